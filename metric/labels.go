@@ -1,0 +1,153 @@
+package metric
+
+import (
+	"encoding/binary"
+	"iter"
+	"slices"
+	"strings"
+)
+
+// Label is one key with its value. A tag without a value has the empty value.
+type Label struct{ Key, Value string }
+
+// Labels is a label set: sorted by key, each key once. It is held as one string (uvarint length, bytes,
+// for key and value in turn), so that a series costs one pointer and equality is ==.
+type Labels struct{ packed string }
+
+// NewLabels makes a set of what it is given, in any order. Of the same key twice the first stays.
+// The slice is sorted in place and may be used again afterwards.
+func NewLabels(in []Label) Labels {
+	return Labels{packed: string(AppendLabels(nil, SortLabels(in)))}
+}
+
+// SortLabels sorts in place, drops all but the first of each key, and returns what is left.
+func SortLabels(in []Label) []Label {
+	if len(in) > 1 {
+		slices.SortStableFunc(in, func(a, b Label) int { return strings.Compare(a.Key, b.Key) })
+		in = slices.CompactFunc(in, func(a, b Label) bool { return a.Key == b.Key })
+	}
+	return in
+}
+
+// AppendLabels appends the packed form of sorted labels: equal sets give equal bytes.
+func AppendLabels(dst []byte, sorted []Label) []byte {
+	for _, l := range sorted {
+		dst = binary.AppendUvarint(dst, uint64(len(l.Key)))
+		dst = append(dst, l.Key...)
+		dst = binary.AppendUvarint(dst, uint64(len(l.Value)))
+		dst = append(dst, l.Value...)
+	}
+	return dst
+}
+
+// UnpackLabels takes a packed form that came from Packed or AppendLabels, perhaps by way of a disk:
+// it reports false for bytes that are not a sorted label set.
+func UnpackLabels(packed string) (Labels, bool) {
+	rest, before := packed, ""
+	for first := true; rest != ""; first = false {
+		var key string
+		var ok bool
+		if key, rest, ok = cutPacked(rest); !ok || (!first && key <= before) {
+			return Labels{}, false
+		}
+		if _, rest, ok = cutPacked(rest); !ok {
+			return Labels{}, false
+		}
+		before = key
+	}
+	return Labels{packed: packed}, true
+}
+
+// Packed is the set's one-string form, for hashing and for storing.
+func (l Labels) Packed() string { return l.packed }
+
+// All yields the labels in the order of their keys.
+func (l Labels) All() iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for rest := l.packed; rest != ""; {
+			var key, value string
+			key, rest, _ = cutPacked(rest)
+			value, rest, _ = cutPacked(rest)
+			if !yield(key, value) {
+				return
+			}
+		}
+	}
+}
+
+// Get returns a key's value and whether the set has the key.
+func (l Labels) Get(key string) (string, bool) {
+	for k, v := range l.All() {
+		if k == key {
+			return v, true
+		}
+	}
+	return "", false
+}
+
+// Len is the number of labels.
+func (l Labels) Len() int {
+	n := 0
+	for range l.All() {
+		n++
+	}
+	return n
+}
+
+// Map copies the set into a map, as the Kubernetes APIs want it. It is never nil.
+func (l Labels) Map() map[string]string {
+	m := make(map[string]string, 4)
+	for k, v := range l.All() {
+		m[k] = v
+	}
+	return m
+}
+
+// String prints the set as {a=b,c=d}, for logs and errors.
+func (l Labels) String() string {
+	var b strings.Builder
+	b.WriteByte('{')
+	for k, v := range l.All() {
+		if b.Len() > 1 {
+			b.WriteByte(',')
+		}
+		b.WriteString(k + "=" + v)
+	}
+	return b.String() + "}"
+}
+
+// Shared is the set of labels that both have with the same value.
+func (l Labels) Shared(other Labels) Labels {
+	if l == other {
+		return l
+	}
+	var both []Label
+	for k, v := range l.All() {
+		if w, ok := other.Get(k); ok && v == w {
+			both = append(both, Label{k, v})
+		}
+	}
+	return NewLabels(both)
+}
+
+func cutPacked(s string) (piece, rest string, ok bool) {
+	n, size := uvarint(s)
+	if size <= 0 || uint64(len(s)-size) < n {
+		return "", "", false
+	}
+	end := size + int(n)
+	return s[size:end], s[end:], true
+}
+
+// uvarint is binary.Uvarint for strings, without a copy.
+func uvarint(s string) (uint64, int) {
+	var x uint64
+	for i := 0; i < len(s) && i < 5; i++ {
+		b := s[i]
+		x |= uint64(b&0x7f) << (7 * i)
+		if b < 0x80 {
+			return x, i + 1
+		}
+	}
+	return 0, 0
+}

@@ -1,0 +1,204 @@
+package metric
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestAsked(t *testing.T) {
+	for _, c := range []struct {
+		in   string
+		want Asked
+	}{
+		{"http_requests", Asked{Name: "http_requests"}},
+		{"http_requests:count:10s", Asked{"http_requests", Count, 10 * time.Second}},
+		{"latency:p95", Asked{Name: "latency", Stat: P95}},
+		{"latency:p999:1m", Asked{"latency", P999, time.Minute}},
+		{"latency:10s", Asked{Name: "latency", Window: 10 * time.Second}},
+		{"queue:max", Asked{Name: "queue", Stat: Max}},
+		{"a:b", Asked{Name: "a:b"}},
+		{"a:b:rate", Asked{Name: "a:b", Stat: Rate}},
+		{"a:p97", Asked{Name: "a:p97"}},         // no stat
+		{"a:10s:rate", Asked{"a:10s", Rate, 0}}, // the wrong order: a name, and no such name can be pushed
+		{"rate", Asked{Name: "rate"}},
+		{":rate", Asked{Name: ":rate"}}, // no name is left
+		{"a:007s", Asked{Name: "a:007s"}},
+		{"a:1m30s", Asked{Name: "a:1m30s"}},
+		{"", Asked{}},
+	} {
+		got := ParseAsked(c.in)
+		if got != c.want {
+			t.Errorf("%q: %+v, want %+v", c.in, got, c.want)
+		}
+		if got.String() != c.in {
+			t.Errorf("%q prints as %q", c.in, got)
+		}
+	}
+}
+
+func TestWindow(t *testing.T) {
+	for in, want := range map[string]time.Duration{
+		"1s": time.Second, "10s": 10 * time.Second, "1m": time.Minute, "2h": 2 * time.Hour, "1d": 24 * time.Hour,
+		"": 0, "s": 0, "0s": 0, "-1s": 0, "1.5s": 0, "1ms": 0, "10": 0, "1w": 0, "99999999s": 0,
+	} {
+		got, ok := ParseWindow(in)
+		if got != want || ok != (want != 0) {
+			t.Errorf("%q: %s, %t", in, got, ok)
+		}
+	}
+	if got := FormatWindow(60 * time.Second); got != "1m" {
+		t.Error(got)
+	}
+	if got := FormatWindow(90 * time.Second); got != "90s" {
+		t.Error(got)
+	}
+}
+
+// Whatever is asked for is read back as it was written, and never as a name that could have been pushed under another.
+func FuzzAsked(f *testing.F) {
+	for _, s := range []string{"a", "a:rate", "a:rate:10s", ":", "::", "a::10s", "a:1d:p99"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		a := ParseAsked(s)
+		if again := ParseAsked(a.String()); again != a {
+			t.Errorf("%q: %+v, then %+v", s, a, again)
+		}
+		if CheckName(s) == Applied && a != (Asked{Name: s}) {
+			t.Errorf("%q can be pushed, but is read as %+v", s, a)
+		}
+	})
+}
+
+func TestCheckName(t *testing.T) {
+	for name, want := range map[string]Reason{
+		"http.requests": Applied, "a/b": Applied, "a:b": Applied, "ä b": Applied, "...": Applied, "a..b": Applied,
+		"": Malformed, ".": BadName, "..": BadName, "status": BadName, "finalize": BadName,
+		"a%b": BadName, "a?b": BadName, "a\nb": BadName, "a\x7f": BadName,
+		"a:rate": BadName, "a:p95": BadName, "a:10s": BadName, "a:7m": BadName,
+		strings.Repeat("x", MaxNameLength):   Applied,
+		strings.Repeat("x", MaxNameLength+1): TooLong,
+	} {
+		if got := CheckName(name); got != want {
+			t.Errorf("%q: %s, want %s", name, got, want)
+		}
+	}
+}
+
+func TestStatsAndKinds(t *testing.T) {
+	for _, k := range []Kind{Counter, Gauge, Timer, Set} {
+		if !k.Has(k.DefaultStat()) || k.Stats()[0] != k.DefaultStat() {
+			t.Errorf("%s: default %s", k, k.DefaultStat())
+		}
+		if got, ok := ParseKind(k.String()); !ok || got != k {
+			t.Errorf("%s is not read back", k)
+		}
+		for _, s := range k.Stats() {
+			if got, ok := ParseStat(s.String()); !ok || got != s {
+				t.Errorf("%s is not read back", s)
+			}
+		}
+	}
+	for s := NoStat; s <= Unique; s++ {
+		adds := slices.Contains([]Stat{Rate, Count, Total, Last, Sum}, s)
+		if s.Adds() != adds {
+			t.Errorf("%s: adds %t", s, s.Adds())
+		}
+		if quantile := !math.IsNaN(s.Quantile()); quantile != (s >= P50 && s <= P999) {
+			t.Errorf("%s: quantile %v", s, s.Quantile())
+		}
+	}
+	if _, ok := ParseStat(""); ok {
+		t.Error("the empty string is a stat")
+	}
+}
+
+func TestReasonsHaveNames(t *testing.T) {
+	seen := map[string]bool{}
+	for _, r := range Reasons() {
+		if r.String() == "" || r.String() == "invalid" || seen[r.String()] {
+			t.Errorf("reason %d: %q", r, r)
+		}
+		seen[r.String()] = true
+	}
+}
+
+func TestLabels(t *testing.T) {
+	l := NewLabels([]Label{{"b", "2"}, {"a", "1"}, {"b", "3"}, {"flag", ""}})
+	if l.String() != "{a=1,b=2,flag=}" || l.Len() != 3 {
+		t.Error(l)
+	}
+	if l != NewLabels([]Label{{"flag", ""}, {"b", "2"}, {"a", "1"}}) {
+		t.Error("equal sets differ")
+	}
+	if v, ok := l.Get("b"); v != "2" || !ok {
+		t.Error(v, ok)
+	}
+	if _, ok := l.Get("c"); ok {
+		t.Error("c is there")
+	}
+	if got := l.Shared(NewLabels([]Label{{"a", "1"}, {"b", "9"}})).String(); got != "{a=1}" {
+		t.Error(got)
+	}
+	if got, ok := UnpackLabels(l.Packed()); !ok || got != l {
+		t.Error("not unpacked")
+	}
+	for _, bad := range []string{"\x05a", "\x01a", "\x01b\x00\x01a\x00", "\x01a\x00\x01a\x00", "\xff\xff\xff\xff\xff\xff"} {
+		if _, ok := UnpackLabels(bad); ok {
+			t.Errorf("%q is no label set", bad)
+		}
+	}
+	if m := (Labels{}).Map(); m == nil || len(m) != 0 {
+		t.Error(m)
+	}
+}
+
+func TestNumber(t *testing.T) {
+	sum := Int(math.MaxInt64 - 1).Plus(Int(1))
+	if v, ok := sum.Int64(); !ok || v != math.MaxInt64 {
+		t.Error("not exact up to the end")
+	}
+	for _, over := range []Number{sum.Plus(Int(1)), Int(math.MinInt64).Plus(Int(-1))} {
+		if _, ok := over.Int64(); ok || math.Abs(over.Float64()) != 1<<63 {
+			t.Errorf("wrapped: %+v", over)
+		}
+	}
+	if v, ok := Float(3).Int64(); !ok || v != 3 {
+		t.Error("3.0 is an integer")
+	}
+	if _, ok := Float(math.NaN()).Int64(); ok {
+		t.Error("NaN is none")
+	}
+	if v := Int(1).Plus(Float(0.5)).Float64(); v != 1.5 {
+		t.Error(v)
+	}
+}
+
+func TestSampleNumber(t *testing.T) {
+	for _, v := range []float64{0, 1, -1, 0.5, -2.75, 1e15, 1e300, -1e300} {
+		var s Sample
+		if s.SetFloat(v); s.Float() != v {
+			t.Errorf("%v became %v", v, s.Float())
+		}
+	}
+	if w := (&Sample{Rate: 0.1}).Weight(); w != 10 {
+		t.Error(w)
+	}
+	if w := (&Sample{}).Weight(); w != 1 {
+		t.Error(w)
+	}
+}
+
+func TestSampleLabels(t *testing.T) {
+	s := Sample{Tags: []byte("a:b:c,,flag,:x,k:"), Separator: ':'}
+	if got := NewLabels(s.AppendLabels(nil)).String(); got != "{a=b:c,flag=,k=}" {
+		t.Error(got)
+	}
+	s = Sample{Tags: []byte("a=b,c=d"), Separator: '='}
+	if got := NewLabels(s.AppendLabels(nil)).String(); got != "{a=b,c=d}" {
+		t.Error(got)
+	}
+}

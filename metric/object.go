@@ -1,0 +1,30 @@
+package metric
+
+// Object is what a series describes.
+type Object struct {
+	// Resource is the canonical group-resource: "pods", "ingresses.networking.k8s.io", "namespaces".
+	// Empty: the series is external and describes no object.
+	Resource string
+	// Namespace is empty for cluster-scoped objects and for cluster-wide externals. A Namespace object
+	// is cluster-scoped: Resource "namespaces", Name the namespace.
+	Namespace string
+	// Name is empty for externals.
+	Name string
+	// UID tells a Pod from a later one of the same name; empty where no cluster says it.
+	UID string
+}
+
+// External reports whether there is no object.
+func (o Object) External() bool { return o.Resource == "" }
+
+// String prints the object as people write it: "pods/web-1 in shop", "nodes/a", "external in shop".
+func (o Object) String() string {
+	s := "external"
+	if !o.External() {
+		s = o.Resource + "/" + o.Name
+	}
+	if o.Namespace != "" {
+		s += " in " + o.Namespace
+	}
+	return s
+}

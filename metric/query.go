@@ -1,0 +1,118 @@
+package metric
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+)
+
+// Query asks for one metric of one or many objects, or of a namespace's externals.
+type Query struct {
+	Resource  string // canonical group-resource; empty: external
+	Namespace string
+	Object    string // the object's name; "*": all of them (unused for externals)
+	Asked     Asked
+
+	// Match picks label sets before they are rolled up; nil takes all.
+	Match func(Labels) bool
+	// Known picks objects by name; nil takes all. The adapter answers label selectors with it.
+	Known func(name string) bool
+}
+
+// Point is one answer.
+type Point struct {
+	Object Object
+	// Labels of an external series, or those that the merged ones share. Empty for objects.
+	Labels Labels
+	Value  Number
+	// Time is when the newest sample arrived (last, total), or the window's end.
+	Time time.Time
+	// Window is what was asked for; 0 for values without one.
+	Window time.Duration
+}
+
+// Listed is a metric that exists, for discovery.
+type Listed struct {
+	Resource string // empty: external
+	Name     string
+	Kind     Kind
+}
+
+// Number is a value on its way to a reader: an exact integer where it is one, else a float.
+type Number struct {
+	whole   int64
+	float   float64
+	isFloat bool
+}
+
+// Int is an exact integer.
+func Int(v int64) Number { return Number{whole: v} }
+
+// Float is any other number; one that is an integer below 2^53 becomes exact.
+func Float(v float64) Number {
+	if v == math.Trunc(v) && math.Abs(v) < 1<<53 {
+		return Int(int64(v))
+	}
+	return Number{float: v, isFloat: true}
+}
+
+// Int64 returns the integer and whether the number is one.
+func (n Number) Int64() (int64, bool) { return n.whole, !n.isFloat }
+
+// Float64 returns the nearest float64.
+func (n Number) Float64() float64 {
+	if n.isFloat {
+		return n.float
+	}
+	return float64(n.whole)
+}
+
+// Plus adds; integers stay exact until they would leave int64.
+func (n Number) Plus(m Number) Number {
+	if !n.isFloat && !m.isFloat {
+		sum := n.whole + m.whole
+		if overflow := (n.whole >= 0) == (m.whole >= 0) && (sum >= 0) != (n.whole >= 0); !overflow {
+			return Int(sum)
+		}
+	}
+	return Float(n.Float64() + m.Float64())
+}
+
+// Errors of a query. Test with errors.Is; the message is for the reader.
+var (
+	// ErrNotFound: no such series, or none that still lives, or nothing in its window.
+	ErrNotFound = errors.New("not found")
+	// ErrAsked: a window that is not kept, or a stat that the kind does not have.
+	ErrAsked = errors.New("cannot be asked")
+)
+
+// QueryError is an ErrNotFound or ErrAsked with its message.
+type QueryError struct {
+	Is      error
+	Message string
+}
+
+func (e *QueryError) Error() string { return e.Message }
+
+func (e *QueryError) Unwrap() error { return e.Is }
+
+// NotFoundf makes an ErrNotFound.
+func NotFoundf(format string, args ...any) error {
+	return &QueryError{Is: ErrNotFound, Message: fmt.Sprintf(format, args...)}
+}
+
+// CannotAskf makes an ErrAsked.
+func CannotAskf(format string, args ...any) error {
+	return &QueryError{Is: ErrAsked, Message: fmt.Sprintf(format, args...)}
+}
+
+// StatNames lists stats for a message.
+func StatNames(stats []Stat) string {
+	names := make([]string, len(stats))
+	for i, s := range stats {
+		names[i] = s.String()
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,72 @@
+package metric
+
+// Reason says why a sample was refused. It is a label value of the metrics, so the list is closed.
+type Reason uint8
+
+// The reasons. Applied is the zero value: nothing was refused.
+const (
+	Applied      Reason = iota
+	Malformed           // the grammar does not hold: an empty name, value or type, a number that is none
+	BadName             // the name cannot be asked for through a Kubernetes API
+	BadRate             // a sample rate outside (0,1]
+	BadValue            // NaN, infinite, or beyond what can be held
+	Unsupported         // understood, but not a metric: events, service checks
+	TooLong             // a line, name, tag or number of tags over its limit
+	KindConflict        // the name already has another kind on this object
+	Identity            // the sender may not speak of that object, or the object is ambiguous
+	OverLimit           // a new series where no more may be
+	Ignored             // matches an ignore pattern: counted, never kept
+
+	numReasons
+)
+
+// NumReasons is how many Reasons there are, Applied included: the length of an array indexed by Reason.
+const NumReasons = int(numReasons)
+
+var reasonNames = [numReasons]string{
+	"applied", "malformed", "name", "rate", "value", "unsupported", "too_long",
+	"kind_conflict", "identity", "limit", "ignored",
+}
+
+func (r Reason) String() string {
+	if r < numReasons {
+		return reasonNames[r]
+	}
+	return "invalid"
+}
+
+// Reasons lists every way to be refused, in a fixed order.
+func Reasons() []Reason {
+	all := make([]Reason, 0, numReasons-1)
+	for r := Malformed; r < numReasons; r++ {
+		all = append(all, r)
+	}
+	return all
+}
+
+// CheckName says whether a metric of this name could be asked for: a custom metric is a path segment and
+// a subresource, so "%", "?" and the names of other subresources are out (custom metrics API proposal,
+// "Metric Names"). "/" is allowed: readers write it as "\|".
+func CheckName(name string) Reason {
+	switch name {
+	case "":
+		return Malformed
+	case ".", "..", "status", "finalize":
+		return BadName
+	}
+	if len(name) > MaxNameLength {
+		return TooLong
+	}
+	for i := 0; i < len(name); i++ {
+		if c := name[i]; c == '%' || c == '?' || c < ' ' || c == 0x7f {
+			return BadName
+		}
+	}
+	if EndsReserved(name) {
+		return BadName
+	}
+	return Applied
+}
+
+// MaxNameLength bounds a metric's name, in bytes.
+const MaxNameLength = 512

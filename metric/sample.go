@@ -1,0 +1,115 @@
+package metric
+
+import (
+	"bytes"
+	"math"
+	"time"
+	"unsafe"
+)
+
+// Op is what a sample does to its series.
+type Op uint8
+
+// The ops. Each Kind takes its own: a counter Add, a gauge Assign or Shift, a timer Observe, a set Insert.
+const (
+	NoOp Op = iota
+	Add
+	Assign
+	Shift // a gauge's +n or -n
+	Observe
+	Insert
+)
+
+// Forever is a TTL of a series that lives until it is deleted.
+const Forever time.Duration = math.MaxInt64
+
+// Sample is one observation as it arrived. Its byte slices are borrowed: they are valid until the call
+// that was handed the sample returns, and whoever keeps something copies it.
+type Sample struct {
+	Name []byte
+	Kind Kind
+	Op   Op
+
+	// Whole and Fraction are the number, in two parts so that integers stay exact over all of int64:
+	// it is their sum, |Fraction| < 1 and of the same sign as Whole. A number beyond int64 has Whole 0 and all in Fraction.
+	Whole    int64
+	Fraction float64
+	// Rate is the client's sample rate in (0,1]; 0 means that none was given, which is 1.
+	Rate float64
+	// Member is what an Insert inserts.
+	Member []byte
+	// Timestamp is when the client says the value was taken, in Unix seconds; 0 means now.
+	Timestamp int64
+
+	// Labels as they stand on the wire: pieces between commas, each key and value apart by Separator
+	// (':' for DogStatsD; '=' in other styles). Tags never hold a comma.
+	Tags      []byte
+	Separator byte
+	// Fields are labels that came apart already (HTTP). A sample has Tags or Fields, not both.
+	Fields []Label
+
+	// Container is DogStatsD's "c:" field, External its "e:" field: identity claims, as on the wire.
+	Container []byte
+	External  []byte
+
+	// About is set where the way the sample came says what it describes (a /v1 path). Nil: the labels
+	// and the sender decide.
+	About *Object
+	// TTL is how long the series lives without a sample; 0 means the default for its object.
+	TTL time.Duration
+}
+
+// Float is the sample's number as a float64.
+func (s *Sample) Float() float64 { return float64(s.Whole) + s.Fraction }
+
+// SetFloat stores a number in its two parts.
+func (s *Sample) SetFloat(v float64) {
+	if whole, fraction := math.Modf(v); math.Abs(whole) < 1<<63 {
+		s.Whole, s.Fraction = int64(whole), fraction
+		return
+	}
+	s.Whole, s.Fraction = 0, v
+}
+
+// Weight is how many observations the sample stands for: 1/Rate.
+func (s *Sample) Weight() float64 {
+	if s.Rate == 0 || s.Rate == 1 {
+		return 1
+	}
+	return 1 / s.Rate
+}
+
+// AppendLabels appends the sample's labels to dst in the order of the wire, empty pieces skipped, nothing
+// copied: the strings are borrowed like the sample's bytes.
+func (s *Sample) AppendLabels(dst []Label) []Label {
+	dst = append(dst, s.Fields...)
+	for rest := s.Tags; len(rest) > 0; {
+		tag := rest
+		if i := bytes.IndexByte(rest, ','); i >= 0 {
+			tag, rest = rest[:i], rest[i+1:]
+		} else {
+			rest = nil
+		}
+		if len(tag) == 0 {
+			continue
+		}
+		key, value := tag, []byte(nil)
+		if i := bytes.IndexByte(tag, s.Separator); i >= 0 {
+			key, value = tag[:i], tag[i+1:]
+		}
+		if len(key) > 0 {
+			dst = append(dst, Label{Borrow(key), Borrow(value)})
+		}
+	}
+	return dst
+}
+
+// Borrow views bytes as a string without copying: as short-lived as the bytes.
+func Borrow(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+// Description says which series a sample belongs to. Its strings and labels are borrowed like the sample's.
+type Description struct {
+	Object Object
+	// Labels is sorted, each key once, without the labels that decided the object.
+	Labels []Label
+}
