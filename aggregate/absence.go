@@ -1,0 +1,76 @@
+package aggregate
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// absent explains that there is no such metric: it never was, or it is gone.
+func (t *Table) absent(q *metric.Query) error {
+	one, buried := t.graves.find(familyKey{q.Resource, q.Namespace, q.Asked.Name})
+	if !buried && q.Resource == "" {
+		one, buried = t.graves.find(familyKey{"", "", q.Asked.Name})
+	}
+	if !buried {
+		return metric.NotFoundf("no series of %s: none was ever received", describeAsked(q))
+	}
+	return t.buried(q, one)
+}
+
+func (t *Table) buried(q *metric.Query, one grave) error {
+	ago := t.clock.now().wall.Sub(time.Unix(int64(one.seen), 0))
+	return metric.NotFoundf("no series of %s; last seen %s ago, %s", describeAsked(q), roughly(ago), one.why)
+}
+
+// nothing explains that there are series but no value.
+func (t *Table) nothing(q *metric.Query, r *reading, matched bool) error {
+	switch {
+	case matched:
+		return metric.NotFoundf("%s has no %s: nothing was observed in the last %s",
+			describeAsked(q), r.stat, metric.FormatWindow(r.view.span.window))
+	case r.gone.why != "":
+		return t.buried(q, r.gone)
+	case q.Match == nil:
+		return t.absent(q)
+	}
+	return metric.NotFoundf("no series of %s has labels that match the selector", describeAsked(q))
+}
+
+// describeAsked names what was asked for: `"x" for pods/web-1 in "shop"`.
+func describeAsked(q *metric.Query) string {
+	s := fmt.Sprintf("%q", q.Asked.Name)
+	switch {
+	case q.Resource == "":
+		s += " among external metrics"
+	case q.Object == "*":
+		s += " for " + q.Resource
+	default:
+		s += fmt.Sprintf(" for %s/%s", q.Resource, q.Object)
+	}
+	if q.Namespace != "" {
+		s += fmt.Sprintf(" in %q", q.Namespace)
+	}
+	return s
+}
+
+// roughly prints a span of time as people say it: 26h, 5m, 12s.
+func roughly(d time.Duration) string {
+	switch {
+	case d >= time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	case d >= time.Minute:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	}
+	return fmt.Sprintf("%ds", max(int(d.Seconds()), 0))
+}
+
+func windowNames(windows []time.Duration) string {
+	names := make([]string, len(windows))
+	for i, w := range windows {
+		names[i] = metric.FormatWindow(w)
+	}
+	return strings.Join(names, ", ")
+}

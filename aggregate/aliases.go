@@ -1,0 +1,104 @@
+package aggregate
+
+import (
+	"bytes"
+	"hash/maphash"
+	"math/bits"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// aliases finds a series by the name and tag bytes of a line as they stand on the wire: hashed, looked up
+// without a lock (slots.go), and compared in full with the bytes in the record.
+type aliases struct {
+	seed    maphash.Seed
+	slots   *slots
+	records [slotShards]records // by shard, under its lock
+}
+
+func newAliases() *aliases { return &aliases{seed: maphash.MakeSeed(), slots: newSlots()} }
+
+// aliasKey is what decides which series a line belongs to, as it stands on the wire. The bytes are borrowed.
+type aliasKey struct {
+	hash uint64
+	name []byte
+	tags []byte
+	mode uint16 // kind and separator
+}
+
+func (a *aliases) key(s *metric.Sample) aliasKey {
+	h := maphash.Bytes(a.seed, s.Name)
+	if len(s.Tags) > 0 {
+		h = bits.RotateLeft64(h, 29)*0x9e3779b97f4a7c15 ^ maphash.Bytes(a.seed, s.Tags)
+	}
+	mode := uint16(s.Kind) | uint16(s.Separator)<<8
+	h ^= uint64(mode) * 0xd6e8feb86659fd93
+	return aliasKey{hash: h, name: s.Name, tags: s.Tags, mode: mode}
+}
+
+// find returns the record of a key, or nil.
+func (a *aliases) find(k *aliasKey) *record {
+	records := &a.records[k.hash%slotShards]
+	p := a.slots.shard(k.hash).probe(k.hash)
+	for {
+		number := p.next()
+		if number == 0 {
+			return nil
+		}
+		if r := records.at(number); r.matches(k) {
+			return r
+		}
+	}
+}
+
+// lead makes a key lead to a target, with a new record where there is none, and returns where it led before: 0 for
+// nowhere. False: the key is too long to be remembered.
+func (a *aliases) lead(k *aliasKey, target uint64) (before uint64, ok bool) {
+	if len(k.name)+len(k.tags) > maxAliasBytes {
+		return 0, false
+	}
+	shard, records := a.slots.shard(k.hash), &a.records[k.hash%slotShards]
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	if r := a.find(k); r != nil {
+		return r.target.Swap(target), true
+	}
+	number := records.makeLocked(k, target)
+	shard.addLocked(k.hash, number, func(n uint32) uint64 { return records.at(n).hash })
+	return 0, true
+}
+
+// sweep removes the records of one shard that stale says so of. Their numbers may be used again (recycle) only
+// after every writer has passed.
+func (a *aliases) sweep(index int, stale func(target uint64) bool) []uint32 {
+	shard, records := &a.slots.shards[index], &a.records[index]
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	return shard.sweepLocked(func(number uint32) bool { return stale(records.at(number).target.Load()) })
+}
+
+func (a *aliases) recycle(index int, numbers []uint32) {
+	shard := &a.slots.shards[index]
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	for _, number := range numbers {
+		a.records[index].giveLocked(number)
+	}
+}
+
+// size is the number of aliases, and the bytes of all tables and records.
+func (a *aliases) size() (n int, bytes int64) {
+	for i := range a.slots.shards {
+		shard := &a.slots.shards[i]
+		shard.mu.Lock()
+		n += shard.live
+		bytes += shard.bytesLocked() + a.records[i].bytesLocked()
+		shard.mu.Unlock()
+	}
+	return n, bytes
+}
+
+func (r *record) matches(k *aliasKey) bool {
+	return r.hash == k.hash && r.mode == k.mode && int(r.nameLength) == len(k.name) &&
+		bytes.Equal(r.name(), k.name) && bytes.Equal(r.tags(), k.tags)
+}

@@ -1,0 +1,96 @@
+package aggregate
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// A timer's values are counted in bins whose bounds grow by a constant ratio, so that any quantile read off
+// them is within 1 % of the exact one (DDSketch; Masson, Rim, Lee, VLDB 2019). Bin k > 0 holds the values in
+// (ratio^(k-1), ratio^k]; its representative is off by at most relativeError at either end.
+const relativeError = 0.01
+
+const ratio = (1 + relativeError) / (1 - relativeError)
+
+// Magnitudes below smallest count as zero, those above largest fall into the last bin. In milliseconds that is
+// from a femtosecond to thirty million years.
+const (
+	smallest = 1e-12
+	largest  = 1e18
+)
+
+var (
+	perLog = 1 / math.Log(ratio)
+	lowest = int(math.Ceil(math.Log(smallest) * perLog))
+	// binsASide is how many bins the positive, and as well the negative, numbers have.
+	binsASide = int(math.Ceil(math.Log(largest)*perLog)) - lowest + 1
+	zeroBin   = binsASide
+	binCount  = 2*binsASide + 1
+)
+
+// binOf maps a finite number to its bin, 0 <= bin < binCount, in the order of the numbers.
+func binOf(v float64) int {
+	magnitude := math.Abs(v)
+	if magnitude < smallest {
+		return zeroBin
+	}
+	k := 1 + min(int(math.Ceil(math.Log(magnitude)*perLog)), lowest+binsASide-1) - lowest
+	if v < 0 {
+		return zeroBin - k
+	}
+	return zeroBin + k
+}
+
+// binValue is a bin's representative.
+func binValue(bin int) float64 {
+	if bin == zeroBin {
+		return 0
+	}
+	k := bin - zeroBin
+	sign := 1.0
+	if k < 0 {
+		k, sign = -k, -1
+	}
+	upper := math.Exp(float64(k-1+lowest) / perLog)
+	return sign * 2 * upper / (ratio + 1)
+}
+
+// weightUnits is one observation on the grid that weights are kept on: a sample of rate 0.3 weighs 3.333333.
+const weightUnits = 1 << 20
+
+// maxWeight bounds what one sample may stand for, so that the bins of a tick cannot overflow: 2^24, a rate of 6e-8.
+const maxWeight = 1 << 24
+
+// appendBin appends a bin, by its distance from the one before, and its weight. Neighbours with whole weights, nearly all,
+// take a byte or two: the lowest bit says that a distance other than 1 follows, the next that the weight is in units.
+func appendBin(dst []byte, gap int, weight uint64) []byte {
+	head := weight / weightUnits << 2
+	if weight%weightUnits != 0 && weight < 1<<61 {
+		head = weight<<2 | 2
+	}
+	if gap == 1 {
+		return binary.AppendUvarint(dst, head)
+	}
+	return binary.AppendUvarint(binary.AppendUvarint(dst, head|1), uint64(gap))
+}
+
+// eachBin calls f for what appendBin appended. It reports false for bytes that are not such a list.
+func eachBin(list string, f func(bin int, weight uint64)) bool {
+	d := decoder{rest: []byte(list)}
+	for bin := 0; d.more(); {
+		head, gap := d.uvarint(), uint64(1)
+		if head&1 != 0 {
+			gap = d.uvarint()
+		}
+		weight := head >> 2
+		if head&2 == 0 {
+			weight *= weightUnits
+		}
+		if d.err != nil || gap >= uint64(binCount-bin) {
+			return false
+		}
+		bin += int(gap)
+		f(bin, weight)
+	}
+	return d.err == nil
+}

@@ -1,0 +1,152 @@
+package aggregate
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// Series live in blocks of 1,024, numbered from 0; a series' number is its block's times 1,024 plus its place.
+// Blocks are made as they are needed and never given back; places are used again.
+const (
+	blockBits   = 10
+	blockSeries = 1 << blockBits
+	maxBlocks   = 1 << 14 // 16.7M series
+	blockWords  = blockSeries / 64
+)
+
+type block struct {
+	page *page
+
+	// history guards all that the roller notes of the block's series: pasts, rings, slots, identity at its end.
+	// Writers never take it. Held for one series' work at a time, or for a slice of the roller's.
+	history sync.Mutex
+	// rolled is the tick in which all of the block was last rolled; guarded by history.
+	rolled uint32
+	// saved is the tick from which on the store has not copied notes out; the store's alone.
+	saved uint32
+
+	series [blockSeries]series
+	// bodies is nil until a series of the block needs one.
+	bodies atomic.Pointer[[blockSeries]atomic.Pointer[body]]
+
+	// unsaved marks series whose values the store has not copied out, unnamed those whose birth or death it has not.
+	unsaved, unnamed bitmap
+	// renamed is set when a series was born or died since the store last copied the block's names.
+	renamed atomic.Bool
+}
+
+// page is what writers touch, without pointers.
+type page struct {
+	dirty bitmap
+	cells [blockSeries]cell
+}
+
+// bitmap has a bit for each series of a block.
+type bitmap [blockWords]atomic.Uint64
+
+// mark sets a bit; where it is set already it writes nothing.
+func (b *bitmap) mark(place uint32) {
+	if word, bit := &b[place/64], uint64(1)<<(place%64); word.Load()&bit == 0 {
+		word.Or(bit)
+	}
+}
+
+func (b *bitmap) has(place uint32) bool { return b[place/64].Load()&(1<<(place%64)) != 0 }
+
+// series is what is known of a series beside its value. What is no atomic is written by its creator before the
+// cell's state publishes it.
+type series struct {
+	hash   uint64 // of the canonical form
+	entry  *entry
+	labels metric.Labels
+	born   uint32 // tick
+	// ttl is how many seconds the series lives without a sample; 0: the default of its object; or ttlForever.
+	ttl atomic.Uint32
+	// aliases counts the aliases, so that a client with ever new orders of its tags cannot fill memory.
+	aliases atomic.Uint32
+}
+
+const ttlForever = 1<<32 - 1
+
+// ref names a series and its generation, so that a reader notices when its place was given to another.
+type ref struct {
+	number uint32
+	state  uint32
+}
+
+// body is what a series has beyond its cell. Which one is set follows from the kind.
+type body struct {
+	fraction *fraction
+	stamped  *stamped
+	timer    *timer
+	set      *set
+
+	bytes int64 // of timer or set, as last weighed; guarded by the history lock
+}
+
+func (b *block) body(place uint32) *body {
+	bodies := b.bodies.Load()
+	if bodies == nil {
+		return nil
+	}
+	return bodies[place].Load()
+}
+
+// makeBody returns the body of a series, making it with f where there is none.
+func (b *block) makeBody(place uint32, f func() *body) *body {
+	bodies := b.bodies.Load()
+	if bodies == nil {
+		b.bodies.CompareAndSwap(nil, new([blockSeries]atomic.Pointer[body]))
+		bodies = b.bodies.Load()
+	}
+	if made := bodies[place].Load(); made != nil {
+		return made
+	}
+	bodies[place].CompareAndSwap(nil, f())
+	return bodies[place].Load()
+}
+
+// blocks is the directory: it grows under its lock, everybody else only reads.
+type blocks struct {
+	at [maxBlocks]atomic.Pointer[block]
+
+	mu   sync.Mutex
+	made atomic.Uint32 // blocks that exist
+	next uint32        // the first number never used
+	free []uint32
+}
+
+func (d *blocks) of(number uint32) (*block, uint32) {
+	return d.at[number>>blockBits].Load(), number & (blockSeries - 1)
+}
+
+// take hands out a free number, a used one first.
+func (d *blocks) take() uint32 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if n := len(d.free); n > 0 {
+		number := d.free[n-1]
+		d.free = d.free[:n-1]
+		return number
+	}
+	number := d.next
+	d.next++
+	d.reachLocked(number >> blockBits)
+	return number
+}
+
+// reachLocked makes all blocks up to index.
+func (d *blocks) reachLocked(index uint32) {
+	for made := d.made.Load(); made <= index; made++ {
+		d.at[made].Store(&block{page: new(page)})
+		d.made.Store(made + 1)
+	}
+}
+
+func (d *blocks) give(number uint32) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.free = append(d.free, number)
+}

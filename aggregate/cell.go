@@ -1,0 +1,107 @@
+package aggregate
+
+import (
+	"math"
+	"sync/atomic"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// cell is what a sample touches: 32 bytes without a pointer. Its value belongs to the writers, its past to the
+// holder of the history lock.
+//
+// Counters hold whole units, as int64. What is left of fractions is in the body (fraction.go).
+// Gauges hold the bits of a float64, or one of the marks below. Timers and sets keep all in their body.
+type cell struct {
+	value atomic.Uint64
+	past  past
+	seen  atomic.Uint32 // wall clock in Unix seconds when the roller last found it touched
+	// state is generation<<1 | live, in 31 bits. Publishing it publishes the series; the generation tells a
+	// series from a later one in the same place.
+	state atomic.Uint32
+}
+
+const (
+	live      = 1
+	stateBits = 1<<31 - 1
+)
+
+// Marks of a gauge's value: NaNs that no client can send, for NaN is refused at ingest.
+const (
+	gaugeUnset = 0x7ff8_5155_1ce0_0001 // created, no value yet
+	gaugeMoved = 0x7ff8_5155_1ce0_0002 // the value lives in the body (stamped.go), for good
+)
+
+// add counts an increment, quantised once: the whole part here, exactly; the rest on a grid of 2^-32.
+func (c *cell) add(whole int64) { c.value.Add(uint64(whole)) }
+
+// quantise splits an increment into whole units and units of 2^-32, 0 <= fraction < 2^32.
+// It reports false for what an int64 cannot hold.
+func quantise(s *metric.Sample) (whole int64, fraction uint32, ok bool) {
+	if s.Rate == 0 || s.Rate == 1 {
+		if s.Fraction == 0 {
+			return s.Whole, 0, true
+		}
+		if math.Abs(s.Fraction) < 1 {
+			whole, fraction = split(s.Fraction)
+			sum := s.Whole + whole
+			return sum, fraction, whole <= 0 || sum > s.Whole
+		}
+	}
+	v := s.Float() / s.Rate
+	if s.Rate == 0 {
+		v = s.Float()
+	}
+	if !(math.Abs(v) < 1<<63) {
+		return 0, 0, false
+	}
+	whole, fraction = split(v)
+	return whole, fraction, true
+}
+
+const fractionUnits = 1 << 32
+
+// split rounds to the grid first, so that 29.999999999999996 is 30.
+func split(v float64) (whole int64, fraction uint32) {
+	floor := math.Floor(v)
+	units := math.RoundToEven((v - floor) * fractionUnits)
+	if units == fractionUnits {
+		return int64(floor) + 1, 0
+	}
+	return int64(floor), uint32(units)
+}
+
+// assign sets the gauge. False: the value has moved to the body.
+func (c *cell) assign(v float64) bool {
+	for {
+		old := c.value.Load()
+		if old == gaugeMoved {
+			return false
+		}
+		if c.value.CompareAndSwap(old, math.Float64bits(v)) {
+			return true
+		}
+	}
+}
+
+// shift adds to the gauge; an unset one starts at 0. False: the value has moved to the body.
+func (c *cell) shift(by float64) bool {
+	for {
+		old := c.value.Load()
+		if old == gaugeMoved {
+			return false
+		}
+		base := 0.0
+		if old != gaugeUnset {
+			base = math.Float64frombits(old)
+		}
+		if c.value.CompareAndSwap(old, math.Float64bits(finite(base+by))) {
+			return true
+		}
+	}
+}
+
+// finite keeps sums of gauge deltas and timers inside float64: an infinity could never be served nor left again.
+func finite(v float64) float64 {
+	return max(-math.MaxFloat64, min(v, math.MaxFloat64))
+}

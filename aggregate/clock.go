@@ -1,0 +1,95 @@
+package aggregate
+
+import (
+	"math"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// clock counts receiving time: it stands still while the process is down, so that a window that spans a
+// restart covers as much traffic as any other and a rate neither dips nor jumps (docs/adr/0003).
+//
+// A tick is a tenth of the shortest window. The clock starts two of the longest windows after zero, so that there is a
+// tick before every window (beforeAll), and a stamp of 0 can mean never.
+type clock struct {
+	tick time.Duration
+	// start is the moment of the process at which receiving time was offset. Both are written by newClock and
+	// resume, before anybody else reads them.
+	start  time.Time
+	offset time.Duration
+	// resumed is whether the clock goes on from an earlier process.
+	resumed atomic.Bool
+}
+
+func newClock(windows []time.Duration) *clock {
+	tick := slices.Min(windows) / ticksPerWindow
+	return &clock{tick: tick, start: time.Now(), offset: 2 * slices.Max(windows)}
+}
+
+// beforeAll is a tick before every window that can be asked for.
+const beforeAll = 1
+
+// resume goes on from a receiving time that an earlier process had reached.
+func (c *clock) resume(at time.Duration) {
+	c.start, c.offset = time.Now(), max(at, c.offset)
+	c.resumed.Store(true)
+}
+
+// moment is a point of receiving time together with what the wall said.
+type moment struct {
+	at   time.Duration // receiving time
+	tick uint32        // the tick in progress
+	wall time.Time
+}
+
+func (c *clock) now() moment {
+	wall := time.Now()
+	at := c.offset + wall.Sub(c.start)
+	return moment{at: at, tick: uint32(at / c.tick), wall: wall}
+}
+
+// unix is the wall clock in seconds, as stamps hold it.
+func (m moment) unix() uint32 { return uint32(m.wall.Unix()) }
+
+// span is a window as the table keeps it: units of stride ticks each, so that a tenth of a long window does not
+// cost more notes than a tenth of a short one.
+type span struct {
+	window time.Duration
+	stride uint32 // ticks per unit
+	slots  int    // notes kept: the units of the window, the one before it, and one to spare
+	first  int    // where the span's notes start in a ring
+}
+
+func newSpans(windows []time.Duration, tick time.Duration) (spans []span, slots int) {
+	windows = slices.Clone(windows)
+	slices.Sort(windows)
+	for _, w := range windows {
+		ticks := int(w / tick)
+		stride := ticks / ticksPerWindow
+		s := span{window: w, stride: uint32(stride), first: slots}
+		s.slots = (ticks+stride-1)/stride + 2
+		spans = append(spans, s)
+		slots += s.slots
+	}
+	return spans, slots
+}
+
+// unit is the number of the span's unit that a tick belongs to, from 1 like ticks.
+func (s span) unit(tick uint32) uint32 { return tick/s.stride + 1 }
+
+// view is a window as seen from a moment: all notes of units from first on are inside; covered is how much
+// receiving time that is, at most the window and at least nine tenths of it.
+type view struct {
+	span    *span
+	index   int // of the span
+	first   uint32
+	covered time.Duration
+}
+
+func (s *span) view(index int, tick time.Duration, m moment) view {
+	size := time.Duration(s.stride) * tick
+	// The earliest unit boundary that is not before the window's start.
+	edge := int64(math.Ceil(float64(m.at-s.window) / float64(size)))
+	return view{span: s, index: index, first: uint32(edge) + 1, covered: m.at - time.Duration(edge)*size}
+}

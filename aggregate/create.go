@@ -1,0 +1,209 @@
+package aggregate
+
+import (
+	"hash/maphash"
+	"strings"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+const (
+	// maxAliases is how many spellings of one series are remembered. Ten tags have 3.6 million orders, and clients
+	// that iterate over a map send them all: later ones take the way by the canonical form, and cost no memory.
+	maxAliases = 8
+	// maxRefusals bounds the aliases that lead to a refusal; refused lines beyond that are decided anew each time.
+	maxRefusals = 1 << 16
+)
+
+// applyDescribed takes a sample whose bytes are not known, or that has none: it is described, found by its
+// canonical form or created, and its bytes, if there are any, become an alias.
+func (w *Writer) applyDescribed(s *metric.Sample, key *aliasKey) metric.Reason {
+	to, refused := w.seek(s)
+	if refused != metric.Applied {
+		if key != nil {
+			w.table.rememberRefusal(key, refused)
+		}
+		return refused
+	}
+	b, place := w.table.blocks.of(to.number)
+	if key != nil && b.series[place].aliases.Load() < maxAliases {
+		w.table.rememberSeries(key, to, &b.series[place])
+	}
+	return w.update(b, place, s)
+}
+
+func (t *Table) rememberSeries(key *aliasKey, to ref, s *series) {
+	before, ok := t.aliases.lead(key, to.target())
+	if !ok || before == to.target() {
+		return
+	}
+	s.aliases.Add(1)
+	if before&refusalBit != 0 {
+		t.refusals.Add(-1)
+	}
+}
+
+func (t *Table) rememberRefusal(key *aliasKey, r metric.Reason) {
+	if t.refusals.Load() >= maxRefusals {
+		return
+	}
+	before, ok := t.aliases.lead(key, refusalTarget(r, t.turn.Load()))
+	if ok && before&refusalBit == 0 {
+		t.refusals.Add(1)
+	}
+}
+
+// seek finds or creates the series of a sample.
+func (w *Writer) seek(s *metric.Sample) (ref, metric.Reason) {
+	name := metric.Borrow(s.Name)
+	if refused := metric.CheckName(name); refused != metric.Applied {
+		return ref{}, refused
+	}
+	d := &w.described
+	d.Object, d.Labels = metric.Object{}, d.Labels[:0]
+	if refused := w.table.describe(s, d); refused != metric.Applied {
+		return ref{}, refused
+	}
+	w.canonical = metric.AppendLabels(w.canonical[:0], d.Labels)
+	form := canonicalForm{object: d.Object, name: name, labels: metric.Borrow(w.canonical)}
+	form.hash = form.sum(w.table.seed)
+	if to, b, place := w.table.seekCanonical(&form); b != nil {
+		if b.series[place].entry.kind != s.Kind {
+			return ref{}, metric.KindConflict
+		}
+		return to, metric.Applied
+	}
+	return w.table.create(&form, s, w.now)
+}
+
+// canonicalForm is a series' identity, the same for every spelling. Its strings may be borrowed.
+type canonicalForm struct {
+	object metric.Object
+	name   string
+	labels string // packed
+	hash   uint64
+}
+
+func (f *canonicalForm) sum(seed maphash.Seed) uint64 {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	for _, part := range [...]string{f.object.Resource, f.object.Namespace, f.object.Name, f.name, f.labels} {
+		h.WriteString(part)
+		h.WriteByte(0)
+	}
+	return h.Sum64()
+}
+
+func (f *canonicalForm) matches(s *series) bool {
+	e := s.entry
+	return s.hash == f.hash && e.object.Name == f.object.Name && e.family.key.name == f.name &&
+		e.object.Namespace == f.object.Namespace && e.object.Resource == f.object.Resource &&
+		s.labels.Packed() == f.labels
+}
+
+// seekCanonical finds a live series. A number in the slots stays what it is until every writer has passed, so
+// only writers may call it, or whoever holds the shard's lock.
+func (t *Table) seekCanonical(f *canonicalForm) (ref, *block, uint32) {
+	p := t.canon.shard(f.hash).probe(f.hash)
+	for {
+		held := p.next()
+		if held == 0 {
+			return ref{}, nil, 0
+		}
+		number := held - firstNumber
+		b, place := t.blocks.of(number)
+		if state := b.page.cells[place].state.Load(); state&live != 0 && f.matches(&b.series[place]) {
+			return ref{number, state}, b, place
+		}
+	}
+}
+
+// create makes a series, unless another writer was quicker or it may not be.
+func (t *Table) create(f *canonicalForm, s *metric.Sample, now moment) (ref, metric.Reason) {
+	shard := t.canon.shard(f.hash)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	if to, b, place := t.seekCanonical(f); b != nil {
+		if b.series[place].entry.kind != s.Kind {
+			return ref{}, metric.KindConflict
+		}
+		return to, metric.Applied
+	}
+	if !t.admit(s.Kind) {
+		return ref{}, metric.OverLimit
+	}
+	e, lock := t.index.enter(cloneObject(f.object), strings.Clone(f.name), s.Kind)
+	defer lock.mu.Unlock()
+	if e.kind != s.Kind {
+		return ref{}, metric.KindConflict
+	}
+	number := t.blocks.take()
+	b, place := t.blocks.of(number)
+	labels, _ := metric.UnpackLabels(strings.Clone(f.labels))
+	t.fill(b, place, newcomer{hash: f.hash, entry: e, labels: labels, born: now.tick, seen: now.unix()})
+	b.series[place].setTTL(s.TTL)
+	shard.addLocked(f.hash, number+firstNumber, t.canonicalHash)
+	to := t.publish(b, place, number)
+	e.addLocked(to)
+	return to, metric.Applied
+}
+
+// admit reports whether one more series may be.
+func (t *Table) admit(k metric.Kind) bool {
+	if k == metric.Timer || k == metric.Set {
+		if t.bodyBytes.Load() >= t.config.MaxBodyBytes {
+			return false
+		}
+	}
+	return t.live.Load() < int64(t.config.MaxSeries)
+}
+
+type newcomer struct {
+	hash   uint64
+	entry  *entry
+	labels metric.Labels
+	born   uint32
+	seen   uint32
+}
+
+// fill writes a new series into a free place.
+func (t *Table) fill(b *block, place uint32, n newcomer) {
+	s, c := &b.series[place], &b.page.cells[place]
+	s.hash, s.entry, s.labels, s.born = n.hash, n.entry, n.labels, n.born
+	s.ttl.Store(0)
+	s.aliases.Store(0)
+	c.past = past{}
+	c.seen.Store(n.seen)
+	c.value.Store(0)
+	switch n.entry.kind {
+	case metric.Gauge:
+		c.value.Store(gaugeUnset)
+	case metric.Timer:
+		b.makeBody(place, func() *body { return &body{timer: newTimer(t.spans)} })
+	case metric.Set:
+		b.makeBody(place, func() *body { return &body{set: newSet(t.spans)} })
+	}
+}
+
+// publish makes a filled place live.
+func (t *Table) publish(b *block, place, number uint32) ref {
+	c := &b.page.cells[place]
+	state := (c.state.Load()>>1+1)<<1&stateBits | live
+	t.live.Add(1)
+	b.unnamed.mark(place)
+	b.renamed.Store(true)
+	c.state.Store(state)
+	return ref{number, state}
+}
+
+func (t *Table) canonicalHash(held uint32) uint64 {
+	b, place := t.blocks.of(held - firstNumber)
+	return b.series[place].hash
+}
+
+func cloneObject(o metric.Object) metric.Object {
+	return metric.Object{
+		Resource: strings.Clone(o.Resource), Namespace: strings.Clone(o.Namespace),
+		Name: strings.Clone(o.Name), UID: strings.Clone(o.UID),
+	}
+}

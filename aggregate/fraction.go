@@ -1,0 +1,25 @@
+package aggregate
+
+import "sync/atomic"
+
+// fraction is the body of a counter that ever got an increment that was not whole: what its increments had
+// beyond whole units, in units of 2^-32. Most counters never need one.
+type fraction struct {
+	units atomic.Int64
+	past  past // guarded by the history lock
+}
+
+func newFraction() *body { return &body{fraction: new(fraction)} }
+
+// carryAt is when the roller moves whole units over: far before an int64 of grid units is full.
+const carryAt = 1 << 62
+
+// carryLocked moves whole units from the fraction into the cell. The caller holds the history lock, so no
+// reader sees the two in between; a writer's additions commute with it.
+func (f *fraction) carryLocked(c *cell) {
+	if units := f.units.Load(); units >= carryAt {
+		whole := units / fractionUnits
+		c.value.Add(uint64(whole))
+		f.units.Add(-whole * fractionUnits)
+	}
+}

@@ -1,0 +1,186 @@
+package aggregate
+
+import (
+	"cmp"
+	"hash/maphash"
+	"slices"
+	"sync"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// index finds series the way readers ask for them: by resource, namespace and metric name, then by object.
+// Writers touch it only to create a series. Its locks are held for a map's work or a slice's copy, never while a
+// value is read.
+type index struct {
+	seed   maphash.Seed
+	shards [64]indexShard
+}
+
+type indexShard struct {
+	mu       sync.Mutex
+	families map[familyKey]*family
+}
+
+type familyKey struct{ resource, namespace, name string }
+
+// family is one metric of all objects of a resource in a namespace.
+type family struct {
+	key     familyKey
+	shard   *indexShard       // its lock guards all below
+	entries map[string]*entry // by the object's name; externals have one, named ""
+}
+
+// entry is one metric of one object: its label sets are rolled up, and all of one kind.
+type entry struct {
+	family *family
+	object metric.Object
+	kind   metric.Kind
+	series []ref // guarded by the shard's lock; what a reader took stays as it was: only appended to, or copied
+}
+
+func newIndex() *index {
+	x := &index{seed: maphash.MakeSeed()}
+	for i := range x.shards {
+		x.shards[i].families = map[familyKey]*family{}
+	}
+	return x
+}
+
+func (x *index) shard(k familyKey) *indexShard {
+	h := maphash.Comparable(x.seed, k)
+	return &x.shards[h%uint64(len(x.shards))]
+}
+
+// enter returns the entry of a metric of an object, making it where there is none, and its shard locked: the
+// caller looks at the kind, adds its series, and unlocks.
+func (x *index) enter(o metric.Object, name string, kind metric.Kind) (*entry, *indexShard) {
+	key := familyKey{o.Resource, o.Namespace, name}
+	shard := x.shard(key)
+	shard.mu.Lock()
+	f := shard.families[key]
+	if f == nil {
+		f = &family{key: key, shard: shard, entries: map[string]*entry{}}
+		shard.families[key] = f
+	}
+	e := f.entries[o.Name]
+	if e == nil {
+		e = &entry{family: f, object: o, kind: kind}
+		f.entries[o.Name] = e
+	}
+	return e, shard
+}
+
+func (e *entry) addLocked(r ref) { e.series = append(e.series, r) }
+
+// removeLocked takes series out. The last one takes the entry with it, and the last entry the family.
+func (e *entry) removeLocked(gone map[ref]struct{}) {
+	e.series = slices.DeleteFunc(slices.Clone(e.series), func(r ref) bool {
+		_, is := gone[r]
+		return is
+	})
+	if len(e.series) > 0 {
+		return
+	}
+	f := e.family
+	delete(f.entries, e.object.Name)
+	if len(f.entries) == 0 {
+		delete(f.shard.families, f.key)
+	}
+}
+
+// found is an entry as a reader took it.
+type found struct {
+	entry  *entry
+	series []ref
+}
+
+// find returns the entries of a family: of one object, or of all ("*") that known takes, in the order of names.
+func (x *index) find(key familyKey, object string, known func(string) bool) []found {
+	shard := x.shard(key)
+	shard.mu.Lock()
+	f := shard.families[key]
+	if f == nil {
+		shard.mu.Unlock()
+		return nil
+	}
+	var out []found
+	if object != "*" {
+		if e := f.entries[object]; e != nil && (known == nil || known(object)) {
+			out = append(out, found{e, e.series})
+		}
+		shard.mu.Unlock()
+		return out
+	}
+	out = make([]found, 0, len(f.entries))
+	for _, e := range f.entries {
+		out = append(out, found{e, e.series})
+	}
+	shard.mu.Unlock()
+	if known != nil {
+		out = slices.DeleteFunc(out, func(one found) bool { return !known(one.entry.object.Name) })
+	}
+	slices.SortFunc(out, func(a, b found) int { return cmp.Compare(a.entry.object.Name, b.entry.object.Name) })
+	return out
+}
+
+// listed returns the distinct metrics, in a stable order, at most limit.
+func (x *index) listed(limit int) []metric.Listed {
+	distinct := map[metric.Listed]struct{}{}
+	for i := range x.shards {
+		shard := &x.shards[i]
+		shard.mu.Lock()
+		for key, f := range shard.families {
+			for _, e := range f.entries {
+				distinct[metric.Listed{Resource: key.resource, Name: key.name, Kind: e.kind}] = struct{}{}
+				break
+			}
+		}
+		shard.mu.Unlock()
+	}
+	out := make([]metric.Listed, 0, len(distinct))
+	for one := range distinct {
+		out = append(out, one)
+	}
+	slices.SortFunc(out, func(a, b metric.Listed) int {
+		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
+	})
+	return out[:min(limit, len(out))]
+}
+
+// graves remembers when metrics that are gone were last seen, so that an absence can be explained. It keeps the
+// newest few thousand.
+type graves struct {
+	mu   sync.Mutex
+	at   map[familyKey]grave
+	ring []familyKey
+	next int
+}
+
+type grave struct {
+	seen uint32 // Unix seconds
+	why  string
+}
+
+const maxGraves = 4096
+
+func (g *graves) bury(key familyKey, one grave) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.at == nil {
+		g.at, g.ring = map[familyKey]grave{}, make([]familyKey, maxGraves)
+	}
+	if _, there := g.at[key]; !there {
+		delete(g.at, g.ring[g.next])
+		g.ring[g.next] = key
+		g.next = (g.next + 1) % maxGraves
+	}
+	g.at[key] = one
+}
+
+func (g *graves) find(key familyKey) (grave, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	one, ok := g.at[key]
+	return one, ok
+}

@@ -1,0 +1,469 @@
+package aggregate
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// A1: a sample of a known series is applied while every lock of the table is held by somebody else.
+func TestA1WritersNeverWait(t *testing.T) {
+	f := newFixture(t)
+	lines := []string{"c:1|c|#pod:a,ns:ns", "c:0.5|c|#pod:a,ns:ns", "g:1|g|#pod:a,ns:ns", "g:+1|g|#pod:a,ns:ns",
+		"g:1|g|#pod:a,ns:ns|T1700000000", "t:1|ms|#pod:a,ns:ns", "s:1|s|#pod:a,ns:ns"}
+	f.push(lines...)
+	refused := sample("c:1|g|#pod:a,ns:ns")
+	f.w.Unpark()
+	f.w.Apply(refused)
+
+	t.Cleanup(holdAllLocks(f.Table))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for _, line := range lines {
+			if r := f.w.Apply(sample(line)); r != metric.Applied {
+				t.Errorf("%s: %s", line, r)
+			}
+			f.w.Pass()
+		}
+		if r := f.w.Apply(refused); r != metric.KindConflict {
+			t.Errorf("refused: %s", r)
+		}
+		f.w.Park()
+		f.w.Unpark()
+	}()
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Fatal("a writer waits for a lock")
+	}
+}
+
+func holdAllLocks(t *Table) (release func()) {
+	var held []sync.Locker
+	hold := func(l sync.Locker) { l.Lock(); held = append(held, l) }
+	hold(&t.evictions.mu)
+	hold(&t.sumsMu)
+	hold(&t.blocks.mu)
+	hold(&t.rings.mu)
+	hold(&t.epochs.mu)
+	hold(&t.graves.mu)
+	for i := range t.blocks.made.Load() {
+		hold(&t.blocks.at[i].Load().history)
+	}
+	for i := range t.canon.shards {
+		hold(&t.canon.shards[i].mu)
+		hold(&t.aliases.slots.shards[i].mu)
+	}
+	for i := range t.index.shards {
+		hold(&t.index.shards[i].mu)
+	}
+	return func() {
+		for _, l := range held {
+			l.Unlock()
+		}
+	}
+}
+
+// A2: with writers, readers, turning windows, expiry, deletion and saving all at once, every increment is in exactly one place.
+func TestA2NothingIsLostOrCountedTwice(t *testing.T) {
+	c := DefaultConfig()
+	c.Windows = []time.Duration{time.Second, 6 * time.Second}
+	c.ObjectTTL, c.ExternalTTL = time.Second, time.Second
+	table := New(c, describeByPod)
+	ctx, stop := context.WithCancel(context.Background())
+	var helpers, writers sync.WaitGroup
+	helpers.Go(func() { table.Run(ctx) })
+	helpers.Go(func() { readAll(ctx, table) })
+	helpers.Go(func() { saveAll(ctx, table) })
+	helpers.Go(func() { deleteSome(ctx, table) })
+	// Expiry takes whole seconds; here the sweep is hurried, and takes what has been idle for a moment.
+	helpers.Go(func() { evictSome(ctx, table) })
+
+	var sent, fractions atomic.Int64
+	until := time.Now().Add(hurry(4*time.Second, time.Second))
+	for n := range 4 {
+		writers.Go(func() {
+			w := table.NewWriter()
+			defer w.Close()
+			r := rand.New(rand.NewPCG(uint64(n), 1))
+			for time.Now().Before(until) {
+				for range 64 {
+					s := sample(fmt.Sprintf("c%d:%d|c|#pod:p%d,ns:ns,k:%d", r.IntN(4), r.IntN(9)-2, r.IntN(9), r.IntN(20)))
+					if r.IntN(4) == 0 {
+						s.Fraction = 0.25
+						s.Whole = max(s.Whole, 0)
+						fractions.Add(1)
+					}
+					if got := w.Apply(s); got != metric.Applied {
+						t.Errorf("refused: %s", got)
+					}
+					sent.Add(s.Whole)
+				}
+				w.Pass()
+			}
+		})
+	}
+	writers.Wait()
+	stop()
+	helpers.Wait()
+	applied, held := table.Balance()
+	if applied != held {
+		t.Errorf("applied %v, held %v", applied, held)
+	}
+	want := [2]int64{sent.Load() + fractions.Load()/4, fractions.Load() % 4 * (fractionUnits / 4)}
+	if applied != want {
+		t.Errorf("applied %v, sent %v", applied, want)
+	}
+	if table.evicted.Load() == 0 {
+		t.Error("nothing was evicted: the test shows nothing")
+	}
+	// All goes, and the sum stands.
+	var all []ref
+	for number := range uint32(table.Blocks() * blockSeries) {
+		b, place := table.blocks.of(number)
+		if state := b.page.cells[place].state.Load(); state&live != 0 {
+			all = append(all, ref{number, state})
+		}
+	}
+	table.evict(all, false, table.clock.now())
+	table.finish()
+	if _, held := table.Balance(); held != applied || table.Series() != 0 || len(table.evictions.limbo) != 0 {
+		t.Errorf("after the end: applied %v, held %v, %d series, %d in limbo", applied, held, table.Series(), len(table.evictions.limbo))
+	}
+}
+
+func hurry(long, short time.Duration) time.Duration {
+	if testing.Short() {
+		return short
+	}
+	return long
+}
+
+func readAll(ctx context.Context, t *Table) {
+	for ctx.Err() == nil {
+		for _, asked := range []string{"c0", "c1:count:1s", "c2:total", "c3:rate:6s"} {
+			t.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Asked: metric.ParseAsked(asked)})
+		}
+		t.Listed(10)
+		t.Balance()
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func saveAll(ctx context.Context, t *Table) {
+	for ctx.Err() == nil {
+		for i := range t.Blocks() {
+			t.AppendDelta(nil, i)
+			t.AppendNames(nil, i)
+			t.AppendState(nil, i)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func deleteSome(ctx context.Context, t *Table) {
+	for n := 0; ctx.Err() == nil; n++ {
+		t.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: fmt.Sprintf("p%d", n%9), Asked: metric.Asked{Name: "c0"}})
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// evictSome expires series that are in use, as if a sample had come at the very moment of their expiry: late samples
+// have to find their way to the successor.
+func evictSome(ctx context.Context, t *Table) {
+	r := rand.New(rand.NewPCG(7, 7))
+	for ctx.Err() == nil {
+		for i := range uint32(t.Blocks()) {
+			place := uint32(r.IntN(blockSeries))
+			b := t.blocks.at[i].Load()
+			state := b.page.cells[place].state.Load()
+			if state&live == 0 {
+				continue
+			}
+			b.history.Lock()
+			bit := uint64(1) << (place % 64)
+			b.page.dirty[place/64].And(^bit)
+			b.page.cells[place].seen.Store(0)
+			b.history.Unlock()
+			t.evict([]ref{{i<<blockBits | place, state}}, true, t.clock.now())
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// A2: what comes for a series between its expiry and the moment that its place is free goes to its successor.
+func TestA2LateSamplesGoToTheSuccessor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		lines := []string{"c:2|c|#pod:a,ns:ns", "c:0.5|c|#pod:a,ns:ns", "g:4|g|#pod:a,ns:ns", "t:8|ms|#pod:a,ns:ns", "s:x|s|#pod:a,ns:ns"}
+		f.push(lines...)
+		f.Roll()
+		time.Sleep(2 * time.Hour)
+		slow := f.NewWriter() // looked its series up before the expiry, applies after it
+		var found []ref
+		for _, line := range lines {
+			key := f.aliases.key(sample(line))
+			found = append(found, targetRef(f.aliases.find(&key).target.Load()))
+		}
+		for place := range f.Blocks() {
+			pace := pace{time.Now()}
+			f.sweepBlock(uint32(place), f.clock.now(), &pace)
+		}
+		f.finish()
+		if len(f.evictions.limbo) != 4 {
+			t.Fatalf("%d in limbo, want 4: a writer has not passed", len(f.evictions.limbo))
+		}
+		for i, line := range lines {
+			b, place := f.blocks.of(found[i].number)
+			slow.update(b, place, sample(line))
+		}
+		f.want("c:total", `no series of "c" for pods in "ns"; last seen 2h ago, expired after 1h`)
+		slow.Pass()
+		f.finish()
+		f.want("c:total", "a=2.5") // the late ones alone
+		f.want("g", "a=4")
+		f.want("t:sum", "a=8")
+		f.want("t:count", "a=1")
+		f.want("s", "a=1")
+		slow.Close()
+		if applied, held := f.Balance(); applied != held || applied[0] != 5 {
+			t.Errorf("applied %v, held %v", applied, held)
+		}
+	})
+}
+
+// A3: nothing is allocated for a sample of a known series, in whatever order its tags come.
+func TestA3NoAllocation(t *testing.T) {
+	f := newFixture(t)
+	for _, line := range []string{"c:1|c|#pod:a,ns:ns,k:v", "c:1|c|@0.3|#pod:a,ns:ns,k:v", "g:1|g|#pod:a,ns:ns", "g:+1|g|#pod:a,ns:ns",
+		"h:1|g|#pod:a,ns:ns|T1700000000", "t:17|ms|#pod:a,ns:ns", "t:17|ms|@0.1|#pod:a,ns:ns", "s:member|s|#pod:a,ns:ns"} {
+		f.push(line)
+		s := sample(line)
+		f.w.Unpark()
+		if n := testing.AllocsPerRun(1000, func() { f.w.Apply(s); f.w.Pass() }); n != 0 {
+			t.Errorf("%s: %v allocations, want none", line, n)
+		}
+	}
+	refused := sample("c:1|g|#pod:a,ns:ns,k:v")
+	f.w.Apply(refused)
+	if n := testing.AllocsPerRun(1000, func() { f.w.Apply(refused) }); n != 0 {
+		t.Errorf("refused: %v allocations, want none", n)
+	}
+	orders := permutations([]string{"pod:a", "ns:ns", "k:v", "l:w", "m:x"})
+	lines := make([]*metric.Sample, len(orders))
+	for i, tags := range orders {
+		lines[i] = sample("o:1|c|#" + tags)
+		f.w.Apply(lines[i])
+	}
+	f.want("o:total", fmt.Sprintf("a=%d", len(orders)))
+	if n, _ := f.aliases.size(); n > 6+maxAliases+1 {
+		t.Errorf("%d aliases: orders of tags fill memory", n)
+	}
+}
+
+func permutations(of []string) (out []string) {
+	if len(of) == 1 {
+		return of
+	}
+	for i := range of {
+		rest := append(append([]string{}, of[:i]...), of[i+1:]...)
+		for _, p := range permutations(rest) {
+			out = append(out, of[i]+","+p)
+		}
+	}
+	return out
+}
+
+// A4: while writers write, the parts of one answer differ by no more than a sample for each of them.
+func TestA4OneSnapshot(t *testing.T) {
+	f := newFixture(t).running()
+	f.push("t:10|ms|#pod:a,ns:ns", "c:7.5|c|#pod:a,ns:ns")
+	const writers = 3
+	var stop atomic.Bool
+	var applied atomic.Int64
+	applied.Store(1)
+	var group sync.WaitGroup
+	for range writers {
+		group.Go(func() {
+			w := f.NewWriter()
+			defer w.Close()
+			observed, counted := sample("t:10|ms|#pod:a,ns:ns"), sample("c:7.5|c|#pod:a,ns:ns")
+			for !stop.Load() {
+				w.Apply(observed)
+				w.Apply(counted)
+				applied.Add(1)
+				w.Pass()
+			}
+		})
+	}
+	until := time.Now().Add(hurry(2*time.Second, 300*time.Millisecond))
+	for time.Now().Before(until) {
+		// The parts of one answer, as a reading has them before it picks one.
+		r, entries, err := f.plan(&metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Asked: metric.ParseAsked("t:count")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.begin()
+		r.add(entries[0].series[0])
+		if r.spread.total == 0 || r.spread.sum != 10*float64(r.spread.total/weightUnits) {
+			t.Fatalf("%d observations of 10 have the sum %v", r.spread.total/weightUnits, r.spread.sum)
+		}
+		r.end()
+		begun := applied.Load()
+		p, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Asked: metric.ParseAsked("c:total")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// No less than what was applied before the read, no more than what was by its end.
+		if v := p[0].Value.Float64(); v < 7.5*float64(begun) || v > 7.5*float64(applied.Load()+writers) {
+			t.Fatalf("total %v, but %v were applied before the read and %v by its end", v, 7.5*float64(begun), 7.5*float64(applied.Load()))
+		}
+	}
+	stop.Store(true)
+	group.Wait()
+}
+
+// A5: a roll looks at what was touched, not at what exists.
+func TestA5TickCostFollowsActiveSeries(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a while")
+	}
+	f := newFixture(t)
+	for i := range 200_000 {
+		f.w.Apply(sample(fmt.Sprintf("c:1|c|#pod:p%d,ns:ns", i)))
+	}
+	f.w.Pass()
+	f.Roll()
+	f.Roll()
+	idle := quickest(20, f.Roll)
+	touch := func() {
+		for i := range 200_000 {
+			b, place := f.blocks.of(uint32(i))
+			b.page.dirty.mark(place)
+		}
+	}
+	touch()
+	begun := time.Now()
+	f.Roll()
+	all := time.Since(begun)
+	t.Logf("200,000 series: idle %s, all active %s", idle, all)
+	if idle*10 > all {
+		t.Errorf("a roll with nothing to do takes %s, with 200,000 series %s", idle, all)
+	}
+}
+
+func quickest(times int, f func()) time.Duration {
+	best := time.Hour
+	for range times {
+		begun := time.Now()
+		f()
+		best = min(best, time.Since(begun))
+	}
+	return best
+}
+
+// A6: places, rings and aliases of what is gone are used again.
+func TestA6MemoryIsUsedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t).running()
+		var blocks, rings int
+		var aliases int64
+		for round := range hurry(12, 6) {
+			for range 3 {
+				for i := range 3000 {
+					f.push(fmt.Sprintf("c:1|c|#pod:r%d-%d,ns:ns", round, i))
+				}
+				time.Sleep(2 * time.Second)
+			}
+			time.Sleep(70 * time.Minute) // beyond the lifetime, and for a sweep over all aliases
+			if n := f.Series(); n != 0 {
+				t.Fatalf("round %d: %d series outlive their time", round, n)
+			}
+			if n, _ := f.rings.used(); n != 0 {
+				t.Fatalf("round %d: %d rings in use by nobody", round, n)
+			}
+			_, bytes := f.aliases.size()
+			if round == 3 {
+				blocks, rings, aliases = f.Blocks(), int(f.rings.next), bytes
+			}
+		}
+		if f.Blocks() != blocks || int(f.rings.next) != rings {
+			t.Errorf("blocks grew from %d to %d, rings from %d to %d", blocks, f.Blocks(), rings, f.rings.next)
+		}
+		if n, bytes := f.aliases.size(); n > 0 || bytes > aliases*5/4 {
+			t.Errorf("%d aliases of nothing, %d bytes, were %d", n, bytes, aliases)
+		}
+	})
+}
+
+// A6: a cap is kept, and what is refused for it comes in once there is room.
+func TestA6SeriesCap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := DefaultConfig()
+		c.MaxSeries = 10
+		table := New(c, describeByPod)
+		f := &fixture{Table: table, t: t, w: table.NewWriter()}
+		f.running()
+		for i := range 10 {
+			f.push(fmt.Sprintf("c:1|c|#pod:p%d,ns:ns", i))
+		}
+		f.refuses("c:1|c|#pod:p10,ns:ns", metric.OverLimit)
+		f.refuses("c:1|c|#pod:p10,ns:ns", metric.OverLimit)
+		f.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: "p3", Asked: metric.Asked{Name: "c"}})
+		f.push("c:1|c|#pod:p10,ns:ns")
+		f.refuses("c:1|c|#pod:p11,ns:ns", metric.OverLimit)
+	})
+}
+
+// A6: refusals are remembered, but do not fill memory.
+func TestA6RefusalsAreBounded(t *testing.T) {
+	f := newFixture(t)
+	f.w.Unpark()
+	for i := range maxRefusals + 5000 {
+		f.w.Apply(sample(fmt.Sprintf("c%d:1|c|#refuse:me", i)))
+	}
+	if n, _ := f.aliases.size(); n > maxRefusals {
+		t.Errorf("%d aliases, want at most %d", n, maxRefusals)
+	}
+}
+
+// A6: what a timer and a set cost is what the published figures say.
+func TestA6BodyBudgets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t).running()
+		time.Sleep(time.Minute)
+		for range 70 {
+			for i := range 60 {
+				f.push(fmt.Sprintf("t:%g|ms|#pod:a,ns:ns", 10*math.Pow(1.025, float64(i))))
+			}
+			for i := range 1000 {
+				f.push(fmt.Sprintf("s:user-%d|s|#pod:a,ns:ns", i))
+			}
+			time.Sleep(time.Second)
+		}
+		synctest.Wait()
+		for i := range f.blocks.made.Load() {
+			for place := range uint32(blockSeries) {
+				body := f.blocks.at[i].Load().body(place)
+				switch {
+				case body == nil:
+				case body.timer != nil && body.bytes > 5<<10:
+					t.Errorf("a timer of 60 bins takes %d bytes, want at most 5 KiB", body.bytes)
+				case body.set != nil && body.bytes > 24<<10:
+					t.Errorf("a set of 1,000 members takes %d bytes, want at most 24 KiB", body.bytes)
+				default:
+					t.Logf("%d bytes", body.bytes)
+				}
+			}
+		}
+	})
+}

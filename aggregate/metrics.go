@@ -1,0 +1,43 @@
+package aggregate
+
+import "github.com/prometheus/client_golang/prometheus"
+
+var (
+	seriesDesc = prometheus.NewDesc("sluice_series",
+		"Live series.", nil, nil)
+	seriesLimitDesc = prometheus.NewDesc("sluice_series_limit",
+		"Live series that may be, over the whole process.", nil, nil)
+	aliasesDesc = prometheus.NewDesc("sluice_aliases",
+		"Remembered spellings of series and of refused lines.", nil, nil)
+	evictedDesc = prometheus.NewDesc("sluice_series_evicted_total",
+		"Series that expired or were deleted.", nil, nil)
+	memoryDesc = prometheus.NewDesc("sluice_table_bytes",
+		"Memory of the table, by what it holds.", []string{"part"}, nil)
+)
+
+// cellBytes is what a place in a block takes, its body aside.
+const cellBytes = 32 + 64
+
+// Describe implements prometheus.Collector.
+func (t *Table) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{seriesDesc, seriesLimitDesc, aliasesDesc, evictedDesc, memoryDesc} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (t *Table) Collect(ch chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	aliases, aliasBytes := t.aliases.size()
+	_, ringBytes := t.rings.used()
+	gauge(seriesDesc, float64(t.Series()))
+	gauge(seriesLimitDesc, float64(t.config.MaxSeries))
+	gauge(aliasesDesc, float64(aliases))
+	gauge(memoryDesc, float64(t.Blocks())*blockSeries*cellBytes, "cells")
+	gauge(memoryDesc, float64(aliasBytes), "aliases")
+	gauge(memoryDesc, float64(ringBytes), "rings")
+	gauge(memoryDesc, float64(t.bodyBytes.Load()), "timers_and_sets")
+	ch <- prometheus.MustNewConstMetric(evictedDesc, prometheus.CounterValue, float64(t.evicted.Load()))
+}

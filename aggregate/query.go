@@ -1,0 +1,124 @@
+package aggregate
+
+import (
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// Objects answers for custom metrics: one value for each object, its label sets rolled up.
+func (t *Table) Objects(q metric.Query) ([]metric.Point, error) {
+	r, entries, err := t.plan(&q)
+	if err != nil {
+		return nil, err
+	}
+	defer r.end()
+	var points []metric.Point
+	matched := false
+	for _, one := range entries {
+		// A name may have another kind on another object. What was asked for is settled by the first.
+		if one.entry.kind != r.kind {
+			continue
+		}
+		r.begin()
+		for _, s := range one.series {
+			r.add(s)
+		}
+		matched = matched || r.series > 0
+		if p, ok := r.point(); ok {
+			p.Object = one.entry.object
+			points = append(points, p)
+		}
+	}
+	if len(points) == 0 {
+		return nil, t.nothing(&q, r, matched)
+	}
+	return points, nil
+}
+
+// External answers for external metrics: what may be added up has one value for each label set, what may not has
+// one for all of them together, with the labels that they share. A namespace that has no metric of the name
+// gets the cluster-wide one.
+func (t *Table) External(q metric.Query) ([]metric.Point, error) {
+	q.Resource, q.Object = "", ""
+	r, entries, err := t.plan(&q)
+	if err != nil {
+		return nil, err
+	}
+	one := entries[0]
+	points, matched := r.external(one)
+	if len(points) == 0 {
+		return nil, t.nothing(&q, r, matched)
+	}
+	for i := range points {
+		points[i].Object = one.entry.object
+	}
+	return points, nil
+}
+
+// Listed lists the distinct metrics that exist, in a stable order, at most limit.
+func (t *Table) Listed(limit int) []metric.Listed { return t.index.listed(limit) }
+
+// Delete removes the series that a query would read, whatever its stat and window, and returns how many.
+func (t *Table) Delete(q metric.Query) int {
+	var gone []ref
+	for _, one := range t.index.find(familyKey{q.Resource, q.Namespace, q.Asked.Name}, q.Object, q.Known) {
+		for _, r := range one.series {
+			b, place := t.blocks.of(r.number)
+			b.history.Lock()
+			if b.page.cells[place].state.Load() == r.state && (q.Match == nil || q.Match(b.series[place].labels)) {
+				gone = append(gone, r)
+			}
+			b.history.Unlock()
+		}
+	}
+	return t.evict(gone, false, t.clock.now())
+}
+
+// plan finds the entries of a query and settles its stat and window.
+func (t *Table) plan(q *metric.Query) (*reading, []found, error) {
+	key := familyKey{q.Resource, q.Namespace, q.Asked.Name}
+	entries := t.index.find(key, q.Object, q.Known)
+	if len(entries) == 0 && q.Resource == "" && q.Namespace != "" {
+		key.namespace = ""
+		entries = t.index.find(key, q.Object, q.Known)
+	}
+	stat, window := q.Asked.Stat, q.Asked.Window
+	if window != 0 && t.spanIndex(window) < 0 {
+		return nil, nil, metric.CannotAskf("window %s of %q is not kept; the windows are %s",
+			metric.FormatWindow(window), q.Asked.String(), windowNames(t.Windows()))
+	}
+	if len(entries) == 0 {
+		return nil, nil, t.absent(q)
+	}
+	kind := entries[0].entry.kind
+	if stat == metric.NoStat {
+		stat = kind.DefaultStat()
+	}
+	if !kind.Has(stat) {
+		return nil, nil, metric.CannotAskf("%q is a %s: it has %s, but no %s",
+			q.Asked.Name, kind, metric.StatNames(kind.Stats()), stat)
+	}
+	if !stat.Windowed() && window != 0 {
+		return nil, nil, metric.CannotAskf("%q: %s is the same in every window; ask for %q",
+			q.Asked.String(), stat, metric.Asked{Name: q.Asked.Name, Stat: stat}.String())
+	}
+	if window == 0 {
+		window = t.defaultWindow()
+	}
+	now := t.clock.now()
+	index := t.spanIndex(window)
+	r := &reading{table: t, kind: kind, stat: stat, now: now, match: q.Match,
+		view: t.spans[index].view(index, t.clock.tick, now)}
+	return r, entries, nil
+}
+
+// spanIndex is the place of a window among the spans; -1: it is not kept.
+func (t *Table) spanIndex(w time.Duration) int {
+	for i := range t.spans {
+		if t.spans[i].window == w {
+			return i
+		}
+	}
+	return -1
+}

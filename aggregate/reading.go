@@ -1,0 +1,239 @@
+package aggregate
+
+import (
+	"math"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// reading computes the values of one answer, all with the same stat, window and moment.
+type reading struct {
+	table *Table
+	kind  metric.Kind
+	stat  metric.Stat
+	view  view
+	now   moment
+	match func(metric.Labels) bool
+	gone  grave // of a series that has outlived its time, but was not swept up yet
+
+	rollup
+}
+
+// rollup is what the series added so far come to.
+type rollup struct {
+	series  int // how many
+	newest  time.Time
+	shared  metric.Labels // what their labels have in common
+	value   metric.Number // of stats that add
+	some    bool          // whether value holds anything
+	spread  *distribution // timers
+	members *union        // sets
+	levels  levels        // gauges over a window
+}
+
+// begin starts a roll-up.
+func (r *reading) begin() {
+	spread := r.spread
+	r.rollup = rollup{spread: spread}
+	switch r.kind {
+	case metric.Timer:
+		if spread == nil {
+			r.spread = distributions.Get().(*distribution)
+		}
+		r.spread.reset()
+	case metric.Set:
+		r.members = newUnion()
+	case metric.Gauge:
+		r.levels = newLevels(&r.view, r.now, r.table.clock.tick)
+	}
+}
+
+// end gives scratch space back.
+func (r *reading) end() {
+	if r.spread != nil {
+		distributions.Put(r.spread)
+		r.spread = nil
+	}
+}
+
+// add rolls one series up, if it still lives and its labels match.
+func (r *reading) add(s ref) {
+	b, place := r.table.blocks.of(s.number)
+	b.history.Lock()
+	defer b.history.Unlock()
+	c, labels := &b.page.cells[place], b.series[place].labels
+	if c.state.Load() != s.state || r.match != nil && !r.match(labels) {
+		return
+	}
+	if r.table.expired(b, place, r.now) {
+		r.gone = r.table.epitaph(&b.series[place], c.seen.Load(), true)
+		return
+	}
+	if r.series++; r.series == 1 {
+		r.shared = labels
+	} else {
+		r.shared = r.shared.Shared(labels)
+	}
+	if at := timestamp(b, place, r.now); at.After(r.newest) {
+		r.newest = at
+	}
+	switch r.kind {
+	case metric.Counter:
+		r.addCounterLocked(b, place)
+	case metric.Gauge:
+		r.addGaugeLocked(b, place)
+	case metric.Timer:
+		r.addTimerLocked(b, place)
+	case metric.Set:
+		b.body(place).set.readLocked(r.members, r.view)
+	}
+}
+
+func (r *reading) plus(n metric.Number) { r.value, r.some = r.value.Plus(n), true }
+
+// addCounterLocked reads the counter before its past: so what came since is in both or in neither.
+func (r *reading) addCounterLocked(b *block, place uint32) {
+	whole, units := counterSum(b, place)
+	if r.stat == metric.Total {
+		r.plus(exact(whole, int64(units)))
+		return
+	}
+	if before, ok := b.page.cells[place].past.before(r.table.rings, r.view); ok {
+		whole -= int64(before)
+	}
+	rest := int64(units)
+	if body := b.body(place); body != nil {
+		if before, ok := body.fraction.past.before(r.table.rings, r.view); ok {
+			rest -= int64(before)
+		}
+	}
+	count := exact(whole, rest)
+	if r.stat == metric.Rate {
+		count = metric.Float(count.Float64() / r.seconds(&b.series[place]))
+	}
+	r.plus(count)
+}
+
+// exact is a sum of whole units and units of 2^-32 as a number: an integer where it is one.
+func exact(whole, units int64) metric.Number {
+	n := metric.Int(whole + units>>32)
+	if rest := units & (fractionUnits - 1); rest != 0 {
+		n = n.Plus(metric.Float(float64(rest) / fractionUnits))
+	}
+	return n
+}
+
+// seconds is what a rate of a series is divided by: the time that is covered. A young series is divided by its
+// age, but by no less than the shortest window, so that it neither spikes nor reads low for long.
+func (r *reading) seconds(s *series) float64 {
+	age := r.now.at - time.Duration(s.born)*r.table.clock.tick
+	if covered := r.view.covered; age >= covered {
+		return covered.Seconds()
+	}
+	return max(age, r.table.spans[0].window).Seconds()
+}
+
+func (r *reading) addGaugeLocked(b *block, place uint32) {
+	bits, set := gaugeBits(b, place)
+	if !set {
+		return
+	}
+	v := math.Float64frombits(bits)
+	if r.stat == metric.Last {
+		r.plus(metric.Float(v))
+		return
+	}
+	r.levels.addLocked(r.table.rings, &b.page.cells[place].past, v)
+}
+
+func (r *reading) addTimerLocked(b *block, place uint32) {
+	before := r.spread.total
+	timer := b.body(place).timer
+	timer.rollLocked(r.table.spans, b.tickLocked(place, r.now))
+	timer.readLocked(r.spread, r.view)
+	if r.stat == metric.Rate {
+		one := float64(r.spread.total-before) / weightUnits
+		r.plus(metric.Float(one / r.seconds(&b.series[place])))
+	}
+}
+
+// point is the roll-up's value. False: there is none, such as the mean of nothing.
+func (r *reading) point() (metric.Point, bool) {
+	p := metric.Point{Time: r.now.wall, Window: r.view.span.window}
+	if !r.stat.Windowed() {
+		p.Time, p.Window = r.newest, 0
+	}
+	if r.series == 0 {
+		return p, false
+	}
+	if r.some {
+		p.Value = r.value
+		return p, true
+	}
+	switch r.kind {
+	case metric.Timer:
+		v, ok := r.spread.stat(r.stat)
+		p.Value = metric.Float(v)
+		return p, ok
+	case metric.Set:
+		p.Value = metric.Float(r.members.count())
+		return p, true
+	case metric.Gauge:
+		v, ok := r.levels.stat(r.stat)
+		p.Value = metric.Float(v)
+		return p, ok
+	}
+	return p, false
+}
+
+// stat reads a stat off a distribution. False: nothing has none.
+func (d *distribution) stat(s metric.Stat) (float64, bool) {
+	switch s {
+	case metric.Count:
+		return d.count(), true
+	case metric.Sum:
+		return d.sum, true
+	}
+	if d.total == 0 {
+		return 0, false
+	}
+	switch s {
+	case metric.Mean:
+		return d.mean(), true
+	case metric.Min:
+		return d.min, true
+	case metric.Max:
+		return d.max, true
+	}
+	return d.quantile(s.Quantile()), true
+}
+
+// external computes the values of an external metric.
+func (r *reading) external(one found) (points []metric.Point, matched bool) {
+	defer r.end()
+	r.begin()
+	for _, s := range one.series {
+		r.add(s)
+		if !r.stat.Adds() {
+			continue
+		}
+		matched = matched || r.series > 0
+		points = r.appendPoint(points)
+		r.begin()
+	}
+	if !r.stat.Adds() {
+		matched = r.series > 0
+		points = r.appendPoint(points)
+	}
+	return points, matched
+}
+
+func (r *reading) appendPoint(points []metric.Point) []metric.Point {
+	p, ok := r.point()
+	if !ok {
+		return points
+	}
+	p.Labels = r.shared
+	return append(points, p)
+}

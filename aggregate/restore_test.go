@@ -1,0 +1,300 @@
+package aggregate
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// saved is what a store would hold of a table: the clock, and per block a checkpoint and the deltas since.
+type saved struct {
+	clock  []byte
+	names  map[int][]byte
+	state  map[int][]byte
+	deltas map[int][][]byte
+}
+
+func newSaved() *saved {
+	return &saved{names: map[int][]byte{}, state: map[int][]byte{}, deltas: map[int][][]byte{}}
+}
+
+// flush does what the store does: a delta of every block, and for some of them a checkpoint.
+func (s *saved) flush(t *Table, checkpoint func(block int) bool) {
+	for i := range t.Blocks() {
+		if delta := t.AppendDelta(nil, i); len(delta) > 0 {
+			s.deltas[i] = append(s.deltas[i], delta)
+		}
+		if !checkpoint(i) {
+			continue
+		}
+		if t.NamesChanged(i) || s.names[i] == nil {
+			s.names[i] = t.AppendNames(nil, i)
+		}
+		s.state[i], s.deltas[i] = t.AppendState(nil, i), nil
+	}
+	s.clock = t.AppendClock(nil)
+}
+
+func (s *saved) restore(t *testing.T) *fixture {
+	t.Helper()
+	table := New(DefaultConfig(), describeByPod)
+	if err := table.RestoreClock(s.clock); err != nil {
+		t.Fatal(err)
+	}
+	for i := range max(len(s.names), len(s.deltas)) {
+		if err := table.RestoreBlock(i, s.names[i], s.state[i], s.deltas[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := table.RestoreDone(); err != nil {
+		t.Fatal(err)
+	}
+	return &fixture{Table: table, t: t, w: table.NewWriter()}
+}
+
+func never(int) bool { return false }
+
+func always(int) bool { return true }
+
+var everything = []string{"c", "c:count:10s", "c:rate:10s", "c:total", "f:total", "f:count", "g", "g:mean", "g:min:10s", "h",
+	"t", "t:count", "t:count:10s", "t:p95", "t:min", "t:max", "t:sum", "s", "s:unique:10s", "m"}
+
+// all prints all values; what a restored table says must be the same.
+func (f *fixture) all() string {
+	var out []string
+	for _, asked := range everything {
+		out = append(out, asked+": "+f.ask(asked))
+	}
+	return strings.Join(out, "\n")
+}
+
+// traffic pushes a second's worth of everything.
+func (f *fixture) traffic(r *rand.Rand) {
+	for range 40 {
+		pod := fmt.Sprintf("|#pod:p%d,ns:ns,k:%d", r.IntN(5), r.IntN(3))
+		f.push(fmt.Sprintf("c:%d|c%s", r.IntN(100), pod), "f:0.25|c"+pod, fmt.Sprintf("g:%d|g%s", r.IntN(100), pod),
+			fmt.Sprintf("h:%d|g%s|T%d", r.IntN(100), pod, time.Now().Unix()-int64(r.IntN(3))),
+			fmt.Sprintf("t:%d|ms|@0.5%s", r.IntN(1000), pod), fmt.Sprintf("s:%d|s%s", r.IntN(3000), pod),
+			fmt.Sprintf("m:%d|s|#pod:p0,ns:ns", r.Uint32()))
+	}
+}
+
+// A table goes on after a restart as if nothing had happened, at whatever moment it was saved and however long it was down.
+func TestRestoreGoesOn(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		checkpoint func(*rand.Rand) func(int) bool
+	}{
+		{"deltas alone", func(*rand.Rand) func(int) bool { return never }},
+		{"checkpoints alone", func(*rand.Rand) func(int) bool { return always }},
+		{"both", func(r *rand.Rand) func(int) bool { return func(int) bool { return r.IntN(30) == 0 } }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for seed := range uint64(4) {
+				synctest.Test(t, func(t *testing.T) {
+					r := rand.New(rand.NewPCG(seed, 1))
+					f, disk := newFixture(t).running(), newSaved()
+					time.Sleep(time.Minute)
+					for range 150 + r.IntN(20) {
+						f.traffic(r)
+						time.Sleep(400 * time.Millisecond)
+						disk.flush(f.Table, c.checkpoint(r))
+					}
+					time.Sleep(time.Duration(r.IntN(1000)) * time.Millisecond)
+					disk.flush(f.Table, c.checkpoint(r))
+					before, down := f.all(), time.Duration(r.IntN(100))*time.Second
+					time.Sleep(down)
+					again := disk.restore(t)
+					if after := again.all(); after != before {
+						t.Errorf("seed %d, down for %s: before\n%s\nafter\n%s", seed, down, before, after)
+					}
+					if applied, held := again.Balance(); applied != held {
+						t.Errorf("applied %v, held %v", applied, held)
+					}
+				})
+			}
+		})
+	}
+}
+
+// Replaying a delta that the checkpoint already includes changes nothing: a crash may come between the two.
+func TestDeltasAreIdempotent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(1, 1))
+		f, disk := newFixture(t).running(), newSaved()
+		var deltas [][]byte
+		for range 50 {
+			f.traffic(r)
+			if r.IntN(8) == 0 {
+				f.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: fmt.Sprintf("p%d", r.IntN(5)), Asked: metric.Asked{Name: "c"}})
+			}
+			time.Sleep(400 * time.Millisecond)
+			delta := f.AppendDelta(nil, 0)
+			deltas = append(deltas, delta)
+		}
+		disk.flush(f.Table, always)
+		disk.deltas[0] = deltas[len(deltas)-1:]
+		if before, after := f.all(), disk.restore(t).all(); before != after {
+			t.Errorf("before\n%s\nafter\n%s", before, after)
+		}
+		disk.names[0], disk.state[0], disk.deltas[0] = nil, nil, deltas
+		if before, after := f.all(), disk.restore(t).all(); before != after {
+			t.Errorf("from deltas: before\n%s\nafter\n%s", before, after)
+		}
+	})
+}
+
+// A rate neither dips nor spikes when the process was away, and the traffic with it.
+func TestRateAcrossARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, disk := newFixture(t).running(), newSaved()
+		for range 900 {
+			f.push("c:5|c|#pod:a,ns:ns")
+			time.Sleep(100 * time.Millisecond)
+		}
+		disk.flush(f.Table, never)
+		time.Sleep(17 * time.Second)
+		again := disk.restore(t).running()
+		for range 300 {
+			again.push("c:5|c|#pod:a,ns:ns")
+			time.Sleep(100 * time.Millisecond)
+			for _, asked := range []string{"c", "c:rate:10s"} {
+				p, err := again.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Asked: metric.ParseAsked(asked)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if v := p[0].Value.Float64(); v < 48.5 || v > 51.5 {
+					t.Errorf("%s: %v, want 50", asked, v)
+				}
+			}
+		}
+		again.want("c:total", "a=6000")
+	})
+}
+
+// Deaths are saved too, and a place that was given to another series belongs to that.
+func TestRestoreAfterDeaths(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, disk := newFixture(t).running(), newSaved()
+		f.push("a:1|c|#pod:a,ns:ns", "b:2|ms|#pod:a,ns:ns", "k:1|c|#pod:a,ns:ns")
+		disk.flush(f.Table, always)
+		f.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Asked: metric.Asked{Name: "a"}})
+		f.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Asked: metric.Asked{Name: "b"}})
+		time.Sleep(2 * time.Second)
+		disk.flush(f.Table, never)
+		f.push("a:7|g|#pod:a,ns:ns", "z:1|c|#pod:a,ns:ns")
+		disk.flush(f.Table, never)
+		again := disk.restore(t)
+		again.want("a", "a=7")
+		again.want("z:total", "a=1")
+		again.want("k:total", "a=1")
+		again.want("b", `no series of "b" for pods in "ns": none was ever received`)
+		again.push("new:1|c|#pod:a,ns:ns", "b:1|g|#pod:a,ns:ns")
+		again.want("new:total", "a=1")
+		if n := again.Series(); n != 5 {
+			t.Errorf("%d series, want 5", n)
+		}
+	})
+}
+
+// What has outlived its time while the process was down is not served, nor what claims to be from the future.
+func TestRestoreDropsTheStale(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, disk := newFixture(t).running(), newSaved()
+		f.push("a:1|c|#pod:a,ns:ns", "e:1|c", "future:1|g|#pod:a,ns:ns")
+		f.Roll()
+		for place := range uint32(3) {
+			b := f.blocks.at[0].Load()
+			if b.series[place].entry.family.key.name == "future" {
+				b.page.cells[place].seen.Store(uint32(time.Now().Add(48 * time.Hour).Unix()))
+			}
+		}
+		disk.flush(f.Table, always)
+		time.Sleep(2 * time.Hour)
+		again := disk.restore(t)
+		again.want("a", `no series of "a" for pods in "ns"; last seen 2h ago, deleted`)
+		again.want("future", `no series of "future" for pods in "ns"; last seen 0s ago, deleted`)
+		if got := again.askExternal("", "e:total"); got != "{}=1" {
+			t.Error(got)
+		}
+	})
+}
+
+// With other windows than before, notes mean nothing any more; what does not depend on them stays.
+func TestRestoreWithOtherWindows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, disk := newFixture(t).running(), newSaved()
+		for range 30 {
+			f.push("a:1|c|#pod:a,ns:ns", "g:4|g|#pod:a,ns:ns", "t:4|ms|#pod:a,ns:ns", "s:x|s|#pod:a,ns:ns", "f:0.5|c|#pod:a,ns:ns")
+			time.Sleep(time.Second)
+		}
+		disk.flush(f.Table, always)
+		c := DefaultConfig()
+		c.Windows = []time.Duration{20 * time.Second, 5 * time.Minute}
+		table := New(c, describeByPod)
+		if err := table.RestoreClock(disk.clock); err != nil {
+			t.Fatal(err)
+		}
+		if err := table.RestoreBlock(0, disk.names[0], disk.state[0], nil); err == nil {
+			table.RestoreDone()
+		} else {
+			t.Fatal(err)
+		}
+		again := &fixture{Table: table, t: t, w: table.NewWriter()}
+		again.running()
+		again.want("a:total", "a=30")
+		again.want("a:count:20s", "a=0")
+		again.want("f:total", "a=15")
+		again.want("g", "a=4")
+		again.want("s", "a=0")
+		again.want("t:count", "a=0")
+		time.Sleep(time.Minute)
+		again.push("a:1|c|#pod:a,ns:ns")
+		again.want("a:count", "a=1")
+	})
+}
+
+func TestRestoreClockRefusesAnotherFormat(t *testing.T) {
+	f := newFixture(t)
+	blob := f.AppendClock(nil)
+	blob[0] = 99
+	if err := f.RestoreClock(blob); err == nil || err.Error() != "table format 99 is not known; this version writes 1" {
+		t.Error(err)
+	}
+	if err := f.RestoreClock(nil); err == nil {
+		t.Error("an empty clock is taken")
+	}
+}
+
+// A disk may return anything: an error, never a panic, and the table stays sound.
+func FuzzRestore(f *testing.F) {
+	table := newFixture(f)
+	for i := range 20 {
+		table.push(fmt.Sprintf("c:%d.5|c|#pod:a,ns:ns,k:%d", i, i), fmt.Sprintf("t:%d|ms|#pod:a,ns:ns", i),
+			fmt.Sprintf("g:%d|g|#pod:a,ns:ns|T1700000000", i), fmt.Sprintf("s:%d|s|#pod:a,ns:ns", i))
+	}
+	for i := range 3000 {
+		table.push(fmt.Sprintf("m:%d|s", i))
+	}
+	delta := table.AppendDelta(nil, 0)
+	f.Add(table.AppendNames(nil, 0), table.AppendState(nil, 0), delta)
+	f.Add([]byte{}, []byte{}, delta)
+	f.Fuzz(func(t *testing.T, names, state, delta []byte) {
+		again := newFixture(t)
+		again.clock.resumed.Store(true)
+		again.RestoreBlock(0, names, state, [][]byte{delta})
+		again.RestoreDone()
+		again.push("c:1|c|#pod:a,ns:ns,new:one")
+		again.Roll()
+		again.all()
+		again.AppendState(nil, 0)
+		if applied, held := again.Balance(); applied != held {
+			t.Errorf("applied %v, held %v", applied, held)
+		}
+	})
+}

@@ -1,0 +1,144 @@
+package aggregate
+
+import (
+	"context"
+	"math/bits"
+	"runtime"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// Run turns the windows until ctx ends: twice a tick it notes the values of the series that were touched, and goes
+// over a part of all series to let go of those that have outlived their time.
+func (t *Table) Run(ctx context.Context) error {
+	half := t.clock.tick / 2
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			t.Roll()
+			return nil
+		case <-timer.C:
+			t.Roll()
+			t.sweep()
+			// On to the next half tick. The first roll after a tick's end is the one that closes it.
+			timer.Reset(half - t.clock.now().at%half)
+		}
+	}
+}
+
+// slice is how long the roller works before it lets others have the processor: a receiver that shares it must be
+// back at its socket before the socket's buffer is full.
+const slice = 500 * time.Microsecond
+
+// pace yields the processor whenever a slice is over.
+type pace struct{ begun time.Time }
+
+func (p *pace) step() {
+	if now := time.Now(); now.Sub(p.begun) > slice {
+		runtime.Gosched()
+		p.begun = time.Now()
+	}
+}
+
+// Roll notes the values of all series that were touched since the last roll.
+func (t *Table) Roll() {
+	now, pace := t.clock.now(), pace{time.Now()}
+	for i := range t.blocks.made.Load() {
+		t.rollBlock(t.blocks.at[i].Load(), now, &pace)
+	}
+}
+
+// rollBlock notes what was touched in one block.
+func (t *Table) rollBlock(b *block, now moment, pace *pace) {
+	for word := range blockWords {
+		if b.page.dirty[word].Load() == 0 {
+			continue
+		}
+		b.history.Lock()
+		t.rollWordLocked(b, word, now)
+		b.history.Unlock()
+		pace.step()
+	}
+	b.history.Lock()
+	b.rolled = max(b.rolled, now.tick)
+	b.history.Unlock()
+}
+
+// tickLocked is the tick to note a series' value under. The first roll in a tick closes the one before: what it finds came,
+// but for the moment since, in that. Later ones note under the tick in progress, for readers and the store. Ticks
+// never go back, not even when two rolls overlap.
+func (b *block) tickLocked(place uint32, now moment) uint32 {
+	tick := now.tick
+	if b.rolled < tick {
+		tick--
+	}
+	return max(tick, b.page.cells[place].past.stamp)
+}
+
+// rollWordLocked unmarks first and reads then: what comes in between is marked again, and noted twice, which is
+// harmless; the other order would lose it until its series is touched again.
+func (t *Table) rollWordLocked(b *block, word int, now moment) {
+	for set := b.page.dirty[word].Swap(0); set != 0; set &= set - 1 {
+		place := uint32(word*64 + bits.TrailingZeros64(set))
+		c := &b.page.cells[place]
+		if c.state.Load()&live == 0 {
+			// It came late for a series that is about to go: evict.go looks at the mark.
+			b.page.dirty.mark(place)
+			continue
+		}
+		t.rollSeriesLocked(b, place, b.tickLocked(place, now))
+		c.seen.Store(now.unix())
+		b.unsaved.mark(place)
+	}
+}
+
+// rollSeriesLocked notes a series' value under a tick.
+func (t *Table) rollSeriesLocked(b *block, place, tick uint32) {
+	c, body := &b.page.cells[place], b.body(place)
+	switch b.series[place].entry.kind {
+	case metric.Counter:
+		if body != nil {
+			body.fraction.carryLocked(c)
+			body.fraction.past.note(t.rings, tick, uint64(body.fraction.units.Load()))
+		}
+		c.past.note(t.rings, tick, c.value.Load())
+	case metric.Gauge:
+		if v, set := gaugeBits(b, place); set {
+			c.past.note(t.rings, tick, v)
+		}
+	case metric.Timer:
+		body.timer.rollLocked(t.spans, tick)
+		c.past.stamp = tick
+		t.weighLocked(body, body.timer.bytesLocked())
+	case metric.Set:
+		body.set.rollLocked(t.spans, tick)
+		body.set.mergeLocked(&t.epochs, t.oldestTick(tick))
+		c.past.stamp = tick
+		t.weighLocked(body, body.set.bytesLocked())
+	}
+}
+
+// weighLocked keeps account of a body's memory.
+func (t *Table) weighLocked(body *body, bytes int64) {
+	t.bodyBytes.Add(bytes - body.bytes)
+	body.bytes = bytes
+}
+
+// oldestTick is the tick before which nothing is asked for.
+func (t *Table) oldestTick(now uint32) uint32 {
+	longest := t.spans[len(t.spans)-1]
+	reach := longest.stride * uint32(longest.slots)
+	return now - min(now, reach)
+}
+
+// gaugeBits is a gauge's value; false: it was created this very moment and has none yet.
+func gaugeBits(b *block, place uint32) (uint64, bool) {
+	v := b.page.cells[place].value.Load()
+	if v == gaugeMoved {
+		v = b.body(place).stamped.load()
+	}
+	return v, v != gaugeUnset
+}

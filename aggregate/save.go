@@ -1,0 +1,266 @@
+package aggregate
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// formatVersion is that of all blobs, kept in the clock's.
+const formatVersion = 1
+
+// Record types of a delta. Replayed in order on a state that may already include them, they give the state after.
+const (
+	recordBirth = 'b'
+	recordDeath = 'd'
+	recordValue = 'v'
+)
+
+// Blocks is how many blocks of 1,024 series there are. It only grows.
+func (t *Table) Blocks() int { return int(t.blocks.made.Load()) }
+
+// NamesChanged reports whether series of a block were born or died since AppendNames last wrote it.
+func (t *Table) NamesChanged(block int) bool { return t.blocks.at[block].Load().renamed.Load() }
+
+// AppendClock appends what goes on from one process to the next: receiving time, the windows that stamps belong to, and the
+// seed of set members' hashes.
+func (t *Table) AppendClock(dst []byte) []byte {
+	now := t.clock.now()
+	dst = append(dst, formatVersion)
+	dst = binary.AppendUvarint(dst, uint64(now.at))
+	dst = binary.AppendVarint(dst, now.wall.UnixNano())
+	dst = binary.LittleEndian.AppendUint64(dst, t.setSeed)
+	dst = binary.AppendUvarint(dst, uint64(len(t.spans)))
+	for _, s := range t.spans {
+		dst = binary.AppendUvarint(dst, uint64(s.window/time.Second))
+	}
+	return dst
+}
+
+// AppendNames appends the identities of a block's series.
+func (t *Table) AppendNames(dst []byte, block int) []byte {
+	b := t.blocks.at[block].Load()
+	b.renamed.Store(false)
+	for place := range uint32(blockSeries) {
+		dst = t.appendName(dst, b, place)
+	}
+	return dst
+}
+
+func (t *Table) appendName(dst []byte, b *block, place uint32) []byte {
+	b.history.Lock()
+	defer b.history.Unlock()
+	if b.page.cells[place].state.Load()&live == 0 {
+		return dst
+	}
+	return appendNameLocked(dst, b, place)
+}
+
+func appendNameLocked(dst []byte, b *block, place uint32) []byte {
+	s := &b.series[place]
+	dst = binary.AppendUvarint(dst, uint64(place))
+	dst = append(dst, byte(s.entry.kind))
+	dst = binary.AppendUvarint(dst, uint64(s.born))
+	o := s.entry.object
+	for _, part := range [...]string{o.Resource, o.Namespace, o.Name, o.UID, s.entry.family.key.name, s.labels.Packed()} {
+		dst = appendString(dst, part)
+	}
+	return dst
+}
+
+// AppendState appends the values and windows of all series of a block.
+func (t *Table) AppendState(dst []byte, block int) []byte {
+	b := t.blocks.at[block].Load()
+	for place := range uint32(blockSeries) {
+		dst = t.appendValue(dst, b, place, 0)
+	}
+	return dst
+}
+
+// AppendDelta appends what changed in a block since the last AppendDelta of it: births and deaths, then values. It rolls the block
+// first, so what was applied before the call is in it.
+func (t *Table) AppendDelta(dst []byte, block int) []byte {
+	b := t.blocks.at[block].Load()
+	now := t.clock.now()
+	pace := pace{now.wall}
+	t.rollBlock(b, now, &pace)
+	for word := range blockWords {
+		if b.unnamed[word].Load() == 0 {
+			continue
+		}
+		for set := b.unnamed[word].Swap(0); set != 0; set &= set - 1 {
+			dst = t.appendNews(dst, b, uint32(word*64+bits.TrailingZeros64(set)))
+		}
+	}
+	for word := range blockWords {
+		if b.unsaved[word].Load() == 0 {
+			continue
+		}
+		for set := b.unsaved[word].Swap(0); set != 0; set &= set - 1 {
+			place := uint32(word*64 + bits.TrailingZeros64(set))
+			if with := t.appendValue(append(dst, recordValue), b, place, b.saved); len(with) > len(dst)+1 {
+				dst = with
+			}
+			pace.step()
+		}
+	}
+	b.saved = now.tick - min(now.tick, 1)
+	return dst
+}
+
+// appendNews appends a birth or a death.
+func (t *Table) appendNews(dst []byte, b *block, place uint32) []byte {
+	b.history.Lock()
+	defer b.history.Unlock()
+	if b.page.cells[place].state.Load()&live == 0 {
+		return binary.AppendUvarint(append(dst, recordDeath), uint64(place))
+	}
+	// Born series carry a value from the start: a gauge whose first sample is on its way, a counter of 0.
+	b.unsaved.mark(place)
+	return appendNameLocked(append(dst, recordBirth), b, place)
+}
+
+// appendValue appends a series' value with its notes from the tick since on, behind its length; or nothing if it is
+// gone, or born so lately that no delta has its birth yet: then its value waits for that.
+func (t *Table) appendValue(dst []byte, b *block, place uint32, since uint32) []byte {
+	b.history.Lock()
+	defer b.history.Unlock()
+	if b.page.cells[place].state.Load()&live == 0 {
+		return dst
+	}
+	if b.unnamed.has(place) {
+		b.unsaved.mark(place)
+		return dst
+	}
+	at := len(dst)
+	return sized(t.appendValueLocked(append(dst, 0), b, place, since), at)
+}
+
+// sized puts the length of what follows at into the byte there, and moves it on where a byte does not hold it.
+func sized(dst []byte, at int) []byte {
+	size := uint64(len(dst) - at - 1)
+	var head [binary.MaxVarintLen64]byte
+	n := binary.PutUvarint(head[:], size)
+	dst = append(dst, head[1:n]...)
+	copy(dst[at+n:], dst[at+1:at+1+int(size)])
+	copy(dst[at:], head[:n])
+	return dst
+}
+
+func (t *Table) appendValueLocked(dst []byte, b *block, place uint32, since uint32) []byte {
+	c, s, body := &b.page.cells[place], &b.series[place], b.body(place)
+	dst = binary.AppendUvarint(dst, uint64(place))
+	dst = binary.AppendUvarint(dst, uint64(c.seen.Load()))
+	dst = binary.AppendUvarint(dst, uint64(s.ttl.Load()))
+	dst = binary.AppendUvarint(dst, uint64(c.past.stamp))
+	switch s.entry.kind {
+	case metric.Counter:
+		dst = t.appendPastLocked(dst, &c.past, since)
+		if body == nil {
+			return append(dst, 0)
+		}
+		dst = append(dst, 1)
+		dst = binary.AppendUvarint(dst, uint64(body.fraction.past.stamp))
+		return t.appendPastLocked(dst, &body.fraction.past, since)
+	case metric.Gauge:
+		return appendGaugeStamp(t.appendPastLocked(dst, &c.past, since), body)
+	case metric.Timer:
+		return body.timer.appendLocked(dst, t.spans, since)
+	case metric.Set:
+		return body.set.appendLocked(dst, t.spans, since)
+	}
+	return dst
+}
+
+// appendPastLocked appends the newest note and, where there is a ring, those from since on: ages in units and
+// differences to the newest value, which are small for counters.
+func (t *Table) appendPastLocked(dst []byte, p *past, since uint32) []byte {
+	dst = binary.AppendUvarint(dst, p.rolled)
+	if p.ring == 0 {
+		return append(dst, 0)
+	}
+	dst = append(dst, 1)
+	stamps, values := t.rings.notes(p.ring)
+	for _, sp := range t.spans {
+		newest, first := sp.unit(p.stamp), sp.unit(since)
+		n := 0
+		for i := sp.first; i < sp.first+sp.slots; i++ {
+			if stamps[i] >= first && stamps[i] != 0 {
+				n++
+			}
+		}
+		dst = binary.AppendUvarint(dst, uint64(n))
+		for i := sp.first; i < sp.first+sp.slots; i++ {
+			if stamps[i] >= first && stamps[i] != 0 {
+				dst = binary.AppendUvarint(dst, uint64(newest-stamps[i]))
+				dst = binary.AppendVarint(dst, int64(p.rolled-values[i]))
+			}
+		}
+	}
+	return dst
+}
+
+// appendGaugeStamp appends the timestamp of a gauge's value where it has one; 0 where not.
+func appendGaugeStamp(dst []byte, body *body) []byte {
+	if body == nil {
+		return append(dst, 0)
+	}
+	return binary.AppendUvarint(dst, body.stamped.head.Load()>>32)
+}
+
+func (t *timer) appendLocked(dst []byte, spans []span, since uint32) []byte {
+	for i := range spans {
+		first, n := spans[i].unit(since), 0
+		for _, slot := range t.past[i] {
+			if slot.unit >= first {
+				n++
+			}
+		}
+		dst = binary.AppendUvarint(dst, uint64(n))
+		for _, slot := range t.past[i] {
+			if slot.unit < first {
+				continue
+			}
+			dst = binary.AppendUvarint(dst, uint64(slot.unit))
+			dst = appendFloat(appendFloat(appendFloat(dst, slot.sum), slot.min), slot.max)
+			dst = appendString(dst, slot.bins)
+		}
+	}
+	return dst
+}
+
+func (s *set) appendLocked(dst []byte, spans []span, since uint32) []byte {
+	var list []byte
+	n := uint64(0)
+	s.exact.Load().each(func(hash uint64, tick uint32) {
+		if tick >= since {
+			list = binary.LittleEndian.AppendUint64(list, hash)
+			list = binary.AppendUvarint(list, uint64(tick))
+			n++
+		}
+	})
+	dst = append(binary.AppendUvarint(dst, n), list...)
+	if s.many.Load() == nil {
+		return append(dst, 0)
+	}
+	dst = append(dst, 1)
+	for i := range spans {
+		first, n := spans[i].unit(since), 0
+		for _, slot := range s.past[i] {
+			if slot.unit >= first {
+				n++
+			}
+		}
+		dst = binary.AppendUvarint(dst, uint64(n))
+		for _, slot := range s.past[i] {
+			if slot.unit >= first {
+				dst = binary.AppendUvarint(dst, uint64(slot.unit))
+				list := appendRegisters(nil, slot.registers)
+				dst = append(binary.AppendUvarint(dst, uint64(len(list))), list...)
+			}
+		}
+	}
+	return dst
+}

@@ -1,0 +1,209 @@
+package aggregate
+
+import (
+	"math"
+	"sync/atomic"
+)
+
+// set is the body of a series of kind set: exact while it has up to some 1,200 members, then estimated.
+//
+// Writers add to the newest table. When it is full a writer makes one of twice the size; when the largest is full,
+// it makes the live registers, and from then on new samples go there. What the tables hold stays readable until
+// it is older than every window, so nothing has to be converted and no sample can fall between the two forms.
+type set struct {
+	exact atomic.Pointer[members]
+	many  atomic.Pointer[liveRegisters] // nil while exact
+
+	// past holds, per span, the registers of each unit; guarded by the history lock, empty while exact.
+	past [][]setSlot
+	// dropAt is the epoch after which no writer can still be adding to the older tables; 0: there are none.
+	dropAt uint64
+}
+
+type setSlot struct {
+	unit      uint32 // 0: never used
+	registers *registers
+}
+
+func newSet(spans []span) *set {
+	s := &set{past: make([][]setSlot, len(spans))}
+	s.exact.Store(newMembers(membersFirst, nil))
+	return s
+}
+
+// insert notes a member's hash as seen in a tick.
+func (s *set) insert(hash uint64, tick uint32) {
+	hash = max(hash, 1)
+	for {
+		if many := s.many.Load(); many != nil {
+			many.insert(hash)
+			return
+		}
+		table := s.exact.Load()
+		if table.see(hash, tick) {
+			return
+		}
+		if len(table.hashes) < membersMost {
+			s.exact.CompareAndSwap(table, newMembers(2*len(table.hashes), table))
+		} else {
+			s.many.CompareAndSwap(nil, new(liveRegisters))
+		}
+	}
+}
+
+// rollLocked notes what the live registers got under the tick.
+func (s *set) rollLocked(spans []span, tick uint32) {
+	many := s.many.Load()
+	if many == nil {
+		return
+	}
+	var fresh registers
+	many.into(&fresh, true)
+	for i := range spans {
+		s.slotLocked(i, &spans[i], spans[i].unit(tick)).registers.merge(&fresh)
+	}
+}
+
+func (s *set) slotLocked(index int, sp *span, unit uint32) *setSlot {
+	slots := s.past[index]
+	oldest := 0
+	for i := range slots {
+		if slots[i].unit == unit {
+			return &slots[i]
+		}
+		if slots[i].unit < slots[oldest].unit {
+			oldest = i
+		}
+	}
+	if len(slots) < sp.slots {
+		s.past[index] = append(slots, setSlot{unit: unit, registers: new(registers)})
+		return &s.past[index][len(slots)]
+	}
+	slots[oldest].unit = unit
+	clear(slots[oldest].registers[:])
+	return &slots[oldest]
+}
+
+// mergeLocked moves what older tables hold into the newest, once no writer can be adding to them any more.
+// Members that were last seen before the oldest tick are left behind.
+func (s *set) mergeLocked(e *epochs, oldest uint32) {
+	newest := s.exact.Load()
+	older := newest.older.Load()
+	switch {
+	case older == nil:
+	case s.dropAt == 0:
+		s.dropAt = e.advance()
+	case e.passed() >= s.dropAt:
+		s.dropAt = 0
+		older.each(func(hash uint64, tick uint32) {
+			if tick >= oldest {
+				s.insertOld(newest, hash, tick)
+			}
+		})
+		newest.older.Store(nil)
+	}
+}
+
+// insertOld moves a member to a newer table, or to one newer still where writers made that in the meantime.
+func (s *set) insertOld(to *members, hash uint64, tick uint32) {
+	for !to.see(hash, tick) {
+		if newest := s.exact.Load(); newest != to {
+			to = newest
+			continue
+		}
+		s.exact.CompareAndSwap(to, newMembers(2*len(to.hashes), to))
+		to = s.exact.Load()
+	}
+}
+
+// shrinkLocked starts a new table where most of what the newest holds is too old to be asked for. The old one stays
+// behind it until it is merged.
+func (s *set) shrinkLocked(oldest uint32) {
+	table := s.exact.Load()
+	if len(table.hashes) == membersFirst || table.older.Load() != nil {
+		return
+	}
+	live := 0
+	table.each(func(_ uint64, tick uint32) {
+		if tick >= oldest {
+			live++
+		}
+	})
+	if live > int(table.room())/4 {
+		return
+	}
+	slots := membersFirst
+	for slots < membersMost && slots*4/5 < 2*live {
+		slots *= 2
+	}
+	s.exact.CompareAndSwap(table, newMembers(slots, table))
+}
+
+// readLocked adds the members of the view to u.
+func (s *set) readLocked(u *union, v view) {
+	first := (v.first - 1) * v.span.stride // the tick that the view begins with
+	s.exact.Load().each(func(hash uint64, tick uint32) {
+		if tick >= first {
+			u.insert(hash)
+		}
+	})
+	many := s.many.Load()
+	if many == nil {
+		return
+	}
+	for i := range s.past[v.index] {
+		if slot := &s.past[v.index][i]; slot.unit >= v.first {
+			u.merge(slot.registers)
+		}
+	}
+	u.merge(nil)
+	many.into(u.many, false)
+}
+
+func (s *set) bytesLocked() int64 {
+	n := int64(s.exact.Load().slots())*12 + 128
+	if s.many.Load() != nil {
+		n += hllRegisters
+	}
+	for _, slots := range s.past {
+		n += int64(cap(slots))*16 + int64(len(slots))*hllRegisters
+	}
+	return n
+}
+
+// union counts the members of many sets: exactly while all of them are exact.
+type union struct {
+	exact map[uint64]struct{}
+	many  *registers // nil while exact
+}
+
+func newUnion() *union { return &union{exact: map[uint64]struct{}{}} }
+
+func (u *union) insert(hash uint64) {
+	if u.many != nil {
+		u.many.insert(hash)
+		return
+	}
+	u.exact[hash] = struct{}{}
+}
+
+// merge turns to estimating, and adds registers where there are any.
+func (u *union) merge(r *registers) {
+	if u.many == nil {
+		u.many = new(registers)
+		for hash := range u.exact {
+			u.many.insert(hash)
+		}
+		u.exact = nil
+	}
+	if r != nil {
+		u.many.merge(r)
+	}
+}
+
+func (u *union) count() float64 {
+	if u.many != nil {
+		return math.Round(u.many.estimate())
+	}
+	return float64(len(u.exact))
+}

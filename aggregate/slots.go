@@ -1,0 +1,141 @@
+package aggregate
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// slots is an open hash table from hashes to numbers in shards. Lookups take no lock; whoever looks up compares
+// what the number stands for, since a slot holds only 32 bits of the hash.
+//
+//   - T1 What a number stands for is complete before its slot names it, and the hash stays while a slot does.
+//   - T2 A number that was removed is used again only after every writer has passed (epoch.go).
+//   - T3 Adding, removing and growing happen under the shard's lock; a lookup that runs into any of them finds
+//     the old state or the new one.
+type slots struct {
+	shards [slotShards]slotShard
+}
+
+const slotShards = 256
+
+type slotShard struct {
+	table atomic.Pointer[[]atomic.Uint64]
+
+	mu     sync.Mutex
+	live   int // slots with a number
+	filled int // slots that are not empty
+	_      [32]byte
+}
+
+// Numbers in slots: 0 is the end of a probe, removed a slot whose number is gone.
+const (
+	removed     = 1
+	firstNumber = 2
+)
+
+func newSlots() *slots {
+	s := new(slots)
+	for i := range s.shards {
+		table := make([]atomic.Uint64, 16)
+		s.shards[i].table.Store(&table)
+	}
+	return s
+}
+
+func (s *slots) shard(hash uint64) *slotShard { return &s.shards[hash%slotShards] }
+
+// probe walks the slots that a hash may be in.
+type probe struct {
+	table []atomic.Uint64
+	at    uint64
+	tag   uint64
+}
+
+func (s *slotShard) probe(hash uint64) probe {
+	table := *s.table.Load()
+	return probe{table: table, at: hash >> 8, tag: hash >> 32}
+}
+
+// next is the number in the next slot that could be the hash's; 0: there is none.
+func (p *probe) next() uint32 {
+	mask := uint64(len(p.table) - 1)
+	for {
+		slot := p.table[p.at&mask].Load()
+		p.at++
+		if slot == 0 {
+			return 0
+		}
+		if slot>>32 == p.tag && uint32(slot) != removed {
+			return uint32(slot)
+		}
+	}
+}
+
+// addLocked adds a number; hashOf tells the hashes of those that are there, for growing.
+func (s *slotShard) addLocked(hash uint64, number uint32, hashOf func(uint32) uint64) {
+	if table := *s.table.Load(); (s.filled+1)*4 > len(table)*3 {
+		s.growLocked(hashOf)
+	}
+	s.putLocked(*s.table.Load(), hash, number)
+	s.live++
+}
+
+func (s *slotShard) putLocked(table []atomic.Uint64, hash uint64, number uint32) {
+	mask := uint64(len(table) - 1)
+	for i := hash >> 8; ; i++ {
+		if slot := &table[i&mask]; slot.Load() == 0 {
+			slot.Store(hash>>32<<32 | uint64(number))
+			s.filled++
+			return
+		}
+	}
+}
+
+func (s *slotShard) growLocked(hashOf func(uint32) uint64) {
+	old := *s.table.Load()
+	size := len(old)
+	for (s.live+1)*2 > size {
+		size *= 2
+	}
+	table := make([]atomic.Uint64, size)
+	s.filled = 0
+	for i := range old {
+		if number := uint32(old[i].Load()); number >= firstNumber {
+			s.putLocked(table, hashOf(number), number)
+		}
+	}
+	s.table.Store(&table)
+}
+
+// removeLocked takes a number out.
+func (s *slotShard) removeLocked(hash uint64, number uint32) {
+	table := *s.table.Load()
+	mask := uint64(len(table) - 1)
+	for i := hash >> 8; ; i++ {
+		slot := &table[i&mask]
+		switch held := slot.Load(); {
+		case held == 0:
+			return
+		case uint32(held) == number:
+			slot.Store(held>>32<<32 | removed)
+			s.live--
+			return
+		}
+	}
+}
+
+// sweepLocked takes out all numbers that gone says so of, and returns them.
+func (s *slotShard) sweepLocked(gone func(number uint32) bool) (out []uint32) {
+	table := *s.table.Load()
+	for i := range table {
+		if held := table[i].Load(); uint32(held) >= firstNumber && gone(uint32(held)) {
+			table[i].Store(held>>32<<32 | removed)
+			s.live--
+			out = append(out, uint32(held))
+		}
+	}
+	return out
+}
+
+// bytesLocked is the memory of the shard's table.
+func (s *slotShard) bytesLocked() int64 { return int64(len(*s.table.Load())) * 8 }

@@ -1,0 +1,166 @@
+package aggregate
+
+import (
+	"hash/maphash"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// Describer says which series a sample belongs to, or why it may belong to none. It is asked once per line
+// never seen before, by many writers at once, and fills in what it is handed; it keeps nothing of either.
+type Describer func(*metric.Sample, *metric.Description) metric.Reason
+
+// Table holds every live series.
+type Table struct {
+	config   Config
+	describe Describer
+	clock    *clock
+	spans    []span
+	rings    *rings
+	blocks   blocks
+	aliases  *aliases
+	canon    *slots // canonical forms to series numbers, off by firstNumber
+	seed     maphash.Seed
+	index    *index
+	epochs   epochs
+	graves   graves
+
+	// setSeed seeds the hashes of set members. It is kept by the store, for restored members must match new ones.
+	setSeed uint64
+
+	live      atomic.Int64 // series
+	bodyBytes atomic.Int64 // of timers and sets, as of their last roll
+	refusals  atomic.Int64 // aliases that lead to a refusal
+	evicted   atomic.Uint64
+	// turn changes whenever something that was refused may be let in.
+	turn atomic.Uint32
+
+	evictions evictions
+
+	sumsMu  sync.Mutex // guards all below; after evictions.mu
+	writers []*Writer
+	closed  sum // what closed writers counted
+	retired sum // what counters held that are gone
+
+}
+
+// New makes an empty table. Run must be running for its windows to turn.
+func New(c Config, describe Describer) *Table {
+	clock := newClock(c.Windows)
+	spans, slots := newSpans(c.Windows, clock.tick)
+	return &Table{
+		config: c, describe: describe, clock: clock, spans: spans,
+		rings: newRings(spans, slots), aliases: newAliases(), canon: newSlots(),
+		seed: maphash.MakeSeed(), index: newIndex(), setSeed: rand.Uint64(),
+	}
+}
+
+// Windows lists the windows that can be asked for, shortest first.
+func (t *Table) Windows() []time.Duration {
+	windows := slices.Clone(t.config.Windows)
+	slices.Sort(windows)
+	return windows
+}
+
+// Series is how many series are live.
+func (t *Table) Series() int { return int(t.live.Load()) }
+
+// defaultWindow is what a metric means that is asked for without a window: a minute, or the longest that is kept.
+func (t *Table) defaultWindow() time.Duration {
+	if slices.Contains(t.config.Windows, time.Minute) {
+		return time.Minute
+	}
+	return slices.Max(t.config.Windows)
+}
+
+// ttl is how long a series lives without a sample; false: until it is deleted.
+func (t *Table) ttl(s *series) (time.Duration, bool) {
+	switch own := s.ttl.Load(); {
+	case own == ttlForever:
+		return 0, false
+	case own != 0:
+		return time.Duration(own) * time.Second, true
+	case s.entry.object.External():
+		return t.config.ExternalTTL, true
+	}
+	return t.config.ObjectTTL, true
+}
+
+// expired reports whether a series has outlived its time. A series that was touched since the last roll has not.
+func (t *Table) expired(b *block, place uint32, now moment) bool {
+	ttl, mortal := t.ttl(&b.series[place])
+	if !mortal || b.page.dirty.has(place) {
+		return false
+	}
+	seen := b.page.cells[place].seen.Load()
+	return now.wall.Sub(time.Unix(int64(seen), 0)) > ttl
+}
+
+func (s *series) setTTL(ttl time.Duration) {
+	switch {
+	case ttl == 0:
+	case ttl == metric.Forever:
+		s.ttl.Store(ttlForever)
+	default:
+		s.ttl.Store(uint32(min(max(ttl/time.Second, 1), ttlForever-1)))
+	}
+}
+
+// sum is an exact sum of counter increments: whole units and units of 2^-32.
+type sum struct {
+	whole    int64
+	fraction uint64
+}
+
+func (s *sum) add(whole int64, fraction uint64) {
+	s.whole += whole + int64(fraction/fractionUnits)
+	s.fraction += fraction % fractionUnits
+	s.whole += int64(s.fraction / fractionUnits)
+	s.fraction %= fractionUnits
+}
+
+// Balance is both sides of A2: what the writers applied to counters since the start (what was restored counts as
+// applied), and what live and retired counters hold. At a quiet moment, every writer parked or past a
+// batch, they are equal.
+func (t *Table) Balance() (applied, held [2]int64) {
+	t.evictions.mu.Lock() // nothing may be on its way from live to retired
+	defer t.evictions.mu.Unlock()
+	t.sumsMu.Lock()
+	defer t.sumsMu.Unlock()
+	in, out := t.closed, t.retired
+	for _, w := range t.writers {
+		in.add(w.shown.whole.Load(), w.shown.fraction.Load())
+	}
+	t.evictions.addPendingLocked(t, &out)
+	for i := range t.blocks.made.Load() {
+		b := t.blocks.at[i].Load()
+		for place := range uint32(blockSeries) {
+			t.addCounter(b, place, &out)
+		}
+	}
+	return [2]int64{in.whole, int64(in.fraction)}, [2]int64{out.whole, int64(out.fraction)}
+}
+
+func (t *Table) addCounter(b *block, place uint32, to *sum) {
+	b.history.Lock()
+	defer b.history.Unlock()
+	c := &b.page.cells[place]
+	if c.state.Load()&live == 0 || b.series[place].entry.kind != metric.Counter {
+		return
+	}
+	to.add(counterSum(b, place))
+}
+
+// counterSum is what a counter holds, as sum.add takes it. A fraction's units never go below zero.
+func counterSum(b *block, place uint32) (whole int64, fraction uint64) {
+	whole = int64(b.page.cells[place].value.Load())
+	if body := b.body(place); body != nil {
+		fraction = uint64(body.fraction.units.Load())
+	}
+	return whole, fraction
+}

@@ -1,0 +1,263 @@
+package aggregate
+
+import (
+	"math"
+	"runtime"
+	"sync/atomic"
+)
+
+// timer is the body of a series of kind timer. Writers add to one half of its live part, with atomics only. Whoever holds
+// the history lock takes out what is there: it makes the other half the hot one, waits until no writer is left in the
+// cold one, and empties that. So bins, sum and extremes are of the same observations, and each is taken once.
+// (The two halves are those of client_golang's histogram; a single one, read bin by bin while writers went on, gave
+// counts and sums that were off by a hundred observations in half a million.)
+//
+//   - D1 A writer registers by adding to started, which tells it the hot half as well, and ends by adding to its done.
+//   - D2 done of the cold half equals all that started once nobody is left in it: what is carried over makes up for
+//     the observations of the halves' earlier turns.
+//   - D3 Only the holder of the history lock turns the halves.
+//
+// The live bins are a tree of two levels whose nodes come into being by compare-and-swap: a distribution that
+// spans a decade needs two nodes and eight leaves, not six thousand bins.
+type timer struct {
+	started atomic.Uint64 // the hot half << 63 | observations begun
+	halves  [2]timerHalf
+	nodes   [timerNodes]atomic.Pointer[timerNode]
+
+	// past holds, per span, what came in each unit; guarded by the history lock.
+	past [][]timerSlot
+}
+
+type timerHalf struct {
+	done     atomic.Uint64
+	sum      atomic.Uint64 // bits of a float64
+	min, max atomic.Uint64 // likewise; +Inf and -Inf where there is nothing
+}
+
+const (
+	leafBins   = 16
+	nodeLeaves = 16
+	timerNodes = 28 // covers binCount; a test holds it
+)
+
+type timerNode struct {
+	leaves [nodeLeaves]atomic.Pointer[timerLeaf]
+}
+
+// timerLeaf holds the weights of neighbouring bins, for either half.
+type timerLeaf [2][leafBins]atomic.Uint64
+
+// timerSlot is what came in one unit of a span.
+type timerSlot struct {
+	unit          uint32 // 0: never used
+	sum, min, max float64
+	bins          string // appendBin's form, immutable
+}
+
+func newTimer(spans []span) *timer {
+	t := &timer{past: make([][]timerSlot, len(spans))}
+	for i := range t.halves {
+		t.halves[i].empty()
+	}
+	return t
+}
+
+func (h *timerHalf) empty() (sum, low, high float64) {
+	sum = math.Float64frombits(h.sum.Swap(0))
+	low = math.Float64frombits(h.min.Swap(math.Float64bits(math.Inf(1))))
+	high = math.Float64frombits(h.max.Swap(math.Float64bits(math.Inf(-1))))
+	return sum, low, high
+}
+
+// observe counts a value that stands for weight observations.
+func (t *timer) observe(v, weight float64) {
+	bin := binOf(v)
+	leaf := t.leaf(bin)
+	hot := t.started.Add(1) >> 63
+	half := &t.halves[hot]
+	leaf[hot][bin%leafBins].Add(uint64(math.RoundToEven(weight * weightUnits)))
+	addFloat(&half.sum, v*weight)
+	lowerFloat(&half.min, v)
+	raiseFloat(&half.max, v)
+	half.done.Add(1)
+}
+
+// takeOver observes what came to another timer since its last roll.
+func (t *timer) takeOver(from *timer) {
+	d := distributions.Get().(*distribution)
+	defer distributions.Put(d)
+	d.reset()
+	from.takeLocked(d)
+	hot := t.started.Add(1) >> 63
+	half := &t.halves[hot]
+	for bin := d.low; bin < d.top; bin++ {
+		if w := d.weights[bin]; w != 0 {
+			t.leaf(bin)[hot][bin%leafBins].Add(w)
+		}
+	}
+	addFloat(&half.sum, d.sum)
+	lowerFloat(&half.min, d.min)
+	raiseFloat(&half.max, d.max)
+	half.done.Add(1)
+}
+
+func (t *timer) leaf(bin int) *timerLeaf {
+	at := &t.nodes[bin/(leafBins*nodeLeaves)]
+	node := at.Load()
+	if node == nil {
+		at.CompareAndSwap(nil, new(timerNode))
+		node = at.Load()
+	}
+	up := &node.leaves[bin/leafBins%nodeLeaves]
+	leaf := up.Load()
+	if leaf == nil {
+		up.CompareAndSwap(nil, new(timerLeaf))
+		leaf = up.Load()
+	}
+	return leaf
+}
+
+func addFloat(at *atomic.Uint64, v float64) {
+	for {
+		old := at.Load()
+		if at.CompareAndSwap(old, math.Float64bits(finite(math.Float64frombits(old)+v))) {
+			return
+		}
+	}
+}
+
+func lowerFloat(at *atomic.Uint64, v float64) {
+	for old := at.Load(); v < math.Float64frombits(old); old = at.Load() {
+		if at.CompareAndSwap(old, math.Float64bits(v)) {
+			return
+		}
+	}
+}
+
+func raiseFloat(at *atomic.Uint64, v float64) {
+	for old := at.Load(); v > math.Float64frombits(old); old = at.Load() {
+		if at.CompareAndSwap(old, math.Float64bits(v)) {
+			return
+		}
+	}
+}
+
+// takeLocked moves what came since it was last called into d.
+func (t *timer) takeLocked(d *distribution) {
+	turned := t.started.Add(1 << 63)
+	hot, begun := turned>>63, turned&(1<<63-1)
+	cold := hot ^ 1
+	for t.halves[cold].done.Load() != begun {
+		runtime.Gosched() // a writer is between its two additions
+	}
+	t.halves[hot].done.Add(begun)
+	t.halves[cold].done.Store(0)
+	for n := range t.nodes {
+		node := t.nodes[n].Load()
+		if node == nil {
+			continue
+		}
+		for l := range node.leaves {
+			if leaf := node.leaves[l].Load(); leaf != nil {
+				leaf.take(cold, (n*nodeLeaves+l)*leafBins, d)
+			}
+		}
+	}
+	d.extend(t.halves[cold].empty())
+}
+
+func (l *timerLeaf) take(half uint64, first int, d *distribution) {
+	for i := range l[half] {
+		if w := &l[half][i]; w.Load() != 0 {
+			d.add(first+i, w.Swap(0))
+		}
+	}
+}
+
+// rollLocked notes what came since the last roll under the tick.
+func (t *timer) rollLocked(spans []span, tick uint32) {
+	fresh := distributions.Get().(*distribution)
+	defer distributions.Put(fresh)
+	fresh.reset()
+	if t.takeLocked(fresh); fresh.total == 0 {
+		return
+	}
+	both := distributions.Get().(*distribution)
+	defer distributions.Put(both)
+	for i := range spans {
+		slot := t.slotLocked(i, &spans[i], spans[i].unit(tick))
+		both.reset()
+		both.merge(slot)
+		fresh.addTo(both)
+		slot.sum, slot.min, slot.max = both.sum, both.min, both.max
+		slot.bins = string(both.appendBins(nil))
+	}
+}
+
+func (d *distribution) addTo(to *distribution) {
+	for bin := d.low; bin < d.top; bin++ {
+		if w := d.weights[bin]; w != 0 {
+			to.add(bin, w)
+		}
+	}
+	to.extend(d.sum, d.min, d.max)
+}
+
+// slotLocked is the slot of a unit: the one it has, a new one, or the oldest made empty.
+func (t *timer) slotLocked(index int, sp *span, unit uint32) *timerSlot {
+	slots := t.past[index]
+	oldest := 0
+	for i := range slots {
+		if slots[i].unit == unit {
+			return &slots[i]
+		}
+		if slots[i].unit < slots[oldest].unit {
+			oldest = i
+		}
+	}
+	empty := timerSlot{unit: unit, min: math.Inf(1), max: math.Inf(-1)}
+	// A window needs its units and the one in progress.
+	if len(slots) < sp.slots-1 {
+		if slots == nil {
+			slots = make([]timerSlot, 0, sp.slots-1)
+		}
+		t.past[index] = append(slots, empty)
+		return &t.past[index][len(slots)]
+	}
+	slots[oldest] = empty
+	return &slots[oldest]
+}
+
+// readLocked adds all that is in the view to d. What came since the last roll has to be rolled before.
+func (t *timer) readLocked(d *distribution, v view) {
+	slots := t.past[v.index]
+	for i := range slots {
+		if slots[i].unit >= v.first {
+			d.merge(&slots[i])
+		}
+	}
+}
+
+// bytesLocked is the memory of the timer, roughly.
+func (t *timer) bytesLocked() int64 {
+	n := int64(timerNodes*8 + 9*8 + 24 + len(t.past)*24)
+	for i := range t.nodes {
+		node := t.nodes[i].Load()
+		if node == nil {
+			continue
+		}
+		n += nodeLeaves * 8
+		for l := range node.leaves {
+			if node.leaves[l].Load() != nil {
+				n += 2 * leafBins * 8
+			}
+		}
+	}
+	for _, slots := range t.past {
+		n += int64(cap(slots)) * 48
+		for i := range slots {
+			n += int64(len(slots[i].bins))
+		}
+	}
+	return n
+}

@@ -1,0 +1,207 @@
+package aggregate
+
+import (
+	"math"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// Writer is one goroutine's way into the table. Its scratch space makes a sample cost no allocation.
+type Writer struct {
+	table *Table
+	seat  *epochSeat
+	now   moment // as of the last batch boundary
+
+	// counted is what this writer added to counters; shown is the same as of the last batch boundary, for Balance.
+	counted sum
+	shown   struct {
+		whole    atomic.Int64
+		fraction atomic.Uint64
+	}
+
+	described metric.Description
+	canonical []byte
+	digest    xxhash.Digest
+}
+
+// NewWriter makes a writer, ready for Apply. Close gives it up.
+func (t *Table) NewWriter() *Writer {
+	w := &Writer{table: t, seat: t.epochs.join(), now: t.clock.now()}
+	t.sumsMu.Lock()
+	defer t.sumsMu.Unlock()
+	t.writers = append(t.writers, w)
+	return w
+}
+
+// Close gives the writer up.
+func (w *Writer) Close() {
+	t := w.table
+	t.epochs.leave(w.seat)
+	t.sumsMu.Lock()
+	defer t.sumsMu.Unlock()
+	for i, one := range t.writers {
+		if one == w {
+			t.writers = append(t.writers[:i], t.writers[i+1:]...)
+			t.closed.add(w.counted.whole, w.counted.fraction)
+			return
+		}
+	}
+}
+
+// Pass marks a batch boundary: nothing that was looked up before is used any more.
+func (w *Writer) Pass() {
+	w.show()
+	w.seat.pass(&w.table.epochs)
+	w.now = w.table.clock.now()
+}
+
+// Park is a Pass before a wait of any length.
+func (w *Writer) Park() {
+	w.show()
+	w.seat.park()
+}
+
+// Unpark ends a Park.
+func (w *Writer) Unpark() {
+	w.seat.unpark(&w.table.epochs)
+	w.now = w.table.clock.now()
+}
+
+func (w *Writer) show() {
+	w.shown.whole.Store(w.counted.whole)
+	w.shown.fraction.Store(w.counted.fraction)
+}
+
+// Apply takes one sample, or says why not. What it took, the next read sees.
+func (w *Writer) Apply(s *metric.Sample) metric.Reason {
+	if s.About != nil || len(s.Fields) > 0 {
+		return w.applyDescribed(s, nil)
+	}
+	t := w.table
+	key := t.aliases.key(s)
+	if r := t.aliases.find(&key); r != nil {
+		target := r.target.Load()
+		if target&refusalBit == 0 {
+			to := targetRef(target)
+			b, place := t.blocks.of(to.number)
+			if b.page.cells[place].state.Load() == to.state {
+				return w.update(b, place, s)
+			}
+		} else if reason, turn := targetRefusal(target); turn == t.turn.Load() {
+			return reason
+		}
+	}
+	return w.applyDescribed(s, &key)
+}
+
+// update adds a sample to its series: first the value, then the mark. The roller unmarks first and reads then,
+// so whatever it did not read is marked again.
+func (w *Writer) update(b *block, place uint32, s *metric.Sample) metric.Reason {
+	var refused metric.Reason
+	switch s.Kind {
+	case metric.Counter:
+		refused = w.count(b, place, s)
+	case metric.Gauge:
+		refused = w.gauge(b, place, s)
+	case metric.Timer:
+		refused = w.observe(b, place, s)
+	case metric.Set:
+		w.digest.ResetWithSeed(w.table.setSeed)
+		w.digest.Write(s.Member)
+		b.body(place).set.insert(w.digest.Sum64(), w.now.tick)
+	default:
+		refused = metric.Malformed
+	}
+	if refused != metric.Applied {
+		return refused
+	}
+	if s.TTL != 0 {
+		b.series[place].setTTL(s.TTL)
+	}
+	b.page.dirty.mark(place)
+	return metric.Applied
+}
+
+func (w *Writer) count(b *block, place uint32, s *metric.Sample) metric.Reason {
+	whole, units, ok := quantise(s)
+	if !ok {
+		return metric.BadValue
+	}
+	b.page.cells[place].add(whole)
+	if units != 0 {
+		b.makeBody(place, newFraction).fraction.units.Add(int64(units))
+	}
+	w.counted.add(whole, uint64(units))
+	return metric.Applied
+}
+
+func (w *Writer) gauge(b *block, place uint32, s *metric.Sample) metric.Reason {
+	v := s.Float()
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return metric.BadValue
+	}
+	c := &b.page.cells[place]
+	if s.Timestamp > 0 {
+		w.stampedGauge(b, place).assign(v, uint32(min(s.Timestamp, w.now.wall.Unix())))
+		return metric.Applied
+	}
+	shift := s.Op == metric.Shift
+	if shift && c.shift(v) || !shift && c.assign(v) {
+		return metric.Applied
+	}
+	if g := w.stampedGauge(b, place); shift {
+		g.shift(v, w.now.unix())
+	} else {
+		g.assign(v, w.now.unix())
+	}
+	return metric.Applied
+}
+
+// stampedGauge moves a gauge's value into a body that holds its timestamp too, once in the series' life. The writer
+// that makes the body moves the value; another that comes in that instant yields to it.
+func (w *Writer) stampedGauge(b *block, place uint32) *stamped {
+	c := &b.page.cells[place]
+	for c.value.Load() != gaugeMoved {
+		mine := &body{stamped: new(stamped)}
+		if b.makeBody(place, func() *body { return mine }) != mine {
+			runtime.Gosched()
+			continue
+		}
+		at := c.seen.Load()
+		if b.page.dirty.has(place) {
+			at = w.now.unix()
+		}
+		for {
+			bits := c.value.Load()
+			mine.stamped.begin(bits, at)
+			if c.value.CompareAndSwap(bits, gaugeMoved) {
+				return mine.stamped
+			}
+		}
+	}
+	return b.body(place).stamped
+}
+
+func (w *Writer) observe(b *block, place uint32, s *metric.Sample) metric.Reason {
+	v, weight := s.Float(), s.Weight()
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return metric.BadValue
+	}
+	if !(weight >= 1 && weight <= maxWeight) {
+		return metric.BadRate
+	}
+	b.body(place).timer.observe(v, weight)
+	return metric.Applied
+}
+
+// timestamp is when the newest sample of a series arrived.
+func timestamp(b *block, place uint32, now moment) time.Time {
+	if b.page.dirty.has(place) {
+		return now.wall
+	}
+	return time.Unix(int64(b.page.cells[place].seen.Load()), 0)
+}
