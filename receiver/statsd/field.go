@@ -1,0 +1,129 @@
+package statsd
+
+import (
+	"bytes"
+	"math"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// readField reads the field that begins at a position and returns where it ends. One that nobody knows
+// ("card:" among them) is skipped.
+func (s *Scanner) readField(at int) (end int) {
+	field := s.line[at:]
+	if bar := bytes.IndexByte(field, '|'); bar >= 0 {
+		field = field[:bar]
+	}
+	end = at + len(field)
+	if len(field) == 0 {
+		return end
+	}
+	switch field[0] {
+	case '#':
+		s.readTags(field[1:], at)
+	case '@':
+		// A rate holds no ":", so one is where the next group begins.
+		if colon := bytes.IndexByte(field, ':'); colon >= 0 {
+			field = field[:colon]
+			end = at + colon
+		}
+		s.readRate(field[1:], at+1)
+	case 'T':
+		s.readTimestamp(field[1:], at+1)
+	case 'c':
+		if len(field) > 1 && field[1] == ':' {
+			s.Sample.Container = field[2:]
+		}
+	case 'e':
+		if len(field) > 1 && field[1] == ':' {
+			s.Sample.External = field[2:]
+		}
+	}
+	return end
+}
+
+// readRate takes a rate whose weight, 1/rate, is a number.
+func (s *Scanner) readRate(text []byte, at int) {
+	whole, fraction, reason := parseNumber(text)
+	rate := float64(whole) + fraction
+	if reason != metric.Applied || !(rate > 0 && rate <= 1) || math.IsInf(1/rate, 1) {
+		s.fail(metric.BadRate, at)
+		return
+	}
+	s.Sample.Rate = rate
+}
+
+// readTimestamp takes whole Unix seconds above 0. A late value that passed for a new one would overwrite
+// it, so anything else is a fault rather than an unknown field.
+func (s *Scanner) readTimestamp(text []byte, at int) {
+	seconds, fraction, reason := parseNumber(text)
+	if reason != metric.Applied || fraction != 0 || seconds <= 0 {
+		s.fail(metric.Malformed, at)
+		return
+	}
+	s.timestamp = seconds
+}
+
+// readTags takes a "#" section, unless the name already brought tags: they are written differently.
+func (s *Scanner) readTags(tags []byte, at int) {
+	if s.Sample.Separator == '=' && s.Sample.Tags != nil {
+		s.fail(metric.Malformed, at)
+		return
+	}
+	s.Sample.Tags, s.Sample.Separator = tags, ':'
+}
+
+func (s *Scanner) tooManyTags(tags []byte) bool {
+	if bytes.Count(tags, []byte{','}) < s.options.MaxTags {
+		return false
+	}
+	s.Fault = Fault{}
+	s.fail(metric.TooLong, len(s.line))
+	return true
+}
+
+// readName takes the name and the tags that stand in it, where the dialect has such.
+func (s *Scanner) readName(name []byte) bool {
+	s.Sample.Separator = ':'
+	ok := true
+	switch s.options.Dialect {
+	case Influx:
+		name, ok = s.cutNameTags(name, ',')
+	case Librato:
+		name, ok = s.cutNameTags(name, '#')
+	case SignalFx:
+		name, ok = s.cutNameTags(name, '[')
+	}
+	switch {
+	case !ok:
+		return false
+	case len(name) == 0:
+		s.fail(metric.Malformed, 0)
+		return false
+	case len(name) > metric.MaxNameLength:
+		s.fail(metric.TooLong, metric.MaxNameLength)
+		return false
+	}
+	s.Sample.Name = name
+	return true
+}
+
+// cutNameTags parts a name from the tags behind an opening byte. SignalFx closes them with "]", which
+// must be the name's end: joining what stands around them would be a new name.
+func (s *Scanner) cutNameTags(name []byte, open byte) ([]byte, bool) {
+	at := bytes.IndexByte(name, open)
+	if at < 0 {
+		return name, true
+	}
+	tags := name[at+1:]
+	if open == '[' {
+		closing := bytes.IndexByte(tags, ']')
+		if closing != len(tags)-1 || closing < 0 {
+			s.fail(metric.Malformed, at)
+			return nil, false
+		}
+		tags = tags[:closing]
+	}
+	s.Sample.Tags, s.Sample.Separator = tags, '='
+	return name[:at], true
+}

@@ -1,0 +1,190 @@
+package statsd
+
+import (
+	"bytes"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// readLine reads a line's name, what is the line's own, and the first value of its first group.
+func (s *Scanner) readLine() {
+	line := s.line
+	if len(line) > s.options.MaxLine {
+		s.fail(metric.TooLong, s.options.MaxLine)
+		return
+	}
+	if line[0] == '_' && !isMetric(line) {
+		s.fail(metric.Unsupported, 0)
+		return
+	}
+	bar := s.findBar(0)
+	colon := bytes.IndexByte(line[:bar], ':')
+	switch {
+	case colon < 0:
+		s.fail(metric.Malformed, bar)
+		return
+	case colon == 0:
+		s.fail(metric.Malformed, 0)
+		return
+	}
+	s.timestamp = 0
+	s.Sample.Tags, s.Sample.Container, s.Sample.External = nil, nil, nil
+	if !s.readName(line[:colon]) {
+		return
+	}
+	first := colon + 1
+	s.group = s.cutGroup(first, bar)
+	if s.group != 0 {
+		s.readAhead(first, bar)
+	}
+	if tags := s.Sample.Tags; len(tags) >= s.options.MaxTags && s.tooManyTags(tags) {
+		s.group, s.value, s.valuesEnd = 0, 0, 0
+		return
+	}
+	s.startValues()
+}
+
+// readAhead gives a line's first group what only the last one carries, then returns to the first.
+func (s *Scanner) readAhead(first, bar int) {
+	for at := s.group; at != 0; {
+		at = s.cutGroup(at, s.findBar(at))
+	}
+	s.cutGroup(first, bar)
+}
+
+// readGroup reads the next group of a line, up to its first value.
+func (s *Scanner) readGroup() {
+	s.group = s.cutGroup(s.group, s.findBar(s.group))
+	s.startValues()
+}
+
+// isMetric tells metrics whose name begins with "_" from DogStatsD's events, "_e{5,4}:title|text", and
+// service checks, "_sc|name|0". Neither may hold a raw newline, so both end with their line.
+func isMetric(line []byte) bool {
+	return !bytes.HasPrefix(line, []byte("_e{")) && !bytes.HasPrefix(line, []byte("_sc|"))
+}
+
+// findBar returns where the first "|" behind a position is; without one, the line's end.
+func (s *Scanner) findBar(at int) int {
+	if bar := bytes.IndexByte(s.line[at:], '|'); bar >= 0 {
+		return at + bar
+	}
+	return len(s.line)
+}
+
+// cutGroup reads type and fields of the group whose values are line[at:bar], and returns where the next
+// group begins, or 0. It walks on after a fault: the groups behind it stand.
+func (s *Scanner) cutGroup(at, bar int) (next int) {
+	s.Fault = Fault{}
+	s.Sample.Rate = 0
+	if bar == len(s.line) {
+		s.fail(metric.Malformed, bar)
+		return 0
+	}
+	s.value, s.valuesEnd = at, bar
+	at = s.readType(bar + 1)
+	for at < len(s.line) && s.line[at] == '|' {
+		at = s.readField(at + 1)
+	}
+	if at < len(s.line) {
+		return at + 1
+	}
+	return 0
+}
+
+// readType returns where the type ends: at a "|", at a ":", or with the line.
+func (s *Scanner) readType(at int) (end int) {
+	line := s.line
+	for end = at; end < len(line) && line[end] != '|' && line[end] != ':'; end++ {
+	}
+	switch string(line[at:end]) {
+	case "c":
+		s.Sample.Kind, s.Sample.Op = metric.Counter, metric.Add
+	case "g":
+		s.Sample.Kind, s.Sample.Op = metric.Gauge, metric.Assign
+	case "ms", "h", "d":
+		s.Sample.Kind, s.Sample.Op = metric.Timer, metric.Observe
+	case "s":
+		s.Sample.Kind, s.Sample.Op = metric.Set, metric.Insert
+	default:
+		s.fail(metric.Malformed, at)
+	}
+	return end
+}
+
+// startValues goes to the first value of the group that was cut last.
+func (s *Scanner) startValues() {
+	if s.Fault.Reason != metric.Applied {
+		s.value, s.valuesEnd = 0, 0
+		return
+	}
+	s.Sample.Timestamp = 0
+	switch s.Sample.Kind {
+	case metric.Counter, metric.Gauge:
+		s.Sample.Timestamp = s.timestamp
+	case metric.Set:
+		s.readMember()
+		return
+	}
+	s.Sample.Member = nil
+	if at := s.value; !s.readValue() {
+		s.fail(metric.Malformed, at)
+	}
+}
+
+// readMember takes a set's value as it stands.
+func (s *Scanner) readMember() {
+	s.Sample.Member = s.line[s.value:s.valuesEnd]
+	s.Sample.Whole, s.Sample.Fraction = 0, 0
+	if len(s.Sample.Member) == 0 {
+		s.fail(metric.Malformed, s.value)
+	}
+	s.value = s.valuesEnd
+}
+
+// readValue reads the next of the group's values that is not empty; it returns false if none is left.
+func (s *Scanner) readValue() bool {
+	line, at := s.line[:s.valuesEnd], s.value
+	for at < len(line) && line[at] == ':' {
+		at++
+	}
+	if at == len(line) {
+		s.value = at
+		return false
+	}
+	end, n := at, int64(0)
+	for end < len(line) && line[end]-'0' <= 9 {
+		n = n*10 + int64(line[end]-'0')
+		end++
+	}
+	if (end == len(line) || line[end] == ':') && end-at <= maxExactDigits {
+		s.value = end
+		s.Sample.Whole, s.Sample.Fraction = n, 0
+		if s.Sample.Kind == metric.Gauge {
+			s.Sample.Op = metric.Assign
+		}
+		return true
+	}
+	s.readAnyNumber(at)
+	return true
+}
+
+// readAnyNumber reads a value that is more than a few digits.
+func (s *Scanner) readAnyNumber(at int) {
+	text := s.line[at:s.valuesEnd]
+	if colon := bytes.IndexByte(text, ':'); colon >= 0 {
+		text = text[:colon]
+	}
+	s.value = at + len(text)
+	if s.Sample.Kind == metric.Gauge {
+		s.Sample.Op = metric.Assign
+		if s.options.Dialect != DogStatsD && (text[0] == '+' || text[0] == '-') {
+			s.Sample.Op = metric.Shift
+		}
+	}
+	var reason metric.Reason
+	s.Sample.Whole, s.Sample.Fraction, reason = parseNumber(text)
+	if reason != metric.Applied {
+		s.fail(reason, at)
+	}
+}

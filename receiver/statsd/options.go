@@ -1,0 +1,82 @@
+package statsd
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// Dialect settles what the same text means where servers differ.
+type Dialect uint8
+
+// The dialects. StatsD is the default; the three last add a style of tags that stands in the name.
+const (
+	StatsD    Dialect = iota // a gauge's "+n" and "-n" shift it
+	DogStatsD                // a gauge's "+n" and "-n" are absolute
+	Influx                   // StatsD, and "name,key=value:1|c"
+	Librato                  // StatsD, and "name#key=value:1|c"
+	SignalFx                 // StatsD, and "name[key=value]:1|c"
+)
+
+var dialectNames = [...]string{"statsd", "dogstatsd", "influx", "librato", "signalfx"}
+
+func (d Dialect) String() string {
+	if int(d) < len(dialectNames) {
+		return dialectNames[d]
+	}
+	return "invalid"
+}
+
+// ParseDialect reads what String prints; the empty string is the default.
+func ParseDialect(s string) (Dialect, error) {
+	if s == "" {
+		return StatsD, nil
+	}
+	for i, name := range dialectNames {
+		if name == s {
+			return Dialect(i), nil
+		}
+	}
+	return StatsD, fmt.Errorf("dialect %q: want one of %q", s, dialectNames)
+}
+
+// MarshalText and UnmarshalText let a configuration file hold a dialect by name.
+func (d Dialect) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *Dialect) UnmarshalText(text []byte) error {
+	parsed, err := ParseDialect(string(text))
+	if err != nil {
+		return err
+	}
+	*d = parsed
+	return nil
+}
+
+// Options say how lines are read and what is too long. Names are bounded by metric.MaxNameLength.
+type Options struct {
+	Dialect Dialect
+	// MaxLine bounds a line, in bytes without its end.
+	MaxLine int
+	// MaxTags bounds the tags of a line; empty ones count.
+	MaxTags int
+}
+
+// DefaultOptions takes lines up to the 8 KiB that DogStatsD clients fill at most, with up to 64 tags.
+func DefaultOptions() Options { return Options{MaxLine: 8192, MaxTags: 64} }
+
+// Validate returns all faults at once.
+func (o Options) Validate() error {
+	var faults []error
+	if int(o.Dialect) >= len(dialectNames) {
+		faults = append(faults, fmt.Errorf("dialect %d: want one of %q", o.Dialect, dialectNames))
+	}
+	if o.MaxLine < metric.MaxNameLength {
+		faults = append(faults, fmt.Errorf("maxLine %d: want at least %d bytes, the length of a name", o.MaxLine, metric.MaxNameLength))
+	}
+	if o.MaxTags < 1 {
+		faults = append(faults, fmt.Errorf("maxTags %d: want at least 1", o.MaxTags))
+	}
+	return errors.Join(faults...)
+}
