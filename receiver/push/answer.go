@@ -1,0 +1,190 @@
+package push
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/valyala/fasthttp"
+)
+
+const contentType = "application/json"
+
+// pushAnswer is what a push is answered with. Error is there exactly if the status is not 200.
+type pushAnswer struct {
+	Error   *errorAnswer  `json:"error,omitempty"`
+	Applied int           `json:"applied"`
+	Refused int           `json:"refused"`
+	Ignored int           `json:"ignored,omitempty"`
+	Errors  []errorAnswer `json:"errors,omitempty"`
+	// ErrorsLeftOut is how many of the refused are not in Errors.
+	ErrorsLeftOut int `json:"errors_left_out,omitempty"`
+}
+
+// errorAnswer is one fault.
+type errorAnswer struct {
+	Reason  string   `json:"reason"`
+	Message string   `json:"message"`
+	Line    *int     `json:"line,omitempty"`
+	Offset  *int     `json:"offset,omitempty"`
+	Paths   []string `json:"paths,omitempty"`
+}
+
+type readAnswer struct {
+	Items []item `json:"items"`
+}
+
+type item struct {
+	Object    objectAnswer      `json:"object"`
+	Metric    string            `json:"metric"`
+	Stat      string            `json:"stat,omitempty"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	Value     json.Number       `json:"value"`
+	Timestamp string            `json:"timestamp"`
+	Window    string            `json:"window,omitempty"`
+}
+
+type objectAnswer struct {
+	Resource  string `json:"resource,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"`
+}
+
+type deleteAnswer struct {
+	Deleted int `json:"deleted"`
+}
+
+type indexAnswer struct {
+	Name  string   `json:"name"`
+	Paths []string `json:"paths"`
+	Notes []string `json:"notes"`
+}
+
+// describe answers the index.
+func (x *exchange) describe() {
+	x.reply(fasthttp.StatusOK, indexAnswer{
+		Name:  "sluice: metrics over HTTP",
+		Paths: paths,
+		Notes: []string{
+			"PUT sets a gauge, POST adds to a counter; the body is a number.",
+			"?type=counter|gauge|timer|set, ?label=key=value (repeatable), ?ttl=1h or forever, ?rate=0.1, ?sync=true",
+			"GET reads {metric}, or {metric}:{stat}:{window}; the name * reads all objects. DELETE removes.",
+			`"/" in a metric's name is written "%2F" or "\|".`,
+			`A line of /v1/samples: {"name":"jobs_done","type":"counter","value":1,"namespace":"shop","object":"pods/web-1","labels":{"queue":"mail"}}`,
+		},
+	})
+}
+
+// appliedOne is by far the most frequent answer.
+var appliedOne = []byte("{\"applied\":1,\"refused\":0}\n")
+
+func (x *exchange) replyApplied() {
+	x.http.SetStatusCode(fasthttp.StatusOK)
+	x.http.SetContentType(contentType)
+	x.http.SetBody(appliedOne)
+}
+
+func (x *exchange) reply(status int, v any) { reply(x.http, status, v) }
+
+func reply(ctx *fasthttp.RequestCtx, status int, v any) {
+	ctx.SetStatusCode(status)
+	ctx.SetContentType(contentType)
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil { // none of our types can fail
+		panic("push: an answer cannot be encoded: " + err.Error())
+	}
+	ctx.SetBody(b.Bytes())
+}
+
+// fail answers with a fault that is about no sample.
+func (x *exchange) fail(f *fault) {
+	x.failHeaders(f)
+	x.reply(f.status, struct {
+		Error *errorAnswer `json:"error"`
+	}{f.answer()})
+}
+
+// failPush answers with a fault that refused the one sample, or the whole body; it enters the ledger.
+func (x *exchange) failPush(f *fault) {
+	if f.uncounted {
+		x.fail(f)
+		return
+	}
+	x.server.account.Count(f.counted)
+	x.failHeaders(f)
+	x.reply(f.status, pushAnswer{Error: f.answer(), Refused: 1})
+}
+
+func (x *exchange) failHeaders(f *fault) {
+	header := &x.http.Response.Header
+	if f.allow != "" {
+		header.Set(fasthttp.HeaderAllow, f.allow)
+	}
+	if f.retryAfter {
+		header.Set(fasthttp.HeaderRetryAfter, "1")
+	}
+	if f.close {
+		x.hangUp()
+	}
+}
+
+func (f *fault) answer() *errorAnswer {
+	a := &errorAnswer{Reason: f.reason, Message: f.message, Paths: f.paths}
+	if f.line > 0 {
+		a.Line = &f.line
+	}
+	if f.located {
+		a.Offset = &f.offset
+	}
+	return a
+}
+
+// serveError implements fasthttp's ErrorHandler: requests that never came to the handler.
+func (s *Server) serveError(ctx *fasthttp.RequestCtx, err error) {
+	f := fault{status: fasthttp.StatusBadRequest, reason: "request", message: "the request is not HTTP/1.1: " + strconv.Quote(err.Error())}
+	var small *fasthttp.ErrSmallBuffer
+	var network net.Error
+	switch {
+	case errors.As(err, &small):
+		f.status = fasthttp.StatusRequestHeaderFieldsTooLarge
+		f.message = fmt.Sprintf("the first line and the headers have more than %d bytes, which is the limit", s.cfg.MaxHeaderBytes)
+	case errors.As(err, &network) && network.Timeout():
+		f.status, f.reason = fasthttp.StatusRequestTimeout, "timeout"
+		f.message = fmt.Sprintf("the request did not arrive within %v", s.cfg.ReadTimeout)
+	}
+	ctx.Response.Reset()
+	if c, ok := ctx.Conn().(*conn); ok {
+		c.linger.Store(true)
+	}
+	reply(ctx, f.status, struct {
+		Error *errorAnswer `json:"error"`
+	}{f.answer()})
+	s.metrics.count(ctx.Method(), f.status)
+}
+
+// refuseConnection is a whole answer for a connection that nobody will serve.
+func refuseConnection(status int, message string) string {
+	body, _ := json.Marshal(struct {
+		Error errorAnswer `json:"error"`
+	}{errorAnswer{Reason: "connections", Message: message}})
+	return fmt.Sprintf("HTTP/1.1 %d %s\r\nServer: sluice\r\nContent-Type: %s\r\nContent-Length: %d\r\nRetry-After: 1\r\nConnection: close\r\n\r\n%s\n",
+		status, fasthttp.StatusMessage(status), contentType, len(body)+1, body)
+}
+
+var (
+	fullAnswer   = refuseConnection(fasthttp.StatusServiceUnavailable, "there are as many connections as the server takes: come again in a moment")
+	fullIPAnswer = refuseConnection(fasthttp.StatusTooManyRequests, "there are as many connections from this address as the server takes: use one for many requests")
+)
+
+func numberText(n metric.Number) json.Number {
+	if whole, ok := n.Int64(); ok {
+		return json.Number(strconv.FormatInt(whole, 10))
+	}
+	return json.Number(strconv.FormatFloat(n.Float64(), 'g', -1, 64))
+}

@@ -1,0 +1,121 @@
+package push
+
+import (
+	"bytes"
+	"compress/gzip"
+	"compress/zlib"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/valyala/fasthttp"
+)
+
+// maxZstdWindow bounds what one zstd decoder holds besides the body; 8 MiB is what RFC 8878 asks all to support.
+const maxZstdWindow = 8 << 20
+
+// decoder is a decompressor that can be used again. It reads from source, which is emptied before the
+// decoder goes back to its pool, so that an idle one holds nobody's body.
+type decoder struct {
+	io.Reader
+	source bytes.Reader
+	// reset begins with what is in source.
+	reset func(*decoder) error
+}
+
+// coding is a content coding (RFC 9110, section 8.4.1) with its idle decoders.
+type coding struct {
+	names []string
+	idle  sync.Pool
+}
+
+var codings = []*coding{
+	newCoding(resetGzip, "gzip", "x-gzip"),
+	newCoding(resetZlib, "deflate"),
+	newCoding(resetZstd, "zstd"),
+}
+
+func newCoding(reset func(*decoder) error, names ...string) *coding {
+	return &coding{names: names, idle: sync.Pool{New: func() any { return &decoder{reset: reset} }}}
+}
+
+// decode takes the content coding off the body that lies in x.wire.
+func (x *exchange) decode(name []byte) ([]byte, *fault) {
+	if len(name) == 0 || bytes.EqualFold(name, []byte("identity")) {
+		return x.wire.b, nil
+	}
+	c := codingOf(string(name))
+	if c == nil {
+		f := badRequest("Content-Encoding %q is none of gzip, deflate, zstd", clip(name))
+		f.status, f.reason = fasthttp.StatusUnsupportedMediaType, "encoding"
+		return nil, f
+	}
+	d := c.idle.Get().(*decoder)
+	d.source.Reset(x.wire.b)
+	err := d.reset(d)
+	if err == nil {
+		err = x.plain.fill(d, &x.server.budget, x.server.cfg.MaxBodyBytes)
+	}
+	d.source.Reset(nil)
+	c.idle.Put(d)
+	switch {
+	case err == nil:
+		return x.plain.b, nil
+	case errors.Is(err, errTooLarge):
+		f := x.tooLarge("the decompressed body")
+		f.close = false // the body was read to its end
+		return nil, f
+	case errors.Is(err, errBusy):
+		f := x.busy()
+		f.close = false
+		return nil, f
+	}
+	return nil, refused(metric.Malformed, "the body is not what Content-Encoding says, %s: %q", c.names[0], err.Error())
+}
+
+func codingOf(name string) *coding {
+	for _, c := range codings {
+		for _, n := range c.names {
+			if strings.EqualFold(n, name) {
+				return c
+			}
+		}
+	}
+	return nil
+}
+
+func resetGzip(d *decoder) error {
+	if old, ok := d.Reader.(*gzip.Reader); ok {
+		return old.Reset(&d.source)
+	}
+	fresh := new(gzip.Reader)
+	d.Reader = fresh
+	return fresh.Reset(&d.source)
+}
+
+// resetZlib: "deflate" is the zlib format (RFC 9110, section 8.4.1.2).
+func resetZlib(d *decoder) error {
+	if old, ok := d.Reader.(zlib.Resetter); ok {
+		return old.Reset(&d.source, nil)
+	}
+	fresh, err := zlib.NewReader(&d.source)
+	if err == nil {
+		d.Reader = fresh
+	}
+	return err
+}
+
+func resetZstd(d *decoder) error {
+	if old, ok := d.Reader.(*zstd.Decoder); ok {
+		return old.Reset(&d.source)
+	}
+	fresh, err := zstd.NewReader(&d.source,
+		zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxZstdWindow))
+	if err == nil {
+		d.Reader = fresh
+	}
+	return err
+}

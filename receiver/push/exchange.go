@@ -1,0 +1,121 @@
+package push
+
+import (
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/valyala/fasthttp"
+)
+
+// exchange is one request on its way to its answer, with the memory that it needs for that. Exchanges are
+// pooled: nothing of one outlives the request, and what the table is given is borrowed from it.
+type exchange struct {
+	server *Server
+	http   *fasthttp.RequestCtx
+
+	wire, plain buffer // the body as it came, and decompressed
+	bodyRead    bool   // to its very end
+	text        []byte // decoded pieces of the query, of JSON strings
+	name        []byte // the metric of a path
+	labels      []metric.Label
+	sample      metric.Sample
+	object      metric.Object
+}
+
+// serve implements fasthttp.RequestHandler.
+func (s *Server) serve(ctx *fasthttp.RequestCtx) {
+	s.metrics.inFlight.Add(1)
+	x := s.exchanges.Get().(*exchange)
+	x.http = ctx
+	x.answer()
+	if !x.bodyRead && ctx.Request.Header.ContentLength() != 0 {
+		x.hangUp()
+	}
+	s.metrics.count(ctx.Method(), ctx.Response.StatusCode())
+	s.metrics.duration.Observe(time.Since(ctx.Time()).Seconds())
+	x.reset()
+	s.exchanges.Put(x)
+	s.metrics.inFlight.Add(-1)
+}
+
+// hangUp ends the connection after the answer: fasthttp would take what is left of the body for the next
+// request.
+func (x *exchange) hangUp() {
+	x.http.SetConnectionClose()
+	x.conn().linger.Store(true)
+}
+
+func (x *exchange) conn() *conn { return x.http.Conn().(*conn) }
+
+func (x *exchange) reset() {
+	x.wire.release(&x.server.budget)
+	x.plain.release(&x.server.budget)
+	if cap(x.text) > freeBytes {
+		x.text = nil
+	}
+	clear(x.labels[:cap(x.labels)])
+	*x = exchange{server: x.server, wire: x.wire, plain: x.plain, text: x.text[:0], name: x.name[:0], labels: x.labels[:0]}
+}
+
+// answer finds the way by path, then by method.
+func (x *exchange) answer() {
+	r, f := parseRoute(x.http.URI().PathOriginal())
+	if f != nil {
+		x.fail(f)
+		return
+	}
+	m := x.method()
+	switch {
+	case r.place == index && m == fasthttp.MethodGet:
+		x.describe()
+	case r.place == samples && m == fasthttp.MethodPost:
+		x.pushSamples()
+	case r.place == statsdLines && m == fasthttp.MethodPost:
+		x.pushStatsd()
+	case r.place == series && m == fasthttp.MethodGet:
+		x.read(&r)
+	case r.place == series && m == fasthttp.MethodDelete:
+		x.remove(&r)
+	case r.place == series && (m == fasthttp.MethodPut || m == fasthttp.MethodPost):
+		x.push(&r, m)
+	default:
+		x.fail(wrongMethod(r.place, m))
+	}
+}
+
+// method is the request's, where a HEAD is a GET whose body fasthttp leaves out.
+func (x *exchange) method() string {
+	if m := string(x.http.Method()); m != fasthttp.MethodHead {
+		return m
+	}
+	return fasthttp.MethodGet
+}
+
+func wrongMethod(p place, m string) *fault {
+	allow := map[place]string{
+		index:       "GET, HEAD",
+		samples:     "POST",
+		statsdLines: "POST",
+		series:      "GET, HEAD, PUT, POST, DELETE",
+	}[p]
+	return &fault{
+		status: fasthttp.StatusMethodNotAllowed, reason: "method", uncounted: true, allow: allow,
+		message: m + " is not for this path, which takes " + allow,
+	}
+}
+
+// expect implements the choice between "100 Continue" and refusing a body before it is sent.
+func (s *Server) expect(ctx *fasthttp.RequestCtx) int {
+	if ctx.Request.Header.ContentLength() <= s.cfg.MaxBodyBytes {
+		return fasthttp.StatusContinue
+	}
+	x := s.exchanges.Get().(*exchange)
+	x.http = ctx
+	x.failPush(x.tooLarge("the body"))
+	x.hangUp()
+	status := ctx.Response.StatusCode()
+	s.metrics.count(ctx.Method(), status)
+	x.reset()
+	s.exchanges.Put(x)
+	return status
+}

@@ -1,0 +1,129 @@
+package push
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/valyala/fasthttp"
+)
+
+// fault is why a request, or one line of it, was refused. It is made on the error's way only.
+type fault struct {
+	status  int
+	reason  string        // for the reader
+	counted metric.Reason // for the ledger; see count
+	// uncounted: the request carried no sample, or never got to saying what it carries.
+	uncounted bool
+	message   string
+	line      int // 1 is the first; 0: the fault is not in a line
+	offset    int
+	located   bool // offset says something
+
+	allow      string   // of a 405
+	paths      []string // of a 404
+	close      bool     // part of the body is still on the wire
+	retryAfter bool
+}
+
+func (f *fault) Error() string { return f.reason + ": " + f.message }
+
+// refused makes the fault of a sample.
+func refused(r metric.Reason, format string, args ...any) *fault {
+	return &fault{status: statusOf(r), reason: r.String(), counted: r, message: fmt.Sprintf(format, args...)}
+}
+
+func badRequest(format string, args ...any) *fault { return refused(metric.Malformed, format, args...) }
+
+func badName(format string, args ...any) *fault { return refused(metric.BadName, format, args...) }
+
+// wrongScope: the object cannot be where the sender says it is.
+func wrongScope(format string, args ...any) *fault {
+	f := refused(metric.Identity, format, args...)
+	f.status = fasthttp.StatusBadRequest
+	return f
+}
+
+func unknownResource(resource string, err error) *fault {
+	f := wrongScope("resource %q: %v", resource, err)
+	if errors.Is(err, metric.ErrNotFound) {
+		f.status, f.reason = fasthttp.StatusNotFound, "not_found"
+	}
+	return f
+}
+
+func badEscape(where string, piece []byte, at int) *fault {
+	f := badRequest(`the %s has a "%%" that is not followed by two hexadecimal digits, in %q`, where, clip(piece))
+	return f.at(at)
+}
+
+// at says where in its line, or in a body of one value, the fault is.
+func (f *fault) at(offset int) *fault {
+	f.offset, f.located = offset, true
+	return f
+}
+
+// statusOf is the status of a request whose one sample was refused.
+func statusOf(r metric.Reason) int {
+	switch r {
+	case metric.Applied:
+		return fasthttp.StatusOK
+	case metric.KindConflict:
+		return fasthttp.StatusConflict
+	case metric.Identity:
+		return fasthttp.StatusForbidden
+	case metric.OverLimit:
+		return fasthttp.StatusTooManyRequests
+	}
+	return fasthttp.StatusBadRequest
+}
+
+// refusal words what the table said about a sample that was well formed.
+func refusal(r metric.Reason, s *metric.Sample) *fault {
+	subject := fmt.Sprintf("%q", clip(s.Name))
+	if s.About != nil {
+		subject += " of " + fmt.Sprintf("%q", s.About.String())
+	}
+	switch r {
+	case metric.KindConflict:
+		return refused(r, "%s has another kind already and cannot take a %s: delete it first, or push under another name", subject, s.Kind)
+	case metric.OverLimit:
+		return refused(r, "%s would be a new series, and no more may be", subject)
+	case metric.Identity:
+		return refused(r, "this sender may not speak of %s, or the object is ambiguous", subject)
+	case metric.Ignored:
+		return refused(r, "%s matches a pattern of names that are ignored here", subject)
+	case metric.BadName:
+		return nameFault(metric.Borrow(s.Name), r)
+	}
+	return refused(r, "%s was refused: %s", subject, r)
+}
+
+// checkName is metric.CheckName, worded.
+func checkName(name string) *fault {
+	if r := metric.CheckName(name); r != metric.Applied {
+		return nameFault(name, r)
+	}
+	return checkText("the metric's name", name, metric.BadName)
+}
+
+func nameFault(name string, r metric.Reason) *fault {
+	switch {
+	case r == metric.Malformed:
+		return refused(r, "the metric's name is empty")
+	case r == metric.TooLong:
+		return refused(r, "the metric's name has %d bytes, but may have %d", len(name), metric.MaxNameLength)
+	case metric.EndsReserved(name):
+		a := metric.ParseAsked(name)
+		return refused(r, "%q ends in a stat or a window, so readers would take it for %q asked with those: name it otherwise", name, a.Name)
+	}
+	return refused(r, `%q cannot be asked for in the Kubernetes metrics APIs: a name holds no "%%", "?" or control byte, and is not ".", "..", "status" or "finalize"`, name)
+}
+
+// clip keeps what a client sent from filling an answer.
+func clip(b []byte) []byte {
+	if len(b) > 256 {
+		return append(append(make([]byte, 0, 260), b[:256]...), "..."...)
+	}
+	return b
+}

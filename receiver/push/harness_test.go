@@ -1,0 +1,406 @@
+package push
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver"
+)
+
+// table is the smallest thing that honours Applier and Reader: a map under a mutex, without windows.
+type table struct {
+	mu      sync.Mutex
+	series  map[key]*entry
+	applied int
+	refuse  map[string]metric.Reason // by metric name
+
+	fresh, closed atomic.Int64  // Appliers
+	slow          chan struct{} // if not nil, Apply waits for it
+}
+
+type key struct {
+	object metric.Object
+	name   string
+	labels metric.Labels
+}
+
+type entry struct {
+	kind    metric.Kind
+	whole   int64
+	rest    float64
+	members map[string]bool
+	last    metric.Sample // without the borrowed parts
+}
+
+func newTable() *table {
+	return &table{series: map[key]*entry{}, refuse: map[string]metric.Reason{}}
+}
+
+// writer is an Applier that minds the order of the calls.
+type writer struct {
+	*table
+	parked, closed bool
+	dirty          bool // applied since the last Pass
+}
+
+func (t *table) newApplier() receiver.Applier {
+	t.fresh.Add(1)
+	return &writer{table: t}
+}
+
+func (w *writer) Apply(s *metric.Sample) metric.Reason {
+	if w.parked || w.closed {
+		panic("Apply on an Applier that is parked or closed")
+	}
+	if w.slow != nil {
+		<-w.slow
+	}
+	w.dirty = true
+	return w.apply(s)
+}
+
+func (w *writer) Pass() { w.dirty = false }
+
+func (w *writer) Park() {
+	if w.parked || w.dirty {
+		panic("Park on an Applier that is parked, or within a batch")
+	}
+	w.parked = true
+}
+
+func (w *writer) Unpark() {
+	if !w.parked {
+		panic("Unpark on an Applier that is not parked")
+	}
+	w.parked = false
+}
+
+func (w *writer) Close() {
+	w.closed = true
+	w.table.closed.Add(1)
+}
+
+func (t *table) apply(s *metric.Sample) metric.Reason {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if r := t.refuse[string(s.Name)]; r != metric.Applied {
+		return r
+	}
+	var o metric.Object
+	if s.About != nil {
+		o = *s.About
+	}
+	var labels []metric.Label
+	for _, l := range s.AppendLabels(nil) {
+		labels = append(labels, metric.Label{Key: strings.Clone(l.Key), Value: strings.Clone(l.Value)})
+	}
+	k := key{o, string(s.Name), metric.NewLabels(labels)}
+	e := t.series[k]
+	for other, oe := range t.series {
+		if other.object == o && other.name == k.name && oe.kind != s.Kind {
+			return metric.KindConflict
+		}
+	}
+	if e == nil {
+		e = &entry{kind: s.Kind, members: map[string]bool{}}
+		t.series[k] = e
+	}
+	e.change(s)
+	t.applied++
+	return metric.Applied
+}
+
+func (e *entry) change(s *metric.Sample) {
+	switch s.Op {
+	case metric.Assign:
+		e.whole, e.rest = s.Whole, s.Fraction
+	case metric.Insert:
+		e.members[string(s.Member)] = true
+		e.whole = int64(len(e.members))
+	case metric.Add, metric.Shift, metric.Observe:
+		e.whole, e.rest = e.whole+s.Whole, e.rest+s.Fraction
+	default:
+		panic("a sample without an op")
+	}
+	e.last = metric.Sample{Kind: s.Kind, Op: s.Op, Whole: s.Whole, Fraction: s.Fraction, Rate: s.Rate, TTL: s.TTL, Timestamp: s.Timestamp}
+}
+
+var tableTime = time.Date(2026, 3, 4, 5, 6, 7, 890e6, time.UTC)
+
+func (t *table) matching(q metric.Query) []key {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var keys []key
+	for k := range t.series {
+		if k.name != q.Asked.Name || k.object.Resource != q.Resource || k.object.Namespace != q.Namespace {
+			continue
+		}
+		if q.Resource != "" && q.Object != allObjects && k.object.Name != q.Object {
+			continue
+		}
+		if q.Match == nil || q.Match(k.labels) {
+			keys = append(keys, k)
+		}
+	}
+	slices.SortFunc(keys, func(a, b key) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+	return keys
+}
+
+func (t *table) Objects(q metric.Query) ([]metric.Point, error)  { return t.read(q) }
+func (t *table) External(q metric.Query) ([]metric.Point, error) { return t.read(q) }
+
+func (t *table) read(q metric.Query) ([]metric.Point, error) {
+	if q.Asked.Window == 13*time.Second {
+		return nil, metric.CannotAskf("no window of 13s is kept: 10s, 1m are")
+	}
+	var points []metric.Point
+	for _, k := range t.matching(q) {
+		e := t.series[k]
+		p := metric.Point{Object: k.object, Labels: k.labels, Value: metric.Int(e.whole), Time: tableTime, Window: q.Asked.Window}
+		if e.rest != 0 {
+			p.Value = metric.Float(float64(e.whole) + e.rest)
+		}
+		points = append(points, p)
+	}
+	if len(points) == 0 {
+		return nil, metric.NotFoundf("no series of %q", q.Asked.Name)
+	}
+	return points, nil
+}
+
+func (t *table) Delete(q metric.Query) int {
+	keys := t.matching(q)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, k := range keys {
+		delete(t.series, k)
+	}
+	return len(keys)
+}
+
+// get is one series; nil if there is none.
+func (t *table) get(o metric.Object, name string, labels ...metric.Label) *entry {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.series[key{o, name, metric.NewLabels(labels)}]
+}
+
+func (t *table) count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.applied
+}
+
+// cluster knows a few resources.
+type cluster struct{}
+
+func (cluster) Canonical(resource string) (string, bool, error) {
+	switch resource {
+	case "pods", "services":
+		return resource, true, nil
+	case "ingresses", "ingresses.networking.k8s.io":
+		return "ingresses.networking.k8s.io", true, nil
+	case "nodes", "namespaces":
+		return resource, false, nil
+	case "events":
+		return "", false, fmt.Errorf("is ambiguous: say events or events.events.k8s.io")
+	}
+	return "", false, metric.NotFoundf("no resource of this name is known")
+}
+
+// disk is a Syncer.
+type disk struct {
+	calls atomic.Int64
+	err   error
+	wait  chan struct{}
+}
+
+func (d *disk) Sync(ctx context.Context) error {
+	d.calls.Add(1)
+	if d.wait == nil {
+		return d.err
+	}
+	select {
+	case <-d.wait:
+		return d.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+type harness struct {
+	*testing.T
+	server *Server
+	table  *table
+	disk   *disk
+	url    string
+	logs   *lockedBuffer
+	stop   func() // ends Run and waits for it
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// start runs a server on loopback for the test's time.
+func start(t *testing.T, set ...func(*Config, *Parts)) *harness {
+	t.Helper()
+	h := &harness{T: t, table: newTable(), disk: &disk{}, logs: &lockedBuffer{}}
+	cfg := DefaultConfig()
+	cfg.Address = "127.0.0.1:0"
+	parts := Parts{
+		NewApplier: h.table.newApplier, Reader: h.table, Resources: cluster{}, Syncer: h.disk,
+		Ledger: receiver.NewLedger(), Logger: slog.New(slog.NewTextHandler(h.logs, nil)),
+	}
+	for _, f := range set {
+		f(&cfg, &parts)
+	}
+	s, err := New(cfg, parts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.server, h.url = s, "http://"+s.Addr().String()
+	ctx, cancel := context.WithCancel(context.Background())
+	ran := make(chan error, 1)
+	go func() { ran <- s.Run(ctx) }()
+	h.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ran; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	t.Cleanup(func() {
+		h.stop()
+		http.DefaultClient.CloseIdleConnections()
+		h.law()
+	})
+	return h
+}
+
+// law: what the ledger says was applied is what the table applied, and nothing is held after the end.
+func (h *harness) law() {
+	h.Helper()
+	if got, want := h.server.account.Applied(), uint64(h.table.count()); got != want {
+		h.Errorf("the ledger has %d applied, the table %d", got, want)
+	}
+	if n := h.server.budget.held.Load(); n != 0 {
+		h.Errorf("%d bytes of the budget were not given back", n)
+	}
+	if f, c := h.table.fresh.Load(), h.table.closed.Load(); f != c {
+		h.Errorf("%d Appliers were made, %d closed", f, c)
+	}
+}
+
+func (h *harness) do(method, path, body string) (int, string) {
+	h.Helper()
+	res, text := h.send(method, path, strings.NewReader(body))
+	return res.StatusCode, text
+}
+
+func (h *harness) send(method, path string, body io.Reader, headers ...string) (*http.Response, string) {
+	h.Helper()
+	req, err := http.NewRequest(method, h.url+path, body)
+	if err != nil {
+		h.Fatal(err)
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		h.Fatalf("%s %s: %v", method, path, err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		h.Fatal(err)
+	}
+	h.checkAnswer(res, string(text))
+	return res, string(text)
+}
+
+// checkAnswer holds every answer to what all have in common.
+func (h *harness) checkAnswer(res *http.Response, text string) {
+	h.Helper()
+	if got := res.Header.Get("Content-Type"); got != "application/json" {
+		h.Errorf("Content-Type is %q", got)
+	}
+	if got := res.Header.Get("Server"); got != "sluice" {
+		h.Errorf("Server is %q", got)
+	}
+	if res.Request != nil && res.Request.Method == http.MethodHead {
+		return
+	}
+	if !strings.HasSuffix(text, "}\n") {
+		h.Errorf("the answer does not end in a newline: %q", text)
+	}
+	if hasError := strings.Contains(text, `"error":{`); hasError != (res.StatusCode != 200) {
+		h.Errorf("status %d with %s", res.StatusCode, text)
+	}
+}
+
+// dial opens a raw connection.
+func (h *harness) dial() *net.TCPConn {
+	h.Helper()
+	c, err := net.Dial("tcp", h.server.Addr().String())
+	if err != nil {
+		h.Fatal(err)
+	}
+	h.Cleanup(func() { c.Close() })
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	return c.(*net.TCPConn)
+}
+
+func write(t testing.TB, w io.Writer, s string) {
+	t.Helper()
+	if _, err := io.WriteString(w, s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (h *harness) rejected(r metric.Reason) uint64 { return h.server.account.Rejected(r) }
+
+// golden holds text against a file of testdata; with UPDATE_GOLDEN=1 it writes the file.
+func golden(t *testing.T, name, text string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text != string(want) {
+		t.Errorf("%s:\n got %s\nwant %s", name, text, want)
+	}
+}

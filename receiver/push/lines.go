@@ -1,0 +1,179 @@
+package push
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/statsd"
+	"github.com/valyala/fasthttp"
+)
+
+// source is a body of several samples.
+type source interface {
+	// next reads on: a sample, or the fault that is there instead; false at the end. The sample is valid
+	// until the next call.
+	next() (*metric.Sample, *fault, bool)
+	// lineNumber is where next has read, counted from 1.
+	lineNumber() int
+}
+
+// maxErrors is how many faults of a body are told; the others are counted.
+const maxErrors = 20
+
+// batchLines is how many samples are applied between two boundaries that the table can use.
+const batchLines = 256
+
+// pushSamples answers POST /v1/samples.
+func (x *exchange) pushSamples() {
+	p, body, ok := x.readLines(allowSync)
+	if !ok {
+		return
+	}
+	lines := &jsonLines{x: x, rest: body, ttl: metric.Forever}
+	lines.line = jsonLine{server: x.server, labels: x.labels[:0], jsonText: jsonText{text: x.text[:0]}}
+	x.apply(lines, p.sync)
+	x.labels, x.text = lines.line.labels[:0], lines.line.text
+}
+
+// pushStatsd answers POST /v1/statsd. A series lives as long here as when it comes by UDP.
+func (x *exchange) pushStatsd() {
+	p, body, ok := x.readLines(allowSync | allowDialect)
+	if !ok {
+		return
+	}
+	dialect, err := statsd.ParseDialect(p.dialect)
+	if err != nil {
+		x.failPush(badRequest("%v", err))
+		return
+	}
+	scanner := statsd.NewScanner(statsd.Options{Dialect: dialect, MaxLine: x.server.cfg.MaxLineBytes, MaxTags: x.server.cfg.MaxLabels})
+	scanner.Reset(body)
+	x.apply(&statsdSource{scanner: scanner, body: body}, p.sync)
+}
+
+func (x *exchange) readLines(may allowed) (p params, body []byte, ok bool) {
+	p, f := x.parseParams(x.http.URI().QueryString(), may)
+	if f == nil && p.sync && x.server.syncer == nil {
+		f = noStore()
+	}
+	if f == nil {
+		body, f = x.readBody()
+	}
+	if f != nil {
+		x.failPush(f)
+		return p, nil, false
+	}
+	return p, body, true
+}
+
+// statsdSource walks through the body of /v1/statsd.
+type statsdSource struct {
+	scanner *statsd.Scanner
+	body    []byte
+	n       int
+	counted int // how much of body its lines were counted of
+}
+
+func (l *statsdSource) next() (*metric.Sample, *fault, bool) {
+	if !l.scanner.Next() {
+		return nil, nil, false
+	}
+	f := l.scanner.Fault
+	if f.Reason == metric.Applied {
+		return &l.scanner.Sample, nil, true
+	}
+	return nil, refused(f.Reason, "%s: %q", statsdFaults[f.Reason], clip(l.scanner.Line())).at(f.Offset - l.scanner.LineOffset()), true
+}
+
+func (l *statsdSource) lineNumber() int {
+	start := l.scanner.LineOffset()
+	l.n += bytes.Count(l.body[l.counted:start], []byte{'\n'})
+	l.counted = start
+	return l.n + 1
+}
+
+// statsdFaults words what the grammar says.
+var statsdFaults = map[metric.Reason]string{
+	metric.Malformed:   "not name:value|type",
+	metric.BadRate:     "the rate must be above 0 and at most 1",
+	metric.BadValue:    "the value is not a number that can be held",
+	metric.Unsupported: "events and service checks are not metrics",
+	metric.TooLong:     "the line, its name or its number of tags is over the limit",
+}
+
+// tally is what became of a body.
+type tally struct {
+	pushAnswer
+	limited int // of the refused, those over a limit
+}
+
+// apply applies what the source yields and answers. It is the only place that reads a source, so a sample
+// enters the ledger once, whatever becomes of it.
+func (x *exchange) apply(from source, sync bool) {
+	near := x.http.ConnID()
+	a := x.server.appliers.take(near)
+	var t tally
+	for n := 1; ; n++ {
+		s, f, more := from.next()
+		if !more {
+			break
+		}
+		if f == nil {
+			if reason := a.Apply(s); reason != metric.Applied {
+				f = refusal(reason, s)
+			}
+		}
+		x.enter(&t, f, from)
+		if n%batchLines == 0 {
+			a.Pass()
+		}
+	}
+	x.server.appliers.give(near, a)
+	x.server.account.CountBatch(uint64(t.Applied))
+	x.conclude(&t, sync)
+}
+
+// enter counts one sample: in the answer, and, unless it was applied, in the ledger.
+func (x *exchange) enter(t *tally, f *fault, from source) {
+	if f == nil {
+		t.Applied++
+		return
+	}
+	x.server.account.Count(f.counted)
+	switch f.counted {
+	case metric.Ignored:
+		t.Ignored++
+		return
+	case metric.OverLimit:
+		t.limited++
+	}
+	t.Refused++
+	if len(t.Errors) == maxErrors {
+		t.ErrorsLeftOut++
+		return
+	}
+	f.line, f.reason = from.lineNumber(), f.counted.String()
+	t.Errors = append(t.Errors, *f.answer())
+}
+
+// conclude answers. What is ignored is so by the server's own configuration, and no error.
+func (x *exchange) conclude(t *tally, sync bool) {
+	status := fasthttp.StatusOK
+	if t.Refused > 0 {
+		status = fasthttp.StatusBadRequest
+		first := t.Errors[0]
+		if t.limited == t.Refused {
+			status = fasthttp.StatusTooManyRequests
+		}
+		first.Message = fmt.Sprintf("%d of %d samples were refused, %d stay applied; the first: %s",
+			t.Refused, t.Refused+t.Applied+t.Ignored, t.Applied, first.Message)
+		t.Error = &first
+	}
+	if sync && t.Applied > 0 {
+		if f := x.server.sync(); f != nil {
+			status, t.Error = f.status, f.answer()
+		}
+	}
+	x.reply(status, t.pushAnswer)
+}

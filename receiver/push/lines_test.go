@@ -1,0 +1,272 @@
+package push
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+func TestSamples(t *testing.T) {
+	h := start(t)
+	body := `{"name":"c","type":"counter","value":9223372036854775807,"namespace":"shop","object":"pods/web-1","labels":{"code":"200","b":"\u00e4\ud83d\ude00"},"rate":0.1}
+ {"type":"gauge","name":"g","value":-1.5,"object":"external","ttl":"1h","timestamp":1700000000}
+
+{"name":"g","type":"gauge","value":2,"object":"external","delta":true}` + "\r\n" + `{"name":"t","type":"histogram","value":1e-3,"namespace":"shop","object":"external"}
+{"name":"t","type":"timer","value":2,"namespace":"shop"}
+{"name":"s","type":"set","value":"a|b:\"c\"","namespace":"shop","object":"ingresses/main","labels":{}}
+{"name":"s","type":"set","value":"other","namespace":"shop","object":"ingresses/main"}
+{"name":"n","type":"gauge","value":1,"object":"namespaces/shop"}
+{"name":"n","type":"gauge","value":1,"object":"nodes/a.example.com","ttl":"forever"}
+{"name":"sender","type":"gauge","value":1,"labels":{"sluice_object":"pods/x"}}`
+	status, answer := h.do("POST", "/v1/samples", body)
+	if status != 200 || answer != "{\"applied\":10,\"refused\":0}\n" {
+		t.Fatal(status, answer)
+	}
+	c := h.table.get(web1, "c", metric.Label{Key: "code", Value: "200"}, metric.Label{Key: "b", Value: "ä😀"})
+	if c == nil || c.whole != 1<<63-1 || c.last.Rate != 0.1 || c.last.TTL != metric.Forever {
+		t.Errorf("c: %+v", c)
+	}
+	if g := h.table.get(global, "g"); g.whole+int64(2*g.rest) != 0 || g.last.Op != metric.Shift {
+		t.Errorf("g: %+v", g)
+	}
+	if s := h.table.get(ingress, "s"); len(s.members) != 2 || !s.members[`a|b:"c"`] {
+		t.Errorf("s: %+v", s)
+	}
+	if h.table.get(external, "t").whole != 2 || h.table.get(shop, "n") == nil || h.table.get(nodeA, "n") == nil {
+		t.Error("t or n is wrong")
+	}
+	h.do("POST", "/v1/samples", `{"type":"gauge","name":"g","value":-1.5,"object":"external","ttl":"1h","timestamp":1700000000}`)
+	if g := h.table.get(global, "g"); g.last.TTL != time.Hour || g.last.Timestamp != 1700000000 || g.last.Op != metric.Assign {
+		t.Errorf("g: %+v", g.last)
+	}
+}
+
+func TestSamplesRefuse(t *testing.T) {
+	h := start(t)
+	h.table.refuse["limited"], h.table.refuse["ignored"] = metric.OverLimit, metric.Ignored
+	for _, c := range []struct {
+		line   string
+		reason metric.Reason
+		says   string
+	}{
+		{`x`, metric.Malformed, `"offset":0`},
+		{`[]`, metric.Malformed, `"offset":0`},
+		{`{}`, metric.Malformed, "name"},
+		{`{"name":"m"}`, metric.Malformed, "type"},
+		{`{"name":"m","type":"gauge"}`, metric.Malformed, "value"},
+		{`{"name":"m","type":"gauge","value":1`, metric.Malformed, "missing"},
+		{`{"name":"m","type":"gauge","value":1}}`, metric.Malformed, `"offset":37`},
+		{`{"name":"m","type":"gauge","value":1} {}`, metric.Malformed, "one line is one sample"},
+		{`{"name":"m","type":"gauge","value":1,}`, metric.Malformed, "key"},
+		{`{"name":"m","type":"gauge","value":1,"Value":2}`, metric.Malformed, `\"Value\"`},
+		{`{"name":"m","type":"gauge","value":1,"value":2}`, metric.Malformed, "twice"},
+		{`{"name":"m","type":"gauge","value":1,"value":"2"}`, metric.Malformed, "twice"},
+		{`{"name":"m","type":"gauge","value":1,"tags":{}}`, metric.Malformed, `\"tags\"`},
+		{`{"name":"m","type":"gauge","value":null}`, metric.Malformed, "no number"},
+		{`{"name":"m","type":"gauge","value":+1}`, metric.Malformed, "number"},
+		{`{"name":"m","type":"gauge","value":NaN}`, metric.BadValue, "NaN"},
+		{`{"name":"m","type":"gauge","value":-Infinity}`, metric.BadValue, "infinite"},
+		{`{"name":"m","type":"gauge","value":1e400}`, metric.BadValue, "beyond"},
+		{`{"name":"m","type":"gauge","value":"1"}`, metric.Malformed, "without quotes"},
+		{`{"name":"m","type":"set","value":1}`, metric.Malformed, "as a string"},
+		{`{"name":"m","type":"set","value":""}`, metric.Malformed, "empty"},
+		{`{"name":"m","type":"meter","value":1}`, metric.Malformed, "meter"},
+		{`{"name":"m","type":"counter","value":1,"delta":true}`, metric.Malformed, "delta"},
+		{`{"name":"m","type":"gauge","value":1,"delta":1}`, metric.Malformed, "true or false"},
+		{`{"name":"m","type":"counter","value":1,"rate":0}`, metric.BadRate, "above 0"},
+		{`{"name":"m","type":"counter","value":1,"rate":2}`, metric.BadRate, "at most 1"},
+		{`{"name":"m","type":"counter","value":1,"rate":NaN}`, metric.BadRate, "NaN"},
+		{`{"name":"m","type":"gauge","value":1,"rate":0.5}`, metric.BadRate, "gauge"},
+		{`{"name":"m","type":"gauge","value":1,"ttl":"1"}`, metric.Malformed, "ttl"},
+		{`{"name":"m","type":"gauge","value":1,"ttl":3600}`, metric.Malformed, "string"},
+		{`{"name":"m","type":"gauge","value":1,"timestamp":-1}`, metric.Malformed, "Unix seconds"},
+		{`{"name":"m","type":"gauge","value":1,"timestamp":1700000000000}`, metric.Malformed, "Unix seconds"},
+		{`{"name":"m","type":"gauge","value":1,"labels":[]}`, metric.Malformed, "{"},
+		{`{"name":"m","type":"gauge","value":1,"labels":{"a":1}}`, metric.Malformed, "string"},
+		{`{"name":"m","type":"gauge","value":1,"labels":{"":"a"}}`, metric.Malformed, "no key"},
+		{`{"name":"m","type":"gauge","value":1,"labels":{"a":"1","a":"1"}}`, metric.Malformed, "twice"},
+		{`{"name":"m","type":"gauge","value":1,"labels":{"a":"` + many(1025) + `"}}`, metric.TooLong, "1025"},
+		{`{"name":"m\ud800","type":"gauge","value":1}`, metric.Malformed, "surrogate"},
+		{"{\"name\":\"m\xff\",\"type\":\"gauge\",\"value\":1}", metric.Malformed, "UTF-8"},
+		{"{\"name\":\"m\x01\",\"type\":\"gauge\",\"value\":1}", metric.Malformed, "control"},
+		{`{"name":"m\x","type":"gauge","value":1}`, metric.Malformed, "hexadecimal"},
+		{`{"name":"","type":"gauge","value":1}`, metric.Malformed, "empty"},
+		{`{"name":"m:rate","type":"gauge","value":1}`, metric.BadName, "stat"},
+		{`{"name":"m","type":"gauge","value":1,"object":"pods/web-1"}`, metric.Identity, "namespace"},
+		{`{"name":"m","type":"gauge","value":1,"object":"nodes/a","namespace":"shop"}`, metric.Identity, "no namespace"},
+		{`{"name":"m","type":"gauge","value":1,"object":"widgets/a","namespace":"shop"}`, metric.Identity, "widgets"},
+		{`{"name":"m","type":"gauge","value":1,"object":"pods","namespace":"shop"}`, metric.Malformed, "resource/name"},
+		{`{"name":"m","type":"gauge","value":1,"object":"external/shop"}`, metric.Malformed, "beside"},
+		{`{"name":"m","type":"gauge","value":1,"object":"pods/*","namespace":"shop"}`, metric.BadName, "*"},
+		{`{"name":"m","type":"gauge","value":1,"object":"pods/a/b","namespace":"shop"}`, metric.BadName, "a/b"},
+		{`{"name":"m","type":"gauge","value":1,"namespace":"a_b"}`, metric.BadName, "a_b"},
+		{`{"name":"m","type":"gauge","value":1,"namespace":""}`, metric.BadName, "empty"},
+		{`{"name":"limited","type":"gauge","value":1}`, metric.OverLimit, "no more"},
+		{`{"name":"m","type":"gauge","value":1,"ttl":"` + many(70000) + `"}`, metric.TooLong, "65536"},
+	} {
+		before := h.rejected(c.reason)
+		status, answer := h.do("POST", "/v1/samples", "\n"+c.line+"\n")
+		want := 400
+		if c.reason == metric.OverLimit {
+			want = 429
+		}
+		if status != want || !strings.Contains(answer, `"reason":"`+c.reason.String()+`"`) ||
+			!strings.Contains(answer, c.says) || !strings.Contains(answer, `"line":2`) || !strings.Contains(answer, `"refused":1`) {
+			t.Errorf("%s: %d %s, want %d %v %q", clipName(c.line), status, answer, want, c.reason, c.says)
+		}
+		if h.rejected(c.reason) != before+1 {
+			t.Errorf("%s: not once in the ledger", clipName(c.line))
+		}
+	}
+	if len(h.table.series) != 0 {
+		t.Errorf("applied: %v", h.table.series)
+	}
+	if status, answer := h.do("POST", "/v1/samples", `{"name":"ignored","type":"gauge","value":1}`); status != 200 || answer != "{\"applied\":0,\"refused\":0,\"ignored\":1}\n" {
+		t.Error(status, answer)
+	}
+}
+
+func TestEveryLineStandsForItself(t *testing.T) {
+	h := start(t)
+	h.table.refuse["limited"] = metric.OverLimit
+	good, bad, limited := `{"name":"m","type":"counter","value":1}`, `{"name":"m","kind":"counter","value":1}`, `{"name":"limited","type":"counter","value":1}`
+	status, answer := h.do("POST", "/v1/samples", good+"\n"+bad+"\n"+good+"\n"+limited)
+	if status != 400 || h.table.get(global, "m").whole != 2 {
+		t.Error(status, answer)
+	}
+	golden(t, "samples_partly.json", answer)
+	status, answer = h.do("POST", "/v1/samples", good+"\n"+limited)
+	if status != 429 {
+		t.Error(status, answer)
+	}
+	_, answer = h.do("POST", "/v1/samples", strings.Repeat("x\n", 1000)+strings.Repeat(good+"\n", 1000))
+	if strings.Count(answer, `"line":`) != 21 || !strings.Contains(answer, `"applied":1000,"refused":1000`) || !strings.Contains(answer, `"errors_left_out":980`) {
+		t.Error(answer)
+	}
+	if status, answer := h.do("POST", "/v1/samples", "\n \n"); status != 200 || answer != "{\"applied\":0,\"refused\":0}\n" {
+		t.Error(status, answer)
+	}
+}
+
+func TestStatsd(t *testing.T) {
+	h := start(t)
+	status, answer := h.do("POST", "/v1/statsd", "hits:1|c|#code:200\nhits:2|c|#code:200\r\n\nlatency:1:2:3|ms|@0.5\nbad\n_e{1,1}:a|b\ng:+5|g\nr:1|c|@2\n")
+	if status != 400 {
+		t.Fatal(status, answer)
+	}
+	golden(t, "statsd_partly.json", answer)
+	if h.server.account.Received() != 9 || h.server.account.Applied() != 6 || h.rejected(metric.Unsupported) != 1 {
+		t.Errorf("received %d, applied %d", h.server.account.Received(), h.server.account.Applied())
+	}
+	if e := h.table.get(global, "hits", metric.Label{Key: "code", Value: "200"}); e == nil || e.whole != 3 || e.last.TTL != 0 {
+		t.Errorf("hits: %+v", e)
+	}
+	if e := h.table.get(global, "g"); e.last.Op != metric.Shift {
+		t.Errorf("g: %+v", e)
+	}
+	if status, answer := h.do("POST", "/v1/statsd?dialect=dogstatsd", "g:+5|g"); status != 200 || h.table.get(global, "g").last.Op != metric.Assign {
+		t.Error(status, answer)
+	}
+	if status, answer := h.do("POST", "/v1/statsd?dialect=graphite", "g:+5|g"); status != 400 || !strings.Contains(answer, "dogstatsd") {
+		t.Error(status, answer)
+	}
+}
+
+// A line that is taken is JSON, and says what encoding/json says that it says.
+func FuzzLine(f *testing.F) {
+	for _, s := range []string{
+		`{"name":"m","type":"counter","value":1}`, `{"name":"m\u00e4\n","type":"set","value":"\ud83d\ude00"}`,
+		`{"name":"m","type":"gauge","value":-1.5e3,"labels":{"a":"b","c":""},"namespace":"shop","object":"pods/a","delta":true}`,
+		`{"name":"m","type":"timer","value":1,"rate":0.5,"ttl":"1h","timestamp":1700000000.5}`, `{"name":`, `{"a":{}}`, `{"labels":{"a":"\`,
+	} {
+		f.Add([]byte(s))
+	}
+	server := &Server{cfg: DefaultConfig(), resources: cluster{}}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		x := &exchange{server: server}
+		ls := &jsonLines{x: x}
+		ls.line.server = server
+		s, fault := ls.read(b)
+		if (s == nil) == (fault == nil) {
+			t.Fatalf("%q: sample %v and fault %v", b, s, fault)
+		}
+		if fault != nil {
+			if fault.message == "" || fault.counted == metric.Applied || fault.offset < 0 || fault.offset > len(b) {
+				t.Fatalf("%q: %+v", b, fault)
+			}
+			return
+		}
+		var want struct {
+			Name   string
+			Value  any
+			Labels map[string]string
+		}
+		d := json.NewDecoder(bytes.NewReader(b))
+		d.UseNumber()
+		if err := d.Decode(&want); err != nil {
+			t.Fatalf("%q was taken: %v", b, err)
+		}
+		if want.Name != string(s.Name) || len(want.Labels) != len(s.Fields) {
+			t.Fatalf("%q: name %q, labels %v, want %+v", b, s.Name, s.Fields, want)
+		}
+		for _, l := range s.Fields {
+			if want.Labels[l.Key] != l.Value {
+				t.Fatalf("%q: labels %v, want %v", b, s.Fields, want.Labels)
+			}
+		}
+		if member, ok := want.Value.(string); ok != (s.Kind == metric.Set) || member != string(s.Member) {
+			t.Fatalf("%q: member %q, want %v", b, s.Member, want.Value)
+		}
+	})
+}
+
+// Every line of a body, whatever it is, is applied or refused exactly once.
+func FuzzSamples(f *testing.F) {
+	f.Add([]byte("{\"name\":\"m\",\"type\":\"counter\",\"value\":1}\nx\n\n"))
+	f.Add([]byte("\r\n{}\n"))
+	h := &table{series: map[key]*entry{}}
+	server := &Server{cfg: DefaultConfig(), resources: cluster{}}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		lines := 0
+		for _, l := range bytes.Split(body, []byte("\n")) {
+			if len(bytes.TrimSpace(l)) > 0 {
+				lines++
+			}
+		}
+		ls := &jsonLines{x: &exchange{server: server}, rest: body}
+		ls.line.server = server
+		got := 0
+		for {
+			s, fault, more := ls.next()
+			if !more {
+				break
+			}
+			if got++; fault == nil {
+				h.apply(s)
+			}
+		}
+		if got != lines {
+			t.Fatalf("%d samples of %d lines", got, lines)
+		}
+	})
+}
+
+func TestLinesReuseTheirMemory(t *testing.T) {
+	server := &Server{cfg: DefaultConfig(), resources: cluster{}}
+	ls := &jsonLines{x: &exchange{server: server}}
+	ls.line.server = server
+	line := []byte(`{"name":"jobs","type":"counter","value":1,"namespace":"shop","object":"pods/web-1","labels":{"a":"b","c":"\u00e4"}}`)
+	read := func() {
+		if _, f := ls.read(line); f != nil {
+			t.Fatal(f)
+		}
+	}
+	read()
+	if n := testing.AllocsPerRun(100, read); n > 1 { // one: the closure over the line
+		t.Errorf("%v allocations a line", n)
+	}
+}

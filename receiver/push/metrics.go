@@ -1,0 +1,91 @@
+package push
+
+import (
+	"strconv"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/valyala/fasthttp"
+)
+
+// metrics are the receiver's own. Requests are counted in plain cells: a label look-up a request would cost
+// more than the rest of the accounting.
+type metrics struct {
+	requests           [len(methods)][600]atomic.Uint64 // by method, then status
+	inFlight           atomic.Int64
+	acceptErrors       atomic.Uint64
+	refusedConnections atomic.Uint64
+	connections        func() int
+	duration           prometheus.Histogram
+}
+
+// methods are the label's values: a client's own invention is "other".
+var methods = [...]string{"GET", "HEAD", "PUT", "POST", "DELETE", "other"}
+
+func newMetrics() *metrics {
+	return &metrics{duration: prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:    "sluice_http_request_duration_seconds",
+		Help:    "Time from a request's headers to its answer, the arrival of the body included.",
+		Buckets: []float64{.0001, .0005, .001, .005, .01, .05, .1, .5, 1, 5, 30},
+	})}
+}
+
+// Register shows the receiver's metrics. Samples are the ledger's to show.
+func (s *Server) Register(r prometheus.Registerer) error {
+	if err := r.Register(s.metrics); err != nil {
+		return err
+	}
+	return r.Register(s.metrics.duration)
+}
+
+func (m *metrics) count(method []byte, status int) {
+	i := len(methods) - 1
+	for j, name := range methods[:i] {
+		if string(method) == name {
+			i = j
+		}
+	}
+	if status < 0 || status >= len(m.requests[i]) {
+		status = fasthttp.StatusInternalServerError
+	}
+	m.requests[i][status].Add(1)
+}
+
+var (
+	requestsDesc = prometheus.NewDesc("sluice_http_requests_total",
+		"HTTP push requests answered, by method and status.", []string{"method", "code"}, nil)
+	inFlightDesc = prometheus.NewDesc("sluice_http_requests_in_flight",
+		"HTTP push requests being served.", nil, nil)
+	connectionsDesc = prometheus.NewDesc("sluice_http_connections",
+		"Open connections of the HTTP push receiver.", nil, nil)
+	refusedConnectionsDesc = prometheus.NewDesc("sluice_http_connections_refused_total",
+		"Connections refused because there were too many, in all or from one address.", nil, nil)
+	acceptErrorsDesc = prometheus.NewDesc("sluice_http_accept_errors_total",
+		"Failures to accept a connection, for example for want of file descriptors.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{requestsDesc, inFlightDesc, connectionsDesc, refusedConnectionsDesc, acceptErrorsDesc} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *metrics) Collect(ch chan<- prometheus.Metric) {
+	for i := range m.requests {
+		for status := range m.requests[i] {
+			if n := m.requests[i][status].Load(); n > 0 {
+				ch <- constant(requestsDesc, prometheus.CounterValue, float64(n), methods[i], strconv.Itoa(status))
+			}
+		}
+	}
+	ch <- constant(inFlightDesc, prometheus.GaugeValue, float64(m.inFlight.Load()))
+	ch <- constant(connectionsDesc, prometheus.GaugeValue, float64(m.connections()))
+	ch <- constant(refusedConnectionsDesc, prometheus.CounterValue, float64(m.refusedConnections.Load()))
+	ch <- constant(acceptErrorsDesc, prometheus.CounterValue, float64(m.acceptErrors.Load()))
+}
+
+func constant(d *prometheus.Desc, t prometheus.ValueType, v float64, labels ...string) prometheus.Metric {
+	return prometheus.MustNewConstMetric(d, t, v, labels...)
+}

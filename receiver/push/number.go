@@ -1,0 +1,217 @@
+package push
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// maxNumberBytes is more than any float64 needs to be printed exactly (about 770 digits).
+const maxNumberBytes = 1024
+
+// number is a value in the two parts that a metric.Sample holds it in.
+type number struct {
+	whole    int64
+	fraction float64
+}
+
+func (n number) negative() bool { return n.whole < 0 || n.fraction < 0 }
+
+func (n number) float() float64 { return float64(n.whole) + n.fraction }
+
+// numberFault says what is wrong with a number, and how many bytes into it. The zero fault is none.
+type numberFault struct {
+	reason  metric.Reason
+	offset  int
+	message string
+}
+
+// decimal is a number's text, taken apart.
+type decimal struct {
+	negative  bool
+	digits    []byte // before the point
+	fraction  []byte // after it
+	exponent  int
+	exponents bool
+}
+
+// parseNumber reads a number as JSON has it (RFC 8259, section 6), or with a leading "+". Integers are exact
+// over all of int64, also where they carry a fraction or an exponent; what is beyond is the nearest float64.
+func parseNumber(b []byte) (number, numberFault) {
+	if len(b) > maxNumberBytes {
+		return number{}, numberFault{metric.TooLong, maxNumberBytes, "a number may have 1024 bytes"}
+	}
+	if name, ok := notFinite(b); ok {
+		return number{}, numberFault{metric.BadValue, 0, name + " is not a value that can be held"}
+	}
+	d, fault := cutNumber(b)
+	if fault.reason != metric.Applied {
+		return number{}, fault
+	}
+	if n, ok := d.exact(); ok {
+		return n, numberFault{}
+	}
+	f, err := strconv.ParseFloat(metric.Borrow(b), 64)
+	if err != nil { // the grammar holds, so it can only be the range
+		return number{}, numberFault{metric.BadValue, 0, "the number is beyond what a float64 can hold"}
+	}
+	var s metric.Sample
+	s.SetFloat(f)
+	return number{s.Whole, s.Fraction}, numberFault{}
+}
+
+// notFinite recognises the spellings of infinity and not-a-number that languages print.
+func notFinite(b []byte) (string, bool) {
+	if len(b) < 3 || len(b) > len("-infinity") {
+		return "", false
+	}
+	switch strings.ToLower(strings.TrimLeft(metric.Borrow(b), "+-")) {
+	case "nan":
+		return "NaN", true
+	case "inf", "infinity":
+		return "an infinite number", true
+	}
+	return "", false
+}
+
+const numberShape = "this is no number: write it like 12, -0.5 or 1e3"
+
+func cutNumber(b []byte) (decimal, numberFault) {
+	var d decimal
+	at := 0
+	if at < len(b) && (b[at] == '-' || b[at] == '+') {
+		d.negative = b[at] == '-'
+		at++
+	}
+	d.digits = digits(b[at:])
+	at += len(d.digits)
+	switch {
+	case len(d.digits) == 0:
+		return d, malformedNumber(b, at)
+	case len(d.digits) > 1 && d.digits[0] == '0':
+		return d, numberFault{metric.Malformed, at - len(d.digits), "a number has no leading zeros"}
+	}
+	if at < len(b) && b[at] == '.' {
+		d.fraction = digits(b[at+1:])
+		at += 1 + len(d.fraction)
+		if len(d.fraction) == 0 {
+			return d, malformedNumber(b, at)
+		}
+	}
+	if at < len(b) && (b[at] == 'e' || b[at] == 'E') {
+		n, ok := d.cutExponent(b[at+1:])
+		at += 1 + n
+		if !ok {
+			return d, malformedNumber(b, at)
+		}
+	}
+	if at < len(b) {
+		return d, malformedNumber(b, at)
+	}
+	return d, numberFault{}
+}
+
+func malformedNumber(b []byte, at int) numberFault {
+	switch {
+	case len(b) == 0:
+		return numberFault{metric.Malformed, 0, "a number is missing"}
+	case at >= len(b):
+		return numberFault{metric.Malformed, at, "the number ends too early"}
+	}
+	return numberFault{metric.Malformed, at, numberShape}
+}
+
+func (d *decimal) cutExponent(b []byte) (length int, ok bool) {
+	at, negative := 0, false
+	if len(b) > 0 && (b[0] == '-' || b[0] == '+') {
+		at, negative = 1, b[0] == '-'
+	}
+	ds := digits(b[at:])
+	for _, c := range ds {
+		d.exponent = min(d.exponent*10+int(c-'0'), 1<<20)
+	}
+	if negative {
+		d.exponent = -d.exponent
+	}
+	d.exponents = true
+	return at + len(ds), len(ds) > 0
+}
+
+func digits(b []byte) []byte {
+	n := 0
+	for n < len(b) && b[n] >= '0' && b[n] <= '9' {
+		n++
+	}
+	return b[:n]
+}
+
+// exact computes the number without rounding its integer part. It reports false for what is beyond int64
+// and for an exponent that leaves a fraction, which float64 arithmetic does as well as anything.
+func (d *decimal) exact() (number, bool) {
+	var n number
+	var ok bool
+	if n.whole, ok = d.addDigits(0, d.digits); !ok {
+		return n, false
+	}
+	if !d.exponents {
+		return d.withFraction(n)
+	}
+	fraction := trimZeros(d.fraction)
+	zeros := d.exponent - len(fraction)
+	if n.whole, ok = d.addDigits(n.whole, fraction); !ok || zeros < 0 {
+		return n, false
+	}
+	for range zeros {
+		if n.whole == 0 {
+			break
+		}
+		if n.whole, ok = d.addDigits(n.whole, []byte{'0'}); !ok {
+			return n, false
+		}
+	}
+	return n, true
+}
+
+// addDigits appends decimal digits to whole, towards the number's own sign: int64 reaches one further below 0.
+func (d *decimal) addDigits(whole int64, ds []byte) (int64, bool) {
+	for _, c := range ds {
+		digit := int64(c - '0')
+		if d.negative {
+			if whole < (math.MinInt64+digit)/10 {
+				return whole, false
+			}
+			whole = whole*10 - digit
+			continue
+		}
+		if whole > (math.MaxInt64-digit)/10 {
+			return whole, false
+		}
+		whole = whole*10 + digit
+	}
+	return whole, true
+}
+
+func (d *decimal) withFraction(n number) (number, bool) {
+	fraction := trimZeros(d.fraction)
+	if len(fraction) == 0 {
+		return n, true
+	}
+	text := append(make([]byte, 0, 32), "0."...)
+	f, err := strconv.ParseFloat(metric.Borrow(append(text, fraction...)), 64)
+	if err != nil || f >= 1 { // 0.99999999999999999999 rounds up to 1
+		return n, false
+	}
+	if n.fraction = f; d.negative {
+		n.fraction = -f
+	}
+	return n, true
+}
+
+func trimZeros(ds []byte) []byte {
+	for len(ds) > 0 && ds[len(ds)-1] == '0' {
+		ds = ds[:len(ds)-1]
+	}
+	return ds
+}

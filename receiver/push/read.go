@@ -1,0 +1,135 @@
+package push
+
+import (
+	"errors"
+	"math"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/valyala/fasthttp"
+)
+
+// read answers a GET: the path that was pushed to, perhaps with a stat and a window.
+func (x *exchange) read(r *route) {
+	q, f := x.query(r, allowLabel)
+	if f != nil {
+		x.fail(f)
+		return
+	}
+	points, err := x.server.points(q)
+	if err == nil {
+		points = finite(points)
+	}
+	if err == nil && len(points) == 0 {
+		err = metric.NotFoundf("no series of %q here has a value", q.Asked.Name)
+	}
+	if err != nil {
+		x.fail(queryFault(err))
+		return
+	}
+	answer := readAnswer{Items: make([]item, len(points))}
+	for i := range points {
+		answer.Items[i] = newItem(&q, &points[i])
+	}
+	x.reply(fasthttp.StatusOK, answer)
+}
+
+// remove answers a DELETE.
+func (x *exchange) remove(r *route) {
+	q, f := x.query(r, allowLabel|allowSync)
+	if f == nil {
+		f = checkName(r.metric) // a name with a stat or a window would not say which series to delete
+	}
+	if f != nil {
+		x.fail(f)
+		return
+	}
+	n := x.server.reader.Delete(q.Query)
+	if n == 0 {
+		x.fail(queryFault(metric.NotFoundf("no series of %q here to delete", r.metric)))
+		return
+	}
+	if q.sync {
+		if f := x.server.sync(); f != nil {
+			x.reply(f.status, struct {
+				Error *errorAnswer `json:"error"`
+				deleteAnswer
+			}{f.answer(), deleteAnswer{n}})
+			return
+		}
+	}
+	x.reply(fasthttp.StatusOK, deleteAnswer{n})
+}
+
+// asked is a query with what concerns HTTP alone.
+type asked struct {
+	metric.Query
+	sync bool
+}
+
+func (x *exchange) query(r *route, may allowed) (asked, *fault) {
+	p, f := x.parseParams(x.http.URI().QueryString(), may)
+	if f != nil {
+		return asked{}, f
+	}
+	if p.sync && x.server.syncer == nil {
+		return asked{}, noStore()
+	}
+	if f := r.check(true); f != nil {
+		return asked{}, f
+	}
+	o, f := x.server.target(r.namespace, r.resource, r.name)
+	if f != nil {
+		return asked{}, f
+	}
+	return asked{sync: p.sync, Query: metric.Query{
+		Resource: o.Resource, Namespace: o.Namespace, Object: o.Name,
+		Asked: metric.ParseAsked(r.metric), Match: matcher(p.labels),
+	}}, nil
+}
+
+func (s *Server) points(q asked) ([]metric.Point, error) {
+	if q.Resource == "" {
+		return s.reader.External(q.Query)
+	}
+	return s.reader.Objects(q.Query)
+}
+
+// finite leaves out what JSON cannot say and nobody should scale by.
+func finite(points []metric.Point) []metric.Point {
+	kept := points[:0]
+	for _, p := range points {
+		if v := p.Value.Float64(); !math.IsNaN(v) && !math.IsInf(v, 0) {
+			kept = append(kept, p)
+		}
+	}
+	return kept
+}
+
+func queryFault(err error) *fault {
+	f := &fault{status: fasthttp.StatusInternalServerError, reason: "internal", message: err.Error()}
+	switch {
+	case errors.Is(err, metric.ErrNotFound):
+		f.status, f.reason = fasthttp.StatusNotFound, "not_found"
+	case errors.Is(err, metric.ErrAsked):
+		f.status, f.reason = fasthttp.StatusBadRequest, "asked"
+	}
+	return f
+}
+
+func newItem(q *asked, p *metric.Point) item {
+	it := item{
+		Object:    objectAnswer{Resource: p.Object.Resource, Namespace: p.Object.Namespace, Name: p.Object.Name},
+		Metric:    q.Asked.Name,
+		Stat:      q.Asked.Stat.String(),
+		Value:     numberText(p.Value),
+		Timestamp: p.Time.UTC().Format(time.RFC3339Nano),
+	}
+	if p.Labels.Len() > 0 {
+		it.Labels = p.Labels.Map()
+	}
+	if p.Window != 0 {
+		it.Window = metric.FormatWindow(p.Window)
+	}
+	return it
+}

@@ -1,0 +1,162 @@
+package push
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver"
+	"github.com/valyala/fasthttp"
+)
+
+// Reader reads and deletes series. Errors are metric.ErrNotFound or metric.ErrAsked.
+type Reader interface {
+	Objects(metric.Query) ([]metric.Point, error)
+	External(metric.Query) ([]metric.Point, error)
+	// Delete removes the series that the query would read, and says how many. It goes by Asked.Name only.
+	Delete(metric.Query) int
+}
+
+// Resources knows the cluster's resources.
+type Resources interface {
+	// Canonical turns a resource as people write it ("pods", "ingresses", "ingresses.networking.k8s.io")
+	// into its group-resource, and says whether its objects are in namespaces. It knows "namespaces".
+	// The error is a metric.ErrNotFound where there is none of that name; any other says what else is
+	// wrong, for example that it is ambiguous.
+	Canonical(resource string) (canonical string, namespaced bool, err error)
+}
+
+// Syncer waits until everything that was applied before the call is on disk.
+type Syncer interface {
+	Sync(ctx context.Context) error
+}
+
+// Parts is what the server works on.
+type Parts struct {
+	// NewApplier makes an Applier that is not parked.
+	NewApplier func() receiver.Applier
+	Reader     Reader
+	Resources  Resources
+	// Syncer may be nil: nothing is stored, and ?sync=true is refused.
+	Syncer Syncer
+	Ledger *receiver.Ledger
+	Logger *slog.Logger
+}
+
+// Server is the HTTP receiver. It owns its socket from New on; Run gives it up.
+type Server struct {
+	cfg       Config
+	reader    Reader
+	resources Resources
+	syncer    Syncer
+	account   *receiver.Account
+	log       *slog.Logger
+
+	http      *fasthttp.Server
+	gate      *gate
+	appliers  *appliers
+	budget    budget
+	exchanges sync.Pool // of *exchange
+	metrics   *metrics
+
+	// life ends when requests in flight may wait no longer.
+	life context.Context
+	end  context.CancelFunc
+}
+
+// New binds the address. Whoever gets a Server must call Run, if only with a context that has ended.
+func New(cfg Config, parts Parts) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("push: %w", err)
+	}
+	ln, err := net.Listen("tcp", cfg.Address)
+	if err != nil {
+		return nil, fmt.Errorf("push: cannot listen for HTTP on %s (address): %w", cfg.Address, err)
+	}
+	s := &Server{
+		cfg: cfg, reader: parts.Reader, resources: parts.Resources, syncer: parts.Syncer,
+		account: parts.Ledger.Open("http"), log: parts.Logger, metrics: newMetrics(),
+		appliers: newAppliers(parts.NewApplier, max(16, 4*runtime.GOMAXPROCS(0))),
+		budget:   budget{max: cfg.MaxBufferedBytes},
+	}
+	s.life, s.end = context.WithCancel(context.Background())
+	s.exchanges.New = func() any { return &exchange{server: s} }
+	s.gate = newGate(ln.(*net.TCPListener), cfg, s.metrics)
+	s.metrics.connections = s.gate.connections
+	s.http = s.newHTTP()
+	return s, nil
+}
+
+// newHTTP sets fasthttp up. What is set otherwise than usual:
+//
+// MaxRequestBodySize is one byte and bodies are streamed, so that readBody alone decides how much is read
+// and what an incomplete body is. The caps on connections are the gate's.
+func (s *Server) newHTTP() *fasthttp.Server {
+	return &fasthttp.Server{
+		Handler:                      s.serve,
+		ErrorHandler:                 s.serveError,
+		ExpectHandler:                s.expect,
+		Logger:                       &libraryLog{log: s.log},
+		Name:                         "sluice",
+		Concurrency:                  s.cfg.MaxConnections + 1, // never reached: the gate admits fewer
+		ReadBufferSize:               s.cfg.MaxHeaderBytes,
+		ReadTimeout:                  s.cfg.ReadTimeout,
+		WriteTimeout:                 s.cfg.WriteTimeout,
+		IdleTimeout:                  s.cfg.IdleTimeout,
+		StreamRequestBody:            true,
+		MaxRequestBodySize:           1,
+		DisablePreParseMultipartForm: true,
+		SecureErrorLogMessage:        true, // bytes of a client stay out of errors
+		NoDefaultContentType:         true,
+		CloseOnShutdown:              true,
+	}
+}
+
+// Addr is where the server listens.
+func (s *Server) Addr() net.Addr { return s.gate.Addr() }
+
+// Run serves until ctx ends, lets requests in flight finish within ShutdownTimeout, and returns nil.
+// It returns an error if serving ended by itself. It can be called once.
+func (s *Server) Run(ctx context.Context) error {
+	served := make(chan error, 1)
+	go func() { served <- s.http.Serve(s.gate) }()
+	var err error
+	select {
+	case <-ctx.Done():
+		s.stop(served)
+	case err = <-served:
+		err = fmt.Errorf("push: serving ended: %w", errors.Join(err, errServingEnded))
+		_ = s.gate.Close()
+		s.gate.abort()
+	}
+	s.end()
+	s.appliers.close()
+	return err
+}
+
+var errServingEnded = errors.New("the socket was closed by somebody else")
+
+// stop closes the socket, waits for the requests in flight, and cuts off those that take too long.
+func (s *Server) stop(served <-chan error) {
+	// Accepting ends here and not in Shutdown, which does nothing before Serve has come to accept.
+	_ = s.gate.Close()
+	grace, cancel := context.WithTimeout(context.Background(), s.cfg.ShutdownTimeout)
+	defer cancel()
+	<-served
+	s.gate.abortSilent()
+	if err := s.http.ShutdownWithContext(grace); err == nil {
+		return
+	}
+	s.end()
+	n := s.gate.abort()
+	s.log.Warn("push: connections were cut off at shutdown", "connections", n, "after", s.cfg.ShutdownTimeout)
+	for deadline := time.Now().Add(time.Second); s.gate.connections() > 0 && time.Now().Before(deadline); {
+		time.Sleep(5 * time.Millisecond)
+	}
+}

@@ -1,0 +1,334 @@
+package push
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver"
+)
+
+func TestConfig(t *testing.T) {
+	if err := DefaultConfig().Validate(); err != nil {
+		t.Error(err)
+	}
+	err := Config{Address: "nowhere"}.Validate()
+	for _, field := range []string{
+		"address", "maxBodyBytes", "maxHeaderBytes", "maxLineBytes", "maxLabels", "maxLabelBytes",
+		"maxConnections", "readTimeout", "writeTimeout", "idleTimeout", "syncTimeout", "shutdownTimeout",
+	} {
+		if !strings.Contains(fmt.Sprint(err), field+" ") {
+			t.Errorf("%v does not name %s", err, field)
+		}
+	}
+	for _, set := range []func(*Config){
+		func(c *Config) { c.Address = "localhost:http" }, func(c *Config) { c.Address = ":70000" },
+		func(c *Config) { c.MaxBufferedBytes = int64(c.MaxBodyBytes) }, func(c *Config) { c.MaxConnsPerIP = -1 },
+	} {
+		c := DefaultConfig()
+		set(&c)
+		if c.Validate() == nil {
+			t.Errorf("%+v is not valid", c)
+		}
+		if _, err := New(c, Parts{}); err == nil {
+			t.Error("New takes it")
+		}
+	}
+}
+
+func TestPortInUse(t *testing.T) {
+	h := start(t)
+	cfg := DefaultConfig()
+	cfg.Address = h.server.Addr().String()
+	_, err := New(cfg, Parts{Ledger: receiver.NewLedger(), Logger: slog.New(slog.DiscardHandler)})
+	if !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), cfg.Address) {
+		t.Error(err)
+	}
+}
+
+// A request that is under way when the server is told to stop is answered; new connections are not.
+func TestShutdownLetsRequestsFinish(t *testing.T) {
+	h := start(t)
+	h.disk.wait = make(chan struct{})
+	silent, idle := h.dial(), h.dial() // neither holds the server up
+	write(t, idle, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	h.response(bufio.NewReader(idle))
+	busy := h.dial()
+	write(t, busy, "PUT /v1/external/m?sync=true HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n5")
+	waitFor(t, func() bool { return h.disk.calls.Load() == 1 })
+	stopped := make(chan struct{})
+	go func() { h.stop(); close(stopped) }()
+	waitFor(t, func() bool {
+		c, err := net.Dial("tcp", h.server.Addr().String())
+		if err == nil {
+			c.Close()
+		}
+		return err != nil
+	})
+	select {
+	case <-stopped:
+		t.Fatal("Run returned with a request in flight")
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(h.disk.wait)
+	if res, answer := h.response(bufio.NewReader(busy)); res.StatusCode != 200 || !res.Close {
+		t.Error(res.StatusCode, answer, res.Close)
+	}
+	begin := time.Now()
+	<-stopped
+	if took := time.Since(begin); took > 3*time.Second {
+		t.Errorf("Run took %v more", took)
+	}
+	if _, err := io.ReadAll(silent); err != nil && !errors.Is(err, syscall.ECONNRESET) {
+		t.Error(err)
+	}
+}
+
+func TestShutdownIsBounded(t *testing.T) {
+	h := start(t, func(c *Config, _ *Parts) { c.ShutdownTimeout = 100 * time.Millisecond })
+	h.disk.wait = make(chan struct{}) // never closed: Sync ends with its context
+	c := h.dial()
+	write(t, c, "PUT /v1/external/m?sync=true HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n5")
+	waitFor(t, func() bool { return h.disk.calls.Load() == 1 })
+	begin := time.Now()
+	h.stop()
+	if took := time.Since(begin); took > 3*time.Second {
+		t.Errorf("Run took %v", took)
+	}
+	if n := h.server.gate.connections(); n != 0 {
+		t.Errorf("%d connections are left", n)
+	}
+	if !strings.Contains(h.logs.String(), "cut off") {
+		t.Error("the log does not say so:", h.logs)
+	}
+}
+
+func waitFor(t *testing.T, ready func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !ready(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it did not come to that")
+		}
+	}
+}
+
+func TestRunEndsBeforeItBegan(t *testing.T) {
+	h := start(t)
+	h.stop()
+	if _, err := net.Dial("tcp", h.server.Addr().String()); err == nil {
+		t.Error("the socket is open")
+	}
+	cfg := DefaultConfig()
+	cfg.Address = "127.0.0.1:0"
+	s, err := New(cfg, Parts{NewApplier: h.table.newApplier, Ledger: receiver.NewLedger(), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Run(ended); err != nil {
+		t.Error(err)
+	}
+}
+
+// Many clients at once: nothing is lost, and the Appliers stay few.
+func TestManyClients(t *testing.T) {
+	h := start(t)
+	const clients, each = 32, 50
+	var wg sync.WaitGroup
+	for range clients {
+		wg.Go(func() {
+			client := &http.Client{Transport: &http.Transport{}}
+			defer client.CloseIdleConnections()
+			for range each {
+				for _, path := range []string{"/v1/external/hits", "/v1/samples"} {
+					body := "1"
+					if path == "/v1/samples" {
+						body = `{"name":"hits","type":"counter","value":1,"object":"external"}`
+					}
+					res, err := client.Post(h.url+path, "", strings.NewReader(body))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					_, _ = io.Copy(io.Discard, res.Body)
+					res.Body.Close()
+					if res.StatusCode != 200 {
+						t.Error(res.Status)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if got := h.table.get(global, "hits").whole; got != 2*clients*each {
+		t.Errorf("%d, want %d", got, 2*clients*each)
+	}
+	if n := int(h.table.fresh.Load() - h.table.closed.Load()); n > len(h.server.appliers.slots) {
+		t.Errorf("%d Appliers are left, of which %d can be parked", n, len(h.server.appliers.slots))
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	h := start(t)
+	registry := prometheus.NewPedanticRegistry()
+	if err := h.server.Register(registry); err != nil {
+		t.Fatal(err)
+	}
+	h.do("PUT", "/v1/external/m", "1")
+	h.do("PUT", "/v1/external/m", "x")
+	h.do("PATCH", "/v1/external/m", "x")
+	got := map[string]float64{}
+	waitFor(t, func() bool { // the duration is observed after the answer is out
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			for _, m := range f.GetMetric() {
+				name := f.GetName()
+				for _, l := range m.GetLabel() {
+					name += " " + l.GetValue()
+				}
+				got[name] = m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+			}
+		}
+		return got["sluice_http_request_duration_seconds"] == 3 && got["sluice_http_requests_in_flight"] == 0
+	})
+	for name, want := range map[string]float64{
+		"sluice_http_requests_total 200 PUT": 1, "sluice_http_requests_total 400 PUT": 1, "sluice_http_requests_total 405 other": 1,
+		"sluice_http_connections_refused_total": 0, "sluice_http_accept_errors_total": 0,
+	} {
+		if v, ok := got[name]; !ok || v != want {
+			t.Errorf("%s is %v, want %v (%v)", name, v, want, got)
+		}
+	}
+	if _, ok := got["sluice_http_connections"]; !ok {
+		t.Error("no sluice_http_connections")
+	}
+}
+
+func TestLibraryLogIsQuotedAndLimited(t *testing.T) {
+	var seen []string
+	keep := func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == "error" {
+			seen = append(seen, a.Value.String())
+		}
+		return a
+	}
+	l := &libraryLog{log: slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{ReplaceAttr: keep}))}
+	for range 1000 {
+		l.Printf("error %s", "a\x1b[31m\nb"+strings.Repeat("x", 10_000))
+	}
+	if len(seen) != 1 || strings.ContainsAny(seen[0], "\x1b\n") || len(seen[0]) > 2*maxLogged {
+		t.Errorf("%q", seen)
+	}
+}
+
+func TestAppliersArePooledAndClosed(t *testing.T) {
+	table := newTable()
+	a := newAppliers(table.newApplier, 2)
+	x, y, z := a.take(0), a.take(0), a.take(1)
+	a.give(0, x)
+	a.give(0, y)
+	a.give(0, z) // no slot is free
+	if table.closed.Load() != 1 {
+		t.Errorf("%d closed", table.closed.Load())
+	}
+	if again := a.take(1); again.Applier.(*writer).parked || table.fresh.Load() != 3 {
+		t.Error("a parked Applier was not used again")
+	} else {
+		a.give(1, again)
+	}
+	a.close()
+	if table.closed.Load() != 3 {
+		t.Errorf("%d closed", table.closed.Load())
+	}
+	a.give(0, a.take(0)) // a request that outlived the server
+	if table.closed.Load() != 4 {
+		t.Errorf("%d closed", table.closed.Load())
+	}
+}
+
+func TestOneAddressIsAnIPv6Network(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		same bool
+	}{
+		{"10.0.0.1", "10.0.0.1", true}, {"10.0.0.1", "10.0.0.2", false}, {"::ffff:10.0.0.1", "10.0.0.1", true},
+		{"2001:db8::1", "2001:db8::2", true}, {"2001:db8::1", "2001:db8:0:1::1", false}, {"fe80::1%lo", "fe80::1", true},
+	} {
+		pa := prefixOf(net.TCPAddrFromAddrPort(mustAddrPort(c.a)))
+		pb := prefixOf(net.TCPAddrFromAddrPort(mustAddrPort(c.b)))
+		if !pa.IsValid() || (pa == pb) != c.same {
+			t.Errorf("%s %v, %s %v", c.a, pa, c.b, pb)
+		}
+	}
+}
+
+func BenchmarkPushOne(b *testing.B) {
+	table := newTable()
+	cfg := DefaultConfig()
+	cfg.Address = "127.0.0.1:0"
+	s, err := New(cfg, Parts{NewApplier: func() receiver.Applier { return nothing{} }, Reader: table, Resources: cluster{}, Ledger: receiver.NewLedger(), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(b.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	defer func() { cancel(); <-done }()
+	c, err := net.Dial("tcp", s.Addr().String())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	const window = 16
+	request := []byte(strings.Repeat("POST /v1/namespaces/shop/pods/web-1/jobs?label=queue=mail HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n1", window))
+	r := bufio.NewReader(c)
+	b.ReportAllocs()
+	for i := 0; i < b.N; i += window {
+		if _, err := c.Write(request); err != nil {
+			b.Fatal(err)
+		}
+		for range window {
+			for {
+				line, err := r.ReadSlice('\n')
+				if err != nil {
+					b.Fatal(err)
+				}
+				if line[0] == '{' {
+					break
+				}
+			}
+		}
+	}
+	if s.account.Applied() < uint64(b.N) {
+		b.Fatal(s.account.Applied())
+	}
+}
+
+type nothing struct{}
+
+func (nothing) Apply(*metric.Sample) metric.Reason { return metric.Applied }
+func (nothing) Pass()                              {}
+func (nothing) Park()                              {}
+func (nothing) Unpark()                            {}
+func (nothing) Close()                             {}
+
+func mustAddrPort(ip string) netip.AddrPort {
+	return netip.AddrPortFrom(netip.MustParseAddr(ip), 1)
+}
