@@ -1,0 +1,130 @@
+package receiver
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+const (
+	// gatherTime is the sleep after a batch that was not full: datagrams that gather meanwhile share one
+	// system call and one wake-up, which is most of the cost of a datagram with a single line.
+	gatherTime = time.Millisecond
+	// idleRounds is how many empty sleeps come before the goroutine blocks until something arrives, so that
+	// an idle socket costs nothing. More of them make a slow sender dearer (each of its datagrams is followed
+	// by all these sleeps), fewer one that sends about once a gatherTime.
+	idleRounds = 2
+	// dropsEvery is after how many rounds of steady work the kernel is asked what it dropped.
+	dropsEvery = 256
+	maxBackoff = time.Second
+)
+
+// datagrams reads one datagram socket, udp or unixgram, and runs to completion: what it reads it applies.
+// It has the socket to itself; packetSocket (linux: recvmmsg on a descriptor outside Go's poller) never
+// blocks but in wait.
+//
+// The goroutine is not locked to a thread: a sleeping goroutine on a thread of its own costs two thread
+// switches a wake-up.
+type datagrams struct {
+	in           *intake
+	socket       *packetSocket
+	drainTimeout time.Duration
+	logger       *slog.Logger
+
+	sealed     bool      // no datagram can arrive any more
+	drainUntil time.Time // once sealed
+	idle       int       // empty rounds in a row
+	backoff    time.Duration
+}
+
+// run serves until ctx ends, then shuts the socket's entrance, reads on until it is empty, and closes it.
+func (d *datagrams) run(ctx context.Context) {
+	defer d.socket.close()
+	defer d.in.applier.Close()
+	woken := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() { d.socket.wake(); close(woken) })
+	defer func() {
+		if !stop() {
+			<-woken // or it would write to a descriptor that is closed, or somebody else's
+		}
+	}()
+	for round := 1; d.step(ctx); round++ {
+		if round%dropsEvery == 0 {
+			d.countDrops()
+		}
+	}
+	d.countDrops()
+}
+
+// step does one round and reports whether there is another one.
+func (d *datagrams) step(ctx context.Context) bool {
+	if !d.sealed && ctx.Err() != nil {
+		d.sealed, d.drainUntil = true, time.Now().Add(d.drainTimeout)
+		d.socket.seal()
+	}
+	n, err := d.socket.receive()
+	d.take(n)
+	if d.sealed {
+		return n > 0 && err == nil && time.Now().Before(d.drainUntil)
+	}
+	switch {
+	case err != nil:
+		d.fail(ctx, err)
+		return true
+	case n == 0:
+		d.idle++
+	default:
+		d.idle, d.backoff = 0, 0
+	}
+	if n < batchSize {
+		d.rest()
+	}
+	return true
+}
+
+func (d *datagrams) take(n int) {
+	for i := range n {
+		if packet, cut := d.socket.packet(i); cut {
+			d.in.takeCut(packet, metric.TooLong)
+		} else {
+			d.in.take(packet)
+		}
+	}
+	d.in.settle()
+	d.in.applier.Pass()
+}
+
+func (d *datagrams) rest() {
+	if d.idle <= idleRounds {
+		time.Sleep(gatherTime)
+		return
+	}
+	d.countDrops()
+	d.idle = 0
+	d.in.applier.Park()
+	d.socket.wait()
+	d.in.applier.Unpark()
+}
+
+// fail backs off: a socket that fails at once, again and again, must not take a core.
+func (d *datagrams) fail(ctx context.Context, err error) {
+	d.backoff = min(max(2*d.backoff, gatherTime), maxBackoff)
+	d.logger.Error("cannot read from the socket, trying again", "error", err, "after", d.backoff)
+	d.in.applier.Park()
+	pause(ctx, d.backoff)
+	d.in.applier.Unpark()
+}
+
+func (d *datagrams) countDrops() { d.in.account.KernelDrops(d.socket.drops()) }
+
+// pause sleeps, but not on when ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

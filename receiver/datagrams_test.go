@@ -1,0 +1,381 @@
+package receiver
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/statsd"
+)
+
+func udp(sockets int) Listener {
+	return Listener{Network: "udp", Address: "127.0.0.1:0", Sockets: sockets, ReadBuffer: 1 << 20}
+}
+
+func TestUDP(t *testing.T) {
+	f := serve(t, testConfig(udp(1)))
+	conn := f.dial(0)
+	const datagrams = 300 // some ten batches
+	for range datagrams {
+		f.send(conn, "a:1|c\nfoo:|g\nb:2:3|c\n\na:1|c|@0\n_e{1,1}:a|b\nc:5|c")
+	}
+	f.eventually("all samples", func() bool { return f.received() == 7*datagrams })
+	for name, want := range map[string]int64{"a": 1, "b": 5, "c": 5} {
+		if got := f.recorder.sum(name); got != want*datagrams {
+			t.Errorf("%s: %d, want %d", name, got, want*datagrams)
+		}
+	}
+	for reason, want := range map[metric.Reason]uint64{metric.Malformed: 1, metric.BadRate: 1, metric.Unsupported: 1} {
+		if got := f.rejected(reason); got != want*datagrams {
+			t.Errorf("%v: %d, want %d", reason, got, want*datagrams)
+		}
+	}
+	if f.recorder.passed < datagrams/batchSize {
+		t.Errorf("%d batch boundaries passed in %d datagrams", f.recorder.passed, datagrams)
+	}
+	if packets := f.total(func(a *Account) uint64 { return a.packets.Load() }); packets != datagrams {
+		t.Errorf("%d packets, want %d", packets, datagrams)
+	}
+}
+
+func TestUDPTakesTheLongestDatagram(t *testing.T) {
+	f := serve(t, testConfig(udp(1)))
+	const longest = 65507
+	packet := strings.Repeat("a:1|c\n", longest/6) + strings.Repeat("\n", longest%6)
+	f.send(f.dial(0), packet)
+	f.eventually("all lines", func() bool { return f.received() >= longest/6 })
+	if got := f.recorder.sum("a"); got != longest/6 || f.received() != longest/6 {
+		t.Errorf("%d samples applied of %d, want %d", got, f.received(), longest/6)
+	}
+}
+
+func TestUDPAnyAddress(t *testing.T) {
+	for _, address := range []string{":0", "0.0.0.0:0", "[::]:0", "localhost:0"} {
+		l := udp(2)
+		l.Address = address
+		f := serve(t, testConfig(l))
+		_, port, _ := net.SplitHostPort(f.server.Addrs()[0].String())
+		conn, err := net.Dial("udp", "127.0.0.1:"+port)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.send(conn, "a:1|c")
+		f.eventually(address, func() bool { return f.recorder.sum("a") == 1 })
+		_ = conn.Close()
+	}
+}
+
+func TestUDPDialect(t *testing.T) {
+	dog := udp(1)
+	dog.Dialect = statsd.Influx
+	f := serve(t, testConfig(dog, udp(1)))
+	f.send(f.dial(0), "a,k=v:1|c")
+	f.send(f.dial(1), "b,k=v:1|c")
+	f.eventually("both", func() bool { return f.recorder.sum("a") == 1 && f.recorder.sum("b,k=v") == 1 })
+}
+
+func TestUDPRefusedByTheTable(t *testing.T) {
+	f := bind(t, testConfig(udp(1)))
+	f.recorder.refuse = map[string]metric.Reason{"b": metric.KindConflict}
+	f.run()
+	f.send(f.dial(0), "a:1|c\nb:1|c\nc:1|c")
+	f.eventually("all three", func() bool { return f.received() == 3 })
+	if f.rejected(metric.KindConflict) != 1 || f.total((*Account).Applied) != 2 {
+		t.Errorf("%d conflicts, %d applied", f.rejected(metric.KindConflict), f.total((*Account).Applied))
+	}
+	if want := `reason=kind_conflict offset=6 line="\"b:1|c\""`; !strings.Contains(f.log.String(), want) {
+		t.Errorf("log %s, want %s", f.log, want)
+	}
+}
+
+func TestReuseport(t *testing.T) {
+	f := serve(t, testConfig(udp(4)))
+	if len(f.server.packets) != 4 {
+		t.Fatalf("%d sockets, want 4", len(f.server.packets))
+	}
+	var senders sync.WaitGroup
+	for range 32 {
+		conn := f.dial(0)
+		senders.Go(func() {
+			for range 50 {
+				_, _ = conn.Write([]byte("a:1|c"))
+			}
+		})
+	}
+	senders.Wait()
+	f.eventually("all samples", func() bool { return f.recorder.sum("a") == 32*50 })
+	used := 0
+	for _, a := range f.ledger.accounts["statsd_udp"] {
+		if a.Applied() > 0 {
+			used++
+		}
+	}
+	if used < 2 {
+		t.Errorf("%d of 4 sockets got something", used)
+	}
+}
+
+// The law: sent = received + dropped by the kernel. The buffer is far too small for what comes before Run.
+func TestUDPAccountsForKernelDrops(t *testing.T) {
+	small := udp(1)
+	small.ReadBuffer = 4096
+	f := bind(t, testConfig(small))
+	conn := f.dial(0)
+	sent := uint64(0)
+	for range 2000 {
+		f.send(conn, "a:1|c")
+		sent++
+	}
+	f.run()
+	f.eventually("the law", func() bool { return f.received()+f.drops() == sent })
+	if f.drops() == 0 || f.received() == 0 {
+		t.Fatalf("%d received, %d dropped: want some of both", f.received(), f.drops())
+	}
+	for range 500 { // and while it runs
+		f.send(conn, "a:1|c")
+		sent++
+	}
+	f.eventually("the law again", func() bool { return f.received()+f.drops() == sent })
+	f.stop()
+	if f.received()+f.drops() != sent {
+		t.Errorf("after the stop: %d sent, %d received, %d dropped", sent, f.received(), f.drops())
+	}
+}
+
+func TestIdleThenWake(t *testing.T) {
+	f := serve(t, testConfig(udp(2), Listener{Network: "unixgram", Address: socketPath(t)}))
+	for i := range 3 {
+		f.eventually("asleep", f.recorder.allParked)
+		f.send(f.dial(i%2), "a:1|c")
+		f.eventually("awake", func() bool { return f.recorder.sum("a") == int64(i+1) })
+	}
+	f.eventually("asleep", f.recorder.allParked)
+	begin := time.Now()
+	f.stop()
+	if took := time.Since(begin); took > time.Second {
+		t.Errorf("a stop while asleep took %v", took)
+	}
+}
+
+func TestStopDrainsDatagrams(t *testing.T) {
+	path := socketPath(t)
+	f := bind(t, testConfig(udp(2), Listener{Network: "unixgram", Address: path}))
+	for range 10 {
+		conn := f.dial(0)
+		for range 40 {
+			f.send(conn, "a:1|c")
+		}
+	}
+	unixgram := f.dial(1)
+	for range 5 { // max_dgram_qlen may be as small as 10
+		f.send(unixgram, "b:1|c")
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	f.cancel = cancel
+	f.start(ctx)
+	f.stop()
+	if f.recorder.sum("a") != 400 || f.recorder.sum("b") != 5 {
+		t.Errorf("sums %v, want a 400 and b 5", f.recorder.sums)
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("the socket's file is still there")
+	}
+	f.server.Close() // again: must not close descriptors that others have by now
+}
+
+// A stop shuts the entrance first, so that draining ends: what comes later is a kernel drop.
+func TestStopShutsTheEntrance(t *testing.T) {
+	f := bind(t, testConfig(udp(1)))
+	defer f.server.Close()
+	d := &datagrams{in: f.server.newIntake(udp(1)), socket: f.server.packets[0].socket, drainTimeout: time.Hour}
+	conn := f.dial(0)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	f.send(conn, "a:1|c")
+	if !d.step(ctx) {
+		t.Error("the stop did not wait for the socket to be empty")
+	}
+	f.send(conn, "a:1|c")
+	if d.step(ctx) {
+		t.Error("the stop goes on reading")
+	}
+	d.countDrops()
+	if f.recorder.sum("a") != 1 || f.drops() != 1 {
+		t.Errorf("sum %d, %d drops; want 1 and 1", f.recorder.sum("a"), f.drops())
+	}
+}
+
+func TestStopUnderFire(t *testing.T) {
+	f := serve(t, testConfig(udp(1)))
+	conn := f.dial(0)
+	halt := make(chan struct{})
+	var sender sync.WaitGroup
+	sender.Go(func() {
+		for {
+			select {
+			case <-halt:
+				return
+			default:
+				_, _ = conn.Write([]byte("a:1|c"))
+			}
+		}
+	})
+	f.eventually("some", func() bool { return f.recorder.sum("a") > 100 })
+	begin := time.Now()
+	f.stop()
+	if took := time.Since(begin); took > 500*time.Millisecond {
+		t.Errorf("the stop took %v", took)
+	}
+	close(halt)
+	sender.Wait()
+}
+
+func TestUnixgram(t *testing.T) {
+	path := socketPath(t)
+	f := serve(t, testConfig(Listener{Network: "unixgram", Address: path, Dialect: statsd.DogStatsD}))
+	if mode, err := os.Stat(path); err != nil || mode.Mode().Perm() != socketMode {
+		t.Errorf("file %v, %v; want mode %o", mode, err, socketMode)
+	}
+	conn := f.dial(0)
+	for range 100 {
+		f.send(conn, "a:-1|g\nb:1|c|#k:v")
+	}
+	f.eventually("all", func() bool { return f.recorder.sum("a") == -100 && f.recorder.sum("b") == 100 })
+}
+
+// A datagram that does not fit leaves its last line in two: the whole ones are applied.
+func TestTruncatedDatagram(t *testing.T) {
+	f := serve(t, testConfig(Listener{Network: "unixgram", Address: socketPath(t)}))
+	conn := f.dial(0)
+	if err := conn.(*net.UnixConn).SetWriteBuffer(1 << 20); err != nil {
+		t.Fatal(err)
+	}
+	lines := packetBytes/6 + 100
+	f.send(conn, strings.Repeat("a:1|c\n", lines))
+	whole := int64(packetBytes / 6)
+	f.eventually("all that came", func() bool { return f.received() == uint64(whole)+1 })
+	if f.recorder.sum("a") != whole || f.rejected(metric.TooLong) != 1 {
+		t.Errorf("%d applied and %d too long, want %d and 1", f.recorder.sum("a"), f.rejected(metric.TooLong), whole)
+	}
+}
+
+func TestReadingAllocatesNothing(t *testing.T) {
+	f := bind(t, testConfig(udp(1)))
+	d := &datagrams{in: f.server.newIntake(udp(1)), socket: f.server.packets[0].socket}
+	defer f.server.Close()
+	conn := f.dial(0)
+	packet := []byte("a:1|c|#k:v\nb:0.5:3|ms|@0.1\nc:x|s")
+	d.in.applier = nothing{}
+	allocs := testing.AllocsPerRun(100, func() {
+		for range 3 {
+			if _, err := conn.Write(packet); err != nil {
+				t.Error(err)
+			}
+		}
+		n, err := d.socket.receive()
+		if n != 3 || err != nil {
+			t.Errorf("%d datagrams, %v", n, err)
+		}
+		d.take(n)
+		d.countDrops()
+	})
+	if allocs != 0 {
+		t.Errorf("%v allocations a batch, want 0", allocs)
+	}
+	if got := d.in.account.Applied(); got != 101*3*4 {
+		t.Errorf("%d applied", got)
+	}
+}
+
+// nothing applies everything.
+type nothing struct{ Applier }
+
+func (nothing) Apply(*metric.Sample) metric.Reason { return metric.Applied }
+func (nothing) Pass()                              {}
+
+func TestPortInUse(t *testing.T) {
+	dir := t.TempDir()
+	for _, l := range []Listener{
+		udp(1), udp(4),
+		{Network: "tcp", Address: "127.0.0.1:0"},
+		{Network: "unixgram", Address: dir + "/gram"},
+		{Network: "unix", Address: dir + "/stream"},
+	} {
+		t.Run(fmt.Sprint(l.Network, l.Sockets), func(t *testing.T) {
+			f := serve(t, testConfig(l))
+			l.Address = f.server.Addrs()[0].String()
+			for sockets := range 3 {
+				if l.Sockets = sockets; sockets > 1 && l.Network != "udp" {
+					continue
+				}
+				_, err := New(testConfig(udp(1), l), f.recorder.newApplier, f.ledger, f.server.logger)
+				want := "cannot listen on " + l.Network + " " + l.Address + ": another process does (is another StatsD server running?): address already in use"
+				if err == nil || err.Error() != want {
+					t.Errorf("%d sockets: %v, want %s", sockets, err, want)
+				}
+			}
+			f.send(f.dial(0), "a:1|c\n")
+			if l.Network != "unix" {
+				f.eventually("the first still serves", func() bool { return f.recorder.sum("a") == 1 })
+			}
+		})
+	}
+}
+
+func TestStaleSocketFile(t *testing.T) {
+	for _, network := range []string{"unixgram", "unix"} {
+		t.Run(network, func(t *testing.T) {
+			path := socketPath(t)
+			leaveBehind(t, network, path)
+			f := serve(t, testConfig(Listener{Network: network, Address: path}))
+			f.dial(0)
+			f.stop()
+			if _, err := os.Stat(path); err == nil {
+				t.Error("the socket's file is still there")
+			}
+		})
+		t.Run(network+", a file that is no socket", func(t *testing.T) {
+			path := socketPath(t)
+			if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, err := New(testConfig(Listener{Network: network, Address: path}), nil, NewLedger(), bind(t, testConfig()).server.logger)
+			if err == nil || !strings.Contains(err.Error(), "is not a socket") {
+				t.Errorf("%v", err)
+			}
+			if text, _ := os.ReadFile(path); string(text) != "precious" {
+				t.Error("the file is gone")
+			}
+		})
+	}
+}
+
+// leaveBehind makes the socket file of a process that was killed.
+func leaveBehind(t *testing.T, network, path string) {
+	t.Helper()
+	addr := &net.UnixAddr{Net: network, Name: path}
+	if network == "unixgram" {
+		conn, err := net.ListenUnixgram(network, addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.Close() // which leaves a datagram socket's file
+	} else {
+		listener, err := net.ListenUnix(network, addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		listener.SetUnlinkOnClose(false)
+		_ = listener.Close()
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,70 @@
+package receiver
+
+import (
+	"bytes"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/statsd"
+)
+
+// intake is one goroutine's way from bytes to the table. The common case, an applied sample, is counted
+// in plain fields and entered in the account once a batch.
+type intake struct {
+	scanner    *statsd.Scanner
+	applier    Applier
+	account    *Account
+	complaints *complaints
+
+	applied, packets, bytes uint64
+}
+
+// take applies all lines of a packet. Whatever is wrong with one of them, its neighbours stand.
+func (in *intake) take(packet []byte) {
+	in.arrived(len(packet))
+	in.scan(packet)
+}
+
+// takeCut applies the whole lines of a packet whose end is missing, and refuses the one that was cut.
+func (in *intake) takeCut(packet []byte, reason metric.Reason) {
+	in.arrived(len(packet))
+	whole := bytes.LastIndexByte(packet, '\n') + 1
+	in.scan(packet[:whole])
+	if rest := packet[whole:]; len(rest) > 0 {
+		in.refuse(reason, len(packet), rest)
+	}
+}
+
+// arrived enters one packet, or stream read, of n bytes.
+func (in *intake) arrived(n int) {
+	in.packets++
+	in.bytes += uint64(n)
+}
+
+func (in *intake) scan(packet []byte) {
+	for in.scanner.Reset(packet); in.scanner.Next(); {
+		reason, offset := in.scanner.Fault.Reason, in.scanner.Fault.Offset
+		if reason == metric.Applied {
+			offset = in.scanner.LineOffset()
+			if reason = in.applier.Apply(&in.scanner.Sample); reason == metric.Applied {
+				in.applied++
+				continue
+			}
+		}
+		in.refuse(reason, offset, in.scanner.Line())
+	}
+}
+
+func (in *intake) refuse(reason metric.Reason, offset int, line []byte) {
+	in.account.Count(reason)
+	in.complaints.refused(reason, offset, line)
+}
+
+// settle enters in the account what the batch brought.
+func (in *intake) settle() {
+	if in.packets == 0 && in.applied == 0 {
+		return
+	}
+	in.account.CountBatch(in.applied)
+	in.account.Packets(in.packets, in.bytes)
+	in.applied, in.packets, in.bytes = 0, 0, 0
+}

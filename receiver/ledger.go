@@ -1,0 +1,134 @@
+package receiver
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// Account counts what one goroutine of one receiver got. Its owner writes, the ledger reads; the padding
+// keeps two owners off one cache line.
+//
+// The law, exact whenever the owner is between two samples: Received = Applied + Σ Rejected. The unit is
+// the sample: a line that packs three values is three, a line that cannot be read is one.
+type Account struct {
+	_           [64]byte
+	applied     atomic.Uint64
+	rejected    [metric.NumReasons]atomic.Uint64
+	bytes       atomic.Uint64
+	packets     atomic.Uint64
+	kernelDrops atomic.Uint64
+	_           [64]byte
+}
+
+// Count enters one sample with what became of it.
+func (a *Account) Count(r metric.Reason) {
+	if r == metric.Applied {
+		a.applied.Add(1)
+		return
+	}
+	a.rejected[r].Add(1)
+}
+
+// CountBatch enters n applied samples at once: the hot path counts in a register and calls this once a batch.
+func (a *Account) CountBatch(n uint64) { a.applied.Add(n) }
+
+// Packets enters datagrams (or stream reads, or request bodies) and their bytes.
+func (a *Account) Packets(n, bytes uint64) {
+	a.packets.Add(n)
+	a.bytes.Add(bytes)
+}
+
+// KernelDrops sets how many datagrams the kernel says it dropped at this socket so far.
+func (a *Account) KernelDrops(total uint64) { a.kernelDrops.Store(total) }
+
+// Applied is how many samples were applied.
+func (a *Account) Applied() uint64 { return a.applied.Load() }
+
+// Rejected is how many samples were refused for a reason.
+func (a *Account) Rejected(r metric.Reason) uint64 { return a.rejected[r].Load() }
+
+// Received is how many samples came in: applied and refused.
+func (a *Account) Received() uint64 {
+	n := a.Applied()
+	for i := range a.rejected {
+		n += a.rejected[i].Load()
+	}
+	return n
+}
+
+// Ledger holds the accounts of all receivers and shows them as metrics, summed by receiver.
+type Ledger struct {
+	mu       sync.Mutex
+	accounts map[string][]*Account
+}
+
+// NewLedger makes an empty ledger.
+func NewLedger() *Ledger { return &Ledger{accounts: map[string][]*Account{}} }
+
+// Open makes an account for one goroutine of the receiver. Short-lived goroutines share one account or
+// hand theirs on: accounts are never closed, for their counts must stay.
+func (l *Ledger) Open(receiver string) *Account {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := new(Account)
+	l.accounts[receiver] = append(l.accounts[receiver], a)
+	return a
+}
+
+var (
+	receivedDesc = prometheus.NewDesc("sluice_samples_received_total",
+		"Samples received: applied and rejected.", []string{"receiver"}, nil)
+	appliedDesc = prometheus.NewDesc("sluice_samples_applied_total",
+		"Samples applied to a series.", []string{"receiver"}, nil)
+	rejectedDesc = prometheus.NewDesc("sluice_samples_rejected_total",
+		"Samples refused, by reason.", []string{"receiver", "reason"}, nil)
+	packetsDesc = prometheus.NewDesc("sluice_packets_received_total",
+		"Datagrams, stream reads or request bodies received.", []string{"receiver"}, nil)
+	bytesDesc = prometheus.NewDesc("sluice_received_bytes_total",
+		"Bytes received.", []string{"receiver"}, nil)
+	dropsDesc = prometheus.NewDesc("sluice_kernel_drops_total",
+		"Datagrams that the kernel dropped because the socket's buffer was full.", []string{"receiver"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (l *Ledger) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{receivedDesc, appliedDesc, rejectedDesc, packetsDesc, bytesDesc, dropsDesc} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (l *Ledger) Collect(ch chan<- prometheus.Metric) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for name, accounts := range l.accounts {
+		var received, applied, packets, bytes, drops uint64
+		var rejected [metric.NumReasons]uint64
+		for _, a := range accounts {
+			applied += a.applied.Load()
+			packets += a.packets.Load()
+			bytes += a.bytes.Load()
+			drops += a.kernelDrops.Load()
+			for i := range rejected {
+				rejected[i] += a.rejected[i].Load()
+			}
+		}
+		received = applied
+		for _, r := range metric.Reasons() {
+			received += rejected[r]
+			ch <- counter(rejectedDesc, rejected[r], name, r.String())
+		}
+		ch <- counter(receivedDesc, received, name)
+		ch <- counter(appliedDesc, applied, name)
+		ch <- counter(packetsDesc, packets, name)
+		ch <- counter(bytesDesc, bytes, name)
+		ch <- counter(dropsDesc, drops, name)
+	}
+}
+
+func counter(d *prometheus.Desc, v uint64, labels ...string) prometheus.Metric {
+	return prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
+}

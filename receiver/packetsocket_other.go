@@ -1,0 +1,129 @@
+//go:build unix && !linux
+
+package receiver
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	batchSize   = 1
+	packetBytes = 64 << 10
+)
+
+// packetSocket is a datagram socket where there is no recvmmsg: for trying Sluice out, one datagram a
+// system call, through Go's poller. It cannot tell what the kernel drops.
+type packetSocket struct {
+	conn    deadlineConn
+	raw     syscall.RawConn
+	address net.Addr
+	path    string
+
+	memory []byte
+	length int
+}
+
+type deadlineConn interface {
+	net.Conn
+	syscall.Conn
+	SetReadBuffer(bytes int) error
+}
+
+func openPackets(l Listener, logger *slog.Logger) ([]*packetSocket, error) {
+	if l.Sockets > 1 {
+		return nil, fmt.Errorf("sockets %d: one UDP address can have several on Linux only", l.Sockets)
+	}
+	s := &packetSocket{memory: make([]byte, packetBytes+1)}
+	conn, err := s.listen(l)
+	if err != nil {
+		return nil, err
+	}
+	s.conn, s.address = conn, conn.LocalAddr()
+	if s.raw, err = conn.SyscallConn(); err != nil {
+		s.close()
+		return nil, err
+	}
+	if l.ReadBuffer > 0 {
+		if err := conn.SetReadBuffer(l.ReadBuffer); err != nil {
+			logger.Warn("socket buffer is smaller than asked for: bursts will be dropped",
+				"listener", l.String(), "asked_bytes", l.ReadBuffer, "error", err)
+		}
+	}
+	return []*packetSocket{s}, nil
+}
+
+func (s *packetSocket) listen(l Listener) (deadlineConn, error) {
+	if l.Network == "udp" {
+		addr, err := net.ResolveUDPAddr("udp", l.Address)
+		if err != nil {
+			return nil, err
+		}
+		return net.ListenUDP("udp", addr)
+	}
+	if err := removeStale("unixgram", l.Address); err != nil {
+		return nil, err
+	}
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram", Name: l.Address})
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(l.Address, socketMode); err != nil {
+		return nil, errors.Join(err, conn.Close(), os.Remove(l.Address))
+	}
+	s.path = l.Address
+	return conn, nil
+}
+
+// receive reads one datagram, if there is one.
+func (s *packetSocket) receive() (n int, err error) {
+	controlErr := s.raw.Control(func(fd uintptr) {
+		s.length, _, err = unix.Recvfrom(int(fd), s.memory, unix.MSG_DONTWAIT)
+	})
+	switch {
+	case controlErr != nil:
+		return 0, controlErr
+	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR):
+		return 0, nil
+	case err != nil:
+		return 0, os.NewSyscallError("recvfrom", err)
+	}
+	return 1, nil
+}
+
+// packet is the datagram of the last receive, until the next one, and whether its end was cut off.
+func (s *packetSocket) packet(int) (packet []byte, cut bool) {
+	return s.memory[:min(s.length, packetBytes)], s.length > packetBytes
+}
+
+// wait blocks until there is something to read, or wake was called.
+func (s *packetSocket) wait() {
+	_ = s.raw.Read(func(fd uintptr) bool {
+		var peek [1]byte
+		_, _, err := unix.Recvfrom(int(fd), peek[:], unix.MSG_DONTWAIT|unix.MSG_PEEK)
+		return err != unix.EAGAIN
+	})
+}
+
+// wake ends wait, and every later one.
+func (s *packetSocket) wake() { _ = s.conn.SetReadDeadline(time.Now()) }
+
+// seal would shut the entrance; without it the drain timeout bounds the draining.
+func (s *packetSocket) seal() {}
+
+func (s *packetSocket) drops() uint64 { return 0 }
+
+func (s *packetSocket) close() {
+	if s.path != "" {
+		_ = os.Remove(s.path)
+		s.path = ""
+	}
+	_ = s.conn.Close()
+}

@@ -1,0 +1,258 @@
+package receiver
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// recorder stands where the table will: it adds up what is applied, by name, and holds the servers to the
+// contract of Applier.
+type recorder struct {
+	mu      sync.Mutex
+	sums    map[string]int64
+	refuse  map[string]metric.Reason
+	faults  []string
+	opened  int
+	parked  int
+	closed  int
+	applied int
+	passed  int
+}
+
+func newRecorder() *recorder { return &recorder{sums: map[string]int64{}} }
+
+type recordingApplier struct {
+	r              *recorder
+	parked, closed bool
+}
+
+func (r *recorder) newApplier() Applier {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.opened++
+	return &recordingApplier{r: r}
+}
+
+func (a *recordingApplier) Apply(s *metric.Sample) metric.Reason {
+	a.r.mu.Lock()
+	defer a.r.mu.Unlock()
+	if a.parked || a.closed {
+		a.r.faults = append(a.r.faults, "Apply on a parked or closed Applier")
+	}
+	if reason := a.r.refuse[string(s.Name)]; reason != metric.Applied {
+		return reason
+	}
+	a.r.applied++
+	a.r.sums[string(s.Name)] += s.Whole
+	return metric.Applied
+}
+
+func (a *recordingApplier) Pass() {
+	a.r.mu.Lock()
+	defer a.r.mu.Unlock()
+	if a.parked {
+		a.r.faults = append(a.r.faults, "Pass on a parked Applier")
+	}
+	a.r.passed++
+}
+
+func (a *recordingApplier) Park() {
+	a.r.mu.Lock()
+	defer a.r.mu.Unlock()
+	if a.parked {
+		a.r.faults = append(a.r.faults, "parked twice")
+	}
+	a.parked = true
+	a.r.parked++
+}
+
+func (a *recordingApplier) Unpark() {
+	a.r.mu.Lock()
+	defer a.r.mu.Unlock()
+	if !a.parked {
+		a.r.faults = append(a.r.faults, "unparked twice")
+	}
+	a.parked = false
+	a.r.parked--
+}
+
+func (a *recordingApplier) Close() {
+	a.r.mu.Lock()
+	defer a.r.mu.Unlock()
+	if a.closed {
+		a.r.faults = append(a.r.faults, "closed twice")
+	}
+	a.closed = true
+	a.r.closed++
+}
+
+func (r *recorder) fault(text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.faults = append(r.faults, text)
+}
+
+func (r *recorder) sum(name string) int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.sums[name]
+}
+
+func (r *recorder) allParked() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.opened > 0 && r.parked == r.opened
+}
+
+// logged collects log lines.
+type logged struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// fixture is a server with what it writes to.
+type fixture struct {
+	t        *testing.T
+	server   *Server
+	recorder *recorder
+	ledger   *Ledger
+	log      *logged
+	cancel   context.CancelFunc
+	ended    chan struct{}
+}
+
+func testConfig(listeners ...Listener) Config {
+	config := DefaultConfig()
+	config.Listeners = listeners
+	config.MaxLine = 1024
+	return config
+}
+
+// bind makes a server that does not run yet: what is sent waits in the kernel.
+func bind(t *testing.T, config Config) *fixture {
+	t.Helper()
+	f := &fixture{t: t, recorder: newRecorder(), ledger: NewLedger(), log: &logged{}, ended: make(chan struct{})}
+	var err error
+	f.server, err = New(config, f.recorder.newApplier, f.ledger, slog.New(slog.NewTextHandler(f.log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// run serves until stop, or until the test ends.
+func (f *fixture) run() *fixture {
+	ctx, cancel := context.WithCancel(context.Background())
+	f.start(ctx)
+	f.cancel = cancel
+	f.t.Cleanup(f.stop)
+	return f
+}
+
+func (f *fixture) start(ctx context.Context) {
+	go func() {
+		defer close(f.ended)
+		if err := f.server.Run(ctx); err != nil {
+			f.recorder.fault(err.Error())
+		}
+	}()
+}
+
+func serve(t *testing.T, config Config) *fixture {
+	t.Helper()
+	return bind(t, config).run()
+}
+
+// stop ends the server, waits for it, and checks what must hold then.
+func (f *fixture) stop() {
+	f.t.Helper()
+	f.cancel()
+	select {
+	case <-f.ended:
+	case <-time.After(10 * time.Second):
+		f.t.Fatal("Run did not return")
+	}
+	f.recorder.mu.Lock()
+	defer f.recorder.mu.Unlock()
+	if len(f.recorder.faults) > 0 {
+		f.t.Errorf("contract of Applier broken: %q", f.recorder.faults)
+	}
+	if f.recorder.opened != f.recorder.closed {
+		f.t.Errorf("%d Appliers opened, %d closed", f.recorder.opened, f.recorder.closed)
+	}
+	if applied := f.total((*Account).Applied); int(applied) != f.recorder.applied {
+		f.t.Errorf("accounts say %d applied, the table %d", applied, f.recorder.applied)
+	}
+}
+
+// total sums a figure over all accounts.
+func (f *fixture) total(figure func(*Account) uint64) (sum uint64) {
+	f.ledger.mu.Lock()
+	defer f.ledger.mu.Unlock()
+	for _, accounts := range f.ledger.accounts {
+		for _, a := range accounts {
+			sum += figure(a)
+		}
+	}
+	return sum
+}
+
+func (f *fixture) rejected(r metric.Reason) uint64 {
+	return f.total(func(a *Account) uint64 { return a.Rejected(r) })
+}
+
+func (f *fixture) drops() uint64 {
+	return f.total(func(a *Account) uint64 { return a.kernelDrops.Load() })
+}
+
+func (f *fixture) received() uint64 { return f.total((*Account).Received) }
+
+func (f *fixture) dial(i int) net.Conn {
+	f.t.Helper()
+	addr := f.server.Addrs()[i]
+	conn, err := net.Dial(addr.Network(), addr.String())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+func (f *fixture) send(conn net.Conn, text string) {
+	f.t.Helper()
+	if _, err := conn.Write([]byte(text)); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// eventually waits for what a socket will bring.
+func (f *fixture) eventually(what string, holds func() bool) {
+	f.t.Helper()
+	for deadline := time.Now().Add(5 * time.Second); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			f.t.Fatalf("%s: not within 5 s (received %d, sums %v, log %s)", what, f.received(), f.recorder.sums, f.log)
+		}
+	}
+}
+
+func socketPath(t *testing.T) string { return filepath.Join(t.TempDir(), "s.sock") }

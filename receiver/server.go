@@ -1,0 +1,173 @@
+package receiver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+
+	"github.com/sluice-metrics/sluice/receiver/statsd"
+)
+
+// Server owns the StatsD sockets.
+type Server struct {
+	config     Config
+	newApplier func() Applier
+	ledger     *Ledger
+	logger     *slog.Logger
+
+	addrs      []net.Addr
+	packets    []boundPacket
+	streams    []*streams
+	complaints map[string]*complaints // by receiver
+}
+
+// boundPacket is a datagram socket that waits for Run.
+type boundPacket struct {
+	listener Listener
+	socket   *packetSocket
+}
+
+// New binds all sockets, or none. What arrives from now on waits in the kernel's buffers for Run. Each
+// goroutine gets an Applier and an account of its own; a new Applier is not parked.
+func New(config Config, newApplier func() Applier, ledger *Ledger, logger *slog.Logger) (*Server, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	s := &Server{config: config, newApplier: newApplier, ledger: ledger, logger: logger, complaints: map[string]*complaints{}}
+	for _, l := range config.Listeners {
+		if err := s.bind(l); err != nil {
+			s.Close()
+			return nil, bindError(l, err)
+		}
+	}
+	return s, nil
+}
+
+func bindError(l Listener, err error) error {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("cannot listen on %v: another process does (is another StatsD server running?): %w", l, syscall.EADDRINUSE)
+	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
+		return fmt.Errorf("cannot listen on %v: not allowed (a port below 1024, or the socket's folder): %w", l, err)
+	}
+	return fmt.Errorf("cannot listen on %v: %w", l, err)
+}
+
+func (s *Server) bind(l Listener) error {
+	if s.complaints[l.receiver()] == nil {
+		s.complaints[l.receiver()] = newComplaints(s.logger, l.receiver())
+	}
+	switch l.Network {
+	case "udp", "unixgram":
+		sockets, err := openPackets(l, s.logger)
+		if err != nil {
+			return err
+		}
+		for _, socket := range sockets {
+			s.packets = append(s.packets, boundPacket{l, socket})
+		}
+		s.addrs = append(s.addrs, sockets[0].address)
+	case "tcp", "unix":
+		listener, err := listenStream(l)
+		if err != nil {
+			return err
+		}
+		s.streams = append(s.streams, s.newStreams(l, listener))
+		s.addrs = append(s.addrs, listener.Addr())
+	}
+	return nil
+}
+
+func listenStream(l Listener) (streamListener, error) {
+	if l.Network == "unix" {
+		if err := removeStale("unix", l.Address); err != nil {
+			return nil, err
+		}
+	}
+	var config net.ListenConfig
+	if l.ReadBuffer > 0 { // set before listening: accepted connections inherit it
+		config.Control = func(_, _ string, raw syscall.RawConn) (err error) {
+			controlErr := raw.Control(func(fd uintptr) {
+				err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, l.ReadBuffer)
+			})
+			return errors.Join(controlErr, err)
+		}
+	}
+	listener, err := config.Listen(context.Background(), l.Network, l.Address)
+	if err != nil {
+		return nil, err
+	}
+	if l.Network == "unix" {
+		if err := os.Chmod(l.Address, socketMode); err != nil {
+			return nil, errors.Join(err, listener.Close())
+		}
+	}
+	return listener.(streamListener), nil
+}
+
+func (s *Server) newStreams(l Listener, listener streamListener) *streams {
+	return &streams{
+		name:     l.Network + " " + listener.Addr().String(),
+		listener: listener,
+		newWorker: func() *worker {
+			in := s.newIntake(l)
+			if l.Network == "unix" {
+				return &worker{in, newFrames(in, s.config.MaxPacket)}
+			}
+			return &worker{in, newLines(in, s.config.MaxLine)}
+		},
+		limit:        s.config.MaxConnections,
+		idleTimeout:  s.config.IdleTimeout,
+		drainTimeout: s.config.DrainTimeout,
+		complaints:   s.complaints[l.receiver()],
+		logger:       s.logger.With("listener", l.String()),
+		open:         map[streamConn]struct{}{},
+	}
+}
+
+func (s *Server) newIntake(l Listener) *intake {
+	return &intake{
+		scanner:    statsd.NewScanner(s.config.options(l.Dialect)),
+		applier:    s.newApplier(),
+		account:    s.ledger.Open(l.receiver()),
+		complaints: s.complaints[l.receiver()],
+	}
+}
+
+// Run serves until ctx ends. It returns when all that had arrived by then is applied, everything is closed
+// and every goroutine has ended. It may be called once.
+func (s *Server) Run(ctx context.Context) error {
+	var serving sync.WaitGroup
+	for _, bound := range s.packets {
+		d := &datagrams{
+			in:           s.newIntake(bound.listener),
+			socket:       bound.socket,
+			drainTimeout: s.config.DrainTimeout,
+			logger:       s.logger.With("listener", bound.listener.String()),
+		}
+		serving.Go(func() { d.run(ctx) })
+	}
+	for _, stream := range s.streams {
+		serving.Go(func() { stream.run(ctx) })
+	}
+	serving.Wait()
+	return nil
+}
+
+// Addrs is where the listeners listen, in the order of the configuration.
+func (s *Server) Addrs() []net.Addr { return s.addrs }
+
+// Close gives the sockets up if Run will not be called; after Run it does nothing.
+func (s *Server) Close() {
+	for _, bound := range s.packets {
+		bound.socket.close()
+	}
+	for _, stream := range s.streams {
+		_ = stream.listener.Close()
+	}
+}

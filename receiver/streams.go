@@ -1,0 +1,190 @@
+package receiver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// acceptGrace is how long a stop still accepts: whoever the kernel connected already may have written.
+const acceptGrace = 20 * time.Millisecond
+
+// streams serves one stream listener, tcp or unix, with a goroutine per connection. Run owns the
+// goroutines and waits for them.
+type streams struct {
+	name         string
+	listener     streamListener
+	newWorker    func() *worker
+	limit        int
+	idleTimeout  time.Duration
+	drainTimeout time.Duration
+	complaints   *complaints
+	logger       *slog.Logger
+
+	connections atomic.Int64  // open now
+	refused     atomic.Uint64 // closed at once, for there were too many
+
+	mu       sync.Mutex
+	open     map[streamConn]struct{}
+	idle     []*worker // those of closed connections: an account is never closed, so it is handed on
+	stopping bool
+}
+
+// worker is what a connection's goroutine works with. It is parked while no connection has it.
+type worker struct {
+	in    *intake
+	split splitter
+}
+
+type streamListener interface {
+	net.Listener
+	SetDeadline(time.Time) error
+}
+
+type streamConn interface {
+	net.Conn
+	CloseRead() error
+}
+
+// run serves until ctx ends, then reads on what the peers had already sent, and closes.
+func (s *streams) run(ctx context.Context) {
+	var serving sync.WaitGroup
+	woken := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() { s.shut(); close(woken) })
+	s.accept(ctx, &serving)
+	if !stop() {
+		<-woken
+	}
+	_ = s.listener.Close()
+	giveUp := time.AfterFunc(s.drainTimeout, s.closeAll)
+	serving.Wait()
+	giveUp.Stop()
+	for _, w := range s.idle {
+		w.in.applier.Close()
+	}
+}
+
+// accept takes connections until the listener's deadline, which shut sets.
+func (s *streams) accept(ctx context.Context, serving *sync.WaitGroup) {
+	backoff := time.Duration(0)
+	for {
+		conn, err := s.listener.Accept()
+		switch {
+		case err == nil:
+			backoff = 0
+			s.admit(conn.(streamConn), serving)
+		case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, net.ErrClosed):
+			return
+		default: // out of descriptors, usually
+			backoff = min(max(2*backoff, 5*time.Millisecond), maxBackoff)
+			s.logger.Error("cannot accept a connection, trying again", "error", err, "after", backoff)
+			pause(ctx, backoff)
+		}
+	}
+}
+
+// admit starts the connection's goroutine, or closes one too many.
+func (s *streams) admit(conn streamConn, serving *sync.WaitGroup) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.open) >= s.limit {
+		s.refused.Add(1)
+		s.complaints.closed(conn.RemoteAddr(), fmt.Errorf("%d connections are open, as many as there may be", s.limit))
+		_ = conn.Close()
+		return
+	}
+	if s.stopping {
+		_ = conn.CloseRead()
+	}
+	s.open[conn] = struct{}{}
+	s.connections.Add(1)
+	w := s.workerLocked()
+	serving.Go(func() {
+		s.serve(conn, w)
+		s.release(conn, w)
+	})
+}
+
+func (s *streams) workerLocked() *worker {
+	if last := len(s.idle) - 1; last >= 0 {
+		w := s.idle[last]
+		s.idle = s.idle[:last]
+		return w
+	}
+	w := s.newWorker()
+	w.in.applier.Park()
+	return w
+}
+
+func (s *streams) release(conn streamConn, w *worker) {
+	_ = conn.Close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, conn)
+	s.connections.Add(-1)
+	s.idle = append(s.idle, w)
+}
+
+// serve reads a connection to its end. Stopping is the same reading: shut closes the reading side, and
+// what was received before is followed by an end of file.
+func (s *streams) serve(conn streamConn, w *worker) {
+	w.split.reset()
+	for {
+		if s.idleTimeout > 0 {
+			_ = conn.SetReadDeadline(time.Now().Add(s.idleTimeout))
+		}
+		n, err := conn.Read(w.split.space())
+		if n == 0 && err == nil {
+			continue
+		}
+		w.in.applier.Unpark()
+		bad := error(nil)
+		if n > 0 {
+			bad = w.split.add(n)
+		}
+		if err != nil {
+			w.split.end(err == io.EOF && !s.isStopping())
+		}
+		w.in.settle()
+		w.in.applier.Park()
+		if bad != nil {
+			s.complaints.closed(conn.RemoteAddr(), bad)
+		}
+		if bad != nil || err != nil {
+			return
+		}
+	}
+}
+
+// shut begins the stop.
+func (s *streams) shut() {
+	_ = s.listener.SetDeadline(time.Now().Add(acceptGrace))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopping = true
+	for conn := range s.open {
+		_ = conn.CloseRead()
+	}
+}
+
+func (s *streams) isStopping() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stopping
+}
+
+// closeAll ends what draining did not: a peer that goes on writing.
+func (s *streams) closeAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for conn := range s.open {
+		_ = conn.Close()
+	}
+}

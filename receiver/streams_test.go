@@ -1,0 +1,261 @@
+package receiver
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/statsd"
+)
+
+var tcp = Listener{Network: "tcp", Address: "127.0.0.1:0"}
+
+func unixStream(t *testing.T) Listener {
+	return Listener{Network: "unix", Address: socketPath(t), Dialect: statsd.DogStatsD}
+}
+
+// frame puts a packet behind its length.
+func frame(packet string) string {
+	return string(binary.LittleEndian.AppendUint32(nil, uint32(len(packet)))) + packet
+}
+
+// closedByServer reports whether the other side closes the connection.
+func closedByServer(conn net.Conn) bool {
+	_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+	_, err := conn.Read(make([]byte, 1))
+	return err == io.EOF || errors.Is(err, syscall.ECONNRESET)
+}
+
+func TestTCPPartialLines(t *testing.T) {
+	f := serve(t, testConfig(tcp))
+	conn := f.dial(0)
+	f.send(conn, "a:1|c\r\na:2|")
+	f.eventually("the first", func() bool { return f.recorder.sum("a") == 1 })
+	f.send(conn, "c")
+	f.send(conn, "\nfoo:|g\na:4|c\na")
+	f.eventually("the next two", func() bool { return f.recorder.sum("a") == 7 })
+	f.send(conn, ":8|c") // the last line has no newline
+	_ = conn.Close()
+	f.eventually("the last", func() bool { return f.received() == 5 })
+	if f.recorder.sum("a") != 15 || f.rejected(metric.Malformed) != 1 {
+		t.Errorf("sum %d, %d malformed", f.recorder.sum("a"), f.rejected(metric.Malformed))
+	}
+}
+
+func TestTCPOverlongLine(t *testing.T) {
+	f := serve(t, testConfig(tcp))
+	conn := f.dial(0)
+	f.send(conn, "a:1|c\nb:1|c|#"+strings.Repeat("x", 100_000))
+	f.eventually("refused before its end", func() bool { return f.rejected(metric.TooLong) == 1 })
+	f.send(conn, strings.Repeat("x", 100_000)+"\na:2|c\n")
+	f.eventually("the line behind it", func() bool { return f.received() == 3 })
+	if f.recorder.sum("a") != 3 {
+		t.Errorf("sum %d, want 3", f.recorder.sum("a"))
+	}
+}
+
+func TestTCPConnectionCap(t *testing.T) {
+	config := testConfig(tcp)
+	config.MaxConnections = 2
+	f := serve(t, config)
+	first, second := f.dial(0), f.dial(0)
+	f.send(first, "a:1|c\n")
+	f.send(second, "a:1|c\n")
+	f.eventually("both", func() bool { return f.recorder.sum("a") == 2 })
+	if !closedByServer(f.dial(0)) {
+		t.Error("the third connection stays open")
+	}
+	if want := "2 connections are open, as many as there may be"; !strings.Contains(f.log.String(), want) {
+		t.Errorf("log %s, want %s", f.log, want)
+	}
+	registry := prometheus.NewRegistry()
+	if err := f.server.Register(registry); err != nil {
+		t.Fatal(err)
+	}
+	checkMetric(t, registry, "sluice_connections", 2)
+	checkMetric(t, registry, "sluice_connections_refused_total", 1)
+	_ = first.Close()
+	f.eventually("room again", func() bool { return f.server.streams[0].connections.Load() == 1 })
+	f.send(f.dial(0), "a:1|c\n")
+	f.eventually("the fourth", func() bool { return f.recorder.sum("a") == 3 })
+	if opened := len(f.ledger.accounts["statsd_tcp"]); opened != 2 {
+		t.Errorf("%d accounts for three connections of which two were open at once", opened)
+	}
+}
+
+func checkMetric(t *testing.T, registry *prometheus.Registry, name string, want float64) {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if m := family.GetMetric()[0]; family.GetName() == name {
+			if got := m.GetGauge().GetValue() + m.GetCounter().GetValue(); got != want {
+				t.Errorf("%s: %v, want %v", name, got, want)
+			}
+			return
+		}
+	}
+	t.Errorf("no %s", name)
+}
+
+func TestTCPIdleTimeout(t *testing.T) {
+	config := testConfig(tcp)
+	config.IdleTimeout = 30 * time.Millisecond
+	f := serve(t, config)
+	conn := f.dial(0)
+	f.send(conn, "a:1|c\nb:1|c")
+	if !closedByServer(conn) {
+		t.Error("an idle connection stays open")
+	}
+	f.eventually("the unfinished line is refused", func() bool { return f.rejected(metric.Malformed) == 1 })
+	if f.recorder.sum("a") != 1 || f.recorder.sum("b") != 0 {
+		t.Errorf("sums %v", f.recorder.sums)
+	}
+}
+
+func TestUnixStream(t *testing.T) {
+	listener := unixStream(t)
+	f := serve(t, testConfig(listener))
+	if mode, err := os.Stat(listener.Address); err != nil || mode.Mode().Perm() != socketMode {
+		t.Errorf("file %v, %v; want mode %o", mode, err, socketMode)
+	}
+	conn := f.dial(0)
+	f.send(conn, frame("a:1|c\nb:-1|g")+frame("")+frame("a:2|c\n"))
+	f.eventually("three packets in one write", func() bool { return f.recorder.sum("a") == 3 && f.recorder.sum("b") == -1 })
+	for _, b := range []byte(frame("a:4|c")) {
+		f.send(conn, string(b))
+	}
+	f.eventually("one in many writes", func() bool { return f.recorder.sum("a") == 7 })
+	cut := frame("a:8|c\na:16|c")
+	f.send(conn, cut[:len(cut)-1])
+	_ = conn.Close()
+	f.eventually("the whole line of one that was cut off", func() bool { return f.recorder.sum("a") == 15 })
+	f.eventually("the rest refused", func() bool { return f.rejected(metric.Malformed) == 1 })
+}
+
+func TestUnixStreamBadLength(t *testing.T) {
+	f := serve(t, testConfig(unixStream(t)))
+	conn := f.dial(0)
+	f.send(conn, frame("a:1|c")+"a:1|c\n")
+	if !closedByServer(conn) {
+		t.Error("the connection stays open")
+	}
+	if f.recorder.sum("a") != 1 || f.rejected(metric.TooLong) != 1 {
+		t.Errorf("sums %v, %d too long", f.recorder.sums, f.rejected(metric.TooLong))
+	}
+	if want := "packet of 2083600993 bytes announced: want at most 65536"; !strings.Contains(f.log.String(), want) {
+		t.Errorf("log %s, want %s", f.log, want)
+	}
+}
+
+// What had arrived when the stop came is applied, even on connections that were not accepted yet.
+func TestStopDrainsStreams(t *testing.T) {
+	config := testConfig(tcp, unixStream(t))
+	config.DrainTimeout = time.Minute // not what ends it
+	f := bind(t, config)
+	tcpConn, unixConn := f.dial(0), f.dial(1)
+	for range 100 {
+		f.send(tcpConn, "a:1|c\n")
+		f.send(unixConn, frame("b:1|c"))
+	}
+	f.send(tcpConn, "c:1|c") // unfinished: perhaps more of it would have come
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	f.cancel = cancel
+	for _, s := range f.server.streams {
+		s.shut()
+	}
+	f.start(ctx)
+	f.stop()
+	if f.recorder.sum("a") != 100 || f.recorder.sum("b") != 100 || f.recorder.sum("c") != 0 {
+		t.Errorf("sums %v, want a and b 100", f.recorder.sums)
+	}
+	if f.rejected(metric.Malformed) != 1 {
+		t.Errorf("the unfinished line was not accounted for")
+	}
+}
+
+// A stop waits neither for quiet peers nor, beyond the drain timeout, for busy ones.
+func TestStopClosesOpenStreams(t *testing.T) {
+	config := testConfig(tcp, unixStream(t))
+	config.DrainTimeout = time.Minute
+	f := serve(t, config)
+	quiet := []net.Conn{f.dial(0), f.dial(1)}
+	f.send(quiet[0], "a:1|c\n")
+	f.send(quiet[1], frame("b:1|c"))
+	f.eventually("both", func() bool { return f.recorder.sum("a") == 1 && f.recorder.sum("b") == 1 })
+	f.stop()
+	for _, conn := range quiet {
+		if !closedByServer(conn) {
+			t.Error("a connection is still open")
+		}
+	}
+}
+
+// Who is accepted while stopping is read to what had arrived, not waited for.
+func TestAcceptedWhileStopping(t *testing.T) {
+	f := bind(t, testConfig(tcp))
+	f.send(f.dial(0), "a:1|c\n")
+	var serving sync.WaitGroup
+	s := f.server.streams[0]
+	s.shut()
+	s.accept(context.Background(), &serving)
+	_ = s.listener.Close()
+	serving.Wait()
+	if f.recorder.sum("a") != 1 {
+		t.Errorf("sums %v", f.recorder.sums)
+	}
+}
+
+// endless is a peer that writes as fast as it is read; endlessListener accepts it once.
+type endless struct {
+	net.Conn
+	closed atomic.Bool
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	if e.closed.Load() {
+		return 0, net.ErrClosed
+	}
+	return copy(p, "a:1|c\n"), nil
+}
+
+func (e *endless) CloseRead() error                { return nil }
+func (e *endless) SetReadDeadline(time.Time) error { return nil }
+func (e *endless) Close() error                    { e.closed.Store(true); return nil }
+
+type endlessListener struct {
+	streamListener
+	conn *endless
+}
+
+func (l *endlessListener) Accept() (net.Conn, error) {
+	if conn := l.conn; conn != nil {
+		l.conn = nil
+		return conn, nil
+	}
+	return l.streamListener.Accept()
+}
+
+func TestStopGivesUpOnBusyStreams(t *testing.T) {
+	config := testConfig(tcp)
+	config.DrainTimeout = 50 * time.Millisecond
+	f := bind(t, config)
+	f.server.streams[0].listener = &endlessListener{f.server.streams[0].listener, &endless{}}
+	f.run()
+	f.eventually("some", func() bool { return f.recorder.sum("a") > 100 })
+	f.stop()
+}
