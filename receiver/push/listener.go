@@ -55,10 +55,14 @@ func (g *gate) Accept() (net.Conn, error) {
 	}
 }
 
-// Close stops accepting; connections that are open stay so.
-func (g *gate) Close() error {
-	g.closeOnce.Do(func() { close(g.closed) })
-	return g.TCPListener.Close()
+// Close stops accepting; connections that are open stay so. fasthttp closes what we have closed before it: a second
+// time is no fault.
+func (g *gate) Close() (err error) {
+	g.closeOnce.Do(func() {
+		close(g.closed)
+		err = g.TCPListener.Close()
+	})
+	return err
 }
 
 func (g *gate) admit(tcp *net.TCPConn) net.Conn {

@@ -95,6 +95,9 @@ func TestShutdownLetsRequestsFinish(t *testing.T) {
 	if _, err := io.ReadAll(silent); err != nil && !errors.Is(err, syscall.ECONNRESET) {
 		t.Error(err)
 	}
+	if strings.Contains(h.logs.String(), "cut off") {
+		t.Error("nothing was cut off, but the log says so:", h.logs)
+	}
 }
 
 func TestShutdownIsBounded(t *testing.T) {
