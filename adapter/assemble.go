@@ -1,0 +1,62 @@
+package adapter
+
+import (
+	"fmt"
+	"maps"
+
+	"k8s.io/apiserver/pkg/authentication/request/anonymous"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	restclient "k8s.io/client-go/rest"
+	openapicommon "k8s.io/kube-openapi/pkg/common"
+	cmserver "sigs.k8s.io/custom-metrics-apiserver/pkg/apiserver"
+	coreopenapi "sigs.k8s.io/custom-metrics-apiserver/pkg/generated/openapi/core"
+	cmopenapi "sigs.k8s.io/custom-metrics-apiserver/pkg/generated/openapi/custommetrics"
+	emopenapi "sigs.k8s.io/custom-metrics-apiserver/pkg/generated/openapi/externalmetrics"
+)
+
+// assemble joins the Kubernetes API server library with our groups, without a cluster: no etcd, no informers,
+// no delegated authentication or authorization. The custom metrics library's AdapterBase would want all that.
+func (s *Server) assemble(cfg Config, groups []group, certificate dynamiccertificates.CertKeyContentProvider) (*genericapiserver.GenericAPIServer, error) {
+	c := genericapiserver.NewConfig(cmserver.Codecs)
+	c.SecureServing = &genericapiserver.SecureServingInfo{Listener: s.listener, Cert: certificate}
+	c.ExternalAddress = s.Addr().String()
+	// Nothing calls back into the server, but the library refuses to start without knowing how.
+	c.LoopbackClientConfig = &restclient.Config{Host: "https://" + s.Addr().String()}
+	c.Authentication.Authenticator = anonymous.NewAuthenticator(nil)
+	c.Authorization.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
+
+	c.RequestTimeout = cfg.RequestTimeout
+	c.MaxRequestsInFlight, c.MaxMutatingRequestsInFlight = 0, 0 // ours bounds them, see bounded
+	c.StorageObjectCountTracker = nil                           // nothing is stored
+	c.EnableProfiling = false                                   // it redirects, and the operations port has it
+	c.EnableMetrics = false                                     // the operations port has ours
+	c.BuildHandlerChainFunc = handlerChain(s.metrics, cfg.MaxInFlight)
+	c.AggregatedDiscoveryGroupManager = announce(groups, s.logger)
+	c.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(definitions, openapinamer.NewDefinitionNamer(cmserver.Scheme))
+	c.OpenAPIConfig.Info.Title = "sluice"
+	c.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(definitions, openapinamer.NewDefinitionNamer(cmserver.Scheme))
+	c.OpenAPIV3Config.Info.Title = "sluice"
+
+	// The library's groups stay off: ours take their place, see group.serve.
+	server, err := (&cmserver.Config{GenericConfig: c}).Complete(nil).New("sluice", nil, nil)
+	if err != nil {
+		return nil, fmt.Errorf("prepare the API server: %w", err)
+	}
+	for _, g := range groups {
+		if err := g.serve(server.GenericAPIServer); err != nil {
+			return nil, fmt.Errorf("install %s: %w", g.versions[0].Group, err)
+		}
+	}
+	return server.GenericAPIServer, nil
+}
+
+// definitions are the schemas of all types that any group answers with.
+func definitions(reference openapicommon.ReferenceCallback) map[string]openapicommon.OpenAPIDefinition {
+	all := coreopenapi.GetOpenAPIDefinitions(reference)
+	maps.Copy(all, cmopenapi.GetOpenAPIDefinitions(reference))
+	maps.Copy(all, emopenapi.GetOpenAPIDefinitions(reference))
+	return all
+}

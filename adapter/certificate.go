@@ -1,0 +1,176 @@
+package adapter
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// The files of Config.CertDir.
+const (
+	caFile   = "ca.crt"
+	certFile = "tls.crt"
+	keyFile  = "tls.key"
+)
+
+const (
+	// certLifetime is under the 825 days that some TLS clients accept at most.
+	certLifetime = 2 * 365 * 24 * time.Hour
+	// certRenewal is how long before its end a kept certificate is made anew, at start.
+	certRenewal = certLifetime / 2
+)
+
+// keyPair is a serving certificate, PEM, with the authority that signed it.
+type keyPair struct{ ca, cert, key []byte }
+
+// selfSigned returns the certificate kept in dir if it still serves, else a new one, kept there. An empty dir
+// keeps nothing.
+func selfSigned(dir string, hosts []string, now time.Time) (keyPair, error) {
+	if dir == "" {
+		return generate(hosts, now)
+	}
+	if kept, err := loadPair(dir); err == nil && kept.serves(hosts, now) {
+		return kept, nil
+	}
+	pair, err := generate(hosts, now)
+	if err != nil {
+		return keyPair{}, err
+	}
+	if err := pair.keep(dir); err != nil {
+		return keyPair{}, fmt.Errorf("keep it in %s: %w", dir, err)
+	}
+	return pair, nil
+}
+
+func loadPair(dir string) (pair keyPair, err error) {
+	for _, file := range pair.files() {
+		if *file.content, err = os.ReadFile(filepath.Join(dir, file.name)); err != nil {
+			return keyPair{}, err
+		}
+	}
+	return pair, nil
+}
+
+func (p *keyPair) keep(dir string) error {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return err
+	}
+	for _, file := range p.files() {
+		path := filepath.Join(dir, file.name)
+		if err := os.WriteFile(path+".new", *file.content, file.mode); err != nil {
+			return err
+		}
+		if err := os.Rename(path+".new", path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type pairFile struct {
+	name    string
+	mode    os.FileMode
+	content *[]byte
+}
+
+func (p *keyPair) files() []pairFile {
+	return []pairFile{{caFile, 0o644, &p.ca}, {certFile, 0o644, &p.cert}, {keyFile, 0o600, &p.key}}
+}
+
+// serves reports whether the pair is whole, signed by its own authority, good for all hosts, and long enough.
+func (p *keyPair) serves(hosts []string, now time.Time) bool {
+	pair, err := tls.X509KeyPair(p.cert, p.key)
+	if err != nil {
+		return false
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(p.ca) {
+		return false
+	}
+	for _, host := range hosts {
+		if _, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: host, CurrentTime: now}); err != nil {
+			return false
+		}
+	}
+	return now.Add(certRenewal).Before(pair.Leaf.NotAfter)
+}
+
+// generate makes an authority, lets it sign one serving certificate, and forgets the authority's key: nothing
+// else can ever be signed in its name.
+func generate(hosts []string, now time.Time) (keyPair, error) {
+	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return keyPair{}, err
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return keyPair{}, err
+	}
+	ca := template("sluice self-signed CA", now)
+	ca.IsCA, ca.BasicConstraintsValid = true, true
+	ca.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature
+	leaf := template("sluice", now)
+	leaf.KeyUsage = x509.KeyUsageDigitalSignature
+	leaf.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	for _, host := range hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			leaf.IPAddresses = append(leaf.IPAddresses, ip)
+		} else {
+			leaf.DNSNames = append(leaf.DNSNames, host)
+		}
+	}
+	caDER, err := x509.CreateCertificate(rand.Reader, ca, ca, caKey.Public(), caKey)
+	if err != nil {
+		return keyPair{}, err
+	}
+	leafDER, err := x509.CreateCertificate(rand.Reader, leaf, ca, key.Public(), caKey)
+	if err != nil {
+		return keyPair{}, err
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return keyPair{}, err
+	}
+	return keyPair{
+		ca:   pemOf("CERTIFICATE", caDER),
+		cert: bytes.Join([][]byte{pemOf("CERTIFICATE", leafDER), pemOf("CERTIFICATE", caDER)}, nil),
+		key:  pemOf("PRIVATE KEY", keyDER),
+	}, nil
+}
+
+func template(name string, now time.Time) *x509.Certificate {
+	return &x509.Certificate{
+		SerialNumber: big.NewInt(now.UnixNano()),
+		Subject:      pkix.Name{CommonName: name},
+		NotBefore:    now.Add(-time.Hour), // a client's clock may be behind
+		NotAfter:     now.Add(certLifetime),
+	}
+}
+
+func pemOf(kind string, der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+}
+
+// certHosts are the names the certificate is good for: loopback, and the address listened on if it is one.
+func certHosts(address string) []string {
+	hosts := []string{"localhost", "127.0.0.1", "::1"}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil || host == "" || host == "localhost" {
+		return hosts
+	}
+	if ip := net.ParseIP(host); ip != nil && (ip.IsUnspecified() || ip.Equal(net.IPv6loopback) || ip.String() == "127.0.0.1") {
+		return hosts
+	}
+	return append(hosts, host)
+}

@@ -1,0 +1,23 @@
+package adapter
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestConfigValidate(t *testing.T) {
+	if err := DefaultConfig().Validate(); err != nil {
+		t.Error(err)
+	}
+	err := Config{Address: "nowhere", CertFile: "a"}.Validate()
+	for _, field := range []string{"Address", "CertFile", "KeyFile", "CustomMetrics", "ExternalMetrics", "DiscoveryLimit", "MaxInFlight", "RequestTimeout"} {
+		if err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("%s is not named in %v", field, err)
+		}
+	}
+	bad := DefaultConfig()
+	bad.Address = "127.0.0.1:none"
+	if err := bad.Validate(); err == nil || !strings.Contains(err.Error(), "Address") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,173 @@
+package adapter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/metrics/pkg/apis/custom_metrics"
+)
+
+// namespaces is the resource of metrics that describe a namespace.
+var namespaces = schema.GroupResource{Resource: "namespaces"}
+
+// customStorage answers custom.metrics.k8s.io in both versions: the library converts. It takes the place of
+// the library's own storage, which answers a malformed metricLabelSelector with 500 and drops the
+// resourceVersion of an answer about a single object.
+type customStorage struct {
+	source    Source
+	resources *Resources
+}
+
+// New implements rest.Storage.
+func (s *customStorage) New() runtime.Object { return &custom_metrics.MetricValue{} }
+
+// Destroy implements rest.Storage.
+func (s *customStorage) Destroy() {}
+
+// NewList implements the library's ListerWithOptions.
+func (s *customStorage) NewList() runtime.Object { return &custom_metrics.MetricValueList{} }
+
+// NewListOptions implements the library's ListerWithOptions.
+func (s *customStorage) NewListOptions() (options runtime.Object, hasSubpath bool, subpathKey string) {
+	return &custom_metrics.MetricListOptions{}, true, "metricName"
+}
+
+// List implements the library's ListerWithOptions: one object's metric, or that of all objects.
+func (s *customStorage) List(ctx context.Context, options *metainternalversion.ListOptions, extra runtime.Object) (runtime.Object, error) {
+	asked, err := objectsAsked(ctx)
+	failed := target{resource: schema.ParseGroupResource(asked.resource), name: asked.metric}
+	if err != nil {
+		return nil, failed.status(err)
+	}
+	resource, err := s.resources.find(asked.resource)
+	if err != nil {
+		return nil, failed.status(err)
+	}
+	if err := asked.scopedTo(resource); err != nil {
+		return nil, failed.status(err)
+	}
+	if err := refuseObjectLabels(options); err != nil {
+		return nil, failed.status(err)
+	}
+	selector, err := metricLabelSelector(extra)
+	if err != nil {
+		return nil, failed.status(err)
+	}
+	points, err := s.source.Objects(metric.Query{
+		Resource:  resource.resource.String(),
+		Namespace: asked.namespace,
+		Object:    asked.object,
+		Asked:     metric.ParseAsked(asked.metric),
+		Match:     matching(selector),
+	})
+	if err != nil {
+		return nil, failed.status(err)
+	}
+	list, err := customList(answer{asked: asked, resource: resource, selector: selector}, points)
+	if err != nil {
+		return nil, failed.status(err)
+	}
+	return list, nil
+}
+
+func metricLabelSelector(extra runtime.Object) (labels.Selector, error) {
+	options, ok := extra.(*custom_metrics.MetricListOptions)
+	if !ok {
+		return nil, fmt.Errorf("options are a %T: the handler chain is broken", extra)
+	}
+	selector, err := labels.Parse(options.MetricLabelSelector)
+	if err != nil {
+		return nil, metric.CannotAskf("metricLabelSelector %q: %v", options.MetricLabelSelector, err)
+	}
+	return selector, nil
+}
+
+// answer is what all items of a custom metrics list share.
+type answer struct {
+	asked    askedObjects
+	resource builtin
+	selector labels.Selector
+}
+
+func customList(a answer, points []metric.Point) (*custom_metrics.MetricValueList, error) {
+	list := &custom_metrics.MetricValueList{Items: make([]custom_metrics.MetricValue, 0, len(points))}
+	identifier := custom_metrics.MetricIdentifier{Name: a.asked.metric, Selector: shownSelector(a.selector)}
+	apiVersion, kind := a.resource.kind.ToAPIVersionAndKind()
+	var sum milliSum
+	var newest time.Time
+	for i := range points {
+		p := &points[i]
+		value, err := quantityOf(p.Value)
+		if err != nil && (!a.all() || !errors.Is(err, errNotANumber)) {
+			return nil, fmt.Errorf("%q of %s: %w", a.asked.metric, p.Object, err)
+		}
+		if err != nil {
+			continue // not a number is absent, and the others are still true
+		}
+		if err := sum.add(value); err != nil {
+			return nil, fmt.Errorf("%q of %s: %w", a.asked.metric, a.resource.resource, err)
+		}
+		newest = later(newest, p.Time)
+		list.Items = append(list.Items, custom_metrics.MetricValue{
+			DescribedObject: custom_metrics.ObjectReference{
+				Kind: kind, APIVersion: apiVersion,
+				Namespace: p.Object.Namespace, Name: p.Object.Name, UID: types.UID(p.Object.UID),
+			},
+			Metric:        identifier,
+			Timestamp:     metav1.NewTime(p.Time),
+			WindowSeconds: windowSeconds(p.Window),
+			Value:         value,
+		})
+	}
+	if len(list.Items) == 0 {
+		return nil, metric.NotFoundf("no value of %q for %s %s", a.asked.metric, a.resource.resource, a.asked.object)
+	}
+	list.ResourceVersion = resourceVersion(newest)
+	return list, nil
+}
+
+func (a answer) all() bool { return a.asked.object == custom_metrics.AllObjects }
+
+// shownSelector is the selector as the answer repeats it, where a LabelSelector can say it.
+func shownSelector(selector labels.Selector) *metav1.LabelSelector {
+	if selector.Empty() {
+		return nil
+	}
+	shown, err := metav1.ParseToLabelSelector(selector.String())
+	if err != nil {
+		return nil // > and <
+	}
+	return shown
+}
+
+// windowSeconds is set exactly for values that have a window: absent reads as 60 s to the autoscaler, and 0 as
+// a window of nothing.
+func windowSeconds(window time.Duration) *int64 {
+	if window == 0 {
+		return nil
+	}
+	seconds := int64((window + time.Second - 1) / time.Second)
+	return &seconds
+}
+
+// resourceVersion follows the newest timestamp (custom metrics API proposal, "Resource Versions").
+func resourceVersion(newest time.Time) string {
+	return strconv.FormatInt(max(newest.UnixNano(), 0), 10)
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,118 @@
+package adapter
+
+import (
+	"log/slog"
+	"net/http"
+
+	"github.com/sluice-metrics/sluice/metric"
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	genericapi "k8s.io/apiserver/pkg/endpoints"
+	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
+)
+
+// placeholder is listed where there is no metric yet: clients take an empty list for a broken API.
+const placeholder = "nothing-pushed-yet"
+
+// catalogue lists the names that exist for discovery, at most limit a group.
+type catalogue struct {
+	source    Source
+	resources *Resources
+	limit     int
+}
+
+// custom lists {resource}/{metric}.
+func (c catalogue) custom() []metav1.APIResource {
+	list := c.list(func(one metric.Listed) (metav1.APIResource, bool) {
+		resource, err := c.resources.find(one.Resource)
+		if err != nil {
+			return metav1.APIResource{}, false // it could not be asked for either
+		}
+		return customResource(resource, one.Name), true
+	})
+	if len(list) == 0 {
+		pods, _ := c.resources.find("pods")
+		list = append(list, customResource(pods, placeholder))
+	}
+	return list
+}
+
+func customResource(resource builtin, name string) metav1.APIResource {
+	return metav1.APIResource{
+		Name:       resource.resource.String() + "/" + escape(name),
+		Namespaced: resource.namespaced,
+		Kind:       "MetricValueList",
+		Verbs:      metav1.Verbs{"get"},
+	}
+}
+
+// external lists the names of external metrics.
+func (c catalogue) external() []metav1.APIResource {
+	list := c.list(func(one metric.Listed) (metav1.APIResource, bool) {
+		return externalResource(one.Name), one.Resource == ""
+	})
+	if len(list) == 0 {
+		list = append(list, externalResource(placeholder))
+	}
+	return list
+}
+
+func externalResource(name string) metav1.APIResource {
+	return metav1.APIResource{
+		Name:       escape(name),
+		Namespaced: true,
+		Kind:       "ExternalMetricValueList",
+		Verbs:      metav1.Verbs{"get"},
+	}
+}
+
+// list collects what show makes of the metrics that exist, each name once (a name may have several kinds).
+func (c catalogue) list(show func(metric.Listed) (metav1.APIResource, bool)) []metav1.APIResource {
+	var list []metav1.APIResource
+	seen := map[string]bool{}
+	// All are asked for: external names come first and could fill any limit before the first of an object's.
+	for _, one := range c.source.Listed(unlimited) {
+		shown, ok := show(one)
+		if !ok || seen[shown.Name] {
+			continue
+		}
+		if len(list) == c.limit {
+			break
+		}
+		seen[shown.Name] = true
+		list = append(list, shown)
+	}
+	return list
+}
+
+const unlimited = int(^uint(0) >> 1)
+
+// aggregatedDiscovery answers /apis in the aggregated form (KEP-3352), which newer clients ask for first. The
+// library fills it only for groups installed the usual way, so that clients of these groups would see an empty
+// list; here it is brought up to date whenever it is read.
+type aggregatedDiscovery struct {
+	aggregated.ResourceManager
+	groups []group
+	logger *slog.Logger
+}
+
+// ServeHTTP implements http.Handler.
+func (d *aggregatedDiscovery) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	for _, g := range d.groups {
+		listed := g.list()
+		for _, v := range g.versions {
+			resources, err := genericapi.ConvertGroupVersionIntoToDiscovery(ofVersion(listed, v))
+			if err != nil {
+				d.logger.Error("aggregated discovery is out of date", "group_version", v.String(), "error", err)
+				continue
+			}
+			// Nothing happens where nothing changed: the document and its ETag stay.
+			d.AddGroupVersion(v.Group, apidiscoveryv2.APIVersionDiscovery{
+				Version:   v.Version,
+				Resources: resources,
+				Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent,
+			})
+		}
+	}
+	d.ResourceManager.ServeHTTP(w, r)
+}

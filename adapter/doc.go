@@ -1,0 +1,34 @@
+// Package adapter is the Kubernetes face: it serves what the table holds as custom.metrics.k8s.io (v1beta1 and
+// v1beta2) and external.metrics.k8s.io (v1beta1), over TLS, in JSON and protobuf, the way the Horizontal Pod
+// Autoscaler, KEDA and kubectl read it. It stands on sigs.k8s.io/custom-metrics-apiserver and k8s.io/apiserver;
+// besides cmd it is the only importer of k8s.io.
+//
+// Before it comes a Source, which answers queries; after it come the readers. It never computes a value, never
+// caches one and never writes. Standalone it knows no cluster: everybody may read, resource names are those
+// built into Kubernetes, and objects cannot be picked by their own labels. kubectl insists on some credential:
+// any token will do.
+//
+// # Values
+//
+// A value travels as resource.Quantity: integers exactly, fractions rounded to the nearest nano where the
+// number of nanos fits int64, else to the nearest milli. The autoscaler reads MilliValue and adds up whichever
+// of the items it counts, both without a check for overflow. So an answer in which a value's milli value, or
+// the sum of all positive or of all negative ones, leaves int64 is refused with status 422 (reason Invalid),
+// and no value ever wraps around. NaN and infinities are never served: an object whose value is one is absent,
+// and an external answer that holds one is not found as a whole, for nobody makes up for a missing item there.
+//
+// # Selectors
+//
+// metricLabelSelector (custom) and labelSelector (external) pick label sets. What selector syntax cannot say,
+// in a key or a value, is matched by its sanitized form: each byte other than a letter, digit, "-", "_" or "."
+// becomes "_", leading bytes that are neither letter nor digit are dropped, the rest is cut at 63 bytes, and
+// trailing bytes that are neither letter nor digit are dropped. So path=/api is asked for as "path=api", and a
+// legal value is its own sanitized form. The operators > and < compare the value as it is. A malformed selector
+// is status 400.
+//
+// # Errors
+//
+// What is not there is status 404 with a message that says why; a window that is not kept, a stat that the kind
+// does not have, a malformed selector or a wrong scope is 400; what cannot be held is 422; beyond the bound of
+// requests in flight it is 429 with Retry-After. Nothing is ever answered with a redirect.
+package adapter

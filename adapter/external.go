@@ -1,0 +1,91 @@
+package adapter
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/metrics/pkg/apis/external_metrics"
+)
+
+// externalStorage answers external.metrics.k8s.io.
+type externalStorage struct {
+	source Source
+	// TableConvertor stays nil: answers are not shown as tables, and the library asks for one only where the
+	// scope allows tables.
+	rest.TableConvertor
+}
+
+// New implements rest.Storage.
+func (s *externalStorage) New() runtime.Object { return &external_metrics.ExternalMetricValue{} }
+
+// Destroy implements rest.Storage.
+func (s *externalStorage) Destroy() {}
+
+// NewList implements rest.Lister.
+func (s *externalStorage) NewList() runtime.Object {
+	return &external_metrics.ExternalMetricValueList{}
+}
+
+// List implements rest.Lister: the items of one metric that a namespace may see.
+func (s *externalStorage) List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object, error) {
+	namespace, name, err := externalAsked(ctx)
+	failed := target{resource: schema.GroupResource{Group: external_metrics.GroupName, Resource: name}}
+	if err != nil {
+		return nil, failed.status(err)
+	}
+	var selector labels.Selector
+	if options != nil {
+		selector = options.LabelSelector
+	}
+	points, err := s.source.External(metric.Query{
+		Namespace: namespace,
+		Asked:     metric.ParseAsked(name),
+		Match:     matching(selector),
+	})
+	if err != nil {
+		return nil, failed.status(err)
+	}
+	list, err := externalList(namespace, name, points)
+	if err != nil {
+		return nil, failed.status(err)
+	}
+	return list, nil
+}
+
+// externalList is whole or an error: the autoscaler adds the items up and makes up for none that is missing.
+func externalList(namespace, name string, points []metric.Point) (*external_metrics.ExternalMetricValueList, error) {
+	if len(points) == 0 {
+		return nil, metric.NotFoundf("no value of %q in %q", name, namespace)
+	}
+	list := &external_metrics.ExternalMetricValueList{Items: make([]external_metrics.ExternalMetricValue, len(points))}
+	var sum milliSum
+	var newest time.Time
+	for i := range points {
+		p := &points[i]
+		value, err := quantityOf(p.Value)
+		if err == nil {
+			err = sum.add(value)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%q in %q, labels %s: %w", name, namespace, p.Labels, err)
+		}
+		newest = later(newest, p.Time)
+		list.Items[i] = external_metrics.ExternalMetricValue{
+			MetricName:    name,
+			MetricLabels:  p.Labels.Map(),
+			Timestamp:     metav1.NewTime(p.Time),
+			WindowSeconds: windowSeconds(p.Window),
+			Value:         value,
+		}
+	}
+	list.ResourceVersion = resourceVersion(newest)
+	return list, nil
+}

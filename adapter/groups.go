@@ -1,0 +1,110 @@
+package adapter
+
+import (
+	"log/slog"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	genericapi "k8s.io/apiserver/pkg/endpoints"
+	"k8s.io/apiserver/pkg/endpoints/discovery"
+	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	cmv1beta1 "k8s.io/metrics/pkg/apis/custom_metrics/v1beta1"
+	cmv1beta2 "k8s.io/metrics/pkg/apis/custom_metrics/v1beta2"
+	emv1beta1 "k8s.io/metrics/pkg/apis/external_metrics/v1beta1"
+	cmserver "sigs.k8s.io/custom-metrics-apiserver/pkg/apiserver"
+	"sigs.k8s.io/custom-metrics-apiserver/pkg/apiserver/installer"
+)
+
+// group is one API group as it is served.
+type group struct {
+	versions []schema.GroupVersion // the preferred one first
+	list     func() []metav1.APIResource
+	install  func(*installer.MetricsAPIGroupVersion)
+}
+
+// groupsOf are the groups that the configuration switches on.
+func groupsOf(cfg Config, source Source, resources *Resources) []group {
+	names := catalogue{source: source, resources: resources, limit: cfg.DiscoveryLimit}
+	var groups []group
+	if cfg.CustomMetrics {
+		groups = append(groups, group{
+			versions: []schema.GroupVersion{cmv1beta2.SchemeGroupVersion, cmv1beta1.SchemeGroupVersion},
+			list:     names.custom,
+			install: func(v *installer.MetricsAPIGroupVersion) {
+				v.DynamicStorage = &customStorage{source: source, resources: resources}
+				v.Handlers = &installer.CMHandlers{}
+				// The library adds conversions of the options to its scheme, and this codec finds them there.
+				v.ParameterCodec = runtime.NewParameterCodec(cmserver.Scheme)
+			},
+		})
+	}
+	if cfg.ExternalMetrics {
+		groups = append(groups, group{
+			versions: []schema.GroupVersion{emv1beta1.SchemeGroupVersion},
+			list:     names.external,
+			install: func(v *installer.MetricsAPIGroupVersion) {
+				v.DynamicStorage = &externalStorage{source: source}
+				v.Handlers = &installer.EMHandlers{}
+				v.ParameterCodec = metav1.ParameterCodec
+			},
+		})
+	}
+	return groups
+}
+
+// serve adds the group to the server: the library's handlers over our storage. The library's own
+// InstallCustomMetricsAPI would announce only one of the two versions.
+func (g group) serve(server *genericapiserver.GenericAPIServer) error {
+	container := server.Handler.GoRestfulContainer
+	announced := metav1.APIGroup{Name: g.versions[0].Group}
+	for _, v := range g.versions {
+		version := installer.MetricsAPIGroupVersion{
+			APIGroupVersion: &genericapi.APIGroupVersion{
+				Root:            genericapiserver.APIGroupPrefix,
+				GroupVersion:    v,
+				Serializer:      cmserver.Codecs,
+				Creater:         cmserver.Scheme,
+				Convertor:       cmserver.Scheme,
+				UnsafeConvertor: runtime.UnsafeObjectConvertor(cmserver.Scheme),
+				Typer:           cmserver.Scheme,
+				Namer:           runtime.Namer(meta.NewAccessor()),
+			},
+			ResourceLister: discovery.APIResourceListerFunc(g.list),
+		}
+		g.install(&version)
+		if err := version.InstallREST(container); err != nil {
+			return err
+		}
+		announced.Versions = append(announced.Versions,
+			metav1.GroupVersionForDiscovery{GroupVersion: v.String(), Version: v.Version})
+	}
+	announced.PreferredVersion = announced.Versions[0]
+	server.DiscoveryGroupManager.AddGroup(announced)
+	container.Add(discovery.NewAPIGroupHandler(server.Serializer, announced).WebService())
+	return nil
+}
+
+// announce makes the aggregated form of the groups' discovery.
+func announce(groups []group, logger *slog.Logger) *aggregatedDiscovery {
+	documents := aggregated.NewResourceManager("apis")
+	for _, g := range groups {
+		for i, v := range g.versions {
+			const groupPriority, topVersion = 1000, 100
+			documents.SetGroupVersionPriority(metav1.GroupVersion(v), groupPriority, topVersion-i)
+		}
+	}
+	return &aggregatedDiscovery{ResourceManager: documents, groups: groups, logger: logger}
+}
+
+// ofVersion is the list with group and version filled in, as the aggregated form wants it.
+func ofVersion(list []metav1.APIResource, v schema.GroupVersion) []metav1.APIResource {
+	list = slices.Clone(list)
+	for i := range list {
+		list[i].Group, list[i].Version = v.Group, v.Version
+	}
+	return list
+}

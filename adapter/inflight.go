@@ -1,0 +1,38 @@
+package adapter
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	cmserver "sigs.k8s.io/custom-metrics-apiserver/pkg/apiserver"
+)
+
+// retryAfterSeconds is how long a client that found the server full is asked to wait.
+const retryAfterSeconds = 1
+
+// bounded lets at most limit requests to the API groups be worked on at once and answers the others at once
+// with 429. The custom metrics library switches priority and fairness off, so nothing else would bound them.
+// Health and version are outside: a full server is not a dead one.
+func bounded(next http.Handler, limit int) http.Handler {
+	slots := make(chan struct{}, limit)
+	refusal := fmt.Sprintf("%d requests are in flight, as many as are worked on at once", limit)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(r.URL.Path, genericapiserver.APIGroupPrefix+"/") {
+			next.ServeHTTP(w, r)
+			return
+		}
+		select {
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
+			next.ServeHTTP(w, r)
+		default:
+			err := apierrors.NewTooManyRequests(refusal, retryAfterSeconds)
+			responsewriters.ErrorNegotiated(err, cmserver.Codecs, schema.GroupVersion{Version: "v1"}, w, r)
+		}
+	})
+}

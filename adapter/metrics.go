@@ -1,0 +1,116 @@
+package adapter
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/endpoints/responsewriter"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+)
+
+// metrics counts the requests. The Kubernetes libraries keep counts of their own in a registry of their own,
+// which is not served.
+type metrics struct {
+	requests *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+	inFlight prometheus.Gauge
+	groups   map[string]bool
+}
+
+func newMetrics(groups []group) *metrics {
+	m := &metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sluice_api_requests_total",
+			Help: "Requests to the Kubernetes API, by verb, API group (other: discovery, health, version) and HTTP status.",
+		}, []string{"verb", "group", "code"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "sluice_api_request_duration_seconds",
+			Help:    "How long requests to the Kubernetes API took.",
+			Buckets: []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10},
+		}, []string{"verb", "group"}),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "sluice_api_requests_in_flight",
+			Help: "Requests to the Kubernetes API being answered.",
+		}),
+		groups: map[string]bool{},
+	}
+	for _, g := range groups {
+		m.groups[g.versions[0].Group] = true
+	}
+	return m
+}
+
+// Register adds the server's metrics to a registry.
+func (s *Server) Register(registerer prometheus.Registerer) error {
+	for _, c := range []prometheus.Collector{s.metrics.requests, s.metrics.duration, s.metrics.inFlight} {
+		if err := registerer.Register(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// counted is the outermost handler: it sees the status of every answer, whichever filter gave it.
+func (m *metrics) counted(next http.Handler, resolver request.RequestInfoResolver) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		start := time.Now()
+		verb, group := m.labels(r, resolver)
+		m.inFlight.Inc()
+		recorder := &statusRecorder{ResponseWriter: w, code: http.StatusOK}
+		defer func() {
+			m.inFlight.Dec()
+			m.requests.WithLabelValues(verb, group, strconv.Itoa(recorder.code)).Inc()
+			m.duration.WithLabelValues(verb, group).Observe(time.Since(start).Seconds())
+		}()
+		next.ServeHTTP(responsewriter.WrapForHTTP1Or2(recorder), r)
+	})
+}
+
+// other stands for whatever a client may make up, so that it cannot make up series.
+const other = "other"
+
+func (m *metrics) labels(r *http.Request, resolver request.RequestInfoResolver) (verb, apiGroup string) {
+	verb, apiGroup = other, other
+	info, err := resolver.NewRequestInfo(r)
+	if err != nil {
+		return verb, apiGroup
+	}
+	switch info.Verb {
+	case "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection":
+		verb = info.Verb
+	}
+	if m.groups[info.APIGroup] {
+		apiGroup = info.APIGroup
+	}
+	return verb, apiGroup
+}
+
+// statusRecorder remembers the status of an answer.
+type statusRecorder struct {
+	http.ResponseWriter
+	code  int
+	wrote bool
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (s *statusRecorder) WriteHeader(code int) {
+	if !s.wrote {
+		s.code, s.wrote = code, code >= http.StatusOK
+	}
+	s.ResponseWriter.WriteHeader(code)
+}
+
+// Unwrap implements the library's UserProvidedDecorator.
+func (s *statusRecorder) Unwrap() http.ResponseWriter { return s.ResponseWriter }
+
+// handlerChain is the library's chain with ours around it and in it: counting sees everything, the bound on
+// requests in flight counts only those that were let in.
+func handlerChain(m *metrics, limit int) func(http.Handler, *genericapiserver.Config) http.Handler {
+	return func(api http.Handler, c *genericapiserver.Config) http.Handler {
+		chain := genericapiserver.DefaultBuildHandlerChain(bounded(withoutMetadataOnly(api), limit), c)
+		return m.counted(chain, c.RequestInfoResolver)
+	}
+}

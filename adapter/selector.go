@@ -1,0 +1,113 @@
+package adapter
+
+import (
+	"github.com/sluice-metrics/sluice/metric"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+)
+
+// maxLabelLength is how long a label's value, and the name in its key, may be in Kubernetes.
+const maxLabelLength = 63
+
+// matching turns a selector into a Query's Match: nil where everything matches.
+func matching(selector labels.Selector) func(metric.Labels) bool {
+	if selector == nil || selector.Empty() {
+		return nil
+	}
+	requirements, selectable := selector.Requirements()
+	return func(set metric.Labels) bool {
+		for i := range requirements {
+			if !matches(&requirements[i], set) {
+				return false
+			}
+		}
+		return selectable
+	}
+}
+
+func matches(r *labels.Requirement, set metric.Labels) bool {
+	switch r.Operator() {
+	case selection.GreaterThan, selection.LessThan:
+		return r.Matches(exact{set})
+	}
+	return r.Matches(sanitized{set})
+}
+
+// exact shows a label set to a requirement as it is.
+type exact struct{ metric.Labels }
+
+// Has implements labels.Labels.
+func (e exact) Has(key string) bool { _, ok := e.Lookup(key); return ok }
+
+// Get implements labels.Labels.
+func (e exact) Get(key string) string { v, _ := e.Lookup(key); return v }
+
+// Lookup implements labels.Labels. A key that selector syntax cannot say is found by its sanitized form, where
+// no other key has that very name.
+func (e exact) Lookup(key string) (string, bool) {
+	if v, ok := e.Labels.Get(key); ok {
+		return v, true
+	}
+	for k, v := range e.All() {
+		if k != key && sanitize(k) == key {
+			return v, true
+		}
+	}
+	return "", false
+}
+
+// sanitized shows each value in the form that selector syntax can say. A legal value is its own sanitized form,
+// and a selector holds only legal ones: so nothing that could be matched exactly is matched otherwise.
+type sanitized struct{ metric.Labels }
+
+// Has implements labels.Labels.
+func (s sanitized) Has(key string) bool { return exact(s).Has(key) }
+
+// Get implements labels.Labels.
+func (s sanitized) Get(key string) string { v, _ := s.Lookup(key); return v }
+
+// Lookup implements labels.Labels.
+func (s sanitized) Lookup(key string) (string, bool) {
+	v, ok := exact(s).Lookup(key)
+	return sanitize(v), ok
+}
+
+// sanitize gives the form of a value that is legal as a Kubernetes label: the rule stands in the package's
+// documentation, "Selectors".
+func sanitize(value string) string {
+	if legalLabel(value) {
+		return value
+	}
+	start := 0
+	for start < len(value) && !alphanumeric(value[start]) {
+		start++
+	}
+	out := []byte(value[start:min(len(value), start+maxLabelLength)])
+	for i, c := range out {
+		if !inLabel(c) {
+			out[i] = '_'
+		}
+	}
+	for len(out) > 0 && !alphanumeric(out[len(out)-1]) {
+		out = out[:len(out)-1]
+	}
+	return string(out)
+}
+
+func legalLabel(value string) bool {
+	if len(value) > maxLabelLength {
+		return false
+	}
+	for i := range len(value) {
+		if !inLabel(value[i]) {
+			return false
+		}
+	}
+	return value == "" || (alphanumeric(value[0]) && alphanumeric(value[len(value)-1]))
+}
+
+func alphanumeric(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+}
+
+func inLabel(c byte) bool { return alphanumeric(c) || c == '-' || c == '_' || c == '.' }

@@ -1,0 +1,98 @@
+package adapter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+)
+
+// Server serves the metrics APIs. It is made by New, which binds its address, and lives in Run.
+type Server struct {
+	listener net.Listener
+	api      *genericapiserver.GenericAPIServer
+	metrics  *metrics
+	logger   *slog.Logger
+}
+
+// New binds the address and prepares everything, so that Run cannot fail for a reason that could be known
+// before. The Kubernetes libraries' own logging, one for the process, goes to logger from now on.
+func New(cfg Config, source Source, logger *slog.Logger) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("adapter: %w", err)
+	}
+	routeKlog(logger)
+	certificate, err := servingCertificate(cfg, logger)
+	if err != nil {
+		return nil, fmt.Errorf("adapter: %w", err)
+	}
+	listener, err := listen(cfg.Address)
+	if err != nil {
+		return nil, fmt.Errorf("adapter: %w", err)
+	}
+	groups := groupsOf(cfg, source, NewResources())
+	s := &Server{listener: listener, metrics: newMetrics(groups), logger: logger}
+	s.api, err = s.assemble(cfg, groups, certificate)
+	if err != nil {
+		_ = listener.Close()
+		return nil, fmt.Errorf("adapter: %w", err)
+	}
+	s.warnIfOpen()
+	return s, nil
+}
+
+// Addr is the address that is listened on, with the port that was chosen where the configuration said 0.
+func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+
+// Run serves until ctx ends, then answers what is in flight and returns. It is called once.
+func (s *Server) Run(ctx context.Context) error {
+	s.logger.Info("serving the metrics APIs", "address", s.Addr().String())
+	if err := s.api.PrepareRun().RunWithContext(ctx); err != nil {
+		return fmt.Errorf("adapter: %w", err)
+	}
+	return nil
+}
+
+// warnIfOpen says so when more than this machine can read.
+func (s *Server) warnIfOpen() {
+	if tcp, ok := s.Addr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
+		s.logger.Warn("the metrics APIs ask nobody who they are, and their address can be reached from other machines",
+			"address", s.Addr().String())
+	}
+}
+
+func listen(address string) (net.Listener, error) {
+	listener, err := net.Listen("tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("address %s is in use by another process: stop it or choose another Address (%w)", address, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on Address: %w", err)
+	}
+	return listener, nil
+}
+
+func servingCertificate(cfg Config, logger *slog.Logger) (dynamiccertificates.CertKeyContentProvider, error) {
+	if cfg.CertFile != "" {
+		files, err := dynamiccertificates.NewDynamicServingContentFromFiles("serving-cert", cfg.CertFile, cfg.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("read CertFile and KeyFile: %w", err)
+		}
+		return files, nil
+	}
+	pair, err := selfSigned(cfg.CertDir, certHosts(cfg.Address), time.Now())
+	if err != nil {
+		return nil, fmt.Errorf("make a serving certificate: %w", err)
+	}
+	if cfg.CertDir != "" {
+		logger.Info("serving with a self-signed certificate", "ca", filepath.Join(cfg.CertDir, caFile))
+	}
+	return dynamiccertificates.NewStaticCertKeyContent("self-signed", pair.cert, pair.key)
+}

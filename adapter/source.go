@@ -1,0 +1,14 @@
+package adapter
+
+import "github.com/sluice-metrics/sluice/metric"
+
+// Source answers what the API is asked. Its errors are told apart with errors.Is: metric.ErrNotFound,
+// metric.ErrAsked; their messages are shown to the reader. It is called from many goroutines at once.
+type Source interface {
+	// Objects returns one point for each object that has the metric.
+	Objects(metric.Query) ([]metric.Point, error)
+	// External returns the points of a namespace's external metric, which the reader will add up.
+	External(metric.Query) ([]metric.Point, error)
+	// Listed returns at most limit metrics that exist, sorted by resource (external first) and name.
+	Listed(limit int) []metric.Listed
+}

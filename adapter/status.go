@@ -1,0 +1,43 @@
+package adapter
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/sluice-metrics/sluice/metric"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// target is what a request asked for, for the details of a Status.
+type target struct {
+	resource schema.GroupResource
+	name     string
+}
+
+// status makes the API's error of one of ours. The message stays the one that was written for the reader, which
+// apierrors.NewNotFound and its like would replace.
+func (t target) status(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, metric.ErrNotFound), errors.Is(err, errNotANumber):
+		return t.failure(http.StatusNotFound, metav1.StatusReasonNotFound, err)
+	case errors.Is(err, metric.ErrAsked):
+		return t.failure(http.StatusBadRequest, metav1.StatusReasonBadRequest, err)
+	case errors.Is(err, errOverflow):
+		return t.failure(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, err)
+	}
+	return t.failure(http.StatusInternalServerError, metav1.StatusReasonInternalError, err)
+}
+
+func (t target) failure(code int32, reason metav1.StatusReason, err error) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status:  metav1.StatusFailure,
+		Code:    code,
+		Reason:  reason,
+		Message: err.Error(),
+		Details: &metav1.StatusDetails{Group: t.resource.Group, Kind: t.resource.Resource, Name: t.name},
+	}}
+}
