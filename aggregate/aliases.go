@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"hash/maphash"
 	"math/bits"
+	"sync/atomic"
 
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -14,6 +15,7 @@ type aliases struct {
 	seed    maphash.Seed
 	slots   *slots
 	records [slotShards]records // by shard, under its lock
+	bytes   atomic.Int64        // of records in use
 }
 
 func newAliases() *aliases { return &aliases{seed: maphash.MakeSeed(), slots: newSlots()} }
@@ -64,6 +66,7 @@ func (a *aliases) lead(k *aliasKey, target uint64) (before uint64, ok bool) {
 		return r.target.Swap(target), true
 	}
 	number := records.makeLocked(k, target)
+	a.bytes.Add(records.at(number).size())
 	shard.addLocked(k.hash, number, func(n uint32) uint64 { return records.at(n).hash })
 	return 0, true
 }
@@ -82,6 +85,7 @@ func (a *aliases) recycle(index int, numbers []uint32) {
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	for _, number := range numbers {
+		a.bytes.Add(-a.records[index].at(number).size())
 		a.records[index].giveLocked(number)
 	}
 }

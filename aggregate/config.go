@@ -17,18 +17,19 @@ type Config struct {
 	ObjectTTL time.Duration `json:"objectTTL"`
 	// MaxSeries caps the series of the whole process.
 	MaxSeries int `json:"maxSeries"`
-	// MaxBodyBytes caps the memory of all timers and sets together.
-	MaxBodyBytes int64 `json:"maxBodyBytes"`
+	// MaxBytes caps the memory of what has no fixed size: names and labels, aliases, timers, sets. Beyond it nothing new
+	// comes in and nothing grows.
+	MaxBytes int64 `json:"maxBytes"`
 }
 
 // DefaultConfig is what runs when nothing is said.
 func DefaultConfig() Config {
 	return Config{
-		Windows:      []time.Duration{10 * time.Second, time.Minute},
-		ExternalTTL:  24 * time.Hour,
-		ObjectTTL:    time.Hour,
-		MaxSeries:    2_000_000,
-		MaxBodyBytes: 2 << 30,
+		Windows:     []time.Duration{10 * time.Second, time.Minute},
+		ExternalTTL: 24 * time.Hour,
+		ObjectTTL:   time.Hour,
+		MaxSeries:   2_000_000,
+		MaxBytes:    2 << 30,
 	}
 }
 
@@ -74,8 +75,8 @@ func (c Config) Validate() error {
 	if c.MaxSeries < 1 || c.MaxSeries > maxBlocks*blockSeries {
 		fault("maxSeries: %d, want 1 to %d", c.MaxSeries, maxBlocks*blockSeries)
 	}
-	if c.MaxBodyBytes < 1<<20 {
-		fault("maxBodyBytes: %d, want at least %d (1 MiB)", c.MaxBodyBytes, 1<<20)
+	if c.MaxBytes < 1<<20 {
+		fault("maxBytes: %d, want at least %d (1 MiB)", c.MaxBytes, 1<<20)
 	}
 	return errors.Join(faults...)
 }

@@ -26,11 +26,14 @@ func (w *Writer) applyDescribed(s *metric.Sample, key *aliasKey) metric.Reason {
 		return refused
 	}
 	b, place := w.table.blocks.of(to.number)
-	if key != nil && b.series[place].aliases.Load() < maxAliases {
+	if key != nil && b.series[place].aliases.Load() < maxAliases && w.table.aliasesMayGrow() {
 		w.table.rememberSeries(key, to, &b.series[place])
 	}
 	return w.update(b, place, s)
 }
+
+// aliasesMayGrow leaves half of the memory to series: a line without an alias still finds its own.
+func (t *Table) aliasesMayGrow() bool { return t.aliases.bytes.Load() < t.config.MaxBytes/2 }
 
 func (t *Table) rememberSeries(key *aliasKey, to ref, s *series) {
 	before, ok := t.aliases.lead(key, to.target())
@@ -44,7 +47,7 @@ func (t *Table) rememberSeries(key *aliasKey, to ref, s *series) {
 }
 
 func (t *Table) rememberRefusal(key *aliasKey, r metric.Reason) {
-	if t.refusals.Load() >= maxRefusals {
+	if t.refusals.Load() >= maxRefusals || !t.aliasesMayGrow() {
 		return
 	}
 	before, ok := t.aliases.lead(key, refusalTarget(r, t.turn.Load()))
@@ -129,7 +132,7 @@ func (t *Table) create(f *canonicalForm, s *metric.Sample, now moment) (ref, met
 		}
 		return to, metric.Applied
 	}
-	if !t.admit(s.Kind) {
+	if !t.admit() {
 		return ref{}, metric.OverLimit
 	}
 	e, lock := t.index.enter(cloneObject(f.object), strings.Clone(f.name), s.Kind)
@@ -149,13 +152,17 @@ func (t *Table) create(f *canonicalForm, s *metric.Sample, now moment) (ref, met
 }
 
 // admit reports whether one more series may be.
-func (t *Table) admit(k metric.Kind) bool {
-	if k == metric.Timer || k == metric.Set {
-		if t.bodyBytes.Load() >= t.config.MaxBodyBytes {
-			return false
-		}
-	}
-	return t.live.Load() < int64(t.config.MaxSeries)
+func (t *Table) admit() bool { return t.live.Load() < int64(t.config.MaxSeries) && t.mayGrow() }
+
+// mayGrow reports whether there is memory left for what has no fixed size.
+func (t *Table) mayGrow() bool {
+	return t.bodyBytes.Load()+t.nameBytes.Load()+t.aliases.bytes.Load() < t.config.MaxBytes
+}
+
+// nameBytes is the memory of a series' names. Those that series of an entry share are counted for each: a bound, not a scale.
+func (s *series) nameBytes() int64 {
+	o := &s.entry.object
+	return int64(len(o.Resource) + len(o.Namespace) + len(o.Name) + len(o.UID) + len(s.entry.family.key.name) + len(s.labels.Packed()))
 }
 
 type newcomer struct {
@@ -190,6 +197,7 @@ func (t *Table) publish(b *block, place, number uint32) ref {
 	c := &b.page.cells[place]
 	state := (c.state.Load()>>1+1)<<1&stateBits | live
 	t.live.Add(1)
+	t.nameBytes.Add(b.series[place].nameBytes())
 	b.unnamed.mark(place)
 	b.renamed.Store(true)
 	c.state.Store(state)

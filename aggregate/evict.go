@@ -248,6 +248,7 @@ func (t *Table) buryLocked(d departed, w *Writer) {
 		t.weighLocked(body, 0)
 		b.bodies.Load()[place].Store(nil)
 	}
+	t.nameBytes.Add(-s.nameBytes())
 	s.entry, s.labels = nil, metric.Labels{}
 	b.history.Unlock()
 	t.blocks.give(d.number)
@@ -294,7 +295,7 @@ func (t *Table) succeed(d departed, b *block, place uint32, w *Writer) bool {
 	case metric.Set:
 		b.body(place).set.exact.Load().each(func(hash uint64, tick uint32) {
 			if tick >= d.ended {
-				heir.body(at).set.insert(hash, tick)
+				heir.body(at).set.insert(hash, tick, always)
 			}
 		})
 	}

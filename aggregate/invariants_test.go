@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -421,6 +422,44 @@ func TestA6SeriesCap(t *testing.T) {
 		f.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: "p3", Asked: metric.Asked{Name: "c"}})
 		f.push("c:1|c|#pod:p10,ns:ns")
 		f.refuses("c:1|c|#pod:p11,ns:ns", metric.OverLimit)
+	})
+}
+
+// A6: what has no fixed size stays under its cap: names and labels, aliases, timers' bins, sets' members.
+func TestA6BytesCap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := DefaultConfig()
+		c.MaxBytes = 1 << 20
+		table := New(c, describeByPod)
+		f := &fixture{Table: table, t: t, w: table.NewWriter()}
+		f.running()
+		f.push("t:1|ms|#pod:a,ns:ns", "s:1|s|#pod:a,ns:ns", "c:1|c|#pod:a,ns:ns")
+		f.w.Unpark()
+		refused := 0
+		for i := range 20_000 {
+			long := strings.Repeat("x", 200)
+			if f.w.Apply(sample(fmt.Sprintf("c:1|c|#pod:a,ns:ns,l%d:%s", i, long))) == metric.OverLimit {
+				refused++
+			}
+		}
+		f.w.Pass()
+		held := table.bodyBytes.Load() + table.nameBytes.Load() + table.aliases.bytes.Load()
+		if refused == 0 || held > c.MaxBytes+1024 {
+			t.Errorf("%d refused, %d bytes held, want at most %d", refused, held, c.MaxBytes)
+		}
+		f.refuses("t:1000000|ms|#pod:a,ns:ns", metric.OverLimit) // a bin it has no place for
+		f.push("t:1|ms|#pod:a,ns:ns", "s:1|s|#pod:a,ns:ns", "c:1|c|#pod:a,ns:ns")
+		for i := range 100 {
+			f.w.Apply(sample(fmt.Sprintf("s:%d|s|#pod:a,ns:ns", i)))
+		}
+		f.refuses("s:100|s|#pod:a,ns:ns", metric.OverLimit)
+		f.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Asked: metric.Asked{Name: "c"}})
+		f.w.Park()
+		time.Sleep(5 * time.Minute) // places are free at once, aliases after a sweep
+		if held := table.nameBytes.Load() + table.aliases.bytes.Load(); held > 1000 {
+			t.Errorf("%d bytes of names and aliases are held by nobody", held)
+		}
+		f.push("t:1000000|ms|#pod:a,ns:ns", "c:1|c|#pod:a,ns:ns,new:one")
 	})
 }
 

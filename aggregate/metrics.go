@@ -38,6 +38,7 @@ func (t *Table) Collect(ch chan<- prometheus.Metric) {
 	gauge(memoryDesc, float64(t.Blocks())*blockSeries*cellBytes, "cells")
 	gauge(memoryDesc, float64(aliasBytes), "aliases")
 	gauge(memoryDesc, float64(ringBytes), "rings")
+	gauge(memoryDesc, float64(t.nameBytes.Load()), "names")
 	gauge(memoryDesc, float64(t.bodyBytes.Load()), "timers_and_sets")
 	ch <- prometheus.MustNewConstMetric(evictedDesc, prometheus.CounterValue, float64(t.evicted.Load()))
 }

@@ -33,6 +33,9 @@ func (r *record) bytes(from, length int) []byte {
 	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(r), recordHeader+from)), length)
 }
 
+// size is what the record takes, in bytes.
+func (r *record) size() int64 { return int64(r.class) * recordGrain }
+
 func (r *record) name() []byte { return r.bytes(0, int(r.nameLength)) }
 
 func (r *record) tags() []byte { return r.bytes(int(r.nameLength), int(r.tagsLength)) }

@@ -207,6 +207,7 @@ func (r *restorer) death(place uint32) {
 		t.weighLocked(body, 0)
 		r.b.bodies.Load()[place].Store(nil)
 	}
+	t.nameBytes.Add(-s.nameBytes())
 	c.state.Store(state &^ live)
 	t.live.Add(-1)
 }

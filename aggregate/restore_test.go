@@ -59,7 +59,7 @@ func (s *saved) restore(t *testing.T) *fixture {
 
 func never(int) bool { return false }
 
-func always(int) bool { return true }
+func each(int) bool { return true }
 
 var everything = []string{"c", "c:count:10s", "c:rate:10s", "c:total", "f:total", "f:count", "g", "g:mean", "g:min:10s", "h",
 	"t", "t:count", "t:count:10s", "t:p95", "t:min", "t:max", "t:sum", "s", "s:unique:10s", "m"}
@@ -91,7 +91,7 @@ func TestRestoreGoesOn(t *testing.T) {
 		checkpoint func(*rand.Rand) func(int) bool
 	}{
 		{"deltas alone", func(*rand.Rand) func(int) bool { return never }},
-		{"checkpoints alone", func(*rand.Rand) func(int) bool { return always }},
+		{"checkpoints alone", func(*rand.Rand) func(int) bool { return each }},
 		{"both", func(r *rand.Rand) func(int) bool { return func(int) bool { return r.IntN(30) == 0 } }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -137,7 +137,7 @@ func TestDeltasAreIdempotent(t *testing.T) {
 			delta := f.AppendDelta(nil, 0)
 			deltas = append(deltas, delta)
 		}
-		disk.flush(f.Table, always)
+		disk.flush(f.Table, each)
 		disk.deltas[0] = deltas[len(deltas)-1:]
 		if before, after := f.all(), disk.restore(t).all(); before != after {
 			t.Errorf("before\n%s\nafter\n%s", before, after)
@@ -182,7 +182,7 @@ func TestRestoreAfterDeaths(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, disk := newFixture(t).running(), newSaved()
 		f.push("a:1|c|#pod:a,ns:ns", "b:2|ms|#pod:a,ns:ns", "k:1|c|#pod:a,ns:ns")
-		disk.flush(f.Table, always)
+		disk.flush(f.Table, each)
 		f.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Asked: metric.Asked{Name: "a"}})
 		f.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Asked: metric.Asked{Name: "b"}})
 		time.Sleep(2 * time.Second)
@@ -214,7 +214,7 @@ func TestRestoreDropsTheStale(t *testing.T) {
 				b.page.cells[place].seen.Store(uint32(time.Now().Add(48 * time.Hour).Unix()))
 			}
 		}
-		disk.flush(f.Table, always)
+		disk.flush(f.Table, each)
 		time.Sleep(2 * time.Hour)
 		again := disk.restore(t)
 		again.want("a", `no series of "a" for pods in "ns"; last seen 2h ago, deleted`)
@@ -233,7 +233,7 @@ func TestRestoreWithOtherWindows(t *testing.T) {
 			f.push("a:1|c|#pod:a,ns:ns", "g:4|g|#pod:a,ns:ns", "t:4|ms|#pod:a,ns:ns", "s:x|s|#pod:a,ns:ns", "f:0.5|c|#pod:a,ns:ns")
 			time.Sleep(time.Second)
 		}
-		disk.flush(f.Table, always)
+		disk.flush(f.Table, each)
 		c := DefaultConfig()
 		c.Windows = []time.Duration{20 * time.Second, 5 * time.Minute}
 		table := New(c, describeByPod)

@@ -31,17 +31,20 @@ func newSet(spans []span) *set {
 	return s
 }
 
-// insert notes a member's hash as seen in a tick.
-func (s *set) insert(hash uint64, tick uint32) {
+// insert notes a member's hash as seen in a tick. False: it would have to grow, and may not.
+func (s *set) insert(hash uint64, tick uint32, mayGrow func() bool) bool {
 	hash = max(hash, 1)
 	for {
 		if many := s.many.Load(); many != nil {
 			many.insert(hash)
-			return
+			return true
 		}
 		table := s.exact.Load()
 		if table.see(hash, tick) {
-			return
+			return true
+		}
+		if !mayGrow() {
+			return false
 		}
 		if len(table.hashes) < membersMost {
 			s.exact.CompareAndSwap(table, newMembers(2*len(table.hashes), table))

@@ -35,6 +35,7 @@ type Table struct {
 
 	live      atomic.Int64 // series
 	bodyBytes atomic.Int64 // of timers and sets, as of their last roll
+	nameBytes atomic.Int64 // of objects, names and labels
 	refusals  atomic.Int64 // aliases that lead to a refusal
 	evicted   atomic.Uint64
 	// turn changes whenever something that was refused may be let in.

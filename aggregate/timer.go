@@ -69,10 +69,13 @@ func (h *timerHalf) empty() (sum, low, high float64) {
 	return sum, low, high
 }
 
-// observe counts a value that stands for weight observations.
-func (t *timer) observe(v, weight float64) {
+// observe counts a value that stands for weight observations. False: it would have to grow, and may not.
+func (t *timer) observe(v, weight float64, mayGrow func() bool) bool {
 	bin := binOf(v)
-	leaf := t.leaf(bin)
+	leaf := t.leaf(bin, mayGrow)
+	if leaf == nil {
+		return false
+	}
 	hot := t.started.Add(1) >> 63
 	half := &t.halves[hot]
 	leaf[hot][bin%leafBins].Add(uint64(math.RoundToEven(weight * weightUnits)))
@@ -80,6 +83,7 @@ func (t *timer) observe(v, weight float64) {
 	lowerFloat(&half.min, v)
 	raiseFloat(&half.max, v)
 	half.done.Add(1)
+	return true
 }
 
 // takeOver observes what came to another timer since its last roll.
@@ -92,7 +96,7 @@ func (t *timer) takeOver(from *timer) {
 	half := &t.halves[hot]
 	for bin := d.low; bin < d.top; bin++ {
 		if w := d.weights[bin]; w != 0 {
-			t.leaf(bin)[hot][bin%leafBins].Add(w)
+			t.leaf(bin, always)[hot][bin%leafBins].Add(w)
 		}
 	}
 	addFloat(&half.sum, d.sum)
@@ -101,16 +105,25 @@ func (t *timer) takeOver(from *timer) {
 	half.done.Add(1)
 }
 
-func (t *timer) leaf(bin int) *timerLeaf {
+func always() bool { return true }
+
+// leaf is the leaf of a bin, made where there is none; nil: it may not be made.
+func (t *timer) leaf(bin int, mayGrow func() bool) *timerLeaf {
 	at := &t.nodes[bin/(leafBins*nodeLeaves)]
 	node := at.Load()
 	if node == nil {
+		if !mayGrow() {
+			return nil
+		}
 		at.CompareAndSwap(nil, new(timerNode))
 		node = at.Load()
 	}
 	up := &node.leaves[bin/leafBins%nodeLeaves]
 	leaf := up.Load()
 	if leaf == nil {
+		if !mayGrow() {
+			return nil
+		}
 		up.CompareAndSwap(nil, new(timerLeaf))
 		leaf = up.Load()
 	}

@@ -112,7 +112,9 @@ func (w *Writer) update(b *block, place uint32, s *metric.Sample) metric.Reason 
 	case metric.Set:
 		w.digest.ResetWithSeed(w.table.setSeed)
 		w.digest.Write(s.Member)
-		b.body(place).set.insert(w.digest.Sum64(), w.now.tick)
+		if !b.body(place).set.insert(w.digest.Sum64(), w.now.tick, w.table.mayGrow) {
+			refused = metric.OverLimit
+		}
 	default:
 		refused = metric.Malformed
 	}
@@ -194,7 +196,9 @@ func (w *Writer) observe(b *block, place uint32, s *metric.Sample) metric.Reason
 	if !(weight >= 1 && weight <= maxWeight) {
 		return metric.BadRate
 	}
-	b.body(place).timer.observe(v, weight)
+	if !b.body(place).timer.observe(v, weight, w.table.mayGrow) {
+		return metric.OverLimit
+	}
 	return metric.Applied
 }
 

@@ -1,0 +1,76 @@
+package aggregate
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// samplesOf makes n series' samples in a random order, as a receiver would hand them over.
+func samplesOf(n int, kind string) []*metric.Sample {
+	samples := make([]*metric.Sample, n)
+	for i := range samples {
+		samples[i] = sample(fmt.Sprintf("http.requests.m%d:%d|%s|#ns:ns%d,pod:web-%d,code:%d", i%10, i%100+1, kind, i%7, i/10%5000, 200+i/50000))
+	}
+	rand.New(rand.NewPCG(1, 2)).Shuffle(n, func(i, j int) { samples[i], samples[j] = samples[j], samples[i] })
+	return samples
+}
+
+func BenchmarkApply(b *testing.B) {
+	for _, c := range []struct {
+		name, kind string
+		series     int
+	}{
+		{"counter/10k", "c", 10_000}, {"counter/750k", "c", 750_000}, {"gauge/10k", "g", 10_000}, {"timer/10k", "ms", 10_000}, {"set/10k", "s", 10_000},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			table := New(DefaultConfig(), describeByPod)
+			w := table.NewWriter()
+			samples := samplesOf(c.series, c.kind)
+			for _, s := range samples {
+				w.Apply(s)
+			}
+			if table.Series() != c.series {
+				b.Fatalf("%d series, want %d", table.Series(), c.series)
+			}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				if r := w.Apply(samples[i%len(samples)]); r != metric.Applied {
+					b.Fatal(r)
+				}
+				if i%32 == 0 {
+					w.Pass()
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkCreate(b *testing.B) {
+	samples := samplesOf(750_000, "c")
+	for b.Loop() {
+		table := New(DefaultConfig(), describeByPod)
+		w := table.NewWriter()
+		for _, s := range samples {
+			w.Apply(s)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(samples)), "ns/series")
+}
+
+func BenchmarkObjects(b *testing.B) {
+	table := New(DefaultConfig(), describeByPod)
+	w := table.NewWriter()
+	for i := range 1000 {
+		w.Apply(sample(fmt.Sprintf("hits:1|c|#pod:p%d,ns:ns", i)))
+	}
+	w.Park()
+	for b.Loop() {
+		points, err := table.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Asked: metric.ParseAsked("hits")})
+		if err != nil || len(points) != 1000 {
+			b.Fatal(len(points), err)
+		}
+	}
+}
