@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"testing"
 
@@ -26,7 +27,7 @@ func BenchmarkApply(b *testing.B) {
 		{"counter/10k", "c", 10_000}, {"counter/750k", "c", 750_000}, {"gauge/10k", "g", 10_000}, {"timer/10k", "ms", 10_000}, {"set/10k", "s", 10_000},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			table := New(DefaultConfig(), describeByPod)
+			table := New(DefaultConfig(), describeByPod, slog.New(slog.DiscardHandler))
 			w := table.NewWriter()
 			samples := samplesOf(c.series, c.kind)
 			for _, s := range samples {
@@ -51,7 +52,7 @@ func BenchmarkApply(b *testing.B) {
 func BenchmarkCreate(b *testing.B) {
 	samples := samplesOf(750_000, "c")
 	for b.Loop() {
-		table := New(DefaultConfig(), describeByPod)
+		table := New(DefaultConfig(), describeByPod, slog.New(slog.DiscardHandler))
 		w := table.NewWriter()
 		for _, s := range samples {
 			w.Apply(s)
@@ -61,7 +62,7 @@ func BenchmarkCreate(b *testing.B) {
 }
 
 func BenchmarkObjects(b *testing.B) {
-	table := New(DefaultConfig(), describeByPod)
+	table := New(DefaultConfig(), describeByPod, slog.New(slog.DiscardHandler))
 	w := table.NewWriter()
 	for i := range 1000 {
 		w.Apply(sample(fmt.Sprintf("hits:1|c|#pod:p%d,ns:ns", i)))

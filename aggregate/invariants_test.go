@@ -3,6 +3,7 @@ package aggregate
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -79,7 +80,7 @@ func TestA2NothingIsLostOrCountedTwice(t *testing.T) {
 	c := DefaultConfig()
 	c.Windows = []time.Duration{time.Second, 6 * time.Second}
 	c.ObjectTTL, c.ExternalTTL = time.Second, time.Second
-	table := New(c, describeByPod)
+	table := New(c, describeByPod, slog.New(slog.DiscardHandler))
 	ctx, stop := context.WithCancel(context.Background())
 	var helpers, writers sync.WaitGroup
 	helpers.Go(func() { table.Run(ctx) })
@@ -411,7 +412,7 @@ func TestA6SeriesCap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := DefaultConfig()
 		c.MaxSeries = 10
-		table := New(c, describeByPod)
+		table := New(c, describeByPod, slog.New(slog.DiscardHandler))
 		f := &fixture{Table: table, t: t, w: table.NewWriter()}
 		f.running()
 		for i := range 10 {
@@ -430,7 +431,7 @@ func TestA6BytesCap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := DefaultConfig()
 		c.MaxBytes = 1 << 20
-		table := New(c, describeByPod)
+		table := New(c, describeByPod, slog.New(slog.DiscardHandler))
 		f := &fixture{Table: table, t: t, w: table.NewWriter()}
 		f.running()
 		f.push("t:1|ms|#pod:a,ns:ns", "s:1|s|#pod:a,ns:ns", "c:1|c|#pod:a,ns:ns")

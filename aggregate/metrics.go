@@ -11,6 +11,8 @@ var (
 		"Remembered spellings of series and of refused lines.", nil, nil)
 	evictedDesc = prometheus.NewDesc("sluice_series_evicted_total",
 		"Series that expired or were deleted.", nil, nil)
+	slowDesc = prometheus.NewDesc("sluice_slow_pusher_reads_total",
+		"Reads of a rate whose counter is pushed at an interval longer than a third of the window.", nil, nil)
 	memoryDesc = prometheus.NewDesc("sluice_table_bytes",
 		"Memory of the table, by what it holds.", []string{"part"}, nil)
 )
@@ -20,7 +22,7 @@ const cellBytes = 32 + 64
 
 // Describe implements prometheus.Collector.
 func (t *Table) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{seriesDesc, seriesLimitDesc, aliasesDesc, evictedDesc, memoryDesc} {
+	for _, d := range []*prometheus.Desc{seriesDesc, seriesLimitDesc, aliasesDesc, evictedDesc, slowDesc, memoryDesc} {
 		ch <- d
 	}
 }
@@ -40,5 +42,6 @@ func (t *Table) Collect(ch chan<- prometheus.Metric) {
 	gauge(memoryDesc, float64(ringBytes), "rings")
 	gauge(memoryDesc, float64(t.nameBytes.Load()), "names")
 	gauge(memoryDesc, float64(t.bodyBytes.Load()), "timers_and_sets")
+	ch <- prometheus.MustNewConstMetric(slowDesc, prometheus.CounterValue, float64(t.slow.seen.Load()))
 	ch <- prometheus.MustNewConstMetric(evictedDesc, prometheus.CounterValue, float64(t.evicted.Load()))
 }

@@ -111,6 +111,7 @@ func (r *reading) addCounterLocked(b *block, place uint32) {
 	count := exact(whole, rest)
 	if r.stat == metric.Rate {
 		count = metric.Float(count.Float64() / r.seconds(&b.series[place]))
+		r.table.slow.checkLocked(r, b.series[place].entry, &b.page.cells[place].past)
 	}
 	r.plus(count)
 }

@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -42,7 +43,7 @@ func (s *saved) flush(t *Table, checkpoint func(block int) bool) {
 
 func (s *saved) restore(t *testing.T) *fixture {
 	t.Helper()
-	table := New(DefaultConfig(), describeByPod)
+	table := New(DefaultConfig(), describeByPod, slog.New(slog.DiscardHandler))
 	if err := table.RestoreClock(s.clock); err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +237,7 @@ func TestRestoreWithOtherWindows(t *testing.T) {
 		disk.flush(f.Table, each)
 		c := DefaultConfig()
 		c.Windows = []time.Duration{20 * time.Second, 5 * time.Minute}
-		table := New(c, describeByPod)
+		table := New(c, describeByPod, slog.New(slog.DiscardHandler))
 		if err := table.RestoreClock(disk.clock); err != nil {
 			t.Fatal(err)
 		}

@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"hash/maphash"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -29,6 +30,7 @@ type Table struct {
 	index    *index
 	epochs   epochs
 	graves   graves
+	slow     slowPushers
 
 	// setSeed seeds the hashes of set members. It is kept by the store, for restored members must match new ones.
 	setSeed uint64
@@ -51,13 +53,13 @@ type Table struct {
 }
 
 // New makes an empty table. Run must be running for its windows to turn.
-func New(c Config, describe Describer) *Table {
+func New(c Config, describe Describer, log *slog.Logger) *Table {
 	clock := newClock(c.Windows)
 	spans, slots := newSpans(c.Windows, clock.tick)
 	return &Table{
 		config: c, describe: describe, clock: clock, spans: spans,
 		rings: newRings(spans, slots), aliases: newAliases(), canon: newSlots(),
-		seed: maphash.MakeSeed(), index: newIndex(), setSeed: rand.Uint64(),
+		seed: maphash.MakeSeed(), index: newIndex(), setSeed: rand.Uint64(), slow: slowPushers{log: log},
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"testing"
@@ -83,7 +85,7 @@ type fixture struct {
 }
 
 func newFixture(t testing.TB) *fixture {
-	table := New(DefaultConfig(), describeByPod)
+	table := New(DefaultConfig(), describeByPod, slog.New(slog.DiscardHandler))
 	return &fixture{Table: table, t: t, w: table.NewWriter()}
 }
 
@@ -509,6 +511,36 @@ func TestPoint(t *testing.T) {
 			if p[0].Object != (metric.Object{Resource: "pods", Namespace: "ns", Name: "a"}) {
 				t.Error(p[0].Object)
 			}
+		}
+	})
+}
+
+// A regular interval longer than a third of the window is warned of, once; a shorter one and rare events are not.
+func TestSlowPushersAreWarnedOf(t *testing.T) {
+	start(t, func(f *fixture) {
+		var logged strings.Builder
+		f.slow.log = slog.New(slog.NewTextHandler(&logged, nil))
+		r := rand.New(rand.NewPCG(3, 3))
+		for second := range 1200 {
+			if second%15 == 0 {
+				f.push("often:1|c|#pod:a,ns:ns")
+			}
+			if second%30 == 0 {
+				f.push("slow:1|c|#pod:a,ns:ns")
+			}
+			if r.IntN(30) == 0 {
+				f.push("rare:1|c|#pod:a,ns:ns")
+			}
+			time.Sleep(time.Second)
+			f.ask("often")
+			f.ask("slow")
+			f.ask("rare")
+		}
+		if n := strings.Count(logged.String(), "level=WARN"); n != 1 || !strings.Contains(logged.String(), "metric=slow object=\"pods/a in ns\" interval=3") {
+			t.Errorf("%d warnings: %s", n, logged.String())
+		}
+		if f.slow.seen.Load() == 0 {
+			t.Error("not counted")
 		}
 	})
 }

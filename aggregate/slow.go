@@ -1,0 +1,86 @@
+package aggregate
+
+import (
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// slowPushers warns of counters that are pushed at an interval that is longer than a third of the window they are read
+// over: their rate jumps with every push, for now three pushes are inside and now two, or one and none.
+type slowPushers struct {
+	log *slog.Logger
+	// seen is how many reads met one.
+	seen atomic.Uint64
+
+	mu     sync.Mutex
+	warned map[familyKey]time.Time
+}
+
+const (
+	// slowShare is the share of a window that a push interval should not exceed: 1 in slowShare.
+	slowShare = 3
+	// slowGaps is how many intervals in a row have to be alike: rare events come as they like, and are no interval.
+	slowGaps   = 4
+	warnEvery  = time.Hour
+	warnedMost = 1024
+)
+
+// interval is at what interval a number changes, by its latest notes; 0: at none, or by too few notes to tell.
+func (p *past) interval(rings *rings, sp *span, tick time.Duration) time.Duration {
+	if p.ring == 0 {
+		return 0
+	}
+	stamps, _ := rings.notes(p.ring)
+	var noted [64]uint32
+	units := append(noted[:0], stamps[sp.first:sp.first+sp.slots]...)
+	slices.Sort(units)
+	units = units[max(len(units)-slowGaps-1, 0):]
+	if len(units) <= slowGaps || units[0] == 0 {
+		return 0
+	}
+	shortest, longest := units[slowGaps], uint32(0)
+	for i := range slowGaps {
+		gap := units[i+1] - units[i]
+		shortest, longest = min(shortest, gap), max(longest, gap)
+	}
+	// A unit more or less is how an interval falls onto units.
+	if longest > shortest+1 {
+		return 0
+	}
+	whole := time.Duration(units[slowGaps]-units[0]) * time.Duration(sp.stride) * tick
+	return whole / slowGaps
+}
+
+// checkLocked warns if a counter is pushed too slowly for the window that it is read over.
+func (s *slowPushers) checkLocked(r *reading, e *entry, p *past) {
+	window := r.view.span.window
+	interval := p.interval(r.table.rings, r.view.span, r.table.clock.tick)
+	if interval*slowShare <= window {
+		return
+	}
+	s.seen.Add(1)
+	if !s.due(e.family.key, r.now.wall) {
+		return
+	}
+	s.log.Warn("a rate jumps, for its counter is pushed too slowly for the window: push more often, or read a longer one",
+		"metric", e.family.key.name, "object", e.object.String(), "interval", interval.Round(time.Second), "window", metric.FormatWindow(window))
+}
+
+// due reports whether a metric may be warned of again.
+func (s *slowPushers) due(key familyKey, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at, ok := s.warned[key]; ok && now.Sub(at) < warnEvery || len(s.warned) >= warnedMost && !ok {
+		return false
+	}
+	if s.warned == nil {
+		s.warned = map[familyKey]time.Time{}
+	}
+	s.warned[key] = now
+	return true
+}
