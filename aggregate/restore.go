@@ -10,7 +10,7 @@ import (
 )
 
 // A table is restored before any writer or reader knows it: the clock, then the blocks, from several goroutines, then
-// RestoreDone. What it cannot read is an error, and the block stays as far as it was read.
+// RestoreDone. A block that it cannot read is an error, and stays empty.
 
 // futureSlack is how far ahead of the wall clock a restored time may be. Beyond that it counts as stale: a clock was set back.
 const futureSlack = 5 * time.Minute
@@ -49,22 +49,11 @@ func (t *Table) RestoreBlock(block int, names, state []byte, deltas [][]byte) er
 	t.blocks.mu.Unlock()
 	r := restorer{t: t, index: uint32(block), b: t.blocks.at[block].Load(), now: t.clock.now()}
 	r.windows = t.clock.resumed.Load()
-	for d := (&decoder{rest: names}); d.more(); {
-		r.birth(d)
-		if d.err != nil {
-			return fmt.Errorf("names of block %d: %w", block, d.err)
+	if err := r.all(names, state, deltas); err != nil {
+		for place := range uint32(blockSeries) {
+			r.death(place)
 		}
-	}
-	for d := (&decoder{rest: state}); d.more(); {
-		r.sizedValue(d)
-		if d.err != nil {
-			return fmt.Errorf("state of block %d: %w", block, d.err)
-		}
-	}
-	for _, delta := range deltas {
-		if err := r.replay(delta); err != nil {
-			return fmt.Errorf("delta of block %d: %w", block, err)
-		}
+		return fmt.Errorf("block %d: %w", block, err)
 	}
 	return nil
 }
@@ -115,6 +104,25 @@ type restorer struct {
 	windows bool // stamps mean what they meant then
 }
 
+func (r *restorer) all(names, state []byte, deltas [][]byte) error {
+	for d := (&decoder{rest: names}); d.more(); {
+		if r.birth(d); d.err != nil {
+			return fmt.Errorf("names: %w", d.err)
+		}
+	}
+	for d := (&decoder{rest: state}); d.more(); {
+		if r.sizedValue(d); d.err != nil {
+			return fmt.Errorf("state: %w", d.err)
+		}
+	}
+	for _, delta := range deltas {
+		if err := r.replay(delta); err != nil {
+			return fmt.Errorf("delta: %w", err)
+		}
+	}
+	return nil
+}
+
 func (r *restorer) replay(delta []byte) error {
 	for d := (&decoder{rest: delta}); len(d.rest) > 0 || d.err != nil; {
 		switch d.byte() {
@@ -136,15 +144,15 @@ func (r *restorer) replay(delta []byte) error {
 	return nil
 }
 
-// birth reads a name and makes its series. One that is there already with the same name stays as it is.
+// birth reads a name and makes its series. One that is there already, in the same generation, stays as it is.
 func (r *restorer) birth(d *decoder) {
-	place := d.place()
+	place, state := d.place(), d.uint32()
 	kind := metric.Kind(d.byte())
 	born := d.uint32()
 	object := metric.Object{Resource: d.string(), Namespace: d.string(), Name: d.string(), UID: d.string()}
 	name := d.string()
 	labels, ok := metric.UnpackLabels(d.string())
-	if !ok || kind.DefaultStat() == metric.NoStat || name == "" {
+	if !ok || kind.DefaultStat() == metric.NoStat || name == "" || state&live == 0 || state > stateBits {
 		d.fail()
 	}
 	if d.err != nil {
@@ -152,13 +160,12 @@ func (r *restorer) birth(d *decoder) {
 	}
 	form := canonicalForm{object: object, name: name, labels: labels.Packed()}
 	form.hash = form.sum(r.t.seed)
-	s := &r.b.series[place]
-	if r.b.page.cells[place].state.Load()&live != 0 {
-		if form.matches(s) && s.entry.kind == kind {
-			return
-		}
-		r.death(place)
+	c := &r.b.page.cells[place]
+	if c.state.Load() == state && form.matches(&r.b.series[place]) {
+		return
 	}
+	r.death(place)
+	c.state.Store((state - 2) & stateBits &^ live) // the generation before, which publish ends
 	if !r.windows {
 		born = r.now.tick
 	}
@@ -223,12 +230,13 @@ func (r *restorer) sizedValue(d *decoder) {
 	}
 }
 
-// value reads a value and its notes. A series that is not there was refused at its birth.
+// value reads a value and its notes. A series that is not there was refused at its birth, or came and went between
+// the parts of a checkpoint.
 func (r *restorer) value(d *decoder) {
-	place := d.place()
+	place, state := d.place(), d.uint32()
 	seen, ttl, stamp := d.uint32(), d.uint32(), d.uint32()
 	c, s := &r.b.page.cells[place], &r.b.series[place]
-	if d.err != nil || c.state.Load()&live == 0 {
+	if d.err != nil || state&live == 0 || c.state.Load() != state {
 		return
 	}
 	c.seen.Store(seen)

@@ -203,6 +203,68 @@ func TestRestoreAfterDeaths(t *testing.T) {
 	})
 }
 
+// A series that was deleted and came again in the same place starts anew, also where no delta tells of its death.
+func TestRestoreOfARebirth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, disk := newFixture(t), newSaved()
+		for range 5 {
+			f.push("a:10|c|#pod:a,ns:ns")
+			time.Sleep(time.Second)
+			disk.flush(f.Table, never)
+		}
+		state := f.AppendState(nil, 0)
+		f.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Asked: metric.Asked{Name: "a"}})
+		f.finish()
+		f.push("a:1|c|#pod:a,ns:ns")
+		disk.flush(f.Table, never)
+		if f.Blocks() != 1 || f.blocks.next != 1 {
+			t.Fatal("the place was not used again: the test shows nothing")
+		}
+		for range 2 {
+			again := disk.restore(t)
+			again.want("a:total", "a=1")
+			again.want("a:count", "a=1")
+			// Names from after the rebirth, the state from before it.
+			disk.names[0], disk.state[0] = f.AppendNames(nil, 0), state
+		}
+	})
+}
+
+// A block that cannot be read to its end is left empty, and can be used.
+func TestRestoreOfADamagedBlock(t *testing.T) {
+	f := newFixture(t)
+	f.push("a:10|c|#pod:a,ns:ns", "t:10|ms|#pod:a,ns:ns", "b:10|c|#pod:a,ns:ns")
+	delta := f.AppendDelta(nil, 0)
+	again := newFixture(t)
+	if err := again.RestoreBlock(0, nil, nil, [][]byte{delta[:len(delta)-3]}); err == nil || err.Error() != "block 0: delta: damaged: not what was written" {
+		t.Error(err)
+	}
+	again.RestoreDone()
+	if n := again.Series(); n != 0 {
+		t.Errorf("%d series are left", n)
+	}
+	again.push("a:1|c|#pod:a,ns:ns")
+	again.want("a:total", "a=1")
+}
+
+// The same series in two places, as a crash between two blocks' writes can leave it: one of them stays.
+func TestRestoreOfTwins(t *testing.T) {
+	f := newFixture(t)
+	f.push("a:10|c|#pod:a,ns:ns", "b:1|c|#pod:a,ns:ns")
+	delta := f.AppendDelta(nil, 0)
+	again := newFixture(t)
+	for block := range 2 {
+		if err := again.RestoreBlock(block, nil, nil, [][]byte{delta, delta}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again.RestoreDone()
+	again.want("a:total", "a=10")
+	if n := again.Series(); n != 2 {
+		t.Errorf("%d series, want 2", n)
+	}
+}
+
 // What has outlived its time while the process was down is not served, nor what claims to be from the future.
 func TestRestoreDropsTheStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -61,6 +61,7 @@ func (t *Table) appendName(dst []byte, b *block, place uint32) []byte {
 func appendNameLocked(dst []byte, b *block, place uint32) []byte {
 	s := &b.series[place]
 	dst = binary.AppendUvarint(dst, uint64(place))
+	dst = binary.AppendUvarint(dst, uint64(b.page.cells[place].state.Load()))
 	dst = append(dst, byte(s.entry.kind))
 	dst = binary.AppendUvarint(dst, uint64(s.born))
 	o := s.entry.object
@@ -152,6 +153,7 @@ func sized(dst []byte, at int) []byte {
 func (t *Table) appendValueLocked(dst []byte, b *block, place uint32, since uint32) []byte {
 	c, s, body := &b.page.cells[place], &b.series[place], b.body(place)
 	dst = binary.AppendUvarint(dst, uint64(place))
+	dst = binary.AppendUvarint(dst, uint64(c.state.Load())) // tells whose value it is, where places change hands
 	dst = binary.AppendUvarint(dst, uint64(c.seen.Load()))
 	dst = binary.AppendUvarint(dst, uint64(s.ttl.Load()))
 	dst = binary.AppendUvarint(dst, uint64(c.past.stamp))
