@@ -1,0 +1,244 @@
+package store
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// editDatabase changes entries behind the store's back.
+func editDatabase(t *testing.T, dir string, edit func(txn *badger.Txn) error) {
+	t.Helper()
+	db, err := badger.Open(badgerOptions(filepath.Join(dir, databaseName), quiet()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Update(edit); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// makeChain writes a counter up to n in block 0, a flush each, beside a block that stays.
+func makeChain(t *testing.T, dir string, n int) *modelTable {
+	t.Helper()
+	model := newModel(2)
+	s := mustOpen(t, dir, model)
+	clock := newStepper(s)
+	for i := range n {
+		model.put(0, 3, "counter", fmt.Sprint(i))
+		model.put(1, 3, "other", "stays")
+		clock.period(t)
+	}
+	mustClose(t, s)
+	return model
+}
+
+// TestLostDelta holds S1: with a delta gone, a block is what it was before it, although newer ones are there;
+// and it is whole again after the next flush.
+func TestLostDelta(t *testing.T) {
+	for name, lose := range map[string]func(txn *badger.Txn, key []byte) error{
+		"missing":   func(txn *badger.Txn, key []byte) error { return txn.Delete(key) },
+		"cut short": func(txn *badger.Txn, key []byte) error { return txn.Set(key, []byte("garb")) },
+		"garbage":   func(txn *badger.Txn, key []byte) error { return txn.Set(key, make([]byte, 100)) },
+		"another": func(txn *badger.Txn, key []byte) error {
+			return txn.Set(key, header{seq: 7 << 8, link: 6 << 8, length: 9}.append(nil))
+		},
+	} {
+		t.Run(name, func(t *testing.T) { testLostDelta(t, lose) })
+	}
+}
+
+func testLostDelta(t *testing.T, lose func(txn *badger.Txn, key []byte) error) {
+	dir := t.TempDir()
+	makeChain(t, dir, 10)
+	editDatabase(t, dir, func(txn *badger.Txn) error { return lose(txn, slotKey(nil, 0, 7<<8)) })
+	restored := newModel(0)
+	s := mustOpen(t, dir, restored)
+	if got := restored.blocks[0].series[3].value; got != "5" {
+		t.Fatalf("restored %q, want 5: the seventh flush, which wrote 6, is lost", got)
+	}
+	if got := restored.blocks[1].series[3].value; got != "stays" {
+		t.Fatalf("the other block: %q", got)
+	}
+	if _, detail := s.Detail(); !strings.Contains(detail, "1 only to an earlier state") {
+		t.Fatalf("Detail: %s", detail)
+	}
+	clock := newStepper(s)
+	clock.period(t)
+	restored.put(0, 3, "counter", "77")
+	clock.period(t)
+	mustClose(t, s)
+	again := newModel(0)
+	mustOpen(t, dir, again)
+	restored.mustEqual(t, again)
+}
+
+// TestLostFirstDelta: nothing at all can be said of a block whose first delta is gone.
+func TestLostFirstDelta(t *testing.T) {
+	dir := t.TempDir()
+	makeChain(t, dir, 4)
+	editDatabase(t, dir, func(txn *badger.Txn) error { return txn.Delete(slotKey(nil, 0, 1<<8)) })
+	mustFailBlock(t, dir, newModel(0), 0)
+}
+
+// TestBlockThatCannotBeRestored: the rest goes on, the entries are kept in a file, and the block can be used
+// again.
+func TestBlockThatCannotBeRestored(t *testing.T) {
+	t.Run("refused", func(t *testing.T) {
+		dir := t.TempDir()
+		makeChain(t, dir, 4)
+		mustFailBlock(t, dir, &modelTable{spoilt: map[int]bool{0: true}}, 0)
+	})
+	t.Run("panic", func(t *testing.T) {
+		dir := t.TempDir()
+		makeChain(t, dir, 4)
+		mustFailBlock(t, dir, &modelTable{panics: map[int]bool{0: true}}, 0)
+	})
+	for name, key := range map[string][]byte{
+		"checkpoint garbage": blockKey(nil, checkpointKey, 0),
+		"names garbage":      blockKey(nil, namesKey, 0),
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			makeChain(t, dir, 200)
+			garbage := []byte(strings.Repeat("garbage", 10))
+			editDatabase(t, dir, func(txn *badger.Txn) error { return txn.Set(key, garbage) })
+			mustFailBlock(t, dir, newModel(0), 0)
+		})
+	}
+	t.Run("names missing", func(t *testing.T) {
+		dir := t.TempDir()
+		makeChain(t, dir, 200)
+		editDatabase(t, dir, func(txn *badger.Txn) error { return txn.Delete(blockKey(nil, namesKey, 0)) })
+		mustFailBlock(t, dir, newModel(0), 0)
+	})
+	t.Run("a part of another flush", func(t *testing.T) {
+		dir := t.TempDir()
+		model := newModel(2)
+		s := mustOpen(t, dir, model)
+		clock := newStepper(s)
+		model.put(0, 1, "fat", strings.Repeat("x", 3*partBytes))
+		model.put(1, 3, "other", "stays")
+		clock.period(t)
+		s.flush.blocks[0].broken = true
+		clock.period(t)
+		generation := s.flush.blocks[0].stateGeneration
+		mustClose(t, s)
+		editDatabase(t, dir, func(txn *badger.Txn) error {
+			key := appendPartKey(nil, blockKey(nil, checkpointKey, 0), generation, 1)
+			return txn.Set(key, []byte("12345678 another"))
+		})
+		mustFailBlock(t, dir, newModel(0), 0)
+	})
+}
+
+func mustFailBlock(t *testing.T, dir string, table *modelTable, block int) {
+	t.Helper()
+	s := mustOpen(t, dir, table)
+	if s.count.failedBlocks.Load() != 1 || s.count.restoredBlocks.Load() != 1 || !table.done {
+		t.Fatalf("failed %d, restored %d", s.count.failedBlocks.Load(), s.count.restoredBlocks.Load())
+	}
+	if got := table.blocks[1].series[3].value; got != "stays" {
+		t.Fatalf("the other block: %q", got)
+	}
+	if _, detail := s.Detail(); !strings.Contains(detail, "1 could not be restored") {
+		t.Fatalf("Detail: %s", detail)
+	}
+	kept, _ := filepath.Glob(filepath.Join(dir, fmt.Sprintf("block-%d.damaged-*", block)))
+	if len(kept) != 1 || fileSize(t, kept[0]) < 50 {
+		t.Fatalf("kept: %v", kept)
+	}
+	table.blocks[block].series = map[uint16]modelSeries{}
+	table.put(block, 9, "new", "1")
+	clock := newStepper(s)
+	clock.period(t)
+	table.put(block, 9, "new", "2")
+	clock.period(t)
+	mustClose(t, s)
+	again := newModel(0)
+	s = mustOpen(t, dir, again)
+	table.mustEqual(t, again)
+	if s.count.failedBlocks.Load() != 0 {
+		t.Fatal("the block fails again")
+	}
+}
+
+// TestHalfACheckpoint holds S2: the parts of a checkpoint that never got its head do not spoil the one before.
+func TestHalfACheckpoint(t *testing.T) {
+	dir := t.TempDir()
+	model := newModel(1)
+	s := mustOpen(t, dir, model)
+	clock := newStepper(s)
+	for round := range 3 {
+		model.put(0, 1, "fat", strings.Repeat(fmt.Sprint(round), 9*partBytes))
+		clock.period(t)
+		s.flush.blocks[0].broken = true
+		clock.period(t)
+
+		was := s.flush.batch.written
+		model.put(0, 1, "fat", strings.Repeat("y", 9*partBytes))
+		if err := s.flush.putCheckpoint(0, s.seq+1); err != nil {
+			t.Fatal(err)
+		}
+		s.flush.batch.drop() // the head, and the last of the parts
+		if s.flush.batch.written < was+partBytes {
+			t.Fatal("no part was written")
+		}
+		model.put(0, 1, "fat", strings.Repeat(fmt.Sprint(round), 9*partBytes))
+		restored := newModel(0)
+		again := mustOpen(t, crashCopy(t, dir), restored)
+		model.mustEqual(t, restored)
+		if again.count.failedBlocks.Load() > 0 {
+			t.Fatal("the block failed")
+		}
+		mustClose(t, again)
+	}
+}
+
+// TestLogCutAnywhere holds S1 for a log of which the end, or something in the middle, did not reach the disk.
+func TestLogCutAnywhere(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	dir := t.TempDir()
+	model := newModel(6)
+	s := mustOpen(t, dir, model)
+	clock := newStepper(s)
+	for range 140 {
+		model.randomOps(r, 6)
+		clock.period(t)
+	}
+	model.randomOps(r, 5)
+	for i := range 8 {
+		copied := crashCopy(t, dir)
+		logs := databaseFiles(t, copied, "*.mem")
+		log := logs[len(logs)-1]
+		at := r.Int64N(4 << 20)
+		if i%2 == 0 {
+			truncate(t, log, at)
+		} else {
+			overwrite(t, log, at, make([]byte, 4096))
+		}
+		restored := newModel(0)
+		again := mustOpen(t, copied, restored)
+		for _, b := range model.blocks {
+			b.flushed = 0
+		}
+		model.history0()
+		model.mustDescend(t, restored)
+		mustClose(t, again)
+	}
+	mustClose(t, s)
+}
+
+// history0 lets a block never have been written.
+func (m *modelTable) history0() {
+	for _, b := range m.blocks {
+		b.history = append(b.history, map[uint16]modelSeries{})
+	}
+}

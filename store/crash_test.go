@@ -1,0 +1,99 @@
+package store
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// TestCrashRestoresAStateThatWas holds S1 to S5: random births, changes, deaths and flushes; now and then the
+// directory is copied as a dying process would leave it, and the copy must restore to what was flushed.
+func TestCrashRestoresAStateThatWas(t *testing.T) {
+	seeds := 2
+	if testing.Short() {
+		seeds = 1
+	}
+	for seed := range seeds {
+		r := rand.New(rand.NewPCG(uint64(seed), 7))
+		dir := t.TempDir()
+		model := newModel(7)
+		s := mustOpen(t, dir, model)
+		clock := newStepper(s)
+		for round := range 12 {
+			for range r.IntN(60) {
+				model.randomOps(r, r.IntN(30))
+				if r.IntN(8) == 0 {
+					model.add(1)
+				}
+				clock.now = clock.now.Add(time.Duration(r.IntN(3)) * s.cfg.FlushInterval)
+				clock.flush(t)
+				model.settle()
+			}
+			model.randomOps(r, 20) // never flushed
+			restored := newModel(0)
+			again := mustOpen(t, crashCopy(t, dir), restored)
+			model.mustDescend(t, restored)
+			if _, detail := again.Detail(); again.count.setAside.Load()+again.count.failedBlocks.Load()+again.count.cutBlocks.Load() > 0 {
+				t.Fatalf("seed %d round %d: restored with losses: %s", seed, round, detail)
+			}
+			mustClose(t, again)
+			if round%4 != 3 {
+				continue
+			}
+			clock.flush(t)
+			mustClose(t, s)
+			restored = newModel(0)
+			s = mustOpen(t, dir, restored)
+			model.mustEqual(t, restored)
+			restored.settleRestored()
+			model, clock = restored, newStepper(s)
+		}
+		mustClose(t, s)
+	}
+}
+
+// settleRestored begins the history of a restored table.
+func (m *modelTable) settleRestored() {
+	for i := range m.Blocks() {
+		m.AppendState(nil, i)
+	}
+	m.settle()
+}
+
+// crashCopy copies a data directory that is in use, mapped logs and all, at a moment in which Badger was not
+// about to exchange files.
+func crashCopy(t testing.TB, dir string) string {
+	t.Helper()
+	for range 1000 {
+		to := filepath.Join(t.TempDir(), "copy")
+		before := fingerprint(t, dir)
+		err := os.CopyFS(to, os.DirFS(dir))
+		if err == nil && bytes.Equal(before, fingerprint(t, dir)) {
+			return to
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatal("no moment to copy the directory in")
+	return ""
+}
+
+// fingerprint is the names and sizes of all files, and the manifest.
+func fingerprint(t testing.TB, dir string) []byte {
+	t.Helper()
+	var all []byte
+	entries, err := os.ReadDir(filepath.Join(dir, databaseName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if stat, err := e.Info(); err == nil {
+			all = append(all, e.Name()...)
+			all = append(all, byte(stat.Size()), byte(stat.Size()>>8), byte(stat.Size()>>16))
+		}
+	}
+	manifest, _ := os.ReadFile(filepath.Join(dir, databaseName, "MANIFEST"))
+	return append(all, manifest...)
+}

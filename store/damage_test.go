@@ -1,0 +1,267 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// makeDatabase fills a directory with tables and a log, closes it, and returns the model of it.
+func makeDatabase(t *testing.T, dir string) *modelTable {
+	t.Helper()
+	r := rand.New(rand.NewPCG(1, 2))
+	model := newModel(6)
+	s := mustOpen(t, dir, model)
+	clock := newStepper(s)
+	for range 150 {
+		model.randomOps(r, 15)
+		clock.period(t)
+	}
+	mustClose(t, s)
+	s = mustOpen(t, dir, model2(t, model))
+	mustClose(t, s)
+	return model
+}
+
+// model2 is a table to restore into; its content is checked when the test ends.
+func model2(t *testing.T, want *modelTable) *modelTable {
+	got := newModel(0)
+	t.Cleanup(func() { want.mustEqual(t, got) })
+	return got
+}
+
+func databaseFiles(t *testing.T, dir, pattern string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, databaseName, pattern))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no %s in the database: %v", pattern, err)
+	}
+	return files
+}
+
+func truncate(t *testing.T, path string, size int64) {
+	t.Helper()
+	if err := os.Truncate(path, size); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func fileSize(t *testing.T, path string) int64 {
+	t.Helper()
+	stat, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stat.Size()
+}
+
+func overwrite(t *testing.T, path string, at int64, with []byte) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err == nil {
+		_, err = f.WriteAt(with, at)
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDamagedDatabase: whatever is wrong with its files, Open returns, nothing is deleted, the damaged
+// database lies beside the new one, and the new one works.
+func TestDamagedDatabase(t *testing.T) {
+	type damage struct {
+		name string
+		do   func(t *testing.T, dir string)
+	}
+	var cases []damage
+	for _, part := range []int64{0, 1, 2, 5, 9} { // tenths
+		cases = append(cases, damage{fmt.Sprintf("table cut to %d tenths", part), func(t *testing.T, dir string) {
+			for _, f := range databaseFiles(t, dir, "*.sst") {
+				truncate(t, f, fileSize(t, f)*part/10)
+			}
+		}})
+	}
+	cases = append(cases,
+		damage{"table lacks its last byte", func(t *testing.T, dir string) {
+			f := databaseFiles(t, dir, "*.sst")[0]
+			truncate(t, f, fileSize(t, f)-1)
+		}},
+		damage{"table with a flipped byte", func(t *testing.T, dir string) {
+			f := databaseFiles(t, dir, "*.sst")[0]
+			overwrite(t, f, fileSize(t, f)/3, []byte{0xa5, 0x5a, 0xa5})
+		}},
+		damage{"table missing", func(t *testing.T, dir string) { removeFile(t, databaseFiles(t, dir, "*.sst")[0]) }},
+		damage{"manifest missing", func(t *testing.T, dir string) { removeFile(t, databaseFiles(t, dir, "MANIFEST")[0]) }},
+		damage{"manifest garbage", func(t *testing.T, dir string) {
+			overwrite(t, databaseFiles(t, dir, "MANIFEST")[0], 20, []byte("garbage"))
+		}},
+		damage{"manifest of another program", func(t *testing.T, dir string) {
+			overwrite(t, databaseFiles(t, dir, "MANIFEST")[0], 4, []byte{0, 9})
+		}},
+		damage{"key registry garbage", func(t *testing.T, dir string) {
+			overwrite(t, databaseFiles(t, dir, "KEYREGISTRY")[0], 3, []byte(strings.Repeat("garbage", 9)))
+		}},
+		damage{"key registry empty", func(t *testing.T, dir string) { truncate(t, databaseFiles(t, dir, "KEYREGISTRY")[0], 0) }},
+		damage{"manifest and copy empty", func(t *testing.T, dir string) {
+			truncate(t, databaseFiles(t, dir, "MANIFEST")[0], 0)
+			truncate(t, databaseFiles(t, dir, copyName)[0], 0)
+		}},
+		damage{"manifest cut, copy missing", func(t *testing.T, dir string) {
+			f := databaseFiles(t, dir, "MANIFEST")[0]
+			truncate(t, f, 16)
+			removeFile(t, databaseFiles(t, dir, copyName)[0])
+		}},
+		damage{"no format version", func(t *testing.T, dir string) {
+			writeEntry(t, dir, []byte{versionKey}, []byte("something else"))
+		}},
+		damage{"no clock", func(t *testing.T, dir string) { writeEntry(t, dir, []byte{clockKey}, []byte("short")) }},
+		damage{"clock that the table refuses", func(t *testing.T, dir string) {
+			writeEntry(t, dir, []byte{clockKey}, []byte("12345678 not a clock"))
+		}},
+		damage{"the last three openings ended in death", func(t *testing.T, dir string) {
+			if err := os.WriteFile(filepath.Join(dir, openingName), []byte("3"), 0o640); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	)
+	master := t.TempDir()
+	makeDatabase(t, master)
+	manifest := fileSize(t, databaseFiles(t, master, "MANIFEST")[0])
+	for _, at := range []int64{0, 3, 8, 16, 17, manifest / 2, manifest - 1} {
+		cases = append(cases, damage{fmt.Sprintf("manifest cut to %d of %d bytes", at, manifest), func(t *testing.T, dir string) {
+			truncate(t, databaseFiles(t, dir, "MANIFEST")[0], at)
+		}})
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "data")
+			if err := os.CopyFS(dir, os.DirFS(master)); err != nil {
+				t.Fatal(err)
+			}
+			c.do(t, dir)
+			before := databaseFiles(t, dir, "*")
+			mustStartEmpty(t, dir, before)
+		})
+	}
+}
+
+// mustStartEmpty opens a damaged directory.
+func mustStartEmpty(t *testing.T, dir string, before []string) {
+	t.Helper()
+	table := newModel(0)
+	s := mustOpen(t, dir, table)
+	if !table.done || len(table.blocks) > 0 {
+		t.Fatalf("RestoreDone %v, %d blocks restored from a damaged database", table.done, len(table.blocks))
+	}
+	ok, detail := s.Detail()
+	aside, _ := filepath.Glob(filepath.Join(dir, databaseName+".damaged-*"))
+	if !ok || len(aside) != 1 || !strings.Contains(detail, aside[0]) || !strings.Contains(detail, "started empty") {
+		t.Fatalf("Detail: %v %q; set aside: %v", ok, detail, aside)
+	}
+	t.Log(detail)
+	for _, f := range before {
+		if _, err := os.Stat(filepath.Join(aside[0], filepath.Base(f))); err != nil && !emptyLog(f) {
+			t.Errorf("gone from what was set aside: %v", err)
+		}
+	}
+	table.add(2)
+	table.put(1, 5, "a", "1")
+	newStepper(s).period(t)
+	mustClose(t, s)
+	again := newModel(0)
+	s = mustOpen(t, dir, again)
+	table.mustEqual(t, again)
+	mustClose(t, s)
+}
+
+func emptyLog(path string) bool {
+	return slices.Contains([]string{".mem", ".vlog"}, filepath.Ext(path))
+}
+
+func removeFile(t *testing.T, path string) {
+	t.Helper()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// writeEntry writes into the database of a directory as nobody should.
+func writeEntry(t *testing.T, dir string, key, value []byte) {
+	t.Helper()
+	db, err := badger.Open(badgerOptions(filepath.Join(dir, databaseName), quiet()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(func(txn *badger.Txn) error { return txn.Set(key, value) })
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	c := manifestCopy{dir: filepath.Join(dir, databaseName)}
+	if err := c.renew(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestHarmlessDamage: what a killed process leaves behind, and files that hold nothing that is needed, cost
+// nothing.
+func TestHarmlessDamage(t *testing.T) {
+	master := t.TempDir()
+	model := makeDatabase(t, master)
+	for name, do := range map[string]func(t *testing.T, dir string){
+		"empty log":             func(t *testing.T, dir string) { touch(t, filepath.Join(dir, databaseName, "00099.mem")) },
+		"empty value log":       func(t *testing.T, dir string) { touch(t, filepath.Join(dir, databaseName, "000099.vlog")) },
+		"value logs cut":        func(t *testing.T, dir string) { truncate(t, databaseFiles(t, dir, "*.vlog")[0], 0) },
+		"key registry missing":  func(t *testing.T, dir string) { removeFile(t, databaseFiles(t, dir, "KEYREGISTRY")[0]) },
+		"discard stats missing": func(t *testing.T, dir string) { removeFile(t, databaseFiles(t, dir, "DISCARD")[0]) },
+		"manifest copy missing": func(t *testing.T, dir string) { removeFile(t, databaseFiles(t, dir, copyName)[0]) },
+		"manifest copy garbage": func(t *testing.T, dir string) { overwrite(t, databaseFiles(t, dir, copyName)[0], 0, []byte("zzz")) },
+		"half a manifest entry": func(t *testing.T, dir string) {
+			appendTo(t, databaseFiles(t, dir, "MANIFEST")[0], "\x00\x00\x00\x40abc")
+		},
+		"a table not listed yet": func(t *testing.T, dir string) {
+			touch(t, filepath.Join(dir, databaseName, "000999.sst"))
+		},
+		"left over trial": func(t *testing.T, dir string) {
+			if err := os.Mkdir(filepath.Join(dir, trialName), 0o750); err != nil {
+				t.Fatal(err)
+			}
+			touch(t, filepath.Join(dir, trialName, "000001.sst"))
+		},
+		"two openings that ended in death": func(t *testing.T, dir string) { appendTo(t, filepath.Join(dir, openingName), "2") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "data")
+			if err := os.CopyFS(dir, os.DirFS(master)); err != nil {
+				t.Fatal(err)
+			}
+			do(t, dir)
+			restored := newModel(0)
+			s := mustOpen(t, dir, restored)
+			model.mustEqual(t, restored)
+			if ok, detail := s.Detail(); !ok || strings.Contains(detail, "empty") {
+				t.Fatalf("Detail: %v %q", ok, detail)
+			}
+			mustClose(t, s)
+		})
+	}
+}
+
+func touch(t *testing.T, path string) { t.Helper(); appendTo(t, path, "") }
+
+func appendTo(t *testing.T, path, text string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o640)
+	if err == nil {
+		_, err = f.WriteString(text)
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+}

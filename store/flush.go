@@ -1,0 +1,198 @@
+package store
+
+import (
+	"hash/crc32"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+const (
+	// checkpointPeriods is how many flush intervals pass until a changing block is written whole again.
+	checkpointPeriods = 120
+	// deltaSlots is more than that: a delta is overwritten only when a newer checkpoint has been due.
+	deltaSlots = 128
+	// keptBuffer is how large a scratch buffer may stay between two flushes.
+	keptBuffer = 4 << 20
+)
+
+// A progress is what the store knows of a block's copy on the disk. Its owner is the flush.
+type progress struct {
+	last       sequence // the newest delta that was taken from the table, written or not
+	since      sequence // the first delta after the checkpoint, if dirty
+	checkpoint sequence // 0: none yet
+	names      sequence // 0: none, or they must be written again
+
+	stateGeneration uint8
+	namesGeneration uint8
+
+	dirty  bool // there are deltas after the checkpoint
+	broken bool // something taken from the table did not reach the disk: only a checkpoint helps
+}
+
+// A checkpoint is what a block gains when one is on disk.
+type checkpoint struct {
+	seq             sequence
+	names           bool
+	stateGeneration uint8
+	namesGeneration uint8
+}
+
+// due says whether a block must be written whole. Every block has a period of its own among
+// checkpointPeriods, so that the load is even however many blocks began to change at once.
+func (p *progress) due(block int, seq sequence) bool {
+	if p.broken {
+		return true
+	}
+	if !p.dirty {
+		return false
+	}
+	turn := byte(seq) == 0 && seq.period()%checkpointPeriods == uint64(block)%checkpointPeriods
+	return turn || seq.period()-p.since.period() >= checkpointPeriods
+}
+
+// A flush is one pass over the table's blocks.
+type flush struct {
+	table  Table
+	blocks []progress
+	batch  batch
+
+	delta, state, names []byte
+}
+
+func (f *flush) init(table Table) {
+	f.table = table
+	f.batch.clock = table.AppendClock
+	f.batch.onDisk = f.onDisk
+	f.batch.lost = f.lost
+}
+
+// run writes what changed since the last run, and the checkpoints that are due. After an error, what was
+// not reached is still with the table, and what was taken from it is marked broken.
+func (f *flush) run(db *badger.DB, seq sequence) error {
+	f.batch.db, f.batch.seq = db, seq
+	f.grow(f.table.Blocks())
+	for block := range f.table.Blocks() {
+		f.grow(block + 1)
+		if err := f.block(block, seq); err != nil {
+			f.blocks[block].broken = true
+			f.batch.drop()
+			return err
+		}
+	}
+	f.trim()
+	if err := f.batch.reserve(0); err != nil {
+		return err
+	}
+	return f.batch.commit()
+}
+
+func (f *flush) block(block int, seq sequence) error {
+	p := &f.blocks[block]
+	f.delta = f.table.AppendDelta(f.delta[:0], block)
+	if len(f.delta) > 0 {
+		if err := f.putDelta(block, seq); err != nil {
+			return err
+		}
+	}
+	if p.due(block, seq) {
+		return f.putCheckpoint(block, seq)
+	}
+	return nil
+}
+
+func (f *flush) putDelta(block int, seq sequence) error {
+	p := &f.blocks[block]
+	link := p.last
+	p.last = seq
+	if !p.dirty {
+		p.dirty, p.since = true, seq
+	}
+	if p.broken || seq.period()-p.since.period() >= deltaSlots {
+		p.broken = true // the checkpoint that follows at once says it all
+		return nil
+	}
+	delta := blob{key: slotKey(nil, block, seq), value: f.delta, header: header{seq: seq, link: link}}
+	if err := f.batch.put(delta); err != nil {
+		return err
+	}
+	f.batch.outcomes = append(f.batch.outcomes, outcome{block: block})
+	return nil
+}
+
+// putCheckpoint writes a block whole. The names are asked for after the state, so that every series of the
+// state has its name.
+func (f *flush) putCheckpoint(block int, seq sequence) error {
+	p := &f.blocks[block]
+	f.state = f.table.AppendState(f.state[:0], block)
+	done := &checkpoint{seq: seq, stateGeneration: p.stateGeneration ^ 1, namesGeneration: p.namesGeneration}
+	done.names = f.table.NamesChanged(block) || p.names == 0
+	link := p.names
+	var heads []blob
+	if done.names {
+		f.names = f.table.AppendNames(f.names[:0], block)
+		p.names = 0 // until they are on disk
+		done.namesGeneration ^= 1
+		link = seq
+		head, err := f.batch.putParts(blob{key: blockKey(nil, namesKey, block), value: f.names,
+			header: header{seq: seq, generation: done.namesGeneration}})
+		if err != nil {
+			return err
+		}
+		heads = append(heads, head)
+	}
+	head, err := f.batch.putParts(blob{key: blockKey(nil, checkpointKey, block), value: f.state,
+		header: header{seq: seq, link: link, generation: done.stateGeneration}})
+	if err != nil {
+		return err
+	}
+	if err := f.batch.putHeads(append(heads, head)...); err != nil {
+		return err
+	}
+	f.batch.outcomes = append(f.batch.outcomes, outcome{block, done})
+	return nil
+}
+
+// onDisk enters what a batch achieved.
+func (f *flush) onDisk(outcomes []outcome) {
+	for _, o := range outcomes {
+		c, p := o.checkpoint, &f.blocks[o.block]
+		if c == nil {
+			continue
+		}
+		p.checkpoint, p.stateGeneration, p.namesGeneration = c.seq, c.stateGeneration, c.namesGeneration
+		p.dirty, p.broken = false, false
+		if c.names {
+			p.names = c.seq
+		}
+	}
+}
+
+// lost enters that a batch did not reach the disk.
+func (f *flush) lost(outcomes []outcome) {
+	for _, o := range outcomes {
+		f.blocks[o.block].broken = true
+	}
+}
+
+// forget makes every block be written whole: the database is a new one.
+func (f *flush) forget() {
+	for i := range f.blocks {
+		f.blocks[i] = progress{last: f.blocks[i].last, broken: true}
+	}
+}
+
+func (f *flush) grow(blocks int) {
+	for len(f.blocks) < blocks {
+		f.blocks = append(f.blocks, progress{})
+	}
+}
+
+func (f *flush) trim() {
+	for _, b := range []*[]byte{&f.delta, &f.state, &f.names} {
+		if cap(*b) > keptBuffer {
+			*b = nil
+		}
+	}
+}
+
+func checksum(value []byte) uint32 { return crc32.Checksum(value, castagnoli) }

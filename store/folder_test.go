@@ -1,0 +1,223 @@
+package store
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// tree is every file below a directory with its content, or nothing where there is no directory.
+func tree(t *testing.T, dir string) string {
+	t.Helper()
+	var all strings.Builder
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(&all, path, e.Type())
+		if e.Type().IsRegular() {
+			content, err := os.ReadFile(path)
+			all.Write(content)
+			return err
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return all.String()
+}
+
+func mkdir(t *testing.T, path string) {
+	t.Helper()
+	if err := os.MkdirAll(path, 0o750); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRefusedDirectory: what is not ours, or not for us to read, is refused in one line that says which
+// directory and why, and nothing in it is touched.
+func TestRefusedDirectory(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		make func(t *testing.T, dir string)
+		is   error
+		says string
+	}{
+		{"foreign files", func(t *testing.T, dir string) { mkdir(t, dir); appendTo(t, filepath.Join(dir, "letters.txt"), "dear") },
+			ErrForeign, "letters.txt"},
+		{"foreign folder", func(t *testing.T, dir string) { mkdir(t, filepath.Join(dir, "etc")) }, ErrForeign, "etc"},
+		{"foreign database", func(t *testing.T, dir string) {
+			db, err := badger.Open(badger.DefaultOptions(dir).WithLogger(nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}, ErrForeign, "holds"},
+		{"foreign marker", func(t *testing.T, dir string) {
+			mkdir(t, dir)
+			appendTo(t, filepath.Join(dir, markerName), "to Bremen")
+		},
+			ErrForeign, markerName},
+		{"a file in its place", func(t *testing.T, dir string) { touch(t, dir) }, nil, "cannot make the data directory"},
+		{"below a file", func(t *testing.T, dir string) { touch(t, filepath.Dir(dir)) }, nil, "not a directory"},
+		{"future format", func(t *testing.T, dir string) {
+			makeDatabase(t, dir)
+			appendMarker(t, dir, "2")
+		}, ErrFormat, "version 1"},
+		{"future format of the database", func(t *testing.T, dir string) {
+			makeDatabase(t, dir)
+			writeEntry(t, dir, []byte{versionKey}, binary.BigEndian.AppendUint32([]byte(formatMagic), 7))
+		}, ErrFormat, "format version 7"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "a", "data")
+			if c.name != "below a file" {
+				mkdir(t, filepath.Dir(dir))
+			}
+			c.make(t, dir)
+			// The lock's content is its holder; all else must stay.
+			_ = os.Remove(filepath.Join(dir, lockName))
+			before := tree(t, filepath.Dir(filepath.Dir(dir)))
+			s, err := Open(t.Context(), testConfig(dir), quiet(), newModel(0))
+			if err == nil {
+				_ = s.Close(t.Context())
+				t.Fatal("opened")
+			}
+			if c.is != nil && !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n") {
+				t.Fatalf("error %q; want one line with %q that is %v", err, c.says, c.is)
+			}
+			if !strings.Contains(err.Error(), filepath.Dir(dir)) {
+				t.Errorf("error %q does not name the directory", err)
+			}
+			_ = os.Remove(filepath.Join(dir, lockName))
+			if after := tree(t, filepath.Dir(filepath.Dir(dir))); after != before {
+				t.Error("the directory was touched")
+			}
+		})
+	}
+}
+
+func appendMarker(t *testing.T, dir, version string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, markerName), []byte(markerText+version+"\n"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAcceptedDirectory: a fresh volume, and what a process left that died while it made the directory.
+func TestAcceptedDirectory(t *testing.T) {
+	for name, do := range map[string]func(t *testing.T, dir string){
+		"missing":       func(t *testing.T, dir string) { t.Helper() },
+		"empty":         mkdir,
+		"fresh volume":  func(t *testing.T, dir string) { mkdir(t, filepath.Join(dir, "lost+found")) },
+		"empty marker":  func(t *testing.T, dir string) { mkdir(t, dir); touch(t, filepath.Join(dir, markerName)) },
+		"only a marker": func(t *testing.T, dir string) { mkdir(t, dir); appendMarker(t, dir, "1") },
+		"half a first opening": func(t *testing.T, dir string) {
+			mkdir(t, filepath.Join(dir, databaseName))
+			appendMarker(t, dir, "1")
+			appendTo(t, filepath.Join(dir, databaseName, "MANIFEST-REWRITE"), "Bd")
+			appendTo(t, filepath.Join(dir, databaseName, "LOCK"), "1")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "data")
+			do(t, dir)
+			s := mustOpen(t, dir, newModel(0))
+			if ok, detail := s.Detail(); !ok || s.count.setAside.Load() > 0 {
+				t.Fatal(ok, detail)
+			}
+			mustClose(t, s)
+		})
+	}
+}
+
+// TestSecondProcess: a directory in use is left alone, and the message names its holder.
+func TestSecondProcess(t *testing.T) {
+	dir := t.TempDir()
+	model := newModel(1)
+	s := mustOpen(t, dir, model)
+	model.put(0, 1, "a", "1")
+	newStepper(s).period(t)
+
+	_, err := Open(t.Context(), testConfig(dir), quiet(), newModel(0))
+	if !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), fmt.Sprintf("process %d", os.Getpid())) || !strings.Contains(err.Error(), dir) {
+		t.Fatalf("second Open: %v", err)
+	}
+	child := exec.CommandContext(t.Context(), os.Args[0])
+	child.Env = append(os.Environ(), childEnv+"="+dir)
+	out, err := child.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "in use by process") {
+		t.Fatalf("second process: %v: %s", err, out)
+	}
+	mustClose(t, s)
+	restored := newModel(0)
+	mustClose(t, mustOpen(t, dir, restored))
+	model.mustEqual(t, restored)
+	if aside, _ := filepath.Glob(filepath.Join(dir, "*.damaged-*")); len(aside) > 0 {
+		t.Fatalf("set aside: %v", aside)
+	}
+}
+
+// TestUntried: where no trial can be run, a sound database is opened all the same and never set aside.
+func TestUntried(t *testing.T) {
+	dir := t.TempDir()
+	model := makeDatabase(t, dir)
+	s := mustOpen(t, dir, newModel(0))
+	if err := s.closeDatabase(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		said, complaint string
+		exit            error
+		is              error
+	}{
+		{"", "exec format error", errors.New("exit status 1"), errUntried},
+		{"usage: another program\n", "", nil, errUntried},
+		{trialBegun + "\n" + trialUnable + "no space left on device\n", "", nil, errUntried},
+		{trialBegun + "\n" + trialFormat + "1\n" + trialFault + "table 3\n", "", nil, errDamaged},
+		{trialBegun + "\n", "panic: a", errors.New("exit status 2"), errDamaged},
+		{trialBegun + "\n" + trialFormat + "2\n" + trialPassed + "\n", "", nil, ErrFormat},
+		{trialBegun + "\n" + trialFormat + "1\n" + trialPassed + "\n", "", nil, nil},
+		{trialBegun + "\n" + trialFormat + "0\n" + trialPassed + "\n", "", nil, nil},
+	} {
+		if err := s.folder.judge(c.said, c.exit, c.complaint); !errors.Is(err, c.is) {
+			t.Errorf("a trial that said %q and ended with %v: %v, want %v", c.said, c.exit, err, c.is)
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.folder.try(ended, s.cfg.TrialTimeout); !errors.Is(err, errUntried) {
+		t.Errorf("a trial that was called off: %v", err)
+	}
+	if err := s.folder.try(t.Context(), 1); !errors.Is(err, errDamaged) {
+		t.Errorf("a trial that takes too long: %v", err)
+	}
+	mustClose(t, s)
+	restored := newModel(0)
+	mustClose(t, mustOpen(t, dir, restored))
+	model.mustEqual(t, restored)
+}
+
+func TestConfigFaults(t *testing.T) {
+	if err := testConfig("/x").Validate(); err != nil {
+		t.Fatalf("the defaults are refused: %v", err)
+	}
+	err := Config{FlushInterval: 501e6}.Validate()
+	for _, field := range []string{"dir", "flushInterval", "syncInterval", "minFreeBytes", "trialTimeout", "stopTimeout"} {
+		if !strings.Contains(err.Error(), field) {
+			t.Errorf("%q does not name %s", err, field)
+		}
+	}
+}

@@ -1,0 +1,154 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+)
+
+// step is one flush, whatever state the disk is in. A failure closes the database: Badger ends the process
+// when it is written to after some of its errors.
+func (s *Store) step(began time.Time) error {
+	members := s.groups.takeWaiting()
+	err := s.ready(began)
+	if err == nil {
+		if err = s.flushOnce(began); err != nil {
+			s.count.failures.Add(1)
+			s.fail(err, began)
+		}
+	}
+	switch {
+	case members == nil:
+	case err != nil:
+		members.end(fmt.Errorf("store: %w: %w", ErrNotPersisting, err))
+	default:
+		s.groups.addFlushed(members)
+	}
+	return err
+}
+
+// flushOnce gives the flush its sequence and runs it.
+func (s *Store) flushOnce(began time.Time) error {
+	same := began.Before(s.periodStart.Add(s.cfg.FlushInterval - time.Millisecond))
+	s.seq = s.seq.next(same)
+	if byte(s.seq) == 0 {
+		s.periodStart = began
+	}
+	err := s.flush.run(s.db, s.seq)
+	s.count.flushNanos.Add(int64(time.Since(began)))
+	s.count.writtenBytes.Store(s.flush.batch.written)
+	if err != nil {
+		return fmt.Errorf("cannot write: %w", err)
+	}
+	s.count.flushes.Add(1)
+	s.retryAfter = 0
+	s.status.flushed(began)
+	return nil
+}
+
+// ready makes sure that there is a database and room for it, or says why not.
+func (s *Store) ready(now time.Time) error {
+	free, err := s.free(s.folder.dir)
+	if err != nil {
+		s.fail(err, now)
+		return err
+	}
+	if s.db == nil {
+		return s.revive(free, now)
+	}
+	if free < s.cfg.MinFreeBytes {
+		s.pause(fmt.Sprintf("the disk has %s free, less than the %s that must stay free",
+			mebibytes(free), mebibytes(s.cfg.MinFreeBytes)), now)
+		return s.offError()
+	}
+	return nil
+}
+
+// revive opens the database again after a pause or a failure.
+func (s *Store) revive(free uint64, now time.Time) error {
+	if now.Before(s.retryAt) || free < s.cfg.MinFreeBytes+s.cfg.MinFreeBytes/4 {
+		return s.offError()
+	}
+	if err := s.reopen(); err != nil {
+		s.fail(err, now)
+		return err
+	}
+	s.status.setOff("")
+	s.logger.Info("persisting again")
+	return nil
+}
+
+func (s *Store) reopen() error {
+	if s.unread {
+		fresh, err := checkManifest(s.folder.database())
+		if err != nil && !errors.Is(err, errDamaged) {
+			return err
+		}
+		if !fresh {
+			if err := s.exchange(errors.New("it was not restored from, for want of space")); err != nil {
+				return err
+			}
+			s.unread = false
+			return nil
+		}
+		s.unread = false
+	}
+	o, err := s.folder.open(context.Background(), s.cfg, s.logger)
+	if err == nil {
+		err = s.adopt(o)
+	}
+	return errors.Join(err, s.folder.endOpening())
+}
+
+// pause stops persisting while the disk is too full. The database is closed, so that none of its own work
+// meets a full disk either.
+func (s *Store) pause(why string, now time.Time) {
+	s.status.setOff(why)
+	s.logger.Error("not persisting", "reason", why)
+	s.retryAt = now.Add(firstRetry)
+	if err := s.closeDatabase(); err != nil {
+		s.logger.Error("the database did not close well", "error", err)
+	}
+}
+
+// fail stops persisting after an error, for a while that doubles from failure to failure.
+func (s *Store) fail(reason error, now time.Time) {
+	s.retryAfter = min(max(2*s.retryAfter, firstRetry), lastRetry)
+	s.retryAt = now.Add(s.retryAfter)
+	s.status.setOff(reason.Error())
+	s.logger.Error("not persisting", "reason", reason, "retry_after", s.retryAfter)
+	if err := s.closeDatabase(); err != nil {
+		s.logger.Error("the database did not close well", "error", err)
+	}
+}
+
+func (s *Store) offError() error {
+	_, off, _ := s.status.read()
+	return errors.New(off)
+}
+
+// syncOnce syncs for all whose flush is done.
+func (s *Store) syncOnce() error {
+	members := s.groups.takeFlushed()
+	err := s.folder.sync()
+	s.count.syncs.Add(1)
+	if err != nil {
+		s.count.failures.Add(1)
+		s.logger.Error("the database could not be synced", "error", err)
+	}
+	for _, m := range members {
+		m.end(err)
+	}
+	return err
+}
+
+// renewCopy copies the manifest if it has changed. Between two databases there may be none.
+func (s *Store) renewCopy() {
+	s.copying.Lock()
+	defer s.copying.Unlock()
+	if err := s.copy.renew(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.logger.Warn("the manifest could not be copied", "error", err)
+	}
+}

@@ -1,0 +1,105 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// maxOpenings is how often the process may die between opening a database and having restored from it. The
+// trial catches what the database does; this catches what the restored would do.
+const maxOpenings = 3
+
+// opened is a database, and what had to be done for it.
+type opened struct {
+	db    *badger.DB
+	fresh bool
+	aside string // why and where a database was set aside; empty: none was
+}
+
+// open checks, tries and opens the database. One that cannot be trusted is set aside and a new one made.
+// endOpening must follow when what was opened has been restored from.
+func (f *folder) open(ctx context.Context, cfg Config, logger *slog.Logger) (opened, error) {
+	fresh, err := checkManifest(f.database())
+	if err == nil && !fresh {
+		if err = f.beginOpening(); err == nil {
+			err = removeEmptyLogs(f.database())
+		}
+		if err == nil {
+			err = f.try(ctx, cfg.TrialTimeout)
+		}
+		if errors.Is(err, errUntried) && ctx.Err() == nil {
+			logger.Warn("opening the database without a trial", "reason", err)
+			err = nil
+		}
+	}
+	if err == nil {
+		o, openErr := f.openChecked(fresh, logger)
+		if err = openErr; err == nil {
+			return o, nil
+		}
+	}
+	if !errors.Is(err, errDamaged) {
+		return opened{}, err
+	}
+	return f.replace(err, logger)
+}
+
+// replace sets the database aside for a reason and makes a new one.
+func (f *folder) replace(reason error, logger *slog.Logger) (opened, error) {
+	name, err := f.setAside(time.Now())
+	if err != nil {
+		return opened{}, errors.Join(reason, err)
+	}
+	o, err := f.openChecked(true, logger)
+	o.aside = fmt.Sprintf("%v; it was set aside as %s", reason, name)
+	return o, err
+}
+
+func (f *folder) openChecked(fresh bool, logger *slog.Logger) (opened, error) {
+	if err := os.MkdirAll(f.database(), 0o750); err != nil {
+		return opened{}, fmt.Errorf("store: cannot make the database's folder: %w", err)
+	}
+	db, err := openDatabase(f.database(), logger)
+	if err != nil {
+		return opened{}, err
+	}
+	if fresh {
+		if err := f.sync(); err != nil {
+			return opened{}, errors.Join(err, db.Close())
+		}
+	}
+	return opened{db: db, fresh: fresh}, nil
+}
+
+// beginOpening counts an opening that has not ended yet.
+func (f *folder) beginOpening() error {
+	path := filepath.Join(f.dir, openingName)
+	text, _ := os.ReadFile(path)
+	before, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+	if before >= maxOpenings {
+		return damaged("the process died %d times while it restored from it", before)
+	}
+	if err := writeSynced(path, strconv.AppendInt(nil, int64(before+1), 10)); err != nil {
+		return fmt.Errorf("store: cannot write to the data directory: %w", err)
+	}
+	return nil
+}
+
+// endOpening says that the opening ended well, or by an error that the process survived.
+func (f *folder) endOpening() error {
+	err := os.Remove(filepath.Join(f.dir, openingName))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("store: cannot write to the data directory: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,140 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+const (
+	// syncSpacing is the least time between two flushes that Sync asks for: 20 in a period.
+	syncSpacing = 20 * time.Millisecond
+	// firstRetry and lastRetry bound the time between two attempts to go on after a failure.
+	firstRetry = time.Second
+	lastRetry  = time.Minute
+	// watchInterval is how often the lag is looked at.
+	watchInterval = time.Second
+)
+
+// Run persists until ctx ends, then flushes and syncs once more: what was applied before ctx ended is on disk
+// when it returns nil. It waits no longer than StopTimeout for a disk that does not answer; the goroutine
+// that hangs in it is then left behind. Call it once.
+func (s *Store) Run(ctx context.Context) error {
+	flushed, done := make(chan struct{}), make(chan error, 3)
+	s.loops.Go(func() {
+		err := s.flushUntil(ctx)
+		close(flushed)
+		done <- err
+	})
+	s.loops.Go(func() { done <- s.syncUntil(flushed) })
+	s.loops.Go(func() { done <- s.watch(flushed) })
+	<-ctx.Done()
+	patience := time.NewTimer(s.cfg.StopTimeout)
+	defer patience.Stop()
+	var err error
+	for range cap(done) {
+		select {
+		case one := <-done:
+			err = errors.Join(err, one)
+		case <-patience.C:
+			return errors.Join(err, fmt.Errorf("store: the disk did not take the last flush within %v", s.cfg.StopTimeout))
+		}
+	}
+	return err
+}
+
+// Close gives the database and the directory back. Call it after Run has returned. It returns ctx's error if
+// the disk does not let it finish in time.
+func (s *Store) Close(ctx context.Context) error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	done := make(chan error, 1)
+	go func() {
+		s.loops.Wait() // one may still hang in the disk
+		done <- errors.Join(s.closeDatabase(), s.folder.release())
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("store: the database did not close in time: %w", ctx.Err())
+	}
+}
+
+// flushUntil is the flush goroutine.
+func (s *Store) flushUntil(ctx context.Context) error {
+	defer s.groups.end()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return s.step(time.Now())
+		case <-s.kick:
+		case <-timer.C:
+		}
+		began := time.Now()
+		_ = s.step(began) // it is in the log, in Detail and in the metrics
+		timer.Reset(time.Until(s.periodStart.Add(s.cfg.FlushInterval)))
+		s.space(ctx, began)
+	}
+}
+
+// space keeps flushes that Sync asks for apart.
+func (s *Store) space(ctx context.Context, began time.Time) {
+	pause := time.NewTimer(time.Until(began.Add(min(syncSpacing, s.cfg.FlushInterval))))
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+	case <-ctx.Done():
+	}
+}
+
+// syncUntil is the syncing goroutine: it syncs every SyncInterval and for the callers of Sync, and keeps the
+// manifest's copy. It ends after the sync that follows the last flush.
+func (s *Store) syncUntil(flushed <-chan struct{}) error {
+	often := time.NewTicker(min(s.cfg.FlushInterval, 50*time.Millisecond))
+	defer often.Stop()
+	next := time.Now().Add(s.cfg.SyncInterval)
+	for {
+		select {
+		case <-flushed:
+			return s.syncOnce()
+		case <-s.groups.ready:
+			_ = s.syncOnce() // its callers have the error
+		case now := <-often.C:
+			s.renewCopy()
+			if now.After(next) {
+				_ = s.syncOnce()
+				next = now.Add(s.cfg.SyncInterval)
+			}
+		}
+	}
+}
+
+// watch says in the log when the disk falls behind, once a minute, and when it has caught up. The flush
+// goroutine cannot: it may hang in the disk.
+func (s *Store) watch(flushed <-chan struct{}) error {
+	every := time.NewTicker(watchInterval)
+	defer every.Stop()
+	var saidAt time.Time
+	for {
+		select {
+		case <-flushed:
+			return nil
+		case now := <-every.C:
+			lag := s.Lag()
+			switch {
+			case lag > lateAfter && now.Sub(saidAt) > time.Minute:
+				_, detail := s.Detail()
+				s.logger.Error("persistence is behind", "lag", lag.Round(time.Second), "detail", detail)
+				saidAt = now
+			case lag <= lateAfter && !saidAt.IsZero():
+				s.logger.Info("persistence has caught up")
+				saidAt = time.Time{}
+			}
+		}
+	}
+}

@@ -1,0 +1,379 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+// start runs a store until the returned function is called.
+func start(t *testing.T, s *Store) (stop func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	var once sync.Once
+	var err error
+	stop = func() error {
+		once.Do(func() { cancel(); err = <-done })
+		return err
+	}
+	t.Cleanup(func() { _ = stop() })
+	return stop
+}
+
+// eventually waits for what must come by itself.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 20 s: %s", what)
+		}
+	}
+}
+
+// TestCleanStop: what was applied before Run's context ended is there again, to the last sample.
+func TestCleanStop(t *testing.T) {
+	dir := t.TempDir()
+	model := newModel(3)
+	s := mustOpen(t, dir, model)
+	stop := start(t, s)
+	for i := range 50 {
+		model.put(i%3, uint16(i), fmt.Sprint("n", i), "v")
+	}
+	if err := stop(); err != nil {
+		t.Fatalf("Run: %v", err)
+	}
+	if err := s.Sync(t.Context()); !errors.Is(err, ErrNotPersisting) {
+		t.Fatalf("Sync after Run: %v", err)
+	}
+	mustClose(t, s)
+	restored := newModel(0)
+	mustOpen(t, dir, restored)
+	model.mustEqual(t, restored)
+	if restored.clock != model.clock {
+		t.Fatalf("clock %d, restored %d", model.clock, restored.clock)
+	}
+}
+
+// TestSync: what was applied before the call is in a copy taken after it, and callers share flushes.
+func TestSync(t *testing.T) {
+	dir := t.TempDir()
+	model := newModel(2)
+	s := mustOpen(t, dir, model)
+	stop := start(t, s)
+	model.put(1, 1, "a", "before")
+	if err := s.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	model.settleRestored()
+	restored := newModel(0)
+	again := mustOpen(t, crashCopy(t, dir), restored)
+	model.mustDescend(t, restored)
+	mustClose(t, again)
+
+	flushes, calls := s.count.flushes.Load(), 2000
+	var callers sync.WaitGroup
+	for range calls {
+		callers.Go(func() {
+			if err := s.Sync(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	callers.Wait()
+	if n := s.count.flushes.Load() - flushes; n > int64(calls)/10 {
+		t.Errorf("%d callers cost %d flushes", calls, n)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSyncsShareAPeriod: however often Sync flushes, checkpoints keep their pace and no slot is lost.
+func TestSyncsShareAPeriod(t *testing.T) {
+	dir := t.TempDir()
+	model := newModel(3)
+	s := mustOpen(t, dir, model)
+	clock := newStepper(s)
+	for i := range 700 {
+		model.put(i%3, 1, "a", fmt.Sprint(i))
+		clock.now = clock.now.Add(s.cfg.FlushInterval / 300)
+		clock.flush(t)
+	}
+	if period := s.seq.period(); period > 5 {
+		t.Errorf("period %d after 700 flushes in 3 intervals", period)
+	}
+	for i := range s.flush.blocks {
+		if s.flush.blocks[i].checkpoint > 2<<8 {
+			t.Errorf("block %d had a checkpoint at %x", i, s.flush.blocks[i].checkpoint)
+		}
+	}
+	mustClose(t, s)
+	restored := newModel(0)
+	mustOpen(t, dir, restored)
+	model.mustEqual(t, restored)
+}
+
+// TestEvenCheckpoints: blocks that all begin to change at once are written whole evenly over the periods, each
+// before its slots are used up; a block that is still costs nothing.
+func TestEvenCheckpoints(t *testing.T) {
+	const blocks = 240
+	model := newModel(blocks + 1)
+	s := mustOpen(t, t.TempDir(), model)
+	clock := newStepper(s)
+	model.put(blocks, 1, "still", "1")
+	for period := range 2 * checkpointPeriods {
+		for b := range blocks {
+			model.put(b, 1, "a", fmt.Sprint(period))
+		}
+		clock.period(t)
+		written := 0
+		for b := range blocks {
+			p := &s.flush.blocks[b]
+			if p.checkpoint == s.seq {
+				written++
+			}
+			if p.dirty && s.seq.period()-p.since.period() >= deltaSlots {
+				t.Fatalf("block %d: %d periods without a checkpoint", b, s.seq.period()-p.since.period())
+			}
+		}
+		if written > 2*blocks/checkpointPeriods {
+			t.Fatalf("period %d: %d checkpoints of %d blocks", period, written, blocks)
+		}
+	}
+	before := s.flush.blocks[blocks].checkpoint
+	if before == 0 || s.flush.blocks[blocks].dirty || before.period() > checkpointPeriods+1 {
+		t.Fatalf("the block that is still: %+v", s.flush.blocks[blocks])
+	}
+}
+
+// A stuckTable hangs in its clock while it is told to: to the store, that is a disk that does not answer.
+type stuckTable struct {
+	*modelTable
+	hang atomic.Pointer[chan struct{}]
+}
+
+func (s *stuckTable) AppendClock(dst []byte) []byte {
+	if c := s.hang.Load(); c != nil {
+		<-*c
+	}
+	return s.modelTable.AppendClock(dst)
+}
+
+// TestStall: while a flush hangs, Lag grows, Detail says so, and Run and Close keep to their limits.
+func TestStall(t *testing.T) {
+	table := &stuckTable{modelTable: newModel(1)}
+	cfg := testConfig(t.TempDir())
+	cfg.StopTimeout = 200 * time.Millisecond
+	s, err := Open(t.Context(), cfg, quiet(), table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := start(t, s)
+	if err := s.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	release := make(chan struct{})
+	table.hang.Store(&release)
+	table.put(0, 1, "a", "1")
+	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := s.Sync(short); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("Sync: %v", err)
+	}
+	eventually(t, "Detail says that the disk is late", func() bool { ok, detail := s.Detail(); return !ok && strings.Contains(detail, "behind") })
+	if s.Lag() < lateAfter {
+		t.Fatalf("Lag %v", s.Lag())
+	}
+	began := time.Now()
+	if err := stop(); err == nil || time.Since(began) > 3*time.Second {
+		t.Fatalf("Run ended with %v after %v", err, time.Since(began))
+	}
+	closing, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := s.Close(closing); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("Close: %v", err)
+	}
+	table.hang.Store(nil)
+	close(release)
+	eventually(t, "the flush that hung ends and the directory is free", func() bool {
+		folder, err := openFolder(cfg.Dir)
+		return err == nil && folder.release() == nil
+	})
+}
+
+// TestFailedWrite holds S4: what a failed write took along is on disk after the next success.
+func TestFailedWrite(t *testing.T) {
+	dir := t.TempDir()
+	model := newModel(3)
+	s := mustOpen(t, dir, model)
+	clock := newStepper(s)
+	for i := range 3 {
+		model.put(i, 1, "a", "first")
+	}
+	clock.period(t)
+	for i := range 3 {
+		model.put(i, 1, "a", "second")
+	}
+	if err := s.db.Close(); err != nil { // every write fails from here on
+		t.Fatal(err)
+	}
+	clock.now = clock.now.Add(s.cfg.FlushInterval)
+	if err := s.step(clock.now); err == nil {
+		t.Fatal("a flush into a closed database succeeded")
+	}
+	if ok, detail := s.Detail(); ok || !strings.Contains(detail, "not persisting") {
+		t.Fatalf("Detail: %v %s", ok, detail)
+	}
+	if err := s.Sync(t.Context()); !errors.Is(err, ErrNotPersisting) {
+		t.Fatalf("Sync: %v", err)
+	}
+	if err := s.step(clock.now.Add(time.Millisecond)); err == nil {
+		t.Fatal("tried again at once")
+	}
+	model.put(1, 2, "b", "third")
+	clock.now = clock.now.Add(firstRetry)
+	clock.flush(t)
+	if ok, detail := s.Detail(); !ok {
+		t.Fatalf("Detail: %s", detail)
+	}
+	model.put(2, 2, "c", "fourth")
+	clock.period(t)
+	mustClose(t, s)
+	restored := newModel(0)
+	again := mustOpen(t, dir, restored)
+	model.mustEqual(t, restored)
+	if again.count.cutBlocks.Load()+again.count.failedBlocks.Load() > 0 {
+		t.Fatal("restored with losses")
+	}
+}
+
+// TestFullDisk fills a real disk under a running store: nothing dies, Detail speaks, and all is there when
+// room is made.
+func TestFullDisk(t *testing.T) {
+	disk := t.TempDir()
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=256m"); err != nil {
+		t.Skipf("needs to mount a small disk: %v", err)
+	}
+	defer func() {
+		if err := syscall.Unmount(disk, 0); err != nil {
+			t.Error(err)
+		}
+	}()
+	cfg := testConfig(filepath.Join(disk, "data"))
+	cfg.MinFreeBytes = leastFreeBytes
+	cfg.FlushInterval = minFlushInterval
+	model := newModel(4)
+	s, err := Open(t.Context(), cfg, quiet(), model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := start(t, s)
+	model.put(0, 1, "a", "before")
+	if err := s.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ballast := filepath.Join(disk, "ballast")
+	if err := os.WriteFile(ballast, make([]byte, 256<<20), 0o640); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("the disk did not fill: %v", err)
+	}
+	eventually(t, "Detail says that the disk is full", func() bool { ok, detail := s.Detail(); return !ok && strings.Contains(detail, "free") })
+	for i := range 1000 {
+		model.put(i%4, uint16(i), fmt.Sprint(i), strings.Repeat("x", 3000))
+	}
+	if err := s.Sync(t.Context()); !errors.Is(err, ErrNotPersisting) || !strings.Contains(err.Error(), "free") {
+		t.Fatalf("Sync: %v", err)
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "persisting again", func() bool { ok, _ := s.Detail(); return ok })
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, s)
+	restored := newModel(0)
+	again := mustOpen(t, cfg.Dir, restored)
+	model.mustEqual(t, restored)
+	mustClose(t, again)
+}
+
+// TestNoRoomToOpen: with too little room at the start nothing is restored; what was there is set aside, not
+// mixed with what came after.
+func TestNoRoomToOpen(t *testing.T) {
+	dir := t.TempDir()
+	makeChain(t, dir, 3)
+	folder, err := openFolder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var free atomic.Uint64
+	free.Store(leastFreeBytes - 1)
+	table := newModel(0)
+	s := &Store{cfg: testConfig(dir), logger: quiet(), table: table, folder: folder, kick: make(chan struct{}, 1),
+		free: func(string) (uint64, error) { return free.Load(), nil }}
+	s.flush.init(table)
+	s.copy.dir = folder.database()
+	if err := s.start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if ok, detail := s.Detail(); ok || !table.done || len(table.blocks) > 0 || !strings.Contains(detail, "nothing was restored") {
+		t.Fatalf("Detail: %v %s", ok, detail)
+	}
+	free.Store(1 << 40)
+	table.add(1)
+	table.put(0, 3, "new", "1")
+	clock := stepper{store: s, now: time.Now().Add(firstRetry)}
+	clock.flush(t)
+	if ok, detail := s.Detail(); !ok || !strings.Contains(detail, "set aside") {
+		t.Fatalf("Detail: %v %s", ok, detail)
+	}
+	mustClose(t, s)
+	restored := newModel(0)
+	mustOpen(t, dir, restored)
+	table.mustEqual(t, restored)
+	if len(restored.blocks) != 1 {
+		t.Fatalf("%d blocks", len(restored.blocks))
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	dir := t.TempDir()
+	makeChain(t, dir, 3)
+	s := mustOpen(t, dir, newModel(0))
+	newStepper(s).period(t)
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(s)
+	if n, err := testutil.GatherAndCount(registry); err != nil || n != 13 {
+		t.Fatalf("%d metrics, %v", n, err)
+	}
+	want := `
+# HELP sluice_store_flushes_total Flushes that wrote all that had changed.
+# TYPE sluice_store_flushes_total counter
+sluice_store_flushes_total 1
+# HELP sluice_store_persisting 1 while changes are written to disk, 0 while the disk is too full or failing.
+# TYPE sluice_store_persisting gauge
+sluice_store_persisting 1
+# HELP sluice_store_restored_blocks Blocks of 1,024 series found at the start: complete, cut to an earlier state, or failed.
+# TYPE sluice_store_restored_blocks gauge
+sluice_store_restored_blocks{result="complete"} 2
+sluice_store_restored_blocks{result="cut"} 0
+sluice_store_restored_blocks{result="failed"} 0
+`
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want),
+		"sluice_store_flushes_total", "sluice_store_persisting", "sluice_store_restored_blocks"); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,207 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// Table is what is persisted, seen as blocks of series. What it appends is opaque to the store.
+//
+// The store calls all but RestoreBlock from one goroutine at a time, while others write to the table.
+type Table interface {
+	// Blocks is the number of blocks; they are 0 to Blocks()-1, and it only grows.
+	Blocks() int
+	// AppendDelta appends what changed in a block since its last AppendDelta: births, deaths, values. It
+	// appends nothing where nothing changed. Replayed in order, on a state that may include it, it must
+	// give the state after it.
+	AppendDelta(dst []byte, block int) []byte
+	// AppendState appends the whole of a block's values. It comes after an AppendDelta of the block.
+	AppendState(dst []byte, block int) []byte
+	// NamesChanged says whether AppendNames would append something new.
+	NamesChanged(block int) bool
+	// AppendNames appends the identities of a block's series. It comes after an AppendState of the block;
+	// a series born in between is in the next delta too.
+	AppendNames(dst []byte, block int) []byte
+	// AppendClock appends what holds for all blocks. It is stored with every batch of them.
+	AppendClock(dst []byte) []byte
+
+	// RestoreClock comes first, unless the database is empty.
+	RestoreClock(clock []byte) error
+	// RestoreBlock restores one block; several goroutines call it for different blocks. names and state are
+	// nil for a block that never had a checkpoint; deltas are those after it, in order. The bytes are the
+	// table's until it returns.
+	RestoreBlock(block int, names, state []byte, deltas [][]byte) error
+	// RestoreDone comes last, also if there was nothing to restore.
+	RestoreDone() error
+}
+
+// ErrNotPersisting: what was applied will not reach the disk for now. The message says why.
+var ErrNotPersisting = errors.New("not persisting")
+
+// Store persists a table. Make one with Open, run it with Run, end it with Close.
+//
+// The flush goroutine of Run owns db, flush, seq and what else has no other owner named.
+type Store struct {
+	cfg    Config
+	logger *slog.Logger
+	table  Table
+	folder *folder
+	free   func(dir string) (uint64, error)
+
+	db          *badger.DB // nil: not persisting
+	flush       flush
+	seq         sequence
+	periodStart time.Time
+	retryAt     time.Time
+	retryAfter  time.Duration
+	unread      bool // there is a database that was never restored from
+
+	copying sync.Mutex // guards copy, and keeps the syncing goroutine out while the database is exchanged
+	copy    manifestCopy
+
+	kick   chan struct{} // wakes the flush goroutine
+	groups groups
+	status status
+	count  counters
+	closed atomic.Bool
+	loops  sync.WaitGroup // Run's goroutines
+}
+
+// Open takes the data directory and restores the table from it. A database that cannot be trusted is renamed
+// and a new one begun; Detail and the log say so. Its errors mean that the directory cannot be used as it is:
+// ErrForeign, ErrFormat, ErrInUse, one of the file system, or the table's own.
+func Open(ctx context.Context, cfg Config, logger *slog.Logger, table Table) (*Store, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	folder, err := openFolder(cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{cfg: cfg, logger: logger, table: table, folder: folder, free: freeBytes, kick: make(chan struct{}, 1)}
+	s.groups.ready = make(chan struct{}, 1)
+	s.flush.init(table)
+	s.copy.dir = folder.database()
+	s.status.flushed(time.Now())
+	if err := s.start(ctx); err != nil {
+		return nil, errors.Join(err, s.closeDatabase(), folder.release())
+	}
+	return s, nil
+}
+
+// start restores what there is.
+func (s *Store) start(ctx context.Context) error {
+	free, err := s.free(s.folder.dir)
+	if err != nil {
+		return err
+	}
+	if free < leastFreeBytes {
+		s.unread = true
+		s.pause(fmt.Sprintf("the disk has %s free and opening the database needs %s: nothing was restored",
+			mebibytes(free), mebibytes(leastFreeBytes)), time.Now())
+		return s.table.RestoreDone()
+	}
+	start := time.Now()
+	o, err := s.folder.open(ctx, s.cfg, s.logger)
+	if err == nil {
+		err = s.adopt(o)
+	}
+	if err != nil {
+		return errors.Join(err, s.folder.endOpening())
+	}
+	err = s.restore(ctx)
+	s.count.restoreNanos.Store(int64(time.Since(start)))
+	return errors.Join(err, s.folder.endOpening())
+}
+
+// restore reads the open database into the table.
+func (s *Store) restore(ctx context.Context) error {
+	out, err := s.readDatabase(ctx)
+	if errors.Is(err, errDamaged) {
+		if err := s.exchange(err); err != nil {
+			return err
+		}
+		out, err = s.readDatabase(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	s.seq, s.flush.blocks = out.seq, out.blocks
+	s.count.restoredBlocks.Store(int64(out.restored))
+	s.count.failedBlocks.Store(int64(out.failed))
+	s.count.cutBlocks.Store(int64(out.cut))
+	if out.failed+out.cut > 0 {
+		notice := fmt.Sprintf("of %d blocks %d could not be restored and %d only to an earlier state",
+			out.restored+out.failed, out.failed, out.cut)
+		s.status.notice(notice)
+		s.logger.Error("restored with losses", "detail", notice)
+	}
+	return nil
+}
+
+func (s *Store) readDatabase(ctx context.Context) (restored, error) {
+	r := restore{db: s.db, table: s.table, logger: s.logger, keep: s.keepBlock}
+	return r.run(ctx)
+}
+
+// exchange sets the open database aside and begins a new one.
+func (s *Store) exchange(reason error) error {
+	if err := s.closeDatabase(); err != nil {
+		s.logger.Warn("the damaged database did not close well", "error", err)
+	}
+	o, err := s.folder.replace(reason, s.logger)
+	if err != nil {
+		return err
+	}
+	return s.adopt(o)
+}
+
+// adopt makes an opened database the store's own.
+func (s *Store) adopt(o opened) error {
+	s.db = o.db
+	if o.aside != "" {
+		s.status.notice("started empty: " + o.aside)
+		s.count.setAside.Add(1)
+		s.logger.Error("starting with an empty database", "reason", o.aside)
+	}
+	if o.fresh {
+		s.flush.forget()
+	}
+	s.copying.Lock()
+	defer s.copying.Unlock()
+	s.copy.last = nil
+	return s.copy.renew()
+}
+
+func (s *Store) keepBlock(block int) {
+	if err := s.folder.keepBlock(s.db, block, time.Now()); err != nil {
+		s.logger.Error("a damaged block could not be kept", "block", block, "error", err)
+	}
+}
+
+// closeDatabase closes Badger, which writes its memtable. A panic of it is an error here.
+func (s *Store) closeDatabase() (err error) {
+	if s.db == nil {
+		return nil
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("store: closing the database: panic: %v", p)
+		}
+	}()
+	db := s.db
+	s.db = nil
+	if err := db.Close(); err != nil {
+		return fmt.Errorf("store: closing the database: %w", err)
+	}
+	s.copying.Lock()
+	defer s.copying.Unlock()
+	return s.copy.renew()
+}

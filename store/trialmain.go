@@ -1,0 +1,88 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/options"
+)
+
+// TrialMain is the first thing that main calls:
+//
+//	if code, isTrial := store.TrialMain(); isTrial {
+//		os.Exit(code)
+//	}
+//
+// In a process that Open made for a trial it does the trial and says what to exit with; in any other it does
+// nothing. Without it databases are opened untried.
+func TrialMain() (code int, isTrial bool) {
+	dir := os.Getenv(trialEnv)
+	if dir == "" {
+		return 0, false
+	}
+	fmt.Println(trialBegun)
+	version, err := tryOpen(dir)
+	fmt.Printf("%s%d\n", trialFormat, version)
+	if err != nil {
+		word := trialFault
+		for _, circumstance := range []error{syscall.ENOSPC, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EACCES, syscall.EPERM} {
+			if errors.Is(err, circumstance) {
+				word = trialUnable
+			}
+		}
+		reason := strings.TrimPrefix(err.Error(), damaged("").Error()) // the parent says that again
+		fmt.Println(word + strings.ReplaceAll(reason, "\n", " "))
+		return 1, true
+	}
+	fmt.Println(trialPassed)
+	return 0, true
+}
+
+// tryOpen opens a scratch folder as Open would its database, and reads all that Open might. The database is
+// not closed: the process ends and the folder goes.
+func tryOpen(dir string) (version uint32, err error) {
+	_, listed, _, err := readManifest(filepath.Join(dir, badger.ManifestFilename))
+	if err != nil {
+		return 0, err
+	}
+	db, err := badger.Open(badgerOptions(dir, slog.New(slog.NewTextHandler(os.Stderr, nil))).
+		WithNumCompactors(0).
+		WithNumLevelZeroTablesStall(1 << 20).
+		WithChecksumVerificationMode(options.OnTableAndBlockRead))
+	if err != nil {
+		return 0, err
+	}
+	// A table whose checksum is wrong is left out, and Badger goes on without it.
+	opened := map[uint64]bool{}
+	for _, t := range db.Tables() {
+		opened[t.ID] = true
+	}
+	for id := range listed {
+		if !opened[id] {
+			return 0, fmt.Errorf("table %d is damaged", id)
+		}
+	}
+	if version, err = readFormat(db); err != nil {
+		return version, err
+	}
+	return version, readAll(db)
+}
+
+func readAll(db *badger.DB) error {
+	return db.View(func(txn *badger.Txn) error {
+		it := txn.NewIterator(badger.IteratorOptions{})
+		defer it.Close()
+		for it.Rewind(); it.Valid(); it.Next() {
+			if err := it.Item().Value(func([]byte) error { return nil }); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
