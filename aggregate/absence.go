@@ -8,20 +8,25 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// absent explains that there is no such metric: it never was, or it is gone.
+// absent explains that there is no such metric: it never was, it is gone, or other objects have it.
 func (t *Table) absent(q *metric.Query) error {
-	one, buried := t.graves.find(familyKey{q.Resource, q.Namespace, q.Asked.Name})
-	if !buried && q.Resource == "" {
-		one, buried = t.graves.find(familyKey{"", "", q.Asked.Name})
+	family := familyKey{q.Resource, q.Namespace, q.Asked.Name}
+	one := t.graves.find(family, q.Object)
+	if one.why == "" && q.Resource == "" {
+		family.namespace = ""
+		one = t.graves.find(family, q.Object)
 	}
-	if !buried {
-		return metric.NotFoundf("no series of %s: none was ever received", describeAsked(q))
+	switch {
+	case q.Known != nil && len(t.index.find(family, "*", nil)) > 0:
+		return metric.NotFoundf("no series of %s: others have it, but none of those that the selector picks", describeAsked(q))
+	case one.why != "":
+		return t.buried(q, one)
 	}
-	return t.buried(q, one)
+	return metric.NotFoundf("no series of %s: none was ever received", describeAsked(q))
 }
 
 func (t *Table) buried(q *metric.Query, one grave) error {
-	ago := t.clock.now().wall.Sub(time.Unix(int64(one.seen), 0))
+	ago := t.clock.now().steady.Sub(time.Unix(int64(one.seen), 0))
 	return metric.NotFoundf("no series of %s; last seen %s ago, %s", describeAsked(q), roughly(ago), one.why)
 }
 

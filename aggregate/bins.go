@@ -3,6 +3,7 @@ package aggregate
 import (
 	"encoding/binary"
 	"math"
+	"unsafe"
 )
 
 // A timer's values are counted in bins whose bounds grow by a constant ratio, so that any quantile read off
@@ -58,8 +59,8 @@ func binValue(bin int) float64 {
 // weightUnits is one observation on the grid that weights are kept on: a sample of rate 0.3 weighs 3.333333.
 const weightUnits = 1 << 20
 
-// maxWeight bounds what one sample may stand for, so that the bins of a tick cannot overflow: 2^24, a rate of 6e-8.
-const maxWeight = 1 << 24
+// maxWeight bounds what one sample may stand for, so that bins do not overflow: 2^20, a rate of a millionth.
+const maxWeight = 1 << 20
 
 // appendBin appends a bin, by its distance from the one before, and its weight. Neighbours with whole weights, nearly all,
 // take a byte or two: the lowest bit says that a distance other than 1 follows, the next that the weight is in units.
@@ -76,7 +77,7 @@ func appendBin(dst []byte, gap int, weight uint64) []byte {
 
 // eachBin calls f for what appendBin appended. It reports false for bytes that are not such a list.
 func eachBin(list string, f func(bin int, weight uint64)) bool {
-	d := decoder{rest: []byte(list)}
+	d := decoder{rest: unsafe.Slice(unsafe.StringData(list), len(list))}
 	for bin := 0; d.more(); {
 		head, gap := d.uvarint(), uint64(1)
 		if head&1 != 0 {

@@ -83,7 +83,7 @@ type body struct {
 	timer    *timer
 	set      *set
 
-	bytes int64 // of timer or set, as last weighed; guarded by the history lock
+	bytes atomic.Int64 // of timer or set, as last weighed, and what they grew by since
 }
 
 func (b *block) body(place uint32) *body {
@@ -122,19 +122,22 @@ func (d *blocks) of(number uint32) (*block, uint32) {
 	return d.at[number>>blockBits].Load(), number & (blockSeries - 1)
 }
 
-// take hands out a free number, a used one first.
-func (d *blocks) take() uint32 {
+// take hands out a free number, a used one first. False: there is none.
+func (d *blocks) take() (uint32, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if n := len(d.free); n > 0 {
 		number := d.free[n-1]
 		d.free = d.free[:n-1]
-		return number
+		return number, true
 	}
 	number := d.next
+	if number>>blockBits == maxBlocks {
+		return 0, false
+	}
 	d.next++
 	d.reachLocked(number >> blockBits)
-	return number
+	return number, true
 }
 
 // reachLocked makes all blocks up to index.

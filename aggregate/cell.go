@@ -32,32 +32,30 @@ const (
 	gaugeMoved = 0x7ff8_5155_1ce0_0002 // the value lives in the body (stamped.go), for good
 )
 
-// add counts an increment, quantised once: the whole part here, exactly; the rest on a grid of 2^-32.
+// add counts whole units.
 func (c *cell) add(whole int64) { c.value.Add(uint64(whole)) }
 
-// quantise splits an increment into whole units and units of 2^-32, 0 <= fraction < 2^32.
-// It reports false for what an int64 cannot hold.
+// quantise splits an increment, once, into whole units, exactly, and units of 2^-32, 0 <= fraction < 2^32.
+// It reports false for what is beyond maxIncrement.
 func quantise(s *metric.Sample) (whole int64, fraction uint32, ok bool) {
 	if s.Rate == 0 || s.Rate == 1 {
-		if s.Fraction == 0 {
-			return s.Whole, 0, true
+		if s.Whole < -maxIncrement || s.Whole > maxIncrement || math.Abs(s.Fraction) >= 1 {
+			return 0, 0, false
 		}
-		if math.Abs(s.Fraction) < 1 {
-			whole, fraction = split(s.Fraction)
-			sum := s.Whole + whole
-			return sum, fraction, whole <= 0 || sum > s.Whole
-		}
+		whole, fraction = split(s.Fraction)
+		return s.Whole + whole, fraction, true
 	}
 	v := s.Float() / s.Rate
-	if s.Rate == 0 {
-		v = s.Float()
-	}
-	if !(math.Abs(v) < 1<<63) {
+	if !(math.Abs(v) <= maxIncrement) {
 		return 0, 0, false
 	}
 	whole, fraction = split(v)
 	return whole, fraction, true
 }
+
+// maxIncrement is the most that an autoscaler, which reads thousandths in an int64, could be told of: a single increment
+// beyond it is no count.
+const maxIncrement = math.MaxInt64 / 1000
 
 const fractionUnits = 1 << 32
 

@@ -1,7 +1,6 @@
 package aggregate
 
 import (
-	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -36,21 +35,27 @@ func (c *clock) resume(at time.Duration) {
 	c.resumed.Store(true)
 }
 
-// moment is a point of receiving time together with what the wall said.
+// moment is a point of receiving time together with what clocks said.
 type moment struct {
 	at   time.Duration // receiving time
 	tick uint32        // the tick in progress
 	wall time.Time
+	// steady is the wall clock as it would be had nobody set it since the process began: what lifetimes are measured by.
+	steady time.Time
 }
 
 func (c *clock) now() moment {
 	wall := time.Now()
-	at := c.offset + wall.Sub(c.start)
-	return moment{at: at, tick: uint32(at / c.tick), wall: wall}
+	up := wall.Sub(c.start)
+	at := c.offset + up
+	return moment{at: at, tick: uint32(at / c.tick), wall: wall, steady: c.start.Add(up)}
 }
 
-// unix is the wall clock in seconds, as stamps hold it.
-func (m moment) unix() uint32 { return uint32(m.wall.Unix()) }
+// unix is the steady clock in seconds, as stamps hold it.
+func (m moment) unix() uint32 { return uint32(m.steady.Unix()) }
+
+// drift is how far the wall clock was set ahead since the process began.
+func (m moment) drift() time.Duration { return m.wall.Round(0).Sub(m.steady.Round(0)) }
 
 // span is a window as the table keeps it: units of stride ticks each, so that a tenth of a long window does not
 // cost more notes than a tenth of a short one.
@@ -90,6 +95,6 @@ type view struct {
 func (s *span) view(index int, tick time.Duration, m moment) view {
 	size := time.Duration(s.stride) * tick
 	// The earliest unit boundary that is not before the window's start.
-	edge := int64(math.Ceil(float64(m.at-s.window) / float64(size)))
+	edge := int64((m.at - s.window + size - 1) / size)
 	return view{span: s, index: index, first: uint32(edge) + 1, covered: m.at - time.Duration(edge)*size}
 }

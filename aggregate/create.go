@@ -18,10 +18,14 @@ const (
 // applyDescribed takes a sample whose bytes are not known, or that has none: it is described, found by its
 // canonical form or created, and its bytes, if there are any, become an alias.
 func (w *Writer) applyDescribed(s *metric.Sample, key *aliasKey) metric.Reason {
+	if refused := check(s); refused != metric.Applied {
+		return refused // of this value, not of the line: nothing to remember
+	}
+	turn := w.table.turn.Load() // before the decision: what changes meanwhile makes it outdated
 	to, refused := w.seek(s)
 	if refused != metric.Applied {
 		if key != nil {
-			w.table.rememberRefusal(key, refused)
+			w.table.rememberRefusal(key, refused, turn)
 		}
 		return refused
 	}
@@ -46,11 +50,11 @@ func (t *Table) rememberSeries(key *aliasKey, to ref, s *series) {
 	}
 }
 
-func (t *Table) rememberRefusal(key *aliasKey, r metric.Reason) {
+func (t *Table) rememberRefusal(key *aliasKey, r metric.Reason, turn uint32) {
 	if t.refusals.Load() >= maxRefusals || !t.aliasesMayGrow() {
 		return
 	}
-	before, ok := t.aliases.lead(key, refusalTarget(r, t.turn.Load()))
+	before, ok := t.aliases.lead(key, refusalTarget(r, turn))
 	if ok && before&refusalBit == 0 {
 		t.refusals.Add(1)
 	}
@@ -140,7 +144,11 @@ func (t *Table) create(f *canonicalForm, s *metric.Sample, now moment) (ref, met
 	if e.kind != s.Kind {
 		return ref{}, metric.KindConflict
 	}
-	number := t.blocks.take()
+	number, ok := t.blocks.take()
+	if !ok {
+		e.tidyLocked()
+		return ref{}, metric.OverLimit
+	}
 	b, place := t.blocks.of(number)
 	labels, _ := metric.UnpackLabels(strings.Clone(f.labels))
 	t.fill(b, place, newcomer{hash: f.hash, entry: e, labels: labels, born: now.tick, seen: now.unix()})
@@ -151,12 +159,42 @@ func (t *Table) create(f *canonicalForm, s *metric.Sample, now moment) (ref, met
 	return to, metric.Applied
 }
 
-// admit reports whether one more series may be.
-func (t *Table) admit() bool { return t.live.Load() < int64(t.config.MaxSeries) && t.mayGrow() }
+// admit reports whether one more series may be. If not, the sweep looks for room.
+func (t *Table) admit() bool {
+	if t.live.Load() >= int64(t.config.MaxSeries) {
+		t.wanted.Add(1)
+		return false
+	}
+	return t.mayGrow()
+}
 
 // mayGrow reports whether there is memory left for what has no fixed size.
 func (t *Table) mayGrow() bool {
-	return t.bodyBytes.Load()+t.nameBytes.Load()+t.aliases.bytes.Load() < t.config.MaxBytes
+	if t.bodyBytes.Load()+t.nameBytes.Load()+t.aliases.bytes.Load() < t.config.MaxBytes {
+		return true
+	}
+	t.starved.Store(true)
+	return false
+}
+
+// budget is what a body asks before it grows.
+type budget struct {
+	table *Table
+	body  *body
+}
+
+// take reports whether the body may grow by some bytes, and enters them.
+func (b budget) take(bytes int64) bool {
+	if !b.table.mayGrow() {
+		return false
+	}
+	b.enter(bytes)
+	return true
+}
+
+func (b budget) enter(bytes int64) {
+	b.body.bytes.Add(bytes)
+	b.table.bodyBytes.Add(bytes)
 }
 
 // nameBytes is the memory of a series' names. Those that series of an entry share are counted for each: a bound, not a scale.
@@ -192,15 +230,16 @@ func (t *Table) fill(b *block, place uint32, n newcomer) {
 	}
 }
 
-// publish makes a filled place live.
+// publish makes a filled place live. The marks come after, as with values: the store unmarks first and looks then, so a
+// birth that it does not see is marked again.
 func (t *Table) publish(b *block, place, number uint32) ref {
 	c := &b.page.cells[place]
 	state := (c.state.Load()>>1+1)<<1&stateBits | live
 	t.live.Add(1)
 	t.nameBytes.Add(b.series[place].nameBytes())
+	c.state.Store(state)
 	b.unnamed.mark(place)
 	b.renamed.Store(true)
-	c.state.Store(state)
 	return ref{number, state}
 }
 

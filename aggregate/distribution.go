@@ -29,9 +29,17 @@ func (d *distribution) reset() {
 }
 
 func (d *distribution) add(bin int, weight uint64) {
-	d.weights[bin] += weight
-	d.total += weight
+	d.weights[bin] = saturate(d.weights[bin], weight)
+	d.total = saturate(d.total, weight)
 	d.low, d.top = min(d.low, bin), max(d.top, bin+1)
+}
+
+// saturate adds without wrapping.
+func saturate(a, b uint64) uint64 {
+	if sum := a + b; sum >= a {
+		return sum
+	}
+	return math.MaxUint64
 }
 
 // merge adds one slot.

@@ -8,7 +8,7 @@
 // # How a sample gets in
 //
 // A Writer hashes the name and tag bytes as they stand on the wire and finds the series in the aliases
-// (alias.go), adds to its cell (cell.go), and marks the cell dirty. That is all: no lock, no clock, no channel.
+// (aliases.go), adds to its cell (cell.go), and marks the cell dirty. That is all: no lock, no clock, no channel.
 // Only a line never seen before takes the long way (create.go): it is described (identity), found by its
 // canonical form or created under the lock of one shard, and remembered as an alias.
 //
@@ -25,7 +25,7 @@
 //   - All that the roller notes (pasts, rings, slots) belongs to whoever holds the block's history lock: the
 //     roller, a reader, the store. Writers never take that lock.
 //   - A series' identity is written once, before it is published by its state; it is cleared under the history
-//     lock after every writer has passed a batch boundary (epoch.go, evict.go).
+//     lock after every writer has passed a batch boundary (epoch.go, evict.go, bury.go).
 //
 // # Invariants
 //

@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,12 +27,22 @@ type evictions struct {
 
 type departed struct {
 	ref
-	epoch  uint64
-	whole  int64 // what a counter held when it turned dead
-	units  uint64
-	revive bool   // what comes late makes a new series
-	ended  uint32 // tick
+	epoch uint64
+	whole int64 // what a counter held when it turned dead
+	units uint64
+	cause cause
+	ended uint32 // tick
 }
+
+// cause is why a series goes.
+type cause uint8
+
+const (
+	expiry     cause = iota // what comes late makes a new series
+	yielding                // idle for long, where others want its place; likewise
+	deletion                // what comes late counts as before the end
+	fromFuture              // restored with a time that has not come
+)
 
 type staleAliases struct {
 	shard   int
@@ -49,17 +60,14 @@ func (e *evictions) addPendingLocked(t *Table, to *sum) {
 	}
 }
 
-// sweepTurns is over how many half ticks one sweep over all series is spread.
+// sweepTurns is over how many turns of the roller one sweep over all series is spread.
 const sweepTurns = 120
 
 // sweep goes over a part of the series and the aliases, and finishes evictions that are due.
 func (t *Table) sweep() {
 	now, pace := t.clock.now(), pace{time.Now()}
 	made := t.blocks.made.Load()
-	for range made/sweepTurns + 1 {
-		if made == 0 {
-			break
-		}
+	for range min(made, made/sweepTurns+1) {
 		t.evictions.cursor = (t.evictions.cursor + 1) % made
 		t.sweepBlock(t.evictions.cursor, now, &pace)
 	}
@@ -67,27 +75,40 @@ func (t *Table) sweep() {
 		t.sweepAliases()
 		pace.step()
 	}
-	t.finish()
+	t.finish(&pace)
+	if t.starved.Swap(false) && t.mayGrow() {
+		t.turn.Add(1)
+	}
 }
+
+// yieldAfter is how long a series has to be idle before it yields its place to one that was refused for maxSeries.
+const yieldAfter = time.Hour
 
 func (t *Table) sweepBlock(index uint32, now moment, pace *pace) {
 	b := t.blocks.at[index].Load()
-	var old []ref
+	var old, idle []ref
+	wanted := t.wanted.Load()
 	for place := range uint32(blockSeries) {
 		state := b.page.cells[place].state.Load()
 		if state&live == 0 {
 			continue
 		}
-		if t.expired(b, place, now) {
-			old = append(old, ref{index<<blockBits | place, state})
-			continue
+		switch to := (ref{index<<blockBits | place, state}); {
+		case t.expired(b, place, now):
+			old = append(old, to)
+		case int64(len(idle)) < wanted && b.idleFor(place, now) > yieldAfter:
+			idle = append(idle, to)
+		default:
+			t.tidy(b, place, now)
 		}
-		t.tidy(b, place, now)
 		if place%64 == 0 {
 			pace.step()
 		}
 	}
-	t.evict(old, true, now)
+	t.evict(old, expiry, now)
+	if n := t.evict(idle, yielding, now); n > 0 {
+		t.wanted.Store(max(wanted-int64(n), 0))
+	}
 }
 
 // tidy gives back what an idle series does not need.
@@ -96,17 +117,22 @@ func (t *Table) tidy(b *block, place uint32, now moment) {
 	defer b.history.Unlock()
 	c, body := &b.page.cells[place], b.body(place)
 	oldest := t.oldestTick(now.tick)
-	if body != nil && body.set != nil {
+	idle := c.past.stamp != 0 && c.past.stamp < oldest
+	switch {
+	case idle && body != nil && body.timer != nil:
+		body.timer.forgetLocked()
+	case body != nil && body.set != nil:
+		if idle {
+			body.set.forgetLocked()
+		}
 		body.set.mergeLocked(&t.epochs, oldest)
-		body.set.shrinkLocked(oldest)
-		t.weighLocked(body, body.set.bytesLocked())
-	}
-	if c.past.stamp == 0 || c.past.stamp >= oldest {
-		return
-	}
-	c.past.forget(t.rings)
-	if body != nil && body.fraction != nil {
-		body.fraction.past.forget(t.rings)
+		body.set.renewLocked(oldest)
+		t.weigh(body, body.set.bytesLocked())
+	case idle:
+		c.past.forget(t.rings)
+		if body != nil && body.fraction != nil {
+			body.fraction.past.forget(t.rings)
+		}
 	}
 }
 
@@ -133,30 +159,39 @@ func (t *Table) sweepAliases() {
 	}
 }
 
-// evict turns series dead and takes them out of the index: at once for readers. With idle, only those that are
-// still idle go, and what comes late for one makes a new series; without, late samples count as before the end.
-func (t *Table) evict(old []ref, idle bool, now moment) (gone int) {
+// evictAtOnce is how many series go under one hold of the lock.
+const evictAtOnce = 256
+
+// evict turns series dead and takes them out of the index: at once for readers. It returns how many went: those that
+// expire or yield go only if they are still idle.
+func (t *Table) evict(old []ref, why cause, now moment) (gone int) {
+	pace := pace{time.Now()}
+	for some := range slices.Chunk(old, evictAtOnce) {
+		gone += t.evictSome(some, why, now)
+		pace.step()
+	}
+	return gone
+}
+
+func (t *Table) evictSome(old []ref, why cause, now moment) int {
 	t.evictions.mu.Lock()
 	defer t.evictions.mu.Unlock()
-	byEntry := map[*entry]map[ref]struct{}{}
-	left := len(t.evictions.limbo)
+	byEntry := map[*entry]int{}
+	before := len(t.evictions.limbo)
 	for _, r := range old {
-		d, e := t.turnDead(r, idle, now)
+		d, e := t.turnDead(r, why, now)
 		if e == nil {
 			continue
 		}
 		t.evictions.limbo = append(t.evictions.limbo, d)
-		if byEntry[e] == nil {
-			byEntry[e] = map[ref]struct{}{}
-		}
-		byEntry[e][r] = struct{}{}
+		byEntry[e]++
 	}
-	for e, refs := range byEntry {
+	for e, n := range byEntry {
 		e.family.shard.mu.Lock()
-		e.removeLocked(refs)
+		e.removeLocked(n, t.isLive)
 		e.family.shard.mu.Unlock()
 	}
-	fresh := t.evictions.limbo[left:]
+	fresh := t.evictions.limbo[before:]
 	if len(fresh) == 0 {
 		return 0
 	}
@@ -168,13 +203,22 @@ func (t *Table) evict(old []ref, idle bool, now moment) (gone int) {
 	return len(fresh)
 }
 
+// isLive reports whether a reference still means a live series.
+func (t *Table) isLive(r ref) bool {
+	b, place := t.blocks.of(r.number)
+	return b.page.cells[place].state.Load() == r.state
+}
+
 // turnDead is the first step for one series. nil: it is not there any more, or not idle.
-func (t *Table) turnDead(r ref, idle bool, now moment) (departed, *entry) {
+func (t *Table) turnDead(r ref, why cause, now moment) (departed, *entry) {
 	b, place := t.blocks.of(r.number)
 	b.history.Lock()
 	defer b.history.Unlock()
 	c, s := &b.page.cells[place], &b.series[place]
-	if c.state.Load() != r.state || idle && !t.expired(b, place, now) {
+	if c.state.Load() != r.state {
+		return departed{}, nil
+	}
+	if why == expiry && !t.expired(b, place, now) || why == yielding && b.idleFor(place, now) <= yieldAfter {
 		return departed{}, nil
 	}
 	c.state.Store(r.state &^ live)
@@ -182,124 +226,23 @@ func (t *Table) turnDead(r ref, idle bool, now moment) (departed, *entry) {
 	b.renamed.Store(true)
 	t.live.Add(-1)
 	t.evicted.Add(1)
-	t.graves.bury(s.entry.family.key, t.epitaph(s, c.seen.Load(), idle))
-	d := departed{ref: r, revive: idle, ended: now.tick}
+	t.graves.bury(s.entry, t.epitaph(s, c.seen.Load(), why))
+	d := departed{ref: r, cause: why, ended: now.tick}
 	if s.entry.kind == metric.Counter {
 		d.whole, d.units = counterSum(b, place)
 	}
 	return d, s.entry
 }
 
-func (t *Table) epitaph(s *series, seen uint32, idle bool) grave {
-	if !idle {
+func (t *Table) epitaph(s *series, seen uint32, why cause) grave {
+	switch why {
+	case deletion:
 		return grave{seen, "deleted"}
+	case yielding:
+		return grave{seen, "yielded its place to newer series"}
+	case fromFuture:
+		return grave{seen, "its time was in the future after a restart"}
 	}
 	ttl, _ := t.ttl(s)
 	return grave{seen, fmt.Sprintf("expired after %s", metric.FormatWindow(ttl))}
-}
-
-// finish takes the second step for all that every writer has passed.
-func (t *Table) finish() {
-	e := &t.evictions
-	passed := t.epochs.passed()
-	for len(e.stale) > 0 && e.stale[0].epoch <= passed {
-		t.aliases.recycle(e.stale[0].shard, e.stale[0].numbers)
-		e.stale = e.stale[1:]
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if len(e.limbo) == 0 || e.limbo[0].epoch > passed {
-		return
-	}
-	w := t.NewWriter()
-	defer w.Close()
-	due := 0
-	for due < len(e.limbo) && e.limbo[due].epoch <= passed {
-		t.buryLocked(e.limbo[due], w)
-		due++
-	}
-	e.limbo = append(e.limbo[:0], e.limbo[due:]...)
-}
-
-// buryLocked is the second step for one series: the place is free afterwards.
-func (t *Table) buryLocked(d departed, w *Writer) {
-	b, place := t.blocks.of(d.number)
-	s, c := &b.series[place], &b.page.cells[place]
-	late := d.revive && b.page.dirty.has(place)
-	if late {
-		late = t.succeed(d, b, place, w)
-	}
-	t.retire(d, b, place, late)
-
-	shard := t.canon.shard(s.hash)
-	shard.mu.Lock()
-	shard.removeLocked(s.hash, d.number+firstNumber)
-	shard.mu.Unlock()
-
-	b.history.Lock()
-	bit := uint64(1) << (place % 64)
-	b.page.dirty[place/64].And(^bit)
-	b.unsaved[place/64].And(^bit)
-	c.past.forget(t.rings)
-	if body := b.body(place); body != nil {
-		if body.fraction != nil {
-			body.fraction.past.forget(t.rings)
-		}
-		t.weighLocked(body, 0)
-		b.bodies.Load()[place].Store(nil)
-	}
-	t.nameBytes.Add(-s.nameBytes())
-	s.entry, s.labels = nil, metric.Labels{}
-	b.history.Unlock()
-	t.blocks.give(d.number)
-}
-
-// retire adds to retired what a counter held: all of it, or what it held when it turned dead if the rest moved on.
-func (t *Table) retire(d departed, b *block, place uint32, late bool) {
-	if b.series[place].entry.kind != metric.Counter {
-		return
-	}
-	whole, units := counterSum(b, place)
-	if late {
-		whole, units = d.whole, d.units
-	}
-	t.sumsMu.Lock()
-	defer t.sumsMu.Unlock()
-	t.retired.add(whole, units)
-}
-
-// succeed hands what came after a series had turned dead to a series of the same identity, made where there is none.
-// False: there could be none.
-func (t *Table) succeed(d departed, b *block, place uint32, w *Writer) bool {
-	s := &b.series[place]
-	e := s.entry
-	form := canonicalForm{object: e.object, name: e.family.key.name, labels: s.labels.Packed(), hash: s.hash}
-	to, refused := t.create(&form, &metric.Sample{Kind: e.kind}, w.now)
-	if refused != metric.Applied {
-		return false
-	}
-	heir, at := t.blocks.of(to.number)
-	switch e.kind {
-	case metric.Counter:
-		whole, units := counterSum(b, place)
-		heir.page.cells[at].add(whole - d.whole)
-		if units != d.units {
-			heir.makeBody(at, newFraction).fraction.units.Add(int64(units - d.units))
-		}
-	case metric.Gauge:
-		if v, set := gaugeBits(b, place); set {
-			heir.page.cells[at].value.CompareAndSwap(gaugeUnset, v)
-		}
-	case metric.Timer:
-		heir.body(at).timer.takeOver(b.body(place).timer)
-	case metric.Set:
-		b.body(place).set.exact.Load().each(func(hash uint64, tick uint32) {
-			if tick >= d.ended {
-				heir.body(at).set.insert(hash, tick, always)
-			}
-		})
-	}
-	heir.series[at].ttl.Store(s.ttl.Load())
-	heir.page.dirty.mark(at)
-	return true
 }

@@ -37,6 +37,7 @@ type entry struct {
 	object metric.Object
 	kind   metric.Kind
 	series []ref // guarded by the shard's lock; what a reader took stays as it was: only appended to, or copied
+	dead   int   // of them
 }
 
 func newIndex() *index {
@@ -73,12 +74,20 @@ func (x *index) enter(o metric.Object, name string, kind metric.Kind) (*entry, *
 
 func (e *entry) addLocked(r ref) { e.series = append(e.series, r) }
 
-// removeLocked takes series out. The last one takes the entry with it, and the last entry the family.
-func (e *entry) removeLocked(gone map[ref]struct{}) {
-	e.series = slices.DeleteFunc(slices.Clone(e.series), func(r ref) bool {
-		_, is := gone[r]
-		return is
-	})
+// removeLocked notes that n of the series are dead. They stay in the list, where readers pass them over, until they are
+// half of it: so the end of a large family costs no more than its size. The last one takes the entry with it, and the last
+// entry the family.
+func (e *entry) removeLocked(n int, isLive func(ref) bool) {
+	e.dead += n
+	if 2*e.dead >= len(e.series) {
+		e.series = slices.DeleteFunc(slices.Clone(e.series), func(r ref) bool { return !isLive(r) })
+		e.dead = 0
+	}
+	e.tidyLocked()
+}
+
+// tidyLocked takes an entry without series out.
+func (e *entry) tidyLocked() {
 	if len(e.series) > 0 {
 		return
 	}
@@ -106,15 +115,14 @@ func (x *index) find(key familyKey, object string, known func(string) bool) []fo
 	}
 	var out []found
 	if object != "*" {
-		if e := f.entries[object]; e != nil && (known == nil || known(object)) {
+		if e := f.entries[object]; e != nil {
 			out = append(out, found{e, e.series})
 		}
-		shard.mu.Unlock()
-		return out
-	}
-	out = make([]found, 0, len(f.entries))
-	for _, e := range f.entries {
-		out = append(out, found{e, e.series})
+	} else {
+		out = make([]found, 0, len(f.entries))
+		for _, e := range f.entries {
+			out = append(out, found{e, e.series})
+		}
 	}
 	shard.mu.Unlock()
 	if known != nil {
@@ -124,63 +132,29 @@ func (x *index) find(key familyKey, object string, known func(string) bool) []fo
 	return out
 }
 
-// listed returns the distinct metrics, in a stable order, at most limit.
+// listed returns the distinct metrics, in a stable order, at most limit. One that has several kinds is listed with the first.
 func (x *index) listed(limit int) []metric.Listed {
-	distinct := map[metric.Listed]struct{}{}
+	type name struct{ resource, metric string }
+	kinds := map[name]metric.Kind{}
 	for i := range x.shards {
 		shard := &x.shards[i]
 		shard.mu.Lock()
 		for key, f := range shard.families {
+			at := name{key.resource, key.name}
 			for _, e := range f.entries {
-				distinct[metric.Listed{Resource: key.resource, Name: key.name, Kind: e.kind}] = struct{}{}
-				break
+				if held, ok := kinds[at]; !ok || e.kind < held {
+					kinds[at] = e.kind
+				}
 			}
 		}
 		shard.mu.Unlock()
 	}
-	out := make([]metric.Listed, 0, len(distinct))
-	for one := range distinct {
-		out = append(out, one)
+	out := make([]metric.Listed, 0, len(kinds))
+	for at, kind := range kinds {
+		out = append(out, metric.Listed{Resource: at.resource, Name: at.metric, Kind: kind})
 	}
 	slices.SortFunc(out, func(a, b metric.Listed) int {
-		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
+		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Name, b.Name))
 	})
 	return out[:min(limit, len(out))]
-}
-
-// graves remembers when metrics that are gone were last seen, so that an absence can be explained. It keeps the
-// newest few thousand.
-type graves struct {
-	mu   sync.Mutex
-	at   map[familyKey]grave
-	ring []familyKey
-	next int
-}
-
-type grave struct {
-	seen uint32 // Unix seconds
-	why  string
-}
-
-const maxGraves = 4096
-
-func (g *graves) bury(key familyKey, one grave) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.at == nil {
-		g.at, g.ring = map[familyKey]grave{}, make([]familyKey, maxGraves)
-	}
-	if _, there := g.at[key]; !there {
-		delete(g.at, g.ring[g.next])
-		g.ring[g.next] = key
-		g.next = (g.next + 1) % maxGraves
-	}
-	g.at[key] = one
-}
-
-func (g *graves) find(key familyKey) (grave, bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	one, ok := g.at[key]
-	return one, ok
 }

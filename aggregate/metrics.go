@@ -1,6 +1,10 @@
 package aggregate
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"unsafe"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 var (
 	seriesDesc = prometheus.NewDesc("sluice_series",
@@ -17,8 +21,8 @@ var (
 		"Memory of the table, by what it holds.", []string{"part"}, nil)
 )
 
-// cellBytes is what a place in a block takes, its body aside.
-const cellBytes = 32 + 64
+// placeBytes is what a place in a block takes, its body aside.
+const placeBytes = int(unsafe.Sizeof(cell{}) + unsafe.Sizeof(series{}))
 
 // Describe implements prometheus.Collector.
 func (t *Table) Describe(ch chan<- *prometheus.Desc) {
@@ -37,7 +41,7 @@ func (t *Table) Collect(ch chan<- prometheus.Metric) {
 	gauge(seriesDesc, float64(t.Series()))
 	gauge(seriesLimitDesc, float64(t.config.MaxSeries))
 	gauge(aliasesDesc, float64(aliases))
-	gauge(memoryDesc, float64(t.Blocks())*blockSeries*cellBytes, "cells")
+	gauge(memoryDesc, float64(t.Blocks()*blockSeries*placeBytes), "cells")
 	gauge(memoryDesc, float64(aliasBytes), "aliases")
 	gauge(memoryDesc, float64(ringBytes), "rings")
 	gauge(memoryDesc, float64(t.nameBytes.Load()), "names")

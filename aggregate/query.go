@@ -59,7 +59,8 @@ func (t *Table) External(q metric.Query) ([]metric.Point, error) {
 // Listed lists the distinct metrics that exist, in a stable order, at most limit.
 func (t *Table) Listed(limit int) []metric.Listed { return t.index.listed(limit) }
 
-// Delete removes the series that a query would read, whatever its stat and window, and returns how many.
+// Delete removes the series that a query names, whatever its stat and window, and returns how many. It does not fall
+// back: who deletes in a namespace does not mean everybody's.
 func (t *Table) Delete(q metric.Query) int {
 	var gone []ref
 	for _, one := range t.index.find(familyKey{q.Resource, q.Namespace, q.Asked.Name}, q.Object, q.Known) {
@@ -72,16 +73,17 @@ func (t *Table) Delete(q metric.Query) int {
 			b.history.Unlock()
 		}
 	}
-	return t.evict(gone, false, t.clock.now())
+	return t.evict(gone, deletion, t.clock.now())
 }
 
 // plan finds the entries of a query and settles its stat and window.
 func (t *Table) plan(q *metric.Query) (*reading, []found, error) {
+	now := t.clock.now()
 	key := familyKey{q.Resource, q.Namespace, q.Asked.Name}
-	entries := t.index.find(key, q.Object, q.Known)
+	entries := t.living(t.index.find(key, q.Object, q.Known), now)
 	if len(entries) == 0 && q.Resource == "" && q.Namespace != "" {
 		key.namespace = ""
-		entries = t.index.find(key, q.Object, q.Known)
+		entries = t.living(t.index.find(key, q.Object, q.Known), now)
 	}
 	stat, window := q.Asked.Stat, q.Asked.Window
 	if window != 0 && t.spanIndex(window) < 0 {
@@ -106,11 +108,38 @@ func (t *Table) plan(q *metric.Query) (*reading, []found, error) {
 	if window == 0 {
 		window = t.defaultWindow()
 	}
-	now := t.clock.now()
 	index := t.spanIndex(window)
 	r := &reading{table: t, kind: kind, stat: stat, now: now, match: q.Match,
 		view: t.spans[index].view(index, t.clock.tick, now)}
 	return r, entries, nil
+}
+
+// living drops the first entries that hold nothing but what is dead or has outlived its time and waits for the sweep: so
+// the first one left decides for all.
+func (t *Table) living(entries []found, now moment) []found {
+	for i, one := range entries {
+		for _, r := range one.series {
+			if t.lives(r, now) {
+				return entries[i:]
+			}
+		}
+	}
+	return nil
+}
+
+func (t *Table) lives(r ref, now moment) bool {
+	b, place := t.blocks.of(r.number)
+	b.history.Lock()
+	defer b.history.Unlock()
+	if b.page.cells[place].state.Load() != r.state {
+		return false
+	}
+	if !t.expired(b, place, now) {
+		return true
+	}
+	s := &b.series[place]
+	t.graves.bury(s.entry, t.epitaph(s, b.page.cells[place].seen.Load(), expiry))
+	return false
 }
 
 // spanIndex is the place of a window among the spans; -1: it is not kept.

@@ -16,6 +16,7 @@ type reading struct {
 	now   moment
 	match func(metric.Labels) bool
 	gone  grave // of a series that has outlived its time, but was not swept up yet
+	slow  slowPush
 
 	rollup
 }
@@ -59,15 +60,27 @@ func (r *reading) end() {
 
 // add rolls one series up, if it still lives and its labels match.
 func (r *reading) add(s ref) {
+	r.slow = slowPush{}
 	b, place := r.table.blocks.of(s.number)
 	b.history.Lock()
-	defer b.history.Unlock()
-	c, labels := &b.page.cells[place], b.series[place].labels
-	if c.state.Load() != s.state || r.match != nil && !r.match(labels) {
+	r.addLocked(s, b, place)
+	b.history.Unlock()
+	if r.slow.entry != nil {
+		r.table.slow.warn(r)
+	}
+}
+
+func (r *reading) addLocked(s ref, b *block, place uint32) {
+	c := &b.page.cells[place]
+	if c.state.Load() != s.state {
+		return
+	}
+	labels := b.series[place].labels
+	if r.match != nil && !r.match(labels) {
 		return
 	}
 	if r.table.expired(b, place, r.now) {
-		r.gone = r.table.epitaph(&b.series[place], c.seen.Load(), true)
+		r.gone = r.table.epitaph(&b.series[place], c.seen.Load(), expiry)
 		return
 	}
 	if r.series++; r.series == 1 {
@@ -111,7 +124,7 @@ func (r *reading) addCounterLocked(b *block, place uint32) {
 	count := exact(whole, rest)
 	if r.stat == metric.Rate {
 		count = metric.Float(count.Float64() / r.seconds(&b.series[place]))
-		r.table.slow.checkLocked(r, b.series[place].entry, &b.page.cells[place].past)
+		r.checkPaceLocked(b.series[place].entry, &b.page.cells[place].past)
 	}
 	r.plus(count)
 }
@@ -237,4 +250,13 @@ func (r *reading) appendPoint(points []metric.Point) []metric.Point {
 	}
 	p.Labels = r.shared
 	return append(points, p)
+}
+
+// timestamp is when the newest sample of a series arrived, by the wall clock of now.
+func timestamp(b *block, place uint32, now moment) time.Time {
+	if b.page.dirty.has(place) {
+		return now.wall
+	}
+	seen := time.Unix(int64(b.page.cells[place].seen.Load()), 0)
+	return seen.Add(now.drift())
 }

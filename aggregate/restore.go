@@ -15,6 +15,9 @@ import (
 // futureSlack is how far ahead of the wall clock a restored time may be. Beyond that it counts as stale: a clock was set back.
 const futureSlack = 5 * time.Minute
 
+// clockSlack is how many ticks a stamp may be ahead of the clock: the two are not saved at one instant.
+const clockSlack = 20
+
 // RestoreClock goes on from the clock of an earlier process.
 func (t *Table) RestoreClock(blob []byte) error {
 	d := decoder{rest: blob}
@@ -28,7 +31,7 @@ func (t *Table) RestoreClock(blob []byte) error {
 	for i := range windows {
 		windows[i] = time.Duration(d.uvarint()) * time.Second
 	}
-	if d.err != nil || len(d.rest) > 0 {
+	if d.err != nil || len(d.rest) > 0 || at < 0 || at > longestUp {
 		return fmt.Errorf("clock: %w", errDamaged)
 	}
 	t.setSeed = seed
@@ -37,6 +40,9 @@ func (t *Table) RestoreClock(blob []byte) error {
 	}
 	return nil
 }
+
+// longestUp is the most receiving time that can be: ticks of a tenth of a second fit 32 bits for thirteen years.
+const longestUp = 10 * 365 * 24 * time.Hour
 
 // RestoreBlock fills a block with what was saved of it: its names and state as of one moment, and the deltas since, in order.
 // Blocks may be restored by several goroutines at once, each by one.
@@ -51,48 +57,11 @@ func (t *Table) RestoreBlock(block int, names, state []byte, deltas [][]byte) er
 	r.windows = t.clock.resumed.Load()
 	if err := r.all(names, state, deltas); err != nil {
 		for place := range uint32(blockSeries) {
-			r.death(place)
+			t.vanish(r.b, place)
 		}
 		return fmt.Errorf("block %d: %w", block, err)
 	}
 	return nil
-}
-
-// RestoreDone ends restoring: what is too old or from the future goes, and free places can be used.
-func (t *Table) RestoreDone() error {
-	now := t.clock.now()
-	for i := range t.blocks.made.Load() {
-		t.restoredBlock(i, now)
-	}
-	t.blocks.mu.Lock()
-	defer t.blocks.mu.Unlock()
-	t.blocks.next = t.blocks.made.Load() << blockBits
-	return nil
-}
-
-func (t *Table) restoredBlock(index uint32, now moment) {
-	b := t.blocks.at[index].Load()
-	var stale []ref
-	for place := blockSeries - 1; place >= 0; place-- {
-		number := index<<blockBits | uint32(place)
-		c := &b.page.cells[place]
-		state := c.state.Load()
-		if state&live == 0 {
-			t.blocks.give(number)
-			continue
-		}
-		if b.series[place].entry.kind == metric.Counter {
-			t.sumsMu.Lock()
-			t.closed.add(counterSum(b, uint32(place)))
-			t.sumsMu.Unlock()
-		}
-		if time.Unix(int64(c.seen.Load()), 0).Sub(now.wall) > futureSlack {
-			stale = append(stale, ref{number, state})
-		} else if t.expired(b, uint32(place), now) {
-			stale = append(stale, ref{number, state})
-		}
-	}
-	t.evict(stale, false, now)
 }
 
 // restorer reads what was saved of one block.
@@ -102,6 +71,7 @@ type restorer struct {
 	b       *block
 	now     moment
 	windows bool // stamps mean what they meant then
+	took    bool // the last value had a series
 }
 
 func (r *restorer) all(names, state []byte, deltas [][]byte) error {
@@ -130,7 +100,7 @@ func (r *restorer) replay(delta []byte) error {
 			r.birth(d)
 		case recordDeath:
 			if place := d.place(); d.err == nil {
-				r.death(place)
+				r.t.vanish(r.b, place)
 			}
 		case recordValue:
 			r.sizedValue(d)
@@ -164,59 +134,14 @@ func (r *restorer) birth(d *decoder) {
 	if c.state.Load() == state && form.matches(&r.b.series[place]) {
 		return
 	}
-	r.death(place)
-	c.state.Store((state - 2) & stateBits &^ live) // the generation before, which publish ends
+	r.t.vanish(r.b, place)
 	if !r.windows {
 		born = r.now.tick
 	}
-	r.make(place, kind, &form, newcomer{hash: form.hash, labels: labels, born: born, seen: r.now.unix()})
-}
-
-func (r *restorer) make(place uint32, kind metric.Kind, f *canonicalForm, n newcomer) {
-	t, number := r.t, r.index<<blockBits|place
-	shard := t.canon.shard(f.hash)
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
-	if _, twin, _ := t.seekCanonical(f); twin != nil {
-		return // the same series in two places: the first one stays
-	}
-	e, lock := t.index.enter(f.object, f.name, kind)
-	defer lock.mu.Unlock()
-	if e.kind != kind {
-		return
-	}
-	n.entry = e
-	t.fill(r.b, place, n)
-	shard.addLocked(f.hash, number+firstNumber, t.canonicalHash)
-	e.addLocked(t.publish(r.b, place, number))
-}
-
-// death takes a series out at once: nobody else knows it yet.
-func (r *restorer) death(place uint32) {
-	t, s, c := r.t, &r.b.series[place], &r.b.page.cells[place]
-	state, number := c.state.Load(), r.index<<blockBits|place
-	if state&live == 0 {
-		return
-	}
-	shard := t.canon.shard(s.hash)
-	shard.mu.Lock()
-	shard.removeLocked(s.hash, number+firstNumber)
-	shard.mu.Unlock()
-	lock := s.entry.family.shard
-	lock.mu.Lock()
-	s.entry.removeLocked(map[ref]struct{}{{number, state}: {}})
-	lock.mu.Unlock()
-	c.past.forget(t.rings)
-	if body := r.b.body(place); body != nil {
-		if body.fraction != nil {
-			body.fraction.past.forget(t.rings)
-		}
-		t.weighLocked(body, 0)
-		r.b.bodies.Load()[place].Store(nil)
-	}
-	t.nameBytes.Add(-s.nameBytes())
-	c.state.Store(state &^ live)
-	t.live.Add(-1)
+	// The entry is one of its own until settle.go files the series.
+	own := &entry{family: &family{key: familyKey{object.Resource, object.Namespace, name}}, object: object, kind: kind}
+	r.t.fill(r.b, place, newcomer{hash: form.hash, entry: own, labels: labels, born: born, seen: r.now.unix()})
+	c.state.Store(state)
 }
 
 // sizedValue reads a value behind its length.
@@ -225,7 +150,7 @@ func (r *restorer) sizedValue(d *decoder) {
 	if d.err != nil {
 		return
 	}
-	if r.value(one); one.err != nil {
+	if r.value(one); one.err != nil || len(one.rest) > 0 && r.took {
 		d.fail()
 	}
 }
@@ -236,7 +161,11 @@ func (r *restorer) value(d *decoder) {
 	place, state := d.place(), d.uint32()
 	seen, ttl, stamp := d.uint32(), d.uint32(), d.uint32()
 	c, s := &r.b.page.cells[place], &r.b.series[place]
-	if d.err != nil || state&live == 0 || c.state.Load() != state {
+	if r.took = d.err == nil && state&live != 0 && c.state.Load() == state; !r.took {
+		return
+	}
+	if r.ahead(stamp) {
+		d.fail()
 		return
 	}
 	c.seen.Store(seen)
@@ -252,7 +181,7 @@ func (r *restorer) value(d *decoder) {
 		}
 	case metric.Gauge:
 		r.past(d, &c.past, stamp)
-		r.gauge(place, d.uint32())
+		r.gauge(d, place, d.uint32())
 	case metric.Timer:
 		r.b.body(place).timer.restore(d, r)
 		c.past.stamp = stamp
@@ -262,11 +191,17 @@ func (r *restorer) value(d *decoder) {
 	}
 }
 
-func (r *restorer) gauge(place, at uint32) {
+// ahead reports whether a tick has not come yet: nobody noted anything under it.
+func (r *restorer) ahead(tick uint32) bool { return r.windows && tick > r.now.tick+clockSlack }
+
+func (r *restorer) gauge(d *decoder, place, at uint32) {
 	c := &r.b.page.cells[place]
 	bits := c.past.rolled
 	if c.past.stamp == 0 {
 		bits = gaugeUnset
+	} else if v := math.Float64frombits(bits); math.IsNaN(v) || math.IsInf(v, 0) {
+		d.fail()
+		return
 	}
 	if at == 0 {
 		c.value.Store(bits)
@@ -320,7 +255,8 @@ func (t *timer) restore(d *decoder, r *restorer) {
 	for i := range r.t.spans {
 		for n := d.uvarint(); n > 0 && d.err == nil; n-- {
 			slot := timerSlot{unit: d.uint32(), sum: d.float(), min: d.float(), max: d.float(), bins: d.string()}
-			if !eachBin(slot.bins, func(int, uint64) {}) || math.IsNaN(slot.sum) {
+			unsound := math.IsNaN(slot.sum) || math.IsNaN(slot.min) || math.IsNaN(slot.max)
+			if unsound || !eachBin(slot.bins, func(int, uint64) {}) || r.ahead((slot.unit-1)*r.t.spans[i].stride) {
 				d.fail()
 			}
 			if d.err == nil && r.windows {
@@ -340,7 +276,7 @@ func (s *set) restore(d *decoder, r *restorer) {
 	for ; n > 0 && d.err == nil; n-- {
 		hash, tick := d.uint64(), d.uint32()
 		if d.err == nil && r.windows {
-			table.see(max(hash, 1), tick)
+			table.see(max(hash, 1), min(tick, r.now.tick))
 		}
 	}
 	if d.byte() == 0 {
@@ -374,6 +310,10 @@ func (s *set) restoreSlot(d *decoder, r *restorer, index int) {
 	unit := d.uint32()
 	list := d.bytes(d.uvarint())
 	if d.err != nil || !r.windows {
+		return
+	}
+	if r.ahead((unit - 1) * r.t.spans[index].stride) {
+		d.fail()
 		return
 	}
 	if !readRegisters(list, s.slotLocked(index, &r.t.spans[index], unit).registers) {

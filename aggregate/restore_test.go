@@ -214,7 +214,7 @@ func TestRestoreOfARebirth(t *testing.T) {
 		}
 		state := f.AppendState(nil, 0)
 		f.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Asked: metric.Asked{Name: "a"}})
-		f.finish()
+		f.finish(&pace{time.Now()})
 		f.push("a:1|c|#pod:a,ns:ns")
 		disk.flush(f.Table, never)
 		if f.Blocks() != 1 || f.blocks.next != 1 {
@@ -280,8 +280,8 @@ func TestRestoreDropsTheStale(t *testing.T) {
 		disk.flush(f.Table, each)
 		time.Sleep(2 * time.Hour)
 		again := disk.restore(t)
-		again.want("a", `no series of "a" for pods in "ns"; last seen 2h ago, deleted`)
-		again.want("future", `no series of "future" for pods in "ns"; last seen 0s ago, deleted`)
+		again.want("a", `no series of "a" for pods in "ns"; last seen 2h ago, expired after 1h`)
+		again.want("future", `no series of "future" for pods in "ns"; last seen 0s ago, its time was in the future after a restart`)
 		if got := again.askExternal("", "e:total"); got != "{}=1" {
 			t.Error(got)
 		}

@@ -9,10 +9,10 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Run turns the windows until ctx ends: twice a tick it notes the values of the series that were touched, and goes
+// Run turns the windows until ctx ends: twice a tick, or twice a second, it notes the values of the series that were touched, and goes
 // over a part of all series to let go of those that have outlived their time.
 func (t *Table) Run(ctx context.Context) error {
-	half := t.clock.tick / 2
+	half := min(t.clock.tick/2, rollEvery)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -28,6 +28,9 @@ func (t *Table) Run(ctx context.Context) error {
 		}
 	}
 }
+
+// rollEvery bounds how long what came waits for the roller, however long a tick is. The sweep keeps the same pace.
+const rollEvery = 500 * time.Millisecond
 
 // slice is how long the roller works before it lets others have the processor: a receiver that shares it must be
 // back at its socket before the socket's buffer is full.
@@ -112,19 +115,19 @@ func (t *Table) rollSeriesLocked(b *block, place, tick uint32) {
 	case metric.Timer:
 		body.timer.rollLocked(t.spans, tick)
 		c.past.stamp = tick
-		t.weighLocked(body, body.timer.bytesLocked())
+		t.weigh(body, body.timer.weight())
 	case metric.Set:
 		body.set.rollLocked(t.spans, tick)
 		body.set.mergeLocked(&t.epochs, t.oldestTick(tick))
+		body.set.renewLocked(t.oldestTick(tick))
 		c.past.stamp = tick
-		t.weighLocked(body, body.set.bytesLocked())
+		t.weigh(body, body.set.bytesLocked())
 	}
 }
 
-// weighLocked keeps account of a body's memory.
-func (t *Table) weighLocked(body *body, bytes int64) {
-	t.bodyBytes.Add(bytes - body.bytes)
-	body.bytes = bytes
+// weigh keeps account of a body's memory.
+func (t *Table) weigh(body *body, bytes int64) {
+	t.bodyBytes.Add(bytes - body.bytes.Swap(bytes))
 }
 
 // oldestTick is the tick before which nothing is asked for.

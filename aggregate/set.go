@@ -16,8 +16,9 @@ type set struct {
 
 	// past holds, per span, the registers of each unit; guarded by the history lock, empty while exact.
 	past [][]setSlot
-	// dropAt is the epoch after which no writer can still be adding to the older tables; 0: there are none.
-	dropAt uint64
+	// Of the newest table when older ones were found behind it: the epoch after which no writer can be adding to those.
+	merging *members
+	dropAt  uint64
 }
 
 type setSlot struct {
@@ -32,7 +33,7 @@ func newSet(spans []span) *set {
 }
 
 // insert notes a member's hash as seen in a tick. False: it would have to grow, and may not.
-func (s *set) insert(hash uint64, tick uint32, mayGrow func() bool) bool {
+func (s *set) insert(hash uint64, tick uint32, room budget) bool {
 	hash = max(hash, 1)
 	for {
 		if many := s.many.Load(); many != nil {
@@ -43,16 +44,20 @@ func (s *set) insert(hash uint64, tick uint32, mayGrow func() bool) bool {
 		if table.see(hash, tick) {
 			return true
 		}
-		if !mayGrow() {
+		larger := len(table.hashes) < membersMost
+		if grow := int64(24 * len(table.hashes)); larger && !room.take(grow) || !larger && !room.take(manyBytes) {
 			return false
 		}
-		if len(table.hashes) < membersMost {
+		if larger {
 			s.exact.CompareAndSwap(table, newMembers(2*len(table.hashes), table))
 		} else {
 			s.many.CompareAndSwap(nil, new(liveRegisters))
 		}
 	}
 }
+
+// manyBytes is what a set takes once it is estimated: the live registers, and those of all slots of both windows.
+const manyBytes = hllRegisters * (1 + 2*(ticksPerWindow+2))
 
 // rollLocked notes what the live registers got under the tick.
 func (s *set) rollLocked(spans []span, tick uint32) {
@@ -94,10 +99,10 @@ func (s *set) mergeLocked(e *epochs, oldest uint32) {
 	older := newest.older.Load()
 	switch {
 	case older == nil:
-	case s.dropAt == 0:
-		s.dropAt = e.advance()
+	case s.merging != newest:
+		s.merging, s.dropAt = newest, e.advance()
 	case e.passed() >= s.dropAt:
-		s.dropAt = 0
+		s.merging = nil
 		older.each(func(hash uint64, tick uint32) {
 			if tick >= oldest {
 				s.insertOld(newest, hash, tick)
@@ -119,27 +124,34 @@ func (s *set) insertOld(to *members, hash uint64, tick uint32) {
 	}
 }
 
-// shrinkLocked starts a new table where most of what the newest holds is too old to be asked for. The old one stays
-// behind it until it is merged.
-func (s *set) shrinkLocked(oldest uint32) {
+// renewLocked starts a new table where much of what the newest holds is too old to be asked for: so members that come and
+// go do not fill it. The old one stays behind it until it is merged. An idle set gives back what it can.
+func (s *set) renewLocked(oldest uint32) {
 	table := s.exact.Load()
-	if len(table.hashes) == membersFirst || table.older.Load() != nil {
+	if table.older.Load() != nil {
 		return
 	}
-	live := 0
+	kept := int32(0)
 	table.each(func(_ uint64, tick uint32) {
 		if tick >= oldest {
-			live++
+			kept++
 		}
 	})
-	if live > int(table.room())/4 {
-		return
-	}
 	slots := membersFirst
-	for slots < membersMost && slots*4/5 < 2*live {
+	for slots < membersMost && int32(slots)*4/5 < 2*kept {
 		slots *= 2
 	}
-	s.exact.CompareAndSwap(table, newMembers(slots, table))
+	used := table.used.Load()
+	if crowded := used >= table.room()*3/4 && (used-kept)*4 >= used; crowded || slots < len(table.hashes) {
+		s.exact.CompareAndSwap(table, newMembers(slots, table))
+	}
+}
+
+// forgetLocked drops registers of an idle set that are older than every window.
+func (s *set) forgetLocked() {
+	for i := range s.past {
+		s.past[i] = nil
+	}
 }
 
 // readLocked adds the members of the view to u.

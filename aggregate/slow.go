@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -56,26 +57,44 @@ func (p *past) interval(rings *rings, sp *span, tick time.Duration) time.Duratio
 	return whole / slowGaps
 }
 
-// checkLocked warns if a counter is pushed too slowly for the window that it is read over.
-func (s *slowPushers) checkLocked(r *reading, e *entry, p *past) {
-	window := r.view.span.window
+// slowPush is a counter that a reading met, for after the lock.
+type slowPush struct {
+	entry    *entry
+	interval time.Duration
+}
+
+// checkPaceLocked notes whether a counter is pushed too slowly for the window that it is read over.
+func (r *reading) checkPaceLocked(e *entry, p *past) {
 	interval := p.interval(r.table.rings, r.view.span, r.table.clock.tick)
-	if interval*slowShare <= window {
-		return
+	if interval*slowShare > r.view.span.window {
+		r.slow = slowPush{e, interval}
 	}
+}
+
+// warn logs what a reading met, unless that was done lately.
+func (s *slowPushers) warn(r *reading) {
 	s.seen.Add(1)
+	e := r.slow.entry
 	if !s.due(e.family.key, r.now.wall) {
 		return
 	}
 	s.log.Warn("a rate jumps, for its counter is pushed too slowly for the window: push more often, or read a longer one",
-		"metric", e.family.key.name, "object", e.object.String(), "interval", interval.Round(time.Second), "window", metric.FormatWindow(window))
+		"metric", e.family.key.name, "object", e.object.String(), "interval", r.slow.interval.Round(time.Second),
+		"window", metric.FormatWindow(r.view.span.window))
 }
 
 // due reports whether a metric may be warned of again.
 func (s *slowPushers) due(key familyKey, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if at, ok := s.warned[key]; ok && now.Sub(at) < warnEvery || len(s.warned) >= warnedMost && !ok {
+	at, before := s.warned[key]
+	if before && now.Sub(at) < warnEvery {
+		return false
+	}
+	if len(s.warned) >= warnedMost {
+		maps.DeleteFunc(s.warned, func(_ familyKey, at time.Time) bool { return now.Sub(at) >= warnEvery })
+	}
+	if len(s.warned) >= warnedMost {
 		return false
 	}
 	if s.warned == nil {

@@ -30,12 +30,6 @@ type stampedSlot struct {
 // stampedSlots bounds the writers that can be at one gauge at once before one has to yield to another.
 const stampedSlots = 16
 
-func newStamped(bits uint64, at uint32) *stamped {
-	g := new(stamped)
-	g.begin(bits, at)
-	return g
-}
-
 // begin sets the first value, before any writer knows g.
 func (g *stamped) begin(bits uint64, at uint32) {
 	g.slots[0].claimed.Store(true)
@@ -63,6 +57,17 @@ func (g *stamped) assign(v float64, at uint32) {
 			return
 		}
 		if g.swing(head, mine, at, math.Float64bits(v)) {
+			return
+		}
+	}
+}
+
+// assignNow sets the value as of now. It is never late, not even after the wall clock was set back.
+func (g *stamped) assignNow(v float64, now uint32) {
+	mine := g.claim()
+	for {
+		head := g.head.Load()
+		if g.swing(head, mine, max(now, uint32(head>>32)), math.Float64bits(v)) {
 			return
 		}
 	}

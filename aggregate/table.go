@@ -40,6 +40,10 @@ type Table struct {
 	nameBytes atomic.Int64 // of objects, names and labels
 	refusals  atomic.Int64 // aliases that lead to a refusal
 	evicted   atomic.Uint64
+	// wanted counts the series that were refused for maxSeries since the sweep last made room; starved is set when
+	// memory was refused.
+	wanted  atomic.Int64
+	starved atomic.Bool
 	// turn changes whenever something that was refused may be let in.
 	turn atomic.Uint32
 
@@ -97,11 +101,15 @@ func (t *Table) ttl(s *series) (time.Duration, bool) {
 // expired reports whether a series has outlived its time. A series that was touched since the last roll has not.
 func (t *Table) expired(b *block, place uint32, now moment) bool {
 	ttl, mortal := t.ttl(&b.series[place])
-	if !mortal || b.page.dirty.has(place) {
-		return false
+	return mortal && b.idleFor(place, now) > ttl
+}
+
+// idleFor is how long ago the last sample of a series was noted.
+func (b *block) idleFor(place uint32, now moment) time.Duration {
+	if b.page.dirty.has(place) {
+		return 0
 	}
-	seen := b.page.cells[place].seen.Load()
-	return now.wall.Sub(time.Unix(int64(seen), 0)) > ttl
+	return now.steady.Sub(time.Unix(int64(b.page.cells[place].seen.Load()), 0))
 }
 
 func (s *series) setTTL(ttl time.Duration) {

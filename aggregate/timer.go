@@ -4,6 +4,7 @@ import (
 	"math"
 	"runtime"
 	"sync/atomic"
+	"unsafe"
 )
 
 // timer is the body of a series of kind timer. Writers add to one half of its live part, with atomics only. Whoever holds
@@ -70,49 +71,54 @@ func (h *timerHalf) empty() (sum, low, high float64) {
 }
 
 // observe counts a value that stands for weight observations. False: it would have to grow, and may not.
-func (t *timer) observe(v, weight float64, mayGrow func() bool) bool {
+func (t *timer) observe(v, weight float64, room budget) bool {
 	bin := binOf(v)
-	leaf := t.leaf(bin, mayGrow)
+	leaf := t.leaf(bin, room)
 	if leaf == nil {
 		return false
 	}
 	hot := t.started.Add(1) >> 63
-	half := &t.halves[hot]
 	leaf[hot][bin%leafBins].Add(uint64(math.RoundToEven(weight * weightUnits)))
-	addFloat(&half.sum, v*weight)
-	lowerFloat(&half.min, v)
-	raiseFloat(&half.max, v)
-	half.done.Add(1)
+	t.halves[hot].enter(v*weight, v, v)
 	return true
 }
 
+// enter adds what goes with bins, and ends the observation.
+func (h *timerHalf) enter(sum, low, high float64) {
+	addFloat(&h.sum, sum)
+	lowerFloat(&h.min, low)
+	raiseFloat(&h.max, high)
+	h.done.Add(1)
+}
+
 // takeOver observes what came to another timer since its last roll.
-func (t *timer) takeOver(from *timer) {
+func (t *timer) takeOver(from *timer, room budget) {
 	d := distributions.Get().(*distribution)
 	defer distributions.Put(d)
 	d.reset()
 	from.takeLocked(d)
 	hot := t.started.Add(1) >> 63
-	half := &t.halves[hot]
 	for bin := d.low; bin < d.top; bin++ {
-		if w := d.weights[bin]; w != 0 {
-			t.leaf(bin, always)[hot][bin%leafBins].Add(w)
+		leaf := t.leaf(bin, room)
+		if w := d.weights[bin]; w != 0 && leaf != nil {
+			leaf[hot][bin%leafBins].Add(w)
 		}
 	}
-	addFloat(&half.sum, d.sum)
-	lowerFloat(&half.min, d.min)
-	raiseFloat(&half.max, d.max)
-	half.done.Add(1)
+	t.halves[hot].enter(d.sum, d.min, d.max)
 }
 
-func always() bool { return true }
+const (
+	nodeBytes = nodeLeaves * 8
+	// leafBytes is a leaf, and a bound of what its bins take in the slots of both windows.
+	leafBytes = 2*leafBins*8 + leafBins*2*2*(ticksPerWindow+1)
+)
 
-// leaf is the leaf of a bin, made where there is none; nil: it may not be made.
-func (t *timer) leaf(bin int, mayGrow func() bool) *timerLeaf {
+// leaf is the leaf of a bin, made where there is none; nil: there is no room for it.
+func (t *timer) leaf(bin int, room budget) *timerLeaf {
 	at := &t.nodes[bin/(leafBins*nodeLeaves)]
 	node := at.Load()
 	if node == nil {
-		if !mayGrow() {
+		if !room.take(nodeBytes) {
 			return nil
 		}
 		at.CompareAndSwap(nil, new(timerNode))
@@ -121,7 +127,7 @@ func (t *timer) leaf(bin int, mayGrow func() bool) *timerLeaf {
 	up := &node.leaves[bin/leafBins%nodeLeaves]
 	leaf := up.Load()
 	if leaf == nil {
-		if !mayGrow() {
+		if !room.take(leafBytes) {
 			return nil
 		}
 		up.CompareAndSwap(nil, new(timerLeaf))
@@ -251,15 +257,38 @@ func (t *timer) readLocked(d *distribution, v view) {
 	}
 }
 
-// bytesLocked is the memory of the timer, roughly.
+// weight is what the timer is accounted for: what it takes once all slots of both windows hold all its bins.
+func (t *timer) weight() int64 {
+	n := int64(unsafe.Sizeof(timer{})) + 2*(ticksPerWindow+1)*int64(unsafe.Sizeof(timerSlot{}))
+	for i := range t.nodes {
+		if node := t.nodes[i].Load(); node != nil {
+			n += nodeBytes
+			for l := range node.leaves {
+				if node.leaves[l].Load() != nil {
+					n += leafBytes
+				}
+			}
+		}
+	}
+	return n
+}
+
+// forgetLocked drops the slots of an idle timer.
+func (t *timer) forgetLocked() {
+	for i := range t.past {
+		t.past[i] = nil
+	}
+}
+
+// bytesLocked is the memory that the timer takes now.
 func (t *timer) bytesLocked() int64 {
-	n := int64(timerNodes*8 + 9*8 + 24 + len(t.past)*24)
+	n := int64(unsafe.Sizeof(timer{})) + int64(len(t.past))*24
 	for i := range t.nodes {
 		node := t.nodes[i].Load()
 		if node == nil {
 			continue
 		}
-		n += nodeLeaves * 8
+		n += nodeBytes
 		for l := range node.leaves {
 			if node.leaves[l].Load() != nil {
 				n += 2 * leafBins * 8

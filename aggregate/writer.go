@@ -4,7 +4,6 @@ import (
 	"math"
 	"runtime"
 	"sync/atomic"
-	"time"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/sluice-metrics/sluice/metric"
@@ -101,7 +100,7 @@ func (w *Writer) Apply(s *metric.Sample) metric.Reason {
 // update adds a sample to its series: first the value, then the mark. The roller unmarks first and reads then,
 // so whatever it did not read is marked again.
 func (w *Writer) update(b *block, place uint32, s *metric.Sample) metric.Reason {
-	var refused metric.Reason
+	refused := metric.Applied
 	switch s.Kind {
 	case metric.Counter:
 		refused = w.count(b, place, s)
@@ -112,11 +111,10 @@ func (w *Writer) update(b *block, place uint32, s *metric.Sample) metric.Reason 
 	case metric.Set:
 		w.digest.ResetWithSeed(w.table.setSeed)
 		w.digest.Write(s.Member)
-		if !b.body(place).set.insert(w.digest.Sum64(), w.now.tick, w.table.mayGrow) {
+		body := b.body(place)
+		if !body.set.insert(w.digest.Sum64(), w.now.tick, budget{w.table, body}) {
 			refused = metric.OverLimit
 		}
-	default:
-		refused = metric.Malformed
 	}
 	if refused != metric.Applied {
 		return refused
@@ -125,6 +123,27 @@ func (w *Writer) update(b *block, place uint32, s *metric.Sample) metric.Reason 
 		b.series[place].setTTL(s.TTL)
 	}
 	b.page.dirty.mark(place)
+	return metric.Applied
+}
+
+// check refuses what update would refuse, before a series is made for it.
+func check(s *metric.Sample) metric.Reason {
+	switch s.Kind {
+	case metric.Counter:
+		if _, _, ok := quantise(s); !ok {
+			return metric.BadValue
+		}
+	case metric.Gauge, metric.Timer:
+		if v := s.Float(); math.IsNaN(v) || math.IsInf(v, 0) {
+			return metric.BadValue
+		}
+		if weight := s.Weight(); s.Kind == metric.Timer && !(weight >= 1 && weight <= maxWeight) {
+			return metric.BadRate
+		}
+	case metric.Set:
+	default:
+		return metric.Malformed
+	}
 	return metric.Applied
 }
 
@@ -142,23 +161,20 @@ func (w *Writer) count(b *block, place uint32, s *metric.Sample) metric.Reason {
 }
 
 func (w *Writer) gauge(b *block, place uint32, s *metric.Sample) metric.Reason {
+	if refused := check(s); refused != metric.Applied {
+		return refused
+	}
 	v := s.Float()
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return metric.BadValue
-	}
-	c := &b.page.cells[place]
-	if s.Timestamp > 0 {
-		w.stampedGauge(b, place).assign(v, uint32(min(s.Timestamp, w.now.wall.Unix())))
-		return metric.Applied
-	}
-	shift := s.Op == metric.Shift
-	if shift && c.shift(v) || !shift && c.assign(v) {
-		return metric.Applied
-	}
-	if g := w.stampedGauge(b, place); shift {
-		g.shift(v, w.now.unix())
-	} else {
-		g.assign(v, w.now.unix())
+	c, now := &b.page.cells[place], uint32(w.now.wall.Unix())
+	switch shift := s.Op == metric.Shift; {
+	case s.Timestamp > 0 && shift:
+		w.stampedGauge(b, place).shift(v, uint32(min(s.Timestamp, int64(now))))
+	case s.Timestamp > 0:
+		w.stampedGauge(b, place).assign(v, uint32(min(s.Timestamp, int64(now))))
+	case shift && !c.shift(v):
+		w.stampedGauge(b, place).shift(v, now)
+	case !shift && !c.assign(v):
+		w.stampedGauge(b, place).assignNow(v, now)
 	}
 	return metric.Applied
 }
@@ -173,12 +189,12 @@ func (w *Writer) stampedGauge(b *block, place uint32) *stamped {
 			runtime.Gosched()
 			continue
 		}
-		at := c.seen.Load()
-		if b.page.dirty.has(place) {
-			at = w.now.unix()
-		}
+		seen := uint32(timestamp(b, place, w.now).Unix())
 		for {
-			bits := c.value.Load()
+			bits, at := c.value.Load(), seen
+			if bits == gaugeUnset {
+				at = 0 // any value is newer than none
+			}
 			mine.stamped.begin(bits, at)
 			if c.value.CompareAndSwap(bits, gaugeMoved) {
 				return mine.stamped
@@ -189,23 +205,12 @@ func (w *Writer) stampedGauge(b *block, place uint32) *stamped {
 }
 
 func (w *Writer) observe(b *block, place uint32, s *metric.Sample) metric.Reason {
-	v, weight := s.Float(), s.Weight()
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return metric.BadValue
+	if refused := check(s); refused != metric.Applied {
+		return refused
 	}
-	if !(weight >= 1 && weight <= maxWeight) {
-		return metric.BadRate
-	}
-	if !b.body(place).timer.observe(v, weight, w.table.mayGrow) {
+	body := b.body(place)
+	if !body.timer.observe(s.Float(), s.Weight(), budget{w.table, body}) {
 		return metric.OverLimit
 	}
 	return metric.Applied
-}
-
-// timestamp is when the newest sample of a series arrived.
-func timestamp(b *block, place uint32, now moment) time.Time {
-	if b.page.dirty.has(place) {
-		return now.wall
-	}
-	return time.Unix(int64(b.page.cells[place].seen.Load()), 0)
 }

@@ -1,0 +1,753 @@
+package aggregate
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"math"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// What once was wrong, or could have been: each test failed before its mend.
+
+func podQuery(name string) metric.Query {
+	return metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Asked: metric.Asked{Name: name}}
+}
+
+// A series that is deleted and pushed again moves to another place; its birth is replayed before its death.
+func TestEdgeRebirthElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, disk := newFixture(t).running(), newSaved()
+		f.push("low:1|c|#pod:a,ns:ns", "x:5|c|#pod:a,ns:ns") // places 0 and 1
+		f.Delete(podQuery("low"))
+		time.Sleep(2*time.Second + 123*time.Millisecond) // place 0 is free
+		disk.flush(f.Table, each)
+		f.Delete(podQuery("x"))
+		f.push("x:7|c|#pod:a,ns:ns") // place 0
+		disk.flush(f.Table, never)
+		f.push("x:1|c|#pod:a,ns:ns")
+		disk.flush(f.Table, never)
+		f.want("x:total", "a=8")
+		disk.restore(t).want("x:total", "a=8")
+	})
+}
+
+// The same without any free place below: another block restored later than its twin's block... here: earlier.
+func TestEdgeRebirthInAnotherBlock(t *testing.T) {
+	f, disk := newFixture(t), newSaved()
+	for i := range blockSeries {
+		f.push(fmt.Sprintf("x%d:1|c|#pod:a,ns:ns", i))
+	}
+	disk.flush(f.Table, each)
+	for range 300 {
+		for i := range 300 {
+			f.push(fmt.Sprintf("x%d:1|c|#pod:a,ns:ns", i))
+		}
+		disk.flush(f.Table, never)
+	}
+	f.Delete(podQuery("x5"))
+	f.push("x5:7|c|#pod:a,ns:ns") // block 1
+	disk.flush(f.Table, never)
+	again := New(DefaultConfig(), describeByPod, slog.New(slog.DiscardHandler))
+	if err := again.RestoreClock(disk.clock); err != nil {
+		t.Fatal(err)
+	}
+	var workers sync.WaitGroup // as the store's
+	workers.Go(func() {
+		if err := again.RestoreBlock(0, disk.names[0], disk.state[0], disk.deltas[0]); err != nil {
+			t.Error(err)
+		}
+	})
+	time.Sleep(5 * time.Millisecond)
+	workers.Go(func() {
+		if err := again.RestoreBlock(1, disk.names[1], disk.state[1], disk.deltas[1]); err != nil {
+			t.Error(err)
+		}
+	})
+	workers.Wait()
+	again.RestoreDone()
+	(&fixture{Table: again, t: t}).want("x5:total", "a=7")
+}
+
+// Another kind after a delete.
+func TestEdgeRebirthWithAnotherKind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, disk := newFixture(t).running(), newSaved()
+		f.push("low:1|c|#pod:a,ns:ns", "x:5|c|#pod:a,ns:ns")
+		f.Delete(podQuery("low"))
+		time.Sleep(2*time.Second + 123*time.Millisecond)
+		disk.flush(f.Table, each)
+		f.Delete(podQuery("x"))
+		f.push("x:7|g|#pod:a,ns:ns")
+		disk.flush(f.Table, never)
+		disk.restore(t).want("x", "a=7")
+	})
+}
+
+// Born again in the same place between two deltas: the old notes stay.
+func TestEdgeRebirthInPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, disk := newFixture(t).running(), newSaved()
+		time.Sleep(2*time.Minute + 123*time.Millisecond)
+		for range 20 {
+			f.push("x:1000|c|#pod:a,ns:ns", "t:5|ms|#pod:a,ns:ns")
+			time.Sleep(time.Second)
+		}
+		disk.flush(f.Table, each)
+		f.Delete(podQuery("x"))
+		f.Delete(podQuery("t"))
+		time.Sleep(time.Second)
+		f.push("t:1|ms|#pod:a,ns:ns", "x:3|c|#pod:a,ns:ns")
+		disk.flush(f.Table, never)
+		f.want("x:count", "a=3")
+		f.want("t:count", "a=1")
+		again := disk.restore(t)
+		again.want("x:total", "a=3")
+		again.want("x:count", "a=3")
+		again.want("x:count:10s", "a=3")
+		again.want("t:count", "a=1")
+	})
+}
+
+// publish marks before it makes live: a delta in between drops the birth for good.
+func TestEdgeBirthRacesWithDelta(t *testing.T) {
+	f := newFixture(t)
+	disk := newSaved()
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	f.push("first:1|c|#pod:a,ns:ns")
+	var deltas [512][][]byte
+	var last atomic.Uint32
+	wg.Go(func() {
+		for !stop.Load() {
+			i := int(last.Load())
+			if d := f.AppendDelta(nil, i); len(d) > 0 {
+				deltas[i] = append(deltas[i], d)
+			}
+		}
+	})
+	n := int(hurry(300_000, 30_000))
+	f.w.Unpark()
+	for i := range n {
+		f.w.Apply(&metric.Sample{Name: fmt.Appendf(nil, "c%d", i), Kind: metric.Counter, Whole: 1})
+		last.Store(f.blocks.made.Load() - 1)
+		f.w.Pass()
+	}
+	stop.Store(true)
+	wg.Wait()
+	for i := range f.Blocks() {
+		deltas[i] = append(deltas[i], f.AppendDelta(nil, i))
+	}
+	disk.clock = f.AppendClock(nil)
+	again := New(DefaultConfig(), describeByPod, slog.New(slog.DiscardHandler))
+	again.RestoreClock(disk.clock)
+	for i := range f.Blocks() {
+		if err := again.RestoreBlock(i, nil, nil, deltas[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again.RestoreDone()
+	if a, b := f.Series(), again.Series(); a != b {
+		t.Errorf("%d series live, %d restored", a, b)
+	}
+}
+
+// The first sample of a gauge carries a timestamp of a few seconds ago.
+func TestEdgeFirstStampedGauge(t *testing.T) {
+	start(t, func(f *fixture) {
+		f.push(fmt.Sprintf("q:2|g|#pod:a,ns:ns|T%d", time.Now().Unix()-5))
+		f.want("q", "a=2")
+	})
+}
+
+// A refused sample makes a series.
+func TestEdgeRefusedSampleMakesNoSeries(t *testing.T) {
+	start(t, func(f *fixture) {
+		f.refuses("c:1e30|c|#pod:a,ns:ns", metric.BadValue)
+		f.refuses("t:1|ms|@0.00000001|#pod:a,ns:ns", metric.BadRate)
+		f.want("c", `no series of "c" for pods in "ns": none was ever received`)
+		if n := f.Series(); n != 0 {
+			t.Errorf("%d series, want none", n)
+		}
+		f.push("c:1|g|#pod:a,ns:ns") // and holds the kind
+	})
+}
+
+// A shift with a timestamp.
+func TestEdgeStampedShift(t *testing.T) {
+	start(t, func(f *fixture) {
+		f.push("q:10|g|#pod:a,ns:ns")
+		time.Sleep(2 * time.Second)
+		f.push(fmt.Sprintf("q:+5|g|#pod:a,ns:ns|T%d", time.Now().Unix()))
+		f.want("q", "a=15")
+	})
+}
+
+// Refused for want of body memory; the memory comes back, the refusal stays.
+func TestEdgeRefusalOutlivesBodies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a while")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		c := DefaultConfig()
+		c.MaxBytes = 1 << 20
+		table := New(c, describeByPod, slog.New(slog.DiscardHandler))
+		f := (&fixture{Table: table, t: t, w: table.NewWriter()}).running()
+		for i := range 120 {
+			f.w.Unpark()
+			for m := range 1100 {
+				f.w.Apply(sample(fmt.Sprintf("s%d:u%d|s|#pod:a,ns:ns", i, m)))
+			}
+		}
+		f.w.Park()
+		time.Sleep(2 * time.Second)
+		f.refuses("new:1|ms|#pod:a,ns:ns", metric.OverLimit)
+		t.Logf("%d bytes", f.bodyBytes.Load())
+		time.Sleep(10 * time.Minute)
+		t.Logf("%d bytes of %d", f.bodyBytes.Load(), c.MaxBytes)
+		f.push("other:1|ms|#pod:a,ns:ns")
+		f.push("new:1|ms|#pod:a,ns:ns")
+	})
+}
+
+// A refusal decided before the turn, remembered after it.
+func TestEdgeRefusalOfTheTurnBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		full, f := true, &fixture{t: t}
+		f.Table = New(DefaultConfig(), func(s *metric.Sample, d *metric.Description) metric.Reason {
+			if string(s.Name) == "x" && full {
+				full = false
+				f.Delete(metric.Query{Asked: metric.Asked{Name: "old"}}) // another goroutine's, at this moment
+				return metric.OverLimit
+			}
+			return describeByPod(s, d)
+		}, slog.New(slog.DiscardHandler))
+		f.w = f.NewWriter()
+		f.push("old:1|c")
+		f.refuses("x:1|c", metric.OverLimit)
+		f.push("x:1|c") // there is room since
+	})
+}
+
+// Run with -race: reading.add reads labels of a place that create may be filling.
+func TestEdgeLabelsRace(t *testing.T) {
+	f := newFixture(t)
+	f.push("x:1|c|#pod:a,ns:ns,k:v")
+	r, entries, err := f.plan(&metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Asked: metric.Asked{Name: "x"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Delete(podQuery("x"))
+	f.finish(&pace{time.Now()})
+	var wg sync.WaitGroup
+	wg.Go(func() { f.w.Apply(sample("y:1|c|#pod:a,ns:ns,other:w")) })
+	wg.Go(func() { r.begin(); r.add(entries[0].series[0]) })
+	wg.Wait()
+}
+
+// The cap on bodies does not hold what grows.
+func TestEdgeBodyCap(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a while")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		c := DefaultConfig()
+		c.MaxBytes = 1 << 20
+		table := New(c, describeByPod, slog.New(slog.DiscardHandler))
+		f := (&fixture{Table: table, t: t, w: table.NewWriter()}).running()
+		time.Sleep(time.Minute)
+		const timers = 100
+		for i := range timers {
+			f.push(fmt.Sprintf("t%d:1|ms|#pod:a,ns:ns", i))
+		}
+		time.Sleep(time.Second)
+		t.Logf("%d bytes, cap %d", f.bodyBytes.Load(), c.MaxBytes)
+		f.w.Unpark()
+		for range 12 {
+			for i := range timers {
+				s := sample(fmt.Sprintf("t%d:1|ms|#pod:a,ns:ns", i))
+				for bin := range binCount {
+					s.SetFloat(binValue(bin) * 0.999)
+					f.w.Apply(s)
+				}
+			}
+			f.w.Pass()
+			time.Sleep(1 * time.Second)
+		}
+		f.w.Park()
+		if n := f.bodyBytes.Load(); n > 2*c.MaxBytes {
+			t.Errorf("%d bytes in %d timers (%d each), cap %d", n, timers, n/timers, c.MaxBytes)
+		}
+		time.Sleep(30 * time.Minute)
+		t.Logf("after 30 idle minutes: %d bytes", f.bodyBytes.Load())
+	})
+}
+
+// Listed is stable.
+func TestEdgeListedIsStable(t *testing.T) {
+	f := newFixture(t)
+	f.push("x:1|c|#pod:a,ns:ns", "x:1|g|#pod:b,ns:ns")
+	first := fmt.Sprint(f.Listed(10))
+	for range 100 {
+		if got := fmt.Sprint(f.Listed(10)); got != first {
+			t.Fatalf("%s, then %s", first, got)
+		}
+	}
+}
+
+// Distinct (resource, name).
+func TestEdgeListedDistinct(t *testing.T) {
+	f := newFixture(t)
+	f.push("x:1|c|#pod:a,ns:ns", "x:1|g|#pod:b,ns:other")
+	if got := f.Listed(10); len(got) != 1 {
+		t.Errorf("%v", got)
+	}
+}
+
+// The namespace's series has outlived its time: the cluster-wide one answers.
+func TestEdgeFallbackWhileExpired(t *testing.T) {
+	c := DefaultConfig()
+	synctest.Test(t, func(t *testing.T) {
+		table := New(c, describeByPod, slog.New(slog.DiscardHandler))
+		f := &fixture{Table: table, t: t, w: table.NewWriter()}
+		s := sample("q:1|g|#ns:shop")
+		s.TTL = time.Minute
+		f.w.Apply(s)
+		f.w.Park()
+		f.push("q:2|g")
+		f.Roll()
+		time.Sleep(2 * time.Minute) // the sweep has not come by
+		if got := f.askExternal("shop", "q"); got != "{}=2" {
+			t.Error(got)
+		}
+	})
+}
+
+// There are series of other pods.
+func TestEdgeAbsentAmongKnown(t *testing.T) {
+	f := newFixture(t)
+	f.push("x:1|c|#pod:a,ns:ns")
+	_, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Asked: metric.Asked{Name: "x"},
+		Known: func(name string) bool { return name == "b" }})
+	if err == nil || err.Error() == `no series of "x" for pods in "ns": none was ever received` {
+		t.Error("there is one, of a pod that was not picked")
+	}
+}
+
+// The grave of another object.
+func TestEdgeGraveOfAnother(t *testing.T) {
+	f := newFixture(t)
+	f.push("x:1|c|#pod:a,ns:ns")
+	f.Delete(podQuery("x"))
+	q := podQuery("x")
+	q.Object = "never"
+	_, err := f.Objects(q)
+	if err.Error() != `no series of "x" for pods/never in "ns": none was ever received` {
+		t.Error(err)
+	}
+}
+
+// The least int64 and a fraction.
+func TestEdgeQuantiseLeast(t *testing.T) {
+	whole, fraction, ok := quantise(&metric.Sample{Whole: math.MinInt64, Fraction: -0.5})
+	if ok && whole > 0 {
+		t.Errorf("-9223372036854775808.5 is counted as %d + %d/2^32", whole, fraction)
+	}
+}
+
+// Increments that no autoscaler could be told of are refused before they wrap a total.
+func TestEdgeCounterOverflow(t *testing.T) {
+	start(t, func(f *fixture) {
+		f.refuses("c:9223372036854775807|c|#pod:a,ns:ns", metric.BadValue)
+		f.refuses("c:-9223372036854775808|c|#pod:a,ns:ns", metric.BadValue)
+		f.refuses("c:9000000000000000|c|@0.1|#pod:a,ns:ns", metric.BadValue)
+		f.push("c:9223372036854775|c|#pod:a,ns:ns", "c:9223372036854775|c|#pod:a,ns:ns")
+		f.want("c:total", "a=18446744073709550")
+	})
+}
+
+// The wall clock is set back after a gauge's value got a timestamp.
+func TestEdgeClockSetBack(t *testing.T) {
+	start(t, func(f *fixture) {
+		f.push(fmt.Sprintf("q:1|g|#pod:a,ns:ns|T%d", time.Now().Unix()))
+		f.w.Unpark()
+		f.w.now.wall = f.w.now.wall.Add(-time.Hour)
+		f.w.Apply(sample("q:2|g|#pod:a,ns:ns"))
+		f.w.Park()
+		f.want("q", "a=2")
+	})
+}
+
+// A gauge's bits off a disk that no client could have sent.
+func TestEdgeMarkFromDisk(t *testing.T) {
+	for _, bits := range []uint64{gaugeMoved, gaugeUnset, math.Float64bits(math.Inf(1))} {
+		f := newFixture(t)
+		f.push("g:1|g|#pod:a,ns:ns")
+		f.Roll()
+		b := f.blocks.at[0].Load()
+		b.page.cells[0].past.rolled = bits
+		b.unnamed[0].Store(0)
+		names, state := f.AppendNames(nil, 0), f.AppendState(nil, 0)
+		again := newFixture(t)
+		if err := again.RestoreBlock(0, names, state, nil); err == nil {
+			t.Errorf("%x is taken for a gauge's value", bits)
+		}
+		again.RestoreDone()
+		again.push("g:1|g|#pod:a,ns:ns|T100")
+		again.want("g", "a=1")
+	}
+}
+
+// Nothing changed since the restore: nothing to append.
+func TestEdgeFirstDeltaAfterRestore(t *testing.T) {
+	f, disk := newFixture(t), newSaved()
+	for i := range 1000 {
+		f.push(fmt.Sprintf("c%d:1|c|#pod:a,ns:ns", i))
+	}
+	disk.flush(f.Table, each)
+	again := disk.restore(t)
+	if d := again.AppendDelta(nil, 0); len(d) > 0 {
+		t.Errorf("%d bytes of delta for a block that was restored and not touched", len(d))
+	}
+}
+
+// An expired gauge of pod a hides the counter of pod b.
+func TestEdgeExpiredKindHides(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.push("x:1|g|#pod:a,ns:ns")
+		f.Roll()
+		time.Sleep(59 * time.Minute)
+		f.push("x:1|c|#pod:b,ns:ns")
+		f.Roll()
+		time.Sleep(2 * time.Minute)
+		f.want("x:total", "b=1")
+	})
+}
+
+// A long shortest window: how long an expired series stays.
+func TestEdgeSweepPace(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a while")
+	}
+	c := DefaultConfig()
+	c.Windows = []time.Duration{time.Hour}
+	if err := c.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		table := New(c, describeByPod, slog.New(slog.DiscardHandler))
+		f := (&fixture{Table: table, t: t, w: table.NewWriter()}).running()
+		f.push("x:1|c|#pod:a,ns:ns")
+		for i := range 119 * blockSeries {
+			f.push(fmt.Sprintf("c%d:1|g", i))
+		}
+		time.Sleep(3 * time.Hour)
+		f.refuses("x:1|g|#pod:a,ns:ns", metric.Applied)
+	})
+}
+
+// Weights over a window.
+func TestEdgeTimerOverflow(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a while")
+	}
+	start(t, func(f *fixture) {
+		s := sample("t:5|ms|#pod:a,ns:ns")
+		s.Rate = 1.0 / maxWeight
+		for range 64 {
+			f.w.Unpark()
+			for range 1 << 14 {
+				if r := f.w.Apply(s); r != metric.Applied {
+					t.Fatal(r)
+				}
+			}
+			f.w.Park()
+			time.Sleep(500 * time.Millisecond)
+		}
+		f.want("t:count", "a=1099511627776")
+		f.want("t", "a=5")
+	})
+}
+
+// A writer is in the table that writers grew from after the epoch was taken.
+func TestEdgeSetMerge(t *testing.T) {
+	var e epochs
+	seat := e.join()
+	spans, _ := newSpans([]time.Duration{10 * time.Second}, time.Second)
+	s := newSet(spans)
+	room := budget{newFixture(t).Table, new(body)}
+	hash := func(i int) uint64 { return uint64(i+1) * 0x9e3779b97f4a7c15 }
+	n := 0
+	for ; s.exact.Load().older.Load() == nil; n++ {
+		s.insert(hash(n), 100, room)
+	}
+	s.mergeLocked(&e, 50) // older writers have to pass
+	seat.pass(&e)
+	held := s.exact.Load() // the writer is between its look at the table and see
+	for ; s.exact.Load() == held; n++ {
+		s.insert(hash(n), 100, room)
+	}
+	s.mergeLocked(&e, 50)
+	member := held.hashes
+	var h uint64
+	for i := range member {
+		if h = member[i].Load(); h != 0 {
+			break
+		}
+	}
+	if !held.see(h, 109) {
+		t.Skip("full")
+	}
+	newest := uint32(0)
+	s.exact.Load().each(func(hash uint64, tick uint32) {
+		if hash == h {
+			newest = max(newest, tick)
+		}
+	})
+	if newest != 109 {
+		t.Errorf("the member was seen in 109, the set says %d", newest)
+	}
+}
+
+// A set that churns, with 600 members in a minute, stays exact.
+func TestEdgeSetChurn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a while")
+	}
+	start(t, func(f *fixture) {
+		n := 0
+		for range 600 {
+			for range 10 {
+				n++
+				f.push(fmt.Sprintf("s:u%d|s|#pod:a,ns:ns", n))
+			}
+			time.Sleep(time.Second)
+		}
+		s := f.blocks.at[0].Load().body(0).set
+		if s.many.Load() != nil {
+			t.Error("600 members a minute are estimated")
+		}
+		time.Sleep(20 * time.Minute)
+		t.Log(f.ask("s"), s.bytesLocked(), "bytes after 20 idle minutes")
+	})
+}
+
+// The store takes the state, then the names.
+func TestEdgeStateThenNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, disk := newFixture(t), newSaved()
+		f.push("x:1000|c|#pod:a,ns:ns")
+		f.AppendDelta(nil, 0)
+		disk.state[0] = f.AppendState(nil, 0)
+		f.Delete(podQuery("x"))
+		f.finish(&pace{time.Now()})
+		f.push("y:1|c|#pod:b,ns:ns")
+		disk.names[0] = f.AppendNames(nil, 0)
+		disk.clock = f.AppendClock(nil)
+		again := disk.restore(t)
+		if got := again.ask("y:total"); got == "b=1000" {
+			t.Error("y has the value of x")
+		}
+	})
+}
+
+// A family of n label sets that expires: every block clones the whole list.
+func TestEdgeExpireLargeFamily(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a while")
+	}
+	f := newFixture(t)
+	const n = 300_000
+	f.w.Unpark()
+	for i := range n {
+		f.w.Apply(&metric.Sample{Name: []byte("x"), Kind: metric.Counter, Whole: 1, Tags: fmt.Appendf(nil, "k:%d", i), Separator: ':'})
+	}
+	f.w.Park()
+	f.Roll()
+	now := f.clock.now()
+	now.steady = now.steady.Add(48 * time.Hour)
+	worst, begun := time.Duration(0), time.Now()
+	for i := range f.blocks.made.Load() {
+		p, at := pace{time.Now()}, time.Now()
+		f.sweepBlock(i, now, &p)
+		worst = max(worst, time.Since(at))
+	}
+	t.Logf("%d series: %s in all, worst block %s", n, time.Since(begun), worst)
+	if f.Series() != 0 {
+		t.Errorf("%d series are left", f.Series())
+	}
+	if points, err := f.External(metric.Query{Asked: metric.Asked{Name: "x"}}); err == nil {
+		t.Errorf("%d points are left", len(points))
+	}
+}
+
+// At the cap a series idle for more than an hour yields.
+func TestEdgeIdleYields(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := DefaultConfig()
+		c.MaxSeries = 1
+		table := New(c, describeByPod, slog.New(slog.DiscardHandler))
+		f := (&fixture{Table: table, t: t, w: table.NewWriter()}).running()
+		f.push("old:1|c")
+		time.Sleep(30 * time.Minute)
+		f.refuses("new:1|c", metric.OverLimit)
+		time.Sleep(90 * time.Minute) // idle for long, and somebody wants the place
+		f.push("new:1|c")
+		f.refuses("newer:1|c", metric.OverLimit)
+		if got := f.askExternal("", "old"); got != `no series of "old" among external metrics; last seen 2h ago, yielded its place to newer series` {
+			t.Error(got)
+		}
+	})
+}
+
+// A receiving time that no clock reaches is damage.
+func TestEdgeClockOutOfRange(t *testing.T) {
+	f := newFixture(t)
+	blob := []byte{formatVersion}
+	blob = binary.AppendUvarint(blob, 1<<62) // ns: 146 years; ticks no longer fit 32 bits
+	blob = binary.AppendVarint(blob, 0)
+	blob = binary.LittleEndian.AppendUint64(blob, 1)
+	blob = binary.AppendUvarint(blob, 2)
+	blob = append(blob, 10, 60)
+	if err := f.RestoreClock(blob); err == nil {
+		n := f.clock.now()
+		v := f.spans[1].view(1, f.clock.tick, n)
+		t.Errorf("taken; a gauge's mean would make %d levels", int64(f.spans[1].unit(n.tick)-v.first+2))
+	}
+}
+
+// Notes from ahead of the clock count in every window.
+func TestEdgeNotesFromTheFuture(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, disk := newFixture(t).running(), newSaved()
+		early := f.AppendClock(nil)
+		time.Sleep(10*time.Minute + 123*time.Millisecond)
+		f.push("t:5|ms|#pod:a,ns:ns", "c:5|c|#pod:a,ns:ns")
+		time.Sleep(time.Second)
+		disk.flush(f.Table, each)
+		disk.clock = early
+		again := newFixture(t)
+		if err := again.RestoreClock(disk.clock); err != nil {
+			t.Fatal(err)
+		}
+		if err := again.RestoreBlock(0, disk.names[0], disk.state[0], nil); err == nil {
+			t.Error("notes of ticks that have not come are taken")
+		}
+	})
+}
+
+// Windows and clock steps: a wall clock that jumps two hours ahead is not two hours without samples.
+func TestEdgeClockJumpsAhead(t *testing.T) {
+	start(t, func(f *fixture) {
+		f.push("q:1|g|#pod:a,ns:ns")
+		time.Sleep(time.Second)
+		now := f.clock.now()
+		now.wall = now.wall.Add(2 * time.Hour) // somebody set the clock
+		if f.expired(f.blocks.at[0].Load(), 0, now) {
+			t.Error("expired a second after its sample")
+		}
+	})
+}
+
+// The cap that Validate allows, with a place in limbo.
+func TestEdgeMostSeries(t *testing.T) {
+	f := newFixture(t)
+	f.blocks.next = maxBlocks << blockBits // all were handed out, some of them are in limbo
+	defer func() {
+		if p := recover(); p != nil {
+			t.Error("panic:", p)
+		}
+	}()
+	f.blocks.take()
+}
+
+// Beyond the cap nothing grows: what timers note of each unit does.
+func TestEdgePastsBeyondTheCap(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a while")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		c := DefaultConfig()
+		c.MaxBytes = 4 << 20
+		table := New(c, describeByPod, slog.New(slog.DiscardHandler))
+		f := (&fixture{Table: table, t: t, w: table.NewWriter()}).running()
+		time.Sleep(time.Minute + 123*time.Millisecond)
+		timers := 0
+		all := func(i int) (refused bool) {
+			f.w.Unpark()
+			defer f.w.Park()
+			s := sample(fmt.Sprintf("t%d:1|ms|#pod:a,ns:ns", i))
+			for bin := range binCount {
+				s.SetFloat(binValue(bin) * 0.999)
+				if r := f.w.Apply(s); r != metric.Applied {
+					return true
+				}
+			}
+			return false
+		}
+		for !all(timers) {
+			timers++
+			time.Sleep(time.Second)
+		}
+		t.Logf("%d timers, %d bytes, cap %d", timers, f.bodyBytes.Load(), c.MaxBytes)
+		for range 90 {
+			for i := range timers {
+				all(i)
+			}
+			time.Sleep(time.Second)
+		}
+		n := f.bodyBytes.Load()
+		t.Logf("%d bytes", n)
+		if n > c.MaxBytes*3/2 {
+			t.Errorf("%d bytes, cap %d", n, c.MaxBytes)
+		}
+		time.Sleep(30 * time.Minute)
+		t.Logf("%d bytes after 30 idle minutes", f.bodyBytes.Load())
+	})
+}
+
+type locked struct {
+	slog.Handler
+	try func()
+}
+
+func (l locked) Enabled(context.Context, slog.Level) bool  { return true }
+func (l locked) Handle(context.Context, slog.Record) error { l.try(); return nil }
+
+// A log that blocks stops the roller.
+func TestEdgeLogsUnderTheHistoryLock(t *testing.T) {
+	start(t, func(f *fixture) {
+		f.slow.log = slog.New(locked{slog.DiscardHandler, func() {
+			if !f.blocks.at[0].Load().history.TryLock() {
+				t.Error("logs while it holds the history lock")
+				return
+			}
+			f.blocks.at[0].Load().history.Unlock()
+		}})
+		for range 12 {
+			f.push("c:1|c|#pod:a,ns:ns")
+			time.Sleep(30 * time.Second)
+			f.ask("c")
+		}
+	})
+}
+
+// A thousand names warned of once silence all others for good.
+func TestEdgeWarnedFillsUp(t *testing.T) {
+	var s slowPushers
+	now := time.Now()
+	for i := range warnedMost {
+		s.due(familyKey{name: fmt.Sprint(i)}, now)
+	}
+	if !s.due(familyKey{name: "new"}, now.Add(48*time.Hour)) {
+		t.Error("two days later a new one is not warned of")
+	}
+}

@@ -1,0 +1,50 @@
+package aggregate
+
+import "sync"
+
+// graves remembers when metrics that are gone were last seen, so that an absence can be explained: of each object, and
+// of all objects together ("*"). It keeps the newest few thousand.
+type graves struct {
+	mu   sync.Mutex
+	at   map[graveKey]grave
+	ring []graveKey
+	next int
+}
+
+type graveKey struct {
+	family familyKey
+	object string
+}
+
+type grave struct {
+	seen uint32 // Unix seconds
+	why  string // empty: there is none
+}
+
+const maxGraves = 8192
+
+func (g *graves) bury(e *entry, one grave) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, object := range []string{e.object.Name, "*"} {
+		g.buryLocked(graveKey{e.family.key, object}, one)
+	}
+}
+
+func (g *graves) buryLocked(key graveKey, one grave) {
+	if g.at == nil {
+		g.at, g.ring = map[graveKey]grave{}, make([]graveKey, maxGraves)
+	}
+	if _, there := g.at[key]; !there {
+		delete(g.at, g.ring[g.next])
+		g.ring[g.next] = key
+		g.next = (g.next + 1) % maxGraves
+	}
+	g.at[key] = one
+}
+
+func (g *graves) find(family familyKey, object string) grave {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.at[graveKey{family, object}]
+}

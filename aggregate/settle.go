@@ -1,0 +1,130 @@
+package aggregate
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// RestoreDone files the restored series in the index, all at once: only now it is known which of them live. Two of
+// the same identity, or of two kinds, are what a crash between the writes of two blocks leaves; the younger one stays.
+// What is too old, or from the future, goes. Free places can be used.
+func (t *Table) RestoreDone() error {
+	now := t.clock.now()
+	restored := t.restored()
+	slices.SortFunc(restored, func(a, b restoredSeries) int {
+		return cmp.Or(cmp.Compare(b.born, a.born), cmp.Compare(b.seen, a.seen), cmp.Compare(a.number, b.number))
+	})
+	for _, one := range restored {
+		t.settle(one.ref, now)
+	}
+	t.freePlaces()
+	return nil
+}
+
+type restoredSeries struct {
+	ref
+	born, seen uint32
+}
+
+func (t *Table) restored() (all []restoredSeries) {
+	for i := range t.blocks.made.Load() {
+		b := t.blocks.at[i].Load()
+		for place := range uint32(blockSeries) {
+			if c := &b.page.cells[place]; c.state.Load()&live != 0 {
+				to := ref{i<<blockBits | place, c.state.Load()}
+				all = append(all, restoredSeries{to, b.series[place].born, c.seen.Load()})
+			}
+		}
+	}
+	return all
+}
+
+// settle files one series, or takes it out.
+func (t *Table) settle(to ref, now moment) {
+	b, place := t.blocks.of(to.number)
+	s, c := &b.series[place], &b.page.cells[place]
+	if cause, goes := t.unsettled(b, place, now); goes {
+		t.graves.bury(s.entry, t.epitaph(s, c.seen.Load(), cause))
+		t.vanish(b, place)
+		return
+	}
+	e := s.entry
+	form := canonicalForm{object: e.object, name: e.family.key.name, labels: s.labels.Packed(), hash: s.hash}
+	shard := t.canon.shard(s.hash)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	filed, lock := t.index.enter(e.object, e.family.key.name, e.kind)
+	defer lock.mu.Unlock()
+	if t.filedCanonical(&form) || filed.kind != e.kind {
+		t.vanish(b, place)
+		return
+	}
+	s.entry = filed
+	filed.addLocked(to)
+	shard.addLocked(s.hash, to.number+firstNumber, t.canonicalHash)
+	t.live.Add(1)
+	t.nameBytes.Add(s.nameBytes())
+	t.settleBody(b, place)
+}
+
+// unsettled says why a restored series is not taken.
+func (t *Table) unsettled(b *block, place uint32, now moment) (cause, bool) {
+	seen := time.Unix(int64(b.page.cells[place].seen.Load()), 0)
+	if seen.Sub(now.wall) > futureSlack {
+		return fromFuture, true
+	}
+	return expiry, t.expired(b, place, now)
+}
+
+// filedCanonical reports whether a series of this identity is filed already.
+func (t *Table) filedCanonical(f *canonicalForm) bool {
+	_, twin, _ := t.seekCanonical(f)
+	return twin != nil
+}
+
+// settleBody takes account of what the series holds.
+func (t *Table) settleBody(b *block, place uint32) {
+	body := b.body(place)
+	switch b.series[place].entry.kind {
+	case metric.Counter:
+		t.sumsMu.Lock()
+		defer t.sumsMu.Unlock()
+		t.closed.add(counterSum(b, place))
+	case metric.Timer:
+		t.weigh(body, body.timer.weight())
+	case metric.Set:
+		t.weigh(body, body.set.bytesLocked())
+	}
+}
+
+// vanish takes a restored series out again, before anybody knows it. That it is gone is for the next delta to tell.
+func (t *Table) vanish(b *block, place uint32) {
+	c := &b.page.cells[place]
+	state := c.state.Load()
+	if state&live == 0 {
+		return
+	}
+	t.emptyPlaceLocked(b, place)
+	c.state.Store(state &^ live)
+	b.unnamed.mark(place)
+	b.renamed.Store(true)
+}
+
+// freePlaces puts all places without a series on the free list.
+func (t *Table) freePlaces() {
+	made := t.blocks.made.Load()
+	for i := range made {
+		b := t.blocks.at[i].Load()
+		for place := range uint32(blockSeries) {
+			if b.page.cells[place].state.Load()&live == 0 {
+				t.blocks.give(i<<blockBits | place)
+			}
+		}
+	}
+	t.blocks.mu.Lock()
+	defer t.blocks.mu.Unlock()
+	t.blocks.next = made << blockBits
+}
