@@ -1,0 +1,78 @@
+package operations
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// Check is one part that readiness depends on, or that has something to say about its state.
+type Check struct {
+	Name string
+	// State says whether the part is ready and describes it: what it waits for, or, of one that is ready,
+	// what is worth knowing. It is called by several goroutines at once and must not block.
+	State func() (ready bool, detail string)
+}
+
+// answer is one check's answer as /readyz shows it.
+type answer struct {
+	Name   string `json:"name"`
+	Ready  bool   `json:"ready"`
+	Detail string `json:"detail,omitempty"`
+}
+
+// readiness is the whole answer of /readyz.
+type readiness struct {
+	Ready  bool     `json:"ready"`
+	Checks []answer `json:"checks"`
+}
+
+func ask(checks []Check) readiness {
+	all := readiness{Ready: true, Checks: make([]answer, 0, len(checks))}
+	for _, c := range checks {
+		ready, detail := c.State()
+		all.Ready = all.Ready && ready
+		all.Checks = append(all.Checks, answer{Name: c.Name, Ready: ready, Detail: detail})
+	}
+	return all
+}
+
+// text prints one line a check, with the signs that Kubernetes' own health checks use.
+func (r readiness) text() string {
+	var b strings.Builder
+	for _, a := range r.Checks {
+		sign := "+"
+		if !a.Ready {
+			sign = "-"
+		}
+		fmt.Fprintf(&b, "[%s]%s", sign, a.Name)
+		if a.Detail != "" {
+			b.WriteString(": " + a.Detail)
+		}
+		b.WriteByte('\n')
+	}
+	if r.Ready {
+		return b.String() + "ready\n"
+	}
+	return b.String() + "not ready\n"
+}
+
+func serveReadiness(checks []Check) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		all := ask(checks)
+		status := http.StatusOK
+		if !all.Ready {
+			status = http.StatusServiceUnavailable
+		}
+		if strings.Contains(r.Header.Get("Accept"), "application/json") {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(status)
+			_ = json.NewEncoder(w).Encode(all) // the reader is gone: nobody to tell
+			return
+		}
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(all.text()))
+	}
+}

@@ -1,0 +1,76 @@
+package operations
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Server answers /livez, /readyz and /metrics, and nothing else.
+type Server struct {
+	listener net.Listener
+	http     http.Server
+}
+
+// Listen takes the port. Nothing is answered before Run.
+func Listen(cfg Config, checks []Check, gather prometheus.Gatherer, log *slog.Logger) (*Server, error) {
+	listener, err := net.Listen("tcp", cfg.Address)
+	if err != nil {
+		return nil, fmt.Errorf("operations: %w", err)
+	}
+	return &Server{
+		listener: listener,
+		http: http.Server{
+			Handler:           routes(checks, gather, log),
+			ReadHeaderTimeout: 5 * time.Second,
+			IdleTimeout:       2 * time.Minute,
+			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		},
+	}, nil
+}
+
+// Addr is the address that was bound, with its port where the configuration said 0.
+func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+
+// Run serves until ctx ends, then lets the requests in flight finish for at most a second. It returns an
+// error only where serving itself failed.
+func (s *Server) Run(ctx context.Context) error {
+	served := make(chan error, 1)
+	go func() { served <- s.http.Serve(s.listener) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("operations on %s: %w", s.Addr(), err)
+	case <-ctx.Done():
+	}
+	finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	if s.http.Shutdown(finish) != nil {
+		_ = s.http.Close()
+	}
+	<-served
+	return nil
+}
+
+// Close gives the port back where Run was never called.
+func (s *Server) Close() error { return s.listener.Close() }
+
+func routes(checks []Check, gather prometheus.Gatherer, log *slog.Logger) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = w.Write([]byte("ok\n"))
+	})
+	mux.HandleFunc("GET /readyz", serveReadiness(checks))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(gather, promhttp.HandlerOpts{
+		ErrorLog:            slog.NewLogLogger(log.Handler(), slog.LevelError),
+		ErrorHandling:       promhttp.ContinueOnError,
+		MaxRequestsInFlight: 8,
+	}))
+	return mux
+}

@@ -1,0 +1,116 @@
+package operations
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// serve runs a server on loopback until the test ends and returns its base address.
+func serve(t *testing.T, checks ...Check) string {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	gauge := prometheus.NewGauge(prometheus.GaugeOpts{Name: "sluice_test", Help: "A gauge."})
+	gauge.Set(42)
+	registry.MustRegister(gauge)
+
+	server, err := Listen(Config{Address: "127.0.0.1:0"}, checks, registry, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- server.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return "http://" + server.Addr().String()
+}
+
+func get(t *testing.T, url, accept string) (int, string) {
+	t.Helper()
+	req, _ := http.NewRequest(http.MethodGet, url, nil)
+	req.Header.Set("Accept", accept)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
+}
+
+func TestPaths(t *testing.T) {
+	base := serve(t)
+	for path, want := range map[string]struct {
+		status int
+		body   string
+	}{
+		"/livez":   {200, "ok\n"},
+		"/readyz":  {200, "ready\n"},
+		"/metrics": {200, "sluice_test 42"},
+		"/":        {404, ""},
+		"/debug":   {404, ""},
+	} {
+		if status, body := get(t, base+path, ""); status != want.status || !strings.Contains(body, want.body) {
+			t.Errorf("%s: %d %q, want %d with %q", path, status, body, want.status, want.body)
+		}
+	}
+}
+
+func TestReadyFollowsItsChecks(t *testing.T) {
+	var loaded atomic.Bool
+	base := serve(t,
+		Check{"store", func() (bool, string) {
+			if loaded.Load() {
+				return true, "in memory only: disk full"
+			}
+			return false, "restoring block 3 of 12"
+		}},
+		Check{"listeners", func() (bool, string) { return true, "" }})
+
+	status, body := get(t, base+"/readyz", "")
+	if want := "[-]store: restoring block 3 of 12\n[+]listeners\nnot ready\n"; status != 503 || body != want {
+		t.Errorf("before: %d %q, want 503 %q", status, body, want)
+	}
+	loaded.Store(true)
+	status, body = get(t, base+"/readyz", "application/json")
+	var got readiness
+	if err := json.Unmarshal([]byte(body), &got); err != nil {
+		t.Fatal(err)
+	}
+	if status != 200 || !got.Ready || got.Checks[0].Detail != "in memory only: disk full" {
+		t.Errorf("after: %d %s: want 200, ready, the store's detail kept", status, body)
+	}
+}
+
+func TestPortInUseIsSaid(t *testing.T) {
+	base := serve(t)
+	taken := strings.TrimPrefix(base, "http://")
+	_, err := Listen(Config{Address: taken}, nil, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
+	if err == nil || !strings.Contains(err.Error(), taken) || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("error %v: want one that names %s and says in use", err, taken)
+	}
+}
+
+func TestConfigNamesItsFault(t *testing.T) {
+	if err := DefaultConfig().Validate(); err != nil {
+		t.Error(err)
+	}
+	if err := (Config{Address: "8080"}).Validate(); err == nil || !strings.HasPrefix(err.Error(), "ops-address: ") {
+		t.Errorf("error %v: want one that starts with ops-address", err)
+	}
+}
