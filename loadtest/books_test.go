@@ -1,0 +1,81 @@
+package loadtest
+
+import (
+	"strings"
+	"testing"
+)
+
+// balanced is 10 warm-up lines and 100 datagrams of 24 lines of which 2 were dropped.
+func balanced() books {
+	return books{
+		warmUp: packing{10: 1}, load: packing{24: 100},
+		received: 10 + 98*24, applied: 10 + 98*24, sum: 10 + 98*24, serverDrops: 2, kernelDrops: 2,
+	}
+}
+
+func TestBooks(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*books)
+		wrong  string // empty: they balance
+	}{
+		"drops of datagrams of a fixed size": {func(*books) {}, ""},
+		"nothing dropped": {func(b *books) {
+			b.received, b.applied, b.sum, b.serverDrops, b.kernelDrops = 2410, 2410, 2410, 0, 0
+		}, ""},
+		"drops of datagrams of several sizes": {func(b *books) {
+			b.load = packing{20: 50, 24: 54} // 2296 lines, of which 2 datagrams lose 40 to 48
+			b.received, b.applied, b.sum = 10+2296-44, 10+2296-44, 10+2296-44
+		}, ""},
+		"a line lost":            {func(b *books) { b.received--; b.applied--; b.sum-- }, "1 are unaccounted for"},
+		"a line counted twice":   {func(b *books) { b.received++; b.applied++; b.sum++ }, "-1 are unaccounted for"},
+		"a datagram lost":        {func(b *books) { b.received -= 24; b.applied -= 24; b.sum -= 24 }, "24 are unaccounted for"},
+		"received, not applied":  {func(b *books) { b.applied--; b.sum-- }, "but applied 2361 and rejected 0"},
+		"rejected":               {func(b *books) { b.applied--; b.sum--; b.rejected = 1 }, "none to reject"},
+		"a series lost a line":   {func(b *books) { b.sum-- }, "add up to 2361, but 2362"},
+		"a series has one more":  {func(b *books) { b.sum++ }, "add up to 2363, but 2362"},
+		"drops hidden by server": {func(b *books) { b.serverDrops = 1 }, "the server says that 1 datagrams were dropped, the kernel 2"},
+		"nothing received":       {func(b *books) { *b = books{load: packing{24: 1}, kernelDrops: 1, serverDrops: 1} }, "received nothing"},
+		"several sizes, one line too few": {func(b *books) {
+			b.load = packing{20: 50, 24: 54}
+			b.received, b.applied, b.sum = 10+2296-49, 10+2296-49, 10+2296-49
+		}, "49 missing do not fit"},
+		"several sizes, one line too many": {func(b *books) {
+			b.load = packing{20: 50, 24: 54}
+			b.received, b.applied, b.sum = 10+2296-39, 10+2296-39, 10+2296-39
+		}, "39 missing do not fit"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := balanced()
+			c.change(&b)
+			err := b.check()
+			if c.wrong == "" && err != nil {
+				t.Errorf("%v: want no fault", err)
+			}
+			if c.wrong != "" && (err == nil || !strings.Contains(err.Error(), c.wrong)) {
+				t.Errorf("fault %v: want %q", err, c.wrong)
+			}
+		})
+	}
+}
+
+func TestFloorBooks(t *testing.T) {
+	f := floorBooks{warmUp: packing{10: 1}, load: packing{24: 100}, received: 10 + 98*24, kernelDrops: 2}
+	if err := f.check(); err != nil {
+		t.Error(err)
+	}
+	f.received++
+	if err := f.check(); err == nil || !strings.HasPrefix(err.Error(), "floor: ") {
+		t.Errorf("fault %v: want one of the floor", err)
+	}
+}
+
+func TestLost(t *testing.T) {
+	p := packing{24: 2, 10: 1, 3: 1}
+	for _, c := range []struct{ dropped, least, most int64 }{
+		{0, 0, 0}, {1, 3, 24}, {2, 13, 48}, {3, 37, 58}, {4, 61, 61},
+	} {
+		if least, most := p.lost(c.dropped); least != c.least || most != c.most {
+			t.Errorf("%d dropped: %d to %d lines lost, want %d to %d", c.dropped, least, most, c.least, c.most)
+		}
+	}
+}

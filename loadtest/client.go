@@ -1,0 +1,115 @@
+package loadtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/cactus/go-statsd-client/v5/statsd"
+)
+
+// application sends as one does that uses go-statsd-client: a call a line, and the client packs them.
+type application struct {
+	scenario Scenario
+	address  string
+}
+
+const (
+	// flushInterval is the client's own default, made explicit.
+	flushInterval = 300 * time.Millisecond
+	// callsBetweenLooks is how many calls are made between two looks at the clock.
+	callsBetweenLooks = 128
+)
+
+func (a application) warmUp(ctx context.Context) (packing, error) {
+	random := a.scenario.random(0)
+	order := random.Perm(a.scenario.Series())
+	var ignored atomic.Int64
+	return a.calls(ctx, callPlan{
+		lines: int64(len(order)), perSecond: warmUpRate, random: random, sent: &ignored,
+		drawn: func(i int64) int { return order[i] },
+	})
+}
+
+func (a application) load(ctx context.Context, lines int64, perSecond int, sent *atomic.Int64) (packing, error) {
+	random := a.scenario.random(1)
+	return a.calls(ctx, callPlan{
+		lines: lines, perSecond: perSecond, random: random, sent: sent,
+		drawn: func(int64) int { return random.IntN(a.scenario.Series()) },
+	})
+}
+
+type callPlan struct {
+	lines     int64
+	perSecond int
+	random    *rand.Rand
+	drawn     func(line int64) int
+	sent      *atomic.Int64
+}
+
+// calls makes a client, calls it, and closes it: what it holds back goes out then.
+func (a application) calls(ctx context.Context, plan callPlan) (_ packing, err error) {
+	counted, client, err := a.connect()
+	if err != nil {
+		return nil, err
+	}
+	pace := newPace(plan.perSecond)
+	for i := int64(0); i < plan.lines && err == nil; i++ {
+		if err = a.scenario.series.call(client, plan.drawn(i), plan.random); err == nil && i%callsBetweenLooks == 0 {
+			plan.sent.Store(i)
+			err = pace.after(ctx, i)
+		}
+	}
+	err = errors.Join(err, client.Close())
+	if counted.failed != nil {
+		err = errors.Join(err, fmt.Errorf("send to the server: %w", counted.failed))
+	}
+	return counted.sent, err
+}
+
+// connect makes a client as statsd.NewClientWithConfig does, with a count between it and the socket.
+func (a application) connect() (*countingSender, statsd.Statter, error) {
+	socket, err := statsd.NewSimpleSender(a.address)
+	if err != nil {
+		return nil, nil, err
+	}
+	counted := &countingSender{Sender: socket, sent: packing{}}
+	through := statsd.Sender(counted)
+	if a.scenario.PerDatagram > 1 {
+		if through, err = statsd.NewBufferedSenderWithSender(counted, flushInterval, maxDatagram); err != nil {
+			return nil, nil, errors.Join(err, socket.Close())
+		}
+	}
+	client, err := statsd.NewClientWithSender(through, "", statsd.SuffixOctothorpe)
+	if err != nil {
+		return nil, nil, errors.Join(err, through.Close())
+	}
+	return counted, client, nil
+}
+
+func (application) close() error { return nil }
+
+// countingSender counts what the socket took. The client calls it from one goroutine, which has ended when
+// Close returns; only then may it be read.
+type countingSender struct {
+	statsd.Sender
+	sent   packing
+	failed error // the first; the client's own goroutine would swallow it
+}
+
+// Send implements statsd.Sender.
+func (c *countingSender) Send(datagram []byte) (int, error) {
+	n, err := c.Sender.Send(datagram)
+	if err != nil {
+		if c.failed == nil {
+			c.failed = err
+		}
+		return n, err
+	}
+	c.sent.add(bytes.Count(datagram, []byte{'\n'})+1, 1)
+	return n, nil
+}

@@ -1,0 +1,44 @@
+package loadtest
+
+import (
+	"testing"
+
+	"github.com/cactus/go-statsd-client/v5/statsd"
+)
+
+// oneLine is a socket that keeps what it was sent last.
+type oneLine struct{ sent string }
+
+func (o *oneLine) Send(b []byte) (int, error) { o.sent = string(b); return len(b), nil }
+
+func (o *oneLine) Close() error { return nil }
+
+// A client has to say what the prepared lines say, byte for byte.
+func TestClientSendsTheSameLines(t *testing.T) {
+	socket := &oneLine{}
+	client, err := statsd.NewClientWithSender(socket, "", statsd.SuffixOctothorpe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range scenarios {
+		prepared, called := s.random(1), s.random(1)
+		for i := range s.Series() {
+			want := string(s.series.appendLine(nil, i, prepared))
+			if err := s.series.call(client, i, called); err != nil || socket.sent != want {
+				t.Fatalf("%s: client sent %q (%v), want %q", s.Name, socket.sent, err, want)
+			}
+		}
+	}
+}
+
+func TestCountingSenderCountsLines(t *testing.T) {
+	c := &countingSender{Sender: &oneLine{}, sent: packing{}}
+	for _, datagram := range []string{"a:1|c", "a:1|c\nb:1|c", "c:1|c\nd:1|c"} {
+		if _, err := c.Send([]byte(datagram)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if c.sent.lines() != 5 || c.sent.datagrams() != 3 {
+		t.Errorf("%d lines in %d datagrams: want 5 in 3", c.sent.lines(), c.sent.datagrams())
+	}
+}

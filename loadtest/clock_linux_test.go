@@ -1,0 +1,38 @@
+package loadtest
+
+import (
+	"os"
+	"testing"
+	"time"
+)
+
+// A busy stretch must show on the clock, and an idle one must not.
+func TestCPUClock(t *testing.T) {
+	read := func() cpuTime {
+		c, err := readCPU(os.Getpid())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	before := read()
+	for start := time.Now(); read().total-before.total < 30*time.Millisecond; {
+		if time.Since(start) > 10*time.Second {
+			t.Fatal("busy for 10s, and the clock shows less than 30ms")
+		}
+	}
+	after := read()
+	if user, system := after.since(before); user < 0 || system < 0 || user+system != after.total-before.total {
+		t.Errorf("user %s and system %s of %s: want them to add up", user, system, after.total-before.total)
+	}
+	if _, err := readCPU(1 << 22); err == nil {
+		t.Error("a process that cannot be has a clock")
+	}
+}
+
+func TestMemory(t *testing.T) {
+	m, err := readMemory(os.Getpid())
+	if err != nil || m.AnonBytes <= 0 || m.FileBytes <= 0 || m.PeakBytes < m.AnonBytes {
+		t.Errorf("%+v, %v: want all above 0", m, err)
+	}
+}

@@ -1,0 +1,75 @@
+package loadtest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// Config is what to measure, and how.
+type Config struct {
+	// Binary is the sluice to measure: started as "serve", and as "loadtest --floor-receiver".
+	Binary string
+	// Scenario is a name of Scenarios.
+	Scenario string
+	// Lines of one run, rounded up to whole datagrams; 0 takes what the scenario thinks enough.
+	Lines int
+	// Rate is how many lines a second are sent; 0 sends as fast as it goes.
+	Rate int
+	// Runs is how often everything is done, each time with a new server.
+	Runs int
+	// Client sends through github.com/cactus/go-statsd-client as an application does, one call a line,
+	// instead of prepared datagrams.
+	Client bool
+	// Pin keeps the server on the first processor and the sender on the second, where there are two.
+	Pin bool
+	// Progress is written a line that overwrites itself; nil: none.
+	Progress io.Writer
+}
+
+// DefaultConfig measures tagged counters once, pinned.
+func DefaultConfig() Config {
+	return Config{Scenario: scenarios[0].Name, Runs: 1, Pin: true}
+}
+
+const maxRuns = 100
+
+// Validate returns all faults at once.
+func (c Config) Validate() error {
+	var faults []error
+	if c.Binary == "" {
+		faults = append(faults, errors.New("binary: empty: want the path of the server to measure"))
+	}
+	if _, ok := scenario(c.Scenario); !ok {
+		faults = append(faults, fmt.Errorf("scenario: %q: want %s", c.Scenario, strings.Join(Names(), ", ")))
+	}
+	if c.Lines < 0 {
+		faults = append(faults, fmt.Errorf("lines: %d: want 0 (what the scenario thinks enough) or more", c.Lines))
+	}
+	if c.Rate < 0 {
+		faults = append(faults, fmt.Errorf("rate: %d lines a second: want 0 (as fast as it goes) or more", c.Rate))
+	}
+	if c.Runs < 1 || c.Runs > maxRuns {
+		faults = append(faults, fmt.Errorf("runs: %d: want 1 to %d", c.Runs, maxRuns))
+	}
+	return errors.Join(faults...)
+}
+
+// Names are the scenarios' names, the default first.
+func Names() []string {
+	names := make([]string, len(scenarios))
+	for i := range scenarios {
+		names[i] = scenarios[i].Name
+	}
+	return names
+}
+
+func scenario(name string) (Scenario, bool) {
+	i := slices.IndexFunc(scenarios, func(s Scenario) bool { return s.Name == name })
+	if i < 0 {
+		return Scenario{}, false
+	}
+	return scenarios[i], true
+}

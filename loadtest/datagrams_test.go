@@ -1,0 +1,73 @@
+package loadtest
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestDatagrams(t *testing.T) {
+	for _, s := range scenarios {
+		t.Run(s.Name, func(t *testing.T) {
+			load := s.load()
+			for i, packet := range load.packets {
+				if lines := bytes.Count(packet, []byte{'\n'}) + 1; lines != s.PerDatagram || load.lines[i] != lines {
+					t.Fatalf("datagram %d has %d lines and says %d: want %d", i, lines, load.lines[i], s.PerDatagram)
+				}
+				if len(packet) > maxDatagram || packet[len(packet)-1] == '\n' {
+					t.Fatalf("datagram %d has %d bytes, the last %q: want at most %d and no line end", i, len(packet), packet[len(packet)-1], maxDatagram)
+				}
+			}
+			if n := len(load.packets) * s.PerDatagram; n < s.Series() {
+				t.Errorf("%d lines are prepared for %d series: want at least as many", n, s.Series())
+			}
+			if again := s.load(); !slices.EqualFunc(load.packets, again.packets, bytes.Equal) {
+				t.Error("the same seed made other bytes")
+			}
+			s.Seed++
+			if other := s.load(); slices.EqualFunc(load.packets, other.packets, bytes.Equal) {
+				t.Error("another seed made the same bytes")
+			}
+		})
+	}
+}
+
+func TestWarmUpHasEverySeriesOnce(t *testing.T) {
+	for _, s := range scenarios {
+		t.Run(s.Name, func(t *testing.T) {
+			seen, lines := map[string]bool{}, 0
+			warm := s.warmUp()
+			for i, packet := range warm.packets {
+				all := strings.Split(string(packet), "\n")
+				if lines += warm.lines[i]; len(all) != warm.lines[i] || len(packet) > maxDatagram {
+					t.Fatalf("datagram %d has %d lines in %d bytes and says %d", i, len(all), len(packet), warm.lines[i])
+				}
+				for _, line := range all {
+					name, typed, _ := strings.Cut(line, ":")
+					_, tags, _ := strings.Cut(typed, "#")
+					seen[name+tags] = true
+				}
+			}
+			if len(seen) != s.Series() || lines != s.Series() {
+				t.Errorf("%d lines of %d series: want %d of each", lines, len(seen), s.Series())
+			}
+		})
+	}
+}
+
+func TestLines(t *testing.T) {
+	for _, c := range []struct {
+		set  seriesSet
+		i    int
+		want string
+	}{
+		{taggedCounters{20, 5, 20, 5}, 7 + 20*(3+5*(12+20*1)), "http.requests.m7:1|c|#namespace:ns3,pod:web-12,code:201"},
+		{plainCounters{100, 100}, 307, "http.requests.m7.h3:1|c"},
+		{plainTimers{100, 100}, 307, "http.latency.m7.h3:71|ms"},
+	} {
+		if got := string(c.set.appendLine(nil, c.i, scenarios[0].random(7))); got != c.want {
+			t.Errorf("line of series %d is %q, want %q", c.i, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,112 @@
+package loadtest
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// flood sends prepared datagrams with sendmmsg from one connected socket.
+type flood struct {
+	fd    int
+	first prepared // the warm-up
+	rest  prepared
+	per   int // lines in each datagram of rest
+}
+
+// prepared are datagrams with their headers: the vectors hold the payloads, the headers the vectors.
+type prepared struct {
+	lines   []int
+	headers []mmsghdr
+	vectors []unix.Iovec
+}
+
+// mmsghdr is struct mmsghdr of sendmmsg(2) and recvmmsg(2).
+type mmsghdr struct {
+	header unix.Msghdr
+	length uint32
+}
+
+func newFlood(s Scenario, to netip.AddrPort) (*flood, error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("socket", err)
+	}
+	if err := unix.Connect(fd, &unix.SockaddrInet4{Port: int(to.Port()), Addr: to.Addr().As4()}); err != nil {
+		_ = unix.Close(fd)
+		return nil, os.NewSyscallError("connect", err)
+	}
+	return &flood{fd: fd, first: prepare(s.warmUp()), rest: prepare(s.load()), per: s.PerDatagram}, nil
+}
+
+func prepare(d datagrams) prepared {
+	p := prepared{lines: d.lines, headers: make([]mmsghdr, len(d.packets)), vectors: make([]unix.Iovec, len(d.packets))}
+	for i, packet := range d.packets {
+		p.vectors[i].Base = &packet[0]
+		p.vectors[i].SetLen(len(packet))
+		p.headers[i].header.Iov = &p.vectors[i]
+		p.headers[i].header.SetIovlen(1)
+	}
+	return p
+}
+
+func (f *flood) warmUp(ctx context.Context) (packing, error) {
+	sent, pace, total := packing{}, newPace(warmUpRate), int64(0)
+	for i := 0; i < len(f.first.headers); {
+		n, err := f.send(f.first.headers[i:min(i+pace.burst(f.per), len(f.first.headers))])
+		for _, lines := range f.first.lines[i : i+n] {
+			sent.add(lines, 1)
+			total += int64(lines)
+		}
+		if err == nil {
+			err = pace.after(ctx, total)
+		}
+		if err != nil {
+			return sent, err
+		}
+		i += n
+	}
+	return sent, nil
+}
+
+func (f *flood) load(ctx context.Context, lines int64, perSecond int, progress *atomic.Int64) (packing, error) {
+	all := f.rest.headers
+	pace := newPace(perSecond)
+	want, done := lines/int64(f.per), int64(0)
+	var err error
+	for at := 0; done < want && err == nil; {
+		n := min(pace.burst(f.per), len(all)-at, int(min(want-done, maxBurst)))
+		n, err = f.send(all[at : at+n])
+		done += int64(n)
+		if at += n; at == len(all) {
+			at = 0
+		}
+		progress.Store(done * int64(f.per))
+		if err == nil {
+			err = pace.after(ctx, done*int64(f.per))
+		}
+	}
+	return packing{f.per: done}, err
+}
+
+// send returns how many datagrams the kernel took.
+func (f *flood) send(headers []mmsghdr) (int, error) {
+	for {
+		n, _, errno := unix.Syscall6(unix.SYS_SENDMMSG, uintptr(f.fd), uintptr(unsafe.Pointer(&headers[0])),
+			uintptr(len(headers)), 0, 0, 0)
+		switch errno {
+		case 0:
+			return int(n), nil
+		case unix.EINTR:
+		default:
+			return 0, fmt.Errorf("send to the server: %w", os.NewSyscallError("sendmmsg", errno))
+		}
+	}
+}
+
+func (f *flood) close() error { return os.NewSyscallError("close", unix.Close(f.fd)) }

@@ -1,0 +1,67 @@
+package loadtest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+// ledger is what a server's /metrics say of StatsD over UDP.
+type ledger struct{ received, applied, rejected, drops int64 }
+
+// receiver is the label of what is measured.
+const receiver = "statsd_udp"
+
+func readLedger(ctx context.Context, client *http.Client, opsAddress string) (ledger, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+opsAddress+"/metrics", nil)
+	if err != nil {
+		return ledger{}, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return ledger{}, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return ledger{}, fmt.Errorf("/metrics: %s", resp.Status)
+	}
+	l, err := parseLedger(resp.Body)
+	if err != nil {
+		return ledger{}, fmt.Errorf("/metrics: %w", err)
+	}
+	return l, nil
+}
+
+// parseLedger adds up the receiver's counters. One that is missing is an error: books of zeros balance.
+func parseLedger(text io.Reader) (ledger, error) {
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(text)
+	if err != nil {
+		return ledger{}, err
+	}
+	var l ledger
+	for name, into := range map[string]*int64{
+		"sluice_samples_received_total": &l.received,
+		"sluice_samples_applied_total":  &l.applied,
+		"sluice_samples_rejected_total": &l.rejected,
+		"sluice_kernel_drops_total":     &l.drops,
+	} {
+		found := false
+		for _, m := range families[name].GetMetric() {
+			for _, label := range m.GetLabel() {
+				if label.GetName() == "receiver" && label.GetValue() == receiver {
+					found = true
+					*into += int64(m.GetCounter().GetValue())
+				}
+			}
+		}
+		if !found {
+			return ledger{}, fmt.Errorf("no counter %s with receiver=%q", name, receiver)
+		}
+	}
+	return l, nil
+}

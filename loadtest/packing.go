@@ -1,0 +1,44 @@
+package loadtest
+
+import (
+	"maps"
+	"slices"
+)
+
+// packing counts datagrams by how many lines they have.
+type packing map[int]int64
+
+func (p packing) add(lines int, datagrams int64) { p[lines] += datagrams }
+
+// lines is how many lines all the datagrams have.
+func (p packing) lines() (sum int64) {
+	for lines, datagrams := range p {
+		sum += int64(lines) * datagrams
+	}
+	return sum
+}
+
+func (p packing) datagrams() (sum int64) {
+	for _, datagrams := range p {
+		sum += datagrams
+	}
+	return sum
+}
+
+// lost is how many lines went with so many dropped datagrams, at least and at most: the same where all
+// datagrams have as many lines, for which were dropped nobody knows.
+func (p packing) lost(dropped int64) (least, most int64) {
+	sizes := slices.Sorted(maps.Keys(p))
+	least = p.first(dropped, sizes)
+	slices.Reverse(sizes)
+	return least, p.first(dropped, sizes)
+}
+
+func (p packing) first(dropped int64, sizes []int) (lines int64) {
+	for _, size := range sizes {
+		n := min(dropped, p[size])
+		lines += n * int64(size)
+		dropped -= n
+	}
+	return lines
+}

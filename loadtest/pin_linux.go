@@ -1,0 +1,73 @@
+package loadtest
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// processors are where server and sender run.
+type processors struct{ server, sender int }
+
+// choose takes the first two processors that this process may use. With one alone there is no choice, and
+// nothing is pinned.
+func choose(pin bool) (processors, error) {
+	unpinned := processors{anyCPU, anyCPU}
+	if !pin {
+		return unpinned, nil
+	}
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		return unpinned, os.NewSyscallError("sched_getaffinity", err)
+	}
+	var usable []int
+	for cpu := 0; len(usable) < min(set.Count(), 2); cpu++ {
+		if set.IsSet(cpu) {
+			usable = append(usable, cpu)
+		}
+	}
+	if len(usable) < 2 {
+		return unpinned, nil
+	}
+	return processors{server: usable[0], sender: usable[1]}, nil
+}
+
+func (p processors) pinned() bool { return p.server != anyCPU }
+
+// pinSender binds every thread of this process; restore gives them back what the process had. Threads that
+// come later inherit from those that make them; two rounds catch the ones made meanwhile.
+func (p processors) pinSender() (restore func() error, err error) {
+	if !p.pinned() {
+		return func() error { return nil }, nil
+	}
+	var before, only unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &before); err != nil {
+		return nil, os.NewSyscallError("sched_getaffinity", err)
+	}
+	only.Set(p.sender)
+	for range 2 {
+		if err := bindThreads(&only); err != nil {
+			return nil, fmt.Errorf("pin the sender to CPU %d: %w", p.sender, err)
+		}
+	}
+	return func() error { return bindThreads(&before) }, nil
+}
+
+func bindThreads(to *unix.CPUSet) error {
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return err
+	}
+	for _, thread := range threads {
+		id, err := strconv.Atoi(thread.Name())
+		if err != nil {
+			return err
+		}
+		if err := unix.SchedSetaffinity(id, to); err != nil && err != unix.ESRCH { // it may have ended
+			return os.NewSyscallError("sched_setaffinity", err)
+		}
+	}
+	return nil
+}

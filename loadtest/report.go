@@ -1,0 +1,108 @@
+package loadtest
+
+import (
+	"slices"
+	"time"
+)
+
+// Report is what was measured. Every run in it added up.
+type Report struct {
+	Scenario         string `json:"scenario"`
+	About            string `json:"about"`
+	Series           int    `json:"series"`
+	LinesPerRun      int64  `json:"lines_per_run"`
+	LinesPerDatagram int    `json:"lines_per_datagram,omitempty"` // 0: the client packs them
+	Sender           string `json:"sender"`
+	// RatePerSecond is the pace that was asked for, in lines; 0: as fast as it goes.
+	RatePerSecond int     `json:"rate_lines_per_second"`
+	Machine       Machine `json:"machine"`
+	Runs          []Run   `json:"runs"`
+}
+
+// Machine is where it was measured. Absolute figures differ from one to the other.
+type Machine struct {
+	CPUs   int    `json:"cpus"`
+	Kernel string `json:"kernel"`
+	Go     string `json:"go"`
+	// LoadAverage is that of the minute before: who else works here disturbs the measurement.
+	LoadAverage float64 `json:"load_average"`
+	// Pinned: the server had one processor to itself, and the sender another.
+	Pinned bool `json:"pinned"`
+	// SocketBufferBytes is what the kernel granted.
+	SocketBufferBytes int `json:"socket_buffer_bytes"`
+}
+
+// Run is one run: the server, then the floor under the same load.
+type Run struct {
+	Server Taken  `json:"server"`
+	Floor  Taken  `json:"floor"`
+	Memory Memory `json:"server_memory"`
+	Idle   Memory `json:"server_memory_idle"`
+}
+
+// Ratio is how many times the floor the server cost.
+func (r Run) Ratio() float64 { return r.Server.CPUPerLine() / r.Floor.CPUPerLine() }
+
+// Taken is what became of a load. The warm-up is not in it.
+type Taken struct {
+	Sent             int64 `json:"sent_lines"`
+	Taken            int64 `json:"taken_lines"`
+	DroppedDatagrams int64 `json:"dropped_datagrams"`
+	// Sending is how long the sender took, Taking until the queue was empty.
+	Sending time.Duration `json:"sending_ns"`
+	Taking  time.Duration `json:"taking_ns"`
+	// User and System are the process's CPU time, from before the first line until half a second after the
+	// last, so that what the last lines leave to the roller and to persistence is in it.
+	User   time.Duration `json:"cpu_user_ns"`
+	System time.Duration `json:"cpu_system_ns"`
+}
+
+// OfferedPerSecond is in lines.
+func (t Taken) OfferedPerSecond() float64 { return float64(t.Sent) / t.Sending.Seconds() }
+
+// TakenPerSecond is in lines.
+func (t Taken) TakenPerSecond() float64 { return float64(t.Taken) / t.Taking.Seconds() }
+
+// UserPerLine is in nanoseconds a line taken.
+func (t Taken) UserPerLine() float64 { return float64(t.User) / float64(t.Taken) }
+
+// SystemPerLine is in nanoseconds a line taken.
+func (t Taken) SystemPerLine() float64 { return float64(t.System) / float64(t.Taken) }
+
+// CPUPerLine is in nanoseconds a line taken.
+func (t Taken) CPUPerLine() float64 { return t.UserPerLine() + t.SystemPerLine() }
+
+// Busy is the share of a processor that was used: far below 1 where the sender was the limit.
+func (t Taken) Busy() float64 { return float64(t.User+t.System) / float64(t.Taking) }
+
+// Memory is a process's memory.
+type Memory struct {
+	PeakBytes int64 `json:"peak_bytes"` // VmHWM: the most that was ever resident
+	AnonBytes int64 `json:"anon_bytes"` // RssAnon: its own
+	FileBytes int64 `json:"file_bytes"` // RssFile: the database's mapped files, the binary
+}
+
+// Spread is the middle and the ends of a figure over all runs.
+type Spread struct {
+	Median float64 `json:"median"`
+	Min    float64 `json:"min"`
+	Max    float64 `json:"max"`
+}
+
+// Over makes a Spread of one figure of every run.
+func (r *Report) Over(figure func(Run) float64) Spread {
+	all := make([]float64, len(r.Runs))
+	for i, run := range r.Runs {
+		all[i] = figure(run)
+	}
+	if len(all) == 0 {
+		return Spread{}
+	}
+	slices.Sort(all)
+	middle := len(all) / 2
+	median := all[middle]
+	if len(all)%2 == 0 {
+		median = (all[middle-1] + all[middle]) / 2
+	}
+	return Spread{Median: median, Min: all[0], Max: all[len(all)-1]}
+}

@@ -1,0 +1,133 @@
+package loadtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+var built = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "sluice-loadtest-test-")
+	if err != nil {
+		return "", err
+	}
+	binary := filepath.Join(dir, "sluice")
+	if out, err := exec.Command("go", "build", "-o", binary, "../cmd/sluice").CombinedOutput(); err != nil {
+		return "", errors.New(string(out))
+	}
+	return binary, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if started {
+		if binary, err := built(); err == nil {
+			_ = os.RemoveAll(filepath.Dir(binary))
+		}
+	}
+	os.Exit(code)
+}
+
+var started bool // a binary was built
+
+func sluice(t *testing.T) string {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("builds and runs the server")
+	}
+	started = true
+	path, err := built()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// small is a load that a busy machine takes too.
+func small(t *testing.T, scenario string) Config {
+	return Config{Binary: sluice(t), Scenario: scenario, Lines: 200_000, Rate: 400_000, Runs: 1}
+}
+
+func TestRunsAddUp(t *testing.T) {
+	for _, c := range []struct {
+		scenario string
+		client   bool
+	}{
+		{"tagged-10k", false}, {"plain-10k", false}, {"timers-10k", false}, {"single-10k", false},
+		{"tagged-10k", true}, {"single-10k", true},
+	} {
+		cfg := small(t, c.scenario)
+		if cfg.Client = c.client; c.scenario == "single-10k" {
+			cfg.Lines, cfg.Rate = 20_000, 40_000
+		}
+		t.Run(fmt.Sprintf("%s client %v", c.scenario, c.client), func(t *testing.T) {
+			t.Parallel()
+			r, err := Measure(t.Context(), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			run := r.Runs[0]
+			for name, taken := range map[string]Taken{"server": run.Server, "floor": run.Floor} {
+				if taken.Sent < int64(cfg.Lines) || taken.Taken > taken.Sent || taken.Taken == 0 || taken.CPUPerLine() <= 0 {
+					t.Errorf("%s: %+v: want %d lines sent, and taken at some cost", name, taken, cfg.Lines)
+				}
+				if least := 450 * time.Millisecond; taken.Sending < least {
+					t.Errorf("%s: sent in %s: want at least %s at this rate", name, taken.Sending, least)
+				}
+			}
+			if run.Memory.PeakBytes == 0 || run.Memory.AnonBytes == 0 {
+				t.Errorf("memory %+v: want some", run.Memory)
+			}
+		})
+	}
+}
+
+// Flat out a server drops; the books must balance all the same.
+func TestFlatOutAddsUp(t *testing.T) {
+	cfg := small(t, "plain-10k")
+	cfg.Rate, cfg.Lines, cfg.Pin = 0, 1_000_000, true
+	r, err := Measure(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, run := range r.Runs {
+		if run.Server.Taken+run.Server.DroppedDatagrams*int64(r.LinesPerDatagram) != run.Server.Sent {
+			t.Errorf("%+v: want sent = taken + dropped", run.Server)
+		}
+	}
+}
+
+func TestServerThatDoesNotStart(t *testing.T) {
+	cfg := small(t, "plain-10k")
+	cfg.Binary = "/bin/false"
+	if _, err := Measure(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "ended by itself") {
+		t.Errorf("error %v: want that it ended by itself", err)
+	}
+}
+
+// Nothing that Measure started may outlive it, whatever ends it.
+func TestStoppedHalfway(t *testing.T) {
+	cfg := small(t, "plain-10k")
+	cfg.Lines = 100_000_000
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	if _, err := Measure(ctx, cfg); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v: want that the time was over", err)
+	}
+	lists, err := filepath.Glob("/proc/self/task/*/children")
+	if err != nil || len(lists) == 0 {
+		t.Skip("this kernel does not list children: ", err)
+	}
+	for _, list := range lists {
+		if children, err := os.ReadFile(list); err == nil && len(children) > 0 {
+			t.Errorf("processes %s are left", children)
+		}
+	}
+}

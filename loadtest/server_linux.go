@@ -1,0 +1,111 @@
+package loadtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+// server is the server under test, on free ports of the loopback, with a data folder of its own.
+type server struct {
+	*child
+	udp       netip.AddrPort
+	http, ops string // host:port
+	dir       string
+	client    *http.Client
+}
+
+// startPatience is how long a server may take until it is ready.
+const startPatience = 60 * time.Second
+
+func startServer(ctx context.Context, binary string, cpu int) (_ *server, err error) {
+	s := &server{client: &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{}}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.stop())
+		}
+	}()
+	if s.dir, err = os.MkdirTemp("", "sluice-loadtest-"); err != nil {
+		return nil, err
+	}
+	ports, err := freePorts()
+	if err != nil {
+		return nil, err
+	}
+	s.udp, s.http, s.ops = ports.udp, ports.http, ports.ops
+	cmd := exec.Command(binary, "serve", "--standalone", "--data-dir", filepath.Join(s.dir, "data"),
+		"--statsd-udp", s.udp.String(), "--statsd-tcp", "", "--http-address", s.http,
+		"--api-address", ports.api, "--ops-address", s.ops, "--log-level", "warn")
+	if cpu != anyCPU {
+		cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
+	}
+	if s.child, err = startChild(cmd, cpu); err != nil {
+		return nil, err
+	}
+	return s, s.await(ctx, "readiness", startPatience, func() (bool, error) { return s.ready(ctx) })
+}
+
+func (s *server) ready(ctx context.Context) (bool, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.ops+"/readyz", nil)
+	if err != nil {
+		return false, err
+	}
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return false, err
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return false, fmt.Errorf("/readyz: %s", resp.Status)
+	}
+	return true, nil
+}
+
+// stop ends the server and removes its data. It may be called of a server that never started.
+func (s *server) stop() error {
+	s.client.CloseIdleConnections()
+	var err error
+	if s.child != nil {
+		err = s.terminate()
+	}
+	if s.dir != "" {
+		err = errors.Join(err, os.RemoveAll(s.dir))
+	}
+	return err
+}
+
+type ports struct {
+	udp            netip.AddrPort
+	http, api, ops string
+}
+
+// freePorts asks the system for ports and gives them back. Somebody else may take one before the server
+// does; the system hands them out in turn, so that is unlikely, and then the server says so and ends.
+func freePorts() (p ports, err error) {
+	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		return ports{}, err
+	}
+	defer conn.Close()
+	p.udp = loopback(conn.LocalAddr().(*net.UDPAddr).Port)
+	for _, into := range []*string{&p.http, &p.api, &p.ops} {
+		listener, err := net.Listen("tcp4", "127.0.0.1:0")
+		if err != nil {
+			return ports{}, err
+		}
+		defer listener.Close() // all at the end, so that they differ
+		*into = listener.Addr().String()
+	}
+	return p, nil
+}
+
+func loopback(port int) netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(port))
+}

@@ -1,0 +1,131 @@
+package loadtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+)
+
+// figures are the table's columns.
+var figures = []struct {
+	Name   string // also in JSON
+	Title  string
+	Format string // of a float64; empty: thousands apart
+	Of     func(Run) float64
+}{
+	{"seconds", "seconds", "%.2f", func(r Run) float64 { return r.Server.Taking.Seconds() }},
+	{"offered_lines_per_second", "offered/s", "", func(r Run) float64 { return r.Server.OfferedPerSecond() }},
+	{"taken_lines_per_second", "taken/s", "", func(r Run) float64 { return r.Server.TakenPerSecond() }},
+	{"dropped_datagrams", "drops", "", func(r Run) float64 { return float64(r.Server.DroppedDatagrams) }},
+	{"busy", "busy", "%.2f", func(r Run) float64 { return r.Server.Busy() }},
+	{"cpu_ns_per_line", "ns/line", "%.1f", func(r Run) float64 { return r.Server.CPUPerLine() }},
+	{"cpu_user_ns_per_line", "user", "%.1f", func(r Run) float64 { return r.Server.UserPerLine() }},
+	{"cpu_system_ns_per_line", "system", "%.1f", func(r Run) float64 { return r.Server.SystemPerLine() }},
+	{"floor_ns_per_line", "floor", "%.1f", func(r Run) float64 { return r.Floor.CPUPerLine() }},
+	{"floor_dropped_datagrams", "its drops", "", func(r Run) float64 { return float64(r.Floor.DroppedDatagrams) }},
+	{"ratio", "ratio", "%.2f", Run.Ratio},
+	{"peak_rss_mib", "peak MiB", "%.0f", func(r Run) float64 { return mebibytes(r.Memory.PeakBytes) }},
+	{"anon_rss_mib", "anon MiB", "%.0f", func(r Run) float64 { return mebibytes(r.Memory.AnonBytes) }},
+}
+
+func mebibytes(bytes int64) float64 { return float64(bytes) / (1 << 20) }
+
+// WriteTable writes a row a run, and the spread of several.
+func (r *Report) WriteTable(out io.Writer) error {
+	var b strings.Builder
+	r.writeHead(&b)
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	cells := []string{"run"}
+	for _, f := range figures {
+		cells = append(cells, f.Title)
+	}
+	row(w, cells)
+	for i, run := range r.Runs {
+		cells := []string{strconv.Itoa(i + 1)}
+		for _, f := range figures {
+			cells = append(cells, formatted(f.Format, f.Of(run)))
+		}
+		row(w, cells)
+	}
+	if len(r.Runs) > 1 {
+		r.writeSpread(w)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+func (r *Report) writeHead(b *strings.Builder) {
+	packing := "packed by the client"
+	if r.LinesPerDatagram > 0 {
+		packing = fmt.Sprintf("%d a datagram", r.LinesPerDatagram)
+	}
+	speed := "as fast as it goes"
+	if r.RatePerSecond > 0 {
+		speed = grouped(float64(r.RatePerSecond)) + " lines/s"
+	}
+	pinned := "not pinned"
+	if r.Machine.Pinned {
+		pinned = "server and sender pinned to a processor each"
+	}
+	fmt.Fprintf(b, "%s: %s, %s series, %s lines a run, %s, %s, by %s\n", r.Scenario, r.About,
+		grouped(float64(r.Series)), grouped(float64(r.LinesPerRun)), packing, speed, r.Sender)
+	fmt.Fprintf(b, "%d processors (%s), Linux %s, %s, socket buffer %d KiB, load average before %.2f\n",
+		r.Machine.CPUs, pinned, r.Machine.Kernel, r.Machine.Go, r.Machine.SocketBufferBytes>>10, r.Machine.LoadAverage)
+	b.WriteString("The books of every run balance. ns/line is the server's CPU time a line taken; floor a receiver's that only counts lines.\n\n")
+}
+
+func (r *Report) writeSpread(w io.Writer) {
+	for _, end := range []struct {
+		title string
+		of    func(Spread) float64
+	}{
+		{"median", func(s Spread) float64 { return s.Median }},
+		{"min", func(s Spread) float64 { return s.Min }},
+		{"max", func(s Spread) float64 { return s.Max }},
+	} {
+		cells := []string{end.title}
+		for _, f := range figures {
+			cells = append(cells, formatted(f.Format, end.of(r.Over(f.Of))))
+		}
+		row(w, cells)
+	}
+}
+
+// row writes cells that the tabwriter aligns to the right: each has to end in a tab.
+func row(w io.Writer, cells []string) { fmt.Fprintln(w, strings.Join(cells, "\t")+"\t") }
+
+func formatted(format string, v float64) string {
+	if format == "" {
+		return grouped(v)
+	}
+	return fmt.Sprintf(format, v)
+}
+
+// grouped writes a whole number, thousands apart.
+func grouped(v float64) string {
+	digits := strconv.FormatInt(int64(v), 10)
+	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+// WriteJSON writes the report with the spread of every figure.
+func (r *Report) WriteJSON(out io.Writer) error {
+	spreads := map[string]Spread{}
+	for _, f := range figures {
+		spreads[f.Name] = r.Over(f.Of)
+	}
+	encoder := json.NewEncoder(out)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(struct {
+		*Report
+		Figures map[string]Spread `json:"figures"`
+	}{r, spreads})
+}
