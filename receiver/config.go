@@ -54,8 +54,8 @@ func DefaultConfig() Config {
 	limits := statsd.DefaultOptions()
 	return Config{
 		Listeners: []Listener{
-			{Network: "udp", Address: ":8125", ReadBuffer: 4 << 20},
-			{Network: "tcp", Address: ":8125"},
+			{Network: "udp", Address: "127.0.0.1:8125", ReadBuffer: 4 << 20},
+			{Network: "tcp", Address: "127.0.0.1:8125"},
 		},
 		MaxLine:        limits.MaxLine,
 		MaxTags:        limits.MaxTags,

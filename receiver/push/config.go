@@ -46,7 +46,7 @@ type Config struct {
 // DefaultConfig listens on every address, on the port that Pushgateway clients know.
 func DefaultConfig() Config {
 	return Config{
-		Address:          ":9091",
+		Address:          "127.0.0.1:9091",
 		MaxBodyBytes:     8 << 20,
 		MaxBufferedBytes: 64 << 20,
 		MaxHeaderBytes:   16 << 10,

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+)
+
+// banner says where to push and read, with commands that work as printed, in any shell on this machine.
+func (p *dataPath) banner() string {
+	var b strings.Builder
+	name, _ := built()
+	http, api := reachable(p.push.Addr()), reachable(p.api.Addr())
+	fmt.Fprintf(&b, "\nSluice %s runs on this machine alone; what it keeps is in %s.\n\n", name, p.cfg.store.Dir)
+	fmt.Fprintf(&b, "  push   StatsD       %s\n", strings.Join(p.statsdAddresses(), "   "))
+	fmt.Fprintf(&b, "         HTTP         http://%s/v1\n", http)
+	fmt.Fprintf(&b, "  read   metrics API  https://%s   (kubeconfig: %s)\n", api, p.kubeconfig)
+	fmt.Fprintf(&b, "  watch  operations   http://%s/readyz and /metrics\n", reachable(p.opsAddr))
+
+	b.WriteString("\nTo try it, push in another terminal:\n\n")
+	if udp := p.udpAddress(); udp != "" {
+		host, port, _ := net.SplitHostPort(udp)
+		fmt.Fprintf(&b, "  bash -c 'echo \"http_requests:1|c\" >/dev/udp/%s/%s'\n", host, port)
+		fmt.Fprintf(&b, "  %s push --statsd %s 'http_requests:1|c'\n", binary(), udp)
+	}
+	fmt.Fprintf(&b, "  curl -X PUT -d 42 http://%s/v1/namespaces/shop/deployments.apps/web/queue_depth\n", http)
+
+	b.WriteString("\nand read what an autoscaler would:\n\n")
+	requests := externalAPI + "/namespaces/shop/http_requests:count"
+	depth := customAPI + "/namespaces/shop/deployments.apps/web/queue_depth"
+	fmt.Fprintf(&b, "  curl --cacert %s https://%s%s\n", filepath.Join(p.cfg.store.Dir, caName), api, requests)
+	fmt.Fprintf(&b, "  kubectl --kubeconfig %s get --raw %s\n", p.kubeconfig, depth)
+	fmt.Fprintf(&b, "  %s get --kubeconfig %s -n shop external http_requests:count\n\n", binary(), p.kubeconfig)
+	return b.String()
+}
+
+func (p *dataPath) statsdAddresses() []string {
+	var all []string
+	for i, addr := range p.statsd.Addrs() {
+		all = append(all, p.cfg.receiver.Listeners[i].Network+" "+reachable(addr))
+	}
+	return all
+}
+
+// udpAddress is where StatsD over UDP is reached; empty where it is off.
+func (p *dataPath) udpAddress() string {
+	for i, addr := range p.statsd.Addrs() {
+		if p.cfg.receiver.Listeners[i].Network == "udp" {
+			return reachable(addr)
+		}
+	}
+	return ""
+}

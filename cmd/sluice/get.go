@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// getOptions are what get was asked for.
+type getOptions struct {
+	api       apiOptions
+	namespace string
+	labels    string
+	objects   string
+	output    string
+	watch     bool
+	interval  time.Duration
+}
+
+const getLong = `Get reads one metric through the standard metrics APIs, as the Horizontal Pod Autoscaler does.
+
+WHAT is <resource>/<name> ("pods/web-1", "pods/*", "deployments.apps/web", "namespaces/shop"), or "external".
+METRIC is name[:stat][:window]: "http_requests", "http_requests:count:10s", "latency:p95".`
+
+const getExample = `  sluice get external http_requests
+  sluice get -n shop 'pods/*' http_requests:rate:10s
+  sluice get -n shop external jobs_done -l queue=mail -o json
+  sluice get -n shop deployments.apps/web latency:p95 --watch`
+
+func newGet() *cobra.Command {
+	o := getOptions{}
+	cmd := &cobra.Command{
+		Use:     "get WHAT METRIC",
+		Short:   "Read a metric through the metrics API",
+		Long:    getLong,
+		Example: getExample,
+		RunE: reading(func(cmd *cobra.Command, args []string, faults []error) error {
+			path, err := o.path(args)
+			if err := usage(append(faults, err, o.validate())...); err != nil {
+				return err
+			}
+			return runGet(cmd, o, path)
+		}),
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVarP(&o.namespace, "namespace", "n", "", "namespace to read from (default \"default\", except for cluster-scoped objects)")
+	flags.StringVarP(&o.labels, "labels", "l", "", "take only label sets of the metric that this selector picks: queue=mail,zone!=b")
+	flags.StringVar(&o.objects, "selector", "", "take only objects whose own Kubernetes labels this selector picks")
+	flags.StringVarP(&o.output, "output", "o", "table", "table, wide or json")
+	flags.BoolVarP(&o.watch, "watch", "w", false, "read again and again; draws a plot on a terminal, prints rows elsewhere")
+	flags.DurationVar(&o.interval, "interval", 2*time.Second, "time between two reads of --watch")
+	o.api.bind(flags)
+	return cmd
+}
+
+func (o *getOptions) validate() error {
+	var faults []error
+	switch o.output {
+	case "table", "wide", "json":
+	default:
+		faults = append(faults, fmt.Errorf("--output: %q: want table, wide or json", o.output))
+	}
+	if o.watch && o.interval < 100*time.Millisecond {
+		faults = append(faults, fmt.Errorf("--interval: %s: want 100ms or more", o.interval))
+	}
+	return usage(append(faults, o.api.validate())...)
+}
+
+// path is the API path of what was asked for.
+func (o *getOptions) path(args []string) (string, error) {
+	if len(args) != 2 {
+		return "", fmt.Errorf("%d arguments: want WHAT and METRIC, as in: sluice get external http_requests", len(args))
+	}
+	q := asked{namespace: o.namespace, what: args[0], metric: args[1], labels: o.labels, objects: o.objects}
+	return q.path()
+}
+
+func runGet(cmd *cobra.Command, o getOptions, path string) error {
+	api, err := o.api.connect()
+	if err != nil {
+		return err
+	}
+	if o.watch {
+		ctx, release := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM) // the cursor has to come back
+		defer release()
+		return watch(ctx, cmd.OutOrStdout(), o, func(ctx context.Context) ([]measured, error) {
+			return api.read(ctx, path)
+		})
+	}
+	if o.output == "json" {
+		body, err := api.get(cmd.Context(), path)
+		if err != nil {
+			return err
+		}
+		return printJSON(cmd, body)
+	}
+	values, err := api.read(cmd.Context(), path)
+	if err != nil {
+		return err
+	}
+	return printTable(cmd.OutOrStdout(), values, o.output == "wide", time.Now())
+}
+
+// printJSON prints the API's own answer, indented.
+func printJSON(cmd *cobra.Command, body []byte) error {
+	raw := json.RawMessage(body)
+	indented, err := json.MarshalIndent(raw, "", "  ")
+	if err != nil {
+		return fmt.Errorf("the answer is no JSON: %w", err)
+	}
+	fmt.Fprintln(cmd.OutOrStdout(), strings.TrimSpace(string(indented)))
+	return nil
+}

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	custom "k8s.io/metrics/pkg/apis/custom_metrics/v1beta2"
+	external "k8s.io/metrics/pkg/apis/external_metrics/v1beta1"
+)
+
+// apiOptions say how to reach a metrics API.
+type apiOptions struct {
+	kubeconfig string
+	dataDir    string
+	server     string
+	insecure   bool
+	timeout    time.Duration
+}
+
+func (o *apiOptions) bind(flags *pflag.FlagSet) {
+	flags.StringVar(&o.dataDir, "data-dir", "data", "data folder of a standalone Sluice on this machine: its kubeconfig is used")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig to use instead: of a cluster, or a copy of a standalone Sluice's")
+	flags.StringVar(&o.server, "server", "", "address of the API, https://host:port, instead of the kubeconfig's")
+	flags.BoolVar(&o.insecure, "insecure-skip-tls-verify", false, "believe any certificate")
+	flags.DurationVar(&o.timeout, "timeout", 10*time.Second, "longest wait for an answer")
+}
+
+func (o *apiOptions) validate() error {
+	if o.server == "" {
+		return nil
+	}
+	if u, err := url.Parse(o.server); err != nil || u.Scheme != "https" || u.Host == "" {
+		return fmt.Errorf("--server: %q: want https://host:port", o.server)
+	}
+	return nil
+}
+
+// metricsAPI is a connection to a metrics API.
+type metricsAPI struct {
+	base   string
+	client *http.Client
+}
+
+func (o *apiOptions) connect() (*metricsAPI, error) {
+	cfg, err := o.restConfig()
+	if err != nil {
+		return nil, err
+	}
+	cfg.Timeout = o.timeout
+	cfg.UserAgent = "sluice-get"
+	client, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("client for %s: %w", cfg.Host, err)
+	}
+	return &metricsAPI{base: strings.TrimSuffix(cfg.Host, "/"), client: client}, nil
+}
+
+// restConfig reads the kubeconfig that applies and lets flags override it. With --server and
+// --insecure-skip-tls-verify no kubeconfig is needed.
+func (o *apiOptions) restConfig() (*rest.Config, error) {
+	file := o.kubeconfig
+	if file == "" {
+		file = filepath.Join(o.dataDir, kubeconfigName)
+	}
+	cfg := &rest.Config{}
+	if _, err := os.Stat(file); err != nil {
+		if o.server == "" || !o.insecure {
+			return nil, fmt.Errorf("%w: name a running Sluice's --data-dir, a --kubeconfig, or --server with --insecure-skip-tls-verify", err)
+		}
+	} else if cfg, err = clientcmd.BuildConfigFromFlags("", file); err != nil {
+		return nil, fmt.Errorf("kubeconfig %s: %w", file, err)
+	}
+	if o.server != "" {
+		cfg.Host = o.server
+	}
+	if o.insecure {
+		cfg.Insecure, cfg.CAData, cfg.CAFile = true, nil, ""
+	}
+	return cfg, nil
+}
+
+// get returns the body of a 200 answer; of any other, the API's message as an error.
+func (a *metricsAPI) get(ctx context.Context, path string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.base+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", "application/json")
+	resp, err := a.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, fmt.Errorf("answer of %s: %w", a.base, err)
+	}
+	if resp.StatusCode == http.StatusOK {
+		return body, nil
+	}
+	var status metav1.Status
+	if json.Unmarshal(body, &status) == nil && status.Message != "" {
+		return nil, errors.New(status.Message)
+	}
+	return nil, fmt.Errorf("%s%s answered %s: %s", a.base, path, resp.Status, strings.TrimSpace(string(body)))
+}
+
+// measured is one item of an answer.
+type measured struct {
+	about  string // the object, or the label set of an external metric
+	metric string
+	value  string
+	number float64
+	window time.Duration // 0: none
+	at     time.Time
+}
+
+// read gets a list of values, sorted by what they are about.
+func (a *metricsAPI) read(ctx context.Context, path string) ([]measured, error) {
+	body, err := a.get(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	decode := decodeCustom
+	if strings.HasPrefix(path, externalAPI) {
+		decode = decodeExternal
+	}
+	values, err := decode(body)
+	if err != nil {
+		return nil, fmt.Errorf("answer of %s: %w", a.base, err)
+	}
+	sort.SliceStable(values, func(i, j int) bool { return values[i].about < values[j].about })
+	return values, nil
+}
+
+func decodeCustom(body []byte) ([]measured, error) {
+	var list custom.MetricValueList
+	if err := json.Unmarshal(body, &list); err != nil {
+		return nil, err
+	}
+	values := make([]measured, len(list.Items))
+	for i, item := range list.Items {
+		values[i] = measured{
+			about:  strings.ToLower(item.DescribedObject.Kind) + "/" + item.DescribedObject.Name,
+			metric: item.Metric.Name,
+			value:  item.Value.String(), number: item.Value.AsApproximateFloat64(),
+			window: seconds(item.WindowSeconds), at: item.Timestamp.Time,
+		}
+	}
+	return values, nil
+}
+
+func decodeExternal(body []byte) ([]measured, error) {
+	var list external.ExternalMetricValueList
+	if err := json.Unmarshal(body, &list); err != nil {
+		return nil, err
+	}
+	values := make([]measured, len(list.Items))
+	for i, item := range list.Items {
+		values[i] = measured{
+			about:  printLabels(item.MetricLabels),
+			metric: item.MetricName,
+			value:  item.Value.String(), number: item.Value.AsApproximateFloat64(),
+			window: seconds(item.WindowSeconds), at: item.Timestamp.Time,
+		}
+	}
+	return values, nil
+}
+
+func seconds(n *int64) time.Duration {
+	if n == nil {
+		return 0
+	}
+	return time.Duration(*n) * time.Second
+}
+
+func printLabels(labels map[string]string) string {
+	pairs := make([]string, 0, len(labels))
+	for k, v := range labels {
+		pairs = append(pairs, k+"="+v)
+	}
+	sort.Strings(pairs)
+	if len(pairs) == 0 {
+		return "<none>"
+	}
+	return strings.Join(pairs, ",")
+}

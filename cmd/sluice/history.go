@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// history is what a watched metric read so far: one line of numbers for each object or label set, all of
+// the same length, NaN where one was absent.
+type history struct {
+	title string
+	times []time.Time
+	lines map[string][]float64
+	fault error // of the newest read
+}
+
+// add appends one read and forgets the oldest beyond keep.
+func (h *history) add(now time.Time, values []measured, err error, keep int) {
+	if h.lines == nil {
+		h.lines = map[string][]float64{}
+	}
+	before := len(h.times)
+	h.times, h.fault = append(h.times, now), err
+	for about := range h.lines {
+		h.lines[about] = append(h.lines[about], math.NaN())
+	}
+	for _, v := range values {
+		h.title = v.metric
+		line, ok := h.lines[v.about]
+		if !ok {
+			line = slices.Repeat([]float64{math.NaN()}, before+1)
+			h.lines[v.about] = line
+		}
+		line[before] = v.number
+	}
+	if over := len(h.times) - keep; over > 0 {
+		h.times = h.times[over:]
+		for about, line := range h.lines {
+			h.lines[about] = line[over:]
+		}
+	}
+}
+
+// draw prints plot and legend into a screen of this size. The legend takes at most half of it.
+func (h *history) draw(width, height int) string {
+	names := make([]string, 0, len(h.lines))
+	for about := range h.lines {
+		names = append(names, about)
+	}
+	slices.Sort(names)
+	legend := min(len(names), max(1, height/2-3))
+
+	lines := make([][]float64, len(names))
+	for i, about := range names {
+		lines[i] = h.lines[about]
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s%s", h.heading(), endLine)
+	for _, row := range drawPlot(lines, width-1, max(3, height-legend-4)) {
+		b.WriteString(row + endLine)
+	}
+	for i, about := range names[:legend] {
+		line := lines[i]
+		fmt.Fprintf(&b, "%s %s  %s%s", colored(i, "━━"), about, printNumber(line[len(line)-1]), endLine)
+	}
+	if rest := len(names) - legend; rest > 0 {
+		fmt.Fprintf(&b, "… and %d more%s", rest, endLine)
+	}
+	return b.String()
+}
+
+func (h *history) heading() string {
+	s := h.title
+	if n := len(h.times); n > 0 {
+		s += fmt.Sprintf("  %s – %s", h.times[0].Format(time.TimeOnly), h.times[n-1].Format(time.TimeOnly))
+	}
+	if h.fault != nil {
+		s += "  " + h.fault.Error()
+	}
+	return s
+}
+
+// endLine clears what an earlier, longer line left behind.
+const endLine = "\x1b[K\r\n"
+
+func printNumber(v float64) string {
+	if math.IsNaN(v) {
+		return "absent"
+	}
+	return fmt.Sprintf("%.6g", v)
+}

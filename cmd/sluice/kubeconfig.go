@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// kubeconfigName is the file in the data folder with which kubectl and "sluice get" reach a standalone
+// Sluice. caName is the adapter's certificate authority beside it.
+const (
+	kubeconfigName = "kubeconfig"
+	caName         = "ca.crt"
+)
+
+// anyToken stands where kubectl would otherwise ask for a password. Standalone nobody looks at it.
+const anyToken = "anybody"
+
+// writeKubeconfig writes the kubeconfig for an API at this address and returns its path. Certificates that
+// a caFile signed are believed; without one it is left to the machine's own authorities.
+func writeKubeconfig(dir, address, caFile string) (string, error) {
+	cluster := &clientcmdapi.Cluster{Server: "https://" + address}
+	if caFile != "" {
+		ca, err := os.ReadFile(caFile)
+		if err != nil {
+			return "", fmt.Errorf("kubeconfig: %w", err)
+		}
+		cluster.CertificateAuthorityData = ca
+	}
+	content := clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{"sluice": cluster},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"anybody": {Token: anyToken}},
+		Contexts:       map[string]*clientcmdapi.Context{"sluice": {Cluster: "sluice", AuthInfo: "anybody"}},
+		CurrentContext: "sluice",
+	}
+	path := filepath.Join(dir, kubeconfigName)
+	if err := clientcmd.WriteToFile(content, path); err != nil {
+		return "", fmt.Errorf("kubeconfig: %w", err)
+	}
+	return path, nil
+}
+
+// reachable is the address under which a listener is reached from this machine.
+func reachable(addr net.Addr) string {
+	host, port, err := net.SplitHostPort(addr.String())
+	if err != nil {
+		return addr.String()
+	}
+	if ip := net.ParseIP(host); host == "" || ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port)
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/sluice-metrics/sluice/loadtest"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+const loadtestLong = `Loadtest starts a server of its own on the loopback, sends it StatsD over UDP, and prints what a line
+costs: the server's CPU time, beside that of a receiver that only counts lines (the floor) under the same
+load. The server stores what it gets, in a temporary folder.
+
+A run whose books do not balance (sent = applied + rejected + dropped by the kernel, and the sum over all
+series = applied) prints no figures and ends with exit code 1. With more than one processor the server has
+one to itself and the sender another; figures of a machine that does other work are indicative.`
+
+const loadtestExample = `  sluice loadtest
+  sluice loadtest plain-10k --runs 5
+  sluice loadtest tagged-10k --rate 500000 --lines 10000000 -o json
+  sluice loadtest timers-10k --client`
+
+func newLoadtest() *cobra.Command {
+	cfg, output, floor := loadtest.DefaultConfig(), "table", false
+	cmd := &cobra.Command{
+		Use:     "loadtest [SCENARIO]",
+		Short:   "Measure what a line costs, and whether the books balance",
+		Long:    loadtestLong + "\n\n" + scenarioList(),
+		Example: loadtestExample,
+		RunE: reading(func(cmd *cobra.Command, args []string, faults []error) error {
+			if len(args) > 0 {
+				cfg.Scenario = args[0]
+				faults = append(faults, noneOf(args[1:])...)
+			}
+			if output != "table" && output != "json" {
+				faults = append(faults, fmt.Errorf("--output: %q: want table or json", output))
+			}
+			binary, err := os.Executable()
+			if err != nil {
+				return err
+			}
+			cfg.Binary = binary
+			if err := usage(append(faults, cfg.Validate())...); err != nil {
+				return err
+			}
+			if floor {
+				return runFloor(cmd)
+			}
+			return runLoadtest(cmd, cfg, output)
+		}),
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.IntVar(&cfg.Lines, "lines", 0, "lines of one run, rounded up to whole datagrams (default: as the scenario says)")
+	flags.IntVar(&cfg.Rate, "rate", 0, "lines a second; 0: as fast as it goes")
+	flags.IntVar(&cfg.Runs, "runs", cfg.Runs, "how often, each time with a new server; several give median, minimum and maximum")
+	flags.BoolVar(&cfg.Client, "client", false, "send through go-statsd-client, a call a line, as an application does")
+	flags.BoolVar(&cfg.Pin, "pin", cfg.Pin, "give the server a processor to itself and the sender another, where there are two")
+	flags.StringVarP(&output, "output", "o", output, "table or json")
+	flags.BoolVar(&floor, loadtest.FloorFlag, false, "")
+	_ = flags.MarkHidden(loadtest.FloorFlag) // it is there: this cannot fail
+	return cmd
+}
+
+func scenarioList() string {
+	var b strings.Builder
+	b.WriteString("Scenarios:\n")
+	for _, s := range loadtest.Scenarios() {
+		fmt.Fprintf(&b, "  %-12s %d %s; %d lines\n", s.Name, s.Series(), s.About, s.Lines)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+func runFloor(cmd *cobra.Command) error {
+	ctx, release := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
+	defer release()
+	return loadtest.Floor(ctx, cmd.InOrStdin(), cmd.OutOrStdout())
+}
+
+func runLoadtest(cmd *cobra.Command, cfg loadtest.Config, output string) error {
+	ctx, release := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
+	defer release()
+	cfg.Progress = terminal(cmd.ErrOrStderr())
+	report, err := loadtest.Measure(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	if output == "json" {
+		return report.WriteJSON(cmd.OutOrStdout())
+	}
+	return report.WriteTable(cmd.OutOrStdout())
+}
+
+// terminal is w where somebody looks at it, else nil.
+func terminal(w io.Writer) io.Writer {
+	if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		return w
+	}
+	return nil
+}

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+)
+
+// newRegistry is a registry of our own, with what the process says of itself: libraries that register with
+// the default one do not show.
+func newRegistry() *prometheus.Registry {
+	registry := prometheus.NewRegistry()
+	name, revision := built()
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "sluice_build_info", Help: "Always 1; its labels say what is running.",
+		ConstLabels: prometheus.Labels{"version": name, "commit": revision},
+	})
+	info.Set(1)
+	registry.MustRegister(info, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return registry
+}
+
+// register shows every stage's metrics.
+func (p *dataPath) register(context.Context) error {
+	return errors.Join(
+		p.registry.Register(p.ledger),
+		p.registry.Register(p.table),
+		p.registry.Register(p.store),
+		p.statsd.Register(p.registry),
+		p.push.Register(p.registry),
+		p.api.Register(p.registry),
+	)
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// A braille character is a grid of 2 × 4 dots; dotBits says which bit of it each dot is (Unicode block
+// U+2800, where the dots of the first column are numbered 1, 2, 3, 7).
+var dotBits = [4][2]rune{{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}}
+
+const brailleBase = 0x2800
+
+// axisWidth is room for the numbers left of the plot.
+const axisWidth = 11
+
+// canvas is a picture of braille characters, each with the color of the line that drew there last.
+type canvas struct {
+	columns, rows int
+	dots          []rune
+	owner         []int
+}
+
+func newCanvas(columns, rows int) *canvas {
+	return &canvas{columns: columns, rows: rows, dots: make([]rune, columns*rows), owner: make([]int, columns*rows)}
+}
+
+// dot sets one dot; (0,0) is at the top left.
+func (c *canvas) dot(x, y, owner int) {
+	if x < 0 || y < 0 || x >= 2*c.columns || y >= 4*c.rows {
+		return
+	}
+	cell := y/4*c.columns + x/2
+	c.dots[cell] |= dotBits[y%4][x%2]
+	c.owner[cell] = owner
+}
+
+// stroke joins two dots.
+func (c *canvas) stroke(x0, y0, x1, y1, owner int) {
+	steps := max(abs(x1-x0), abs(y1-y0), 1)
+	for i := 0; i <= steps; i++ {
+		c.dot(x0+(x1-x0)*i/steps, y0+(y1-y0)*i/steps, owner)
+	}
+}
+
+func (c *canvas) row(y int) string {
+	var b strings.Builder
+	for x := range c.columns {
+		cell := y*c.columns + x
+		if c.dots[cell] == 0 {
+			b.WriteByte(' ')
+			continue
+		}
+		b.WriteString(colored(c.owner[cell], string(brailleBase+c.dots[cell])))
+	}
+	return b.String()
+}
+
+// drawPlot draws lines of equal length over one scale, the newest value at the right edge, as rows of
+// text at most width wide. NaN leaves a gap.
+func drawPlot(lines [][]float64, width, rows int) []string {
+	columns := max(width-axisWidth, 8)
+	picture := newCanvas(columns, rows)
+	low, high := span(lines)
+	for owner, line := range lines {
+		picture.line(line, low, high, owner)
+	}
+	out := make([]string, rows)
+	for y := range rows {
+		label := ""
+		switch y {
+		case 0:
+			label = fmt.Sprintf("%.4g", high)
+		case rows - 1:
+			label = fmt.Sprintf("%.4g", low)
+		}
+		out[y] = fmt.Sprintf("%*s ", axisWidth-1, label) + picture.row(y)
+	}
+	return out
+}
+
+func (c *canvas) line(line []float64, low, high float64, owner int) {
+	width := 2 * c.columns
+	if len(line) > width {
+		line = line[len(line)-width:]
+	}
+	height := float64(4*c.rows - 1)
+	lastX, lastY := -1, -1
+	for i, v := range line {
+		if math.IsNaN(v) {
+			lastX = -1
+			continue
+		}
+		x, y := width-len(line)+i, int(math.Round((high-v)/(high-low)*height))
+		if lastX < 0 {
+			lastX, lastY = x, y
+		}
+		c.stroke(lastX, lastY, x, y, owner)
+		lastX, lastY = x, y
+	}
+}
+
+// span is the scale: it holds every number and is never empty. Numbers that are all on one side of 0 get
+// a scale that begins there.
+func span(lines [][]float64) (low, high float64) {
+	for _, line := range lines {
+		for _, v := range line {
+			if !math.IsNaN(v) {
+				low, high = min(low, v), max(high, v)
+			}
+		}
+	}
+	if low == high {
+		high = low + 1
+	}
+	return low, high
+}
+
+// colored prints s in the color of the nth line.
+func colored(n int, s string) string {
+	return fmt.Sprintf("\x1b[%dm%s\x1b[0m", 31+(n+1)%6, s)
+}
+
+func abs(n int) int {
+	if n < 0 {
+		return -n
+	}
+	return n
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"errors"
+	"math"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+var escapes = regexp.MustCompile("\x1b\\[[0-9;?]*[A-Za-z]")
+
+func plain(s string) string { return escapes.ReplaceAllString(s, "") }
+
+// A line that rises from corner to corner of 4 × 2 characters, dot by dot (8 × 8).
+func TestPlotDrawsDots(t *testing.T) {
+	rows := drawPlot([][]float64{{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}}, axisWidth+8, 4)
+	want := []string{
+		"        15       ⡠⠊",
+		"               ⡠⠊  ",
+		"             ⡠⠊    ",
+		"         0 ⡠⠊      ",
+	}
+	for i, row := range rows {
+		if got := plain(row); got != want[i] {
+			t.Errorf("row %d is %q, want %q", i, got, want[i])
+		}
+	}
+}
+
+func TestPlotLeavesGapsAndFits(t *testing.T) {
+	nan := math.NaN()
+	rows := drawPlot([][]float64{{5, nan, nan, nan, nan, nan, nan, nan, nan, nan, 5}, {nan, nan, 1e12, -3, nan, nan, nan, nan, nan, nan, nan}}, 30, 3)
+	for _, row := range rows {
+		if n := len([]rune(plain(row))); n > 30 {
+			t.Errorf("a row is %d characters wide, want at most 30", n)
+		}
+	}
+	if rows := drawPlot([][]float64{{nan}, {}}, 10, 3); len(rows) != 3 {
+		t.Errorf("%d rows of nothing, want 3", len(rows))
+	}
+}
+
+func TestHistoryKeepsLinesApart(t *testing.T) {
+	var h history
+	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	h.add(now, []measured{{about: "pod/a", metric: "rps", number: 1}}, nil, 3)
+	h.add(now, []measured{{about: "pod/b", metric: "rps", number: 2}}, nil, 3)
+	if a, b := h.lines["pod/a"], h.lines["pod/b"]; a[0] != 1 || !math.IsNaN(a[1]) || !math.IsNaN(b[0]) || b[1] != 2 {
+		t.Errorf("a %v, b %v: want 1, absent and absent, 2", a, b)
+	}
+	for range 5 {
+		h.add(now, nil, errors.New("connection refused"), 3)
+	}
+	if n := len(h.lines["pod/a"]); n != 3 || len(h.times) != 3 {
+		t.Errorf("%d values and %d times kept, want 3", n, len(h.times))
+	}
+	screen := plain(h.draw(60, 12))
+	for _, want := range []string{"rps", "connection refused", "pod/a", "absent"} {
+		if !strings.Contains(screen, want) {
+			t.Errorf("the screen has no %q:\n%s", want, screen)
+		}
+	}
+	if lines := strings.Count(screen, "\n"); lines > 12 {
+		t.Errorf("%d lines on a screen of 12", lines)
+	}
+}

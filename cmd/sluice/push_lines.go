@@ -1,0 +1,196 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/statsd"
+	"github.com/spf13/cobra"
+)
+
+// packetBytes is what goes into one datagram: it fits an Ethernet frame.
+const packetBytes = 1432
+
+// reasonText says in words why a line was refused.
+var reasonText = map[metric.Reason]string{
+	metric.Malformed:   "is not name:value|type: something is empty, missing or no number",
+	metric.BadName:     "has a name that no metrics API could ask for",
+	metric.BadRate:     "has a sample rate that is not above 0 and at most 1",
+	metric.BadValue:    "has a value that is not finite or too large",
+	metric.Unsupported: "is an event or a service check, which are not metrics",
+	metric.TooLong:     "is too long, or has too many tags",
+}
+
+// pushLines checks the lines given as arguments, all of them before the first goes out, or streams
+// standard input.
+func pushLines(cmd *cobra.Command, o pushOptions, args []string, faults []error) error {
+	faults = append(faults, o.onlyOverHTTP(cmd)...)
+	dialect, err := statsd.ParseDialect(o.dialect)
+	if err != nil {
+		faults = append(faults, fmt.Errorf("--dialect: %w", err))
+	}
+	if _, _, err := net.SplitHostPort(o.statsd); err != nil {
+		faults = append(faults, fmt.Errorf("--statsd: %w: want host:port", err))
+	}
+	if len(args) == 0 {
+		faults = append(faults, errNothingToPush)
+	}
+	check := newChecker(dialect)
+	fromInput := slices.Equal(args, []string{"-"})
+	if !fromInput {
+		for _, line := range args {
+			faults = append(faults, check.line([]byte(line)))
+		}
+	}
+	if err := usage(faults...); err != nil {
+		return err
+	}
+	out, err := dialLines(o.statsd)
+	if err != nil {
+		return err
+	}
+	defer out.conn.Close()
+	if fromInput {
+		return pushInput(cmd, check, out)
+	}
+	for _, line := range args {
+		out.add([]byte(line))
+	}
+	return out.finish(cmd.OutOrStdout())
+}
+
+// pushInput sends the good lines of standard input and names the others.
+func pushInput(cmd *cobra.Command, check *checker, out *lineSender) error {
+	lines := bufio.NewScanner(cmd.InOrStdin())
+	bad := 0
+	for number := 1; lines.Scan(); number++ {
+		line := bytes.TrimSuffix(lines.Bytes(), []byte{'\r'})
+		if len(line) == 0 {
+			continue
+		}
+		if err := check.line(line); err != nil {
+			fmt.Fprintf(cmd.ErrOrStderr(), "line %d: %s\n", number, err)
+			bad++
+			continue
+		}
+		out.add(line)
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("standard input: %w", err)
+	}
+	if err := out.finish(cmd.OutOrStdout()); err != nil {
+		return err
+	}
+	if bad > 0 {
+		return fmt.Errorf("%s not sent", countLines(bad))
+	}
+	return nil
+}
+
+// checker reads lines as the server will.
+type checker struct{ scanner *statsd.Scanner }
+
+func newChecker(dialect statsd.Dialect) *checker {
+	options := statsd.DefaultOptions()
+	options.Dialect = dialect
+	return &checker{statsd.NewScanner(options)}
+}
+
+// line returns what is wrong with a line first, and where.
+func (c *checker) line(line []byte) error {
+	c.scanner.Reset(line)
+	found := false
+	for c.scanner.Next() {
+		found = true
+		if f := c.scanner.Fault; f.Reason != metric.Applied {
+			return describeFault(line, f)
+		}
+	}
+	if !found {
+		return fmt.Errorf("%q: empty line", line)
+	}
+	return nil
+}
+
+func describeFault(line []byte, f statsd.Fault) error {
+	text := reasonText[f.Reason]
+	if text == "" {
+		text = "is refused"
+	}
+	return fmt.Errorf("%q %s (%s, at byte %d)", line, text, f.Reason, f.Offset)
+}
+
+// lineSender gathers lines into datagrams.
+type lineSender struct {
+	conn   net.Conn
+	packet []byte
+	lines  int
+	err    error // the first one
+}
+
+func dialLines(address string) (*lineSender, error) {
+	conn, err := net.Dial("udp", address)
+	if err != nil {
+		return nil, fmt.Errorf("--statsd: %w", err)
+	}
+	return &lineSender{conn: conn}, nil
+}
+
+func (s *lineSender) add(line []byte) {
+	if len(s.packet) > 0 && len(s.packet)+1+len(line) > packetBytes {
+		s.flush()
+	}
+	if len(s.packet) > 0 {
+		s.packet = append(s.packet, '\n')
+	}
+	s.packet = append(s.packet, line...)
+	s.lines++
+}
+
+func (s *lineSender) flush() {
+	if len(s.packet) == 0 {
+		return
+	}
+	if _, err := s.conn.Write(s.packet); err != nil && s.err == nil {
+		s.err = err
+	}
+	s.packet = s.packet[:0]
+}
+
+// refusalWait is how long a closed port of this machine may take to refuse a datagram.
+const refusalWait = 20 * time.Millisecond
+
+// finish sends the rest and says how much went out. A port where nobody listens is told where the network says so.
+func (s *lineSender) finish(out io.Writer) error {
+	s.flush()
+	if s.err == nil {
+		_ = s.conn.SetReadDeadline(time.Now().Add(refusalWait))
+		var one [1]byte
+		if _, err := s.conn.Read(one[:]); errors.Is(err, syscall.ECONNREFUSED) {
+			s.err = err
+		}
+	}
+	if errors.Is(s.err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("nobody listens on %s (udp)", s.conn.RemoteAddr())
+	}
+	if s.err != nil {
+		return fmt.Errorf("%s: %w", s.conn.RemoteAddr(), s.err)
+	}
+	fmt.Fprintf(out, "sent %s to %s\n", countLines(s.lines), s.conn.RemoteAddr())
+	return nil
+}
+
+func countLines(n int) string {
+	if n == 1 {
+		return "1 line"
+	}
+	return fmt.Sprintf("%d lines", n)
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+// inbox is a UDP socket that tells what came.
+func inbox(t *testing.T) (address string, next func() string) {
+	t.Helper()
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn.LocalAddr().String(), func() string {
+		_ = conn.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
+		packet := make([]byte, 64<<10)
+		n, _, err := conn.ReadFrom(packet)
+		if err != nil {
+			return ""
+		}
+		return string(packet[:n])
+	}
+}
+
+func TestPushSendsLinesInOneDatagram(t *testing.T) {
+	address, next := inbox(t)
+	code, out, errs := called(t, "push", "--statsd", address, "a:1|c", "temp:-5|g|#zone:x")
+	if code != exitOK || !strings.Contains(out, "sent 2 lines") {
+		t.Errorf("exit code %d, %q %q: want 0 and two lines sent", code, out, errs)
+	}
+	if got := next(); got != "a:1|c\ntemp:-5|g|#zone:x" {
+		t.Errorf("came %q", got)
+	}
+}
+
+func TestPushTellsATypoAndSendsNothing(t *testing.T) {
+	address, next := inbox(t)
+	code, _, errs := called(t, "push", "--statsd", address, "good:1|c", "depth:|g", "rate:1|c|@2")
+	if code != exitUsage {
+		t.Errorf("exit code %d, want %d", code, exitUsage)
+	}
+	wantLines(t, errs, `"depth:|g" is not name:value|type: something is empty, missing or no number (malformed, at byte 6)`, "sample rate")
+	if got := next(); got != "" {
+		t.Errorf("came %q, want nothing: a line was bad", got)
+	}
+}
+
+func TestPushFromInputSkipsBadLinesAndNamesThem(t *testing.T) {
+	address, next := inbox(t)
+	code, out, errs := calledWith(t, "a:1|c\r\n\nbad\nb:2|c", "push", "--statsd", address, "-")
+	if code != exitFailed || !strings.Contains(out, "sent 2 lines") {
+		t.Errorf("exit code %d, output %q: want %d and two lines sent", code, out, exitFailed)
+	}
+	if !strings.Contains(errs, `line 3: "bad"`) || !strings.Contains(errs, "1 line not sent") {
+		t.Errorf("errors %q: want line 3 named", errs)
+	}
+	if got := next(); got != "a:1|c\nb:2|c" {
+		t.Errorf("came %q", got)
+	}
+}
+
+func TestPushFillsDatagramsAndNoMore(t *testing.T) {
+	address, next := inbox(t)
+	line := strings.Repeat("x", 100) + ":1|c"
+	code, _, errs := calledWith(t, strings.Repeat(line+"\n", 30), "push", "--statsd", address, "-")
+	if code != exitOK {
+		t.Fatal(errs)
+	}
+	lines := 0
+	for packet := next(); packet != ""; packet = next() {
+		if len(packet) > packetBytes {
+			t.Errorf("a datagram of %d bytes, want at most %d", len(packet), packetBytes)
+		}
+		lines += strings.Count(packet, "|c")
+	}
+	if lines != 30 {
+		t.Errorf("%d lines came, want 30", lines)
+	}
+}
+
+func TestPushSaysThatNobodyListens(t *testing.T) {
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := conn.LocalAddr().String()
+	_ = conn.Close()
+	code, _, errs := called(t, "push", "--statsd", address, "a:1|c")
+	if code != exitFailed || !strings.Contains(errs, "nobody listens on "+address) {
+		t.Errorf("exit code %d, %q: want %d and that nobody listens", code, errs, exitFailed)
+	}
+}
+
+func TestPushFaults(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		want []string
+	}{
+		"nothing":    {nil, []string{"nothing to push"}},
+		"line flags": {[]string{"a:1|c", "-n", "shop", "--sync", "--dialect", "x", "--statsd", "y"}, []string{"--namespace", "--sync", "--dialect", "--statsd"}},
+		"two kinds":  {[]string{"--gauge", "--set", "m", "1", "--label", "a", "--ttl=-1s", "--http", "localhost"}, []string{"--gauge and --set", "--label", "--ttl", "--http"}},
+		"no value":   {[]string{"--gauge", "m"}, []string{"want METRIC and VALUE"}},
+		"object":     {[]string{"--gauge", "m", "1", "--object", "web"}, []string{"--object"}},
+		"scope":      {[]string{"--gauge", "m", "1", "--object", "namespaces/shop", "-nshop"}, []string{"in no namespace"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, _, errs := called(t, append([]string{"push"}, c.args...)...)
+			if code != exitUsage {
+				t.Errorf("exit code %d, want %d", code, exitUsage)
+			}
+			wantLines(t, errs, c.want...)
+		})
+	}
+}
+
+// Each way to push a value is read back through the metrics API by get, from the object it was pushed to.
+func TestPushedValuesAreGot(t *testing.T) {
+	p := started(t, t.TempDir())
+	http := "http://" + p.push.Addr().String()
+	for _, c := range []struct {
+		push, get []string
+		want      string
+	}{
+		{[]string{"--gauge", "depth", "-4.5", "-n", "shop", "--object", "deployments/web", "-l", "q=a"}, []string{"-n", "shop", "deployments.apps/web", "depth"}, "-4.5"},
+		{[]string{"--gauge", "load", "7", "--object", "nodes/n1"}, []string{"nodes/n1", "load"}, "7"},
+		{[]string{"--gauge", "quota", "80", "--object", "namespaces/shop"}, []string{"namespaces/shop", "quota"}, "80"},
+		{[]string{"--counter", "jobs", "3", "-n", "shop", "--sync"}, []string{"-n", "shop", "external", "jobs:total"}, "3"},
+		{[]string{"--counter", "http/requests", "2"}, []string{"external", "http/requests:total"}, "2"},
+		{[]string{"--timer", "latency", "32", "-n", "shop", "--ttl", "1h"}, []string{"-n", "shop", "external", "latency:max"}, "32"},
+		{[]string{"--set", "users", "bob", "-n", "shop"}, []string{"-n", "shop", "external", "users"}, "1"},
+	} {
+		if code, _, errs := called(t, append([]string{"push", "--http", http}, c.push...)...); code != exitOK {
+			t.Errorf("push %v: %s", c.push, errs)
+			continue
+		}
+		code, out, errs := called(t, append([]string{"get", "--kubeconfig", p.kubeconfig}, c.get...)...)
+		if fields := strings.Fields(out); code != exitOK || len(fields) != 10 || fields[7] != c.want {
+			t.Errorf("get %v: %s%s: want %s", c.get, out, errs, c.want)
+		}
+	}
+}
+
+func TestPushTellsWhatTheServerRefuses(t *testing.T) {
+	p := started(t, t.TempDir())
+	code, _, errs := called(t, "push", "--http", "http://"+p.push.Addr().String(), "--gauge", "depth", "many")
+	if code != exitFailed || !strings.Contains(errs, "no number") {
+		t.Errorf("exit code %d, %q: want %d and that it is no number", code, errs, exitFailed)
+	}
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// pushValue pushes one value to the path that it is read from.
+func pushValue(cmd *cobra.Command, o pushOptions, args []string, faults []error) error {
+	if len(args) != 2 {
+		faults = append(faults, fmt.Errorf("%d arguments: want METRIC and VALUE, as in: sluice push --gauge queue_depth 42", len(args)))
+		args = []string{"", ""}
+	}
+	target, err := o.target(args[0])
+	if err := usage(append(faults, err)...); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
+	defer cancel()
+	// POST to a gauge would shift it; every other kind adds to what is there.
+	method := http.MethodPost
+	if o.gauge {
+		method = http.MethodPut
+	}
+	answer, err := send(ctx, method, target, args[1])
+	if err != nil {
+		return err
+	}
+	if answer.Applied != 1 {
+		return fmt.Errorf("the server ignored it: its answer says that nothing was applied to %s", o.about(args[0]))
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "applied %s to %s\n", args[1], o.about(args[0]))
+	return nil
+}
+
+// about says in words what was pushed to.
+func (o *pushOptions) about(name string) string {
+	s := name + " of "
+	if o.object == "" {
+		s = "external " + name
+	}
+	s += o.object
+	if o.namespace != "" {
+		s += " in " + o.namespace
+	}
+	return s
+}
+
+// target is the URL of the value.
+func (o *pushOptions) target(name string) (string, error) {
+	var faults []error
+	base, err := url.Parse(o.http)
+	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") {
+		faults = append(faults, fmt.Errorf("--http: %q: want http://host:port", o.http))
+	}
+	kind, err := o.kind()
+	faults = append(faults, err)
+	values := url.Values{"type": {kind}}
+	for _, label := range o.labels {
+		if key, _, ok := strings.Cut(label, "="); !ok || key == "" {
+			faults = append(faults, fmt.Errorf("--label: %q: want key=value", label))
+		}
+		values.Add("label", label)
+	}
+	if o.ttl < 0 {
+		faults = append(faults, fmt.Errorf("--ttl: %s: want more than 0", o.ttl))
+	}
+	if o.ttl > 0 {
+		values.Set("ttl", o.ttl.String())
+	}
+	if o.sync {
+		values.Set("sync", "true")
+	}
+	path, err := o.path(name)
+	if err := errors.Join(append(faults, err)...); err != nil {
+		return "", err
+	}
+	return strings.TrimSuffix(o.http, "/") + path + "?" + values.Encode(), nil
+}
+
+// path is the push path of the object, the same as it is read from.
+func (o *pushOptions) path(name string) (string, error) {
+	path := "/v1"
+	resource, object, ok := strings.Cut(o.object, "/")
+	switch {
+	case o.object != "" && (!ok || resource == "" || object == ""):
+		return "", fmt.Errorf("--object: %q: want <resource>/<name>", o.object)
+	case resource == "namespaces" && o.namespace != "":
+		return "", fmt.Errorf("--object %s is in no namespace: leave --namespace out", o.object)
+	case resource == "namespaces":
+		return path + "/namespaces/" + url.PathEscape(object) + "/metrics/" + url.PathEscape(name), nil
+	}
+	if o.namespace != "" {
+		path += "/namespaces/" + url.PathEscape(o.namespace)
+	}
+	if o.object == "" {
+		path += "/external"
+	} else {
+		path += "/" + url.PathEscape(resource) + "/" + url.PathEscape(object)
+	}
+	return path + "/" + url.PathEscape(name), nil
+}
+
+// pushAnswer is what the push port answers.
+type pushAnswer struct {
+	Applied int `json:"applied"`
+	Error   struct {
+		Reason  string `json:"reason"`
+		Message string `json:"message"`
+	} `json:"error"`
+}
+
+// send makes the request. An answer that refuses is an error with the server's message.
+func send(ctx context.Context, method, target, body string) (pushAnswer, error) {
+	var answer pushAnswer
+	req, err := http.NewRequestWithContext(ctx, method, target, strings.NewReader(body))
+	if err != nil {
+		return answer, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return answer, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err != nil {
+		return answer, fmt.Errorf("answer of %s: %w", req.URL.Host, err)
+	}
+	if json.Unmarshal(text, &answer) != nil || (resp.StatusCode != http.StatusOK && answer.Error.Message == "") {
+		return answer, fmt.Errorf("%s answered %s: %s", target, resp.Status, strings.TrimSpace(string(text)))
+	}
+	if answer.Error.Message != "" {
+		return answer, fmt.Errorf("%s (%s)", answer.Error.Message, answer.Error.Reason)
+	}
+	return answer, nil
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes of every subcommand.
+const (
+	exitOK     = 0
+	exitFailed = 1 // it was asked for something sensible and could not do it
+	exitUsage  = 2 // flags, arguments or configuration make no sense
+)
+
+// usageFaults are all the things wrong with what was asked for, each on a line of its own.
+type usageFaults struct{ faults []error }
+
+func (u *usageFaults) Error() string { return errors.Join(u.faults...).Error() }
+
+func (u *usageFaults) Unwrap() []error { return u.faults }
+
+// usage makes a usageFaults of the errors that it is given, joined ones taken apart; nil where there are
+// none.
+func usage(errs ...error) error {
+	if faults := flatten(errs); len(faults) > 0 {
+		return &usageFaults{faults}
+	}
+	return nil
+}
+
+func flatten(errs []error) []error {
+	var flat []error
+	for _, err := range errs {
+		if err == nil {
+			continue
+		}
+		if joined, ok := err.(interface{ Unwrap() []error }); ok && err.Error() == errors.Join(joined.Unwrap()...).Error() {
+			flat = append(flat, flatten(joined.Unwrap())...)
+			continue
+		}
+		flat = append(flat, err)
+	}
+	return flat
+}
+
+// streams are where a command reads and writes.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// run executes one command line and returns the process's exit code. It writes errors to std.err.
+func run(ctx context.Context, args []string, std streams) int {
+	root := newRoot(std)
+	root.SetArgs(args)
+	command, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return exitOK
+	}
+	code, hint := exitFailed, ""
+	var faults *usageFaults
+	if errors.As(err, &faults) {
+		code, hint = exitUsage, fmt.Sprintf("see '%s --help'\n", command.CommandPath())
+	}
+	for _, line := range strings.Split(err.Error(), "\n") {
+		fmt.Fprintf(std.err, "%s: %s\n", command.CommandPath(), line)
+	}
+	fmt.Fprint(std.err, hint)
+	return code
+}
+
+func newRoot(std streams) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "sluice",
+		Short: "Pushed metrics for Kubernetes autoscaling",
+		Long: `Sluice turns pushed metrics into Kubernetes autoscaling: applications push StatsD, batch jobs push
+over HTTP, and the Horizontal Pod Autoscaler reads the standard metrics APIs.`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return usage(fmt.Errorf("unknown command %q: want one of %s", args[0], commandNames(cmd)))
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetIn(std.in)
+	root.SetOut(std.out)
+	root.SetErr(std.err)
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
+	for _, command := range []*cobra.Command{newServe(), newPush(), newGet(), newLoadtest(), newVersion()} {
+		command.DisableFlagParsing = true
+		command.InitDefaultHelpFlag()
+		root.AddCommand(command)
+	}
+	return root
+}
+
+func commandNames(root *cobra.Command) string {
+	var names []string
+	for _, command := range root.Commands() {
+		if command.IsAvailableCommand() {
+			names = append(names, command.Name())
+		}
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+const serveLong = `Serve receives metrics, keeps their windows and serves the metrics APIs.
+
+What is set, in rising order: the defaults below, the file named by --config, flags. The file is YAML; its
+keys are the flags' names without the dashes.`
+
+func newServe() *cobra.Command {
+	cfg, file, printExample := defaultConfig(), "", false
+	cmd := &cobra.Command{
+		Use:     "serve",
+		Short:   "Run the server",
+		Long:    serveLong,
+		Example: "  sluice serve --standalone --data-dir ./data",
+		RunE: reading(func(cmd *cobra.Command, args []string, faults []error) error {
+			if printExample {
+				fmt.Fprint(cmd.OutOrStdout(), exampleConfig())
+				return usage(append(faults, noneOf(args)...)...)
+			}
+			faults = append(faults, noneOf(args)...)
+			if file != "" {
+				faults = append(faults, readConfigFile(file, cmd.Flags())...)
+			}
+			cfg.complete()
+			if err := usage(append(faults, cfg.validate())...); err != nil {
+				return err
+			}
+			return serve(cmd, cfg)
+		}),
+	}
+	cmd.Flags().StringVar(&file, "config", "", "YAML file of settings")
+	cmd.Flags().BoolVar(&printExample, "print-example-config", false, "print a configuration file with every setting at its default, and end")
+	cfg.bind(cmd.Flags())
+	return cmd
+}
+
+// serve runs until the first signal, or until a part fails. A second signal ends the process at once.
+func serve(cmd *cobra.Command, cfg *config) error {
+	ctx, release := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
+	defer release()
+	context.AfterFunc(ctx, release) // from then on the system's own way with signals holds
+
+	log := newLogger(cmd.ErrOrStderr(), cfg.log)
+	for _, warning := range cfg.warnings() {
+		log.Warn(warning)
+	}
+	path, err := wire(ctx, cfg, log)
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(cmd.OutOrStdout(), path.banner())
+	return path.run(ctx)
+}

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"github.com/spf13/pflag"
+)
+
+// bind makes a flag of everything that can be set. The flags' names are also the keys of the configuration
+// file (configfile.go), and the example file is printed from them: this list is the only one.
+func (c *config) bind(flags *pflag.FlagSet) {
+	flags.SortFlags = false
+	flags.BoolVar(&c.standalone, "standalone", false, "run on this machine alone, without a cluster: claims are believed, everybody who reaches the API may read")
+	flags.StringVar(&c.store.Dir, "data-dir", "data", "folder for what survives a restart; made if it is missing, must be Sluice's own")
+
+	flags.StringVar(&c.statsd.udp, "statsd-udp", c.statsd.udp, "host:port for StatsD over UDP; empty: off")
+	flags.StringVar(&c.statsd.tcp, "statsd-tcp", c.statsd.tcp, "host:port for StatsD over TCP; empty: off")
+	flags.StringVar(&c.statsd.unixgram, "statsd-unixgram", "", "path of a Unix datagram socket for StatsD; empty: off")
+	flags.StringVar(&c.statsd.unix, "statsd-unix", "", "path of a Unix stream socket for DogStatsD; empty: off")
+	flags.TextVar(&c.statsd.dialect, "dialect", c.statsd.dialect, "how StatsD lines are read: statsd, dogstatsd, influx, librato or signalfx")
+	flags.IntVar(&c.statsd.udpSockets, "statsd-udp-sockets", 0, "UDP sockets that share the address, each with a goroutine; 0: one a processor, at most 4")
+	flags.Var(newSize(&c.statsd.readBuffer), "statsd-read-buffer", "kernel buffer of each datagram socket; 0: the system's default")
+	flags.IntVar(&c.receiver.MaxConnections, "statsd-max-connections", c.receiver.MaxConnections, "open connections of each StatsD stream listener")
+	flags.DurationVar(&c.receiver.IdleTimeout, "statsd-idle-timeout", c.receiver.IdleTimeout, "closes a StatsD connection that sent nothing for so long; 0: never")
+
+	flags.StringVar(&c.push.Address, "http-address", c.push.Address, "host:port for HTTP push")
+	flags.Var(newSize(&c.push.MaxBodyBytes), "http-max-body", "largest body of a push, before and after decompression")
+	flags.IntVar(&c.push.MaxConnections, "http-max-connections", c.push.MaxConnections, "open connections for HTTP push")
+
+	flags.StringVar(&c.api.Address, "api-address", c.api.Address, "host:port for the metrics APIs, TLS")
+	flags.BoolVar(&c.api.CustomMetrics, "api-custom-metrics", c.api.CustomMetrics, "serve custom.metrics.k8s.io")
+	flags.BoolVar(&c.api.ExternalMetrics, "api-external-metrics", c.api.ExternalMetrics, "serve external.metrics.k8s.io")
+	flags.StringVar(&c.api.CertFile, "api-cert-file", "", "serving certificate, PEM; empty: a self-signed one is made in the data folder")
+	flags.StringVar(&c.api.KeyFile, "api-key-file", "", "its key, PEM")
+	flags.IntVar(&c.api.DiscoveryLimit, "api-discovery-limit", c.api.DiscoveryLimit, "metric names that each API group lists at most")
+	flags.IntVar(&c.api.MaxInFlight, "api-max-in-flight", c.api.MaxInFlight, "API requests worked on at once")
+
+	flags.StringVar(&c.operations.Address, "ops-address", c.operations.Address, "host:port for /livez, /readyz and /metrics")
+
+	flags.StringVar(&c.identity.DefaultNamespace, "default-namespace", c.identity.DefaultNamespace, "namespace of the objects that a StatsD claim names without one")
+
+	flags.Var(&durations{list: &c.table.Windows}, "windows", "windows that readers may ask for, comma-separated whole seconds; each a multiple of the shortest")
+	flags.DurationVar(&c.table.ExternalTTL, "external-ttl", c.table.ExternalTTL, "how long an external series lives after its last sample")
+	flags.DurationVar(&c.table.ObjectTTL, "object-ttl", c.table.ObjectTTL, "how long a series of an object lives after its last sample, where no cluster says whether the object exists")
+	flags.IntVar(&c.table.MaxSeries, "max-series", c.table.MaxSeries, "series that are kept at most")
+	flags.Var(newSize(&c.table.MaxBytes), "max-bytes", "memory that names, labels, aliases, timers and sets may take together")
+
+	flags.DurationVar(&c.store.FlushInterval, "flush-interval", c.store.FlushInterval, "time between two writes to the database: what a killed process forgets")
+	flags.DurationVar(&c.store.SyncInterval, "sync-interval", c.store.SyncInterval, "time between two fsyncs: what a power failure forgets")
+	flags.Var(newSize(&c.store.MinFreeBytes), "min-free-disk", "nothing is persisted while less of the disk is free")
+
+	flags.TextVar(&c.log.level, "log-level", c.log.level, "least level that is logged: debug, info, warn or error")
+	flags.StringVar(&c.log.format, "log-format", c.log.format, "text or json")
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// durations is a flag of comma-separated durations. A value replaces the list.
+type durations struct{ list *[]time.Duration }
+
+// Set implements pflag.Value.
+func (d *durations) Set(s string) error {
+	var list []time.Duration
+	for _, piece := range strings.Split(s, ",") {
+		one, err := time.ParseDuration(strings.TrimSpace(piece))
+		if err != nil {
+			return fmt.Errorf("%w: want durations as in 10s,1m", err)
+		}
+		list = append(list, one)
+	}
+	*d.list = list
+	return nil
+}
+
+func (d *durations) String() string {
+	pieces := make([]string, len(*d.list))
+	for i, one := range *d.list {
+		pieces[i] = metric.FormatWindow(one)
+	}
+	return strings.Join(pieces, ",")
+}
+
+// Type implements pflag.Value.
+func (d *durations) Type() string { return "durations" }
+
+// size is a flag of a number of bytes: "512", "64KiB", "256MiB", "2GiB".
+type size[N int | int64 | uint64] struct{ bytes *N }
+
+func newSize[N int | int64 | uint64](bytes *N) *size[N] { return &size[N]{bytes} }
+
+var sizeUnits = []struct {
+	suffix string
+	bytes  uint64
+}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"", 1}}
+
+var errSize = errors.New("want a whole number of bytes, or of KiB, MiB or GiB as in 256MiB")
+
+// Set implements pflag.Value.
+func (s *size[N]) Set(text string) error {
+	for _, unit := range sizeUnits {
+		digits, ok := strings.CutSuffix(text, unit.suffix)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseUint(digits, 10, 64)
+		if err != nil || n > math.MaxInt64/unit.bytes {
+			return errSize
+		}
+		*s.bytes = N(n * unit.bytes)
+		return nil
+	}
+	return errSize
+}
+
+func (s *size[N]) String() string {
+	for _, unit := range sizeUnits {
+		if n := uint64(*s.bytes); n >= unit.bytes && n%unit.bytes == 0 {
+			return strconv.FormatUint(n/unit.bytes, 10) + unit.suffix
+		}
+	}
+	return "0"
+}
+
+// Type implements pflag.Value.
+func (s *size[N]) Type() string { return "size" }
