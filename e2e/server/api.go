@@ -1,0 +1,107 @@
+package server
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Item is one value of an external metric.
+type Item struct {
+	Labels map[string]string
+	Value  float64
+}
+
+// External reads an external metric of namespace "e2e" as the autoscaler does. The error is the API's message.
+func (s *Server) External(metric string) ([]Item, error) {
+	body, err := s.get("/apis/external.metrics.k8s.io/v1beta1/namespaces/e2e/" + metric)
+	if err != nil {
+		return nil, err
+	}
+	var list struct {
+		Items []struct {
+			MetricLabels map[string]string `json:"metricLabels"`
+			Value        string            `json:"value"`
+		} `json:"items"`
+	}
+	if err := json.Unmarshal(body, &list); err != nil {
+		return nil, err
+	}
+	items := make([]Item, len(list.Items))
+	for i, item := range list.Items {
+		value, err := parseQuantity(item.Value)
+		if err != nil {
+			return nil, err
+		}
+		items[i] = Item{item.MetricLabels, value}
+	}
+	sort.Slice(items, func(i, j int) bool { return fmt.Sprint(items[i].Labels) < fmt.Sprint(items[j].Labels) })
+	return items, nil
+}
+
+// Sum is what the autoscaler makes of an external metric: all items added up. NaN where there is none.
+func (s *Server) Sum(metric string) float64 {
+	items, err := s.External(metric)
+	if err != nil {
+		return math.NaN()
+	}
+	sum := 0.0
+	for _, item := range items {
+		sum += item.Value
+	}
+	return sum
+}
+
+func (s *Server) get(path string) ([]byte, error) {
+	client, err := s.client()
+	if err != nil {
+		return nil, err
+	}
+	defer client.CloseIdleConnections()
+	resp, err := client.Get("https://" + s.API + path)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", resp.Status, body)
+	}
+	return body, err
+}
+
+// client believes the certificate that the server made for itself, and no other.
+func (s *Server) client() (*http.Client, error) {
+	ca, err := os.ReadFile(filepath.Join(s.DataDir(), "ca.crt"))
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(ca) {
+		return nil, fmt.Errorf("ca.crt holds no certificate")
+	}
+	return &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}, nil
+}
+
+// parseQuantity reads Kubernetes' notation of numbers: "250m", "1k", "12e6".
+func parseQuantity(s string) (float64, error) {
+	digits := strings.TrimRight(s, "numkMGTPE")
+	factor, ok := map[string]float64{
+		"": 1, "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,
+	}[s[len(digits):]]
+	v, err := strconv.ParseFloat(digits, 64)
+	if err != nil || !ok {
+		return 0, fmt.Errorf("%q is no quantity", s)
+	}
+	return v * factor, nil
+}

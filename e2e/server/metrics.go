@@ -1,0 +1,78 @@
+package server
+
+import (
+	"bufio"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Metrics are the server's own metrics, by name with labels as they are printed.
+type Metrics map[string]float64
+
+// Metrics scrapes /metrics.
+func (s *Server) Metrics() Metrics {
+	s.t.Helper()
+	resp, err := http.Get("http://" + s.Ops + "/metrics")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	all := Metrics{}
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() {
+		name, value, ok := cutLast(lines.Text())
+		if v, err := strconv.ParseFloat(value, 64); ok && err == nil {
+			all[name] = v
+		}
+	}
+	if err := lines.Err(); err != nil {
+		s.t.Fatal(err)
+	}
+	return all
+}
+
+func cutLast(line string) (name, value string, ok bool) {
+	i := strings.LastIndexByte(line, ' ')
+	if i < 0 || strings.HasPrefix(line, "#") {
+		return "", "", false
+	}
+	return line[:i], line[i+1:], true
+}
+
+// Of is a receiver's sum over a metric; an empty reason takes all.
+func (m Metrics) Of(metric, receiver, reason string) float64 {
+	sum := 0.0
+	for name, v := range m {
+		if strings.HasPrefix(name, metric+"{") && strings.Contains(name, `receiver="`+receiver+`"`) &&
+			(reason == "" || strings.Contains(name, `reason="`+reason+`"`)) {
+			sum += v
+		}
+	}
+	return sum
+}
+
+// CheckLaw holds a receiver to received = applied + Σ rejected.
+func (m Metrics) CheckLaw(t *testing.T, receiver string) {
+	t.Helper()
+	received := m.Of("sluice_samples_received_total", receiver, "")
+	applied := m.Of("sluice_samples_applied_total", receiver, "")
+	rejected := m.Of("sluice_samples_rejected_total", receiver, "")
+	if received != applied+rejected || received == 0 {
+		t.Errorf("%s: received %v, applied %v, rejected %v: want received = applied + rejected, above 0", receiver, received, applied, rejected)
+	}
+}
+
+// Eventually repeats until the check is content, for at most ten seconds, and fails with its last complaint.
+func Eventually(t *testing.T, check func() (complaint string)) {
+	t.Helper()
+	complaint := ""
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if complaint = check(); complaint == "" {
+			return
+		}
+	}
+	t.Error(complaint)
+}

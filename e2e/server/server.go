@@ -1,0 +1,178 @@
+package server
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// startTimeout is how long a server may take until it is ready.
+const startTimeout = 30 * time.Second
+
+// build makes the binary once a test process. SLUICE_BINARY names one that is there already.
+var build = sync.OnceValues(func() (string, error) {
+	if binary := os.Getenv("SLUICE_BINARY"); binary != "" {
+		return filepath.Abs(binary)
+	}
+	binary := filepath.Join(os.TempDir(), fmt.Sprintf("sluice-e2e-%d", os.Getpid()))
+	cmd := exec.Command("go", "build", "-o", binary, "./cmd/sluice")
+	cmd.Dir = filepath.Join("..", "..")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return binary, nil
+})
+
+// Remove deletes the binary that build made; a TestMain calls it last.
+func Remove() {
+	if binary, err := build(); err == nil && os.Getenv("SLUICE_BINARY") == "" {
+		_ = os.Remove(binary)
+	}
+}
+
+// Server is one sluice, with its data and its ports. It may be stopped and started again on both.
+type Server struct {
+	t      *testing.T
+	dir    string
+	args   []string
+	cmd    *exec.Cmd
+	waited chan error
+	stderr *bytes.Buffer
+
+	UDP, TCP, HTTP, API, Ops string // host:port
+	Unixgram, Unix           string // paths
+}
+
+// New prepares a server on free ports in folders of its own. Nothing runs before Start. It ends with the test.
+func New(t *testing.T, flags ...string) *Server {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "sluice") // short: a socket's path has at most 107 bytes
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{
+		t: t, dir: dir,
+		UDP: freePort(t, "udp"), TCP: freePort(t, "tcp"), HTTP: freePort(t, "tcp"),
+		API: freePort(t, "tcp"), Ops: freePort(t, "tcp"),
+		Unixgram: filepath.Join(dir, "gram"), Unix: filepath.Join(dir, "stream"),
+	}
+	s.args = append([]string{
+		"serve", "--standalone", "--data-dir", s.DataDir(),
+		"--statsd-udp", s.UDP, "--statsd-tcp", s.TCP, "--statsd-unixgram", s.Unixgram, "--statsd-unix", s.Unix,
+		"--http-address", s.HTTP, "--api-address", s.API, "--ops-address", s.Ops,
+	}, flags...)
+	t.Cleanup(func() {
+		s.Kill()
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// DataDir is the server's data folder.
+func (s *Server) DataDir() string { return filepath.Join(s.dir, "data") }
+
+// Binary is the path of what runs.
+func (s *Server) Binary() string {
+	s.t.Helper()
+	binary, err := build()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return binary
+}
+
+// freePort asks the system for a port and gives it back. Somebody else may take it before the server does;
+// the system hands ports out in turn, so that is unlikely.
+func freePort(t *testing.T, network string) string {
+	t.Helper()
+	if network == "udp" {
+		conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		return conn.LocalAddr().String()
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+// Start runs the binary and waits until it is ready.
+func (s *Server) Start() {
+	s.t.Helper()
+	s.stderr = new(bytes.Buffer)
+	s.cmd = exec.Command(s.Binary(), s.args...)
+	s.cmd.Stderr = s.stderr
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.waited = make(chan error, 1)
+	cmd, waited := s.cmd, s.waited
+	go func() { waited <- cmd.Wait() }()
+	s.awaitReady()
+}
+
+func (s *Server) awaitReady() {
+	s.t.Helper()
+	for deadline := time.Now().Add(startTimeout); ; time.Sleep(20 * time.Millisecond) {
+		resp, err := http.Get("http://" + s.Ops + "/readyz")
+		if err == nil {
+			_ = resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return
+			}
+		}
+		select {
+		case err := <-s.waited:
+			s.cmd = nil
+			s.t.Fatalf("sluice ended before it was ready: %v\n%s", err, s.stderr)
+		default:
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("sluice is not ready after %s\n%s", startTimeout, s.stderr)
+		}
+	}
+}
+
+// Stop ends the server as an operator does and wants it to end well.
+func (s *Server) Stop() {
+	s.t.Helper()
+	if err := s.signal(syscall.SIGTERM); err != nil {
+		s.t.Errorf("sluice did not stop well: %v\n%s", err, s.stderr)
+	}
+}
+
+// Kill ends the server as the kernel does when memory is short.
+func (s *Server) Kill() { _ = s.signal(syscall.SIGKILL) }
+
+func (s *Server) signal(signal os.Signal) error {
+	if s.cmd == nil {
+		return nil
+	}
+	cmd := s.cmd
+	s.cmd = nil
+	if err := cmd.Process.Signal(signal); err != nil {
+		return err
+	}
+	select {
+	case err := <-s.waited:
+		return err
+	case <-time.After(startTimeout):
+		_ = cmd.Process.Kill()
+		return fmt.Errorf("it was still running %s after %v", startTimeout, signal)
+	}
+}
