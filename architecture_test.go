@@ -1,0 +1,169 @@
+// Package sluice_test holds what is true of the whole repository and of no one package.
+package sluice_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/sluice-metrics/sluice"
+
+// mayImport lists what each package may import of ours. Imports run one way, from cmd down to metric;
+// stages do not know each other: who needs something of another stage declares the methods, and cmd/sluice
+// joins them. A new package is an error here until somebody decides where it stands.
+var mayImport = map[string][]string{
+	"metric":          {},
+	"operations":      {},
+	"receiver/statsd": {"metric"},
+	"receiver":        {"metric", "receiver/statsd"},
+	"receiver/push":   {"metric", "receiver", "receiver/statsd"},
+	"identity":        {"metric"},
+	"aggregate":       {"metric"},
+	"store":           {"metric"},
+	"adapter":         {"metric"},
+	"loadtest":        {}, // it speaks the wire only
+	"cmd/sluice":      {"metric", "operations", "receiver", "receiver/statsd", "receiver/push", "identity", "aggregate", "store", "adapter", "loadtest"},
+}
+
+// onlyImporters lists who alone may import modules that would otherwise spread.
+var onlyImporters = map[string][]string{
+	"github.com/dgraph-io/badger/": {"store"},
+	"k8s.io/":                      {"adapter", "cmd/sluice"},
+	"sigs.k8s.io/":                 {"adapter", "cmd/sluice"},
+	"github.com/valyala/fasthttp":  {"receiver/push"},
+	"github.com/spf13/":            {"cmd/sluice"},
+}
+
+// listed is what "go list -json" says of a package.
+type listed struct {
+	ImportPath string
+	Standard   bool
+	Imports    []string
+	Error      *struct{ Err string }
+}
+
+// path is the package's folder in the repository.
+func (p listed) path() string { return strings.TrimPrefix(p.ImportPath, module+"/") }
+
+func (p listed) ours() bool { return strings.HasPrefix(p.ImportPath, module+"/") }
+
+func listPackages(t *testing.T, args ...string) []listed {
+	t.Helper()
+	cmd := exec.Command("go", append([]string{"list", "-e", "-json=ImportPath,Standard,Imports,Error"}, args...)...)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, stderr.String())
+	}
+	var all []listed
+	for decoder := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var one listed
+		if err := decoder.Decode(&one); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, one)
+	}
+}
+
+func TestImportsRunOneWay(t *testing.T) {
+	seen := 0
+	for _, p := range listPackages(t, "./...") {
+		if !p.ours() {
+			continue // this test's own folder
+		}
+		seen++
+		allowed, known := mayImport[p.path()]
+		if !known {
+			t.Errorf("package %s is new: say in mayImport what it may import", p.path())
+			continue
+		}
+		for _, fault := range badImports(p, allowed) {
+			t.Error(fault)
+		}
+	}
+	if seen < 5 {
+		t.Errorf("go list found %d packages of ours: the test does not see what it should", seen)
+	}
+}
+
+func badImports(p listed, allowed []string) (faults []string) {
+	for _, imported := range p.Imports {
+		if own, ok := strings.CutPrefix(imported, module+"/"); ok && !slices.Contains(allowed, own) {
+			faults = append(faults, p.path()+" imports "+own+": stages do not import each other, want an interface in "+p.path()+" that cmd/sluice fills")
+		}
+		for prefix, importers := range onlyImporters {
+			if (strings.HasPrefix(imported, prefix) || imported+"/" == prefix) && !slices.Contains(importers, p.path()) {
+				faults = append(faults, p.path()+" imports "+imported+": only "+strings.Join(importers, " and ")+" may")
+			}
+		}
+	}
+	return faults
+}
+
+func TestBadImportsAreFound(t *testing.T) {
+	for _, c := range []struct {
+		from, imports string
+		bad           bool
+	}{
+		{"store", module + "/metric", false},
+		{"store", module + "/aggregate", true},
+		{"receiver", module + "/receiver/push", true},
+		{"loadtest", module + "/metric", true},
+		{"store", "github.com/dgraph-io/badger/v4", false},
+		{"aggregate", "github.com/dgraph-io/badger/v4", true},
+		{"aggregate", "k8s.io/apimachinery/pkg/labels", true},
+		{"adapter", "k8s.io/apimachinery/pkg/labels", false},
+	} {
+		p := listed{ImportPath: module + "/" + c.from, Imports: []string{c.imports}}
+		if got := len(badImports(p, mayImport[c.from])) > 0; got != c.bad {
+			t.Errorf("%s imports %s: refused %v, want %v", c.from, c.imports, got, c.bad)
+		}
+	}
+}
+
+func TestMetricNeedsTheStandardLibraryOnly(t *testing.T) {
+	for _, p := range listPackages(t, "-deps", "./metric") {
+		if !p.Standard && p.path() != "metric" {
+			t.Errorf("metric depends on %s: want the standard library only", p.ImportPath)
+		}
+	}
+}
+
+func TestNoModuleOfKubernetesItself(t *testing.T) {
+	text, err := os.ReadFile("go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(text), "k8s.io/kubernetes ") {
+		t.Error("go.mod needs k8s.io/kubernetes: it is no library, its parts have modules of their own")
+	}
+}
+
+func TestFoldersHaveNamesOfTheDomain(t *testing.T) {
+	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() {
+			return err
+		}
+		switch entry.Name() {
+		case "util", "utils", "common", "pkg", "helpers", "misc":
+			t.Errorf("folder %s: want a noun of the domain", path)
+		case ".git", "testdata", "data", "bin":
+			return filepath.SkipDir
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
