@@ -22,7 +22,25 @@ func (t *Table) absent(q *metric.Query) error {
 	case one.why != "":
 		return t.buried(q, one)
 	}
-	return metric.NotFoundf("no series of %s: none was ever received", describeAsked(q))
+	return metric.NotFoundf("no series of %s: none was ever received%s", describeAsked(q), t.mistyped(q))
+}
+
+// mistyped says what was probably meant by a name that ends like a stat or a window, but in none that there is.
+func (t *Table) mistyped(q *metric.Query) string {
+	for head := q.Asked.Name; ; {
+		i := strings.LastIndexByte(head, ':')
+		if i < 0 {
+			return ""
+		}
+		head = head[:i]
+		for _, namespace := range []string{q.Namespace, ""} {
+			if found := t.index.find(familyKey{q.Resource, namespace, head}, "*", nil); len(found) > 0 {
+				kind := found[0].entry.kind
+				return fmt.Sprintf("; %q is a %s: it has %s, in the windows %s, but no %q",
+					head, kind, metric.StatNames(kind.Stats()), windowNames(t.Windows()), q.Asked.Name[len(head)+1:])
+			}
+		}
+	}
 }
 
 func (t *Table) buried(q *metric.Query, one grave) error {

@@ -386,6 +386,8 @@ func TestWhatCannotBeAsked(t *testing.T) {
 		f.want("hits:rate:7m", `window 7m of "hits:rate:7m" is not kept; the windows are 10s, 1m`)
 		f.want("q:last:10s", `"q:last:10s": last is the same in every window; ask for "q:last"`)
 		f.want("nope", `no series of "nope" for pods in "ns": none was ever received`)
+		f.want("hits:avg", `no series of "hits:avg" for pods in "ns": none was ever received; "hits" is a counter: it has rate, count, total, in the windows 10s, 1m, but no "avg"`)
+		f.want("hits:10x:rate", `no series of "hits:10x" for pods in "ns": none was ever received; "hits" is a counter: it has rate, count, total, in the windows 10s, 1m, but no "10x"`)
 		_, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Asked: metric.ParseAsked("hits:p95")})
 		if !errors.Is(err, metric.ErrAsked) {
 			t.Errorf("%v is no ErrAsked", err)
