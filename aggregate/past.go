@@ -127,19 +127,23 @@ func (r *rings) note(i, tick uint32, v uint64) {
 	}
 }
 
-// noteSpan overwrites the note of the same unit, or the oldest.
-func noteSpan(stamps []uint32, values []uint64, unit uint32, v uint64) {
-	oldest := 0
-	for i, stamp := range stamps {
-		if stamp == unit {
-			values[i] = v
-			return
-		}
-		if stamp < stamps[oldest] {
-			oldest = i
+// slotFor is where the slot of a unit is; has: it is there, else it is the oldest's place.
+func slotFor[S any](slots []S, unit uint32, unitOf func(*S) uint32) (at int, has bool) {
+	for i := range slots {
+		switch u := unitOf(&slots[i]); {
+		case u == unit:
+			return i, true
+		case u < unitOf(&slots[at]):
+			at = i
 		}
 	}
-	stamps[oldest], values[oldest] = unit, v
+	return at, false
+}
+
+// noteSpan overwrites the note of the same unit, or the oldest.
+func noteSpan(stamps []uint32, values []uint64, unit uint32, v uint64) {
+	at, _ := slotFor(stamps, unit, func(stamp *uint32) uint32 { return *stamp })
+	stamps[at], values[at] = unit, v
 }
 
 func (r *rings) at(i uint32, sp *span, unit uint32) (uint64, bool) {

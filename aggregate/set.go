@@ -57,7 +57,7 @@ func (s *set) insert(hash uint64, tick uint32, room budget) bool {
 }
 
 // manyBytes is what a set takes once it is estimated: the live registers, and those of all slots of both windows.
-const manyBytes = hllRegisters * (1 + 2*(ticksPerWindow+2))
+const manyBytes = hllRegisters * (1 + 2*(ticksPerWindow+1))
 
 // rollLocked notes what the live registers got under the tick.
 func (s *set) rollLocked(spans []span, tick uint32) {
@@ -74,22 +74,17 @@ func (s *set) rollLocked(spans []span, tick uint32) {
 
 func (s *set) slotLocked(index int, sp *span, unit uint32) *setSlot {
 	slots := s.past[index]
-	oldest := 0
-	for i := range slots {
-		if slots[i].unit == unit {
-			return &slots[i]
-		}
-		if slots[i].unit < slots[oldest].unit {
-			oldest = i
-		}
-	}
-	if len(slots) < sp.slots {
+	at, has := slotFor(slots, unit, func(s *setSlot) uint32 { return s.unit })
+	switch {
+	case has:
+	case len(slots) == sp.slots-1:
+		slots[at].unit = unit
+		clear(slots[at].registers[:])
+	default:
 		s.past[index] = append(slots, setSlot{unit: unit, registers: new(registers)})
 		return &s.past[index][len(slots)]
 	}
-	slots[oldest].unit = unit
-	clear(slots[oldest].registers[:])
-	return &slots[oldest]
+	return &slots[at]
 }
 
 // mergeLocked moves what older tables hold into the newest, once no writer can be adding to them any more.

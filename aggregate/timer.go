@@ -4,7 +4,6 @@ import (
 	"math"
 	"runtime"
 	"sync/atomic"
-	"unsafe"
 )
 
 // timer is the body of a series of kind timer. Writers add to one half of its live part, with atomics only. Whoever holds
@@ -47,13 +46,6 @@ type timerNode struct {
 
 // timerLeaf holds the weights of neighbouring bins, for either half.
 type timerLeaf [2][leafBins]atomic.Uint64
-
-// timerSlot is what came in one unit of a span.
-type timerSlot struct {
-	unit          uint32 // 0: never used
-	sum, min, max float64
-	bins          string // appendBin's form, immutable
-}
 
 func newTimer(spans []span) *timer {
 	t := &timer{past: make([][]timerSlot, len(spans))}
@@ -191,115 +183,4 @@ func (l *timerLeaf) take(half uint64, first int, d *distribution) {
 			d.add(first+i, w.Swap(0))
 		}
 	}
-}
-
-// rollLocked notes what came since the last roll under the tick.
-func (t *timer) rollLocked(spans []span, tick uint32) {
-	fresh := distributions.Get().(*distribution)
-	defer distributions.Put(fresh)
-	fresh.reset()
-	if t.takeLocked(fresh); fresh.total == 0 {
-		return
-	}
-	both := distributions.Get().(*distribution)
-	defer distributions.Put(both)
-	for i := range spans {
-		slot := t.slotLocked(i, &spans[i], spans[i].unit(tick))
-		both.reset()
-		both.merge(slot)
-		fresh.addTo(both)
-		slot.sum, slot.min, slot.max = both.sum, both.min, both.max
-		slot.bins = string(both.appendBins(nil))
-	}
-}
-
-func (d *distribution) addTo(to *distribution) {
-	for bin := d.low; bin < d.top; bin++ {
-		if w := d.weights[bin]; w != 0 {
-			to.add(bin, w)
-		}
-	}
-	to.extend(d.sum, d.min, d.max)
-}
-
-// slotLocked is the slot of a unit: the one it has, a new one, or the oldest made empty.
-func (t *timer) slotLocked(index int, sp *span, unit uint32) *timerSlot {
-	slots := t.past[index]
-	oldest := 0
-	for i := range slots {
-		if slots[i].unit == unit {
-			return &slots[i]
-		}
-		if slots[i].unit < slots[oldest].unit {
-			oldest = i
-		}
-	}
-	empty := timerSlot{unit: unit, min: math.Inf(1), max: math.Inf(-1)}
-	// A window needs its units and the one in progress.
-	if len(slots) < sp.slots-1 {
-		if slots == nil {
-			slots = make([]timerSlot, 0, sp.slots-1)
-		}
-		t.past[index] = append(slots, empty)
-		return &t.past[index][len(slots)]
-	}
-	slots[oldest] = empty
-	return &slots[oldest]
-}
-
-// readLocked adds all that is in the view to d. What came since the last roll has to be rolled before.
-func (t *timer) readLocked(d *distribution, v view) {
-	slots := t.past[v.index]
-	for i := range slots {
-		if slots[i].unit >= v.first {
-			d.merge(&slots[i])
-		}
-	}
-}
-
-// weight is what the timer is accounted for: what it takes once all slots of both windows hold all its bins.
-func (t *timer) weight() int64 {
-	n := int64(unsafe.Sizeof(timer{})) + 2*(ticksPerWindow+1)*int64(unsafe.Sizeof(timerSlot{}))
-	for i := range t.nodes {
-		if node := t.nodes[i].Load(); node != nil {
-			n += nodeBytes
-			for l := range node.leaves {
-				if node.leaves[l].Load() != nil {
-					n += leafBytes
-				}
-			}
-		}
-	}
-	return n
-}
-
-// forgetLocked drops the slots of an idle timer.
-func (t *timer) forgetLocked() {
-	for i := range t.past {
-		t.past[i] = nil
-	}
-}
-
-// bytesLocked is the memory that the timer takes now.
-func (t *timer) bytesLocked() int64 {
-	n := int64(unsafe.Sizeof(timer{})) + int64(len(t.past))*24
-	for i := range t.nodes {
-		node := t.nodes[i].Load()
-		if node == nil {
-			continue
-		}
-		n += nodeBytes
-		for l := range node.leaves {
-			if node.leaves[l].Load() != nil {
-				n += 2 * leafBins * 8
-			}
-		}
-	}
-	for _, slots := range t.past {
-		n += int64(cap(slots)) * 48
-		for i := range slots {
-			n += int64(len(slots[i].bins))
-		}
-	}
-	return n
 }

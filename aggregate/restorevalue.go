@@ -1,0 +1,184 @@
+package aggregate
+
+import (
+	"math"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// sizedValue reads a value behind its length.
+func (r *restorer) sizedValue(d *decoder) {
+	one := &decoder{rest: d.bytes(d.uvarint())}
+	if d.err != nil {
+		return
+	}
+	if r.value(one); one.err != nil || len(one.rest) > 0 && r.took {
+		d.fail()
+	}
+}
+
+// value reads a value and its notes. A series that is not there was refused at its birth, or came and went between
+// the parts of a checkpoint.
+func (r *restorer) value(d *decoder) {
+	place, state := d.place(), d.uint32()
+	seen, ttl, stamp := d.uint32(), d.uint32(), d.uint32()
+	c, s := &r.b.page.cells[place], &r.b.series[place]
+	if r.took = d.err == nil && state&live != 0 && c.state.Load() == state; !r.took {
+		return
+	}
+	if r.ahead(stamp) {
+		d.fail()
+		return
+	}
+	c.seen.Store(seen)
+	s.ttl.Store(ttl)
+	switch s.entry.kind {
+	case metric.Counter:
+		r.past(d, &c.past, stamp)
+		c.value.Store(c.past.rolled)
+		if d.byte() == 1 {
+			body := r.b.makeBody(place, newFraction)
+			r.past(d, &body.fraction.past, d.uint32())
+			body.fraction.units.Store(int64(body.fraction.past.rolled))
+		}
+	case metric.Gauge:
+		r.past(d, &c.past, stamp)
+		r.gauge(d, place, d.uint32())
+	case metric.Timer:
+		r.b.body(place).timer.restore(d, r)
+		c.past.stamp = stamp
+	case metric.Set:
+		r.b.body(place).set.restore(d, r)
+		c.past.stamp = stamp
+	}
+}
+
+// ahead reports whether a tick has not come yet: nobody noted anything under it.
+func (r *restorer) ahead(tick uint32) bool { return r.windows && tick > r.now.tick+clockSlack }
+
+func (r *restorer) gauge(d *decoder, place, at uint32) {
+	c := &r.b.page.cells[place]
+	bits := c.past.rolled
+	if c.past.stamp == 0 {
+		bits = gaugeUnset
+	} else if v := math.Float64frombits(bits); math.IsNaN(v) || math.IsInf(v, 0) {
+		d.fail()
+		return
+	}
+	if at == 0 {
+		c.value.Store(bits)
+		return
+	}
+	body := r.b.makeBody(place, func() *body { return &body{stamped: new(stamped)} })
+	*body.stamped = stamped{}
+	body.stamped.begin(bits, at)
+	c.value.Store(gaugeMoved)
+}
+
+// past reads what appendPastLocked appended.
+func (r *restorer) past(d *decoder, p *past, stamp uint32) {
+	rolled, ringed := d.uvarint(), d.byte()
+	if !r.windows && stamp != 0 {
+		stamp = beforeAll
+	}
+	rings := r.t.rings
+	if ringed == 0 {
+		if stamp != 0 {
+			p.note(rings, stamp, rolled)
+		}
+		return
+	}
+	if r.windows && p.ring == 0 {
+		p.ring = rings.take()
+		if p.stamp != 0 {
+			rings.note(p.ring, p.stamp, p.rolled)
+		}
+	}
+	p.rolled, p.stamp = rolled, stamp
+	for i := range r.t.spans {
+		r.notes(d, p, &r.t.spans[i])
+	}
+}
+
+func (r *restorer) notes(d *decoder, p *past, sp *span) {
+	for n := d.uvarint(); n > 0 && d.err == nil; n-- {
+		age, behind := d.uint32(), d.varint()
+		newest := sp.unit(p.stamp)
+		if d.err != nil || !r.windows || age >= newest {
+			continue
+		}
+		stamps, values := r.t.rings.notes(p.ring)
+		end := sp.first + sp.slots
+		noteSpan(stamps[sp.first:end], values[sp.first:end], newest-age, p.rolled-uint64(behind))
+	}
+}
+
+func (t *timer) restore(d *decoder, r *restorer) {
+	for i := range r.t.spans {
+		for n := d.uvarint(); n > 0 && d.err == nil; n-- {
+			slot := timerSlot{unit: d.uint32(), sum: d.float(), min: d.float(), max: d.float(), bins: d.string()}
+			unsound := math.IsNaN(slot.sum) || math.IsNaN(slot.min) || math.IsNaN(slot.max)
+			if unsound || !eachBin(slot.bins, func(int, uint64) {}) || r.ahead((slot.unit-1)*r.t.spans[i].stride) {
+				d.fail()
+			}
+			if d.err == nil && r.windows {
+				*t.slotLocked(i, &r.t.spans[i], slot.unit) = slot
+			}
+		}
+	}
+}
+
+func (s *set) restore(d *decoder, r *restorer) {
+	n := d.uint32()
+	if uint64(n)*9 > uint64(len(d.rest)) {
+		d.fail()
+		return
+	}
+	table := s.reserve(int32(n))
+	for ; n > 0 && d.err == nil; n-- {
+		hash, tick := d.uint64(), d.uint32()
+		if d.err == nil && r.windows {
+			table.see(max(hash, 1), min(tick, r.now.tick))
+		}
+	}
+	if d.byte() == 0 {
+		return
+	}
+	s.many.CompareAndSwap(nil, new(liveRegisters))
+	for i := range r.t.spans {
+		for n := d.uvarint(); n > 0 && d.err == nil; n-- {
+			s.restoreSlot(d, r, i)
+		}
+	}
+}
+
+// reserve makes room for n more members. Nobody else adds while restoring.
+func (s *set) reserve(n int32) *members {
+	old := s.exact.Load()
+	if old.used.Load()+n <= old.room() {
+		return old
+	}
+	slots := int32(len(old.hashes))
+	for slots*4/5 < old.used.Load()+n {
+		slots *= 2
+	}
+	table := newMembers(int(slots), nil)
+	old.each(func(hash uint64, tick uint32) { table.see(hash, tick) })
+	s.exact.Store(table)
+	return table
+}
+
+func (s *set) restoreSlot(d *decoder, r *restorer, index int) {
+	unit := d.uint32()
+	list := d.bytes(d.uvarint())
+	if d.err != nil || !r.windows {
+		return
+	}
+	if r.ahead((unit - 1) * r.t.spans[index].stride) {
+		d.fail()
+		return
+	}
+	if !readRegisters(list, s.slotLocked(index, &r.t.spans[index], unit).registers) {
+		d.fail()
+	}
+}
