@@ -32,8 +32,17 @@ const (
 	gaugeMoved = 0x7ff8_5155_1ce0_0002 // the value lives in the body (stamped.go), for good
 )
 
-// add counts whole units.
-func (c *cell) add(whole int64) { c.value.Add(uint64(whole)) }
+// add counts whole units. False: the counter is full. A count that would leave maxTotal is taken back at once, so no total
+// ever wraps: what writers can add before they take it back is far from the rest of an int64.
+func (c *cell) add(whole int64) bool {
+	if total := int64(c.value.Add(uint64(whole))); total > maxTotal || total < -maxTotal {
+		c.value.Add(-uint64(whole))
+		return false
+	}
+	return true
+}
+
+const maxTotal = 1 << 62
 
 // quantise splits an increment, once, into whole units, exactly, and units of 2^-32, 0 <= fraction < 2^32.
 // It reports false for what is beyond maxIncrement.

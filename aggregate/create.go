@@ -3,6 +3,7 @@ package aggregate
 import (
 	"hash/maphash"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -71,6 +72,9 @@ func (w *Writer) seek(s *metric.Sample) (ref, metric.Reason) {
 	if refused := w.table.describe(s, d); refused != metric.Applied {
 		return ref{}, refused
 	}
+	if !readable(d) {
+		return ref{}, metric.Malformed
+	}
 	w.canonical = metric.AppendLabels(w.canonical[:0], d.Labels)
 	form := canonicalForm{object: d.Object, name: name, labels: metric.Borrow(w.canonical)}
 	form.hash = form.sum(w.table.seed)
@@ -81,6 +85,17 @@ func (w *Writer) seek(s *metric.Sample) (ref, metric.Reason) {
 		return to, metric.Applied
 	}
 	return w.table.create(&form, s, w.now)
+}
+
+// readable reports whether labels and object can be said in an answer: JSON would rewrite bytes that are not UTF-8, and
+// different labels would look the same.
+func readable(d *metric.Description) bool {
+	for _, l := range d.Labels {
+		if !utf8.ValidString(l.Key) || !utf8.ValidString(l.Value) {
+			return false
+		}
+	}
+	return utf8.ValidString(d.Object.Name) && utf8.ValidString(d.Object.Namespace)
 }
 
 // canonicalForm is a series' identity, the same for every spelling. Its strings may be borrowed.

@@ -370,6 +370,17 @@ func TestEdgeCounterOverflow(t *testing.T) {
 		f.refuses("c:9000000000000000|c|@0.1|#pod:a,ns:ns", metric.BadValue)
 		f.push("c:9223372036854775|c|#pod:a,ns:ns", "c:9223372036854775|c|#pod:a,ns:ns")
 		f.want("c:total", "a=18446744073709550")
+		for range 498 {
+			f.push("c:9223372036854775|c|#pod:a,ns:ns")
+		}
+		f.want("c:total", "a=4611686018427387500")
+		f.refuses("c:9223372036854775|c|#pod:a,ns:ns", metric.BadValue) // full
+		f.want("c:total", "a=4611686018427387500")
+		f.push("c:1|c|#pod:a,ns:ns", "c:-9223372036854775|c|#pod:a,ns:ns")
+		f.want("c:total", "a=4602462646390532726")
+		if applied, held := f.Balance(); applied != held {
+			t.Errorf("applied %v, held %v", applied, held)
+		}
 	})
 }
 

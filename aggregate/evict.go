@@ -67,7 +67,11 @@ const sweepTurns = 120
 func (t *Table) sweep() {
 	now, pace := t.clock.now(), pace{time.Now()}
 	made := t.blocks.made.Load()
-	for range min(made, made/sweepTurns+1) {
+	part := made/sweepTurns + 1
+	if t.wanted.Load() > 0 {
+		part = made // somebody waits for a place
+	}
+	for range min(made, part) {
 		t.evictions.cursor = (t.evictions.cursor + 1) % made
 		t.sweepBlock(t.evictions.cursor, now, &pace)
 	}

@@ -15,6 +15,7 @@ import (
 type index struct {
 	seed   maphash.Seed
 	shards [64]indexShard
+	list   listing
 }
 
 type indexShard struct {
@@ -130,31 +131,4 @@ func (x *index) find(key familyKey, object string, known func(string) bool) []fo
 	}
 	slices.SortFunc(out, func(a, b found) int { return cmp.Compare(a.entry.object.Name, b.entry.object.Name) })
 	return out
-}
-
-// listed returns the distinct metrics, in a stable order, at most limit. One that has several kinds is listed with the first.
-func (x *index) listed(limit int) []metric.Listed {
-	type name struct{ resource, metric string }
-	kinds := map[name]metric.Kind{}
-	for i := range x.shards {
-		shard := &x.shards[i]
-		shard.mu.Lock()
-		for key, f := range shard.families {
-			at := name{key.resource, key.name}
-			for _, e := range f.entries {
-				if held, ok := kinds[at]; !ok || e.kind < held {
-					kinds[at] = e.kind
-				}
-			}
-		}
-		shard.mu.Unlock()
-	}
-	out := make([]metric.Listed, 0, len(kinds))
-	for at, kind := range kinds {
-		out = append(out, metric.Listed{Resource: at.resource, Name: at.metric, Kind: kind})
-	}
-	slices.SortFunc(out, func(a, b metric.Listed) int {
-		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Name, b.Name))
-	})
-	return out[:min(limit, len(out))]
 }

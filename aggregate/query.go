@@ -56,7 +56,7 @@ func (t *Table) External(q metric.Query) ([]metric.Point, error) {
 	return points, nil
 }
 
-// Listed lists the distinct metrics that exist, in a stable order, at most limit.
+// Listed lists the distinct metrics that exist, in a stable order: at most limit external ones, then at most limit of objects.
 func (t *Table) Listed(limit int) []metric.Listed { return t.index.listed(limit) }
 
 // Delete removes the series that a query names, whatever its stat and window, and returns how many. It does not fall

@@ -424,6 +424,9 @@ func TestNamesThatCannotBeAsked(t *testing.T) {
 			f.refuses(name+":1|c", metric.BadName)
 		}
 		f.refuses("long"+strings.Repeat("x", metric.MaxNameLength)+":1|c", metric.TooLong)
+		f.refuses("a\xff:1|c", metric.BadName)
+		f.refuses("a:1|c|#k:\xff", metric.Malformed)
+		f.refuses("a:1|c|#\xff:v", metric.Malformed)
 		f.refuses("a:1|c|#refuse:me", metric.Identity)
 		f.push("a/b:1|c", "a..b:1|c")
 	})
@@ -483,11 +486,32 @@ func TestListed(t *testing.T) {
 		if got := f.Listed(10); len(got) != 0 {
 			t.Error(got)
 		}
-		f.push("b:1|c|#pod:a,ns:ns", "a:1|c|#pod:a,ns:ns", "a:1|c|#pod:b,ns:other", "z:1|g")
-		if got := fmt.Sprint(f.Listed(10)); got != "[{ z gauge} {pods a counter} {pods b counter}]" {
+		f.push("b:1|c|#pod:a,ns:ns", "a:1|c|#pod:a,ns:ns", "a:1|c|#pod:b,ns:other", "z:1|g", "y:1|g")
+		if got := fmt.Sprint(f.Listed(10)); got != "[{ y gauge} { z gauge} {pods a counter} {pods b counter}]" {
 			t.Error(got)
 		}
-		if got := f.Listed(1); len(got) != 1 {
+		if got := fmt.Sprint(f.Listed(1)); got != "[{ y gauge} {pods a counter}]" {
+			t.Error(got) // the first of each sort: neither crowds the other out
+		}
+		if got := f.Listed(0); len(got) != 0 {
+			t.Error(got)
+		}
+	})
+}
+
+// Discovery of very many names costs a share of the time, however many clients ask.
+func TestListedIsKeptWhenItIsDear(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.push("a:1|c")
+		f.Listed(10)
+		f.index.list.took = time.Second // as if there were millions
+		f.push("b:1|c")
+		if got := f.Listed(10); len(got) != 1 {
+			t.Error(got)
+		}
+		time.Sleep(11 * time.Second)
+		if got := f.Listed(10); len(got) != 2 {
 			t.Error(got)
 		}
 	})

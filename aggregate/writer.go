@@ -152,7 +152,9 @@ func (w *Writer) count(b *block, place uint32, s *metric.Sample) metric.Reason {
 	if !ok {
 		return metric.BadValue
 	}
-	b.page.cells[place].add(whole)
+	if !b.page.cells[place].add(whole) {
+		return metric.BadValue
+	}
 	if units != 0 {
 		b.makeBody(place, newFraction).fraction.units.Add(int64(units))
 	}

@@ -77,7 +77,7 @@ func TestCheckName(t *testing.T) {
 	for name, want := range map[string]Reason{
 		"http.requests": Applied, "a/b": Applied, "a:b": Applied, "ä b": Applied, "...": Applied, "a..b": Applied,
 		"": Malformed, ".": BadName, "..": BadName, "status": BadName, "finalize": BadName,
-		"a%b": BadName, "a?b": BadName, "a\nb": BadName, "a\x7f": BadName,
+		"a\xffb": BadName, "a%b": BadName, "a?b": BadName, "a\nb": BadName, "a\x7f": BadName,
 		"a:rate": BadName, "a:p95": BadName, "a:10s": BadName, "a:7m": BadName,
 		strings.Repeat("x", MaxNameLength):   Applied,
 		strings.Repeat("x", MaxNameLength+1): TooLong,

@@ -1,5 +1,7 @@
 package metric
 
+import "unicode/utf8"
+
 // Reason says why a sample was refused. It is a label value of the metrics, so the list is closed.
 type Reason uint8
 
@@ -46,7 +48,8 @@ func Reasons() []Reason {
 
 // CheckName says whether a metric of this name could be asked for: a custom metric is a path segment and
 // a subresource, so "%", "?" and the names of other subresources are out (custom metrics API proposal,
-// "Metric Names"). "/" is allowed: readers write it as "\|".
+// "Metric Names"). So are bytes that are not UTF-8: an answer in JSON would rewrite them, and different names
+// would look the same. "/" is allowed: readers write it as "\|".
 func CheckName(name string) Reason {
 	switch name {
 	case "":
@@ -62,7 +65,7 @@ func CheckName(name string) Reason {
 			return BadName
 		}
 	}
-	if EndsReserved(name) {
+	if EndsReserved(name) || !utf8.ValidString(name) {
 		return BadName
 	}
 	return Applied

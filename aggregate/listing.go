@@ -1,0 +1,80 @@
+package aggregate
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// listing keeps the last list of metrics for as long as ten times what it took to make: a table of two million names is
+// not gone over for every client that discovers, and a small one is listed afresh each time.
+type listing struct {
+	mu    sync.Mutex
+	made  time.Time
+	took  time.Duration
+	limit int
+	list  []metric.Listed
+}
+
+const listingShare = 10
+
+// listed returns the distinct metrics, in a stable order: the first limit of external ones, then the first limit of objects'.
+// One that has several kinds is listed with the first of them.
+func (x *index) listed(limit int) []metric.Listed {
+	l := &x.list
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	if l.limit == limit && now.Sub(l.made) < listingShare*l.took {
+		return slices.Clone(l.list)
+	}
+	external, objects := firstNames{limit: limit}, firstNames{limit: limit}
+	for i := range x.shards {
+		x.shards[i].list(&external, &objects)
+	}
+	l.list = append(external.names, objects.names...)
+	l.made, l.took, l.limit = time.Now(), time.Since(now), limit
+	return slices.Clone(l.list)
+}
+
+func (s *indexShard) list(external, objects *firstNames) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, f := range s.families {
+		to := objects
+		if key.resource == "" {
+			to = external
+		}
+		for _, e := range f.entries {
+			to.add(metric.Listed{Resource: key.resource, Name: key.name, Kind: e.kind})
+		}
+	}
+}
+
+// firstNames keeps the first names of all that it is handed, each once, in order.
+type firstNames struct {
+	limit int
+	names []metric.Listed
+}
+
+func (f *firstNames) add(one metric.Listed) {
+	if len(f.names) == f.limit && (f.limit == 0 || compareNames(one, f.names[f.limit-1]) > 0) {
+		return
+	}
+	at, has := slices.BinarySearchFunc(f.names, one, compareNames)
+	if has {
+		f.names[at].Kind = min(f.names[at].Kind, one.Kind)
+		return
+	}
+	if len(f.names) == f.limit {
+		f.names = f.names[:f.limit-1]
+	}
+	f.names = slices.Insert(f.names, at, one)
+}
+
+func compareNames(a, b metric.Listed) int {
+	return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Name, b.Name))
+}
