@@ -11,7 +11,7 @@ type Config struct {
 	Address string
 }
 
-// DefaultConfig listens on port 8080 of every address: probes and scrapes come from elsewhere.
+// DefaultConfig listens on port 8080 of loopback, as everything does that runs standalone.
 func DefaultConfig() Config { return Config{Address: "127.0.0.1:8080"} }
 
 // Validate names what is wrong.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/net/netutil"
 )
 
 // Server answers /livez, /readyz and /metrics, and nothing else.
@@ -18,6 +19,10 @@ type Server struct {
 	http     http.Server
 }
 
+// maxConnections bounds what a storm of connections can take. It is far above what probes and scrapers need, and the
+// timeouts free places: a probe that finds all taken waits for seconds, not for minutes.
+const maxConnections = 512
+
 // Listen takes the port. Nothing is answered before Run.
 func Listen(cfg Config, checks []Check, gather prometheus.Gatherer, log *slog.Logger) (*Server, error) {
 	listener, err := net.Listen("tcp", cfg.Address)
@@ -25,11 +30,12 @@ func Listen(cfg Config, checks []Check, gather prometheus.Gatherer, log *slog.Lo
 		return nil, fmt.Errorf("operations: %w", err)
 	}
 	return &Server{
-		listener: listener,
+		listener: netutil.LimitListener(listener, maxConnections),
 		http: http.Server{
 			Handler:           routes(checks, gather, log),
 			ReadHeaderTimeout: 5 * time.Second,
-			IdleTimeout:       2 * time.Minute,
+			WriteTimeout:      30 * time.Second,
+			IdleTimeout:       30 * time.Second,
 			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 		},
 	}, nil
