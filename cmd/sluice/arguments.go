@@ -3,7 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
-	"strconv"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,6 +23,18 @@ func reading(work func(cmd *cobra.Command, args []string, faults []error) error)
 	}
 }
 
+// unknownFlag is a flag that the command does not have. What else seems wrong may be its consequence.
+type unknownFlag struct{ written string }
+
+func (u *unknownFlag) Error() string { return "unknown flag " + u.written }
+
+func anyUnknown(faults []error) bool {
+	return slices.ContainsFunc(faults, func(fault error) bool {
+		var unknown *unknownFlag
+		return errors.As(fault, &unknown)
+	})
+}
+
 // readArguments sets flags from raw and returns what are not flags, with every fault found. A piece that
 // starts with a minus and a digit is a number, not a flag.
 func readArguments(flags *pflag.FlagSet, raw []string) (args []string, faults []error) {
@@ -40,9 +52,12 @@ func readArguments(flags *pflag.FlagSet, raw []string) (args []string, faults []
 		flag := flags.Lookup(strings.TrimPrefix(name, "--"))
 		if !strings.HasPrefix(arg, "--") {
 			flag, value, hasValue = shorthand(flags, arg)
+			if flag != nil {
+				name = arg[:2]
+			}
 		}
 		if flag == nil {
-			faults = append(faults, fmt.Errorf("unknown flag %s", name))
+			faults = append(faults, &unknownFlag{name})
 			if !hasValue && len(raw) > 0 && !looksLikeFlag(raw[0]) {
 				raw = raw[1:] // most likely its value: as an argument it would be one fault more
 			}
@@ -53,34 +68,18 @@ func readArguments(flags *pflag.FlagSet, raw []string) (args []string, faults []
 		}
 		if !hasValue {
 			if len(raw) == 0 {
-				faults = append(faults, fmt.Errorf("--%s wants a value", flag.Name))
+				faults = append(faults, &settingFault{flag.Name, name, "wants a value"})
 				continue
 			}
 			value, raw = raw[0], raw[1:]
 		}
 		if err := set(flag, value); err != nil {
-			faults = append(faults, fmt.Errorf("--%s: %w", flag.Name, err))
+			faults = append(faults, &settingFault{flag.Name, name, err.Error()})
 			continue
 		}
 		flag.Changed = true
 	}
 	return args, faults
-}
-
-// set gives a flag a value. One that it does not take leaves the value as it was: pflag's own types would
-// turn to 0, which would be a fault more.
-func set(flag *pflag.Flag, value string) error {
-	before := flag.Value.String()
-	err := flag.Value.Set(value)
-	if err == nil {
-		return nil
-	}
-	_ = flag.Value.Set(before)
-	var number *strconv.NumError
-	if errors.As(err, &number) {
-		err = number.Err // without the name of the function that said so
-	}
-	return fmt.Errorf("%q: %w", value, err)
 }
 
 // shorthand takes "-n", "-n=shop" and "-nshop" apart.
@@ -95,6 +94,17 @@ func looksLikeFlag(arg string) bool {
 		return false
 	}
 	return arg[1] != '.' && (arg[1] < '0' || arg[1] > '9')
+}
+
+// countArguments says how many there are.
+func countArguments(n int) string {
+	switch n {
+	case 0:
+		return "no arguments"
+	case 1:
+		return "1 argument"
+	}
+	return fmt.Sprintf("%d arguments", n)
 }
 
 // noneOf is a fault for each argument, for commands that take none.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/sluice-metrics/sluice/adapter"
@@ -30,6 +29,9 @@ type config struct {
 	store      store.Config
 	api        adapter.Config
 	operations operations.Config
+
+	flags   map[string]bool   // the names of all flags
+	written map[string]string // how settings stand in the configuration file, by flag
 }
 
 // statsdConfig names the StatsD listeners one by one; a receiver has a list of them.
@@ -42,7 +44,7 @@ type statsdConfig struct {
 
 type logConfig struct {
 	level  slog.Level
-	format string
+	format word
 }
 
 func defaultConfig() *config {
@@ -65,6 +67,7 @@ func defaultConfig() *config {
 func (c *config) complete() {
 	c.receiver.Listeners = c.statsd.listeners()
 	c.api.CertDir = c.store.Dir
+	c.push.MaxBufferedBytes = max(c.push.MaxBufferedBytes, 2*int64(c.push.MaxBodyBytes)) // a body, and what it decompresses to
 }
 
 func (s statsdConfig) listeners() []receiver.Listener {
@@ -85,38 +88,36 @@ func (s statsdConfig) listeners() []receiver.Listener {
 
 var errNoCluster = errors.New("--standalone is missing, and running in a cluster is not there yet: want --standalone")
 
-// validate returns every fault, each naming its stage and field.
-func (c *config) validate() error {
-	var faults []error
-	if !c.standalone {
+// validate returns the faults that reading the settings found and every one besides, each naming its flag. A
+// setting that could not be read is not looked at again: it stands at its default.
+func (c *config) validate(faults ...error) error {
+	known := faulted(faults)
+	fault := func(flag, format string, args ...any) {
+		if !known[flag] {
+			known[flag] = true
+			faults = append(faults, c.fault(flag, format, args...))
+		}
+	}
+	if !c.standalone && !known["standalone"] && !known["config"] { // a broken file may have had it
 		faults = append(faults, errNoCluster)
 	}
 	if c.store.Dir == "" {
-		faults = append(faults, errors.New("--data-dir is empty: want a folder"))
+		fault("data-dir", "is empty, want a folder")
 	}
-	if c.log.format != "text" && c.log.format != "json" {
-		faults = append(faults, fmt.Errorf("--log-format: %q: want text or json", c.log.format))
-	}
-	for _, part := range []struct {
-		name   string
-		faults error
-	}{
-		{"statsd", c.receiver.Validate()},
-		{"push", c.push.Validate()},
-		{"identity", c.identity.Validate()},
-		{"aggregate", c.table.Validate()},
-		{"store", c.withDir().Validate()},
-		{"api", c.api.Validate()},
-		{"operations", c.operations.Validate()},
-	} {
-		for _, fault := range flatten([]error{part.faults}) {
-			if !strings.HasPrefix(fault.Error(), part.name+": ") {
-				fault = fmt.Errorf("%s: %w", part.name, fault)
+	for _, listener := range c.listenAddresses() {
+		if listener.host && (listener.address != "" || !listener.mayBeOff) {
+			if text := checkHostPort(listener.address, listener.example); text != "" {
+				fault(listener.flag, "%s", text)
 			}
-			faults = append(faults, fault)
 		}
 	}
-	return usage(faults...)
+	if (c.api.CertFile == "") != (c.api.KeyFile == "") {
+		fault("api-cert-file", "want --api-key-file with it, or neither")
+	}
+	if !c.api.CustomMetrics && !c.api.ExternalMetrics {
+		fault("api-custom-metrics", "false, and so is --api-external-metrics: want one of them, or there is nothing to serve")
+	}
+	return usage(append(faults, c.stageFaults(known)...)...)
 }
 
 // withDir is the store's configuration with a folder, so that a missing one is named once.

@@ -13,30 +13,33 @@ import (
 )
 
 // readConfigFile sets flags from a YAML file whose keys are the flags' names, and returns every fault in
-// it, with its line. A flag that was given on the command line keeps that value.
-func readConfigFile(path string, flags *pflag.FlagSet) []error {
+// it, with its line, and where each flag was set. A flag that was given on the command line keeps that value.
+func readConfigFile(path string, flags *pflag.FlagSet) (written map[string]string, faults []error) {
+	broken := func(where, text string) (map[string]string, []error) {
+		return nil, []error{&settingFault{"config", where, text}}
+	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return []error{fmt.Errorf("--config: %w", err)}
+		return broken("--config", err.Error())
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	var document, second yaml.Node
 	if err := decoder.Decode(&document); errors.Is(err, io.EOF) {
-		return nil // an empty file sets nothing
+		return nil, nil // an empty file sets nothing
 	} else if err != nil {
-		return []error{fmt.Errorf("--config %s: %s", path, strings.TrimPrefix(err.Error(), "yaml: "))}
+		return broken(yamlFault(path, err))
 	}
 	if err := decoder.Decode(&second); !errors.Is(err, io.EOF) {
-		return []error{fmt.Errorf("--config %s: want one YAML document", path)}
+		return broken(path, "want one YAML document")
 	}
 	if document.Content[0].Tag == "!!null" {
-		return nil
+		return nil, nil
 	}
 	settings := document.Content[0]
 	if settings.Kind != yaml.MappingNode {
-		return []error{fmt.Errorf("%s:%d: want settings as in \"max-series: 1000\"", path, settings.Line)}
+		return broken(fmt.Sprintf("%s:%d", path, settings.Line), "want settings as in \"max-series: 1000\"")
 	}
-	var faults []error
+	written = map[string]string{}
 	seen := map[string]int{}
 	for i := 0; i+1 < len(settings.Content); i += 2 {
 		key, value := settings.Content[i], settings.Content[i+1]
@@ -45,32 +48,43 @@ func readConfigFile(path string, flags *pflag.FlagSet) []error {
 			continue
 		}
 		seen[key.Value] = key.Line
-		if err := setFromFile(flags, key.Value, value); err != nil {
-			faults = append(faults, fmt.Errorf("%s:%d: %w", path, key.Line, err))
+		line := fmt.Sprintf("%s:%d: ", path, key.Line)
+		flag := flags.Lookup(key.Value)
+		if flag == nil || notInFile[key.Value] {
+			faults = append(faults, fmt.Errorf("%sunknown setting %q: its settings are the flags of 'sluice serve --help', without the dashes", line, key.Value))
+			continue
+		}
+		given := flag.Changed
+		if err := setFromFile(flag, value); err != nil {
+			faults = append(faults, &settingFault{flag.Name, line + key.Value, err.Error()})
+		} else if !given {
+			written[flag.Name] = line + key.Value
 		}
 	}
-	return faults
+	return written, faults
+}
+
+// yamlFault says where the file is no YAML, and why: "yaml: line 3: …" in our form.
+func yamlFault(path string, err error) (where, text string) {
+	text = strings.TrimPrefix(err.Error(), "yaml: ")
+	if line, ok := strings.CutPrefix(text, "line "); ok {
+		if number, why, ok := strings.Cut(line, ": "); ok {
+			return path + ":" + number, why
+		}
+	}
+	return path, text
 }
 
 // notInFile are flags that make no sense in a file.
-var notInFile = map[string]bool{"config": true, "help": true}
+var notInFile = map[string]bool{"config": true, "help": true, "print-example-config": true}
 
-func setFromFile(flags *pflag.FlagSet, name string, value *yaml.Node) error {
-	flag := flags.Lookup(name)
-	if flag == nil || notInFile[name] {
-		return fmt.Errorf("unknown setting %q: its settings are the flags of 'sluice serve --help', without the dashes", name)
-	}
+// setFromFile sets a flag that the command line did not.
+func setFromFile(flag *pflag.Flag, value *yaml.Node) error {
 	text, err := scalarText(value)
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+	if err != nil || flag.Changed {
+		return err
 	}
-	if flag.Changed {
-		return nil
-	}
-	if err := set(flag, text); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	return nil
+	return set(flag, text)
 }
 
 var errNotScalar = errors.New("want one value, or a list of values")

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 // getOptions are what get was asked for.
@@ -27,7 +29,13 @@ type getOptions struct {
 const getLong = `Get reads one metric through the standard metrics APIs, as the Horizontal Pod Autoscaler does.
 
 WHAT is <resource>/<name> ("pods/web-1", "pods/*", "deployments.apps/web", "namespaces/shop"), or "external".
-METRIC is name[:stat][:window]: "http_requests", "http_requests:count:10s", "latency:p95".`
+METRIC is name[:stat][:window]: "http_requests", "http_requests:count:10s", "latency:p95".
+
+VALUE has at most six significant digits unless it is a whole number; -o wide and -o json print it exactly. AGE is
+that of the newest sample; what is taken from a window has none, for its timestamp is the window's end.
+
+--watch waits where there is nothing yet. On a terminal it draws a plot and "q" ends it; elsewhere it prints a row
+for each value and read, and with -o json a line of JSON for each read.`
 
 const getExample = `  sluice get external http_requests
   sluice get -n shop 'pods/*' http_requests:rate:10s
@@ -42,6 +50,10 @@ func newGet() *cobra.Command {
 		Long:    getLong,
 		Example: getExample,
 		RunE: reading(func(cmd *cobra.Command, args []string, faults []error) error {
+			o.api.dataDirSet = cmd.Flags().Changed("data-dir")
+			if cmd.Flags().Changed("interval") && !o.watch {
+				faults = append(faults, errors.New("--interval wants --watch"))
+			}
 			path, err := o.path(args)
 			if err := usage(append(faults, err, o.validate())...); err != nil {
 				return err
@@ -66,10 +78,15 @@ func (o *getOptions) validate() error {
 	switch o.output {
 	case "table", "wide", "json":
 	default:
-		faults = append(faults, fmt.Errorf("--output: %q: want table, wide or json", o.output))
+		faults = append(faults, fmt.Errorf("--output: %q, want table, wide or json", o.output))
 	}
 	if o.watch && o.interval < 100*time.Millisecond {
-		faults = append(faults, fmt.Errorf("--interval: %s: want 100ms or more", o.interval))
+		faults = append(faults, fmt.Errorf("--interval: %s, want 100ms or more", o.interval))
+	}
+	for _, selector := range []struct{ flag, is string }{{"--labels", o.labels}, {"--selector", o.objects}} {
+		if _, err := labels.Parse(selector.is); err != nil {
+			faults = append(faults, fmt.Errorf("%s: %q is no selector, as in queue=mail,zone!=b: %w", selector.flag, selector.is, err))
+		}
 	}
 	return usage(append(faults, o.api.validate())...)
 }
@@ -77,7 +94,7 @@ func (o *getOptions) validate() error {
 // path is the API path of what was asked for.
 func (o *getOptions) path(args []string) (string, error) {
 	if len(args) != 2 {
-		return "", fmt.Errorf("%d arguments: want WHAT and METRIC, as in: sluice get external http_requests", len(args))
+		return "", fmt.Errorf("%s, want WHAT and METRIC, as in: sluice get external http_requests", countArguments(len(args)))
 	}
 	q := asked{namespace: o.namespace, what: args[0], metric: args[1], labels: o.labels, objects: o.objects}
 	return q.path()
@@ -91,7 +108,12 @@ func runGet(cmd *cobra.Command, o getOptions, path string) error {
 	if o.watch {
 		ctx, release := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM) // the cursor has to come back
 		defer release()
-		return watch(ctx, cmd.OutOrStdout(), o, func(ctx context.Context) ([]measured, error) {
+		if o.output == "json" {
+			return watchJSON(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr(), o.interval, func(ctx context.Context) ([]byte, error) {
+				return api.get(ctx, path)
+			})
+		}
+		return watch(ctx, cmd.OutOrStdout(), o.interval, func(ctx context.Context) ([]measured, error) {
 			return api.read(ctx, path)
 		})
 	}

@@ -26,13 +26,14 @@ import (
 type apiOptions struct {
 	kubeconfig string
 	dataDir    string
+	dataDirSet bool // by the user
 	server     string
 	insecure   bool
 	timeout    time.Duration
 }
 
 func (o *apiOptions) bind(flags *pflag.FlagSet) {
-	flags.StringVar(&o.dataDir, "data-dir", "data", "data folder of a standalone Sluice on this machine: its kubeconfig is used")
+	flags.StringVar(&o.dataDir, "data-dir", "data", "data folder of a standalone Sluice on this machine: its kubeconfig is used, or else that of $KUBECONFIG")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig to use instead: of a cluster, or a copy of a standalone Sluice's")
 	flags.StringVar(&o.server, "server", "", "address of the API, https://host:port, instead of the kubeconfig's")
 	flags.BoolVar(&o.insecure, "insecure-skip-tls-verify", false, "believe any certificate")
@@ -44,7 +45,7 @@ func (o *apiOptions) validate() error {
 		return nil
 	}
 	if u, err := url.Parse(o.server); err != nil || u.Scheme != "https" || u.Host == "" {
-		return fmt.Errorf("--server: %q: want https://host:port", o.server)
+		return fmt.Errorf("--server: %q, want https://host:port", o.server)
 	}
 	return nil
 }
@@ -61,6 +62,7 @@ func (o *apiOptions) connect() (*metricsAPI, error) {
 		return nil, err
 	}
 	cfg.Timeout = o.timeout
+	cfg.Dial = dialer().DialContext
 	cfg.UserAgent = "sluice-get"
 	client, err := rest.HTTPClientFor(cfg)
 	if err != nil {
@@ -72,17 +74,17 @@ func (o *apiOptions) connect() (*metricsAPI, error) {
 // restConfig reads the kubeconfig that applies and lets flags override it. With --server and
 // --insecure-skip-tls-verify no kubeconfig is needed.
 func (o *apiOptions) restConfig() (*rest.Config, error) {
-	file := o.kubeconfig
-	if file == "" {
-		file = filepath.Join(o.dataDir, kubeconfigName)
-	}
+	files, missing := o.kubeconfigs()
 	cfg := &rest.Config{}
-	if _, err := os.Stat(file); err != nil {
-		if o.server == "" || !o.insecure {
-			return nil, fmt.Errorf("%w: name a running Sluice's --data-dir, a --kubeconfig, or --server with --insecure-skip-tls-verify", err)
+	if missing != nil && (o.server == "" || !o.insecure) {
+		return nil, missing
+	} else if missing == nil {
+		rules := &clientcmd.ClientConfigLoadingRules{Precedence: files}
+		var err error
+		cfg, err = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
+		if err != nil {
+			return nil, fmt.Errorf("kubeconfig %s: %w", strings.Join(files, ", "), err)
 		}
-	} else if cfg, err = clientcmd.BuildConfigFromFlags("", file); err != nil {
-		return nil, fmt.Errorf("kubeconfig %s: %w", file, err)
 	}
 	if o.server != "" {
 		cfg.Host = o.server
@@ -91,6 +93,53 @@ func (o *apiOptions) restConfig() (*rest.Config, error) {
 		cfg.Insecure, cfg.CAData, cfg.CAFile = true, nil, ""
 	}
 	return cfg, nil
+}
+
+// kubeconfigs are the files to read: --kubeconfig, or else that of the data folder, or else $KUBECONFIG. Who
+// names a data folder means it, and no other cluster. The error says what was looked for.
+func (o *apiOptions) kubeconfigs() ([]string, error) {
+	const wanted = "want --data-dir of a Sluice that runs here, --kubeconfig, or --server with --insecure-skip-tls-verify"
+	if o.kubeconfig != "" {
+		if _, err := os.Stat(o.kubeconfig); err != nil {
+			return nil, fmt.Errorf("--kubeconfig %s is not there: %s", o.kubeconfig, wanted)
+		}
+		return []string{o.kubeconfig}, nil
+	}
+	file := filepath.Join(o.dataDir, kubeconfigName)
+	if _, err := os.Stat(file); err == nil {
+		return []string{file}, nil
+	}
+	if o.dataDirSet {
+		return nil, fmt.Errorf("--data-dir %s: no %s is there: %s", o.dataDir, kubeconfigName, wanted)
+	}
+	inherited := os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
+	if inherited == "" {
+		return nil, fmt.Errorf("no kubeconfig: there is no %s, and $KUBECONFIG is empty: %s", file, wanted)
+	}
+	var there []string
+	for _, one := range filepath.SplitList(inherited) {
+		if _, err := os.Stat(one); err == nil {
+			there = append(there, one)
+		}
+	}
+	if len(there) == 0 {
+		return nil, fmt.Errorf("no kubeconfig: there is no %s, and nothing at $KUBECONFIG (%s): %s", file, inherited, wanted)
+	}
+	return there, nil
+}
+
+// refusal is an answer that is not a value.
+type refusal struct {
+	code    int // of HTTP
+	message string
+}
+
+func (r *refusal) Error() string { return r.message }
+
+// isAbsent says that the API answered and the metric was not there.
+func isAbsent(err error) bool {
+	var refused *refusal
+	return errors.As(err, &refused) && refused.code == http.StatusNotFound
 }
 
 // get returns the body of a 200 answer; of any other, the API's message as an error.
@@ -102,21 +151,21 @@ func (a *metricsAPI) get(ctx context.Context, path string) ([]byte, error) {
 	req.Header.Set("Accept", "application/json")
 	resp, err := a.client.Do(req)
 	if err != nil {
-		return nil, err
+		return nil, noAnswer(a.base, "api-address", err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return nil, fmt.Errorf("answer of %s: %w", a.base, err)
+		return nil, noAnswer(a.base, "api-address", err)
 	}
 	if resp.StatusCode == http.StatusOK {
 		return body, nil
 	}
 	var status metav1.Status
 	if json.Unmarshal(body, &status) == nil && status.Message != "" {
-		return nil, errors.New(status.Message)
+		return nil, &refusal{resp.StatusCode, status.Message}
 	}
-	return nil, fmt.Errorf("%s%s answered %s: %s", a.base, path, resp.Status, strings.TrimSpace(string(body)))
+	return nil, fmt.Errorf("%s is not the port of the metrics API (--api-address): it answered %s: %s", a.base, resp.Status, firstLine(body))
 }
 
 // measured is one item of an answer.
@@ -135,6 +184,10 @@ func (a *metricsAPI) read(ctx context.Context, path string) ([]measured, error) 
 	if err != nil {
 		return nil, err
 	}
+	return a.decode(path, body)
+}
+
+func (a *metricsAPI) decode(path string, body []byte) ([]measured, error) {
 	decode := decodeCustom
 	if strings.HasPrefix(path, externalAPI) {
 		decode = decodeExternal

@@ -3,11 +3,14 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // printTable prints values as kubectl would. Wide adds the exact quantity and the timestamp.
@@ -23,7 +26,7 @@ func printTable(out io.Writer, values []measured, wide bool, now time.Time) erro
 	}
 	fmt.Fprintln(table)
 	for _, v := range values {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s", v.about, v.metric, plainNumber(v.number), printWindow(v.window), printAge(now.Sub(v.at)))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s", v.about, v.metric, v.print(), printWindow(v.window), v.age(now))
 		if wide {
 			fmt.Fprintf(table, "\t%s\t%s", v.value, v.at.UTC().Format(time.RFC3339))
 		}
@@ -32,8 +35,42 @@ func printTable(out io.Writer, values []measured, wide bool, now time.Time) erro
 	return table.Flush()
 }
 
-// plainNumber prints for people: "16667m" is 16.667.
-func plainNumber(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+// print prints the value for people: a whole number exactly, any other with six significant digits, at least
+// those before the point: "16667m" is 16.667.
+func (v measured) print() string {
+	if quantity, err := resource.ParseQuantity(v.value); err == nil {
+		if whole, ok := quantity.AsInt64(); ok {
+			return strconv.FormatInt(whole, 10)
+		}
+	}
+	return plainNumber(v.number)
+}
+
+// significantDigits is how many digits of a number are printed for people.
+const significantDigits = 6
+
+func plainNumber(v float64) string {
+	if v == math.Trunc(v) || math.IsInf(v, 0) || math.IsNaN(v) {
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	before := 0 // digits before the point; negative: zeros after it
+	if v != 0 {
+		before = int(math.Floor(math.Log10(math.Abs(v)))) + 1
+	}
+	text := strconv.FormatFloat(v, 'f', max(0, significantDigits-before), 64)
+	if strings.Contains(text, ".") {
+		text = strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
+	}
+	return text
+}
+
+// age is that of the newest sample. The timestamp of what a window says is the window's end, not a sample's.
+func (v measured) age(now time.Time) string {
+	if v.window != 0 {
+		return "-"
+	}
+	return printAge(now.Sub(v.at))
+}
 
 func printWindow(w time.Duration) string {
 	if w == 0 {

@@ -5,6 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net"
+	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -81,7 +84,7 @@ func TestTable(t *testing.T) {
 		{about: "pod/web-2", metric: "rps", value: "12", number: 12, at: now.Add(-3 * time.Hour)},
 	}, true, now)
 	want := "OBJECT/LABELS   METRIC   VALUE    WINDOW   AGE   QUANTITY   TIMESTAMP\n" +
-		"pod/web-1       rps      16.667   1m       2s    16667m     2026-05-01T11:59:58Z\n" +
+		"pod/web-1       rps      16.667   1m       -     16667m     2026-05-01T11:59:58Z\n" +
 		"pod/web-2       rps      12       -        3h    12         2026-05-01T09:00:00Z\n"
 	if err != nil || b.String() != want {
 		t.Errorf("got (%v)\n%swant\n%s", err, b.String(), want)
@@ -93,8 +96,7 @@ func TestWatchRows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		down := errors.New("connection refused")
 		var out bytes.Buffer
-		o := getOptions{interval: time.Second}
-		err := watch(context.Background(), &out, o, func(context.Context) ([]measured, error) { return nil, down })
+		err := watch(context.Background(), &out, time.Second, func(context.Context) ([]measured, error) { return nil, down })
 		if !errors.Is(err, down) {
 			t.Errorf("error %v, want %v", err, down)
 		}
@@ -102,15 +104,120 @@ func TestWatchRows(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 2500*time.Millisecond)
 		defer cancel()
 		reads := 0
-		err = watch(ctx, &out, o, func(context.Context) ([]measured, error) {
+		err = watch(ctx, &out, time.Second, func(context.Context) ([]measured, error) {
 			if reads++; reads == 2 {
 				return nil, down
 			}
 			return []measured{{about: "pod/a", number: float64(reads)}}, nil
 		})
 		rows := strings.Split(strings.TrimSpace(out.String()), "\n")
-		if err != nil || len(rows) != 3 || !strings.HasSuffix(rows[0], "pod/a\t1") || !strings.Contains(rows[1], "refused") || !strings.HasSuffix(rows[2], "pod/a\t3") {
-			t.Errorf("rows %q (%v): want 1, an error, 3", rows, err)
+		if err != nil || len(rows) != 4 || rows[0] != "TIME\tOBJECT/LABELS\tVALUE" || !strings.HasSuffix(rows[1], "pod/a\t1") ||
+			!strings.HasSuffix(rows[2], "\t-\terror: connection refused") || !strings.HasSuffix(rows[3], "pod/a\t3") {
+			t.Errorf("rows %q (%v): want a header, 1, an error, 3", rows, err)
 		}
 	})
+}
+
+// A watch that begins before the metric waits for it.
+func TestWatchWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(context.Background(), 2500*time.Millisecond)
+		defer cancel()
+		reads := 0
+		get := func(context.Context) ([]byte, error) {
+			switch reads++; reads {
+			case 1:
+				return nil, &refusal{http.StatusNotFound, "no such metric"}
+			case 2:
+				return nil, &unreachable{"nobody listens", nil}
+			}
+			return []byte("{\n \"items\": []\n}"), nil
+		}
+		var out, errs strings.Builder
+		if err := watchJSON(ctx, &out, &errs, time.Second, get); err != nil {
+			t.Fatal(err)
+		}
+		if out.String() != "{\"items\":[]}\n" {
+			t.Errorf("output %q: want one line of JSON for the one answer", out.String())
+		}
+		if s := errs.String(); !strings.Contains(s, "\tabsent: no such metric\n") || !strings.Contains(s, "\tunreachable: nobody listens\n") {
+			t.Errorf("errors %q: want absent, then unreachable", s)
+		}
+	})
+}
+
+func TestPlainNumbers(t *testing.T) {
+	for _, c := range []struct {
+		value  string
+		number float64
+		want   string
+	}{
+		{"9007199254740993", 9007199254740993, "9007199254740993"}, {"12k", 12000, "12000"}, {"0", 0, "0"},
+		{"16666667m", 16666.667, "16666.7"}, {"1234567891m", 1234567.891, "1234568"}, {"100m", 0.1, "0.1"},
+		{"-33333m", -33.333, "-33.333"}, {"1m", 0.001, "0.001"}, {"123456n", 0.000123456789, "0.000123457"},
+	} {
+		if got := (measured{value: c.value, number: c.number}).print(); got != c.want {
+			t.Errorf("%s is printed as %s, want %s", c.value, got, c.want)
+		}
+	}
+}
+
+func TestGetNamesABadSelectorAndAnIdleInterval(t *testing.T) {
+	code, _, errs := called(t, "get", "pods/*", "m", "-l", "a=b=c", "--selector", "!", "--interval", "1s")
+	if code != exitUsage {
+		t.Errorf("exit code %d, want %d", code, exitUsage)
+	}
+	wantLines(t, errs, `--labels: "a=b=c" is no selector`, `--selector: "!" is no selector`, "--interval wants --watch")
+}
+
+// The kubeconfig is --kubeconfig's, the data folder's, or $KUBECONFIG's, and the error says where it was looked for.
+func TestGetFindsAKubeconfig(t *testing.T) {
+	p := started(t, t.TempDir())
+	t.Chdir(t.TempDir())
+	t.Setenv("KUBECONFIG", "")
+	if code, _, errs := called(t, "get", "external", "m"); code != exitFailed || !strings.Contains(errs, "data/kubeconfig, and $KUBECONFIG is empty") {
+		t.Errorf("exit code %d, %q: want %d and both places", code, errs, exitFailed)
+	}
+	t.Setenv("KUBECONFIG", "missing")
+	if code, _, errs := called(t, "get", "external", "m"); code != exitFailed || !strings.Contains(errs, "data/kubeconfig, and nothing at $KUBECONFIG (missing)") {
+		t.Errorf("exit code %d, %q: want %d and both places", code, errs, exitFailed)
+	}
+	t.Setenv("KUBECONFIG", "missing"+string(filepath.ListSeparator)+p.kubeconfig)
+	if _, _, errs := called(t, "get", "external", "nobody_pushed"); !strings.Contains(errs, `"nobody_pushed"`) {
+		t.Errorf("%q: want the answer of the API in $KUBECONFIG", errs)
+	}
+	if _, _, errs := called(t, "get", "--data-dir", "elsewhere", "external", "m"); !strings.Contains(errs, "--data-dir elsewhere: no kubeconfig is there") {
+		t.Errorf("%q: want that the folder that was named has none", errs)
+	}
+}
+
+// Who gives no answer is told in words, whatever stands behind the port.
+func TestNoAnswer(t *testing.T) {
+	p := started(t, t.TempDir())
+	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = gone.Close()
+	http, api, statsd, nobody := p.push.Addr().String(), p.api.Addr().String(), p.statsd.Addrs()[1].String(), gone.Addr().String()
+	get := func(server string) []string {
+		return []string{"get", "--server", "https://" + server, "--insecure-skip-tls-verify", "external", "m"}
+	}
+	push := func(server string) []string { return []string{"push", "--http", server, "--gauge", "m", "1"} }
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{get(nobody), "nobody listens on https://" + nobody + ": is `sluice serve` running?"},
+		{get(http), "https://" + http + " speaks no TLS: want the port of --api-address"},
+		{push("http://" + nobody), "nobody listens on http://" + nobody + ": is `sluice serve` running?"},
+		{push("http://" + api), "http://" + api + " is not Sluice's port for HTTP push (--http-address)"},
+		{push("https://" + http), "https://" + http + " speaks no TLS: want the port of --http-address"},
+		{append(push("http://"+statsd), "--timeout", "200ms"), "http://" + statsd + " "},
+	} {
+		code, _, errs := called(t, c.args...)
+		if code != exitFailed || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, c.want) {
+			t.Errorf("%v: exit code %d, %q: want %d and %q", c.args, code, errs, exitFailed, c.want)
+		}
+	}
 }

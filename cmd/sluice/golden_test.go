@@ -84,7 +84,7 @@ func TestExampleConfigUncommentedIsTheDefault(t *testing.T) {
 		t.Fatal(err)
 	}
 	flags := newServe().Flags()
-	if faults := readConfigFile(file, flags); len(faults) > 0 {
+	if _, faults := readConfigFile(file, flags); len(faults) > 0 {
 		t.Fatal(faults)
 	}
 	if len(live) < 20 {
@@ -101,5 +101,12 @@ func TestUnknownCommand(t *testing.T) {
 	code, _, errs := called(t, "server")
 	if code != exitUsage || !strings.Contains(errs, `unknown command "server"`) || !strings.Contains(errs, "serve, ") {
 		t.Errorf("exit code %d, %q: want %d and the commands that there are", code, errs, exitUsage)
+	}
+}
+
+func TestVersionIsAFlagToo(t *testing.T) {
+	_, want, _ := called(t, "version")
+	if code, out, errs := called(t, "--version"); code != exitOK || out != want || !strings.HasPrefix(out, "sluice ") {
+		t.Errorf("exit code %d, %q %q: want %q", code, out, errs, want)
 	}
 }

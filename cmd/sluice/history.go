@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -14,13 +15,14 @@ type history struct {
 	title string
 	times []time.Time
 	lines map[string][]float64
-	fault error // of the newest read
+	last  map[string]float64 // what each line last read
+	fault error              // of the newest read
 }
 
 // add appends one read and forgets the oldest beyond keep.
 func (h *history) add(now time.Time, values []measured, err error, keep int) {
 	if h.lines == nil {
-		h.lines = map[string][]float64{}
+		h.lines, h.last = map[string][]float64{}, map[string]float64{}
 	}
 	before := len(h.times)
 	h.times, h.fault = append(h.times, now), err
@@ -34,7 +36,7 @@ func (h *history) add(now time.Time, values []measured, err error, keep int) {
 			line = slices.Repeat([]float64{math.NaN()}, before+1)
 			h.lines[v.about] = line
 		}
-		line[before] = v.number
+		line[before], h.last[v.about] = v.number, v.number
 	}
 	if over := len(h.times) - keep; over > 0 {
 		h.times = h.times[over:]
@@ -58,13 +60,13 @@ func (h *history) draw(width, height int) string {
 		lines[i] = h.lines[about]
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s%s", h.heading(), endLine)
+	fmt.Fprintf(&b, "%s%s", clip(h.heading(), width-1), endLine)
 	for _, row := range drawPlot(lines, width-1, max(3, height-legend-4)) {
 		b.WriteString(row + endLine)
 	}
 	for i, about := range names[:legend] {
 		line := lines[i]
-		fmt.Fprintf(&b, "%s %s  %s%s", colored(i, "━━"), about, printNumber(line[len(line)-1]), endLine)
+		fmt.Fprintf(&b, "%s %s  %s%s", colored(i, "━━"), about, h.value(about, line[len(line)-1]), endLine)
 	}
 	if rest := len(names) - legend; rest > 0 {
 		fmt.Fprintf(&b, "… and %d more%s", rest, endLine)
@@ -78,7 +80,7 @@ func (h *history) heading() string {
 		s += fmt.Sprintf("  %s – %s", h.times[0].Format(time.TimeOnly), h.times[n-1].Format(time.TimeOnly))
 	}
 	if h.fault != nil {
-		s += "  " + h.fault.Error()
+		s += "  " + because(h.fault)
 	}
 	return s
 }
@@ -86,9 +88,22 @@ func (h *history) heading() string {
 // endLine clears what an earlier, longer line left behind.
 const endLine = "\x1b[K\r\n"
 
-func printNumber(v float64) string {
-	if math.IsNaN(v) {
-		return "absent"
+// value prints what a line read last. Of a metric whose server cannot be reached nothing is known but what it was.
+func (h *history) value(about string, newest float64) string {
+	var silent *unreachable
+	switch {
+	case !math.IsNaN(newest):
+		return shortNumber(newest)
+	case errors.As(h.fault, &silent):
+		return shortNumber(h.last[about]) + " (unreachable)"
 	}
-	return fmt.Sprintf("%.6g", v)
+	return "absent"
+}
+
+// clip shortens a line that would break and push the plot off the screen.
+func clip(s string, width int) string {
+	if runes := []rune(s); len(runes) > width && width > 0 {
+		return string(runes[:width-1]) + "…"
+	}
+	return s
 }

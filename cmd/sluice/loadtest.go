@@ -39,14 +39,20 @@ func newLoadtest() *cobra.Command {
 				faults = append(faults, noneOf(args[1:])...)
 			}
 			if output != "table" && output != "json" {
-				faults = append(faults, fmt.Errorf("--output: %q: want table or json", output))
+				faults = append(faults, fmt.Errorf("--output: %q, want table or json", output))
 			}
 			binary, err := os.Executable()
 			if err != nil {
 				return err
 			}
 			cfg.Binary = binary
-			if err := usage(append(faults, cfg.Validate())...); err != nil {
+			for _, fault := range flatten([]error{cfg.Validate()}) {
+				if field, text := cutField(fault.Error()); cmd.Flags().Lookup(field) != nil {
+					fault = &settingFault{field, "--" + field, oneTone.Replace(text)}
+				}
+				faults = append(faults, fault)
+			}
+			if err := usage(faults...); err != nil {
 				return err
 			}
 			if floor {

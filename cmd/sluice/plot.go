@@ -57,8 +57,16 @@ func (c *canvas) row(y int) string {
 	return b.String()
 }
 
-// drawPlot draws lines of equal length over one scale, the newest value at the right edge, as rows of
-// text at most width wide. NaN leaves a gap.
+// shortNumber prints a number that fits before the plot; the legend has the same.
+func shortNumber(v float64) string {
+	if s := plainNumber(v); len(s) < axisWidth {
+		return s
+	}
+	return fmt.Sprintf("%.4g", v)
+}
+
+// drawPlot draws lines of equal length over one scale as rows of text at most width wide: from the left edge
+// until the width is used up, then with the newest value at the right edge. NaN leaves a gap.
 func drawPlot(lines [][]float64, width, rows int) []string {
 	columns := max(width-axisWidth, 8)
 	picture := newCanvas(columns, rows)
@@ -71,9 +79,9 @@ func drawPlot(lines [][]float64, width, rows int) []string {
 		label := ""
 		switch y {
 		case 0:
-			label = fmt.Sprintf("%.4g", high)
+			label = shortNumber(high)
 		case rows - 1:
-			label = fmt.Sprintf("%.4g", low)
+			label = shortNumber(low)
 		}
 		out[y] = fmt.Sprintf("%*s ", axisWidth-1, label) + picture.row(y)
 	}
@@ -92,7 +100,7 @@ func (c *canvas) line(line []float64, low, high float64, owner int) {
 			lastX = -1
 			continue
 		}
-		x, y := width-len(line)+i, int(math.Round((high-v)/(high-low)*height))
+		x, y := i, int(math.Round((high-v)/(high-low)*height))
 		if lastX < 0 {
 			lastX, lastY = x, y
 		}

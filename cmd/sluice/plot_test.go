@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"math"
+	"net/http"
 	"regexp"
 	"strings"
 	"testing"
@@ -64,5 +65,28 @@ func TestHistoryKeepsLinesApart(t *testing.T) {
 	}
 	if lines := strings.Count(screen, "\n"); lines > 12 {
 		t.Errorf("%d lines on a screen of 12", lines)
+	}
+}
+
+// A plot grows from the left edge.
+func TestPlotBeginsAtTheLeft(t *testing.T) {
+	row := plain(drawPlot([][]float64{{1, 1}}, axisWidth+8, 1)[0])
+	if rest := []rune(row)[axisWidth:]; rest[0] == ' ' || rest[7] != ' ' {
+		t.Errorf("row %q: want it drawn at its left edge", row)
+	}
+}
+
+// A server that cannot be reached says nothing of the metric: what it read last stays.
+func TestUnreachableIsNotAbsent(t *testing.T) {
+	var h history
+	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	h.add(now, []measured{{about: "pod/a", metric: "rps", number: 1234567}}, nil, 3)
+	h.add(now, nil, &unreachable{"nobody listens", nil}, 3)
+	if screen := plain(h.draw(60, 12)); !strings.Contains(screen, "pod/a  1234567 (unreachable)") || !strings.Contains(screen, "   1234567 ") {
+		t.Errorf("want the last value, in the same format on the axis:\n%s", screen)
+	}
+	h.add(now, nil, &refusal{http.StatusNotFound, "gone"}, 3)
+	if screen := plain(h.draw(60, 12)); !strings.Contains(screen, "pod/a  absent") {
+		t.Errorf("want it absent:\n%s", screen)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sluice-metrics/sluice/receiver/statsd"
 	"github.com/spf13/cobra"
 )
 
@@ -12,7 +13,7 @@ import (
 type pushOptions struct {
 	// StatsD lines.
 	statsd  string
-	dialect string
+	dialect statsd.Dialect
 	// One value over HTTP: exactly one of these says its kind.
 	gauge, counter, timer, set bool
 
@@ -28,7 +29,8 @@ type pushOptions struct {
 const pushLong = `Push sends metrics, in one of two ways.
 
 StatsD lines go out over UDP, after each was read as the server would read it, so that a typo is told at
-once; "-" reads lines from standard input. UDP does not say what became of them.
+once. Of lines given as arguments none is sent where one is bad; with "-", lines are read from standard input,
+the good ones are sent and the bad ones named with their number. UDP does not say what became of them.
 
 With --gauge, --counter, --timer or --set, one value is pushed over HTTP to the path that it is read from,
 and push prints what the server answered.`
@@ -40,12 +42,16 @@ const pushExample = `  sluice push 'http_requests:1|c' 'latency:32|ms|#zone:a'
 
 func newPush() *cobra.Command {
 	o := pushOptions{}
+	dialect := &choice{"dialect", dialects, &o.dialect}
 	cmd := &cobra.Command{
 		Use:     "push LINE... | push --KIND METRIC VALUE",
 		Short:   "Push StatsD lines, or one value over HTTP",
 		Long:    pushLong,
 		Example: pushExample,
 		RunE: reading(func(cmd *cobra.Command, args []string, faults []error) error {
+			if anyUnknown(faults) { // it may have been the one that says what the arguments are
+				return usage(faults...)
+			}
 			if o.overHTTP() {
 				return pushValue(cmd, o, args, faults)
 			}
@@ -55,7 +61,7 @@ func newPush() *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&o.statsd, "statsd", "127.0.0.1:8125", "host:port that StatsD lines go to")
-	flags.StringVar(&o.dialect, "dialect", "statsd", "how lines are read before they go out: statsd, dogstatsd, influx, librato or signalfx")
+	flags.Var(dialect, "dialect", "how lines are read before they go out: statsd, dogstatsd, influx, librato or signalfx")
 	flags.BoolVar(&o.gauge, "gauge", false, "push over HTTP: set a gauge")
 	flags.BoolVar(&o.counter, "counter", false, "push over HTTP: add to a counter")
 	flags.BoolVar(&o.timer, "timer", false, "push over HTTP: one observation of a timer")
@@ -64,7 +70,7 @@ func newPush() *cobra.Command {
 	flags.StringVarP(&o.namespace, "namespace", "n", "", "namespace of the object, or of the external metric")
 	flags.StringVar(&o.object, "object", "", "what the value describes, <resource>/<name> (default: nothing, the metric is external)")
 	flags.StringArrayVarP(&o.labels, "label", "l", nil, "label key=value; may be repeated")
-	flags.DurationVar(&o.ttl, "ttl", 0, "how long the series lives after this push (default: the server's)")
+	flags.DurationVar(&o.ttl, "ttl", 0, "how long the series lives after this push, as in 90s, 10m or 24h (default: the server's)")
 	flags.BoolVar(&o.sync, "sync", false, "wait until the value is on the server's disk")
 	flags.DurationVar(&o.timeout, "timeout", 15*time.Second, "longest wait for an answer over HTTP")
 	return cmd

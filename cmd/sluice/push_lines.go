@@ -19,36 +19,20 @@ import (
 // packetBytes is what goes into one datagram: it fits an Ethernet frame.
 const packetBytes = 1432
 
-// reasonText says in words why a line was refused.
-var reasonText = map[metric.Reason]string{
-	metric.Malformed:   "is not name:value|type: something is empty, missing or no number",
-	metric.BadName:     "has a name that no metrics API could ask for",
-	metric.BadRate:     "has a sample rate that is not above 0 and at most 1",
-	metric.BadValue:    "has a value that is not finite or too large",
-	metric.Unsupported: "is an event or a service check, which are not metrics",
-	metric.TooLong:     "is too long, or has too many tags",
-}
-
 // pushLines checks the lines given as arguments, all of them before the first goes out, or streams
 // standard input.
 func pushLines(cmd *cobra.Command, o pushOptions, args []string, faults []error) error {
 	faults = append(faults, o.onlyOverHTTP(cmd)...)
-	dialect, err := statsd.ParseDialect(o.dialect)
-	if err != nil {
-		faults = append(faults, fmt.Errorf("--dialect: %w", err))
-	}
-	if _, _, err := net.SplitHostPort(o.statsd); err != nil {
-		faults = append(faults, fmt.Errorf("--statsd: %w: want host:port", err))
+	if text := checkHostPort(o.statsd, "127.0.0.1:8125"); text != "" {
+		faults = append(faults, &settingFault{"statsd", "--statsd", text})
 	}
 	if len(args) == 0 {
 		faults = append(faults, errNothingToPush)
 	}
-	check := newChecker(dialect)
+	check := newChecker(o.dialect)
 	fromInput := slices.Equal(args, []string{"-"})
 	if !fromInput {
-		for _, line := range args {
-			faults = append(faults, check.line([]byte(line)))
-		}
+		faults = append(faults, check.all(args)...)
 	}
 	if err := usage(faults...); err != nil {
 		return err
@@ -65,6 +49,22 @@ func pushLines(cmd *cobra.Command, o pushOptions, args []string, faults []error)
 		out.add([]byte(line))
 	}
 	return out.finish(cmd.OutOrStdout())
+}
+
+// all checks lines that are sent all or not at all.
+func (c *checker) all(lines []string) []error {
+	var faults []error
+	for _, line := range lines {
+		if err := c.line([]byte(line)); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	if bad := len(faults); bad > 0 && len(lines) > 1 {
+		faults = append(faults, fmt.Errorf("nothing was sent, for %s of %d cannot be", countLines(bad), len(lines)))
+	} else if bad > 0 {
+		faults = append(faults, errors.New("nothing was sent"))
+	}
+	return faults
 }
 
 // pushInput sends the good lines of standard input and names the others.
@@ -111,7 +111,10 @@ func (c *checker) line(line []byte) error {
 	for c.scanner.Next() {
 		found = true
 		if f := c.scanner.Fault; f.Reason != metric.Applied {
-			return describeFault(line, f)
+			return fmt.Errorf("%q: %s (%s, at byte %d)", line, f.Explain(c.scanner.Line()), f.Reason, f.Offset)
+		}
+		if err := checkName(line, string(c.scanner.Sample.Name)); err != nil {
+			return err
 		}
 	}
 	if !found {
@@ -120,12 +123,19 @@ func (c *checker) line(line []byte) error {
 	return nil
 }
 
-func describeFault(line []byte, f statsd.Fault) error {
-	text := reasonText[f.Reason]
-	if text == "" {
-		text = "is refused"
+// checkName refuses the names that the server does: those that no reader could ask for.
+func checkName(line []byte, name string) error {
+	reason := metric.CheckName(name)
+	switch {
+	case reason == metric.Applied:
+		return nil
+	case reason == metric.TooLong:
+		return fmt.Errorf("%q: the name has %d bytes, want at most %d (%s)", line, len(name), metric.MaxNameLength, reason)
+	case metric.EndsReserved(name):
+		return fmt.Errorf("%q: the name ends in a stat or a window, so that readers would take it for %q asked with those: want another name (%s)",
+			line, metric.ParseAsked(name).Name, reason)
 	}
-	return fmt.Errorf("%q %s (%s, at byte %d)", line, text, f.Reason, f.Offset)
+	return fmt.Errorf(`%q: no metrics API could ask for the name: want one without "%%", "?" and control bytes that is not ".", "..", "status" or "finalize" (%s)`, line, reason)
 }
 
 // lineSender gathers lines into datagrams.

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/statsd"
 )
 
 // inbox is a UDP socket that tells what came.
@@ -43,9 +46,31 @@ func TestPushTellsATypoAndSendsNothing(t *testing.T) {
 	if code != exitUsage {
 		t.Errorf("exit code %d, want %d", code, exitUsage)
 	}
-	wantLines(t, errs, `"depth:|g" is not name:value|type: something is empty, missing or no number (malformed, at byte 6)`, "sample rate")
+	wantLines(t, errs, `"depth:|g": the value is empty: want name:value|type (malformed, at byte 6)`, `"rate:1|c|@2": `, "nothing was sent, for 2 lines of 3")
 	if got := next(); got != "" {
 		t.Errorf("came %q, want nothing: a line was bad", got)
+	}
+}
+
+// The scanner takes these names; the server does not.
+func TestPushRefusesNamesThatTheServerRefuses(t *testing.T) {
+	for line, want := range map[string]string{
+		"a%b:1|c":           `want one without "%"`,
+		"status:1|c":        `want one without "%"`,
+		"depth.:p95:1|g|#a": "malformed",
+		strings.Repeat("x", metric.MaxNameLength+1) + ":1|c": "too_long",
+	} {
+		if got := newChecker(statsd.StatsD).line([]byte(line)); got == nil || !strings.Contains(got.Error(), want) {
+			t.Errorf("%.40s: %v, want an error with %s", line, got, want)
+		}
+	}
+	if err := checkName([]byte("a:p95:1|c"), "a:p95"); err == nil || !strings.Contains(err.Error(), `take it for "a" asked`) {
+		t.Errorf("%v: want that the name ends in a stat", err)
+	}
+	address, next := inbox(t)
+	code, _, errs := calledWith(t, "a%b:1|c\ngood:1|c\n", "push", "--statsd", address, "-")
+	if code != exitFailed || !strings.Contains(errs, "line 1: ") || next() != "good:1|c" {
+		t.Errorf("exit code %d, %q: want %d, line 1 named and the good line sent", code, errs, exitFailed)
 	}
 }
 
@@ -103,7 +128,9 @@ func TestPushFaults(t *testing.T) {
 		"nothing":    {nil, []string{"nothing to push"}},
 		"line flags": {[]string{"a:1|c", "-n", "shop", "--sync", "--dialect", "x", "--statsd", "y"}, []string{"--namespace", "--sync", "--dialect", "--statsd"}},
 		"two kinds":  {[]string{"--gauge", "--set", "m", "1", "--label", "a", "--ttl=-1s", "--http", "localhost"}, []string{"--gauge and --set", "--label", "--ttl", "--http"}},
-		"no value":   {[]string{"--gauge", "m"}, []string{"want METRIC and VALUE"}},
+		"no value":   {[]string{"--gauge", "m"}, []string{"1 argument, want METRIC and VALUE"}},
+		"typo":       {[]string{"--guage", "x", "1"}, []string{"unknown flag --guage"}},
+		"days":       {[]string{"--gauge", "m", "1", "--ttl", "1d"}, []string{`--ttl: "1d" is no duration, as in 90s, 10m or 24h`}},
 		"object":     {[]string{"--gauge", "m", "1", "--object", "web"}, []string{"--object"}},
 		"scope":      {[]string{"--gauge", "m", "1", "--object", "namespaces/shop", "-nshop"}, []string{"in no namespace"}},
 	} {

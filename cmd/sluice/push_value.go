@@ -16,7 +16,7 @@ import (
 // pushValue pushes one value to the path that it is read from.
 func pushValue(cmd *cobra.Command, o pushOptions, args []string, faults []error) error {
 	if len(args) != 2 {
-		faults = append(faults, fmt.Errorf("%d arguments: want METRIC and VALUE, as in: sluice push --gauge queue_depth 42", len(args)))
+		faults = append(faults, fmt.Errorf("%s, want METRIC and VALUE, as in: sluice push --gauge queue_depth 42", countArguments(len(args))))
 		args = []string{"", ""}
 	}
 	target, err := o.target(args[0])
@@ -59,19 +59,19 @@ func (o *pushOptions) target(name string) (string, error) {
 	var faults []error
 	base, err := url.Parse(o.http)
 	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") {
-		faults = append(faults, fmt.Errorf("--http: %q: want http://host:port", o.http))
+		faults = append(faults, fmt.Errorf("--http: %q, want http://host:port", o.http))
 	}
 	kind, err := o.kind()
 	faults = append(faults, err)
 	values := url.Values{"type": {kind}}
 	for _, label := range o.labels {
 		if key, _, ok := strings.Cut(label, "="); !ok || key == "" {
-			faults = append(faults, fmt.Errorf("--label: %q: want key=value", label))
+			faults = append(faults, fmt.Errorf("--label: %q, want key=value", label))
 		}
 		values.Add("label", label)
 	}
 	if o.ttl < 0 {
-		faults = append(faults, fmt.Errorf("--ttl: %s: want more than 0", o.ttl))
+		faults = append(faults, fmt.Errorf("--ttl: %s, want more than 0", o.ttl))
 	}
 	if o.ttl > 0 {
 		values.Set("ttl", o.ttl.String())
@@ -92,7 +92,7 @@ func (o *pushOptions) path(name string) (string, error) {
 	resource, object, ok := strings.Cut(o.object, "/")
 	switch {
 	case o.object != "" && (!ok || resource == "" || object == ""):
-		return "", fmt.Errorf("--object: %q: want <resource>/<name>", o.object)
+		return "", fmt.Errorf("--object: %q, want <resource>/<name>", o.object)
 	case resource == "namespaces" && o.namespace != "":
 		return "", fmt.Errorf("--object %s is in no namespace: leave --namespace out", o.object)
 	case resource == "namespaces":
@@ -125,20 +125,29 @@ func send(ctx context.Context, method, target, body string) (pushAnswer, error) 
 	if err != nil {
 		return answer, err
 	}
-	resp, err := http.DefaultClient.Do(req)
+	client := http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: dialer().DialContext}}
+	defer client.CloseIdleConnections()
+	base := req.URL.Scheme + "://" + req.URL.Host
+	resp, err := client.Do(req)
 	if err != nil {
-		return answer, err
+		return answer, noAnswer(base, "http-address", err)
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	if err != nil {
-		return answer, fmt.Errorf("answer of %s: %w", req.URL.Host, err)
+		return answer, noAnswer(base, "http-address", err)
 	}
 	if json.Unmarshal(text, &answer) != nil || (resp.StatusCode != http.StatusOK && answer.Error.Message == "") {
-		return answer, fmt.Errorf("%s answered %s: %s", target, resp.Status, strings.TrimSpace(string(text)))
+		return answer, fmt.Errorf("%s is not Sluice's port for HTTP push (--http-address): it answered %s: %s", base, resp.Status, firstLine(text))
 	}
 	if answer.Error.Message != "" {
 		return answer, fmt.Errorf("%s (%s)", answer.Error.Message, answer.Error.Reason)
 	}
 	return answer, nil
+}
+
+// firstLine is the beginning of an answer that nobody expected.
+func firstLine(text []byte) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
+	return line[:min(len(line), 200)]
 }

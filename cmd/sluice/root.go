@@ -90,6 +90,8 @@ over HTTP, and the Horizontal Pod Autoscaler reads the standard metrics APIs.`,
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.Version = versionLine()
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetIn(std.in)
 	root.SetOut(std.out)
 	root.SetErr(std.err)

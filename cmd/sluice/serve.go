@@ -28,10 +28,11 @@ func newServe() *cobra.Command {
 			}
 			faults = append(faults, noneOf(args)...)
 			if file != "" {
-				faults = append(faults, readConfigFile(file, cmd.Flags())...)
+				written, inFile := readConfigFile(file, cmd.Flags())
+				cfg.written, faults = written, append(faults, inFile...)
 			}
 			cfg.complete()
-			if err := usage(append(faults, cfg.validate())...); err != nil {
+			if err := cfg.validate(faults...); err != nil {
 				return err
 			}
 			return serve(cmd, cfg)

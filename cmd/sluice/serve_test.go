@@ -57,7 +57,7 @@ func TestServeNamesEveryFault(t *testing.T) {
 	}
 	wantLines(t, errs,
 		"unknown flag --bogus", "unknown flag -z", "--windows", "--http-max-body", "--external-ttl", "--api-address wants a value",
-		`"extra"`, "--standalone is missing", "nowhere", "maxSeries: -5", "--log-format", "ops-address")
+		`"extra"`, "--standalone is missing", "nowhere", "--max-series: -5, want 1 to", "--log-format", "ops-address")
 }
 
 func TestServeWantsStandalone(t *testing.T) {
@@ -79,13 +79,13 @@ func TestConfigFileNamesEveryFault(t *testing.T) {
 		t.Errorf("exit code %d, want %d", code, exitUsage)
 	}
 	wantLines(t, errs, file+`:2: unknown setting "max-serie"`, file+":3: max-series", file+":4: windows",
-		file+":6: log-format is set in line 5 already", file+`:7: unknown setting "help"`, "externalTTL")
+		file+":6: log-format is set in line 5 already", file+`:7: unknown setting "help"`, file+":8: external-ttl: 0s, want at least")
 }
 
 func TestConfigFileThatIsNone(t *testing.T) {
 	dir := t.TempDir()
 	for name, c := range map[string]struct{ text, want string }{
-		"broken":   {"windows: [10s", "line "},
+		"broken":   {"windows: [10s", "broken:1: did not"},
 		"list":     {"- a\n- b\n", "want settings"},
 		"two":      {"max-series: 5\n---\nmax-series: 6\n", "one YAML document"},
 		"number":   {"5", "want settings"},
@@ -96,13 +96,62 @@ func TestConfigFileThatIsNone(t *testing.T) {
 		if err := os.WriteFile(file, []byte(c.text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		faults := readConfigFile(file, newServe().Flags())
+		_, faults := readConfigFile(file, newServe().Flags())
 		if (c.want == "") != (len(faults) == 0) || (c.want != "" && !strings.Contains(faults[0].Error(), c.want)) {
 			t.Errorf("%s: faults %v, want one with %q", name, faults, c.want)
 		}
 	}
-	if faults := readConfigFile(filepath.Join(dir, "missing"), newServe().Flags()); len(faults) != 1 {
+	if _, faults := readConfigFile(filepath.Join(dir, "missing"), newServe().Flags()); len(faults) != 1 {
 		t.Errorf("faults %v of a missing file, want one", faults)
+	}
+}
+
+// A setting of the file that cannot be read is one fault: it is not missing besides, and not judged at its default.
+func TestFaultsInTheFileAreToldOnce(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "sluice.yaml")
+	for text, want := range map[string]string{
+		"standalone: yes\n":                          `:1: standalone: "yes" is neither true nor false`,
+		"standalone: true\nwindows: [10s\n":          ":1: did not find expected ',' or ']'",
+		"standalone: true\nmax-series: many\n":       `:2: max-series: "many" is no number`,
+		"standalone: true\nhttp-address: \"9091\"\n": `:2: http-address: "9091" is not host:port, as in 127.0.0.1:9091`,
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, _, errs := called(t, "serve", "--config", file)
+		wantLines(t, errs, "sluice serve: "+file+want)
+	}
+}
+
+// Whatever a stage finds wrong is told with the flag, and in one tone.
+func TestFaultsOfStagesNameFlags(t *testing.T) {
+	args := map[string]string{
+		"--max-series": "-1", "--max-bytes": "1", "--external-ttl": "0s", "--object-ttl": "0s", "--windows": "7s,10s",
+		"--statsd-udp-sockets": "900", "--statsd-max-connections": "0", "--statsd-idle-timeout": "-1s", "--statsd-read-buffer": "2GiB",
+		"--http-max-body": "0", "--http-max-connections": "0", "--http-address": "9091", "--api-address": "6443", "--ops-address": ":x",
+		"--api-discovery-limit": "0", "--api-max-in-flight": "0", "--api-cert-file": "x", "--api-custom-metrics": "false",
+		"--default-namespace": "a/b", "--flush-interval": "1h", "--sync-interval": "1ms", "--min-free-disk": "1",
+		"--log-level": "loud", "--dialect": "foo", "--log-format": "xml", "--statsd-udp": "8125", "--statsd-tcp": ":",
+		"--statsd-unix": strings.Repeat("x", 200), "--statsd-unixgram": strings.Repeat("x", 200), "--data-dir": "",
+	}
+	line, want := []string{"serve", "--standalone", "--api-external-metrics=false"}, []string{}
+	for flag, value := range args {
+		line, want = append(line, flag+"="+value), append(want, "sluice serve: "+flag)
+	}
+	_, _, errs := called(t, line...)
+	wantLines(t, errs, want...)
+	for _, field := range []string{"address \"", "listeners", "must", "maxB", "MaxB", "Interval", "Bytes"} {
+		if strings.Contains(errs, field) {
+			t.Errorf("%q is among the faults:\n%s", field, errs)
+		}
+	}
+}
+
+// A body that is allowed fits into what bodies may take together.
+func TestLargeBodiesAreAllowed(t *testing.T) {
+	p := started(t, t.TempDir(), "--http-max-body", "1GiB")
+	if p.cfg.push.MaxBufferedBytes < 2<<30 {
+		t.Errorf("%d bytes for all bodies: want room for one of 1 GiB and what it decompresses to", p.cfg.push.MaxBufferedBytes)
 	}
 }
 
@@ -116,7 +165,7 @@ func TestFlagsGoBeforeTheFile(t *testing.T) {
 	if _, faults := readArguments(flags, []string{"--max-series", "9"}); len(faults) > 0 {
 		t.Fatal(faults)
 	}
-	if faults := readConfigFile(file, flags); len(faults) > 0 {
+	if _, faults := readConfigFile(file, flags); len(faults) > 0 {
 		t.Fatal(faults)
 	}
 	for name, want := range map[string]string{"max-series": "9", "windows": "5s,10s", "http-max-body": "1MiB", "external-ttl": "24h0m0s"} {
@@ -150,6 +199,15 @@ func TestStartFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer takenUDP.Close()
+	socket := filepath.Join(t.TempDir(), "socket")
+	takenUnix, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer takenUnix.Close()
+	running := started(t, t.TempDir())
+	const inUse = " is in use (is another sluice running?)"
+	udp := takenUDP.LocalAddr().String()
 	foreign, file := t.TempDir(), filepath.Join(t.TempDir(), "file")
 	for _, path := range []string{filepath.Join(foreign, "thesis.tex"), file} {
 		if err := os.WriteFile(path, nil, 0o644); err != nil {
@@ -160,12 +218,17 @@ func TestStartFaults(t *testing.T) {
 		args []string
 		want []string
 	}{
-		"operations port": {onFreePorts(t.TempDir(), "--ops-address", port), []string{"in use", port}},
-		"udp port":        {onFreePorts(t.TempDir(), "--statsd-udp", takenUDP.LocalAddr().String()), []string{"udp", takenUDP.LocalAddr().String()}},
-		"http port":       {onFreePorts(t.TempDir(), "--http-address", port), []string{"in use", port}},
-		"api port":        {onFreePorts(t.TempDir(), "--api-address", port), []string{"in use", port}},
-		"foreign folder":  {onFreePorts(foreign), []string{foreign, "thesis.tex", "empty"}},
-		"folder is file":  {onFreePorts(file), []string{file, "not a directory"}},
+		"operations port": {onFreePorts(t.TempDir(), "--ops-address", port), []string{"--ops-address " + port + inUse}},
+		"udp port":        {onFreePorts(t.TempDir(), "--statsd-udp", udp), []string{"--statsd-udp " + udp + inUse}},
+		"tcp port":        {onFreePorts(t.TempDir(), "--statsd-tcp", port), []string{"--statsd-tcp " + port + inUse}},
+		"unixgram":        {onFreePorts(t.TempDir(), "--statsd-unixgram", socket), []string{"--statsd-unixgram " + socket + inUse}},
+		"unix":            {onFreePorts(t.TempDir(), "--statsd-unix", socket), []string{"--statsd-unix " + socket + inUse}},
+		"http port":       {onFreePorts(t.TempDir(), "--http-address", port), []string{"--http-address " + port + inUse}},
+		"api port":        {onFreePorts(t.TempDir(), "--api-address", port), []string{"--api-address " + port + inUse}},
+		"foreign address": {onFreePorts(t.TempDir(), "--http-address", "192.0.2.1:0"), []string{"--http-address 192.0.2.1:0 is no address of this machine"}},
+		"foreign folder":  {onFreePorts(foreign), []string{"--data-dir " + foreign, "thesis.tex", "empty"}},
+		"folder is file":  {onFreePorts(file), []string{"--data-dir " + file, "not a directory"}},
+		"folder first":    {onFreePorts(running.cfg.store.Dir, "--ops-address", port), []string{"--data-dir " + running.cfg.store.Dir + ": in use by process"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out, errs := called(t, c.args...)
@@ -203,19 +266,50 @@ func TestFailedStartLetsGo(t *testing.T) {
 	}
 }
 
-// started wires a whole standalone server and runs it until the test ends.
-func started(t *testing.T, dir string, more ...string) *dataPath {
+// After the store was read, one line says what came back.
+func TestStartSaysWhatWasRestored(t *testing.T) {
+	dir := t.TempDir()
+	t.Run("first", func(t *testing.T) {
+		p := started(t, dir)
+		if code, _, errs := called(t, "push", "--http", "http://"+p.push.Addr().String(), "--gauge", "depth", "5", "--sync"); code != exitOK {
+			t.Fatal(errs)
+		}
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	cfg := parsed(t, dir)
+	var log strings.Builder
+	p, err := wire(ctx, cfg, newLogger(&log, logConfig{format: "text"}))
+	cancel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.run(ctx); err != nil {
+		t.Error(err)
+	}
+	if want := "msg=restored series=1 took="; strings.Count(log.String(), want) != 1 {
+		t.Errorf("want one line with %q in\n%s", want, log.String())
+	}
+}
+
+// parsed is the configuration of a server on free ports.
+func parsed(t *testing.T, dir string, more ...string) *config {
 	t.Helper()
 	cfg, flags := defaultConfig(), pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	cfg.bind(flags)
-	args := onFreePorts(dir, more...)[1:]
-	if _, faults := readArguments(flags, args); len(faults) > 0 {
+	if _, faults := readArguments(flags, onFreePorts(dir, more...)[1:]); len(faults) > 0 {
 		t.Fatal(faults)
 	}
 	cfg.complete()
 	if err := cfg.validate(); err != nil {
 		t.Fatal(err)
 	}
+	return cfg
+}
+
+// started wires a whole standalone server and runs it until the test ends.
+func started(t *testing.T, dir string, more ...string) *dataPath {
+	t.Helper()
+	cfg := parsed(t, dir, more...)
 	ctx, cancel := context.WithCancel(context.Background())
 	p, err := wire(ctx, cfg, newLogger(os.Stderr, cfg.log))
 	if err != nil {

@@ -15,7 +15,7 @@ func (c *config) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.statsd.tcp, "statsd-tcp", c.statsd.tcp, "host:port for StatsD over TCP; empty: off")
 	flags.StringVar(&c.statsd.unixgram, "statsd-unixgram", "", "path of a Unix datagram socket for StatsD; empty: off")
 	flags.StringVar(&c.statsd.unix, "statsd-unix", "", "path of a Unix stream socket for DogStatsD; empty: off")
-	flags.TextVar(&c.statsd.dialect, "dialect", c.statsd.dialect, "how StatsD lines are read: statsd, dogstatsd, influx, librato or signalfx")
+	flags.Var(&choice{"dialect", dialects, &c.statsd.dialect}, "dialect", "how StatsD lines are read: statsd, dogstatsd, influx, librato or signalfx")
 	flags.IntVar(&c.statsd.udpSockets, "statsd-udp-sockets", 0, "UDP sockets that share the address, each with a goroutine; 0: one a processor, at most 4")
 	flags.Var(newSize(&c.statsd.readBuffer), "statsd-read-buffer", "kernel buffer of each datagram socket; 0: the system's default")
 	flags.IntVar(&c.receiver.MaxConnections, "statsd-max-connections", c.receiver.MaxConnections, "open connections of each StatsD stream listener")
@@ -47,6 +47,9 @@ func (c *config) bind(flags *pflag.FlagSet) {
 	flags.DurationVar(&c.store.SyncInterval, "sync-interval", c.store.SyncInterval, "time between two fsyncs: what a power failure forgets")
 	flags.Var(newSize(&c.store.MinFreeBytes), "min-free-disk", "nothing is persisted while less of the disk is free")
 
-	flags.TextVar(&c.log.level, "log-level", c.log.level, "least level that is logged: debug, info, warn or error")
-	flags.StringVar(&c.log.format, "log-format", c.log.format, "text or json")
+	flags.Var(&choice{"level", levels, &c.log.level}, "log-level", "least level that is logged: debug, info, warn or error")
+	flags.Var(&choice{"format", formats, &c.log.format}, "log-format", "text or json")
+
+	c.flags = map[string]bool{}
+	flags.VisitAll(func(flag *pflag.Flag) { c.flags[flag.Name] = true })
 }

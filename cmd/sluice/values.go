@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -79,3 +80,51 @@ func (s *size[N]) String() string {
 
 // Type implements pflag.Value.
 func (s *size[N]) Type() string { return "size" }
+
+// choice is a flag that takes one of a few words.
+type choice struct {
+	name  string // of what is chosen
+	words []string
+	value interface {
+		UnmarshalText([]byte) error
+		MarshalText() ([]byte, error)
+	}
+}
+
+var (
+	dialects = []string{"statsd", "dogstatsd", "influx", "librato", "signalfx"}
+	levels   = []string{"debug", "info", "warn", "error"}
+	formats  = []string{"text", "json"}
+)
+
+// Set implements pflag.Value.
+func (c *choice) Set(s string) error {
+	if word := strings.ToLower(s); slices.Contains(c.words, word) {
+		return c.value.UnmarshalText([]byte(word))
+	}
+	last := len(c.words) - 1
+	return fmt.Errorf("want %s or %s", strings.Join(c.words[:last], ", "), c.words[last])
+}
+
+func (c *choice) String() string {
+	text, err := c.value.MarshalText()
+	if err != nil {
+		return ""
+	}
+	return strings.ToLower(string(text))
+}
+
+// Type implements pflag.Value.
+func (c *choice) Type() string { return c.name }
+
+// word is a choice that is kept as it is written.
+type word string
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (w *word) UnmarshalText(text []byte) error {
+	*w = word(text)
+	return nil
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (w *word) MarshalText() ([]byte, error) { return []byte(*w), nil }

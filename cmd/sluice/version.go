@@ -20,12 +20,15 @@ func newVersion() *cobra.Command {
 			if err := usage(append(faults, noneOf(args)...)...); err != nil {
 				return err
 			}
-			name, revision := built()
-			fmt.Fprintf(cmd.OutOrStdout(), "sluice %s (commit %s, %s, %s/%s)\n",
-				name, revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			fmt.Fprintln(cmd.OutOrStdout(), versionLine())
 			return nil
 		}),
 	}
+}
+
+func versionLine() string {
+	name, revision := built()
+	return fmt.Sprintf("sluice %s (commit %s, %s, %s/%s)", name, revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // built returns version and commit, "unknown" where nobody recorded them.

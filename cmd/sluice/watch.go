@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,26 +13,66 @@ import (
 	"golang.org/x/term"
 )
 
-// watch reads again and again until ctx ends: a plot where out is a terminal, else a row per value and
-// read. An error of the first read ends it; later ones are shown, for a restart is worth watching.
-func watch(ctx context.Context, out io.Writer, o getOptions, read func(context.Context) ([]measured, error)) error {
+// watch reads again and again until ctx ends: a plot where out is a terminal, else a row per value and read.
+// An error of the first read ends it, unless it says that there is nothing yet; later ones are shown, for a
+// restart is worth watching.
+func watch(ctx context.Context, out io.Writer, interval time.Duration, read func(context.Context) ([]measured, error)) error {
 	show := rows(out)
 	if file, ok := out.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		var giveBack func()
+		ctx, giveBack = untilKey(ctx)
 		fmt.Fprint(out, hideCursor+clearScreen)
-		defer fmt.Fprint(out, showCursor+"\n")
+		defer func() {
+			giveBack()
+			fmt.Fprint(out, showCursor+"\n")
+		}()
 		show = screen(file)
 	}
-	tick := time.NewTicker(o.interval)
-	defer tick.Stop()
-	for first := true; ; first = false {
+	return repeat(ctx, interval, func(first bool) error {
 		values, err := read(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err != nil && first {
+		if first && err != nil && !isAbsent(err) {
 			return err
 		}
 		show(time.Now(), values, err)
+		return nil
+	})
+}
+
+// watchJSON prints the API's answer to each read in one line. Why there is none goes to errs.
+func watchJSON(ctx context.Context, out, errs io.Writer, interval time.Duration, get func(context.Context) ([]byte, error)) error {
+	return repeat(ctx, interval, func(first bool) error {
+		body, err := get(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if first && err != nil && !isAbsent(err) {
+			return err
+		}
+		var line bytes.Buffer
+		if err == nil {
+			err = json.Compact(&line, body)
+		}
+		if err != nil {
+			fmt.Fprintf(errs, "%s\t%s\n", time.Now().Format(time.TimeOnly), because(err))
+			return nil
+		}
+		line.WriteByte('\n')
+		_, err = out.Write(line.Bytes())
+		return err
+	})
+}
+
+// repeat does something now and after every interval, until ctx ends or it fails.
+func repeat(ctx context.Context, interval time.Duration, once func(first bool) error) error {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for first := true; ; first = false {
+		if err := once(first); err != nil {
+			return err
+		}
 		select {
 		case <-ctx.Done():
 			return nil
@@ -38,18 +81,35 @@ func watch(ctx context.Context, out io.Writer, o getOptions, read func(context.C
 	}
 }
 
+// because says in a few words why there is no value: a server that cannot be reached says nothing of the metric.
+func because(err error) string {
+	var silent *unreachable
+	switch {
+	case isAbsent(err):
+		return "absent: " + err.Error()
+	case errors.As(err, &silent):
+		return "unreachable: " + err.Error()
+	}
+	return "error: " + err.Error()
+}
+
 // shower shows one read: its values, or why there are none.
 type shower func(now time.Time, values []measured, err error)
 
-// rows prints "15:04:05  about  value".
+// rows prints "15:04:05  about  value" under a header.
 func rows(out io.Writer) shower {
+	headed := false
 	return func(now time.Time, values []measured, err error) {
+		if !headed {
+			fmt.Fprint(out, "TIME\tOBJECT/LABELS\tVALUE\n")
+			headed = true
+		}
 		stamp := now.Format(time.TimeOnly)
 		if err != nil {
-			fmt.Fprintf(out, "%s\terror: %s\n", stamp, err)
+			fmt.Fprintf(out, "%s\t-\t%s\n", stamp, because(err))
 		}
 		for _, v := range values {
-			fmt.Fprintf(out, "%s\t%s\t%s\n", stamp, v.about, plainNumber(v.number))
+			fmt.Fprintf(out, "%s\t%s\t%s\n", stamp, v.about, v.print())
 		}
 	}
 }

@@ -33,7 +33,8 @@ import (
 // The goroutine that reads a socket parses and applies: no channel, no queue. Beside the path stands the
 // operations port × requests.
 //
-// Made in the order of need: the operations port first, so that who asks sees what is waited for; the
+// The data folder is looked at before any port is opened. Made in the order of need: the operations port
+// first, so that who asks sees what is waited for; the
 // StatsD sockets next, so that what arrives while the store restores waits in the kernel; then the store,
 // which fills the table; then what answers from it. Stopped in the order of the data: sockets, table,
 // store, API, operations.
@@ -58,7 +59,7 @@ type dataPath struct {
 func wire(ctx context.Context, cfg *config, log *slog.Logger) (*dataPath, error) {
 	p := &dataPath{cfg: cfg, log: log, registry: newRegistry(), ledger: receiver.NewLedger()}
 	for _, step := range []func(context.Context) error{
-		p.openOperations, p.makeTable, p.openStatsD, p.openStore, p.openPush, p.openAPI, p.register,
+		p.checkDataFolder, p.openOperations, p.makeTable, p.openStatsD, p.openStore, p.openPush, p.openAPI, p.register,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, p.abandon())
@@ -71,7 +72,7 @@ func wire(ctx context.Context, cfg *config, log *slog.Logger) (*dataPath, error)
 func (p *dataPath) openOperations(ctx context.Context) error {
 	server, err := operations.Listen(p.cfg.operations, p.checks(), p.registry, p.log)
 	if err != nil {
-		return err
+		return p.cfg.listenFault("ops-address", err)
 	}
 	p.opsAddr = server.Addr()
 	p.operations = startEarly(ctx, server.Run)
@@ -85,15 +86,19 @@ func (p *dataPath) makeTable(context.Context) error {
 
 func (p *dataPath) openStatsD(context.Context) (err error) {
 	p.statsd, err = receiver.New(p.cfg.receiver, p.newApplier, p.ledger, p.log)
-	return err
+	return p.cfg.statsdFault(err)
 }
 
 func (p *dataPath) newApplier() receiver.Applier { return p.table.NewWriter() }
 
 func (p *dataPath) openStore(ctx context.Context) (err error) {
 	p.progress.wait("restoring the store")
-	p.store, err = store.Open(ctx, p.cfg.store, p.log, p.table)
-	return err
+	began := time.Now()
+	if p.store, err = store.Open(ctx, p.cfg.store, p.log, p.table); err != nil {
+		return err
+	}
+	p.log.Info("restored", "series", p.table.Series(), "took", time.Since(began).Round(time.Millisecond), "from", p.cfg.store.Dir)
+	return nil
 }
 
 func (p *dataPath) openPush(context.Context) (err error) {
@@ -105,12 +110,12 @@ func (p *dataPath) openPush(context.Context) (err error) {
 		Ledger:     p.ledger,
 		Logger:     p.log,
 	})
-	return err
+	return p.cfg.listenFault("http-address", err)
 }
 
 func (p *dataPath) openAPI(context.Context) (err error) {
 	if p.api, err = adapter.New(p.cfg.api, p.table, p.log); err != nil {
-		return err
+		return p.cfg.listenFault("api-address", err)
 	}
 	ca := ""
 	if p.cfg.api.CertFile == "" {
