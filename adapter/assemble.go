@@ -9,6 +9,7 @@ import (
 	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	"k8s.io/apiserver/pkg/util/compatibility"
 	restclient "k8s.io/client-go/rest"
 	openapicommon "k8s.io/kube-openapi/pkg/common"
 	cmserver "sigs.k8s.io/custom-metrics-apiserver/pkg/apiserver"
@@ -40,17 +41,20 @@ func (s *Server) assemble(cfg Config, groups []group, certificate dynamiccertifi
 	c.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(definitions, openapinamer.NewDefinitionNamer(cmserver.Scheme))
 	c.OpenAPIV3Config.Info.Title = "sluice"
 
-	// The library's groups stay off: ours take their place, see group.serve.
-	server, err := (&cmserver.Config{GenericConfig: c}).Complete(nil).New("sluice", nil, nil)
+	c.EffectiveVersion = served{compatibility.DefaultBuildEffectiveVersion()}
+
+	// The custom metrics library's own server would put its version in the place of ours. Its groups are not
+	// wanted either: ours take their place, see group.serve.
+	server, err := c.Complete(nil).New("sluice", genericapiserver.NewEmptyDelegate())
 	if err != nil {
 		return nil, fmt.Errorf("prepare the API server: %w", err)
 	}
 	for _, g := range groups {
-		if err := g.serve(server.GenericAPIServer); err != nil {
+		if err := g.serve(server); err != nil {
 			return nil, fmt.Errorf("install %s: %w", g.versions[0].Group, err)
 		}
 	}
-	return server.GenericAPIServer, nil
+	return server, nil
 }
 
 // definitions are the schemas of all types that any group answers with.

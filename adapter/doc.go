@@ -30,5 +30,6 @@
 //
 // What is not there is status 404 with a message that says why; a window that is not kept, a stat that the kind
 // does not have, a malformed selector or a wrong scope is 400; what cannot be held is 422; beyond the bound of
-// requests in flight it is 429 with Retry-After. Nothing is ever answered with a redirect.
+// requests in flight it is 429 with Retry-After. Nothing is ever answered with a redirect. A client's fault is
+// told to the client, and is not an error in the log.
 package adapter

@@ -74,6 +74,9 @@ const other = "other"
 
 func (m *metrics) labels(r *http.Request, resolver request.RequestInfoResolver) (verb, apiGroup string) {
 	verb, apiGroup = other, other
+	if malformedSelector(r) != nil {
+		r = unasked(r) // or the resolver would log it
+	}
 	info, err := resolver.NewRequestInfo(r)
 	if err != nil {
 		return verb, apiGroup
@@ -106,11 +109,11 @@ func (s *statusRecorder) WriteHeader(code int) {
 // Unwrap implements the library's UserProvidedDecorator.
 func (s *statusRecorder) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
-// handlerChain is the library's chain with ours around it and in it: counting sees everything, the bound on
-// requests in flight counts only those that were let in.
+// handlerChain is the library's chain with ours around it and in it: no answer precedes the request's body,
+// counting sees every answer, and the bound on requests in flight counts only those that were let in.
 func handlerChain(m *metrics, limit int) func(http.Handler, *genericapiserver.Config) http.Handler {
 	return func(api http.Handler, c *genericapiserver.Config) http.Handler {
 		chain := genericapiserver.DefaultBuildHandlerChain(bounded(withoutMetadataOnly(api), limit), c)
-		return m.counted(chain, c.RequestInfoResolver)
+		return drained(m.counted(wellFormed(chain), c.RequestInfoResolver))
 	}
 }

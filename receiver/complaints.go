@@ -3,11 +3,13 @@ package receiver
 import (
 	"log/slog"
 	"net"
-	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/statsd"
 )
 
 const (
@@ -34,13 +36,15 @@ func newComplaints(logger *slog.Logger, receiver string) *complaints {
 	return &complaints{logger: logger.With("receiver", receiver), start: time.Now()}
 }
 
-// refused logs a line that was refused for a reason. What a setting ignores is no news.
-func (c *complaints) refused(reason metric.Reason, offset int, line []byte) {
+// refused logs a line with the fault that it was refused for, and how far into it that is. What a setting
+// ignores is no news.
+func (c *complaints) refused(fault statsd.Fault, offset int, line []byte) {
+	reason := fault.Reason
 	if reason == metric.Ignored || !c.lines[reason].pass(c.start) {
 		return
 	}
-	c.logger.Warn("line refused", "reason", reason.String(), "offset", offset, "line", excerpt(line),
-		"suppressed", c.lines[reason].suppressed.Swap(0))
+	c.logger.Warn("line refused", "reason", reason.String(), "why", fault.Explain(line), "offset", offset,
+		"line", excerpt(line), "suppressed", c.lines[reason].suppressed.Swap(0))
 }
 
 // closed logs a connection that was closed on the peer.
@@ -60,9 +64,18 @@ func (s *sparse) pass(start time.Time) bool {
 	return true
 }
 
+// excerpt is the line's beginning. Quoting is the log's own business; but slog's JSON leaves control characters
+// beyond ASCII's first 32 as they are, and a terminal may obey those.
 func excerpt(line []byte) string {
+	text := string(line[:min(len(line), excerptLength)])
+	text = strings.Map(func(r rune) rune {
+		if r >= 0x7f && unicode.IsControl(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
 	if len(line) > excerptLength {
-		return strconv.Quote(string(line[:excerptLength])) + "..."
+		text += "..."
 	}
-	return strconv.Quote(string(line))
+	return text
 }

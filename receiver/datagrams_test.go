@@ -89,7 +89,7 @@ func TestUDPRefusedByTheTable(t *testing.T) {
 	if f.rejected(metric.KindConflict) != 1 || f.total((*Account).Applied) != 2 {
 		t.Errorf("%d conflicts, %d applied", f.rejected(metric.KindConflict), f.total((*Account).Applied))
 	}
-	if want := `reason=kind_conflict offset=6 line="\"b:1|c\""`; !strings.Contains(f.log.String(), want) {
+	if want := `offset=0 line=b:1|c suppressed=0`; !strings.Contains(f.log.String(), want) {
 		t.Errorf("log %s, want %s", f.log, want)
 	}
 }
@@ -194,7 +194,7 @@ func TestStopDrainsDatagrams(t *testing.T) {
 func TestStopShutsTheEntrance(t *testing.T) {
 	f := bind(t, testConfig(udp(1)))
 	defer f.server.Close()
-	d := &datagrams{in: f.server.newIntake(udp(1)), socket: f.server.packets[0].socket, drainTimeout: time.Hour}
+	d := &datagrams{in: f.server.newIntake(udp(1), f.server.packets[0].account), socket: f.server.packets[0].socket, drainTimeout: time.Hour}
 	conn := f.dial(0)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -268,7 +268,7 @@ func TestTruncatedDatagram(t *testing.T) {
 
 func TestReadingAllocatesNothing(t *testing.T) {
 	f := bind(t, testConfig(udp(1)))
-	d := &datagrams{in: f.server.newIntake(udp(1)), socket: f.server.packets[0].socket}
+	d := &datagrams{in: f.server.newIntake(udp(1), f.server.packets[0].account), socket: f.server.packets[0].socket}
 	defer f.server.Close()
 	conn := f.dial(0)
 	packet := []byte("a:1|c|#k:v\nb:0.5:3|ms|@0.1\nc:x|s")

@@ -30,7 +30,7 @@ func (in *intake) takeCut(packet []byte, reason metric.Reason) {
 	whole := bytes.LastIndexByte(packet, '\n') + 1
 	in.scan(packet[:whole])
 	if rest := packet[whole:]; len(rest) > 0 {
-		in.refuse(reason, len(packet), rest)
+		in.refuse(statsd.Fault{Reason: reason}, len(rest), rest)
 	}
 }
 
@@ -42,21 +42,22 @@ func (in *intake) arrived(n int) {
 
 func (in *intake) scan(packet []byte) {
 	for in.scanner.Reset(packet); in.scanner.Next(); {
-		reason, offset := in.scanner.Fault.Reason, in.scanner.Fault.Offset
-		if reason == metric.Applied {
-			offset = in.scanner.LineOffset()
-			if reason = in.applier.Apply(&in.scanner.Sample); reason == metric.Applied {
+		fault := in.scanner.Fault
+		if fault.Reason == metric.Applied {
+			fault.Offset = in.scanner.LineOffset()
+			if fault.Reason = in.applier.Apply(&in.scanner.Sample); fault.Reason == metric.Applied {
 				in.applied++
 				continue
 			}
 		}
-		in.refuse(reason, offset, in.scanner.Line())
+		in.refuse(fault, fault.Offset-in.scanner.LineOffset(), in.scanner.Line())
 	}
 }
 
-func (in *intake) refuse(reason metric.Reason, offset int, line []byte) {
-	in.account.Count(reason)
-	in.complaints.refused(reason, offset, line)
+// refuse counts a line, or a part of one, and complains. The offset is within the line.
+func (in *intake) refuse(fault statsd.Fault, offset int, line []byte) {
+	in.account.Count(fault.Reason)
+	in.complaints.refused(fault, offset, line)
 }
 
 // settle enters in the account what the batch brought.

@@ -20,6 +20,7 @@ type Account struct {
 	bytes       atomic.Uint64
 	packets     atomic.Uint64
 	kernelDrops atomic.Uint64
+	datagrams   bool // it has a socket that the kernel drops at; never changed once it is open
 	_           [64]byte
 }
 
@@ -41,7 +42,7 @@ func (a *Account) Packets(n, bytes uint64) {
 	a.bytes.Add(bytes)
 }
 
-// KernelDrops sets how many datagrams the kernel says it dropped at this socket so far.
+// KernelDrops, of an account that OpenDatagrams opened, sets how many datagrams the kernel says it dropped at this socket so far.
 func (a *Account) KernelDrops(total uint64) { a.kernelDrops.Store(total) }
 
 // Applied is how many samples were applied.
@@ -70,10 +71,16 @@ func NewLedger() *Ledger { return &Ledger{accounts: map[string][]*Account{}} }
 
 // Open makes an account for one goroutine of the receiver. Short-lived goroutines share one account or
 // hand theirs on: accounts are never closed, for their counts must stay.
-func (l *Ledger) Open(receiver string) *Account {
+func (l *Ledger) Open(receiver string) *Account { return l.open(receiver, new(Account)) }
+
+// OpenDatagrams is Open for a goroutine that reads a datagram socket, where the kernel drops what finds no room.
+func (l *Ledger) OpenDatagrams(receiver string) *Account {
+	return l.open(receiver, &Account{datagrams: true})
+}
+
+func (l *Ledger) open(receiver string, a *Account) *Account {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	a := new(Account)
 	l.accounts[receiver] = append(l.accounts[receiver], a)
 	return a
 }
@@ -107,11 +114,13 @@ func (l *Ledger) Collect(ch chan<- prometheus.Metric) {
 	for name, accounts := range l.accounts {
 		var received, applied, packets, bytes, drops uint64
 		var rejected [metric.NumReasons]uint64
+		var datagrams bool
 		for _, a := range accounts {
 			applied += a.applied.Load()
 			packets += a.packets.Load()
 			bytes += a.bytes.Load()
 			drops += a.kernelDrops.Load()
+			datagrams = datagrams || a.datagrams
 			for i := range rejected {
 				rejected[i] += a.rejected[i].Load()
 			}
@@ -125,7 +134,9 @@ func (l *Ledger) Collect(ch chan<- prometheus.Metric) {
 		ch <- counter(appliedDesc, applied, name)
 		ch <- counter(packetsDesc, packets, name)
 		ch <- counter(bytesDesc, bytes, name)
-		ch <- counter(dropsDesc, drops, name)
+		if datagrams {
+			ch <- counter(dropsDesc, drops, name)
+		}
 	}
 }
 

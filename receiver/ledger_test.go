@@ -11,7 +11,7 @@ import (
 func TestLedgerShowsTheLaw(t *testing.T) {
 	ledger := NewLedger()
 	for n := range uint64(2) {
-		a := ledger.Open("statsd_udp")
+		a := ledger.OpenDatagrams("statsd_udp")
 		a.CountBatch(10 + n)
 		a.Count(metric.Applied)
 		for i, r := range metric.Reasons() {
@@ -22,14 +22,15 @@ func TestLedgerShowsTheLaw(t *testing.T) {
 		a.Packets(3, 100)
 		a.KernelDrops(7)
 	}
+	ledger.Open("http").Packets(1, 1)
 	reasons := uint64(len(metric.Reasons()))
 	rejected := reasons * (reasons + 1)
 	want := map[string]uint64{
 		"sluice_samples_received_total": 23 + rejected,
 		"sluice_samples_applied_total":  23,
 		"sluice_samples_rejected_total": rejected,
-		"sluice_packets_received_total": 6,
-		"sluice_received_bytes_total":   200,
+		"sluice_packets_received_total": 7,
+		"sluice_received_bytes_total":   201,
 		"sluice_kernel_drops_total":     14,
 	}
 	registry := prometheus.NewPedanticRegistry()
@@ -52,5 +53,40 @@ func TestLedgerShowsTheLaw(t *testing.T) {
 	}
 	for name := range want {
 		t.Errorf("no %s", name)
+	}
+}
+
+// Every receiver is shown before anything came, and the kernel's drops only where it can drop.
+func TestReceiversAreShownFromTheStart(t *testing.T) {
+	f := bind(t, testConfig(udp(2), tcp, Listener{Network: "unixgram", Address: socketPath(t)}, Listener{Network: "unix", Address: socketPath(t)}))
+	defer f.server.Close()
+	registry := prometheus.NewPedanticRegistry()
+	if err := registry.Register(f.ledger); err != nil {
+		t.Fatal(err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[string]map[string]bool{}
+	for _, family := range families {
+		shown[family.GetName()] = map[string]bool{}
+		for _, m := range family.GetMetric() {
+			for _, pair := range m.GetLabel() {
+				if pair.GetName() == "receiver" {
+					shown[family.GetName()][pair.GetValue()] = true
+				}
+			}
+		}
+	}
+	for name, receivers := range shown {
+		for receiver, datagrams := range map[string]bool{"statsd_udp": true, "statsd_tcp": false, "statsd_unixgram": true, "statsd_unix": false} {
+			if want := datagrams || name != "sluice_kernel_drops_total"; receivers[receiver] != want {
+				t.Errorf("%s of %s: %v, want %v", name, receiver, receivers[receiver], want)
+			}
+		}
+	}
+	if len(shown) != 6 {
+		t.Errorf("%d metrics, want 6", len(shown))
 	}
 }

@@ -30,10 +30,12 @@ type Server struct {
 type boundPacket struct {
 	listener Listener
 	socket   *packetSocket
+	account  *Account
 }
 
 // New binds all sockets, or none. What arrives from now on waits in the kernel's buffers for Run. Each
-// goroutine gets an Applier and an account of its own; a new Applier is not parked.
+// goroutine gets an Applier and an account of its own; a new Applier is not parked. The ledger shows every
+// receiver from now on, before it has received anything.
 func New(config Config, newApplier func() Applier, ledger *Ledger, logger *slog.Logger) (*Server, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -69,7 +71,7 @@ func (s *Server) bind(l Listener) error {
 			return err
 		}
 		for _, socket := range sockets {
-			s.packets = append(s.packets, boundPacket{l, socket})
+			s.packets = append(s.packets, boundPacket{l, socket, s.ledger.OpenDatagrams(l.receiver())})
 		}
 		s.addrs = append(s.addrs, sockets[0].address)
 	case "tcp", "unix":
@@ -111,11 +113,16 @@ func listenStream(l Listener) (streamListener, error) {
 }
 
 func (s *Server) newStreams(l Listener, listener streamListener) *streams {
+	unused := s.ledger.Open(l.receiver()) // until there is a first worker
 	return &streams{
 		name:     l.Network + " " + listener.Addr().String(),
 		listener: listener,
-		newWorker: func() *worker {
-			in := s.newIntake(l)
+		newWorker: func() *worker { // never two at once: see workerLocked
+			account := unused
+			if unused = nil; account == nil {
+				account = s.ledger.Open(l.receiver())
+			}
+			in := s.newIntake(l, account)
 			if l.Network == "unix" {
 				return &worker{in, newFrames(in, s.config.MaxPacket)}
 			}
@@ -130,11 +137,11 @@ func (s *Server) newStreams(l Listener, listener streamListener) *streams {
 	}
 }
 
-func (s *Server) newIntake(l Listener) *intake {
+func (s *Server) newIntake(l Listener, account *Account) *intake {
 	return &intake{
 		scanner:    statsd.NewScanner(s.config.options(l.Dialect)),
 		applier:    s.newApplier(),
-		account:    s.ledger.Open(l.receiver()),
+		account:    account,
 		complaints: s.complaints[l.receiver()],
 	}
 }
@@ -145,7 +152,7 @@ func (s *Server) Run(ctx context.Context) error {
 	var serving sync.WaitGroup
 	for _, bound := range s.packets {
 		d := &datagrams{
-			in:           s.newIntake(bound.listener),
+			in:           s.newIntake(bound.listener, bound.account),
 			socket:       bound.socket,
 			drainTimeout: s.config.DrainTimeout,
 			logger:       s.logger.With("listener", bound.listener.String()),

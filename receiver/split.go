@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/statsd"
 )
 
 // splitter parts a stream into packets and hands them to an intake. It does no I/O.
@@ -54,7 +55,7 @@ func (l *lines) add(n int) error {
 	l.in.scan(data[:whole])
 	rest := data[whole:]
 	if len(rest) > l.maxLine+1 { // even if its last byte is a "\r"
-		l.in.refuse(metric.TooLong, whole+l.maxLine, rest)
+		l.in.refuse(statsd.Fault{Reason: metric.TooLong}, l.maxLine, rest)
 		l.skipping = true
 		return nil
 	}
@@ -71,7 +72,7 @@ func (l *lines) end(inOrder bool) {
 	case inOrder:
 		l.in.scan(rest)
 	default:
-		l.in.refuse(metric.Malformed, len(rest), rest)
+		l.in.refuse(statsd.Fault{Reason: metric.Malformed}, len(rest), rest)
 	}
 	l.reset()
 }
@@ -99,7 +100,7 @@ func (f *frames) add(n int) error {
 	for len(data) >= frameHeader {
 		length := int64(binary.LittleEndian.Uint32(data))
 		if most := int64(len(f.buffer) - frameHeader); length > most {
-			f.in.refuse(metric.TooLong, 0, data)
+			f.in.refuse(statsd.Fault{Reason: metric.TooLong}, 0, data)
 			f.have = 0
 			return fmt.Errorf("packet of %d bytes announced: want at most %d (is the length 4 bytes, little end first?)", length, most)
 		}

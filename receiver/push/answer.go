@@ -147,7 +147,7 @@ func (f *fault) answer() *errorAnswer {
 
 // serveError implements fasthttp's ErrorHandler: requests that never came to the handler.
 func (s *Server) serveError(ctx *fasthttp.RequestCtx, err error) {
-	f := fault{status: fasthttp.StatusBadRequest, reason: "request", message: "the request is not HTTP/1.1: " + strconv.Quote(err.Error())}
+	f := fault{status: fasthttp.StatusBadRequest, reason: "request", message: "the request is not HTTP/1.1: " + err.Error()}
 	var small *fasthttp.ErrSmallBuffer
 	var network net.Error
 	switch {
@@ -169,17 +169,20 @@ func (s *Server) serveError(ctx *fasthttp.RequestCtx, err error) {
 }
 
 // refuseConnection is a whole answer for a connection that nobody will serve.
-func refuseConnection(status int, message string) string {
+func refuseConnection(status int, reason, headers, message string) string {
 	body, _ := json.Marshal(struct {
 		Error errorAnswer `json:"error"`
-	}{errorAnswer{Reason: "connections", Message: message}})
-	return fmt.Sprintf("HTTP/1.1 %d %s\r\nServer: sluice\r\nContent-Type: %s\r\nContent-Length: %d\r\nRetry-After: 1\r\nConnection: close\r\n\r\n%s\n",
-		status, fasthttp.StatusMessage(status), contentType, len(body)+1, body)
+	}{errorAnswer{Reason: reason, Message: message}})
+	return fmt.Sprintf("HTTP/1.1 %d %s\r\nServer: sluice\r\nContent-Type: %s\r\nContent-Length: %d\r\n%sConnection: close\r\n\r\n%s\n",
+		status, fasthttp.StatusMessage(status), contentType, len(body)+1, headers, body)
 }
 
+const soon = fasthttp.HeaderRetryAfter + ": 1\r\n"
+
 var (
-	fullAnswer   = refuseConnection(fasthttp.StatusServiceUnavailable, "there are as many connections as the server takes: come again in a moment")
-	fullIPAnswer = refuseConnection(fasthttp.StatusTooManyRequests, "there are as many connections from this address as the server takes: use one for many requests")
+	fullAnswer   = refuseConnection(fasthttp.StatusServiceUnavailable, "connections", soon, "there are as many connections as the server takes: come again in a moment")
+	fullIPAnswer = refuseConnection(fasthttp.StatusTooManyRequests, "connections", soon, "there are as many connections from this address as the server takes: use one for many requests")
+	plainAnswer  = refuseConnection(fasthttp.StatusBadRequest, "request", "", "this port is plain HTTP: say http://, not https://")
 )
 
 func numberText(n metric.Number) json.Number {

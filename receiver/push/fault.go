@@ -104,10 +104,13 @@ func checkName(name string) *fault {
 	if r := metric.CheckName(name); r != metric.Applied {
 		return nameFault(name, r)
 	}
-	return checkText("the metric's name", name, metric.BadName)
+	return nil
 }
 
 func nameFault(name string, r metric.Reason) *fault {
+	if f := checkText("the metric's name", name, r); f != nil {
+		return f
+	}
 	switch {
 	case r == metric.Malformed:
 		return refused(r, "the metric's name is empty")

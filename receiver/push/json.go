@@ -205,7 +205,7 @@ func (j *jsonText) number(what string) (number, bool) {
 	}
 	n, f := parseNumber(w)
 	if f.reason != metric.Applied {
-		return n, j.failFor(f.reason, start+f.offset, f.message, nil)
+		return n, j.failFor(f.reason, start+f.offset, f.message, f.quoted(w))
 	}
 	return n, true
 }

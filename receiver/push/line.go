@@ -45,6 +45,9 @@ const (
 // read reads the line b; what it finds borrows from b and from text.
 func (l *jsonLine) read(b []byte) bool {
 	*l = jsonLine{server: l.server, labels: l.labels[:0], jsonText: jsonText{b: b, text: l.text[:0]}}
+	if l.space(); l.at < len(b) && b[l.at] == '[' {
+		return l.fail(l.at, "one object a line, not an array", nil)
+	}
 	return l.jsonText.object(l.field) && l.end() && l.complete()
 }
 

@@ -83,7 +83,8 @@ func (l *statsdSource) next() (*metric.Sample, *fault, bool) {
 	if f.Reason == metric.Applied {
 		return &l.scanner.Sample, nil, true
 	}
-	return nil, refused(f.Reason, "%s: %q", statsdFaults[f.Reason], clip(l.scanner.Line())).at(f.Offset - l.scanner.LineOffset()), true
+	line := l.scanner.Line()
+	return nil, refused(f.Reason, "%q: %s", clip(line), f.Explain(line)).at(f.Offset - l.scanner.LineOffset()), true
 }
 
 func (l *statsdSource) lineNumber() int {
@@ -91,15 +92,6 @@ func (l *statsdSource) lineNumber() int {
 	l.n += bytes.Count(l.body[l.counted:start], []byte{'\n'})
 	l.counted = start
 	return l.n + 1
-}
-
-// statsdFaults words what the grammar says.
-var statsdFaults = map[metric.Reason]string{
-	metric.Malformed:   "not name:value|type",
-	metric.BadRate:     "the rate must be above 0 and at most 1",
-	metric.BadValue:    "the value is not a number that can be held",
-	metric.Unsupported: "events and service checks are not metrics",
-	metric.TooLong:     "the line, its name or its number of tags is over the limit",
 }
 
 // tally is what became of a body.

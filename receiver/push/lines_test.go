@@ -55,6 +55,7 @@ func TestSamplesRefuse(t *testing.T) {
 	}{
 		{`x`, metric.Malformed, `"offset":0`},
 		{`[]`, metric.Malformed, `"offset":0`},
+		{` [{"name":"m","type":"gauge","value":1}]`, metric.Malformed, "one object a line, not an array"},
 		{`{}`, metric.Malformed, "name"},
 		{`{"name":"m"}`, metric.Malformed, "type"},
 		{`{"name":"m","type":"gauge"}`, metric.Malformed, "value"},
@@ -66,7 +67,8 @@ func TestSamplesRefuse(t *testing.T) {
 		{`{"name":"m","type":"gauge","value":1,"value":2}`, metric.Malformed, "twice"},
 		{`{"name":"m","type":"gauge","value":1,"value":"2"}`, metric.Malformed, "twice"},
 		{`{"name":"m","type":"gauge","value":1,"tags":{}}`, metric.Malformed, `\"tags\"`},
-		{`{"name":"m","type":"gauge","value":null}`, metric.Malformed, "no number"},
+		{`{"name":"m","type":"gauge","value":null}`, metric.Malformed, `\"null\" is no number`},
+		{`{"name":"m","type":"gauge","value":12%q}`, metric.Malformed, `\"12%q\" is no number`},
 		{`{"name":"m","type":"gauge","value":+1}`, metric.Malformed, "number"},
 		{`{"name":"m","type":"gauge","value":NaN}`, metric.BadValue, "NaN"},
 		{`{"name":"m","type":"gauge","value":-Infinity}`, metric.BadValue, "infinite"},

@@ -3,6 +3,7 @@ package push
 import (
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/netip"
 	"sync"
@@ -17,6 +18,8 @@ type gate struct {
 	*net.TCPListener
 	max, maxPerIP int
 	metrics       *metrics
+	log           *slog.Logger
+	encrypted     sparse // what is said of clients that speak TLS
 	closed        chan struct{}
 	closeOnce     sync.Once
 
@@ -25,9 +28,9 @@ type gate struct {
 	perIP map[netip.Prefix]int
 }
 
-func newGate(ln *net.TCPListener, cfg Config, m *metrics) *gate {
+func newGate(ln *net.TCPListener, cfg Config, m *metrics, log *slog.Logger) *gate {
 	return &gate{
-		TCPListener: ln, max: cfg.MaxConnections, maxPerIP: cfg.MaxConnsPerIP, metrics: m,
+		TCPListener: ln, max: cfg.MaxConnections, maxPerIP: cfg.MaxConnsPerIP, metrics: m, log: log,
 		closed: make(chan struct{}), open: map[*conn]struct{}{}, perIP: map[netip.Prefix]int{},
 	}
 }
@@ -161,8 +164,27 @@ func (c *conn) Read(b []byte) (int, error) {
 	}
 	if n > 0 && !c.heard.Load() {
 		c.heard.Store(true)
+		if b[0] == tlsHandshake {
+			c.refuseTLS()
+			return 0, io.EOF
+		}
 	}
 	return n, err
+}
+
+// tlsHandshake is the first byte of a TLS connection (RFC 8446, section 5.1). No method begins with it.
+const tlsHandshake = 22
+
+// refuseTLS tells the log and, in the plain text that it did not expect, the client: what it makes of that,
+// "wrong version number" or "not a TLS handshake", says more than a connection that closes.
+func (c *conn) refuseTLS() {
+	if suppressed, ok := c.gate.encrypted.pass(); ok {
+		c.gate.log.Warn("push: a client speaks TLS, but this port is plain HTTP: it must say http://, not https://",
+			"peer", c.RemoteAddr().String(), "suppressed", suppressed)
+	}
+	c.linger.Store(true)
+	_ = c.SetWriteDeadline(time.Now().Add(time.Second))
+	_, _ = io.WriteString(c.TCPConn, plainAnswer)
 }
 
 // What a client may still send to a connection whose answer is out. Closing a socket with unread bytes

@@ -1,6 +1,7 @@
 package push
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -25,7 +26,22 @@ func (n number) float() float64 { return float64(n.whole) + n.fraction }
 type numberFault struct {
 	reason  metric.Reason
 	offset  int
-	message string
+	message string // may hold one %q, for the number: worded only if somebody will read it
+}
+
+// quoted is what the message quotes of the number, or nil.
+func (f numberFault) quoted(b []byte) []byte {
+	if strings.Contains(f.message, "%q") {
+		return b
+	}
+	return nil
+}
+
+func (f numberFault) words(b []byte) string {
+	if quoted := f.quoted(b); quoted != nil {
+		return fmt.Sprintf(f.message, clip(quoted))
+	}
+	return f.message
 }
 
 // decimal is a number's text, taken apart.
@@ -76,7 +92,7 @@ func notFinite(b []byte) (string, bool) {
 	return "", false
 }
 
-const numberShape = "this is no number: write it like 12, -0.5 or 1e3"
+const numberShape = "%q is no number: write it like 12, -0.5 or 1e3"
 
 func cutNumber(b []byte) (decimal, numberFault) {
 	var d decimal

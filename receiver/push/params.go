@@ -195,7 +195,7 @@ func parseRate(b []byte) (float64, *fault) {
 		return 0, refused(metric.BadRate, "the rate is %s, but must be above 0 and at most 1", clip(b))
 	}
 	if nf.reason != metric.Applied {
-		return 0, refused(metric.BadRate, "the rate: %s", nf.message)
+		return 0, refused(metric.BadRate, "the rate: %s", nf.words(b))
 	}
 	return n.float(), nil
 }

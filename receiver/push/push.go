@@ -112,9 +112,13 @@ func setBody(s *metric.Sample, body []byte) *fault {
 func setNumber(s *metric.Sample, text []byte) *fault {
 	trimmed := bytes.TrimLeft(text, " \t\r\n")
 	before := len(text) - len(trimmed)
-	n, nf := parseNumber(bytes.TrimRight(trimmed, " \t\r\n"))
+	trimmed = bytes.TrimRight(trimmed, " \t\r\n")
+	if len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[') {
+		return badRequest("the body is the number alone, like 12, -0.5 or 1e3: JSON goes to POST /v1/samples, one object a line").at(before)
+	}
+	n, nf := parseNumber(trimmed)
 	if nf.reason != metric.Applied {
-		return refused(nf.reason, "%s", nf.message).at(before + nf.offset)
+		return refused(nf.reason, "%s", nf.words(trimmed)).at(before + nf.offset)
 	}
 	s.Whole, s.Fraction = n.whole, n.fraction
 	return nil

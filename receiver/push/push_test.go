@@ -156,7 +156,10 @@ func TestRefusals(t *testing.T) {
 		ledger             metric.Reason // Applied: not in the ledger
 	}{
 		{"PUT", pod + "m", "", 400, "malformed", "missing", metric.Malformed},
-		{"PUT", pod + "m", "abc", 400, "malformed", "no number", metric.Malformed},
+		{"PUT", pod + "m", "abc", 400, "malformed", `\"abc\" is no number`, metric.Malformed},
+		{"PUT", pod + "m", strings.Repeat("y", 300), 400, "malformed", strings.Repeat("y", 256) + `...\" is no number`, metric.Malformed},
+		{"PUT", pod + "m", ` {"value":3}`, 400, "malformed", "JSON goes to POST /v1/samples", metric.Malformed},
+		{"POST", pod + "m?type=timer", `[1,2]`, 400, "malformed", "JSON goes to POST /v1/samples", metric.Malformed},
 		{"PUT", pod + "m", "1 2", 400, "malformed", `"offset":1`, metric.Malformed},
 		{"PUT", pod + "m", "  0x1F", 400, "malformed", `"offset":3`, metric.Malformed},
 		{"PUT", pod + "m", "1_000", 400, "malformed", "", metric.Malformed},
@@ -176,7 +179,7 @@ func TestRefusals(t *testing.T) {
 		{"POST", pod + "m?rate=0", "1", 400, "rate", "above 0", metric.BadRate},
 		{"POST", pod + "m?rate=1.5", "1", 400, "rate", "at most 1", metric.BadRate},
 		{"POST", pod + "m?rate=NaN", "1", 400, "rate", "above 0", metric.BadRate},
-		{"POST", pod + "m?rate=x", "1", 400, "rate", "number", metric.BadRate},
+		{"POST", pod + "m?rate=x", "1", 400, "rate", `the rate: \"x\" is no number`, metric.BadRate},
 		{"PUT", pod + "m?ttl=1", "1", 400, "malformed", "1h30m", metric.Malformed},
 		{"PUT", pod + "m?ttl=-1h", "1", 400, "malformed", "at least", metric.Malformed},
 		{"PUT", pod + "m?label=x", "1", 400, "malformed", "key=value", metric.Malformed},
@@ -220,6 +223,10 @@ func TestRefusals(t *testing.T) {
 		{"PUT", "/v1/external/refused.value", "1", 400, "value", "refused", metric.BadValue},
 
 		{"PUT", "/v1/namespaces/shop/m", "1", 400, "malformed", "/v1/namespaces/shop/metrics/m", metric.Applied},
+		{"PUT", "/v1/namespaces/shop/external", "1", 400, "malformed", "name is missing: /v1/namespaces/shop/external/{metric}", metric.Applied},
+		{"PUT", "/v1/namespaces/shop/metrics", "1", 400, "malformed", "name is missing: /v1/namespaces/shop/metrics/{metric}", metric.Applied},
+		{"PUT", "/v1/namespaces/shop/pods/web-1", "1", 400, "malformed", "name is missing: /v1/namespaces/shop/pods/web-1/{metric}", metric.Applied},
+		{"PUT", "/v1/external", "1", 400, "malformed", "name is missing: /v1/external/{metric}", metric.Applied},
 		{"PUT", "/v1/external/a/b", "1", 400, "malformed", `%2F`, metric.Applied},
 		{"PUT", "/v2/external/a", "1", 404, "path", "/v1/samples", metric.Applied},
 		{"PUT", "/v1/external/", "1", 404, "path", "empty segment", metric.Applied},

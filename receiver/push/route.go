@@ -98,6 +98,12 @@ func routeOf(s []string, path []byte) (route, *fault) {
 		return route{place: statsdLines}, nil
 	case len(s) == 2 && s[0] == "external":
 		return route{place: series, metric: slashed(s[1])}, nil
+	case len(s) == 1 && s[0] == "external":
+		return route{}, badRequest("the metric's name is missing: /v1/external/{metric}")
+	case len(s) == 3 && s[0] == "namespaces" && (s[2] == "external" || s[2] == "metrics"):
+		return route{}, badRequest("the metric's name is missing: /v1/namespaces/%s/%s/{metric}", s[1], s[2])
+	case len(s) == 4 && s[0] == "namespaces" && s[2] != "external" && s[2] != "metrics":
+		return route{}, badRequest("the metric's name is missing: /v1/namespaces/%s/%s/%s/{metric}", s[1], s[2], s[3])
 	case len(s) == 3 && s[0] == "namespaces":
 		return route{}, badRequest("a namespace's own metric has the path /v1/namespaces/%s/metrics/%s", s[1], s[2])
 	case len(s) == 3 && s[0] == "external":

@@ -38,7 +38,7 @@ func TestParseRoute(t *testing.T) {
 func TestParseRouteRefuses(t *testing.T) {
 	for path, status := range map[string]int{
 		"": 404, "*": 404, "//": 404, "/v1//": 404, "/v1/x": 404, "/v1/samples/": 404, "/v1/samples/x": 404, "/V1/samples": 404,
-		"/v1/external": 404, "/v1/external//m": 404, "/v1/namespaces/s/pods/p": 404, "/v1/a/b/c/d/e": 404, "/v1/a/b/c/d": 404,
+		"/v1/external": 400, "/v1/namespaces/s/external": 400, "/v1/namespaces/s/metrics": 400, "/v1/external//m": 404, "/v1/namespaces/s/pods/p": 400, "/v1/a/b/c/d/e": 404, "/v1/a/b/c/d": 404,
 		"/v1/namespaces/s/pods/p/m/n": 404, "/v1/namespaces/s/m": 400, "/v1/external/a/b": 400,
 		"/v1/external/%zz": 400, "/v1/external/a%2": 400, "/v1/external/%": 400, "/./v1/samples": 404,
 	} {

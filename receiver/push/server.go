@@ -87,7 +87,7 @@ func New(cfg Config, parts Parts) (*Server, error) {
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.exchanges.New = func() any { return &exchange{server: s} }
-	s.gate = newGate(ln.(*net.TCPListener), cfg, s.metrics)
+	s.gate = newGate(ln.(*net.TCPListener), cfg, s.metrics, s.log)
 	s.metrics.connections = s.gate.connections
 	s.http = s.newHTTP()
 	return s, nil

@@ -2,7 +2,9 @@ package push
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -224,20 +226,37 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-func TestLibraryLogIsQuotedAndLimited(t *testing.T) {
-	var seen []string
-	keep := func(_ []string, a slog.Attr) slog.Attr {
-		if a.Key == "error" {
-			seen = append(seen, a.Value.String())
-		}
-		return a
-	}
-	l := &libraryLog{log: slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{ReplaceAttr: keep}))}
+func TestLibraryLogIsQuotedOnceAndLimited(t *testing.T) {
+	var seen bytes.Buffer
+	l := &libraryLog{log: slog.New(slog.NewTextHandler(&seen, nil))}
 	for range 1000 {
 		l.Printf("error %s", "a\x1b[31m\nb"+strings.Repeat("x", 10_000))
 	}
-	if len(seen) != 1 || strings.ContainsAny(seen[0], "\x1b\n") || len(seen[0]) > 2*maxLogged {
-		t.Errorf("%q", seen)
+	text := strings.TrimSuffix(seen.String(), "\n")
+	if strings.ContainsAny(text, "\x1b\n") || len(text) > 2*maxLogged || !strings.Contains(text, `error="error a\x1b[31m\nbxx`) {
+		t.Errorf("%q", text)
+	}
+}
+
+// A client that speaks TLS is named in the log, once a second, and is told in words that it can show.
+func TestTLSOnThePlainPort(t *testing.T) {
+	h, begin := start(t), time.Now()
+	for range 5 {
+		_, err := tls.Dial("tcp", h.server.Addr().String(), &tls.Config{InsecureSkipVerify: true})
+		if err == nil || !strings.Contains(err.Error(), "does not look like a TLS handshake") {
+			t.Errorf("the client says %v", err)
+		}
+	}
+	c := h.dial()
+	write(t, c, "\x16\x03\x01\x00\x00")
+	text, err := io.ReadAll(c)
+	if err != nil || !strings.Contains(string(text), "say http://, not https://") {
+		t.Errorf("%q %v", text, err)
+	}
+	h.stop()
+	log := h.logs.String()
+	if n := strings.Count(log, "\n"); n > 1+int(time.Since(begin)/time.Second) || !strings.Contains(log, `msg="push: a client speaks TLS, but this port is plain HTTP: it must say http://, not https://" peer=127.0.0.1:`) {
+		t.Errorf("%s", log)
 	}
 }
 

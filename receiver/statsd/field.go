@@ -47,7 +47,7 @@ func (s *Scanner) readRate(text []byte, at int) {
 	whole, fraction, reason := parseNumber(text)
 	rate := float64(whole) + fraction
 	if reason != metric.Applied || !(rate > 0 && rate <= 1) || math.IsInf(1/rate, 1) {
-		s.fail(metric.BadRate, at)
+		s.fail(metric.BadRate, badRate, at)
 		return
 	}
 	s.Sample.Rate = rate
@@ -58,7 +58,7 @@ func (s *Scanner) readRate(text []byte, at int) {
 func (s *Scanner) readTimestamp(text []byte, at int) {
 	seconds, fraction, reason := parseNumber(text)
 	if reason != metric.Applied || fraction != 0 || seconds <= 0 {
-		s.fail(metric.Malformed, at)
+		s.fail(metric.Malformed, badTimestamp, at)
 		return
 	}
 	s.timestamp = seconds
@@ -67,7 +67,7 @@ func (s *Scanner) readTimestamp(text []byte, at int) {
 // readTags takes a "#" section, unless the name already brought tags: they are written differently.
 func (s *Scanner) readTags(tags []byte, at int) {
 	if s.Sample.Separator == '=' && s.Sample.Tags != nil {
-		s.fail(metric.Malformed, at)
+		s.fail(metric.Malformed, tagsTwice, at)
 		return
 	}
 	s.Sample.Tags, s.Sample.Separator = tags, ':'
@@ -78,7 +78,7 @@ func (s *Scanner) tooManyTags(tags []byte) bool {
 		return false
 	}
 	s.Fault = Fault{}
-	s.fail(metric.TooLong, len(s.line))
+	s.fail(metric.TooLong, manyTags, len(s.line))
 	return true
 }
 
@@ -98,10 +98,10 @@ func (s *Scanner) readName(name []byte) bool {
 	case !ok:
 		return false
 	case len(name) == 0:
-		s.fail(metric.Malformed, 0)
+		s.fail(metric.Malformed, emptyName, 0)
 		return false
 	case len(name) > metric.MaxNameLength:
-		s.fail(metric.TooLong, metric.MaxNameLength)
+		s.fail(metric.TooLong, longName, metric.MaxNameLength)
 		return false
 	}
 	s.Sample.Name = name
@@ -119,7 +119,7 @@ func (s *Scanner) cutNameTags(name []byte, open byte) ([]byte, bool) {
 	if open == '[' {
 		closing := bytes.IndexByte(tags, ']')
 		if closing != len(tags)-1 || closing < 0 {
-			s.fail(metric.Malformed, at)
+			s.fail(metric.Malformed, openTags, at)
 			return nil, false
 		}
 		tags = tags[:closing]

@@ -39,6 +39,9 @@ func FuzzScanner(f *testing.F) {
 				if s.Fault.Offset < s.LineOffset() || s.Fault.Offset > s.LineOffset()+len(s.Line()) {
 					t.Fatalf("fault at %d of a line at %d of %d bytes", s.Fault.Offset, s.LineOffset(), len(s.Line()))
 				}
+				if text := s.Fault.Explain(s.Line()); text == "" || s.Fault.detail == noDetail || len(text) > 512 {
+					t.Fatalf("fault of detail %d in %q is explained by %q", s.Fault.detail, s.Line(), text)
+				}
 				continue
 			}
 			checkBounds(t, &s.Sample, packet)

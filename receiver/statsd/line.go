@@ -10,21 +10,21 @@ import (
 func (s *Scanner) readLine() {
 	line := s.line
 	if len(line) > s.options.MaxLine {
-		s.fail(metric.TooLong, s.options.MaxLine)
+		s.fail(metric.TooLong, longLine, s.options.MaxLine)
 		return
 	}
 	if line[0] == '_' && !isMetric(line) {
-		s.fail(metric.Unsupported, 0)
+		s.fail(metric.Unsupported, notMetric, 0)
 		return
 	}
 	bar := s.findBar(0)
 	colon := bytes.IndexByte(line[:bar], ':')
 	switch {
 	case colon < 0:
-		s.fail(metric.Malformed, bar)
+		s.fail(metric.Malformed, noColon, bar)
 		return
 	case colon == 0:
-		s.fail(metric.Malformed, 0)
+		s.fail(metric.Malformed, emptyName, 0)
 		return
 	}
 	s.timestamp = 0
@@ -78,7 +78,7 @@ func (s *Scanner) cutGroup(at, bar int) (next int) {
 	s.Fault = Fault{}
 	s.Sample.Rate = 0
 	if bar == len(s.line) {
-		s.fail(metric.Malformed, bar)
+		s.fail(metric.Malformed, noType, bar)
 		return 0
 	}
 	s.value, s.valuesEnd = at, bar
@@ -107,7 +107,7 @@ func (s *Scanner) readType(at int) (end int) {
 	case "s":
 		s.Sample.Kind, s.Sample.Op = metric.Set, metric.Insert
 	default:
-		s.fail(metric.Malformed, at)
+		s.fail(metric.Malformed, badType, at)
 	}
 	return end
 }
@@ -128,7 +128,7 @@ func (s *Scanner) startValues() {
 	}
 	s.Sample.Member = nil
 	if at := s.value; !s.readValue() {
-		s.fail(metric.Malformed, at)
+		s.fail(metric.Malformed, emptyValue, at)
 	}
 }
 
@@ -137,7 +137,7 @@ func (s *Scanner) readMember() {
 	s.Sample.Member = s.line[s.value:s.valuesEnd]
 	s.Sample.Whole, s.Sample.Fraction = 0, 0
 	if len(s.Sample.Member) == 0 {
-		s.fail(metric.Malformed, s.value)
+		s.fail(metric.Malformed, emptyValue, s.value)
 	}
 	s.value = s.valuesEnd
 }
@@ -185,6 +185,6 @@ func (s *Scanner) readAnyNumber(at int) {
 	var reason metric.Reason
 	s.Sample.Whole, s.Sample.Fraction, reason = parseNumber(text)
 	if reason != metric.Applied {
-		s.fail(reason, at)
+		s.fail(reason, badNumber, at)
 	}
 }

@@ -6,13 +6,6 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Fault says why a line, a group or a value could not be read.
-type Fault struct {
-	Reason metric.Reason
-	// Offset is where in the packet: the first byte that is wrong, or where a missing one should be.
-	Offset int
-}
-
 // Scanner walks through a packet, sample by sample. It is meant to be kept and Reset for each packet, by
 // one goroutine:
 //
@@ -94,8 +87,8 @@ func (s *Scanner) cutLine() {
 }
 
 // fail enters the fault at a position of the line, unless there is an earlier one.
-func (s *Scanner) fail(reason metric.Reason, at int) {
+func (s *Scanner) fail(reason metric.Reason, d detail, at int) {
 	if s.Fault.Reason == metric.Applied {
-		s.Fault = Fault{Reason: reason, Offset: s.lineAt + at}
+		s.Fault = Fault{Reason: reason, detail: d, at: int32(at), Offset: s.lineAt + at}
 	}
 }

@@ -1,0 +1,53 @@
+package adapter
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	cmserver "sigs.k8s.io/custom-metrics-apiserver/pkg/apiserver"
+)
+
+// wellFormed refuses a selector that cannot be read before the library sees it. The library refuses it too, but
+// does not say which parameter it was in, and logs each such request as an error of ours, twice.
+func wellFormed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := malformedSelector(r); err != nil {
+			responsewriters.ErrorNegotiated(target{}.status(err), cmserver.Codecs, schema.GroupVersion{Version: "v1"}, w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// malformedSelector says what is wrong with the selectors that the library reads on its own account.
+func malformedSelector(r *http.Request) error {
+	if !strings.Contains(r.URL.RawQuery, "=") || !strings.HasPrefix(r.URL.Path, genericapiserver.APIGroupPrefix+"/") {
+		return nil
+	}
+	query := r.URL.Query()
+	for _, selector := range query["labelSelector"] {
+		if _, err := labels.Parse(selector); err != nil {
+			return metric.CannotAskf("labelSelector %q: %v", selector, err)
+		}
+	}
+	for _, selector := range query["fieldSelector"] {
+		if _, err := fields.ParseSelector(selector); err != nil {
+			return metric.CannotAskf("fieldSelector %q: %v", selector, err)
+		}
+	}
+	return nil
+}
+
+// unasked is the request without its query.
+func unasked(r *http.Request) *http.Request {
+	bare, address := *r, *r.URL
+	address.RawQuery = ""
+	bare.URL = &address
+	return &bare
+}
