@@ -34,7 +34,7 @@ func (s *Server) assemble(cfg Config, groups []group, certificate dynamiccertifi
 	c.StorageObjectCountTracker = nil                           // nothing is stored
 	c.EnableProfiling = false                                   // it redirects, and the operations port has it
 	c.EnableMetrics = false                                     // the operations port has ours
-	c.BuildHandlerChainFunc = handlerChain(s.metrics, cfg.MaxInFlight)
+	c.BuildHandlerChainFunc = handlerChain(s.metrics, cfg)
 	c.AggregatedDiscoveryGroupManager = announce(groups, s.logger)
 	c.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(definitions, openapinamer.NewDefinitionNamer(cmserver.Scheme))
 	c.OpenAPIConfig.Info.Title = "sluice"

@@ -70,8 +70,7 @@ func externalResource(name string) metav1.APIResource {
 func (c catalogue) list(show func(metric.Listed) (metav1.APIResource, bool)) []metav1.APIResource {
 	var list []metav1.APIResource
 	seen := map[string]bool{}
-	// All are asked for: external names come first and could fill any limit before the first of an object's.
-	for _, one := range c.source.Listed(unlimited) {
+	for _, one := range c.source.Listed(c.limit) {
 		shown, ok := show(one)
 		if !ok || seen[shown.Name] {
 			continue
@@ -84,8 +83,6 @@ func (c catalogue) list(show func(metric.Listed) (metav1.APIResource, bool)) []m
 	}
 	return list
 }
-
-const unlimited = int(^uint(0) >> 1)
 
 // aggregatedDiscovery answers /apis in the aggregated form (KEP-3352), which newer clients ask for first. The
 // library fills it only for groups installed the usual way, so that clients of these groups would see an empty

@@ -2,7 +2,10 @@ package adapter
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/sluice-metrics/sluice/metric"
 	"k8s.io/apimachinery/pkg/fields"
@@ -25,20 +28,32 @@ func wellFormed(next http.Handler) http.Handler {
 	})
 }
 
-// malformedSelector says what is wrong with the selectors that the library reads on its own account.
+// malformedSelector says what is wrong with the query, and with the selectors that the library reads on its own account.
+// What of a query cannot be read would be dropped silently, and the answer, a sum to an autoscaler, be that of no selector
+// at all. So would a selector behind a zero byte, which ends the library's parsing.
 func malformedSelector(r *http.Request) error {
-	if !strings.Contains(r.URL.RawQuery, "=") || !strings.HasPrefix(r.URL.Path, genericapiserver.APIGroupPrefix+"/") {
+	if r.URL.RawQuery == "" || !strings.HasPrefix(r.URL.Path, genericapiserver.APIGroupPrefix+"/") {
 		return nil
 	}
-	query := r.URL.Query()
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return metric.CannotAskf("query %.200q: %v", r.URL.RawQuery, err)
+	}
+	for parameter, values := range query {
+		for _, value := range values {
+			if strings.ContainsFunc(value, unicode.IsControl) || !utf8.ValidString(value) {
+				return metric.CannotAskf("%.100s %.200q: no part of a query has control characters or bytes that are not UTF-8", parameter, value)
+			}
+		}
+	}
 	for _, selector := range query["labelSelector"] {
 		if _, err := labels.Parse(selector); err != nil {
-			return metric.CannotAskf("labelSelector %q: %v", selector, err)
+			return metric.CannotAskf("labelSelector %.200q: %v", selector, err)
 		}
 	}
 	for _, selector := range query["fieldSelector"] {
 		if _, err := fields.ParseSelector(selector); err != nil {
-			return metric.CannotAskf("fieldSelector %q: %v", selector, err)
+			return metric.CannotAskf("fieldSelector %.200q: %v", selector, err)
 		}
 	}
 	return nil

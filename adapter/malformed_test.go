@@ -41,6 +41,12 @@ func TestMalformedSelectorsAreTheClients(t *testing.T) {
 		"fieldSelector=a":                     `fieldSelector "a": invalid selector`,
 		"watch=true&labelSelector=%3D%3D":     `labelSelector "==": `,
 		"labelSelector=a&labelSelector=a%2F/": `labelSelector "a//": `,
+		// Dropped silently, these would be answered with everything.
+		"labelSelector=queue%3Deu%zz":     `query "labelSelector=queue%3Deu%zz": invalid URL escape`,
+		"labelSelector=queue%3Deu;":       `query "labelSelector=queue%3Deu;": invalid semicolon separator`,
+		"labelSelector=%00queue%3Dnope":   `labelSelector "\x00queue=nope": no part of a query has control characters`,
+		"labelSelector=queue%3Dno%ffpe":   `labelSelector "queue=no\xffpe": no part`,
+		"metricLabelSelector=%00x%3Dnope": `metricLabelSelector "\x00x=nope": no part`,
 	} {
 		for _, path := range []string{externalRoot + "namespaces/shop/orders_waiting", customRoot + "v1beta2/namespaces/shop/pods/*/http_requests"} {
 			resp, body := a.get(t, path+"?"+query, "application/json")
@@ -49,8 +55,8 @@ func TestMalformedSelectorsAreTheClients(t *testing.T) {
 			}
 		}
 	}
-	if got := testutil.ToFloat64(a.metrics.requests.WithLabelValues("list", "external.metrics.k8s.io", "400")); got != 4 {
-		t.Errorf("%v requests counted, want 4", got)
+	if got := testutil.ToFloat64(a.metrics.requests.WithLabelValues("list", "external.metrics.k8s.io", "400")); got != 9 {
+		t.Errorf("%v requests counted, want 9", got)
 	}
 	klog.Flush()
 	if strings.Contains(log.String(), "level=ERROR") {

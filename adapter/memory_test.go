@@ -98,7 +98,11 @@ func (m *memory) Listed(limit int) []metric.Listed {
 		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
 	})
 	list = slices.Compact(list)
-	return list[:min(limit, len(list))]
+	objects := slices.IndexFunc(list, func(one metric.Listed) bool { return one.Resource != "" })
+	if objects < 0 {
+		objects = len(list)
+	}
+	return slices.Concat(list[:min(limit, objects)], list[objects:min(objects+limit, len(list))])
 }
 
 func labelled(pairs ...string) metric.Labels {

@@ -111,9 +111,9 @@ func (s *statusRecorder) Unwrap() http.ResponseWriter { return s.ResponseWriter 
 
 // handlerChain is the library's chain with ours around it and in it: no answer precedes the request's body,
 // counting sees every answer, and the bound on requests in flight counts only those that were let in.
-func handlerChain(m *metrics, limit int) func(http.Handler, *genericapiserver.Config) http.Handler {
+func handlerChain(m *metrics, cfg Config) func(http.Handler, *genericapiserver.Config) http.Handler {
 	return func(api http.Handler, c *genericapiserver.Config) http.Handler {
-		chain := genericapiserver.DefaultBuildHandlerChain(bounded(withoutMetadataOnly(api), limit), c)
-		return drained(m.counted(wellFormed(chain), c.RequestInfoResolver))
+		chain := genericapiserver.DefaultBuildHandlerChain(bounded(withoutMetadataOnly(api), cfg.MaxInFlight), c)
+		return drained(impatient(m.counted(wellFormed(chain), c.RequestInfoResolver), 2*cfg.RequestTimeout))
 	}
 }

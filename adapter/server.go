@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/net/netutil"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 )
@@ -76,8 +77,11 @@ func listen(address string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on Address: %w", err)
 	}
-	return listener, nil
+	return netutil.LimitListener(listener, maxConnections), nil
 }
+
+// maxConnections is far above what an API server's aggregator, people and scrapers open; it bounds what a storm takes.
+const maxConnections = 2048
 
 func servingCertificate(cfg Config, logger *slog.Logger) (dynamiccertificates.CertKeyContentProvider, error) {
 	if cfg.CertFile != "" {

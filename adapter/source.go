@@ -9,6 +9,7 @@ type Source interface {
 	Objects(metric.Query) ([]metric.Point, error)
 	// External returns the points of a namespace's external metric, which the reader will add up.
 	External(metric.Query) ([]metric.Point, error)
-	// Listed returns at most limit metrics that exist, sorted by resource (external first) and name.
+	// Listed returns metrics that exist, sorted by resource (external first) and name: the first limit of external ones,
+	// then the first limit of objects'.
 	Listed(limit int) []metric.Listed
 }

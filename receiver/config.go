@@ -22,6 +22,9 @@ type Config struct {
 	MaxPacket int `json:"maxPacket"`
 	// MaxConnections bounds the open connections of each stream listener; more are closed at once.
 	MaxConnections int `json:"maxConnections"`
+	// MaxConnectionsPerAddress bounds those of one address, an IPv6 one by its /64, so that one noisy client does not
+	// take the places of all.
+	MaxConnectionsPerAddress int `json:"maxConnectionsPerAddress"`
 	// IdleTimeout closes a connection that sent nothing for so long; 0 never does.
 	IdleTimeout time.Duration `json:"idleTimeout"`
 	// DrainTimeout bounds how long a stop reads on what had already arrived.
@@ -61,8 +64,10 @@ func DefaultConfig() Config {
 		MaxTags:        limits.MaxTags,
 		MaxPacket:      64 << 10,
 		MaxConnections: 1024,
-		IdleTimeout:    10 * time.Minute,
-		DrainTimeout:   time.Second,
+
+		MaxConnectionsPerAddress: 256,
+		IdleTimeout:              10 * time.Minute,
+		DrainTimeout:             time.Second,
 	}
 }
 
@@ -82,6 +87,9 @@ func (c Config) Validate() error {
 	}
 	if c.MaxPacket < c.MaxLine || c.MaxPacket > maxPacketSize {
 		faults = append(faults, fmt.Errorf("maxPacket %d: want between maxLine and %d bytes", c.MaxPacket, maxPacketSize))
+	}
+	if c.MaxConnectionsPerAddress < 1 {
+		faults = append(faults, fmt.Errorf("maxConnectionsPerAddress %d: want at least 1", c.MaxConnectionsPerAddress))
 	}
 	if c.MaxConnections < 1 {
 		faults = append(faults, fmt.Errorf("maxConnections %d: want at least 1", c.MaxConnections))

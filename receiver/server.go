@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"sync"
 	"syscall"
@@ -129,11 +130,13 @@ func (s *Server) newStreams(l Listener, listener streamListener) *streams {
 			return &worker{in, newLines(in, s.config.MaxLine)}
 		},
 		limit:        s.config.MaxConnections,
+		limitEach:    s.config.MaxConnectionsPerAddress,
 		idleTimeout:  s.config.IdleTimeout,
 		drainTimeout: s.config.DrainTimeout,
 		complaints:   s.complaints[l.receiver()],
 		logger:       s.logger.With("listener", l.String()),
 		open:         map[streamConn]struct{}{},
+		from:         map[netip.Prefix]int{},
 	}
 }
 

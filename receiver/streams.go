@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -23,6 +24,7 @@ type streams struct {
 	listener     streamListener
 	newWorker    func() *worker
 	limit        int
+	limitEach    int // of one address
 	idleTimeout  time.Duration
 	drainTimeout time.Duration
 	complaints   *complaints
@@ -33,7 +35,8 @@ type streams struct {
 
 	mu       sync.Mutex
 	open     map[streamConn]struct{}
-	idle     []*worker // those of closed connections: an account is never closed, so it is handed on
+	from     map[netip.Prefix]int // open ones by address
+	idle     []*worker            // those of closed connections: an account is never closed, so it is handed on
 	stopping bool
 }
 
@@ -94,9 +97,10 @@ func (s *streams) accept(ctx context.Context, serving *sync.WaitGroup) {
 func (s *streams) admit(conn streamConn, serving *sync.WaitGroup) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.open) >= s.limit {
+	from := prefixOf(conn.RemoteAddr())
+	if err := s.fullLocked(from); err != nil {
 		s.refused.Add(1)
-		s.complaints.closed(conn.RemoteAddr(), fmt.Errorf("%d connections are open, as many as there may be", s.limit))
+		s.complaints.closed(conn.RemoteAddr(), err)
 		_ = conn.Close()
 		return
 	}
@@ -104,12 +108,37 @@ func (s *streams) admit(conn streamConn, serving *sync.WaitGroup) {
 		_ = conn.CloseRead()
 	}
 	s.open[conn] = struct{}{}
+	s.from[from]++
 	s.connections.Add(1)
 	w := s.workerLocked()
 	serving.Go(func() {
 		s.serve(conn, w)
 		s.release(conn, w)
 	})
+}
+
+func (s *streams) fullLocked(from netip.Prefix) error {
+	switch {
+	case len(s.open) >= s.limit:
+		return fmt.Errorf("%d connections are open, as many as there may be", s.limit)
+	case from.IsValid() && s.from[from] >= s.limitEach:
+		return fmt.Errorf("%d connections are open from %s, as many as there may be", s.limitEach, from)
+	}
+	return nil
+}
+
+// prefixOf is what counts as one address: an IPv6 host usually has a whole /64. A Unix socket's peer has none.
+func prefixOf(a net.Addr) netip.Prefix {
+	tcp, ok := a.(*net.TCPAddr)
+	if !ok {
+		return netip.Prefix{}
+	}
+	address, bits := tcp.AddrPort().Addr().Unmap().WithZone(""), 32
+	if address.Is6() {
+		bits = 64
+	}
+	prefix, _ := address.Prefix(bits)
+	return prefix
 }
 
 func (s *streams) workerLocked() *worker {
@@ -128,6 +157,11 @@ func (s *streams) release(conn streamConn, w *worker) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.open, conn)
+	if from := prefixOf(conn.RemoteAddr()); s.from[from] > 1 {
+		s.from[from]--
+	} else {
+		delete(s.from, from)
+	}
 	s.connections.Add(-1)
 	s.idle = append(s.idle, w)
 }

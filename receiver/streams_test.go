@@ -94,6 +94,34 @@ func TestTCPConnectionCap(t *testing.T) {
 	}
 }
 
+// One address cannot take all places: another one still comes in.
+func TestTCPConnectionCapOfOneAddress(t *testing.T) {
+	config := testConfig(tcp)
+	config.MaxConnections, config.MaxConnectionsPerAddress = 10, 2
+	f := serve(t, config)
+	first := f.dial(0)
+	f.dial(0)
+	f.eventually("both", func() bool { return f.server.streams[0].connections.Load() == 2 })
+	if !closedByServer(f.dial(0)) {
+		t.Error("the third connection of an address stays open")
+	}
+	if want := "2 connections are open from 127.0.0.1/32, as many as there may be"; !strings.Contains(f.log.String(), want) {
+		t.Errorf("log %s, want %s", f.log, want)
+	}
+	other := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 7)}}
+	conn, err := other.Dial("tcp", f.server.Addrs()[0].String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	f.send(conn, "a:1|c\n")
+	f.eventually("another address", func() bool { return f.recorder.sum("a") == 1 })
+	_ = first.Close()
+	f.eventually("room again", func() bool { return f.server.streams[0].connections.Load() == 2 })
+	f.send(f.dial(0), "a:1|c\n")
+	f.eventually("the first address again", func() bool { return f.recorder.sum("a") == 2 })
+}
+
 func checkMetric(t *testing.T, registry *prometheus.Registry, name string, want float64) {
 	t.Helper()
 	families, err := registry.Gather()
@@ -233,6 +261,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return copy(p, "a:1|c\n"), nil
 }
 
+func (e *endless) RemoteAddr() net.Addr            { return &net.TCPAddr{} }
 func (e *endless) CloseRead() error                { return nil }
 func (e *endless) SetReadDeadline(time.Time) error { return nil }
 func (e *endless) Close() error                    { e.closed.Store(true); return nil }

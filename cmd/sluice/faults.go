@@ -107,7 +107,7 @@ var flagOfField = map[string]string{
 	"statsd.udp.address": "statsd-udp", "statsd.tcp.address": "statsd-tcp",
 	"statsd.unixgram.address": "statsd-unixgram", "statsd.unix.address": "statsd-unix",
 	"statsd.dialect": "dialect", "statsd.sockets": "statsd-udp-sockets", "statsd.readbuffer": "statsd-read-buffer",
-	"statsd.maxconnections": "statsd-max-connections", "statsd.idletimeout": "statsd-idle-timeout",
+	"statsd.maxconnections": "statsd-max-connections", "statsd.maxconnectionsperaddress": "statsd-max-connections-per-address", "statsd.idletimeout": "statsd-idle-timeout",
 	"push.address": "http-address", "push.maxbodybytes": "http-max-body", "push.maxconnections": "http-max-connections",
 	"identity.defaultnamespace": "default-namespace",
 	"aggregate.windows":         "windows", "aggregate.externalttl": "external-ttl", "aggregate.objectttl": "object-ttl",

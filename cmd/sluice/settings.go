@@ -19,6 +19,7 @@ func (c *config) bind(flags *pflag.FlagSet) {
 	flags.IntVar(&c.statsd.udpSockets, "statsd-udp-sockets", 0, "UDP sockets that share the address, each with a goroutine; 0: one a processor, at most 4")
 	flags.Var(newSize(&c.statsd.readBuffer), "statsd-read-buffer", "kernel buffer of each datagram socket; 0: the system's default")
 	flags.IntVar(&c.receiver.MaxConnections, "statsd-max-connections", c.receiver.MaxConnections, "open connections of each StatsD stream listener")
+	flags.IntVar(&c.receiver.MaxConnectionsPerAddress, "statsd-max-connections-per-address", c.receiver.MaxConnectionsPerAddress, "of them from one address")
 	flags.DurationVar(&c.receiver.IdleTimeout, "statsd-idle-timeout", c.receiver.IdleTimeout, "closes a StatsD connection that sent nothing for so long; 0: never")
 
 	flags.StringVar(&c.push.Address, "http-address", c.push.Address, "host:port for HTTP push")

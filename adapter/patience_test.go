@@ -1,0 +1,43 @@
+package adapter
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// Clients that ask for a large answer and never read it do not keep others out for longer than they may take.
+func TestClientsThatDoNotReadAreCutOff(t *testing.T) {
+	m := new(memory)
+	for i := range 20_000 {
+		m.put(held{object: metric.Object{Namespace: "shop"}, name: "many", kind: metric.Gauge, value: metric.Int(1), at: noon,
+			labels: metric.NewLabels([]metric.Label{{Key: "k", Value: fmt.Sprint(i)}, {Key: "long", Value: strings.Repeat("x", 200)}})})
+	}
+	m.put(held{object: metric.Object{Namespace: "shop"}, name: "one", kind: metric.Gauge, value: metric.Int(1), at: noon})
+	a := start(t, m, func(c *Config) { c.MaxInFlight, c.RequestTimeout = 2, time.Second })
+	for range 2 {
+		conn, err := tls.Dial("tcp", a.Addr().String(), &tls.Config{InsecureSkipVerify: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, "GET %snamespaces/shop/many HTTP/1.1\r\nHost: a\r\n\r\n", externalRoot)
+	}
+	full := false
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		resp, _ := a.get(t, externalRoot+"namespaces/shop/one", "application/json")
+		if resp.StatusCode == http.StatusTooManyRequests {
+			full = true
+		} else if full {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("was full: %t; still %d after ten seconds", full, resp.StatusCode)
+		}
+	}
+}
