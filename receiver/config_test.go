@@ -44,6 +44,7 @@ func TestValidateListsAllFaults(t *testing.T) {
 		`listeners[4].address "": want a path of 1 to 107 bytes`,
 		`listeners[6]: udp :8125 is listeners[5] already`,
 		`maxPacket 2097152: want between maxLine and 1048576 bytes`,
+		`maxConnectionsPerAddress 0: want at least 1`,
 		`maxConnections 0: want at least 1`,
 		`idleTimeout -1s: want 0 (never) or more`,
 		`drainTimeout -1s: want 0 or more`,
