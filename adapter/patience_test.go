@@ -3,6 +3,7 @@ package adapter
 import (
 	"crypto/tls"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -16,16 +17,21 @@ func TestClientsThatDoNotReadAreCutOff(t *testing.T) {
 	m := new(memory)
 	for i := range 20_000 {
 		m.put(held{object: metric.Object{Namespace: "shop"}, name: "many", kind: metric.Gauge, value: metric.Int(1), at: noon,
-			labels: metric.NewLabels([]metric.Label{{Key: "k", Value: fmt.Sprint(i)}, {Key: "long", Value: strings.Repeat("x", 200)}})})
+			labels: metric.NewLabels([]metric.Label{{Key: "k", Value: fmt.Sprint(i)}, {Key: "long", Value: strings.Repeat("x", 1500)}})})
 	}
 	m.put(held{object: metric.Object{Namespace: "shop"}, name: "one", kind: metric.Gauge, value: metric.Int(1), at: noon})
 	a := start(t, m, func(c *Config) { c.MaxInFlight, c.RequestTimeout = 2, time.Second })
 	for range 2 {
-		conn, err := tls.Dial("tcp", a.Addr().String(), &tls.Config{InsecureSkipVerify: true})
+		tcp, err := net.Dial("tcp", a.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer conn.Close()
+		defer tcp.Close()
+		// What the sockets' buffers take must be far less than the answer.
+		if err := tcp.(*net.TCPConn).SetReadBuffer(4096); err != nil {
+			t.Fatal(err)
+		}
+		conn := tls.Client(tcp, &tls.Config{InsecureSkipVerify: true})
 		fmt.Fprintf(conn, "GET %snamespaces/shop/many HTTP/1.1\r\nHost: a\r\n\r\n", externalRoot)
 	}
 	full := false
