@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -20,7 +21,7 @@ func TestClientsThatDoNotReadAreCutOff(t *testing.T) {
 			labels: metric.NewLabels([]metric.Label{{Key: "k", Value: fmt.Sprint(i)}, {Key: "long", Value: strings.Repeat("x", 1500)}})})
 	}
 	m.put(held{object: metric.Object{Namespace: "shop"}, name: "one", kind: metric.Gauge, value: metric.Int(1), at: noon})
-	a := start(t, m, func(c *Config) { c.MaxInFlight, c.RequestTimeout = 2, time.Second })
+	a := start(t, m, func(c *Config) { c.MaxInFlight, c.RequestTimeout = 2, 2*time.Second })
 	for range 2 {
 		tcp, err := net.Dial("tcp", a.Addr().String())
 		if err != nil {
@@ -34,16 +35,22 @@ func TestClientsThatDoNotReadAreCutOff(t *testing.T) {
 		conn := tls.Client(tcp, &tls.Config{InsecureSkipVerify: true})
 		fmt.Fprintf(conn, "GET %snamespaces/shop/many HTTP/1.1\r\nHost: a\r\n\r\n", externalRoot)
 	}
-	full := false
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		resp, _ := a.get(t, externalRoot+"namespaces/shop/one", "application/json")
-		if resp.StatusCode == http.StatusTooManyRequests {
-			full = true
-		} else if full {
-			return
-		}
+	eventually(t, "both are in flight", func() bool { return testutil.ToFloat64(a.metrics.inFlight) == 2 })
+	one := externalRoot + "namespaces/shop/one"
+	if resp, _ := a.get(t, one, "application/json"); resp.StatusCode != http.StatusTooManyRequests {
+		t.Fatalf("%d while the server is full: the test shows nothing", resp.StatusCode)
+	}
+	eventually(t, "there is room again", func() bool {
+		resp, _ := a.get(t, one, "application/json")
+		return resp.StatusCode == http.StatusOK
+	})
+}
+
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !is(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("was full: %t; still %d after ten seconds", full, resp.StatusCode)
+			t.Fatalf("it did not come to that: %s", what)
 		}
 	}
 }
