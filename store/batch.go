@@ -34,6 +34,7 @@ type outcome struct {
 // The buffer holds keys and values of the running transaction and may be overwritten only after commit.
 type batch struct {
 	db       *badger.DB
+	room     func(bytes int) error // says before every commit whether the disk can take it
 	clock    func(dst []byte) []byte
 	seq      sequence
 	txn      *badger.Txn
@@ -133,6 +134,9 @@ func (b *batch) commit() error {
 	mid := len(b.buf)
 	b.buf = b.clock(binary.BigEndian.AppendUint64(b.buf, uint64(b.seq)))
 	err := b.set(b.buf[from:mid:mid], b.buf[mid:len(b.buf):len(b.buf)])
+	if err == nil {
+		err = b.room(b.bytes)
+	}
 	if err == nil {
 		err = b.txn.Commit()
 	}

@@ -29,5 +29,6 @@
 // is renamed, and a directory that is not its own is left alone.
 //
 // Badger maps its files into memory and ends the process where a file is not what it expected. Hence what
-// is done before it may open one: see manifest.go, trial.go and space.go.
+// is done before it may open one: see manifest.go, log.go, trial.go, space.go and
+// reserve.go.
 package store

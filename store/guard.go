@@ -8,14 +8,18 @@ import (
 	"time"
 )
 
-// step is one flush, whatever state the disk is in. A failure closes the database: Badger ends the process
-// when it is written to after some of its errors.
+// step is one flush, whatever state the disk is in.
 func (s *Store) step(began time.Time) error {
 	members := s.groups.takeWaiting()
 	err := s.ready(began)
 	if err == nil {
-		if err = s.flushOnce(began); err != nil {
+		err = s.flushOnce(began)
+		switch {
+		case errors.Is(err, errNoRoom):
+			s.pause(err.Error(), began)
+		case err != nil:
 			s.count.failures.Add(1)
+			s.spent = true
 			s.fail(err, began)
 		}
 	}
@@ -50,28 +54,53 @@ func (s *Store) flushOnce(began time.Time) error {
 
 // ready makes sure that there is a database and room for it, or says why not.
 func (s *Store) ready(now time.Time) error {
-	free, err := s.free(s.folder.dir)
-	if err != nil {
+	_, off, _ := s.status.read()
+	if s.db == nil || off != "" {
+		return s.revive(now)
+	}
+	err := s.room(0)
+	switch {
+	case errors.Is(err, errNoRoom):
+		s.pause(err.Error(), now)
+	case err != nil:
 		s.fail(err, now)
-		return err
 	}
-	if s.db == nil {
-		return s.revive(free, now)
-	}
-	if free < s.cfg.MinFreeBytes {
-		s.pause(fmt.Sprintf("the disk has %s free, less than the %s that must stay free",
-			mebibytes(free), mebibytes(s.cfg.MinFreeBytes)), now)
-		return s.offError()
-	}
-	return nil
+	return err
 }
 
-// revive opens the database again after a pause or a failure.
-func (s *Store) revive(free uint64, now time.Time) error {
-	if now.Before(s.retryAt) || free < s.cfg.MinFreeBytes+s.cfg.MinFreeBytes/4 {
+// room says whether the disk has room for a batch, for the memtable's log that it may begin and for the table
+// that it may cause: MinFreeBytes covers those. It comes right before every batch.
+func (s *Store) room(bytes int) error {
+	free, err := s.free(s.folder.dir)
+	if err != nil {
+		return err
+	}
+	if free < s.cfg.MinFreeBytes+uint64(bytes) {
+		return fmt.Errorf("%w: it has %s free, less than the %s that must stay free",
+			errNoRoom, mebibytes(free), mebibytes(s.cfg.MinFreeBytes))
+	}
+	return s.reserve.renew()
+}
+
+// revive goes on after a pause or a failure.
+func (s *Store) revive(now time.Time) error {
+	if now.Before(s.retryAt) {
 		return s.offError()
 	}
-	if err := s.reopen(); err != nil {
+	free, err := s.free(s.folder.dir)
+	if err == nil && free < s.cfg.MinFreeBytes+s.cfg.MinFreeBytes/4 {
+		return s.offError()
+	}
+	if err == nil && s.spent {
+		if err := s.closeDatabase(); err != nil {
+			s.logger.Error("the database did not close well", "error", err)
+		}
+		s.spent = false
+	}
+	if err == nil && s.db == nil {
+		err = s.reopen()
+	}
+	if err != nil {
 		s.fail(err, now)
 		return err
 	}
@@ -102,26 +131,21 @@ func (s *Store) reopen() error {
 	return errors.Join(err, s.folder.endOpening())
 }
 
-// pause stops persisting while the disk is too full. The database is closed, so that none of its own work
-// meets a full disk either.
+// pause stops persisting while the disk is too full. The database stays open: closing it would write its memtable
+// into a table, through mapped memory, on the disk that is full.
 func (s *Store) pause(why string, now time.Time) {
 	s.status.setOff(why)
 	s.logger.Error("not persisting", "reason", why)
 	s.retryAt = now.Add(firstRetry)
-	if err := s.closeDatabase(); err != nil {
-		s.logger.Error("the database did not close well", "error", err)
-	}
 }
 
-// fail stops persisting after an error, for a while that doubles from failure to failure.
+// fail stops persisting after an error, for a while that doubles from failure to failure. Badger ends the process
+// when it is written to after some of its errors; it is closed before the next attempt, when there is room.
 func (s *Store) fail(reason error, now time.Time) {
 	s.retryAfter = min(max(2*s.retryAfter, firstRetry), lastRetry)
 	s.retryAt = now.Add(s.retryAfter)
 	s.status.setOff(reason.Error())
 	s.logger.Error("not persisting", "reason", reason, "retry_after", s.retryAfter)
-	if err := s.closeDatabase(); err != nil {
-		s.logger.Error("the database did not close well", "error", err)
-	}
 }
 
 func (s *Store) offError() error {
@@ -132,7 +156,7 @@ func (s *Store) offError() error {
 // syncOnce syncs for all whose flush is done.
 func (s *Store) syncOnce() error {
 	members := s.groups.takeFlushed()
-	err := s.folder.sync()
+	err := s.syncLogs()
 	s.count.syncs.Add(1)
 	if err != nil {
 		s.count.failures.Add(1)
@@ -142,6 +166,20 @@ func (s *Store) syncOnce() error {
 		m.end(err)
 	}
 	return err
+}
+
+// syncLogs syncs and notes how far. What is noted was observed before.
+func (s *Store) syncLogs() error {
+	s.copying.Lock()
+	defer s.copying.Unlock()
+	observed := s.note.observe()
+	if err := s.folder.sync(); err != nil {
+		return err
+	}
+	if err := errors.Join(observed, s.note.write()); err != nil {
+		s.logger.Warn("how far the database is synced could not be noted", "error", err)
+	}
+	return nil
 }
 
 // renewCopy copies the manifest if it has changed. Between two databases there may be none.

@@ -18,7 +18,11 @@ func TestMain(m *testing.M) {
 		os.Exit(code)
 	}
 	if dir := os.Getenv(childEnv); dir != "" {
-		if err := childMain(dir); err != nil {
+		work := childMain
+		if os.Getenv(fullDiskEnv) != "" {
+			work = fullDiskMain
+		}
+		if err := work(dir); err != nil {
 			fmt.Println("child:", err)
 			os.Exit(1)
 		}

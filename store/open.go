@@ -24,15 +24,20 @@ type opened struct {
 	db    *badger.DB
 	fresh bool
 	aside string // why and where a database was set aside; empty: none was
+	torn  string // what a write that did not end left behind; empty: nothing
 }
 
 // open checks, tries and opens the database. One that cannot be trusted is set aside and a new one made.
 // endOpening must follow when what was opened has been restored from.
 func (f *folder) open(ctx context.Context, cfg Config, logger *slog.Logger) (opened, error) {
+	torn := ""
 	fresh, err := checkManifest(f.database())
 	if err == nil && !fresh {
 		if err = f.beginOpening(); err == nil {
 			err = removeEmptyLogs(f.database())
+		}
+		if err == nil {
+			torn, err = checkLogs(f.database())
 		}
 		if err == nil {
 			err = f.try(ctx, cfg.TrialTimeout)
@@ -45,6 +50,7 @@ func (f *folder) open(ctx context.Context, cfg Config, logger *slog.Logger) (ope
 	if err == nil {
 		o, openErr := f.openChecked(fresh, logger)
 		if err = openErr; err == nil {
+			o.torn = torn
 			return o, nil
 		}
 	}

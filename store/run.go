@@ -53,7 +53,7 @@ func (s *Store) Close(ctx context.Context) error {
 	done := make(chan error, 1)
 	go func() {
 		s.loops.Wait() // one may still hang in the disk
-		done <- errors.Join(s.closeDatabase(), s.folder.release())
+		done <- errors.Join(s.leave(), s.folder.release())
 	}()
 	select {
 	case err := <-done:

@@ -324,8 +324,7 @@ func TestNoRoomToOpen(t *testing.T) {
 	table := newModel(0)
 	s := &Store{cfg: testConfig(dir), logger: quiet(), table: table, folder: folder, kick: make(chan struct{}, 1),
 		free: func(string) (uint64, error) { return free.Load(), nil }}
-	s.flush.init(table)
-	s.copy.dir = folder.database()
+	s.init()
 	if err := s.start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

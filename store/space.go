@@ -34,7 +34,7 @@ func claimedBytes(database string) uint64 {
 			sum += file.Size()
 		case ".mem", ".vlog":
 			if stat, ok := file.Sys().(*syscall.Stat_t); ok {
-				sum += max(0, stat.Size-stat.Blocks*512)
+				sum += max(0, min(stat.Size, logBytes)-stat.Blocks*512)
 			}
 		}
 	}

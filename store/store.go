@@ -62,9 +62,12 @@ type Store struct {
 	retryAt     time.Time
 	retryAfter  time.Duration
 	unread      bool // there is a database that was never restored from
+	spent       bool // a write failed: the database must be closed before it is written to again
+	reserve     reserve
 
-	copying sync.Mutex // guards copy, and keeps the syncing goroutine out while the database is exchanged
+	copying sync.Mutex // guards copy and note, and keeps the syncing goroutine out while the database is exchanged
 	copy    manifestCopy
+	note    logNote
 
 	kick   chan struct{} // wakes the flush goroutine
 	groups groups
@@ -87,13 +90,20 @@ func Open(ctx context.Context, cfg Config, logger *slog.Logger, table Table) (*S
 	}
 	s := &Store{cfg: cfg, logger: logger, table: table, folder: folder, free: freeBytes, kick: make(chan struct{}, 1)}
 	s.groups.ready = make(chan struct{}, 1)
-	s.flush.init(table)
-	s.copy.dir = folder.database()
+	s.init()
 	s.status.flushed(time.Now())
 	if err := s.start(ctx); err != nil {
 		return nil, errors.Join(err, s.closeDatabase(), folder.release())
 	}
 	return s, nil
+}
+
+func (s *Store) init() {
+	s.flush.init(s.table)
+	s.flush.batch.room = s.room
+	s.copy.dir = s.folder.database()
+	s.note = newNote(s.folder.database())
+	s.reserve.dir = s.folder.database()
 }
 
 // start restores what there is.
@@ -171,13 +181,22 @@ func (s *Store) adopt(o opened) error {
 		s.count.setAside.Add(1)
 		s.logger.Error("starting with an empty database", "reason", o.aside)
 	}
+	if o.torn != "" {
+		s.status.notice(o.torn)
+		s.logger.Warn("the last process did not finish a write", "detail", o.torn)
+	}
 	if o.fresh {
 		s.flush.forget()
+	}
+	if err := s.reserve.renew(); err != nil {
+		s.logger.Warn("no room could be reserved for the logs", "error", err)
 	}
 	s.copying.Lock()
 	defer s.copying.Unlock()
 	s.copy.last = nil
-	return s.copy.renew()
+	s.note = newNote(s.folder.database())
+	s.note.marks = readNote(s.folder.database()).marks // of logs that are not tables yet
+	return errors.Join(s.copy.renew(), s.note.write())
 }
 
 func (s *Store) keepBlock(block int) {
@@ -203,5 +222,24 @@ func (s *Store) closeDatabase() (err error) {
 	}
 	s.copying.Lock()
 	defer s.copying.Unlock()
-	return s.copy.renew()
+	return errors.Join(s.reserve.end(), s.copy.renew())
+}
+
+// leave ends the use of the database. Without room for what closing it writes, it is left as a killed process
+// would: all is in its logs, which are synced.
+func (s *Store) leave() error {
+	if s.db == nil {
+		return nil
+	}
+	_, off, _ := s.status.read()
+	free, err := s.free(s.folder.dir)
+	if off == "" && err == nil && free >= leastFreeBytes {
+		return s.closeDatabase()
+	}
+	if off == "" {
+		off = fmt.Sprintf("the disk has %s free (%v)", mebibytes(free), err)
+	}
+	s.logger.Warn("the database is left unclosed, which costs nothing but time at the next start", "reason", off)
+	s.db = nil
+	return s.folder.sync()
 }

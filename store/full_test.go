@@ -1,0 +1,281 @@
+package store
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// fullDiskEnv, beside childEnv, makes the child persist under load on a disk that fills up.
+const fullDiskEnv = "SLUICE_STORE_TEST_FULL_DISK"
+
+// fullDiskMain applies until its input ends, and answers each line of it. It applies so little that a memtable lasts
+// for longer than the test: a disk that fills up while Badger writes a table is what cannot be helped.
+func fullDiskMain(dir string) error {
+	model := newModel(0)
+	cfg := testConfig(dir)
+	cfg.MinFreeBytes = leastFreeBytes
+	s, err := Open(context.Background(), cfg, quiet(), model)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	ran := make(chan error, 1)
+	go func() { ran <- s.Run(ctx) }()
+	model.add(max(0, childBlocks-len(model.blocks)))
+	asked := make(chan string)
+	go func() {
+		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+			asked <- lines.Text()
+		}
+		close(asked)
+	}()
+	fmt.Println("begun")
+	for number := 1; ; number++ {
+		for block := range childBlocks {
+			model.put(block, uint16(number%childSeries), "a", fmt.Sprint(number, strings.Repeat(" ", 50)))
+		}
+		select {
+		case question, more := <-asked:
+			if !more {
+				cancel()
+				err := <-ran
+				if _, off, _ := s.status.read(); off != "" {
+					err = nil // it says that it is not persisting
+				}
+				return errors.Join(err, s.Close(context.Background()))
+			}
+			if err := answer(s, model, question, number); err != nil {
+				return err
+			}
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}
+
+func answer(s *Store, model *modelTable, question string, number int) error {
+	if question == "detail" {
+		ok, detail := s.Detail()
+		fmt.Println(ok, detail)
+		return nil
+	}
+	model.put(0, modelSlots-1, "acknowledged", question)
+	if err := s.Sync(context.Background()); err != nil {
+		return err
+	}
+	fmt.Println("synced", number)
+	return nil
+}
+
+type fullDiskChild struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	lines *bufio.Scanner
+	said  strings.Builder
+}
+
+func startFullDiskChild(t *testing.T, dir string) *fullDiskChild {
+	t.Helper()
+	c := &fullDiskChild{t: t, cmd: exec.CommandContext(t.Context(), os.Args[0])}
+	c.cmd.Env = append(os.Environ(), childEnv+"="+dir, fullDiskEnv+"=1")
+	c.cmd.Stderr = &c.said
+	in, err := c.cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.in, c.lines = in, bufio.NewScanner(out)
+	if err := c.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	c.line()
+	return c
+}
+
+func (c *fullDiskChild) line() string {
+	c.t.Helper()
+	if !c.lines.Scan() {
+		err := c.cmd.Wait()
+		c.t.Fatalf("the process died: %v\n%.1500s", err, c.said.String())
+	}
+	return c.lines.Text()
+}
+
+func (c *fullDiskChild) ask(question string) string {
+	c.t.Helper()
+	fmt.Fprintln(c.in, question)
+	return c.line()
+}
+
+func (c *fullDiskChild) waitFor(what string) {
+	c.t.Helper()
+	eventually(c.t, what, func() bool { return strings.Contains(c.ask("detail"), what) })
+}
+
+// fill takes all that a disk has at once.
+func fill(t *testing.T, path string) {
+	t.Helper()
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for {
+		var disk syscall.Statfs_t
+		if err := syscall.Statfs(path, &disk); err != nil {
+			t.Fatal(err)
+		}
+		if disk.Bavail == 0 {
+			return
+		}
+		end, _ := file.Seek(0, io.SeekEnd)
+		_ = syscall.Fallocate(int(file.Fd()), 0, end, int64(disk.Bavail)*disk.Bsize) // the child may be faster
+	}
+}
+
+// TestDiskFillsAtOnce: a disk that goes from plenty to nothing between two flushes, under load, kills nothing;
+// ingest goes on, persisting when there is room again, and what Sync acknowledged is there after a restart,
+// however the process ended.
+func TestDiskFillsAtOnce(t *testing.T) {
+	for _, end := range []string{"resume", "close", "kill"} {
+		t.Run(end, func(t *testing.T) {
+			disk := t.TempDir()
+			if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=256m"); err != nil {
+				t.Skipf("needs to mount a small disk: %v", err)
+			}
+			defer func() {
+				if err := syscall.Unmount(disk, 0); err != nil {
+					t.Error(err)
+				}
+			}()
+			dir, ballast := filepath.Join(disk, "data"), filepath.Join(disk, "ballast")
+			child := startFullDiskChild(t, dir)
+			acknowledged := ""
+			for round := range 3 {
+				acknowledged = fmt.Sprint("round ", round)
+				child.ask(acknowledged)
+				fill(t, ballast)
+				child.waitFor("not persisting")
+				time.Sleep(time.Second) // more than two flush intervals of load on a full disk
+				child.waitFor("not persisting")
+				if end != "resume" {
+					break
+				}
+				removeFile(t, ballast)
+				child.waitFor("true persisting")
+			}
+			if end == "kill" {
+				_ = child.cmd.Process.Kill()
+			}
+			_ = child.in.Close()
+			if err := child.cmd.Wait(); err != nil && end != "kill" {
+				t.Fatalf("the process ended with %v\n%.1500s", err, child.said.String())
+			}
+			_ = os.Remove(ballast)
+			restored := newModel(0)
+			s := mustOpen(t, dir, restored)
+			if s.count.setAside.Load()+s.count.failedBlocks.Load()+s.count.cutBlocks.Load() > 0 || len(restored.blocks) != childBlocks {
+				t.Fatalf("%d blocks; restored with losses", len(restored.blocks))
+			}
+			if got := restored.blocks[0].series[modelSlots-1].value; got != acknowledged {
+				t.Fatalf("restored %q, %q was acknowledged", got, acknowledged)
+			}
+			mustClose(t, s)
+		})
+	}
+}
+
+// TestRoomIsSeenBeforeEveryBatch: a disk that is full in the middle of a flush stops it, Badger is neither written
+// to nor closed, and the next flush makes good what was dropped.
+func TestRoomIsSeenBeforeEveryBatch(t *testing.T) {
+	dir := t.TempDir()
+	model := newModel(8)
+	s := mustOpen(t, dir, model)
+	clock := newStepper(s)
+	clock.period(t)
+	for b := range 8 {
+		for slot := range uint16(10) {
+			model.put(b, slot, "a", strings.Repeat("x", 50_000)) // 4 MB: several batches
+		}
+	}
+	db, looks := s.db, 0
+	s.free = func(string) (uint64, error) {
+		looks++
+		if looks > 2 {
+			return 0, nil
+		}
+		return 1 << 40, nil
+	}
+	clock.now = clock.now.Add(s.cfg.FlushInterval)
+	if err := s.step(clock.now); !errors.Is(err, errNoRoom) || looks != 3 {
+		t.Fatalf("after %d looks at the disk: %v", looks, err)
+	}
+	if ok, detail := s.Detail(); ok || !strings.Contains(detail, "free") || s.count.failures.Load() != 0 {
+		t.Fatalf("Detail: %v %s; %d failures", ok, detail, s.count.failures.Load())
+	}
+	if s.db != db || db.IsClosed() {
+		t.Fatal("the database was closed")
+	}
+	s.free = freeBytes
+	clock.now = clock.now.Add(firstRetry)
+	clock.flush(t)
+	if s.db != db {
+		t.Fatal("the database was exchanged")
+	}
+	mustClose(t, s)
+	restored := newModel(0)
+	again := mustOpen(t, dir, restored)
+	model.mustEqual(t, restored)
+	if again.count.cutBlocks.Load()+again.count.failedBlocks.Load() > 0 {
+		t.Fatal("restored with losses")
+	}
+}
+
+// TestLogsHaveTheirRoom: whenever a batch has been written, the logs have all the room on the disk that Badger may
+// still use, and Badger took the file that was made for it.
+func TestLogsHaveTheirRoom(t *testing.T) {
+	dir := t.TempDir()
+	model := newModel(8)
+	s := mustOpen(t, dir, model)
+	if s.reserve.unable {
+		t.Skip("the file system cannot reserve room")
+	}
+	clock := newStepper(s)
+	first := s.reserve.next
+	for i := range 80 {
+		for b := range 8 {
+			model.put(b, uint16(i), "a", strings.Repeat("x", 60_000))
+		}
+		clock.period(t)
+		for _, log := range listLogs(s.folder.database()) {
+			stat, err := os.Stat(log.path)
+			if err != nil {
+				continue // it became a table
+			}
+			if room := stat.Sys().(*syscall.Stat_t).Blocks * 512; log.number >= s.reserve.next-1 && room < logBytes && s.reserve.next != log.number+1 {
+				t.Fatalf("flush %d: %s has room for %d bytes", i, log.path, room)
+			}
+		}
+	}
+	if s.reserve.next < first+2 {
+		t.Fatalf("the logs went from %d to %d only", first, s.reserve.next)
+	}
+	mustClose(t, s)
+	if logs := listLogs(s.folder.database()); len(logs) > 0 {
+		t.Fatalf("left behind: %v", logs)
+	}
+}

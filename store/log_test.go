@@ -1,0 +1,208 @@
+package store
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A killed is a copy of a data directory as kill -9 leaves it: all of it in one log.
+type killed struct {
+	dir    string
+	log    string // its name
+	size   int64  // up to where it was written
+	synced int64
+	model  *modelTable
+}
+
+// makeKilled writes blocks, syncs, and writes some more.
+func makeKilled(t *testing.T) killed {
+	t.Helper()
+	dir := t.TempDir()
+	k := killed{model: newModel(6)}
+	s := mustOpen(t, dir, k.model)
+	clock := newStepper(s)
+	r := rand.New(rand.NewPCG(3, 4))
+	for round := range 24 {
+		for b := range 6 {
+			k.model.put(b, uint16(r.IntN(50)), fmt.Sprint("n", r.IntN(9)), randomText(r, 1+r.IntN(400)))
+		}
+		clock.period(t)
+		if round == 12 {
+			if err := s.syncOnce(); err != nil {
+				t.Fatal(err)
+			}
+			k.model.settle()
+			for _, mark := range s.note.marks {
+				k.synced = mark + logHeaderBytes
+			}
+		}
+	}
+	k.dir = crashCopy(t, dir)
+	mustClose(t, s)
+	k.log = filepath.Base(databaseFiles(t, k.dir, "*1.mem")[0])
+	content, err := os.ReadFile(filepath.Join(k.dir, databaseName, k.log))
+	if err != nil {
+		t.Fatal(err)
+	}
+	committed, _ := walkLog(content[logHeaderBytes:])
+	k.size = int64(committed + logHeaderBytes)
+	if k.synced <= logHeaderBytes || k.size <= k.synced {
+		t.Fatalf("synced up to %d, written up to %d", k.synced, k.size)
+	}
+	return k
+}
+
+func (k killed) copy(t *testing.T) (dir, log string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "data")
+	if err := os.CopyFS(dir, os.DirFS(k.dir)); err != nil {
+		t.Fatal(err)
+	}
+	return dir, filepath.Join(dir, databaseName, k.log)
+}
+
+// reboot makes a directory look as if the machine had been started anew since.
+func reboot(t *testing.T, dir string) {
+	t.Helper()
+	note := readNote(filepath.Join(dir, databaseName))
+	if note.boot == "" {
+		t.Fatal("no note in the database")
+	}
+	note.boot = "another"
+	if err := note.write(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// mustSpeak opens a directory: either all is restored, or the log was set aside with its bytes, or, for what was
+// not synced, it is said that a write was left out.
+func (k killed) mustSpeak(t *testing.T, dir, what string, damagedLog []byte) (aside, torn bool) {
+	t.Helper()
+	restored := newModel(0)
+	s := mustOpen(t, dir, restored)
+	defer mustClose(t, s)
+	_, detail := s.Detail()
+	torn = strings.Contains(detail, "unfinished write")
+	if s.count.setAside.Load() > 0 {
+		kept, _ := filepath.Glob(filepath.Join(dir, databaseName+".damaged-*", k.log))
+		if len(kept) != 1 || !strings.Contains(detail, "started empty") {
+			t.Fatalf("%s: kept %v; %s", what, kept, detail)
+		}
+		if content, err := os.ReadFile(kept[0]); err != nil || string(content) != string(damagedLog) {
+			t.Fatalf("%s: what was set aside is not what was found (%v)", what, err)
+		}
+		return true, torn
+	}
+	if torn {
+		k.model.mustDescend(t, restored)
+		return false, true
+	}
+	k.model.mustEqual(t, restored)
+	if len(restored.blocks) != len(k.model.blocks) {
+		t.Fatalf("%s: %d blocks and not a word: %s", what, len(restored.blocks), detail)
+	}
+	return false, false
+}
+
+// TestFlippedBits: a log with a flipped bit anywhere is never used, and never cut, in silence.
+func TestFlippedBits(t *testing.T) {
+	k := makeKilled(t)
+	offsets := []int64{0, 7, 8, 19, 20, 21, 22, 23, 24, 40, k.synced - 1, k.synced, k.size - 1, k.size - 5, k.size, k.size + 1000}
+	r := rand.New(rand.NewPCG(5, 6))
+	random := 60
+	if testing.Short() {
+		random = 10
+	}
+	for range random {
+		offsets = append(offsets, logHeaderBytes+r.Int64N(k.size-logHeaderBytes))
+	}
+	for i, at := range offsets {
+		dir, log := k.copy(t)
+		content, err := os.ReadFile(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		content[at] ^= 1 << (i % 8)
+		overwrite(t, log, at, content[at:at+1])
+		rebooted := i%2 == 1
+		if rebooted {
+			reboot(t, dir)
+		}
+		what := fmt.Sprintf("bit %d of byte %d of %d, synced to %d, rebooted %v", i%8, at, k.size, k.synced, rebooted)
+		aside, _ := k.mustSpeak(t, dir, what, content)
+		if at >= logHeaderBytes && at < k.synced && !aside {
+			t.Errorf("%s: not set aside", what)
+		}
+	}
+}
+
+// TestTornTail: a log that ends in the middle of a write after the last sync costs that write alone, at whatever
+// byte; the same before the last sync is damage.
+func TestTornTail(t *testing.T) {
+	k := makeKilled(t)
+	r := rand.New(rand.NewPCG(7, 8))
+	ends := []int64{k.synced, k.synced + 1, k.size - 1, k.size - 30, k.size}
+	random := 40
+	if testing.Short() {
+		random = 8
+	}
+	for range random {
+		ends = append(ends, k.synced+r.Int64N(k.size-k.synced))
+	}
+	ends = append(ends, 5, logHeaderBytes, k.synced/2, k.synced-1)
+	for i, end := range ends {
+		dir, log := k.copy(t)
+		size := fileSize(t, log)
+		truncate(t, log, end)
+		if i%3 != 0 || end < logHeaderBytes {
+			truncate(t, log, size) // zeros, as in a mapped log
+		}
+		if i%2 == 1 {
+			reboot(t, dir)
+		}
+		restored := newModel(0)
+		s := mustOpen(t, dir, restored)
+		_, detail := s.Detail()
+		aside := s.count.setAside.Load() > 0
+		if end < k.synced && end >= logHeaderBytes && !aside {
+			t.Fatalf("torn at %d, synced to %d: %s", end, k.synced, detail)
+		}
+		if end >= k.synced {
+			if aside || s.count.failedBlocks.Load()+s.count.cutBlocks.Load() > 0 {
+				t.Fatalf("torn at %d, synced to %d: %s", end, k.synced, detail)
+			}
+			k.model.mustDescend(t, restored)
+		}
+		mustClose(t, s)
+	}
+}
+
+// TestHoleAfterPowerLoss: pages that did not reach the platter leave holes beyond the last sync. They are no
+// damage if the machine went down, and are if only the process did.
+func TestHoleAfterPowerLoss(t *testing.T) {
+	k := makeKilled(t)
+	for _, rebooted := range []bool{true, false} {
+		dir, log := k.copy(t)
+		overwrite(t, log, k.synced, make([]byte, min(4096, (k.size-k.synced)/2)))
+		if rebooted {
+			reboot(t, dir)
+		}
+		restored := newModel(0)
+		s := mustOpen(t, dir, restored)
+		_, detail := s.Detail()
+		if aside := s.count.setAside.Load() > 0; aside == rebooted {
+			t.Fatalf("rebooted %v: set aside %v: %s", rebooted, aside, detail)
+		}
+		if rebooted {
+			k.model.mustDescend(t, restored)
+			if !strings.Contains(detail, "unfinished write") {
+				t.Fatalf("not a word of it: %s", detail)
+			}
+		}
+		mustClose(t, s)
+	}
+}
