@@ -1,0 +1,99 @@
+package aggregate
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// A bin's representative is within 1 % of every value that falls into the bin, on either side of zero.
+func TestBinsAreWithinOnePercent(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for range 200_000 {
+		v := math.Exp(r.Float64()*(math.Log(largest)-math.Log(smallest))) * smallest
+		if r.IntN(2) == 0 {
+			v = -v
+		}
+		bin := binOf(v)
+		if bin < 0 || bin >= binCount {
+			t.Fatalf("%v is in bin %d of %d", v, bin, binCount)
+		}
+		if off := math.Abs(binValue(bin)-v) / math.Abs(v); off > relativeError*1.000001 {
+			t.Fatalf("%v is represented by %v, off by %v", v, binValue(bin), off)
+		}
+	}
+}
+
+func TestBinsAreInOrder(t *testing.T) {
+	values := []float64{-math.MaxFloat64, -largest * 2, -largest, -5, -1, -smallest, -smallest / 2, 0, smallest / 2, smallest, 1e-3, 1, 1.01, 1.03, 5, largest, math.MaxFloat64}
+	for i := 1; i < len(values); i++ {
+		if before, after := binOf(values[i-1]), binOf(values[i]); before > after || before < 0 || after >= binCount {
+			t.Errorf("%v is in bin %d, %v in bin %d of %d", values[i-1], before, values[i], after, binCount)
+		}
+	}
+	if binOf(0) != zeroBin || binValue(zeroBin) != 0 {
+		t.Error("zero has a bin of its own")
+	}
+}
+
+// The tree of a timer has a place for every bin.
+func TestTimerNodesCoverAllBins(t *testing.T) {
+	if timerNodes*nodeLeaves*leafBins < binCount {
+		t.Errorf("%d bins, places for %d", binCount, timerNodes*nodeLeaves*leafBins)
+	}
+}
+
+// Quantiles are within 1 % of the exact ones, whatever the distribution.
+func TestQuantilesAreWithinOnePercent(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 2))
+	for name, draw := range map[string]func() float64{
+		"exponential": r.ExpFloat64,
+		"lognormal":   func() float64 { return math.Exp(3 * r.NormFloat64()) },
+		"both signs":  func() float64 { return 1000 * r.NormFloat64() },
+		"few values":  func() float64 { return float64(r.IntN(3)) },
+	} {
+		d := distributions.Get().(*distribution)
+		d.reset()
+		var exact []float64
+		for range 20_000 {
+			v := draw()
+			exact = append(exact, v)
+			d.add(binOf(v), weightUnits)
+			d.extend(v, v, v)
+		}
+		slices.Sort(exact)
+		for _, q := range []float64{0.5, 0.75, 0.9, 0.95, 0.99, 0.999} {
+			want := exact[int(math.Ceil(q*float64(len(exact))))-1]
+			if got := d.quantile(q); math.Abs(got-want) > relativeError*1.000001*math.Abs(want)+smallest {
+				t.Errorf("%s: p%v is %v, want %v within 1 %%", name, 100*q, got, want)
+			}
+		}
+		distributions.Put(d)
+	}
+}
+
+func FuzzBins(f *testing.F) {
+	f.Add(appendBin(appendBin(nil, 7, weightUnits), 1, weightUnits/3))
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})
+	f.Fuzz(func(t *testing.T, list []byte) {
+		d := distributions.Get().(*distribution)
+		defer distributions.Put(d)
+		d.reset()
+		if !eachBin(string(list), d.add) {
+			return
+		}
+		again := distributions.Get().(*distribution)
+		defer distributions.Put(again)
+		again.reset()
+		if !eachBin(string(d.appendBins(nil)), again.add) {
+			t.Fatal("what was appended is not read")
+		}
+		for bin := range d.weights {
+			// A weight beyond 2^61 units is kept in whole observations.
+			if off := d.weights[bin] - again.weights[bin]; off >= weightUnits {
+				t.Fatalf("bin %d: %d, then %d", bin, d.weights[bin], again.weights[bin])
+			}
+		}
+	})
+}
