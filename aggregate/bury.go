@@ -62,11 +62,8 @@ func (t *Table) emptyPlaceLocked(b *block, place uint32) {
 	bit := uint64(1) << (place % 64)
 	b.page.dirty[place/64].And(^bit)
 	b.unsaved[place/64].And(^bit)
-	c.past.forget(t.rings)
+	t.forgetNotes(c, b.body(place))
 	if body := b.body(place); body != nil {
-		if body.fraction != nil {
-			body.fraction.past.forget(t.rings)
-		}
 		t.weigh(body, 0)
 		b.bodies.Load()[place].Store(nil)
 	}
@@ -92,7 +89,7 @@ func (t *Table) retire(d departed, b *block, place uint32, late bool) {
 func (t *Table) succeed(d departed, b *block, place uint32, w *Writer) bool {
 	s := &b.series[place]
 	e := s.entry
-	form := canonicalForm{object: e.object, name: e.family.key.name, labels: s.labels.Packed(), hash: s.hash}
+	form := s.form()
 	to, refused := t.create(&form, &metric.Sample{Kind: e.kind}, w.now)
 	if refused != metric.Applied {
 		return false

@@ -78,11 +78,8 @@ func (w *Writer) seek(s *metric.Sample) (ref, metric.Reason) {
 	w.canonical = metric.AppendLabels(w.canonical[:0], d.Labels)
 	form := canonicalForm{object: d.Object, name: name, labels: metric.Borrow(w.canonical)}
 	form.hash = form.sum(w.table.seed)
-	if to, b, place := w.table.seekCanonical(&form); b != nil {
-		if b.series[place].entry.kind != s.Kind {
-			return ref{}, metric.KindConflict
-		}
-		return to, metric.Applied
+	if to, refused, there := w.table.filed(&form, s.Kind); there {
+		return to, refused
 	}
 	return w.table.create(&form, s, w.now)
 }
@@ -123,20 +120,30 @@ func (f *canonicalForm) matches(s *series) bool {
 		s.labels.Packed() == f.labels
 }
 
-// seekCanonical finds a live series. A number in the slots stays what it is until every writer has passed, so
-// only writers may call it, or whoever holds the shard's lock.
-func (t *Table) seekCanonical(f *canonicalForm) (ref, *block, uint32) {
+// form is the series' identity.
+func (s *series) form() canonicalForm {
+	return canonicalForm{object: s.entry.object, name: s.entry.family.key.name, labels: s.labels.Packed(), hash: s.hash}
+}
+
+// filed finds a live series, and says whether samples of a kind are for it. A number in the slots stays what it is until
+// every writer has passed, so only writers may call it, or whoever holds the shard's lock.
+func (t *Table) filed(f *canonicalForm, kind metric.Kind) (to ref, refused metric.Reason, there bool) {
 	p := t.canon.shard(f.hash).probe(f.hash)
 	for {
 		held := p.next()
 		if held == 0 {
-			return ref{}, nil, 0
+			return ref{}, metric.Applied, false
 		}
 		number := held - firstNumber
 		b, place := t.blocks.of(number)
-		if state := b.page.cells[place].state.Load(); state&live != 0 && f.matches(&b.series[place]) {
-			return ref{number, state}, b, place
+		state, s := b.page.cells[place].state.Load(), &b.series[place]
+		if state&live == 0 || !f.matches(s) {
+			continue
 		}
+		if s.entry.kind != kind {
+			return ref{}, metric.KindConflict, true
+		}
+		return ref{number, state}, metric.Applied, true
 	}
 }
 
@@ -145,11 +152,8 @@ func (t *Table) create(f *canonicalForm, s *metric.Sample, now moment) (ref, met
 	shard := t.canon.shard(f.hash)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	if to, b, place := t.seekCanonical(f); b != nil {
-		if b.series[place].entry.kind != s.Kind {
-			return ref{}, metric.KindConflict
-		}
-		return to, metric.Applied
+	if to, refused, there := t.filed(f, s.Kind); there {
+		return to, refused
 	}
 	if !t.admit() {
 		return ref{}, metric.OverLimit

@@ -133,10 +133,15 @@ func (t *Table) tidy(b *block, place uint32, now moment) {
 		body.set.renewLocked(oldest)
 		t.weigh(body, body.set.bytesLocked())
 	case idle:
-		c.past.forget(t.rings)
-		if body != nil && body.fraction != nil {
-			body.fraction.past.forget(t.rings)
-		}
+		t.forgetNotes(c, body)
+	}
+}
+
+// forgetNotes gives back the rings of a series.
+func (t *Table) forgetNotes(c *cell, body *body) {
+	c.past.forget(t.rings)
+	if body != nil && body.fraction != nil {
+		body.fraction.past.forget(t.rings)
 	}
 }
 

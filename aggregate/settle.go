@@ -52,13 +52,13 @@ func (t *Table) settle(to ref, now moment) {
 		return
 	}
 	e := s.entry
-	form := canonicalForm{object: e.object, name: e.family.key.name, labels: s.labels.Packed(), hash: s.hash}
+	form := s.form()
 	shard := t.canon.shard(s.hash)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	filed, lock := t.index.enter(e.object, e.family.key.name, e.kind)
 	defer lock.mu.Unlock()
-	if t.filedCanonical(&form) || filed.kind != e.kind {
+	if _, _, twin := t.filed(&form, e.kind); twin || filed.kind != e.kind {
 		t.vanish(b, place)
 		return
 	}
@@ -77,12 +77,6 @@ func (t *Table) unsettled(b *block, place uint32, now moment) (cause, bool) {
 		return fromFuture, true
 	}
 	return expiry, t.expired(b, place, now)
-}
-
-// filedCanonical reports whether a series of this identity is filed already.
-func (t *Table) filedCanonical(f *canonicalForm) bool {
-	_, twin, _ := t.seekCanonical(f)
-	return twin != nil
 }
 
 // settleBody takes account of what the series holds.

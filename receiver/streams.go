@@ -97,7 +97,7 @@ func (s *streams) accept(ctx context.Context, serving *sync.WaitGroup) {
 func (s *streams) admit(conn streamConn, serving *sync.WaitGroup) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	from := prefixOf(conn.RemoteAddr())
+	from := AddressPrefix(conn.RemoteAddr())
 	if err := s.fullLocked(from); err != nil {
 		s.refused.Add(1)
 		s.complaints.closed(conn.RemoteAddr(), err)
@@ -127,8 +127,9 @@ func (s *streams) fullLocked(from netip.Prefix) error {
 	return nil
 }
 
-// prefixOf is what counts as one address: an IPv6 host usually has a whole /64. A Unix socket's peer has none.
-func prefixOf(a net.Addr) netip.Prefix {
+// AddressPrefix is what counts as one address where connections of one are bounded: an IPv6 host usually has a whole /64.
+// A Unix socket's peer has none.
+func AddressPrefix(a net.Addr) netip.Prefix {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {
 		return netip.Prefix{}
@@ -157,7 +158,7 @@ func (s *streams) release(conn streamConn, w *worker) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.open, conn)
-	if from := prefixOf(conn.RemoteAddr()); s.from[from] > 1 {
+	if from := AddressPrefix(conn.RemoteAddr()); s.from[from] > 1 {
 		s.from[from]--
 	} else {
 		delete(s.from, from)

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sluice-metrics/sluice/receiver"
 )
 
 // gate is the listening socket. It holds the caps on connections (fasthttp's own cap per address counts
@@ -69,7 +71,7 @@ func (g *gate) Close() (err error) {
 }
 
 func (g *gate) admit(tcp *net.TCPConn) net.Conn {
-	c := &conn{TCPConn: tcp, gate: g, from: prefixOf(tcp.RemoteAddr())}
+	c := &conn{TCPConn: tcp, gate: g, from: receiver.AddressPrefix(tcp.RemoteAddr())}
 	g.mu.Lock()
 	answer := ""
 	switch {
@@ -128,21 +130,6 @@ func (g *gate) abortSilent() {
 			_ = c.TCPConn.Close()
 		}
 	}
-}
-
-// prefixOf is what counts as one address: an IPv6 host usually has a whole /64.
-func prefixOf(a net.Addr) netip.Prefix {
-	tcp, ok := a.(*net.TCPAddr)
-	if !ok {
-		return netip.Prefix{}
-	}
-	addr := tcp.AddrPort().Addr().Unmap().WithZone("")
-	bits := 32
-	if addr.Is6() {
-		bits = 64
-	}
-	p, _ := addr.Prefix(bits)
-	return p
 }
 
 // conn is one connection. Only the goroutine that serves it reads, and only it looks at ended.

@@ -293,8 +293,8 @@ func TestOneAddressIsAnIPv6Network(t *testing.T) {
 		{"10.0.0.1", "10.0.0.1", true}, {"10.0.0.1", "10.0.0.2", false}, {"::ffff:10.0.0.1", "10.0.0.1", true},
 		{"2001:db8::1", "2001:db8::2", true}, {"2001:db8::1", "2001:db8:0:1::1", false}, {"fe80::1%lo", "fe80::1", true},
 	} {
-		pa := prefixOf(net.TCPAddrFromAddrPort(mustAddrPort(c.a)))
-		pb := prefixOf(net.TCPAddrFromAddrPort(mustAddrPort(c.b)))
+		pa := receiver.AddressPrefix(net.TCPAddrFromAddrPort(mustAddrPort(c.a)))
+		pb := receiver.AddressPrefix(net.TCPAddrFromAddrPort(mustAddrPort(c.b)))
 		if !pa.IsValid() || (pa == pb) != c.same {
 			t.Errorf("%s %v, %s %v", c.a, pa, c.b, pb)
 		}
