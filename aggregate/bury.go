@@ -98,7 +98,9 @@ func (t *Table) succeed(d departed, b *block, place uint32, w *Writer) bool {
 	switch e.kind {
 	case metric.Counter:
 		whole, units := counterSum(b, place)
-		heir.page.cells[at].add(whole - d.whole)
+		if !heir.page.cells[at].add(whole - d.whole) {
+			return false // it is full: what came late retires with the rest
+		}
 		if units != d.units {
 			heir.makeBody(at, newFraction).fraction.units.Add(int64(units - d.units))
 		}

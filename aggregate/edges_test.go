@@ -762,3 +762,30 @@ func TestEdgeWarnedFillsUp(t *testing.T) {
 		t.Error("two days later a new one is not warned of")
 	}
 }
+
+// What comes late for an expired counter cannot overfill its successor, and is not lost from the books either.
+func TestEdgeLateForAFullSuccessor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		const line = "c:9223372036854775|c|#pod:a,ns:ns"
+		f.push(line)
+		f.Roll()
+		time.Sleep(2 * time.Hour)
+		slow := f.NewWriter() // looked the series up before its expiry
+		key := f.aliases.key(sample(line))
+		old := targetRef(f.aliases.find(&key).target.Load())
+		f.sweepBlock(0, f.clock.now(), &pace{time.Now()})
+		b, place := f.blocks.of(old.number)
+		slow.update(b, place, sample(line))
+		for range 500 {
+			f.push(line)
+		}
+		slow.Pass()
+		f.finish(&pace{time.Now()})
+		slow.Close()
+		f.want("c:total", "a=4611686018427387500")
+		if applied, held := f.Balance(); applied != held {
+			t.Errorf("applied %v, held %v", applied, held)
+		}
+	})
+}
