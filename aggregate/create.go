@@ -243,9 +243,11 @@ func (t *Table) fill(b *block, place uint32, n newcomer) {
 	case metric.Gauge:
 		c.value.Store(gaugeUnset)
 	case metric.Timer:
-		b.makeBody(place, func() *body { return &body{timer: newTimer(t.spans)} })
+		body := b.makeBody(place, func() *body { return &body{timer: newTimer(t.spans)} })
+		t.weigh(body, body.timer.weight())
 	case metric.Set:
-		b.makeBody(place, func() *body { return &body{set: newSet(t.spans)} })
+		body := b.makeBody(place, func() *body { return &body{set: newSet(t.spans)} })
+		t.weigh(body, body.set.bytesLocked())
 	}
 }
 
