@@ -65,9 +65,12 @@ func (ls *jsonLines) sample() (*metric.Sample, *fault) {
 		}
 		s.TTL = ttl
 	}
-	var f *fault
-	s.About, f = ls.object()
-	return s, f
+	about, f := ls.object()
+	if f != nil {
+		return nil, f
+	}
+	s.About = about
+	return s, nil
 }
 
 // setValue sets kind, op and value, where they go together.
