@@ -39,7 +39,7 @@ func (m *memory) put(series ...held) {
 func (m *memory) Objects(q metric.Query) ([]metric.Point, error) {
 	return m.answer(q, func(h held) bool {
 		return h.object.Resource == q.Resource && h.object.Namespace == q.Namespace &&
-			(q.Object == "*" || q.Object == h.object.Name) && (q.Known == nil || q.Known(h.object.Name))
+			(q.Object == "*" || q.Object == h.object.Name) && (q.Known == nil || q.Known(h.object))
 	})
 }
 

@@ -335,7 +335,7 @@ func TestEdgeAbsentAmongKnown(t *testing.T) {
 	f := newFixture(t)
 	f.push("x:1|c|#pod:a,ns:ns")
 	_, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Asked: metric.Asked{Name: "x"},
-		Known: func(name string) bool { return name == "b" }})
+		Known: func(o metric.Object) bool { return o.Name == "b" }})
 	if err == nil || err.Error() == `no series of "x" for pods in "ns": none was ever received` {
 		t.Error("there is one, of a pod that was not picked")
 	}

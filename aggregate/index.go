@@ -106,7 +106,7 @@ type found struct {
 }
 
 // find returns the entries of a family: of one object, or of all ("*") that known takes, in the order of names.
-func (x *index) find(key familyKey, object string, known func(string) bool) []found {
+func (x *index) find(key familyKey, object string, known func(metric.Object) bool) []found {
 	shard := x.shard(key)
 	shard.mu.Lock()
 	f := shard.families[key]
@@ -127,7 +127,7 @@ func (x *index) find(key familyKey, object string, known func(string) bool) []fo
 	}
 	shard.mu.Unlock()
 	if known != nil {
-		out = slices.DeleteFunc(out, func(one found) bool { return !known(one.entry.object.Name) })
+		out = slices.DeleteFunc(out, func(one found) bool { return !known(one.entry.object) })
 	}
 	slices.SortFunc(out, func(a, b found) int { return cmp.Compare(a.entry.object.Name, b.entry.object.Name) })
 	return out

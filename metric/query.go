@@ -17,8 +17,9 @@ type Query struct {
 
 	// Match picks label sets before they are rolled up; nil takes all.
 	Match func(Labels) bool
-	// Known picks objects by name; nil takes all. The adapter answers label selectors with it.
-	Known func(name string) bool
+	// Known picks objects; nil takes all. The adapter answers label selectors with it, and leaves out the pods that
+	// are gone: of two objects of one name and different UIDs it takes one at most.
+	Known func(Object) bool
 }
 
 // Point is one answer.

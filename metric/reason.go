@@ -22,6 +22,9 @@ const (
 	numReasons
 )
 
+// Pending is not among the reasons: the sample was neither applied nor refused, for it is not known yet whose it is.
+const Pending Reason = 100
+
 // NumReasons is how many Reasons there are, Applied included: the length of an array indexed by Reason.
 const NumReasons = int(numReasons)
 
@@ -33,6 +36,9 @@ var reasonNames = [numReasons]string{
 func (r Reason) String() string {
 	if r < numReasons {
 		return reasonNames[r]
+	}
+	if r == Pending {
+		return "pending"
 	}
 	return "invalid"
 }

@@ -52,6 +52,8 @@ type Sample struct {
 	Container []byte
 	External  []byte
 
+	// Sender is who sent the sample; nil where nobody asks, as without a cluster.
+	Sender *Sender
 	// About is set where the way the sample came says what it describes (a /v1 path). Nil: the labels
 	// and the sender decide.
 	About *Object
@@ -112,4 +114,6 @@ type Description struct {
 	Object Object
 	// Labels is sorted, each key once, without the labels that decided the object.
 	Labels []Label
+	// Bound says that the cluster tells when the object ends: the series lives as long, whether samples come or not.
+	Bound bool
 }
