@@ -26,18 +26,20 @@ var mayImport = map[string][]string{
 	"receiver":        {"metric", "receiver/statsd"},
 	"receiver/push":   {"metric", "receiver", "receiver/statsd"},
 	"identity":        {"metric"},
+	"limit":           {"metric"},
 	"aggregate":       {"metric"},
 	"store":           {"metric"},
 	"adapter":         {"metric"},
+	"adapter/cluster": {"metric"},
 	"loadtest":        {}, // it speaks the wire only
-	"cmd/sluice":      {"metric", "operations", "receiver", "receiver/statsd", "receiver/push", "identity", "aggregate", "store", "adapter", "loadtest"},
+	"cmd/sluice":      {"metric", "operations", "receiver", "receiver/statsd", "receiver/push", "identity", "limit", "aggregate", "store", "adapter", "adapter/cluster", "loadtest"},
 }
 
 // onlyImporters lists who alone may import modules that would otherwise spread.
 var onlyImporters = map[string][]string{
 	"github.com/dgraph-io/badger/": {"store"},
-	"k8s.io/":                      {"adapter", "cmd/sluice"},
-	"sigs.k8s.io/":                 {"adapter", "cmd/sluice"},
+	"k8s.io/":                      {"adapter", "adapter/cluster", "cmd/sluice"},
+	"sigs.k8s.io/":                 {"adapter", "adapter/cluster", "cmd/sluice"},
 	"github.com/valyala/fasthttp":  {"receiver/push"},
 	"github.com/spf13/":            {"cmd/sluice"},
 }

@@ -17,10 +17,12 @@ func (t *Table) absent(q *metric.Query) error {
 		one = t.graves.find(family, q.Object)
 	}
 	switch {
-	case q.Known != nil && len(t.index.find(family, "*", nil)) > 0:
-		return metric.NotFoundf("no series of %s: others have it, but none of those that the selector picks", describeAsked(q))
+	case q.Known != nil && q.Object == "*" && len(t.index.find(family, "*", nil)) > 0:
+		return metric.NotFoundf("no series of %s: others have it, but none that still lives and that the selector picks", describeAsked(q))
 	case one.why != "":
 		return t.buried(q, one)
+	case q.Known != nil && len(t.index.find(family, q.Object, nil)) > 0:
+		return metric.NotFoundf("no series of %s: the object is gone", describeAsked(q))
 	}
 	return metric.NotFoundf("no series of %s: none was ever received%s", describeAsked(q), t.mistyped(q))
 }

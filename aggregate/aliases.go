@@ -26,6 +26,9 @@ type aliasKey struct {
 	name []byte
 	tags []byte
 	mode uint16 // kind and separator
+	// sender is the key of who sent the line, 0 where nobody asks: two who send the same bytes speak of different things,
+	// and so do two who had the same address.
+	sender uint64
 }
 
 func (a *aliases) key(s *metric.Sample) aliasKey {
@@ -35,7 +38,12 @@ func (a *aliases) key(s *metric.Sample) aliasKey {
 	}
 	mode := uint16(s.Kind) | uint16(s.Separator)<<8
 	h ^= uint64(mode) * 0xd6e8feb86659fd93
-	return aliasKey{hash: h, name: s.Name, tags: s.Tags, mode: mode}
+	k := aliasKey{hash: h, name: s.Name, tags: s.Tags, mode: mode}
+	if s.Sender != nil {
+		k.sender = s.Sender.Key
+		k.hash = bits.RotateLeft64(h, 31) ^ k.sender*0x9e3779b97f4a7c15
+	}
+	return k
 }
 
 // find returns the record of a key, or nil.
@@ -103,6 +111,6 @@ func (a *aliases) size() (n int, bytes int64) {
 }
 
 func (r *record) matches(k *aliasKey) bool {
-	return r.hash == k.hash && r.mode == k.mode && int(r.nameLength) == len(k.name) &&
+	return r.hash == k.hash && r.sender == k.sender && r.mode == k.mode && int(r.nameLength) == len(k.name) &&
 		bytes.Equal(r.name(), k.name) && bytes.Equal(r.tags(), k.tags)
 }

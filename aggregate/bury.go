@@ -38,7 +38,7 @@ func (t *Table) buryNext(passed uint64, w *Writer) bool {
 func (t *Table) buryLocked(d departed, w *Writer) {
 	b, place := t.blocks.of(d.number)
 	s := &b.series[place]
-	late := d.cause != deletion && b.page.dirty.has(place)
+	late := d.cause.mayHaveHeir() && b.page.dirty.has(place)
 	if late {
 		late = t.succeed(d, b, place, w)
 	}

@@ -25,12 +25,15 @@ func (w *Writer) applyDescribed(s *metric.Sample, key *aliasKey) metric.Reason {
 	turn := w.table.turn.Load() // before the decision: what changes meanwhile makes it outdated
 	to, refused := w.seek(s)
 	if refused != metric.Applied {
-		if key != nil {
+		if key != nil && refused != metric.Pending {
 			w.table.rememberRefusal(key, refused, turn)
 		}
 		return refused
 	}
 	b, place := w.table.blocks.of(to.number)
+	if s.Arrived != 0 {
+		return w.applyHeld(to, s)
+	}
 	if key != nil && b.series[place].aliases.Load() < maxAliases && w.table.aliasesMayGrow() {
 		w.table.rememberSeries(key, to, &b.series[place])
 	}
@@ -68,7 +71,7 @@ func (w *Writer) seek(s *metric.Sample) (ref, metric.Reason) {
 		return ref{}, refused
 	}
 	d := &w.described
-	d.Object, d.Labels = metric.Object{}, d.Labels[:0]
+	d.Object, d.Labels, d.Bound = metric.Object{}, d.Labels[:0], false
 	if refused := w.table.describe(s, d); refused != metric.Applied {
 		return ref{}, refused
 	}
@@ -76,7 +79,7 @@ func (w *Writer) seek(s *metric.Sample) (ref, metric.Reason) {
 		return ref{}, metric.Malformed
 	}
 	w.canonical = metric.AppendLabels(w.canonical[:0], d.Labels)
-	form := canonicalForm{object: d.Object, name: name, labels: metric.Borrow(w.canonical)}
+	form := canonicalForm{object: d.Object, name: name, labels: metric.Borrow(w.canonical), bound: d.Bound}
 	form.hash = form.sum(w.table.seed)
 	if to, refused, there := w.table.filed(&form, s.Kind); there {
 		return to, refused
@@ -101,12 +104,13 @@ type canonicalForm struct {
 	name   string
 	labels string // packed
 	hash   uint64
+	bound  bool // to the life of its object; no part of the identity
 }
 
 func (f *canonicalForm) sum(seed maphash.Seed) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
-	for _, part := range [...]string{f.object.Resource, f.object.Namespace, f.object.Name, f.name, f.labels} {
+	for _, part := range [...]string{f.object.Resource, f.object.Namespace, f.object.Name, f.object.UID, f.name, f.labels} {
 		h.WriteString(part)
 		h.WriteByte(0)
 	}
@@ -116,7 +120,7 @@ func (f *canonicalForm) sum(seed maphash.Seed) uint64 {
 func (f *canonicalForm) matches(s *series) bool {
 	e := s.entry
 	return s.hash == f.hash && e.object.Name == f.object.Name && e.family.key.name == f.name &&
-		e.object.Namespace == f.object.Namespace && e.object.Resource == f.object.Resource &&
+		e.object.Namespace == f.object.Namespace && e.object.Resource == f.object.Resource && e.object.UID == f.object.UID &&
 		s.labels.Packed() == f.labels
 }
 
@@ -163,8 +167,13 @@ func (t *Table) create(f *canonicalForm, s *metric.Sample, now moment) (ref, met
 	if e.kind != s.Kind {
 		return ref{}, metric.KindConflict
 	}
+	if refused := t.admission.Admit(&e.object, e.family.key.name, now.tick); refused != metric.Applied {
+		e.tidyLocked()
+		return ref{}, refused
+	}
 	number, ok := t.blocks.take()
 	if !ok {
+		t.admission.Leave(&e.object, e.family.key.name)
 		e.tidyLocked()
 		return ref{}, metric.OverLimit
 	}
@@ -172,6 +181,9 @@ func (t *Table) create(f *canonicalForm, s *metric.Sample, now moment) (ref, met
 	labels, _ := metric.UnpackLabels(strings.Clone(f.labels))
 	t.fill(b, place, newcomer{hash: f.hash, entry: e, labels: labels, born: now.tick, seen: now.unix()})
 	b.series[place].setTTL(s.TTL)
+	if s.TTL == 0 && f.bound {
+		b.series[place].setTTL(metric.Forever)
+	}
 	shard.addLocked(f.hash, number+firstNumber, t.canonicalHash)
 	to := t.publish(b, place, number)
 	e.addLocked(to)

@@ -41,8 +41,13 @@ const (
 	expiry     cause = iota // what comes late makes a new series
 	yielding                // idle for long, where others want its place; likewise
 	deletion                // what comes late counts as before the end
+	objectEnd               // its object is gone; likewise
+	shedding                // a limit has no place for it
 	fromFuture              // restored with a time that has not come
 )
+
+// mayHaveHeir reports whether what comes late is handed to a new series.
+func (c cause) mayHaveHeir() bool { return c == expiry || c == yielding }
 
 type staleAliases struct {
 	shard   int
@@ -236,6 +241,7 @@ func (t *Table) turnDead(r ref, why cause, now moment) (departed, *entry) {
 	t.live.Add(-1)
 	t.evicted.Add(1)
 	t.graves.bury(s.entry, t.epitaph(s, c.seen.Load(), why))
+	t.admission.Leave(&s.entry.object, s.entry.family.key.name)
 	d := departed{ref: r, cause: why, ended: now.tick}
 	if s.entry.kind == metric.Counter {
 		d.whole, d.units = counterSum(b, place)
@@ -247,6 +253,10 @@ func (t *Table) epitaph(s *series, seen uint32, why cause) grave {
 	switch why {
 	case deletion:
 		return grave{seen, "deleted"}
+	case objectEnd:
+		return grave{seen, "when its object was deleted or finished"}
+	case shedding:
+		return grave{seen, "when a limit gave its place to another metric"}
 	case yielding:
 		return grave{seen, "yielded its place to newer series"}
 	case fromFuture:

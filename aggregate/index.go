@@ -29,7 +29,7 @@ type familyKey struct{ resource, namespace, name string }
 type family struct {
 	key     familyKey
 	shard   *indexShard       // its lock guards all below
-	entries map[string]*entry // by the object's name; externals have one, named ""
+	entries map[string]*entry // by the object's name, the newest first; externals have one, named ""
 }
 
 // entry is one metric of one object: its label sets are rolled up, and all of one kind.
@@ -37,6 +37,8 @@ type entry struct {
 	family *family
 	object metric.Object
 	kind   metric.Kind
+	// older is the metric of an earlier object of the same name, another UID. Guarded by the shard's lock.
+	older  *entry
 	series []ref // guarded by the shard's lock; what a reader took stays as it was: only appended to, or copied
 	dead   int   // of them
 }
@@ -65,11 +67,14 @@ func (x *index) enter(o metric.Object, name string, kind metric.Kind) (*entry, *
 		f = &family{key: key, shard: shard, entries: map[string]*entry{}}
 		shard.families[key] = f
 	}
-	e := f.entries[o.Name]
-	if e == nil {
-		e = &entry{family: f, object: o, kind: kind}
-		f.entries[o.Name] = e
+	newest := f.entries[o.Name]
+	for e := newest; e != nil; e = e.older {
+		if e.object.UID == o.UID {
+			return e, shard
+		}
 	}
+	e := &entry{family: f, object: o, kind: kind, older: newest}
+	f.entries[o.Name] = e
 	return e, shard
 }
 
@@ -93,9 +98,27 @@ func (e *entry) tidyLocked() {
 		return
 	}
 	f := e.family
-	delete(f.entries, e.object.Name)
+	f.removeLocked(e)
 	if len(f.entries) == 0 {
 		delete(f.shard.families, f.key)
+	}
+}
+
+func (f *family) removeLocked(e *entry) {
+	name := e.object.Name
+	newest := f.entries[name]
+	switch {
+	case newest != e:
+		for at := newest; at != nil; at = at.older {
+			if at.older == e {
+				at.older = e.older
+				return
+			}
+		}
+	case e.older != nil:
+		f.entries[name] = e.older
+	default:
+		delete(f.entries, name)
 	}
 }
 
@@ -105,7 +128,8 @@ type found struct {
 	series []ref
 }
 
-// find returns the entries of a family: of one object, or of all ("*") that known takes, in the order of names.
+// find returns the entries of a family: of one object, or of all ("*"), those that known takes, in the order of names. Where
+// nobody tells objects of one name apart, the newest stands for all.
 func (x *index) find(key familyKey, object string, known func(metric.Object) bool) []found {
 	shard := x.shard(key)
 	shard.mu.Lock()
@@ -116,13 +140,11 @@ func (x *index) find(key familyKey, object string, known func(metric.Object) boo
 	}
 	var out []found
 	if object != "*" {
-		if e := f.entries[object]; e != nil {
-			out = append(out, found{e, e.series})
-		}
+		out = appendFound(out, f.entries[object], known != nil)
 	} else {
 		out = make([]found, 0, len(f.entries))
 		for _, e := range f.entries {
-			out = append(out, found{e, e.series})
+			out = appendFound(out, e, known != nil)
 		}
 	}
 	shard.mu.Unlock()
@@ -130,5 +152,16 @@ func (x *index) find(key familyKey, object string, known func(metric.Object) boo
 		out = slices.DeleteFunc(out, func(one found) bool { return !known(one.entry.object) })
 	}
 	slices.SortFunc(out, func(a, b found) int { return cmp.Compare(a.entry.object.Name, b.entry.object.Name) })
+	return out
+}
+
+// appendFound appends an entry, and all its elders if they are told apart.
+func appendFound(out []found, e *entry, all bool) []found {
+	for ; e != nil; e = e.older {
+		out = append(out, found{e, e.series})
+		if !all {
+			break
+		}
+	}
 	return out
 }

@@ -8,7 +8,8 @@ import (
 // record is an alias: a header, followed in memory by the name and the tags. It lies in memory without
 // pointers, on a multiple of 16 bytes.
 type record struct {
-	hash uint64
+	hash   uint64
+	sender uint64
 	// target is where the alias leads, see target.go. It is the one thing that may change.
 	target     atomic.Uint64
 	nameLength uint16
@@ -62,7 +63,7 @@ func (r *records) makeLocked(k *aliasKey, target uint64) uint32 {
 	class := (recordHeader + len(k.name) + len(k.tags) + recordGrain - 1) / recordGrain
 	number := r.placeLocked(class)
 	made := r.at(number)
-	made.hash, made.mode, made.class = k.hash, k.mode, uint16(class)
+	made.hash, made.sender, made.mode, made.class = k.hash, k.sender, k.mode, uint16(class)
 	made.nameLength, made.tagsLength = uint16(len(k.name)), uint16(len(k.tags))
 	made.target.Store(target)
 	copy(made.name(), k.name)

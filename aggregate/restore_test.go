@@ -44,18 +44,23 @@ func (s *saved) flush(t *Table, checkpoint func(block int) bool) {
 func (s *saved) restore(t *testing.T) *fixture {
 	t.Helper()
 	table := New(DefaultConfig(), describeByPod, slog.New(slog.DiscardHandler))
-	if err := table.RestoreClock(s.clock); err != nil {
-		t.Fatal(err)
-	}
-	for i := range max(len(s.names), len(s.deltas)) {
-		if err := table.RestoreBlock(i, s.names[i], s.state[i], s.deltas[i]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := table.RestoreDone(); err != nil {
+	if err := s.into(table); err != nil {
 		t.Fatal(err)
 	}
 	return &fixture{Table: table, t: t, w: table.NewWriter()}
+}
+
+// into restores a new table.
+func (s *saved) into(table *Table) error {
+	if err := table.RestoreClock(s.clock); err != nil {
+		return err
+	}
+	for i := range max(len(s.names), len(s.deltas)) {
+		if err := table.RestoreBlock(i, s.names[i], s.state[i], s.deltas[i]); err != nil {
+			return err
+		}
+	}
+	return table.RestoreDone()
 }
 
 func never(int) bool { return false }

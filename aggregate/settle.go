@@ -64,6 +64,7 @@ func (t *Table) settle(to ref, now moment) {
 	}
 	s.entry = filed
 	filed.addLocked(to)
+	t.admission.Enter(&filed.object, filed.family.key.name, s.born)
 	shard.addLocked(s.hash, to.number+firstNumber, t.canonicalHash)
 	t.live.Add(1)
 	t.nameBytes.Add(s.nameBytes())

@@ -16,21 +16,40 @@ import (
 // never seen before, by many writers at once, and fills in what it is handed; it keeps nothing of either.
 type Describer func(*metric.Sample, *metric.Description) metric.Reason
 
+// Admission decides whether a new series may be, and keeps the books of who holds how many. It is called with locks
+// of the table held: it never waits and never calls the table. What it is handed outlives the call.
+type Admission interface {
+	// Admit enters one more series of a metric of an object, born in a tick, or says why it may not be.
+	Admit(o *metric.Object, name string, born uint32) metric.Reason
+	// Enter is Admit for a restored series: it is there.
+	Enter(o *metric.Object, name string, born uint32)
+	// Leave says that one series is gone.
+	Leave(o *metric.Object, name string)
+}
+
+// unlimited admits everything, and keeps no books.
+type unlimited struct{}
+
+func (unlimited) Admit(*metric.Object, string, uint32) metric.Reason { return metric.Applied }
+func (unlimited) Enter(*metric.Object, string, uint32)               {}
+func (unlimited) Leave(*metric.Object, string)                       {}
+
 // Table holds every live series.
 type Table struct {
-	config   Config
-	describe Describer
-	clock    *clock
-	spans    []span
-	rings    *rings
-	blocks   blocks
-	aliases  *aliases
-	canon    *slots // canonical forms to series numbers, off by firstNumber
-	seed     maphash.Seed
-	index    *index
-	epochs   epochs
-	graves   graves
-	slow     slowPushers
+	config    Config
+	describe  Describer
+	admission Admission
+	clock     *clock
+	spans     []span
+	rings     *rings
+	blocks    blocks
+	aliases   *aliases
+	canon     *slots // canonical forms to series numbers, off by firstNumber
+	seed      maphash.Seed
+	index     *index
+	epochs    epochs
+	graves    graves
+	slow      slowPushers
 
 	// setSeed seeds the hashes of set members. It is kept by the store, for restored members must match new ones.
 	setSeed uint64
@@ -61,11 +80,17 @@ func New(c Config, describe Describer, log *slog.Logger) *Table {
 	clock := newClock(c.Windows)
 	spans, slots := newSpans(c.Windows, clock.tick)
 	return &Table{
-		config: c, describe: describe, clock: clock, spans: spans,
+		config: c, describe: describe, admission: unlimited{}, clock: clock, spans: spans,
 		rings: newRings(spans, slots), aliases: newAliases(), canon: newSlots(),
 		seed: maphash.MakeSeed(), index: newIndex(), setSeed: rand.Uint64(), slow: slowPushers{log: log},
 	}
 }
+
+// Limit has new series admitted by a. It is called before anything else of the table.
+func (t *Table) Limit(a Admission) { t.admission = a }
+
+// Readmit says that series may come in that were refused before: their next samples ask again.
+func (t *Table) Readmit() { t.turn.Add(1) }
 
 // Windows lists the windows that can be asked for, shortest first.
 func (t *Table) Windows() []time.Duration {

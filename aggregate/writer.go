@@ -77,7 +77,7 @@ func (w *Writer) show() {
 
 // Apply takes one sample, or says why not. What it took, the next read sees.
 func (w *Writer) Apply(s *metric.Sample) metric.Reason {
-	if s.About != nil || len(s.Fields) > 0 {
+	if s.About != nil || len(s.Fields) > 0 || s.Arrived != 0 {
 		return w.applyDescribed(s, nil)
 	}
 	t := w.table

@@ -57,6 +57,11 @@ type Sample struct {
 	// About is set where the way the sample came says what it describes (a /v1 path). Nil: the labels
 	// and the sender decide.
 	About *Object
+	// AboutExternal says that what comes this way without a claim is not about who sent it.
+	AboutExternal bool
+	// Arrived is when the sample came, in Unix nanoseconds, where that is not now: it was held until it was known
+	// whose it is. 0: now.
+	Arrived int64
 	// TTL is how long the series lives without a sample; 0 means the default for its object.
 	TTL time.Duration
 }

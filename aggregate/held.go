@@ -1,0 +1,44 @@
+package aggregate
+
+import (
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// applyHeld takes a sample that came some time ago and was held. It is noted under the tick in which it came, so that
+// the windows are what they would be had it never been held; what is noted later already cannot be changed, and
+// the sample counts in the earliest tick that still can. A gauge's older value never replaces a newer one.
+func (w *Writer) applyHeld(to ref, s *metric.Sample) metric.Reason {
+	t := w.table
+	b, place := t.blocks.of(to.number)
+	b.history.Lock()
+	defer b.history.Unlock()
+	c := &b.page.cells[place]
+	if c.state.Load() != to.state {
+		return w.update(b, place, s) // it is about to go, and what comes late has its rules
+	}
+	now := t.clock.now()
+	tick, stamp := now.tickOf(time.Unix(0, s.Arrived), t.clock.tick), c.past.stamp
+	if stamp == 0 {
+		b.series[place].born = min(b.series[place].born, tick)
+	}
+	if s.Op == metric.Assign && (stamp > tick || b.page.dirty.has(place)) {
+		return check(s)
+	}
+	if refused := w.update(b, place, s); refused != metric.Applied {
+		return refused
+	}
+	// Unmarked first, read then, as the roller does it.
+	b.page.dirty[place/64].And(^(uint64(1) << (place % 64)))
+	t.rollSeriesLocked(b, place, max(tick, stamp))
+	c.seen.Store(now.unix())
+	b.unsaved.mark(place)
+	return metric.Applied
+}
+
+// tickOf is the tick in which an earlier moment of the same process lay.
+func (m moment) tickOf(wall time.Time, tick time.Duration) uint32 {
+	ago := max(m.wall.Sub(wall), 0)
+	return max(uint32((m.at-min(ago, m.at))/tick), beforeAll+1)
+}

@@ -1,0 +1,305 @@
+package aggregate
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// describeBySender is identity in small, in a cluster: a sample is about the pod that sent it.
+func describeBySender(s *metric.Sample, d *metric.Description) metric.Reason {
+	if s.Sender.Pod == nil {
+		return metric.Pending
+	}
+	d.Object, d.Bound = s.Sender.Pod.Object(), true
+	d.Labels = metric.SortLabels(s.AppendLabels(d.Labels))
+	return metric.Applied
+}
+
+var lastKey uint64
+
+func senderOf(pod, uid string) *metric.Sender {
+	lastKey++
+	return &metric.Sender{Key: lastKey, Known: true, Pod: &metric.Pod{Namespace: "shop", Name: pod, UID: uid}}
+}
+
+func inCluster(t testing.TB) *fixture {
+	f := newFixture(t)
+	f.Table = New(DefaultConfig(), describeBySender, slog.New(slog.DiscardHandler))
+	f.w = f.NewWriter()
+	return f
+}
+
+func (f *fixture) send(from *metric.Sender, lines ...string) metric.Reason {
+	f.t.Helper()
+	f.w.Unpark()
+	defer f.w.Park()
+	for _, line := range lines {
+		s := sample(line)
+		s.Sender = from
+		if r := f.w.Apply(s); r != metric.Applied {
+			return r
+		}
+	}
+	return metric.Applied
+}
+
+// total asks each pod that lives for a counter's total.
+func (f *fixture) total(name string, lives func(metric.Object) bool) string {
+	points, err := f.Objects(metric.Query{Resource: "pods", Namespace: "shop", Object: "*", Asked: metric.ParseAsked(name + ":total"), Known: lives})
+	if err != nil {
+		return err.Error()
+	}
+	all := ""
+	for _, p := range points {
+		all += fmt.Sprintf("%s/%s=%v ", p.Object.Name, p.Object.UID, p.Value.Float64())
+	}
+	return all
+}
+
+func uid(want string) func(metric.Object) bool {
+	return func(o metric.Object) bool { return o.UID == want }
+}
+
+// The same bytes from two senders are of two pods, and so are those of one address before and after it changed hands.
+func TestSameLineOfTwoSenders(t *testing.T) {
+	f := inCluster(t)
+	a, b := senderOf("a", "1"), senderOf("b", "2")
+	for range 3 {
+		f.send(a, "hits:1|c|#x:y")
+		f.send(b, "hits:10|c|#x:y")
+	}
+	if got := f.total("hits", func(metric.Object) bool { return true }); got != "a/1=3 b/2=30 " {
+		t.Error(got)
+	}
+}
+
+func TestPodOfTheSameNameInheritsNothing(t *testing.T) {
+	f := inCluster(t)
+	old, young := senderOf("web-0", "1"), senderOf("web-0", "2")
+	f.send(old, "hits:5|c")
+	if r := f.send(young, "hits:7|c"); r != metric.Applied {
+		t.Fatal(r)
+	}
+	if got := f.total("hits", uid("2")); got != "web-0/2=7 " {
+		t.Errorf("the young one: %s", got)
+	}
+	if got := f.total("hits", uid("1")); got != "web-0/1=5 " {
+		t.Errorf("the old one: %s", got)
+	}
+	saved := newSaved()
+	f.Roll()
+	saved.flush(f.Table, each)
+	back := saved.restore(t)
+	if got := back.total("hits", uid("2")); got != "web-0/2=7 " {
+		t.Errorf("the young one after a restart: %s", got)
+	}
+	if n := f.End(old.Pod.Object(), "hits"); n != 1 {
+		t.Errorf("%d series ended", n)
+	}
+	if got := f.total("hits", uid("2")); got != "web-0/2=7 " {
+		t.Errorf("the young one once the old is gone: %s", got)
+	}
+	if got := f.total("hits", uid("1")); got == "web-0/1=5 " {
+		t.Error("the old one is still there")
+	}
+}
+
+// A series of the older object may end before that of the younger one, or after it.
+func TestElderEntriesGoInAnyOrder(t *testing.T) {
+	for _, order := range [][]string{{"1", "2", "3"}, {"3", "2", "1"}, {"2", "1", "3"}, {"2", "3", "1"}} {
+		f := inCluster(t)
+		for _, u := range []string{"1", "2", "3"} {
+			f.send(senderOf("web-0", u), "hits:1|c")
+		}
+		left := 3
+		for _, u := range order {
+			f.End(metric.Object{Resource: "pods", Namespace: "shop", Name: "web-0", UID: u}, "hits")
+			left--
+			if got := len(f.seriesOfName("hits")); got != left {
+				t.Errorf("order %v: %d entries left, want %d", order, got, left)
+			}
+		}
+	}
+}
+
+func (f *fixture) seriesOfName(name string) []found {
+	return f.index.find(familyKey{"pods", "shop", name}, "*", func(metric.Object) bool { return true })
+}
+
+func TestBoundSeriesLivesAsLongAsItsObject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := inCluster(t).running()
+		a := senderOf("a", "1")
+		f.send(a, "hits:1|c")
+		time.Sleep(48 * time.Hour)
+		if got := f.total("hits", uid("1")); got != "a/1=1 " {
+			t.Errorf("after two days: %s", got)
+		}
+		f.Prune(func(o metric.Object) bool { return o.UID != "1" })
+		if got := f.total("hits", uid("1")); got != `no series of "hits" for pods in "shop"; last seen 48h ago, when its object was deleted or finished` {
+			t.Error(got)
+		}
+		time.Sleep(time.Minute)
+		if f.Series() != 0 {
+			t.Errorf("%d series are still in memory", f.Series())
+		}
+	})
+}
+
+// ledger is an admission that counts.
+type ledger struct {
+	series map[string]int
+	closed bool
+}
+
+func (l *ledger) Admit(o *metric.Object, name string, _ uint32) metric.Reason {
+	if l.closed {
+		return metric.OverLimit
+	}
+	l.series[o.UID+name]++
+	return metric.Applied
+}
+func (l *ledger) Enter(o *metric.Object, name string, _ uint32) { l.series[o.UID+name]++ }
+func (l *ledger) Leave(o *metric.Object, name string) {
+	if l.series[o.UID+name]--; l.series[o.UID+name] == 0 {
+		delete(l.series, o.UID+name)
+	}
+}
+
+func TestAdmissionHearsOfEverySeries(t *testing.T) {
+	f := inCluster(t)
+	l := &ledger{series: map[string]int{}}
+	f.Limit(l)
+	a := senderOf("a", "1")
+	f.send(a, "m:1|c", "m:1|c|#x:1", "m:1|c|#x:1", "n:1|g")
+	if l.series["1m"] != 2 || l.series["1n"] != 1 {
+		t.Errorf("%v", l.series)
+	}
+	if r := f.send(a, "n:1|c"); r != metric.KindConflict || l.series["1n"] != 1 {
+		t.Errorf("a refused kind was counted: %v, %v", r, l.series)
+	}
+	l.closed = true
+	if r := f.send(a, "o:1|c"); r != metric.OverLimit {
+		t.Errorf("%v, want a refusal", r)
+	}
+	if len(f.seriesOfName("o")) != 0 {
+		t.Error("a refused metric left an entry")
+	}
+	l.closed = false
+	if r := f.send(a, "o:1|c"); r != metric.OverLimit {
+		t.Errorf("%v: the refusal is not remembered", r)
+	}
+	f.Readmit()
+	if r := f.send(a, "o:1|c"); r != metric.Applied {
+		t.Errorf("%v, want it to be asked again", r)
+	}
+	f.Roll()
+	saved := newSaved()
+	saved.flush(f.Table, each)
+	f.Shed(a.Pod.Object(), "m")
+	f.End(a.Pod.Object(), "n")
+	if len(l.series) != 1 {
+		t.Errorf("left: %v, want o alone", l.series)
+	}
+	back, again := newFixture(t), &ledger{series: map[string]int{}}
+	back.Limit(again)
+	back.w.Park()
+	if err := saved.into(back.Table); err != nil {
+		t.Fatal(err)
+	}
+	if again.series["1m"] != 2 || again.series["1n"] != 1 || again.series["1o"] != 1 {
+		t.Errorf("restored: %v", again.series)
+	}
+}
+
+func TestPendingIsNotRemembered(t *testing.T) {
+	f := inCluster(t)
+	from := &metric.Sender{Key: 99}
+	if r := f.send(from, "hits:1|c"); r != metric.Pending {
+		t.Fatal(r)
+	}
+	from = &metric.Sender{Key: 99, Pod: &metric.Pod{Namespace: "shop", Name: "a", UID: "1"}}
+	if r := f.send(from, "hits:1|c"); r != metric.Applied {
+		t.Error(r)
+	}
+}
+
+// What was held is in the windows where it would be had it never been held: the rate of a new pod neither spikes nor
+// reads low.
+func TestHeldSamplesCountWhenTheyCame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := inCluster(t).running()
+		time.Sleep(10 * time.Minute)
+		a := senderOf("a", "1")
+		began := time.Now()
+		var held []*metric.Sample
+		for range 8 { // ten requests a second from the first moment on, held for eight seconds
+			time.Sleep(time.Second)
+			for _, line := range []string{"hits:10|c", "took:5|ms", "depth:7|g", "users:a|s"} {
+				s := sample(line)
+				s.Sender, s.Arrived = a, time.Now().UnixNano()
+				held = append(held, s)
+			}
+		}
+		f.w.Unpark()
+		for _, s := range held {
+			if r := f.w.Apply(s); r != metric.Applied {
+				t.Fatal(r)
+			}
+		}
+		f.w.Park()
+		for range 22 {
+			time.Sleep(time.Second)
+			f.send(a, "hits:10|c")
+			for _, window := range []string{"10s", "1m"} {
+				q := metric.Query{Resource: "pods", Namespace: "shop", Object: "a", Asked: metric.ParseAsked("hits:rate:" + window)}
+				points, err := f.Objects(q)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := points[0].Value.Float64(); time.Since(began) > 10*time.Second && math.Abs(got-10) > 1.2 {
+					t.Errorf("%v after the first sample the rate over %s is %.2f, want 10", time.Since(began), window, got)
+				}
+			}
+		}
+		for asked, want := range map[string]float64{"took:count:10s": 0, "took:count:1m": 8, "depth": 7, "users:unique:1m": 1, "hits:total": 300} {
+			points, err := f.Objects(metric.Query{Resource: "pods", Namespace: "shop", Object: "a", Asked: metric.ParseAsked(asked)})
+			if err != nil || points[0].Value.Float64() != want {
+				t.Errorf("%s: %v, %v, want %v", asked, points, err, want)
+			}
+		}
+		if in, out := f.Balance(); in != out {
+			t.Errorf("applied %v, held %v", in, out)
+		}
+	})
+}
+
+// A gauge's value that was held does not replace one that came later and was not.
+func TestHeldGaugeIsOlder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := inCluster(t).running()
+		a := senderOf("a", "1")
+		s := sample("depth:1|g")
+		s.Sender, s.Arrived = a, time.Now().UnixNano()
+		time.Sleep(3 * time.Second)
+		f.send(a, "depth:2|g")
+		for range 2 { // before it is rolled, and after
+			f.w.Unpark()
+			if r := f.w.Apply(s); r != metric.Applied {
+				t.Fatal(r)
+			}
+			f.w.Park()
+			points, err := f.Objects(metric.Query{Resource: "pods", Namespace: "shop", Object: "a", Asked: metric.ParseAsked("depth")})
+			if err != nil || points[0].Value.Float64() != 2 {
+				t.Errorf("%v, %v", points, err)
+			}
+			time.Sleep(2 * time.Second)
+		}
+	})
+}

@@ -1,0 +1,170 @@
+package limit
+
+import (
+	"hash/maphash"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// Rules are what the cluster says. Both are asked while a new series waits: they answer from memory.
+type Rules interface {
+	// Limits is what the namespace's LimitRanges say.
+	Limits(namespace string) metric.Limits
+	// Asked reports whether an autoscaler of the namespace names the metric, for objects of the resource.
+	Asked(namespace, resource, name string) bool
+}
+
+// Table is what the book has series removed from.
+type Table interface {
+	// Shed removes a metric of an object that lost its slot, End one whose object is gone.
+	Shed(o metric.Object, name string) int
+	End(o metric.Object, name string) int
+	// Idle is how long ago the metric's last sample came.
+	Idle(o metric.Object, name string) time.Duration
+	// Readmit makes the next samples of what was refused ask again.
+	Readmit()
+}
+
+// Witness is told what became of a pod's metric, for people to read.
+type Witness interface {
+	Event(o metric.Object, reason, message string)
+}
+
+// Book knows who holds which slot. Every method may be called by many goroutines at once.
+type Book struct {
+	config  Config
+	rules   Rules
+	table   Table
+	witness Witness
+	logger  *slog.Logger
+	seed    maphash.Seed
+	shards  [64]shard
+	counts  counts
+
+	mu    sync.Mutex // guards jobs
+	jobs  []func()   // what Run does, for it calls the table
+	woken chan struct{}
+}
+
+type shard struct {
+	mu     sync.Mutex
+	scopes map[scopeKey]*scope
+}
+
+// New makes an empty book. Run has to run for anything to leave it.
+func New(c Config, r Rules, t Table, w Witness, logger *slog.Logger) *Book {
+	b := &Book{
+		config: c, rules: r, table: t, witness: w, logger: logger,
+		seed: maphash.MakeSeed(), counts: newCounts(), woken: make(chan struct{}, 1),
+	}
+	for i := range b.shards {
+		b.shards[i].scopes = map[scopeKey]*scope{}
+	}
+	return b
+}
+
+func (b *Book) shard(k scopeKey) *shard {
+	return &b.shards[maphash.Comparable(b.seed, k)%uint64(len(b.shards))]
+}
+
+// with calls f with the scope of a key, made where there is none, and forgets it if it is empty afterwards.
+func (b *Book) with(k scopeKey, f func(*scope)) {
+	shard := b.shard(k)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	s := shard.scopes[k]
+	if s == nil {
+		s = &scope{key: k}
+	}
+	f(s)
+	if len(s.slots) == 0 && s.refused == nil {
+		delete(shard.scopes, k)
+	} else {
+		shard.scopes[k] = s
+	}
+}
+
+// Admit enters one more series, or says that it may not be.
+func (b *Book) Admit(o *metric.Object, name string, born uint32) metric.Reason {
+	k := scopeOf(o)
+	if k.namespace == "" {
+		b.Enter(o, name, born)
+		return metric.Applied
+	}
+	limit := k.limit(b.rules.Limits(k.namespace).Or(b.config.limits()))
+	refused := metric.Applied
+	b.with(k, func(s *scope) {
+		if own := s.find(name); own != nil && own.leaving {
+			refused = metric.OverLimit // for a moment: when its old series are out, the next sample asks again
+			return
+		}
+		if !b.makeRoomLocked(s, limit, o, name) {
+			refused = metric.OverLimit
+			b.refuseLocked(s, limit, o, name)
+			return
+		}
+		delete(s.refused, name)
+		s.enter(o, name, born)
+	})
+	return refused
+}
+
+// Enter enters a series that is there already.
+func (b *Book) Enter(o *metric.Object, name string, born uint32) {
+	b.with(scopeOf(o), func(s *scope) { s.enter(o, name, born) })
+}
+
+// Leave says that a series is gone.
+func (b *Book) Leave(o *metric.Object, name string) {
+	b.with(scopeOf(o), func(s *scope) { s.leave(o, name) })
+}
+
+// Gone says that an object is gone: its series go too, and what is known of its refusals.
+func (b *Book) Gone(o metric.Object) {
+	b.with(scopeOf(&o), func(s *scope) {
+		if s.key.pod != "" {
+			s.refused = nil
+		}
+		var names []string
+		for _, one := range s.slots {
+			if one.objects[o] > 0 {
+				names = append(names, one.name)
+			}
+		}
+		if len(names) > 0 {
+			b.later(func() {
+				for _, name := range names {
+					b.table.End(o, name)
+				}
+			})
+		}
+	})
+}
+
+// AskedChanged says that autoscalers name other metrics than before.
+func (b *Book) AskedChanged(string) { b.later(b.table.Readmit) }
+
+// LimitsChanged says that a namespace has other limits than before: what is beyond goes, what was refused may come.
+func (b *Book) LimitsChanged(namespace string) {
+	b.later(func() {
+		limits := b.rules.Limits(namespace).Or(b.config.limits())
+		for i := range b.shards {
+			b.trimShard(&b.shards[i], namespace, limits)
+		}
+		b.table.Readmit()
+	})
+}
+
+func (b *Book) trimShard(shard *shard, namespace string, limits metric.Limits) {
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	for k, s := range shard.scopes {
+		if k.namespace == namespace && namespace != "" {
+			s.refused = nil // the limit is another one: who is refused now is told of it
+			b.trimLocked(s, k.limit(limits))
+		}
+	}
+}

@@ -1,0 +1,417 @@
+package limit
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// ward is a cluster and a table for a book: what it is told to remove, leaves.
+type ward struct {
+	mu       sync.Mutex
+	limits   map[string]metric.Limits
+	asked    map[string]bool // "namespace/resource/name"
+	idle     map[string]time.Duration
+	removed  []string
+	events   []string
+	readmits int
+	held     map[string]int // series by "object name"
+	book     *Book
+}
+
+func newWard(c Config) *ward {
+	w := &ward{limits: map[string]metric.Limits{}, asked: map[string]bool{}, idle: map[string]time.Duration{}, held: map[string]int{}}
+	w.book = New(c, w, w, w, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	return w
+}
+
+func (w *ward) Limits(namespace string) metric.Limits {
+	if l, ok := w.limits[namespace]; ok {
+		return l
+	}
+	return metric.NoLimits()
+}
+func (w *ward) Asked(namespace, resource, name string) bool {
+	return w.asked[namespace+"/"+resource+"/"+name]
+}
+func (w *ward) Shed(o metric.Object, name string) int { return w.remove("shed", o, name) }
+func (w *ward) End(o metric.Object, name string) int  { return w.remove("end", o, name) }
+func (w *ward) remove(how string, o metric.Object, name string) int {
+	w.removed = append(w.removed, how+" "+name)
+	key := o.String() + o.UID + " " + name
+	n := w.held[key]
+	delete(w.held, key)
+	for range n {
+		w.book.Leave(&o, name)
+	}
+	return n
+}
+func (w *ward) Idle(o metric.Object, name string) time.Duration { return w.idle[name] }
+func (w *ward) Readmit()                                        { w.readmits++ }
+func (w *ward) Event(o metric.Object, reason, message string) {
+	w.events = append(w.events, reason+": "+message)
+}
+
+func (w *ward) push(o metric.Object, name string) bool {
+	if w.book.Admit(&o, name, uint32(len(w.held)+1)) != metric.Applied {
+		return false
+	}
+	w.held[o.String()+o.UID+" "+name]++
+	return true
+}
+
+func pod(name string) metric.Object {
+	return metric.Object{Resource: "pods", Namespace: "shop", Name: name, UID: "uid-" + name}
+}
+
+func small() Config {
+	return Config{PodMetrics: 5, PodSeries: 8, NamespaceMetrics: 3, NamespaceSeries: 4}
+}
+
+func TestSixthMetricIsRefused(t *testing.T) {
+	w := newWard(small())
+	o := pod("web-1")
+	for i := range 5 {
+		if !w.push(o, fmt.Sprint("m", i)) {
+			t.Fatalf("metric %d refused", i)
+		}
+	}
+	for range 3 {
+		if w.push(o, "sixth") {
+			t.Fatal("a sixth metric came in")
+		}
+	}
+	w.book.work()
+	if len(w.events) != 1 || !strings.Contains(w.events[0], `metric "sixth" is refused`) || !strings.Contains(w.events[0], "m0, m1, m2, m3, m4") {
+		t.Errorf("events: %q, want one that names what holds the slots", w.events)
+	}
+	if !w.push(pod("web-2"), "sixth") {
+		t.Error("another pod has slots of its own")
+	}
+	if !w.push(o, "m1") {
+		t.Error("a second series of a metric that is in was refused")
+	}
+	if why := w.book.Explain(o, "sixth"); !strings.Contains(why, "5 metrics") {
+		t.Errorf("explained as %q", why)
+	}
+	if why := w.book.Explain(o, "m1"); why != "" {
+		t.Errorf("m1 is not refused, but explained as %q", why)
+	}
+}
+
+func TestSeriesOfAPodAreLimited(t *testing.T) {
+	w := newWard(small())
+	for i := range 8 {
+		if !w.push(pod("web-1"), fmt.Sprint("m", i%2)) {
+			t.Fatalf("series %d refused", i)
+		}
+	}
+	if w.push(pod("web-1"), "m0") || w.push(pod("web-1"), "m7") {
+		t.Error("a ninth series came in")
+	}
+	o := pod("web-1")
+	w.book.Leave(&o, "m0")
+	if !w.push(pod("web-1"), "m7") {
+		t.Error("the place that a series left is not free")
+	}
+}
+
+func TestAskedMetricTakesTheNewestUnaskedSlot(t *testing.T) {
+	w := newWard(small())
+	o := pod("web-1")
+	for i := range 5 {
+		w.push(o, fmt.Sprint("m", i))
+	}
+	w.asked["shop/pods/m4"] = true // the newest, but asked for
+	w.asked["shop/pods/scaling"] = true
+	if !w.push(o, "scaling") {
+		t.Fatal("the metric that an autoscaler asks for was refused")
+	}
+	w.book.work()
+	if !slices.Equal(w.removed, []string{"shed m3"}) {
+		t.Errorf("removed %q, want the newest that nobody asks for", w.removed)
+	}
+	if w.push(o, "m3") {
+		t.Error("what lost its place took one back")
+	}
+	w.asked["shop/deployments.apps/other"] = true
+	if w.push(o, "other") {
+		t.Error("a metric asked of another resource counts for pods")
+	}
+}
+
+func TestAllAskedRefusesTheNextAsked(t *testing.T) {
+	w := newWard(small())
+	for i := range 6 {
+		w.asked[fmt.Sprint("shop/pods/m", i)] = true
+		if got := w.push(pod("web-1"), fmt.Sprint("m", i)); got != (i < 5) {
+			t.Errorf("metric %d: admitted %v", i, got)
+		}
+	}
+}
+
+func TestAskedSeriesTakesPlacesOfUnaskedMetrics(t *testing.T) {
+	w := newWard(small())
+	o := pod("web-1")
+	for range 4 {
+		w.push(o, "a")
+		w.push(o, "b")
+	}
+	w.asked["shop/pods/a"] = true
+	if !w.push(o, "a") {
+		t.Fatal("refused")
+	}
+	w.book.work()
+	if !slices.Equal(w.removed, []string{"shed b"}) {
+		t.Errorf("removed %q", w.removed)
+	}
+}
+
+// A metric whose old series are not out yet is not counted twice when it comes again.
+func TestLeavingSlotIsNotTakenAgainBeforeItIsEmpty(t *testing.T) {
+	w := newWard(small())
+	o := pod("web-1")
+	for i := range 5 {
+		w.push(o, fmt.Sprint("m", i))
+	}
+	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: 4, Series: metric.Unsaid}, Namespace: metric.NoLimits().Namespace}
+	w.asked["shop/pods/m0"], w.asked["shop/pods/new"] = true, true
+	w.push(o, "new") // m4 and m3 leave, but nobody has removed them yet
+	if w.push(o, "m4") {
+		t.Error("a metric came in while its old series were still there")
+	}
+	w.book.work()
+	w.book.with(scopeOf(&o), func(s *scope) {
+		if s.metrics != 4 || s.series != 4 || len(s.slots) != 4 {
+			t.Errorf("%d metrics, %d series, %d slots; want 4 of each", s.metrics, s.series, len(s.slots))
+		}
+	})
+}
+
+func TestRaisingLetsInAndLoweringDropsTheNewestUnasked(t *testing.T) {
+	w := newWard(small())
+	o := pod("web-1")
+	for i := range 5 {
+		w.push(o, fmt.Sprint("m", i))
+	}
+	w.push(o, "m5")
+	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: 6, Series: metric.Unsaid}, Namespace: metric.NoLimits().Namespace}
+	w.book.LimitsChanged("shop")
+	w.book.work()
+	if w.readmits != 1 || !w.push(o, "m5") {
+		t.Fatal("a raised limit does not let in")
+	}
+	w.asked["shop/pods/m5"] = true
+	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: 2, Series: metric.Unsaid}, Namespace: metric.NoLimits().Namespace}
+	w.book.LimitsChanged("shop")
+	w.book.work()
+	w.book.work()
+	if want := []string{"shed m4", "shed m3", "shed m2", "shed m1"}; !slices.Equal(w.removed, want) {
+		t.Errorf("removed %q, want %q", w.removed, want)
+	}
+}
+
+func TestSeriesOverALoweredLimitDoNotCostTheAskedMetric(t *testing.T) {
+	w := newWard(small())
+	o := pod("web-1")
+	for range 6 {
+		w.push(o, "scaling")
+	}
+	w.push(o, "other")
+	w.asked["shop/pods/scaling"] = true
+	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: metric.Unsaid, Series: 2}, Namespace: metric.NoLimits().Namespace}
+	w.book.LimitsChanged("shop")
+	w.book.work()
+	w.book.work()
+	if !slices.Equal(w.removed, []string{"shed other"}) {
+		t.Errorf("removed %q", w.removed)
+	}
+	if w.push(o, "scaling") {
+		t.Error("one more series came in beyond the limit")
+	}
+}
+
+func TestZeroIsALimit(t *testing.T) {
+	w := newWard(small())
+	w.asked["shop/pods/m"] = true
+	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: 0, Series: metric.Unsaid}, Namespace: metric.NoLimits().Namespace}
+	if w.push(pod("web-1"), "m") {
+		t.Error("a limit of no metrics admitted one")
+	}
+}
+
+// Externals and objects that are no pods share the namespace's limit, whatever the resource; a Namespace object counts
+// to its own namespace. What is in no namespace is not limited.
+func TestNamespaceScope(t *testing.T) {
+	w := newWard(small())
+	for i, o := range []metric.Object{
+		{Namespace: "shop"},
+		{Resource: "ingresses.networking.k8s.io", Namespace: "shop", Name: "main"},
+		{Resource: "namespaces", Name: "shop"},
+	} {
+		if !w.push(o, fmt.Sprint("m", i)) {
+			t.Fatalf("%v refused", o)
+		}
+	}
+	if w.push(metric.Object{Namespace: "shop"}, "m3") {
+		t.Error("a fourth metric came in")
+	}
+	if !w.push(metric.Object{Resource: "services", Namespace: "shop", Name: "web"}, "m1") {
+		t.Error("another object with a metric of the same name takes a series, not a metric")
+	}
+	if w.push(metric.Object{Resource: "services", Namespace: "shop", Name: "api"}, "m1") {
+		t.Error("a fifth series came in")
+	}
+	if !w.push(pod("web-1"), "m3") || !w.push(metric.Object{Namespace: "other"}, "m3") {
+		t.Error("pods and other namespaces have limits of their own")
+	}
+	for i := range 200 {
+		if !w.push(metric.Object{}, fmt.Sprint("m", i)) || !w.push(metric.Object{Resource: "nodes", Name: "a"}, fmt.Sprint("m", i)) {
+			t.Fatal("what is in no namespace was limited")
+		}
+	}
+}
+
+func TestGoneObjectLeavesTheBooks(t *testing.T) {
+	w := newWard(small())
+	old, ingress := pod("web-1"), metric.Object{Resource: "ingresses.networking.k8s.io", Namespace: "shop", Name: "main", UID: "1"}
+	for i := range 7 {
+		w.push(old, fmt.Sprint("m", i))
+	}
+	w.push(ingress, "hits")
+	w.push(metric.Object{Namespace: "shop"}, "hits")
+	young := old
+	young.UID = "another"
+	if !w.push(young, "x") {
+		t.Error("a later pod of the same name was held to the slots of the one before")
+	}
+	w.book.Gone(old)
+	w.book.Gone(ingress)
+	w.book.work()
+	if len(w.removed) != 6 {
+		t.Errorf("removed %q", w.removed)
+	}
+	scopes := 0
+	for i := range w.book.shards {
+		for k, s := range w.book.shards[i].scopes {
+			scopes++
+			if k == scopeOf(&old) {
+				t.Errorf("the books of a pod that is gone are still there: %+v", s)
+			}
+		}
+	}
+	if scopes != 2 {
+		t.Errorf("%d scopes left, want the young pod's and the namespace's", scopes)
+	}
+	if len(w.held) != 2 {
+		t.Errorf("left: %v, want the young pod's and the external", w.held)
+	}
+}
+
+func TestIdleMetricYieldsWhereOneWasRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWard(small())
+		o := pod("web-1")
+		for i := range 5 {
+			w.push(o, fmt.Sprint("m", i))
+		}
+		w.idle["m1"], w.idle["m2"] = 2*time.Hour, 2*time.Hour
+		w.asked["shop/pods/m2"] = true
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- w.book.Run(ctx) }()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if len(w.removed) != 0 {
+			t.Fatalf("removed %q though nothing was refused", w.removed)
+		}
+		w.push(o, "new")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if !slices.Equal(w.removed, []string{"shed m1"}) {
+			t.Errorf("removed %q, want what is idle and not asked for", w.removed)
+		}
+		if !w.push(o, "new") {
+			t.Error("the place is not free")
+		}
+		stop()
+		<-done
+	})
+}
+
+func TestRestoredSlotsKeepTheirAge(t *testing.T) {
+	w := newWard(small())
+	o := pod("web-1")
+	for i, born := range []uint32{50, 10, 40, 20, 30, 60} { // more than may be: restored is restored
+		w.book.Enter(&o, fmt.Sprint("m", i), born)
+		w.held[o.String()+o.UID+" "+fmt.Sprint("m", i)]++
+	}
+	w.book.LimitsChanged("shop")
+	w.book.work()
+	w.book.work()
+	if !slices.Equal(w.removed, []string{"shed m5"}) {
+		t.Errorf("removed %q, want the one that came last before the restart", w.removed)
+	}
+}
+
+// The books are right after any order of events, and many names are found as quickly as few.
+func TestBooksAreRightWhileManyWork(t *testing.T) {
+	c := small()
+	c.NamespaceMetrics, c.NamespaceSeries = 50, 1000
+	w := newWard(c)
+	var workers sync.WaitGroup
+	for g := range 4 {
+		workers.Go(func() {
+			o := metric.Object{Namespace: "shop"}
+			for i := range 3000 {
+				name := fmt.Sprint("m", (i*7+g)%40)
+				if w.book.Admit(&o, name, uint32(i)) == metric.Applied {
+					w.book.Leave(&o, name)
+				}
+			}
+		})
+	}
+	workers.Wait()
+	w.book.with(scopeKey{namespace: "shop"}, func(s *scope) {
+		if s.metrics != 0 || s.series != 0 || len(s.slots) != 0 || len(s.byName) != 0 {
+			t.Errorf("%d metrics, %d series, %d slots left", s.metrics, s.series, len(s.slots))
+		}
+	})
+}
+
+func TestIgnoredPatterns(t *testing.T) {
+	p, err := ParsePatterns([]string{"datadog.dogstatsd.client.*", "a*b*c", "plain"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{
+		"datadog.dogstatsd.client.metrics": true, "datadog.dogstatsd.clients": false, "plain": true, "plainer": false,
+		"abc": true, "axbxc": true, "ac": false, "acb": false, "abcc": true, "abcb": false,
+	} {
+		if got := p.Match(name); got != want {
+			t.Errorf("%q: %v, want %v", name, got, want)
+		}
+	}
+	if _, err := ParsePatterns([]string{"*", ""}); err == nil {
+		t.Error("a pattern that ignores everything was taken")
+	}
+}
+
+func TestConfigFaults(t *testing.T) {
+	if err := DefaultConfig().Validate(); err != nil {
+		t.Error(err)
+	}
+	err := Config{PodMetrics: -1, PodSeries: Max + 1}.Validate()
+	if err == nil || !strings.Contains(err.Error(), "podMetrics") || !strings.Contains(err.Error(), "podSeries") {
+		t.Error(err)
+	}
+}

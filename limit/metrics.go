@@ -1,0 +1,33 @@
+package limit
+
+import "github.com/prometheus/client_golang/prometheus"
+
+type counts struct {
+	refusals *prometheus.CounterVec
+	shed     prometheus.Counter
+}
+
+func newCounts() counts {
+	return counts{
+		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sluice_limit_refusals_total",
+			Help: "Times that a new series was refused by a limit, by the namespace that it would be in. What is sent again in vain is decided once, and counted in sluice_samples_rejected_total.",
+		}, []string{"namespace"}),
+		shed: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "sluice_limit_shed_metrics_total",
+			Help: "Metrics of one object that lost their slot: to one that an autoscaler asks for, for a lower limit, or because they were idle.",
+		}),
+	}
+}
+
+func (c counts) refused(namespace string) { c.refusals.WithLabelValues(namespace).Inc() }
+
+// Register shows the book's metrics.
+func (b *Book) Register(r prometheus.Registerer) error {
+	for _, one := range []prometheus.Collector{b.counts.refusals, b.counts.shed} {
+		if err := r.Register(one); err != nil {
+			return err
+		}
+	}
+	return nil
+}

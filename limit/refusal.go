@@ -1,0 +1,67 @@
+package limit
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// refuseLocked counts a refusal, and tells of it once for each metric.
+func (b *Book) refuseLocked(s *scope, limit metric.Limit, o *metric.Object, name string) {
+	b.counts.refused(s.key.namespace)
+	s.wanted = true
+	if _, told := s.refused[name]; told || len(s.refused) == maxRefused {
+		return
+	}
+	if s.refused == nil {
+		s.refused = map[string]struct{}{}
+	}
+	name = strings.Clone(name)
+	s.refused[name] = struct{}{}
+	about, message := *o, s.refusal(limit, name)
+	b.later(func() {
+		b.logger.Info("a metric is over the limit", "metric", name, "of", about.String(), "because", message)
+		b.witness.Event(about, "MetricRefused", message)
+	})
+}
+
+// refusal says what was refused and who has what it would need.
+func (s *scope) refusal(limit metric.Limit, name string) string {
+	of := "this pod"
+	if s.key.pod == "" {
+		of = "the namespace, beside its pods,"
+	}
+	if s.find(name) != nil {
+		return fmt.Sprintf("a new series of %q is refused: %s may have %d series and has %d", name, of, limit.Series, s.series)
+	}
+	held := s.holders()
+	const shown = 20
+	more := ""
+	if len(held) > shown {
+		more = fmt.Sprintf(" and %d more", len(held)-shown)
+		held = held[:shown]
+	}
+	return fmt.Sprintf("metric %q is refused: %s may have %d metrics and %d series, and has %s%s with %d series. "+
+		"A LimitRange of type sluice.dev/%s raises it, and a metric that a HorizontalPodAutoscaler names comes first",
+		name, of, limit.Metrics, limit.Series, strings.Join(held, ", "), more, s.series, s.key.kind())
+}
+
+func (k scopeKey) kind() string {
+	if k.pod != "" {
+		return "Pod"
+	}
+	return "Namespace"
+}
+
+// Explain says why a series of a metric would be refused; empty: it would not be.
+func (b *Book) Explain(o metric.Object, name string) (why string) {
+	k := scopeOf(&o)
+	limit := k.limit(b.rules.Limits(k.namespace).Or(b.config.limits()))
+	b.with(k, func(s *scope) {
+		if own := s.find(name); s.series >= limit.Series || own == nil && s.metrics >= limit.Metrics {
+			why = s.refusal(limit, name)
+		}
+	})
+	return why
+}

@@ -1,0 +1,73 @@
+package limit
+
+import (
+	"fmt"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// makeRoomLocked reports whether there is room for one more series of a metric. One that an autoscaler asks for takes it
+// from the newest that none asks for.
+func (b *Book) makeRoomLocked(s *scope, limit metric.Limit, o *metric.Object, name string) bool {
+	own := s.find(name)
+	fits := func() bool {
+		return s.series < limit.Series && (own != nil || s.metrics < limit.Metrics)
+	}
+	if fits() {
+		return true
+	}
+	if limit.Metrics == 0 || limit.Series == 0 || !b.rules.Asked(s.key.namespace, o.Resource, name) {
+		return false
+	}
+	for !fits() {
+		victim := s.newest(func(one *slot) bool { return one != own && !b.asked(s, one) })
+		if victim == nil {
+			return false
+		}
+		b.evictLocked(s, victim, fmt.Sprintf("%q lost its place to %q, which an autoscaler asks for", victim.name, name))
+	}
+	return true
+}
+
+// asked reports whether an autoscaler asks for what the slot holds.
+func (b *Book) asked(s *scope, one *slot) bool {
+	for o := range one.objects {
+		if b.rules.Asked(s.key.namespace, o.Resource, one.name) {
+			return true
+		}
+	}
+	return false
+}
+
+// evictLocked takes a slot away, and has its series removed.
+func (b *Book) evictLocked(s *scope, one *slot, why string) {
+	s.evict(one)
+	b.counts.shed.Inc()
+	objects := make([]metric.Object, 0, len(one.objects))
+	for o := range one.objects {
+		objects = append(objects, o)
+	}
+	name := one.name
+	b.later(func() {
+		for _, o := range objects {
+			b.table.Shed(o, name)
+		}
+		b.witness.Event(objects[0], "MetricShed", why)
+	})
+}
+
+// trimLocked takes slots away until the scope is within its limit: the newest that nobody asks for first. Series beyond
+// the limit do not cost an autoscaler its metric; only too many metrics do.
+func (b *Book) trimLocked(s *scope, limit metric.Limit) {
+	unasked := func(one *slot) bool { return !b.asked(s, one) }
+	for s.metrics > limit.Metrics || s.series > limit.Series {
+		victim := s.newest(unasked)
+		if victim == nil && s.metrics > limit.Metrics {
+			victim = s.newest(func(*slot) bool { return true })
+		}
+		if victim == nil {
+			return
+		}
+		b.evictLocked(s, victim, fmt.Sprintf("%q lost its place: the limit is %d metrics and %d series now", victim.name, limit.Metrics, limit.Series))
+	}
+}

@@ -1,0 +1,43 @@
+package limit
+
+import (
+	"context"
+	"time"
+)
+
+// Run removes what has lost its place, until ctx ends.
+func (b *Book) Run(ctx context.Context) error {
+	idle := time.NewTicker(idleEvery)
+	defer idle.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-b.woken:
+			b.work()
+		case <-idle.C:
+			b.yieldIdle()
+		}
+	}
+}
+
+// later has Run do something: whoever calls holds locks of the table, or must not wait.
+func (b *Book) later(job func()) {
+	b.mu.Lock()
+	b.jobs = append(b.jobs, job)
+	b.mu.Unlock()
+	select {
+	case b.woken <- struct{}{}:
+	default:
+	}
+}
+
+func (b *Book) work() {
+	b.mu.Lock()
+	jobs := b.jobs
+	b.jobs = nil
+	b.mu.Unlock()
+	for _, job := range jobs {
+		job()
+	}
+}
