@@ -27,7 +27,7 @@ type aliasKey struct {
 	tags []byte
 	mode uint16 // kind and separator
 	// sender is the key of who sent the line, 0 where nobody asks: two who send the same bytes speak of different things,
-	// and so do two who had the same address.
+	// and so do two who had the same address. What the line says of its origin beside its tags is mixed in.
 	sender uint64
 }
 
@@ -40,8 +40,24 @@ func (a *aliases) key(s *metric.Sample) aliasKey {
 	h ^= uint64(mode) * 0xd6e8feb86659fd93
 	k := aliasKey{hash: h, name: s.Name, tags: s.Tags, mode: mode}
 	if s.Sender != nil {
-		k.sender = s.Sender.Key
+		k.sender = a.origin(s)
 		k.hash = bits.RotateLeft64(h, 31) ^ k.sender*0x9e3779b97f4a7c15
+	}
+	return k
+}
+
+// origin is what beside name and tags decides whom a line is about. Fields that few lines have are mixed in as hashes of 64
+// random bits: two of one sender agree as rarely as the keys of two senders do.
+func (a *aliases) origin(s *metric.Sample) uint64 {
+	k := s.Sender.Key
+	if len(s.Container) > 0 {
+		k = bits.RotateLeft64(k, 17) ^ maphash.Bytes(a.seed, s.Container)
+	}
+	if len(s.External) > 0 {
+		k = bits.RotateLeft64(k, 37) ^ maphash.Bytes(a.seed, s.External)
+	}
+	if s.AboutExternal {
+		k = ^k
 	}
 	return k
 }

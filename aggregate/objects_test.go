@@ -79,6 +79,32 @@ func TestSameLineOfTwoSenders(t *testing.T) {
 	}
 }
 
+// A forwarder's lines that differ in no byte but those of a container's ID, or came by a listener about something else, are
+// described each for itself.
+func TestSameLineOfTwoOrigins(t *testing.T) {
+	asked := map[string]bool{}
+	table := New(DefaultConfig(), func(s *metric.Sample, d *metric.Description) metric.Reason {
+		asked[fmt.Sprintf("%q %q %v", s.Container, s.External, s.AboutExternal)] = true
+		return metric.Applied
+	}, slog.New(slog.DiscardHandler))
+	w := table.NewWriter()
+	forwarder := senderOf("f", "1")
+	for range 2 {
+		for _, container := range []string{"", "ci-a", "ci-b"} {
+			for _, external := range []string{"", "pu-a", "ci-a"} {
+				for _, about := range []bool{false, true} {
+					s := sample("x:1|c")
+					s.Sender, s.Container, s.External, s.AboutExternal = forwarder, []byte(container), []byte(external), about
+					w.Apply(s)
+				}
+			}
+		}
+	}
+	if len(asked) != 18 {
+		t.Errorf("%d of 18 were described", len(asked))
+	}
+}
+
 func TestPodOfTheSameNameInheritsNothing(t *testing.T) {
 	f := inCluster(t)
 	old, young := senderOf("web-0", "1"), senderOf("web-0", "2")

@@ -149,22 +149,26 @@ func (b *Book) AskedChanged(string) { b.later(b.table.Readmit) }
 
 // LimitsChanged says that a namespace has other limits than before: what is beyond goes, what was refused may come.
 func (b *Book) LimitsChanged(namespace string) {
-	b.later(func() {
-		limits := b.rules.Limits(namespace).Or(b.config.limits())
-		for i := range b.shards {
-			b.trimShard(&b.shards[i], namespace, limits)
-		}
-		b.table.Readmit()
-	})
+	b.later(func() { b.trim(func(k scopeKey) bool { return k.namespace == namespace }) })
 }
 
-func (b *Book) trimShard(shard *shard, namespace string, limits metric.Limits) {
+// Settle says that the rules are known from now on: what was entered without them is held to them.
+func (b *Book) Settle() { b.later(func() { b.trim(func(scopeKey) bool { return true }) }) }
+
+func (b *Book) trim(concerns func(scopeKey) bool) {
+	for i := range b.shards {
+		b.trimShard(&b.shards[i], concerns)
+	}
+	b.table.Readmit()
+}
+
+func (b *Book) trimShard(shard *shard, concerns func(scopeKey) bool) {
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	for k, s := range shard.scopes {
-		if k.namespace == namespace && namespace != "" {
+		if k.namespace != "" && concerns(k) {
 			s.refused = nil // the limit is another one: who is refused now is told of it
-			b.trimLocked(s, k.limit(limits))
+			b.trimLocked(s, k.limit(b.rules.Limits(k.namespace).Or(b.config.limits())))
 		}
 	}
 }

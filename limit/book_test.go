@@ -355,7 +355,7 @@ func TestRestoredSlotsKeepTheirAge(t *testing.T) {
 		w.book.Enter(&o, fmt.Sprint("m", i), born)
 		w.held[o.String()+o.UID+" "+fmt.Sprint("m", i)]++
 	}
-	w.book.LimitsChanged("shop")
+	w.book.Settle()
 	w.book.work()
 	w.book.work()
 	if !slices.Equal(w.removed, []string{"shed m5"}) {
