@@ -1,30 +1,8 @@
 package identity
 
 import (
-	"errors"
-	"fmt"
-	"strings"
-
 	"github.com/sluice-metrics/sluice/metric"
 )
-
-// Config is how claims are read.
-type Config struct {
-	// DefaultNamespace is where an object is whose claim names no namespace.
-	DefaultNamespace string `json:"defaultNamespace"`
-}
-
-// DefaultConfig is what kubectl assumes as well.
-func DefaultConfig() Config { return Config{DefaultNamespace: "default"} }
-
-// Validate names every fault at once.
-func (c Config) Validate() error {
-	var faults []error
-	if !validName(c.DefaultNamespace) {
-		faults = append(faults, fmt.Errorf("defaultNamespace: %q is no namespace's name", c.DefaultNamespace))
-	}
-	return errors.Join(faults...)
-}
 
 // Resources knows the resources that objects can be of.
 type Resources interface {
@@ -34,119 +12,195 @@ type Resources interface {
 	Canonical(resource string) (canonical string, namespaced bool, err error)
 }
 
-// Resolver reads claims. It is safe for use by many goroutines.
+// Cluster knows what lives in the cluster. A pod that it does not know is nil; one that has finished does not live.
+type Cluster interface {
+	PodNamed(namespace, name string) *metric.Pod
+	PodWithUID(uid string) *metric.Pod
+	PodWithContainer(id string) *metric.Pod
+	// Object says whether an object exists, where objects of its kind are watched. The resource is canonical.
+	Object(resource, namespace, name string) (uid string, exists, watched bool)
+	// Synced says whether everything was read once. Before, what is not known may exist all the same.
+	Synced() (synced bool, detail string)
+}
+
+// Resolver reads claims and decides whether they may be made. It is safe for use by many goroutines.
 type Resolver struct {
-	config    Config
-	resources Resources
+	config     Config
+	resources  Resources
+	cluster    Cluster // nil: standalone
+	forwarders peers
+	writers    peers
 }
 
-// New makes a resolver.
-func New(c Config, r Resources) *Resolver { return &Resolver{config: c, resources: r} }
-
-// ObjectLabel is the explicit claim: "<resource[.group]>/<name>", "external" or "external/<namespace>".
-const ObjectLabel = "sluice_object"
-
-// podClaims are the pairs of labels by which clients and agents name a pod: our own and Prometheus', OpenTelemetry's
-// semantic conventions, Datadog's unified tagging.
-var podClaims = [...]struct{ pod, namespace string }{
-	{"pod", "namespace"},
-	{"k8s.pod.name", "k8s.namespace.name"},
-	{"pod_name", "kube_namespace"},
+// New makes a resolver of a valid configuration. Without a cluster (nil) every claim is believed.
+func New(c Config, r Resources, cluster Cluster) *Resolver {
+	forwarders, _ := parsePeers(c.TrustedForwarders)
+	writers, _ := parsePeers(c.ExternalWriters)
+	return &Resolver{config: c, resources: r, cluster: cluster, forwarders: forwarders, writers: writers}
 }
 
-// Describe says what a sample is about: the way it came, an explicit claim, a pod's claim, or nothing.
+// Describe says what a sample is about, that it may not be about that (metric.Identity), or that it cannot be said
+// yet (metric.Pending). It allocates nothing and keeps nothing of either.
 func (r *Resolver) Describe(s *metric.Sample, d *metric.Description) metric.Reason {
-	labels := s.AppendLabels(d.Labels[:0])
-	refused := metric.Applied
-	if s.About != nil {
-		d.Object = *s.About
-	} else if claim, ok := value(labels, ObjectLabel); ok {
-		labels, refused = r.explicit(claim, labels, &d.Object)
-	} else {
-		labels = pod(labels, &d.Object)
-	}
-	d.Labels = metric.SortLabels(labels)
-	return refused
+	var v verdict
+	r.decide(s, d, &v)
+	return v.reason
 }
 
-// explicit reads the value of ObjectLabel.
-func (r *Resolver) explicit(claim string, labels []metric.Label, o *metric.Object) ([]metric.Label, metric.Reason) {
-	labels = without(labels, ObjectLabel)
-	resource, name, slashed := strings.Cut(claim, "/")
-	if resource == "external" {
-		if slashed && !validName(name) {
-			return labels, metric.Identity
-		}
-		o.Namespace = name
-		return labels, metric.Applied
-	}
-	canonical, namespaced, err := r.resources.Canonical(resource)
-	if err != nil || !validName(name) {
-		return labels, metric.Identity
-	}
-	o.Resource, o.Name = canonical, name
-	if !namespaced {
-		return labels, metric.Applied
-	}
-	o.Namespace = r.config.DefaultNamespace
-	for _, c := range podClaims {
-		if namespace, ok := value(labels, c.namespace); ok {
-			o.Namespace = namespace
-			labels = without(labels, c.namespace)
-			break
-		}
-	}
-	if !validName(o.Namespace) {
-		return labels, metric.Identity
-	}
-	return labels, metric.Applied
+// verdict is what was decided about one sample, with all that it takes to explain it.
+type verdict struct {
+	reason metric.Reason
+	why    why
+	object metric.Object
+	uid    string // of the pod, where only that was claimed
+	who    speaker
+	err    error // of a claim that cannot be read
 }
 
-// pod reads a pod's claim; without one the sample is external. A name that no pod can have is no claim.
-func pod(labels []metric.Label, o *metric.Object) []metric.Label {
-	for _, c := range podClaims {
-		name, named := value(labels, c.pod)
-		namespace, spaced := value(labels, c.namespace)
-		if !named || !spaced || !validName(name) || !validName(namespace) {
-			continue
+func (v *verdict) refuse(w why) { v.reason, v.why = metric.Identity, w }
+
+func (v *verdict) wait(w why) { v.reason, v.why = metric.Pending, w }
+
+func (r *Resolver) decide(s *metric.Sample, d *metric.Description, v *verdict) {
+	labels, c := r.claimed(s, d.Labels[:0])
+	d.Labels, d.Bound = metric.SortLabels(labels), false
+	v.object, v.uid, v.err = c.object, c.uid, c.err
+	switch {
+	case c.unreadable:
+		v.refuse(badClaim)
+	case r.cluster == nil:
+		if c.sendersNamespace && !c.object.External() {
+			v.object.Namespace = r.config.DefaultNamespace
 		}
-		o.Resource, o.Namespace, o.Name = "pods", namespace, name
-		return without(without(labels, c.pod), c.namespace)
+	default:
+		v.who = r.speaker(s.Sender)
+		r.judge(s, &c, d, v)
 	}
-	return labels
+	d.Object = v.object
 }
 
-// value is that of the first label with the key: the same tag twice keeps the first.
-func value(labels []metric.Label, key string) (string, bool) {
-	for _, l := range labels {
-		if l.Key == key {
-			return l.Value, true
-		}
+// judge decides about a claim, or the want of one, in a cluster.
+func (r *Resolver) judge(s *metric.Sample, c *claim, d *metric.Description, v *verdict) {
+	who := &v.who
+	if c.none && r.judgeUnclaimed(s, d, v) {
+		return
 	}
-	return "", false
+	if c.sendersNamespace && !r.inSendersNamespace(v) {
+		return
+	}
+	if c.byUID() {
+		r.judgePod(r.podWithUID(c, who), d, v)
+		return
+	}
+	if w := r.mayName(who, &v.object); w != allowed {
+		r.reject(w, v)
+		return
+	}
+	switch {
+	case v.object.External():
+	case v.object.Resource == pods:
+		r.judgePod(r.podNamed(&v.object, who), d, v)
+	default:
+		r.judgeObject(d, v)
+	}
 }
 
-// without drops all labels with the key, in place.
-func without(labels []metric.Label, key string) []metric.Label {
-	kept := labels[:0]
-	for _, l := range labels {
-		if l.Key != key {
-			kept = append(kept, l)
-		}
-	}
-	return kept
-}
-
-// validName reports whether an object could have the name: a path segment of at most 253 bytes (Kubernetes' "Object
-// Names and IDs"). What an API server would refuse besides does no harm here.
-func validName(s string) bool {
-	if s == "" || s == "." || s == ".." || len(s) > 253 {
+// judgeUnclaimed decides about a sample that claims nothing: it is about the pod that sent it. False: it is external.
+func (r *Resolver) judgeUnclaimed(s *metric.Sample, d *metric.Description, v *verdict) bool {
+	who := &v.who
+	switch {
+	case s.AboutExternal:
+		return false
+	case who.unknown:
+		v.wait(unknownAddress)
+	case who.pod != nil && !who.pod.AboutExternal:
+		v.object, d.Bound = who.pod.Object(), true
+	case who.pod == nil && !who.forwarder && !who.writer && r.config.Trust != Open:
+		v.refuse(nobody)
+	default:
 		return false
 	}
-	for i := range len(s) {
-		if c := s[i]; c <= ' ' || c == '/' || c == '%' || c == '?' || c == '*' || c >= 0x7f {
-			return false
-		}
+	return true
+}
+
+// inSendersNamespace puts what names no namespace into the sender's. What is external is in none where the sender
+// is in none.
+func (r *Resolver) inSendersNamespace(v *verdict) bool {
+	switch {
+	case v.who.pod != nil:
+		v.object.Namespace = v.who.pod.Namespace
+	case v.object.External() && (v.who.writer || !v.who.unknown):
+	case v.who.unknown:
+		v.wait(unknownAddress)
+		return false
+	default:
+		v.refuse(noNamespace)
+		return false
 	}
 	return true
+}
+
+func (r *Resolver) podWithUID(c *claim, who *speaker) *metric.Pod {
+	switch {
+	case c.pod != nil:
+		return c.pod
+	case who.pod != nil && who.pod.UID == c.uid:
+		return who.pod
+	}
+	return r.cluster.PodWithUID(c.uid)
+}
+
+func (r *Resolver) podNamed(o *metric.Object, who *speaker) *metric.Pod {
+	if who.is(o) {
+		return who.pod
+	}
+	return r.cluster.PodNamed(o.Namespace, o.Name)
+}
+
+// judgePod decides about a claimed pod; nil: the cluster knows none. A sender that may speak of others waits for it,
+// for the cluster's view may lag: a series is never on a pod that is not known.
+func (r *Resolver) judgePod(pod *metric.Pod, d *metric.Description, v *verdict) {
+	if pod == nil {
+		if v.who.forwarder || r.config.Trust == Open {
+			v.wait(unknownPod)
+		} else {
+			r.reject(anothers, v)
+		}
+		return
+	}
+	v.object, v.uid = pod.Object(), ""
+	if w := r.mayName(&v.who, &v.object); w != allowed {
+		r.reject(w, v)
+		return
+	}
+	d.Bound = true
+}
+
+// judgeObject decides about an object that may be spoken of, if it exists.
+func (r *Resolver) judgeObject(d *metric.Description, v *verdict) {
+	o := &v.object
+	uid, exists, watched := r.cluster.Object(o.Resource, o.Namespace, o.Name)
+	if exists {
+		o.UID, d.Bound = uid, watched
+		return
+	}
+	synced, _ := r.cluster.Synced()
+	switch {
+	case !synced:
+		v.wait(unsynced)
+	case watched:
+		v.refuse(noObject)
+	case v.who.forwarder, r.config.Trust == Open, v.who.livesIn(o):
+	default:
+		v.refuse(unwatched)
+	}
+}
+
+// reject refuses, unless it may be allowed once it is known who the sender is.
+func (r *Resolver) reject(w why, v *verdict) {
+	if v.who.unknown {
+		v.wait(unknownAddress)
+		return
+	}
+	v.refuse(w)
 }

@@ -18,8 +18,10 @@ func (known) Canonical(resource string) (string, bool, error) {
 		return "pods", true, nil
 	case "ingresses", "ingresses.networking.k8s.io":
 		return "ingresses.networking.k8s.io", true, nil
-	case "nodes":
-		return "nodes", false, nil
+	case "nodes", "namespaces":
+		return resource, false, nil
+	case "services":
+		return "services", true, nil
 	}
 	return "", false, errors.New("unknown resource")
 }
@@ -60,7 +62,7 @@ func TestDescribe(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var d metric.Description
 			s := metric.Sample{Tags: []byte(c.tags), Separator: ':'}
-			refused := New(DefaultConfig(), known{}).Describe(&s, &d)
+			refused := New(DefaultConfig(), known{}, nil).Describe(&s, &d)
 			if refused != c.refused {
 				t.Fatalf("refused: %s, want %s", refused, c.refused)
 			}
@@ -82,13 +84,13 @@ func TestAboutGoesFirst(t *testing.T) {
 	var d metric.Description
 	s := metric.Sample{About: &metric.Object{Resource: "nodes", Name: "n1"},
 		Fields: []metric.Label{{Key: "pod", Value: "a"}, {Key: "namespace", Value: "b"}}}
-	if r := New(DefaultConfig(), known{}).Describe(&s, &d); r != metric.Applied || d.Object != *s.About || len(d.Labels) != 2 {
+	if r := New(DefaultConfig(), known{}, nil).Describe(&s, &d); r != metric.Applied || d.Object != *s.About || len(d.Labels) != 2 {
 		t.Fatalf("%s, %s, %v", r, d.Object, d.Labels)
 	}
 }
 
 func TestDescribeAllocatesNothing(t *testing.T) {
-	r := New(DefaultConfig(), known{})
+	r := New(DefaultConfig(), known{}, nil)
 	s := metric.Sample{Tags: []byte("pod:web-1,code:200,namespace:shop,b:c,a:d"), Separator: ':'}
 	d := metric.Description{Labels: make([]metric.Label, 0, 8)}
 	if n := testing.AllocsPerRun(100, func() { r.Describe(&s, &d) }); n != 0 {
@@ -100,8 +102,34 @@ func TestValidate(t *testing.T) {
 	if err := DefaultConfig().Validate(); err != nil {
 		t.Error(err)
 	}
-	err := Config{DefaultNamespace: "a/b"}.Validate()
-	if err == nil || !strings.Contains(fmt.Sprint(err), `"a/b"`) {
-		t.Errorf("got %v", err)
+	c := Config{
+		DefaultNamespace:  "a/b",
+		Trust:             9,
+		TrustedForwarders: []string{"10.0.0.0/8", "10.0.0.1", "fd00::/8", "ingress/nginx", "unix", "::ffff:10.0.0.0/104", "10.0.0.0/99", "Bad/Name", ""},
+		ExternalWriters:   []string{"shop", "fe80::1%eth0", "::ffff:0:0/90"},
+	}
+	text := fmt.Sprint(c.Validate())
+	for _, want := range []string{
+		`defaultNamespace: "a/b"`, "trust: 9", `trustedForwarders: "10.0.0.0/99"`, `trustedForwarders: "Bad/Name"`, `trustedForwarders: ""`,
+		`externalWriters: "shop"`, `externalWriters: "fe80::1%eth0"`, `externalWriters: "::ffff:0:0/90"`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s is missing in %s", want, text)
+		}
+	}
+	if n := strings.Count(text, "\n") + 1; n != 8 {
+		t.Errorf("%d faults, want 8: %s", n, text)
+	}
+}
+
+func TestTrustByName(t *testing.T) {
+	for _, trust := range []Trust{Open, Namespace, Strict} {
+		if got, err := ParseTrust(trust.String()); err != nil || got != trust {
+			t.Errorf("%s: %s, %v", trust, got, err)
+		}
+	}
+	var trust Trust
+	if err := trust.UnmarshalText([]byte("everybody")); err == nil || !strings.Contains(err.Error(), "open, namespace, strict") {
+		t.Error(err)
 	}
 }

@@ -24,6 +24,7 @@ type complaints struct {
 	start       time.Time
 	lines       [metric.NumReasons]sparse
 	connections sparse
+	explain     func(*metric.Sample) string // why one was refused for its sender; nil: nobody knows
 }
 
 // sparse lets one message a second pass, and counts the others.
@@ -37,13 +38,17 @@ func newComplaints(logger *slog.Logger, receiver string) *complaints {
 }
 
 // refused logs a line with the fault that it was refused for, and how far into it that is. What a setting
-// ignores is no news.
-func (c *complaints) refused(fault statsd.Fault, offset int, line []byte) {
+// ignores is no news. The sample is the line's, where it was read.
+func (c *complaints) refused(fault statsd.Fault, offset int, line []byte, s *metric.Sample) {
 	reason := fault.Reason
 	if reason == metric.Ignored || !c.lines[reason].pass(c.start) {
 		return
 	}
-	c.logger.Warn("line refused", "reason", reason.String(), "why", fault.Explain(line), "offset", offset,
+	why := fault.Explain(line)
+	if reason == metric.Identity && c.explain != nil {
+		why = c.explain(s)
+	}
+	c.logger.Warn("line refused", "reason", reason.String(), "why", why, "offset", offset,
 		"line", excerpt(line), "suppressed", c.lines[reason].suppressed.Swap(0))
 }
 

@@ -17,12 +17,12 @@ func TestComplaintsAreRateLimitedByReason(t *testing.T) {
 		log := &logged{}
 		c := newComplaints(slog.New(slog.NewTextHandler(log, nil)), "statsd_udp")
 		for range 5 {
-			c.refused(statsd.Fault{Reason: metric.Malformed}, 4, []byte("foo:|g"))
-			c.refused(statsd.Fault{Reason: metric.BadRate}, 7, []byte("a:1|c|@0"))
-			c.refused(statsd.Fault{Reason: metric.Ignored}, 0, []byte("x:1|c"))
+			c.refused(statsd.Fault{Reason: metric.Malformed}, 4, []byte("foo:|g"), nil)
+			c.refused(statsd.Fault{Reason: metric.BadRate}, 7, []byte("a:1|c|@0"), nil)
+			c.refused(statsd.Fault{Reason: metric.Ignored}, 0, []byte("x:1|c"), nil)
 		}
 		time.Sleep(complaintInterval)
-		c.refused(statsd.Fault{Reason: metric.Malformed}, 4, []byte(strings.Repeat("\xff", 121)))
+		c.refused(statsd.Fault{Reason: metric.Malformed}, 4, []byte(strings.Repeat("\xff", 121)), nil)
 		got := strings.Split(strings.TrimSpace(log.String()), "\n")
 		want := []string{
 			`level=WARN msg="line refused" receiver=statsd_udp reason=malformed why="the line is cut off, or not name:value|type" offset=4 line=foo:|g suppressed=0`,

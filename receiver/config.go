@@ -29,6 +29,8 @@ type Config struct {
 	IdleTimeout time.Duration `json:"idleTimeout"`
 	// DrainTimeout bounds how long a stop reads on what had already arrived.
 	DrainTimeout time.Duration `json:"drainTimeout"`
+	// Pending bounds what is held until it is known whose it is.
+	Pending PendingConfig `json:"pending"`
 }
 
 // Listener is one address that StatsD comes in by.
@@ -42,9 +44,15 @@ type Listener struct {
 	// Sockets is how many UDP sockets share the address, each with a buffer and a goroutine of its own;
 	// 0 is one per processor, at most 4.
 	Sockets int `json:"sockets"`
+	// About is what the listener's samples are about that say nothing themselves: "" is the pod that sent them,
+	// "external" is no object, as for batch machines that report on something else.
+	About string `json:"about"`
 	// ReadBuffer is the kernel's buffer of each socket, in bytes; 0 leaves the system's default.
 	ReadBuffer int `json:"readBuffer"`
 }
+
+// AboutExternal is the one value of Listener.About.
+const AboutExternal = "external"
 
 const (
 	maxSockets    = 64
@@ -68,12 +76,13 @@ func DefaultConfig() Config {
 		MaxConnectionsPerAddress: 256,
 		IdleTimeout:              10 * time.Minute,
 		DrainTimeout:             time.Second,
+		Pending:                  DefaultPendingConfig(),
 	}
 }
 
 // Validate returns all faults at once.
 func (c Config) Validate() error {
-	faults := []error{c.options(statsd.StatsD).Validate()}
+	faults := []error{c.options(statsd.StatsD).Validate(), c.Pending.Validate()}
 	seen := map[string]int{}
 	for i, l := range c.Listeners {
 		for _, fault := range l.faults() {
@@ -123,6 +132,9 @@ func (l Listener) faults() (faults []error) {
 	dialects := []statsd.Dialect{statsd.StatsD, statsd.DogStatsD, statsd.Influx, statsd.Librato, statsd.SignalFx}
 	if !slices.Contains(dialects, l.Dialect) {
 		faults = append(faults, fmt.Errorf("dialect %d: want one of %v", l.Dialect, dialects))
+	}
+	if l.About != "" && l.About != AboutExternal {
+		faults = append(faults, fmt.Errorf("about %q: want %q or nothing", l.About, AboutExternal))
 	}
 	switch {
 	case l.Sockets < 0 || l.Sockets > maxSockets:

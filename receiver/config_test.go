@@ -24,15 +24,20 @@ func TestValidateListsAllFaults(t *testing.T) {
 			{Network: "unixgram"},
 			{Network: "udp", Address: ":8125"},
 			{Network: "udp", Address: ":8125"},
-			{Network: "udp", Address: ":0"},
-			{Network: "udp", Address: ":0"},
+			{Network: "udp", Address: ":0", About: "internal"},
+			{Network: "udp", Address: ":0", About: AboutExternal},
 		},
 		MaxLine: 10, MaxTags: 0, MaxPacket: 2 << 20, MaxConnections: 0,
-		IdleTimeout: -time.Second, DrainTimeout: -time.Second,
+		IdleTimeout: -time.Second, DrainTimeout: -time.Second, Pending: PendingConfig{MaxBytes: -1},
 	}
 	want := []string{
 		`maxLine 10: want at least 512 bytes`,
 		`maxTags 0: want at least 1`,
+		`pending.maxSenders 0: want at least 1`,
+		`pending.maxBytesPerSender 0: want at least 4096`,
+		`pending.maxBytes -1: want at least maxBytesPerSender`,
+		`pending.maxAge 0s: want at least 1s`,
+		`pending.retryInterval 0s: want 1ms to maxAge`,
 		`listeners[0].network "udp4": want udp, tcp, unixgram or unix`,
 		`listeners[1].address "8125": want host:port or :port`,
 		`listeners[1].sockets 65: want 0 to 64`,
@@ -43,6 +48,7 @@ func TestValidateListsAllFaults(t *testing.T) {
 		`listeners[3].address "` + strings.Repeat("x", 108) + `": want a path of 1 to 107 bytes`,
 		`listeners[4].address "": want a path of 1 to 107 bytes`,
 		`listeners[6]: udp :8125 is listeners[5] already`,
+		`listeners[7].about "internal": want "external" or nothing`,
 		`maxPacket 2097152: want between maxLine and 1048576 bytes`,
 		`maxConnectionsPerAddress 0: want at least 1`,
 		`maxConnections 0: want at least 1`,
@@ -61,7 +67,7 @@ func TestValidateListsAllFaults(t *testing.T) {
 }
 
 func TestNewRefusesAnInvalidConfig(t *testing.T) {
-	if _, err := New(Config{}, nil, NewLedger(), nil); err == nil {
+	if _, err := New(Config{}, Parts{Ledger: NewLedger()}); err == nil {
 		t.Error("no error")
 	}
 }

@@ -86,6 +86,7 @@ func (d *datagrams) step(ctx context.Context) bool {
 
 func (d *datagrams) take(n int) {
 	for i := range n {
+		d.in.from(d.socket.from(i))
 		if packet, cut := d.socket.packet(i); cut {
 			d.in.takeCut(packet, metric.TooLong)
 		} else {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"strings"
 	"sync"
@@ -267,7 +268,18 @@ func TestTruncatedDatagram(t *testing.T) {
 }
 
 func TestReadingAllocatesNothing(t *testing.T) {
-	f := bind(t, testConfig(udp(1)))
+	for name, senders := range map[string]Senders{"nobody asks": nil, "known": everybody{&metric.Sender{Key: 1, Known: true}}, "unknown": everybody{}} {
+		t.Run(name, func(t *testing.T) { readWithoutAllocating(t, senders) })
+	}
+}
+
+// everybody has every address.
+type everybody struct{ sender *metric.Sender }
+
+func (e everybody) Sender(netip.Addr) *metric.Sender { return e.sender }
+
+func readWithoutAllocating(t *testing.T, senders Senders) {
+	f := bindParts(t, testConfig(udp(1)), func(p *Parts) { p.Senders = senders })
 	d := &datagrams{in: f.server.newIntake(udp(1), f.server.packets[0].account), socket: f.server.packets[0].socket}
 	defer f.server.Close()
 	conn := f.dial(0)
@@ -292,6 +304,9 @@ func TestReadingAllocatesNothing(t *testing.T) {
 	if got := d.in.account.Applied(); got != 101*3*4 {
 		t.Errorf("%d applied", got)
 	}
+	if named := d.in.scanner.Sample.Sender != nil; named != (senders != nil) {
+		t.Errorf("the samples name a sender: %t", named)
+	}
 }
 
 // nothing applies everything.
@@ -315,7 +330,7 @@ func TestPortInUse(t *testing.T) {
 				if l.Sockets = sockets; sockets > 1 && l.Network != "udp" {
 					continue
 				}
-				_, err := New(testConfig(udp(1), l), f.recorder.newApplier, f.ledger, f.server.logger)
+				_, err := New(testConfig(udp(1), l), Parts{NewApplier: f.recorder.newApplier, Ledger: f.ledger, Logger: f.server.logger})
 				want := "cannot listen on " + l.Network + " " + l.Address + ": another process does (is another StatsD server running?): address already in use"
 				if err == nil || err.Error() != want {
 					t.Errorf("%d sockets: %v, want %s", sockets, err, want)
@@ -346,7 +361,7 @@ func TestStaleSocketFile(t *testing.T) {
 			if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			_, err := New(testConfig(Listener{Network: network, Address: path}), nil, NewLedger(), bind(t, testConfig()).server.logger)
+			_, err := New(testConfig(Listener{Network: network, Address: path}), Parts{Ledger: NewLedger(), Logger: bind(t, testConfig()).server.logger})
 			if err == nil || !strings.Contains(err.Error(), "is not a socket") {
 				t.Errorf("%v", err)
 			}

@@ -2,6 +2,7 @@ package receiver
 
 import (
 	"bytes"
+	"net/netip"
 
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
@@ -14,9 +15,14 @@ type intake struct {
 	applier    Applier
 	account    *Account
 	complaints *complaints
+	pending    *Pending // nil: there is none
+	origin     Origin
 
 	applied, packets, bytes uint64
 }
+
+// from says who sent what is taken next. An address that is not valid is a Unix socket's peer.
+func (in *intake) from(a netip.Addr) { in.scanner.Sample.Sender = in.origin.Sender(a) }
 
 // take applies all lines of a packet. Whatever is wrong with one of them, its neighbours stand.
 func (in *intake) take(packet []byte) {
@@ -49,6 +55,12 @@ func (in *intake) scan(packet []byte) {
 				in.applied++
 				continue
 			}
+			if fault.Reason == metric.Pending {
+				if in.pending.Hold(&in.scanner.Sample, in.account) {
+					continue
+				}
+				fault.Reason = metric.Identity
+			}
 		}
 		in.refuse(fault, fault.Offset-in.scanner.LineOffset(), in.scanner.Line())
 	}
@@ -57,11 +69,12 @@ func (in *intake) scan(packet []byte) {
 // refuse counts a line, or a part of one, and complains. The offset is within the line.
 func (in *intake) refuse(fault statsd.Fault, offset int, line []byte) {
 	in.account.Count(fault.Reason)
-	in.complaints.refused(fault, offset, line)
+	in.complaints.refused(fault, offset, line, &in.scanner.Sample)
 }
 
-// settle enters in the account what the batch brought.
+// settle enters in the account what the batch brought. Who sent it is asked anew for the next one.
 func (in *intake) settle() {
+	in.origin.Forget()
 	if in.packets == 0 && in.applied == 0 {
 		return
 	}

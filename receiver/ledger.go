@@ -11,8 +11,11 @@ import (
 // Account counts what one goroutine of one receiver got. Its owner writes, the ledger reads; the padding
 // keeps two owners off one cache line.
 //
-// The law, exact whenever the owner is between two samples: Received = Applied + Σ Rejected. The unit is
+// The law, exact whenever the owner is between two samples: Received = Applied + Σ Rejected + Pending. The unit is
 // the sample: a line that packs three values is three, a line that cannot be read is one.
+//
+// What was held is settled by another goroutine, in counts of its own: so Received, which is what the owner counted,
+// never falls, whoever reads it when.
 type Account struct {
 	_           [64]byte
 	applied     atomic.Uint64
@@ -20,8 +23,16 @@ type Account struct {
 	bytes       atomic.Uint64
 	packets     atomic.Uint64
 	kernelDrops atomic.Uint64
+	held        atomic.Uint64 // ever
+	settled     settled
 	datagrams   bool // it has a socket that the kernel drops at; never changed once it is open
 	_           [64]byte
+}
+
+// settled is what became of the samples that were held, entered by Pending.
+type settled struct {
+	applied  atomic.Uint64
+	rejected [metric.NumReasons]atomic.Uint64
 }
 
 // Count enters one sample with what became of it.
@@ -36,6 +47,17 @@ func (a *Account) Count(r metric.Reason) {
 // CountBatch enters n applied samples at once: the hot path counts in a register and calls this once a batch.
 func (a *Account) CountBatch(n uint64) { a.applied.Add(n) }
 
+// hold enters a sample that is pending; settle what became of n such.
+func (a *Account) hold() { a.held.Add(1) }
+
+func (a *Account) settle(r metric.Reason, n uint64) {
+	if r == metric.Applied {
+		a.settled.applied.Add(n)
+		return
+	}
+	a.settled.rejected[r].Add(n)
+}
+
 // Packets enters datagrams (or stream reads, or request bodies) and their bytes.
 func (a *Account) Packets(n, bytes uint64) {
 	a.packets.Add(n)
@@ -46,14 +68,25 @@ func (a *Account) Packets(n, bytes uint64) {
 func (a *Account) KernelDrops(total uint64) { a.kernelDrops.Store(total) }
 
 // Applied is how many samples were applied.
-func (a *Account) Applied() uint64 { return a.applied.Load() }
+func (a *Account) Applied() uint64 { return a.applied.Load() + a.settled.applied.Load() }
 
 // Rejected is how many samples were refused for a reason.
-func (a *Account) Rejected(r metric.Reason) uint64 { return a.rejected[r].Load() }
+func (a *Account) Rejected(r metric.Reason) uint64 {
+	return a.rejected[r].Load() + a.settled.rejected[r].Load()
+}
 
-// Received is how many samples came in: applied and refused.
+// Pending is how many samples are held: neither applied nor refused yet.
+func (a *Account) Pending() uint64 {
+	n := a.settled.applied.Load()
+	for i := range a.settled.rejected {
+		n += a.settled.rejected[i].Load()
+	}
+	return a.held.Load() - n // read last: what is settled was held before
+}
+
+// Received is how many samples came in: applied, refused and pending.
 func (a *Account) Received() uint64 {
-	n := a.Applied()
+	n := a.applied.Load() + a.held.Load()
 	for i := range a.rejected {
 		n += a.rejected[i].Load()
 	}
@@ -87,11 +120,13 @@ func (l *Ledger) open(receiver string, a *Account) *Account {
 
 var (
 	receivedDesc = prometheus.NewDesc("sluice_samples_received_total",
-		"Samples received: applied and rejected.", []string{"receiver"}, nil)
+		"Samples received: applied, rejected and pending.", []string{"receiver"}, nil)
 	appliedDesc = prometheus.NewDesc("sluice_samples_applied_total",
 		"Samples applied to a series.", []string{"receiver"}, nil)
 	rejectedDesc = prometheus.NewDesc("sluice_samples_rejected_total",
 		"Samples refused, by reason.", []string{"receiver", "reason"}, nil)
+	pendingDesc = prometheus.NewDesc("sluice_samples_pending",
+		"Samples held until it is known whose they are.", []string{"receiver"}, nil)
 	packetsDesc = prometheus.NewDesc("sluice_packets_received_total",
 		"Datagrams, stream reads or request bodies received.", []string{"receiver"}, nil)
 	bytesDesc = prometheus.NewDesc("sluice_received_bytes_total",
@@ -102,7 +137,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (l *Ledger) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{receivedDesc, appliedDesc, rejectedDesc, packetsDesc, bytesDesc, dropsDesc} {
+	for _, d := range []*prometheus.Desc{receivedDesc, appliedDesc, rejectedDesc, pendingDesc, packetsDesc, bytesDesc, dropsDesc} {
 		ch <- d
 	}
 }
@@ -112,26 +147,27 @@ func (l *Ledger) Collect(ch chan<- prometheus.Metric) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for name, accounts := range l.accounts {
-		var received, applied, packets, bytes, drops uint64
+		var received, applied, pending, packets, bytes, drops uint64
 		var rejected [metric.NumReasons]uint64
 		var datagrams bool
 		for _, a := range accounts {
-			applied += a.applied.Load()
+			received += a.Received()
+			applied += a.Applied()
+			pending += a.Pending()
 			packets += a.packets.Load()
 			bytes += a.bytes.Load()
 			drops += a.kernelDrops.Load()
 			datagrams = datagrams || a.datagrams
 			for i := range rejected {
-				rejected[i] += a.rejected[i].Load()
+				rejected[i] += a.Rejected(metric.Reason(i))
 			}
 		}
-		received = applied
 		for _, r := range metric.Reasons() {
-			received += rejected[r]
 			ch <- counter(rejectedDesc, rejected[r], name, r.String())
 		}
 		ch <- counter(receivedDesc, received, name)
 		ch <- counter(appliedDesc, applied, name)
+		ch <- prometheus.MustNewConstMetric(pendingDesc, prometheus.GaugeValue, float64(pending), name)
 		ch <- counter(packetsDesc, packets, name)
 		ch <- counter(bytesDesc, bytes, name)
 		if datagrams {

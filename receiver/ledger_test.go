@@ -21,14 +21,20 @@ func TestLedgerShowsTheLaw(t *testing.T) {
 		}
 		a.Packets(3, 100)
 		a.KernelDrops(7)
+		for range 9 {
+			a.hold()
+		}
+		a.settle(metric.Applied, 3)
+		a.settle(metric.Identity, 2)
 	}
 	ledger.Open("http").Packets(1, 1)
 	reasons := uint64(len(metric.Reasons()))
 	rejected := reasons * (reasons + 1)
 	want := map[string]uint64{
-		"sluice_samples_received_total": 23 + rejected,
-		"sluice_samples_applied_total":  23,
-		"sluice_samples_rejected_total": rejected,
+		"sluice_samples_received_total": 23 + rejected + 18,
+		"sluice_samples_applied_total":  23 + 6,
+		"sluice_samples_rejected_total": rejected + 4,
+		"sluice_samples_pending":        8,
 		"sluice_packets_received_total": 7,
 		"sluice_received_bytes_total":   201,
 		"sluice_kernel_drops_total":     14,
@@ -44,7 +50,7 @@ func TestLedgerShowsTheLaw(t *testing.T) {
 	for _, family := range families {
 		sum := 0.0
 		for _, m := range family.GetMetric() {
-			sum += m.GetCounter().GetValue()
+			sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
 		}
 		if sum != float64(want[family.GetName()]) {
 			t.Errorf("%s: %v, want %d", family.GetName(), sum, want[family.GetName()])
@@ -86,7 +92,7 @@ func TestReceiversAreShownFromTheStart(t *testing.T) {
 			}
 		}
 	}
-	if len(shown) != 6 {
-		t.Errorf("%d metrics, want 6", len(shown))
+	if len(shown) != 7 {
+		t.Errorf("%d metrics, want 7", len(shown))
 	}
 }

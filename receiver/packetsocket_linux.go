@@ -2,6 +2,7 @@ package receiver
 
 import (
 	"net"
+	"net/netip"
 	"os"
 	"unsafe"
 
@@ -27,7 +28,8 @@ type packetSocket struct {
 
 	headers []mmsghdr
 	vectors []unix.Iovec
-	memory  []byte // outside Go's heap
+	names   []unix.RawSockaddrInet6 // who sent each datagram; nil: nobody asks
+	memory  []byte                  // outside Go's heap
 
 	lastDrops  uint32 // the kernel counts in 32 bits and wraps
 	totalDrops uint64
@@ -55,9 +57,38 @@ func (s *packetSocket) makeBuffers() (err error) {
 	return nil
 }
 
+// askNames makes receive ask who sent each datagram. A Unix socket's peers have no address.
+func (s *packetSocket) askNames() {
+	if s.path != "" {
+		return
+	}
+	s.names = make([]unix.RawSockaddrInet6, batchSize)
+	for i := range s.names {
+		s.headers[i].header.Name = (*byte)(unsafe.Pointer(&s.names[i]))
+	}
+}
+
+// from is who sent the i-th datagram of the last receive: IPv4 where it is that, without a zone. Not valid: nobody
+// asked, or it came over a Unix socket.
+func (s *packetSocket) from(i int) netip.Addr {
+	if s.names == nil {
+		return netip.Addr{}
+	}
+	switch name := &s.names[i]; name.Family {
+	case unix.AF_INET:
+		return netip.AddrFrom4((*unix.RawSockaddrInet4)(unsafe.Pointer(name)).Addr)
+	case unix.AF_INET6:
+		return netip.AddrFrom16(name.Addr).Unmap()
+	}
+	return netip.IPv6Unspecified() // nobody's: what has no name must not pass for a Unix socket's
+}
+
 // receive reads what is there, up to batchSize datagrams. The headers stay as they are from call to call:
-// the kernel writes only lengths and flags, for neither address nor control data is asked for.
+// the kernel writes lengths and flags, and the names where they are asked for.
 func (s *packetSocket) receive() (int, error) {
+	for i := range s.names { // the kernel has written how long each was
+		s.headers[i].header.Namelen = unix.SizeofSockaddrInet6
+	}
 	for {
 		n, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&s.headers[0])),
 			batchSize, unix.MSG_DONTWAIT, 0, 0)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"syscall"
 	"time"
@@ -29,6 +30,8 @@ type packetSocket struct {
 
 	memory []byte
 	length int
+	names  bool // somebody asks who sent what
+	sender netip.Addr
 }
 
 type deadlineConn interface {
@@ -85,7 +88,11 @@ func (s *packetSocket) listen(l Listener) (deadlineConn, error) {
 // receive reads one datagram, if there is one.
 func (s *packetSocket) receive() (n int, err error) {
 	controlErr := s.raw.Control(func(fd uintptr) {
-		s.length, _, err = unix.Recvfrom(int(fd), s.memory, unix.MSG_DONTWAIT)
+		var from unix.Sockaddr
+		s.length, from, err = unix.Recvfrom(int(fd), s.memory, unix.MSG_DONTWAIT)
+		if s.names && s.path == "" {
+			s.sender = addressOf(from)
+		}
 	})
 	switch {
 	case controlErr != nil:
@@ -96,6 +103,22 @@ func (s *packetSocket) receive() (n int, err error) {
 		return 0, os.NewSyscallError("recvfrom", err)
 	}
 	return 1, nil
+}
+
+// askNames makes receive ask who sent each datagram.
+func (s *packetSocket) askNames() { s.names = true }
+
+// from is who sent the datagram of the last receive. Not valid: nobody asked, or it came over a Unix socket.
+func (s *packetSocket) from(int) netip.Addr { return s.sender }
+
+func addressOf(from unix.Sockaddr) netip.Addr {
+	switch a := from.(type) {
+	case *unix.SockaddrInet4:
+		return netip.AddrFrom4(a.Addr)
+	case *unix.SockaddrInet6:
+		return netip.AddrFrom16(a.Addr).Unmap()
+	}
+	return netip.IPv6Unspecified() // nobody's: what has no name must not pass for a Unix socket's
 }
 
 // packet is the datagram of the last receive, until the next one, and whether its end was cut off.

@@ -25,6 +25,8 @@ type recorder struct {
 	closed  int
 	applied int
 	passed  int
+	from    map[string]string // who sent the last sample, by name
+	judge   func(*metric.Sample) metric.Reason
 }
 
 func newRecorder() *recorder { return &recorder{sums: map[string]int64{}} }
@@ -50,9 +52,42 @@ func (a *recordingApplier) Apply(s *metric.Sample) metric.Reason {
 	if reason := a.r.refuse[string(s.Name)]; reason != metric.Applied {
 		return reason
 	}
+	if a.r.judge != nil {
+		if reason := a.r.judge(s); reason != metric.Applied {
+			return reason
+		}
+	}
+	a.r.note(s)
 	a.r.applied++
 	a.r.sums[string(s.Name)] += s.Whole
 	return metric.Applied
+}
+
+// note remembers who sent a sample, and whether its listener is about something else.
+func (r *recorder) note(s *metric.Sample) {
+	who := "nobody"
+	if s.Sender != nil {
+		who = sentFrom(s.Sender)
+		if s.Sender.Pod != nil {
+			who += " " + s.Sender.Pod.Name
+		}
+		if !s.Sender.Known {
+			who += " unknown"
+		}
+	}
+	if s.AboutExternal {
+		who += " external"
+	}
+	if r.from == nil {
+		r.from = map[string]string{}
+	}
+	r.from[string(s.Name)] = who
+}
+
+func (r *recorder) sentBy(name string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.from[name]
 }
 
 func (a *recordingApplier) Pass() {
@@ -151,9 +186,17 @@ func testConfig(listeners ...Listener) Config {
 // bind makes a server that does not run yet: what is sent waits in the kernel.
 func bind(t *testing.T, config Config) *fixture {
 	t.Helper()
+	return bindParts(t, config, func(*Parts) {})
+}
+
+// bindParts is bind, with parts besides.
+func bindParts(t *testing.T, config Config, set func(*Parts)) *fixture {
+	t.Helper()
 	f := &fixture{t: t, recorder: newRecorder(), ledger: NewLedger(), log: &logged{}, ended: make(chan struct{})}
+	parts := Parts{NewApplier: f.recorder.newApplier, Ledger: f.ledger, Logger: slog.New(slog.NewTextHandler(f.log, nil))}
+	set(&parts)
 	var err error
-	f.server, err = New(config, f.recorder.newApplier, f.ledger, slog.New(slog.NewTextHandler(f.log, nil)))
+	f.server, err = New(config, parts)
 	if err != nil {
 		t.Fatal(err)
 	}

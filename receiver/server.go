@@ -11,15 +11,15 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
 )
 
 // Server owns the StatsD sockets.
 type Server struct {
-	config     Config
-	newApplier func() Applier
-	ledger     *Ledger
-	logger     *slog.Logger
+	config Config
+	parts  Parts
+	logger *slog.Logger
 
 	addrs      []net.Addr
 	packets    []boundPacket
@@ -34,14 +34,29 @@ type boundPacket struct {
 	account  *Account
 }
 
+// Parts is what the server works on.
+type Parts struct {
+	// NewApplier makes an Applier that is not parked.
+	NewApplier func() Applier
+	Ledger     *Ledger
+	Logger     *slog.Logger
+
+	// Senders knows who has an address. Nil: nobody asks, and samples name no sender.
+	Senders Senders
+	// Pending holds the samples that are neither applied nor refused yet. Nil: they are refused.
+	Pending *Pending
+	// Explain says why a sample was refused for its sender; may be nil.
+	Explain func(*metric.Sample) string
+}
+
 // New binds all sockets, or none. What arrives from now on waits in the kernel's buffers for Run. Each
 // goroutine gets an Applier and an account of its own; a new Applier is not parked. The ledger shows every
 // receiver from now on, before it has received anything.
-func New(config Config, newApplier func() Applier, ledger *Ledger, logger *slog.Logger) (*Server, error) {
+func New(config Config, parts Parts) (*Server, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{config: config, newApplier: newApplier, ledger: ledger, logger: logger, complaints: map[string]*complaints{}}
+	s := &Server{config: config, parts: parts, logger: parts.Logger, complaints: map[string]*complaints{}}
 	for _, l := range config.Listeners {
 		if err := s.bind(l); err != nil {
 			s.Close()
@@ -64,6 +79,7 @@ func bindError(l Listener, err error) error {
 func (s *Server) bind(l Listener) error {
 	if s.complaints[l.receiver()] == nil {
 		s.complaints[l.receiver()] = newComplaints(s.logger, l.receiver())
+		s.complaints[l.receiver()].explain = s.parts.Explain
 	}
 	switch l.Network {
 	case "udp", "unixgram":
@@ -72,7 +88,10 @@ func (s *Server) bind(l Listener) error {
 			return err
 		}
 		for _, socket := range sockets {
-			s.packets = append(s.packets, boundPacket{l, socket, s.ledger.OpenDatagrams(l.receiver())})
+			if s.parts.Senders != nil {
+				socket.askNames()
+			}
+			s.packets = append(s.packets, boundPacket{l, socket, s.parts.Ledger.OpenDatagrams(l.receiver())})
 		}
 		s.addrs = append(s.addrs, sockets[0].address)
 	case "tcp", "unix":
@@ -114,14 +133,14 @@ func listenStream(l Listener) (streamListener, error) {
 }
 
 func (s *Server) newStreams(l Listener, listener streamListener) *streams {
-	unused := s.ledger.Open(l.receiver()) // until there is a first worker
+	unused := s.parts.Ledger.Open(l.receiver()) // until there is a first worker
 	return &streams{
 		name:     l.Network + " " + listener.Addr().String(),
 		listener: listener,
 		newWorker: func() *worker { // never two at once: see workerLocked
 			account := unused
 			if unused = nil; account == nil {
-				account = s.ledger.Open(l.receiver())
+				account = s.parts.Ledger.Open(l.receiver())
 			}
 			in := s.newIntake(l, account)
 			if l.Network == "unix" {
@@ -141,12 +160,16 @@ func (s *Server) newStreams(l Listener, listener streamListener) *streams {
 }
 
 func (s *Server) newIntake(l Listener, account *Account) *intake {
-	return &intake{
+	in := &intake{
 		scanner:    statsd.NewScanner(s.config.options(l.Dialect)),
-		applier:    s.newApplier(),
+		applier:    s.parts.NewApplier(),
 		account:    account,
 		complaints: s.complaints[l.receiver()],
+		pending:    s.parts.Pending,
+		origin:     Origin{Senders: s.parts.Senders},
 	}
+	in.scanner.Sample.AboutExternal = l.About == AboutExternal
+	return in
 }
 
 // Run serves until ctx ends. It returns when all that had arrived by then is applied, everything is closed

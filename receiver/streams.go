@@ -134,13 +134,27 @@ func AddressPrefix(a net.Addr) netip.Prefix {
 	if !ok {
 		return netip.Prefix{}
 	}
-	address, bits := tcp.AddrPort().Addr().Unmap().WithZone(""), 32
+	address, bits := plain(tcp), 32
 	if address.Is6() {
 		bits = 64
 	}
 	prefix, _ := address.Prefix(bits)
 	return prefix
 }
+
+// RemoteAddress is a TCP peer's address: IPv4 where it is that, without a zone. A Unix socket's peer has none.
+func RemoteAddress(a net.Addr) netip.Addr {
+	tcp, ok := a.(*net.TCPAddr)
+	if !ok {
+		return netip.Addr{}
+	}
+	if address := plain(tcp); address.IsValid() {
+		return address
+	}
+	return netip.IPv6Unspecified() // nobody's: what has no name must not pass for a Unix socket's
+}
+
+func plain(a *net.TCPAddr) netip.Addr { return a.AddrPort().Addr().Unmap().WithZone("") }
 
 func (s *streams) workerLocked() *worker {
 	if last := len(s.idle) - 1; last >= 0 {
@@ -171,6 +185,7 @@ func (s *streams) release(conn streamConn, w *worker) {
 // what was received before is followed by an end of file.
 func (s *streams) serve(conn streamConn, w *worker) {
 	w.split.reset()
+	from := RemoteAddress(conn.RemoteAddr())
 	for {
 		if s.idleTimeout > 0 {
 			_ = conn.SetReadDeadline(time.Now().Add(s.idleTimeout))
@@ -180,6 +195,7 @@ func (s *streams) serve(conn streamConn, w *worker) {
 			continue
 		}
 		w.in.applier.Unpark()
+		w.in.from(from)
 		bad := error(nil)
 		if n > 0 {
 			bad = w.split.add(n)

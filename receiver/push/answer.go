@@ -14,11 +14,14 @@ import (
 
 const contentType = "application/json"
 
-// pushAnswer is what a push is answered with. Error is there exactly if the status is not 200.
+// pushAnswer is what a push is answered with. Error is there exactly if the status is neither 200 nor 202, Message if some
+// of it is pending.
 type pushAnswer struct {
 	Error   *errorAnswer  `json:"error,omitempty"`
 	Applied int           `json:"applied"`
 	Refused int           `json:"refused"`
+	Pending int           `json:"pending,omitempty"`
+	Message string        `json:"message,omitempty"`
 	Ignored int           `json:"ignored,omitempty"`
 	Errors  []errorAnswer `json:"errors,omitempty"`
 	// ErrorsLeftOut is how many of the refused are not in Errors.

@@ -11,13 +11,17 @@
 //
 // Before it stand the clients; after it, behind the interfaces that it declares, the table (receiver.Applier,
 // Reader), the names of Kubernetes resources (Resources) and the store (Syncer). The goroutine that reads a
-// request applies it: no queue stands between, so a 200 means applied and visible to the next read.
+// request applies it: no queue stands between, so a 200 means applied and visible to the next read. A 202 says that
+// some of it is held until it is known whose it is, and in no series before (receiver.Pending).
 //
 // A body is read whole before its first sample is applied: one that is too large, cut short or cannot be
 // decompressed changes nothing. From there on every line stands for itself: those that were applied stay
 // applied, whatever becomes of the others, and the answer counts both.
 //
-// Every answer is JSON. One whose status is not 200 has {"error":{"reason","message","line","offset"}}; lines
+// Reading and deleting obey the same trust as pushing (Trust). Who makes a request is whoever has the connection's other
+// end; headers like X-Forwarded-For say nothing here.
+//
+// Every answer is JSON. One whose status is neither 200 nor 202 has {"error":{"reason","message","line","offset"}}; lines
 // count from 1, an offset is the number of bytes before the fault in its line (or in the body, where a body
 // is one value).
 //

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver"
 	"github.com/valyala/fasthttp"
 )
 
@@ -20,6 +21,7 @@ type exchange struct {
 	labels      []metric.Label
 	sample      metric.Sample
 	object      metric.Object
+	origin      receiver.Origin
 }
 
 // serve implements fasthttp.RequestHandler.
@@ -54,8 +56,12 @@ func (x *exchange) reset() {
 		x.text = nil
 	}
 	clear(x.labels[:cap(x.labels)])
-	*x = exchange{server: x.server, wire: x.wire, plain: x.plain, text: x.text[:0], name: x.name[:0], labels: x.labels[:0]}
+	*x = exchange{server: x.server, origin: receiver.Origin{Senders: x.server.senders}, wire: x.wire, plain: x.plain, text: x.text[:0], name: x.name[:0], labels: x.labels[:0]}
 }
+
+// sender is who makes the request: whoever has the connection's other end. What a header says about somebody before
+// that one is not looked at, for anybody can write it.
+func (x *exchange) sender() *metric.Sender { return x.origin.Sender(x.conn().remote) }
 
 // answer finds the way by path, then by method.
 func (x *exchange) answer() {

@@ -33,6 +33,13 @@ func refused(r metric.Reason, format string, args ...any) *fault {
 	return &fault{status: statusOf(r), reason: r.String(), counted: r, message: fmt.Sprintf(format, args...)}
 }
 
+// notYet is the fault of a request that may be granted once it is known who makes it.
+func notYet(format string, args ...any) *fault {
+	f := refused(metric.Identity, format, args...)
+	f.reason, f.retryAfter = metric.Pending.String(), true
+	return f
+}
+
 func badRequest(format string, args ...any) *fault { return refused(metric.Malformed, format, args...) }
 
 func badName(format string, args ...any) *fault { return refused(metric.BadName, format, args...) }
@@ -89,6 +96,8 @@ func refusal(r metric.Reason, s *metric.Sample) *fault {
 		return refused(r, "%s has another kind already and cannot take a %s: delete it first, or push under another name", subject, s.Kind)
 	case metric.OverLimit:
 		return refused(r, "%s would be a new series, and no more may be", subject)
+	case metric.Pending:
+		return notYet("it cannot be decided yet whether this sender may speak of %s", subject)
 	case metric.Identity:
 		return refused(r, "this sender may not speak of %s, or the object is ambiguous", subject)
 	case metric.Ignored:

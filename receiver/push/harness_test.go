@@ -27,6 +27,7 @@ type table struct {
 	series  map[key]*entry
 	applied int
 	refuse  map[string]metric.Reason // by metric name
+	senders map[string]string        // who sent the last sample, by metric name
 
 	fresh, closed atomic.Int64  // Appliers
 	slow          chan struct{} // if not nil, Apply waits for it
@@ -47,7 +48,7 @@ type entry struct {
 }
 
 func newTable() *table {
-	return &table{series: map[key]*entry{}, refuse: map[string]metric.Reason{}}
+	return &table{series: map[key]*entry{}, refuse: map[string]metric.Reason{}, senders: map[string]string{}}
 }
 
 // writer is an Applier that minds the order of the calls.
@@ -97,6 +98,9 @@ func (w *writer) Close() {
 func (t *table) apply(s *metric.Sample) metric.Reason {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if s.Sender != nil {
+		t.senders[string(s.Name)] = s.Sender.Address.String()
+	}
 	if r := t.refuse[string(s.Name)]; r != metric.Applied {
 		return r
 	}
@@ -361,7 +365,7 @@ func (h *harness) checkAnswer(res *http.Response, text string) {
 	if !strings.HasSuffix(text, "}\n") {
 		h.Errorf("the answer does not end in a newline: %q", text)
 	}
-	if hasError := strings.Contains(text, `"error":{`); hasError != (res.StatusCode != 200) {
+	if hasError := strings.Contains(text, `"error":{`); hasError != (res.StatusCode != 200 && res.StatusCode != 202) {
 		h.Errorf("status %d with %s", res.StatusCode, text)
 	}
 }

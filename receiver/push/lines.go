@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
 	"github.com/valyala/fasthttp"
 )
@@ -97,6 +98,7 @@ func (l *statsdSource) lineNumber() int {
 // tally is what became of a body.
 type tally struct {
 	pushAnswer
+	sender  *metric.Sender
 	limited int // of the refused, those over a limit
 }
 
@@ -105,18 +107,17 @@ type tally struct {
 func (x *exchange) apply(from source, sync bool) {
 	near := x.http.ConnID()
 	a := x.server.appliers.take(near)
-	var t tally
+	t := tally{sender: x.sender()}
 	for n := 1; ; n++ {
 		s, f, more := from.next()
 		if !more {
 			break
 		}
-		if f == nil {
-			if reason := a.Apply(s); reason != metric.Applied {
-				f = refusal(reason, s)
-			}
+		if f != nil {
+			x.enter(&t, f, from)
+		} else {
+			x.applyLine(&t, a, s, from)
 		}
-		x.enter(&t, f, from)
 		if n%batchLines == 0 {
 			a.Pass()
 		}
@@ -126,12 +127,24 @@ func (x *exchange) apply(from source, sync bool) {
 	x.conclude(&t, sync)
 }
 
-// enter counts one sample: in the answer, and, unless it was applied, in the ledger.
-func (x *exchange) enter(t *tally, f *fault, from source) {
-	if f == nil {
+// applyLine applies one sample, or has it held, and counts it.
+func (x *exchange) applyLine(t *tally, a receiver.Applier, s *metric.Sample, from source) {
+	s.Sender = t.sender
+	reason := a.Apply(s)
+	switch {
+	case reason == metric.Applied:
 		t.Applied++
-		return
+	case reason == metric.Pending && x.server.pending.Hold(s, x.server.account):
+		t.Pending++
+	case len(t.Errors) < maxErrors:
+		x.enter(t, x.refusal(reason, s), from)
+	default: // nobody will read why
+		x.enter(t, refusal(reason, s), from)
 	}
+}
+
+// enter counts one sample that was refused: in the answer and in the ledger.
+func (x *exchange) enter(t *tally, f *fault, from source) {
 	x.server.account.Count(f.counted)
 	switch f.counted {
 	case metric.Ignored:
@@ -152,6 +165,10 @@ func (x *exchange) enter(t *tally, f *fault, from source) {
 // conclude answers. What is ignored is so by the server's own configuration, and no error.
 func (x *exchange) conclude(t *tally, sync bool) {
 	status := fasthttp.StatusOK
+	if t.Pending > 0 {
+		status = fasthttp.StatusAccepted
+		t.Message = "what is pending is held, and applied or refused as soon as that can be decided"
+	}
 	if t.Refused > 0 {
 		status = fasthttp.StatusBadRequest
 		first := t.Errors[0]
@@ -159,7 +176,7 @@ func (x *exchange) conclude(t *tally, sync bool) {
 			status = fasthttp.StatusTooManyRequests
 		}
 		first.Message = fmt.Sprintf("%d of %d samples were refused, %d stay applied; the first: %s",
-			t.Refused, t.Refused+t.Applied+t.Ignored, t.Applied, first.Message)
+			t.Refused, t.Refused+t.Applied+t.Ignored+t.Pending, t.Applied, first.Message)
 		t.Error = &first
 	}
 	if sync && t.Applied > 0 {

@@ -71,7 +71,7 @@ func (g *gate) Close() (err error) {
 }
 
 func (g *gate) admit(tcp *net.TCPConn) net.Conn {
-	c := &conn{TCPConn: tcp, gate: g, from: receiver.AddressPrefix(tcp.RemoteAddr())}
+	c := &conn{TCPConn: tcp, gate: g, from: receiver.AddressPrefix(tcp.RemoteAddr()), remote: receiver.RemoteAddress(tcp.RemoteAddr())}
 	g.mu.Lock()
 	answer := ""
 	switch {
@@ -137,6 +137,7 @@ type conn struct {
 	*net.TCPConn
 	gate   *gate
 	from   netip.Prefix
+	remote netip.Addr
 	ended  bool        // the client has closed its side
 	linger atomic.Bool // the client may still be sending when we close
 	closed atomic.Bool

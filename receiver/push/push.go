@@ -168,11 +168,16 @@ func (v *bodyValues) lineNumber() int { return max(v.n, 1) }
 // applyOne applies the exchange's sample and answers.
 func (x *exchange) applyOne(sync bool) {
 	near := x.http.ConnID()
+	x.sample.Sender = x.sender()
 	a := x.server.appliers.take(near)
 	reason := a.Apply(&x.sample)
 	x.server.appliers.give(near, a)
+	if reason == metric.Pending && x.server.pending.Hold(&x.sample, x.server.account) {
+		x.replyPending()
+		return
+	}
 	if reason != metric.Applied {
-		x.failPush(refusal(reason, &x.sample))
+		x.failPush(x.refusal(reason, &x.sample))
 		return
 	}
 	x.server.account.Count(metric.Applied)
@@ -183,6 +188,33 @@ func (x *exchange) applyOne(sync bool) {
 		}
 	}
 	x.replyApplied()
+}
+
+// replyPending answers a push of one sample that is held.
+func (x *exchange) replyPending() {
+	x.reply(fasthttp.StatusAccepted, pushAnswer{
+		Pending: 1,
+		Message: "it is held, and applied or refused as soon as that can be decided: " + x.server.explain(&x.sample),
+	})
+}
+
+// refusal words what the table said about a sample; of one that finds no room among the pending, that it may come again.
+func (x *exchange) refusal(r metric.Reason, s *metric.Sample) *fault {
+	if r != metric.Identity && r != metric.Pending || x.server.trust == nil {
+		return refusal(r, s)
+	}
+	why := x.server.explain(s)
+	if r == metric.Pending {
+		return notYet("it cannot be decided yet, and no more can be held: %s", why)
+	}
+	return refused(r, "%s", why)
+}
+
+func (s *Server) explain(sample *metric.Sample) string {
+	if s.trust == nil {
+		return "it is not known yet whose it is"
+	}
+	return s.trust.Explain(sample)
 }
 
 // sync waits for the disk. Requests in flight at shutdown still get their time.

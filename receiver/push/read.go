@@ -82,10 +82,28 @@ func (x *exchange) query(r *route, may allowed) (asked, *fault) {
 	if f != nil {
 		return asked{}, f
 	}
+	if f := x.mayRead(o); f != nil {
+		return asked{}, f
+	}
 	return asked{sync: p.sync, Query: metric.Query{
 		Resource: o.Resource, Namespace: o.Namespace, Object: o.Name,
-		Asked: metric.ParseAsked(r.metric), Match: matcher(p.labels),
+		Asked: metric.ParseAsked(r.metric), Match: matcher(p.labels), Known: x.server.alive,
 	}}, nil
+}
+
+// mayRead holds reading and deleting to the trust that pushing is held to.
+func (x *exchange) mayRead(o metric.Object) *fault {
+	if x.server.trust == nil {
+		return nil
+	}
+	switch reason, why := x.server.trust.MayRead(x.sender(), o); reason {
+	case metric.Applied:
+		return nil
+	case metric.Pending:
+		return notYet("%s: come again in a moment", why)
+	default:
+		return refused(reason, "%s", why)
+	}
 }
 
 func (s *Server) points(q asked) ([]metric.Point, error) {

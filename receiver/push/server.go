@@ -47,6 +47,27 @@ type Parts struct {
 	Syncer Syncer
 	Ledger *receiver.Ledger
 	Logger *slog.Logger
+
+	// What follows is nil where nobody asks who sends, as without a cluster.
+
+	// Senders knows who has an address.
+	Senders receiver.Senders
+	// Trust says what a sender may do.
+	Trust Trust
+	// Pending holds the samples that are neither applied nor refused yet.
+	Pending *receiver.Pending
+	// Alive says whether an object's values may be read.
+	Alive func(metric.Object) bool
+}
+
+// Trust decides what senders may speak of. The samples that they push, it sees behind the Applier.
+type Trust interface {
+	// MayRead reports whether a sender may read and delete the series of an object; one named "*" stands for all of
+	// its resource in the namespace. Instead of metric.Applied it answers metric.Identity, or metric.Pending
+	// where that cannot be said yet, and why.
+	MayRead(*metric.Sender, metric.Object) (metric.Reason, string)
+	// Explain says why a sample was refused for its sender, or why that is pending.
+	Explain(*metric.Sample) string
 }
 
 // Server is the HTTP receiver. It owns its socket from New on; Run gives it up.
@@ -56,6 +77,10 @@ type Server struct {
 	resources Resources
 	syncer    Syncer
 	account   *receiver.Account
+	senders   receiver.Senders
+	trust     Trust
+	pending   *receiver.Pending
+	alive     func(metric.Object) bool
 	log       *slog.Logger
 
 	http      *fasthttp.Server
@@ -84,9 +109,10 @@ func New(cfg Config, parts Parts) (*Server, error) {
 		account: parts.Ledger.Open("http"), log: parts.Logger, metrics: newMetrics(),
 		appliers: newAppliers(parts.NewApplier, max(16, 4*runtime.GOMAXPROCS(0))),
 		budget:   budget{max: cfg.MaxBufferedBytes},
+		senders:  parts.Senders, trust: parts.Trust, pending: parts.Pending, alive: parts.Alive,
 	}
 	s.life, s.end = context.WithCancel(context.Background())
-	s.exchanges.New = func() any { return &exchange{server: s} }
+	s.exchanges.New = func() any { return &exchange{server: s, origin: receiver.Origin{Senders: s.senders}} }
 	s.gate = newGate(ln.(*net.TCPListener), cfg, s.metrics, s.log)
 	s.metrics.connections = s.gate.connections
 	s.http = s.newHTTP()

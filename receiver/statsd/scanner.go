@@ -18,7 +18,8 @@ import (
 //	}
 type Scanner struct {
 	// Sample is what Next found, where there is no Fault. It borrows the packet's bytes and is
-	// overwritten by the following Next; whoever is handed it changes nothing in it.
+	// overwritten by the following Next; whoever is handed it changes nothing in it. What no line says, who sent
+	// it and what its listener is about, is whoever's has the scanner, and stays.
 	Sample metric.Sample
 	// Fault is what Next found instead; its Reason is metric.Applied where Sample holds.
 	Fault Fault

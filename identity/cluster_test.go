@@ -1,0 +1,352 @@
+package identity
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// world is a small cluster: two pods in shop, one in bank, a forwarder in ingress, an ingress and the namespaces.
+type world struct{}
+
+var (
+	web1    = &metric.Pod{Namespace: "shop", Name: "web-1", UID: "uid-web-1", ServiceAccount: "web"}
+	web2    = &metric.Pod{Namespace: "shop", Name: "web-2", UID: "uid-web-2", ServiceAccount: "web"}
+	teller  = &metric.Pod{Namespace: "bank", Name: "teller", UID: "uid-teller", ServiceAccount: "default"}
+	nginx   = &metric.Pod{Namespace: "ingress", Name: "nginx", UID: "uid-nginx", ServiceAccount: "nginx"}
+	mallory = &metric.Pod{Namespace: "shop", Name: "mallory", UID: "uid-mallory", ServiceAccount: "nginx"} // like ingress' forwarder
+	batch   = &metric.Pod{Namespace: "shop", Name: "batch", UID: "uid-batch", ServiceAccount: "batch", AboutExternal: true}
+)
+
+var living = []*metric.Pod{web1, web2, teller, nginx, mallory, batch}
+
+func (world) PodNamed(namespace, name string) *metric.Pod {
+	for _, p := range living {
+		if p.Namespace == namespace && p.Name == name {
+			return p
+		}
+	}
+	return nil
+}
+
+func (world) PodWithUID(uid string) *metric.Pod {
+	for _, p := range living {
+		if p.UID == uid {
+			return p
+		}
+	}
+	return nil
+}
+
+func (world) PodWithContainer(id string) *metric.Pod {
+	return map[string]*metric.Pod{"c-web-1": web1, "c-web-2": web2}[id]
+}
+
+func (world) Object(resource, namespace, name string) (uid string, exists, watched bool) {
+	switch resource + " " + namespace + " " + name {
+	case "ingresses.networking.k8s.io shop main", "ingresses.networking.k8s.io bank main", "namespaces  shop", "namespaces  bank":
+		return "uid-" + namespace + name, true, true
+	}
+	return "", false, resource != "services" && resource != "nodes"
+}
+
+func (world) Synced() (bool, string) { return true, "" }
+
+// starting is the same cluster, of which no objects have been read yet.
+type starting struct{ world }
+
+func (starting) Object(string, string, string) (uid string, exists, watched bool) {
+	return "", false, false
+}
+
+func (starting) Synced() (bool, string) { return false, "waiting for ingresses" }
+
+// senders by name; what they are is in the names of the addresses.
+var senders = map[string]*metric.Sender{
+	"web-1":     {Key: 1, Address: netip.MustParseAddr("10.0.0.1"), Pod: web1, Known: true},
+	"batch":     {Key: 2, Address: netip.MustParseAddr("10.0.0.2"), Pod: batch, Known: true},
+	"nginx":     {Key: 3, Address: netip.MustParseAddr("10.0.0.3"), Pod: nginx, Known: true}, // a forwarder by its account
+	"node":      {Key: 4, Address: netip.MustParseAddr("10.9.0.1"), Known: true},
+	"agent":     {Key: 5, Address: netip.MustParseAddr("10.8.0.1"), Known: true}, // a forwarder by its address
+	"agent6":    {Key: 6, Address: netip.MustParseAddr("fd00::8"), Known: true},
+	"new":       {Key: 7, Address: netip.MustParseAddr("10.0.0.7")}, // not known yet
+	"newAgent":  {Key: 8, Address: netip.MustParseAddr("10.8.0.9")},
+	"outside":   {Key: 9, Address: netip.MustParseAddr("192.0.2.1")}, // a writer that is in no cluster
+	"socket":    {Key: 10, Known: true},
+	"nil":       nil,
+	"mallory":   {Key: 12, Address: netip.MustParseAddr("10.0.0.5"), Pod: mallory, Known: true},
+	"writerPod": {Key: 11, Address: netip.MustParseAddr("10.0.0.4"), Pod: teller, Known: true},
+}
+
+func clusterConfig(t Trust) Config {
+	c := DefaultConfig()
+	c.Trust = t
+	c.TrustedForwarders = []string{"10.8.0.0/16", "fd00::8", "ingress/nginx"}
+	c.ExternalWriters = []string{"192.0.2.0/24", "bank/default"}
+	return c
+}
+
+// said is a sample, as a test writes it.
+type said struct {
+	tags, container, external string
+	about                     *metric.Object
+	listener                  bool // about: external
+}
+
+func (w said) sample(sender *metric.Sender) metric.Sample {
+	return metric.Sample{
+		Tags: []byte(w.tags), Separator: ':', Container: []byte(w.container), External: []byte(w.external),
+		About: w.about, AboutExternal: w.listener, Sender: sender,
+	}
+}
+
+// told is what Describe answered, in short: the object, with "!" where it is bound, the labels; or a reason.
+func told(r *Resolver, s *metric.Sample) string {
+	var d metric.Description
+	if reason := r.Describe(s, &d); reason != metric.Applied {
+		return reason.String()
+	}
+	text := d.Object.String()
+	if d.Object.UID != "" {
+		text += " " + d.Object.UID
+	}
+	if d.Bound {
+		text += "!"
+	}
+	return text + " " + metric.NewLabels(d.Labels).String()
+}
+
+// Every rule by which a sample finds its object, by every trust. The answers stand in the order open, namespace, strict.
+func TestRulesAndTrust(t *testing.T) {
+	const (
+		no, wait = "identity", "pending"
+		self     = "pods/web-1 in shop uid-web-1! {}"
+		other    = "pods/web-2 in shop uid-web-2! {}"
+	)
+	same := func(s string) [3]string { return [3]string{s, s, s} }
+	openOnly := func(s string) [3]string { return [3]string{s, no, no} }
+	notStrict := func(s string) [3]string { return [3]string{s, s, no} }
+	ingress := func(ns string) *metric.Object {
+		return &metric.Object{Resource: "ingresses.networking.k8s.io", Namespace: ns, Name: "main"}
+	}
+	for _, c := range []struct {
+		name, sender string
+		said         said
+		want         [3]string
+	}{
+		// Rule 3 and 4: nothing is claimed.
+		{"a pod speaks of itself", "web-1", said{tags: "a:b"}, same("pods/web-1 in shop uid-web-1! {a=b}")},
+		{"the annotation makes a pod's samples external", "batch", said{}, notStrict("external in shop {}")},
+		{"the listener does likewise", "web-1", said{listener: true}, notStrict("external in shop {}")},
+		{"a forwarder that is a pod speaks of itself", "nginx", said{}, same("pods/nginx in ingress uid-nginx! {}")},
+		{"a node speaks of nothing", "node", said{}, openOnly("external {}")},
+		{"an agent without a claim writes cluster-wide, which it may not", "agent", said{}, openOnly("external {}")},
+		{"nobody knows the address yet", "new", said{}, same(wait)},
+		{"not even by the listener", "new", said{listener: true}, same(wait)},
+		{"nor of a forwarder, which may be a pod", "newAgent", said{}, same(wait)},
+		{"a Unix socket is no pod", "socket", said{}, openOnly("external {}")},
+		{"no sender at all", "nil", said{}, openOnly("external {}")},
+		{"a writer by way of the listener", "outside", said{listener: true}, same("external {}")},
+
+		// Rule 2: pods' claims.
+		{"a pod names itself", "web-1", said{tags: "pod:web-1,namespace:shop"}, same(self)},
+		{"OpenTelemetry", "web-1", said{tags: "k8s.pod.name:web-1,k8s.namespace.name:shop"}, same(self)},
+		{"Datadog", "web-1", said{tags: "pod_name:web-1,kube_namespace:shop"}, same(self)},
+		{"Datadog's entity", "web-1", said{tags: "dd.internal.entity_id:uid-web-1"}, same(self)},
+		{"entity none is no claim", "web-1", said{tags: "dd.internal.entity_id:none"}, same("pods/web-1 in shop uid-web-1! {dd.internal.entity_id=none}")},
+		{"its own container", "web-1", said{container: "ci-c-web-1"}, same(self)},
+		{"cid", "web-1", said{container: "cid-c-web-1"}, same(self)},
+		{"a bare container", "web-1", said{container: "c-web-1"}, same(self)},
+		{"inode and container", "web-1", said{container: "in-4711,ci-c-web-1"}, same(self)},
+		{"a container that nobody knows falls through", "web-1", said{container: "ci-c-gone"}, same(self)},
+		{"an inode falls through", "web-1", said{container: "in-4711"}, same(self)},
+		{"external data", "web-1", said{external: "it-false,cn-web,pu-uid-web-1"}, same(self)},
+		{"external data of another pod", "web-1", said{external: "it-false,cn-web,pu-uid-web-2"}, openOnly(other)},
+		{"external data without a pod", "web-1", said{external: "it-false,cn-web"}, same(self)},
+		{"the names go before the entity", "web-1", said{tags: "pod:web-1,namespace:shop,dd.internal.entity_id:uid-web-2"},
+			same("pods/web-1 in shop uid-web-1! {dd.internal.entity_id=uid-web-2}")},
+		{"another pod of the namespace", "web-1", said{tags: "pod:web-2,namespace:shop"}, openOnly(other)},
+		{"another pod's UID", "web-1", said{tags: "dd.internal.entity_id:uid-web-2"}, openOnly(other)},
+		{"another pod's container", "web-1", said{container: "ci-c-web-2"}, openOnly(other)},
+		{"a pod of another namespace", "web-1", said{tags: "pod:teller,namespace:bank"}, openOnly("pods/teller in bank uid-teller! {}")},
+		{"a pod that nobody knows", "web-1", said{tags: "pod:web-9,namespace:shop"}, [3]string{wait, no, no}},
+		{"a UID that nobody knows", "web-1", said{tags: "dd.internal.entity_id:uid-9"}, [3]string{wait, no, no}},
+		{"a forwarder, another pod", "agent", said{tags: "pod:web-2,namespace:shop"}, same(other)},
+		{"a forwarder by IPv6", "agent6", said{tags: "pod:web-2,namespace:shop"}, same(other)},
+		{"a forwarder by its account", "nginx", said{tags: "pod:web-2,namespace:shop"}, same(other)},
+		{"a forwarder whose own address is not known", "newAgent", said{tags: "pod:web-2,namespace:shop"}, same(other)},
+		{"the same account of another namespace", "mallory", said{tags: "pod:web-2,namespace:shop"}, openOnly(other)},
+		{"a forwarder, an old container field", "agent", said{container: "cid-c-web-2"}, same(other)},
+		{"a forwarder, a bare container", "agent", said{container: "c-web-2"}, same(other)},
+		{"a forwarder, inode and container", "agent", said{container: "in-4711,ci-c-web-2"}, same(other)},
+		{"a forwarder, an unknown container and a known one", "agent", said{container: "ci-c-gone,ci-c-web-2"}, same(other)},
+		{"a forwarder, a container", "agent", said{container: "ci-c-web-2"}, same(other)},
+		{"a forwarder, a UID", "agent", said{tags: "dd.internal.entity_id:uid-web-2"}, same(other)},
+		{"a forwarder, a pod that nobody knows yet", "agent", said{tags: "pod:web-9,namespace:shop"}, same(wait)},
+		{"a forwarder, a UID that nobody knows yet", "agent", said{tags: "dd.internal.entity_id:uid-9"}, same(wait)},
+		{"a node is no forwarder", "node", said{tags: "pod:web-2,namespace:shop"}, openOnly(other)},
+		{"nor is a socket", "socket", said{tags: "pod:web-2,namespace:shop"}, openOnly(other)},
+		{"who is not known may turn out to be the pod", "new", said{tags: "pod:web-2,namespace:shop"}, [3]string{other, wait, wait}},
+		{"by UID too", "new", said{tags: "dd.internal.entity_id:uid-9"}, same(wait)},
+
+		// Rule 1: explicit claims.
+		{"explicitly itself", "web-1", said{tags: "sluice_object:pods/web-1"}, same(self)},
+		{"by the way", "web-1", said{about: &metric.Object{Resource: "pods", Namespace: "shop", Name: "web-1"}}, same(self)},
+		{"explicitly another", "web-1", said{tags: "sluice_object:pods/web-2"}, openOnly(other)},
+		{"another by the way", "web-1", said{about: &metric.Object{Resource: "pods", Namespace: "shop", Name: "web-2"}}, openOnly(other)},
+		{"an ingress in the sender's namespace", "web-1", said{tags: "sluice_object:ingresses/main,pod:a"},
+			notStrict("ingresses.networking.k8s.io/main in shop uid-shopmain! {pod=a}")},
+		{"the same by the way", "web-1", said{about: ingress("shop")}, notStrict("ingresses.networking.k8s.io/main in shop uid-shopmain! {}")},
+		{"an ingress elsewhere", "web-1", said{tags: "sluice_object:ingresses/main,namespace:bank"},
+			openOnly("ingresses.networking.k8s.io/main in bank uid-bankmain! {}")},
+		{"an ingress that does not exist", "web-1", said{tags: "sluice_object:ingresses/none"}, same(no)},
+		{"not even for a forwarder", "nginx", said{tags: "sluice_object:ingresses/none,namespace:shop"}, same(no)},
+		{"a kind that is not watched", "web-1", said{tags: "sluice_object:services/s"}, openOnly("services/s in shop {}")},
+		{"that of a forwarder", "agent", said{tags: "sluice_object:services/s,namespace:shop"}, same("services/s in shop {}")},
+		{"a forwarder, an ingress", "nginx", said{about: ingress("shop")}, same("ingresses.networking.k8s.io/main in shop uid-shopmain! {}")},
+		{"a forwarder that is no pod names no namespace", "agent", said{tags: "sluice_object:ingresses/main"}, same(no)},
+		{"its own Namespace", "web-1", said{about: &metric.Object{Resource: "namespaces", Name: "shop"}}, notStrict("namespaces/shop uid-shop! {}")},
+		{"another Namespace", "web-1", said{about: &metric.Object{Resource: "namespaces", Name: "bank"}}, openOnly("namespaces/bank uid-bank! {}")},
+		{"a node's metric", "web-1", said{tags: "sluice_object:nodes/n1"}, openOnly("nodes/n1 {}")},
+		{"a forwarder, a node", "agent", said{tags: "sluice_object:nodes/n1"}, same("nodes/n1 {}")},
+		{"an external", "web-1", said{tags: "sluice_object:external,namespace:bank"}, notStrict("external in shop {namespace=bank}")},
+		{"an external of its namespace", "web-1", said{tags: "sluice_object:external/shop"}, notStrict("external in shop {}")},
+		{"an external of another", "web-1", said{tags: "sluice_object:external/bank"}, openOnly("external in bank {}")},
+		{"a forwarder, an external of any", "nginx", said{tags: "sluice_object:external/bank"}, same("external in bank {}")},
+		{"cluster-wide by the way", "web-1", said{about: &metric.Object{}}, openOnly("external {}")},
+		{"not even for a forwarder", "nginx", said{about: &metric.Object{}}, openOnly("external {}")},
+		{"a writer", "outside", said{about: &metric.Object{}}, same("external {}")},
+		{"a writer in the cluster", "writerPod", said{about: &metric.Object{}}, same("external {}")},
+		{"a writer by label", "outside", said{tags: "sluice_object:external"}, same("external {}")},
+		{"a writer writes nothing else", "writerPod", said{tags: "sluice_object:external/shop"}, openOnly("external in shop {}")},
+		{"an unknown resource", "nginx", said{tags: "sluice_object:things/a"}, same(no)},
+		{"is refused at once", "new", said{tags: "sluice_object:things/a"}, same(no)},
+		{"an external by who is not known", "new", said{tags: "sluice_object:external/shop"}, [3]string{"external in shop {}", wait, wait}},
+		{"its namespace is not known", "new", said{tags: "sluice_object:external"}, same(wait)},
+		{"an object by who is not known", "new", said{tags: "sluice_object:ingresses/main"}, same(wait)},
+	} {
+		for i, trust := range []Trust{Open, Namespace, Strict} {
+			s := c.said.sample(senders[c.sender])
+			r := New(clusterConfig(trust), known{}, world{})
+			if got := told(r, &s); got != c.want[i] {
+				t.Errorf("%s, %s: %s, want %s", c.name, trust, got, c.want[i])
+			}
+			if why := r.Explain(&s); (c.want[i] != no && c.want[i] != wait) != strings.HasPrefix(why, "nothing is wrong") {
+				t.Errorf("%s, %s: explained as %q", c.name, trust, why)
+			}
+		}
+	}
+}
+
+// Before the cluster is read, an object is neither refused, for it may exist, nor taken without its UID.
+func TestObjectsBeforeTheClusterIsRead(t *testing.T) {
+	for _, trust := range []Trust{Open, Namespace, Strict} {
+		r := New(clusterConfig(trust), known{}, starting{})
+		for sender, want := range map[string]string{"nginx": "pending", "web-1": "pending"} {
+			if sender == "web-1" && trust == Strict {
+				want = "identity"
+			}
+			s := said{tags: "sluice_object:ingresses/main,namespace:shop"}.sample(senders[sender])
+			if got := told(r, &s); got != want {
+				t.Errorf("%s, %s: %s, want %s", sender, trust, got, want)
+			}
+			if why := r.Explain(&s); want == "pending" && !strings.Contains(why, "has not been read whole") {
+				t.Error(why)
+			}
+		}
+	}
+}
+
+// The word "unix" trusts whoever can open the socket.
+func TestUnixForwarder(t *testing.T) {
+	c := clusterConfig(Strict)
+	s := said{tags: "pod:web-2,namespace:shop"}.sample(senders["socket"])
+	c.TrustedForwarders = append(c.TrustedForwarders, "unix")
+	if got := told(New(c, known{}, world{}), &s); got != "pods/web-2 in shop uid-web-2! {}" {
+		t.Error(got)
+	}
+	s.Sender = nil
+	if got := told(New(c, known{}, world{}), &s); got != "identity" {
+		t.Errorf("nobody is a Unix socket: %s", got)
+	}
+}
+
+// A refusal names the rule, the sender and what it may do.
+func TestExplain(t *testing.T) {
+	for _, c := range []struct {
+		sender string
+		trust  Trust
+		said   said
+		want   string
+	}{
+		{"web-1", Namespace, said{tags: "pod:web-2,namespace:shop"},
+			`"pods/web-2 in shop": this sender is "pods/web-1 in shop" and may speak of itself, and of existing objects other than pods and externals of its own namespace`},
+		{"web-1", Strict, said{tags: "sluice_object:external"}, `"external in shop": this sender is "pods/web-1 in shop" and may speak of itself only`},
+		{"web-1", Namespace, said{tags: "dd.internal.entity_id:u"}, `the pod with UID "u": this sender is`},
+		{"web-1", Namespace, said{tags: "sluice_object:nodes/n"}, `"nodes/n" is in no namespace: only trusted forwarders`},
+		{"web-1", Namespace, said{about: &metric.Object{}}, `a cluster-wide external may be written by listed writers only`},
+		{"web-1", Namespace, said{tags: "sluice_object:ingresses/none"}, `there is no "ingresses.networking.k8s.io/none in shop"`},
+		{"web-1", Namespace, said{tags: "sluice_object:services/s"}, `not watched`},
+		{"agent", Namespace, said{tags: "sluice_object:ingresses/main"}, `say the namespace`},
+		{"agent", Namespace, said{tags: "pod:web-9,namespace:shop"}, `"pods/web-9 in shop" is not known yet`},
+		{"node", Namespace, said{}, `10.9.0.1 is the address of no pod alone`},
+		{"new", Namespace, said{}, `10.0.0.7 is not known as the address of a pod yet`},
+		{"web-1", Namespace, said{tags: "sluice_object:things/a"}, `sluice_object cannot be read: unknown resource`},
+		{"socket", Namespace, said{}, `a Unix socket`},
+	} {
+		s := c.said.sample(senders[c.sender])
+		if got := New(clusterConfig(c.trust), known{}, world{}).Explain(&s); !strings.Contains(got, c.want) {
+			t.Errorf("%+v:\n got %s\nwant %s", c.said, got, c.want)
+		}
+	}
+}
+
+// Reading obeys the trust of pushing. The answers stand in the order open, namespace, strict.
+func TestMayRead(t *testing.T) {
+	const ok, no, wait = metric.Applied, metric.Identity, metric.Pending
+	for _, c := range []struct {
+		sender string
+		object metric.Object
+		want   [3]metric.Reason
+	}{
+		{"web-1", web1.Object(), [3]metric.Reason{ok, ok, ok}},
+		{"web-1", metric.Object{Resource: "pods", Namespace: "shop", Name: "web-1"}, [3]metric.Reason{ok, ok, ok}},
+		{"web-1", metric.Object{Resource: "pods", Namespace: "shop", Name: "web-1", UID: "uid-before"}, [3]metric.Reason{ok, no, no}},
+		{"web-1", web2.Object(), [3]metric.Reason{ok, no, no}},
+		{"web-1", metric.Object{Resource: "pods", Namespace: "shop", Name: "*"}, [3]metric.Reason{ok, no, no}},
+		{"web-1", metric.Object{Resource: "services", Namespace: "shop", Name: "*"}, [3]metric.Reason{ok, ok, no}},
+		{"web-1", metric.Object{Resource: "services", Namespace: "bank", Name: "*"}, [3]metric.Reason{ok, no, no}},
+		{"web-1", metric.Object{Namespace: "shop"}, [3]metric.Reason{ok, ok, no}},
+		{"web-1", metric.Object{Namespace: "bank"}, [3]metric.Reason{ok, no, no}},
+		{"web-1", metric.Object{}, [3]metric.Reason{ok, no, no}},
+		{"outside", metric.Object{}, [3]metric.Reason{ok, ok, ok}},
+		{"nginx", metric.Object{Resource: "pods", Namespace: "shop", Name: "*"}, [3]metric.Reason{ok, ok, ok}},
+		{"node", web1.Object(), [3]metric.Reason{ok, no, no}},
+		{"new", web1.Object(), [3]metric.Reason{ok, wait, wait}},
+		{"nil", web1.Object(), [3]metric.Reason{ok, no, no}},
+	} {
+		for i, trust := range []Trust{Open, Namespace, Strict} {
+			got, why := New(clusterConfig(trust), known{}, world{}).MayRead(senders[c.sender], c.object)
+			if got != c.want[i] || (why == "") != (got == ok) {
+				t.Errorf("%s reads %s, %s: %s (%s), want %s", c.sender, c.object, trust, got, why, c.want[i])
+			}
+		}
+	}
+	if got, _ := New(DefaultConfig(), known{}, nil).MayRead(nil, web1.Object()); got != ok {
+		t.Errorf("standalone: %s", got)
+	}
+}
+
+func TestDescribeAllocatesNothingInACluster(t *testing.T) {
+	for _, trust := range []Trust{Open, Namespace, Strict} {
+		r := New(clusterConfig(trust), known{}, world{})
+		for _, w := range []said{{tags: "a:b,c:d"}, {tags: "pod:web-2,namespace:shop,a:b"}, {container: "ci-c"}, {tags: "sluice_object:external/bank"}} {
+			s, d := w.sample(senders["web-1"]), metric.Description{Labels: make([]metric.Label, 0, 8)}
+			if n := testing.AllocsPerRun(100, func() { r.Describe(&s, &d) }); n != 0 {
+				t.Errorf("%+v, %s: %v allocations, want none", w, trust, n)
+			}
+		}
+	}
+}

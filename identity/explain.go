@@ -1,0 +1,90 @@
+package identity
+
+import (
+	"fmt"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// why is the rule that a sample was refused by, or waits for.
+type why uint8
+
+const (
+	allowed        why = iota
+	badClaim           // it cannot be read
+	noNamespace        // it names none, and neither does the sender
+	nobody             // the sender is no pod and no forwarder
+	anothers           // it is of another pod, or of another namespace
+	clusterScoped      // the object is in no namespace
+	clusterWide        // the external is in no namespace
+	noObject           // the object does not exist
+	unwatched          // nobody can say whether it exists
+	unknownAddress     // pending
+	unknownPod         // pending
+	unsynced           // pending
+)
+
+// Explain says why a sample is refused, or pending, for whoever sent it. It decides anew, so it is for answers and
+// logs that are written, not for each sample.
+func (r *Resolver) Explain(s *metric.Sample) string {
+	var d metric.Description
+	var v verdict
+	r.decide(s, &d, &v)
+	return r.words(&v)
+}
+
+func (r *Resolver) words(v *verdict) string {
+	subject := fmt.Sprintf("%q", v.object.String())
+	if v.object.External() && v.object.Namespace == "" {
+		subject = "a cluster-wide external"
+	}
+	if v.uid != "" {
+		subject = fmt.Sprintf("the pod with UID %q", v.uid)
+	}
+	switch v.why {
+	case badClaim:
+		return fmt.Sprintf("the claim in %s cannot be read: %v", ObjectLabel, v.err)
+	case noNamespace:
+		return fmt.Sprintf(`%s: say the namespace, in the label "namespace": %s is in none`, subject, v.who.name())
+	case nobody:
+		return fmt.Sprintf("%s: %s is the address of no pod alone and no trusted forwarder's, so it may speak of nothing", subject, v.who.name())
+	case anothers:
+		return fmt.Sprintf("%s: this sender is %s and may speak of %s", subject, v.who.name(), r.scope())
+	case clusterScoped:
+		return fmt.Sprintf("%s is in no namespace: only trusted forwarders may speak of it, and this sender, %s, is none", subject, v.who.name())
+	case clusterWide:
+		return fmt.Sprintf("%s may be written by listed writers only, and this sender, %s, is none: say a namespace, as in external/shop", subject, v.who.name())
+	case noObject:
+		return fmt.Sprintf("there is no %s", subject)
+	case unwatched:
+		return fmt.Sprintf("%s: nobody can say whether it exists, for objects of its kind are not watched", subject)
+	case unknownAddress:
+		return fmt.Sprintf("%s is not known as the address of a pod yet", v.who.name())
+	case unsynced:
+		return fmt.Sprintf("%s is not known yet, for the cluster has not been read whole", subject)
+	case unknownPod:
+		return fmt.Sprintf("%s is not known yet", subject)
+	}
+	return "nothing is wrong with it any more: send it again"
+}
+
+// scope is what a pod may speak of.
+func (r *Resolver) scope() string {
+	if r.config.Trust == Namespace {
+		return "itself, and of existing objects other than pods and externals of its own namespace"
+	}
+	return "itself only"
+}
+
+// name is how a message calls the speaker.
+func (w *speaker) name() string {
+	switch {
+	case w.pod != nil:
+		return fmt.Sprintf("%q", w.pod.Object())
+	case w.sender == nil:
+		return "an unnamed sender"
+	case !w.sender.Address.IsValid():
+		return "a Unix socket"
+	}
+	return w.sender.Address.String()
+}

@@ -1,0 +1,63 @@
+package receiver
+
+import (
+	"hash/maphash"
+	"net/netip"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// Senders knows who has an address. Nil: nobody is known to have it, but somebody may be any moment. It is asked once
+// a datagram, by many goroutines at once, so it neither waits nor allocates.
+type Senders interface {
+	Sender(netip.Addr) *metric.Sender
+}
+
+// Origin finds out who sent what one goroutine takes. The zero Origin names nobody. It is not safe for use by two
+// goroutines.
+type Origin struct {
+	// Senders may be nil: nobody asks.
+	Senders Senders
+
+	last    netip.Addr
+	found   *metric.Sender // who has last; nil: ask
+	scratch metric.Sender  // for an address that nobody is known to have
+}
+
+// ownKey is set in the keys that are made here, and in no key that Senders makes up.
+const ownKey = 1 << 63
+
+// unixSender is whoever can open a Unix socket.
+var unixSender = &metric.Sender{Key: ownKey, Known: true}
+
+// addressSeed makes one address have one key in the whole process.
+var addressSeed = maphash.MakeSeed()
+
+// Sender is who has the address; one that is not valid is a Unix socket's peer. The answer is valid until the next
+// call. It is asked for anew only for another address, or after Forget.
+func (o *Origin) Sender(a netip.Addr) *metric.Sender {
+	if o.Senders == nil {
+		return nil
+	}
+	if !a.IsValid() {
+		return unixSender
+	}
+	if o.found != nil && a == o.last {
+		return o.found
+	}
+	o.last, o.found = a, o.Senders.Sender(a)
+	if o.found == nil {
+		o.scratch = metric.Sender{Key: addressKey(a), Address: a}
+		o.found = &o.scratch
+	}
+	return o.found
+}
+
+// Forget makes the next call ask again: an address may have changed hands since the last batch.
+func (o *Origin) Forget() { o.found = nil }
+
+// addressKey is the key of whoever sends from an address that nobody is known to have.
+func addressKey(a netip.Addr) uint64 {
+	b := a.As16()
+	return maphash.Bytes(addressSeed, b[:]) | ownKey
+}

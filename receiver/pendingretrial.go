@@ -1,0 +1,195 @@
+package receiver
+
+import (
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+const (
+	// maxProbes bounds the lines of unchanged senders that one round tries for nothing. Which senders come first
+	// is random, so each gets its turn.
+	maxProbes = 20_000
+	// retrialBatch is how many samples are tried between two boundaries that the table can use.
+	retrialBatch = 256
+)
+
+// retrial tries held samples again, round by round. Run's goroutine alone has it.
+type retrial struct {
+	pending *Pending
+	applier Applier
+	last    bool // what is pending after this round is refused
+
+	round  uint64
+	now    time.Duration
+	wall   time.Time
+	probes int
+	tried  int
+	keys   []senderKey
+	made   unpacked
+}
+
+// all tries everything that is held.
+func (r *retrial) all() {
+	if r.pending.senders.Load() == 0 {
+		return
+	}
+	r.begin()
+	for i := range r.pending.shards {
+		shard := &r.pending.shards[i]
+		r.keys = r.keys[:0]
+		shard.mu.Lock()
+		for key := range shard.senders {
+			r.keys = append(r.keys, key)
+		}
+		shard.mu.Unlock()
+		for _, key := range r.keys {
+			r.try(key)
+		}
+	}
+	r.end()
+}
+
+// some tries what is held of some senders.
+func (r *retrial) some(keys map[senderKey]struct{}) {
+	r.begin()
+	for key := range keys {
+		r.try(key)
+	}
+	r.end()
+}
+
+func (r *retrial) begin() {
+	r.round++
+	r.wall = time.Now()
+	r.now, r.probes, r.tried = r.wall.Sub(r.pending.start), maxProbes, 0
+	r.applier.Unpark()
+}
+
+func (r *retrial) end() {
+	r.applier.Pass()
+	r.applier.Park()
+}
+
+// try takes a sender out, tries what is held of it, and puts back what is left.
+func (r *retrial) try(key senderKey) {
+	p, shard := r.pending, r.pending.shard(key)
+	shard.mu.Lock()
+	h := shard.senders[key]
+	delete(shard.senders, key)
+	shard.mu.Unlock()
+	if h == nil {
+		return
+	}
+	settled, left := r.replay(h)
+	if !left {
+		p.release(h)
+		return
+	}
+	if settled {
+		rest := newHeldSender(&h.sender)
+		rest.unnamed = h.unnamed
+		rest.absorb(h)
+		p.bytes.Add(rest.bytes - h.bytes)
+		h = rest
+	}
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	if newer := shard.senders[key]; newer != nil { // came meanwhile
+		before := h.bytes + newer.bytes
+		h.absorb(newer)
+		p.bytes.Add(h.bytes - before)
+		p.senders.Add(-1)
+	}
+	shard.senders[key] = h
+}
+
+// whose is the sender as it is known now, and whether that is news. A sender that was known when it spoke is judged as
+// what it was then.
+func (r *retrial) whose(h *heldSender) (who *metric.Sender, news bool) {
+	if h.unnamed {
+		return nil, false
+	}
+	if !h.sender.Known && h.sender.Address.IsValid() {
+		if found := r.pending.parts.Senders.Sender(h.sender.Address); found != nil {
+			return found, true
+		}
+	}
+	return &h.sender, false
+}
+
+// replay tries all that is held of a sender, and reports whether some of it was settled and some is left.
+func (r *retrial) replay(h *heldSender) (settled, left bool) {
+	who, news := r.whose(h)
+	h.sort()
+	refused := 0
+	for i := range h.cells {
+		c := &h.cells[i]
+		line := &h.lines[c.line]
+		due := r.last || r.now-c.at.Truncate(time.Second) >= r.pending.config.MaxAge
+		reason := metric.Pending
+		if line.round != r.round && (news || due || r.probes > 0) {
+			if reason = r.apply(line, c, who); reason == metric.Pending {
+				line.round = r.round
+				r.probes--
+			}
+		}
+		if reason == metric.Pending && due {
+			reason = metric.Identity
+			refused += int(c.n)
+		}
+		if reason == metric.Pending {
+			left = true
+			continue
+		}
+		line.account.settle(reason, uint64(c.n))
+		c.n, settled = 0, true
+	}
+	if refused > 0 {
+		r.pending.refuse(h, refused)
+	}
+	return settled, left
+}
+
+// apply tries one cell.
+func (r *retrial) apply(line *heldLine, c *cell, who *metric.Sender) metric.Reason {
+	if r.tried++; r.tried%retrialBatch == 0 {
+		r.applier.Pass()
+	}
+	r.made.read(line.packed)
+	s := &r.made.sample
+	s.Whole, s.Fraction, s.Sender = c.whole, c.fraction, who
+	s.Arrived = r.wall.Add(c.at - r.now).UnixNano()
+	reason := r.applier.Apply(s)
+	if reason != metric.Applied && reason != metric.Pending && reason != metric.Ignored {
+		r.pending.complain(s, reason)
+	}
+	return reason
+}
+
+// complain says that a held sample was refused.
+func (p *Pending) complain(s *metric.Sample, reason metric.Reason) {
+	log := &p.sayLog[reason]
+	if !log.pass(p.start) {
+		return
+	}
+	why := ""
+	if reason == metric.Identity && p.parts.Explain != nil {
+		why = p.parts.Explain(s)
+	}
+	p.parts.Logger.Warn("a held sample was refused", "reason", reason.String(), "why", why, "metric", excerpt(s.Name),
+		"from", sentFrom(s.Sender), "suppressed", log.suppressed.Swap(0))
+}
+
+// refuse notes that nobody became known in time.
+func (p *Pending) refuse(h *heldSender, samples int) {
+	p.expired.Add(uint64(samples))
+	if p.lateLog.pass(p.start) {
+		from := &h.sender
+		if h.unnamed {
+			from = nil
+		}
+		p.parts.Logger.Warn("samples were refused: they were held, and nobody told whose they are",
+			"from", sentFrom(from), "samples", samples, "held", p.config.MaxAge, "suppressed", p.lateLog.suppressed.Swap(0))
+	}
+}

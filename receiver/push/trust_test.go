@@ -1,0 +1,200 @@
+package push
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver"
+)
+
+// trusting lets everybody read what is in shop, and nothing else; of pods nothing can be said yet.
+type trusting struct{}
+
+func (trusting) MayRead(s *metric.Sender, o metric.Object) (metric.Reason, string) {
+	switch {
+	case s == nil:
+		return metric.Identity, "nobody"
+	case o.Resource == "pods":
+		return metric.Pending, s.Address.String() + " is not known yet"
+	case o.Namespace != "shop":
+		return metric.Identity, s.Address.String() + " may speak of shop only"
+	}
+	return metric.Applied, ""
+}
+
+func (trusting) Explain(s *metric.Sample) string {
+	return "explained: " + string(s.Name) + " from " + s.Sender.Address.String()
+}
+
+// nobodyKnown knows no address.
+type nobodyKnown struct{}
+
+func (nobodyKnown) Sender(netip.Addr) *metric.Sender { return nil }
+
+// startTrusting runs a server in a cluster, with a room that has room for senders.
+func startTrusting(t *testing.T, senders int) (*harness, *receiver.Pending) {
+	t.Helper()
+	var room *receiver.Pending
+	h := start(t, func(_ *Config, p *Parts) {
+		c := receiver.DefaultPendingConfig()
+		c.MaxSenders = senders
+		if senders > 0 {
+			room = receiver.NewPending(c, receiver.PendingParts{
+				NewApplier: p.NewApplier, Senders: nobodyKnown{}, Logger: slog.New(slog.DiscardHandler),
+			})
+		}
+		p.Senders, p.Trust, p.Pending = nobodyKnown{}, trusting{}, room
+	})
+	return h, room
+}
+
+// A refusal of a sender says which rule it was, alone and in a body of lines.
+func TestRefusalsAreExplained(t *testing.T) {
+	h, _ := startTrusting(t, 0)
+	h.table.refuse["no"] = metric.Identity
+	h.table.refuse["limit"] = metric.OverLimit
+	if status, text := h.do("PUT", "/v1/namespaces/bank/external/no", "1"); status != 403 || !strings.Contains(text, `"reason":"identity","message":"explained: no from 127.0.0.1"`) {
+		t.Errorf("%d %s", status, text)
+	}
+	status, text := h.do("POST", "/v1/statsd", "yes:1|c\nno:1|c\nlimit:1|c\n")
+	if status != 400 || !strings.Contains(text, `"message":"explained: no from 127.0.0.1","line":2`) || !strings.Contains(text, `"line":3`) {
+		t.Errorf("%d %s", status, text)
+	}
+	if status, _ = h.do("PUT", "/v1/namespaces/bank/external/limit", "1"); status != 429 {
+		t.Errorf("over the limit: %d", status)
+	}
+}
+
+// Who pushes is whoever has the connection's other end: a header is anybody's to write.
+func TestForwardedHeadersSayNothing(t *testing.T) {
+	h, _ := startTrusting(t, 0)
+	headers := []string{"X-Forwarded-For", "10.0.0.1", "Forwarded", "for=10.0.0.2", "X-Real-IP", "10.0.0.3", "True-Client-IP", "10.0.0.4"}
+	for path, body := range map[string]string{"/v1/namespaces/shop/external/one": "1", "/v1/statsd": "two:1|c\n", "/v1/samples": `{"name":"three","type":"counter","value":1}`} {
+		if res, text := h.send("POST", path, strings.NewReader(body), headers...); res.StatusCode != 200 {
+			t.Errorf("%s: %d %s", path, res.StatusCode, text)
+		}
+	}
+	for _, name := range []string{"one", "two", "three"} {
+		if got := h.table.senders[name]; got != "127.0.0.1" {
+			t.Errorf("%s was sent by %q, want 127.0.0.1", name, got)
+		}
+	}
+	res, text := h.send("GET", "/v1/namespaces/bank/external/one", nil, headers...)
+	if res.StatusCode != 403 || !strings.Contains(text, "127.0.0.1 may speak of shop only") {
+		t.Errorf("%d %s", res.StatusCode, text)
+	}
+}
+
+// Reading and deleting obey the trust of pushing.
+func TestReadingObeysTrust(t *testing.T) {
+	h, _ := startTrusting(t, 0)
+	for _, path := range []string{"/v1/namespaces/shop/external/a", "/v1/namespaces/bank/external/a", "/v1/external/a"} {
+		if status, text := h.do("POST", path, "1"); status != 200 {
+			t.Fatalf("%s: %d %s", path, status, text)
+		}
+	}
+	for _, c := range []struct {
+		method, path string
+		status       int
+		says, retry  string
+	}{
+		{"GET", "/v1/namespaces/shop/external/a", 200, `"value":1`, ""},
+		{"GET", "/v1/namespaces/bank/external/a", 403, `"reason":"identity"`, ""},
+		{"HEAD", "/v1/namespaces/bank/external/a", 403, "", ""},
+		{"DELETE", "/v1/namespaces/bank/external/a", 403, "may speak of shop only", ""},
+		{"DELETE", "/v1/external/a", 403, "may speak of shop only", ""},
+		{"GET", "/v1/namespaces/shop/pods/web-1/a", 403, `"reason":"pending","message":"127.0.0.1 is not known yet: come again in a moment"`, "1"},
+		{"DELETE", "/v1/namespaces/shop/pods/*/a", 403, `"reason":"pending"`, "1"},
+		{"DELETE", "/v1/namespaces/shop/external/a", 200, `"deleted":1`, ""},
+	} {
+		res, text := h.send(c.method, c.path, nil)
+		if res.StatusCode != c.status || !strings.Contains(text, c.says) || res.Header.Get("Retry-After") != c.retry {
+			t.Errorf("%s %s: %d %s (Retry-After %q)", c.method, c.path, res.StatusCode, text, res.Header.Get("Retry-After"))
+		}
+	}
+	if h.table.get(metric.Object{Namespace: "bank"}, "a") == nil || h.table.get(metric.Object{}, "a") == nil {
+		t.Error("deleted by who may not")
+	}
+}
+
+// What is no longer alive is not read.
+func TestReadingLeavesOutTheDead(t *testing.T) {
+	alive := func(o metric.Object) bool { return o.Name == "web-1" }
+	var got func(metric.Object) bool
+	h := start(t, func(_ *Config, p *Parts) {
+		p.Alive = alive
+		p.Reader = spying{p.Reader, func(q metric.Query) { got = q.Known }}
+	})
+	h.do("GET", "/v1/namespaces/shop/pods/web-1/a", "")
+	if got == nil || !got(metric.Object{Name: "web-1"}) || got(metric.Object{Name: "web-2"}) {
+		t.Error("the query does not ask who is alive")
+	}
+}
+
+type spying struct {
+	Reader
+	spy func(metric.Query)
+}
+
+func (s spying) Objects(q metric.Query) ([]metric.Point, error) {
+	s.spy(q)
+	return s.Reader.Objects(q)
+}
+
+// What is pending is held and answered with 202; the books balance, and what is settled later is counted then.
+func TestPendingPush(t *testing.T) {
+	h, room := startTrusting(t, 10)
+	h.table.refuse["later"], h.table.refuse["no"] = metric.Pending, metric.Identity
+	status, text := h.do("POST", "/v1/namespaces/shop/external/later?label=a=b&ttl=1h", "4")
+	want := `{"applied":0,"refused":0,"pending":1,"message":"it is held, and applied or refused as soon as that can be decided: explained: later from 127.0.0.1"}` + "\n"
+	if status != 202 || text != want {
+		t.Errorf("%d %s", status, text)
+	}
+	status, text = h.do("POST", "/v1/statsd", "later:2|c\nnow:1|c\nlater:3|c\n")
+	if status != 202 || !strings.Contains(text, `"applied":1,"refused":0,"pending":2,`) {
+		t.Errorf("%d %s", status, text)
+	}
+	status, text = h.do("POST", "/v1/samples", `{"name":"later","type":"counter","value":5,"namespace":"shop","object":"external","labels":{"a":"b"},"ttl":"1h"}`+"\n"+`{"name":"no","type":"gauge","value":1}`)
+	if status != 400 || !strings.Contains(text, `"refused":1,"pending":1,`) || !strings.Contains(text, "1 of 2 samples were refused, 0 stay applied") {
+		t.Errorf("%d %s", status, text)
+	}
+	a := h.server.account
+	if a.Pending() != 4 || a.Applied() != 1 || a.Received() != 6 {
+		t.Errorf("%d pending, %d applied, %d received", a.Pending(), a.Applied(), a.Received())
+	}
+	delete(h.table.refuse, "later")
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel() // it tries once more
+	if err := room.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	e := h.table.get(metric.Object{Namespace: "shop"}, "later", metric.Label{Key: "a", Value: "b"})
+	if e == nil || e.whole != 9 || e.last.TTL != time.Hour {
+		t.Errorf("credited: %+v", e)
+	}
+	if e := h.table.get(metric.Object{}, "later"); e == nil || e.whole != 5 {
+		t.Errorf("credited: %+v", e)
+	}
+	if a.Pending() != 0 || a.Applied() != 5 || a.Received() != 6 {
+		t.Errorf("%d pending, %d applied, %d received", a.Pending(), a.Applied(), a.Received())
+	}
+	h.table.applied = 5 // held samples of one line and second came as one
+}
+
+// Without room it is refused, and may come again.
+func TestPendingWithoutRoom(t *testing.T) {
+	h, _ := startTrusting(t, 0)
+	h.table.refuse["later"] = metric.Pending
+	res, text := h.send("POST", "/v1/namespaces/shop/external/later", strings.NewReader("4"))
+	if res.StatusCode != 403 || res.Header.Get("Retry-After") != "1" || !strings.Contains(text, `"reason":"pending"`) {
+		t.Errorf("%d %s", res.StatusCode, text)
+	}
+	if n := h.rejected(metric.Identity); n != 1 {
+		t.Errorf("%d refused, want 1", n)
+	}
+}
