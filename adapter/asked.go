@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/sluice-metrics/sluice/metric"
-	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
@@ -46,7 +45,7 @@ func objectsAsked(ctx context.Context) (askedObjects, error) {
 }
 
 // scopedTo refuses a path that puts a cluster-scoped resource into a namespace, or a namespaced one into none.
-func (a askedObjects) scopedTo(one builtin) error {
+func (a askedObjects) scopedTo(one objectKind) error {
 	switch {
 	case one.namespaced && a.namespace == "":
 		return metric.CannotAskf("%s live in namespaces: ask for namespaces/{namespace}/%s/%s/%s",
@@ -71,14 +70,4 @@ func externalAsked(ctx context.Context) (namespace, name string, err error) {
 		return "", "", metric.NotFoundf("no path %q: want namespaces/{namespace}/{metric}", path.Path)
 	}
 	return path.Namespace, unescape(path.Resource), nil
-}
-
-// refuseObjectLabels refuses a selector on the labels of objects, which nobody knows without a cluster:
-// answering with all objects would be answering another question.
-func refuseObjectLabels(options *metainternalversion.ListOptions) error {
-	if options == nil || options.LabelSelector == nil || options.LabelSelector.Empty() {
-		return nil
-	}
-	return metric.CannotAskf("labelSelector %q picks objects by their labels, which are not known without a cluster; "+
-		"metricLabelSelector picks series", options.LabelSelector)
 }

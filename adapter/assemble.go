@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"maps"
 
-	"k8s.io/apiserver/pkg/authentication/request/anonymous"
-	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
@@ -18,23 +16,26 @@ import (
 	emopenapi "sigs.k8s.io/custom-metrics-apiserver/pkg/generated/openapi/externalmetrics"
 )
 
-// assemble joins the Kubernetes API server library with our groups, without a cluster: no etcd, no informers,
-// no delegated authentication or authorization. The custom metrics library's AdapterBase would want all that.
+// assemble joins the Kubernetes API server library with our groups, without etcd and without informers of its own.
+// The custom metrics library's AdapterBase would want a cluster.
 func (s *Server) assemble(cfg Config, groups []group, certificate dynamiccertificates.CertKeyContentProvider) (*genericapiserver.GenericAPIServer, error) {
 	c := genericapiserver.NewConfig(cmserver.Codecs)
 	c.SecureServing = &genericapiserver.SecureServingInfo{Listener: s.listener, Cert: certificate}
 	c.ExternalAddress = s.Addr().String()
 	// Nothing calls back into the server, but the library refuses to start without knowing how.
 	c.LoopbackClientConfig = &restclient.Config{Host: "https://" + s.Addr().String()}
-	c.Authentication.Authenticator = anonymous.NewAuthenticator(nil)
-	c.Authorization.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
+	if err := s.access.applyTo(c); err != nil {
+		return nil, fmt.Errorf("apply access: %w", err)
+	}
+	c.AddReadyzChecks(s.readyz())
+	c.ShutdownDelayDuration = cfg.ShutdownDelay
 
 	c.RequestTimeout = cfg.RequestTimeout
 	c.MaxRequestsInFlight, c.MaxMutatingRequestsInFlight = 0, 0 // ours bounds them, see bounded
 	c.StorageObjectCountTracker = nil                           // nothing is stored
 	c.EnableProfiling = false                                   // it redirects, and the operations port has it
 	c.EnableMetrics = false                                     // the operations port has ours
-	c.BuildHandlerChainFunc = handlerChain(s.metrics, cfg)
+	c.BuildHandlerChainFunc = s.handlerChain(cfg)
 	c.AggregatedDiscoveryGroupManager = announce(groups, s.logger)
 	c.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(definitions, openapinamer.NewDefinitionNamer(cmserver.Scheme))
 	c.OpenAPIConfig.Info.Title = "sluice"
@@ -47,6 +48,10 @@ func (s *Server) assemble(cfg Config, groups []group, certificate dynamiccertifi
 	// wanted either: ours take their place, see group.serve.
 	server, err := c.Complete(nil).New("sluice", genericapiserver.NewEmptyDelegate())
 	if err != nil {
+		return nil, fmt.Errorf("prepare the API server: %w", err)
+	}
+	hook := func(genericapiserver.PostStartHookContext) error { close(s.serving); return nil }
+	if err := server.AddPostStartHook("serving", hook); err != nil {
 		return nil, fmt.Errorf("prepare the API server: %w", err)
 	}
 	for _, g := range groups {

@@ -9,7 +9,8 @@ import (
 
 // Config says where the API is served and how much of it.
 type Config struct {
-	// Address is host:port to listen on. Standalone everybody who reaches it may read.
+	// Address is host:port to listen on. Standalone everybody who reaches it may read, in a cluster whom its API
+	// server allows.
 	Address string `json:"address"`
 	// CertFile and KeyFile are the serving certificate and its key, PEM, read again when they change. Both
 	// empty: a self-signed certificate is made.
@@ -29,6 +30,13 @@ type Config struct {
 	MaxInFlight int `json:"maxInFlight"`
 	// RequestTimeout bounds one request, and thereby how long stopping takes.
 	RequestTimeout time.Duration `json:"requestTimeout"`
+	// ShutdownDelay is how long requests are still answered after Run was told to end, while /readyz says no: until
+	// whoever sends them has taken notice.
+	ShutdownDelay time.Duration `json:"shutdownDelay"`
+
+	// AnyProxyName allows a cluster to have an empty requestheader-allowed-names: any certificate that the front
+	// proxy's authority ever signed then speaks for anybody. Off, no query is answered in such a cluster.
+	AnyProxyName bool `json:"anyProxyName"`
 }
 
 // DefaultConfig serves both groups on loopback.
@@ -67,6 +75,9 @@ func (c Config) Validate() error {
 	}
 	if c.RequestTimeout < time.Second {
 		fault("RequestTimeout: %v; want at least 1s", c.RequestTimeout)
+	}
+	if c.ShutdownDelay < 0 {
+		fault("ShutdownDelay: %v; want 0 or more", c.ShutdownDelay)
 	}
 	return errors.Join(faults...)
 }

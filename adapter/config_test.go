@@ -3,6 +3,7 @@ package adapter
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestConfigValidate(t *testing.T) {
@@ -14,6 +15,11 @@ func TestConfigValidate(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s is not named in %v", field, err)
 		}
+	}
+	hasty := DefaultConfig()
+	hasty.ShutdownDelay = -time.Second
+	if err := hasty.Validate(); err == nil || !strings.Contains(err.Error(), "ShutdownDelay") {
+		t.Errorf("%v", err)
 	}
 	bad := DefaultConfig()
 	bad.Address = "127.0.0.1:none"

@@ -24,8 +24,8 @@ var namespaces = schema.GroupResource{Resource: "namespaces"}
 // the library's own storage, which answers a malformed metricLabelSelector with 500 and drops the
 // resourceVersion of an answer about a single object.
 type customStorage struct {
-	source    Source
-	resources *Resources
+	source  Source
+	objects objects
 }
 
 // New implements rest.Storage.
@@ -49,14 +49,15 @@ func (s *customStorage) List(ctx context.Context, options *metainternalversion.L
 	if err != nil {
 		return nil, failed.status(err)
 	}
-	resource, err := s.resources.find(asked.resource)
+	resource, err := s.objects.find(asked.resource)
 	if err != nil {
 		return nil, failed.status(err)
 	}
 	if err := asked.scopedTo(resource); err != nil {
 		return nil, failed.status(err)
 	}
-	if err := refuseObjectLabels(options); err != nil {
+	known, err := s.objects.known(resource, asked, options)
+	if err != nil {
 		return nil, failed.status(err)
 	}
 	selector, err := metricLabelSelector(extra)
@@ -69,6 +70,7 @@ func (s *customStorage) List(ctx context.Context, options *metainternalversion.L
 		Object:    asked.object,
 		Asked:     metric.ParseAsked(asked.metric),
 		Match:     matching(selector),
+		Known:     known,
 	})
 	if err != nil {
 		return nil, failed.status(err)
@@ -95,7 +97,7 @@ func metricLabelSelector(extra runtime.Object) (labels.Selector, error) {
 // answer is what all items of a custom metrics list share.
 type answer struct {
 	asked    askedObjects
-	resource builtin
+	resource objectKind
 	selector labels.Selector
 }
 

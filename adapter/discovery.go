@@ -7,6 +7,7 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericapi "k8s.io/apiserver/pkg/endpoints"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 )
@@ -14,30 +15,32 @@ import (
 // placeholder is listed where there is no metric yet: clients take an empty list for a broken API.
 const placeholder = "nothing-pushed-yet"
 
+// pods is the resource that the placeholder is listed for.
+var pods = objectKind{resource: schema.GroupResource{Resource: "pods"}, namespaced: true}
+
 // catalogue lists the names that exist for discovery, at most limit a group.
 type catalogue struct {
-	source    Source
-	resources *Resources
-	limit     int
+	source  Source
+	objects objects
+	limit   int
 }
 
 // custom lists {resource}/{metric}.
 func (c catalogue) custom() []metav1.APIResource {
 	list := c.list(func(one metric.Listed) (metav1.APIResource, bool) {
-		resource, err := c.resources.find(one.Resource)
+		resource, err := c.objects.find(one.Resource)
 		if err != nil {
 			return metav1.APIResource{}, false // it could not be asked for either
 		}
 		return customResource(resource, one.Name), true
 	})
 	if len(list) == 0 {
-		pods, _ := c.resources.find("pods")
 		list = append(list, customResource(pods, placeholder))
 	}
 	return list
 }
 
-func customResource(resource builtin, name string) metav1.APIResource {
+func customResource(resource objectKind, name string) metav1.APIResource {
 	return metav1.APIResource{
 		Name:       resource.resource.String() + "/" + escape(name),
 		Namespaced: resource.namespaced,

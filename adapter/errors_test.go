@@ -135,7 +135,8 @@ func TestNeverRedirects(t *testing.T) {
 		"/apis/custom.metrics.k8s.io/v1beta1/namespaces/shop//pods/web-1/http_requests",
 		"/apis/external.metrics.k8s.io/v1beta1/namespaces/shop/orders_waiting/",
 		"/apis/external.metrics.k8s.io/v1beta1/namespaces/shop/..", "/apis/nope.k8s.io/v1",
-		"/debug/pprof", "/debug/pprof/", "/debug/flags", "/metrics", "/version/", "/openapi", "/openapi/v2/", "/openapi/v3/", "/healthz/", "/livez/", "/readyz/x",
+		"/debug/pprof", "/debug/pprof/", "/debug/flags", "/metrics", "/version/", "/openapi", "/openapi/v2/", "/openapi/v3/",
+		"/openapi/v2?hash=1", "/openapi/v3?hash=1", "/openapi/v3/apis/custom.metrics.k8s.io/v1beta1?hash=1", "/openapi/v3/apis/external.metrics.k8s.io/v1beta1?hash=1", "/healthz/", "/livez/", "/readyz/x",
 		"/%2e%2e/apis", "/\\example.com", "//example.com/%2f..",
 	} {
 		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {

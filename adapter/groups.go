@@ -27,15 +27,15 @@ type group struct {
 }
 
 // groupsOf are the groups that the configuration switches on.
-func groupsOf(cfg Config, source Source, resources *Resources) []group {
-	names := catalogue{source: source, resources: resources, limit: cfg.DiscoveryLimit}
+func groupsOf(cfg Config, source Source, known objects) []group {
+	names := catalogue{source: source, objects: known, limit: cfg.DiscoveryLimit}
 	var groups []group
 	if cfg.CustomMetrics {
 		groups = append(groups, group{
 			versions: []schema.GroupVersion{cmv1beta2.SchemeGroupVersion, cmv1beta1.SchemeGroupVersion},
 			list:     names.custom,
 			install: func(v *installer.MetricsAPIGroupVersion) {
-				v.DynamicStorage = &customStorage{source: source, resources: resources}
+				v.DynamicStorage = &customStorage{source: source, objects: known}
 				v.Handlers = &installer.CMHandlers{}
 				// The library adds conversions of the options to its scheme, and this codec finds them there.
 				v.ParameterCodec = runtime.NewParameterCodec(cmserver.Scheme)

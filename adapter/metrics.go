@@ -109,11 +109,19 @@ func (s *statusRecorder) WriteHeader(code int) {
 // Unwrap implements the library's UserProvidedDecorator.
 func (s *statusRecorder) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
+// undecidedPerSlot is how many requests there may be for each that is worked on: the others wait for the API server
+// to say who they are and what they may. Where it is away they would pile up.
+const undecidedPerSlot = 16
+
 // handlerChain is the library's chain with ours around it and in it: no answer precedes the request's body,
 // counting sees every answer, and the bound on requests in flight counts only those that were let in.
-func handlerChain(m *metrics, cfg Config) func(http.Handler, *genericapiserver.Config) http.Handler {
+func (s *Server) handlerChain(cfg Config) func(http.Handler, *genericapiserver.Config) http.Handler {
 	return func(api http.Handler, c *genericapiserver.Config) http.Handler {
-		chain := genericapiserver.DefaultBuildHandlerChain(bounded(withoutMetadataOnly(api), cfg.MaxInFlight), c)
-		return drained(impatient(m.counted(wellFormed(chain), c.RequestInfoResolver), 2*cfg.RequestTimeout))
+		chain := genericapiserver.DefaultBuildHandlerChain(bounded(withoutMetadataOnly(unredirected(api)), cfg.MaxInFlight), c)
+		if !s.access.open() {
+			chain = bounded(chain, undecidedPerSlot*cfg.MaxInFlight)
+		}
+		counted := s.metrics.counted(wellFormed(s.whole(chain)), c.RequestInfoResolver)
+		return drained(impatient(counted, 2*cfg.RequestTimeout))
 	}
 }

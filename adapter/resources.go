@@ -19,11 +19,11 @@ import (
 type Resources struct {
 	// named holds every spelling: plural or singular, with its group or without. A spelling that several
 	// groups share holds them all.
-	named map[string][]builtin
+	named map[string][]objectKind
 }
 
-// builtin is one resource with the kind of its newest version.
-type builtin struct {
+// objectKind is a resource with its kind, in the version that an answer names.
+type objectKind struct {
 	resource   schema.GroupResource
 	kind       schema.GroupVersionKind
 	namespaced bool
@@ -47,7 +47,7 @@ const extensions = "extensions"
 
 // NewResources reads the resources off client-go's scheme.
 func NewResources() *Resources {
-	r := &Resources{named: map[string][]builtin{}}
+	r := &Resources{named: map[string][]objectKind{}}
 	var old []string
 	for gk, kind := range newestKinds() {
 		plural, singular := meta.UnsafeGuessKindToResource(kind)
@@ -55,11 +55,11 @@ func NewResources() *Resources {
 			old = append(old, plural.Resource, singular.Resource)
 			continue
 		}
-		one := builtin{resource: plural.GroupResource(), kind: kind, namespaced: !clusterScoped.Has(kind.Kind)}
+		one := objectKind{resource: plural.GroupResource(), kind: kind, namespaced: !clusterScoped.Has(kind.Kind)}
 		for _, spelling := range slices.Compact([]string{plural.Resource, singular.Resource}) {
 			r.named[spelling] = append(r.named[spelling], one)
 			if gk.Group != "" {
-				r.named[spelling+"."+gk.Group] = []builtin{one}
+				r.named[spelling+"."+gk.Group] = []objectKind{one}
 			}
 		}
 	}
@@ -95,12 +95,19 @@ func (r *Resources) Canonical(resource string) (canonical string, namespaced boo
 	return one.resource.String(), one.namespaced, err
 }
 
-func (r *Resources) find(resource string) (builtin, error) {
+// Find implements the part of Cluster that needs no cluster; the errors are those of Canonical. Of the versions of
+// a kind it tells the newest.
+func (r *Resources) Find(resource string) (kind schema.GroupVersionKind, canonical schema.GroupResource, namespaced bool, err error) {
+	one, err := r.find(resource)
+	return one.kind, one.resource, one.namespaced, err
+}
+
+func (r *Resources) find(resource string) (objectKind, error) {
 	switch found := r.named[strings.ToLower(resource)]; len(found) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return builtin{}, metric.NotFoundf(
+		return objectKind{}, metric.NotFoundf(
 			"no resource %q: without a cluster only those built into Kubernetes are known, such as \"pods\" or \"deployments.apps\"", resource)
 	default:
 		full := make([]string, len(found))
@@ -111,6 +118,6 @@ func (r *Resources) find(resource string) (builtin, error) {
 			}
 		}
 		slices.Sort(full)
-		return builtin{}, metric.CannotAskf("resource %q is ambiguous: %s", resource, strings.Join(full, ", "))
+		return objectKind{}, metric.CannotAskf("resource %q is ambiguous: %s", resource, strings.Join(full, ", "))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -19,50 +20,103 @@ import (
 type Server struct {
 	listener net.Listener
 	api      *genericapiserver.GenericAPIServer
+	access   access
+	serving  chan struct{}           // closed when connections are taken
+	states   []func() (bool, string) // what Ready asks; nil ones count for nothing
 	metrics  *metrics
 	logger   *slog.Logger
 }
 
 // New binds the address and prepares everything, so that Run cannot fail for a reason that could be known
-// before. The Kubernetes libraries' own logging, one for the process, goes to logger from now on.
-func New(cfg Config, source Source, logger *slog.Logger) (*Server, error) {
-	if err := cfg.Validate(); err != nil {
+// before; the cluster's API server is not asked yet. The Kubernetes libraries' own logging, one for the process, goes
+// to the logger from now on.
+func New(cfg Config, parts Parts) (*Server, error) {
+	if err := errors.Join(cfg.Validate(), parts.validate()); err != nil {
 		return nil, fmt.Errorf("adapter: %w", err)
 	}
-	routeKlog(logger)
-	certificate, err := servingCertificate(cfg, logger)
-	if err != nil {
-		return nil, fmt.Errorf("adapter: %w", err)
+	routeKlog(parts.Logger)
+	who := everybody()
+	if parts.API != nil {
+		var err error
+		if who, err = delegated(cfg, parts.API, parts.Logger); err != nil {
+			return nil, fmt.Errorf("adapter: %w", err)
+		}
 	}
-	listener, err := listen(cfg.Address)
+	s, err := prepare(cfg, parts, who)
 	if err != nil {
-		return nil, fmt.Errorf("adapter: %w", err)
-	}
-	groups := groupsOf(cfg, source, NewResources())
-	s := &Server{listener: listener, metrics: newMetrics(groups), logger: logger}
-	s.api, err = s.assemble(cfg, groups, certificate)
-	if err != nil {
-		_ = listener.Close()
 		return nil, fmt.Errorf("adapter: %w", err)
 	}
 	s.warnIfOpen()
 	return s, nil
 }
 
+func prepare(cfg Config, parts Parts, who access) (*Server, error) {
+	certificate, err := servingCertificate(cfg, parts.Logger)
+	if err != nil {
+		return nil, err
+	}
+	listener, err := listen(cfg.Address)
+	if err != nil {
+		return nil, err
+	}
+	groups := groupsOf(cfg, parts.Source, objectsOf(parts.Cluster))
+	s := &Server{
+		listener: listener,
+		access:   who,
+		serving:  make(chan struct{}),
+		states:   []func() (bool, string){parts.Ready, who.ready},
+		metrics:  newMetrics(groups),
+		logger:   parts.Logger,
+	}
+	s.api, err = s.assemble(cfg, groups, certificate)
+	if err != nil {
+		_ = listener.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
 // Addr is the address that is listened on, with the port that was chosen where the configuration said 0.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// Run serves until ctx ends, then answers what is in flight and returns. It is called once.
+// Run serves until ctx ends and Config.ShutdownDelay is over, then answers what is in flight and returns. It is
+// called once.
 func (s *Server) Run(ctx context.Context) error {
 	s.logger.Info("serving the metrics APIs", "address", s.Addr().String())
+	defer s.keepAccess(ctx)()
 	if err := s.api.PrepareRun().RunWithContext(ctx); err != nil {
 		return fmt.Errorf("adapter: %w", err)
 	}
 	return nil
 }
 
-// warnIfOpen says so when more than this machine can read.
+// keepAccess runs what access runs until the returned function is called, which waits for it: longer than ctx, for
+// who asks is told until nobody is answered. It begins when the library serves: while that starts, it must not
+// be told of a new authority, for it changes a TLS configuration that it copies then.
+func (s *Server) keepAccess(ctx context.Context) (end func()) {
+	if s.access.run == nil {
+		return func() {}
+	}
+	own, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	running.Go(func() {
+		select {
+		case <-s.serving:
+			s.access.run(own)
+		case <-own.Done():
+		}
+	})
+	return func() {
+		stop()
+		running.Wait()
+	}
+}
+
+// warnIfOpen says so when more than this machine can read without being asked who they are.
 func (s *Server) warnIfOpen() {
+	if !s.access.open() {
+		return
+	}
 	if tcp, ok := s.Addr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
 		s.logger.Warn("the metrics APIs ask nobody who they are, and their address can be reached from other machines",
 			"address", s.Addr().String())

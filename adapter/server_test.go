@@ -23,7 +23,7 @@ func TestAddressInUseIsOneClearError(t *testing.T) {
 	defer func() { _ = taken.Close() }()
 	cfg := DefaultConfig()
 	cfg.Address = taken.Addr().String()
-	_, err = New(cfg, new(memory), slog.New(slog.DiscardHandler))
+	_, err = New(cfg, Parts{Source: new(memory), Logger: slog.New(slog.DiscardHandler)})
 	if !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), cfg.Address+" is in use") {
 		t.Errorf("%v", err)
 	}
@@ -40,7 +40,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 	for want, cfg := range map[string]Config{"Address": {}, "CertFile": missing, "certificate": blocked} {
 		cfg.Address = strings.Replace(cfg.Address, "6443", "0", 1)
-		if _, err := New(cfg, new(memory), quiet); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := New(cfg, Parts{Source: new(memory), Logger: quiet}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want something about %s", err, want)
 		}
 	}
@@ -52,7 +52,7 @@ func TestStopIsGraceful(t *testing.T) {
 	m.blocked, m.entered = make(chan struct{}), make(chan struct{})
 	cfg := DefaultConfig()
 	cfg.Address = "127.0.0.1:0"
-	server, err := New(cfg, m, slog.New(slog.DiscardHandler))
+	server, err := New(cfg, Parts{Source: m, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,10 +33,18 @@ func start(t *testing.T, source Source, options ...func(*Config)) *api {
 	for _, change := range options {
 		change(&cfg)
 	}
-	server, err := New(cfg, source, slog.New(slog.DiscardHandler))
+	server, err := New(cfg, Parts{Source: source, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
+	a := running(t, server)
+	a.waitReady(t)
+	return a
+}
+
+// running runs a server until the test ends, whether it is ready or not.
+func running(t *testing.T, server *Server) *api {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- server.Run(ctx) }()
@@ -48,13 +56,11 @@ func start(t *testing.T, source Source, options ...func(*Config)) *api {
 			t.Errorf("Run: %v", err)
 		}
 	})
-	a := &api{Server: server, url: "https://" + server.Addr().String(), client: &http.Client{
+	return &api{Server: server, url: "https://" + server.Addr().String(), client: &http.Client{
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Timeout:       20 * time.Second,
 	}}
-	a.waitReady(t)
-	return a
 }
 
 func (a *api) waitReady(t *testing.T) {

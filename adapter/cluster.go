@@ -1,0 +1,63 @@
+package adapter
+
+import (
+	"github.com/sluice-metrics/sluice/metric"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/metrics/pkg/apis/custom_metrics"
+)
+
+// Cluster is what the API has to know of a cluster's objects. It answers from memory and is called from many
+// goroutines at once, with every request: a query never waits for the API server.
+type Cluster interface {
+	// Find gives a resource as people write it ("pods", "pod", "deployments.apps") its kind, its canonical name and
+	// its scope. An unknown resource is metric.ErrNotFound, one that several groups have is metric.ErrAsked.
+	Find(resource string) (kind schema.GroupVersionKind, canonical schema.GroupResource, namespaced bool, err error)
+	// Matching returns what picks the objects of a kind that live and whose own labels the selector matches. It is
+	// metric.ErrAsked, and the message names the setting, where objects of that kind are not watched.
+	Matching(resource, namespace string, selector labels.Selector) (func(metric.Object) bool, error)
+	// Alive says whether an object's values may be answered: a pod's until it is deleted or has finished.
+	Alive(object metric.Object) bool
+}
+
+// finder is the part of Cluster that Resources has, too.
+type finder interface {
+	Find(resource string) (kind schema.GroupVersionKind, canonical schema.GroupResource, namespaced bool, err error)
+}
+
+// objects knows resources, and objects where there is a cluster.
+type objects struct {
+	finder
+	cluster Cluster // nil: standalone
+	// alive is cluster.Alive, made a function once and not with every request.
+	alive func(metric.Object) bool
+}
+
+// objectsOf takes the resources off the cluster, or those built into Kubernetes where there is none.
+func objectsOf(cluster Cluster) objects {
+	if cluster == nil {
+		return objects{finder: NewResources()}
+	}
+	return objects{finder: cluster, cluster: cluster, alive: cluster.Alive}
+}
+
+func (o objects) find(resource string) (objectKind, error) {
+	kind, canonical, namespaced, err := o.Find(resource)
+	return objectKind{resource: canonical, kind: kind, namespaced: namespaced}, err
+}
+
+// known is what a query takes objects by: their own labels and that they live. Of an object asked for by its name
+// the labels play no part.
+func (o objects) known(kind objectKind, asked askedObjects, options *metainternalversion.ListOptions) (func(metric.Object) bool, error) {
+	selected := options != nil && options.LabelSelector != nil && !options.LabelSelector.Empty()
+	switch {
+	case selected && o.cluster == nil:
+		// Answering with all objects would be answering another question.
+		return nil, metric.CannotAskf("labelSelector %q picks objects by their labels, which are not known without a cluster; "+
+			"metricLabelSelector picks series", options.LabelSelector)
+	case selected && asked.object == custom_metrics.AllObjects:
+		return o.cluster.Matching(kind.resource.String(), asked.namespace, options.LabelSelector)
+	}
+	return o.alive, nil
+}

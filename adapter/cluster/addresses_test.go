@@ -1,0 +1,70 @@
+package cluster
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+func nthAddress(n int) netip.Addr {
+	var raw [4]byte
+	binary.BigEndian.PutUint32(raw[:], 0x0a000000+uint32(n))
+	return netip.AddrFrom4(raw)
+}
+
+// Against a plain map: whatever is put and dropped, the table says the same, and stays small.
+func TestAddressesAgainstAMap(t *testing.T) {
+	a, want := newAddresses(), map[netip.Addr]*metric.Sender{}
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range 200_000 {
+		one := nthAddress(random.IntN(3000) + i/100) // most are never seen again
+		if random.IntN(2) == 0 {
+			delete(want, one)
+			a.drop(one)
+			continue
+		}
+		want[one] = &metric.Sender{Key: uint64(i + 1), Address: one}
+		a.put(want[one])
+	}
+	for i := range 6000 {
+		if got := a.load(nthAddress(i)); got != want[nthAddress(i)] {
+			t.Fatalf("%s: %+v, want %+v", nthAddress(i), got, want[nthAddress(i)])
+		}
+	}
+	if a.live != len(want) {
+		t.Errorf("%d live, want %d", a.live, len(want))
+	}
+	if slots := len(a.table.Load().slots); slots > 8*len(want) {
+		t.Errorf("%d slots for %d addresses", slots, len(want))
+	}
+}
+
+func TestAddressesDoNotAllocate(t *testing.T) {
+	a := newAddresses()
+	for i := range 1000 {
+		a.put(&metric.Sender{Key: 1, Address: nthAddress(i)})
+	}
+	if n := testing.AllocsPerRun(100, func() { a.load(nthAddress(5)); a.load(nthAddress(5000)) }); n != 0 {
+		t.Errorf("%v allocations a read", n)
+	}
+}
+
+func BenchmarkSender(b *testing.B) {
+	a := newAddresses()
+	const pods = 150_000
+	for i := range pods {
+		a.put(&metric.Sender{Key: 1, Address: nthAddress(i)})
+	}
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for i := rand.IntN(pods); pb.Next(); i += 7919 {
+			if a.load(nthAddress(i%pods)) == nil {
+				b.Error("an address is not known")
+				return
+			}
+		}
+	})
+}

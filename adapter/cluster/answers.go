@@ -1,0 +1,100 @@
+package cluster
+
+import (
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// repeatAfter is how often a fault that stays is logged.
+const repeatAfter = 5 * time.Minute
+
+// answers keeps whether the API server answers what is asked of it about one resource, and since when not.
+type answers struct {
+	about  string // "pods"
+	remedy string // what lets us ask, for who finds it forbidden
+	logger *slog.Logger
+
+	mu     sync.Mutex
+	since  time.Time // of the first failure of those that go on; zero: it answers
+	last   error
+	logged time.Time
+	// failures are counted since the start.
+	failures uint64
+}
+
+// failed notes that a request failed.
+func (a *answers) failed(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	a.failures++
+	if a.since.IsZero() {
+		a.since = now
+	}
+	changed := a.last == nil || apierrors.ReasonForError(err) != apierrors.ReasonForError(a.last)
+	a.last = err
+	if !changed && now.Sub(a.logged) < repeatAfter {
+		return
+	}
+	a.logged = now
+	if apierrors.IsForbidden(err) {
+		a.logger.Error("the cluster does not let us watch", "resource", a.about, "want", a.remedy, "err", err)
+		return
+	}
+	a.logger.Warn("the API server does not answer; what is known stays", "resource", a.about, "since", a.since, "err", err)
+}
+
+// answered notes that a request got its answer.
+func (a *answers) answered() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.since.IsZero() {
+		a.logger.Info("the API server answers again", "resource", a.about, "after", time.Since(a.since).Round(time.Millisecond))
+	}
+	a.since, a.last, a.logged = time.Time{}, nil, time.Time{}
+}
+
+// forget has it that nothing was asked.
+func (a *answers) forget() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.since, a.last, a.logged = time.Time{}, nil, time.Time{}
+}
+
+// fault is why there is no answer; nil: there is.
+func (a *answers) fault() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.last
+}
+
+// unanswered is for how long there was no answer; 0: there is.
+func (a *answers) unanswered() time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.since.IsZero() {
+		return 0
+	}
+	return time.Since(a.since)
+}
+
+func (a *answers) count() uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.failures
+}
+
+// detail says what is wrong; empty: nothing.
+func (a *answers) detail() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.since.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("no answer about %s since %s (%s): %v",
+		a.about, a.since.UTC().Format(time.RFC3339), time.Since(a.since).Round(time.Second), a.last)
+}

@@ -1,0 +1,79 @@
+package cluster
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// Requests to the API server: a handful of watches, and what delegated authentication and Events need. The bound is
+// there for the day that something here goes wrong.
+const (
+	requestsPerSecond = 50
+	requestsAtOnce    = 100
+)
+
+const protobuf = "application/vnd.kubernetes.protobuf"
+
+// Client is how the API server is reached.
+type Client struct {
+	rest       *rest.Config
+	kubernetes kubernetes.Interface
+	metadata   metadata.Interface
+}
+
+// Connect reads how the API server is reached. It does not reach for it: a cluster whose API server is away is no error.
+func Connect(cfg Config, logger *slog.Logger) (*Client, error) {
+	where, err := restConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	where.UserAgent = "sluice/" + cmp.Or(cfg.Version, "unknown")
+	where.QPS, where.Burst = requestsPerSecond, requestsAtOnce
+
+	binary := rest.CopyConfig(where)
+	binary.ContentType, binary.AcceptContentTypes = protobuf, protobuf+",application/json"
+	typed, err := kubernetes.NewForConfig(binary)
+	if err != nil {
+		return nil, fmt.Errorf("client for %s: %w", where.Host, err)
+	}
+	objects, err := metadata.NewForConfig(where)
+	if err != nil {
+		return nil, fmt.Errorf("metadata client for %s: %w", where.Host, err)
+	}
+	logger.Info("cluster", "server", where.Host, "userAgent", where.UserAgent)
+	return &Client{rest: where, kubernetes: typed, metadata: objects}, nil
+}
+
+func restConfig(cfg Config) (*rest.Config, error) {
+	if cfg.Kubeconfig != "" {
+		rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: cfg.Kubeconfig}
+		where, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
+		if err != nil {
+			return nil, fmt.Errorf("kubeconfig %s: %w", cfg.Kubeconfig, err)
+		}
+		return where, nil
+	}
+	where, err := rest.InClusterConfig()
+	switch {
+	case errors.Is(err, rest.ErrNotInCluster):
+		return nil, errors.New("no cluster: no kubeconfig was given, and this is no pod of a cluster " +
+			"(KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set); give the path of a kubeconfig, or serve standalone")
+	case err != nil:
+		return nil, fmt.Errorf("no kubeconfig was given, and the service account of this pod cannot be used "+
+			"(looked in /var/run/secrets/kubernetes.io/serviceaccount): %w", err)
+	}
+	return where, nil
+}
+
+// REST returns a copy of how the API server is reached.
+func (c *Client) REST() *rest.Config { return rest.CopyConfig(c.rest) }
+
+// Kubernetes is the typed client, for delegated authentication and authorization.
+func (c *Client) Kubernetes() kubernetes.Interface { return c.kubernetes }

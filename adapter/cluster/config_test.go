@@ -1,0 +1,70 @@
+package cluster
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestConfig(t *testing.T) {
+	if err := DefaultConfig().Validate(); err != nil {
+		t.Errorf("the defaults: %v", err)
+	}
+	bad := Config{ObjectKinds: []string{"deployments.apps", "Deployment", "", "a.b_c", "pods", "deployments.apps", "jobs.batch"}}
+	err := bad.Validate()
+	for _, want := range []string{`"Deployment" is no resource`, `"" is no resource`, `"a.b_c" has no valid group`, "pods are watched always", `"deployments.apps" stands there twice`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not say %q", err, want)
+		}
+	}
+	var joined interface{ Unwrap() []error }
+	if !errors.As(err, &joined) || len(joined.Unwrap()) != 5 {
+		t.Errorf("want 5 faults: %v", err)
+	}
+}
+
+func TestNoCluster(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	if _, err := Connect(Config{}, quiet); err == nil || !strings.Contains(err.Error(), "KUBERNETES_SERVICE_HOST") {
+		t.Errorf("outside of a cluster: %v", err)
+	}
+	missing := filepath.Join(t.TempDir(), "nowhere")
+	if _, err := Connect(Config{Kubeconfig: missing}, quiet); err == nil || !strings.Contains(err.Error(), missing) {
+		t.Errorf("no such kubeconfig: %v", err)
+	}
+	broken := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(broken, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Connect(Config{Kubeconfig: broken}, quiet); err == nil || !strings.Contains(err.Error(), broken) {
+		t.Errorf("a broken kubeconfig: %v", err)
+	}
+	t.Setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+	t.Setenv("KUBERNETES_SERVICE_PORT", "1")
+	if _, err := Connect(Config{}, quiet); err == nil || !strings.Contains(err.Error(), "serviceaccount") {
+		t.Errorf("a pod without a service account: %v", err)
+	}
+}
+
+func TestUserAgent(t *testing.T) {
+	agents := make(chan string, 1)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		agents <- r.UserAgent()
+		http.NotFound(w, r)
+	}))
+	defer s.Close()
+	client := (&apiServer{at: s.Listener.Addr().String()}).client(t, &Config{Version: "1.2.3"})
+	client.Kubernetes().CoreV1().Pods("a").Get(t.Context(), "b", metav1.GetOptions{}) //nolint:errcheck // there is none
+	if got := <-agents; got != "sluice/1.2.3" {
+		t.Errorf("the user agent is %q", got)
+	}
+	if client.REST() == client.rest || client.REST().UserAgent != "sluice/1.2.3" {
+		t.Error("REST is no copy of the configuration")
+	}
+}

@@ -1,0 +1,136 @@
+package cluster
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sluice-metrics/sluice/metric"
+	corev1 "k8s.io/api/core/v1"
+)
+
+const unsaid = metric.Unsaid
+
+func said(podMetrics, podSeries, namespaceMetrics, namespaceSeries int) metric.Limits {
+	return metric.Limits{
+		Pod:       metric.Limit{Metrics: podMetrics, Series: podSeries},
+		Namespace: metric.Limit{Metrics: namespaceMetrics, Series: namespaceSeries},
+	}
+}
+
+func mustShort(t *testing.T, from *corev1.LimitRange, version string) *limitRange {
+	t.Helper()
+	from.ResourceVersion = version
+	short, ok := newLimitRange(from)
+	if !ok {
+		t.Fatal("no LimitRange")
+	}
+	return short
+}
+
+func TestLimitRange(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		items     []corev1.LimitRangeItem
+		want      metric.Limits
+		faults    string // part of them
+		misplaced string
+	}{
+		{"nothing", nil, metric.NoLimits(), "", ""},
+		{"both types", []corev1.LimitRangeItem{podItem("20", "200"), namespaceItem("100", "5k")}, said(20, 200, 100, 5000), "", ""},
+		{"metrics only", []corev1.LimitRangeItem{podItem("20", "")}, said(20, unsaid, unsaid, unsaid), "", ""},
+		{"none may be", []corev1.LimitRangeItem{podItem("0", "")}, said(0, unsaid, unsaid, unsaid), "", ""},
+		{"whole in other words", []corev1.LimitRangeItem{podItem("2000m", "1e2")}, said(2, 100, unsaid, unsaid), "", ""},
+		{"the most", []corev1.LimitRangeItem{podItem("1G", "")}, said(1_000_000_000, unsaid, unsaid, unsaid), "", ""},
+		{"negative", []corev1.LimitRangeItem{podItem("-1", "200")}, said(unsaid, 200, unsaid, unsaid), "sluice.dev/metrics under type sluice.dev/Pod is -1; want a whole number", ""},
+		{"fractional", []corev1.LimitRangeItem{namespaceItem("", "500m")}, metric.NoLimits(), "sluice.dev/series under type sluice.dev/Namespace is 500m", ""},
+		{"absurd", []corev1.LimitRangeItem{podItem("1000000001", "1e30")}, metric.NoLimits(), "sluice.dev/series under type sluice.dev/Pod is 1e30", ""},
+		{"tiny", []corev1.LimitRangeItem{podItem("1n", "")}, metric.NoLimits(), "is 1n", ""},
+		{"beyond int64", []corev1.LimitRangeItem{podItem("9223372036854775808", "")}, metric.NoLimits(), "9223372036854775808", ""},
+		{"default and min mean nothing", []corev1.LimitRangeItem{{Type: podType, Default: quantities("3", ""), Min: quantities("1", "")}}, metric.NoLimits(), "", ""},
+		{"a type that is none", []corev1.LimitRangeItem{{Type: "sluice.dev/Pods", Max: quantities("3", "")}}, metric.NoLimits(), "type sluice.dev/Pods says nothing; want sluice.dev/Pod or", ""},
+		{"others' business", []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Max: corev1.ResourceList{"cpu": {}}}}, metric.NoLimits(), "", ""},
+		{"max under Pod", []corev1.LimitRangeItem{{Type: corev1.LimitTypePod, Max: quantities("7", "")}}, metric.NoLimits(), "", "sluice.dev/metrics under type Pod"},
+		{"min under Pod", []corev1.LimitRangeItem{{Type: corev1.LimitTypePod, Min: quantities("7", "")}}, metric.NoLimits(), "", "under type Pod"},
+		{"default under Container", []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Default: quantities("7", "9")}}, metric.NoLimits(), "", "sluice.dev/metrics, sluice.dev/series under type Container"},
+		{"defaultRequest under Container", []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, DefaultRequest: quantities("", "9")}}, metric.NoLimits(), "", "sluice.dev/series under type Container"},
+		{"ratio under Container", []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, MaxLimitRequestRatio: quantities("", "9")}}, metric.NoLimits(), "", "want it under type sluice.dev/Pod or sluice.dev/Namespace"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			short := mustShort(t, aLimitRange("shop", "a", c.items...), "1")
+			if short.limits != c.want {
+				t.Errorf("says %+v, want %+v", short.limits, c.want)
+			}
+			if faults := strings.Join(short.faults, "; "); !strings.Contains(faults, c.faults) || c.faults == "" && faults != "" {
+				t.Errorf("faults are %q, want %q", faults, c.faults)
+			}
+			if !strings.Contains(short.misplaced, c.misplaced) || c.misplaced == "" && short.misplaced != "" {
+				t.Errorf("misplaced is %q, want %q", short.misplaced, c.misplaced)
+			}
+		})
+	}
+}
+
+func TestLowestOfSeveralLimitRanges(t *testing.T) {
+	heard := &told{}
+	o := heard.observer()
+	l := newLimitRanges(&o, newEvents(nil, newResources(), quiet), quiet)
+	check := func(what string, want metric.Limits, changes int) {
+		t.Helper()
+		if got := l.limits("shop"); got != want {
+			t.Errorf("%s: %+v, want %+v", what, got, want)
+		}
+		if _, _, told, _ := heard.count(); told != changes {
+			t.Errorf("%s: told of %d changes, want %d", what, told, changes)
+		}
+	}
+	check("nothing said", metric.NoLimits(), 0)
+	l.put(mustShort(t, aLimitRange("shop", "a", podItem("20", "200")), "1"))
+	check("one", said(20, 200, unsaid, unsaid), 1)
+	l.put(mustShort(t, aLimitRange("shop", "b", podItem("10", "300"), namespaceItem("5", "")), "2"))
+	check("two", said(10, 200, 5, unsaid), 2)
+	l.put(mustShort(t, aLimitRange("shop", "c", podItem("50", "")), "3"))
+	check("one that changes nothing", said(10, 200, 5, unsaid), 2)
+	l.put(mustShort(t, aLimitRange("shop", "c", podItem("0", "")), "4"))
+	check("zero", said(0, 200, 5, unsaid), 3)
+	l.drop("shop", "c")
+	check("without it", said(10, 200, 5, unsaid), 4)
+	l.replace([]*limitRange{mustShort(t, aLimitRange("shop", "a", podItem("20", "200")), "1")})
+	check("a list read anew", said(20, 200, unsaid, unsaid), 5)
+	l.replace(nil)
+	check("an empty list", metric.NoLimits(), 6)
+	if len(l.lowest)+len(l.named) != 0 {
+		t.Error("something of the namespace stays")
+	}
+}
+
+func TestBadValueKeepsTheOneBefore(t *testing.T) {
+	events := newEvents(nil, newResources(), quiet)
+	l := newLimitRanges(&Observer{}, events, quiet)
+	l.put(mustShort(t, aLimitRange("shop", "a", podItem("20", "200")), "1"))
+	l.put(mustShort(t, aLimitRange("shop", "a", podItem("-5", "300")), "2"))
+	if got := l.limits("shop"); got != said(20, 300, unsaid, unsaid) {
+		t.Errorf("%+v, want the 20 of before and the new 300", got)
+	}
+	l.put(mustShort(t, aLimitRange("shop", "a", podItem("-5", "300")), "2"))
+	l.replace([]*limitRange{mustShort(t, aLimitRange("shop", "a", podItem("-5", "300")), "2")})
+	if n := len(events.queue); n != 1 {
+		t.Errorf("%d Events, want one for each version", n)
+	}
+	l.put(mustShort(t, aLimitRange("shop", "a", podItem("-5", "")), "3"))
+	if got := l.limits("shop"); got != said(20, unsaid, unsaid, unsaid) {
+		t.Errorf("%+v, want the 20 still", got)
+	}
+	other := aLimitRange("shop", "a", podItem("-5", ""))
+	other.UID = "another"
+	l.put(mustShort(t, other, "4"))
+	if got := l.limits("shop"); got != metric.NoLimits() {
+		t.Errorf("%+v of another object of that name", got)
+	}
+	l.put(mustShort(t, aLimitRange("shop", "b", corev1.LimitRangeItem{Type: corev1.LimitTypePod, Max: quantities("7", "")}), "5"))
+	for len(events.queue) > 1 {
+		<-events.queue
+	}
+	if event := <-events.queue; event.Reason != ReasonMisplacedLimit || event.InvolvedObject.Name != "b" {
+		t.Errorf("the last Event is %+v", event)
+	}
+}

@@ -1,0 +1,92 @@
+package cluster
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
+)
+
+// bigCluster is as large as Kubernetes says that a cluster may be.
+const bigCluster = 150_000
+
+// clusterPod is the n-th pod of a big cluster: Deployments of ten pods, every fifth a StatefulSet's with labels of its
+// own, half of all with two addresses.
+func clusterPod(n int) *corev1.Pod {
+	app := fmt.Sprintf("service-%d", n/10)
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: fmt.Sprintf("team-%d", n/300),
+			Name:      fmt.Sprintf("%s-7d9c5b%04x-%05x", app, n/10%65536, n),
+			UID:       uuid.NewUUID(),
+			Labels: map[string]string{
+				"app.kubernetes.io/name": app, "app.kubernetes.io/part-of": "shop", "pod-template-hash": fmt.Sprintf("7d9c5b%04x", n/10%65536),
+				"team": fmt.Sprintf("team-%d", n/300), "tier": "backend",
+			},
+			Annotations: map[string]string{"kubectl.kubernetes.io/restartedAt": "2026-01-01T00:00:00Z"},
+		},
+		Spec: corev1.PodSpec{ServiceAccountName: app},
+		Status: corev1.PodStatus{
+			Phase: corev1.PodRunning, HostIP: fmt.Sprintf("192.168.%d.%d", n/30/250, n/30%250),
+			PodIP: nthAddress(n).String(), PodIPs: []corev1.PodIP{{IP: nthAddress(n).String()}},
+			ContainerStatuses: []corev1.ContainerStatus{
+				{ContainerID: "containerd://" + hex64(2*n)}, {ContainerID: "containerd://" + hex64(2*n+1)},
+			},
+		},
+	}
+	if n/10%5 == 0 {
+		delete(p.Labels, "pod-template-hash")
+		p.Labels["statefulset.kubernetes.io/pod-name"] = p.Name
+	}
+	if n%2 == 0 {
+		p.Status.PodIPs = append(p.Status.PodIPs, corev1.PodIP{IP: fmt.Sprintf("fd00:10:244::%x:%x", n>>16, n&0xffff)})
+	}
+	return p
+}
+
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC() // what the first one unlinked of the interned strings
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+func TestMemoryOfAPod(t *testing.T) {
+	if testing.Short() {
+		t.Skip("fills the view with 150,000 pods")
+	}
+	before := heap()
+	p := newPods(&Observer{})
+	all := make([]*pod, bigCluster)
+	for i := range all {
+		all[i] = newPod(clusterPod(i))
+	}
+	p.replace(all)
+	all = nil
+	perPod := float64(heap()-before) / bigCluster
+	t.Logf("%.0f bytes a pod in all indexes", perPod)
+	if perPod > 1.2*1024 {
+		t.Errorf("%.0f bytes a pod, want at most 1.2 KiB", perPod)
+	}
+	if p.count() != bigCluster || p.addresses.load(nthAddress(7)) == nil {
+		t.Error("not all of them are known")
+	}
+
+	// Each pod replaced by another: what was there before may not add up.
+	for i := range bigCluster {
+		one := clusterPod(i)
+		one.UID = types.UID(fmt.Sprintf("%036d", i))
+		p.put(newPod(one))
+	}
+	perPod = float64(heap()-before) / bigCluster
+	t.Logf("%.0f bytes a pod after all were replaced", perPod)
+	if perPod > 1.2*1024 {
+		t.Errorf("%.0f bytes a pod after all were replaced, want at most 1.2 KiB", perPod)
+	}
+	runtime.KeepAlive(p)
+}

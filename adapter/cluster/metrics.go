@@ -1,0 +1,66 @@
+package cluster
+
+import "github.com/prometheus/client_golang/prometheus"
+
+var (
+	podsDesc = prometheus.NewDesc("sluice_cluster_pods",
+		"Pods that live, as far as the cluster has told.", nil, nil)
+	syncedDesc = prometheus.NewDesc("sluice_cluster_synced",
+		"1 once everything that is watched in the cluster was read, else 0.", nil, nil)
+	failuresDesc = prometheus.NewDesc("sluice_cluster_watch_errors_total",
+		"Requests to the API server to list, watch or discover that failed, by resource.", []string{"resource"}, nil)
+	unansweredDesc = prometheus.NewDesc("sluice_cluster_unanswered_seconds",
+		"For how long the API server has not answered about a resource; 0: it does.", []string{"resource"}, nil)
+	eventsDesc = prometheus.NewDesc("sluice_cluster_events_total",
+		"Events for people in the cluster, by result: sent, suppressed (too many alike), dropped (none could be written).", []string{"result"}, nil)
+)
+
+// Register adds the view's metrics to a registry.
+func (v *View) Register(registerer prometheus.Registerer) error {
+	return registerer.Register(viewMetrics{v})
+}
+
+// viewMetrics is a prometheus.Collector.
+type viewMetrics struct{ view *View }
+
+// Describe implements prometheus.Collector.
+func (m viewMetrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, one := range []*prometheus.Desc{podsDesc, syncedDesc, failuresDesc, unansweredDesc, eventsDesc} {
+		ch <- one
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m viewMetrics) Collect(ch chan<- prometheus.Metric) {
+	v := m.view
+	gauge := func(of *prometheus.Desc, value float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(of, prometheus.GaugeValue, value, labels...)
+	}
+	counter := func(of *prometheus.Desc, value uint64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(of, prometheus.CounterValue, float64(value), labels...)
+	}
+	gauge(podsDesc, float64(v.pods.count()))
+	synced := 0.0
+	if ok, _ := v.Synced(); ok {
+		synced = 1
+	}
+	gauge(syncedDesc, synced)
+	for _, a := range v.allAnswers() {
+		counter(failuresDesc, a.count(), a.about)
+		gauge(unansweredDesc, a.unanswered().Seconds(), a.about)
+	}
+	counter(eventsDesc, v.events.sent.Load(), "sent")
+	counter(eventsDesc, v.events.suppressed.Load(), "suppressed")
+	counter(eventsDesc, v.events.dropped.Load(), "dropped")
+}
+
+func (v *View) allAnswers() []*answers {
+	all := []*answers{v.explorer.answers}
+	for _, one := range v.needed {
+		all = append(all, one.answers)
+	}
+	for _, one := range v.kinds {
+		all = append(all, one.answers)
+	}
+	return all
+}

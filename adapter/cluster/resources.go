@@ -1,0 +1,194 @@
+package cluster
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sluice-metrics/sluice/metric"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// resource is one resource of the cluster, with its kind in the version that the server prefers.
+type resource struct {
+	resource   schema.GroupResource
+	kind       schema.GroupVersionKind
+	namespaced bool
+}
+
+// resources knows the resources of the cluster, as the API server told when it was asked last.
+type resources struct {
+	current atomic.Pointer[resourceNames]
+	// wanted asks for a refresh; it holds one.
+	wanted chan struct{}
+
+	mu      sync.Mutex
+	changed chan struct{}
+}
+
+// resourceNames is one state of it. It is never changed.
+type resourceNames struct {
+	all []resource
+	// named holds every spelling: plural or singular, with its group or without.
+	named map[string][]resource
+}
+
+func newResources() *resources {
+	return &resources{wanted: make(chan struct{}, 1), changed: make(chan struct{})}
+}
+
+// changes is closed when something else is known.
+func (r *resources) changes() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.changed
+}
+
+// set makes names what is known, and reports whether that is something else.
+func (r *resources) set(all []resource) bool {
+	was := r.current.Load()
+	if was != nil && slices.Equal(was.all, all) {
+		return false
+	}
+	r.current.Store(newResourceNames(all))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	close(r.changed)
+	r.changed = make(chan struct{})
+	return true
+}
+
+// known reports whether the server ever told.
+func (r *resources) known() bool { return r.current.Load() != nil }
+
+// refreshSoon has the server asked again, when that is due.
+func (r *resources) refreshSoon() {
+	select {
+	case r.wanted <- struct{}{}:
+	default:
+	}
+}
+
+// find never waits: what is not known is an error, and is asked for.
+func (r *resources) find(spelling string) (resource, error) {
+	names := r.current.Load()
+	if names == nil {
+		return resource{}, metric.NotFoundf("no resource %q is known yet: the API server did not tell its resources so far", spelling)
+	}
+	switch found := names.find(strings.ToLower(spelling)); len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		r.refreshSoon()
+		return resource{}, metric.NotFoundf("no resource %q: the cluster has none of that name", spelling)
+	default:
+		full := make([]string, len(found))
+		for i, one := range found {
+			full[i] = one.resource.String()
+		}
+		slices.Sort(full)
+		return resource{}, metric.CannotAskf("resource %q is ambiguous: %s", spelling, strings.Join(full, ", "))
+	}
+}
+
+// olderGroup is the group that others came out of. Its resources are the same objects under an older name, and
+// documents still say "ingresses.extensions" (custom metrics API proposal, "Object Types").
+const olderGroup = ".extensions"
+
+var inOlderGroup = sets.New("deployments", "deployment", "daemonsets", "daemonset", "replicasets", "replicaset",
+	"ingresses", "ingress", "networkpolicies", "networkpolicy")
+
+func (n *resourceNames) find(spelling string) []resource {
+	if found := n.named[spelling]; len(found) > 0 {
+		return found
+	}
+	if bare, ok := strings.CutSuffix(spelling, olderGroup); ok && inOlderGroup.Has(bare) {
+		return n.named[bare]
+	}
+	return nil
+}
+
+func newResourceNames(all []resource) *resourceNames {
+	n := &resourceNames{all: all, named: map[string][]resource{}}
+	for _, one := range all {
+		singular := strings.ToLower(one.kind.Kind)
+		for _, spelling := range slices.Compact([]string{one.resource.Resource, singular}) {
+			n.named[spelling] = append(n.named[spelling], one)
+			if one.resource.Group != "" {
+				n.named[spelling+"."+one.resource.Group] = []resource{one}
+			}
+		}
+	}
+	// A resource of the core group has no longer name than its bare one, so that one is its own whoever else uses it.
+	for spelling, several := range n.named {
+		if i := slices.IndexFunc(several, func(one resource) bool { return one.resource.Group == "" }); i >= 0 {
+			n.named[spelling] = several[i : i+1]
+		}
+	}
+	return n
+}
+
+// measures reports whether a group's resources are measurements of objects and no objects: those of metrics.k8s.io are
+// called "pods" and "nodes" too, and those of external.metrics.k8s.io whatever somebody pushed.
+func measures(group string) bool {
+	return group == "metrics.k8s.io" || strings.HasSuffix(group, ".metrics.k8s.io")
+}
+
+// resourcesOf reads what discovery said, in the order in which the server prefers groups and versions. What it could not
+// say of a group, because who serves it is away, is taken from before.
+func resourcesOf(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, before []resource, away sets.Set[string]) []resource {
+	byVersion := map[string]*metav1.APIResourceList{}
+	for _, list := range lists {
+		byVersion[list.GroupVersion] = list
+	}
+	found := map[schema.GroupResource]resource{}
+	for _, group := range groups {
+		if measures(group.Name) {
+			continue
+		}
+		for _, version := range preferredFirst(group) {
+			for _, one := range listable(byVersion[version.GroupVersion]) {
+				gr := schema.GroupResource{Group: group.Name, Resource: one.Name}
+				if _, ok := found[gr]; !ok {
+					kind := schema.GroupVersionKind{Group: group.Name, Version: version.Version, Kind: one.Kind}
+					found[gr] = resource{resource: gr, kind: kind, namespaced: one.Namespaced}
+				}
+			}
+		}
+	}
+	for _, one := range before {
+		if _, ok := found[one.resource]; !ok && away.Has(one.resource.Group) {
+			found[one.resource] = one
+		}
+	}
+	all := make([]resource, 0, len(found))
+	for _, one := range found {
+		all = append(all, one)
+	}
+	slices.SortFunc(all, func(a, b resource) int {
+		return cmp.Or(cmp.Compare(a.resource.Group, b.resource.Group), cmp.Compare(a.resource.Resource, b.resource.Resource))
+	})
+	return all
+}
+
+func preferredFirst(group *metav1.APIGroup) []metav1.GroupVersionForDiscovery {
+	return append([]metav1.GroupVersionForDiscovery{group.PreferredVersion}, group.Versions...)
+}
+
+// listable are the resources that are objects: what cannot be listed, such as a TokenReview, describes nothing that is.
+func listable(list *metav1.APIResourceList) []metav1.APIResource {
+	if list == nil {
+		return nil
+	}
+	var all []metav1.APIResource
+	for _, one := range list.APIResources {
+		if !strings.Contains(one.Name, "/") && slices.Contains(one.Verbs, "list") {
+			all = append(all, one)
+		}
+	}
+	return all
+}

@@ -1,0 +1,433 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// retryAfter sets all back-offs, for tests.
+func (v *View) retryAfter(b wait.Backoff) {
+	for _, one := range v.needed {
+		one.backoff = b
+	}
+	for _, one := range v.kinds {
+		one.backoff = b
+	}
+	v.explorer.atMost, v.explorer.retry, v.events.pause = b.Duration, b.Duration, b.Duration
+}
+
+// apiServer speaks as much of the Kubernetes API as the view needs, over HTTP: lists, watches with and without a streamed
+// list, discovery, Events. What it does not have it answers with 404.
+type apiServer struct {
+	t    *testing.T
+	http *http.Server
+	at   string
+
+	mu        sync.Mutex
+	version   int
+	served    map[string]*served // by path: "/api/v1/pods"
+	changed   chan struct{}      // closed when anything changed
+	cut       chan struct{}      // closed to end all watches
+	forbidden map[string]bool
+	// streams says that lists can be streamed; an older API server cannot.
+	streams bool
+	// lists counts lists, streamed or not, by path.
+	lists  map[string]int
+	events []*corev1.Event
+}
+
+// served is one resource.
+type served struct {
+	kind, apiVersion string // of its objects as they are answered
+	resource         metav1.APIResource
+	objects          map[types.NamespacedName]metav1.Object
+	log              []logged
+	oldest           int // version before which the log is not known
+}
+
+type logged struct {
+	version int
+	event   string
+	object  []byte
+}
+
+func newAPIServer(t *testing.T) *apiServer {
+	s := &apiServer{
+		t: t, version: 10, served: map[string]*served{}, changed: make(chan struct{}), cut: make(chan struct{}),
+		forbidden: map[string]bool{}, lists: map[string]int{}, streams: true,
+	}
+	s.serve("/api/v1/pods", "Pod")
+	s.serve("/api/v1/limitranges", "LimitRange")
+	s.serve("/apis/autoscaling/v2/horizontalpodautoscalers", "HorizontalPodAutoscaler")
+	s.start("127.0.0.1:0")
+	t.Cleanup(s.stop)
+	return s
+}
+
+// serve adds a resource.
+func (s *apiServer) serve(path, kind string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	group, name := path[:strings.LastIndex(path, "/")], path[strings.LastIndex(path, "/")+1:]
+	group = strings.TrimPrefix(strings.TrimPrefix(group, "/apis/"), "/api/")
+	s.served[path] = &served{
+		kind: kind, apiVersion: group, objects: map[types.NamespacedName]metav1.Object{},
+		resource: metav1.APIResource{Name: name, Kind: kind, Namespaced: kind != "Namespace", Verbs: metav1.Verbs{"get", "list", "watch"}},
+	}
+}
+
+func (s *apiServer) start(at string) {
+	listener, err := net.Listen("tcp", at)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.at = listener.Addr().String()
+	s.http = &http.Server{Handler: s}
+	go s.http.Serve(listener) //nolint:errcheck // it ends by stop
+}
+
+// stop takes the server away, and all connections with it.
+func (s *apiServer) stop() { s.http.Close() }
+
+// put adds or changes an object.
+func (s *apiServer) put(path string, object metav1.Object) { s.change(path, object, "") }
+
+func (s *apiServer) remove(path string, object metav1.Object) { s.change(path, object, "DELETED") }
+
+func (s *apiServer) change(path string, object metav1.Object, event string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of, key := s.served[path], types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
+	s.version++
+	object.SetResourceVersion(strconv.Itoa(s.version))
+	if event == "" {
+		event = "ADDED"
+		if _, ok := of.objects[key]; ok {
+			event = "MODIFIED"
+		}
+		of.objects[key] = object
+	} else {
+		delete(of.objects, key)
+	}
+	of.log = append(of.log, logged{s.version, event, of.encode(object)})
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// encode writes an object as the API does; those of kinds that are watched by metadata are that.
+func (s *served) encode(object metav1.Object) []byte {
+	accessor, err := meta.TypeAccessor(object)
+	if err != nil {
+		panic(err)
+	}
+	accessor.SetAPIVersion(s.apiVersion)
+	accessor.SetKind(s.kind)
+	if _, partial := object.(*metav1.PartialObjectMetadata); partial {
+		accessor.SetAPIVersion("meta.k8s.io/v1")
+		accessor.SetKind("PartialObjectMetadata")
+	}
+	text, err := json.Marshal(object)
+	if err != nil {
+		panic(err)
+	}
+	return text
+}
+
+// cutWatches ends all watches; lost says that what happened so far cannot be watched any more.
+func (s *apiServer) cutWatches(lost bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if lost {
+		s.version++
+		for _, of := range s.served {
+			of.log, of.oldest = nil, s.version
+		}
+	}
+	close(s.cut)
+	s.cut = make(chan struct{})
+}
+
+func (s *apiServer) forbid(path string, forbidden bool) {
+	s.mu.Lock()
+	s.forbidden[path] = forbidden
+	s.mu.Unlock()
+}
+
+func (s *apiServer) listed(path string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lists[path]
+}
+
+// ServeHTTP implements http.Handler.
+func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	of, forbidden := s.served[r.URL.Path], s.forbidden[r.URL.Path]
+	s.mu.Unlock()
+	switch {
+	case forbidden:
+		s.refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden, "pods is forbidden: User \"sluice\" cannot list resource")
+	case of != nil && r.URL.Query().Get("watch") != "":
+		s.watch(w, r, of)
+	case of != nil:
+		s.list(w, r.URL.Path, of)
+	case strings.HasSuffix(r.URL.Path, "/events") || strings.Contains(r.URL.Path, "/events/"):
+		s.takeEvent(w, r)
+	default:
+		s.discover(w, r.URL.Path)
+	}
+}
+
+func (s *apiServer) refuse(w http.ResponseWriter, code int, reason metav1.StatusReason, message string) {
+	s.answer(w, code, &metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+		Status:   metav1.StatusFailure, Code: int32(code), Reason: reason, Message: message,
+	})
+}
+
+func (s *apiServer) answer(w http.ResponseWriter, code int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	json.NewEncoder(w).Encode(body) //nolint:errcheck // the client went
+}
+
+func (s *apiServer) list(w http.ResponseWriter, path string, of *served) {
+	s.mu.Lock()
+	s.lists[path]++
+	items := []json.RawMessage{}
+	kind, apiVersion := of.kind+"List", of.apiVersion
+	for _, object := range of.objects {
+		items = append(items, of.encode(object))
+		if _, partial := object.(*metav1.PartialObjectMetadata); partial {
+			kind, apiVersion = "PartialObjectMetadataList", "meta.k8s.io/v1"
+		}
+	}
+	body := map[string]any{
+		"kind": kind, "apiVersion": apiVersion, "items": items,
+		"metadata": map[string]string{"resourceVersion": strconv.Itoa(s.version)},
+	}
+	s.mu.Unlock()
+	s.answer(w, http.StatusOK, body)
+}
+
+func (s *apiServer) watch(w http.ResponseWriter, r *http.Request, of *served) {
+	asked := r.URL.Query()
+	streamed := asked.Get("sendInitialEvents") == "true"
+	from, _ := strconv.Atoi(asked.Get("resourceVersion"))
+	s.mu.Lock()
+	cut, canStream, oldest := s.cut, s.streams, of.oldest
+	s.mu.Unlock()
+	if streamed && !canStream {
+		s.refuse(w, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "sendInitialEvents is forbidden for watch")
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusOK)
+	if streamed {
+		from = s.stream(w, r.URL.Path, of)
+	} else if from < oldest {
+		fmt.Fprintf(w, `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410,"message":"too old"}}`)
+		return
+	}
+	for {
+		s.mu.Lock()
+		changed := s.changed
+		for _, one := range of.log {
+			if one.version > from {
+				fmt.Fprintf(w, "{\"type\":%q,\"object\":%s}\n", one.event, one.object)
+				from = one.version
+			}
+		}
+		s.mu.Unlock()
+		w.(http.Flusher).Flush()
+		select {
+		case <-changed:
+		case <-cut:
+			return
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// stream writes the list as events, and the bookmark at its end (KEP-3157).
+func (s *apiServer) stream(w http.ResponseWriter, path string, of *served) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lists[path]++
+	kind, apiVersion := of.kind, of.apiVersion
+	for _, object := range of.objects {
+		fmt.Fprintf(w, "{\"type\":\"ADDED\",\"object\":%s}\n", of.encode(object))
+	}
+	if of.apiVersion != "v1" && of.kind != "HorizontalPodAutoscaler" || of.kind == "Namespace" {
+		kind, apiVersion = "PartialObjectMetadata", "meta.k8s.io/v1"
+	}
+	fmt.Fprintf(w, `{"type":"BOOKMARK","object":{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":"%d","annotations":{%q:"true"}}}}`+"\n",
+		kind, apiVersion, s.version, metav1.InitialEventsAnnotationKey)
+	return s.version
+}
+
+func (s *apiServer) takeEvent(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	event := &corev1.Event{}
+	if r.Method == http.MethodPost {
+		var decoded runtime.Object
+		if decoded, _, err = scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil); err == nil {
+			event = decoded.(*corev1.Event)
+		}
+	} else {
+		err = json.Unmarshal(body, event)
+	}
+	if err != nil {
+		s.refuse(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
+		return
+	}
+	event.APIVersion, event.Kind = "v1", "Event"
+	s.mu.Lock()
+	s.events = append(s.events, event)
+	s.mu.Unlock()
+	s.answer(w, http.StatusCreated, event)
+}
+
+func (s *apiServer) discover(w http.ResponseWriter, path string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	groups := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}}
+	found := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}}
+	seen := map[string]bool{}
+	for at, of := range s.served {
+		under := at[:strings.LastIndex(at, "/")]
+		if under == path {
+			found.GroupVersion = of.apiVersion
+			found.APIResources = append(found.APIResources, of.resource)
+		}
+		if group, version, ok := strings.Cut(of.apiVersion, "/"); ok && !seen[of.apiVersion] {
+			seen[of.apiVersion] = true
+			one := metav1.GroupVersionForDiscovery{GroupVersion: of.apiVersion, Version: version}
+			groups.Groups = append(groups.Groups, metav1.APIGroup{
+				Name: group, Versions: []metav1.GroupVersionForDiscovery{one}, PreferredVersion: one,
+			})
+		}
+	}
+	switch {
+	case path == "/api":
+		s.answer(w, http.StatusOK, metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}})
+	case path == "/apis":
+		s.answer(w, http.StatusOK, groups)
+	case len(found.APIResources) > 0:
+		s.answer(w, http.StatusOK, found)
+	default:
+		s.refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
+	}
+}
+
+// client connects as a user does, through a kubeconfig.
+func (s *apiServer) client(t *testing.T, cfg *Config) *Client {
+	cfg.Kubeconfig = t.TempDir() + "/kubeconfig"
+	content := clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{"test": {Server: "http://" + s.at}},
+		Contexts:       map[string]*clientcmdapi.Context{"test": {Cluster: "test"}},
+		CurrentContext: "test",
+	}
+	if err := clientcmd.WriteToFile(content, cfg.Kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	client, err := Connect(*cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// viewed is a running view with what it said.
+type viewed struct {
+	*View
+	*apiServer
+	told *told
+	logs *logText
+}
+
+// view runs a view of the server until the test ends.
+func (s *apiServer) view(t *testing.T, kinds ...string) *viewed {
+	cfg := Config{ObjectKinds: kinds}
+	logs := &logText{}
+	v, err := NewView(s.client(t, &cfg), cfg, slog.New(slog.NewTextHandler(logs, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.retryAfter(wait.Backoff{Duration: 20 * time.Millisecond, Cap: 50 * time.Millisecond, Factor: 1.5, Steps: 10})
+	told := &told{}
+	v.Observe(told.observer())
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- v.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Errorf("Run: %v", err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Error("Run did not end 10 s after its context")
+		}
+	})
+	return &viewed{View: v, apiServer: s, told: told, logs: logs}
+}
+
+func (v *viewed) waitSynced(t *testing.T) {
+	t.Helper()
+	eventually(t, "synced", func() bool { ok, _ := v.Synced(); return ok })
+}
+
+// eventually waits for something that goes over the network and so cannot be in virtual time.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if holds() {
+			return
+		}
+	}
+	t.Fatalf("never came: %s", what)
+}
+
+// logText keeps what is logged.
+type logText struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logText) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logText) count(what string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), what)
+}

@@ -1,0 +1,206 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/sluice-metrics/sluice/metric"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// View is what is known of the cluster. Its answers come from memory; any goroutine may ask.
+type View struct {
+	observer  *Observer
+	resources *resources
+	pods      *pods
+	limits    *limitRanges
+	asks      *autoscalers
+	kinds     []*kind
+	events    *events
+	explorer  *explorer
+
+	// needed are the resources without which nothing can be answered, in the order in which they are told.
+	needed []*needed
+}
+
+// needed is a resource that is watched always.
+type needed struct {
+	*watcher
+	listed func() bool
+}
+
+// NewView makes the view of a cluster. It knows nothing before it runs.
+func NewView(client *Client, cfg Config, logger *slog.Logger) (*View, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
+	observer, resources := &Observer{}, newResources()
+	v := &View{
+		observer:  observer,
+		resources: resources,
+		pods:      newPods(observer),
+		asks:      newAutoscalers(observer),
+		events:    newEvents(client.kubernetes, resources, logger),
+		explorer: &explorer{
+			rest: client.rest, resources: resources, observer: observer,
+			answers: &answers{about: "API resources", remedy: "what the ClusterRole system:discovery gives", logger: logger},
+			atMost:  discoverAtMost, retry: discoverRetry,
+		},
+	}
+	v.limits = newLimitRanges(observer, v.events, logger)
+	v.watchNeeded(client, logger)
+	for _, name := range cfg.ObjectKinds {
+		v.kinds = append(v.kinds, newKind(name, v, client, logger))
+	}
+	return v, nil
+}
+
+func newKind(name string, v *View, client *Client, logger *slog.Logger) *kind {
+	held := newObjects(name, v.observer)
+	return &kind{
+		resource:  name,
+		resources: v.resources,
+		client:    client.metadata,
+		objects:   held,
+		mirror:    &mirror[*object]{filed: held, shorten: newObject},
+		answers:   &answers{about: name, remedy: remedyFor(schema.ParseGroupResource(name)), logger: logger},
+		backoff:   backoff,
+		logger:    logger,
+	}
+}
+
+// lister is what each of client-go's typed clients has.
+type lister[L runtime.Object] interface {
+	List(context.Context, metav1.ListOptions) (L, error)
+	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
+}
+
+func newNeeded[L runtime.Object, T any](from lister[L], of runtime.Object, held *mirror[T], a *answers) *needed {
+	return &needed{listed: held.listed.Load, watcher: &watcher{
+		lists: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return from.List(ctx, o) },
+		watches: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return from.Watch(ctx, o)
+		},
+		expected: of, store: held, answers: a, backoff: backoff,
+	}}
+}
+
+func (v *View) watchNeeded(client *Client, logger *slog.Logger) {
+	about := func(group, resource string) *answers {
+		one := schema.GroupResource{Group: group, Resource: resource}
+		return &answers{about: one.String(), remedy: remedyFor(one), logger: logger}
+	}
+	core, scaling := client.kubernetes.CoreV1(), client.kubernetes.AutoscalingV2()
+	const everywhere = metav1.NamespaceAll
+	v.needed = []*needed{
+		newNeeded(core.Pods(everywhere), &corev1.Pod{},
+			&mirror[*pod]{filed: v.pods, shorten: shortenPod}, about("", podResource)),
+		newNeeded(core.LimitRanges(everywhere), &corev1.LimitRange{},
+			&mirror[*limitRange]{filed: v.limits, shorten: newLimitRange}, about("", limitRangeResource)),
+		newNeeded(scaling.HorizontalPodAutoscalers(everywhere), &autoscalingv2.HorizontalPodAutoscaler{},
+			&mirror[*autoscaler]{filed: v.asks, shorten: newAutoscaler}, about("autoscaling", "horizontalpodautoscalers")),
+	}
+}
+
+func shortenPod(from any) (*pod, bool) {
+	of, ok := from.(*corev1.Pod)
+	if !ok {
+		return nil, false
+	}
+	return newPod(of), true
+}
+
+// Observe sets who is told of changes. Call it before Run.
+func (v *View) Observe(o Observer) { *v.observer = o }
+
+// Run keeps the view as the API server has it, until the context ends. It is called once.
+func (v *View) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var running sync.WaitGroup
+	for _, one := range v.needed {
+		running.Go(func() {
+			for ctx.Err() == nil {
+				one.run(ctx) // a server that does not have it is unlike any Kubernetes: it is asked again
+			}
+		})
+	}
+	for _, one := range v.kinds {
+		running.Go(func() { one.run(ctx) })
+	}
+	running.Go(func() { v.events.run(ctx) })
+	err := v.explorer.run(ctx)
+	cancel()
+	running.Wait()
+	return err
+}
+
+// Synced reports whether everything was read once: what holds from then on whatever happens. The text says what is
+// waited for, and of which resources the API server gives no answer; empty: all is well.
+func (v *View) Synced() (bool, string) {
+	var waits, details []string
+	detail := func(a *answers) {
+		if text := a.detail(); text != "" {
+			details = append(details, text)
+		}
+	}
+	if !v.resources.known() {
+		waits = append(waits, v.explorer.answers.about)
+	}
+	detail(v.explorer.answers)
+	for _, one := range v.needed {
+		if !one.listed() {
+			waits = append(waits, one.answers.about)
+		}
+		detail(one.answers)
+	}
+	for _, one := range v.kinds {
+		switch {
+		case one.waitedFor():
+			waits = append(waits, one.resource)
+		case !one.watched():
+			details = append(details, one.resource+" is not watched")
+		}
+		detail(one.answers)
+	}
+	if len(waits) > 0 {
+		details = slices.Insert(details, 0, "waiting for "+strings.Join(waits, ", "))
+	}
+	return len(waits) == 0, strings.Join(details, "; ")
+}
+
+// Sender returns who has an address; nil: the cluster has not told. It takes no lock and allocates nothing.
+func (v *View) Sender(address netip.Addr) *metric.Sender {
+	return v.pods.addresses.load(address.Unmap())
+}
+
+// Limits is what the namespace's LimitRanges say: of each number the lowest, metric.Unsaid where none says one.
+func (v *View) Limits(namespace string) metric.Limits { return v.limits.limits(namespace) }
+
+// Asked reports whether an autoscaler of the namespace names the metric, by its bare name, for objects of the resource;
+// no resource: as an external metric. An autoscaler names a kind and not a resource, and which resource that is may not
+// be known: so of an Object metric only this is told apart, that it is a pod's or another object's.
+func (v *View) Asked(namespace, resource, name string) bool {
+	if resource != "" && resource != podResource {
+		resource = onObjects
+	}
+	return v.asks.names(namespace, asked{resource, name})
+}
+
+// Event tells people something about an object, as a Warning. It never blocks.
+func (v *View) Event(on metric.Object, reason, message string) {
+	if on.UID == "" {
+		on.UID, _, _ = v.Object(on.Resource, on.Namespace, on.Name) // by which "kubectl describe" finds it
+	}
+	v.events.add(on, reason, message)
+}

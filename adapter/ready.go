@@ -1,0 +1,70 @@
+package adapter
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/healthz"
+	cmserver "sigs.k8s.io/custom-metrics-apiserver/pkg/apiserver"
+)
+
+// Ready says whether the API answers queries, and if not what is waited for. It is what /readyz says, but for the
+// end: there /readyz says no while queries are still answered.
+func (s *Server) Ready() (bool, string) {
+	for _, state := range s.states {
+		if state == nil {
+			continue
+		}
+		if ready, waiting := state(); !ready {
+			return false, waiting
+		}
+	}
+	return true, ""
+}
+
+// readyz is the library's form of Ready.
+func (s *Server) readyz() healthz.HealthChecker {
+	return healthz.NamedCheck("answers", func(*http.Request) error {
+		if ready, waiting := s.Ready(); !ready {
+			return errors.New(waiting)
+		}
+		return nil
+	})
+}
+
+// whole answers queries with 503 as long as an answer could lack something: an autoscaler would act on it, and an
+// error it rides out. Discovery answers, so that the API is there for who only lists it. It stands before
+// authentication, which may be what is waited for.
+func (s *Server) whole(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asksForValues(r) {
+			if ready, waiting := s.Ready(); !ready {
+				responsewriters.ErrorNegotiated(notReady(waiting), cmserver.Codecs, schema.GroupVersion{Version: "v1"}, w, r)
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// asksForValues tells a query from discovery: /apis/{group}/{version} and more.
+func asksForValues(r *http.Request) bool {
+	return strings.HasPrefix(r.URL.Path, genericapiserver.APIGroupPrefix+"/") &&
+		strings.Count(strings.Trim(r.URL.Path, "/"), "/") > 2
+}
+
+func notReady(waiting string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status:  metav1.StatusFailure,
+		Code:    http.StatusServiceUnavailable,
+		Reason:  metav1.StatusReasonServiceUnavailable,
+		Message: "not ready: " + waiting,
+		Details: &metav1.StatusDetails{RetryAfterSeconds: retryAfterSeconds},
+	}}
+}

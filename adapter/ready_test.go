@@ -1,0 +1,118 @@
+package adapter
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// An answer is whole or an error: what is served before the pods are known would lack some of them.
+func TestQueriesWaitUntilReady(t *testing.T) {
+	var ready atomic.Bool
+	a := running(t, prepared(t, Parts{Ready: func() (bool, string) { return ready.Load(), "pods are being listed" }}, everybody()))
+	queries := []string{requestsPath, customRoot + "v1beta1/nodes/*/temperature", customRoot + "v1beta2/namespaces/shop/metrics/queue-length", ordersPath}
+	others := []string{
+		"/livez", "/healthz", "/version", "/apis", "/apis/custom.metrics.k8s.io", "/apis/custom.metrics.k8s.io/v1beta2",
+		"/apis/external.metrics.k8s.io/v1beta1/", "/openapi/v3",
+	}
+	within(t, "it listens", func() bool {
+		resp, err := a.client.Get(a.url + "/livez")
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		return err == nil && resp.StatusCode == http.StatusOK
+	})
+	for _, path := range queries {
+		resp, body := a.get(t, path, "application/json")
+		if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") != "1" {
+			t.Fatalf("%s: %d, Retry-After %q", path, resp.StatusCode, resp.Header.Get("Retry-After"))
+		}
+		if s := status(t, body); s.Reason != "ServiceUnavailable" || s.Message != "not ready: pods are being listed" {
+			t.Errorf("%s: %s", path, body)
+		}
+	}
+	if resp, body := a.get(t, "/readyz", ""); resp.StatusCode == http.StatusOK || !strings.Contains(string(body), "[-]answers failed") {
+		t.Errorf("/readyz: %d %s", resp.StatusCode, body)
+	}
+	for _, path := range others {
+		if resp, _ := a.get(t, path, ""); resp.StatusCode != http.StatusOK {
+			t.Errorf("%s: %d", path, resp.StatusCode)
+		}
+	}
+	ready.Store(true)
+	for _, path := range append(queries, "/readyz") {
+		if resp, body := a.get(t, path, ""); resp.StatusCode != http.StatusOK {
+			t.Errorf("when ready, %s: %d %s", path, resp.StatusCode, body)
+		}
+	}
+}
+
+// Until the endpoints of the Service have moved on, requests still arrive.
+func TestAnswersWhileShuttingDown(t *testing.T) {
+	a := prepared(t, Parts{}, everybody(), func(c *Config) { c.ShutdownDelay = 2 * time.Second })
+	client := &api{Server: a, url: "https://" + a.Addr().String(), client: insecure(t)}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- a.Run(ctx) }()
+	client.waitReady(t)
+	stop()
+	stopped := time.Now()
+	within(t, "/readyz says no", func() bool {
+		resp, _ := client.get(t, "/readyz", "")
+		return resp.StatusCode == http.StatusInternalServerError
+	})
+	for range 3 {
+		if resp, body := client.get(t, requestsPath, ""); resp.StatusCode != http.StatusOK {
+			t.Errorf("%d %s", resp.StatusCode, body)
+		}
+		time.Sleep(300 * time.Millisecond) // requests that come all through the delay
+	}
+	if err := <-done; err != nil || time.Since(stopped) < 2*time.Second {
+		t.Errorf("Run returned %v after %v", err, time.Since(stopped))
+	}
+	if conn, err := net.Dial("tcp", a.Addr().String()); err == nil {
+		_ = conn.Close()
+		t.Error("something still listens")
+	}
+}
+
+func TestGroupsAreSwitchedOffEverywhere(t *testing.T) {
+	for on, change := range map[string]func(*Config){
+		"custom":   func(c *Config) { c.ExternalMetrics = false },
+		"external": func(c *Config) { c.CustomMetrics = false },
+	} {
+		off := "custom"
+		if on == "custom" {
+			off = "external"
+		}
+		t.Run("only "+on, func(t *testing.T) {
+			a := start(t, shop(), change)
+			for _, document := range []struct{ path, accept string }{
+				{"/apis", ""}, {"/apis", aggregatedForm}, {"/openapi/v2", "application/json"}, {"/openapi/v3", ""},
+			} {
+				resp, body := a.get(t, document.path, document.accept)
+				text := string(body)
+				if resp.StatusCode != http.StatusOK || !strings.Contains(text, on+".metrics.k8s.io") {
+					t.Errorf("%s %s: %d without %s", document.path, document.accept, resp.StatusCode, on)
+				}
+				if strings.Contains(text, off+".metrics.k8s.io/") || strings.Contains(text, `"`+off+".metrics.k8s.io") {
+					t.Errorf("%s %s tells %s", document.path, document.accept, off)
+				}
+			}
+			group := "/apis/" + off + ".metrics.k8s.io"
+			for _, path := range []string{group, group + "/v1beta1", group + "/v1beta1/namespaces/shop/orders_waiting"} {
+				if resp, _ := a.get(t, path, ""); resp.StatusCode != http.StatusNotFound {
+					t.Errorf("%s: %d", path, resp.StatusCode)
+				}
+			}
+			// The library answers an unknown document with an empty 200.
+			if _, body := a.get(t, "/openapi/v3"+group+"/v1beta1", ""); len(body) > 0 {
+				t.Errorf("there is an OpenAPI document of %s", off)
+			}
+		})
+	}
+}

@@ -1,0 +1,81 @@
+package adapter
+
+import (
+	"crypto/tls"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// insecure is a client that takes any certificate, until the test ends.
+func insecure(t *testing.T) *http.Client {
+	t.Helper()
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: 20 * time.Second}
+}
+
+// project writes files as the kubelet does for a volume: a folder of their own, to which the link ..data is swapped,
+// and the folder before is removed. The files' own links lead through ..data.
+func project(t *testing.T, volume, version string, pair keyPair) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	before, _ := os.Readlink(filepath.Join(volume, "..data"))
+	must(pair.keep(filepath.Join(volume, version)))
+	must(os.Symlink(version, filepath.Join(volume, "..data_tmp")))
+	must(os.Rename(filepath.Join(volume, "..data_tmp"), filepath.Join(volume, "..data")))
+	if before == "" {
+		for _, name := range []string{certFile, keyFile} {
+			must(os.Symlink(filepath.Join("..data", name), filepath.Join(volume, name)))
+		}
+		return
+	}
+	must(os.RemoveAll(filepath.Join(volume, before)))
+}
+
+func TestReplacedCertificateIsServed(t *testing.T) {
+	volume := t.TempDir()
+	pairs := make([]keyPair, 3)
+	for i := range pairs {
+		var err error
+		if pairs[i], err = generate([]string{"sluice.example"}, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	broken := pairs[1]
+	broken.key = pairs[0].key
+
+	project(t, volume, "..2026_01", pairs[0])
+	log := new(logged)
+	t.Cleanup(func() { routeKlog(slog.New(slog.DiscardHandler)) })
+	a := running(t, prepared(t, Parts{Logger: slog.New(slog.NewTextHandler(log, nil))}, everybody(), func(c *Config) {
+		c.CertFile, c.KeyFile = filepath.Join(volume, certFile), filepath.Join(volume, keyFile)
+	}))
+	a.waitReady(t)
+	serves := func(pair keyPair) bool { return a.verified("sluice.example", pair.ca) == nil }
+	if !serves(pairs[0]) {
+		t.Fatal("the first certificate is not served")
+	}
+	project(t, volume, "..2026_02", pairs[1])
+	within(t, "the second certificate is served", func() bool { return serves(pairs[1]) })
+
+	broken.key = pairs[0].key
+	project(t, volume, "..2026_03", broken)
+	within(t, "the broken pair is told", func() bool {
+		return strings.Contains(log.String(), "level=ERROR") && strings.Contains(log.String(), "private key does not match")
+	})
+	if !serves(pairs[1]) {
+		t.Error("a broken pair took the place of a good one")
+	}
+	project(t, volume, "..2026_04", pairs[2])
+	within(t, "the third certificate is served", func() bool { return serves(pairs[2]) })
+}
