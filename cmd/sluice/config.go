@@ -4,11 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/sluice-metrics/sluice/adapter"
+	"github.com/sluice-metrics/sluice/adapter/cluster"
 	"github.com/sluice-metrics/sluice/aggregate"
 	"github.com/sluice-metrics/sluice/identity"
+	"github.com/sluice-metrics/sluice/limit"
 	"github.com/sluice-metrics/sluice/operations"
 	"github.com/sluice-metrics/sluice/receiver"
 	"github.com/sluice-metrics/sluice/receiver/push"
@@ -25,6 +28,9 @@ type config struct {
 	receiver   receiver.Config
 	push       push.Config
 	identity   identity.Config
+	cluster    cluster.Config
+	limit      limit.Config
+	ignore     []string // patterns of names
 	table      aggregate.Config
 	store      store.Config
 	api        adapter.Config
@@ -38,6 +44,7 @@ type config struct {
 type statsdConfig struct {
 	udp, tcp, unixgram, unix string // addresses; empty: off
 	dialect                  statsd.Dialect
+	about                    word // what lines are about that do not say it
 	udpSockets               int
 	readBuffer               int // bytes
 }
@@ -51,11 +58,14 @@ func defaultConfig() *config {
 	return &config{
 		log: logConfig{level: slog.LevelInfo, format: "text"},
 		statsd: statsdConfig{
-			udp: "127.0.0.1:8125", tcp: "127.0.0.1:8125", readBuffer: 4 << 20,
+			udp: "127.0.0.1:8125", tcp: "127.0.0.1:8125", readBuffer: 4 << 20, about: aboutSender,
 		},
 		receiver:   receiver.DefaultConfig(),
 		push:       push.DefaultConfig(),
 		identity:   identity.DefaultConfig(),
+		cluster:    cluster.DefaultConfig(),
+		limit:      limit.DefaultConfig(),
+		ignore:     limit.DefaultIgnored,
 		table:      aggregate.DefaultConfig(),
 		store:      store.DefaultConfig(),
 		api:        adapter.DefaultConfig(),
@@ -80,13 +90,20 @@ func (s statsdConfig) listeners() []receiver.Listener {
 	} {
 		if l.Address != "" {
 			l.Dialect = s.dialect
+			if s.about == receiver.AboutExternal {
+				l.About = receiver.AboutExternal
+			}
 			all = append(all, l)
 		}
 	}
 	return all
 }
 
-var errNoCluster = errors.New("--standalone is missing, and running in a cluster is not there yet: want --standalone")
+var errNoCluster = errors.New("no cluster: this is no pod of one, and neither --kubeconfig nor --standalone is given; want one of them")
+
+// inPod reports whether this is a pod of a cluster: the kubelet sets the variable in each (Kubernetes, "Accessing the API from
+// a Pod").
+func inPod() bool { return os.Getenv("KUBERNETES_SERVICE_HOST") != "" }
 
 // validate returns the faults that reading the settings found and every one besides, each naming its flag. A
 // setting that could not be read is not looked at again: it stands at its default.
@@ -98,8 +115,14 @@ func (c *config) validate(faults ...error) error {
 			faults = append(faults, c.fault(flag, format, args...))
 		}
 	}
-	if !c.standalone && !known["standalone"] && !known["config"] { // a broken file may have had it
+	if !c.standalone && c.cluster.Kubeconfig == "" && !inPod() && !known["standalone"] && !known["config"] { // a broken file may have had it
 		faults = append(faults, errNoCluster)
+	}
+	if c.standalone && c.cluster.Kubeconfig != "" {
+		fault("kubeconfig", "is for a cluster: want it without --standalone")
+	}
+	if _, err := limit.ParsePatterns(c.ignore); err != nil {
+		fault("ignore", "%v", err)
 	}
 	if c.store.Dir == "" {
 		fault("data-dir", "is empty, want a folder")

@@ -20,10 +20,6 @@ func exampleConfig() string {
 			value = fmt.Sprintf("%q", value)
 		}
 		fmt.Fprintf(&b, "\n# %s\n", flag.Usage)
-		if flag.Name == "standalone" { // the one that has to be set today
-			fmt.Fprintf(&b, "%s: true\n", flag.Name)
-			return
-		}
 		fmt.Fprintf(&b, "# %s: %s\n", flag.Name, value)
 	})
 	return b.String()

@@ -25,12 +25,16 @@ func newRegistry() *prometheus.Registry {
 
 // register shows every stage's metrics.
 func (p *dataPath) register(context.Context) error {
-	return errors.Join(
+	faults := []error{
 		p.registry.Register(p.ledger),
 		p.registry.Register(p.table),
 		p.registry.Register(p.store),
 		p.statsd.Register(p.registry),
 		p.push.Register(p.registry),
 		p.api.Register(p.registry),
-	)
+	}
+	if c := &p.cluster; c.view != nil {
+		faults = append(faults, c.view.Register(p.registry), c.book.Register(p.registry), c.pending.Register(p.registry))
+	}
+	return errors.Join(faults...)
 }

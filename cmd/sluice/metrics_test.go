@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -21,7 +22,7 @@ const (
 func TestMetricsAreDocumented(t *testing.T) {
 	p := started(t, t.TempDir(), "--statsd-unix", t.TempDir()+"/stream")
 	useEverything(t, p)
-	table := metricsTable(t, p.registry)
+	table := metricsTable(t, both{p.registry, ofACluster(t)})
 
 	text, err := os.ReadFile(metricsFile)
 	if err != nil {
@@ -51,6 +52,46 @@ func useEverything(t *testing.T, p *dataPath) {
 	if code, _, errs := called(t, "get", "--kubeconfig", p.kubeconfig, "external", "pushed"); code != exitOK {
 		t.Fatal(errs)
 	}
+}
+
+// ofACluster is the registry of a server in a cluster, whose API server is away.
+func ofACluster(t *testing.T) prometheus.Gatherer {
+	t.Helper()
+	dir := t.TempDir()
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	text := "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: \"https://127.0.0.1:1\"}}]\n" +
+		"contexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n"
+	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := started(t, filepath.Join(dir, "data"), "--standalone=false", "--kubeconfig", kubeconfig, "--pod-metrics", "0")
+	if p.cluster.book.Admit(&metric.Object{Resource: "pods", Namespace: "shop", Name: "web-1"}, "seen", 1) != metric.OverLimit {
+		t.Error("a limit of no metrics admitted one")
+	}
+	for _, check := range p.checks() {
+		if ready, detail := check.State(); check.Name == "cluster" && (ready || !strings.Contains(detail, "waiting for")) {
+			t.Errorf("without an API server the cluster is ready=%v: %q", ready, detail)
+		}
+	}
+	return p.registry
+}
+
+// both shows what either has, once.
+type both struct{ one, other prometheus.Gatherer }
+
+func (b both) Gather() ([]*dto.MetricFamily, error) {
+	all, err := b.one.Gather()
+	if err != nil {
+		return nil, err
+	}
+	more, err := b.other.Gather()
+	for _, family := range more {
+		if !slices.ContainsFunc(all, func(f *dto.MetricFamily) bool { return f.GetName() == family.GetName() }) {
+			all = append(all, family)
+		}
+	}
+	slices.SortFunc(all, func(a, b *dto.MetricFamily) int { return strings.Compare(a.GetName(), b.GetName()) })
+	return all, err
 }
 
 // metricsTable prints what is gathered as a table. Names of the Go runtime's own metrics change with its

@@ -34,6 +34,10 @@ func pushValue(cmd *cobra.Command, o pushOptions, args []string, faults []error)
 	if err != nil {
 		return err
 	}
+	if answer.Pending == 1 {
+		fmt.Fprintf(cmd.OutOrStdout(), "%s to %s is pending: %s\n", args[1], o.about(args[0]), answer.Message)
+		return nil
+	}
 	if answer.Applied != 1 {
 		return fmt.Errorf("the server ignored it: its answer says that nothing was applied to %s", o.about(args[0]))
 	}
@@ -111,7 +115,9 @@ func (o *pushOptions) path(name string) (string, error) {
 
 // pushAnswer is what the push port answers.
 type pushAnswer struct {
-	Applied int `json:"applied"`
+	Applied int    `json:"applied"`
+	Pending int    `json:"pending"`
+	Message string `json:"message"`
 	Error   struct {
 		Reason  string `json:"reason"`
 		Message string `json:"message"`
@@ -137,7 +143,7 @@ func send(ctx context.Context, method, target, body string) (pushAnswer, error) 
 	if err != nil {
 		return answer, noAnswer(base, "http-address", err)
 	}
-	if json.Unmarshal(text, &answer) != nil || (resp.StatusCode != http.StatusOK && answer.Error.Message == "") {
+	if json.Unmarshal(text, &answer) != nil || (resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusAccepted && answer.Error.Message == "") {
 		return answer, fmt.Errorf("%s is not Sluice's port for HTTP push (--http-address): it answered %s: %s", base, resp.Status, firstLine(text))
 	}
 	if answer.Error.Message != "" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -20,7 +21,7 @@ func newServe() *cobra.Command {
 		Use:     "serve",
 		Short:   "Run the server",
 		Long:    serveLong,
-		Example: "  sluice serve --standalone --data-dir ./data",
+		Example: "  sluice serve --standalone --data-dir ./data\n  sluice serve --config /etc/sluice/sluice.yaml\n  sluice serve --kubeconfig ~/.kube/config --data-dir ./data",
 		RunE: reading(func(cmd *cobra.Command, args []string, faults []error) error {
 			if printExample {
 				fmt.Fprint(cmd.OutOrStdout(), exampleConfig())
@@ -58,6 +59,10 @@ func serve(cmd *cobra.Command, cfg *config) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprint(cmd.OutOrStdout(), path.banner())
+	if cfg.standalone {
+		fmt.Fprint(cmd.OutOrStdout(), path.banner())
+	} else {
+		log.Info("listening", "on", strings.Join(path.listening(), ", "))
+	}
 	return path.run(ctx)
 }

@@ -57,15 +57,22 @@ func TestServeNamesEveryFault(t *testing.T) {
 	}
 	wantLines(t, errs,
 		"unknown flag --bogus", "unknown flag -z", "--windows", "--http-max-body", "--external-ttl", "--api-address wants a value",
-		`"extra"`, "--standalone is missing", "nowhere", "--max-series: -5, want 1 to", "--log-format", "ops-address")
+		`"extra"`, "no cluster: ", "nowhere", "--max-series: -5, want 1 to", "--log-format", "ops-address")
 }
 
-func TestServeWantsStandalone(t *testing.T) {
+func TestServeWantsAClusterOrNone(t *testing.T) {
 	code, _, errs := called(t, "serve")
 	if code != exitUsage {
 		t.Errorf("exit code %d, want %d", code, exitUsage)
 	}
-	wantLines(t, errs, "cluster is not there yet")
+	wantLines(t, errs, "neither --kubeconfig nor --standalone")
+	code, _, errs = called(t, "serve", "--standalone", "--kubeconfig", "x", "--trust=none", "--trusted-forwarders=10.0.0.0/40,a/b",
+		"--external-writers=everybody", "--object-kinds=pods", "--pod-metrics=-1", "--ignore=*", "--statsd-about=me")
+	if code != exitUsage {
+		t.Errorf("exit code %d, want %d", code, exitUsage)
+	}
+	wantLines(t, errs, "--kubeconfig", "--trust", "--trusted-forwarders: \"10.0.0.0/40\"", "--external-writers: \"everybody\"",
+		"--object-kinds: pods", "--pod-metrics", "--ignore", "--statsd-about")
 }
 
 func TestConfigFileNamesEveryFault(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 func (c *config) bind(flags *pflag.FlagSet) {
 	flags.SortFlags = false
 	flags.BoolVar(&c.standalone, "standalone", false, "run on this machine alone, without a cluster: claims are believed, everybody who reaches the API may read")
+	flags.StringVar(&c.cluster.Kubeconfig, "kubeconfig", "", "kubeconfig of the cluster to serve; empty: the cluster that this pod runs in")
 	flags.StringVar(&c.store.Dir, "data-dir", "data", "folder for what survives a restart; made if it is missing, must be Sluice's own")
 
 	flags.StringVar(&c.statsd.udp, "statsd-udp", c.statsd.udp, "host:port for StatsD over UDP; empty: off")
@@ -16,6 +17,7 @@ func (c *config) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.statsd.unixgram, "statsd-unixgram", "", "path of a Unix datagram socket for StatsD; empty: off")
 	flags.StringVar(&c.statsd.unix, "statsd-unix", "", "path of a Unix stream socket for DogStatsD; empty: off")
 	flags.Var(&choice{"dialect", dialects, &c.statsd.dialect}, "dialect", "how StatsD lines are read: statsd, dogstatsd, influx, librato or signalfx")
+	flags.Var(&choice{"about", abouts, &c.statsd.about}, "statsd-about", "in a cluster, what StatsD lines are about that name nothing: sender (the pod that sent them) or external (no object)")
 	flags.IntVar(&c.statsd.udpSockets, "statsd-udp-sockets", 0, "UDP sockets that share the address, each with a goroutine; 0: one a processor, at most 4")
 	flags.Var(newSize(&c.statsd.readBuffer), "statsd-read-buffer", "kernel buffer of each datagram socket; 0: the system's default")
 	flags.IntVar(&c.receiver.MaxConnections, "statsd-max-connections", c.receiver.MaxConnections, "open connections of each StatsD stream listener")
@@ -36,7 +38,17 @@ func (c *config) bind(flags *pflag.FlagSet) {
 
 	flags.StringVar(&c.operations.Address, "ops-address", c.operations.Address, "host:port for /livez, /readyz and /metrics")
 
-	flags.StringVar(&c.identity.DefaultNamespace, "default-namespace", c.identity.DefaultNamespace, "namespace of the objects that a StatsD claim names without one")
+	flags.Var(&choice{"mode", trustModes, &c.identity.Trust}, "trust", "in a cluster, whose claims are believed: open (all), namespace (a pod may speak of itself, and of objects and externals of its namespace) or strict (only of itself)")
+	flags.Var(&words{&c.identity.TrustedForwarders}, "trusted-forwarders", "who may speak for others: comma-separated CIDRs, addresses, namespace/serviceaccount, or unix for the Unix sockets")
+	flags.Var(&words{&c.identity.ExternalWriters}, "external-writers", "who may write external metrics that belong to no namespace, listed likewise")
+	flags.Var(&words{&c.cluster.ObjectKinds}, "object-kinds", "kinds of objects beside pods that metrics may be about: they are watched, for their labels and their end")
+	flags.StringVar(&c.identity.DefaultNamespace, "default-namespace", c.identity.DefaultNamespace, "without a cluster, namespace of the objects that a StatsD claim names without one")
+
+	flags.IntVar(&c.limit.PodMetrics, "pod-metrics", c.limit.PodMetrics, "in a cluster, metrics that a pod may have where no LimitRange says otherwise")
+	flags.IntVar(&c.limit.PodSeries, "pod-series", c.limit.PodSeries, "likewise, its series")
+	flags.IntVar(&c.limit.NamespaceMetrics, "namespace-metrics", c.limit.NamespaceMetrics, "likewise, metrics that a namespace may have beside those of its pods")
+	flags.IntVar(&c.limit.NamespaceSeries, "namespace-series", c.limit.NamespaceSeries, "likewise, its series")
+	flags.Var(&words{&c.ignore}, "ignore", "names of metrics that are counted and not kept, with * for any part of them")
 
 	flags.Var(&durations{list: &c.table.Windows}, "windows", "windows that readers may ask for, comma-separated whole seconds; each a multiple of the shortest")
 	flags.DurationVar(&c.table.ExternalTTL, "external-ttl", c.table.ExternalTTL, "how long an external series lives after its last sample")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver"
 )
 
 // durations is a flag of comma-separated durations. A value replaces the list.
@@ -39,6 +40,26 @@ func (d *durations) String() string {
 
 // Type implements pflag.Value.
 func (d *durations) Type() string { return "durations" }
+
+// words is a flag of comma-separated words. A value replaces the list, an empty one empties it.
+type words struct{ list *[]string }
+
+// Set implements pflag.Value.
+func (w *words) Set(s string) error {
+	var list []string
+	for _, piece := range strings.Split(s, ",") {
+		if piece = strings.TrimSpace(piece); piece != "" {
+			list = append(list, piece)
+		}
+	}
+	*w.list = list
+	return nil
+}
+
+func (w *words) String() string { return strings.Join(*w.list, ",") }
+
+// Type implements pflag.Value.
+func (w *words) Type() string { return "list" }
 
 // size is a flag of a number of bytes: "512", "64KiB", "256MiB", "2GiB".
 type size[N int | int64 | uint64] struct{ bytes *N }
@@ -91,10 +112,16 @@ type choice struct {
 	}
 }
 
+// aboutSender says that a line which names nothing is about the pod that sent it.
+const aboutSender = "sender"
+
 var (
 	dialects = []string{"statsd", "dogstatsd", "influx", "librato", "signalfx"}
 	levels   = []string{"debug", "info", "warn", "error"}
 	formats  = []string{"text", "json"}
+
+	abouts     = []string{aboutSender, receiver.AboutExternal}
+	trustModes = []string{"open", "namespace", "strict"}
 )
 
 // Set implements pflag.Value.

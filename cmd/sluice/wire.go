@@ -13,6 +13,8 @@ import (
 	"github.com/sluice-metrics/sluice/adapter"
 	"github.com/sluice-metrics/sluice/aggregate"
 	"github.com/sluice-metrics/sluice/identity"
+	"github.com/sluice-metrics/sluice/limit"
+	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/operations"
 	"github.com/sluice-metrics/sluice/receiver"
 	"github.com/sluice-metrics/sluice/receiver/push"
@@ -46,6 +48,8 @@ type dataPath struct {
 	operations *early
 	opsAddr    net.Addr
 
+	cluster    clusterSide
+	resolver   *identity.Resolver
 	table      *aggregate.Table
 	ledger     *receiver.Ledger
 	statsd     *receiver.Server
@@ -59,7 +63,7 @@ type dataPath struct {
 func wire(ctx context.Context, cfg *config, log *slog.Logger) (*dataPath, error) {
 	p := &dataPath{cfg: cfg, log: log, registry: newRegistry(), ledger: receiver.NewLedger()}
 	for _, step := range []func(context.Context) error{
-		p.checkDataFolder, p.openOperations, p.makeTable, p.openStatsD, p.openStore, p.openPush, p.openAPI, p.register,
+		p.checkDataFolder, p.openOperations, p.connect, p.makeTable, p.openStatsD, p.openStore, p.openPush, p.openAPI, p.register,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, p.abandon())
@@ -80,12 +84,27 @@ func (p *dataPath) openOperations(ctx context.Context) error {
 }
 
 func (p *dataPath) makeTable(context.Context) error {
-	p.table = aggregate.New(p.cfg.table, identity.New(p.cfg.identity, adapter.NewResources()).Describe, p.log)
+	ignored, err := limit.ParsePatterns(p.cfg.ignore)
+	if err != nil {
+		return err
+	}
+	p.resolver = p.identify()
+	p.table = aggregate.New(p.cfg.table, func(s *metric.Sample, d *metric.Description) metric.Reason {
+		if ignored.Match(metric.Borrow(s.Name)) {
+			return metric.Ignored
+		}
+		return p.resolver.Describe(s, d)
+	}, p.log)
+	p.joinCluster()
 	return nil
 }
 
 func (p *dataPath) openStatsD(context.Context) (err error) {
-	p.statsd, err = receiver.New(p.cfg.receiver, p.newApplier, p.ledger, p.log)
+	parts := receiver.Parts{NewApplier: p.newApplier, Ledger: p.ledger, Logger: p.log}
+	if p.cluster.view != nil {
+		parts.Senders, parts.Pending, parts.Explain = p.cluster.view, p.cluster.pending, p.resolver.Explain
+	}
+	p.statsd, err = receiver.New(p.cfg.receiver, parts)
 	return p.cfg.statsdFault(err)
 }
 
@@ -102,20 +121,32 @@ func (p *dataPath) openStore(ctx context.Context) (err error) {
 }
 
 func (p *dataPath) openPush(context.Context) (err error) {
-	p.push, err = push.New(p.cfg.push, push.Parts{
+	parts := push.Parts{
 		NewApplier: p.newApplier,
 		Reader:     p.table,
 		Resources:  adapter.NewResources(),
 		Syncer:     p.store,
 		Ledger:     p.ledger,
 		Logger:     p.log,
-	})
+	}
+	if view := p.cluster.view; view != nil {
+		parts.Resources, parts.Senders, parts.Alive = view, view, view.Alive
+		parts.Trust, parts.Pending = p.resolver, p.cluster.pending
+	}
+	p.push, err = push.New(p.cfg.push, parts)
 	return p.cfg.listenFault("http-address", err)
 }
 
 func (p *dataPath) openAPI(context.Context) (err error) {
-	if p.api, err = adapter.New(p.cfg.api, p.table, p.log); err != nil {
+	parts := adapter.Parts{Source: p.table, Logger: p.log}
+	if p.cluster.view != nil {
+		parts.Cluster, parts.API, parts.Ready = p.cluster.view, p.cluster.client.REST(), p.cluster.state
+	}
+	if p.api, err = adapter.New(p.cfg.api, parts); err != nil {
 		return p.cfg.listenFault("api-address", err)
+	}
+	if !p.cfg.standalone {
+		return nil
 	}
 	ca := ""
 	if p.cfg.api.CertFile == "" {
@@ -127,18 +158,25 @@ func (p *dataPath) openAPI(context.Context) (err error) {
 
 // run carries samples until ctx ends or a part fails, and stops in the order of the data.
 func (p *dataPath) run(ctx context.Context) error {
-	err := runStages(ctx, p.log, []stage{
-		{"statsd", p.statsd.Run},
-		{"push", p.push.Run},
-		{"table", p.table.Run},
-		{"store", p.runStore},
-		{"api", p.api.Run},
-		{"operations", p.operations.run},
-	})
+	defer context.AfterFunc(ctx, p.progress.stop)()
+	err := runStages(ctx, p.log, p.stages())
 	if err == nil {
 		p.log.Info("stopped")
 	}
 	return err
+}
+
+// stages are the parts that run, in the order of the data, which is that of stopping.
+func (p *dataPath) stages() []stage {
+	all := []stage{{"statsd", p.statsd.Run}, {"push", p.push.Run}}
+	if p.cluster.view != nil {
+		all = append(all, stage{"pending", p.cluster.pending.Run})
+	}
+	all = append(all, stage{"table", p.table.Run}, stage{"store", p.runStore}, stage{"api", p.api.Run})
+	if p.cluster.view != nil {
+		all = append(all, stage{"limits", p.cluster.book.Run}, stage{"cluster", p.runCluster})
+	}
+	return append(all, stage{"operations", p.operations.run})
 }
 
 // closePatience is how long the database may take to close.
