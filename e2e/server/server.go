@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sluice-metrics/sluice/e2e/child"
 )
 
 // startTimeout is how long a server may take until it is ready.
@@ -43,16 +45,27 @@ type Server struct {
 	t      *testing.T
 	dir    string
 	args   []string
-	cmd    *exec.Cmd
-	waited chan error
-	stderr *bytes.Buffer
+	child  *child.Process // nil: none runs
+	stderr *bytes.Buffer  // of the last start; to be read after its end
 
 	UDP, TCP, HTTP, API, Ops string // host:port
 	Unixgram, Unix           string // paths
 }
 
-// New prepares a server on free ports in folders of its own. Nothing runs before Start. It ends with the test.
+// New prepares a standalone server on free ports in folders of its own. Nothing runs before Start. It ends with
+// the test.
 func New(t *testing.T, flags ...string) *Server {
+	t.Helper()
+	return prepare(t, append([]string{"--standalone"}, flags...))
+}
+
+// InCluster is New for a server that looks at a cluster with the rights of a kubeconfig.
+func InCluster(t *testing.T, kubeconfig string, flags ...string) *Server {
+	t.Helper()
+	return prepare(t, append([]string{"--kubeconfig", kubeconfig}, flags...))
+}
+
+func prepare(t *testing.T, flags []string) *Server {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "sluice") // short: a socket's path has at most 107 bytes
 	if err != nil {
@@ -65,12 +78,15 @@ func New(t *testing.T, flags ...string) *Server {
 		Unixgram: filepath.Join(dir, "gram"), Unix: filepath.Join(dir, "stream"),
 	}
 	s.args = append([]string{
-		"serve", "--standalone", "--data-dir", s.DataDir(),
+		"serve", "--data-dir", s.DataDir(),
 		"--statsd-udp", s.UDP, "--statsd-tcp", s.TCP, "--statsd-unixgram", s.Unixgram, "--statsd-unix", s.Unix,
 		"--http-address", s.HTTP, "--api-address", s.API, "--ops-address", s.Ops,
 	}, flags...)
 	t.Cleanup(func() {
 		s.Kill()
+		if t.Failed() && s.stderr != nil {
+			t.Logf("sluice said\n%s", s.stderr)
+		}
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
 		}
@@ -114,15 +130,14 @@ func freePort(t *testing.T, network string) string {
 // Start runs the binary and waits until it is ready.
 func (s *Server) Start() {
 	s.t.Helper()
+	cmd := exec.Command(s.Binary(), s.args...)
 	s.stderr = new(bytes.Buffer)
-	s.cmd = exec.Command(s.Binary(), s.args...)
-	s.cmd.Stderr = s.stderr
-	if err := s.cmd.Start(); err != nil {
+	cmd.Stderr = s.stderr
+	started, err := child.Start(cmd)
+	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.waited = make(chan error, 1)
-	cmd, waited := s.cmd, s.waited
-	go func() { waited <- cmd.Wait() }()
+	s.child = started
 	s.awaitReady()
 }
 
@@ -137,9 +152,8 @@ func (s *Server) awaitReady() {
 			}
 		}
 		select {
-		case err := <-s.waited:
-			s.cmd = nil
-			s.t.Fatalf("sluice ended before it was ready: %v\n%s", err, s.stderr)
+		case <-s.child.Done():
+			s.t.Fatalf("sluice ended before it was ready: %v\n%s", s.child.Err(), s.stderr)
 		default:
 		}
 		if time.Now().After(deadline) {
@@ -160,19 +174,19 @@ func (s *Server) Stop() {
 func (s *Server) Kill() { _ = s.signal(syscall.SIGKILL) }
 
 func (s *Server) signal(signal os.Signal) error {
-	if s.cmd == nil {
+	running := s.child
+	if running == nil {
 		return nil
 	}
-	cmd := s.cmd
-	s.cmd = nil
-	if err := cmd.Process.Signal(signal); err != nil {
+	s.child = nil
+	if err := running.Signal(signal); err != nil {
 		return err
 	}
 	select {
-	case err := <-s.waited:
-		return err
+	case <-running.Done():
+		return running.Err()
 	case <-time.After(startTimeout):
-		_ = cmd.Process.Kill()
+		running.Kill()
 		return fmt.Errorf("it was still running %s after %v", startTimeout, signal)
 	}
 }

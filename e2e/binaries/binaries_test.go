@@ -1,0 +1,110 @@
+package binaries
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What the binaries call themselves has to follow the module that they are built from.
+func TestVersionIsThatOfTheModule(t *testing.T) {
+	content, err := os.ReadFile(filepath.Join("..", "kubernetes", "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "\tk8s.io/kubernetes " + KubernetesVersion + " "; !strings.Contains(string(content), want) {
+		t.Errorf("kubernetes/go.mod does not say %q: want KubernetesVersion and it to agree", strings.TrimSpace(want))
+	}
+	libraries := "v0" + strings.TrimPrefix(KubernetesVersion, "v1")
+	for line := range strings.Lines(string(content)) {
+		if strings.Contains(line, " => ") && !strings.HasSuffix(line, " "+libraries+"\n") {
+			t.Errorf("kubernetes/go.mod: %q: want %s", strings.TrimSpace(line), libraries)
+		}
+	}
+}
+
+// tiny is a module that builds in a moment.
+func tiny(t *testing.T) (m module, source string) {
+	t.Helper()
+	t.Setenv(cacheVariable, t.TempDir())
+	source = t.TempDir()
+	write(t, filepath.Join(source, "go.mod"), "module example.org/tiny\n\ngo 1.26.0\n")
+	write(t, filepath.Join(source, "main.go"), "package main\n\nvar word = \"one\"\n\nfunc main() { println(word) }\n")
+	return module{folder: "tiny", pattern: ".", ldflags: "-s -w"}, source
+}
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestBuiltOnceAndAgainWhenItsSourceChanges(t *testing.T) {
+	m, source := tiny(t)
+	builds := 0
+	report := func(string) { builds++ }
+	build := func() string {
+		t.Helper()
+		folder, err := m.buildFrom(t.Context(), source, report)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Command(filepath.Join(folder, "tiny")).CombinedOutput()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	if first, again := build(), build(); first != "one" || again != "one" || builds != 1 {
+		t.Errorf("two runs say %q and %q after %d builds, want one, one and 1", first, again, builds)
+	}
+	write(t, filepath.Join(source, "main.go"), "package main\n\nvar word = \"two\"\n\nfunc main() { println(word) }\n")
+	if got := build(); got != "two" || builds != 2 {
+		t.Errorf("after a change it says %q after %d builds, want two and 2", got, builds)
+	}
+}
+
+// A build that fails leaves nothing that a later run would take for a binary.
+func TestFailedBuildIsNotKept(t *testing.T) {
+	m, source := tiny(t)
+	write(t, filepath.Join(source, "main.go"), "package main\n\nfunc main() { absent() }\n")
+	for range 2 {
+		_, err := m.buildFrom(t.Context(), source, func(string) {})
+		if err == nil || !strings.Contains(err.Error(), "undefined: absent") {
+			t.Errorf("error is %v, want the compiler's words", err)
+		}
+	}
+	kept, err := filepath.Glob(filepath.Join(os.Getenv(cacheVariable), "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range kept {
+		if !strings.HasSuffix(path, ".lock") {
+			t.Errorf("%s is left", path)
+		}
+	}
+}
+
+func TestSecondBuildWaitsForTheFirst(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	release, err := lock(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := lock(short, path); err == nil {
+		t.Fatal("the lock was given twice")
+	}
+	release()
+	again, err := lock(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again()
+}

@@ -1,0 +1,35 @@
+package cluster
+
+import "testing"
+
+// scenarios need nothing of each other.
+var scenarios = []struct {
+	name string
+	run  func(*testing.T, *cluster)
+}{
+	{"ScalesOnPods", scalesOnPods},
+	{"ScalesOnAnObject", scalesOnAnObject},
+	{"ScalesOnAnExternal", scalesOnAnExternal},
+	{"ScalesOnANamespace", scalesOnANamespace},
+	{"ScalesOnLatency", scalesOnLatency},
+	{"RefusesTheSixthMetric", refusesTheSixthMetric},
+	{"AdmitsWhatAnAutoscalerNames", admitsWhatAnAutoscalerNames},
+	{"CreditsFirstDatagrams", creditsFirstDatagrams},
+	{"CreditsTheNextHolderOfAnAddress", creditsTheNextHolderOfAnAddress},
+	{"BelievesNoStranger", believesNoStranger},
+	{"RightsPerMetric", rightsPerMetric},
+	{"KubectlIsAtHome", kubectlIsAtHome},
+}
+
+func TestCluster(t *testing.T) {
+	c := install(t)
+	t.Run("scenarios", func(t *testing.T) {
+		for _, one := range scenarios {
+			t.Run(one.name, func(t *testing.T) {
+				t.Parallel()
+				one.run(t, c)
+			})
+		}
+	})
+	t.Run("SurvivesAKill", func(t *testing.T) { survivesAKill(t, c) })
+}

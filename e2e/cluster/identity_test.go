@@ -1,0 +1,136 @@
+package cluster
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	core "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// What a pod sends before its address is in the API is its own all the same, and nobody's until then.
+func creditsFirstDatagrams(t *testing.T, c *cluster) {
+	ns := c.Namespace(t, "early")
+	release := c.Kubelet.Hold(ns)
+	c.Apply(t, ns, podManifest("early", "default"))
+	address := c.Kubelet.Address(t, ns, "early")
+	for range 3 {
+		c.sendFrom(t, address, "started:1|c\nboot:250|ms\nphase:2|g")
+		time.Sleep(700 * time.Millisecond)
+	}
+	if got, err := c.values(t, "/namespaces/"+ns+"/pods/*/started:total"); err == nil {
+		t.Errorf("before the address is known there is %v", got)
+	}
+	release()
+	c.AwaitPods(t, ns, "app=early", 1)
+	for metric, want := range map[string]float64{"started:total": 3, "boot:count": 3, "phase": 2} {
+		c.wantValues(t, "/namespaces/"+ns+"/pods/*/"+metric, map[string]float64{"early": want})
+	}
+}
+
+// The next sample from an address that another pod has now is that pod's; of what the one before had nothing is left, not
+// even where both have the same name.
+func creditsTheNextHolderOfAnAddress(t *testing.T, c *cluster) {
+	ns := c.Namespace(t, "reused")
+	first := c.pod(t, ns, "web-0", "default")
+	address := addressOf(t, first)
+	c.sendFrom(t, address, "hits:7|c")
+	c.wantValues(t, "/namespaces/"+ns+"/pods/*/hits:total", map[string]float64{"web-0": 7})
+	c.deletePod(t, ns, "web-0")
+	if got, err := c.values(t, "/namespaces/"+ns+"/pods/*/hits:total"); err == nil {
+		t.Errorf("the very next answer after the pod's end holds %v", got)
+	} else if !strings.Contains(err.Error(), "hits") {
+		t.Errorf("the message does not say what is missing: %v", err)
+	}
+	for _, name := range []string{"other", "web-0"} {
+		c.Kubelet.Choose(ns, address)
+		if again := c.pod(t, ns, name, "default"); addressOf(t, again) != address {
+			t.Fatalf("%s has %s, want %s", name, again.Status.PodIP, address)
+		}
+		c.awaitSender(t, ns, name)
+		c.sendFrom(t, address, "hits:2|c")
+		c.wantValues(t, "/namespaces/"+ns+"/pods/*/hits:total", map[string]float64{name: 2})
+		c.deletePod(t, ns, name)
+	}
+}
+
+// deletePod returns when the API does not have it any more.
+func (c *cluster) deletePod(t *testing.T, namespace, name string) {
+	t.Helper()
+	pods := c.Kubernetes.CoreV1().Pods(namespace)
+	if err := pods.Delete(t.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
+		t.Fatal(err)
+	}
+	within(t, 10*time.Second, func() error {
+		_, err := pods.Get(t.Context(), name, metav1.GetOptions{})
+		if err == nil {
+			return errStillThere
+		}
+		return nil
+	})
+	// What the API server has told, Sluice hears a moment later: it watches.
+	time.Sleep(watchDelay)
+}
+
+// watchDelay is what an event of a watch takes on this machine, many times over.
+const watchDelay = 300 * time.Millisecond
+
+// awaitSender waits until what a pod sends is credited to it.
+func (c *cluster) awaitSender(t *testing.T, namespace, name string) { time.Sleep(watchDelay) }
+
+type stillThere string
+
+func (s stillThere) Error() string { return string(s) }
+
+const errStillThere = stillThere("the pod is still there")
+
+// A pod speaks of itself, and of what is in its namespace and no pod; never of another pod, nor of another namespace.
+func believesNoStranger(t *testing.T, c *cluster) {
+	ns, other := c.Namespace(t, "mine"), c.Namespace(t, "yours")
+	me, victim := addressOf(t, c.pod(t, ns, "me", "default")), addressOf(t, c.pod(t, other, "victim", "default"))
+	neighbour := c.pod(t, ns, "neighbour", "default")
+	c.awaitSender(t, ns, "me")
+	c.sendFrom(t, victim, "load:1|g\nshared:1|g|#sluice_object:external")
+	before := c.sluice.Metrics()[`sluice_samples_rejected_total{reason="identity",receiver="statsd_udp"}`]
+	claims := []string{
+		"load:666|g|#pod:victim,namespace:" + other,
+		"load:666|g|#sluice_object:pods/victim,namespace:" + other,
+		"load:666|g|#k8s.pod.name:neighbour,k8s.namespace.name:" + ns,
+		"load:666|g|#dd.internal.entity_id:" + string(neighbour.UID),
+		"load:666|g|c:ci-" + containerID(neighbour),
+		"shared:666|g|#sluice_object:external/" + other,
+		"shared:666|g|#sluice_object:namespaces/" + other,
+		"shared:666|g|#sluice_object:nodes/node",
+		"shared:666|g|#sluice_object:deployments.apps/none",
+	}
+	for _, claim := range claims {
+		c.sendFrom(t, me, claim)
+	}
+	c.sendFrom(t, me, "load:3|g\nown:4|g|#sluice_object:external\nown:5|g|#sluice_object:namespaces/"+ns)
+	c.wantValues(t, "/namespaces/"+ns+"/pods/*/load", map[string]float64{"me": 3})
+	c.wantValues(t, "/namespaces/"+ns+"/metrics/own", map[string]float64{ns: 5})
+	c.wantValues(t, "/namespaces/"+other+"/pods/*/load", map[string]float64{"victim": 1})
+	if body, err := c.Get(t.Context(), external+"/namespaces/"+other+"/shared"); err != nil || !strings.Contains(string(body), `"value":"1"`) {
+		t.Errorf("%s, %v", body, err)
+	}
+	if refused := c.sluice.Metrics()[`sluice_samples_rejected_total{reason="identity",receiver="statsd_udp"}`] - before; refused < float64(len(claims)) {
+		t.Errorf("%v samples were refused for identity, want the %d claims", refused, len(claims))
+	}
+	// What did not exist when it was first spoken of is believed as soon as it does.
+	c.sendFrom(t, me, "late:1|g|#sluice_object:services/late")
+	c.Apply(t, ns, "apiVersion: v1\nkind: Service\nmetadata: {name: late}\nspec: {ports: [{port: 80}]}\n")
+	within(t, 10*time.Second, func() error {
+		c.sendFrom(t, me, "late:1|g|#sluice_object:services/late")
+		_, err := c.values(t, "/namespaces/"+ns+"/services/late/late")
+		return err
+	})
+	c.push(t, me, "PUT", "/v1/namespaces/"+other+"/pods/victim/load", "666", 403)
+	c.push(t, me, "GET", "/v1/namespaces/"+other+"/pods/victim/load", "", 403)
+	c.push(t, me, "DELETE", "/v1/namespaces/"+other+"/pods/victim/load", "", 403)
+}
+
+func containerID(pod core.Pod) string {
+	_, id, _ := strings.Cut(pod.Status.ContainerStatuses[0].ContainerID, "://")
+	return id
+}

@@ -1,0 +1,146 @@
+package cluster
+
+import (
+	"encoding/base64"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/sluice-metrics/sluice/e2e/controlplane"
+	"github.com/sluice-metrics/sluice/e2e/server"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+// cluster is a control plane with Sluice in it.
+type cluster struct {
+	*controlplane.ControlPlane
+	sluice *server.Server
+}
+
+// install applies the chart and starts the server as its StatefulSet would. It ends with the test.
+func install(t *testing.T) *cluster {
+	t.Helper()
+	plane := controlplane.Shared(t)
+	plane.Kubectl(t, "create", "namespace", "sluice")
+	objects := render(t, "values.yaml")
+	toHere, others := split(objects)
+	apply(t, plane, others)
+	flags := mounted(t, objects)
+	sluice := server.InCluster(t, plane.ServiceAccountKubeconfig(t, "sluice", "sluice"), flags...)
+	for _, object := range toHere {
+		redirect(t, object, sluice.API)
+	}
+	apply(t, plane, toHere)
+	sluice.Start()
+	plane.Kubectl(t, "wait", "--for=condition=Available", "--timeout=30s", "apiservice/v1beta1.custom.metrics.k8s.io",
+		"apiservice/v1beta2.custom.metrics.k8s.io", "apiservice/v1beta1.external.metrics.k8s.io")
+	return &cluster{plane, sluice}
+}
+
+// split tells the objects that lead the API server to the pod from all others.
+func split(objects []*unstructured.Unstructured) (leading, others []*unstructured.Unstructured) {
+	for _, object := range objects {
+		if object.GetKind() == "APIService" || object.GetKind() == "Service" && object.GetName() == "sluice-api" {
+			leading = append(leading, object)
+		} else {
+			others = append(others, object)
+		}
+	}
+	return leading, others
+}
+
+func apply(t *testing.T, plane *controlplane.ControlPlane, objects []*unstructured.Unstructured) {
+	t.Helper()
+	for _, object := range objects {
+		text, err := yaml.Marshal(object.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plane.Apply(t, "sluice", string(text))
+	}
+}
+
+// render is what "helm install" would send.
+func render(t *testing.T, values string) []*unstructured.Unstructured {
+	t.Helper()
+	values, err := filepath.Abs(filepath.Join("testdata", values))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("go", "-C", "../../tools", "tool", "helm", "template", "sluice", "../charts/sluice",
+		"--namespace", "sluice", "--values", values).Output()
+	if err != nil {
+		stderr := ""
+		if failed, ok := err.(*exec.ExitError); ok {
+			stderr = string(failed.Stderr)
+		}
+		t.Fatalf("helm template: %v\n%s", err, stderr)
+	}
+	var objects []*unstructured.Unstructured
+	for _, document := range strings.Split(string(out), "\n---\n") {
+		object := map[string]any{}
+		if err := yaml.Unmarshal([]byte(document), &object); err != nil {
+			t.Fatalf("%v in\n%s", err, document)
+		}
+		if len(object) > 0 {
+			objects = append(objects, &unstructured.Unstructured{Object: object})
+		}
+	}
+	return objects
+}
+
+// redirect makes the API server reach this machine where it would reach the pod: there is no network of Services.
+func redirect(t *testing.T, object *unstructured.Unstructured, address string) {
+	t.Helper()
+	if object.GetKind() == "Service" {
+		object.Object["spec"] = map[string]any{"type": "ExternalName", "externalName": "localhost"}
+		return
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	number, err := strconv.ParseInt(port, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unstructured.SetNestedField(object.Object, number, "spec", "service", "port"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// mounted puts into files what the chart mounts, and returns the flags that name them. Addresses and the data folder are
+// given by flags, too: they go before the file.
+func mounted(t *testing.T, objects []*unstructured.Unstructured) (flags []string) {
+	t.Helper()
+	folder := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for _, object := range objects {
+		switch object.GetKind() {
+		case "ConfigMap":
+			text, _, _ := unstructured.NestedString(object.Object, "data", "sluice.yaml")
+			flags = append(flags, "--config", write("sluice.yaml", text))
+		case "Secret":
+			for flag, key := range map[string]string{"--api-cert-file": "tls.crt", "--api-key-file": "tls.key"} {
+				coded, _, _ := unstructured.NestedString(object.Object, "data", key)
+				text, err := base64.StdEncoding.DecodeString(coded)
+				if err != nil {
+					t.Fatal(err)
+				}
+				flags = append(flags, flag, write(key, string(text)))
+			}
+		}
+	}
+	return flags
+}

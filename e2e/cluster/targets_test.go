@@ -1,0 +1,226 @@
+package cluster
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	core "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// pod makes one, and waits until it is ready.
+func (c *cluster) pod(t *testing.T, namespace, name, account string) core.Pod {
+	t.Helper()
+	c.Apply(t, namespace, podManifest(name, account))
+	return c.AwaitPods(t, namespace, "app="+name, 1)[0]
+}
+
+func podManifest(name, account string) string {
+	return fmt.Sprintf(`
+apiVersion: v1
+kind: Pod
+metadata: {name: %[1]s, labels: {app: %[1]s}}
+spec:
+  serviceAccountName: %[2]s
+  containers: [{name: main, image: shop/main:1}]
+`, name, account)
+}
+
+// repeat sends a datagram from an address every loadEvery until the test ends.
+func (c *cluster) repeat(t *testing.T, from netip.Addr, datagram func() string) {
+	t.Helper()
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(loadEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+				_ = c.trySendFrom(from, datagram())
+			}
+		}
+	}()
+	t.Cleanup(func() { close(stop); <-done })
+}
+
+// An ingress controller that is trusted to speak for others drives the autoscaler of what stands behind an Ingress.
+func scalesOnAnObject(t *testing.T, c *cluster) {
+	ns := c.Namespace(t, "object")
+	controller := c.pod(t, c.forwarders(t), "controller-"+ns, "controller")
+	c.Apply(t, ns, deployment("front"), `
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: {name: main}
+spec:
+  rules: [{http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: front, port: {number: 80}}}}]}}]
+`, example(t, "hpa-object.yaml", ns))
+	c.repeat(t, addressOf(t, controller), func() string {
+		return "hits:25|c|#sluice_object:ingresses/main,namespace:" + ns
+	})
+	// 250 a second where 100 are wanted; no pod more makes them fewer, so it goes up to the most that may be.
+	c.wantReplicas(t, ns, "front", 5, 90*time.Second)
+	c.noWarnings(t, ns, "front")
+}
+
+// forwarders is the namespace of the service account that the values name.
+func (c *cluster) forwarders(t *testing.T) string {
+	t.Helper()
+	c.Apply(t, "", "apiVersion: v1\nkind: Namespace\nmetadata: {name: ingress}\n")
+	return "ingress"
+}
+
+// A batch job's push of a queue's length scales the workers by it; another queue of the same name plays no part.
+func scalesOnAnExternal(t *testing.T, c *cluster) {
+	ns := c.Namespace(t, "external")
+	c.Apply(t, ns, deployment("worker"), example(t, "hpa-external.yaml", ns))
+	batch := addressOf(t, c.pod(t, ns, "batch", "default"))
+	path := "/v1/namespaces/" + ns + "/external/queue_depth?label=queue="
+	c.push(t, batch, http.MethodPut, path+"mail", "30", http.StatusOK)
+	c.push(t, batch, http.MethodPut, path+"print", "5000", http.StatusOK)
+	c.wantReplicas(t, ns, "worker", 3, 60*time.Second)
+	c.steady(t, ns, "worker", 3, 6*time.Second)
+	c.noWarnings(t, ns, "worker")
+	c.push(t, batch, http.MethodPut, path+"mail", "0", http.StatusOK)
+	c.wantReplicas(t, ns, "worker", 1, 90*time.Second)
+}
+
+// push sends a value over HTTP from an address.
+func (c *cluster) push(t *testing.T, from netip.Addr, method, path, body string, want int) string {
+	t.Helper()
+	dialer := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))}
+	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DialContext: dialer.DialContext}}
+	defer client.CloseIdleConnections()
+	request, err := http.NewRequestWithContext(t.Context(), method, "http://"+c.sluice.HTTP+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != want {
+		t.Fatalf("%s %s: %s %s (%v), want %d", method, path, answer.Status, text, err, want)
+	}
+	return string(text)
+}
+
+func scalesOnANamespace(t *testing.T, c *cluster) {
+	ns := c.Namespace(t, "namespace")
+	c.Apply(t, ns, deployment("billing"), example(t, "hpa-namespace.yaml", ns))
+	one := addressOf(t, c.pod(t, ns, "accountant", "default"))
+	c.repeat(t, one, func() string { return "backlog:80|g|#sluice_object:namespaces/" + ns })
+	c.wantReplicas(t, ns, "billing", 5, 90*time.Second)
+	c.noWarnings(t, ns, "billing")
+}
+
+// The 95th percentile over ten seconds: one request in ten is slow.
+func scalesOnLatency(t *testing.T, c *cluster) {
+	ns := c.Namespace(t, "latency")
+	c.Apply(t, ns, deployment("api"), example(t, "hpa-latency.yaml", ns))
+	c.AwaitPods(t, ns, "app=api", 1)
+	traffic := c.startLoad(t, ns, "app=api", 100, func(n int64) string {
+		return strings.TrimSuffix(strings.Repeat("latency:12:15:11:9:20:13:8:14:10:520|ms\n", int(n)), "\n")
+	})
+	c.wantReplicas(t, ns, "api", 5, 90*time.Second)
+	c.noWarnings(t, ns, "api")
+	pods, err := c.values(t, "/namespaces/"+ns+"/pods/*/latency:p95:10s")
+	if err != nil || len(pods) == 0 {
+		t.Fatal(pods, err)
+	}
+	for pod, value := range pods {
+		if value < 520*0.99 || value > 520*1.01 {
+			t.Errorf("%s: p95 is %v, want 520 within 1 %%", pod, value)
+		}
+	}
+	traffic.end()
+}
+
+// A metric's name is authorised as a subresource, each by itself.
+func rightsPerMetric(t *testing.T, c *cluster) {
+	ns := c.Namespace(t, "rights")
+	one := c.pod(t, ns, "one", "default")
+	c.sendFrom(t, addressOf(t, one), "http_requests:5|c\nsecret:1|g")
+	c.Apply(t, ns, `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: requests}
+rules:
+- {apiGroups: [custom.metrics.k8s.io], resources: [pods/http_requests], verbs: [get, list]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: requests}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: requests}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: jane}]
+`)
+	c.wantValues(t, "/namespaces/"+ns+"/pods/*/secret", map[string]float64{"one": 1})
+	jane := c.As(t, "jane")
+	within(t, 20*time.Second, func() error { // a refusal is remembered for some seconds
+		_, err := jane.Get(t.Context(), custom+"/namespaces/"+ns+"/pods/*/http_requests")
+		return err
+	})
+	for _, path := range []string{
+		custom + "/namespaces/" + ns + "/pods/*/secret",
+		custom + "/namespaces/" + ns + "/pods/one/secret",
+		custom + "/namespaces/" + ns + "/pods/*/http_requests:count",
+		custom + "/namespaces/default/pods/*/http_requests",
+		external + "/namespaces/" + ns + "/http_requests",
+	} {
+		if _, err := jane.Get(t.Context(), path); err == nil || !strings.Contains(err.Error(), "forbidden") {
+			t.Errorf("%s: %v, want forbidden", path, err)
+		}
+	}
+}
+
+// kubectl sees what there is, and nothing that it does is held up.
+func kubectlIsAtHome(t *testing.T, c *cluster) {
+	ns := c.Namespace(t, "kubectl")
+	one := c.pod(t, ns, "one", "default")
+	c.sendFrom(t, addressOf(t, one), "at_home:5|g\nfar_away:3|g|#sluice_object:external")
+	c.wantValues(t, "/namespaces/"+ns+"/pods/one/at_home", map[string]float64{"one": 5})
+	within(t, 90*time.Second, func() error { // the API server asks what there is once a minute
+		if out := c.Kubectl(t, "api-resources", "--api-group=external.metrics.k8s.io", "--cached=false"); !strings.Contains(out, "far_away") {
+			return fmt.Errorf("kubectl api-resources says\n%s\nwant far_away", out)
+		}
+		return nil
+	})
+	for _, want := range [][]string{
+		{"get", "--raw", custom, "pods/at_home"},
+		{"get", "--raw", "/apis/custom.metrics.k8s.io/v1beta1/namespaces/" + ns + "/pods/*/at_home", `"value":"5"`},
+		{"get", "--raw", custom + "/namespaces/" + ns + "/pods/*/at_home?labelSelector=app%3Done", `"value":"5"`},
+		{"get", "--raw", external + "/namespaces/" + ns + "/far_away", `"value":"3"`},
+	} {
+		args, part := want[:len(want)-1], want[len(want)-1]
+		if out := c.Kubectl(t, args...); !strings.Contains(out, part) {
+			t.Errorf("kubectl %v says\n%s\nwant %s in it", args, out, part)
+		}
+	}
+	if out, err := c.TryKubectl(t, "get", "--raw", custom+"/namespaces/"+ns+"/pods/*/at_home?labelSelector=app%3Dtwo"); err == nil {
+		t.Errorf("a selector that picks no pod: %s", out)
+	}
+	for _, line := range strings.Split(strings.TrimSpace(c.Kubectl(t, "get", "apiservices", "--no-headers")), "\n") {
+		if strings.Contains(line, "metrics.k8s.io") && !strings.Contains(line, "True") {
+			t.Errorf("kubectl get apiservices says %q", line)
+		}
+	}
+	empty := c.Namespace(t, "gone")
+	c.Kubectl(t, "delete", "namespace", empty, "--wait=false")
+	within(t, 30*time.Second, func() error {
+		_, err := c.Kubernetes.CoreV1().Namespaces().Get(t.Context(), empty, metav1.GetOptions{})
+		if err == nil {
+			return fmt.Errorf("namespace %s is still there", empty)
+		}
+		return nil
+	})
+}

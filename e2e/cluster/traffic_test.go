@@ -1,0 +1,117 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	core "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// sendFrom sends one datagram from an address, as the pod that has it would.
+func (c *cluster) sendFrom(t *testing.T, from netip.Addr, datagram string) {
+	t.Helper()
+	if err := c.trySendFrom(from, datagram); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (c *cluster) trySendFrom(from netip.Addr, datagram string) error {
+	to, err := net.ResolveUDPAddr("udp", c.sluice.UDP)
+	if err != nil {
+		return err
+	}
+	conn, err := net.DialUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(from, 0)), to)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_, err = conn.Write([]byte(datagram))
+	return err
+}
+
+// addressOf is a pod's.
+func addressOf(t *testing.T, pod core.Pod) netip.Addr {
+	t.Helper()
+	address, err := netip.ParseAddr(pod.Status.PodIP)
+	if err != nil {
+		t.Fatalf("pod %s: %v", pod.Name, err)
+	}
+	return address
+}
+
+// load is traffic on the pods of a selector: it comes in at a rate and is spread evenly over those that are ready, as a
+// load balancer would do it. Each pod sends a line for its share.
+type load struct {
+	perSecond atomic.Int64
+	stop      context.CancelFunc
+	done      sync.WaitGroup
+}
+
+// loadEvery is how often each pod sends.
+const loadEvery = 100 * time.Millisecond
+
+// startLoad spreads requests; line says what a pod sends that had n of them.
+func (c *cluster) startLoad(t *testing.T, namespace, selector string, perSecond int64, line func(n int64) string) *load {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	l := &load{stop: stop}
+	l.perSecond.Store(perSecond)
+	l.done.Go(func() { c.carry(ctx, l, namespace, selector, line) })
+	t.Cleanup(l.end)
+	return l
+}
+
+func (l *load) end() {
+	l.stop()
+	l.done.Wait()
+}
+
+func (c *cluster) carry(ctx context.Context, l *load, namespace, selector string, line func(int64) string) {
+	tick := time.NewTicker(loadEvery)
+	defer tick.Stop()
+	owed := 0.0
+	for last := time.Now(); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			owed += float64(l.perSecond.Load()) * now.Sub(last).Seconds()
+			last = now
+			pods := c.running(ctx, namespace, selector)
+			if len(pods) == 0 {
+				continue
+			}
+			for i, pod := range pods {
+				share := int64(owed) / int64(len(pods)-i)
+				owed -= float64(share)
+				if share > 0 {
+					_ = c.trySendFrom(netip.MustParseAddr(pod.Status.PodIP), line(share))
+				}
+			}
+		}
+	}
+}
+
+// running are the pods that have an address.
+func (c *cluster) running(ctx context.Context, namespace, selector string) (pods []core.Pod) {
+	list, err := c.Kubernetes.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return nil
+	}
+	for _, pod := range list.Items {
+		if pod.Status.PodIP != "" && pod.DeletionTimestamp == nil {
+			pods = append(pods, pod)
+		}
+	}
+	return pods
+}
+
+// requests is a line of the counter http_requests.
+func requests(n int64) string { return fmt.Sprintf("http_requests:%d|c", n) }

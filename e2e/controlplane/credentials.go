@@ -1,0 +1,117 @@
+package controlplane
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// frontProxyName is whom aggregated servers believe when it says who asks.
+const frontProxyName = "front-proxy-client"
+
+// credentials are paths of what everybody shows and believes.
+type credentials struct {
+	folder, server string
+
+	ca, frontProxyCA         string
+	serving, frontProxy      pair
+	admin, controllerManager string // kubeconfigs
+	serviceAccounts          struct{ public, key string }
+}
+
+func makeCredentials(folder, server string) (credentials, error) {
+	c := credentials{folder: folder, server: server}
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		return c, err
+	}
+	ca, err := newAuthority(folder, "ca")
+	if err != nil {
+		return c, err
+	}
+	frontProxyCA, err := newAuthority(folder, "front-proxy-ca")
+	if err != nil {
+		return c, err
+	}
+	c.ca, c.frontProxyCA = ca.path, frontProxyCA.path
+	var faults [5]error
+	c.serving, faults[0] = ca.forServer("serving")
+	c.frontProxy, faults[1] = frontProxyCA.forClient("front-proxy", frontProxyName)
+	c.admin, faults[2] = c.userKubeconfig(ca, "admin", "system:masters")
+	c.controllerManager, faults[3] = c.userKubeconfig(ca, "system:kube-controller-manager")
+	faults[4] = c.makeServiceAccountKey()
+	return c, errors.Join(faults[:]...)
+}
+
+func (c *credentials) makeServiceAccountKey() error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	public, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
+	if err != nil {
+		return err
+	}
+	if c.serviceAccounts.key, err = writeKey(c.folder, "service-accounts.key", key); err != nil {
+		return err
+	}
+	c.serviceAccounts.public, err = writePEM(c.folder, "service-accounts.pub", "PUBLIC KEY", public)
+	return err
+}
+
+// userKubeconfig issues a certificate and writes a kubeconfig that shows it.
+func (c *credentials) userKubeconfig(ca *authority, user string, groups ...string) (string, error) {
+	name := filepath.Base(user)
+	p, err := ca.forClient(name, user, groups...)
+	if err != nil {
+		return "", err
+	}
+	return c.kubeconfig(name, &clientcmdapi.AuthInfo{ClientCertificate: p.certificate, ClientKey: p.key})
+}
+
+// kubeconfig writes one for the API server.
+func (c *credentials) kubeconfig(name string, user *clientcmdapi.AuthInfo) (string, error) {
+	const cluster = "e2e"
+	config := clientcmdapi.NewConfig()
+	config.Clusters[cluster] = &clientcmdapi.Cluster{Server: c.server, CertificateAuthority: c.ca}
+	config.AuthInfos[name] = user
+	config.Contexts[cluster] = &clientcmdapi.Context{Cluster: cluster, AuthInfo: name}
+	config.CurrentContext = cluster
+	path := filepath.Join(c.folder, name+".kubeconfig")
+	return path, clientcmd.WriteToFile(*config, path)
+}
+
+// get wants 200 of a server whose certificate the authority signed.
+func (c *credentials) get(ctx context.Context, url string) error {
+	pem, err := os.ReadFile(c.ca)
+	if err != nil {
+		return err
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(pem)
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
+	defer client.CloseIdleConnections()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", url, answer.Status)
+	}
+	return nil
+}

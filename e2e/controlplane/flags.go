@@ -1,0 +1,73 @@
+package controlplane
+
+import (
+	"path/filepath"
+	"strings"
+)
+
+// controllers are those that the tests need. A scheduler's work is the Kubelet's; endpoints may not have
+// addresses of 127.0.0.0/8, so nobody makes any.
+var controllers = []string{
+	"clusterrole-aggregation-controller",
+	"deployment-controller",
+	"garbage-collector-controller",
+	"horizontal-pod-autoscaler-controller",
+	"namespace-controller",
+	"replicaset-controller",
+	"root-ca-certificate-publisher-controller",
+	"serviceaccount-controller",
+	"statefulset-controller",
+}
+
+func (c *ControlPlane) etcdFlags() []string {
+	clients, peers := "http://"+c.ports.etcd, "http://"+c.ports.etcdPeers
+	return []string{
+		"--data-dir=" + filepath.Join(c.folder, "etcd"),
+		"--listen-client-urls=" + clients, "--advertise-client-urls=" + clients,
+		"--listen-peer-urls=" + peers, "--initial-advertise-peer-urls=" + peers, "--initial-cluster=default=" + peers,
+		"--unsafe-no-fsync", "--log-level=warn",
+	}
+}
+
+func (c *ControlPlane) apiServerFlags() []string {
+	host, port := splitPort(c.ports.apiServer)
+	return []string{
+		"--etcd-servers=http://" + c.ports.etcd,
+		"--bind-address=" + host, "--advertise-address=" + host, "--secure-port=" + port,
+		"--tls-cert-file=" + c.files.serving.certificate, "--tls-private-key-file=" + c.files.serving.key,
+		"--cert-dir=" + c.folder,
+		"--client-ca-file=" + c.files.ca,
+		"--authorization-mode=RBAC",
+		"--disable-admission-plugins=ServiceAccount", // pods need no account of their own
+		"--allow-privileged",
+		"--service-cluster-ip-range=10.0.0.0/24",
+		"--endpoint-reconciler-type=none",
+
+		"--requestheader-client-ca-file=" + c.files.frontProxyCA,
+		"--requestheader-allowed-names=" + frontProxyName,
+		"--requestheader-username-headers=X-Remote-User",
+		"--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--proxy-client-cert-file=" + c.files.frontProxy.certificate, "--proxy-client-key-file=" + c.files.frontProxy.key,
+
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + c.files.serviceAccounts.public,
+		"--service-account-signing-key-file=" + c.files.serviceAccounts.key,
+	}
+}
+
+func (c *ControlPlane) controllerManagerFlags() []string {
+	host, port := splitPort(c.ports.controllerManager)
+	return []string{
+		"--kubeconfig=" + c.files.controllerManager,
+		"--bind-address=" + host, "--secure-port=" + port,
+		"--tls-cert-file=" + c.files.serving.certificate, "--tls-private-key-file=" + c.files.serving.key,
+		"--leader-elect=false",
+		"--controllers=" + strings.Join(controllers, ","),
+		"--use-service-account-credentials", // so that the autoscaler is who it is in a cluster
+		"--service-account-private-key-file=" + c.files.serviceAccounts.key,
+		"--root-ca-file=" + c.files.ca,
+		"--horizontal-pod-autoscaler-sync-period=" + c.cfg.HPASync.String(),
+		"--horizontal-pod-autoscaler-downscale-stabilization=" + c.cfg.DownscaleStabilization.String(),
+	}
+}

@@ -1,0 +1,165 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"net/netip"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	listers "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+)
+
+// Kubelet stands in for the scheduler and for the machine that runs the pods. It binds each pod to its node,
+// gives it an address, says that it runs and is ready, and lets a deleted one go at once.
+type Kubelet struct {
+	client  kubernetes.Interface
+	pods    listers.PodLister
+	queue   workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	log     *log.Logger
+	logFile *os.File
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+
+	mu        sync.Mutex // guards what follows
+	addresses *addresses
+	held      map[string]bool // namespaces
+}
+
+// kubeletWorkers is how many pods get their address at the same time.
+const kubeletWorkers = 4
+
+// startKubelet returns when the node is there and pods are watched.
+func startKubelet(ctx context.Context, client kubernetes.Interface, logPath string) (*Kubelet, error) {
+	if err := makeNode(ctx, client); err != nil {
+		return nil, fmt.Errorf("kubelet: %w", err)
+	}
+	file, err := os.Create(logPath)
+	if err != nil {
+		return nil, err
+	}
+	k := &Kubelet{
+		client:    client,
+		queue:     workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
+		log:       log.New(file, "", log.LstdFlags|log.Lmicroseconds),
+		logFile:   file,
+		addresses: newAddresses(),
+		held:      map[string]bool{},
+	}
+	return k, k.start(ctx)
+}
+
+func (k *Kubelet) start(ctx context.Context) error {
+	factory := informers.NewSharedInformerFactory(k.client, 0)
+	informer := factory.Core().V1().Pods().Informer()
+	k.pods = factory.Core().V1().Pods().Lister()
+	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    k.enqueue,
+		UpdateFunc: func(_, pod any) { k.enqueue(pod) },
+	}); err != nil {
+		return err
+	}
+	run, cancel := context.WithCancel(context.Background()) // until stop
+	k.cancel = cancel
+	factory.Start(run.Done())
+	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+		k.stop()
+		return fmt.Errorf("kubelet: pods are not watched yet: %w", ctx.Err())
+	}
+	for range kubeletWorkers {
+		k.running.Go(func() { k.work(run) })
+	}
+	k.running.Go(func() { <-run.Done(); factory.Shutdown() })
+	return nil
+}
+
+// stop returns when nothing runs any more.
+func (k *Kubelet) stop() {
+	k.cancel()
+	k.queue.ShutDown()
+	k.running.Wait()
+	_ = k.logFile.Close()
+}
+
+func (k *Kubelet) enqueue(pod any) {
+	if name, err := cache.ObjectToName(pod); err == nil {
+		k.queue.Add(name)
+	}
+}
+
+func (k *Kubelet) work(ctx context.Context) {
+	for {
+		name, over := k.queue.Get()
+		if over {
+			return
+		}
+		if err := k.sync(ctx, name); err != nil {
+			k.log.Printf("%s: %v", name, err)
+			k.queue.AddRateLimited(name)
+		} else {
+			k.queue.Forget(name)
+		}
+		k.queue.Done(name)
+	}
+}
+
+// Hold keeps the addresses of a namespace's new pods from the API until release is called: the pods have them
+// and may send from them, see Address, but nobody can know.
+func (k *Kubelet) Hold(namespace string) (release func()) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.held[namespace] = true
+	return func() { k.release(namespace) }
+}
+
+func (k *Kubelet) release(namespace string) {
+	k.mu.Lock()
+	delete(k.held, namespace)
+	k.mu.Unlock()
+	pods, err := k.pods.Pods(namespace).List(labels.Everything())
+	if err != nil {
+		k.log.Printf("release of %s: %v", namespace, err)
+	}
+	for _, pod := range pods {
+		k.enqueue(pod)
+	}
+}
+
+// Choose sets the addresses that the next pods of a namespace get, in turn. An address that another pod had is
+// how a cluster uses it again.
+func (k *Kubelet) Choose(namespace string, addresses ...netip.Addr) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.addresses.chosen[namespace] = append(k.addresses.chosen[namespace], addresses...)
+}
+
+// Address is a pod's, whether the API knows it or not. It waits for a pod that is being made.
+func (k *Kubelet) Address(t *testing.T, namespace, name string) netip.Addr {
+	t.Helper()
+	for deadline := time.Now().Add(podsTimeout); ; time.Sleep(10 * time.Millisecond) {
+		if pod, err := k.pods.Pods(namespace).Get(name); err == nil {
+			if address, ok := k.given(pod); ok {
+				return address
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("after %s pod %s/%s has no address", podsTimeout, namespace, name)
+		}
+	}
+}
+
+func (k *Kubelet) given(pod *core.Pod) (netip.Addr, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	address, ok := k.addresses.given[pod.UID]
+	return address, ok
+}

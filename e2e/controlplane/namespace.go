@@ -1,0 +1,23 @@
+package controlplane
+
+import (
+	"context"
+	"testing"
+
+	core "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Namespace makes one of the test's own; its name starts as given. It is deleted with the test, without waiting.
+func (c *ControlPlane) Namespace(t *testing.T, prefix string) string {
+	t.Helper()
+	namespaces := c.Kubernetes.CoreV1().Namespaces()
+	made, err := namespaces.Create(t.Context(), &core.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: prefix + "-"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = namespaces.Delete(context.Background(), made.Name, metav1.DeleteOptions{}) // the test may have done so
+	})
+	return made.Name
+}

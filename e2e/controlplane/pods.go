@@ -1,0 +1,51 @@
+package controlplane
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	core "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// podsTimeout is long enough for a controller that has much to do on a slow machine.
+const podsTimeout = 30 * time.Second
+
+// AwaitPods returns the pods of a selector, by name, when exactly so many are there, all of them ready.
+func (c *ControlPlane) AwaitPods(t *testing.T, namespace, selector string, count int) []core.Pod {
+	t.Helper()
+	for deadline := time.Now().Add(podsTimeout); ; time.Sleep(20 * time.Millisecond) {
+		list, err := c.Kubernetes.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: selector})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if pods := list.Items; len(pods) == count && !slices.ContainsFunc(pods, func(p core.Pod) bool { return !ready(p) }) {
+			slices.SortFunc(pods, func(a, b core.Pod) int { return cmp.Compare(a.Name, b.Name) })
+			return pods
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("after %s: %s: want %d ready pods of %q in %s", podsTimeout, describe(list.Items), count, selector, namespace)
+		}
+	}
+}
+
+func ready(pod core.Pod) bool {
+	return pod.DeletionTimestamp == nil && slices.ContainsFunc(pod.Status.Conditions, func(c core.PodCondition) bool {
+		return c.Type == core.PodReady && c.Status == core.ConditionTrue
+	})
+}
+
+func describe(pods []core.Pod) string {
+	if len(pods) == 0 {
+		return "no pods"
+	}
+	words := make([]string, len(pods))
+	for i, pod := range pods {
+		words[i] = fmt.Sprintf("%s %s ready=%v", pod.Name, pod.Status.Phase, ready(pod))
+	}
+	return strings.Join(words, ", ")
+}
