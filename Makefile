@@ -10,7 +10,7 @@ FUZZTIME ?= 10s
 # Packages whose goroutines share memory: what "make race" is about.
 RACE := ./aggregate/... ./identity/... ./receiver/... ./store/... ./adapter/... ./operations/... ./cmd/...
 
-.PHONY: build run test unit e2e race lint fuzz clean
+.PHONY: build run test unit binary e2e chart image race lint fuzz chart image clean
 
 build:
 	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/sluice ./cmd/sluice
@@ -18,14 +18,19 @@ build:
 run: build
 	./bin/sluice serve --standalone --data-dir ./data
 
-test: unit e2e
+test: unit binary
 
 unit:
 	go test -timeout 5m ./...
 
-# The binary against real clients and real restarts.
+# The binary against real clients and real restarts. -count=1: Go does not see that the binary has changed.
+binary:
+	cd e2e && go test -count=1 -timeout 5m ./clients ./restart
+
+# The binary in a real control plane: etcd, kube-apiserver and kube-controller-manager. The first time builds them, which takes
+# some minutes and memory; they are kept in the user's cache folder (or SLUICE_E2E_CACHE).
 e2e:
-	cd e2e && go test -timeout 5m ./...
+	cd e2e && go run ./prepare && go test -count=1 -timeout 20m ./binaries ./child ./controlplane ./cluster
 
 # Short: the long tests show what they show without the detector, at a tenth of the time.
 race:
@@ -38,6 +43,7 @@ lint:
 	cd e2e && go vet ./...
 	go tool -modfile=tools/go.mod staticcheck ./...
 	cd e2e && go tool -modfile=../tools/go.mod staticcheck ./...
+	cd tools && go vet ./... && go tool staticcheck ./...
 
 # Each target in turn, for FUZZTIME; "go test -fuzz" takes one target of one package at a time.
 fuzz:
@@ -47,6 +53,28 @@ fuzz:
 	    go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$package || exit 1; \
 	  done; \
 	done
+
+# Tests the chart (lint, goldens, refusals) and packages it for the image of the same version. The first time builds Helm.
+# -count=1: Go does not see that what Helm reads has changed, and would show the last result.
+chart:
+	cd tools && go test -count=1 -timeout 10m ./chart
+	mkdir -p bin/chart
+	cd tools && go tool helm package ../charts/sluice --app-version '$(VERSION)' --destination ../bin/chart
+
+# What make image packs. The same commit makes the same bytes: every time in the image is the commit's.
+PLATFORMS         ?= linux/amd64 linux/arm64
+SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+
+# bin/image/sluice-VERSION.tar (an OCI layout, also for "docker load"), and per platform a list of what is in the binary.
+image:
+	@for platform in $(PLATFORMS); do \
+	  CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/} go build -trimpath -buildvcs=false \
+	    -ldflags '-s -w $(LDFLAGS)' -o bin/image/$$platform/sluice ./cmd/sluice || exit 1; \
+	done
+	cd tools && go run ./image -version '$(VERSION)' -commit '$(COMMIT)' -created $(SOURCE_DATE_EPOCH) \
+	  -license ../LICENSE -out ../bin/image \
+	  $(foreach platform,$(PLATFORMS),$(platform)=../bin/image/$(platform)/sluice)
+	cd tools && go test -count=1 ./image -image '../../bin/image/sluice-$(VERSION).tar'
 
 clean:
 	rm -rf bin

@@ -1,0 +1,32 @@
+{{- /* The file that "sluice serve --config" reads: what the chart decides, then .Values.config as it stands. */ -}}
+{{- define "sluice.config" -}}
+{{- $own := dict
+  "standalone" false
+  "data-dir" "/data/sluice"
+  "statsd-udp" ":8125"
+  "statsd-tcp" ":8125"
+  "http-address" ":9091"
+  "api-address" ":6443"
+  "ops-address" ":8080"
+  "api-cert-file" "/etc/sluice/tls/tls.crt"
+  "api-key-file" "/etc/sluice/tls/tls.key"
+  "api-custom-metrics" .Values.customMetrics.enabled
+  "api-external-metrics" .Values.externalMetrics.enabled
+  "object-kinds" .Values.objectKinds -}}
+{{- range $setting, $value := .Values.config -}}
+{{- if hasKey $own $setting -}}
+{{- fail (printf "config.%s: the chart sets it, because Services, volumes, APIServices and roles have to agree with it; want it left out" $setting) -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml (merge $own .Values.config) -}}
+{{- end -}}
+
+{{- /* Nine tenths of the memory limit, in the form that Go's runtime reads; empty where the limit is not in Mi or Gi. */ -}}
+{{- define "sluice.goMemoryLimit" -}}
+{{- $limit := dig "limits" "memory" "" .Values.resources | toString -}}
+{{- if regexMatch "^[0-9]+Gi$" $limit -}}
+{{ div (mul (trimSuffix "Gi" $limit) 1024 9) 10 }}MiB
+{{- else if regexMatch "^[0-9]+Mi$" $limit -}}
+{{ div (mul (trimSuffix "Mi" $limit) 9) 10 }}MiB
+{{- end -}}
+{{- end -}}

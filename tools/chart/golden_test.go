@@ -1,0 +1,75 @@
+package chart
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the goldens anew")
+
+// TestGoldens holds what each file of values renders to. Read a golden's difference as an upgrade will meet it.
+func TestGoldens(t *testing.T) {
+	files := valuesFiles(t)
+	for name, values := range files {
+		t.Run(name, func(t *testing.T) {
+			got := maskGenerated(mustRender(t, values))
+			golden := filepath.Join(folder, "ci", "golden", name+".yaml")
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if want := read(t, golden); got != want {
+				t.Errorf("%s differs from what is rendered at line %s\nif that is meant: go test ./chart -update", golden, firstDifference(want, got))
+			}
+		})
+	}
+	goldens, err := filepath.Glob(filepath.Join(folder, "ci", "golden", "*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, golden := range goldens {
+		if _, ok := files[strings.TrimSuffix(filepath.Base(golden), ".yaml")]; !ok {
+			t.Errorf("%s has no file of values", golden)
+		}
+	}
+}
+
+var generatedSecret = regexp.MustCompile(`(?m)^  (ca\.crt|tls\.crt|tls\.key): (\S+)$`)
+
+// maskGenerated replaces the certificate that is made anew at each rendering, wherever it stands, by "generated" in
+// base64. One that is given stays.
+func maskGenerated(text string) string {
+	for _, found := range generatedSecret.FindAllStringSubmatch(text, -1) {
+		text = strings.ReplaceAll(text, found[2], "Z2VuZXJhdGVk")
+	}
+	return text
+}
+
+func firstDifference(want, got string) string {
+	wanted, gotten := strings.Split(want, "\n"), strings.Split(got, "\n")
+	for i := range wanted {
+		if i >= len(gotten) || wanted[i] != gotten[i] {
+			end := min(i+3, len(wanted), len(gotten))
+			if end <= i {
+				return "(one is longer than the other)"
+			}
+			return strings.Join(slices.Concat([]string{":"}, wanted[i:end], []string{"--- rendered:"}, gotten[i:end]), "\n")
+		}
+	}
+	return "(one is longer than the other)"
+}
+
+func TestLint(t *testing.T) {
+	for name, values := range valuesFiles(t) {
+		if stdout, stderr, err := helm(t, os.DevNull, "lint", "--strict", folder, "--values", values); err != nil {
+			t.Errorf("%s: %v\n%s%s", name, err, stdout, stderr)
+		}
+	}
+}

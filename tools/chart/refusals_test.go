@@ -1,0 +1,66 @@
+package chart
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestRefusals: values that make no sense are refused before anything is installed, by a message that names the value.
+func TestRefusals(t *testing.T) {
+	for _, c := range []struct {
+		set  string
+		says []string
+	}{
+		{"replicas=2", []string{"/replicas", "must be 1"}},
+		{"replicas=0", []string{"/replicas", "must be 1"}},
+		{"replica=1", []string{"replica", "not allowed"}},
+		{"tls.sorce=secret", []string{"/tls", "sorce", "not allowed"}},
+		{"tls.source=letsencrypt", []string{"/tls/source", "'generated', 'cert-manager', 'secret'"}},
+		{"tls.source=secret", []string{"tls.secret", "want"}},
+		{"tls.source=secret,tls.secret.name=own", []string{"tls.secret.caBundle", "PEM"}},
+		{"tls.secret.caBundle=LS0tLS1CRUdJTiBDRVJU", []string{"/tls/secret/caBundle"}},
+		{"tls.generated.days=0", []string{"/tls/generated/days"}},
+		{"tls.certManager.duration=90d", []string{"/tls/certManager/duration"}},
+		{"tls.certManager.issuerRef.kind=ClusterIssuer", []string{"/tls/certManager/issuerRef", "name"}},
+		{"customMetrics.enabled=no thanks", []string{"/customMetrics/enabled", "want boolean"}},
+		{"customMetrics.enabled=false,externalMetrics.enabled=false", []string{"customMetrics.enabled, externalMetrics.enabled", "nothing to serve"}},
+		{"image.digest=sha256:abc", []string{"/image/digest"}},
+		{"image.repository=", []string{"/image/repository"}},
+		{"config.Max-Series=1", []string{"Max-Series"}},
+		{"config.windows.short=10s", []string{"/config/windows"}},
+		{"config.standalone=true", []string{"config.standalone", "left out"}},
+		{"config.data-dir=/data", []string{"config.data-dir", "left out"}},
+		{"config.api-external-metrics=false", []string{"config.api-external-metrics", "left out"}},
+		{"objectKinds={Deployment}", []string{"/objectKinds/0"}},
+		{"objectKinds={pods}", []string{"/objectKinds/0"}},
+		{"objectKinds={apps/v1/deployments}", []string{"/objectKinds/0"}},
+		{"service.ingest.type=ExternalName", []string{"/service/ingest/type"}},
+		{"persistence.size=8GB", []string{"/persistence/size"}},
+		{"persistence.accessModes={ReadWriteMany}", []string{"/persistence/accessModes/0"}},
+		{"resources.limits.memory=lots", []string{"/resources/limits/memory"}},
+		{"readers.subjects[0].kind=Pod,readers.subjects[0].name=x", []string{"/readers/subjects/0/kind"}},
+		{"serviceAccount.create=false", []string{"serviceAccount.name", "want"}},
+		{"networkPolicy.apiServerPorts={0}", []string{"/networkPolicy/apiServerPorts/0"}},
+		{"serviceMonitor.interval=30", []string{"/serviceMonitor/interval"}},
+		{"terminationGracePeriodSeconds=0", []string{"/terminationGracePeriodSeconds"}},
+	} {
+		said, err := render(t, "", c.set)
+		if err == nil {
+			t.Errorf("%s was rendered: want a refusal", c.set)
+			continue
+		}
+		for _, want := range c.says {
+			if !strings.Contains(said, want) {
+				t.Errorf("%s: the refusal does not say %q:\n%s", c.set, want, said)
+			}
+		}
+	}
+}
+
+// TestOneReplicaWithoutTheSchema: who skips the schema is told the reason.
+func TestOneReplicaWithoutTheSchema(t *testing.T) {
+	_, said, err := helm(t, "/dev/null", "template", release, folder, "--set", "replicas=3", "--skip-schema-validation")
+	if err == nil || !strings.Contains(said, "replicas: 3; want 1") || !strings.Contains(said, "partial sums") {
+		t.Errorf("three replicas: %v\n%s\nwant a refusal that says why", err, said)
+	}
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"archive/tar"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	container "github.com/google/go-containerregistry/pkg/v1"
+	ocilayout "github.com/google/go-containerregistry/pkg/v1/layout"
+)
+
+// unpacked is the index of the layout that the tar holds.
+func unpacked(t *testing.T, file string) container.ImageIndex {
+	t.Helper()
+	folder := t.TempDir()
+	archive, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer archive.Close()
+	eachFile(t, archive, func(header *tar.Header, content io.Reader) {
+		path := filepath.Join(folder, header.Name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	})
+	index, err := ocilayout.ImageIndexFromPath(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return index
+}
+
+func eachFile(t *testing.T, archive io.Reader, do func(*tar.Header, io.Reader)) {
+	t.Helper()
+	for reader := tar.NewReader(archive); ; {
+		header, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		do(header, reader)
+	}
+}
+
+// imagesOf are the images that the layout's one index lists, by platform.
+func imagesOf(t *testing.T, outer container.ImageIndex) map[string]container.Image {
+	t.Helper()
+	manifest, err := outer.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(manifest.Manifests) != 1 {
+		t.Fatalf("%d entries in index.json: want one index, or tools ask which", len(manifest.Manifests))
+	}
+	index, err := outer.ImageIndex(manifest.Manifests[0].Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if manifest, err = index.IndexManifest(); err != nil {
+		t.Fatal(err)
+	}
+	images := map[string]container.Image{}
+	for _, described := range manifest.Manifests {
+		image, err := index.Image(described.Digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		images[described.Platform.OS+"/"+described.Platform.Architecture] = image
+	}
+	return images
+}
+
+func holds(t *testing.T, file, path string) (found bool) {
+	t.Helper()
+	archive, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer archive.Close()
+	eachFile(t, archive, func(header *tar.Header, _ io.Reader) { found = found || header.Name == path })
+	return found
+}
