@@ -10,7 +10,7 @@ FUZZTIME ?= 10s
 # Packages whose goroutines share memory: what "make race" is about.
 RACE := ./aggregate/... ./identity/... ./receiver/... ./store/... ./adapter/... ./operations/... ./cmd/...
 
-.PHONY: build run test unit binary e2e chart image race lint fuzz chart image clean
+.PHONY: build run test unit binary e2e race lint fuzz chart image clean
 
 build:
 	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/sluice ./cmd/sluice
