@@ -16,6 +16,8 @@ var scenarios = []struct {
 	{"AdmitsWhatAnAutoscalerNames", admitsWhatAnAutoscalerNames},
 	{"CreditsFirstDatagrams", creditsFirstDatagrams},
 	{"CreditsTheNextHolderOfAnAddress", creditsTheNextHolderOfAnAddress},
+	{"ForgetsAFinishedPod", forgetsAFinishedPod},
+	{"ReportsBadLimitRanges", reportsBadLimitRanges},
 	{"BelievesNoStranger", believesNoStranger},
 	{"RightsPerMetric", rightsPerMetric},
 	{"KubectlIsAtHome", kubectlIsAtHome},
