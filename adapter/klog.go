@@ -14,6 +14,7 @@ import (
 var (
 	klogOnce   sync.Once
 	klogTarget atomic.Pointer[slog.Handler]
+	klogLimit  repetitions
 )
 
 func routeKlog(logger *slog.Logger) {
@@ -45,6 +46,9 @@ func (h klogHandler) Enabled(ctx context.Context, level slog.Level) bool {
 // Handle implements slog.Handler.
 func (h klogHandler) Handle(ctx context.Context, r slog.Record) error {
 	r.Level = lowered(r.Level)
+	if r.Level >= slog.LevelWarn && !klogLimit.pass(&r) {
+		return nil
+	}
 	return h.target().Handle(ctx, r)
 }
 

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/klog/v2"
 )
@@ -22,5 +23,32 @@ func TestKlogGoesToTheLogger(t *testing.T) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in:\n%s", want, out.String())
 		}
+	}
+}
+
+// The same error a hundred times is one line, and one more later that says how many there were.
+func TestRepetitionsAreSuppressed(t *testing.T) {
+	var l repetitions
+	began := time.Now()
+	passed, last := 0, slog.Record{}
+	for i := range 101 {
+		r := slog.NewRecord(began.Add(time.Duration(i)*repeatAfter/100), slog.LevelError, "Unhandled Error", 0)
+		if l.pass(&r) {
+			passed++
+			last = r
+		}
+	}
+	if passed != 2 || last.NumAttrs() != 1 {
+		t.Errorf("%d lines, the last with %d attributes; want 2, and how many were suppressed", passed, last.NumAttrs())
+	}
+	last.Attrs(func(a slog.Attr) bool {
+		if a.Value.Int64() != 99 {
+			t.Errorf("%v, want 99", a)
+		}
+		return true
+	})
+	other := slog.NewRecord(began, slog.LevelError, "another", 0)
+	if !l.pass(&other) {
+		t.Error("another message was suppressed")
 	}
 }

@@ -60,6 +60,19 @@ func TestServeNamesEveryFault(t *testing.T) {
 		`"extra"`, "no cluster: ", "nowhere", "--max-series: -5, want 1 to", "--log-format", "ops-address")
 }
 
+func TestBrokenCertificateIsNamed(t *testing.T) {
+	junk := filepath.Join(t.TempDir(), "tls.crt")
+	if err := os.WriteFile(junk, []byte("junk"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{junk, filepath.Join(t.TempDir(), "missing.crt")} {
+		code, _, errs := called(t, onFreePorts(t.TempDir(), "--api-cert-file", file, "--api-key-file", file)...)
+		if code != exitFailed || !strings.Contains(errs, "--api-cert-file "+file) || !strings.Contains(errs, "PEM") {
+			t.Errorf("exit code %d: %s", code, errs)
+		}
+	}
+}
+
 func TestServeWantsAClusterOrNone(t *testing.T) {
 	code, _, errs := called(t, "serve")
 	if code != exitUsage {

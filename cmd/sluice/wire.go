@@ -63,7 +63,7 @@ type dataPath struct {
 func wire(ctx context.Context, cfg *config, log *slog.Logger) (*dataPath, error) {
 	p := &dataPath{cfg: cfg, log: log, registry: newRegistry(), ledger: receiver.NewLedger()}
 	for _, step := range []func(context.Context) error{
-		p.checkDataFolder, p.openOperations, p.connect, p.makeTable, p.openStatsD, p.openStore, p.openPush, p.openAPI, p.register,
+		p.checkDataFolder, p.checkCertificate, p.openOperations, p.connect, p.makeTable, p.openStatsD, p.openStore, p.openPush, p.openAPI, p.register,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, p.abandon())

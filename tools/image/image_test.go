@@ -70,6 +70,7 @@ func TestImage(t *testing.T) {
 		t.Errorf("as an OCI layout: %v", err)
 	}
 	checkDocker(t, file)
+	checkEnd(t, file)
 	images := imagesOf(t, index)
 	if len(images) == 0 {
 		t.Fatal("no image in the index")
@@ -185,6 +186,19 @@ func checkRuns(t *testing.T, binary []byte, version string) {
 }
 
 // TestSameInputSameImage: nothing of the machine or the moment is in the image.
+// checkEnd wants the end that POSIX asks of an archive, two blocks of zeros: Go's reader does without, others refuse the file.
+func checkEnd(t *testing.T, file string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const block = 512
+	if end := len(text) - 2*block; len(text)%block != 0 || end < 0 || !bytes.Equal(text[end:], make([]byte, 2*block)) {
+		t.Errorf("the archive has %d bytes and does not end in two blocks of zeros: it is cut short", len(text))
+	}
+}
+
 func TestSameInputSameImage(t *testing.T) {
 	write := func(content string, created time.Time) []byte {
 		binary := filepath.Join(t.TempDir(), "sluice")

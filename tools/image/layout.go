@@ -140,7 +140,10 @@ func (l *layout) tar() ([]byte, error) {
 			return nil, err
 		}
 	}
-	return text.Bytes(), archive.Close()
+	if err := archive.Close(); err != nil { // it writes the end, without which the archive is cut short
+		return nil, err
+	}
+	return text.Bytes(), nil
 }
 
 // path is where a blob lies in the layout.

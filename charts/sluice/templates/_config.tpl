@@ -18,6 +18,11 @@
 {{- fail (printf "config.%s: the chart sets it, because Services, volumes, APIServices and roles have to agree with it; want it left out" $setting) -}}
 {{- end -}}
 {{- end -}}
+{{- range $i, $kind := .Values.objectKinds -}}
+{{- if eq $kind "pods" -}}
+{{- fail (printf "at '/objectKinds/%d': pods are watched always; want it left out" $i) -}}
+{{- end -}}
+{{- end -}}
 {{- toYaml (merge $own .Values.config) -}}
 {{- end -}}
 

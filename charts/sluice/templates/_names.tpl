@@ -44,6 +44,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{- define "sluice.image" -}}
 {{- with .Values.image -}}
+{{- if or (contains "@" .repository) (contains ":" (last (splitList "/" .repository))) -}}
+{{- fail (printf "image.repository: %s; want it without a tag or digest, which are image.tag and image.digest" .repository) -}}
+{{- end -}}
 {{- if .digest -}}
 {{ .repository }}@{{ .digest }}
 {{- else -}}
