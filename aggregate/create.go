@@ -10,7 +10,8 @@ import (
 
 const (
 	// maxAliases is how many spellings of one series are remembered. Ten tags have 3.6 million orders, and clients
-	// that iterate over a map send them all: later ones take the way by the canonical form, and cost no memory.
+	// that iterate over a map send them all: later ones take the way by the canonical form, and cost no memory. Each
+	// sender's line is a spelling of its own.
 	maxAliases = 8
 	// maxRefusals bounds the aliases that lead to a refusal; refused lines beyond that are decided anew each time.
 	maxRefusals = 1 << 16

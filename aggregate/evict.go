@@ -150,7 +150,8 @@ func (t *Table) forgetNotes(c *cell, body *body) {
 	}
 }
 
-// sweepAliases removes aliases of one shard that lead to a series that is gone, or to an outdated refusal.
+// sweepAliases removes aliases of one shard that lead to a series that is gone, or to an outdated refusal. Of a series that
+// has as many as may be it removes one too: some may be of senders that are gone, and those in use are soon there again.
 func (t *Table) sweepAliases() {
 	e := &t.evictions
 	e.shard = (e.shard + 1) % slotShards
@@ -165,7 +166,14 @@ func (t *Table) sweepAliases() {
 		}
 		to := targetRef(target)
 		b, place := t.blocks.of(to.number)
-		return b.page.cells[place].state.Load() != to.state
+		if b.page.cells[place].state.Load() != to.state {
+			return true
+		}
+		full := b.series[place].aliases.Load() >= maxAliases
+		if full {
+			b.series[place].aliases.Add(^uint32(0))
+		}
+		return full
 	})
 	t.refusals.Add(-refusals)
 	if len(gone) > 0 {

@@ -105,6 +105,35 @@ func TestSameLineOfTwoOrigins(t *testing.T) {
 	}
 }
 
+// The pods of a forwarder come and go, and what they speak of stays: the spellings of those that are gone must not take
+// the places of those that are there.
+func TestAliasesOfSendersThatAreGoneMakeRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		described := 0
+		f := newFixture(t)
+		f.Table = New(DefaultConfig(), func(*metric.Sample, *metric.Description) metric.Reason {
+			described++
+			return metric.Applied
+		}, slog.New(slog.DiscardHandler))
+		f.w = f.NewWriter()
+		f.running()
+		for i := range 3 * maxAliases {
+			f.send(senderOf("ingress", fmt.Sprint(i)), "hits:1|c")
+		}
+		last := senderOf("ingress", "last")
+		for range 240 {
+			time.Sleep(time.Second)
+			f.send(last, "hits:1|c")
+		}
+		if described = 0; f.send(last, "hits:1|c") != metric.Applied || described != 0 {
+			t.Error("the sender that is there is described with each sample")
+		}
+		if n, _ := f.aliases.size(); n > maxAliases {
+			t.Errorf("%d aliases of one series", n)
+		}
+	})
+}
+
 func TestPodOfTheSameNameInheritsNothing(t *testing.T) {
 	f := inCluster(t)
 	old, young := senderOf("web-0", "1"), senderOf("web-0", "2")

@@ -4,17 +4,20 @@ import (
 	"hash/maphash"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Rules are what the cluster says. Both are asked while a new series waits: they answer from memory.
+// Rules are what the cluster says. They are asked while a new series waits: they answer from memory.
 type Rules interface {
 	// Limits is what the namespace's LimitRanges say.
 	Limits(namespace string) metric.Limits
 	// Asked reports whether an autoscaler of the namespace names the metric, for objects of the resource.
 	Asked(namespace, resource, name string) bool
+	// Alive reports whether the object is there, as far as anybody can say. What is gone is dead before Gone is called.
+	Alive(o metric.Object) bool
 }
 
 // Table is what the book has series removed from.
@@ -43,6 +46,7 @@ type Book struct {
 	seed    maphash.Seed
 	shards  [64]shard
 	counts  counts
+	settled atomic.Bool // the rules are known
 
 	mu    sync.Mutex // guards jobs
 	jobs  []func()   // what Run does, for it calls the table
@@ -80,7 +84,7 @@ func (b *Book) with(k scopeKey, f func(*scope)) {
 		s = &scope{key: k}
 	}
 	f(s)
-	if len(s.slots) == 0 && s.refused == nil {
+	if len(s.slots) == 0 && len(s.refused) == 0 {
 		delete(shard.scopes, k)
 	} else {
 		shard.scopes[k] = s
@@ -88,28 +92,34 @@ func (b *Book) with(k scopeKey, f func(*scope)) {
 }
 
 // Admit enters one more series, or says that it may not be.
-func (b *Book) Admit(o *metric.Object, name string, born uint32) metric.Reason {
-	k := scopeOf(o)
-	if k.namespace == "" {
-		b.Enter(o, name, born)
-		return metric.Applied
-	}
-	limit := k.limit(b.rules.Limits(k.namespace).Or(b.config.limits()))
-	refused := metric.Applied
-	b.with(k, func(s *scope) {
-		if own := s.find(name); own != nil && own.leaving {
-			refused = metric.OverLimit // for a moment: when its old series are out, the next sample asks again
-			return
+func (b *Book) Admit(o *metric.Object, name string, born uint32) (refused metric.Reason) {
+	b.with(scopeOf(o), func(s *scope) {
+		if refused = b.admitLocked(s, o, name); refused == metric.Applied {
+			delete(s.refused, name)
+			s.enter(o, name, born)
 		}
-		if !b.makeRoomLocked(s, limit, o, name) {
-			refused = metric.OverLimit
-			b.refuseLocked(s, limit, o, name)
-			return
-		}
-		delete(s.refused, name)
-		s.enter(o, name, born)
 	})
 	return refused
+}
+
+// admitLocked decides about a series. That its object lives is seen under the lock that Gone takes: either it is dead
+// here, or Gone comes later and finds the series.
+func (b *Book) admitLocked(s *scope, o *metric.Object, name string) metric.Reason {
+	if !o.External() && !b.rules.Alive(*o) {
+		return metric.Identity
+	}
+	if s.key.namespace == "" {
+		return metric.Applied
+	}
+	if own := s.find(name); own != nil && own.leaving {
+		return metric.OverLimit // for a moment: when its old series are out, the next sample asks again
+	}
+	limit := s.key.limit(b.rules.Limits(s.key.namespace).Or(b.config.limits()))
+	if !b.makeRoomLocked(s, limit, o, name) {
+		b.refuseLocked(s, limit, o, name)
+		return metric.OverLimit
+	}
+	return metric.Applied
 }
 
 // Enter enters a series that is there already.
@@ -125,7 +135,7 @@ func (b *Book) Leave(o *metric.Object, name string) {
 // Gone says that an object is gone: its series go too, and what is known of its refusals.
 func (b *Book) Gone(o metric.Object) {
 	b.with(scopeOf(&o), func(s *scope) {
-		if s.key.pod != "" {
+		if s.key.pod != "" || o.Resource == "namespaces" {
 			s.refused = nil
 		}
 		var names []string
@@ -149,11 +159,19 @@ func (b *Book) AskedChanged(string) { b.later(b.table.Readmit) }
 
 // LimitsChanged says that a namespace has other limits than before: what is beyond goes, what was refused may come.
 func (b *Book) LimitsChanged(namespace string) {
+	if !b.settled.Load() {
+		b.later(b.table.Readmit) // Settle looks at all of them
+		return
+	}
 	b.later(func() { b.trim(func(k scopeKey) bool { return k.namespace == namespace }) })
 }
 
-// Settle says that the rules are known from now on: what was entered without them is held to them.
-func (b *Book) Settle() { b.later(func() { b.trim(func(scopeKey) bool { return true }) }) }
+// Settle says that the rules are known from now on: what was entered without them is held to them. Before, nobody loses a
+// place, for which metrics autoscalers ask for may not have been read yet.
+func (b *Book) Settle() {
+	b.settled.Store(true)
+	b.later(func() { b.trim(func(scopeKey) bool { return true }) })
+}
 
 func (b *Book) trim(concerns func(scopeKey) bool) {
 	for i := range b.shards {

@@ -17,7 +17,7 @@ import (
 
 // ward is a cluster and a table for a book: what it is told to remove, leaves.
 type ward struct {
-	mu       sync.Mutex
+	mu       sync.Mutex // guards idle, removed, readmits and held
 	limits   map[string]metric.Limits
 	asked    map[string]bool // "namespace/resource/name"
 	idle     map[string]time.Duration
@@ -25,12 +25,23 @@ type ward struct {
 	events   []string
 	readmits int
 	held     map[string]int // series by "object name"
+	dead     map[metric.Object]bool
 	book     *Book
 }
 
 func newWard(c Config) *ward {
 	w := &ward{limits: map[string]metric.Limits{}, asked: map[string]bool{}, idle: map[string]time.Duration{}, held: map[string]int{}}
 	w.book = New(c, w, w, w, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	w.book.Settle()
+	w.book.work()
+	w.readmits = 0
+	return w
+}
+
+// starting is a ward before the cluster is known.
+func starting(c Config) *ward {
+	w := newWard(c)
+	w.book.settled.Store(false)
 	return w
 }
 
@@ -43,9 +54,12 @@ func (w *ward) Limits(namespace string) metric.Limits {
 func (w *ward) Asked(namespace, resource, name string) bool {
 	return w.asked[namespace+"/"+resource+"/"+name]
 }
+func (w *ward) Alive(o metric.Object) bool            { return !w.dead[o] }
 func (w *ward) Shed(o metric.Object, name string) int { return w.remove("shed", o, name) }
 func (w *ward) End(o metric.Object, name string) int  { return w.remove("end", o, name) }
 func (w *ward) remove(how string, o metric.Object, name string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.removed = append(w.removed, how+" "+name)
 	key := o.String() + o.UID + " " + name
 	n := w.held[key]
@@ -55,16 +69,29 @@ func (w *ward) remove(how string, o metric.Object, name string) int {
 	}
 	return n
 }
-func (w *ward) Idle(o metric.Object, name string) time.Duration { return w.idle[name] }
-func (w *ward) Readmit()                                        { w.readmits++ }
+func (w *ward) Idle(o metric.Object, name string) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.idle[name]
+}
+func (w *ward) Readmit() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.readmits++
+}
 func (w *ward) Event(o metric.Object, reason, message string) {
 	w.events = append(w.events, reason+": "+message)
 }
 
 func (w *ward) push(o metric.Object, name string) bool {
-	if w.book.Admit(&o, name, uint32(len(w.held)+1)) != metric.Applied {
+	w.mu.Lock()
+	born := uint32(len(w.held) + 1)
+	w.mu.Unlock()
+	if w.book.Admit(&o, name, born) != metric.Applied {
 		return false
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.held[o.String()+o.UID+" "+name]++
 	return true
 }
@@ -314,6 +341,123 @@ func TestGoneObjectLeavesTheBooks(t *testing.T) {
 	}
 	if len(w.held) != 2 {
 		t.Errorf("left: %v, want the young pod's and the external", w.held)
+	}
+}
+
+// A sample may be on its way to a new series while its object goes: told of that the book has no series to remove, and one
+// that came in afterwards would stay for good.
+func TestDeadObjectGetsNoSeries(t *testing.T) {
+	w := newWard(small())
+	o, node := pod("web-1"), metric.Object{Resource: "nodes", Name: "a", UID: "n"}
+	w.dead = map[metric.Object]bool{o: true, node: true}
+	w.book.Gone(o)
+	for _, one := range []metric.Object{o, node} {
+		if r := w.book.Admit(&one, "hits", 1); r != metric.Identity {
+			t.Errorf("%s: %v, want %v", one, r, metric.Identity)
+		}
+	}
+	if n := w.scopes(); n != 0 {
+		t.Errorf("%d scopes are left", n)
+	}
+}
+
+func (w *ward) scopes() (n int) {
+	for i := range w.book.shards {
+		n += len(w.book.shards[i].scopes)
+	}
+	return n
+}
+
+// What was refused is forgotten with its namespace, and once it came in.
+func TestRefusalsAreForgotten(t *testing.T) {
+	c := small()
+	c.NamespaceMetrics = 1
+	w := newWard(c)
+	shop, other := metric.Object{Namespace: "shop"}, metric.Object{Namespace: "other"}
+	for _, o := range []metric.Object{shop, other} {
+		w.push(o, "m0")
+		if w.push(o, "m1") {
+			t.Fatal("a second metric came in")
+		}
+		w.remove("end", o, "m0")
+	}
+	w.push(shop, "m1")
+	w.remove("end", shop, "m1")
+	w.book.Gone(metric.Object{Resource: "namespaces", Name: "other", UID: "1"})
+	if n := w.scopes(); n != 0 {
+		t.Errorf("%d scopes are left", n)
+	}
+}
+
+// The table remembers refusals, so a metric that goes on being refused asks once. When a slot turns idle later, it has to
+// ask again.
+func TestRefusedMetricAsksAgainNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWard(small())
+		o := pod("web-1")
+		for i := range 5 {
+			w.push(o, fmt.Sprint("m", i))
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- w.book.Run(ctx) }()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if w.readmits != 0 {
+			t.Errorf("%d readmits where nothing was refused", w.readmits)
+		}
+		w.push(o, "new")
+		asked := w.readmits
+		for range 3 * 360 { // what the table lets through: the first sample after each Readmit
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			w.mu.Lock()
+			w.idle["m1"] += 10 * time.Second
+			again := w.readmits > asked
+			asked = w.readmits
+			w.mu.Unlock()
+			if again {
+				w.push(o, "new")
+			}
+		}
+		if !slices.Contains(w.removed, "shed m1") || w.held[o.String()+o.UID+" new"] == 0 {
+			t.Errorf("removed %q, held %v: the idle metric did not yield", w.removed, w.held)
+		}
+		if asked > 3*60+1 {
+			t.Errorf("%d readmits in three hours", asked)
+		}
+		stop()
+		<-done
+	})
+}
+
+// Until the cluster is known nobody loses a place: which metrics autoscalers ask for may not have been read yet.
+func TestNobodyLosesAPlaceBeforeTheRulesAreKnown(t *testing.T) {
+	w := starting(small())
+	o := pod("web-1")
+	for i := range 5 {
+		w.book.Enter(&o, fmt.Sprint("m", i), uint32(i+1))
+		w.held[o.String()+o.UID+" "+fmt.Sprint("m", i)]++
+	}
+	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: 4, Series: 100}, Namespace: metric.NoLimits().Namespace}
+	w.book.LimitsChanged("shop")
+	w.asked["shop/pods/first"] = true
+	if w.push(o, "first") || w.push(o, "other") {
+		t.Error("there is no place")
+	}
+	w.book.work()
+	if len(w.removed) != 0 || len(w.events) != 0 {
+		t.Errorf("removed %q, told %q", w.removed, w.events)
+	}
+	w.asked["shop/pods/m4"] = true // that autoscaler was read last
+	w.book.Settle()
+	w.book.work()
+	w.book.work()
+	if !slices.Equal(w.removed, []string{"shed m3"}) || w.readmits == 0 {
+		t.Errorf("removed %q, %d readmits, want the newest that nobody asks for", w.removed, w.readmits)
+	}
+	if !w.push(o, "first") {
+		t.Error("what an autoscaler asks for did not come in")
 	}
 }
 

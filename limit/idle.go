@@ -14,6 +14,31 @@ const idleEvery = 10 * time.Second
 // yieldAfter is how long a metric has to be idle before it yields its slot.
 const yieldAfter = time.Hour
 
+// askAgainEvery is how often what was refused asks again: the table remembers refusals, and what turned idle since would
+// not yield to anybody.
+const askAgainEvery = time.Minute
+
+// askAgain lets what was refused ask again, if there is any.
+func (b *Book) askAgain() {
+	for i := range b.shards {
+		if b.shards[i].anyRefused() {
+			b.table.Readmit()
+			return
+		}
+	}
+}
+
+func (s *shard) anyRefused() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, one := range s.scopes {
+		if len(one.refused) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // candidate is a slot that may be idle, as it was when its scope was looked at.
 type candidate struct {
 	key     scopeKey

@@ -7,10 +7,13 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// refuseLocked counts a refusal, and tells of it once for each metric.
+// refuseLocked counts a refusal, and tells of it once for each metric: if the limit is known to be one.
 func (b *Book) refuseLocked(s *scope, limit metric.Limit, o *metric.Object, name string) {
 	b.counts.refused(s.key.namespace)
 	s.wanted = true
+	if !b.settled.Load() {
+		return
+	}
 	if _, told := s.refused[name]; told || len(s.refused) == maxRefused {
 		return
 	}

@@ -16,7 +16,7 @@ func (b *Book) makeRoomLocked(s *scope, limit metric.Limit, o *metric.Object, na
 	if fits() {
 		return true
 	}
-	if limit.Metrics == 0 || limit.Series == 0 || !b.rules.Asked(s.key.namespace, o.Resource, name) {
+	if !b.settled.Load() || limit.Metrics == 0 || limit.Series == 0 || !b.rules.Asked(s.key.namespace, o.Resource, name) {
 		return false
 	}
 	for !fits() {

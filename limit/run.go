@@ -9,6 +9,8 @@ import (
 func (b *Book) Run(ctx context.Context) error {
 	idle := time.NewTicker(idleEvery)
 	defer idle.Stop()
+	again := time.NewTicker(askAgainEvery)
+	defer again.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -17,6 +19,8 @@ func (b *Book) Run(ctx context.Context) error {
 			b.work()
 		case <-idle.C:
 			b.yieldIdle()
+		case <-again.C:
+			b.askAgain()
 		}
 	}
 }

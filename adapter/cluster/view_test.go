@@ -116,7 +116,7 @@ func TestAPIServerAwayAndBack(t *testing.T) {
 	if ok, _ := v.Synced(); !ok {
 		t.Error("what was synced once is not any more")
 	}
-	if v.Sender(netip.MustParseAddr("10.0.0.1")) == nil || !v.Alive(metric.Object{Resource: "pods", Namespace: "shop", Name: "web-1"}) {
+	if v.Sender(netip.MustParseAddr("10.0.0.1")) == nil || !v.Alive(metric.Object{Resource: "pods", Namespace: "shop", Name: "web-1", UID: "u1"}) {
 		t.Error("what was known is forgotten")
 	}
 	if _, _, err := v.Canonical("pod"); err != nil {
@@ -274,7 +274,7 @@ func TestAliveAndMatching(t *testing.T) {
 		alive, matches bool
 	}{
 		{"a pod", metric.Object{Resource: "pods", Namespace: "shop", Name: "web-1", UID: "u1"}, web, true, true},
-		{"a pod whose UID nobody told", metric.Object{Resource: "pods", Namespace: "shop", Name: "web-1"}, web, true, true},
+		{"a pod whose UID nobody told", metric.Object{Resource: "pods", Namespace: "shop", Name: "web-1"}, web, false, false},
 		{"a pod of that name before", metric.Object{Resource: "pods", Namespace: "shop", Name: "web-1", UID: "u0"}, web, false, false},
 		{"a pod with other labels", metric.Object{Resource: "pods", Namespace: "shop", Name: "web-1", UID: "u1"}, tier, true, false},
 		{"a pod of another namespace", metric.Object{Resource: "pods", Namespace: "other", Name: "web-1", UID: "u2"}, web, true, false},
@@ -282,6 +282,7 @@ func TestAliveAndMatching(t *testing.T) {
 		{"no pod", metric.Object{Resource: "pods", Namespace: "shop", Name: "none"}, labels.Everything(), false, false},
 		{"a deployment", metric.Object{Resource: "deployments.apps", Namespace: "shop", Name: "web", UID: "d1"}, tier, true, true},
 		{"a deployment of that name before", metric.Object{Resource: "deployments.apps", Namespace: "shop", Name: "web", UID: "d0"}, tier, false, false},
+		{"a deployment of a time when nobody watched them", metric.Object{Resource: "deployments.apps", Namespace: "shop", Name: "web"}, tier, false, false},
 		{"no deployment", metric.Object{Resource: "deployments.apps", Namespace: "shop", Name: "none"}, tier, false, false},
 	} {
 		if alive := v.Alive(c.object); alive != c.alive {
@@ -299,6 +300,9 @@ func TestAliveAndMatching(t *testing.T) {
 		if !v.Alive(o) {
 			t.Errorf("%s is not watched, so nobody can say that it is dead", o)
 		}
+	}
+	if v.Alive(metric.Object{Resource: "ingresses.networking.k8s.io", Namespace: "shop", Name: "a", UID: "i1"}) {
+		t.Error("an object of a time when its kind was watched stands beside the same one without UID")
 	}
 	if _, err := v.Matching("ingresses.networking.k8s.io", "shop", web); err == nil || !strings.Contains(err.Error(), "objectKinds") {
 		t.Errorf("Matching of what is not watched: %v", err)

@@ -55,10 +55,15 @@ func (v *View) kind(resource string) *kind {
 }
 
 // Alive reports whether an object's values may be answered: a pod that lives, an object of a watched kind that exists,
-// either of the same UID where o has one. Of anything else nobody knows that it is gone.
+// either by its UID. Of anything else nobody knows that it is gone, if it has no UID: one that has is from when its kind was
+// watched, and what comes now is entered without, as one without comes from when a kind was not watched that is now.
+// Answered together they would be two values of one object, which an autoscaler refuses.
 func (v *View) Alive(o metric.Object) bool {
 	own, known := v.labelsOf(o)
-	return !known || own != nil
+	if !known {
+		return o.UID == ""
+	}
+	return own != nil
 }
 
 // Matching returns what picks the objects of a kind, in a namespace or (empty) wherever, whose own labels the selector
@@ -81,7 +86,7 @@ func (v *View) Matching(resource, namespace string, selector labels.Selector) (f
 func (v *View) labelsOf(o metric.Object) (own *labelSet, known bool) {
 	if o.Resource == podResource {
 		p := v.pods.byName(o.Namespace, o.Name)
-		if p == nil || o.UID != "" && o.UID != p.UID {
+		if p == nil || o.UID != p.UID {
 			return nil, true
 		}
 		return &p.labels, true
@@ -91,7 +96,7 @@ func (v *View) labelsOf(o metric.Object) (own *labelSet, known bool) {
 		return nil, false
 	}
 	one := k.objects.find(o.Namespace, o.Name)
-	if one == nil || o.UID != "" && o.UID != one.uid {
+	if one == nil || o.UID != one.uid {
 		return nil, true
 	}
 	return &one.labels, true

@@ -60,14 +60,23 @@ func (p *dataPath) joinCluster() {
 	c.pending = receiver.NewPending(p.cfg.receiver.Pending, receiver.PendingParts{
 		NewApplier: p.newApplier, Senders: c.view, Logger: p.log, Explain: p.resolver.Explain,
 	})
-	c.view.Observe(cluster.Observer{
-		PodKnown:         func(addresses []netip.Addr) { c.pending.Known(addresses...) },
+	c.view.Observe(c.observer())
+}
+
+// observer is what follows from changes in the cluster.
+func (c *clusterSide) observer() cluster.Observer {
+	mayBeLetIn := func() { c.readmit.Store(true) }
+	return cluster.Observer{
+		PodKnown: func(addresses []netip.Addr) {
+			c.pending.Known(addresses...)
+			mayBeLetIn() // a container that cannot be resolved yet is no claim, so its lines may have been refused
+		},
 		ObjectGone:       c.book.Gone,
 		LimitsChanged:    c.book.LimitsChanged,
 		AskedChanged:     c.book.AskedChanged,
-		ObjectKnown:      func() { c.readmit.Store(true) },
-		ResourcesChanged: func() { c.readmit.Store(true) },
-	})
+		ObjectKnown:      mayBeLetIn,
+		ResourcesChanged: mayBeLetIn,
+	}
 }
 
 // settlePoll is how often it is looked whether the cluster is known.
@@ -79,7 +88,7 @@ func (p *dataPath) runCluster(ctx context.Context) error {
 	group.Go(func() error { return p.cluster.view.Run(ctx) })
 	group.Go(func() error {
 		p.settle(ctx)
-		p.readmit(ctx)
+		p.follow(ctx)
 		return nil
 	})
 	return group.Wait()
@@ -88,17 +97,27 @@ func (p *dataPath) runCluster(ctx context.Context) error {
 // readmitEvery bounds how often all that was refused may ask again because objects appeared: a cluster makes many at once.
 const readmitEvery = time.Second
 
-// readmit lets what was refused ask again, until ctx ends: it may have spoken of an object that was not there yet.
-func (p *dataPath) readmit(ctx context.Context) {
-	tick := time.NewTicker(readmitEvery)
-	defer tick.Stop()
+// pruneEvery is how often the table is held to the cluster. Series go when the view tells that their object is gone; but
+// when a kind is watched late, it never knew which of its objects went before.
+const pruneEvery = time.Minute
+
+// follow lets what was refused ask again, for it may have spoken of an object that was not there yet, and has series removed
+// whose object is not there any more, until ctx ends.
+func (p *dataPath) follow(ctx context.Context) {
+	readmit, prune := time.NewTicker(readmitEvery), time.NewTicker(pruneEvery)
+	defer readmit.Stop()
+	defer prune.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-readmit.C:
 			if p.cluster.readmit.Swap(false) {
 				p.table.Readmit()
+			}
+		case <-prune.C:
+			if gone := p.table.Prune(p.cluster.view.Alive); gone > 0 {
+				p.log.Info("series of objects that are gone were removed", "series", gone)
 			}
 		}
 	}

@@ -64,9 +64,15 @@ func ofACluster(t *testing.T) prometheus.Gatherer {
 	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := started(t, filepath.Join(dir, "data"), "--standalone=false", "--kubeconfig", kubeconfig, "--pod-metrics", "0")
-	if p.cluster.book.Admit(&metric.Object{Resource: "pods", Namespace: "shop", Name: "web-1"}, "seen", 1) != metric.OverLimit {
-		t.Error("a limit of no metrics admitted one")
+	p := started(t, filepath.Join(dir, "data"), "--standalone=false", "--kubeconfig", kubeconfig, "--namespace-metrics", "0")
+	if r := p.cluster.book.Admit(&metric.Object{Resource: "pods", Namespace: "shop", Name: "web-1", UID: "1"}, "seen", 1); r != metric.Identity {
+		t.Errorf("a pod that nobody knows: %v, want %v", r, metric.Identity)
+	}
+	if r := p.cluster.book.Admit(&metric.Object{Namespace: "shop"}, "seen", 1); r != metric.OverLimit {
+		t.Errorf("a limit of no metrics: %v, want %v", r, metric.OverLimit)
+	}
+	if p.cluster.observer().PodKnown(nil); !p.cluster.readmit.Load() {
+		t.Error("what was refused does not ask again once a pod is known")
 	}
 	for _, check := range p.checks() {
 		if ready, detail := check.State(); check.Name == "cluster" && (ready || !strings.Contains(detail, "waiting for")) {
