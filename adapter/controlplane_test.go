@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -244,11 +245,13 @@ func (a *authority) client(t *testing.T, name string) tls.Certificate {
 type caller struct {
 	certificate *tls.Certificate
 	headers     []string // name, value, …
+	from        net.IP   // nil: wherever
 }
 
 func (a *api) as(t *testing.T, who caller, path string) (*http.Response, metav1.Status) {
 	t.Helper()
-	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: who.from}}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DialContext: dialer.DialContext}
 	if who.certificate != nil {
 		// Whatever authorities the server names: some clients do not care either.
 		transport.TLSClientConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {

@@ -89,7 +89,7 @@ func metricLabelSelector(extra runtime.Object) (labels.Selector, error) {
 	}
 	selector, err := labels.Parse(options.MetricLabelSelector)
 	if err != nil {
-		return nil, metric.CannotAskf("metricLabelSelector %q: %v", options.MetricLabelSelector, err)
+		return nil, metric.CannotAskf("metricLabelSelector %.200q: %.400v", options.MetricLabelSelector, err)
 	}
 	return selector, nil
 }

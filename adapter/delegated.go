@@ -40,9 +40,9 @@ func delegated(cfg Config, api *rest.Config, logger *slog.Logger) (access, error
 	}
 	asking := rest.CopyConfig(watching) // a watch must not end with it
 	asking.Timeout = decisionTimeout
-	reviews, err := kubernetes.NewForConfig(asking)
+	tokens, reviews, err := deciders(asking)
 	if err != nil {
-		return access{}, fmt.Errorf("make a client of the API server: %w", err)
+		return access{}, err
 	}
 	proxy, err := newFrontProxy(client, cfg.AnyProxyName, logger)
 	if err != nil {
@@ -52,7 +52,7 @@ func delegated(cfg Config, api *rest.Config, logger *slog.Logger) (access, error
 	asked, _, err := authenticatorfactory.DelegatingAuthenticatorConfig{
 		// Who shows nothing is system:anonymous, and the API server says what that one may.
 		Anonymous:                &apiserver.AnonymousAuthConfig{Enabled: true},
-		TokenAccessReviewClient:  reviews.AuthenticationV1(),
+		TokenAccessReviewClient:  tokens.AuthenticationV1(),
 		TokenAccessReviewTimeout: decisionTimeout,
 		WebhookRetryBackoff:      askAgain(),
 		CacheTTL:                 decisionTTL,
@@ -79,6 +79,18 @@ func delegated(cfg Config, api *rest.Config, logger *slog.Logger) (access, error
 	// The API server allows system:masters everything without looking; its aggregator asks for discovery as one.
 	a.authorizer = union.New(authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup), probes, rights)
 	return a, nil
+}
+
+// deciders are clients that ask about tokens and about rights, each with a bound of its own: anybody can make up tokens, and
+// whom the front proxy speaks for must not wait behind them.
+func deciders(asking *rest.Config) (tokens, rights kubernetes.Interface, err error) {
+	if tokens, err = kubernetes.NewForConfig(asking); err == nil {
+		rights, err = kubernetes.NewForConfig(asking)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a client of the API server: %w", err)
+	}
+	return tokens, rights, nil
 }
 
 // askAgain is how a question is repeated that the API server could not answer: five times within 4 s.

@@ -5,12 +5,15 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"k8s.io/client-go/rest"
 )
 
 const (
@@ -145,12 +148,12 @@ func TestFrontProxySpeaksForOthers(t *testing.T) {
 		path string
 		code int
 	}{
-		{"allowed", caller{&proxy, reader}, requestsPath, 200},
-		{"another metric", caller{&proxy, reader}, memoryPath, 403},
-		{"the aggregator", caller{&proxy, []string{"X-Remote-User", "system:kube-aggregator", "X-Remote-Group", "system:masters"}}, "/apis/custom.metrics.k8s.io/v1beta2", 200},
-		{"nobody named", caller{&proxy, nil}, requestsPath, 403},
-		{"another name of the authority", caller{&other, reader}, requestsPath, 401},
-		{"another authority", caller{&foreign, reader}, requestsPath, 401},
+		{"allowed", caller{certificate: &proxy, headers: reader}, requestsPath, 200},
+		{"another metric", caller{certificate: &proxy, headers: reader}, memoryPath, 403},
+		{"the aggregator", caller{certificate: &proxy, headers: []string{"X-Remote-User", "system:kube-aggregator", "X-Remote-Group", "system:masters"}}, "/apis/custom.metrics.k8s.io/v1beta2", 200},
+		{"nobody named", caller{certificate: &proxy, headers: nil}, requestsPath, 403},
+		{"another name of the authority", caller{certificate: &other, headers: reader}, requestsPath, 401},
+		{"another authority", caller{certificate: &foreign, headers: reader}, requestsPath, 401},
 	} {
 		if resp, status := a.as(t, c.who, c.path); resp.StatusCode != c.code {
 			t.Errorf("%s: status %d, want %d: %s", c.name, resp.StatusCode, c.code, status.Message)
@@ -161,10 +164,10 @@ func TestFrontProxySpeaksForOthers(t *testing.T) {
 	plane.set(func() { plane.config = with(plane.config, proxyCAKey, string(next.pem)) })
 	renewed := next.client(t, "front-proxy")
 	within(t, "the new authority is believed", func() bool {
-		resp, _ := a.as(t, caller{&renewed, reader}, requestsPath)
+		resp, _ := a.as(t, caller{certificate: &renewed, headers: reader}, requestsPath)
 		return resp.StatusCode == http.StatusOK
 	})
-	if resp, _ := a.as(t, caller{&proxy, reader}, requestsPath); resp.StatusCode != http.StatusUnauthorized {
+	if resp, _ := a.as(t, caller{certificate: &proxy, headers: reader}, requestsPath); resp.StatusCode != http.StatusUnauthorized {
 		t.Errorf("the old authority: %d", resp.StatusCode)
 	}
 }
@@ -176,7 +179,7 @@ func TestEmptyAllowedNamesAreRefused(t *testing.T) {
 		plane.rights["reader"] = []string{requestsRight}
 		plane.config = with(plane.config, proxyNamesKey, names)
 		proxy := plane.proxyCA.client(t, "front-proxy")
-		who := caller{&proxy, []string{"X-Remote-User", "reader"}}
+		who := caller{certificate: &proxy, headers: []string{"X-Remote-User", "reader"}}
 
 		a, log := startDelegating(t, plane)
 		within(t, "the refusal is told", func() bool {
@@ -209,7 +212,7 @@ func TestEmptyAllowedNamesCanBeAllowed(t *testing.T) {
 	whoever := plane.proxyCA.client(t, "whoever")
 	a, log := startDelegating(t, plane, func(c *Config) { c.AnyProxyName = true })
 	a.waitReady(t)
-	if resp, status := a.as(t, caller{&whoever, []string{"X-Remote-User", "reader"}}, requestsPath); resp.StatusCode != http.StatusOK {
+	if resp, status := a.as(t, caller{certificate: &whoever, headers: []string{"X-Remote-User", "reader"}}, requestsPath); resp.StatusCode != http.StatusOK {
 		t.Errorf("%d %s", resp.StatusCode, status.Message)
 	}
 	within(t, "the danger is told", func() bool { return strings.Contains(log.String(), "any certificate") })
@@ -300,7 +303,7 @@ func TestFrontProxyIsFollowedWhileShuttingDown(t *testing.T) {
 	next := plane.proxyCA.client(t, "next-proxy")
 	plane.set(func() { plane.config = with(plane.config, proxyNamesKey, `["next-proxy"]`) })
 	within(t, "the next proxy is believed", func() bool {
-		resp, _ := a.as(t, caller{&next, []string{"X-Remote-User", "reader"}}, requestsPath)
+		resp, _ := a.as(t, caller{certificate: &next, headers: []string{"X-Remote-User", "reader"}}, requestsPath)
 		return resp.StatusCode == http.StatusOK
 	})
 	if err := <-done; err != nil {
@@ -308,7 +311,7 @@ func TestFrontProxyIsFollowedWhileShuttingDown(t *testing.T) {
 	}
 }
 
-// An API server that hangs does not make requests pile up.
+// An API server that hangs does not make requests pile up, and one address does not take the room of others.
 func TestRequestsThatWaitForTheAPIServerAreBounded(t *testing.T) {
 	plane := newControlPlane(t)
 	plane.tokens["of-reader"], plane.held = "reader", make(chan struct{})
@@ -317,12 +320,22 @@ func TestRequestsThatWaitForTheAPIServerAreBounded(t *testing.T) {
 	var waiting sync.WaitGroup
 	for i := range undecidedPerSlot {
 		waiting.Go(func() {
-			if resp, _ := a.as(t, bearer("of-reader"), fmt.Sprintf("%snamespaces/shop/m%d", externalRoot, i)); resp.StatusCode != http.StatusForbidden {
+			who := bearer("of-reader")
+			who.from = net.IPv4(127, 0, 1, byte(i/undecidedPerSlotEach))
+			if resp, _ := a.as(t, who, fmt.Sprintf("%snamespaces/shop/m%d", externalRoot, i)); resp.StatusCode != http.StatusForbidden {
 				t.Errorf("let in and judged: %d", resp.StatusCode)
 			}
 		})
+		within(t, "it waits", func() bool { return len(plane.asked()) > i+1 }) // and one token
+		if i+1 == undecidedPerSlotEach {
+			who := bearer("of-reader")
+			who.from = net.IPv4(127, 0, 1, 0)
+			resp, status := a.as(t, who, ordersPath)
+			if resp.StatusCode != http.StatusTooManyRequests || !strings.Contains(status.Message, "from this address") {
+				t.Errorf("one more of one address: %d %s", resp.StatusCode, status.Message)
+			}
+		}
 	}
-	within(t, "all wait", func() bool { return len(plane.asked()) > undecidedPerSlot }) // and one token
 	if resp, _ := a.as(t, bearer("of-reader"), ordersPath); resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") == "" {
 		t.Errorf("one more: %d", resp.StatusCode)
 	}
@@ -331,6 +344,25 @@ func TestRequestsThatWaitForTheAPIServerAreBounded(t *testing.T) {
 	}
 	close(plane.held)
 	waiting.Wait()
+}
+
+// Whom the front proxy speaks for does not wait behind made-up tokens, of which the API server is asked so many a second.
+func TestMadeUpTokensHoldUpNobodyElse(t *testing.T) {
+	tokens, rights, err := deciders(&rest.Config{QPS: decisionsPerSecond, Burst: decisionBurst})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second := tokens.AuthenticationV1().RESTClient().GetRateLimiter(), rights.AuthorizationV1().RESTClient().GetRateLimiter()
+	for range decisionBurst {
+		if !first.TryAccept() {
+			t.Fatal("no burst of questions about tokens: the test shows nothing")
+		}
+	}
+	for first.TryAccept() { // what was added meanwhile
+	}
+	if !second.TryAccept() {
+		t.Error("a question about a right waits behind those about tokens")
+	}
 }
 
 func TestClusterAndAPIComeTogether(t *testing.T) {

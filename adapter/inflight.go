@@ -21,18 +21,44 @@ const retryAfterSeconds = 1
 func bounded(next http.Handler, limit int) http.Handler {
 	slots := make(chan struct{}, limit)
 	refusal := fmt.Sprintf("%d requests are in flight, as many as are worked on at once", limit)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !strings.HasPrefix(r.URL.Path, genericapiserver.APIGroupPrefix+"/") {
-			next.ServeHTTP(w, r)
-			return
-		}
+	return onlyGroups(next, func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case slots <- struct{}{}:
 			defer func() { <-slots }()
 			next.ServeHTTP(w, r)
 		default:
-			err := apierrors.NewTooManyRequests(refusal, retryAfterSeconds)
-			responsewriters.ErrorNegotiated(err, cmserver.Codecs, schema.GroupVersion{Version: "v1"}, w, r)
+			refuse(w, r, refusal)
 		}
 	})
+}
+
+// boundedEach is bounded for the requests of each address alone.
+func boundedEach(next http.Handler, limit int) http.Handler {
+	shares := newShares(limit)
+	refusal := fmt.Sprintf("%d requests from this address are in flight, as many as there may be of one", limit)
+	return onlyGroups(next, func(w http.ResponseWriter, r *http.Request) {
+		from := prefixOf(r.RemoteAddr)
+		if !shares.enter(from) {
+			refuse(w, r, refusal)
+			return
+		}
+		defer shares.leave(from)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// onlyGroups passes requests to the API groups to bound and all others on.
+func onlyGroups(next http.Handler, bound http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, genericapiserver.APIGroupPrefix+"/") {
+			bound(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func refuse(w http.ResponseWriter, r *http.Request, why string) {
+	err := apierrors.NewTooManyRequests(why, retryAfterSeconds)
+	responsewriters.ErrorNegotiated(err, cmserver.Codecs, schema.GroupVersion{Version: "v1"}, w, r)
 }

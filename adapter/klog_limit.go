@@ -20,20 +20,33 @@ type repetition struct {
 
 const (
 	repeatAfter = 30 * time.Second
-	// maxRepetitions bounds the messages that are remembered: their texts are constants of the libraries.
+	// maxRepetitions bounds the messages that are remembered.
 	maxRepetitions = 256
 )
+
+// subject is what a record says: the message, and the error beside it.
+func subject(r *slog.Record) string {
+	said := r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == "err" {
+			said += ": " + a.Value.String()
+		}
+		return true
+	})
+	return said
+}
 
 // pass reports whether a record may be logged, and tells it how many like it were not.
 func (l *repetitions) pass(r *slog.Record) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	one := l.said[r.Message]
+	key := subject(r)
+	one := l.said[key]
 	if one == nil {
 		if l.said == nil || len(l.said) == maxRepetitions {
 			l.said = map[string]*repetition{}
 		}
-		l.said[r.Message] = &repetition{at: r.Time}
+		l.said[key] = &repetition{at: r.Time}
 		return true
 	}
 	if r.Time.Sub(one.at) < repeatAfter {

@@ -48,12 +48,12 @@ func malformedSelector(r *http.Request) error {
 	}
 	for _, selector := range query["labelSelector"] {
 		if _, err := labels.Parse(selector); err != nil {
-			return metric.CannotAskf("labelSelector %.200q: %v", selector, err)
+			return metric.CannotAskf("labelSelector %.200q: %.400v", selector, err)
 		}
 	}
 	for _, selector := range query["fieldSelector"] {
 		if _, err := fields.ParseSelector(selector); err != nil {
-			return metric.CannotAskf("fieldSelector %.200q: %v", selector, err)
+			return metric.CannotAskf("fieldSelector %.200q: %.400v", selector, err)
 		}
 	}
 	return nil

@@ -63,3 +63,14 @@ func TestMalformedSelectorsAreTheClients(t *testing.T) {
 		t.Errorf("%s", log)
 	}
 }
+
+// What is wrong with a large selector is said without all of it.
+func TestComplaintsAreShort(t *testing.T) {
+	a := start(t, shop())
+	for _, parameter := range []string{"labelSelector", "fieldSelector", "metricLabelSelector"} {
+		resp, body := a.get(t, customRoot+"v1beta2/namespaces/shop/pods/*/http_requests?"+parameter+"="+strings.Repeat("x", 100_000), "application/json")
+		if resp.StatusCode != http.StatusBadRequest || len(body) > 2000 {
+			t.Errorf("%s: %d with %d bytes", parameter, resp.StatusCode, len(body))
+		}
+	}
+}

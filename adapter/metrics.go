@@ -17,6 +17,7 @@ type metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 	inFlight prometheus.Gauge
+	refused  prometheus.Counter
 	groups   map[string]bool
 }
 
@@ -35,6 +36,10 @@ func newMetrics(groups []group) *metrics {
 			Name: "sluice_api_requests_in_flight",
 			Help: "Requests to the Kubernetes API being answered.",
 		}),
+		refused: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "sluice_api_connections_refused_total",
+			Help: "Connections to the Kubernetes API that were closed at once, for their address has as many open as it may.",
+		}),
 		groups: map[string]bool{},
 	}
 	for _, g := range groups {
@@ -45,7 +50,7 @@ func newMetrics(groups []group) *metrics {
 
 // Register adds the server's metrics to a registry.
 func (s *Server) Register(registerer prometheus.Registerer) error {
-	for _, c := range []prometheus.Collector{s.metrics.requests, s.metrics.duration, s.metrics.inFlight} {
+	for _, c := range []prometheus.Collector{s.metrics.requests, s.metrics.duration, s.metrics.inFlight, s.metrics.refused} {
 		if err := registerer.Register(c); err != nil {
 			return err
 		}
@@ -110,8 +115,12 @@ func (s *statusRecorder) WriteHeader(code int) {
 func (s *statusRecorder) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
 // undecidedPerSlot is how many requests there may be for each that is worked on: the others wait for the API server
-// to say who they are and what they may. Where it is away they would pile up.
-const undecidedPerSlot = 16
+// to say who they are and what they may. Where it is away they would pile up. undecidedPerSlotEach is how many of them may
+// come from one address: everybody's wait for the same answers, and anybody can ask.
+const (
+	undecidedPerSlot     = 16
+	undecidedPerSlotEach = 2
+)
 
 // handlerChain is the library's chain with ours around it and in it: no answer precedes the request's body,
 // counting sees every answer, and the bound on requests in flight counts only those that were let in.
@@ -119,7 +128,7 @@ func (s *Server) handlerChain(cfg Config) func(http.Handler, *genericapiserver.C
 	return func(api http.Handler, c *genericapiserver.Config) http.Handler {
 		chain := genericapiserver.DefaultBuildHandlerChain(bounded(withoutMetadataOnly(unredirected(api)), cfg.MaxInFlight), c)
 		if !s.access.open() {
-			chain = bounded(chain, undecidedPerSlot*cfg.MaxInFlight)
+			chain = boundedEach(bounded(chain, undecidedPerSlot*cfg.MaxInFlight), undecidedPerSlotEach*cfg.MaxInFlight)
 		}
 		counted := s.metrics.counted(wellFormed(s.whole(chain)), c.RequestInfoResolver)
 		return drained(impatient(counted, 2*cfg.RequestTimeout))

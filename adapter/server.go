@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/net/netutil"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
@@ -55,17 +56,18 @@ func prepare(cfg Config, parts Parts, who access) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	listener, err := listen(cfg.Address)
+	groups := groupsOf(cfg, parts.Source, objectsOf(parts.Cluster))
+	counts := newMetrics(groups)
+	listener, err := listen(cfg.Address, counts.refused)
 	if err != nil {
 		return nil, err
 	}
-	groups := groupsOf(cfg, parts.Source, objectsOf(parts.Cluster))
 	s := &Server{
 		listener: listener,
 		access:   who,
 		serving:  make(chan struct{}),
 		states:   []func() (bool, string){parts.Ready, who.ready},
-		metrics:  newMetrics(groups),
+		metrics:  counts,
 		logger:   parts.Logger,
 	}
 	s.api, err = s.assemble(cfg, groups, certificate)
@@ -123,7 +125,7 @@ func (s *Server) warnIfOpen() {
 	}
 }
 
-func listen(address string) (net.Listener, error) {
+func listen(address string, refused prometheus.Counter) (net.Listener, error) {
 	listener, err := net.Listen("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("address %s is in use by another process: stop it or choose another Address (%w)", address, err)
@@ -131,11 +133,15 @@ func listen(address string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on Address: %w", err)
 	}
-	return netutil.LimitListener(listener, maxConnections), nil
+	return netutil.LimitListener(&crowd{listener, newShares(maxConnectionsEach), refused}, maxConnections), nil
 }
 
 // maxConnections is far above what an API server's aggregator, people and scrapers open; it bounds what a storm takes.
-const maxConnections = 2048
+// maxConnectionsEach is one address' share of it: an API server sends many requests over few connections.
+const (
+	maxConnections     = 2048
+	maxConnectionsEach = 256
+)
 
 func servingCertificate(cfg Config, logger *slog.Logger) (dynamiccertificates.CertKeyContentProvider, error) {
 	if cfg.CertFile != "" {
