@@ -110,6 +110,20 @@ func TestPodIsRestricted(t *testing.T) {
 	}
 }
 
+// TestFieldsThatAreLeftToTheCluster: OpenShift assigns users and groups of its own to a pod that names none.
+func TestFieldsThatAreLeftToTheCluster(t *testing.T) {
+	pod := func(set ...string) *core.PodSecurityContext {
+		return only[*apps.StatefulSet](t, strictly(t, mustRender(t, "", set...))).Spec.Template.Spec.SecurityContext
+	}
+	c := pod("podSecurityContext.runAsUser=null,podSecurityContext.runAsGroup=null,podSecurityContext.fsGroup=1000680000")
+	if c.RunAsUser != nil || c.RunAsGroup != nil || c.FSGroup == nil || *c.FSGroup != 1000680000 || c.RunAsNonRoot == nil || !*c.RunAsNonRoot {
+		t.Errorf("the security context is %+v", c)
+	}
+	if c := pod("podSecurityContext=null"); c != nil {
+		t.Errorf("the security context is %+v, want none", c)
+	}
+}
+
 // TestPortsMeet: each Service selects the pod, by ports that the container has.
 func TestPortsMeet(t *testing.T) {
 	objects := strictly(t, mustRender(t, ""))

@@ -1,7 +1,9 @@
 package chart
 
 import (
+	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,13 +11,59 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-var setting = regexp.MustCompile(`(?m)^(?:# )?([a-z0-9-]+): `)
+var setting = regexp.MustCompile(`(?m)^# (.+)\n(?:# )?([a-z0-9-]+): (.*)$`)
+
+// settings are those of sluice.example.yaml, with what it says about them.
+func settings(t *testing.T) (all []struct{ name, about, value string }) {
+	t.Helper()
+	for _, found := range setting.FindAllStringSubmatch(read(t, "../../sluice.example.yaml"), -1) {
+		all = append(all, struct{ name, about, value string }{found[2], found[1], found[3]})
+	}
+	return all
+}
+
+// TestSchemaKnowsTheSettings: the schema takes the settings that there are, and of those that take one of a few words these
+// words.
+func TestSchemaKnowsTheSettings(t *testing.T) {
+	var schema struct {
+		Properties struct {
+			Config struct {
+				Properties map[string]struct{ Enum []string }
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(read(t, folder+"/values.schema.json")), &schema); err != nil {
+		t.Fatal(err)
+	}
+	taken := schema.Properties.Config.Properties
+	if len(taken) < 40 {
+		t.Errorf("%d settings: the test does not see what it should", len(taken))
+	}
+	for _, one := range settings(t) {
+		rule, ok := taken[one.name]
+		if !ok {
+			t.Errorf("the schema refuses the setting %s", one.name)
+		}
+		delete(taken, one.name)
+		if len(rule.Enum) > 0 && !slices.Contains(rule.Enum, one.value) {
+			t.Errorf("%s is %s by default, which the schema refuses", one.name, one.value)
+		}
+		for _, word := range rule.Enum {
+			if !regexp.MustCompile(`\b` + word + `\b`).MatchString(one.about) {
+				t.Errorf("%s takes %q by the schema, of which sluice.example.yaml does not speak: %s", one.name, word, one.about)
+			}
+		}
+	}
+	for name := range taken {
+		t.Errorf("the schema takes config.%s, which is no setting", name)
+	}
+}
 
 // TestConfigurationIsKnown: what is written for "sluice serve --config" has only settings that it knows.
 func TestConfigurationIsKnown(t *testing.T) {
 	known := map[string]bool{}
-	for _, found := range setting.FindAllStringSubmatch(read(t, "../../sluice.example.yaml"), -1) {
-		known[found[1]] = true
+	for _, one := range settings(t) {
+		known[one.name] = true
 	}
 	for name, values := range valuesFiles(t) {
 		for _, object := range strictly(t, mustRender(t, values)) {
@@ -53,11 +101,12 @@ func TestValuesAreDescribed(t *testing.T) {
 	}
 }
 
-// leaves are the paths of a tree of values. What users fill themselves (config, labels, probes) is one leaf.
+// leaves are the paths of a tree of values. What users fill themselves (config, labels, probes) and what
+// Kubernetes describes is one leaf.
 func leaves(path string, value any) (all []string) {
 	branch, ok := value.(map[string]any)
 	switch last := path[strings.LastIndex(path, ".")+1:]; {
-	case !ok, len(branch) == 0, last == "config", last == "labels", last == "resources", strings.HasSuffix(last, "Probe"):
+	case !ok, len(branch) == 0, last == "config", last == "labels", last == "resources", last == "podSecurityContext", strings.HasSuffix(last, "Probe"):
 		return []string{path}
 	}
 	for key, child := range branch {
