@@ -259,6 +259,39 @@ func TestObjectsBeforeTheClusterIsRead(t *testing.T) {
 	}
 }
 
+// A claim that cannot be read before discovery may be a good one.
+func TestUnknownResourceBeforeTheClusterIsRead(t *testing.T) {
+	s := said{tags: "sluice_object:things/a"}.sample(senders["web-1"])
+	if got := told(New(clusterConfig(Namespace), known{}, starting{}), &s); got != "pending" {
+		t.Errorf("%s, want pending", got)
+	}
+	if got := told(New(clusterConfig(Namespace), known{}, world{}), &s); got != "identity" {
+		t.Errorf("once it is read: %s, want identity", got)
+	}
+}
+
+// What was held since before the pod was made is of who had its address then, claim or none.
+func TestHeldSampleOlderThanItsPod(t *testing.T) {
+	young := *web1
+	young.Created = 1_700_000_010
+	sender := *senders["web-1"]
+	sender.Pod = &young
+	for _, tags := range []string{"", "pod:web-1,namespace:shop", "sluice_object:external"} {
+		for arrived, want := range map[int64]string{1_700_000_000: "identity", 1_700_000_009: "applied", 1_700_000_020: "applied"} {
+			s := said{tags: tags}.sample(&sender)
+			s.Arrived = arrived * 1e9
+			r := New(clusterConfig(Namespace), known{}, world{})
+			var d metric.Description
+			if got := r.Describe(&s, &d).String(); got != want {
+				t.Errorf("%q came %d s after the pod was made: %s, want %s", tags, arrived-young.Created, got, want)
+			}
+			if why := r.Explain(&s); want == "identity" && !strings.Contains(why, "before") {
+				t.Error(why)
+			}
+		}
+	}
+}
+
 // The word "unix" trusts whoever can open the socket.
 func TestUnixForwarder(t *testing.T) {
 	c := clusterConfig(Strict)
@@ -288,7 +321,7 @@ func TestExplain(t *testing.T) {
 		{"web-1", Namespace, said{tags: "sluice_object:nodes/n"}, `"nodes/n" is in no namespace: only trusted forwarders`},
 		{"web-1", Namespace, said{about: &metric.Object{}}, `a cluster-wide external may be written by listed writers only`},
 		{"web-1", Namespace, said{tags: "sluice_object:ingresses/none"}, `there is no "ingresses.networking.k8s.io/none in shop"`},
-		{"web-1", Namespace, said{tags: "sluice_object:services/s"}, `not watched`},
+		{"web-1", Namespace, said{tags: "sluice_object:services/s"}, `not watched: want the kind listed in object-kinds`},
 		{"agent", Namespace, said{tags: "sluice_object:ingresses/main"}, `say the namespace`},
 		{"agent", Namespace, said{tags: "pod:web-9,namespace:shop"}, `"pods/web-9 in shop" is not known yet`},
 		{"node", Namespace, said{}, `10.9.0.1 is the address of no pod alone`},

@@ -12,6 +12,7 @@ type why uint8
 const (
 	allowed        why = iota
 	badClaim           // it cannot be read
+	beforeThePod       // it came before its sender's pod was made
 	noNamespace        // it names none, and neither does the sender
 	nobody             // the sender is no pod and no forwarder
 	anothers           // it is of another pod, or of another namespace
@@ -44,6 +45,8 @@ func (r *Resolver) words(v *verdict) string {
 	switch v.why {
 	case badClaim:
 		return fmt.Sprintf("the claim in %s cannot be read: %v", ObjectLabel, v.err)
+	case beforeThePod:
+		return fmt.Sprintf("it came before %s was made, from the address that this pod has now", v.who.name())
 	case noNamespace:
 		return fmt.Sprintf(`%s: say the namespace, in the label "namespace": %s is in none`, subject, v.who.name())
 	case nobody:
@@ -57,7 +60,7 @@ func (r *Resolver) words(v *verdict) string {
 	case noObject:
 		return fmt.Sprintf("there is no %s", subject)
 	case unwatched:
-		return fmt.Sprintf("%s: nobody can say whether it exists, for objects of its kind are not watched", subject)
+		return fmt.Sprintf("%s: nobody can say whether it exists, for objects of its kind are not watched: want the kind listed in object-kinds", subject)
 	case unknownAddress:
 		return fmt.Sprintf("%s is not known as the address of a pod yet", v.who.name())
 	case unsynced:

@@ -1,6 +1,8 @@
 package identity
 
 import (
+	"time"
+
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -66,6 +68,8 @@ func (r *Resolver) decide(s *metric.Sample, d *metric.Description, v *verdict) {
 	d.Labels, d.Bound = metric.SortLabels(labels), false
 	v.object, v.uid, v.err = c.object, c.uid, c.err
 	switch {
+	case c.unreadable && r.unsynced():
+		v.wait(unsynced)
 	case c.unreadable:
 		v.refuse(badClaim)
 	case r.cluster == nil:
@@ -74,9 +78,22 @@ func (r *Resolver) decide(s *metric.Sample, d *metric.Description, v *verdict) {
 		}
 	default:
 		v.who = r.speaker(s.Sender)
+		if v.who.pod != nil && predates(s, v.who.pod) {
+			v.refuse(beforeThePod)
+			break
+		}
 		r.judge(s, &c, d, v)
 	}
 	d.Object = v.object
+}
+
+// createdSlack is what clocks may differ by: a held sample is older than its pod only if it came that much before.
+const createdSlack = 2 * time.Second
+
+// predates reports whether a sample that was held came before the pod was made that has its sender's address by now: it is of
+// who had the address then.
+func predates(s *metric.Sample, pod *metric.Pod) bool {
+	return s.Arrived != 0 && pod.Created != 0 && time.Unix(0, s.Arrived).Add(createdSlack).Before(time.Unix(pod.Created, 0))
 }
 
 // judge decides about a claim, or the want of one, in a cluster.
@@ -184,9 +201,8 @@ func (r *Resolver) judgeObject(d *metric.Description, v *verdict) {
 		o.UID, d.Bound = uid, watched
 		return
 	}
-	synced, _ := r.cluster.Synced()
 	switch {
-	case !synced:
+	case r.unsynced():
 		v.wait(unsynced)
 	case watched:
 		v.refuse(noObject)
@@ -194,6 +210,15 @@ func (r *Resolver) judgeObject(d *metric.Description, v *verdict) {
 	default:
 		v.refuse(unwatched)
 	}
+}
+
+// unsynced reports whether the cluster has not been read whole yet.
+func (r *Resolver) unsynced() bool {
+	if r.cluster == nil {
+		return false
+	}
+	synced, _ := r.cluster.Synced()
+	return !synced
 }
 
 // reject refuses, unless it may be allowed once it is known who the sender is.

@@ -48,6 +48,8 @@ type Book struct {
 	counts  counts
 	settled atomic.Bool // the rules are known
 
+	said sparse // of refusals
+
 	mu    sync.Mutex // guards jobs
 	jobs  []func()   // what Run does, for it calls the table
 	woken chan struct{}
@@ -132,26 +134,34 @@ func (b *Book) Leave(o *metric.Object, name string) {
 	b.with(scopeOf(o), func(s *scope) { s.leave(o, name) })
 }
 
-// Gone says that an object is gone: its series go too, and what is known of its refusals.
+// Gone says that an object is gone: its series go too, and what is known of its refusals. With a namespace goes all that
+// was in it, its external metrics too: another one of the same name inherits nothing.
 func (b *Book) Gone(o metric.Object) {
+	whole := o.Resource == "namespaces"
 	b.with(scopeOf(&o), func(s *scope) {
-		if s.key.pod != "" || o.Resource == "namespaces" {
+		if s.key.pod != "" || whole {
 			s.refused = nil
 		}
-		var names []string
+		var ended []func()
 		for _, one := range s.slots {
-			if one.objects[o] > 0 {
-				names = append(names, one.name)
+			name := one.name
+			for held := range one.objects {
+				if held == o || whole {
+					ended = append(ended, func() { b.table.End(held, name) })
+				}
 			}
 		}
-		if len(names) > 0 {
+		if len(ended) > 0 {
 			b.later(func() {
-				for _, name := range names {
-					b.table.End(o, name)
+				for _, end := range ended {
+					end()
 				}
 			})
 		}
 	})
+	if whole {
+		b.counts.refusals.DeleteLabelValues(o.Name)
+	}
 }
 
 // AskedChanged says that autoscalers name other metrics than before.

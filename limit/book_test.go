@@ -80,7 +80,7 @@ func (w *ward) Readmit() {
 	w.readmits++
 }
 func (w *ward) Event(o metric.Object, reason, message string) {
-	w.events = append(w.events, reason+": "+message)
+	w.events = append(w.events, reason+" on "+o.String()+": "+message)
 }
 
 func (w *ward) push(o metric.Object, name string) bool {
@@ -132,6 +132,12 @@ func TestSixthMetricIsRefused(t *testing.T) {
 	}
 	if why := w.book.Explain(o, "m1"); why != "" {
 		t.Errorf("m1 is not refused, but explained as %q", why)
+	}
+	for i := range 8 {
+		w.push(metric.Object{}, fmt.Sprint("wide", i))
+	}
+	if why := w.book.Explain(metric.Object{}, "wide8"); why != "" {
+		t.Errorf("what is in no namespace has no limit, but is explained as %q", why)
 	}
 }
 
@@ -459,6 +465,31 @@ func TestNobodyLosesAPlaceBeforeTheRulesAreKnown(t *testing.T) {
 	if !w.push(o, "first") {
 		t.Error("what an autoscaler asks for did not come in")
 	}
+}
+
+// With a namespace goes all that is in it: another one of the same name inherits no external and no refusal.
+func TestGoneNamespaceTakesItsExternals(t *testing.T) {
+	w := newWard(small())
+	w.push(metric.Object{Namespace: "shop"}, "secret")
+	w.push(metric.Object{Namespace: "shop"}, "m1")
+	w.push(metric.Object{Resource: "namespaces", Name: "shop", UID: "1"}, "backlog")
+	w.push(metric.Object{Namespace: "shop"}, "refused")
+	w.book.work()
+	if len(w.events) != 1 || !strings.HasPrefix(w.events[0], "MetricRefused on namespaces/shop: ") {
+		t.Errorf("events: %q, want one on the namespace, for an external is nothing that people look at", w.events)
+	}
+	w.push(metric.Object{Namespace: "bank"}, "secret")
+	w.push(pod("web-1"), "hits")
+	w.book.Gone(metric.Object{Resource: "namespaces", Name: "shop", UID: "1"})
+	w.book.work()
+	if len(w.held) != 2 {
+		t.Errorf("left: %v, want the other namespace's and the pod's, which has an end of its own", w.held)
+	}
+	w.book.with(scopeKey{namespace: "shop"}, func(s *scope) {
+		if len(s.slots)+len(s.refused) != 0 {
+			t.Errorf("the books still hold %v, %v", s.slots, s.refused)
+		}
+	})
 }
 
 func TestIdleMetricYieldsWhereOneWasRefused(t *testing.T) {

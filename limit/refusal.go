@@ -3,6 +3,7 @@ package limit
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -24,9 +25,37 @@ func (b *Book) refuseLocked(s *scope, limit metric.Limit, o *metric.Object, name
 	s.refused[name] = struct{}{}
 	about, message := *o, s.refusal(limit, name)
 	b.later(func() {
-		b.logger.Info("a metric is over the limit", "metric", name, "of", about.String(), "because", message)
-		b.witness.Event(about, "MetricRefused", message)
+		if suppressed, pass := b.said.pass(time.Now()); pass {
+			b.logger.Info("a metric is over the limit", "metric", name, "of", about.String(), "because", message, "suppressed", suppressed)
+		}
+		b.witness.Event(subject(about), "MetricRefused", message)
 	})
+}
+
+// subject is whom people look at to read of an object's metrics: of what is external, the namespace.
+func subject(o metric.Object) metric.Object {
+	if o.External() {
+		return metric.Object{Resource: "namespaces", Name: o.Namespace}
+	}
+	return o
+}
+
+// sparse lets one of many through in a while. Run's goroutine alone has it.
+type sparse struct {
+	last       time.Time
+	suppressed int
+}
+
+const sayEvery = 5 * time.Second
+
+func (s *sparse) pass(now time.Time) (suppressed int, pass bool) {
+	if now.Sub(s.last) < sayEvery {
+		s.suppressed++
+		return 0, false
+	}
+	suppressed = s.suppressed
+	*s = sparse{last: now}
+	return suppressed, true
 }
 
 // refusal says what was refused and who has what it would need.
@@ -57,14 +86,23 @@ func (k scopeKey) kind() string {
 	return "Namespace"
 }
 
-// Explain says why a series of a metric would be refused; empty: it would not be.
-func (b *Book) Explain(o metric.Object, name string) (why string) {
+// Explain says why a series of a metric would be refused; empty: it would not be. It keeps nothing of what it is asked about,
+// which may be borrowed.
+func (b *Book) Explain(o metric.Object, name string) string {
 	k := scopeOf(&o)
+	if k.namespace == "" {
+		return "" // it has no limit of its own
+	}
 	limit := k.limit(b.rules.Limits(k.namespace).Or(b.config.limits()))
-	b.with(k, func(s *scope) {
-		if own := s.find(name); s.series >= limit.Series || own == nil && s.metrics >= limit.Metrics {
-			why = s.refusal(limit, name)
-		}
-	})
-	return why
+	shard := b.shard(k)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	s := shard.scopes[k]
+	if s == nil {
+		s = &scope{key: k}
+	}
+	if own := s.find(name); s.series >= limit.Series || own == nil && s.metrics >= limit.Metrics {
+		return s.refusal(limit, name)
+	}
+	return ""
 }

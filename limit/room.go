@@ -52,7 +52,7 @@ func (b *Book) evictLocked(s *scope, one *slot, why string) {
 		for _, o := range objects {
 			b.table.Shed(o, name)
 		}
-		b.witness.Event(objects[0], "MetricShed", why)
+		b.witness.Event(subject(objects[0]), "MetricShed", why)
 	})
 }
 

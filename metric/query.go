@@ -85,11 +85,13 @@ func (n Number) Plus(m Number) Number {
 var (
 	// ErrNotFound: no such series, or none that still lives, or nothing in its window.
 	ErrNotFound = errors.New("not found")
+	// ErrNotYet: the cluster has not told yet whether there is such a thing.
+	ErrNotYet = errors.New("not known yet")
 	// ErrAsked: a window that is not kept, or a stat that the kind does not have.
 	ErrAsked = errors.New("cannot be asked")
 )
 
-// QueryError is an ErrNotFound or ErrAsked with its message.
+// QueryError is one of them with its message.
 type QueryError struct {
 	Is      error
 	Message string
@@ -102,6 +104,11 @@ func (e *QueryError) Unwrap() error { return e.Is }
 // NotFoundf makes an ErrNotFound.
 func NotFoundf(format string, args ...any) error {
 	return &QueryError{Is: ErrNotFound, Message: fmt.Sprintf(format, args...)}
+}
+
+// NotYetf makes an ErrNotYet.
+func NotYetf(format string, args ...any) error {
+	return &QueryError{Is: ErrNotYet, Message: fmt.Sprintf(format, args...)}
 }
 
 // CannotAskf makes an ErrAsked.

@@ -21,6 +21,8 @@ type Pod struct {
 	Namespace, Name, UID string
 	// ServiceAccount is the name of the one that the pod runs as.
 	ServiceAccount string
+	// Created is when the pod was made, in Unix seconds; 0: nobody said. Nothing that came before is of the pod.
+	Created int64
 	// AboutExternal says that what the pod sends without a claim is not about itself.
 	AboutExternal bool
 }

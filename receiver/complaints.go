@@ -38,7 +38,8 @@ func newComplaints(logger *slog.Logger, receiver string) *complaints {
 }
 
 // refused logs a line with the fault that it was refused for, and how far into it that is. What a setting
-// ignores is no news. The sample is the line's, where it was read.
+// ignores is no news. The sample is the line's, where it was read; of whom it came is in it whatever
+// was refused, unless nobody asks for senders.
 func (c *complaints) refused(fault statsd.Fault, offset int, line []byte, s *metric.Sample) {
 	reason := fault.Reason
 	if reason == metric.Ignored || !c.lines[reason].pass(c.start) {
@@ -48,8 +49,11 @@ func (c *complaints) refused(fault statsd.Fault, offset int, line []byte, s *met
 	if reason == metric.Identity && c.explain != nil {
 		why = c.explain(s)
 	}
-	c.logger.Warn("line refused", "reason", reason.String(), "why", why, "offset", offset,
-		"line", excerpt(line), "suppressed", c.lines[reason].suppressed.Swap(0))
+	args := []any{"reason", reason.String(), "why", why, "offset", offset, "line", excerpt(line)}
+	if s != nil && s.Sender != nil {
+		args = append(args, "from", sentFrom(s.Sender))
+	}
+	c.logger.Warn("line refused", append(args, "suppressed", c.lines[reason].suppressed.Swap(0))...)
 }
 
 // closed logs a connection that was closed on the peer.

@@ -114,6 +114,40 @@ func TestSendersByIPv6(t *testing.T) {
 	}
 }
 
+// What is refused, for whatever reason, is logged with who sent it.
+func TestRefusedLinesNameTheirSender(t *testing.T) {
+	d := &directory{}
+	d.enter("127.0.0.2", "web-2", 2)
+	for _, c := range []struct {
+		listener   Listener
+		from, want string
+	}{
+		{udp(1), "127.0.0.2", "from=127.0.0.2 "},
+		{udp(1), "127.0.0.4", "from=127.0.0.4 "},
+		{Listener{Network: "tcp", Address: "127.0.0.1:0"}, "127.0.0.3", "from=127.0.0.3 "},
+		{Listener{Network: "unixgram", Address: socketPath(t)}, "", "from=unix "},
+	} {
+		f := bindParts(t, testConfig(c.listener), func(p *Parts) { p.Senders = d })
+		f.recorder.refuse = map[string]metric.Reason{"over": metric.OverLimit}
+		f.run()
+		conn := f.dial(0)
+		if c.from != "" {
+			conn = f.dialFrom(0, c.from)
+		}
+		f.send(conn, "broken\nover:1|c\n")
+		f.eventually("both", func() bool { return f.rejected(metric.Malformed) == 1 && f.rejected(metric.OverLimit) == 1 })
+		if got := strings.Count(f.log.String(), c.want+"suppressed="); got != 2 {
+			t.Errorf("%s: %d of 2 lines say %q:\n%s", c.listener.Network, got, c.want, f.log)
+		}
+	}
+	f := serve(t, testConfig(udp(1)))
+	f.send(f.dial(0), "broken")
+	f.eventually("it", func() bool { return f.rejected(metric.Malformed) == 1 })
+	if strings.Contains(f.log.String(), "from=") {
+		t.Errorf("nobody asks, and yet: %s", f.log)
+	}
+}
+
 // Without a cluster nobody asks, and samples name nobody.
 func TestStandaloneNamesNobody(t *testing.T) {
 	f := serve(t, testConfig(udp(1)))

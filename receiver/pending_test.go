@@ -252,7 +252,7 @@ func TestPendingEndsAfterHalfAMinute(t *testing.T) {
 		if n := w.room.expired.Load(); n != 3 {
 			t.Errorf("%d expired", n)
 		}
-		if !strings.Contains(w.log.String(), "from=10.0.0.1") {
+		if !strings.Contains(w.log.String(), "from=10.0.0.1") || !strings.Contains(w.log.String(), `want="no source NAT or proxy between pod and Sluice, or the address in trusted-forwarders"`) {
 			t.Error(w.log)
 		}
 	})

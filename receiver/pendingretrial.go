@@ -190,6 +190,8 @@ func (p *Pending) refuse(h *heldSender, samples int) {
 			from = nil
 		}
 		p.parts.Logger.Warn("samples were refused: they were held, and nobody told whose they are",
-			"from", sentFrom(from), "samples", samples, "held", p.config.MaxAge, "suppressed", p.lateLog.suppressed.Swap(0))
+			"from", sentFrom(from), "samples", samples, "held", p.config.MaxAge,
+			"want", "no source NAT or proxy between pod and Sluice, or the address in trusted-forwarders",
+			"suppressed", p.lateLog.suppressed.Swap(0))
 	}
 }

@@ -1,8 +1,12 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -42,10 +46,10 @@ func (a *answers) failed(err error) {
 	}
 	a.logged = now
 	if apierrors.IsForbidden(err) {
-		a.logger.Error("the cluster does not let us watch", "resource", a.about, "want", a.remedy, "err", err)
+		a.logger.Error("the cluster does not let us watch", "resource", a.about, "want", a.remedy, "err", cause(err))
 		return
 	}
-	a.logger.Warn("the API server does not answer; what is known stays", "resource", a.about, "since", a.since, "err", err)
+	a.logger.Warn("the API server does not answer; what is known stays", "resource", a.about, "since", a.since, "err", cause(err))
 }
 
 // answered notes that a request got its answer.
@@ -88,13 +92,57 @@ func (a *answers) count() uint64 {
 	return a.failures
 }
 
-// detail says what is wrong; empty: nothing.
-func (a *answers) detail() string {
+// silence is that of one resource, or of several that have it for one cause.
+type silence struct {
+	about []string
+	since time.Time // the earliest
+	cause string
+}
+
+// silent is what is wrong; not ok: nothing.
+func (a *answers) silent() (s silence, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.since.IsZero() {
-		return ""
+		return silence{}, false
 	}
-	return fmt.Sprintf("no answer about %s since %s (%s): %v",
-		a.about, a.since.UTC().Format(time.RFC3339), time.Since(a.since).Round(time.Second), a.last)
+	return silence{about: []string{a.about}, since: a.since, cause: cause(a.last)}, true
+}
+
+func (s silence) String() string {
+	return fmt.Sprintf("no answer about %s since %s (%s): %s", strings.Join(s.about, ", "),
+		s.since.UTC().Format(time.RFC3339), time.Since(s.since).Round(time.Second), s.cause)
+}
+
+// silences says what is wrong with each resource, those with the same cause as one.
+func silences(all []*answers) (texts []string) {
+	var found []*silence
+	for _, a := range all {
+		one, ok := a.silent()
+		if !ok {
+			continue
+		}
+		i := slices.IndexFunc(found, func(s *silence) bool { return s.cause == one.cause })
+		if i < 0 {
+			found = append(found, &one)
+			continue
+		}
+		found[i].about = append(found[i].about, a.about)
+		if one.since.Before(found[i].since) {
+			found[i].since = one.since
+		}
+	}
+	for _, s := range found {
+		texts = append(texts, s.String())
+	}
+	return texts
+}
+
+// cause is an error's text without the URL that was asked, which for a watch is long, and other for each resource.
+func cause(err error) string {
+	text := err.Error()
+	if asked := (*url.Error)(nil); errors.As(err, &asked) {
+		text = strings.Replace(text, asked.Error(), asked.Err.Error(), 1)
+	}
+	return text
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 // Requests to the API server: a handful of watches, and what delegated authentication and Events need. The bound is
@@ -53,8 +54,7 @@ func Connect(cfg Config, logger *slog.Logger) (*Client, error) {
 
 func restConfig(cfg Config) (*rest.Config, error) {
 	if cfg.Kubeconfig != "" {
-		rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: cfg.Kubeconfig}
-		where, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
+		where, err := fromKubeconfig(cfg.Kubeconfig)
 		if err != nil {
 			return nil, fmt.Errorf("kubeconfig %s: %w", cfg.Kubeconfig, err)
 		}
@@ -70,6 +70,42 @@ func restConfig(cfg Config) (*rest.Config, error) {
 			"(looked in /var/run/secrets/kubernetes.io/serviceaccount): %w", err)
 	}
 	return where, nil
+}
+
+// fromKubeconfig reads a file. One that names no cluster is an error here: client-go would speak of an environment variable
+// that it does not read, or take the cluster of the pod instead.
+func fromKubeconfig(path string) (*rest.Config, error) {
+	file, err := clientcmd.LoadFromFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := namesCluster(file); err != nil {
+		return nil, err
+	}
+	if err := clientcmd.ResolveLocalPaths(file); err != nil {
+		return nil, err
+	}
+	return clientcmd.NewDefaultClientConfig(*file, nil).ClientConfig()
+}
+
+// namesCluster returns what is missing between a kubeconfig and the address of a server.
+func namesCluster(file *clientcmdapi.Config) error {
+	const want = "want a kubeconfig with a current-context that names a cluster and its server, as \"kubectl config view\" shows one"
+	if file.CurrentContext == "" {
+		return fmt.Errorf("it has %d contexts and no current-context; %s", len(file.Contexts), want)
+	}
+	context := file.Contexts[file.CurrentContext]
+	if context == nil {
+		return fmt.Errorf("its current-context is %q, but it has no such context; %s", file.CurrentContext, want)
+	}
+	cluster := file.Clusters[context.Cluster]
+	if cluster == nil {
+		return fmt.Errorf("its current context, %q, names the cluster %q, but it has no such cluster; %s", file.CurrentContext, context.Cluster, want)
+	}
+	if cluster.Server == "" {
+		return fmt.Errorf("its cluster %q has no server; %s", context.Cluster, want)
+	}
+	return nil
 }
 
 // REST returns a copy of how the API server is reached.

@@ -38,17 +38,38 @@ func TestNoCluster(t *testing.T) {
 	if _, err := Connect(Config{Kubeconfig: missing}, quiet); err == nil || !strings.Contains(err.Error(), missing) {
 		t.Errorf("no such kubeconfig: %v", err)
 	}
-	broken := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(broken, []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Connect(Config{Kubeconfig: broken}, quiet); err == nil || !strings.Contains(err.Error(), broken) {
-		t.Errorf("a broken kubeconfig: %v", err)
-	}
 	t.Setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
 	t.Setenv("KUBERNETES_SERVICE_PORT", "1")
 	if _, err := Connect(Config{}, quiet); err == nil || !strings.Contains(err.Error(), "serviceaccount") {
 		t.Errorf("a pod without a service account: %v", err)
+	}
+}
+
+// A kubeconfig that leads to no server is told of as such, in a pod as elsewhere.
+func TestKubeconfigWithoutACluster(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+	t.Setenv("KUBERNETES_SERVICE_PORT", "1")
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	for text, want := range map[string]string{
+		"":  "0 contexts and no current-context; want a kubeconfig with",
+		"{": "yaml",
+		"contexts: [{name: c, context: {cluster: k}}]":                       "1 contexts and no current-context",
+		"current-context: c":                                                 `its current-context is "c", but it has no such context`,
+		"{current-context: c, contexts: [{name: c, context: {cluster: k}}]}": `its current context, "c", names the cluster "k", but it has no such`,
+		"{current-context: c, contexts: [{name: c, context: {cluster: k}}], clusters: [{name: k, cluster: {}}]}":                                                         `its cluster "k" has no server`,
+		"{current-context: c, contexts: [{name: c, context: {cluster: k}}], clusters: [{name: k, cluster: {server: 'https://127.0.0.1:1', certificate-authority: ca}}]}": filepath.Join(filepath.Dir(file), "ca"),
+		"{current-context: c, contexts: [{name: c, context: {cluster: k}}], clusters: [{name: k, cluster: {server: 'https://127.0.0.1:1'}}]}":                            "",
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Connect(Config{Kubeconfig: file}, quiet)
+		if want == "" && err == nil {
+			continue
+		}
+		if err == nil || want == "" || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), file) || strings.Contains(err.Error(), "KUBERNETES_MASTER") {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,8 +22,10 @@ import (
 // are merged and slowed down to one in five minutes by client-go's correlator.
 const (
 	eventsWaiting = 256
-	eventTimeout  = 10 * time.Second
-	eventTries    = 3
+	// eventsOfNamespace is how many of them may be of one namespace: its pods cannot crowd out the others'.
+	eventsOfNamespace = 32
+	eventTimeout      = 10 * time.Second
+	eventTries        = 3
 )
 
 // events writes core/v1 Events, which need no right but to create and patch "events". It never blocks who has
@@ -35,13 +38,16 @@ type events struct {
 	queue     chan *corev1.Event
 	pause     time.Duration // between tries
 
+	mu      sync.Mutex
+	waiting map[string]int // Events in the queue, by namespace
+
 	sent, suppressed, dropped atomic.Uint64
 }
 
 func newEvents(client kubernetes.Interface, resources *resources, logger *slog.Logger) *events {
 	return &events{
 		client: client, resources: resources, logger: logger,
-		queue: make(chan *corev1.Event, eventsWaiting), pause: 2 * time.Second,
+		waiting: map[string]int{}, queue: make(chan *corev1.Event, eventsWaiting), pause: 2 * time.Second,
 	}
 }
 
@@ -52,10 +58,23 @@ func (e *events) add(on metric.Object, reason, message string) {
 		e.dropped.Add(1)
 		return
 	}
-	select {
-	case e.queue <- newEvent(reference, reason, message):
-	default:
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.waiting[on.Namespace] >= eventsOfNamespace || len(e.queue) == cap(e.queue) {
 		e.dropped.Add(1)
+		return
+	}
+	e.waiting[on.Namespace]++
+	e.queue <- newEvent(reference, reason, message) // only add fills it
+}
+
+// took counts one that left the queue.
+func (e *events) took(one *corev1.Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	namespace := one.InvolvedObject.Namespace
+	if e.waiting[namespace]--; e.waiting[namespace] == 0 {
+		delete(e.waiting, namespace)
 	}
 }
 
@@ -114,6 +133,7 @@ func (e *events) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case one := <-e.queue:
+			e.took(one)
 			e.write(ctx, correlator, one)
 		}
 	}

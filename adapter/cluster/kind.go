@@ -37,7 +37,7 @@ type kind struct {
 // run watches until the context ends.
 func (k *kind) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		changed := k.resources.changes()
+		told := k.resources.telling()
 		one, err := k.resources.find(k.resource)
 		if err == nil && one.resource.String() != k.resource {
 			err = fmt.Errorf("its name is %s", one.resource) // by which everything else asks
@@ -52,7 +52,7 @@ func (k *kind) run(ctx context.Context) {
 		}
 		wait, cancel := context.WithTimeout(ctx, askAgainAfter)
 		select {
-		case <-changed:
+		case <-told:
 		case <-wait.Done():
 		}
 		cancel()

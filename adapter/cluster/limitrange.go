@@ -65,9 +65,11 @@ func (r *limitRange) read(item *corev1.LimitRangeItem) {
 	case item.Type == podType:
 		r.readMax(item, metricsName, 0, numbers[0])
 		r.readMax(item, seriesName, 1, numbers[1])
+		r.readRest(item)
 	case item.Type == namespaceType:
 		r.readMax(item, metricsName, 2, numbers[2])
 		r.readMax(item, seriesName, 3, numbers[3])
+		r.readRest(item)
 	case strings.HasPrefix(string(item.Type), ourDomain):
 		r.faults = append(r.faults, fmt.Sprintf("type %s says nothing; want %s or %s", item.Type, podType, namespaceType))
 	default:
@@ -95,6 +97,17 @@ func (r *limitRange) readMax(item *corev1.LimitRangeItem, name corev1.ResourceNa
 	*into = whole
 }
 
+// readRest finds the resources that say nothing under a type of ours.
+func (r *limitRange) readRest(item *corev1.LimitRangeItem) {
+	strange := slices.DeleteFunc(resourcesIn(item), func(name string) bool {
+		return name == string(metricsName) || name == string(seriesName)
+	})
+	if len(strange) > 0 {
+		r.faults = append(r.faults, fmt.Sprintf("%s under type %s says nothing; want %s or %s",
+			strings.Join(strange, ", "), item.Type, metricsName, seriesName))
+	}
+}
+
 func wholeNumber(q quantity.Quantity) (int, bool) {
 	if q.Sign() < 0 || q.CmpInt64(mostAllowed) > 0 {
 		return 0, false
@@ -104,14 +117,17 @@ func wholeNumber(q quantity.Quantity) (int, bool) {
 }
 
 // oursIn are our resources in an item, wherever they stand in it.
-func oursIn(item *corev1.LimitRangeItem) (ours []string) {
+func oursIn(item *corev1.LimitRangeItem) []string {
+	return slices.DeleteFunc(resourcesIn(item), func(name string) bool { return !strings.HasPrefix(name, ourDomain) })
+}
+
+// resourcesIn are the resources in an item, wherever they stand in it.
+func resourcesIn(item *corev1.LimitRangeItem) (all []string) {
 	for _, list := range []corev1.ResourceList{item.Max, item.Min, item.Default, item.DefaultRequest, item.MaxLimitRequestRatio} {
 		for name := range list {
-			if strings.HasPrefix(string(name), ourDomain) {
-				ours = append(ours, string(name))
-			}
+			all = append(all, string(name))
 		}
 	}
-	slices.Sort(ours)
-	return slices.Compact(ours)
+	slices.Sort(all)
+	return slices.Compact(all)
 }

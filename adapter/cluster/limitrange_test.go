@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/metric"
 	corev1 "k8s.io/api/core/v1"
+	quantity "k8s.io/apimachinery/pkg/api/resource"
 )
 
 const unsaid = metric.Unsaid
@@ -48,6 +49,11 @@ func TestLimitRange(t *testing.T) {
 		{"beyond int64", []corev1.LimitRangeItem{podItem("9223372036854775808", "")}, metric.NoLimits(), "9223372036854775808", ""},
 		{"default and min mean nothing", []corev1.LimitRangeItem{{Type: podType, Default: quantities("3", ""), Min: quantities("1", "")}}, metric.NoLimits(), "", ""},
 		{"a type that is none", []corev1.LimitRangeItem{{Type: "sluice.dev/Pods", Max: quantities("3", "")}}, metric.NoLimits(), "type sluice.dev/Pods says nothing; want sluice.dev/Pod or", ""},
+		{"resources that are none", []corev1.LimitRangeItem{
+			{Type: podType, Max: corev1.ResourceList{metricsName: quantity.MustParse("3"), "sluice.dev/foo": {}}, Min: corev1.ResourceList{"cpu": {}}},
+			{Type: namespaceType, Max: corev1.ResourceList{"sluice.dev/metric": {}}},
+		}, said(3, unsaid, unsaid, unsaid), "cpu, sluice.dev/foo under type sluice.dev/Pod says nothing; want sluice.dev/metrics or sluice.dev/series; " +
+			"sluice.dev/metric under type sluice.dev/Namespace says nothing", ""},
 		{"others' business", []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Max: corev1.ResourceList{"cpu": {}}}}, metric.NoLimits(), "", ""},
 		{"max under Pod", []corev1.LimitRangeItem{{Type: corev1.LimitTypePod, Max: quantities("7", "")}}, metric.NoLimits(), "", "sluice.dev/metrics under type Pod"},
 		{"min under Pod", []corev1.LimitRangeItem{{Type: corev1.LimitTypePod, Min: quantities("7", "")}}, metric.NoLimits(), "", "under type Pod"},

@@ -64,6 +64,7 @@ func newPod(from *corev1.Pod) *pod {
 			Name:           from.Name,
 			UID:            string(from.UID),
 			ServiceAccount: account.Value(),
+			Created:        createdAt(from),
 			AboutExternal:  from.Annotations[AboutAnnotation] == AboutExternal,
 		},
 		// A pod that is being deleted still lives: it sends and counts until the API has it no more, or says that it
@@ -75,6 +76,13 @@ func newPod(from *corev1.Pod) *pod {
 		hosts:      unique.Make(hostsOf(from)),
 		shared:     [2]unique.Handle[string]{namespace, account},
 	}
+}
+
+func createdAt(from *corev1.Pod) int64 {
+	if from.CreationTimestamp.IsZero() {
+		return 0
+	}
+	return from.CreationTimestamp.Unix()
 }
 
 func containersOf(status *corev1.PodStatus) []containerID {

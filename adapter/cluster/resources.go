@@ -26,8 +26,8 @@ type resources struct {
 	// wanted asks for a refresh; it holds one.
 	wanted chan struct{}
 
-	mu      sync.Mutex
-	changed chan struct{}
+	mu   sync.Mutex
+	told chan struct{}
 }
 
 // resourceNames is one state of it. It is never changed.
@@ -38,28 +38,28 @@ type resourceNames struct {
 }
 
 func newResources() *resources {
-	return &resources{wanted: make(chan struct{}, 1), changed: make(chan struct{})}
+	return &resources{wanted: make(chan struct{}, 1), told: make(chan struct{})}
 }
 
-// changes is closed when something else is known.
-func (r *resources) changes() <-chan struct{} {
+// telling is closed when the server tells again, be it the same: what it did not have in between, it may have again.
+func (r *resources) telling() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.changed
+	return r.told
 }
 
 // set makes names what is known, and reports whether that is something else.
 func (r *resources) set(all []resource) bool {
 	was := r.current.Load()
-	if was != nil && slices.Equal(was.all, all) {
-		return false
+	changed := was == nil || !slices.Equal(was.all, all)
+	if changed {
+		r.current.Store(newResourceNames(all))
 	}
-	r.current.Store(newResourceNames(all))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	close(r.changed)
-	r.changed = make(chan struct{})
-	return true
+	close(r.told)
+	r.told = make(chan struct{})
+	return changed
 }
 
 // known reports whether the server ever told.
@@ -77,7 +77,7 @@ func (r *resources) refreshSoon() {
 func (r *resources) find(spelling string) (resource, error) {
 	names := r.current.Load()
 	if names == nil {
-		return resource{}, metric.NotFoundf("no resource %q is known yet: the API server did not tell its resources so far", spelling)
+		return resource{}, metric.NotYetf("no resource is known yet, %q neither: the API server did not tell its resources so far", spelling)
 	}
 	switch found := names.find(strings.ToLower(spelling)); len(found) {
 	case 1:

@@ -61,7 +61,7 @@ var discovered = struct {
 func TestCanonical(t *testing.T) {
 	r := newResources()
 	v := &View{resources: r}
-	if _, _, err := v.Canonical("pods"); !errors.Is(err, metric.ErrNotFound) {
+	if _, _, err := v.Canonical("pods"); !errors.Is(err, metric.ErrNotYet) {
 		t.Errorf("before the first discovery: %v", err)
 	}
 	if len(r.wanted) != 0 {

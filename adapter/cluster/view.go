@@ -149,20 +149,13 @@ func (v *View) Run(ctx context.Context) error {
 // waited for, and of which resources the API server gives no answer; empty: all is well.
 func (v *View) Synced() (bool, string) {
 	var waits, details []string
-	detail := func(a *answers) {
-		if text := a.detail(); text != "" {
-			details = append(details, text)
-		}
-	}
 	if !v.resources.known() {
 		waits = append(waits, v.explorer.answers.about)
 	}
-	detail(v.explorer.answers)
 	for _, one := range v.needed {
 		if !one.listed() {
 			waits = append(waits, one.answers.about)
 		}
-		detail(one.answers)
 	}
 	for _, one := range v.kinds {
 		switch {
@@ -171,8 +164,8 @@ func (v *View) Synced() (bool, string) {
 		case !one.watched():
 			details = append(details, one.resource+" is not watched")
 		}
-		detail(one.answers)
 	}
+	details = append(details, silences(v.allAnswers())...)
 	if len(waits) > 0 {
 		details = slices.Insert(details, 0, "waiting for "+strings.Join(waits, ", "))
 	}

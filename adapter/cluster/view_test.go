@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -111,8 +112,17 @@ func TestAPIServerAwayAndBack(t *testing.T) {
 	s.stop()
 	eventually(t, "that it is said", func() bool {
 		_, detail := v.Synced()
-		return strings.Contains(detail, "no answer about pods since")
+		return strings.Contains(detail, "no answer about pods, limitranges, horizontalpodautoscalers.autoscaling since") &&
+			strings.Count(detail, "connection refused") == 1
 	})
+	if _, detail := v.Synced(); strings.Contains(detail, "http") {
+		t.Errorf("a URL is no cause: %s", detail)
+	}
+	for _, line := range strings.Split(v.logs.text.String(), "\n") {
+		if strings.Contains(line, "does not answer") && strings.Contains(line, "http") {
+			t.Errorf("logged with a URL: %s", line)
+		}
+	}
 	if ok, _ := v.Synced(); !ok {
 		t.Error("what was synced once is not any more")
 	}
@@ -304,7 +314,7 @@ func TestAliveAndMatching(t *testing.T) {
 	if v.Alive(metric.Object{Resource: "ingresses.networking.k8s.io", Namespace: "shop", Name: "a", UID: "i1"}) {
 		t.Error("an object of a time when its kind was watched stands beside the same one without UID")
 	}
-	if _, err := v.Matching("ingresses.networking.k8s.io", "shop", web); err == nil || !strings.Contains(err.Error(), "objectKinds") {
+	if _, err := v.Matching("ingresses.networking.k8s.io", "shop", web); err == nil || !strings.Contains(err.Error(), "object-kinds") {
 		t.Errorf("Matching of what is not watched: %v", err)
 	}
 }
@@ -346,11 +356,23 @@ func TestEventsNeverBlock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range eventsWaiting + 3 {
-		v.Event(metric.Object{Resource: "pods", Namespace: "a", Name: "b"}, "Reason", strings.Repeat("x", 2000))
+	const namespaces = eventsWaiting / eventsOfNamespace
+	for i := range namespaces + 1 { // one more than there is room for
+		for range eventsOfNamespace + 3 { // and each tells more than its share
+			v.Event(metric.Object{Resource: "pods", Namespace: fmt.Sprint("ns", i), Name: "b"}, "Reason", strings.Repeat("x", 2000))
+		}
 	}
-	if dropped := v.events.dropped.Load(); dropped != 3 {
-		t.Errorf("%d dropped, want 3", dropped)
+	if dropped := v.events.dropped.Load(); dropped != 3*namespaces+eventsOfNamespace+3 {
+		t.Errorf("%d dropped, want %d", dropped, 3*namespaces+eventsOfNamespace+3)
+	}
+	if len(v.events.queue) != eventsWaiting {
+		t.Errorf("%d wait, want %d", len(v.events.queue), eventsWaiting)
+	}
+	for range eventsWaiting {
+		v.events.took(<-v.events.queue)
+	}
+	if len(v.events.waiting) != 0 {
+		t.Errorf("an empty queue, but %v wait", v.events.waiting)
 	}
 }
 
@@ -366,13 +388,24 @@ func TestBadLimitRangeOverHTTP(t *testing.T) {
 	if event.InvolvedObject.Kind != "LimitRange" || !strings.Contains(event.Message, "sluice.dev/metrics") {
 		t.Errorf("the Event is %+v", event)
 	}
+	s.put(limitsPath, aLimitRange("shop", "strange", corev1.LimitRangeItem{Type: "sluice.dev/Foo"},
+		corev1.LimitRangeItem{Type: podType, Max: corev1.ResourceList{"sluice.dev/foo": {}}}))
+	eventually(t, "another", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.events) == 2 })
+	s.mu.Lock()
+	event = s.events[1]
+	s.mu.Unlock()
+	for _, part := range []string{"type sluice.dev/Foo says nothing", "sluice.dev/foo under type sluice.dev/Pod says nothing"} {
+		if event.Reason != ReasonBadLimit || !strings.Contains(event.Message, part) || v.logs.count(part) != 1 {
+			t.Errorf("the Event is %+v and the log %s, want %q in both", event, v.logs.text.String(), part)
+		}
+	}
 	before := s.listed(limitsPath)
 	s.cutWatches(true)
 	eventually(t, "a list read anew", func() bool { return s.listed(limitsPath) > before })
 	if got := v.Limits("shop").Pod; got != (metric.Limit{Metrics: metric.Unsaid, Series: 10}) {
 		t.Errorf("the limit is %+v", got)
 	}
-	if n := v.logs.count("LimitRange: the value before"); n != 1 {
-		t.Errorf("logged %d times, want once for each version", n)
+	if n := v.logs.count("LimitRange: the value before"); n != 2 {
+		t.Errorf("logged %d times, want once for each LimitRange", n)
 	}
 }

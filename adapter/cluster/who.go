@@ -70,7 +70,7 @@ func (v *View) Alive(o metric.Object) bool {
 // matches and that are alive. Objects of a kind that is not watched cannot be picked: metric.ErrAsked.
 func (v *View) Matching(resource, namespace string, selector labels.Selector) (func(metric.Object) bool, error) {
 	if k := v.kind(resource); resource != podResource && (k == nil || !k.watched()) {
-		return nil, metric.CannotAskf("labelSelector %q picks %s by their labels, but only those of pods and of the configured objectKinds are known",
+		return nil, metric.CannotAskf("labelSelector %q picks %s by their labels, but only those of pods and of the kinds in object-kinds are known",
 			selector, resource)
 	}
 	return func(o metric.Object) bool {

@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-metrics/sluice/adapter/cluster"
 	"github.com/sluice-metrics/sluice/identity"
 	"github.com/sluice-metrics/sluice/limit"
+	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver"
 	"golang.org/x/sync/errgroup"
 )
@@ -61,6 +62,21 @@ func (p *dataPath) joinCluster() {
 		NewApplier: p.newApplier, Senders: c.view, Logger: p.log, Explain: p.resolver.Explain,
 	})
 	c.view.Observe(c.observer())
+}
+
+// trust is what HTTP clients are told of: who they are to the resolver, and what the book says of their limits.
+type trust struct {
+	*identity.Resolver
+	book *limit.Book
+}
+
+// ExplainLimit implements push.Trust.
+func (t trust) ExplainLimit(s *metric.Sample) string {
+	var about metric.Description
+	if t.Describe(s, &about) != metric.Applied {
+		return ""
+	}
+	return t.book.Explain(about.Object, metric.Borrow(s.Name))
 }
 
 // observer is what follows from changes in the cluster.

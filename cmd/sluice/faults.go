@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 
@@ -63,7 +64,8 @@ var isNo = map[string]string{
 }
 
 // stageFaults puts the faults that the stages find in their configurations into the words of the command
-// line. A setting in known has been found at fault already, and is not named again.
+// line. A setting in known has been found at fault before, and is not named again;
+// what one stage finds in it is named all.
 func (c *config) stageFaults(known map[string]bool) []error {
 	var faults []error
 	for _, stage := range []struct {
@@ -80,17 +82,23 @@ func (c *config) stageFaults(known map[string]bool) []error {
 		{"api", c.api.Validate()},
 		{"operations", c.operations.Validate()},
 	} {
+		found := map[string]bool{} // by this stage
+		said := map[string]bool{}  // of two listeners with one setting
 		for _, fault := range flatten([]error{stage.faults}) {
 			field, text := cutField(strings.TrimPrefix(fault.Error(), stage.name+": "))
 			flag := c.flagOf(stage.name, field)
-			switch {
-			case flag == "":
+			if flag == "" {
 				faults = append(faults, fmt.Errorf("%s: %w", stage.name, fault))
-			case !known[flag]:
-				known[flag] = true
-				faults = append(faults, c.fault(flag, "%s", c.inFlags(stage.name, text)))
+				continue
 			}
+			found[flag] = true
+			one := c.fault(flag, "%s", c.inFlags(stage.name, text))
+			if !known[flag] && !said[one.Error()] {
+				faults = append(faults, one)
+			}
+			said[one.Error()] = true
 		}
+		maps.Copy(known, found)
 	}
 	return faults
 }

@@ -79,12 +79,12 @@ func TestServeWantsAClusterOrNone(t *testing.T) {
 		t.Errorf("exit code %d, want %d", code, exitUsage)
 	}
 	wantLines(t, errs, "neither --kubeconfig nor --standalone")
-	code, _, errs = called(t, "serve", "--standalone", "--kubeconfig", "x", "--trust=none", "--trusted-forwarders=10.0.0.0/40,a/b",
+	code, _, errs = called(t, "serve", "--standalone", "--kubeconfig", "x", "--trust=none", "--trusted-forwarders=10.0.0.0/40,a/b,foo",
 		"--external-writers=everybody", "--object-kinds=pods", "--pod-metrics=-1", "--ignore=*", "--statsd-about=me")
 	if code != exitUsage {
 		t.Errorf("exit code %d, want %d", code, exitUsage)
 	}
-	wantLines(t, errs, "--kubeconfig", "--trust", "--trusted-forwarders: \"10.0.0.0/40\"", "--external-writers: \"everybody\"",
+	wantLines(t, errs, "--kubeconfig", "--trust", "--trusted-forwarders: \"10.0.0.0/40\"", "--trusted-forwarders: \"foo\"", "--external-writers: \"everybody\"",
 		"--object-kinds: pods", "--pod-metrics", "--ignore", "--statsd-about")
 }
 

@@ -131,7 +131,7 @@ func (p *dataPath) openPush(context.Context) (err error) {
 	}
 	if view := p.cluster.view; view != nil {
 		parts.Resources, parts.Senders, parts.Alive = view, view, view.Alive
-		parts.Trust, parts.Pending = p.resolver, p.cluster.pending
+		parts.Trust, parts.Pending = trust{p.resolver, p.cluster.book}, p.cluster.pending
 	}
 	p.push, err = push.New(p.cfg.push, parts)
 	return p.cfg.listenFault("http-address", err)

@@ -43,6 +43,9 @@ func creditsTheNextHolderOfAnAddress(t *testing.T, c *cluster) {
 	} else if !strings.Contains(err.Error(), "hits") {
 		t.Errorf("the message does not say what is missing: %v", err)
 	}
+	// What still comes from the address is held, and is nobody's: the next holder is not there yet.
+	c.sendFrom(t, address, "ghost:666|g\nhits:666|c")
+	time.Sleep(4 * time.Second) // more than clocks may differ by
 	for _, name := range []string{"other", "web-0"} {
 		c.Kubelet.Choose(ns, address)
 		if again := c.pod(t, ns, name, "default"); addressOf(t, again) != address {
@@ -51,6 +54,9 @@ func creditsTheNextHolderOfAnAddress(t *testing.T, c *cluster) {
 		c.awaitSender(t, ns, name)
 		c.sendFrom(t, address, "hits:2|c")
 		c.wantValues(t, "/namespaces/"+ns+"/pods/*/hits:total", map[string]float64{name: 2})
+		if got, err := c.values(t, "/namespaces/"+ns+"/pods/*/ghost"); err == nil {
+			t.Errorf("what came before %s was made is credited to it: %v", name, got)
+		}
 		c.deletePod(t, ns, name)
 	}
 }

@@ -26,7 +26,12 @@ func refusesTheSixthMetric(t *testing.T, c *cluster) {
 	if got, err := c.values(t, "/namespaces/"+ns+"/pods/*/sixth"); err == nil {
 		t.Errorf("the sixth metric is there: %v", got)
 	}
-	c.push(t, address, "PUT", "/v1/namespaces/"+ns+"/pods/one/seventh", "7", 429)
+	said := c.push(t, address, "PUT", "/v1/namespaces/"+ns+"/pods/one/seventh", "7", 429)
+	for _, part := range []string{"seventh", "m0", "m1", "m2", "m3", "m4", "LimitRange"} {
+		if !strings.Contains(said, part) {
+			t.Errorf("the refusal does not say %q: %s", part, said)
+		}
+	}
 
 	c.Apply(t, ns, example(t, "limits.yaml", ns))
 	within(t, 20*time.Second, func() error {

@@ -51,8 +51,12 @@ func wrongScope(format string, args ...any) *fault {
 	return f
 }
 
-func unknownResource(resource string, err error) *fault {
-	f := wrongScope("resource %q: %v", resource, err)
+// unknownResource words an error of Resources, which names the resource itself.
+func unknownResource(err error) *fault {
+	f := wrongScope("%v", err)
+	if errors.Is(err, metric.ErrNotYet) {
+		f.status, f.reason, f.retryAfter = fasthttp.StatusServiceUnavailable, "pending", true
+	}
 	if errors.Is(err, metric.ErrNotFound) {
 		f.status, f.reason = fasthttp.StatusNotFound, "not_found"
 	}

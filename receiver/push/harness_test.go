@@ -220,10 +220,12 @@ func (cluster) Canonical(resource string) (string, bool, error) {
 		return "ingresses.networking.k8s.io", true, nil
 	case "nodes", "namespaces":
 		return resource, false, nil
+	case "soon":
+		return "", false, metric.NotYetf("no resource is known yet, %q neither", resource)
 	case "events":
-		return "", false, fmt.Errorf("is ambiguous: say events or events.events.k8s.io")
+		return "", false, fmt.Errorf("resource \"events\" is ambiguous: say events or events.events.k8s.io")
 	}
-	return "", false, metric.NotFoundf("no resource of this name is known")
+	return "", false, metric.NotFoundf("no resource %q is known", resource)
 }
 
 // disk is a Syncer.

@@ -200,14 +200,20 @@ func (x *exchange) replyPending() {
 
 // refusal words what the table said about a sample; of one that finds no room among the pending, that it may come again.
 func (x *exchange) refusal(r metric.Reason, s *metric.Sample) *fault {
-	if r != metric.Identity && r != metric.Pending || x.server.trust == nil {
+	if x.server.trust == nil {
 		return refusal(r, s)
 	}
-	why := x.server.explain(s)
-	if r == metric.Pending {
-		return notYet("it cannot be decided yet, and no more can be held: %s", why)
+	switch r {
+	case metric.Pending:
+		return notYet("it cannot be decided yet, and no more can be held: %s", x.server.explain(s))
+	case metric.Identity:
+		return refused(r, "%s", x.server.explain(s))
+	case metric.OverLimit:
+		if why := x.server.trust.ExplainLimit(s); why != "" {
+			return refused(r, "%s", why)
+		}
 	}
-	return refused(r, "%s", why)
+	return refusal(r, s)
 }
 
 func (s *Server) explain(sample *metric.Sample) string {

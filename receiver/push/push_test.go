@@ -212,6 +212,7 @@ func TestRefusals(t *testing.T) {
 		{"PUT", "/v1/namespaces/shop/pods/a%2Fb/m", "1", 400, "name", "a/b", metric.BadName},
 		{"PUT", "/v1/namespaces/shop/pods/*/m", "1", 400, "name", "*", metric.BadName},
 		{"PUT", "/v1/namespaces/shop/widgets/a/m", "1", 404, "not_found", "widgets", metric.Identity},
+		{"PUT", "/v1/namespaces/shop/soon/a/m", "1", 503, "pending", "known yet", metric.Identity},
 		{"PUT", "/v1/namespaces/shop/events/a/m", "1", 400, "identity", "ambiguous", metric.Identity},
 		{"PUT", "/v1/pods/web-1/m", "1", 400, "identity", "/v1/namespaces/{namespace}/pods/web-1/{metric}", metric.Identity},
 		{"PUT", "/v1/namespaces/shop/nodes/a/m", "1", 400, "identity", "/v1/nodes/a/{metric}", metric.Identity},

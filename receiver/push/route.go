@@ -182,7 +182,7 @@ func (s *Server) target(namespace, resource, name string) (metric.Object, *fault
 	}
 	canonical, namespaced, err := s.resources.Canonical(resource)
 	if err != nil {
-		return metric.Object{}, unknownResource(resource, err)
+		return metric.Object{}, unknownResource(err)
 	}
 	switch {
 	case namespaced && namespace == "":

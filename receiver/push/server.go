@@ -27,7 +27,7 @@ type Reader interface {
 type Resources interface {
 	// Canonical turns a resource as people write it ("pods", "ingresses", "ingresses.networking.k8s.io")
 	// into its group-resource, and says whether its objects are in namespaces. It knows "namespaces".
-	// The error is a metric.ErrNotFound where there is none of that name; any other says what else is
+	// The error names the resource. It is a metric.ErrNotFound where there is none of that name; any other says what else is
 	// wrong, for example that it is ambiguous.
 	Canonical(resource string) (canonical string, namespaced bool, err error)
 }
@@ -68,6 +68,9 @@ type Trust interface {
 	MayRead(*metric.Sender, metric.Object) (metric.Reason, string)
 	// Explain says why a sample was refused for its sender, or why that is pending.
 	Explain(*metric.Sample) string
+	// ExplainLimit says which limit a sample is refused by, and who has what it would need; empty: none that is known, so
+	// it is the process's own.
+	ExplainLimit(*metric.Sample) string
 }
 
 // Server is the HTTP receiver. It owns its socket from New on; Run gives it up.

@@ -31,6 +31,14 @@ func (trusting) Explain(s *metric.Sample) string {
 	return "explained: " + string(s.Name) + " from " + s.Sender.Address.String()
 }
 
+// ExplainLimit knows the limit of what is called "limit".
+func (trusting) ExplainLimit(s *metric.Sample) string {
+	if string(s.Name) != "limit" {
+		return ""
+	}
+	return "five are there: " + string(s.Name) + " from " + s.Sender.Address.String()
+}
+
 // nobodyKnown knows no address.
 type nobodyKnown struct{}
 
@@ -62,11 +70,17 @@ func TestRefusalsAreExplained(t *testing.T) {
 		t.Errorf("%d %s", status, text)
 	}
 	status, text := h.do("POST", "/v1/statsd", "yes:1|c\nno:1|c\nlimit:1|c\n")
-	if status != 400 || !strings.Contains(text, `"message":"explained: no from 127.0.0.1","line":2`) || !strings.Contains(text, `"line":3`) {
+	if status != 400 || !strings.Contains(text, `"message":"explained: no from 127.0.0.1","line":2`) || !strings.Contains(text, `"reason":"limit","message":"five are there: limit from 127.0.0.1","line":3`) {
 		t.Errorf("%d %s", status, text)
 	}
-	if status, _ = h.do("PUT", "/v1/namespaces/bank/external/limit", "1"); status != 429 {
-		t.Errorf("over the limit: %d", status)
+	h.table.refuse["full"] = metric.OverLimit
+	for name, want := range map[string]string{
+		"limit": `"reason":"limit","message":"five are there: limit from 127.0.0.1"`,
+		"full":  `would be a new series, and no more may be`,
+	} {
+		if status, text = h.do("PUT", "/v1/namespaces/bank/external/"+name, "1"); status != 429 || !strings.Contains(text, want) {
+			t.Errorf("over the limit: %d %s, want %s", status, text, want)
+		}
 	}
 }
 
