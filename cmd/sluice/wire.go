@@ -113,7 +113,7 @@ func (p *dataPath) newApplier() receiver.Applier { return p.table.NewWriter() }
 func (p *dataPath) openStore(ctx context.Context) (err error) {
 	p.progress.wait("restoring the store")
 	began := time.Now()
-	if p.store, err = store.Open(ctx, p.cfg.store, p.log, p.table); err != nil {
+	if p.store, err = store.Open(ctx, p.cfg.store, store.Parts{Table: p.table, Logger: p.log}); err != nil {
 		return err
 	}
 	p.log.Info("restored", "series", p.table.Series(), "took", time.Since(began).Round(time.Millisecond), "from", p.cfg.store.Dir)
