@@ -20,19 +20,21 @@ const module = "github.com/sluice-metrics/sluice"
 // stages do not know each other: who needs something of another stage declares the methods, and cmd/sluice
 // joins them. A new package is an error here until somebody decides where it stands.
 var mayImport = map[string][]string{
-	"metric":          {},
-	"operations":      {},
-	"receiver/statsd": {"metric"},
-	"receiver":        {"metric", "receiver/statsd"},
-	"receiver/push":   {"metric", "receiver", "receiver/statsd"},
-	"identity":        {"metric"},
-	"limit":           {"metric"},
-	"aggregate":       {"metric"},
-	"store":           {"metric"},
-	"adapter":         {"metric"},
-	"adapter/cluster": {"metric"},
-	"loadtest":        {}, // it speaks the wire only
-	"cmd/sluice":      {"metric", "operations", "receiver", "receiver/statsd", "receiver/push", "identity", "limit", "aggregate", "store", "adapter", "adapter/cluster", "loadtest"},
+	"metric":              {},
+	"operations":          {},
+	"receiver/statsd":     {"metric"},
+	"receiver":            {"metric", "receiver/statsd"},
+	"receiver/exposition": {"metric"},
+	"receiver/group":      {"metric", "receiver/exposition"},
+	"receiver/push":       {"metric", "receiver", "receiver/statsd", "receiver/exposition", "receiver/group"},
+	"identity":            {"metric"},
+	"limit":               {"metric"},
+	"aggregate":           {"metric"},
+	"store":               {"metric"},
+	"adapter":             {"metric"},
+	"adapter/cluster":     {"metric"},
+	"loadtest":            {}, // it speaks the wire only
+	"cmd/sluice":          {"metric", "operations", "receiver", "receiver/statsd", "receiver/group", "receiver/push", "identity", "limit", "aggregate", "store", "adapter", "adapter/cluster", "loadtest"},
 }
 
 // onlyImporters lists who alone may import modules that would otherwise spread.

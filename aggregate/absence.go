@@ -53,6 +53,8 @@ func (t *Table) buried(q *metric.Query, one grave) error {
 // nothing explains that there are series but no value.
 func (t *Table) nothing(q *metric.Query, r *reading, matched bool) error {
 	switch {
+	case matched && r.lacks != "":
+		return metric.NotFoundf("%s has no %s: %s", describeAsked(q), r.stat, r.lacks)
 	case matched:
 		return metric.NotFoundf("%s has no %s: nothing was observed in the last %s",
 			describeAsked(q), r.stat, metric.FormatWindow(r.view.span.window))

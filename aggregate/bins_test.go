@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"unsafe"
 )
 
 // A bin's representative is within 1 % of every value that falls into the bin, on either side of zero.
@@ -38,6 +39,12 @@ func TestBinsAreInOrder(t *testing.T) {
 }
 
 // The tree of a timer has a place for every bin.
+func TestTimerIsFiveCacheLines(t *testing.T) {
+	if size := unsafe.Sizeof(timer{}); size > 5*64 {
+		t.Errorf("a timer takes %d bytes", size)
+	}
+}
+
 func TestTimerNodesCoverAllBins(t *testing.T) {
 	if timerNodes*nodeLeaves*leafBins < binCount {
 		t.Errorf("%d bins, places for %d", binCount, timerNodes*nodeLeaves*leafBins)

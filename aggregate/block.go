@@ -20,7 +20,7 @@ type block struct {
 	page *page
 
 	// history guards all that the roller notes of the block's series: pasts, rings, slots, identity at its end.
-	// Writers never take it. Held for one series' work at a time, or for a slice of the roller's.
+	// Writers take it only for what is pushed or was held. Held for one series' work at a time, or for a slice of the roller's.
 	history sync.Mutex
 	// rolled is the tick in which all of the block was last rolled; guarded by history.
 	rolled uint32
@@ -76,14 +76,15 @@ type ref struct {
 	state  uint32
 }
 
-// body is what a series has beyond its cell. Which one is set follows from the kind.
+// body is what a series has beyond its cell. Which one is set follows from the kind; a counter has a fraction where it has any.
 type body struct {
 	fraction *fraction
+	running  *running // of a counter whose client keeps the total; guarded by the history lock
 	stamped  *stamped
 	timer    *timer
 	set      *set
 
-	bytes atomic.Int64 // of timer or set, as last weighed, and what they grew by since
+	bytes atomic.Int64 // of timer, set or running total, as last weighed, and what they grew by since
 }
 
 func (b *block) body(place uint32) *body {

@@ -32,7 +32,10 @@ func (w *Writer) applyDescribed(s *metric.Sample, key *aliasKey) metric.Reason {
 		return refused
 	}
 	b, place := w.table.blocks.of(to.number)
-	if s.Arrived != 0 {
+	switch {
+	case s.Op.Pushed():
+		return w.applyPushed(to, s)
+	case s.Arrived != 0:
 		return w.applyHeld(to, s)
 	}
 	if key != nil && b.series[place].aliases.Load() < maxAliases && w.table.aliasesMayGrow() {
@@ -256,7 +259,7 @@ func (t *Table) fill(b *block, place uint32, n newcomer) {
 	case metric.Gauge:
 		c.value.Store(gaugeUnset)
 	case metric.Timer:
-		body := b.makeBody(place, func() *body { return &body{timer: newTimer(t.spans)} })
+		body := b.makeBody(place, func() *body { return &body{timer: newTimer()} })
 		t.weigh(body, body.timer.weight())
 	case metric.Set:
 		body := b.makeBody(place, func() *body { return &body{set: newSet(t.spans)} })

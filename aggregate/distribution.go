@@ -12,6 +12,9 @@ type distribution struct {
 	total    uint64   // Σ weights
 	sum      float64
 	min, max float64
+	// pushed is how many observations came in histograms, binned the weight in total that stands for them.
+	pushed float64
+	binned uint64
 }
 
 var distributions = sync.Pool{New: func() any {
@@ -25,6 +28,7 @@ func (d *distribution) reset() {
 		clear(d.weights[d.low:d.top])
 	}
 	d.low, d.top, d.total, d.sum = binCount, 0, 0, 0
+	d.pushed, d.binned = 0, 0
 	d.min, d.max = math.Inf(1), math.Inf(-1)
 }
 
@@ -68,11 +72,14 @@ func (d *distribution) appendBins(dst []byte) []byte {
 // count is how many observations there are. Weights that came from fractional rates carry the grid's error, some
 // 1e-6 each; five decimals are what stands.
 func (d *distribution) count() float64 {
-	n := float64(d.total) / weightUnits
-	return math.Round(n*1e5) / 1e5
+	n := float64(d.total-d.binned) / weightUnits
+	return math.Round(n*1e5)/1e5 + d.pushed
 }
 
-func (d *distribution) mean() float64 { return d.sum / (float64(d.total) / weightUnits) }
+// size is how many observations there are, as they weigh.
+func (d *distribution) size() float64 { return float64(d.total-d.binned)/weightUnits + d.pushed }
+
+func (d *distribution) mean() float64 { return d.sum / d.size() }
 
 // quantile is within relativeError of the smallest observed value that has at least the share q at or below it.
 func (d *distribution) quantile(q float64) float64 {

@@ -12,6 +12,9 @@
 // Only a line never seen before takes the long way (create.go): it is described (identity), found by its
 // canonical form or created under the lock of one shard, and remembered as an alias.
 //
+// What a client has added up itself comes once a push, not once a request, and takes another way (push.go): a running total
+// (running.go) or a histogram (pushed.go) is compared with the one before it, and what it has grown by counts.
+//
 // # How windows come about
 //
 // Cells only ever grow (counters) or stand (gauges). The roller (roll.go) visits dirty cells and notes the
@@ -23,7 +26,7 @@
 //
 //   - A cell's value belongs to the writers; only atomics touch it.
 //   - All that the roller notes (pasts, rings, slots) belongs to whoever holds the block's history lock: the
-//     roller, a reader, the store. Writers never take that lock.
+//     roller, a reader, the store, a push. Writers never take that lock for any other sample.
 //   - A series' identity is written once, before it is published by its state; it is cleared under the history
 //     lock after every writer has passed a batch boundary (epoch.go, evict.go, bury.go).
 //
@@ -31,8 +34,10 @@
 //
 // Each is named by a test.
 //
-//   - A1 Writers never wait: no mutex and no channel on the path of a sample of a known series.
-//   - A2 Nothing is lost or counted twice: for the counters, applied = Σ live + Σ retired, exactly.
+//   - A1 Writers never wait: no mutex and no channel on the path of a sample of a known series. A push may wait: for a
+//     reader, the roller or the store, each at one series.
+//   - A2 Nothing is lost or counted twice: for the counters, applied = Σ live + Σ retired, exactly. Of a running total the
+//     growth is applied; where it began is in no sum.
 //   - A3 No allocation per sample at steady state.
 //   - A4 A read never blocks a writer, and one answer comes from one snapshot.
 //   - A5 The cost of a tick grows with the active series, and no slice of it is longer than a millisecond.

@@ -11,6 +11,9 @@ type fraction struct {
 
 func newFraction() *body { return &body{fraction: new(fraction)} }
 
+// usedLocked reports whether there ever was one: a counter that has only a running total keeps no notes here.
+func (f *fraction) usedLocked() bool { return f.past.stamp != 0 || f.units.Load() != 0 }
+
 // carryAt is when the roller moves whole units over: far before an int64 of grid units is full.
 const carryAt = 1 << 62
 

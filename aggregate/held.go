@@ -19,21 +19,14 @@ func (w *Writer) applyHeld(to ref, s *metric.Sample) metric.Reason {
 		return w.update(b, place, s) // it is about to go, and what comes late has its rules
 	}
 	now := t.clock.now()
-	tick, stamp := now.tickOf(time.Unix(0, s.Arrived), t.clock.tick), c.past.stamp
-	if stamp == 0 {
-		b.series[place].born = min(b.series[place].born, tick)
-	}
+	tick, stamp := t.arrivalLocked(b, place, s, now), c.past.stamp
 	if s.Op == metric.Assign && (stamp > tick || b.page.dirty.has(place)) {
 		return check(s)
 	}
 	if refused := w.update(b, place, s); refused != metric.Applied {
 		return refused
 	}
-	// Unmarked first, read then, as the roller does it.
-	b.page.dirty[place/64].And(^(uint64(1) << (place % 64)))
-	t.rollSeriesLocked(b, place, max(tick, stamp))
-	c.seen.Store(now.unix())
-	b.unsaved.mark(place)
+	t.noteLocked(b, place, max(tick, stamp), now)
 	return metric.Applied
 }
 

@@ -30,6 +30,9 @@ func (t *Table) Objects(q metric.Query) ([]metric.Point, error) {
 			points = append(points, p)
 		}
 	}
+	if err := r.refuse(&q); err != nil {
+		return nil, err
+	}
 	if len(points) == 0 {
 		return nil, t.nothing(&q, r, matched)
 	}
@@ -47,6 +50,9 @@ func (t *Table) External(q metric.Query) ([]metric.Point, error) {
 	}
 	one := entries[0]
 	points, matched := r.external(one)
+	if err := r.refuse(&q); err != nil {
+		return nil, err
+	}
 	if len(points) == 0 {
 		return nil, t.nothing(&q, r, matched)
 	}

@@ -17,20 +17,27 @@ type reading struct {
 	match func(metric.Labels) bool
 	gone  grave // of a series that has outlived its time, but was not swept up yet
 	slow  slowPush
+	// lacks says why a timer has no value although something came; empty: nothing came.
+	lacks string
+	// unmergeable is set where percentiles of several label sets were asked for that cannot be merged.
+	unmergeable bool
 
 	rollup
 }
 
 // rollup is what the series added so far come to.
 type rollup struct {
-	series  int // how many
-	newest  time.Time
-	shared  metric.Labels // what their labels have in common
-	value   metric.Number // of stats that add
-	some    bool          // whether value holds anything
-	spread  *distribution // timers
-	members *union        // sets
-	levels  levels        // gauges over a window
+	series int // how many
+	newest time.Time
+	shared metric.Labels // what their labels have in common
+	value  metric.Number // of stats that add
+	some   bool          // whether value holds anything
+	spread *distribution // timers
+	// Of timers, how many are summaries, and the quantiles of one.
+	summaries int
+	quantiles []metric.Quantile
+	members   *union // sets
+	levels    levels // gauges over a window
 }
 
 // begin starts a roll-up.
@@ -107,11 +114,11 @@ func (r *reading) plus(n metric.Number) { r.value, r.some = r.value.Plus(n), tru
 
 // addCounterLocked reads the counter before its past: so what came since is in both or in neither.
 func (r *reading) addCounterLocked(b *block, place uint32) {
-	whole, units := counterSum(b, place)
 	if r.stat == metric.Total {
-		r.plus(exact(whole, int64(units)))
+		r.plus(totalLocked(b, place))
 		return
 	}
+	whole, units := counterSum(b, place)
 	if before, ok := b.page.cells[place].past.before(r.table.rings, r.view); ok {
 		whole -= int64(before)
 	}
@@ -162,13 +169,16 @@ func (r *reading) addGaugeLocked(b *block, place uint32) {
 }
 
 func (r *reading) addTimerLocked(b *block, place uint32) {
-	before := r.spread.total
+	before := r.spread.size()
 	timer := b.body(place).timer
 	timer.rollLocked(r.table.spans, b.tickLocked(place, r.now))
 	timer.readLocked(r.spread, r.view)
+	if timer.pushed != nil && len(timer.pushed.quantiles) > 0 {
+		r.summaries++
+		r.quantiles = timer.pushed.quantiles
+	}
 	if r.stat == metric.Rate {
-		one := float64(r.spread.total-before) / weightUnits
-		r.plus(metric.Float(one / r.seconds(&b.series[place])))
+		r.plus(metric.Float((r.spread.size() - before) / r.seconds(&b.series[place])))
 	}
 }
 
@@ -187,7 +197,7 @@ func (r *reading) point() (metric.Point, bool) {
 	}
 	switch r.kind {
 	case metric.Timer:
-		v, ok := r.spread.stat(r.stat)
+		v, ok := r.timerStat()
 		p.Value = metric.Float(v)
 		return p, ok
 	case metric.Set:
@@ -207,18 +217,18 @@ func (d *distribution) stat(s metric.Stat) (float64, bool) {
 	case metric.Count:
 		return d.count(), true
 	case metric.Sum:
-		return d.sum, true
-	}
-	if d.total == 0 {
-		return 0, false
+		return d.sum, !math.IsNaN(d.sum)
 	}
 	switch s {
 	case metric.Mean:
-		return d.mean(), true
+		return d.mean(), d.size() > 0 && !math.IsNaN(d.sum)
 	case metric.Min:
-		return d.min, true
+		return d.min, !math.IsInf(d.min, 0)
 	case metric.Max:
-		return d.max, true
+		return d.max, !math.IsInf(d.max, 0)
+	}
+	if d.total == 0 {
+		return 0, false
 	}
 	return d.quantile(s.Quantile()), true
 }

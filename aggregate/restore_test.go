@@ -349,6 +349,10 @@ func FuzzRestore(f *testing.F) {
 	for i := range 3000 {
 		table.push(fmt.Sprintf("m:%d|s", i))
 	}
+	p := &pushes{r: rand.New(rand.NewPCG(1, 1)), life: 1, counts: make([]float64, 4)}
+	for range 3 {
+		table.apply(p.next()...)
+	}
 	delta := table.AppendDelta(nil, 0)
 	f.Add(table.AppendNames(nil, 0), table.AppendState(nil, 0), delta)
 	f.Add([]byte{}, []byte{}, delta)

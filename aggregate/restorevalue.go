@@ -34,18 +34,12 @@ func (r *restorer) value(d *decoder) {
 	s.ttl.Store(ttl)
 	switch s.entry.kind {
 	case metric.Counter:
-		r.past(d, &c.past, stamp)
-		c.value.Store(c.past.rolled)
-		if d.byte() == 1 {
-			body := r.b.makeBody(place, newFraction)
-			r.past(d, &body.fraction.past, d.uint32())
-			body.fraction.units.Store(int64(body.fraction.past.rolled))
-		}
+		r.counter(d, place, stamp)
 	case metric.Gauge:
 		r.past(d, &c.past, stamp)
 		r.gauge(d, place, d.uint32())
 	case metric.Timer:
-		r.b.body(place).timer.restore(d, r)
+		r.timer(d, r.b.body(place).timer)
 		c.past.stamp = stamp
 	case metric.Set:
 		r.b.body(place).set.restore(d, r)
@@ -111,6 +105,17 @@ func (r *restorer) notes(d *decoder, p *past, sp *span) {
 		end := sp.first + sp.slots
 		noteSpan(stamps[sp.first:end], values[sp.first:end], newest-age, p.rolled-uint64(behind))
 	}
+}
+
+func (r *restorer) timer(d *decoder, t *timer) {
+	t.restore(d, r)
+	if !d.more() {
+		return
+	}
+	if t.pushed == nil {
+		t.pushed = &pushed{past: make([][]pushedSlot, len(r.t.spans))}
+	}
+	r.pushed(d, t.pushed)
 }
 
 func (t *timer) restore(d *decoder, r *restorer) {

@@ -103,7 +103,7 @@ func (t *Table) rollSeriesLocked(b *block, place, tick uint32) {
 	c, body := &b.page.cells[place], b.body(place)
 	switch b.series[place].entry.kind {
 	case metric.Counter:
-		if body != nil {
+		if body != nil && body.fraction.usedLocked() {
 			body.fraction.carryLocked(c)
 			body.fraction.past.note(t.rings, tick, uint64(body.fraction.units.Load()))
 		}

@@ -159,17 +159,11 @@ func (t *Table) appendValueLocked(dst []byte, b *block, place uint32, since uint
 	dst = binary.AppendUvarint(dst, uint64(c.past.stamp))
 	switch s.entry.kind {
 	case metric.Counter:
-		dst = t.appendPastLocked(dst, &c.past, since)
-		if body == nil {
-			return append(dst, 0)
-		}
-		dst = append(dst, 1)
-		dst = binary.AppendUvarint(dst, uint64(body.fraction.past.stamp))
-		return t.appendPastLocked(dst, &body.fraction.past, since)
+		return t.appendCounterLocked(dst, c, body, since)
 	case metric.Gauge:
 		return appendGaugeStamp(t.appendPastLocked(dst, &c.past, since), body)
 	case metric.Timer:
-		return body.timer.appendLocked(dst, t.spans, since)
+		return body.timer.pushed.appendLocked(body.timer.appendLocked(dst, t.spans, since), t.spans, since)
 	case metric.Set:
 		return body.set.appendLocked(dst, t.spans, since)
 	}

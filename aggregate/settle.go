@@ -85,6 +85,9 @@ func (t *Table) settleBody(b *block, place uint32) {
 	body := b.body(place)
 	switch b.series[place].entry.kind {
 	case metric.Counter:
+		if body != nil && body.running != nil {
+			t.weigh(body, runningBytes)
+		}
 		t.sumsMu.Lock()
 		defer t.sumsMu.Unlock()
 		t.closed.add(counterSum(b, place))

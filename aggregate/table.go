@@ -147,19 +147,6 @@ func (s *series) setTTL(ttl time.Duration) {
 	}
 }
 
-// sum is an exact sum of counter increments: whole units and units of 2^-32.
-type sum struct {
-	whole    int64
-	fraction uint64
-}
-
-func (s *sum) add(whole int64, fraction uint64) {
-	s.whole += whole + int64(fraction/fractionUnits)
-	s.fraction += fraction % fractionUnits
-	s.whole += int64(s.fraction / fractionUnits)
-	s.fraction %= fractionUnits
-}
-
 // Balance is both sides of A2: what the writers applied to counters since the start (what was restored counts as
 // applied), and what live and retired counters hold. At a quiet moment, every writer parked or past a
 // batch, they are equal.

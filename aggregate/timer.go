@@ -19,13 +19,17 @@ import (
 //
 // The live bins are a tree of two levels whose nodes come into being by compare-and-swap: a distribution that
 // spans a decade needs two nodes and eight leaves, not six thousand bins.
+//
+// It is no larger than five cache lines: the allocator begins that size with a line, the next one anywhere in it. A test holds it.
 type timer struct {
 	started atomic.Uint64 // the hot half << 63 | observations begun
 	halves  [2]timerHalf
 	nodes   [timerNodes]atomic.Pointer[timerNode]
 
 	// past holds, per span, what came in each unit; guarded by the history lock.
-	past [][]timerSlot
+	past *[maxWindows][]timerSlot
+	// pushed is what came in histograms; nil: none did. Guarded by the history lock.
+	pushed *pushed
 }
 
 type timerHalf struct {
@@ -47,8 +51,8 @@ type timerNode struct {
 // timerLeaf holds the weights of neighbouring bins, for either half.
 type timerLeaf [2][leafBins]atomic.Uint64
 
-func newTimer(spans []span) *timer {
-	t := &timer{past: make([][]timerSlot, len(spans))}
+func newTimer() *timer {
+	t := &timer{past: new([maxWindows][]timerSlot)}
 	for i := range t.halves {
 		t.halves[i].empty()
 	}

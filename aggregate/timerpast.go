@@ -68,6 +68,9 @@ func (t *timer) readLocked(d *distribution, v view) {
 			d.merge(&slots[i])
 		}
 	}
+	if t.pushed != nil {
+		t.pushed.readLocked(d, v)
+	}
 }
 
 // weight is what the timer is accounted for: what it takes once all slots of both windows hold all its bins.
@@ -83,13 +86,16 @@ func (t *timer) weight() int64 {
 			}
 		}
 	}
-	return n
+	return n + t.pushed.weight()
 }
 
 // forgetLocked drops the slots of an idle timer.
 func (t *timer) forgetLocked() {
 	for i := range t.past {
 		t.past[i] = nil
+	}
+	if t.pushed != nil {
+		clear(t.pushed.past)
 	}
 }
 
@@ -113,6 +119,9 @@ func (t *timer) bytesLocked() int64 {
 		for i := range slots {
 			n += int64(len(slots[i].bins))
 		}
+	}
+	if t.pushed != nil {
+		n += t.pushed.bytes()
 	}
 	return n
 }

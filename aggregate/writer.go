@@ -77,7 +77,7 @@ func (w *Writer) show() {
 
 // Apply takes one sample, or says why not. What it took, the next read sees.
 func (w *Writer) Apply(s *metric.Sample) metric.Reason {
-	if s.About != nil || len(s.Fields) > 0 || s.Arrived != 0 {
+	if s.About != nil || len(s.Fields) > 0 || s.Arrived != 0 || s.Op.Pushed() {
 		return w.applyDescribed(s, nil)
 	}
 	t := w.table
@@ -128,6 +128,9 @@ func (w *Writer) update(b *block, place uint32, s *metric.Sample) metric.Reason 
 
 // check refuses what update would refuse, before a series is made for it.
 func check(s *metric.Sample) metric.Reason {
+	if s.Op.Pushed() {
+		return checkPushed(s)
+	}
 	switch s.Kind {
 	case metric.Counter:
 		if _, _, ok := quantise(s); !ok {

@@ -10,7 +10,8 @@ import (
 // Op is what a sample does to its series.
 type Op uint8
 
-// The ops. Each Kind takes its own: a counter Add, a gauge Assign or Shift, a timer Observe, a set Insert.
+// The ops. Each Kind takes its own: a counter Add or Accumulate, a gauge Assign or Shift, a set Insert, a timer Observe,
+// or, with a Histogram, Accumulate or Merge.
 const (
 	NoOp Op = iota
 	Add
@@ -18,7 +19,15 @@ const (
 	Shift // a gauge's +n or -n
 	Observe
 	Insert
+	// Accumulate brings the client's own running total. The first one of a series is where it begins; later what it has grown by
+	// counts, and all of it where it is lower than before or was Started later. What others Add to the counter counts
+	// beside it: it is in what total reads, and not in what the client's next total is compared with.
+	Accumulate
+	Merge // a histogram of what came since the last one
 )
+
+// Pushed reports whether the op is one of those that come once a push, not once a request: they may cost more.
+func (o Op) Pushed() bool { return o >= Accumulate }
 
 // Forever is a TTL of a series that lives until it is deleted.
 const Forever time.Duration = math.MaxInt64
@@ -34,11 +43,16 @@ type Sample struct {
 	// it is their sum, |Fraction| < 1 and of the same sign as Whole. A number beyond int64 has Whole 0 and all in Fraction.
 	Whole    int64
 	Fraction float64
+	// Histogram is what an Accumulate or a Merge of a timer brings, in place of a number.
+	Histogram *Histogram
+	// Started is when the client began its running total, in Unix nanoseconds; 0: not known.
+	Started int64
 	// Rate is the client's sample rate in (0,1]; 0 means that none was given, which is 1.
 	Rate float64
 	// Member is what an Insert inserts.
 	Member []byte
-	// Timestamp is when the client says the value was taken, in Unix seconds; 0 means now.
+	// Timestamp is when the client says the value was taken, in Unix seconds; 0 means now. A running total that is older than
+	// one that was taken changes nothing.
 	Timestamp int64
 
 	// Labels as they stand on the wire: pieces between commas, each key and value apart by Separator

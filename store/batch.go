@@ -104,6 +104,16 @@ func (b *batch) putHeads(heads ...blob) error {
 	return nil
 }
 
+// remove deletes an entry.
+func (b *batch) remove(key []byte) error {
+	if err := b.reserve(len(key)); err != nil {
+		return err
+	}
+	b.bytes += len(key) + entryOverhead
+	b.entries++
+	return b.txn.Delete(key)
+}
+
 // reserve commits the running transaction if n more bytes would be too many.
 func (b *batch) reserve(n int) error {
 	if b.bytes+n+2*entryOverhead > batchBytes || b.entries+4 > batchEntries {

@@ -67,7 +67,7 @@ func TestDiskTraffic(t *testing.T) {
 			table := &benchTable{bytes: c.bytes}
 			cfg := testConfig(t.TempDir())
 			table.changing = int(float64(c.perSecond) * cfg.FlushInterval.Seconds() / benchBlocks)
-			s, err := Open(t.Context(), cfg, quiet(), table)
+			s, err := Open(t.Context(), cfg, Parts{Table: table, Logger: quiet()})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -54,13 +54,15 @@ func (p *progress) due(block int, seq sequence) bool {
 type flush struct {
 	table  Table
 	blocks []progress
+	owed   owed
 	batch  batch
 
 	delta, state, names []byte
 }
 
-func (f *flush) init(table Table) {
+func (f *flush) init(table Table, documents Documents) {
 	f.table = table
+	f.owed.init(documents)
 	f.batch.clock = table.AppendClock
 	f.batch.onDisk = f.onDisk
 	f.batch.lost = f.lost
@@ -80,10 +82,19 @@ func (f *flush) run(db *badger.DB, seq sequence) error {
 		}
 	}
 	f.trim()
+	f.owed.collect()
+	if err := f.owed.put(&f.batch); err != nil {
+		f.batch.drop()
+		return err
+	}
 	if err := f.batch.reserve(0); err != nil {
 		return err
 	}
-	return f.batch.commit()
+	if err := f.batch.commit(); err != nil {
+		return err
+	}
+	f.owed.settled()
+	return nil
 }
 
 func (f *flush) block(block int, seq sequence) error {
@@ -176,6 +187,7 @@ func (f *flush) lost(outcomes []outcome) {
 
 // forget makes every block be written whole: the database is a new one.
 func (f *flush) forget() {
+	f.owed.forget()
 	for i := range f.blocks {
 		f.blocks[i] = progress{last: f.blocks[i].last, broken: true}
 	}

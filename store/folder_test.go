@@ -90,7 +90,7 @@ func TestRefusedDirectory(t *testing.T) {
 			// The lock's content is its holder; all else must stay.
 			_ = os.Remove(filepath.Join(dir, lockName))
 			before := tree(t, filepath.Dir(filepath.Dir(dir)))
-			s, err := Open(t.Context(), testConfig(dir), quiet(), newModel(0))
+			s, err := Open(t.Context(), testConfig(dir), Parts{Table: newModel(0), Logger: quiet()})
 			if err == nil {
 				_ = s.Close(t.Context())
 				t.Fatal("opened")
@@ -151,7 +151,7 @@ func TestSecondProcess(t *testing.T) {
 	model.put(0, 1, "a", "1")
 	newStepper(s).period(t)
 
-	_, err := Open(t.Context(), testConfig(dir), quiet(), newModel(0))
+	_, err := Open(t.Context(), testConfig(dir), Parts{Table: newModel(0), Logger: quiet()})
 	if !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), fmt.Sprintf("process %d", os.Getpid())) || !strings.Contains(err.Error(), dir) {
 		t.Fatalf("second Open: %v", err)
 	}

@@ -24,7 +24,7 @@ func fullDiskMain(dir string) error {
 	model := newModel(0)
 	cfg := testConfig(dir)
 	cfg.MinFreeBytes = leastFreeBytes
-	s, err := Open(context.Background(), cfg, quiet(), model)
+	s, err := Open(context.Background(), cfg, Parts{Table: model, Logger: quiet()})
 	if err != nil {
 		return err
 	}

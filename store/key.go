@@ -14,6 +14,7 @@ const (
 	checkpointKey = 'c'
 	deltaKey      = 'd'
 	partKey       = 'p'
+	documentKey   = 'g'
 )
 
 // A sequence numbers the flushes: period<<8 | flush within the period. A period is a flush interval; flushes

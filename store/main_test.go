@@ -42,7 +42,7 @@ func testConfig(dir string) Config {
 // mustOpen opens a store that the test closes, unless it did so itself.
 func mustOpen(t testing.TB, dir string, table Table) *Store {
 	t.Helper()
-	s, err := Open(t.Context(), testConfig(dir), quiet(), table)
+	s, err := Open(t.Context(), testConfig(dir), Parts{Table: table, Logger: quiet()})
 	if err != nil {
 		t.Fatalf("Open: %v", err)
 	}

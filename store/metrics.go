@@ -12,6 +12,7 @@ type counters struct {
 	flushes, failures, syncs, setAside atomic.Int64
 	flushNanos, restoreNanos           atomic.Int64
 	restoredBlocks, failedBlocks       atomic.Int64
+	restoredDocuments, failedDocuments atomic.Int64
 	cutBlocks                          atomic.Int64
 	writtenBytes                       atomic.Uint64
 }
@@ -37,6 +38,8 @@ var (
 		"How long it took to check and open the database and to restore from it.", nil, nil)
 	restoredDesc = prometheus.NewDesc("sluice_store_restored_blocks",
 		"Blocks of 1,024 series found at the start: complete, cut to an earlier state, or failed.", []string{"result"}, nil)
+	restoredDocumentsDesc = prometheus.NewDesc("sluice_store_restored_documents",
+		"Pushed groups that the last start found: complete, failed.", []string{"result"}, nil)
 	freeDesc = prometheus.NewDesc("sluice_store_disk_free_bytes",
 		"What the disk of the data directory has free beyond what the database may claim.", nil, nil)
 )
@@ -44,7 +47,7 @@ var (
 // Describe implements prometheus.Collector.
 func (s *Store) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{lagDesc, persistingDesc, writtenDesc, flushesDesc, flushSecondsDesc, syncsDesc,
-		failuresDesc, setAsideDesc, restoreSecondsDesc, restoredDesc, freeDesc} {
+		failuresDesc, setAsideDesc, restoreSecondsDesc, restoredDesc, restoredDocumentsDesc, freeDesc} {
 		ch <- d
 	}
 }
@@ -75,6 +78,8 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 	gauge(restoredDesc, float64(c.restoredBlocks.Load()-cut), "complete")
 	gauge(restoredDesc, float64(cut), "cut")
 	gauge(restoredDesc, float64(c.failedBlocks.Load()), "failed")
+	gauge(restoredDocumentsDesc, float64(c.restoredDocuments.Load()), "complete")
+	gauge(restoredDocumentsDesc, float64(c.failedDocuments.Load()), "failed")
 	if free, err := s.free(s.folder.dir); err == nil {
 		gauge(freeDesc, float64(free))
 	}

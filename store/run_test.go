@@ -177,7 +177,7 @@ func TestStall(t *testing.T) {
 	table := &stuckTable{modelTable: newModel(1)}
 	cfg := testConfig(t.TempDir())
 	cfg.StopTimeout = 200 * time.Millisecond
-	s, err := Open(t.Context(), cfg, quiet(), table)
+	s, err := Open(t.Context(), cfg, Parts{Table: table, Logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +276,7 @@ func TestFullDisk(t *testing.T) {
 	cfg.MinFreeBytes = leastFreeBytes
 	cfg.FlushInterval = minFlushInterval
 	model := newModel(4)
-	s, err := Open(t.Context(), cfg, quiet(), model)
+	s, err := Open(t.Context(), cfg, Parts{Table: model, Logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -324,7 +324,7 @@ func TestNoRoomToOpen(t *testing.T) {
 	table := newModel(0)
 	s := &Store{cfg: testConfig(dir), logger: quiet(), table: table, folder: folder, kick: make(chan struct{}, 1),
 		free: func(string) (uint64, error) { return free.Load(), nil }}
-	s.init()
+	s.init(nil)
 	if err := s.start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -355,7 +355,7 @@ func TestMetrics(t *testing.T) {
 	newStepper(s).period(t)
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(s)
-	if n, err := testutil.GatherAndCount(registry); err != nil || n != 13 {
+	if n, err := testutil.GatherAndCount(registry); err != nil || n != 15 {
 		t.Fatalf("%d metrics, %v", n, err)
 	}
 	want := `

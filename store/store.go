@@ -45,7 +45,14 @@ type Table interface {
 // ErrNotPersisting: what was applied will not reach the disk for now. The message says why.
 var ErrNotPersisting = errors.New("not persisting")
 
-// Store persists a table. Make one with Open, run it with Run, end it with Close.
+// Parts are what a store persists, and where it logs.
+type Parts struct {
+	Table     Table
+	Documents Documents // nil: there are none
+	Logger    *slog.Logger
+}
+
+// Store persists a table and documents. Make one with Open, run it with Run, end it with Close.
 //
 // The flush goroutine of Run owns db, flush, seq and what else has no other owner named.
 type Store struct {
@@ -80,7 +87,7 @@ type Store struct {
 // Open takes the data directory and restores the table from it. A database that cannot be trusted is renamed
 // and a new one begun; Detail and the log say so. Its errors mean that the directory cannot be used as it is:
 // ErrForeign, ErrFormat, ErrInUse, one of the file system, or the table's own.
-func Open(ctx context.Context, cfg Config, logger *slog.Logger, table Table) (*Store, error) {
+func Open(ctx context.Context, cfg Config, parts Parts) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -88,9 +95,9 @@ func Open(ctx context.Context, cfg Config, logger *slog.Logger, table Table) (*S
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, logger: logger, table: table, folder: folder, free: freeBytes, kick: make(chan struct{}, 1)}
+	s := &Store{cfg: cfg, logger: parts.Logger, table: parts.Table, folder: folder, free: freeBytes, kick: make(chan struct{}, 1)}
 	s.groups.ready = make(chan struct{}, 1)
-	s.init()
+	s.init(parts.Documents)
 	s.status.flushed(time.Now())
 	if err := s.start(ctx); err != nil {
 		return nil, errors.Join(err, s.closeDatabase(), folder.release())
@@ -98,8 +105,11 @@ func Open(ctx context.Context, cfg Config, logger *slog.Logger, table Table) (*S
 	return s, nil
 }
 
-func (s *Store) init() {
-	s.flush.init(s.table)
+func (s *Store) init(documents Documents) {
+	if documents == nil {
+		documents = NoDocuments{}
+	}
+	s.flush.init(s.table, documents)
 	s.flush.batch.room = s.room
 	s.copy.dir = s.folder.database()
 	s.note = newNote(s.folder.database())
@@ -144,16 +154,28 @@ func (s *Store) restore(ctx context.Context) error {
 		return err
 	}
 	s.seq, s.flush.blocks = out.seq, out.blocks
+	lost, err := s.restoreDocuments()
+	if err != nil {
+		return err
+	}
 	s.count.restoredBlocks.Store(int64(out.restored))
 	s.count.failedBlocks.Store(int64(out.failed))
 	s.count.cutBlocks.Store(int64(out.cut))
-	if out.failed+out.cut > 0 {
-		notice := fmt.Sprintf("of %d blocks %d could not be restored and %d only to an earlier state",
-			out.restored+out.failed, out.failed, out.cut)
+	if out.failed+out.cut+lost > 0 {
+		notice := fmt.Sprintf("of %d blocks %d could not be restored and %d only to an earlier state, and %d documents could not",
+			out.restored+out.failed, out.failed, out.cut, lost)
 		s.status.notice(notice)
 		s.logger.Error("restored with losses", "detail", notice)
 	}
 	return nil
+}
+
+// restoreDocuments reads the documents, after the table, and says how many could not be read.
+func (s *Store) restoreDocuments() (lost int, err error) {
+	restored, lost, err := s.flush.owed.restore(s.db, s.logger)
+	s.count.restoredDocuments.Store(int64(restored))
+	s.count.failedDocuments.Store(int64(lost))
+	return lost, err
 }
 
 func (s *Store) readDatabase(ctx context.Context) (restored, error) {

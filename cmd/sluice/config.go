@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-metrics/sluice/limit"
 	"github.com/sluice-metrics/sluice/operations"
 	"github.com/sluice-metrics/sluice/receiver"
+	"github.com/sluice-metrics/sluice/receiver/group"
 	"github.com/sluice-metrics/sluice/receiver/push"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
 	"github.com/sluice-metrics/sluice/store"
@@ -27,6 +28,7 @@ type config struct {
 	statsd     statsdConfig
 	receiver   receiver.Config
 	push       push.Config
+	groups     group.Config
 	identity   identity.Config
 	cluster    cluster.Config
 	limit      limit.Config
@@ -62,6 +64,7 @@ func defaultConfig() *config {
 		},
 		receiver:   receiver.DefaultConfig(),
 		push:       push.DefaultConfig(),
+		groups:     group.DefaultConfig(),
 		identity:   identity.DefaultConfig(),
 		cluster:    cluster.DefaultConfig(),
 		limit:      limit.DefaultConfig(),

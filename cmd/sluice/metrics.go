@@ -30,6 +30,7 @@ func (p *dataPath) register(context.Context) error {
 		p.registry.Register(p.table),
 		p.registry.Register(p.store),
 		p.statsd.Register(p.registry),
+		p.registry.Register(p.groups),
 		p.push.Register(p.registry),
 		p.api.Register(p.registry),
 	}

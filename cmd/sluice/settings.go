@@ -27,6 +27,8 @@ func (c *config) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.push.Address, "http-address", c.push.Address, "host:port for HTTP push")
 	flags.Var(newSize(&c.push.MaxBodyBytes), "http-max-body", "largest body of a push, before and after decompression")
 	flags.IntVar(&c.push.MaxConnections, "http-max-connections", c.push.MaxConnections, "open connections for HTTP push")
+	flags.DurationVar(&c.push.GroupTTL, "http-group-ttl", c.push.GroupTTL, "how long what is pushed to /metrics/job/... lives after its last push that says nothing of it; 0: until it is deleted")
+	flags.BoolVar(&c.push.AdminWipe, "http-admin-wipe", c.push.AdminWipe, "serve PUT /api/v1/admin/wipe, which deletes all that is pushed to /metrics/job/...")
 
 	flags.StringVar(&c.api.Address, "api-address", c.api.Address, "host:port for the metrics APIs, TLS")
 	flags.BoolVar(&c.api.CustomMetrics, "api-custom-metrics", c.api.CustomMetrics, "serve custom.metrics.k8s.io")

@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/operations"
 	"github.com/sluice-metrics/sluice/receiver"
+	"github.com/sluice-metrics/sluice/receiver/group"
 	"github.com/sluice-metrics/sluice/receiver/push"
 	"github.com/sluice-metrics/sluice/store"
 )
@@ -54,6 +55,7 @@ type dataPath struct {
 	ledger     *receiver.Ledger
 	statsd     *receiver.Server
 	store      *store.Store
+	groups     *group.Groups
 	push       *push.Server
 	api        *adapter.Server
 	kubeconfig string
@@ -95,6 +97,7 @@ func (p *dataPath) makeTable(context.Context) error {
 		}
 		return p.resolver.Describe(s, d)
 	}, p.log)
+	p.groups = group.New(p.cfg.groups, exactly{p.table})
 	p.joinCluster()
 	return nil
 }
@@ -113,10 +116,10 @@ func (p *dataPath) newApplier() receiver.Applier { return p.table.NewWriter() }
 func (p *dataPath) openStore(ctx context.Context) (err error) {
 	p.progress.wait("restoring the store")
 	began := time.Now()
-	if p.store, err = store.Open(ctx, p.cfg.store, p.log, p.table); err != nil {
+	if p.store, err = store.Open(ctx, p.cfg.store, store.Parts{Table: p.table, Documents: documents{p.groups}, Logger: p.log}); err != nil {
 		return err
 	}
-	p.log.Info("restored", "series", p.table.Series(), "took", time.Since(began).Round(time.Millisecond), "from", p.cfg.store.Dir)
+	p.log.Info("restored", "series", p.table.Series(), "took", time.Since(began).Round(time.Millisecond), "from", p.cfg.store.Dir, "groups", p.groups.Count())
 	return nil
 }
 
@@ -126,6 +129,8 @@ func (p *dataPath) openPush(context.Context) (err error) {
 		Reader:     p.table,
 		Resources:  adapter.NewResources(),
 		Syncer:     p.store,
+		Groups:     p.groups,
+		Build:      buildInformation(),
 		Ledger:     p.ledger,
 		Logger:     p.log,
 	}
@@ -172,7 +177,7 @@ func (p *dataPath) stages() []stage {
 	if p.cluster.view != nil {
 		all = append(all, stage{"pending", p.cluster.pending.Run})
 	}
-	all = append(all, stage{"table", p.table.Run}, stage{"store", p.runStore}, stage{"api", p.api.Run})
+	all = append(all, stage{"groups", p.groups.Run}, stage{"table", p.table.Run}, stage{"store", p.runStore}, stage{"api", p.api.Run})
 	if p.cluster.view != nil {
 		all = append(all, stage{"limits", p.cluster.book.Run}, stage{"cluster", p.runCluster})
 	}

@@ -53,6 +53,21 @@ func (u *buffer) grow(budget *budget, max int) bool {
 	return true
 }
 
+// reserve makes room for n bytes at once.
+func (u *buffer) reserve(budget *budget, n int) bool {
+	if n <= cap(u.b) {
+		return true
+	}
+	if more := int64(n) - freeBytes - u.charged; more > 0 {
+		if !budget.take(more) {
+			return false
+		}
+		u.charged += more
+	}
+	u.b = make([]byte, 0, n)
+	return true
+}
+
 // release gives the charge back, and the memory too if it is more than a pool should keep.
 func (u *buffer) release(budget *budget) {
 	budget.held.Add(-u.charged)

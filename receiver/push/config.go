@@ -6,6 +6,8 @@ import (
 	"net"
 	"strconv"
 	"time"
+
+	"github.com/sluice-metrics/sluice/receiver/exposition"
 )
 
 // Config is what the receiver may spend. Every limit is per server unless its name says otherwise.
@@ -39,8 +41,15 @@ type Config struct {
 	IdleTimeout time.Duration
 	// SyncTimeout is how long ?sync=true waits for the disk.
 	SyncTimeout time.Duration
+	// PendingTimeout is how long a push to a group waits for its sender to become known.
+	PendingTimeout time.Duration
 	// ShutdownTimeout is how long requests in flight may take to finish after Run's context ended.
 	ShutdownTimeout time.Duration
+
+	// GroupTTL is how long a group lives after a push that does not say it. 0: for ever.
+	GroupTTL time.Duration
+	// AdminWipe serves PUT /api/v1/admin/wipe.
+	AdminWipe bool
 }
 
 // DefaultConfig listens on every address, on the port that Pushgateway clients know.
@@ -59,6 +68,7 @@ func DefaultConfig() Config {
 		WriteTimeout:     30 * time.Second,
 		IdleTimeout:      90 * time.Second,
 		SyncTimeout:      10 * time.Second,
+		PendingTimeout:   10 * time.Second,
 		ShutdownTimeout:  10 * time.Second,
 	}
 }
@@ -94,13 +104,24 @@ func (c Config) Validate() error {
 		{"writeTimeout", c.WriteTimeout},
 		{"idleTimeout", c.IdleTimeout},
 		{"syncTimeout", c.SyncTimeout},
+		{"pendingTimeout", c.PendingTimeout},
 		{"shutdownTimeout", c.ShutdownTimeout},
 	} {
 		if f.value <= 0 {
 			faults = append(faults, fmt.Errorf("%s is %v, but must be more than 0", f.name, f.value))
 		}
 	}
+	if c.GroupTTL != 0 && c.GroupTTL < time.Second {
+		faults = append(faults, fmt.Errorf("groupTTL is %v, but must be 0, which is for ever, or at least 1s", c.GroupTTL))
+	}
 	return errors.Join(faults...)
+}
+
+// reading is what an exposition may hold.
+func (c Config) reading() exposition.Options {
+	o := exposition.DefaultOptions()
+	o.MaxLabels, o.MaxLine = c.MaxLabels, c.MaxLineBytes
+	return o
 }
 
 func checkAddress(address string) error {

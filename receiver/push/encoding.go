@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/zstd"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/valyala/fasthttp"
@@ -36,6 +37,7 @@ var codings = []*coding{
 	newCoding(resetGzip, "gzip", "x-gzip"),
 	newCoding(resetZlib, "deflate"),
 	newCoding(resetZstd, "zstd"),
+	newCoding(resetSnappy, "snappy"),
 }
 
 func newCoding(reset func(*decoder) error, names ...string) *coding {
@@ -47,9 +49,12 @@ func (x *exchange) decode(name []byte) ([]byte, *fault) {
 	if len(name) == 0 || bytes.EqualFold(name, []byte("identity")) {
 		return x.wire.b, nil
 	}
+	if bytes.EqualFold(name, []byte("snappy")) && !bytes.HasPrefix(x.wire.b, snappyStream) {
+		return x.decodeBlock()
+	}
 	c := codingOf(string(name))
 	if c == nil {
-		f := badRequest("Content-Encoding %q is none of gzip, deflate, zstd", clip(name))
+		f := badRequest("Content-Encoding %q is none of gzip, deflate, snappy, zstd", clip(name))
 		f.status, f.reason = fasthttp.StatusUnsupportedMediaType, "encoding"
 		return nil, f
 	}
@@ -118,4 +123,42 @@ func resetZstd(d *decoder) error {
 		d.Reader = fresh
 	}
 	return err
+}
+
+// snappyStream is how a body in Snappy's framing begins ("framing_format.txt"); one without it is a single block.
+var snappyStream = []byte("\xff\x06\x00\x00sNaPpY")
+
+// maxSnappyBlock is what the framing allows.
+const maxSnappyBlock = 64 << 10
+
+func resetSnappy(d *decoder) error {
+	if old, ok := d.Reader.(*s2.Reader); ok {
+		old.Reset(&d.source)
+		return nil
+	}
+	d.Reader = s2.NewReader(&d.source, s2.ReaderMaxBlockSize(maxSnappyBlock))
+	return nil
+}
+
+// decodeBlock decompresses a single Snappy block, which says first how much it is.
+func (x *exchange) decodeBlock() ([]byte, *fault) {
+	max := x.server.cfg.MaxBodyBytes
+	size, err := s2.DecodedLen(x.wire.b)
+	switch {
+	case err == nil && size > max:
+		f := x.tooLarge("the decompressed body")
+		f.close = false // the body was read to its end
+		return nil, f
+	case err == nil && !x.plain.reserve(&x.server.budget, size):
+		f := x.busy()
+		f.close = false
+		return nil, f
+	case err == nil:
+		x.plain.b, err = s2.Decode(x.plain.b[:size], x.wire.b)
+	}
+	if err != nil {
+		x.plain.b = x.plain.b[:0]
+		return nil, refused(metric.Malformed, "the body is not what Content-Encoding says, snappy: %q", err.Error())
+	}
+	return x.plain.b, nil
 }

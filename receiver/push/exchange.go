@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver"
+	"github.com/sluice-metrics/sluice/receiver/exposition"
 	"github.com/valyala/fasthttp"
 )
 
@@ -22,6 +23,9 @@ type exchange struct {
 	sample      metric.Sample
 	object      metric.Object
 	origin      receiver.Origin
+
+	exposition *exposition.TextReader // nil until there is something to read
+	protobuf   *exposition.ProtobufReader
 }
 
 // serve implements fasthttp.RequestHandler.
@@ -30,7 +34,7 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 	x := s.exchanges.Get().(*exchange)
 	x.http = ctx
 	x.answer()
-	if !x.bodyRead && ctx.Request.Header.ContentLength() != 0 {
+	if n := ctx.Request.Header.ContentLength(); !x.bodyRead && n != 0 && n != noBody {
 		x.hangUp()
 	}
 	s.metrics.count(ctx.Method(), ctx.Response.StatusCode())
@@ -39,6 +43,9 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 	s.exchanges.Put(x)
 	s.metrics.inFlight.Add(-1)
 }
+
+// noBody is what fasthttp says of the length of a body that no header announces.
+const noBody = -2
 
 // hangUp ends the connection after the answer: fasthttp would take what is left of the body for the next
 // request.
@@ -50,13 +57,16 @@ func (x *exchange) hangUp() {
 func (x *exchange) conn() *conn { return x.http.Conn().(*conn) }
 
 func (x *exchange) reset() {
+	if max(len(x.wire.b), len(x.plain.b)) > freeBytes { // a reader holds on to its last body, and to as much as that needed
+		x.exposition, x.protobuf = nil, nil
+	}
 	x.wire.release(&x.server.budget)
 	x.plain.release(&x.server.budget)
 	if cap(x.text) > freeBytes {
 		x.text = nil
 	}
 	clear(x.labels[:cap(x.labels)])
-	*x = exchange{server: x.server, origin: receiver.Origin{Senders: x.server.senders}, wire: x.wire, plain: x.plain, text: x.text[:0], name: x.name[:0], labels: x.labels[:0]}
+	*x = exchange{server: x.server, origin: receiver.Origin{Senders: x.server.senders}, wire: x.wire, plain: x.plain, text: x.text[:0], name: x.name[:0], labels: x.labels[:0], exposition: x.exposition, protobuf: x.protobuf}
 }
 
 // sender is who makes the request: whoever has the connection's other end. What a header says about somebody before
@@ -65,13 +75,22 @@ func (x *exchange) sender() *metric.Sender { return x.origin.Sender(x.conn().rem
 
 // answer finds the way by path, then by method.
 func (x *exchange) answer() {
-	r, f := parseRoute(x.http.URI().PathOriginal())
+	m, path := x.method(), x.http.URI().PathOriginal()
+	r, f := x.server.parseGateway(path)
+	if f != nil && (m == fasthttp.MethodPut || m == fasthttp.MethodPost) {
+		x.failPush(f)
+		return
+	}
+	if f == nil && r.place == nowhere {
+		r, f = parseRoute(path)
+	}
 	if f != nil {
 		x.fail(f)
 		return
 	}
-	m := x.method()
 	switch {
+	case r.place >= grouped:
+		x.answerGateway(&r, m)
 	case r.place == index && m == fasthttp.MethodGet:
 		x.describe()
 	case r.place == samples && m == fasthttp.MethodPost:
@@ -103,6 +122,9 @@ func wrongMethod(p place, m string) *fault {
 		samples:     "POST",
 		statsdLines: "POST",
 		series:      "GET, HEAD, PUT, POST, DELETE",
+		grouped:     "PUT, POST, DELETE",
+		exposed:     "GET, HEAD", groupList: "GET, HEAD", gatewayStatus: "GET, HEAD", health: "GET, HEAD",
+		wipe: "PUT",
 	}[p]
 	return &fault{
 		status: fasthttp.StatusMethodNotAllowed, reason: "method", uncounted: true, allow: allow,

@@ -19,6 +19,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver"
+	"github.com/sluice-metrics/sluice/receiver/group"
 )
 
 // table is the smallest thing that honours Applier and Reader: a map under a mutex, without windows.
@@ -104,6 +105,9 @@ func (t *table) apply(s *metric.Sample) metric.Reason {
 	if r := t.refuse[string(s.Name)]; r != metric.Applied {
 		return r
 	}
+	if r := metric.CheckName(string(s.Name)); r != metric.Applied {
+		return r
+	}
 	var o metric.Object
 	if s.About != nil {
 		o = *s.About
@@ -130,6 +134,12 @@ func (t *table) apply(s *metric.Sample) metric.Reason {
 
 func (e *entry) change(s *metric.Sample) {
 	switch s.Op {
+	case metric.Accumulate:
+		if s.Histogram != nil {
+			e.whole, e.rest = int64(s.Histogram.Count), 0
+			break
+		}
+		e.whole, e.rest = s.Whole, s.Fraction
 	case metric.Assign:
 		e.whole, e.rest = s.Whole, s.Fraction
 	case metric.Insert:
@@ -194,6 +204,15 @@ func (t *table) Delete(q metric.Query) int {
 		delete(t.series, k)
 	}
 	return len(keys)
+}
+
+// Remove implements group.Table.
+func (t *table) Remove(o metric.Object, name string, sets []metric.Labels) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, set := range sets {
+		delete(t.series, key{o, name, set})
+	}
 }
 
 // get is one series; nil if there is none.
@@ -283,6 +302,7 @@ func start(t *testing.T, set ...func(*Config, *Parts)) *harness {
 	cfg.Address = "127.0.0.1:0"
 	parts := Parts{
 		NewApplier: h.table.newApplier, Reader: h.table, Resources: cluster{}, Syncer: h.disk,
+		Groups: group.New(group.DefaultConfig(), h.table),
 		Ledger: receiver.NewLedger(), Logger: slog.New(slog.NewTextHandler(h.logs, nil)),
 	}
 	for _, f := range set {

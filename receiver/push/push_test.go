@@ -233,7 +233,7 @@ func TestRefusals(t *testing.T) {
 		{"PUT", "/v1/external/", "1", 404, "path", "empty segment", metric.Applied},
 		{"PUT", "/v1//external/a", "1", 404, "path", "empty segment", metric.Applied},
 		{"PUT", "/v1/a/b/c/d/e/f/g", "1", 404, "path", "/v1/samples", metric.Applied},
-		{"PUT", "/metrics", "1", 404, "path", "/v1/samples", metric.Applied},
+		{"PUT", "/metrics/x", "1", 404, "path", "/v1/samples", metric.Applied},
 		{"PATCH", "/v1/external/a", "1", 405, "method", "GET, HEAD, PUT, POST, DELETE", metric.Applied},
 		{"PUT", "/v1/samples", "1", 405, "method", "POST", metric.Applied},
 		{"GET", "/v1/statsd", "", 405, "method", "POST", metric.Applied},

@@ -18,6 +18,14 @@ const (
 	samples       // NDJSON
 	statsdLines
 	series // one metric of one object, or an external one
+
+	// Of a Pushgateway.
+	grouped // a group
+	exposed // all groups, as an exposition
+	groupList
+	gatewayStatus
+	health
+	wipe
 )
 
 // route is a path, taken apart. Its strings are its own.
@@ -27,6 +35,7 @@ type route struct {
 	resource  string // as the path says it; empty: external
 	name      string
 	metric    string // with "\|" already read as "/"
+	grouping  metric.Labels
 }
 
 // paths is what an unknown path is answered with, and what the index shows.
@@ -38,6 +47,11 @@ var paths = []string{
 	"PUT, POST, GET, DELETE /v1/external/{metric}",
 	"POST /v1/samples",
 	"POST /v1/statsd",
+	"PUT, POST, DELETE /metrics/job/{job}{/label/value}",
+	"GET /metrics",
+	"GET /api/v1/metrics",
+	"GET /api/v1/status",
+	"GET /-/ready, /-/healthy",
 }
 
 // maxSegments is "v1" and the five segments of the longest path.

@@ -12,6 +12,8 @@ import (
 
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver"
+	"github.com/sluice-metrics/sluice/receiver/exposition"
+	"github.com/sluice-metrics/sluice/receiver/group"
 	"github.com/valyala/fasthttp"
 )
 
@@ -45,8 +47,12 @@ type Parts struct {
 	Resources  Resources
 	// Syncer may be nil: nothing is stored, and ?sync=true is refused.
 	Syncer Syncer
+	// Groups keeps what is pushed in groups.
+	Groups *group.Groups
 	Ledger *receiver.Ledger
 	Logger *slog.Logger
+	// Build says which build this is, for GET /api/v1/status.
+	Build map[string]string
 
 	// What follows is nil where nobody asks who sends, as without a cluster.
 
@@ -79,6 +85,12 @@ type Server struct {
 	reader    Reader
 	resources Resources
 	syncer    Syncer
+	groups    *group.Groups
+	reading   exposition.Options
+	build     map[string]string
+	began     time.Time
+	waiting   seats
+	stopping  chan struct{} // closed when Run begins to stop
 	account   *receiver.Account
 	senders   receiver.Senders
 	trust     Trust
@@ -112,6 +124,8 @@ func New(cfg Config, parts Parts) (*Server, error) {
 		account: parts.Ledger.Open("http"), log: parts.Logger, metrics: newMetrics(),
 		appliers: newAppliers(parts.NewApplier, max(16, 4*runtime.GOMAXPROCS(0))),
 		budget:   budget{max: cfg.MaxBufferedBytes},
+		groups:   parts.Groups, reading: cfg.reading(), build: parts.Build, began: time.Now(),
+		stopping: make(chan struct{}),
 		senders:  parts.Senders, trust: parts.Trust, pending: parts.Pending, alive: parts.Alive,
 	}
 	s.life, s.end = context.WithCancel(context.Background())
@@ -119,6 +133,7 @@ func New(cfg Config, parts Parts) (*Server, error) {
 	s.gate = newGate(ln.(*net.TCPListener), cfg, s.metrics, s.log)
 	s.metrics.connections = s.gate.connections
 	s.http = s.newHTTP()
+	s.waiting.free.Store(maxWaiting)
 	return s, nil
 }
 
@@ -175,6 +190,7 @@ var errServingEnded = errors.New("the socket was closed by somebody else")
 func (s *Server) stop(served <-chan error) {
 	// Accepting ends here and not in Shutdown, which does nothing before Serve has come to accept.
 	_ = s.gate.Close()
+	close(s.stopping)
 	grace, cancel := context.WithTimeout(context.Background(), s.cfg.ShutdownTimeout)
 	defer cancel()
 	<-served

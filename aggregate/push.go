@@ -1,0 +1,82 @@
+package aggregate
+
+import (
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// applyPushed takes a running total or a histogram. These come once a push, where other samples come once a request: they
+// may take the history lock, so that what a client has said so far and what is counted of it change together. A series that
+// went in the meantime gets no late total, for that would count as growth since the last one: a new series begins with it.
+func (w *Writer) applyPushed(to ref, s *metric.Sample) metric.Reason {
+	for {
+		refused, there := w.push(to, s)
+		if there {
+			return refused
+		}
+		if to, refused = w.seek(s); refused != metric.Applied {
+			return refused
+		}
+	}
+}
+
+// push takes the sample into its series, and notes it at once. False: the series is not there any more.
+func (w *Writer) push(to ref, s *metric.Sample) (refused metric.Reason, there bool) {
+	t := w.table
+	b, place := t.blocks.of(to.number)
+	b.history.Lock()
+	defer b.history.Unlock()
+	if b.page.cells[place].state.Load() != to.state {
+		return metric.Applied, false
+	}
+	now := t.clock.now()
+	tick := max(t.arrivalLocked(b, place, s, now), b.page.cells[place].past.stamp)
+	if s.Kind == metric.Counter {
+		refused = w.accumulateLocked(b, place, s)
+	} else {
+		refused = w.mergeLocked(b, place, s, tick)
+	}
+	if refused != metric.Applied {
+		return refused, true
+	}
+	if s.TTL != 0 {
+		b.series[place].setTTL(s.TTL)
+	}
+	t.noteLocked(b, place, tick, now)
+	return metric.Applied, true
+}
+
+// arrivalLocked is the tick in which a sample came. Of one that was held the series may be as old.
+func (t *Table) arrivalLocked(b *block, place uint32, s *metric.Sample, now moment) uint32 {
+	if s.Arrived == 0 {
+		return b.tickLocked(place, now)
+	}
+	tick := now.tickOf(time.Unix(0, s.Arrived), t.clock.tick)
+	if b.page.cells[place].past.stamp == 0 {
+		b.series[place].born = min(b.series[place].born, tick)
+	}
+	return tick
+}
+
+// noteLocked notes a series' value under a tick. It unmarks first and reads then, as the roller does.
+func (t *Table) noteLocked(b *block, place, tick uint32, now moment) {
+	b.page.dirty[place/64].And(^(uint64(1) << (place % 64)))
+	t.rollSeriesLocked(b, place, tick)
+	b.page.cells[place].seen.Store(now.unix())
+	b.unsaved.mark(place)
+}
+
+// checkPushed refuses what push would refuse, before a series is made for it.
+func checkPushed(s *metric.Sample) metric.Reason {
+	switch {
+	case s.Kind == metric.Counter && s.Op == metric.Accumulate && s.Histogram == nil:
+		if _, ok := quantiseTotal(s); !ok {
+			return metric.BadValue
+		}
+		return metric.Applied
+	case s.Kind == metric.Timer && s.Histogram != nil:
+		return s.Histogram.Check()
+	}
+	return metric.Malformed
+}

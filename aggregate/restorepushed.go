@@ -1,0 +1,142 @@
+package aggregate
+
+import (
+	"math"
+	"slices"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+func (r *restorer) counter(d *decoder, place, stamp uint32) {
+	c := &r.b.page.cells[place]
+	r.past(d, &c.past, stamp)
+	c.value.Store(c.past.rolled)
+	has := d.byte()
+	if has&hasFraction != 0 {
+		body := r.b.makeBody(place, newFraction)
+		r.past(d, &body.fraction.past, d.uint32())
+		body.fraction.units.Store(int64(body.fraction.past.rolled))
+	}
+	if has&hasRunning != 0 {
+		one := &running{client: d.sum(), remainder: d.sum(), origin: d.origin()}
+		r.b.makeBody(place, newFraction).running = one
+	}
+	if has > hasFraction|hasRunning {
+		d.fail()
+	}
+}
+
+func (d *decoder) sum() sum {
+	s := sum{d.varint(), d.uvarint()}
+	if s.fraction >= fractionUnits {
+		d.fail()
+	}
+	return s
+}
+
+func (d *decoder) origin() origin { return origin{started: d.varint(), at: d.varint()} }
+
+// pushed reads what pushed.appendLocked appended into p, which may hold what an earlier record said.
+func (r *restorer) pushed(d *decoder, p *pushed) {
+	p.origin = d.origin()
+	p.quantiles = d.quantiles()
+	if before := p.last; d.byte() != 0 {
+		p.last = &cumulative{d.part(), d.countable(), d.float()}
+		if before != nil && slices.Equal(before.bounds, p.last.bounds) {
+			p.last.bounds = before.bounds // as the slots of earlier records share them
+		}
+	}
+	for i := range r.t.spans {
+		for n := d.uvarint(); n > 0 && d.err == nil; n-- {
+			slot := d.pushedSlot(p.last)
+			if r.ahead((slot.unit - 1) * r.t.spans[i].stride) {
+				d.fail()
+			}
+			if d.err == nil && r.windows {
+				*p.slotLocked(i, &r.t.spans[i], slot.unit) = slot
+			}
+		}
+	}
+	bounds := 0
+	if p.last != nil {
+		bounds = len(p.last.bounds)
+	}
+	p.reserved = p.needs(bounds, len(p.quantiles))
+}
+
+func (d *decoder) quantiles() (all []metric.Quantile) {
+	n := d.uvarint()
+	if n > metric.MaxQuantiles {
+		d.fail()
+		return nil
+	}
+	for range n {
+		all = append(all, metric.Quantile{Q: d.float(), Value: d.float()})
+	}
+	return all
+}
+
+func (d *decoder) pushedSlot(last *cumulative) pushedSlot {
+	slot := pushedSlot{unit: d.uint32(), gain: gain{d.countable(), d.float(), d.float(), d.float()}}
+	n := d.uvarint()
+	if n > maxParts || slot.unit == 0 || math.IsNaN(slot.min) || math.IsNaN(slot.max) {
+		d.fail()
+		return slot
+	}
+	for range n {
+		one := part{}
+		if shared := d.byte() != 0; !shared {
+			one = d.part()
+		} else if last != nil {
+			one = part{last.bounds, d.counts(len(last.bounds))}
+		}
+		if len(one.bounds) == 0 {
+			d.fail()
+		}
+		slot.parts = append(slot.parts, one)
+	}
+	return slot
+}
+
+func (d *decoder) part() part {
+	n := d.uvarint()
+	if n > metric.MaxBounds {
+		d.fail()
+	}
+	if n == 0 || d.err != nil {
+		return part{}
+	}
+	bounds := make([]float64, n)
+	for i := range bounds {
+		bounds[i] = d.float()
+	}
+	if !metric.Increasing(bounds) {
+		d.fail()
+	}
+	return part{bounds, d.counts(len(bounds))}
+}
+
+// counts reads those of as many bounds.
+func (d *decoder) counts(bounds int) []float64 {
+	if bounds == 0 {
+		return nil
+	}
+	counts := make([]float64, bounds+1)
+	for i := range counts {
+		v := d.uvarint()
+		if counts[i] = float64(v >> 1); v&1 != 0 {
+			counts[i] = d.countable()
+		}
+	}
+	return counts
+}
+
+// countable is a number of observations.
+func (d *decoder) countable() float64 {
+	v := d.float()
+	if !(v >= 0 && v <= math.MaxFloat64) {
+		d.fail()
+		return 0
+	}
+	return v
+}

@@ -1,0 +1,223 @@
+package aggregate
+
+import (
+	"encoding/binary"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// pushes is a second's worth of running totals, histograms and summaries, of one client.
+type pushes struct {
+	r      *rand.Rand
+	life   int64
+	total  float64
+	counts []float64
+	sum    float64
+}
+
+func (p *pushes) next() []*metric.Sample {
+	if p.r.IntN(20) == 0 {
+		*p = pushes{r: p.r, life: p.life + 1, counts: make([]float64, 4)}
+	}
+	p.total += float64(p.r.IntN(100)) / 4
+	for i := range p.counts {
+		p.counts[i] += float64(p.r.IntN(5))
+	}
+	p.sum += float64(p.r.IntN(50))
+	h := within(histogram([]float64{1, 10, 100}, p.counts, p.sum), 0.5, 400)
+	q := summary(h.Count, p.sum, metric.Quantile{Q: 0.5, Value: p.sum}, metric.Quantile{Q: 0.9, Value: nan})
+	samples := []*metric.Sample{total("rc", p.total), pushOf(metric.Accumulate, h), pushOf(metric.Merge, h), pushOf(metric.Accumulate, q), pushOf(metric.Merge, histogram([]float64{3, p.sum + 4}, []float64{0.5, 1, 0}, 3))}
+	for i, name := range []string{"rc", "rh", "rm", "rq", "rb"} {
+		samples[i].Name, samples[i].Started = []byte(name), p.life
+	}
+	return samples
+}
+
+var pushedAnswers = []string{"rc:total", "rc:count", "rc:rate:10s", "rh:count", "rh:sum:10s", "rh:p95", "rh:p50:10s", "rh:min", "rh:max",
+	"rm:count", "rm:p50", "rq", "rq:count:10s", "rq:p50", "rq:p90", "rb:count", "rb:p50"}
+
+func (f *fixture) answers() string {
+	var out []string
+	for _, asked := range pushedAnswers {
+		out = append(out, asked+": "+f.ask(asked))
+	}
+	return strings.Join(out, "\n")
+}
+
+// Whatever the moment it was saved at, a restored table answers the same, and what its clients push next counts as if nothing
+// had happened.
+func TestRestorePushed(t *testing.T) {
+	for seed := range uint64(hurry(30, 6)) {
+		synctest.Test(t, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 8))
+			p := &pushes{r: r, life: 1, counts: make([]float64, 4)}
+			f, disk := newFixture(t).running(), newSaved()
+			time.Sleep(2*time.Minute + 123*time.Millisecond)
+			for range 100 {
+				f.apply(p.next()...)
+				f.push("rc:0.5|c|#pod:a,ns:ns", "rh:4|ms|#pod:a,ns:ns")
+				time.Sleep(400 * time.Millisecond)
+				disk.flush(f.Table, func(int) bool { return r.IntN(30) == 0 })
+			}
+			time.Sleep(time.Duration(r.IntN(1000)) * time.Millisecond)
+			disk.flush(f.Table, never)
+			before := f.answers()
+			again := disk.restore(t).running()
+			if after := again.answers(); after != before {
+				t.Fatalf("seed %d: before\n%s\nafter\n%s", seed, before, after)
+			}
+			if applied, held := again.Balance(); applied != held {
+				t.Errorf("applied %v, held %v", applied, held)
+			}
+			for range 5 {
+				next := p.next()
+				f.apply(next...)
+				again.apply(next...)
+				time.Sleep(300 * time.Millisecond)
+				if before, after := f.answers(), again.answers(); after != before {
+					t.Fatalf("seed %d: goes on as\n%s\nafter a restart\n%s", seed, before, after)
+				}
+			}
+		})
+	}
+}
+
+// A delta between an increase and the next roll holds both or neither: what a client counted is not lost to a crash.
+func TestRestoreBetweenRolls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, disk := newFixture(t), newSaved() // nobody rolls
+		h := histogram([]float64{1, 2}, []float64{5, 5, 5}, 20)
+		f.apply(total("c", 10), total("c", 15), started(pushOf(metric.Accumulate, h), 7))
+		disk.flush(f.Table, each)
+		if got, want := disk.restore(t).bodyBytes.Load(), f.bodyBytes.Load(); got != want {
+			t.Errorf("%d bytes are accounted for after a restart, were %d", got, want)
+		}
+		f.apply(total("c", 18))
+		disk.state[0] = f.AppendState(nil, 0)
+		again := disk.restore(t)
+		again.apply(total("c", 20))
+		again.want("c:count", "a=10")
+		again.want("c:total", "a=20")
+		h.Count++
+		again.apply(started(pushOf(metric.Accumulate, h), 8)) // a fresh start, though nothing is lower
+		again.want("t:count", "a=16")
+	})
+}
+
+// With other windows than before, what a client's next total is compared with stays.
+func TestRestorePushedWithOtherWindows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, disk := newFixture(t).running(), newSaved()
+		h := histogram([]float64{1, 2}, []float64{5, 5, 5}, 20)
+		f.apply(total("c", 10), total("c", 15), pushOf(metric.Accumulate, h))
+		time.Sleep(2 * time.Second)
+		disk.flush(f.Table, each)
+		c := DefaultConfig()
+		c.Windows = []time.Duration{20 * time.Second, 5 * time.Minute}
+		table := New(c, describeByPod, slog.New(slog.DiscardHandler))
+		if err := disk.into(table); err != nil {
+			t.Fatal(err)
+		}
+		again := &fixture{Table: table, t: t, w: table.NewWriter()}
+		again.apply(total("c", 18), pushOf(metric.Accumulate, histogram([]float64{1, 2}, []float64{5, 7, 5}, 23)))
+		again.want("c:count", "a=3")
+		again.want("c:total", "a=18")
+		again.want("t:count", "a=2")
+		again.want("t:sum", "a=3")
+	})
+}
+
+// What the first format wrote, before anything was pushed, is read as it was then: testdata/format1 is of that code.
+func TestRestoreOfTheFirstFormat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		read := func(name string) []byte {
+			blob, err := os.ReadFile("testdata/format1/" + name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return blob
+		}
+		time.Sleep(3 * time.Minute) // it was saved two minutes and a half after the bubble's clock began
+		disk := &saved{clock: read("clock"), names: map[int][]byte{0: read("names")}, state: map[int][]byte{0: read("state")},
+			deltas: map[int][][]byte{0: {read("delta")}}}
+		f := disk.restore(t).running()
+		if got, want := f.all()+"\n", string(read("answers")); got != want {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
+		}
+		// What it writes of series that got nothing pushed is what was written then.
+		if got, want := f.AppendNames(nil, 0), read("names"); string(got) != string(want) {
+			t.Errorf("names changed:\n%x\n%x", got, want)
+		}
+		s := total("c", 1000)
+		s.Tags = []byte("pod:p0,ns:ns")
+		f.apply(s)
+		f.want("c:total", "p0=1380 p1=400") // the client's, and what was counted before
+		s.Whole = 1001
+		f.apply(s)
+		f.want("c:total", "p0=1381 p1=400")
+	})
+}
+
+// A table that never got anything pushed writes nothing that the first format did not have: no older version refuses it.
+func TestNothingPushedWritesTheFirstFormat(t *testing.T) {
+	f := newFixture(t)
+	f.push("c:1|c|#pod:a,ns:ns", "f:0.5|c|#pod:a,ns:ns", "t:1|ms|#pod:a,ns:ns")
+	f.Roll()
+	b := f.blocks.at[0].Load()
+	for place := range uint32(3) {
+		body, past := b.body(place), &b.page.cells[place].past
+		var ends []byte
+		switch {
+		case body == nil:
+			ends = append(f.appendPastLocked(nil, past, 0), 0)
+		case body.timer != nil:
+			ends = body.timer.appendLocked(nil, f.spans, 0)
+		default:
+			ends = binary.AppendUvarint(append(f.appendPastLocked(nil, past, 0), 1), uint64(body.fraction.past.stamp))
+			ends = f.appendPastLocked(ends, &body.fraction.past, 0)
+		}
+		if got := f.appendValueLocked(nil, b, place, 0); !strings.HasSuffix(string(got), string(ends)) {
+			t.Errorf("%d: %x, want it to end with %x", place, got, ends)
+		}
+	}
+}
+
+// Damage is an error wherever it is, never a panic.
+func TestRestoreOfDamagedPushes(t *testing.T) {
+	f := newFixture(t)
+	p := &pushes{r: rand.New(rand.NewPCG(1, 1)), life: 1, counts: make([]float64, 4)}
+	for range 3 {
+		f.apply(p.next()...)
+	}
+	delta := f.AppendDelta(nil, 0)
+	r := rand.New(rand.NewPCG(2, 2))
+	for range hurry(20_000, 3000) {
+		broken := append([]byte(nil), delta...)
+		for range 1 + r.IntN(3) {
+			broken[r.IntN(len(broken))] = byte(r.Uint32())
+		}
+		again := newFixture(t)
+		again.clock.resumed.Store(true)
+		again.RestoreBlock(0, nil, nil, [][]byte{broken})
+		again.RestoreDone()
+		again.answers()
+		again.AppendState(nil, 0)
+		if applied, held := again.Balance(); applied != held {
+			t.Fatalf("applied %v, held %v", applied, held)
+		}
+		p := &pushes{r: rand.New(rand.NewPCG(1, 1)), life: 1, counts: make([]float64, 4)}
+		again.w.Unpark()
+		for _, s := range p.next() {
+			again.w.Apply(s)
+		}
+		again.w.Park()
+		again.Roll()
+	}
+}

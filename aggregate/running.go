@@ -1,0 +1,79 @@
+package aggregate
+
+import (
+	"unsafe"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// running is what a counter remembers of a total that its client keeps itself (exposition, OTLP, remote write). The
+// cell counts increases alone, as it does for any other counter: so windows, notes and books know nothing of where
+// the client's total began or that it began anew. (Before: the total itself in the cell; every reset then had to shift
+// all notes while writers added.) All of it is guarded by the history lock.
+//
+//   - R1 What total reads is the cell and the remainder: the client's total, and what others added beside it.
+//   - R2 Between two holds of the lock the newest note, the remainder and the client's total are as of the same push: so
+//     what is saved goes on from there.
+type running struct {
+	client    sum // the client's total as last pushed
+	remainder sum // what total reads beyond what was counted
+	origin
+}
+
+const runningBytes = int64(unsafe.Sizeof(running{}) + unsafe.Sizeof(fraction{}) + unsafe.Sizeof(body{}))
+
+// increase is by how much a client's total has grown. A lower one, or one that began later, began anew: all of it is growth.
+// (Prometheus' rule; below zero nothing has grown.)
+func (r *running) increase(total sum, anew bool) sum {
+	switch {
+	case !anew && !total.below(r.client):
+		return total.minus(r.client)
+	case total.whole < 0:
+		return sum{}
+	}
+	return total
+}
+
+// accumulateLocked counts what a client's total has grown by. The first total of a series is where it begins.
+func (w *Writer) accumulateLocked(b *block, place uint32, s *metric.Sample) metric.Reason {
+	total, ok := quantiseTotal(s)
+	if !ok {
+		return metric.BadValue
+	}
+	body := b.makeBody(place, newFraction)
+	if body.running == nil {
+		if !(budget{w.table, body}).take(runningBytes) {
+			return metric.OverLimit
+		}
+		body.running = &running{client: total, remainder: total}
+		body.running.see(s, w.now)
+		return metric.Applied
+	}
+	r := body.running
+	anew, late := r.judge(s)
+	if late {
+		return metric.Applied
+	}
+	grown := r.increase(total, anew)
+	if !b.page.cells[place].add(grown.whole) {
+		return metric.BadValue
+	}
+	if grown.fraction != 0 {
+		body.fraction.units.Add(int64(grown.fraction))
+	}
+	w.counted.add(grown.whole, grown.fraction)
+	r.remainder = r.remainder.plus(total.minus(r.client)).minus(grown)
+	r.client = total
+	r.see(s, w.now)
+	return metric.Applied
+}
+
+// totalLocked is what a counter's total reads.
+func totalLocked(b *block, place uint32) metric.Number {
+	whole, units := counterSum(b, place)
+	if body := b.body(place); body != nil && body.running != nil {
+		whole += body.running.remainder.whole
+		units += body.running.remainder.fraction
+	}
+	return exact(whole, int64(units))
+}

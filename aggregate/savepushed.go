@@ -1,0 +1,113 @@
+package aggregate
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// What is pushed follows after what formatVersion 1 began with, where a series has it: a table that never got any of it writes
+// what older versions read, and reads what they wrote.
+
+// Parts of a counter's value beyond its whole units.
+const (
+	hasFraction = 1 << iota
+	hasRunning
+)
+
+func (t *Table) appendCounterLocked(dst []byte, c *cell, body *body, since uint32) []byte {
+	dst = t.appendPastLocked(dst, &c.past, since)
+	has := byte(0)
+	if body != nil && body.fraction.usedLocked() {
+		has |= hasFraction
+	}
+	if body != nil && body.running != nil {
+		has |= hasRunning
+	}
+	dst = append(dst, has)
+	if has&hasFraction != 0 {
+		dst = binary.AppendUvarint(dst, uint64(body.fraction.past.stamp))
+		dst = t.appendPastLocked(dst, &body.fraction.past, since)
+	}
+	if has&hasRunning != 0 {
+		dst = body.running.append(dst)
+	}
+	return dst
+}
+
+func (r *running) append(dst []byte) []byte {
+	for _, one := range []sum{r.client, r.remainder} {
+		dst = binary.AppendUvarint(binary.AppendVarint(dst, one.whole), one.fraction)
+	}
+	return r.origin.append(dst)
+}
+
+func (o *origin) append(dst []byte) []byte {
+	return binary.AppendVarint(binary.AppendVarint(dst, o.started), o.at)
+}
+
+// appendLocked appends the last histogram, and what came in the units from since on.
+func (p *pushed) appendLocked(dst []byte, spans []span, since uint32) []byte {
+	if p == nil {
+		return dst
+	}
+	dst = p.origin.append(dst)
+	dst = binary.AppendUvarint(dst, uint64(len(p.quantiles)))
+	for _, one := range p.quantiles {
+		dst = appendFloat(appendFloat(dst, one.Q), one.Value)
+	}
+	if p.last == nil {
+		dst = append(dst, 0)
+	} else {
+		dst = p.last.part.append(append(dst, 1))
+		dst = appendFloat(appendFloat(dst, p.last.count), p.last.sum)
+	}
+	for i := range spans {
+		first, n := spans[i].unit(since), 0
+		for _, slot := range p.past[i] {
+			if slot.unit >= first {
+				n++
+			}
+		}
+		dst = binary.AppendUvarint(dst, uint64(n))
+		for j := range p.past[i] {
+			if slot := &p.past[i][j]; slot.unit >= first {
+				dst = slot.append(dst, p.last)
+			}
+		}
+	}
+	return dst
+}
+
+func (s *pushedSlot) append(dst []byte, last *cumulative) []byte {
+	dst = binary.AppendUvarint(dst, uint64(s.unit))
+	dst = appendFloat(appendFloat(appendFloat(appendFloat(dst, s.count), s.sum), s.min), s.max)
+	dst = binary.AppendUvarint(dst, uint64(len(s.parts)))
+	for _, one := range s.parts {
+		if last != nil && sameBounds(one.bounds, last.bounds) {
+			dst = appendCounts(append(dst, 1), one.counts)
+		} else {
+			dst = one.append(append(dst, 0))
+		}
+	}
+	return dst
+}
+
+func (p part) append(dst []byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(p.bounds)))
+	for _, v := range p.bounds {
+		dst = appendFloat(dst, v)
+	}
+	return appendCounts(dst, p.counts)
+}
+
+// appendCounts appends counts: nearly all are small integers, and take a byte or two.
+func appendCounts(dst []byte, counts []float64) []byte {
+	for _, n := range counts {
+		if n == math.Trunc(n) && n < 1<<53 {
+			dst = binary.AppendUvarint(dst, uint64(n)<<1)
+		} else {
+			dst = appendFloat(append(dst, 1), n)
+		}
+	}
+	return dst
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// spoken sends a request to the push port.
+func spoken(t *testing.T, p *dataPath, method, path, body string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequest(method, "http://"+p.push.Addr().String()+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(text)
+}
+
+// copyQuiet copies a folder at a moment in which nothing is written to it.
+func copyQuiet(t *testing.T, to, from string) {
+	t.Helper()
+	sizes := func() string {
+		var b strings.Builder
+		_ = filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+			if err == nil {
+				if stat, err := entry.Info(); err == nil {
+					fmt.Fprintln(&b, path, stat.Size(), stat.ModTime())
+				}
+			}
+			return nil
+		})
+		return b.String()
+	}
+	for range 100 {
+		before := sizes()
+		if err := os.CopyFS(to, os.DirFS(from)); err == nil && sizes() == before {
+			return
+		}
+		if err := os.RemoveAll(to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Fatal("no moment to copy the folder in")
+}
+
+const groupBody = `# HELP done What is done.
+# TYPE done counter
+done{q="a"} 5
+# TYPE temperature gauge
+temperature -7.5
+# TYPE took histogram
+took_bucket{le="1"} 1
+took_bucket{le="2"} 4
+took_bucket{le="+Inf"} 4
+took_sum 6
+took_count 4
+# TYPE size summary
+size{quantile="0.5"} 3
+size_sum 9
+size_count 3
+broken NaN
+`
+
+// Groups and what they serve survive a kill as soon as a push with sync=true was answered, and a clean stop.
+func TestGroupsSurviveARestart(t *testing.T) {
+	dir, copied := t.TempDir(), filepath.Join(t.TempDir(), "copy")
+	var exposed, listed string
+	t.Run("before", func(t *testing.T) {
+		p := started(t, dir, "--flush-interval", "500ms")
+		for i := range 300 {
+			if code, text := spoken(t, p, "PUT", fmt.Sprintf("/metrics/job/a/i/%d?ttl=%dh", i, 1+i%2), groupBody); code != 200 {
+				t.Fatal(code, text)
+			}
+		}
+		for i := range 100 { // deleted ones must not come back
+			spoken(t, p, "DELETE", fmt.Sprintf("/metrics/job/a/i/%d", i), "")
+		}
+		if code, text := spoken(t, p, "PUT", "/metrics/job/last?sync=true", groupBody); code != 200 {
+			t.Fatal(code, text)
+		}
+		copyQuiet(t, copied, dir) // as a kill leaves it
+		_, exposed = spoken(t, p, "GET", "/metrics", "")
+		_, listed = spoken(t, p, "GET", "/api/v1/metrics", "")
+	})
+	for name, dir := range map[string]string{"killed": copied, "stopped": dir} {
+		t.Run(name, func(t *testing.T) {
+			p := started(t, dir)
+			if _, text := spoken(t, p, "GET", "/metrics", ""); text != exposed || !strings.Contains(text, `job="last"`) {
+				t.Errorf("exposed after it: %d bytes, want %d", len(text), len(exposed))
+			}
+			if _, text := spoken(t, p, "GET", "/api/v1/metrics", ""); text != listed {
+				t.Errorf("listed after it: %d bytes, want %d", len(text), len(listed))
+			}
+			for metric, want := range map[string]string{"done:total": `"value":5`, "temperature": `"value":-7.5`} {
+				if code, text := spoken(t, p, "GET", "/v1/external/"+metric+"?label=job=last", ""); code != 200 || !strings.Contains(text, want) {
+					t.Errorf("%s: %d %s", metric, code, text)
+				}
+			}
+			// 201 groups, four series each: the deleted ones' are gone, NaN has none.
+			if n := p.table.Series(); n != 804 {
+				t.Errorf("%d series, want 804", n)
+			}
+			// The counter goes on from where it was: what came meanwhile is an increase.
+			if code, text := spoken(t, p, "POST", "/metrics/job/last", "# TYPE done counter\ndone{q=\"a\"} 12\n"); code != 200 {
+				t.Error(code, text)
+			}
+			if _, text := spoken(t, p, "GET", "/v1/external/done:count:1m?label=job=last", ""); !strings.Contains(text, `"value":7`) {
+				t.Error(text)
+			}
+			spoken(t, p, "DELETE", "/metrics/job/last", "")
+			p.groups.Sweep(time.Now().Add(3 * time.Hour))
+			if n := p.table.Series(); n != 0 {
+				t.Errorf("%d series are left of groups that ended", n)
+			}
+			if _, text := spoken(t, p, "GET", "/metrics", ""); text != "" {
+				t.Errorf("%s is left of groups that ended", text)
+			}
+		})
+	}
+}
+
+// The law of the ledger holds for pushes to groups too: received is applied and rejected.
+func TestGroupsAreAccountedFor(t *testing.T) {
+	p := started(t, t.TempDir())
+	for range 3 {
+		spoken(t, p, "PUT", "/metrics/job/a", groupBody) // four series, and one NaN
+	}
+	spoken(t, p, "PUT", "/metrics/job/a", "x 1 1\n")
+	spoken(t, p, "PUT", "/metrics/job/a/b", "x 1\n")
+	var text bytes.Buffer
+	families, err := p.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "sluice_samples_received_total" || f.GetName() == "sluice_samples_applied_total" || f.GetName() == "sluice_samples_rejected_total" {
+				if v := m.GetCounter().GetValue(); v > 0 {
+					fmt.Fprintf(&text, "%s %v;", strings.TrimPrefix(f.GetName(), "sluice_samples_"), v)
+				}
+			}
+		}
+	}
+	if got := text.String(); got != "applied_total 12;received_total 17;rejected_total 1;rejected_total 3;rejected_total 1;" && got != "applied_total 12;received_total 17;rejected_total 1;rejected_total 1;rejected_total 3;" {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,222 @@
+package exposition
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// collector puts together what a reader finds, whatever the format: it holds the limits and what must be true of a
+// body as a whole. Its memory is kept from body to body.
+//
+// Its methods return the fault, so that the reader adds the position; noDetail is none.
+type collector struct {
+	options  Options
+	families []Family      // Metrics is filled in by finish
+	found    []foundFamily // what is known of families, by the same index
+	names    index         // families by name, once there are more than few
+
+	metrics   []Metric   // slab of foundFamily.metrics
+	compounds []compound // slab of foundFamily.compounds
+	points    []point    // slab of compound.points
+	series    index      // metrics by family and labels, of families that have more than few
+	count     int        // metrics of all families
+
+	// What families that are compound point to, by finish.
+	summaries  []Summary
+	histograms []Histogram
+	quantiles  []Quantile
+	buckets    []Bucket
+
+	// position is the line, or the message, under way.
+	position int
+	// about is what the fault is about, where that is not at its position: a name, a key.
+	about string
+}
+
+type foundFamily struct {
+	metrics   row // of collector.metrics
+	compounds row // of collector.compounds; the i-th is what the i-th metric is made of
+	typed     bool
+	indexed   bool
+	last      int32 // the metric that was found last
+	position  int   // where its name was first
+}
+
+func (c *collector) reset() {
+	clear(c.families) // they hold on to the last body
+	clear(c.metrics)
+	clear(c.compounds)
+	clear(c.summaries)
+	clear(c.histograms)
+	c.families, c.found = c.families[:0], c.found[:0]
+	c.metrics, c.compounds, c.points = c.metrics[:0], c.compounds[:0], c.points[:0]
+	c.summaries, c.histograms = c.summaries[:0], c.histograms[:0]
+	c.quantiles, c.buckets = c.quantiles[:0], c.buckets[:0]
+	c.names.reset()
+	c.series.reset()
+	c.count, c.position, c.about = 0, 0, ""
+}
+
+// family returns the index of the family of a name, or -1.
+func (c *collector) family(name string) int {
+	if len(c.families) <= few {
+		for i := range c.families {
+			if c.families[i].Name == name {
+				return i
+			}
+		}
+		return -1
+	}
+	hash := uint32(hashString(name))
+	for at := hash; ; {
+		entry, next, ok := c.names.next(hash, at)
+		if !ok {
+			return -1
+		}
+		if c.families[entry].Name == name {
+			return entry
+		}
+		at = next
+	}
+}
+
+// addFamily adds one of a name that is not there yet.
+func (c *collector) addFamily(name string) (int, detail) {
+	if d := checkName(name, badName); d != noDetail {
+		return 0, d
+	}
+	if len(c.families) == c.options.MaxFamilies {
+		return 0, manyFamilies
+	}
+	i := len(c.families)
+	c.families = append(c.families, Family{Name: name})
+	c.found = append(c.found, foundFamily{position: c.position})
+	switch {
+	case i == few:
+		for j := range c.families {
+			c.names.add(uint32(hashString(c.families[j].Name)), j)
+		}
+	case i > few:
+		c.names.add(uint32(hashString(name)), i)
+	}
+	return i, noDetail
+}
+
+// checkName checks a metric's name or a label's key. Prometheus stops reading at a NUL in either.
+func checkName(name string, bad detail) detail {
+	switch {
+	case name == "":
+		return bad
+	case !utf8.ValidString(name):
+		return notUTF8
+	case strings.IndexByte(name, 0) >= 0:
+		return nulInName
+	}
+	return noDetail
+}
+
+// checkKey checks a label's key, without its charset where it is not quoted.
+func checkKey(key string) detail {
+	if len(key) > 1 && key[0] == '_' && key[1] == '_' {
+		return reservedLabel
+	}
+	return checkName(key, badKey)
+}
+
+// help makes of any bytes what Prometheus would read: one family's help that is not UTF-8 would cost it the others.
+func help(text string) string {
+	return strings.ToValidUTF8(strings.TrimLeft(text, " \t"), "\uFFFD")
+}
+
+// addValue adds a metric of a family that is not compound.
+func (c *collector) addValue(family int, labels []metric.Label, value float64) detail {
+	if c.find(family, labels) >= 0 {
+		return sameSeries
+	}
+	return c.add(family, Metric{Labels: labels, Value: value})
+}
+
+// find returns which of the family's metrics has the labels, in whatever order, or -1.
+func (c *collector) find(family int, labels []metric.Label) int {
+	f := &c.found[family]
+	metrics := view(c.metrics, f.metrics)
+	if len(metrics) == 0 {
+		return -1
+	}
+	if sameLabels(metrics[f.last].Labels, labels) {
+		return int(f.last)
+	}
+	if !f.indexed {
+		for i := range metrics {
+			if sameLabels(metrics[i].Labels, labels) {
+				return i
+			}
+		}
+		return -1
+	}
+	hash := hashSeries(family, labels)
+	for at := hash; ; {
+		entry, next, ok := c.series.next(hash, at)
+		if !ok {
+			return -1
+		}
+		// An entry is a position in its own family, and may be one of another family of the same hash.
+		if entry < len(metrics) && sameLabels(metrics[entry].Labels, labels) {
+			return entry
+		}
+		at = next
+	}
+}
+
+func (c *collector) add(family int, m Metric) detail {
+	if c.count == c.options.MaxMetrics {
+		return manyMetrics
+	}
+	c.count++
+	f := &c.found[family]
+	i := int(f.metrics.length)
+	c.metrics = insert(c.metrics, &f.metrics, i, m)
+	switch {
+	case f.indexed:
+		c.series.add(hashSeries(family, m.Labels), i)
+	case i == few:
+		f.indexed = true
+		for j, one := range view(c.metrics, f.metrics) {
+			c.series.add(hashSeries(family, one.Labels), j)
+		}
+	}
+	return noDetail
+}
+
+// hashSeries does not depend on the labels' order.
+func hashSeries(family int, labels []metric.Label) uint32 {
+	sum := uint64(family)
+	for _, l := range labels {
+		sum += hashString(l.Key) * (hashString(l.Value) | 1)
+	}
+	return uint32(sum ^ sum>>32)
+}
+
+// sameLabels compares sets; each has every key once.
+func sameLabels(a, b []metric.Label) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] && !hasLabel(b, a[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func hasLabel(labels []metric.Label, l metric.Label) bool {
+	for i := range labels {
+		if labels[i] == l {
+			return true
+		}
+	}
+	return false
+}

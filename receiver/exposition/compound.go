@@ -1,0 +1,100 @@
+package exposition
+
+import (
+	"math"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// compound is a summary or histogram of which not all samples may have come.
+type compound struct {
+	count, sum       float64
+	hasCount, hasSum bool
+	points           row // of collector.points, in order
+	native           *Native
+	position         int // of its last sample
+}
+
+// point is a quantile and its value, or a bucket's bound and count.
+type point struct{ at, value float64 }
+
+// compound returns the summary or histogram of a label set; isNew says that there was none and it has the labels now.
+// It is right until the next one is added.
+func (c *collector) compound(family int, labels []metric.Label) (m *compound, isNew bool, d detail) {
+	f := &c.found[family]
+	i := c.find(family, labels)
+	if i < 0 {
+		if d := c.add(family, Metric{Labels: labels}); d != noDetail {
+			return nil, false, d
+		}
+		i, isNew = int(f.compounds.length), true
+		c.compounds = insert(c.compounds, &f.compounds, i, compound{})
+	}
+	f.last = int32(i)
+	return &c.compounds[int(f.compounds.at)+i], isNew, noDetail
+}
+
+// setCount takes a number of observations; setSum their sum.
+func (m *compound) setCount(count float64) detail {
+	switch {
+	case m.hasCount:
+		return sameSeries
+	case !isCount(count):
+		return badCount
+	}
+	m.count, m.hasCount = math.Abs(count), true // -0 is 0
+	return noDetail
+}
+
+func (m *compound) setSum(sum float64) detail {
+	if m.hasSum {
+		return sameSeries
+	}
+	m.sum, m.hasSum = sum, true
+	return noDetail
+}
+
+func isCount(v float64) bool { return v >= 0 && v <= math.MaxFloat64 }
+
+// addQuantile and addBucket keep the points in order, whatever the order they come in.
+func (c *collector) addQuantile(m *compound, quantile, value float64) detail {
+	if quantile != quantile {
+		return badQuantile
+	}
+	_, d := c.addPoint(m, point{quantile, value})
+	return d
+}
+
+func (c *collector) addBucket(m *compound, bound, count float64) detail {
+	switch {
+	case bound != bound:
+		return badBound
+	case !isCount(count):
+		return badCount
+	}
+	i, d := c.addPoint(m, point{bound, math.Abs(count)})
+	if d != noDetail {
+		return d
+	}
+	points := view(c.points, m.points)
+	if i > 0 && points[i-1].value > count || i+1 < len(points) && points[i+1].value < count {
+		return fallingBuckets
+	}
+	return noDetail
+}
+
+func (c *collector) addPoint(m *compound, p point) (int, detail) {
+	points := view(c.points, m.points)
+	i := len(points)
+	for i > 0 && points[i-1].at >= p.at {
+		i--
+	}
+	switch {
+	case i < len(points) && points[i].at == p.at:
+		return i, samePoint
+	case len(points) == c.options.MaxBuckets:
+		return i, manyBuckets
+	}
+	c.points = insert(c.points, &m.points, i, p)
+	return i, noDetail
+}

@@ -1,0 +1,96 @@
+package exposition
+
+import "github.com/sluice-metrics/sluice/metric"
+
+// Type is what a family's samples are.
+type Type uint8
+
+// The types. A family that no TYPE line speaks of is untyped.
+const (
+	UntypedType Type = iota
+	CounterType
+	GaugeType
+	SummaryType
+	HistogramType
+)
+
+var typeNames = [...]string{"untyped", "counter", "gauge", "summary", "histogram"}
+
+func (t Type) String() string {
+	if int(t) < len(typeNames) {
+		return typeNames[t]
+	}
+	return "invalid"
+}
+
+// Family is all metrics of one name. It has at least one.
+//
+// What a reader returns borrows from the reader and from the body: see TextReader.Read and Clone.
+type Family struct {
+	// Name is UTF-8, not empty and without NUL. No family has the name of another one's samples: where "h" is a
+	// histogram there is no "h_bucket", "h_sum" or "h_count".
+	Name string
+	// Help is UTF-8 that does not begin with a blank; empty: none was given.
+	Help string
+	Type Type
+	// Metrics are in order of arrival; no two have the same set of labels.
+	Metrics []Metric
+}
+
+// Metric is a label set and what is said of it, by the family's type.
+type Metric struct {
+	// Labels are in order of arrival, without "le" of a histogram and "quantile" of a summary. Keys are UTF-8, not
+	// empty, without NUL, each there once and none begins with "__"; values are UTF-8 and may be empty.
+	Labels []metric.Label
+	// Value is a counter's, gauge's or untyped metric's: any float64, a counter's too.
+	Value float64
+	// Summary is set in summaries, Histogram in histograms.
+	Summary   *Summary
+	Histogram *Histogram
+}
+
+// Summary is quantiles of observations, calculated by the client.
+type Summary struct {
+	Count float64 // finite, not negative; 0 where the client did not say
+	Sum   float64 // 0 where the client did not say
+	// Quantiles are in order of the quantile, none twice.
+	Quantiles []Quantile
+}
+
+// Quantile is a quantile, which is not NaN, and its value, which is where nothing was observed.
+type Quantile struct{ Quantile, Value float64 }
+
+// Histogram counts observations in buckets.
+type Histogram struct {
+	// Count and Sum as the client said: Count may differ from the last bucket's.
+	Count float64 // finite, not negative
+	Sum   float64 // 0 where the client did not say
+	// Buckets are in order of their bounds, none twice. The last one's is +Inf.
+	Buckets []Bucket
+	// Native is the same in buckets of exponential width; nil: there is none. Text has no way to say it.
+	Native *Native
+}
+
+// Bucket is how many observations there were up to a bound, itself included. Counts do not decrease from one bucket to
+// the next.
+type Bucket struct{ UpperBound, Count float64 }
+
+// Native is a native histogram. With base 2^(2^-Schema), bucket i has the observations in (base^(i-1), base^i]; the
+// negative ones mirror that.
+//
+// Source: https://prometheus.io/docs/specs/native_histograms/
+type Native struct {
+	Schema        int32 // -4 to 8
+	ZeroThreshold float64
+	ZeroCount     float64
+	// The counts are each bucket's own (in protobuf, those of integers are deltas): one for each bucket of the spans.
+	PositiveSpans, NegativeSpans   []Span
+	PositiveCounts, NegativeCounts []float64
+}
+
+// Span is a row of buckets: Offset is how many lie between the span before and this one, or the first span's first
+// index, which alone may be negative.
+type Span struct {
+	Offset int32
+	Length uint32
+}

@@ -1,0 +1,157 @@
+package exposition
+
+import (
+	"fmt"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// Fault says why a body could not be taken; the first fault in it is the only one. The zero Fault is none.
+//
+// It borrows from the body and the reader: it is worded, if at all, before the next Read.
+type Fault struct {
+	Reason metric.Reason
+	// Line and Column are where in a text, from 1, the column in bytes. 0: what is wrong has no such place.
+	Line, Column int
+	// Family and Metric are where in protobuf: which of the body's messages, and which metric of it, from 1.
+	// 0: before the first.
+	Family, Metric int
+
+	detail detail
+	text   string // what stands there
+	about  string // the family or key that it is about
+	limit  int
+}
+
+// detail is what exactly was wrong: a Reason is a label of the metrics, and too coarse to mend a body by.
+type detail uint8
+
+const (
+	noDetail detail = iota
+
+	// Tokens.
+	badName
+	badKey
+	noEquals
+	noQuote
+	openQuote
+	openBraces
+	noComma
+	badEscape
+	noName
+	unquotedName
+	secondName
+	noValue
+	badValue
+	badCharacter
+	trailing
+	badType
+
+	// Meaning.
+	timestamp
+	notUTF8
+	nulInName
+	reservedLabel
+	sameKey
+	sameSeries
+	secondType
+	secondHelp
+	namesClash
+	bareHistogram
+	noBound
+	noQuantile
+	badBound
+	badQuantile
+	strayBound
+	ownLabel
+	samePoint
+	badCount
+	fallingBuckets
+	countBelowBucket
+	noCount
+
+	// Limits.
+	manyFamilies
+	manyMetrics
+	manyLabels
+	manyLabelBytes
+	manyBuckets
+	longLine
+	longHelp
+	longMessage
+
+	// Protobuf.
+	cutShort
+	badMessage
+	unknownType
+	secondFamily
+	wrongType
+	badSchema
+	badSpans
+	badNative
+)
+
+// reason is the detail's place in the closed list of reasons.
+func (d detail) reason() metric.Reason {
+	switch d {
+	case noDetail:
+		return metric.Applied
+	case badName, nulInName, reservedLabel, badCharacter:
+		return metric.BadName
+	case badValue, badBound, badQuantile, badCount, fallingBuckets, countBelowBucket, badNative:
+		return metric.BadValue
+	case timestamp, badSchema:
+		return metric.Unsupported
+	case secondType, namesClash, secondFamily:
+		return metric.KindConflict
+	case manyFamilies, manyMetrics:
+		return metric.OverLimit
+	case manyLabels, manyLabelBytes, manyBuckets, longLine, longHelp, longMessage:
+		return metric.TooLong
+	}
+	return metric.Malformed
+}
+
+// limit is what the limit is that a detail says is exceeded.
+func (o Options) limit(d detail) int {
+	switch d {
+	case manyFamilies:
+		return o.MaxFamilies
+	case manyMetrics:
+		return o.MaxMetrics
+	case manyLabels:
+		return o.MaxLabels
+	case manyLabelBytes:
+		return o.MaxLabelBytes
+	case manyBuckets:
+		return o.MaxBuckets
+	case longLine, longHelp:
+		return o.MaxLine
+	case longMessage:
+		return o.MaxMessage
+	}
+	return 0
+}
+
+// Error is where and what: "line 3, column 7: the label value does not end on its line".
+func (f Fault) Error() string {
+	switch {
+	case f.Line > 0:
+		return fmt.Sprintf("line %d, column %d: %s", f.Line, f.Column, f.Explain())
+	case f.Metric > 0:
+		return fmt.Sprintf("family %d, metric %d: %s", f.Family, f.Metric, f.Explain())
+	case f.Family > 0:
+		return fmt.Sprintf("family %d: %s", f.Family, f.Explain())
+	}
+	return f.Explain()
+}
+
+const maxShown = 64
+
+// shown keeps what a client sent from filling a message.
+func shown(text string) string {
+	if len(text) > maxShown {
+		text = text[:maxShown] + "..."
+	}
+	return fmt.Sprintf("%q", text)
+}

@@ -1,0 +1,106 @@
+package exposition
+
+import (
+	"math"
+	"strings"
+)
+
+// finish checks what only the whole body shows, and lays out what was found. c.position and c.about say what a fault
+// is about.
+func (c *collector) finish() ([]Family, detail) {
+	for i := range c.families {
+		f := &c.families[i]
+		if c.found[i].metrics.length == 0 {
+			continue
+		}
+		if c.clashes(f) {
+			c.about, c.position = f.Name, c.found[i].position
+			return nil, namesClash
+		}
+		if d := c.layOut(f, &c.found[i]); d != noDetail {
+			c.about = f.Name
+			return nil, d
+		}
+	}
+	kept := c.families[:0]
+	for i := range c.families {
+		if c.found[i].metrics.length > 0 {
+			kept = append(kept, c.families[i])
+		}
+	}
+	clear(c.families[len(kept):])
+	return kept, noDetail
+}
+
+var sampleSuffixes = [...]string{"_bucket", "_sum", "_count"}
+
+// clashes says that a family has the name of another one's samples.
+func (c *collector) clashes(f *Family) bool {
+	for _, suffix := range sampleSuffixes {
+		base, ok := strings.CutSuffix(f.Name, suffix)
+		if !ok {
+			continue
+		}
+		if i := c.family(base); i >= 0 && c.found[i].metrics.length > 0 && c.families[i].hasSample(suffix) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasSample says whether the family writes a sample of its name and the suffix.
+func (f *Family) hasSample(suffix string) bool {
+	return f.Type == HistogramType || f.Type == SummaryType && suffix != "_bucket"
+}
+
+// layOut gives a family its metrics. What it points to may stay behind when a slab grows: nobody writes to it any more.
+func (c *collector) layOut(f *Family, found *foundFamily) detail {
+	f.Metrics = view(c.metrics, found.metrics)
+	for i, m := range view(c.compounds, found.compounds) {
+		if f.Type == SummaryType {
+			f.Metrics[i].Summary = c.summary(m)
+			continue
+		}
+		var d detail
+		if f.Metrics[i].Histogram, d = c.histogram(m); d != noDetail {
+			c.position = m.position
+			return d
+		}
+	}
+	return noDetail
+}
+
+func (c *collector) summary(m compound) *Summary {
+	at := len(c.quantiles)
+	for _, p := range view(c.points, m.points) {
+		c.quantiles = append(c.quantiles, Quantile{p.at, p.value})
+	}
+	c.summaries = append(c.summaries, Summary{m.count, m.sum, c.quantiles[at:len(c.quantiles):len(c.quantiles)]})
+	return &c.summaries[len(c.summaries)-1]
+}
+
+// histogram completes a histogram: of the count and the bucket +Inf, which say the same, one is enough.
+func (c *collector) histogram(m compound) (*Histogram, detail) {
+	at := len(c.buckets)
+	for _, p := range view(c.points, m.points) {
+		c.buckets = append(c.buckets, Bucket{p.at, p.value})
+	}
+	last := Bucket{UpperBound: math.Inf(-1)}
+	if len(c.buckets) > at {
+		last = c.buckets[len(c.buckets)-1]
+	}
+	switch {
+	case math.IsInf(last.UpperBound, 1) && !m.hasCount:
+		m.count = last.Count
+	case math.IsInf(last.UpperBound, 1):
+	case !m.hasCount:
+		return nil, noCount
+	case m.count < last.Count:
+		return nil, countBelowBucket
+	default:
+		c.buckets = append(c.buckets, Bucket{math.Inf(1), m.count})
+	}
+	buckets := c.buckets[at:len(c.buckets):len(c.buckets)]
+	c.histograms = append(c.histograms, Histogram{m.count, m.sum, buckets, m.native})
+	return &c.histograms[len(c.histograms)-1], noDetail
+}

@@ -1,0 +1,237 @@
+package exposition
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// TextReader reads the text format 0.0.4. It is meant to be kept and used for body after body, by one goroutine: what
+// it needed for one it has for the next.
+type TextReader struct {
+	collector
+
+	// The line under way. Positions are within it.
+	line  []byte
+	fault Fault
+
+	sample  sample
+	labels  []metric.Label // of all metrics found; the line's own behind sample.labels
+	escaped []byte         // what strings with escapes say
+
+	// The family and part that the last sample's name led to, which the next one's often is. They stay right: a
+	// family's type is settled by its first sample.
+	lastName   string
+	lastFamily int
+	lastPart   part
+}
+
+// sample is what a line says, before it is known of what.
+type sample struct {
+	name   string
+	nameAt int
+	size   int // bytes of name and labels
+	labels int // where in TextReader.labels its own begin
+	// Where among them "le" and "quantile" are, or -1, and where their values are in the line.
+	bound, quantile     int
+	boundAt, quantileAt int
+	value               float64
+	valueAt             int
+}
+
+// NewTextReader makes a reader. The options must be valid.
+func NewTextReader(o Options) *TextReader { return &TextReader{collector: collector{options: o}} }
+
+// Read reads a body of less than 2 GiB: all of it, or nothing and the fault. The families borrow from the body and the
+// reader. They are valid as long as the body does not change, and until the next Read; Family.Clone is for keeping.
+func (r *TextReader) Read(body []byte) ([]Family, Fault) {
+	r.reset()
+	clear(r.labels)
+	r.labels, r.escaped = r.labels[:0], r.escaped[:0]
+	r.lastName, r.fault = "", Fault{}
+	for len(body) > 0 {
+		line := body
+		if end := bytes.IndexByte(body, '\n'); end >= 0 {
+			line, body = body[:end], body[end+1:]
+		} else {
+			body = nil // the last line's end may be missing
+		}
+		r.line = line
+		r.position++
+		if !r.readLine() {
+			return nil, r.fault
+		}
+	}
+	families, d := r.finish()
+	if d != noDetail {
+		r.fail(d, 0)
+		return nil, r.fault
+	}
+	return families, Fault{}
+}
+
+func (r *TextReader) readLine() bool {
+	if len(r.line) > r.options.MaxLine {
+		return r.fail(longLine, r.options.MaxLine)
+	}
+	at := skipBlanks(r.line, 0)
+	switch {
+	case at == len(r.line):
+		return true
+	case r.line[at] == '#':
+		return r.readComment(at + 1)
+	}
+	return r.readSample(at)
+}
+
+// readComment reads HELP and TYPE; a line that is cut off before it says something, and any other comment, says nothing.
+func (r *TextReader) readComment(at int) bool {
+	at = skipBlanks(r.line, at)
+	end := tokenEnd(r.line, at)
+	keyword := r.line[at:end]
+	isHelp := string(keyword) == "HELP"
+	if !isHelp && string(keyword) != "TYPE" {
+		return true
+	}
+	if at = skipBlanks(r.line, end); at == len(r.line) {
+		return true
+	}
+	name, end := r.cutName(at)
+	switch {
+	case end < 0:
+		return false
+	case end == len(r.line):
+		return true
+	case end == at || !isBlank(r.line[end]):
+		return r.fail(badName, at)
+	}
+	family, _, d := r.resolve(name)
+	if d != noDetail {
+		return r.fail(d, at)
+	}
+	end = skipBlanks(r.line, end)
+	switch {
+	case end == len(r.line):
+		return true
+	case isHelp:
+		return r.readHelp(family, at, end)
+	}
+	return r.readType(family, at, end)
+}
+
+func (r *TextReader) readHelp(family, nameAt, at int) bool {
+	f := &r.families[family]
+	if f.Help != "" {
+		r.about = f.Name
+		return r.fail(secondHelp, nameAt)
+	}
+	text := metric.Borrow(r.line[at:])
+	if first := strings.IndexByte(text, '\\'); first >= 0 {
+		var bad int
+		if text, bad = r.unescape(text, first); bad >= 0 {
+			return r.failAbout(badEscape, at+bad, metric.Borrow(r.line[at+bad:min(at+bad+2, len(r.line))]))
+		}
+	}
+	f.Help = help(text)
+	return true
+}
+
+func (r *TextReader) readType(family, nameAt, at int) bool {
+	f := &r.families[family]
+	if r.found[family].typed {
+		r.about = f.Name
+		return r.fail(secondType, nameAt)
+	}
+	text := bytes.TrimRight(r.line[at:], " \t")
+	t, ok := parseType(text)
+	if !ok {
+		return r.failAbout(badType, at, metric.Borrow(text))
+	}
+	f.Type, r.found[family].typed = t, true
+	return true
+}
+
+// parseType takes any case, as expfmt does, and gauge histograms as what the text format knows: histograms.
+func parseType(text []byte) (Type, bool) {
+	for i, name := range typeNames {
+		if equalFold(text, name) {
+			return Type(i), true
+		}
+	}
+	if equalFold(text, "gaugehistogram") || equalFold(text, "gauge_histogram") {
+		return HistogramType, true
+	}
+	return 0, false
+}
+
+// equalFold compares with a word of small letters.
+func equalFold(text []byte, word string) bool {
+	if len(text) != len(word) {
+		return false
+	}
+	for i, c := range text {
+		if c != word[i] && (c < 'A' || c > 'Z' || c+'a'-'A' != word[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// part is which of a family's samples a name leads to.
+type part uint8
+
+const (
+	whole part = iota // the name is the family's own
+	bucketPart
+	sumPart
+	countPart
+)
+
+var parts = [...]struct {
+	suffix string
+	part   part
+}{{"_count", countPart}, {"_sum", sumPart}, {"_bucket", bucketPart}}
+
+// resolve returns the family that a name belongs to: the one that has it, a histogram or summary that has a sample of
+// that name, or a new one. It is expfmt's rule, in its order.
+func (r *TextReader) resolve(name string) (family int, p part, d detail) {
+	if name == r.lastName && name != "" {
+		return r.lastFamily, r.lastPart, noDetail
+	}
+	family = r.family(name)
+	if family < 0 {
+		family, p = r.resolveSample(name)
+	}
+	if family < 0 {
+		if family, d = r.addFamily(name); d != noDetail {
+			return 0, 0, d
+		}
+	}
+	r.lastName, r.lastFamily, r.lastPart = name, family, p
+	return family, p, noDetail
+}
+
+func (r *TextReader) resolveSample(name string) (int, part) {
+	for _, one := range parts {
+		base, ok := strings.CutSuffix(name, one.suffix)
+		if !ok {
+			continue
+		}
+		if i := r.family(base); i >= 0 && r.families[i].hasSample(one.suffix) {
+			return i, one.part
+		}
+	}
+	return -1, whole
+}
+
+// fail enters the fault at a position of the line.
+func (r *TextReader) fail(d detail, at int) bool { return r.failAbout(d, at, "") }
+
+func (r *TextReader) failAbout(d detail, at int, text string) bool {
+	r.fault = Fault{
+		Reason: d.reason(), Line: r.position, Column: at + 1,
+		detail: d, text: text, about: r.about, limit: r.options.limit(d),
+	}
+	return false
+}

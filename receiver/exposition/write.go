@@ -1,0 +1,232 @@
+package exposition
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// Format is how families are written.
+type Format uint8
+
+// The formats. Neither can say what is native in a histogram: it is written as its other buckets.
+const (
+	Text        Format = iota // text 0.0.4
+	OpenMetrics               // OpenMetrics 1.0: AppendEnd must follow the last family
+)
+
+// ContentType is what an answer in the format is declared as.
+func (f Format) ContentType() string {
+	if f == OpenMetrics {
+		return "application/openmetrics-text; version=1.0.0; charset=utf-8"
+	}
+	return "text/plain; version=0.0.4; charset=utf-8"
+}
+
+// Append writes families behind what dst has. Families of one name must have come together before: neither format may
+// hold a name twice.
+//
+// What is read again is equal: for Text by TextReader, but for Histogram.Native.
+func Append(dst []byte, format Format, families ...Family) []byte {
+	w := writer{dst: dst, format: format}
+	for i := range families {
+		w.family(&families[i])
+	}
+	return w.dst
+}
+
+// AppendEnd writes what stands behind the last family: OpenMetrics takes a text without it for cut off.
+func AppendEnd(dst []byte, format Format) []byte {
+	if format == OpenMetrics {
+		return append(dst, "# EOF\n"...)
+	}
+	return dst
+}
+
+type writer struct {
+	dst    []byte
+	format Format
+}
+
+func (w *writer) family(f *Family) {
+	name, typeName := f.Name, f.Type.String()
+	if w.format == OpenMetrics {
+		name, typeName = openMetricsNames(f)
+	}
+	if f.Help != "" {
+		w.dst = append(w.dst, "# HELP "...)
+		w.name(name, "")
+		w.dst = append(w.dst, ' ')
+		w.escape(f.Help, w.format == OpenMetrics)
+		w.dst = append(w.dst, '\n')
+	}
+	w.dst = append(w.dst, "# TYPE "...)
+	w.name(name, "")
+	w.dst = append(w.dst, ' ')
+	w.dst = append(w.dst, typeName...)
+	w.dst = append(w.dst, '\n')
+	for i := range f.Metrics {
+		w.metric(f, &f.Metrics[i])
+	}
+}
+
+// openMetricsNames returns a family's name and type in OpenMetrics, where a counter "a" has the sample "a_total". One
+// without that suffix is therefore of unknown type rather than of another name, as in expfmt.
+func openMetricsNames(f *Family) (name, typeName string) {
+	switch f.Type {
+	case CounterType:
+		if base, ok := strings.CutSuffix(f.Name, "_total"); ok && base != "" {
+			return base, "counter"
+		}
+		return f.Name, "unknown"
+	case UntypedType:
+		return f.Name, "unknown"
+	}
+	return f.Name, f.Type.String()
+}
+
+func (w *writer) metric(f *Family, m *Metric) {
+	switch {
+	case m.Summary != nil:
+		for _, q := range m.Summary.Quantiles {
+			w.series(f.Name, "", m.Labels, "quantile", q.Quantile)
+			w.value(q.Value)
+		}
+		w.sumAndCount(f.Name, m.Labels, m.Summary.Sum, m.Summary.Count)
+	case m.Histogram != nil:
+		for _, b := range m.Histogram.Buckets {
+			w.series(f.Name, "_bucket", m.Labels, "le", b.UpperBound)
+			w.count(b.Count)
+		}
+		w.sumAndCount(f.Name, m.Labels, m.Histogram.Sum, m.Histogram.Count)
+	default:
+		w.series(f.Name, "", m.Labels, "", 0)
+		w.value(m.Value)
+	}
+}
+
+func (w *writer) sumAndCount(name string, labels []metric.Label, sum, count float64) {
+	w.series(name, "_sum", labels, "", 0)
+	w.value(sum)
+	w.series(name, "_count", labels, "", 0)
+	w.count(count)
+}
+
+// series writes a sample up to its value; one more label, if it has a key, has a number for its value.
+func (w *writer) series(name, suffix string, labels []metric.Label, key string, number float64) {
+	legacy := isLegacy(name, letter|colon)
+	if !legacy {
+		w.dst = append(w.dst, '{')
+	}
+	w.name(name, suffix)
+	separator := byte('{')
+	if !legacy {
+		separator = ','
+	}
+	for _, l := range labels {
+		w.dst = append(w.dst, separator)
+		w.key(l.Key)
+		w.dst = append(w.dst, '=', '"')
+		w.escape(l.Value, true)
+		w.dst = append(w.dst, '"')
+		separator = ','
+	}
+	if key != "" {
+		w.dst = append(w.dst, separator)
+		w.dst = append(w.dst, key...)
+		w.dst = append(w.dst, '=', '"')
+		w.float(number)
+		w.dst = append(w.dst, '"')
+		separator = ','
+	}
+	if separator == ',' {
+		w.dst = append(w.dst, '}')
+	}
+	w.dst = append(w.dst, ' ')
+}
+
+func (w *writer) value(v float64) {
+	w.float(v)
+	w.dst = append(w.dst, '\n')
+}
+
+// count writes a number of observations: OpenMetrics wants integers where they are.
+func (w *writer) count(v float64) {
+	if w.format == OpenMetrics && v == math.Trunc(v) && v < 1<<63 {
+		w.dst = append(strconv.AppendInt(w.dst, int64(v), 10), '\n')
+		return
+	}
+	w.value(v)
+}
+
+func (w *writer) float(v float64) {
+	switch {
+	case math.IsInf(v, 1):
+		w.dst = append(w.dst, "+Inf"...)
+		return
+	case math.IsInf(v, -1) || v != v:
+		w.dst = strconv.AppendFloat(w.dst, v, 'g', -1, 64)
+		return
+	}
+	at := len(w.dst)
+	w.dst = strconv.AppendFloat(w.dst, v, 'g', -1, 64)
+	if w.format == OpenMetrics && !bytes.ContainsAny(w.dst[at:], ".e") {
+		w.dst = append(w.dst, '.', '0')
+	}
+}
+
+func (w *writer) name(name, suffix string) {
+	if isLegacy(name, letter|colon) {
+		w.dst = append(append(w.dst, name...), suffix...)
+		return
+	}
+	w.dst = append(w.dst, '"')
+	w.escape(name, true)
+	w.dst = append(append(w.dst, suffix...), '"')
+}
+
+func (w *writer) key(key string) {
+	if isLegacy(key, letter) {
+		w.dst = append(w.dst, key...)
+		return
+	}
+	w.dst = append(w.dst, '"')
+	w.escape(key, true)
+	w.dst = append(w.dst, '"')
+}
+
+// isLegacy says whether a name needs no quotes.
+func isLegacy(name string, first uint8) bool {
+	if name == "" || class[name[0]]&first == 0 {
+		return false
+	}
+	for i := 1; i < len(name); i++ {
+		if class[name[i]]&(first|digit) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *writer) escape(text string, quotes bool) {
+	clean := 0
+	for i := 0; i < len(text); i++ {
+		var escaped byte
+		switch c := text[i]; {
+		case c == '\\':
+			escaped = '\\'
+		case c == '\n':
+			escaped = 'n'
+		case c == '"' && quotes:
+			escaped = '"'
+		default:
+			continue
+		}
+		w.dst = append(append(w.dst, text[clean:i]...), '\\', escaped)
+		clean = i + 1
+	}
+	w.dst = append(w.dst, text[clean:]...)
+}

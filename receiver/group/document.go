@@ -1,0 +1,148 @@
+package group
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/sluice-metrics/sluice/receiver/exposition"
+)
+
+// documentVersion is the first byte of a document. Another one is refused.
+const documentVersion = 1
+
+// A document is a group as the store keeps it:
+//
+//	version
+//	namespace, resource, namespace and name of the object that it is about
+//	number of grouping labels, each key and value
+//	times: pushed, failed, ttl
+//	number of families, each:
+//	  name, help, type, pushed, number of metrics, each:
+//	    number of labels << 1 | unserved, each key and value
+//	    a value; or count, sum, number of quantiles, each quantile and value; or count, sum, number of buckets, each
+//	    bound and count, and 0, or 1 and the native histogram
+//
+// Whole numbers are uvarints. A text is 0, its length and its bytes where it comes for the first time, and where it comes
+// again the number of texts since then. A float is an uvarint, twice the number where that is whole and below 2^52, else 1
+// and its eight bytes.
+
+// appendDocument appends a group's document.
+func appendDocument(dst []byte, g *group, c *contents) []byte {
+	e := encoder{dst: append(dst, documentVersion), texts: map[string]int{}}
+	e.text(g.key.Namespace)
+	e.text(g.about.Resource)
+	e.text(g.about.Namespace)
+	e.text(g.about.Name)
+	e.number(uint64(g.key.Labels.Len()))
+	for key, value := range g.key.Labels.All() {
+		e.text(key)
+		e.text(value)
+	}
+	e.number(uint64(c.pushed))
+	e.number(uint64(c.failed))
+	e.number(uint64(c.ttl))
+	e.number(uint64(len(c.families)))
+	for _, f := range c.families {
+		e.family(f)
+	}
+	return e.dst
+}
+
+type encoder struct {
+	dst   []byte
+	texts map[string]int
+}
+
+func (e *encoder) number(n uint64) { e.dst = binary.AppendUvarint(e.dst, n) }
+
+func (e *encoder) text(s string) {
+	if at, ok := e.texts[s]; ok {
+		e.number(uint64(len(e.texts) - at))
+		return
+	}
+	e.texts[s] = len(e.texts)
+	e.number(0)
+	e.number(uint64(len(s)))
+	e.dst = append(e.dst, s...)
+}
+
+const wholeLimit = 1 << 52
+
+func (e *encoder) float(v float64) {
+	if v >= 0 && v < wholeLimit && v == math.Trunc(v) && !math.Signbit(v) {
+		e.number(uint64(v) << 1)
+		return
+	}
+	e.dst = binary.LittleEndian.AppendUint64(append(e.dst, 1), math.Float64bits(v))
+}
+
+func (e *encoder) family(f *family) {
+	e.text(f.Name)
+	e.text(f.Help)
+	e.dst = append(e.dst, byte(f.Type))
+	e.number(uint64(f.pushed))
+	e.number(uint64(len(f.Metrics)))
+	for i := range f.Metrics {
+		m := &f.Metrics[i]
+		flagged := uint64(len(m.Labels)) << 1
+		if !f.served(i) {
+			flagged |= 1
+		}
+		e.number(flagged)
+		for _, l := range m.Labels {
+			e.text(l.Key)
+			e.text(l.Value)
+		}
+		e.metric(f.Type, m)
+	}
+}
+
+func (e *encoder) metric(t exposition.Type, m *exposition.Metric) {
+	switch t {
+	case exposition.SummaryType:
+		s := m.Summary
+		e.float(s.Count)
+		e.float(s.Sum)
+		e.number(uint64(len(s.Quantiles)))
+		for _, q := range s.Quantiles {
+			e.float(q.Quantile)
+			e.float(q.Value)
+		}
+	case exposition.HistogramType:
+		h := m.Histogram
+		e.float(h.Count)
+		e.float(h.Sum)
+		e.number(uint64(len(h.Buckets)))
+		for _, b := range h.Buckets {
+			e.float(b.UpperBound)
+			e.float(b.Count)
+		}
+		e.native(h.Native)
+	default:
+		e.float(m.Value)
+	}
+}
+
+func (e *encoder) native(n *exposition.Native) {
+	if n == nil {
+		e.dst = append(e.dst, 0)
+		return
+	}
+	e.dst = binary.AppendVarint(append(e.dst, 1), int64(n.Schema))
+	e.float(n.ZeroThreshold)
+	e.float(n.ZeroCount)
+	for _, side := range []struct {
+		spans  []exposition.Span
+		counts []float64
+	}{{n.PositiveSpans, n.PositiveCounts}, {n.NegativeSpans, n.NegativeCounts}} {
+		e.number(uint64(len(side.spans)))
+		for _, s := range side.spans {
+			e.dst = binary.AppendVarint(e.dst, int64(s.Offset))
+			e.number(uint64(s.Length))
+		}
+		e.number(uint64(len(side.counts)))
+		for _, count := range side.counts {
+			e.float(count)
+		}
+	}
+}

@@ -1,0 +1,60 @@
+package group
+
+import (
+	"fmt"
+)
+
+// Changed returns the groups that were made, changed or deleted since the last call, or all of them.
+func (gs *Groups) Changed(all bool) (keys []Hash) {
+	for i := range gs.shards {
+		s := &gs.shards[i]
+		s.mu.Lock()
+		if all {
+			for h := range s.groups {
+				s.changed[h] = struct{}{}
+			}
+		}
+		for h := range s.changed {
+			keys = append(keys, h)
+		}
+		clear(s.changed)
+		s.mu.Unlock()
+	}
+	return keys
+}
+
+// AppendDocument appends a group as it is now; false: it is not there any more. It waits for a push that is under way: the
+// table may have been asked before that began, but not after it changed the table and before it changed the group.
+func (gs *Groups) AppendDocument(dst []byte, key Hash) ([]byte, bool) {
+	g := gs.lockThere(key)
+	if g == nil {
+		return dst, false
+	}
+	defer g.mu.Unlock()
+	c := g.contents.Load()
+	if c == nil {
+		return dst, false
+	}
+	return appendDocument(dst, g, c), true
+}
+
+// RestoreDocument takes back what AppendDocument appended. Its series are the table's own to restore. It is called before
+// all other methods.
+func (gs *Groups) RestoreDocument(key Hash, value []byte) error {
+	g, c, err := readDocument(value)
+	if err != nil {
+		return err
+	}
+	if g.hash = g.key.Hash(); g.hash != key {
+		return fmt.Errorf("%w: it is another group's", errDocument)
+	}
+	s := gs.shard(key)
+	s.mu.Lock()
+	if s.groups[key] == nil {
+		gs.count.Add(1)
+	}
+	s.groups[key] = g
+	s.mu.Unlock()
+	gs.setLocked(g, c)
+	return nil
+}

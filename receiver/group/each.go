@@ -1,0 +1,97 @@
+package group
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/exposition"
+)
+
+// Group is one group as it is at a moment. It is never changed.
+type Group struct {
+	Key   Key
+	About metric.Object
+	// Pushed is when the last push was taken, Failed when the last one was refused; zero: never.
+	Pushed, Failed time.Time
+	// Expires is when the group ends unless it is pushed to; zero: never.
+	Expires time.Time
+
+	contents *contents
+}
+
+// Families yields the group's, in order of their names, with when each was pushed last. They are not to be changed.
+func (g *Group) Families() iter.Seq2[*exposition.Family, time.Time] {
+	return func(yield func(*exposition.Family, time.Time) bool) {
+		for _, f := range g.contents.families {
+			if !yield(&f.Family, timeOf(f.pushed)) {
+				return
+			}
+		}
+	}
+}
+
+// All returns the groups that are there at the moment, in an order that stays the same while they do: by namespace, then by
+// labels. It holds one shard's lock at a time, and no group's. May picks by what groups are about; nil: all.
+func (gs *Groups) All(now time.Time, may func(about metric.Object) bool) []Group {
+	all := make([]Group, 0, gs.Count())
+	for i := range gs.shards {
+		for _, g := range gs.shards[i].all() {
+			c := g.contents.Load()
+			if c == nil || c.over(now.UnixNano()) || may != nil && !may(g.about) {
+				continue
+			}
+			all = append(all, Group{g.key, g.about, timeOf(c.pushed), timeOf(c.failed), timeOf(c.expires()), c})
+		}
+	}
+	slices.SortFunc(all, func(a, b Group) int {
+		return cmp.Or(cmp.Compare(a.Key.Namespace, b.Key.Namespace), cmp.Compare(a.Key.Labels.Packed(), b.Key.Labels.Packed()))
+	})
+	return all
+}
+
+func timeOf(nanoseconds int64) time.Time {
+	if nanoseconds == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, nanoseconds)
+}
+
+// Own returns the families that every group has of its own: push_time_seconds and push_failure_time_seconds, with the
+// groups' labels, in their order.
+func Own(groups []Group) [2]exposition.Family {
+	own := [2]exposition.Family{
+		{Name: failureTime, Type: exposition.GaugeType, Help: "Last Unix time when changing this group in the Pushgateway failed."},
+		{Name: pushTime, Type: exposition.GaugeType, Help: "Last Unix time when changing this group in the Pushgateway succeeded."},
+	}
+	for i := range own {
+		own[i].Metrics = make([]exposition.Metric, len(groups))
+	}
+	for i := range groups {
+		labels := groups[i].ownLabels()
+		own[0].Metrics[i] = exposition.Metric{Labels: labels, Value: seconds(groups[i].Failed)}
+		own[1].Metrics[i] = exposition.Metric{Labels: labels, Value: seconds(groups[i].Pushed)}
+	}
+	return own
+}
+
+func (g *Group) ownLabels() []metric.Label {
+	labels, hasInstance := make([]metric.Label, 0, 8), false
+	for key, value := range g.Key.Labels.All() {
+		labels = append(labels, metric.Label{Key: key, Value: value})
+		hasInstance = hasInstance || key == instance
+	}
+	if !hasInstance {
+		labels = append(labels, metric.Label{Key: instance})
+	}
+	return metric.SortLabels(labels)
+}
+
+func seconds(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.UnixNano()) / 1e9
+}

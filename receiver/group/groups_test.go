@@ -1,0 +1,394 @@
+package group
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/exposition"
+)
+
+// POST replaces whole families of the same name, PUT the group.
+func TestPostAndPut(t *testing.T) {
+	f := newFixture(t)
+	f.push("POST", "job=a", "x{l=\"1\"} 1\nx{l=\"2\"} 2\ny 3\n")
+	f.serves("x{instance=,job=a,l=1} gauge 1\nx{instance=,job=a,l=2} gauge 2\ny{instance=,job=a} gauge 3")
+	f.push("POST", "job=a", "x{l=\"2\"} 4\nz 5\n")
+	f.serves("x{instance=,job=a,l=2} gauge 4\ny{instance=,job=a} gauge 3\nz{instance=,job=a} gauge 5")
+	f.push("PUT", "job=a", "# TYPE c counter\nc 6\n")
+	f.serves("c{instance=,job=a} counter 6")
+	f.exposes(`c{instance="",job="a"} 6`)
+	f.push("PUT", "job=a,b=c", "y 7")
+	f.push("PUT", "job=a", "")
+	f.serves("y{b=c,instance=,job=a} gauge 7")
+	if g := f.group("job=a"); !g.Pushed.Equal(f.now) || !g.Failed.IsZero() {
+		t.Errorf("an empty push: %+v", g)
+	}
+	f.push("POST", "job=a,b=c", "")
+	f.serves("y{b=c,instance=,job=a} gauge 7")
+	if !f.Delete(keyOf("job=a,b=c")) || f.Delete(keyOf("job=a,b=c")) {
+		t.Error("deleting is not told right")
+	}
+	f.serves("")
+	f.balanced()
+}
+
+// Every type finds its way: what the table gets, and what is exposed.
+func TestTypes(t *testing.T) {
+	f := newFixture(t)
+	o := f.push("PUT", "job=a", `# TYPE c counter
+c 3
+# TYPE g gauge
+g -1.5
+u 2
+# TYPE h histogram
+h_bucket{le="1"} 2
+h_bucket{le="+Inf"} 5
+h_sum 9
+h_count 5
+# TYPE s summary
+s{quantile="0.5"} NaN
+s_sum 0
+s_count 0
+`)
+	f.serves("c{instance=,job=a} counter 3\ng{instance=,job=a} gauge -1.5\nh{instance=,job=a} timer 5\ns{instance=,job=a} timer 0\nu{instance=,job=a} gauge 2")
+	if o.Applied != 5 || len(o.Unserved) != 0 {
+		t.Errorf("%+v", o)
+	}
+	f.balanced()
+}
+
+// The grouping labels win over those of the body; "instance" is there always.
+func TestLabels(t *testing.T) {
+	f := newFixture(t)
+	f.push("PUT", "job=a,l=g", "x{job=\"b\",l=\"h\",m=\"1\"} 1\nx{instance=\"i\",m=\"1\"} 2\n")
+	f.exposes("x{instance=\"\",job=\"a\",l=\"g\",m=\"1\"} 1\nx{instance=\"i\",job=\"a\",l=\"g\",m=\"1\"} 2")
+	f.push("PUT", "job=a,instance=q,l=g", "y{instance=\"i\"} 1\n")
+	if labels := f.group("job=a,instance=q,l=g").contents.families[0].Metrics[0].Labels; len(labels) != 3 {
+		t.Errorf("%v, want three labels", labels)
+	}
+	f.serves("x{instance=,job=a,l=g,m=1} gauge 1\nx{instance=i,job=a,l=g,m=1} gauge 2\ny{instance=q,job=a,l=g} gauge 1")
+	f.refused("POST", "job=a,l=g", "x{l=\"1\"} 1\nx{l=\"2\"} 2\n", metric.Malformed, "twice")
+	f.refused("POST", "job=a,l=g", "x 1\nx{instance=\"\"} 2\n", metric.Malformed, "twice")
+	f.refused("POST", "job=a,le=g", "# TYPE h histogram\nh_count 1\nh_sum 1\nh_bucket{le=\"+Inf\"} 1\n", metric.Malformed, "histogram")
+	f.balanced()
+}
+
+// NaN and infinity are kept and not served; what was served before is served no more.
+func TestNotANumber(t *testing.T) {
+	f := newFixture(t)
+	f.push("POST", "job=a", "x 1\n# TYPE c counter\nc 1\ny 1\n")
+	o := f.push("POST", "job=a", "x NaN\n# TYPE c counter\nc +Inf\n")
+	f.serves("y{instance=,job=a} gauge 1")
+	f.exposes("c{instance=\"\",job=\"a\"} +Inf\nx{instance=\"\",job=\"a\"} NaN\ny{instance=\"\",job=\"a\"} 1")
+	if o.Applied != 0 || o.Rejected[metric.BadValue] != 2 || !slices.Equal(o.Unserved, []Unserved{{"c", metric.BadValue}, {"x", metric.BadValue}}) {
+		t.Errorf("%+v", o)
+	}
+	f.push("POST", "job=a", "x 2\n")
+	f.serves("x{instance=,job=a} gauge 2\ny{instance=,job=a} gauge 1")
+}
+
+// Another group never makes a push fail; what cannot be served beside its series is not served, until it goes.
+func TestAnotherGroupsKind(t *testing.T) {
+	f := newFixture(t)
+	f.push("PUT", "job=a", "# TYPE x counter\nx 1\n")
+	o := f.push("PUT", "job=b", "# TYPE x gauge\nx 2\ny 3\nstatus 4\n")
+	f.serves("x{instance=,job=a} counter 1\ny{instance=,job=b} gauge 3")
+	f.exposes("status{instance=\"\",job=\"b\"} 4\nx{instance=\"\",job=\"a\"} 1\nx{instance=\"\",job=\"b\"} 2\ny{instance=\"\",job=\"b\"} 3")
+	if !slices.Equal(o.Unserved, []Unserved{{"status", metric.BadName}, {"x", metric.KindConflict}}) || o.Applied != 1 {
+		t.Errorf("%+v", o)
+	}
+	f.Delete(keyOf("job=b")) // takes nothing of the other's
+	f.serves("x{instance=,job=a} counter 1")
+	f.push("PUT", "job=b", "# TYPE x gauge\nx 2\n")
+	f.push("PUT", "job=c,l=1", "# TYPE x counter\nx 3\n")
+	f.push("PUT", "job=c", "# TYPE x gauge\nx{l=\"1\"} 4\n") // the very series, of another kind
+	f.push("PUT", "job=c", "")
+	f.serves("x{instance=,job=a} counter 1\nx{instance=,job=c,l=1} counter 3")
+	f.Delete(keyOf("job=c,l=1"))
+	f.Delete(keyOf("job=a"))
+	f.push("PUT", "job=b", "# TYPE x gauge\nx 2\n")
+	f.serves("x{instance=,job=b} gauge 2")
+}
+
+// Within a group, a name keeps its type until PUT replaces the group.
+func TestTypeWithinAGroup(t *testing.T) {
+	f := newFixture(t)
+	f.push("POST", "job=a", "# TYPE x counter\nx 1\n# TYPE h histogram\nh_bucket{le=\"+Inf\"} 1\nh_sum 1\nh_count 1\n")
+	before := f.table.String()
+	f.refused("POST", "job=a", "# TYPE x gauge\nx 1\ny 2\n", metric.KindConflict, `"x" is a counter in this group and cannot become a gauge`)
+	f.refused("POST", "job=a", "y 2\nh_count 3\n", metric.KindConflict, `"h_count" is the name of a sample of "h"`)
+	f.serves(before)
+	if g := f.group("job=a"); !g.Failed.Equal(f.now) || !g.Pushed.Before(g.Failed) {
+		t.Errorf("a refused push: pushed %v, failed %v", g.Pushed, g.Failed)
+	}
+	f.push("PUT", "job=a", "# TYPE x gauge\nx 5\nh_count 3\n")
+	f.serves("h_count{instance=,job=a} gauge 3\nx{instance=,job=a} gauge 5")
+	f.balanced()
+}
+
+// A push that does not fit is refused whole, and nothing of it stays.
+func TestOverLimit(t *testing.T) {
+	f := newFixture(t)
+	f.push("PUT", "job=a", "x{l=\"1\"} 1\nx{l=\"2\"} 2\ny 3\n")
+	before := f.table.String()
+	f.table.most = 4
+	f.refused("POST", "job=a", "x{l=\"2\"} 9\nx{l=\"3\"} 9\nx{l=\"4\"} 9\nx{l=\"5\"} 9\nz 9\n", metric.OverLimit, "")
+	f.serves(before)
+	f.refused("PUT", "job=a", "x{l=\"2\"} 9\nx{l=\"3\"} 9\nx{l=\"4\"} 9\nx{l=\"5\"} 9\nz 9\n", metric.OverLimit, "")
+	f.serves(before)
+	f.refused("PUT", "job=b", "v 1\nw 1", metric.OverLimit, "")
+	f.serves(before)
+	if f.Count() != 1 {
+		t.Errorf("a group was made for a push over the limit: %d", f.Count())
+	}
+	// What leaves makes room for what comes.
+	f.push("PUT", "job=a", "x{l=\"6\"} 1\nx{l=\"7\"} 1\nx{l=\"8\"} 1\nx{l=\"9\"} 1\n")
+	f.serves("x{instance=,job=a,l=6} gauge 1\nx{instance=,job=a,l=7} gauge 1\nx{instance=,job=a,l=8} gauge 1\nx{instance=,job=a,l=9} gauge 1")
+	f.balanced()
+}
+
+// What the table lost in the meantime (a limit was lowered) is refused as if it were new.
+func TestLostSeries(t *testing.T) {
+	f := newFixture(t)
+	f.push("PUT", "job=a", "x 1\ny 2\n")
+	clear(f.table.series)
+	f.table.refuse["x"] = metric.OverLimit
+	f.refused("POST", "job=a", "x 3\n", metric.OverLimit, "")
+	f.exposes("x{instance=\"\",job=\"a\"} 1\ny{instance=\"\",job=\"a\"} 2")
+	delete(f.table.refuse, "x")
+	f.push("POST", "job=a", "x 3\n")
+	f.serves("x{instance=,job=a} gauge 3")
+}
+
+func TestFailMakesAGroup(t *testing.T) {
+	f := newFixture(t)
+	f.Fail(keyOf("job=a"), metric.Object{}, 0, f.now)
+	if g := f.group("job=a"); !g.Pushed.IsZero() || !g.Failed.Equal(f.now) {
+		t.Errorf("%+v", g)
+	}
+	f.table.refuse["x"] = metric.Identity
+	f.refused("PUT", "job=b", "x 1\n", metric.Identity, "")
+	if f.Count() != 1 {
+		t.Error("who may not push made a group")
+	}
+	f.balanced()
+}
+
+// What a client sends under the names of the groups' own families is left out.
+func TestOwnFamilies(t *testing.T) {
+	f := newFixture(t)
+	o := f.push("PUT", "job=a", "push_time_seconds 1\npush_failure_time_seconds{a=\"b\"} 2\nx 1\n")
+	if o.Applied != 1 || o.Rejected[metric.Ignored] != 2 {
+		t.Errorf("%+v", o)
+	}
+	text := string(exposition.Append(nil, exposition.Text, Exposed(f.All(f.now, nil))...))
+	if !strings.Contains(text, "push_time_seconds{instance=\"\",job=\"a\"} 1.700000001e+09\n") || strings.Contains(text, "a=\"b\"") {
+		t.Error(text)
+	}
+}
+
+// sluice_object leads to an object; the labels that decided leave the series and stay in the exposition.
+func TestAboutAnObject(t *testing.T) {
+	f := newFixture(t)
+	k := keyOf("job=a,namespace=shop,sluice_object=pods/web-1")
+	families, _ := exposition.NewTextReader(exposition.DefaultOptions()).Read([]byte("x{l=\"1\"} 1\n"))
+	pod := metric.Object{Resource: "pods", Namespace: "shop", Name: "web-1"}
+	if _, r := f.Push(&Push{Key: k, About: pod, Families: families, Now: f.now, Applier: f.table}); r != nil {
+		t.Fatal(r.Message)
+	}
+	f.serves("pods/web-1 in shop: x{instance=,job=a,l=1} gauge 1")
+	f.exposes(`x{instance="",job="a",l="1",namespace="shop",sluice_object="pods/web-1"} 1`)
+	f.Delete(k)
+	f.serves("")
+}
+
+func TestTimeToLive(t *testing.T) {
+	f := newFixture(t)
+	k := keyOf("job=a")
+	push := func(ttl time.Duration) {
+		t.Helper()
+		families, _ := exposition.NewTextReader(exposition.DefaultOptions()).Read([]byte("x 1\n"))
+		if _, r := f.Push(&Push{Key: k, Families: families, TTL: ttl, Now: f.now, Applier: f.table}); r != nil {
+			t.Fatal(r.Message)
+		}
+	}
+	sweep := func(after time.Duration, want int) {
+		t.Helper()
+		f.now = f.now.Add(after)
+		if n := f.Sweep(f.now); n != want {
+			t.Errorf("%d groups ended, want %d", n, want)
+		}
+	}
+	push(time.Hour)
+	sweep(59*time.Minute, 0)
+	push(time.Hour) // it lives on from here
+	sweep(59*time.Minute, 0)
+	if g := f.group("job=a"); !g.Expires.Equal(f.now.Add(time.Minute)) {
+		t.Errorf("expires %v", g.Expires)
+	}
+	f.now = f.now.Add(time.Minute)
+	if len(f.All(f.now, nil)) != 0 {
+		t.Error("a group is shown whose time is over")
+	}
+	sweep(0, 1)
+	f.serves("")
+	push(time.Hour)
+	push(0) // for ever
+	sweep(1000*time.Hour, 0)
+	f.serves("x{instance=,job=a} gauge 1")
+	f.balanced()
+}
+
+func TestWipe(t *testing.T) {
+	f := newFixture(t)
+	for i := range 300 {
+		f.push("PUT", fmt.Sprintf("job=a,i=%d,namespace=%c", i, 'a'+i%2), "x 1\n")
+	}
+	if n := f.Wipe(func(o metric.Object) bool { return o.Namespace == "a" }); n != 150 {
+		t.Errorf("%d groups wiped, want 150", n)
+	}
+	if n := f.Wipe(nil); n != 150 || f.Count() != 0 {
+		t.Errorf("%d groups wiped, %d left", n, f.Count())
+	}
+	f.serves("")
+	f.balanced()
+}
+
+func TestBounds(t *testing.T) {
+	f := newFixture(t)
+	f.config = Config{MaxGroups: 2, MaxBytes: 3000}
+	f.push("PUT", "job=a", "x 1\n")
+	f.push("PUT", "job=b", "x 1\n")
+	f.refused("PUT", "job=c", "x 1\n", metric.OverLimit, "2 groups")
+	f.refused("POST", "job=b", "y{l=\""+strings.Repeat("z", 3000)+"\"} 1\n", metric.OverLimit, "3000 bytes")
+	f.exposes("x{instance=\"\",job=\"a\"} 1\nx{instance=\"\",job=\"b\"} 1")
+	f.balanced()
+	if (Config{}).Validate() == nil || DefaultConfig().Validate() != nil {
+		t.Error("a configuration is not judged right")
+	}
+}
+
+// What groups say that does not go together is exposed as far as it does.
+func TestExposedOfGroupsThatDisagree(t *testing.T) {
+	f := newFixture(t)
+	f.push("PUT", "job=a", "# TYPE x counter\nx 1\n# TYPE h histogram\nh_bucket{le=\"+Inf\"} 1\nh_sum 1\nh_count 1\n")
+	f.push("PUT", "job=b", "# HELP x help\n# TYPE x gauge\nx 2\nh_sum 3\nh 4\n")
+	f.push("PUT", "job=b,l=1", "y 1\n")
+	f.push("PUT", "job=b", "y{l=\"1\"} 2\n") // the same series
+	text := string(exposition.Append(nil, exposition.Text, Exposed(f.All(f.now, nil))...))
+	if _, fault := exposition.NewTextReader(exposition.DefaultOptions()).Read([]byte(text)); fault.Reason != metric.Applied {
+		t.Errorf("%s:\n%s", fault.Error(), text)
+	}
+	f.push("PUT", "job=b", "# HELP x help\n# TYPE x gauge\nx 2\nh_sum 3\nh 4\n")
+	text = string(exposition.Append(nil, exposition.Text, Exposed(f.All(f.now, nil))...))
+	if !strings.Contains(text, "# HELP x help\n# TYPE x untyped\nx{instance=\"\",job=\"a\"} 1\nx{instance=\"\",job=\"b\"} 2\n") {
+		t.Error(text)
+	}
+	if strings.Contains(text, `h_sum{instance="",job="b"}`) || strings.Contains(text, `h{`) {
+		t.Error(text)
+	}
+}
+
+// The model is the plainest thing that could be right: a map of maps. Pushes of all kinds, in any order, leave the table
+// with what the groups say.
+func TestTableFollowsGroups(t *testing.T) {
+	f := newFixture(t)
+	r := rand.New(rand.NewPCG(3, 4))
+	model := map[string]map[string]float64{} // group → series as text → value
+	for step := range 3000 {
+		job := fmt.Sprintf("job=%c", 'a'+r.IntN(4))
+		method := []string{"PUT", "POST", "DELETE"}[r.IntN(5)%3]
+		if method == "DELETE" {
+			f.Delete(keyOf(job))
+			delete(model, job)
+			continue
+		}
+		if model[job] == nil {
+			model[job] = map[string]float64{}
+		}
+		var body strings.Builder
+		fresh := map[string]float64{}
+		for _, name := range []string{"x", "y", "z"}[r.IntN(3):] {
+			for _, l := range r.Perm(5)[:1+r.IntN(4)] {
+				v := float64(r.IntN(100))
+				text := fmt.Sprint(v)
+				if r.IntN(10) == 0 {
+					text, v = "NaN", nan
+				}
+				fmt.Fprintf(&body, "%s{l=\"%d\"} %s\n", name, l, text)
+				fresh[fmt.Sprintf("%s{instance=,%s,l=%d} gauge", name, job, l)] = v
+			}
+		}
+		f.push(method, job, body.String())
+		for key := range model[job] {
+			for other := range fresh {
+				if method == "PUT" || key[0] == other[0] {
+					delete(model[job], key)
+				}
+			}
+		}
+		for key, v := range fresh {
+			model[job][key] = v
+		}
+		var want []string
+		for _, group := range model {
+			for key, v := range group {
+				if v == v {
+					want = append(want, fmt.Sprint(key, " ", v))
+				}
+			}
+		}
+		slices.Sort(want)
+		if got := f.table.String(); got != strings.Join(want, "\n") {
+			t.Fatalf("step %d, %s %s\n%s\nserved:\n%s\nwant:\n%s", step, method, job, &body, got, strings.Join(want, "\n"))
+		}
+	}
+	f.balanced()
+}
+
+// Many push, delete, read and persist at once; in the end the table has what the groups have.
+func TestConcurrentUse(t *testing.T) {
+	f := newFixture(t)
+	var wait sync.WaitGroup
+	for worker := range 8 {
+		wait.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(worker), 1))
+			reader := exposition.NewTextReader(exposition.DefaultOptions())
+			for range 400 {
+				k := keyOf(fmt.Sprintf("job=%d", r.IntN(10)))
+				switch r.IntN(8) {
+				case 0:
+					f.Delete(k)
+				case 1:
+					for _, h := range f.Changed(false) {
+						_, _ = f.AppendDocument(nil, h)
+					}
+				case 2:
+					Exposed(f.All(time.Unix(1, 0), nil))
+				case 3:
+					f.Sweep(time.Now())
+				default:
+					families, _ := reader.Read(fmt.Appendf(nil, "x{l=\"%d\"} 1\nx{l=\"%d\"} 2\n", r.IntN(3), 3+r.IntN(3)))
+					_, _ = f.Push(&Push{Key: k, Families: families, Replace: r.IntN(2) == 0, TTL: time.Hour, Now: time.Now(), Applier: f.table})
+				}
+			}
+		})
+	}
+	wait.Wait()
+	served := 0
+	for _, g := range f.All(time.Unix(1, 0), nil) {
+		for family := range g.Families() {
+			served += len(family.Metrics)
+		}
+	}
+	if served != len(f.table.series) {
+		t.Errorf("%d series are served, the groups have %d", len(f.table.series), served)
+	}
+	f.balanced()
+}

@@ -1,0 +1,286 @@
+package group
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/exposition"
+)
+
+// The families that every group has of its own. What a client pushes under these names is not taken.
+const (
+	pushTime    = "push_time_seconds"
+	failureTime = "push_failure_time_seconds"
+)
+
+func isOwn(name string) bool { return name == pushTime || name == failureTime }
+
+// merger makes families of a body the group's own: with the grouping labels, in memory that stays.
+type merger struct {
+	grouping []metric.Label // sorted
+	row      []metric.Label // a metric's labels, merged; rows of a family lie one behind the other
+	ends     []int
+	packed   []byte
+	text     []byte
+	pieces   []piece
+	seen     map[string]struct{}
+}
+
+var mergers = sync.Pool{New: func() any { return &merger{seen: map[string]struct{}{}} }}
+
+func (m *merger) begin(k Key) {
+	m.grouping = m.grouping[:0]
+	for key, value := range k.Labels.All() {
+		m.grouping = append(m.grouping, metric.Label{Key: key, Value: value})
+	}
+}
+
+// end lets go of all that was borrowed.
+func (m *merger) end() {
+	clear(m.grouping[:cap(m.grouping)])
+	clear(m.row[:cap(m.row)])
+	clear(m.seen)
+	m.text, m.pieces = m.text[:0], m.pieces[:0]
+	const kept = 1 << 14
+	if cap(m.row) > kept || len(m.seen) > kept {
+		*m = merger{seen: map[string]struct{}{}}
+	}
+	mergers.Put(m)
+}
+
+// instance is a label that every metric has, as in a Pushgateway: Prometheus would otherwise add that of its target.
+const instance = "instance"
+
+// family merges one. Old is what the group has of that name, whose labels are shared where they are the same.
+func (m *merger) family(in *exposition.Family, old *family, now int64) (*family, *Refusal) {
+	m.row, m.ends = m.row[:0], m.ends[:0]
+	mayCollide := false
+	for i := range in.Metrics {
+		mayCollide = m.labels(in.Metrics[i].Labels) || mayCollide
+	}
+	if r := m.check(in, mayCollide); r != nil {
+		return nil, r
+	}
+	f := &family{Family: exposition.Family{Type: in.Type}, pushed: now}
+	f.Metrics = make([]exposition.Metric, len(in.Metrics))
+	if m.sameAs(old) {
+		f.Name, f.Help = old.Name, old.Help
+		if in.Help != old.Help {
+			f.Help = strings.Clone(in.Help)
+		}
+		for i := range f.Metrics {
+			f.Metrics[i].Labels = old.Metrics[i].Labels
+		}
+	} else {
+		m.copyTo(f, in)
+	}
+	f.bytes = int64(unsafe.Sizeof(*f)) + int64(len(f.Name)+len(f.Help))
+	for i := range in.Metrics {
+		f.take(i, &in.Metrics[i])
+		f.weigh(i)
+	}
+	return f, nil
+}
+
+// labels appends a metric's labels, with the grouping labels over them, sorted. It says whether another metric of the
+// family may have become the same by that.
+func (m *merger) labels(own []metric.Label) (mayCollide bool) {
+	start, hasInstance := len(m.row), false
+	for _, l := range own {
+		if has(m.grouping, l.Key) {
+			mayCollide = true
+			continue
+		}
+		if l.Key == instance {
+			hasInstance = true
+			mayCollide = mayCollide || l.Value == ""
+		}
+		m.row = append(m.row, l)
+	}
+	m.row = append(m.row, m.grouping...)
+	if !hasInstance && !has(m.grouping, instance) {
+		m.row = append(m.row, metric.Label{Key: instance})
+	}
+	row := m.row[start:]
+	for i := 1; i < len(row); i++ { // two short sorted runs, most often
+		for j := i; j > 0 && row[j].Key < row[j-1].Key; j-- {
+			row[j], row[j-1] = row[j-1], row[j]
+		}
+	}
+	m.ends = append(m.ends, len(m.row))
+	return mayCollide
+}
+
+func has(labels []metric.Label, key string) bool {
+	for i := range labels {
+		if labels[i].Key == key {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *merger) at(i int) []metric.Label {
+	start := 0
+	if i > 0 {
+		start = m.ends[i-1]
+	}
+	return m.row[start:m.ends[i]]
+}
+
+// check finds what the grouping labels broke: two metrics that have become the same, and a histogram whose buckets would
+// lose their bounds.
+func (m *merger) check(in *exposition.Family, mayCollide bool) *Refusal {
+	switch {
+	case in.Type == exposition.HistogramType && has(m.grouping, "le"):
+		return refuse(metric.Malformed, `%q is a histogram, and the group has a label "le"`, in.Name)
+	case in.Type == exposition.SummaryType && has(m.grouping, "quantile"):
+		return refuse(metric.Malformed, `%q is a summary, and the group has a label "quantile"`, in.Name)
+	case !mayCollide || len(in.Metrics) == 1:
+		return nil
+	}
+	clear(m.seen)
+	for i := range in.Metrics {
+		m.packed = metric.AppendLabels(m.packed[:0], m.at(i))
+		if _, twice := m.seen[string(m.packed)]; twice {
+			return refuse(metric.Malformed, "%q has twice the labels %s, once the grouping labels replace those of the body", in.Name, metric.NewLabels(slices.Clone(m.at(i))))
+		}
+		m.seen[string(m.packed)] = struct{}{}
+	}
+	return nil
+}
+
+func (m *merger) sameAs(old *family) bool {
+	if old == nil || len(old.Metrics) != len(m.ends) {
+		return false
+	}
+	for i := range m.ends {
+		if !slices.Equal(old.Metrics[i].Labels, m.at(i)) {
+			return false
+		}
+	}
+	return true
+}
+
+// copyTo gives the family its name, help and labels, in two pieces of memory. A key or value that the metric before has at
+// the same place is kept once: so are the grouping labels, mostly.
+func (m *merger) copyTo(f *family, in *exposition.Family) {
+	m.text = append(append(m.text[:0], in.Name...), in.Help...)
+	m.pieces = m.pieces[:0]
+	for i := range m.ends {
+		row, before, start := m.at(i), []metric.Label(nil), len(m.pieces)
+		if i > 0 {
+			before = m.at(i - 1)
+		}
+		for j, l := range row {
+			same := piece{at: -1}
+			if j < len(before) {
+				same = m.pieces[start-len(before)+j]
+			}
+			switch {
+			case same.at < 0 || before[j].Key != l.Key:
+				m.pieces = append(m.pieces, m.piece(l))
+			case before[j].Value != l.Value:
+				p := m.piece(metric.Label{Value: l.Value})
+				m.pieces = append(m.pieces, piece{same.at, same.key, p.valueAt, p.value})
+			default:
+				m.pieces = append(m.pieces, same)
+			}
+		}
+	}
+	text := string(m.text)
+	f.Name, f.Help = text[:len(in.Name)], text[len(in.Name):][:len(in.Help)]
+	labels := make([]metric.Label, len(m.row))
+	for i, p := range m.pieces {
+		labels[i] = metric.Label{Key: text[p.at:][:p.key], Value: text[p.valueAt:][:p.value]}
+	}
+	start := 0
+	for i, end := range m.ends {
+		f.Metrics[i].Labels = labels[start:end:end]
+		start = end
+	}
+}
+
+// piece is where a label lies in the text.
+type piece struct{ at, key, valueAt, value int }
+
+func (m *merger) piece(l metric.Label) piece {
+	at := len(m.text)
+	m.text = append(append(m.text, l.Key...), l.Value...)
+	return piece{at, len(l.Key), at + len(l.Key), len(l.Value)}
+}
+
+// take copies what a metric says.
+func (f *family) take(i int, in *exposition.Metric) {
+	m := &f.Metrics[i]
+	m.Value = in.Value
+	if in.Summary != nil {
+		s := *in.Summary
+		s.Quantiles = slices.Clone(s.Quantiles)
+		m.Summary = &s
+	}
+	if in.Histogram != nil {
+		h := *in.Histogram
+		h.Buckets = slices.Clone(h.Buckets)
+		m.Histogram = &h // Native is never written to
+	}
+}
+
+// weigh adds what a metric takes. Labels that are shared with what the group had before count each time.
+func (f *family) weigh(i int) {
+	m := &f.Metrics[i]
+	n := int64(unsafe.Sizeof(*m))
+	for _, l := range m.Labels {
+		n += int64(unsafe.Sizeof(l)) + int64(len(l.Key)+len(l.Value))
+	}
+	if s := m.Summary; s != nil {
+		n += int64(unsafe.Sizeof(*s)) + int64(len(s.Quantiles))*int64(unsafe.Sizeof(exposition.Quantile{}))
+	}
+	if h := m.Histogram; h != nil {
+		n += int64(unsafe.Sizeof(*h)) + int64(len(h.Buckets))*int64(unsafe.Sizeof(exposition.Bucket{}))
+		if h.Native != nil {
+			n += int64(unsafe.Sizeof(*h.Native)) + 8*int64(len(h.Native.PositiveSpans)+len(h.Native.NegativeSpans)+
+				len(h.Native.PositiveCounts)+len(h.Native.NegativeCounts))
+		}
+	}
+	f.bytes += n
+}
+
+// Refusal is why a push was not taken. What was in the group is as it was.
+type Refusal struct {
+	Reason  metric.Reason
+	Message string
+	// Sample is the one that the table refused; nil: it refused none. Its strings are its own.
+	Sample *metric.Sample
+}
+
+func refuse(r metric.Reason, format string, args ...any) *Refusal {
+	return &Refusal{Reason: r, Message: fmt.Sprintf(format, args...)}
+}
+
+// sampleSuffixes are what names of a histogram's or a summary's samples end in.
+var sampleSuffixes = [...]string{"_bucket", "_sum", "_count"}
+
+// clash finds a family that has the name of another one's samples; both sorted lists have valid families each by itself.
+func clash(all []*family, find func(string) *family) (name, of string) {
+	for _, f := range all {
+		for _, suffix := range sampleSuffixes {
+			base, ok := strings.CutSuffix(f.Name, suffix)
+			if !ok {
+				continue
+			}
+			if o := find(base); o != nil && hasSample(o.Type, suffix) {
+				return f.Name, o.Name
+			}
+		}
+	}
+	return "", ""
+}
+
+func hasSample(t exposition.Type, suffix string) bool {
+	return t == exposition.HistogramType || t == exposition.SummaryType && suffix != "_bucket"
+}

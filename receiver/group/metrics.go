@@ -1,0 +1,27 @@
+package group
+
+import "github.com/prometheus/client_golang/prometheus"
+
+var (
+	groupsDesc = prometheus.NewDesc("sluice_groups",
+		"Groups that were pushed to /metrics/job/... and have not ended.", nil, nil)
+	bytesDesc = prometheus.NewDesc("sluice_group_bytes",
+		"Memory that the groups take, about.", nil, nil)
+	endedDesc = prometheus.NewDesc("sluice_groups_ended_total",
+		"Groups that ended, by cause: deleted, or expired when their time to live was over.", []string{"cause"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (gs *Groups) Describe(ch chan<- *prometheus.Desc) {
+	ch <- groupsDesc
+	ch <- bytesDesc
+	ch <- endedDesc
+}
+
+// Collect implements prometheus.Collector.
+func (gs *Groups) Collect(ch chan<- prometheus.Metric) {
+	ch <- prometheus.MustNewConstMetric(groupsDesc, prometheus.GaugeValue, float64(gs.Count()))
+	ch <- prometheus.MustNewConstMetric(bytesDesc, prometheus.GaugeValue, float64(gs.Bytes()))
+	ch <- prometheus.MustNewConstMetric(endedDesc, prometheus.CounterValue, float64(gs.deleted.Load()), "deleted")
+	ch <- prometheus.MustNewConstMetric(endedDesc, prometheus.CounterValue, float64(gs.expired.Load()), "expired")
+}

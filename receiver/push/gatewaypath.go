@@ -1,0 +1,172 @@
+package push
+
+import (
+	"bytes"
+	"encoding/base64"
+	"strings"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/valyala/fasthttp"
+)
+
+// base64Suffix of a label's name says that its value is in base64.
+const base64Suffix = "@base64"
+
+// parseGateway reads a path of a Pushgateway. No place: it is none.
+func (s *Server) parseGateway(path []byte) (route, *fault) {
+	switch string(path) {
+	case "/metrics":
+		return route{place: exposed}, nil
+	case "/api/v1/metrics":
+		return route{place: groupList}, nil
+	case "/api/v1/status":
+		return route{place: gatewayStatus}, nil
+	case "/-/ready", "/-/healthy":
+		return route{place: health}, nil
+	case "/api/v1/admin/wipe":
+		if s.cfg.AdminWipe {
+			return route{place: wipe}, nil
+		}
+	}
+	rest, ok := bytes.CutPrefix(path, []byte("/metrics/job"))
+	if !ok {
+		return route{}, nil
+	}
+	encoded := bytes.HasPrefix(rest, []byte(base64Suffix))
+	if encoded {
+		rest = rest[len(base64Suffix):]
+	}
+	if len(rest) > 0 && rest[0] != '/' {
+		return route{}, nil
+	}
+	labels, f := s.groupingLabels(rest, encoded)
+	return route{place: grouped, grouping: labels}, f
+}
+
+// groupingLabels reads what stands behind "job" or "job@base64". Segments are cut at "/" before they are percent-decoded.
+// Of the same label twice the last one counts, but the job is always the first one's: as a Pushgateway has it.
+func (s *Server) groupingLabels(rest []byte, encoded bool) (metric.Labels, *fault) {
+	rest = bytes.TrimPrefix(rest, []byte{'/'})
+	job, rest, more := bytes.Cut(rest, []byte{'/'})
+	value, f := pathValue("job", job, encoded)
+	if f != nil {
+		return metric.Labels{}, f
+	}
+	if value == "" {
+		return metric.Labels{}, badRequest("the job's name is missing: /metrics/job/{job}")
+	}
+	labels := []metric.Label{{Key: "job", Value: value}}
+	if f := s.checkGrouping(labels, labels[0]); f != nil {
+		return metric.Labels{}, f
+	}
+	more = more && len(rest) > 0 // a "/" behind the job says nothing
+	for more {
+		var name, text []byte
+		var paired bool
+		if name, rest, paired = bytes.Cut(rest, []byte{'/'}); !paired {
+			return metric.Labels{}, badRequest("the label %q has no value: behind the job come pairs, /{label}/{value}", clip(name))
+		}
+		text, rest, more = bytes.Cut(rest, []byte{'/'})
+		l, f := pathLabel(name, text)
+		if f == nil {
+			f = s.checkGrouping(labels, l)
+		}
+		if f != nil {
+			return metric.Labels{}, f
+		}
+		labels = setLabel(labels, l)
+	}
+	return metric.NewLabels(labels), nil
+}
+
+func setLabel(labels []metric.Label, l metric.Label) []metric.Label {
+	if l.Key == labels[0].Key {
+		return labels
+	}
+	for i := range labels {
+		if labels[i].Key == l.Key {
+			labels[i].Value = l.Value
+			return labels
+		}
+	}
+	return append(labels, l)
+}
+
+func pathLabel(name, value []byte) (metric.Label, *fault) {
+	decoded, bad := unescape(nil, name, false)
+	if bad >= 0 {
+		return metric.Label{}, badEscape("path", name, bad)
+	}
+	key, encoded := strings.CutSuffix(string(decoded), base64Suffix)
+	if !isLabelName(key) {
+		return metric.Label{}, badRequest(`%q is no label's name: one is of letters, digits and _, begins with no digit, and not with "__"`, clip([]byte(key)))
+	}
+	text, f := pathValue(key, value, encoded)
+	return metric.Label{Key: key, Value: text}, f
+}
+
+// pathValue reads a value. In base64 it is of the URL-safe alphabet, and "=" at its end says nothing: alone it is the
+// empty string, which a path could not say.
+func pathValue(key string, value []byte, encoded bool) (string, *fault) {
+	decoded, bad := unescape(nil, value, false)
+	if bad >= 0 {
+		return "", badEscape("path", value, bad)
+	}
+	if !encoded {
+		return string(decoded), nil
+	}
+	text, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(string(decoded), "="))
+	if err != nil {
+		return "", badRequest("the value of %q is not base64 of the URL-safe alphabet (A-Z a-z 0-9 - _): %q", key, clip(decoded))
+	}
+	return string(text), nil
+}
+
+func isLabelName(s string) bool {
+	if s == "" || strings.HasPrefix(s, "__") {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		letter := c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+		if !letter && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *Server) checkGrouping(labels []metric.Label, l metric.Label) *fault {
+	switch {
+	case len(labels) > s.cfg.MaxLabels-2: // "instance" may come, and one of the body's own
+		return refused(metric.TooLong, "there are more than %d grouping labels", s.cfg.MaxLabels-2)
+	case len(l.Key) > s.cfg.MaxLabelBytes:
+		return refused(metric.TooLong, "a label's name has %d bytes, but may have %d", len(l.Key), s.cfg.MaxLabelBytes)
+	case len(l.Value) > s.cfg.MaxLabelBytes:
+		return refused(metric.TooLong, "the value of label %q has %d bytes, but may have %d", l.Key, len(l.Value), s.cfg.MaxLabelBytes)
+	}
+	return checkText("the value of label "+l.Key, l.Value, metric.Malformed)
+}
+
+// answerGateway answers what a Pushgateway answers.
+func (x *exchange) answerGateway(r *route, m string) {
+	switch {
+	case r.place == grouped && (m == fasthttp.MethodPut || m == fasthttp.MethodPost):
+		x.pushGroup(r, m == fasthttp.MethodPut)
+	case r.place == grouped && m == fasthttp.MethodDelete:
+		x.deleteGroup(r)
+	case r.place == exposed && m == fasthttp.MethodGet:
+		x.expose()
+	case r.place == groupList && m == fasthttp.MethodGet:
+		x.listGroups()
+	case r.place == gatewayStatus && m == fasthttp.MethodGet:
+		x.gatewayStatus()
+	case r.place == health && m == fasthttp.MethodGet:
+		x.http.SetContentType("text/plain; charset=utf-8")
+		x.http.SetBodyString("OK\n")
+	case r.place == wipe && m == fasthttp.MethodPut:
+		x.wipe()
+	default:
+		x.fail(wrongMethod(r.place, m))
+	}
+}

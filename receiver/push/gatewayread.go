@@ -1,0 +1,109 @@
+package push
+
+import (
+	"bufio"
+	"bytes"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluice-metrics/sluice/receiver/exposition"
+	"github.com/sluice-metrics/sluice/receiver/group"
+	"github.com/valyala/fasthttp"
+)
+
+// expose answers GET /metrics: what the sender may read of all groups.
+func (x *exchange) expose() {
+	format := negotiate(x.http.Request.Header.Peek(fasthttp.HeaderAccept))
+	families := group.Exposed(x.server.groups.All(time.Now(), x.mayReadGroups()))
+	x.http.SetContentType(format.ContentType())
+	x.stream(func(w *bufio.Writer) error {
+		var piece []byte
+		for i := range families {
+			piece = exposition.Append(piece[:0], format, families[i])
+			if _, err := w.Write(piece); err != nil {
+				return err
+			}
+		}
+		_, err := w.Write(exposition.AppendEnd(nil, format))
+		return err
+	})
+}
+
+// stream writes a body piece by piece: an answer of all groups may be large, and is never in memory whole. What write uses
+// outlives the exchange.
+func (x *exchange) stream(write func(*bufio.Writer) error) {
+	if x.http.IsHead() { // fasthttp would end a body that it does not write
+		return
+	}
+	x.http.SetBodyStreamWriter(func(w *bufio.Writer) {
+		_ = write(w) // the client went away
+	})
+}
+
+// negotiate picks the format that an Accept header would rather have: text, unless OpenMetrics is asked for.
+func negotiate(accept []byte) exposition.Format {
+	metrics, text := -1.0, -1.0
+	for len(accept) > 0 {
+		var one []byte
+		one, accept, _ = bytes.Cut(accept, []byte{','})
+		media, params, _ := strings.Cut(string(one), ";")
+		quality, version := mediaParams(params)
+		switch strings.ToLower(strings.TrimSpace(media)) {
+		case "application/openmetrics-text":
+			if version == "" || version == "1.0.0" || version == "0.0.1" {
+				metrics = max(metrics, quality)
+			}
+		case "text/plain", "text/*", "*/*":
+			text = max(text, quality)
+		}
+	}
+	if metrics > 0 && metrics >= text {
+		return exposition.OpenMetrics
+	}
+	return exposition.Text
+}
+
+func mediaParams(text string) (quality float64, version string) {
+	quality = 1
+	for text != "" {
+		var one string
+		one, text, _ = strings.Cut(text, ";")
+		key, value, _ := strings.Cut(strings.TrimSpace(one), "=")
+		switch strings.ToLower(key) {
+		case "q":
+			if q, err := strconv.ParseFloat(value, 64); err == nil {
+				quality = q
+			}
+		case "version":
+			version = strings.Trim(value, `"`)
+		}
+	}
+	return quality, version
+}
+
+// wipe answers PUT /api/v1/admin/wipe: all groups go that the sender may delete.
+func (x *exchange) wipe() {
+	n := x.server.groups.Wipe(x.mayReadGroups())
+	x.reply(fasthttp.StatusAccepted, deleteAnswer{n})
+}
+
+// gatewayStatus answers GET /api/v1/status.
+func (x *exchange) gatewayStatus() {
+	s := x.server
+	x.reply(fasthttp.StatusOK, apiAnswer{Status: "success", Data: map[string]any{
+		"build_information": s.build,
+		"flags": map[string]string{
+			"http-group-ttl":  s.cfg.GroupTTL.String(),
+			"http-admin-wipe": strconv.FormatBool(s.cfg.AdminWipe),
+			"http-max-body":   strconv.Itoa(s.cfg.MaxBodyBytes),
+		},
+		"start_time": s.began.UTC().Format(time.RFC3339Nano),
+	}})
+}
+
+// apiAnswer is what a Pushgateway's API answers.
+type apiAnswer struct {
+	Status string `json:"status"`
+	Data   any    `json:"data"`
+}

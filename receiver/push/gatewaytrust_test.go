@@ -1,0 +1,129 @@
+package push
+
+import (
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/group"
+)
+
+// shopkeeper is who has every address, once it is known; and may speak of its namespace.
+type shopkeeper struct{ known atomic.Bool }
+
+var keeper = &metric.Sender{Key: 7, Pod: &metric.Pod{Namespace: "shop", Name: "keeper"}, Known: true}
+
+func (k *shopkeeper) Sender(a netip.Addr) *metric.Sender {
+	if !k.known.Load() {
+		return nil
+	}
+	s := *keeper
+	s.Address = a
+	return &s
+}
+
+func (k *shopkeeper) MayRead(s *metric.Sender, o metric.Object) (metric.Reason, string) {
+	switch {
+	case s == nil || s.Pod == nil:
+		return metric.Pending, "127.0.0.1 is not known yet"
+	case o.Namespace != s.Pod.Namespace:
+		return metric.Identity, "keeper may speak of shop only"
+	}
+	return metric.Applied, ""
+}
+
+func (k *shopkeeper) Explain(s *metric.Sample) string { return "explained: " + string(s.Name) }
+
+func startShop(t *testing.T) (gateway, *shopkeeper) {
+	k := &shopkeeper{}
+	k.known.Store(true)
+	h := start(t, func(c *Config, p *Parts) {
+		p.Senders, p.Trust = k, k
+		c.PendingTimeout, c.AdminWipe = 200*time.Millisecond, true
+	})
+	return gateway{h}, k
+}
+
+// put makes a group of somebody else's.
+func (g gateway) put(namespace string) {
+	g.Helper()
+	a := g.table.newApplier()
+	defer a.Close()
+	k := group.Key{Namespace: namespace, Labels: metric.NewLabels([]metric.Label{{Key: "job", Value: "a"}, {Key: "namespace", Value: namespace}})}
+	if _, r := g.server.groups.Push(&group.Push{Key: k, About: metric.Object{Namespace: namespace}, Now: time.Now(), Applier: a}); r != nil {
+		g.Fatal(r)
+	}
+}
+
+// In a cluster, a group is of its sender's namespace, and nobody else's is pushed to, read or deleted.
+func TestGroupsObeyTrust(t *testing.T) {
+	g, _ := startShop(t)
+	g.put("bank")
+	g.wants(200, "", "PUT", "/metrics/job/a", "x 1\n")
+	if g.table.get(metric.Object{Namespace: "shop"}, "x", metric.Label{Key: "job", Value: "a"}, metric.Label{Key: "instance"}) == nil {
+		t.Error("it is not in the sender's namespace")
+	}
+	if g.table.senders["x"] != "127.0.0.1" {
+		t.Error("nobody sent it")
+	}
+	for _, method := range []string{"PUT", "POST", "DELETE"} {
+		g.wants(403, `"reason":"identity","message":"keeper may speak of shop only"`, method, "/metrics/job/a/namespace/bank", "")
+	}
+	g.wants(200, "", "PUT", "/metrics/job/a/namespace/shop", "x 2\n") // a group of its own
+	g.wants(403, "", "PUT", "/metrics/job/a/sluice_object/external%2Fbank", "x 2\n")
+	g.wants(403, "", "PUT", "/metrics/job/a/sluice_object/nodes%2Fn1", "x 2\n")
+	g.exposes(`x{instance="",job="a"} 1`, `x{instance="",job="a",namespace="shop"} 2`)
+	for _, path := range []string{"/metrics", "/api/v1/metrics"} {
+		if _, text := g.ask("GET", path, ""); strings.Contains(text, "bank") {
+			t.Errorf("GET %s tells of bank: %s", path, text)
+		}
+	}
+	if n := g.server.groups.Count(); n != 3 {
+		t.Errorf("%d groups, want 3: a refused push made one, or deleted one", n)
+	}
+	g.wants(202, `"deleted":2`, "PUT", "/api/v1/admin/wipe", "")
+	if n := g.server.groups.Count(); n != 1 {
+		t.Errorf("%d groups, want that of bank", n)
+	}
+}
+
+// Who pushes before the cluster has told whose the address is, waits for that a moment.
+func TestGroupsWaitForTheirSender(t *testing.T) {
+	g, k := startShop(t)
+	k.known.Store(false)
+	began := time.Now()
+	res := g.wants(403, `"reason":"pending"`, "PUT", "/metrics/job/a", "x 1\n")
+	if res.Header.Get("Retry-After") != "1" || time.Since(began) < 150*time.Millisecond {
+		t.Errorf("Retry-After %q after %v", res.Header.Get("Retry-After"), time.Since(began))
+	}
+	time.AfterFunc(80*time.Millisecond, func() { k.known.Store(true) })
+	g.wants(200, "", "PUT", "/metrics/job/a", "x 1\n")
+	g.exposes(`x{instance="",job="a"} 1`)
+	k.known.Store(false)
+	g.exposes()
+	g.server.waiting.free.Store(0)
+	began = time.Now()
+	g.wants(403, `"reason":"pending"`, "DELETE", "/metrics/job/a", "")
+	if time.Since(began) > 150*time.Millisecond {
+		t.Error("it waited though as many do as may")
+	}
+}
+
+// What the table says of the sender's right is the push's fault, and of no group.
+func TestGroupRefusedByTheTable(t *testing.T) {
+	g, _ := startShop(t)
+	g.table.refuse["no"], g.table.refuse["later"] = metric.Identity, metric.Pending
+	g.wants(403, `"message":"explained: no"`, "PUT", "/metrics/job/a", "no 1\n")
+	if res := g.wants(403, `"reason":"pending"`, "PUT", "/metrics/job/a", "later 1\n"); res.Header.Get("Retry-After") != "1" {
+		t.Error("it may not come again")
+	}
+	if n := g.server.groups.Count(); n != 0 {
+		t.Errorf("%d groups", n)
+	}
+	if n := g.rejected(metric.Identity); n != 2 {
+		t.Errorf("%d refused, want 2", n)
+	}
+}
