@@ -20,6 +20,38 @@ func (t *Table) remove(o metric.Object, name string, why cause) int {
 	return t.evict(gone, why, t.clock.now())
 }
 
+// Remove removes the external series of a metric that have exactly these label sets, and returns how many there were. However
+// many others have the name, it looks at none of them.
+func (t *Table) Remove(namespace, name string, sets []metric.Labels) int {
+	var gone []ref
+	for _, set := range sets {
+		form := canonicalForm{object: metric.Object{Namespace: namespace}, name: name, labels: set.Packed()}
+		form.hash = form.sum(t.seed)
+		if to, there := t.locate(&form); there {
+			gone = append(gone, to)
+		}
+	}
+	return t.evict(gone, deletion, t.clock.now())
+}
+
+// locate finds a live series of whatever kind.
+func (t *Table) locate(f *canonicalForm) (ref, bool) {
+	shard := t.canon.shard(f.hash)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	p := shard.probe(f.hash)
+	for {
+		held := p.next()
+		if held == 0 {
+			return ref{}, false
+		}
+		b, place := t.blocks.of(held - firstNumber)
+		if state := b.page.cells[place].state.Load(); state&live != 0 && f.matches(&b.series[place]) {
+			return ref{held - firstNumber, state}, true
+		}
+	}
+}
+
 // seriesOf finds a metric of exactly this object, whatever others have its name.
 func (t *Table) seriesOf(o metric.Object, name string) []found {
 	same := func(other metric.Object) bool { return other == o }

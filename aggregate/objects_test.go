@@ -358,3 +358,23 @@ func TestHeldGaugeIsOlder(t *testing.T) {
 		}
 	})
 }
+
+// Remove takes exactly the label sets that it is given, of whatever kind, and leaves the rest.
+func TestRemoveTakesExactlyWhatIsNamed(t *testing.T) {
+	f := newFixture(t)
+	f.push("x:1|c", "x:1|c|#a:1", "x:1|c|#a:1,b:2", "x:1|c|#a:1,ns:shop", "y:1|g|#a:1")
+	sets := []metric.Labels{metric.NewLabels([]metric.Label{{Key: "a", Value: "1"}}), metric.NewLabels([]metric.Label{{Key: "none", Value: "1"}})}
+	if n := f.Remove("", "x", sets); n != 1 {
+		t.Errorf("%d removed, want 1", n)
+	}
+	if n := f.Remove("", "y", sets); n != 1 {
+		t.Errorf("%d gauges removed, want 1", n)
+	}
+	if got := f.Series(); got != 3 {
+		t.Errorf("%d series left, want 3", got)
+	}
+	f.push("x:1|c|#a:1")
+	if got := f.Series(); got != 4 {
+		t.Errorf("%d series once it came again, want 4", got)
+	}
+}

@@ -37,6 +37,11 @@ type exactly struct{ table *aggregate.Table }
 
 // Remove implements group.Table.
 func (e exactly) Remove(o metric.Object, name string, sets []metric.Labels) {
+	if o.External() {
+		e.table.Remove(o.Namespace, name, sets)
+		return
+	}
+	// An object's UID is the cluster's to say, so its series are looked through; there are few of one object.
 	match := func(have metric.Labels) bool { return have == sets[0] }
 	if len(sets) > 1 {
 		these := make(map[metric.Labels]struct{}, len(sets))

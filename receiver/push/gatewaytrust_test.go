@@ -37,6 +37,8 @@ func (k *shopkeeper) MayRead(s *metric.Sender, o metric.Object) (metric.Reason, 
 
 func (k *shopkeeper) Explain(s *metric.Sample) string { return "explained: " + string(s.Name) }
 
+func (k *shopkeeper) ExplainLimit(*metric.Sample) string { return "" }
+
 func startShop(t *testing.T) (gateway, *shopkeeper) {
 	k := &shopkeeper{}
 	k.known.Store(true)
