@@ -21,6 +21,7 @@ var scenarios = []struct {
 	{"BelievesNoStranger", believesNoStranger},
 	{"RightsPerMetric", rightsPerMetric},
 	{"KubectlIsAtHome", kubectlIsAtHome},
+	{"TakesWhatAPushgatewayTakes", takesWhatAPushgatewayTakes},
 }
 
 func TestCluster(t *testing.T) {

@@ -93,6 +93,33 @@ func scalesOnAnExternal(t *testing.T, c *cluster) {
 	c.wantReplicas(t, ns, "worker", 1, 90*time.Second)
 }
 
+// A Pushgateway client of a pod pushes to its own namespace without saying so, and nobody else reads or deletes that.
+func takesWhatAPushgatewayTakes(t *testing.T, c *cluster) {
+	ns, other := c.Namespace(t, "gateway"), c.Namespace(t, "elsewhere")
+	batch, stranger := addressOf(t, c.pod(t, ns, "batch", "default")), addressOf(t, c.pod(t, other, "stranger", "default"))
+	c.awaitSender(t, other, "stranger")
+	const group = "/metrics/job/import"
+	c.push(t, batch, http.MethodPut, group, "# TYPE rows_total counter\nrows_total 100\nqueue_length{queue=\"mail\"} 17\n", http.StatusOK)
+	c.push(t, batch, http.MethodPut, group, "# TYPE rows_total counter\nrows_total 160\nqueue_length{queue=\"mail\"} 18\n", http.StatusOK)
+	for metric, want := range map[string]string{"queue_length": `"value":"18"`, "rows_total:count": `"value":"60"`, "rows_total:total": `"value":"160"`} {
+		body, err := c.Get(t.Context(), external+"/namespaces/"+ns+"/"+metric)
+		if err != nil || !strings.Contains(string(body), want) {
+			t.Errorf("%s: %s, %v; want %s", metric, body, err, want)
+		}
+	}
+	if text := c.push(t, stranger, http.MethodGet, "/metrics", "", http.StatusOK); strings.Contains(text, "rows_total") {
+		t.Errorf("a pod of another namespace reads\n%s", text)
+	}
+	c.push(t, stranger, http.MethodDelete, group+"/namespace/"+ns, "", http.StatusForbidden)
+	if text := c.push(t, batch, http.MethodGet, "/metrics", "", http.StatusOK); !strings.Contains(text, `queue_length{instance="",job="import",queue="mail"} 18`) {
+		t.Errorf("the pod that pushed reads\n%s", text)
+	}
+	c.push(t, batch, http.MethodDelete, group, "", http.StatusAccepted)
+	if body, err := c.Get(t.Context(), external+"/namespaces/"+ns+"/queue_length"); err == nil {
+		t.Errorf("once it is deleted: %s", body)
+	}
+}
+
 // push sends a value over HTTP from an address.
 func (c *cluster) push(t *testing.T, from netip.Addr, method, path, body string, want int) string {
 	t.Helper()

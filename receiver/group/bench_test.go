@@ -17,11 +17,7 @@ import (
 type exactly struct{ *aggregate.Table }
 
 func (e exactly) Remove(o metric.Object, name string, sets []metric.Labels) {
-	these := map[metric.Labels]bool{}
-	for _, set := range sets {
-		these[set] = true
-	}
-	e.Delete(metric.Query{Namespace: o.Namespace, Asked: metric.Asked{Name: name}, Match: func(l metric.Labels) bool { return these[l] }})
+	e.Table.Remove(o.Namespace, name, sets)
 }
 
 func benchTable() *aggregate.Table {
