@@ -19,12 +19,11 @@ type applying struct {
 	fresh   []*family // of next, those that the push brought
 	outcome Outcome
 
-	sample   metric.Sample
-	feed     feed
-	n        int       // samples since the last boundary
-	made     []place   // series that this push made
-	left     bool      // what leaves the group is out of the table
-	replaced []*family // of before; whose name has another kind now
+	sample metric.Sample
+	feed   feed
+	n      int     // samples since the last boundary
+	made   []place // series that this push made
+	left   bool    // what leaves the group is out of the table
 }
 
 // place is a metric of a family.

@@ -20,7 +20,6 @@ type table struct {
 	series map[series]value
 	refuse map[string]metric.Reason // by name
 	most   int                      // series that may be; 0: any number
-	events []string
 }
 
 type series struct {
