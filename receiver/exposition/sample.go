@@ -196,31 +196,7 @@ func (r *TextReader) take() bool {
 
 func (r *TextReader) takeSummary(family int, p part) bool {
 	s := &r.sample
-	text, ok := r.cutLabel(s.quantile)
-	switch {
-	case p == whole && !ok:
-		return r.fail(noQuantile, s.nameAt)
-	case p != whole && ok:
-		r.about = "quantile"
-		return r.fail(strayBound, s.quantileAt)
-	}
-	m, ok := r.compoundOf(family)
-	if !ok {
-		return false
-	}
-	at, d := s.nameAt, noDetail
-	switch p {
-	case countPart:
-		d = m.setCount(s.value)
-	case sumPart:
-		d = m.setSum(s.value)
-	default:
-		quantile, ok := parseFloat(text)
-		if d, at = badQuantile, s.quantileAt; ok {
-			d = r.addQuantile(m, quantile, s.value)
-		}
-	}
-	return d == noDetail || r.failPoint(d, at, text)
+	return r.takePart(family, p, points{part: whole, key: "quantile", label: s.quantile, at: s.quantileAt, missing: noQuantile, bad: badQuantile})
 }
 
 func (r *TextReader) takeHistogram(family int, p part) bool {
@@ -229,13 +205,29 @@ func (r *TextReader) takeHistogram(family int, p part) bool {
 		r.about = s.name
 		return r.fail(bareHistogram, s.nameAt)
 	}
-	text, ok := r.cutLabel(s.bound)
+	return r.takePart(family, p, points{part: bucketPart, key: "le", label: s.bound, at: s.boundAt, missing: noBound, bad: badBound})
+}
+
+// points is how a compound metric says the points of its distribution: in samples of one part, each with a label that says
+// where it is.
+type points struct {
+	part         part
+	key          string
+	label        int // of the sample's labels; -1: not there
+	at           int
+	missing, bad detail
+}
+
+// takePart takes a sample of a summary or histogram: a point, the count or the sum.
+func (r *TextReader) takePart(family int, p part, of points) bool {
+	s := &r.sample
+	text, ok := r.cutLabel(of.label)
 	switch {
-	case p == bucketPart && !ok:
-		return r.fail(noBound, s.nameAt)
-	case p != bucketPart && ok:
-		r.about = "le"
-		return r.fail(strayBound, s.boundAt)
+	case p == of.part && !ok:
+		return r.fail(of.missing, s.nameAt)
+	case p != of.part && ok:
+		r.about = of.key
+		return r.fail(strayBound, of.at)
 	}
 	m, ok := r.compoundOf(family)
 	if !ok {
@@ -248,9 +240,15 @@ func (r *TextReader) takeHistogram(family int, p part) bool {
 	case sumPart:
 		d = m.setSum(s.value)
 	default:
-		bound, ok := parseFloat(text)
-		if d, at = badBound, s.boundAt; ok {
-			d = r.addBucket(m, bound, s.value)
+		point, ok := parseFloat(text)
+		at = of.at
+		switch {
+		case !ok:
+			d = of.bad
+		case of.part == bucketPart:
+			d = r.addBucket(m, point, s.value)
+		default:
+			d = r.addQuantile(m, point, s.value)
 		}
 	}
 	return d == noDetail || r.failPoint(d, at, text)
