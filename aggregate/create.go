@@ -133,25 +133,30 @@ func (s *series) form() canonicalForm {
 	return canonicalForm{object: s.entry.object, name: s.entry.family.key.name, labels: s.labels.Packed(), hash: s.hash}
 }
 
-// filed finds a live series, and says whether samples of a kind are for it. A number in the slots stays what it is until
-// every writer has passed, so only writers may call it, or whoever holds the shard's lock.
+// filed finds a live series, and says whether samples of a kind are for it. Who may call locate may call it.
 func (t *Table) filed(f *canonicalForm, kind metric.Kind) (to ref, refused metric.Reason, there bool) {
+	to, s, there := t.locate(f)
+	if there && s.entry.kind != kind {
+		return ref{}, metric.KindConflict, true
+	}
+	return to, metric.Applied, there
+}
+
+// locate finds a live series of whatever kind. A number in the slots stays what it is until every writer has passed, so
+// only writers may call it, or whoever holds the shard's lock.
+func (t *Table) locate(f *canonicalForm) (to ref, s *series, there bool) {
 	p := t.canon.shard(f.hash).probe(f.hash)
 	for {
 		held := p.next()
 		if held == 0 {
-			return ref{}, metric.Applied, false
+			return ref{}, nil, false
 		}
 		number := held - firstNumber
 		b, place := t.blocks.of(number)
 		state, s := b.page.cells[place].state.Load(), &b.series[place]
-		if state&live == 0 || !f.matches(s) {
-			continue
+		if state&live != 0 && f.matches(s) {
+			return ref{number, state}, s, true
 		}
-		if s.entry.kind != kind {
-			return ref{}, metric.KindConflict, true
-		}
-		return ref{number, state}, metric.Applied, true
 	}
 }
 

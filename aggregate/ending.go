@@ -27,29 +27,14 @@ func (t *Table) Remove(namespace, name string, sets []metric.Labels) int {
 	for _, set := range sets {
 		form := canonicalForm{object: metric.Object{Namespace: namespace}, name: name, labels: set.Packed()}
 		form.hash = form.sum(t.seed)
-		if to, there := t.locate(&form); there {
+		shard := t.canon.shard(form.hash)
+		shard.mu.Lock()
+		if to, _, there := t.locate(&form); there {
 			gone = append(gone, to)
 		}
+		shard.mu.Unlock()
 	}
 	return t.evict(gone, deletion, t.clock.now())
-}
-
-// locate finds a live series of whatever kind.
-func (t *Table) locate(f *canonicalForm) (ref, bool) {
-	shard := t.canon.shard(f.hash)
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
-	p := shard.probe(f.hash)
-	for {
-		held := p.next()
-		if held == 0 {
-			return ref{}, false
-		}
-		b, place := t.blocks.of(held - firstNumber)
-		if state := b.page.cells[place].state.Load(); state&live != 0 && f.matches(&b.series[place]) {
-			return ref{held - firstNumber, state}, true
-		}
-	}
 }
 
 // seriesOf finds a metric of exactly this object, whatever others have its name.
