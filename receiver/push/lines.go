@@ -15,7 +15,7 @@ type source interface {
 	// next reads on: a sample, or the fault that is there instead; false at the end. The sample is valid
 	// until the next call.
 	next() (*metric.Sample, *fault, bool)
-	// lineNumber is where next has read, counted from 1.
+	// lineNumber is where next has read, counted from 1; 0: the body has no lines.
 	lineNumber() int
 }
 
@@ -102,9 +102,15 @@ type tally struct {
 	limited int // of the refused, those over a limit
 }
 
-// apply applies what the source yields and answers. It is the only place that reads a source, so a sample
-// enters the ledger once, whatever becomes of it.
+// apply applies what the source yields and answers.
 func (x *exchange) apply(from source, sync bool) {
+	t := x.applyAll(from)
+	x.conclude(&t, sync)
+}
+
+// applyAll applies what the source yields. It is the only place that reads a source, so a sample enters the ledger once,
+// whatever becomes of it.
+func (x *exchange) applyAll(from source) tally {
 	near := x.http.ConnID()
 	a := x.server.appliers.take(near)
 	t := tally{sender: x.sender()}
@@ -124,7 +130,7 @@ func (x *exchange) apply(from source, sync bool) {
 	}
 	x.server.appliers.give(near, a)
 	x.server.account.CountBatch(uint64(t.Applied))
-	x.conclude(&t, sync)
+	return t
 }
 
 // applyLine applies one sample, or has it held, and counts it.
