@@ -12,23 +12,39 @@ import (
 // aliases finds a series by the name and tag bytes of a line as they stand on the wire: hashed, looked up
 // without a lock (slots.go), and compared in full with the bytes in the record.
 type aliases struct {
-	seed    maphash.Seed
-	slots   *slots
-	records [slotShards]records // by shard, under its lock
-	bytes   atomic.Int64        // of records in use
+	seed     maphash.Seed
+	lineHash lineHash
+	slots    *slots
+	records  *records
+	shards   [slotShards]recordShard // under the locks of the slots' shards
+	bytes    atomic.Int64            // of records in use
 }
 
-func newAliases() *aliases { return &aliases{seed: maphash.MakeSeed(), slots: newSlots()} }
+// newAliases makes room for aliases of so many bytes.
+func newAliases(size int64) *aliases {
+	return &aliases{seed: maphash.MakeSeed(), lineHash: newLineHash(), slots: newSlots(), records: newRecords(size)}
+}
 
 // aliasKey is what decides which series a line belongs to, as it stands on the wire. The bytes are borrowed.
 type aliasKey struct {
 	hash uint64
 	name []byte
 	tags []byte
-	mode uint16 // kind and separator
+	mode uint16 // kind and separator; of a line, see recall.go
+	mask uint16 // of the mode's bits, those that are looked up
+	// rate is that of a sampled line; else 0.
+	rate float64
 	// sender is the key of who sent the line, 0 where nobody asks: two who send the same bytes speak of different things,
 	// and so do two who had the same address. What the line says of its origin beside its tags is mixed in.
 	sender uint64
+}
+
+// keyOf is what a sample is looked up by: its line, where that says all.
+func (a *aliases) keyOf(s *metric.Sample) aliasKey {
+	if s.Line != nil {
+		return a.lineKeyOf(s)
+	}
+	return a.key(s)
 }
 
 func (a *aliases) key(s *metric.Sample) aliasKey {
@@ -38,7 +54,7 @@ func (a *aliases) key(s *metric.Sample) aliasKey {
 	}
 	mode := uint16(s.Kind) | uint16(s.Separator)<<8
 	h ^= uint64(mode) * 0xd6e8feb86659fd93
-	k := aliasKey{hash: h, name: s.Name, tags: s.Tags, mode: mode}
+	k := aliasKey{hash: h, name: s.Name, tags: s.Tags, mode: mode, mask: 0xffff}
 	if s.Sender != nil {
 		k.sender = a.origin(s)
 		k.hash = bits.RotateLeft64(h, 31) ^ k.sender*0x9e3779b97f4a7c15
@@ -64,44 +80,46 @@ func (a *aliases) origin(s *metric.Sample) uint64 {
 
 // find returns the record of a key, or nil.
 func (a *aliases) find(k *aliasKey) *record {
-	records := &a.records[k.hash%slotShards]
-	p := a.slots.shard(k.hash).probe(k.hash)
+	p := a.slots.probe(k.hash)
 	for {
 		number := p.next()
 		if number == 0 {
 			return nil
 		}
-		if r := records.at(number); r.matches(k) {
+		if r := a.records.at(number); r.matches(k) {
 			return r
 		}
 	}
 }
 
 // lead makes a key lead to a target, with a new record where there is none, and returns where it led before: 0 for
-// nowhere. False: the key is too long to be remembered.
+// nowhere. False: the key is too long to be remembered, or there is no memory.
 func (a *aliases) lead(k *aliasKey, target uint64) (before uint64, ok bool) {
 	if len(k.name)+len(k.tags) > maxAliasBytes {
 		return 0, false
 	}
-	shard, records := a.slots.shard(k.hash), &a.records[k.hash%slotShards]
+	shard := a.slots.shard(k.hash)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	if r := a.find(k); r != nil {
 		return r.target.Swap(target), true
 	}
-	number := records.makeLocked(k, target)
-	a.bytes.Add(records.at(number).size())
-	shard.addLocked(k.hash, number, func(n uint32) uint64 { return records.at(n).hash })
+	number, ok := a.shards[k.hash%slotShards].makeLocked(a.records, k, target)
+	if !ok {
+		return 0, false
+	}
+	a.bytes.Add(a.records.at(number).size())
+	shard.addLocked(k.hash, number, func(n uint32) uint64 { return a.records.at(n).hash })
 	return 0, true
 }
 
 // sweep removes the records of one shard that stale says so of. Their numbers may be used again (recycle) only
 // after every writer has passed.
 func (a *aliases) sweep(index int, stale func(target uint64) bool) []uint32 {
-	shard, records := &a.slots.shards[index], &a.records[index]
+	shard := &a.slots.shards[index]
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	return shard.sweepLocked(func(number uint32) bool { return stale(records.at(number).target.Load()) })
+	return shard.sweepLocked(func(number uint32) bool { return stale(a.records.at(number).target.Load()) })
 }
 
 func (a *aliases) recycle(index int, numbers []uint32) {
@@ -109,8 +127,8 @@ func (a *aliases) recycle(index int, numbers []uint32) {
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	for _, number := range numbers {
-		a.bytes.Add(-a.records[index].at(number).size())
-		a.records[index].giveLocked(number)
+		a.bytes.Add(-a.records.at(number).size())
+		a.shards[index].giveLocked(a.records, number)
 	}
 }
 
@@ -120,13 +138,13 @@ func (a *aliases) size() (n int, bytes int64) {
 		shard := &a.slots.shards[i]
 		shard.mu.Lock()
 		n += shard.live
-		bytes += shard.bytesLocked() + a.records[i].bytesLocked()
+		bytes += shard.bytesLocked()
 		shard.mu.Unlock()
 	}
-	return n, bytes
+	return n, bytes + a.records.bytes()
 }
 
 func (r *record) matches(k *aliasKey) bool {
-	return r.hash == k.hash && r.sender == k.sender && r.mode == k.mode && int(r.nameLength) == len(k.name) &&
+	return r.hash == k.hash && r.sender == k.sender && r.mode&k.mask == k.mode && int(r.nameLength) == len(k.name) &&
 		bytes.Equal(r.name(), k.name) && bytes.Equal(r.tags(), k.tags)
 }

@@ -3,6 +3,7 @@ package aggregate
 import (
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -17,7 +18,7 @@ const (
 )
 
 type block struct {
-	page *page
+	page *page // in the arena of blocks
 
 	// history guards all that the roller notes of the block's series: pasts, rings, slots, identity at its end.
 	// Writers take it only for what is pushed or was held. Held for one series' work at a time, or for a slice of the roller's.
@@ -112,11 +113,23 @@ func (b *block) makeBody(place uint32, f func() *body) *body {
 // blocks is the directory: it grows under its lock, everybody else only reads.
 type blocks struct {
 	at [maxBlocks]atomic.Pointer[block]
+	// pages is where the blocks' pages lie, one behind the other.
+	pages *arena
 
 	mu   sync.Mutex
 	made atomic.Uint32 // blocks that exist
 	next uint32        // the first number never used
 	free []uint32
+}
+
+const pageBytes = int(unsafe.Sizeof(page{}))
+
+func (d *blocks) pageOf(number uint32) (*page, uint32) {
+	return d.pageAt(number >> blockBits), number & (blockSeries - 1)
+}
+
+func (d *blocks) pageAt(index uint32) *page {
+	return (*page)(unsafe.Add(d.pages.base, uintptr(index)*uintptr(pageBytes)))
 }
 
 func (d *blocks) of(number uint32) (*block, uint32) {
@@ -133,20 +146,23 @@ func (d *blocks) take() (uint32, bool) {
 		return number, true
 	}
 	number := d.next
-	if number>>blockBits == maxBlocks {
+	if number>>blockBits == maxBlocks || !d.reachLocked(number>>blockBits) {
 		return 0, false
 	}
 	d.next++
-	d.reachLocked(number >> blockBits)
 	return number, true
 }
 
-// reachLocked makes all blocks up to index.
-func (d *blocks) reachLocked(index uint32) {
+// reachLocked makes all blocks up to index. False: there is no memory for them.
+func (d *blocks) reachLocked(index uint32) bool {
+	if !d.pages.reach((int(index) + 1) * pageBytes) {
+		return false
+	}
 	for made := d.made.Load(); made <= index; made++ {
-		d.at[made].Store(&block{page: new(page)})
+		d.at[made].Store(&block{page: d.pageAt(made)})
 		d.made.Store(made + 1)
 	}
+	return true
 }
 
 func (d *blocks) give(number uint32) {

@@ -145,7 +145,7 @@ func (t *Table) filed(f *canonicalForm, kind metric.Kind) (to ref, refused metri
 // locate finds a live series of whatever kind. A number in the slots stays what it is until every writer has passed, so
 // only writers may call it, or whoever holds the shard's lock.
 func (t *Table) locate(f *canonicalForm) (to ref, s *series, there bool) {
-	p := t.canon.shard(f.hash).probe(f.hash)
+	p := t.canon.probe(f.hash)
 	for {
 		held := p.next()
 		if held == 0 {

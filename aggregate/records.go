@@ -1,12 +1,14 @@
 package aggregate
 
 import (
+	"encoding/binary"
+	"math"
 	"sync/atomic"
 	"unsafe"
 )
 
-// record is an alias: a header, followed in memory by the name and the tags. It lies in memory without
-// pointers, on a multiple of 16 bytes.
+// record is an alias: a header, followed in memory by the name and the tags, and of a sampled line by its rate. It lies in
+// memory without pointers, on a multiple of 16 bytes.
 type record struct {
 	hash   uint64
 	sender uint64
@@ -24,7 +26,8 @@ const (
 	// maxAliasBytes bounds the name and tags of an alias; longer lines are found by their canonical form each time.
 	maxAliasBytes = 2048
 	chunkGrains   = 1 << 11 // 32 KiB
-	recordClasses = (recordHeader+maxAliasBytes)/recordGrain + 2
+	recordClasses = (recordHeader+maxAliasBytes+rateBytes)/recordGrain + 2
+	rateBytes     = 8
 )
 
 func (r *record) bytes(from, length int) []byte {
@@ -34,6 +37,14 @@ func (r *record) bytes(from, length int) []byte {
 	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(r), recordHeader+from)), length)
 }
 
+// touch has the first two cache lines come. What lies behind the last record is readable, too.
+func (r *record) touch() {
+	r.target.Load()
+	touch(unsafe.Add(unsafe.Pointer(r), cacheLine))
+}
+
+const cacheLine = 64
+
 // size is what the record takes, in bytes.
 func (r *record) size() int64 { return int64(r.class) * recordGrain }
 
@@ -41,66 +52,92 @@ func (r *record) name() []byte { return r.bytes(0, int(r.nameLength)) }
 
 func (r *record) tags() []byte { return r.bytes(int(r.nameLength), int(r.tagsLength)) }
 
-// records is the memory of a shard's aliases: chunks cut into pieces from their start, and lists of pieces that
-// were given back, by size. A record's number is its place in grains over all chunks.
-type records struct {
-	chunks atomic.Pointer[[]*chunk] // copied when it grows
-
-	used int // grains of the last chunk
-	free [recordClasses][]uint32
+// rate is that of a sampled line.
+func (r *record) rate() float64 {
+	return math.Float64frombits(binary.LittleEndian.Uint64(r.bytes(int(r.nameLength)+int(r.tagsLength), rateBytes)))
 }
 
-// chunk is memory for records, aligned to eight bytes.
-type chunk [chunkGrains * recordGrain / 8]uint64
+// records is the memory of all aliases. A record's number is its place in grains. Chunks of it are given to the shards,
+// which cut them up under their locks.
+type records struct {
+	memory *arena
+	chunks atomic.Int64 // given out
+}
+
+// newRecords reserves for records of so many bytes, and as much again for pieces that no new record fits.
+func newRecords(size int64) *records {
+	most := int64(math.MaxUint32) * recordGrain
+	r := &records{memory: newArena(int(min(2*size+slotShards*chunkGrains*recordGrain, most)))}
+	r.memory.reach(1) // the record that no number names is touched, too
+	return r
+}
 
 func (r *records) at(number uint32) *record {
-	c := (*r.chunks.Load())[number/chunkGrains]
-	return (*record)(unsafe.Pointer(&c[int(number%chunkGrains)*(recordGrain/8)]))
+	return (*record)(unsafe.Add(r.memory.base, uintptr(number)*recordGrain))
 }
 
-// makeLocked copies a key into a new record, complete but not yet named by a slot.
-func (r *records) makeLocked(k *aliasKey, target uint64) uint32 {
-	class := (recordHeader + len(k.name) + len(k.tags) + recordGrain - 1) / recordGrain
-	number := r.placeLocked(class)
-	made := r.at(number)
+// chunk gives out a chunk: the number of its first grain. False: there is no more memory.
+func (r *records) chunk() (number uint32, ok bool) {
+	n := r.chunks.Add(1)
+	if !r.memory.reach(int(n)*chunkGrains*recordGrain + cacheLine) {
+		r.chunks.Add(-1)
+		return 0, false
+	}
+	return uint32(n-1) * chunkGrains, true
+}
+
+func (r *records) bytes() int64 { return r.chunks.Load() * chunkGrains * recordGrain }
+
+// recordShard is a shard's part of the records, under the shard's lock: the chunk that is cut up from its start, and lists of
+// pieces that were given back, by size.
+type recordShard struct {
+	next, end uint32
+	free      [recordClasses][]uint32
+}
+
+// makeLocked copies a key into a new record, complete but not yet named by a slot. False: there is no more memory.
+func (s *recordShard) makeLocked(all *records, k *aliasKey, target uint64) (number uint32, ok bool) {
+	length := recordHeader + len(k.name) + len(k.tags)
+	if k.rate != 0 {
+		length += rateBytes
+	}
+	class := (length + recordGrain - 1) / recordGrain
+	if number, ok = s.placeLocked(all, class); !ok {
+		return 0, false
+	}
+	made := all.at(number)
 	made.hash, made.sender, made.mode, made.class = k.hash, k.sender, k.mode, uint16(class)
 	made.nameLength, made.tagsLength = uint16(len(k.name)), uint16(len(k.tags))
 	made.target.Store(target)
 	copy(made.name(), k.name)
 	copy(made.tags(), k.tags)
-	return number
+	if k.rate != 0 {
+		binary.LittleEndian.PutUint64(made.bytes(len(k.name)+len(k.tags), rateBytes), math.Float64bits(k.rate))
+	}
+	return number, true
 }
 
-func (r *records) placeLocked(class int) uint32 {
-	if list := r.free[class]; len(list) > 0 {
-		r.free[class] = list[:len(list)-1]
-		return list[len(list)-1]
+func (s *recordShard) placeLocked(all *records, class int) (number uint32, ok bool) {
+	if list := s.free[class]; len(list) > 0 {
+		s.free[class] = list[:len(list)-1]
+		return list[len(list)-1], true
 	}
-	var chunks []*chunk
-	if held := r.chunks.Load(); held != nil {
-		chunks = *held
-	}
-	if len(chunks) == 0 || r.used+class > chunkGrains {
-		chunks = append(chunks[:len(chunks):len(chunks)], new(chunk))
-		r.chunks.Store(&chunks)
-		r.used = 0
-		if len(chunks) == 1 {
-			r.used = firstNumber // the numbers before it have a meaning in slots
+	if s.next+uint32(class) > s.end || s.end == 0 {
+		first, ok := all.chunk()
+		if !ok {
+			return 0, false
+		}
+		s.next, s.end = first, first+chunkGrains
+		if first == 0 {
+			s.next = firstNumber // the numbers before it have a meaning in slots
 		}
 	}
-	number := uint32((len(chunks)-1)*chunkGrains + r.used)
-	r.used += class
-	return number
+	number = s.next
+	s.next += uint32(class)
+	return number, true
 }
 
-func (r *records) giveLocked(number uint32) {
-	class := r.at(number).class
-	r.free[class] = append(r.free[class], number)
-}
-
-func (r *records) bytesLocked() int64 {
-	if held := r.chunks.Load(); held != nil {
-		return int64(len(*held)) * chunkGrains * recordGrain
-	}
-	return 0
+func (s *recordShard) giveLocked(all *records, number uint32) {
+	class := all.at(number).class
+	s.free[class] = append(s.free[class], number)
 }

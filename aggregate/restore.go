@@ -50,8 +50,11 @@ func (t *Table) RestoreBlock(block int, names, state []byte, deltas [][]byte) er
 		return fmt.Errorf("block %d: want 0 to %d", block, maxBlocks-1)
 	}
 	t.blocks.mu.Lock()
-	t.blocks.reachLocked(uint32(block))
+	reached := t.blocks.reachLocked(uint32(block))
 	t.blocks.mu.Unlock()
+	if !reached {
+		return fmt.Errorf("block %d: there is no memory for it", block)
+	}
 	r := restorer{t: t, index: uint32(block), b: t.blocks.at[block].Load(), now: t.clock.now()}
 	r.windows = t.clock.resumed.Load()
 	if err := r.all(names, state, deltas); err != nil {

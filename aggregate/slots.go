@@ -3,6 +3,7 @@ package aggregate
 import (
 	"sync"
 	"sync/atomic"
+	"unsafe"
 )
 
 // slots is an open hash table from hashes to numbers in shards. Lookups take no lock; whoever looks up compares
@@ -13,18 +14,28 @@ import (
 //   - T3 Adding, removing and growing happen under the shard's lock; a lookup that runs into any of them finds
 //     the old state or the new one.
 type slots struct {
+	heads  [slotShards]slotHead // by themselves, so that they stay in a cache
 	shards [slotShards]slotShard
 }
 
 const slotShards = 256
 
+// slotHead is where a shard's table is. A table is followed only by one of at least its size.
+//
+//   - T4 Whoever grows a table stores first, then mask; a lookup loads mask, then first. So it never reads beyond a table. With
+//     a new table and an old mask it may miss what is there, as if it had come before that: the caller asks under the lock.
+type slotHead struct {
+	first atomic.Pointer[atomic.Uint64]
+	mask  atomic.Uint64
+}
+
 type slotShard struct {
-	table atomic.Pointer[[]atomic.Uint64]
+	head *slotHead
 
 	mu     sync.Mutex
+	table  []atomic.Uint64
 	live   int // slots with a number
 	filled int // slots that are not empty
-	_      [32]byte
 }
 
 // Numbers in slots: 0 is the end of a probe, removed a slot whose number is gone.
@@ -36,31 +47,38 @@ const (
 func newSlots() *slots {
 	s := new(slots)
 	for i := range s.shards {
-		table := make([]atomic.Uint64, 16)
-		s.shards[i].table.Store(&table)
+		s.shards[i].head = &s.heads[i]
+		s.shards[i].setLocked(make([]atomic.Uint64, 16))
 	}
 	return s
+}
+
+func (s *slotShard) setLocked(table []atomic.Uint64) {
+	s.table = table
+	s.head.first.Store(&table[0])
+	s.head.mask.Store(uint64(len(table) - 1))
 }
 
 func (s *slots) shard(hash uint64) *slotShard { return &s.shards[hash%slotShards] }
 
 // probe walks the slots that a hash may be in.
 type probe struct {
-	table []atomic.Uint64
+	first *atomic.Uint64
+	mask  uint64
 	at    uint64
 	tag   uint64
 }
 
-func (s *slotShard) probe(hash uint64) probe {
-	table := *s.table.Load()
-	return probe{table: table, at: hash >> 8, tag: hash >> 32}
+func (s *slots) probe(hash uint64) probe {
+	head := &s.heads[hash%slotShards]
+	mask := head.mask.Load()
+	return probe{first: head.first.Load(), mask: mask, at: hash >> 8, tag: hash >> 32}
 }
 
 // next is the number in the next slot that could be the hash's; 0: there is none.
 func (p *probe) next() uint32 {
-	mask := uint64(len(p.table) - 1)
 	for {
-		slot := p.table[p.at&mask].Load()
+		slot := (*atomic.Uint64)(unsafe.Add(unsafe.Pointer(p.first), p.at&p.mask*8)).Load()
 		p.at++
 		if slot == 0 {
 			return 0
@@ -73,10 +91,10 @@ func (p *probe) next() uint32 {
 
 // addLocked adds a number; hashOf tells the hashes of those that are there, for growing.
 func (s *slotShard) addLocked(hash uint64, number uint32, hashOf func(uint32) uint64) {
-	if table := *s.table.Load(); (s.filled+1)*4 > len(table)*3 {
+	if table := s.table; (s.filled+1)*4 > len(table)*3 {
 		s.growLocked(hashOf)
 	}
-	s.putLocked(*s.table.Load(), hash, number)
+	s.putLocked(s.table, hash, number)
 	s.live++
 }
 
@@ -92,7 +110,7 @@ func (s *slotShard) putLocked(table []atomic.Uint64, hash uint64, number uint32)
 }
 
 func (s *slotShard) growLocked(hashOf func(uint32) uint64) {
-	old := *s.table.Load()
+	old := s.table
 	size := len(old)
 	for (s.live+1)*2 > size {
 		size *= 2
@@ -104,12 +122,12 @@ func (s *slotShard) growLocked(hashOf func(uint32) uint64) {
 			s.putLocked(table, hashOf(number), number)
 		}
 	}
-	s.table.Store(&table)
+	s.setLocked(table)
 }
 
 // removeLocked takes a number out.
 func (s *slotShard) removeLocked(hash uint64, number uint32) {
-	table := *s.table.Load()
+	table := s.table
 	mask := uint64(len(table) - 1)
 	for i := hash >> 8; ; i++ {
 		slot := &table[i&mask]
@@ -126,7 +144,7 @@ func (s *slotShard) removeLocked(hash uint64, number uint32) {
 
 // sweepLocked takes out all numbers that gone says so of, and returns them.
 func (s *slotShard) sweepLocked(gone func(number uint32) bool) (out []uint32) {
-	table := *s.table.Load()
+	table := s.table
 	for i := range table {
 		if held := table[i].Load(); uint32(held) >= firstNumber && gone(uint32(held)) {
 			table[i].Store(held>>32<<32 | removed)
@@ -138,4 +156,4 @@ func (s *slotShard) sweepLocked(gone func(number uint32) bool) (out []uint32) {
 }
 
 // bytesLocked is the memory of the shard's table.
-func (s *slotShard) bytesLocked() int64 { return int64(len(*s.table.Load())) * 8 }
+func (s *slotShard) bytesLocked() int64 { return int64(len(s.table)) * 8 }

@@ -81,7 +81,7 @@ func New(c Config, describe Describer, log *slog.Logger) *Table {
 	spans, slots := newSpans(c.Windows, clock.tick)
 	return &Table{
 		config: c, describe: describe, admission: unlimited{}, clock: clock, spans: spans,
-		rings: newRings(spans, slots), aliases: newAliases(), canon: newSlots(),
+		rings: newRings(spans, slots), aliases: newAliases(c.MaxBytes / 2), blocks: blocks{pages: newArena(maxBlocks * pageBytes)}, canon: newSlots(),
 		seed: maphash.MakeSeed(), index: newIndex(), setSeed: rand.Uint64(), slow: slowPushers{log: log},
 	}
 }

@@ -22,6 +22,10 @@ type Writer struct {
 		fraction atomic.Uint64
 	}
 
+	lines    []metric.Line // those that were recalled last
+	recalled []recalled
+	repeated metric.Sample
+
 	described metric.Description
 	canonical []byte
 	digest    xxhash.Digest
@@ -81,7 +85,7 @@ func (w *Writer) Apply(s *metric.Sample) metric.Reason {
 		return w.applyDescribed(s, nil)
 	}
 	t := w.table
-	key := t.aliases.key(s)
+	key := t.aliases.keyOf(s)
 	if r := t.aliases.find(&key); r != nil {
 		target := r.target.Load()
 		if target&refusalBit == 0 {

@@ -66,6 +66,9 @@ type Sample struct {
 	Container []byte
 	External  []byte
 
+	// Line is the line that it came in, where a line of the same Head and Rest means the same but for its value. Nil: there is
+	// none such.
+	Line *Line
 	// Sender is who sent the sample; nil where nobody asks, as without a cluster.
 	Sender *Sender
 	// About is set where the way the sample came says what it describes (a /v1 path). Nil: the labels

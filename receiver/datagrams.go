@@ -90,7 +90,7 @@ func (d *datagrams) take(n int) {
 		if packet, cut := d.socket.packet(i); cut {
 			d.in.takeCut(packet, metric.TooLong)
 		} else {
-			d.in.take(packet)
+			d.in.gather(packet)
 		}
 	}
 	d.in.settle()

@@ -53,6 +53,9 @@ func (o *Origin) Sender(a netip.Addr) *metric.Sender {
 	return o.found
 }
 
+// forgets reports whether asking for an address makes the last answer invalid.
+func (o *Origin) forgets(a netip.Addr) bool { return o.found == &o.scratch && a != o.last }
+
 // Forget makes the next call ask again: an address may have changed hands since the last batch.
 func (o *Origin) Forget() { o.found = nil }
 

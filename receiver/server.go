@@ -168,6 +168,7 @@ func (s *Server) newIntake(l Listener, account *Account) *intake {
 		pending:    s.parts.Pending,
 		origin:     Origin{Senders: s.parts.Senders},
 	}
+	in.recaller, _ = in.applier.(recaller)
 	in.scanner.Sample.AboutExternal = l.About == AboutExternal
 	return in
 }

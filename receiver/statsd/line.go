@@ -37,6 +37,7 @@ func (s *Scanner) readLine() {
 	if s.group != 0 {
 		s.readAhead(first, bar)
 	}
+	s.single = s.group == 0 && s.timestamp == 0
 	if tags := s.Sample.Tags; len(tags) >= s.options.MaxTags && s.tooManyTags(tags) {
 		s.group, s.value, s.valuesEnd = 0, 0, 0
 		return

@@ -35,6 +35,7 @@ type Scanner struct {
 	value     int // its group's values still to come: line[value:valuesEnd]
 	valuesEnd int
 	timestamp int64 // its "T" field; whether the sample gets it depends on the kind
+	single    bool  // it has one group, and nothing in it changes from line to line but the value
 }
 
 // NewScanner makes a scanner without a packet. The options must be valid.

@@ -1,0 +1,217 @@
+package aggregate
+
+import (
+	"bytes"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// Bits of a record's mode. Below lineMode is the kind, which a line that is looked up does not know yet.
+const (
+	kindMask     = 0x0f
+	sampledMode  = 0x10 // the record ends with the line's rate
+	lineMode     = 0x20 // the record is of a line's Head and Rest, not of a sample's name and tags
+	externalMode = 0x40
+)
+
+// recalled is a line on its way to its series. Each step is done for all lines before the next: what one waits for in memory,
+// the others wait for at the same time.
+type recalled struct {
+	hash   uint64
+	sender uint64
+	mode   uint16 // of the line; once its record is found, the record's
+	known  bool
+	number uint32 // of the record that may be the line's; 0: none
+	record *record
+	leads  ref // where the record leads
+
+	body  *body
+	timer *timer
+	bin   int
+	node  *timerNode
+	leaf  *timerLeaf
+}
+
+// lineKeyOf is the key of the line of a sample, with what its record is to say of the sample.
+func (a *aliases) lineKeyOf(s *metric.Sample) aliasKey {
+	l := s.Line
+	hash, sender, mode := a.lineKey(l)
+	k := aliasKey{hash: hash, sender: sender, name: l.Head, tags: l.Rest, mode: mode | uint16(s.Kind), mask: 0xffff}
+	if s.Rate != 0 {
+		k.mode, k.rate = k.mode|sampledMode, s.Rate
+	}
+	return k
+}
+
+// lineKey is what a line is looked up by beside its bytes. Its kind stands in Rest, so it need not be known.
+func (a *aliases) lineKey(l *metric.Line) (hash, sender uint64, mode uint16) {
+	mode = lineMode | uint16(l.Dialect)<<8
+	if l.AboutExternal {
+		mode |= externalMode
+	}
+	if l.Sender != nil {
+		sender = l.Sender.Key
+	}
+	return fold(a.lineHash.of(l.Head, l.Rest)^sender, a.lineHash.a^uint64(mode)), sender, mode
+}
+
+// isLine reports whether a record is that of a line.
+func (r *record) isLine(l *metric.Line, k *recalled) bool {
+	return r.hash == k.hash && r.sender == k.sender && r.mode&^(kindMask|sampledMode) == k.mode &&
+		int(r.nameLength) == len(l.Head) && int(r.tagsLength) == len(l.Rest) &&
+		bytes.Equal(r.name(), l.Head) && bytes.Equal(r.tags(), l.Rest)
+}
+
+// Recall looks up lines for Repeat. What it finds holds until Pass or Park.
+func (w *Writer) Recall(lines []metric.Line) {
+	if len(lines) > len(w.recalled) {
+		w.recalled = make([]recalled, len(lines))
+	}
+	w.lines = lines
+	found := w.recalled[:len(lines)]
+	w.hash(lines, found)
+	w.find(found)
+	w.touch(found)
+	w.compare(lines, found)
+	if w.reach(found) {
+		w.reachTimers(lines, found)
+	}
+}
+
+func (w *Writer) hash(lines []metric.Line, found []recalled) {
+	for i := range found {
+		r := &found[i]
+		r.hash, r.sender, r.mode = w.table.aliases.lineKey(&lines[i])
+	}
+}
+
+// find reads each line's slot.
+func (w *Writer) find(found []recalled) {
+	slots := w.table.aliases.slots
+	for i := range found {
+		r := &found[i]
+		p := slots.probe(r.hash)
+		r.number = p.next()
+	}
+}
+
+// touch has the records come: the comparison of one takes so many steps that the processor does not see the next one.
+func (w *Writer) touch(found []recalled) {
+	records := w.table.aliases.records
+	for i := range found {
+		record := records.at(found[i].number)
+		found[i].record = record
+		record.touch()
+	}
+}
+
+// compare holds each line against its record.
+func (w *Writer) compare(lines []metric.Line, found []recalled) {
+	for i := range found {
+		r := &found[i]
+		// Another line of the same bits in its slot is so rare that it may be parsed.
+		if r.known = r.number != 0 && r.record.isLine(&lines[i], r); r.known {
+			target := r.record.target.Load()
+			r.mode, r.leads, r.known = r.record.mode, targetRef(target), target&refusalBit == 0
+		}
+	}
+}
+
+// reach looks whether the series is still there. True: some are timers.
+func (w *Writer) reach(found []recalled) (timers bool) {
+	blocks := &w.table.blocks
+	for i := range found {
+		r := &found[i]
+		r.timer = nil
+		if r.known {
+			page, place := blocks.pageOf(r.leads.number)
+			r.known = page.cells[place].state.Load() == r.leads.state
+			timers = timers || metric.Kind(r.mode&kindMask) == metric.Timer
+		}
+	}
+	return timers
+}
+
+// reachTimers has come what an observation needs, step by step: a timer is a tree.
+func (w *Writer) reachTimers(lines []metric.Line, found []recalled) {
+	for i := range found {
+		if r := &found[i]; r.known && metric.Kind(r.mode&kindMask) == metric.Timer {
+			b, place := w.table.blocks.of(r.leads.number)
+			r.body = b.body(place)
+		} else {
+			r.body = nil
+		}
+	}
+	for i := range found {
+		if r := &found[i]; r.body != nil {
+			r.timer = r.body.timer
+		}
+	}
+	for i := range found {
+		if r := &found[i]; r.timer != nil {
+			r.timer.started.Load()
+		}
+	}
+	for i := range found {
+		if r, l := &found[i], &lines[i]; r.timer != nil {
+			r.bin = binOf(float64(l.Whole) + l.Fraction)
+			r.node = r.timer.nodes[r.bin/(leafBins*nodeLeaves)].Load()
+		}
+	}
+	for i := range found {
+		if r := &found[i]; r.timer != nil && r.node != nil {
+			r.leaf = r.node.leaves[r.bin/leafBins%nodeLeaves].Load()
+		}
+	}
+	for i := range found {
+		if r := &found[i]; r.timer != nil && r.node != nil && r.leaf != nil {
+			r.leaf[0][r.bin%leafBins].Load()
+			r.leaf[1][r.bin%leafBins].Load()
+		}
+	}
+}
+
+// Repeat applies recalled lines from one on, up to the first that has to be parsed, and returns how many it applied. Which
+// lines are refused, and why, is found out anew by parsing them.
+func (w *Writer) Repeat(from int) (applied int) {
+	for i := from; i < len(w.lines); i++ {
+		if !w.repeat(&w.lines[i], &w.recalled[i]) {
+			return i - from
+		}
+	}
+	return len(w.lines) - from
+}
+
+// repeat applies one line to its series, if it is known and may be.
+func (w *Writer) repeat(l *metric.Line, r *recalled) bool {
+	if !r.known {
+		return false
+	}
+	t := w.table
+	kind := metric.Kind(r.mode & kindMask)
+	if kind == metric.Counter && l.Numeric && l.Fraction == 0 && r.mode&sampledMode == 0 {
+		page, place := t.blocks.pageOf(r.leads.number)
+		if l.Whole > maxIncrement || !page.cells[place].add(l.Whole) {
+			return false
+		}
+		w.counted.add(l.Whole, 0)
+		page.dirty.mark(place)
+		return true
+	}
+	if !l.Numeric && kind != metric.Set {
+		return false
+	}
+	s := &w.repeated
+	s.Kind, s.Whole, s.Fraction, s.Rate, s.Member = kind, l.Whole, l.Fraction, 0, nil
+	switch kind {
+	case metric.Gauge:
+		s.Op = metric.Assign
+	case metric.Set:
+		s.Member = l.Value
+	}
+	if r.mode&sampledMode != 0 {
+		s.Rate = r.record.rate()
+	}
+	b, place := t.blocks.of(r.leads.number)
+	return w.update(b, place, s) == metric.Applied
+}
