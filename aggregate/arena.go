@@ -47,8 +47,6 @@ func newArena(size int) *arena {
 	return &arena{}
 }
 
-func roundUp(n, to int) int { return (n + to - 1) / to * to }
-
 // reach makes the first bytes usable; what is new is zero. False: there is no more memory.
 func (a *arena) reach(size int) bool {
 	if int64(size) <= a.usable.Load() {
@@ -83,3 +81,5 @@ func (a *arena) reach(size int) bool {
 
 // touch has a cache line come, whatever is in it.
 func touch(p unsafe.Pointer) { (*atomic.Uint64)(p).Load() }
+
+func roundUp(n, to int) int { return (n + to - 1) / to * to }

@@ -200,7 +200,7 @@ func TestEdgeRefusalOutlivesBodies(t *testing.T) {
 		c.MaxBytes = 1 << 20
 		table := New(c, describeByPod, slog.New(slog.DiscardHandler))
 		f := (&fixture{Table: table, t: t, w: table.NewWriter()}).running()
-		for i := range 120 {
+		for i := range 180 { // how much of the memory 120 take depends on how their members are hashed
 			f.w.Unpark()
 			for m := range 1100 {
 				f.w.Apply(sample(fmt.Sprintf("s%d:u%d|s|#pod:a,ns:ns", i, m)))

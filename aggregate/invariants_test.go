@@ -55,7 +55,8 @@ func holdAllLocks(t *Table) (release func()) {
 	hold(&t.evictions.mu)
 	hold(&t.sumsMu)
 	hold(&t.blocks.mu)
-	hold(&t.rings.mu)
+	hold(&t.rings.narrow.mu)
+	hold(&t.rings.wide.mu)
 	hold(&t.epochs.mu)
 	hold(&t.graves.mu)
 	for i := range t.blocks.made.Load() {
@@ -376,7 +377,8 @@ func quickest(times int, f func()) time.Duration {
 func TestA6MemoryIsUsedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t).running()
-		var blocks, rings int
+		var blocks int
+		var rings int64
 		var aliases int64
 		for round := range hurry(12, 6) {
 			for range 3 {
@@ -394,11 +396,12 @@ func TestA6MemoryIsUsedAgain(t *testing.T) {
 			}
 			_, bytes := f.aliases.size()
 			if round == 3 {
-				blocks, rings, aliases = f.Blocks(), int(f.rings.next), bytes
+				blocks, aliases = f.Blocks(), bytes
+				_, rings = f.rings.used()
 			}
 		}
-		if f.Blocks() != blocks || int(f.rings.next) != rings {
-			t.Errorf("blocks grew from %d to %d, rings from %d to %d", blocks, f.Blocks(), rings, f.rings.next)
+		if _, bytes := f.rings.used(); f.Blocks() != blocks || bytes != rings {
+			t.Errorf("blocks grew from %d to %d, rings from %d to %d bytes", blocks, f.Blocks(), rings, bytes)
 		}
 		if n, bytes := f.aliases.size(); n > 0 || bytes > aliases*5/4 {
 			t.Errorf("%d aliases of nothing, %d bytes, were %d", n, bytes, aliases)

@@ -71,39 +71,60 @@ func (r *restorer) gauge(d *decoder, place, at uint32) {
 
 // past reads what appendPastLocked appended.
 func (r *restorer) past(d *decoder, p *past, stamp uint32) {
-	rolled, ringed := d.uvarint(), d.byte()
+	rolled, form := d.uvarint(), d.byte()
 	if !r.windows && stamp != 0 {
 		stamp = beforeAll
 	}
-	rings := r.t.rings
-	if ringed == 0 {
-		if stamp != 0 {
-			p.note(rings, stamp, rolled)
-		}
-		return
+	if stamp != 0 && d.err == nil {
+		p.note(r.t.rings, max(stamp, p.stamp), rolled)
 	}
-	if r.windows && p.ring == 0 {
-		p.ring = rings.take()
-		if p.stamp != 0 {
-			rings.note(p.ring, p.stamp, p.rolled)
-		}
+	if form != pastAlone && r.windows && stamp != 0 && p.ring == 0 {
+		p.ring = r.t.rings.start(p)
 	}
-	p.rolled, p.stamp = rolled, stamp
 	for i := range r.t.spans {
-		r.notes(d, p, &r.t.spans[i])
+		switch form {
+		case pastUnits:
+			r.units(d, p, i)
+		case pastNotes:
+			r.notes(d, p, i)
+		}
 	}
 }
 
-func (r *restorer) notes(d *decoder, p *past, sp *span) {
+// units reads what appendUnitsLocked appended.
+func (r *restorer) units(d *decoder, p *past, span int) {
+	v := p.rolled
+	for age := d.uvarint(); age > 0 && d.err == nil; age-- {
+		v += uint64(d.varint())
+		r.unit(d, p, span, age-1, v)
+	}
+}
+
+// unit enters how a value stood so many units before the newest note's.
+func (r *restorer) unit(d *decoder, p *past, span int, age, v uint64) {
+	sp := &r.t.spans[span]
+	if d.err == nil && p.ring != 0 && age < uint64(min(int(sp.unit(p.stamp)), sp.slots)) {
+		p.ring = r.t.rings.restore(p, span, uint32(age), v)
+	}
+}
+
+// notes reads what the first format had in place of units: those in which something came.
+func (r *restorer) notes(d *decoder, p *past, span int) {
+	stood := map[uint64]uint64{}
+	oldest := uint64(0)
 	for n := d.uvarint(); n > 0 && d.err == nil; n-- {
-		age, behind := d.uint32(), d.varint()
-		newest := sp.unit(p.stamp)
-		if d.err != nil || !r.windows || age >= newest {
-			continue
+		age := d.uvarint()
+		v := p.rolled - uint64(d.varint())
+		if age < uint64(r.t.spans[span].slots) {
+			stood[age], oldest = v, max(oldest, age)
 		}
-		stamps, values := r.t.rings.notes(p.ring)
-		end := sp.first + sp.slots
-		noteSpan(stamps[sp.first:end], values[sp.first:end], newest-age, p.rolled-uint64(behind))
+	}
+	v, have := stood[oldest]
+	for age := oldest + 1; have && age > 0; age-- {
+		if at, noted := stood[age-1]; noted {
+			v = at
+		}
+		r.unit(d, p, span, age-1, v)
 	}
 }
 

@@ -170,30 +170,38 @@ func (t *Table) appendValueLocked(dst []byte, b *block, place uint32, since uint
 	return dst
 }
 
-// appendPastLocked appends the newest note and, where there is a ring, those from since on: ages in units and
-// differences to the newest value, which are small for counters.
+// What follows the newest note.
+const (
+	pastAlone = iota
+	pastNotes // as the first format has it: notes with their ages, in no order
+	pastUnits
+)
+
+// appendPastLocked appends the newest note and, where there is a ring, how the value stood at the end of each unit from since on.
 func (t *Table) appendPastLocked(dst []byte, p *past, since uint32) []byte {
 	dst = binary.AppendUvarint(dst, p.rolled)
 	if p.ring == 0 {
-		return append(dst, 0)
+		return append(dst, pastAlone)
 	}
-	dst = append(dst, 1)
-	stamps, values := t.rings.notes(p.ring)
-	for _, sp := range t.spans {
-		newest, first := sp.unit(p.stamp), sp.unit(since)
-		n := 0
-		for i := sp.first; i < sp.first+sp.slots; i++ {
-			if stamps[i] >= first && stamps[i] != 0 {
-				n++
-			}
-		}
-		dst = binary.AppendUvarint(dst, uint64(n))
-		for i := sp.first; i < sp.first+sp.slots; i++ {
-			if stamps[i] >= first && stamps[i] != 0 {
-				dst = binary.AppendUvarint(dst, uint64(newest-stamps[i]))
-				dst = binary.AppendVarint(dst, int64(p.rolled-values[i]))
-			}
-		}
+	dst = append(dst, pastUnits)
+	for i := range t.spans {
+		dst = t.appendUnitsLocked(dst, p, i, since)
+	}
+	return dst
+}
+
+// appendUnitsLocked appends how many units there are, how much lower than now the value was at the end of the oldest, and what
+// came in each of the others: small numbers for counters.
+func (t *Table) appendUnitsLocked(dst []byte, p *past, span int, since uint32) []byte {
+	sp := &t.spans[span]
+	newest := sp.unit(p.stamp)
+	units := min(t.rings.known(p.ring, span), newest-min(sp.unit(since), newest)+1)
+	dst = binary.AppendUvarint(dst, uint64(units))
+	before := p.rolled
+	for age := units; age > 0; age-- {
+		v, _ := t.rings.at(p, span, age-1)
+		dst = binary.AppendVarint(dst, int64(v-before))
+		before = v
 	}
 	return dst
 }

@@ -3,7 +3,6 @@ package aggregate
 import (
 	"log/slog"
 	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,29 +31,11 @@ const (
 )
 
 // interval is at what interval a number changes, by its latest notes; 0: at none, or by too few notes to tell.
-func (p *past) interval(rings *rings, sp *span, tick time.Duration) time.Duration {
+func (p *past) interval(rings *rings, tick time.Duration) time.Duration {
 	if p.ring == 0 {
 		return 0
 	}
-	stamps, _ := rings.notes(p.ring)
-	var noted [64]uint32
-	units := append(noted[:0], stamps[sp.first:sp.first+sp.slots]...)
-	slices.Sort(units)
-	units = units[max(len(units)-slowGaps-1, 0):]
-	if len(units) <= slowGaps || units[0] == 0 {
-		return 0
-	}
-	shortest, longest := units[slowGaps], uint32(0)
-	for i := range slowGaps {
-		gap := units[i+1] - units[i]
-		shortest, longest = min(shortest, gap), max(longest, gap)
-	}
-	// A unit more or less is how an interval falls onto units.
-	if longest > shortest+1 {
-		return 0
-	}
-	whole := time.Duration(units[slowGaps]-units[0]) * time.Duration(sp.stride) * tick
-	return whole / slowGaps
+	return time.Duration(rings.interval(p.ring, slowGaps)) * tick
 }
 
 // slowPush is a counter that a reading met, for after the lock.
@@ -65,7 +46,7 @@ type slowPush struct {
 
 // checkPaceLocked notes whether a counter is pushed too slowly for the window that it is read over.
 func (r *reading) checkPaceLocked(e *entry, p *past) {
-	interval := p.interval(r.table.rings, r.view.span, r.table.clock.tick)
+	interval := p.interval(r.table.rings, r.table.clock.tick)
 	if interval*slowShare > r.view.span.window {
 		r.slow = slowPush{e, interval}
 	}

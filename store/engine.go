@@ -16,8 +16,10 @@ const (
 	memTableBytes = 8 << 20
 	memTables     = 2
 
-	// formatVersion is of the keys and values that this package writes.
-	formatVersion = 1
+	// formatVersion is of the keys and values that this package writes. What the first one wrote is read, and is of the present
+	// one from then on.
+	formatVersion = 2
+	firstVersion  = 1
 	formatMagic   = "sluice"
 	// externalMagic marks our databases in Badger's own manifest ("SL").
 	externalMagic = 0x534c
@@ -61,24 +63,27 @@ func openDatabase(dir string, logger *slog.Logger) (*badger.DB, error) {
 	return db, nil
 }
 
-// checkFormat writes the format version into a new database and reads it in any other.
+// checkFormat writes the format version into a new database, or one of an older version that can be read, and reads it in any
+// other.
 func checkFormat(db *badger.DB) error {
 	version, err := readFormat(db)
 	if err != nil {
 		return err
 	}
-	if version == 0 {
-		value := binary.BigEndian.AppendUint32([]byte(formatMagic), formatVersion)
-		return db.Update(func(txn *badger.Txn) error { return txn.Set([]byte{versionKey}, value) })
+	if !readable(version) && version != 0 {
+		return formatError(db.Opts().Dir, version)
 	}
 	if version != formatVersion {
-		return formatError(db.Opts().Dir, version)
+		value := binary.BigEndian.AppendUint32([]byte(formatMagic), formatVersion)
+		return db.Update(func(txn *badger.Txn) error { return txn.Set([]byte{versionKey}, value) })
 	}
 	return nil
 }
 
+func readable(version uint32) bool { return version >= firstVersion && version <= formatVersion }
+
 func formatError(dir string, version uint32) error {
-	return fmt.Errorf("store: %s has %w %d; this sluice reads version %d: start the sluice that wrote it, or give another data directory",
+	return fmt.Errorf("store: %s has %w %d; this sluice reads versions up to %d: start the sluice that wrote it, or give another data directory",
 		dir, ErrFormat, version, formatVersion)
 }
 

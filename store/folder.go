@@ -95,7 +95,7 @@ func parseMarker(dir, text string) error {
 	if !ok || err != nil {
 		return fmt.Errorf("store: %s is %w: its file %s says something else", dir, ErrForeign, markerName)
 	}
-	if version != formatVersion {
+	if !readable(uint32(version)) {
 		return formatError(dir, uint32(version))
 	}
 	return nil

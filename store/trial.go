@@ -72,7 +72,7 @@ func (f *folder) judge(said string, exit error, complaint string) error {
 	for line := range strings.Lines(said) {
 		line = strings.TrimSuffix(line, "\n")
 		if number, ok := strings.CutPrefix(line, trialFormat); ok {
-			if version, err := strconv.ParseUint(number, 10, 32); err == nil && version != 0 && version != formatVersion {
+			if version, err := strconv.ParseUint(number, 10, 32); err == nil && version != 0 && !readable(uint32(version)) {
 				return formatError(f.dir, uint32(version))
 			}
 		}
