@@ -1,0 +1,286 @@
+package remotewrite
+
+import (
+	"cmp"
+	"hash/maphash"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/buckets"
+)
+
+// part is one sample that, with others of the same moment, is a classic histogram or a summary.
+type part struct {
+	base    uint64 // hash of the name and labels that the parts have in common
+	at      int64  // Unix milliseconds
+	role    role
+	bound   float64 // of a bucket; of a quantile, which one
+	value   float64
+	started int64
+	of      Type // HistogramType, SummaryType; NoType: what it is part of nobody said
+	message []byte
+	number  int32
+	stale   bool
+}
+
+// role is what a part is of its whole, in the order in which they are put together.
+type role uint8
+
+const (
+	bucketRole role = iota
+	quantileRole
+	countRole
+	sumRole
+)
+
+const (
+	boundLabel    = "le"
+	quantileLabel = "quantile"
+)
+
+// partOf says which part a series is; false: none. What its metadata say decides, and where there are none, the labels that
+// only parts have.
+func partOf(s *Series) (base string, r role, ok bool) {
+	classic := s.Type == HistogramType || s.Type == SummaryType
+	if !classic && s.Type != NoType {
+		return "", 0, false
+	}
+	if name, is := strings.CutSuffix(s.Name, "_bucket"); is && s.Type != SummaryType && has(s.Labels, boundLabel) {
+		return name, bucketRole, name != ""
+	}
+	if s.Type != HistogramType && has(s.Labels, quantileLabel) {
+		return s.Name, quantileRole, true
+	}
+	if name, is := strings.CutSuffix(s.Name, "_count"); is {
+		return name, countRole, name != ""
+	}
+	name, is := strings.CutSuffix(s.Name, "_sum")
+	return name, sumRole, is && name != ""
+}
+
+func has(labels []metric.Label, key string) bool {
+	return slices.ContainsFunc(labels, func(l metric.Label) bool { return l.Key == key })
+}
+
+func (f *Feed) isPart() bool {
+	_, _, ok := partOf(&f.reader.Series)
+	return ok
+}
+
+// addParts keeps the samples of the series until all of the request has been read.
+func (f *Feed) addParts() detail {
+	s := &f.reader.Series
+	if len(f.parts)+len(s.Samples) > f.reader.options.MaxParts {
+		return manyParts
+	}
+	base, r, _ := partOf(s)
+	one := part{role: r, of: s.Type, message: s.message, number: int32(s.number)}
+	key := ""
+	switch r {
+	case bucketRole:
+		key, one.of = boundLabel, HistogramType
+	case quantileRole:
+		key, one.of = quantileLabel, SummaryType
+	}
+	if key != "" {
+		var d detail
+		if one.bound, d = f.bound(key); d != noDetail {
+			return d
+		}
+	}
+	one.base = f.hash(base, s.Labels, key)
+	for _, v := range s.Samples {
+		one.at, one.value, one.started, one.stale = v.Timestamp, v.Value, v.Started, isStale(v.Value)
+		f.parts = append(f.parts, one)
+	}
+	s.Samples = s.Samples[:0]
+	return noDetail
+}
+
+func (f *Feed) bound(key string) (float64, detail) {
+	s := &f.reader.Series
+	i := slices.IndexFunc(s.Labels, func(l metric.Label) bool { return l.Key == key })
+	v, err := strconv.ParseFloat(s.Labels[i].Value, 64)
+	switch {
+	case key == boundLabel && (err != nil || math.IsNaN(v)):
+		f.reader.about = s.Labels[i].Value
+		return 0, badBound
+	case key == quantileLabel && (err != nil || !(v >= 0 && v <= 1)):
+		f.reader.about = s.Labels[i].Value
+		return 0, badQuantile
+	}
+	return v, noDetail
+}
+
+// hash tells wholes apart. Its seed is not known outside, so nobody can make two alike.
+func (f *Feed) hash(base string, labels []metric.Label, but string) uint64 {
+	var h maphash.Hash
+	h.SetSeed(f.seed)
+	h.WriteString(base)
+	for _, l := range labels {
+		if l.Key == but {
+			continue
+		}
+		h.WriteByte(0xff) // in no UTF-8
+		h.WriteString(l.Key)
+		h.WriteByte(0xff)
+		h.WriteString(l.Value)
+	}
+	return h.Sum64()
+}
+
+// sortParts brings together what belongs together, each whole in the order of its moments.
+func (f *Feed) sortParts() {
+	f.sorted = true
+	slices.SortFunc(f.parts, func(a, b part) int {
+		return cmp.Or(cmp.Compare(a.base, b.base), cmp.Compare(a.at, b.at), cmp.Compare(a.role, b.role), cmp.Compare(a.bound, b.bound),
+			cmp.Compare(a.number, b.number))
+	})
+}
+
+// nextGroup makes a sample of the parts of one whole and moment.
+func (f *Feed) nextGroup() bool {
+	if f.groups == len(f.parts) {
+		return false
+	}
+	first, n := &f.parts[f.groups], 1
+	for _, one := range f.parts[f.groups+1:] {
+		if one.base != first.base || one.at != first.at {
+			break
+		}
+		n++
+	}
+	all := f.parts[f.groups : f.groups+n]
+	if t := typeOfParts(all); t == NoType { // each stands for itself: nothing says that it is a part
+		f.groups++
+		f.Of = Counts{Samples: 1}
+		f.reader.read(first.message, int(first.number))
+		f.kind = metric.Gauge
+		f.ofSample(Sample{first.value, first.at, 0})
+	} else {
+		f.groups += n
+		f.Of = Counts{Samples: n}
+		f.ofParts(all, t)
+	}
+	return true
+}
+
+// typeOfParts is what the parts are of; NoType: counts and sums alone, of which nobody said it.
+func typeOfParts(all []part) Type {
+	for i := range all {
+		if all[i].of != NoType {
+			return all[i].of
+		}
+	}
+	return NoType
+}
+
+// ofParts makes the sample of a whole.
+func (f *Feed) ofParts(all []part, t Type) {
+	s := &f.reader.Series
+	f.reader.read(all[0].message, int(all[0].number))
+	base, r, _ := partOf(s)
+	key := ""
+	switch r {
+	case bucketRole:
+		key = boundLabel
+	case quantileRole:
+		key = quantileLabel
+	}
+	s.Labels = slices.DeleteFunc(s.Labels, func(l metric.Label) bool { return l.Key == key })
+	if !f.prepare(base, s.Labels, metric.Timer, all[0].at, startOf(all)) {
+		return
+	}
+	if slices.ContainsFunc(all, func(p part) bool { return p.stale }) {
+		f.Sample.Op = metric.Vanish
+		return
+	}
+	f.Sample.Op, f.Sample.Histogram = metric.Accumulate, &f.histogram
+	for i := 1; i < len(all); i++ {
+		if all[i].role == all[i-1].role && (all[i].bound == all[i-1].bound || all[i].role >= countRole) {
+			f.fail(samePoint)
+			return
+		}
+	}
+	d := noDetail
+	if t == HistogramType {
+		d = f.ofClassic(all)
+	} else {
+		d = f.ofSummary(all)
+	}
+	if d != noDetail {
+		f.fail(d)
+	}
+}
+
+func startOf(all []part) (started int64) {
+	for i := range all {
+		started = max(started, all[i].started)
+	}
+	return started
+}
+
+// ofClassic makes a histogram of its buckets and sum. That of +Inf counts all, and is the last one of a scrape: without it, others may be
+// missing too.
+func (f *Feed) ofClassic(all []part) detail {
+	h := &f.histogram
+	n := 0
+	for n < len(all) && all[n].role == bucketRole {
+		n++
+	}
+	switch {
+	case n == 0:
+		return valueOfHistogram
+	case !math.IsInf(all[n-1].bound, 1):
+		return noInfBucket
+	case n-1 > f.reader.options.MaxBuckets:
+		return manyBuckets
+	}
+	f.cumulative = f.cumulative[:0]
+	for i, one := range all[:n] {
+		if !isCount(one.value) {
+			return badCount
+		}
+		if i > 0 && one.value < all[i-1].value {
+			return fallingBuckets
+		}
+		f.cumulative = append(f.cumulative, buckets.Bucket{UpperBound: one.bound, Count: one.value})
+	}
+	count := all[n-1].value
+	f.table.Classic(f.cumulative, count)
+	f.table.Fill(h, count, sumOf(all))
+	return noDetail
+}
+
+// sumOf is the sum among parts; NaN where there is none.
+func sumOf(all []part) float64 {
+	if last := &all[len(all)-1]; last.role == sumRole {
+		return last.value
+	}
+	return math.NaN()
+}
+
+// ofSummary makes a summary of its quantiles, count and sum.
+func (f *Feed) ofSummary(all []part) detail {
+	h := &f.histogram
+	*h = metric.Histogram{Count: -1, Sum: sumOf(all), Min: math.NaN(), Max: math.NaN(), Quantiles: h.Quantiles[:0]}
+	for _, one := range all {
+		switch {
+		case one.role == quantileRole && len(h.Quantiles) == metric.MaxQuantiles:
+			return manyQuantiles
+		case one.role == quantileRole:
+			h.Quantiles = append(h.Quantiles, metric.Quantile{Q: one.bound, Value: one.value})
+		case one.role == countRole && !isCount(one.value):
+			return badCount
+		case one.role == countRole:
+			h.Count = one.value
+		}
+	}
+	if h.Count < 0 {
+		return noCount
+	}
+	return noDetail
+}
