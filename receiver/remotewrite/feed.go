@@ -153,6 +153,9 @@ func (f *Feed) fail(d detail) {
 
 // prepare begins a sample of a name and labels, and holds its time against now. False: it is refused.
 func (f *Feed) prepare(name string, labels []metric.Label, kind metric.Kind, timestamp, started int64) bool {
+	if started == 0 {
+		started = f.reader.Series.created
+	}
 	f.name = append(f.name[:0], name...)
 	f.Sample = metric.Sample{Name: f.name, Kind: kind, Fields: labels, Timestamp: timestamp / 1000, AboutExternal: true}
 	if started > 0 {

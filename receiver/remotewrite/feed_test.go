@@ -172,6 +172,10 @@ func TestStarted(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
+	draft := message{}.packed(1, 1, 2).bytes(2, sampleMessage(at(5)[0])).varint(6, moment-2000)
+	if got, _ := fed(t, message{}.text(4, "").text(4, nameLabel).text(4, "x_total").bytes(5, draft), V2); !slices.Equal(got, []string{"x_total[] counter accumulate 5 since 2s"}) {
+		t.Errorf("by the draft: %q", got)
+	}
 	if got, _ := fed(t, request1(nil, one{labels: []string{"x_total"}, samples: started}), V1); got[0] != "x_total[] counter accumulate 5" {
 		t.Errorf("1.0 has no start: %q", got)
 	}

@@ -57,6 +57,7 @@ type Series struct {
 
 	message []byte
 	number  int
+	created int64 // when all of it began that says nothing itself
 }
 
 // Reader takes requests apart. It is meant to be kept and used for request after request, by one goroutine.
@@ -251,6 +252,8 @@ func (r *Reader) readField2(f *field) (d detail) {
 		r.Series.Exemplars++
 	case f.isBytes(5):
 		return r.readMetadata(f.bytes)
+	case f.isVarint(6): // created_timestamp of the drafts of 2.0, which clients in use still have; reserved since
+		r.Series.created = int64(f.value)
 	}
 	return noDetail
 }
