@@ -122,9 +122,7 @@ func TestAccumulateOfABacklog(t *testing.T) {
 			c, h := total("c", v), pushOf(metric.Accumulate, histogram([]float64{1}, counts, 0))
 			counts[0] += 150
 			for _, s := range []*metric.Sample{c, h} {
-				if s.Timestamp = now.Add(-ago).Unix(); ago > time.Minute {
-					s.Arrived = now.Add(-ago).UnixNano()
-				}
+				s.Timestamp, s.Late = now.Add(-ago).Unix(), ago > time.Minute
 			}
 			f.apply(c, h)
 		}

@@ -57,6 +57,8 @@ type Sample struct {
 	// Timestamp is when the client says the value was taken, in Unix seconds; 0 means now. A running total, or a Vanish, that is
 	// older than a value that was taken changes nothing.
 	Timestamp int64
+	// Late says that a running total counts at its Timestamp, not when it came: its client could not send it before.
+	Late bool
 
 	// Labels as they stand on the wire: pieces between commas, each key and value apart by Separator
 	// (':' for DogStatsD; '=' in other styles). Tags never hold a comma.

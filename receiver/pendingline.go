@@ -11,14 +11,17 @@ import (
 // appendLine packs all of a sample but its value and its sender: samples whose packed forms are equal differ in nothing
 // else. The form lives no longer than the process.
 func appendLine(dst []byte, s *metric.Sample) []byte {
-	external, about := byte(0), byte(0)
+	flags, about := byte(0), byte(0)
 	if s.AboutExternal {
-		external = 1
+		flags |= flagExternal
+	}
+	if s.Late {
+		flags |= flagLate
 	}
 	if s.About != nil {
 		about = 1
 	}
-	dst = append(dst, byte(s.Kind), byte(s.Op), s.Separator, external, about)
+	dst = append(dst, byte(s.Kind), byte(s.Op), s.Separator, flags, about)
 	dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(s.Rate))
 	dst = binary.AppendVarint(dst, s.Timestamp)
 	dst = binary.AppendVarint(dst, int64(s.TTL))
@@ -37,6 +40,11 @@ func appendLine(dst []byte, s *metric.Sample) []byte {
 	return dst
 }
 
+const (
+	flagExternal = 1 << iota
+	flagLate
+)
+
 func appendPiece(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
@@ -52,7 +60,7 @@ type unpacked struct {
 func (u *unpacked) read(line []byte) {
 	u.fields = u.fields[:0]
 	u.sample = metric.Sample{
-		Kind: metric.Kind(line[0]), Op: metric.Op(line[1]), Separator: line[2], AboutExternal: line[3] == 1,
+		Kind: metric.Kind(line[0]), Op: metric.Op(line[1]), Separator: line[2], AboutExternal: line[3]&flagExternal != 0, Late: line[3]&flagLate != 0,
 		Rate: math.Float64frombits(binary.LittleEndian.Uint64(line[5:])),
 	}
 	hasAbout, rest := line[4] == 1, line[13:]

@@ -153,19 +153,42 @@ func (f *Feed) nextGroup() bool {
 		}
 		n++
 	}
+	f.readBase(first)
 	all := f.parts[f.groups : f.groups+n]
-	if t := typeOfParts(all); t == NoType { // each stands for itself: nothing says that it is a part
-		f.groups++
-		f.Of = Counts{Samples: 1}
-		f.reader.read(first.message, int(first.number))
-		f.kind = metric.Gauge
-		f.ofSample(Sample{first.value, first.at, 0})
-	} else {
+	if t := typeOfParts(all); t != NoType {
 		f.groups += n
 		f.Of = Counts{Samples: n}
 		f.ofParts(all, t)
+		return true
 	}
+	// Each stands for itself: nothing says that it is a part.
+	f.groups++
+	f.Of = Counts{Samples: 1}
+	f.name = append(append(f.name[:0], f.base...), suffixes[first.role]...)
+	f.ofValue(f.reader.Series.Labels, metric.Gauge, Sample{first.value, first.at, 0})
 	return true
+}
+
+var suffixes = [...]string{bucketRole: "_bucket", countRole: "_count", sumRole: "_sum"}
+
+// readBase has the reader read the series of a part, for what all parts of its whole have in common: once, however
+// many moments there are of it.
+func (f *Feed) readBase(one *part) {
+	if f.base != "" && f.common == one.base {
+		return
+	}
+	s := &f.reader.Series
+	f.reader.read(one.message, int(one.number))
+	base, r, _ := partOf(s)
+	key := ""
+	switch r {
+	case bucketRole:
+		key = boundLabel
+	case quantileRole:
+		key = quantileLabel
+	}
+	s.Labels = slices.DeleteFunc(s.Labels, func(l metric.Label) bool { return l.Key == key })
+	f.base, f.common = base, one.base
 }
 
 // typeOfParts is what the parts are of; NoType: counts and sums alone, of which nobody said it.
@@ -180,22 +203,9 @@ func typeOfParts(all []part) Type {
 
 // ofParts makes the sample of a whole.
 func (f *Feed) ofParts(all []part, t Type) {
-	s := &f.reader.Series
-	f.reader.read(all[0].message, int(all[0].number))
-	base, r, _ := partOf(s)
-	key := ""
-	switch r {
-	case bucketRole:
-		key = boundLabel
-	case quantileRole:
-		key = quantileLabel
-	}
-	s.Labels = slices.DeleteFunc(s.Labels, func(l metric.Label) bool { return l.Key == key })
-	if !f.prepare(base, s.Labels, metric.Timer, all[0].at, startOf(all)) {
-		return
-	}
-	if slices.ContainsFunc(all, func(p part) bool { return p.stale }) {
-		f.Sample.Op = metric.Vanish
+	end := slices.ContainsFunc(all, func(p part) bool { return p.stale })
+	f.name = append(f.name[:0], f.base...)
+	if !f.prepare(f.reader.Series.Labels, metric.Timer, taken{all[0].at, startOf(all), end}) || end {
 		return
 	}
 	f.Sample.Op, f.Sample.Histogram = metric.Accumulate, &f.histogram

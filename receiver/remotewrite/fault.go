@@ -58,6 +58,7 @@ const (
 	// Limits.
 	manyLabels
 	longLabel
+	longLabels
 	manySamples
 	manySymbols
 	manyMetadata
@@ -74,7 +75,7 @@ func (d detail) reason() metric.Reason {
 		return metric.BadValue
 	case gaugeHistogram, badSchema:
 		return metric.Unsupported
-	case manyLabels, longLabel, manySamples, manySymbols, manyMetadata, manyBuckets, manyParts, manyQuantiles:
+	case manyLabels, longLabel, longLabels, manySamples, manySymbols, manyMetadata, manyBuckets, manyParts, manyQuantiles:
 		return metric.TooLong
 	}
 	return metric.Malformed
@@ -86,6 +87,8 @@ func (o *Options) limit(d detail) int {
 		return o.MaxLabels
 	case longLabel:
 		return o.MaxLabelBytes
+	case longLabels:
+		return o.MaxSeriesBytes
 	case manySamples:
 		return o.MaxSamples
 	case manySymbols:
@@ -144,6 +147,7 @@ var details = [...]string{
 	valueOfHistogram: "the histogram's buckets are not in this request, but its _count or _sum is; " + remedy,
 	manyLabels:       "it has more than %d labels",
 	longLabel:        "the label %s, or its value, has more than %d bytes",
+	longLabels:       "its labels have more than %d bytes together",
 	manySamples:      "it has more than %d samples, or histograms",
 	manySymbols:      "there are more than %d symbols: send fewer series in one request",
 	manyMetadata:     "there are more than %d metadata: send fewer in one request",

@@ -43,6 +43,8 @@ type Feed struct {
 	parts  []part
 	groups int // parts from here on are not made samples of yet
 	sorted bool
+	base   string // the name that the parts have in common whose series the reader has; empty: none
+	common uint64 // their hash
 }
 
 // keptParts is room for how many parts is kept from request to request: a part takes more memory than bytes on the wire.
@@ -65,7 +67,7 @@ func (f *Feed) Close() {
 	if cap(f.parts) > keptParts {
 		f.parts = nil
 	}
-	f.parts, f.groups, f.sorted, f.open, f.at = f.parts[:0], 0, false, false, 0
+	f.parts, f.groups, f.sorted, f.open, f.at, f.base = f.parts[:0], 0, false, false, 0, ""
 	f.Sample, f.Fault, f.Exemplars, f.Superseded = metric.Sample{}, Fault{}, 0, Counts{}
 }
 
@@ -151,26 +153,34 @@ func (f *Feed) fail(d detail) {
 	f.Fault = f.reader.Fault
 }
 
-// prepare begins a sample of a name and labels, and holds its time against now. False: it is refused.
-func (f *Feed) prepare(name string, labels []metric.Label, kind metric.Kind, timestamp, started int64) bool {
-	if started == 0 {
-		started = f.reader.Series.created
+// taken is when a value was so, in Unix milliseconds. An end says that there is none.
+type taken struct {
+	at, started int64
+	end         bool
+}
+
+// prepare begins a sample of f.name, and holds its time against now. False: it is refused. An end is never too old: the table
+// knows whether a newer value came.
+func (f *Feed) prepare(labels []metric.Label, kind metric.Kind, when taken) bool {
+	if when.started == 0 {
+		when.started = f.reader.Series.created
 	}
-	f.name = append(f.name[:0], name...)
-	f.Sample = metric.Sample{Name: f.name, Kind: kind, Fields: labels, Timestamp: timestamp / 1000, AboutExternal: true}
-	if started > 0 {
-		f.Sample.Started = time.UnixMilli(started).UnixNano()
+	f.Sample = metric.Sample{Name: f.name, Kind: kind, Fields: labels, Timestamp: when.at / 1000, AboutExternal: true}
+	if when.started > 0 {
+		f.Sample.Started = time.UnixMilli(when.started).UnixNano()
 	}
 	d := noDetail
-	switch ago := f.now - timestamp; {
-	case timestamp < 1000 || timestamp > math.MaxInt64/int64(time.Millisecond):
+	switch ago := f.now - when.at; {
+	case when.at < 1000 || when.at > math.MaxInt64/int64(time.Millisecond):
 		d = noTimestamp
 	case ago < -ahead.Milliseconds():
 		d = farAhead
+	case when.end:
+		f.Sample.Op = metric.Vanish
 	case kind == metric.Gauge && ago > past.Milliseconds():
 		d = longAgo
-	case kind != metric.Gauge && ago > backlog.Milliseconds():
-		f.Sample.Arrived = time.UnixMilli(timestamp).UnixNano()
+	case kind != metric.Gauge:
+		f.Sample.Late = ago > backlog.Milliseconds()
 	}
 	if d != noDetail {
 		f.fail(d)
@@ -189,20 +199,24 @@ const (
 	backlog = time.Minute
 )
 
-// ofSample makes a sample of a value.
+// ofSample makes a sample of a value of the reader's series.
 func (f *Feed) ofSample(v Sample) {
 	s := &f.reader.Series
-	if !f.prepare(s.Name, s.Labels, f.kind, v.Timestamp, v.Started) {
+	f.name = append(f.name[:0], s.Name...)
+	f.ofValue(s.Labels, f.kind, v)
+}
+
+// ofValue makes a sample of a value of f.name. What is no finite number, whatever it is, cannot be served.
+func (f *Feed) ofValue(labels []metric.Label, kind metric.Kind, v Sample) {
+	end := !isFinite(v.Value)
+	if !f.prepare(labels, kind, taken{v.Timestamp, v.Started, end}) || end {
 		return
 	}
-	switch {
-	case !isFinite(v.Value): // whatever it is, it cannot be served
-		f.Sample.Op = metric.Vanish
-		return
-	case f.kind == metric.Timer:
+	switch kind {
+	case metric.Timer:
 		f.fail(strayOfHistogram)
 		return
-	case f.kind == metric.Counter:
+	case metric.Counter:
 		f.Sample.Op = metric.Accumulate
 	default:
 		f.Sample.Op = metric.Assign
@@ -217,26 +231,25 @@ func (f *Feed) ofNative(message []byte) {
 		f.fail(d)
 		return
 	}
-	if !f.prepare(s.Name, s.Labels, metric.Timer, h.Timestamp, h.Started) {
+	f.name = append(f.name[:0], s.Name...)
+	if !f.prepare(s.Labels, metric.Timer, taken{h.Timestamp, h.Started, h.Stale()}) || h.Stale() {
 		return
 	}
-	f.Sample.Op = metric.Accumulate
+	d := noDetail
 	switch {
-	case h.Stale():
-		f.Sample.Op = metric.Vanish
-		return
 	case h.Gauge || s.Type == GaugeHistogramType:
-		f.fail(gaugeHistogram)
-		return
+		d = gaugeHistogram
 	case h.Custom && !f.table.Custom(&buckets.Custom{Bounds: h.CustomBounds, Spans: h.PositiveSpans, Counts: h.PositiveCounts}):
-		f.fail(badCustom)
-		return
+		d = badCustom
 	case !h.Custom && !f.table.Native(&h.Native):
-		f.fail(manyBuckets)
+		d = manyBuckets
+	}
+	if d != noDetail {
+		f.fail(d)
 		return
 	}
 	f.table.Fill(&f.histogram, h.Count, h.Sum)
-	f.Sample.Histogram = &f.histogram
+	f.Sample.Op, f.Sample.Histogram = metric.Accumulate, &f.histogram
 }
 
 // staleMarker is the one NaN that says that a series has ended (Prometheus' model/value).

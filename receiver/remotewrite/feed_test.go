@@ -64,8 +64,8 @@ func (f *Feed) line() string {
 	if s.Started != 0 {
 		text += fmt.Sprint(" since ", now.Sub(time.Unix(0, s.Started)))
 	}
-	if s.Arrived != 0 {
-		text += fmt.Sprint(" of ", now.Sub(time.Unix(0, s.Arrived)), " ago")
+	if s.Late {
+		text += fmt.Sprint(" of ", now.Sub(time.Unix(s.Timestamp, 0)), " ago")
 	}
 	if f.Of != (Counts{Samples: 1}) {
 		text += fmt.Sprint(" for ", f.Of)
@@ -104,6 +104,7 @@ func TestSeries(t *testing.T) {
 		"info and state sets are gauges":        {[]one{{labels: x, kind: InfoType, samples: at(1)}, {labels: x, kind: StateSetType, samples: at(0)}}, []string{"x[{a b}] gauge assign 1", "x[{a b}] gauge assign 0"}},
 		"when a family was created":             {[]one{{labels: []string{"x_created"}, kind: CounterType, samples: at(1.7e9)}, {labels: []string{"h_created"}, kind: HistogramType, samples: at(1.7e9)}}, []string{"x_created[] gauge assign 1.7e+09", "h_created[] gauge assign 1.7e+09"}},
 		"a count that nobody says is a part":    {[]one{{labels: []string{"queue_count"}, samples: at(4)}}, []string{"queue_count[] gauge assign 4"}},
+		"counts and sums of several moments":    {[]one{{labels: []string{"q_count", "a", "b"}, samples: at(4, 5)}, {labels: []string{"q_sum", "a", "b"}, samples: at(6, stale)}}, []string{"q_count[{a b}] gauge assign 4", "q_sum[{a b}] gauge assign 6", "q_count[{a b}] gauge assign 5", "q_sum[{a b}] gauge vanish"}},
 		"samples out of order":                  {[]one{{labels: x, samples: []Sample{{2, moment, 0}, {1, moment - 1, 0}}}}, []string{"x[{a b}] gauge assign 1", "x[{a b}] gauge assign 2"}},
 		"labels out of order":                   {[]one{{labels: []string{"x", "b", "1", "a", "2"}, samples: at(1)}}, []string{"x[{a 2} {b 1}] gauge assign 1"}},
 		"a label without a value is none":       {[]one{{labels: []string{"x", "b", "", "a", "2"}, samples: at(1)}}, []string{"x[{a 2}] gauge assign 1"}},
@@ -116,6 +117,7 @@ func TestSeries(t *testing.T) {
 		"an old gauge":                          {[]one{{labels: x, samples: ago(1, 5*time.Minute)}, {labels: x, samples: ago(1, 5*time.Minute+time.Second)}}, []string{"x[{a b}] gauge assign 1", `{1 0} 1 value: series 2 ("x"), at byte #: its timestamp is more than 5m ago, so it says nothing of what is now; newer samples are taken`}},
 		"an old total counts when it was taken": {[]one{{labels: x, kind: CounterType, samples: ago(1, time.Hour)}, {labels: x, kind: CounterType, samples: ago(2, time.Minute)}}, []string{"x[{a b}] counter accumulate 1 of 1h0m0s ago", "x[{a b}] counter accumulate 2"}},
 		"the future":                            {[]one{{labels: x, samples: ago(1, -10*time.Minute)}, {labels: []string{"x_total"}, samples: ago(1, -11*time.Minute)}}, []string{"x[{a b}] gauge assign 1", `{1 0} 1 value: series 2 ("x_total"), at byte #: its timestamp is more than 10m ahead of the time here: one of the clocks is wrong`}},
+		"an old end":                            {[]one{{labels: x, samples: ago(stale, time.Hour)}, {labels: []string{"x_total"}, samples: ago(stale, time.Hour)}}, []string{"x[{a b}] gauge vanish", "x_total[] counter vanish"}},
 		"no timestamp":                          {[]one{{labels: x, samples: []Sample{{1, 0, 0}}}}, []string{`{1 0} 1 value: series 1 ("x"), at byte #: a sample has no timestamp`}},
 		"exemplars alone":                       {[]one{{labels: x, exemplars: 2}}, nil},
 		"nothing at all":                        {[]one{{labels: x}}, []string{`{0 0} 1 malformed: series 1 ("x"), at byte #: it has neither samples nor histograms`}},
@@ -125,6 +127,7 @@ func TestSeries(t *testing.T) {
 		"a label without a name":                {[]one{{labels: []string{"x", "", "y"}, samples: at(1)}}, []string{`{1 0} 1 malformed: series 1 ("x"), at byte #: a label has no name`}},
 		"no UTF-8":                              {[]one{{labels: []string{"x", "a", "\xff"}, samples: at(1)}}, []string{`{1 0} 1 malformed: series 1 ("x"), at byte #: the label "a" is not UTF-8`}},
 		"a long label":                          {[]one{{labels: []string{"x", "a", strings.Repeat("y", 1025)}, samples: at(1)}}, []string{`{1 0} 1 too_long: series 1 ("x"), at byte #: the label "a", or its value, has more than 1024 bytes`}},
+		"long labels":                           {[]one{{labels: []string{"x", "a", strings.Repeat("y", 1024), "b", strings.Repeat("y", 1024), "c", strings.Repeat("y", 1024), "d", strings.Repeat("y", 1024), "e", strings.Repeat("y", 1024), "f", strings.Repeat("y", 1024), "g", strings.Repeat("y", 1024), "h", strings.Repeat("y", 1024)}, samples: at(1)}}, []string{`{1 0} 1 too_long: series 1 ("x"), at byte #: its labels have more than 8192 bytes together`}},
 		"one fault does not touch the others":   {[]one{{samples: at(1)}, {labels: x, samples: at(2)}}, []string{"{1 0} 1 malformed: series 1, at byte #: it has no __name__", "x[{a b}] gauge assign 2"}},
 	} {
 		t.Run(name, func(t *testing.T) { bothVersions(t, c.of, c.want) })

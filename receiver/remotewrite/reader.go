@@ -55,9 +55,10 @@ type Series struct {
 	Has        Counts // also of those that are too many
 	Exemplars  int
 
-	message []byte
-	number  int
-	created int64 // when all of it began that says nothing itself
+	message    []byte
+	number     int
+	labelBytes int
+	created    int64 // when all of it began that says nothing itself
 }
 
 // Reader takes requests apart. It is meant to be kept and used for request after request, by one goroutine.
@@ -351,6 +352,7 @@ const (
 func (r *Reader) addLabel(l metric.Label) detail {
 	s := &r.Series
 	r.about = l.Key
+	s.labelBytes += len(l.Key) + len(l.Value)
 	switch {
 	case l.Key == "":
 		return emptyKey
@@ -358,6 +360,8 @@ func (r *Reader) addLabel(l metric.Label) detail {
 		return noDetail
 	case len(l.Key) > r.options.MaxLabelBytes || len(l.Value) > r.options.MaxLabelBytes:
 		return longLabel
+	case s.labelBytes > r.options.MaxSeriesBytes:
+		return longLabels
 	case !utf8.ValidString(l.Key) || !utf8.ValidString(l.Value):
 		return notUTF8
 	case l.Key == nameLabel && s.Name != "":
