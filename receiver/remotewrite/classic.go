@@ -143,33 +143,41 @@ func (f *Feed) sortParts() {
 
 // nextGroup makes a sample of the parts of one whole and moment.
 func (f *Feed) nextGroup() bool {
-	if f.groups == len(f.parts) {
+	switch {
+	case f.groups < f.plain:
+		f.ofPlain()
+		return true
+	case f.groups == len(f.parts):
 		return false
 	}
-	first, n := &f.parts[f.groups], 1
-	for _, one := range f.parts[f.groups+1:] {
-		if one.base != first.base || one.at != first.at {
-			break
-		}
-		n++
+	first, end := &f.parts[f.groups], f.groups+1
+	for end < len(f.parts) && f.parts[end].base == first.base && f.parts[end].at == first.at {
+		end++
 	}
 	f.readBase(first)
-	all := f.parts[f.groups : f.groups+n]
-	if t := typeOfParts(all); t != NoType {
-		f.groups += n
-		f.Of = Counts{Samples: n}
-		f.ofParts(all, t)
+	all := f.parts[f.groups:end]
+	t := typeOfParts(all)
+	if t == NoType {
+		f.plain = end
+		f.ofPlain()
 		return true
 	}
-	// Each stands for itself: nothing says that it is a part.
-	f.groups++
-	f.Of = Counts{Samples: 1}
-	f.name = append(append(f.name[:0], f.base...), suffixes[first.role]...)
-	f.ofValue(f.reader.Series.Labels, metric.Gauge, Sample{first.value, first.at, 0})
+	f.groups = end
+	f.Of = Counts{Samples: len(all)}
+	f.ofParts(all, t)
 	return true
 }
 
-var suffixes = [...]string{bucketRole: "_bucket", countRole: "_count", sumRole: "_sum"}
+// ofPlain makes a sample of a count or a sum that stands for itself: nothing says that it is a part.
+func (f *Feed) ofPlain() {
+	one := &f.parts[f.groups]
+	f.groups++
+	f.Of = Counts{Samples: 1}
+	f.name = append(append(f.name[:0], f.base...), suffixes[one.role]...)
+	f.ofValue(f.reader.Series.Labels, metric.Gauge, Sample{one.value, one.at, one.started})
+}
+
+var suffixes = [...]string{countRole: "_count", sumRole: "_sum"}
 
 // readBase has the reader read the series of a part, for what all parts of its whole have in common: once, however
 // many moments there are of it.

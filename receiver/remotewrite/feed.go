@@ -42,6 +42,7 @@ type Feed struct {
 
 	parts  []part
 	groups int // parts from here on are not made samples of yet
+	plain  int // up to here each stands for itself
 	sorted bool
 	base   string // the name that the parts have in common whose series the reader has; empty: none
 	common uint64 // their hash
@@ -67,7 +68,7 @@ func (f *Feed) Close() {
 	if cap(f.parts) > keptParts {
 		f.parts = nil
 	}
-	f.parts, f.groups, f.sorted, f.open, f.at, f.base = f.parts[:0], 0, false, false, 0, ""
+	f.parts, f.groups, f.plain, f.sorted, f.open, f.at, f.base = f.parts[:0], 0, 0, false, false, 0, ""
 	f.Sample, f.Fault, f.Exemplars, f.Superseded = metric.Sample{}, Fault{}, 0, Counts{}
 }
 

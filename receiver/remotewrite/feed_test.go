@@ -370,3 +370,26 @@ func TestNoAllocation(t *testing.T) {
 		}
 	}
 }
+
+// A request's cost is of its size, whatever it is made of: 65,536 parts, by the square, would be a minute.
+func TestNoRequestIsDear(t *testing.T) {
+	same, apart := make([]Sample, 1<<13), make([]Sample, 1<<13)
+	for i := range same {
+		same[i], apart[i] = Sample{1, moment, 0}, Sample{1, moment - int64(i), 0}
+	}
+	for name, o := range map[string]one{
+		"counts of one moment":     {labels: []string{"x_count"}, samples: same},
+		"buckets of many moments":  {labels: []string{"x_bucket", "le", "+Inf"}, samples: apart},
+		"one bucket of one moment": {labels: []string{"x_bucket", "le", "+Inf"}, samples: same},
+	} {
+		f := NewFeed(DefaultOptions())
+		f.Reset(request1(nil, o, o, o, o, o, o, o, o), V1, now)
+		began, n := time.Now(), 0
+		for f.Next() {
+			n += f.Of.Samples
+		}
+		if took := time.Since(began); took > 5*time.Second || n != 1<<16 {
+			t.Errorf("%s: %v for %d", name, took, n)
+		}
+	}
+}
