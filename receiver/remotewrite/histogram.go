@@ -35,7 +35,7 @@ const customSchema = -53
 // Stale reports whether the histogram is a stale marker: its sum is one.
 func (h *Histogram) Stale() bool { return isStale(h.Sum) }
 
-// Reads into h a message Histogram of either version: they number their fields alike.
+// readHistogram reads into h a message Histogram of either version: they number their fields alike.
 func (r *Reader) readHistogram(h *Histogram, message []byte) detail {
 	h.positive.reset()
 	h.negative.reset()
