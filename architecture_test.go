@@ -24,9 +24,10 @@ var mayImport = map[string][]string{
 	"operations":          {},
 	"receiver/statsd":     {"metric"},
 	"receiver":            {"metric", "receiver/statsd"},
-	"receiver/exposition": {"metric"},
-	"receiver/group":      {"metric", "receiver/exposition"},
-	"receiver/push":       {"metric", "receiver", "receiver/statsd", "receiver/exposition", "receiver/group"},
+	"receiver/buckets":    {"metric"},
+	"receiver/exposition": {"metric", "receiver/buckets"},
+	"receiver/group":      {"metric", "receiver/buckets", "receiver/exposition"},
+	"receiver/push":       {"metric", "receiver", "receiver/buckets", "receiver/statsd", "receiver/exposition", "receiver/group", "receiver/remotewrite"},
 	"identity":            {"metric"},
 	"limit":               {"metric"},
 	"aggregate":           {"metric"},
@@ -35,6 +36,8 @@ var mayImport = map[string][]string{
 	"adapter/cluster":     {"metric"},
 	"loadtest":            {}, // it speaks the wire only
 	"cmd/sluice":          {"metric", "operations", "receiver", "receiver/statsd", "receiver/group", "receiver/push", "identity", "limit", "aggregate", "store", "adapter", "adapter/cluster", "loadtest"},
+
+	"receiver/remotewrite": {"metric", "receiver/buckets"},
 }
 
 // onlyImporters lists who alone may import modules that would otherwise spread.

@@ -47,12 +47,16 @@ func (w *Writer) push(to ref, s *metric.Sample) (refused metric.Reason, there bo
 	return metric.Applied, true
 }
 
-// arrivalLocked is the tick in which a sample came. Of one that was held the series may be as old.
+// arrivalLocked is the tick in which a sample came, or counts. Of one that was held, or is late, the series may be as old.
 func (t *Table) arrivalLocked(b *block, place uint32, s *metric.Sample, now moment) uint32 {
-	if s.Arrived == 0 {
+	then := time.Unix(0, s.Arrived)
+	switch {
+	case s.Late:
+		then = time.Unix(s.Timestamp, 0)
+	case s.Arrived == 0:
 		return b.tickLocked(place, now)
 	}
-	tick := now.tickOf(time.Unix(0, s.Arrived), t.clock.tick)
+	tick := now.tickOf(then, t.clock.tick)
 	if b.page.cells[place].past.stamp == 0 {
 		b.series[place].born = min(b.series[place].born, tick)
 	}

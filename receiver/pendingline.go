@@ -11,17 +11,21 @@ import (
 // appendLine packs all of a sample but its value and its sender: samples whose packed forms are equal differ in nothing
 // else. The form lives no longer than the process.
 func appendLine(dst []byte, s *metric.Sample) []byte {
-	external, about := byte(0), byte(0)
+	flags, about := byte(0), byte(0)
 	if s.AboutExternal {
-		external = 1
+		flags |= flagExternal
+	}
+	if s.Late {
+		flags |= flagLate
 	}
 	if s.About != nil {
 		about = 1
 	}
-	dst = append(dst, byte(s.Kind), byte(s.Op), s.Separator, external, about)
+	dst = append(dst, byte(s.Kind), byte(s.Op), s.Separator, flags, about)
 	dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(s.Rate))
 	dst = binary.AppendVarint(dst, s.Timestamp)
 	dst = binary.AppendVarint(dst, int64(s.TTL))
+	dst = appendTotal(dst, s)
 	for _, b := range [...][]byte{s.Name, s.Tags, s.Container, s.External, s.Member} {
 		dst = appendPiece(dst, metric.Borrow(b))
 	}
@@ -36,27 +40,34 @@ func appendLine(dst []byte, s *metric.Sample) []byte {
 	return dst
 }
 
+const (
+	flagExternal = 1 << iota
+	flagLate
+)
+
 func appendPiece(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
 // unpacked is a sample made of a packed line, with the memory that it needs. What it holds borrows the packed bytes.
 type unpacked struct {
-	sample metric.Sample
-	about  metric.Object
-	fields []metric.Label
+	sample    metric.Sample
+	about     metric.Object
+	fields    []metric.Label
+	histogram metric.Histogram
 }
 
 func (u *unpacked) read(line []byte) {
 	u.fields = u.fields[:0]
 	u.sample = metric.Sample{
-		Kind: metric.Kind(line[0]), Op: metric.Op(line[1]), Separator: line[2], AboutExternal: line[3] == 1,
+		Kind: metric.Kind(line[0]), Op: metric.Op(line[1]), Separator: line[2], AboutExternal: line[3]&flagExternal != 0, Late: line[3]&flagLate != 0,
 		Rate: math.Float64frombits(binary.LittleEndian.Uint64(line[5:])),
 	}
 	hasAbout, rest := line[4] == 1, line[13:]
 	u.sample.Timestamp, rest = cutVarint(rest)
 	ttl, rest := cutVarint(rest)
 	u.sample.TTL = time.Duration(ttl)
+	rest = u.readTotal(rest)
 	for _, to := range [...]*[]byte{&u.sample.Name, &u.sample.Tags, &u.sample.Container, &u.sample.External, &u.sample.Member} {
 		*to, rest = cutPiece(rest)
 	}

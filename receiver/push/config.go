@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/receiver/exposition"
+	"github.com/sluice-metrics/sluice/receiver/remotewrite"
 )
 
 // Config is what the receiver may spend. Every limit is per server unless its name says otherwise.
@@ -121,6 +122,13 @@ func (c Config) Validate() error {
 func (c Config) reading() exposition.Options {
 	o := exposition.DefaultOptions()
 	o.MaxLabels, o.MaxLine = c.MaxLabels, c.MaxLineBytes
+	return o
+}
+
+// remoteWriting is what a remote write may hold.
+func (c Config) remoteWriting() remotewrite.Options {
+	o := remotewrite.DefaultOptions()
+	o.MaxLabels, o.MaxLabelBytes = c.MaxLabels, c.MaxLabelBytes
 	return o
 }
 

@@ -100,6 +100,7 @@ type tally struct {
 	pushAnswer
 	sender  *metric.Sender
 	limited int // of the refused, those over a limit
+	unheld  int // and those that are not decided, and found no room to wait
 }
 
 // apply applies what the source yields and answers.
@@ -142,6 +143,9 @@ func (x *exchange) applyLine(t *tally, a receiver.Applier, s *metric.Sample, fro
 		t.Applied++
 	case reason == metric.Pending && x.server.pending.Hold(s, x.server.account):
 		t.Pending++
+	case reason == metric.Pending:
+		t.unheld++
+		x.enter(t, x.refusal(reason, s), from)
 	case len(t.Errors) < maxErrors:
 		x.enter(t, x.refusal(reason, s), from)
 	default: // nobody will read why

@@ -18,6 +18,7 @@ const (
 	samples       // NDJSON
 	statsdLines
 	series // one metric of one object, or an external one
+	remoteWriting
 
 	// Of a Pushgateway.
 	grouped // a group
@@ -47,6 +48,7 @@ var paths = []string{
 	"PUT, POST, GET, DELETE /v1/external/{metric}",
 	"POST /v1/samples",
 	"POST /v1/statsd",
+	"POST /api/v1/write",
 	"PUT, POST, DELETE /metrics/job/{job}{/label/value}",
 	"GET /metrics",
 	"GET /api/v1/metrics",
@@ -65,6 +67,9 @@ func parseRoute(path []byte) (route, *fault) {
 	}
 	if bytes.Equal(path, []byte("/")) || bytes.Equal(path, []byte("/v1")) || bytes.Equal(path, []byte("/v1/")) {
 		return route{place: index}, nil
+	}
+	if string(path) == "/api/v1/write" {
+		return route{place: remoteWriting}, nil
 	}
 	var segments [maxSegments]string
 	n, f := decodeSegments(&segments, path)

@@ -1,0 +1,227 @@
+package push
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/s2"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+const (
+	firstMessage  = "application/x-protobuf"
+	secondMessage = "application/x-protobuf;proto=io.prometheus.write.v2.Request"
+)
+
+// remoteSeries is a series of one sample, now, by the second message's types.
+type remoteSeries struct {
+	name  string
+	kind  uint64
+	value float64
+}
+
+const counterType, gaugeType = 1, 2
+
+func bytesField(dst []byte, number protowire.Number, b []byte) []byte {
+	return protowire.AppendBytes(protowire.AppendTag(dst, number, protowire.BytesType), b)
+}
+
+func numberField(dst []byte, number protowire.Number, v uint64) []byte {
+	return protowire.AppendVarint(protowire.AppendTag(dst, number, protowire.VarintType), v)
+}
+
+func remoteSample(v float64, at time.Time) []byte {
+	dst := protowire.AppendFixed64(protowire.AppendTag(nil, 1, protowire.Fixed64Type), math.Float64bits(v))
+	return numberField(dst, 2, uint64(at.UnixMilli()))
+}
+
+// remote2 is a request of 2.0, compressed; each series has a label a=b.
+func remote2(all ...remoteSeries) string {
+	request := bytesField(nil, 4, nil)
+	for _, s := range []string{"__name__", "a", "b"} {
+		request = bytesField(request, 4, []byte(s))
+	}
+	for _, s := range all {
+		request = bytesField(request, 4, []byte(s.name))
+	}
+	for i, s := range all {
+		one := bytesField(nil, 1, []byte{1, byte(4 + i), 2, 3})
+		one = bytesField(one, 2, remoteSample(s.value, time.Now()))
+		one = bytesField(one, 5, numberField(nil, 1, s.kind))
+		request = bytesField(request, 5, one)
+	}
+	return string(s2.EncodeSnappy(nil, request))
+}
+
+// remote1 is a request of 1.0, not compressed.
+func remote1(all ...remoteSeries) string {
+	var request []byte
+	for _, s := range all {
+		var one []byte
+		for _, pair := range [][2]string{{"__name__", s.name}, {"a", "b"}} {
+			one = bytesField(one, 1, bytesField(bytesField(nil, 1, []byte(pair[0])), 2, []byte(pair[1])))
+		}
+		request = bytesField(request, 1, bytesField(one, 2, remoteSample(s.value, time.Now())))
+	}
+	return string(request)
+}
+
+// writes sends a request and returns what the headers say was written, as one string.
+func (g gateway) writes(status int, says, body string, headers ...string) string {
+	g.Helper()
+	res := g.wants(status, says, "POST", "/api/v1/write", body, headers...)
+	var all []string
+	for _, what := range []string{"Samples", "Histograms", "Exemplars"} {
+		all = append(all, res.Header.Get("X-Prometheus-Remote-Write-"+what+"-Written"))
+	}
+	return strings.Join(all, " ")
+}
+
+var labelled = metric.Label{Key: "a", Value: "b"}
+
+func TestRemoteWrite(t *testing.T) {
+	g := gateway{start(t)}
+	headers := []string{"Content-Type", secondMessage, "Content-Encoding", "snappy"}
+	if got := g.writes(204, "", remote2(remoteSeries{"jobs", counterType, 7}, remoteSeries{"depth", gaugeType, 2.5}), headers...); got != "2 0 0" {
+		t.Errorf("written: %s", got)
+	}
+	if e := g.table.get(metric.Object{}, "jobs", labelled); e == nil || e.kind != metric.Counter || e.whole != 7 || e.last.Op != metric.Accumulate || e.last.TTL != 0 {
+		t.Errorf("%+v", e)
+	}
+	if e := g.table.get(metric.Object{}, "depth", labelled); e == nil || e.kind != metric.Gauge || e.rest != 0.5 || time.Now().Unix()-e.last.Timestamp > 5 {
+		t.Errorf("%+v", e)
+	}
+	g.writes(204, "", remote2(remoteSeries{"depth", gaugeType, math.NaN()}), headers...)
+	if g.served("depth", "a", "b") {
+		t.Error("a gauge that is NaN is served")
+	}
+	g.writes(204, "", remote1(remoteSeries{"jobs_total", 0, 9}, remoteSeries{"depth", 0, 1}), "Content-Type", firstMessage)
+	if e := g.table.get(metric.Object{}, "jobs_total", labelled); e == nil || e.kind != metric.Counter || e.whole != 9 || !g.served("depth", "a", "b") {
+		t.Errorf("%+v", e)
+	}
+	if got := g.writes(204, "", "", "Content-Type", secondMessage); got != "0 0 0" {
+		t.Errorf("a request of nothing: %s", got)
+	}
+}
+
+// Content negotiation: what the specifications ask for, and what they do not forbid.
+func TestRemoteWriteNegotiation(t *testing.T) {
+	g := gateway{start(t)}
+	plain := remote1(remoteSeries{"x", 0, 1})
+	block := string(s2.EncodeSnappy(nil, []byte(plain)))
+	for name, c := range map[string]struct {
+		status      int
+		body        string
+		contentType string
+		encoding    string
+	}{
+		"1.0":                         {204, block, "application/x-protobuf", "snappy"},
+		"1.0 by its name":             {204, block, "application/x-protobuf;proto=prometheus.WriteRequest", "snappy"},
+		"with a space, and in quotes": {204, block, `Application/X-Protobuf; proto="prometheus.WriteRequest"`, "Snappy"},
+		"another parameter":           {204, block, "application/x-protobuf; charset=utf-8", "snappy"},
+		"zstd":                        {204, compressed(t, "zstd", plain), firstMessage, "zstd"},
+		"gzip":                        {204, compressed(t, "gzip", plain), firstMessage, "gzip"},
+		"not compressed":              {204, plain, firstMessage, ""},
+		"snappy's framing":            {204, compressed(t, "snappy", plain), firstMessage, "snappy"},
+		"another message":             {415, block, "application/x-protobuf;proto=io.prometheus.write.v3.Request", "snappy"},
+		"another type":                {415, block, "application/json", "snappy"},
+		"no type":                     {415, block, "", "snappy"},
+		"an unknown coding":           {415, block, firstMessage, "br"},
+		"no block":                    {400, "rubbish", firstMessage, "snappy"},
+		"no protobuf":                 {400, "rubbish", firstMessage, ""},
+		"a block that says too much":  {413, "\xff\xff\xff\xff\x0f", firstMessage, "snappy"},
+	} {
+		headers := []string{"Content-Type", c.contentType}
+		if c.encoding != "" {
+			headers = append(headers, "Content-Encoding", c.encoding)
+		}
+		res, text := g.ask("POST", "/api/v1/write", c.body, headers...)
+		if res.StatusCode != c.status || (text == "") != (c.status == 204) || c.status == 204 && res.Header.Get("X-Prometheus-Remote-Write-Samples-Written") != "1" {
+			t.Errorf("%s: %d %v %s, want %d", name, res.StatusCode, res.Header, text, c.status)
+		}
+	}
+	if res := g.wants(405, "POST", "GET", "/api/v1/write", ""); res.Header.Get("Allow") != "POST" {
+		t.Error(res.Header)
+	}
+}
+
+// What is good stays written; the answer says the first fault and how many there were, and nobody is told to come again for what
+// can never be.
+func TestRemoteWritePartial(t *testing.T) {
+	g := gateway{start(t)}
+	g.table.refuse["limit"], g.table.refuse["no"], g.table.refuse["ignored"] = metric.OverLimit, metric.Identity, metric.Ignored
+	headers := []string{"Content-Type", secondMessage, "Content-Encoding", "snappy"}
+	body := remote2(remoteSeries{"a", gaugeType, 1}, remoteSeries{"no", gaugeType, 1}, remoteSeries{"x:5m", gaugeType, 1}, remoteSeries{"ignored", gaugeType, 1}, remoteSeries{"b", gaugeType, 1})
+	if got := g.writes(400, "2 of 5 samples were refused, 2 stay applied; the first: this sender may not speak of \\\"no\\\"", body, headers...); got != "3 0 0" {
+		t.Errorf("written: %s", got)
+	}
+	if !g.served("a", "a", "b") || !g.served("b", "a", "b") {
+		t.Error("what was good is not served")
+	}
+	g.writes(400, "no more may be", remote2(remoteSeries{"limit", gaugeType, 1}), headers...)
+	g.writes(400, "series 1, at byte 22: it has no __name__", remote2(remoteSeries{"", gaugeType, 1}), headers...)
+	if got := g.rejected(metric.Identity) + g.rejected(metric.BadName) + g.rejected(metric.Ignored) + g.rejected(metric.OverLimit) + g.rejected(metric.Malformed); got != 5 {
+		t.Errorf("%d were refused, want 5", got)
+	}
+}
+
+// What waits for its sender is written; where no more can wait, the sender is asked to come again, and its totals count once.
+func TestRemoteWritePending(t *testing.T) {
+	headers := []string{"Content-Type", secondMessage, "Content-Encoding", "snappy"}
+	body := remote2(remoteSeries{"soon", counterType, 1}, remoteSeries{"a", counterType, 1})
+	for senders, want := range map[int]struct {
+		status  int
+		says    string
+		written string
+	}{1: {204, "", "2 0 0"}, 0: {503, "no more can be held", "1 0 0"}} {
+		h, room := startTrusting(t, senders)
+		h.table.refuse["soon"] = metric.Pending
+		g := gateway{h}
+		res := g.wants(want.status, want.says, "POST", "/api/v1/write", body, headers...)
+		if got := res.Header.Get("X-Prometheus-Remote-Write-Samples-Written") + " 0 0"; got != want.written || (res.Header.Get("Retry-After") == "") != (want.status == 204) {
+			t.Errorf("%d senders: %v", senders, res.Header)
+		}
+		if room == nil {
+			continue
+		}
+		if n := h.server.account.Pending(); n != 1 {
+			t.Errorf("%d pending", n)
+		}
+		delete(h.table.refuse, "soon")
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = room.Run(ctx) // tries once more
+		if h.server.account.Pending() != 0 || !g.served("soon", "a", "b") {
+			t.Error("what was held is not served")
+		}
+	}
+}
+
+func TestRemoteWriteSync(t *testing.T) {
+	g := gateway{start(t)}
+	g.wants(204, "", "POST", "/api/v1/write?sync=true", remote1(remoteSeries{"x", 0, 1}), "Content-Type", firstMessage)
+	if g.disk.calls.Load() != 1 {
+		t.Error("nothing was synced")
+	}
+	g.disk.err = http.ErrAbortHandler
+	g.wants(503, "not on disk", "POST", "/api/v1/write?sync=true", remote1(remoteSeries{"x", 0, 1}), "Content-Type", firstMessage)
+}
+
+// Memory of a large request is not kept, nor that of one that is broken.
+func TestRemoteWriteIsForgotten(t *testing.T) {
+	g := gateway{start(t)}
+	many := make([]remoteSeries, 4000)
+	for i := range many {
+		many[i] = remoteSeries{"x", 0, 1}
+	}
+	g.wants(204, "", "POST", "/api/v1/write", remote1(many...), "Content-Type", firstMessage)
+	if x := g.server.exchanges.Get().(*exchange); x.remoteWrite != nil {
+		t.Error("the feed of a large request is kept")
+	}
+}

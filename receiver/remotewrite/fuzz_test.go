@@ -1,0 +1,89 @@
+package remotewrite
+
+import (
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// Whatever comes, every element of it comes out once: made a sample of, alone or with others, refused, or superseded. And what comes
+// out can be handed to the table.
+func FuzzFeed(f *testing.F) {
+	all := append(classic("h", HistogramType, 1, 2, 3, 4), summary("s", NoType, 1, 2, 3, 4)...)
+	all = append(all, one{labels: []string{"x", "a", "b"}, kind: CounterType, samples: at(1, nan, stale, 3), exemplars: 1},
+		one{labels: []string{"n"}, histograms: []message{native(), native()[1:]}}, one{labels: []string{"y_count"}, samples: at(1, 2)})
+	f.Add(request2(all...), true)
+	f.Add(request1(map[string]Type{"h": HistogramType, "x": CounterType}, all...), false)
+	f.Add(request2(classic("h", NoType, 1, 2, 3, 4)[1:3]...), true)
+	feed := NewFeed(DefaultOptions())
+	f.Fuzz(func(t *testing.T, body []byte, second bool) {
+		v := V1
+		if second {
+			v = V2
+		}
+		if fault := feed.Reset(body, v, now); fault.Reason != metric.Applied {
+			if fault.Error() == "" || fault.Offset > len(body) {
+				t.Errorf("%+v", fault)
+			}
+			return
+		}
+		var came Counts
+		for feed.Next() {
+			came.Samples += feed.Of.Samples
+			came.Histograms += feed.Of.Histograms
+			if feed.Fault.Reason != metric.Applied {
+				if feed.Fault.Error() == "" || feed.Fault.Offset > len(body) || feed.Entries < 1 {
+					t.Errorf("%+v", feed.Fault)
+				}
+				continue
+			}
+			s := &feed.Sample
+			pushed := s.Op == metric.Assign && s.Kind == metric.Gauge || s.Op == metric.Accumulate && (s.Kind == metric.Counter) == (s.Histogram == nil)
+			switch {
+			case s.Op == metric.Vanish:
+			case !pushed || s.Kind == metric.Timer && s.Histogram == nil:
+				t.Errorf("%+v", s)
+			case s.Histogram != nil:
+				if r := s.Histogram.Check(); r != metric.Applied && r != metric.TooLong {
+					t.Errorf("%s: %+v", r, s.Histogram)
+				}
+			}
+			if len(s.Name) == 0 || s.Timestamp <= 0 {
+				t.Errorf("%q %d", s.Name, s.Timestamp)
+			}
+		}
+		came.Samples += feed.Superseded.Samples
+		if want := elements(body, v); came != want {
+			t.Errorf("%v came out of %v", came, want)
+		}
+		feed.Close()
+	})
+}
+
+// elements counts what the series of a request have.
+func elements(body []byte, v Version) (n Counts) {
+	field, histogram := int32(seriesField1), int32(4)
+	if v == V2 {
+		field, histogram = seriesField2, 3
+	}
+	for len(body) > 0 {
+		f, rest, _ := cut(body)
+		for message := f.bytes; f.isBytes(protowire.Number(field)) && len(message) > 0; {
+			inner, after, ok := cut(message)
+			if !ok {
+				break
+			}
+			if inner.isBytes(2) {
+				n.Samples++
+			}
+			if inner.isBytes(protowire.Number(histogram)) {
+				n.Histograms++
+			}
+			message = after
+		}
+		body = rest
+	}
+	return n
+}

@@ -1,0 +1,185 @@
+package remotewrite
+
+import (
+	"math"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/buckets"
+)
+
+// Histogram is a native histogram. Its buckets are borrowed, until the next one is read.
+type Histogram struct {
+	Count, Sum         float64
+	Timestamp, Started int64 // as of a Sample
+	Gauge              bool  // it does not accumulate
+	Custom             bool  // its bounds are CustomBounds, and its buckets the positive ones
+	CustomBounds       []float64
+	buckets.Native
+
+	positive, negative side
+}
+
+// side is the buckets of one sign, as they come.
+type side struct {
+	spans  []buckets.Span
+	deltas []uint64
+	counts []float64
+}
+
+func (s *side) reset() { s.spans, s.deltas, s.counts = s.spans[:0], s.deltas[:0], s.counts[:0] }
+
+const customSchema = -53
+
+// Stale reports whether the histogram is a stale marker: its sum is one.
+func (h *Histogram) Stale() bool { return isStale(h.Sum) }
+
+// readHistogram reads into h a message Histogram of either version: they number their fields alike.
+func (r *Reader) readHistogram(h *Histogram, message []byte) detail {
+	h.positive.reset()
+	h.negative.reset()
+	*h = Histogram{CustomBounds: h.CustomBounds[:0], positive: h.positive, negative: h.negative}
+	for len(message) > 0 {
+		f, rest, ok := cut(message)
+		if !ok {
+			return badMessage
+		}
+		if d := r.readHistogramField(h, &f); d != noDetail {
+			return d
+		}
+		message = rest
+	}
+	if h.Stale() {
+		return noDetail
+	}
+	return h.finish()
+}
+
+func (r *Reader) readHistogramField(h *Histogram, f *field) (d detail) {
+	most := r.options.MaxBuckets
+	switch f.number {
+	case 8, 9, 10:
+		return h.negative.read(f, f.number-8, most)
+	case 11, 12, 13:
+		return h.positive.read(f, f.number-11, most)
+	case 16:
+		if f.wire == protowire.BytesType || f.wire == protowire.Fixed64Type {
+			h.CustomBounds, d = appendDoubles(h.CustomBounds, f, most)
+		}
+		return d
+	}
+	switch {
+	case f.isVarint(1):
+		h.Count = float64(f.value)
+	case f.isDouble(2):
+		h.Count = f.double()
+	case f.isDouble(3):
+		h.Sum = f.double()
+	case f.isVarint(4):
+		h.Schema = int32(protowire.DecodeZigZag(f.value & math.MaxUint32))
+	case f.isDouble(5):
+		h.ZeroThreshold = f.double()
+	case f.isVarint(6):
+		h.ZeroCount = float64(f.value)
+	case f.isDouble(7):
+		h.ZeroCount = f.double()
+	case f.isVarint(14):
+		const gauge = 3
+		h.Gauge = int32(f.value) == gauge
+	case f.isVarint(15):
+		h.Timestamp = int64(f.value)
+	case f.isVarint(17) && r.version == V2:
+		h.Started = int64(f.value)
+	}
+	return noDetail
+}
+
+// read takes spans (0), deltas (1) or counts (2).
+func (s *side) read(f *field, what protowire.Number, most int) (d detail) {
+	switch {
+	case what == 0 && f.wire == protowire.BytesType:
+		if len(s.spans) == most {
+			return manyBuckets
+		}
+		return s.readSpan(f.bytes)
+	case what == 1 && (f.wire == protowire.BytesType || f.wire == protowire.VarintType):
+		s.deltas, d = appendVarints(s.deltas, f, most)
+	case what == 2 && (f.wire == protowire.BytesType || f.wire == protowire.Fixed64Type):
+		s.counts, d = appendDoubles(s.counts, f, most)
+	}
+	return d
+}
+
+func (s *side) readSpan(message []byte) detail {
+	one := buckets.Span{}
+	for len(message) > 0 {
+		f, rest, ok := cut(message)
+		switch {
+		case !ok:
+			return badMessage
+		case f.isVarint(1):
+			one.Offset = int32(protowire.DecodeZigZag(f.value & math.MaxUint32))
+		case f.isVarint(2):
+			one.Length = uint32(f.value)
+		}
+		message = rest
+	}
+	s.spans = append(s.spans, one)
+	return noDetail
+}
+
+// finish checks what was read.
+func (h *Histogram) finish() detail {
+	if !isCount(h.Count) || !isCount(h.ZeroCount) || !isCount(h.ZeroThreshold) {
+		return badCount
+	}
+	if d := h.positive.finish(); d != noDetail {
+		return d
+	}
+	if d := h.negative.finish(); d != noDetail {
+		return d
+	}
+	h.PositiveSpans, h.PositiveCounts = h.positive.spans, h.positive.counts
+	h.NegativeSpans, h.NegativeCounts = h.negative.spans, h.negative.counts
+	h.Custom = h.Schema == customSchema
+	switch {
+	case h.Custom && (len(h.negative.counts) > 0 || h.ZeroCount > 0 || !metric.Increasing(h.CustomBounds)):
+		return badCustom
+	case !h.Custom && (h.Schema < -4 || h.Schema > 8):
+		return badSchema
+	}
+	return noDetail
+}
+
+// finish makes counts of deltas, and holds them against the spans before anything is made of what those announce.
+func (s *side) finish() detail {
+	if len(s.deltas) > 0 && len(s.counts) > 0 {
+		return badSpans
+	}
+	sum := int64(0)
+	for _, delta := range s.deltas {
+		sum += protowire.DecodeZigZag(delta) // what wraps is negative, or was too large to be true
+		s.counts = append(s.counts, float64(sum))
+	}
+	end, announced := int64(0), int64(0)
+	for i, one := range s.spans {
+		end += int64(one.Offset) + int64(one.Length)
+		announced += int64(one.Length)
+		if i > 0 && one.Offset < 0 || end < math.MinInt32 || end > math.MaxInt32 {
+			return badSpans
+		}
+	}
+	if announced != int64(len(s.counts)) {
+		return badSpans
+	}
+	for _, n := range s.counts {
+		if !isCount(n) {
+			return badCount
+		}
+	}
+	return noDetail
+}
+
+// isCount reports whether a number can be one of observations, or a width.
+func isCount(v float64) bool { return v >= 0 && v <= math.MaxFloat64 }

@@ -1,0 +1,131 @@
+package remotewrite
+
+import (
+	"hash/maphash"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// part is one sample that, with others of the same moment, is a classic histogram or a summary.
+type part struct {
+	base    uint64 // hash of the name and labels that the parts have in common
+	at      int64  // Unix milliseconds
+	role    role
+	bound   float64 // of a bucket; of a quantile, which one
+	value   float64
+	started int64
+	of      Type // HistogramType, SummaryType; NoType: what it is part of nobody said
+	message []byte
+	number  int32
+	stale   bool
+}
+
+// role is what a part is of its whole, in the order in which they are put together.
+type role uint8
+
+const (
+	bucketRole role = iota
+	quantileRole
+	countRole
+	sumRole
+)
+
+const (
+	boundLabel    = "le"
+	quantileLabel = "quantile"
+)
+
+// partOf says which part a series is; false: none. What its metadata say decides, and where there are none, the labels that
+// only parts have.
+func partOf(s *Series) (base string, r role, ok bool) {
+	classic := s.Type == HistogramType || s.Type == SummaryType
+	if !classic && s.Type != NoType {
+		return "", 0, false
+	}
+	if name, is := strings.CutSuffix(s.Name, "_bucket"); is && s.Type != SummaryType && has(s.Labels, boundLabel) {
+		return name, bucketRole, name != ""
+	}
+	if s.Type != HistogramType && has(s.Labels, quantileLabel) {
+		return s.Name, quantileRole, true
+	}
+	if name, is := strings.CutSuffix(s.Name, "_count"); is {
+		return name, countRole, name != ""
+	}
+	name, is := strings.CutSuffix(s.Name, "_sum")
+	return name, sumRole, is && name != ""
+}
+
+func has(labels []metric.Label, key string) bool {
+	return slices.ContainsFunc(labels, func(l metric.Label) bool { return l.Key == key })
+}
+
+func (f *Feed) isPart() bool {
+	_, _, ok := partOf(&f.reader.Series)
+	return ok
+}
+
+// addParts keeps the samples of the series until all of the request has been read.
+func (f *Feed) addParts() detail {
+	s := &f.reader.Series
+	if len(f.parts)+len(s.Samples) > f.reader.options.MaxParts {
+		return manyParts
+	}
+	base, r, _ := partOf(s)
+	one := part{role: r, of: s.Type, message: s.message, number: int32(s.number)}
+	key := ""
+	switch r {
+	case bucketRole:
+		key, one.of = boundLabel, HistogramType
+	case quantileRole:
+		key, one.of = quantileLabel, SummaryType
+	}
+	if key != "" {
+		var d detail
+		if one.bound, d = f.bound(key); d != noDetail {
+			return d
+		}
+	}
+	one.base = f.hash(base, s.Labels, key)
+	for _, v := range s.Samples {
+		one.at, one.value, one.started, one.stale = v.Timestamp, v.Value, v.Started, isStale(v.Value)
+		f.parts = append(f.parts, one)
+	}
+	s.Samples = s.Samples[:0]
+	return noDetail
+}
+
+func (f *Feed) bound(key string) (float64, detail) {
+	s := &f.reader.Series
+	i := slices.IndexFunc(s.Labels, func(l metric.Label) bool { return l.Key == key })
+	v, err := strconv.ParseFloat(s.Labels[i].Value, 64)
+	switch {
+	case key == boundLabel && (err != nil || math.IsNaN(v)):
+		f.reader.about = s.Labels[i].Value
+		return 0, badBound
+	case key == quantileLabel && (err != nil || !(v >= 0 && v <= 1)):
+		f.reader.about = s.Labels[i].Value
+		return 0, badQuantile
+	}
+	return v, noDetail
+}
+
+// hash tells wholes apart. Its seed is not known outside, so nobody can make two alike.
+func (f *Feed) hash(base string, labels []metric.Label, but string) uint64 {
+	var h maphash.Hash
+	h.SetSeed(f.seed)
+	h.WriteString(base)
+	for _, l := range labels {
+		if l.Key == but {
+			continue
+		}
+		h.WriteByte(0xff) // in no UTF-8
+		h.WriteString(l.Key)
+		h.WriteByte(0xff)
+		h.WriteString(l.Value)
+	}
+	return h.Sum64()
+}

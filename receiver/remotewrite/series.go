@@ -1,0 +1,176 @@
+package remotewrite
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// Sample is a value of a series. Times are in Unix milliseconds; Started is 0 where it was not told.
+type Sample struct {
+	Value              float64
+	Timestamp, Started int64
+}
+
+// Counts are elements of a request.
+type Counts struct{ Samples, Histograms int }
+
+// Series is one message TimeSeries. All of it is borrowed, until the next one is read.
+type Series struct {
+	Name   string
+	Labels []metric.Label // sorted, each once, without __name__ and what else is reserved
+	Type   Type           // NoType: nobody said
+	// Samples are in the order of their times. Histograms are as they came, and messages still: readHistogram reads them one by one.
+	Samples    []Sample
+	Histograms [][]byte
+	Has        Counts // also of those that are too many
+	Exemplars  int
+
+	message    []byte
+	number     int
+	labelBytes int
+	created    int64 // when all of it began that says nothing itself
+}
+
+func (r *Reader) read(message []byte, number int) {
+	s := &r.Series
+	*s = Series{Labels: s.Labels[:0], Samples: s.Samples[:0], Histograms: s.Histograms[:0], message: message, number: number}
+	r.Fault, r.refs, r.about = Fault{}, r.refs[:0], ""
+	d := r.readFields(message)
+	if d == noDetail {
+		d = r.readReferences()
+	}
+	if d == noDetail {
+		d = r.finish()
+	}
+	if d != noDetail {
+		r.fail(d)
+	}
+}
+
+func (r *Reader) fail(d detail) {
+	s := &r.Series
+	r.Fault = Fault{Reason: d.reason(), Series: s.number, Offset: r.offset(s.message), detail: d, name: s.Name, about: r.about, limit: r.options.limit(d)}
+}
+
+// readFields reads all fields, to count what is there, and returns what was wrong first.
+func (r *Reader) readFields(message []byte) detail {
+	first, about := noDetail, ""
+	for len(message) > 0 {
+		f, rest, ok := cut(message)
+		if !ok {
+			return badMessage
+		}
+		d := noDetail
+		if r.version == V1 {
+			d = r.readField1(&f)
+		} else {
+			d = r.readField2(&f)
+		}
+		if first == noDetail {
+			first, about = d, r.about
+		}
+		message = rest
+	}
+	r.about = about
+	return first
+}
+
+func (r *Reader) readField1(f *field) detail {
+	switch {
+	case f.isBytes(1):
+		return r.readLabel(f.bytes)
+	case f.isBytes(2):
+		return r.readSample(f.bytes)
+	case f.isBytes(3):
+		r.Series.Exemplars++
+	case f.isBytes(4):
+		return r.addHistogram(f.bytes)
+	}
+	return noDetail
+}
+
+func (r *Reader) readField2(f *field) (d detail) {
+	switch {
+	case f.isBytes(1), f.isVarint(1):
+		r.refs, d = appendVarints(r.refs, f, 2*r.options.MaxLabels)
+		if d == manyBuckets {
+			d = manyLabels
+		}
+		return d
+	case f.isBytes(2):
+		return r.readSample(f.bytes)
+	case f.isBytes(3):
+		return r.addHistogram(f.bytes)
+	case f.isBytes(4):
+		r.Series.Exemplars++
+	case f.isBytes(5):
+		return r.readMetadata(f.bytes)
+	case f.isVarint(6): // created_timestamp of the drafts of 2.0, which clients in use still have; reserved since
+		r.Series.created = int64(f.value)
+	}
+	return noDetail
+}
+
+func (r *Reader) readSample(message []byte) detail {
+	r.Series.Has.Samples++
+	s := Sample{}
+	for len(message) > 0 {
+		f, rest, ok := cut(message)
+		switch {
+		case !ok:
+			return badMessage
+		case f.isDouble(1):
+			s.Value = f.double()
+		case f.isVarint(2):
+			s.Timestamp = int64(f.value)
+		case f.isVarint(3) && r.version == V2:
+			s.Started = int64(f.value)
+		}
+		message = rest
+	}
+	if len(r.Series.Samples) == r.options.MaxSamples {
+		return manySamples
+	}
+	r.Series.Samples = append(r.Series.Samples, s)
+	return noDetail
+}
+
+func (r *Reader) addHistogram(message []byte) detail {
+	if r.Series.Has.Histograms++; len(r.Series.Histograms) == r.options.MaxSamples {
+		return manySamples
+	}
+	r.Series.Histograms = append(r.Series.Histograms, message)
+	return noDetail
+}
+
+// finish sorts what should be sorted, and says what is missing.
+func (r *Reader) finish() detail {
+	s := &r.Series
+	byKey := func(a, b metric.Label) int { return strings.Compare(a.Key, b.Key) }
+	if !slices.IsSortedFunc(s.Labels, byKey) {
+		slices.SortStableFunc(s.Labels, byKey)
+	}
+	for i := 1; i < len(s.Labels); i++ {
+		if s.Labels[i].Key == s.Labels[i-1].Key {
+			r.about = s.Labels[i].Key
+			return sameKey
+		}
+	}
+	byTime := func(a, b Sample) int { return cmp.Compare(a.Timestamp, b.Timestamp) }
+	if !slices.IsSortedFunc(s.Samples, byTime) {
+		slices.SortStableFunc(s.Samples, byTime)
+	}
+	switch {
+	case s.Name == "":
+		return noName
+	case len(s.Samples)+len(s.Histograms)+s.Exemplars == 0:
+		return nothingInIt
+	}
+	if r.version == V1 && s.Type == NoType {
+		s.Type = r.familyType(s.Name)
+	}
+	return noDetail
+}

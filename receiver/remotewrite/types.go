@@ -1,0 +1,88 @@
+package remotewrite
+
+import (
+	"strings"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// Type is what metadata say that a metric is. Both messages number the types alike.
+type Type uint8
+
+// The types.
+const (
+	NoType Type = iota
+	CounterType
+	GaugeType
+	HistogramType
+	GaugeHistogramType
+	SummaryType
+	InfoType
+	StateSetType
+)
+
+// typesByName are the values of __type__, as Prometheus writes them with its feature type-and-unit-labels.
+var typesByName = map[string]Type{
+	"counter": CounterType, "gauge": GaugeType, "histogram": HistogramType, "gaugehistogram": GaugeHistogramType,
+	"summary": SummaryType, "info": InfoType, "stateset": StateSetType,
+}
+
+// readFamily takes one MetricMetadata of 1.0.
+func (r *Reader) readFamily(message []byte) detail {
+	name, t := "", NoType
+	for len(message) > 0 {
+		f, rest, ok := cut(message)
+		switch {
+		case !ok:
+			return badMessage
+		case f.isVarint(1):
+			t = typeOf(f.value)
+		case f.isBytes(2):
+			name = metric.Borrow(f.bytes)
+		}
+		message = rest
+	}
+	if len(r.types) == r.options.MaxMetadata {
+		return manyMetadata
+	}
+	r.types[name] = t
+	return noDetail
+}
+
+// typeOf is a type by its number. One that nobody knows yet says nothing.
+func typeOf(number uint64) Type {
+	if number > uint64(StateSetType) {
+		return NoType
+	}
+	return Type(number)
+}
+
+func (r *Reader) readMetadata(message []byte) detail {
+	for len(message) > 0 {
+		f, rest, ok := cut(message)
+		if !ok {
+			return badMessage
+		}
+		if f.isVarint(1) {
+			r.Series.Type = typeOf(f.value)
+		}
+		message = rest
+	}
+	return noDetail
+}
+
+// familyType is what the request's metadata say of a metric, which may be a part of its family.
+func (r *Reader) familyType(name string) Type {
+	if len(r.types) == 0 {
+		return NoType
+	}
+	if t, ok := r.types[name]; ok {
+		return t
+	}
+	for _, suffix := range [...]string{"_bucket", "_count", "_sum", "_total", "_created"} {
+		if family, ok := strings.CutSuffix(name, suffix); ok {
+			return r.types[family]
+		}
+	}
+	return NoType
+}
