@@ -20,6 +20,9 @@ const (
 // applyDescribed takes a sample whose bytes are not known, or that has none: it is described, found by its
 // canonical form or created, and its bytes, if there are any, become an alias.
 func (w *Writer) applyDescribed(s *metric.Sample, key *aliasKey) metric.Reason {
+	if s.Op == metric.Vanish {
+		return w.vanish(s)
+	}
 	if refused := check(s); refused != metric.Applied {
 		return refused // of this value, not of the line: nothing to remember
 	}
@@ -70,25 +73,34 @@ func (t *Table) rememberRefusal(key *aliasKey, r metric.Reason, turn uint32) {
 
 // seek finds or creates the series of a sample.
 func (w *Writer) seek(s *metric.Sample) (ref, metric.Reason) {
-	name := metric.Borrow(s.Name)
-	if refused := metric.CheckName(name); refused != metric.Applied {
+	form, refused := w.identify(s)
+	if refused != metric.Applied {
 		return ref{}, refused
 	}
-	d := &w.described
-	d.Object, d.Labels, d.Bound = metric.Object{}, d.Labels[:0], false
-	if refused := w.table.describe(s, d); refused != metric.Applied {
-		return ref{}, refused
-	}
-	if !readable(d) {
-		return ref{}, metric.Malformed
-	}
-	w.canonical = metric.AppendLabels(w.canonical[:0], d.Labels)
-	form := canonicalForm{object: d.Object, name: name, labels: metric.Borrow(w.canonical), bound: d.Bound}
-	form.hash = form.sum(w.table.seed)
 	if to, refused, there := w.table.filed(&form, s.Kind); there {
 		return to, refused
 	}
 	return w.table.create(&form, s, w.now)
+}
+
+// identify says which series a sample belongs to, in memory of the writer's that lasts until its next sample.
+func (w *Writer) identify(s *metric.Sample) (canonicalForm, metric.Reason) {
+	name := metric.Borrow(s.Name)
+	if refused := metric.CheckName(name); refused != metric.Applied {
+		return canonicalForm{}, refused
+	}
+	d := &w.described
+	d.Object, d.Labels, d.Bound = metric.Object{}, d.Labels[:0], false
+	if refused := w.table.describe(s, d); refused != metric.Applied {
+		return canonicalForm{}, refused
+	}
+	if !readable(d) {
+		return canonicalForm{}, metric.Malformed
+	}
+	w.canonical = metric.AppendLabels(w.canonical[:0], d.Labels)
+	form := canonicalForm{object: d.Object, name: name, labels: metric.Borrow(w.canonical), bound: d.Bound}
+	form.hash = form.sum(w.table.seed)
+	return form, metric.Applied
 }
 
 // readable reports whether labels and object can be said in an answer: JSON would rewrite bytes that are not UTF-8, and

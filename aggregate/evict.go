@@ -43,6 +43,7 @@ const (
 	deletion                // what comes late counts as before the end
 	objectEnd               // its object is gone; likewise
 	shedding                // a limit has no place for it
+	vanishing               // its client has no value for it any more; what comes late counts as before that
 	fromFuture              // restored with a time that has not come
 )
 
@@ -265,6 +266,8 @@ func (t *Table) epitaph(s *series, seen uint32, why cause) grave {
 		return grave{seen, "when its object was deleted or finished"}
 	case shedding:
 		return grave{seen, "when a limit gave its place to another metric"}
+	case vanishing:
+		return grave{seen, "then whoever pushed it said that it has no value any more"}
 	case yielding:
 		return grave{seen, "yielded its place to newer series"}
 	case fromFuture:

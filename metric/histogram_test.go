@@ -27,8 +27,8 @@ func TestHistogramCheck(t *testing.T) {
 }
 
 func TestPushedOps(t *testing.T) {
-	for op := NoOp; op <= Merge; op++ {
-		if want := op == Accumulate || op == Merge; op.Pushed() != want {
+	for op := NoOp; op <= Vanish; op++ {
+		if want := op == Accumulate || op == Merge || op == Vanish; op.Pushed() != want {
 			t.Errorf("op %d: %v", op, op.Pushed())
 		}
 	}

@@ -24,6 +24,9 @@ const (
 	// beside it: it is in what total reads, and not in what the client's next total is compared with.
 	Accumulate
 	Merge // a histogram of what came since the last one
+	// Vanish says that the series has no value any more (Prometheus' stale marker, a gauge that is NaN): it goes, of whatever
+	// kind it is, and the next value begins a new one. It is applied also where there is no such series, and makes none.
+	Vanish
 )
 
 // Pushed reports whether the op is one of those that come once a push, not once a request: they may cost more.
@@ -51,8 +54,8 @@ type Sample struct {
 	Rate float64
 	// Member is what an Insert inserts.
 	Member []byte
-	// Timestamp is when the client says the value was taken, in Unix seconds; 0 means now. A running total that is older than
-	// one that was taken changes nothing.
+	// Timestamp is when the client says the value was taken, in Unix seconds; 0 means now. A running total, or a Vanish, that is
+	// older than a value that was taken changes nothing.
 	Timestamp int64
 
 	// Labels as they stand on the wire: pieces between commas, each key and value apart by Separator

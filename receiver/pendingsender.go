@@ -36,7 +36,7 @@ type lineKey struct {
 }
 
 // cell is the value of one sample of a line, or of several of one second that say as much together: a counter's sum, a
-// gauge's last value, a set's member.
+// gauge's last value, a set's member, an end.
 type cell struct {
 	line     uint32
 	n        uint32        // samples; 0: settled
@@ -106,7 +106,7 @@ func (c *cell) merge(s *metric.Sample) bool {
 		c.whole, c.fraction = normal(whole, fraction)
 	case metric.Assign:
 		c.whole, c.fraction = s.Whole, s.Fraction
-	case metric.Insert: // the member is the line's
+	case metric.Insert, metric.Vanish: // the member is the line's, and an end has no value
 	default:
 		return false
 	}

@@ -1,0 +1,61 @@
+package aggregate
+
+import (
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// vanish takes out the series of a sample that says that there is no value any more. It goes as a deleted one does, in two
+// steps (evict.go): the first, done here, waits for no writer, so a writer may take it between any two samples; what
+// other writers add before the second counts as before the end.
+//
+// A running total begins anew after it, as that of any new series: what it grew by in between is not known to have been
+// counted by the same client, and is not counted. (Kept over the gap, the total of a client that was replaced meanwhile, and
+// has outgrown the one before it, would count for the difference of two strangers.)
+func (w *Writer) vanish(s *metric.Sample) metric.Reason {
+	form, refused := w.identify(s)
+	if refused != metric.Applied {
+		return refused
+	}
+	t := w.table
+	to, _, there := t.locate(&form)
+	if now := t.clock.now(); there && !t.outlives(to, s, now) {
+		t.evict([]ref{to}, vanishing, now)
+	}
+	return metric.Applied
+}
+
+// outlives reports whether a series has a value that is newer than the end that a sample tells of.
+func (t *Table) outlives(to ref, s *metric.Sample, now moment) bool {
+	b, place := t.blocks.of(to.number)
+	b.history.Lock()
+	defer b.history.Unlock()
+	if b.page.cells[place].state.Load() != to.state {
+		return false // and its place may have another kind by now
+	}
+	if s.Timestamp != 0 && min(s.Timestamp, now.wall.Unix()) < b.saidLocked(place) {
+		return true
+	}
+	if s.Arrived == 0 {
+		return false
+	}
+	held := now.tickOf(time.Unix(0, s.Arrived), t.clock.tick)
+	return b.page.dirty.has(place) || b.page.cells[place].past.stamp > held
+}
+
+// saidLocked is the newest timestamp that came with the values of a series, in Unix seconds; 0: none did.
+func (b *block) saidLocked(place uint32) int64 {
+	body := b.body(place)
+	switch {
+	case body == nil:
+		return 0
+	case body.stamped != nil && b.page.cells[place].value.Load() == gaugeMoved:
+		return int64(body.stamped.head.Load() >> 32)
+	case body.running != nil:
+		return body.running.at
+	case body.timer != nil && body.timer.pushed != nil:
+		return body.timer.pushed.at
+	}
+	return 0
+}
