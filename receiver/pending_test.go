@@ -630,6 +630,10 @@ func FuzzPackedLine(f *testing.F) {
 		if flags&64 != 0 {
 			s.Tags, s.Fields = nil, []metric.Label{{Key: one, Value: two}, {Key: two, Value: one}}
 		}
+		if flags&128 != 0 {
+			s.Started = number
+			s.Histogram = &metric.Histogram{Bounds: []float64{rate}, Counts: []float64{float64(flags), rate}, Count: rate, Sum: float64(number), Min: rate, Max: 1, Quantiles: []metric.Quantile{{Q: 0.5, Value: rate}}}
+		}
 		packed := appendLine(nil, &s)
 		var u unpacked
 		u.read(packed)

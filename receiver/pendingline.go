@@ -22,6 +22,7 @@ func appendLine(dst []byte, s *metric.Sample) []byte {
 	dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(s.Rate))
 	dst = binary.AppendVarint(dst, s.Timestamp)
 	dst = binary.AppendVarint(dst, int64(s.TTL))
+	dst = appendTotal(dst, s)
 	for _, b := range [...][]byte{s.Name, s.Tags, s.Container, s.External, s.Member} {
 		dst = appendPiece(dst, metric.Borrow(b))
 	}
@@ -42,9 +43,10 @@ func appendPiece(dst []byte, s string) []byte {
 
 // unpacked is a sample made of a packed line, with the memory that it needs. What it holds borrows the packed bytes.
 type unpacked struct {
-	sample metric.Sample
-	about  metric.Object
-	fields []metric.Label
+	sample    metric.Sample
+	about     metric.Object
+	fields    []metric.Label
+	histogram metric.Histogram
 }
 
 func (u *unpacked) read(line []byte) {
@@ -57,6 +59,7 @@ func (u *unpacked) read(line []byte) {
 	u.sample.Timestamp, rest = cutVarint(rest)
 	ttl, rest := cutVarint(rest)
 	u.sample.TTL = time.Duration(ttl)
+	rest = u.readTotal(rest)
 	for _, to := range [...]*[]byte{&u.sample.Name, &u.sample.Tags, &u.sample.Container, &u.sample.External, &u.sample.Member} {
 		*to, rest = cutPiece(rest)
 	}
