@@ -26,8 +26,9 @@ var mayImport = map[string][]string{
 	"receiver":            {"metric", "receiver/statsd"},
 	"receiver/buckets":    {"metric"},
 	"receiver/exposition": {"metric", "receiver/buckets"},
+	"receiver/otlp":       {"metric", "receiver/buckets"},
 	"receiver/group":      {"metric", "receiver/buckets", "receiver/exposition"},
-	"receiver/push":       {"metric", "receiver", "receiver/buckets", "receiver/statsd", "receiver/exposition", "receiver/group"},
+	"receiver/push":       {"metric", "receiver", "receiver/buckets", "receiver/statsd", "receiver/exposition", "receiver/otlp", "receiver/group"},
 	"identity":            {"metric"},
 	"limit":               {"metric"},
 	"aggregate":           {"metric"},
@@ -44,6 +45,7 @@ var onlyImporters = map[string][]string{
 	"k8s.io/":                      {"adapter", "adapter/cluster", "cmd/sluice"},
 	"sigs.k8s.io/":                 {"adapter", "adapter/cluster", "cmd/sluice"},
 	"github.com/valyala/fasthttp":  {"receiver/push"},
+	"go.opentelemetry.io/":         {"receiver/otlp", "receiver/push"},
 	"github.com/spf13/":            {"cmd/sluice"},
 }
 

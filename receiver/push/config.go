@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/receiver/exposition"
+	"github.com/sluice-metrics/sluice/receiver/otlp"
 )
 
 // Config is what the receiver may spend. Every limit is per server unless its name says otherwise.
@@ -50,6 +51,10 @@ type Config struct {
 	GroupTTL time.Duration
 	// AdminWipe serves PUT /api/v1/admin/wipe.
 	AdminWipe bool
+
+	// OTLPResourceAttributes are the attributes of a resource that become labels of its series, beside those that say which
+	// object they are about.
+	OTLPResourceAttributes []string
 }
 
 // DefaultConfig listens on every address, on the port that Pushgateway clients know.
@@ -70,6 +75,8 @@ func DefaultConfig() Config {
 		SyncTimeout:      10 * time.Second,
 		PendingTimeout:   10 * time.Second,
 		ShutdownTimeout:  10 * time.Second,
+
+		OTLPResourceAttributes: []string{"service.name"},
 	}
 }
 
@@ -122,6 +129,11 @@ func (c Config) reading() exposition.Options {
 	o := exposition.DefaultOptions()
 	o.MaxLabels, o.MaxLine = c.MaxLabels, c.MaxLineBytes
 	return o
+}
+
+// otlp is what an export of OpenTelemetry's may hold.
+func (c Config) otlp() otlp.Options {
+	return otlp.Options{MaxLabels: c.MaxLabels, MaxLabelBytes: c.MaxLabelBytes, Attributes: c.OTLPResourceAttributes}
 }
 
 func checkAddress(address string) error {

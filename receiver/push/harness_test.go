@@ -117,6 +117,11 @@ func (t *table) apply(s *metric.Sample) metric.Reason {
 		labels = append(labels, metric.Label{Key: strings.Clone(l.Key), Value: strings.Clone(l.Value)})
 	}
 	k := key{o, string(s.Name), metric.NewLabels(labels)}
+	if s.Op == metric.Vanish {
+		delete(t.series, k)
+		t.applied++
+		return metric.Applied
+	}
 	e := t.series[k]
 	for other, oe := range t.series {
 		if other.object == o && other.name == k.name && oe.kind != s.Kind {

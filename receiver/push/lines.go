@@ -98,8 +98,11 @@ func (l *statsdSource) lineNumber() int {
 // tally is what became of a body.
 type tally struct {
 	pushAnswer
-	sender  *metric.Sender
-	limited int // of the refused, those over a limit
+	sender *metric.Sender
+	// Of the refused:
+	limited int // those over a limit
+	foreign int // those that the sender may not speak of
+	early   int // those that it may perhaps speak of later, for which there was no room to be held
 }
 
 // apply applies what the source yields and answers.
@@ -158,6 +161,12 @@ func (x *exchange) enter(t *tally, f *fault, from source) {
 		return
 	case metric.OverLimit:
 		t.limited++
+	case metric.Identity:
+		if f.retryAfter {
+			t.early++
+		} else {
+			t.foreign++
+		}
 	}
 	t.Refused++
 	if len(t.Errors) == maxErrors {

@@ -17,6 +17,7 @@ const (
 	index         // the description of the API
 	samples       // NDJSON
 	statsdLines
+	otlpMetrics
 	series // one metric of one object, or an external one
 
 	// Of a Pushgateway.
@@ -47,6 +48,7 @@ var paths = []string{
 	"PUT, POST, GET, DELETE /v1/external/{metric}",
 	"POST /v1/samples",
 	"POST /v1/statsd",
+	"POST /v1/metrics",
 	"PUT, POST, DELETE /metrics/job/{job}{/label/value}",
 	"GET /metrics",
 	"GET /api/v1/metrics",
@@ -110,6 +112,8 @@ func routeOf(s []string, path []byte) (route, *fault) {
 		return route{place: samples}, nil
 	case len(s) == 1 && s[0] == "statsd":
 		return route{place: statsdLines}, nil
+	case len(s) == 1 && s[0] == "metrics":
+		return route{place: otlpMetrics}, nil
 	case len(s) == 2 && s[0] == "external":
 		return route{place: series, metric: slashed(s[1])}, nil
 	case len(s) == 1 && s[0] == "external":
