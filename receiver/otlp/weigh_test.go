@@ -72,19 +72,24 @@ func hostileJSON(size int) map[string][]byte {
 		return in(`{"resourceMetrics":[{"scopeMetrics":[{"metrics":[{`+before, piece, after+`}]}]}]}`)
 	}
 	return map[string][]byte{
-		"resources":    in(`{"resourceMetrics":[`, `{}`, `]}`),
-		"numbers":      metric(`"gauge":{"dataPoints":[`, `{}`, `]}`),
-		"integers":     metric(`"gauge":{"dataPoints":[`, `{"asInt":1}`, `]}`),
-		"exponentials": metric(`"exponentialHistogram":{"dataPoints":[`, `{}`, `]}`),
-		"nulls":        metric(`"exponentialHistogram":{"dataPoints":[`, `null`, `]}`),
-		"attributes":   metric(`"gauge":{"dataPoints":[{"attributes":[`, `{}`, `]}]}`),
-		"maps":         metric(`"gauge":{"dataPoints":[{"attributes":[`, `{"value":{"kvlistValue":{}}}`, `]}]}`),
-		"counts":       metric(`"histogram":{"dataPoints":[{"bucketCounts":[`, `1`, `]}]}`),
-		"bounds":       metric(`"histogram":{"dataPoints":[{"explicitBounds":[`, `1`, `]}]}`),
-		"unknown":      in(`{"x":[`, `1`, `]}`),
-		"members":      in(`{"x":{`, `"x":1`, `}}`),
-		"keys":         metric(`"gauge":{"dataPoints":[{`, `"asInt":1`, `}]}`),
-		"a string":     []byte(`{"x":"` + strings.Repeat(`\"{[,`, size/5) + `"}`),
+		"resources":               in(`{"resourceMetrics":[`, `{}`, `]}`),
+		"numbers":                 metric(`"gauge":{"dataPoints":[`, `{}`, `]}`),
+		"integers":                metric(`"gauge":{"dataPoints":[`, `{"asInt":1}`, `]}`),
+		"exponentials":            metric(`"exponentialHistogram":{"dataPoints":[`, `{}`, `]}`),
+		"nulls":                   metric(`"exponentialHistogram":{"dataPoints":[`, `null`, `]}`),
+		"attributes":              metric(`"gauge":{"dataPoints":[{"attributes":[`, `{}`, `]}]}`),
+		"exemplars":               metric(`"gauge":{"dataPoints":[{"exemplars":[`, `{"asInt":1}`, `]}]}`),
+		"attributes of exemplars": metric(`"gauge":{"dataPoints":[{"exemplars":[{"filteredAttributes":[`, `{"value":{"bytesValue":"AA=="}}`, `]}]}]}`),
+		"elements":                metric(`"gauge":{"dataPoints":[{"attributes":[{"value":{"arrayValue":{"values":[`, `{"arrayValue":{}}`, `]}}}]}]}`),
+		"pairs":                   metric(`"gauge":{"dataPoints":[{"attributes":[{"value":{"kvlistValue":{"values":[`, `{}`, `]}}}]}]}`),
+		"quantiles":               metric(`"summary":{"dataPoints":[{"quantileValues":[`, `null`, `]}]}`),
+		"maps":                    metric(`"gauge":{"dataPoints":[{"attributes":[`, `{"value":{"kvlistValue":{}}}`, `]}]}`),
+		"counts":                  metric(`"histogram":{"dataPoints":[{"bucketCounts":[`, `1`, `]}]}`),
+		"bounds":                  metric(`"histogram":{"dataPoints":[{"explicitBounds":[`, `1`, `]}]}`),
+		"unknown":                 in(`{"x":[`, `1`, `]}`),
+		"members":                 in(`{"x":{`, `"x":1`, `}}`),
+		"keys":                    metric(`"gauge":{"dataPoints":[{`, `"asInt":1`, `}]}`),
+		"a string":                []byte(`{"x":"` + strings.Repeat(`\"{[,`, size/5) + `"}`),
 	}
 }
 

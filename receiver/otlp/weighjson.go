@@ -2,13 +2,25 @@ package otlp
 
 import "bytes"
 
-// What a JSON value costs at most: an object is perhaps a histogram's data point, and an element a number of a slice that
-// has grown.
-const (
-	objectCost   = 256
-	elementCost  = 16
-	maxJSONDepth = 64 // a value of an attribute of an exemplar is 20 deep
-)
+// elementCost is what an element of an array, or a member of an object, costs at most: a number of a slice that has grown.
+const elementCost = 16
+
+// maxJSONDepth bounds brackets; a value of an attribute of an exemplar is 20 deep.
+const maxJSONDepth = 64
+
+// Data points are objects within ten brackets, and what is large in them, exemplars and attributes, within twelve.
+const pointDepth, partDepth = 10, 12
+
+// objectCost is what an object costs at most, by how deep it is.
+func objectCost(depth int) int64 {
+	switch {
+	case depth <= pointDepth:
+		return 256
+	case depth <= partDepth:
+		return 160
+	}
+	return 80
+}
 
 // weighJSON goes by brackets and commas alone: what they mean is the decoder's to find out.
 func weighJSON(body []byte) (int64, error) {
@@ -18,12 +30,12 @@ func weighJSON(body []byte) (int64, error) {
 		case '"':
 			i += stringEnd(body[i+1:])
 		case '{', '[':
-			total += objectCost
 			if depth++; depth > maxJSONDepth {
 				return 0, errDepth
 			}
+			total += objectCost(depth)
 		case 'n': // null, which is an empty object where there may be one
-			total += objectCost
+			total += objectCost(depth + 1)
 		case '}', ']':
 			depth--
 		case ',':
