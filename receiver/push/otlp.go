@@ -30,13 +30,15 @@ func (x *exchange) pushOTLP() {
 	if x.otlp == nil {
 		x.otlp = otlp.NewReader(x.server.cfg.otlp())
 	}
-	sender := x.sender()
-	x.otlp.Reset(all, sender == nil || sender.Pod == nil)
+	x.otlp.Reset(all, isNoPod(x.sender()))
 	t := x.applyAll(otlpPoints{x.otlp})
 	x.otlp.Reset(pmetric.NewMetrics(), false) // an idle exchange holds nobody's body
 	x.server.budget.held.Add(-weight)
 	x.concludeOTLP(&t, encoding)
 }
+
+// isNoPod reports whether a sender is none and does not become one: an address that is not known yet may.
+func isNoPod(s *metric.Sender) bool { return s == nil || s.Known && s.Pod == nil }
 
 // otlpPoints walks through the data points of an export.
 type otlpPoints struct{ *otlp.Reader }

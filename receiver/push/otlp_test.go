@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -211,6 +212,42 @@ func TestOTLPRefusedWhole(t *testing.T) {
 			if a := h.export(encodeOTLP(t, gauges(strings.Fields(names)...), e), e); a != want {
 				t.Errorf("%s:\n got %+v\nwant %+v", names, a, want)
 			}
+		}
+	}
+}
+
+// oneSender is who has every address.
+type oneSender struct{ sender *metric.Sender }
+
+func (o oneSender) Sender(netip.Addr) *metric.Sender { return o.sender }
+
+// The instance is a label where the sender does not tell instances apart.
+func TestOTLPInstances(t *testing.T) {
+	for name, c := range map[string]struct {
+		sender *metric.Sender
+		want   bool
+	}{
+		"a pod":                 {&metric.Sender{Key: 1, Known: true, Pod: &metric.Pod{Name: "web-1"}}, false},
+		"nobody that is known":  {&metric.Sender{Key: 1}, false}, // its samples are held, and a pod's later
+		"a node":                {&metric.Sender{Key: 1, Known: true}, true},
+		"nobody asks who sends": {nil, true},
+	} {
+		h := start(t, func(_ *Config, p *Parts) {
+			if c.sender != nil {
+				p.Senders, p.Trust = oneSender{c.sender}, trusting{}
+			}
+		})
+		all := gauges("g")
+		attributes := all.ResourceMetrics().At(0).Resource().Attributes()
+		attributes.PutStr("service.name", "cart")
+		attributes.PutStr("service.instance.id", "i")
+		h.export(encodeOTLP(t, all, otlp.Protobuf), otlp.Protobuf)
+		labels := []metric.Label{{Key: "service.name", Value: "cart"}}
+		if c.want {
+			labels = append(labels, metric.Label{Key: "service.instance.id", Value: "i"})
+		}
+		if h.table.get(metric.Object{}, "g", labels...) == nil {
+			t.Errorf("%s: no series with %v", name, labels)
 		}
 	}
 }
