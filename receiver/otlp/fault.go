@@ -14,7 +14,10 @@ type Fault struct {
 
 // fail sets the fault of the data point under way.
 func (r *Reader) fail(reason metric.Reason, format string, args ...any) bool {
-	r.Fault = Fault{reason, fmt.Sprintf("%q: ", clip(r.metric.name)) + fmt.Sprintf(format, args...)}
+	if r.Fault.Reason = reason; r.Quiet {
+		return false
+	}
+	r.Fault.Message = fmt.Sprintf("%q: ", clip(r.metric.name)) + fmt.Sprintf(format, args...)
 	return false
 }
 

@@ -9,7 +9,7 @@ import (
 // checkLabels holds the labels against the caps.
 func (r *Reader) checkLabels() bool {
 	if n := len(r.labels); n > r.options.MaxLabels {
-		return r.fail(metric.TooLong, "%d attributes, but %d may be", n, r.options.MaxLabels)
+		return r.tooMany(n)
 	}
 	for _, l := range r.labels {
 		switch {
@@ -24,4 +24,8 @@ func (r *Reader) checkLabels() bool {
 		}
 	}
 	return true
+}
+
+func (r *Reader) tooMany(n int) bool {
+	return r.fail(metric.TooLong, "%d attributes, but %d may be", n, r.options.MaxLabels)
 }

@@ -20,6 +20,8 @@ type Reader struct {
 	Sample metric.Sample
 	// Fault is what Next found instead.
 	Fault Fault
+	// Quiet leaves messages of faults out, where nobody will read them: an export can have a million.
+	Quiet bool
 
 	options   Options
 	instances bool
@@ -43,11 +45,14 @@ type Reader struct {
 // NewReader makes a reader of nothing.
 func NewReader(o Options) *Reader { return &Reader{options: o} }
 
-// Reset starts on a request. instances: who sent it is no pod, so it does not tell the series of several of its kind apart.
+// Reset starts on a request, and forgets the one before. instances: who sent it is no pod, so it does not tell the series of several of its kind apart.
 func (r *Reader) Reset(all pmetric.Metrics, instances bool) {
 	r.resources, r.scopes, r.metrics = all.ResourceMetrics(), pmetric.NewScopeMetricsSlice(), pmetric.NewMetricSlice()
 	r.resourceAt, r.scopeAt, r.metricAt, r.pointAt = 0, 0, 0, 0
 	r.metric, r.instances = points{}, instances
+	r.Sample, r.Fault, r.Quiet = metric.Sample{}, Fault{}, false
+	clear(r.labels[:cap(r.labels)])
+	clear(r.resource.labels[:cap(r.resource.labels)])
 }
 
 // Next reads on: afterwards either Fault says what was wrong, or Sample holds. It returns false at the end.

@@ -296,3 +296,27 @@ func TestTooManyBuckets(t *testing.T) {
 		}
 	}
 }
+
+// A reader that is not asked says no more than the reason, and forgets what it has read.
+func TestQuiet(t *testing.T) {
+	all, err := Decode([]byte(export(attribute("service.name", "cart"), `{"name":"n","gauge":{"dataPoints":[{},{"asInt":"1","attributes":[`+attribute("k", "v")+`]}]}}`)), JSON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := NewReader(testOptions)
+	r.Reset(all, false)
+	r.Quiet = true
+	if !r.Next() || r.Fault.Reason != metric.Malformed || r.Fault.Message != "" {
+		t.Errorf("%+v", r.Fault)
+	}
+	r.Next()
+	r.Reset(pmetric.NewMetrics(), false)
+	for _, l := range slices.Concat(r.labels[:cap(r.labels)], r.resource.labels[:cap(r.resource.labels)]) {
+		if l != (metric.Label{}) {
+			t.Errorf("%v is still held", l)
+		}
+	}
+	if r.Next() || r.Quiet || r.Sample.Name != nil {
+		t.Errorf("after the end: %+v", r.Sample)
+	}
+}

@@ -67,6 +67,9 @@ func (r *Reader) enter(in pcommon.Resource) {
 // label makes the labels of a data point: its own attributes, and those of its resource that it does not have itself.
 func (r *Reader) label(attributes pcommon.Map) bool {
 	r.labels = r.labels[:0]
+	if n := attributes.Len(); n > r.options.MaxLabels {
+		return r.tooMany(n)
+	}
 	for key, v := range attributes.All() {
 		r.labels = append(r.labels, metric.Label{Key: key, Value: v.AsString()})
 	}

@@ -22,7 +22,8 @@
 // Reading and deleting obey the same trust as pushing (Trust). Who makes a request is whoever has the connection's other
 // end; headers like X-Forwarded-For say nothing here.
 //
-// Every answer is JSON, but to an OTLP request in protobuf. One whose status is neither 200 nor 202 has {"error":{"reason","message","line","offset"}}; lines
+// Every answer is JSON, but to an OTLP request, which is answered as that protocol has it. One whose status is neither 200
+// nor 202 has {"error":{"reason","message","line","offset"}}; lines
 // count from 1, an offset is the number of bytes before the fault in its line (or in the body, where a body
 // is one value).
 //

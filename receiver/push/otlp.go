@@ -31,7 +31,7 @@ func (x *exchange) pushOTLP() {
 		x.otlp = otlp.NewReader(x.server.cfg.otlp())
 	}
 	x.otlp.Reset(all, isNoPod(x.sender()))
-	t := x.applyAll(otlpPoints{x.otlp})
+	t := x.applyAll(&otlpPoints{Reader: x.otlp})
 	x.otlp.Reset(pmetric.NewMetrics(), false) // an idle exchange holds nobody's body
 	x.server.budget.held.Add(-weight)
 	x.concludeOTLP(&t, encoding)
@@ -41,19 +41,24 @@ func (x *exchange) pushOTLP() {
 func isNoPod(s *metric.Sender) bool { return s == nil || s.Known && s.Pod == nil }
 
 // otlpPoints walks through the data points of an export.
-type otlpPoints struct{ *otlp.Reader }
+type otlpPoints struct {
+	*otlp.Reader
+	faults int
+}
 
-func (p otlpPoints) next() (*metric.Sample, *fault, bool) {
-	switch {
-	case !p.Next():
+func (p *otlpPoints) next() (*metric.Sample, *fault, bool) {
+	p.Quiet = p.faults >= maxErrors
+	if !p.Next() {
 		return nil, nil, false
-	case p.Fault.Reason != metric.Applied:
-		return nil, refused(p.Fault.Reason, "%s", p.Fault.Message), true
+	}
+	if r := p.Fault.Reason; r != metric.Applied {
+		p.faults++
+		return nil, &fault{status: statusOf(r), counted: r, message: p.Fault.Message}, true
 	}
 	return &p.Sample, nil, true
 }
 
-func (otlpPoints) lineNumber() int { return 0 }
+func (*otlpPoints) lineNumber() int { return 0 }
 
 // otlpEncoding is the encoding that a Content-Type names. Where it names none that is known, the answer is in JSON, which
 // people read.

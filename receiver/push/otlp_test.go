@@ -314,7 +314,7 @@ func FuzzOTLP(f *testing.F) {
 			return
 		}
 		a, r, before := table.newApplier(), otlp.NewReader(DefaultConfig().otlp()), table.count()
-		points, refused := otlpPoints{r}, 0
+		points, refused := &otlpPoints{Reader: r}, 0
 		for r.Reset(all, false); ; {
 			s, fault, more := points.next()
 			if !more {
