@@ -20,24 +20,24 @@ const module = "github.com/sluice-metrics/sluice"
 // stages do not know each other: who needs something of another stage declares the methods, and cmd/sluice
 // joins them. A new package is an error here until somebody decides where it stands.
 var mayImport = map[string][]string{
-	"metric":              {},
-	"operations":          {},
-	"receiver/statsd":     {"metric"},
-	"receiver":            {"metric", "receiver/statsd"},
-	"receiver/buckets":    {"metric"},
-	"receiver/exposition": {"metric", "receiver/buckets"},
-	"receiver/group":      {"metric", "receiver/buckets", "receiver/exposition"},
-	"receiver/push":       {"metric", "receiver", "receiver/buckets", "receiver/statsd", "receiver/exposition", "receiver/group", "receiver/remotewrite"},
-	"identity":            {"metric"},
-	"limit":               {"metric"},
-	"aggregate":           {"metric"},
-	"store":               {"metric"},
-	"adapter":             {"metric"},
-	"adapter/cluster":     {"metric"},
-	"loadtest":            {}, // it speaks the wire only
-	"cmd/sluice":          {"metric", "operations", "receiver", "receiver/statsd", "receiver/group", "receiver/push", "identity", "limit", "aggregate", "store", "adapter", "adapter/cluster", "loadtest"},
-
+	"metric":               {},
+	"operations":           {},
+	"receiver/statsd":      {"metric"},
+	"receiver":             {"metric", "receiver/statsd"},
+	"receiver/buckets":     {"metric"},
+	"receiver/exposition":  {"metric", "receiver/buckets"},
 	"receiver/remotewrite": {"metric", "receiver/buckets"},
+	"receiver/otlp":        {"metric", "receiver/buckets"},
+	"receiver/group":       {"metric", "receiver/buckets", "receiver/exposition"},
+	"receiver/push":        {"metric", "receiver", "receiver/buckets", "receiver/statsd", "receiver/exposition", "receiver/otlp", "receiver/group", "receiver/remotewrite"},
+	"identity":             {"metric"},
+	"limit":                {"metric"},
+	"aggregate":            {"metric"},
+	"store":                {"metric"},
+	"adapter":              {"metric"},
+	"adapter/cluster":      {"metric"},
+	"loadtest":             {}, // it speaks the wire only
+	"cmd/sluice":           {"metric", "operations", "receiver", "receiver/statsd", "receiver/group", "receiver/push", "identity", "limit", "aggregate", "store", "adapter", "adapter/cluster", "loadtest"},
 }
 
 // onlyImporters lists who alone may import modules that would otherwise spread.
@@ -46,6 +46,7 @@ var onlyImporters = map[string][]string{
 	"k8s.io/":                      {"adapter", "adapter/cluster", "cmd/sluice"},
 	"sigs.k8s.io/":                 {"adapter", "adapter/cluster", "cmd/sluice"},
 	"github.com/valyala/fasthttp":  {"receiver/push"},
+	"go.opentelemetry.io/":         {"receiver/otlp", "receiver/push"},
 	"github.com/spf13/":            {"cmd/sluice"},
 }
 

@@ -155,6 +155,8 @@ func TestRulesAndTrust(t *testing.T) {
 		{"OpenTelemetry", "web-1", said{tags: "k8s.pod.name:web-1,k8s.namespace.name:shop"}, same(self)},
 		{"Datadog", "web-1", said{tags: "pod_name:web-1,kube_namespace:shop"}, same(self)},
 		{"Datadog's entity", "web-1", said{tags: "dd.internal.entity_id:uid-web-1"}, same(self)},
+		{"OpenTelemetry's UID", "web-1", said{tags: "k8s.pod.uid:uid-web-1"}, same(self)},
+		{"OpenTelemetry's UID of another pod", "web-1", said{tags: "k8s.pod.uid:uid-web-2"}, openOnly(other)},
 		{"entity none is no claim", "web-1", said{tags: "dd.internal.entity_id:none"}, same("pods/web-1 in shop uid-web-1! {dd.internal.entity_id=none}")},
 		{"its own container", "web-1", said{container: "ci-c-web-1"}, same(self)},
 		{"cid", "web-1", said{container: "cid-c-web-1"}, same(self)},

@@ -6,13 +6,15 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Datadog's ways to say which pod a sample comes from without naming it ("Origin detection" in the DogStatsD
-// documentation). All of them come after the names.
+// Ways to say which pod a sample comes from without naming it: Datadog's ("Origin detection" in the DogStatsD
+// documentation) and OpenTelemetry's. All of them come after the names.
 const (
 	// EntityLabel is a pod's UID; older clients add it by themselves from DD_ENTITY_ID. The value "none" says that
 	// nothing is claimed.
 	EntityLabel = "dd.internal.entity_id"
 	noEntity    = "none"
+	// uidLabel is the same in OpenTelemetry's semantic conventions.
+	uidLabel = "k8s.pod.uid"
 
 	containerPrefix    = "ci-"  // "c:" field: a container's ID
 	oldContainerPrefix = "cid-" // likewise
@@ -24,6 +26,9 @@ const (
 func (r *Resolver) podIDs(s *metric.Sample, labels []metric.Label) ([]metric.Label, claim) {
 	if uid, ok := value(labels, EntityLabel); ok && uid != noEntity && validName(uid) {
 		return without(labels, EntityLabel), claim{uid: uid}
+	}
+	if uid, ok := value(labels, uidLabel); ok && validName(uid) {
+		return without(labels, uidLabel), claim{uid: uid}
 	}
 	if pod := r.podOfContainer(metric.Borrow(s.Container)); pod != nil {
 		return labels, claim{pod: pod}

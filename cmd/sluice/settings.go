@@ -30,6 +30,8 @@ func (c *config) bind(flags *pflag.FlagSet) {
 	flags.DurationVar(&c.push.GroupTTL, "http-group-ttl", c.push.GroupTTL, "how long what is pushed to /metrics/job/... lives after its last push that says nothing of it; 0: until it is deleted")
 	flags.BoolVar(&c.push.AdminWipe, "http-admin-wipe", c.push.AdminWipe, "serve PUT /api/v1/admin/wipe, which deletes all that is pushed to /metrics/job/...")
 
+	flags.Var(&words{&c.push.OTLPResourceAttributes}, "otlp-resource-attributes", "attributes of OpenTelemetry resources that become labels, comma-separated; those that say which object it is about need not be named")
+
 	flags.StringVar(&c.api.Address, "api-address", c.api.Address, "host:port for the metrics APIs, TLS")
 	flags.BoolVar(&c.api.CustomMetrics, "api-custom-metrics", c.api.CustomMetrics, "serve custom.metrics.k8s.io")
 	flags.BoolVar(&c.api.ExternalMetrics, "api-external-metrics", c.api.ExternalMetrics, "serve external.metrics.k8s.io")

@@ -49,6 +49,26 @@ func (s *Server) External(metric string) ([]Item, error) {
 	return items, nil
 }
 
+// Pod reads a metric of a pod in namespace "e2e" as the autoscaler does.
+func (s *Server) Pod(name, metric string) (float64, error) {
+	body, err := s.get("/apis/custom.metrics.k8s.io/v1beta2/namespaces/e2e/pods/" + name + "/" + metric)
+	if err != nil {
+		return 0, err
+	}
+	var list struct {
+		Items []struct {
+			Value string `json:"value"`
+		} `json:"items"`
+	}
+	if err := json.Unmarshal(body, &list); err != nil {
+		return 0, err
+	}
+	if len(list.Items) != 1 {
+		return 0, fmt.Errorf("%d items: %s", len(list.Items), body)
+	}
+	return parseQuantity(list.Items[0].Value)
+}
+
 // Sum is what the autoscaler makes of an external metric: all items added up. NaN where there is none.
 func (s *Server) Sum(metric string) float64 {
 	items, err := s.External(metric)

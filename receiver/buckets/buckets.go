@@ -43,11 +43,6 @@ func (t *Table) Classic(all []Bucket, count float64) {
 	t.Counts = append(t.Counts, max(0, count-below))
 }
 
-// Explicit takes bounds, and each bucket's own count: one more than bounds, or metric.Histogram.Check says what is wrong.
-func (t *Table) Explicit(bounds, counts []float64) {
-	t.Bounds, t.Counts = append(t.Bounds[:0], bounds...), append(t.Counts[:0], counts...)
-}
-
 // Custom takes buckets of custom bounds. False: a bucket lies outside of them, or there is not a count for each.
 func (t *Table) Custom(c *Custom) bool {
 	t.Reset()

@@ -28,22 +28,6 @@ func TestClassic(t *testing.T) {
 	}
 }
 
-func TestExplicit(t *testing.T) {
-	var b Table
-	b.Explicit([]float64{1, 2}, []float64{3, 4, 5})
-	if h := filled(&b, 12, 3); !slices.Equal(h.Bounds, []float64{1, 2}) || !slices.Equal(h.Counts, []float64{3, 4, 5}) || h.Check() != metric.Applied {
-		t.Errorf("%+v", h)
-	}
-	b.Explicit(nil, []float64{5})
-	if h := filled(&b, 5, 3); len(h.Counts) != 0 || h.Check() != metric.Applied {
-		t.Errorf("a count alone: %+v", h)
-	}
-	b.Explicit([]float64{1, 2}, []float64{3, 4})
-	if h := filled(&b, 7, 3); h.Check() != metric.Malformed {
-		t.Errorf("a count too few: %s", h.Check())
-	}
-}
-
 func TestCustom(t *testing.T) {
 	var b Table
 	bounds := []float64{1, 2, 3, 4}

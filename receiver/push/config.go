@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/receiver/exposition"
+	"github.com/sluice-metrics/sluice/receiver/otlp"
 	"github.com/sluice-metrics/sluice/receiver/remotewrite"
 )
 
@@ -51,6 +52,10 @@ type Config struct {
 	GroupTTL time.Duration
 	// AdminWipe serves PUT /api/v1/admin/wipe.
 	AdminWipe bool
+
+	// OTLPResourceAttributes are the attributes of a resource that become labels of its series, beside those that say which
+	// object they are about.
+	OTLPResourceAttributes []string
 }
 
 // DefaultConfig listens on every address, on the port that Pushgateway clients know.
@@ -71,6 +76,8 @@ func DefaultConfig() Config {
 		SyncTimeout:      10 * time.Second,
 		PendingTimeout:   10 * time.Second,
 		ShutdownTimeout:  10 * time.Second,
+
+		OTLPResourceAttributes: []string{"service.name"},
 	}
 }
 
@@ -130,6 +137,11 @@ func (c Config) remoteWriting() remotewrite.Options {
 	o := remotewrite.DefaultOptions()
 	o.MaxLabels, o.MaxLabelBytes = c.MaxLabels, c.MaxLabelBytes
 	return o
+}
+
+// otlp is what an export of OpenTelemetry's may hold.
+func (c Config) otlp() otlp.Options {
+	return otlp.Options{MaxLabels: c.MaxLabels, MaxLabelBytes: c.MaxLabelBytes, Attributes: c.OTLPResourceAttributes}
 }
 
 func checkAddress(address string) error {

@@ -8,6 +8,7 @@
 //	                        /v1/external/{metric}                            cluster-wide
 //	POST                    /v1/samples                                      NDJSON, one sample a line
 //	POST                    /v1/statsd                                       StatsD lines
+//	POST                    /v1/metrics                                      OpenTelemetry's OTLP
 //
 // Before it stand the clients; after it, behind the interfaces that it declares, the table (receiver.Applier,
 // Reader), the names of Kubernetes resources (Resources) and the store (Syncer). The goroutine that reads a
@@ -21,7 +22,8 @@
 // Reading and deleting obey the same trust as pushing (Trust). Who makes a request is whoever has the connection's other
 // end; headers like X-Forwarded-For say nothing here.
 //
-// Every answer is JSON. One whose status is neither 200 nor 202 has {"error":{"reason","message","line","offset"}}; lines
+// Every answer is JSON, but to an OTLP request, which is answered as that protocol has it. One whose status is neither 200
+// nor 202 has {"error":{"reason","message","line","offset"}}; lines
 // count from 1, an offset is the number of bytes before the fault in its line (or in the body, where a body
 // is one value).
 //

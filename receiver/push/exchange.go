@@ -6,6 +6,7 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver"
 	"github.com/sluice-metrics/sluice/receiver/exposition"
+	"github.com/sluice-metrics/sluice/receiver/otlp"
 	"github.com/sluice-metrics/sluice/receiver/remotewrite"
 	"github.com/valyala/fasthttp"
 )
@@ -27,8 +28,8 @@ type exchange struct {
 
 	exposition *exposition.TextReader // nil until there is something to read
 	protobuf   *exposition.ProtobufReader
-
-	remoteWrite *remotewrite.Feed // nil until there is something to read
+	otlp       *otlp.Reader
+	remote     *remotewrite.Feed
 }
 
 // serve implements fasthttp.RequestHandler.
@@ -61,7 +62,7 @@ func (x *exchange) conn() *conn { return x.http.Conn().(*conn) }
 
 func (x *exchange) reset() {
 	if max(len(x.wire.b), len(x.plain.b)) > freeBytes { // a reader holds on to its last body, and to as much as that needed
-		x.exposition, x.protobuf, x.remoteWrite = nil, nil, nil
+		x.exposition, x.protobuf, x.otlp, x.remote = nil, nil, nil, nil
 	}
 	x.wire.release(&x.server.budget)
 	x.plain.release(&x.server.budget)
@@ -69,7 +70,11 @@ func (x *exchange) reset() {
 		x.text = nil
 	}
 	clear(x.labels[:cap(x.labels)])
-	*x = exchange{server: x.server, origin: receiver.Origin{Senders: x.server.senders}, wire: x.wire, plain: x.plain, text: x.text[:0], name: x.name[:0], labels: x.labels[:0], exposition: x.exposition, protobuf: x.protobuf, remoteWrite: x.remoteWrite}
+	*x = exchange{
+		server: x.server, origin: receiver.Origin{Senders: x.server.senders}, wire: x.wire, plain: x.plain,
+		text: x.text[:0], name: x.name[:0], labels: x.labels[:0],
+		exposition: x.exposition, protobuf: x.protobuf, otlp: x.otlp, remote: x.remote,
+	}
 }
 
 // sender is who makes the request: whoever has the connection's other end. What a header says about somebody before
@@ -102,6 +107,8 @@ func (x *exchange) answer() {
 		x.pushStatsd()
 	case r.place == remoteWriting && m == fasthttp.MethodPost:
 		x.writeRemote()
+	case r.place == otlpMetrics && m == fasthttp.MethodPost:
+		x.pushOTLP()
 	case r.place == series && m == fasthttp.MethodGet:
 		x.read(&r)
 	case r.place == series && m == fasthttp.MethodDelete:
@@ -126,6 +133,7 @@ func wrongMethod(p place, m string) *fault {
 		index:       "GET, HEAD",
 		samples:     "POST",
 		statsdLines: "POST",
+		otlpMetrics: "POST",
 		series:      "GET, HEAD, PUT, POST, DELETE",
 		grouped:     "PUT, POST, DELETE",
 		exposed:     "GET, HEAD", groupList: "GET, HEAD", gatewayStatus: "GET, HEAD", health: "GET, HEAD",

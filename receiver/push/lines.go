@@ -98,9 +98,11 @@ func (l *statsdSource) lineNumber() int {
 // tally is what became of a body.
 type tally struct {
 	pushAnswer
-	sender  *metric.Sender
-	limited int // of the refused, those over a limit
-	unheld  int // and those that are not decided, and found no room to wait
+	sender *metric.Sender
+	// Of the refused:
+	limited int // those over a limit
+	foreign int // those that the sender may not speak of
+	early   int // those that it may perhaps speak of later, for which there was no room to be held
 }
 
 // apply applies what the source yields and answers.
@@ -143,10 +145,7 @@ func (x *exchange) applyLine(t *tally, a receiver.Applier, s *metric.Sample, fro
 		t.Applied++
 	case reason == metric.Pending && x.server.pending.Hold(s, x.server.account):
 		t.Pending++
-	case reason == metric.Pending:
-		t.unheld++
-		x.enter(t, x.refusal(reason, s), from)
-	case len(t.Errors) < maxErrors:
+	case reason == metric.Pending || len(t.Errors) < maxErrors: // of what is early it matters that it is
 		x.enter(t, x.refusal(reason, s), from)
 	default: // nobody will read why
 		x.enter(t, refusal(reason, s), from)
@@ -162,6 +161,12 @@ func (x *exchange) enter(t *tally, f *fault, from source) {
 		return
 	case metric.OverLimit:
 		t.limited++
+	case metric.Identity:
+		if f.retryAfter {
+			t.early++
+		} else {
+			t.foreign++
+		}
 	}
 	t.Refused++
 	if len(t.Errors) == maxErrors {

@@ -33,10 +33,10 @@ func (x *exchange) writeRemote() {
 	if !ok {
 		return
 	}
-	if x.remoteWrite == nil {
-		x.remoteWrite = remotewrite.NewFeed(x.server.cfg.remoteWriting())
+	if x.remote == nil {
+		x.remote = remotewrite.NewFeed(x.server.cfg.remoteWriting())
 	}
-	feed := x.remoteWrite
+	feed := x.remote
 	defer feed.Close()
 	if fault := feed.Reset(body, version, time.Now()); fault.Reason != metric.Applied {
 		x.sayWritten(written{})
@@ -122,7 +122,7 @@ func (x *exchange) sayWritten(w written) {
 // concludeRemote answers. A limit is no reason to come again: it is the same in a minute, and a sender that tries until it is
 // let in holds up all that comes behind.
 func (x *exchange) concludeRemote(t *tally, sync bool) {
-	if t.unheld == 0 {
+	if t.early == 0 {
 		t.limited = 0
 	} else {
 		x.http.Response.Header.Set(fasthttp.HeaderRetryAfter, "1")
@@ -133,7 +133,7 @@ func (x *exchange) concludeRemote(t *tally, sync bool) {
 		x.http.Response.ResetBody()
 		x.http.SetStatusCode(fasthttp.StatusNoContent)
 		x.http.Response.Header.Del(fasthttp.HeaderContentType)
-	case t.unheld > 0:
+	case t.early > 0:
 		x.http.SetStatusCode(fasthttp.StatusServiceUnavailable)
 	}
 }

@@ -221,7 +221,7 @@ func TestRemoteWriteIsForgotten(t *testing.T) {
 		many[i] = remoteSeries{"x", 0, 1}
 	}
 	g.wants(204, "", "POST", "/api/v1/write", remote1(many...), "Content-Type", firstMessage)
-	if x := g.server.exchanges.Get().(*exchange); x.remoteWrite != nil {
+	if x := g.server.exchanges.Get().(*exchange); x.remote != nil {
 		t.Error("the feed of a large request is kept")
 	}
 }

@@ -17,6 +17,7 @@ const (
 	index         // the description of the API
 	samples       // NDJSON
 	statsdLines
+	otlpMetrics
 	series // one metric of one object, or an external one
 	remoteWriting
 
@@ -49,6 +50,7 @@ var paths = []string{
 	"POST /v1/samples",
 	"POST /v1/statsd",
 	"POST /api/v1/write",
+	"POST /v1/metrics",
 	"PUT, POST, DELETE /metrics/job/{job}{/label/value}",
 	"GET /metrics",
 	"GET /api/v1/metrics",
@@ -115,6 +117,8 @@ func routeOf(s []string, path []byte) (route, *fault) {
 		return route{place: samples}, nil
 	case len(s) == 1 && s[0] == "statsd":
 		return route{place: statsdLines}, nil
+	case len(s) == 1 && s[0] == "metrics":
+		return route{place: otlpMetrics}, nil
 	case len(s) == 2 && s[0] == "external":
 		return route{place: series, metric: slashed(s[1])}, nil
 	case len(s) == 1 && s[0] == "external":

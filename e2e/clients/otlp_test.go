@@ -1,0 +1,207 @@
+package clients
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
+	api "go.opentelemetry.io/otel/metric"
+	sdk "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/sdk/resource"
+
+	"github.com/sluice-metrics/sluice/e2e/server"
+)
+
+// otlpClient is OpenTelemetry's SDK, which exports when it is told to.
+type otlpClient struct {
+	t        *testing.T
+	provider *sdk.MeterProvider
+	api.Meter
+}
+
+func newOTLPClient(t *testing.T, s *server.Server, attributes []attribute.KeyValue, options ...otlpmetrichttp.Option) *otlpClient {
+	t.Helper()
+	exporter, err := otlpmetrichttp.New(t.Context(), append([]otlpmetrichttp.Option{
+		otlpmetrichttp.WithEndpointURL("http://" + s.HTTP + "/v1/metrics"),
+		otlpmetrichttp.WithRetry(otlpmetrichttp.RetryConfig{}),
+	}, options...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exponential := sdk.NewView(sdk.Instrument{Name: "exponential"}, sdk.Stream{Aggregation: sdk.AggregationBase2ExponentialHistogram{MaxSize: 160, MaxScale: 20}})
+	provider := sdk.NewMeterProvider(
+		sdk.WithReader(sdk.NewPeriodicReader(exporter, sdk.WithInterval(time.Hour))),
+		sdk.WithResource(resource.NewSchemaless(attributes...)), sdk.WithView(exponential),
+	)
+	c := &otlpClient{t, provider, provider.Meter("e2e")}
+	t.Cleanup(func() { _ = provider.Shutdown(context.Background()) })
+	return c
+}
+
+func (c *otlpClient) flush() {
+	c.t.Helper()
+	if err := c.provider.ForceFlush(c.t.Context()); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// must is an instrument that was made.
+func must[T any](instrument T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return instrument
+}
+
+// Every instrument of the SDK, in both temporalities and both codings, exported twice.
+func TestOTLPEveryInstrument(t *testing.T) {
+	t.Parallel()
+	temporalities := map[string]sdk.TemporalitySelector{
+		"cumulative": sdk.DefaultTemporalitySelector,
+		"delta":      func(sdk.InstrumentKind) metricdata.Temporality { return metricdata.DeltaTemporality },
+		"SDK delta":  sdk.DeltaTemporalitySelector,
+		"low memory": sdk.LowMemoryTemporalitySelector,
+	}
+	for name, selector := range temporalities {
+		for coding, compression := range map[string]otlpmetrichttp.Compression{"plain": otlpmetrichttp.NoCompression, "gzip": otlpmetrichttp.GzipCompression} {
+			t.Run(name+"/"+coding, func(t *testing.T) {
+				t.Parallel()
+				s := server.New(t)
+				s.Start()
+				c := newOTLPClient(t, s, []attribute.KeyValue{attribute.String("service.name", "cart"), attribute.String("host.name", "h")},
+					otlpmetrichttp.WithTemporalitySelector(selector), otlpmetrichttp.WithCompression(compression))
+				everyInstrument(t, c, s, name == "cumulative")
+			})
+		}
+	}
+}
+
+func everyInstrument(t *testing.T, c *otlpClient, s *server.Server, isCumulative bool) {
+	t.Helper()
+	ctx := t.Context()
+	requests, bytes := must(c.Int64Counter("requests")), must(c.Float64Counter("bytes"))
+	active, load := must(c.Int64UpDownCounter("active")), must(c.Float64Gauge("load"))
+	explicit, exponential := must(c.Float64Histogram("explicit", api.WithExplicitBucketBoundaries(1, 10, 50))), must(c.Float64Histogram("exponential"))
+	observed := int64(0)
+	must(c.Int64ObservableCounter("observed", api.WithInt64Callback(func(_ context.Context, o api.Int64Observer) error {
+		observed += 1 << 40
+		o.Observe(observed + 1)
+		return nil
+	})))
+	route := api.WithAttributes(attribute.String("http.route", "/cart"), attribute.Int("code", 200))
+	record := func() {
+		requests.Add(ctx, 5, route)
+		bytes.Add(ctx, 2.5)
+		active.Add(ctx, 3)
+		active.Add(ctx, -1)
+		load.Record(ctx, 0.75)
+		for i := range 100 {
+			explicit.Record(ctx, float64(i))
+			exponential.Record(ctx, float64(i))
+		}
+	}
+	record()
+	c.flush()
+	record()
+	c.flush()
+	want(t, s, map[string]float64{"requests:total": 10, "bytes:total": 5, "active": 4, "load": 0.75, "observed:total": 1<<41 + 1})
+	// Of a running total the first is where it begins.
+	counted := 200.0
+	if isCumulative {
+		counted = 100
+	}
+	for _, name := range []string{"explicit", "exponential"} {
+		if got := s.Sum(name + ":count"); got != counted {
+			t.Errorf("%s has %v observations, want %v", name, got, counted)
+		}
+		if got := s.Sum(name + ":mean"); math.Abs(got-49.5) > 1e-6 {
+			t.Errorf("the mean of %s is %v, want 49.5", name, got)
+		}
+	}
+	if got := s.Sum("exponential:p90"); math.Abs(got-90) > 4 {
+		t.Errorf("p90 is %v, want 90", got)
+	}
+	items, err := s.External("requests:total")
+	if err != nil || len(items) != 1 || len(items[0].Labels) != 3 || items[0].Labels["http.route"] != "/cart" || items[0].Labels["code"] != "200" || items[0].Labels["service.name"] != "cart" {
+		t.Errorf("items %v (%v): want one with http.route=/cart, code=200, service.name=cart", items, err)
+	}
+	m := s.Metrics()
+	m.CheckLaw(t, "http")
+	if got := m.Of("sluice_samples_rejected_total", "http", ""); got != 0 {
+		t.Errorf("%v samples were rejected", got)
+	}
+}
+
+// An SDK that is set up by its environment alone.
+func TestOTLPByEnvironment(t *testing.T) {
+	s := server.New(t)
+	s.Start()
+	for key, value := range map[string]string{
+		"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT":               "http://" + s.HTTP + "/v1/metrics",
+		"OTEL_EXPORTER_OTLP_METRICS_COMPRESSION":            "gzip",
+		"OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE": "delta",
+		"OTEL_RESOURCE_ATTRIBUTES":                          "service.name=cart,k8s.pod.name=web-1,k8s.namespace.name=e2e",
+	} {
+		t.Setenv(key, value)
+	}
+	exporter := must(otlpmetrichttp.New(t.Context()))
+	provider := sdk.NewMeterProvider(sdk.WithReader(sdk.NewPeriodicReader(exporter)), sdk.WithResource(must(resource.New(t.Context(), resource.WithFromEnv()))))
+	must(provider.Meter("e2e").Int64Counter("jobs")).Add(t.Context(), 3)
+	if err := provider.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// A delta counts from the first on.
+	for _, metric := range []string{"jobs:total", "jobs:count"} {
+		if got, err := s.Pod("web-1", metric); err != nil || got != 3 {
+			t.Errorf("%s is %v (%v), want 3", metric, got, err)
+		}
+	}
+}
+
+// The SDK tells what was refused, and does not try again; a gauge that is NaN has no value.
+func TestOTLPPartialSuccess(t *testing.T) {
+	t.Parallel()
+	s := server.New(t)
+	s.Start()
+	c := newOTLPClient(t, s, nil)
+	gauge, reserved := must(c.Float64Gauge("gauge")), must(c.Float64Gauge("status"))
+	gauge.Record(t.Context(), 1)
+	c.flush()
+	want(t, s, map[string]float64{"gauge": 1})
+	gauge.Record(t.Context(), math.NaN())
+	reserved.Record(t.Context(), 1)
+	err := c.provider.ForceFlush(t.Context())
+	if err == nil || !strings.Contains(err.Error(), `"status" cannot be asked for`) || !strings.Contains(err.Error(), "1 metric data points rejected") {
+		t.Errorf("the SDK says %v", errors.Unwrap(err))
+	}
+	if items, err := s.External("gauge"); err == nil && len(items) > 0 {
+		t.Errorf("a gauge that is NaN has the value %v", items)
+	}
+}
+
+// What a resource says of its pod is whom the series are about, and no label.
+func TestOTLPOfAPod(t *testing.T) {
+	t.Parallel()
+	s := server.New(t)
+	s.Start()
+	for i := range 2 {
+		c := newOTLPClient(t, s, []attribute.KeyValue{
+			attribute.String("k8s.pod.name", fmt.Sprint("web-", i)), attribute.String("k8s.namespace.name", "e2e"),
+			attribute.String("k8s.pod.uid", "u"), attribute.String("k8s.deployment.name", "web"), attribute.String("service.instance.id", "i"),
+		})
+		must(c.Int64Gauge("depth")).Record(t.Context(), int64(7+i))
+		c.flush()
+	}
+	for i := range 2 {
+		if got, err := s.Pod(fmt.Sprint("web-", i), "depth"); err != nil || got != float64(7+i) {
+			t.Errorf("web-%d has depth %v (%v), want %d", i, got, err, 7+i)
+		}
+	}
+}

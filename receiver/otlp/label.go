@@ -1,0 +1,31 @@
+package otlp
+
+import (
+	"unicode/utf8"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// checkLabels holds the labels against the caps.
+func (r *Reader) checkLabels() bool {
+	if n := len(r.labels); n > r.options.MaxLabels {
+		return r.tooMany(n)
+	}
+	for _, l := range r.labels {
+		switch {
+		case l.Key == "":
+			return r.fail(metric.Malformed, "an attribute has no key")
+		case len(l.Key) > r.options.MaxLabelBytes:
+			return r.fail(metric.TooLong, "an attribute's key has %d bytes, but may have %d", len(l.Key), r.options.MaxLabelBytes)
+		case len(l.Value) > r.options.MaxLabelBytes:
+			return r.fail(metric.TooLong, "attribute %q has %d bytes, but may have %d", clip(l.Key), len(l.Value), r.options.MaxLabelBytes)
+		case !utf8.ValidString(l.Key) || !utf8.ValidString(l.Value):
+			return r.fail(metric.Malformed, "attribute %q is not UTF-8", clip(l.Key))
+		}
+	}
+	return true
+}
+
+func (r *Reader) tooMany(n int) bool {
+	return r.fail(metric.TooLong, "%d attributes, but %d may be", n, r.options.MaxLabels)
+}

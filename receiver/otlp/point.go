@@ -1,0 +1,113 @@
+package otlp
+
+import (
+	"math"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+)
+
+// read makes a sample of a data point of the metric under way.
+func (r *Reader) read(i int) {
+	switch r.metric.kind {
+	case pmetric.MetricTypeHistogram:
+		r.readHistogram(r.metric.histograms.At(i))
+	case pmetric.MetricTypeExponentialHistogram:
+		r.readExponential(r.metric.exponentials.At(i))
+	case pmetric.MetricTypeSummary:
+		r.readSummary(r.metric.summaries.At(i))
+	default:
+		r.readNumber(r.metric.numbers.At(i))
+	}
+}
+
+// point is what all data points have.
+type point interface {
+	Attributes() pcommon.Map
+	StartTimestamp() pcommon.Timestamp
+	Timestamp() pcommon.Timestamp
+	Flags() pmetric.DataPointFlags
+}
+
+// begin makes all of a sample but its number. False: there is none, but a fault, or no value any more.
+func begin[P point](r *Reader, p P) bool {
+	s := &r.Sample
+	s.Name = r.name
+	if s.Kind, s.Op = r.metric.effect(); s.Op == metric.NoOp {
+		return r.fail(metric.Unsupported, "its aggregation temporality is not specified, but must be cumulative or delta")
+	}
+	if !r.label(p.Attributes()) {
+		return false
+	}
+	s.Fields, s.Container = r.labels, r.resource.container
+	if s.Op == metric.Accumulate {
+		s.Started = int64(min(p.StartTimestamp(), math.MaxInt64))
+	}
+	if s.Op == metric.Accumulate || s.Op == metric.Assign || p.Flags().NoRecordedValue() {
+		s.Timestamp = int64(p.Timestamp() / pcommon.Timestamp(time.Second))
+	}
+	if p.Flags().NoRecordedValue() {
+		r.vanish()
+		return false
+	}
+	return true
+}
+
+// vanish makes a sample of which the series has no value any more.
+func (r *Reader) vanish() { r.Sample.Op, r.Sample.Started = metric.Vanish, 0 }
+
+// effect is what the metric's points do. NoOp: nobody knows.
+func (m *points) effect() (metric.Kind, metric.Op) {
+	isDelta := m.temporality == pmetric.AggregationTemporalityDelta
+	switch {
+	case m.kind == pmetric.MetricTypeGauge:
+		return metric.Gauge, metric.Assign
+	case m.temporality == pmetric.AggregationTemporalityUnspecified || m.temporality > pmetric.AggregationTemporalityCumulative:
+		return metric.NoKind, metric.NoOp
+	case m.kind != pmetric.MetricTypeSum && isDelta:
+		return metric.Timer, metric.Merge
+	case m.kind != pmetric.MetricTypeSum:
+		return metric.Timer, metric.Accumulate
+	case m.isMonotonic && isDelta:
+		return metric.Counter, metric.Add
+	case m.isMonotonic:
+		return metric.Counter, metric.Accumulate
+	case isDelta:
+		return metric.Gauge, metric.Shift
+	}
+	return metric.Gauge, metric.Assign
+}
+
+// readNumber reads a point of a gauge or a sum. Integers are exact. NaN is a value that is not there.
+func (r *Reader) readNumber(p pmetric.NumberDataPoint) {
+	if !begin(r, p) {
+		return
+	}
+	s := &r.Sample
+	switch p.ValueType() {
+	case pmetric.NumberDataPointValueTypeInt:
+		s.Whole = p.IntValue()
+	case pmetric.NumberDataPointValueTypeDouble:
+		v := p.DoubleValue()
+		switch {
+		case math.IsNaN(v) && (s.Op == metric.Add || s.Op == metric.Shift):
+			r.fail(metric.BadValue, "a delta that is NaN")
+			return
+		case math.IsNaN(v):
+			r.vanish()
+			return
+		case math.IsInf(v, 0):
+			r.fail(metric.BadValue, "the value is infinite")
+			return
+		}
+		s.SetFloat(v)
+	default:
+		r.fail(metric.Malformed, "a data point has neither asInt nor asDouble, nor the flag that no value was recorded")
+		return
+	}
+	if s.Kind == metric.Counter && (s.Whole < 0 || s.Fraction < 0) {
+		r.fail(metric.BadValue, "a monotonic sum that is below 0")
+	}
+}

@@ -1,0 +1,337 @@
+package push
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/otlp"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+var otlpEncodings = []otlp.Encoding{otlp.Protobuf, otlp.JSON}
+
+// gauges is an export of gauges of 1.
+func gauges(names ...string) pmetric.Metrics {
+	all := pmetric.NewMetrics()
+	metrics := all.ResourceMetrics().AppendEmpty().ScopeMetrics().AppendEmpty().Metrics()
+	for _, name := range names {
+		m := metrics.AppendEmpty()
+		m.SetName(name)
+		m.SetEmptyGauge().DataPoints().AppendEmpty().SetIntValue(1)
+	}
+	return all
+}
+
+func encodeOTLP(t *testing.T, all pmetric.Metrics, e otlp.Encoding) (body []byte) {
+	t.Helper()
+	var err error
+	if e == otlp.JSON {
+		body, err = (&pmetric.JSONMarshaler{}).MarshalMetrics(all)
+	} else {
+		body, err = (&pmetric.ProtoMarshaler{}).MarshalMetrics(all)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+// otlpAnswer is what an export is answered with, whatever its encoding.
+type otlpAnswer struct {
+	status, code int
+	rejected     int64
+	message      string
+	retry        string
+}
+
+// export sends a body, and holds the answer to what the protocol asks of all.
+func (h *harness) export(body []byte, e otlp.Encoding, headers ...string) otlpAnswer {
+	h.Helper()
+	req, err := http.NewRequest("POST", h.url+"/v1/metrics", bytes.NewReader(body))
+	if err != nil {
+		h.Fatal(err)
+	}
+	req.Header.Set("Content-Type", e.ContentType())
+	for i := 0; i+1 < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		h.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		h.Fatal(err)
+	}
+	if want := strings.Split(req.Header.Get("Content-Type"), ";")[0]; res.Header.Get("Content-Type") != want && res.StatusCode != 415 {
+		h.Errorf("the answer to %s is %s", want, res.Header.Get("Content-Type"))
+	}
+	a := otlpAnswer{status: res.StatusCode, retry: res.Header.Get("Retry-After")}
+	if res.StatusCode == 200 {
+		response := pmetricotlp.NewExportResponse()
+		if e == otlp.JSON {
+			err = response.UnmarshalJSON(text)
+		} else {
+			err = response.UnmarshalProto(text)
+		}
+		a.rejected, a.message = response.PartialSuccess().RejectedDataPoints(), response.PartialSuccess().ErrorMessage()
+	} else if strings.HasPrefix(res.Header.Get("Content-Type"), "application/json") {
+		_, err = fmt.Sscanf(string(text), `{"code":%d,"message":%q}`, &a.code, &a.message)
+	} else {
+		a.code, a.message = readStatus(h.T, text)
+	}
+	if err != nil {
+		h.Errorf("%d %q: %v", res.StatusCode, text, err)
+	}
+	return a
+}
+
+// readStatus reads a google.rpc.Status.
+func readStatus(t *testing.T, b []byte) (code int, message string) {
+	t.Helper()
+	for len(b) > 0 {
+		n, wire, size := protowire.ConsumeTag(b)
+		b = b[max(0, size):]
+		switch {
+		case n == 1 && wire == protowire.VarintType:
+			v, size := protowire.ConsumeVarint(b)
+			code, b = int(v), b[size:]
+		case n == 2 && wire == protowire.BytesType:
+			v, size := protowire.ConsumeString(b)
+			message, b = v, b[size:]
+		default:
+			t.Fatalf("field %d of type %d in a status", n, wire)
+		}
+	}
+	return code, message
+}
+
+func TestOTLP(t *testing.T) {
+	h := start(t)
+	for _, e := range otlpEncodings {
+		for coding, encode := range map[string]func([]byte) []byte{
+			"": func(b []byte) []byte { return b },
+			"gzip": func(b []byte) []byte {
+				var out bytes.Buffer
+				w := gzip.NewWriter(&out)
+				_, _ = w.Write(b)
+				_ = w.Close()
+				return out.Bytes()
+			},
+			"zstd": func(b []byte) []byte {
+				w, _ := zstd.NewWriter(nil)
+				return w.EncodeAll(b, nil)
+			},
+		} {
+			name := "http.server.active" + e.ContentType()[12:] + coding
+			a := h.export(encode(encodeOTLP(t, gauges(name, name+".b"), e)), e, "Content-Encoding", coding)
+			if a != (otlpAnswer{status: 200}) || h.table.get(metric.Object{}, name) == nil || h.table.get(metric.Object{}, name+".b") == nil {
+				t.Errorf("%s: %+v", name, a)
+			}
+		}
+		empty := []byte(nil)
+		if e == otlp.JSON {
+			empty = []byte("{}")
+		}
+		if a := h.export(empty, e); a != (otlpAnswer{status: 200}) {
+			t.Errorf("nothing in %s: %+v", e.ContentType(), a)
+		}
+		if a := h.export(encodeOTLP(t, gauges("typed"), e), e, "Content-Type", e.ContentType()+"; charset=utf-8"); a.status != 200 {
+			t.Errorf("a parameter of the type: %+v", a)
+		}
+	}
+}
+
+// A gauge that is NaN, or that the client says has no value, is there no longer.
+func TestOTLPVanishes(t *testing.T) {
+	h := start(t)
+	all := gauges("g")
+	h.export(encodeOTLP(t, all, otlp.Protobuf), otlp.Protobuf)
+	if h.table.get(metric.Object{}, "g") == nil {
+		t.Fatal("it is not there")
+	}
+	p := all.ResourceMetrics().At(0).ScopeMetrics().At(0).Metrics().At(0).Gauge().DataPoints().At(0)
+	p.SetFlags(pmetric.DefaultDataPointFlags.WithNoRecordedValue(true))
+	if a := h.export(encodeOTLP(t, all, otlp.Protobuf), otlp.Protobuf); a != (otlpAnswer{status: 200}) {
+		t.Errorf("%+v", a)
+	}
+	if h.table.get(metric.Object{}, "g") != nil {
+		t.Error("it is still there")
+	}
+}
+
+// What was refused is told with status 200; what was held counts as taken.
+func TestOTLPPartialSuccess(t *testing.T) {
+	for _, e := range otlpEncodings {
+		h, _ := startTrusting(t, 1)
+		h.table.refuse["foreign"], h.table.refuse["early"], h.table.refuse["ignored"] = metric.Identity, metric.Pending, metric.Ignored
+		a := h.export(encodeOTLP(t, gauges("good", "bad%", "foreign", "foreign", "early", "ignored"), e), e)
+		if a.status != 200 || a.rejected != 3 {
+			t.Errorf("%+v, want 3 rejected", a)
+		}
+		for _, want := range []string{"3 of 6 data points were refused; ", `"bad%" cannot be asked for`, "; explained: foreign from 127.0.0.1"} {
+			if !strings.Contains(a.message, want) || strings.Count(a.message, "explained") != 1 {
+				t.Errorf("%q, want %q", a.message, want)
+			}
+		}
+		if n := h.rejected(metric.Identity); n != 2 {
+			t.Errorf("the ledger has %d of identity, want 2", n)
+		}
+		if h.rejected(metric.BadName) != 1 || h.rejected(metric.Ignored) != 1 || h.server.account.Applied() != 1 {
+			t.Error("the ledger has other counts than the answer")
+		}
+		a = h.export(encodeOTLP(t, gauges("early", "ignored"), e), e)
+		if a != (otlpAnswer{status: 200}) {
+			t.Errorf("held and ignored: %+v", a)
+		}
+	}
+}
+
+// Where nothing was taken, the status says why, if one reason is all there is.
+func TestOTLPRefusedWhole(t *testing.T) {
+	for _, e := range otlpEncodings {
+		h, _ := startTrusting(t, 0)
+		h.table.refuse["foreign"], h.table.refuse["early"], h.table.refuse["full"] = metric.Identity, metric.Pending, metric.OverLimit
+		for names, want := range map[string]otlpAnswer{
+			"foreign foreign": {status: 403, code: 7, message: "2 of 2 data points were refused; explained: foreign from 127.0.0.1"},
+			"early early":     {status: 503, code: 14, retry: "1", message: "2 of 2 data points were refused; it cannot be decided yet, and no more can be held: explained: early from 127.0.0.1"},
+			"full":            {status: 200, rejected: 1, message: `1 of 1 data points were refused; "full" would be a new series, and no more may be`},
+			"early foreign":   {status: 200, rejected: 2, message: "2 of 2 data points were refused; it cannot be decided yet, and no more can be held: explained: early from 127.0.0.1; explained: foreign from 127.0.0.1"},
+		} {
+			if a := h.export(encodeOTLP(t, gauges(strings.Fields(names)...), e), e); a != want {
+				t.Errorf("%s:\n got %+v\nwant %+v", names, a, want)
+			}
+		}
+	}
+}
+
+// oneSender is who has every address.
+type oneSender struct{ sender *metric.Sender }
+
+func (o oneSender) Sender(netip.Addr) *metric.Sender { return o.sender }
+
+// The instance is a label where the sender does not tell instances apart.
+func TestOTLPInstances(t *testing.T) {
+	for name, c := range map[string]struct {
+		sender *metric.Sender
+		want   bool
+	}{
+		"a pod":                 {&metric.Sender{Key: 1, Known: true, Pod: &metric.Pod{Name: "web-1"}}, false},
+		"nobody that is known":  {&metric.Sender{Key: 1}, false}, // its samples are held, and a pod's later
+		"a node":                {&metric.Sender{Key: 1, Known: true}, true},
+		"nobody asks who sends": {nil, true},
+	} {
+		h := start(t, func(_ *Config, p *Parts) {
+			if c.sender != nil {
+				p.Senders, p.Trust = oneSender{c.sender}, trusting{}
+			}
+		})
+		all := gauges("g")
+		attributes := all.ResourceMetrics().At(0).Resource().Attributes()
+		attributes.PutStr("service.name", "cart")
+		attributes.PutStr("service.instance.id", "i")
+		h.export(encodeOTLP(t, all, otlp.Protobuf), otlp.Protobuf)
+		labels := []metric.Label{{Key: "service.name", Value: "cart"}}
+		if c.want {
+			labels = append(labels, metric.Label{Key: "service.instance.id", Value: "i"})
+		}
+		if h.table.get(metric.Object{}, "g", labels...) == nil {
+			t.Errorf("%s: no series with %v", name, labels)
+		}
+	}
+}
+
+func TestOTLPFaults(t *testing.T) {
+	h := start(t, func(c *Config, _ *Parts) { c.MaxBodyBytes, c.MaxBufferedBytes = 1<<20, 3<<20 })
+	for _, e := range otlpEncodings {
+		deep := []byte(strings.Repeat(`{"x":`, 1000))
+		heavy := []byte(`{"resourceMetrics":[` + strings.Repeat("{},", 20_000) + `{}]}`)
+		if e == otlp.Protobuf {
+			deep = nil
+			for range 200 {
+				deep = protowire.AppendBytes([]byte{0x2a}, protowire.AppendBytes([]byte{0x0a}, deep))
+			}
+			deep = protowire.AppendBytes([]byte{0x0a}, protowire.AppendBytes([]byte{0x0a}, protowire.AppendBytes([]byte{0x0a}, protowire.AppendBytes([]byte{0x12}, deep))))
+			heavy = bytes.Repeat([]byte{0x0a, 0}, 100_000)
+		}
+		for name, c := range map[string]struct {
+			body    []byte
+			headers []string
+			status  int
+			code    int
+			says    string
+		}{
+			"what it is not": {[]byte("\xff{"), nil, 400, 3, ""},
+			"deep":           {deep, nil, 400, 3, "nested too deep"},
+			"heavy":          {heavy, nil, 413, 3, "send it in parts"},
+			"large":          {make([]byte, 1<<20+1), nil, 413, 3, "send it in parts"},
+			"another type":   {nil, []string{"Content-Type", "text/plain"}, 415, 3, `"text/plain" is not taken`},
+			"no type":        {nil, []string{"Content-Type", ""}, 415, 3, "is not taken"},
+			"another coding": {[]byte("x"), []string{"Content-Encoding", "br"}, 415, 3, "none of gzip"},
+			"not what it is": {[]byte("x"), []string{"Content-Encoding", "gzip"}, 400, 3, "not what Content-Encoding says"},
+		} {
+			if a := h.export(c.body, e, c.headers...); a.status != c.status || a.code != c.code || !strings.Contains(a.message, c.says) {
+				t.Errorf("%s in %s: %+v, want %d %d %q", name, e.ContentType(), a, c.status, c.code, c.says)
+			}
+		}
+	}
+	h.server.budget.held.Add(3 << 20)
+	if a := h.export(encodeOTLP(t, gauges("g"), otlp.Protobuf), otlp.Protobuf); a.status != 503 || a.code != 14 || a.retry != "1" {
+		t.Errorf("busy: %+v", a)
+	}
+	h.server.budget.held.Add(-3 << 20)
+	if res, text := h.send("GET", "/v1/metrics", nil); res.StatusCode != 405 || res.Header.Get("Allow") != "POST" {
+		t.Errorf("%d %s", res.StatusCode, text)
+	}
+}
+
+// Points in are points applied, refused or held, whatever the body.
+func FuzzOTLP(f *testing.F) {
+	table := newTable()
+	f.Add(encodeOTLPSeed(gauges("g", "bad%", "g:p95")), false)
+	f.Add([]byte(`{"resourceMetrics":[{"scopeMetrics":[{"metrics":[{"name":"n","sum":{"aggregationTemporality":2,"isMonotonic":true,"dataPoints":[{"asInt":"7"},{"asDouble":"NaN"}]}}]}]}]}`), true)
+	f.Fuzz(func(t *testing.T, body []byte, isJSON bool) {
+		e := otlp.Protobuf
+		if isJSON {
+			e = otlp.JSON
+		}
+		if w, err := otlp.Weigh(body, e); err != nil || w > 1<<24 {
+			return
+		}
+		all, err := otlp.Decode(body, e)
+		if err != nil {
+			return
+		}
+		a, r, before := table.newApplier(), otlp.NewReader(DefaultConfig().otlp()), table.count()
+		points, refused := &otlpPoints{Reader: r}, 0
+		for r.Reset(all, false); ; {
+			s, fault, more := points.next()
+			if !more {
+				break
+			}
+			if fault != nil || a.Apply(s) != metric.Applied {
+				refused++
+			}
+		}
+		if got := table.count() - before + refused; got != all.DataPointCount() {
+			t.Fatalf("%d points were applied or refused, of %d", got, all.DataPointCount())
+		}
+		clear(table.series)
+	})
+}
+
+func encodeOTLPSeed(all pmetric.Metrics) []byte {
+	b, _ := (&pmetric.ProtoMarshaler{}).MarshalMetrics(all)
+	return b
+}
