@@ -8,6 +8,7 @@
 //	                        /v1/external/{metric}                            cluster-wide
 //	POST                    /v1/samples                                      NDJSON, one sample a line
 //	POST                    /v1/statsd                                       StatsD lines
+//	GET                     /openapi.json                                    all of this, for machines
 //
 // Before it stand the clients; after it, behind the interfaces that it declares, the table (receiver.Applier,
 // Reader), the names of Kubernetes resources (Resources) and the store (Syncer). The goroutine that reads a

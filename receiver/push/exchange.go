@@ -93,6 +93,8 @@ func (x *exchange) answer() {
 		x.answerGateway(&r, m)
 	case r.place == index && m == fasthttp.MethodGet:
 		x.describe()
+	case r.place == openapi && m == fasthttp.MethodGet:
+		x.answerOpenAPI()
 	case r.place == samples && m == fasthttp.MethodPost:
 		x.pushSamples()
 	case r.place == statsdLines && m == fasthttp.MethodPost:
@@ -118,7 +120,7 @@ func (x *exchange) method() string {
 
 func wrongMethod(p place, m string) *fault {
 	allow := map[place]string{
-		index:       "GET, HEAD",
+		index: "GET, HEAD", openapi: "GET, HEAD",
 		samples:     "POST",
 		statsdLines: "POST",
 		series:      "GET, HEAD, PUT, POST, DELETE",

@@ -15,6 +15,7 @@ type place uint8
 const (
 	nowhere place = iota
 	index         // the description of the API
+	openapi       // the same for machines
 	samples       // NDJSON
 	statsdLines
 	series // one metric of one object, or an external one
@@ -52,6 +53,7 @@ var paths = []string{
 	"GET /api/v1/metrics",
 	"GET /api/v1/status",
 	"GET /-/ready, /-/healthy",
+	"GET /openapi.json",
 }
 
 // maxSegments is "v1" and the five segments of the longest path.
@@ -65,6 +67,9 @@ func parseRoute(path []byte) (route, *fault) {
 	}
 	if bytes.Equal(path, []byte("/")) || bytes.Equal(path, []byte("/v1")) || bytes.Equal(path, []byte("/v1/")) {
 		return route{place: index}, nil
+	}
+	if string(path) == openapiPath {
+		return route{place: openapi}, nil
 	}
 	var segments [maxSegments]string
 	n, f := decodeSegments(&segments, path)
