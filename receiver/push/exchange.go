@@ -75,6 +75,10 @@ func (x *exchange) sender() *metric.Sender { return x.origin.Sender(x.conn().rem
 
 // answer finds the way by path, then by method.
 func (x *exchange) answer() {
+	if twoLengths(&x.http.Request.Header) {
+		x.fail(ambiguousLength())
+		return
+	}
 	m, path := x.method(), x.http.URI().PathOriginal()
 	r, f := x.server.parseGateway(path)
 	if f != nil && (m == fasthttp.MethodPut || m == fasthttp.MethodPost) {
