@@ -179,13 +179,13 @@ func fromSummary(in *dto.Summary) *Summary {
 func fromHistogram(in *dto.Histogram) *Histogram {
 	h := &Histogram{Count: override(in.GetSampleCount(), in.GetSampleCountFloat()), Sum: in.GetSampleSum()}
 	for _, b := range in.Bucket {
-		h.Buckets = append(h.Buckets, Bucket{b.GetUpperBound(), override(b.GetCumulativeCount(), b.GetCumulativeCountFloat())})
+		h.Buckets = append(h.Buckets, Bucket{UpperBound: b.GetUpperBound(), Count: override(b.GetCumulativeCount(), b.GetCumulativeCountFloat())})
 	}
 	slices.SortFunc(h.Buckets, func(a, b Bucket) int { return cmp.Compare(a.UpperBound, b.UpperBound) })
 	hasInf := len(h.Buckets) > 0 && math.IsInf(h.Buckets[len(h.Buckets)-1].UpperBound, 1)
 	switch {
 	case !hasInf:
-		h.Buckets = append(h.Buckets, Bucket{math.Inf(1), h.Count})
+		h.Buckets = append(h.Buckets, Bucket{UpperBound: math.Inf(1), Count: h.Count})
 	case in.SampleCount == nil && in.SampleCountFloat == nil:
 		h.Count = h.Buckets[len(h.Buckets)-1].Count
 	}

@@ -1,6 +1,9 @@
 package exposition
 
-import "github.com/sluice-metrics/sluice/metric"
+import (
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/buckets"
+)
 
 // Type is what a family's samples are.
 type Type uint8
@@ -71,26 +74,9 @@ type Histogram struct {
 	Native *Native
 }
 
-// Bucket is how many observations there were up to a bound, itself included. Counts do not decrease from one bucket to
-// the next.
-type Bucket struct{ UpperBound, Count float64 }
-
-// Native is a native histogram. With base 2^(2^-Schema), bucket i has the observations in (base^(i-1), base^i]; the
-// negative ones mirror that.
-//
-// Source: https://prometheus.io/docs/specs/native_histograms/
-type Native struct {
-	Schema        int32 // -4 to 8
-	ZeroThreshold float64
-	ZeroCount     float64
-	// The counts are each bucket's own (in protobuf, those of integers are deltas): one for each bucket of the spans.
-	PositiveSpans, NegativeSpans   []Span
-	PositiveCounts, NegativeCounts []float64
-}
-
-// Span is a row of buckets: Offset is how many lie between the span before and this one, or the first span's first
-// index, which alone may be negative.
-type Span struct {
-	Offset int32
-	Length uint32
-}
+// What histograms hold.
+type (
+	Bucket = buckets.Bucket
+	Native = buckets.Native // of schema -4 to 8
+	Span   = buckets.Span
+)

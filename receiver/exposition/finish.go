@@ -83,7 +83,7 @@ func (c *collector) summary(m compound) *Summary {
 func (c *collector) histogram(m compound) (*Histogram, detail) {
 	at := len(c.buckets)
 	for _, p := range view(c.points, m.points) {
-		c.buckets = append(c.buckets, Bucket{p.at, p.value})
+		c.buckets = append(c.buckets, Bucket{UpperBound: p.at, Count: p.value})
 	}
 	last := Bucket{UpperBound: math.Inf(-1)}
 	if len(c.buckets) > at {
@@ -98,7 +98,7 @@ func (c *collector) histogram(m compound) (*Histogram, detail) {
 	case m.count < last.Count:
 		return nil, countBelowBucket
 	default:
-		c.buckets = append(c.buckets, Bucket{math.Inf(1), m.count})
+		c.buckets = append(c.buckets, Bucket{UpperBound: math.Inf(1), Count: m.count})
 	}
 	buckets := c.buckets[at:len(c.buckets):len(c.buckets)]
 	c.histograms = append(c.histograms, Histogram{m.count, m.sum, buckets, m.native})

@@ -105,7 +105,7 @@ func (r *ProtobufReader) readSide(in []*dto.BucketSpan, deltas []int64, floats [
 	spans := make([]Span, len(in))
 	end, announced := int64(0), int64(0) // where the last span ends, and how many buckets there are
 	for i, s := range in {
-		spans[i] = Span{s.GetOffset(), s.GetLength()}
+		spans[i] = Span{Offset: s.GetOffset(), Length: s.GetLength()}
 		end += int64(s.GetOffset()) + int64(s.GetLength())
 		announced += int64(s.GetLength())
 		if i > 0 && s.GetOffset() < 0 || end < math.MinInt32 || end > math.MaxInt32 {

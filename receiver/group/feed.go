@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/buckets"
 	"github.com/sluice-metrics/sluice/receiver/exposition"
 )
 
@@ -30,7 +31,7 @@ type feed struct {
 	name      []byte
 	fields    []metric.Label
 	histogram metric.Histogram
-	buckets   buckets
+	buckets   buckets.Table
 }
 
 // fill makes the sample of a metric. Instead of metric.Applied it answers why no series can have it.
@@ -89,17 +90,9 @@ func (d *feed) ofSummary(s *exposition.Summary) *metric.Histogram {
 
 // ofHistogram takes the native buckets where there are any: they are the finer ones.
 func (d *feed) ofHistogram(in *exposition.Histogram) *metric.Histogram {
-	d.buckets.reset()
-	if in.Native == nil || !d.buckets.native(in.Native) {
-		d.buckets.reset()
-		d.buckets.classic(in)
+	if in.Native == nil || !d.buckets.Native(in.Native) {
+		d.buckets.Classic(in.Buckets, in.Count)
 	}
-	d.histogram = metric.Histogram{
-		Count: in.Count, Sum: in.Sum, Min: math.NaN(), Max: math.NaN(),
-		Bounds: d.buckets.bounds, Counts: d.buckets.counts, Quantiles: d.histogram.Quantiles[:0],
-	}
-	if len(d.buckets.bounds) == 0 { // nothing but a count and a sum
-		d.histogram.Counts = nil
-	}
+	d.buckets.Fill(&d.histogram, in.Count, in.Sum)
 	return &d.histogram
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/buckets"
 	"github.com/sluice-metrics/sluice/receiver/exposition"
 	"github.com/sluice-metrics/sluice/receiver/group"
 )
@@ -94,7 +95,7 @@ func metricJSON(m *exposition.Metric) map[string]any {
 func bucketsJSON(h *exposition.Histogram) any {
 	if h.Native != nil && len(h.Native.PositiveSpans)+len(h.Native.NegativeSpans) > 0 {
 		all := [][4]any{}
-		for _, b := range group.NativeBuckets(h.Native) {
+		for _, b := range buckets.NativeBuckets(h.Native) {
 			all = append(all, [4]any{b.Rule, floatText(b.Low), floatText(b.High), countText(b.Count)})
 		}
 		return all

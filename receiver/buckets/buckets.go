@@ -1,0 +1,186 @@
+package buckets
+
+import (
+	"math"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// Table is a histogram's buckets as the table takes them. Its memory is used again for the next one.
+type Table struct {
+	// Bounds are finite. Counts has each bucket's own, with one more for what is above the last bound.
+	Bounds, Counts []float64
+	indices        []int64
+}
+
+// Reset makes it empty.
+func (t *Table) Reset() { t.Bounds, t.Counts = t.Bounds[:0], t.Counts[:0] }
+
+// Fill makes a histogram of the buckets, borrowed from the table. Quantiles stay what they are, but empty.
+func (t *Table) Fill(h *metric.Histogram, count, sum float64) {
+	*h = metric.Histogram{Count: count, Sum: sum, Min: math.NaN(), Max: math.NaN(), Bounds: t.Bounds, Counts: t.Counts, Quantiles: h.Quantiles[:0]}
+	if len(t.Bounds) == 0 { // nothing but a count and a sum
+		h.Counts = nil
+	}
+}
+
+// Classic takes buckets of which each counts those below it too. count is that of all observations.
+func (t *Table) Classic(all []Bucket, count float64) {
+	t.Reset()
+	below := 0.0
+	for _, one := range all {
+		own := one.Count - below
+		switch {
+		case math.IsInf(one.UpperBound, 1):
+			t.Counts = append(t.Counts, own)
+			return
+		case math.IsInf(one.UpperBound, -1): // nothing is less: it goes to the next
+			continue
+		}
+		t.Bounds, t.Counts = append(t.Bounds, one.UpperBound), append(t.Counts, own)
+		below = one.Count
+	}
+	t.Counts = append(t.Counts, max(0, count-below))
+}
+
+// Explicit takes bounds, and each bucket's own count: one more than bounds, or metric.Histogram.Check says what is wrong.
+func (t *Table) Explicit(bounds, counts []float64) {
+	t.Bounds, t.Counts = append(t.Bounds[:0], bounds...), append(t.Counts[:0], counts...)
+}
+
+// Custom takes buckets of custom bounds. False: a bucket lies outside of them, or there is not a count for each.
+func (t *Table) Custom(c *Custom) bool {
+	t.Reset()
+	t.Bounds = append(t.Bounds, c.Bounds...)
+	t.Counts = append(t.Counts, make([]float64, len(c.Bounds)+1)...)
+	next, taken := int64(0), 0
+	for _, s := range c.Spans {
+		next += int64(s.Offset)
+		if next < 0 || next+int64(s.Length) > int64(len(t.Counts)) || int64(len(c.Counts)-taken) < int64(s.Length) {
+			return false
+		}
+		copy(t.Counts[next:], c.Counts[taken:taken+int(s.Length)])
+		next, taken = next+int64(s.Length), taken+int(s.Length)
+	}
+	return taken == len(c.Counts)
+}
+
+// The schemas at which buckets are told apart: with the finest, all indices that there are lie within float64, and with the
+// coarsest two buckets hold all of it.
+const (
+	finest   = 20
+	coarsest = -11
+)
+
+// Native takes buckets of exponential width, from the lowest value to the highest. Those that are more than the table takes
+// come merged, to a schema that is coarser. False: they are too many even so.
+func (t *Table) Native(n *Native) bool {
+	for schema := max(coarsest, min(n.Schema, finest)); schema >= coarsest; schema-- {
+		t.Reset()
+		if t.atSchema(n, schema) {
+			return true
+		}
+	}
+	return false
+}
+
+// atSchema merges the buckets of a native histogram to those of a schema that is not finer: each halves their number.
+//
+// Source: https://prometheus.io/docs/specs/native_histograms/
+func (t *Table) atSchema(n *Native, schema int32) bool {
+	shift := max(0, int64(n.Schema)-int64(schema))
+	t.indices = appendIndices(t.indices[:0], n.NegativeSpans, shift)
+	for i := len(t.indices) - 1; i >= 0; i-- {
+		low, high := bound(t.indices[i]-1, schema), bound(t.indices[i], schema)
+		if n.NegativeCounts[i] > 0 && !t.add(-high, -max(low, n.ZeroThreshold), n.NegativeCounts[i]) {
+			return false
+		}
+	}
+	if n.ZeroCount > 0 && !t.add(-n.ZeroThreshold, n.ZeroThreshold, n.ZeroCount) {
+		return false
+	}
+	t.indices = appendIndices(t.indices[:0], n.PositiveSpans, shift)
+	for i, index := range t.indices {
+		low, high := bound(index-1, schema), bound(index, schema)
+		if n.PositiveCounts[i] > 0 && !t.add(max(low, n.ZeroThreshold), high, n.PositiveCounts[i]) {
+			return false
+		}
+	}
+	if len(t.Bounds) > 0 {
+		t.Counts = append(t.Counts, 0)
+	}
+	return true
+}
+
+// add adds what lies in (low, high]. Between it and what was added last may be a gap, which is a bucket of nothing.
+func (t *Table) add(low, high, count float64) bool {
+	low, high = clamp(low), clamp(high)
+	last := len(t.Bounds) - 1
+	switch {
+	case last >= 0 && high <= t.Bounds[last]: // merged by the schema, or the zero bucket without width
+		t.Counts[last] += count
+		return true
+	case last < 0 || low > t.Bounds[last]:
+		t.Bounds, t.Counts = append(t.Bounds, low), append(t.Counts, 0)
+	}
+	if high > t.Bounds[len(t.Bounds)-1] {
+		t.Bounds, t.Counts = append(t.Bounds, high), append(t.Counts, 0)
+	}
+	t.Counts[len(t.Counts)-1] += count
+	return len(t.Bounds) <= metric.MaxBounds
+}
+
+func clamp(v float64) float64 { return max(-math.MaxFloat64, min(v, math.MaxFloat64)) }
+
+// appendIndices appends those of the buckets, by a schema that is shift coarser.
+func appendIndices(all []int64, spans []Span, shift int64) []int64 {
+	next := int64(0)
+	for _, s := range spans {
+		next += int64(s.Offset)
+		for range s.Length {
+			// Bucket i has (base^(i-1), base^i]: two of a finer schema, 2j-1 and 2j, are j.
+			all = append(all, (next-1)>>shift+1)
+			next++
+		}
+	}
+	return all
+}
+
+// bound is the upper bound of a bucket: base^index, where base is 2^(2^-schema).
+func bound(index int64, schema int32) float64 {
+	if schema < 0 {
+		return ldexp(1, index<<-schema)
+	}
+	whole, part := index>>schema, index&(1<<schema-1)
+	return ldexp(math.Exp2(float64(part)/float64(int64(1)<<schema)), whole)
+}
+
+func ldexp(fraction float64, exponent int64) float64 {
+	return math.Ldexp(fraction, int(max(-1100, min(exponent, 1100))))
+}
+
+// NativeBucket is one bucket of a native histogram.
+type NativeBucket struct {
+	// Rule is which bounds belong to it, as Prometheus' API numbers them: 0 the high one, 1 the low one, 3 both.
+	Rule             int
+	Low, High, Count float64
+}
+
+// NativeBuckets lists the buckets in which there is something, from the lowest. The schema is one that Prometheus has.
+func NativeBuckets(n *Native) (all []NativeBucket) {
+	negative := appendIndices(nil, n.NegativeSpans, 0)
+	for i := len(negative) - 1; i >= 0; i-- {
+		if count := n.NegativeCounts[i]; count > 0 {
+			all = append(all, NativeBucket{1, -bound(negative[i], n.Schema), -bound(negative[i]-1, n.Schema), count})
+		}
+	}
+	if n.ZeroCount > 0 {
+		all = append(all, NativeBucket{3, -n.ZeroThreshold, n.ZeroThreshold, n.ZeroCount})
+	}
+	for i, index := range appendIndices(nil, n.PositiveSpans, 0) {
+		if count := n.PositiveCounts[i]; count > 0 {
+			all = append(all, NativeBucket{0, bound(index-1, n.Schema), bound(index, n.Schema), count})
+		}
+	}
+	return all
+}
