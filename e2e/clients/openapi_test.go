@@ -227,6 +227,7 @@ func TestOpenAPIAnswers(t *testing.T) {
 		{200, "POST", "/metrics/job@base64/{job}", "/metrics/job@base64/ag", "a 1\n", nil},
 		{200, "GET", "/metrics", "/metrics", "", nil},
 		{200, "GET", "/metrics", "/metrics", "", []string{"Accept", "application/openmetrics-text"}},
+		{200, "GET", "/metrics", "/metrics", "", []string{"Accept", "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"}},
 		{200, "GET", "/api/v1/metrics", "/api/v1/metrics", "", nil},
 		{200, "GET", "/api/v1/status", "/api/v1/status", "", nil},
 		{202, "DELETE", group, "/metrics/job/j", "", nil},
