@@ -269,6 +269,8 @@ func TestBounds(t *testing.T) {
 	f.refused("POST", "job=b", "y{l=\""+strings.Repeat("z", 3000)+"\"} 1\n", metric.OverLimit, "3000 bytes")
 	f.exposes("x{instance=\"\",job=\"a\"} 1\nx{instance=\"\",job=\"b\"} 1")
 	f.balanced()
+	f.Delete(keyOf("job=a"))
+	f.push("PUT", "job=c", "x 1\n")
 	if (Config{}).Validate() == nil || DefaultConfig().Validate() != nil {
 		t.Error("a configuration is not judged right")
 	}
