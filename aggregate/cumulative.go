@@ -19,8 +19,8 @@ func (g gain) plus(o gain) gain {
 	return gain{finite(g.count + o.count), finite(g.sum + o.sum), min(g.min, o.min), max(g.max, o.max)}
 }
 
-// since is what came after an earlier histogram of the same client. Where anything has become less, or the buckets are other
-// ones, the client began anew: all of it came after.
+// since is what came after an earlier histogram of the same client. Where anything has become less, or there are buckets where
+// there were none, the client began anew: all of it came after.
 func (c *cumulative) since(was *cumulative) *cumulative {
 	counts, ok := c.part.since(was.part)
 	if !ok || c.count < was.count {
@@ -29,8 +29,10 @@ func (c *cumulative) since(was *cumulative) *cumulative {
 	return &cumulative{part{c.bounds, counts}, c.count - was.count, c.sum - was.sum}
 }
 
-// since is by how much each bucket has grown; false: not at all like that. Bounds that were added or left out are no fresh
-// start: native histograms get buckets as values need them, and halve their number when there are too many.
+// since is by how much each bucket has grown; false: not at all like that. Bounds that were added, left out or exchanged are no
+// fresh start: native histograms get buckets as values need them, and halve their number when there are too many, and of a classic
+// one not all buckets come with each push. What both have is compared; the coarser they are, the less is known of where
+// in between it grew.
 func (p part) since(was part) (grown []float64, ok bool) {
 	switch {
 	case len(p.bounds) == 0 || len(was.bounds) == 0:
@@ -39,10 +41,19 @@ func (p part) since(was part) (grown []float64, ok bool) {
 		return minus(p.counts, was.counts)
 	case contains(was.bounds, p.bounds):
 		return minus(p.counts, was.regrouped(p.bounds))
-	case contains(p.bounds, was.bounds):
-		return p.sinceCoarser(was)
 	}
-	return nil, false
+	return p.sinceCoarser(was.coarsened(p.bounds))
+}
+
+// coarsened is the part by those of its bounds that others have too: all of them, some, or none.
+func (p part) coarsened(others []float64) part {
+	shared := make([]float64, 0, len(p.bounds))
+	for _, v := range p.bounds {
+		if _, has := slices.BinarySearch(others, v); has {
+			shared = append(shared, v)
+		}
+	}
+	return part{shared, p.regrouped(shared)}
 }
 
 // sinceCoarser divides what a former bucket had among those that it was split into, as they have now.

@@ -111,6 +111,34 @@ func TestAccumulate(t *testing.T) {
 	}
 }
 
+// What a sender kept while it could not reach us counts when it was taken: ten minutes' growth, all at once, is no burst now.
+func TestAccumulateOfABacklog(t *testing.T) {
+	start(t, func(f *fixture) {
+		time.Sleep(30 * time.Minute)
+		now := time.Now()
+		counts := []float64{0, 0}
+		for ago := 10 * time.Minute; ago >= 0; ago -= 15 * time.Second {
+			v := 1e6 + float64((10*time.Minute-ago)/time.Second)*10 // 10 a second
+			c, h := total("c", v), pushOf(metric.Accumulate, histogram([]float64{1}, counts, 0))
+			counts[0] += 150
+			for _, s := range []*metric.Sample{c, h} {
+				if s.Timestamp = now.Add(-ago).Unix(); ago > time.Minute {
+					s.Arrived = now.Add(-ago).UnixNano()
+				}
+			}
+			f.apply(c, h)
+		}
+		for _, name := range []string{"c", "t"} {
+			if rate, count := f.value(name+":rate"), f.value(name+":count"); rate > 15 || count != 750 { // of five pushes, a window has four or five
+				t.Errorf("%s: rate %v, count %v", name, rate, count)
+			}
+		}
+		f.want("c:total", "a=1006000")
+		time.Sleep(2 * time.Minute)
+		f.want("c:count", "a=0")
+	})
+}
+
 func TestAccumulateRefuses(t *testing.T) {
 	start(t, func(f *fixture) {
 		refuse := func(s *metric.Sample, want metric.Reason) {
