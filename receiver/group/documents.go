@@ -55,7 +55,7 @@ func (gs *Groups) RestoreDocument(key Hash, value []byte) error {
 		return fmt.Errorf("%w: it is there twice", errDocument)
 	}
 	gs.count.Add(1)
-	g.usage = gs.tally.enter(holder(g.about), -1) // what was taken stays taken, whatever is configured now
+	g.usage = gs.tally.enter(holder(g.about), g.key, -1) // what was taken stays taken, whatever is configured now
 	s.groups[key] = g
 	s.mu.Unlock()
 	gs.setLocked(g, c)

@@ -71,7 +71,7 @@ func (gs *Groups) lock(k Key, about metric.Object) (*group, *Refusal) {
 		s.mu.Lock()
 		g := s.groups[h]
 		if g == nil {
-			u, r := gs.admit(about)
+			u, r := gs.admit(k, about)
 			if r != nil {
 				s.mu.Unlock()
 				return nil, r
@@ -89,14 +89,14 @@ func (gs *Groups) lock(k Key, about metric.Object) (*group, *Refusal) {
 }
 
 // admit counts one more group, if there is room for it.
-func (gs *Groups) admit(about metric.Object) (*usage, *Refusal) {
+func (gs *Groups) admit(k Key, about metric.Object) (*usage, *Refusal) {
 	if gs.count.Add(1) > int64(gs.config.MaxGroups) {
 		gs.count.Add(-1)
 		return nil, refuse(metric.OverLimit, "there are %d groups, and no more may be: delete some, or let them end by a time to live", gs.config.MaxGroups)
 	}
 	namespace := holder(about)
 	most, _ := gs.config.share(namespace)
-	u := gs.tally.enter(namespace, most)
+	u := gs.tally.enter(namespace, k, most)
 	if u == nil {
 		gs.count.Add(-1)
 		return nil, refuse(metric.OverLimit, "there are %d groups of namespace %s, and one namespace may have no more: delete some, or let them end by a time to live", most, namespace)
@@ -204,7 +204,7 @@ func (gs *Groups) endLocked(g *group) {
 	delete(s.groups, g.hash)
 	s.mu.Unlock()
 	gs.count.Add(-1)
-	gs.tally.leave(g.usage)
+	gs.tally.leave(g.usage, g.key)
 }
 
 // sweepEvery is how long a group may outlive its time.

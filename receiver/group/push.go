@@ -66,6 +66,9 @@ func (gs *Groups) Push(p *Push) (Outcome, *Refusal) {
 	before := g.contents.Load()
 	next, fresh, o, r := gs.prepare(m, p, before, g.usage)
 	if r == nil {
+		r = gs.rival(g, before, fresh)
+	}
+	if r == nil {
 		a := applying{groups: gs, push: p, about: &g.about, before: before, next: next, fresh: fresh, outcome: o}
 		r = a.run()
 		o = a.outcome

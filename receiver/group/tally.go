@@ -10,19 +10,20 @@ import (
 // usage is what the groups about one namespace take. A group holds that of its namespace for as long as it lives.
 type usage struct {
 	namespace string
-	groups    int64 // guarded by the tally's lock
+	groups    int64  // guarded by the tally's lock
+	shapes    shapes // likewise
 	bytes     atomic.Int64
 }
 
-// tally knows what each namespace takes that has a group. Its lock is the last one that is taken: within a shard's and a
-// group's, for a map's work only, when a group begins or ends.
+// tally knows what each namespace takes that has a group. Its lock is the last one that is taken, within a shard's and a
+// group's, and for a map's work only.
 type tally struct {
 	mu sync.Mutex
 	of map[string]*usage
 }
 
 // enter counts one more group of a namespace; nil: it has as many as it may. Below 0: any number.
-func (t *tally) enter(namespace string, most int64) *usage {
+func (t *tally) enter(namespace string, k Key, most int64) *usage {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	u := t.of[namespace]
@@ -33,16 +34,25 @@ func (t *tally) enter(namespace string, most int64) *usage {
 		return nil
 	}
 	u.groups++
+	u.shapes.add(shapeOf(k.Labels))
 	t.of[namespace] = u
 	return u
 }
 
-func (t *tally) leave(u *usage) {
+func (t *tally) leave(u *usage, k Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	u.shapes.remove(shapeOf(k.Labels))
 	if u.groups--; u.groups == 0 {
 		delete(t.of, u.namespace)
 	}
+}
+
+// shapes are those that the groups of a namespace have. The list is not changed any more.
+func (t *tally) shapes(u *usage) []shape {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return u.shapes.list
 }
 
 // holder is the namespace that pays for a group: that of what it is about, and not the one that a label names, for a label may
