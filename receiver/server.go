@@ -189,6 +189,7 @@ func (s *Server) Run(ctx context.Context) error {
 	for _, stream := range s.streams {
 		serving.Go(func() { stream.run(ctx) })
 	}
+	serving.Go(func() { <-ctx.Done() }) // all listeners may be off
 	serving.Wait()
 	return nil
 }

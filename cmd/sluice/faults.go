@@ -58,6 +58,7 @@ func set(flag *pflag.Flag, value string) error {
 // isNo says what a value is not that a flag of that type does not take.
 var isNo = map[string]string{
 	"int":       "is no number",
+	"float64":   "is no number",
 	"bool":      "is neither true nor false",
 	"duration":  "is no duration, as in 90s, 10m or 24h (units are ms, s, m and h)",
 	"durations": "is no list of durations, as in 10s,1m (units are s, m and h)",
@@ -74,6 +75,7 @@ func (c *config) stageFaults(known map[string]bool) []error {
 	}{
 		{"statsd", c.receiver.Validate()},
 		{"push", c.push.Validate()},
+		{"groups", c.groups.Validate()},
 		{"identity", c.identity.Validate()},
 		{"cluster", c.cluster.Validate()},
 		{"limit", c.limit.Validate()},
@@ -120,6 +122,7 @@ var flagOfField = map[string]string{
 	"statsd.maxconnections": "statsd-max-connections", "statsd.maxconnectionsperaddress": "statsd-max-connections-per-address", "statsd.idletimeout": "statsd-idle-timeout",
 	"push.address": "http-address", "push.maxbodybytes": "http-max-body", "push.maxconnections": "http-max-connections",
 	"push.groupttl": "http-group-ttl", "push.adminwipe": "http-admin-wipe",
+	"groups.maxgroups": "http-max-groups", "groups.maxbytes": "http-max-group-bytes", "groups.namespaceshare": "http-group-namespace-share",
 	"identity.defaultnamespace": "default-namespace", "identity.trust": "trust",
 	"identity.trustedforwarders": "trusted-forwarders", "identity.externalwriters": "external-writers",
 	"cluster.kubeconfig": "kubeconfig", "cluster.objectkinds": "object-kinds",

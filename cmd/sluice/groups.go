@@ -9,6 +9,15 @@ import (
 	"github.com/sluice-metrics/sluice/store"
 )
 
+// groupBounds are what groups may take. Without a cluster nobody's namespace has a share.
+func (c *config) groupBounds() group.Config {
+	bounds := c.groups
+	if c.standalone {
+		bounds.NamespaceShare = 0
+	}
+	return bounds
+}
+
 // documents are the groups, as the store keeps them.
 type documents struct{ groups *group.Groups }
 

@@ -28,6 +28,9 @@ func (c *config) bind(flags *pflag.FlagSet) {
 	flags.Var(newSize(&c.push.MaxBodyBytes), "http-max-body", "largest body of a push, before and after decompression")
 	flags.IntVar(&c.push.MaxConnections, "http-max-connections", c.push.MaxConnections, "open connections for HTTP push")
 	flags.DurationVar(&c.push.GroupTTL, "http-group-ttl", c.push.GroupTTL, "how long what is pushed to /metrics/job/... lives after its last push that says nothing of it; 0: until it is deleted")
+	flags.IntVar(&c.groups.MaxGroups, "http-max-groups", c.groups.MaxGroups, "groups that are kept at most: each path /metrics/job/... that was pushed to is one")
+	flags.Var(newSize(&c.groups.MaxBytes), "http-max-group-bytes", "memory that they may take together")
+	flags.Float64Var(&c.groups.NamespaceShare, "http-group-namespace-share", c.groups.NamespaceShare, "in a cluster, the part of both that the groups of one namespace may take; 0: all")
 	flags.BoolVar(&c.push.AdminWipe, "http-admin-wipe", c.push.AdminWipe, "serve PUT /api/v1/admin/wipe, which deletes all that is pushed to /metrics/job/...")
 
 	flags.Var(&words{&c.push.OTLPResourceAttributes}, "otlp-resource-attributes", "attributes of OpenTelemetry resources that become labels, comma-separated; those that say which object it is about need not be named")

@@ -97,7 +97,7 @@ func (p *dataPath) makeTable(context.Context) error {
 		}
 		return p.resolver.Describe(s, d)
 	}, p.log)
-	p.groups = group.New(p.cfg.groups, exactly{p.table})
+	p.groups = group.New(p.cfg.groupBounds(), exactly{p.table})
 	p.joinCluster()
 	return nil
 }

@@ -297,6 +297,7 @@ func FuzzProtobuf(f *testing.F) {
 				want = append(want, fromExpfmt(one))
 			}
 		}
+		checkMessages(t, families)
 		for i := range families {
 			for j := range families[i].Metrics {
 				if h := families[i].Metrics[j].Histogram; h != nil {

@@ -12,25 +12,37 @@ import (
 // Format is how families are written.
 type Format uint8
 
-// The formats. Neither can say what is native in a histogram: it is written as its other buckets.
+// The formats. Protobuf alone can say what is native in a histogram: the others write its other buckets.
 const (
 	Text        Format = iota // text 0.0.4
 	OpenMetrics               // OpenMetrics 1.0: AppendEnd must follow the last family
+	Protobuf                  // delimited messages io.prometheus.client.MetricFamily
 )
 
 // ContentType is what an answer in the format is declared as.
 func (f Format) ContentType() string {
-	if f == OpenMetrics {
+	switch f {
+	case OpenMetrics:
 		return "application/openmetrics-text; version=1.0.0; charset=utf-8"
+	case Protobuf:
+		return "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
 	}
 	return "text/plain; version=0.0.4; charset=utf-8"
 }
 
-// Append writes families behind what dst has. Families of one name must have come together before: neither format may
-// hold a name twice.
+// Append writes families behind what dst has. Families of one name must have come together before: no format may hold a
+// name twice.
 //
-// What is read again is equal: for Text by TextReader, but for Histogram.Native.
+// What is read again is equal: for Text by TextReader, but for Histogram.Native; for Protobuf by ProtobufReader, but for a
+// summary's count that is not whole.
 func Append(dst []byte, format Format, families ...Family) []byte {
+	if format == Protobuf {
+		m := messages{dst: dst}
+		for i := range families {
+			m.family(&families[i])
+		}
+		return m.dst
+	}
 	w := writer{dst: dst, format: format}
 	for i := range families {
 		w.family(&families[i])

@@ -50,9 +50,12 @@ func (gs *Groups) RestoreDocument(key Hash, value []byte) error {
 	}
 	s := gs.shard(key)
 	s.mu.Lock()
-	if s.groups[key] == nil {
-		gs.count.Add(1)
+	if s.groups[key] != nil {
+		s.mu.Unlock()
+		return fmt.Errorf("%w: it is there twice", errDocument)
 	}
+	gs.count.Add(1)
+	g.usage = gs.tally.enter(holder(g.about), g.key, -1) // what was taken stays taken, whatever is configured now
 	s.groups[key] = g
 	s.mu.Unlock()
 	gs.setLocked(g, c)

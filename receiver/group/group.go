@@ -39,6 +39,7 @@ type group struct {
 	key   Key
 	hash  Hash
 	about metric.Object
+	usage *usage // of the namespace that it is about
 
 	mu   sync.Mutex
 	gone bool // out of its shard for good; guarded by mu

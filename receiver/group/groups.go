@@ -31,6 +31,7 @@ type Groups struct {
 	shards [shards]shard
 	count  atomic.Int64
 	bytes  atomic.Int64
+	tally  tally
 
 	deleted, expired atomic.Uint64
 }
@@ -47,7 +48,7 @@ type shard struct {
 
 // New makes an empty Groups. The configuration must be valid.
 func New(c Config, t Table) *Groups {
-	gs := &Groups{config: c, table: t}
+	gs := &Groups{config: c, table: t, tally: tally{of: map[string]*usage{}}}
 	for i := range gs.shards {
 		gs.shards[i] = shard{groups: map[Hash]*group{}, changed: map[Hash]struct{}{}, next: math.MaxInt64}
 	}
@@ -62,29 +63,45 @@ func (gs *Groups) Count() int { return int(gs.count.Load()) }
 // Bytes is about what all groups hold.
 func (gs *Groups) Bytes() int64 { return gs.bytes.Load() }
 
-// lock returns the group of a key with its lock held, making it where there is none; nil: no more may be made.
-func (gs *Groups) lock(k Key, about metric.Object) *group {
+// lock returns the group of a key with its lock held, making it where there is none and one more may be.
+func (gs *Groups) lock(k Key, about metric.Object) (*group, *Refusal) {
 	h := k.Hash()
 	s := gs.shard(h)
 	for {
 		s.mu.Lock()
 		g := s.groups[h]
 		if g == nil {
-			if gs.count.Add(1) > int64(gs.config.MaxGroups) {
-				gs.count.Add(-1)
+			u, r := gs.admit(k, about)
+			if r != nil {
 				s.mu.Unlock()
-				return nil
+				return nil, r
 			}
-			g = &group{key: k, hash: h, about: about}
+			g = &group{key: k, hash: h, about: about, usage: u}
 			s.groups[h] = g
 		}
 		s.mu.Unlock()
 		g.mu.Lock()
 		if !g.gone {
-			return g
+			return g, nil
 		}
 		g.mu.Unlock()
 	}
+}
+
+// admit counts one more group, if there is room for it.
+func (gs *Groups) admit(k Key, about metric.Object) (*usage, *Refusal) {
+	if gs.count.Add(1) > int64(gs.config.MaxGroups) {
+		gs.count.Add(-1)
+		return nil, refuse(metric.OverLimit, "there are %d groups, and no more may be: delete some, or let them end by a time to live", gs.config.MaxGroups)
+	}
+	namespace := holder(about)
+	most, _ := gs.config.share(namespace)
+	u := gs.tally.enter(namespace, k, most)
+	if u == nil {
+		gs.count.Add(-1)
+		return nil, refuse(metric.OverLimit, "there are %d groups of namespace %s, and one namespace may have no more: delete some, or let them end by a time to live", most, namespace)
+	}
+	return u, nil
 }
 
 // lockThere is lock for a group that must be there; nil: it is not.
@@ -120,6 +137,7 @@ func (gs *Groups) setLocked(g *group, c *contents) {
 		before = old.bytes
 	}
 	gs.bytes.Add(c.bytes - before)
+	g.usage.bytes.Add(c.bytes - before)
 	g.contents.Store(c)
 	if e := c.expires(); e != 0 {
 		s := gs.shard(g.hash)
@@ -175,6 +193,7 @@ func (gs *Groups) endLocked(g *group) {
 	gs.markLocked(g)
 	if c := g.contents.Load(); c != nil {
 		gs.bytes.Add(-c.bytes)
+		g.usage.bytes.Add(-c.bytes)
 		for _, f := range c.families {
 			gs.remove(&g.about, f, nil)
 		}
@@ -185,6 +204,7 @@ func (gs *Groups) endLocked(g *group) {
 	delete(s.groups, g.hash)
 	s.mu.Unlock()
 	gs.count.Add(-1)
+	gs.tally.leave(g.usage, g.key)
 }
 
 // sweepEvery is how long a group may outlive its time.

@@ -93,7 +93,7 @@ func TestNotANumber(t *testing.T) {
 	f.serves("x{instance=,job=a} gauge 2\ny{instance=,job=a} gauge 1")
 }
 
-// Another group never makes a push fail; what cannot be served beside its series is not served, until it goes.
+// The kind that another group has never makes a push fail; what cannot be served beside its series is not served, until it goes.
 func TestAnotherGroupsKind(t *testing.T) {
 	f := newFixture(t)
 	f.push("PUT", "job=a", "# TYPE x counter\nx 1\n")
@@ -107,7 +107,7 @@ func TestAnotherGroupsKind(t *testing.T) {
 	f.serves("x{instance=,job=a} counter 1")
 	f.push("PUT", "job=b", "# TYPE x gauge\nx 2\n")
 	f.push("PUT", "job=c,l=1", "# TYPE x counter\nx 3\n")
-	f.push("PUT", "job=c", "# TYPE x gauge\nx{l=\"1\"} 4\n") // the very series, of another kind
+	f.refused("PUT", "job=c", "# TYPE x gauge\nx{l=\"1\"} 4\n", metric.Malformed, "{job=c,l=1} already") // the very series, whatever its kind
 	f.push("PUT", "job=c", "")
 	f.serves("x{instance=,job=a} counter 1\nx{instance=,job=c,l=1} counter 3")
 	f.Delete(keyOf("job=c,l=1"))
@@ -269,6 +269,8 @@ func TestBounds(t *testing.T) {
 	f.refused("POST", "job=b", "y{l=\""+strings.Repeat("z", 3000)+"\"} 1\n", metric.OverLimit, "3000 bytes")
 	f.exposes("x{instance=\"\",job=\"a\"} 1\nx{instance=\"\",job=\"b\"} 1")
 	f.balanced()
+	f.Delete(keyOf("job=a"))
+	f.push("PUT", "job=c", "x 1\n")
 	if (Config{}).Validate() == nil || DefaultConfig().Validate() != nil {
 		t.Error("a configuration is not judged right")
 	}
@@ -279,8 +281,8 @@ func TestExposedOfGroupsThatDisagree(t *testing.T) {
 	f := newFixture(t)
 	f.push("PUT", "job=a", "# TYPE x counter\nx 1\n# TYPE h histogram\nh_bucket{le=\"+Inf\"} 1\nh_sum 1\nh_count 1\n")
 	f.push("PUT", "job=b", "# HELP x help\n# TYPE x gauge\nx 2\nh_sum 3\nh 4\n")
-	f.push("PUT", "job=b,l=1", "y 1\n")
-	f.push("PUT", "job=b", "y{l=\"1\"} 2\n") // the same series
+	f.push("PUT", "job=b,l=1,namespace=shop", "y 1\n")
+	f.push("PUT", "job=b,l=1", "y{namespace=\"shop\"} 2\n") // about something else, but the same series to an exposition
 	text := string(exposition.Append(nil, exposition.Text, Exposed(f.All(f.now, nil))...))
 	if _, fault := exposition.NewTextReader(exposition.DefaultOptions()).Read([]byte(text)); fault.Reason != metric.Applied {
 		t.Errorf("%s:\n%s", fault.Error(), text)

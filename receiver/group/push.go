@@ -54,9 +54,9 @@ func (o *Outcome) reject(name string, r metric.Reason) {
 
 // Push applies a push whole, or refuses it.
 func (gs *Groups) Push(p *Push) (Outcome, *Refusal) {
-	g := gs.lock(p.Key, p.About)
-	if g == nil {
-		return Outcome{}, refuse(metric.OverLimit, "there are %d groups, and no more may be", gs.config.MaxGroups)
+	g, r := gs.lock(p.Key, p.About)
+	if r != nil {
+		return Outcome{}, r
 	}
 	defer g.mu.Unlock()
 	gs.markLocked(g)
@@ -64,7 +64,10 @@ func (gs *Groups) Push(p *Push) (Outcome, *Refusal) {
 	defer m.end()
 	m.begin(g.key)
 	before := g.contents.Load()
-	next, fresh, o, r := gs.prepare(m, p, before)
+	next, fresh, o, r := gs.prepare(m, p, before, g.usage)
+	if r == nil {
+		r = gs.rival(g, before, fresh)
+	}
 	if r == nil {
 		a := applying{groups: gs, push: p, about: &g.about, before: before, next: next, fresh: fresh, outcome: o}
 		r = a.run()
@@ -84,8 +87,8 @@ func (gs *Groups) Push(p *Push) (Outcome, *Refusal) {
 
 // Fail enters that a push was refused that could be read.
 func (gs *Groups) Fail(k Key, about metric.Object, ttl time.Duration, now time.Time) {
-	g := gs.lock(k, about)
-	if g == nil {
+	g, r := gs.lock(k, about)
+	if r != nil {
 		return
 	}
 	defer g.mu.Unlock()
@@ -109,7 +112,7 @@ func (g *group) overhead() int64 {
 }
 
 // prepare merges a push with what is there, and checks the whole. Fresh are the families of the push, in next.
-func (gs *Groups) prepare(m *merger, p *Push, before *contents) (next *contents, fresh []*family, o Outcome, r *Refusal) {
+func (gs *Groups) prepare(m *merger, p *Push, before *contents, u *usage) (next *contents, fresh []*family, o Outcome, r *Refusal) {
 	now := p.Now.UnixNano()
 	fresh = make([]*family, 0, len(p.Families))
 	for i := range p.Families {
@@ -148,8 +151,8 @@ func (gs *Groups) prepare(m *merger, p *Push, before *contents) (next *contents,
 	if before != nil {
 		more -= before.bytes
 	}
-	if more > 0 && gs.bytes.Load()+more > gs.config.MaxBytes {
-		return nil, nil, o, refuse(metric.OverLimit, "the groups hold %d bytes together, and no more may be", gs.config.MaxBytes)
+	if r := gs.room(u, more); r != nil {
+		return nil, nil, o, r
 	}
 	return next, fresh, o, nil
 }

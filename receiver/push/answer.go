@@ -73,6 +73,7 @@ func (x *exchange) describe() {
 		Name:  "sluice: metrics over HTTP",
 		Paths: paths,
 		Notes: []string{
+			"GET /openapi.json says all of this for machines: parameters, bodies, answers.",
 			"PUT sets a gauge, POST adds to a counter; the body is a number.",
 			"?type=counter|gauge|timer|set, ?label=key=value (repeatable), ?ttl=1h or forever, ?rate=0.1, ?sync=true",
 			"GET reads {metric}, or {metric}:{stat}:{window}; the name * reads all objects. DELETE removes.",

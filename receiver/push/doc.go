@@ -9,6 +9,8 @@
 //	POST                    /v1/samples                                      NDJSON, one sample a line
 //	POST                    /v1/statsd                                       StatsD lines
 //	POST                    /v1/metrics                                      OpenTelemetry's OTLP
+//	POST                    /api/v1/write                                    Prometheus remote write
+//	GET                     /openapi.json                                    all of this, for machines
 //
 // Before it stand the clients; after it, behind the interfaces that it declares, the table (receiver.Applier,
 // Reader), the names of Kubernetes resources (Resources) and the store (Syncer). The goroutine that reads a
@@ -23,8 +25,7 @@
 // end; headers like X-Forwarded-For say nothing here.
 //
 // Every answer is JSON, but to an OTLP request, which is answered as that protocol has it. One whose status is neither 200
-// nor 202 has {"error":{"reason","message","line","offset"}}; lines
-// count from 1, an offset is the number of bytes before the fault in its line (or in the body, where a body
+// nor 202 has {"error":{"reason","message","line","offset"}}; lines count from 1, an offset is the number of bytes before the fault in its line (or in the body, where a body
 // is one value).
 //
 // It never decides what a sample is about (it passes on what the path says), never holds a series, and

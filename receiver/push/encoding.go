@@ -46,6 +46,9 @@ func newCoding(reset func(*decoder) error, names ...string) *coding {
 
 // decode takes the content coding off the body that lies in x.wire.
 func (x *exchange) decode(name []byte) ([]byte, *fault) {
+	if said := x.http.Request.Header.PeekAll(fasthttp.HeaderContentEncoding); len(said) > 1 {
+		name = bytes.Join(said, []byte(", ")) // as one list (RFC 9110, section 5.3), which no coding of ours is
+	}
 	if len(name) == 0 || bytes.EqualFold(name, []byte("identity")) {
 		return x.wire.b, nil
 	}

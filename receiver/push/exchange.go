@@ -83,6 +83,10 @@ func (x *exchange) sender() *metric.Sender { return x.origin.Sender(x.conn().rem
 
 // answer finds the way by path, then by method.
 func (x *exchange) answer() {
+	if twoLengths(&x.http.Request.Header) {
+		x.fail(ambiguousLength())
+		return
+	}
 	m, path := x.method(), x.http.URI().PathOriginal()
 	r, f := x.server.parseGateway(path)
 	if f != nil && (m == fasthttp.MethodPut || m == fasthttp.MethodPost) {
@@ -101,6 +105,8 @@ func (x *exchange) answer() {
 		x.answerGateway(&r, m)
 	case r.place == index && m == fasthttp.MethodGet:
 		x.describe()
+	case r.place == openapi && m == fasthttp.MethodGet:
+		x.answerOpenAPI()
 	case r.place == samples && m == fasthttp.MethodPost:
 		x.pushSamples()
 	case r.place == statsdLines && m == fasthttp.MethodPost:
@@ -130,7 +136,7 @@ func (x *exchange) method() string {
 
 func wrongMethod(p place, m string) *fault {
 	allow := map[place]string{
-		index:       "GET, HEAD",
+		index: "GET, HEAD", openapi: "GET, HEAD",
 		samples:     "POST",
 		statsdLines: "POST",
 		otlpMetrics: "POST",

@@ -2,9 +2,7 @@ package push
 
 import (
 	"bufio"
-	"bytes"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/sluice-metrics/sluice/receiver/exposition"
@@ -39,47 +37,6 @@ func (x *exchange) stream(write func(*bufio.Writer) error) {
 	x.http.SetBodyStreamWriter(func(w *bufio.Writer) {
 		_ = write(w) // the client went away
 	})
-}
-
-// negotiate picks the format that an Accept header would rather have: text, unless OpenMetrics is asked for.
-func negotiate(accept []byte) exposition.Format {
-	metrics, text := -1.0, -1.0
-	for len(accept) > 0 {
-		var one []byte
-		one, accept, _ = bytes.Cut(accept, []byte{','})
-		media, params, _ := strings.Cut(string(one), ";")
-		quality, version := mediaParams(params)
-		switch strings.ToLower(strings.TrimSpace(media)) {
-		case "application/openmetrics-text":
-			if version == "" || version == "1.0.0" || version == "0.0.1" {
-				metrics = max(metrics, quality)
-			}
-		case "text/plain", "text/*", "*/*":
-			text = max(text, quality)
-		}
-	}
-	if metrics > 0 && metrics >= text {
-		return exposition.OpenMetrics
-	}
-	return exposition.Text
-}
-
-func mediaParams(text string) (quality float64, version string) {
-	quality = 1
-	for text != "" {
-		var one string
-		one, text, _ = strings.Cut(text, ";")
-		key, value, _ := strings.Cut(strings.TrimSpace(one), "=")
-		switch strings.ToLower(key) {
-		case "q":
-			if q, err := strconv.ParseFloat(value, 64); err == nil {
-				quality = q
-			}
-		case "version":
-			version = strings.Trim(value, `"`)
-		}
-	}
-	return quality, version
 }
 
 // wipe answers PUT /api/v1/admin/wipe: all groups go that the sender may delete.

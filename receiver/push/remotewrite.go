@@ -24,13 +24,13 @@ func (w *written) add(c remotewrite.Counts) {
 // some of it never can be, which says the first reason, while the rest stays written; 503 where to send it again
 // helps. Sent again, nothing counts twice: totals and values are what they are.
 func (x *exchange) writeRemote() {
+	p, body, ok := x.readLines(allowSync)
+	if !ok {
+		return
+	}
 	version, f := messageVersion(x.http.Request.Header.ContentType())
 	if f != nil {
 		x.failPush(f)
-		return
-	}
-	p, body, ok := x.readLines(allowSync)
-	if !ok {
 		return
 	}
 	if x.remote == nil {

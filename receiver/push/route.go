@@ -15,6 +15,7 @@ type place uint8
 const (
 	nowhere place = iota
 	index         // the description of the API
+	openapi       // the same for machines
 	samples       // NDJSON
 	statsdLines
 	otlpMetrics
@@ -56,6 +57,7 @@ var paths = []string{
 	"GET /api/v1/metrics",
 	"GET /api/v1/status",
 	"GET /-/ready, /-/healthy",
+	"GET /openapi.json",
 }
 
 // maxSegments is "v1" and the five segments of the longest path.
@@ -67,10 +69,12 @@ func parseRoute(path []byte) (route, *fault) {
 	if len(path) == 0 || path[0] != '/' {
 		return route{}, unknownPath(path)
 	}
-	if bytes.Equal(path, []byte("/")) || bytes.Equal(path, []byte("/v1")) || bytes.Equal(path, []byte("/v1/")) {
+	switch string(path) {
+	case "/", "/v1", "/v1/":
 		return route{place: index}, nil
-	}
-	if string(path) == "/api/v1/write" {
+	case openapiPath:
+		return route{place: openapi}, nil
+	case "/api/v1/write":
 		return route{place: remoteWriting}, nil
 	}
 	var segments [maxSegments]string

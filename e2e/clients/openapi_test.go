@@ -1,0 +1,345 @@
+package clients
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/sluice-metrics/sluice/e2e/server"
+)
+
+// api is the document of a running server, with its schemas compiled.
+type api struct {
+	t        *testing.T
+	document map[string]any
+	compiler *jsonschema.Compiler
+}
+
+const apiURL = "file:///openapi.json"
+
+func readAPI(t *testing.T, s *server.Server) *api {
+	t.Helper()
+	res, err := http.Get("http://" + s.HTTP + "/openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	document, err := jsonschema.UnmarshalJSON(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &api{t: t, document: document.(map[string]any), compiler: jsonschema.NewCompiler()}
+	a.compiler.DefaultDraft(jsonschema.Draft2020) // of OpenAPI 3.1
+	a.compiler.AssertFormat()
+	if err := a.compiler.AddResource(apiURL, document); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// at is what a pointer leads to, through references.
+func (a *api) at(pointer string) (found map[string]any, where string) {
+	a.t.Helper()
+	var node any = a.document
+	for _, key := range strings.Split(strings.TrimPrefix(pointer, "#/"), "/") {
+		key = strings.NewReplacer("~1", "/", "~0", "~").Replace(key)
+		node = node.(map[string]any)[key]
+		if node == nil {
+			return nil, ""
+		}
+	}
+	found, _ = node.(map[string]any)
+	if ref, ok := found["$ref"].(string); ok {
+		return a.at(ref)
+	}
+	return found, pointer
+}
+
+func (a *api) schema(pointer string) *jsonschema.Schema {
+	a.t.Helper()
+	s, err := a.compiler.Compile(apiURL + pointer)
+	if err != nil {
+		a.t.Fatalf("%s: %v", pointer, err)
+	}
+	return s
+}
+
+// check holds an answer against what the document says of the operation: status, type, schema and headers.
+func (a *api) check(method, template string, res *http.Response, body []byte) {
+	a.t.Helper()
+	what := fmt.Sprintf("%s %s: %d %s", method, template, res.StatusCode, body)
+	escaped := strings.NewReplacer("~", "~0", "/", "~1").Replace(template)
+	pointer := "#/paths/" + escaped + "/" + strings.ToLower(method) + "/responses/" + strconv.Itoa(res.StatusCode)
+	if res.StatusCode == http.StatusMethodNotAllowed { // of what is no operation
+		pointer = "#/components/responses/MethodNotAllowed"
+	}
+	if strings.HasPrefix(string(body), `{"error":{"reason":"path"`) {
+		pointer = "#/components/responses/NotFound"
+	}
+	response, where := a.at(pointer)
+	if response == nil {
+		a.t.Errorf("the status is not in the document: %s", what)
+		return
+	}
+	media, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
+	if content, _ := response["content"].(map[string]any); content[media] == nil {
+		a.t.Errorf("the document has no %q of it: %s", media, what)
+		return
+	}
+	for _, name := range []string{"Allow", "Retry-After", "Sluice-Unserved"} {
+		if headers, _ := response["headers"].(map[string]any); res.Header.Get(name) != "" && headers[name] == nil {
+			a.t.Errorf("the document has no header %s of it: %s", name, what)
+		}
+	}
+	if media != "application/json" {
+		return
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
+	if err == nil {
+		err = a.schema(where + "/content/application~1json/schema").Validate(value)
+	}
+	if err != nil {
+		a.t.Errorf("%v: %s", err, what)
+	}
+}
+
+// All references lead somewhere, all schemas are sound, and all operations have a name of their own.
+func TestOpenAPIIsSound(t *testing.T) {
+	s := server.New(t)
+	s.Start()
+	a := readAPI(t, s)
+	if version := a.document["openapi"]; version != "3.1.0" {
+		t.Errorf("openapi is %v", version)
+	}
+	names, used := map[any]bool{}, map[string]bool{}
+	var walk func(node any, pointer string)
+	walk = func(node any, pointer string) {
+		switch node := node.(type) {
+		case []any:
+			for i, one := range node {
+				walk(one, pointer+"/"+strconv.Itoa(i))
+			}
+		case map[string]any:
+			if ref, ok := node["$ref"].(string); ok {
+				used[ref] = true
+				if found, _ := a.at(ref); found == nil {
+					t.Errorf("%s: %s leads nowhere", pointer, ref)
+				}
+			}
+			if name, ok := node["operationId"]; ok {
+				if names[name] {
+					t.Errorf("two operations are called %v", name)
+				}
+				names[name] = true
+			}
+			if schema, ok := node["schema"].(map[string]any); ok && schema["$ref"] == nil {
+				a.schema(pointer + "/schema")
+			}
+			for key, one := range node {
+				walk(one, pointer+"/"+strings.NewReplacer("~", "~0", "/", "~1", "%", "%25").Replace(key))
+			}
+		}
+	}
+	walk(a.document, "#")
+	components := a.document["components"].(map[string]any)
+	for kind, all := range components {
+		for name := range all.(map[string]any) {
+			pointer := "#/components/" + kind + "/" + name
+			if kind == "schemas" {
+				a.schema(pointer)
+			}
+			if exempt := name == "MethodNotAllowed" || name == "Sample"; !used[pointer] && !exempt {
+				t.Errorf("nothing refers to %s", pointer)
+			}
+		}
+	}
+}
+
+// What a running server answers is what the document says.
+func TestOpenAPIAnswers(t *testing.T) {
+	s := server.New(t, "--http-admin-wipe", "--http-max-body", "64KiB")
+	s.Start()
+	a := readAPI(t, s)
+	const (
+		object   = "/v1/namespaces/{namespace}/{resource}/{name}/{metric}"
+		own      = "/v1/namespaces/{namespace}/metrics/{metric}"
+		external = "/v1/namespaces/{namespace}/external/{metric}"
+		cluster  = "/v1/{clusterResource}/{name}/{metric}"
+		wide     = "/v1/external/{metric}"
+		samples  = "/v1/samples"
+		group    = "/metrics/job/{job}"
+		labelled = "/metrics/job/{job}/{label}/{value}"
+		histo    = "# TYPE h histogram\nh_bucket{le=\"1\"} 1\nh_bucket{le=\"+Inf\"} 2\nh_sum 3\nh_count 2\n# TYPE s summary\ns{quantile=\"0.5\"} 1\ns_sum 2\ns_count 2\n"
+	)
+	big := strings.Repeat("a:1|c\n", 20<<10)
+	for _, c := range []struct {
+		status                       int
+		method, template, path, body string
+		headers                      []string
+	}{
+		{200, "GET", "/", "/", "", nil},
+		{200, "GET", "/openapi.json", "/openapi.json", "", nil},
+		{200, "PUT", object, "/v1/namespaces/shop/pods/web-1/q", "5", nil},
+		{200, "PUT", object, "/v1/namespaces/shop/pods/web-1/q?sync=true&label=a=b&label=c=d&ttl=1h&type=gauge", "5", nil},
+		{409, "POST", object, "/v1/namespaces/shop/pods/web-1/q", "5", nil},
+		{200, "POST", object, "/v1/namespaces/shop/pods/web-1/t?type=timer&rate=0.5", "5\n6\n", nil},
+		{400, "POST", object, "/v1/namespaces/shop/pods/web-1/t?type=timer", "5\nx\n", nil},
+		{400, "PUT", object, "/v1/namespaces/shop/pods/web-1/q", "x", nil},
+		{400, "PUT", object, "/v1/namespaces/shop/pods/web-1/q?nonsense=1", "x", nil},
+		{404, "PUT", object, "/v1/namespaces/shop/foos/web-1/q", "1", nil},
+		{400, "PUT", object, "/v1/namespaces/shop/pods/web-1/q%zz", "1", nil},
+		{415, "PUT", object, "/v1/namespaces/shop/pods/web-1/q", "1", []string{"Content-Encoding", "br"}},
+		{413, "PUT", object, "/v1/namespaces/shop/pods/web-1/q", big, nil},
+		{200, "GET", object, "/v1/namespaces/shop/pods/*/q", "", nil},
+		{200, "GET", object, "/v1/namespaces/shop/pods/web-1/t:p95:10s", "", nil},
+		{400, "GET", object, "/v1/namespaces/shop/pods/web-1/t:p95:13s", "", nil},
+		{404, "GET", object, "/v1/namespaces/shop/pods/web-1/none", "", nil},
+		{200, "DELETE", object, "/v1/namespaces/shop/pods/*/q?sync=true", "", nil},
+		{404, "DELETE", object, "/v1/namespaces/shop/pods/*/q", "", nil},
+		{200, "PUT", own, "/v1/namespaces/shop/metrics/m", "1.5", nil},
+		{200, "GET", own, "/v1/namespaces/shop/metrics/m", "", nil},
+		{200, "PUT", external, "/v1/namespaces/shop/external/m", "1.5", nil},
+		{200, "GET", external, "/v1/namespaces/shop/external/m", "", nil},
+		{200, "PUT", cluster, "/v1/nodes/n1/m", "-3", nil},
+		{200, "GET", cluster, "/v1/nodes/n1/m", "", nil},
+		{200, "POST", wide, "/v1/external/m?type=set", "member", nil},
+		{200, "GET", wide, "/v1/external/m", "", nil},
+		{200, "POST", samples, samples, `{"name":"a","type":"counter","value":1}`, nil},
+		{400, "POST", samples, samples, strings.Repeat("{}\n", 30), nil},
+		{200, "POST", "/v1/statsd", "/v1/statsd?dialect=dogstatsd", "a:1|c", nil},
+		{400, "POST", "/v1/statsd", "/v1/statsd", "a:x|c\n_e{1,1}:a|b", nil},
+		{200, "PUT", group, "/metrics/job/j", "a 1\nnan NaN\n" + histo, nil},
+		{400, "PUT", group, "/metrics/job/j", "a 1 5\n", nil},
+		{400, "PUT", group, "/metrics/job/j", "a{", nil},
+		{413, "PUT", group, "/metrics/job/j", big, nil},
+		{415, "PUT", group, "/metrics/job/j", "a 1", []string{"Content-Type", "application/vnd.google.protobuf"}},
+		{404, "PUT", labelled, "/metrics/job/j/sluice_object@base64/Zm9vcy9h", "a 1", nil},
+		{200, "POST", labelled, "/metrics/job/j/instance/i", "a 1\n", []string{"Sluice-TTL", "1h", "Sluice-Sync", "true"}},
+		{200, "POST", "/metrics/job@base64/{job}", "/metrics/job@base64/ag", "a 1\n", nil},
+		{200, "GET", "/metrics", "/metrics", "", nil},
+		{200, "GET", "/metrics", "/metrics", "", []string{"Accept", "application/openmetrics-text"}},
+		{200, "GET", "/metrics", "/metrics", "", []string{"Accept", "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"}},
+		{200, "GET", "/api/v1/metrics", "/api/v1/metrics", "", nil},
+		{200, "GET", "/api/v1/status", "/api/v1/status", "", nil},
+		{202, "DELETE", group, "/metrics/job/j", "", nil},
+		{202, "DELETE", group, "/metrics/job/none", "", nil},
+		{202, "PUT", "/api/v1/admin/wipe", "/api/v1/admin/wipe", "", nil},
+		{200, "GET", "/-/ready", "/-/ready", "", nil},
+		{200, "GET", "/-/healthy", "/-/healthy", "", nil},
+		{405, "PATCH", object, "/v1/namespaces/shop/pods/web-1/q", "", nil},
+		{405, "GET", group, "/metrics/job/j", "", nil},
+		{404, "GET", "/nowhere", "/nowhere", "", nil},
+		{431, "GET", "/", "/", "", []string{"A", strings.Repeat("b", 20<<10)}},
+	} {
+		req, err := http.NewRequest(c.method, "http://"+s.HTTP+c.path, strings.NewReader(c.body))
+		if err != nil {
+			if req, err = http.NewRequest(c.method, "http://"+s.HTTP+"/", strings.NewReader(c.body)); err != nil {
+				t.Fatal(err)
+			}
+			req.URL.Opaque = c.path
+		}
+		for i := 0; i < len(c.headers); i += 2 {
+			req.Header.Set(c.headers[i], c.headers[i+1])
+		}
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err != nil || res.StatusCode != c.status {
+			t.Errorf("%s %s: %v, %d %s; want %d", c.method, c.path, err, res.StatusCode, body, c.status)
+		}
+		a.check(c.method, c.template, res, body)
+	}
+	a.checkRaw(s, "GET / HTTP/1.1\r\nHost : a\r\n\r\n", 400)
+}
+
+// checkRaw sends what no HTTP client would.
+func (a *api) checkRaw(s *server.Server, request string, status int) {
+	a.t.Helper()
+	conn, err := net.Dial("tcp", s.HTTP)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	if _, err := io.WriteString(conn, request); err != nil {
+		a.t.Fatal(err)
+	}
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	body, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != status {
+		a.t.Errorf("%q: %v, %d %s; want %d", request, err, res.StatusCode, body, status)
+	}
+	a.check("GET", "/", res, body)
+}
+
+// The document's schema of a line takes what the server takes, and refuses what it refuses.
+func TestOpenAPISamples(t *testing.T) {
+	s := server.New(t)
+	s.Start()
+	schema := readAPI(t, s).schema("#/components/schemas/Sample")
+	for _, line := range []string{
+		`{"name":"a1","type":"counter","value":1}`,
+		`{"name":"a2","type":"gauge","value":-1.5e3,"delta":true,"labels":{"k":"v"},"ttl":"90s","timestamp":1700000000}`,
+		`{"name":"a3","type":"timer","value":1,"rate":0.5,"namespace":"shop","object":"pods/web-1"}`,
+		`{"name":"a4","type":"histogram","value":1,"object":"nodes/n1"}`,
+		`{"name":"a5","type":"set","value":"m","namespace":"shop","object":"external"}`,
+		`{"name":"a6","type":"gauge","value":1,"delta":false,"ttl":"1h30m"}`,
+		`{"name":"a7","type":"counter","value":1,"delta":false,"ttl":"forever"}`,
+		`{"type":"counter","value":1}`,
+		`{"name":"","type":"counter","value":1}`,
+		`{"name":"b1","value":1}`,
+		`{"name":"b2","type":"counter"}`,
+		`{"name":"b3","type":"meter","value":1}`,
+		`{"name":"b4","type":"counter","value":"1"}`,
+		`{"name":"b5","type":"set","value":1}`,
+		`{"name":"b6","type":"set","value":""}`,
+		`{"name":"b7","type":"gauge","value":1,"rate":0.5}`,
+		`{"name":"b8","type":"counter","value":1,"rate":0}`,
+		`{"name":"b9","type":"counter","value":1,"rate":1.5}`,
+		`{"name":"c1","type":"counter","value":1,"delta":true}`,
+		`{"name":"c2","type":"counter","value":1,"nonsense":1}`,
+		`{"name":"c3","type":"counter","value":null}`,
+		`{"name":"c4","type":"counter","value":1,"namespace":"Shop"}`,
+		`{"name":"c5","type":"counter","value":1,"namespace":""}`,
+		`{"name":"c6","type":"counter","value":1,"object":"pods"}`,
+		`{"name":"c7","type":"counter","value":1,"object":"external/shop"}`,
+		`{"name":"c8","type":"counter","value":1,"labels":{"k":1}}`,
+		`{"name":"c9","type":"counter","value":1,"labels":{"":"v"}}`,
+		`{"name":"d1","type":"counter","value":1,"ttl":"soon"}`,
+		`{"name":"d2","type":"counter","value":1,"timestamp":-1}`,
+		`{"name":"a8","type":"counter","value":1,"timestamp":1.5}`,
+		`{"name":"d4","type":"counter","value":1,"timestamp":1700000000000}`,
+		`[]`,
+	} {
+		value, err := jsonschema.UnmarshalJSON(strings.NewReader(line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		says := schema.Validate(value)
+		res, err := http.Post("http://"+s.HTTP+"/v1/samples", "application/x-ndjson", strings.NewReader(line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var answer struct{ Applied int }
+		err = json.NewDecoder(res.Body).Decode(&answer)
+		res.Body.Close()
+		if err != nil || (says == nil) != (answer.Applied == 1) {
+			t.Errorf("%s: the server says %d, the schema %v (%v)", line, res.StatusCode, says, err)
+		}
+	}
+}

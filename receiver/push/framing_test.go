@@ -1,0 +1,61 @@
+package push
+
+import (
+	"bufio"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// What a request says of its body's length is believed only if it says one thing. After an answer with closes, nothing else is
+// read from the connection: what follows may be somebody's body.
+func TestFraming(t *testing.T) {
+	const put, next = "PUT /v1/external/m HTTP/1.1\r\nHost: a\r\n", "GET /-/healthy HTTP/1.1\r\nHost: a\r\n\r\n"
+	for name, c := range map[string]struct {
+		request string
+		status  int
+		closes  bool
+	}{
+		"Content-Length":                  {put + "Content-Length: 1\r\n\r\n5", 200, false},
+		"chunks":                          {put + "Transfer-Encoding: chunked\r\n\r\n1\r\n5\r\n0\r\n\r\n", 200, false},
+		"chunks with more":                {put + "Transfer-Encoding: chunked\r\nTrailer: X\r\n\r\n1;a=b\r\n5\r\n0\r\nX: y\r\n\r\n", 200, false},
+		"both, chunks last":               {put + "Content-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nX", 400, true},
+		"both, chunks first":              {put + "Transfer-Encoding: chunked\r\ncontent-length: 1\r\n\r\n1\r\n5\r\n0\r\n\r\n", 400, true},
+		"both, of a GET":                  {"GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n", 400, true},
+		"Content-Length twice":            {put + "Content-Length: 1\r\nContent-Length: 1\r\n\r\n5", 400, true},
+		"Content-Length, a list":          {put + "Content-Length: 1, 1\r\n\r\n5", 400, true},
+		"Content-Length with a sign":      {put + "Content-Length: +1\r\n\r\n5", 400, true},
+		"another Transfer-Encoding":       {put + "Transfer-Encoding: gzip, chunked\r\n\r\n1\r\n5\r\n0\r\n\r\n", 400, true},
+		"Transfer-Encoding twice":         {put + "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n1\r\n5\r\n0\r\n\r\n", 400, true},
+		"a space before the colon":        {put + "Transfer-Encoding : chunked\r\n\r\n1\r\n5\r\n0\r\n\r\n", 400, true},
+		"chunks in HTTP/1.0":              {"PUT /v1/external/m HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n5\r\n0\r\n\r\n", 400, true},
+		"a chunk of no size":              {put + "Transfer-Encoding: chunked\r\n\r\nzz\r\n5\r\n0\r\n\r\n", 400, true},
+		"a chunk beyond any size":         {put + "Transfer-Encoding: chunked\r\n\r\nffffffffffffffffffff\r\n5\r\n0\r\n\r\n", 400, true},
+		"two Hosts":                       {put + "Host: b\r\nContent-Length: 1\r\n\r\n5", 400, true},
+		"an encoding twice":               {put + "Content-Encoding: identity\r\nContent-Encoding: br\r\nContent-Length: 1\r\n\r\n5", 415, false},
+		"an encoding behind an empty one": {put + "Content-Encoding: \r\nContent-Encoding: br\r\nContent-Length: 1\r\n\r\n5", 415, false},
+		"the body of a GET":               {"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nGET ", 200, true},
+		"a body that nobody wants":        {"PUT /nowhere HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nGET ", 404, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := start(t)
+			c1 := h.dial()
+			write(t, c1, c.request+next)
+			r := bufio.NewReader(c1)
+			if res, answer := h.response(r); res.StatusCode != c.status || res.Close != c.closes {
+				t.Errorf("%d, close=%v: %s; want %d, close=%v", res.StatusCode, res.Close, answer, c.status, c.closes)
+			}
+			if !c.closes {
+				res, err := http.ReadResponse(r, nil)
+				if err != nil || res.StatusCode != 200 {
+					t.Errorf("the request behind it: %v %v", res, err)
+				}
+				return
+			}
+			if rest, _ := io.ReadAll(r); strings.Contains(string(rest), "HTTP/1.1") {
+				t.Errorf("something behind it was answered: %s", rest)
+			}
+		})
+	}
+}

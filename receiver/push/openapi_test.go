@@ -1,0 +1,268 @@
+package push
+
+import (
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// apiDocument is what the tests read of openapi.json. That it is a sound document, and that answers are as it says, is held
+// in e2e/clients.
+type apiDocument struct {
+	Paths      map[string]map[string]apiOperation
+	Components struct {
+		Parameters map[string]apiParameter
+		Schemas    map[string]struct{ Enum []string }
+	}
+}
+
+type apiOperation struct {
+	OperationID string
+	Parameters  []struct {
+		Ref string `json:"$ref"`
+	}
+}
+
+type apiParameter struct {
+	Name, In string
+	Example  any
+}
+
+func readOpenAPI(t *testing.T) *apiDocument {
+	t.Helper()
+	d := new(apiDocument)
+	if err := json.Unmarshal(openapiText, d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// operations calls each with its method, its path with all parameters filled in, and the names of its query parameters.
+func (d *apiDocument) operations(t *testing.T, each func(method, template, path string, query []string)) {
+	t.Helper()
+	for template, methods := range d.Paths {
+		for method, o := range methods {
+			path, query := template, []string{}
+			for _, ref := range o.Parameters {
+				p, ok := d.Components.Parameters[strings.TrimPrefix(ref.Ref, "#/components/parameters/")]
+				switch {
+				case !ok:
+					t.Errorf("%s %s: there is no parameter %q", method, template, ref.Ref)
+				case p.In == "path":
+					value := "shop"
+					if p.Example != nil {
+						value = p.Example.(string)
+					}
+					path = strings.Replace(path, "{"+p.Name+"}", url.PathEscape(value), 1)
+				case p.In == "query":
+					query = append(query, p.Name)
+				}
+			}
+			if strings.ContainsAny(path, "{}") {
+				t.Errorf("%s %s: the path has a parameter that is not described", method, template)
+			}
+			each(strings.ToUpper(method), template, path, query)
+		}
+	}
+}
+
+func openToWipe(c *Config, _ *Parts) { c.AdminWipe = true }
+
+// Every path and method of the document is served.
+func TestOpenAPIIsServed(t *testing.T) {
+	g := gateway{start(t, openToWipe)}
+	if res, text := g.ask("GET", "/openapi.json", ""); res.StatusCode != 200 || text != string(openapiText) {
+		t.Errorf("GET /openapi.json: %d and %d bytes", res.StatusCode, len(text))
+	}
+	readOpenAPI(t).operations(t, func(method, _, path string, _ []string) {
+		res, text := g.ask(method, path, "1")
+		if res.StatusCode == http.StatusMethodNotAllowed || strings.Contains(text, `"reason":"path"`) || res.StatusCode >= 500 {
+			t.Errorf("%s %s is in the document, but is answered with %d %s", method, path, res.StatusCode, text)
+		}
+	})
+}
+
+// Every place that the router knows, and every method that it takes, is in the document.
+func TestOpenAPIHasEveryPlace(t *testing.T) {
+	s := start(t, openToWipe).server
+	documented := map[place]map[string]bool{}
+	readOpenAPI(t).operations(t, func(method, template, path string, _ []string) {
+		r, f := s.parseGateway([]byte(path))
+		if f == nil && r.place == nowhere {
+			r, f = parseRoute([]byte(path))
+		}
+		if f != nil {
+			t.Errorf("%s leads nowhere: %v", path, f)
+			return
+		}
+		if documented[r.place] == nil {
+			documented[r.place] = map[string]bool{}
+		}
+		documented[r.place][method] = true
+		if taken := methodsOf(r.place); !slices.Contains(taken, method) {
+			t.Errorf("%s %s is in the document, but the path takes %v", method, template, taken)
+		}
+	})
+	for p := nowhere + 1; p < numPlaces(t); p++ {
+		taken := methodsOf(p)
+		if len(taken) == 0 {
+			t.Errorf("place %d takes no method, says wrongMethod", p)
+		}
+		for _, method := range taken {
+			if !documented[p][method] {
+				t.Errorf("openapi.json has no %s of place %d, of which it has %v", method, p, slices.Collect(maps.Keys(documented[p])))
+			}
+		}
+	}
+}
+
+// methodsOf is what a place takes besides HEAD, of which the document says that it is taken where GET is.
+func methodsOf(p place) []string {
+	all := strings.FieldsFunc(wrongMethod(p, "").allow, func(r rune) bool { return r == ',' || r == ' ' })
+	if slices.Contains(all, "GET") != slices.Contains(all, "HEAD") {
+		return nil
+	}
+	return slices.DeleteFunc(all, func(m string) bool { return m == "HEAD" })
+}
+
+// numPlaces counts the constants of place.
+func numPlaces(t *testing.T) place {
+	t.Helper()
+	n := place(0)
+	inspectCode(t, func(node ast.Node) {
+		block, ok := node.(*ast.GenDecl)
+		if !ok || block.Tok != token.CONST {
+			return
+		}
+		if kind, ok := block.Specs[0].(*ast.ValueSpec).Type.(*ast.Ident); ok && kind.Name == "place" {
+			n += place(len(block.Specs))
+		}
+	})
+	return n
+}
+
+// inspectCode walks over the package's code.
+func inspectCode(t *testing.T, visit func(ast.Node)) {
+	t.Helper()
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool { visit(n); return true })
+	}
+}
+
+// The index shows the paths that the document has, and no others: but for the two that are not for everybody.
+func TestOpenAPIHasThePathsOfTheIndex(t *testing.T) {
+	want := map[string]bool{"GET /": true, "PUT /api/v1/admin/wipe": true}
+	for _, line := range paths {
+		rest := strings.ReplaceAll(line, "{cluster resource}", "{clusterResource}")
+		at := strings.Index(rest, " /")
+		for _, method := range strings.Split(rest[:at], ", ") {
+			for _, path := range strings.Split(rest[at+1:], ", ") {
+				want[method+" "+path] = true
+			}
+		}
+	}
+	got := map[string]bool{}
+	readOpenAPI(t).operations(t, func(method, template, _ string, _ []string) {
+		if strings.HasPrefix(template, "/metrics/job") { // OpenAPI knows no path of any length: the document has three
+			template = "/metrics/job/{job}{/label/value}"
+		}
+		got[method+" "+template] = true
+	})
+	for p := range got {
+		if !want[p] {
+			t.Errorf("the index does not have %s", p)
+		}
+	}
+	for p := range want {
+		if !got[p] {
+			t.Errorf("openapi.json does not have %s", p)
+		}
+	}
+}
+
+// The document has the query parameters that a request takes, and none that it refuses.
+func TestOpenAPIParameters(t *testing.T) {
+	g := gateway{start(t, openToWipe)}
+	values := map[string]string{"type": "gauge", "label": "a=b", "ttl": "1h", "rate": "1", "sync": "true", "dialect": "statsd"}
+	refuses := func(method, path, parameter string) bool {
+		_, text := g.ask(method, path+"?"+parameter, "1")
+		return strings.Contains(text, "means nothing here")
+	}
+	readOpenAPI(t).operations(t, func(method, _, path string, documented []string) {
+		if !refuses(method, path, "nonsense=1") && len(documented) > 0 {
+			t.Errorf("%s %s takes any parameter, but has %v", method, path, documented)
+			return
+		}
+		for _, a := range allowedNames {
+			value, ok := values[a.name]
+			if !ok {
+				t.Fatalf("this test has no value of %q", a.name)
+			}
+			if !refuses(method, path, "nonsense=1") {
+				continue
+			}
+			if taken := !refuses(method, path, a.name+"="+value); taken != slices.Contains(documented, a.name) {
+				t.Errorf("%s %s: taken=%v of %q, the document has %v", method, path, taken, a.name, documented)
+			}
+		}
+	})
+}
+
+// The document lists the reasons that the code has.
+func TestOpenAPIReasons(t *testing.T) {
+	want := map[string]bool{metric.Pending.String(): true}
+	for _, r := range metric.Reasons() {
+		want[r.String()] = true
+	}
+	literal := func(e ast.Expr) {
+		if l, ok := e.(*ast.BasicLit); ok && l.Kind == token.STRING {
+			reason, _ := strconv.Unquote(l.Value)
+			want[reason] = true
+		}
+	}
+	inspectCode(t, func(n ast.Node) {
+		switch n := n.(type) {
+		case *ast.KeyValueExpr:
+			if key, ok := n.Key.(*ast.Ident); ok && key.Name == "reason" {
+				literal(n.Value)
+			}
+		case *ast.AssignStmt:
+			for i, to := range n.Lhs {
+				if field, ok := to.(*ast.SelectorExpr); ok && field.Sel.Name == "reason" && len(n.Rhs) == len(n.Lhs) {
+					literal(n.Rhs[i])
+				}
+			}
+		case *ast.CallExpr:
+			if f, ok := n.Fun.(*ast.Ident); ok && f.Name == "refuseConnection" {
+				literal(n.Args[1])
+			}
+		}
+	})
+	got := readOpenAPI(t).Components.Schemas["Reason"].Enum
+	if g, w := fmt.Sprint(slices.Sorted(slices.Values(got))), fmt.Sprint(slices.Sorted(maps.Keys(want))); g != w {
+		t.Errorf("openapi.json has the reasons\n%s, the code\n%s", g, w)
+	}
+}
