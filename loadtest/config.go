@@ -12,8 +12,8 @@ import (
 type Config struct {
 	// Binary is the sluice to measure: started as "serve", and as "loadtest --floor-receiver".
 	Binary string
-	// Scenario is a name of Scenarios.
-	Scenario string
+	// Scenarios are names of Scenarios.
+	Scenarios []string
 	// Lines of one run, rounded up to whole datagrams; 0 takes what the scenario thinks enough.
 	Lines int
 	// Rate is how many lines a second are sent; 0 sends as fast as it goes.
@@ -25,13 +25,15 @@ type Config struct {
 	Client bool
 	// Pin keeps the server on the first processor and the sender on the second, where there are two.
 	Pin bool
+	// Short asks for less than a good figure needs: what shows in seconds that all works.
+	Short bool
 	// Progress is written a line that overwrites itself; nil: none.
 	Progress io.Writer
 }
 
 // DefaultConfig measures tagged counters once, pinned.
 func DefaultConfig() Config {
-	return Config{Scenario: scenarios[0].Name, Runs: 1, Pin: true}
+	return Config{Scenarios: Names()[:1], Runs: 1, Pin: true}
 }
 
 const maxRuns = 100
@@ -42,8 +44,16 @@ func (c Config) Validate() error {
 	if c.Binary == "" {
 		faults = append(faults, errors.New("binary: empty: want the path of the server to measure"))
 	}
-	if _, ok := scenario(c.Scenario); !ok {
-		faults = append(faults, fmt.Errorf("scenario: %q: want %s", c.Scenario, strings.Join(Names(), ", ")))
+	for i, name := range c.Scenarios {
+		if _, ok := scenario(name); !ok {
+			faults = append(faults, fmt.Errorf("scenario: %q: want %s", name, strings.Join(Names(), ", ")))
+		}
+		if slices.Contains(c.Scenarios[:i], name) {
+			faults = append(faults, fmt.Errorf("scenario: %q: is there twice", name))
+		}
+	}
+	if len(c.Scenarios) == 0 {
+		faults = append(faults, fmt.Errorf("scenario: none: want %s", strings.Join(Names(), ", ")))
 	}
 	if c.Lines < 0 {
 		faults = append(faults, fmt.Errorf("lines: %d: want 0 (what the scenario thinks enough) or more", c.Lines))

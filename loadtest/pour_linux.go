@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -57,7 +56,7 @@ func (m *measurement) pour(ctx context.Context, title string, to *child, udp net
 // load sends the measured lines and takes the times.
 func (m *measurement) load(ctx context.Context, title string, s sender, udp netip.AddrPort, taken *Taken) (packing, error) {
 	var sent atomic.Int64
-	defer m.showProgress(title, &sent)()
+	defer m.showProgress(title, &sent, m.lines, "lines")()
 	start := time.Now()
 	load, err := s.load(ctx, m.lines, m.Rate, &sent)
 	taken.Sending = time.Since(start)
@@ -78,30 +77,4 @@ func settle(ctx context.Context, udp netip.AddrPort) (queue, error) {
 		return queue{}, err
 	}
 	return readQueue(udp)
-}
-
-const progressEvery = 200 * time.Millisecond
-
-// showProgress says every now and then how far the sender is, until stop is called.
-func (m *measurement) showProgress(title string, sent *atomic.Int64) (stop func()) {
-	if m.Progress == nil {
-		return func() {}
-	}
-	done := make(chan struct{})
-	var wait sync.WaitGroup
-	wait.Go(func() {
-		ticker := time.NewTicker(progressEvery)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-done:
-				fmt.Fprint(m.Progress, "\r\x1b[K")
-				return
-			case <-ticker.C:
-				fmt.Fprintf(m.Progress, "\r\x1b[K%s: %s: %s of %s lines", m.scenario.Name, title,
-					grouped(float64(sent.Load())), grouped(float64(m.lines)))
-			}
-		}
-	})
-	return func() { close(done); wait.Wait() }
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-func reported() *Report {
-	r := &Report{Scenario: "tagged-10k", LinesPerRun: 2000, LinesPerDatagram: 24}
+func reported() *Result {
+	r := &Result{Scenario: "tagged-10k", Load: &Load{LinesPerRun: 2000, LinesPerDatagram: 24}}
 	for _, cpu := range []time.Duration{300, 100, 500, 200} {
 		r.Runs = append(r.Runs, Run{
 			Server: Taken{Sent: 2000, Taken: 1000, User: 700 * cpu, System: 300 * cpu, Sending: time.Second, Taking: 2 * time.Second},
@@ -31,7 +31,7 @@ func TestSpread(t *testing.T) {
 
 func TestTable(t *testing.T) {
 	var b strings.Builder
-	if err := reported().WriteTable(&b); err != nil {
+	if err := (&Report{Scenarios: []*Result{reported()}}).WriteTable(&b); err != nil {
 		t.Fatal(err)
 	}
 	rows := map[string][]string{}
@@ -53,18 +53,21 @@ func TestTable(t *testing.T) {
 
 func TestJSON(t *testing.T) {
 	var b strings.Builder
-	if err := reported().WriteJSON(&b); err != nil {
+	if err := (&Report{Scenarios: []*Result{reported()}}).WriteJSON(&b); err != nil {
 		t.Fatal(err)
 	}
-	var got struct {
-		Scenario string
-		Runs     []Run
-		Figures  map[string]Spread
+	var report struct {
+		Scenarios []struct {
+			Scenario string
+			Runs     []Run
+			Columns  map[string]Spread
+		}
 	}
-	if err := json.Unmarshal([]byte(b.String()), &got); err != nil {
+	if err := json.Unmarshal([]byte(b.String()), &report); err != nil {
 		t.Fatal(err)
 	}
-	if got.Scenario != "tagged-10k" || len(got.Runs) != 4 || got.Figures["cpu_ns_per_line"] != (Spread{250, 100, 500}) {
+	got := report.Scenarios[0]
+	if got.Scenario != "tagged-10k" || len(got.Runs) != 4 || got.Columns["cpu_ns_per_line"] != (Spread{250, 100, 500}) {
 		t.Errorf("read back as %+v", got)
 	}
 }

@@ -14,88 +14,122 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// measurement is one call of Run.
-type measurement struct {
-	Config
-	scenario   Scenario
-	lines      int64
-	processors processors
-}
-
-// Measure does all runs. The first that does not add up ends it, with ErrBooks and without a report.
+// Measure does all runs of all scenarios. One that fails, as with ErrBooks where its books do not balance, is
+// not in the report; the others are, unless ctx has ended.
 func Measure(ctx context.Context, cfg Config) (_ *Report, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	m := &measurement{Config: cfg}
-	m.scenario, _ = scenario(cfg.Scenario)
-	m.lines = int64(cfg.Lines)
-	if m.lines == 0 {
-		m.lines = int64(m.scenario.Lines)
-	}
-	per := int64(m.scenario.PerDatagram)
-	m.lines = (m.lines + per - 1) / per * per
-	if m.processors, err = choose(cfg.Pin); err != nil {
+	cpus, err := choose(cfg.Pin)
+	if err != nil {
 		return nil, err
 	}
-	restore, err := m.processors.pinSender()
+	restore, err := cpus.pinSender()
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, restore()) }()
-	report, err := m.newReport()
-	if err != nil {
+	report := &Report{}
+	if report.Machine, err = readMachine(cpus); err != nil {
 		return nil, err
 	}
-	for i := range cfg.Runs {
-		run, err := m.run(ctx, fmt.Sprintf("run %d of %d", i+1, cfg.Runs), report)
-		if err != nil {
-			return nil, fmt.Errorf("%s, run %d: %w", cfg.Scenario, i+1, err)
+	var faults []error
+	for _, name := range cfg.Scenarios {
+		result, err := newMeasurement(cfg, name, cpus, &report.Machine).all(ctx)
+		if ctx.Err() != nil {
+			return nil, err
 		}
-		report.Runs = append(report.Runs, run)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("%s: %w", name, err))
+			continue
+		}
+		report.Scenarios = append(report.Scenarios, result)
 	}
-	return report, nil
+	return report, errors.Join(faults...)
 }
 
-func (m *measurement) newReport() (*Report, error) {
-	r := &Report{
-		Scenario: m.scenario.Name, About: m.scenario.About, Series: m.scenario.Series(),
-		LinesPerRun: m.lines, LinesPerDatagram: m.scenario.PerDatagram, Sender: "sendmmsg", RatePerSecond: m.Rate,
+func newMeasurement(cfg Config, name string, cpus processors, machine *Machine) *measurement {
+	m := &measurement{Config: cfg, processors: cpus, machine: machine}
+	m.scenario, _ = scenario(name)
+	m.result = &Result{Scenario: name, About: m.scenario.About}
+	if !m.scenario.SendsLines() {
+		return m
+	}
+	m.lines = int64(cfg.Lines)
+	if m.lines == 0 {
+		m.lines = int64(m.scenario.Lines)
+		if m.Short {
+			m.lines /= shortLines
+		}
+	}
+	per := int64(m.scenario.PerDatagram)
+	m.lines = (m.lines + per - 1) / per * per
+	m.result.Load = &Load{
+		Series: m.scenario.Series(), LinesPerRun: m.lines, LinesPerDatagram: m.scenario.PerDatagram,
+		Sender: "sendmmsg", RatePerSecond: m.Rate,
 	}
 	if m.Client {
-		r.Sender, r.LinesPerDatagram = "go-statsd-client", 0
+		m.result.Load.Sender, m.result.Load.LinesPerDatagram = "go-statsd-client", 0
 	}
+	return m
+}
+
+// shortLines is what part of a scenario's lines is sent where little is asked for.
+const shortLines = 10
+
+// all does every run.
+func (m *measurement) all(ctx context.Context) (*Result, error) {
+	for i := range m.Runs {
+		m.title = fmt.Sprintf("%s: run %d of %d", m.scenario.Name, i+1, m.Runs)
+		if err := m.once(ctx); err != nil {
+			return nil, fmt.Errorf("run %d: %w", i+1, err)
+		}
+	}
+	return m.result, nil
+}
+
+func (m *measurement) once(ctx context.Context) error {
+	if m.scenario.measure != nil {
+		figures, err := m.scenario.measure(ctx, m)
+		return errors.Join(err, m.result.addFigures(figures))
+	}
+	run, err := m.run(ctx)
+	m.result.Runs = append(m.result.Runs, run)
+	return err
+}
+
+func readMachine(cpus processors) (Machine, error) {
 	var kernel unix.Utsname
 	if err := unix.Uname(&kernel); err != nil {
-		return nil, os.NewSyscallError("uname", err)
+		return Machine{}, os.NewSyscallError("uname", err)
 	}
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
-		return nil, err
+		return Machine{}, err
 	}
 	minute, _, _ := strings.Cut(string(text), " ")
 	load, err := strconv.ParseFloat(minute, 64)
 	if err != nil {
-		return nil, fmt.Errorf("/proc/loadavg: %w", err)
+		return Machine{}, fmt.Errorf("/proc/loadavg: %w", err)
 	}
-	r.Machine = Machine{
+	return Machine{
 		CPUs: runtime.NumCPU(), Kernel: unix.ByteSliceToString(kernel.Release[:]), Go: runtime.Version(),
-		LoadAverage: load, Pinned: m.processors.pinned(),
-	}
-	return r, nil
+		LoadAverage: load, Pinned: cpus.pinned(),
+	}, nil
 }
 
-func (m *measurement) run(ctx context.Context, title string, report *Report) (run Run, err error) {
-	if run, err = m.measureServer(ctx, title+", server"); err != nil {
+// run gives the server the load, and then the floor.
+func (m *measurement) run(ctx context.Context) (run Run, err error) {
+	if run, err = m.measureServer(ctx, "server"); err != nil {
 		return Run{}, err
 	}
-	run.Floor, report.Machine.SocketBufferBytes, err = m.measureFloor(ctx, title+", floor")
+	run.Floor, m.machine.SocketBufferBytes, err = m.measureFloor(ctx, "floor")
 	return run, err
 }
 
 // measureServer gives a new server the load and checks the books.
 func (m *measurement) measureServer(ctx context.Context, title string) (run Run, err error) {
-	s, err := startServer(ctx, m.Binary, m.processors.server)
+	s, err := m.startServer(ctx)
 	if err != nil {
 		return Run{}, err
 	}

@@ -52,7 +52,7 @@ func sluice(t *testing.T) string {
 
 // small is a load that a busy machine takes too.
 func small(t *testing.T, scenario string) Config {
-	return Config{Binary: sluice(t), Scenario: scenario, Lines: 200_000, Rate: 400_000, Runs: 1}
+	return Config{Binary: sluice(t), Scenarios: []string{scenario}, Lines: 200_000, Rate: 400_000, Runs: 1}
 }
 
 func TestRunsAddUp(t *testing.T) {
@@ -73,7 +73,7 @@ func TestRunsAddUp(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			run := r.Runs[0]
+			run := r.Scenarios[0].Runs[0]
 			for name, taken := range map[string]Taken{"server": run.Server, "floor": run.Floor} {
 				if taken.Sent < int64(cfg.Lines) || taken.Taken > taken.Sent || taken.Taken == 0 || taken.CPUPerLine() <= 0 {
 					t.Errorf("%s: %+v: want %d lines sent, and taken at some cost", name, taken, cfg.Lines)
@@ -97,8 +97,8 @@ func TestFlatOutAddsUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, run := range r.Runs {
-		if run.Server.Taken+run.Server.DroppedDatagrams*int64(r.LinesPerDatagram) != run.Server.Sent {
+	for _, run := range r.Scenarios[0].Runs {
+		if run.Server.Taken+run.Server.DroppedDatagrams*int64(r.Scenarios[0].Load.LinesPerDatagram) != run.Server.Sent {
 			t.Errorf("%+v: want sent = taken + dropped", run.Server)
 		}
 	}

@@ -11,6 +11,9 @@ import (
 // FloorFlag makes "sluice loadtest" call Floor.
 const FloorFlag = "floor-receiver"
 
+// figureScenarios need Linux.
+var figureScenarios []Scenario
+
 var errLinux = errors.New("the load test needs Linux: it sends with sendmmsg and reads /proc")
 
 // Measure is for Linux.

@@ -1,12 +1,21 @@
 package loadtest
 
-import "time"
+import (
+	"context"
+	"slices"
+	"time"
+)
 
-// Scenario is a load: which series, in what lines, packed how.
+// Scenario is either a load of StatsD lines (which series, in what lines, packed how), and then what a line
+// costs is measured, or it has a way of its own of measuring figures of its own.
 type Scenario struct {
 	Name string
 	// About says it in a few words.
 	About string
+
+	// measure does one run and returns its figures; nil in a scenario of lines, which the fields below tell of.
+	measure func(context.Context, *measurement) ([]Figure, error)
+
 	// PerDatagram is how many lines every prepared datagram has. It is fixed, so that a number of dropped
 	// datagrams is a number of lost lines.
 	PerDatagram int
@@ -21,15 +30,26 @@ type Scenario struct {
 	series seriesSet
 }
 
-// Scenarios returns all scenarios.
-func Scenarios() []Scenario { return append([]Scenario(nil), scenarios...) }
+// scenarios are all of them, the default first.
+var scenarios = slices.Concat(lineScenarios, figureScenarios)
 
-// Series is how many series the scenario has.
-func (s Scenario) Series() int { return s.series.size() }
+// Scenarios returns all scenarios.
+func Scenarios() []Scenario { return slices.Clone(scenarios) }
+
+// SendsLines is whether the scenario is a load of lines.
+func (s Scenario) SendsLines() bool { return s.measure == nil }
+
+// Series is how many series a load of lines has.
+func (s Scenario) Series() int {
+	if s.series == nil {
+		return 0
+	}
+	return s.series.size()
+}
 
 // The packings are what fits 1,432 bytes, the payload that StatsD clients keep to so that a datagram with
 // its headers passes a network with an MTU of 1,500 and some tunnelling.
-var scenarios = []Scenario{
+var lineScenarios = []Scenario{
 	{
 		Name: "tagged-10k", About: "counters of pods with three tags",
 		PerDatagram: 24, Lines: 100_000_000, Seed: 1,

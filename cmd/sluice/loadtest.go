@@ -1,10 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -23,20 +25,22 @@ one to itself and the sender another; figures of a machine that does other work 
 
 const loadtestExample = `  sluice loadtest
   sluice loadtest plain-10k --runs 5
+  sluice loadtest tagged-10k plain-10k timers-10k
   sluice loadtest tagged-10k --rate 500000 --lines 10000000 -o json
   sluice loadtest timers-10k --client`
 
 func newLoadtest() *cobra.Command {
 	cfg, output, floor := loadtest.DefaultConfig(), "table", false
 	cmd := &cobra.Command{
-		Use:     "loadtest [SCENARIO]",
+		Use:     "loadtest [SCENARIO...|all]",
 		Short:   "Measure what a line costs, and whether the books balance",
 		Long:    loadtestLong + "\n\n" + scenarioList(),
 		Example: loadtestExample,
 		RunE: reading(func(cmd *cobra.Command, args []string, faults []error) error {
-			if len(args) > 0 {
-				cfg.Scenario = args[0]
-				faults = append(faults, noneOf(args[1:])...)
+			if slices.Equal(args, []string{"all"}) {
+				cfg.Scenarios = loadtest.Names()
+			} else if len(args) > 0 {
+				cfg.Scenarios = args
 			}
 			if output != "table" && output != "json" {
 				faults = append(faults, fmt.Errorf("--output: %q, want table or json", output))
@@ -67,6 +71,7 @@ func newLoadtest() *cobra.Command {
 	flags.IntVar(&cfg.Rate, "rate", 0, "lines a second; 0: as fast as it goes")
 	flags.IntVar(&cfg.Runs, "runs", cfg.Runs, "how often, each time with a new server; several give median, minimum and maximum")
 	flags.BoolVar(&cfg.Client, "client", false, "send through go-statsd-client, a call a line, as an application does")
+	flags.BoolVar(&cfg.Short, "short", false, "do less than a good figure needs: what shows in seconds that all works")
 	flags.BoolVar(&cfg.Pin, "pin", cfg.Pin, "give the server a processor to itself and the sender another, where there are two")
 	flags.StringVarP(&output, "output", "o", output, "table or json")
 	flags.BoolVar(&floor, loadtest.FloorFlag, false, "")
@@ -78,7 +83,12 @@ func scenarioList() string {
 	var b strings.Builder
 	b.WriteString("Scenarios:\n")
 	for _, s := range loadtest.Scenarios() {
-		fmt.Fprintf(&b, "  %-12s %d %s; %d lines\n", s.Name, s.Series(), s.About, s.Lines)
+		fmt.Fprintf(&b, "  %-14s ", s.Name)
+		if s.SendsLines() {
+			fmt.Fprintf(&b, "%d %s; %d lines\n", s.Series(), s.About, s.Lines)
+		} else {
+			fmt.Fprintln(&b, s.About)
+		}
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
@@ -94,13 +104,14 @@ func runLoadtest(cmd *cobra.Command, cfg loadtest.Config, output string) error {
 	defer release()
 	cfg.Progress = terminal(cmd.ErrOrStderr())
 	report, err := loadtest.Measure(ctx, cfg)
-	if err != nil {
+	if report == nil || len(report.Scenarios) == 0 {
 		return err
 	}
+	write := report.WriteTable
 	if output == "json" {
-		return report.WriteJSON(cmd.OutOrStdout())
+		write = report.WriteJSON
 	}
-	return report.WriteTable(cmd.OutOrStdout())
+	return errors.Join(write(cmd.OutOrStdout()), err)
 }
 
 // terminal is w where somebody looks at it, else nil.
