@@ -17,6 +17,7 @@ type measurement struct {
 	processors processors
 	machine    *Machine
 	result     *Result
+	prepared   *floodLoad
 	title      string // what is being done, for whoever watches
 }
 

@@ -28,6 +28,8 @@ type Load struct {
 	LinesPerRun      int64  `json:"lines_per_run"`
 	LinesPerDatagram int    `json:"lines_per_datagram,omitempty"` // 0: the client packs them
 	Sender           string `json:"sender"`
+	// Target is the command line of a server that is not ours; empty: it is.
+	Target string `json:"target,omitempty"`
 	// RatePerSecond is the pace that was asked for, in lines; 0: as fast as it goes.
 	RatePerSecond int `json:"rate_lines_per_second"`
 }
@@ -45,16 +47,22 @@ type Machine struct {
 	SocketBufferBytes int `json:"socket_buffer_bytes"`
 }
 
-// Run is one run: the server, then the floor under the same load.
+// Run is one run: the server, then the floors under the same load.
 type Run struct {
-	Server Taken  `json:"server"`
-	Floor  Taken  `json:"floor"`
+	Server Taken `json:"server"`
+	// Floor is the gathering one.
+	Floor    Taken `json:"floor"`
+	Blocking Taken `json:"blocking_floor"`
+	// Memory is after the load, Idle before the first line.
 	Memory Memory `json:"server_memory"`
 	Idle   Memory `json:"server_memory_idle"`
 }
 
 // Ratio is how many times the floor the server cost.
 func (r Run) Ratio() float64 { return r.Server.CPUPerLine() / r.Floor.CPUPerLine() }
+
+// BlockingRatio is how many times the blocking floor the server cost.
+func (r Run) BlockingRatio() float64 { return r.Server.CPUPerLine() / r.Blocking.CPUPerLine() }
 
 // Taken is what became of a load. The warm-up is not in it.
 type Taken struct {

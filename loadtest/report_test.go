@@ -11,8 +11,9 @@ func reported() *Result {
 	r := &Result{Scenario: "tagged-10k", Load: &Load{LinesPerRun: 2000, LinesPerDatagram: 24}}
 	for _, cpu := range []time.Duration{300, 100, 500, 200} {
 		r.Runs = append(r.Runs, Run{
-			Server: Taken{Sent: 2000, Taken: 1000, User: 700 * cpu, System: 300 * cpu, Sending: time.Second, Taking: 2 * time.Second},
-			Floor:  Taken{Sent: 2000, Taken: 2000, System: 100_000, Sending: time.Second, Taking: time.Second},
+			Server:   Taken{Sent: 2000, Taken: 1000, User: 700 * cpu, System: 300 * cpu, Sending: time.Second, Taking: 2 * time.Second},
+			Floor:    Taken{Sent: 2000, Taken: 2000, System: 100_000, Sending: time.Second, Taking: time.Second},
+			Blocking: Taken{Sent: 2000, Taken: 2000, System: 200_000, Sending: time.Second, Taking: time.Second},
 		})
 	}
 	return r
@@ -40,8 +41,8 @@ func TestTable(t *testing.T) {
 			rows[fields[0]] = fields
 		}
 	}
-	// seconds offered taken drops busy ns user system floor drops ratio peak anon
-	if got, want := strings.Join(rows["1"], " "), "1 2.00 2,000 500 0 0.00 300.0 210.0 90.0 50.0 0 6.00 0 0"; got != want {
+	// seconds offered taken drops busy ns user system floor drops ratio blocking ratio peak anon
+	if got, want := strings.Join(rows["1"], " "), "1 2.00 2,000 500 0 0.00 300.0 210.0 90.0 50.0 0 6.00 100.0 3.00 0 0"; got != want {
 		t.Errorf("first row %q, want %q in\n%s", got, want, b.String())
 	}
 	for _, name := range []string{"median", "min", "max"} {

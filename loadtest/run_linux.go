@@ -5,131 +5,28 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
-	"runtime"
-	"strconv"
-	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
-// Measure does all runs of all scenarios. One that fails, as with ErrBooks where its books do not balance, is
-// not in the report; the others are, unless ctx has ended.
-func Measure(ctx context.Context, cfg Config) (_ *Report, err error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
-	cpus, err := choose(cfg.Pin)
-	if err != nil {
-		return nil, err
-	}
-	restore, err := cpus.pinSender()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, restore()) }()
-	report := &Report{}
-	if report.Machine, err = readMachine(cpus); err != nil {
-		return nil, err
-	}
-	var faults []error
-	for _, name := range cfg.Scenarios {
-		result, err := newMeasurement(cfg, name, cpus, &report.Machine).all(ctx)
-		if ctx.Err() != nil {
-			return nil, err
-		}
-		if err != nil {
-			faults = append(faults, fmt.Errorf("%s: %w", name, err))
-			continue
-		}
-		report.Scenarios = append(report.Scenarios, result)
-	}
-	return report, errors.Join(faults...)
-}
-
-func newMeasurement(cfg Config, name string, cpus processors, machine *Machine) *measurement {
-	m := &measurement{Config: cfg, processors: cpus, machine: machine}
-	m.scenario, _ = scenario(name)
-	m.result = &Result{Scenario: name, About: m.scenario.About}
-	if !m.scenario.SendsLines() {
-		return m
-	}
-	m.lines = int64(cfg.Lines)
-	if m.lines == 0 {
-		m.lines = int64(m.scenario.Lines)
-		if m.Short {
-			m.lines /= shortLines
-		}
-	}
-	per := int64(m.scenario.PerDatagram)
-	m.lines = (m.lines + per - 1) / per * per
-	m.result.Load = &Load{
-		Series: m.scenario.Series(), LinesPerRun: m.lines, LinesPerDatagram: m.scenario.PerDatagram,
-		Sender: "sendmmsg", RatePerSecond: m.Rate,
-	}
-	if m.Client {
-		m.result.Load.Sender, m.result.Load.LinesPerDatagram = "go-statsd-client", 0
-	}
-	return m
-}
-
-// shortLines is what part of a scenario's lines is sent where little is asked for.
-const shortLines = 10
-
-// all does every run.
-func (m *measurement) all(ctx context.Context) (*Result, error) {
-	for i := range m.Runs {
-		m.title = fmt.Sprintf("%s: run %d of %d", m.scenario.Name, i+1, m.Runs)
-		if err := m.once(ctx); err != nil {
-			return nil, fmt.Errorf("run %d: %w", i+1, err)
-		}
-	}
-	return m.result, nil
-}
-
-func (m *measurement) once(ctx context.Context) error {
-	if m.scenario.measure != nil {
-		figures, err := m.scenario.measure(ctx, m)
-		return errors.Join(err, m.result.addFigures(figures))
-	}
-	run, err := m.run(ctx)
-	m.result.Runs = append(m.result.Runs, run)
-	return err
-}
-
-func readMachine(cpus processors) (Machine, error) {
-	var kernel unix.Utsname
-	if err := unix.Uname(&kernel); err != nil {
-		return Machine{}, os.NewSyscallError("uname", err)
-	}
-	text, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return Machine{}, err
-	}
-	minute, _, _ := strings.Cut(string(text), " ")
-	load, err := strconv.ParseFloat(minute, 64)
-	if err != nil {
-		return Machine{}, fmt.Errorf("/proc/loadavg: %w", err)
-	}
-	return Machine{
-		CPUs: runtime.NumCPU(), Kernel: unix.ByteSliceToString(kernel.Release[:]), Go: runtime.Version(),
-		LoadAverage: load, Pinned: cpus.pinned(),
-	}, nil
-}
-
-// run gives the server the load, and then the floor.
+// run gives the server the load, and then the floors.
 func (m *measurement) run(ctx context.Context) (run Run, err error) {
-	if run, err = m.measureServer(ctx, "server"); err != nil {
+	measureServer := m.measureServer
+	if m.Target != "" {
+		measureServer = m.measureTarget
+	}
+	if run, err = measureServer(ctx); err != nil {
 		return Run{}, err
 	}
-	run.Floor, m.machine.SocketBufferBytes, err = m.measureFloor(ctx, "floor")
+	if run.Floor, err = m.measureFloor(ctx, Gathering); err != nil {
+		return Run{}, err
+	}
+	run.Blocking, err = m.measureFloor(ctx, Blocking)
 	return run, err
 }
 
 // measureServer gives a new server the load and checks the books.
-func (m *measurement) measureServer(ctx context.Context, title string) (run Run, err error) {
-	s, err := m.startServer(ctx)
+func (m *measurement) measureServer(ctx context.Context) (run Run, err error) {
+	s, err := m.startServer(ctx, m.scenario.serverArgs...)
 	if err != nil {
 		return Run{}, err
 	}
@@ -138,7 +35,7 @@ func (m *measurement) measureServer(ctx context.Context, title string) (run Run,
 		return Run{}, err
 	}
 	begun := time.Now()
-	sent, taken, err := m.pour(ctx, title, s.child, s.udp)
+	sent, taken, err := m.pour(ctx, m.subject(s))
 	if err != nil {
 		return Run{}, err
 	}
@@ -146,27 +43,49 @@ func (m *measurement) measureServer(ctx context.Context, title string) (run Run,
 		return Run{}, err
 	}
 	b := books{warmUp: sent.warmUp, load: sent.load, kernelDrops: taken.DroppedDatagrams}
-	if err := m.audit(ctx, s, begun, &b); err != nil {
+	if err := m.audit(ctx, s, &b, m.parts()); err != nil {
 		return Run{}, err
+	}
+	if within := m.scenario.ReadWithin; within > 0 && time.Since(begun) > within {
+		return Run{}, fmt.Errorf("%w: it took %s, but the sums are of a window and have to be read within %s; want fewer --lines or a higher --rate",
+			ErrBooks, time.Since(begun).Round(time.Second), within)
 	}
 	taken.Taken = b.received - b.warmUp.lines()
 	run.Server = taken
 	return run, nil
 }
 
-// audit fills in the server's side of the books and checks them.
-func (m *measurement) audit(ctx context.Context, s *server, begun time.Time, b *books) error {
+// subject is our server as what gets the load.
+func (m *measurement) subject(s *server) subject {
+	return subject{child: s.child, what: "server", udp: s.udp, warmUpLines: m.scenario.series.size(), warmUpRate: m.warmUpRate()}
+}
+
+func (m *measurement) warmUpRate() int {
+	if m.scenario.PerDatagram == 1 {
+		return singleWarmUpRate
+	}
+	return warmUpRate
+}
+
+func (m *measurement) parts() []part { return m.scenario.series.parts() }
+
+// audit fills in the server's side of the books, reads what parts add up to, and checks.
+func (m *measurement) audit(ctx context.Context, s *server, b *books, parts []part) error {
 	entered, err := readLedger(ctx, s.client, s.ops)
 	if err != nil {
 		return err
 	}
 	b.received, b.applied, b.rejected, b.serverDrops = entered.received, entered.applied, entered.rejected, entered.drops
-	if b.sum, err = total(ctx, s.client, s.http, m.scenario.series.readings()); err != nil {
-		return err
-	}
-	if within := m.scenario.ReadWithin; within > 0 && time.Since(begun) > within {
-		return fmt.Errorf("%w: it took %s, but the sums are of a window and have to be read within %s; want fewer --lines or a higher --rate",
-			ErrBooks, time.Since(begun).Round(time.Second), within)
+	for _, p := range parts {
+		if p.share > 0 && m.Client && b.kernelDrops > 0 {
+			return fmt.Errorf("%w: %d datagrams were dropped that the client packed, and nobody knows how many %s were in them; want a lower --rate",
+				ErrBooks, b.kernelDrops, p.name)
+		}
+		got, err := total(ctx, s.client, s.http, p.paths)
+		if err != nil {
+			return err
+		}
+		b.sums = append(b.sums, sum{of: p.name, got: got, want: b.sumOf(p, m.scenario.PerDatagram)})
 	}
 	if err := b.check(); err != nil {
 		return fmt.Errorf("%w:\n%w", ErrBooks, err)
@@ -174,31 +93,39 @@ func (m *measurement) audit(ctx context.Context, s *server, begun time.Time, b *
 	return nil
 }
 
-func (m *measurement) measureFloor(ctx context.Context, title string) (_ Taken, bufferBytes int, err error) {
-	f, err := startFloor(m.Binary, m.processors.server)
+func (m *measurement) measureFloor(ctx context.Context, way string) (_ Taken, err error) {
+	f, err := startFloor(m.Binary, way, m.processors.server)
 	if err != nil {
-		return Taken{}, 0, err
+		return Taken{}, err
 	}
 	defer func() { err = errors.Join(err, f.stop()) }()
-	sent, taken, err := m.pour(ctx, title, f.child, f.udp)
+	sent, taken, err := m.pour(ctx, m.floorSubject(f, way))
 	if err != nil {
-		return Taken{}, 0, err
+		return Taken{}, err
 	}
 	counted, err := f.finish()
 	if err != nil {
-		return Taken{}, 0, err
+		return Taken{}, err
 	}
 	b := floorBooks{warmUp: sent.warmUp, load: sent.load, received: counted.Lines, kernelDrops: taken.DroppedDatagrams}
 	if err := b.check(); err != nil {
-		return Taken{}, 0, fmt.Errorf("%w:\n%w", ErrBooks, err)
+		return Taken{}, fmt.Errorf("%w:\n%w", ErrBooks, err)
 	}
+	m.machine.SocketBufferBytes = f.bufferBytes
 	taken.Taken = b.received - b.warmUp.lines()
-	return taken, f.bufferBytes, nil
+	return taken, nil
+}
+
+func (m *measurement) floorSubject(f *floorChild, way string) subject {
+	return subject{child: f.child, what: way + " floor", udp: f.udp, warmUpLines: floorWarmUp, warmUpRate: m.warmUpRate()}
 }
 
 func (m *measurement) newSender(to netip.AddrPort) (sender, error) {
 	if m.Client {
 		return application{scenario: m.scenario, address: to.String()}, nil
 	}
-	return newFlood(m.scenario, to)
+	if m.prepared == nil {
+		m.prepared = newFloodLoad(m.scenario)
+	}
+	return newFlood(m.prepared, m.scenario.Sockets, to)
 }

@@ -61,7 +61,7 @@ func TestRunsAddUp(t *testing.T) {
 		client   bool
 	}{
 		{"tagged-10k", false}, {"plain-10k", false}, {"timers-10k", false}, {"single-10k", false},
-		{"tagged-10k", true}, {"single-10k", true},
+		{"tagged-10k", true}, {"single-10k", true}, {"hot-key", false}, {"client", false},
 	} {
 		cfg := small(t, c.scenario)
 		if cfg.Client = c.client; c.scenario == "single-10k" {
@@ -74,7 +74,7 @@ func TestRunsAddUp(t *testing.T) {
 				t.Fatal(err)
 			}
 			run := r.Scenarios[0].Runs[0]
-			for name, taken := range map[string]Taken{"server": run.Server, "floor": run.Floor} {
+			for name, taken := range map[string]Taken{"server": run.Server, "floor": run.Floor, "blocking floor": run.Blocking} {
 				if taken.Sent < int64(cfg.Lines) || taken.Taken > taken.Sent || taken.Taken == 0 || taken.CPUPerLine() <= 0 {
 					t.Errorf("%s: %+v: want %d lines sent, and taken at some cost", name, taken, cfg.Lines)
 				}
@@ -86,6 +86,58 @@ func TestRunsAddUp(t *testing.T) {
 				t.Errorf("memory %+v: want some", run.Memory)
 			}
 		})
+	}
+}
+
+// Every kind's books are exact, whatever is dropped. Few pods, so that the machine is not busy for long.
+func TestMixedAddsUp(t *testing.T) {
+	cfg := small(t, "mixed-750k")
+	cfg.Lines, cfg.Rate = 600_000, 0
+	m := newMeasurement(cfg, "mixed-750k", processors{anyCPU, anyCPU}, &Machine{})
+	m.scenario.series = newMixed(5, 20)
+	r, err := m.all(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, run := range r.Runs {
+		if run.Server.Taken+run.Server.DroppedDatagrams*mixedLines != run.Server.Sent {
+			t.Errorf("%+v: want sent = taken + dropped", run.Server)
+		}
+	}
+}
+
+func TestSearch(t *testing.T) {
+	cfg := small(t, "plain-10k")
+	cfg.Search, cfg.Short = true, true
+	r, err := Measure(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := r.Scenarios[0].Figures
+	if len(got) != 2 || got[0].Name != "lossless_rate" || got[0].Median <= 0 || got[1].Median <= 0 || len(r.Scenarios[0].Runs) != 0 {
+		t.Errorf("%+v: want two rates and no runs", got)
+	}
+}
+
+// Any server may be the target; ours is one that is at hand.
+func TestTarget(t *testing.T) {
+	cfg := small(t, "plain-10k")
+	cfg.TargetConfig = filepath.Join(t.TempDir(), "sluice.yaml")
+	if err := os.WriteFile(cfg.TargetConfig, []byte("statsd-udp: 127.0.0.1:{udp}\nops-address: 127.0.0.1:{tcp}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Target = cfg.Binary + " serve --standalone --config {config} --data-dir '" + t.TempDir() + "/data' --statsd-tcp= --http-address=127.0.0.1:0 --api-address=127.0.0.1:0"
+	r, err := Measure(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := r.Scenarios[0]
+	if s.Load.Target != cfg.Target || s.Runs[0].Server.Taken == 0 || len(s.Notes) != 1 || !strings.Contains(s.Notes[0], "not checked") {
+		t.Errorf("%+v: want a run of the target, and that its books were not checked", s)
+	}
+	cfg.Target, cfg.TargetConfig = "echo {udp}", ""
+	if _, err := Measure(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "ended by itself") {
+		t.Errorf("error %v: want that it ended by itself", err)
 	}
 }
 

@@ -27,6 +27,8 @@ var figures = []struct {
 	{"floor_ns_per_line", "floor", "%.1f", func(r Run) float64 { return r.Floor.CPUPerLine() }},
 	{"floor_dropped_datagrams", "its drops", "", func(r Run) float64 { return float64(r.Floor.DroppedDatagrams) }},
 	{"ratio", "ratio", "%.2f", Run.Ratio},
+	{"blocking_floor_ns_per_line", "blocking", "%.1f", func(r Run) float64 { return r.Blocking.CPUPerLine() }},
+	{"blocking_ratio", "ratio", "%.2f", Run.BlockingRatio},
 	{"peak_rss_mib", "peak MiB", "%.0f", func(r Run) float64 { return mebibytes(r.Memory.PeakBytes) }},
 	{"anon_rss_mib", "anon MiB", "%.0f", func(r Run) float64 { return mebibytes(r.Memory.AnonBytes) }},
 }
@@ -45,7 +47,7 @@ func (r *Report) WriteTable(out io.Writer) error {
 	for _, s := range r.Scenarios {
 		b.WriteString("\n")
 		s.writeHead(&b)
-		if s.Load != nil {
+		if len(s.Runs) > 0 {
 			s.writeRuns(&b)
 		}
 		s.writeFigures(&b)
@@ -72,7 +74,15 @@ func (r *Result) writeHead(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "%s: %s, %s series, %s lines a run, %s, %s, by %s\n", r.Scenario, r.About,
 		grouped(float64(r.Load.Series)), grouped(float64(r.Load.LinesPerRun)), packing, speed, r.Load.Sender)
-	b.WriteString("The books of every run balance. ns/line is the server's CPU time a line taken; floor a receiver's that only counts lines.\n\n")
+	if len(r.Runs) == 0 {
+		return
+	}
+	balance := "The books of every run balance."
+	if r.Load.Target != "" {
+		balance = "The server is " + r.Load.Target + ": its books were not checked."
+	}
+	b.WriteString(balance + "\nns/line is the server's CPU time a line taken; floor that of a receiver that only counts lines and lets\n" +
+		"datagrams gather; blocking that of one that is woken for each.\n\n")
 }
 
 // writeRuns writes a row a run, and the spread of several.
@@ -172,7 +182,7 @@ func (r *Report) WriteJSON(out io.Writer) error {
 
 // columns are those of the table of a load, over all runs.
 func (r *Result) columns() map[string]Spread {
-	if r.Load == nil {
+	if len(r.Runs) == 0 {
 		return nil
 	}
 	spreads := map[string]Spread{}

@@ -30,16 +30,17 @@ const loadtestExample = `  sluice loadtest
   sluice loadtest timers-10k --client`
 
 func newLoadtest() *cobra.Command {
-	cfg, output, floor := loadtest.DefaultConfig(), "table", false
+	cfg, output, floor := loadtest.DefaultConfig(), "table", ""
 	cmd := &cobra.Command{
 		Use:     "loadtest [SCENARIO...|all]",
 		Short:   "Measure what a line costs, and whether the books balance",
 		Long:    loadtestLong + "\n\n" + scenarioList(),
 		Example: loadtestExample,
 		RunE: reading(func(cmd *cobra.Command, args []string, faults []error) error {
-			if slices.Equal(args, []string{"all"}) {
-				cfg.Scenarios = loadtest.Names()
-			} else if len(args) > 0 {
+			switch {
+			case slices.Equal(args, []string{"all"}):
+				cfg.Scenarios = all(cfg)
+			case len(args) > 0:
 				cfg.Scenarios = args
 			}
 			if output != "table" && output != "json" {
@@ -59,8 +60,8 @@ func newLoadtest() *cobra.Command {
 			if err := usage(faults...); err != nil {
 				return err
 			}
-			if floor {
-				return runFloor(cmd)
+			if floor != "" {
+				return runFloor(cmd, floor)
 			}
 			return runLoadtest(cmd, cfg, output)
 		}),
@@ -71,10 +72,13 @@ func newLoadtest() *cobra.Command {
 	flags.IntVar(&cfg.Rate, "rate", 0, "lines a second; 0: as fast as it goes")
 	flags.IntVar(&cfg.Runs, "runs", cfg.Runs, "how often, each time with a new server; several give median, minimum and maximum")
 	flags.BoolVar(&cfg.Client, "client", false, "send through go-statsd-client, a call a line, as an application does")
+	flags.BoolVar(&cfg.Search, "search", false, "look for the highest rate at which nothing is lost, of the server and of the floor, instead of what a line costs")
+	flags.StringVar(&cfg.Target, "target", "", "command line of another StatsD server to measure in place of Sluice, with {udp} for the port that it has to listen on")
+	flags.StringVar(&cfg.TargetConfig, "target-config", "", "file to copy for the target, with {udp} filled in; its place is {config} in --target")
 	flags.BoolVar(&cfg.Short, "short", false, "do less than a good figure needs: what shows in seconds that all works")
 	flags.BoolVar(&cfg.Pin, "pin", cfg.Pin, "give the server a processor to itself and the sender another, where there are two")
 	flags.StringVarP(&output, "output", "o", output, "table or json")
-	flags.BoolVar(&floor, loadtest.FloorFlag, false, "")
+	flags.StringVar(&floor, loadtest.FloorFlag, "", "")
 	_ = flags.MarkHidden(loadtest.FloorFlag) // it is there: this cannot fail
 	return cmd
 }
@@ -93,10 +97,20 @@ func scenarioList() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-func runFloor(cmd *cobra.Command) error {
+// all are the scenarios that can be measured as it is asked for.
+func all(cfg loadtest.Config) (names []string) {
+	for _, s := range loadtest.Scenarios() {
+		if s.SendsLines() || cfg.Target == "" && !cfg.Search {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+func runFloor(cmd *cobra.Command, way string) error {
 	ctx, release := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
 	defer release()
-	return loadtest.Floor(ctx, cmd.InOrStdin(), cmd.OutOrStdout())
+	return loadtest.Floor(ctx, way, cmd.InOrStdin(), cmd.OutOrStdout())
 }
 
 func runLoadtest(cmd *cobra.Command, cfg loadtest.Config, output string) error {
