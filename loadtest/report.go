@@ -43,7 +43,7 @@ type Machine struct {
 	LoadAverage float64 `json:"load_average"`
 	// Pinned: the server had one processor to itself, and the sender another.
 	Pinned bool `json:"pinned"`
-	// SocketBufferBytes is what the kernel granted.
+	// SocketBufferBytes is what the kernel granted the floor; 0: none was measured.
 	SocketBufferBytes int `json:"socket_buffer_bytes"`
 }
 

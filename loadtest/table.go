@@ -42,8 +42,12 @@ func (r *Report) WriteTable(out io.Writer) error {
 	if r.Machine.Pinned {
 		pinned = "server and sender pinned to a processor each"
 	}
-	fmt.Fprintf(&b, "%d processors (%s), Linux %s, %s, socket buffer %d KiB, load average before %.2f\n",
-		r.Machine.CPUs, pinned, r.Machine.Kernel, r.Machine.Go, r.Machine.SocketBufferBytes>>10, r.Machine.LoadAverage)
+	buffer := ""
+	if r.Machine.SocketBufferBytes > 0 {
+		buffer = fmt.Sprintf(", socket buffer %d KiB", r.Machine.SocketBufferBytes>>10)
+	}
+	fmt.Fprintf(&b, "%d processors (%s), Linux %s, %s%s, load average before %.2f\n",
+		r.Machine.CPUs, pinned, r.Machine.Kernel, r.Machine.Go, buffer, r.Machine.LoadAverage)
 	for _, s := range r.Scenarios {
 		b.WriteString("\n")
 		s.writeHead(&b)
