@@ -10,7 +10,7 @@ FUZZTIME ?= 10s
 # Packages whose goroutines share memory: what "make race" is about.
 RACE := ./aggregate/... ./identity/... ./receiver/... ./store/... ./adapter/... ./operations/... ./cmd/...
 
-.PHONY: build run test unit binary e2e race guard bench lint fuzz chart image clean
+.PHONY: build run test unit binary e2e race guard bench bench-plot lint fuzz chart image clean
 
 build:
 	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/sluice ./cmd/sluice
@@ -45,6 +45,12 @@ guard:
 BENCH ?= tagged-10k plain-10k timers-10k single-10k tagged-750k mixed-750k hot-key client churn
 bench: build
 	./bin/sluice loadtest --short $(BENCH)
+
+# Draws reports of "sluice loadtest -o json", for instance: make bench-plot REPORTS='a.json b.json' PLOT=bench.png
+PLOT ?= bin/bench.svg
+bench-plot:
+	@mkdir -p bin
+	cd tools && go run ./loadplot -out '$(abspath $(PLOT))' $(abspath $(REPORTS))
 
 lint:
 	@unformatted=$$(gofmt -l .); \

@@ -2,6 +2,9 @@ package loadtest
 
 import (
 	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +73,29 @@ func TestJSON(t *testing.T) {
 	got := report.Scenarios[0]
 	if got.Scenario != "tagged-10k" || len(got.Runs) != 4 || got.Columns["cpu_ns_per_line"] != (Spread{250, 100, 500}) {
 		t.Errorf("read back as %+v", got)
+	}
+}
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// The example report is what tools/loadplot draws in its test.
+func TestExampleReport(t *testing.T) {
+	latency := &Result{Scenario: "visible", About: "push to visible"}
+	if err := latency.addFigures([]Figure{{Name: "p99", Unit: "ms", Value: 4.5, Aim: Aim{Most: 10}}}); err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := (&Report{Scenarios: []*Result{reported(), latency}}).WriteJSON(&b); err != nil {
+		t.Fatal(err)
+	}
+	golden := filepath.Join("testdata", "report.json")
+	if *update {
+		if err := os.WriteFile(golden, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want, err := os.ReadFile(golden); err != nil || string(want) != b.String() {
+		t.Errorf("the example report is not as in %s (%v): look, then go test ./loadtest -update", golden, err)
 	}
 }
 
