@@ -9,9 +9,14 @@ import (
 	"time"
 )
 
-// Churn is pods that come, and go, and others that come: what a series costs that nobody has seen before, and
-// how long a line of a known series waits meanwhile. New series are sent as fast as the server takes them, held
+// churnScenario is pods that come, and go, and others that come: what a series costs that nobody has seen before,
+// and how long a line of a known series waits meanwhile. New series are sent as fast as the server takes them, held
 // back by a short queue: in a long one every line would wait, for the load and not for the server.
+var churnScenario = Scenario{
+	Name: "churn", About: "750000 series come, go, and others come; a line of a known series waits",
+	PerDatagram: 24, Seed: 9, measure: measureChurn,
+}
+
 const (
 	churnPods, shortChurnPods = 1500, 300 // of 5 namespaces, 20 metrics and 5 codes
 	churnQueue                = 128 << 10

@@ -16,18 +16,25 @@ import (
 )
 
 const loadtestLong = `Loadtest starts a server of its own on the loopback, sends it StatsD over UDP, and prints what a line
-costs: the server's CPU time, beside that of a receiver that only counts lines (the floor) under the same
-load. The server stores what it gets, in a temporary folder.
+costs: the server's CPU time, beside that of receivers that only count lines (the floors) under the same
+load. The server stores what it gets, in a temporary folder. Some scenarios measure other figures.
 
 A run whose books do not balance (sent = applied + rejected + dropped by the kernel, and the sum over all
 series = applied) prints no figures and ends with exit code 1. With more than one processor the server has
-one to itself and the sender another; figures of a machine that does other work are indicative.`
+one to itself and the sender another; figures of a machine that does other work are indicative.
+
+Another StatsD server is measured under the same load by its command line (--target), in which {udp} is the
+port to listen on, {tcp} a free one, and {config} the place of a copy of --target-config with these filled in.
+It has no books: what it took is what was sent less what the kernel dropped.`
 
 const loadtestExample = `  sluice loadtest
   sluice loadtest plain-10k --runs 5
   sluice loadtest tagged-10k plain-10k timers-10k
   sluice loadtest tagged-10k --rate 500000 --lines 10000000 -o json
-  sluice loadtest timers-10k --client`
+  sluice loadtest timers-10k --client
+  sluice loadtest all --runs 5 -o json
+  sluice loadtest plain-10k --search
+  sluice loadtest tagged-10k --rate 200000 --target 'statsd_exporter --statsd.listen-udp=127.0.0.1:{udp} --statsd.listen-tcp='`
 
 func newLoadtest() *cobra.Command {
 	cfg, output, floor := loadtest.DefaultConfig(), "table", ""
