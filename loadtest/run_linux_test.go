@@ -61,7 +61,7 @@ func TestRunsAddUp(t *testing.T) {
 		client   bool
 	}{
 		{"tagged-10k", false}, {"plain-10k", false}, {"timers-10k", false}, {"single-10k", false},
-		{"tagged-10k", true}, {"single-10k", true}, {"hot-key", false}, {"client", false},
+		{"tagged-10k", true}, {"single-10k", true}, {"hot-key", false},
 	} {
 		cfg := small(t, c.scenario)
 		if cfg.Client = c.client; c.scenario == "single-10k" {

@@ -13,6 +13,8 @@ const (
 	shortSearchStep = 500 * time.Millisecond
 	// searchRest lets the server enter the last lines and ask the kernel what it dropped.
 	searchRest = 100 * time.Millisecond
+	// searchPatience is how long the books of a step may take to balance.
+	searchPatience = 5 * time.Second
 	// flatOutPart of a scenario's lines shows how fast they can be sent.
 	flatOutPart = 25
 	// senderShare of that speed is what the sender can be held to.
@@ -145,10 +147,25 @@ func (r *ramp) offer(ctx context.Context, lines int64, perSecond int) (taken Tak
 	}
 	taken.DroppedDatagrams = q.drops - r.drops
 	taken.Taken = max(taken.Sent-taken.DroppedDatagrams*per, 0)
-	if r.drops = q.drops; r.check == nil {
-		return taken, nil
+	r.drops = q.drops
+	return taken, r.balance(ctx)
+}
+
+// balance checks the books so far. A server that has little of a busy machine enters its last lines, and what
+// the kernel dropped, a little later.
+func (r *ramp) balance(ctx context.Context) error {
+	if r.check == nil {
+		return nil
 	}
-	return taken, r.check(ctx)
+	for deadline := time.Now().Add(searchPatience); ; {
+		err := r.check(ctx)
+		if !errors.Is(err, ErrBooks) || time.Now().After(deadline) {
+			return err
+		}
+		if err := rest(ctx, searchRest); err != nil {
+			return err
+		}
+	}
 }
 
 func (r *ramp) send(ctx context.Context, lines int64, perSecond int) (taken Taken, err error) {
