@@ -13,7 +13,7 @@ import (
 )
 
 // Measure does all runs of all scenarios. One that fails, as with ErrBooks where its books do not balance, is
-// not in the report; the others are, unless ctx has ended.
+// not in the report, and the error says so; those that came before the end of ctx are.
 func Measure(ctx context.Context, cfg Config) (_ *Report, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -34,14 +34,14 @@ func Measure(ctx context.Context, cfg Config) (_ *Report, err error) {
 	var faults []error
 	for _, name := range cfg.Scenarios {
 		result, err := newMeasurement(cfg, name, cpus, &report.Machine).all(ctx)
-		if ctx.Err() != nil {
-			return nil, err
-		}
 		if err != nil {
 			faults = append(faults, fmt.Errorf("%s: %w", name, err))
-			continue
+		} else {
+			report.Scenarios = append(report.Scenarios, result)
 		}
-		report.Scenarios = append(report.Scenarios, result)
+		if ctx.Err() != nil {
+			break
+		}
 	}
 	return report, errors.Join(faults...)
 }
