@@ -10,7 +10,7 @@ FUZZTIME ?= 10s
 # Packages whose goroutines share memory: what "make race" is about.
 RACE := ./aggregate/... ./identity/... ./receiver/... ./store/... ./adapter/... ./operations/... ./cmd/...
 
-.PHONY: build run test unit binary e2e race lint fuzz chart image clean
+.PHONY: build run test unit binary e2e race guard bench bench-plot lint fuzz chart image clean
 
 build:
 	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/sluice ./cmd/sluice
@@ -35,6 +35,22 @@ e2e:
 # Short: the long tests show what they show without the detector, at a tenth of the time.
 race:
 	go test -race -short -timeout 10m $(RACE)
+
+# Fails where a line costs twice what it did, told as a multiple of finding its end in the same run, or allocates.
+guard:
+	SLUICE_GUARD=1 go test -count=1 -v -run '^(TestGuard|TestHotPathDoesNotAllocate)$$' ./cmd/sluice
+
+# What a line costs, in two minutes: one short run each. Good figures take five long ones on a quiet machine, see
+# docs/performance-method.md.
+BENCH ?= tagged-10k plain-10k timers-10k single-10k tagged-750k mixed-750k hot-key client churn
+bench: build
+	./bin/sluice loadtest --short $(BENCH)
+
+# Draws reports of "sluice loadtest -o json", for instance: make bench-plot REPORTS='a.json b.json' PLOT=bench.png
+PLOT ?= bin/bench.svg
+bench-plot:
+	@mkdir -p bin
+	cd tools && go run ./loadplot -out '$(abspath $(PLOT))' $(abspath $(REPORTS))
 
 lint:
 	@unformatted=$$(gofmt -l .); \

@@ -9,7 +9,8 @@ import (
 func balanced() books {
 	return books{
 		warmUp: packing{10: 1}, load: packing{24: 100},
-		received: 10 + 98*24, applied: 10 + 98*24, sum: 10 + 98*24, serverDrops: 2, kernelDrops: 2,
+		received: 10 + 98*24, applied: 10 + 98*24, serverDrops: 2, kernelDrops: 2,
+		sums: []sum{{"counters", 10 + 98*24, 10 + 98*24}, {"gauges", 7, 7}},
 	}
 }
 
@@ -20,28 +21,28 @@ func TestBooks(t *testing.T) {
 	}{
 		"drops of datagrams of a fixed size": {func(*books) {}, ""},
 		"nothing dropped": {func(b *books) {
-			b.received, b.applied, b.sum, b.serverDrops, b.kernelDrops = 2410, 2410, 2410, 0, 0
+			b.received, b.applied, b.serverDrops, b.kernelDrops = 2410, 2410, 0, 0
 		}, ""},
 		"drops of datagrams of several sizes": {func(b *books) {
 			b.load = packing{20: 50, 24: 54} // 2296 lines, of which 2 datagrams lose 40 to 48
-			b.received, b.applied, b.sum = 10+2296-44, 10+2296-44, 10+2296-44
+			b.received, b.applied = 10+2296-44, 10+2296-44
 		}, ""},
-		"a line lost":            {func(b *books) { b.received--; b.applied--; b.sum-- }, "1 are unaccounted for"},
-		"a line counted twice":   {func(b *books) { b.received++; b.applied++; b.sum++ }, "-1 are unaccounted for"},
-		"a datagram lost":        {func(b *books) { b.received -= 24; b.applied -= 24; b.sum -= 24 }, "24 are unaccounted for"},
-		"received, not applied":  {func(b *books) { b.applied--; b.sum-- }, "but applied 2361 and rejected 0"},
-		"rejected":               {func(b *books) { b.applied--; b.sum--; b.rejected = 1 }, "none to reject"},
-		"a series lost a line":   {func(b *books) { b.sum-- }, "add up to 2361, but 2362"},
-		"a series has one more":  {func(b *books) { b.sum++ }, "add up to 2363, but 2362"},
+		"a line lost":            {func(b *books) { b.received--; b.applied-- }, "1 are unaccounted for"},
+		"a line counted twice":   {func(b *books) { b.received++; b.applied++ }, "-1 are unaccounted for"},
+		"a datagram lost":        {func(b *books) { b.received -= 24; b.applied -= 24 }, "24 are unaccounted for"},
+		"received, not applied":  {func(b *books) { b.applied-- }, "but applied 2361 and rejected 0"},
+		"rejected":               {func(b *books) { b.applied--; b.rejected = 1 }, "none to reject"},
+		"a series lost a line":   {func(b *books) { b.sums[0].got-- }, "all counters add up to 2361, want 2362"},
+		"a series has one more":  {func(b *books) { b.sums[1].got++ }, "all gauges add up to 8, want 7"},
 		"drops hidden by server": {func(b *books) { b.serverDrops = 1 }, "the server says that 1 datagrams were dropped, the kernel 2"},
 		"nothing received":       {func(b *books) { *b = books{load: packing{24: 1}, kernelDrops: 1, serverDrops: 1} }, "received nothing"},
 		"several sizes, one line too few": {func(b *books) {
 			b.load = packing{20: 50, 24: 54}
-			b.received, b.applied, b.sum = 10+2296-49, 10+2296-49, 10+2296-49
+			b.received, b.applied = 10+2296-49, 10+2296-49
 		}, "49 missing do not fit"},
 		"several sizes, one line too many": {func(b *books) {
 			b.load = packing{20: 50, 24: 54}
-			b.received, b.applied, b.sum = 10+2296-39, 10+2296-39, 10+2296-39
+			b.received, b.applied = 10+2296-39, 10+2296-39
 		}, "39 missing do not fit"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -55,6 +56,20 @@ func TestBooks(t *testing.T) {
 				t.Errorf("fault %v: want %q", err, c.wrong)
 			}
 		})
+	}
+}
+
+func TestSumOf(t *testing.T) {
+	b := books{warmUp: packing{10: 4}, load: packing{24: 100}, applied: 40 + 98*24}
+	for _, c := range []struct {
+		of   part
+		want int64
+	}{
+		{part{size: 40}, 40 + 98*24}, {part{size: 30, share: 12}, 30 + 98*12}, {part{size: 10, share: 1, worth: 55}, 55},
+	} {
+		if got := b.sumOf(c.of, 24); got != c.want {
+			t.Errorf("%+v has to add up to %d: want %d", c.of, got, c.want)
+		}
 	}
 }
 

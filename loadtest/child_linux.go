@@ -22,9 +22,6 @@ type child struct {
 	err    error // what Wait said; likewise
 }
 
-// anyCPU leaves a child where the scheduler puts it.
-const anyCPU = -1
-
 // startChild starts a process on one processor; it inherits the affinity of the thread that forks.
 func startChild(cmd *exec.Cmd, cpu int) (*child, error) {
 	c := &child{cmd: cmd, ended: make(chan struct{})}

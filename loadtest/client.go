@@ -25,12 +25,11 @@ const (
 	callsBetweenLooks = 128
 )
 
-func (a application) warmUp(ctx context.Context) (packing, error) {
+func (a application) warmUp(ctx context.Context, how warmUp, sent *atomic.Int64) (packing, error) {
 	random := a.scenario.random(0)
-	order := random.Perm(a.scenario.Series())
-	var ignored atomic.Int64
+	order := random.Perm(a.scenario.series.size())
 	return a.calls(ctx, callPlan{
-		lines: int64(len(order)), perSecond: warmUpRate, random: random, sent: &ignored,
+		lines: int64(min(how.lines, len(order))), perSecond: how.perSecond, wait: how.wait, random: random, sent: sent,
 		drawn: func(i int64) int { return order[i] },
 	})
 }
@@ -39,13 +38,14 @@ func (a application) load(ctx context.Context, lines int64, perSecond int, sent 
 	random := a.scenario.random(1)
 	return a.calls(ctx, callPlan{
 		lines: lines, perSecond: perSecond, random: random, sent: sent,
-		drawn: func(int64) int { return random.IntN(a.scenario.Series()) },
+		drawn: func(i int64) int { return a.scenario.series.draw(i, random) },
 	})
 }
 
 type callPlan struct {
 	lines     int64
 	perSecond int
+	wait      func(context.Context) error // nil: does not
 	random    *rand.Rand
 	drawn     func(line int64) int
 	sent      *atomic.Int64
@@ -62,6 +62,9 @@ func (a application) calls(ctx context.Context, plan callPlan) (_ packing, err e
 		if err = a.scenario.series.call(client, plan.drawn(i), plan.random); err == nil && i%callsBetweenLooks == 0 {
 			plan.sent.Store(i)
 			err = pace.after(ctx, i)
+			if err == nil && plan.wait != nil {
+				err = plan.wait(ctx)
+			}
 		}
 	}
 	err = errors.Join(err, client.Close())

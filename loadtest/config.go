@@ -12,8 +12,8 @@ import (
 type Config struct {
 	// Binary is the sluice to measure: started as "serve", and as "loadtest --floor-receiver".
 	Binary string
-	// Scenario is a name of Scenarios.
-	Scenario string
+	// Scenarios are names of Scenarios.
+	Scenarios []string
 	// Lines of one run, rounded up to whole datagrams; 0 takes what the scenario thinks enough.
 	Lines int
 	// Rate is how many lines a second are sent; 0 sends as fast as it goes.
@@ -23,15 +23,24 @@ type Config struct {
 	// Client sends through github.com/cactus/go-statsd-client as an application does, one call a line,
 	// instead of prepared datagrams.
 	Client bool
+	// Search looks for the highest rate at which nothing is lost, instead of what a line costs.
+	Search bool
+	// Target is the command line of another StatsD server, to be measured in place of ours: {udp} stands for
+	// the port it has to listen on, {tcp} for a free one, {config} for a file that TargetConfig was copied to.
+	Target string
+	// TargetConfig is a file in which the same placeholders are filled in; empty: none.
+	TargetConfig string
 	// Pin keeps the server on the first processor and the sender on the second, where there are two.
 	Pin bool
+	// Short asks for less than a good figure needs: what shows in seconds that all works.
+	Short bool
 	// Progress is written a line that overwrites itself; nil: none.
 	Progress io.Writer
 }
 
 // DefaultConfig measures tagged counters once, pinned.
 func DefaultConfig() Config {
-	return Config{Scenario: scenarios[0].Name, Runs: 1, Pin: true}
+	return Config{Scenarios: Names()[:1], Runs: 1, Pin: true}
 }
 
 const maxRuns = 100
@@ -42,9 +51,18 @@ func (c Config) Validate() error {
 	if c.Binary == "" {
 		faults = append(faults, errors.New("binary: empty: want the path of the server to measure"))
 	}
-	if _, ok := scenario(c.Scenario); !ok {
-		faults = append(faults, fmt.Errorf("scenario: %q: want %s", c.Scenario, strings.Join(Names(), ", ")))
+	for i, name := range c.Scenarios {
+		if _, ok := scenario(name); !ok {
+			faults = append(faults, fmt.Errorf("scenario: %q: want %s", name, strings.Join(Names(), ", ")))
+		}
+		if slices.Contains(c.Scenarios[:i], name) {
+			faults = append(faults, fmt.Errorf("scenario: %q: is there twice", name))
+		}
 	}
+	if len(c.Scenarios) == 0 {
+		faults = append(faults, fmt.Errorf("scenario: none: want %s", strings.Join(Names(), ", ")))
+	}
+	faults = append(faults, c.validateTarget()...)
 	if c.Lines < 0 {
 		faults = append(faults, fmt.Errorf("lines: %d: want 0 (what the scenario thinks enough) or more", c.Lines))
 	}
@@ -55,6 +73,29 @@ func (c Config) Validate() error {
 		faults = append(faults, fmt.Errorf("runs: %d: want 1 to %d", c.Runs, maxRuns))
 	}
 	return errors.Join(faults...)
+}
+
+// validateTarget returns what is wrong with a target, or a search, in a scenario.
+func (c Config) validateTarget() (faults []error) {
+	if c.Target != "" && c.TargetConfig == "" && !strings.Contains(c.Target, "{udp}") {
+		faults = append(faults, fmt.Errorf("target: %q: want {udp} in it, for the port that it has to listen on", c.Target))
+	}
+	if c.TargetConfig != "" && !strings.Contains(c.Target, "{config}") {
+		faults = append(faults, errors.New("target-config: want {config} in --target, for the file that this one is copied to"))
+	}
+	for _, name := range c.Scenarios {
+		s, ok := scenario(name)
+		if !ok || s.SendsLines() {
+			continue
+		}
+		if c.Target != "" {
+			faults = append(faults, fmt.Errorf("target: scenario %s measures more than StatsD: want one that sends lines", name))
+		}
+		if c.Search {
+			faults = append(faults, fmt.Errorf("search: scenario %s has no rate: want one that sends lines", name))
+		}
+	}
+	return faults
 }
 
 // Names are the scenarios' names, the default first.

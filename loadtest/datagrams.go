@@ -5,9 +5,11 @@ import "math/rand/v2"
 const (
 	// maxDatagram is the payload that StatsD clients keep to.
 	maxDatagram = 1432
-	// preparedLines and preparedDatagrams are how many are prepared at most; sending goes round them.
+	// preparedLines and preparedDatagrams are how many are prepared; sending goes round them. Of many series
+	// there are more, so that six in seven of them are in a round.
 	preparedLines     = 240_000
 	preparedDatagrams = 40_000
+	preparedRounds    = 2
 )
 
 // datagrams are prepared payloads, lines parted by '\n' without one at the end, as clients send them.
@@ -16,18 +18,19 @@ type datagrams struct {
 	lines   []int // of each packet
 }
 
-// warmUp is every series once, in random order. The last datagram may have fewer lines than the others.
+// warmUp is every line that there is once, in random order. The last datagram may have fewer lines than the others.
 func (s Scenario) warmUp() datagrams {
 	random := s.random(0)
-	order := random.Perm(s.Series())
+	order := random.Perm(s.series.size())
 	return s.pack(len(order), random, func(i int) int { return order[i] })
 }
 
-// load is series drawn at random, in datagrams of exactly PerDatagram lines.
+// load is lines drawn at random, in datagrams of exactly PerDatagram lines.
 func (s Scenario) load() datagrams {
 	random := s.random(1)
-	n := min(preparedLines/s.PerDatagram, preparedDatagrams) * s.PerDatagram
-	return s.pack(n, random, func(int) int { return random.IntN(s.Series()) })
+	lines := max(preparedLines, preparedRounds*s.series.size())
+	n := min(lines/s.PerDatagram, max(preparedDatagrams, preparedRounds*s.series.size()/s.PerDatagram)) * s.PerDatagram
+	return s.pack(n, random, func(n int) int { return s.series.draw(int64(n), random) })
 }
 
 func (s Scenario) random(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(s.Seed, stream)) }

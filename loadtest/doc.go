@@ -4,20 +4,25 @@
 // asks /metrics and the HTTP API what became of it. It shares no code with what it measures. Before it stands
 // the command "sluice loadtest", after it a table or JSON.
 //
+// A scenario (scenario.go) is a load of StatsD lines, or has a function of its own that does one run and returns
+// figures (figure.go). The rest of this is of loads.
+//
 // A run is: start the server, warm up (every series once), send a fixed number of lines, wait until the
 // kernel's queue is empty, read the server's CPU clock, and check the books (books.go):
 //
 //	sent = applied + rejected + lines in the datagrams that the kernel dropped
-//	Σ counters = applied
+//	Σ of each kind's series = what it has to be
 //
-// where sent is counted by the sender, drops by the kernel, and Σ counters is read series by series. A run
-// that does not add up is an error and yields no figures.
+// where sent is counted by the sender, drops by the kernel, and the sums are read series by series. A run
+// that does not add up is an error and yields no figures. A server that is not ours (target_linux.go) has no
+// books, and the report says so.
 //
 // The same load then goes to the floor: a process that only takes datagrams off a socket, in the way that
 // costs least (recvmmsg on a non-blocking descriptor outside Go's poller, asleep for a millisecond when there
 // is little), and counts line ends. Nothing that receives UDP lines through the socket API does less. It is
 // written in Go as the server is, not in C: the ratio of the two is what parsing, finding the series and
-// applying cost, and holds from machine to machine better than either figure.
+// applying cost, and holds from machine to machine better than either figure. A second floor blocks in
+// recvmmsg, as most servers do.
 //
 // The CPU time is the process's own, user and system, in nanoseconds (its POSIX CPU clock); the roller,
 // persistence and the garbage collector are in it. It needs Linux.

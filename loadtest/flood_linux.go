@@ -2,6 +2,7 @@ package loadtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -11,12 +12,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// flood sends prepared datagrams with sendmmsg from one connected socket.
+// flood sends prepared datagrams with sendmmsg from connected sockets, in turn.
 type flood struct {
-	fd    int
+	*floodLoad
+	fds []int
+	at  int // whose turn it is
+}
+
+// floodLoad is what a scenario's floods send. It is prepared once.
+type floodLoad struct {
 	first prepared // the warm-up
 	rest  prepared
 	per   int // lines in each datagram of rest
+}
+
+func newFloodLoad(s Scenario) *floodLoad {
+	return &floodLoad{first: prepare(s.warmUp()), rest: prepare(s.load()), per: s.PerDatagram}
 }
 
 // prepared are datagrams with their headers: the vectors hold the payloads, the headers the vectors.
@@ -32,17 +43,32 @@ type mmsghdr struct {
 	length uint32
 }
 
-func newFlood(s Scenario, to netip.AddrPort) (*flood, error) {
+func newFlood(load *floodLoad, sockets int, to netip.AddrPort) (*flood, error) {
+	f := &flood{floodLoad: load}
+	for range max(sockets, 1) {
+		fd, err := connected(to)
+		if err != nil {
+			return nil, errors.Join(err, f.close())
+		}
+		f.fds = append(f.fds, fd)
+	}
+	return f, nil
+}
+
+func connected(to netip.AddrPort) (int, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, os.NewSyscallError("socket", err)
+		return 0, os.NewSyscallError("socket", err)
 	}
 	if err := unix.Connect(fd, &unix.SockaddrInet4{Port: int(to.Port()), Addr: to.Addr().As4()}); err != nil {
 		_ = unix.Close(fd)
-		return nil, os.NewSyscallError("connect", err)
+		return 0, os.NewSyscallError("connect", err)
 	}
-	return &flood{fd: fd, first: prepare(s.warmUp()), rest: prepare(s.load()), per: s.PerDatagram}, nil
+	return fd, nil
 }
+
+// warmUpLook is how many datagrams go out between two looks at the receiver's queue.
+const warmUpLook = 64
 
 func prepare(d datagrams) prepared {
 	p := prepared{lines: d.lines, headers: make([]mmsghdr, len(d.packets)), vectors: make([]unix.Iovec, len(d.packets))}
@@ -55,14 +81,20 @@ func prepare(d datagrams) prepared {
 	return p
 }
 
-func (f *flood) warmUp(ctx context.Context) (packing, error) {
-	sent, pace, total := packing{}, newPace(warmUpRate), int64(0)
-	for i := 0; i < len(f.first.headers); {
-		n, err := f.send(f.first.headers[i:min(i+pace.burst(f.per), len(f.first.headers))])
+func (f *flood) warmUp(ctx context.Context, how warmUp, progress *atomic.Int64) (packing, error) {
+	sent, pace, total := packing{}, newPace(how.perSecond), int64(0)
+	for i := 0; i < len(f.first.headers) && total < int64(how.lines); {
+		if i%warmUpLook == 0 {
+			if err := how.wait(ctx); err != nil {
+				return sent, err
+			}
+		}
+		n, err := f.send(f.first.headers[i:min(i+pace.burst(f.per), i-i%warmUpLook+warmUpLook, len(f.first.headers))])
 		for _, lines := range f.first.lines[i : i+n] {
 			sent.add(lines, 1)
 			total += int64(lines)
 		}
+		progress.Store(total)
 		if err == nil {
 			err = pace.after(ctx, total)
 		}
@@ -96,8 +128,9 @@ func (f *flood) load(ctx context.Context, lines int64, perSecond int, progress *
 
 // send returns how many datagrams the kernel took.
 func (f *flood) send(headers []mmsghdr) (int, error) {
+	f.at = (f.at + 1) % len(f.fds)
 	for {
-		n, _, errno := unix.Syscall6(unix.SYS_SENDMMSG, uintptr(f.fd), uintptr(unsafe.Pointer(&headers[0])),
+		n, _, errno := unix.Syscall6(unix.SYS_SENDMMSG, uintptr(f.fds[f.at]), uintptr(unsafe.Pointer(&headers[0])),
 			uintptr(len(headers)), 0, 0, 0)
 		switch errno {
 		case 0:
@@ -109,4 +142,9 @@ func (f *flood) send(headers []mmsghdr) (int, error) {
 	}
 }
 
-func (f *flood) close() error { return os.NewSyscallError("close", unix.Close(f.fd)) }
+func (f *flood) close() (err error) {
+	for _, fd := range f.fds {
+		err = errors.Join(err, os.NewSyscallError("close", unix.Close(fd)))
+	}
+	return err
+}

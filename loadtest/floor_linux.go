@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -40,9 +41,12 @@ const (
 )
 
 // Floor is the other process of the measurement: it takes datagrams and counts their lines until in ends
-// or ctx does.
-func Floor(ctx context.Context, in io.Reader, out io.Writer) error {
-	f, err := openFloor()
+// or ctx does. The way of taking them is Gathering or Blocking.
+func Floor(ctx context.Context, way string, in io.Reader, out io.Writer) error {
+	if way != Gathering && way != Blocking {
+		return fmt.Errorf("%s: %q: want %s or %s", FloorFlag, way, Gathering, Blocking)
+	}
+	f, err := openFloor(way == Blocking)
 	if err != nil {
 		return err
 	}
@@ -54,14 +58,19 @@ func Floor(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err := json.NewEncoder(out).Encode(opened); err != nil {
 		return err
 	}
-	// It ends with the process at the latest: a read from a pipe cannot be interrupted.
 	var stop atomic.Bool
-	defer context.AfterFunc(ctx, func() { stop.Store(true) })()
+	end := func() { stop.Store(true); f.wake(opened.Port) }
+	defer context.AfterFunc(ctx, end)()
+	// It ends with the process at the latest: a read from a pipe cannot be interrupted.
 	go func() {
 		_, _ = io.Copy(io.Discard, in)
-		stop.Store(true)
+		end()
 	}()
-	if err := f.run(&stop); err != nil {
+	run := f.gather
+	if f.blocking {
+		run = f.block
+	}
+	if err := run(&stop); err != nil {
 		return err
 	}
 	return json.NewEncoder(out).Encode(f.counted)
@@ -69,15 +78,16 @@ func Floor(ctx context.Context, in io.Reader, out io.Writer) error {
 
 type floor struct {
 	fd, bufferBytes int
+	blocking        bool
 	headers         []mmsghdr
 	vectors         []unix.Iovec
 	memory          []byte
 	counted         floorCounted
 }
 
-func openFloor() (_ *floor, err error) {
-	f := &floor{memory: make([]byte, floorBatch*floorStride)}
-	f.fd, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+func openFloor(blocking bool) (_ *floor, err error) {
+	f := &floor{blocking: blocking, memory: make([]byte, floorBatch*floorStride)}
+	f.fd, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, os.NewSyscallError("socket", err)
 	}
@@ -118,7 +128,8 @@ func (f *floor) port() (int, error) {
 	return to.Port, nil
 }
 
-func (f *floor) run(stop *atomic.Bool) error {
+// gather takes what is there and sleeps a little when that was not much.
+func (f *floor) gather(stop *atomic.Bool) error {
 	for !stop.Load() {
 		n, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, uintptr(f.fd), uintptr(unsafe.Pointer(&f.headers[0])),
 			floorBatch, unix.MSG_DONTWAIT, 0, 0)
@@ -135,6 +146,34 @@ func (f *floor) run(stop *atomic.Bool) error {
 		}
 	}
 	return nil
+}
+
+// block waits in the kernel for a datagram and takes it with all that are there by then, as a program in C
+// does. The system call goes past Go's scheduler, whose cost is not the kernel's; it therefore occupies one
+// of the scheduler's processors (startFloor gives it a second), and nothing may collect garbage.
+func (f *floor) block(stop *atomic.Bool) error {
+	debug.SetGCPercent(-1)
+	for {
+		n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(f.fd), uintptr(unsafe.Pointer(&f.headers[0])),
+			floorBatch, unix.MSG_WAITFORONE, 0, 0)
+		if stop.Load() {
+			return nil // what came is the datagram of wake: it ends after everything was read
+		}
+		switch errno {
+		case 0:
+			f.count(int(n))
+		case unix.EINTR:
+		default:
+			return os.NewSyscallError("recvmmsg", errno)
+		}
+	}
+}
+
+// wake ends the wait of block.
+func (f *floor) wake(port int) {
+	if f.blocking {
+		_ = unix.Sendto(f.fd, nil, 0, &unix.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}})
+	}
 }
 
 func (f *floor) count(n int) {

@@ -20,12 +20,12 @@ type floorChild struct {
 	answers     *json.Decoder
 }
 
-// FloorFlag makes "sluice loadtest" call Floor.
-const FloorFlag = "floor-receiver"
-
-func startFloor(binary string, cpu int) (_ *floorChild, err error) {
-	cmd := exec.Command(binary, "loadtest", "--"+FloorFlag)
-	if cpu != anyCPU {
+func startFloor(binary, way string, cpu int) (_ *floorChild, err error) {
+	cmd := exec.Command(binary, "loadtest", "--"+FloorFlag, way)
+	switch {
+	case way == Blocking:
+		cmd.Env = append(os.Environ(), "GOMAXPROCS=2")
+	case cpu != anyCPU:
 		cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	}
 	f := &floorChild{}

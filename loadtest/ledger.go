@@ -16,24 +16,49 @@ type ledger struct{ received, applied, rejected, drops int64 }
 // receiver is the label of what is measured.
 const receiver = "statsd_udp"
 
-func readLedger(ctx context.Context, client *http.Client, opsAddress string) (ledger, error) {
+func readLedger(ctx context.Context, client *http.Client, opsAddress string) (l ledger, err error) {
+	err = readMetrics(ctx, client, opsAddress, func(text io.Reader) error {
+		l, err = parseLedger(text)
+		return err
+	})
+	return l, err
+}
+
+// readGauge reads a gauge without labels.
+func readGauge(ctx context.Context, client *http.Client, opsAddress, name string) (value float64, err error) {
+	err = readMetrics(ctx, client, opsAddress, func(text io.Reader) error {
+		parser := expfmt.NewTextParser(model.UTF8Validation)
+		families, err := parser.TextToMetricFamilies(text)
+		if err != nil {
+			return err
+		}
+		metrics := families[name].GetMetric()
+		if len(metrics) != 1 {
+			return fmt.Errorf("%d metrics %s: want one", len(metrics), name)
+		}
+		value = metrics[0].GetGauge().GetValue()
+		return nil
+	})
+	return value, err
+}
+
+func readMetrics(ctx context.Context, client *http.Client, opsAddress string, parse func(io.Reader) error) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+opsAddress+"/metrics", nil)
 	if err != nil {
-		return ledger{}, err
+		return err
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return ledger{}, err
+		return err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return ledger{}, fmt.Errorf("/metrics: %s", resp.Status)
+		return fmt.Errorf("/metrics: %s", resp.Status)
 	}
-	l, err := parseLedger(resp.Body)
-	if err != nil {
-		return ledger{}, fmt.Errorf("/metrics: %w", err)
+	if err := parse(resp.Body); err != nil {
+		return fmt.Errorf("/metrics: %w", err)
 	}
-	return l, nil
+	return nil
 }
 
 // parseLedger adds up the receiver's counters. One that is missing is an error: books of zeros balance.

@@ -8,9 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processors are where server and sender run.
-type processors struct{ server, sender int }
-
 // choose takes the first two processors that this process may use. With one alone there is no choice, and
 // nothing is pinned.
 func choose(pin bool) (processors, error) {
@@ -33,8 +30,6 @@ func choose(pin bool) (processors, error) {
 	}
 	return processors{server: usable[0], sender: usable[1]}, nil
 }
-
-func (p processors) pinned() bool { return p.server != anyCPU }
 
 // pinSender binds every thread of this process; restore gives them back what the process had. Threads that
 // come later inherit from those that make them; two rounds catch the ones made meanwhile.

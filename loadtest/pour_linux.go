@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -19,30 +18,24 @@ type poured struct{ warmUp, load packing }
 
 // pour warms a child up, gives it the load, and reads its CPU clock around that. How many lines it took is
 // for the caller to find out.
-func (m *measurement) pour(ctx context.Context, title string, to *child, udp netip.AddrPort) (sent poured, taken Taken, err error) {
-	s, err := m.newSender(udp)
+func (m *measurement) pour(ctx context.Context, to subject) (sent poured, taken Taken, err error) {
+	s, err := m.newSender(to.udp)
 	if err != nil {
 		return sent, Taken{}, err
 	}
 	defer func() { err = errors.Join(err, s.close(), to.alive()) }()
-	if sent.warmUp, err = s.warmUp(ctx); err != nil {
+	if sent.warmUp, err = m.warmUp(ctx, s, to); err != nil {
 		return sent, Taken{}, err
-	}
-	q, err := settle(ctx, udp)
-	if err != nil {
-		return sent, Taken{}, err
-	}
-	if q.drops > 0 {
-		return sent, Taken{}, fmt.Errorf("%w: %d datagrams of the slow warm-up were dropped: the machine is too busy", ErrBooks, q.drops)
 	}
 	before, err := readCPU(to.pid())
 	if err != nil {
 		return sent, Taken{}, err
 	}
-	if sent.load, err = m.load(ctx, title, s, udp, &taken); err != nil {
+	if sent.load, err = m.load(ctx, s, to, &taken); err != nil {
 		return sent, Taken{}, err
 	}
-	if q, err = settle(ctx, udp); err != nil {
+	q, err := m.settle(ctx, to)
+	if err != nil {
 		return sent, Taken{}, err
 	}
 	after, err := readCPU(to.pid())
@@ -54,54 +47,105 @@ func (m *measurement) pour(ctx context.Context, title string, to *child, udp net
 	return sent, taken, nil
 }
 
-// load sends the measured lines and takes the times.
-func (m *measurement) load(ctx context.Context, title string, s sender, udp netip.AddrPort, taken *Taken) (packing, error) {
+// subject is a process that gets a load.
+type subject struct {
+	*child
+	what string // for whoever watches
+	udp  netip.AddrPort
+	// warmUpLines and warmUpRate are how it is warmed up: every series once, but for the floors.
+	warmUpLines, warmUpRate int
+	// foreign servers may go on working after the socket is empty.
+	foreign bool
+}
+
+// warmUp gives it the first lines, of which none may be lost.
+func (m *measurement) warmUp(ctx context.Context, s sender, to subject) (packing, error) {
 	var sent atomic.Int64
-	defer m.showProgress(title, &sent)()
+	defer m.showProgress(to.what+", warm-up", &sent, int64(min(to.warmUpLines, m.scenario.series.size())), "lines")()
+	warm, err := s.warmUp(ctx, warmUp{to.warmUpLines, to.warmUpRate, keepingUp(to.udp, warmUpQueue)}, &sent)
+	if err != nil {
+		return warm, err
+	}
+	q, err := m.settle(ctx, to)
+	if err == nil && q.drops > 0 {
+		err = fmt.Errorf("%w: %d datagrams of the slow warm-up were dropped: the machine is too busy", ErrBooks, q.drops)
+	}
+	return warm, err
+}
+
+// warmUpQueue is how many bytes may wait in the kernel while it is warmed up: a fraction of the buffer.
+const warmUpQueue = 1 << 20
+
+// keepingUp waits until less than so many bytes wait at the address.
+func keepingUp(udp netip.AddrPort, most int64) func(context.Context) error {
+	return func(ctx context.Context) error {
+		for deadline := time.Now().Add(quietPatience); ; {
+			q, err := readQueue(udp)
+			if err != nil || q.waiting < most {
+				return err
+			}
+			if time.Now().After(deadline) {
+				return fmt.Errorf("%d bytes still wait at %s after %s: the server does not read", q.waiting, udp, quietPatience)
+			}
+			if err := rest(ctx, quietPoll); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// load sends the measured lines and takes the times.
+func (m *measurement) load(ctx context.Context, s sender, to subject, taken *Taken) (packing, error) {
+	var sent atomic.Int64
+	defer m.showProgress(to.what, &sent, m.lines, "lines")()
 	start := time.Now()
 	load, err := s.load(ctx, m.lines, m.Rate, &sent)
 	taken.Sending = time.Since(start)
 	if err != nil {
 		return load, err
 	}
-	_, err = awaitEmpty(ctx, udp)
+	_, err = awaitEmpty(ctx, to.udp)
 	taken.Taking = time.Since(start)
 	return load, err
 }
 
 // settle waits until all was read, and then for what that leaves to do.
-func settle(ctx context.Context, udp netip.AddrPort) (queue, error) {
-	if _, err := awaitEmpty(ctx, udp); err != nil {
+func (m *measurement) settle(ctx context.Context, s subject) (queue, error) {
+	if _, err := awaitEmpty(ctx, s.udp); err != nil {
 		return queue{}, err
 	}
 	if err := rest(ctx, afterglow); err != nil {
 		return queue{}, err
 	}
-	return readQueue(udp)
+	if s.foreign {
+		if err := awaitIdle(ctx, s.child); err != nil {
+			return queue{}, err
+		}
+	}
+	return readQueue(s.udp)
 }
 
-const progressEvery = 200 * time.Millisecond
+const (
+	idleLook     = 500 * time.Millisecond
+	idleShare    = 0.1 // of a processor
+	idlePatience = 20 * time.Second
+)
 
-// showProgress says every now and then how far the sender is, until stop is called.
-func (m *measurement) showProgress(title string, sent *atomic.Int64) (stop func()) {
-	if m.Progress == nil {
-		return func() {}
-	}
-	done := make(chan struct{})
-	var wait sync.WaitGroup
-	wait.Go(func() {
-		ticker := time.NewTicker(progressEvery)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-done:
-				fmt.Fprint(m.Progress, "\r\x1b[K")
-				return
-			case <-ticker.C:
-				fmt.Fprintf(m.Progress, "\r\x1b[K%s: %s: %s of %s lines", m.scenario.Name, title,
-					grouped(float64(sent.Load())), grouped(float64(m.lines)))
-			}
+// awaitIdle waits until a process does little: it may have taken lines off its socket that it has yet to
+// work on. One that never rests is not waited for longer than it takes to be sure.
+func awaitIdle(ctx context.Context, c *child) error {
+	for begun := time.Now(); time.Since(begun) < idlePatience; {
+		before, err := readCPU(c.pid())
+		if err != nil {
+			return err
 		}
-	})
-	return func() { close(done); wait.Wait() }
+		if err := rest(ctx, idleLook); err != nil {
+			return err
+		}
+		after, err := readCPU(c.pid())
+		if err != nil || float64(after.total-before.total) < idleShare*float64(idleLook) {
+			return err
+		}
+	}
+	return nil
 }

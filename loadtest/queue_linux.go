@@ -23,31 +23,48 @@ type queue struct {
 
 // readQueue asks the kernel, not the server: the question costs the server nothing, and its answer is a
 // witness against the server's own.
-func readQueue(address netip.AddrPort) (queue, error) {
-	file, err := os.Open("/proc/net/udp")
+func readQueue(address netip.AddrPort) (all queue, err error) {
+	for _, path := range []string{"/proc/net/udp", "/proc/net/udp6"} {
+		q, err := readQueues(path, address)
+		if err != nil && !errors.Is(err, os.ErrNotExist) { // the kernel may have no IPv6
+			return queue{}, err
+		}
+		all.sockets += q.sockets
+		all.waiting += q.waiting
+		all.drops += q.drops
+	}
+	if all.sockets == 0 {
+		return queue{}, fmt.Errorf("%w %s", errUnbound, address)
+	}
+	return all, nil
+}
+
+var errUnbound = errors.New("no socket is bound to")
+
+func readQueues(path string, address netip.AddrPort) (queue, error) {
+	file, err := os.Open(path)
 	if err != nil {
 		return queue{}, err
 	}
 	defer file.Close()
 	q, err := parseQueues(file, address)
-	if err == nil && q.sockets == 0 {
-		err = fmt.Errorf("no socket is bound to %s", address)
-	}
 	if err != nil {
-		return queue{}, fmt.Errorf("/proc/net/udp: %w", err)
+		return queue{}, fmt.Errorf("%s: %w", path, err)
 	}
 	return q, nil
 }
 
-// parseQueues adds up the lines of an address, which several sockets may share.
+// parseQueues adds up the lines of an address, which several sockets may share. A server that binds the port
+// of all addresses is meant too.
 func parseQueues(text io.Reader, address netip.AddrPort) (queue, error) {
 	b := address.Addr().As4()
-	want := fmt.Sprintf("%08X:%04X", binary.NativeEndian.Uint32(b[:]), address.Port())
+	port := fmt.Sprintf(":%04X", address.Port())
+	own := fmt.Sprintf("%08X", binary.NativeEndian.Uint32(b[:])) + port
 	var q queue
 	lines := bufio.NewScanner(text)
 	for lines.Scan() {
 		fields := strings.Fields(lines.Text())
-		if len(fields) < 13 || fields[1] != want {
+		if len(fields) < 13 || fields[1] != own && strings.TrimLeft(fields[1], "0") != port {
 			continue
 		}
 		_, waiting, _ := strings.Cut(fields[4], ":")

@@ -1,23 +1,34 @@
 package loadtest
 
 import (
+	"context"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
-// Two sockets share port 8125 (0x1FBD); others have another port or another address.
+// Two sockets share port 8125 (0x1FBD) and one has it on all addresses; others have another port or address.
 const udpTable = `   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops
   100: 0100007F:1FBD 00000000:0000 07 00000000:00000100 00:00000000 00000000     0        0 21 2 0000000000000000 7
   101: 0100007F:1FBD 00000000:0000 07 00000000:0000000A 00:00000000 00000000     0        0 22 2 0000000000000000 4
   102: 0100007F:1FBE 00000000:0000 07 00000000:00000001 00:00000000 00000000     0        0 23 2 0000000000000000 1
   103: 00000000:1FBD 00000000:0000 07 00000000:00000001 00:00000000 00000000     0        0 24 2 0000000000000000 1
+  104: 0200007F:1FBD 00000000:0000 07 00000000:00000001 00:00000000 00000000     0        0 25 2 0000000000000000 1
+`
+
+const udp6Table = `  sl  local_address                         remote_address                        st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops
+ 2601: 00000000000000000000000000000000:1FBD 00000000000000000000000000000000:0000 07 00000000:00000300 00:00000000 00000000     0        0 27311 2 0000000000000000 5
 `
 
 func TestParseQueues(t *testing.T) {
 	got, err := parseQueues(strings.NewReader(udpTable), loopback(8125))
-	if want := (queue{sockets: 2, waiting: 266, drops: 11}); err != nil || got != want {
+	if want := (queue{sockets: 3, waiting: 267, drops: 12}); err != nil || got != want {
 		t.Errorf("%+v, %v: want %+v", got, err, want)
+	}
+	got, err = parseQueues(strings.NewReader(udp6Table), loopback(8125))
+	if want := (queue{sockets: 1, waiting: 768, drops: 5}); err != nil || got != want {
+		t.Errorf("IPv6: %+v, %v: want %+v", got, err, want)
 	}
 	if _, err := parseQueues(strings.NewReader(strings.Replace(udpTable, " 7\n", " x\n", 1)), loopback(8125)); err == nil {
 		t.Error("drops that are no number were read")
@@ -34,12 +45,12 @@ func TestReadQueueSeesWaitingAndDropped(t *testing.T) {
 	if err := conn.SetReadBuffer(8 << 10); err != nil {
 		t.Fatal(err)
 	}
-	s, err := newFlood(scenarios[0], conn.LocalAddr().(*net.UDPAddr).AddrPort())
+	s, err := newFlood(newFloodLoad(lineScenarios[0]), 1, conn.LocalAddr().(*net.UDPAddr).AddrPort())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.close()
-	sent, err := s.warmUp(t.Context())
+	sent, err := s.warmUp(t.Context(), warmUp{10_000, warmUpRate, func(context.Context) error { return nil }}, new(atomic.Int64))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,22 +1,37 @@
 package loadtest
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
-// Report is what was measured. Every run in it added up.
+// Report is what was measured, scenario by scenario. Every run in it added up.
 type Report struct {
-	Scenario         string `json:"scenario"`
-	About            string `json:"about"`
+	Machine   Machine   `json:"machine"`
+	Scenarios []*Result `json:"scenarios"`
+}
+
+// Result is what was measured in one scenario: what a line costs, or figures of its own.
+type Result struct {
+	Scenario string `json:"scenario"`
+	About    string `json:"about"`
+	// Load is nil in a scenario that does not send lines.
+	Load *Load `json:"load,omitempty"`
+	Runs []Run `json:"runs,omitempty"` // of a load
+	// Figures are of a scenario that measures figures of its own; of a load, those that its table has no
+	// column for.
+	Figures []Measured `json:"figures,omitempty"`
+	// Notes say what has to be known of the figures, as that something was not checked.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// Load is what was sent in each run.
+type Load struct {
 	Series           int    `json:"series"`
 	LinesPerRun      int64  `json:"lines_per_run"`
 	LinesPerDatagram int    `json:"lines_per_datagram,omitempty"` // 0: the client packs them
 	Sender           string `json:"sender"`
+	// Target is the command line of a server that is not ours; empty: it is.
+	Target string `json:"target,omitempty"`
 	// RatePerSecond is the pace that was asked for, in lines; 0: as fast as it goes.
-	RatePerSecond int     `json:"rate_lines_per_second"`
-	Machine       Machine `json:"machine"`
-	Runs          []Run   `json:"runs"`
+	RatePerSecond int `json:"rate_lines_per_second"`
 }
 
 // Machine is where it was measured. Absolute figures differ from one to the other.
@@ -28,20 +43,26 @@ type Machine struct {
 	LoadAverage float64 `json:"load_average"`
 	// Pinned: the server had one processor to itself, and the sender another.
 	Pinned bool `json:"pinned"`
-	// SocketBufferBytes is what the kernel granted.
+	// SocketBufferBytes is what the kernel granted the floor; 0: none was measured.
 	SocketBufferBytes int `json:"socket_buffer_bytes"`
 }
 
-// Run is one run: the server, then the floor under the same load.
+// Run is one run: the server, then the floors under the same load.
 type Run struct {
-	Server Taken  `json:"server"`
-	Floor  Taken  `json:"floor"`
+	Server Taken `json:"server"`
+	// Floor is the gathering one.
+	Floor    Taken `json:"floor"`
+	Blocking Taken `json:"blocking_floor"`
+	// Memory is after the load, Idle before the first line.
 	Memory Memory `json:"server_memory"`
 	Idle   Memory `json:"server_memory_idle"`
 }
 
 // Ratio is how many times the floor the server cost.
 func (r Run) Ratio() float64 { return r.Server.CPUPerLine() / r.Floor.CPUPerLine() }
+
+// BlockingRatio is how many times the blocking floor the server cost.
+func (r Run) BlockingRatio() float64 { return r.Server.CPUPerLine() / r.Blocking.CPUPerLine() }
 
 // Taken is what became of a load. The warm-up is not in it.
 type Taken struct {
@@ -90,19 +111,10 @@ type Spread struct {
 }
 
 // Over makes a Spread of one figure of every run.
-func (r *Report) Over(figure func(Run) float64) Spread {
+func (r *Result) Over(figure func(Run) float64) Spread {
 	all := make([]float64, len(r.Runs))
 	for i, run := range r.Runs {
 		all[i] = figure(run)
 	}
-	if len(all) == 0 {
-		return Spread{}
-	}
-	slices.Sort(all)
-	middle := len(all) / 2
-	median := all[middle]
-	if len(all)%2 == 0 {
-		median = (all[middle-1] + all[middle]) / 2
-	}
-	return Spread{Median: median, Min: all[0], Max: all[len(all)-1]}
+	return spread(all)
 }

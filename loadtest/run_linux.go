@@ -5,97 +5,28 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
-	"runtime"
-	"strconv"
-	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
-// measurement is one call of Run.
-type measurement struct {
-	Config
-	scenario   Scenario
-	lines      int64
-	processors processors
-}
-
-// Measure does all runs. The first that does not add up ends it, with ErrBooks and without a report.
-func Measure(ctx context.Context, cfg Config) (_ *Report, err error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
+// run gives the server the load, and then the floors.
+func (m *measurement) run(ctx context.Context) (run Run, err error) {
+	measureServer := m.measureServer
+	if m.Target != "" {
+		measureServer = m.measureTarget
 	}
-	m := &measurement{Config: cfg}
-	m.scenario, _ = scenario(cfg.Scenario)
-	m.lines = int64(cfg.Lines)
-	if m.lines == 0 {
-		m.lines = int64(m.scenario.Lines)
-	}
-	per := int64(m.scenario.PerDatagram)
-	m.lines = (m.lines + per - 1) / per * per
-	if m.processors, err = choose(cfg.Pin); err != nil {
-		return nil, err
-	}
-	restore, err := m.processors.pinSender()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, restore()) }()
-	report, err := m.newReport()
-	if err != nil {
-		return nil, err
-	}
-	for i := range cfg.Runs {
-		run, err := m.run(ctx, fmt.Sprintf("run %d of %d", i+1, cfg.Runs), report)
-		if err != nil {
-			return nil, fmt.Errorf("%s, run %d: %w", cfg.Scenario, i+1, err)
-		}
-		report.Runs = append(report.Runs, run)
-	}
-	return report, nil
-}
-
-func (m *measurement) newReport() (*Report, error) {
-	r := &Report{
-		Scenario: m.scenario.Name, About: m.scenario.About, Series: m.scenario.Series(),
-		LinesPerRun: m.lines, LinesPerDatagram: m.scenario.PerDatagram, Sender: "sendmmsg", RatePerSecond: m.Rate,
-	}
-	if m.Client {
-		r.Sender, r.LinesPerDatagram = "go-statsd-client", 0
-	}
-	var kernel unix.Utsname
-	if err := unix.Uname(&kernel); err != nil {
-		return nil, os.NewSyscallError("uname", err)
-	}
-	text, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return nil, err
-	}
-	minute, _, _ := strings.Cut(string(text), " ")
-	load, err := strconv.ParseFloat(minute, 64)
-	if err != nil {
-		return nil, fmt.Errorf("/proc/loadavg: %w", err)
-	}
-	r.Machine = Machine{
-		CPUs: runtime.NumCPU(), Kernel: unix.ByteSliceToString(kernel.Release[:]), Go: runtime.Version(),
-		LoadAverage: load, Pinned: m.processors.pinned(),
-	}
-	return r, nil
-}
-
-func (m *measurement) run(ctx context.Context, title string, report *Report) (run Run, err error) {
-	if run, err = m.measureServer(ctx, title+", server"); err != nil {
+	if run, err = measureServer(ctx); err != nil {
 		return Run{}, err
 	}
-	run.Floor, report.Machine.SocketBufferBytes, err = m.measureFloor(ctx, title+", floor")
+	if run.Floor, err = m.measureFloor(ctx, Gathering); err != nil {
+		return Run{}, err
+	}
+	run.Blocking, err = m.measureFloor(ctx, Blocking)
 	return run, err
 }
 
 // measureServer gives a new server the load and checks the books.
-func (m *measurement) measureServer(ctx context.Context, title string) (run Run, err error) {
-	s, err := startServer(ctx, m.Binary, m.processors.server)
+func (m *measurement) measureServer(ctx context.Context) (run Run, err error) {
+	s, err := m.startServer(ctx, m.scenario.serverArgs...)
 	if err != nil {
 		return Run{}, err
 	}
@@ -104,7 +35,7 @@ func (m *measurement) measureServer(ctx context.Context, title string) (run Run,
 		return Run{}, err
 	}
 	begun := time.Now()
-	sent, taken, err := m.pour(ctx, title, s.child, s.udp)
+	sent, taken, err := m.pour(ctx, m.subject(s))
 	if err != nil {
 		return Run{}, err
 	}
@@ -112,27 +43,49 @@ func (m *measurement) measureServer(ctx context.Context, title string) (run Run,
 		return Run{}, err
 	}
 	b := books{warmUp: sent.warmUp, load: sent.load, kernelDrops: taken.DroppedDatagrams}
-	if err := m.audit(ctx, s, begun, &b); err != nil {
+	if err := m.audit(ctx, s, &b, m.parts()); err != nil {
 		return Run{}, err
+	}
+	if within := m.scenario.ReadWithin; within > 0 && time.Since(begun) > within {
+		return Run{}, fmt.Errorf("%w: it took %s, but the sums are of a window and have to be read within %s; want fewer --lines or a higher --rate",
+			ErrBooks, time.Since(begun).Round(time.Second), within)
 	}
 	taken.Taken = b.received - b.warmUp.lines()
 	run.Server = taken
 	return run, nil
 }
 
-// audit fills in the server's side of the books and checks them.
-func (m *measurement) audit(ctx context.Context, s *server, begun time.Time, b *books) error {
+// subject is our server as what gets the load.
+func (m *measurement) subject(s *server) subject {
+	return subject{child: s.child, what: "server", udp: s.udp, warmUpLines: m.scenario.series.size(), warmUpRate: m.warmUpRate()}
+}
+
+func (m *measurement) warmUpRate() int {
+	if m.scenario.PerDatagram == 1 {
+		return singleWarmUpRate
+	}
+	return warmUpRate
+}
+
+func (m *measurement) parts() []part { return m.scenario.series.parts() }
+
+// audit fills in the server's side of the books, reads what parts add up to, and checks.
+func (m *measurement) audit(ctx context.Context, s *server, b *books, parts []part) error {
 	entered, err := readLedger(ctx, s.client, s.ops)
 	if err != nil {
 		return err
 	}
 	b.received, b.applied, b.rejected, b.serverDrops = entered.received, entered.applied, entered.rejected, entered.drops
-	if b.sum, err = total(ctx, s.client, s.http, m.scenario.series.readings()); err != nil {
-		return err
-	}
-	if within := m.scenario.ReadWithin; within > 0 && time.Since(begun) > within {
-		return fmt.Errorf("%w: it took %s, but the sums are of a window and have to be read within %s; want fewer --lines or a higher --rate",
-			ErrBooks, time.Since(begun).Round(time.Second), within)
+	for _, p := range parts {
+		if p.share > 0 && m.Client && b.kernelDrops > 0 {
+			return fmt.Errorf("%w: %d datagrams were dropped that the client packed, and nobody knows how many %s were in them; want a lower --rate",
+				ErrBooks, b.kernelDrops, p.name)
+		}
+		got, err := total(ctx, s.client, s.http, p.paths)
+		if err != nil {
+			return err
+		}
+		b.sums = append(b.sums, sum{of: p.name, got: got, want: b.sumOf(p, m.scenario.PerDatagram)})
 	}
 	if err := b.check(); err != nil {
 		return fmt.Errorf("%w:\n%w", ErrBooks, err)
@@ -140,31 +93,39 @@ func (m *measurement) audit(ctx context.Context, s *server, begun time.Time, b *
 	return nil
 }
 
-func (m *measurement) measureFloor(ctx context.Context, title string) (_ Taken, bufferBytes int, err error) {
-	f, err := startFloor(m.Binary, m.processors.server)
+func (m *measurement) measureFloor(ctx context.Context, way string) (_ Taken, err error) {
+	f, err := startFloor(m.Binary, way, m.processors.server)
 	if err != nil {
-		return Taken{}, 0, err
+		return Taken{}, err
 	}
 	defer func() { err = errors.Join(err, f.stop()) }()
-	sent, taken, err := m.pour(ctx, title, f.child, f.udp)
+	sent, taken, err := m.pour(ctx, m.floorSubject(f, way))
 	if err != nil {
-		return Taken{}, 0, err
+		return Taken{}, err
 	}
 	counted, err := f.finish()
 	if err != nil {
-		return Taken{}, 0, err
+		return Taken{}, err
 	}
 	b := floorBooks{warmUp: sent.warmUp, load: sent.load, received: counted.Lines, kernelDrops: taken.DroppedDatagrams}
 	if err := b.check(); err != nil {
-		return Taken{}, 0, fmt.Errorf("%w:\n%w", ErrBooks, err)
+		return Taken{}, fmt.Errorf("%w:\n%w", ErrBooks, err)
 	}
+	m.machine.SocketBufferBytes = f.bufferBytes
 	taken.Taken = b.received - b.warmUp.lines()
-	return taken, f.bufferBytes, nil
+	return taken, nil
+}
+
+func (m *measurement) floorSubject(f *floorChild, way string) subject {
+	return subject{child: f.child, what: way + " floor", udp: f.udp, warmUpLines: floorWarmUp, warmUpRate: m.warmUpRate()}
 }
 
 func (m *measurement) newSender(to netip.AddrPort) (sender, error) {
 	if m.Client {
 		return application{scenario: m.scenario, address: to.String()}, nil
 	}
-	return newFlood(m.scenario, to)
+	if m.prepared == nil {
+		m.prepared = newFloodLoad(m.scenario)
+	}
+	return newFlood(m.prepared, m.scenario.Sockets, to)
 }

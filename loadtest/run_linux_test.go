@@ -52,7 +52,7 @@ func sluice(t *testing.T) string {
 
 // small is a load that a busy machine takes too.
 func small(t *testing.T, scenario string) Config {
-	return Config{Binary: sluice(t), Scenario: scenario, Lines: 200_000, Rate: 400_000, Runs: 1}
+	return Config{Binary: sluice(t), Scenarios: []string{scenario}, Lines: 200_000, Rate: 400_000, Runs: 1}
 }
 
 func TestRunsAddUp(t *testing.T) {
@@ -61,7 +61,7 @@ func TestRunsAddUp(t *testing.T) {
 		client   bool
 	}{
 		{"tagged-10k", false}, {"plain-10k", false}, {"timers-10k", false}, {"single-10k", false},
-		{"tagged-10k", true}, {"single-10k", true},
+		{"tagged-10k", true}, {"single-10k", true}, {"hot-key", false},
 	} {
 		cfg := small(t, c.scenario)
 		if cfg.Client = c.client; c.scenario == "single-10k" {
@@ -73,8 +73,8 @@ func TestRunsAddUp(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			run := r.Runs[0]
-			for name, taken := range map[string]Taken{"server": run.Server, "floor": run.Floor} {
+			run := r.Scenarios[0].Runs[0]
+			for name, taken := range map[string]Taken{"server": run.Server, "floor": run.Floor, "blocking floor": run.Blocking} {
 				if taken.Sent < int64(cfg.Lines) || taken.Taken > taken.Sent || taken.Taken == 0 || taken.CPUPerLine() <= 0 {
 					t.Errorf("%s: %+v: want %d lines sent, and taken at some cost", name, taken, cfg.Lines)
 				}
@@ -89,6 +89,75 @@ func TestRunsAddUp(t *testing.T) {
 	}
 }
 
+// Every kind's books are exact, whatever is dropped. Few pods, so that the machine is not busy for long.
+func TestMixedAddsUp(t *testing.T) {
+	cfg := small(t, "mixed-750k")
+	cfg.Lines, cfg.Rate = 600_000, 0
+	m := newMeasurement(cfg, "mixed-750k", processors{anyCPU, anyCPU}, &Machine{})
+	m.scenario.series = newMixed(5, 20)
+	r, err := m.all(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, run := range r.Runs {
+		if run.Server.Taken+run.Server.DroppedDatagrams*mixedLines != run.Server.Sent {
+			t.Errorf("%+v: want sent = taken + dropped", run.Server)
+		}
+	}
+}
+
+func TestSearch(t *testing.T) {
+	cfg := small(t, "plain-10k")
+	cfg.Search, cfg.Short = true, true
+	r, err := Measure(t.Context(), cfg)
+	if err != nil && strings.Contains(err.Error(), "at every rate") {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := r.Scenarios[0].Figures
+	if len(got) != 2 || got[0].Name != "lossless_rate" || got[0].Median <= 0 || got[1].Median <= 0 || len(r.Scenarios[0].Runs) != 0 {
+		t.Errorf("%+v: want two rates and no runs", got)
+	}
+}
+
+// Any server may be the target; ours is one that is at hand.
+func TestTarget(t *testing.T) {
+	cfg := small(t, "plain-10k")
+	cfg.TargetConfig = filepath.Join(t.TempDir(), "sluice.yaml")
+	if err := os.WriteFile(cfg.TargetConfig, []byte("statsd-udp: 127.0.0.1:{udp}\nops-address: 127.0.0.1:{tcp}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Target = cfg.Binary + " serve --standalone --config {config} --data-dir '" + t.TempDir() + "/data' --statsd-tcp= --http-address=127.0.0.1:0 --api-address=127.0.0.1:0"
+	r, err := Measure(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := r.Scenarios[0]
+	if s.Load.Target != cfg.Target || s.Runs[0].Server.Taken == 0 || len(s.Notes) != 1 || !strings.Contains(s.Notes[0], "not checked") {
+		t.Errorf("%+v: want a run of the target, and that its books were not checked", s)
+	}
+	cfg.Target, cfg.TargetConfig = "echo {udp}", ""
+	if _, err := Measure(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "ended by itself") {
+		t.Errorf("error %v: want that it ended by itself", err)
+	}
+}
+
+func TestChurn(t *testing.T) {
+	cfg := small(t, "churn")
+	cfg.Short, cfg.Lines, cfg.Rate = true, 0, 0
+	r, err := Measure(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range r.Scenarios[0].Figures {
+		if f.Median <= 0 && f.Name != "file_bytes_per_series" {
+			t.Errorf("%+v: want some", f)
+		}
+	}
+}
+
 // Flat out a server drops; the books must balance all the same.
 func TestFlatOutAddsUp(t *testing.T) {
 	cfg := small(t, "plain-10k")
@@ -97,8 +166,8 @@ func TestFlatOutAddsUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, run := range r.Runs {
-		if run.Server.Taken+run.Server.DroppedDatagrams*int64(r.LinesPerDatagram) != run.Server.Sent {
+	for _, run := range r.Scenarios[0].Runs {
+		if run.Server.Taken+run.Server.DroppedDatagrams*int64(r.Scenarios[0].Load.LinesPerDatagram) != run.Server.Sent {
 			t.Errorf("%+v: want sent = taken + dropped", run.Server)
 		}
 	}

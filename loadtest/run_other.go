@@ -8,8 +8,10 @@ import (
 	"io"
 )
 
-// FloorFlag makes "sluice loadtest" call Floor.
-const FloorFlag = "floor-receiver"
+type floodLoad struct{}
+
+// figureScenarios need Linux.
+var figureScenarios []Scenario
 
 var errLinux = errors.New("the load test needs Linux: it sends with sendmmsg and reads /proc")
 
@@ -17,4 +19,4 @@ var errLinux = errors.New("the load test needs Linux: it sends with sendmmsg and
 func Measure(context.Context, Config) (*Report, error) { return nil, errLinux }
 
 // Floor is for Linux.
-func Floor(context.Context, io.Reader, io.Writer) error { return errLinux }
+func Floor(context.Context, string, io.Reader, io.Writer) error { return errLinux }

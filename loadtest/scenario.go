@@ -1,12 +1,21 @@
 package loadtest
 
-import "time"
+import (
+	"context"
+	"slices"
+	"time"
+)
 
-// Scenario is a load: which series, in what lines, packed how.
+// Scenario is either a load of StatsD lines (which series, in what lines, packed how), and then what a line
+// costs is measured, or it has a way of its own of measuring figures of its own.
 type Scenario struct {
 	Name string
 	// About says it in a few words.
 	About string
+
+	// measure does one run and returns its figures; nil in a scenario of lines, which the fields below tell of.
+	measure func(context.Context, *measurement) ([]Figure, error)
+
 	// PerDatagram is how many lines every prepared datagram has. It is fixed, so that a number of dropped
 	// datagrams is a number of lost lines.
 	PerDatagram int
@@ -14,40 +23,82 @@ type Scenario struct {
 	Lines int
 	// Seed makes the order of the series and the values: the same seed, the same bytes.
 	Seed uint64
+	// Sockets is how many sockets send in turn; 0: one.
+	Sockets int
+	// Client: the lines go through go-statsd-client, whatever is asked for.
+	Client bool
+	// BytesPerSeries is what a series should take of the server's own memory; 0: nothing is said of that.
+	BytesPerSeries float64
 	// ReadWithin is how soon after the first line the sums must have been read, where they are read from a
 	// window; 0: any time.
 	ReadWithin time.Duration
 
 	series seriesSet
+	// serverArgs are what the server is started with beside what it always is.
+	serverArgs []string
 }
 
-// Scenarios returns all scenarios.
-func Scenarios() []Scenario { return append([]Scenario(nil), scenarios...) }
+// scenarios are all of them, the default first.
+var scenarios = slices.Concat(lineScenarios, figureScenarios)
 
-// Series is how many series the scenario has.
-func (s Scenario) Series() int { return s.series.size() }
+// Scenarios returns all scenarios.
+func Scenarios() []Scenario { return slices.Clone(scenarios) }
+
+// SendsLines is whether the scenario is a load of lines.
+func (s Scenario) SendsLines() bool { return s.measure == nil }
+
+// Series is how many series a load of lines has.
+func (s Scenario) Series() int {
+	if s.series == nil {
+		return 0
+	}
+	return s.series.series()
+}
 
 // The packings are what fits 1,432 bytes, the payload that StatsD clients keep to so that a datagram with
 // its headers passes a network with an MTU of 1,500 and some tunnelling.
-var scenarios = []Scenario{
+var lineScenarios = []Scenario{
 	{
 		Name: "tagged-10k", About: "counters of pods with three tags",
 		PerDatagram: 24, Lines: 100_000_000, Seed: 1,
-		series: taggedCounters{metrics: 20, namespaces: 5, pods: 20, codes: 5},
+		series: newTaggedCounters(20, 5, 20, 5),
 	},
 	{
 		Name: "plain-10k", About: "counters without tags",
 		PerDatagram: 52, Lines: 200_000_000, Seed: 2,
-		series: plainCounters{metrics: 100, hosts: 100},
+		series: newPlainCounters(100, 100),
 	},
 	{
 		Name: "timers-10k", About: "timers without tags",
-		PerDatagram: 50, Lines: 100_000_000, Seed: 3, ReadWithin: 50 * time.Second,
-		series: plainTimers{metrics: 100, hosts: 100},
+		PerDatagram: 50, Lines: 100_000_000, Seed: 3, ReadWithin: windowEnds,
+		series: newPlainTimers(100, 100),
 	},
 	{
 		Name: "single-10k", About: "counters without tags, one line a datagram",
 		PerDatagram: 1, Lines: 5_000_000, Seed: 4,
-		series: plainCounters{metrics: 100, hosts: 100},
+		series: newPlainCounters(100, 100),
+	},
+	{
+		Name: "tagged-750k", About: "counters of pods with three tags",
+		PerDatagram: 24, Lines: 50_000_000, Seed: 5, BytesPerSeries: 400,
+		series: newTaggedCounters(20, 5, 1500, 5),
+	},
+	{
+		Name: "mixed-750k", About: "counters, gauges, timers and sets of pods, 12:4:7:1 in each datagram",
+		PerDatagram: mixedLines, Lines: 30_000_000, Seed: 6, ReadWithin: windowEnds,
+		series: newMixed(5, 1000),
+	},
+	{
+		Name: "hot-key", About: "counter, from 32 sockets to 4",
+		PerDatagram: 52, Lines: 100_000_000, Seed: 7, Sockets: 32,
+		series: newPlainCounters(1, 1), serverArgs: []string{"--statsd-udp-sockets", "4"},
+	},
+	{
+		Name: "client", About: "counters of pods with three tags, through go-statsd-client",
+		PerDatagram: 24, Lines: 10_000_000, Seed: 8, Client: true,
+		series: newTaggedCounters(20, 5, 20, 5),
 	},
 }
+
+// windowEnds is when a window of a minute is read at the latest: before it forgets the first lines.
+const windowEnds = 50 * time.Second

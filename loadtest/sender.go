@@ -7,12 +7,25 @@ import (
 
 // sender sends a scenario's lines to one address. What it counts as sent, the kernel took from it.
 type sender interface {
-	// warmUp sends every series once, slowly enough that nothing is dropped.
-	warmUp(ctx context.Context) (packing, error)
+	// warmUp sends the first lines of the warm-up, so that nothing is dropped.
+	warmUp(ctx context.Context, how warmUp, sent *atomic.Int64) (packing, error)
 	// load sends so many lines, at most perSecond of them a second (0: as fast as it goes).
 	load(ctx context.Context, lines int64, perSecond int, sent *atomic.Int64) (packing, error)
 	close() error
 }
 
-// warmUpRate is in lines a second. Even in datagrams of one line it is far below what a core takes.
-const warmUpRate = 50_000
+// warmUp is how to warm up.
+type warmUp struct {
+	lines, perSecond int
+	// wait is called between datagrams, and returns once the receiver keeps up.
+	wait func(context.Context) error
+}
+
+const (
+	// singleWarmUpRate is in lines a second, and what a datagram of one line may be sent at.
+	singleWarmUpRate = 50_000
+	// warmUpRate is for full datagrams. A server makes new series at several times this rate.
+	warmUpRate = 150_000
+	// floorWarmUp is how many lines warm up what keeps no series.
+	floorWarmUp = 50_000
+)

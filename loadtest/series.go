@@ -8,31 +8,62 @@ import (
 	"github.com/cactus/go-statsd-client/v5/statsd"
 )
 
-// seriesSet is the series of a scenario, by number. All counters count 1 a line and all timers observe
-// once a line, so that a sum over the set is a number of lines.
+// seriesSet is the lines that a scenario draws from, by number.
 type seriesSet interface {
+	// size is how many numbers there are: one a series, and of a set one a member.
 	size() int
-	// appendLine appends a line of series i, without a line end; values come from random.
+	series() int
+	// draw picks the line that is the n-th of a load.
+	draw(n int64, random *rand.Rand) int
+	// appendLine appends line i, without a line end; values come from random.
 	appendLine(dst []byte, i int, random *rand.Rand) []byte
 	// call does the same through a client.
 	call(client statsd.StatSender, i int, random *rand.Rand) error
-	// readings are paths of the HTTP API whose values add up to the number of lines applied.
-	readings() []string
+	// parts are what the books are kept of.
+	parts() []part
 }
 
+// part is some of a scenario's series: those whose values, read over the HTTP API, have to add up.
+type part struct {
+	name string
+	// paths of the HTTP API, whose values all together are the sum.
+	paths []string
+	// size is how many of the numbers, and so of the warm-up's lines, are of the part.
+	size int
+	// share is how many of a datagram's lines are of it; 0: all.
+	share int
+	// worth is what the values add up to where that does not come from the number of lines: every counter
+	// counts 1 a line and every timer observes once a line, and they have none.
+	worth int64
+	// windowed values are of the last minute and are gone later.
+	windowed bool
+}
+
+// uniform is what sets of one kind have in common: any line may be drawn.
+type uniform int
+
+func (u uniform) size() int                      { return int(u) }
+func (u uniform) series() int                    { return int(u) }
+func (u uniform) draw(_ int64, r *rand.Rand) int { return r.IntN(int(u)) }
+
 // taggedCounters are counters of pods, as "http.requests.m7:1|c|#namespace:ns3,pod:web-12,code:201".
-type taggedCounters struct{ metrics, namespaces, pods, codes int }
+type taggedCounters struct {
+	uniform
+	metrics, namespaces, pods, codes int
+}
 
-func (t taggedCounters) size() int { return t.metrics * t.namespaces * t.pods * t.codes }
+func newTaggedCounters(metrics, namespaces, pods, codes int) taggedCounters {
+	return taggedCounters{uniform(metrics * namespaces * pods * codes), metrics, namespaces, pods, codes}
+}
 
-func (t taggedCounters) parts(i int) (metric, namespace, pod, code int) {
+func (t taggedCounters) place(i int) (metric, namespace, pod, code int) {
 	metric, i = i%t.metrics, i/t.metrics
 	namespace, i = i%t.namespaces, i/t.namespaces
 	return metric, namespace, i % t.pods, 200 + i/t.pods
 }
 
 func (t taggedCounters) appendLine(dst []byte, i int, _ *rand.Rand) []byte {
-	metric, namespace, pod, code := t.parts(i)
+	metric, namespace, pod, code := t.place(i)
 	dst = strconv.AppendInt(append(dst, "http.requests.m"...), int64(metric), 10)
 	dst = strconv.AppendInt(append(dst, ":1|c|#namespace:ns"...), int64(namespace), 10)
 	dst = strconv.AppendInt(append(dst, ",pod:web-"...), int64(pod), 10)
@@ -40,27 +71,32 @@ func (t taggedCounters) appendLine(dst []byte, i int, _ *rand.Rand) []byte {
 }
 
 func (t taggedCounters) call(client statsd.StatSender, i int, _ *rand.Rand) error {
-	metric, namespace, pod, code := t.parts(i)
+	metric, namespace, pod, code := t.place(i)
 	return client.Inc("http.requests.m"+strconv.Itoa(metric), 1, 1,
 		statsd.Tag{"namespace", "ns" + strconv.Itoa(namespace)},
 		statsd.Tag{"pod", "web-" + strconv.Itoa(pod)},
 		statsd.Tag{"code", strconv.Itoa(code)})
 }
 
-func (t taggedCounters) readings() []string {
+func (t taggedCounters) parts() []part {
 	var paths []string
 	for namespace := range t.namespaces {
 		for metric := range t.metrics {
 			paths = append(paths, fmt.Sprintf("/v1/namespaces/ns%d/pods/*/http.requests.m%d:total", namespace, metric))
 		}
 	}
-	return paths
+	return []part{{name: "counters", paths: paths, size: t.size()}}
 }
 
 // plainCounters are counters as "http.requests.m7.h3:1|c".
-type plainCounters struct{ metrics, hosts int }
+type plainCounters struct {
+	uniform
+	metrics, hosts int
+}
 
-func (p plainCounters) size() int { return p.metrics * p.hosts }
+func newPlainCounters(metrics, hosts int) plainCounters {
+	return plainCounters{uniform(metrics * hosts), metrics, hosts}
+}
 
 func (p plainCounters) appendLine(dst []byte, i int, _ *rand.Rand) []byte {
 	return append(appendPlain(append(dst, "http.requests"...), i%p.metrics, i/p.metrics), ":1|c"...)
@@ -70,19 +106,24 @@ func (p plainCounters) call(client statsd.StatSender, i int, _ *rand.Rand) error
 	return client.Inc(string(appendPlain([]byte("http.requests"), i%p.metrics, i/p.metrics)), 1, 1)
 }
 
-func (p plainCounters) readings() []string {
+func (p plainCounters) parts() []part {
 	paths := make([]string, p.size())
 	for i := range paths {
 		paths[i] = string(appendPlain([]byte("/v1/external/http.requests"), i%p.metrics, i/p.metrics)) + ":total"
 	}
-	return paths
+	return []part{{name: "counters", paths: paths, size: p.size()}}
 }
 
 // plainTimers are timers as "http.latency.m7.h3:32|ms". Latencies are log-normal around 20 ms, cut to 1 to
 // 999 ms, as those of one service mostly are.
-type plainTimers struct{ metrics, hosts int }
+type plainTimers struct {
+	uniform
+	metrics, hosts int
+}
 
-func (p plainTimers) size() int { return p.metrics * p.hosts }
+func newPlainTimers(metrics, hosts int) plainTimers {
+	return plainTimers{uniform(metrics * hosts), metrics, hosts}
+}
 
 func (p plainTimers) appendLine(dst []byte, i int, random *rand.Rand) []byte {
 	dst = appendPlain(append(dst, "http.latency"...), i%p.metrics, i/p.metrics)
@@ -93,13 +134,13 @@ func (p plainTimers) call(client statsd.StatSender, i int, random *rand.Rand) er
 	return client.Timing(string(appendPlain([]byte("http.latency"), i%p.metrics, i/p.metrics)), latency(random), 1)
 }
 
-// readings: a timer has no total, only what it counted in a window.
-func (p plainTimers) readings() []string {
+// parts: a timer has no total, only what it counted in a window.
+func (p plainTimers) parts() []part {
 	paths := make([]string, p.size())
 	for i := range paths {
 		paths[i] = string(appendPlain([]byte("/v1/external/http.latency"), i%p.metrics, i/p.metrics)) + ":count:1m"
 	}
-	return paths
+	return []part{{name: "timers", paths: paths, size: p.size(), windowed: true}}
 }
 
 func appendPlain(dst []byte, metric, host int) []byte {

@@ -16,37 +16,47 @@ import (
 // server is the server under test, on free ports of the loopback, with a data folder of its own.
 type server struct {
 	*child
-	udp       netip.AddrPort
-	http, ops string // host:port
-	dir       string
-	client    *http.Client
+	udp            netip.AddrPort
+	http, api, ops string // host:port
+	dir            string
+	client         *http.Client
+	knownValue     int64 // of the gauge of watchKnown
 }
 
 // startPatience is how long a server may take until it is ready.
 const startPatience = 60 * time.Second
 
-func startServer(ctx context.Context, binary string, cpu int) (_ *server, err error) {
-	s := &server{client: &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{}}}
+// startServer starts the server on the processor that it has to itself. Arguments follow those that it is
+// started with anyhow, so that one which is there already is overridden.
+func (m *measurement) startServer(ctx context.Context, args ...string) (*server, error) {
+	dir, err := os.MkdirTemp("", "sluice-loadtest-")
+	if err != nil {
+		return nil, err
+	}
+	return m.startServerIn(ctx, dir, args...)
+}
+
+// startServerIn is startServer in a folder that a server may have left behind: it is removed by stop, and
+// left by terminate.
+func (m *measurement) startServerIn(ctx context.Context, dir string, args ...string) (_ *server, err error) {
+	s := &server{dir: dir, client: &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{}}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.stop())
 		}
 	}()
-	if s.dir, err = os.MkdirTemp("", "sluice-loadtest-"); err != nil {
-		return nil, err
-	}
 	ports, err := freePorts()
 	if err != nil {
 		return nil, err
 	}
-	s.udp, s.http, s.ops = ports.udp, ports.http, ports.ops
-	cmd := exec.Command(binary, "serve", "--standalone", "--data-dir", filepath.Join(s.dir, "data"),
+	s.udp, s.http, s.api, s.ops = ports.udp, ports.http, ports.api, ports.ops
+	cmd := exec.Command(m.Binary, append([]string{"serve", "--standalone", "--data-dir", filepath.Join(s.dir, "data"),
 		"--statsd-udp", s.udp.String(), "--statsd-tcp", "", "--http-address", s.http,
-		"--api-address", ports.api, "--ops-address", s.ops, "--log-level", "warn")
-	if cpu != anyCPU {
+		"--api-address", s.api, "--ops-address", s.ops, "--log-level", "warn"}, args...)...)
+	if m.processors.pinned() {
 		cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	}
-	if s.child, err = startChild(cmd, cpu); err != nil {
+	if s.child, err = startChild(cmd, m.processors.server); err != nil {
 		return nil, err
 	}
 	return s, s.await(ctx, "readiness", startPatience, func() (bool, error) { return s.ready(ctx) })

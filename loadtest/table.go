@@ -27,17 +27,71 @@ var figures = []struct {
 	{"floor_ns_per_line", "floor", "%.1f", func(r Run) float64 { return r.Floor.CPUPerLine() }},
 	{"floor_dropped_datagrams", "its drops", "", func(r Run) float64 { return float64(r.Floor.DroppedDatagrams) }},
 	{"ratio", "ratio", "%.2f", Run.Ratio},
+	{"blocking_floor_ns_per_line", "blocking", "%.1f", func(r Run) float64 { return r.Blocking.CPUPerLine() }},
+	{"blocking_ratio", "ratio", "%.2f", Run.BlockingRatio},
 	{"peak_rss_mib", "peak MiB", "%.0f", func(r Run) float64 { return mebibytes(r.Memory.PeakBytes) }},
 	{"anon_rss_mib", "anon MiB", "%.0f", func(r Run) float64 { return mebibytes(r.Memory.AnonBytes) }},
 }
 
 func mebibytes(bytes int64) float64 { return float64(bytes) / (1 << 20) }
 
-// WriteTable writes a row a run, and the spread of several.
+// WriteTable writes a table a scenario.
 func (r *Report) WriteTable(out io.Writer) error {
 	var b strings.Builder
-	r.writeHead(&b)
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	pinned := "not pinned"
+	if r.Machine.Pinned {
+		pinned = "server and sender pinned to a processor each"
+	}
+	buffer := ""
+	if r.Machine.SocketBufferBytes > 0 {
+		buffer = fmt.Sprintf(", socket buffer %d KiB", r.Machine.SocketBufferBytes>>10)
+	}
+	fmt.Fprintf(&b, "%d processors (%s), Linux %s, %s%s, load average before %.2f\n",
+		r.Machine.CPUs, pinned, r.Machine.Kernel, r.Machine.Go, buffer, r.Machine.LoadAverage)
+	for _, s := range r.Scenarios {
+		b.WriteString("\n")
+		s.writeHead(&b)
+		if len(s.Runs) > 0 {
+			s.writeRuns(&b)
+		}
+		s.writeFigures(&b)
+		for _, note := range s.Notes {
+			b.WriteString(note + "\n")
+		}
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+func (r *Result) writeHead(b *strings.Builder) {
+	if r.Load == nil {
+		fmt.Fprintf(b, "%s: %s\n", r.Scenario, r.About)
+		return
+	}
+	packing := "packed by the client"
+	if r.Load.LinesPerDatagram > 0 {
+		packing = fmt.Sprintf("%d a datagram", r.Load.LinesPerDatagram)
+	}
+	speed := "as fast as it goes"
+	if r.Load.RatePerSecond > 0 {
+		speed = grouped(float64(r.Load.RatePerSecond)) + " lines/s"
+	}
+	fmt.Fprintf(b, "%s: %s, %s series, %s lines a run, %s, %s, by %s\n", r.Scenario, r.About,
+		grouped(float64(r.Load.Series)), grouped(float64(r.Load.LinesPerRun)), packing, speed, r.Load.Sender)
+	if len(r.Runs) == 0 {
+		return
+	}
+	balance := "The books of every run balance."
+	if r.Load.Target != "" {
+		balance = "The server is " + r.Load.Target + ": its books were not checked."
+	}
+	b.WriteString(balance + "\nns/line is the server's CPU time a line taken; floor that of a receiver that only counts lines and lets\n" +
+		"datagrams gather; blocking that of one that is woken for each.\n\n")
+}
+
+// writeRuns writes a row a run, and the spread of several.
+func (r *Result) writeRuns(b *strings.Builder) {
+	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	cells := []string{"run"}
 	for _, f := range figures {
 		cells = append(cells, f.Title)
@@ -53,34 +107,30 @@ func (r *Report) WriteTable(out io.Writer) error {
 	if len(r.Runs) > 1 {
 		r.writeSpread(w)
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	_, err := io.WriteString(out, b.String())
-	return err
+	_ = w.Flush() // into a strings.Builder, which takes all
 }
 
-func (r *Report) writeHead(b *strings.Builder) {
-	packing := "packed by the client"
-	if r.LinesPerDatagram > 0 {
-		packing = fmt.Sprintf("%d a datagram", r.LinesPerDatagram)
+// writeFigures writes a row a figure.
+func (r *Result) writeFigures(b *strings.Builder) {
+	if len(r.Figures) == 0 {
+		return
 	}
-	speed := "as fast as it goes"
-	if r.RatePerSecond > 0 {
-		speed = grouped(float64(r.RatePerSecond)) + " lines/s"
+	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "figure\tmedian\tmin\tmax\tunit\taim\t")
+	for _, f := range r.Figures {
+		aim := ""
+		if f.Aim != nil {
+			aim = f.Aim.String() + " missed"
+			if f.Aim.Met(f.Median) {
+				aim = f.Aim.String() + " met"
+			}
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t\n", f.Name, formatFigure(f.Median), formatFigure(f.Min), formatFigure(f.Max), f.Unit, aim)
 	}
-	pinned := "not pinned"
-	if r.Machine.Pinned {
-		pinned = "server and sender pinned to a processor each"
-	}
-	fmt.Fprintf(b, "%s: %s, %s series, %s lines a run, %s, %s, by %s\n", r.Scenario, r.About,
-		grouped(float64(r.Series)), grouped(float64(r.LinesPerRun)), packing, speed, r.Sender)
-	fmt.Fprintf(b, "%d processors (%s), Linux %s, %s, socket buffer %d KiB, load average before %.2f\n",
-		r.Machine.CPUs, pinned, r.Machine.Kernel, r.Machine.Go, r.Machine.SocketBufferBytes>>10, r.Machine.LoadAverage)
-	b.WriteString("The books of every run balance. ns/line is the server's CPU time a line taken; floor a receiver's that only counts lines.\n\n")
+	_ = w.Flush() // likewise
 }
 
-func (r *Report) writeSpread(w io.Writer) {
+func (r *Result) writeSpread(w io.Writer) {
 	for _, end := range []struct {
 		title string
 		of    func(Spread) float64
@@ -116,16 +166,32 @@ func grouped(v float64) string {
 	return digits
 }
 
-// WriteJSON writes the report with the spread of every figure.
+// WriteJSON writes the report, with every figure over all runs.
 func (r *Report) WriteJSON(out io.Writer) error {
-	spreads := map[string]Spread{}
-	for _, f := range figures {
-		spreads[f.Name] = r.Over(f.Of)
+	type result struct {
+		*Result
+		Columns map[string]Spread `json:"columns,omitempty"`
+	}
+	results := []result{}
+	for _, s := range r.Scenarios {
+		results = append(results, result{s, s.columns()})
 	}
 	encoder := json.NewEncoder(out)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(struct {
-		*Report
-		Figures map[string]Spread `json:"figures"`
-	}{r, spreads})
+		Machine   Machine  `json:"machine"`
+		Scenarios []result `json:"scenarios"`
+	}{r.Machine, results})
+}
+
+// columns are those of the table of a load, over all runs.
+func (r *Result) columns() map[string]Spread {
+	if len(r.Runs) == 0 {
+		return nil
+	}
+	spreads := map[string]Spread{}
+	for _, f := range figures {
+		spreads[f.Name] = r.Over(f.Of)
+	}
+	return spreads
 }

@@ -1,0 +1,92 @@
+package loadtest
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Figure is what one run found: a number with a name.
+type Figure struct {
+	// Name is in snake_case, without the unit: "restored_after".
+	Name string
+	// Unit is as people write it: "ms", "B", "MiB", "lines/s", "" of a plain number.
+	Unit string
+	// Value is of this run.
+	Value float64
+	// Aim is what it should be; the zero Aim is none.
+	Aim Aim
+}
+
+// Aim is a bound that a figure should keep, in the figure's unit. It is told of, and fails nothing.
+type Aim struct {
+	Most  float64 `json:"most,omitempty"`  // 0: none
+	Least float64 `json:"least,omitempty"` // 0: none
+}
+
+// Met is whether a value keeps the bound.
+func (a Aim) Met(v float64) bool { return (a.Most == 0 || v <= a.Most) && v >= a.Least }
+
+func (a Aim) String() string {
+	switch {
+	case a.Most != 0 && a.Least != 0:
+		return formatFigure(a.Least) + " to " + formatFigure(a.Most)
+	case a.Most != 0:
+		return "≤ " + formatFigure(a.Most)
+	case a.Least != 0:
+		return "≥ " + formatFigure(a.Least)
+	}
+	return ""
+}
+
+// Measured is a figure over all runs.
+type Measured struct {
+	Name string `json:"name"`
+	Unit string `json:"unit,omitempty"`
+	Aim  *Aim   `json:"aim,omitempty"`
+	Spread
+	Values []float64 `json:"values"`
+}
+
+// addFigures takes in the figures of one run.
+func (r *Result) addFigures(figures []Figure) error {
+	for _, f := range figures {
+		i := slices.IndexFunc(r.Figures, func(m Measured) bool { return m.Name == f.Name })
+		if i < 0 {
+			i = len(r.Figures)
+			m := Measured{Name: f.Name, Unit: f.Unit}
+			if f.Aim != (Aim{}) {
+				m.Aim = &f.Aim
+			}
+			r.Figures = append(r.Figures, m)
+		}
+		m := &r.Figures[i]
+		if m.Unit != f.Unit {
+			return fmt.Errorf("figure %s is in %q, and was in %q the run before", f.Name, f.Unit, m.Unit)
+		}
+		m.Values = append(m.Values, f.Value)
+		m.Spread = spread(m.Values)
+	}
+	return nil
+}
+
+// spread is the middle and the ends of some values.
+func spread(values []float64) Spread {
+	if len(values) == 0 {
+		return Spread{}
+	}
+	all := slices.Sorted(slices.Values(values))
+	middle := len(all) / 2
+	median := all[middle]
+	if len(all)%2 == 0 {
+		median = (all[middle-1] + all[middle]) / 2
+	}
+	return Spread{Median: median, Min: all[0], Max: all[len(all)-1]}
+}
+
+// formatFigure writes large numbers whole and small ones with three digits that count.
+func formatFigure(v float64) string {
+	if v >= 100 || v <= -100 || v == float64(int64(v)) {
+		return grouped(v)
+	}
+	return fmt.Sprintf("%.3g", v)
+}

@@ -1,0 +1,143 @@
+package loadtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Measure does all runs of all scenarios. One that fails, as with ErrBooks where its books do not balance, is
+// not in the report, and the error says so; those that came before the end of ctx are.
+func Measure(ctx context.Context, cfg Config) (_ *Report, err error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cpus, err := choose(cfg.Pin)
+	if err != nil {
+		return nil, err
+	}
+	restore, err := cpus.pinSender()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, restore()) }()
+	report := &Report{}
+	if report.Machine, err = readMachine(cpus); err != nil {
+		return nil, err
+	}
+	var faults []error
+	for _, name := range cfg.Scenarios {
+		result, err := newMeasurement(cfg, name, cpus, &report.Machine).all(ctx)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("%s: %w", name, err))
+		} else {
+			report.Scenarios = append(report.Scenarios, result)
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return report, errors.Join(faults...)
+}
+
+func newMeasurement(cfg Config, name string, cpus processors, machine *Machine) *measurement {
+	m := &measurement{Config: cfg, processors: cpus, machine: machine}
+	m.scenario, _ = scenario(name)
+	m.result = &Result{Scenario: name, About: m.scenario.About}
+	if m.scenario.SendsLines() {
+		m.planLoad()
+	}
+	return m
+}
+
+// planLoad works out what is sent.
+func (m *measurement) planLoad() {
+	s := m.scenario
+	if m.lines = int64(m.Lines); m.lines == 0 {
+		m.lines = int64(s.Lines)
+		if m.Short {
+			m.lines /= shortLines
+		}
+	}
+	per := int64(s.PerDatagram)
+	m.lines = (m.lines + per - 1) / per * per
+	m.result.Load = &Load{
+		Series: s.Series(), LinesPerRun: m.lines, LinesPerDatagram: s.PerDatagram,
+		Sender: "sendmmsg", Target: m.Target, RatePerSecond: m.Rate,
+	}
+	if m.Client = m.Client || s.Client; m.Client {
+		m.result.Load.Sender, m.result.Load.LinesPerDatagram = "go-statsd-client", 0
+	}
+}
+
+// shortLines is what part of a scenario's lines is sent where little is asked for.
+const shortLines = 10
+
+// all does every run.
+func (m *measurement) all(ctx context.Context) (*Result, error) {
+	for i := range m.Runs {
+		m.title = fmt.Sprintf("%s: run %d of %d", m.scenario.Name, i+1, m.Runs)
+		if err := m.once(ctx); err != nil {
+			return nil, fmt.Errorf("run %d: %w", i+1, err)
+		}
+	}
+	return m.result, nil
+}
+
+func (m *measurement) once(ctx context.Context) error {
+	if m.scenario.measure != nil {
+		figures, err := m.scenario.measure(ctx, m)
+		return errors.Join(err, m.result.addFigures(figures))
+	}
+	if m.Search {
+		figures, err := m.search(ctx)
+		return errors.Join(err, m.result.addFigures(figures))
+	}
+	run, err := m.run(ctx)
+	if err != nil {
+		return err
+	}
+	m.result.Runs = append(m.result.Runs, run)
+	return m.result.addFigures(m.memoryFigures(run))
+}
+
+// manySeries is from where on memory a series says something.
+const manySeries = 100_000
+
+// memoryFigures are what a series takes, where there are enough of them.
+func (m *measurement) memoryFigures(run Run) []Figure {
+	series := float64(m.scenario.Series())
+	if series < manySeries {
+		return nil
+	}
+	return []Figure{
+		{Name: "anon_bytes_per_series", Unit: "B", Value: float64(run.Memory.AnonBytes-run.Idle.AnonBytes) / series, Aim: Aim{Most: m.scenario.BytesPerSeries}},
+		{Name: "file_bytes_per_series", Unit: "B", Value: float64(run.Memory.FileBytes-run.Idle.FileBytes) / series},
+	}
+}
+
+func readMachine(cpus processors) (Machine, error) {
+	var kernel unix.Utsname
+	if err := unix.Uname(&kernel); err != nil {
+		return Machine{}, os.NewSyscallError("uname", err)
+	}
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return Machine{}, err
+	}
+	minute, _, _ := strings.Cut(string(text), " ")
+	load, err := strconv.ParseFloat(minute, 64)
+	if err != nil {
+		return Machine{}, fmt.Errorf("/proc/loadavg: %w", err)
+	}
+	return Machine{
+		CPUs: runtime.NumCPU(), Kernel: unix.ByteSliceToString(kernel.Release[:]), Go: runtime.Version(),
+		LoadAverage: load, Pinned: cpus.pinned(),
+	}, nil
+}

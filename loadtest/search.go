@@ -1,0 +1,61 @@
+package loadtest
+
+const (
+	// searchResolution is how near the answer is to the rate that loses something.
+	searchResolution = 0.02
+	// searchSteps bounds a search.
+	searchSteps = 20
+	// searchGrowth is how much more is tried when the highest guess loses nothing.
+	searchGrowth = 1.25
+)
+
+// lossless is what a search found: the highest rate, in lines a second, at which nothing was lost.
+type lossless struct {
+	rate float64
+	// bySender: the server lost nothing of the most that the sender can send.
+	bySender bool
+	steps    int
+}
+
+// highestLossless finds the highest rate at which try loses nothing, by bisection. It begins at a guess, and
+// tries none above what the sender can send. A rate at which something was lost is tried a second time: one
+// hiccup of the machine would end the search far too low.
+func highestLossless(guess, most float64, try func(rate float64) (bool, error)) (found lossless, err error) {
+	attempt := func(rate float64) (bool, error) {
+		for range 2 {
+			found.steps++
+			if ok, err := try(rate); ok || err != nil {
+				return ok, err
+			}
+		}
+		return false, nil
+	}
+	low, high := 0.0, min(guess, most)
+	for { // upwards, until something is lost
+		ok, err := attempt(high)
+		if err != nil {
+			return found, err
+		}
+		if !ok {
+			break
+		}
+		if found.rate = high; high >= most {
+			found.bySender = true
+			return found, nil
+		}
+		low, high = high, min(high*searchGrowth, most)
+	}
+	for high-low > searchResolution*high && found.steps < searchSteps {
+		middle := (low + high) / 2
+		ok, err := attempt(middle)
+		if err != nil {
+			return found, err
+		}
+		if ok {
+			low, found.rate = middle, middle
+		} else {
+			high = middle
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,140 @@
+package loadtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// target is a server that is not ours. It has no books: what is known of it is what the kernel dropped before it.
+type target struct {
+	*child
+	udp netip.AddrPort
+	dir string
+}
+
+// targetGrace is how long a target is left alone after its socket is there.
+const targetGrace = time.Second
+
+// startTarget starts the command line by the shell, with its placeholders filled in, and waits for its socket.
+func (m *measurement) startTarget(ctx context.Context) (_ *target, err error) {
+	t := &target{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, t.stop())
+		}
+	}()
+	if t.dir, err = os.MkdirTemp("", "sluice-loadtest-"); err != nil {
+		return nil, err
+	}
+	fill, err := t.placeholders()
+	if err != nil {
+		return nil, err
+	}
+	if m.TargetConfig != "" {
+		template, err := os.ReadFile(m.TargetConfig)
+		if err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(t.configFile(), []byte(fill.Replace(string(template))), 0o600); err != nil {
+			return nil, err
+		}
+	}
+	// "exec": the shell becomes the server, and its number is the server's.
+	cmd := exec.Command("/bin/sh", "-c", "exec "+fill.Replace(m.Target))
+	if m.processors.pinned() {
+		cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
+	}
+	if t.child, err = startChild(cmd, m.processors.server); err != nil {
+		return nil, err
+	}
+	err = t.await(ctx, "UDP socket", startPatience, func() (bool, error) {
+		_, err := readQueue(t.udp)
+		return err == nil, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("target: %w", err)
+	}
+	if err := rest(ctx, targetGrace); err != nil {
+		return nil, err
+	}
+	return t, t.alive()
+}
+
+func (t *target) configFile() string { return filepath.Join(t.dir, "config") }
+
+func (t *target) placeholders() (*strings.Replacer, error) {
+	free, err := freePorts()
+	if err != nil {
+		return nil, err
+	}
+	t.udp = free.udp
+	_, tcp, err := net.SplitHostPort(free.http)
+	if err != nil {
+		return nil, err
+	}
+	return strings.NewReplacer("{udp}", fmt.Sprint(t.udp.Port()), "{tcp}", tcp, "{config}", t.configFile()), nil
+}
+
+// stop ends it. How it ends is its own affair: peers that were asked to end exit with what they like.
+func (t *target) stop() error {
+	if t.child != nil {
+		_ = t.terminate()
+	}
+	if t.dir == "" {
+		return nil
+	}
+	return os.RemoveAll(t.dir)
+}
+
+func (m *measurement) targetSubject(t *target) subject {
+	m.note("The books of the target were not checked, for it has none: taken is what was sent less what the kernel dropped before it. " +
+		"What it lost or refused after that is not known.")
+	return subject{
+		child: t.child, what: "target", udp: t.udp, warmUpLines: m.scenario.series.size(), warmUpRate: singleWarmUpRate, foreign: true,
+	}
+}
+
+// measureTarget is measureServer of a server that is not ours.
+func (m *measurement) measureTarget(ctx context.Context) (run Run, err error) {
+	t, err := m.startTarget(ctx)
+	if err != nil {
+		return Run{}, err
+	}
+	defer func() { err = errors.Join(err, t.stop()) }()
+	if run.Idle, err = readMemory(t.pid()); err != nil {
+		return Run{}, err
+	}
+	sent, taken, err := m.pour(ctx, m.targetSubject(t))
+	if err != nil {
+		return Run{}, err
+	}
+	if run.Memory, err = readMemory(t.pid()); err != nil {
+		return Run{}, err
+	}
+	least, most := sent.load.lost(taken.DroppedDatagrams)
+	if least != most {
+		m.note("The datagrams that were dropped had different numbers of lines: as many as could be are taken for lost.")
+	}
+	if taken.Taken = taken.Sent - most; taken.Taken <= 0 {
+		return Run{}, fmt.Errorf("the target took nothing of %d lines", taken.Sent)
+	}
+	run.Server = taken
+	return run, nil
+}
+
+func (m *measurement) searchTarget(ctx context.Context) (found lossless, err error) {
+	t, err := m.startTarget(ctx)
+	if err != nil {
+		return lossless{}, err
+	}
+	defer func() { err = errors.Join(err, t.stop()) }()
+	return (&ramp{m: m, to: m.targetSubject(t)}).search(ctx)
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"image/png"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// testdata/report.json is held by a test of the load test: it is what that writes.
+var example = filepath.Join("..", "..", "loadtest", "testdata", "report.json")
+
+func TestDraws(t *testing.T) {
+	svg, image := filepath.Join(t.TempDir(), "a.svg"), filepath.Join(t.TempDir(), "a.png")
+	if err := run([]string{example}, svg); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(svg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"What a line costs", "tagged-10k", "sluice", "blocking floor", "Latency", "visible", "p99"} {
+		if !strings.Contains(string(text), ">"+want+"<") {
+			t.Errorf("no text %q in the drawing", want)
+		}
+	}
+	if err := run([]string{example, example}, image); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Open(image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := png.Decode(file); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestReports(t *testing.T) {
+	r, err := readReport(example)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if names := loads([]report{r, r}); len(names) != 1 || r.column("cpu_ns_per_line", names)[0] != 250 || r.column("floor_ns_per_line", names)[0] != 50 {
+		t.Errorf("%v, %v: want what is in the report", names, r)
+	}
+	r.Scenarios[0].Load.Target = "/usr/bin/statsd_exporter --x={udp}"
+	if r.server() != "statsd_exporter" {
+		t.Errorf("server %q", r.server())
+	}
+}
+
+func TestFaults(t *testing.T) {
+	empty := filepath.Join(t.TempDir(), "empty.json")
+	if err := os.WriteFile(empty, []byte(`{"scenarios":[]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		paths []string
+		out   string
+		want  string
+	}{
+		{nil, "a.svg", "no report"}, {[]string{empty}, "a.svg", "no scenarios"}, {[]string{example}, "a.gif", "ends in .svg or .png"},
+	} {
+		if err := run(c.paths, c.out); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: want %q", err, c.want)
+		}
+	}
+}
