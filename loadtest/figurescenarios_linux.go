@@ -3,4 +3,5 @@ package loadtest
 // figureScenarios measure figures of their own. What they are about is in the file of each one's measure.
 var figureScenarios = []Scenario{
 	churnScenario,
+	pushScenario,
 }
