@@ -4,4 +4,7 @@ package loadtest
 var figureScenarios = []Scenario{
 	churnScenario,
 	pushScenario,
+	visibleScenario,
+	restartScenario,
+	persistenceScenario,
 }
