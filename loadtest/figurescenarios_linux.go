@@ -5,6 +5,9 @@ var figureScenarios = []Scenario{
 	churnScenario,
 	pushScenario,
 	visibleScenario,
+	selectorScenario,
+	crowdScenario,
 	restartScenario,
 	persistenceScenario,
+	largestScenario,
 }
