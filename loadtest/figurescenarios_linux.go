@@ -9,5 +9,6 @@ var figureScenarios = []Scenario{
 	crowdScenario,
 	restartScenario,
 	persistenceScenario,
+	stallScenario,
 	largestScenario,
 }
