@@ -3,4 +3,12 @@ package loadtest
 // figureScenarios measure figures of their own. What they are about is in the file of each one's measure.
 var figureScenarios = []Scenario{
 	churnScenario,
+	pushScenario,
+	visibleScenario,
+	selectorScenario,
+	crowdScenario,
+	restartScenario,
+	persistenceScenario,
+	stallScenario,
+	largestScenario,
 }

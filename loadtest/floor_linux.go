@@ -41,10 +41,15 @@ const (
 )
 
 // Floor is the other process of the measurement: it takes datagrams and counts their lines until in ends
-// or ctx does. The way of taking them is Gathering or Blocking.
+// or ctx does. The way of taking them is Gathering or Blocking; Answering
+// takes requests.
 func Floor(ctx context.Context, way string, in io.Reader, out io.Writer) error {
-	if way != Gathering && way != Blocking {
-		return fmt.Errorf("%s: %q: want %s or %s", FloorFlag, way, Gathering, Blocking)
+	switch way {
+	case Answering:
+		return answer(ctx, in, out)
+	case Gathering, Blocking:
+	default:
+		return fmt.Errorf("%s: %q: want %s, %s or %s", FloorFlag, way, Gathering, Blocking, Answering)
 	}
 	f, err := openFloor(way == Blocking)
 	if err != nil {

@@ -20,7 +20,17 @@ type floorChild struct {
 	answers     *json.Decoder
 }
 
-func startFloor(binary, way string, cpu int) (_ *floorChild, err error) {
+func startFloor(binary, way string, cpu int) (*floorChild, error) {
+	f, opened := &floorChild{}, floorOpened{}
+	if err := f.start(binary, way, cpu, &opened); err != nil {
+		return nil, err
+	}
+	f.udp, f.bufferBytes = loopback(opened.Port), opened.BufferBytes
+	return f, nil
+}
+
+// start starts a floor and reads what it says of where it listens.
+func (f *floorChild) start(binary, way string, cpu int, opened any) (err error) {
 	cmd := exec.Command(binary, "loadtest", "--"+FloorFlag, way)
 	switch {
 	case way == Blocking:
@@ -28,40 +38,42 @@ func startFloor(binary, way string, cpu int) (_ *floorChild, err error) {
 	case cpu != anyCPU:
 		cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	}
-	f := &floorChild{}
 	if f.stdin, err = cmd.StdinPipe(); err != nil {
-		return nil, err
+		return err
 	}
 	// A pipe of our own: that of the command would be closed as soon as the child ends, unread.
 	var theirs *os.File
 	if f.stdout, theirs, err = os.Pipe(); err != nil {
-		return nil, errors.Join(err, f.stdin.Close())
+		return errors.Join(err, f.stdin.Close())
 	}
 	cmd.Stdout = theirs
 	f.child, err = startChild(cmd, cpu)
 	_ = theirs.Close()
 	if err != nil {
-		return nil, errors.Join(err, f.stdin.Close(), f.stdout.Close())
+		return errors.Join(err, f.stdin.Close(), f.stdout.Close())
 	}
 	f.answers = json.NewDecoder(f.stdout)
-	var opened floorOpened
-	if err := f.answers.Decode(&opened); err != nil {
-		return nil, errors.Join(fmt.Errorf("the floor does not say where it listens: %w", err), f.stop())
+	if err := f.answers.Decode(opened); err != nil {
+		return errors.Join(fmt.Errorf("the floor does not say where it listens: %w", err), f.stop())
 	}
-	f.udp, f.bufferBytes = loopback(opened.Port), opened.BufferBytes
-	return f, nil
+	return nil
 }
 
 // finish has it stop counting and say what it got.
-func (f *floorChild) finish() (floorCounted, error) {
-	var counted floorCounted
+func (f *floorChild) finish() (counted floorCounted, err error) {
+	err = f.conclude(&counted)
+	return counted, err
+}
+
+// conclude is finish of any floor.
+func (f *floorChild) conclude(counted any) error {
 	if err := f.stdin.Close(); err != nil {
-		return counted, err
+		return err
 	}
-	if err := f.answers.Decode(&counted); err != nil {
-		return counted, fmt.Errorf("the floor does not say what it got: %w", err)
+	if err := f.answers.Decode(counted); err != nil {
+		return fmt.Errorf("the floor does not say what it got: %w", err)
 	}
-	return counted, nil
+	return nil
 }
 
 // stop ends it: the end of its input is all it takes.

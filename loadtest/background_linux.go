@@ -1,0 +1,122 @@
+package loadtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync/atomic"
+	"time"
+)
+
+// background is lines that keep coming at one rate while something else is measured.
+type background struct {
+	m        *measurement
+	s        *server
+	scenario Scenario
+	sender   *flood
+	begun    time.Time
+	cancel   context.CancelFunc
+	ended    chan struct{}
+
+	warm, load packing // load: to be read once ended is closed
+	err        error
+}
+
+// startBackground sends every series once, and then goes on at the rate, of series drawn at random.
+func (m *measurement) startBackground(ctx context.Context, s *server, load Scenario, perSecond int) (*background, error) {
+	sender, err := newFlood(newFloodLoad(load), 1, s.udp)
+	if err != nil {
+		return nil, err
+	}
+	return m.startFlood(ctx, s, load, sender, perSecond)
+}
+
+// startRounds is startBackground, but the series come in turn, each as often as the others. There must be whole
+// datagrams of them.
+func (m *measurement) startRounds(ctx context.Context, s *server, load Scenario, perSecond int) (*background, error) {
+	prepared := prepare(load.warmUp())
+	sender, err := newFlood(&floodLoad{first: prepared, rest: prepared, per: load.PerDatagram}, 1, s.udp)
+	if err != nil {
+		return nil, err
+	}
+	return m.startFlood(ctx, s, load, sender, perSecond)
+}
+
+func (m *measurement) startFlood(ctx context.Context, s *server, load Scenario, sender *flood, perSecond int) (_ *background, err error) {
+	b := &background{m: m, s: s, scenario: load, sender: sender, ended: make(chan struct{})}
+	if err := b.warmUp(ctx); err != nil {
+		return nil, errors.Join(err, sender.close())
+	}
+	ctx, b.cancel = context.WithCancel(ctx)
+	b.begun = time.Now()
+	go func() {
+		defer close(b.ended)
+		b.load, b.err = sender.load(ctx, math.MaxInt64, perSecond, new(atomic.Int64))
+	}()
+	return b, nil
+}
+
+// warmUp sends every series once, and waits until that is done with.
+func (b *background) warmUp(ctx context.Context) (err error) {
+	how := warmUp{lines: b.scenario.series.size(), perSecond: warmUpRate, wait: keepingUp(b.s.udp, warmUpQueue)}
+	if b.scenario.PerDatagram == 1 {
+		how.perSecond = singleWarmUpRate
+	}
+	var sent atomic.Int64
+	defer b.m.showProgress("warm-up", &sent, int64(how.lines), "lines")()
+	if b.warm, err = b.sender.warmUp(ctx, how, &sent); err != nil {
+		return err
+	}
+	q, err := b.settle(ctx)
+	if err == nil && q.drops > 0 {
+		err = fmt.Errorf("%w: %d datagrams of the slow warm-up were dropped: the machine is too busy", ErrBooks, q.drops)
+	}
+	return err
+}
+
+func (b *background) settle(ctx context.Context) (queue, error) {
+	return b.m.settle(ctx, subject{child: b.s.child, udp: b.s.udp})
+}
+
+// stop ends it, and returns how many lines a second it was.
+func (b *background) stop() (perSecond float64, err error) {
+	b.cancel()
+	<-b.ended
+	took := time.Since(b.begun)
+	if errors.Is(b.err, context.Canceled) {
+		b.err = nil
+	}
+	return float64(b.load.lines()) / took.Seconds(), errors.Join(b.err, b.sender.close())
+}
+
+// sent is how many lines were sent, the warm-up's with them.
+func (b *background) sent() int64 { return b.warm.lines() + b.load.lines() }
+
+// audit holds the server to what was sent in the background, and besides it, over StatsD too, in so many lines more of
+// other series. It returns how many datagrams the kernel dropped: at a lossless rate, none.
+func (b *background) audit(ctx context.Context, besides int64) (drops int64, err error) {
+	q, err := b.settle(ctx)
+	if err != nil {
+		return 0, err
+	}
+	entered, err := readLedger(ctx, b.s.client, b.s.ops)
+	if err != nil {
+		return 0, err
+	}
+	all := books{
+		warmUp: packing{1: b.warm.lines() + besides}, load: b.load, kernelDrops: q.drops,
+		received: entered.received, applied: entered.applied, rejected: entered.rejected, serverDrops: entered.drops,
+	}
+	for _, p := range b.scenario.series.parts() {
+		got, err := total(ctx, b.s.client, b.s.http, p.paths)
+		if err != nil {
+			return 0, err
+		}
+		all.sums = append(all.sums, sum{of: p.name, got: got, want: entered.applied - besides})
+	}
+	if err := all.check(); err != nil {
+		return 0, fmt.Errorf("%w:\n%w", ErrBooks, err)
+	}
+	return q.drops, nil
+}

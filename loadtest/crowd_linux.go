@@ -1,0 +1,104 @@
+package loadtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// crowdScenario is the largest answer there is: one metric of all pods of a cluster that is in one namespace.
+var crowdScenario = Scenario{
+	Name: "api-150k-pods", About: "one metric of 150000 pods from a server that does nothing else, in JSON and protobuf",
+	measure: measureCrowd,
+}
+
+func measureCrowd(ctx context.Context, m *measurement) (figures []Figure, err error) {
+	pods, reads := podSet{namespaces: 1, each: 150_000}, 10
+	if m.Short {
+		pods.each, reads = 3_000, 3
+	}
+	m.note("Times are of whole answers over one keep-alive TLS connection. memory_before is what was resident when all series were there and " +
+		"nothing was read yet, memory_peak the most while it was read.")
+	s, err := m.startInCluster(ctx, pods)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.stop()) }()
+	lines, err := m.startBackground(ctx, s.server, Scenario{PerDatagram: 24, Seed: 22, series: newPodCounters(pods, 1)}, 1000)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := lines.stop(); err != nil {
+		return nil, err
+	}
+	if _, err := lines.settle(ctx); err != nil {
+		return nil, err
+	}
+	want := wantedCrowd{pods.size(), lines.sent()}
+	before, err := readMemory(s.pid())
+	if err != nil {
+		return nil, err
+	}
+	figures = append(figures, Figure{Name: "memory_before", Unit: "MiB", Value: mebibytes(before.AnonBytes + before.FileBytes)})
+	for _, as := range []struct {
+		name, media string
+		aim         Aim
+		sum         func([]byte) (int, int64, error)
+	}{
+		{"protobuf", protobufMedia, Aim{Most: 150}, sumProtobuf},
+		{"json", jsonMedia, Aim{Most: 500}, sumJSON},
+	} {
+		if err := resetPeak(s.pid()); err != nil {
+			return nil, err
+		}
+		times, size, err := s.timeCrowd(ctx, getRequest(podsPath(podMetric(0))+":total", as.media), reads, want, as.sum)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", as.name, err)
+		}
+		after, err := readMemory(s.pid())
+		if err != nil {
+			return nil, err
+		}
+		figures = append(append(figures, times.figures(as.name, as.aim)...),
+			Figure{Name: as.name + "_answer", Unit: "MiB", Value: mebibytes(int64(size))},
+			Figure{Name: as.name + "_memory_peak", Unit: "MiB", Value: mebibytes(after.PeakBytes)})
+	}
+	_, err = lines.audit(ctx, 0) // last: it reads everything, which costs memory too
+	return figures, err
+}
+
+// wantedCrowd is what every answer has to be.
+type wantedCrowd struct {
+	items int
+	sum   int64
+}
+
+func (c *clusterServer) timeCrowd(ctx context.Context, request []byte, reads int, want wantedCrowd,
+	sum func([]byte) (int, int64, error)) (times durations, size int, err error) {
+	api, err := openAPI(ctx, c.server)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer closing(api, &err)
+	for range reads {
+		begun := time.Now()
+		body, err := api.must(request)
+		if err != nil {
+			return nil, 0, err
+		}
+		times = append(times, time.Since(begun))
+		got := wantedCrowd{}
+		if got.items, got.sum, err = sum(body); err != nil {
+			return nil, 0, err
+		}
+		if got != want {
+			return nil, 0, fmt.Errorf("%w:\nan answer of %d pods that add up to %d: want %d and %d", ErrBooks, got.items, got.sum, want.items, want.sum)
+		}
+		size = len(body)
+		if err := ctx.Err(); err != nil {
+			return nil, 0, err
+		}
+	}
+	return times, size, nil
+}

@@ -1,0 +1,30 @@
+package loadtest
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Every scenario of figures runs in a small size and adds up. How large its figures are is not asked.
+func TestFigureScenariosAddUp(t *testing.T) {
+	binary := sluice(t)
+	for _, s := range figureScenarios {
+		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel()
+			r, err := Measure(t.Context(), Config{Binary: binary, Scenarios: []string{s.Name}, Runs: 1, Short: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			result := r.Scenarios[0]
+			if len(result.Figures) == 0 && !slices.ContainsFunc(result.Notes, func(n string) bool { return strings.HasPrefix(n, "skipped: ") }) {
+				t.Errorf("no figures, and no word on why: %+v", result)
+			}
+			for _, f := range result.Figures {
+				if f.Median < 0 {
+					t.Errorf("%s is %v %s", f.Name, f.Median, f.Unit)
+				}
+			}
+		})
+	}
+}

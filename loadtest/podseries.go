@@ -1,0 +1,48 @@
+package loadtest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+
+	"github.com/cactus/go-statsd-client/v5/statsd"
+)
+
+// podCounters are counters of a stand-in's pods, as "app.m3:1|c|#namespace:load-0,pod:web-12"; untagged, as a pod sends
+// them itself, "app.m3:1|c". The pods come one after the other, each with all its metrics.
+type podCounters struct {
+	uniform
+	pods     podSet
+	metrics  int
+	untagged bool
+}
+
+func newPodCounters(pods podSet, metrics int) podCounters {
+	return podCounters{uniform: uniform(pods.size() * metrics), pods: pods, metrics: metrics}
+}
+
+func podMetric(n int) string { return "app.m" + strconv.Itoa(n) }
+
+func (p podCounters) appendLine(dst []byte, i int, _ *rand.Rand) []byte {
+	pod, metric := i/p.metrics, i%p.metrics
+	dst = append(append(dst, podMetric(metric)...), ":1|c"...)
+	if p.untagged {
+		return dst
+	}
+	return fmt.Appendf(dst, "|#namespace:%s,pod:%s", p.pods.namespace(pod), p.pods.name(pod))
+}
+
+func (p podCounters) call(client statsd.StatSender, i int, _ *rand.Rand) error {
+	pod, metric := i/p.metrics, i%p.metrics
+	return client.Inc(podMetric(metric), 1, 1, statsd.Tag{"namespace", p.pods.namespace(pod)}, statsd.Tag{"pod", p.pods.name(pod)})
+}
+
+func (p podCounters) parts() []part {
+	var paths []string
+	for namespace := range p.pods.namespaces {
+		for metric := range p.metrics {
+			paths = append(paths, fmt.Sprintf("/v1/namespaces/%s/pods/*/%s:total", podNamespace(namespace), podMetric(metric)))
+		}
+	}
+	return []part{{name: "counters", paths: paths, size: p.size()}}
+}

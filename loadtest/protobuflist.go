@@ -1,0 +1,68 @@
+package loadtest
+
+import (
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// The envelope of Kubernetes' protobuf, and of what is in it the fields that are read here: k8s.io/apimachinery
+// pkg/runtime/generated.proto (Unknown), k8s.io/metrics pkg/apis/custom_metrics/v1beta2/generated.proto
+// (MetricValueList, MetricValue), k8s.io/apimachinery pkg/api/resource/generated.proto (Quantity).
+const (
+	protobufMagic  = "k8s\x00"
+	unknownRaw     = 2
+	listItems      = 2
+	itemValue      = 5
+	quantityString = 1
+)
+
+// sumProtobuf returns how many items a MetricValueList in protobuf has, and the sum of their values.
+func sumProtobuf(body []byte) (items int, sum int64, err error) {
+	if len(body) < len(protobufMagic) || string(body[:len(protobufMagic)]) != protobufMagic {
+		return 0, 0, fmt.Errorf("%.20q does not begin as Kubernetes' protobuf", body)
+	}
+	err = eachField(body[len(protobufMagic):], unknownRaw, func(list []byte) error {
+		return eachField(list, listItems, func(item []byte) error {
+			items++
+			return eachField(item, itemValue, func(quantity []byte) error {
+				return eachField(quantity, quantityString, func(text []byte) error {
+					v, err := wholeQuantity(string(text))
+					sum += v
+					return err
+				})
+			})
+		})
+	})
+	return items, sum, err
+}
+
+var errProtobuf = errors.New("this is no protobuf")
+
+// eachField calls f with every field of that number, which holds bytes.
+func eachField(message []byte, number protowire.Number, f func([]byte) error) error {
+	for len(message) > 0 {
+		got, kind, n := protowire.ConsumeTag(message)
+		if n < 0 {
+			return errProtobuf
+		}
+		message = message[n:]
+		if got != number || kind != protowire.BytesType {
+			if n = protowire.ConsumeFieldValue(got, kind, message); n < 0 {
+				return errProtobuf
+			}
+			message = message[n:]
+			continue
+		}
+		field, n := protowire.ConsumeBytes(message)
+		if n < 0 {
+			return errProtobuf
+		}
+		if err := f(field); err != nil {
+			return err
+		}
+		message = message[n:]
+	}
+	return nil
+}

@@ -1,0 +1,219 @@
+package loadtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"runtime"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// pushers push over keep-alive connections that one thread looks after with epoll. There is no HTTP client in it: a
+// push is a write of prepared bytes and a read that is looked through for its length, so that the server is the limit.
+type pushers struct {
+	epoll  int
+	all    []*pusher
+	idle   []*pusher
+	events []unix.EpollEvent
+	groups int // pushes go round so many
+	book   *pushBook
+	// answered is how many of the pushes under way are, for whoever watches.
+	answered atomic.Int64
+}
+
+// pusher is one connection.
+type pusher struct {
+	fd      int
+	request *pushRequest
+	due     time.Time // of the push that is under way
+	in      [4 << 10]byte
+	got     int
+}
+
+func openPushers(address string, connections, groups int, book *pushBook) (_ *pushers, err error) {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return nil, err
+	}
+	p := &pushers{groups: groups, book: book, events: make([]unix.EpollEvent, connections)}
+	if p.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return nil, os.NewSyscallError("epoll_create1", err)
+	}
+	for range connections {
+		if err := p.connect(to); err != nil {
+			return nil, errors.Join(err, p.close())
+		}
+	}
+	return p, nil
+}
+
+func (p *pushers) connect(to netip.AddrPort) error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return os.NewSyscallError("socket", err)
+	}
+	one := &pusher{fd: fd, request: newPushRequest()}
+	p.all = append(p.all, one)
+	if err := unix.Connect(fd, &unix.SockaddrInet4{Port: int(to.Port()), Addr: to.Addr().As4()}); err != nil {
+		return os.NewSyscallError("connect", err)
+	}
+	if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1); err != nil {
+		return os.NewSyscallError("setsockopt", err)
+	}
+	event := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(len(p.all) - 1)}
+	if err := unix.EpollCtl(p.epoll, unix.EPOLL_CTL_ADD, fd, &event); err != nil {
+		return os.NewSyscallError("epoll_ctl", err)
+	}
+	p.idle = append(p.idle, one)
+	return nil
+}
+
+func (p *pushers) close() error {
+	err := os.NewSyscallError("close", unix.Close(p.epoll))
+	for _, one := range p.all {
+		err = errors.Join(err, os.NewSyscallError("close", unix.Close(one.fd)))
+	}
+	return err
+}
+
+// push does so many pushes, at most perSecond of them a second; 0: each connection its next as soon as its last is
+// answered. The time of a push is that from when it was due, or sent where nothing is due, to its answer: a push that
+// waits because the server holds up all connections is late, and its time says so.
+func (p *pushers) push(ctx context.Context, pushes int, perSecond float64) (durations, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	// Sleeps end within a microsecond instead of the usual 50. It fails nowhere, and would only make times longer.
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1000, 0, 0, 0)
+	defer unix.Prctl(unix.PR_SET_TIMERSLACK, 0, 0, 0, 0) // back to the default
+
+	times := make(durations, 0, pushes)
+	due := func(push int) time.Time { return time.Time{} }
+	if start := time.Now(); perSecond > 0 {
+		due = func(push int) time.Time {
+			return start.Add(time.Duration(float64(push) / perSecond * float64(time.Second)))
+		}
+	}
+	for sent := 0; len(times) < pushes; {
+		for now := time.Now(); len(p.idle) > 0 && sent < pushes && !due(sent).After(now); sent++ {
+			if err := p.send(due(sent), now); err != nil {
+				return nil, err
+			}
+		}
+		wait := longestSleep
+		if sent < pushes && len(p.idle) > 0 {
+			wait = min(wait, time.Until(due(sent)))
+		}
+		answered, err := p.await(wait)
+		if err != nil {
+			return nil, err
+		}
+		now := time.Now()
+		for _, one := range answered {
+			times = append(times, now.Sub(one.due))
+		}
+		p.answered.Store(int64(len(times)))
+		if len(answered) == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
+	return times, ctx.Err()
+}
+
+// longestSleep is how long is slept at most between two looks whether to stop.
+const longestSleep = 100 * time.Millisecond
+
+// send gives the next push to an idle connection.
+func (p *pushers) send(due, now time.Time) error {
+	one := p.idle[0]
+	p.idle = p.idle[:copy(p.idle, p.idle[1:])]
+	if one.due = due; due.IsZero() {
+		one.due = now
+	}
+	request := one.request.of(p.book.next(p.groups))
+	n, err := unix.Write(one.fd, request)
+	if err == nil && n < len(request) {
+		return fmt.Errorf("send a push: the socket took %d of %d bytes", n, len(request))
+	}
+	return os.NewSyscallError("write", err)
+}
+
+// await reads what has come, and returns the connections whose push is answered, which are idle again.
+func (p *pushers) await(wait time.Duration) (answered []*pusher, err error) {
+	timeout := unix.NsecToTimespec(max(int64(wait), 0))
+	ready := []unix.PollFd{{Fd: int32(p.epoll), Events: unix.POLLIN}}
+	if n, err := unix.Ppoll(ready, &timeout, nil); err == unix.EINTR || err == nil && n == 0 {
+		return nil, nil
+	} else if err != nil {
+		return nil, os.NewSyscallError("ppoll", err)
+	}
+	n, err := unix.EpollWait(p.epoll, p.events, 0)
+	if err != nil && err != unix.EINTR {
+		return nil, os.NewSyscallError("epoll_wait", err)
+	}
+	before := len(p.idle)
+	for _, event := range p.events[:max(n, 0)] {
+		one := p.all[event.Fd]
+		done, err := one.read()
+		if err != nil {
+			return nil, err
+		}
+		if done {
+			p.idle = append(p.idle, one)
+		}
+	}
+	return p.idle[before:], nil
+}
+
+// read reports whether the answer is whole. Any other than 200 is an error.
+func (p *pusher) read() (bool, error) {
+	n, err := unix.Read(p.fd, p.in[p.got:])
+	switch {
+	case err == unix.EINTR:
+		return false, nil
+	case err != nil:
+		return false, os.NewSyscallError("read", err)
+	case n == 0:
+		return false, errors.New("the server hung up in the middle of a push")
+	}
+	p.got += n
+	length, whole := answerLength(p.in[:p.got])
+	if !whole {
+		return false, nil
+	}
+	answer := p.in[:p.got]
+	p.got = 0
+	if length != len(answer) || !bytes.HasPrefix(answer, []byte("HTTP/1.1 200 ")) {
+		return false, fmt.Errorf("answer to a push: %.300q", answer)
+	}
+	return true, nil
+}
+
+var (
+	headersEnd    = []byte("\r\n\r\n")
+	contentLength = []byte("\r\nContent-Length: ")
+)
+
+// answerLength looks through what came so far of an answer for how long it is, and whether that is all.
+func answerLength(answer []byte) (length int, whole bool) {
+	end := bytes.Index(answer, headersEnd)
+	if end < 0 {
+		return 0, false
+	}
+	length = end + len(headersEnd)
+	if at := bytes.Index(answer[:end+2], contentLength); at >= 0 {
+		digits := answer[at+len(contentLength) : end+2]
+		n, err := strconv.Atoi(string(digits[:bytes.IndexByte(digits, '\r')]))
+		if err != nil {
+			return 0, true // as no answer can be
+		}
+		length += n
+	}
+	return length, len(answer) >= length
+}

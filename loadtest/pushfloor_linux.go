@@ -1,0 +1,91 @@
+package loadtest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync/atomic"
+
+	"github.com/valyala/fasthttp"
+)
+
+// The HTTP floor speaks two lines of JSON on its standard output, as that of datagrams does.
+type (
+	httpFloorOpened struct {
+		Address string `json:"address"`
+	}
+	httpFloorCounted struct {
+		Requests int64 `json:"requests"`
+		Bytes    int64 `json:"bytes"` // of bodies
+	}
+)
+
+// answer is the other process of a measurement of pushes: a fasthttp server, which the push receiver stands on,
+// that reads bodies whole and answers 200 to all, until in ends or ctx does.
+func answer(ctx context.Context, in io.Reader, out io.Writer) error {
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	var requests, bytes atomic.Int64
+	server := &fasthttp.Server{NoDefaultServerHeader: true, Handler: func(c *fasthttp.RequestCtx) {
+		requests.Add(1)
+		bytes.Add(int64(len(c.PostBody())))
+		c.SetContentType(jsonMedia)
+		c.SetBodyString(`{"applied":3}`)
+	}}
+	if err := json.NewEncoder(out).Encode(httpFloorOpened{listener.Addr().String()}); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		_, _ = io.Copy(io.Discard, in)
+		cancel()
+	}()
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	select {
+	case err = <-served:
+	case <-ctx.Done():
+		err = errors.Join(server.Shutdown(), <-served)
+	}
+	return errors.Join(err, json.NewEncoder(out).Encode(httpFloorCounted{requests.Load(), bytes.Load()}))
+}
+
+// pushFloor sends the same pushes to the floor.
+func (m *measurement) pushFloor(ctx context.Context, sizes pushSizes) (_ []Figure, err error) {
+	f := &floorChild{}
+	var opened httpFloorOpened
+	if err := f.start(m.Binary, Answering, m.processors.server, &opened); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.stop()) }()
+	book := &pushBook{}
+	p, err := openPushers(opened.Address, sizes.connections, sizes.groups, book)
+	if err != nil {
+		return nil, err
+	}
+	flat, err := m.timeFloor(ctx, p, f.pid(), sizes)
+	if err := errors.Join(err, p.close()); err != nil { // the floor ends when its connections do
+		return nil, err
+	}
+	var counted httpFloorCounted
+	if err := f.conclude(&counted); err != nil {
+		return nil, err
+	}
+	if counted.Requests != book.pushed || counted.Bytes != book.pushed*int64(newPushRequest().body) {
+		return nil, fmt.Errorf("%w:\nfloor: %d pushes were answered, and it counted %d with %d bytes", ErrBooks, book.pushed, counted.Requests, counted.Bytes)
+	}
+	return append(flat.figures("floor_", Aim{}), Figure{Name: "floor_client_busy", Value: flat.clientBusy}), nil
+}
+
+func (m *measurement) timeFloor(ctx context.Context, p *pushers, pid int, sizes pushSizes) (flatOut, error) {
+	if _, err := p.push(ctx, sizes.groups, 0); err != nil {
+		return flatOut{}, err
+	}
+	return m.timePushes(ctx, p, pid, sizes.flatOut)
+}

@@ -1,0 +1,87 @@
+package loadtest
+
+import (
+	"fmt"
+	"strings"
+)
+
+// pushRequest is one push of a batch job: three families with # TYPE lines, to a group that the grouping label
+// "instance" names. It is written once; a push puts in its two numbers, which are always as long.
+type pushRequest struct {
+	text    []byte
+	body    int // how long the body is
+	group   int // where the digits of the group stand
+	numbers []int
+}
+
+// samplesAPush is how many samples a pushRequest has.
+const samplesAPush = 3
+
+const (
+	groupDigits  = 7
+	numberDigits = 10
+)
+
+// newPushRequest leaves room for the numbers.
+func newPushRequest() *pushRequest {
+	group, number := strings.Repeat("G", groupDigits), strings.Repeat("N", numberDigits)
+	body := "# TYPE batch_records_total counter\nbatch_records_total{stage=\"load\"} " + number + "\n" +
+		"# TYPE batch_position gauge\nbatch_position " + number + "\n" +
+		"# TYPE batch_duration_seconds gauge\nbatch_duration_seconds{stage=\"load\"} 12.75\n"
+	text := fmt.Sprintf("PUT /metrics/job/batch/instance/%s HTTP/1.1\r\nHost: sluice\r\nContent-Type: text/plain; version=0.0.4\r\n"+
+		"Content-Length: %d\r\n\r\n%s", group, len(body), body)
+	r := &pushRequest{text: []byte(text), body: len(body), group: strings.Index(text, group)}
+	for at := strings.Index(text, number); at >= 0; {
+		r.numbers = append(r.numbers, at)
+		next := strings.Index(text[at+1:], number)
+		if next < 0 {
+			break
+		}
+		at += 1 + next
+	}
+	return r
+}
+
+// of is the request that pushes a number to a group; it lives until the next one.
+func (r *pushRequest) of(group int, number int64) []byte {
+	putDigits(r.text[r.group:r.group+groupDigits], int64(group))
+	for _, at := range r.numbers {
+		putDigits(r.text[at:at+numberDigits], number)
+	}
+	return r.text
+}
+
+func putDigits(into []byte, v int64) {
+	for i := len(into) - 1; i >= 0; i-- {
+		into[i] = byte('0' + v%10)
+		v /= 10
+	}
+}
+
+// pushBook is what was pushed to which group last.
+type pushBook struct {
+	pushed int64
+	last   []int64 // by group
+}
+
+// firstNumber has all the digits that a pushed number has.
+const firstNumber = 1_000_000_000
+
+// next enters the next push, of a number that is one more each time, in turn to so many groups.
+func (b *pushBook) next(groups int) (group int, number int64) {
+	if len(b.last) < groups {
+		b.last = append(b.last, make([]int64, groups-len(b.last))...)
+	}
+	group, number = int(b.pushed%int64(groups)), firstNumber+b.pushed
+	b.last[group] = number
+	b.pushed++
+	return group, number
+}
+
+// sum is what all groups add up to.
+func (b *pushBook) sum() (sum int64) {
+	for _, number := range b.last {
+		sum += number
+	}
+	return sum
+}

@@ -1,0 +1,205 @@
+package loadtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+)
+
+// pushScenario is HTTP push as a Pushgateway takes it: requests a second of a core, their times at half of that, and
+// what a push costs among many groups.
+var pushScenario = Scenario{
+	Name: "push-5k", About: "HTTP push of three families to 5000 groups over 32 connections, and among up to 100000 groups",
+	measure: measurePush,
+}
+
+// pushSizes is how much is pushed.
+type pushSizes struct {
+	groups, connections int
+	flatOut, paced      int   // pushes
+	present             []int // groups among which single pushes are timed
+	single              int   // pushes timed among each
+}
+
+func pushSizesOf(short bool) pushSizes {
+	if short {
+		return pushSizes{groups: 200, connections: 8, flatOut: 2_000, paced: 1_000, present: []int{10, 100, 1_000}, single: 100}
+	}
+	return pushSizes{groups: 5_000, connections: 32, flatOut: 500_000, paced: 200_000, present: []int{1_000, 10_000, 100_000}, single: 5_000}
+}
+
+func measurePush(ctx context.Context, m *measurement) ([]Figure, error) {
+	sizes := pushSizesOf(m.Short)
+	m.note("requests_on_a_core is 1 / cpu_per_request; requests_per_second was measured, and where client_busy is near 1 the client was its limit. " +
+		"Times at half that rate count from when a push was due.")
+	flat, err := m.pushFlatOut(ctx, sizes)
+	if err != nil {
+		return nil, err
+	}
+	floor, err := m.pushFloor(ctx, sizes)
+	if err != nil {
+		return nil, err
+	}
+	among, err := m.pushAmong(ctx, sizes)
+	return append(append(flat, floor...), among...), err
+}
+
+// pushFlatOut pushes as fast as the server answers, then at half that rate.
+func (m *measurement) pushFlatOut(ctx context.Context, sizes pushSizes) (figures []Figure, err error) {
+	s, err := m.startServer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.stop()) }()
+	book := &pushBook{}
+	p, err := openPushers(s.http, sizes.connections, sizes.groups, book)
+	if err != nil {
+		return nil, err
+	}
+	defer closing(p, &err)
+	if _, err := p.push(ctx, sizes.groups, 0); err != nil { // warm-up: every group once
+		return nil, err
+	}
+	flat, err := m.timePushes(ctx, p, s.pid(), sizes.flatOut)
+	if err != nil {
+		return nil, err
+	}
+	times, err := p.push(ctx, sizes.paced, flat.perSecond/2)
+	if err != nil {
+		return nil, fmt.Errorf("at %.0f requests a second: %w", flat.perSecond/2, err)
+	}
+	if err := auditPushes(ctx, s, book); err != nil {
+		return nil, err
+	}
+	figures = append(flat.figures("", Aim{Least: 50_000}), Figure{Name: "client_busy", Value: flat.clientBusy})
+	return append(figures, times.figures("time_at_half_rate", Aim{})...), nil
+}
+
+// flatOut is what pushing as fast as it goes cost.
+type flatOut struct {
+	perSecond              float64
+	cpu                    time.Duration // a request
+	serverBusy, clientBusy float64
+}
+
+// figures have names that begin with a prefix. The aim is that of the requests on a core.
+func (f flatOut) figures(prefix string, aim Aim) []Figure {
+	return []Figure{
+		{Name: prefix + "requests_per_second", Unit: "requests/s", Value: f.perSecond},
+		{Name: prefix + "cpu_per_request", Unit: "µs", Value: microseconds(f.cpu)},
+		{Name: prefix + "requests_on_a_core", Unit: "requests/s", Value: 1 / f.cpu.Seconds(), Aim: aim},
+		{Name: prefix + "server_busy", Value: f.serverBusy},
+	}
+}
+
+func microseconds(d time.Duration) float64 { return d.Seconds() * 1e6 }
+
+// timePushes pushes flat out and reads both CPU clocks around it.
+func (m *measurement) timePushes(ctx context.Context, p *pushers, server, pushes int) (f flatOut, err error) {
+	defer m.showProgress("flat out", &p.answered, int64(pushes), "pushes")()
+	clocks := [2]int{server, os.Getpid()}
+	var before, after [2]cpuTime
+	for i, pid := range clocks {
+		if before[i], err = readCPU(pid); err != nil {
+			return f, err
+		}
+	}
+	start := time.Now()
+	if _, err := p.push(ctx, pushes, 0); err != nil {
+		return f, err
+	}
+	took := time.Since(start)
+	for i, pid := range clocks {
+		if after[i], err = readCPU(pid); err != nil {
+			return f, err
+		}
+	}
+	cpu := after[0].total - before[0].total
+	return flatOut{
+		perSecond: float64(pushes) / took.Seconds(), cpu: cpu / time.Duration(pushes),
+		serverBusy: cpu.Seconds() / took.Seconds(), clientBusy: (after[1].total - before[1].total).Seconds() / took.Seconds(),
+	}, nil
+}
+
+// pushAmong times single pushes, one after the other over one connection, among ever more groups.
+func (m *measurement) pushAmong(ctx context.Context, sizes pushSizes) (figures []Figure, err error) {
+	s, err := m.startServer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.stop()) }()
+	book := &pushBook{}
+	for _, groups := range sizes.present {
+		among, err := m.pushAmongGroups(ctx, s, book, groups, sizes)
+		if err != nil {
+			return nil, fmt.Errorf("among %d groups: %w", groups, err)
+		}
+		figures = append(figures, among...)
+	}
+	return figures, auditPushes(ctx, s, book)
+}
+
+func (m *measurement) pushAmongGroups(ctx context.Context, s *server, book *pushBook, groups int, sizes pushSizes) (_ []Figure, err error) {
+	many, err := openPushers(s.http, sizes.connections, groups, book)
+	if err != nil {
+		return nil, err
+	}
+	defer closing(many, &err)
+	if _, err := many.push(ctx, groups, 0); err != nil {
+		return nil, err
+	}
+	if err := awaitIdle(ctx, s.child); err != nil { // new groups are persisted for a while
+		return nil, err
+	}
+	one, err := openPushers(s.http, 1, groups, book)
+	if err != nil {
+		return nil, err
+	}
+	defer closing(one, &err)
+	before, err := readCPU(s.pid())
+	if err != nil {
+		return nil, err
+	}
+	times, err := one.push(ctx, sizes.single, 0)
+	if err != nil {
+		return nil, err
+	}
+	after, err := readCPU(s.pid())
+	if err != nil {
+		return nil, err
+	}
+	name := fmt.Sprintf("push_among_%d", groups)
+	cpu := Figure{Name: name + "_cpu", Unit: "µs", Value: microseconds((after.total - before.total) / time.Duration(sizes.single))}
+	return append(times.figures(name, Aim{}), cpu), nil
+}
+
+// auditPushes holds the server to what was pushed: every sample applied, and each group's last number there.
+func auditPushes(ctx context.Context, s *server, book *pushBook) error {
+	said, err := s.meters(ctx)
+	if err != nil {
+		return err
+	}
+	entered, err := said.ledgerOf("http")
+	if err != nil {
+		return err
+	}
+	answered, err := said.sum("sluice_http_requests_total", map[string]string{"method": "PUT", "code": "200"})
+	if err != nil {
+		return err
+	}
+	sum, err := total(ctx, s.client, s.http, []string{"/v1/external/batch_position"})
+	if err != nil {
+		return err
+	}
+	samples := samplesAPush * book.pushed
+	if int64(answered) != book.pushed || entered.received != samples || entered.applied != samples || entered.rejected != 0 {
+		return fmt.Errorf("%w:\n%d pushes of %d samples were answered; the server says that it answered %.0f, received %d samples, applied %d and rejected %d",
+			ErrBooks, book.pushed, samplesAPush, answered, entered.received, entered.applied, entered.rejected)
+	}
+	if sum != book.sum() {
+		return fmt.Errorf("%w:\nthe last pushes of all groups add up to %d, and the groups to %d", ErrBooks, book.sum(), sum)
+	}
+	return nil
+}

@@ -1,0 +1,105 @@
+package loadtest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// session asks one server over one keep-alive connection, one prepared request after the other: what is measured is
+// the server, not a client's pool.
+type session struct {
+	conn net.Conn
+	in   *bufio.Reader
+	body bytes.Buffer
+}
+
+// askPatience is how long one answer may take.
+const askPatience = time.Minute
+
+func openSession(address string) (*session, error) {
+	conn, err := net.Dial("tcp4", address)
+	if err != nil {
+		return nil, err
+	}
+	return &session{conn: conn, in: bufio.NewReaderSize(conn, 64<<10)}, nil
+}
+
+// openAPI opens a session with the metrics API of a server, whose certificate it holds to the authority in its folder.
+func openAPI(ctx context.Context, s *server) (*session, error) {
+	authority, err := os.ReadFile(filepath.Join(s.dir, "data", "ca.crt"))
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(authority) {
+		return nil, errors.New("ca.crt in the data folder holds no certificate")
+	}
+	dialer := tls.Dialer{Config: &tls.Config{RootCAs: pool}}
+	conn, err := dialer.DialContext(ctx, "tcp4", s.api)
+	if err != nil {
+		return nil, err
+	}
+	return &session{conn: conn, in: bufio.NewReaderSize(conn, 64<<10)}, nil
+}
+
+// ask returns status and body of the answer; the body lives until the next question.
+func (s *session) ask(request []byte) (int, []byte, error) {
+	if err := s.conn.SetDeadline(time.Now().Add(askPatience)); err != nil {
+		return 0, nil, err
+	}
+	if _, err := s.conn.Write(request); err != nil {
+		return 0, nil, err
+	}
+	resp, err := http.ReadResponse(s.in, nil)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	s.body.Reset()
+	if _, err := s.body.ReadFrom(resp.Body); err != nil {
+		return 0, nil, err
+	}
+	return resp.StatusCode, s.body.Bytes(), nil
+}
+
+// must is ask, where any other answer than 200 is an error.
+func (s *session) must(request []byte) ([]byte, error) {
+	status, body, err := s.ask(request)
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("status %d: %.300s", status, body)
+	}
+	return body, err
+}
+
+func (s *session) close() error { return s.conn.Close() }
+
+// apiToken is who the load test says that it is. A stand-in believes anybody.
+const apiToken = "loadtest"
+
+const (
+	jsonMedia     = "application/json"
+	protobufMedia = "application/vnd.kubernetes.protobuf"
+)
+
+// getRequest is a prepared GET.
+func getRequest(path, accept string) []byte {
+	return fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: sluice\r\nAuthorization: Bearer %s\r\nAccept: %s\r\n\r\n", path, apiToken, accept)
+}
+
+// bodyRequest is a prepared request with a body.
+func bodyRequest(method, path, body string) []byte {
+	return fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: sluice\r\nContent-Length: %d\r\n\r\n%s", method, path, len(body), body)
+}
+
+// closing closes what was opened, and joins what goes wrong with what went wrong before.
+func closing(c interface{ close() error }, err *error) { *err = errors.Join(*err, c.close()) }
