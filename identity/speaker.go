@@ -145,9 +145,3 @@ func (r *Resolver) holds(v *verdict, verb metric.Verb) bool {
 	r.reject(w, v)
 	return false
 }
-
-// MayRead is May for reading.
-func (r *Resolver) MayRead(s *metric.Sender, o metric.Object) (metric.Reason, string) {
-	reason, why, _ := r.May(s, metric.Get, o)
-	return reason, why
-}

@@ -119,6 +119,7 @@ var flagOfField = map[string]string{
 	"statsd.dialect": "dialect", "statsd.sockets": "statsd-udp-sockets", "statsd.readbuffer": "statsd-read-buffer",
 	"statsd.maxconnections": "statsd-max-connections", "statsd.maxconnectionsperaddress": "statsd-max-connections-per-address", "statsd.idletimeout": "statsd-idle-timeout",
 	"push.address": "http-address", "push.maxbodybytes": "http-max-body", "push.maxconnections": "http-max-connections",
+	"push.auth": "push-auth", "push.tokenaudience": "push-token-audience", "push.basicauthfile": "push-basic-auth-file",
 	"push.groupttl": "http-group-ttl", "push.adminwipe": "http-admin-wipe",
 	"identity.defaultnamespace": "default-namespace", "identity.trust": "trust",
 	"identity.trustedforwarders": "trusted-forwarders", "identity.externalwriters": "external-writers",

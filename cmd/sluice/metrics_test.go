@@ -64,7 +64,7 @@ func ofACluster(t *testing.T) prometheus.Gatherer {
 	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := started(t, filepath.Join(dir, "data"), "--standalone=false", "--kubeconfig", kubeconfig, "--namespace-metrics", "0")
+	p := started(t, filepath.Join(dir, "data"), "--standalone=false", "--kubeconfig", kubeconfig, "--namespace-metrics", "0", "--push-auth", "token")
 	if r := p.cluster.book.Admit(&metric.Object{Resource: "pods", Namespace: "shop", Name: "web-1", UID: "1"}, "seen", 1); r != metric.Identity {
 		t.Errorf("a pod that nobody knows: %v, want %v", r, metric.Identity)
 	}

@@ -30,6 +30,10 @@ func (c *config) bind(flags *pflag.FlagSet) {
 	flags.DurationVar(&c.push.GroupTTL, "http-group-ttl", c.push.GroupTTL, "how long what is pushed to /metrics/job/... lives after its last push that says nothing of it; 0: until it is deleted")
 	flags.BoolVar(&c.push.AdminWipe, "http-admin-wipe", c.push.AdminWipe, "serve PUT /api/v1/admin/wipe, which deletes all that is pushed to /metrics/job/...")
 
+	flags.Var(&choice{"mode", pushAuths, (*word)(&c.push.Auth)}, "push-auth", "in a cluster, whether HTTP requests may show bearer tokens: none (senders are known by their address) or token")
+	flags.StringVar(&c.push.TokenAudience, "push-token-audience", c.push.TokenAudience, "audience that these tokens must be for")
+	flags.StringVar(&c.push.BasicAuthFile, "push-basic-auth-file", "", "names and passwords that HTTP requests may show, as htpasswd -B writes them; empty: none are looked at")
+
 	flags.StringVar(&c.api.Address, "api-address", c.api.Address, "host:port for the metrics APIs, TLS")
 	flags.BoolVar(&c.api.CustomMetrics, "api-custom-metrics", c.api.CustomMetrics, "serve custom.metrics.k8s.io")
 	flags.BoolVar(&c.api.ExternalMetrics, "api-external-metrics", c.api.ExternalMetrics, "serve external.metrics.k8s.io")

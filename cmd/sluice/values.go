@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver"
+	"github.com/sluice-metrics/sluice/receiver/push"
 )
 
 // durations is a flag of comma-separated durations. A value replaces the list.
@@ -121,6 +122,7 @@ var (
 	formats  = []string{"text", "json"}
 
 	abouts     = []string{aboutSender, receiver.AboutExternal}
+	pushAuths  = []string{push.AuthNone, push.AuthToken}
 	trustModes = []string{"open", "namespace", "strict"}
 )
 

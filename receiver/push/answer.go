@@ -129,6 +129,9 @@ func (x *exchange) failHeaders(f *fault) {
 	if f.allow != "" {
 		header.Set(fasthttp.HeaderAllow, f.allow)
 	}
+	for _, challenge := range f.challenges {
+		header.Add(fasthttp.HeaderWWWAuthenticate, challenge)
+	}
 	if f.retryAfter {
 		header.Set(fasthttp.HeaderRetryAfter, "1")
 	}

@@ -15,6 +15,13 @@ type Config struct {
 	// Address is the TCP address to listen on, "host:port".
 	Address string
 
+	// Auth says whether bearer tokens are looked at: AuthNone or AuthToken, which is for a cluster.
+	Auth string
+	// TokenAudience is what tokens must be meant for.
+	TokenAudience string
+	// BasicAuthFile holds names and passwords, as "htpasswd -B" writes them; empty: none are looked at.
+	BasicAuthFile string
+
 	// MaxBodyBytes bounds one body, as it comes over the wire and again after decompression.
 	MaxBodyBytes int
 	// MaxBufferedBytes bounds the bodies of all requests in flight together. The first 64 KiB of each
@@ -56,6 +63,8 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Address:          "127.0.0.1:9091",
+		Auth:             AuthNone,
+		TokenAudience:    "sluice",
 		MaxBodyBytes:     8 << 20,
 		MaxBufferedBytes: 64 << 20,
 		MaxHeaderBytes:   16 << 10,
@@ -110,6 +119,12 @@ func (c Config) Validate() error {
 		if f.value <= 0 {
 			faults = append(faults, fmt.Errorf("%s is %v, but must be more than 0", f.name, f.value))
 		}
+	}
+	if c.Auth != AuthNone && c.Auth != AuthToken {
+		faults = append(faults, fmt.Errorf("auth is %q, but must be %s or %s", c.Auth, AuthNone, AuthToken))
+	}
+	if c.Auth == AuthToken && c.TokenAudience == "" {
+		faults = append(faults, errors.New("tokenAudience is empty, but must be what tokens are meant for"))
 	}
 	if c.GroupTTL != 0 && c.GroupTTL < time.Second {
 		faults = append(faults, fmt.Errorf("groupTTL is %v, but must be 0, which is for ever, or at least 1s", c.GroupTTL))

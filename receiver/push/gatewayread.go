@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/exposition"
 	"github.com/sluice-metrics/sluice/receiver/group"
 	"github.com/valyala/fasthttp"
@@ -15,7 +16,12 @@ import (
 // expose answers GET /metrics: what the sender may read of all groups.
 func (x *exchange) expose() {
 	format := negotiate(x.http.Request.Header.Peek(fasthttp.HeaderAccept))
-	families := group.Exposed(x.server.groups.All(time.Now(), x.mayReadGroups()))
+	groups, f := x.readableGroups()
+	if f != nil {
+		x.fail(f)
+		return
+	}
+	families := group.Exposed(groups)
 	x.http.SetContentType(format.ContentType())
 	x.stream(func(w *bufio.Writer) error {
 		var piece []byte
@@ -82,9 +88,16 @@ func mediaParams(text string) (quality float64, version string) {
 	return quality, version
 }
 
-// wipe answers PUT /api/v1/admin/wipe: all groups go that the sender may delete.
+// wipe answers PUT /api/v1/admin/wipe: all groups go that the sender may delete. Where credentials are looked at, it takes the
+// right to delete at the cluster scope.
 func (x *exchange) wipe() {
-	n := x.server.groups.Wipe(x.mayReadGroups())
+	if x.server.desk != nil {
+		if f := x.may(metric.Delete, metric.Object{}); f != nil {
+			x.fail(f)
+			return
+		}
+	}
+	n := x.server.groups.Wipe(x.mayGroups(metric.Delete))
 	x.reply(fasthttp.StatusAccepted, deleteAnswer{n})
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/sluice-metrics/sluice/metric"
-	"github.com/sluice-metrics/sluice/receiver"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
 	"github.com/valyala/fasthttp"
 )
@@ -100,6 +99,8 @@ type tally struct {
 	pushAnswer
 	sender  *metric.Sender
 	limited int // of the refused, those over a limit
+	denied  int // those that the sender may not push
+	unasked int // of these, those about which the API server could not be asked
 }
 
 // apply applies what the source yields and answers.
@@ -111,6 +112,7 @@ func (x *exchange) apply(from source, sync bool) {
 // applyAll applies what the source yields. It is the only place that reads a source, so a sample enters the ledger once,
 // whatever becomes of it.
 func (x *exchange) applyAll(from source) tally {
+	x.renew()
 	near := x.http.ConnID()
 	a := x.server.appliers.take(near)
 	t := tally{sender: x.sender()}
@@ -122,7 +124,7 @@ func (x *exchange) applyAll(from source) tally {
 		if f != nil {
 			x.enter(&t, f, from)
 		} else {
-			x.applyLine(&t, a, s, from)
+			a = x.applyLine(&t, a, s, from)
 		}
 		if n%batchLines == 0 {
 			a.Pass()
@@ -133,13 +135,26 @@ func (x *exchange) applyAll(from source) tally {
 	return t
 }
 
-// applyLine applies one sample, or has it held, and counts it.
-func (x *exchange) applyLine(t *tally, a receiver.Applier, s *metric.Sample, from source) {
+// applyLine applies one sample, or has it held, and counts it. Where that depends on a right that nobody asked about lately,
+// the Applier is given back while the API server is asked, and the sample applied again with the one that is returned.
+func (x *exchange) applyLine(t *tally, a *parked, s *metric.Sample, from source) *parked {
 	s.Sender = t.sender
 	reason := a.Apply(s)
+	needs := x.lacks(reason, s)
+	if !needs.IsZero() {
+		near := x.http.ConnID()
+		x.server.appliers.give(near, a)
+		f := x.ask(needs)
+		a = x.server.appliers.take(near)
+		if f == nil {
+			reason, needs = a.Apply(s), metric.Right{}
+		}
+	}
 	switch {
 	case reason == metric.Applied:
 		t.Applied++
+	case !needs.IsZero():
+		x.enter(t, x.unasked(s), from)
 	case reason == metric.Pending && x.server.pending.Hold(s, x.server.account):
 		t.Pending++
 	case len(t.Errors) < maxErrors:
@@ -147,6 +162,7 @@ func (x *exchange) applyLine(t *tally, a receiver.Applier, s *metric.Sample, fro
 	default: // nobody will read why
 		x.enter(t, refusal(reason, s), from)
 	}
+	return a
 }
 
 // enter counts one sample that was refused: in the answer and in the ledger.
@@ -158,13 +174,21 @@ func (x *exchange) enter(t *tally, f *fault, from source) {
 		return
 	case metric.OverLimit:
 		t.limited++
+	case metric.Identity:
+		t.denied++
+	}
+	if f.status == fasthttp.StatusServiceUnavailable {
+		t.unasked++
 	}
 	t.Refused++
 	if len(t.Errors) == maxErrors {
 		t.ErrorsLeftOut++
 		return
 	}
-	f.line, f.reason = from.lineNumber(), f.counted.String()
+	f.line = from.lineNumber()
+	if f.status != fasthttp.StatusServiceUnavailable {
+		f.reason = f.counted.String()
+	}
 	t.Errors = append(t.Errors, *f.answer())
 }
 
@@ -181,6 +205,9 @@ func (x *exchange) conclude(t *tally, sync bool) {
 		if t.limited == t.Refused {
 			status = fasthttp.StatusTooManyRequests
 		}
+		if t.denied == t.Refused && x.server.desk != nil {
+			status = x.denial(t)
+		}
 		first.Message = fmt.Sprintf("%d of %d samples were refused, %d stay applied; the first: %s",
 			t.Refused, t.Refused+t.Applied+t.Ignored+t.Pending, t.Applied, first.Message)
 		t.Error = &first
@@ -191,4 +218,17 @@ func (x *exchange) conclude(t *tally, sync bool) {
 		}
 	}
 	x.reply(status, t.pushAnswer)
+}
+
+// denial is the status of a body of which what was refused was so for its sender alone.
+func (x *exchange) denial(t *tally) int {
+	f := fault{status: fasthttp.StatusForbidden}
+	switch {
+	case t.unasked == t.Refused:
+		f.status, f.retryAfter = fasthttp.StatusServiceUnavailable, true
+	case x.caller.account == nil && len(x.server.challenges) > 0:
+		f.status, f.challenges = fasthttp.StatusUnauthorized, x.server.challenges
+	}
+	x.failHeaders(&f)
+	return f.status
 }

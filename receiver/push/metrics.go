@@ -35,6 +35,11 @@ func (s *Server) Register(r prometheus.Registerer) error {
 	if err := r.Register(s.metrics); err != nil {
 		return err
 	}
+	if s.desk != nil {
+		if err := s.desk.Register(r); err != nil {
+			return err
+		}
+	}
 	return r.Register(s.metrics.duration)
 }
 
