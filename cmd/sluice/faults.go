@@ -120,6 +120,8 @@ var flagOfField = map[string]string{
 	"statsd.maxconnections": "statsd-max-connections", "statsd.maxconnectionsperaddress": "statsd-max-connections-per-address", "statsd.idletimeout": "statsd-idle-timeout",
 	"push.address": "http-address", "push.maxbodybytes": "http-max-body", "push.maxconnections": "http-max-connections",
 	"push.auth": "push-auth", "push.tokenaudience": "push-token-audience", "push.basicauthfile": "push-basic-auth-file",
+	"push.tlscertfile": "push-tls-cert-file", "push.tlskeyfile": "push-tls-key-file",
+	"push.tlsclientcafile": "push-tls-client-ca-file", "push.tlsclientauth": "push-tls-client-auth",
 	"push.groupttl": "http-group-ttl", "push.adminwipe": "http-admin-wipe",
 	"identity.defaultnamespace": "default-namespace", "identity.trust": "trust",
 	"identity.trustedforwarders": "trusted-forwarders", "identity.externalwriters": "external-writers",

@@ -121,9 +121,10 @@ var (
 	levels   = []string{"debug", "info", "warn", "error"}
 	formats  = []string{"text", "json"}
 
-	abouts     = []string{aboutSender, receiver.AboutExternal}
-	pushAuths  = []string{push.AuthNone, push.AuthToken}
-	trustModes = []string{"open", "namespace", "strict"}
+	abouts      = []string{aboutSender, receiver.AboutExternal}
+	pushAuths   = []string{push.AuthNone, push.AuthToken}
+	clientAuths = []string{push.ClientAuthRequest, push.ClientAuthRequire}
+	trustModes  = []string{"open", "namespace", "strict"}
 )
 
 // Set implements pflag.Value.

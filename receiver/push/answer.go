@@ -186,9 +186,10 @@ func refuseConnection(status int, reason, headers, message string) string {
 const soon = fasthttp.HeaderRetryAfter + ": 1\r\n"
 
 var (
-	fullAnswer   = refuseConnection(fasthttp.StatusServiceUnavailable, "connections", soon, "there are as many connections as the server takes: come again in a moment")
-	fullIPAnswer = refuseConnection(fasthttp.StatusTooManyRequests, "connections", soon, "there are as many connections from this address as the server takes: use one for many requests")
-	plainAnswer  = refuseConnection(fasthttp.StatusBadRequest, "request", "", "this port is plain HTTP: say http://, not https://")
+	fullAnswer      = refuseConnection(fasthttp.StatusServiceUnavailable, "connections", soon, "there are as many connections as the server takes: come again in a moment")
+	fullIPAnswer    = refuseConnection(fasthttp.StatusTooManyRequests, "connections", soon, "there are as many connections from this address as the server takes: use one for many requests")
+	encryptedAnswer = refuseConnection(fasthttp.StatusBadRequest, "request", "", "this port is TLS: say https://, not http://")
+	plainAnswer     = refuseConnection(fasthttp.StatusBadRequest, "request", "", "this port is plain HTTP: say http://, not https://")
 )
 
 func numberText(n metric.Number) json.Number {

@@ -22,7 +22,7 @@ const (
 
 // newDesk makes what looks at credentials; nil: nothing does.
 func newDesk(cfg Config, parts Parts) (*credential.Desk, error) {
-	if cfg.Auth != AuthToken && cfg.BasicAuthFile == "" {
+	if cfg.Auth != AuthToken && cfg.BasicAuthFile == "" && cfg.TLSClientCAFile == "" {
 		return nil, nil
 	}
 	return credential.NewDesk(credential.Config{Tokens: cfg.Auth == AuthToken, BasicFile: cfg.BasicAuthFile}, parts.Authority, parts.Logger)
@@ -47,7 +47,7 @@ func (x *exchange) authenticate() *fault {
 	case f != nil:
 		return f
 	case who == nil && x.server.trust == nil && desk.LooksAtPasswords():
-		return x.server.unauthorized("%s", "this server asks for a name and a password, and none was sent")
+		return x.server.unauthorized("this server asks for a name and a password, and none was sent")
 	case x.server.trust != nil: // else who has a credential may all
 		x.caller.account = who
 	}
@@ -77,7 +77,23 @@ func (x *exchange) shown(desk *credential.Desk) (*credential.Account, *fault) {
 			return x.named(desk.Password(ctx, x.conn().from, name, password))
 		}
 	}
-	return nil, nil
+	return x.certified(desk)
+}
+
+// certified is whom the connection's client certificate names, if there is one.
+func (x *exchange) certified(desk *credential.Desk) (*credential.Account, *fault) {
+	shown := x.conn().certificate
+	switch {
+	case shown == nil:
+		return nil, nil
+	case time.Now().After(shown.NotAfter): // it was good when the connection began
+		f := x.server.unauthorized("the client certificate expired at %s", shown.NotAfter.UTC().Format(time.RFC3339))
+		f.close = true
+		return nil, f
+	case shown.Subject.CommonName == "":
+		return nil, x.server.unauthorized("the client certificate has no common name, so it names nobody")
+	}
+	return desk.Certificate(shown.Subject.CommonName), nil
 }
 
 // credentialTimeout bounds the wait for one credential to be checked.
@@ -97,7 +113,7 @@ func (s *Server) basic(value []byte) (name, password string, f *fault) {
 	text, err := base64.StdEncoding.DecodeString(string(value))
 	name, password, ok := strings.Cut(string(text), ":")
 	if err != nil || !ok {
-		return "", "", s.unauthorized("%s", "the Authorization header is not Basic with name:password in base64")
+		return "", "", s.unauthorized("the Authorization header is not Basic with name:password in base64")
 	}
 	return name, password, nil
 }

@@ -22,6 +22,14 @@ type Config struct {
 	// BasicAuthFile holds names and passwords, as "htpasswd -B" writes them; empty: none are looked at.
 	BasicAuthFile string
 
+	// TLSCertFile and TLSKeyFile are the port's certificate and its key, PEM; both empty: plain HTTP.
+	TLSCertFile string
+	TLSKeyFile  string
+	// TLSClientCAFile are the authorities of client certificates, PEM; empty: clients are not asked for one.
+	TLSClientCAFile string
+	// TLSClientAuth is ClientAuthRequest or ClientAuthRequire.
+	TLSClientAuth string
+
 	// MaxBodyBytes bounds one body, as it comes over the wire and again after decompression.
 	MaxBodyBytes int
 	// MaxBufferedBytes bounds the bodies of all requests in flight together. The first 64 KiB of each
@@ -65,6 +73,7 @@ func DefaultConfig() Config {
 		Address:          "127.0.0.1:9091",
 		Auth:             AuthNone,
 		TokenAudience:    "sluice",
+		TLSClientAuth:    ClientAuthRequest,
 		MaxBodyBytes:     8 << 20,
 		MaxBufferedBytes: 64 << 20,
 		MaxHeaderBytes:   16 << 10,
@@ -126,10 +135,27 @@ func (c Config) Validate() error {
 	if c.Auth == AuthToken && c.TokenAudience == "" {
 		faults = append(faults, errors.New("tokenAudience is empty, but must be what tokens are meant for"))
 	}
+	faults = append(faults, c.tlsFaults()...)
 	if c.GroupTTL != 0 && c.GroupTTL < time.Second {
 		faults = append(faults, fmt.Errorf("groupTTL is %v, but must be 0, which is for ever, or at least 1s", c.GroupTTL))
 	}
 	return errors.Join(faults...)
+}
+
+func (c Config) tlsFaults() (faults []error) {
+	if (c.TLSCertFile == "") != (c.TLSKeyFile == "") {
+		faults = append(faults, errors.New("tlsCertFile: give tlsKeyFile with it, or neither"))
+	}
+	if c.TLSClientCAFile != "" && c.TLSCertFile == "" {
+		faults = append(faults, errors.New("tlsClientCAFile is of no use without tlsCertFile: only over TLS does a client show a certificate"))
+	}
+	switch {
+	case c.TLSClientAuth != ClientAuthRequest && c.TLSClientAuth != ClientAuthRequire:
+		faults = append(faults, fmt.Errorf("tlsClientAuth is %q, but must be %s or %s", c.TLSClientAuth, ClientAuthRequest, ClientAuthRequire))
+	case c.TLSClientAuth == ClientAuthRequire && c.TLSClientCAFile == "":
+		faults = append(faults, errors.New("tlsClientAuth is require, but must be request without tlsClientCAFile"))
+	}
+	return faults
 }
 
 // reading is what an exposition may hold.

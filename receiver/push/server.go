@@ -105,10 +105,11 @@ type Server struct {
 	pods      Pods
 	desk      *credential.Desk // nil: credentials are not looked at
 	// challenges are for who shows none.
-	challenges []string
-	pending    *receiver.Pending
-	alive      func(metric.Object) bool
-	log        *slog.Logger
+	challenges   []string
+	pending      *receiver.Pending
+	certificates *certificates // nil: plain HTTP
+	alive        func(metric.Object) bool
+	log          *slog.Logger
 
 	http      *fasthttp.Server
 	gate      *gate
@@ -131,6 +132,10 @@ func New(cfg Config, parts Parts) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("push: %w", err)
 	}
+	certificates, err := newCertificates(cfg, parts.Logger)
+	if err != nil {
+		return nil, fmt.Errorf("push: %w", err)
+	}
 	ln, err := net.Listen("tcp", cfg.Address)
 	if err != nil {
 		return nil, fmt.Errorf("push: cannot listen for HTTP on %s (address): %w", cfg.Address, err)
@@ -141,13 +146,16 @@ func New(cfg Config, parts Parts) (*Server, error) {
 		appliers: newAppliers(parts.NewApplier, max(16, 4*runtime.GOMAXPROCS(0))),
 		budget:   budget{max: cfg.MaxBufferedBytes},
 		groups:   parts.Groups, reading: cfg.reading(), build: parts.Build, began: time.Now(),
-		stopping: make(chan struct{}), pods: parts.Pods, desk: desk, challenges: challengesOf(desk),
+		stopping: make(chan struct{}), pods: parts.Pods, desk: desk, challenges: challengesOf(desk), certificates: certificates,
 		senders: parts.Senders, trust: parts.Trust, pending: parts.Pending, alive: parts.Alive,
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.exchanges.New = func() any { return &exchange{server: s, origin: receiver.Origin{Senders: s.senders}} }
 	s.gate = newGate(ln.(*net.TCPListener), cfg, s.metrics, s.log)
 	s.metrics.connections = s.gate.connections
+	if certificates != nil {
+		s.gate.tls, s.metrics.expires = certificates.server(), certificates.expires.Load
+	}
 	s.http = s.newHTTP()
 	s.waiting.free.Store(maxWaiting)
 	return s, nil
@@ -207,6 +215,9 @@ func (s *Server) keep() (end func()) {
 	var following sync.WaitGroup
 	if s.desk != nil {
 		following.Go(func() { s.desk.Run(ctx) })
+	}
+	if s.certificates != nil {
+		following.Go(func() { s.certificates.follow(ctx) })
 	}
 	return func() {
 		stop()
