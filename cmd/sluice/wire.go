@@ -143,7 +143,7 @@ func (p *dataPath) openPush(context.Context) (err error) {
 		}
 	}
 	p.push, err = push.New(p.cfg.push, parts)
-	return p.cfg.listenFault("http-address", err)
+	return p.cfg.pushFault(err)
 }
 
 func (p *dataPath) openAPI(context.Context) (err error) {
