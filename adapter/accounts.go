@@ -25,8 +25,12 @@ type Accounts struct {
 	strangers, regulars, rights kubernetes.Interface
 }
 
-// strangersPerSecond bounds questions about tokens of which nothing good is known, all senders together.
-const strangersPerSecond, strangersBurst = 50, 100
+// Bounds on questions a second, all senders together: about tokens of which nothing good is known, and about those that were
+// good, of which each pod that pushes has one and is asked about every ten seconds.
+const (
+	strangersPerSecond, strangersBurst = 100, 200
+	regularsPerSecond, regularsBurst   = 500, 1000
+)
 
 // NewAccounts makes the clients. The API server is not asked yet. The audience is what tokens must be meant for.
 func NewAccounts(api *rest.Config, audience string) (*Accounts, error) {
@@ -37,7 +41,7 @@ func NewAccounts(api *rest.Config, audience string) (*Accounts, error) {
 		burst     int
 	}{
 		{&a.strangers, strangersPerSecond, strangersBurst},
-		{&a.regulars, decisionsPerSecond, decisionBurst},
+		{&a.regulars, regularsPerSecond, regularsBurst},
 		{&a.rights, decisionsPerSecond, decisionBurst},
 	} {
 		config := rest.CopyConfig(api)

@@ -16,6 +16,8 @@ import (
 const (
 	maxGood = 8192
 	maxBad  = 8192
+	// maxRegulars bounds the questions in flight about credentials that were good. They wait for each other.
+	maxRegulars = 1024
 )
 
 // checker finds out whom the credentials of one sort name, and remembers that for a moment.
@@ -45,7 +47,7 @@ type verdict struct {
 }
 
 func newChecker(ttl time.Duration, strangers, each int) *checker {
-	c := &checker{ttl: ttl, strangers: newSeats(strangers, each), regulars: newSeats(strangers, strangers)}
+	c := &checker{ttl: ttl, strangers: newSeats(strangers, each), regulars: newSeats(maxRegulars, maxRegulars)}
 	_, _ = rand.Read(c.salt[:]) // it never fails
 	c.forget()
 	return c
