@@ -68,6 +68,9 @@ type townTrust struct{}
 
 func (townTrust) May(s *metric.Sender, verb metric.Verb, o metric.Object) (metric.Reason, string, metric.Right) {
 	needs := metric.Right{Verb: verb, Namespace: o.Namespace}
+	if s.Account == nil && o.Namespace == "inn" {
+		return metric.Pending, "it may be a pod's address", needs
+	}
 	if s.Account == nil {
 		return metric.Identity, "it is nobody's address", needs
 	}
@@ -187,6 +190,7 @@ func TestTokens(t *testing.T) {
 		{"lines", 200, `"applied":2`, "POST", "/v1/samples", line("shop", "mill"), asShop},
 		{"lines, one of which may not be", 403, `1 of 3 samples were refused, 2 stay applied; the first: samples.sluice.dev is forbidden`, "POST", "/v1/samples", line("shop", "bank", "mill"), asShop},
 		{"lines, one of which is nonsense", 400, `2 of 3 samples were refused`, "POST", "/v1/samples", line("shop", "bank") + "x\n", asShop},
+		{"lines of objects that cannot be", 400, `nodes are in no namespace`, "POST", "/v1/samples", `{"object":"nodes/n1",` + ns("shop"), asShop},
 		{"statsd", 403, forbidden, "POST", "/v1/statsd", "x:1|c\ny:1|c\n", asShop},
 		{"reading", 200, `"value":1`, "GET", shop, "", asShop},
 		{"reading what is another's", 403, forbidden + `get resource`, "GET", bank, "", asShop},
@@ -381,6 +385,15 @@ func TestPasswordsInACluster(t *testing.T) {
 	res, text := h.send("PUT", "/v1/namespaces/bank/external/a", strings.NewReader("1"))
 	if all := res.Header.Values("WWW-Authenticate"); res.StatusCode != 401 || len(all) != 2 || !strings.Contains(text, "or a name and a password of who may create") {
 		t.Errorf("%d %q %s", res.StatusCode, all, text)
+	}
+}
+
+// Who is held for its address is told that it could have shown a credential.
+func TestPendingHint(t *testing.T) {
+	h, _ := startTown(t)
+	h.wants(202, `it may be a pod's address; no credential was sent; want a bearer token`, "PUT", "/v1/namespaces/inn/external/a", "1")
+	if h.server.account.Pending() != 1 {
+		t.Error("it is not held")
 	}
 }
 

@@ -126,10 +126,12 @@ func (s *Server) unauthorized(format string, args ...any) *fault {
 	}
 }
 
+const unavailableReason = "unavailable"
+
 // unavailable is the fault of a request about which the API server could not be asked.
 func unavailable(err error) *fault {
 	return &fault{
-		status: fasthttp.StatusServiceUnavailable, reason: "unavailable", counted: metric.Identity, retryAfter: true,
+		status: fasthttp.StatusServiceUnavailable, reason: unavailableReason, counted: metric.Identity, retryAfter: true,
 		message: err.Error() + ": come again in a moment",
 	}
 }

@@ -174,10 +174,12 @@ func (x *exchange) enter(t *tally, f *fault, from source) {
 		return
 	case metric.OverLimit:
 		t.limited++
-	case metric.Identity:
+	}
+	away := f.reason == unavailableReason
+	if away || f.status == fasthttp.StatusForbidden || f.status == fasthttp.StatusUnauthorized {
 		t.denied++
 	}
-	if f.status == fasthttp.StatusServiceUnavailable {
+	if away {
 		t.unasked++
 	}
 	t.Refused++
@@ -186,7 +188,7 @@ func (x *exchange) enter(t *tally, f *fault, from source) {
 		return
 	}
 	f.line = from.lineNumber()
-	if f.status != fasthttp.StatusServiceUnavailable {
+	if !away {
 		f.reason = f.counted.String()
 	}
 	t.Errors = append(t.Errors, *f.answer())

@@ -195,9 +195,14 @@ func (x *exchange) applyOne(sync bool) {
 
 // replyPending answers a push of one sample that is held.
 func (x *exchange) replyPending() {
+	why := x.server.explain(&x.sample)
+	if len(x.server.challenges) > 0 && x.caller.account == nil {
+		if needs := x.server.trust.Needs(&x.sample); !needs.IsZero() {
+			why += "; " + x.server.hint(needs)
+		}
+	}
 	x.reply(fasthttp.StatusAccepted, pushAnswer{
-		Pending: 1,
-		Message: "it is held, and applied or refused as soon as that can be decided: " + x.server.explain(&x.sample),
+		Pending: 1, Message: "it is held, and applied or refused as soon as that can be decided: " + why,
 	})
 }
 
