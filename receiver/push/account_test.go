@@ -236,6 +236,22 @@ func TestTokens(t *testing.T) {
 	}
 }
 
+// A line whose right nobody has asked about is applied within its request, and those beside it once.
+func TestLinesAskForRights(t *testing.T) {
+	h, c := startTown(t)
+	c.rights[metric.Right{Verb: metric.Create, Namespace: "mill"}] = true
+	line := func(ns string) string { return `{"namespace":"` + ns + `","name":"b","type":"counter","value":1}` + "\n" }
+	h.wants(200, `"applied":4`, "POST", "/v1/samples", line("shop")+line("mill")+line("shop")+line("mill"), asShop...)
+	for ns, want := range map[string]int64{"shop": 2, "mill": 2} {
+		if e := h.table.get(metric.Object{Namespace: ns}, "b"); e == nil || e.whole != want {
+			t.Errorf("%s: %+v, want %d", ns, e, want)
+		}
+	}
+	if n := len(c.asked); n != 2 { // in the namespace, and at the cluster scope
+		t.Errorf("asked %v", c.asked)
+	}
+}
+
 // clientOf is for answers that are no JSON.
 func (h *harness) clientOf(t *testing.T, method, path string, headers ...string) (int, string) {
 	t.Helper()
