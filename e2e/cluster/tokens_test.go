@@ -65,6 +65,19 @@ subjects: [{kind: ServiceAccount, namespace: %s, name: batch}]
 	granted := time.Now()
 	within(t, answersLast, func() error { return c.tryPush(t, token, "POST", "/v1/statsd", lines, 200) })
 	t.Logf("granted rights work after %v", time.Since(granted).Round(time.Millisecond))
+	question := filepath.Join(t.TempDir(), "review.yaml") // as docs/push-auth.md has it
+	if err := os.WriteFile(question, fmt.Appendf(nil, `
+apiVersion: authorization.k8s.io/v1
+kind: SubjectAccessReview
+spec:
+  user: system:serviceaccount:%s:batch
+  resourceAttributes: {group: sluice.dev, resource: samples, verb: create, namespace: %s}
+`, ns, other), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out := c.Kubectl(t, "create", "-f", question, "-o", "jsonpath={.status.allowed}"); out != "true" {
+		t.Errorf("a review by kubectl says %q", out)
+	}
 	c.wantPush(t, token, "PUT", theirs, "5", 200, "")
 	c.wantPush(t, token, "GET", theirs, "", 200, `"value":5`)
 	c.wantPush(t, token, "PUT", "/metrics/job/a/namespace/"+other, "grouped 1\n", 200, "")
@@ -217,9 +230,6 @@ func cut(t *testing.T, plane *controlplane.ControlPlane) (*wire, string) {
 	}
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := clientcmd.WriteToFile(*file, path); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(path); err != nil {
 		t.Fatal(err)
 	}
 	go w.run()

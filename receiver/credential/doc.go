@@ -5,9 +5,13 @@
 // Before it stands a receiver that took the credential out of a request; after it the API server, behind Authority. What
 // an account may with its rights, identity decides (metric.Rights).
 //
-// Answers are kept for at most 10 s, good and bad alike, so a token or a right that was taken away works no longer than
-// that. (Kubernetes' own servers keep them as long.) Asking costs something: what is asked is bounded, in all and
+// The API server's answers are kept for at most 10 s, good and bad alike, so a token or a right that was taken away works no
+// longer than that (Kubernetes' own servers keep them as long); comparisons with a password for 30 s, or until the file
+// changes. Asking costs something: what is asked is bounded, in all and
 // from one address, and who was good a moment ago does not wait behind who was not, for anybody can make up credentials.
+//
+// How a token is reviewed, and what a bound one says of its pod: https://kubernetes.io/docs/reference/access-authn-authz/authentication/
+// and https://kubernetes.io/docs/reference/access-authn-authz/service-accounts-admin/.
 //
 // It never reads a request, and never keeps a credential: only hashes of it, under a key that is the process's own.
 package credential

@@ -240,7 +240,9 @@ func TestTokens(t *testing.T) {
 func TestLinesAskForRights(t *testing.T) {
 	h, c := startTown(t)
 	c.rights[metric.Right{Verb: metric.Create, Namespace: "mill"}] = true
-	line := func(ns string) string { return `{"namespace":"` + ns + `","name":"b","type":"counter","value":1}` + "\n" }
+	line := func(ns string) string {
+		return `{"namespace":"` + ns + `","name":"b","type":"counter","value":1}` + "\n"
+	}
 	h.wants(200, `"applied":4`, "POST", "/v1/samples", line("shop")+line("mill")+line("shop")+line("mill"), asShop...)
 	for ns, want := range map[string]int64{"shop": 2, "mill": 2} {
 		if e := h.table.get(metric.Object{Namespace: ns}, "b"); e == nil || e.whole != want {
