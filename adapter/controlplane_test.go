@@ -32,11 +32,13 @@ type controlPlane struct {
 
 	mu      sync.Mutex
 	away    bool
-	held    chan struct{}       // where set, SubjectAccessReviews are answered once it is closed
-	tokens  map[string]string   // user by token
-	rights  map[string][]string // by user: "verb group/resource[/subresource][ name] in namespace"
-	reviews []string            // what was asked, in order
-	config  map[string]string   // the ConfigMap; nil: none
+	held    chan struct{}                                     // where set, SubjectAccessReviews are answered once it is closed
+	tokens  map[string]string                                 // user by token
+	extra   map[string]map[string]authenticationv1.ExtraValue // of users
+	meant   map[string][]string                               // audiences by token; none: the API server, which does not say so
+	rights  map[string][]string                               // by user: "verb group/resource[/subresource][ name] in namespace"
+	reviews []string                                          // what was asked, in order
+	config  map[string]string                                 // the ConfigMap; nil: none
 	version int
 	changed chan struct{} // closed with every change
 }
@@ -104,7 +106,12 @@ func (c *controlPlane) reviewToken(w http.ResponseWriter, r *http.Request) {
 	user, ok := c.tokens[review.Spec.Token]
 	c.reviews = append(c.reviews, "token "+review.Spec.Token)
 	c.mu.Unlock()
-	review.Status = authenticationv1.TokenReviewStatus{Authenticated: ok, User: authenticationv1.UserInfo{Username: user}}
+	review.Status = authenticationv1.TokenReviewStatus{Authenticated: ok, User: authenticationv1.UserInfo{Username: user, Extra: c.extra[user]}}
+	for _, one := range c.meant[review.Spec.Token] {
+		if slices.Contains(review.Spec.Audiences, one) {
+			review.Status.Audiences = append(review.Status.Audiences, one)
+		}
+	}
 	reply(w, review)
 }
 

@@ -339,7 +339,7 @@ func TestExplain(t *testing.T) {
 }
 
 // Reading obeys the trust of pushing. The answers stand in the order open, namespace, strict.
-func TestMayRead(t *testing.T) {
+func TestMay(t *testing.T) {
 	const ok, no, wait = metric.Applied, metric.Identity, metric.Pending
 	for _, c := range []struct {
 		sender string
@@ -363,13 +363,13 @@ func TestMayRead(t *testing.T) {
 		{"nil", web1.Object(), [3]metric.Reason{ok, no, no}},
 	} {
 		for i, trust := range []Trust{Open, Namespace, Strict} {
-			got, why := New(clusterConfig(trust), known{}, world{}).MayRead(senders[c.sender], c.object)
+			got, why, _ := New(clusterConfig(trust), known{}, world{}).May(senders[c.sender], metric.Get, c.object)
 			if got != c.want[i] || (why == "") != (got == ok) {
 				t.Errorf("%s reads %s, %s: %s (%s), want %s", c.sender, c.object, trust, got, why, c.want[i])
 			}
 		}
 	}
-	if got, _ := New(DefaultConfig(), known{}, nil).MayRead(nil, web1.Object()); got != ok {
+	if got, _, _ := New(DefaultConfig(), known{}, nil).May(nil, metric.Get, web1.Object()); got != ok {
 		t.Errorf("standalone: %s", got)
 	}
 }

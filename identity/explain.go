@@ -20,6 +20,8 @@ const (
 	clusterWide        // the external is in no namespace
 	noObject           // the object does not exist
 	unwatched          // nobody can say whether it exists
+	notGranted         // the account lacks the right
+	unasked            // pending: nobody knows whether it has it
 	unknownAddress     // pending
 	unknownPod         // pending
 	unsynced           // pending
@@ -61,7 +63,14 @@ func (r *Resolver) words(v *verdict) string {
 		return fmt.Sprintf("there is no %s", subject)
 	case unwatched:
 		return fmt.Sprintf("%s: nobody can say whether it exists, for objects of its kind are not watched: want the kind listed in object-kinds", subject)
+	case notGranted:
+		return fmt.Sprintf("%s: %s", subject, v.needs.Forbidden(v.who.account.User))
+	case unasked:
+		return fmt.Sprintf("%s: it is not known yet whether User %q may %s", subject, v.who.account.User, v.needs)
 	case unknownAddress:
+		if v.who.account != nil {
+			return fmt.Sprintf("the pod that the token of %s names is not known yet", v.who.name())
+		}
 		return fmt.Sprintf("%s is not known as the address of a pod yet", v.who.name())
 	case unsynced:
 		return fmt.Sprintf("%s is not known yet, for the cluster has not been read whole", subject)
@@ -84,6 +93,8 @@ func (w *speaker) name() string {
 	switch {
 	case w.pod != nil:
 		return fmt.Sprintf("%q", w.pod.Object())
+	case w.account != nil:
+		return fmt.Sprintf("User %q", w.account.User)
 	case w.sender == nil:
 		return "an unnamed sender"
 	case !w.sender.Address.IsValid():

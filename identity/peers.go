@@ -3,6 +3,7 @@ package identity
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/sluice-metrics/sluice/metric"
@@ -72,8 +73,12 @@ func isDNSName(s string) bool {
 // hasLetter tells a service account from a mistaken network: "10.0.0.0/99" would be a legal one.
 func hasLetter(s string) bool { return strings.ContainsAny(s, "abcdefghijklmnopqrstuvwxyz") }
 
-// have reports whether a sender is in the list. Who it is when its address is not known yet, only networks can say.
+// have reports whether a sender is in the list. Who it is when its address is not known yet, only networks can say; where it
+// shows a credential, that says it and not the address.
 func (p *peers) have(s *metric.Sender) bool {
+	if a := s.Account; a != nil {
+		return slices.Contains(p.accounts, account{a.Namespace, a.Name})
+	}
 	if !s.Address.IsValid() {
 		return p.unix
 	}
@@ -85,10 +90,5 @@ func (p *peers) have(s *metric.Sender) bool {
 	if s.Pod == nil {
 		return false
 	}
-	for _, a := range p.accounts {
-		if a.namespace == s.Pod.Namespace && a.name == s.Pod.ServiceAccount {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(p.accounts, account{s.Pod.Namespace, s.Pod.ServiceAccount})
 }

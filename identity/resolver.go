@@ -57,6 +57,7 @@ type verdict struct {
 	uid    string // of the pod, where only that was claimed
 	who    speaker
 	err    error // of a claim that cannot be read
+	needs  metric.Right
 }
 
 func (v *verdict) refuse(w why) { v.reason, v.why = metric.Identity, w }
@@ -109,8 +110,7 @@ func (r *Resolver) judge(s *metric.Sample, c *claim, d *metric.Description, v *v
 		r.judgePod(r.podWithUID(c, who), d, v)
 		return
 	}
-	if w := r.mayName(who, &v.object); w != allowed {
-		r.reject(w, v)
+	if !r.holds(v, metric.Create) {
 		return
 	}
 	switch {
@@ -132,7 +132,8 @@ func (r *Resolver) judgeUnclaimed(s *metric.Sample, d *metric.Description, v *ve
 		v.wait(unknownAddress)
 	case who.pod != nil && !who.pod.AboutExternal:
 		v.object, d.Bound = who.pod.Object(), true
-	case who.pod == nil && !who.forwarder && !who.writer && r.config.Trust != Open:
+	case who.pod == nil && who.account == nil && !who.forwarder && !who.writer && r.config.Trust != Open:
+		v.needs = rightTo(metric.Create, &v.object) // with a credential it would be about nothing
 		v.refuse(nobody)
 	default:
 		return false
@@ -144,8 +145,8 @@ func (r *Resolver) judgeUnclaimed(s *metric.Sample, d *metric.Description, v *ve
 // is in none.
 func (r *Resolver) inSendersNamespace(v *verdict) bool {
 	switch {
-	case v.who.pod != nil:
-		v.object.Namespace = v.who.pod.Namespace
+	case v.who.namespace() != "":
+		v.object.Namespace = v.who.namespace()
 	case v.object.External() && (v.who.writer || !v.who.unknown):
 	case v.who.unknown:
 		v.wait(unknownAddress)
@@ -186,11 +187,7 @@ func (r *Resolver) judgePod(pod *metric.Pod, d *metric.Description, v *verdict) 
 		return
 	}
 	v.object, v.uid = pod.Object(), ""
-	if w := r.mayName(&v.who, &v.object); w != allowed {
-		r.reject(w, v)
-		return
-	}
-	d.Bound = true
+	d.Bound = r.holds(v, metric.Create)
 }
 
 // judgeObject decides about an object that may be spoken of, if it exists.
@@ -221,11 +218,14 @@ func (r *Resolver) unsynced() bool {
 	return !synced
 }
 
-// reject refuses, unless it may be allowed once it is known who the sender is.
+// reject refuses, unless it may be allowed once it is known who the sender is, or what it was granted.
 func (r *Resolver) reject(w why, v *verdict) {
-	if v.who.unknown {
+	switch {
+	case w == unasked:
+		v.wait(w)
+	case v.who.unknown && w != notGranted:
 		v.wait(unknownAddress)
-		return
+	default:
+		v.refuse(w)
 	}
-	v.refuse(w)
 }

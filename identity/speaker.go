@@ -4,9 +4,10 @@ import "github.com/sluice-metrics/sluice/metric"
 
 // speaker is a sender with the rights that the configuration gives it.
 type speaker struct {
-	sender *metric.Sender // nil: nobody said who it is
-	pod    *metric.Pod
-	// unknown: the cluster has not told yet whose the address is.
+	sender  *metric.Sender // nil: nobody said who it is
+	pod     *metric.Pod
+	account *metric.Account // nil: it showed no credential
+	// unknown: the cluster has not told yet whose the address is, or of the pod that the credential names.
 	unknown           bool
 	forwarder, writer bool
 }
@@ -15,12 +16,17 @@ func (r *Resolver) speaker(s *metric.Sender) speaker {
 	if s == nil {
 		return speaker{}
 	}
-	return speaker{
-		sender: s, pod: s.Pod,
+	w := speaker{
+		sender: s, pod: s.Pod, account: s.Account,
 		unknown:   s.Pod == nil && !s.Known && s.Address.IsValid(),
 		forwarder: r.forwarders.have(s),
 		writer:    r.writers.have(s),
 	}
+	if a := s.Account; a != nil && a.PodUID != "" && w.pod == nil {
+		w.pod = r.cluster.PodWithUID(a.PodUID)
+		w.unknown = w.pod == nil
+	}
+	return w
 }
 
 // is reports whether the speaker is the pod.
@@ -29,16 +35,42 @@ func (w *speaker) is(o *metric.Object) bool {
 		(o.UID == "" || o.UID == w.pod.UID)
 }
 
-// livesIn reports whether the object is the namespace that the speaker is in, which therefore exists.
-func (w *speaker) livesIn(o *metric.Object) bool {
-	return w.pod != nil && o.Resource == "namespaces" && o.Name == w.pod.Namespace
+// namespace is the one that the speaker is in; empty: none.
+func (w *speaker) namespace() string {
+	if w.pod != nil {
+		return w.pod.Namespace
+	}
+	if w.account != nil {
+		return w.account.Namespace
+	}
+	return ""
 }
 
-// mayName holds an object against the rules of trust alone: whether it exists is not looked at.
-func (r *Resolver) mayName(who *speaker, o *metric.Object) why {
+// livesIn reports whether the object is the namespace that the speaker is in, which therefore exists.
+func (w *speaker) livesIn(o *metric.Object) bool {
+	return o.Resource == namespaces && o.Name == w.namespace() && o.Name != ""
+}
+
+// mayName holds an object against the rules of trust alone: whether it exists is not looked at. Where the answer is not
+// allowed, the right is the one that an account would need instead; none where no right would help.
+func (r *Resolver) mayName(who *speaker, verb metric.Verb, o *metric.Object) (why, metric.Right) {
+	if r.config.Trust == Open {
+		return allowed, metric.Right{}
+	}
+	w := r.byTrust(who, o)
+	if w == allowed || o.Resource == pods { // another pod's series are of no account
+		return w, metric.Right{}
+	}
+	needs := rightTo(verb, o)
+	if who.account != nil {
+		w = granted(who.account, needs)
+	}
+	return w, needs
+}
+
+func (r *Resolver) byTrust(who *speaker, o *metric.Object) why {
+	inside := r.config.Trust == Namespace && o.Resource != pods
 	switch {
-	case r.config.Trust == Open:
-		return allowed
 	case o.External() && o.Namespace == "":
 		if who.writer {
 			return allowed
@@ -46,31 +78,70 @@ func (r *Resolver) mayName(who *speaker, o *metric.Object) why {
 		return clusterWide
 	case who.forwarder, who.is(o):
 		return allowed
-	case who.pod == nil:
+	case who.pod == nil && who.account == nil:
 		return nobody
-	case r.config.Trust != Namespace, o.Resource == pods:
-		return anothers
-	case who.livesIn(o):
+	case inside && who.livesIn(o), inside && o.Namespace != "" && o.Namespace == who.namespace():
 		return allowed
-	case o.Namespace == "":
+	case inside && o.Namespace == "":
 		return clusterScoped
-	case o.Namespace != who.pod.Namespace:
-		return anothers
 	}
-	return allowed
+	return anothers
 }
 
-// MayRead reports whether a sender may read and delete the series of an object, by the rules by which it may push
-// them. An object named "*" stands for all of its resource in the namespace. The answer is metric.Applied,
-// metric.Identity or metric.Pending; the text says why it is not the first.
-func (r *Resolver) MayRead(s *metric.Sender, o metric.Object) (metric.Reason, string) {
+// rightTo is the right to do something with an object's samples. Those of a namespace itself are in it.
+func rightTo(verb metric.Verb, o *metric.Object) metric.Right {
+	if o.Resource == namespaces && o.Name != allObjects {
+		return metric.Right{Verb: verb, Namespace: o.Name}
+	}
+	return metric.Right{Verb: verb, Namespace: o.Namespace}
+}
+
+func granted(a *metric.Account, r metric.Right) why {
+	switch a.May(r) {
+	case metric.Granted:
+		return allowed
+	case metric.Refused:
+		return notGranted
+	}
+	return unasked
+}
+
+// namespaces is the resource, allObjects the name that stands for all of a resource.
+const (
+	namespaces = "namespaces"
+	allObjects = "*"
+)
+
+// May reports whether a sender may push, read or delete the series of an object, by one set of rules for all three. An
+// object named "*" stands for all of its resource in the namespace. The answer is metric.Applied, metric.Identity or
+// metric.Pending; the text says why it is not the first. The right is one that an account would need: it has not been
+// granted, or, where the answer is metric.Pending, nobody has asked for it yet.
+func (r *Resolver) May(s *metric.Sender, verb metric.Verb, o metric.Object) (metric.Reason, string, metric.Right) {
 	if r.cluster == nil {
-		return metric.Applied, ""
+		return metric.Applied, "", metric.Right{}
 	}
 	v := verdict{object: o, who: r.speaker(s)}
-	if w := r.mayName(&v.who, &o); w != allowed {
-		r.reject(w, &v)
-		return v.reason, r.words(&v)
+	if !r.holds(&v, verb) {
+		return v.reason, r.words(&v), v.needs
 	}
-	return metric.Applied, ""
+	return metric.Applied, "", metric.Right{}
+}
+
+// Needs is the right that an account would need for a sample to be applied that is not; zero where no right would help.
+func (r *Resolver) Needs(s *metric.Sample) metric.Right {
+	var d metric.Description
+	var v verdict
+	r.decide(s, &d, &v)
+	return v.needs
+}
+
+// holds asks mayName about the object of a verdict, and enters what it says.
+func (r *Resolver) holds(v *verdict, verb metric.Verb) bool {
+	w, needs := r.mayName(&v.who, verb, &v.object)
+	if w == allowed {
+		return true
+	}
+	v.needs = needs
+	r.reject(w, v)
+	return false
 }

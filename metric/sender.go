@@ -14,6 +14,22 @@ type Sender struct {
 	// Known says that the cluster has told whose the address is: with Pod nil it is a node's, or that of several pods,
 	// and nobody's for good. An address that is not known may become a pod's any moment.
 	Known bool
+	// Account is whom the sender's credential names; nil: it showed none. It alone then says what the sender may, the address
+	// does not.
+	Account *Account
+}
+
+// Namespace is the one that the sender is in; empty: none.
+func (s *Sender) Namespace() string {
+	switch {
+	case s == nil:
+		return ""
+	case s.Pod != nil:
+		return s.Pod.Namespace
+	case s.Account != nil:
+		return s.Account.Namespace
+	}
+	return ""
 }
 
 // Pod is what a sample's way needs to know of a pod. It is never changed once it is handed out.

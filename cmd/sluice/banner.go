@@ -11,10 +11,11 @@ import (
 func (p *dataPath) banner() string {
 	var b strings.Builder
 	name, _ := built()
-	http, api := reachable(p.push.Addr()), reachable(p.api.Addr())
+	api := reachable(p.api.Addr())
+	http, curl := p.pushURL()
 	fmt.Fprintf(&b, "\nSluice %s runs on this machine alone; what it keeps is in %s.\n\n", name, p.cfg.store.Dir)
 	fmt.Fprintf(&b, "  push   StatsD       %s\n", strings.Join(p.statsdAddresses(), "   "))
-	fmt.Fprintf(&b, "         HTTP         http://%s/v1\n", http)
+	fmt.Fprintf(&b, "         HTTP         %s/v1\n", http)
 	fmt.Fprintf(&b, "  read   metrics API  https://%s   (kubeconfig: %s)\n", api, p.kubeconfig)
 	fmt.Fprintf(&b, "  watch  operations   http://%s/readyz and /metrics\n", reachable(p.opsAddr))
 
@@ -24,7 +25,7 @@ func (p *dataPath) banner() string {
 		fmt.Fprintf(&b, "  bash -c 'echo \"http_requests:1|c\" >/dev/udp/%s/%s'\n", host, port)
 		fmt.Fprintf(&b, "  %s push --statsd %s 'http_requests:1|c'\n", binary(), udp)
 	}
-	fmt.Fprintf(&b, "  curl -X PUT -d 42 http://%s/v1/namespaces/shop/deployments.apps/web/queue_depth\n", http)
+	fmt.Fprintf(&b, "  %s -X PUT -d 42 %s/v1/namespaces/shop/deployments.apps/web/queue_depth\n", curl, http)
 
 	b.WriteString("\nand read what an autoscaler would:\n\n")
 	requests := externalAPI + "/namespaces/shop/http_requests:count"
@@ -33,6 +34,19 @@ func (p *dataPath) banner() string {
 	fmt.Fprintf(&b, "  kubectl --kubeconfig %s get --raw %s\n", p.kubeconfig, depth)
 	fmt.Fprintf(&b, "  %s get --kubeconfig %s -n shop external http_requests:count\n\n", binary(), p.kubeconfig)
 	return b.String()
+}
+
+// pushURL is where HTTP push listens, and how curl is called for it. Which name the certificate has and who may push, only who
+// runs this knows.
+func (p *dataPath) pushURL() (url, curl string) {
+	url, curl = "http://"+reachable(p.push.Addr()), "curl"
+	if p.cfg.push.TLSCertFile != "" {
+		url, curl = "https://"+reachable(p.push.Addr()), "curl --insecure"
+	}
+	if p.cfg.push.BasicAuthFile != "" {
+		curl += " --user NAME"
+	}
+	return url, curl
 }
 
 func (p *dataPath) statsdAddresses() []string {

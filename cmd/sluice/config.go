@@ -124,6 +124,9 @@ func (c *config) validate(faults ...error) error {
 	if c.standalone && c.cluster.Kubeconfig != "" {
 		fault("kubeconfig", "is for a cluster: want it without --standalone")
 	}
+	if c.standalone && c.push.Auth == push.AuthToken {
+		fault("push-auth", "token is for a cluster, whose API server checks tokens: want none, or it without --standalone")
+	}
 	if _, err := limit.ParsePatterns(c.ignore); err != nil {
 		fault("ignore", "%v", err)
 	}

@@ -82,6 +82,15 @@ type listenError struct {
 func (l *listenError) Error() string { return l.text }
 func (l *listenError) Unwrap() error { return l.err }
 
+// pushFault is listenFault for HTTP push, which reads files, too.
+func (c *config) pushFault(err error) error {
+	var network *net.OpError
+	if err == nil || errors.As(err, &network) {
+		return c.listenFault("http-address", err)
+	}
+	return errors.New(c.inFlags("push", err.Error()))
+}
+
 // statsdFault is listenFault for the receiver, which opens several and names the one that failed.
 func (c *config) statsdFault(err error) error {
 	if err == nil {

@@ -22,7 +22,7 @@ const (
 func TestMetricsAreDocumented(t *testing.T) {
 	p := started(t, t.TempDir(), "--statsd-unix", t.TempDir()+"/stream")
 	useEverything(t, p)
-	table := metricsTable(t, both{p.registry, ofACluster(t)})
+	table := metricsTable(t, both{p.registry, ofACluster(t, p.cfg.store.Dir)})
 
 	text, err := os.ReadFile(metricsFile)
 	if err != nil {
@@ -54,8 +54,9 @@ func useEverything(t *testing.T, p *dataPath) {
 	}
 }
 
-// ofACluster is the registry of a server in a cluster, whose API server is away.
-func ofACluster(t *testing.T) prometheus.Gatherer {
+// ofACluster is the registry of a server in a cluster, whose API server is away. It looks at credentials, and shows the
+// certificate of a folder.
+func ofACluster(t *testing.T, certificates string) prometheus.Gatherer {
 	t.Helper()
 	dir := t.TempDir()
 	kubeconfig := filepath.Join(dir, "kubeconfig")
@@ -64,7 +65,8 @@ func ofACluster(t *testing.T) prometheus.Gatherer {
 	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := started(t, filepath.Join(dir, "data"), "--standalone=false", "--kubeconfig", kubeconfig, "--namespace-metrics", "0")
+	p := started(t, filepath.Join(dir, "data"), "--standalone=false", "--kubeconfig", kubeconfig, "--namespace-metrics", "0", "--push-auth", "token",
+		"--push-tls-cert-file", filepath.Join(certificates, "tls.crt"), "--push-tls-key-file", filepath.Join(certificates, "tls.key"))
 	if r := p.cluster.book.Admit(&metric.Object{Resource: "pods", Namespace: "shop", Name: "web-1", UID: "1"}, "seen", 1); r != metric.Identity {
 		t.Errorf("a pod that nobody knows: %v, want %v", r, metric.Identity)
 	}

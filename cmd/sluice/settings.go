@@ -34,6 +34,13 @@ func (c *config) bind(flags *pflag.FlagSet) {
 	flags.BoolVar(&c.push.AdminWipe, "http-admin-wipe", c.push.AdminWipe, "serve PUT /api/v1/admin/wipe, which deletes all that is pushed to /metrics/job/...")
 
 	flags.Var(&words{&c.push.OTLPResourceAttributes}, "otlp-resource-attributes", "attributes of OpenTelemetry resources that become labels, comma-separated; those that say which object it is about need not be named")
+	flags.Var(&choice{"mode", pushAuths, (*word)(&c.push.Auth)}, "push-auth", "in a cluster, whether HTTP requests may show bearer tokens: none (senders are known by their address) or token")
+	flags.StringVar(&c.push.TokenAudience, "push-token-audience", c.push.TokenAudience, "audience that these tokens must be for")
+	flags.StringVar(&c.push.BasicAuthFile, "push-basic-auth-file", "", "names and passwords that HTTP requests may show, as htpasswd -B writes them; empty: none are looked at")
+	flags.StringVar(&c.push.TLSCertFile, "push-tls-cert-file", "", "certificate of the HTTP push port, PEM, read again when it changes; empty: plain HTTP")
+	flags.StringVar(&c.push.TLSKeyFile, "push-tls-key-file", "", "its key, PEM")
+	flags.StringVar(&c.push.TLSClientCAFile, "push-tls-client-ca-file", "", "authorities whose client certificates are believed there, PEM; empty: none is asked for")
+	flags.Var(&choice{"mode", clientAuths, (*word)(&c.push.TLSClientAuth)}, "push-tls-client-auth", "whether a client may show such a certificate (request) or must (require)")
 
 	flags.StringVar(&c.api.Address, "api-address", c.api.Address, "host:port for the metrics APIs, TLS")
 	flags.BoolVar(&c.api.CustomMetrics, "api-custom-metrics", c.api.CustomMetrics, "serve custom.metrics.k8s.io")

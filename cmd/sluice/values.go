@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver"
+	"github.com/sluice-metrics/sluice/receiver/push"
 )
 
 // durations is a flag of comma-separated durations. A value replaces the list.
@@ -120,8 +121,10 @@ var (
 	levels   = []string{"debug", "info", "warn", "error"}
 	formats  = []string{"text", "json"}
 
-	abouts     = []string{aboutSender, receiver.AboutExternal}
-	trustModes = []string{"open", "namespace", "strict"}
+	abouts      = []string{aboutSender, receiver.AboutExternal}
+	pushAuths   = []string{push.AuthNone, push.AuthToken}
+	clientAuths = []string{push.ClientAuthRequest, push.ClientAuthRequire}
+	trustModes  = []string{"open", "namespace", "strict"}
 )
 
 // Set implements pflag.Value.

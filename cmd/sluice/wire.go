@@ -137,9 +137,13 @@ func (p *dataPath) openPush(context.Context) (err error) {
 	if view := p.cluster.view; view != nil {
 		parts.Resources, parts.Senders, parts.Alive = view, view, view.Alive
 		parts.Trust, parts.Pending = trust{p.resolver, p.cluster.book}, p.cluster.pending
+		parts.Pods = view
+		if parts.Authority, err = adapter.NewAccounts(p.cluster.client.REST(), p.cfg.push.TokenAudience); err != nil {
+			return err
+		}
 	}
 	p.push, err = push.New(p.cfg.push, parts)
-	return p.cfg.listenFault("http-address", err)
+	return p.cfg.pushFault(err)
 }
 
 func (p *dataPath) openAPI(context.Context) (err error) {

@@ -11,7 +11,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
-	api "go.opentelemetry.io/otel/metric"
+	otelmetric "go.opentelemetry.io/otel/metric"
 	sdk "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/resource"
@@ -23,7 +23,7 @@ import (
 type otlpClient struct {
 	t        *testing.T
 	provider *sdk.MeterProvider
-	api.Meter
+	otelmetric.Meter
 }
 
 func newOTLPClient(t *testing.T, s *server.Server, attributes []attribute.KeyValue, options ...otlpmetrichttp.Option) *otlpClient {
@@ -88,14 +88,14 @@ func everyInstrument(t *testing.T, c *otlpClient, s *server.Server, isCumulative
 	ctx := t.Context()
 	requests, bytes := must(c.Int64Counter("requests")), must(c.Float64Counter("bytes"))
 	active, load := must(c.Int64UpDownCounter("active")), must(c.Float64Gauge("load"))
-	explicit, exponential := must(c.Float64Histogram("explicit", api.WithExplicitBucketBoundaries(1, 10, 50))), must(c.Float64Histogram("exponential"))
+	explicit, exponential := must(c.Float64Histogram("explicit", otelmetric.WithExplicitBucketBoundaries(1, 10, 50))), must(c.Float64Histogram("exponential"))
 	observed := int64(0)
-	must(c.Int64ObservableCounter("observed", api.WithInt64Callback(func(_ context.Context, o api.Int64Observer) error {
+	must(c.Int64ObservableCounter("observed", otelmetric.WithInt64Callback(func(_ context.Context, o otelmetric.Int64Observer) error {
 		observed += 1 << 40
 		o.Observe(observed + 1)
 		return nil
 	})))
-	route := api.WithAttributes(attribute.String("http.route", "/cart"), attribute.Int("code", 200))
+	route := otelmetric.WithAttributes(attribute.String("http.route", "/cart"), attribute.Int("code", 200))
 	record := func() {
 		requests.Add(ctx, 5, route)
 		bytes.Add(ctx, 2.5)

@@ -22,6 +22,8 @@ var scenarios = []struct {
 	{"RightsPerMetric", rightsPerMetric},
 	{"KubectlIsAtHome", kubectlIsAtHome},
 	{"TakesWhatAPushgatewayTakes", takesWhatAPushgatewayTakes},
+	{"TokensOpenTheirNamespace", tokensOpenTheirNamespace},
+	{"BoundTokensNameTheirPod", boundTokensNameTheirPod},
 }
 
 func TestCluster(t *testing.T) {

@@ -110,7 +110,7 @@ func takesWhatAPushgatewayTakes(t *testing.T, c *cluster) {
 	if text := c.push(t, stranger, http.MethodGet, "/metrics", "", http.StatusOK); strings.Contains(text, "rows_total") {
 		t.Errorf("a pod of another namespace reads\n%s", text)
 	}
-	c.push(t, stranger, http.MethodDelete, group+"/namespace/"+ns, "", http.StatusForbidden)
+	c.push(t, stranger, http.MethodDelete, group+"/namespace/"+ns, "", http.StatusUnauthorized)
 	if text := c.push(t, batch, http.MethodGet, "/metrics", "", http.StatusOK); !strings.Contains(text, `queue_length{instance="",job="import",queue="mail"} 18`) {
 		t.Errorf("the pod that pushed reads\n%s", text)
 	}

@@ -130,6 +130,9 @@ func (x *exchange) failHeaders(f *fault) {
 	if f.allow != "" {
 		header.Set(fasthttp.HeaderAllow, f.allow)
 	}
+	for _, challenge := range f.challenges {
+		header.Add(fasthttp.HeaderWWWAuthenticate, challenge)
+	}
 	if f.retryAfter {
 		header.Set(fasthttp.HeaderRetryAfter, "1")
 	}
@@ -184,9 +187,10 @@ func refuseConnection(status int, reason, headers, message string) string {
 const soon = fasthttp.HeaderRetryAfter + ": 1\r\n"
 
 var (
-	fullAnswer   = refuseConnection(fasthttp.StatusServiceUnavailable, "connections", soon, "there are as many connections as the server takes: come again in a moment")
-	fullIPAnswer = refuseConnection(fasthttp.StatusTooManyRequests, "connections", soon, "there are as many connections from this address as the server takes: use one for many requests")
-	plainAnswer  = refuseConnection(fasthttp.StatusBadRequest, "request", "", "this port is plain HTTP: say http://, not https://")
+	fullAnswer      = refuseConnection(fasthttp.StatusServiceUnavailable, "connections", soon, "there are as many connections as the server takes: come again in a moment")
+	fullIPAnswer    = refuseConnection(fasthttp.StatusTooManyRequests, "connections", soon, "there are as many connections from this address as the server takes: use one for many requests")
+	encryptedAnswer = refuseConnection(fasthttp.StatusBadRequest, "request", "", "this port is TLS: say https://, not http://")
+	plainAnswer     = refuseConnection(fasthttp.StatusBadRequest, "request", "", "this port is plain HTTP: say http://, not https://")
 )
 
 func numberText(n metric.Number) json.Number {

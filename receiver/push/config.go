@@ -17,6 +17,21 @@ type Config struct {
 	// Address is the TCP address to listen on, "host:port".
 	Address string
 
+	// Auth says whether bearer tokens are looked at: AuthNone or AuthToken, which is for a cluster.
+	Auth string
+	// TokenAudience is what tokens must be meant for.
+	TokenAudience string
+	// BasicAuthFile holds names and passwords, as "htpasswd -B" writes them; empty: none are looked at.
+	BasicAuthFile string
+
+	// TLSCertFile and TLSKeyFile are the port's certificate and its key, PEM; both empty: plain HTTP.
+	TLSCertFile string
+	TLSKeyFile  string
+	// TLSClientCAFile are the authorities of client certificates, PEM; empty: clients are not asked for one.
+	TLSClientCAFile string
+	// TLSClientAuth is ClientAuthRequest or ClientAuthRequire.
+	TLSClientAuth string
+
 	// MaxBodyBytes bounds one body, as it comes over the wire and again after decompression.
 	MaxBodyBytes int
 	// MaxBufferedBytes bounds the bodies of all requests in flight together. The first 64 KiB of each
@@ -62,6 +77,9 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Address:          "127.0.0.1:9091",
+		Auth:             AuthNone,
+		TokenAudience:    "sluice",
+		TLSClientAuth:    ClientAuthRequest,
 		MaxBodyBytes:     8 << 20,
 		MaxBufferedBytes: 64 << 20,
 		MaxHeaderBytes:   16 << 10,
@@ -119,10 +137,33 @@ func (c Config) Validate() error {
 			faults = append(faults, fmt.Errorf("%s is %v, but must be more than 0", f.name, f.value))
 		}
 	}
+	if c.Auth != AuthNone && c.Auth != AuthToken {
+		faults = append(faults, fmt.Errorf("auth is %q, but must be %s or %s", c.Auth, AuthNone, AuthToken))
+	}
+	if c.Auth == AuthToken && c.TokenAudience == "" {
+		faults = append(faults, errors.New("tokenAudience is empty, but must be what tokens are meant for"))
+	}
+	faults = append(faults, c.tlsFaults()...)
 	if c.GroupTTL != 0 && c.GroupTTL < time.Second {
 		faults = append(faults, fmt.Errorf("groupTTL is %v, but must be 0, which is for ever, or at least 1s", c.GroupTTL))
 	}
 	return errors.Join(faults...)
+}
+
+func (c Config) tlsFaults() (faults []error) {
+	if (c.TLSCertFile == "") != (c.TLSKeyFile == "") {
+		faults = append(faults, errors.New("tlsCertFile: give tlsKeyFile with it, or neither"))
+	}
+	if c.TLSClientCAFile != "" && c.TLSCertFile == "" {
+		faults = append(faults, errors.New("tlsClientCAFile is of no use without tlsCertFile: only over TLS does a client show a certificate"))
+	}
+	switch {
+	case c.TLSClientAuth != ClientAuthRequest && c.TLSClientAuth != ClientAuthRequire:
+		faults = append(faults, fmt.Errorf("tlsClientAuth is %q, but must be %s or %s", c.TLSClientAuth, ClientAuthRequest, ClientAuthRequire))
+	case c.TLSClientAuth == ClientAuthRequire && c.TLSClientCAFile == "":
+		faults = append(faults, errors.New("tlsClientAuth is require, but must be request without tlsClientCAFile"))
+	}
+	return faults
 }
 
 // reading is what an exposition may hold.

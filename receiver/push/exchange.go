@@ -25,6 +25,7 @@ type exchange struct {
 	sample      metric.Sample
 	object      metric.Object
 	origin      receiver.Origin
+	caller      caller
 
 	exposition *exposition.TextReader // nil until there is something to read
 	protobuf   *exposition.ProtobufReader
@@ -77,10 +78,6 @@ func (x *exchange) reset() {
 	}
 }
 
-// sender is who makes the request: whoever has the connection's other end. What a header says about somebody before
-// that one is not looked at, for anybody can write it.
-func (x *exchange) sender() *metric.Sender { return x.origin.Sender(x.conn().remote) }
-
 // answer finds the way by path, then by method.
 func (x *exchange) answer() {
 	if twoLengths(&x.http.Request.Header) {
@@ -96,8 +93,11 @@ func (x *exchange) answer() {
 	if f == nil && r.place == nowhere {
 		r, f = parseRoute(path)
 	}
+	if f == nil && r.place != health {
+		f = x.authenticate()
+	}
 	if f != nil {
-		x.fail(f)
+		x.failAs(&r, m, f)
 		return
 	}
 	switch {
@@ -124,6 +124,16 @@ func (x *exchange) answer() {
 	default:
 		x.fail(wrongMethod(r.place, m))
 	}
+}
+
+// failAs answers with a fault, which enters the ledger where the request is a push.
+func (x *exchange) failAs(r *route, method string, f *fault) {
+	pushes := r.place == samples || r.place == statsdLines || r.place == series || r.place == grouped
+	if pushes && (method == fasthttp.MethodPut || method == fasthttp.MethodPost) {
+		x.failPush(f)
+		return
+	}
+	x.fail(f)
 }
 
 // method is the request's, where a HEAD is a GET whose body fasthttp leaves out.

@@ -24,6 +24,7 @@ type fault struct {
 	paths      []string // of a 404
 	close      bool     // part of the body is still on the wire
 	retryAfter bool
+	challenges []string // of a 401
 }
 
 func (f *fault) Error() string { return f.reason + ": " + f.message }
@@ -39,6 +40,9 @@ func notYet(format string, args ...any) *fault {
 	f.reason, f.retryAfter = metric.Pending.String(), true
 	return f
 }
+
+// waits reports whether the fault may be gone in a moment, once the cluster has told more.
+func (f *fault) waits() bool { return f.reason == metric.Pending.String() }
 
 func badRequest(format string, args ...any) *fault { return refused(metric.Malformed, format, args...) }
 

@@ -33,7 +33,7 @@ type groupPush struct {
 func (x *exchange) pushGroup(r *route, replace bool) {
 	to, f := x.groupPush(r, allowTTL|allowSync)
 	if f == nil {
-		f = x.groupOf(&to, r) // before the body is in memory: this may wait
+		f = x.groupOf(&to, r, metric.Create) // before the body is in memory: this may wait
 	}
 	var body []byte
 	if f == nil {
@@ -143,7 +143,7 @@ func isMetricName(s string) bool {
 func (x *exchange) deleteGroup(r *route) {
 	to, f := x.groupPush(r, allowSync)
 	if f == nil {
-		f = x.groupOf(&to, r)
+		f = x.groupOf(&to, r, metric.Delete)
 	}
 	if f != nil {
 		x.fail(f)

@@ -16,7 +16,11 @@ import (
 // listGroups answers GET /api/v1/metrics, in the shape that a Pushgateway gives it: a group's families stand beside its
 // labels, and all values are strings.
 func (x *exchange) listGroups() {
-	groups := x.server.groups.All(time.Now(), x.mayReadGroups())
+	groups, f := x.readableGroups()
+	if f != nil {
+		x.fail(f)
+		return
+	}
 	x.http.SetContentType(contentType)
 	x.stream(func(w *bufio.Writer) error {
 		_, _ = w.WriteString(`{"status":"success","data":[`)

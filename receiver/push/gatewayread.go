@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/exposition"
 	"github.com/sluice-metrics/sluice/receiver/group"
 	"github.com/valyala/fasthttp"
@@ -13,7 +14,12 @@ import (
 // expose answers GET /metrics: what the sender may read of all groups.
 func (x *exchange) expose() {
 	format := negotiate(x.http.Request.Header.Peek(fasthttp.HeaderAccept))
-	families := group.Exposed(x.server.groups.All(time.Now(), x.mayReadGroups()))
+	groups, f := x.readableGroups()
+	if f != nil {
+		x.fail(f)
+		return
+	}
+	families := group.Exposed(groups)
 	x.http.SetContentType(format.ContentType())
 	x.stream(func(w *bufio.Writer) error {
 		var piece []byte
@@ -39,9 +45,16 @@ func (x *exchange) stream(write func(*bufio.Writer) error) {
 	})
 }
 
-// wipe answers PUT /api/v1/admin/wipe: all groups go that the sender may delete.
+// wipe answers PUT /api/v1/admin/wipe: all groups go that the sender may delete. Where credentials are looked at, it takes the
+// right to delete at the cluster scope.
 func (x *exchange) wipe() {
-	n := x.server.groups.Wipe(x.mayReadGroups())
+	if x.server.desk != nil {
+		if f := x.may(metric.Delete, metric.Object{}); f != nil {
+			x.fail(f)
+			return
+		}
+	}
+	n := x.server.groups.Wipe(x.mayGroups(metric.Delete))
 	x.reply(fasthttp.StatusAccepted, deleteAnswer{n})
 }
 

@@ -11,9 +11,9 @@ import (
 
 // groupOf finds out whose group a path leads to, and holds that to the trust in who asks. A sender that is not known yet is
 // waited for: a batch job pushes once, seconds after its pod has got its address, and does not come again.
-func (x *exchange) groupOf(to *groupPush, r *route) *fault {
-	f := x.tryGroup(to, r)
-	if f == nil || !f.retryAfter || !x.server.waiting.enter() {
+func (x *exchange) groupOf(to *groupPush, r *route, verb metric.Verb) *fault {
+	f := x.tryGroup(to, r, verb)
+	if f == nil || !f.waits() || !x.server.waiting.enter() {
 		return f
 	}
 	defer x.server.waiting.leave()
@@ -28,7 +28,8 @@ func (x *exchange) groupOf(to *groupPush, r *route) *fault {
 		case <-tick.C:
 		}
 		x.origin.Forget()
-		if f = x.tryGroup(to, r); f == nil || !f.retryAfter {
+		x.caller.sender = metric.Sender{} // made anew
+		if f = x.tryGroup(to, r, verb); f == nil || !f.waits() {
 			return f
 		}
 	}
@@ -53,13 +54,13 @@ func (s *seats) leave() { s.free.Add(1) }
 
 const pendingPoll = 50 * time.Millisecond
 
-func (x *exchange) tryGroup(to *groupPush, r *route) *fault {
+func (x *exchange) tryGroup(to *groupPush, r *route, verb metric.Verb) *fault {
 	key, about, f := x.groupKey(r.grouping)
 	if f != nil {
 		return f
 	}
 	to.key, to.about = key, about
-	return x.mayRead(about)
+	return x.may(verb, about)
 }
 
 // groupKey is the group of the labels and what it is about: external series of the namespace that a label names, else of
@@ -71,8 +72,8 @@ func (x *exchange) groupKey(labels metric.Labels) (group.Key, metric.Object, *fa
 			return key, metric.Object{}, f
 		}
 		key.Namespace = namespace
-	} else if s := x.sender(); s != nil && s.Pod != nil {
-		key.Namespace = s.Pod.Namespace
+	} else {
+		key.Namespace = x.sender().Namespace()
 	}
 	about := metric.Object{Namespace: key.Namespace}
 	claim, _ := labels.Get(group.ObjectLabel)
@@ -99,23 +100,4 @@ func (x *exchange) groupKey(labels metric.Labels) (group.Key, metric.Object, *fa
 	}
 	about, f := x.server.target(at.namespace, at.resource, at.name)
 	return key, about, f
-}
-
-// mayReadGroups says which groups the sender may read, by what they are about. It asks once for each namespace.
-func (x *exchange) mayReadGroups() func(metric.Object) bool {
-	if x.server.trust == nil {
-		return nil
-	}
-	sender, known := x.sender(), map[metric.Object]bool{}
-	return func(o metric.Object) bool {
-		may, asked := known[o]
-		if !asked {
-			reason, _ := x.server.trust.MayRead(sender, o)
-			may = reason == metric.Applied
-			if o.External() {
-				known[o] = may
-			}
-		}
-		return may
-	}
 }

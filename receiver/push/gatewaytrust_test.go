@@ -25,15 +25,17 @@ func (k *shopkeeper) Sender(a netip.Addr) *metric.Sender {
 	return &s
 }
 
-func (k *shopkeeper) MayRead(s *metric.Sender, o metric.Object) (metric.Reason, string) {
+func (k *shopkeeper) May(s *metric.Sender, _ metric.Verb, o metric.Object) (metric.Reason, string, metric.Right) {
 	switch {
 	case s == nil || s.Pod == nil:
-		return metric.Pending, "127.0.0.1 is not known yet"
+		return metric.Pending, "127.0.0.1 is not known yet", metric.Right{}
 	case o.Namespace != s.Pod.Namespace:
-		return metric.Identity, "keeper may speak of shop only"
+		return metric.Identity, "keeper may speak of shop only", metric.Right{}
 	}
-	return metric.Applied, ""
+	return metric.Applied, "", metric.Right{}
 }
+
+func (k *shopkeeper) Needs(*metric.Sample) metric.Right { return metric.Right{} }
 
 func (k *shopkeeper) Explain(s *metric.Sample) string { return "explained: " + string(s.Name) }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/sluice-metrics/sluice/metric"
-	"github.com/sluice-metrics/sluice/receiver"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
 	"github.com/valyala/fasthttp"
 )
@@ -102,7 +101,7 @@ type tally struct {
 	// Of the refused:
 	limited int // those over a limit
 	foreign int // those that the sender may not speak of
-	early   int // those that it may perhaps speak of later, for which there was no room to be held
+	early   int // those of which that cannot be said yet, and that found no room to be held
 }
 
 // apply applies what the source yields and answers.
@@ -114,6 +113,7 @@ func (x *exchange) apply(from source, sync bool) {
 // applyAll applies what the source yields. It is the only place that reads a source, so a sample enters the ledger once,
 // whatever becomes of it.
 func (x *exchange) applyAll(from source) tally {
+	x.renew()
 	near := x.http.ConnID()
 	a := x.server.appliers.take(near)
 	t := tally{sender: x.sender()}
@@ -125,7 +125,7 @@ func (x *exchange) applyAll(from source) tally {
 		if f != nil {
 			x.enter(&t, f, from)
 		} else {
-			x.applyLine(&t, a, s, from)
+			a = x.applyLine(&t, a, s, from)
 		}
 		if n%batchLines == 0 {
 			a.Pass()
@@ -136,13 +136,26 @@ func (x *exchange) applyAll(from source) tally {
 	return t
 }
 
-// applyLine applies one sample, or has it held, and counts it.
-func (x *exchange) applyLine(t *tally, a receiver.Applier, s *metric.Sample, from source) {
+// applyLine applies one sample, or has it held, and counts it. Where that depends on a right that nobody asked about lately,
+// the Applier is given back while the API server is asked, and the sample applied again with the one that is returned.
+func (x *exchange) applyLine(t *tally, a *parked, s *metric.Sample, from source) *parked {
 	s.Sender = t.sender
 	reason := a.Apply(s)
+	needs := x.lacks(reason, s)
+	if !needs.IsZero() {
+		near := x.http.ConnID()
+		x.server.appliers.give(near, a)
+		f := x.ask(needs)
+		a = x.server.appliers.take(near)
+		if f == nil {
+			reason, needs = a.Apply(s), metric.Right{}
+		}
+	}
 	switch {
 	case reason == metric.Applied:
 		t.Applied++
+	case !needs.IsZero():
+		x.enter(t, x.unasked(s), from)
 	case reason == metric.Pending && x.server.pending.Hold(s, x.server.account):
 		t.Pending++
 	case reason == metric.Pending || len(t.Errors) < maxErrors: // of what is early it matters that it is
@@ -150,6 +163,7 @@ func (x *exchange) applyLine(t *tally, a receiver.Applier, s *metric.Sample, fro
 	default: // nobody will read why
 		x.enter(t, refusal(reason, s), from)
 	}
+	return a
 }
 
 // enter counts one sample that was refused: in the answer and in the ledger.
@@ -162,9 +176,10 @@ func (x *exchange) enter(t *tally, f *fault, from source) {
 	case metric.OverLimit:
 		t.limited++
 	case metric.Identity:
-		if f.retryAfter {
+		switch {
+		case f.retryAfter:
 			t.early++
-		} else {
+		case f.status != fasthttp.StatusBadRequest: // and not of an object that cannot be
 			t.foreign++
 		}
 	}
@@ -173,7 +188,10 @@ func (x *exchange) enter(t *tally, f *fault, from source) {
 		t.ErrorsLeftOut++
 		return
 	}
-	f.line, f.reason = from.lineNumber(), f.counted.String()
+	f.line = from.lineNumber()
+	if f.reason != unavailableReason {
+		f.reason = f.counted.String()
+	}
 	t.Errors = append(t.Errors, *f.answer())
 }
 
@@ -190,6 +208,11 @@ func (x *exchange) conclude(t *tally, sync bool) {
 		if t.limited == t.Refused {
 			status = fasthttp.StatusTooManyRequests
 		}
+		if t.foreign+t.early == t.Refused && x.server.desk != nil {
+			f := x.denial(t)
+			x.failHeaders(f)
+			status = f.status
+		}
 		first.Message = fmt.Sprintf("%d of %d samples were refused, %d stay applied; the first: %s",
 			t.Refused, t.Refused+t.Applied+t.Ignored+t.Pending, t.Applied, first.Message)
 		t.Error = &first
@@ -200,4 +223,17 @@ func (x *exchange) conclude(t *tally, sync bool) {
 		}
 	}
 	x.reply(status, t.pushAnswer)
+}
+
+// denial is why a body was refused of which what was refused was so for its sender alone.
+func (x *exchange) denial(t *tally) *fault {
+	f := refused(metric.Identity, "")
+	switch {
+	case t.early == t.Refused:
+		f = notYet("")
+		f.status = fasthttp.StatusServiceUnavailable
+	case x.server.desk != nil && x.caller.account == nil && len(x.server.challenges) > 0:
+		f.status, f.challenges = fasthttp.StatusUnauthorized, x.server.challenges
+	}
+	return f
 }

@@ -1,6 +1,8 @@
 package push
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"log/slog"
@@ -21,7 +23,9 @@ type gate struct {
 	max, maxPerIP int
 	metrics       *metrics
 	log           *slog.Logger
-	encrypted     sparse // what is said of clients that speak TLS
+	tls           *tls.Config // nil: plain HTTP
+	readTimeout   time.Duration
+	mistaken      sparse // what is said of clients that speak TLS to a plain port, or the reverse
 	closed        chan struct{}
 	closeOnce     sync.Once
 
@@ -32,7 +36,7 @@ type gate struct {
 
 func newGate(ln *net.TCPListener, cfg Config, m *metrics, log *slog.Logger) *gate {
 	return &gate{
-		TCPListener: ln, max: cfg.MaxConnections, maxPerIP: cfg.MaxConnsPerIP, metrics: m, log: log,
+		TCPListener: ln, max: cfg.MaxConnections, maxPerIP: cfg.MaxConnsPerIP, metrics: m, log: log, readTimeout: cfg.ReadTimeout,
 		closed: make(chan struct{}), open: map[*conn]struct{}{}, perIP: map[netip.Prefix]int{},
 	}
 }
@@ -71,7 +75,7 @@ func (g *gate) Close() (err error) {
 }
 
 func (g *gate) admit(tcp *net.TCPConn) net.Conn {
-	c := &conn{TCPConn: tcp, gate: g, from: receiver.AddressPrefix(tcp.RemoteAddr()), remote: receiver.RemoteAddress(tcp.RemoteAddr())}
+	c := &conn{Conn: tcp, tcp: tcp, gate: g, from: receiver.AddressPrefix(tcp.RemoteAddr()), remote: receiver.RemoteAddress(tcp.RemoteAddr())}
 	g.mu.Lock()
 	answer := ""
 	switch {
@@ -85,12 +89,18 @@ func (g *gate) admit(tcp *net.TCPConn) net.Conn {
 	}
 	g.mu.Unlock()
 	if answer == "" {
+		if g.tls != nil {
+			c.tls = tls.Server(tcp, g.tls)
+			c.Conn = c.tls
+		}
 		return c
 	}
 	g.metrics.refusedConnections.Add(1)
-	// A few hundred bytes into the empty buffer of a new socket: this does not block.
-	_ = tcp.SetWriteDeadline(time.Now().Add(time.Second))
-	_, _ = io.WriteString(tcp, answer)
+	if g.tls == nil { // to a client that speaks TLS it would be noise
+		// A few hundred bytes into the empty buffer of a new socket: this does not block.
+		_ = tcp.SetWriteDeadline(time.Now().Add(time.Second))
+		_, _ = io.WriteString(tcp, answer)
+	}
 	_ = tcp.Close()
 	return nil
 }
@@ -116,7 +126,7 @@ func (g *gate) abort() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for c := range g.open {
-		_ = c.TCPConn.Close()
+		_ = c.tcp.Close()
 	}
 	return len(g.open)
 }
@@ -127,14 +137,20 @@ func (g *gate) abortSilent() {
 	defer g.mu.Unlock()
 	for c := range g.open {
 		if !c.heard.Load() {
-			_ = c.TCPConn.Close()
+			_ = c.tcp.Close()
 		}
 	}
 }
 
-// conn is one connection. Only the goroutine that serves it reads, and only it looks at ended.
+// conn is one connection. Only the goroutine that serves it reads, and only it looks at ended and certificate.
 type conn struct {
-	*net.TCPConn
+	net.Conn // what is read and written: tcp, or TLS over it
+	tcp      *net.TCPConn
+	tls      *tls.Conn   // nil: plain HTTP
+	shaken   atomic.Bool // the handshake is done
+	// certificate is the client's, verified; nil: it showed none.
+	certificate *x509.Certificate
+
 	gate   *gate
 	from   netip.Prefix
 	remote netip.Addr
@@ -146,14 +162,17 @@ type conn struct {
 
 // Read notes the client's end of stream: fasthttp takes a chunked body that was cut off for a whole one.
 func (c *conn) Read(b []byte) (int, error) {
-	n, err := c.TCPConn.Read(b)
-	if err == io.EOF {
+	if c.tls != nil && !c.shaken.Load() && c.shake() != nil {
+		return 0, io.EOF // it is said, and counted
+	}
+	n, err := c.Conn.Read(b)
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
 		c.ended = true
 	}
 	if n > 0 && !c.heard.Load() {
 		c.heard.Store(true)
-		if b[0] == tlsHandshake {
-			c.refuseTLS()
+		if c.tls == nil && b[0] == tlsHandshake {
+			c.refuse("push: a client speaks TLS, but this port is plain HTTP: it must say http://, not https://", plainAnswer)
 			return 0, io.EOF
 		}
 	}
@@ -163,16 +182,15 @@ func (c *conn) Read(b []byte) (int, error) {
 // tlsHandshake is the first byte of a TLS connection (RFC 8446, section 5.1). No method begins with it.
 const tlsHandshake = 22
 
-// refuseTLS tells the log and, in the plain text that it did not expect, the client: what it makes of that,
-// "wrong version number" or "not a TLS handshake", says more than a connection that closes.
-func (c *conn) refuseTLS() {
-	if suppressed, ok := c.gate.encrypted.pass(); ok {
-		c.gate.log.Warn("push: a client speaks TLS, but this port is plain HTTP: it must say http://, not https://",
-			"peer", c.RemoteAddr().String(), "suppressed", suppressed)
+// refuse tells the log and, in plain text, the client that it mistook the port. One that speaks TLS does not expect that: what
+// it makes of it, "wrong version number" or "not a TLS handshake", says more than a connection that closes.
+func (c *conn) refuse(message, answer string) {
+	if suppressed, ok := c.gate.mistaken.pass(); ok {
+		c.gate.log.Warn(message, "peer", c.RemoteAddr().String(), "suppressed", suppressed)
 	}
 	c.linger.Store(true)
-	_ = c.SetWriteDeadline(time.Now().Add(time.Second))
-	_, _ = io.WriteString(c.TCPConn, plainAnswer)
+	_ = c.tcp.SetWriteDeadline(time.Now().Add(time.Second))
+	_, _ = io.WriteString(c.tcp, answer)
 }
 
 // What a client may still send to a connection whose answer is out. Closing a socket with unread bytes
@@ -188,11 +206,15 @@ func (c *conn) Close() error {
 	}
 	defer c.gate.forget(c)
 	if c.linger.Load() {
-		_ = c.CloseWrite()
-		_ = c.SetReadDeadline(time.Now().Add(lingerTime))
-		_, _ = io.CopyN(io.Discard, readerOnly{c.TCPConn}, lingerBytes)
+		if c.shaken.Load() {
+			_ = c.tls.SetWriteDeadline(time.Now().Add(time.Second))
+			_ = c.tls.CloseWrite()
+		}
+		_ = c.tcp.CloseWrite()
+		_ = c.tcp.SetReadDeadline(time.Now().Add(lingerTime))
+		_, _ = io.CopyN(io.Discard, readerOnly{c.tcp}, lingerBytes)
 	}
-	return c.TCPConn.Close()
+	return c.Conn.Close()
 }
 
 // readerOnly hides splice and the like from io.Copy.

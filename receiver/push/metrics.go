@@ -15,6 +15,8 @@ type metrics struct {
 	inFlight           atomic.Int64
 	acceptErrors       atomic.Uint64
 	refusedConnections atomic.Uint64
+	handshakeErrors    atomic.Uint64
+	expires            func() int64 // when the certificate does; nil: there is none
 	connections        func() int
 	duration           prometheus.Histogram
 }
@@ -34,6 +36,11 @@ func newMetrics() *metrics {
 func (s *Server) Register(r prometheus.Registerer) error {
 	if err := r.Register(s.metrics); err != nil {
 		return err
+	}
+	if s.desk != nil {
+		if err := s.desk.Register(r); err != nil {
+			return err
+		}
 	}
 	return r.Register(s.metrics.duration)
 }
@@ -60,13 +67,17 @@ var (
 		"Open connections of the HTTP push receiver.", nil, nil)
 	refusedConnectionsDesc = prometheus.NewDesc("sluice_http_connections_refused_total",
 		"Connections refused because there were too many, in all or from one address.", nil, nil)
+	handshakeErrorsDesc = prometheus.NewDesc("sluice_http_tls_handshake_errors_total",
+		"TLS handshakes with the HTTP push receiver that failed or took too long.", nil, nil)
+	expiresDesc = prometheus.NewDesc("sluice_http_certificate_expires_timestamp_seconds",
+		"When the certificate of the HTTP push receiver expires; absent where the port is plain HTTP.", nil, nil)
 	acceptErrorsDesc = prometheus.NewDesc("sluice_http_accept_errors_total",
 		"Failures to accept a connection, for example for want of file descriptors.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{requestsDesc, inFlightDesc, connectionsDesc, refusedConnectionsDesc, acceptErrorsDesc} {
+	for _, d := range []*prometheus.Desc{requestsDesc, inFlightDesc, connectionsDesc, refusedConnectionsDesc, acceptErrorsDesc, handshakeErrorsDesc, expiresDesc} {
 		ch <- d
 	}
 }
@@ -84,6 +95,10 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	ch <- constant(connectionsDesc, prometheus.GaugeValue, float64(m.connections()))
 	ch <- constant(refusedConnectionsDesc, prometheus.CounterValue, float64(m.refusedConnections.Load()))
 	ch <- constant(acceptErrorsDesc, prometheus.CounterValue, float64(m.acceptErrors.Load()))
+	ch <- constant(handshakeErrorsDesc, prometheus.CounterValue, float64(m.handshakeErrors.Load()))
+	if m.expires != nil {
+		ch <- constant(expiresDesc, prometheus.GaugeValue, float64(m.expires()))
+	}
 }
 
 func constant(d *prometheus.Desc, t prometheus.ValueType, v float64, labels ...string) prometheus.Metric {

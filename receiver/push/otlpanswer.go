@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/otlp"
 	"github.com/valyala/fasthttp"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -21,12 +20,10 @@ func (x *exchange) concludeOTLP(t *tally, e otlp.Encoding) {
 	switch {
 	case t.Refused == 0:
 		x.replyOTLP(fasthttp.StatusOK, e, nil, struct{}{})
-	case taken == 0 && t.early == t.Refused:
-		f := notYet("%s", t.words())
-		f.status = fasthttp.StatusServiceUnavailable
+	case taken == 0 && (t.early == t.Refused || t.foreign == t.Refused):
+		f := x.denial(t)
+		f.message = t.words()
 		x.answerOTLP(f, e)
-	case taken == 0 && t.foreign == t.Refused:
-		x.answerOTLP(refused(metric.Identity, "%s", t.words()), e)
 	default:
 		x.replyOTLP(fasthttp.StatusOK, e, partialSuccess(t.Refused, t.words()), map[string]any{
 			"partialSuccess": map[string]string{"rejectedDataPoints": fmt.Sprint(t.Refused), "errorMessage": t.words()},
@@ -93,6 +90,8 @@ func numberAndText(n int, text string) []byte {
 // rpcCode is the google.rpc.Code that says what a status says.
 func rpcCode(status int) int {
 	switch status {
+	case fasthttp.StatusUnauthorized:
+		return 16 // UNAUTHENTICATED
 	case fasthttp.StatusForbidden:
 		return 7 // PERMISSION_DENIED
 	case fasthttp.StatusTooManyRequests:

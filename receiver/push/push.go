@@ -11,6 +11,9 @@ import (
 // push answers a PUT or a POST of one metric.
 func (x *exchange) push(r *route, method string) {
 	p, f := x.pushTarget(r, method)
+	if f == nil {
+		f = x.askFirst(x.object)
+	}
 	var body []byte
 	if f == nil {
 		body, f = x.readBody()
@@ -172,7 +175,7 @@ func (x *exchange) applyOne(sync bool) {
 	a := x.server.appliers.take(near)
 	reason := a.Apply(&x.sample)
 	x.server.appliers.give(near, a)
-	if reason == metric.Pending && x.server.pending.Hold(&x.sample, x.server.account) {
+	if reason == metric.Pending && x.lacks(reason, &x.sample).IsZero() && x.server.pending.Hold(&x.sample, x.server.account) {
 		x.replyPending()
 		return
 	}
@@ -192,9 +195,14 @@ func (x *exchange) applyOne(sync bool) {
 
 // replyPending answers a push of one sample that is held.
 func (x *exchange) replyPending() {
+	why := x.server.explain(&x.sample)
+	if len(x.server.challenges) > 0 && x.caller.account == nil {
+		if needs := x.server.trust.Needs(&x.sample); !needs.IsZero() {
+			why += "; " + x.server.hint(needs)
+		}
+	}
 	x.reply(fasthttp.StatusAccepted, pushAnswer{
-		Pending: 1,
-		Message: "it is held, and applied or refused as soon as that can be decided: " + x.server.explain(&x.sample),
+		Pending: 1, Message: "it is held, and applied or refused as soon as that can be decided: " + why,
 	})
 }
 
@@ -205,9 +213,12 @@ func (x *exchange) refusal(r metric.Reason, s *metric.Sample) *fault {
 	}
 	switch r {
 	case metric.Pending:
+		if !x.lacks(r, s).IsZero() {
+			return x.unasked(s)
+		}
 		return notYet("it cannot be decided yet, and no more can be held: %s", x.server.explain(s))
 	case metric.Identity:
-		return refused(r, "%s", x.server.explain(s))
+		return x.forbidden(r, x.server.explain(s), x.server.trust.Needs(s))
 	case metric.OverLimit:
 		if why := x.server.trust.ExplainLimit(s); why != "" {
 			return refused(r, "%s", why)

@@ -11,7 +11,7 @@ import (
 
 // read answers a GET: the path that was pushed to, perhaps with a stat and a window.
 func (x *exchange) read(r *route) {
-	q, f := x.query(r, allowLabel)
+	q, f := x.query(r, allowLabel, metric.Get)
 	if f != nil {
 		x.fail(f)
 		return
@@ -36,7 +36,7 @@ func (x *exchange) read(r *route) {
 
 // remove answers a DELETE.
 func (x *exchange) remove(r *route) {
-	q, f := x.query(r, allowLabel|allowSync)
+	q, f := x.query(r, allowLabel|allowSync, metric.Delete)
 	if f == nil {
 		f = checkName(r.metric) // a name with a stat or a window would not say which series to delete
 	}
@@ -67,7 +67,7 @@ type asked struct {
 	sync bool
 }
 
-func (x *exchange) query(r *route, may allowed) (asked, *fault) {
+func (x *exchange) query(r *route, may allowed, verb metric.Verb) (asked, *fault) {
 	p, f := x.parseParams(x.http.URI().QueryString(), may)
 	if f != nil {
 		return asked{}, f
@@ -82,28 +82,13 @@ func (x *exchange) query(r *route, may allowed) (asked, *fault) {
 	if f != nil {
 		return asked{}, f
 	}
-	if f := x.mayRead(o); f != nil {
+	if f := x.may(verb, o); f != nil {
 		return asked{}, f
 	}
 	return asked{sync: p.sync, Query: metric.Query{
 		Resource: o.Resource, Namespace: o.Namespace, Object: o.Name,
 		Asked: metric.ParseAsked(r.metric), Match: matcher(p.labels), Known: x.server.alive,
 	}}, nil
-}
-
-// mayRead holds reading and deleting to the trust that pushing is held to.
-func (x *exchange) mayRead(o metric.Object) *fault {
-	if x.server.trust == nil {
-		return nil
-	}
-	switch reason, why := x.server.trust.MayRead(x.sender(), o); reason {
-	case metric.Applied:
-		return nil
-	case metric.Pending:
-		return notYet("%s: come again in a moment", why)
-	default:
-		return refused(reason, "%s", why)
-	}
 }
 
 func (s *Server) points(q asked) ([]metric.Point, error) {

@@ -75,6 +75,7 @@ func (oneBody) lineNumber() int                      { return 0 }
 // applyFeed applies what a request holds. What the table is given enters the ledger once; what stands for more of the
 // request, as a classic histogram does, is counted so in written.
 func (x *exchange) applyFeed(feed *remotewrite.Feed) (t tally, w written) {
+	x.renew()
 	near := x.http.ConnID()
 	a := x.server.appliers.take(near)
 	t.sender = x.sender()
@@ -86,7 +87,7 @@ func (x *exchange) applyFeed(feed *remotewrite.Feed) (t tally, w written) {
 			continue
 		}
 		before := t.Refused
-		x.applyLine(&t, a, &feed.Sample, oneBody{})
+		a = x.applyLine(&t, a, &feed.Sample, oneBody{})
 		if t.Refused == before {
 			w.add(feed.Of)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver"
+	"github.com/sluice-metrics/sluice/receiver/credential"
 	"github.com/sluice-metrics/sluice/receiver/exposition"
 	"github.com/sluice-metrics/sluice/receiver/group"
 	"github.com/valyala/fasthttp"
@@ -60,6 +61,10 @@ type Parts struct {
 	Senders receiver.Senders
 	// Trust says what a sender may do.
 	Trust Trust
+	// Authority says whom tokens name, and what accounts were granted.
+	Authority credential.Authority
+	// Pods knows the pods that tokens are bound to.
+	Pods Pods
 	// Pending holds the samples that are neither applied nor refused yet.
 	Pending *receiver.Pending
 	// Alive says whether an object's values may be read.
@@ -68,10 +73,13 @@ type Parts struct {
 
 // Trust decides what senders may speak of. The samples that they push, it sees behind the Applier.
 type Trust interface {
-	// MayRead reports whether a sender may read and delete the series of an object; one named "*" stands for all of
+	// May reports whether a sender may push, read or delete the series of an object; one named "*" stands for all of
 	// its resource in the namespace. Instead of metric.Applied it answers metric.Identity, or metric.Pending
-	// where that cannot be said yet, and why.
-	MayRead(*metric.Sender, metric.Object) (metric.Reason, string)
+	// where that cannot be said yet, and why. The right is the one that an account would need, if one would help: it was
+	// refused, or, where the answer is metric.Pending, the API server has not been asked.
+	May(*metric.Sender, metric.Verb, metric.Object) (metric.Reason, string, metric.Right)
+	// Needs is likewise the right that an account would need for a sample to be applied.
+	Needs(*metric.Sample) metric.Right
 	// Explain says why a sample was refused for its sender, or why that is pending.
 	Explain(*metric.Sample) string
 	// ExplainLimit says which limit a sample is refused by, and who has what it would need; empty: none that is known, so
@@ -94,9 +102,14 @@ type Server struct {
 	account   *receiver.Account
 	senders   receiver.Senders
 	trust     Trust
-	pending   *receiver.Pending
-	alive     func(metric.Object) bool
-	log       *slog.Logger
+	pods      Pods
+	desk      *credential.Desk // nil: credentials are not looked at
+	// challenges are for who shows none.
+	challenges   []string
+	pending      *receiver.Pending
+	certificates *certificates // nil: plain HTTP
+	alive        func(metric.Object) bool
+	log          *slog.Logger
 
 	http      *fasthttp.Server
 	gate      *gate
@@ -115,6 +128,14 @@ func New(cfg Config, parts Parts) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("push: %w", err)
 	}
+	desk, err := newDesk(cfg, parts)
+	if err != nil {
+		return nil, fmt.Errorf("push: %w", err)
+	}
+	certificates, err := newCertificates(cfg, parts.Logger)
+	if err != nil {
+		return nil, fmt.Errorf("push: %w", err)
+	}
 	ln, err := net.Listen("tcp", cfg.Address)
 	if err != nil {
 		return nil, fmt.Errorf("push: cannot listen for HTTP on %s (address): %w", cfg.Address, err)
@@ -125,13 +146,16 @@ func New(cfg Config, parts Parts) (*Server, error) {
 		appliers: newAppliers(parts.NewApplier, max(16, 4*runtime.GOMAXPROCS(0))),
 		budget:   budget{max: cfg.MaxBufferedBytes},
 		groups:   parts.Groups, reading: cfg.reading(), build: parts.Build, began: time.Now(),
-		stopping: make(chan struct{}),
-		senders:  parts.Senders, trust: parts.Trust, pending: parts.Pending, alive: parts.Alive,
+		stopping: make(chan struct{}), pods: parts.Pods, desk: desk, challenges: challengesOf(desk), certificates: certificates,
+		senders: parts.Senders, trust: parts.Trust, pending: parts.Pending, alive: parts.Alive,
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.exchanges.New = func() any { return &exchange{server: s, origin: receiver.Origin{Senders: s.senders}} }
 	s.gate = newGate(ln.(*net.TCPListener), cfg, s.metrics, s.log)
 	s.metrics.connections = s.gate.connections
+	if certificates != nil {
+		s.gate.tls, s.metrics.expires = certificates.server(), certificates.expires.Load
+	}
 	s.http = s.newHTTP()
 	s.waiting.free.Store(maxWaiting)
 	return s, nil
@@ -168,6 +192,7 @@ func (s *Server) Addr() net.Addr { return s.gate.Addr() }
 // Run serves until ctx ends, lets requests in flight finish within ShutdownTimeout, and returns nil.
 // It returns an error if serving ended by itself. It can be called once.
 func (s *Server) Run(ctx context.Context) error {
+	defer s.keep()()
 	served := make(chan error, 1)
 	go func() { served <- s.http.Serve(s.gate) }()
 	var err error
@@ -182,6 +207,22 @@ func (s *Server) Run(ctx context.Context) error {
 	s.end()
 	s.appliers.close()
 	return err
+}
+
+// keep follows files until the returned function is called, which waits for that.
+func (s *Server) keep() (end func()) {
+	ctx, stop := context.WithCancel(context.Background())
+	var following sync.WaitGroup
+	if s.desk != nil {
+		following.Go(func() { s.desk.Run(ctx) })
+	}
+	if s.certificates != nil {
+		following.Go(func() { s.certificates.follow(ctx) })
+	}
+	return func() {
+		stop()
+		following.Wait()
+	}
 }
 
 var errServingEnded = errors.New("the socket was closed by somebody else")

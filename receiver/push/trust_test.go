@@ -15,17 +15,19 @@ import (
 // trusting lets everybody read what is in shop, and nothing else; of pods nothing can be said yet.
 type trusting struct{}
 
-func (trusting) MayRead(s *metric.Sender, o metric.Object) (metric.Reason, string) {
+func (trusting) May(s *metric.Sender, _ metric.Verb, o metric.Object) (metric.Reason, string, metric.Right) {
 	switch {
 	case s == nil:
-		return metric.Identity, "nobody"
+		return metric.Identity, "nobody", metric.Right{}
 	case o.Resource == "pods":
-		return metric.Pending, s.Address.String() + " is not known yet"
+		return metric.Pending, s.Address.String() + " is not known yet", metric.Right{}
 	case o.Namespace != "shop":
-		return metric.Identity, s.Address.String() + " may speak of shop only"
+		return metric.Identity, s.Address.String() + " may speak of shop only", metric.Right{}
 	}
-	return metric.Applied, ""
+	return metric.Applied, "", metric.Right{}
 }
+
+func (trusting) Needs(*metric.Sample) metric.Right { return metric.Right{} }
 
 func (trusting) Explain(s *metric.Sample) string {
 	return "explained: " + string(s.Name) + " from " + s.Sender.Address.String()

@@ -13,6 +13,30 @@
   "api-custom-metrics" .Values.customMetrics.enabled
   "api-external-metrics" .Values.externalMetrics.enabled
   "object-kinds" .Values.objectKinds -}}
+{{- $files := dict
+  "push-tls-cert-file" "push.tlsSecret"
+  "push-tls-key-file" "push.tlsSecret"
+  "push-tls-client-ca-file" "push.clientCASecret"
+  "push-basic-auth-file" "push.basicAuthSecret" -}}
+{{- range $setting, $value := $files -}}
+{{- if hasKey $.Values.config $setting -}}
+{{- fail (printf "config.%s: the chart mounts the file; want %s, the name of a Secret" $setting $value) -}}
+{{- end -}}
+{{- end -}}
+{{- with .Values.push -}}
+{{- if .tlsSecret -}}
+{{- $_ := set $own "push-tls-cert-file" "/etc/sluice/push-tls/tls.crt" -}}
+{{- $_ := set $own "push-tls-key-file" "/etc/sluice/push-tls/tls.key" -}}
+{{- else if .clientCASecret -}}
+{{- fail "push.clientCASecret: clients show certificates over TLS only; want push.tlsSecret with it" -}}
+{{- end -}}
+{{- if .clientCASecret -}}
+{{- $_ := set $own "push-tls-client-ca-file" "/etc/sluice/push-client-ca/ca.crt" -}}
+{{- end -}}
+{{- if .basicAuthSecret -}}
+{{- $_ := set $own "push-basic-auth-file" "/etc/sluice/push-basic-auth/auth" -}}
+{{- end -}}
+{{- end -}}
 {{- range $setting, $value := .Values.config -}}
 {{- if hasKey $own $setting -}}
 {{- fail (printf "config.%s: the chart sets it, because Services, volumes, APIServices and roles have to agree with it; want it left out" $setting) -}}

@@ -1,0 +1,95 @@
+package adapter
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+	authenticationv1 "k8s.io/api/authentication/v1"
+)
+
+const batch = "system:serviceaccount:shop:batch"
+
+func newAccounts(t *testing.T, plane *controlPlane) *Accounts {
+	t.Helper()
+	api := plane.rest()
+	api.ContentType = "application/json" // all that the control plane of these tests reads
+	a, err := NewAccounts(api, "sluice")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// Only a token that says that it is for us is good: one of the API server has no audience in the answer.
+func TestTokensHaveToBeForUs(t *testing.T) {
+	plane := newControlPlane(t)
+	plane.tokens = map[string]string{"ours": batch, "bound": batch, "jane": "jane", "servers": batch}
+	plane.meant = map[string][]string{"ours": {"sluice"}, "bound": {"vault", "sluice"}, "jane": {"sluice"}}
+	plane.extra = map[string]map[string]authenticationv1.ExtraValue{
+		batch: {podUIDExtra: {"uid-1"}, "authentication.kubernetes.io/pod-name": {"batch-1"}, credentialIDExtra: {"JTI=1"}},
+	}
+	a := newAccounts(t, plane)
+	for token, want := range map[string]string{
+		"ours": "", "bound": "", "jane": "",
+		"servers": `the token is for the API server; want one for the audience "sluice"`,
+		"guessed": `not one of the cluster's for the audience "sluice"`,
+	} {
+		for _, known := range []bool{false, true} {
+			who, why, err := a.Who(t.Context(), token, known)
+			if err != nil || (who == nil) != (want != "") || !strings.Contains(why, want) {
+				t.Errorf("%s: %+v, %q, %v, want %q", token, who, why, err, want)
+			}
+		}
+	}
+	who, _, _ := a.Who(t.Context(), "ours", false)
+	if got := fmt.Sprint(*who); got != fmt.Sprint(metric.Account{
+		User: batch, Namespace: "shop", Name: "batch", PodUID: "uid-1",
+		Extra: map[string][]string{podUIDExtra: {"uid-1"}, "authentication.kubernetes.io/pod-name": {"batch-1"}},
+	}) {
+		t.Error(got)
+	}
+	if who, _, _ = a.Who(t.Context(), "jane", false); who.Namespace != "" || who.PodUID != "" {
+		t.Errorf("%+v", who)
+	}
+}
+
+func TestRightsAreTheAPIServersToGrant(t *testing.T) {
+	plane := newControlPlane(t)
+	plane.rights[batch] = []string{"create sluice.dev/samples in bank", "get sluice.dev/samples in "}
+	a := newAccounts(t, plane)
+	for right, want := range map[metric.Right]bool{
+		{Verb: metric.Create, Namespace: "bank"}: true,
+		{Verb: metric.Create, Namespace: "shop"}: false,
+		{Verb: metric.Delete, Namespace: "bank"}: false,
+		{Verb: metric.Create}:                    false,
+		{Verb: metric.Get}:                       true,
+	} {
+		if got, err := a.May(t.Context(), &metric.Account{User: batch}, right); got != want || err != nil {
+			t.Errorf("%v: %v, %v", right, got, err)
+		}
+	}
+	if !slices.Contains(plane.asked(), batch+": delete sluice.dev/samples in bank") {
+		t.Errorf("asked %q", plane.asked())
+	}
+}
+
+// An API server that is away is an error, and no answer.
+func TestAccountsWithoutAPIServer(t *testing.T) {
+	plane := newControlPlane(t)
+	plane.tokens["ours"] = batch
+	a := newAccounts(t, plane)
+	plane.set(func() { plane.away = true })
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if who, why, err := a.Who(ctx, "ours", false); err == nil {
+		t.Errorf("%v, %q", who, why)
+	}
+	if may, err := a.May(ctx, &metric.Account{User: batch}, metric.Right{Verb: metric.Create}); err == nil {
+		t.Error(may)
+	}
+}

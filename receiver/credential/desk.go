@@ -1,0 +1,155 @@
+package credential
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// ErrUnavailable is why something cannot be said now: who wants to know may come again.
+var ErrUnavailable = errors.New("unavailable")
+
+// Authority is the cluster's API server.
+type Authority interface {
+	// Who says whom a token names that is meant for us; nil: nobody, and why. Known: it was good a moment ago, and must not
+	// wait behind those that were not. An error is that it cannot be asked.
+	Who(ctx context.Context, token string, known bool) (account *metric.Account, why string, err error)
+	// May says whether an account has a right.
+	May(context.Context, *metric.Account, metric.Right) (bool, error)
+}
+
+// Config says which credentials are looked at.
+type Config struct {
+	// BasicFile holds names and passwords; empty: there are none.
+	BasicFile string
+	// Tokens are looked at. It needs an Authority.
+	Tokens bool
+}
+
+// Desk is where credentials are shown. It is safe for use by many goroutines.
+type Desk struct {
+	authority Authority // nil: without a cluster, nobody asks for rights
+	log       *slog.Logger
+	tokens    *checker // nil: not looked at
+	passwords *passwords
+	asked     chan struct{} // has a place for each question about a right in flight
+	metrics   *metrics
+
+	mu         sync.Mutex // guards what follows
+	accounts   map[string]*Account
+	complained time.Time
+}
+
+const (
+	// maxAccounts bounds what is remembered of who.
+	maxAccounts = 4096
+	// maxStrangers bounds the questions about tokens in flight, maxStrangersEach those that one address brought.
+	maxStrangers     = 64
+	maxStrangersEach = 8
+)
+
+// NewDesk reads the file, if there is one. Without a cluster the authority is nil.
+func NewDesk(c Config, authority Authority, log *slog.Logger) (*Desk, error) {
+	d := &Desk{authority: authority, log: log, accounts: map[string]*Account{}, asked: make(chan struct{}, maxAsked), metrics: newMetrics()}
+	if c.Tokens {
+		if authority == nil {
+			return nil, errors.New("tokens are for the API server of a cluster to check, and there is none")
+		}
+		d.tokens = newChecker(answerTTL, maxStrangers, maxStrangersEach)
+		d.tokens.ask = d.askWho
+	}
+	if c.BasicFile != "" {
+		var err error
+		if d.passwords, err = newPasswords(c.BasicFile, d); err != nil {
+			return nil, err
+		}
+	}
+	return d, nil
+}
+
+// LooksAtTokens and LooksAtPasswords say which credentials may help.
+func (d *Desk) LooksAtTokens() bool { return d.tokens != nil }
+
+// LooksAtPasswords is as LooksAtTokens is.
+func (d *Desk) LooksAtPasswords() bool { return d.passwords != nil }
+
+// Run keeps the file's content up to date until ctx ends.
+func (d *Desk) Run(ctx context.Context) {
+	if d.passwords != nil {
+		d.passwords.follow(ctx)
+	}
+}
+
+// Token says whom a bearer token names. The error is an ErrUnavailable, or says why it is no good.
+func (d *Desk) Token(ctx context.Context, from netip.Prefix, token string) (*Account, error) {
+	a, err := d.tokens.check(ctx, from, token)
+	d.metrics.checked("token", err)
+	return a, err
+}
+
+func (d *Desk) askWho(ctx context.Context, token string, known bool) (*Account, string, error) {
+	who, why, err := d.authority.Who(ctx, token, known)
+	switch {
+	case err != nil:
+		d.complain("push: the API server cannot be asked about a token", err)
+		return nil, "", unavailable("the API server cannot be asked about the token")
+	case who == nil:
+		return nil, why, nil
+	}
+	return d.account(*who), "", nil
+}
+
+// Password says whom a name and its password name. Errors are as Token's.
+func (d *Desk) Password(ctx context.Context, from netip.Prefix, name, password string) (*Account, error) {
+	a, err := d.passwords.check(ctx, from, name+":"+password)
+	d.metrics.checked("password", err)
+	return a, err
+}
+
+// Prefixes of the users whom the API server does not know by itself.
+const (
+	BasicUser       = "sluice:basic:"
+	CertificateUser = "sluice:cert:"
+)
+
+// Certificate is whom a client certificate names that was verified.
+func (d *Desk) Certificate(commonName string) *Account {
+	d.metrics.checked("certificate", nil)
+	return d.account(metric.Account{User: CertificateUser + commonName})
+}
+
+// account is what is remembered of one: all that may matter to who grants rights tells accounts apart.
+func (d *Desk) account(is metric.Account) *Account {
+	is.Rights = nil
+	text, err := json.Marshal(is)
+	if err != nil { // it holds strings alone
+		panic("credential: an account cannot be encoded: " + err.Error())
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	a := d.accounts[string(text)]
+	if a == nil {
+		a = newAccount(is)
+		put(d.accounts, string(text), a, maxAccounts)
+	}
+	return a
+}
+
+// complain logs what went wrong, at most once a second.
+func (d *Desk) complain(message string, err error) {
+	d.mu.Lock()
+	due := time.Since(d.complained) >= time.Second
+	if due {
+		d.complained = time.Now()
+	}
+	d.mu.Unlock()
+	if due {
+		d.log.Warn(message, "error", err)
+	}
+}

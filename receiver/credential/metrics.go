@@ -1,0 +1,61 @@
+package credential
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+type metrics struct {
+	credentials *prometheus.CounterVec
+	rights      *prometheus.CounterVec
+}
+
+func newMetrics() *metrics {
+	m := &metrics{
+		credentials: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sluice_http_credentials_total",
+			Help: "Credentials that HTTP requests showed, by sort (token, password, certificate) and by result (good, bad, unavailable: it could not be checked).",
+		}, []string{"sort", "result"}),
+		rights: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sluice_http_rights_asked_total",
+			Help: "Questions to the API server about what an account may push, read or delete, by answer (granted, refused, unavailable).",
+		}, []string{"answer"}),
+	}
+	for _, sort := range []string{"token", "password", "certificate"} {
+		for _, result := range []string{"good", "bad", "unavailable"} {
+			m.credentials.WithLabelValues(sort, result)
+		}
+	}
+	for _, answer := range []string{"granted", "refused", "unavailable"} {
+		m.rights.WithLabelValues(answer)
+	}
+	return m
+}
+
+// Register shows what became of credentials and of questions about rights.
+func (d *Desk) Register(r prometheus.Registerer) error {
+	return errors.Join(r.Register(d.metrics.credentials), r.Register(d.metrics.rights))
+}
+
+func (m *metrics) checked(sort string, err error) {
+	result := "good"
+	switch {
+	case errors.Is(err, ErrUnavailable):
+		result = "unavailable"
+	case err != nil:
+		result = "bad"
+	}
+	m.credentials.WithLabelValues(sort, result).Inc()
+}
+
+func (m *metrics) asked(granted bool, err error) {
+	answer := "refused"
+	switch {
+	case err != nil:
+		answer = "unavailable"
+	case granted:
+		answer = "granted"
+	}
+	m.rights.WithLabelValues(answer).Inc()
+}

@@ -1,0 +1,127 @@
+package credential
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+)
+
+func line(t *testing.T, name, password string, cost int) string {
+	t.Helper()
+	hash, err := bcrypt.GenerateFromPassword([]byte(password), cost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name + ":" + string(hash) + "\n"
+}
+
+func TestPasswordFile(t *testing.T) {
+	good := line(t, "anna", "secret", minCost)
+	for _, c := range []struct{ text, says string }{
+		{good, ""},
+		{"# people\n\n" + good + "\r\n", ""},
+		{strings.Replace(good, "$2a$", "$2y$", 1), ""},
+		{"", "no line of name:hash"},
+		{"anna", "line 1 is not name:hash"},
+		{":" + strings.TrimPrefix(good, "anna:"), "line 1 is not name:hash"},
+		{good + good, `line 2: "anna" has a line before`},
+		{"\nbob:$apr1$abc$def\n", `line 2: the password of "bob" is no bcrypt hash; want one of 60 characters`},
+		{"bob:{SHA}2jmj7l5rSw0yVb/vlWAYkK/YBwk=\n", "no bcrypt hash"},
+		{"bob:secret\n", "no bcrypt hash"},
+		{strings.TrimSpace(good) + "x\n", "no bcrypt hash"},
+		{strings.Replace(good, "$08$", "$14$", 1), `the bcrypt cost of "anna" is 14; want 8 to 12`},
+		{strings.Replace(good, "$08$", "$04$", 1), `is 4; want 8 to 12`},
+		{strings.Repeat("#", maxFileBytes+1), "but may have"},
+	} {
+		_, err := parsePasswords([]byte(c.text))
+		if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%.60q: %v, want %q", c.text, err, c.says)
+		}
+		if err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("a password is told: %v", err)
+		}
+	}
+}
+
+func FuzzPasswordFile(f *testing.F) {
+	f.Add("anna:$2y$10$abcdefghijklmnopqrstuuI4Xk6Z0NQwQH1g1g1g1g1g1g1g1g1g1\n")
+	f.Add("#\n:\n\x00:$2a$")
+	f.Fuzz(func(t *testing.T, text string) {
+		file, err := parsePasswords([]byte(text))
+		if err != nil {
+			return
+		}
+		for name, hash := range file.hashes {
+			if cost, err := bcrypt.Cost(hash); name == "" || err != nil || cost > maxCost {
+				t.Errorf("%q: %q", name, hash)
+			}
+		}
+	})
+}
+
+func TestPasswords(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "htpasswd")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(line(t, "anna", "secret", minCost) + line(t, "bob", "", minCost))
+	d, err := NewDesk(Config{BasicFile: path}, nil, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wants := func(name, password, user string) {
+		t.Helper()
+		a, err := d.Password(t.Context(), here, name, password)
+		switch {
+		case user == "" && (err == nil || err.Error() != wrongPassword):
+			t.Errorf("%s:%s: %v, %v", name, password, a, err)
+		case user != "" && (err != nil || a.User != user || a.Namespace != ""):
+			t.Errorf("%s:%s: %v, %v", name, password, a, err)
+		}
+	}
+	wants("anna", "secret", "sluice:basic:anna")
+	wants("bob", "", "sluice:basic:bob")
+	wants("anna", "Secret", "")
+	wants("anna", "", "")
+	wants("carl", "secret", "")
+	wants("", "", "")
+	wants("carl", "nobody", "") // what the decoy is of
+
+	began := time.Now()
+	for range 1000 {
+		wants("anna", "secret", "sluice:basic:anna")
+	}
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("a thousand requests of one name took %v: each is compared", took)
+	}
+	write(line(t, "anna", "changed", minCost))
+	if changed, err := d.passwords.load(); !changed || err != nil {
+		t.Error(changed, err)
+	}
+	wants("anna", "secret", "")
+	wants("anna", "changed", "sluice:basic:anna")
+	write("nonsense")
+	if _, err := d.passwords.load(); err == nil || !strings.Contains(err.Error(), path) {
+		t.Error(err)
+	}
+	wants("anna", "changed", "sluice:basic:anna")
+}
+
+// Who is not in the file is compared for as long as who is.
+func TestUnknownNamesTakeAsLong(t *testing.T) {
+	file, err := parsePasswords([]byte(line(t, "anna", "secret", 9) + line(t, "bob", "x", minCost)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if file.cost() != 9 {
+		t.Errorf("the decoy costs %d, want 9", file.cost())
+	}
+}

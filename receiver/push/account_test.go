@@ -1,0 +1,422 @@
+package push
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver"
+	"golang.org/x/crypto/bcrypt"
+)
+
+// town is a cluster: its API server, its trust and its table, where they matter to accounts. "shops" is a token of a service
+// account of shop, "bound" one of a pod there, whose address is nobody's.
+type town struct {
+	mu     sync.Mutex
+	rights map[metric.Right]bool
+	away   bool
+	asked  []metric.Right
+}
+
+var errTownAway = errors.New("connection refused")
+
+func (c *town) Who(_ context.Context, token string, _ bool) (*metric.Account, string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a := &metric.Account{User: "system:serviceaccount:shop:till", Namespace: "shop", Name: "till"}
+	switch {
+	case c.away:
+		return nil, "", errTownAway
+	case token == "bound":
+		a.PodUID = "uid-till"
+	case token != "shops":
+		return nil, "the token is over", nil
+	}
+	return a, "", nil
+}
+
+func (c *town) May(_ context.Context, _ *metric.Account, r metric.Right) (bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked = append(c.asked, r)
+	if c.away {
+		return false, errTownAway
+	}
+	return c.rights[r], nil
+}
+
+func (c *town) set(change func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change()
+}
+
+func (c *town) PodWithUID(uid string) *metric.Pod {
+	return &metric.Pod{Namespace: "shop", Name: "till", UID: uid}
+}
+
+func (c *town) Sender(a netip.Addr) *metric.Sender { return nil }
+
+type townTrust struct{}
+
+func (townTrust) May(s *metric.Sender, verb metric.Verb, o metric.Object) (metric.Reason, string, metric.Right) {
+	needs := metric.Right{Verb: verb, Namespace: o.Namespace}
+	if s.Account == nil && o.Namespace == "inn" {
+		return metric.Pending, "it may be a pod's address", needs
+	}
+	if s.Account == nil {
+		return metric.Identity, "it is nobody's address", needs
+	}
+	if o.Namespace == "shop" {
+		return metric.Applied, "", metric.Right{}
+	}
+	switch s.Account.May(needs) {
+	case metric.Granted:
+		return metric.Applied, "", metric.Right{}
+	case metric.Refused:
+		return metric.Identity, needs.Forbidden(s.Account.User), needs
+	}
+	return metric.Pending, "it is not known yet", needs
+}
+
+func (c townTrust) Needs(s *metric.Sample) metric.Right {
+	_, _, needs := c.May(s.Sender, metric.Create, *s.About)
+	return needs
+}
+
+func (c townTrust) Explain(s *metric.Sample) string {
+	_, why, _ := c.May(s.Sender, metric.Create, *s.About)
+	return why
+}
+
+func (townTrust) ExplainLimit(*metric.Sample) string { return "" }
+
+// judging is the table's Applier with identity before it. It remembers refusals by sender, as the table does.
+type judging struct {
+	*writer
+	refused *sync.Map // by remembered
+}
+
+// remembered is of whom, about what.
+type remembered struct {
+	sender uint64
+	object metric.Object
+}
+
+func (j *judging) Apply(s *metric.Sample) metric.Reason {
+	if s.About == nil { // a line of StatsD is about the bank here
+		s.About = &metric.Object{Namespace: "bank"}
+	}
+	key := remembered{s.Sender.Key, *s.About}
+	if _, refused := j.refused.Load(key); refused {
+		return metric.Identity
+	}
+	if reason, _, _ := (townTrust{}).May(s.Sender, metric.Create, *s.About); reason != metric.Applied {
+		if reason == metric.Identity {
+			j.refused.Store(key, true)
+		}
+		return reason
+	}
+	return j.writer.Apply(s)
+}
+
+func startTown(t *testing.T, set ...func(*Config, *Parts)) (*harness, *town) {
+	t.Helper()
+	c := &town{rights: map[metric.Right]bool{}}
+	h := start(t, append([]func(*Config, *Parts){func(cfg *Config, p *Parts) {
+		cfg.Auth, cfg.AdminWipe = AuthToken, true
+		p.Senders, p.Trust, p.Authority, p.Pods = c, townTrust{}, c, c
+		fresh, refused := p.NewApplier, new(sync.Map)
+		p.NewApplier = func() receiver.Applier { return &judging{fresh().(*writer), refused} }
+		p.Pending = receiver.NewPending(receiver.DefaultPendingConfig(), receiver.PendingParts{NewApplier: p.NewApplier, Senders: c, Logger: p.Logger})
+	}}, set...)...)
+	return h, c
+}
+
+func (h *harness) wants(status int, says, method, path, body string, headers ...string) (text string) {
+	h.Helper()
+	res, text := h.send(method, path, strings.NewReader(body), headers...)
+	if res.StatusCode != status || !strings.Contains(text, says) {
+		h.Errorf("%s %s: %d %s, want %d %s", method, path, res.StatusCode, text, status, says)
+	}
+	challenged := res.Header.Values("WWW-Authenticate")
+	if (status == 401) != (len(challenged) > 0) {
+		h.Errorf("%s %s: %d with WWW-Authenticate %q", method, path, status, challenged)
+	}
+	if status == 503 && res.Header.Get("Retry-After") == "" {
+		h.Errorf("%s %s: 503 without Retry-After", method, path)
+	}
+	return text
+}
+
+var asShop = []string{"Authorization", "Bearer shops"}
+
+const forbidden = `samples.sluice.dev is forbidden: User \"system:serviceaccount:shop:till\" cannot `
+
+// What a token opens, and what is said where it does not.
+func TestTokens(t *testing.T) {
+	h, c := startTown(t)
+	c.rights[metric.Right{Verb: metric.Create, Namespace: "mill"}] = true
+	const shop, bank, mill = "/v1/namespaces/shop/external/a", "/v1/namespaces/bank/external/a", "/v1/namespaces/mill/external/a"
+	ns := func(name string) string {
+		return `"namespace":"` + name + `","name":"b","type":"counter","value":1}` + "\n"
+	}
+	line := func(names ...string) (text string) {
+		for _, name := range names {
+			text += "{" + ns(name)
+		}
+		return text
+	}
+	for _, one := range []struct {
+		name               string
+		status             int
+		says               string
+		method, path, body string
+		headers            []string
+	}{
+		{"own namespace", 200, `"applied":1`, "PUT", shop, "1", asShop},
+		{"a scheme is spelled as one likes", 200, `"applied":1`, "PUT", shop, "1", []string{"Authorization", "bEARER  shops "}},
+		{"granted", 200, `"applied":1`, "PUT", mill, "1", asShop},
+		{"not granted", 403, forbidden + `create resource \"samples\" in API group \"sluice.dev\" in the namespace \"bank\"`, "PUT", bank, "1", asShop},
+		{"not granted at the cluster scope", 403, forbidden + `create resource \"samples\" in API group \"sluice.dev\" at the cluster scope`, "PUT", "/v1/external/a", "1", asShop},
+		{"a timer's body", 403, forbidden, "POST", bank + "?type=timer", "1\n2\n", asShop},
+		{"lines", 200, `"applied":2`, "POST", "/v1/samples", line("shop", "mill"), asShop},
+		{"lines, one of which may not be", 403, `1 of 3 samples were refused, 2 stay applied; the first: samples.sluice.dev is forbidden`, "POST", "/v1/samples", line("shop", "bank", "mill"), asShop},
+		{"lines, one of which is nonsense", 400, `2 of 3 samples were refused`, "POST", "/v1/samples", line("shop", "bank") + "x\n", asShop},
+		{"lines of objects that cannot be", 400, `nodes are in no namespace`, "POST", "/v1/samples", `{"object":"nodes/n1",` + ns("shop"), asShop},
+		{"statsd", 403, forbidden, "POST", "/v1/statsd", "x:1|c\ny:1|c\n", asShop},
+		{"reading", 200, `"value":1`, "GET", shop, "", asShop},
+		{"reading what is another's", 403, forbidden + `get resource`, "GET", bank, "", asShop},
+		{"pushing is not reading", 403, forbidden + `get resource`, "GET", mill, "", asShop},
+		{"deleting", 403, forbidden + `delete resource`, "DELETE", mill, "", asShop},
+		{"a group", 200, `"applied":1`, "PUT", "/metrics/job/a", "x 1\n", asShop},
+		{"another's group", 403, forbidden + `create`, "PUT", "/metrics/job/a/namespace/bank", "x 1\n", asShop},
+		{"deleting another's group", 403, forbidden + `delete`, "DELETE", "/metrics/job/a/namespace/bank", "", asShop},
+		{"wiping", 403, forbidden + `delete resource \"samples\" in API group \"sluice.dev\" at the cluster scope`, "PUT", "/api/v1/admin/wipe", "", asShop},
+		{"a bound token", 200, `"applied":1`, "PUT", shop, "1", []string{"Authorization", "Bearer bound"}},
+
+		{"a token that is over", 401, `"reason":"credentials","message":"the token is over"`, "PUT", shop, "1", []string{"Authorization", "Bearer old"}},
+		{"no token", 401, `"reason":"credentials"`, "GET", shop, "", []string{"Authorization", "Bearer"}},
+		{"for reading, too", 401, `the token is over`, "GET", "/metrics", "", []string{"Authorization", "Bearer old"}},
+		{"health is everybody's", 200, ``, "GET", "/-/healthy", "", []string{"Authorization", "Bearer old"}},
+
+		{"no credential", 401, `it is nobody's address; no credential was sent; want a bearer token for the audience \"sluice\" of who may create samples.sluice.dev in the namespace \"shop\"`, "PUT", shop, "1", nil},
+		{"no credential, reading", 401, `may get samples.sluice.dev`, "GET", shop, "", nil},
+		{"no credential, deleting", 401, `may delete samples.sluice.dev`, "DELETE", shop, "", nil},
+		{"no credential, lines", 401, `"refused":2`, "POST", "/v1/samples", line("shop", "bank"), nil},
+		{"no credential, a group", 401, `may create`, "PUT", "/metrics/job/a/namespace/shop", "x 1\n", nil},
+		{"no credential, wiping", 401, `at the cluster scope`, "PUT", "/api/v1/admin/wipe", "", nil},
+		{"a name and a password that nobody asks for are none", 401, `no credential was sent`, "PUT", shop, "1", []string{"Authorization", "Basic YTpi"}},
+	} {
+		t.Run(one.name, func(t *testing.T) {
+			if one.path == "/-/healthy" {
+				res, _ := h.clientOf(t, one.method, one.path, one.headers...)
+				if res != one.status {
+					t.Errorf("%d", res)
+				}
+				return
+			}
+			h := *h
+			h.T = t
+			h.wants(one.status, one.says, one.method, one.path, one.body, one.headers...)
+		})
+	}
+	if n := h.server.account.Pending(); n != 0 {
+		t.Errorf("%d samples are held for want of a right", n)
+	}
+	if got, want := h.server.account.Received(), h.server.account.Applied()+h.rejected(metric.Identity)+h.rejected(metric.Malformed); got != want {
+		t.Errorf("%d received, %d applied or rejected", got, want)
+	}
+}
+
+// A line whose right nobody has asked about is applied within its request, and those beside it once.
+func TestLinesAskForRights(t *testing.T) {
+	h, c := startTown(t)
+	c.rights[metric.Right{Verb: metric.Create, Namespace: "mill"}] = true
+	line := func(ns string) string {
+		return `{"namespace":"` + ns + `","name":"b","type":"counter","value":1}` + "\n"
+	}
+	h.wants(200, `"applied":4`, "POST", "/v1/samples", line("shop")+line("mill")+line("shop")+line("mill"), asShop...)
+	for ns, want := range map[string]int64{"shop": 2, "mill": 2} {
+		if e := h.table.get(metric.Object{Namespace: ns}, "b"); e == nil || e.whole != want {
+			t.Errorf("%s: %+v, want %d", ns, e, want)
+		}
+	}
+	if n := len(c.asked); n != 2 { // in the namespace, and at the cluster scope
+		t.Errorf("asked %v", c.asked)
+	}
+}
+
+// clientOf is for answers that are no JSON.
+func (h *harness) clientOf(t *testing.T, method, path string, headers ...string) (int, string) {
+	t.Helper()
+	g := gateway{h}
+	res, text := g.ask(method, path, "", headers...)
+	return res.StatusCode, text
+}
+
+// A right that is granted, or taken away, counts within ten seconds; what the table remembers of the sender does not stand
+// in its way.
+func TestRightsComeAndGo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for answers to be over")
+	}
+	t.Parallel()
+	h, c := startTown(t)
+	bank := metric.Right{Verb: metric.Create, Namespace: "bank"}
+	h.wants(403, forbidden, "POST", "/v1/statsd", "x:1|c\n", asShop...)
+	c.set(func() { c.rights[bank] = true })
+	h.wants(403, forbidden, "POST", "/v1/statsd", "x:1|c\n", asShop...)
+	time.Sleep(10 * time.Second)
+	h.wants(200, `"applied":1`, "POST", "/v1/statsd", "x:1|c\n", asShop...)
+	c.set(func() { c.rights[bank] = false })
+	time.Sleep(10 * time.Second)
+	h.wants(403, forbidden, "POST", "/v1/statsd", "x:1|c\n", asShop...)
+}
+
+// Where the API server cannot be asked, 503 and never 401 or 403.
+func TestAuthorityAway(t *testing.T) {
+	h, c := startTown(t)
+	h.wants(200, "", "PUT", "/v1/namespaces/shop/external/a", "1", asShop...)
+	c.set(func() { c.away = true })
+	h.wants(503, `"reason":"unavailable","message":"the API server cannot be asked about the token: come again in a moment"`, "PUT", "/v1/namespaces/shop/external/a", "1", "Authorization", "Bearer bound")
+	h.wants(200, "", "PUT", "/v1/namespaces/shop/external/a", "1", asShop...) // asked a moment ago
+	for path, body := range map[string]string{"/v1/namespaces/bank/external/a": "1", "/v1/statsd": "x:1|c\n", "/metrics/job/a/namespace/bank": "x 1\n"} {
+		h.wants(503, `cannot be asked whether User \"system:serviceaccount:shop:till\" may create samples.sluice.dev in the namespace \"bank\"`, "POST", path, body, asShop...)
+	}
+	h.wants(503, `may get`, "GET", "/v1/namespaces/bank/external/a", "", asShop...)
+	if n := h.server.account.Pending(); n != 0 {
+		t.Errorf("%d samples are held", n)
+	}
+}
+
+// One request does not make the server ask without end.
+func TestAskingIsBounded(t *testing.T) {
+	h, c := startTown(t)
+	var body strings.Builder
+	for i := range 3 * maxAskedPerRequest {
+		body.WriteString(`{"name":"a","type":"counter","value":1,"namespace":"n` + strings.Repeat("x", i%50) + string(rune('a'+i/50)) + "\"}\n")
+	}
+	h.wants(403, `"refused":96`, "POST", "/v1/samples", body.String(), asShop...)
+	if n := len(c.asked); n > maxAskedPerRequest+1 {
+		t.Errorf("%d questions for one request", n)
+	}
+}
+
+// GET /metrics shows what the account may read, and asks about the cluster scope first.
+func TestAccountsReadGroups(t *testing.T) {
+	h, c := startTown(t)
+	g := gateway{h}
+	for _, ns := range []string{"shop", "bank", "mill", "inn"} {
+		g.put(ns)
+	}
+	exposes := func(want ...string) {
+		t.Helper()
+		for _, path := range []string{"/metrics", "/api/v1/metrics"} {
+			_, text := g.ask("GET", path, "", asShop...)
+			for _, ns := range []string{"shop", "bank", "mill", "inn"} {
+				if strings.Contains(text, ns) != strings.Contains(strings.Join(want, " "), ns) {
+					t.Errorf("GET %s, want %v\n%s", path, want, text)
+				}
+			}
+		}
+	}
+	c.rights[metric.Right{Verb: metric.Get, Namespace: "mill"}] = true
+	exposes("shop", "mill")
+	if n := len(c.asked); n != 4 {
+		t.Errorf("asked %v", c.asked)
+	}
+	if _, text := g.ask("GET", "/metrics", ""); strings.Contains(text, "push_time") {
+		t.Errorf("without a credential\n%s", text)
+	}
+	c.set(func() { c.rights[metric.Right{Verb: metric.Get}] = true })
+	h.server.desk.Certificate("x") // another account has rights of its own
+	other, _ := h.server.desk.Token(t.Context(), netip.Prefix{}, "bound")
+	if other == nil || other.May(metric.Right{Verb: metric.Get, Namespace: "bank"}) != metric.Unasked {
+		t.Errorf("%+v", other)
+	}
+	if _, text := g.ask("GET", "/metrics", "", "Authorization", "Bearer bound"); !strings.Contains(text, "bank") || !strings.Contains(text, "inn") {
+		t.Errorf("with all rights\n%s", text)
+	}
+	if last := c.asked[len(c.asked)-1]; last != (metric.Right{Verb: metric.Get}) || len(c.asked) != 5 {
+		t.Errorf("asked %v", c.asked)
+	}
+	c.set(func() { c.rights[metric.Right{Verb: metric.Delete}] = true })
+	h.wants(202, `"deleted":4`, "PUT", "/api/v1/admin/wipe", "", asShop...)
+}
+
+func passwordFile(t *testing.T, name, password string) string {
+	t.Helper()
+	hash, err := bcrypt.GenerateFromPassword([]byte(password), 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "htpasswd")
+	if err := os.WriteFile(path, []byte(name+":"+string(hash)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Without a cluster, a name and a password are asked for and open everything.
+func TestPasswordsStandalone(t *testing.T) {
+	h := start(t, func(c *Config, _ *Parts) { c.BasicAuthFile = passwordFile(t, "anna", "open sesame") })
+	const path = "/v1/namespaces/shop/external/a"
+	anna := []string{"Authorization", "Basic YW5uYTpvcGVuIHNlc2FtZQ=="}
+	h.wants(200, `"applied":1`, "PUT", path, "1", anna...)
+	h.wants(200, `"value":1`, "GET", path, "", anna...)
+	for name, header := range map[string]string{
+		"this server asks for a name and a password": "",
+		"name or password is wrong":                  "Basic YW5uYTpvcGVu",
+		"is not Basic with name:password in base64":  "Basic a:b",
+		"and none was sent":                          "Bearer abc",
+	} {
+		for _, path := range []string{path, "/v1/external/a", "/metrics", "/v1/"} {
+			headers := []string{"Authorization", header}
+			if header == "" {
+				headers = nil
+			}
+			h.wants(401, name, "GET", path, "", headers...)
+		}
+		h.wants(401, `"refused":1`, "POST", path, "1", "Authorization", header)
+	}
+	if status, _ := h.clientOf(t, "GET", "/-/ready"); status != 200 {
+		t.Errorf("/-/ready: %d", status)
+	}
+}
+
+// In a cluster, a name has the rights that were granted to it, and no namespace of its own.
+func TestPasswordsInACluster(t *testing.T) {
+	h, c := startTown(t, func(c *Config, _ *Parts) { c.BasicAuthFile = passwordFile(t, "anna", "open sesame") })
+	c.rights[metric.Right{Verb: metric.Create, Namespace: "bank"}] = true
+	anna := []string{"Authorization", "Basic YW5uYTpvcGVuIHNlc2FtZQ=="}
+	h.wants(200, `"applied":1`, "PUT", "/v1/namespaces/bank/external/a", "1", anna...)
+	h.wants(403, `User \"sluice:basic:anna\" cannot create`, "PUT", "/v1/namespaces/mill/external/a", "1", anna...)
+	h.wants(401, `name or password is wrong`, "PUT", "/v1/namespaces/bank/external/a", "1", "Authorization", "Basic YW5uYTpvcGVu")
+	res, text := h.send("PUT", "/v1/namespaces/bank/external/a", strings.NewReader("1"))
+	if all := res.Header.Values("WWW-Authenticate"); res.StatusCode != 401 || len(all) != 2 || !strings.Contains(text, "or a name and a password of who may create") {
+		t.Errorf("%d %q %s", res.StatusCode, all, text)
+	}
+}
+
+// Who is held for its address is told that it could have shown a credential.
+func TestPendingHint(t *testing.T) {
+	h, _ := startTown(t)
+	h.wants(202, `it may be a pod's address; no credential was sent; want a bearer token`, "PUT", "/v1/namespaces/inn/external/a", "1")
+	if h.server.account.Pending() != 1 {
+		t.Error("it is not held")
+	}
+}
+
+// With --push-auth=none a token is not looked at.
+func TestTokensAreOff(t *testing.T) {
+	h, _ := startTown(t, func(c *Config, _ *Parts) { c.Auth = AuthNone })
+	h.wants(403, `"reason":"identity","message":"it is nobody's address"`, "PUT", "/v1/namespaces/shop/external/a", "1", asShop...)
+}

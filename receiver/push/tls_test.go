@@ -1,0 +1,336 @@
+package push
+
+import (
+	"bufio"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// authority signs certificates, and keeps them in a folder.
+type authority struct {
+	t      *testing.T
+	folder string
+	cert   *x509.Certificate
+	key    *ecdsa.PrivateKey
+	path   string
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	a := &authority{t: t, folder: t.TempDir()}
+	a.cert, a.key = a.issue(&x509.Certificate{Subject: pkix.Name{CommonName: "ca"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, time.Hour)
+	a.path = a.write("ca.crt", "CERTIFICATE", a.cert.Raw)
+	return a
+}
+
+func (a *authority) issue(template *x509.Certificate, life time.Duration) (*x509.Certificate, *ecdsa.PrivateKey) {
+	a.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	template.SerialNumber = big.NewInt(time.Now().UnixNano())
+	template.NotBefore, template.NotAfter = time.Now().Add(-2*time.Hour), time.Now().Add(life)
+	parent, signer := a.cert, a.key
+	if parent == nil {
+		parent, signer = template, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return cert, key
+}
+
+func (a *authority) write(name, kind string, der []byte) string {
+	a.t.Helper()
+	path := filepath.Join(a.folder, name)
+	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+		a.t.Fatal(err)
+	}
+	return path
+}
+
+// serving writes a certificate of this machine under a name, and its key.
+func (a *authority) serving(commonName string) (cert, key string) {
+	a.t.Helper()
+	c, k := a.issue(&x509.Certificate{Subject: pkix.Name{CommonName: commonName}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}, time.Hour)
+	der, err := x509.MarshalPKCS8PrivateKey(k)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return a.write("tls.crt", "CERTIFICATE", c.Raw), a.write("tls.key", "PRIVATE KEY", der)
+}
+
+func (a *authority) client(commonName string, life time.Duration) tls.Certificate {
+	a.t.Helper()
+	c, k := a.issue(&x509.Certificate{Subject: pkix.Name{CommonName: commonName}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, life)
+	return tls.Certificate{Certificate: [][]byte{c.Raw}, PrivateKey: k}
+}
+
+func (a *authority) pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(a.cert)
+	return pool
+}
+
+// encrypted makes the port TLS.
+func (a *authority) encrypted(c *Config, _ *Parts) { c.TLSCertFile, c.TLSKeyFile = a.serving("sluice") }
+
+// through is a client of one connection at a time.
+func (a *authority) through(certificates ...tls.Certificate) *http.Client {
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: a.pool(), Certificates: certificates}, MaxConnsPerHost: 1}
+	a.t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: 10 * time.Second}
+}
+
+func (h *harness) over(client *http.Client, method, path, body string) (*http.Response, string) {
+	h.Helper()
+	req, err := http.NewRequest(method, "https://"+h.server.Addr().String()+path, strings.NewReader(body))
+	if err != nil {
+		h.Fatal(err)
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		h.Fatalf("%s %s: %v", method, path, err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		h.Fatal(err)
+	}
+	h.checkAnswer(res, string(text))
+	return res, string(text)
+}
+
+func TestTLS(t *testing.T) {
+	a := newAuthority(t)
+	h := start(t, a.encrypted, func(c *Config, _ *Parts) { c.MaxBodyBytes = 64 << 10 })
+	client := a.through()
+	const path = "/v1/namespaces/shop/external/a"
+	for range 3 { // over one connection
+		if res, text := h.over(client, "POST", path, "1"); res.StatusCode != 200 || res.TLS.Version < tls.VersionTLS12 || res.ProtoMajor != 1 {
+			t.Errorf("%d %s", res.StatusCode, text)
+		}
+	}
+	if res, text := h.over(client, "GET", path, ""); res.StatusCode != 200 || !strings.Contains(text, `"value":3`) {
+		t.Errorf("%d %s", res.StatusCode, text)
+	}
+	if n := h.server.gate.connections(); n != 1 {
+		t.Errorf("%d connections, want 1", n)
+	}
+	// An answer that comes before the body is read arrives.
+	if res, text := h.over(client, "POST", path, strings.Repeat("1", 512<<10)); res.StatusCode != 413 {
+		t.Errorf("%d %s", res.StatusCode, text)
+	}
+	for name, config := range map[string]*tls.Config{
+		"TLS 1.1":          {MaxVersion: tls.VersionTLS11},
+		"HTTP/2":           {NextProtos: []string{"h2"}},
+		"another's client": {RootCAs: newAuthority(t).pool()},
+	} {
+		if config.RootCAs == nil {
+			config.RootCAs = a.pool()
+		}
+		if c, err := tls.Dial("tcp", h.server.Addr().String(), config); err == nil {
+			t.Errorf("%s: served", name)
+			c.Close()
+		}
+	}
+	for deadline := time.Now().Add(2 * time.Second); h.server.metrics.handshakeErrors.Load() != 3; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d handshakes failed, want 3", h.server.metrics.handshakeErrors.Load())
+		}
+	}
+}
+
+// Who speaks plain HTTP to the TLS port is told so.
+func TestPlainHTTPToTLS(t *testing.T) {
+	h := start(t, newAuthority(t).encrypted)
+	for _, first := range []string{"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "POST /v1/statsd HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\na:1", "DELETE /v1/external/a HTTP/1.1\r\nHost: a\r\n\r\n"} {
+		c := h.dial()
+		write(t, c, first)
+		res, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(res.Body)
+		if res.StatusCode != 400 || !strings.Contains(string(text), "this port is TLS: say https://, not http://") {
+			t.Errorf("%d %s", res.StatusCode, text)
+		}
+	}
+	if !strings.Contains(h.logs.String(), "speaks plain HTTP, but this port is TLS") {
+		t.Errorf("the log says nothing: %s", h.logs)
+	}
+	c := h.dial()
+	write(t, c, "\x00\x01\x02 nonsense")
+	if text, _ := io.ReadAll(c); strings.Contains(string(text), "HTTP") {
+		t.Errorf("nonsense is answered %q", text)
+	}
+}
+
+// A handshake that does not come on is cut off, and its place given back.
+func TestSlowHandshake(t *testing.T) {
+	h := start(t, newAuthority(t).encrypted, func(c *Config, _ *Parts) { c.ReadTimeout = 300 * time.Millisecond })
+	silent, slow := h.dial(), h.dial()
+	write(t, slow, "\x16\x03\x01")
+	began := time.Now()
+	for _, c := range []net.Conn{silent, slow} {
+		if n, _ := io.Copy(io.Discard, c); n > 0 || time.Since(began) > 3*time.Second {
+			t.Errorf("%d bytes after %v", n, time.Since(began))
+		}
+	}
+	for deadline := time.Now().Add(2 * time.Second); h.server.gate.connections() > 0; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the places are still taken")
+		}
+	}
+}
+
+// The caps on connections are the same over TLS.
+func TestTLSConnectionsAreCapped(t *testing.T) {
+	a := newAuthority(t)
+	h := start(t, a.encrypted, func(c *Config, _ *Parts) { c.MaxConnsPerIP = 2 })
+	config := &tls.Config{RootCAs: a.pool()}
+	for range 2 {
+		c, err := tls.Dial("tcp", h.server.Addr().String(), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	if c, err := tls.Dial("tcp", h.server.Addr().String(), config); err == nil {
+		c.Close()
+		t.Error("the third connection is served")
+	}
+}
+
+// A new certificate is shown to who comes next; who is there stays; one that is broken changes nothing.
+func TestCertificateIsReadAgain(t *testing.T) {
+	a := newAuthority(t)
+	h := start(t, a.encrypted)
+	first := a.through()
+	shown := func(client *http.Client) string {
+		t.Helper()
+		res, _ := h.over(client, "GET", "/v1", "")
+		return res.TLS.PeerCertificates[0].Subject.CommonName
+	}
+	if got := shown(first); got != "sluice" {
+		t.Error(got)
+	}
+	load := func(wantChanged, wantFault bool) {
+		t.Helper()
+		if changed, err := h.server.certificates.load(); changed != wantChanged || (err != nil) != wantFault {
+			t.Errorf("%v, %v", changed, err)
+		}
+	}
+	load(false, false)
+	a.serving("renewed")
+	load(true, false)
+	if got := shown(a.through()); got != "renewed" {
+		t.Error(got)
+	}
+	if got := shown(first); got != "sluice" || h.server.gate.connections() != 2 {
+		t.Errorf("the connection that was open shows %s; %d are open", got, h.server.gate.connections())
+	}
+	_, key := a.serving("broken")
+	if err := os.WriteFile(key, []byte("nonsense"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	load(false, true)
+	if got := shown(a.through()); got != "renewed" {
+		t.Error(got)
+	}
+}
+
+// A client certificate is a credential: its name has the rights that were granted to it.
+func TestClientCertificates(t *testing.T) {
+	a, believed := newAuthority(t), newAuthority(t)
+	mutual := func(mode string) func(*Config, *Parts) {
+		return func(c *Config, p *Parts) {
+			a.encrypted(c, p)
+			c.TLSClientCAFile, c.TLSClientAuth = believed.path, mode
+		}
+	}
+	h, town := startTown(t, mutual(ClientAuthRequest))
+	town.rights[metric.Right{Verb: metric.Create, Namespace: "bank"}] = true
+	const bank, mill = "/v1/namespaces/bank/external/a", "/v1/namespaces/mill/external/a"
+	anna := a.through(believed.client("anna", time.Hour))
+	for _, c := range []struct {
+		name   string
+		client *http.Client
+		path   string
+		status int
+		says   string
+	}{
+		{"granted", anna, bank, 200, `"applied":1`},
+		{"not granted", anna, mill, 403, `User \"sluice:cert:anna\" cannot create`},
+		{"no certificate", a.through(), bank, 401, "no credential was sent"},
+		{"no name", a.through(believed.client("", time.Hour)), bank, 401, "has no common name"},
+	} {
+		if res, text := h.over(c.client, "PUT", c.path, "1"); res.StatusCode != c.status || !strings.Contains(text, c.says) {
+			t.Errorf("%s: %d %s", c.name, res.StatusCode, text)
+		}
+	}
+	for name, certificate := range map[string]tls.Certificate{
+		"another authority's": a.client("anna", time.Hour),
+		"one that is over":    believed.client("anna", -time.Hour),
+	} {
+		if _, err := a.through(certificate).Get("https://" + h.server.Addr().String() + "/v1"); err == nil {
+			t.Errorf("%s: served", name)
+		}
+	}
+	// One that ends while its connection is open is no good any more.
+	soon := a.through(believed.client("anna", 2*time.Second))
+	if res, _ := h.over(soon, "PUT", bank, "1"); res.StatusCode != 200 {
+		t.Error(res.StatusCode)
+	}
+	time.Sleep(3 * time.Second)
+	if res, text := h.over(soon, "PUT", bank, "1"); res.StatusCode != 401 || !strings.Contains(text, "the client certificate expired") {
+		t.Errorf("%d %s", res.StatusCode, text)
+	}
+
+	h = start(t, mutual(ClientAuthRequire))
+	if _, err := a.through().Get("https://" + h.server.Addr().String() + "/v1"); err == nil {
+		t.Error("served without a certificate")
+	}
+	if res, text := h.over(anna, "PUT", mill, "1"); res.StatusCode != 200 {
+		t.Errorf("without a cluster who has one may all: %d %s", res.StatusCode, text)
+	}
+}
+
+// Names of settings that do not fit together are told all at once.
+func TestTLSSettings(t *testing.T) {
+	c := DefaultConfig()
+	c.TLSKeyFile, c.TLSClientCAFile, c.TLSClientAuth = "a", "b", "maybe"
+	err := c.Validate()
+	for _, want := range []string{"tlsCertFile: give tlsKeyFile", "tlsClientCAFile is of no use", `tlsClientAuth is "maybe"`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	c = DefaultConfig()
+	c.TLSCertFile, c.TLSKeyFile, c.Address = "/nonexistent", "/nonexistent", "127.0.0.1:0"
+	if _, err := New(c, Parts{}); err == nil || !strings.Contains(err.Error(), "tlsCertFile: open /nonexistent") {
+		t.Error(err)
+	}
+}
