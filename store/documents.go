@@ -68,11 +68,12 @@ func (o *owed) forget() {
 }
 
 // put writes what is owed into the batch.
-func (o *owed) put(b *batch) error {
+func (o *owed) put(b *batch, pace *pace) error {
 	for key := range o.keys {
 		if err := o.putOne(b, key); err != nil {
 			return err
 		}
+		pace.step()
 	}
 	return nil
 }

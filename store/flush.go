@@ -58,6 +58,7 @@ type flush struct {
 	batch  batch
 
 	delta, state, names []byte
+	pace                pace
 }
 
 func (f *flush) init(table Table, documents Documents) {
@@ -73,6 +74,7 @@ func (f *flush) init(table Table, documents Documents) {
 func (f *flush) run(db *badger.DB, seq sequence) error {
 	f.batch.db, f.batch.seq = db, seq
 	f.grow(f.table.Blocks())
+	f.pace.begin()
 	for block := range f.table.Blocks() {
 		f.grow(block + 1)
 		if err := f.block(block, seq); err != nil {
@@ -80,10 +82,11 @@ func (f *flush) run(db *badger.DB, seq sequence) error {
 			f.batch.drop()
 			return err
 		}
+		f.pace.step()
 	}
 	f.trim()
 	f.owed.collect()
-	if err := f.owed.put(&f.batch); err != nil {
+	if err := f.owed.put(&f.batch, &f.pace); err != nil {
 		f.batch.drop()
 		return err
 	}

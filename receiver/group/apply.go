@@ -26,6 +26,13 @@ type applying struct {
 	left   bool    // what leaves the group is out of the table
 }
 
+// end lets go of all but the memory.
+func (a *applying) end() {
+	a.feed.end()
+	clear(a.made)
+	*a = applying{feed: a.feed, made: a.made[:0]}
+}
+
 // place is a metric of a family.
 type place struct {
 	family *family
@@ -252,8 +259,8 @@ type matched struct {
 }
 
 // matching compares families. Those of one client come in the same order most often, and share their labels.
-func matching(f, other *family) *matched {
-	m := &matched{rows: f}
+func matching(f, other *family) matched {
+	m := matched{rows: f}
 	if other == nil {
 		return m
 	}

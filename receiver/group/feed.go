@@ -34,6 +34,12 @@ type feed struct {
 	buckets   buckets.Table
 }
 
+// end lets go of what was borrowed.
+func (d *feed) end() {
+	clear(d.fields)
+	d.fields, d.histogram.Bounds, d.histogram.Counts = d.fields[:0], nil, nil
+}
+
 // fill makes the sample of a metric. Instead of metric.Applied it answers why no series can have it.
 func (d *feed) fill(s *metric.Sample, about *metric.Object, f *family, i int) metric.Reason {
 	m := &f.Metrics[i]

@@ -28,6 +28,8 @@ type merger struct {
 	text     []byte
 	pieces   []piece
 	seen     map[string]struct{}
+
+	applying applying // what comes after, in the same memory
 }
 
 var mergers = sync.Pool{New: func() any { return &merger{seen: map[string]struct{}{}} }}
@@ -45,6 +47,7 @@ func (m *merger) end() {
 	clear(m.row[:cap(m.row)])
 	clear(m.seen)
 	m.text, m.pieces = m.text[:0], m.pieces[:0]
+	m.applying.end()
 	const kept = 1 << 14
 	if cap(m.row) > kept || len(m.seen) > kept {
 		*m = merger{seen: map[string]struct{}{}}

@@ -69,7 +69,8 @@ func (gs *Groups) Push(p *Push) (Outcome, *Refusal) {
 		r = gs.rival(g, before, fresh)
 	}
 	if r == nil {
-		a := applying{groups: gs, push: p, about: &g.about, before: before, next: next, fresh: fresh, outcome: o}
+		a := &m.applying
+		a.groups, a.push, a.about, a.before, a.next, a.fresh, a.outcome = gs, p, &g.about, before, next, fresh, o
 		r = a.run()
 		o = a.outcome
 	}

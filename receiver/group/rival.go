@@ -118,7 +118,8 @@ func (s *search) family(f *family) *Refusal {
 		}
 		m := seen[other]
 		if m == nil {
-			m = matching(f, other.contents.Load().find(f.Name))
+			found := matching(f, other.contents.Load().find(f.Name))
+			m = &found
 			if seen == nil {
 				seen = map[*group]*matched{}
 			}
