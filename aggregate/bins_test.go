@@ -38,13 +38,22 @@ func TestBinsAreInOrder(t *testing.T) {
 	}
 }
 
-// The tree of a timer has a place for every bin.
-func TestTimerIsFiveCacheLines(t *testing.T) {
-	if size := unsafe.Sizeof(timer{}); size > 5*64 {
-		t.Errorf("a timer takes %d bytes", size)
+// What an observation touches beside its bin lies in one line a half, the first of them with what every one touches.
+func TestTimerFitsCacheLines(t *testing.T) {
+	var one timerLive
+	if size := unsafe.Sizeof(one); size > 18*64 {
+		t.Errorf("a timer takes %d bytes: the next class of the allocator is no multiple of a line", size)
+	}
+	for i := range one.halves {
+		half := &one.halves[i]
+		from, to := uintptr(unsafe.Pointer(&half.done))-uintptr(unsafe.Pointer(&one)), uintptr(unsafe.Pointer(&half.bins))-uintptr(unsafe.Pointer(&one))
+		if from/64 != (to-1)/64 {
+			t.Errorf("half %d has its sums at bytes %d to %d", i, from, to)
+		}
 	}
 }
 
+// The tree of a timer has a place for every bin.
 func TestTimerNodesCoverAllBins(t *testing.T) {
 	if timerNodes*nodeLeaves*leafBins < binCount {
 		t.Errorf("%d bins, places for %d", binCount, timerNodes*nodeLeaves*leafBins)

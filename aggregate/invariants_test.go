@@ -450,7 +450,12 @@ func TestA6BytesCap(t *testing.T) {
 		if refused == 0 || held > c.MaxBytes+1024 {
 			t.Errorf("%d refused, %d bytes held, want at most %d", refused, held, c.MaxBytes)
 		}
-		f.refuses("t:1000000|ms|#pod:a,ns:ns", metric.OverLimit) // a bin it has no place for
+		for i := range binProbes { // bins that all want one place of the table
+			f.w.Unpark()
+			f.w.Apply(sample(fmt.Sprintf("t:%v|ms|#pod:a,ns:ns", math.Pow(ratio, float64(i*timerBins)))))
+		}
+		distant := fmt.Sprintf("t:%v|ms|#pod:a,ns:ns", math.Pow(ratio, binProbes*timerBins))
+		f.refuses(distant, metric.OverLimit) // a bin it has no place for
 		f.push("t:1|ms|#pod:a,ns:ns", "s:1|s|#pod:a,ns:ns", "c:1|c|#pod:a,ns:ns")
 		for i := range 100 {
 			f.w.Apply(sample(fmt.Sprintf("s:%d|s|#pod:a,ns:ns", i)))
@@ -462,7 +467,7 @@ func TestA6BytesCap(t *testing.T) {
 		if held := table.nameBytes.Load() + table.aliases.bytes.Load(); held > 1000 {
 			t.Errorf("%d bytes of names and aliases are held by nobody", held)
 		}
-		f.push("t:1000000|ms|#pod:a,ns:ns", "c:1|c|#pod:a,ns:ns,new:one")
+		f.push(distant, "c:1|c|#pod:a,ns:ns,new:one")
 	})
 }
 

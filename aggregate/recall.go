@@ -27,9 +27,7 @@ type recalled struct {
 
 	body  *body
 	timer *timer
-	bin   int
-	node  *timerNode
-	leaf  *timerLeaf
+	live  *timerLive
 }
 
 // lineKeyOf is the key of the line of a sample, with what its record is to say of the sample.
@@ -132,7 +130,7 @@ func (w *Writer) reach(found []recalled) (timers bool) {
 	return timers
 }
 
-// reachTimers has come what an observation needs, step by step: a timer is a tree.
+// reachTimers has come what an observation touches.
 func (w *Writer) reachTimers(lines []metric.Line, found []recalled) {
 	for i := range found {
 		if r := &found[i]; r.known && metric.Kind(r.mode&kindMask) == metric.Timer {
@@ -149,25 +147,23 @@ func (w *Writer) reachTimers(lines []metric.Line, found []recalled) {
 	}
 	for i := range found {
 		if r := &found[i]; r.timer != nil {
-			r.timer.started.Load()
+			r.live = r.timer.live.Load()
+		} else {
+			r.live = nil
 		}
 	}
 	for i := range found {
-		if r, l := &found[i], &lines[i]; r.timer != nil {
-			r.bin = binOf(float64(l.Whole) + l.Fraction)
-			r.node = r.timer.nodes[r.bin/(leafBins*nodeLeaves)].Load()
+		if r, l := &found[i], &lines[i]; r.live != nil {
+			r.live.touch(binOf(float64(l.Whole) + l.Fraction))
 		}
 	}
-	for i := range found {
-		if r := &found[i]; r.timer != nil && r.node != nil {
-			r.leaf = r.node.leaves[r.bin/leafBins%nodeLeaves].Load()
-		}
-	}
-	for i := range found {
-		if r := &found[i]; r.timer != nil && r.node != nil && r.leaf != nil {
-			r.leaf[0][r.bin%leafBins].Load()
-			r.leaf[1][r.bin%leafBins].Load()
-		}
+}
+
+// touch has come what an observation of a bin touches, whichever half is the hot one.
+func (t *timerLive) touch(bin int) {
+	for i := range t.halves {
+		t.halves[i].done.Load()
+		t.halves[i].place(bin).Load()
 	}
 }
 

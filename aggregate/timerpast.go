@@ -73,20 +73,35 @@ func (t *timer) readLocked(d *distribution, v view) {
 	}
 }
 
-// weight is what the timer is accounted for: what it takes once all slots of both windows hold all its bins.
+// weight is what the timer is accounted for: what it takes once all slots of both windows hold all bins of its tree, and as many
+// of its table as they hold now, or a quarter of it.
 func (t *timer) weight() int64 {
-	n := int64(unsafe.Sizeof(timer{})) + 2*(ticksPerWindow+1)*int64(unsafe.Sizeof(timerSlot{}))
-	for i := range t.nodes {
-		if node := t.nodes[i].Load(); node != nil {
-			n += nodeBytes
-			for l := range node.leaves {
-				if node.leaves[l].Load() != nil {
-					n += leafBytes
-				}
-			}
-		}
+	const slots = 2 * (ticksPerWindow + 1)
+	n := int64(unsafe.Sizeof(timer{})) + slots*int64(unsafe.Sizeof(timerSlot{})) + max(t.binBytes(), timerBins/4*2*slots)
+	if live := t.live.Load(); live != nil {
+		n += live.bytes(leafBytes)
 	}
 	return n + t.pushed.weight()
+}
+
+// bytes is what the live part takes, by what a leaf is counted for.
+func (t *timerLive) bytes(leaf int64) int64 {
+	n := int64(unsafe.Sizeof(*t))
+	if tree := t.tree.Load(); tree != nil {
+		nodes, leaves := tree.count()
+		n += treeBytes + nodes*nodeBytes + leaves*leaf
+	}
+	return n
+}
+
+// binBytes is what the slots' bins take.
+func (t *timer) binBytes() (n int64) {
+	for _, slots := range t.past {
+		for i := range slots {
+			n += int64(len(slots[i].bins))
+		}
+	}
+	return n
 }
 
 // forgetLocked drops the slots of an idle timer.
@@ -102,24 +117,13 @@ func (t *timer) forgetLocked() {
 // bytesLocked is the memory that the timer takes now.
 func (t *timer) bytesLocked() int64 {
 	n := int64(unsafe.Sizeof(timer{})) + int64(len(t.past))*24
-	for i := range t.nodes {
-		node := t.nodes[i].Load()
-		if node == nil {
-			continue
-		}
-		n += nodeBytes
-		for l := range node.leaves {
-			if node.leaves[l].Load() != nil {
-				n += 2 * leafBins * 8
-			}
-		}
+	if live := t.live.Load(); live != nil {
+		n += live.bytes(2 * leafBins * 8)
 	}
 	for _, slots := range t.past {
 		n += int64(cap(slots)) * 48
-		for i := range slots {
-			n += int64(len(slots[i].bins))
-		}
 	}
+	n += t.binBytes()
 	if t.pushed != nil {
 		n += t.pushed.bytes()
 	}
