@@ -56,7 +56,7 @@ func (s *customStorage) List(ctx context.Context, options *metainternalversion.L
 	if err := asked.scopedTo(resource); err != nil {
 		return nil, failed.status(err)
 	}
-	known, err := s.objects.known(resource, asked, options)
+	pick, err := s.objects.pick(resource, asked, options)
 	if err != nil {
 		return nil, failed.status(err)
 	}
@@ -70,7 +70,8 @@ func (s *customStorage) List(ctx context.Context, options *metainternalversion.L
 		Object:    asked.object,
 		Asked:     metric.ParseAsked(asked.metric),
 		Match:     matching(selector),
-		Known:     known,
+		Known:     pick.Takes,
+		Few:       pick.List,
 	})
 	if err != nil {
 		return nil, failed.status(err)
