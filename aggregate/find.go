@@ -140,7 +140,7 @@ func (x *index) any(key familyKey, object string) *entry {
 }
 
 // sortByName sorts by the objects' names. Comparing strings of a crowd is mostly waiting for memory, and names of one
-// workload differ behind what they share: so by the eight bytes behind that first.
+// workload differ behind what they share: so by the sixteen bytes behind that first.
 func sortByName(all []found) {
 	if len(all) < 2 {
 		return
@@ -151,11 +151,14 @@ func sortByName(all []found) {
 	}
 	order := make([]orderKey, len(all))
 	for i := range all {
-		order[i] = orderKey{prefix(all[i].entry.object.Name[len(shared):]), i}
+		order[i] = newOrderKey(all[i].entry.object.Name[len(shared):], i)
 	}
 	slices.SortFunc(order, func(a, b orderKey) int {
-		if c := cmp.Compare(a.prefix, b.prefix); c != 0 {
-			return c
+		if a.first != b.first {
+			return cmp.Compare(a.first, b.first)
+		}
+		if a.second != b.second {
+			return cmp.Compare(a.second, b.second)
 		}
 		return strings.Compare(all[a.at].entry.object.Name, all[b.at].entry.object.Name)
 	})
@@ -165,16 +168,16 @@ func sortByName(all []found) {
 	}
 }
 
+// orderKey is the beginning of a name as numbers that compare as its bytes do.
 type orderKey struct {
-	prefix uint64
-	at     int
+	first, second uint64
+	at            int
 }
 
-// prefix is the first eight bytes of a string as a number that compares as they do.
-func prefix(s string) uint64 {
-	var raw [8]byte
-	copy(raw[:], s)
-	return binary.BigEndian.Uint64(raw[:])
+func newOrderKey(name string, at int) orderKey {
+	var raw [16]byte
+	copy(raw[:], name)
+	return orderKey{binary.BigEndian.Uint64(raw[:8]), binary.BigEndian.Uint64(raw[8:]), at}
 }
 
 func sharedPrefix(a, b string) int {
