@@ -16,7 +16,7 @@ type Cluster interface {
 	Find(resource string) (kind schema.GroupVersionKind, canonical schema.GroupResource, namespaced bool, err error)
 	// Matching returns what picks the objects of a kind that live and whose own labels the selector matches. It is
 	// metric.ErrAsked, and the message names the setting, where objects of that kind are not watched.
-	Matching(resource, namespace string, selector labels.Selector) (func(metric.Object) bool, error)
+	Matching(resource, namespace string, selector labels.Selector) (metric.Pick, error)
 	// Alive says whether an object's values may be answered: a pod's until it is deleted or has finished.
 	Alive(object metric.Object) bool
 }
@@ -47,17 +47,17 @@ func (o objects) find(resource string) (objectKind, error) {
 	return objectKind{resource: canonical, kind: kind, namespaced: namespaced}, err
 }
 
-// known is what a query takes objects by: their own labels and that they live. Of an object asked for by its name
+// pick is what a query takes objects by: their own labels and that they live. Of an object asked for by its name
 // the labels play no part.
-func (o objects) known(kind objectKind, asked askedObjects, options *metainternalversion.ListOptions) (func(metric.Object) bool, error) {
+func (o objects) pick(kind objectKind, asked askedObjects, options *metainternalversion.ListOptions) (metric.Pick, error) {
 	selected := options != nil && options.LabelSelector != nil && !options.LabelSelector.Empty()
 	switch {
 	case selected && o.cluster == nil:
 		// Answering with all objects would be answering another question.
-		return nil, metric.CannotAskf("labelSelector %q picks objects by their labels, which are not known without a cluster; "+
+		return metric.Pick{}, metric.CannotAskf("labelSelector %q picks objects by their labels, which are not known without a cluster; "+
 			"metricLabelSelector picks series", options.LabelSelector)
 	case selected && asked.object == custom_metrics.AllObjects:
 		return o.cluster.Matching(kind.resource.String(), asked.namespace, options.LabelSelector)
 	}
-	return o.alive, nil
+	return metric.Pick{Takes: o.alive}, nil
 }

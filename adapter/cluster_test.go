@@ -42,16 +42,16 @@ func (c *town) Alive(object metric.Object) bool {
 	return lives || object.Resource != "pods"
 }
 
-func (c *town) Matching(resource, namespace string, selector labels.Selector) (func(metric.Object) bool, error) {
+func (c *town) Matching(resource, namespace string, selector labels.Selector) (metric.Pick, error) {
 	if resource != "pods" {
-		return nil, metric.CannotAskf("labelSelector %q: the labels of %s are not watched: see the setting object-kinds", selector, resource)
+		return metric.Pick{}, metric.CannotAskf("labelSelector %q: the labels of %s are not watched: see the setting object-kinds", selector, resource)
 	}
-	return func(object metric.Object) bool {
+	return metric.Pick{Takes: func(object metric.Object) bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		set, lives := c.pods[object.Name]
 		return lives && object.Namespace == namespace && selector.Matches(set)
-	}, nil
+	}}, nil
 }
 
 func (c *town) kill(pod string) {

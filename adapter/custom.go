@@ -56,7 +56,7 @@ func (s *customStorage) List(ctx context.Context, options *metainternalversion.L
 	if err := asked.scopedTo(resource); err != nil {
 		return nil, failed.status(err)
 	}
-	known, err := s.objects.known(resource, asked, options)
+	pick, err := s.objects.pick(resource, asked, options)
 	if err != nil {
 		return nil, failed.status(err)
 	}
@@ -70,7 +70,8 @@ func (s *customStorage) List(ctx context.Context, options *metainternalversion.L
 		Object:    asked.object,
 		Asked:     metric.ParseAsked(asked.metric),
 		Match:     matching(selector),
-		Known:     known,
+		Known:     pick.Takes,
+		Few:       pick.List,
 	})
 	if err != nil {
 		return nil, failed.status(err)
@@ -107,6 +108,8 @@ func customList(a answer, points []metric.Point) (*custom_metrics.MetricValueLis
 	apiVersion, kind := a.resource.kind.ToAPIVersionAndKind()
 	var sum milliSum
 	var newest time.Time
+	var window *int64 // one for all items in a row that have the same: nobody writes to it
+	var shown time.Duration
 	for i := range points {
 		p := &points[i]
 		value, err := quantityOf(p.Value)
@@ -120,6 +123,9 @@ func customList(a answer, points []metric.Point) (*custom_metrics.MetricValueLis
 			return nil, fmt.Errorf("%q of %s: %w", a.asked.metric, a.resource.resource, err)
 		}
 		newest = later(newest, p.Time)
+		if window == nil || p.Window != shown {
+			window, shown = windowSeconds(p.Window), p.Window
+		}
 		list.Items = append(list.Items, custom_metrics.MetricValue{
 			DescribedObject: custom_metrics.ObjectReference{
 				Kind: kind, APIVersion: apiVersion,
@@ -127,7 +133,7 @@ func customList(a answer, points []metric.Point) (*custom_metrics.MetricValueLis
 			},
 			Metric:        identifier,
 			Timestamp:     metav1.NewTime(p.Time),
-			WindowSeconds: windowSeconds(p.Window),
+			WindowSeconds: window,
 			Value:         value,
 		})
 	}

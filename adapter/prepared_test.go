@@ -6,7 +6,7 @@ import (
 )
 
 // prepared is a server on a free port with the access that a test decides on.
-func prepared(t *testing.T, parts Parts, who access, options ...func(*Config)) *Server {
+func prepared(t testing.TB, parts Parts, who access, options ...func(*Config)) *Server {
 	t.Helper()
 	cfg := DefaultConfig()
 	cfg.Address = "127.0.0.1:0"

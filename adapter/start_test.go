@@ -26,7 +26,7 @@ type api struct {
 }
 
 // start runs a server on a free port until the test ends. Options change its configuration.
-func start(t *testing.T, source Source, options ...func(*Config)) *api {
+func start(t testing.TB, source Source, options ...func(*Config)) *api {
 	t.Helper()
 	cfg := DefaultConfig()
 	cfg.Address = "127.0.0.1:0"
@@ -43,7 +43,7 @@ func start(t *testing.T, source Source, options ...func(*Config)) *api {
 }
 
 // running runs a server until the test ends, whether it is ready or not.
-func running(t *testing.T, server *Server) *api {
+func running(t testing.TB, server *Server) *api {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -63,7 +63,7 @@ func running(t *testing.T, server *Server) *api {
 	}}
 }
 
-func (a *api) waitReady(t *testing.T) {
+func (a *api) waitReady(t testing.TB) {
 	t.Helper()
 	for range 200 {
 		if resp, err := a.client.Get(a.url + "/readyz"); err == nil {

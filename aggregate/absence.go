@@ -17,11 +17,11 @@ func (t *Table) absent(q *metric.Query) error {
 		one = t.graves.find(family, q.Object)
 	}
 	switch {
-	case q.Known != nil && q.Object == "*" && len(t.index.find(family, "*", nil)) > 0:
+	case q.Known != nil && q.Object == "*" && t.index.any(family, "*") != nil:
 		return metric.NotFoundf("no series of %s: others have it, but none that still lives and that the selector picks", describeAsked(q))
 	case one.why != "":
 		return t.buried(q, one)
-	case q.Known != nil && len(t.index.find(family, q.Object, nil)) > 0:
+	case q.Known != nil && t.index.any(family, q.Object) != nil:
 		return metric.NotFoundf("no series of %s: the object is gone", describeAsked(q))
 	}
 	return metric.NotFoundf("no series of %s: none was ever received%s", describeAsked(q), t.mistyped(q))
@@ -36,8 +36,8 @@ func (t *Table) mistyped(q *metric.Query) string {
 		}
 		head = head[:i]
 		for _, namespace := range []string{q.Namespace, ""} {
-			if found := t.index.find(familyKey{q.Resource, namespace, head}, "*", nil); len(found) > 0 {
-				kind := found[0].entry.kind
+			if found := t.index.any(familyKey{q.Resource, namespace, head}, "*"); found != nil {
+				kind := found.kind
 				return fmt.Sprintf("; %q is a %s: it has %s, in the windows %s, but no %q",
 					head, kind, metric.StatNames(kind.Stats()), windowNames(t.Windows()), q.Asked.Name[len(head)+1:])
 			}

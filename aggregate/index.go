@@ -1,7 +1,6 @@
 package aggregate
 
 import (
-	"cmp"
 	"hash/maphash"
 	"slices"
 	"sync"
@@ -10,8 +9,8 @@ import (
 )
 
 // index finds series the way readers ask for them: by resource, namespace and metric name, then by object.
-// Writers touch it only to create a series. Its locks are held for a map's work or a slice's copy, never while a
-// value is read.
+// Writers touch it only to create a series. Its locks are held for a map's work or a piece of a family's copy, never
+// while a value is read.
 type index struct {
 	seed   maphash.Seed
 	shards [64]indexShard
@@ -120,48 +119,4 @@ func (f *family) removeLocked(e *entry) {
 	default:
 		delete(f.entries, name)
 	}
-}
-
-// found is an entry as a reader took it.
-type found struct {
-	entry  *entry
-	series []ref
-}
-
-// find returns the entries of a family: of one object, or of all ("*"), those that known takes, in the order of names. Where
-// nobody tells objects of one name apart, the newest stands for all.
-func (x *index) find(key familyKey, object string, known func(metric.Object) bool) []found {
-	shard := x.shard(key)
-	shard.mu.Lock()
-	f := shard.families[key]
-	if f == nil {
-		shard.mu.Unlock()
-		return nil
-	}
-	var out []found
-	if object != "*" {
-		out = appendFound(out, f.entries[object], known != nil)
-	} else {
-		out = make([]found, 0, len(f.entries))
-		for _, e := range f.entries {
-			out = appendFound(out, e, known != nil)
-		}
-	}
-	shard.mu.Unlock()
-	if known != nil {
-		out = slices.DeleteFunc(out, func(one found) bool { return !known(one.entry.object) })
-	}
-	slices.SortFunc(out, func(a, b found) int { return cmp.Compare(a.entry.object.Name, b.entry.object.Name) })
-	return out
-}
-
-// appendFound appends an entry, and all its elders if they are told apart.
-func appendFound(out []found, e *entry, all bool) []found {
-	for ; e != nil; e = e.older {
-		out = append(out, found{e, e.series})
-		if !all {
-			break
-		}
-	}
-	return out
 }

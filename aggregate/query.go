@@ -13,7 +13,7 @@ func (t *Table) Objects(q metric.Query) ([]metric.Point, error) {
 		return nil, err
 	}
 	defer r.end()
-	var points []metric.Point
+	points := make([]metric.Point, 0, len(entries))
 	matched := false
 	for _, one := range entries {
 		// A name may have another kind on another object. What was asked for is settled by the first.
@@ -69,7 +69,7 @@ func (t *Table) Listed(limit int) []metric.Listed { return t.index.listed(limit)
 // back: who deletes in a namespace does not mean everybody's.
 func (t *Table) Delete(q metric.Query) int {
 	var gone []ref
-	for _, one := range t.index.find(familyKey{q.Resource, q.Namespace, q.Asked.Name}, q.Object, q.Known) {
+	for _, one := range t.index.asked(familyKey{q.Resource, q.Namespace, q.Asked.Name}, &q) {
 		for _, r := range one.series {
 			b, place := t.blocks.of(r.number)
 			b.history.Lock()
@@ -86,10 +86,10 @@ func (t *Table) Delete(q metric.Query) int {
 func (t *Table) plan(q *metric.Query) (*reading, []found, error) {
 	now := t.clock.now()
 	key := familyKey{q.Resource, q.Namespace, q.Asked.Name}
-	entries := t.living(t.index.find(key, q.Object, q.Known), now)
+	entries := t.living(t.index.asked(key, q), now)
 	if len(entries) == 0 && q.Resource == "" && q.Namespace != "" {
 		key.namespace = ""
-		entries = t.living(t.index.find(key, q.Object, q.Known), now)
+		entries = t.living(t.index.asked(key, q), now)
 	}
 	stat, window := q.Asked.Stat, q.Asked.Window
 	if window != 0 && t.spanIndex(window) < 0 {

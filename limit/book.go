@@ -55,11 +55,6 @@ type Book struct {
 	woken chan struct{}
 }
 
-type shard struct {
-	mu     sync.Mutex
-	scopes map[scopeKey]*scope
-}
-
 // New makes an empty book. Run has to run for anything to leave it.
 func New(c Config, r Rules, t Table, w Witness, logger *slog.Logger) *Book {
 	b := &Book{
@@ -67,37 +62,41 @@ func New(c Config, r Rules, t Table, w Witness, logger *slog.Logger) *Book {
 		seed: maphash.MakeSeed(), counts: newCounts(), woken: make(chan struct{}, 1),
 	}
 	for i := range b.shards {
-		b.shards[i].scopes = map[scopeKey]*scope{}
+		b.shards[i].scopes = map[uint64]*scope{}
 	}
 	return b
 }
 
-func (b *Book) shard(k scopeKey) *shard {
-	return &b.shards[maphash.Comparable(b.seed, k)%uint64(len(b.shards))]
+// shard returns where the scope of a key is, and by which hash.
+func (b *Book) shard(k scopeKey) (*shard, uint64) {
+	hash := maphash.Comparable(b.seed, k)
+	return &b.shards[hash%uint64(len(b.shards))], hash
 }
 
 // with calls f with the scope of a key, made where there is none, and forgets it if it is empty afterwards.
 func (b *Book) with(k scopeKey, f func(*scope)) {
-	shard := b.shard(k)
+	shard, hash := b.shard(k)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	s := shard.scopes[k]
-	if s == nil {
+	s := shard.find(hash, k)
+	known := s != nil
+	if !known {
 		s = &scope{key: k}
 	}
 	f(s)
-	if len(s.slots) == 0 && len(s.refused) == 0 {
-		delete(shard.scopes, k)
-	} else {
-		shard.scopes[k] = s
+	switch {
+	case known && s.empty():
+		shard.drop(hash, s)
+	case !known && !s.empty():
+		shard.put(hash, s)
 	}
 }
 
-// Admit enters one more series, or says that it may not be.
+// Admit enters one more series, or says that it may not be. The strings are kept.
 func (b *Book) Admit(o *metric.Object, name string, born uint32) (refused metric.Reason) {
 	b.with(scopeOf(o), func(s *scope) {
 		if refused = b.admitLocked(s, o, name); refused == metric.Applied {
-			delete(s.refused, name)
+			delete(s.refused(), name)
 			s.enter(o, name, born)
 		}
 	})
@@ -124,7 +123,7 @@ func (b *Book) admitLocked(s *scope, o *metric.Object, name string) metric.Reaso
 	return metric.Applied
 }
 
-// Enter enters a series that is there already.
+// Enter enters a series that is there already. The strings are kept.
 func (b *Book) Enter(o *metric.Object, name string, born uint32) {
 	b.with(scopeOf(o), func(s *scope) { s.enter(o, name, born) })
 }
@@ -140,12 +139,12 @@ func (b *Book) Gone(o metric.Object) {
 	whole := o.Resource == "namespaces"
 	b.with(scopeOf(&o), func(s *scope) {
 		if s.key.pod != "" || whole {
-			s.refused = nil
+			s.forgive()
 		}
 		var ended []func()
-		for _, one := range s.slots {
+		for one := range s.held() {
 			name := one.name
-			for held := range one.objects {
+			for _, held := range one.objects(s.key) {
 				if held == o || whole {
 					ended = append(ended, func() { b.table.End(held, name) })
 				}
@@ -193,9 +192,9 @@ func (b *Book) trim(concerns func(scopeKey) bool) {
 func (b *Book) trimShard(shard *shard, concerns func(scopeKey) bool) {
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	for k, s := range shard.scopes {
-		if k.namespace != "" && concerns(k) {
-			s.refused = nil // the limit is another one: who is refused now is told of it
+	for s := range shard.all() {
+		if k := s.key; k.namespace != "" && concerns(k) {
+			s.forgive() // the limit is another one: who is refused now is told of it
 			b.trimLocked(s, k.limit(b.rules.Limits(k.namespace).Or(b.config.limits())))
 		}
 	}

@@ -335,9 +335,9 @@ func TestGoneObjectLeavesTheBooks(t *testing.T) {
 	}
 	scopes := 0
 	for i := range w.book.shards {
-		for k, s := range w.book.shards[i].scopes {
+		for s := range w.book.shards[i].all() {
 			scopes++
-			if k == scopeOf(&old) {
+			if s.key == scopeOf(&old) {
 				t.Errorf("the books of a pod that is gone are still there: %+v", s)
 			}
 		}
@@ -369,7 +369,9 @@ func TestDeadObjectGetsNoSeries(t *testing.T) {
 
 func (w *ward) scopes() (n int) {
 	for i := range w.book.shards {
-		n += len(w.book.shards[i].scopes)
+		for range w.book.shards[i].all() {
+			n++
+		}
 	}
 	return n
 }
@@ -486,8 +488,8 @@ func TestGoneNamespaceTakesItsExternals(t *testing.T) {
 		t.Errorf("left: %v, want the other namespace's and the pod's, which has an end of its own", w.held)
 	}
 	w.book.with(scopeKey{namespace: "shop"}, func(s *scope) {
-		if len(s.slots)+len(s.refused) != 0 {
-			t.Errorf("the books still hold %v, %v", s.slots, s.refused)
+		if len(s.slots)+len(s.refused()) != 0 {
+			t.Errorf("the books still hold %v, %v", s.slots, s.refused())
 		}
 	})
 }
@@ -557,7 +559,7 @@ func TestBooksAreRightWhileManyWork(t *testing.T) {
 	}
 	workers.Wait()
 	w.book.with(scopeKey{namespace: "shop"}, func(s *scope) {
-		if s.metrics != 0 || s.series != 0 || len(s.slots) != 0 || len(s.byName) != 0 {
+		if s.metrics != 0 || s.series != 0 || len(s.slots) != 0 || s.crowd() != nil {
 			t.Errorf("%d metrics, %d series, %d slots left", s.metrics, s.series, len(s.slots))
 		}
 	})

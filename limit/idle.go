@@ -2,7 +2,6 @@ package limit
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
@@ -31,8 +30,8 @@ func (b *Book) askAgain() {
 func (s *shard) anyRefused() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, one := range s.scopes {
-		if len(one.refused) > 0 {
+	for one := range s.all() {
+		if len(one.refused()) > 0 {
 			return true
 		}
 	}
@@ -42,7 +41,8 @@ func (s *shard) anyRefused() bool {
 // candidate is a slot that may be idle, as it was when its scope was looked at.
 type candidate struct {
 	key     scopeKey
-	slot    *slot
+	name    string
+	since   uint32
 	objects []metric.Object
 }
 
@@ -52,8 +52,9 @@ func (b *Book) yieldIdle() {
 		for _, c := range b.candidates(&b.shards[i]) {
 			if b.idle(c) {
 				b.with(c.key, func(s *scope) {
-					if slices.Contains(s.slots, c.slot) && !c.slot.leaving {
-						b.evictLocked(s, c.slot, fmt.Sprintf("%q lost its place: it got no sample for %s, and another metric was refused", c.slot.name, yieldAfter))
+					// Another one of that name is younger: what is idle for so long was not taken a moment ago.
+					if one := s.find(c.name); one != nil && one.since == c.since && !one.leaving {
+						b.evictLocked(s, one, fmt.Sprintf("%q lost its place: it got no sample for %s, and another metric was refused", c.name, yieldAfter))
 					}
 				})
 			}
@@ -66,20 +67,15 @@ func (b *Book) yieldIdle() {
 func (b *Book) candidates(shard *shard) (all []candidate) {
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	for k, s := range shard.scopes {
-		if !s.wanted {
+	for s := range shard.all() {
+		if s.rare == nil || !s.rare.wanted {
 			continue
 		}
-		s.wanted = false
-		for _, one := range s.slots {
-			if one.leaving || b.asked(s, one) {
-				continue
+		s.rare.wanted = false
+		for one := range s.held() {
+			if !one.leaving && !b.asked(s, one) {
+				all = append(all, candidate{key: s.key, name: one.name, since: one.since, objects: one.objects(s.key)})
 			}
-			c := candidate{key: k, slot: one}
-			for o := range one.objects {
-				c.objects = append(c.objects, o)
-			}
-			all = append(all, c)
 		}
 	}
 	return all
@@ -87,7 +83,7 @@ func (b *Book) candidates(shard *shard) (all []candidate) {
 
 func (b *Book) idle(c candidate) bool {
 	for _, o := range c.objects {
-		if b.table.Idle(o, c.slot.name) <= yieldAfter {
+		if b.table.Idle(o, c.name) <= yieldAfter {
 			return false
 		}
 	}

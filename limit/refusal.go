@@ -8,21 +8,24 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
+// maxRefused bounds what is remembered of refused metrics.
+const maxRefused = 64
+
 // refuseLocked counts a refusal, and tells of it once for each metric: if the limit is known to be one.
 func (b *Book) refuseLocked(s *scope, limit metric.Limit, o *metric.Object, name string) {
 	b.counts.refused(s.key.namespace)
-	s.wanted = true
+	rare := s.more()
+	rare.wanted = true
 	if !b.settled.Load() {
 		return
 	}
-	if _, told := s.refused[name]; told || len(s.refused) == maxRefused {
+	if _, told := rare.refused[name]; told || len(rare.refused) == maxRefused {
 		return
 	}
-	if s.refused == nil {
-		s.refused = map[string]struct{}{}
+	if rare.refused == nil {
+		rare.refused = map[string]struct{}{}
 	}
-	name = strings.Clone(name)
-	s.refused[name] = struct{}{}
+	rare.refused[name] = struct{}{}
 	about, message := *o, s.refusal(limit, name)
 	b.later(func() {
 		if suppressed, pass := b.said.pass(time.Now()); pass {
@@ -94,14 +97,14 @@ func (b *Book) Explain(o metric.Object, name string) string {
 		return "" // it has no limit of its own
 	}
 	limit := k.limit(b.rules.Limits(k.namespace).Or(b.config.limits()))
-	shard := b.shard(k)
+	shard, hash := b.shard(k)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	s := shard.scopes[k]
+	s := shard.find(hash, k)
 	if s == nil {
 		s = &scope{key: k}
 	}
-	if own := s.find(name); s.series >= limit.Series || own == nil && s.metrics >= limit.Metrics {
+	if own := s.find(name); !s.fits(own, limit) {
 		return s.refusal(limit, name)
 	}
 	return ""

@@ -6,20 +6,22 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
+// fits reports whether there is room for one more series of a metric, whose slot is own; nil: it has none.
+func (s *scope) fits(own *slot, limit metric.Limit) bool {
+	return int64(s.series) < int64(limit.Series) && (own != nil || int64(s.metrics) < int64(limit.Metrics))
+}
+
 // makeRoomLocked reports whether there is room for one more series of a metric. One that an autoscaler asks for takes it
 // from the newest that none asks for.
 func (b *Book) makeRoomLocked(s *scope, limit metric.Limit, o *metric.Object, name string) bool {
 	own := s.find(name)
-	fits := func() bool {
-		return s.series < limit.Series && (own != nil || s.metrics < limit.Metrics)
-	}
-	if fits() {
+	if s.fits(own, limit) {
 		return true
 	}
 	if !b.settled.Load() || limit.Metrics == 0 || limit.Series == 0 || !b.rules.Asked(s.key.namespace, o.Resource, name) {
 		return false
 	}
-	for !fits() {
+	for !s.fits(own, limit) {
 		victim := s.newest(func(one *slot) bool { return one != own && !b.asked(s, one) })
 		if victim == nil {
 			return false
@@ -31,7 +33,10 @@ func (b *Book) makeRoomLocked(s *scope, limit metric.Limit, o *metric.Object, na
 
 // asked reports whether an autoscaler asks for what the slot holds.
 func (b *Book) asked(s *scope, one *slot) bool {
-	for o := range one.objects {
+	if one.others == nil { // asked for each slot of a scope that is full
+		return b.rules.Asked(s.key.namespace, s.key.own().Resource, one.name)
+	}
+	for o := range one.others {
 		if b.rules.Asked(s.key.namespace, o.Resource, one.name) {
 			return true
 		}
@@ -43,11 +48,7 @@ func (b *Book) asked(s *scope, one *slot) bool {
 func (b *Book) evictLocked(s *scope, one *slot, why string) {
 	s.evict(one)
 	b.counts.shed.Inc()
-	objects := make([]metric.Object, 0, len(one.objects))
-	for o := range one.objects {
-		objects = append(objects, o)
-	}
-	name := one.name
+	objects, name := one.objects(s.key), one.name
 	b.later(func() {
 		for _, o := range objects {
 			b.table.Shed(o, name)
@@ -60,9 +61,10 @@ func (b *Book) evictLocked(s *scope, one *slot, why string) {
 // the limit do not cost an autoscaler its metric; only too many metrics do.
 func (b *Book) trimLocked(s *scope, limit metric.Limit) {
 	unasked := func(one *slot) bool { return !b.asked(s, one) }
-	for s.metrics > limit.Metrics || s.series > limit.Series {
+	tooMany := func() bool { return int64(s.metrics) > int64(limit.Metrics) }
+	for tooMany() || int64(s.series) > int64(limit.Series) {
 		victim := s.newest(unasked)
-		if victim == nil && s.metrics > limit.Metrics {
+		if victim == nil && tooMany() {
 			victim = s.newest(func(*slot) bool { return true })
 		}
 		if victim == nil {

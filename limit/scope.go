@@ -1,8 +1,7 @@
 package limit
 
 import (
-	"slices"
-	"strings"
+	"iter"
 
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -21,6 +20,14 @@ func scopeOf(o *metric.Object) scopeKey {
 	return scopeKey{namespace: o.Namespace}
 }
 
+// own is the object that all slots of the scope are of, or most: the pod, or what is external in the namespace.
+func (k scopeKey) own() metric.Object {
+	if k.pod != "" {
+		return metric.Object{Resource: "pods", Namespace: k.namespace, Name: k.pod, UID: k.uid}
+	}
+	return metric.Object{Namespace: k.namespace}
+}
+
 // limit is what of the namespace's limits holds for the scope.
 func (k scopeKey) limit(l metric.Limits) metric.Limit {
 	if k.pod != "" {
@@ -36,44 +43,60 @@ func (k scopeKey) String() string {
 	return "namespace " + k.namespace
 }
 
-// scope is the books of one scope.
+// scope is the books of one scope. There is one for each pod, most with a handful of metrics and far below the limit: so what
+// few have stands apart.
 type scope struct {
-	key    scopeKey
-	slots  []*slot          // in the order in which they were taken
-	byName map[string]*slot // only beyond fewSlots, where looking through the list would be slow
+	key   scopeKey
+	slots []slot // in the order in which they were taken; of a crowd, some may be empty
+	rare  *rare  // nil: nothing of it
+	next  *scope // of the same hash
 	// metrics and series count what holds a place: not what is leaving.
-	metrics, series int
+	metrics, series uint32
+}
+
+// rare is what few scopes have.
+type rare struct {
+	crowd *crowd
 	// refused are metrics that found no place, so that each is told of once.
 	refused map[string]struct{}
 	wanted  bool // something was refused since idle slots were last looked for
 }
 
-// slot is one metric's.
-type slot struct {
-	name    string
-	since   uint32 // tick of the first series
-	series  int
-	objects map[metric.Object]int // with their series
-	// leaving says that the slot was taken away: its series are about to go, and count no more.
-	leaving bool
+// more is what few scopes have, made where there is none.
+func (s *scope) more() *rare {
+	if s.rare == nil {
+		s.rare = &rare{}
+	}
+	return s.rare
 }
 
-// fewSlots is how many names are sought by looking at each.
-const fewSlots = 16
-
-// maxRefused bounds what is remembered of refused metrics.
-const maxRefused = 64
-
-func (s *scope) find(name string) *slot {
-	if s.byName != nil {
-		return s.byName[name]
+// refused are the metrics that found no place; they may be nil.
+func (s *scope) refused() map[string]struct{} {
+	if s.rare == nil {
+		return nil
 	}
-	for _, one := range s.slots {
-		if one.name == name {
-			return one
+	return s.rare.refused
+}
+
+// forgive forgets all refusals.
+func (s *scope) forgive() {
+	if s.rare != nil {
+		s.rare.refused = nil
+	}
+}
+
+func (s *scope) empty() bool { return len(s.slots) == 0 && len(s.refused()) == 0 }
+
+// held are the slots that somebody has, in the order in which they were taken. They stay where they are until one is added
+// or the last series of one leaves.
+func (s *scope) held() iter.Seq[*slot] {
+	return func(yield func(*slot) bool) {
+		for i := range s.slots {
+			if one := &s.slots[i]; one.series > 0 && !yield(one) {
+				return
+			}
 		}
 	}
-	return nil
 }
 
 // enter counts one more series, in a new slot where the metric has none. A restored slot may be older than those
@@ -81,40 +104,22 @@ func (s *scope) find(name string) *slot {
 func (s *scope) enter(o *metric.Object, name string, born uint32) {
 	one := s.find(name)
 	if one == nil {
-		one = &slot{name: strings.Clone(name), since: born, objects: map[metric.Object]int{}}
-		s.add(one)
+		one = s.add(slot{name: name, since: born})
 		s.metrics++
 	}
 	one.since = min(one.since, born)
-	one.objects[*o]++
-	one.series++
+	one.enter(o, s.key)
 	if !one.leaving {
 		s.series++
-	}
-}
-
-func (s *scope) add(one *slot) {
-	s.slots = append(s.slots, one)
-	if len(s.slots) > fewSlots && s.byName == nil {
-		s.byName = map[string]*slot{}
-		for _, each := range s.slots {
-			s.byName[each.name] = each
-		}
-	} else if s.byName != nil {
-		s.byName[one.name] = one
 	}
 }
 
 // leave counts one series less. The last one frees the slot.
 func (s *scope) leave(o *metric.Object, name string) {
 	one := s.find(name)
-	if one == nil || one.objects[*o] == 0 {
+	if one == nil || !one.leave(o, s.key) {
 		return
 	}
-	if one.objects[*o]--; one.objects[*o] == 0 {
-		delete(one.objects, *o)
-	}
-	one.series--
 	if !one.leaving {
 		s.series--
 	}
@@ -124,8 +129,7 @@ func (s *scope) leave(o *metric.Object, name string) {
 	if !one.leaving {
 		s.metrics--
 	}
-	s.slots = slices.DeleteFunc(s.slots, func(each *slot) bool { return each == one })
-	delete(s.byName, name)
+	s.remove(one)
 }
 
 // evict takes the slot away.
@@ -138,7 +142,7 @@ func (s *scope) evict(one *slot) {
 // newest is the slot taken last among those that may go; nil: none may.
 func (s *scope) newest(mayGo func(*slot) bool) *slot {
 	var found *slot
-	for _, one := range s.slots {
+	for one := range s.held() {
 		if !one.leaving && (found == nil || one.since >= found.since) && mayGo(one) {
 			found = one
 		}
@@ -149,7 +153,7 @@ func (s *scope) newest(mayGo func(*slot) bool) *slot {
 // holders are the names of the metrics that have a slot.
 func (s *scope) holders() []string {
 	var names []string
-	for _, one := range s.slots {
+	for one := range s.held() {
 		if !one.leaving {
 			names = append(names, one.name)
 		}

@@ -20,6 +20,17 @@ type Query struct {
 	// Known picks objects; nil takes all. The adapter answers label selectors with it, and leaves out the pods that
 	// are gone: of two objects of one name and different UIDs it takes one at most.
 	Known func(Object) bool
+	// Few is the List of what picks the objects; nil: nobody lists them.
+	Few func(most int) (objects []Object, ok bool)
+}
+
+// Pick picks objects of one kind.
+type Pick struct {
+	// Takes reports whether an object is picked; nil takes all.
+	Takes func(Object) bool
+	// List lists all that are picked, each once and with its UID, in any order. Not ok: they were not listed, for more than
+	// so many would have to be looked at. nil: they cannot be listed.
+	List func(most int) (objects []Object, ok bool)
 }
 
 // Point is one answer.

@@ -25,8 +25,10 @@ const (
 // *metric.Pod where that would be equal.
 type pod struct {
 	*metric.Pod
-	finished   bool
-	labels     labelSet
+	finished bool
+	labels   labelSet
+	// posted is where the pod stands in the posting of each of its labels. The lock of pods guards it.
+	posted     []uint32
 	containers []containerID
 	// addresses are the pod's own; none in the host's network.
 	addresses []netip.Addr

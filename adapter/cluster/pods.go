@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/sluice-metrics/sluice/metric"
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 // pods holds the pods that live, by all that they are asked by. One goroutine writes, the one that watches; addresses
@@ -16,6 +17,7 @@ type pods struct {
 
 	mu         sync.RWMutex
 	named      map[string]map[string]*pod // by namespace and name
+	labelled   map[string]postings        // by namespace
 	uids       map[string]*pod
 	containers map[containerID]*pod
 	// nodes counts the pods that say that an address is a node's.
@@ -30,6 +32,7 @@ func newPods(observer *Observer) *pods {
 		observer:   observer,
 		addresses:  newAddresses(),
 		named:      map[string]map[string]*pod{},
+		labelled:   map[string]postings{},
 		uids:       map[string]*pod{},
 		containers: map[containerID]*pod{},
 		nodes:      map[netip.Addr]int{},
@@ -193,9 +196,10 @@ func (p *pods) fileLocked(one *pod) {
 		return
 	}
 	if p.named[one.Namespace] == nil {
-		p.named[one.Namespace] = map[string]*pod{}
+		p.named[one.Namespace], p.labelled[one.Namespace] = map[string]*pod{}, postings{}
 	}
 	p.named[one.Namespace][one.Name] = one
+	p.labelled[one.Namespace].add(one)
 	p.uids[one.UID] = one
 	for _, id := range one.containers {
 		p.containers[id] = one
@@ -212,8 +216,10 @@ func (p *pods) unfileLocked(one *pod) {
 		return
 	}
 	delete(p.named[one.Namespace], one.Name)
+	p.labelled[one.Namespace].remove(one)
 	if len(p.named[one.Namespace]) == 0 {
 		delete(p.named, one.Namespace)
+		delete(p.labelled, one.Namespace)
 	}
 	delete(p.uids, one.UID)
 	for _, id := range one.containers {
@@ -236,6 +242,18 @@ func (p *pods) byName(namespace, name string) *pod {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return p.named[namespace][name]
+}
+
+// matching returns the pods of a namespace whose labels the selector matches. Not ok: no requirement of it leads to at most
+// so many pods, and those would all have to be looked at.
+func (p *pods) matching(namespace string, selector labels.Selector, most int) (all []*pod, ok bool) {
+	p.mu.RLock()
+	lists, n := p.labelled[namespace].fewest(selector)
+	if ok = n <= most; ok {
+		all = slices.Concat(lists...)
+	}
+	p.mu.RUnlock()
+	return slices.DeleteFunc(all, func(one *pod) bool { return !selector.Matches(&one.labels) }), ok
 }
 
 func (p *pods) byUID(uid string) *pod {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -302,8 +303,14 @@ func TestAliveAndMatching(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if matches := match(c.object); matches != c.matches {
+		if matches := match.Takes(c.object); matches != c.matches {
 			t.Errorf("%s: matches %v", c.what, matches)
+		}
+		if match.List == nil || c.selector.Empty() {
+			continue
+		}
+		if list, ok := match.List(1); !ok || slices.Contains(list, c.object) != c.matches {
+			t.Errorf("%s: listed are %v, %v", c.what, list, ok)
 		}
 	}
 	for _, o := range []metric.Object{{}, {Namespace: "shop"}, {Resource: "ingresses.networking.k8s.io", Namespace: "shop", Name: "a"}} {

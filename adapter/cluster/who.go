@@ -68,18 +68,34 @@ func (v *View) Alive(o metric.Object) bool {
 
 // Matching returns what picks the objects of a kind, in a namespace or (empty) wherever, whose own labels the selector
 // matches and that are alive. Objects of a kind that is not watched cannot be picked: metric.ErrAsked.
-func (v *View) Matching(resource, namespace string, selector labels.Selector) (func(metric.Object) bool, error) {
+func (v *View) Matching(resource, namespace string, selector labels.Selector) (metric.Pick, error) {
 	if k := v.kind(resource); resource != podResource && (k == nil || !k.watched()) {
-		return nil, metric.CannotAskf("labelSelector %q picks %s by their labels, but only those of pods and of the kinds in object-kinds are known",
+		return metric.Pick{}, metric.CannotAskf("labelSelector %q picks %s by their labels, but only those of pods and of the kinds in object-kinds are known",
 			selector, resource)
 	}
-	return func(o metric.Object) bool {
+	pick := metric.Pick{Takes: func(o metric.Object) bool {
 		if o.Resource != resource || namespace != "" && o.Namespace != namespace {
 			return false
 		}
 		own, known := v.labelsOf(o)
 		return known && own != nil && selector.Matches(*own)
-	}, nil
+	}}
+	if resource == podResource && namespace != "" {
+		pick.List = func(most int) ([]metric.Object, bool) { return v.podsMatching(namespace, selector, most) }
+	}
+	return pick, nil
+}
+
+func (v *View) podsMatching(namespace string, selector labels.Selector, most int) ([]metric.Object, bool) {
+	found, ok := v.pods.matching(namespace, selector, most)
+	if !ok {
+		return nil, false
+	}
+	all := make([]metric.Object, len(found))
+	for i, one := range found {
+		all[i] = one.Object()
+	}
+	return all, true
 }
 
 // labelsOf returns the labels of an object; nil: there is no such object. Not known: nobody can say.

@@ -1,0 +1,162 @@
+package aggregate
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+func named(names ...string) (all []metric.Object) {
+	for _, name := range names {
+		pod, uid, _ := strings.Cut(name, "/")
+		all = append(all, metric.Object{Resource: "pods", Namespace: "shop", Name: pod, UID: uid})
+	}
+	return all
+}
+
+// Objects that were listed are looked up by name and UID, and nobody is asked about any other.
+func TestListedObjectsAreLookedUp(t *testing.T) {
+	f := inCluster(t)
+	for i := range 20 {
+		f.send(senderOf(fmt.Sprintf("p%02d", i), "1"), "hits:1|c")
+	}
+	f.send(senderOf("p03", "2"), "hits:5|c")
+	for _, c := range []struct {
+		listed []string
+		want   string
+	}{
+		{[]string{"p11/1", "p03/2", "p07/1"}, "p03/2=5 p07/1=1 p11/1=1 "},
+		{[]string{"p03/1"}, "p03/1=1 "},
+		{[]string{"p03/3", "p99/1", "p05"}, `no series of "hits" for pods in "shop": others have it, but none that still lives and that the selector picks`},
+		{nil, `no series of "hits" for pods in "shop": others have it, but none that still lives and that the selector picks`},
+	} {
+		most := 0
+		got := f.totalOf(metric.Query{
+			Known: func(o metric.Object) bool { t.Errorf("asked about %s", o.Name); return false },
+			Few:   func(n int) ([]metric.Object, bool) { most = n; return named(c.listed...), true },
+		})
+		if !strings.Contains(got, c.want) || most != 20 {
+			t.Errorf("%q: %q, listed at most %d", c.listed, got, most)
+		}
+	}
+	got := f.totalOf(metric.Query{
+		Known: func(o metric.Object) bool { return o.Name == "p04" },
+		Few:   func(int) ([]metric.Object, bool) { return nil, false },
+	})
+	if got != "p04/1=1 " {
+		t.Errorf("where nobody lists them: %q", got)
+	}
+}
+
+func (f *fixture) totalOf(q metric.Query) string {
+	q.Resource, q.Namespace, q.Object, q.Asked = "pods", "shop", "*", metric.ParseAsked("hits:total")
+	points, err := f.Objects(q)
+	if err != nil {
+		return err.Error()
+	}
+	all := ""
+	for _, p := range points {
+		all += fmt.Sprintf("%s/%s=%v ", p.Object.Name, p.Object.UID, p.Value.Float64())
+	}
+	return all
+}
+
+// A whole family is read in pieces while its objects come and go: what stays is in every answer, once.
+func TestFamilyIsReadWhileItChanges(t *testing.T) {
+	f := inCluster(t)
+	const steady = 3 * perHold
+	for i := range steady {
+		f.send(senderOf(fmt.Sprintf("steady%05d", i), "1"), "hits:1|c")
+	}
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			o := metric.Object{Resource: "pods", Namespace: "shop", Name: fmt.Sprint("coming", i%1000), UID: "1"}
+			if i%2 == 0 {
+				e, shard := f.index.enter(o, "hits", metric.Counter)
+				_ = e
+				shard.mu.Unlock()
+			} else if e := f.index.any(familyKey{"pods", "shop", "hits"}, o.Name); e != nil {
+				e.family.shard.mu.Lock()
+				e.tidyLocked()
+				e.family.shard.mu.Unlock()
+			}
+		}
+	}()
+	for range 200 {
+		points, err := f.Objects(metric.Query{Resource: "pods", Namespace: "shop", Object: "*", Asked: metric.ParseAsked("hits:total")})
+		if err != nil || len(points) != steady {
+			t.Fatalf("%d points, %v", len(points), err)
+		}
+	}
+	close(stop)
+	<-done
+}
+
+func TestSortByName(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, alphabet := range []string{"ab", "a\x00\xff", "web-7d9c5b"} {
+		for range 300 {
+			shared := strings.Repeat("x", random.IntN(10))
+			var names []string
+			var all []found
+			for range random.IntN(30) {
+				name := []byte(shared)
+				for range random.IntN(12) {
+					name = append(name, alphabet[random.IntN(len(alphabet))])
+				}
+				names = append(names, string(name))
+				all = append(all, found{entry: &entry{object: metric.Object{Name: string(name)}}})
+			}
+			slices.Sort(names)
+			sortByName(all)
+			for i := range all {
+				if all[i].entry.object.Name != names[i] {
+					t.Fatalf("at %d of %q stands %q", i, names, all[i].entry.object.Name)
+				}
+			}
+		}
+	}
+}
+
+// BenchmarkObjectsOfACrowd reads one metric of all of 150,000 pods, and of 1,000 of them that were listed.
+func BenchmarkObjectsOfACrowd(b *testing.B) {
+	const pods, picked = 150_000, 1_000
+	f := inCluster(b)
+	var few []metric.Object
+	for i := range pods {
+		s := senderOf(fmt.Sprintf("service-%d-7d9c5b-%05x", i/1000, i*7919%pods), fmt.Sprint(i))
+		f.send(s, "hits:1|c")
+		if i%(pods/picked) == 0 {
+			few = append(few, s.Pod.Object())
+		}
+	}
+	for _, c := range []struct {
+		name string
+		want int
+		q    metric.Query
+	}{
+		{"all", pods, metric.Query{Known: func(metric.Object) bool { return true }}},
+		{"few", picked, metric.Query{Few: func(int) ([]metric.Object, bool) { return few, true }}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			c.q.Resource, c.q.Namespace, c.q.Object, c.q.Asked = "pods", "shop", "*", metric.ParseAsked("hits")
+			b.ReportAllocs()
+			for b.Loop() {
+				if points, err := f.Objects(c.q); err != nil || len(points) != c.want {
+					b.Fatal(len(points), err)
+				}
+			}
+		})
+	}
+}

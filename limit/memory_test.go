@@ -1,0 +1,73 @@
+package limit
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// The largest cluster has 150,000 pods of some metrics each: what the books hold of one of them is what memory has to be
+// there for.
+func TestMemoryOfAPodsMetric(t *testing.T) {
+	const pods = 40_000
+	for _, c := range []struct {
+		metrics int
+		most    float64 // bytes
+	}{{1, 240}, {4, 90}, {5, 80}} {
+		objects := make([]metric.Object, pods)
+		for i := range objects {
+			objects[i] = metric.Object{Resource: "pods", Namespace: "shop", Name: fmt.Sprint("web-", i), UID: fmt.Sprintf("%036d", i)}
+		}
+		names := make([]string, c.metrics)
+		for i := range names {
+			names[i] = fmt.Sprint("requests.metric.", i)
+		}
+		before := heap()
+		w := newWard(DefaultConfig())
+		for _, name := range names {
+			for i := range objects {
+				if w.book.Admit(&objects[i], name, 1) != metric.Applied {
+					t.Fatal("refused")
+				}
+			}
+		}
+		each := float64(heap()-before) / float64(pods*c.metrics)
+		t.Logf("%d metrics a pod: %.0f bytes a metric of a pod", c.metrics, each)
+		if each > c.most {
+			t.Errorf("%d metrics a pod: %.0f bytes a metric of a pod, want at most %.0f", c.metrics, each, c.most)
+		}
+		for i := range objects {
+			for _, name := range names {
+				w.book.Leave(&objects[i], name)
+			}
+		}
+		if n := w.scopes(); n != 0 {
+			t.Errorf("%d scopes are left", n)
+		}
+		runtime.KeepAlive(objects)
+		runtime.KeepAlive(w)
+	}
+}
+
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+func BenchmarkAdmitLeave(b *testing.B) {
+	w := newWard(DefaultConfig())
+	o := pod("web-1")
+	for i := range 4 {
+		w.book.Admit(&o, fmt.Sprint("m", i), 1)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		w.book.Admit(&o, "m4", 2)
+		w.book.Leave(&o, "m4")
+	}
+}

@@ -1,0 +1,124 @@
+package limit
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// plainSlot is a slot as it would be written down without a thought for memory.
+type plainSlot struct {
+	name    string
+	objects map[metric.Object]int
+	leaving bool
+}
+
+func (p plainSlot) series() (n int) {
+	for _, one := range p.objects {
+		n += one
+	}
+	return n
+}
+
+// Scopes of few slots and of many, of one object and of several, hold what was entered and did not leave.
+func TestScopeAgainstPlainBooks(t *testing.T) {
+	shop := metric.Object{Namespace: "shop"}
+	for _, c := range []struct {
+		of      []metric.Object
+		names   int
+		entered int // in a hundred
+	}{
+		{[]metric.Object{pod("web-1")}, 6, 50}, {[]metric.Object{pod("web-1")}, 60, 55}, {[]metric.Object{pod("web-1")}, 60, 45},
+		{[]metric.Object{shop, {Resource: "services", Namespace: "shop", Name: "a"}, {Resource: "namespaces", Name: "shop"}}, 30, 52},
+		{[]metric.Object{{Resource: "pods", Namespace: "shop", UID: "of no name"}, shop}, 4, 50},
+	} {
+		random := rand.New(rand.NewPCG(3, uint64(c.names)))
+		s := &scope{key: scopeOf(&c.of[0])}
+		var plain []plainSlot
+		for step := range 20_000 {
+			name, o := fmt.Sprint("m", random.IntN(c.names)), c.of[random.IntN(len(c.of))]
+			at := slices.IndexFunc(plain, func(p plainSlot) bool { return p.name == name })
+			entered := c.entered
+			if step/2000%4 == 3 {
+				entered = 5 // nearly all go
+			}
+			switch roll := random.IntN(100); {
+			case roll < entered:
+				s.enter(&o, name, uint32(step))
+				if at < 0 {
+					at = len(plain)
+					plain = append(plain, plainSlot{name: name, objects: map[metric.Object]int{}})
+				}
+				plain[at].objects[o]++
+			case roll == 99:
+				if at >= 0 && !plain[at].leaving {
+					s.evict(s.find(name))
+					plain[at].leaving = true
+				}
+			default:
+				s.leave(&o, name)
+				if at >= 0 && plain[at].objects[o] > 0 {
+					plain[at].objects[o]--
+				}
+				plain = slices.DeleteFunc(plain, func(p plainSlot) bool { return p.series() == 0 })
+			}
+			compareScope(t, s, plain)
+			if t.Failed() {
+				t.Fatalf("after step %d", step)
+			}
+		}
+	}
+}
+
+func compareScope(t *testing.T, s *scope, plain []plainSlot) {
+	var metrics, series uint32
+	i := 0
+	for one := range s.held() {
+		if i >= len(plain) || one.name != plain[i].name || int(one.series) != plain[i].series() || one.leaving != plain[i].leaving || s.find(one.name) != one {
+			t.Errorf("slot %d is %+v of %d", i, one, len(plain))
+			return
+		}
+		for _, o := range one.objects(s.key) {
+			if plain[i].objects[o] == 0 {
+				t.Errorf("%s is not of %v", one.name, o)
+			}
+		}
+		if !one.leaving {
+			metrics, series = metrics+1, series+one.series
+		}
+		i++
+	}
+	if i != len(plain) || s.metrics != metrics || s.series != series || s.empty() != (i == 0) || i > 0 && len(s.slots) > 2*i+1 && s.crowd() != nil {
+		t.Errorf("%d slots of %d, %d metrics and %d series, want %d and %d; in %d places", i, len(plain), s.metrics, s.series, metrics, series, len(s.slots))
+	}
+}
+
+// Scopes of one hash are told apart.
+func TestScopesOfOneHash(t *testing.T) {
+	s := shard{scopes: map[uint64]*scope{}}
+	var all []*scope
+	for _, name := range []string{"a", "b", "c"} {
+		one := &scope{key: scopeKey{namespace: name}}
+		all = append(all, one)
+		s.put(7, one)
+	}
+	for _, at := range []int{1, 0, 0} {
+		gone := all[at]
+		all = slices.Delete(all, at, at+1)
+		s.drop(7, gone)
+		if s.find(7, gone.key) != nil {
+			t.Errorf("%v is still there", gone.key)
+		}
+		for _, one := range all {
+			if s.find(7, one.key) != one {
+				t.Errorf("%v is not found", one.key)
+			}
+		}
+	}
+	if len(s.scopes) != 0 {
+		t.Errorf("left: %v", s.scopes)
+	}
+}
