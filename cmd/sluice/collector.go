@@ -9,6 +9,7 @@ import (
 // without pointers in it, and hardly anything is allocated a line: a small target costs no time that can be measured.
 const collectorPercent = 25
 
+// tuneCollector comes after the restore, whose heap grows from nothing: with a small target it would be collected over and over.
 func tuneCollector() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(collectorPercent)

@@ -51,7 +51,6 @@ func serve(cmd *cobra.Command, cfg *config) error {
 	defer release()
 	context.AfterFunc(ctx, release) // from then on the system's own way with signals holds
 
-	tuneCollector()
 	log := newLogger(cmd.ErrOrStderr(), cfg.log)
 	for _, warning := range cfg.warnings() {
 		log.Warn(warning)
@@ -60,6 +59,7 @@ func serve(cmd *cobra.Command, cfg *config) error {
 	if err != nil {
 		return err
 	}
+	tuneCollector()
 	if cfg.standalone {
 		fmt.Fprint(cmd.OutOrStdout(), path.banner())
 	} else {
