@@ -74,6 +74,7 @@ type restorer struct {
 	now     moment
 	windows bool // stamps mean what they meant then
 	took    bool // the last value had a series
+	mark    mark // of the last value of a delta
 }
 
 func (r *restorer) all(names, state []byte, deltas [][]byte) error {
@@ -83,7 +84,7 @@ func (r *restorer) all(names, state []byte, deltas [][]byte) error {
 		}
 	}
 	for d := (&decoder{rest: state}); d.more(); {
-		if r.sizedValue(d); d.err != nil {
+		if r.sizedValue(d, false); d.err != nil {
 			return fmt.Errorf("state: %w", d.err)
 		}
 	}
@@ -96,6 +97,7 @@ func (r *restorer) all(names, state []byte, deltas [][]byte) error {
 }
 
 func (r *restorer) replay(delta []byte) error {
+	r.mark = mark{} // as the delta's writer began
 	for d := (&decoder{rest: delta}); len(d.rest) > 0 || d.err != nil; {
 		switch d.byte() {
 		case recordBirth:
@@ -105,7 +107,9 @@ func (r *restorer) replay(delta []byte) error {
 				r.t.vanish(r.b, place)
 			}
 		case recordValue:
-			r.sizedValue(d)
+			r.sizedValue(d, false)
+		case recordAlike:
+			r.sizedValue(d, true)
 		default:
 			d.fail()
 		}

@@ -6,22 +6,25 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// sizedValue reads a value behind its length.
-func (r *restorer) sizedValue(d *decoder) {
+// sizedValue reads a value behind its length: with its mark, or alike the value before it.
+func (r *restorer) sizedValue(d *decoder, alike bool) {
 	one := &decoder{rest: d.bytes(d.uvarint())}
 	if d.err != nil {
 		return
 	}
-	if r.value(one); one.err != nil || len(one.rest) > 0 && r.took {
+	if r.value(one, alike); one.err != nil || len(one.rest) > 0 && r.took {
 		d.fail()
 	}
 }
 
 // value reads a value and its notes. A series that is not there was refused at its birth, or came and went between
 // the parts of a checkpoint.
-func (r *restorer) value(d *decoder) {
+func (r *restorer) value(d *decoder, alike bool) {
 	place, state := d.place(), d.uint32()
-	seen, ttl, stamp := d.uint32(), d.uint32(), d.uint32()
+	if !alike {
+		r.mark = mark{d.uint32(), d.uint32(), d.uint32()}
+	}
+	seen, ttl, stamp := r.mark.seen, r.mark.ttl, r.mark.stamp
 	c, s := &r.b.page.cells[place], &r.b.series[place]
 	if r.took = d.err == nil && state&live != 0 && c.state.Load() == state; !r.took {
 		return

@@ -16,6 +16,7 @@ const (
 	recordBirth = 'b'
 	recordDeath = 'd'
 	recordValue = 'v'
+	recordAlike = 'a' // a value with the mark of the value before it
 )
 
 // Blocks is how many blocks of 1,024 series there are. It only grows.
@@ -80,6 +81,16 @@ func (t *Table) AppendState(dst []byte, block int) []byte {
 	return dst
 }
 
+// A mark is what many values of a delta have in common: those that changed in one tick.
+type mark struct{ seen, ttl, stamp uint32 }
+
+func (m mark) append(dst []byte) []byte {
+	for _, v := range [...]uint32{m.seen, m.ttl, m.stamp} {
+		dst = binary.AppendUvarint(dst, uint64(v))
+	}
+	return dst
+}
+
 // AppendDelta appends what changed in a block since the last AppendDelta of it: births and deaths, then values. It rolls the block
 // first, so what was applied before the call is in it.
 func (t *Table) AppendDelta(dst []byte, block int) []byte {
@@ -95,15 +106,14 @@ func (t *Table) AppendDelta(dst []byte, block int) []byte {
 			dst = t.appendNews(dst, b, uint32(word*64+bits.TrailingZeros64(set)))
 		}
 	}
+	var before mark
 	for word := range blockWords {
 		if b.unsaved[word].Load() == 0 {
 			continue
 		}
 		for set := b.unsaved[word].Swap(0); set != 0; set &= set - 1 {
 			place := uint32(word*64 + bits.TrailingZeros64(set))
-			if with := t.appendValue(append(dst, recordValue), b, place, b.saved); len(with) > len(dst)+1 {
-				dst = with
-			}
+			dst, before = t.appendChange(dst, b, place, before)
 			pace.step()
 		}
 	}
@@ -123,20 +133,60 @@ func (t *Table) appendNews(dst []byte, b *block, place uint32) []byte {
 	return appendNameLocked(append(dst, recordBirth), b, place)
 }
 
-// appendValue appends a series' value with its notes from the tick since on, behind its length; or nothing if it is
-// gone, or born so lately that no delta has its birth yet: then its value waits for that.
+// appendChange appends a value as a record of a delta, without its mark where that of the value before is the same.
+func (t *Table) appendChange(dst []byte, b *block, place uint32, before mark) ([]byte, mark) {
+	b.history.Lock()
+	defer b.history.Unlock()
+	if !b.savableLocked(place) {
+		return dst, before
+	}
+	own := b.markLocked(place)
+	kind := byte(recordValue)
+	if own == before {
+		kind = recordAlike
+	}
+	dst = append(dst, kind, 0)
+	at := len(dst) - 1
+	dst = b.appendOwnerLocked(dst, place)
+	if kind == recordValue {
+		dst = own.append(dst)
+	}
+	return sized(t.appendValueLocked(dst, b, place, b.saved), at), own
+}
+
+// appendValue appends a series' value with its notes from the tick since on, behind its length.
 func (t *Table) appendValue(dst []byte, b *block, place uint32, since uint32) []byte {
 	b.history.Lock()
 	defer b.history.Unlock()
-	if b.page.cells[place].state.Load()&live == 0 {
-		return dst
-	}
-	if b.unnamed.has(place) {
-		b.unsaved.mark(place)
+	if !b.savableLocked(place) {
 		return dst
 	}
 	at := len(dst)
-	return sized(t.appendValueLocked(append(dst, 0), b, place, since), at)
+	dst = b.markLocked(place).append(b.appendOwnerLocked(append(dst, 0), place))
+	return sized(t.appendValueLocked(dst, b, place, since), at)
+}
+
+// savableLocked reports whether a value is to be written: not if it is gone, or born so lately that no delta has its birth
+// yet; then it waits for that.
+func (b *block) savableLocked(place uint32) bool {
+	if b.page.cells[place].state.Load()&live == 0 {
+		return false
+	}
+	if b.unnamed.has(place) {
+		b.unsaved.mark(place)
+		return false
+	}
+	return true
+}
+
+// appendOwnerLocked appends whose value it is: places change hands.
+func (b *block) appendOwnerLocked(dst []byte, place uint32) []byte {
+	return binary.AppendUvarint(binary.AppendUvarint(dst, uint64(place)), uint64(b.page.cells[place].state.Load()))
+}
+
+func (b *block) markLocked(place uint32) mark {
+	c := &b.page.cells[place]
+	return mark{c.seen.Load(), b.series[place].ttl.Load(), c.past.stamp}
 }
 
 // sized puts the length of what follows at into the byte there, and moves it on where a byte does not hold it.
@@ -152,11 +202,6 @@ func sized(dst []byte, at int) []byte {
 
 func (t *Table) appendValueLocked(dst []byte, b *block, place uint32, since uint32) []byte {
 	c, s, body := &b.page.cells[place], &b.series[place], b.body(place)
-	dst = binary.AppendUvarint(dst, uint64(place))
-	dst = binary.AppendUvarint(dst, uint64(c.state.Load())) // tells whose value it is, where places change hands
-	dst = binary.AppendUvarint(dst, uint64(c.seen.Load()))
-	dst = binary.AppendUvarint(dst, uint64(s.ttl.Load()))
-	dst = binary.AppendUvarint(dst, uint64(c.past.stamp))
 	switch s.entry.kind {
 	case metric.Counter:
 		return t.appendCounterLocked(dst, c, body, since)

@@ -25,7 +25,21 @@ const (
 	clockExact         = 2 // CPUCLOCK_SCHED
 )
 
-func readCPU(pid int) (c cpuTime, err error) {
+// readCPU is what a process and those that it started have used.
+func readCPU(pid int) (sum cpuTime, err error) {
+	for i, one := range family(pid) {
+		c, err := readOneCPU(one)
+		if err != nil && i == 0 {
+			return cpuTime{}, err
+		}
+		if err == nil { // else it has ended
+			sum.total, sum.user, sum.all = sum.total+c.total, sum.user+c.user, sum.all+c.all
+		}
+	}
+	return sum, nil
+}
+
+func readOneCPU(pid int) (c cpuTime, err error) {
 	for clock, into := range map[int32]*time.Duration{clockUserAndSystem: &c.all, clockUser: &c.user, clockExact: &c.total} {
 		var t unix.Timespec
 		if err := unix.ClockGettime(^int32(pid)<<3|clock, &t); err != nil {
@@ -47,8 +61,20 @@ func (c cpuTime) since(before cpuTime) (user, system time.Duration) {
 	return user, total - user
 }
 
-// readMemory is the memory of a process as /proc/PID/status has it.
-func readMemory(pid int) (Memory, error) {
+// readMemory is the memory of a process and of those that it started. The sum of their peaks is the most that it can have been.
+func readMemory(pid int) (sum Memory, err error) {
+	for i, one := range family(pid) {
+		m, err := readOneMemory(one)
+		if err != nil && i == 0 {
+			return Memory{}, err
+		}
+		sum.PeakBytes, sum.AnonBytes, sum.FileBytes = sum.PeakBytes+m.PeakBytes, sum.AnonBytes+m.AnonBytes, sum.FileBytes+m.FileBytes
+	}
+	return sum, nil
+}
+
+// readOneMemory is the memory of a process as /proc/PID/status has it.
+func readOneMemory(pid int) (Memory, error) {
 	path := fmt.Sprintf("/proc/%d/status", pid)
 	text, err := os.ReadFile(path)
 	if err != nil {

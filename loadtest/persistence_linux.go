@@ -138,8 +138,20 @@ func readUse(ctx context.Context, s *server) (u use, err error) {
 	return u, err
 }
 
-// readWritten is how many bytes a process has caused to be written to disk: proc_pid_io(5).
-func readWritten(pid int) (int64, error) {
+// readWritten is how many bytes a process and those that it started have caused to be written to disk.
+func readWritten(pid int) (sum int64, err error) {
+	for _, one := range family(pid) {
+		written, err := readOneWritten(one)
+		if err != nil {
+			return 0, err
+		}
+		sum += written
+	}
+	return sum, nil
+}
+
+// readOneWritten is that of one process: proc_pid_io(5).
+func readOneWritten(pid int) (int64, error) {
 	path := fmt.Sprintf("/proc/%d/io", pid)
 	text, err := os.ReadFile(path)
 	if err != nil {

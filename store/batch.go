@@ -2,13 +2,11 @@ package store
 
 import (
 	"encoding/binary"
-
-	"github.com/dgraph-io/badger/v4"
 )
 
 const (
-	// batchBytes bounds a transaction. Badger refuses what is above 15 % of its memtable.
-	batchBytes = 1 << 20
+	// batchBytes bounds a transaction. Badger refuses what is above 15 % of its memtable: 629,145 bytes of the smaller one.
+	batchBytes = 600 << 10
 	// partBytes bounds one entry's value, so that a checkpoint and its names fit one batch.
 	partBytes = 256 << 10
 	// entryOverhead covers what Badger adds to an entry's key and value when it measures it.
@@ -33,11 +31,11 @@ type outcome struct {
 //
 // The buffer holds keys and values of the running transaction and may be overwritten only after commit.
 type batch struct {
-	db       *badger.DB
+	db       database
 	room     func(bytes int) error // says before every commit whether the disk can take it
 	clock    func(dst []byte) []byte
 	seq      sequence
-	txn      *badger.Txn
+	txn      transaction
 	buf      []byte
 	bytes    int
 	entries  int
@@ -122,7 +120,7 @@ func (b *batch) reserve(n int) error {
 		}
 	}
 	if b.txn == nil {
-		b.txn = b.db.NewTransaction(true)
+		b.txn = b.db.begin()
 	}
 	return nil
 }

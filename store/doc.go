@@ -28,7 +28,7 @@
 // makes Lag grow and Detail speak. It never deletes what it cannot read: a database that cannot be trusted
 // is renamed, and a directory that is not its own is left alone.
 //
-// Badger maps its files into memory and ends the process where a file is not what it expected. Hence what
-// is done before it may open one: see manifest.go, log.go, trial.go, space.go and
-// reserve.go.
+// Badger maps its files into memory and ends the process where a file is not what it expected, and stops it where the
+// disk stands still. Hence what is done before it may open one: see manifest.go, log.go, trial.go, space.go and
+// reserve.go; and hence it has a process of its own once the table is restored: see apart.go.
 package store

@@ -118,6 +118,7 @@ func TestDocumentsSurvive(t *testing.T) {
 	}
 	mustClose(t, s)
 	again := newShelf()
+	keptHere(t)
 	s = openWith(t, dir, again)
 	shelf.mustEqual(t, again)
 	if left := s.countKeys(t, documentKey) + s.countKeys(t, partKey); left != 0 {
@@ -127,7 +128,7 @@ func TestDocumentsSurvive(t *testing.T) {
 
 func (s *Store) countKeys(t *testing.T, kind byte) (n int) {
 	t.Helper()
-	err := s.db.View(func(txn *badger.Txn) error {
+	err := s.here.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kind}})
 		defer it.Close()
 		for it.Rewind(); it.Valid(); it.Next() {

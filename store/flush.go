@@ -2,8 +2,6 @@ package store
 
 import (
 	"hash/crc32"
-
-	"github.com/dgraph-io/badger/v4"
 )
 
 const (
@@ -71,7 +69,7 @@ func (f *flush) init(table Table, documents Documents) {
 
 // run writes what changed since the last run, and the checkpoints that are due. After an error, what was
 // not reached is still with the table, and what was taken from it is marked broken.
-func (f *flush) run(db *badger.DB, seq sequence) error {
+func (f *flush) run(db database, seq sequence) error {
 	f.batch.db, f.batch.seq = db, seq
 	f.grow(f.table.Blocks())
 	f.pace.begin()

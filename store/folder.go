@@ -101,14 +101,26 @@ func parseMarker(dir, text string) error {
 	return nil
 }
 
-// lockFolder holds the directory until the file is closed or the process ends. The number in it is for
+// lockPatience is how long the database's process may outlive a store that was killed.
+const lockPatience = 2 * time.Second
+
+func flock(file *os.File) error {
+	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) || time.Since(began) > lockPatience {
+			return err
+		}
+	}
+}
+
+// lockFolder holds the directory until the file is closed or the process ends, and with it that of the database. The number in it is for
 // the message alone.
 func lockFolder(dir string) (*os.File, error) {
 	file, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o640)
 	if err != nil {
 		return nil, fmt.Errorf("store: cannot lock the data directory: %w", err)
 	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := flock(file); err != nil {
 		holder, _ := os.ReadFile(file.Name())
 		_ = file.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {

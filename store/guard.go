@@ -116,7 +116,7 @@ func (s *Store) reopen() error {
 			return err
 		}
 		if !fresh {
-			if err := s.exchange(errors.New("it was not restored from, for want of space")); err != nil {
+			if err := s.exchange(errors.New("it was not restored from, for want of space"), s.apart); err != nil {
 				return err
 			}
 			s.unread = false
@@ -124,7 +124,7 @@ func (s *Store) reopen() error {
 		}
 		s.unread = false
 	}
-	o, err := s.folder.open(context.Background(), s.cfg, s.logger)
+	o, err := s.folder.open(context.Background(), s.cfg, s.apart, s.logger)
 	if err == nil {
 		err = s.adopt(o)
 	}

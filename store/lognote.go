@@ -16,7 +16,7 @@ const (
 	// noteBytes is one sector: it is overwritten in place, needs no room on a full disk, and is whole or not valid.
 	noteBytes = 512
 	// walkBytes is more than a transaction.
-	walkBytes = 2 * batchBytes
+	walkBytes = 2 << 20
 )
 
 // A logNote says how far the logs have been synced, and since which start of the machine they are written. It is

@@ -14,7 +14,7 @@ import (
 const childEnv = "SLUICE_STORE_TEST_CHILD"
 
 func TestMain(m *testing.M) {
-	if code, isTrial := TrialMain(); isTrial {
+	if code, isChild := ChildMain(); isChild {
 		os.Exit(code)
 	}
 	if dir := os.Getenv(childEnv); dir != "" {
@@ -77,4 +77,11 @@ func (s *stepper) flush(t testing.TB) {
 	if err := s.store.step(s.now); err != nil {
 		t.Fatalf("flush: %v", err)
 	}
+}
+
+// keptHere has a test's databases in this process, where they can be looked into.
+func keptHere(t *testing.T) {
+	t.Helper()
+	canBeApart = false
+	t.Cleanup(func() { canBeApart = true })
 }

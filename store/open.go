@@ -21,15 +21,16 @@ const maxOpenings = 3
 
 // opened is a database, and what had to be done for it.
 type opened struct {
-	db    *badger.DB
+	db    database
+	here  *badger.DB // db, if it is in this process
 	fresh bool
 	aside string // why and where a database was set aside; empty: none was
 	torn  string // what a write that did not end left behind; empty: nothing
 }
 
-// open checks, tries and opens the database. One that cannot be trusted is set aside and a new one made.
+// open checks, tries and opens the database: here, or apart. One that cannot be trusted is set aside and a new one made.
 // endOpening must follow when what was opened has been restored from.
-func (f *folder) open(ctx context.Context, cfg Config, logger *slog.Logger) (opened, error) {
+func (f *folder) open(ctx context.Context, cfg Config, apart bool, logger *slog.Logger) (opened, error) {
 	torn := ""
 	fresh, err := checkManifest(f.database())
 	if err == nil && !fresh {
@@ -48,7 +49,7 @@ func (f *folder) open(ctx context.Context, cfg Config, logger *slog.Logger) (ope
 		}
 	}
 	if err == nil {
-		o, openErr := f.openChecked(fresh, logger)
+		o, openErr := f.openChecked(fresh, apart, logger)
 		if err = openErr; err == nil {
 			o.torn = torn
 			return o, nil
@@ -57,34 +58,53 @@ func (f *folder) open(ctx context.Context, cfg Config, logger *slog.Logger) (ope
 	if !errors.Is(err, errDamaged) {
 		return opened{}, err
 	}
-	return f.replace(err, logger)
+	return f.replace(err, apart, logger)
 }
 
 // replace sets the database aside for a reason and makes a new one.
-func (f *folder) replace(reason error, logger *slog.Logger) (opened, error) {
+func (f *folder) replace(reason error, apart bool, logger *slog.Logger) (opened, error) {
 	name, err := f.setAside(time.Now())
 	if err != nil {
 		return opened{}, errors.Join(reason, err)
 	}
-	o, err := f.openChecked(true, logger)
+	o, err := f.openChecked(true, apart, logger)
 	o.aside = fmt.Sprintf("%v; it was set aside as %s", reason, name)
 	return o, err
 }
 
-func (f *folder) openChecked(fresh bool, logger *slog.Logger) (opened, error) {
+func (f *folder) openChecked(fresh, apart bool, logger *slog.Logger) (opened, error) {
 	if err := os.MkdirAll(f.database(), 0o750); err != nil {
 		return opened{}, fmt.Errorf("store: cannot make the database's folder: %w", err)
 	}
-	db, err := openDatabase(f.database(), logger)
+	o, err := f.openDatabase(apart, logger)
 	if err != nil {
 		return opened{}, err
 	}
+	o.fresh = fresh
 	if fresh {
 		if err := f.sync(); err != nil {
-			return opened{}, errors.Join(err, db.Close())
+			return opened{}, errors.Join(err, o.db.Close())
 		}
 	}
-	return opened{db: db, fresh: fresh}, nil
+	return o, nil
+}
+
+func (f *folder) openDatabase(apart bool, logger *slog.Logger) (opened, error) {
+	if apart {
+		db, err := openApart(f.database(), f.lock, logger)
+		if err == nil {
+			return opened{db: db}, nil
+		}
+		if !errors.Is(err, errUnstarted) {
+			return opened{}, err
+		}
+		logger.Warn("the database is kept in this process: a disk that stands still or breaks may stop it", "reason", err)
+	}
+	db, err := openDatabase(badgerOptions(f.database(), logger))
+	if err != nil {
+		return opened{}, err
+	}
+	return opened{db: here{db}, here: db}, nil
 }
 
 // beginOpening counts an opening that has not ended yet.

@@ -62,7 +62,9 @@ type Store struct {
 	folder *folder
 	free   func(dir string) (uint64, error)
 
-	db          *badger.DB // nil: not persisting
+	db          database   // nil: not persisting
+	here        *badger.DB // what db is while it is restored from; nil: db is apart
+	apart       bool       // the database is to be kept apart, once it is restored from
 	flush       flush
 	seq         sequence
 	periodStart time.Time
@@ -95,7 +97,7 @@ func Open(ctx context.Context, cfg Config, parts Parts) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, logger: parts.Logger, table: parts.Table, folder: folder, free: freeBytes, kick: make(chan struct{}, 1)}
+	s := &Store{cfg: cfg, logger: parts.Logger, table: parts.Table, folder: folder, apart: canBeApart, free: freeBytes, kick: make(chan struct{}, 1)}
 	s.groups.ready = make(chan struct{}, 1)
 	s.init(parts.Documents)
 	s.status.flushed(time.Now())
@@ -129,14 +131,16 @@ func (s *Store) start(ctx context.Context) error {
 		return s.table.RestoreDone()
 	}
 	start := time.Now()
-	o, err := s.folder.open(ctx, s.cfg, s.logger)
+	o, err := s.folder.open(ctx, s.cfg, false, s.logger)
 	if err == nil {
 		err = s.adopt(o)
 	}
 	if err != nil {
 		return errors.Join(err, s.folder.endOpening())
 	}
-	err = s.restore(ctx)
+	if err = s.restore(ctx); err == nil && s.apart {
+		err = s.moveApart()
+	}
 	s.count.restoreNanos.Store(int64(time.Since(start)))
 	return errors.Join(err, s.folder.endOpening())
 }
@@ -145,7 +149,7 @@ func (s *Store) start(ctx context.Context) error {
 func (s *Store) restore(ctx context.Context) error {
 	out, err := s.readDatabase(ctx)
 	if errors.Is(err, errDamaged) {
-		if err := s.exchange(err); err != nil {
+		if err := s.exchange(err, false); err != nil {
 			return err
 		}
 		out, err = s.readDatabase(ctx)
@@ -172,23 +176,35 @@ func (s *Store) restore(ctx context.Context) error {
 
 // restoreDocuments reads the documents, after the table, and says how many could not be read.
 func (s *Store) restoreDocuments() (lost int, err error) {
-	restored, lost, err := s.flush.owed.restore(s.db, s.logger)
+	restored, lost, err := s.flush.owed.restore(s.here, s.logger)
 	s.count.restoredDocuments.Store(int64(restored))
 	s.count.failedDocuments.Store(int64(lost))
 	return lost, err
 }
 
 func (s *Store) readDatabase(ctx context.Context) (restored, error) {
-	r := restore{db: s.db, table: s.table, logger: s.logger, keep: s.keepBlock}
+	r := restore{db: s.here, table: s.table, logger: s.logger, keep: s.keepBlock}
 	return r.run(ctx)
 }
 
+// moveApart gives the database that was restored from to a process of its own.
+func (s *Store) moveApart() error {
+	if err := s.closeDatabase(); err != nil {
+		return err
+	}
+	o, err := s.folder.openDatabase(true, s.logger)
+	if err != nil {
+		return err
+	}
+	return s.adopt(o)
+}
+
 // exchange sets the open database aside and begins a new one.
-func (s *Store) exchange(reason error) error {
+func (s *Store) exchange(reason error, apart bool) error {
 	if err := s.closeDatabase(); err != nil {
 		s.logger.Warn("the damaged database did not close well", "error", err)
 	}
-	o, err := s.folder.replace(reason, s.logger)
+	o, err := s.folder.replace(reason, apart, s.logger)
 	if err != nil {
 		return err
 	}
@@ -197,7 +213,7 @@ func (s *Store) exchange(reason error) error {
 
 // adopt makes an opened database the store's own.
 func (s *Store) adopt(o opened) error {
-	s.db = o.db
+	s.db, s.here = o.db, o.here
 	if o.aside != "" {
 		s.status.notice("started empty: " + o.aside)
 		s.count.setAside.Add(1)
@@ -222,7 +238,7 @@ func (s *Store) adopt(o opened) error {
 }
 
 func (s *Store) keepBlock(block int) {
-	if err := s.folder.keepBlock(s.db, block, time.Now()); err != nil {
+	if err := s.folder.keepBlock(s.here, block, time.Now()); err != nil {
 		s.logger.Error("a damaged block could not be kept", "block", block, "error", err)
 	}
 }
@@ -238,7 +254,7 @@ func (s *Store) closeDatabase() (err error) {
 		}
 	}()
 	db := s.db
-	s.db = nil
+	s.db, s.here = nil, nil
 	if err := db.Close(); err != nil {
 		return fmt.Errorf("store: closing the database: %w", err)
 	}
@@ -262,6 +278,9 @@ func (s *Store) leave() error {
 		off = fmt.Sprintf("the disk has %s free (%v)", mebibytes(free), err)
 	}
 	s.logger.Warn("the database is left unclosed, which costs nothing but time at the next start", "reason", off)
-	s.db = nil
+	if a, ok := s.db.(*apart); ok {
+		a.kill()
+	}
+	s.db, s.here = nil, nil
 	return s.folder.sync()
 }

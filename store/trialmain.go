@@ -13,19 +13,8 @@ import (
 	"github.com/dgraph-io/badger/v4/options"
 )
 
-// TrialMain is the first thing that main calls:
-//
-//	if code, isTrial := store.TrialMain(); isTrial {
-//		os.Exit(code)
-//	}
-//
-// In a process that Open made for a trial it does the trial and says what to exit with; in any other it does
-// nothing. Without it databases are opened untried.
-func TrialMain() (code int, isTrial bool) {
-	dir := os.Getenv(trialEnv)
-	if dir == "" {
-		return 0, false
-	}
+// trialMain does a trial, and says what the process exits with.
+func trialMain(dir string) int {
 	fmt.Println(trialBegun)
 	version, err := tryOpen(dir)
 	fmt.Printf("%s%d\n", trialFormat, version)
@@ -38,10 +27,10 @@ func TrialMain() (code int, isTrial bool) {
 		}
 		reason := strings.TrimPrefix(err.Error(), damaged("").Error()) // the parent says that again
 		fmt.Println(word + strings.ReplaceAll(reason, "\n", " "))
-		return 1, true
+		return 1
 	}
 	fmt.Println(trialPassed)
-	return 0, true
+	return 0
 }
 
 // tryOpen opens a scratch folder as Open would its database, and reads all that Open might. The database is

@@ -8,8 +8,9 @@ import (
 )
 
 func main() {
-	// The store opens a database that it does not trust yet in a process of its own: this one, started again.
-	if code, isTrial := store.TrialMain(); isTrial {
+	// The store keeps its database in a process of its own, and tries one that it does not trust yet in another: this one,
+	// started again.
+	if code, isChild := store.ChildMain(); isChild {
 		os.Exit(code)
 	}
 	os.Exit(run(context.Background(), os.Args[1:], streams{in: os.Stdin, out: os.Stdout, err: os.Stderr}))

@@ -59,6 +59,7 @@ func serve(cmd *cobra.Command, cfg *config) error {
 	if err != nil {
 		return err
 	}
+	tuneCollector()
 	if cfg.standalone {
 		fmt.Fprint(cmd.OutOrStdout(), path.banner())
 	} else {

@@ -16,7 +16,7 @@ import (
 // This binary is also sluice: for the store, which tries databases in a process of its own, and for commands
 // that are copied from the banner.
 func TestMain(m *testing.M) {
-	if code, isTrial := store.TrialMain(); isTrial {
+	if code, isChild := store.ChildMain(); isChild {
 		os.Exit(code)
 	}
 	if os.Getenv(asSluice) != "" && !slices.ContainsFunc(os.Args, func(arg string) bool { return strings.HasPrefix(arg, "-test.") }) {

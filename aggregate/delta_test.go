@@ -1,0 +1,36 @@
+package aggregate
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// What the disk takes in, all day, is the deltas of counters that changed: one takes so many bytes, and what they leave out
+// is restored.
+func TestADeltaOfCountersIsSmall(t *testing.T) {
+	const counters, most = 500, 16
+	synctest.Test(t, func(t *testing.T) {
+		f, disk := newFixture(t).running(), newSaved()
+		push := func() {
+			for i := range counters {
+				f.push(fmt.Sprintf("c:%d|c|#pod:p,ns:ns,k:%d", i, i))
+			}
+			time.Sleep(400 * time.Millisecond)
+		}
+		for range 40 { // the rings are full of what comes again and again
+			push()
+			disk.flush(f.Table, each)
+		}
+		push()
+		disk.flush(f.Table, never)
+		if bytes := len(disk.deltas[0][0]); bytes > most*counters {
+			t.Errorf("a delta of %d counters has %d bytes", counters, bytes)
+		}
+		before := f.all()
+		if after := disk.restore(t).all(); after != before {
+			t.Errorf("before\n%s\nafter\n%s", before, after)
+		}
+	})
+}

@@ -1,0 +1,96 @@
+package store
+
+import (
+	"context"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// running runs a store with a short flush interval, whose database is apart.
+func running(t *testing.T, dir string, table Table) (s *Store, child *apart, stop func() error) {
+	t.Helper()
+	cfg := testConfig(dir)
+	cfg.FlushInterval = minFlushInterval
+	s, err := Open(t.Context(), cfg, Parts{Table: table, Logger: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close(context.Background()) })
+	child, ok := s.db.(*apart)
+	if !ok {
+		t.Fatalf("the database is a %T", s.db)
+	}
+	return s, child, start(t, s)
+}
+
+// TestDatabaseStandsStill: while the database's process waits for its disk, what is applied is applied, the store says
+// how far it is behind, and when the disk goes on nothing is missing.
+func TestDatabaseStandsStill(t *testing.T) {
+	dir, model := t.TempDir(), newModel(4)
+	s, child, stop := running(t, dir, model)
+	model.put(1, 1, "a", "before")
+	if err := s.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := child.process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	defer child.process.Signal(syscall.SIGCONT)
+	for began, i := time.Now(), uint16(0); time.Since(began) < lateAfter+500*time.Millisecond; i++ {
+		model.put(int(i%4), i%modelSlots, "a", "meanwhile")
+		time.Sleep(time.Millisecond)
+	}
+	if lag := s.Lag(); lag < lateAfter {
+		t.Fatalf("a lag of %v", lag)
+	}
+	if ok, detail := s.Detail(); ok || !strings.Contains(detail, "does not keep up") {
+		t.Fatalf("Detail: %v %s", ok, detail)
+	}
+	if err := child.process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "caught up", func() bool { ok, _ := s.Detail(); return ok && s.Lag() < time.Second })
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, s)
+	restored := newModel(0)
+	again := mustOpen(t, dir, restored)
+	model.mustEqual(t, restored)
+	if again.count.cutBlocks.Load()+again.count.failedBlocks.Load()+s.count.failures.Load() > 0 {
+		t.Fatal("restored with losses")
+	}
+}
+
+// TestDatabaseDies: when the database's process ends, however that is, the store says so, starts another one, and
+// nothing is missing.
+func TestDatabaseDies(t *testing.T) {
+	dir, model := t.TempDir(), newModel(4)
+	s, child, stop := running(t, dir, model)
+	model.put(1, 1, "a", "before")
+	if err := s.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := child.process.Signal(syscall.SIGBUS); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the end of the process in Detail", func() bool {
+		model.put(2, 1, "a", "meanwhile")
+		ok, detail := s.Detail()
+		return !ok && strings.Contains(detail, "process ended")
+	})
+	eventually(t, "another process", func() bool { ok, _ := s.Detail(); return ok && s.Lag() < time.Second })
+	model.put(3, 1, "a", "after")
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, s)
+	restored := newModel(0)
+	again := mustOpen(t, dir, restored)
+	model.mustEqual(t, restored)
+	if lost := again.count.cutBlocks.Load() + again.count.failedBlocks.Load() + again.count.setAside.Load(); lost > 0 {
+		t.Fatal("restored with losses")
+	}
+}

@@ -1,0 +1,136 @@
+package store
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"runtime/debug"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// ChildMain is the first thing that main calls:
+//
+//	if code, isChild := store.ChildMain(); isChild {
+//		os.Exit(code)
+//	}
+//
+// In a process that a store made for a trial, or to keep its database, it does that and says what to exit with; in any other it
+// does nothing. Without it databases are opened untried, and in the process itself.
+func ChildMain() (code int, isChild bool) {
+	if dir := os.Getenv(trialEnv); dir != "" {
+		return trialMain(dir), true
+	}
+	if dir := os.Getenv(apartEnv); dir != "" {
+		return keeperMain(dir, os.Stdin, os.Stdout), true
+	}
+	canBeApart = true
+	return 0, false
+}
+
+// keeperGCPercent: nearly all that Badger allocates is a table in the making, soon garbage.
+const keeperGCPercent = 25
+
+// mostFrame is far beyond a transaction of batchBytes.
+const mostFrame = 16 * batchBytes
+
+// keeperMain opens a database, writes what comes in, and closes it when nothing more can come.
+func keeperMain(dir string, in io.Reader, out io.Writer) int {
+	debug.SetGCPercent(keeperGCPercent)
+	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	db, err := openDatabase(apartOptions(dir, logger))
+	if tell(out, err) != nil || err != nil {
+		return 1
+	}
+	from := bufio.NewReader(in)
+	var frame []byte
+	for {
+		frame, err = readFrame(from, frame)
+		if err != nil {
+			break
+		}
+		if tell(out, write(db, frame)) != nil {
+			break // who asked is gone
+		}
+	}
+	err = db.Close()
+	_ = tell(out, err)
+	if err != nil {
+		return 1
+	}
+	return 0
+}
+
+// readFrame reads a transaction into buf, or into a larger one.
+func readFrame(from io.Reader, buf []byte) ([]byte, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(from, head[:]); err != nil {
+		return buf, err
+	}
+	size := binary.BigEndian.Uint32(head[:])
+	if size > mostFrame {
+		return buf, fmt.Errorf("a transaction of %d bytes", size)
+	}
+	if int(size) > cap(buf) {
+		buf = make([]byte, size)
+	}
+	buf = buf[:size]
+	_, err := io.ReadFull(from, buf)
+	return buf, err
+}
+
+// write commits a transaction.
+func write(db *badger.DB, frame []byte) error {
+	txn := db.NewTransaction(true)
+	defer txn.Discard()
+	for len(frame) > 0 {
+		operation := frame[0]
+		key, rest, err := cutPiece(frame[1:])
+		switch {
+		case err == nil && operation == entryDelete:
+			err = txn.Delete(key)
+		case err == nil && operation == entrySet:
+			var value []byte
+			if value, rest, err = cutPiece(rest); err == nil {
+				err = txn.Set(key, value)
+			}
+		case err == nil:
+			err = fmt.Errorf("an entry of kind %q", operation)
+		}
+		if err != nil {
+			return err
+		}
+		frame = rest
+	}
+	return txn.Commit()
+}
+
+func cutPiece(from []byte) (piece, rest []byte, err error) {
+	if len(from) < 4 || uint64(len(from)-4) < uint64(binary.BigEndian.Uint32(from)) {
+		return nil, nil, errors.New("a transaction that ends early")
+	}
+	end := 4 + int(binary.BigEndian.Uint32(from))
+	return from[4:end:end], from[end:], nil
+}
+
+// tell writes a verdict.
+func tell(out io.Writer, err error) error {
+	how, text := verdictWell, ""
+	if err != nil {
+		how, text = verdictFailed, err.Error()
+		text = text[:min(len(text), mostVerdict)]
+	}
+	switch {
+	case errors.Is(err, errDamaged):
+		how = verdictDamaged
+	case errors.Is(err, ErrFormat):
+		how = verdictFormat
+	}
+	answer := binary.BigEndian.AppendUint32([]byte{byte(how)}, uint32(len(text)))
+	_, failure := out.Write(append(answer, text...))
+	return failure
+}
