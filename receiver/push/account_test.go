@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -233,6 +234,57 @@ func TestTokens(t *testing.T) {
 	}
 	if got, want := h.server.account.Received(), h.server.account.Applied()+h.rejected(metric.Identity)+h.rejected(metric.Malformed); got != want {
 		t.Errorf("%d received, %d applied or rejected", got, want)
+	}
+}
+
+// What OpenTelemetry and a Prometheus send is held to the same rights as lines, and answered as those protocols have it.
+func TestTokensOfOtherProtocols(t *testing.T) {
+	for _, one := range []struct {
+		name    string
+		headers []string
+		rights  []string // namespaces that were granted
+		away    bool
+		status  int
+		says    string
+	}{
+		{"granted", asShop, []string{"bank"}, false, 200, ""},
+		{"not granted", asShop, nil, false, 403, `samples.sluice.dev is forbidden: User "system:serviceaccount:shop:till" cannot create resource "samples" in API group "sluice.dev" in the namespace "bank"`},
+		{"a token that is over", []string{"Authorization", "Bearer old"}, nil, false, 401, "the token is over"},
+		{"no credential", nil, nil, false, 401, `want a bearer token for the audience "sluice" of who may create samples.sluice.dev in the namespace "bank"`},
+		{"nobody can be asked about the right", asShop, nil, true, 503, `cannot be asked whether User "system:serviceaccount:shop:till" may create`},
+		{"nobody can be asked about the token", []string{"Authorization", "Bearer bound"}, nil, true, 503, "the API server cannot be asked about the token"},
+		{"two credentials", []string{"Authorization", "Bearer shops", "Authorization", "Bearer bound"}, nil, false, 400, "there are 2 Authorization headers"},
+	} {
+		t.Run(one.name, func(t *testing.T) {
+			h, c := startTown(t)
+			h.wants(200, "", "PUT", "/v1/namespaces/shop/external/a", "1", asShop...) // the token is known
+			for _, ns := range one.rights {
+				c.rights[metric.Right{Verb: metric.Create, Namespace: ns}] = true
+			}
+			c.set(func() { c.away = one.away })
+			codes := map[int]int{400: 3, 401: 16, 403: 7, 503: 14}
+			for _, e := range otlpEncodings {
+				a := h.export(encodeOTLP(t, gauges("x", "y"), e), e, one.headers...)
+				if a.status != one.status || a.code != codes[one.status] || !strings.Contains(a.message, one.says) {
+					t.Errorf("%s: %+v", e.ContentType(), a)
+				}
+			}
+			remote := one.status
+			if remote == 200 {
+				remote = 204
+			}
+			said := strings.Trim(strconv.Quote(one.says), `"`)
+			res := gateway{h}.wants(remote, said, "POST", "/api/v1/write", remote1(remoteSeries{"x", 0, 1}, remoteSeries{"y", 0, 1}), append([]string{"Content-Type", firstMessage}, one.headers...)...)
+			if (remote == 401) != (res.Header.Get("WWW-Authenticate") != "") || (remote == 503) != (res.Header.Get("Retry-After") != "") {
+				t.Errorf("a remote write's answer: %d %v", remote, res.Header)
+			}
+			if got, want := h.server.account.Received(), h.server.account.Applied()+h.rejected(metric.Identity); got != want {
+				t.Errorf("%d received, %d applied or rejected", got, want)
+			}
+			if one.status == 401 && h.rejected(metric.Identity) < 3 || one.status == 400 && h.rejected(metric.Identity)+h.rejected(metric.Malformed) > 0 {
+				t.Errorf("%d rejected for identity, %d as malformed", h.rejected(metric.Identity), h.rejected(metric.Malformed))
+			}
+		})
 	}
 }
 

@@ -13,10 +13,10 @@ import (
 //
 // Source: https://opentelemetry.io/docs/specs/otlp/#otlphttp
 func (x *exchange) pushOTLP() {
-	encoding, f := otlpEncoding(x.http.Request.Header.ContentType())
-	var body []byte
+	p, body, f := x.readLines(allowSync)
+	encoding, unknown := otlpEncoding(x.http.Request.Header.ContentType())
 	if f == nil {
-		body, f = x.readBody()
+		f = unknown
 	}
 	if f != nil {
 		x.failOTLP(f, encoding)
@@ -34,7 +34,7 @@ func (x *exchange) pushOTLP() {
 	t := x.applyAll(&otlpPoints{Reader: x.otlp})
 	x.otlp.Reset(pmetric.NewMetrics(), false) // an idle exchange holds nobody's body
 	x.server.budget.held.Add(-weight)
-	x.concludeOTLP(&t, encoding)
+	x.concludeOTLP(&t, p.sync, encoding)
 }
 
 // isNoPod reports whether a sender is none and does not become one: an address that is not known yet may.
