@@ -120,7 +120,7 @@ var flagOfField = map[string]string{
 	"statsd.unixgram.address": "statsd-unixgram", "statsd.unix.address": "statsd-unix",
 	"statsd.dialect": "dialect", "statsd.sockets": "statsd-udp-sockets", "statsd.readbuffer": "statsd-read-buffer",
 	"statsd.maxconnections": "statsd-max-connections", "statsd.maxconnectionsperaddress": "statsd-max-connections-per-address", "statsd.idletimeout": "statsd-idle-timeout",
-	"push.address": "http-address", "push.maxbodybytes": "http-max-body", "push.maxconnections": "http-max-connections",
+	"push.address": "http-address", "push.maxbodybytes": "http-max-body", "push.maxdecompressedbytes": "http-max-decompressed-body", "push.maxconnections": "http-max-connections",
 	"push.auth": "push-auth", "push.tokenaudience": "push-token-audience", "push.basicauthfile": "push-basic-auth-file",
 	"push.tlscertfile": "push-tls-cert-file", "push.tlskeyfile": "push-tls-key-file",
 	"push.tlsclientcafile": "push-tls-client-ca-file", "push.tlsclientauth": "push-tls-client-auth",

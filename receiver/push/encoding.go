@@ -82,11 +82,11 @@ func (x *exchange) decode(name []byte) ([]byte, *fault) {
 		f.status, f.reason = fasthttp.StatusUnsupportedMediaType, "encoding"
 		return nil, f
 	}
-	switch err := c.decode(x.wire.b, &x.plain, &x.server.budget, x.server.cfg.MaxBodyBytes); {
+	switch err := c.decode(x.wire.b, &x.plain, &x.server.budget, x.server.cfg.maxDecompressed()); {
 	case err == nil:
 		return x.plain.b, nil
 	case errors.Is(err, errTooLarge):
-		f := x.tooLarge("the decompressed body")
+		f := x.tooLarge("the decompressed body", x.server.cfg.maxDecompressed())
 		f.close = false // the body was read to its end
 		return nil, f
 	case errors.Is(err, errBusy):
@@ -159,11 +159,11 @@ func resetSnappy(d *decoder) error {
 
 // decodeBlock decompresses a single Snappy block, which says first how much it is.
 func (x *exchange) decodeBlock() ([]byte, *fault) {
-	max := x.server.cfg.MaxBodyBytes
+	max := x.server.cfg.maxDecompressed()
 	size, err := s2.DecodedLen(x.wire.b)
 	switch {
 	case err == nil && size > max:
-		f := x.tooLarge("the decompressed body")
+		f := x.tooLarge("the decompressed body", max)
 		f.close = false // the body was read to its end
 		return nil, f
 	case err == nil && !x.plain.reserve(&x.server.budget, size):

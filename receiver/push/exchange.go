@@ -169,7 +169,7 @@ func (s *Server) expect(ctx *fasthttp.RequestCtx) int {
 	x := s.exchanges.Get().(*exchange)
 	x.http = ctx
 	r, _ := s.routeTo(ctx.URI().PathOriginal())
-	x.failAs(&r, x.method(), x.tooLarge("the body"))
+	x.failAs(&r, x.method(), x.tooLarge("the body", s.cfg.MaxBodyBytes))
 	x.hangUp()
 	status := ctx.Response.StatusCode()
 	s.metrics.count(ctx.Method(), status)

@@ -81,7 +81,7 @@ func (x *exchange) decodeOTLP(body []byte, e otlp.Encoding) (weight int64, all p
 	if err != nil {
 		return 0, all, badRequest("%v", err)
 	}
-	if most := x.server.cfg.MaxBufferedBytes - int64(x.server.cfg.MaxBodyBytes); weight > most {
+	if most := x.server.cfg.MaxBufferedBytes - x.wire.charged - x.plain.charged; weight > most { // alone it would not fit either
 		f := refused(metric.TooLong, "the body would take %d bytes of memory, but one may take %d: send it in parts", weight, most)
 		f.status = fasthttp.StatusRequestEntityTooLarge
 		return 0, all, f
