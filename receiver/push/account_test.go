@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver"
+	"github.com/sluice-metrics/sluice/receiver/otlp"
 	"golang.org/x/crypto/bcrypt"
 )
 
@@ -285,6 +286,23 @@ func TestTokensOfOtherProtocols(t *testing.T) {
 				t.Errorf("%d rejected for identity, %d as malformed", h.rejected(metric.Identity), h.rejected(metric.Malformed))
 			}
 		})
+	}
+}
+
+// Who shows a token that is bound to a pod is that pod: one instance. All others may be many, which service.instance.id tells apart.
+func TestTokensOfInstances(t *testing.T) {
+	h, c := startTown(t)
+	c.rights[metric.Right{Verb: metric.Create, Namespace: "bank"}] = true
+	instance := metric.Label{Key: "service.instance.id", Value: "i-1"}
+	for token, want := range map[string][]metric.Label{"shops": {instance}, "bound": nil} {
+		all := gauges(token)
+		all.ResourceMetrics().At(0).Resource().Attributes().PutStr(instance.Key, instance.Value)
+		if a := h.export(encodeOTLP(t, all, otlp.Protobuf), otlp.Protobuf, "Authorization", "Bearer "+token); a != (otlpAnswer{status: 200}) {
+			t.Errorf("%s: %+v", token, a)
+		}
+		if h.table.get(metric.Object{Namespace: "bank"}, token, want...) == nil {
+			t.Errorf("%s: no series with the labels %v", token, want)
+		}
 	}
 }
 
