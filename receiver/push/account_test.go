@@ -361,6 +361,8 @@ func TestAuthorityAway(t *testing.T) {
 	for path, body := range map[string]string{"/v1/namespaces/bank/external/a": "1", "/v1/statsd": "x:1|c\n", "/metrics/job/a/namespace/bank": "x 1\n"} {
 		h.wants(503, `cannot be asked whether User \"system:serviceaccount:shop:till\" may create samples.sluice.dev in the namespace \"bank\"`, "POST", path, body, asShop...)
 	}
+	const lines = `{"namespace":"shop","name":"b","type":"counter","value":1}` + "\n" + `{"namespace":"bank","name":"b","type":"counter","value":1}`
+	h.wants(400, `"applied":1,"refused":1,"errors":[{"reason":"unavailable"`, "POST", "/v1/samples", lines, asShop...) // sent again, one would count twice
 	h.wants(503, `may get`, "GET", "/v1/namespaces/bank/external/a", "", asShop...)
 	if n := h.server.account.Pending(); n != 0 {
 		t.Errorf("%d samples are held", n)

@@ -46,13 +46,16 @@ func (x *exchange) enter(t *tally, f *fault, from source) {
 	t.Errors = append(t.Errors, *f.answer())
 }
 
-// denial is why a body was refused of which all that was refused was so for its sender; else nil.
+// denial is why a body was refused of which all that was refused was so for its sender; else nil. That it should come again is
+// said only of one of which nothing was taken: the rest would count twice.
 func (x *exchange) denial(t *tally) *fault {
 	switch {
 	case t.Refused == 0 || t.foreign+t.early < t.Refused:
 		return nil
-	case t.early == t.Refused:
+	case t.early == t.Refused && t.Applied+t.Pending == 0:
 		return notYet("")
+	case t.early == t.Refused:
+		return nil
 	}
 	f := refused(metric.Identity, "")
 	if x.caller.account == nil && len(x.server.challenges) > 0 {
