@@ -80,7 +80,8 @@ func defaultConfig() *config {
 func (c *config) complete() {
 	c.receiver.Listeners = c.statsd.listeners()
 	c.api.CertDir = c.store.Dir
-	c.push.MaxBufferedBytes = max(c.push.MaxBufferedBytes, 2*int64(c.push.MaxBodyBytes)) // a body, and what it decompresses to
+	c.push.MaxBufferedBytes = max(c.push.MaxBufferedBytes, // a body, and what it decompresses to
+		int64(c.push.MaxBodyBytes)+int64(max(c.push.MaxBodyBytes, c.push.MaxDecompressedBytes)))
 }
 
 func (s statsdConfig) listeners() []receiver.Listener {

@@ -24,6 +24,7 @@ type pushOptions struct {
 	ttl       time.Duration
 	sync      bool
 	timeout   time.Duration
+	shown     credentials
 }
 
 const pushLong = `Push sends metrics, in one of two ways.
@@ -33,12 +34,14 @@ once. Of lines given as arguments none is sent where one is bad; with "-", lines
 the good ones are sent and the bad ones named with their number. UDP does not say what became of them.
 
 With --gauge, --counter, --timer or --set, one value is pushed over HTTP to the path that it is read from,
-and push prints what the server answered.`
+and push prints what the server answered. Who pushes is shown by a token, a name and a password, or a client
+certificate, where the server asks for one.`
 
 const pushExample = `  sluice push 'http_requests:1|c' 'latency:32|ms|#zone:a'
   generate | sluice push -
   sluice push --gauge queue_depth 42 -n shop --object deployments.apps/web
-  sluice push --counter jobs_done 1 -n shop --label queue=mail --sync`
+  sluice push --counter jobs_done 1 -n shop --label queue=mail --sync
+  sluice push --gauge rows 17 -n shop --http https://sluice.example.com:9091 --ca-file ca.crt --token-file token`
 
 func newPush() *cobra.Command {
 	o := pushOptions{}
@@ -66,12 +69,13 @@ func newPush() *cobra.Command {
 	flags.BoolVar(&o.counter, "counter", false, "push over HTTP: add to a counter")
 	flags.BoolVar(&o.timer, "timer", false, "push over HTTP: one observation of a timer")
 	flags.BoolVar(&o.set, "set", false, "push over HTTP: one member of a set")
-	flags.StringVar(&o.http, "http", "http://127.0.0.1:9091", "address of the HTTP push port")
+	flags.StringVar(&o.http, "http", "http://127.0.0.1:9091", "address of the HTTP push port, http:// or https://")
 	flags.StringVarP(&o.namespace, "namespace", "n", "", "namespace of the object, or of the external metric")
 	flags.StringVar(&o.object, "object", "", "what the value describes, <resource>/<name> (default: nothing, the metric is external)")
 	flags.StringArrayVarP(&o.labels, "label", "l", nil, "label key=value; may be repeated")
 	flags.DurationVar(&o.ttl, "ttl", 0, "how long the series lives after this push, as in 90s, 10m or 24h (default: the server's)")
 	flags.BoolVar(&o.sync, "sync", false, "wait until the value is on the server's disk")
+	o.shown.bind(flags)
 	flags.DurationVar(&o.timeout, "timeout", 15*time.Second, "longest wait for an answer over HTTP")
 	return cmd
 }
@@ -99,7 +103,7 @@ func (o *pushOptions) kind() (string, error) {
 // onlyOverHTTP is a fault for each flag that StatsD lines cannot carry.
 func (o *pushOptions) onlyOverHTTP(cmd *cobra.Command) []error {
 	var faults []error
-	for _, name := range []string{"http", "namespace", "object", "label", "ttl", "sync"} {
+	for _, name := range append([]string{"http", "namespace", "object", "label", "ttl", "sync"}, credentialFlags()...) {
 		if cmd.Flags().Changed(name) {
 			faults = append(faults, fmt.Errorf("--%s: wants --gauge, --counter, --timer or --set, for a StatsD line cannot carry it", name))
 		}

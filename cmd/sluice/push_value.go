@@ -20,7 +20,7 @@ func pushValue(cmd *cobra.Command, o pushOptions, args []string, faults []error)
 		args = []string{"", ""}
 	}
 	target, err := o.target(args[0])
-	if err := usage(append(faults, err)...); err != nil {
+	if err := usage(append(faults, err, o.shown.validate())...); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
@@ -30,7 +30,7 @@ func pushValue(cmd *cobra.Command, o pushOptions, args []string, faults []error)
 	if o.gauge {
 		method = http.MethodPut
 	}
-	answer, err := send(ctx, method, target, args[1])
+	answer, err := o.shown.send(ctx, method, target, args[1])
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (o *pushOptions) target(name string) (string, error) {
 	var faults []error
 	base, err := url.Parse(o.http)
 	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") {
-		faults = append(faults, fmt.Errorf("--http: %q, want http://host:port", o.http))
+		faults = append(faults, fmt.Errorf("--http: %q, want http://host:port or https://host:port", o.http))
 	}
 	kind, err := o.kind()
 	faults = append(faults, err)
@@ -125,13 +125,20 @@ type pushAnswer struct {
 }
 
 // send makes the request. An answer that refuses is an error with the server's message.
-func send(ctx context.Context, method, target, body string) (pushAnswer, error) {
+func (c *credentials) send(ctx context.Context, method, target, body string) (pushAnswer, error) {
 	var answer pushAnswer
 	req, err := http.NewRequestWithContext(ctx, method, target, strings.NewReader(body))
 	if err != nil {
 		return answer, err
 	}
-	client := http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: dialer().DialContext}}
+	if err := c.authorize(req); err != nil {
+		return answer, err
+	}
+	config, err := c.tls()
+	if err != nil {
+		return answer, err
+	}
+	client := http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: dialer().DialContext, TLSClientConfig: config}}
 	defer client.CloseIdleConnections()
 	base := req.URL.Scheme + "://" + req.URL.Host
 	resp, err := client.Do(req)

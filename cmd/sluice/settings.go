@@ -25,8 +25,10 @@ func (c *config) bind(flags *pflag.FlagSet) {
 	flags.DurationVar(&c.receiver.IdleTimeout, "statsd-idle-timeout", c.receiver.IdleTimeout, "closes a StatsD connection that sent nothing for so long; 0: never")
 
 	flags.StringVar(&c.push.Address, "http-address", c.push.Address, "host:port for HTTP push")
-	flags.Var(newSize(&c.push.MaxBodyBytes), "http-max-body", "largest body of a push, before and after decompression")
+	flags.Var(newSize(&c.push.MaxBodyBytes), "http-max-body", "largest body of a push, as it comes over the wire")
+	flags.Var(newSize(&c.push.MaxDecompressedBytes), "http-max-decompressed-body", "largest body of a push after decompression; 0: as http-max-body")
 	flags.IntVar(&c.push.MaxConnections, "http-max-connections", c.push.MaxConnections, "open connections for HTTP push")
+	flags.IntVar(&c.push.MaxConnsPerIP, "http-max-connections-per-address", c.push.MaxConnsPerIP, "of them from one IPv4 address or one IPv6 /64; 0: no limit")
 	flags.DurationVar(&c.push.GroupTTL, "http-group-ttl", c.push.GroupTTL, "how long what is pushed to /metrics/job/... lives after its last push that says nothing of it; 0: until it is deleted")
 	flags.IntVar(&c.groups.MaxGroups, "http-max-groups", c.groups.MaxGroups, "groups that are kept at most: each path /metrics/job/... that was pushed to is one")
 	flags.Var(newSize(&c.groups.MaxBytes), "http-max-group-bytes", "memory that they may take together")

@@ -49,7 +49,11 @@ func noAnswer(base, port string, err error) error {
 	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
 		text = fmt.Sprintf("%s speaks no TLS: want the port of --%s", base, port)
 	case errors.As(err, &authority):
-		text = fmt.Sprintf("%s shows a certificate that the kubeconfig does not vouch for: want the kubeconfig of that server, or --insecure-skip-tls-verify", base)
+		voucher, wanted := "the kubeconfig does not vouch for", "the kubeconfig of that server"
+		if port == "http-address" {
+			voucher, wanted = "no authority known here vouches for", "--ca-file with its authority"
+		}
+		text = fmt.Sprintf("%s shows a certificate that %s: want %s, or --insecure-skip-tls-verify", base, voucher, wanted)
 	case errors.As(err, &host):
 		text = fmt.Sprintf("%s shows a certificate of another host: %s", base, host.Error())
 	case errors.As(err, &wire):

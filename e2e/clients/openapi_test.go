@@ -3,11 +3,14 @@ package clients
 import (
 	"bufio"
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -26,9 +29,17 @@ type api struct {
 
 const apiURL = "file:///openapi.json"
 
-func readAPI(t *testing.T, s *server.Server) *api {
+// readAPI reads the document; the user is a name and a password, where they are asked for.
+func readAPI(t *testing.T, s *server.Server, user ...string) *api {
 	t.Helper()
-	res, err := http.Get("http://" + s.HTTP + "/openapi.json")
+	req, err := http.NewRequest("GET", "http://"+s.HTTP+"/openapi.json", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(user) == 2 {
+		req.SetBasicAuth(user[0], user[1])
+	}
+	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,11 +102,12 @@ func (a *api) check(method, template string, res *http.Response, body []byte) {
 		return
 	}
 	media, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
-	if content, _ := response["content"].(map[string]any); content[media] == nil {
+	content, _ := response["content"].(map[string]any)
+	if without := len(body) == 0 && media == "" && content == nil; !without && content[media] == nil {
 		a.t.Errorf("the document has no %q of it: %s", media, what)
 		return
 	}
-	for _, name := range []string{"Allow", "Retry-After", "Sluice-Unserved"} {
+	for _, name := range []string{"Allow", "Retry-After", "Sluice-Unserved", "WWW-Authenticate", "X-Prometheus-Remote-Write-Samples-Written"} {
 		if headers, _ := response["headers"].(map[string]any); res.Header.Get(name) != "" && headers[name] == nil {
 			a.t.Errorf("the document has no header %s of it: %s", name, what)
 		}
@@ -150,6 +162,11 @@ func TestOpenAPIIsSound(t *testing.T) {
 		}
 	}
 	walk(a.document, "#")
+	for _, one := range a.document["security"].([]any) {
+		for name := range one.(map[string]any) {
+			used["#/components/securitySchemes/"+name] = true
+		}
+	}
 	components := a.document["components"].(map[string]any)
 	for kind, all := range components {
 		for name := range all.(map[string]any) {
@@ -180,12 +197,15 @@ func TestOpenAPIAnswers(t *testing.T) {
 		labelled = "/metrics/job/{job}/{label}/{value}"
 		histo    = "# TYPE h histogram\nh_bucket{le=\"1\"} 1\nh_bucket{le=\"+Inf\"} 2\nh_sum 3\nh_count 2\n# TYPE s summary\ns{quantile=\"0.5\"} 1\ns_sum 2\ns_count 2\n"
 	)
+	const (
+		export, write = "/v1/metrics", "/api/v1/write"
+		data          = `{"resourceMetrics":[{"scopeMetrics":[{"metrics":[{"name":"%s","gauge":{"dataPoints":[{"asInt":"1"}]}}]}]}]}`
+	)
+	exported, refused := fmt.Sprintf(data, "o"), fmt.Sprintf(data, "status")
+	asJSON := []string{"Content-Type", "application/json"}
+	protobuf := []string{"Content-Type", "application/x-protobuf"}
 	big := strings.Repeat("a:1|c\n", 20<<10)
-	for _, c := range []struct {
-		status                       int
-		method, template, path, body string
-		headers                      []string
-	}{
+	a.checkAll(s, []exchanged{
 		{200, "GET", "/", "/", "", nil},
 		{200, "GET", "/openapi.json", "/openapi.json", "", nil},
 		{200, "PUT", object, "/v1/namespaces/shop/pods/web-1/q", "5", nil},
@@ -239,7 +259,75 @@ func TestOpenAPIAnswers(t *testing.T) {
 		{405, "GET", group, "/metrics/job/j", "", nil},
 		{404, "GET", "/nowhere", "/nowhere", "", nil},
 		{431, "GET", "/", "/", "", []string{"A", strings.Repeat("b", 20<<10)}},
-	} {
+		{200, "POST", export, export, exported, asJSON},
+		{200, "POST", export, export + "?sync=true", exported, asJSON},
+		{200, "POST", export, export, refused, asJSON},
+		{400, "POST", export, export, "{", asJSON},
+		{400, "POST", export, export + "?nonsense=1", exported, asJSON},
+		{413, "POST", export, export, big, asJSON},
+		{415, "POST", export, export, exported, append([]string{"Content-Encoding", "br"}, asJSON...)},
+		{415, "POST", export, export, exported, []string{"Content-Type", "text/plain"}},
+		{200, "POST", export, export, "", protobuf},
+		{400, "POST", export, export, "\xff", protobuf},
+		{405, "GET", export, export, "", nil},
+		{204, "POST", write, write, remoteWrite("w"), protobuf},
+		{204, "POST", write, write + "?sync=true", remoteWrite("w"), protobuf},
+		{400, "POST", write, write, remoteWrite("status"), protobuf},
+		{400, "POST", write, write, "\xff", protobuf},
+		{413, "POST", write, write, big, protobuf},
+		{415, "POST", write, write, remoteWrite("w"), asJSON},
+		{405, "PUT", write, write, "", nil},
+	})
+	a.checkRaw(s, "GET / HTTP/1.1\r\nHost : a\r\n\r\n", 400)
+}
+
+// remoteWrite is a prometheus.WriteRequest of one sample, 1, now.
+func remoteWrite(name string) string {
+	field := func(tag byte, b string) string { return string([]byte{tag, byte(len(b))}) + b }
+	sample := binary.AppendUvarint([]byte("\x09\x00\x00\x00\x00\x00\x00\xf0\x3f\x10"), uint64(time.Now().UnixMilli()))
+	return field(10, field(10, field(10, "__name__")+field(18, name))+field(18, string(sample)))
+}
+
+// Who shows no password, or a wrong one, is told so as the path's protocol has it.
+func TestOpenAPIUnauthorized(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "passwords")
+	if err := os.WriteFile(file, []byte(passwords), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := server.New(t, "--push-basic-auth-file", file, "--http-admin-wipe")
+	s.Start()
+	a := readAPI(t, s, "warehouse", "open sesame")
+	var all []exchanged
+	for template, methods := range a.document["paths"].(map[string]any) {
+		path := strings.NewReplacer("{namespace}", "shop", "job@base64/{job}", "job@base64/ag", "{resource}", "pods", "{clusterResource}", "nodes", "{", "", "}", "").Replace(template)
+		for method, operation := range methods.(map[string]any) {
+			if operation.(map[string]any)["security"] != nil { // nobody has to show who it is
+				continue
+			}
+			for _, shown := range []string{"", "Basic YTpi", "Basic a"} {
+				headers := []string{"Content-Type", "application/json"}
+				if shown != "" {
+					headers = append(headers, "Authorization", shown)
+				}
+				all = append(all, exchanged{401, strings.ToUpper(method), template, path, "1", headers})
+			}
+		}
+	}
+	a.checkAll(s, all)
+}
+
+// exchanged is a request, and the status that it is to be answered with.
+type exchanged struct {
+	status                       int
+	method, template, path, body string
+	headers                      []string
+}
+
+// checkAll sends requests and holds the answers against the document.
+func (a *api) checkAll(s *server.Server, all []exchanged) {
+	t := a.t
+	t.Helper()
+	for _, c := range all {
 		req, err := http.NewRequest(c.method, "http://"+s.HTTP+c.path, strings.NewReader(c.body))
 		if err != nil {
 			if req, err = http.NewRequest(c.method, "http://"+s.HTTP+"/", strings.NewReader(c.body)); err != nil {
@@ -261,7 +349,6 @@ func TestOpenAPIAnswers(t *testing.T) {
 		}
 		a.check(c.method, c.template, res, body)
 	}
-	a.checkRaw(s, "GET / HTTP/1.1\r\nHost : a\r\n\r\n", 400)
 }
 
 // checkRaw sends what no HTTP client would.

@@ -80,7 +80,8 @@ func (m *points) effect() (metric.Kind, metric.Op) {
 	return metric.Gauge, metric.Assign
 }
 
-// readNumber reads a point of a gauge or a sum. Integers are exact. NaN is a value that is not there.
+// readNumber reads a point of a gauge or a sum. Integers are exact. NaN is a value that is not there, and an infinity one that
+// nobody can be told.
 func (r *Reader) readNumber(p pmetric.NumberDataPoint) {
 	if !begin(r, p) {
 		return
@@ -91,18 +92,16 @@ func (r *Reader) readNumber(p pmetric.NumberDataPoint) {
 		s.Whole = p.IntValue()
 	case pmetric.NumberDataPointValueTypeDouble:
 		v := p.DoubleValue()
-		switch {
-		case math.IsNaN(v) && (s.Op == metric.Add || s.Op == metric.Shift):
-			r.fail(metric.BadValue, "a delta that is NaN")
+		switch finite := !math.IsNaN(v) && !math.IsInf(v, 0); {
+		case finite:
+			s.SetFloat(v)
+		case s.Op == metric.Add || s.Op == metric.Shift:
+			r.fail(metric.BadValue, "a delta that is NaN or infinite")
 			return
-		case math.IsNaN(v):
+		default:
 			r.vanish()
 			return
-		case math.IsInf(v, 0):
-			r.fail(metric.BadValue, "the value is infinite")
-			return
 		}
-		s.SetFloat(v)
 	default:
 		r.fail(metric.Malformed, "a data point has neither asInt nor asDouble, nor the flag that no value was recorded")
 		return

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver"
+	"github.com/sluice-metrics/sluice/receiver/otlp"
 	"golang.org/x/crypto/bcrypt"
 )
 
@@ -236,6 +238,74 @@ func TestTokens(t *testing.T) {
 	}
 }
 
+// What OpenTelemetry and a Prometheus send is held to the same rights as lines, and answered as those protocols have it.
+func TestTokensOfOtherProtocols(t *testing.T) {
+	for _, one := range []struct {
+		name    string
+		headers []string
+		rights  []string // namespaces that were granted
+		away    bool
+		status  int
+		says    string
+	}{
+		{"granted", asShop, []string{"bank"}, false, 200, ""},
+		{"not granted", asShop, nil, false, 403, `samples.sluice.dev is forbidden: User "system:serviceaccount:shop:till" cannot create resource "samples" in API group "sluice.dev" in the namespace "bank"`},
+		{"a token that is over", []string{"Authorization", "Bearer old"}, nil, false, 401, "the token is over"},
+		{"no credential", nil, nil, false, 401, `want a bearer token for the audience "sluice" of who may create samples.sluice.dev in the namespace "bank"`},
+		{"nobody can be asked about the right", asShop, nil, true, 503, `cannot be asked whether User "system:serviceaccount:shop:till" may create`},
+		{"nobody can be asked about the token", []string{"Authorization", "Bearer bound"}, nil, true, 503, "the API server cannot be asked about the token"},
+		{"two credentials", []string{"Authorization", "Bearer shops", "Authorization", "Bearer bound"}, nil, false, 400, "there are 2 Authorization headers"},
+	} {
+		t.Run(one.name, func(t *testing.T) {
+			h, c := startTown(t)
+			h.wants(200, "", "PUT", "/v1/namespaces/shop/external/a", "1", asShop...) // the token is known
+			for _, ns := range one.rights {
+				c.rights[metric.Right{Verb: metric.Create, Namespace: ns}] = true
+			}
+			c.set(func() { c.away = one.away })
+			codes := map[int]int{400: 3, 401: 16, 403: 7, 503: 14}
+			for _, e := range otlpEncodings {
+				a := h.export(encodeOTLP(t, gauges("x", "y"), e), e, one.headers...)
+				if a.status != one.status || a.code != codes[one.status] || !strings.Contains(a.message, one.says) {
+					t.Errorf("%s: %+v", e.ContentType(), a)
+				}
+			}
+			remote := one.status
+			if remote == 200 {
+				remote = 204
+			}
+			said := strings.Trim(strconv.Quote(one.says), `"`)
+			res := gateway{h}.wants(remote, said, "POST", "/api/v1/write", remote1(remoteSeries{"x", 0, 1}, remoteSeries{"y", 0, 1}), append([]string{"Content-Type", firstMessage}, one.headers...)...)
+			if (remote == 401) != (res.Header.Get("WWW-Authenticate") != "") || (remote == 503) != (res.Header.Get("Retry-After") != "") {
+				t.Errorf("a remote write's answer: %d %v", remote, res.Header)
+			}
+			if got, want := h.server.account.Received(), h.server.account.Applied()+h.rejected(metric.Identity); got != want {
+				t.Errorf("%d received, %d applied or rejected", got, want)
+			}
+			if one.status == 401 && h.rejected(metric.Identity) < 3 || one.status == 400 && h.rejected(metric.Identity)+h.rejected(metric.Malformed) > 0 {
+				t.Errorf("%d rejected for identity, %d as malformed", h.rejected(metric.Identity), h.rejected(metric.Malformed))
+			}
+		})
+	}
+}
+
+// Who shows a token that is bound to a pod is that pod: one instance. All others may be many, which service.instance.id tells apart.
+func TestTokensOfInstances(t *testing.T) {
+	h, c := startTown(t)
+	c.rights[metric.Right{Verb: metric.Create, Namespace: "bank"}] = true
+	instance := metric.Label{Key: "service.instance.id", Value: "i-1"}
+	for token, want := range map[string][]metric.Label{"shops": {instance}, "bound": nil} {
+		all := gauges(token)
+		all.ResourceMetrics().At(0).Resource().Attributes().PutStr(instance.Key, instance.Value)
+		if a := h.export(encodeOTLP(t, all, otlp.Protobuf), otlp.Protobuf, "Authorization", "Bearer "+token); a != (otlpAnswer{status: 200}) {
+			t.Errorf("%s: %+v", token, a)
+		}
+		if h.table.get(metric.Object{Namespace: "bank"}, token, want...) == nil {
+			t.Errorf("%s: no series with the labels %v", token, want)
+		}
+	}
+}
+
 // A line whose right nobody has asked about is applied within its request, and those beside it once.
 func TestLinesAskForRights(t *testing.T) {
 	h, c := startTown(t)
@@ -291,6 +361,8 @@ func TestAuthorityAway(t *testing.T) {
 	for path, body := range map[string]string{"/v1/namespaces/bank/external/a": "1", "/v1/statsd": "x:1|c\n", "/metrics/job/a/namespace/bank": "x 1\n"} {
 		h.wants(503, `cannot be asked whether User \"system:serviceaccount:shop:till\" may create samples.sluice.dev in the namespace \"bank\"`, "POST", path, body, asShop...)
 	}
+	const lines = `{"namespace":"shop","name":"b","type":"counter","value":1}` + "\n" + `{"namespace":"bank","name":"b","type":"counter","value":1}`
+	h.wants(400, `"applied":1,"refused":1,"errors":[{"reason":"unavailable"`, "POST", "/v1/samples", lines, asShop...) // sent again, one would count twice
 	h.wants(503, `may get`, "GET", "/v1/namespaces/bank/external/a", "", asShop...)
 	if n := h.server.account.Pending(); n != 0 {
 		t.Errorf("%d samples are held", n)

@@ -111,7 +111,7 @@ func (x *exchange) readBody() ([]byte, *fault) {
 	header := &x.http.Request.Header
 	announced, max := header.ContentLength(), x.server.cfg.MaxBodyBytes
 	if announced > max {
-		return nil, x.tooLarge("the body")
+		return nil, x.tooLarge("the body", max)
 	}
 	stream := x.http.RequestBodyStream()
 	if stream == nil {
@@ -135,7 +135,7 @@ func (x *exchange) unreadable(err error) *fault {
 	var f *fault
 	switch {
 	case errors.Is(err, errTooLarge):
-		return x.tooLarge("the body")
+		return x.tooLarge("the body", x.server.cfg.MaxBodyBytes)
 	case errors.Is(err, errBusy):
 		return x.busy()
 	case errors.As(err, &network) && network.Timeout(), errors.Is(err, fasthttp.ErrTimeout):
@@ -148,8 +148,8 @@ func (x *exchange) unreadable(err error) *fault {
 	return f
 }
 
-func (x *exchange) tooLarge(what string) *fault {
-	f := refused(metric.TooLong, "%s has more than %d bytes, which is the limit: send it in parts", what, x.server.cfg.MaxBodyBytes)
+func (x *exchange) tooLarge(what string, max int) *fault {
+	f := refused(metric.TooLong, "%s has more than %d bytes, which is the limit: send it in parts", what, max)
 	f.status, f.close = fasthttp.StatusRequestEntityTooLarge, true
 	return f
 }

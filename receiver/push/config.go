@@ -32,8 +32,9 @@ type Config struct {
 	// TLSClientAuth is ClientAuthRequest or ClientAuthRequire.
 	TLSClientAuth string
 
-	// MaxBodyBytes bounds one body, as it comes over the wire and again after decompression.
-	MaxBodyBytes int
+	// MaxBodyBytes bounds one body as it comes over the wire, MaxDecompressedBytes what it decompresses to. 0: the same.
+	MaxBodyBytes         int
+	MaxDecompressedBytes int
 	// MaxBufferedBytes bounds the bodies of all requests in flight together. The first 64 KiB of each
 	// are not counted: they are bounded by MaxConnections.
 	MaxBufferedBytes int64
@@ -110,7 +111,8 @@ func (c Config) Validate() error {
 		value, min int64
 	}{
 		{"maxBodyBytes", int64(c.MaxBodyBytes), 1},
-		{"maxBufferedBytes", c.MaxBufferedBytes, 2 * int64(c.MaxBodyBytes)}, // a body and what it decompresses to
+		{"maxDecompressedBytes", int64(c.MaxDecompressedBytes), 0},
+		{"maxBufferedBytes", c.MaxBufferedBytes, int64(c.MaxBodyBytes) + int64(c.maxDecompressed())},
 		{"maxHeaderBytes", int64(c.MaxHeaderBytes), 1024},
 		{"maxLineBytes", int64(c.MaxLineBytes), 1024},
 		{"maxLabels", int64(c.MaxLabels), 1},
@@ -164,6 +166,13 @@ func (c Config) tlsFaults() (faults []error) {
 		faults = append(faults, errors.New("tlsClientAuth is require, but must be request without tlsClientCAFile"))
 	}
 	return faults
+}
+
+func (c Config) maxDecompressed() int {
+	if c.MaxDecompressedBytes == 0 {
+		return c.MaxBodyBytes
+	}
+	return c.MaxDecompressedBytes
 }
 
 // reading is what an exposition may hold.

@@ -6,6 +6,7 @@ import (
 	"compress/zlib"
 	"errors"
 	"io"
+	"runtime"
 	"strings"
 	"sync"
 
@@ -31,6 +32,9 @@ type decoder struct {
 type coding struct {
 	names []string
 	idle  sync.Pool
+	// turns has a place for each decoder at work. A client says how large a window one keeps besides the body, so there are no
+	// more than processors can use: nothing that they do waits.
+	turns chan struct{}
 }
 
 var codings = []*coding{
@@ -41,7 +45,24 @@ var codings = []*coding{
 }
 
 func newCoding(reset func(*decoder) error, names ...string) *coding {
-	return &coding{names: names, idle: sync.Pool{New: func() any { return &decoder{reset: reset} }}}
+	return &coding{
+		names: names, idle: sync.Pool{New: func() any { return &decoder{reset: reset} }},
+		turns: make(chan struct{}, 2*runtime.GOMAXPROCS(0)),
+	}
+}
+
+// decode decompresses a body.
+func (c *coding) decode(body []byte, into *buffer, budget *budget, max int) error {
+	c.turns <- struct{}{}
+	defer func() { <-c.turns }()
+	d := c.idle.Get().(*decoder)
+	defer c.idle.Put(d)
+	defer d.source.Reset(nil)
+	d.source.Reset(body)
+	if err := d.reset(d); err != nil {
+		return err
+	}
+	return into.fill(d, budget, max)
 }
 
 // decode takes the content coding off the body that lies in x.wire.
@@ -61,27 +82,20 @@ func (x *exchange) decode(name []byte) ([]byte, *fault) {
 		f.status, f.reason = fasthttp.StatusUnsupportedMediaType, "encoding"
 		return nil, f
 	}
-	d := c.idle.Get().(*decoder)
-	d.source.Reset(x.wire.b)
-	err := d.reset(d)
-	if err == nil {
-		err = x.plain.fill(d, &x.server.budget, x.server.cfg.MaxBodyBytes)
-	}
-	d.source.Reset(nil)
-	c.idle.Put(d)
-	switch {
+	switch err := c.decode(x.wire.b, &x.plain, &x.server.budget, x.server.cfg.maxDecompressed()); {
 	case err == nil:
 		return x.plain.b, nil
 	case errors.Is(err, errTooLarge):
-		f := x.tooLarge("the decompressed body")
+		f := x.tooLarge("the decompressed body", x.server.cfg.maxDecompressed())
 		f.close = false // the body was read to its end
 		return nil, f
 	case errors.Is(err, errBusy):
 		f := x.busy()
 		f.close = false
 		return nil, f
+	default:
+		return nil, refused(metric.Malformed, "the body is not what Content-Encoding says, %s: %q", c.names[0], err.Error())
 	}
-	return nil, refused(metric.Malformed, "the body is not what Content-Encoding says, %s: %q", c.names[0], err.Error())
 }
 
 func codingOf(name string) *coding {
@@ -145,11 +159,11 @@ func resetSnappy(d *decoder) error {
 
 // decodeBlock decompresses a single Snappy block, which says first how much it is.
 func (x *exchange) decodeBlock() ([]byte, *fault) {
-	max := x.server.cfg.MaxBodyBytes
+	max := x.server.cfg.maxDecompressed()
 	size, err := s2.DecodedLen(x.wire.b)
 	switch {
 	case err == nil && size > max:
-		f := x.tooLarge("the decompressed body")
+		f := x.tooLarge("the decompressed body", max)
 		f.close = false // the body was read to its end
 		return nil, f
 	case err == nil && !x.plain.reserve(&x.server.budget, size):

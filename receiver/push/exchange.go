@@ -84,15 +84,8 @@ func (x *exchange) answer() {
 		x.fail(ambiguousLength())
 		return
 	}
-	m, path := x.method(), x.http.URI().PathOriginal()
-	r, f := x.server.parseGateway(path)
-	if f != nil && (m == fasthttp.MethodPut || m == fasthttp.MethodPost) {
-		x.failPush(f)
-		return
-	}
-	if f == nil && r.place == nowhere {
-		r, f = parseRoute(path)
-	}
+	m := x.method()
+	r, f := x.server.routeTo(x.http.URI().PathOriginal())
 	if f == nil && r.place != health {
 		f = x.authenticate()
 	}
@@ -126,14 +119,21 @@ func (x *exchange) answer() {
 	}
 }
 
-// failAs answers with a fault, which enters the ledger where the request is a push.
+// failAs answers with a fault as the path's protocol has it. It enters the ledger where the request is a push.
 func (x *exchange) failAs(r *route, method string, f *fault) {
-	pushes := r.place == samples || r.place == statsdLines || r.place == series || r.place == grouped
-	if pushes && (method == fasthttp.MethodPut || method == fasthttp.MethodPost) {
-		x.failPush(f)
+	if method != fasthttp.MethodPut && method != fasthttp.MethodPost {
+		x.fail(f)
 		return
 	}
-	x.fail(f)
+	switch r.place {
+	case otlpMetrics:
+		encoding, _ := otlpEncoding(x.http.Request.Header.ContentType())
+		x.failOTLP(f, encoding)
+	case samples, statsdLines, series, remoteWriting, grouped:
+		x.failPush(f)
+	default:
+		x.fail(f)
+	}
 }
 
 // method is the request's, where a HEAD is a GET whose body fasthttp leaves out.
@@ -168,7 +168,8 @@ func (s *Server) expect(ctx *fasthttp.RequestCtx) int {
 	}
 	x := s.exchanges.Get().(*exchange)
 	x.http = ctx
-	x.failPush(x.tooLarge("the body"))
+	r, _ := s.routeTo(ctx.URI().PathOriginal())
+	x.failAs(&r, x.method(), x.tooLarge("the body", s.cfg.MaxBodyBytes))
 	x.hangUp()
 	status := ctx.Response.StatusCode()
 	s.metrics.count(ctx.Method(), status)

@@ -37,7 +37,7 @@ func refused(r metric.Reason, format string, args ...any) *fault {
 // notYet is the fault of a request that may be granted once it is known who makes it.
 func notYet(format string, args ...any) *fault {
 	f := refused(metric.Identity, format, args...)
-	f.reason, f.retryAfter = metric.Pending.String(), true
+	f.status, f.reason, f.retryAfter = fasthttp.StatusServiceUnavailable, metric.Pending.String(), true
 	return f
 }
 
@@ -59,7 +59,7 @@ func wrongScope(format string, args ...any) *fault {
 func unknownResource(err error) *fault {
 	f := wrongScope("%v", err)
 	if errors.Is(err, metric.ErrNotYet) {
-		f.status, f.reason, f.retryAfter = fasthttp.StatusServiceUnavailable, "pending", true
+		f.status, f.reason, f.retryAfter = fasthttp.StatusServiceUnavailable, metric.Pending.String(), true
 	}
 	if errors.Is(err, metric.ErrNotFound) {
 		f.status, f.reason = fasthttp.StatusNotFound, "not_found"

@@ -29,7 +29,7 @@ func (g gateway) ask(method, path, body string, headers ...string) (*http.Respon
 		g.Fatal(err)
 	}
 	for i := 0; i+1 < len(headers); i += 2 {
-		req.Header.Set(headers[i], headers[i+1])
+		req.Header.Add(headers[i], headers[i+1])
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {

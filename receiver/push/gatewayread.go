@@ -64,9 +64,10 @@ func (x *exchange) gatewayStatus() {
 	x.reply(fasthttp.StatusOK, apiAnswer{Status: "success", Data: map[string]any{
 		"build_information": s.build,
 		"flags": map[string]string{
-			"http-group-ttl":  s.cfg.GroupTTL.String(),
-			"http-admin-wipe": strconv.FormatBool(s.cfg.AdminWipe),
-			"http-max-body":   strconv.Itoa(s.cfg.MaxBodyBytes),
+			"http-group-ttl":             s.cfg.GroupTTL.String(),
+			"http-admin-wipe":            strconv.FormatBool(s.cfg.AdminWipe),
+			"http-max-body":              strconv.Itoa(s.cfg.MaxBodyBytes),
+			"http-max-decompressed-body": strconv.Itoa(s.cfg.maxDecompressed()),
 		},
 		"start_time": s.began.UTC().Format(time.RFC3339Nano),
 	}})

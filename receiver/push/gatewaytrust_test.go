@@ -99,7 +99,7 @@ func TestGroupsWaitForTheirSender(t *testing.T) {
 	g, k := startShop(t)
 	k.known.Store(false)
 	began := time.Now()
-	res := g.wants(403, `"reason":"pending"`, "PUT", "/metrics/job/a", "x 1\n")
+	res := g.wants(503, `"reason":"pending"`, "PUT", "/metrics/job/a", "x 1\n")
 	if res.Header.Get("Retry-After") != "1" || time.Since(began) < 150*time.Millisecond {
 		t.Errorf("Retry-After %q after %v", res.Header.Get("Retry-After"), time.Since(began))
 	}
@@ -110,7 +110,7 @@ func TestGroupsWaitForTheirSender(t *testing.T) {
 	g.exposes()
 	g.server.waiting.free.Store(0)
 	began = time.Now()
-	g.wants(403, `"reason":"pending"`, "DELETE", "/metrics/job/a", "")
+	g.wants(503, `"reason":"pending"`, "DELETE", "/metrics/job/a", "")
 	if time.Since(began) > 150*time.Millisecond {
 		t.Error("it waited though as many do as may")
 	}
@@ -121,7 +121,7 @@ func TestGroupRefusedByTheTable(t *testing.T) {
 	g, _ := startShop(t)
 	g.table.refuse["no"], g.table.refuse["later"] = metric.Identity, metric.Pending
 	g.wants(403, `"message":"explained: no"`, "PUT", "/metrics/job/a", "no 1\n")
-	if res := g.wants(403, `"reason":"pending"`, "PUT", "/metrics/job/a", "later 1\n"); res.Header.Get("Retry-After") != "1" {
+	if res := g.wants(503, `"reason":"pending"`, "PUT", "/metrics/job/a", "later 1\n"); res.Header.Get("Retry-After") != "1" {
 		t.Error("it may not come again")
 	}
 	if n := g.server.groups.Count(); n != 0 {

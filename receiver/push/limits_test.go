@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/zstd"
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -64,6 +65,31 @@ func gzipped(s string) string {
 	_, _ = io.WriteString(w, s)
 	_ = w.Close()
 	return b.String()
+}
+
+// What a body decompresses to has a limit of its own, above that of the wire or below.
+func TestDecompressedBodyOverItsLimit(t *testing.T) {
+	for _, c := range []struct {
+		wire, plain, lines, status int
+		says                       string
+	}{
+		{10_000, 20_000, 500, 200, `"applied":500`},
+		{10_000, 20_000, 501, 413, "the decompressed body has more than 20000 bytes"},
+		{10_000, 4_000, 101, 413, "the decompressed body has more than 4000 bytes"},
+		{10_000, 0, 251, 413, "the decompressed body has more than 10000 bytes"},
+		{100, 20_000, 500, 413, "the body has more than 100 bytes"},
+	} {
+		h := start(t, func(cfg *Config, _ *Parts) { cfg.MaxBodyBytes, cfg.MaxDecompressedBytes = c.wire, c.plain })
+		for coding, compress := range map[string]func(string) string{
+			"gzip": gzipped, "deflate": zlibbed,
+			"snappy": func(s string) string { return string(s2.EncodeSnappy(nil, []byte(s))) },
+		} {
+			res, answer := h.send("POST", "/v1/samples", strings.NewReader(compress(lineBody(c.lines))), "Content-Encoding", coding)
+			if res.StatusCode != c.status || !strings.Contains(answer, c.says) {
+				t.Errorf("%s, %+v: %d %s", coding, c, res.StatusCode, answer)
+			}
+		}
+	}
 }
 
 func zlibbed(s string) string {

@@ -2,11 +2,9 @@ package push
 
 import (
 	"bytes"
-	"fmt"
 
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
-	"github.com/valyala/fasthttp"
 )
 
 // source is a body of several samples.
@@ -26,8 +24,9 @@ const batchLines = 256
 
 // pushSamples answers POST /v1/samples.
 func (x *exchange) pushSamples() {
-	p, body, ok := x.readLines(allowSync)
-	if !ok {
+	p, body, f := x.readLines(allowSync)
+	if f != nil {
+		x.failPush(f)
 		return
 	}
 	lines := &jsonLines{x: x, rest: body, ttl: metric.Forever}
@@ -38,8 +37,9 @@ func (x *exchange) pushSamples() {
 
 // pushStatsd answers POST /v1/statsd. A series lives as long here as when it comes by UDP.
 func (x *exchange) pushStatsd() {
-	p, body, ok := x.readLines(allowSync | allowDialect)
-	if !ok {
+	p, body, f := x.readLines(allowSync | allowDialect)
+	if f != nil {
+		x.failPush(f)
 		return
 	}
 	dialect, err := statsd.ParseDialect(p.dialect)
@@ -52,19 +52,16 @@ func (x *exchange) pushStatsd() {
 	x.apply(&statsdSource{scanner: scanner, body: body}, p.sync)
 }
 
-func (x *exchange) readLines(may allowed) (p params, body []byte, ok bool) {
-	p, f := x.parseParams(x.http.URI().QueryString(), may)
+// readLines reads what a request of many samples says in its query, and its body.
+func (x *exchange) readLines(may allowed) (p params, body []byte, f *fault) {
+	p, f = x.parseParams(x.http.URI().QueryString(), may)
 	if f == nil && p.sync && x.server.syncer == nil {
 		f = noStore()
 	}
 	if f == nil {
 		body, f = x.readBody()
 	}
-	if f != nil {
-		x.failPush(f)
-		return p, nil, false
-	}
-	return p, body, true
+	return p, body, f
 }
 
 // statsdSource walks through the body of /v1/statsd.
@@ -94,24 +91,13 @@ func (l *statsdSource) lineNumber() int {
 	return l.n + 1
 }
 
-// tally is what became of a body.
-type tally struct {
-	pushAnswer
-	sender *metric.Sender
-	// Of the refused:
-	limited int // those over a limit
-	foreign int // those that the sender may not speak of
-	early   int // those of which that cannot be said yet, and that found no room to be held
-}
-
 // apply applies what the source yields and answers.
 func (x *exchange) apply(from source, sync bool) {
 	t := x.applyAll(from)
 	x.conclude(&t, sync)
 }
 
-// applyAll applies what the source yields. It is the only place that reads a source, so a sample enters the ledger once,
-// whatever becomes of it.
+// applyAll applies what the source yields: each sample enters the ledger once, whatever becomes of it.
 func (x *exchange) applyAll(from source) tally {
 	x.renew()
 	near := x.http.ConnID()
@@ -164,76 +150,4 @@ func (x *exchange) applyLine(t *tally, a *parked, s *metric.Sample, from source)
 		x.enter(t, refusal(reason, s), from)
 	}
 	return a
-}
-
-// enter counts one sample that was refused: in the answer and in the ledger.
-func (x *exchange) enter(t *tally, f *fault, from source) {
-	x.server.account.Count(f.counted)
-	switch f.counted {
-	case metric.Ignored:
-		t.Ignored++
-		return
-	case metric.OverLimit:
-		t.limited++
-	case metric.Identity:
-		switch {
-		case f.retryAfter:
-			t.early++
-		case f.status != fasthttp.StatusBadRequest: // and not of an object that cannot be
-			t.foreign++
-		}
-	}
-	t.Refused++
-	if len(t.Errors) == maxErrors {
-		t.ErrorsLeftOut++
-		return
-	}
-	f.line = from.lineNumber()
-	if f.reason != unavailableReason {
-		f.reason = f.counted.String()
-	}
-	t.Errors = append(t.Errors, *f.answer())
-}
-
-// conclude answers. What is ignored is so by the server's own configuration, and no error.
-func (x *exchange) conclude(t *tally, sync bool) {
-	status := fasthttp.StatusOK
-	if t.Pending > 0 {
-		status = fasthttp.StatusAccepted
-		t.Message = "what is pending is held, and applied or refused as soon as that can be decided"
-	}
-	if t.Refused > 0 {
-		status = fasthttp.StatusBadRequest
-		first := t.Errors[0]
-		if t.limited == t.Refused {
-			status = fasthttp.StatusTooManyRequests
-		}
-		if t.foreign+t.early == t.Refused && x.server.desk != nil {
-			f := x.denial(t)
-			x.failHeaders(f)
-			status = f.status
-		}
-		first.Message = fmt.Sprintf("%d of %d samples were refused, %d stay applied; the first: %s",
-			t.Refused, t.Refused+t.Applied+t.Ignored+t.Pending, t.Applied, first.Message)
-		t.Error = &first
-	}
-	if sync && t.Applied > 0 {
-		if f := x.server.sync(); f != nil {
-			status, t.Error = f.status, f.answer()
-		}
-	}
-	x.reply(status, t.pushAnswer)
-}
-
-// denial is why a body was refused of which what was refused was so for its sender alone.
-func (x *exchange) denial(t *tally) *fault {
-	f := refused(metric.Identity, "")
-	switch {
-	case t.early == t.Refused:
-		f = notYet("")
-		f.status = fasthttp.StatusServiceUnavailable
-	case x.server.desk != nil && x.caller.account == nil && len(x.server.challenges) > 0:
-		f.status, f.challenges = fasthttp.StatusUnauthorized, x.server.challenges
-	}
-	return f
 }

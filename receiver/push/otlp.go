@@ -13,10 +13,10 @@ import (
 //
 // Source: https://opentelemetry.io/docs/specs/otlp/#otlphttp
 func (x *exchange) pushOTLP() {
-	encoding, f := otlpEncoding(x.http.Request.Header.ContentType())
-	var body []byte
+	p, body, f := x.readLines(allowSync)
+	encoding, unknown := otlpEncoding(x.http.Request.Header.ContentType())
 	if f == nil {
-		body, f = x.readBody()
+		f = unknown
 	}
 	if f != nil {
 		x.failOTLP(f, encoding)
@@ -34,7 +34,7 @@ func (x *exchange) pushOTLP() {
 	t := x.applyAll(&otlpPoints{Reader: x.otlp})
 	x.otlp.Reset(pmetric.NewMetrics(), false) // an idle exchange holds nobody's body
 	x.server.budget.held.Add(-weight)
-	x.concludeOTLP(&t, encoding)
+	x.concludeOTLP(&t, p.sync, encoding)
 }
 
 // isNoPod reports whether a sender is none and does not become one: an address that is not known yet may.
@@ -81,7 +81,7 @@ func (x *exchange) decodeOTLP(body []byte, e otlp.Encoding) (weight int64, all p
 	if err != nil {
 		return 0, all, badRequest("%v", err)
 	}
-	if most := x.server.cfg.MaxBufferedBytes - int64(x.server.cfg.MaxBodyBytes); weight > most {
+	if most := x.server.cfg.MaxBufferedBytes - x.wire.charged - x.plain.charged; weight > most { // alone it would not fit either
 		f := refused(metric.TooLong, "the body would take %d bytes of memory, but one may take %d: send it in parts", weight, most)
 		f.status = fasthttp.StatusRequestEntityTooLarge
 		return 0, all, f

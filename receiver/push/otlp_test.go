@@ -63,7 +63,7 @@ func (h *harness) export(body []byte, e otlp.Encoding, headers ...string) otlpAn
 	}
 	req.Header.Set("Content-Type", e.ContentType())
 	for i := 0; i+1 < len(headers); i += 2 {
-		req.Header.Set(headers[i], headers[i+1])
+		req.Header.Add(headers[i], headers[i+1])
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
@@ -76,6 +76,9 @@ func (h *harness) export(body []byte, e otlp.Encoding, headers ...string) otlpAn
 	}
 	if want := strings.Split(req.Header.Get("Content-Type"), ";")[0]; res.Header.Get("Content-Type") != want && res.StatusCode != 415 {
 		h.Errorf("the answer to %s is %s", want, res.Header.Get("Content-Type"))
+	}
+	if (res.StatusCode == 401) != (res.Header.Get("WWW-Authenticate") != "") {
+		h.Errorf("%d with WWW-Authenticate %q", res.StatusCode, res.Header.Get("WWW-Authenticate"))
 	}
 	a := otlpAnswer{status: res.StatusCode, retry: res.Header.Get("Retry-After")}
 	if res.StatusCode == 200 {
@@ -198,7 +201,7 @@ func TestOTLPPartialSuccess(t *testing.T) {
 	}
 }
 
-// Where nothing was taken, the status says why, if one reason is all there is.
+// Where nothing was taken for what the sender may, the status says so.
 func TestOTLPRefusedWhole(t *testing.T) {
 	for _, e := range otlpEncodings {
 		h, _ := startTrusting(t, 0)
@@ -207,7 +210,7 @@ func TestOTLPRefusedWhole(t *testing.T) {
 			"foreign foreign": {status: 403, code: 7, message: "2 of 2 data points were refused; explained: foreign from 127.0.0.1"},
 			"early early":     {status: 503, code: 14, retry: "1", message: "2 of 2 data points were refused; it cannot be decided yet, and no more can be held: explained: early from 127.0.0.1"},
 			"full":            {status: 200, rejected: 1, message: `1 of 1 data points were refused; "full" would be a new series, and no more may be`},
-			"early foreign":   {status: 200, rejected: 2, message: "2 of 2 data points were refused; it cannot be decided yet, and no more can be held: explained: early from 127.0.0.1; explained: foreign from 127.0.0.1"},
+			"early foreign":   {status: 403, code: 7, message: "2 of 2 data points were refused; it cannot be decided yet, and no more can be held: explained: early from 127.0.0.1; explained: foreign from 127.0.0.1"},
 		} {
 			if a := h.export(encodeOTLP(t, gauges(strings.Fields(names)...), e), e); a != want {
 				t.Errorf("%s:\n got %+v\nwant %+v", names, a, want)

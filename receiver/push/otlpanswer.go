@@ -15,13 +15,18 @@ const maxToldOTLP = 5
 // concludeOTLP answers an export that was read. What is held, or ignored by the server's own configuration, was accepted. That
 // data points were refused is told with status 200, for the protocol forbids to send a part of them again.
 // Only where nothing at all was taken does the status say why: that the sender may not, or that it should come again.
-func (x *exchange) concludeOTLP(t *tally, e otlp.Encoding) {
-	taken := t.Applied + t.Pending + t.Ignored
+func (x *exchange) concludeOTLP(t *tally, sync bool, e otlp.Encoding) {
+	if sync && t.Applied > 0 {
+		if f := x.server.sync(); f != nil {
+			x.answerOTLP(f, e)
+			return
+		}
+	}
+	f := x.denial(t)
 	switch {
 	case t.Refused == 0:
 		x.replyOTLP(fasthttp.StatusOK, e, nil, struct{}{})
-	case taken == 0 && (t.early == t.Refused || t.foreign == t.Refused):
-		f := x.denial(t)
+	case f != nil && t.Refused == t.samples():
 		f.message = t.words()
 		x.answerOTLP(f, e)
 	default:
@@ -34,7 +39,7 @@ func (x *exchange) concludeOTLP(t *tally, e otlp.Encoding) {
 // words tells what was refused, each kind of it once.
 func (t *tally) words() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d of %d data points were refused", t.Refused, t.Refused+t.Applied+t.Ignored+t.Pending)
+	fmt.Fprintf(&b, "%d of %d data points were refused", t.Refused, t.samples())
 	told := map[string]bool{}
 	for i := range t.Errors {
 		if m := t.Errors[i].Message; !told[m] && len(told) < maxToldOTLP {
@@ -47,7 +52,9 @@ func (t *tally) words() string {
 
 // failOTLP answers a request that was refused whole before a data point was read.
 func (x *exchange) failOTLP(f *fault, e otlp.Encoding) {
-	x.server.account.Count(f.counted)
+	if !f.uncounted {
+		x.server.account.Count(f.counted)
+	}
 	x.answerOTLP(f, e)
 }
 

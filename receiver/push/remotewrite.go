@@ -24,11 +24,11 @@ func (w *written) add(c remotewrite.Counts) {
 // some of it never can be, which says the first reason, while the rest stays written; 503 where to send it again
 // helps. Sent again, nothing counts twice: totals and values are what they are.
 func (x *exchange) writeRemote() {
-	p, body, ok := x.readLines(allowSync)
-	if !ok {
-		return
+	p, body, f := x.readLines(allowSync)
+	var version remotewrite.Version
+	if f == nil {
+		version, f = messageVersion(x.http.Request.Header.ContentType())
 	}
-	version, f := messageVersion(x.http.Request.Header.ContentType())
 	if f != nil {
 		x.failPush(f)
 		return
@@ -123,18 +123,21 @@ func (x *exchange) sayWritten(w written) {
 // concludeRemote answers. A limit is no reason to come again: it is the same in a minute, and a sender that tries until it is
 // let in holds up all that comes behind.
 func (x *exchange) concludeRemote(t *tally, sync bool) {
-	if t.early == 0 {
-		t.limited = 0
-	} else {
-		x.http.Response.Header.Set(fasthttp.HeaderRetryAfter, "1")
+	status := fasthttp.StatusNoContent
+	f := x.denial(t)
+	if t.early > 0 {
+		f = notYet("") // whatever else is in it: sent again, the rest counts once
 	}
-	x.conclude(t, sync)
-	switch status := x.http.Response.StatusCode(); {
-	case status == fasthttp.StatusOK, status == fasthttp.StatusAccepted:
+	switch {
+	case f != nil:
+		x.failHeaders(f)
+		status = f.status
+	case t.Refused > 0:
+		status = fasthttp.StatusBadRequest
+	}
+	x.replyTally(status, t, sync)
+	if x.http.Response.StatusCode() == fasthttp.StatusNoContent {
 		x.http.Response.ResetBody()
-		x.http.SetStatusCode(fasthttp.StatusNoContent)
 		x.http.Response.Header.Del(fasthttp.HeaderContentType)
-	case t.early > 0:
-		x.http.SetStatusCode(fasthttp.StatusServiceUnavailable)
 	}
 }

@@ -63,6 +63,14 @@ var paths = []string{
 // maxSegments is "v1" and the five segments of the longest path.
 const maxSegments = 6
 
+// routeTo is where a path leads.
+func (s *Server) routeTo(path []byte) (route, *fault) {
+	if r, f := s.parseGateway(path); f != nil || r.place != nowhere {
+		return r, f
+	}
+	return parseRoute(path)
+}
+
 // parseRoute reads a path as it stands in the request's first line: segments are cut at "/" before they are
 // percent-decoded, so that "%2F" never makes a segment and ".." never climbs.
 func parseRoute(path []byte) (route, *fault) {

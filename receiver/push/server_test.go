@@ -39,6 +39,7 @@ func TestConfig(t *testing.T) {
 	for _, set := range []func(*Config){
 		func(c *Config) { c.Address = "localhost:http" }, func(c *Config) { c.Address = ":70000" },
 		func(c *Config) { c.MaxBufferedBytes = int64(c.MaxBodyBytes) }, func(c *Config) { c.MaxConnsPerIP = -1 },
+		func(c *Config) { c.MaxDecompressedBytes = -1 }, func(c *Config) { c.MaxDecompressedBytes = 60 << 20 },
 	} {
 		c := DefaultConfig()
 		set(&c)

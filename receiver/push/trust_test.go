@@ -124,8 +124,8 @@ func TestReadingObeysTrust(t *testing.T) {
 		{"HEAD", "/v1/namespaces/bank/external/a", 403, "", ""},
 		{"DELETE", "/v1/namespaces/bank/external/a", 403, "may speak of shop only", ""},
 		{"DELETE", "/v1/external/a", 403, "may speak of shop only", ""},
-		{"GET", "/v1/namespaces/shop/pods/web-1/a", 403, `"reason":"pending","message":"127.0.0.1 is not known yet: come again in a moment"`, "1"},
-		{"DELETE", "/v1/namespaces/shop/pods/*/a", 403, `"reason":"pending"`, "1"},
+		{"GET", "/v1/namespaces/shop/pods/web-1/a", 503, `"reason":"pending","message":"127.0.0.1 is not known yet: come again in a moment"`, "1"},
+		{"DELETE", "/v1/namespaces/shop/pods/*/a", 503, `"reason":"pending"`, "1"},
 		{"DELETE", "/v1/namespaces/shop/external/a", 200, `"deleted":1`, ""},
 	} {
 		res, text := h.send(c.method, c.path, nil)
@@ -176,7 +176,7 @@ func TestPendingPush(t *testing.T) {
 		t.Errorf("%d %s", status, text)
 	}
 	status, text = h.do("POST", "/v1/samples", `{"name":"later","type":"counter","value":5,"namespace":"shop","object":"external","labels":{"a":"b"},"ttl":"1h"}`+"\n"+`{"name":"no","type":"gauge","value":1}`)
-	if status != 400 || !strings.Contains(text, `"refused":1,"pending":1,`) || !strings.Contains(text, "1 of 2 samples were refused, 0 stay applied") {
+	if status != 403 || !strings.Contains(text, `"refused":1,"pending":1,`) || !strings.Contains(text, "1 of 2 samples were refused, 0 stay applied") {
 		t.Errorf("%d %s", status, text)
 	}
 	a := h.server.account
@@ -207,7 +207,7 @@ func TestPendingWithoutRoom(t *testing.T) {
 	h, _ := startTrusting(t, 0)
 	h.table.refuse["later"] = metric.Pending
 	res, text := h.send("POST", "/v1/namespaces/shop/external/later", strings.NewReader("4"))
-	if res.StatusCode != 403 || res.Header.Get("Retry-After") != "1" || !strings.Contains(text, `"reason":"pending"`) {
+	if res.StatusCode != 503 || res.Header.Get("Retry-After") != "1" || !strings.Contains(text, `"reason":"pending"`) {
 		t.Errorf("%d %s", res.StatusCode, text)
 	}
 	if n := h.rejected(metric.Identity); n != 1 {

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"crypto/tls"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func fileOf(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// A push shows a name and a password to a port that asks for them, over TLS that it checks.
+func TestPushOverTLSWithAPassword(t *testing.T) {
+	certificates := started(t, t.TempDir()).cfg.store.Dir
+	ca, cert, key := filepath.Join(certificates, "ca.crt"), filepath.Join(certificates, "tls.crt"), filepath.Join(certificates, "tls.key")
+	const hash = "warehouse:$2a$08$L9/IE8JH1wnhQlWEQBwzwOJBcOKgRLoEcnFDxQH52qTb3dJgCvlTW\n"
+	p := started(t, t.TempDir(), "--push-basic-auth-file", fileOf(t, hash), "--push-tls-cert-file", cert, "--push-tls-key-file", key)
+	address := p.push.Addr().String()
+	good, bad := fileOf(t, "warehouse:open sesame\n"), fileOf(t, "warehouse:open\n")
+	for name, c := range map[string]struct {
+		user  string // of the environment
+		flags []string
+		code  int
+		says  string
+	}{
+		"file":           {"", []string{"--ca-file", ca, "--user-file", good}, exitOK, "applied 1 to external a"},
+		"environment":    {"warehouse:open sesame", []string{"--ca-file", ca}, exitOK, "applied 1"},
+		"file first":     {"warehouse:open sesame", []string{"--ca-file", ca, "--user-file", bad}, exitFailed, "name or password is wrong (credentials)"},
+		"nobody":         {"", []string{"--ca-file", ca}, exitFailed, "this server asks for a name and a password"},
+		"no authority":   {"", []string{"--user-file", good}, exitFailed, "shows a certificate that no authority known here vouches for: want --ca-file"},
+		"any":            {"", []string{"--insecure-skip-tls-verify", "--user-file", good}, exitOK, "applied 1"},
+		"no CA file":     {"", []string{"--ca-file", good}, exitFailed, "holds no certificate, PEM"},
+		"no such file":   {"", []string{"--user-file", "/nowhere"}, exitFailed, "--user-file: open /nowhere"},
+		"no password":    {"", []string{"--user-file", fileOf(t, "warehouse")}, exitFailed, "want name:password"},
+		"bad variable":   {"warehouse", nil, exitFailed, "$SLUICE_PUSH_USER: want name:password"},
+		"an empty file":  {"", []string{"--token-file", fileOf(t, "\n")}, exitFailed, "want one line"},
+		"two of them":    {"", []string{"--token-file", good, "--user-file", good}, exitUsage, "--token-file and --user-file: want one"},
+		"half a pair":    {"", []string{"--cert-file", cert}, exitUsage, "--cert-file and --key-file: want both or neither"},
+		"no certificate": {"", []string{"--cert-file", good, "--key-file", key}, exitFailed, "--cert-file " + good},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(userVariable, c.user)
+			code, out, errs := called(t, append([]string{"push", "--http", "https://" + address, "--counter", "a", "1"}, c.flags...)...)
+			if code != c.code || !strings.Contains(out+errs, c.says) {
+				t.Errorf("%d %s%s; want %d %s", code, out, errs, c.code, c.says)
+			}
+		})
+	}
+	code, _, errs := called(t, "push", "a:1|c", "--token-file", good)
+	if code != exitUsage || !strings.Contains(errs, "--token-file: wants --gauge") {
+		t.Errorf("a StatsD line with a token: %d %s", code, errs)
+	}
+}
+
+// A token and a client certificate are shown.
+func TestPushShowsTokenAndCertificate(t *testing.T) {
+	certificates := started(t, t.TempDir()).cfg.store.Dir
+	cert, key := filepath.Join(certificates, "tls.crt"), filepath.Join(certificates, "tls.key")
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer abc" || len(r.TLS.PeerCertificates) == 0 {
+			t.Errorf("came %v with %d certificates", r.Header, len(r.TLS.PeerCertificates))
+		}
+		_, _ = w.Write([]byte(`{"applied":1,"refused":0}`))
+	}))
+	config, err := (&credentials{certFile: cert, keyFile: key}).tls()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.ClientAuth = tls.RequireAnyClientCert
+	s.TLS = config
+	s.StartTLS()
+	defer s.Close()
+	t.Setenv(userVariable, "somebody:else") // a token goes before
+	code, _, errs := called(t, "push", "--http", s.URL, "--insecure-skip-tls-verify", "--token-file", fileOf(t, "abc\n"), "--cert-file", cert, "--key-file", key, "--gauge", "a", "1")
+	if code != exitOK {
+		t.Errorf("%d %s", code, errs)
+	}
+}
