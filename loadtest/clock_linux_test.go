@@ -9,7 +9,7 @@ import (
 // A busy stretch must show on the clock, and an idle one must not.
 func TestCPUClock(t *testing.T) {
 	read := func() cpuTime {
-		c, err := readCPU(os.Getpid())
+		c, err := readOneCPU(os.Getpid())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -25,13 +25,13 @@ func TestCPUClock(t *testing.T) {
 	if user, system := after.since(before); user < 0 || system < 0 || user+system != after.total-before.total {
 		t.Errorf("user %s and system %s of %s: want them to add up", user, system, after.total-before.total)
 	}
-	if _, err := readCPU(1 << 22); err == nil {
+	if _, err := readOneCPU(1 << 22); err == nil {
 		t.Error("a process that cannot be has a clock")
 	}
 }
 
 func TestMemory(t *testing.T) {
-	m, err := readMemory(os.Getpid())
+	m, err := readOneMemory(os.Getpid())
 	if err != nil || m.AnonBytes <= 0 || m.FileBytes <= 0 || m.PeakBytes < m.AnonBytes {
 		t.Errorf("%+v, %v: want all above 0", m, err)
 	}

@@ -99,28 +99,34 @@ func microseconds(d time.Duration) float64 { return d.Seconds() * 1e6 }
 // timePushes pushes flat out and reads both CPU clocks around it.
 func (m *measurement) timePushes(ctx context.Context, p *pushers, server, pushes int) (f flatOut, err error) {
 	defer m.showProgress("flat out", &p.answered, int64(pushes), "pushes")()
-	clocks := [2]int{server, os.Getpid()}
-	var before, after [2]cpuTime
-	for i, pid := range clocks {
-		if before[i], err = readCPU(pid); err != nil {
-			return f, err
-		}
+	before, err := readBoth(server)
+	if err != nil {
+		return f, err
 	}
 	start := time.Now()
 	if _, err := p.push(ctx, pushes, 0); err != nil {
 		return f, err
 	}
 	took := time.Since(start)
-	for i, pid := range clocks {
-		if after[i], err = readCPU(pid); err != nil {
-			return f, err
-		}
+	after, err := readBoth(server)
+	if err != nil {
+		return f, err
 	}
-	cpu := after[0].total - before[0].total
+	cpu := after.server.total - before.server.total
 	return flatOut{
 		perSecond: float64(pushes) / took.Seconds(), cpu: cpu / time.Duration(pushes),
-		serverBusy: cpu.Seconds() / took.Seconds(), clientBusy: (after[1].total - before[1].total).Seconds() / took.Seconds(),
+		serverBusy: cpu.Seconds() / took.Seconds(), clientBusy: (after.client.total - before.client.total).Seconds() / took.Seconds(),
 	}, nil
+}
+
+// bothCPU is what server and client have used. The server is a process that the client started.
+type bothCPU struct{ server, client cpuTime }
+
+func readBoth(server int) (b bothCPU, err error) {
+	if b.server, err = readCPU(server); err == nil {
+		b.client, err = readOneCPU(os.Getpid())
+	}
+	return b, err
 }
 
 // pushAmong times single pushes, one after the other over one connection, among ever more groups.
