@@ -9,6 +9,7 @@
 //
 // A Writer hashes the name and tag bytes as they stand on the wire and finds the series in the aliases
 // (aliases.go), adds to its cell (cell.go), and marks the cell dirty. That is all: no lock, no clock, no channel.
+// Lines of StatsD are looked up many at a time, before they are parsed: most are known but for their value (recall.go).
 // Only a line never seen before takes the long way (create.go): it is described (identity), found by its
 // canonical form or created under the lock of one shard, and remembered as an alias.
 //
@@ -18,7 +19,7 @@
 // # How windows come about
 //
 // Cells only ever grow (counters) or stand (gauges). The roller (roll.go) visits dirty cells and notes the
-// value under the current tick in a small ring (past.go); a window is the difference between now and the
+// value under the current tick in a small ring (past.go, rings.go); a window is the difference between now and the
 // note at its far end. Nothing is reset, so nothing can fall between two windows. Timers (timer.go) and sets
 // (set.go) note what a tick added.
 //
