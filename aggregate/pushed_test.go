@@ -498,8 +498,11 @@ func TestA6Histograms(t *testing.T) {
 			f.apply(pushOf(metric.Accumulate, histogram(bounds, counts, 1)))
 			time.Sleep(time.Second)
 		}
-		timer := f.blocks.at[0].Load().body(0).timer
+		b := f.blocks.at[0].Load()
+		timer := b.body(0).timer
+		b.history.Lock()
 		bytes, weight, held := timer.bytesLocked(), timer.weight(), f.bodyBytes.Load()
+		b.history.Unlock()
 		t.Logf("histogram of 12 buckets: %d bytes, accounted for %d", bytes, weight)
 		if bytes > 6<<10 || weight < bytes || held != weight {
 			t.Errorf("%d bytes, accounted for %d and %d; want at most 6 KiB", bytes, weight, held)
@@ -517,7 +520,9 @@ func TestA6Histograms(t *testing.T) {
 		f.apply(pushOf(metric.Accumulate, histogram(bounds, counts, 1)))
 		f.bodyBytes.Add(-c.MaxBytes)
 		time.Sleep(10 * time.Minute)
+		b.history.Lock()
 		idle := timer.bytesLocked()
+		b.history.Unlock()
 		f.Delete(podQuery("t"))
 		time.Sleep(2 * time.Second)
 		if got := f.bodyBytes.Load(); got != 0 || idle > 1024 {
