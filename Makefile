@@ -33,8 +33,9 @@ e2e:
 	cd e2e && go run ./prepare && go test -count=1 -timeout 20m ./binaries ./child ./controlplane ./cluster
 
 # Short: the long tests show what they show without the detector, at a tenth of the time.
+# A process with the detector sleeps a second when it ends; the store ends many.
 race:
-	go test -race -short -timeout 10m $(RACE)
+	GORACE=atexit_sleep_ms=0 go test -race -short -timeout 10m $(RACE)
 
 # Fails where a line costs twice what it did, told as a multiple of finding its end in the same run, or allocates.
 guard:

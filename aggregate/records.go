@@ -25,7 +25,7 @@ const (
 	recordGrain  = 16
 	// maxAliasBytes bounds the name and tags of an alias; longer lines are found by their canonical form each time.
 	maxAliasBytes = 2048
-	chunkGrains   = 1 << 11 // 32 KiB
+	chunkGrains   = 1 << 9 // 8 KiB: there are as many begun as shards
 	recordClasses = (recordHeader+maxAliasBytes+rateBytes)/recordGrain + 2
 	rateBytes     = 8
 )

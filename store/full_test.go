@@ -30,9 +30,9 @@ func fullDiskMain(dir string) error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	model.add(max(0, childBlocks-len(model.blocks)))
 	ran := make(chan error, 1)
 	go func() { ran <- s.Run(ctx) }()
-	model.add(max(0, childBlocks-len(model.blocks)))
 	asked := make(chan string)
 	go func() {
 		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
