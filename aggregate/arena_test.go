@@ -52,3 +52,16 @@ func TestNoArena(t *testing.T) {
 	runtime.KeepAlive(pages)
 	runtime.KeepAlive(records)
 }
+
+// Where not even addresses could be had, lines are parsed each time.
+func TestNoAddresses(t *testing.T) {
+	f := newFixture(t)
+	f.aliases.records.memory = &arena{}
+	for range 2 {
+		if outcomes, parsed := f.take(f.w, nil, "c:1|c|#pod:a,ns:ns"); parsed != 1 || outcomes[0] != metric.Applied {
+			t.Errorf("%v, %d parsed", outcomes, parsed)
+		}
+	}
+	f.w.Park()
+	f.want("c:total", "a=2")
+}

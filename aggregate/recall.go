@@ -97,9 +97,10 @@ func (w *Writer) find(found []recalled) {
 func (w *Writer) touch(found []recalled) {
 	records := w.table.aliases.records
 	for i := range found {
-		record := records.at(found[i].number)
-		found[i].record = record
-		record.touch()
+		if r := &found[i]; r.number != 0 {
+			r.record = records.at(r.number)
+			r.record.touch()
+		}
 	}
 }
 

@@ -67,9 +67,7 @@ type records struct {
 // newRecords reserves for records of so many bytes, and as much again for pieces that no new record fits.
 func newRecords(size int64) *records {
 	most := int64(math.MaxUint32) * recordGrain
-	r := &records{memory: newArena(int(min(2*size+slotShards*chunkGrains*recordGrain, most)))}
-	r.memory.reach(1) // the record that no number names is touched, too
-	return r
+	return &records{memory: newArena(int(min(2*size+slotShards*chunkGrains*recordGrain, most)))}
 }
 
 func (r *records) at(number uint32) *record {
