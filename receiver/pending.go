@@ -50,6 +50,7 @@ const pendingShards = 16
 type pendingShard struct {
 	mu      sync.Mutex // guards what follows, and the senders while they are in it
 	senders map[senderKey]*heldSender
+	trying  *senderKey // whose samples Run has in its hands
 	closed  bool
 	scratch []byte
 }
@@ -177,6 +178,7 @@ func (p *Pending) Known(addresses ...netip.Addr) {
 		shard := p.shard(key)
 		shard.mu.Lock()
 		_, held := shard.senders[key]
+		held = held || shard.trying != nil && *shard.trying == key // may have been judged just before it was known
 		shard.mu.Unlock()
 		if held {
 			p.known.add(key)

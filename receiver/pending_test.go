@@ -133,6 +133,12 @@ func (w *waiting) hold(s *metric.Sample) {
 	}
 }
 
+// elapse lets time pass, and whatever is due at its end.
+func elapse(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 // law holds the account against what happened, and the room against what it says of itself.
 func (w *waiting) law(pending, applied, rejected uint64) {
 	w.t.Helper()
@@ -190,10 +196,10 @@ func TestPendingIsCredited(t *testing.T) {
 		w := newWaiting(t).run()
 		defer w.stop()
 		began := time.Now()
-		time.Sleep(1300 * time.Millisecond)
+		elapse(1300 * time.Millisecond)
 		w.hold(sampleOf(unknown("10.0.0.1"), "a", metric.Add, 3))
 		w.hold(sampleOf(unknown("10.0.0.2"), "b", metric.Add, 5))
-		time.Sleep(1800 * time.Millisecond)
+		elapse(1800 * time.Millisecond)
 		w.law(2, 0, 0)
 		w.senders.enter("10.0.0.1", "web-1", 1)
 		w.room.Known(netip.MustParseAddr("::ffff:10.0.0.1"), netip.MustParseAddr("10.9.9.9"))
@@ -206,8 +212,7 @@ func TestPendingIsCredited(t *testing.T) {
 			t.Errorf("came after %v, want 1.3s", came)
 		}
 		w.senders.enter("10.0.0.2", "web-2", 2)
-		time.Sleep(250 * time.Millisecond) // nobody says so
-		synctest.Wait()
+		elapse(250 * time.Millisecond) // nobody says so
 		w.law(0, 2, 0)
 	})
 }
@@ -235,19 +240,16 @@ func TestPendingEndsAfterHalfAMinute(t *testing.T) {
 		w := newWaiting(t).run()
 		defer w.stop()
 		w.hold(sampleOf(unknown("10.0.0.1"), "a", metric.Add, 1))
-		time.Sleep(10 * time.Second)
+		elapse(10 * time.Second)
 		w.hold(sampleOf(unknown("10.0.0.1"), "a", metric.Add, 1))
 		w.hold(sampleOf(unknown("10.0.0.1"), "a", metric.Add, 1))
-		time.Sleep(19 * time.Second)
-		synctest.Wait()
+		elapse(19 * time.Second)
 		w.law(3, 0, 0)
-		time.Sleep(time.Second)
-		synctest.Wait()
+		elapse(time.Second)
 		w.law(2, 0, 1)
-		time.Sleep(9 * time.Second)
+		elapse(9 * time.Second)
 		w.law(2, 0, 1)
-		time.Sleep(time.Second)
-		synctest.Wait()
+		elapse(time.Second)
 		w.law(0, 0, 3)
 		if n := w.room.expired.Load(); n != 3 {
 			t.Errorf("%d expired", n)
@@ -342,14 +344,12 @@ func TestPendingClaimOfAKnownSender(t *testing.T) {
 			w.hold(s)
 		}
 		w.senders.enter("10.0.0.9", "somebody-else", 8)
-		time.Sleep(time.Second)
-		synctest.Wait()
+		elapse(time.Second)
 		w.law(2, 1, 0)
 		w.court.mu.Lock() // Apply has it
 		known["web-1"] = true
 		w.court.mu.Unlock()
-		time.Sleep(time.Second)
-		synctest.Wait()
+		elapse(time.Second)
 		w.law(0, 3, 0)
 	})
 }
@@ -459,11 +459,33 @@ func TestPendingDefaultHoldsFiveSeconds(t *testing.T) {
 			w.hold(s)
 			time.Sleep(time.Millisecond)
 		}
+		synctest.Wait() // an attempt is due in this very instant
 		w.law(5000, 0, 0)
 		w.senders.enter("10.0.0.1", "p", 1)
 		w.room.Known(netip.MustParseAddr("10.0.0.1"))
 		synctest.Wait()
 		w.law(0, 5000, 0)
+	})
+}
+
+// Whose sender becomes known just after its samples were judged, while they are not back yet, is tried again at once.
+func TestPendingKnownWhileTried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWaiting(t)
+		tried := 0
+		w.court.judge = func(s *metric.Sample) metric.Reason {
+			if tried++; tried > 1 {
+				return metric.Applied
+			}
+			w.senders.enter("10.0.0.1", "web-1", 1)
+			w.room.Known(netip.MustParseAddr("10.0.0.1"))
+			return metric.Pending
+		}
+		w.run()
+		defer w.stop()
+		w.hold(sampleOf(unknown("10.0.0.1"), "a", metric.Add, 1))
+		elapse(w.room.config.RetryInterval) // the first attempt
+		w.law(0, 1, 0)
 	})
 }
 

@@ -76,17 +76,15 @@ func (r *retrial) try(key senderKey) {
 	p, shard := r.pending, r.pending.shard(key)
 	shard.mu.Lock()
 	h := shard.senders[key]
-	delete(shard.senders, key)
-	shard.mu.Unlock()
 	if h == nil {
+		shard.mu.Unlock()
 		return
 	}
+	delete(shard.senders, key)
+	shard.trying = &key
+	shard.mu.Unlock()
 	settled, left := r.replay(h)
-	if !left {
-		p.release(h)
-		return
-	}
-	if settled {
+	if settled && left {
 		rest := newHeldSender(&h.sender)
 		rest.unnamed = h.unnamed
 		rest.absorb(h)
@@ -95,6 +93,11 @@ func (r *retrial) try(key senderKey) {
 	}
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
+	shard.trying = nil
+	if !left {
+		p.release(h)
+		return
+	}
 	if newer := shard.senders[key]; newer != nil { // came meanwhile
 		before := h.bytes + newer.bytes
 		h.absorb(newer)
