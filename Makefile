@@ -10,7 +10,7 @@ FUZZTIME ?= 10s
 # Packages whose goroutines share memory: what "make race" is about.
 RACE := ./aggregate/... ./identity/... ./receiver/... ./store/... ./adapter/... ./operations/... ./cmd/...
 
-.PHONY: build run test unit binary e2e race guard bench bench-plot lint fuzz chart image clean
+.PHONY: build run test unit binary e2e race guard bench figures bench-plot lint fuzz chart image clean
 
 build:
 	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/sluice ./cmd/sluice
@@ -46,6 +46,14 @@ guard:
 BENCH ?= tagged-10k plain-10k timers-10k single-10k tagged-750k mixed-750k hot-key client churn
 bench: build
 	./bin/sluice loadtest --short $(BENCH)
+
+# The figures of docs/performance.md, five runs of every scenario: takes over an hour, on a machine that does nothing else.
+# As root also what a disk that stands still does.
+RUNS ?= 5
+figures: build
+	./bin/sluice loadtest all --runs $(RUNS) -o json > bin/figures.json
+	cd tools && go run ./loadplot -out ../bin/figures.md ../bin/figures.json
+	cd tools && go run ./loadplot -out ../bin/figures.svg ../bin/figures.json
 
 # Draws reports of "sluice loadtest -o json", for instance: make bench-plot REPORTS='a.json b.json' PLOT=bench.png
 PLOT ?= bin/bench.svg

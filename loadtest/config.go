@@ -12,11 +12,13 @@ import (
 type Config struct {
 	// Binary is the sluice to measure: started as "serve", and as "loadtest --floor-receiver".
 	Binary string
+	// Version of that binary, for the report.
+	Version string
 	// Scenarios are names of Scenarios.
 	Scenarios []string
 	// Lines of one run, rounded up to whole datagrams; 0 takes what the scenario thinks enough.
 	Lines int
-	// Rate is how many lines a second are sent; 0 sends as fast as it goes.
+	// Rate is how many lines a second are sent; 0 sends as many as the scenario says.
 	Rate int
 	// Runs is how often everything is done, each time with a new server.
 	Runs int
@@ -67,7 +69,7 @@ func (c Config) Validate() error {
 		faults = append(faults, fmt.Errorf("lines: %d: want 0 (what the scenario thinks enough) or more", c.Lines))
 	}
 	if c.Rate < 0 {
-		faults = append(faults, fmt.Errorf("rate: %d lines a second: want 0 (as fast as it goes) or more", c.Rate))
+		faults = append(faults, fmt.Errorf("rate: %d lines a second: want 0 (as the scenario says) or more", c.Rate))
 	}
 	if c.Runs < 1 || c.Runs > maxRuns {
 		faults = append(faults, fmt.Errorf("runs: %d: want 1 to %d", c.Runs, maxRuns))

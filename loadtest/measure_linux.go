@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -31,6 +32,7 @@ func Measure(ctx context.Context, cfg Config) (_ *Report, err error) {
 	if report.Machine, err = readMachine(cpus); err != nil {
 		return nil, err
 	}
+	report.Version = cfg.Version
 	var faults []error
 	for _, name := range cfg.Scenarios {
 		result, err := newMeasurement(cfg, name, cpus, &report.Machine).all(ctx)
@@ -67,6 +69,9 @@ func (m *measurement) planLoad() {
 	}
 	per := int64(s.PerDatagram)
 	m.lines = (m.lines + per - 1) / per * per
+	if m.Rate == 0 {
+		m.Rate = s.Rate
+	}
 	m.result.Load = &Load{
 		Series: s.Series(), LinesPerRun: m.lines, LinesPerDatagram: s.PerDatagram,
 		Sender: "sendmmsg", Target: m.Target, RatePerSecond: m.Rate,
@@ -104,7 +109,15 @@ func (m *measurement) once(ctx context.Context) error {
 		return err
 	}
 	m.result.Runs = append(m.result.Runs, run)
-	return m.result.addFigures(m.memoryFigures(run))
+	return m.result.addFigures(slices.Concat(m.floorFigures(run), m.memoryFigures(run)))
+}
+
+// floorFigures hold a line's cost against the aim, where there is one, of our own server.
+func (m *measurement) floorFigures(run Run) []Figure {
+	if m.scenario.Floors == 0 || m.Target != "" {
+		return nil
+	}
+	return []Figure{{Name: "blocking_floors_per_line", Value: run.BlockingRatio(), Aim: Aim{Most: m.scenario.Floors}}}
 }
 
 // manySeries is from where on memory a series says something.

@@ -4,6 +4,8 @@ import "time"
 
 // Report is what was measured, scenario by scenario. Every run in it added up.
 type Report struct {
+	// Version is that of the load test, and of the server but for a target.
+	Version   string    `json:"version"`
 	Machine   Machine   `json:"machine"`
 	Scenarios []*Result `json:"scenarios"`
 }

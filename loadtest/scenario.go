@@ -19,14 +19,18 @@ type Scenario struct {
 	// PerDatagram is how many lines every prepared datagram has. It is fixed, so that a number of dropped
 	// datagrams is a number of lost lines.
 	PerDatagram int
-	// Lines of a run if nobody says otherwise: some 5 to 15 s at the speed of the machines of 2025.
+	// Lines of a run if nobody says otherwise: some 5 to 10 s at the speed of the machines of 2025.
 	Lines int
+	// Rate is how many lines a second are sent if nobody says otherwise; 0: as fast as it goes.
+	Rate int
 	// Seed makes the order of the series and the values: the same seed, the same bytes.
 	Seed uint64
 	// Sockets is how many sockets send in turn; 0: one.
 	Sockets int
 	// Client: the lines go through go-statsd-client, whatever is asked for.
 	Client bool
+	// Floors is how many times the blocking floor a line should cost at most; 0: nothing is said of that.
+	Floors float64
 	// BytesPerSeries is what a series should take of the server's own memory; 0: nothing is said of that.
 	BytesPerSeries float64
 	// ReadWithin is how soon after the first line the sums must have been read, where they are read from a
@@ -60,27 +64,27 @@ func (s Scenario) Series() int {
 var lineScenarios = []Scenario{
 	{
 		Name: "tagged-10k", About: "counters of pods with three tags",
-		PerDatagram: 24, Lines: 100_000_000, Seed: 1,
+		PerDatagram: 24, Lines: 50_000_000, Seed: 1, Floors: 1.7,
 		series: newTaggedCounters(20, 5, 20, 5),
 	},
 	{
 		Name: "plain-10k", About: "counters without tags",
-		PerDatagram: 52, Lines: 200_000_000, Seed: 2,
+		PerDatagram: 52, Lines: 100_000_000, Seed: 2, Floors: 2.2,
 		series: newPlainCounters(100, 100),
 	},
 	{
 		Name: "timers-10k", About: "timers without tags",
-		PerDatagram: 50, Lines: 100_000_000, Seed: 3, ReadWithin: windowEnds,
+		PerDatagram: 50, Lines: 50_000_000, Seed: 3, ReadWithin: windowEnds,
 		series: newPlainTimers(100, 100),
 	},
 	{
 		Name: "single-10k", About: "counters without tags, one line a datagram",
-		PerDatagram: 1, Lines: 5_000_000, Seed: 4,
+		PerDatagram: 1, Lines: 1_000_000, Rate: 200_000, Seed: 4, Floors: 0.7,
 		series: newPlainCounters(100, 100),
 	},
 	{
 		Name: "tagged-750k", About: "counters of pods with three tags",
-		PerDatagram: 24, Lines: 50_000_000, Seed: 5, BytesPerSeries: 400,
+		PerDatagram: 24, Lines: 50_000_000, Seed: 5, Floors: 3, BytesPerSeries: 400,
 		series: newTaggedCounters(20, 5, 1500, 5),
 	},
 	{
@@ -90,7 +94,7 @@ var lineScenarios = []Scenario{
 	},
 	{
 		Name: "hot-key", About: "counter, from 32 sockets to 4",
-		PerDatagram: 52, Lines: 100_000_000, Seed: 7, Sockets: 32,
+		PerDatagram: 52, Lines: 50_000_000, Seed: 7, Sockets: 32,
 		series: newPlainCounters(1, 1), serverArgs: []string{"--statsd-udp-sockets", "4"},
 	},
 	{

@@ -46,6 +46,9 @@ func (r *Report) WriteTable(out io.Writer) error {
 	if r.Machine.SocketBufferBytes > 0 {
 		buffer = fmt.Sprintf(", socket buffer %d KiB", r.Machine.SocketBufferBytes>>10)
 	}
+	if r.Version != "" {
+		b.WriteString(r.Version + "\n")
+	}
 	fmt.Fprintf(&b, "%d processors (%s), Linux %s, %s%s, load average before %.2f\n",
 		r.Machine.CPUs, pinned, r.Machine.Kernel, r.Machine.Go, buffer, r.Machine.LoadAverage)
 	for _, s := range r.Scenarios {
@@ -179,9 +182,10 @@ func (r *Report) WriteJSON(out io.Writer) error {
 	encoder := json.NewEncoder(out)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(struct {
+		Version   string   `json:"version"`
 		Machine   Machine  `json:"machine"`
 		Scenarios []result `json:"scenarios"`
-	}{r.Machine, results})
+	}{r.Version, r.Machine, results})
 }
 
 // columns are those of the table of a load, over all runs.

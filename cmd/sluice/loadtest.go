@@ -57,7 +57,7 @@ func newLoadtest() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			cfg.Binary = binary
+			cfg.Binary, cfg.Version = binary, versionLine()
 			for _, fault := range flatten([]error{cfg.Validate()}) {
 				if field, text := cutField(fault.Error()); cmd.Flags().Lookup(field) != nil {
 					fault = &settingFault{field, "--" + field, oneTone.Replace(text)}
@@ -76,7 +76,7 @@ func newLoadtest() *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.IntVar(&cfg.Lines, "lines", 0, "lines of one run, rounded up to whole datagrams (default: as the scenario says)")
-	flags.IntVar(&cfg.Rate, "rate", 0, "lines a second; 0: as fast as it goes")
+	flags.IntVar(&cfg.Rate, "rate", 0, "lines a second (default: as the scenario says)")
 	flags.IntVar(&cfg.Runs, "runs", cfg.Runs, "how often, each time with a new server; several give median, minimum and maximum")
 	flags.BoolVar(&cfg.Client, "client", false, "send through go-statsd-client, a call a line, as an application does")
 	flags.BoolVar(&cfg.Search, "search", false, "look for the highest rate at which nothing is lost, of the server and of the floor, instead of what a line costs")
@@ -94,14 +94,21 @@ func scenarioList() string {
 	var b strings.Builder
 	b.WriteString("Scenarios:\n")
 	for _, s := range loadtest.Scenarios() {
-		fmt.Fprintf(&b, "  %-14s ", s.Name)
+		fmt.Fprintf(&b, "  %-15s ", s.Name)
 		if s.SendsLines() {
-			fmt.Fprintf(&b, "%d %s; %d lines\n", s.Series(), s.About, s.Lines)
+			fmt.Fprintf(&b, "%d %s; %d lines%s\n", s.Series(), s.About, s.Lines, pace(s))
 		} else {
 			fmt.Fprintln(&b, s.About)
 		}
 	}
 	return strings.TrimSuffix(b.String(), "\n")
+}
+
+func pace(s loadtest.Scenario) string {
+	if s.Rate == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %d a second", s.Rate)
 }
 
 // all are the scenarios that can be measured as it is asked for.

@@ -3,5 +3,7 @@
 //
 //	cd tools && go run ./loadplot -out ../bench.svg ../sluice.json ../statsd_exporter.json
 //
+// With -out FILE.md the same figures, and all others, are written as tables.
+//
 // It is a program of its own because drawing would add 7 MB to the server's binary.
 package main

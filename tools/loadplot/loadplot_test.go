@@ -52,6 +52,37 @@ func TestReports(t *testing.T) {
 	}
 }
 
+func TestTable(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.md")
+	if err := run([]string{example}, path); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"| scenario | server | ns/line | blocking floor |", "| tagged-10k | sluice | 250.0 (100.0 to 500.0) | 100.0 | 2.50 (1.00 to 5.00) | 5.00 (2.00 to 10.00) | 500 | 0 | 0 |",
+		"| visible | p99 | 4.50 ms | ≤ 10 | met |",
+	} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("no %q in:\n%s", want, text)
+		}
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	for _, c := range []struct {
+		value  float64
+		digits int
+		want   string
+	}{{0, 0, "0"}, {999, 0, "999"}, {1234567.8, 1, "1,234,567.8"}, {-1234, 0, "-1,234"}, {0.05, -1, "0.05"}, {50000, -1, "50,000"}} {
+		if got := number(c.value, c.digits); got != c.want {
+			t.Errorf("%v: %s, want %s", c.value, got, c.want)
+		}
+	}
+}
+
 func TestFaults(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "empty.json")
 	if err := os.WriteFile(empty, []byte(`{"scenarios":[]}`), 0o600); err != nil {
@@ -62,7 +93,7 @@ func TestFaults(t *testing.T) {
 		out   string
 		want  string
 	}{
-		{nil, "a.svg", "no report"}, {[]string{empty}, "a.svg", "no scenarios"}, {[]string{example}, "a.gif", "ends in .svg or .png"},
+		{nil, "a.svg", "no report"}, {[]string{empty}, "a.svg", "no scenarios"}, {[]string{example}, "a.gif", "ends in .svg, .png or .md"},
 	} {
 		if err := run(c.paths, c.out); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: want %q", err, c.want)

@@ -15,9 +15,9 @@ import (
 )
 
 func main() {
-	out := flag.String("out", "loadtest.svg", "file to draw into, .svg or .png")
+	out := flag.String("out", "loadtest.svg", "file to draw into, .svg or .png, or .md to write the figures as tables")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: loadplot [-out FILE.svg|FILE.png] REPORT.json...")
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: loadplot [-out FILE.svg|FILE.png|FILE.md] REPORT.json...")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -39,12 +39,16 @@ func run(paths []string, out string) error {
 		}
 		reports = append(reports, r)
 	}
+	extension := strings.ToLower(filepath.Ext(out))
+	if extension == ".md" {
+		return writeTable(reports, out)
+	}
 	charts, err := drawCharts(reports)
 	if err != nil {
 		return err
 	}
 	width, height := 24*vg.Centimeter, vg.Length(len(charts))*10*vg.Centimeter
-	switch extension := strings.ToLower(filepath.Ext(out)); extension {
+	switch extension {
 	case ".svg":
 		canvas := vgsvg.New(width, height)
 		tile(charts, draw.New(canvas))
@@ -54,6 +58,6 @@ func run(paths []string, out string) error {
 		tile(charts, draw.New(canvas))
 		return write(out, canvas)
 	default:
-		return fmt.Errorf("-out: %q: want a name that ends in .svg or .png", out)
+		return fmt.Errorf("-out: %q: want a name that ends in .svg, .png or .md", out)
 	}
 }

@@ -8,8 +8,17 @@ import (
 	"strings"
 )
 
-// report is what of a load test's JSON is drawn.
+// report is what of a load test's JSON is shown.
 type report struct {
+	Version string `json:"version"`
+	Machine struct {
+		CPUs   int     `json:"cpus"`
+		Kernel string  `json:"kernel"`
+		Go     string  `json:"go"`
+		Load   float64 `json:"load_average"`
+		Pinned bool    `json:"pinned"`
+		Buffer int     `json:"socket_buffer_bytes"`
+	} `json:"machine"`
 	Scenarios []scenario `json:"scenarios"`
 }
 
@@ -17,17 +26,26 @@ type scenario struct {
 	Name string `json:"scenario"`
 	Load *struct {
 		Target string `json:"target"`
+		Rate   int    `json:"rate_lines_per_second"`
 	} `json:"load"`
 	Columns map[string]spread `json:"columns"`
-	Figures []struct {
-		Name string `json:"name"`
-		Unit string `json:"unit"`
-		spread
-	} `json:"figures"`
+	Figures []figure          `json:"figures"`
+}
+
+type figure struct {
+	Name string `json:"name"`
+	Unit string `json:"unit"`
+	Aim  *struct {
+		Most  float64 `json:"most"`
+		Least float64 `json:"least"`
+	} `json:"aim"`
+	spread
 }
 
 type spread struct {
 	Median float64 `json:"median"`
+	Min    float64 `json:"min"`
+	Max    float64 `json:"max"`
 }
 
 func readReport(path string) (r report, err error) {
@@ -52,6 +70,16 @@ func (r report) server() string {
 		}
 	}
 	return "sluice"
+}
+
+// circumstances are who measured, and where.
+func (r report) circumstances() string {
+	pinned := "not pinned"
+	if r.Machine.Pinned {
+		pinned = "server and sender pinned to one each"
+	}
+	return fmt.Sprintf("measured by %s, %d processors (%s), Linux %s, socket buffer %d KiB, load average before %.2f",
+		r.Version, r.Machine.CPUs, pinned, r.Machine.Kernel, r.Machine.Buffer>>10, r.Machine.Load)
 }
 
 // column is the median of a column in every scenario named; 0 where the report has none.
