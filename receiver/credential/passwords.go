@@ -23,8 +23,6 @@ const (
 	maxCompared     = 32
 	maxComparedEach = 4
 	maxFileBytes    = 1 << 20
-	// lookEvery is how often the file is looked at.
-	lookEvery = 5 * time.Second
 )
 
 // passwords are those of a file.
@@ -81,27 +79,13 @@ func (p *passwords) load() (changed bool, err error) {
 
 // follow reads the file again when it changes. One that cannot be read leaves the one before in force.
 func (p *passwords) follow(ctx context.Context) {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	failed := ""
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		changed, err := p.load()
-		switch {
-		case err == nil && changed:
+	Follow(ctx, p.load,
+		func() {
 			p.desk.log.Info("push: passwords were read again", "file", p.path, "names", len(p.held.Load().hashes))
-			failed = ""
-		case err == nil:
-			failed = ""
-		case err.Error() != failed:
-			failed = err.Error()
+		},
+		func(err error) {
 			p.desk.log.Error("push: the passwords that were read before stay in force", "error", err)
-		}
-	}
+		})
 }
 
 // parsePasswords reads lines of "name:bcrypt", as htpasswd -B writes them. Empty lines and those that begin with # say nothing.

@@ -11,6 +11,8 @@ import (
 	"os"
 	"sync/atomic"
 	"time"
+
+	"github.com/sluice-metrics/sluice/receiver/credential"
 )
 
 // What Config.TLSClientAuth may be.
@@ -28,9 +30,6 @@ type certificates struct {
 	current atomic.Pointer[tls.Config]
 	expires atomic.Int64 // Unix seconds
 }
-
-// lookEvery is how often files are looked at.
-const lookEvery = 5 * time.Second
 
 // newCertificates reads the files; nil: the port is plain HTTP.
 func newCertificates(cfg Config, log *slog.Logger) (*certificates, error) {
@@ -103,26 +102,13 @@ func (c *certificates) configOf(content [3][]byte) (*tls.Config, error) {
 
 // follow reads the files again when they change, until ctx ends. What cannot be used leaves in force what was before.
 func (c *certificates) follow(ctx context.Context) {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	failed := ""
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		changed, err := c.load()
-		switch {
-		case err == nil:
-			if failed = ""; changed {
-				c.log.Info("push: the certificate was read again", "file", c.cfg.TLSCertFile, "expires", time.Unix(c.expires.Load(), 0).UTC())
-			}
-		case err.Error() != failed:
-			failed = err.Error()
+	credential.Follow(ctx, c.load,
+		func() {
+			c.log.Info("push: the certificate was read again", "file", c.cfg.TLSCertFile, "expires", time.Unix(c.expires.Load(), 0).UTC())
+		},
+		func(err error) {
 			c.log.Error("push: the certificate that was read before stays in force", "error", err)
-		}
-	}
+		})
 }
 
 // handshakeTimeout bounds a handshake, as far as ReadTimeout does not.
