@@ -56,8 +56,9 @@ func answer(ctx context.Context, in io.Reader, out io.Writer) error {
 	return errors.Join(err, json.NewEncoder(out).Encode(httpFloorCounted{requests.Load(), bytes.Load()}))
 }
 
-// pushFloor sends the same pushes to the floor.
-func (m *measurement) pushFloor(ctx context.Context, sizes pushSizes) (_ []Figure, err error) {
+// pushFloor sends the same pushes to the floor: as fast as it goes, then at the rate that the server's times were taken at. What is
+// late there is the load test's doing, or the machine's.
+func (m *measurement) pushFloor(ctx context.Context, sizes pushSizes, perSecond float64) (_ []Figure, err error) {
 	f := &floorChild{}
 	var opened httpFloorOpened
 	if err := f.start(m.Binary, Answering, m.processors.server, &opened); err != nil {
@@ -69,7 +70,7 @@ func (m *measurement) pushFloor(ctx context.Context, sizes pushSizes) (_ []Figur
 	if err != nil {
 		return nil, err
 	}
-	flat, err := m.timeFloor(ctx, p, f.pid(), sizes)
+	flat, times, err := m.timeFloor(ctx, p, f.pid(), sizes, perSecond)
 	if err := errors.Join(err, p.close()); err != nil { // the floor ends when its connections do
 		return nil, err
 	}
@@ -80,12 +81,17 @@ func (m *measurement) pushFloor(ctx context.Context, sizes pushSizes) (_ []Figur
 	if counted.Requests != book.pushed || counted.Bytes != book.pushed*int64(newPushRequest().body) {
 		return nil, fmt.Errorf("%w:\nfloor: %d pushes were answered, and it counted %d with %d bytes", ErrBooks, book.pushed, counted.Requests, counted.Bytes)
 	}
-	return append(flat.figures("floor_", Aim{}), Figure{Name: "floor_client_busy", Value: flat.clientBusy}), nil
+	figures := append(flat.figures("floor_", Aim{}), Figure{Name: "floor_client_busy", Value: flat.clientBusy})
+	return append(figures, times.figures("floor_time_at_same_rate", Aim{})...), nil
 }
 
-func (m *measurement) timeFloor(ctx context.Context, p *pushers, pid int, sizes pushSizes) (flatOut, error) {
+func (m *measurement) timeFloor(ctx context.Context, p *pushers, pid int, sizes pushSizes, perSecond float64) (f flatOut, times durations, err error) {
 	if _, err := p.push(ctx, sizes.groups, 0); err != nil {
-		return flatOut{}, err
+		return f, nil, err
 	}
-	return m.timePushes(ctx, p, pid, sizes.flatOut)
+	if f, err = m.timePushes(ctx, p, pid, sizes.flatOut); err != nil {
+		return f, nil, err
+	}
+	times, err = p.push(ctx, sizes.paced, perSecond)
+	return f, times, err
 }

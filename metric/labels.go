@@ -17,7 +17,8 @@ type Labels struct{ packed string }
 // NewLabels makes a set of what it is given, in any order. Of the same key twice the first stays.
 // The slice is sorted in place and may be used again afterwards.
 func NewLabels(in []Label) Labels {
-	return Labels{packed: string(AppendLabels(nil, SortLabels(in)))}
+	var room [256]byte
+	return Labels{packed: string(AppendLabels(room[:0], SortLabels(in)))}
 }
 
 // SortLabels sorts in place, drops all but the first of each key, and returns what is left.

@@ -7,6 +7,9 @@ import (
 const (
 	// batchBytes bounds a transaction. Badger refuses what is above 15 % of its memtable: 629,145 bytes of the smaller one.
 	batchBytes = 600 << 10
+	// batchGoal is what a transaction holds if its entries are small: the database's process is busy with it for a millisecond,
+	// and may have the same processor as we.
+	batchGoal = 128 << 10
 	// partBytes bounds one entry's value, so that a checkpoint and its names fit one batch.
 	partBytes = 256 << 10
 	// entryOverhead covers what Badger adds to an entry's key and value when it measures it.
@@ -112,9 +115,9 @@ func (b *batch) remove(key []byte) error {
 	return b.txn.Delete(key)
 }
 
-// reserve commits the running transaction if n more bytes would be too many.
+// reserve commits the running transaction if it holds enough, or n more bytes would be too many.
 func (b *batch) reserve(n int) error {
-	if b.bytes+n+2*entryOverhead > batchBytes || b.entries+4 > batchEntries {
+	if b.bytes > batchGoal || b.bytes+n+2*entryOverhead > batchBytes || b.entries+4 > batchEntries {
 		if err := b.commit(); err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"hash/crc32"
+	"time"
 )
 
 const (
@@ -59,8 +60,9 @@ type flush struct {
 	pace                pace
 }
 
-func (f *flush) init(table Table, documents Documents) {
+func (f *flush) init(table Table, documents Documents, spread time.Duration, urgent func() bool) {
 	f.table = table
+	f.pace.spread, f.pace.urgent = spread, urgent
 	f.owed.init(documents)
 	f.batch.clock = table.AppendClock
 	f.batch.onDisk = f.onDisk

@@ -11,6 +11,7 @@ import (
 // step is one flush, whatever state the disk is in.
 func (s *Store) step(began time.Time) error {
 	members := s.groups.takeWaiting()
+	s.urgent = s.urgent || members != nil
 	err := s.ready(began)
 	if err == nil {
 		err = s.flushOnce(began)
@@ -23,6 +24,7 @@ func (s *Store) step(began time.Time) error {
 			s.fail(err, began)
 		}
 	}
+	s.urgent = false
 	switch {
 	case members == nil:
 	case err != nil:
@@ -32,6 +34,9 @@ func (s *Store) step(began time.Time) error {
 	}
 	return err
 }
+
+// isUrgent says whether somebody waits for this flush, or for the next one.
+func (s *Store) isUrgent() bool { return s.urgent || s.groups.wanted() }
 
 // flushOnce gives the flush its sequence and runs it.
 func (s *Store) flushOnce(began time.Time) error {

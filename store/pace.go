@@ -3,20 +3,53 @@ package store
 import "time"
 
 // pace lets who answers requests have the processor while a flush works. It sleeps where it could yield: Go looks at its sockets
-// once nothing is left to run, and who yields is ready to run. On one processor, a flush of 50 ms that only yields makes
-// requests wait for it, but for a look every 10 ms.
-type pace struct{ begun time.Time }
+// once nothing is left to run, and who yields is ready to run. And it sleeps for a good while: who wakes from a short sleep comes
+// before all that became ready meanwhile. On one processor, a flush of 50 ms that only yields makes requests wait for all of it.
+//
+// What a flush takes is spread, as it took in the last one, over half of the interval; the other half is what a longer one has. The
+// database's process works while its answer is waited for: that is work of the flush too.
+type pace struct {
+	urgent func() bool // somebody waits for the flush
+
+	spread time.Duration // over how long the flush is to last
+	until  time.Time     // when that is over
+	begun  time.Time     // the slice
+	worked time.Duration // in this flush
+	ratio  float64       // of rest to work
+}
 
 const (
 	slice = 500 * time.Microsecond
-	rest  = 50 * time.Microsecond
+	// shortestRest is the rest after a slice where there is no time to lose.
+	shortestRest = slice / 2
+	mostRatio    = 8
 )
 
-func (p *pace) begin() { p.begun = time.Now() }
+// begin begins a flush.
+func (p *pace) begin() {
+	p.ratio = mostRatio
+	if p.worked > 0 {
+		p.ratio = min(float64(p.spread)/float64(p.worked)-1, mostRatio)
+	}
+	p.begun, p.worked = time.Now(), 0
+	p.until = p.begun.Add(p.spread)
+}
 
 func (p *pace) step() {
-	if time.Since(p.begun) > slice {
-		time.Sleep(rest)
-		p.begin()
+	now := time.Now()
+	worked := now.Sub(p.begun)
+	if worked < slice {
+		return
 	}
+	p.worked += worked
+	time.Sleep(p.rest(worked, now))
+	p.begun = time.Now()
+}
+
+// rest is how long to rest after some work.
+func (p *pace) rest(worked time.Duration, now time.Time) time.Duration {
+	if p.urgent() {
+		return shortestRest
+	}
+	return max(min(time.Duration(p.ratio*float64(worked)), p.until.Sub(now)), shortestRest)
 }

@@ -71,6 +71,7 @@ func (s *Store) flushUntil(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
+			s.urgent = true
 			return s.step(time.Now())
 		case <-s.kick:
 		case <-timer.C:

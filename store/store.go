@@ -70,6 +70,7 @@ type Store struct {
 	periodStart time.Time
 	retryAt     time.Time
 	retryAfter  time.Duration
+	urgent      bool // somebody waits for the flush that is under way
 	unread      bool // there is a database that was never restored from
 	spent       bool // a write failed: the database must be closed before it is written to again
 	reserve     reserve
@@ -111,7 +112,7 @@ func (s *Store) init(documents Documents) {
 	if documents == nil {
 		documents = NoDocuments{}
 	}
-	s.flush.init(s.table, documents)
+	s.flush.init(s.table, documents, s.cfg.FlushInterval/2, s.isUrgent)
 	s.flush.batch.room = s.room
 	s.copy.dir = s.folder.database()
 	s.note = newNote(s.folder.database())

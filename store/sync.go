@@ -39,6 +39,13 @@ func (g *groups) join() *group {
 	return g.waiting
 }
 
+// wanted says whether anybody waits for the next flush.
+func (g *groups) wanted() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.waiting != nil
+}
+
 func (g *groups) takeWaiting() *group {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -28,7 +28,7 @@ const documentVersion = 1
 
 // appendDocument appends a group's document.
 func appendDocument(dst []byte, g *group, c *contents) []byte {
-	e := encoder{dst: append(dst, documentVersion), texts: map[string]int{}}
+	e := encoder{dst: append(dst, documentVersion)}
 	e.text(g.key.Namespace)
 	e.text(g.about.Resource)
 	e.text(g.about.Namespace)
@@ -49,21 +49,45 @@ func appendDocument(dst []byte, g *group, c *contents) []byte {
 }
 
 type encoder struct {
-	dst   []byte
-	texts map[string]int
+	dst []byte
+	// few are the first texts, looked through one by one: most documents have no more. Many are those after them.
+	few  [32]string
+	n    int // of all texts
+	many map[string]int
 }
 
 func (e *encoder) number(n uint64) { e.dst = binary.AppendUvarint(e.dst, n) }
 
 func (e *encoder) text(s string) {
-	if at, ok := e.texts[s]; ok {
-		e.number(uint64(len(e.texts) - at))
+	if at := e.find(s); at >= 0 {
+		e.number(uint64(e.n - at))
 		return
 	}
-	e.texts[s] = len(e.texts)
+	if e.n < len(e.few) {
+		e.few[e.n] = s
+	} else {
+		if e.many == nil {
+			e.many = map[string]int{}
+		}
+		e.many[s] = e.n
+	}
+	e.n++
 	e.number(0)
 	e.number(uint64(len(s)))
 	e.dst = append(e.dst, s...)
+}
+
+// find is the number of a text that came before, or -1.
+func (e *encoder) find(s string) int {
+	for i := range min(e.n, len(e.few)) {
+		if e.few[i] == s {
+			return i
+		}
+	}
+	if at, ok := e.many[s]; ok {
+		return at
+	}
+	return -1
 }
 
 const wholeLimit = 1 << 52

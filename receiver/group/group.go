@@ -85,6 +85,19 @@ type family struct {
 	bytes    int64
 }
 
+// newFamily makes one with room for so many metrics: for the one that most have, in the same piece of memory.
+func newFamily(t exposition.Type, metrics int, pushed int64) *family {
+	if metrics == 1 {
+		one := &struct {
+			family
+			metrics [1]exposition.Metric
+		}{}
+		one.Type, one.pushed, one.Metrics = t, pushed, one.metrics[:]
+		return &one.family
+	}
+	return &family{Family: exposition.Family{Type: t, Metrics: make([]exposition.Metric, metrics)}, pushed: pushed}
+}
+
 func (f *family) served(i int) bool { return f.unserved == nil || !f.unserved[i] }
 
 // find returns the family of a name, or nil.

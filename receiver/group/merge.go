@@ -68,8 +68,7 @@ func (m *merger) family(in *exposition.Family, old *family, now int64) (*family,
 	if r := m.check(in, mayCollide); r != nil {
 		return nil, r
 	}
-	f := &family{Family: exposition.Family{Type: in.Type}, pushed: now}
-	f.Metrics = make([]exposition.Metric, len(in.Metrics))
+	f := newFamily(in.Type, len(in.Metrics), now)
 	if m.sameAs(old) {
 		f.Name, f.Help = old.Name, old.Help
 		if in.Help != old.Help {

@@ -83,13 +83,13 @@ func (x *exchange) describe() {
 	})
 }
 
-// appliedOne is by far the most frequent answer.
-var appliedOne = []byte("{\"applied\":1,\"refused\":0}\n")
-
-func (x *exchange) replyApplied() {
+// replyApplied is by far the most frequent answer: n were applied, none refused. It is what reply makes of that.
+func (x *exchange) replyApplied(n int) {
 	x.http.SetStatusCode(fasthttp.StatusOK)
 	x.http.SetContentType(contentType)
-	x.http.SetBody(appliedOne)
+	x.text = strconv.AppendInt(append(x.text[:0], `{"applied":`...), int64(n), 10)
+	x.text = append(x.text, ",\"refused\":0}\n"...)
+	x.http.SetBody(x.text)
 }
 
 func (x *exchange) reply(status int, v any) { reply(x.http, status, v) }

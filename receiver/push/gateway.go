@@ -89,6 +89,10 @@ func (x *exchange) applyGroup(to *groupPush, families []exposition.Family, repla
 			return
 		}
 	}
+	if answer.Refused == 0 {
+		x.replyApplied(answer.Applied)
+		return
+	}
 	x.reply(fasthttp.StatusOK, answer)
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/valyala/fasthttp"
@@ -55,7 +56,8 @@ func (s *Server) groupingLabels(rest []byte, encoded bool) (metric.Labels, *faul
 	if value == "" {
 		return metric.Labels{}, badRequest("the job's name is missing: /metrics/job/{job}")
 	}
-	labels := []metric.Label{{Key: "job", Value: value}}
+	var room [8]metric.Label
+	labels := append(room[:0], metric.Label{Key: "job", Value: value})
 	if f := s.checkGrouping(labels, labels[0]); f != nil {
 		return metric.Labels{}, f
 	}
@@ -93,11 +95,11 @@ func setLabel(labels []metric.Label, l metric.Label) []metric.Label {
 }
 
 func pathLabel(name, value []byte) (metric.Label, *fault) {
-	decoded, bad := unescape(nil, name, false)
+	decoded, bad := pathText(name)
 	if bad >= 0 {
 		return metric.Label{}, badEscape("path", name, bad)
 	}
-	key, encoded := strings.CutSuffix(string(decoded), base64Suffix)
+	key, encoded := strings.CutSuffix(decoded, base64Suffix)
 	if !isLabelName(key) {
 		return metric.Label{}, badRequest(`%q is no label's name: one is of letters, digits and _, begins with no digit, and not with "__"`, clip([]byte(key)))
 	}
@@ -105,19 +107,28 @@ func pathLabel(name, value []byte) (metric.Label, *fault) {
 	return metric.Label{Key: key, Value: text}, f
 }
 
-// pathValue reads a value. In base64 it is of the URL-safe alphabet, and "=" at its end says nothing: alone it is the
+// pathText decodes a piece of a path, from which it borrows where there is nothing to decode.
+func pathText(piece []byte) (text string, bad int) {
+	if bytes.IndexByte(piece, '%') < 0 {
+		return metric.Borrow(piece), -1
+	}
+	decoded, bad := unescape(nil, piece, false)
+	return string(decoded), bad
+}
+
+// pathValue reads a value, which may borrow from the path. In base64 it is of the URL-safe alphabet, and "=" at its end says nothing: alone it is the
 // empty string, which a path could not say.
 func pathValue(key string, value []byte, encoded bool) (string, *fault) {
-	decoded, bad := unescape(nil, value, false)
+	decoded, bad := pathText(value)
 	if bad >= 0 {
 		return "", badEscape("path", value, bad)
 	}
 	if !encoded {
-		return string(decoded), nil
+		return decoded, nil
 	}
-	text, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(string(decoded), "="))
+	text, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(decoded, "="))
 	if err != nil {
-		return "", badRequest("the value of %q is not base64 of the URL-safe alphabet (A-Z a-z 0-9 - _): %q", key, clip(decoded))
+		return "", badRequest("the value of %q is not base64 of the URL-safe alphabet (A-Z a-z 0-9 - _): %q", key, clip([]byte(decoded)))
 	}
 	return string(text), nil
 }
@@ -145,7 +156,10 @@ func (s *Server) checkGrouping(labels []metric.Label, l metric.Label) *fault {
 	case len(l.Value) > s.cfg.MaxLabelBytes:
 		return refused(metric.TooLong, "the value of label %q has %d bytes, but may have %d", l.Key, len(l.Value), s.cfg.MaxLabelBytes)
 	}
-	return checkText("the value of label "+l.Key, l.Value, metric.Malformed)
+	if !utf8.ValidString(l.Value) {
+		return checkText("the value of label "+l.Key, l.Value, metric.Malformed)
+	}
+	return nil
 }
 
 // answerGateway answers what a Pushgateway answers.

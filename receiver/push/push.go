@@ -190,7 +190,7 @@ func (x *exchange) applyOne(sync bool) {
 			return
 		}
 	}
-	x.replyApplied()
+	x.replyApplied(1)
 }
 
 // replyPending answers a push of one sample that is held.

@@ -233,6 +233,9 @@ func (s *Server) target(namespace, resource, name string) (metric.Object, *fault
 // unescape appends b percent-decoded to dst; bad is the offset of an escape that is none, else -1.
 // In a query a "+" is a space.
 func unescape(dst, b []byte, query bool) (out []byte, bad int) {
+	if !query && bytes.IndexByte(b, '%') < 0 {
+		return append(dst, b...), -1
+	}
 	for i := 0; i < len(b); i++ {
 		switch c := b[i]; {
 		case c == '%':

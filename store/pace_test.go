@@ -1,0 +1,32 @@
+package store
+
+import (
+	"testing"
+	"time"
+)
+
+// TestPaceSpreads holds a flush to what the last one took, a longer one to the end of its time, and one that is waited for to
+// the shortest rests.
+func TestPaceSpreads(t *testing.T) {
+	const spread = 200 * time.Millisecond
+	for name, test := range map[string]struct {
+		before, into time.Duration // worked in the last flush; how long this one lasts already
+		urgent       bool
+		want         time.Duration // after a millisecond of work
+	}{
+		"the first one":          {0, 0, false, mostRatio * time.Millisecond},
+		"hardly anything":        {time.Millisecond, 0, false, mostRatio * time.Millisecond},
+		"a fifth of the time":    {40 * time.Millisecond, 0, false, 4 * time.Millisecond},
+		"more than the time":     {300 * time.Millisecond, 0, false, shortestRest},
+		"no longer than it has":  {40 * time.Millisecond, spread - 2*time.Millisecond, false, 2 * time.Millisecond},
+		"later than it should":   {40 * time.Millisecond, spread + time.Millisecond, false, shortestRest},
+		"somebody waits for it":  {40 * time.Millisecond, 0, true, shortestRest},
+		"nobody, and just begun": {100 * time.Millisecond, 0, false, time.Millisecond},
+	} {
+		p := pace{spread: spread, worked: test.before, urgent: func() bool { return test.urgent }}
+		p.begin()
+		if got := p.rest(time.Millisecond, p.begun.Add(test.into)); got != test.want {
+			t.Errorf("%s: rests %v, want %v", name, got, test.want)
+		}
+	}
+}
