@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/metrics/pkg/apis/custom_metrics"
 )
 
@@ -76,7 +75,7 @@ func (s *customStorage) List(ctx context.Context, options *metainternalversion.L
 	if err != nil {
 		return nil, failed.status(err)
 	}
-	list, err := customList(answer{asked: asked, resource: resource, selector: selector}, points)
+	list, err := customList(customContent{metric: asked.metric, object: asked.object, resource: resource, selector: shownSelector(selector)}, points)
 	if err != nil {
 		return nil, failed.status(err)
 	}
@@ -95,56 +94,32 @@ func metricLabelSelector(extra runtime.Object) (labels.Selector, error) {
 	return selector, nil
 }
 
-// answer is what all items of a custom metrics list share.
-type answer struct {
-	asked    askedObjects
-	resource objectKind
-	selector labels.Selector
-}
-
-func customList(a answer, points []metric.Point) (*custom_metrics.MetricValueList, error) {
-	list := &custom_metrics.MetricValueList{Items: make([]custom_metrics.MetricValue, 0, len(points))}
-	identifier := custom_metrics.MetricIdentifier{Name: a.asked.metric, Selector: shownSelector(a.selector)}
-	apiVersion, kind := a.resource.kind.ToAPIVersionAndKind()
+// customList takes what can be answered of the points, which it keeps.
+func customList(of customContent, points []metric.Point) (*list, error) {
+	l := &list{kind: "MetricValueList", content: of, points: points[:0]}
 	var sum milliSum
 	var newest time.Time
-	var window *int64 // one for all items in a row that have the same: nobody writes to it
-	var shown time.Duration
 	for i := range points {
 		p := &points[i]
 		value, err := quantityOf(p.Value)
-		if err != nil && (!a.all() || !errors.Is(err, errNotANumber)) {
-			return nil, fmt.Errorf("%q of %s: %w", a.asked.metric, p.Object, err)
+		if err != nil && (!of.all() || !errors.Is(err, errNotANumber)) {
+			return nil, fmt.Errorf("%q of %s: %w", of.metric, p.Object, err)
 		}
 		if err != nil {
 			continue // not a number is absent, and the others are still true
 		}
 		if err := sum.add(value); err != nil {
-			return nil, fmt.Errorf("%q of %s: %w", a.asked.metric, a.resource.resource, err)
+			return nil, fmt.Errorf("%q of %s: %w", of.metric, of.resource.resource, err)
 		}
 		newest = later(newest, p.Time)
-		if window == nil || p.Window != shown {
-			window, shown = windowSeconds(p.Window), p.Window
-		}
-		list.Items = append(list.Items, custom_metrics.MetricValue{
-			DescribedObject: custom_metrics.ObjectReference{
-				Kind: kind, APIVersion: apiVersion,
-				Namespace: p.Object.Namespace, Name: p.Object.Name, UID: types.UID(p.Object.UID),
-			},
-			Metric:        identifier,
-			Timestamp:     metav1.NewTime(p.Time),
-			WindowSeconds: window,
-			Value:         value,
-		})
+		l.points = append(l.points, *p)
 	}
-	if len(list.Items) == 0 {
-		return nil, metric.NotFoundf("no value of %q for %s %s", a.asked.metric, a.resource.resource, a.asked.object)
+	if len(l.points) == 0 {
+		return nil, metric.NotFoundf("no value of %q for %s %s", of.metric, of.resource.resource, of.object)
 	}
-	list.ResourceVersion = resourceVersion(newest)
-	return list, nil
+	l.version = resourceVersion(newest)
+	return l, nil
 }
-
-func (a answer) all() bool { return a.asked.object == custom_metrics.AllObjects }
 
 // shownSelector is the selector as the answer repeats it, where a LabelSelector can say it.
 func shownSelector(selector labels.Selector) *metav1.LabelSelector {
@@ -164,9 +139,10 @@ func windowSeconds(window time.Duration) *int64 {
 	if window == 0 {
 		return nil
 	}
-	seconds := int64((window + time.Second - 1) / time.Second)
-	return &seconds
+	return new(wholeSeconds(window))
 }
+
+func wholeSeconds(window time.Duration) int64 { return int64((window + time.Second - 1) / time.Second) }
 
 // resourceVersion follows the newest timestamp (custom metrics API proposal, "Resource Versions").
 func resourceVersion(newest time.Time) string {

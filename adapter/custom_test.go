@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/metrics/pkg/apis/custom_metrics"
 )
 
@@ -20,10 +19,11 @@ func TestWindowOfEachItem(t *testing.T) {
 		{Object: pod("c"), Value: metric.Int(1)},
 		{Object: pod("d"), Value: metric.Int(1), Window: time.Minute},
 	}
-	list, err := customList(answer{asked: askedObjects{object: custom_metrics.AllObjects}, selector: labels.Everything()}, points)
-	if err != nil || len(list.Items) != 4 {
-		t.Fatal(list, err)
+	l, err := customList(customContent{object: custom_metrics.AllObjects}, points)
+	if err != nil || len(l.points) != 4 {
+		t.Fatal(l, err)
 	}
+	list := l.GetObject().(*custom_metrics.MetricValueList)
 	for i, want := range []int64{minute, minute, none, minute} {
 		got := none
 		if w := list.Items[i].WindowSeconds; w != nil {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/sluice-metrics/sluice/metric"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -61,11 +60,10 @@ func (s *externalStorage) List(ctx context.Context, options *metainternalversion
 }
 
 // externalList is whole or an error: the autoscaler adds the items up and makes up for none that is missing.
-func externalList(namespace, name string, points []metric.Point) (*external_metrics.ExternalMetricValueList, error) {
+func externalList(namespace, name string, points []metric.Point) (*list, error) {
 	if len(points) == 0 {
 		return nil, metric.NotFoundf("no value of %q in %q", name, namespace)
 	}
-	list := &external_metrics.ExternalMetricValueList{Items: make([]external_metrics.ExternalMetricValue, len(points))}
 	var sum milliSum
 	var newest time.Time
 	for i := range points {
@@ -78,14 +76,6 @@ func externalList(namespace, name string, points []metric.Point) (*external_metr
 			return nil, fmt.Errorf("%q in %q, labels %s: %w", name, namespace, p.Labels, err)
 		}
 		newest = later(newest, p.Time)
-		list.Items[i] = external_metrics.ExternalMetricValue{
-			MetricName:    name,
-			MetricLabels:  p.Labels.Map(),
-			Timestamp:     metav1.NewTime(p.Time),
-			WindowSeconds: windowSeconds(p.Window),
-			Value:         value,
-		}
 	}
-	list.ResourceVersion = resourceVersion(newest)
-	return list, nil
+	return &list{kind: "ExternalMetricValueList", content: externalContent{name}, points: points, version: resourceVersion(newest)}, nil
 }

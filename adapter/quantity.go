@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 
 	"github.com/sluice-metrics/sluice/metric"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -49,6 +50,17 @@ func quantityOf(n metric.Number) (resource.Quantity, error) {
 		milli := whole*1000 + int64(math.Round(fraction*1000))
 		return *resource.NewScaledQuantity(milli, resource.Milli), nil
 	}
+}
+
+// appendQuantity appends the text of a number that quantityOf takes. An integer without three zeros at its end is its digits: a
+// Quantity would only take the zeros off and put a suffix in their place.
+func appendQuantity(dst []byte, n metric.Number) []byte {
+	if whole, ok := n.Int64(); ok && (whole%1000 != 0 || whole == 0) {
+		return strconv.AppendInt(dst, whole, 10)
+	}
+	q, _ := quantityOf(n)
+	digits, suffix := q.CanonicalizeBytes(dst[len(dst):]) // which uses the room there is
+	return append(append(dst, digits...), suffix...)
 }
 
 func overflowing(n metric.Number) error {

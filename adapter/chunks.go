@@ -1,0 +1,33 @@
+package adapter
+
+import (
+	"io"
+	"runtime"
+	"sync"
+)
+
+// chunkBytes is how much is written at once. The library decides by the first piece whether an answer is worth being compressed: one
+// of more than 128 KiB is, so the first piece is larger than that, or all there is.
+const chunkBytes = 160 << 10
+
+var chunkBuffers = sync.Pool{New: func() any { return new(make([]byte, 0, chunkBytes+chunkBytes/8)) }}
+
+// inChunks writes an answer piece by piece, item by item: it is never in memory as a whole.
+func inChunks(to io.Writer, head []byte, items int, item func(dst []byte, i int) []byte, tail string) error {
+	kept := chunkBuffers.Get().(*[]byte)
+	defer chunkBuffers.Put(kept)
+	buf := append((*kept)[:0], head...)
+	for i := range items {
+		buf = item(buf, i)
+		if len(buf) < chunkBytes {
+			continue
+		}
+		if _, err := to.Write(buf); err != nil {
+			return err
+		}
+		buf = buf[:0]
+		runtime.Gosched() // a large answer is not the only one who wants the processor
+	}
+	_, err := to.Write(append(buf, tail...))
+	return err
+}

@@ -1,0 +1,126 @@
+package adapter
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"strconv"
+
+	"github.com/sluice-metrics/sluice/metric"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/metrics/pkg/apis/custom_metrics"
+	cmv1beta1 "k8s.io/metrics/pkg/apis/custom_metrics/v1beta1"
+)
+
+// customContent is what all items of a custom metrics list share.
+type customContent struct {
+	metric, object string // as they were asked for
+	resource       objectKind
+	selector       *metav1.LabelSelector
+}
+
+func (c customContent) all() bool { return c.object == custom_metrics.AllObjects }
+
+func (c customContent) typed(l *list) runtime.Object {
+	list := &custom_metrics.MetricValueList{Items: make([]custom_metrics.MetricValue, len(l.points))}
+	list.ResourceVersion = l.version
+	identifier := custom_metrics.MetricIdentifier{Name: c.metric, Selector: c.selector}
+	apiVersion, kind := c.resource.kind.ToAPIVersionAndKind()
+	for i := range l.points {
+		p := &l.points[i]
+		value, _ := quantityOf(p.Value) // it was taken before
+		list.Items[i] = custom_metrics.MetricValue{
+			DescribedObject: custom_metrics.ObjectReference{
+				Kind: kind, APIVersion: apiVersion,
+				Namespace: p.Object.Namespace, Name: p.Object.Name, UID: types.UID(p.Object.UID),
+			},
+			Metric:        identifier,
+			Timestamp:     metav1.NewTime(p.Time),
+			WindowSeconds: windowSeconds(p.Window),
+			Value:         value,
+		}
+	}
+	return list
+}
+
+// What is where in an item say k8s.io/metrics pkg/apis/custom_metrics (types.go and generated.proto of both versions) and, of the
+// object, k8s.io/api core/v1. What all items have in common is written once.
+
+func (c customContent) jsonItem(version schema.GroupVersion) func(dst []byte, p *metric.Point) []byte {
+	apiVersion, kind := c.resource.kind.ToAPIVersionAndKind()
+	kindMember, versionMember := appendMember(nil, `"kind":`, kind), appendMember(nil, `"apiVersion":`, apiVersion)
+	selector, _ := json.Marshal(c.selector) // strings do not fail
+	name := appendString(nil, c.metric)
+	about, window, end := `,"metric":{"name":`+string(name)+`,"selector":`+string(selector)+`},"timestamp":`, `,"windowSeconds":`, `}`
+	if version == cmv1beta1.SchemeGroupVersion {
+		about, window, end = `,"metricName":`+string(name)+`,"timestamp":`, `,"window":`, `,"selector":`+string(selector)+`}`
+	}
+	var times stamps
+	return func(dst []byte, p *metric.Point) []byte {
+		dst = append(dst, `{"describedObject":{`...)
+		dst = append(dst, kindMember...)
+		dst = appendMember(dst, `"namespace":`, p.Object.Namespace)
+		dst = appendMember(dst, `"name":`, p.Object.Name)
+		dst = appendMember(dst, `"uid":`, p.Object.UID)
+		dst = closeObject(append(dst, versionMember...))
+		dst = append(dst, about...)
+		dst = append(dst, times.of(p.Time, appendTimeJSON)...)
+		if p.Window != 0 {
+			dst = strconv.AppendInt(append(dst, window...), wholeSeconds(p.Window), 10)
+		}
+		dst = append(dst, `,"value":`...)
+		dst = appendValueJSON(dst, p.Value)
+		return append(dst, end...)
+	}
+}
+
+func (c customContent) protobufItem(version schema.GroupVersion) protobufItem {
+	apiVersion, kind := c.resource.kind.ToAPIVersionAndKind()
+	f := &customFields{
+		before: appendField(nil, field1, kind),
+		behind: appendField(appendField(appendField(nil, field5, apiVersion), field6, ""), field7, ""), // resourceVersion, fieldPath
+	}
+	var selector []byte
+	if c.selector != nil {
+		selector, _ = c.selector.Marshal() // strings do not fail
+	}
+	if version == cmv1beta1.SchemeGroupVersion {
+		f.about = appendField(nil, field2, c.metric)
+		if c.selector != nil {
+			f.end = appendField(nil, field6, selector)
+		}
+		return f
+	}
+	identifier := appendField(nil, field1, c.metric)
+	if c.selector != nil {
+		identifier = appendField(identifier, field2, selector)
+	}
+	f.about = appendField(nil, field2, identifier)
+	return f
+}
+
+// customFields are the fields of an item.
+type customFields struct {
+	commonFields
+	before, behind []byte // in the object, around namespace, name and UID
+	about, end     []byte // behind the object, and at the end
+	object         int    // how long the object is
+}
+
+func (f *customFields) measure(p *metric.Point) int {
+	f.object = len(f.before) + fieldSize(len(p.Object.Namespace)) + fieldSize(len(p.Object.Name)) + fieldSize(len(p.Object.UID)) + len(f.behind)
+	return fieldSize(f.object) + len(f.about) + f.measureCommon(p) + len(f.end)
+}
+
+func (f *customFields) append(dst []byte, p *metric.Point) []byte {
+	dst = binary.AppendUvarint(append(dst, field1), uint64(f.object))
+	dst = append(dst, f.before...)
+	dst = appendField(dst, field2, p.Object.Namespace)
+	dst = appendField(dst, field3, p.Object.Name)
+	dst = appendField(dst, field4, p.Object.UID)
+	dst = append(dst, f.behind...)
+	dst = append(dst, f.about...)
+	return append(f.appendCommon(dst), f.end...)
+}

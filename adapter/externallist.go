@@ -1,0 +1,86 @@
+package adapter
+
+import (
+	"encoding/binary"
+	"strconv"
+
+	"github.com/sluice-metrics/sluice/metric"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/metrics/pkg/apis/external_metrics"
+)
+
+// externalContent is what all items of an external metrics list share.
+type externalContent struct{ metric string }
+
+func (c externalContent) typed(l *list) runtime.Object {
+	list := &external_metrics.ExternalMetricValueList{Items: make([]external_metrics.ExternalMetricValue, len(l.points))}
+	list.ResourceVersion = l.version
+	for i := range l.points {
+		p := &l.points[i]
+		value, _ := quantityOf(p.Value) // it was taken before
+		list.Items[i] = external_metrics.ExternalMetricValue{
+			MetricName:    c.metric,
+			MetricLabels:  p.Labels.Map(),
+			Timestamp:     metav1.NewTime(p.Time),
+			WindowSeconds: windowSeconds(p.Window),
+			Value:         value,
+		}
+	}
+	return list
+}
+
+// What is where in an item says k8s.io/metrics pkg/apis/external_metrics/v1beta1 (types.go, generated.proto).
+
+func (c externalContent) jsonItem(schema.GroupVersion) func(dst []byte, p *metric.Point) []byte {
+	head := string(appendString([]byte(`{"metricName":`), c.metric)) + `,"metricLabels":{`
+	var times stamps
+	return func(dst []byte, p *metric.Point) []byte {
+		dst = append(dst, head...)
+		first := true
+		for key, value := range p.Labels.All() { // in the order in which encoding/json writes a map
+			if !first {
+				dst = append(dst, ',')
+			}
+			first = false
+			dst = append(appendString(dst, key), ':')
+			dst = appendString(dst, value)
+		}
+		dst = append(dst, `},"timestamp":`...)
+		dst = append(dst, times.of(p.Time, appendTimeJSON)...)
+		if p.Window != 0 {
+			dst = strconv.AppendInt(append(dst, `,"window":`...), wholeSeconds(p.Window), 10)
+		}
+		dst = append(dst, `,"value":`...)
+		return append(appendValueJSON(dst, p.Value), '}')
+	}
+}
+
+func (c externalContent) protobufItem(schema.GroupVersion) protobufItem {
+	return &externalFields{name: appendField(nil, field1, c.metric)}
+}
+
+// externalFields are the fields of an item.
+type externalFields struct {
+	commonFields
+	name []byte
+}
+
+func (f *externalFields) measure(p *metric.Point) int {
+	size := len(f.name)
+	for key, value := range p.Labels.All() {
+		size += fieldSize(fieldSize(len(key)) + fieldSize(len(value)))
+	}
+	return size + f.measureCommon(p)
+}
+
+func (f *externalFields) append(dst []byte, p *metric.Point) []byte {
+	dst = append(dst, f.name...)
+	for key, value := range p.Labels.All() { // in the order in which the library writes a map
+		dst = binary.AppendUvarint(append(dst, field2), uint64(fieldSize(len(key))+fieldSize(len(value))))
+		dst = appendField(dst, field1, key)
+		dst = appendField(dst, field2, value)
+	}
+	return f.appendCommon(dst)
+}

@@ -1,0 +1,100 @@
+package adapter
+
+import (
+	"io"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	cmv1beta1 "k8s.io/metrics/pkg/apis/custom_metrics/v1beta1"
+	cmv1beta2 "k8s.io/metrics/pkg/apis/custom_metrics/v1beta2"
+	emv1beta1 "k8s.io/metrics/pkg/apis/external_metrics/v1beta1"
+	cmserver "sigs.k8s.io/custom-metrics-apiserver/pkg/apiserver"
+)
+
+// list is an answer on its way out. The library negotiates, compresses and writes it as it does its own types, but in plain JSON and
+// protobuf the bytes are made of the points themselves. Everything else, such as what is printed for people or in YAML, the
+// library makes of the typed list.
+type list struct {
+	points  []metric.Point // with values that quantityOf takes
+	version string         // the list's resourceVersion
+	kind    string
+	content content
+}
+
+// content is what items of one kind have in common.
+type content interface {
+	typed(*list) runtime.Object
+	// jsonItem and protobufItem write the items of one list, one after the other, as a version of the group has them.
+	jsonItem(schema.GroupVersion) func(dst []byte, p *metric.Point) []byte
+	protobufItem(schema.GroupVersion) protobufItem
+}
+
+type protobufItem interface {
+	// measure returns how long an item is.
+	measure(p *metric.Point) int
+	// append appends the item, which is the last that was measured.
+	append(dst []byte, p *metric.Point) []byte
+}
+
+var (
+	_ runtime.Object          = (*list)(nil)
+	_ runtime.CacheableObject = (*list)(nil)
+)
+
+// GetObjectKind implements runtime.Object.
+func (l *list) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
+
+// DeepCopyObject implements runtime.Object.
+func (l *list) DeepCopyObject() runtime.Object { return l.GetObject() }
+
+// GetObject implements runtime.CacheableObject.
+func (l *list) GetObject() runtime.Object { return l.content.typed(l) }
+
+// CacheEncode implements runtime.CacheableObject, by which the library lets objects have their bytes from elsewhere.
+func (l *list) CacheEncode(id runtime.Identifier, encode func(runtime.Object, io.Writer) error, w io.Writer) error {
+	if as, ok := written[id]; ok {
+		return as.write(l, as.version, w)
+	}
+	return encode(l.GetObject(), w)
+}
+
+// encoding is a version of a group in one of the encodings that are written here.
+type encoding struct {
+	version schema.GroupVersion
+	write   func(*list, schema.GroupVersion, io.Writer) error
+}
+
+// written has the encodings by the names of the library's encoders.
+var written = func() map[runtime.Identifier]encoding {
+	all := map[runtime.Identifier]encoding{}
+	for _, media := range cmserver.Codecs.SupportedMediaTypes() {
+		for _, v := range []schema.GroupVersion{
+			cmv1beta1.SchemeGroupVersion, cmv1beta2.SchemeGroupVersion, emv1beta1.SchemeGroupVersion,
+		} {
+			id := cmserver.Codecs.EncoderForVersion(media.Serializer, v).Identifier()
+			switch media.MediaType {
+			case runtime.ContentTypeJSON:
+				all[id] = encoding{v, (*list).writeJSON}
+			case runtime.ContentTypeProtobuf:
+				all[id] = encoding{v, (*list).writeProtobuf}
+			}
+		}
+	}
+	return all
+}()
+
+// stamps remembers the last timestamp as it was written, to the second: in a list most have the same.
+type stamps struct {
+	second int64
+	text   []byte
+}
+
+// of returns what form makes of the time.
+func (s *stamps) of(t time.Time, form func([]byte, time.Time) []byte) []byte {
+	if second := t.Unix(); second != s.second || s.text == nil {
+		s.second, s.text = second, form(s.text[:0], t)
+	}
+	return s.text
+}
