@@ -25,7 +25,7 @@ func (r *restorer) value(d *decoder, alike bool) {
 		r.mark = mark{d.uint32(), d.uint32(), d.uint32()}
 	}
 	seen, ttl, stamp := r.mark.seen, r.mark.ttl, r.mark.stamp
-	c, s := &r.b.page.cells[place], &r.b.series[place]
+	c := &r.b.page.cells[place]
 	if r.took = d.err == nil && state&live != 0 && c.state.Load() == state; !r.took {
 		return
 	}
@@ -34,8 +34,8 @@ func (r *restorer) value(d *decoder, alike bool) {
 		return
 	}
 	c.seen.Store(seen)
-	s.ttl.Store(ttl)
-	switch s.entry.kind {
+	r.b.page.ttls[place].Store(ttl)
+	switch r.b.page.kinds[place] {
 	case metric.Counter:
 		r.counter(d, place, stamp)
 	case metric.Gauge:

@@ -186,7 +186,7 @@ func (b *block) appendOwnerLocked(dst []byte, place uint32) []byte {
 
 func (b *block) markLocked(place uint32) mark {
 	c := &b.page.cells[place]
-	return mark{c.seen.Load(), b.series[place].ttl.Load(), c.past.stamp}
+	return mark{c.seen.Load(), b.page.ttls[place].Load(), c.past.stamp}
 }
 
 // sized puts the length of what follows at into the byte there, and moves it on where a byte does not hold it.
@@ -201,8 +201,8 @@ func sized(dst []byte, at int) []byte {
 }
 
 func (t *Table) appendValueLocked(dst []byte, b *block, place uint32, since uint32) []byte {
-	c, s, body := &b.page.cells[place], &b.series[place], b.body(place)
-	switch s.entry.kind {
+	c, body := &b.page.cells[place], b.body(place)
+	switch b.page.kinds[place] {
 	case metric.Counter:
 		return t.appendCounterLocked(dst, c, body, since)
 	case metric.Gauge:
