@@ -94,7 +94,7 @@ func (r *restorer) past(d *decoder, p *past, stamp uint32) {
 	}
 }
 
-// units reads what appendUnitsLocked appended.
+// units reads what appendUnits appended.
 func (r *restorer) units(d *decoder, p *past, span int) {
 	v := p.rolled
 	for age := d.uvarint(); age > 0 && d.err == nil; age-- {

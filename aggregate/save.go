@@ -111,11 +111,7 @@ func (t *Table) AppendDelta(dst []byte, block int) []byte {
 		if b.unsaved[word].Load() == 0 {
 			continue
 		}
-		for set := b.unsaved[word].Swap(0); set != 0; set &= set - 1 {
-			place := uint32(word*64 + bits.TrailingZeros64(set))
-			dst, before = t.appendChange(dst, b, place, before)
-			pace.step()
-		}
+		dst, before = t.appendChanges(dst, b, word, before, &pace)
 	}
 	b.saved = now.tick - min(now.tick, 1)
 	return dst
@@ -133,10 +129,25 @@ func (t *Table) appendNews(dst []byte, b *block, place uint32) []byte {
 	return appendNameLocked(append(dst, recordBirth), b, place)
 }
 
-// appendChange appends a value as a record of a delta, without its mark where that of the value before is the same.
-func (t *Table) appendChange(dst []byte, b *block, place uint32, before mark) ([]byte, mark) {
+// appendChanges appends what changed among 64 series.
+func (t *Table) appendChanges(dst []byte, b *block, word int, before mark, pace *pace) ([]byte, mark) {
 	b.history.Lock()
-	defer b.history.Unlock()
+	for set := b.unsaved[word].Swap(0); set != 0; set &= set - 1 {
+		place := uint32(word*64 + bits.TrailingZeros64(set))
+		dst, before = t.appendChangeLocked(dst, b, place, before)
+		if kind := b.page.kinds[place]; kind == metric.Timer || kind == metric.Set {
+			b.history.Unlock()
+			pace.step() // one of these takes as long as many numbers
+			b.history.Lock()
+		}
+	}
+	b.history.Unlock()
+	pace.step()
+	return dst, before
+}
+
+// appendChangeLocked appends a value as a record of a delta, without its mark where that of the value before is the same.
+func (t *Table) appendChangeLocked(dst []byte, b *block, place uint32, before mark) ([]byte, mark) {
 	if !b.savableLocked(place) {
 		return dst, before
 	}
@@ -228,27 +239,7 @@ func (t *Table) appendPastLocked(dst []byte, p *past, since uint32) []byte {
 	if p.ring == 0 {
 		return append(dst, pastAlone)
 	}
-	dst = append(dst, pastUnits)
-	for i := range t.spans {
-		dst = t.appendUnitsLocked(dst, p, i, since)
-	}
-	return dst
-}
-
-// appendUnitsLocked appends how many units there are, how much lower than now the value was at the end of the oldest, and what
-// came in each of the others: small numbers for counters.
-func (t *Table) appendUnitsLocked(dst []byte, p *past, span int, since uint32) []byte {
-	sp := &t.spans[span]
-	newest := sp.unit(p.stamp)
-	units := min(t.rings.known(p.ring, span), newest-min(sp.unit(since), newest)+1)
-	dst = binary.AppendUvarint(dst, uint64(units))
-	before := p.rolled
-	for age := units; age > 0; age-- {
-		v, _ := t.rings.at(p, span, age-1)
-		dst = binary.AppendVarint(dst, int64(v-before))
-		before = v
-	}
-	return dst
+	return t.rings.appendUnits(append(dst, pastUnits), p, since)
 }
 
 // appendGaugeStamp appends the timestamp of a gauge's value where it has one; 0 where not.
