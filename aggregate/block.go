@@ -38,10 +38,15 @@ type block struct {
 	renamed atomic.Bool
 }
 
-// page is what writers touch, without pointers.
+// page is what writers, the roller and the store touch of every series that changes, without pointers. What they need is here,
+// side by side, and not with what is known of the series: that is a miss of the cache for each.
 type page struct {
 	dirty bitmap
 	cells [blockSeries]cell
+	// kinds are those of the series' entries, written as these are.
+	kinds [blockSeries]metric.Kind
+	// ttls are how many seconds the series live without a sample; 0: the default of their object; or ttlForever.
+	ttls [blockSeries]atomic.Uint32
 }
 
 // bitmap has a bit for each series of a block.
@@ -63,8 +68,6 @@ type series struct {
 	entry  *entry
 	labels metric.Labels
 	born   uint32 // tick
-	// ttl is how many seconds the series lives without a sample; 0: the default of its object; or ttlForever.
-	ttl atomic.Uint32
 	// aliases counts the aliases, so that a client with ever new orders of its tags cannot fill memory.
 	aliases atomic.Uint32
 }

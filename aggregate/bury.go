@@ -72,7 +72,7 @@ func (t *Table) emptyPlaceLocked(b *block, place uint32) {
 
 // retire adds to retired what a counter held: all of it, or what it held when it turned dead if the rest moved on.
 func (t *Table) retire(d departed, b *block, place uint32, late bool) {
-	if b.series[place].entry.kind != metric.Counter {
+	if b.page.kinds[place] != metric.Counter {
 		return
 	}
 	whole, units := counterSum(b, place)
@@ -117,7 +117,7 @@ func (t *Table) succeed(d departed, b *block, place uint32, w *Writer) bool {
 			}
 		})
 	}
-	heir.series[at].ttl.CompareAndSwap(0, s.ttl.Load())
+	heir.page.ttls[at].CompareAndSwap(0, b.page.ttls[place].Load())
 	heir.page.dirty.mark(at)
 	return true
 }

@@ -201,9 +201,9 @@ func (t *Table) create(f *canonicalForm, s *metric.Sample, now moment) (ref, met
 	b, place := t.blocks.of(number)
 	labels, _ := metric.UnpackLabels(strings.Clone(f.labels))
 	t.fill(b, place, newcomer{hash: f.hash, entry: e, labels: labels, born: now.tick, seen: now.unix()})
-	b.series[place].setTTL(s.TTL)
+	b.page.setTTL(place, s.TTL)
 	if s.TTL == 0 && f.bound {
-		b.series[place].setTTL(metric.Forever)
+		b.page.setTTL(place, metric.Forever)
 	}
 	shard.addLocked(f.hash, number+firstNumber, t.canonicalHash)
 	to := t.publish(b, place, number)
@@ -267,7 +267,8 @@ type newcomer struct {
 func (t *Table) fill(b *block, place uint32, n newcomer) {
 	s, c := &b.series[place], &b.page.cells[place]
 	s.hash, s.entry, s.labels, s.born = n.hash, n.entry, n.labels, n.born
-	s.ttl.Store(0)
+	b.page.kinds[place] = n.entry.kind
+	b.page.ttls[place].Store(0)
 	s.aliases.Store(0)
 	c.past = past{}
 	c.seen.Store(n.seen)

@@ -60,7 +60,7 @@ type staleAliases struct {
 func (e *evictions) addPendingLocked(t *Table, to *sum) {
 	for _, d := range e.limbo {
 		b, place := t.blocks.of(d.number)
-		if b.series[place].entry.kind == metric.Counter {
+		if b.page.kinds[place] == metric.Counter {
 			to.add(counterSum(b, place))
 		}
 	}
@@ -249,16 +249,17 @@ func (t *Table) turnDead(r ref, why cause, now moment) (departed, *entry) {
 	b.renamed.Store(true)
 	t.live.Add(-1)
 	t.evicted.Add(1)
-	t.graves.bury(s.entry, t.epitaph(s, c.seen.Load(), why))
+	t.graves.bury(s.entry, t.epitaph(b, place, why))
 	t.admission.Leave(&s.entry.object, s.entry.family.key.name)
 	d := departed{ref: r, cause: why, ended: now.tick}
-	if s.entry.kind == metric.Counter {
+	if b.page.kinds[place] == metric.Counter {
 		d.whole, d.units = counterSum(b, place)
 	}
 	return d, s.entry
 }
 
-func (t *Table) epitaph(s *series, seen uint32, why cause) grave {
+func (t *Table) epitaph(b *block, place uint32, why cause) grave {
+	seen := b.page.cells[place].seen.Load()
 	switch why {
 	case deletion:
 		return grave{seen, "deleted"}
@@ -273,6 +274,6 @@ func (t *Table) epitaph(s *series, seen uint32, why cause) grave {
 	case fromFuture:
 		return grave{seen, "its time was in the future after a restart"}
 	}
-	ttl, _ := t.ttl(s)
+	ttl, _ := t.ttl(b, place)
 	return grave{seen, fmt.Sprintf("expired after %s", metric.FormatWindow(ttl))}
 }

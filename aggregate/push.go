@@ -41,7 +41,7 @@ func (w *Writer) push(to ref, s *metric.Sample) (refused metric.Reason, there bo
 		return refused, true
 	}
 	if s.TTL != 0 {
-		b.series[place].setTTL(s.TTL)
+		b.page.setTTL(place, s.TTL)
 	}
 	t.noteLocked(b, place, tick, now)
 	return metric.Applied, true

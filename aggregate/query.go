@@ -144,7 +144,7 @@ func (t *Table) lives(r ref, now moment) bool {
 		return true
 	}
 	s := &b.series[place]
-	t.graves.bury(s.entry, t.epitaph(s, b.page.cells[place].seen.Load(), expiry))
+	t.graves.bury(s.entry, t.epitaph(b, place, expiry))
 	return false
 }
 

@@ -87,7 +87,7 @@ func (r *reading) addLocked(s ref, b *block, place uint32) {
 		return
 	}
 	if r.table.expired(b, place, r.now) {
-		r.gone = r.table.epitaph(&b.series[place], c.seen.Load(), expiry)
+		r.gone = r.table.epitaph(b, place, expiry)
 		return
 	}
 	if r.series++; r.series == 1 {

@@ -1,6 +1,7 @@
 package aggregate
 
 import (
+	"encoding/binary"
 	"math"
 	"sync"
 	"unsafe"
@@ -121,6 +122,24 @@ func (r *rings) at(p *past, span int, age uint32) (uint64, bool) {
 	}
 	sp := &r.spans[span]
 	return values.get(sp, sp.unit(p.stamp)-age, p.rolled), true
+}
+
+// appendUnits appends, for each span, how many units there are from the one of the tick since on, how much lower than now the value was
+// at the end of the oldest, and what came in each of the others: small numbers for counters.
+func (r *rings) appendUnits(dst []byte, p *past, since uint32) []byte {
+	_, values := r.open(p.ring)
+	units := r.unitsSince(p, since)
+	for i := range r.spans {
+		sp := &r.spans[i]
+		dst = binary.AppendUvarint(dst, uint64(units[i]))
+		newest, before := sp.unit(p.stamp), p.rolled
+		for u := newest - uint32(units[i]) + 1; u <= newest; u++ {
+			v := values.get(sp, u, p.rolled)
+			dst = binary.AppendVarint(dst, int64(v-before))
+			before = v
+		}
+	}
+	return dst
 }
 
 // known is how many units of a span a ring has.

@@ -101,7 +101,7 @@ func (t *Table) rollWordLocked(b *block, word int, now moment) {
 // rollSeriesLocked notes a series' value under a tick.
 func (t *Table) rollSeriesLocked(b *block, place, tick uint32) {
 	c, body := &b.page.cells[place], b.body(place)
-	switch b.series[place].entry.kind {
+	switch b.page.kinds[place] {
 	case metric.Counter:
 		if body != nil && body.fraction.usedLocked() {
 			body.fraction.carryLocked(c)

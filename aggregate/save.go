@@ -17,6 +17,9 @@ const (
 	recordDeath = 'd'
 	recordValue = 'v'
 	recordAlike = 'a' // a value with the mark of the value before it
+
+	recordRun      = 'n' // numbers that have all but their values in common
+	recordRunAlike = 'm' // likewise, with the mark of the value before them
 )
 
 // Blocks is how many blocks of 1,024 series there are. It only grows.
@@ -106,19 +109,23 @@ func (t *Table) AppendDelta(dst []byte, block int) []byte {
 			dst = t.appendNews(dst, b, uint32(word*64+bits.TrailingZeros64(set)))
 		}
 	}
-	var before mark
+	d := delta{t: t, b: b, dst: dst}
 	for word := range blockWords {
-		if b.unsaved[word].Load() == 0 {
-			continue
-		}
-		for set := b.unsaved[word].Swap(0); set != 0; set &= set - 1 {
-			place := uint32(word*64 + bits.TrailingZeros64(set))
-			dst, before = t.appendChange(dst, b, place, before)
-			pace.step()
+		if b.unsaved[word].Load() != 0 {
+			d.appendChanges(word, &pace)
 		}
 	}
 	b.saved = now.tick - min(now.tick, 1)
-	return dst
+	return d.dst
+}
+
+// delta is the part of a delta that has values, in the making.
+type delta struct {
+	t      *Table
+	b      *block
+	dst    []byte
+	before mark // of the value before
+	run    run
 }
 
 // appendNews appends a birth or a death.
@@ -133,25 +140,42 @@ func (t *Table) appendNews(dst []byte, b *block, place uint32) []byte {
 	return appendNameLocked(append(dst, recordBirth), b, place)
 }
 
-// appendChange appends a value as a record of a delta, without its mark where that of the value before is the same.
-func (t *Table) appendChange(dst []byte, b *block, place uint32, before mark) ([]byte, mark) {
+// appendChanges appends what changed among 64 series.
+func (d *delta) appendChanges(word int, pace *pace) {
+	b := d.b
 	b.history.Lock()
-	defer b.history.Unlock()
-	if !b.savableLocked(place) {
-		return dst, before
+	for set := b.unsaved[word].Swap(0); set != 0; set &= set - 1 {
+		place := uint32(word*64 + bits.TrailingZeros64(set))
+		switch {
+		case !b.savableLocked(place):
+		case b.plainLocked(place):
+			d.appendNumberLocked(place)
+		default:
+			d.appendChangeLocked(place)
+			b.history.Unlock()
+			pace.step() // one with a body may take as long as many numbers
+			b.history.Lock()
+		}
 	}
-	own := b.markLocked(place)
+	b.history.Unlock()
+	pace.step()
+}
+
+// appendChangeLocked appends a value as a record of its own, without its mark where that of the value before is the same.
+func (d *delta) appendChangeLocked(place uint32) {
+	b, own := d.b, d.b.markLocked(place)
 	kind := byte(recordValue)
-	if own == before {
+	if own == d.before {
 		kind = recordAlike
 	}
-	dst = append(dst, kind, 0)
-	at := len(dst) - 1
-	dst = b.appendOwnerLocked(dst, place)
+	d.dst = append(d.dst, kind, 0)
+	at := len(d.dst) - 1
+	d.dst = b.appendOwnerLocked(d.dst, place)
 	if kind == recordValue {
-		dst = own.append(dst)
+		d.dst = own.append(d.dst)
 	}
-	return sized(t.appendValueLocked(dst, b, place, b.saved), at), own
+	d.dst = sized(d.t.appendValueLocked(d.dst, b, place, b.saved), at)
+	d.before, d.run = own, run{}
 }
 
 // appendValue appends a series' value with its notes from the tick since on, behind its length.
@@ -186,7 +210,7 @@ func (b *block) appendOwnerLocked(dst []byte, place uint32) []byte {
 
 func (b *block) markLocked(place uint32) mark {
 	c := &b.page.cells[place]
-	return mark{c.seen.Load(), b.series[place].ttl.Load(), c.past.stamp}
+	return mark{c.seen.Load(), b.page.ttls[place].Load(), c.past.stamp}
 }
 
 // sized puts the length of what follows at into the byte there, and moves it on where a byte does not hold it.
@@ -201,8 +225,8 @@ func sized(dst []byte, at int) []byte {
 }
 
 func (t *Table) appendValueLocked(dst []byte, b *block, place uint32, since uint32) []byte {
-	c, s, body := &b.page.cells[place], &b.series[place], b.body(place)
-	switch s.entry.kind {
+	c, body := &b.page.cells[place], b.body(place)
+	switch b.page.kinds[place] {
 	case metric.Counter:
 		return t.appendCounterLocked(dst, c, body, since)
 	case metric.Gauge:
@@ -228,27 +252,7 @@ func (t *Table) appendPastLocked(dst []byte, p *past, since uint32) []byte {
 	if p.ring == 0 {
 		return append(dst, pastAlone)
 	}
-	dst = append(dst, pastUnits)
-	for i := range t.spans {
-		dst = t.appendUnitsLocked(dst, p, i, since)
-	}
-	return dst
-}
-
-// appendUnitsLocked appends how many units there are, how much lower than now the value was at the end of the oldest, and what
-// came in each of the others: small numbers for counters.
-func (t *Table) appendUnitsLocked(dst []byte, p *past, span int, since uint32) []byte {
-	sp := &t.spans[span]
-	newest := sp.unit(p.stamp)
-	units := min(t.rings.known(p.ring, span), newest-min(sp.unit(since), newest)+1)
-	dst = binary.AppendUvarint(dst, uint64(units))
-	before := p.rolled
-	for age := units; age > 0; age-- {
-		v, _ := t.rings.at(p, span, age-1)
-		dst = binary.AppendVarint(dst, int64(v-before))
-		before = v
-	}
-	return dst
+	return t.rings.appendUnits(append(dst, pastUnits), p, since)
 }
 
 // appendGaugeStamp appends the timestamp of a gauge's value where it has one; 0 where not.

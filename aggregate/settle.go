@@ -45,9 +45,9 @@ func (t *Table) restored() (all []restoredSeries) {
 // settle files one series, or takes it out.
 func (t *Table) settle(to ref, now moment) {
 	b, place := t.blocks.of(to.number)
-	s, c := &b.series[place], &b.page.cells[place]
+	s := &b.series[place]
 	if cause, goes := t.unsettled(b, place, now); goes {
-		t.graves.bury(s.entry, t.epitaph(s, c.seen.Load(), cause))
+		t.graves.bury(s.entry, t.epitaph(b, place, cause))
 		t.vanish(b, place)
 		return
 	}
@@ -83,7 +83,7 @@ func (t *Table) unsettled(b *block, place uint32, now moment) (cause, bool) {
 // settleBody takes account of what the series holds.
 func (t *Table) settleBody(b *block, place uint32) {
 	body := b.body(place)
-	switch b.series[place].entry.kind {
+	switch b.page.kinds[place] {
 	case metric.Counter:
 		if body != nil && body.running != nil {
 			t.weigh(body, runningBytes)

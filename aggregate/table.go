@@ -111,13 +111,13 @@ func (t *Table) defaultWindow() time.Duration {
 }
 
 // ttl is how long a series lives without a sample; false: until it is deleted.
-func (t *Table) ttl(s *series) (time.Duration, bool) {
-	switch own := s.ttl.Load(); {
+func (t *Table) ttl(b *block, place uint32) (time.Duration, bool) {
+	switch own := b.page.ttls[place].Load(); {
 	case own == ttlForever:
 		return 0, false
 	case own != 0:
 		return time.Duration(own) * time.Second, true
-	case s.entry.object.External():
+	case b.series[place].entry.object.External():
 		return t.config.ExternalTTL, true
 	}
 	return t.config.ObjectTTL, true
@@ -125,7 +125,7 @@ func (t *Table) ttl(s *series) (time.Duration, bool) {
 
 // expired reports whether a series has outlived its time. A series that was touched since the last roll has not.
 func (t *Table) expired(b *block, place uint32, now moment) bool {
-	ttl, mortal := t.ttl(&b.series[place])
+	ttl, mortal := t.ttl(b, place)
 	return mortal && b.idleFor(place, now) > ttl
 }
 
@@ -137,13 +137,13 @@ func (b *block) idleFor(place uint32, now moment) time.Duration {
 	return now.steady.Sub(time.Unix(int64(b.page.cells[place].seen.Load()), 0))
 }
 
-func (s *series) setTTL(ttl time.Duration) {
+func (p *page) setTTL(place uint32, ttl time.Duration) {
 	switch {
 	case ttl == 0:
 	case ttl == metric.Forever:
-		s.ttl.Store(ttlForever)
+		p.ttls[place].Store(ttlForever)
 	default:
-		s.ttl.Store(uint32(min(max(ttl/time.Second, 1), ttlForever-1)))
+		p.ttls[place].Store(uint32(min(max(ttl/time.Second, 1), ttlForever-1)))
 	}
 }
 
@@ -173,7 +173,7 @@ func (t *Table) addCounter(b *block, place uint32, to *sum) {
 	b.history.Lock()
 	defer b.history.Unlock()
 	c := &b.page.cells[place]
-	if c.state.Load()&live == 0 || b.series[place].entry.kind != metric.Counter {
+	if c.state.Load()&live == 0 || b.page.kinds[place] != metric.Counter {
 		return
 	}
 	to.add(counterSum(b, place))

@@ -124,7 +124,7 @@ func (w *Writer) update(b *block, place uint32, s *metric.Sample) metric.Reason 
 		return refused
 	}
 	if s.TTL != 0 {
-		b.series[place].setTTL(s.TTL)
+		b.page.setTTL(place, s.TTL)
 	}
 	b.page.dirty.mark(place)
 	return metric.Applied
