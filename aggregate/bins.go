@@ -35,11 +35,71 @@ func binOf(v float64) int {
 	if magnitude < smallest {
 		return zeroBin
 	}
-	k := 1 + min(int(math.Ceil(math.Log(magnitude)*perLog)), lowest+binsASide-1) - lowest
+	k := binsASide
+	if magnitude < largest {
+		bits := math.Float64bits(magnitude)
+		cell := binCells[bits>>cellShift-firstCell]
+		k = int(cell & cellBin)
+		if bits&cellMask > cell>>cellBits {
+			k++
+		}
+	}
 	if v < 0 {
 		return zeroBin - k
 	}
 	return zeroBin + k
+}
+
+// magnitudeBin is the bin of a magnitude in [smallest, largest], counted from zero's, by the definition: a logarithm.
+func magnitudeBin(magnitude float64) int {
+	return 1 + min(int(math.Ceil(math.Log(magnitude)*perLog)), lowest+binsASide-1) - lowest
+}
+
+// binCells spare the logarithm. A cell has the floats that share exponent and six bits behind it, at most 1.6 % apart: so at most one
+// bound of bins lies between them. Its entry is the bin of its first float, with the last one in that bin by the
+// other bits of its significand; all ones where there is no bound.
+var binCells = func() []uint64 {
+	cells := make([]uint64, math.Float64bits(largest)>>cellShift-firstCell+1)
+	for i := range cells {
+		from := (uint64(i) + firstCell) << cellShift
+		first := magnitudeBin(max(math.Float64frombits(from), smallest))
+		cells[i] = lastOfBin(from, first)&cellMask<<cellBits | uint64(first)
+	}
+	return cells
+}()
+
+const (
+	cellShift = 52 - 6
+	cellMask  = 1<<cellShift - 1
+	cellBits  = 13
+	cellBin   = 1<<cellBits - 1
+)
+
+var firstCell = math.Float64bits(smallest) >> cellShift
+
+// lastOfBin is the last float of a cell in the bin of its first. The bound is near where the exponential has it: that spares halving the
+// whole cell.
+func lastOfBin(from uint64, bin int) uint64 {
+	low, high := from, from|cellMask
+	if magnitudeBin(math.Float64frombits(high)) == bin {
+		return high
+	}
+	bound := math.Float64bits(math.Exp(float64(bin-1+lowest) / perLog))
+	const near = 1 << 10
+	if at := bound - near; at > low && at < high && magnitudeBin(math.Float64frombits(at)) == bin {
+		low = at
+	}
+	if at := bound + near; at > low && at < high && magnitudeBin(math.Float64frombits(at)) != bin {
+		high = at
+	}
+	for low+1 < high {
+		if at := low + (high-low)/2; magnitudeBin(math.Float64frombits(at)) == bin {
+			low = at
+		} else {
+			high = at
+		}
+	}
+	return low
 }
 
 // binValue is a bin's representative.

@@ -38,18 +38,47 @@ func TestBinsAreInOrder(t *testing.T) {
 	}
 }
 
-// What an observation touches beside its bin lies in one line a half, the first of them with what every one touches.
+// The bins are those of the logarithm, on either side of each bound and everywhere else.
+func TestBinsAreThoseOfTheLogarithm(t *testing.T) {
+	check := func(v float64) {
+		if v < smallest {
+			return
+		}
+		if got, want := binOf(v), zeroBin+magnitudeBin(min(v, largest)); got != want {
+			t.Fatalf("%v is in bin %d, want %d", v, got, want)
+		}
+		if got, want := binOf(-v), zeroBin-magnitudeBin(min(v, largest)); got != want {
+			t.Fatalf("%v is in bin %d, want %d", -v, got, want)
+		}
+	}
+	for k := range binsASide {
+		bound := math.Float64bits(math.Exp(float64(k+lowest) / perLog))
+		for at := bound - 300; at <= bound+300; at++ {
+			check(math.Float64frombits(at))
+		}
+	}
+	for cell := range uint64(len(binCells)) {
+		from := (cell + firstCell) << cellShift
+		check(math.Float64frombits(from - 1))
+		check(math.Float64frombits(from))
+	}
+	r := rand.New(rand.NewPCG(3, 3))
+	for range 2_000_000 {
+		check(math.Exp(r.Float64()*(math.Log(largest)-math.Log(smallest)) + math.Log(smallest)))
+	}
+	for _, v := range []float64{smallest, largest, 2 * largest, math.MaxFloat64} {
+		check(v)
+	}
+}
+
+// What an observation touches beside its bin's place lies in one line.
 func TestTimerFitsCacheLines(t *testing.T) {
 	var one timerLive
-	if size := unsafe.Sizeof(one); size > 18*64 {
-		t.Errorf("a timer takes %d bytes: the next class of the allocator is no multiple of a line", size)
+	if size := unsafe.Sizeof(one); size%cacheLine != 0 {
+		t.Errorf("a live part takes %d bytes: the next one would begin within a line", size)
 	}
-	for i := range one.halves {
-		half := &one.halves[i]
-		from, to := uintptr(unsafe.Pointer(&half.done))-uintptr(unsafe.Pointer(&one)), uintptr(unsafe.Pointer(&half.bins))-uintptr(unsafe.Pointer(&one))
-		if from/64 != (to-1)/64 {
-			t.Errorf("half %d has its sums at bytes %d to %d", i, from, to)
-		}
+	if at := unsafe.Offsetof(one.bins); at != cacheLine {
+		t.Errorf("the tables begin at byte %d: want all before them in one line", at)
 	}
 }
 

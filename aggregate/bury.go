@@ -65,6 +65,9 @@ func (t *Table) emptyPlaceLocked(b *block, place uint32) {
 	t.forgetNotes(c, b.body(place))
 	if body := b.body(place); body != nil {
 		t.weigh(body, 0)
+		if body.timer != nil {
+			t.timers.drop(c)
+		}
 		b.bodies.Load()[place].Store(nil)
 	}
 	s.entry, s.labels = nil, metric.Labels{}
@@ -109,7 +112,8 @@ func (t *Table) succeed(d departed, b *block, place uint32, w *Writer) bool {
 			heir.page.cells[at].value.CompareAndSwap(gaugeUnset, v)
 		}
 	case metric.Timer:
-		heir.body(at).timer.takeOver(b.body(place).timer, budget{t, heir.body(at)})
+		room := budget{t, heir.body(at)}
+		heir.body(at).timer.takeOver(t.timers.make(&heir.page.cells[at], room), b.body(place).timer, t.timers.of(&b.page.cells[place]), room)
 	case metric.Set:
 		b.body(place).set.exact.Load().each(func(hash uint64, tick uint32) {
 			if tick >= d.ended {

@@ -278,7 +278,7 @@ func (t *Table) fill(b *block, place uint32, n newcomer) {
 		c.value.Store(gaugeUnset)
 	case metric.Timer:
 		body := b.makeBody(place, func() *body { return &body{timer: newTimer()} })
-		t.weigh(body, body.timer.weight())
+		t.weigh(body, body.timer.weight(nil))
 	case metric.Set:
 		body := b.makeBody(place, func() *body { return &body{set: newSet(t.spans)} })
 		t.weigh(body, body.set.bytesLocked())

@@ -504,7 +504,8 @@ func TestA6BodyBudgets(t *testing.T) {
 				switch {
 				case body == nil:
 				case body.timer != nil:
-					bytes, weight := body.timer.bytesLocked(), body.timer.weight()
+					live := f.timers.of(&f.blocks.at[i].Load().page.cells[place])
+					bytes, weight := body.timer.bytesLocked(live), body.timer.weight(live)
 					t.Logf("timer of 60 bins: %d bytes, accounted for %d", bytes, weight)
 					if bytes > 5<<10 || weight < bytes {
 						t.Errorf("a timer of 60 bins takes %d bytes, accounted for %d; want at most 5 KiB", bytes, weight)

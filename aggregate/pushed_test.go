@@ -501,7 +501,7 @@ func TestA6Histograms(t *testing.T) {
 		b := f.blocks.at[0].Load()
 		timer := b.body(0).timer
 		b.history.Lock()
-		bytes, weight, held := timer.bytesLocked(), timer.weight(), f.bodyBytes.Load()
+		bytes, weight, held := timer.bytesLocked(nil), timer.weight(nil), f.bodyBytes.Load()
 		b.history.Unlock()
 		t.Logf("histogram of 12 buckets: %d bytes, accounted for %d", bytes, weight)
 		if bytes > 6<<10 || weight < bytes || held != weight {
@@ -521,7 +521,7 @@ func TestA6Histograms(t *testing.T) {
 		f.bodyBytes.Add(-c.MaxBytes)
 		time.Sleep(10 * time.Minute)
 		b.history.Lock()
-		idle := timer.bytesLocked()
+		idle := timer.bytesLocked(nil)
 		b.history.Unlock()
 		f.Delete(podQuery("t"))
 		time.Sleep(2 * time.Second)

@@ -25,9 +25,9 @@ type recalled struct {
 	record *record
 	leads  ref // where the record leads
 
-	body  *body
-	timer *timer
-	live  *timerLive
+	// Of a timer:
+	live *timerLive // nil: nothing was observed yet
+	bin  int
 }
 
 // lineKeyOf is the key of the line of a sample, with what its record is to say of the sample.
@@ -116,55 +116,34 @@ func (w *Writer) compare(lines []metric.Line, found []recalled) {
 	}
 }
 
-// reach looks whether the series is still there. True: some are timers.
+// reach looks whether the series is still there, and has come what timers begin with. True: there are some.
 func (w *Writer) reach(found []recalled) (timers bool) {
 	blocks := &w.table.blocks
 	for i := range found {
 		r := &found[i]
-		r.timer = nil
-		if r.known {
-			page, place := blocks.pageOf(r.leads.number)
-			r.known = page.cells[place].state.Load() == r.leads.state
-			timers = timers || metric.Kind(r.mode&kindMask) == metric.Timer
+		r.live = nil
+		if !r.known {
+			continue
+		}
+		page, place := blocks.pageOf(r.leads.number)
+		c := &page.cells[place]
+		if r.known = c.state.Load() == r.leads.state; r.known && metric.Kind(r.mode&kindMask) == metric.Timer {
+			if r.live = w.table.timers.of(c); r.live != nil {
+				r.live.started.Load()
+				timers = true
+			}
 		}
 	}
 	return timers
 }
 
-// reachTimers has come what an observation touches.
+// reachTimers finds the bins, and has come the places where an observation looks for them.
 func (w *Writer) reachTimers(lines []metric.Line, found []recalled) {
 	for i := range found {
-		if r := &found[i]; r.known && metric.Kind(r.mode&kindMask) == metric.Timer {
-			b, place := w.table.blocks.of(r.leads.number)
-			r.body = b.body(place)
-		} else {
-			r.body = nil
-		}
-	}
-	for i := range found {
-		if r := &found[i]; r.body != nil {
-			r.timer = r.body.timer
-		}
-	}
-	for i := range found {
-		if r := &found[i]; r.timer != nil {
-			r.live = r.timer.live.Load()
-		} else {
-			r.live = nil
-		}
-	}
-	for i := range found {
 		if r, l := &found[i], &lines[i]; r.live != nil {
-			r.live.touch(binOf(float64(l.Whole) + l.Fraction))
+			r.bin = binOf(float64(l.Whole) + l.Fraction)
+			r.live.place(r.live.hot(), r.bin).Load()
 		}
-	}
-}
-
-// touch has come what an observation of a bin touches, whichever half is the hot one.
-func (t *timerLive) touch(bin int) {
-	for i := range t.halves {
-		t.halves[i].done.Load()
-		t.halves[i].place(bin).Load()
 	}
 }
 
@@ -197,6 +176,11 @@ func (w *Writer) repeat(l *metric.Line, r *recalled) bool {
 	}
 	if !l.Numeric && kind != metric.Set {
 		return false
+	}
+	if r.live != nil && r.mode&sampledMode == 0 && r.live.observe(r.bin, float64(l.Whole)+l.Fraction) {
+		page, place := t.blocks.pageOf(r.leads.number)
+		page.dirty.mark(place)
+		return true
 	}
 	s := &w.repeated
 	s.Kind, s.Whole, s.Fraction, s.Rate, s.Member = kind, l.Whole, l.Fraction, 0, nil

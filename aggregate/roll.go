@@ -113,9 +113,10 @@ func (t *Table) rollSeriesLocked(b *block, place, tick uint32) {
 			c.past.note(t.rings, tick, v)
 		}
 	case metric.Timer:
-		body.timer.rollLocked(t.spans, tick)
+		live := t.timers.of(c)
+		body.timer.rollLocked(live, t.spans, tick)
 		c.past.stamp = tick
-		t.weigh(body, body.timer.weight())
+		t.weigh(body, body.timer.weight(live))
 	case metric.Set:
 		body.set.rollLocked(t.spans, tick)
 		body.set.mergeLocked(&t.epochs, t.oldestTick(tick))

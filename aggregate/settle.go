@@ -92,7 +92,7 @@ func (t *Table) settleBody(b *block, place uint32) {
 		defer t.sumsMu.Unlock()
 		t.closed.add(counterSum(b, place))
 	case metric.Timer:
-		t.weigh(body, body.timer.weight())
+		t.weigh(body, body.timer.weight(t.timers.of(&b.page.cells[place])))
 	case metric.Set:
 		t.weigh(body, body.set.bytesLocked())
 	}

@@ -43,6 +43,7 @@ type Table struct {
 	spans     []span
 	rings     *rings
 	blocks    blocks
+	timers    timerLives
 	aliases   *aliases
 	canon     *slots // canonical forms to series numbers, off by firstNumber
 	seed      maphash.Seed
@@ -79,11 +80,13 @@ type Table struct {
 func New(c Config, describe Describer, log *slog.Logger) *Table {
 	clock := newClock(c.Windows)
 	spans, slots := newSpans(c.Windows, clock.tick)
-	return &Table{
+	t := &Table{
 		config: c, describe: describe, admission: unlimited{}, clock: clock, spans: spans,
 		rings: newRings(spans, slots), aliases: newAliases(c.MaxBytes / 2), blocks: blocks{pages: newArena(maxBlocks * pageBytes)}, canon: newSlots(),
 		seed: maphash.MakeSeed(), index: newIndex(), setSeed: rand.Uint64(), slow: slowPushers{log: log},
 	}
+	t.timers.open()
+	return t
 }
 
 // Limit has new series admitted by a. It is called before anything else of the table.

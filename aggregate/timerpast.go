@@ -13,11 +13,11 @@ type timerSlot struct {
 }
 
 // rollLocked notes what came since the last roll under the tick.
-func (t *timer) rollLocked(spans []span, tick uint32) {
+func (t *timer) rollLocked(live *timerLive, spans []span, tick uint32) {
 	fresh := distributions.Get().(*distribution)
 	defer distributions.Put(fresh)
 	fresh.reset()
-	if t.takeLocked(fresh); fresh.total == 0 {
+	if t.takeLocked(live, fresh); fresh.total == 0 {
 		return
 	}
 	both := distributions.Get().(*distribution)
@@ -75,18 +75,17 @@ func (t *timer) readLocked(d *distribution, v view) {
 
 // weight is what the timer is accounted for: what it takes once all slots of both windows hold all bins of its tree, and as many
 // of its table as they hold now, or a quarter of it.
-func (t *timer) weight() int64 {
+func (t *timer) weight(live *timerLive) int64 {
 	const slots = 2 * (ticksPerWindow + 1)
 	n := int64(unsafe.Sizeof(timer{})) + slots*int64(unsafe.Sizeof(timerSlot{})) + max(t.binBytes(), timerBins/4*2*slots)
-	if live := t.live.Load(); live != nil {
-		n += live.bytes(leafBytes)
-	}
-	return n + t.pushed.weight()
+	return n + t.liveBytes(live, leafBytes) + t.pushed.weight()
 }
 
-// bytes is what the live part takes, by what a leaf is counted for.
-func (t *timerLive) bytes(leaf int64) int64 {
-	n := int64(unsafe.Sizeof(*t))
+// liveBytes is what the live part and the tree take, by what a leaf is counted for.
+func (t *timer) liveBytes(live *timerLive, leaf int64) (n int64) {
+	if live != nil {
+		n += liveBytes
+	}
 	if tree := t.tree.Load(); tree != nil {
 		nodes, leaves := tree.count()
 		n += treeBytes + nodes*nodeBytes + leaves*leaf
@@ -115,11 +114,9 @@ func (t *timer) forgetLocked() {
 }
 
 // bytesLocked is the memory that the timer takes now.
-func (t *timer) bytesLocked() int64 {
+func (t *timer) bytesLocked(live *timerLive) int64 {
 	n := int64(unsafe.Sizeof(timer{})) + int64(len(t.past))*24
-	if live := t.live.Load(); live != nil {
-		n += live.bytes(2 * leafBins * 8)
-	}
+	n += t.liveBytes(live, 2*leafBins*8)
 	for _, slots := range t.past {
 		n += int64(cap(slots)) * 48
 	}

@@ -218,7 +218,9 @@ func (w *Writer) observe(b *block, place uint32, s *metric.Sample) metric.Reason
 		return refused
 	}
 	body := b.body(place)
-	if !body.timer.observe(s.Float(), s.Weight(), budget{w.table, body}) {
+	room := budget{w.table, body}
+	live := w.table.timers.make(&b.page.cells[place], room)
+	if live == nil || !body.timer.observe(live, s.Float(), s.Weight(), room) {
 		return metric.OverLimit
 	}
 	return metric.Applied
