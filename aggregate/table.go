@@ -1,7 +1,6 @@
 package aggregate
 
 import (
-	"hash/maphash"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -45,7 +44,6 @@ type Table struct {
 	blocks    blocks
 	aliases   *aliases
 	canon     *slots // canonical forms to series numbers, off by firstNumber
-	seed      maphash.Seed
 	index     *index
 	epochs    epochs
 	graves    graves
@@ -82,7 +80,7 @@ func New(c Config, describe Describer, log *slog.Logger) *Table {
 	return &Table{
 		config: c, describe: describe, admission: unlimited{}, clock: clock, spans: spans,
 		rings: newRings(spans, slots), aliases: newAliases(c.MaxBytes / 2), blocks: blocks{pages: newArena(maxBlocks * pageBytes)}, canon: newSlots(),
-		seed: maphash.MakeSeed(), index: newIndex(), setSeed: rand.Uint64(), slow: slowPushers{log: log},
+		index: newIndex(), setSeed: rand.Uint64(), slow: slowPushers{log: log},
 	}
 }
 
@@ -117,7 +115,7 @@ func (t *Table) ttl(s *series) (time.Duration, bool) {
 		return 0, false
 	case own != 0:
 		return time.Duration(own) * time.Second, true
-	case s.entry.object.External():
+	case s.entry.external():
 		return t.config.ExternalTTL, true
 	}
 	return t.config.ObjectTTL, true
