@@ -109,7 +109,7 @@ func (a *aliases) lead(k *aliasKey, target uint64) (before uint64, ok bool) {
 		return 0, false
 	}
 	a.bytes.Add(a.records.at(number).size())
-	shard.addLocked(k.hash, number, func(n uint32) uint64 { return a.records.at(n).hash })
+	shard.addLocked(k.hash, number)
 	return 0, true
 }
 
@@ -145,6 +145,6 @@ func (a *aliases) size() (n int, bytes int64) {
 }
 
 func (r *record) matches(k *aliasKey) bool {
-	return r.hash == k.hash && r.sender == k.sender && r.mode&k.mask == k.mode && int(r.nameLength) == len(k.name) &&
+	return r.sender == k.sender && r.mode&k.mask == k.mode && int(r.nameLength) == len(k.name) &&
 		bytes.Equal(r.name(), k.name) && bytes.Equal(r.tags(), k.tags)
 }

@@ -28,7 +28,7 @@ type block struct {
 	// saved is the tick from which on the store has not copied notes out; the store's alone.
 	saved uint32
 
-	series [blockSeries]series
+	series *[blockSeries]series // by itself: 32 KiB are a size that the heap gives out whole
 	// bodies is nil until a series of the block needs one.
 	bodies atomic.Pointer[[blockSeries]atomic.Pointer[body]]
 
@@ -64,13 +64,22 @@ func (b *bitmap) has(place uint32) bool { return b[place/64].Load()&(1<<(place%6
 // series is what is known of a series beside its value. What is no atomic is written by its creator before the
 // cell's state publishes it.
 type series struct {
-	hash   uint64 // of the canonical form
-	entry  *entry
-	labels metric.Labels
+	entry *entry
+	// first and length are its labels, packed: a string in less memory.
+	first  *byte
+	length uint32
 	born   uint32 // tick
 	// aliases counts the aliases, so that a client with ever new orders of its tags cannot fill memory.
 	aliases atomic.Uint32
 }
+
+func (s *series) setLabels(packed string) {
+	s.first, s.length = unsafe.StringData(packed), uint32(len(packed))
+}
+
+func (s *series) packed() string { return unsafe.String(s.first, s.length) }
+
+func (s *series) labels() metric.Labels { return metric.PackedLabels(s.packed()) }
 
 const ttlForever = 1<<32 - 1
 
@@ -162,7 +171,7 @@ func (d *blocks) reachLocked(index uint32) bool {
 		return false
 	}
 	for made := d.made.Load(); made <= index; made++ {
-		d.at[made].Store(&block{page: d.pageAt(made)})
+		d.at[made].Store(&block{page: d.pageAt(made), series: new([blockSeries]series)})
 		d.made.Store(made + 1)
 	}
 	return true

@@ -44,9 +44,10 @@ func (t *Table) buryLocked(d departed, w *Writer) {
 	}
 	t.retire(d, b, place, late)
 
-	shard := t.canon.shard(s.hash)
+	hash := t.formOf(s).hash
+	shard := t.canon.shard(hash)
 	shard.mu.Lock()
-	shard.removeLocked(s.hash, d.number+firstNumber)
+	shard.removeLocked(hash, d.number+firstNumber)
 	shard.mu.Unlock()
 
 	b.history.Lock()
@@ -70,7 +71,7 @@ func (t *Table) emptyPlaceLocked(b *block, place uint32) {
 		}
 		b.bodies.Load()[place].Store(nil)
 	}
-	s.entry, s.labels = nil, metric.Labels{}
+	s.entry, s.first, s.length = nil, nil, 0
 }
 
 // retire adds to retired what a counter held: all of it, or what it held when it turned dead if the rest moved on.
@@ -92,7 +93,7 @@ func (t *Table) retire(d departed, b *block, place uint32, late bool) {
 func (t *Table) succeed(d departed, b *block, place uint32, w *Writer) bool {
 	s := &b.series[place]
 	e := s.entry
-	form := s.form()
+	form := t.formOf(s)
 	to, refused := t.create(&form, &metric.Sample{Kind: e.kind}, w.now)
 	if refused != metric.Applied {
 		return false

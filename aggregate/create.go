@@ -1,8 +1,6 @@
 package aggregate
 
 import (
-	"hash/maphash"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/sluice-metrics/sluice/metric"
@@ -99,7 +97,7 @@ func (w *Writer) identify(s *metric.Sample) (canonicalForm, metric.Reason) {
 	}
 	w.canonical = metric.AppendLabels(w.canonical[:0], d.Labels)
 	form := canonicalForm{object: d.Object, name: name, labels: metric.Borrow(w.canonical), bound: d.Bound}
-	form.hash = form.sum(w.table.seed)
+	form.sum(&w.table.index.hash)
 	return form, metric.Applied
 }
 
@@ -120,29 +118,30 @@ type canonicalForm struct {
 	name   string
 	labels string // packed
 	hash   uint64
-	bound  bool // to the life of its object; no part of the identity
+	family uint64 // the hash of resource, namespace and name
+	bound  bool   // to the life of its object; no part of the identity
 }
 
-func (f *canonicalForm) sum(seed maphash.Seed) uint64 {
-	var h maphash.Hash
-	h.SetSeed(seed)
-	for _, part := range [...]string{f.object.Resource, f.object.Namespace, f.object.Name, f.object.UID, f.name, f.labels} {
-		h.WriteString(part)
-		h.WriteByte(0)
-	}
-	return h.Sum64()
+// sum sets the hashes.
+func (f *canonicalForm) sum(h *lineHash) {
+	f.family = f.familyKey().sum(h)
+	f.hash = h.string(h.string(h.string(f.family, f.object.Name), f.object.UID), f.labels)
+}
+
+func (f *canonicalForm) familyKey() familyKey {
+	return familyKey{f.object.Resource, f.object.Namespace, f.name}
 }
 
 func (f *canonicalForm) matches(s *series) bool {
 	e := s.entry
-	return s.hash == f.hash && e.object.Name == f.object.Name && e.family.key.name == f.name &&
-		e.object.Namespace == f.object.Namespace && e.object.Resource == f.object.Resource && e.object.UID == f.object.UID &&
-		s.labels.Packed() == f.labels
+	return e.name == f.object.Name && e.uid == f.object.UID && e.family.key == f.familyKey() && s.packed() == f.labels
 }
 
-// form is the series' identity.
-func (s *series) form() canonicalForm {
-	return canonicalForm{object: s.entry.object, name: s.entry.family.key.name, labels: s.labels.Packed(), hash: s.hash}
+// formOf is a series' identity.
+func (t *Table) formOf(s *series) canonicalForm {
+	form := canonicalForm{object: s.entry.object(), name: s.entry.family.key.name, labels: s.packed()}
+	form.sum(&t.index.hash)
+	return form
 }
 
 // filed finds a live series, and says whether samples of a kind are for it. Who may call locate may call it.
@@ -183,29 +182,28 @@ func (t *Table) create(f *canonicalForm, s *metric.Sample, now moment) (ref, met
 	if !t.admit() {
 		return ref{}, metric.OverLimit
 	}
-	e, lock := t.index.enter(cloneObject(f.object), strings.Clone(f.name), s.Kind)
+	e, lock := t.index.enter(f, s.Kind)
 	defer lock.mu.Unlock()
 	if e.kind != s.Kind {
 		return ref{}, metric.KindConflict
 	}
-	if refused := t.admission.Admit(&e.object, e.family.key.name, now.tick); refused != metric.Applied {
+	if refused := t.admission.Admit(lock.objectOf(e), e.family.key.name, now.tick); refused != metric.Applied {
 		e.tidyLocked()
 		return ref{}, refused
 	}
 	number, ok := t.blocks.take()
 	if !ok {
-		t.admission.Leave(&e.object, e.family.key.name)
+		t.admission.Leave(lock.objectOf(e), e.family.key.name)
 		e.tidyLocked()
 		return ref{}, metric.OverLimit
 	}
 	b, place := t.blocks.of(number)
-	labels, _ := metric.UnpackLabels(strings.Clone(f.labels))
-	t.fill(b, place, newcomer{hash: f.hash, entry: e, labels: labels, born: now.tick, seen: now.unix()})
+	t.fill(b, place, newcomer{entry: e, labels: lock.shared(&t.index.hash, f.labels), born: now.tick, seen: now.unix()})
 	b.page.setTTL(place, s.TTL)
 	if s.TTL == 0 && f.bound {
 		b.page.setTTL(place, metric.Forever)
 	}
-	shard.addLocked(f.hash, number+firstNumber, t.canonicalHash)
+	shard.addLocked(f.hash, number+firstNumber)
 	to := t.publish(b, place, number)
 	e.addLocked(to)
 	return to, metric.Applied
@@ -251,14 +249,13 @@ func (b budget) enter(bytes int64) {
 
 // nameBytes is the memory of a series' names. Those that series of an entry share are counted for each: a bound, not a scale.
 func (s *series) nameBytes() int64 {
-	o := &s.entry.object
-	return int64(len(o.Resource) + len(o.Namespace) + len(o.Name) + len(o.UID) + len(s.entry.family.key.name) + len(s.labels.Packed()))
+	e, f := s.entry, &s.entry.family.key
+	return int64(len(f.resource) + len(f.namespace) + len(e.name) + len(e.uid) + len(f.name) + int(s.length))
 }
 
 type newcomer struct {
-	hash   uint64
 	entry  *entry
-	labels metric.Labels
+	labels string // packed
 	born   uint32
 	seen   uint32
 }
@@ -266,7 +263,8 @@ type newcomer struct {
 // fill writes a new series into a free place.
 func (t *Table) fill(b *block, place uint32, n newcomer) {
 	s, c := &b.series[place], &b.page.cells[place]
-	s.hash, s.entry, s.labels, s.born = n.hash, n.entry, n.labels, n.born
+	s.entry, s.born = n.entry, n.born
+	s.setLabels(n.labels)
 	b.page.kinds[place] = n.entry.kind
 	b.page.ttls[place].Store(0)
 	s.aliases.Store(0)
@@ -296,16 +294,4 @@ func (t *Table) publish(b *block, place, number uint32) ref {
 	b.unnamed.mark(place)
 	b.renamed.Store(true)
 	return ref{number, state}
-}
-
-func (t *Table) canonicalHash(held uint32) uint64 {
-	b, place := t.blocks.of(held - firstNumber)
-	return b.series[place].hash
-}
-
-func cloneObject(o metric.Object) metric.Object {
-	return metric.Object{
-		Resource: strings.Clone(o.Resource), Namespace: strings.Clone(o.Namespace),
-		Name: strings.Clone(o.Name), UID: strings.Clone(o.UID),
-	}
 }

@@ -26,7 +26,7 @@ func (t *Table) Remove(namespace, name string, sets []metric.Labels) int {
 	var gone []ref
 	for _, set := range sets {
 		form := canonicalForm{object: metric.Object{Namespace: namespace}, name: name, labels: set.Packed()}
-		form.hash = form.sum(t.seed)
+		form.sum(&t.index.hash)
 		shard := t.canon.shard(form.hash)
 		shard.mu.Lock()
 		if to, _, there := t.locate(&form); there {
@@ -65,7 +65,7 @@ func (t *Table) Prune(alive func(metric.Object) bool) (gone int) {
 	for i := range t.index.shards {
 		var dead []ref
 		for _, one := range t.index.shards[i].all() {
-			if !one.entry.object.External() && !alive(one.entry.object) {
+			if !one.entry.external() && !alive(one.entry.object()) {
 				dead = append(dead, one.series...)
 			}
 		}
@@ -78,7 +78,7 @@ func (t *Table) Prune(alive func(metric.Object) bool) (gone int) {
 func (s *indexShard) all() (out []found) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, f := range s.families {
+	for f := range s.each() {
 		for _, e := range f.entries {
 			out = appendFound(out, e, true)
 		}

@@ -18,6 +18,8 @@ import (
 type evictions struct {
 	mu    sync.Mutex // held through each step; before all other locks
 	limbo []departed // guarded by mu
+	// object is that of the series in hand, here for who is handed it; guarded by mu.
+	object metric.Object
 
 	// The rest belongs to the roller.
 	stale  []staleAliases
@@ -250,7 +252,8 @@ func (t *Table) turnDead(r ref, why cause, now moment) (departed, *entry) {
 	t.live.Add(-1)
 	t.evicted.Add(1)
 	t.graves.bury(s.entry, t.epitaph(b, place, why))
-	t.admission.Leave(&s.entry.object, s.entry.family.key.name)
+	t.evictions.object = s.entry.object()
+	t.admission.Leave(&t.evictions.object, s.entry.family.key.name)
 	d := departed{ref: r, cause: why, ended: now.tick}
 	if b.page.kinds[place] == metric.Counter {
 		d.whole, d.units = counterSum(b, place)

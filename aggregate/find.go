@@ -34,9 +34,9 @@ func (x *index) asked(key familyKey, q *metric.Query) []found {
 // find returns the entries of a family: of one object, or of all ("*"), those that known takes, in the order of names. Where
 // nobody tells objects of one name apart, the newest stands for all.
 func (x *index) find(key familyKey, object string, known func(metric.Object) bool) []found {
-	shard := x.shard(key)
+	shard, hash := x.shard(key)
 	shard.mu.Lock()
-	f := shard.families[key]
+	f := shard.family(hash, key)
 	if f == nil {
 		shard.mu.Unlock()
 		return nil
@@ -49,7 +49,7 @@ func (x *index) find(key familyKey, object string, known func(metric.Object) boo
 	}
 	shard.mu.Unlock()
 	if known != nil {
-		out = slices.DeleteFunc(out, func(one found) bool { return !known(one.entry.object) })
+		out = slices.DeleteFunc(out, func(one found) bool { return !known(one.entry.object()) })
 	}
 	sortByName(out)
 	return out
@@ -92,16 +92,16 @@ func (x *index) named(key familyKey, objects []metric.Object) []found {
 }
 
 func (x *index) appendNamed(out []found, key familyKey, objects []metric.Object) []found {
-	shard := x.shard(key)
+	shard, hash := x.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	f := shard.families[key]
+	f := shard.family(hash, key)
 	if f == nil {
 		return out
 	}
 	for i := range objects {
 		for e := f.entries[objects[i].Name]; e != nil; e = e.older {
-			if e.object.UID == objects[i].UID {
+			if e.uid == objects[i].UID {
 				out = append(out, found{e, e.series})
 				break
 			}
@@ -112,10 +112,10 @@ func (x *index) appendNamed(out []found, key familyKey, objects []metric.Object)
 
 // size is how many names of objects a family has.
 func (x *index) size(key familyKey) int {
-	shard := x.shard(key)
+	shard, hash := x.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	if f := shard.families[key]; f != nil {
+	if f := shard.family(hash, key); f != nil {
 		return len(f.entries)
 	}
 	return 0
@@ -123,10 +123,10 @@ func (x *index) size(key familyKey) int {
 
 // any returns an entry of a family, of one object or of whichever ("*"); nil: there is none.
 func (x *index) any(key familyKey, object string) *entry {
-	shard := x.shard(key)
+	shard, hash := x.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	f := shard.families[key]
+	f := shard.family(hash, key)
 	switch {
 	case f == nil:
 		return nil
@@ -145,13 +145,13 @@ func sortByName(all []found) {
 	if len(all) < 2 {
 		return
 	}
-	shared := all[0].entry.object.Name
+	shared := all[0].entry.name
 	for i := range all {
-		shared = shared[:sharedPrefix(shared, all[i].entry.object.Name)]
+		shared = shared[:sharedPrefix(shared, all[i].entry.name)]
 	}
 	order := make([]orderKey, len(all))
 	for i := range all {
-		order[i] = newOrderKey(all[i].entry.object.Name[len(shared):], i)
+		order[i] = newOrderKey(all[i].entry.name[len(shared):], i)
 	}
 	slices.SortFunc(order, func(a, b orderKey) int {
 		if a.first != b.first {
@@ -160,7 +160,7 @@ func sortByName(all []found) {
 		if a.second != b.second {
 			return cmp.Compare(a.second, b.second)
 		}
-		return strings.Compare(all[a.at].entry.object.Name, all[b.at].entry.object.Name)
+		return strings.Compare(all[a.at].entry.name, all[b.at].entry.name)
 	})
 	unordered := slices.Clone(all)
 	for i, one := range order {

@@ -83,7 +83,9 @@ func TestFamilyIsReadWhileItChanges(t *testing.T) {
 			}
 			o := metric.Object{Resource: "pods", Namespace: "shop", Name: fmt.Sprint("coming", i%1000), UID: "1"}
 			if i%2 == 0 {
-				e, shard := f.index.enter(o, "hits", metric.Counter)
+				form := canonicalForm{object: o, name: "hits"}
+				form.sum(&f.index.hash)
+				e, shard := f.index.enter(&form, metric.Counter)
 				_ = e
 				shard.mu.Unlock()
 			} else if e := f.index.any(familyKey{"pods", "shop", "hits"}, o.Name); e != nil {
@@ -116,13 +118,13 @@ func TestSortByName(t *testing.T) {
 					name = append(name, alphabet[random.IntN(len(alphabet))])
 				}
 				names = append(names, string(name))
-				all = append(all, found{entry: &entry{object: metric.Object{Name: string(name)}}})
+				all = append(all, found{entry: &entry{name: string(name)}})
 			}
 			slices.Sort(names)
 			sortByName(all)
 			for i := range all {
-				if all[i].entry.object.Name != names[i] {
-					t.Fatalf("at %d of %q stands %q", i, names, all[i].entry.object.Name)
+				if all[i].entry.name != names[i] {
+					t.Fatalf("at %d of %q stands %q", i, names, all[i].entry.name)
 				}
 			}
 		}

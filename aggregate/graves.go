@@ -26,7 +26,7 @@ const maxGraves = 8192
 func (g *graves) bury(e *entry, one grave) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, object := range []string{e.object.Name, "*"} {
+	for _, object := range []string{e.name, "*"} {
 		g.buryLocked(graveKey{e.family.key, object}, one)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math/bits"
 	"math/rand/v2"
+	"unsafe"
 )
 
 // lineHash hashes two pieces of a line: the mixing step of wyhash (github.com/wangyi-fudan/wyhash), a product of 64 bits
@@ -15,6 +16,11 @@ func newLineHash() lineHash { return lineHash{rand.Uint64() | 1, rand.Uint64() |
 
 func (h *lineHash) of(head, rest []byte) uint64 {
 	return h.piece(h.piece(h.c, head), rest)
+}
+
+// string goes on from state with a string. The length is mixed in, so that what stands next to each other cannot be cut elsewhere.
+func (h *lineHash) string(state uint64, s string) uint64 {
+	return h.piece(state, unsafe.Slice(unsafe.StringData(s), len(s)))
 }
 
 func (h *lineHash) piece(state uint64, p []byte) uint64 {

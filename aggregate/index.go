@@ -1,8 +1,9 @@
 package aggregate
 
 import (
-	"hash/maphash"
+	"iter"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/sluice-metrics/sluice/metric"
@@ -12,14 +13,16 @@ import (
 // Writers touch it only to create a series. Its locks are held for a map's work or a piece of a family's copy, never
 // while a value is read.
 type index struct {
-	seed   maphash.Seed
+	hash   lineHash
 	shards [64]indexShard
 	list   listing
 }
 
 type indexShard struct {
 	mu       sync.Mutex
-	families map[familyKey]*family
+	families map[uint64]*family // by the hash of their key; those of one hash follow one another
+	object   metric.Object      // that of the entry in hand, here for who is handed it
+	sets     [64]string         // labels, packed, that were handed out last
 }
 
 type familyKey struct{ resource, namespace, name string }
@@ -27,54 +30,137 @@ type familyKey struct{ resource, namespace, name string }
 // family is one metric of all objects of a resource in a namespace.
 type family struct {
 	key     familyKey
+	hash    uint64
+	next    *family           // of the same hash
 	shard   *indexShard       // its lock guards all below
 	entries map[string]*entry // by the object's name, the newest first; externals have one, named ""
 }
 
+func (k familyKey) sum(h *lineHash) uint64 {
+	return h.string(h.string(h.string(h.c, k.resource), k.namespace), k.name)
+}
+
 // entry is one metric of one object: its label sets are rolled up, and all of one kind.
 type entry struct {
-	family *family
-	object metric.Object
-	kind   metric.Kind
+	family    *family
+	name, uid string // of the object
 	// older is the metric of an earlier object of the same name, another UID. Guarded by the shard's lock.
 	older  *entry
 	series []ref // guarded by the shard's lock; what a reader took stays as it was: only appended to, or copied
-	dead   int   // of them
+	dead   int32 // of them
+	kind   metric.Kind
 }
 
+// object is what the entry is about. Its strings last.
+func (e *entry) object() metric.Object {
+	return metric.Object{Resource: e.family.key.resource, Namespace: e.family.key.namespace, Name: e.name, UID: e.uid}
+}
+
+// external reports whether there is no object.
+func (e *entry) external() bool { return e.family.key.resource == "" }
+
 func newIndex() *index {
-	x := &index{seed: maphash.MakeSeed()}
+	x := &index{hash: newLineHash()}
 	for i := range x.shards {
-		x.shards[i].families = map[familyKey]*family{}
+		x.shards[i].families = map[uint64]*family{}
 	}
 	return x
 }
 
-func (x *index) shard(k familyKey) *indexShard {
-	h := maphash.Comparable(x.seed, k)
-	return &x.shards[h%uint64(len(x.shards))]
+// shard returns where the family of a key is, and by which hash.
+func (x *index) shard(k familyKey) (*indexShard, uint64) {
+	hash := k.sum(&x.hash)
+	return &x.shards[hash%uint64(len(x.shards))], hash
+}
+
+// family finds a family; nil: there is none.
+func (s *indexShard) family(hash uint64, k familyKey) *family {
+	for f := s.families[hash]; f != nil; f = f.next {
+		if f.key == k {
+			return f
+		}
+	}
+	return nil
+}
+
+// each yields the families. The lock is held, or taken again by who let go of it.
+func (s *indexShard) each() iter.Seq[*family] {
+	return func(yield func(*family) bool) {
+		for _, first := range s.families {
+			for f := first; f != nil; f = f.next {
+				if !yield(f) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// objectOf is an entry's object until the next call.
+func (s *indexShard) objectOf(e *entry) *metric.Object {
+	s.object = e.object()
+	return &s.object
+}
+
+// mostShared is how long labels may be for others to be looked for that are the same.
+const mostShared = 128
+
+// shared returns labels in memory that lasts. Pods of one workload have the same ones beside what says whose they are: so those that
+// were handed out last are looked at first.
+func (s *indexShard) shared(h *lineHash, packed string) string {
+	if len(packed) > mostShared {
+		return strings.Clone(packed)
+	}
+	last := &s.sets[h.string(h.c, packed)%uint64(len(s.sets))]
+	if *last != packed {
+		*last = strings.Clone(packed)
+	}
+	return *last
 }
 
 // enter returns the entry of a metric of an object, making it where there is none, and its shard locked: the
 // caller looks at the kind, adds its series, and unlocks.
-func (x *index) enter(o metric.Object, name string, kind metric.Kind) (*entry, *indexShard) {
-	key := familyKey{o.Resource, o.Namespace, name}
-	shard := x.shard(key)
+func (x *index) enter(form *canonicalForm, kind metric.Kind) (*entry, *indexShard) {
+	key := form.familyKey()
+	shard := &x.shards[form.family%uint64(len(x.shards))]
 	shard.mu.Lock()
-	f := shard.families[key]
+	f := shard.family(form.family, key)
 	if f == nil {
-		f = &family{key: key, shard: shard, entries: map[string]*entry{}}
-		shard.families[key] = f
+		f = shard.addLocked(form.family, key)
 	}
-	newest := f.entries[o.Name]
+	newest := f.entries[form.object.Name]
 	for e := newest; e != nil; e = e.older {
-		if e.object.UID == o.UID {
+		if e.uid == form.object.UID {
 			return e, shard
 		}
 	}
-	e := &entry{family: f, object: o, kind: kind, older: newest}
-	f.entries[o.Name] = e
+	e := &entry{family: f, name: strings.Clone(form.object.Name), uid: strings.Clone(form.object.UID), kind: kind, older: newest}
+	f.entries[e.name] = e
 	return e, shard
+}
+
+func (s *indexShard) addLocked(hash uint64, k familyKey) *family {
+	k = familyKey{strings.Clone(k.resource), strings.Clone(k.namespace), strings.Clone(k.name)}
+	f := &family{key: k, hash: hash, next: s.families[hash], shard: s, entries: map[string]*entry{}}
+	s.families[hash] = f
+	return f
+}
+
+func (s *indexShard) removeLocked(gone *family) {
+	first := s.families[gone.hash]
+	switch {
+	case first == gone && gone.next == nil:
+		delete(s.families, gone.hash)
+	case first == gone:
+		s.families[gone.hash] = gone.next
+	default:
+		for f := first; f != nil; f = f.next {
+			if f.next == gone {
+				f.next = gone.next
+				return
+			}
+		}
+	}
 }
 
 func (e *entry) addLocked(r ref) { e.series = append(e.series, r) }
@@ -83,8 +169,8 @@ func (e *entry) addLocked(r ref) { e.series = append(e.series, r) }
 // half of it: so the end of a large family costs no more than its size. The last one takes the entry with it, and the last
 // entry the family.
 func (e *entry) removeLocked(n int, isLive func(ref) bool) {
-	e.dead += n
-	if 2*e.dead >= len(e.series) {
+	e.dead += int32(n)
+	if 2*int(e.dead) >= len(e.series) {
 		e.series = slices.DeleteFunc(slices.Clone(e.series), func(r ref) bool { return !isLive(r) })
 		e.dead = 0
 	}
@@ -99,12 +185,12 @@ func (e *entry) tidyLocked() {
 	f := e.family
 	f.removeLocked(e)
 	if len(f.entries) == 0 {
-		delete(f.shard.families, f.key)
+		f.shard.removeLocked(f)
 	}
 }
 
 func (f *family) removeLocked(e *entry) {
-	name := e.object.Name
+	name := e.name
 	newest := f.entries[name]
 	switch {
 	case newest != e:

@@ -43,13 +43,13 @@ func (x *index) listed(limit int) []metric.Listed {
 func (s *indexShard) list(external, objects *firstNames) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for key, f := range s.families {
+	for f := range s.each() {
 		to := objects
-		if key.resource == "" {
+		if f.key.resource == "" {
 			to = external
 		}
 		for _, e := range f.entries {
-			to.add(metric.Listed{Resource: key.resource, Name: key.name, Kind: e.kind})
+			to.add(metric.Listed{Resource: f.key.resource, Name: f.key.name, Kind: e.kind})
 		}
 	}
 }

@@ -26,7 +26,7 @@ func (t *Table) Objects(q metric.Query) ([]metric.Point, error) {
 		}
 		matched = matched || r.series > 0
 		if p, ok := r.point(); ok {
-			p.Object = one.entry.object
+			p.Object = one.entry.object()
 			points = append(points, p)
 		}
 	}
@@ -57,7 +57,7 @@ func (t *Table) External(q metric.Query) ([]metric.Point, error) {
 		return nil, t.nothing(&q, r, matched)
 	}
 	for i := range points {
-		points[i].Object = one.entry.object
+		points[i].Object = one.entry.object()
 	}
 	return points, nil
 }
@@ -73,7 +73,7 @@ func (t *Table) Delete(q metric.Query) int {
 		for _, r := range one.series {
 			b, place := t.blocks.of(r.number)
 			b.history.Lock()
-			if b.page.cells[place].state.Load() == r.state && (q.Match == nil || q.Match(b.series[place].labels)) {
+			if b.page.cells[place].state.Load() == r.state && (q.Match == nil || q.Match(b.series[place].labels())) {
 				gone = append(gone, r)
 			}
 			b.history.Unlock()

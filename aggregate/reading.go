@@ -82,7 +82,7 @@ func (r *reading) addLocked(s ref, b *block, place uint32) {
 	if c.state.Load() != s.state {
 		return
 	}
-	labels := b.series[place].labels
+	labels := b.series[place].labels()
 	if r.match != nil && !r.match(labels) {
 		return
 	}

@@ -55,7 +55,7 @@ func (a *aliases) lineKey(l *metric.Line) (hash, sender uint64, mode uint16) {
 
 // isLine reports whether a record is that of a line.
 func (r *record) isLine(l *metric.Line, k *recalled) bool {
-	return r.hash == k.hash && r.sender == k.sender && r.mode&^(kindMask|sampledMode) == k.mode &&
+	return r.sender == k.sender && r.mode&^(kindMask|sampledMode) == k.mode &&
 		int(r.nameLength) == len(l.Head) && int(r.tagsLength) == len(l.Rest) &&
 		bytes.Equal(r.name(), l.Head) && bytes.Equal(r.tags(), l.Rest)
 }

@@ -10,7 +10,6 @@ import (
 // record is an alias: a header, followed in memory by the name and the tags, and of a sampled line by its rate. It lies in
 // memory without pointers, on a multiple of 16 bytes.
 type record struct {
-	hash   uint64
 	sender uint64
 	// target is where the alias leads, see target.go. It is the one thing that may change.
 	target     atomic.Uint64
@@ -104,7 +103,7 @@ func (s *recordShard) makeLocked(all *records, k *aliasKey, target uint64) (numb
 		return 0, false
 	}
 	made := all.at(number)
-	made.hash, made.sender, made.mode, made.class = k.hash, k.sender, k.mode, uint16(class)
+	made.sender, made.mode, made.class = k.sender, k.mode, uint16(class)
 	made.nameLength, made.tagsLength = uint16(len(k.name)), uint16(len(k.tags))
 	made.target.Store(target)
 	copy(made.name(), k.name)

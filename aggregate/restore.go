@@ -140,7 +140,6 @@ func (r *restorer) birth(d *decoder) {
 		return
 	}
 	form := canonicalForm{object: object, name: name, labels: labels.Packed()}
-	form.hash = form.sum(r.t.seed)
 	c := &r.b.page.cells[place]
 	if c.state.Load() == state && form.matches(&r.b.series[place]) {
 		return
@@ -150,7 +149,7 @@ func (r *restorer) birth(d *decoder) {
 		born = r.now.tick
 	}
 	// The entry is one of its own until settle.go files the series.
-	own := &entry{family: &family{key: familyKey{object.Resource, object.Namespace, name}}, object: object, kind: kind}
-	r.t.fill(r.b, place, newcomer{hash: form.hash, entry: own, labels: labels, born: born, seen: r.now.unix()})
+	own := &entry{family: &family{key: familyKey{object.Resource, object.Namespace, name}}, name: object.Name, uid: object.UID, kind: kind}
+	r.t.fill(r.b, place, newcomer{entry: own, labels: labels.Packed(), born: born, seen: r.now.unix()})
 	c.state.Store(state)
 }

@@ -68,8 +68,8 @@ func appendNameLocked(dst []byte, b *block, place uint32) []byte {
 	dst = binary.AppendUvarint(dst, uint64(b.page.cells[place].state.Load()))
 	dst = append(dst, byte(s.entry.kind))
 	dst = binary.AppendUvarint(dst, uint64(s.born))
-	o := s.entry.object
-	for _, part := range [...]string{o.Resource, o.Namespace, o.Name, o.UID, s.entry.family.key.name, s.labels.Packed()} {
+	o := s.entry.object()
+	for _, part := range [...]string{o.Resource, o.Namespace, o.Name, o.UID, s.entry.family.key.name, s.packed()} {
 		dst = appendString(dst, part)
 	}
 	return dst

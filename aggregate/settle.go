@@ -52,11 +52,11 @@ func (t *Table) settle(to ref, now moment) {
 		return
 	}
 	e := s.entry
-	form := s.form()
-	shard := t.canon.shard(s.hash)
+	form := t.formOf(s)
+	shard := t.canon.shard(form.hash)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	filed, lock := t.index.enter(e.object, e.family.key.name, e.kind)
+	filed, lock := t.index.enter(&form, e.kind)
 	defer lock.mu.Unlock()
 	if _, _, twin := t.filed(&form, e.kind); twin || filed.kind != e.kind {
 		t.vanish(b, place)
@@ -64,8 +64,9 @@ func (t *Table) settle(to ref, now moment) {
 	}
 	s.entry = filed
 	filed.addLocked(to)
-	t.admission.Enter(&filed.object, filed.family.key.name, s.born)
-	shard.addLocked(s.hash, to.number+firstNumber, t.canonicalHash)
+	t.admission.Enter(lock.objectOf(filed), filed.family.key.name, s.born)
+	s.setLabels(lock.shared(&t.index.hash, s.packed()))
+	shard.addLocked(form.hash, to.number+firstNumber)
 	t.live.Add(1)
 	t.nameBytes.Add(s.nameBytes())
 	t.settleBody(b, place)

@@ -7,9 +7,10 @@ import (
 )
 
 // slots is an open hash table from hashes to numbers in shards. Lookups take no lock; whoever looks up compares
-// what the number stands for, since a slot holds only 32 bits of the hash.
+// what the number stands for, since a slot holds only 32 bits of the hash, its tag. The low bits of the tag are also where a probe begins, so
+// that a table grows without another look at what it names; those above them, and the shard, tell hashes apart.
 //
-//   - T1 What a number stands for is complete before its slot names it, and the hash stays while a slot does.
+//   - T1 What a number stands for is complete before its slot names it.
 //   - T2 A number that was removed is used again only after every writer has passed (epoch.go).
 //   - T3 Adding, removing and growing happen under the shard's lock; a lookup that runs into any of them finds
 //     the old state or the new one.
@@ -72,7 +73,7 @@ type probe struct {
 func (s *slots) probe(hash uint64) probe {
 	head := &s.heads[hash%slotShards]
 	mask := head.mask.Load()
-	return probe{first: head.first.Load(), mask: mask, at: hash >> 8, tag: hash >> 32}
+	return probe{first: head.first.Load(), mask: mask, at: hash >> 32, tag: hash >> 32}
 }
 
 // next is the number in the next slot that could be the hash's; 0: there is none.
@@ -89,27 +90,27 @@ func (p *probe) next() uint32 {
 	}
 }
 
-// addLocked adds a number; hashOf tells the hashes of those that are there, for growing.
-func (s *slotShard) addLocked(hash uint64, number uint32, hashOf func(uint32) uint64) {
+// addLocked adds a number.
+func (s *slotShard) addLocked(hash uint64, number uint32) {
 	if table := s.table; (s.filled+1)*4 > len(table)*3 {
-		s.growLocked(hashOf)
+		s.growLocked()
 	}
-	s.putLocked(s.table, hash, number)
+	s.putLocked(s.table, hash>>32<<32|uint64(number))
 	s.live++
 }
 
-func (s *slotShard) putLocked(table []atomic.Uint64, hash uint64, number uint32) {
+func (s *slotShard) putLocked(table []atomic.Uint64, held uint64) {
 	mask := uint64(len(table) - 1)
-	for i := hash >> 8; ; i++ {
+	for i := held >> 32; ; i++ {
 		if slot := &table[i&mask]; slot.Load() == 0 {
-			slot.Store(hash>>32<<32 | uint64(number))
+			slot.Store(held)
 			s.filled++
 			return
 		}
 	}
 }
 
-func (s *slotShard) growLocked(hashOf func(uint32) uint64) {
+func (s *slotShard) growLocked() {
 	old := s.table
 	size := len(old)
 	for (s.live+1)*2 > size {
@@ -118,8 +119,8 @@ func (s *slotShard) growLocked(hashOf func(uint32) uint64) {
 	table := make([]atomic.Uint64, size)
 	s.filled = 0
 	for i := range old {
-		if number := uint32(old[i].Load()); number >= firstNumber {
-			s.putLocked(table, hashOf(number), number)
+		if held := old[i].Load(); uint32(held) >= firstNumber {
+			s.putLocked(table, held)
 		}
 	}
 	s.setLocked(table)
@@ -129,7 +130,7 @@ func (s *slotShard) growLocked(hashOf func(uint32) uint64) {
 func (s *slotShard) removeLocked(hash uint64, number uint32) {
 	table := s.table
 	mask := uint64(len(table) - 1)
-	for i := hash >> 8; ; i++ {
+	for i := hash >> 32; ; i++ {
 		slot := &table[i&mask]
 		switch held := slot.Load(); {
 		case held == 0:

@@ -60,7 +60,7 @@ func (s *slowPushers) warn(r *reading) {
 		return
 	}
 	s.log.Warn("a rate jumps, for its counter is pushed too slowly for the window: push more often, or read a longer one",
-		"metric", e.family.key.name, "object", e.object.String(), "interval", r.slow.interval.Round(time.Second),
+		"metric", e.family.key.name, "object", e.object().String(), "interval", r.slow.interval.Round(time.Second),
 		"window", metric.FormatWindow(r.view.span.window))
 }
 

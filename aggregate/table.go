@@ -1,7 +1,6 @@
 package aggregate
 
 import (
-	"hash/maphash"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -46,7 +45,6 @@ type Table struct {
 	timers    timerLives
 	aliases   *aliases
 	canon     *slots // canonical forms to series numbers, off by firstNumber
-	seed      maphash.Seed
 	index     *index
 	epochs    epochs
 	graves    graves
@@ -83,7 +81,7 @@ func New(c Config, describe Describer, log *slog.Logger) *Table {
 	t := &Table{
 		config: c, describe: describe, admission: unlimited{}, clock: clock, spans: spans,
 		rings: newRings(spans, slots), aliases: newAliases(c.MaxBytes / 2), blocks: blocks{pages: newArena(maxBlocks * pageBytes)}, canon: newSlots(),
-		seed: maphash.MakeSeed(), index: newIndex(), setSeed: rand.Uint64(), slow: slowPushers{log: log},
+		index: newIndex(), setSeed: rand.Uint64(), slow: slowPushers{log: log},
 	}
 	t.timers.open()
 	return t
@@ -120,7 +118,7 @@ func (t *Table) ttl(b *block, place uint32) (time.Duration, bool) {
 		return 0, false
 	case own != 0:
 		return time.Duration(own) * time.Second, true
-	case b.series[place].entry.object.External():
+	case b.series[place].entry.external():
 		return t.config.ExternalTTL, true
 	}
 	return t.config.ObjectTTL, true

@@ -59,6 +59,10 @@ func UnpackLabels(packed string) (Labels, bool) {
 	return Labels{packed: packed}, true
 }
 
+// PackedLabels is the set whose packed form Packed or AppendLabels gave to this process. What comes from elsewhere is for
+// UnpackLabels.
+func PackedLabels(packed string) Labels { return Labels{packed: packed} }
+
 // Packed is the set's one-string form, for hashing and for storing.
 func (l Labels) Packed() string { return l.packed }
 

@@ -19,6 +19,8 @@ const (
 	// dropsEvery is after how many rounds of steady work the kernel is asked what it dropped.
 	dropsEvery = 256
 	maxBackoff = time.Second
+	// steadyTime is how long a goroutine that finds its socket full every time keeps the processor before it lets others have it.
+	steadyTime = time.Millisecond
 )
 
 // datagrams reads one datagram socket, udp or unixgram, and runs to completion: what it reads it applies.
@@ -37,6 +39,7 @@ type datagrams struct {
 	drainUntil time.Time // once sealed
 	idle       int       // empty rounds in a row
 	backoff    time.Duration
+	steady     time.Time // since when every batch was full; zero: the last one was not
 }
 
 // run serves until ctx ends, then shuts the socket's entrance, reads on until it is empty, and closes it.
@@ -80,6 +83,9 @@ func (d *datagrams) step(ctx context.Context) bool {
 	}
 	if n < batchSize {
 		d.rest()
+		d.steady = time.Time{}
+	} else {
+		d.takeTurns()
 	}
 	return true
 }
@@ -107,6 +113,17 @@ func (d *datagrams) rest() {
 	d.in.applier.Park()
 	d.socket.wait()
 	d.in.applier.Unpark()
+}
+
+// takeTurns lets others run who wait for the network, if none could for a while.
+func (d *datagrams) takeTurns() {
+	switch now := time.Now(); {
+	case d.steady.IsZero():
+		d.steady = now
+	case now.Sub(d.steady) > steadyTime:
+		d.socket.yield()
+		d.steady = time.Now()
+	}
 }
 
 // fail backs off: a socket that fails at once, again and again, must not take a core.

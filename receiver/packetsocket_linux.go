@@ -25,6 +25,7 @@ type packetSocket struct {
 	fd, stop int // stop is an eventfd
 	address  net.Addr
 	path     string // the socket's file, to be removed; empty: none
+	turn     *turn
 
 	headers []mmsghdr
 	vectors []unix.Iovec
@@ -120,6 +121,9 @@ func (s *packetSocket) wait() {
 	}
 }
 
+// yield lets goroutines run that wait for the network.
+func (s *packetSocket) yield() { s.turn.yield() }
+
 // wake ends wait, and every later one.
 func (s *packetSocket) wake() {
 	one := uint64(1)
@@ -164,6 +168,9 @@ func (s *packetSocket) close() {
 		if fd >= 0 {
 			_ = unix.Close(fd)
 		}
+	}
+	if s.turn != nil {
+		s.turn.close()
 	}
 	if s.memory != nil {
 		_ = unix.Munmap(s.memory)

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -134,6 +135,9 @@ func (s *packetSocket) wait() {
 		return err != unix.EAGAIN
 	})
 }
+
+// yield lets other goroutines run.
+func (s *packetSocket) yield() { runtime.Gosched() }
 
 // wake ends wait, and every later one.
 func (s *packetSocket) wake() { _ = s.conn.SetReadDeadline(time.Now()) }
