@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -74,8 +75,8 @@ func TestRefusedDirectory(t *testing.T) {
 		{"below a file", func(t *testing.T, dir string) { touch(t, filepath.Dir(dir)) }, nil, "not a directory"},
 		{"future format", func(t *testing.T, dir string) {
 			makeDatabase(t, dir)
-			appendMarker(t, dir, "3")
-		}, ErrFormat, "versions up to 2"},
+			appendMarker(t, dir, strconv.Itoa(formatVersion+1))
+		}, ErrFormat, fmt.Sprintf("versions up to %d", formatVersion)},
 		{"future format of the database", func(t *testing.T, dir string) {
 			makeDatabase(t, dir)
 			writeEntry(t, dir, []byte{versionKey}, binary.BigEndian.AppendUint32([]byte(formatMagic), 7))
