@@ -15,6 +15,7 @@ type index struct {
 	seed   maphash.Seed
 	shards [64]indexShard
 	list   listing
+	orders orders
 }
 
 type indexShard struct {
@@ -29,6 +30,8 @@ type family struct {
 	key     familyKey
 	shard   *indexShard       // its lock guards all below
 	entries map[string]*entry // by the object's name, the newest first; externals have one, named ""
+	order   *order            // nil: not kept
+	changes uint64            // how many entries came and went
 }
 
 // entry is one metric of one object: its label sets are rolled up, and all of one kind.
@@ -74,6 +77,7 @@ func (x *index) enter(o metric.Object, name string, kind metric.Kind) (*entry, *
 	}
 	e := &entry{family: f, object: o, kind: kind, older: newest}
 	f.entries[o.Name] = e
+	f.enteredLocked(e)
 	return e, shard
 }
 
@@ -104,6 +108,7 @@ func (e *entry) tidyLocked() {
 }
 
 func (f *family) removeLocked(e *entry) {
+	f.leftLocked()
 	name := e.object.Name
 	newest := f.entries[name]
 	switch {
