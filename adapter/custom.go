@@ -71,6 +71,7 @@ func (s *customStorage) List(ctx context.Context, options *metainternalversion.L
 		Match:     matching(selector),
 		Known:     pick.Takes,
 		Few:       pick.List,
+		Room:      takeRoom(),
 	})
 	if err != nil {
 		return nil, failed.status(err)

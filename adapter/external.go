@@ -48,6 +48,7 @@ func (s *externalStorage) List(ctx context.Context, options *metainternalversion
 		Namespace: namespace,
 		Asked:     metric.ParseAsked(name),
 		Match:     matching(selector),
+		Room:      takeRoom(),
 	})
 	if err != nil {
 		return nil, failed.status(err)

@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"io"
+	"sync"
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
@@ -52,12 +53,30 @@ func (l *list) DeepCopyObject() runtime.Object { return l.GetObject() }
 // GetObject implements runtime.CacheableObject.
 func (l *list) GetObject() runtime.Object { return l.content.typed(l) }
 
-// CacheEncode implements runtime.CacheableObject, by which the library lets objects have their bytes from elsewhere.
+// CacheEncode implements runtime.CacheableObject, by which the library lets objects have their bytes from elsewhere. It writes
+// a list once.
 func (l *list) CacheEncode(id runtime.Identifier, encode func(runtime.Object, io.Writer) error, w io.Writer) error {
+	defer l.giveRoom()
 	if as, ok := written[id]; ok {
 		return as.write(l, as.version, w)
 	}
 	return encode(l.GetObject(), w)
+}
+
+// rooms are for the points of answers. An answer that was written gives its own back, unless it is larger than most are.
+var rooms = sync.Pool{New: func() any { return new([]metric.Point) }}
+
+const keptPoints = 4096
+
+func takeRoom() []metric.Point { return *rooms.Get().(*[]metric.Point) }
+
+// giveRoom ends the list.
+func (l *list) giveRoom() {
+	room := l.points[:0]
+	l.points = nil
+	if cap(room) <= keptPoints {
+		rooms.Put(&room)
+	}
 }
 
 // encoding is a version of a group in one of the encodings that are written here.

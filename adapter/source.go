@@ -5,9 +5,9 @@ import "github.com/sluice-metrics/sluice/metric"
 // Source answers what the API is asked. Its errors are told apart with errors.Is: metric.ErrNotFound,
 // metric.ErrAsked; their messages are shown to the reader. It is called from many goroutines at once.
 type Source interface {
-	// Objects returns one point for each object that has the metric.
+	// Objects returns one point for each object that has the metric. The points are the caller's, who may write over them.
 	Objects(metric.Query) ([]metric.Point, error)
-	// External returns the points of a namespace's external metric, which the reader will add up.
+	// External returns the points of a namespace's external metric, which the reader will add up; likewise.
 	External(metric.Query) ([]metric.Point, error)
 	// Listed returns metrics that exist, sorted by resource (external first) and name: the first limit of external ones,
 	// then the first limit of objects'.

@@ -3,8 +3,11 @@ package aggregate
 import (
 	"cmp"
 	"encoding/binary"
+	"iter"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -16,24 +19,44 @@ type found struct {
 }
 
 // perHold is how many entries are looked at while the shard's lock is held once: a writer that creates a series waits for
-// no more. What comes or goes between two pieces of one answer may be in it or not; what was there all the time is.
+// no more, and whoever waits for the processor gets it in between. What comes or goes between two pieces of one answer may be in it
+// or not; what was there all the time is.
 const perHold = 512
 
-// asked returns the entries that a query is about. Where those who pick objects can list fewer than the family has, these
-// are looked up and no other is touched.
-func (x *index) asked(key familyKey, q *metric.Query) []found {
-	if q.Object == "*" && q.Few != nil {
-		size := x.size(key)
-		if few, ok := q.Few(size); ok {
-			return x.named(key, few)
-		}
-	}
-	return x.find(key, q.Object, q.Known)
+// finding is room for the entries of one answer. An answer that is read again and again finds it in findings, so that a read makes
+// little work for the collector.
+type finding struct {
+	found, sorted []found
+	order         []orderKey
 }
 
-// find returns the entries of a family: of one object, or of all ("*"), those that known takes, in the order of names. Where
-// nobody tells objects of one name apart, the newest stands for all.
-func (x *index) find(key familyKey, object string, known func(metric.Object) bool) []found {
+var findings = sync.Pool{New: func() any { return new(finding) }}
+
+// keptFound is for how many entries room is kept: more is made for one answer, or it would be looked through by the collector
+// for as long as small ones are read.
+const keptFound = 4096
+
+func (r *finding) release() {
+	if cap(r.found) <= keptFound {
+		findings.Put(r)
+	}
+}
+
+// asked returns the entries that a query is about, in the order of names. Where those who pick objects can list fewer than the
+// family has, these are looked up and no other is touched.
+func (x *index) asked(key familyKey, q *metric.Query, room *finding) []found {
+	if q.Object == "*" && q.Few != nil {
+		size := x.size(key)
+		if few, n, ok := q.Few(size); ok {
+			return x.named(key, few, n, room)
+		}
+	}
+	return x.find(key, q.Object, q.Known, room)
+}
+
+// find returns the entries of a family: of one object, or of all ("*"), those that known takes. Where nobody tells objects of one
+// name apart, the newest stands for all.
+func (x *index) find(key familyKey, object string, known func(metric.Object) bool, room *finding) []found {
 	shard, hash := x.shard(key)
 	shard.mu.Lock()
 	f := shard.family(hash, key)
@@ -41,33 +64,48 @@ func (x *index) find(key familyKey, object string, known func(metric.Object) boo
 		shard.mu.Unlock()
 		return nil
 	}
-	var out []found
-	if object != "*" {
-		out = appendFound(out, f.entries[object], known != nil)
-	} else {
-		out = f.allLocked(known != nil)
+	changes, size, inOrder := f.changes, len(f.entries), false
+	switch {
+	case object != "*":
+		room.found = appendFound(room.found[:0], f.entries[object], known != nil)
+	case known != nil && f.order != nil:
+		room.found, inOrder = f.appendOrderedLocked(room.found[:0]), true
+	default:
+		room.found = f.appendAllLocked(slices.Grow(room.found[:0], size), known != nil)
 	}
 	shard.mu.Unlock()
-	if known != nil {
-		out = slices.DeleteFunc(out, func(one found) bool { return !known(one.entry.object()) })
+	out := room.found
+	if !inOrder {
+		out = room.sort()
 	}
-	sortByName(out)
-	return out
+	if known == nil {
+		return out
+	}
+	if object == "*" && size >= orderedFrom && !inOrder {
+		x.keep(f, changes, out)
+	}
+	return slices.DeleteFunc(out, func(one found) bool { return !known(one.entry.object()) })
 }
 
-// allLocked takes all entries, and lets others have the lock now and then. A map may change between two steps of going over
+// appendAllLocked takes all entries, and lets others have the lock now and then. A map may change between two steps of going over
 // it: nothing that stays is passed over.
-func (f *family) allLocked(elders bool) []found {
-	out := make([]found, 0, len(f.entries))
+func (f *family) appendAllLocked(out []found, elders bool) []found {
 	seen := 0
 	for _, e := range f.entries {
 		out = appendFound(out, e, elders)
-		if seen++; seen%perHold == 0 {
-			f.shard.mu.Unlock()
-			f.shard.mu.Lock()
-		}
+		seen++
+		f.shard.letOthersIn(seen)
 	}
 	return out
+}
+
+// letOthersIn lets go of the lock for a moment if so many entries have been looked at.
+func (s *indexShard) letOthersIn(seen int) {
+	if seen%perHold == 0 {
+		s.mu.Unlock()
+		runtime.Gosched()
+		s.mu.Lock()
+	}
 }
 
 // appendFound appends an entry, and all its elders if they are told apart.
@@ -81,30 +119,30 @@ func appendFound(out []found, e *entry, all bool) []found {
 	return out
 }
 
-// named returns the entries of these very objects, in the order of names.
-func (x *index) named(key familyKey, objects []metric.Object) []found {
-	out := make([]found, 0, len(objects))
-	for some := range slices.Chunk(objects, perHold) {
-		out = x.appendNamed(out, key, some)
-	}
-	sortByName(out)
-	return out
-}
-
-func (x *index) appendNamed(out []found, key familyKey, objects []metric.Object) []found {
+// named returns the entries of these very objects, of which there are n.
+func (x *index) named(key familyKey, objects iter.Seq[metric.Object], n int, room *finding) []found {
+	out := slices.Grow(room.found[:0], n)
 	shard, hash := x.shard(key)
 	shard.mu.Lock()
-	defer shard.mu.Unlock()
-	f := shard.family(hash, key)
-	if f == nil {
-		return out
+	f, seen := shard.family(hash, key), 0
+	for o := range objects {
+		if seen++; seen%perHold == 0 {
+			shard.letOthersIn(seen)
+			f = shard.family(hash, key)
+		}
+		if f != nil {
+			out = f.appendOneLocked(out, &o)
+		}
 	}
-	for i := range objects {
-		for e := f.entries[objects[i].Name]; e != nil; e = e.older {
-			if e.uid == objects[i].UID {
-				out = append(out, found{e, e.series})
-				break
-			}
+	shard.mu.Unlock()
+	room.found = out
+	return room.sort()
+}
+
+func (f *family) appendOneLocked(out []found, o *metric.Object) []found {
+	for e := f.entries[o.Name]; e != nil; e = e.older {
+		if e.uid == o.UID {
+			return append(out, found{e, e.series})
 		}
 	}
 	return out
@@ -139,21 +177,22 @@ func (x *index) any(key familyKey, object string) *entry {
 	return nil
 }
 
-// sortByName sorts by the objects' names. Comparing strings of a crowd is mostly waiting for memory, and names of one
-// workload differ behind what they share: so by the sixteen bytes behind that first.
-func sortByName(all []found) {
+// sort returns what was found in the order of the objects' names. Comparing strings of a crowd is mostly waiting for memory, and
+// names of one workload differ behind what they share: so by the sixteen bytes behind that first.
+func (r *finding) sort() []found {
+	all := r.found
 	if len(all) < 2 {
-		return
+		return all
 	}
 	shared := all[0].entry.name
 	for i := range all {
 		shared = shared[:sharedPrefix(shared, all[i].entry.name)]
 	}
-	order := make([]orderKey, len(all))
+	r.order = slices.Grow(r.order[:0], len(all))
 	for i := range all {
-		order[i] = newOrderKey(all[i].entry.name[len(shared):], i)
+		r.order = append(r.order, newOrderKey(all[i].entry.name[len(shared):], i))
 	}
-	slices.SortFunc(order, func(a, b orderKey) int {
+	slices.SortFunc(r.order, func(a, b orderKey) int {
 		if a.first != b.first {
 			return cmp.Compare(a.first, b.first)
 		}
@@ -162,10 +201,11 @@ func sortByName(all []found) {
 		}
 		return strings.Compare(all[a.at].entry.name, all[b.at].entry.name)
 	})
-	unordered := slices.Clone(all)
-	for i, one := range order {
-		all[i] = unordered[one.at]
+	r.sorted = slices.Grow(r.sorted[:0], len(all))
+	for _, one := range r.order {
+		r.sorted = append(r.sorted, all[one.at])
 	}
+	return r.sorted
 }
 
 // orderKey is the beginning of a name as numbers that compare as its bytes do.

@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -37,7 +38,7 @@ func TestListedObjectsAreLookedUp(t *testing.T) {
 		most := 0
 		got := f.totalOf(metric.Query{
 			Known: func(o metric.Object) bool { t.Errorf("asked about %s", o.Name); return false },
-			Few:   func(n int) ([]metric.Object, bool) { most = n; return named(c.listed...), true },
+			Few:   func(n int) (iter.Seq[metric.Object], int, bool) { most = n; return listed(named(c.listed...)) },
 		})
 		if !strings.Contains(got, c.want) || most != 20 {
 			t.Errorf("%q: %q, listed at most %d", c.listed, got, most)
@@ -45,11 +46,15 @@ func TestListedObjectsAreLookedUp(t *testing.T) {
 	}
 	got := f.totalOf(metric.Query{
 		Known: func(o metric.Object) bool { return o.Name == "p04" },
-		Few:   func(int) ([]metric.Object, bool) { return nil, false },
+		Few:   func(int) (iter.Seq[metric.Object], int, bool) { return nil, 0, false },
 	})
 	if got != "p04/1=1 " {
 		t.Errorf("where nobody lists them: %q", got)
 	}
+}
+
+func listed(all []metric.Object) (iter.Seq[metric.Object], int, bool) {
+	return slices.Values(all), len(all), true
 }
 
 func (f *fixture) totalOf(q metric.Query) string {
@@ -121,10 +126,13 @@ func TestSortByName(t *testing.T) {
 				all = append(all, found{entry: &entry{name: string(name)}})
 			}
 			slices.Sort(names)
-			sortByName(all)
-			for i := range all {
-				if all[i].entry.name != names[i] {
-					t.Fatalf("at %d of %q stands %q", i, names, all[i].entry.name)
+			got := (&finding{found: all}).sort()
+			if len(got) != len(names) {
+				t.Fatalf("%d of %d", len(got), len(names))
+			}
+			for i := range got {
+				if got[i].entry.name != names[i] {
+					t.Fatalf("at %d of %q stands %q", i, names, got[i].entry.name)
 				}
 			}
 		}
@@ -149,15 +157,17 @@ func BenchmarkObjectsOfACrowd(b *testing.B) {
 		q    metric.Query
 	}{
 		{"all", pods, metric.Query{Known: func(metric.Object) bool { return true }}},
-		{"few", picked, metric.Query{Few: func(int) ([]metric.Object, bool) { return few, true }}},
+		{"few", picked, metric.Query{Few: func(int) (iter.Seq[metric.Object], int, bool) { return listed(few) }}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			c.q.Resource, c.q.Namespace, c.q.Object, c.q.Asked = "pods", "shop", "*", metric.ParseAsked("hits")
 			b.ReportAllocs()
 			for b.Loop() {
-				if points, err := f.Objects(c.q); err != nil || len(points) != c.want {
+				points, err := f.Objects(c.q)
+				if err != nil || len(points) != c.want {
 					b.Fatal(len(points), err)
 				}
+				c.q.Room = points
 			}
 		})
 	}

@@ -16,6 +16,7 @@ type index struct {
 	hash   lineHash
 	shards [64]indexShard
 	list   listing
+	orders orders
 }
 
 type indexShard struct {
@@ -34,6 +35,8 @@ type family struct {
 	next    *family           // of the same hash
 	shard   *indexShard       // its lock guards all below
 	entries map[string]*entry // by the object's name, the newest first; externals have one, named ""
+	order   *order            // nil: not kept
+	changes uint64            // how many entries came and went
 }
 
 func (k familyKey) sum(h *lineHash) uint64 {
@@ -136,6 +139,7 @@ func (x *index) enter(form *canonicalForm, kind metric.Kind) (*entry, *indexShar
 	}
 	e := &entry{family: f, name: strings.Clone(form.object.Name), uid: strings.Clone(form.object.UID), kind: kind, older: newest}
 	f.entries[e.name] = e
+	f.enteredLocked(e)
 	return e, shard
 }
 
@@ -190,6 +194,7 @@ func (e *entry) tidyLocked() {
 }
 
 func (f *family) removeLocked(e *entry) {
+	f.leftLocked()
 	name := e.name
 	newest := f.entries[name]
 	switch {

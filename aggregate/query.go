@@ -1,6 +1,8 @@
 package aggregate
 
 import (
+	"runtime"
+	"slices"
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
@@ -13,9 +15,11 @@ func (t *Table) Objects(q metric.Query) ([]metric.Point, error) {
 		return nil, err
 	}
 	defer r.end()
-	points := make([]metric.Point, 0, len(entries))
-	matched := false
-	for _, one := range entries {
+	points, matched := slices.Grow(q.Room[:0], len(entries)), false
+	for i, one := range entries {
+		if i%perHold == perHold-1 {
+			runtime.Gosched() // whoever asks for a crowd is not the only one who wants the processor
+		}
 		// A name may have another kind on another object. What was asked for is settled by the first.
 		if one.entry.kind != r.kind {
 			continue
@@ -49,7 +53,7 @@ func (t *Table) External(q metric.Query) ([]metric.Point, error) {
 		return nil, err
 	}
 	one := entries[0]
-	points, matched := r.external(one)
+	points, matched := r.external(q.Room[:0], one)
 	if err := r.refuse(&q); err != nil {
 		return nil, err
 	}
@@ -69,7 +73,7 @@ func (t *Table) Listed(limit int) []metric.Listed { return t.index.listed(limit)
 // back: who deletes in a namespace does not mean everybody's.
 func (t *Table) Delete(q metric.Query) int {
 	var gone []ref
-	for _, one := range t.index.asked(familyKey{q.Resource, q.Namespace, q.Asked.Name}, &q) {
+	for _, one := range t.index.asked(familyKey{q.Resource, q.Namespace, q.Asked.Name}, &q, new(finding)) {
 		for _, r := range one.series {
 			b, place := t.blocks.of(r.number)
 			b.history.Lock()
@@ -86,10 +90,11 @@ func (t *Table) Delete(q metric.Query) int {
 func (t *Table) plan(q *metric.Query) (*reading, []found, error) {
 	now := t.clock.now()
 	key := familyKey{q.Resource, q.Namespace, q.Asked.Name}
-	entries := t.living(t.index.asked(key, q), now)
+	room := findings.Get().(*finding)
+	entries := t.living(t.index.asked(key, q, room), now)
 	if len(entries) == 0 && q.Resource == "" && q.Namespace != "" {
 		key.namespace = ""
-		entries = t.living(t.index.asked(key, q), now)
+		entries = t.living(t.index.asked(key, q, room), now)
 	}
 	stat, window := q.Asked.Stat, q.Asked.Window
 	if window != 0 && t.spanIndex(window) < 0 {
@@ -115,7 +120,7 @@ func (t *Table) plan(q *metric.Query) (*reading, []found, error) {
 		window = t.defaultWindow()
 	}
 	index := t.spanIndex(window)
-	r := &reading{table: t, kind: kind, stat: stat, now: now, match: q.Match,
+	r := &reading{table: t, kind: kind, stat: stat, now: now, match: q.Match, room: room,
 		view: t.spans[index].view(index, t.clock.tick, now)}
 	return r, entries, nil
 }

@@ -15,6 +15,7 @@ type reading struct {
 	view  view
 	now   moment
 	match func(metric.Labels) bool
+	room  *finding
 	gone  grave // of a series that has outlived its time, but was not swept up yet
 	slow  slowPush
 	// lacks says why a timer has no value although something came; empty: nothing came.
@@ -62,6 +63,10 @@ func (r *reading) end() {
 	if r.spread != nil {
 		distributions.Put(r.spread)
 		r.spread = nil
+	}
+	if r.room != nil {
+		r.room.release()
+		r.room = nil
 	}
 }
 
@@ -234,7 +239,7 @@ func (d *distribution) stat(s metric.Stat) (float64, bool) {
 }
 
 // external computes the values of an external metric.
-func (r *reading) external(one found) (points []metric.Point, matched bool) {
+func (r *reading) external(points []metric.Point, one found) (_ []metric.Point, matched bool) {
 	defer r.end()
 	r.begin()
 	for _, s := range one.series {

@@ -3,6 +3,7 @@ package metric
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"strings"
 	"time"
@@ -21,16 +22,19 @@ type Query struct {
 	// are gone: of two objects of one name and different UIDs it takes one at most.
 	Known func(Object) bool
 	// Few is the List of what picks the objects; nil: nobody lists them.
-	Few func(most int) (objects []Object, ok bool)
+	Few func(most int) (objects iter.Seq[Object], n int, ok bool)
+
+	// Room is where the answer is put, if it has room: who asks often can use it again. What was in it is lost.
+	Room []Point
 }
 
 // Pick picks objects of one kind.
 type Pick struct {
 	// Takes reports whether an object is picked; nil takes all.
 	Takes func(Object) bool
-	// List lists all that are picked, each once and with its UID, in any order. Not ok: they were not listed, for more than
-	// so many would have to be looked at. nil: they cannot be listed.
-	List func(most int) (objects []Object, ok bool)
+	// List lists all that are picked, each once and with its UID, in any order, and says how many they are. Not ok: they were not
+	// listed, for more than so many would have to be looked at. nil: they cannot be listed.
+	List func(most int) (objects iter.Seq[Object], n int, ok bool)
 }
 
 // Point is one answer.

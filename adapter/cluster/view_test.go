@@ -309,8 +309,13 @@ func TestAliveAndMatching(t *testing.T) {
 		if match.List == nil || c.selector.Empty() {
 			continue
 		}
-		if list, ok := match.List(1); !ok || slices.Contains(list, c.object) != c.matches {
-			t.Errorf("%s: listed are %v, %v", c.what, list, ok)
+		all, n, ok := match.List(1)
+		if !ok {
+			t.Errorf("%s: not listed", c.what)
+			continue
+		}
+		if list := slices.Collect(all); len(list) != n || slices.Contains(list, c.object) != c.matches {
+			t.Errorf("%s: listed are %v", c.what, list)
 		}
 	}
 	for _, o := range []metric.Object{{}, {Namespace: "shop"}, {Resource: "ingresses.networking.k8s.io", Namespace: "shop", Name: "a"}} {

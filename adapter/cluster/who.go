@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"iter"
+
 	"github.com/sluice-metrics/sluice/metric"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -81,21 +83,23 @@ func (v *View) Matching(resource, namespace string, selector labels.Selector) (m
 		return known && own != nil && selector.Matches(*own)
 	}}
 	if resource == podResource && namespace != "" {
-		pick.List = func(most int) ([]metric.Object, bool) { return v.podsMatching(namespace, selector, most) }
+		pick.List = func(most int) (iter.Seq[metric.Object], int, bool) { return v.podsMatching(namespace, selector, most) }
 	}
 	return pick, nil
 }
 
-func (v *View) podsMatching(namespace string, selector labels.Selector, most int) ([]metric.Object, bool) {
+func (v *View) podsMatching(namespace string, selector labels.Selector, most int) (all iter.Seq[metric.Object], n int, ok bool) {
 	found, ok := v.pods.matching(namespace, selector, most)
 	if !ok {
-		return nil, false
+		return nil, 0, false
 	}
-	all := make([]metric.Object, len(found))
-	for i, one := range found {
-		all[i] = one.Object()
-	}
-	return all, true
+	return func(yield func(metric.Object) bool) {
+		for _, one := range found {
+			if !yield(one.Object()) {
+				return
+			}
+		}
+	}, len(found), true
 }
 
 // labelsOf returns the labels of an object; nil: there is no such object. Not known: nobody can say.
