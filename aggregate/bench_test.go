@@ -3,8 +3,10 @@ package aggregate
 import (
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -74,4 +76,31 @@ func BenchmarkObjects(b *testing.B) {
 			b.Fatal(len(points), err)
 		}
 	}
+}
+
+// What a roll takes of each timer, of some 40 bins a roll, and what the store's copy of it takes.
+func BenchmarkRollTimers(b *testing.B) {
+	const timers = 1000
+	table := New(DefaultConfig(), describeByPod, slog.New(slog.DiscardHandler))
+	w := table.NewWriter()
+	samples := samplesOf(timers, "ms")
+	r := rand.New(rand.NewPCG(1, 1))
+	least := []time.Duration{time.Hour, time.Hour}
+	for b.Loop() {
+		for range 80 {
+			for _, s := range samples {
+				s.Whole = int64(20 * math.Exp(0.6*r.NormFloat64()))
+				w.Apply(s)
+			}
+		}
+		begun := time.Now()
+		table.Roll()
+		rolled := time.Now()
+		for i := range table.Blocks() {
+			table.AppendDelta(nil, i)
+		}
+		least[0], least[1] = min(least[0], rolled.Sub(begun)), min(least[1], time.Since(rolled))
+	}
+	b.ReportMetric(float64(least[0].Nanoseconds())/timers, "ns/roll")
+	b.ReportMetric(float64(least[1].Nanoseconds())/timers, "ns/delta")
 }

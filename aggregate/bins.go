@@ -1,10 +1,6 @@
 package aggregate
 
-import (
-	"encoding/binary"
-	"math"
-	"unsafe"
-)
+import "math"
 
 // A timer's values are counted in bins whose bounds grow by a constant ratio, so that any quantile read off
 // them is within 1 % of the exact one (DDSketch; Masson, Rim, Lee, VLDB 2019). Bin k > 0 holds the values in
@@ -121,37 +117,3 @@ const weightUnits = 1 << 20
 
 // maxWeight bounds what one sample may stand for, so that bins do not overflow: 2^20, a rate of a millionth.
 const maxWeight = 1 << 20
-
-// appendBin appends a bin, by its distance from the one before, and its weight. Neighbours with whole weights, nearly all,
-// take a byte or two: the lowest bit says that a distance other than 1 follows, the next that the weight is in units.
-func appendBin(dst []byte, gap int, weight uint64) []byte {
-	head := weight / weightUnits << 2
-	if weight%weightUnits != 0 && weight < 1<<61 {
-		head = weight<<2 | 2
-	}
-	if gap == 1 {
-		return binary.AppendUvarint(dst, head)
-	}
-	return binary.AppendUvarint(binary.AppendUvarint(dst, head|1), uint64(gap))
-}
-
-// eachBin calls f for what appendBin appended. It reports false for bytes that are not such a list.
-func eachBin(list string, f func(bin int, weight uint64)) bool {
-	d := decoder{rest: unsafe.Slice(unsafe.StringData(list), len(list))}
-	for bin := 0; d.more(); {
-		head, gap := d.uvarint(), uint64(1)
-		if head&1 != 0 {
-			gap = d.uvarint()
-		}
-		weight := head >> 2
-		if head&2 == 0 {
-			weight *= weightUnits
-		}
-		if d.err != nil || gap >= uint64(binCount-bin) {
-			return false
-		}
-		bin += int(gap)
-		f(bin, weight)
-	}
-	return d.err == nil
-}

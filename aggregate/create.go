@@ -275,7 +275,7 @@ func (t *Table) fill(b *block, place uint32, n newcomer) {
 	case metric.Gauge:
 		c.value.Store(gaugeUnset)
 	case metric.Timer:
-		body := b.makeBody(place, func() *body { return &body{timer: newTimer()} })
+		body := b.makeBody(place, func() *body { return &body{timer: new(timer)} })
 		t.weigh(body, body.timer.weight(nil))
 	case metric.Set:
 		body := b.makeBody(place, func() *body { return &body{set: newSet(t.spans)} })

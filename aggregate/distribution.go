@@ -1,13 +1,16 @@
 package aggregate
 
 import (
+	"encoding/binary"
 	"math"
+	"math/bits"
 	"sync"
 )
 
 // distribution sums up bins: of one timer's ticks, or of many timers. It is scratch space, reused.
 type distribution struct {
 	weights  []uint64 // by bin
+	used     []uint64 // a bit for each bin that has a weight: most between low and top have none
 	low, top int      // bins used: low <= bin < top
 	total    uint64   // Σ weights
 	sum      float64
@@ -15,10 +18,12 @@ type distribution struct {
 	// pushed is how many observations came in histograms, binned the weight in total that stands for them.
 	pushed float64
 	binned uint64
+
+	scratch []byte
 }
 
 var distributions = sync.Pool{New: func() any {
-	d := &distribution{weights: make([]uint64, binCount)}
+	d := &distribution{weights: make([]uint64, binCount), used: make([]uint64, binCount/64+1)}
 	d.reset()
 	return d
 }}
@@ -26,6 +31,7 @@ var distributions = sync.Pool{New: func() any {
 func (d *distribution) reset() {
 	if d.low < d.top {
 		clear(d.weights[d.low:d.top])
+		clear(d.used[d.low/64 : (d.top-1)/64+1])
 	}
 	d.low, d.top, d.total, d.sum = binCount, 0, 0, 0
 	d.pushed, d.binned = 0, 0
@@ -34,6 +40,7 @@ func (d *distribution) reset() {
 
 func (d *distribution) add(bin int, weight uint64) {
 	d.weights[bin] = saturate(d.weights[bin], weight)
+	d.used[bin/64] |= 1 << (bin % 64)
 	d.total = saturate(d.total, weight)
 	d.low, d.top = min(d.low, bin), max(d.top, bin+1)
 }
@@ -46,27 +53,97 @@ func saturate(a, b uint64) uint64 {
 	return math.MaxUint64
 }
 
-// merge adds one slot.
-func (d *distribution) merge(s *timerSlot) {
-	eachBin(s.bins, d.add)
-	d.extend(s.sum, s.min, s.max)
-}
-
 func (d *distribution) extend(sum, low, high float64) {
 	d.sum = finite(d.sum + sum)
 	d.min, d.max = min(d.min, low), max(d.max, high)
 }
 
-// appendBins appends all bins in the form of appendBin.
+// A bin takes a byte where it can: three bits of distance from the one before, 0 where that follows, and five of weight: so many
+// observations, or what follows counts them, or the units that they weigh.
+const (
+	gapShift    = 5
+	mostGap     = 1<<(8-gapShift) - 1
+	weightBits  = 1<<gapShift - 1
+	weightUnit  = 0 // units follow
+	weightWhole = weightBits
+)
+
+// appendBins appends all bins.
 func (d *distribution) appendBins(dst []byte) []byte {
 	before := 0
-	for bin := d.low; bin < d.top; bin++ {
-		if w := d.weights[bin]; w != 0 {
-			dst = appendBin(dst, bin-before, w)
+	for word := d.low / 64; word*64 < d.top; word++ {
+		for set := d.used[word]; set != 0; set &= set - 1 {
+			bin := word*64 + bits.TrailingZeros64(set)
+			dst = appendBin(dst, bin-before, d.weights[bin])
 			before = bin
 		}
 	}
 	return dst
+}
+
+func appendBin(dst []byte, gap int, weight uint64) []byte {
+	exact, whole := weight%weightUnits == 0, weight/weightUnits
+	if exact && whole-1 < weightWhole-1 && uint(gap)-1 < mostGap {
+		return append(dst, byte(gap<<gapShift)|byte(whole))
+	}
+	head, more := byte(weightUnit), weight
+	if exact {
+		if head, more = weightWhole, weight/weightUnits; more < weightWhole {
+			head = byte(more)
+		}
+	}
+	if gap > 0 && gap <= mostGap {
+		dst = append(dst, head|byte(gap<<gapShift))
+	} else {
+		dst = binary.AppendUvarint(append(dst, head), uint64(gap))
+	}
+	if head == weightUnit || head == weightWhole {
+		dst = binary.AppendUvarint(dst, more)
+	}
+	return dst
+}
+
+// addBins adds what appendBins appended. It reports false for bytes that are not such a list.
+func (d *distribution) addBins(list []byte) bool {
+	bin := 0
+	for at := 0; at < len(list); {
+		head := list[at]
+		at++
+		gap, weight := uint64(head>>gapShift), uint64(head&weightBits)*weightUnits
+		if gap == 0 || head&weightBits == weightUnit || head&weightBits == weightWhole {
+			n := 0
+			if gap, weight, n = cutBin(head, list[at:]); n < 0 {
+				return false
+			}
+			at += n
+		}
+		if gap >= uint64(binCount-bin) {
+			return false
+		}
+		bin += int(gap)
+		d.add(bin, weight)
+	}
+	return true
+}
+
+// cutBin reads what follows a bin's head, and says how long that is; less than 0: it is none.
+func cutBin(head byte, list []byte) (gap, weight uint64, n int) {
+	gap, weight = uint64(head>>gapShift), uint64(head&weightBits)*weightUnits
+	if gap == 0 {
+		if gap, n = binary.Uvarint(list); n <= 0 {
+			return 0, 0, -1
+		}
+	}
+	if kind := head & weightBits; kind == weightUnit || kind == weightWhole {
+		v, m := binary.Uvarint(list[n:])
+		if m <= 0 {
+			return 0, 0, -1
+		}
+		if n, weight = n+m, v; kind == weightWhole {
+			weight = v * weightUnits
+		}
+	}
+	return gap, weight, n
 }
 
 // count is how many observations there are. Weights that came from fractional rates carry the grid's error, some

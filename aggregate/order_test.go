@@ -91,8 +91,9 @@ func TestOrderIsKept(t *testing.T) {
 func TestOrdersAreBounded(t *testing.T) {
 	x := newIndex()
 	for i := range orderedFamilies + 3 {
-		name := fmt.Sprint("m", i)
-		e, shard := x.enter(metric.Object{Resource: "pods", Namespace: "shop", Name: "a"}, name, metric.Counter)
+		form := canonicalForm{object: metric.Object{Resource: "pods", Namespace: "shop", Name: "a"}, name: fmt.Sprint("m", i)}
+		form.sum(&x.hash)
+		e, shard := x.enter(&form, metric.Counter)
 		e.addLocked(ref{})
 		shard.mu.Unlock()
 		changes := e.family.changes

@@ -35,8 +35,9 @@ func (r *restorer) value(d *decoder, alike bool) {
 		r.past(d, &c.past, stamp)
 		r.gauge(d, place, d.uint32())
 	case metric.Timer:
-		r.timer(d, r.b.body(place).timer)
-		c.past.stamp = stamp
+		timer := r.b.body(place).timer
+		r.timer(d, timer)
+		c.past.stamp = max(stamp, timer.folded) // what was folded does not change any more
 	case metric.Set:
 		r.b.body(place).set.restore(d, r)
 		c.past.stamp = stamp
@@ -157,21 +158,6 @@ func (r *restorer) timer(d *decoder, t *timer) {
 		t.pushed = &pushed{past: make([][]pushedSlot, len(r.t.spans))}
 	}
 	r.pushed(d, t.pushed)
-}
-
-func (t *timer) restore(d *decoder, r *restorer) {
-	for i := range r.t.spans {
-		for n := d.uvarint(); n > 0 && d.err == nil; n-- {
-			slot := timerSlot{unit: d.uint32(), sum: d.float(), min: d.float(), max: d.float(), bins: d.string()}
-			unsound := math.IsNaN(slot.sum) || math.IsNaN(slot.min) || math.IsNaN(slot.max)
-			if unsound || !eachBin(slot.bins, func(int, uint64) {}) || r.ahead((slot.unit-1)*r.t.spans[i].stride) {
-				d.fail()
-			}
-			if d.err == nil && r.windows {
-				*t.slotLocked(i, &r.t.spans[i], slot.unit) = slot
-			}
-		}
-	}
 }
 
 func (s *set) restore(d *decoder, r *restorer) {

@@ -263,27 +263,6 @@ func appendGaugeStamp(dst []byte, body *body) []byte {
 	return binary.AppendUvarint(dst, body.stamped.head.Load()>>32)
 }
 
-func (t *timer) appendLocked(dst []byte, spans []span, since uint32) []byte {
-	for i := range spans {
-		first, n := spans[i].unit(since), 0
-		for _, slot := range t.past[i] {
-			if slot.unit >= first {
-				n++
-			}
-		}
-		dst = binary.AppendUvarint(dst, uint64(n))
-		for _, slot := range t.past[i] {
-			if slot.unit < first {
-				continue
-			}
-			dst = binary.AppendUvarint(dst, uint64(slot.unit))
-			dst = appendFloat(appendFloat(appendFloat(dst, slot.sum), slot.min), slot.max)
-			dst = appendString(dst, slot.bins)
-		}
-	}
-	return dst
-}
-
 func (s *set) appendLocked(dst []byte, spans []span, since uint32) []byte {
 	var list []byte
 	n := uint64(0)

@@ -7,20 +7,18 @@ import (
 
 // timer is the body of a series of kind timer. Writers add to one half of its live part, with atomics only. Whoever holds
 // the history lock takes out what is there: it makes the other half the hot one, waits until no writer is left in the
-// cold one, and empties that. So bins, sum and extremes are of the same observations, and each is taken once.
+// cold one, and empties that; then the same the other way round. So bins, sum and extremes are of the same observations, and each is taken once.
 // (The two halves are those of client_golang's histogram; a single one, read bin by bin while writers went on, gave
 // counts and sums that were off by a hundred observations in half a million.)
 type timer struct {
 	tree atomic.Pointer[timerTree] // nil: all had a place in the live part
 
-	// past holds, per span, what came in each unit; guarded by the history lock.
-	past *[maxWindows][]timerSlot
+	// past holds, per span, what came in each unit; nil: nothing. folded is the unit of the shortest span up to which the others
+	// have what came. Guarded by the history lock.
+	past   []timerSlots
+	folded uint32
 	// pushed is what came in histograms; nil: none did. Guarded by the history lock.
 	pushed *pushed
-}
-
-func newTimer() *timer {
-	return &timer{past: new([maxWindows][]timerSlot)}
 }
 
 // observe counts a value that stands for weight observations. False: it would have to grow, and may not.
@@ -70,9 +68,11 @@ func (t *timer) takeLocked(live *timerLive, d *distribution) {
 	if live == nil {
 		return
 	}
-	cold := live.turn()
-	if tree := t.tree.Load(); tree != nil {
-		tree.take(cold, d)
+	for range 2 {
+		cold := live.turn()
+		if tree := t.tree.Load(); tree != nil {
+			tree.take(cold, d)
+		}
+		live.take(cold, d)
 	}
-	live.take(cold, d)
 }

@@ -10,13 +10,14 @@ import (
 // timerLive is what writers touch of a timer. It lies in an arena, and the timer's cell has its number. What is touched together shares
 // lines: an observation that finds its bin's place at once touches the first line and that of the place. A test holds it.
 //
-// It has two halves, each with its own sums and a hash table of few bins: most of what comes between two rolls has few that differ.
-// What finds no place there goes to the timer's tree.
+// It has two halves, each with its own sums and a hash table of bins: most of what comes between two rolls has few that differ.
+// What finds no place there goes to the timer's tree. The second half is hot only while the first is emptied, so it is small, and
+// what writers touch the rest of the time is the same, roll after roll.
 //
 //   - D1 A writer registers by adding to started, which tells it the hot half as well, and ends by adding to that half's done.
 //   - D2 done of the cold half equals all that started once nobody is left in it: what is carried over makes up for
 //     the observations of the halves' earlier turns. Both count modulo 2^31.
-//   - D3 Only the holder of the history lock turns the halves.
+//   - D3 Only the holder of the history lock turns the halves, and leaves the first one hot.
 //   - D4 A place of the table is empty or has one bin, until whoever turned the halves empties it.
 type timerLive struct {
 	started atomic.Uint32 // observations begun << 1 | the hot half
@@ -24,7 +25,7 @@ type timerLive struct {
 	_       uint32
 	sums    [2]timerSums
 
-	bins [2][timerBins]atomic.Uint32 // (bin+1) << binShift | observations; 0: empty
+	bins [timerBins + sideBins]atomic.Uint32 // (bin+1) << binShift | observations; 0: empty. The first half's, then the second's
 }
 
 // timerSums is what goes with a half's bins.
@@ -34,8 +35,9 @@ type timerSums struct {
 }
 
 const (
-	timerBins = 64
-	binProbes = 8
+	timerBins = 96
+	sideBins  = 16
+	binProbes = 16
 	binShift  = 19
 	mostIn    = 1<<binShift - 1 // observations of a bin; beyond it, the tree takes them
 	begunMask = 1<<31 - 1
@@ -120,9 +122,8 @@ func (t *timerLive) observe(bin int, v float64) bool {
 // count adds observations to the bin's place in the table. False: it has none, or is full.
 func (t *timerLive) count(hot uint32, bin int, n uint32) bool {
 	tag := uint32(bin + 1)
-	table := &t.bins[hot]
 	for i := range binProbes {
-		at := &table[(bin+i)%timerBins]
+		at := t.place(hot, bin+i)
 		held := at.Load()
 		for held == 0 {
 			if at.CompareAndSwap(0, tag<<binShift|n) {
@@ -144,7 +145,12 @@ func (t *timerLive) count(hot uint32, bin int, n uint32) bool {
 }
 
 // place is where a bin is looked for first.
-func (t *timerLive) place(hot uint32, bin int) *atomic.Uint32 { return &t.bins[hot][bin%timerBins] }
+func (t *timerLive) place(hot uint32, bin int) *atomic.Uint32 {
+	if hot == 0 {
+		return &t.bins[uint(bin)%timerBins]
+	}
+	return &t.bins[timerBins+uint(bin)%sideBins]
+}
 
 // enter adds what goes with bins, and ends the observation.
 func (t *timerLive) enter(hot uint32, sum, low, high float64) {
@@ -199,12 +205,19 @@ func (t *timerLive) turn() (cold uint32) {
 
 // take empties a half. Nobody is in it, so what an atomic access costs can be saved.
 func (t *timerLive) take(half uint32, d *distribution) {
-	table := (*[timerBins]uint32)(unsafe.Pointer(&t.bins[half]))
-	for _, held := range table {
-		if held != 0 {
-			d.add(int(held>>binShift)-1, uint64(held&mostIn)*weightUnits)
-		}
+	table := (*[timerBins + sideBins]uint32)(unsafe.Pointer(&t.bins))[:timerBins]
+	if half != 0 {
+		table = (*[timerBins + sideBins]uint32)(unsafe.Pointer(&t.bins))[timerBins:]
 	}
-	clear(table[:])
+	var full [timerBins]uint32
+	n := 0
+	for _, held := range table { // without a branch, which would be foreseen wrongly at every other place
+		full[n] = held
+		n += int((held | -held) >> 31)
+	}
+	for _, held := range full[:n] {
+		d.add(int(held>>binShift)-1, uint64(held&mostIn)*weightUnits)
+	}
+	clear(table)
 	d.extend(t.sums[half].empty())
 }

@@ -1,71 +1,80 @@
 package aggregate
 
-import (
-	"math"
-	"unsafe"
-)
-
-// timerSlot is what came in one unit of a span.
-type timerSlot struct {
-	unit          uint32 // 0: never used
-	sum, min, max float64
-	bins          string // appendBin's form, immutable
-}
+import "unsafe"
 
 // rollLocked notes what came since the last roll under the tick.
 func (t *timer) rollLocked(live *timerLive, spans []span, tick uint32) {
 	fresh := distributions.Get().(*distribution)
-	defer distributions.Put(fresh)
 	fresh.reset()
-	if t.takeLocked(live, fresh); fresh.total == 0 {
+	if t.takeLocked(live, fresh); fresh.total != 0 {
+		t.noteLocked(spans, tick, fresh)
+	}
+	distributions.Put(fresh)
+}
+
+// noteLocked notes what came in a tick, which is none before the newest. That is done for the shortest span alone: what it is about to
+// lose is folded into the others (foldLocked). Until then they are read together.
+func (t *timer) noteLocked(spans []span, tick uint32, d *distribution) {
+	if t.past == nil {
+		t.past = make([]timerSlots, len(spans))
+	}
+	fine, unit, most := &t.past[0], spans[0].unit(tick), spans[0].kept()
+	switch {
+	case unit == fine.newest:
+		d.merge(fine.newestRecord())
+	case int(fine.count) == most && fine.oldest() > t.folded:
+		t.foldLocked(spans)
+	}
+	fine.note(unit, d.record(unit), most)
+}
+
+// foldLocked adds what the shortest span has, and the others not yet, to those.
+//
+//   - D5 The longer spans have what came up to the shortest's unit folded, which is over; what came later, the shortest has alone.
+func (t *timer) foldLocked(spans []span) {
+	d := distributions.Get().(*distribution)
+	defer distributions.Put(d)
+	for i := range spans[1:] {
+		sp, slots := &spans[1+i], &t.past[1+i]
+		unit := uint32(0)
+		d.reset()
+		t.past[0].each(t.folded+1, func(rec timerRecord) {
+			if u := sp.unit(spans[0].tick(rec.unit)); u != unit {
+				slots.fold(unit, d, sp.kept())
+				unit = u
+			}
+			d.merge(rec)
+		})
+		slots.fold(unit, d, sp.kept())
+	}
+	t.folded = t.past[0].newest
+}
+
+// fold adds what came in a unit, which is none before the newest, and empties d.
+func (s *timerSlots) fold(unit uint32, d *distribution, most int) {
+	if d.total == 0 {
 		return
 	}
-	both := distributions.Get().(*distribution)
-	defer distributions.Put(both)
-	for i := range spans {
-		slot := t.slotLocked(i, &spans[i], spans[i].unit(tick))
-		both.reset()
-		both.merge(slot)
-		fresh.addTo(both)
-		slot.sum, slot.min, slot.max = both.sum, both.min, both.max
-		slot.bins = string(both.appendBins(nil))
+	if unit == s.newest {
+		d.merge(s.newestRecord())
 	}
+	s.note(unit, d.record(unit), most)
+	d.reset()
 }
 
-func (d *distribution) addTo(to *distribution) {
-	for bin := d.low; bin < d.top; bin++ {
-		if w := d.weights[bin]; w != 0 {
-			to.add(bin, w)
-		}
-	}
-	to.extend(d.sum, d.min, d.max)
-}
+// kept is how many units there are records of: a window needs its units and the one in progress.
+func (s *span) kept() int { return s.slots - 1 }
 
-// slotLocked is the slot of a unit: the one it has, a new one, or the oldest made empty.
-func (t *timer) slotLocked(index int, sp *span, unit uint32) *timerSlot {
-	slots := t.past[index]
-	at, has := slotFor(slots, unit, func(s *timerSlot) uint32 { return s.unit })
-	if has {
-		return &slots[at]
-	}
-	empty := timerSlot{unit: unit, min: math.Inf(1), max: math.Inf(-1)}
-	if len(slots) == sp.slots-1 { // a window needs its units and the one in progress
-		slots[at] = empty
-		return &slots[at]
-	}
-	if slots == nil {
-		slots = make([]timerSlot, 0, sp.slots-1)
-	}
-	t.past[index] = append(slots, empty)
-	return &t.past[index][len(slots)]
-}
+// tick is the first tick of a unit.
+func (s *span) tick(unit uint32) uint32 { return (unit - 1) * s.stride }
 
 // readLocked adds all that is in the view to d. What came since the last roll has to be rolled before.
-func (t *timer) readLocked(d *distribution, v view) {
-	slots := t.past[v.index]
-	for i := range slots {
-		if slots[i].unit >= v.first {
-			d.merge(&slots[i])
+func (t *timer) readLocked(d *distribution, spans []span, v view) {
+	if t.past != nil {
+		t.past[v.index].each(v.first, d.merge)
+		if v.index > 0 {
+			first := spans[0].unit(v.span.tick(v.first))
+			t.past[0].each(max(first, t.folded+1), d.merge)
 		}
 	}
 	if t.pushed != nil {
@@ -73,12 +82,26 @@ func (t *timer) readLocked(d *distribution, v view) {
 	}
 }
 
-// weight is what the timer is accounted for: what it takes once all slots of both windows hold all bins of its tree, and as many
-// of its table as they hold now, or a quarter of it.
+// weight is what the timer is accounted for: what it takes once both windows are full of records with all bins of its tree, and a
+// quarter of its table; or what it takes now, if that is more.
 func (t *timer) weight(live *timerLive) int64 {
-	const slots = 2 * (ticksPerWindow + 1)
-	n := int64(unsafe.Sizeof(timer{})) + slots*int64(unsafe.Sizeof(timerSlot{})) + max(t.binBytes(), timerBins/4*2*slots)
+	const (
+		slots = 2 * (ticksPerWindow + 1)
+		full  = slots * (recordHead + timerBins/4)
+	)
+	n := int64(unsafe.Sizeof(timer{})) + max(t.pastBytes(), 2*slotsBytes+full)
 	return n + t.liveBytes(live, leafBytes) + t.pushed.weight()
+}
+
+// recordHead is what stands before a record's bins where the values are no whole numbers.
+const recordHead = 32
+
+// pastBytes is what the slots take.
+func (t *timer) pastBytes() (n int64) {
+	for i := range t.past {
+		n += slotsBytes + int64(cap(t.past[i].records))
+	}
+	return n
 }
 
 // liveBytes is what the live part and the tree take, by what a leaf is counted for.
@@ -93,21 +116,9 @@ func (t *timer) liveBytes(live *timerLive, leaf int64) (n int64) {
 	return n
 }
 
-// binBytes is what the slots' bins take.
-func (t *timer) binBytes() (n int64) {
-	for _, slots := range t.past {
-		for i := range slots {
-			n += int64(len(slots[i].bins))
-		}
-	}
-	return n
-}
-
 // forgetLocked drops the slots of an idle timer.
 func (t *timer) forgetLocked() {
-	for i := range t.past {
-		t.past[i] = nil
-	}
+	t.past = nil
 	if t.pushed != nil {
 		clear(t.pushed.past)
 	}
@@ -115,12 +126,7 @@ func (t *timer) forgetLocked() {
 
 // bytesLocked is the memory that the timer takes now.
 func (t *timer) bytesLocked(live *timerLive) int64 {
-	n := int64(unsafe.Sizeof(timer{})) + int64(len(t.past))*24
-	n += t.liveBytes(live, 2*leafBins*8)
-	for _, slots := range t.past {
-		n += int64(cap(slots)) * 48
-	}
-	n += t.binBytes()
+	n := int64(unsafe.Sizeof(timer{})) + t.pastBytes() + t.liveBytes(live, 2*leafBins*8)
 	if t.pushed != nil {
 		n += t.pushed.bytes()
 	}

@@ -1,0 +1,30 @@
+package aggregate
+
+import "encoding/binary"
+
+// How a timer's past is kept. The first format began with the number of the shortest span's slots, which is below these.
+const (
+	pastWhole  = 64 + iota // all of it: what is there goes
+	pastLatest             // the latest records of the shortest span: whoever reads them folds as the writer did
+)
+
+// appendLocked appends what came from the tick since on.
+func (t *timer) appendLocked(dst []byte, spans []span, since uint32) []byte {
+	if t.past == nil {
+		return append(dst, pastLatest, 0)
+	}
+	fine, first := &t.past[0], spans[0].unit(since)
+	if since > 0 && (int(fine.count) < spans[0].kept() || fine.oldest() <= first) {
+		return fine.appendSince(append(dst, pastLatest), first)
+	}
+	dst = binary.AppendUvarint(append(dst, pastWhole), uint64(t.folded))
+	for i := range t.past {
+		dst = t.past[i].appendSince(dst, 0)
+	}
+	return dst
+}
+
+func (s *timerSlots) appendSince(dst []byte, first uint32) []byte {
+	records, n := s.since(first)
+	return append(binary.AppendUvarint(dst, uint64(n)), records...)
+}
