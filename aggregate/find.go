@@ -62,12 +62,18 @@ func (f *family) allLocked(elders bool) []found {
 	seen := 0
 	for _, e := range f.entries {
 		out = appendFound(out, e, elders)
-		if seen++; seen%perHold == 0 {
-			f.shard.mu.Unlock()
-			f.shard.mu.Lock()
-		}
+		seen++
+		f.shard.letOthersIn(seen)
 	}
 	return out
+}
+
+// letOthersIn lets go of the lock for a moment if so many entries have been looked at.
+func (s *indexShard) letOthersIn(seen int) {
+	if seen%perHold == 0 {
+		s.mu.Unlock()
+		s.mu.Lock()
+	}
 }
 
 // appendFound appends an entry, and all its elders if they are told apart.
