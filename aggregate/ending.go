@@ -78,9 +78,12 @@ func (t *Table) Prune(alive func(metric.Object) bool) (gone int) {
 func (s *indexShard) all() (out []found) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	seen := 0
 	for f := range s.each() {
 		for _, e := range f.entries {
 			out = appendFound(out, e, true)
+			seen++
+			s.letOthersIn(seen)
 		}
 	}
 	return out

@@ -86,7 +86,8 @@ func (s *indexShard) family(hash uint64, k familyKey) *family {
 	return nil
 }
 
-// each yields the families. The lock is held, or taken again by who let go of it.
+// each yields the families; the lock is held. Who is handed one may let go of it for a moment: what stays is yielded, what
+// comes or goes meanwhile may be, and what goes and comes again even twice.
 func (s *indexShard) each() iter.Seq[*family] {
 	return func(yield func(*family) bool) {
 		for _, first := range s.families {

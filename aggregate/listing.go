@@ -43,6 +43,7 @@ func (x *index) listed(limit int) []metric.Listed {
 func (s *indexShard) list(external, objects *firstNames) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	seen := 0
 	for f := range s.each() {
 		to := objects
 		if f.key.resource == "" {
@@ -50,6 +51,8 @@ func (s *indexShard) list(external, objects *firstNames) {
 		}
 		for _, e := range f.entries {
 			to.add(metric.Listed{Resource: f.key.resource, Name: f.key.name, Kind: e.kind})
+			seen++
+			s.letOthersIn(seen)
 		}
 	}
 }
