@@ -75,6 +75,7 @@ type restorer struct {
 	windows bool // stamps mean what they meant then
 	took    bool // the last value had a series
 	mark    mark // of the last value of a delta
+	earlier []uint64
 }
 
 func (r *restorer) all(names, state []byte, deltas [][]byte) error {
@@ -110,6 +111,10 @@ func (r *restorer) replay(delta []byte) error {
 			r.sizedValue(d, false)
 		case recordAlike:
 			r.sizedValue(d, true)
+		case recordRun:
+			r.run(d, false)
+		case recordRunAlike:
+			r.run(d, true)
 		default:
 			d.fail()
 		}

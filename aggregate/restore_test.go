@@ -353,6 +353,9 @@ func FuzzRestore(f *testing.F) {
 	for range 3 {
 		table.apply(p.next()...)
 	}
+	for i := range 20 {
+		table.push(fmt.Sprintf("plain:%d|c|#pod:a,ns:ns,k:%d", i, i), fmt.Sprintf("level:-%d|g|#pod:a,ns:ns,k:%d", i, i))
+	}
 	delta := table.AppendDelta(nil, 0)
 	f.Add(table.AppendNames(nil, 0), table.AppendState(nil, 0), delta)
 	f.Add([]byte{}, []byte{}, delta)

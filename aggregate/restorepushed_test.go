@@ -137,24 +137,7 @@ func TestRestorePushedWithOtherWindows(t *testing.T) {
 // What the first format wrote, before anything was pushed, is read as it was then: testdata/format1 is of that code.
 func TestRestoreOfTheFirstFormat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		read := func(name string) []byte {
-			blob, err := os.ReadFile("testdata/format1/" + name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return blob
-		}
-		time.Sleep(3 * time.Minute) // it was saved two minutes and a half after the bubble's clock began
-		disk := &saved{clock: read("clock"), names: map[int][]byte{0: read("names")}, state: map[int][]byte{0: read("state")},
-			deltas: map[int][][]byte{0: {read("delta")}}}
-		f := disk.restore(t).running()
-		if got, want := f.all()+"\n", string(read("answers")); got != want {
-			t.Errorf("got\n%s\nwant\n%s", got, want)
-		}
-		// What it writes of series that got nothing pushed is what was written then.
-		if got, want := f.AppendNames(nil, 0), read("names"); string(got) != string(want) {
-			t.Errorf("names changed:\n%x\n%x", got, want)
-		}
+		f := restoreFormat(t, "testdata/format1/")
 		s := total("c", 1000)
 		s.Tags = []byte("pod:p0,ns:ns")
 		f.apply(s)
@@ -165,7 +148,36 @@ func TestRestoreOfTheFirstFormat(t *testing.T) {
 	})
 }
 
-// A table that never got anything pushed writes nothing that the first format did not have: no older version refuses it.
+// What the second format wrote is read as it was then: a record for each number that changed.
+func TestRestoreOfTheSecondFormat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { restoreFormat(t, "testdata/format2/") })
+}
+
+// restoreFormat restores what an earlier version saved two minutes and a half after the bubble's clock began.
+func restoreFormat(t *testing.T, from string) *fixture {
+	t.Helper()
+	read := func(name string) []byte {
+		blob, err := os.ReadFile(from + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return blob
+	}
+	time.Sleep(3 * time.Minute)
+	disk := &saved{clock: read("clock"), names: map[int][]byte{0: read("names")}, state: map[int][]byte{0: read("state")},
+		deltas: map[int][][]byte{0: {read("delta")}}}
+	f := disk.restore(t).running()
+	if got, want := f.all()+"\n", string(read("answers")); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	// What it writes of series that got nothing pushed is what was written then.
+	if got, want := f.AppendNames(nil, 0), read("names"); string(got) != string(want) {
+		t.Errorf("names changed:\n%x\n%x", got, want)
+	}
+	return f
+}
+
+// The values of a table that never got anything pushed have nothing that the first format did not have.
 func TestNothingPushedWritesTheFirstFormat(t *testing.T) {
 	f := newFixture(t)
 	f.push("c:1|c|#pod:a,ns:ns", "f:0.5|c|#pod:a,ns:ns", "t:1|ms|#pod:a,ns:ns")

@@ -22,19 +22,12 @@ func (r *restorer) sizedValue(d *decoder, alike bool) {
 func (r *restorer) value(d *decoder, alike bool) {
 	place, state := d.place(), d.uint32()
 	if !alike {
-		r.mark = mark{d.uint32(), d.uint32(), d.uint32()}
+		r.mark = d.mark()
 	}
-	seen, ttl, stamp := r.mark.seen, r.mark.ttl, r.mark.stamp
-	c := &r.b.page.cells[place]
-	if r.took = d.err == nil && state&live != 0 && c.state.Load() == state; !r.took {
+	if r.takes(d, place, state); !r.took || d.err != nil {
 		return
 	}
-	if r.ahead(stamp) {
-		d.fail()
-		return
-	}
-	c.seen.Store(seen)
-	r.b.page.ttls[place].Store(ttl)
+	c, stamp := &r.b.page.cells[place], r.mark.stamp
 	switch r.b.page.kinds[place] {
 	case metric.Counter:
 		r.counter(d, place, stamp)
@@ -49,6 +42,22 @@ func (r *restorer) value(d *decoder, alike bool) {
 		c.past.stamp = stamp
 	}
 }
+
+// takes looks whether a value has a series, and gives that the value's mark.
+func (r *restorer) takes(d *decoder, place, state uint32) {
+	c := &r.b.page.cells[place]
+	if r.took = d.err == nil && state&live != 0 && c.state.Load() == state; !r.took {
+		return
+	}
+	if r.ahead(r.mark.stamp) {
+		d.fail()
+		return
+	}
+	c.seen.Store(r.mark.seen)
+	r.b.page.ttls[place].Store(r.mark.ttl)
+}
+
+func (d *decoder) mark() mark { return mark{d.uint32(), d.uint32(), d.uint32()} }
 
 // ahead reports whether a tick has not come yet: nobody noted anything under it.
 func (r *restorer) ahead(tick uint32) bool { return r.windows && tick > r.now.tick+clockSlack }
@@ -75,14 +84,8 @@ func (r *restorer) gauge(d *decoder, place, at uint32) {
 // past reads what appendPastLocked appended.
 func (r *restorer) past(d *decoder, p *past, stamp uint32) {
 	rolled, form := d.uvarint(), d.byte()
-	if !r.windows && stamp != 0 {
-		stamp = beforeAll
-	}
-	if stamp != 0 && d.err == nil {
-		p.note(r.t.rings, max(stamp, p.stamp), rolled)
-	}
-	if form != pastAlone && r.windows && stamp != 0 && p.ring == 0 {
-		p.ring = r.t.rings.start(p)
+	if d.err == nil {
+		r.newest(p, stamp, rolled, form != pastAlone)
 	}
 	for i := range r.t.spans {
 		switch form {
@@ -91,6 +94,20 @@ func (r *restorer) past(d *decoder, p *past, stamp uint32) {
 		case pastNotes:
 			r.notes(d, p, i)
 		}
+	}
+}
+
+// newest enters the newest note.
+func (r *restorer) newest(p *past, stamp uint32, rolled uint64, ring bool) {
+	if stamp == 0 {
+		return
+	}
+	if !r.windows {
+		stamp = beforeAll
+	}
+	p.note(r.t.rings, max(stamp, p.stamp), rolled)
+	if ring && r.windows && p.ring == 0 {
+		p.ring = r.t.rings.start(p)
 	}
 }
 

@@ -127,14 +127,13 @@ func (r *rings) at(p *past, span int, age uint32) (uint64, bool) {
 // appendUnits appends, for each span, how many units there are from the one of the tick since on, how much lower than now the value was
 // at the end of the oldest, and what came in each of the others: small numbers for counters.
 func (r *rings) appendUnits(dst []byte, p *past, since uint32) []byte {
-	head, values := r.open(p.ring)
+	_, values := r.open(p.ring)
+	units := r.unitsSince(p, since)
 	for i := range r.spans {
 		sp := &r.spans[i]
-		newest := sp.unit(p.stamp)
-		units := min(uint32(head.counts[i]), newest-min(sp.unit(since), newest)+1)
-		dst = binary.AppendUvarint(dst, uint64(units))
-		before := p.rolled
-		for u := newest - units + 1; u <= newest; u++ {
+		dst = binary.AppendUvarint(dst, uint64(units[i]))
+		newest, before := sp.unit(p.stamp), p.rolled
+		for u := newest - uint32(units[i]) + 1; u <= newest; u++ {
 			v := values.get(sp, u, p.rolled)
 			dst = binary.AppendVarint(dst, int64(v-before))
 			before = v

@@ -17,6 +17,9 @@ const (
 	recordDeath = 'd'
 	recordValue = 'v'
 	recordAlike = 'a' // a value with the mark of the value before it
+
+	recordRun      = 'n' // numbers that have all but their values in common
+	recordRunAlike = 'm' // likewise, with the mark of the value before them
 )
 
 // Blocks is how many blocks of 1,024 series there are. It only grows.
@@ -106,15 +109,23 @@ func (t *Table) AppendDelta(dst []byte, block int) []byte {
 			dst = t.appendNews(dst, b, uint32(word*64+bits.TrailingZeros64(set)))
 		}
 	}
-	var before mark
+	d := delta{t: t, b: b, dst: dst}
 	for word := range blockWords {
-		if b.unsaved[word].Load() == 0 {
-			continue
+		if b.unsaved[word].Load() != 0 {
+			d.appendChanges(word, &pace)
 		}
-		dst, before = t.appendChanges(dst, b, word, before, &pace)
 	}
 	b.saved = now.tick - min(now.tick, 1)
-	return dst
+	return d.dst
+}
+
+// delta is the part of a delta that has values, in the making.
+type delta struct {
+	t      *Table
+	b      *block
+	dst    []byte
+	before mark // of the value before
+	run    run
 }
 
 // appendNews appends a birth or a death.
@@ -130,39 +141,41 @@ func (t *Table) appendNews(dst []byte, b *block, place uint32) []byte {
 }
 
 // appendChanges appends what changed among 64 series.
-func (t *Table) appendChanges(dst []byte, b *block, word int, before mark, pace *pace) ([]byte, mark) {
+func (d *delta) appendChanges(word int, pace *pace) {
+	b := d.b
 	b.history.Lock()
 	for set := b.unsaved[word].Swap(0); set != 0; set &= set - 1 {
 		place := uint32(word*64 + bits.TrailingZeros64(set))
-		dst, before = t.appendChangeLocked(dst, b, place, before)
-		if kind := b.page.kinds[place]; kind == metric.Timer || kind == metric.Set {
+		switch {
+		case !b.savableLocked(place):
+		case b.plainLocked(place):
+			d.appendNumberLocked(place)
+		default:
+			d.appendChangeLocked(place)
 			b.history.Unlock()
-			pace.step() // one of these takes as long as many numbers
+			pace.step() // one with a body may take as long as many numbers
 			b.history.Lock()
 		}
 	}
 	b.history.Unlock()
 	pace.step()
-	return dst, before
 }
 
-// appendChangeLocked appends a value as a record of a delta, without its mark where that of the value before is the same.
-func (t *Table) appendChangeLocked(dst []byte, b *block, place uint32, before mark) ([]byte, mark) {
-	if !b.savableLocked(place) {
-		return dst, before
-	}
-	own := b.markLocked(place)
+// appendChangeLocked appends a value as a record of its own, without its mark where that of the value before is the same.
+func (d *delta) appendChangeLocked(place uint32) {
+	b, own := d.b, d.b.markLocked(place)
 	kind := byte(recordValue)
-	if own == before {
+	if own == d.before {
 		kind = recordAlike
 	}
-	dst = append(dst, kind, 0)
-	at := len(dst) - 1
-	dst = b.appendOwnerLocked(dst, place)
+	d.dst = append(d.dst, kind, 0)
+	at := len(d.dst) - 1
+	d.dst = b.appendOwnerLocked(d.dst, place)
 	if kind == recordValue {
-		dst = own.append(dst)
+		d.dst = own.append(d.dst)
 	}
-	return sized(t.appendValueLocked(dst, b, place, b.saved), at), own
+	d.dst = sized(d.t.appendValueLocked(d.dst, b, place, b.saved), at)
+	d.before, d.run = own, run{}
 }
 
 // appendValue appends a series' value with its notes from the tick since on, behind its length.

@@ -5,8 +5,7 @@ import (
 	"math"
 )
 
-// What is pushed follows after what formatVersion 1 began with, where a series has it: a table that never got any of it writes
-// what older versions read, and reads what they wrote.
+// What is pushed follows after what formatVersion 1 began with, where a series has it: what older versions wrote is read.
 
 // Parts of a counter's value beyond its whole units.
 const (

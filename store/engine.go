@@ -24,9 +24,9 @@ const (
 	apartTableBytes    = apartMemTableBytes - 1<<19
 	apartLevelZero     = 24
 
-	// formatVersion is of the keys and values that this package writes. What the first one wrote is read, and is of the present
+	// formatVersion is of the keys and values that this package writes. What earlier ones wrote is read, and is of the present
 	// one from then on.
-	formatVersion = 2
+	formatVersion = 3
 	firstVersion  = 1
 	formatMagic   = "sluice"
 	// externalMagic marks our databases in Badger's own manifest ("SL").

@@ -74,8 +74,8 @@ func TestRefusedDirectory(t *testing.T) {
 		{"below a file", func(t *testing.T, dir string) { touch(t, filepath.Dir(dir)) }, nil, "not a directory"},
 		{"future format", func(t *testing.T, dir string) {
 			makeDatabase(t, dir)
-			appendMarker(t, dir, "3")
-		}, ErrFormat, "versions up to 2"},
+			appendMarker(t, dir, "4")
+		}, ErrFormat, "versions up to 3"},
 		{"future format of the database", func(t *testing.T, dir string) {
 			makeDatabase(t, dir)
 			writeEntry(t, dir, []byte{versionKey}, binary.BigEndian.AppendUint32([]byte(formatMagic), 7))
@@ -188,9 +188,10 @@ func TestUntried(t *testing.T) {
 		{trialBegun + "\n" + trialUnable + "no space left on device\n", "", nil, errUntried},
 		{trialBegun + "\n" + trialFormat + "1\n" + trialFault + "table 3\n", "", nil, errDamaged},
 		{trialBegun + "\n", "panic: a", errors.New("exit status 2"), errDamaged},
-		{trialBegun + "\n" + trialFormat + "3\n" + trialPassed + "\n", "", nil, ErrFormat},
+		{trialBegun + "\n" + trialFormat + "4\n" + trialPassed + "\n", "", nil, ErrFormat},
 		{trialBegun + "\n" + trialFormat + "1\n" + trialPassed + "\n", "", nil, nil},
 		{trialBegun + "\n" + trialFormat + "2\n" + trialPassed + "\n", "", nil, nil},
+		{trialBegun + "\n" + trialFormat + "3\n" + trialPassed + "\n", "", nil, nil},
 		{trialBegun + "\n" + trialFormat + "0\n" + trialPassed + "\n", "", nil, nil},
 	} {
 		if err := s.folder.judge(c.said, c.exit, c.complaint); !errors.Is(err, c.is) {
