@@ -7,8 +7,8 @@ import (
 
 // timer is the body of a series of kind timer. Writers add to one half of its live part, with atomics only. Whoever holds
 // the history lock takes out what is there: it makes the other half the hot one, waits until no writer is left in the
-// cold one, and empties that; then the same the other way round. So bins, sum and extremes are of the same observations, and each is taken once.
-// (The two halves are those of client_golang's histogram; a single one, read bin by bin while writers went on, gave
+// cold one, and empties that; then the same the other way round. So bins, sum and extremes are of the same observations, and
+// each is taken once. (The two halves are those of client_golang's histogram; a single one, read bin by bin while writers went on, gave
 // counts and sums that were off by a hundred observations in half a million.)
 type timer struct {
 	tree atomic.Pointer[timerTree] // nil: all had a place in the live part
