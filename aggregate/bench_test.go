@@ -104,3 +104,32 @@ func BenchmarkRollTimers(b *testing.B) {
 	b.ReportMetric(float64(least[0].Nanoseconds())/timers, "ns/roll")
 	b.ReportMetric(float64(least[1].Nanoseconds())/timers, "ns/delta")
 }
+
+func BenchmarkLetGo(b *testing.B) {
+	samples := samplesOf(200_000, "c")
+	for b.Loop() {
+		b.StopTimer()
+		table := New(DefaultConfig(), describeByPod, slog.New(slog.DiscardHandler))
+		w := table.NewWriter()
+		for _, s := range samples {
+			w.Apply(s)
+		}
+		w.Park()
+		b.StartTimer()
+		for i := range table.Blocks() {
+			var all []ref
+			for place := range uint32(blockSeries) {
+				if state := table.blocks.at[i].Load().page.cells[place].state.Load(); state&live != 0 {
+					all = append(all, ref{uint32(i)<<blockBits | place, state})
+				}
+			}
+			table.evict(all, deletion, table.clock.now())
+		}
+		pace := pace{table.clock.now().wall}
+		table.finish(&pace)
+		if table.Series() != 0 || len(table.evictions.limbo) != 0 {
+			b.Fatal(table.Series(), len(table.evictions.limbo))
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(samples)), "ns/series")
+}

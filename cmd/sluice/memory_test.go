@@ -22,7 +22,7 @@ import (
 )
 
 // What a counter with three tags takes in the server's process, and where: SLUICE_MEMORY=750000 (or another number of series)
-// go test ./cmd/sluice -run TestMemoryOfASeries -v. Ten million take a minute and 4 GiB. The store is not in it.
+// go test ./cmd/sluice -run TestMemoryOfASeries -v. Ten million take minutes and 5 GiB. The store is not in it.
 func TestMemoryOfASeries(t *testing.T) {
 	series, err := strconv.Atoi(os.Getenv("SLUICE_MEMORY"))
 	if err != nil {
