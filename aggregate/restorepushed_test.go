@@ -177,8 +177,8 @@ func restoreFormat(t *testing.T, from string) *fixture {
 	return f
 }
 
-// The values of a table that never got anything pushed have nothing that the first format did not have.
-func TestNothingPushedWritesTheFirstFormat(t *testing.T) {
+// The values of a table that never got anything pushed have nothing of pushes behind their past.
+func TestNothingPushedAddsNothing(t *testing.T) {
 	f := newFixture(t)
 	f.push("c:1|c|#pod:a,ns:ns", "f:0.5|c|#pod:a,ns:ns", "t:1|ms|#pod:a,ns:ns")
 	f.Roll()
