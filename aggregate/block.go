@@ -3,6 +3,7 @@ package aggregate
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"github.com/sluice-metrics/sluice/metric"
@@ -23,8 +24,9 @@ type block struct {
 	// history guards all that the roller notes of the block's series: pasts, rings, slots, identity at its end.
 	// Writers take it only for what is pushed or was held. Held for one series' work at a time, or for a slice of the roller's.
 	history sync.Mutex
-	// rolled is the tick in which all of the block was last rolled; guarded by history.
-	rolled uint32
+	// rolled is the tick in which all of the block was last rolled, rolledAt the receiving time; guarded by history.
+	rolled   uint32
+	rolledAt time.Duration
 	// saved is the tick from which on the store has not copied notes out; the store's alone.
 	saved uint32
 

@@ -21,7 +21,7 @@ func (t *Table) Run(ctx context.Context) error {
 			t.Roll()
 			return nil
 		case <-timer.C:
-			t.Roll()
+			t.rollBefore(half)
 			t.sweep()
 			// On to the next half tick. The first roll after a tick's end is the one that closes it.
 			timer.Reset(half - t.clock.now().at%half)
@@ -54,6 +54,22 @@ func (t *Table) Roll() {
 	}
 }
 
+// rollBefore is Roll for the roller, which leaves out what the store rolled in this tick, within the time given.
+func (t *Table) rollBefore(ago time.Duration) {
+	now, pace := t.clock.now(), pace{time.Now()}
+	for i := range t.blocks.made.Load() {
+		if b := t.blocks.at[i].Load(); !b.wasRolled(now, ago) {
+			t.rollBlock(b, now, &pace)
+		}
+	}
+}
+
+func (b *block) wasRolled(now moment, ago time.Duration) bool {
+	b.history.Lock()
+	defer b.history.Unlock()
+	return b.rolled == now.tick && now.at-b.rolledAt < ago
+}
+
 // rollBlock notes what was touched in one block.
 func (t *Table) rollBlock(b *block, now moment, pace *pace) {
 	for word := range blockWords {
@@ -66,7 +82,7 @@ func (t *Table) rollBlock(b *block, now moment, pace *pace) {
 		pace.step()
 	}
 	b.history.Lock()
-	b.rolled = max(b.rolled, now.tick)
+	b.rolled, b.rolledAt = max(b.rolled, now.tick), max(b.rolledAt, now.at)
 	b.history.Unlock()
 }
 
