@@ -35,12 +35,17 @@ func ChildMain() (code int, isChild bool) {
 // keeperGCPercent: nearly all that Badger allocates is a table in the making, soon garbage.
 const keeperGCPercent = 25
 
+// keeperMemory is from where on the heap's free pages go back at once. Building tables in turn with memtables left 160 MB of them
+// where 750,000 series changed every second (loadtest tagged-750k: 400 to 338 MB in all, for the same CPU time).
+const keeperMemory = 64 << 20
+
 // mostFrame is far beyond a transaction of batchBytes.
 const mostFrame = 16 * batchBytes
 
 // keeperMain opens a database, writes what comes in, and closes it when nothing more can come.
 func keeperMain(dir string, in io.Reader, out io.Writer) int {
 	debug.SetGCPercent(keeperGCPercent)
+	debug.SetMemoryLimit(keeperMemory)
 	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	db, err := openDatabase(apartOptions(dir, logger))
 	if tell(out, err) != nil || err != nil {
