@@ -22,7 +22,7 @@ var (
 )
 
 // placeBytes is what a place in a block takes, its body aside.
-const placeBytes = int(unsafe.Sizeof(cell{}) + unsafe.Sizeof(series{}))
+const placeBytes = pageBytes/blockSeries + int(unsafe.Sizeof(series{}))
 
 // Describe implements prometheus.Collector.
 func (t *Table) Describe(ch chan<- *prometheus.Desc) {

@@ -103,7 +103,7 @@ func (r *restorer) run(d *decoder, alike bool) {
 		r.mark = d.mark()
 	}
 	common := commons{state: d.uint32()}
-	copy(common.units[:], d.bytes(uint64(len(r.t.spans))))
+	copy(common.units[:], d.bytes(uint64(r.spans)))
 	place := uint64(0)
 	for n := d.byte(); n > 0 && d.err == nil; n-- {
 		place += d.uvarint() & math.MaxUint32
@@ -120,7 +120,7 @@ func (r *restorer) run(d *decoder, alike bool) {
 func (r *restorer) number(d *decoder, place uint32, common *commons) {
 	rolled := d.uvarint()
 	earlier := r.earlier[:0]
-	for i := range r.t.spans {
+	for i := range r.spans {
 		v := rolled
 		for age := common.units[i]; age > 1 && d.err == nil; age-- {
 			v += uint64(d.varint())
@@ -133,7 +133,7 @@ func (r *restorer) number(d *decoder, place uint32, common *commons) {
 	}
 	c := &r.b.page.cells[place]
 	r.newest(&c.past, r.mark.stamp, rolled, common.units != [maxWindows]uint8{})
-	for i := range r.t.spans {
+	for i := range r.spans {
 		for age := common.units[i]; age > 1; age-- {
 			r.unit(d, &c.past, i, uint64(age-1), earlier[0])
 			earlier = earlier[1:]

@@ -87,10 +87,15 @@ func (t *Table) Delete(q metric.Query) int {
 }
 
 // plan finds the entries of a query and settles its stat and window.
-func (t *Table) plan(q *metric.Query) (*reading, []found, error) {
+func (t *Table) plan(q *metric.Query) (_ *reading, _ []found, err error) {
 	now := t.clock.now()
 	key := familyKey{q.Resource, q.Namespace, q.Asked.Name}
 	room := findings.Get().(*finding)
+	defer func() {
+		if err != nil {
+			room.release()
+		}
+	}()
 	entries := t.living(t.index.asked(key, q, room), now)
 	if len(entries) == 0 && q.Resource == "" && q.Namespace != "" {
 		key.namespace = ""

@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"bytes"
+	"unsafe"
 
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -142,7 +143,7 @@ func (w *Writer) reachTimers(lines []metric.Line, found []recalled) {
 	for i := range found {
 		if r, l := &found[i], &lines[i]; r.live != nil {
 			r.bin = binOf(float64(l.Whole) + l.Fraction)
-			r.live.place(r.live.hot(), r.bin).Load()
+			touch(unsafe.Pointer(r.live.place(r.live.hot(), r.bin)))
 		}
 	}
 }

@@ -33,7 +33,7 @@ func (t *Table) RestoreClock(blob []byte) error {
 	if d.err != nil || len(d.rest) > 0 || at < 0 || at > longestUp {
 		return fmt.Errorf("clock: %w", errDamaged)
 	}
-	t.setSeed = seed
+	t.setSeed, t.writtenSpans = seed, len(windows)
 	if slices.Equal(windows, t.Windows()) {
 		t.clock.resume(at)
 	}
@@ -55,7 +55,7 @@ func (t *Table) RestoreBlock(block int, names, state []byte, deltas [][]byte) er
 	if !reached {
 		return fmt.Errorf("block %d: there is no memory for it", block)
 	}
-	r := restorer{t: t, index: uint32(block), b: t.blocks.at[block].Load(), now: t.clock.now()}
+	r := restorer{t: t, spans: t.writtenSpans, index: uint32(block), b: t.blocks.at[block].Load(), now: t.clock.now()}
 	r.windows = t.clock.resumed.Load()
 	if err := r.all(names, state, deltas); err != nil {
 		for place := range uint32(blockSeries) {
@@ -71,6 +71,7 @@ type restorer struct {
 	t       *Table
 	index   uint32
 	b       *block
+	spans   int // how many windows what is read was written with
 	now     moment
 	windows bool // stamps mean what they meant then
 	took    bool // the last value had a series

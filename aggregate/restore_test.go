@@ -302,28 +302,40 @@ func TestRestoreWithOtherWindows(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		disk.flush(f.Table, each)
-		c := DefaultConfig()
-		c.Windows = []time.Duration{20 * time.Second, 5 * time.Minute}
-		table := New(c, describeByPod, slog.New(slog.DiscardHandler))
-		if err := table.RestoreClock(disk.clock); err != nil {
-			t.Fatal(err)
+		time.Sleep(50 * time.Minute) // stamps are far ahead of a new clock
+		pushOne := func(f *fixture) {
+			f.push("a:1|c|#pod:a,ns:ns", "g:4|g|#pod:a,ns:ns", "t:4|ms|#pod:a,ns:ns", "s:x|s|#pod:a,ns:ns", "f:0.5|c|#pod:a,ns:ns")
 		}
-		if err := table.RestoreBlock(0, disk.names[0], disk.state[0], nil); err == nil {
-			table.RestoreDone()
-		} else {
-			t.Fatal(err)
+		pushOne(f)
+		disk.flush(f.Table, never)
+		for i, windows := range [][]time.Duration{
+			{20 * time.Second, 5 * time.Minute},
+			{10 * time.Second, 30 * time.Second, time.Minute},
+			{time.Minute},
+		} {
+			c := DefaultConfig()
+			c.Windows = windows
+			again := &fixture{Table: New(c, describeByPod, slog.New(slog.DiscardHandler)), t: t}
+			if err := disk.into(again.Table); err != nil {
+				t.Fatal(windows, err)
+			}
+			again.w = again.NewWriter()
+			again.running()
+			again.want("a:total", fmt.Sprintf("a=%d", 31+i))
+			again.want("a:count:"+metric.FormatWindow(windows[0]), "a=0")
+			again.want("f:total", fmt.Sprintf("a=%v", 15.5+float64(i)/2))
+			again.want("g", "a=4")
+			again.want("s", "a=0")
+			again.want("t:count", "a=0")
+			pushOne(again)
+			again.want("a:count", "a=1")
+			again.want("t:count", "a=1")
+			disk = newSaved()
+			disk.flush(again.Table, each)
+			time.Sleep(10 * time.Minute)
+			again.want("s", "a=0")
+			again.want("t:count", "a=0")
 		}
-		again := &fixture{Table: table, t: t, w: table.NewWriter()}
-		again.running()
-		again.want("a:total", "a=30")
-		again.want("a:count:20s", "a=0")
-		again.want("f:total", "a=15")
-		again.want("g", "a=4")
-		again.want("s", "a=0")
-		again.want("t:count", "a=0")
-		time.Sleep(time.Minute)
-		again.push("a:1|c|#pod:a,ns:ns")
-		again.want("a:count", "a=1")
 	})
 }
 

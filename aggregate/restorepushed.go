@@ -46,10 +46,10 @@ func (r *restorer) pushed(d *decoder, p *pushed) {
 			p.last.bounds = before.bounds // as the slots of earlier records share them
 		}
 	}
-	for i := range r.t.spans {
+	for i := range r.spans {
 		for n := d.uvarint(); n > 0 && d.err == nil; n-- {
 			slot := d.pushedSlot(p.last)
-			if r.ahead((slot.unit - 1) * r.t.spans[i].stride) {
+			if r.aheadUnit(i, slot.unit) {
 				d.fail()
 			}
 			if d.err == nil && r.windows {

@@ -15,20 +15,21 @@ func (t *timer) restore(d *decoder, r *restorer) {
 }
 
 func (t *timer) restoreWhole(d *decoder, r *restorer) {
-	one := timer{folded: d.uint32(), past: make([]timerSlots, len(r.t.spans))}
-	for i := range r.t.spans {
-		sp := &r.t.spans[i]
+	one := timer{folded: d.uint32(), past: make([]timerSlots, r.spans)}
+	for i := range r.spans {
 		for n := d.uvarint(); n > 0 && d.err == nil; n-- {
 			if rec, raw := r.record(d, i); d.err == nil {
 				if rec.unit <= one.past[i].newest {
 					d.fail()
 					return
 				}
-				one.past[i].note(rec.unit, raw, sp.kept())
+				if r.windows {
+					one.past[i].note(rec.unit, raw, r.t.spans[i].kept())
+				}
 			}
 		}
 	}
-	if one.folded > one.past[0].newest {
+	if r.windows && one.folded > one.past[0].newest {
 		d.fail()
 	}
 	if d.err == nil && r.windows {
@@ -85,7 +86,7 @@ func (s *timerSlots) enter(unit uint32, raw []byte, most int) {
 func (r *restorer) record(d *decoder, span int) (timerRecord, []byte) {
 	list := d.rest
 	rec, rest, ok := cutRecord(list)
-	if !ok || math.IsNaN(rec.sum) || math.IsNaN(rec.min) || math.IsNaN(rec.max) || !soundBins(rec.bins) || r.ahead(r.t.spans[span].tick(rec.unit)) {
+	if !ok || math.IsNaN(rec.sum) || math.IsNaN(rec.min) || math.IsNaN(rec.max) || !soundBins(rec.bins) || r.aheadUnit(span, rec.unit) {
 		d.fail()
 		return rec, nil
 	}
@@ -107,8 +108,7 @@ func (t *timer) restoreFirst(d *decoder, r *restorer, n uint64) {
 	if r.windows && t.past == nil {
 		t.past = make([]timerSlots, len(r.t.spans))
 	}
-	for i := range r.t.spans {
-		sp := &r.t.spans[i]
+	for i := range r.spans {
 		if i > 0 {
 			n = d.uvarint()
 		}
@@ -117,11 +117,11 @@ func (t *timer) restoreFirst(d *decoder, r *restorer, n uint64) {
 			one.reset()
 			one.extend(d.float(), d.float(), d.float())
 			unsound := math.IsNaN(one.sum) || math.IsNaN(one.min) || math.IsNaN(one.max)
-			if unsound || unit == 0 || !eachBin(d.bytes(d.uvarint()), one.add) || r.ahead(sp.tick(unit)) {
+			if unsound || unit == 0 || !eachBin(d.bytes(d.uvarint()), one.add) || r.aheadUnit(i, unit) {
 				d.fail()
 			}
 			if d.err == nil && r.windows {
-				t.past[i].enter(unit, one.record(unit), sp.kept())
+				t.past[i].enter(unit, one.record(unit), r.t.spans[i].kept())
 			}
 		}
 	}

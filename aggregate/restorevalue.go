@@ -28,6 +28,9 @@ func (r *restorer) value(d *decoder, alike bool) {
 		return
 	}
 	c, stamp := &r.b.page.cells[place], r.mark.stamp
+	if !r.windows && stamp != 0 {
+		stamp = beforeAll
+	}
 	switch r.b.page.kinds[place] {
 	case metric.Counter:
 		r.counter(d, place, stamp)
@@ -60,6 +63,11 @@ func (r *restorer) takes(d *decoder, place, state uint32) {
 
 func (d *decoder) mark() mark { return mark{d.uint32(), d.uint32(), d.uint32()} }
 
+// aheadUnit reports whether a unit has not come yet.
+func (r *restorer) aheadUnit(span int, unit uint32) bool {
+	return r.windows && uint64(unit-1)*uint64(r.t.spans[span].stride) > uint64(r.now.tick)+clockSlack
+}
+
 // ahead reports whether a tick has not come yet: nobody noted anything under it.
 func (r *restorer) ahead(tick uint32) bool { return r.windows && tick > r.now.tick+clockSlack }
 
@@ -88,7 +96,7 @@ func (r *restorer) past(d *decoder, p *past, stamp uint32) {
 	if d.err == nil {
 		r.newest(p, stamp, rolled, form != pastAlone)
 	}
-	for i := range r.t.spans {
+	for i := range r.spans {
 		switch form {
 		case pastUnits:
 			r.units(d, p, i)
@@ -123,8 +131,10 @@ func (r *restorer) units(d *decoder, p *past, span int) {
 
 // unit enters how a value stood so many units before the newest note's.
 func (r *restorer) unit(d *decoder, p *past, span int, age, v uint64) {
-	sp := &r.t.spans[span]
-	if d.err == nil && p.ring != 0 && age < uint64(min(int(sp.unit(p.stamp)), sp.slots)) {
+	if d.err != nil || p.ring == 0 {
+		return
+	}
+	if sp := &r.t.spans[span]; age < uint64(min(int(sp.unit(p.stamp)), sp.slots)) {
 		p.ring = r.t.rings.restore(p, span, uint32(age), v)
 	}
 }
@@ -136,7 +146,7 @@ func (r *restorer) notes(d *decoder, p *past, span int) {
 	for n := d.uvarint(); n > 0 && d.err == nil; n-- {
 		age := d.uvarint()
 		v := p.rolled - uint64(d.varint())
-		if age < uint64(r.t.spans[span].slots) {
+		if r.windows && age < uint64(r.t.spans[span].slots) {
 			stood[age], oldest = v, max(oldest, age)
 		}
 	}
@@ -177,7 +187,7 @@ func (s *set) restore(d *decoder, r *restorer) {
 		return
 	}
 	s.many.CompareAndSwap(nil, new(liveRegisters))
-	for i := range r.t.spans {
+	for i := range r.spans {
 		for n := d.uvarint(); n > 0 && d.err == nil; n-- {
 			s.restoreSlot(d, r, i)
 		}
@@ -206,7 +216,7 @@ func (s *set) restoreSlot(d *decoder, r *restorer, index int) {
 	if d.err != nil || !r.windows {
 		return
 	}
-	if r.ahead((unit - 1) * r.t.spans[index].stride) {
+	if r.aheadUnit(index, unit) {
 		d.fail()
 		return
 	}

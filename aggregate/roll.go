@@ -67,7 +67,7 @@ func (t *Table) rollBefore(ago time.Duration) {
 func (b *block) wasRolled(now moment, ago time.Duration) bool {
 	b.history.Lock()
 	defer b.history.Unlock()
-	return b.rolled == now.tick && now.at-b.rolledAt < ago
+	return b.rolled >= now.tick && now.at-b.rolledAt < ago
 }
 
 // rollBlock notes what was touched in one block.

@@ -16,7 +16,7 @@ import (
 type Describer func(*metric.Sample, *metric.Description) metric.Reason
 
 // Admission decides whether a new series may be, and keeps the books of who holds how many. It is called with locks
-// of the table held: it never waits and never calls the table. What it is handed outlives the call.
+// of the table held: it never waits and never calls the table. The strings that it is handed outlive the call, the object does not.
 type Admission interface {
 	// Admit enters one more series of a metric of an object, born in a tick, or says why it may not be.
 	Admit(o *metric.Object, name string, born uint32) metric.Reason
@@ -52,6 +52,8 @@ type Table struct {
 
 	// setSeed seeds the hashes of set members. It is kept by the store, for restored members must match new ones.
 	setSeed uint64
+	// writtenSpans is how many windows what is restored was written with.
+	writtenSpans int
 
 	live      atomic.Int64 // series
 	bodyBytes atomic.Int64 // of timers and sets, as of their last roll
@@ -81,7 +83,7 @@ func New(c Config, describe Describer, log *slog.Logger) *Table {
 	t := &Table{
 		config: c, describe: describe, admission: unlimited{}, clock: clock, spans: spans,
 		rings: newRings(spans, slots), aliases: newAliases(c.MaxBytes / 2), blocks: blocks{pages: newArena(maxBlocks * pageBytes)}, canon: newSlots(),
-		index: newIndex(), setSeed: rand.Uint64(), slow: slowPushers{log: log},
+		index: newIndex(), setSeed: rand.Uint64(), writtenSpans: len(spans), slow: slowPushers{log: log},
 	}
 	t.timers.open()
 	return t

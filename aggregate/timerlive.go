@@ -69,11 +69,13 @@ func (l *timerLives) make(c *cell, room budget) *timerLive {
 	}
 	number := l.take()
 	if number == 0 {
+		room.enter(-liveBytes)
 		return nil
 	}
 	l.at(uint64(number)).reset()
 	if !c.value.CompareAndSwap(0, uint64(number)) {
 		l.give(number)
+		room.enter(-liveBytes)
 	}
 	return l.of(c)
 }

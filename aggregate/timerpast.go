@@ -12,13 +12,15 @@ func (t *timer) rollLocked(live *timerLive, spans []span, tick uint32) {
 	distributions.Put(fresh)
 }
 
-// noteLocked notes what came in a tick, which is none before the newest. That is done for the shortest span alone: what it is about to
-// lose is folded into the others (foldLocked). Until then they are read together.
+// noteLocked notes what came in a tick. That is done for the shortest span alone: what it is about to lose is folded into the
+// others (foldLocked). Until then they are read together. What came in a tick before the newest is noted under that: whoever rolls first
+// may be a reader, who is ahead of the roller or of a sample that was held.
 func (t *timer) noteLocked(spans []span, tick uint32, d *distribution) {
 	if t.past == nil {
 		t.past = make([]timerSlots, len(spans))
 	}
-	fine, unit, most := &t.past[0], spans[0].unit(tick), spans[0].kept()
+	fine, most := &t.past[0], spans[0].kept()
+	unit := max(spans[0].unit(tick), fine.newest, t.folded+1)
 	switch {
 	case unit == fine.newest:
 		d.merge(fine.newestRecord())
