@@ -63,6 +63,7 @@ func (s *customStorage) List(ctx context.Context, options *metainternalversion.L
 	if err != nil {
 		return nil, failed.status(err)
 	}
+	room := takeRoom()
 	points, err := s.source.Objects(metric.Query{
 		Resource:  resource.resource.String(),
 		Namespace: asked.namespace,
@@ -71,13 +72,15 @@ func (s *customStorage) List(ctx context.Context, options *metainternalversion.L
 		Match:     matching(selector),
 		Known:     pick.Takes,
 		Few:       pick.List,
-		Room:      takeRoom(),
+		Room:      room,
 	})
 	if err != nil {
+		giveRoom(room)
 		return nil, failed.status(err)
 	}
 	list, err := customList(customContent{metric: asked.metric, object: asked.object, resource: resource, selector: shownSelector(selector)}, points)
 	if err != nil {
+		giveRoom(points)
 		return nil, failed.status(err)
 	}
 	return list, nil

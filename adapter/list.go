@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"errors"
 	"io"
 	"sync"
 	"time"
@@ -56,6 +57,9 @@ func (l *list) GetObject() runtime.Object { return l.content.typed(l) }
 // CacheEncode implements runtime.CacheableObject, by which the library lets objects have their bytes from elsewhere. It writes
 // a list once.
 func (l *list) CacheEncode(id runtime.Identifier, encode func(runtime.Object, io.Writer) error, w io.Writer) error {
+	if l.points == nil {
+		return errors.New("the list was written before, and its points are gone")
+	}
 	defer l.giveRoom()
 	if as, ok := written[id]; ok {
 		return as.write(l, as.version, w)
@@ -70,13 +74,20 @@ const keptPoints = 4096
 
 func takeRoom() []metric.Point { return *rooms.Get().(*[]metric.Point) }
 
+// giveRoom gives back what takeRoom took, with the points that came into it.
+func giveRoom(points []metric.Point) {
+	if cap(points) > keptPoints {
+		return
+	}
+	clear(points) // or strings of what is gone would stay
+	points = points[:0]
+	rooms.Put(&points)
+}
+
 // giveRoom ends the list.
 func (l *list) giveRoom() {
-	room := l.points[:0]
+	giveRoom(l.points)
 	l.points = nil
-	if cap(room) <= keptPoints {
-		rooms.Put(&room)
-	}
 }
 
 // encoding is a version of a group in one of the encodings that are written here.

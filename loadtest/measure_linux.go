@@ -69,7 +69,7 @@ func (m *measurement) planLoad() {
 	}
 	per := int64(s.PerDatagram)
 	m.lines = (m.lines + per - 1) / per * per
-	if m.Rate == 0 {
+	if m.Rate == 0 && !m.Search {
 		m.Rate = s.Rate
 	}
 	m.result.Load = &Load{

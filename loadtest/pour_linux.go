@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// afterglow is how long is waited after the last line, before and after the load: longer than the server
-// takes to write what changed.
-const afterglow = 500 * time.Millisecond
+// afterglow is how long is waited after the last line, before and after the load: longer than until the server
+// has written what changed.
+const afterglow = 800 * time.Millisecond
 
 // poured is what a sender sent.
 type poured struct{ warmUp, load packing }

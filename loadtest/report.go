@@ -74,7 +74,7 @@ type Taken struct {
 	// Sending is how long the sender took, Taking until the queue was empty.
 	Sending time.Duration `json:"sending_ns"`
 	Taking  time.Duration `json:"taking_ns"`
-	// User and System are the process's CPU time, from before the first line until half a second after the
+	// User and System are the process's CPU time, from before the first line until 0.8 s after the
 	// last, so that what the last lines leave to the roller and to persistence is in it.
 	User   time.Duration `json:"cpu_user_ns"`
 	System time.Duration `json:"cpu_system_ns"`

@@ -1,7 +1,9 @@
 package receiver
 
 import (
+	"encoding/binary"
 	"os"
+	"runtime"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -31,7 +33,9 @@ func openTurn() (*turn, error) {
 
 func (t *turn) yield() {
 	t.asked = false
-	_ = t.raw.Read(t.read)
+	if t.raw.Read(t.read) != nil { // it is not in the poller
+		runtime.Gosched()
+	}
 }
 
 // ask says that there is nothing to read, so that the goroutine waits, and sees to it that there is news. The second time it is over.
@@ -40,7 +44,8 @@ func (t *turn) ask(fd uintptr) (over bool) {
 		return true
 	}
 	t.asked = true
-	one := [8]byte{1}
+	var one [8]byte
+	binary.NativeEndian.PutUint64(one[:], 1)
 	_, err := unix.Write(int(fd), one[:])
 	return err != nil
 }

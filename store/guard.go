@@ -36,7 +36,7 @@ func (s *Store) step(began time.Time) error {
 }
 
 // isUrgent says whether somebody waits for this flush, or for the next one.
-func (s *Store) isUrgent() bool { return s.urgent || s.groups.wanted() }
+func (s *Store) isUrgent() bool { return s.urgent || s.ending.Load() || s.groups.wanted() }
 
 // flushOnce gives the flush its sequence and runs it.
 func (s *Store) flushOnce(began time.Time) error {
@@ -46,7 +46,7 @@ func (s *Store) flushOnce(began time.Time) error {
 		s.periodStart = began
 	}
 	err := s.flush.run(s.db, s.seq)
-	s.count.flushNanos.Add(int64(time.Since(began)))
+	s.count.flushNanos.Add(int64(time.Since(began) - s.flush.pace.rested))
 	s.count.writtenBytes.Store(s.flush.batch.written)
 	if err != nil {
 		return fmt.Errorf("cannot write: %w", err)

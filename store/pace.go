@@ -15,14 +15,18 @@ type pace struct {
 	until  time.Time     // when that is over
 	begun  time.Time     // the slice
 	worked time.Duration // in this flush
+	rested time.Duration // likewise
 	ratio  float64       // of rest to work
 }
 
 const (
 	slice = 500 * time.Microsecond
-	// shortestRest is the rest after a slice where there is no time to lose.
+	// shortestRest is the rest after a slice where the time for resting is over, urgentRest where somebody waits for the flush.
 	shortestRest = slice / 2
+	urgentRest   = slice / 10
 	mostRatio    = 8
+	// mostCounted bounds what one rest follows, for a slice may have waited for the disk or the processor: nothing ends a rest.
+	mostCounted = 2 * slice
 )
 
 // begin begins a flush.
@@ -31,7 +35,7 @@ func (p *pace) begin() {
 	if p.worked > 0 {
 		p.ratio = min(float64(p.spread)/float64(p.worked)-1, mostRatio)
 	}
-	p.begun, p.worked = time.Now(), 0
+	p.begun, p.worked, p.rested = time.Now(), 0, 0
 	p.until = p.begun.Add(p.spread)
 }
 
@@ -44,12 +48,13 @@ func (p *pace) step() {
 	p.worked += worked
 	time.Sleep(p.rest(worked, now))
 	p.begun = time.Now()
+	p.rested += p.begun.Sub(now)
 }
 
 // rest is how long to rest after some work.
 func (p *pace) rest(worked time.Duration, now time.Time) time.Duration {
 	if p.urgent() {
-		return shortestRest
+		return urgentRest
 	}
-	return max(min(time.Duration(p.ratio*float64(worked)), p.until.Sub(now)), shortestRest)
+	return max(min(time.Duration(p.ratio*float64(min(worked, mostCounted))), p.until.Sub(now)), shortestRest)
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // TestPaceSpreads holds a flush to what the last one took, a longer one to the end of its time, and one that is waited for to
-// the shortest rests.
+// the shortest rests. No rest follows what a slice waited for.
 func TestPaceSpreads(t *testing.T) {
 	const spread = 200 * time.Millisecond
 	for name, test := range map[string]struct {
@@ -20,7 +20,7 @@ func TestPaceSpreads(t *testing.T) {
 		"more than the time":     {300 * time.Millisecond, 0, false, shortestRest},
 		"no longer than it has":  {40 * time.Millisecond, spread - 2*time.Millisecond, false, 2 * time.Millisecond},
 		"later than it should":   {40 * time.Millisecond, spread + time.Millisecond, false, shortestRest},
-		"somebody waits for it":  {40 * time.Millisecond, 0, true, shortestRest},
+		"somebody waits for it":  {40 * time.Millisecond, 0, true, urgentRest},
 		"nobody, and just begun": {100 * time.Millisecond, 0, false, time.Millisecond},
 	} {
 		p := pace{spread: spread, worked: test.before, urgent: func() bool { return test.urgent }}
@@ -28,5 +28,10 @@ func TestPaceSpreads(t *testing.T) {
 		if got := p.rest(time.Millisecond, p.begun.Add(test.into)); got != test.want {
 			t.Errorf("%s: rests %v, want %v", name, got, test.want)
 		}
+	}
+	p := pace{spread: spread, worked: time.Millisecond, urgent: func() bool { return false }}
+	p.begin()
+	if got, want := p.rest(25*time.Millisecond, p.begun), mostRatio*mostCounted; got != want {
+		t.Errorf("after a slice that had to wait: rests %v, want %v", got, want)
 	}
 }

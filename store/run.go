@@ -66,12 +66,12 @@ func (s *Store) Close(ctx context.Context) error {
 // flushUntil is the flush goroutine.
 func (s *Store) flushUntil(ctx context.Context) error {
 	defer s.groups.end()
+	defer context.AfterFunc(ctx, func() { s.ending.Store(true) })()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			s.urgent = true
 			return s.step(time.Now())
 		case <-s.kick:
 		case <-timer.C:

@@ -71,6 +71,7 @@ type Store struct {
 	retryAt     time.Time
 	retryAfter  time.Duration
 	urgent      bool // somebody waits for the flush that is under way
+	ending      atomic.Bool
 	unread      bool // there is a database that was never restored from
 	spent       bool // a write failed: the database must be closed before it is written to again
 	reserve     reserve

@@ -63,7 +63,7 @@ func TestTable(t *testing.T) {
 	}
 	for _, want := range []string{
 		"| scenario | server | ns/line | blocking floor |", "| tagged-10k | sluice | 250.0 (100.0 to 500.0) | 100.0 | 2.50 (1.00 to 5.00) | 5.00 (2.00 to 10.00) | 500 | 0 | 0 |",
-		"| visible | p99 | 4.50 ms | ≤ 10 | met |",
+		"| visible | sluice | p99 | 4.50 ms | ≤ 10 | met |",
 	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no %q in:\n%s", want, text)

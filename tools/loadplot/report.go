@@ -14,7 +14,6 @@ type report struct {
 	Machine struct {
 		CPUs   int     `json:"cpus"`
 		Kernel string  `json:"kernel"`
-		Go     string  `json:"go"`
 		Load   float64 `json:"load_average"`
 		Pinned bool    `json:"pinned"`
 		Buffer int     `json:"socket_buffer_bytes"`

@@ -64,11 +64,13 @@ func (s scenario) writeLoad(b *strings.Builder, server string) {
 }
 
 func writeFigures(b *strings.Builder, reports []report) {
-	b.WriteString("| scenario | figure | median (least to most) | aim | |\n|---|---|---|---|---|\n")
+	head := "| scenario | server | figure | median (least to most) | aim | |\n|---|---|---|---|---|---|\n"
 	for _, r := range reports {
 		for _, s := range r.Scenarios {
 			for _, f := range s.Figures {
-				fmt.Fprintf(b, "| %s | %s | %s %s | %s |\n", s.Name, f.Name, f.text(f.digits()), f.Unit, f.judged())
+				b.WriteString(head)
+				head = ""
+				fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", s.Name, r.server(), f.Name, strings.TrimSpace(f.text(f.digits())+" "+f.Unit), f.judged())
 			}
 		}
 	}
