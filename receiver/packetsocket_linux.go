@@ -126,8 +126,7 @@ func (s *packetSocket) yield() { s.turn.yield() }
 
 // wake ends wait, and every later one.
 func (s *packetSocket) wake() {
-	one := uint64(1)
-	_, _ = unix.Write(s.stop, unsafe.Slice((*byte)(unsafe.Pointer(&one)), 8))
+	_ = addOne(s.stop)
 }
 
 // seal shuts the entrance, so that draining comes to an end. What UDP datagrams still come in, a filter

@@ -44,10 +44,15 @@ func (t *turn) ask(fd uintptr) (over bool) {
 		return true
 	}
 	t.asked = true
+	return addOne(int(fd)) != nil
+}
+
+// addOne adds one to an eventfd: news for who waits for it.
+func addOne(fd int) error {
 	var one [8]byte
 	binary.NativeEndian.PutUint64(one[:], 1)
-	_, err := unix.Write(int(fd), one[:])
-	return err != nil
+	_, err := unix.Write(fd, one[:])
+	return err
 }
 
 func (t *turn) close() { _ = t.event.Close() }

@@ -11,7 +11,7 @@ import (
 // step is one flush, whatever state the disk is in.
 func (s *Store) step(began time.Time) error {
 	members := s.groups.takeWaiting()
-	s.urgent = s.urgent || members != nil
+	s.urgent = members != nil
 	err := s.ready(began)
 	if err == nil {
 		err = s.flushOnce(began)
