@@ -133,10 +133,12 @@ func (f *floor) port() (int, error) {
 	return to.Port, nil
 }
 
-// gather takes what is there and sleeps a little when that was not much.
+// gather takes what is there and sleeps a little when that was not much; past Go's scheduler, as block does.
 func (f *floor) gather(stop *atomic.Bool) error {
+	debug.SetGCPercent(-1)
+	sleep := unix.NsecToTimespec(int64(floorGather))
 	for !stop.Load() {
-		n, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, uintptr(f.fd), uintptr(unsafe.Pointer(&f.headers[0])),
+		n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(f.fd), uintptr(unsafe.Pointer(&f.headers[0])),
 			floorBatch, unix.MSG_DONTWAIT, 0, 0)
 		switch errno {
 		case 0:
@@ -147,7 +149,7 @@ func (f *floor) gather(stop *atomic.Bool) error {
 			return os.NewSyscallError("recvmmsg", errno)
 		}
 		if n < floorBatch {
-			time.Sleep(floorGather)
+			_, _, _ = unix.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&sleep)), 0, 0)
 		}
 	}
 	return nil

@@ -33,7 +33,7 @@ func startFloor(binary, way string, cpu int) (*floorChild, error) {
 func (f *floorChild) start(binary, way string, cpu int, opened any) (err error) {
 	cmd := exec.Command(binary, "loadtest", "--"+FloorFlag, way)
 	switch {
-	case way == Blocking:
+	case way == Blocking || way == Gathering: // one for its sleeps, which the scheduler does not know of
 		cmd.Env = append(os.Environ(), "GOMAXPROCS=2")
 	case cpu != anyCPU:
 		cmd.Env = append(os.Environ(), "GOMAXPROCS=1")

@@ -85,13 +85,15 @@ func (s *packetSocket) from(i int) netip.Addr {
 }
 
 // receive reads what is there, up to batchSize datagrams. The headers stay as they are from call to call:
-// the kernel writes lengths and flags, and the names where they are asked for.
+// the kernel writes lengths and flags, and the names where they are asked for. It never blocks, so Go's scheduler need not
+// know of it: being told of a system call wakes Go's monitor thread, which then looks about for a while (a third of the
+// processor time of a server that takes 200,000 lines a second).
 func (s *packetSocket) receive() (int, error) {
 	for i := range s.names { // the kernel has written how long each was
 		s.headers[i].header.Namelen = unix.SizeofSockaddrInet6
 	}
 	for {
-		n, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&s.headers[0])),
+		n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&s.headers[0])),
 			batchSize, unix.MSG_DONTWAIT, 0, 0)
 		switch errno {
 		case 0:
