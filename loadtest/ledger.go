@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 
+	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 )
@@ -26,20 +27,48 @@ func readLedger(ctx context.Context, client *http.Client, opsAddress string) (l 
 
 // readGauge reads a gauge without labels.
 func readGauge(ctx context.Context, client *http.Client, opsAddress, name string) (value float64, err error) {
-	err = readMetrics(ctx, client, opsAddress, func(text io.Reader) error {
-		parser := expfmt.NewTextParser(model.UTF8Validation)
-		families, err := parser.TextToMetricFamilies(text)
+	err = readFamilies(ctx, client, opsAddress, func(of families) error {
+		m, err := of.only(name)
+		value = m.GetGauge().GetValue()
+		return err
+	})
+	return value, err
+}
+
+// readGCShare reads which part of its CPU time a server spent on collecting garbage. Go adds it up with each collection.
+func readGCShare(ctx context.Context, client *http.Client, opsAddress string) (share float64, err error) {
+	err = readFamilies(ctx, client, opsAddress, func(of families) error {
+		collecting, err := of.only("go_cpu_classes_gc_total_cpu_seconds_total")
 		if err != nil {
 			return err
 		}
-		metrics := families[name].GetMetric()
-		if len(metrics) != 1 {
-			return fmt.Errorf("%d metrics %s: want one", len(metrics), name)
-		}
-		value = metrics[0].GetGauge().GetValue()
-		return nil
+		all, err := of.only("process_cpu_seconds_total")
+		share = collecting.GetCounter().GetValue() / all.GetCounter().GetValue()
+		return err
 	})
-	return value, err
+	return share, err
+}
+
+type families map[string]*dto.MetricFamily
+
+// only is the family's metric, where it has one.
+func (f families) only(name string) (*dto.Metric, error) {
+	metrics := f[name].GetMetric()
+	if len(metrics) != 1 {
+		return nil, fmt.Errorf("%d metrics %s: want one", len(metrics), name)
+	}
+	return metrics[0], nil
+}
+
+func readFamilies(ctx context.Context, client *http.Client, opsAddress string, use func(families) error) error {
+	return readMetrics(ctx, client, opsAddress, func(text io.Reader) error {
+		parser := expfmt.NewTextParser(model.UTF8Validation)
+		all, err := parser.TextToMetricFamilies(text)
+		if err != nil {
+			return err
+		}
+		return use(all)
+	})
 }
 
 func readMetrics(ctx context.Context, client *http.Client, opsAddress string, parse func(io.Reader) error) error {

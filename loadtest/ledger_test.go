@@ -1,6 +1,9 @@
 package loadtest
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -36,6 +39,22 @@ func TestParseLedger(t *testing.T) {
 	} {
 		if got, err := parseLedger(strings.NewReader(text)); err == nil {
 			t.Errorf("%s: read as %+v, want an error", name, got)
+		}
+	}
+}
+
+func TestReadGCShare(t *testing.T) {
+	for text, want := range map[string]float64{
+		"# TYPE go_cpu_classes_gc_total_cpu_seconds_total counter\ngo_cpu_classes_gc_total_cpu_seconds_total 0.5\n" +
+			"# TYPE process_cpu_seconds_total counter\nprocess_cpu_seconds_total 8\n": 0.0625,
+		"# TYPE process_cpu_seconds_total counter\nprocess_cpu_seconds_total 8\n":                                   -1,
+		"# TYPE go_cpu_classes_gc_total_cpu_seconds_total counter\ngo_cpu_classes_gc_total_cpu_seconds_total 0.5\n": -1,
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }))
+		got, err := readGCShare(t.Context(), server.Client(), strings.TrimPrefix(server.URL, "http://"))
+		server.Close()
+		if (err != nil) != (want < 0) || err == nil && got != want {
+			t.Errorf("%q: %v, %v: want %v (below 0: an error)", text, got, err, want)
 		}
 	}
 }

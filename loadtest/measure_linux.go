@@ -109,12 +109,21 @@ func (m *measurement) once(ctx context.Context) error {
 		return err
 	}
 	m.result.Runs = append(m.result.Runs, run)
-	return m.result.addFigures(slices.Concat(m.floorFigures(run), m.memoryFigures(run)))
+	return m.result.addFigures(m.ourFigures(run))
 }
 
-// floorFigures hold a line's cost against the aim, where there is one, of our own server.
+// ourFigures are what is said of our own server alone.
+func (m *measurement) ourFigures(run Run) []Figure {
+	if m.Target != "" {
+		return nil
+	}
+	return slices.Concat(m.floorFigures(run), m.memoryFigures(run),
+		[]Figure{{Name: "gc_share", Unit: "%", Value: 100 * run.GCShare}})
+}
+
+// floorFigures hold a line's cost against the aim, where there is one.
 func (m *measurement) floorFigures(run Run) []Figure {
-	if m.scenario.Floors == 0 || m.Target != "" {
+	if m.scenario.Floors == 0 {
 		return nil
 	}
 	return []Figure{{Name: "blocking_floors_per_line", Value: run.BlockingRatio(), Aim: Aim{Most: m.scenario.Floors}}}

@@ -58,6 +58,8 @@ type Run struct {
 	// Memory is after the load, Idle before the first line.
 	Memory Memory `json:"server_memory"`
 	Idle   Memory `json:"server_memory_idle"`
+	// GCShare is the part of the server's CPU time, over its whole life, that went into collecting garbage.
+	GCShare float64 `json:"server_gc_share"`
 }
 
 // Ratio is how many times the floor the server cost.

@@ -52,7 +52,8 @@ func (m *measurement) measureServer(ctx context.Context) (run Run, err error) {
 	}
 	taken.Taken = b.received - b.warmUp.lines()
 	run.Server = taken
-	return run, nil
+	run.GCShare, err = readGCShare(ctx, s.client, s.ops)
+	return run, err
 }
 
 // subject is our server as what gets the load.

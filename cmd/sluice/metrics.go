@@ -3,10 +3,14 @@ package main
 import (
 	"context"
 	"errors"
+	"regexp"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
+
+// collectorsShare is the CPU time that collecting garbage took.
+var collectorsShare = collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/cpu/classes/gc/total:cpu-seconds$`)}
 
 // newRegistry is a registry of our own, with what the process says of itself: libraries that register with
 // the default one do not show.
@@ -18,7 +22,7 @@ func newRegistry() *prometheus.Registry {
 		ConstLabels: prometheus.Labels{"version": name, "commit": revision},
 	})
 	info.Set(1)
-	registry.MustRegister(info, collectors.NewGoCollector(),
+	registry.MustRegister(info, collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectorsShare)),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return registry
 }
