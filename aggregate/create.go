@@ -119,13 +119,15 @@ type canonicalForm struct {
 	labels string // packed
 	hash   uint64
 	family uint64 // the hash of resource, namespace and name
+	named  uint64 // that of these and the object's name
 	bound  bool   // to the life of its object; no part of the identity
 }
 
 // sum sets the hashes.
 func (f *canonicalForm) sum(h *lineHash) {
 	f.family = f.familyKey().sum(h)
-	f.hash = h.string(h.string(h.string(f.family, f.object.Name), f.object.UID), f.labels)
+	f.named = h.string(f.family, f.object.Name)
+	f.hash = h.string(h.string(f.named, f.object.UID), f.labels)
 }
 
 func (f *canonicalForm) familyKey() familyKey {

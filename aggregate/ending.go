@@ -80,7 +80,7 @@ func (s *indexShard) all() (out []found) {
 	defer s.mu.Unlock()
 	seen := 0
 	for f := range s.each() {
-		for _, e := range f.entries {
+		for e := range f.entries.all() {
 			out = appendFound(out, e, true)
 			seen++
 			s.letOthersIn(seen)

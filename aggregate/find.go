@@ -64,10 +64,10 @@ func (x *index) find(key familyKey, object string, known func(metric.Object) boo
 		shard.mu.Unlock()
 		return nil
 	}
-	changes, size, inOrder := f.changes, len(f.entries), false
+	changes, size, inOrder := f.changes, f.entries.live, false
 	switch {
 	case object != "*":
-		room.found = appendFound(room.found[:0], f.entries[object], known != nil)
+		room.found = appendFound(room.found[:0], f.named(object), known != nil)
 	case known != nil && f.order != nil:
 		room.found, inOrder = f.appendOrderedLocked(room.found[:0]), true
 	default:
@@ -87,11 +87,10 @@ func (x *index) find(key familyKey, object string, known func(metric.Object) boo
 	return slices.DeleteFunc(out, func(one found) bool { return !known(one.entry.object()) })
 }
 
-// appendAllLocked takes all entries, and lets others have the lock now and then. A map may change between two steps of going over
-// it: nothing that stays is passed over.
+// appendAllLocked takes all entries, and lets others have the lock now and then: nothing that stays is passed over.
 func (f *family) appendAllLocked(out []found, elders bool) []found {
 	seen := 0
-	for _, e := range f.entries {
+	for e := range f.entries.all() {
 		out = appendFound(out, e, elders)
 		seen++
 		f.shard.letOthersIn(seen)
@@ -140,7 +139,7 @@ func (x *index) named(key familyKey, objects iter.Seq[metric.Object], n int, roo
 }
 
 func (f *family) appendOneLocked(out []found, o *metric.Object) []found {
-	for e := f.entries[o.Name]; e != nil; e = e.older {
+	for e := f.named(o.Name); e != nil; e = e.older {
 		if e.uid == o.UID {
 			return append(out, found{e, e.series})
 		}
@@ -154,7 +153,7 @@ func (x *index) size(key familyKey) int {
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	if f := shard.family(hash, key); f != nil {
-		return len(f.entries)
+		return f.entries.live
 	}
 	return 0
 }
@@ -169,9 +168,9 @@ func (x *index) any(key familyKey, object string) *entry {
 	case f == nil:
 		return nil
 	case object != "*":
-		return f.entries[object]
+		return f.named(object)
 	}
-	for _, e := range f.entries {
+	for e := range f.entries.all() {
 		return e
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unsafe"
 
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -20,6 +21,7 @@ type index struct {
 }
 
 type indexShard struct {
+	hash     *lineHash
 	mu       sync.Mutex
 	families map[uint64]*family // by the hash of their key; those of one hash follow one another
 	object   metric.Object      // that of the entry in hand, here for who is handed it
@@ -32,11 +34,11 @@ type familyKey struct{ resource, namespace, name string }
 type family struct {
 	key     familyKey
 	hash    uint64
-	next    *family           // of the same hash
-	shard   *indexShard       // its lock guards all below
-	entries map[string]*entry // by the object's name, the newest first; externals have one, named ""
-	order   *order            // nil: not kept
-	changes uint64            // how many entries came and went
+	next    *family     // of the same hash
+	shard   *indexShard // its lock guards all below
+	entries names       // by the object's name, the newest first; externals have one, named ""
+	order   *order      // nil: not kept
+	changes uint64      // how many entries came and went
 }
 
 func (k familyKey) sum(h *lineHash) uint64 {
@@ -59,16 +61,62 @@ func (e *entry) object() metric.Object {
 	return metric.Object{Resource: e.family.key.resource, Namespace: e.family.key.namespace, Name: e.name, UID: e.uid}
 }
 
+// withText is an entry that its object's name and UID lie behind: to compare them, and to write them down, is no further miss of
+// the cache. The sizes are those that the heap has.
+type withText[T [16]byte | [32]byte | [48]byte | [96]byte] struct {
+	entry
+	text T
+}
+
+// newEntry makes an entry with copies of its object's name and UID.
+func newEntry(name, uid string) (e *entry) {
+	var text []byte
+	switch n := len(name) + len(uid); {
+	case n <= 16:
+		one := new(withText[[16]byte])
+		e, text = &one.entry, one.text[:]
+	case n <= 32:
+		one := new(withText[[32]byte])
+		e, text = &one.entry, one.text[:]
+	case n <= 48:
+		one := new(withText[[48]byte])
+		e, text = &one.entry, one.text[:]
+	case n <= 96:
+		one := new(withText[[96]byte])
+		e, text = &one.entry, one.text[:]
+	default:
+		e, text = new(entry), make([]byte, n)
+	}
+	e.name, text = keepText(text, name)
+	e.uid, _ = keepText(text, uid)
+	return e
+}
+
+// keepText copies a string to where it stays.
+func keepText(to []byte, text string) (kept string, rest []byte) {
+	if text == "" {
+		return "", to
+	}
+	n := copy(to, text)
+	return unsafe.String(&to[0], n), to[n:]
+}
+
 // external reports whether there is no object.
 func (e *entry) external() bool { return e.family.key.resource == "" }
 
 func newIndex() *index {
 	x := &index{hash: newLineHash()}
 	for i := range x.shards {
-		x.shards[i].families = map[uint64]*family{}
+		x.shards[i].hash, x.shards[i].families = &x.hash, map[uint64]*family{}
 	}
 	return x
 }
+
+// hashOf is the hash of an object's name in the family.
+func (f *family) hashOf(name string) uint64 { return f.shard.hash.string(f.hash, name) }
+
+// named returns the newest entry of a name; nil: there is none.
+func (f *family) named(name string) *entry { return f.entries.find(f.hashOf(name), name) }
 
 // shard returns where the family of a key is, and by which hash.
 func (x *index) shard(k familyKey) (*indexShard, uint64) {
@@ -132,21 +180,22 @@ func (x *index) enter(form *canonicalForm, kind metric.Kind) (*entry, *indexShar
 	if f == nil {
 		f = shard.addLocked(form.family, key)
 	}
-	newest := f.entries[form.object.Name]
+	newest := f.entries.find(form.named, form.object.Name)
 	for e := newest; e != nil; e = e.older {
 		if e.uid == form.object.UID {
 			return e, shard
 		}
 	}
-	e := &entry{family: f, name: strings.Clone(form.object.Name), uid: strings.Clone(form.object.UID), kind: kind, older: newest}
-	f.entries[e.name] = e
+	e := newEntry(form.object.Name, form.object.UID)
+	e.family, e.kind, e.older = f, kind, newest
+	f.entries.put(form.named, e)
 	f.enteredLocked(e)
 	return e, shard
 }
 
 func (s *indexShard) addLocked(hash uint64, k familyKey) *family {
 	k = familyKey{strings.Clone(k.resource), strings.Clone(k.namespace), strings.Clone(k.name)}
-	f := &family{key: k, hash: hash, next: s.families[hash], shard: s, entries: map[string]*entry{}}
+	f := &family{key: k, hash: hash, next: s.families[hash], shard: s}
 	s.families[hash] = f
 	return f
 }
@@ -189,15 +238,15 @@ func (e *entry) tidyLocked() {
 	}
 	f := e.family
 	f.removeLocked(e)
-	if len(f.entries) == 0 {
+	if f.entries.live == 0 {
 		f.shard.removeLocked(f)
 	}
 }
 
 func (f *family) removeLocked(e *entry) {
 	f.leftLocked()
-	name := e.name
-	newest := f.entries[name]
+	hash := f.hashOf(e.name)
+	newest := f.entries.find(hash, e.name)
 	switch {
 	case newest != e:
 		for at := newest; at != nil; at = at.older {
@@ -207,8 +256,8 @@ func (f *family) removeLocked(e *entry) {
 			}
 		}
 	case e.older != nil:
-		f.entries[name] = e.older
+		f.entries.put(hash, e.older)
 	default:
-		delete(f.entries, name)
+		f.entries.remove(hash, e.name)
 	}
 }

@@ -49,7 +49,7 @@ func (s *indexShard) list(external, objects *firstNames) {
 		if f.key.resource == "" {
 			to = external
 		}
-		for _, e := range f.entries {
+		for e := range f.entries.all() {
 			to.add(metric.Listed{Resource: f.key.resource, Name: f.key.name, Kind: e.kind})
 			seen++
 			s.letOthersIn(seen)

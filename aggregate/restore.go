@@ -80,8 +80,8 @@ type restorer struct {
 }
 
 func (r *restorer) all(names, state []byte, deltas [][]byte) error {
-	for d := (&decoder{rest: names}); d.more(); {
-		if r.birth(d); d.err != nil {
+	for d, next := readNames(names); d.more(); {
+		if r.birth(d, next()); d.err != nil {
 			return fmt.Errorf("names: %w", d.err)
 		}
 	}
@@ -100,10 +100,13 @@ func (r *restorer) all(names, state []byte, deltas [][]byte) error {
 
 func (r *restorer) replay(delta []byte) error {
 	r.mark = mark{} // as the delta's writer began
+	var before identities
 	for d := (&decoder{rest: delta}); len(d.rest) > 0 || d.err != nil; {
 		switch d.byte() {
 		case recordBirth:
-			r.birth(d)
+			r.birth(d, before.next(d))
+		case recordSpelledOut:
+			r.birth(d, d.spelledOut())
 		case recordDeath:
 			if place := d.place(); d.err == nil {
 				r.t.vanish(r.b, place)
@@ -126,14 +129,10 @@ func (r *restorer) replay(delta []byte) error {
 	return nil
 }
 
-// birth reads a name and makes its series. One that is there already, in the same generation, stays as it is.
-func (r *restorer) birth(d *decoder) {
-	place, state := d.place(), d.uint32()
-	kind := metric.Kind(d.byte())
-	born := d.uint32()
-	object := metric.Object{Resource: d.string(), Namespace: d.string(), Name: d.string(), UID: d.string()}
-	name := d.string()
-	labels, ok := metric.UnpackLabels(d.string())
+// birth makes a series that was read. One that is there already, in the same generation, stays as it is.
+func (r *restorer) birth(d *decoder, i identity) {
+	place, state, kind, born, object, name := i.place, i.state, i.kind, i.born, i.object, i.name
+	labels, ok := metric.UnpackLabels(i.labels)
 	if !ok || kind.DefaultStat() == metric.NoStat || name == "" || state&live == 0 || state > stateBits {
 		d.fail()
 	}

@@ -13,10 +13,11 @@ const formatVersion = 1
 
 // Record types of a delta. Replayed in order on a state that may already include them, they give the state after.
 const (
-	recordBirth = 'b'
-	recordDeath = 'd'
-	recordValue = 'v'
-	recordAlike = 'a' // a value with the mark of the value before it
+	recordBirth      = 'B'
+	recordSpelledOut = 'b' // a birth as the formats up to the third have it
+	recordDeath      = 'd'
+	recordValue      = 'v'
+	recordAlike      = 'a' // a value with the mark of the value before it
 
 	recordRun      = 'n' // numbers that have all but their values in common
 	recordRunAlike = 'm' // likewise, with the mark of the value before them
@@ -47,32 +48,21 @@ func (t *Table) AppendClock(dst []byte) []byte {
 func (t *Table) AppendNames(dst []byte, block int) []byte {
 	b := t.blocks.at[block].Load()
 	b.renamed.Store(false)
+	dst = binary.AppendUvarint(dst, sharedNames)
+	var said births
 	for place := range uint32(blockSeries) {
-		dst = t.appendName(dst, b, place)
+		dst = b.appendName(dst, place, &said)
 	}
 	return dst
 }
 
-func (t *Table) appendName(dst []byte, b *block, place uint32) []byte {
+func (b *block) appendName(dst []byte, place uint32, said *births) []byte {
 	b.history.Lock()
 	defer b.history.Unlock()
 	if b.page.cells[place].state.Load()&live == 0 {
 		return dst
 	}
-	return appendNameLocked(dst, b, place)
-}
-
-func appendNameLocked(dst []byte, b *block, place uint32) []byte {
-	s := &b.series[place]
-	dst = binary.AppendUvarint(dst, uint64(place))
-	dst = binary.AppendUvarint(dst, uint64(b.page.cells[place].state.Load()))
-	dst = append(dst, byte(s.entry.kind))
-	dst = binary.AppendUvarint(dst, uint64(s.born))
-	o := s.entry.object()
-	for _, part := range [...]string{o.Resource, o.Namespace, o.Name, o.UID, s.entry.family.key.name, s.packed()} {
-		dst = appendString(dst, part)
-	}
-	return dst
+	return said.appendLocked(dst, b, place)
 }
 
 // AppendState appends the values and windows of all series of a block.
@@ -101,12 +91,13 @@ func (t *Table) AppendDelta(dst []byte, block int) []byte {
 	now := t.clock.now()
 	pace := pace{now.wall}
 	t.rollBlock(b, now, &pace)
+	var said births
 	for word := range blockWords {
 		if b.unnamed[word].Load() == 0 {
 			continue
 		}
 		for set := b.unnamed[word].Swap(0); set != 0; set &= set - 1 {
-			dst = t.appendNews(dst, b, uint32(word*64+bits.TrailingZeros64(set)))
+			dst = b.appendNews(dst, uint32(word*64+bits.TrailingZeros64(set)), &said)
 		}
 	}
 	d := delta{t: t, b: b, dst: dst}
@@ -129,7 +120,7 @@ type delta struct {
 }
 
 // appendNews appends a birth or a death.
-func (t *Table) appendNews(dst []byte, b *block, place uint32) []byte {
+func (b *block) appendNews(dst []byte, place uint32, said *births) []byte {
 	b.history.Lock()
 	defer b.history.Unlock()
 	if b.page.cells[place].state.Load()&live == 0 {
@@ -137,7 +128,7 @@ func (t *Table) appendNews(dst []byte, b *block, place uint32) []byte {
 	}
 	// Born series carry a value from the start: a gauge whose first sample is on its way, a counter of 0.
 	b.unsaved.mark(place)
-	return appendNameLocked(append(dst, recordBirth), b, place)
+	return said.appendLocked(append(dst, recordBirth), b, place)
 }
 
 // appendChanges appends what changed among 64 series.

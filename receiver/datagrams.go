@@ -19,6 +19,9 @@ const (
 	// dropsEvery is after how many rounds of steady work the kernel is asked what it dropped.
 	dropsEvery = 256
 	maxBackoff = time.Second
+	// parsedAtOnce is after how many lines that were parsed the clock is looked at within a batch: one of 32 datagrams full of new
+	// series takes two milliseconds, a hundred times one of known ones.
+	parsedAtOnce = 100
 	// steadyTime is how long a goroutine that finds its socket full every time keeps the processor before it lets others have it.
 	steadyTime = time.Millisecond
 )
@@ -97,6 +100,10 @@ func (d *datagrams) take(n int) {
 			d.in.takeCut(packet, metric.TooLong)
 		} else {
 			d.in.gather(packet)
+		}
+		if d.in.parsed >= parsedAtOnce {
+			d.in.parsed = 0
+			d.takeTurns()
 		}
 	}
 	d.in.settle()

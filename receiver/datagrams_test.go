@@ -213,6 +213,26 @@ func TestStopShutsTheEntrance(t *testing.T) {
 	}
 }
 
+// Lines that are parsed take a hundred times what known ones do: who waits for the network does not wait for a batch of them.
+func TestTurnsAreTakenWithinABatch(t *testing.T) {
+	f := bind(t, testConfig(udp(1)))
+	defer f.server.Close()
+	d := &datagrams{in: f.server.newIntake(udp(1), f.server.packets[0].account), socket: f.server.packets[0].socket}
+	for lines, want := range map[int]bool{parsedAtOnce - 1: false, parsedAtOnce: true} {
+		f.send(f.dial(0), strings.Repeat("a:1|c\n", lines))
+		n, err := d.socket.receive()
+		if n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		long := time.Now().Add(-time.Hour)
+		d.steady, d.in.parsed = long, 0
+		d.take(n)
+		if took := d.steady != long; took != want {
+			t.Errorf("%d lines were parsed: others had a turn: %v, want %v", lines, took, want)
+		}
+	}
+}
+
 func TestStopUnderFire(t *testing.T) {
 	f := serve(t, testConfig(udp(1)))
 	conn := f.dial(0)

@@ -27,6 +27,7 @@ type intake struct {
 	gathered int // of lines
 
 	applied, packets, bytes uint64
+	parsed                  int // lines since somebody set it to 0
 }
 
 // recaller is an Applier that knows lines again.
@@ -136,6 +137,7 @@ func (in *intake) parse(text []byte, sender *metric.Sender, cut *metric.Line) {
 	sample := &in.scanner.Sample
 	sample.Sender = sender
 	defer func() { sample.Sender, sample.Line = in.sender, nil }()
+	in.parsed++
 	for in.scanner.Reset(text); in.scanner.Next(); {
 		fault := in.scanner.Fault
 		if fault.Reason == metric.Applied {

@@ -26,7 +26,7 @@ const (
 
 	// formatVersion is of the keys and values that this package writes. What earlier ones wrote is read, and is of the present
 	// one from then on.
-	formatVersion = 3
+	formatVersion = 4
 	firstVersion  = 1
 	formatMagic   = "sluice"
 	// externalMagic marks our databases in Badger's own manifest ("SL").

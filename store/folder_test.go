@@ -189,10 +189,11 @@ func TestUntried(t *testing.T) {
 		{trialBegun + "\n" + trialUnable + "no space left on device\n", "", nil, errUntried},
 		{trialBegun + "\n" + trialFormat + "1\n" + trialFault + "table 3\n", "", nil, errDamaged},
 		{trialBegun + "\n", "panic: a", errors.New("exit status 2"), errDamaged},
-		{trialBegun + "\n" + trialFormat + "4\n" + trialPassed + "\n", "", nil, ErrFormat},
+		{trialBegun + "\n" + trialFormat + strconv.Itoa(formatVersion+1) + "\n" + trialPassed + "\n", "", nil, ErrFormat},
 		{trialBegun + "\n" + trialFormat + "1\n" + trialPassed + "\n", "", nil, nil},
 		{trialBegun + "\n" + trialFormat + "2\n" + trialPassed + "\n", "", nil, nil},
 		{trialBegun + "\n" + trialFormat + "3\n" + trialPassed + "\n", "", nil, nil},
+		{trialBegun + "\n" + trialFormat + "4\n" + trialPassed + "\n", "", nil, nil},
 		{trialBegun + "\n" + trialFormat + "0\n" + trialPassed + "\n", "", nil, nil},
 	} {
 		if err := s.folder.judge(c.said, c.exit, c.complaint); !errors.Is(err, c.is) {

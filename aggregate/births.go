@@ -1,0 +1,135 @@
+package aggregate
+
+import (
+	"encoding/binary"
+	"unsafe"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// What identifies the series of a block is mostly the same few strings: resource, namespace, metric and labels, and of one pod's
+// series name and UID. So a blob spells out each once, and says then which one it was. A birth of a pod's counter takes half
+// of the bytes so: who writes them and compacts them has as much less to do, which is most of what a new series costs
+// beside its place in the table.
+//
+// A string is its length, doubled, and its bytes; or its number, doubled, plus one: how many were spelled out before it.
+
+// births is what the writer of a blob has spelled out.
+type births struct {
+	shared, objects spelled
+}
+
+// identities is what the reader of a blob has found spelled out.
+type identities struct {
+	shared, objects []string
+}
+
+// identity is what a birth says of a series.
+type identity struct {
+	place, state, born uint32
+	kind               metric.Kind
+	object             metric.Object
+	name, labels       string
+}
+
+// appendLocked appends a series' identity.
+func (s *births) appendLocked(dst []byte, b *block, place uint32) []byte {
+	one := &b.series[place]
+	e, key := one.entry, &one.entry.family.key
+	dst = binary.AppendUvarint(dst, uint64(place))
+	dst = binary.AppendUvarint(dst, uint64(b.page.cells[place].state.Load()))
+	dst = append(dst, byte(e.kind))
+	dst = binary.AppendUvarint(dst, uint64(one.born))
+	dst = s.shared.append(s.shared.append(s.shared.append(dst, key.resource), key.namespace), key.name)
+	dst = s.objects.append(s.objects.append(dst, e.name), e.uid)
+	return s.shared.append(dst, one.packed())
+}
+
+// next reads what appendLocked wrote.
+func (s *identities) next(d *decoder) (i identity) {
+	i.place, i.state, i.kind, i.born = d.place(), d.uint32(), metric.Kind(d.byte()), d.uint32()
+	i.object.Resource, i.object.Namespace, i.name = d.spelled(&s.shared), d.spelled(&s.shared), d.spelled(&s.shared)
+	i.object.Name, i.object.UID, i.labels = d.spelled(&s.objects), d.spelled(&s.objects), d.spelled(&s.shared)
+	return i
+}
+
+// sharedNames begins the names of a block whose strings are spelled out once: no place is so high.
+const sharedNames = blockSeries
+
+// readNames reads the names of a block, of any format: next reads one.
+func readNames(names []byte) (d *decoder, next func() identity) {
+	d = &decoder{rest: names}
+	if first, n := binary.Uvarint(names); n <= 0 || first != sharedNames {
+		return d, d.spelledOut
+	}
+	d.uvarint()
+	var before identities
+	return d, func() identity { return before.next(d) }
+}
+
+// spelledOut reads a birth as the formats up to the third have it, with all its strings.
+func (d *decoder) spelledOut() (i identity) {
+	i.place, i.state, i.kind, i.born = d.place(), d.uint32(), metric.Kind(d.byte()), d.uint32()
+	i.object = metric.Object{Resource: d.string(), Namespace: d.string(), Name: d.string(), UID: d.string()}
+	i.name, i.labels = d.string(), d.string()
+	return i
+}
+
+// spelled are strings with their numbers. A string stands within a few places of where its hash says; one that found them
+// taken took the first, and who stood there is spelled out again.
+type spelled struct {
+	places [128]struct {
+		text   string
+		number uint64
+	}
+	count uint64
+}
+
+const spelledProbes = 8
+
+func (s *spelled) append(dst []byte, text string) []byte {
+	if text == "" {
+		return append(dst, 0)
+	}
+	hash := endHash(text)
+	at := &s.places[hash%uint64(len(s.places))]
+	for i := range uint64(spelledProbes) {
+		one := &s.places[(hash+i)%uint64(len(s.places))]
+		if one.text == text {
+			return binary.AppendUvarint(dst, one.number<<1|1)
+		}
+		if one.text == "" {
+			at = one
+			break
+		}
+	}
+	at.text, at.number = text, s.count
+	s.count++
+	return append(binary.AppendUvarint(dst, uint64(len(text))<<1), text...)
+}
+
+// endHash is a hash of a string's end, in which those that follow one another mostly differ.
+func endHash(text string) uint64 {
+	end := text[max(len(text)-8, 0):]
+	if len(end) < 8 {
+		return uint64(end[0])<<16 ^ uint64(end[len(end)/2])<<8 ^ uint64(end[len(end)-1])
+	}
+	return binary.LittleEndian.Uint64(unsafe.Slice(unsafe.StringData(end), 8)) * 0x9e3779b97f4a7c15 >> 32
+}
+
+// spelled reads a string that may be one of those before it.
+func (d *decoder) spelled(before *[]string) string {
+	n := d.uvarint()
+	switch {
+	case n == 0:
+		return ""
+	case n&1 == 0:
+		text := string(d.bytes(n >> 1))
+		*before = append(*before, text)
+		return text
+	case n>>1 < uint64(len(*before)):
+		return (*before)[n>>1]
+	}
+	d.fail()
+	return ""
+}

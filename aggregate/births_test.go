@@ -1,0 +1,85 @@
+package aggregate
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+func identitiesOf(t *testing.T, names []byte) (all []identity) {
+	t.Helper()
+	for d, next := readNames(names); d.more(); {
+		if all = append(all, next()); d.err != nil {
+			t.Fatal(d.err)
+		}
+	}
+	return all
+}
+
+// Strings that many series have, few, none, and those of one hash come out as they went in.
+func TestBirthsComeOutAsTheyWentIn(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	words := []string{"", "a", "b", "ab", "pods", "shop", strings.Repeat("x", 300), strings.Repeat("y", 300)}
+	for i := range 300 {
+		words = append(words, fmt.Sprint("word-", i), fmt.Sprint(i, "-the same end"))
+	}
+	word := func() string { return words[r.IntN(len(words))] }
+	b := &block{page: new(page), series: new([blockSeries]series)}
+	var want []identity
+	for place := range uint32(blockSeries) {
+		i := identity{
+			place: place, state: r.Uint32()&stateBits | live, born: r.Uint32(), kind: metric.Gauge,
+			object: metric.Object{Resource: word(), Namespace: word(), Name: word(), UID: word()}, name: word(), labels: word(),
+		}
+		want = append(want, i)
+		f := &family{key: familyKey{i.object.Resource, i.object.Namespace, i.name}}
+		s := &b.series[place]
+		s.entry, s.born = &entry{family: f, name: i.object.Name, uid: i.object.UID, kind: i.kind}, i.born
+		s.setLabels(i.labels)
+		b.page.cells[place].state.Store(i.state)
+	}
+	b.series[7].entry.family.key.name = "not empty"
+	want[7].name = "not empty"
+	table := new(Table)
+	table.blocks.at[0].Store(b)
+	blob := table.AppendNames(nil, 0)
+	if got := identitiesOf(t, blob); !slices.Equal(got, want) {
+		t.Error("they are others")
+	}
+}
+
+// What a series of a pod takes in a delta when it is born, as the load test's are, its value with it: half of its strings.
+func TestBirthsAreShort(t *testing.T) {
+	f := newFixture(t)
+	for _, i := range rand.New(rand.NewPCG(5, 6)).Perm(750_000)[:blockSeries] {
+		f.push(fmt.Sprintf("http.requests.m%d:1|c|#ns:ns%d,pod:web-%d,code:%d", i%20, i/20%5, i/100%1500, 200+i/150_000))
+	}
+	strings := 0
+	for place := range blockSeries {
+		s := &f.blocks.at[0].Load().series[place]
+		e := s.entry
+		for _, one := range []string{e.family.key.resource, e.family.key.namespace, e.family.key.name, e.name, e.uid, s.packed()} {
+			strings += len(appendString(nil, one))
+		}
+	}
+	births := len(f.AppendDelta(nil, 0))
+	t.Logf("%.1f bytes a birth, %.1f of strings spelled out", float64(births)/blockSeries, float64(strings)/blockSeries)
+	if births > strings*2/3 {
+		t.Error("that is too much")
+	}
+}
+
+// A number that nothing was spelled out for is damage.
+func TestBirthOfAnUnknownString(t *testing.T) {
+	for _, n := range []byte{1, 3, 255} {
+		var before identities
+		d := &decoder{rest: []byte{0, 3, 0, 0, n, 1}}
+		if before.next(d); d.err == nil {
+			t.Errorf("%d is taken for a string", n)
+		}
+	}
+}
