@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"unsafe"
 
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -59,46 +58,6 @@ type entry struct {
 // object is what the entry is about. Its strings last.
 func (e *entry) object() metric.Object {
 	return metric.Object{Resource: e.family.key.resource, Namespace: e.family.key.namespace, Name: e.name, UID: e.uid}
-}
-
-// withText is an entry that its object's name and UID lie behind: to compare them, and to write them down, is no further miss of
-// the cache. The sizes are those that the heap has.
-type withText[T [16]byte | [32]byte | [48]byte | [96]byte] struct {
-	entry
-	text T
-}
-
-// newEntry makes an entry with copies of its object's name and UID.
-func newEntry(name, uid string) (e *entry) {
-	var text []byte
-	switch n := len(name) + len(uid); {
-	case n <= 16:
-		one := new(withText[[16]byte])
-		e, text = &one.entry, one.text[:]
-	case n <= 32:
-		one := new(withText[[32]byte])
-		e, text = &one.entry, one.text[:]
-	case n <= 48:
-		one := new(withText[[48]byte])
-		e, text = &one.entry, one.text[:]
-	case n <= 96:
-		one := new(withText[[96]byte])
-		e, text = &one.entry, one.text[:]
-	default:
-		e, text = new(entry), make([]byte, n)
-	}
-	e.name, text = keepText(text, name)
-	e.uid, _ = keepText(text, uid)
-	return e
-}
-
-// keepText copies a string to where it stays.
-func keepText(to []byte, text string) (kept string, rest []byte) {
-	if text == "" {
-		return "", to
-	}
-	n := copy(to, text)
-	return unsafe.String(&to[0], n), to[n:]
 }
 
 // external reports whether there is no object.
@@ -186,8 +145,7 @@ func (x *index) enter(form *canonicalForm, kind metric.Kind) (*entry, *indexShar
 			return e, shard
 		}
 	}
-	e := newEntry(form.object.Name, form.object.UID)
-	e.family, e.kind, e.older = f, kind, newest
+	e := &entry{family: f, name: strings.Clone(form.object.Name), uid: strings.Clone(form.object.UID), kind: kind, older: newest}
 	f.entries.put(form.named, e)
 	f.enteredLocked(e)
 	return e, shard
