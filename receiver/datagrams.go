@@ -3,6 +3,7 @@ package receiver
 import (
 	"context"
 	"log/slog"
+	"net/netip"
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
@@ -21,6 +22,9 @@ const (
 	maxBackoff = time.Second
 	// steadyTime is how long a goroutine that finds its socket full every time keeps the processor before it lets others have it.
 	steadyTime = time.Millisecond
+	// crowdedTurns is how often it keeps the processor for as long again while half of the socket's buffer or more is full: each turn
+	// of others may take 10 ms, and a few of those fill the other half.
+	crowdedTurns = 8
 )
 
 // datagrams reads one datagram socket, udp or unixgram, and runs to completion: what it reads it applies.
@@ -35,11 +39,13 @@ type datagrams struct {
 	drainTimeout time.Duration
 	logger       *slog.Logger
 
-	sealed     bool      // no datagram can arrive any more
-	drainUntil time.Time // once sealed
-	idle       int       // empty rounds in a row
+	from       [batchSize]netip.Addr // what sent the last batch
+	sealed     bool                  // no datagram can arrive any more
+	drainUntil time.Time             // once sealed
+	idle       int                   // empty rounds in a row
 	backoff    time.Duration
 	steady     time.Time // since when every batch was full; zero: the last one was not
+	kept       int       // turns of others that were passed over
 }
 
 // run serves until ctx ends, then shuts the socket's entrance, reads on until it is empty, and closes it.
@@ -91,7 +97,12 @@ func (d *datagrams) step(ctx context.Context) bool {
 }
 
 func (d *datagrams) take(n int) {
-	for i := range n {
+	from := d.from[:n]
+	for i := range from {
+		from[i] = d.socket.from(i)
+	}
+	d.in.expect(from)
+	for i := range from {
 		d.in.from(d.socket.from(i))
 		if packet, cut := d.socket.packet(i); cut {
 			d.in.takeCut(packet, metric.TooLong)
@@ -120,7 +131,12 @@ func (d *datagrams) takeTurns() {
 	switch now := time.Now(); {
 	case d.steady.IsZero():
 		d.steady = now
-	case now.Sub(d.steady) > steadyTime:
+	case now.Sub(d.steady) <= steadyTime:
+	case d.kept < crowdedTurns && d.socket.crowded():
+		d.kept++
+		d.steady = now
+	default:
+		d.kept = 0
 		d.socket.yield()
 		d.steady = time.Now()
 	}

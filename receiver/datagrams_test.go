@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -392,5 +394,70 @@ func leaveBehind(t *testing.T, network, path string) {
 	}
 	if _, err := os.Stat(path); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// foresight is a directory that is told who sends next.
+type foresight struct {
+	directory
+	told [][]netip.Addr
+}
+
+func (f *foresight) Expect(all []netip.Addr) { f.told = append(f.told, slices.Clone(all)) }
+
+// Senders are told of those of a batch before they are asked about each, where there are several.
+func TestSendersAreForetold(t *testing.T) {
+	ahead := &foresight{}
+	f := bindParts(t, testConfig(udp(1)), func(p *Parts) { p.Senders = ahead })
+	defer f.server.Close()
+	d := &datagrams{in: f.server.newIntake(udp(1), f.server.packets[0].account), socket: f.server.packets[0].socket}
+	take := func(from ...string) {
+		for _, address := range from {
+			f.send(f.dialFrom(0, address), "a:1|c")
+		}
+		n, err := d.socket.receive()
+		if n != len(from) || err != nil {
+			t.Fatalf("%d datagrams, %v", n, err)
+		}
+		d.take(n)
+	}
+	take("127.0.0.2", "127.0.0.2")
+	take("127.0.0.2", "127.0.0.3", "127.0.0.3", "127.0.0.4")
+	want := [][]netip.Addr{{netip.MustParseAddr("127.0.0.2"), netip.MustParseAddr("127.0.0.3"), netip.MustParseAddr("127.0.0.4")}}
+	if !reflect.DeepEqual(ahead.told, want) {
+		t.Errorf("told of %v, want %v", ahead.told, want)
+	}
+	if ahead.asked != 1+3 {
+		t.Errorf("asked %d times", ahead.asked)
+	}
+}
+
+// A socket that is more than half full is not left to wait for its turn, but not for ever.
+func TestACrowdedSocketKeepsItsTurn(t *testing.T) {
+	small := udp(1)
+	small.ReadBuffer = 64 << 10
+	f := bind(t, testConfig(small))
+	defer f.server.Close()
+	d := &datagrams{in: f.server.newIntake(small, f.server.packets[0].account), socket: f.server.packets[0].socket}
+	turn := func() (left bool) {
+		d.steady = time.Now().Add(-2 * steadyTime)
+		kept := d.kept
+		d.takeTurns()
+		return d.kept <= kept
+	}
+	if d.socket.crowded() || !turn() {
+		t.Error("an empty socket keeps the processor")
+	}
+	conn := f.dial(0)
+	for !d.socket.crowded() {
+		f.send(conn, "a:1|c")
+	}
+	for i := range crowdedTurns {
+		if turn() {
+			t.Errorf("turn %d is given away", i)
+		}
+	}
+	if !turn() || turn() {
+		t.Error("it keeps the processor for ever, or gives it away twice in turn")
 	}
 }

@@ -85,13 +85,14 @@ func (s *packetSocket) from(i int) netip.Addr {
 }
 
 // receive reads what is there, up to batchSize datagrams. The headers stay as they are from call to call:
-// the kernel writes lengths and flags, and the names where they are asked for.
+// the kernel writes lengths and flags, and the names where they are asked for. The call never waits, so Go's scheduler is not told of
+// it: its monitor would give the processor to another thread in the middle of it, and go on to look every 20 µs.
 func (s *packetSocket) receive() (int, error) {
 	for i := range s.names { // the kernel has written how long each was
 		s.headers[i].header.Namelen = unix.SizeofSockaddrInet6
 	}
 	for {
-		n, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&s.headers[0])),
+		n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&s.headers[0])),
 			batchSize, unix.MSG_DONTWAIT, 0, 0)
 		switch errno {
 		case 0:
@@ -145,16 +146,25 @@ func (s *packetSocket) seal() {
 // drops is how many datagrams the kernel dropped at this socket. SO_MEMINFO says it at any time, where
 // SO_RXQ_OVFL tells only with the next datagram.
 func (s *packetSocket) drops() uint64 {
-	var info [unix.SK_MEMINFO_VARS]uint32
-	size := uint32(unsafe.Sizeof(info))
-	_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(s.fd), unix.SOL_SOCKET, unix.SO_MEMINFO,
-		uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
-	if errno == 0 {
+	if info, ok := s.memoryInfo(); ok {
 		now := info[unix.SK_MEMINFO_DROPS]
 		s.totalDrops += uint64(now - s.lastDrops)
 		s.lastDrops = now
 	}
 	return s.totalDrops
+}
+
+// crowded reports whether more than half of the socket's buffer is full.
+func (s *packetSocket) crowded() bool {
+	info, ok := s.memoryInfo()
+	return ok && info[unix.SK_MEMINFO_RMEM_ALLOC] > info[unix.SK_MEMINFO_RCVBUF]/2
+}
+
+func (s *packetSocket) memoryInfo() (info [unix.SK_MEMINFO_VARS]uint32, ok bool) {
+	size := uint32(unsafe.Sizeof(info))
+	_, _, errno := unix.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(s.fd), unix.SOL_SOCKET, unix.SO_MEMINFO,
+		uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
+	return info, errno == 0
 }
 
 // close gives everything back, also of a socket that was not opened whole. A second close does nothing:

@@ -147,6 +147,8 @@ func (s *packetSocket) seal() {}
 
 func (s *packetSocket) drops() uint64 { return 0 }
 
+func (s *packetSocket) crowded() bool { return false }
+
 func (s *packetSocket) close() {
 	if s.path != "" {
 		_ = os.Remove(s.path)
