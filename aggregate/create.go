@@ -88,7 +88,7 @@ func (w *Writer) identify(s *metric.Sample) (canonicalForm, metric.Reason) {
 		return canonicalForm{}, refused
 	}
 	d := &w.described
-	d.Object, d.Labels, d.Bound = metric.Object{}, d.Labels[:0], false
+	d.Object, d.Labels, d.Bound, d.Lasting = metric.Object{}, d.Labels[:0], false, false
 	if refused := w.table.describe(s, d); refused != metric.Applied {
 		return canonicalForm{}, refused
 	}
@@ -96,7 +96,7 @@ func (w *Writer) identify(s *metric.Sample) (canonicalForm, metric.Reason) {
 		return canonicalForm{}, metric.Malformed
 	}
 	w.canonical = metric.AppendLabels(w.canonical[:0], d.Labels)
-	form := canonicalForm{object: d.Object, name: name, labels: metric.Borrow(w.canonical), bound: d.Bound}
+	form := canonicalForm{object: d.Object, name: name, labels: metric.Borrow(w.canonical), bound: d.Bound, lasting: d.Lasting}
 	form.sum(&w.table.index.hash)
 	return form, metric.Applied
 }
@@ -120,7 +120,8 @@ type canonicalForm struct {
 	hash   uint64
 	family uint64 // the hash of resource, namespace and name
 	named  uint64 // that of these and the object's name
-	bound  bool   // to the life of its object; no part of the identity
+	// No part of the identity: whether it is bound to the life of its object, and whether the object's strings last.
+	bound, lasting bool
 }
 
 // sum sets the hashes.

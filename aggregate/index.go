@@ -145,7 +145,10 @@ func (x *index) enter(form *canonicalForm, kind metric.Kind) (*entry, *indexShar
 			return e, shard
 		}
 	}
-	e := &entry{family: f, name: strings.Clone(form.object.Name), uid: strings.Clone(form.object.UID), kind: kind, older: newest}
+	e := &entry{family: f, name: form.object.Name, uid: form.object.UID, kind: kind, older: newest}
+	if !form.lasting {
+		e.name, e.uid = strings.Clone(e.name), strings.Clone(e.uid)
+	}
 	f.entries.put(form.named, e)
 	f.enteredLocked(e)
 	return e, shard

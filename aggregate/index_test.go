@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"unsafe"
+
+	"github.com/sluice-metrics/sluice/metric"
 )
 
 // Families whose keys have one hash are told apart, and each goes alone.
@@ -81,5 +84,20 @@ func TestSlotsGrow(t *testing.T) {
 	}
 	if steps > len(hashes)+len(hashes)/100 {
 		t.Errorf("%d numbers were compared for %d hashes: tags do not tell them apart", steps, len(hashes))
+	}
+}
+
+// Names that last are shared by all series of an object; those that are borrowed are copied.
+func TestNamesOfAnEntry(t *testing.T) {
+	for _, lasting := range []bool{false, true} {
+		x := newIndex()
+		name, uid := []byte("web-1"), []byte("uid-1")
+		form := canonicalForm{object: metric.Object{Resource: "pods", Namespace: "shop", Name: metric.Borrow(name), UID: metric.Borrow(uid)}, name: "requests", lasting: lasting}
+		form.sum(&x.hash)
+		e, shard := x.enter(&form, metric.Counter)
+		shard.mu.Unlock()
+		if shared := unsafe.StringData(e.name) == &name[0] && unsafe.StringData(e.uid) == &uid[0]; shared != lasting || e.name != "web-1" || e.uid != "uid-1" {
+			t.Errorf("lasting %t: %s, %s, shared %t", lasting, e.name, e.uid, shared)
+		}
 	}
 }

@@ -385,3 +385,23 @@ func TestDescribeAllocatesNothingInACluster(t *testing.T) {
 		}
 	}
 }
+
+// What the cluster holds of a pod may be kept; what a line says is borrowed.
+func TestOnlyWhatTheClusterHoldsLasts(t *testing.T) {
+	r := New(clusterConfig(Namespace), known{}, world{})
+	for _, c := range []struct {
+		tags, from string
+		lasts      bool
+	}{
+		{"", "web-1", true},
+		{"namespace:shop,pod:web-2", "agent", true},
+		{"namespace:shop,sluice_object:ingresses/main", "agent", false},
+		{"", "batch", false}, // external
+	} {
+		d := metric.Description{Lasting: !c.lasts}
+		s := said{tags: c.tags}.sample(senders[c.from])
+		if reason := r.Describe(&s, &d); reason != metric.Applied || d.Lasting != c.lasts {
+			t.Errorf("%q from %s: %v, lasting %t", c.tags, c.from, reason, d.Lasting)
+		}
+	}
+}

@@ -66,7 +66,7 @@ func (v *verdict) wait(w why) { v.reason, v.why = metric.Pending, w }
 
 func (r *Resolver) decide(s *metric.Sample, d *metric.Description, v *verdict) {
 	labels, c := r.claimed(s, d.Labels[:0])
-	d.Labels, d.Bound = metric.SortLabels(labels), false
+	d.Labels, d.Bound, d.Lasting = metric.SortLabels(labels), false, false
 	v.object, v.uid, v.err = c.object, c.uid, c.err
 	switch {
 	case c.unreadable && r.unsynced():
@@ -131,7 +131,7 @@ func (r *Resolver) judgeUnclaimed(s *metric.Sample, d *metric.Description, v *ve
 	case who.unknown:
 		v.wait(unknownAddress)
 	case who.pod != nil && !who.pod.AboutExternal:
-		v.object, d.Bound = who.pod.Object(), true
+		v.object, d.Bound, d.Lasting = who.pod.Object(), true, true
 	case who.pod == nil && who.account == nil && !who.forwarder && !who.writer && r.config.Trust != Open:
 		v.needs = rightTo(metric.Create, &v.object) // with a credential it would be about nothing
 		v.refuse(nobody)
@@ -186,7 +186,7 @@ func (r *Resolver) judgePod(pod *metric.Pod, d *metric.Description, v *verdict) 
 		}
 		return
 	}
-	v.object, v.uid = pod.Object(), ""
+	v.object, v.uid, d.Lasting = pod.Object(), "", true
 	d.Bound = r.holds(v, metric.Create)
 }
 

@@ -143,4 +143,6 @@ type Description struct {
 	Labels []Label
 	// Bound says that the cluster tells when the object ends: the series lives as long, whether samples come or not.
 	Bound bool
+	// Lasting says that the strings of Object are never changed and may be kept; else they are borrowed.
+	Lasting bool
 }

@@ -3,6 +3,7 @@ package receiver
 import (
 	"context"
 	"log/slog"
+	"net/netip"
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
@@ -24,6 +25,8 @@ const (
 	parsedAtOnce = 100
 	// steadyTime is how long a goroutine that finds its socket full every time keeps the processor before it lets others have it.
 	steadyTime = time.Millisecond
+	// steadyMost bounds it where others had the processor longer: Go gives a goroutine 10 ms too, the kernel a process some.
+	steadyMost = 10 * time.Millisecond
 )
 
 // datagrams reads one datagram socket, udp or unixgram, and runs to completion: what it reads it applies.
@@ -38,11 +41,13 @@ type datagrams struct {
 	drainTimeout time.Duration
 	logger       *slog.Logger
 
-	sealed     bool      // no datagram can arrive any more
-	drainUntil time.Time // once sealed
-	idle       int       // empty rounds in a row
+	from       [batchSize]netip.Addr // what sent the last batch
+	sealed     bool                  // no datagram can arrive any more
+	drainUntil time.Time             // once sealed
+	idle       int                   // empty rounds in a row
 	backoff    time.Duration
-	steady     time.Time // since when every batch was full; zero: the last one was not
+	steady     time.Time     // since when every batch was full; zero: the last one was not
+	others     time.Duration // how long they had the processor the last time
 }
 
 // run serves until ctx ends, then shuts the socket's entrance, reads on until it is empty, and closes it.
@@ -94,7 +99,12 @@ func (d *datagrams) step(ctx context.Context) bool {
 }
 
 func (d *datagrams) take(n int) {
-	for i := range n {
+	from := d.from[:n]
+	for i := range from {
+		from[i] = d.socket.from(i)
+	}
+	d.in.expect(from)
+	for i := range from {
 		d.in.from(d.socket.from(i))
 		if packet, cut := d.socket.packet(i); cut {
 			d.in.takeCut(packet, metric.TooLong)
@@ -122,14 +132,16 @@ func (d *datagrams) rest() {
 	d.in.applier.Unpark()
 }
 
-// takeTurns lets others run who wait for the network, if none could for a while.
+// takeTurns lets others run who wait for the network, if none could for a while: for as long as they had it the last time, so that a
+// full socket has half of the processor also where their turns are long.
 func (d *datagrams) takeTurns() {
 	switch now := time.Now(); {
 	case d.steady.IsZero():
 		d.steady = now
-	case now.Sub(d.steady) > steadyTime:
+	case now.Sub(d.steady) > min(max(d.others, steadyTime), steadyMost):
 		d.socket.yield()
 		d.steady = time.Now()
+		d.others = d.steady.Sub(now)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -412,5 +414,64 @@ func leaveBehind(t *testing.T, network, path string) {
 	}
 	if _, err := os.Stat(path); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// foresight is a directory that is told who sends next.
+type foresight struct {
+	directory
+	told [][]netip.Addr
+}
+
+func (f *foresight) Expect(all []netip.Addr) { f.told = append(f.told, slices.Clone(all)) }
+
+// Senders are told of those of a batch before they are asked about each, where there are several.
+func TestSendersAreForetold(t *testing.T) {
+	ahead := &foresight{}
+	f := bindParts(t, testConfig(udp(1)), func(p *Parts) { p.Senders = ahead })
+	defer f.server.Close()
+	d := &datagrams{in: f.server.newIntake(udp(1), f.server.packets[0].account), socket: f.server.packets[0].socket}
+	take := func(from ...string) {
+		for _, address := range from {
+			f.send(f.dialFrom(0, address), "a:1|c")
+		}
+		n, err := d.socket.receive()
+		if n != len(from) || err != nil {
+			t.Fatalf("%d datagrams, %v", n, err)
+		}
+		d.take(n)
+	}
+	take("127.0.0.2", "127.0.0.2")
+	take("127.0.0.2", "127.0.0.3", "127.0.0.3", "127.0.0.4")
+	want := [][]netip.Addr{{netip.MustParseAddr("127.0.0.2"), netip.MustParseAddr("127.0.0.3"), netip.MustParseAddr("127.0.0.4")}}
+	if !reflect.DeepEqual(ahead.told, want) {
+		t.Errorf("told of %v, want %v", ahead.told, want)
+	}
+	if ahead.asked != 1+3 {
+		t.Errorf("asked %d times", ahead.asked)
+	}
+}
+
+// A full socket keeps the processor as long as others had it the last time, but not for ever.
+func TestTurnsAreAsLongAsThoseOfOthers(t *testing.T) {
+	f := bind(t, testConfig(udp(1)))
+	defer f.server.Close()
+	for _, test := range []struct {
+		others, kept time.Duration
+		yields       bool
+	}{
+		{0, steadyTime / 2, false},
+		{0, 2 * steadyTime, true},
+		{5 * steadyTime, 2 * steadyTime, false},
+		{5 * steadyTime, 6 * steadyTime, true},
+		{time.Hour, steadyMost / 2, false},
+		{time.Hour, 2 * steadyMost, true},
+	} {
+		d := &datagrams{socket: f.server.packets[0].socket, others: test.others, steady: time.Now().Add(-test.kept)}
+		before := d.others
+		d.takeTurns()
+		if yields := d.others != before; yields != test.yields {
+			t.Errorf("others had %v, kept for %v: others have their turn %v, want %v", test.others, test.kept, yields, test.yields)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package receiver
 import (
 	"hash/maphash"
 	"net/netip"
+	"slices"
 
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -11,6 +12,11 @@ import (
 // a datagram, by many goroutines at once, so it neither waits nor allocates.
 type Senders interface {
 	Sender(netip.Addr) *metric.Sender
+}
+
+// foreseeing are Senders that answer quicker about addresses they were told of before: about many at once.
+type foreseeing interface {
+	Expect([]netip.Addr)
 }
 
 // Origin finds out who sent what one goroutine takes. The zero Origin names nobody. It is not safe for use by two
@@ -51,6 +57,15 @@ func (o *Origin) Sender(a netip.Addr) *metric.Sender {
 		o.found = &o.scratch
 	}
 	return o.found
+}
+
+// expect tells of addresses that are asked for next, if anybody wants to know. One alone is asked for soon enough.
+func (o *Origin) expect(all []netip.Addr) {
+	if ahead, ok := o.Senders.(foreseeing); ok {
+		if all = slices.Compact(all); len(all) > 1 {
+			ahead.Expect(all)
+		}
+	}
 }
 
 // forgets reports whether asking for an address makes the last answer invalid.

@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"os"
 	"runtime/debug"
+	"runtime/metrics"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 )
@@ -35,9 +37,23 @@ func ChildMain() (code int, isChild bool) {
 // keeperGCPercent: nearly all that Badger allocates is a table in the making, soon garbage.
 const keeperGCPercent = 25
 
-// keeperMemory is from where on the heap's free pages go back at once. Building tables in turn with memtables left 160 MB of them
-// where 750,000 series changed every second (loadtest tagged-750k: 400 to 338 MB in all, for the same CPU time).
-const keeperMemory = 64 << 20
+// Building tables in turn with memtables left 160 MB of free pages on the heap where 750,000 series changed every second. From
+// giveBackFrom on they go back, looked at every giveBackEvery. A limit of memory in the runtime does that too; but where Badger holds more than the
+// limit for a while, as it does after it compacted large tables, Go then collects without end: every 20 ms, for a minute.
+const (
+	giveBackFrom  = 32 << 20
+	giveBackEvery = 5 * time.Second
+)
+
+// giveBack runs as long as the process.
+func giveBack() {
+	free := []metrics.Sample{{Name: "/memory/classes/heap/free:bytes"}}
+	for range time.Tick(giveBackEvery) {
+		if metrics.Read(free); free[0].Value.Uint64() >= giveBackFrom {
+			debug.FreeOSMemory()
+		}
+	}
+}
 
 // mostFrame is far beyond a transaction of batchBytes.
 const mostFrame = 16 * batchBytes
@@ -45,7 +61,7 @@ const mostFrame = 16 * batchBytes
 // keeperMain opens a database, writes what comes in, and closes it when nothing more can come.
 func keeperMain(dir string, in io.Reader, out io.Writer) int {
 	debug.SetGCPercent(keeperGCPercent)
-	debug.SetMemoryLimit(keeperMemory)
+	go giveBack()
 	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	db, err := openDatabase(apartOptions(dir, logger))
 	if tell(out, err) != nil || err != nil {

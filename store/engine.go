@@ -24,6 +24,11 @@ const (
 	apartTableBytes    = apartMemTableBytes - 1<<19
 	apartLevelZero     = 24
 
+	// A block of a table is filled up to this size. A value that is larger by itself is copied to a place twice the block's, and the
+	// first one is wasted: with the 4 KiB that are usual, checkpoints (5 KiB) and names of pods' series (60 KiB) made tables outgrow
+	// their buffers, of which eight then held 200 MB.
+	apartBlockBytes = 256 << 10
+
 	// formatVersion is of the keys and values that this package writes. What earlier ones wrote is read, and is of the present
 	// one from then on.
 	formatVersion = 4
@@ -64,6 +69,7 @@ func apartOptions(dir string, logger *slog.Logger) badger.Options {
 	return badgerOptions(dir, logger).
 		WithMemTableSize(apartMemTableBytes).
 		WithBaseTableSize(apartTableBytes).
+		WithBlockSize(apartBlockBytes).
 		WithNumLevelZeroTables(apartLevelZero).
 		WithNumLevelZeroTablesStall(2*apartLevelZero + apartLevelZero/2)
 }

@@ -68,3 +68,56 @@ func BenchmarkSender(b *testing.B) {
 		}
 	})
 }
+
+// Whatever is foreseen, in however large a batch, is answered as it is without.
+func TestExpect(t *testing.T) {
+	a := newAddresses()
+	const pods = 1_000
+	var all []netip.Addr
+	for i := range pods {
+		all = append(all, nthAddress(i))
+		if i%2 == 0 {
+			a.put(&metric.Sender{Key: uint64(i + 1), Address: all[i]})
+		}
+	}
+	a.drop(all[4])
+	for _, n := range []int{0, 1, expected - 1, expected, expected + 1, pods} {
+		a.expect(all[:n])
+	}
+	for i, address := range all {
+		if found := a.load(address); (found != nil) != (i%2 == 0 && i != 4) {
+			t.Fatalf("%v: %v", address, found)
+		}
+	}
+	if n := testing.AllocsPerRun(10, func() { a.expect(all) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// What senders cost who are looked up in batches, as a receiver does, in an order that no cache knows.
+func BenchmarkSendersOfABatch(b *testing.B) {
+	a := newAddresses()
+	const pods, batch = 150_000, 32
+	for i := range pods {
+		a.put(&metric.Sender{Key: 1, Address: nthAddress(i)})
+	}
+	order := rand.Perm(pods)
+	for name, ahead := range map[string]func([]netip.Addr){"foreseen": a.expect, "one by one": func([]netip.Addr) {}} {
+		b.Run(name, func(b *testing.B) {
+			var some [batch]netip.Addr
+			for at := 0; b.Loop(); {
+				for i := range some {
+					some[i] = nthAddress(order[at%pods])
+					at++
+				}
+				ahead(some[:])
+				for _, one := range some {
+					if a.load(one) == nil {
+						b.Fatal("an address is not known")
+					}
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/batch, "ns/sender")
+		})
+	}
+}

@@ -177,6 +177,9 @@ func (v *View) Sender(address netip.Addr) *metric.Sender {
 	return v.pods.addresses.load(address.Unmap())
 }
 
+// Expect makes Sender quick for addresses that are asked for next.
+func (v *View) Expect(addresses []netip.Addr) { v.pods.addresses.expect(addresses) }
+
 // Limits is what the namespace's LimitRanges say: of each number the lowest, metric.Unsaid where none says one.
 func (v *View) Limits(namespace string) metric.Limits { return v.limits.limits(namespace) }
 

@@ -1,0 +1,21 @@
+package loadtest
+
+import (
+	"testing"
+	"time"
+)
+
+// A sender that was held up goes on at its pace: it makes up for a moment, not for all of it.
+func TestPaceAfterAPause(t *testing.T) {
+	p := newPace(1000)
+	p.start = p.start.Add(-time.Second) // a thousand lines are due, and none was sent
+	begun := time.Now()
+	for lines := int64(0); lines <= 100; lines += 10 {
+		if err := p.after(t.Context(), lines); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if took := time.Since(begun); took < 100*time.Millisecond-mostLate-5*time.Millisecond {
+		t.Errorf("100 lines took %v at 1,000 a second", took)
+	}
+}
