@@ -39,7 +39,7 @@ type datagrams struct {
 	drainTimeout time.Duration
 	logger       *slog.Logger
 
-	from       [batchSize]netip.Addr // what sent the last batch
+	from       [batchSize]netip.Addr // of the batch in hand
 	sealed     bool                  // no datagram can arrive any more
 	drainUntil time.Time             // once sealed
 	idle       int                   // empty rounds in a row
