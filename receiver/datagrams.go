@@ -89,7 +89,7 @@ func (d *datagrams) step(ctx context.Context) bool {
 	}
 	if n < batchSize {
 		d.rest()
-		d.steady = time.Time{}
+		d.steady, d.kept = time.Time{}, 0
 	} else {
 		d.takeTurns()
 	}
