@@ -92,11 +92,13 @@ func TestNamesOfAnEntry(t *testing.T) {
 	for _, lasting := range []bool{false, true} {
 		x := newIndex()
 		name, uid := []byte("web-1"), []byte("uid-1")
-		form := canonicalForm{object: metric.Object{Resource: "pods", Namespace: "shop", Name: metric.Borrow(name), UID: metric.Borrow(uid)}, name: "requests", lasting: lasting}
+		object := metric.Object{Resource: "pods", Namespace: "shop", Name: metric.Borrow(name), UID: metric.Borrow(uid)}
+		form := canonicalForm{object: object, name: "requests", lasting: lasting}
 		form.sum(&x.hash)
 		e, shard := x.enter(&form, metric.Counter)
 		shard.mu.Unlock()
-		if shared := unsafe.StringData(e.name) == &name[0] && unsafe.StringData(e.uid) == &uid[0]; shared != lasting || e.name != "web-1" || e.uid != "uid-1" {
+		shared := unsafe.StringData(e.name) == &name[0] && unsafe.StringData(e.uid) == &uid[0]
+		if shared != lasting || e.name != "web-1" || e.uid != "uid-1" {
 			t.Errorf("lasting %t: %s, %s, shared %t", lasting, e.name, e.uid, shared)
 		}
 	}

@@ -41,7 +41,7 @@ type datagrams struct {
 	drainTimeout time.Duration
 	logger       *slog.Logger
 
-	from       [batchSize]netip.Addr // what sent the last batch
+	from       [batchSize]netip.Addr // of the batch in hand
 	sealed     bool                  // no datagram can arrive any more
 	drainUntil time.Time             // once sealed
 	idle       int                   // empty rounds in a row
@@ -91,7 +91,7 @@ func (d *datagrams) step(ctx context.Context) bool {
 	}
 	if n < batchSize {
 		d.rest()
-		d.steady = time.Time{}
+		d.steady, d.kept = time.Time{}, 0
 	} else {
 		d.takeTurns()
 	}

@@ -38,8 +38,8 @@ func ChildMain() (code int, isChild bool) {
 const keeperGCPercent = 25
 
 // Building tables in turn with memtables left 160 MB of free pages on the heap where 750,000 series changed every second. From
-// giveBackFrom on they go back, looked at every giveBackEvery. A limit of memory in the runtime does that too; but where Badger holds more than the
-// limit for a while, as it does after it compacted large tables, Go then collects without end: every 20 ms, for a minute.
+// giveBackFrom on they go back, looked at every giveBackEvery. A limit of memory (debug.SetMemoryLimit) does that too; but where Badger
+// holds more for a while, as it did after compactions, Go then collects without end: every 20 ms, for a minute.
 const (
 	giveBackFrom  = 32 << 20
 	giveBackEvery = 5 * time.Second
