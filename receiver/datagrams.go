@@ -91,7 +91,7 @@ func (d *datagrams) step(ctx context.Context) bool {
 	}
 	if n < batchSize {
 		d.rest()
-		d.steady, d.kept = time.Time{}, 0
+		d.steady = time.Time{}
 	} else {
 		d.takeTurns()
 	}
