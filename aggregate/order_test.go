@@ -259,3 +259,26 @@ func TestNobodyIsReadWhoWent(t *testing.T) {
 	close(stop)
 	readers.Wait()
 }
+
+// Who went while he was asked about, and another reading noticed meanwhile, is not noted as taken.
+func TestWhoWentWhileAskedIsNotNoted(t *testing.T) {
+	f, c, all := crowded(t, orderedFrom+100)
+	c.read(t, f) // makes the order
+	victim, went := all[9], false
+	q := metric.Query{Resource: "pods", Namespace: "shop", Object: "*", Asked: metric.ParseAsked("hits:total"), Gone: c.gone}
+	q.Known = func(o metric.Object) bool {
+		lives := c.takes(o)
+		if o == victim && !went {
+			went = true
+			c.end(victim)
+			c.read(t, f)
+		}
+		return lives
+	}
+	if _, err := f.Objects(q); err != nil || !went {
+		t.Fatal(went, err)
+	}
+	if c.read(t, f)[victim] {
+		t.Error("who went is read")
+	}
+}
