@@ -19,6 +19,8 @@ type Cluster interface {
 	Matching(resource, namespace string, selector labels.Selector) (metric.Pick, error)
 	// Alive says whether an object's values may be answered: a pod's until it is deleted or has finished.
 	Alive(object metric.Object) bool
+	// Gone lists the pods that Alive may have said yes of at the moment since and does not any more, as metric.Pick has it.
+	Gone(since uint64) (gone []metric.Object, now uint64, ok bool)
 }
 
 // finder is the part of Cluster that Resources has, too.
@@ -59,5 +61,9 @@ func (o objects) pick(kind objectKind, asked askedObjects, options *metainternal
 	case selected && asked.object == custom_metrics.AllObjects:
 		return o.cluster.Matching(kind.resource.String(), asked.namespace, options.LabelSelector)
 	}
-	return metric.Pick{Takes: o.alive}, nil
+	pick := metric.Pick{Takes: o.alive}
+	if o.cluster != nil && kind.resource == pods.resource {
+		pick.Gone = o.cluster.Gone
+	}
+	return pick, nil
 }

@@ -42,6 +42,8 @@ func (c *town) Alive(object metric.Object) bool {
 	return lives || object.Resource != "pods"
 }
 
+func (c *town) Gone(uint64) ([]metric.Object, uint64, bool) { return nil, 0, false }
+
 func (c *town) Matching(resource, namespace string, selector labels.Selector) (metric.Pick, error) {
 	if resource != "pods" {
 		return metric.Pick{}, metric.CannotAskf("labelSelector %q: the labels of %s are not watched: see the setting object-kinds", selector, resource)

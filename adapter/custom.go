@@ -63,7 +63,7 @@ func (s *customStorage) List(ctx context.Context, options *metainternalversion.L
 	if err != nil {
 		return nil, failed.status(err)
 	}
-	room := takeRoom()
+	turn := turnOf(ctx)
 	points, err := s.source.Objects(metric.Query{
 		Resource:  resource.resource.String(),
 		Namespace: asked.namespace,
@@ -72,15 +72,15 @@ func (s *customStorage) List(ctx context.Context, options *metainternalversion.L
 		Match:     matching(selector),
 		Known:     pick.Takes,
 		Few:       pick.List,
-		Room:      room,
+		Gone:      pick.Gone,
+		Room:      turn.roomIn(ctx),
 	})
+	turn.gathered(points)
 	if err != nil {
-		giveRoom(room)
 		return nil, failed.status(err)
 	}
 	list, err := customList(customContent{metric: asked.metric, object: asked.object, resource: resource, selector: shownSelector(selector)}, points)
 	if err != nil {
-		giveRoom(points)
 		return nil, failed.status(err)
 	}
 	return list, nil
@@ -116,7 +116,11 @@ func customList(of customContent, points []metric.Point) (*list, error) {
 			return nil, fmt.Errorf("%q of %s: %w", of.metric, of.resource.resource, err)
 		}
 		newest = later(newest, p.Time)
-		l.points = append(l.points, *p)
+		if kept := len(l.points); kept == i {
+			l.points = points[:kept+1] // it stands there
+		} else {
+			l.points = append(l.points, *p)
+		}
 	}
 	if len(l.points) == 0 {
 		return nil, metric.NotFoundf("no value of %q for %s %s", of.metric, of.resource.resource, of.object)

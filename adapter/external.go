@@ -44,20 +44,19 @@ func (s *externalStorage) List(ctx context.Context, options *metainternalversion
 	if options != nil {
 		selector = options.LabelSelector
 	}
-	room := takeRoom()
+	turn := turnOf(ctx)
 	points, err := s.source.External(metric.Query{
 		Namespace: namespace,
 		Asked:     metric.ParseAsked(name),
 		Match:     matching(selector),
-		Room:      room,
+		Room:      turn.roomIn(ctx),
 	})
+	turn.gathered(points)
 	if err != nil {
-		giveRoom(room)
 		return nil, failed.status(err)
 	}
 	list, err := externalList(namespace, name, points)
 	if err != nil {
-		giveRoom(points)
 		return nil, failed.status(err)
 	}
 	return list, nil

@@ -1,7 +1,7 @@
 package adapter
 
 import (
-	"errors"
+	"bytes"
 	"io"
 	"sync"
 	"time"
@@ -19,7 +19,7 @@ import (
 // protobuf the bytes are made of the points themselves. Everything else, such as what is printed for people or in YAML, the
 // library makes of the typed list.
 type list struct {
-	points  []metric.Point // with values that quantityOf takes
+	points  []metric.Point // with values that quantityOf takes; until the request's turn ends
 	version string         // the list's resourceVersion
 	kind    string
 	content content
@@ -54,40 +54,32 @@ func (l *list) DeepCopyObject() runtime.Object { return l.GetObject() }
 // GetObject implements runtime.CacheableObject.
 func (l *list) GetObject() runtime.Object { return l.content.typed(l) }
 
-// CacheEncode implements runtime.CacheableObject, by which the library lets objects have their bytes from elsewhere. It writes
-// a list once.
+// CacheEncode implements runtime.CacheableObject, by which the library lets objects have their bytes from elsewhere.
 func (l *list) CacheEncode(id runtime.Identifier, encode func(runtime.Object, io.Writer) error, w io.Writer) error {
-	if l.points == nil {
-		return errors.New("the list was written before, and its points are gone")
-	}
-	defer l.giveRoom()
 	if as, ok := written[id]; ok {
 		return as.write(l, as.version, w)
 	}
-	return encode(l.GetObject(), w)
-}
-
-// rooms are for the points of answers. An answer that was written gives its own back, unless it is larger than most are.
-var rooms = sync.Pool{New: func() any { return new([]metric.Point) }}
-
-const keptPoints = 4096
-
-func takeRoom() []metric.Point { return *rooms.Get().(*[]metric.Point) }
-
-// giveRoom gives back what takeRoom took, with the points that came into it.
-func giveRoom(points []metric.Point) {
-	if cap(points) > keptPoints {
-		return
+	if len(l.points) <= fewPoints {
+		return encode(l.GetObject(), w)
 	}
-	clear(points) // or strings of what is gone would stay
-	points = points[:0]
-	rooms.Put(&points)
+	whole, err := l.encodedAlone(encode)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(whole)
+	return err
 }
 
-// giveRoom ends the list.
-func (l *list) giveRoom() {
-	giveRoom(l.points)
-	l.points = nil
+// typing is held while the library makes something of a large list, which takes several times the memory of the points.
+var typing sync.Mutex
+
+// encodedAlone is what the library makes of the list. It is not written while it is made: whoever reads slowly would keep others waiting.
+func (l *list) encodedAlone(encode func(runtime.Object, io.Writer) error) ([]byte, error) {
+	typing.Lock()
+	defer typing.Unlock()
+	var whole bytes.Buffer
+	err := encode(l.GetObject(), &whole)
+	return whole.Bytes(), err
 }
 
 // encoding is a version of a group in one of the encodings that are written here.

@@ -126,7 +126,7 @@ const (
 // counting sees every answer, and the bound on requests in flight counts only those that were let in.
 func (s *Server) handlerChain(cfg Config) func(http.Handler, *genericapiserver.Config) http.Handler {
 	return func(api http.Handler, c *genericapiserver.Config) http.Handler {
-		chain := genericapiserver.DefaultBuildHandlerChain(bounded(withoutMetadataOnly(unredirected(api)), cfg.MaxInFlight), c)
+		chain := genericapiserver.DefaultBuildHandlerChain(bounded(newTurns(cfg).taken(withoutMetadataOnly(unredirected(api))), cfg.MaxInFlight), c)
 		if !s.access.open() {
 			chain = boundedEach(bounded(chain, undecidedPerSlot*cfg.MaxInFlight), undecidedPerSlotEach*cfg.MaxInFlight)
 		}

@@ -19,9 +19,12 @@ type target struct {
 // status makes the API's error of one of ours. The message stays the one that was written for the reader, which
 // apierrors.NewNotFound and its like would replace.
 func (t target) status(err error) error {
+	var refused *apierrors.StatusError
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &refused):
+		return refused
 	case errors.Is(err, metric.ErrNotFound), errors.Is(err, errNotANumber):
 		return t.failure(http.StatusNotFound, metav1.StatusReasonNotFound, err)
 	case errors.Is(err, metric.ErrAsked):

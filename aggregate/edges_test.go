@@ -240,7 +240,7 @@ func TestEdgeRefusalOfTheTurnBefore(t *testing.T) {
 func TestEdgeLabelsRace(t *testing.T) {
 	f := newFixture(t)
 	f.push("x:1|c|#pod:a,ns:ns,k:v")
-	r, entries, err := f.plan(&metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Asked: metric.Asked{Name: "x"}})
+	r, entries, err := f.planOf(&metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Asked: metric.Asked{Name: "x"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,6 +250,11 @@ func TestEdgeLabelsRace(t *testing.T) {
 	wg.Go(func() { f.w.Apply(sample("y:1|c|#pod:a,ns:ns,other:w")) })
 	wg.Go(func() { r.begin(); r.add(entries[0].series[0]) })
 	wg.Wait()
+}
+
+func (f *fixture) planOf(q *metric.Query) (*reading, []found, error) {
+	key := familyKey{q.Resource, q.Namespace, q.Asked.Name}
+	return f.plan(q, key, f.index.seek(key, q))
 }
 
 // The cap on bodies does not hold what grows.

@@ -28,35 +28,64 @@ const perHold = 512
 type finding struct {
 	found, sorted []found
 	order         []orderKey
+	unsure        []unsure
 }
 
-var findings = sync.Pool{New: func() any { return new(finding) }}
+// findings is room for answers of up to mostFew entries, crowds for larger ones, which is gone soon where nobody asks for
+// such: the collector has to look through it.
+var (
+	findings = sync.Pool{New: func() any { return new(finding) }}
+	crowds   = sync.Pool{New: func() any { return new(finding) }}
+)
 
-// keptFound is for how many entries room is kept: more is made for one answer, or it would be looked through by the collector
-// for as long as small ones are read.
-const keptFound = 4096
+const mostFew = 4096
+
+// findingFor is room for so many entries.
+func findingFor(n int) *finding {
+	if n > mostFew {
+		return crowds.Get().(*finding)
+	}
+	return findings.Get().(*finding)
+}
 
 func (r *finding) release() {
-	if cap(r.found) <= keptFound {
-		findings.Put(r)
+	if cap(r.found) > mostFew {
+		crowds.Put(r)
+		return
 	}
+	findings.Put(r)
 }
 
-// asked returns the entries that a query is about, in the order of names. Where those who pick objects can list fewer than the
-// family has, these are looked up and no other is touched.
-func (x *index) asked(key familyKey, q *metric.Query, room *finding) []found {
+// sought is whom a query is about: a few objects that were listed, or one or all of a family.
+type sought struct {
+	few  iter.Seq[metric.Object] // nil: they were not listed
+	most int                     // how many entries there may be, or series where there is no object
+}
+
+// seek says whom a query is about. Where those who pick objects can list fewer than the family has, these are looked up and no
+// other is touched.
+func (x *index) seek(key familyKey, q *metric.Query) sought {
+	size := x.size(key, q.Object)
 	if q.Object == "*" && q.Few != nil {
-		size := x.size(key)
 		if few, n, ok := q.Few(size); ok {
-			return x.named(key, few, n, room)
+			return sought{few, n}
 		}
 	}
-	return x.find(key, q.Object, q.Known, room)
+	return sought{most: size}
 }
 
-// find returns the entries of a family: of one object, or of all ("*"), those that known takes. Where nobody tells objects of one
+// asked returns the entries that a query is about, in the order of names.
+func (x *index) asked(key familyKey, q *metric.Query, who sought, room *finding) []found {
+	if who.few != nil {
+		return x.named(key, who.few, who.most, room)
+	}
+	return x.find(key, q.Object, metric.Pick{Takes: q.Known, Gone: q.Gone}, room)
+}
+
+// find returns the entries of a family: of one object, or of all ("*"), those that are taken. Where nobody tells objects of one
 // name apart, the newest stands for all.
-func (x *index) find(key familyKey, object string, known func(metric.Object) bool, room *finding) []found {
+func (x *index) find(key familyKey, object string, pick metric.Pick, room *finding) []found {
+	known := pick.Takes
 	shard, hash := x.shard(key)
 	shard.mu.Lock()
 	f := shard.family(hash, key)
@@ -64,24 +93,22 @@ func (x *index) find(key familyKey, object string, known func(metric.Object) boo
 		shard.mu.Unlock()
 		return nil
 	}
-	changes, size, inOrder := f.changes, f.entries.live, false
+	changes, size, kept := f.changes, f.entries.live, f.order
 	switch {
 	case object != "*":
 		room.found = appendFound(room.found[:0], f.named(object), known != nil)
-	case known != nil && f.order != nil:
-		room.found, inOrder = f.appendOrderedLocked(room.found[:0]), true
+	case known != nil && kept != nil:
+		shard.mu.Unlock()
+		return f.ordered(kept, pick, room)
 	default:
 		room.found = f.appendAllLocked(slices.Grow(room.found[:0], size), known != nil)
 	}
 	shard.mu.Unlock()
-	out := room.found
-	if !inOrder {
-		out = room.sort()
-	}
+	out := room.sort()
 	if known == nil {
 		return out
 	}
-	if object == "*" && size >= orderedFrom && !inOrder {
+	if object == "*" && size >= orderedFrom {
 		x.keep(f, changes, out)
 	}
 	return slices.DeleteFunc(out, func(one found) bool { return !known(one.entry.object()) })
@@ -147,15 +174,23 @@ func (f *family) appendOneLocked(out []found, o *metric.Object) []found {
 	return out
 }
 
-// size is how many names of objects a family has.
-func (x *index) size(key familyKey) int {
+// size is how many entries a query of a family may find: for all objects as many as it has names, and where there is no object,
+// how many series.
+func (x *index) size(key familyKey, object string) int {
 	shard, hash := x.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	if f := shard.family(hash, key); f != nil {
+	f := shard.family(hash, key)
+	switch {
+	case f == nil:
+		return 0
+	case object == "*":
 		return f.entries.live
 	}
-	return 0
+	if e := f.named(object); e != nil && key.resource == "" {
+		return len(e.series)
+	}
+	return 1
 }
 
 // any returns an entry of a family, of one object or of whichever ("*"); nil: there is none.

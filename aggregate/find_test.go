@@ -167,7 +167,7 @@ func BenchmarkObjectsOfACrowd(b *testing.B) {
 				if err != nil || len(points) != c.want {
 					b.Fatal(len(points), err)
 				}
-				c.q.Room = points
+				c.q.Room = func(int) ([]metric.Point, error) { return points, nil }
 			}
 		})
 	}

@@ -310,7 +310,7 @@ func TestA4OneSnapshot(t *testing.T) {
 	until := time.Now().Add(hurry(2*time.Second, 300*time.Millisecond))
 	for time.Now().Before(until) {
 		// The parts of one answer, as a reading has them before it picks one.
-		r, entries, err := f.plan(&metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Asked: metric.ParseAsked("t:count")})
+		r, entries, err := f.planOf(&metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Asked: metric.ParseAsked("t:count")})
 		if err != nil {
 			t.Fatal(err)
 		}

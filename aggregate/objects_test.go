@@ -184,7 +184,7 @@ func TestElderEntriesGoInAnyOrder(t *testing.T) {
 }
 
 func (f *fixture) seriesOfName(name string) []found {
-	return f.index.find(familyKey{"pods", "shop", name}, "*", func(metric.Object) bool { return true }, new(finding))
+	return f.index.find(familyKey{"pods", "shop", name}, "*", metric.Pick{Takes: func(metric.Object) bool { return true }}, new(finding))
 }
 
 func TestBoundSeriesLivesAsLongAsItsObject(t *testing.T) {

@@ -6,7 +6,9 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -115,5 +117,168 @@ func TestOrdersAreBounded(t *testing.T) {
 	}
 	if n != orderedFamilies {
 		t.Errorf("%d orders are kept, want %d", n, orderedFamilies)
+	}
+}
+
+// town is who lives, as a cluster's view tells it, and how often somebody was asked about.
+type town struct {
+	mu    sync.Mutex
+	lives map[metric.Object]bool
+	went  []metric.Object
+	lost  uint64 // of those that went, so many are not known any more
+	asked int
+}
+
+func (c *town) takes(o metric.Object) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked++
+	return c.lives[o]
+}
+
+func (c *town) gone(since uint64) ([]metric.Object, uint64, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := uint64(len(c.went))
+	if since < c.lost {
+		return nil, now, false
+	}
+	return slices.Clone(c.went[since:]), now, true
+}
+
+func (c *town) end(o metric.Object) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.lives, o)
+	c.went = append(c.went, o)
+}
+
+// crowded is a table of a crowd's counter "hits", and the town in which it lives.
+func crowded(t testing.TB, n int) (*fixture, *town, []metric.Object) {
+	f, c := inCluster(t), &town{lives: map[metric.Object]bool{}}
+	var all []metric.Object
+	for i := range n {
+		s := senderOf(fmt.Sprintf("web-%06d", i*7919%n), fmt.Sprint(i))
+		f.send(s, "hits:1|c")
+		c.lives[s.Pod.Object()] = true
+		all = append(all, s.Pod.Object())
+	}
+	return f, c, all
+}
+
+// read returns who is in an answer.
+func (c *town) read(t testing.TB, f *fixture) map[metric.Object]bool {
+	points, err := f.Objects(metric.Query{Resource: "pods", Namespace: "shop", Object: "*", Asked: metric.ParseAsked("hits:total"),
+		Known: c.takes, Gone: c.gone})
+	if err != nil {
+		t.Error(err)
+	}
+	all := map[metric.Object]bool{}
+	for i := range points {
+		all[points[i].Object] = true
+	}
+	if len(all) != len(points) {
+		t.Errorf("%d points of %d objects", len(points), len(all))
+	}
+	return all
+}
+
+// Who was taken once is not asked about again until he goes, and who is not taken is asked about each time: he may come to be.
+func TestWhoWasTakenIsNotAskedAbout(t *testing.T) {
+	const n = orderedFrom + 500
+	f, c, all := crowded(t, n)
+	late := all[17]
+	delete(c.lives, late) // is not known yet
+	reads := func(what string, want, most int) {
+		t.Helper()
+		c.asked = 0
+		if got := c.read(t, f); len(got) != want || !maps.Equal(got, c.lives) {
+			t.Errorf("%s: %d are read, want %d", what, len(got), want)
+		}
+		if c.asked > most {
+			t.Errorf("%s: asked about %d, want %d", what, c.asked, most)
+		}
+	}
+	reads("the first", n-1, n)
+	reads("the second", n-1, n)
+	reads("the third", n-1, 1)
+	c.end(all[3])
+	c.end(metric.Object{Resource: "pods", Namespace: "other", Name: all[4].Name, UID: all[4].UID})
+	reads("one went", n-2, 2)
+	c.lives[late] = true
+	reads("one came to be", n-1, 2)
+	reads("and is known", n-1, 1)
+	again := senderOf(all[5].Name, "again")
+	c.end(all[5])
+	f.send(again, "hits:1|c")
+	c.lives[again.Pod.Object()] = true
+	reads("another of the same name", n-1, 3)
+	c.end(all[6])
+	c.lost = uint64(len(c.went))
+	reads("nobody knows who went", n-2, n+1)
+	reads("then all was asked", n-2, 4)
+}
+
+// However many read while others go, nobody is in an answer who went before it was asked for. Run with -race.
+func TestNobodyIsReadWhoWent(t *testing.T) {
+	const n = orderedFrom + 100
+	f, c, all := crowded(t, n)
+	var readers sync.WaitGroup
+	stop := make(chan struct{})
+	for range 3 {
+		readers.Go(func() {
+			for range 1000 {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				c.mu.Lock()
+				went := len(c.went)
+				c.mu.Unlock()
+				got := c.read(t, f)
+				c.mu.Lock()
+				for _, o := range c.went[:went] {
+					if got[o] {
+						t.Errorf("%v was read, and went before", o)
+					}
+				}
+				for o := range c.lives {
+					if !got[o] {
+						t.Errorf("%v was not read, and lives", o)
+					}
+				}
+				c.mu.Unlock()
+			}
+		})
+	}
+	for _, o := range all[:200] {
+		c.end(o)
+		time.Sleep(2 * time.Millisecond)
+	}
+	close(stop)
+	readers.Wait()
+}
+
+// Who went while he was asked about, and another reading noticed meanwhile, is not noted as taken.
+func TestWhoWentWhileAskedIsNotNoted(t *testing.T) {
+	f, c, all := crowded(t, orderedFrom+100)
+	c.read(t, f) // makes the order
+	victim, went := all[9], false
+	q := metric.Query{Resource: "pods", Namespace: "shop", Object: "*", Asked: metric.ParseAsked("hits:total"), Gone: c.gone}
+	q.Known = func(o metric.Object) bool {
+		lives := c.takes(o)
+		if o == victim && !went {
+			went = true
+			c.end(victim)
+			c.read(t, f)
+		}
+		return lives
+	}
+	if _, err := f.Objects(q); err != nil || !went {
+		t.Fatal(went, err)
+	}
+	if c.read(t, f)[victim] {
+		t.Error("who went is read")
 	}
 }

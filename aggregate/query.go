@@ -10,15 +10,25 @@ import (
 
 // Objects answers for custom metrics: one value for each object, its label sets rolled up.
 func (t *Table) Objects(q metric.Query) ([]metric.Point, error) {
-	r, entries, err := t.plan(&q)
+	key := familyKey{q.Resource, q.Namespace, q.Asked.Name}
+	who := t.index.seek(key, &q)
+	points, err := roomFor(&q, who.most)
+	if err != nil {
+		return nil, err
+	}
+	r, entries, err := t.plan(&q, key, who)
 	if err != nil {
 		return nil, err
 	}
 	defer r.end()
-	points, matched := slices.Grow(q.Room[:0], len(entries)), false
+	points = slices.Grow(points, len(entries))
+	matched := false
 	for i, one := range entries {
 		if i%perHold == perHold-1 {
 			runtime.Gosched() // whoever asks for a crowd is not the only one who wants the processor
+		}
+		if i%perTouch == 0 {
+			r.touch(entries[i:min(i+perTouch, len(entries))])
 		}
 		// A name may have another kind on another object. What was asked for is settled by the first.
 		if one.entry.kind != r.kind {
@@ -43,17 +53,32 @@ func (t *Table) Objects(q metric.Query) ([]metric.Point, error) {
 	return points, nil
 }
 
+// roomFor is room for so many points.
+func roomFor(q *metric.Query, points int) ([]metric.Point, error) {
+	if q.Room == nil {
+		return nil, nil
+	}
+	room, err := q.Room(points)
+	return room[:0], err
+}
+
 // External answers for external metrics: what may be added up has one value for each label set, what may not has
 // one for all of them together, with the labels that they share. A namespace that has no metric of the name
 // gets the cluster-wide one.
 func (t *Table) External(q metric.Query) ([]metric.Point, error) {
 	q.Resource, q.Object = "", ""
-	r, entries, err := t.plan(&q)
+	key := familyKey{"", q.Namespace, q.Asked.Name}
+	r, entries, err := t.plan(&q, key, t.index.seek(key, &q))
 	if err != nil {
 		return nil, err
 	}
 	one := entries[0]
-	points, matched := r.external(q.Room[:0], one)
+	points, err := roomFor(&q, len(one.series))
+	if err != nil {
+		r.end()
+		return nil, err
+	}
+	points, matched := r.external(points, one)
 	if err := r.refuse(&q); err != nil {
 		return nil, err
 	}
@@ -73,7 +98,8 @@ func (t *Table) Listed(limit int) []metric.Listed { return t.index.listed(limit)
 // back: who deletes in a namespace does not mean everybody's.
 func (t *Table) Delete(q metric.Query) int {
 	var gone []ref
-	for _, one := range t.index.asked(familyKey{q.Resource, q.Namespace, q.Asked.Name}, &q, new(finding)) {
+	key := familyKey{q.Resource, q.Namespace, q.Asked.Name}
+	for _, one := range t.index.asked(key, &q, t.index.seek(key, &q), new(finding)) {
 		for _, r := range one.series {
 			b, place := t.blocks.of(r.number)
 			b.history.Lock()
@@ -87,19 +113,18 @@ func (t *Table) Delete(q metric.Query) int {
 }
 
 // plan finds the entries of a query and settles its stat and window.
-func (t *Table) plan(q *metric.Query) (_ *reading, _ []found, err error) {
+func (t *Table) plan(q *metric.Query, key familyKey, who sought) (_ *reading, _ []found, err error) {
 	now := t.clock.now()
-	key := familyKey{q.Resource, q.Namespace, q.Asked.Name}
-	room := findings.Get().(*finding)
+	room := findingFor(who.most)
 	defer func() {
 		if err != nil {
 			room.release()
 		}
 	}()
-	entries := t.living(t.index.asked(key, q, room), now)
+	entries := t.living(t.index.asked(key, q, who, room), now)
 	if len(entries) == 0 && q.Resource == "" && q.Namespace != "" {
 		key.namespace = ""
-		entries = t.living(t.index.asked(key, q, room), now)
+		entries = t.living(t.index.asked(key, q, t.index.seek(key, q), room), now)
 	}
 	stat, window := q.Asked.Stat, q.Asked.Window
 	if window != 0 && t.spanIndex(window) < 0 {

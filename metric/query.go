@@ -21,11 +21,13 @@ type Query struct {
 	// Known picks objects; nil takes all. The adapter answers label selectors with it, and leaves out the pods that
 	// are gone: of two objects of one name and different UIDs it takes one at most.
 	Known func(Object) bool
-	// Few is the List of what picks the objects; nil: nobody lists them.
-	Few func(most int) (objects iter.Seq[Object], n int, ok bool)
+	// Few and Gone are the List and the Gone of what picks the objects.
+	Few  func(most int) (objects iter.Seq[Object], n int, ok bool)
+	Gone func(since uint64) (gone []Object, now uint64, ok bool)
 
-	// Room is where the answer is put, if it has room: who asks often can use it again. What was in it is lost.
-	Room []Point
+	// Room is asked once, before anything is gathered, for room for an answer of up to so many points, and what was in it is lost: who
+	// asks often can use it again. Its error is that of the query. nil: room is made.
+	Room func(points int) ([]Point, error)
 }
 
 // Pick picks objects of one kind.
@@ -35,6 +37,9 @@ type Pick struct {
 	// List lists all that are picked, each once and with its UID, in any order, and says how many they are. Not ok: they were not
 	// listed, for more than so many would have to be looked at. nil: they cannot be listed.
 	List func(most int) (objects iter.Seq[Object], n int, ok bool)
+	// Gone lists the objects that Takes may have taken at the moment since and takes no more, and says which moment is now; what
+	// was taken at a moment and is not in the list is taken still. Not ok: nobody knows any more. nil: nobody ever knew.
+	Gone func(since uint64) (gone []Object, now uint64, ok bool)
 }
 
 // Point is one answer.

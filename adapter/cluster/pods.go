@@ -25,6 +25,7 @@ type pods struct {
 	// contested are the addresses of several pods, or of a pod and a node, and those pods.
 	contested map[netip.Addr][]*pod
 	lastKey   uint64
+	departed  departed
 }
 
 func newPods(observer *Observer) *pods {
@@ -148,6 +149,9 @@ func (p *pods) replaceLocked(was, now *pod) (changed []netip.Addr) {
 	}
 	p.unfileLocked(was)
 	p.fileLocked(now)
+	if was != nil && (now == nil || now.Namespace != was.Namespace || now.Name != was.Name || now.UID != was.UID) {
+		p.departed.add(was.Object())
+	}
 	for i, place := range places {
 		if p.settleLocked(place, holders[i]) {
 			changed = append(changed, place)

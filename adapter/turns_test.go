@@ -1,0 +1,294 @@
+package adapter
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// crowdSource has a metric of as many pods as its name says, and notes how many answers are gathered at once.
+type crowdSource struct {
+	memory
+	hold      chan struct{} // nil, or received from while a large answer is gathered
+	gathering atomic.Int32
+	most      atomic.Int32
+	gathered  atomic.Int32
+}
+
+func (s *crowdSource) Objects(q metric.Query) ([]metric.Point, error) {
+	n := 0
+	if _, err := fmt.Sscanf(q.Asked.Name, "of_%d", &n); err != nil {
+		return nil, err
+	}
+	points, err := q.Room(n)
+	if err != nil {
+		return nil, err
+	}
+	if n > fewPoints {
+		s.most.Store(max(s.most.Load(), s.gathering.Add(1)))
+		if s.hold != nil {
+			<-s.hold
+		}
+		defer s.gathering.Add(-1)
+		defer s.gathered.Add(1)
+	}
+	points = slices.Grow(points[:0], n)
+	for i := range n {
+		points = append(points, metric.Point{Object: pod("web-with-a-name-of-some-length"), Value: metric.Int(int64(i)), Time: noon})
+	}
+	return points, nil
+}
+
+func podsOf(n int) string {
+	return fmt.Sprintf("%sv1beta2/namespaces/shop/pods/*/of_%d", customRoot, n)
+}
+
+// ask asks and reads all of the answer.
+func (a *api) ask(ctx context.Context, path string) (code, bytes int, retry string, err error) {
+	return a.askFor(ctx, path, protobuf)
+}
+
+func (a *api) askFor(ctx context.Context, path, media string) (code, bytes int, retry string, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.url+path, nil)
+	if err != nil {
+		return 0, 0, "", err
+	}
+	req.Header.Set("Accept", media)
+	resp, err := a.client.Do(req)
+	if err != nil {
+		return 0, 0, "", err
+	}
+	defer resp.Body.Close()
+	n, err := io.Copy(io.Discard, resp.Body)
+	return resp.StatusCode, int(n), resp.Header.Get("Retry-After"), err
+}
+
+// deaf asks over a connection of its own, and never reads.
+func (a *api) deaf(t *testing.T, path string) {
+	tcp, err := net.Dial("tcp", a.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tcp.Close() })
+	if err := tcp.(*net.TCPConn).SetReadBuffer(4096); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(tls.Client(tcp, &tls.Config{InsecureSkipVerify: true}), "GET %s HTTP/1.1\r\nHost: a\r\n\r\n", path)
+}
+
+// Many large answers that are asked for at once are gathered one after the other, and small ones meanwhile.
+func TestLargeAnswersAreGatheredOneAtATime(t *testing.T) {
+	s := &crowdSource{hold: make(chan struct{})}
+	a := start(t, s)
+	const clients = 20
+	codes := make(chan int, clients)
+	for range clients {
+		go func() {
+			code, n, _, err := a.ask(t.Context(), podsOf(fewPoints+1))
+			if err != nil || n < 50*fewPoints {
+				t.Error(n, err)
+			}
+			codes <- code
+		}()
+	}
+	for range clients {
+		eventually(t, "one is gathered", func() bool { return s.gathering.Load() == 1 })
+		if code, _, _, err := a.ask(t.Context(), podsOf(fewPoints)); code != http.StatusOK {
+			t.Errorf("a small one: %d %v", code, err)
+		}
+		s.hold <- struct{}{}
+	}
+	for range clients {
+		if code := <-codes; code != http.StatusOK {
+			t.Error(code)
+		}
+	}
+	if n := s.most.Load(); n != 1 {
+		t.Errorf("%d were gathered at once", n)
+	}
+}
+
+// Who does not read an answer keeps nobody from another, until all points that are held are too many: then others are asked to come
+// again, and get theirs once the slow one was cut off.
+func TestSlowReadersOfLargeAnswers(t *testing.T) {
+	const points = heldPoints * 2 / 5
+	s := &crowdSource{}
+	a := start(t, s, func(c *Config) { c.RequestTimeout = 3 * time.Second })
+	for i := range 2 {
+		a.deaf(t, podsOf(points))
+		eventually(t, "it was gathered", func() bool { return int(s.gathered.Load()) == i+1 })
+	}
+	if code, _, _, err := a.ask(t.Context(), podsOf(heldPoints/10)); code != http.StatusOK {
+		t.Errorf("what there is room for beside the slow: %d %v", code, err)
+	}
+	code, _, retry, err := a.ask(t.Context(), podsOf(points))
+	if code != http.StatusTooManyRequests || retry != "1" {
+		t.Errorf("what there is no room for: %d, Retry-After %q, %v", code, retry, err)
+	}
+	if code, _, _, err := a.ask(t.Context(), podsOf(1)); code != http.StatusOK {
+		t.Errorf("a small one: %d %v", code, err)
+	}
+	eventually(t, "the slow were cut off", func() bool {
+		code, _, _, _ := a.ask(t.Context(), podsOf(points))
+		return code == http.StatusOK
+	})
+}
+
+// Clients that go away while they wait make room for others, and large answers leave places to small ones.
+func TestWaitingForLargeAnswersIsBounded(t *testing.T) {
+	s := &crowdSource{hold: make(chan struct{})}
+	a := start(t, s, func(c *Config) { c.MaxInFlight = 8 })
+	ctx, cancel := context.WithCancel(t.Context())
+	var asking sync.WaitGroup
+	for range 4 {
+		asking.Go(func() {
+			for ctx.Err() == nil { // the one below may have been here first
+				_, _, _, _ = a.ask(ctx, podsOf(fewPoints+1))
+			}
+		})
+	}
+	var code int
+	eventually(t, "there are too many", func() bool {
+		soon, end := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer end()
+		var retry string
+		code, _, retry, _ = a.ask(soon, podsOf(fewPoints+1))
+		return code == http.StatusTooManyRequests && retry == "1"
+	})
+	if code, _, _, err := a.ask(t.Context(), podsOf(1)); code != http.StatusOK {
+		t.Errorf("a small one: %d %v", code, err)
+	}
+	cancel()
+	asking.Wait()
+	eventually(t, "those who left are gone", func() bool { return testutil.ToFloat64(a.metrics.inFlight) == 0 })
+	time.Sleep(100 * time.Millisecond) // what the library waits for no longer notices by itself
+	close(s.hold)
+	if code, _, _, err := a.ask(t.Context(), podsOf(fewPoints+1)); code != http.StatusOK {
+		t.Errorf("who came after those who left: %d %v", code, err)
+	}
+	if n := s.gathered.Load(); n != 2 {
+		t.Errorf("%d were gathered, want one before they left and the last", n)
+	}
+}
+
+// A crowd of large answers takes the memory of a few, also where the library writes them.
+func TestMemoryOfManyLargeAnswers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a while with the race detector")
+	}
+	for _, c := range []struct {
+		name, media     string
+		clients, points int
+		most            uint64
+	}{
+		{"protobuf", protobuf, 24, 50_000, 110 << 20}, // 7 MB each
+		{"pretty", "application/json", 24, 10_000, 170 << 20},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := start(t, new(crowdSource))
+			peak, stop := make(chan uint64), make(chan struct{})
+			runtime.GC()
+			var before runtime.MemStats
+			runtime.ReadMemStats(&before)
+			go func() {
+				most := uint64(0)
+				for tick := time.NewTicker(5 * time.Millisecond); ; {
+					select {
+					case <-stop:
+						peak <- most
+						return
+					case <-tick.C:
+						var m runtime.MemStats
+						runtime.ReadMemStats(&m)
+						most = max(most, m.HeapAlloc)
+					}
+				}
+			}()
+			var asking sync.WaitGroup
+			for range c.clients {
+				asking.Go(func() {
+					if code, n, _, err := a.askFor(t.Context(), podsOf(c.points)+"?pretty="+strconv.FormatBool(c.name == "pretty"), c.media); code != http.StatusOK || n < 50*c.points {
+						t.Error(code, n, err)
+					}
+				})
+			}
+			asking.Wait()
+			close(stop)
+			most := <-peak - before.HeapAlloc
+			t.Logf("%d MiB", most>>20)
+			if most > c.most {
+				t.Errorf("%d MiB, want at most %d", most>>20, c.most>>20)
+			}
+		})
+	}
+}
+
+// Turns come in the order in which they were asked for, one at a time, for no more points than may be held, and none is lost.
+func TestTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &turns{most: 50, patience: time.Minute}
+		random := rand.New(rand.NewPCG(7, 8))
+		var busy atomic.Bool
+		var held, last, gone, came atomic.Int64
+		var all sync.WaitGroup
+		for i := range 50 {
+			points := 1 + random.IntN(heldPoints/2)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+random.IntN(200))*time.Second)
+			all.Go(func() {
+				defer cancel()
+				one := &turn{of: q}
+				defer one.end()
+				begun := time.Now()
+				if err := q.wait(ctx, one, points); err != nil {
+					if ctx.Err() == nil && time.Since(begun) != q.patience || !strings.Contains(err.Error(), "one at a time") {
+						t.Errorf("after %s: %v", time.Since(begun), err)
+					}
+					gone.Add(1)
+					return
+				}
+				came.Add(1)
+				if busy.Swap(true) || held.Add(int64(points)) > heldPoints {
+					t.Errorf("%d points, or two at once", held.Load())
+				}
+				if before := last.Swap(int64(i)); before > int64(i) {
+					t.Errorf("%d after %d", i, before)
+				}
+				time.Sleep(time.Second)
+				busy.Store(false)
+				one.room = make([]metric.Point, 0, points)
+				one.gathered(nil)
+				time.Sleep(6 * time.Second)
+				held.Add(-int64(points))
+			})
+			synctest.Wait()
+		}
+		all.Wait()
+		if came.Load() < 10 || gone.Load() < 10 || came.Load()+gone.Load() != 50 {
+			t.Errorf("%d came, %d went: the test shows nothing", came.Load(), gone.Load())
+		}
+		alone := &turn{of: q}
+		if err := q.wait(t.Context(), alone, 2*heldPoints); err != nil {
+			t.Errorf("one that is more than all may be: %v", err)
+		}
+		alone.end()
+		if q.in != 0 || q.points != 0 || q.busy || len(q.line) != 0 {
+			t.Errorf("%d are left, with %d points", q.in, q.points)
+		}
+	})
+}
