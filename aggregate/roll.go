@@ -130,10 +130,9 @@ func (t *Table) rollSeriesLocked(b *block, place, tick uint32) {
 			c.past.note(t.rings, tick, v)
 		}
 	case metric.Timer:
-		live := t.timers.of(c)
-		body.timer.rollLocked(live, t.spans, tick)
+		body.timer.rollLocked(&t.timers, c, t.spans, tick)
 		c.past.stamp = tick
-		t.weigh(body, body.timer.weight(live))
+		t.weigh(body, body.timer.weight(t.timers.of(c)))
 	case metric.Set:
 		body.set.rollLocked(t.spans, tick)
 		body.set.mergeLocked(&t.epochs, t.oldestTick(tick))
