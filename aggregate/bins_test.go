@@ -71,14 +71,13 @@ func TestBinsAreThoseOfTheLogarithm(t *testing.T) {
 	}
 }
 
-// What an observation touches beside its bin's place lies in one line.
-func TestTimerFitsCacheLines(t *testing.T) {
-	var one timerLive
-	if size := unsafe.Sizeof(one); size%cacheLine != 0 {
-		t.Errorf("a live part takes %d bytes: the next one would begin within a line", size)
+// An observation touches one line.
+func TestTimerLineIsALine(t *testing.T) {
+	if size := unsafe.Sizeof(timerLine{}); size != cacheLine {
+		t.Errorf("a line takes %d bytes", size)
 	}
-	if at := unsafe.Offsetof(one.bins); at != cacheLine {
-		t.Errorf("the tables begin at byte %d: want all before them in one line", at)
+	if size := liveBytes; size%cacheLine != 0 {
+		t.Errorf("a live part takes %d bytes: the next one would begin within a line", size)
 	}
 }
 

@@ -113,8 +113,9 @@ func (t *Table) succeed(d departed, b *block, place uint32, w *Writer) bool {
 			heir.page.cells[at].value.CompareAndSwap(gaugeUnset, v)
 		}
 	case metric.Timer:
-		room := budget{t, heir.body(at)}
-		heir.body(at).timer.takeOver(t.timers.make(&heir.page.cells[at], room), b.body(place).timer, t.timers.of(&b.page.cells[place]), room)
+		heir.history.Lock() // so that nobody turns its halves
+		heir.body(at).timer.takeOverLocked(&t.timers, &heir.page.cells[at], b.body(place).timer, &b.page.cells[place], budget{t, heir.body(at)})
+		heir.history.Unlock()
 	case metric.Set:
 		b.body(place).set.exact.Load().each(func(hash uint64, tick uint32) {
 			if tick >= d.ended {

@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"math"
+	"runtime"
 	"sync"
 	"sync/atomic"
 )
@@ -21,11 +22,14 @@ type epochs struct {
 	writers []*epochSeat
 }
 
-// epochSeat is one writer's place: the newest epoch that it has passed. The padding keeps seats apart.
+// epochSeat is one writer's place: the newest epoch that it has passed, and whether it is inside: at work on what somebody may turn
+// (timerlive.go). The padding keeps seats apart.
 type epochSeat struct {
-	_    [64]byte
-	seen atomic.Uint64
-	_    [56]byte
+	_      [64]byte
+	seen   atomic.Uint64
+	inside atomic.Uint64 // odd: inside; it grows with each coming and going
+	depth  int           // how often enter was called; the writer's own
+	_      [40]byte
 }
 
 const parked = math.MaxUint64
@@ -74,3 +78,27 @@ func (s *epochSeat) pass(e *epochs) {
 func (s *epochSeat) park() { s.seen.Store(parked) }
 
 func (s *epochSeat) unpark(e *epochs) { s.seen.Store(e.current.Load()) }
+
+// enter goes inside, for a moment: whoever turns something waits for who is. It may be called again before leave.
+func (s *epochSeat) enter() {
+	if s.depth++; s.depth == 1 {
+		s.inside.Store(s.inside.Load() + 1)
+	}
+}
+
+func (s *epochSeat) leave() {
+	if s.depth--; s.depth == 0 {
+		s.inside.Store(s.inside.Load() + 1)
+	}
+}
+
+// awaitInside waits until every writer that is inside has left. One that comes later sees what was written before the call.
+func (e *epochs) awaitInside() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, w := range e.writers {
+		for was := w.inside.Load(); was&1 != 0 && w.inside.Load() == was; {
+			runtime.Gosched()
+		}
+	}
+}

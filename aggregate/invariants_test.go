@@ -450,11 +450,11 @@ func TestA6BytesCap(t *testing.T) {
 		if refused == 0 || held > c.MaxBytes+1024 {
 			t.Errorf("%d refused, %d bytes held, want at most %d", refused, held, c.MaxBytes)
 		}
-		for i := range binProbes { // bins that all want one place of the table
+		for i := range 2 * linePlaces { // bins that all want one line
 			f.w.Unpark()
-			f.w.Apply(sample(fmt.Sprintf("t:%v|ms|#pod:a,ns:ns", math.Pow(ratio, float64(i*timerBins)))))
+			f.w.Apply(sample(fmt.Sprintf("t:%v|ms|#pod:a,ns:ns", math.Pow(ratio, float64(i*timerLines*lineBins)))))
 		}
-		distant := fmt.Sprintf("t:%v|ms|#pod:a,ns:ns", math.Pow(ratio, binProbes*timerBins))
+		distant := fmt.Sprintf("t:%v|ms|#pod:a,ns:ns", math.Pow(ratio, 2*linePlaces*timerLines*lineBins))
 		f.refuses(distant, metric.OverLimit) // a bin it has no place for
 		f.push("t:1|ms|#pod:a,ns:ns", "s:1|s|#pod:a,ns:ns", "c:1|c|#pod:a,ns:ns")
 		for i := range 100 {

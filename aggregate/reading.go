@@ -194,7 +194,7 @@ func (r *reading) addGaugeLocked(b *block, place uint32) {
 func (r *reading) addTimerLocked(b *block, place uint32) {
 	before := r.spread.size()
 	timer := b.body(place).timer
-	timer.rollLocked(r.table.timers.of(&b.page.cells[place]), r.table.spans, b.tickLocked(place, r.now))
+	timer.rollLocked(&r.table.timers, &b.page.cells[place], r.table.spans, b.tickLocked(place, r.now))
 	timer.readLocked(r.spread, r.table.spans, r.view)
 	if timer.pushed != nil && len(timer.pushed.quantiles) > 0 {
 		r.summaries++

@@ -28,6 +28,7 @@ type recalled struct {
 
 	// Of a timer:
 	live *timerLive // nil: nothing was observed yet
+	cell *cell
 	bin  int
 }
 
@@ -117,7 +118,7 @@ func (w *Writer) compare(lines []metric.Line, found []recalled) {
 	}
 }
 
-// reach looks whether the series is still there, and has come what timers begin with. True: there are some.
+// reach looks whether the series is still there. True: there are timers.
 func (w *Writer) reach(found []recalled) (timers bool) {
 	blocks := &w.table.blocks
 	for i := range found {
@@ -129,21 +130,19 @@ func (w *Writer) reach(found []recalled) (timers bool) {
 		page, place := blocks.pageOf(r.leads.number)
 		c := &page.cells[place]
 		if r.known = c.state.Load() == r.leads.state; r.known && metric.Kind(r.mode&kindMask) == metric.Timer {
-			if r.live = w.table.timers.of(c); r.live != nil {
-				r.live.started.Load()
-				timers = true
-			}
+			r.cell, r.live = c, w.table.timers.of(c)
+			timers = timers || r.live != nil
 		}
 	}
 	return timers
 }
 
-// reachTimers finds the bins, and has come the places where an observation looks for them.
+// reachTimers finds the bins, and has their lines come.
 func (w *Writer) reachTimers(lines []metric.Line, found []recalled) {
 	for i := range found {
 		if r, l := &found[i], &lines[i]; r.live != nil {
 			r.bin = binOf(float64(l.Whole) + l.Fraction)
-			touch(unsafe.Pointer(r.live.place(r.live.hot(), r.bin)))
+			touch(unsafe.Pointer(r.live.line(0, r.bin)))
 		}
 	}
 }
@@ -151,6 +150,8 @@ func (w *Writer) reachTimers(lines []metric.Line, found []recalled) {
 // Repeat applies recalled lines from one on, up to the first that has to be parsed, and returns how many it applied. Which
 // lines are refused, and why, is found out anew by parsing them.
 func (w *Writer) Repeat(from int) (applied int) {
+	w.seat.enter()
+	defer w.seat.leave()
 	for i := from; i < len(w.lines); i++ {
 		if !w.repeat(&w.lines[i], &w.recalled[i]) {
 			return i - from
@@ -178,7 +179,7 @@ func (w *Writer) repeat(l *metric.Line, r *recalled) bool {
 	if !l.Numeric && kind != metric.Set {
 		return false
 	}
-	if r.live != nil && r.mode&sampledMode == 0 && r.live.observe(r.bin, float64(l.Whole)+l.Fraction) {
+	if r.live != nil && r.mode&sampledMode == 0 && r.live.observe(uint32(r.cell.value.Load()&hotHalf), r.bin, float64(l.Whole)+l.Fraction) {
 		page, place := t.blocks.pageOf(r.leads.number)
 		page.dirty.mark(place)
 		return true

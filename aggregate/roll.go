@@ -21,7 +21,7 @@ func (t *Table) Run(ctx context.Context) error {
 			t.Roll()
 			return nil
 		case <-timer.C:
-			t.rollBefore(half)
+			t.rollBefore(2 * half)
 			t.sweep()
 			// On to the next half tick. The first roll after a tick's end is the one that closes it.
 			timer.Reset(half - t.clock.now().at%half)
@@ -29,7 +29,8 @@ func (t *Table) Run(ctx context.Context) error {
 	}
 }
 
-// rollEvery bounds how long what came waits for the roller, however long a tick is. The sweep keeps the same pace.
+// rollEvery bounds how long what came waits for the roller, however long a tick is; where the store rolls, it may be twice that. The
+// sweep keeps the same pace.
 const rollEvery = 500 * time.Millisecond
 
 // slice is how long the roller works before it lets others have the processor: a receiver that shares it must be
@@ -129,10 +130,9 @@ func (t *Table) rollSeriesLocked(b *block, place, tick uint32) {
 			c.past.note(t.rings, tick, v)
 		}
 	case metric.Timer:
-		live := t.timers.of(c)
-		body.timer.rollLocked(live, t.spans, tick)
+		body.timer.rollLocked(&t.timers, c, t.spans, tick)
 		c.past.stamp = tick
-		t.weigh(body, body.timer.weight(live))
+		t.weigh(body, body.timer.weight(t.timers.of(c)))
 	case metric.Set:
 		body.set.rollLocked(t.spans, tick)
 		body.set.mergeLocked(&t.epochs, t.oldestTick(tick))

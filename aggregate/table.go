@@ -85,7 +85,7 @@ func New(c Config, describe Describer, log *slog.Logger) *Table {
 		rings: newRings(spans, slots), aliases: newAliases(c.MaxBytes / 2), blocks: blocks{pages: newArena(maxBlocks * pageBytes)}, canon: newSlots(),
 		index: newIndex(), setSeed: rand.Uint64(), writtenSpans: len(spans), slow: slowPushers{log: log},
 	}
-	t.timers.open()
+	t.timers.open(&t.epochs)
 	return t
 }
 

@@ -21,20 +21,19 @@ type timer struct {
 	pushed *pushed
 }
 
-// observe counts a value that stands for weight observations. False: it would have to grow, and may not.
-func (t *timer) observe(live *timerLive, v, weight float64, room budget) bool {
-	hot := live.begin()
-	if !t.count(live, hot, binOf(v), uint64(math.RoundToEven(weight*weightUnits)), room) {
-		live.done[hot].Add(1)
+// observe counts a value that stands for weight observations in the hot half. False: it would have to grow, and may not.
+func (t *timer) observe(live *timerLive, hot uint32, v, weight float64, room budget) bool {
+	bin := binOf(v)
+	if !t.count(live, hot, bin, uint64(math.RoundToEven(weight*weightUnits)), room) {
 		return false
 	}
-	live.enter(hot, v*weight, v, v)
+	live.line(hot, bin).enter(v*weight, v, v)
 	return true
 }
 
 // count adds to a bin of a half. False: there is no room for it.
 func (t *timer) count(live *timerLive, hot uint32, bin int, units uint64, room budget) bool {
-	if n := units / weightUnits; n <= mostIn && units%weightUnits == 0 && live.count(hot, bin, uint32(n)) {
+	if n := units / weightUnits; n <= mostIn && units%weightUnits == 0 && live.count(hot, bin, uint32(n)) != nil {
 		return true
 	}
 	leaf := t.leaf(bin, room)
@@ -45,31 +44,32 @@ func (t *timer) count(live *timerLive, hot uint32, bin int, units uint64, room b
 	return true
 }
 
-// takeOver observes what came to another timer since its last roll.
-func (t *timer) takeOver(live *timerLive, from *timer, of *timerLive, room budget) {
-	if live == nil || of == nil {
+// takeOverLocked observes what came to another timer since its last roll. Nobody finds that one any more.
+func (t *timer) takeOverLocked(lives *timerLives, c *cell, from *timer, of *cell, room budget) {
+	live := lives.make(c, room)
+	if live == nil {
 		return
 	}
 	d := distributions.Get().(*distribution)
 	defer distributions.Put(d)
 	d.reset()
-	from.takeLocked(of, d)
-	hot := live.begin()
+	from.takeLocked(lives, of, d)
 	for bin := d.low; bin < d.top; bin++ {
 		if w := d.weights[bin]; w != 0 {
-			t.count(live, hot, bin, w, room)
+			t.count(live, 0, bin, w, room)
 		}
 	}
-	live.enter(hot, d.sum, d.min, d.max)
+	live[0].enter(d.sum, d.min, d.max)
 }
 
 // takeLocked moves what came since it was last called into d.
-func (t *timer) takeLocked(live *timerLive, d *distribution) {
+func (t *timer) takeLocked(lives *timerLives, c *cell, d *distribution) {
+	live := lives.of(c)
 	if live == nil {
 		return
 	}
 	for range 2 {
-		cold := live.turn()
+		cold := lives.turn(c)
 		if tree := t.tree.Load(); tree != nil {
 			tree.take(cold, d)
 		}

@@ -2,59 +2,62 @@ package aggregate
 
 import (
 	"math"
-	"runtime"
 	"sync/atomic"
 	"unsafe"
 )
 
-// timerLive is what writers touch of a timer. It lies in an arena, and the timer's cell has its number. What is touched together shares
-// lines: an observation that finds its bin's place at once touches the first line and that of the place. A test holds it.
+// timerLive is what writers touch of a timer. It lies in an arena, and the timer's cell has its number. It is lines of the cache that each
+// have all that goes with some bins: so an observation touches one. A test holds it.
 //
-// It has two halves, each with its own sums and a hash table of bins: most of what comes between two rolls has few that differ.
-// What finds no place there goes to the timer's tree. The second half is hot only while the first is emptied, so it is small, and
-// what writers touch the rest of the time is the same, roll after roll.
+// It has two halves: most of what comes between two rolls has few bins that differ. What finds no place there goes to the timer's tree.
+// The second half is hot only while the first is emptied, so it is one line, and what writers touch the rest of the time is the same,
+// roll after roll.
 //
-//   - D1 A writer registers by adding to started, which tells it the hot half as well, and ends by adding to that half's done.
-//   - D2 done of the cold half equals all that started once nobody is left in it: what is carried over makes up for
-//     the observations of the halves' earlier turns. Both count modulo 2^31.
+//   - D1 A writer that observes is inside (epoch.go), and asks the cell which half is hot once it is.
+//   - D2 A half that was cold when no writer was inside, or each has left since, has nobody in it until it is hot again.
 //   - D3 Only the holder of the history lock turns the halves, and leaves the first one hot.
-//   - D4 A place of the table is empty or has one bin, until whoever turned the halves empties it.
-type timerLive struct {
-	started atomic.Uint32 // observations begun << 1 | the hot half
-	done    [2]atomic.Uint32
-	_       uint32
-	sums    [2]timerSums
+//   - D4 A place is empty or has one bin, until whoever turned the halves empties it.
+type timerLive [timerLines + 1]timerLine
 
-	bins [timerBins + sideBins]atomic.Uint32 // (bin+1) << binShift | observations; 0: empty. The first half's, then the second's
-}
-
-// timerSums is what goes with a half's bins.
-type timerSums struct {
-	sum      atomic.Uint64 // bits of a float64
-	min, max atomic.Uint64 // likewise; +Inf and -Inf where there is nothing
+// timerLine counts observations of some bins, with what goes with them.
+type timerLine struct {
+	sum      atomic.Uint64             // bits of a float64
+	min, max atomic.Uint64             // likewise; +Inf and -Inf where there is nothing
+	places   [linePlaces]atomic.Uint32 // (bin+1) << binShift | observations; 0: empty
 }
 
 const (
-	timerBins = 96
-	sideBins  = 16
-	binProbes = 16
-	binShift  = 19
-	mostIn    = 1<<binShift - 1 // observations of a bin; beyond it, the tree takes them
-	begunMask = 1<<31 - 1
-	liveBytes = int64(unsafe.Sizeof(timerLive{}))
+	timerLines = 8 // of the first half; a power of two
+	linePlaces = 10
+	lineBins   = 8 // neighbours that have a line in common, and each a place to itself
+	timerBins  = timerLines * linePlaces
+	binShift   = 19
+	mostIn     = 1<<binShift - 1 // observations of a bin; beyond it, the tree takes them
+	liveBytes  = int64(unsafe.Sizeof(timerLive{}))
 )
 
 // timerLives is the memory of all live parts, numbered from 1.
-type timerLives struct{ ringPool }
+type timerLives struct {
+	ringPool
+	epochs *epochs
+}
 
-func (l *timerLives) open() { l.ringPool.open(int(liveBytes)) }
+func (l *timerLives) open(e *epochs) {
+	l.epochs = e
+	l.ringPool.open(int(liveBytes))
+}
 
-func (l *timerLives) at(number uint64) *timerLive { return (*timerLive)(l.ringPool.at(uint32(number))) }
+// A timer's cell has the number of its live part << 1 | the hot half; 0: there is none.
+const hotHalf = 1
+
+func (l *timerLives) at(value uint64) *timerLive {
+	return (*timerLive)(l.ringPool.at(uint32(value >> 1)))
+}
 
 // of is the live part of a timer; nil: nothing was observed yet, as where all comes in histograms.
 func (l *timerLives) of(c *cell) *timerLive {
-	if number := c.value.Load(); number != 0 {
-		return l.at(number)
+	if value := c.value.Load(); value != 0 {
+		return l.at(value)
 	}
 	return nil
 }
@@ -72,8 +75,9 @@ func (l *timerLives) make(c *cell, room budget) *timerLive {
 		room.enter(-liveBytes)
 		return nil
 	}
-	l.at(uint64(number)).reset()
-	if !c.value.CompareAndSwap(0, uint64(number)) {
+	value := uint64(number) << 1
+	l.at(value).reset()
+	if !c.value.CompareAndSwap(0, value) {
 		l.give(number)
 		room.enter(-liveBytes)
 	}
@@ -82,50 +86,74 @@ func (l *timerLives) make(c *cell, room budget) *timerLive {
 
 // drop gives the live part back. Nobody finds the timer any more.
 func (l *timerLives) drop(c *cell) {
-	if number := c.value.Swap(0); number != 0 {
-		l.give(uint32(number))
+	if value := c.value.Swap(0); value != 0 {
+		l.give(uint32(value >> 1))
 	}
+}
+
+// turn makes the other half of a timer the hot one, waits until no writer is left in the cold one, and returns that.
+func (l *timerLives) turn(c *cell) (cold uint32) {
+	value := c.value.Load()
+	c.value.Store(value ^ hotHalf)
+	l.epochs.awaitInside()
+	return uint32(value & hotHalf)
 }
 
 // reset makes it as new. Nobody else has it.
 func (t *timerLive) reset() {
-	*t = timerLive{}
-	for half := range t.sums {
-		t.sums[half].empty()
+	for i := range t {
+		t[i].clear()
 	}
 }
 
-func (s *timerSums) empty() (sum, low, high float64) {
-	sum = math.Float64frombits(s.sum.Load())
-	low, high = math.Float64frombits(s.min.Load()), math.Float64frombits(s.max.Load())
-	s.sum.Store(0)
-	s.min.Store(math.Float64bits(math.Inf(1)))
-	s.max.Store(math.Float64bits(math.Inf(-1)))
-	return sum, low, high
+// clear makes a line as new. Nobody is in it, so what an atomic access costs can be saved.
+func (l *timerLine) clear() {
+	*(*plainLine)(unsafe.Pointer(l)) = plainLine{min: math.Inf(1), max: math.Inf(-1)}
 }
 
-// begin registers an observation, and tells the half to count it in.
-func (t *timerLive) begin() (hot uint32) { return t.started.Add(2) & 1 }
+// plainLine is a line where nobody is.
+type plainLine struct {
+	sum, min, max float64
+	places        [linePlaces]uint32
+}
 
-// hot is the half that an observation would be counted in now.
-func (t *timerLive) hot() uint32 { return t.started.Load() & 1 }
+// line is where a bin is looked for first.
+func (t *timerLive) line(hot uint32, bin int) *timerLine {
+	if hot != 0 {
+		return &t[timerLines]
+	}
+	return &t[uint(bin)/lineBins%timerLines]
+}
 
-// observe counts one value in its bin. False: that has no place in the table.
-func (t *timerLive) observe(bin int, v float64) bool {
-	hot := t.begin()
-	if !t.count(hot, bin, 1) {
-		t.done[hot].Add(1)
+// observe counts one value in its bin. False: that has no place.
+func (t *timerLive) observe(hot uint32, bin int, v float64) bool {
+	line := t.count(hot, bin, 1)
+	if line == nil {
 		return false
 	}
-	t.enter(hot, v, v, v)
+	line.enter(v, v, v)
 	return true
 }
 
-// count adds observations to the bin's place in the table. False: it has none, or is full.
-func (t *timerLive) count(hot uint32, bin int, n uint32) bool {
+// count adds observations to the bin's place, in its line or the one beside it, and returns that. nil: it has none, or is full.
+func (t *timerLive) count(hot uint32, bin int, n uint32) *timerLine {
+	line := t.line(hot, bin)
+	if line.count(bin, n) {
+		return line
+	}
+	if hot == 0 {
+		if line = &t[uint(bin)/lineBins%timerLines^1]; line.count(bin, n) {
+			return line
+		}
+	}
+	return nil
+}
+
+func (l *timerLine) count(bin int, n uint32) bool {
 	tag := uint32(bin + 1)
-	for i := range binProbes {
-		at := t.place(hot, bin+i)
+	i := uint(bin) % lineBins
+	for range linePlaces {
+		at := &l.places[i]
 		held := at.Load()
 		for held == 0 {
 			if at.CompareAndSwap(0, tag<<binShift|n) {
@@ -142,25 +170,18 @@ func (t *timerLive) count(hot uint32, bin int, n uint32) bool {
 			}
 			held = at.Load()
 		}
+		if i++; i == linePlaces {
+			i = 0
+		}
 	}
 	return false
 }
 
-// place is where a bin is looked for first.
-func (t *timerLive) place(hot uint32, bin int) *atomic.Uint32 {
-	if hot == 0 {
-		return &t.bins[uint(bin)%timerBins]
-	}
-	return &t.bins[timerBins+uint(bin)%sideBins]
-}
-
-// enter adds what goes with bins, and ends the observation.
-func (t *timerLive) enter(hot uint32, sum, low, high float64) {
-	s := &t.sums[hot]
-	addFloat(&s.sum, sum)
-	lowerFloat(&s.min, low)
-	raiseFloat(&s.max, high)
-	t.done[hot].Add(1)
+// enter adds what goes with bins.
+func (l *timerLine) enter(sum, low, high float64) {
+	addFloat(&l.sum, sum)
+	lowerFloat(&l.min, low)
+	raiseFloat(&l.max, high)
 }
 
 func addFloat(at *atomic.Uint64, v float64) {
@@ -188,38 +209,24 @@ func raiseFloat(at *atomic.Uint64, v float64) {
 	}
 }
 
-// turn makes the other half the hot one, waits until no writer is left in the cold one, and returns that.
-func (t *timerLive) turn() (cold uint32) {
-	cold = t.hot()
-	var begun uint32
-	if cold == 0 {
-		begun = t.started.Add(1) >> 1
-	} else {
-		begun = t.started.Add(^uint32(0)) >> 1
-	}
-	for t.done[cold].Load()&begunMask != begun {
-		runtime.Gosched() // a writer is between its two additions
-	}
-	t.done[cold^1].Add(begun)
-	t.done[cold].Store(0)
-	return cold
-}
-
-// take empties a half. Nobody is in it, so what an atomic access costs can be saved.
+// take empties a half. Nobody is in it.
 func (t *timerLive) take(half uint32, d *distribution) {
-	table := (*[timerBins + sideBins]uint32)(unsafe.Pointer(&t.bins))[:timerBins]
+	lines := t[:timerLines]
 	if half != 0 {
-		table = (*[timerBins + sideBins]uint32)(unsafe.Pointer(&t.bins))[timerBins:]
+		lines = t[timerLines:]
 	}
 	var full [timerBins]uint32
 	n := 0
-	for _, held := range table { // without a branch, which would be foreseen wrongly at every other place
-		full[n] = held
-		n += int((held | -held) >> 31)
+	for i := range lines {
+		l := (*plainLine)(unsafe.Pointer(&lines[i]))
+		for _, held := range l.places { // without a branch, which would be foreseen wrongly at every other place
+			full[n] = held
+			n += int((held | -held) >> 31)
+		}
+		d.extend(l.sum, l.min, l.max)
+		lines[i].clear()
 	}
 	for _, held := range full[:n] {
 		d.add(int(held>>binShift)-1, uint64(held&mostIn)*weightUnits)
 	}
-	clear(table)
-	d.extend(t.sums[half].empty())
 }

@@ -3,10 +3,10 @@ package aggregate
 import "unsafe"
 
 // rollLocked notes what came since the last roll under the tick.
-func (t *timer) rollLocked(live *timerLive, spans []span, tick uint32) {
+func (t *timer) rollLocked(lives *timerLives, c *cell, spans []span, tick uint32) {
 	fresh := distributions.Get().(*distribution)
 	fresh.reset()
-	if t.takeLocked(live, fresh); fresh.total != 0 {
+	if t.takeLocked(lives, c, fresh); fresh.total != 0 {
 		t.noteLocked(spans, tick, fresh)
 	}
 	distributions.Put(fresh)

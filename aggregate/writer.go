@@ -219,8 +219,11 @@ func (w *Writer) observe(b *block, place uint32, s *metric.Sample) metric.Reason
 	}
 	body := b.body(place)
 	room := budget{w.table, body}
-	live := w.table.timers.make(&b.page.cells[place], room)
-	if live == nil || !body.timer.observe(live, s.Float(), s.Weight(), room) {
+	c := &b.page.cells[place]
+	live := w.table.timers.make(c, room)
+	w.seat.enter()
+	defer w.seat.leave()
+	if live == nil || !body.timer.observe(live, uint32(c.value.Load()&hotHalf), s.Float(), s.Weight(), room) {
 		return metric.OverLimit
 	}
 	return metric.Applied

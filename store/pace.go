@@ -6,7 +6,7 @@ import "time"
 // once nothing is left to run, and who yields is ready to run. And it sleeps for a good while: who wakes from a short sleep comes
 // before all that became ready meanwhile. On one processor, a flush of 50 ms that only yields makes requests wait for all of it.
 //
-// What a flush takes is spread, as it took in the last one, over half of the interval; the other half is what a longer one has. The
+// What a flush takes is spread, as it took in the last one, over a part of the interval; the rest of it is what a longer one has. The
 // database's process works while its answer is waited for: that is work of the flush too.
 type pace struct {
 	urgent func() bool // somebody waits for the flush
@@ -20,7 +20,9 @@ type pace struct {
 }
 
 const (
-	slice = 500 * time.Microsecond
+	// mostSpread bounds over how long a flush is spread: what comes right after one has passed waits for an interval and for this.
+	mostSpread = 200 * time.Millisecond
+	slice      = 500 * time.Microsecond
 	// shortestRest is the rest after a slice where the time for resting is over, urgentRest where somebody waits for the flush.
 	shortestRest = slice / 2
 	urgentRest   = slice / 10

@@ -113,7 +113,7 @@ func (s *Store) init(documents Documents) {
 	if documents == nil {
 		documents = NoDocuments{}
 	}
-	s.flush.init(s.table, documents, s.cfg.FlushInterval/2, s.isUrgent)
+	s.flush.init(s.table, documents, min(s.cfg.FlushInterval/2, mostSpread), s.isUrgent)
 	s.flush.batch.room = s.room
 	s.copy.dir = s.folder.database()
 	s.note = newNote(s.folder.database())

@@ -23,7 +23,7 @@ var guarded = []struct {
 }{
 	{"counters", "http.requests.m%d:1|c|#namespace:ns%d,pod:web-%d,code:%d", 16},
 	{"gauges", "queue.depth.m%d:7|g|#namespace:ns%d,pod:web-%d,code:%d", 16},
-	{"timers", "http.latency.m%d:23|ms|#namespace:ns%d,pod:web-%d,code:%d", 22},
+	{"timers", "http.latency.m%d:23|ms|#namespace:ns%d,pod:web-%d,code:%d", 18},
 	{"sets", "http.users.m%d:9|s|#namespace:ns%d,pod:web-%d,code:%d", 17},
 }
 
