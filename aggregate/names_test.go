@@ -63,6 +63,9 @@ func TestNamesChangeWhileTheyAreYielded(t *testing.T) {
 			t.Fatalf("%d was yielded with an entry that it no longer has", i)
 		}
 		if len(yielded) == before/5 {
+			for i := range 100 * before {
+				put(before + i)
+			}
 			for i := range before {
 				switch i % 3 {
 				case 0:
@@ -70,9 +73,6 @@ func TestNamesChangeWhileTheyAreYielded(t *testing.T) {
 				case 1:
 					put(i)
 				}
-			}
-			for i := range 100 * before {
-				put(before + i)
 			}
 		}
 	}
