@@ -62,27 +62,60 @@ func (r *record) isLine(l *metric.Line, k *recalled) bool {
 		bytes.Equal(r.name(), l.Head) && bytes.Equal(r.tags(), l.Rest)
 }
 
+// Where what lines look at is more than the processor's own cache holds, it is asked for one step ahead, some lines at a time: a load
+// that waits holds up all that come a few hundred instructions behind it, asking does not. Where it is less, asking costs more than it brings.
+const (
+	farBytes  = 4 << 20 // of records, if nobody says otherwise
+	farLines  = 8       // whose addresses are gathered
+	farCaches = 3 * farLines
+)
+
 // Recall looks up lines for Repeat. What it finds holds until Pass or Park.
 func (w *Writer) Recall(lines []metric.Line) {
 	if len(lines) > len(w.recalled) {
 		w.recalled = make([]recalled, len(lines))
 	}
 	w.lines = lines
+	w.far = w.table.aliases.records.bytes() > w.table.farBytes
 	found := w.recalled[:len(lines)]
-	w.hash(lines, found)
-	w.find(found)
-	w.touch(found)
+	if w.hash(lines, found); w.far {
+		w.findFar(lines, found)
+	} else {
+		w.find(found)
+		w.touch(found)
+	}
 	w.compare(lines, found)
+	if w.far {
+		w.askForCells(found)
+	}
 	if w.reach(found) {
 		w.reachTimers(lines, found)
 	}
 }
 
 func (w *Writer) hash(lines []metric.Line, found []recalled) {
-	for i := range found {
-		r := &found[i]
-		r.hash, r.sender, r.mode = w.table.aliases.lineKey(&lines[i])
+	for len(found) > 0 {
+		n := min(len(found), farLines)
+		for i := range found[:n] {
+			r := &found[i]
+			r.hash, r.sender, r.mode = w.table.aliases.lineKey(&lines[i])
+		}
+		if w.far {
+			w.askForSlots(found[:n])
+		}
+		lines, found = lines[n:], found[n:]
 	}
+}
+
+// askForSlots has the slots of a few lines come.
+func (w *Writer) askForSlots(found []recalled) {
+	var ahead [farLines]uintptr
+	slots := w.table.aliases.slots
+	for i := range found {
+		p := slots.probe(found[i].hash)
+		ahead[i%farLines] = uintptr(unsafe.Pointer(p.slot()))
+	}
+	prefetch(ahead[:len(found)])
 }
 
 // find reads each line's slot.
@@ -92,6 +125,25 @@ func (w *Writer) find(found []recalled) {
 		r := &found[i]
 		p := slots.probe(r.hash)
 		r.number = p.next()
+	}
+}
+
+// findFar does what find does, and has all of the records come.
+func (w *Writer) findFar(lines []metric.Line, found []recalled) {
+	records := w.table.aliases.records
+	for len(found) > 0 {
+		n := min(len(found), farLines)
+		w.find(found[:n])
+		var ahead [farCaches]uintptr
+		for i := range found[:n] {
+			r, l := &found[i], &lines[i]
+			r.record = records.at(r.number) // of 0, too: it lies in the arena
+			first, last := uintptr(unsafe.Pointer(r.record)), uintptr(recordHeader+len(l.Head)+len(l.Rest)-1)
+			at := i % farLines * 3
+			ahead[at], ahead[at+1], ahead[at+2] = first, first+min(last, cacheLine), first+last
+		}
+		prefetch(ahead[:3*n])
+		lines, found = lines[n:], found[n:]
 	}
 }
 
@@ -115,6 +167,24 @@ func (w *Writer) compare(lines []metric.Line, found []recalled) {
 			target := r.record.target.Load()
 			r.mode, r.leads, r.known = r.record.mode, targetRef(target), target&refusalBit == 0
 		}
+	}
+}
+
+// askForCells has the cells come, and the words with their marks.
+func (w *Writer) askForCells(found []recalled) {
+	blocks := &w.table.blocks
+	for len(found) > 0 {
+		n := min(len(found), farLines)
+		var ahead [2 * farLines]uintptr
+		for i := range found[:n] {
+			if r := &found[i]; r.known {
+				page, place := blocks.pageOf(r.leads.number)
+				at := i % farLines * 2
+				ahead[at], ahead[at+1] = uintptr(unsafe.Pointer(&page.cells[place])), uintptr(unsafe.Pointer(&page.dirty[place/64]))
+			}
+		}
+		prefetch(ahead[:2*n])
+		found = found[n:]
 	}
 }
 

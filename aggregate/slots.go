@@ -76,10 +76,15 @@ func (s *slots) probe(hash uint64) probe {
 	return probe{first: head.first.Load(), mask: mask, at: hash >> 32, tag: hash >> 32}
 }
 
+// slot is the one that is looked at next.
+func (p *probe) slot() *atomic.Uint64 {
+	return (*atomic.Uint64)(unsafe.Add(unsafe.Pointer(p.first), p.at&p.mask*8))
+}
+
 // next is the number in the next slot that could be the hash's; 0: there is none.
 func (p *probe) next() uint32 {
 	for {
-		slot := (*atomic.Uint64)(unsafe.Add(unsafe.Pointer(p.first), p.at&p.mask*8)).Load()
+		slot := p.slot().Load()
 		p.at++
 		if slot == 0 {
 			return 0

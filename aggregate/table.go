@@ -44,6 +44,7 @@ type Table struct {
 	blocks    blocks
 	timers    timerLives
 	aliases   *aliases
+	farBytes  int64  // see recall.go
 	canon     *slots // canonical forms to series numbers, off by firstNumber
 	index     *index
 	epochs    epochs
@@ -85,6 +86,7 @@ func New(c Config, describe Describer, log *slog.Logger) *Table {
 		rings: newRings(spans, slots), aliases: newAliases(c.MaxBytes / 2), blocks: blocks{pages: newArena(maxBlocks * pageBytes)}, canon: newSlots(),
 		index: newIndex(), setSeed: rand.Uint64(), writtenSpans: len(spans), slow: slowPushers{log: log},
 	}
+	t.farBytes = farBytes
 	t.timers.open(&t.epochs)
 	return t
 }

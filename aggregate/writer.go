@@ -24,6 +24,7 @@ type Writer struct {
 
 	lines    []metric.Line // those that were recalled last
 	recalled []recalled
+	far      bool // what lines look at is asked for ahead
 	repeated metric.Sample
 
 	described metric.Description
