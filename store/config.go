@@ -24,10 +24,10 @@ type Config struct {
 	StopTimeout time.Duration
 }
 
-// DefaultConfig persists every 700 ms and syncs every 10 s. Dir has no default.
+// DefaultConfig persists every 600 ms and syncs every 10 s. Dir has no default.
 func DefaultConfig() Config {
 	return Config{
-		FlushInterval: 700 * time.Millisecond,
+		FlushInterval: 600 * time.Millisecond,
 		SyncInterval:  10 * time.Second,
 		MinFreeBytes:  256 << 20,
 		TrialTimeout:  time.Minute,
