@@ -4,6 +4,8 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
+	"time"
 )
 
 // collectorPercent is GOGC where the environment does not say otherwise. What lives long, the table, lies outside the heap or
@@ -11,10 +13,15 @@ import (
 const collectorPercent = 25
 
 // ballast is never touched, so it takes addresses and no memory. It counts as heap: a server that holds little, and whose pushes
-// over HTTP allocate, is then collected every 16 MiB and not every one or two.
+// over HTTP allocate, is then collected every 16 MiB and not every one or two. One that holds much is collected seldom anyway, and
+// does without: for the ballast's sake it would keep 16 MiB more of garbage.
 var ballast []byte
 
-const ballastBytes = 64 << 20
+const (
+	ballastBytes = 64 << 20
+	ballastUntil = 4 * ballastBytes // of heap, with itself
+	ballastLook  = 10 * time.Second
+)
 
 // tuneCollector comes after the restore, whose heap grows from nothing: with a small target it would be collected over and over.
 func tuneCollector() {
@@ -22,5 +29,16 @@ func tuneCollector() {
 		ballast = make([]byte, ballastBytes)
 		runtime.KeepAlive(ballast) // a variable of the package is kept; this tells who looks for unused ones
 		debug.SetGCPercent(collectorPercent)
+		time.AfterFunc(ballastLook, lookAtBallast)
 	}
+}
+
+// lookAtBallast drops the ballast where the heap is large, or looks again later.
+func lookAtBallast() {
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	if metrics.Read(live); live[0].Value.Uint64() < ballastUntil {
+		time.AfterFunc(ballastLook, lookAtBallast)
+		return
+	}
+	ballast = nil
 }

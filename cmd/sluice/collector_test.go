@@ -1,0 +1,25 @@
+package main
+
+import (
+	"runtime"
+	"testing"
+)
+
+// A server that holds much does without ballast.
+func TestBallastIsOfSmallHeaps(t *testing.T) {
+	before := ballast
+	defer func() { ballast = before }()
+	ballast = make([]byte, ballastBytes)
+	runtime.GC()
+	lookAtBallast()
+	if ballast == nil {
+		t.Error("a small heap has lost it")
+	}
+	large := make([]byte, ballastUntil) // never touched: it takes no memory
+	runtime.GC()
+	lookAtBallast()
+	if ballast != nil {
+		t.Errorf("a heap of %d MiB has it", ballastUntil>>20)
+	}
+	runtime.KeepAlive(large)
+}
