@@ -24,10 +24,10 @@ type Config struct {
 	StopTimeout time.Duration
 }
 
-// DefaultConfig persists every 600 ms and syncs every 10 s. Dir has no default.
+// DefaultConfig persists every 500 ms and syncs every 10 s. Dir has no default.
 func DefaultConfig() Config {
 	return Config{
-		FlushInterval: 600 * time.Millisecond,
+		FlushInterval: 500 * time.Millisecond,
 		SyncInterval:  10 * time.Second,
 		MinFreeBytes:  256 << 20,
 		TrialTimeout:  time.Minute,
@@ -41,7 +41,7 @@ const leastFreeBytes = 8 * memTableBytes
 
 const (
 	minFlushInterval = 10 * time.Millisecond
-	maxFlushInterval = 700 * time.Millisecond // with mostSpread, longer would break the promise of a kill's 1 s
+	maxFlushInterval = 500 * time.Millisecond // longer would break the promise of a kill's 1 s
 )
 
 // Validate reports every fault at once.

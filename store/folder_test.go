@@ -218,7 +218,7 @@ func TestConfigFaults(t *testing.T) {
 	if err := testConfig("/x").Validate(); err != nil {
 		t.Fatalf("the defaults are refused: %v", err)
 	}
-	err := Config{FlushInterval: 701e6}.Validate()
+	err := Config{FlushInterval: 501e6}.Validate()
 	for _, field := range []string{"dir", "flushInterval", "syncInterval", "minFreeBytes", "trialTimeout", "stopTimeout"} {
 		if !strings.Contains(err.Error(), field) {
 			t.Errorf("%q does not name %s", err, field)
