@@ -207,14 +207,21 @@ func (w *Writer) reach(found []recalled) (timers bool) {
 	return timers
 }
 
-// reachTimers finds the bins, and has their lines come.
+// reachTimers finds the bins, and has their lines come: a live part is so large that those of some thousand timers are far.
 func (w *Writer) reachTimers(lines []metric.Line, found []recalled) {
+	var ahead [farLines]uintptr
+	n := 0
 	for i := range found {
 		if r, l := &found[i], &lines[i]; r.live != nil {
 			r.bin = binOf(float64(l.Whole) + l.Fraction)
-			touch(unsafe.Pointer(r.live.line(0, r.bin)))
+			ahead[n] = uintptr(unsafe.Pointer(r.live.line(0, r.bin)))
+			if n++; n == farLines {
+				prefetch(ahead[:])
+				n = 0
+			}
 		}
 	}
+	prefetch(ahead[:n])
 }
 
 // Repeat applies recalled lines from one on, up to the first that has to be parsed, and returns how many it applied. Which

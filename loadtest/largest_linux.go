@@ -21,7 +21,7 @@ var largestScenario = Scenario{
 const podsMetrics = 5
 
 func measureLargest(ctx context.Context, m *measurement) (_ []Figure, err error) {
-	pods, every, during := podSet{namespaces: 150, each: 1_000}, 10*time.Second, time.Minute
+	pods, every, during := podSet{namespaces: 150, each: 1_000}, 10*time.Second, 30*time.Second
 	if m.Short {
 		pods, during = podSet{namespaces: 4, each: 500}, 3*time.Second
 	}

@@ -20,7 +20,7 @@ var persistenceScenario = Scenario{
 var neverPersist = []string{"--min-free-disk", "1000000GiB"}
 
 func measurePersistence(ctx context.Context, m *measurement) ([]Figure, error) {
-	load, perSecond, during := Scenario{PerDatagram: 24, Seed: 25, series: newTaggedCounters(50, 5, 600, 5)}, 75_000, time.Minute
+	load, perSecond, during := Scenario{PerDatagram: 24, Seed: 25, series: newTaggedCounters(50, 5, 600, 5)}, 75_000, 30*time.Second
 	if m.Short {
 		load.series, perSecond, during = newTaggedCounters(12, 2, 100, 5), 6_000, 2*time.Second
 	}
