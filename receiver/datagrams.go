@@ -91,7 +91,7 @@ func (d *datagrams) step(ctx context.Context) bool {
 	}
 	if n < batchSize {
 		d.rest()
-		d.steady = time.Time{}
+		d.steady, d.others = time.Time{}, 0
 	} else {
 		d.takeTurns()
 	}
@@ -99,13 +99,12 @@ func (d *datagrams) step(ctx context.Context) bool {
 }
 
 func (d *datagrams) take(n int) {
-	from := d.from[:n]
-	for i := range from {
-		from[i] = d.socket.from(i)
+	for i := range n {
+		d.from[i] = d.socket.from(i)
 	}
-	d.in.expect(from)
-	for i := range from {
-		d.in.from(d.socket.from(i))
+	d.in.expect(d.from[:n])
+	for i, from := range d.from[:n] {
+		d.in.from(from)
 		if packet, cut := d.socket.packet(i); cut {
 			d.in.takeCut(packet, metric.TooLong)
 		} else {

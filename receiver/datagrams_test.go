@@ -443,7 +443,7 @@ func TestSendersAreForetold(t *testing.T) {
 	}
 	take("127.0.0.2", "127.0.0.2")
 	take("127.0.0.2", "127.0.0.3", "127.0.0.3", "127.0.0.4")
-	want := [][]netip.Addr{{netip.MustParseAddr("127.0.0.2"), netip.MustParseAddr("127.0.0.3"), netip.MustParseAddr("127.0.0.4")}}
+	want := [][]netip.Addr{{netip.MustParseAddr("127.0.0.2"), netip.MustParseAddr("127.0.0.3"), netip.MustParseAddr("127.0.0.3"), netip.MustParseAddr("127.0.0.4")}}
 	if !reflect.DeepEqual(ahead.told, want) {
 		t.Errorf("told of %v, want %v", ahead.told, want)
 	}

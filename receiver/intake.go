@@ -42,7 +42,7 @@ type recaller interface {
 // gatherMost is how many lines are gathered: more would not stay in the nearest cache.
 const gatherMost = 64
 
-// expect tells from whom packets are taken next. The slice is not the caller's any more.
+// expect tells from whom packets are taken next.
 func (in *intake) expect(senders []netip.Addr) { in.origin.expect(senders) }
 
 // from says who sent what is taken next. An address that is not valid is a Unix socket's peer.

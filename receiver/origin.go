@@ -14,7 +14,7 @@ type Senders interface {
 	Sender(netip.Addr) *metric.Sender
 }
 
-// foreseeing are Senders that answer quicker about addresses they were told of before: about many at once.
+// foreseeing are Senders that answer quicker about addresses they were told of before: about many at once. One may be among them twice.
 type foreseeing interface {
 	Expect([]netip.Addr)
 }
@@ -62,7 +62,7 @@ func (o *Origin) Sender(a netip.Addr) *metric.Sender {
 // expect tells of addresses that are asked for next, if anybody wants to know. One alone is asked for soon enough.
 func (o *Origin) expect(all []netip.Addr) {
 	if ahead, ok := o.Senders.(foreseeing); ok {
-		if all = slices.Compact(all); len(all) > 1 {
+		if slices.ContainsFunc(all, func(a netip.Addr) bool { return a != all[0] }) {
 			ahead.Expect(all)
 		}
 	}

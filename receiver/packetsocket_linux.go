@@ -85,7 +85,7 @@ func (s *packetSocket) from(i int) netip.Addr {
 }
 
 // receive reads what is there, up to batchSize datagrams. The headers stay as they are from call to call:
-// the kernel writes lengths and flags, and the names where they are asked for. It never blocks, so Go's scheduler need not
+// the kernel writes lengths and flags, and the names where they are asked for. It never waits for data, so Go's scheduler need not
 // know of it: being told of a system call wakes Go's monitor thread, which then looks about for a while (a third of the
 // processor time of a server that takes 200,000 lines a second).
 func (s *packetSocket) receive() (int, error) {
