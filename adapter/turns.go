@@ -12,7 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// turns lets large answers be gathered one at a time, in the order in which they were asked for, so that many at once take no more
+// turns lets large answers be gathered one at a time, in the order in which they were asked for as far as there is room, so that many at once take no more
 // memory and no more of the processor than one after the other. Small ones pass by. Who reads an answer slowly holds its points, but
 // keeps nobody from gathering, until all that are held are too many.
 type turns struct {
@@ -91,10 +91,9 @@ func (t *turn) gathered(points []metric.Point) {
 	defer t.of.mu.Unlock()
 	if t.gathering {
 		t.gathering, t.of.busy = false, false
-		if less := t.points - max(cap(t.room), 1); less > 0 { // not all that there are were picked
-			t.points -= less
-			t.of.points -= less
-		}
+		have := max(cap(t.room), 1) // not all that there are may have been picked, and the room may be of a larger answer
+		t.of.points += have - t.points
+		t.points = have
 		t.of.nextLocked()
 	}
 }
@@ -166,16 +165,15 @@ func (q *turns) leave(t *turn) bool {
 	return true
 }
 
-// nextLocked gives the first in the line its turn, if that has come.
+// nextLocked gives the first in the line that there is room for its turn, if nobody else has it. One that there is no room for, as
+// slow readers have it, keeps no smaller one waiting.
 func (q *turns) nextLocked() {
-	if q.busy || len(q.line) == 0 {
+	place := slices.IndexFunc(q.line, func(t *turn) bool { return q.points == 0 || q.points+t.points <= heldPoints })
+	if q.busy || place < 0 {
 		return
 	}
-	t := q.line[0]
-	if q.points > 0 && q.points+t.points > heldPoints {
-		return
-	}
-	q.line = slices.Delete(q.line, 0, 1)
+	t := q.line[place]
+	q.line = slices.Delete(q.line, place, place+1)
 	q.busy, t.gathering = true, true
 	q.points += t.points
 	close(t.come)
