@@ -47,7 +47,7 @@ BENCH ?= tagged-10k plain-10k timers-10k single-10k tagged-750k mixed-750k hot-k
 bench: build
 	./bin/sluice loadtest --short $(BENCH)
 
-# The figures of docs/performance.md, five runs of every scenario: takes over an hour, on a machine that does nothing else.
+# The figures of docs/performance.md, five runs of every scenario: takes 45 minutes, on a machine that does nothing else.
 # As root also what a disk that stands still does.
 RUNS ?= 5
 figures: build

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"time"
 	"unsafe"
 
@@ -55,6 +56,9 @@ func measureLargest(ctx context.Context, m *measurement) (_ []Figure, err error)
 	sent, err := lines.stop()
 	if err := errors.Join(watchErr, err); err != nil {
 		return nil, err
+	}
+	if sent < heldPace*float64(perSecond) {
+		return nil, fmt.Errorf("the sender reached %.0f of %d lines a second: want a machine that does less else", sent, perSecond)
 	}
 	memory, err := readMemory(s.pid())
 	if err != nil {

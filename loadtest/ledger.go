@@ -35,16 +35,22 @@ func readGauge(ctx context.Context, client *http.Client, opsAddress, name string
 	return value, err
 }
 
-// readGCShare reads which part of its CPU time a server spent on collecting garbage. Go adds it up with each collection.
+// readGCShare reads which part of what Go's processors did was collecting garbage. Go adds it up with each collection, by a clock of its
+// own (runtime/metrics): it compares with itself only.
 func readGCShare(ctx context.Context, client *http.Client, opsAddress string) (share float64, err error) {
 	err = readFamilies(ctx, client, opsAddress, func(of families) error {
-		collecting, err := of.only("go_cpu_classes_gc_total_cpu_seconds_total")
-		if err != nil {
-			return err
+		var seconds [3]float64
+		for i, class := range []string{"gc_total", "total", "idle"} {
+			m, err := of.only("go_cpu_classes_" + class + "_cpu_seconds_total")
+			if err != nil {
+				return err
+			}
+			seconds[i] = m.GetCounter().GetValue()
 		}
-		all, err := of.only("process_cpu_seconds_total")
-		share = collecting.GetCounter().GetValue() / all.GetCounter().GetValue()
-		return err
+		if busy := seconds[1] - seconds[2]; busy > 0 { // 0: nothing was collected yet
+			share = seconds[0] / busy
+		}
+		return nil
 	})
 	return share, err
 }

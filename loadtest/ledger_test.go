@@ -44,11 +44,16 @@ func TestParseLedger(t *testing.T) {
 }
 
 func TestReadGCShare(t *testing.T) {
+	class := func(name, value string) string {
+		name = "go_cpu_classes_" + name + "_cpu_seconds_total"
+		return "# TYPE " + name + " counter\n" + name + " " + value + "\n"
+	}
 	for text, want := range map[string]float64{
-		"# TYPE go_cpu_classes_gc_total_cpu_seconds_total counter\ngo_cpu_classes_gc_total_cpu_seconds_total 0.5\n" +
-			"# TYPE process_cpu_seconds_total counter\nprocess_cpu_seconds_total 8\n": 0.0625,
-		"# TYPE process_cpu_seconds_total counter\nprocess_cpu_seconds_total 8\n":                                   -1,
-		"# TYPE go_cpu_classes_gc_total_cpu_seconds_total counter\ngo_cpu_classes_gc_total_cpu_seconds_total 0.5\n": -1,
+		class("gc_total", "0.5") + class("total", "20") + class("idle", "12"): 0.0625,
+		class("gc_total", "0") + class("total", "0") + class("idle", "0"):     0,
+		class("total", "20") + class("idle", "12"):                            -1,
+		class("gc_total", "0.5") + class("idle", "12"):                        -1,
+		class("gc_total", "0.5") + class("total", "20"):                       -1,
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }))
 		got, err := readGCShare(t.Context(), server.Client(), strings.TrimPrefix(server.URL, "http://"))

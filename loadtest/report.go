@@ -58,7 +58,7 @@ type Run struct {
 	// Memory is after the load, Idle before the first line.
 	Memory Memory `json:"server_memory"`
 	Idle   Memory `json:"server_memory_idle"`
-	// GCShare is the part of the server's CPU time, over its whole life, that went into collecting garbage.
+	// GCShare is the part of what the server's process did, over its whole life, that was collecting garbage.
 	GCShare float64 `json:"server_gc_share"`
 }
 

@@ -19,6 +19,8 @@ const (
 	flatOutPart = 25
 	// senderShare of that speed is what the sender can be held to.
 	senderShare = 0.95
+	// heldPace of a pace is what a sender must have reached, or nothing is said of that pace.
+	heldPace = 0.98
 )
 
 // search finds the highest lossless rates of a new server and of the gathering floor.
@@ -118,7 +120,7 @@ func (r *ramp) search(ctx context.Context) (found lossless, err error) {
 	}
 	found, err = highestLossless(flatOut.TakenPerSecond(), senderShare*flatOut.OfferedPerSecond(), func(rate float64) (bool, error) {
 		step, err := r.offer(ctx, int64(rate*step.Seconds()), int(rate))
-		return step.DroppedDatagrams == 0, err
+		return step.DroppedDatagrams == 0 && step.OfferedPerSecond() >= heldPace*rate, err
 	})
 	switch {
 	case err != nil:

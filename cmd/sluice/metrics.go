@@ -9,8 +9,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// collectorsShare is the CPU time that collecting garbage took.
-var collectorsShare = collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/cpu/classes/gc/total:cpu-seconds$`)}
+// collectorsShare tells how much of the time of Go's processors collecting garbage took. What they spent on all else is not told by the
+// kernel's clock: Go says that its figures compare with each other alone.
+var collectorsShare = collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/cpu/classes/(gc/total|idle|total):cpu-seconds$`)}
 
 // newRegistry is a registry of our own, with what the process says of itself: libraries that register with
 // the default one do not show.
