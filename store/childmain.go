@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"os"
 	"runtime/debug"
 	"runtime/metrics"
@@ -61,6 +62,7 @@ const mostFrame = 16 * batchBytes
 // keeperMain opens a database, writes what comes in, and closes it when nothing more can come.
 func keeperMain(dir string, in io.Reader, out io.Writer) int {
 	debug.SetGCPercent(keeperGCPercent)
+	debug.SetMemoryLimit(math.MaxInt64) // GOMEMLIMIT, where it is set, is the server's
 	go giveBack()
 	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	db, err := openDatabase(apartOptions(dir, logger))

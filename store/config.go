@@ -11,7 +11,7 @@ type Config struct {
 	// Dir is the data directory. The store wants it for itself: it may be missing, empty (but for
 	// "lost+found"), or one that it made. It may be a mount point.
 	Dir string
-	// FlushInterval is the time between two flushes: how much a killed process forgets.
+	// FlushInterval is the time between two flushes: a killed process forgets that, and what came while one was spread (pace.go).
 	FlushInterval time.Duration
 	// SyncInterval is the time between two fsyncs: how much a power failure forgets.
 	SyncInterval time.Duration

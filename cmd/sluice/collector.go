@@ -35,10 +35,16 @@ func tuneCollector() {
 
 // lookAtBallast drops the ballast where the heap is large, or looks again later.
 func lookAtBallast() {
-	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	if metrics.Read(live); live[0].Value.Uint64() < ballastUntil {
+	if !dropBallast() {
 		time.AfterFunc(ballastLook, lookAtBallast)
-		return
 	}
-	ballast = nil
+}
+
+// dropBallast reports whether there is none any more. It does not come back: who has held much may do so again.
+func dropBallast() bool {
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	if metrics.Read(live); live[0].Value.Uint64() >= ballastUntil {
+		ballast = nil
+	}
+	return ballast == nil
 }

@@ -72,7 +72,7 @@ func (c *config) bind(flags *pflag.FlagSet) {
 	flags.IntVar(&c.table.MaxSeries, "max-series", c.table.MaxSeries, "series that are kept at most")
 	flags.Var(newSize(&c.table.MaxBytes), "max-bytes", "memory that names, labels, aliases, timers and sets may take together")
 
-	flags.DurationVar(&c.store.FlushInterval, "flush-interval", c.store.FlushInterval, "time between two writes to the database: what a killed process forgets")
+	flags.DurationVar(&c.store.FlushInterval, "flush-interval", c.store.FlushInterval, "time between two writes to the database: a killed process forgets a little more than that")
 	flags.DurationVar(&c.store.SyncInterval, "sync-interval", c.store.SyncInterval, "time between two fsyncs: what a power failure forgets")
 	flags.Var(newSize(&c.store.MinFreeBytes), "min-free-disk", "nothing is persisted while less of the disk is free")
 
