@@ -111,10 +111,15 @@ func (s *spelled) append(dst []byte, text string) []byte {
 // endHash is a hash of a string's end, in which those that follow one another mostly differ.
 func endHash(text string) uint64 {
 	end := text[max(len(text)-8, 0):]
-	if len(end) < 8 {
-		return uint64(end[0])<<16 ^ uint64(end[len(end)/2])<<8 ^ uint64(end[len(end)-1])
+	var bytes uint64
+	if len(end) == 8 {
+		bytes = binary.LittleEndian.Uint64(unsafe.Slice(unsafe.StringData(end), 8))
+	} else {
+		for i := range len(end) {
+			bytes = bytes<<8 | uint64(end[i])
+		}
 	}
-	return binary.LittleEndian.Uint64(unsafe.Slice(unsafe.StringData(end), 8)) * 0x9e3779b97f4a7c15 >> 32
+	return bytes * 0x9e3779b97f4a7c15 >> 57 // the highest bits: as many as there are places, in which all bytes have a part
 }
 
 // spelled reads a string that may be one of those before it.

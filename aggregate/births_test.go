@@ -83,3 +83,21 @@ func TestBirthOfAnUnknownString(t *testing.T) {
 		}
 	}
 }
+
+// Strings that differ in their last bytes, as those of numbered things do, are spelled out once each, whatever their length.
+func TestNumberedStringsAreSpelledOutOnce(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for _, form := range []string{"http.requests.m%d", "code:%03d", "%d", "web-%05d"} {
+		const distinct = 40
+		var before spelled
+		out := 0
+		for range 1000 {
+			if text := fmt.Sprintf(form, r.IntN(distinct)); before.append(nil, text)[0]&1 == 0 {
+				out++
+			}
+		}
+		if out > distinct {
+			t.Errorf("%s: %d strings are spelled out %d times", form, distinct, out)
+		}
+	}
+}

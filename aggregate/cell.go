@@ -11,7 +11,8 @@ import (
 // holder of the history lock.
 //
 // Counters hold whole units, as int64. What is left of fractions is in the body (fraction.go).
-// Gauges hold the bits of a float64, or one of the marks below. Timers and sets keep all in their body.
+// Gauges hold the bits of a float64, or one of the marks below. Timers have the number of their live part, and which half of it is hot
+// (timerlive.go). Sets keep all in their body.
 type cell struct {
 	value atomic.Uint64
 	past  past

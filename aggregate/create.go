@@ -142,7 +142,7 @@ func (f *canonicalForm) matches(s *series) bool {
 
 // formOf is a series' identity.
 func (t *Table) formOf(s *series) canonicalForm {
-	form := canonicalForm{object: s.entry.object(), name: s.entry.family.key.name, labels: s.packed()}
+	form := canonicalForm{object: s.entry.object(), name: s.entry.family.key.name, labels: s.packed(), lasting: true}
 	form.sum(&t.index.hash)
 	return form
 }

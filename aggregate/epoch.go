@@ -1,8 +1,11 @@
 package aggregate
 
 import (
+	"iter"
 	"math"
+	"math/bits"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -19,7 +22,13 @@ type epochs struct {
 	current atomic.Uint64
 
 	mu      sync.Mutex
-	writers []*epochSeat
+	benches []*bench
+}
+
+// bench has the seats of some writers. Those of idle connections may be thousands: who waits for writers looks at those that are not parked.
+type bench struct {
+	present atomic.Uint64 // a bit for each seat whose writer is not parked
+	seats   [64]*epochSeat
 }
 
 // epochSeat is one writer's place: the newest epoch that it has passed, and whether it is inside: at work on what somebody may turn
@@ -28,8 +37,10 @@ type epochSeat struct {
 	_      [64]byte
 	seen   atomic.Uint64
 	inside atomic.Uint64 // odd: inside; it grows with each coming and going
-	depth  int           // how often enter was called; the writer's own
-	_      [40]byte
+	depth  int           // how often goIn was called; the writer's own
+	bench  *bench
+	bit    uint64
+	_      [24]byte
 }
 
 const parked = math.MaxUint64
@@ -38,21 +49,28 @@ func (e *epochs) join() *epochSeat {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	seat := new(epochSeat)
-	seat.seen.Store(e.current.Load())
-	e.writers = append(e.writers, seat)
+	e.placeLocked(seat)
+	seat.unpark(e)
 	return seat
+}
+
+// placeLocked finds a seat's place on a bench.
+func (e *epochs) placeLocked(seat *epochSeat) {
+	for _, b := range e.benches {
+		if i := slices.Index(b.seats[:], nil); i >= 0 {
+			b.seats[i], seat.bench, seat.bit = seat, b, 1<<i
+			return
+		}
+	}
+	e.benches = append(e.benches, new(bench))
+	e.placeLocked(seat)
 }
 
 func (e *epochs) leave(seat *epochSeat) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for i, w := range e.writers {
-		if w == seat {
-			e.writers[i] = e.writers[len(e.writers)-1]
-			e.writers = e.writers[:len(e.writers)-1]
-			return
-		}
-	}
+	seat.park()
+	seat.bench.seats[bits.TrailingZeros64(seat.bit)] = nil
 }
 
 // advance starts a new epoch and returns it.
@@ -63,7 +81,7 @@ func (e *epochs) passed() uint64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	least := e.current.Load()
-	for _, w := range e.writers {
+	for w := range e.presentLocked() {
 		least = min(least, w.seen.Load())
 	}
 	return least
@@ -75,18 +93,37 @@ func (s *epochSeat) pass(e *epochs) {
 	}
 }
 
-func (s *epochSeat) park() { s.seen.Store(parked) }
+func (s *epochSeat) park() {
+	s.seen.Store(parked)
+	s.bench.present.And(^s.bit)
+}
 
-func (s *epochSeat) unpark(e *epochs) { s.seen.Store(e.current.Load()) }
+func (s *epochSeat) unpark(e *epochs) {
+	s.bench.present.Or(s.bit)
+	s.seen.Store(e.current.Load())
+}
 
-// enter goes inside, for a moment: whoever turns something waits for who is. It may be called again before leave.
-func (s *epochSeat) enter() {
+// presentLocked yields who is not parked. One that unparks later sees what was written before the call.
+func (e *epochs) presentLocked() iter.Seq[*epochSeat] {
+	return func(yield func(*epochSeat) bool) {
+		for _, b := range e.benches {
+			for present := b.present.Load(); present != 0; present &= present - 1 {
+				if !yield(b.seats[bits.TrailingZeros64(present)]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// goIn goes inside, for a moment: whoever turns something waits for who is. It may be called again before goOut.
+func (s *epochSeat) goIn() {
 	if s.depth++; s.depth == 1 {
 		s.inside.Store(s.inside.Load() + 1)
 	}
 }
 
-func (s *epochSeat) leave() {
+func (s *epochSeat) goOut() {
 	if s.depth--; s.depth == 0 {
 		s.inside.Store(s.inside.Load() + 1)
 	}
@@ -96,7 +133,7 @@ func (s *epochSeat) leave() {
 func (e *epochs) awaitInside() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, w := range e.writers {
+	for w := range e.presentLocked() {
 		for was := w.inside.Load(); was&1 != 0 && w.inside.Load() == was; {
 			runtime.Gosched()
 		}

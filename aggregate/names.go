@@ -72,7 +72,7 @@ func (n *names) add(one nameSlot) {
 }
 
 func (n *names) grow() {
-	old, size := n.slots, max(len(n.slots), 2)
+	old, size := n.slots, 2 // it may as well shrink
 	for (n.live+1)*2 > size {
 		size *= 2
 	}

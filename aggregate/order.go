@@ -159,10 +159,10 @@ func (o *order) forgetLocked(gone *metric.Object) {
 func (f *family) noteTaken(o *order, now uint64, taken []unsure) {
 	f.shard.mu.Lock()
 	defer f.shard.mu.Unlock()
-	if o.moment != now {
-		return
-	}
-	for _, u := range taken {
+	for i, u := range taken {
+		if f.shard.letOthersIn(i + 1); o.moment != now {
+			return
+		}
 		if u.place >= 0 {
 			o.taken[u.place/64] |= 1 << (u.place % 64)
 		}

@@ -68,16 +68,15 @@ func roomFor(q *metric.Query, points int) ([]metric.Point, error) {
 func (t *Table) External(q metric.Query) ([]metric.Point, error) {
 	q.Resource, q.Object = "", ""
 	key := familyKey{"", q.Namespace, q.Asked.Name}
+	points, err := roomFor(&q, t.mostExternal(key, &q)) // may wait: what time it is, and what there is, is looked at afterwards
+	if err != nil {
+		return nil, err
+	}
 	r, entries, err := t.plan(&q, key, t.index.seek(key, &q))
 	if err != nil {
 		return nil, err
 	}
 	one := entries[0]
-	points, err := roomFor(&q, len(one.series))
-	if err != nil {
-		r.end()
-		return nil, err
-	}
 	points, matched := r.external(points, one)
 	if err := r.refuse(&q); err != nil {
 		return nil, err
@@ -89,6 +88,15 @@ func (t *Table) External(q metric.Query) ([]metric.Point, error) {
 		points[i].Object = one.entry.object()
 	}
 	return points, nil
+}
+
+// mostExternal is how many points an external metric may have.
+func (t *Table) mostExternal(key familyKey, q *metric.Query) int {
+	most := t.index.seek(key, q).most
+	if most == 0 {
+		most = t.index.seek(familyKey{name: key.name}, q).most
+	}
+	return most
 }
 
 // Listed lists the distinct metrics that exist, in a stable order: at most limit external ones, then at most limit of objects.

@@ -88,7 +88,7 @@ func (w *Writer) Recall(lines []metric.Line) {
 	if w.far {
 		w.askForCells(found)
 	}
-	if w.reach(found) {
+	if w.timers = w.reach(found); w.timers {
 		w.reachTimers(lines, found)
 	}
 }
@@ -113,7 +113,7 @@ func (w *Writer) askForSlots(found []recalled) {
 	slots := w.table.aliases.slots
 	for i := range found {
 		p := slots.probe(found[i].hash)
-		ahead[i%farLines] = uintptr(unsafe.Pointer(p.slot()))
+		ahead[i] = uintptr(unsafe.Pointer(p.slot()))
 	}
 	prefetch(ahead[:len(found)])
 }
@@ -128,7 +128,7 @@ func (w *Writer) find(found []recalled) {
 	}
 }
 
-// findFar does what find does, and has all of the records come.
+// findFar does what find does, and has the records come: of long ones the first two lines and the last.
 func (w *Writer) findFar(lines []metric.Line, found []recalled) {
 	records := w.table.aliases.records
 	for len(found) > 0 {
@@ -139,7 +139,7 @@ func (w *Writer) findFar(lines []metric.Line, found []recalled) {
 			r, l := &found[i], &lines[i]
 			r.record = records.at(r.number) // of 0, too: it lies in the arena
 			first, last := uintptr(unsafe.Pointer(r.record)), uintptr(recordHeader+len(l.Head)+len(l.Rest)-1)
-			at := i % farLines * 3
+			at := i * 3
 			ahead[at], ahead[at+1], ahead[at+2] = first, first+min(last, cacheLine), first+last
 		}
 		prefetch(ahead[:3*n])
@@ -179,7 +179,7 @@ func (w *Writer) askForCells(found []recalled) {
 		for i := range found[:n] {
 			if r := &found[i]; r.known {
 				page, place := blocks.pageOf(r.leads.number)
-				at := i % farLines * 2
+				at := i * 2
 				ahead[at], ahead[at+1] = uintptr(unsafe.Pointer(&page.cells[place])), uintptr(unsafe.Pointer(&page.dirty[place/64]))
 			}
 		}
@@ -227,14 +227,31 @@ func (w *Writer) reachTimers(lines []metric.Line, found []recalled) {
 // Repeat applies recalled lines from one on, up to the first that has to be parsed, and returns how many it applied. Which
 // lines are refused, and why, is found out anew by parsing them.
 func (w *Writer) Repeat(from int) (applied int) {
-	w.seat.enter()
-	defer w.seat.leave()
-	for i := from; i < len(w.lines); i++ {
-		if !w.repeat(&w.lines[i], &w.recalled[i]) {
-			return i - from
+	for at := from; at < len(w.lines); {
+		until := min(at+insideLines, len(w.lines))
+		if at = w.repeatSome(at, until); at < until {
+			return at - from
 		}
 	}
 	return len(w.lines) - from
+}
+
+// insideLines is how many lines a writer is inside for, where there are timers among them: whoever turns one waits for no more, and no
+// more come into the second half of a timer than it has places for.
+const insideLines = 8
+
+// repeatSome applies lines from one to another, up to the first that has to be parsed, and returns its place.
+func (w *Writer) repeatSome(from, until int) int {
+	if w.timers {
+		w.seat.goIn()
+		defer w.seat.goOut()
+	}
+	for i := from; i < until; i++ {
+		if !w.repeat(&w.lines[i], &w.recalled[i]) {
+			return i
+		}
+	}
+	return until
 }
 
 // repeat applies one line to its series, if it is known and may be.

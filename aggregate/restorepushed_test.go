@@ -154,8 +154,33 @@ func TestRestoreOfTheSecondFormat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { restoreFormat(t, "testdata/format2/") })
 }
 
+// What the third format wrote is read as it was then: births and a death in a delta, all strings spelled out.
+func TestRestoreOfTheThirdFormat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := restoreAnswers(t, "testdata/format3/")
+		if got := identitiesOf(t, f.AppendNames(nil, 0)); len(got) != 9 {
+			t.Errorf("%d series, want the 6 that were saved, the 4 in the delta, and one of them gone: %v", len(got), got)
+		}
+	})
+}
+
 // restoreFormat restores what an earlier version saved two minutes and a half after the bubble's clock began.
 func restoreFormat(t *testing.T, from string) *fixture {
+	t.Helper()
+	f := restoreAnswers(t, from)
+	// The names that it writes are those that were written then.
+	names, err := os.ReadFile(from + "names")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := identitiesOf(t, f.AppendNames(nil, 0)), identitiesOf(t, names); !slices.Equal(got, want) {
+		t.Errorf("names changed:\n%v\n%v", got, want)
+	}
+	return f
+}
+
+// restoreAnswers restores it, and holds the answers against those of then.
+func restoreAnswers(t *testing.T, from string) *fixture {
 	t.Helper()
 	read := func(name string) []byte {
 		blob, err := os.ReadFile(from + name)
@@ -170,10 +195,6 @@ func restoreFormat(t *testing.T, from string) *fixture {
 	f := disk.restore(t).running()
 	if got, want := f.all()+"\n", string(read("answers")); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-	// The names that it writes are those that were written then.
-	if got, want := identitiesOf(t, f.AppendNames(nil, 0)), identitiesOf(t, read("names")); !slices.Equal(got, want) {
-		t.Errorf("names changed:\n%v\n%v", got, want)
 	}
 	return f
 }

@@ -379,6 +379,33 @@ func TestExternal(t *testing.T) {
 	})
 }
 
+// An answer that waits for its turn says what is so afterwards.
+func TestAnswersAreOfWhenTheirTurnCame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t).running()
+		work := func(seconds int) {
+			for range seconds {
+				f.push("jobs:1|c|#ns:shop", "jobs:1|c|#ns:shop,pod:a")
+				time.Sleep(time.Second)
+			}
+		}
+		work(60)
+		wait := func(int) ([]metric.Point, error) {
+			work(7)
+			return nil, nil
+		}
+		for resource, ask := range map[string]func(metric.Query) ([]metric.Point, error){"": f.External, "pods": f.Objects} {
+			points, err := ask(metric.Query{Resource: resource, Namespace: "shop", Object: "*", Asked: metric.ParseAsked("jobs:count:10s"), Room: wait})
+			if err != nil || len(points) != 1 {
+				t.Fatal(points, err)
+			}
+			if n := points[0].Value.Float64(); n < 9 || n > 11 {
+				t.Errorf("%q: %v in 10 s of one a second", resource, n)
+			}
+		}
+	})
+}
+
 func TestWhatCannotBeAsked(t *testing.T) {
 	start(t, func(f *fixture) {
 		f.push("hits:3|c|#pod:a,ns:ns", "q:1|g|#pod:a,ns:ns")

@@ -46,6 +46,9 @@ func (t *timer) count(live *timerLive, hot uint32, bin int, units uint64, room b
 
 // takeOverLocked observes what came to another timer since its last roll. Nobody finds that one any more.
 func (t *timer) takeOverLocked(lives *timerLives, c *cell, from *timer, of *cell, room budget) {
+	if lives.of(of) == nil {
+		return
+	}
 	live := lives.make(c, room)
 	if live == nil {
 		return

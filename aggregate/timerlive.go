@@ -13,7 +13,7 @@ import (
 // The second half is hot only while the first is emptied, so it is one line, and what writers touch the rest of the time is the same,
 // roll after roll.
 //
-//   - D1 A writer that observes is inside (epoch.go), and asks the cell which half is hot once it is.
+//   - D1 A writer that observes is inside (epoch.go), and asks the cell which half is hot once it is; or it holds the history lock.
 //   - D2 A half that was cold when no writer was inside, or each has left since, has nobody in it until it is hot again.
 //   - D3 Only the holder of the history lock turns the halves, and leaves the first one hot.
 //   - D4 A place is empty or has one bin, until whoever turned the halves empties it.

@@ -25,6 +25,7 @@ type Writer struct {
 	lines    []metric.Line // those that were recalled last
 	recalled []recalled
 	far      bool // what lines look at is asked for ahead
+	timers   bool // some of them are timers
 	repeated metric.Sample
 
 	described metric.Description
@@ -222,8 +223,8 @@ func (w *Writer) observe(b *block, place uint32, s *metric.Sample) metric.Reason
 	room := budget{w.table, body}
 	c := &b.page.cells[place]
 	live := w.table.timers.make(c, room)
-	w.seat.enter()
-	defer w.seat.leave()
+	w.seat.goIn()
+	defer w.seat.goOut()
 	if live == nil || !body.timer.observe(live, uint32(c.value.Load()&hotHalf), s.Float(), s.Weight(), room) {
 		return metric.OverLimit
 	}
