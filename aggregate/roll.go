@@ -10,7 +10,7 @@ import (
 )
 
 // Run turns the windows until ctx ends: twice a tick, or twice a second, it notes the values of the series that were touched, where
-// neither it nor the store has done so just before, and goes over a part of all series to let go of those that have outlived their time.
+// the store has not done so just before, and goes over a part of all series to let go of those that have outlived their time.
 func (t *Table) Run(ctx context.Context) error {
 	half := min(t.clock.tick/2, rollEvery)
 	timer := time.NewTimer(0)
@@ -21,7 +21,7 @@ func (t *Table) Run(ctx context.Context) error {
 			t.Roll()
 			return nil
 		case <-timer.C:
-			t.rollBefore(half * 3 / 2)
+			t.rollBefore(half)
 			t.sweep()
 			// On to the next half tick. The first roll after a tick's end is the one that closes it.
 			timer.Reset(half - t.clock.now().at%half)
@@ -29,8 +29,8 @@ func (t *Table) Run(ctx context.Context) error {
 	}
 }
 
-// rollEvery bounds how long what came waits for the roller, however long a tick is: for that, and half as long again where it was just
-// before that the store rolled. The sweep keeps the same pace.
+// rollEvery bounds how long what came waits for the roller, however long a tick is; where the store rolls, it may be twice that. The
+// sweep keeps the same pace.
 const rollEvery = 500 * time.Millisecond
 
 // slice is how long the roller works before it lets others have the processor: a receiver that shares it must be

@@ -50,7 +50,7 @@ func (c *config) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.api.CertFile, "api-cert-file", "", "serving certificate, PEM; empty: a self-signed one is made in the data folder")
 	flags.StringVar(&c.api.KeyFile, "api-key-file", "", "its key, PEM")
 	flags.IntVar(&c.api.DiscoveryLimit, "api-discovery-limit", c.api.DiscoveryLimit, "metric names that each API group lists at most")
-	flags.IntVar(&c.api.MaxInFlight, "api-max-in-flight", c.api.MaxInFlight, "API requests worked on at once")
+	flags.IntVar(&c.api.MaxInFlight, "api-max-in-flight", c.api.MaxInFlight, "API requests worked on at once, half of them with large answers")
 
 	flags.StringVar(&c.operations.Address, "ops-address", c.operations.Address, "host:port for /livez, /readyz and /metrics")
 
