@@ -25,13 +25,16 @@ func remoteClient(t *testing.T, s *server.Server) *remote.API {
 	return api
 }
 
-// request2 builds a request of 2.0.
+// request2 builds a request of 2.0, of one scrape: all its samples have one time.
 type request2 struct {
+	at      int64
 	symbols writev2.SymbolsTable
 	series  []*writev2.TimeSeries
 }
 
-func newRequest2() *request2 { return &request2{symbols: writev2.NewSymbolTable()} }
+func newRequest2() *request2 {
+	return &request2{at: time.Now().UnixMilli(), symbols: writev2.NewSymbolTable()}
+}
 
 func (r *request2) add(kind writev2.Metadata_MetricType, labels ...string) *writev2.TimeSeries {
 	one := &writev2.TimeSeries{LabelsRefs: r.symbols.SymbolizeLabels(append([]string{"__name__"}, labels...), nil), Metadata: &writev2.Metadata{Type: kind}}
@@ -40,7 +43,7 @@ func (r *request2) add(kind writev2.Metadata_MetricType, labels ...string) *writ
 }
 
 func (r *request2) value(kind writev2.Metadata_MetricType, v float64, labels ...string) {
-	r.add(kind, labels...).Samples = []*writev2.Sample{{Value: v, Timestamp: time.Now().UnixMilli()}}
+	r.add(kind, labels...).Samples = []*writev2.Sample{{Value: v, Timestamp: r.at}}
 }
 
 func (r *request2) request() *writev2.Request {
@@ -71,12 +74,12 @@ func scrape(round float64) *writev2.Request {
 	native.Histograms = []*writev2.Histogram{{
 		Count: &writev2.Histogram_CountInt{CountInt: uint64(5 * n)}, Sum: 10 * round, Schema: 3, ZeroThreshold: 1e-9,
 		ZeroCount:     &writev2.Histogram_ZeroCountInt{ZeroCountInt: uint64(n)},
-		PositiveSpans: []*writev2.BucketSpan{{Offset: 8, Length: 2}}, PositiveDeltas: []int64{2 * n, 0}, Timestamp: time.Now().UnixMilli(),
+		PositiveSpans: []*writev2.BucketSpan{{Offset: 8, Length: 2}}, PositiveDeltas: []int64{2 * n, 0}, Timestamp: r.at,
 	}}
 	custom := r.add(histogramType, "waits", "queue", "mail")
 	custom.Histograms = []*writev2.Histogram{{
 		Count: &writev2.Histogram_CountInt{CountInt: uint64(6 * n)}, Sum: 9 * round, Schema: -53, CustomValues: []float64{0.5, 1, 2},
-		PositiveSpans: []*writev2.BucketSpan{{Offset: 1, Length: 2}}, PositiveDeltas: []int64{2 * n, 2 * n}, Timestamp: time.Now().UnixMilli(),
+		PositiveSpans: []*writev2.BucketSpan{{Offset: 1, Length: 2}}, PositiveDeltas: []int64{2 * n, 2 * n}, Timestamp: r.at,
 	}}
 	return r.request()
 }
