@@ -3,14 +3,10 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/sluice-metrics/sluice/metric"
-	"github.com/sluice-metrics/sluice/receiver/statsd"
 )
 
 // What a series costs that nobody has seen, from its bytes to its place in the table, as wired, without sockets and store: CPU time, the least of all rounds.
@@ -30,18 +26,12 @@ func BenchmarkBirth(b *testing.B) {
 	tuneCollector()
 	least := time.Hour
 	for b.Loop() {
-		cfg := defaultConfig()
-		cfg.standalone = true
-		p := &dataPath{cfg: cfg, log: slog.New(slog.DiscardHandler)}
-		if err := p.makeTable(b.Context()); err != nil {
-			b.Fatal(err)
-		}
-		path := &guardedPath{lines: make([]metric.Line, guardPacket), scanner: statsd.NewScanner(statsd.Options{MaxLine: cfg.receiver.MaxLine, MaxTags: cfg.receiver.MaxTags}), writer: p.table.NewWriter()}
+		path, table := newPath(b)
 		begun := cpuTime()
 		path.apply(nil, packets)
 		least = min(least, cpuTime()-begun)
-		if p.table.Series() != series {
-			b.Fatal(p.table.Series())
+		if table.Series() != series {
+			b.Fatal(table.Series())
 		}
 		path.writer.Close()
 	}

@@ -80,14 +80,20 @@ type guardedPath struct {
 	packets [][]byte
 }
 
-func newGuarded(t *testing.T, line string) *guardedPath {
+// newPath is a line's way into a table of its own, as a server sets it up.
+func newPath(tb testing.TB) (*guardedPath, *aggregate.Table) {
 	cfg := defaultConfig()
 	cfg.standalone = true
 	p := &dataPath{cfg: cfg, log: slog.New(slog.DiscardHandler)}
-	if err := p.makeTable(t.Context()); err != nil {
-		t.Fatal(err)
+	if err := p.makeTable(tb.Context()); err != nil {
+		tb.Fatal(err)
 	}
-	path := &guardedPath{lines: make([]metric.Line, guardPacket), scanner: statsd.NewScanner(statsd.Options{MaxLine: cfg.receiver.MaxLine, MaxTags: cfg.receiver.MaxTags}), writer: p.table.NewWriter()}
+	scanner := statsd.NewScanner(statsd.Options{MaxLine: cfg.receiver.MaxLine, MaxTags: cfg.receiver.MaxTags})
+	return &guardedPath{lines: make([]metric.Line, guardPacket), scanner: scanner, writer: p.table.NewWriter()}, p.table
+}
+
+func newGuarded(t *testing.T, line string) *guardedPath {
+	path, _ := newPath(t)
 	t.Cleanup(path.writer.Close)
 	var packet []byte
 	for i := range guardSeries {
