@@ -1,6 +1,10 @@
 package controlplane
 
-import "net"
+import (
+	"net"
+
+	"github.com/sluice-metrics/sluice/e2e/loopback"
+)
 
 // ports are host:port of what listens.
 type ports struct {
@@ -10,17 +14,12 @@ type ports struct {
 func (p ports) apiServerURL() string         { return "https://" + p.apiServer }
 func (p ports) controllerManagerURL() string { return "https://" + p.controllerManager }
 
-// freePorts asks the system for ports and gives them back, all at the end, so that they differ. Somebody else
-// may take one before its owner does; the system hands ports out in turn, so that is unlikely.
-func freePorts() (ports, error) {
-	var p ports
+// freePorts are all different.
+func freePorts() (p ports, err error) {
 	for _, port := range []*string{&p.etcd, &p.etcdPeers, &p.apiServer, &p.controllerManager} {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
+		if *port, err = loopback.Free("tcp"); err != nil {
 			return ports{}, err
 		}
-		defer listener.Close()
-		*port = listener.Addr().String()
 	}
 	return p, nil
 }

@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"sync"
 	"testing"
@@ -74,14 +75,15 @@ func New(t *testing.T, cfg Config) *ControlPlane {
 	return c
 }
 
-// watch fails a test during which a process ended, and shows a failed one's reader the logs.
+// watch fails a test during which a process ended, and shows a failed one's reader the logs: at once, so that what failed stands
+// below them, at the end.
 func (c *ControlPlane) watch(t *testing.T) {
 	t.Cleanup(func() {
 		if err := c.ended(); err != nil {
 			t.Error(err)
 		}
 		if t.Failed() {
-			t.Logf("the control plane's logs end with\n%s", c.logTails())
+			fmt.Fprintf(os.Stderr, "%s: the control plane's logs end with\n%s", t.Name(), c.logTails())
 		}
 	})
 }

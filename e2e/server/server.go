@@ -3,7 +3,6 @@ package server
 import (
 	"bytes"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/e2e/child"
+	"github.com/sluice-metrics/sluice/e2e/loopback"
 )
 
 // startTimeout is how long a server may take until it is ready.
@@ -85,13 +85,24 @@ func prepare(t *testing.T, flags []string) *Server {
 	t.Cleanup(func() {
 		s.Kill()
 		if t.Failed() && s.stderr != nil {
-			t.Logf("sluice said\n%s", s.stderr)
+			fmt.Fprintf(os.Stderr, "%s: sluice said\n%s", t.Name(), s.stderr) // at once: what failed stands below it
 		}
-		if err := os.RemoveAll(dir); err != nil {
+		if err := remove(dir); err != nil {
 			t.Error(err)
 		}
 	})
 	return s
+}
+
+// remove deletes a folder. The process of the database hears of the other's death a moment later, and may have made a file
+// meanwhile.
+func remove(dir string) (err error) {
+	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if err = os.RemoveAll(dir); err == nil {
+			return nil
+		}
+	}
+	return err
 }
 
 // DataDir is the server's data folder.
@@ -107,24 +118,13 @@ func (s *Server) Binary() string {
 	return binary
 }
 
-// freePort asks the system for a port and gives it back. Somebody else may take it before the server does;
-// the system hands ports out in turn, so that is unlikely.
 func freePort(t *testing.T, network string) string {
 	t.Helper()
-	if network == "udp" {
-		conn, err := net.ListenPacket("udp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		return conn.LocalAddr().String()
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := loopback.Free(network)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close()
-	return listener.Addr().String()
+	return address
 }
 
 // Start runs the binary and waits until it is ready.
