@@ -5,6 +5,7 @@ import (
 	"hash/maphash"
 	"math/bits"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -111,6 +112,14 @@ func (a *aliases) lead(k *aliasKey, target uint64) (before uint64, ok bool) {
 	a.bytes.Add(a.records.at(number).size())
 	shard.addLocked(k.hash, number)
 	return 0, true
+}
+
+// place is where the record of a hash would come to lie now.
+func (a *aliases) place(hash uint64, length int) uintptr {
+	shard := a.slots.shard(hash)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	return uintptr(unsafe.Pointer(a.records.at(a.shards[hash%slotShards].likelyLocked(recordClass(length)))))
 }
 
 // sweep removes the records of one shard that stale says so of. Their numbers may be used again (recycle) only

@@ -24,11 +24,11 @@ func (w *Writer) applyDescribed(s *metric.Sample, key *aliasKey) metric.Reason {
 	if refused := check(s); refused != metric.Applied {
 		return refused // of this value, not of the line: nothing to remember
 	}
-	turn := w.table.turn.Load() // before the decision: what changes meanwhile makes it outdated
-	to, refused := w.seek(s)
+	whose := w.decision(s)
+	to, refused := w.seriesOf(whose, s)
 	if refused != metric.Applied {
 		if key != nil && refused != metric.Pending {
-			w.table.rememberRefusal(key, refused, turn)
+			w.table.rememberRefusal(key, refused, whose.turn)
 		}
 		return refused
 	}
@@ -70,34 +70,62 @@ func (t *Table) rememberRefusal(key *aliasKey, r metric.Reason, turn uint32) {
 }
 
 // seek finds or creates the series of a sample.
-func (w *Writer) seek(s *metric.Sample) (ref, metric.Reason) {
-	form, refused := w.identify(s)
-	if refused != metric.Applied {
-		return ref{}, refused
+func (w *Writer) seek(s *metric.Sample) (ref, metric.Reason) { return w.seriesOf(w.decision(s), s) }
+
+// seriesOf finds or creates the series that a sample was decided to belong to.
+func (w *Writer) seriesOf(whose *decision, s *metric.Sample) (ref, metric.Reason) {
+	if whose.refused != metric.Applied {
+		return ref{}, whose.refused
 	}
-	if to, refused, there := w.table.filed(&form, s.Kind); there {
+	if to, refused, there := w.table.filed(&whose.form, s.Kind); there {
 		return to, refused
 	}
-	return w.table.create(&form, s, w.now)
+	return w.table.create(&whose.form, s, w.now)
 }
 
-// identify says which series a sample belongs to, in memory of the writer's that lasts until its next sample.
-func (w *Writer) identify(s *metric.Sample) (canonicalForm, metric.Reason) {
+// decision says which series a sample belongs to, in memory of its own.
+type decision struct {
+	form    canonicalForm
+	refused metric.Reason
+	turn    uint32 // as of before it was made: what changed since makes it outdated
+
+	described metric.Description
+	canonical []byte
+}
+
+// decision decides about a sample, if that was not foretold. It holds until the next sample.
+func (w *Writer) decision(s *metric.Sample) *decision {
+	for i := range w.foretold[:w.ahead] {
+		if f := &w.foretold[i]; f.sample == s {
+			return &f.decision
+		}
+	}
+	w.table.decide(s, &w.decided)
+	return &w.decided
+}
+
+func (t *Table) decide(s *metric.Sample, d *decision) {
+	d.turn = t.turn.Load()
+	d.form, d.refused = t.identify(s, d)
+}
+
+// identify says which series a sample belongs to, in memory of the decision.
+func (t *Table) identify(s *metric.Sample, whose *decision) (canonicalForm, metric.Reason) {
 	name := metric.Borrow(s.Name)
 	if refused := metric.CheckName(name); refused != metric.Applied {
 		return canonicalForm{}, refused
 	}
-	d := &w.described
+	d := &whose.described
 	d.Object, d.Labels, d.Bound, d.Lasting = metric.Object{}, d.Labels[:0], false, false
-	if refused := w.table.describe(s, d); refused != metric.Applied {
+	if refused := t.describe(s, d); refused != metric.Applied {
 		return canonicalForm{}, refused
 	}
 	if !readable(d) {
 		return canonicalForm{}, metric.Malformed
 	}
-	w.canonical = metric.AppendLabels(w.canonical[:0], d.Labels)
-	form := canonicalForm{object: d.Object, name: name, labels: metric.Borrow(w.canonical), bound: d.Bound, lasting: d.Lasting}
-	form.sum(&w.table.index.hash)
+	whose.canonical = metric.AppendLabels(whose.canonical[:0], d.Labels)
+	form := canonicalForm{object: d.Object, name: name, labels: metric.Borrow(whose.canonical), bound: d.Bound, lasting: d.Lasting}
+	form.sum(&t.index.hash)
 	return form, metric.Applied
 }
 

@@ -129,11 +129,16 @@ func (s *indexShard) shared(h *lineHash, packed string) string {
 	return *last
 }
 
+// shardOf is where the family of a form is.
+func (x *index) shardOf(form *canonicalForm) *indexShard {
+	return &x.shards[form.family%uint64(len(x.shards))]
+}
+
 // enter returns the entry of a metric of an object, making it where there is none, and its shard locked: the
 // caller looks at the kind, adds its series, and unlocks.
 func (x *index) enter(form *canonicalForm, kind metric.Kind) (*entry, *indexShard) {
 	key := form.familyKey()
-	shard := &x.shards[form.family%uint64(len(x.shards))]
+	shard := x.shardOf(form)
 	shard.mu.Lock()
 	f := shard.family(form.family, key)
 	if f == nil {

@@ -1,6 +1,9 @@
 package aggregate
 
-import "iter"
+import (
+	"iter"
+	"unsafe"
+)
 
 // names finds a family's entries by their objects' names: an open hash table as slots.go has it, but under the lock of the family's
 // shard. Go's map looked at its control bytes, the key in its slot, the name and the entry, one after the other: for a series that
@@ -45,6 +48,27 @@ func (n *names) find(hash uint64, name string) *entry {
 		return s.entry
 	}
 	return nil
+}
+
+// first is where the slot of a name is looked for first.
+func (n *names) first(hash uint64) uintptr {
+	if len(n.slots) == 0 {
+		return 0
+	}
+	return uintptr(unsafe.Pointer(&n.slots[tagOf(hash)&uint32(len(n.slots)-1)]))
+}
+
+// likely is the entry that find looks at first, without a look at it; nil: there is none.
+func (n *names) likely(hash uint64) *entry {
+	if len(n.slots) == 0 {
+		return nil
+	}
+	tag, mask := tagOf(hash), uint32(len(n.slots)-1)
+	for i := tag; ; i++ {
+		if s := &n.slots[i&mask]; s.entry == nil || s.tag == tag {
+			return s.entry
+		}
+	}
 }
 
 // put enters an entry by its name, in place of one of the same.

@@ -27,26 +27,34 @@ func cutLine(text string, sender *metric.Sender) metric.Line {
 	return l
 }
 
-// take applies lines as a receiver does: those that are known without parsing. It returns what became of each, and how many
-// had to be parsed.
+// take applies lines as a receiver does: those that are known without parsing, new ones some at a time. It returns what became of
+// each, and how many had to be parsed.
 func (f *fixture) take(w *Writer, sender *metric.Sender, texts ...string) (outcomes []metric.Reason, parsed int) {
 	lines := make([]metric.Line, len(texts))
 	for i, text := range texts {
 		lines[i] = cutLine(text, sender)
 	}
 	w.Recall(lines)
-	for at := 0; at < len(lines); at++ {
+	for at := 0; at < len(lines); {
 		n := w.Repeat(at)
 		outcomes = append(outcomes, make([]metric.Reason, n)...)
-		if at += n; at < len(lines) {
-			s := sample(texts[at])
-			s.Line, s.Sender = &lines[at], sender
-			if s.Timestamp != 0 {
-				s.Line = nil
-			}
-			outcomes = append(outcomes, w.Apply(s))
-			parsed++
+		if at += n; at == len(lines) {
+			break
 		}
+		next := make([]metric.Sample, max(1, w.Unknown(at, foretoldMost+2)))
+		for i := range next {
+			next[i] = *sample(texts[at+i])
+			next[i].Sender = sender
+			if next[i].Timestamp == 0 {
+				next[i].Line = &lines[at+i]
+			}
+		}
+		w.Foretell(at, next)
+		for i := range next {
+			outcomes = append(outcomes, w.Apply(&next[i]))
+		}
+		at += len(next)
+		parsed += len(next)
 	}
 	w.Pass()
 	return outcomes, parsed

@@ -98,7 +98,7 @@ func (s *recordShard) makeLocked(all *records, k *aliasKey, target uint64) (numb
 	if k.rate != 0 {
 		length += rateBytes
 	}
-	class := (length + recordGrain - 1) / recordGrain
+	class := recordClass(length)
 	if number, ok = s.placeLocked(all, class); !ok {
 		return 0, false
 	}
@@ -112,6 +112,17 @@ func (s *recordShard) makeLocked(all *records, k *aliasKey, target uint64) (numb
 		binary.LittleEndian.PutUint64(made.bytes(len(k.name)+len(k.tags), rateBytes), math.Float64bits(k.rate))
 	}
 	return number, true
+}
+
+// recordClass is the class of a record of so many bytes.
+func recordClass(length int) int { return (length + recordGrain - 1) / recordGrain }
+
+// likelyLocked is where the next record of a class comes to lie, unless a chunk ends before.
+func (s *recordShard) likelyLocked(class int) uint32 {
+	if list := s.free[class]; len(list) > 0 {
+		return list[len(list)-1]
+	}
+	return s.next
 }
 
 func (s *recordShard) placeLocked(all *records, class int) (number uint32, ok bool) {

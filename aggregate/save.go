@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math/bits"
 	"time"
+	"unsafe"
 
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -96,7 +97,9 @@ func (t *Table) AppendDelta(dst []byte, block int) []byte {
 		if b.unnamed[word].Load() == 0 {
 			continue
 		}
-		for set := b.unnamed[word].Swap(0); set != 0; set &= set - 1 {
+		set := b.unnamed[word].Swap(0)
+		b.askForNews(word, set)
+		for ; set != 0; set &= set - 1 {
 			dst = b.appendNews(dst, uint32(word*64+bits.TrailingZeros64(set)), &said)
 		}
 	}
@@ -117,6 +120,29 @@ type delta struct {
 	dst    []byte
 	before mark // of the value before
 	run    run
+}
+
+// askForNews has what births among 64 series are told from come: their entries, then the names of the objects.
+func (b *block) askForNews(word int, set uint64) {
+	var entries [64]*entry
+	n := 0
+	b.history.Lock()
+	for ; set != 0; set &= set - 1 {
+		if e := b.series[word*64+bits.TrailingZeros64(set)].entry; e != nil {
+			entries[n] = e
+			n++
+		}
+	}
+	b.history.Unlock()
+	var ahead [2 * 64]uintptr
+	for i, e := range entries[:n] {
+		ahead[2*i], ahead[2*i+1] = e.ends()
+	}
+	prefetch(ahead[:2*n])
+	for i, e := range entries[:n] {
+		ahead[i] = uintptr(unsafe.Pointer(unsafe.StringData(e.name)))
+	}
+	prefetch(ahead[:n])
 }
 
 // appendNews appends a birth or a death.

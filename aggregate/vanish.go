@@ -14,12 +14,12 @@ import (
 // counted by the same client, and is not counted. (Kept over the gap, the total of a client that was replaced meanwhile, and
 // has outgrown the one before it, would count for the difference of two strangers.)
 func (w *Writer) vanish(s *metric.Sample) metric.Reason {
-	form, refused := w.identify(s)
-	if refused != metric.Applied {
-		return refused
+	whose := w.decision(s)
+	if whose.refused != metric.Applied {
+		return whose.refused
 	}
 	t := w.table
-	to, _, there := t.locate(&form)
+	to, _, there := t.locate(&whose.form)
 	if now := t.clock.now(); there && !t.outlives(to, s, now) {
 		t.evict([]ref{to}, vanishing, now)
 	}

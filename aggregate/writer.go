@@ -28,9 +28,10 @@ type Writer struct {
 	timers   bool // some of them are timers
 	repeated metric.Sample
 
-	described metric.Description
-	canonical []byte
-	digest    xxhash.Digest
+	decided  decision // about the sample in hand
+	foretold [foretoldMost]foretold
+	ahead    int // how many of them there are
+	digest   xxhash.Digest
 }
 
 // NewWriter makes a writer, ready for Apply. Close gives it up.
@@ -59,6 +60,7 @@ func (w *Writer) Close() {
 
 // Pass marks a batch boundary: nothing that was looked up before is used any more.
 func (w *Writer) Pass() {
+	w.ahead = 0
 	w.show()
 	w.seat.pass(&w.table.epochs)
 	w.now = w.table.clock.now()
@@ -66,6 +68,7 @@ func (w *Writer) Pass() {
 
 // Park is a Pass before a wait of any length.
 func (w *Writer) Park() {
+	w.ahead = 0
 	w.show()
 	w.seat.park()
 }

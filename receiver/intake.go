@@ -24,7 +24,9 @@ type intake struct {
 	sender     *metric.Sender // of what is taken
 
 	lines    [gatherMost]metric.Line
-	gathered int // of lines
+	gathered int                        // of lines
+	ahead    [parsedAhead]metric.Sample // of new lines, not yet applied
+	more     bool                       // begin found something
 
 	applied, packets, bytes uint64
 	parsed                  int // lines since somebody set it to 0
@@ -37,10 +39,19 @@ type recaller interface {
 	Recall([]metric.Line)
 	// Repeat applies recalled lines from one on, up to the first that has to be parsed, and returns how many those are.
 	Repeat(from int) int
+	// Unknown is how many recalled lines from one on nobody has seen before, but at most most.
+	Unknown(from, most int) int
+	// Foretell says that the samples of recalled lines from one on are applied next. They stay where they are, and what they borrow stays
+	// as it is, until the next Foretell, Pass or Park.
+	Foretell(from int, next []metric.Sample)
 }
 
 // gatherMost is how many lines are gathered: more would not stay in the nearest cache.
 const gatherMost = 64
+
+// parsedAhead is how many new lines are parsed before the first of them is applied: what the table has to look at for them comes
+// meanwhile.
+const parsedAhead = 8
 
 // expect tells from whom packets are taken next.
 func (in *intake) expect(senders []netip.Addr) { in.origin.expect(senders) }
@@ -126,42 +137,84 @@ func (in *intake) flush() {
 	lines := in.lines[:in.gathered]
 	in.gathered = 0
 	in.recaller.Recall(lines)
-	for at := 0; at < len(lines); at++ {
+	for at := 0; at < len(lines); {
 		n := in.recaller.Repeat(at)
 		in.applied += uint64(n)
 		if at += n; at < len(lines) {
-			in.parse(lines[at].Text, lines[at].Sender, &lines[at])
+			at += in.parseSome(lines[at:], at)
 		}
+	}
+	in.scanner.Sample.Sender, in.scanner.Sample.Line = in.sender, nil
+}
+
+// parseSome takes lines that are not known, of which the first was recalled as the from-th, and returns how many: new ones that say
+// one thing together, any other by itself.
+func (in *intake) parseSome(lines []metric.Line, from int) int {
+	unknown, n := in.recaller.Unknown(from, parsedAhead), 0
+	for n < unknown && in.begin(lines[n].Text, lines[n].Sender, &lines[n]) {
+		in.ahead[n] = in.scanner.Sample
+		n++
+	}
+	in.recaller.Foretell(from, in.ahead[:n]) // also of one: what was foretold before at its address is over
+	for i := range n {
+		in.apply(&in.ahead[i], lines[i].Text)
+	}
+	switch {
+	case n < unknown: // begun, but there is more to it
+		in.finish()
+	case n > 0:
+		return n
+	default:
+		in.parse(lines[0].Text, lines[0].Sender, &lines[0])
+	}
+	return n + 1
+}
+
+// parse applies all that a line says.
+func (in *intake) parse(text []byte, sender *metric.Sender, cut *metric.Line) {
+	in.begin(text, sender, cut)
+	in.finish()
+}
+
+// begin parses the first of what a line says. True: it holds, and is all of it. A line that was cut and says a single thing is known
+// from then on.
+func (in *intake) begin(text []byte, sender *metric.Sender, cut *metric.Line) bool {
+	in.parsed++
+	in.scanner.Reset(text)
+	in.more = in.scanner.Next()
+	in.scanner.Sample.Sender, in.scanner.Sample.Line = sender, nil
+	if in.scanner.Single() {
+		in.scanner.Sample.Line = cut
+	}
+	return in.more && in.scanner.Fault.Reason == metric.Applied && in.scanner.Done()
+}
+
+// finish applies what begin found and whatever else the line says.
+func (in *intake) finish() {
+	for ; in.more; in.more = in.scanner.Next() {
+		if fault := in.scanner.Fault; fault.Reason != metric.Applied {
+			in.refuse(fault, fault.Offset-in.scanner.LineOffset(), in.scanner.Line())
+			continue
+		}
+		in.apply(&in.scanner.Sample, in.scanner.Line())
 	}
 }
 
-// parse applies all that a line says. One that was cut and says a single thing is known from then on.
-func (in *intake) parse(text []byte, sender *metric.Sender, cut *metric.Line) {
-	sample := &in.scanner.Sample
-	sample.Sender = sender
-	defer func() { sample.Sender, sample.Line = in.sender, nil }()
-	in.parsed++
-	for in.scanner.Reset(text); in.scanner.Next(); {
-		fault := in.scanner.Fault
-		if fault.Reason == metric.Applied {
-			sample.Line = nil
-			if in.scanner.Single() {
-				sample.Line = cut
-			}
-			fault.Offset = in.scanner.LineOffset()
-			if fault.Reason = in.applier.Apply(sample); fault.Reason == metric.Applied {
-				in.applied++
-				continue
-			}
-			if fault.Reason == metric.Pending {
-				if in.pending.Hold(sample, in.account) {
-					continue
-				}
-				fault.Reason = metric.Identity
-			}
+// apply applies one sample of a line.
+func (in *intake) apply(s *metric.Sample, line []byte) {
+	reason := in.applier.Apply(s)
+	if reason == metric.Pending {
+		if in.pending.Hold(s, in.account) {
+			return
 		}
-		in.refuse(fault, fault.Offset-in.scanner.LineOffset(), in.scanner.Line())
+		reason = metric.Identity
 	}
+	if reason == metric.Applied {
+		in.applied++
+		return
+	}
+	in.account.Count(reason)
+	in.complaints.refused(statsd.Fault{Reason: reason}, 0, line, s)
 }
 
 // refuse counts a line, or a part of one, and complains. The offset is within the line.

@@ -76,6 +76,7 @@ type guardedPath struct {
 	scanner *statsd.Scanner
 	writer  *aggregate.Writer
 	lines   []metric.Line
+	samples [8]metric.Sample
 	parsed  int
 	packets [][]byte
 }
@@ -120,8 +121,10 @@ func (p *guardedPath) apply(t *testing.T, packets [][]byte) {
 	for i, packet := range packets {
 		lines := p.cut(t, packet)
 		p.writer.Recall(lines)
-		for at := p.writer.Repeat(0); at < len(lines); at += 1 + p.writer.Repeat(at+1) {
-			p.parse(t, &lines[at])
+		for at := p.writer.Repeat(0); at < len(lines); at += p.writer.Repeat(at) {
+			n := max(p.writer.Unknown(at, len(p.samples)), 1)
+			p.parse(t, at, lines[at:at+n])
+			at += n
 		}
 		if i%guardBatch == 0 {
 			p.writer.Pass()
@@ -140,12 +143,21 @@ func (p *guardedPath) cut(t *testing.T, packet []byte) []metric.Line {
 	return p.lines[:n]
 }
 
-func (p *guardedPath) parse(t *testing.T, l *metric.Line) {
-	p.parsed++
-	p.scanner.Reset(l.Text)
-	p.scanner.Next()
-	if p.scanner.Sample.Line = l; p.scanner.Fault.Reason != metric.Applied || p.writer.Apply(&p.scanner.Sample) != metric.Applied {
-		t.Fatalf("line %q was not applied", l.Text)
+func (p *guardedPath) parse(t *testing.T, from int, lines []metric.Line) {
+	p.parsed += len(lines)
+	for i := range lines {
+		p.scanner.Reset(lines[i].Text)
+		if p.scanner.Next(); p.scanner.Fault.Reason != metric.Applied {
+			t.Fatalf("line %q was not parsed", lines[i].Text)
+		}
+		p.samples[i] = p.scanner.Sample
+		p.samples[i].Line = &lines[i]
+	}
+	p.writer.Foretell(from, p.samples[:len(lines)])
+	for i := range lines {
+		if p.writer.Apply(&p.samples[i]) != metric.Applied {
+			t.Fatalf("line %q was not applied", lines[i].Text)
+		}
 	}
 }
 
