@@ -16,7 +16,7 @@ type stranger struct {
 	taken    int // of the lines
 	foretold []*metric.Sample
 	before   []*metric.Sample // that were foretold at some time
-	together []int // how many samples each Foretell had
+	together []int            // how many samples each Foretell had
 	applied  []string
 	refuse   string
 }
