@@ -128,8 +128,9 @@ func (b *block) askForNews(word int, set uint64) {
 	n := 0
 	b.history.Lock()
 	for ; set != 0; set &= set - 1 {
-		if e := b.series[word*64+bits.TrailingZeros64(set)].entry; e != nil {
-			entries[n] = e
+		place := word*64 + bits.TrailingZeros64(set)
+		if b.page.cells[place].state.Load()&live != 0 {
+			entries[n] = b.series[place].entry
 			n++
 		}
 	}
