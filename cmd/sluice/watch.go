@@ -126,11 +126,20 @@ const (
 func screen(terminal *os.File) shower {
 	var seen history
 	return func(now time.Time, values []measured, err error) {
-		width, height, sizeErr := term.GetSize(int(terminal.Fd()))
-		if sizeErr != nil {
-			width, height = 80, 24
-		}
+		width, height := paper(term.GetSize(int(terminal.Fd())))
 		seen.add(now, values, err, 4*width)
 		fmt.Fprint(terminal, toTop+seen.draw(width, height)+clearRest)
 	}
+}
+
+// paper is the size to draw at. A terminal that nobody told its size, as a serial line or a new pseudo terminal,
+// says 0 columns and 0 rows, and no error.
+func paper(width, height int, err error) (columns, rows int) {
+	if err != nil || width <= 0 {
+		width = 80
+	}
+	if err != nil || height <= 0 {
+		height = 24
+	}
+	return width, height
 }
