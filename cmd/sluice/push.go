@@ -31,7 +31,8 @@ const pushLong = `Push sends metrics, in one of two ways.
 
 StatsD lines go out over UDP, after each was read as the server would read it, so that a typo is told at
 once. Of lines given as arguments none is sent where one is bad; with "-", lines are read from standard input,
-the good ones are sent and the bad ones named with their number. UDP does not say what became of them.
+the good ones are sent, within 100ms, and the bad ones named with their number; what was read goes out before
+SIGINT or SIGTERM ends it. UDP does not say what became of them.
 
 With --gauge, --counter, --timer or --set, one value is pushed over HTTP to the path that it is read from,
 and push prints what the server answered. Who pushes is shown by a token, a name and a password, or a client

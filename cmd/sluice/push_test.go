@@ -1,6 +1,10 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
 	"net"
 	"strings"
 	"testing"
@@ -84,6 +88,78 @@ func TestPushFromInputSkipsBadLinesAndNamesThem(t *testing.T) {
 		t.Errorf("errors %q: want line 3 named", errs)
 	}
 	if got := next(); got != "a:1|c\nb:2|c" {
+		t.Errorf("came %q", got)
+	}
+}
+
+// A line of any length is a bad line, and no end of what is read.
+func TestPushFromInputSkipsLongLines(t *testing.T) {
+	limit := statsd.DefaultOptions().MaxLine
+	tags := "fits:1|c|#" + strings.Repeat("a", limit-len("fits:1|c|#"))
+	for _, length := range []int{limit + 1, longestRead - 1, longestRead, longestRead + 1, 3*longestRead + 17} {
+		address, next := inbox(t)
+		input := "early:1|c\n" + strings.Repeat("a", length) + "\r\n" + tags + "\r\nlate:1|c\n" + strings.Repeat("b", length)
+		code, out, errs := calledWith(t, input, "push", "--statsd", address, "-")
+		if code != exitFailed || !strings.Contains(out, "sent 3 lines") {
+			t.Errorf("%d bytes: exit code %d, output %q: want %d and three lines sent", length, code, out, exitFailed)
+		}
+		says := fmt.Sprintf("the line has %d bytes, but may have %d (too_long", length, limit)
+		if !strings.Contains(errs, `line 2: "aaa`) || !strings.Contains(errs, `line 5: "bbb`) || strings.Count(errs, says) != 2 ||
+			!strings.Contains(errs, "2 lines not sent") || len(errs) > 1000 {
+			t.Errorf("%d bytes: errors %.1500q: want lines 2 and 5 named by their beginnings", length, errs)
+		}
+		if got := next() + "\n" + next() + "\n" + next(); got != "early:1|c\n"+tags+"\nlate:1|c" {
+			t.Errorf("%d bytes: came %.100q", length, got)
+		}
+	}
+}
+
+// Lines do not wait in a quiet pipe, and a signal loses none of those that were written.
+func TestPushFromInputSendsWhatIsThere(t *testing.T) {
+	address, next := inbox(t)
+	in, pipe := io.Pipe()
+	defer in.Close()
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	var out, errs strings.Builder
+	done := make(chan int)
+	go func() {
+		done <- run(ctx, []string{"push", "--statsd", address, "-"}, streams{in: in, out: &out, err: &errs})
+	}()
+	soon := func(want string) {
+		t.Helper()
+		got := ""
+		for deadline := time.Now().Add(10 * time.Second); got != want && time.Now().Before(deadline); {
+			got = strings.TrimSpace(got + "\n" + next()) // in one datagram or in several
+		}
+		if got != want {
+			t.Fatalf("came %q, want %q", got, want)
+		}
+	}
+	_, _ = io.WriteString(pipe, "a:1|c\nb:2|c\n")
+	soon("a:1|c\nb:2|c")
+	_, _ = io.WriteString(pipe, "c:3|c\n")
+	stop()
+	if code := <-done; code != exitOK || !strings.Contains(out.String(), "sent 3 lines") {
+		t.Errorf("exit code %d, %q %q: want 0 and three lines sent", code, out.String(), errs.String())
+	}
+	soon("c:3|c")
+}
+
+// What was read before a read failed is sent.
+func TestPushFromInputThatFails(t *testing.T) {
+	address, next := inbox(t)
+	in, pipe := io.Pipe()
+	go func() {
+		_, _ = io.WriteString(pipe, "a:1|c\n")
+		_ = pipe.CloseWithError(errors.New("the disk is gone"))
+	}()
+	var out, errs strings.Builder
+	code := run(context.Background(), []string{"push", "--statsd", address, "-"}, streams{in: in, out: &out, err: &errs})
+	if code != exitFailed || !strings.Contains(out.String(), "sent 1 line") || !strings.Contains(errs.String(), "standard input: the disk is gone") {
+		t.Errorf("exit code %d, %q %q: want %d, one line sent and why no more", code, out.String(), errs.String(), exitFailed)
+	}
+	if got := next(); got != "a:1|c" {
 		t.Errorf("came %q", got)
 	}
 }
