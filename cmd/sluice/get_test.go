@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -88,6 +89,41 @@ func TestTable(t *testing.T) {
 		"pod/web-2       rps      12       -        3h    12         2026-05-01T09:00:00Z\n"
 	if err != nil || b.String() != want {
 		t.Errorf("got (%v)\n%swant\n%s", err, b.String(), want)
+	}
+}
+
+// What was pushed moves no cursor and makes no row: it is escaped wherever text is printed.
+func TestTextIsVisible(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "queue=mail,ä=\u00a0😀": "queue=mail,ä=\u00a0😀", `a\b'"`: `a\b'"`, "\ufffd": "\ufffd",
+		"a\nb\tc\rd\x00e": `a\nb\tc\rd\x00e`, "\x1b[2J\x7f": `\x1b[2J\x7f`, "\u0080\u009b1m\u009f": `\u0080\u009b1m\u009f`,
+		"\xffa\xc2": `\xffa\xc2`, "\x9b31m": `\x9b31m`,
+	} {
+		if got := visible(text); got != want {
+			t.Errorf("%q is printed as %q, want %q", text, got, want)
+		}
+	}
+	const evil = "q=\x1b[2J\u009b1m\xff\nforged\t"
+	now := time.Now()
+	values := []measured{{about: evil, metric: evil, value: "1", number: 1, at: now}}
+	var h history
+	h.add(now, values, nil, 9)
+	legend := h.draw(200, 24)
+	h.add(now, nil, errors.New(evil), 9)
+	for name, show := range map[string]func(io.Writer){
+		"table":     func(out io.Writer) { _ = printTable(out, values, false, now) },
+		"wide":      func(out io.Writer) { _ = printTable(out, values, true, now) },
+		"rows":      func(out io.Writer) { rows(out)(now, values, nil) },
+		"row fault": func(out io.Writer) { rows(out)(now, nil, errors.New(evil)) },
+		"plot":      func(out io.Writer) { _, _ = io.WriteString(out, legend) },
+		"fault":     func(out io.Writer) { _, _ = io.WriteString(out, h.draw(200, 24)) },
+	} {
+		var b strings.Builder
+		show(&b)
+		if got := b.String(); !strings.Contains(got, `q=\x1b[2J\u009b1m\xff\nforged\t`) || strings.Contains(got, "\x1b[2J") ||
+			strings.Contains(got, "\u009b") || strings.Contains(got, "\xff") || strings.Contains(got, "\nforged") {
+			t.Errorf("%s: %q, want it escaped", name, got)
+		}
 	}
 }
 

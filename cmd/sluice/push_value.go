@@ -162,5 +162,5 @@ func (c *credentials) send(ctx context.Context, method, target, body string) (pu
 // firstLine is the beginning of an answer that nobody expected.
 func firstLine(text []byte) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
-	return line[:min(len(line), 200)]
+	return visible(line[:min(len(line), 200)])
 }

@@ -106,10 +106,10 @@ func rows(out io.Writer) shower {
 		}
 		stamp := now.Format(time.TimeOnly)
 		if err != nil {
-			fmt.Fprintf(out, "%s\t-\t%s\n", stamp, because(err))
+			fmt.Fprintf(out, "%s\t-\t%s\n", stamp, visible(because(err)))
 		}
 		for _, v := range values {
-			fmt.Fprintf(out, "%s\t%s\t%s\n", stamp, v.about, v.print())
+			fmt.Fprintf(out, "%s\t%s\t%s\n", stamp, visible(v.about), v.print())
 		}
 	}
 }
