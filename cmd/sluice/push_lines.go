@@ -105,7 +105,7 @@ func checkName(line []byte, name string) error {
 		return fmt.Errorf("%s: the name ends in a stat or a window, so that readers would take it for %q asked with those: want another name (%s)",
 			quote(line), metric.ParseAsked(name).Name, reason)
 	}
-	return fmt.Errorf(`%s: no metrics API could ask for the name: want one without "%%", "?" and control bytes that is not ".", "..", "status" or "finalize" (%s)`, quote(line), reason)
+	return fmt.Errorf(`%s: no metrics API could ask for the name: want one without "%%", "?" and control characters that is not ".", "..", "status" or "finalize" (%s)`, quote(line), reason)
 }
 
 // quotedBytes is how much of a line is shown with its fault.
