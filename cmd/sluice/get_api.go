@@ -41,11 +41,17 @@ func (o *apiOptions) bind(flags *pflag.FlagSet) {
 }
 
 func (o *apiOptions) validate() error {
-	if o.server == "" {
-		return nil
+	faults := []error{checkTimeout(o.timeout)}
+	if u, err := url.Parse(o.server); o.server != "" && (err != nil || u.Scheme != "https" || u.Host == "") {
+		faults = append(faults, fmt.Errorf("--server: %q, want https://host:port", o.server))
 	}
-	if u, err := url.Parse(o.server); err != nil || u.Scheme != "https" || u.Host == "" {
-		return fmt.Errorf("--server: %q, want https://host:port", o.server)
+	return errors.Join(faults...)
+}
+
+// checkTimeout refuses a wait in which nobody can answer. Clients differ in what they take 0 for.
+func checkTimeout(wait time.Duration) error {
+	if wait <= 0 {
+		return fmt.Errorf("--timeout: %s, want more than 0", wait)
 	}
 	return nil
 }

@@ -44,6 +44,12 @@ func TestGetFaults(t *testing.T) {
 		t.Errorf("exit code %d, want %d", code, exitUsage)
 	}
 	wantLines(t, errs, "want WHAT and METRIC", "--output", "--interval", "--server", "--what")
+	for _, wait := range []string{"0", "-1s"} {
+		code, _, errs := called(t, "get", "external", "m", "--timeout", wait)
+		if code != exitUsage || !strings.Contains(errs, "--timeout: "+wait) {
+			t.Errorf("--timeout %s: exit code %d, %q, want %d and the flag named", wait, code, errs, exitUsage)
+		}
+	}
 }
 
 func TestGetTellsTheAPIsMessage(t *testing.T) {

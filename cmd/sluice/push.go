@@ -21,7 +21,7 @@ type pushOptions struct {
 	namespace string
 	object    string
 	labels    []string
-	ttl       time.Duration
+	ttl       lifetime
 	sync      bool
 	timeout   time.Duration
 	shown     credentials
@@ -74,7 +74,7 @@ func newPush() *cobra.Command {
 	flags.StringVarP(&o.namespace, "namespace", "n", "", "namespace of the object, or of the external metric")
 	flags.StringVar(&o.object, "object", "", "what the value describes, <resource>/<name> (default: nothing, the metric is external)")
 	flags.StringArrayVarP(&o.labels, "label", "l", nil, "label key=value; may be repeated")
-	flags.DurationVar(&o.ttl, "ttl", 0, "how long the series lives after this push, as in 90s, 10m or 24h (default: the server's)")
+	flags.Var(&o.ttl, "ttl", "how long the series lives after this push, as in 90s, 10m or 24h (default: forever, until it is deleted)")
 	flags.BoolVar(&o.sync, "sync", false, "wait until the value is on the server's disk")
 	o.shown.bind(flags)
 	flags.DurationVar(&o.timeout, "timeout", 15*time.Second, "longest wait for an answer over HTTP")

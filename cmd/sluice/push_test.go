@@ -206,7 +206,9 @@ func TestPushFaults(t *testing.T) {
 		"two kinds":  {[]string{"--gauge", "--set", "m", "1", "--label", "a", "--ttl=-1s", "--http", "localhost"}, []string{"--gauge and --set", "--label", "--ttl", "--http"}},
 		"no value":   {[]string{"--gauge", "m"}, []string{"1 argument, want METRIC and VALUE"}},
 		"typo":       {[]string{"--guage", "x", "1"}, []string{"unknown flag --guage"}},
-		"days":       {[]string{"--gauge", "m", "1", "--ttl", "1d"}, []string{`--ttl: "1d" is no duration, as in 90s, 10m or 24h`}},
+		"days":       {[]string{"--gauge", "m", "1", "--ttl", "1d"}, []string{`--ttl: "1d", want a duration of at least 1s, as in 90s, 10m or 24h, or forever`}},
+		"no life":    {[]string{"--gauge", "m", "1", "--ttl", "0", "--timeout", "0"}, []string{`--ttl: "0", want a duration of at least 1s`, "--timeout: 0s, want more than 0"}},
+		"too short":  {[]string{"--gauge", "m", "1", "--ttl", "999ms", "--timeout", "-1s"}, []string{`--ttl: "999ms", want`, "--timeout: -1s, want more than 0"}},
 		"object":     {[]string{"--gauge", "m", "1", "--object", "web"}, []string{"--object"}},
 		"scope":      {[]string{"--gauge", "m", "1", "--object", "namespaces/shop", "-nshop"}, []string{"in no namespace"}},
 	} {
@@ -234,6 +236,7 @@ func TestPushedValuesAreGot(t *testing.T) {
 		{[]string{"--counter", "jobs", "3", "-n", "shop", "--sync"}, []string{"-n", "shop", "external", "jobs:total"}, "3"},
 		{[]string{"--counter", "http/requests", "2"}, []string{"external", "http/requests:total"}, "2"},
 		{[]string{"--timer", "latency", "32", "-n", "shop", "--ttl", "1h"}, []string{"-n", "shop", "external", "latency:max"}, "32"},
+		{[]string{"--timer", "wait", "5", "-n", "shop", "--ttl", "forever"}, []string{"-n", "shop", "external", "wait:max"}, "5"},
 		{[]string{"--set", "users", "bob", "-n", "shop"}, []string{"-n", "shop", "external", "users"}, "1"},
 	} {
 		if code, _, errs := called(t, append([]string{"push", "--http", http}, c.push...)...); code != exitOK {

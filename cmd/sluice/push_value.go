@@ -20,7 +20,7 @@ func pushValue(cmd *cobra.Command, o pushOptions, args []string, faults []error)
 		args = []string{"", ""}
 	}
 	target, err := o.target(args[0])
-	if err := usage(append(faults, err, o.shown.validate())...); err != nil {
+	if err := usage(append(faults, err, checkTimeout(o.timeout), o.shown.validate())...); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
@@ -74,10 +74,7 @@ func (o *pushOptions) target(name string) (string, error) {
 		}
 		values.Add("label", label)
 	}
-	if o.ttl < 0 {
-		faults = append(faults, fmt.Errorf("--ttl: %s, want more than 0", o.ttl))
-	}
-	if o.ttl > 0 {
+	if o.ttl != 0 {
 		values.Set("ttl", o.ttl.String())
 	}
 	if o.sync {
