@@ -210,6 +210,9 @@ func TestPushFaults(t *testing.T) {
 		"no life":    {[]string{"--gauge", "m", "1", "--ttl", "0", "--timeout", "0"}, []string{`--ttl: "0", want a duration of at least 1s`, "--timeout: 0s, want more than 0"}},
 		"too short":  {[]string{"--gauge", "m", "1", "--ttl", "999ms", "--timeout", "-1s"}, []string{`--ttl: "999ms", want`, "--timeout: -1s, want more than 0"}},
 		"object":     {[]string{"--gauge", "m", "1", "--object", "web"}, []string{"--object"}},
+		"no -n":      {[]string{"--gauge", "q:rate", "1", "--object", "pods/x"}, []string{`"q:rate": the name ends in a stat`, "--object pods/x is in a namespace: want --namespace (-n)"}},
+		"node":       {[]string{"--gauge", "m", "1", "--object", "nodes/x", "-nshop"}, []string{"--object nodes/x is in no namespace: leave --namespace out"}},
+		"singular":   {[]string{"--gauge", "m", "1", "--object", "namespace/x", "-nshop"}, []string{"--object namespace/x is in no namespace"}},
 		"scope":      {[]string{"--gauge", "m", "1", "--object", "namespaces/shop", "-nshop"}, []string{"in no namespace"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -252,8 +255,28 @@ func TestPushedValuesAreGot(t *testing.T) {
 
 func TestPushTellsWhatTheServerRefuses(t *testing.T) {
 	p := started(t, t.TempDir())
-	code, _, errs := called(t, "push", "--http", "http://"+p.push.Addr().String(), "--gauge", "depth", "many")
-	if code != exitFailed || !strings.Contains(errs, "no number") {
-		t.Errorf("exit code %d, %q: want %d and that it is no number", code, errs, exitFailed)
+	push := func(args ...string) (int, string) {
+		code, _, errs := called(t, append([]string{"push", "--http", "http://" + p.push.Addr().String()}, args...)...)
+		return code, errs
+	}
+	if code, errs := push("--gauge", "q", "1"); code != exitOK {
+		t.Fatal(errs)
+	}
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"--gauge", "depth", "many"}, exitUsage, `"many" is no number`},
+		{[]string{"--gauge", "depth", "NaN"}, exitUsage, "NaN is not a value"},
+		{[]string{"--gauge", "depth", "1", "-n", "Sh op"}, exitUsage, `"Sh op" is no namespace`},
+		{[]string{"--set", "users", ""}, exitUsage, "(malformed)"},
+		{[]string{"--gauge", "depth", "1", "--object", "widgets.example.com/x"}, exitFailed, `no resource "widgets.example.com"`},
+		{[]string{"--counter", "q", "1"}, exitFailed, "(kind_conflict)"},
+	} {
+		code, errs := push(c.args...)
+		if code != c.code || !strings.Contains(errs, c.want) {
+			t.Errorf("%q: exit code %d, %q: want %d and %q", c.args, code, errs, c.code, c.want)
+		}
 	}
 }
