@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -230,6 +231,31 @@ func TestGetFindsAKubeconfig(t *testing.T) {
 	}
 	if _, _, errs := called(t, "get", "--data-dir", "elsewhere", "external", "m"); !strings.Contains(errs, "--data-dir elsewhere: no kubeconfig is there") {
 		t.Errorf("%q: want that the folder that was named has none", errs)
+	}
+}
+
+// A folder that cannot be looked into is not one that holds no kubeconfig. (A loop of links stands for another user's
+// folder: root may look into every other.)
+func TestGetSaysThatItMayNotLook(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.Symlink("data", "data"); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args      []string
+		inherited string
+		want      string
+	}{
+		{[]string{"--data-dir", "data"}, "missing", "--data-dir data: whether a kubeconfig is there cannot be seen: too many levels of symbolic links"},
+		{nil, "", "--data-dir data: whether a kubeconfig is there cannot be seen"},
+		{nil, "missing", "nothing at $KUBECONFIG (missing)"},
+		{[]string{"--kubeconfig", "data/kubeconfig"}, "", "--kubeconfig data/kubeconfig: too many levels"},
+	} {
+		t.Setenv("KUBECONFIG", c.inherited)
+		code, _, errs := called(t, append([]string{"get", "external", "m"}, c.args...)...)
+		if code != exitFailed || !strings.Contains(errs, c.want) {
+			t.Errorf("%v: exit code %d, %q: want %d and %q", c.args, code, errs, exitFailed, c.want)
+		}
 	}
 }
 
