@@ -140,6 +140,6 @@ func printJSON(cmd *cobra.Command, body []byte) error {
 	if err != nil {
 		return fmt.Errorf("the answer is no JSON: %w", err)
 	}
-	fmt.Fprintln(cmd.OutOrStdout(), strings.TrimSpace(string(indented)))
-	return nil
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), strings.TrimSpace(string(indented)))
+	return err
 }
