@@ -29,8 +29,8 @@ type pushOptions struct {
 
 const pushLong = `Push sends metrics, in one of two ways.
 
-StatsD lines go out over UDP, after each was read as the server would read it, so that a typo is told at
-once. Of lines given as arguments none is sent where one is bad; with "-", lines are read from standard input,
+StatsD lines go out over UDP, after the grammar and the name of each were read as the server would read them, so
+that a typo is told at once; what a line is about (sluice_object) only the server can judge. Of lines given as arguments none is sent where one is bad; with "-", lines are read from standard input,
 the good ones are sent, within 100ms, and the bad ones named with their number; what was read goes out before
 SIGINT or SIGTERM ends it. UDP does not say what became of them.
 
