@@ -78,6 +78,7 @@ func TestCheckName(t *testing.T) {
 		"http.requests": Applied, "a/b": Applied, "a:b": Applied, "ä b": Applied, "...": Applied, "a..b": Applied,
 		"": Malformed, ".": BadName, "..": BadName, "status": BadName, "finalize": BadName,
 		"a\xffb": BadName, "a%b": BadName, "a?b": BadName, "a\nb": BadName, "a\x7f": BadName,
+		"a\u0080": BadName, "\u009b31m": BadName, "a\u009fb": BadName, "a\xc2": BadName, "a\xc2b": BadName, "\u00a0": Applied, "\u0100\u0420": Applied,
 		"a:rate": BadName, "a:p95": BadName, "a:10s": BadName, "a:7m": BadName,
 		strings.Repeat("x", MaxNameLength):   Applied,
 		strings.Repeat("x", MaxNameLength+1): TooLong,

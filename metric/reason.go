@@ -55,7 +55,7 @@ func Reasons() []Reason {
 // CheckName says whether a metric of this name could be asked for: a custom metric is a path segment and
 // a subresource, so "%", "?" and the names of other subresources are out (custom metrics API proposal,
 // "Metric Names"). So are bytes that are not UTF-8: an answer in JSON would rewrite them, and different names
-// would look the same. "/" is allowed: readers write it as "\|".
+// would look the same; and control characters (C0, DEL, C1), which who prints a name would obey. "/" is allowed: readers write it as "\|".
 func CheckName(name string) Reason {
 	switch name {
 	case "":
@@ -67,7 +67,9 @@ func CheckName(name string) Reason {
 		return TooLong
 	}
 	for i := 0; i < len(name); i++ {
-		if c := name[i]; c == '%' || c == '?' || c < ' ' || c == 0x7f {
+		c := name[i]
+		// U+0080 to U+009F are C2 80 to C2 9F; after a C2 nothing below is UTF-8.
+		if c == '%' || c == '?' || c < ' ' || c == 0x7f || c == 0xc2 && i+1 < len(name) && name[i+1] < 0xa0 {
 			return BadName
 		}
 	}

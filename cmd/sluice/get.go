@@ -31,6 +31,8 @@ const getLong = `Get reads one metric through the standard metrics APIs, as the 
 WHAT is <resource>/<name> ("pods/web-1", "pods/*", "deployments.apps/web", "namespaces/shop"), or "external".
 METRIC is name[:stat][:window]: "http_requests", "http_requests:count:10s", "latency:p95".
 
+Control characters in labels and names are printed as "\n" or "\x1b"; -o json prints the answer as it came.
+
 VALUE has at most six significant digits unless it is a whole number; -o wide and -o json print it exactly. AGE is
 that of the newest sample; what is taken from a window has none, for its timestamp is the window's end.
 
@@ -138,6 +140,6 @@ func printJSON(cmd *cobra.Command, body []byte) error {
 	if err != nil {
 		return fmt.Errorf("the answer is no JSON: %w", err)
 	}
-	fmt.Fprintln(cmd.OutOrStdout(), strings.TrimSpace(string(indented)))
-	return nil
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), strings.TrimSpace(string(indented)))
+	return err
 }

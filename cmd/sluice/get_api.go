@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
 	"sort"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -41,11 +43,17 @@ func (o *apiOptions) bind(flags *pflag.FlagSet) {
 }
 
 func (o *apiOptions) validate() error {
-	if o.server == "" {
-		return nil
+	faults := []error{checkTimeout(o.timeout)}
+	if u, err := url.Parse(o.server); o.server != "" && (err != nil || u.Scheme != "https" || u.Host == "") {
+		faults = append(faults, fmt.Errorf("--server: %q, want https://host:port", o.server))
 	}
-	if u, err := url.Parse(o.server); err != nil || u.Scheme != "https" || u.Host == "" {
-		return fmt.Errorf("--server: %q, want https://host:port", o.server)
+	return errors.Join(faults...)
+}
+
+// checkTimeout refuses a wait in which nobody can answer. Clients differ in what they take 0 for.
+func checkTimeout(wait time.Duration) error {
+	if wait <= 0 {
+		return fmt.Errorf("--timeout: %s, want more than 0", wait)
 	}
 	return nil
 }
@@ -100,6 +108,9 @@ func (o *apiOptions) restConfig() (*rest.Config, error) {
 func (o *apiOptions) kubeconfigs() ([]string, error) {
 	const wanted = "want --data-dir of a Sluice that runs here, --kubeconfig, or --server with --insecure-skip-tls-verify"
 	if o.kubeconfig != "" {
+		if hidden := hiddenBy(o.kubeconfig); hidden != nil {
+			return nil, fmt.Errorf("--kubeconfig %s: %w: want one that this user may read", o.kubeconfig, hidden)
+		}
 		if _, err := os.Stat(o.kubeconfig); err != nil {
 			return nil, fmt.Errorf("--kubeconfig %s is not there: %s", o.kubeconfig, wanted)
 		}
@@ -109,10 +120,13 @@ func (o *apiOptions) kubeconfigs() ([]string, error) {
 	if _, err := os.Stat(file); err == nil {
 		return []string{file}, nil
 	}
+	inherited := os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
+	if hidden := hiddenBy(file); hidden != nil && (o.dataDirSet || inherited == "") {
+		return nil, fmt.Errorf("--data-dir %s: whether a %s is there cannot be seen: %w: want a copy of it that this user may read, and --kubeconfig", o.dataDir, kubeconfigName, hidden)
+	}
 	if o.dataDirSet {
 		return nil, fmt.Errorf("--data-dir %s: no %s is there: %s", o.dataDir, kubeconfigName, wanted)
 	}
-	inherited := os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
 	if inherited == "" {
 		return nil, fmt.Errorf("no kubeconfig: there is no %s, and $KUBECONFIG is empty: %s", file, wanted)
 	}
@@ -126,6 +140,20 @@ func (o *apiOptions) kubeconfigs() ([]string, error) {
 		return nil, fmt.Errorf("no kubeconfig: there is no %s, and nothing at $KUBECONFIG (%s): %s", file, inherited, wanted)
 	}
 	return there, nil
+}
+
+// hiddenBy is why it cannot be seen whether a file is there: most often its folder is another user's, as a server's data
+// folder is. Nil: it is there, or it is not.
+func hiddenBy(path string) error {
+	_, err := os.Stat(path)
+	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil
+	}
+	var whole *fs.PathError
+	if errors.As(err, &whole) {
+		return whole.Err
+	}
+	return err
 }
 
 // refusal is an answer that is not a value.

@@ -26,7 +26,7 @@ func printTable(out io.Writer, values []measured, wide bool, now time.Time) erro
 	}
 	fmt.Fprintln(table)
 	for _, v := range values {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s", v.about, v.metric, v.print(), printWindow(v.window), v.age(now))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s", visible(v.about), visible(v.metric), v.print(), printWindow(v.window), v.age(now))
 		if wide {
 			fmt.Fprintf(table, "\t%s\t%s", v.value, v.at.UTC().Format(time.RFC3339))
 		}

@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -43,6 +45,12 @@ func TestGetFaults(t *testing.T) {
 		t.Errorf("exit code %d, want %d", code, exitUsage)
 	}
 	wantLines(t, errs, "want WHAT and METRIC", "--output", "--interval", "--server", "--what")
+	for _, wait := range []string{"0", "-1s"} {
+		code, _, errs := called(t, "get", "external", "m", "--timeout", wait)
+		if code != exitUsage || !strings.Contains(errs, "--timeout: "+wait) {
+			t.Errorf("--timeout %s: exit code %d, %q, want %d and the flag named", wait, code, errs, exitUsage)
+		}
+	}
 }
 
 func TestGetTellsTheAPIsMessage(t *testing.T) {
@@ -88,6 +96,41 @@ func TestTable(t *testing.T) {
 		"pod/web-2       rps      12       -        3h    12         2026-05-01T09:00:00Z\n"
 	if err != nil || b.String() != want {
 		t.Errorf("got (%v)\n%swant\n%s", err, b.String(), want)
+	}
+}
+
+// What was pushed moves no cursor and makes no row: it is escaped wherever text is printed.
+func TestTextIsVisible(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "queue=mail,ä=\u00a0😀": "queue=mail,ä=\u00a0😀", `a\b'"`: `a\b'"`, "\ufffd": "\ufffd",
+		"a\nb\tc\rd\x00e": `a\nb\tc\rd\x00e`, "\x1b[2J\x7f": `\x1b[2J\x7f`, "\u0080\u009b1m\u009f": `\u0080\u009b1m\u009f`,
+		"\xffa\xc2": `\xffa\xc2`, "\x9b31m": `\x9b31m`,
+	} {
+		if got := visible(text); got != want {
+			t.Errorf("%q is printed as %q, want %q", text, got, want)
+		}
+	}
+	const evil = "q=\x1b[2J\u009b1m\xff\nforged\t"
+	now := time.Now()
+	values := []measured{{about: evil, metric: evil, value: "1", number: 1, at: now}}
+	var h history
+	h.add(now, values, nil, 9)
+	legend := h.draw(200, 24)
+	h.add(now, nil, errors.New(evil), 9)
+	for name, show := range map[string]func(io.Writer){
+		"table":     func(out io.Writer) { _ = printTable(out, values, false, now) },
+		"wide":      func(out io.Writer) { _ = printTable(out, values, true, now) },
+		"rows":      func(out io.Writer) { rows(out)(now, values, nil) },
+		"row fault": func(out io.Writer) { rows(out)(now, nil, errors.New(evil)) },
+		"plot":      func(out io.Writer) { _, _ = io.WriteString(out, legend) },
+		"fault":     func(out io.Writer) { _, _ = io.WriteString(out, h.draw(200, 24)) },
+	} {
+		var b strings.Builder
+		show(&b)
+		if got := b.String(); !strings.Contains(got, `q=\x1b[2J\u009b1m\xff\nforged\t`) || strings.Contains(got, "\x1b[2J") ||
+			strings.Contains(got, "\u009b") || strings.Contains(got, "\xff") || strings.Contains(got, "\nforged") {
+			t.Errorf("%s: %q, want it escaped", name, got)
+		}
 	}
 }
 
@@ -188,6 +231,31 @@ func TestGetFindsAKubeconfig(t *testing.T) {
 	}
 	if _, _, errs := called(t, "get", "--data-dir", "elsewhere", "external", "m"); !strings.Contains(errs, "--data-dir elsewhere: no kubeconfig is there") {
 		t.Errorf("%q: want that the folder that was named has none", errs)
+	}
+}
+
+// A folder that cannot be looked into is not one that holds no kubeconfig. (A loop of links stands for another user's
+// folder: root may look into every other.)
+func TestGetSaysThatItMayNotLook(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.Symlink("data", "data"); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args      []string
+		inherited string
+		want      string
+	}{
+		{[]string{"--data-dir", "data"}, "missing", "--data-dir data: whether a kubeconfig is there cannot be seen: too many levels of symbolic links"},
+		{nil, "", "--data-dir data: whether a kubeconfig is there cannot be seen"},
+		{nil, "missing", "nothing at $KUBECONFIG (missing)"},
+		{[]string{"--kubeconfig", "data/kubeconfig"}, "", "--kubeconfig data/kubeconfig: too many levels"},
+	} {
+		t.Setenv("KUBECONFIG", c.inherited)
+		code, _, errs := called(t, append([]string{"get", "external", "m"}, c.args...)...)
+		if code != exitFailed || !strings.Contains(errs, c.want) {
+			t.Errorf("%v: exit code %d, %q: want %d and %q", c.args, code, errs, exitFailed, c.want)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -101,6 +102,45 @@ func TestUnknownCommand(t *testing.T) {
 	code, _, errs := called(t, "server")
 	if code != exitUsage || !strings.Contains(errs, `unknown command "server"`) || !strings.Contains(errs, "serve, ") {
 		t.Errorf("exit code %d, %q: want %d and the commands that there are", code, errs, exitUsage)
+	}
+}
+
+func TestHelpOfACommand(t *testing.T) {
+	_, want, _ := called(t, "serve", "--help")
+	if code, out, errs := called(t, "help", "serve"); code != exitOK || out != want || errs != "" {
+		t.Errorf("exit code %d, %q %q: want what serve --help prints", code, out, errs)
+	}
+	_, want, _ = called(t, "--help")
+	if code, out, errs := called(t, "help"); code != exitOK || out != want || errs != "" {
+		t.Errorf("exit code %d, %q %q: want what --help prints", code, out, errs)
+	}
+	code, out, errs := called(t, "help", "nope")
+	if code != exitUsage || out != "" || !strings.Contains(errs, `unknown command "nope": want one of get, `) {
+		t.Errorf("exit code %d, %q %q: want %d and the commands that there are", code, out, errs, exitUsage)
+	}
+	code, out, errs = called(t, "help", "serve", "extra", "--what")
+	if code != exitUsage || out != "" {
+		t.Errorf("exit code %d, %q: want %d and no help", code, out, exitUsage)
+	}
+	wantLines(t, errs, `unexpected argument "extra"`, "unknown flag --what")
+}
+
+// full is a disk without room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// What is written to a file that has no room was not written.
+func TestPrintingFails(t *testing.T) {
+	for _, args := range [][]string{{"serve", "--print-example-config"}, {"version"}} {
+		var errs strings.Builder
+		code := run(context.Background(), args, streams{in: strings.NewReader(""), out: full{}, err: &errs})
+		if code != exitFailed || !strings.Contains(errs.String(), "no space left") {
+			t.Errorf("%v: exit code %d, %q: want %d and why", args, code, errs.String(), exitFailed)
+		}
+	}
+	if code, out, _ := called(t, "serve", "--print-example-config", "extra"); code != exitUsage || out != "" {
+		t.Errorf("exit code %d, %.40q: want %d and no file", code, out, exitUsage)
 	}
 }
 

@@ -60,13 +60,13 @@ func (h *history) draw(width, height int) string {
 		lines[i] = h.lines[about]
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s%s", clip(h.heading(), width-1), endLine)
+	fmt.Fprintf(&b, "%s%s", clip(visible(h.heading()), width-1), endLine)
 	for _, row := range drawPlot(lines, width-1, max(3, height-legend-4)) {
 		b.WriteString(row + endLine)
 	}
 	for i, about := range names[:legend] {
 		line := lines[i]
-		fmt.Fprintf(&b, "%s %s  %s%s", colored(i, "━━"), about, h.value(about, line[len(line)-1]), endLine)
+		fmt.Fprintf(&b, "%s %s  %s%s", colored(i, "━━"), visible(about), h.value(about, line[len(line)-1]), endLine)
 	}
 	if rest := len(names) - legend; rest > 0 {
 		fmt.Fprintf(&b, "… and %d more%s", rest, endLine)

@@ -90,3 +90,25 @@ func TestUnreachableIsNotAbsent(t *testing.T) {
 		t.Errorf("want it absent:\n%s", screen)
 	}
 }
+
+// A terminal may say that it has no columns. One of any other size is drawn on.
+func TestPlotNeedsNoSize(t *testing.T) {
+	for _, c := range []struct {
+		width, height         int
+		err                   error
+		wantWidth, wantHeight int
+	}{
+		{100, 30, nil, 100, 30}, {0, 0, nil, 80, 24}, {0, 30, nil, 80, 30}, {100, 0, nil, 100, 24},
+		{1, 1, nil, 1, 1}, {100, 30, errors.New("no terminal"), 80, 24},
+	} {
+		width, height := paper(c.width, c.height, c.err)
+		if width != c.wantWidth || height != c.wantHeight {
+			t.Errorf("%d × %d (%v) is drawn as %d × %d, want %d × %d", c.width, c.height, c.err, width, height, c.wantWidth, c.wantHeight)
+		}
+		var h history
+		for range 3 {
+			h.add(time.Now(), []measured{{about: "pod/a", metric: "rps", number: 1}}, nil, 4*width)
+			h.draw(width, height)
+		}
+	}
+}

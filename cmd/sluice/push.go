@@ -21,7 +21,7 @@ type pushOptions struct {
 	namespace string
 	object    string
 	labels    []string
-	ttl       time.Duration
+	ttl       lifetime
 	sync      bool
 	timeout   time.Duration
 	shown     credentials
@@ -29,9 +29,10 @@ type pushOptions struct {
 
 const pushLong = `Push sends metrics, in one of two ways.
 
-StatsD lines go out over UDP, after each was read as the server would read it, so that a typo is told at
-once. Of lines given as arguments none is sent where one is bad; with "-", lines are read from standard input,
-the good ones are sent and the bad ones named with their number. UDP does not say what became of them.
+StatsD lines go out over UDP, after the grammar and the name of each were read as the server would read them, so
+that a typo is told at once; what a line is about (sluice_object) only the server can judge. Of lines given as arguments none is sent where one is bad; with "-", lines are read from standard input,
+the good ones are sent, within 100ms, and the bad ones named with their number; what was read goes out before
+SIGINT or SIGTERM ends it. UDP does not say what became of them.
 
 With --gauge, --counter, --timer or --set, one value is pushed over HTTP to the path that it is read from,
 and push prints what the server answered. Who pushes is shown by a token, a name and a password, or a client
@@ -73,7 +74,7 @@ func newPush() *cobra.Command {
 	flags.StringVarP(&o.namespace, "namespace", "n", "", "namespace of the object, or of the external metric")
 	flags.StringVar(&o.object, "object", "", "what the value describes, <resource>/<name> (default: nothing, the metric is external)")
 	flags.StringArrayVarP(&o.labels, "label", "l", nil, "label key=value; may be repeated")
-	flags.DurationVar(&o.ttl, "ttl", 0, "how long the series lives after this push, as in 90s, 10m or 24h (default: the server's)")
+	flags.Var(&o.ttl, "ttl", "how long the series lives after this push, as in 90s, 10m or 24h (default: forever, until it is deleted)")
 	flags.BoolVar(&o.sync, "sync", false, "wait until the value is on the server's disk")
 	o.shown.bind(flags)
 	flags.DurationVar(&o.timeout, "timeout", 15*time.Second, "longest wait for an answer over HTTP")

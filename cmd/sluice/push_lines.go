@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -67,34 +65,6 @@ func (c *checker) all(lines []string) []error {
 	return faults
 }
 
-// pushInput sends the good lines of standard input and names the others.
-func pushInput(cmd *cobra.Command, check *checker, out *lineSender) error {
-	lines := bufio.NewScanner(cmd.InOrStdin())
-	bad := 0
-	for number := 1; lines.Scan(); number++ {
-		line := bytes.TrimSuffix(lines.Bytes(), []byte{'\r'})
-		if len(line) == 0 {
-			continue
-		}
-		if err := check.line(line); err != nil {
-			fmt.Fprintf(cmd.ErrOrStderr(), "line %d: %s\n", number, err)
-			bad++
-			continue
-		}
-		out.add(line)
-	}
-	if err := lines.Err(); err != nil {
-		return fmt.Errorf("standard input: %w", err)
-	}
-	if err := out.finish(cmd.OutOrStdout()); err != nil {
-		return err
-	}
-	if bad > 0 {
-		return fmt.Errorf("%s not sent", countLines(bad))
-	}
-	return nil
-}
-
 // checker reads lines as the server will.
 type checker struct{ scanner *statsd.Scanner }
 
@@ -111,14 +81,14 @@ func (c *checker) line(line []byte) error {
 	for c.scanner.Next() {
 		found = true
 		if f := c.scanner.Fault; f.Reason != metric.Applied {
-			return fmt.Errorf("%q: %s (%s, at byte %d)", line, f.Explain(c.scanner.Line()), f.Reason, f.Offset)
+			return fmt.Errorf("%s: %s (%s, at byte %d)", quote(line), f.Explain(c.scanner.Line()), f.Reason, f.Offset)
 		}
 		if err := checkName(line, string(c.scanner.Sample.Name)); err != nil {
 			return err
 		}
 	}
 	if !found {
-		return fmt.Errorf("%q: empty line", line)
+		return fmt.Errorf("%s: empty line", quote(line))
 	}
 	return nil
 }
@@ -130,12 +100,22 @@ func checkName(line []byte, name string) error {
 	case reason == metric.Applied:
 		return nil
 	case reason == metric.TooLong:
-		return fmt.Errorf("%q: the name has %d bytes, want at most %d (%s)", line, len(name), metric.MaxNameLength, reason)
+		return fmt.Errorf("%s: the name has %d bytes, want at most %d (%s)", quote(line), len(name), metric.MaxNameLength, reason)
 	case metric.EndsReserved(name):
-		return fmt.Errorf("%q: the name ends in a stat or a window, so that readers would take it for %q asked with those: want another name (%s)",
-			line, metric.ParseAsked(name).Name, reason)
+		return fmt.Errorf("%s: the name ends in a stat or a window, so that readers would take it for %q asked with those: want another name (%s)",
+			quote(line), metric.ParseAsked(name).Name, reason)
 	}
-	return fmt.Errorf(`%q: no metrics API could ask for the name: want one without "%%", "?" and control bytes that is not ".", "..", "status" or "finalize" (%s)`, line, reason)
+	return fmt.Errorf(`%s: no metrics API could ask for the name: want one without "%%", "?" and control characters that is not ".", "..", "status" or "finalize" (%s)`, quote(line), reason)
+}
+
+// quotedBytes is how much of a line is shown with its fault.
+const quotedBytes = 200
+
+func quote(line []byte) string {
+	if len(line) > quotedBytes {
+		return fmt.Sprintf("%q…", line[:quotedBytes])
+	}
+	return fmt.Sprintf("%q", line)
 }
 
 // lineSender gathers lines into datagrams.

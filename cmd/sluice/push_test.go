@@ -1,6 +1,10 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
 	"net"
 	"strings"
 	"testing"
@@ -88,6 +92,78 @@ func TestPushFromInputSkipsBadLinesAndNamesThem(t *testing.T) {
 	}
 }
 
+// A line of any length is a bad line, and no end of what is read.
+func TestPushFromInputSkipsLongLines(t *testing.T) {
+	limit := statsd.DefaultOptions().MaxLine
+	tags := "fits:1|c|#" + strings.Repeat("a", limit-len("fits:1|c|#"))
+	for _, length := range []int{limit + 1, longestRead - 1, longestRead, longestRead + 1, 3*longestRead + 17} {
+		address, next := inbox(t)
+		input := "early:1|c\n" + strings.Repeat("a", length) + "\r\n" + tags + "\r\nlate:1|c\n" + strings.Repeat("b", length)
+		code, out, errs := calledWith(t, input, "push", "--statsd", address, "-")
+		if code != exitFailed || !strings.Contains(out, "sent 3 lines") {
+			t.Errorf("%d bytes: exit code %d, output %q: want %d and three lines sent", length, code, out, exitFailed)
+		}
+		says := fmt.Sprintf("the line has %d bytes, but may have %d (too_long", length, limit)
+		if !strings.Contains(errs, `line 2: "aaa`) || !strings.Contains(errs, `line 5: "bbb`) || strings.Count(errs, says) != 2 ||
+			!strings.Contains(errs, "2 lines not sent") || len(errs) > 1000 {
+			t.Errorf("%d bytes: errors %.1500q: want lines 2 and 5 named by their beginnings", length, errs)
+		}
+		if got := next() + "\n" + next() + "\n" + next(); got != "early:1|c\n"+tags+"\nlate:1|c" {
+			t.Errorf("%d bytes: came %.100q", length, got)
+		}
+	}
+}
+
+// Lines do not wait in a quiet pipe, and a signal loses none of those that were written.
+func TestPushFromInputSendsWhatIsThere(t *testing.T) {
+	address, next := inbox(t)
+	in, pipe := io.Pipe()
+	defer in.Close()
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	var out, errs strings.Builder
+	done := make(chan int)
+	go func() {
+		done <- run(ctx, []string{"push", "--statsd", address, "-"}, streams{in: in, out: &out, err: &errs})
+	}()
+	soon := func(want string) {
+		t.Helper()
+		got := ""
+		for deadline := time.Now().Add(10 * time.Second); got != want && time.Now().Before(deadline); {
+			got = strings.TrimSpace(got + "\n" + next()) // in one datagram or in several
+		}
+		if got != want {
+			t.Fatalf("came %q, want %q", got, want)
+		}
+	}
+	_, _ = io.WriteString(pipe, "a:1|c\nb:2|c\n")
+	soon("a:1|c\nb:2|c")
+	_, _ = io.WriteString(pipe, "c:3|c\n")
+	stop()
+	if code := <-done; code != exitOK || !strings.Contains(out.String(), "sent 3 lines") {
+		t.Errorf("exit code %d, %q %q: want 0 and three lines sent", code, out.String(), errs.String())
+	}
+	soon("c:3|c")
+}
+
+// What was read before a read failed is sent.
+func TestPushFromInputThatFails(t *testing.T) {
+	address, next := inbox(t)
+	in, pipe := io.Pipe()
+	go func() {
+		_, _ = io.WriteString(pipe, "a:1|c\n")
+		_ = pipe.CloseWithError(errors.New("the disk is gone"))
+	}()
+	var out, errs strings.Builder
+	code := run(context.Background(), []string{"push", "--statsd", address, "-"}, streams{in: in, out: &out, err: &errs})
+	if code != exitFailed || !strings.Contains(out.String(), "sent 1 line") || !strings.Contains(errs.String(), "standard input: the disk is gone") {
+		t.Errorf("exit code %d, %q %q: want %d, one line sent and why no more", code, out.String(), errs.String(), exitFailed)
+	}
+	if got := next(); got != "a:1|c" {
+		t.Errorf("came %q", got)
+	}
+}
+
 func TestPushFillsDatagramsAndNoMore(t *testing.T) {
 	address, next := inbox(t)
 	line := strings.Repeat("x", 100) + ":1|c"
@@ -130,8 +206,13 @@ func TestPushFaults(t *testing.T) {
 		"two kinds":  {[]string{"--gauge", "--set", "m", "1", "--label", "a", "--ttl=-1s", "--http", "localhost"}, []string{"--gauge and --set", "--label", "--ttl", "--http"}},
 		"no value":   {[]string{"--gauge", "m"}, []string{"1 argument, want METRIC and VALUE"}},
 		"typo":       {[]string{"--guage", "x", "1"}, []string{"unknown flag --guage"}},
-		"days":       {[]string{"--gauge", "m", "1", "--ttl", "1d"}, []string{`--ttl: "1d" is no duration, as in 90s, 10m or 24h`}},
+		"days":       {[]string{"--gauge", "m", "1", "--ttl", "1d"}, []string{`--ttl: "1d", want a duration of at least 1s, as in 90s, 10m or 24h, or forever`}},
+		"no life":    {[]string{"--gauge", "m", "1", "--ttl", "0", "--timeout", "0"}, []string{`--ttl: "0", want a duration of at least 1s`, "--timeout: 0s, want more than 0"}},
+		"too short":  {[]string{"--gauge", "m", "1", "--ttl", "999ms", "--timeout", "-1s"}, []string{`--ttl: "999ms", want`, "--timeout: -1s, want more than 0"}},
 		"object":     {[]string{"--gauge", "m", "1", "--object", "web"}, []string{"--object"}},
+		"no -n":      {[]string{"--gauge", "q:rate", "1", "--object", "pods/x"}, []string{`"q:rate": the name ends in a stat`, "--object pods/x is in a namespace: want --namespace (-n)"}},
+		"node":       {[]string{"--gauge", "m", "1", "--object", "nodes/x", "-nshop"}, []string{"--object nodes/x is in no namespace: leave --namespace out"}},
+		"singular":   {[]string{"--gauge", "m", "1", "--object", "namespace/x", "-nshop"}, []string{"--object namespace/x is in no namespace"}},
 		"scope":      {[]string{"--gauge", "m", "1", "--object", "namespaces/shop", "-nshop"}, []string{"in no namespace"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -158,6 +239,7 @@ func TestPushedValuesAreGot(t *testing.T) {
 		{[]string{"--counter", "jobs", "3", "-n", "shop", "--sync"}, []string{"-n", "shop", "external", "jobs:total"}, "3"},
 		{[]string{"--counter", "http/requests", "2"}, []string{"external", "http/requests:total"}, "2"},
 		{[]string{"--timer", "latency", "32", "-n", "shop", "--ttl", "1h"}, []string{"-n", "shop", "external", "latency:max"}, "32"},
+		{[]string{"--timer", "wait", "5", "-n", "shop", "--ttl", "forever"}, []string{"-n", "shop", "external", "wait:max"}, "5"},
 		{[]string{"--set", "users", "bob", "-n", "shop"}, []string{"-n", "shop", "external", "users"}, "1"},
 	} {
 		if code, _, errs := called(t, append([]string{"push", "--http", http}, c.push...)...); code != exitOK {
@@ -173,8 +255,28 @@ func TestPushedValuesAreGot(t *testing.T) {
 
 func TestPushTellsWhatTheServerRefuses(t *testing.T) {
 	p := started(t, t.TempDir())
-	code, _, errs := called(t, "push", "--http", "http://"+p.push.Addr().String(), "--gauge", "depth", "many")
-	if code != exitFailed || !strings.Contains(errs, "no number") {
-		t.Errorf("exit code %d, %q: want %d and that it is no number", code, errs, exitFailed)
+	push := func(args ...string) (int, string) {
+		code, _, errs := called(t, append([]string{"push", "--http", "http://" + p.push.Addr().String()}, args...)...)
+		return code, errs
+	}
+	if code, errs := push("--gauge", "q", "1"); code != exitOK {
+		t.Fatal(errs)
+	}
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"--gauge", "depth", "many"}, exitUsage, `"many" is no number`},
+		{[]string{"--gauge", "depth", "NaN"}, exitUsage, "NaN is not a value"},
+		{[]string{"--gauge", "depth", "1", "-n", "Sh op"}, exitUsage, `"Sh op" is no namespace`},
+		{[]string{"--set", "users", ""}, exitUsage, "(malformed)"},
+		{[]string{"--gauge", "depth", "1", "--object", "widgets.example.com/x"}, exitFailed, `no resource "widgets.example.com"`},
+		{[]string{"--counter", "q", "1"}, exitFailed, "(kind_conflict)"},
+	} {
+		code, errs := push(c.args...)
+		if code != c.code || !strings.Contains(errs, c.want) {
+			t.Errorf("%q: exit code %d, %q: want %d and %q", c.args, code, errs, c.code, c.want)
+		}
 	}
 }

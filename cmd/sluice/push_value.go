@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/sluice-metrics/sluice/adapter"
+	"github.com/sluice-metrics/sluice/metric"
 	"github.com/spf13/cobra"
 )
 
@@ -18,9 +20,11 @@ func pushValue(cmd *cobra.Command, o pushOptions, args []string, faults []error)
 	if len(args) != 2 {
 		faults = append(faults, fmt.Errorf("%s, want METRIC and VALUE, as in: sluice push --gauge queue_depth 42", countArguments(len(args))))
 		args = []string{"", ""}
+	} else {
+		faults = append(faults, checkName([]byte(args[0]), args[0]))
 	}
 	target, err := o.target(args[0])
-	if err := usage(append(faults, err, o.shown.validate())...); err != nil {
+	if err := usage(append(faults, err, checkTimeout(o.timeout), o.shown.validate())...); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
@@ -74,10 +78,7 @@ func (o *pushOptions) target(name string) (string, error) {
 		}
 		values.Add("label", label)
 	}
-	if o.ttl < 0 {
-		faults = append(faults, fmt.Errorf("--ttl: %s, want more than 0", o.ttl))
-	}
-	if o.ttl > 0 {
+	if o.ttl != 0 {
 		values.Set("ttl", o.ttl.String())
 	}
 	if o.sync {
@@ -97,20 +98,28 @@ func (o *pushOptions) path(name string) (string, error) {
 	switch {
 	case o.object != "" && (!ok || resource == "" || object == ""):
 		return "", fmt.Errorf("--object: %q, want <resource>/<name>", o.object)
-	case resource == "namespaces" && o.namespace != "":
+	case o.object == "":
+		return path + o.inNamespace() + "/external/" + url.PathEscape(name), nil
+	}
+	// Others than those built into Kubernetes the server knows.
+	canonical, namespaced, err := adapter.NewResources().Canonical(resource)
+	switch {
+	case err == nil && namespaced && o.namespace == "":
+		return "", fmt.Errorf("--object %s is in a namespace: want --namespace (-n) with its name", o.object)
+	case err == nil && !namespaced && o.namespace != "":
 		return "", fmt.Errorf("--object %s is in no namespace: leave --namespace out", o.object)
-	case resource == "namespaces":
+	case canonical == "namespaces":
 		return path + "/namespaces/" + url.PathEscape(object) + "/metrics/" + url.PathEscape(name), nil
 	}
-	if o.namespace != "" {
-		path += "/namespaces/" + url.PathEscape(o.namespace)
+	return path + o.inNamespace() + "/" + url.PathEscape(resource) + "/" + url.PathEscape(object) + "/" + url.PathEscape(name), nil
+}
+
+// inNamespace is the piece of the path that says the namespace.
+func (o *pushOptions) inNamespace() string {
+	if o.namespace == "" {
+		return ""
 	}
-	if o.object == "" {
-		path += "/external"
-	} else {
-		path += "/" + url.PathEscape(resource) + "/" + url.PathEscape(object)
-	}
-	return path + "/" + url.PathEscape(name), nil
+	return "/namespaces/" + url.PathEscape(o.namespace)
 }
 
 // pushAnswer is what the push port answers.
@@ -153,14 +162,25 @@ func (c *credentials) send(ctx context.Context, method, target, body string) (pu
 	if json.Unmarshal(text, &answer) != nil || (resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusAccepted && answer.Error.Message == "") {
 		return answer, fmt.Errorf("%s is not Sluice's port for HTTP push (--http-address): it answered %s: %s", base, resp.Status, firstLine(text))
 	}
-	if answer.Error.Message != "" {
-		return answer, fmt.Errorf("%s (%s)", answer.Error.Message, answer.Error.Reason)
+	if answer.Error.Message == "" {
+		return answer, nil
 	}
-	return answer, nil
+	err = fmt.Errorf("%s (%s)", answer.Error.Message, answer.Error.Reason)
+	if resp.StatusCode == http.StatusBadRequest && senseless[answer.Error.Reason] {
+		return answer, usage(err)
+	}
+	return answer, err
+}
+
+// senseless are the reasons why a server refuses what no server would take: a value that is no number, a namespace that
+// is none, an object where it cannot be. An object that this sender may not speak of is no 400.
+var senseless = map[string]bool{
+	metric.Malformed.String(): true, metric.BadName.String(): true, metric.BadValue.String(): true,
+	metric.BadRate.String(): true, metric.TooLong.String(): true, metric.Identity.String(): true,
 }
 
 // firstLine is the beginning of an answer that nobody expected.
 func firstLine(text []byte) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
-	return line[:min(len(line), 200)]
+	return visible(line[:min(len(line), 200)])
 }

@@ -86,7 +86,7 @@ over HTTP, and the Horizontal Pod Autoscaler reads the standard metrics APIs.`,
 			if len(args) == 0 {
 				return nil
 			}
-			return usage(fmt.Errorf("unknown command %q: want one of %s", args[0], commandNames(cmd)))
+			return usage(unknownCommand(cmd, args[0]))
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -97,7 +97,9 @@ over HTTP, and the Horizontal Pod Autoscaler reads the standard metrics APIs.`,
 	root.SetErr(std.err)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
-	for _, command := range []*cobra.Command{newServe(), newPush(), newGet(), newLoadtest(), newVersion()} {
+	help := newHelp()
+	root.SetHelpCommand(help)
+	for _, command := range []*cobra.Command{newServe(), newPush(), newGet(), newLoadtest(), newVersion(), help} {
 		command.DisableFlagParsing = true
 		command.InitDefaultHelpFlag()
 		root.AddCommand(command)

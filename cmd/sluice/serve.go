@@ -23,11 +23,14 @@ func newServe() *cobra.Command {
 		Long:    serveLong,
 		Example: "  sluice serve --standalone --data-dir ./data\n  sluice serve --config /etc/sluice/sluice.yaml\n  sluice serve --kubeconfig ~/.kube/config --data-dir ./data",
 		RunE: reading(func(cmd *cobra.Command, args []string, faults []error) error {
-			if printExample {
-				fmt.Fprint(cmd.OutOrStdout(), exampleConfig())
-				return usage(append(faults, noneOf(args)...)...)
-			}
 			faults = append(faults, noneOf(args)...)
+			if printExample {
+				if err := usage(faults...); err != nil {
+					return err
+				}
+				_, err := fmt.Fprint(cmd.OutOrStdout(), exampleConfig())
+				return err
+			}
 			if file != "" {
 				written, inFile := readConfigFile(file, cmd.Flags())
 				cfg.written, faults = written, append(faults, inFile...)

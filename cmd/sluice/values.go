@@ -158,3 +158,36 @@ func (w *word) UnmarshalText(text []byte) error {
 
 // MarshalText implements encoding.TextMarshaler.
 func (w *word) MarshalText() ([]byte, error) { return []byte(*w), nil }
+
+// lifetime is a flag of how long a series lives: a duration that the server takes, or "forever". 0: it was not said.
+type lifetime time.Duration
+
+var errLifetime = errors.New("want a duration of at least 1s, as in 90s, 10m or 24h, or forever")
+
+// Set implements pflag.Value.
+func (l *lifetime) Set(s string) error {
+	if s == "forever" {
+		*l = lifetime(metric.Forever)
+		return nil
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d < time.Second {
+		return errLifetime
+	}
+	*l = lifetime(d)
+	return nil
+}
+
+func (l *lifetime) String() string {
+	switch d := time.Duration(*l); d {
+	case 0:
+		return ""
+	case metric.Forever:
+		return "forever"
+	default:
+		return d.String()
+	}
+}
+
+// Type implements pflag.Value.
+func (l *lifetime) Type() string { return "duration|forever" }

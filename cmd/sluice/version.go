@@ -20,8 +20,8 @@ func newVersion() *cobra.Command {
 			if err := usage(append(faults, noneOf(args)...)...); err != nil {
 				return err
 			}
-			fmt.Fprintln(cmd.OutOrStdout(), versionLine())
-			return nil
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionLine())
+			return err
 		}),
 	}
 }

@@ -106,10 +106,10 @@ func rows(out io.Writer) shower {
 		}
 		stamp := now.Format(time.TimeOnly)
 		if err != nil {
-			fmt.Fprintf(out, "%s\t-\t%s\n", stamp, because(err))
+			fmt.Fprintf(out, "%s\t-\t%s\n", stamp, visible(because(err)))
 		}
 		for _, v := range values {
-			fmt.Fprintf(out, "%s\t%s\t%s\n", stamp, v.about, v.print())
+			fmt.Fprintf(out, "%s\t%s\t%s\n", stamp, visible(v.about), v.print())
 		}
 	}
 }
@@ -126,11 +126,20 @@ const (
 func screen(terminal *os.File) shower {
 	var seen history
 	return func(now time.Time, values []measured, err error) {
-		width, height, sizeErr := term.GetSize(int(terminal.Fd()))
-		if sizeErr != nil {
-			width, height = 80, 24
-		}
+		width, height := paper(term.GetSize(int(terminal.Fd())))
 		seen.add(now, values, err, 4*width)
 		fmt.Fprint(terminal, toTop+seen.draw(width, height)+clearRest)
 	}
+}
+
+// paper is the size to draw at. A terminal that nobody told its size, as a serial line or a new pseudo terminal,
+// says 0 columns and 0 rows, and no error.
+func paper(width, height int, err error) (columns, rows int) {
+	if err != nil || width <= 0 {
+		width = 80
+	}
+	if err != nil || height <= 0 {
+		height = 24
+	}
+	return width, height
 }

@@ -137,7 +137,7 @@ func nameFault(name string, r metric.Reason) *fault {
 		a := metric.ParseAsked(name)
 		return refused(r, "%q ends in a stat or a window, so readers would take it for %q asked with those: name it otherwise", name, a.Name)
 	}
-	return refused(r, `%q cannot be asked for in the Kubernetes metrics APIs: a name holds no "%%", "?" or control byte, and is not ".", "..", "status" or "finalize"`, name)
+	return refused(r, `%q cannot be asked for in the Kubernetes metrics APIs: a name holds no "%%", "?" or control character, and is not ".", "..", "status" or "finalize"`, name)
 }
 
 // clip keeps what a client sent from filling an answer.
