@@ -96,6 +96,7 @@ func (b *background) sent() int64 { return b.warm.lines() + b.load.lines() }
 // audit holds the server to what was sent in the background, and besides it, over StatsD too, in so many lines more of
 // other series. It returns how many datagrams the kernel dropped: at a lossless rate, none.
 func (b *background) audit(ctx context.Context, besides int64) (drops int64, err error) {
+	defer b.m.showWork("books")()
 	q, err := b.settle(ctx)
 	if err != nil {
 		return 0, err

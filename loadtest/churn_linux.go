@@ -37,7 +37,9 @@ func measureChurn(ctx context.Context, m *measurement) (figures []Figure, err er
 	if c.idle, err = readMemory(s.pid()); err != nil {
 		return nil, err
 	}
+	stop := m.showWork("known lines on the idle server")
 	before, err := watchKnown(ctx, s, func() error { return rest(ctx, churnIdle) })
+	stop()
 	if err != nil {
 		return nil, err
 	}

@@ -38,6 +38,9 @@ type Config struct {
 	Short bool
 	// Progress is written a line that overwrites itself; nil: none.
 	Progress io.Writer
+	// ProgressColumns is how wide Progress is, asked before each line is written; nil, or 0: as wide as terminals
+	// usually are.
+	ProgressColumns func() int
 }
 
 // DefaultConfig measures tagged counters once, pinned.

@@ -96,6 +96,7 @@ func (m *measurement) all(ctx context.Context) (*Result, error) {
 }
 
 func (m *measurement) once(ctx context.Context) error {
+	defer m.showWork("")() // whatever says nothing of itself
 	if m.scenario.measure != nil {
 		figures, err := m.scenario.measure(ctx, m)
 		return errors.Join(err, m.result.addFigures(figures))

@@ -114,6 +114,7 @@ func (m *measurement) settle(ctx context.Context, s subject) (queue, error) {
 	if _, err := awaitEmpty(ctx, s.udp); err != nil {
 		return queue{}, err
 	}
+	defer m.showWork("what the lines leave to do")()
 	if err := rest(ctx, afterglow); err != nil {
 		return queue{}, err
 	}

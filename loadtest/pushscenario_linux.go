@@ -67,8 +67,9 @@ func (m *measurement) pushFlatOut(ctx context.Context, sizes pushSizes) (figures
 		return nil, 0, err
 	}
 	half = flat.perSecond / 2
+	stop := m.showProgress("at half that rate", &p.answered, int64(sizes.paced), "pushes")
 	times, err := p.push(ctx, sizes.paced, half)
-	if err != nil {
+	if stop(); err != nil {
 		return nil, 0, fmt.Errorf("at %.0f requests a second: %w", half, err)
 	}
 	if err := auditPushes(ctx, s, book); err != nil {
@@ -154,6 +155,7 @@ func (m *measurement) pushAmongGroups(ctx context.Context, s *server, book *push
 		return nil, err
 	}
 	defer closing(many, &err)
+	defer m.showWork(fmt.Sprintf("single pushes among %d groups", groups))()
 	if _, err := many.push(ctx, groups, 0); err != nil {
 		return nil, err
 	}

@@ -72,6 +72,7 @@ func (m *measurement) parts() []part { return m.scenario.series.parts() }
 
 // audit fills in the server's side of the books, reads what parts add up to, and checks.
 func (m *measurement) audit(ctx context.Context, s *server, b *books, parts []part) error {
+	defer m.showWork("books")()
 	entered, err := readLedger(ctx, s.client, s.ops)
 	if err != nil {
 		return err

@@ -45,6 +45,7 @@ func (m *measurement) startServerIn(ctx context.Context, dir string, args ...str
 			err = errors.Join(err, s.stop())
 		}
 	}()
+	defer m.showWork("server starts")()
 	ports, err := freePorts()
 	if err != nil {
 		return nil, err

@@ -57,7 +57,7 @@ func measureStall(ctx context.Context, m *measurement) (figures []Figure, err er
 	if err != nil {
 		return nil, err
 	}
-	stalled, watchErr := sizes.watch(ctx, s, disk)
+	stalled, watchErr := sizes.watch(ctx, m, s, disk)
 	sent, err := lines.stop()
 	if err := errors.Join(watchErr, disk.resume(), err); err != nil {
 		return nil, err
@@ -85,19 +85,25 @@ type stalled struct {
 	silence, caughtUp time.Duration
 }
 
-func (sizes stallSizes) watch(ctx context.Context, s *server, disk *stallingDisk) (seen stalled, err error) {
+func (sizes stallSizes) watch(ctx context.Context, m *measurement, s *server, disk *stallingDisk) (seen stalled, err error) {
+	stop := m.showWork("lines come in")
+	defer func() { stop() }()
 	if err := rest(ctx, sizes.before); err != nil {
 		return seen, err
 	}
 	if seen.lagBefore, err = seen.look(ctx, s); err != nil {
 		return seen, err
 	}
+	stop()
+	stop = m.showWork("disk stands still")
 	if err := sizes.stallDuring(ctx, disk, func() error {
 		_, err := seen.look(ctx, s)
 		return err
 	}); err != nil {
 		return seen, err
 	}
+	stop()
+	stop = m.showWork("disk goes on")
 	for resumed := time.Now(); ; {
 		lag, err := seen.look(ctx, s)
 		if err != nil {

@@ -25,6 +25,7 @@ const targetGrace = time.Second
 
 // startTarget starts the command line by the shell, with its placeholders filled in, and waits for its socket.
 func (m *measurement) startTarget(ctx context.Context) (_ *target, err error) {
+	defer m.showWork("target starts")()
 	t := &target{}
 	defer func() {
 		if err != nil {

@@ -130,7 +130,7 @@ func runFloor(cmd *cobra.Command, way string) error {
 func runLoadtest(cmd *cobra.Command, cfg loadtest.Config, output string) error {
 	ctx, release := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
 	defer release()
-	cfg.Progress = terminal(cmd.ErrOrStderr())
+	cfg.Progress, cfg.ProgressColumns = terminal(cmd.ErrOrStderr())
 	report, err := loadtest.Measure(ctx, cfg)
 	if report == nil || len(report.Scenarios) == 0 {
 		return err
@@ -142,10 +142,14 @@ func runLoadtest(cmd *cobra.Command, cfg loadtest.Config, output string) error {
 	return errors.Join(write(cmd.OutOrStdout()), err)
 }
 
-// terminal is w where somebody looks at it, else nil.
-func terminal(w io.Writer) io.Writer {
-	if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
-		return w
+// terminal is w where somebody looks at it, else nil, and how wide it is, as long as it says so.
+func terminal(w io.Writer) (_ io.Writer, columns func() int) {
+	file, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return nil, nil
 	}
-	return nil
+	return w, func() int {
+		columns, _, _ := term.GetSize(int(file.Fd())) // else 0
+		return columns
+	}
 }
