@@ -118,19 +118,34 @@ func (r *ramp) search(ctx context.Context) (found lossless, err error) {
 	if r.m.Short {
 		step = shortSearchStep
 	}
-	found, err = highestLossless(flatOut.TakenPerSecond(), senderShare*flatOut.OfferedPerSecond(), func(rate float64) (bool, error) {
+	found, err = highestLossless(flatOut.TakenPerSecond(), senderShare*flatOut.OfferedPerSecond(), func(rate float64) (outcome, error) {
 		step, err := r.offer(ctx, int64(rate*step.Seconds()), int(rate))
-		return step.DroppedDatagrams == 0 && step.OfferedPerSecond() >= heldPace*rate, err
+		return step.outcomeAt(rate), err
 	})
 	switch {
 	case err != nil:
 		return lossless{}, err
+	case found.rate == 0 && found.unheld:
+		return lossless{}, fmt.Errorf("%s: the sender held no rate that was tried, so nothing is known of what would be lost: want a machine that does less else", r.to.what)
 	case found.rate == 0:
 		return lossless{}, fmt.Errorf("%s: lost something at every rate that was tried: want a machine that does less else", r.to.what)
 	case found.bySender:
 		r.m.note("The %s lost nothing of all that the sender could send: its highest lossless rate is not known, but at least this.", r.to.what)
+	case found.unheld:
+		r.m.note("The sender did not hold the rates above that of the %s: its highest lossless rate is not known, but at least this.", r.to.what)
 	}
 	return found, nil
+}
+
+// outcomeAt is what came of a load at a rate.
+func (t Taken) outcomeAt(rate float64) outcome {
+	switch {
+	case t.OfferedPerSecond() < heldPace*rate:
+		return notHeld
+	case t.DroppedDatagrams > 0:
+		return someLost
+	}
+	return allTaken
 }
 
 // offer sends so many lines, at most perSecond of them a second, and takes the times until all were read.
