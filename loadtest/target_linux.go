@@ -48,8 +48,8 @@ func (m *measurement) startTarget(ctx context.Context) (_ *target, err error) {
 			return nil, err
 		}
 	}
-	// "exec": the shell becomes the server, and its number is the server's.
-	cmd := exec.Command("/bin/sh", "-c", "exec "+fill.Replace(m.Target))
+	// A shell that has nothing left to do becomes the server; one that stays is of its family, and of its group.
+	cmd := exec.Command("/bin/sh", "-c", fill.Replace(m.Target))
 	if m.processors.pinned() {
 		cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	}

@@ -128,7 +128,7 @@ func runFloor(cmd *cobra.Command, way string) error {
 }
 
 func runLoadtest(cmd *cobra.Command, cfg loadtest.Config, output string) error {
-	ctx, release := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
+	ctx, release := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer release()
 	cfg.Progress, cfg.ProgressColumns = terminal(cmd.ErrOrStderr())
 	report, err := loadtest.Measure(ctx, cfg)
