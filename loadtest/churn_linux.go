@@ -14,6 +14,7 @@ import (
 // back by a short queue: in a long one every line would wait, for the load and not for the server.
 var churnScenario = Scenario{
 	Name: "churn", About: "750000 series come, go, and others come; a line of a known series waits",
+	ShortAbout:  "150000 series come; a line of a known series waits",
 	PerDatagram: 24, Seed: 9, measure: measureChurn,
 }
 

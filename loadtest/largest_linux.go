@@ -15,7 +15,8 @@ import (
 // its own address.
 var largestScenario = Scenario{
 	Name: "largest-cluster", About: "150000 pods that each send 5 metrics every 10 s from their own addresses, a line a datagram",
-	measure: measureLargest,
+	ShortAbout: "2000 pods that each send 5 metrics every 10 s from their own addresses, a line a datagram",
+	measure:    measureLargest,
 }
 
 // podsMetrics is how many metrics each pod has: as many as it may.

@@ -51,7 +51,8 @@ func Measure(ctx context.Context, cfg Config) (_ *Report, err error) {
 func newMeasurement(cfg Config, name string, cpus processors, machine *Machine) *measurement {
 	m := &measurement{Config: cfg, processors: cpus, machine: machine}
 	m.scenario, _ = scenario(name)
-	m.result = &Result{Scenario: name, About: m.scenario.About}
+	m.result = &Result{Scenario: name, About: cfg.about(m.scenario), Short: cfg.Short}
+	m.departures = cfg.departures(m.scenario)
 	if m.scenario.SendsLines() {
 		m.planLoad()
 	}
@@ -97,20 +98,24 @@ func (m *measurement) all(ctx context.Context) (*Result, error) {
 
 func (m *measurement) once(ctx context.Context) error {
 	defer m.showWork("")() // whatever says nothing of itself
+	figures, err := m.figures(ctx)
+	return errors.Join(err, m.result.addFigures(m.judged(figures)))
+}
+
+// figures are those of one run. What a line costs is in the result then.
+func (m *measurement) figures(ctx context.Context) ([]Figure, error) {
 	if m.scenario.measure != nil {
-		figures, err := m.scenario.measure(ctx, m)
-		return errors.Join(err, m.result.addFigures(figures))
+		return m.scenario.measure(ctx, m)
 	}
 	if m.Search {
-		figures, err := m.search(ctx)
-		return errors.Join(err, m.result.addFigures(figures))
+		return m.search(ctx)
 	}
 	run, err := m.run(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	m.result.Runs = append(m.result.Runs, run)
-	return m.result.addFigures(m.ourFigures(run))
+	return m.ourFigures(run), nil
 }
 
 // ourFigures are what is said of our own server alone.

@@ -14,6 +14,7 @@ type measurement struct {
 	machine    *Machine
 	result     *Result
 	prepared   *floodLoad
+	departures []string // from the standard run, as flags
 	title      string // which run it is, for whoever watches
 	display    display
 }

@@ -14,6 +14,8 @@ type Report struct {
 type Result struct {
 	Scenario string `json:"scenario"`
 	About    string `json:"about"`
+	// Short: less was done than a good figure needs.
+	Short bool `json:"short,omitempty"`
 	// Load is nil in a scenario that does not send lines.
 	Load *Load `json:"load,omitempty"`
 	Runs []Run `json:"runs,omitempty"` // of a load

@@ -18,7 +18,8 @@ import (
 // and what the kill cost.
 var restartScenario = Scenario{
 	Name: "restart-750k", About: "750000 counters on disk: from start to ready and to a right answer, after a clean end and after kill -9",
-	measure: measureRestart,
+	ShortAbout: "4000 counters on disk: from start to ready and to a right answer, after a clean end and after kill -9",
+	measure:    measureRestart,
 }
 
 // restartLoad is the series, and what comes in for how long before the server is killed.

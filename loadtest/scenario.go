@@ -12,6 +12,8 @@ type Scenario struct {
 	Name string
 	// About says it in a few words.
 	About string
+	// ShortAbout says it of a short run, whose sizes are others; empty: About names none.
+	ShortAbout string
 
 	// measure does one run and returns its figures; nil in a scenario of lines, which the fields below tell of.
 	measure func(context.Context, *measurement) ([]Figure, error)

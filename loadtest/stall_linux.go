@@ -11,7 +11,8 @@ import (
 // stallScenario is what becomes of lines while the disk of the data folder does not answer.
 var stallScenario = Scenario{
 	Name: "disk-stall-30s", About: "lines while the disk of the data folder stands still for 30 s, and until what changed is on disk again",
-	measure: measureStall,
+	ShortAbout: "lines while the disk of the data folder stands still for 2 s, and until what changed is on disk again",
+	measure:    measureStall,
 }
 
 type stallSizes struct {

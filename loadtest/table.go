@@ -67,8 +67,12 @@ func (r *Report) WriteTable(out io.Writer) error {
 }
 
 func (r *Result) writeHead(b *strings.Builder) {
+	name := r.Scenario
+	if r.Short {
+		name += " (short)"
+	}
 	if r.Load == nil {
-		fmt.Fprintf(b, "%s: %s\n", r.Scenario, r.About)
+		fmt.Fprintf(b, "%s: %s\n", name, r.About)
 		return
 	}
 	packing := "packed by the client"
@@ -79,7 +83,7 @@ func (r *Result) writeHead(b *strings.Builder) {
 	if r.Load.RatePerSecond > 0 {
 		speed = grouped(float64(r.Load.RatePerSecond)) + " lines/s"
 	}
-	fmt.Fprintf(b, "%s: %s, %s series, %s lines a run, %s, %s, by %s\n", r.Scenario, r.About,
+	fmt.Fprintf(b, "%s: %s, %s series, %s lines a run, %s, %s, by %s\n", name, r.About,
 		grouped(float64(r.Load.Series)), grouped(float64(r.Load.LinesPerRun)), packing, speed, r.Load.Sender)
 	if len(r.Runs) == 0 {
 		return

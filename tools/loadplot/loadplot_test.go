@@ -52,6 +52,35 @@ func TestReports(t *testing.T) {
 	}
 }
 
+// What is short is not taken for the other.
+func TestShortScenariosAreMarked(t *testing.T) {
+	whole, err := readReport(example)
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, err := readReport(example)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range short.Scenarios {
+		short.Scenarios[i].Short = true
+	}
+	if names := strings.Join(loads([]report{whole, short}), ", "); names != "tagged-10k, tagged-10k (short)" {
+		t.Errorf("loads %s", names)
+	}
+	if names, _ := short.latencies(); len(names) == 0 || names[0] != "visible (short)\np99" {
+		t.Errorf("latencies %q", names)
+	}
+	path := filepath.Join(t.TempDir(), "a.md")
+	if err := writeTable([]report{short}, path); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil || !strings.Contains(string(text), "| tagged-10k (short) |") || !strings.Contains(string(text), "| visible (short) |") {
+		t.Errorf("%v: no scenario is marked in:\n%s", err, text)
+	}
+}
+
 func TestTable(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.md")
 	if err := run([]string{example}, path); err != nil {
