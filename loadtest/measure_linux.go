@@ -77,6 +77,9 @@ func (m *measurement) planLoad() {
 		Series: s.Series(), LinesPerRun: m.lines, LinesPerDatagram: s.PerDatagram,
 		Sender: "sendmmsg", Target: m.Target, RatePerSecond: m.Rate,
 	}
+	if m.Search {
+		m.result.Load.LinesPerRun, m.result.Load.SearchStep = 0, m.searchStep()
+	}
 	if m.Client = m.Client || s.Client; m.Client {
 		m.result.Load.Sender, m.result.Load.LinesPerDatagram = "go-statsd-client", 0
 	}

@@ -23,6 +23,14 @@ const (
 	heldPace = 0.98
 )
 
+// searchStep is for how long each rate is offered.
+func (m *measurement) searchStep() time.Duration {
+	if m.Short {
+		return shortSearchStep
+	}
+	return searchStep
+}
+
 // search finds the highest lossless rates of a new server and of the gathering floor.
 func (m *measurement) search(ctx context.Context) ([]Figure, error) {
 	searchServer := m.searchServer
@@ -114,14 +122,12 @@ func (r *ramp) search(ctx context.Context) (found lossless, err error) {
 	if err != nil {
 		return lossless{}, err
 	}
-	step := searchStep
-	if r.m.Short {
-		step = shortSearchStep
-	}
+	step := r.m.searchStep()
 	found, err = highestLossless(flatOut.TakenPerSecond(), senderShare*flatOut.OfferedPerSecond(), func(rate float64) (outcome, error) {
 		step, err := r.offer(ctx, int64(rate*step.Seconds()), int(rate))
 		return step.outcomeAt(rate), err
 	})
+	r.m.result.Load.SearchSteps = max(r.m.result.Load.SearchSteps, found.steps)
 	switch {
 	case err != nil:
 		return lossless{}, err
