@@ -15,7 +15,7 @@ type measurement struct {
 	result     *Result
 	prepared   *floodLoad
 	departures []string // from the standard run, as flags
-	title      string // which run it is, for whoever watches
+	title      string   // which run it is, for whoever watches
 	display    display
 }
 

@@ -125,7 +125,7 @@ func (m *measurement) measureTarget(ctx context.Context) (run Run, err error) {
 		m.note("The datagrams that were dropped had different numbers of lines: as many as could be are taken for lost.")
 	}
 	if taken.Taken = taken.Sent - most; taken.Taken <= 0 {
-		return Run{}, fmt.Errorf("the target took nothing of %d lines", taken.Sent)
+		return Run{}, tookNothing("target", taken)
 	}
 	run.Server = taken
 	return run, nil

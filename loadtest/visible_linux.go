@@ -13,7 +13,7 @@ import (
 // visibleScenario is how long it takes from pushing a value until a reader of the metrics API sees it.
 var visibleScenario = Scenario{
 	Name: "visible", About: "from a push, over UDP and HTTP, to the first answer of the metrics API that shows it, while lines come in",
-	measure: measureVisible,
+	TakesRate: true, measure: measureVisible,
 }
 
 // visibleLinesPerSecond is the load meanwhile, if --rate says nothing else: below half of what the machines of 2025

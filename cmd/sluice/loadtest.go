@@ -111,10 +111,10 @@ func pace(s loadtest.Scenario) string {
 	return fmt.Sprintf(", %d a second", s.Rate)
 }
 
-// all are the scenarios that can be measured as it is asked for.
+// all are the scenarios that do what is asked for.
 func all(cfg loadtest.Config) (names []string) {
 	for _, s := range loadtest.Scenarios() {
-		if s.SendsLines() || cfg.Target == "" && !cfg.Search {
+		if cfg.Takes(s) {
 			names = append(names, s.Name)
 		}
 	}
