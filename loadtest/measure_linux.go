@@ -93,6 +93,9 @@ func (m *measurement) all(ctx context.Context) (*Result, error) {
 	for i := range m.Runs {
 		m.title = fmt.Sprintf("%s: run %d of %d", m.scenario.Name, i+1, m.Runs)
 		if err := m.once(ctx); err != nil {
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return nil, &interruption{finished: i, of: m.Runs, besides: besidesTheEnd(err)}
+			}
 			return nil, fmt.Errorf("run %d: %w", i+1, err)
 		}
 	}

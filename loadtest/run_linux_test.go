@@ -190,6 +190,11 @@ func TestStoppedHalfway(t *testing.T) {
 	if _, err := Measure(ctx, cfg); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v: want that the time was over", err)
 	}
+	ctx, cancel = context.WithCancel(t.Context())
+	cancel()
+	if _, err := Measure(ctx, cfg); err == nil || err.Error() != "plain-10k: interrupted: 0 of 1 runs were finished" {
+		t.Errorf("error %v: want that it was interrupted", err)
+	}
 	lists, err := filepath.Glob("/proc/self/task/*/children")
 	if err != nil || len(lists) == 0 {
 		t.Skip("this kernel does not list children: ", err)
