@@ -19,6 +19,9 @@ func Measure(ctx context.Context, cfg Config) (_ *Report, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	if err := cfg.checkRoom(); err != nil {
+		return nil, err
+	}
 	cpus, err := choose(cfg.Pin)
 	if err != nil {
 		return nil, err

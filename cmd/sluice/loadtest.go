@@ -23,8 +23,8 @@ A run whose books do not balance (sent = applied + rejected + dropped by the ker
 series = applied) prints no figures and ends with exit code 1. With more than one processor the server has
 one to itself and the sender another; figures of a machine that does other work are indicative.
 
-Another StatsD server is measured under the same load by its command line (--target), in which {udp} is the
-port to listen on, {tcp} a free one, and {config} the place of a copy of --target-config with these filled in.
+Another StatsD server is measured under the same load by its command line (--target), which the shell runs: {udp}
+is the port to listen on, {tcp} a free one, and {config} the place of a copy of --target-config with these filled in.
 It has no books: what it took is what was sent less what the kernel dropped.`
 
 const loadtestExample = `  sluice loadtest
