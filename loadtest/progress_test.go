@@ -34,12 +34,14 @@ func TestProgressShowsTheInnermost(t *testing.T) {
 		m := &measurement{Config: Config{Progress: &seen}, title: "restart-750k"}
 		whole := m.showWork("")
 		part := m.showWork("server starts")
-		time.Sleep(3 * progressEvery)
+		time.Sleep(3*progressEvery + progressEvery/2)
 		part()
 		if got := seen.String(); !strings.Contains(got, "restart-750k: server starts: 0s") || strings.Contains(got, "restart-750k: 0s") {
 			t.Errorf("seen %q: want the part alone", got)
 		}
+		m.display.mu.Lock() // which guards what is written, too
 		seen.Reset()
+		m.display.mu.Unlock()
 		time.Sleep(3 * progressEvery)
 		whole()
 		if got := seen.String(); !strings.Contains(got, "restart-750k: ") || strings.Contains(got, "server") || !strings.HasSuffix(got, "\r\x1b[K") {

@@ -7,6 +7,8 @@ const (
 	searchSteps = 20
 	// searchGrowth is how much more is tried when the highest guess loses nothing.
 	searchGrowth = 1.25
+	// heldPace of a pace is what a sender must have reached, or nothing is said of that pace.
+	heldPace = 0.98
 )
 
 // lossless is what a search found: the highest rate, in lines a second, at which nothing was lost.
@@ -36,6 +38,17 @@ const (
 	// rateTries is how often a rate is offered at most, those included that the sender did not hold.
 	rateTries = 3
 )
+
+// outcomeAt is what came of a load at a rate.
+func (t Taken) outcomeAt(rate float64) outcome {
+	switch {
+	case t.OfferedPerSecond() < heldPace*rate:
+		return notHeld
+	case t.DroppedDatagrams > 0:
+		return someLost
+	}
+	return allTaken
+}
 
 // highestLossless finds the highest rate at which try loses nothing, by bisection. It begins at a guess, and
 // tries none above what the sender can send. A rate at which something was lost, or that the sender did not hold, is tried again.

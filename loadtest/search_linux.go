@@ -19,8 +19,6 @@ const (
 	flatOutPart = 25
 	// senderShare of that speed is what the sender can be held to.
 	senderShare = 0.95
-	// heldPace of a pace is what a sender must have reached, or nothing is said of that pace.
-	heldPace = 0.98
 )
 
 // searchStep is for how long each rate is offered.
@@ -141,17 +139,6 @@ func (r *ramp) search(ctx context.Context) (found lossless, err error) {
 		r.m.note("The sender did not hold the rates above that of the %s: its highest lossless rate is not known, but at least this.", r.to.what)
 	}
 	return found, nil
-}
-
-// outcomeAt is what came of a load at a rate.
-func (t Taken) outcomeAt(rate float64) outcome {
-	switch {
-	case t.OfferedPerSecond() < heldPace*rate:
-		return notHeld
-	case t.DroppedDatagrams > 0:
-		return someLost
-	}
-	return allTaken
 }
 
 // offer sends so many lines, at most perSecond of them a second, and takes the times until all were read.
