@@ -91,7 +91,7 @@ func (c *child) alive() error {
 		if c.err != nil {
 			how = c.err.Error()
 		}
-		return fmt.Errorf("%s ended by itself, %s\n%s", c.cmd.Path, how, c.lastWords())
+		return errors.New(strings.TrimSpace(fmt.Sprintf("%s ended by itself, %s\n%s", c.cmd.Path, how, c.lastWords())))
 	default:
 		return nil
 	}

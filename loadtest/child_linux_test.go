@@ -31,6 +31,22 @@ func TestChildEndsWithItsGroup(t *testing.T) {
 	}
 }
 
+func TestChildThatEndsByItself(t *testing.T) {
+	for script, want := range map[string]string{
+		"true":                         "/bin/sh ended by itself, without an error",
+		"echo no such file >&2; false": "/bin/sh ended by itself, exit status 1\nno such file",
+	} {
+		c, err := startChild(exec.Command("/bin/sh", "-c", script), anyCPU)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-c.ended
+		if err := c.alive(); err == nil || err.Error() != want {
+			t.Errorf("%s: %q, want %q", script, err, want)
+		}
+	}
+}
+
 // running are the processes with such a command line.
 func running(t *testing.T, command string) (ids []int) {
 	t.Helper()

@@ -46,9 +46,11 @@ func TestReports(t *testing.T) {
 	if names := loads([]report{r, r}); len(names) != 1 || r.column("cpu_ns_per_line", names)[0] != 250 || r.column("floor_ns_per_line", names)[0] != 50 {
 		t.Errorf("%v, %v: want what is in the report", names, r)
 	}
-	r.Scenarios[0].Load.Target = "/usr/bin/statsd_exporter --x={udp}"
-	if r.server() != "statsd_exporter" {
-		t.Errorf("server %q", r.server())
+	for _, target := range []string{"/usr/bin/statsd_exporter --x={udp}", "GOGC=50 statsd_exporter --x={udp}", "cd /usr/bin && A=1 B=2 ./statsd_exporter {udp}"} {
+		r.Scenarios[0].Load.Target = target
+		if r.server() != "statsd_exporter" {
+			t.Errorf("%s: server %q", target, r.server())
+		}
 	}
 }
 

@@ -74,10 +74,21 @@ func readReport(path string) (r report, err error) {
 func (r report) server() string {
 	for _, s := range r.Scenarios {
 		if s.Load != nil && s.Load.Target != "" {
-			return filepath.Base(strings.Fields(s.Load.Target)[0])
+			return program(s.Load.Target)
 		}
 	}
 	return "sluice"
+}
+
+// program is the name of what a command line of the shell runs, past "cd x &&" and what it sets in the environment.
+func program(target string) string {
+	steps := strings.Split(target, "&&")
+	for _, word := range strings.Fields(steps[len(steps)-1]) {
+		if !strings.Contains(word, "=") {
+			return filepath.Base(word)
+		}
+	}
+	return target
 }
 
 // circumstances are who measured, and where.
