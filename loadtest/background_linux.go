@@ -59,7 +59,7 @@ func (m *measurement) startFlood(ctx context.Context, s *server, load Scenario, 
 
 // warmUp sends every series once, and waits until that is done with.
 func (b *background) warmUp(ctx context.Context) (err error) {
-	how := warmUp{lines: b.scenario.series.size(), perSecond: warmUpRate, wait: keepingUp(b.s.udp, warmUpQueue)}
+	how := warmUp{lines: b.scenario.series.size(), perSecond: warmUpRate, look: warmUpLook, wait: keepingUp(b.s.udp, warmUpQueue)}
 	if b.scenario.PerDatagram == 1 {
 		how.perSecond = singleWarmUpRate
 	}
@@ -70,7 +70,7 @@ func (b *background) warmUp(ctx context.Context) (err error) {
 	}
 	q, err := b.settle(ctx)
 	if err == nil && q.drops > 0 {
-		err = fmt.Errorf("%w: %d datagrams of the slow warm-up were dropped: the machine is too busy", ErrBooks, q.drops)
+		err = subject{}.warmUpLoss(q.drops)
 	}
 	return err
 }
@@ -96,6 +96,7 @@ func (b *background) sent() int64 { return b.warm.lines() + b.load.lines() }
 // audit holds the server to what was sent in the background, and besides it, over StatsD too, in so many lines more of
 // other series. It returns how many datagrams the kernel dropped: at a lossless rate, none.
 func (b *background) audit(ctx context.Context, besides int64) (drops int64, err error) {
+	defer b.m.showWork("books")()
 	q, err := b.settle(ctx)
 	if err != nil {
 		return 0, err

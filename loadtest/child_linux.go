@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// child is a process that this one started, ends and waits for.
+// child is a process that this one started, ends and waits for, with those that it starts in turn.
 type child struct {
 	cmd    *exec.Cmd
 	stderr bytes.Buffer // to be read once ended is closed
@@ -22,20 +22,45 @@ type child struct {
 	err    error // what Wait said; likewise
 }
 
+// wordsPatience is how long is waited for the last words of a child that has ended: one that it left behind may hold
+// its standard error.
+const wordsPatience = time.Second
+
 // startChild starts a process on one processor; it inherits the affinity of the thread that forks.
 func startChild(cmd *exec.Cmd, cpu int) (*child, error) {
 	c := &child{cmd: cmd, ended: make(chan struct{})}
-	cmd.Stderr = &c.stderr
-	// A terminal's Ctrl-C reaches this process alone, which then ends its children in order.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := onCPU(cpu, cmd.Start); err != nil {
+	cmd.Stderr, cmd.WaitDelay = &c.stderr, wordsPatience
+	// A terminal's Ctrl-C reaches this process alone, which then ends its children in order. If it is killed, they die.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}
+	started := make(chan error)
+	go c.keep(cpu, started)
+	if err := <-started; err != nil {
 		return nil, fmt.Errorf("start %s: %w", cmd.Path, err)
 	}
-	go func() {
-		defer close(c.ended)
-		c.err = cmd.Wait()
-	}()
 	return c, nil
+}
+
+// keep starts the child and waits for its end, on one thread: the child dies with the thread that made it.
+func (c *child) keep(cpu int, started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer close(c.ended)
+	err := onCPU(cpu, c.cmd.Start)
+	started <- err
+	if err != nil {
+		return
+	}
+	c.awaitExit()
+	c.signalGroup(unix.SIGKILL) // whom it left behind: a shell that was asked to end waits for nobody
+	if c.err = c.cmd.Wait(); errors.Is(c.err, exec.ErrWaitDelay) {
+		c.err = nil // it ended well
+	}
+}
+
+// awaitExit returns when the child has ended. Its number stays its own until Wait.
+func (c *child) awaitExit() {
+	for unix.Waitid(unix.P_PID, c.pid(), nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+	}
 }
 
 // onCPU calls f on a thread bound to a processor, and gives the thread back as it was.
@@ -62,7 +87,11 @@ func (c *child) pid() int { return c.cmd.Process.Pid }
 func (c *child) alive() error {
 	select {
 	case <-c.ended:
-		return fmt.Errorf("%s ended by itself: %v\n%s", c.cmd.Path, c.err, c.lastWords())
+		how := "without an error"
+		if c.err != nil {
+			how = c.err.Error()
+		}
+		return errors.New(strings.TrimSpace(fmt.Sprintf("%s ended by itself, %s\n%s", c.cmd.Path, how, c.lastWords())))
 	default:
 		return nil
 	}
@@ -81,11 +110,18 @@ func (c *child) lastWords() string {
 // stopPatience is how long a child may take to end once it was asked to.
 const stopPatience = 30 * time.Second
 
-// terminate asks the child to end, and waits.
+// terminate asks the child and those that it started to end, and waits.
 func (c *child) terminate() error {
-	_ = c.cmd.Process.Signal(unix.SIGTERM) // fails only if it has ended
+	select {
+	case <-c.ended: // the number may be another's
+	default:
+		c.signalGroup(unix.SIGTERM)
+	}
 	return c.awaitEnd()
 }
+
+// signalGroup signals the child and those that it started, which are of its group unless they left it.
+func (c *child) signalGroup(signal unix.Signal) { _ = unix.Kill(-c.pid(), signal) } // fails only if all have ended
 
 // awaitEnd waits for a child that was asked to end, and ends it itself where it does not.
 func (c *child) awaitEnd() error {
@@ -96,7 +132,7 @@ func (c *child) awaitEnd() error {
 		}
 		return nil
 	case <-time.After(stopPatience):
-		_ = c.cmd.Process.Kill()
+		c.signalGroup(unix.SIGKILL)
 		<-c.ended
 		return fmt.Errorf("%s was still running %s after it was asked to end", c.cmd.Path, stopPatience)
 	}

@@ -14,6 +14,7 @@ import (
 // back by a short queue: in a long one every line would wait, for the load and not for the server.
 var churnScenario = Scenario{
 	Name: "churn", About: "750000 series come, go, and others come; a line of a known series waits",
+	ShortAbout:  "150000 series come; a line of a known series waits",
 	PerDatagram: 24, Seed: 9, measure: measureChurn,
 }
 
@@ -37,7 +38,9 @@ func measureChurn(ctx context.Context, m *measurement) (figures []Figure, err er
 	if c.idle, err = readMemory(s.pid()); err != nil {
 		return nil, err
 	}
+	stop := m.showWork("known lines on the idle server")
 	before, err := watchKnown(ctx, s, func() error { return rest(ctx, churnIdle) })
+	stop()
 	if err != nil {
 		return nil, err
 	}

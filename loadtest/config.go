@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 )
@@ -38,6 +39,9 @@ type Config struct {
 	Short bool
 	// Progress is written a line that overwrites itself; nil: none.
 	Progress io.Writer
+	// ProgressColumns is how wide Progress is, asked before each line is written; nil, or 0: as wide as terminals
+	// usually are.
+	ProgressColumns func() int
 }
 
 // DefaultConfig measures tagged counters once, pinned.
@@ -45,7 +49,12 @@ func DefaultConfig() Config {
 	return Config{Scenarios: Names()[:1], Runs: 1, Pin: true}
 }
 
-const maxRuns = 100
+// More than anybody sends: what is reckoned with them must not overflow.
+const (
+	maxRuns  = 100
+	maxLines = min(1_000_000_000_000, math.MaxInt)
+	maxRate  = 1_000_000_000
+)
 
 // Validate returns all faults at once.
 func (c Config) Validate() error {
@@ -65,11 +74,17 @@ func (c Config) Validate() error {
 		faults = append(faults, fmt.Errorf("scenario: none: want %s", strings.Join(Names(), ", ")))
 	}
 	faults = append(faults, c.validateTarget()...)
-	if c.Lines < 0 {
-		faults = append(faults, fmt.Errorf("lines: %d: want 0 (what the scenario thinks enough) or more", c.Lines))
+	faults = append(faults, c.contradicted()...)
+	for _, name := range c.Scenarios {
+		if s, ok := scenario(name); ok {
+			faults = append(faults, c.unused(s)...)
+		}
 	}
-	if c.Rate < 0 {
-		faults = append(faults, fmt.Errorf("rate: %d lines a second: want 0 (as the scenario says) or more", c.Rate))
+	if c.Lines < 0 || c.Lines > maxLines {
+		faults = append(faults, fmt.Errorf("lines: %d: want 0 (what the scenario thinks enough) to %d", c.Lines, maxLines))
+	}
+	if c.Rate < 0 || c.Rate > maxRate {
+		faults = append(faults, fmt.Errorf("rate: %d lines a second: want 0 (as the scenario says) to %d", c.Rate, maxRate))
 	}
 	if c.Runs < 1 || c.Runs > maxRuns {
 		faults = append(faults, fmt.Errorf("runs: %d: want 1 to %d", c.Runs, maxRuns))
@@ -77,25 +92,13 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
-// validateTarget returns what is wrong with a target, or a search, in a scenario.
+// validateTarget returns what is wrong with a target.
 func (c Config) validateTarget() (faults []error) {
 	if c.Target != "" && c.TargetConfig == "" && !strings.Contains(c.Target, "{udp}") {
 		faults = append(faults, fmt.Errorf("target: %q: want {udp} in it, for the port that it has to listen on", c.Target))
 	}
 	if c.TargetConfig != "" && !strings.Contains(c.Target, "{config}") {
 		faults = append(faults, errors.New("target-config: want {config} in --target, for the file that this one is copied to"))
-	}
-	for _, name := range c.Scenarios {
-		s, ok := scenario(name)
-		if !ok || s.SendsLines() {
-			continue
-		}
-		if c.Target != "" {
-			faults = append(faults, fmt.Errorf("target: scenario %s measures more than StatsD: want one that sends lines", name))
-		}
-		if c.Search {
-			faults = append(faults, fmt.Errorf("search: scenario %s has no rate: want one that sends lines", name))
-		}
 	}
 	return faults
 }

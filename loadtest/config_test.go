@@ -1,6 +1,7 @@
 package loadtest
 
 import (
+	"math"
 	"strings"
 	"testing"
 )
@@ -32,6 +33,16 @@ func TestConfigOfTargets(t *testing.T) {
 		{func(c *Config) { c.Scenarios = append(c.Scenarios, c.Scenarios[0]) }, "is there twice"},
 		{func(c *Config) { c.Scenarios = nil }, "scenario: none"},
 		{func(c *Config) { c.Search, c.Scenarios = true, []string{"churn"} }, "search: scenario churn"},
+		{func(c *Config) { c.Lines, c.Scenarios = 1000, []string{"push-5k"} }, "lines: scenario push-5k has no number of lines: it takes --runs, --short, --pin"},
+		{func(c *Config) { c.Rate, c.Scenarios = 1000, []string{"restart-750k"} }, "rate: scenario restart-750k has no rate to set: it takes --runs, --short, --pin"},
+		{func(c *Config) { c.Rate, c.Scenarios = 1000, []string{"visible"} }, ""},
+		{func(c *Config) { c.Client, c.Scenarios = true, []string{"visible"} }, "client: scenario visible sends in a way of its own: it takes --runs, --short, --pin, --rate"},
+		{func(c *Config) { c.Search, c.Lines = true, 1000 }, "lines: a search sends for a time"},
+		{func(c *Config) { c.Search, c.Rate = true, 1000 }, "rate: a search looks for it"},
+		{func(c *Config) { c.Short, c.Lines = true, 1000 }, "short: --lines says"},
+		{func(c *Config) { c.Search, c.Short, c.Client = true, true, true }, ""},
+		{func(c *Config) { c.Lines = math.MaxInt }, "lines: 9223372036854775807: want 0"},
+		{func(c *Config) { c.Rate = math.MaxInt }, "rate: 9223372036854775807 lines a second: want 0"},
 		{func(c *Config) { c.Target, c.Scenarios = "peer {udp}", []string{"churn"} }, "target: scenario churn"},
 	} {
 		cfg := DefaultConfig()

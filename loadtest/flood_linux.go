@@ -84,12 +84,12 @@ func prepare(d datagrams) prepared {
 func (f *flood) warmUp(ctx context.Context, how warmUp, progress *atomic.Int64) (packing, error) {
 	sent, pace, total := packing{}, newPace(how.perSecond), int64(0)
 	for i := 0; i < len(f.first.headers) && total < int64(how.lines); {
-		if i%warmUpLook == 0 {
+		if i%how.look == 0 {
 			if err := how.wait(ctx); err != nil {
 				return sent, err
 			}
 		}
-		n, err := f.send(f.first.headers[i:min(i+pace.burst(f.per), i-i%warmUpLook+warmUpLook, len(f.first.headers))])
+		n, err := f.send(f.first.headers[i:min(i+pace.burst(f.per), i-i%how.look+how.look, len(f.first.headers))])
 		for _, lines := range f.first.lines[i : i+n] {
 			sent.add(lines, 1)
 			total += int64(lines)

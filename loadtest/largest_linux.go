@@ -15,7 +15,8 @@ import (
 // its own address.
 var largestScenario = Scenario{
 	Name: "largest-cluster", About: "150000 pods that each send 5 metrics every 10 s from their own addresses, a line a datagram",
-	measure: measureLargest,
+	ShortAbout: "2000 pods that each send 5 metrics every 10 s from their own addresses, a line a datagram",
+	measure:    measureLargest,
 }
 
 // podsMetrics is how many metrics each pod has: as many as it may.
@@ -52,7 +53,9 @@ func measureLargest(ctx context.Context, m *measurement) (_ []Figure, err error)
 	if err != nil {
 		return nil, err
 	}
+	stop := m.showWork("lines come in")
 	busy, watchErr := watchBusy(ctx, s.server, during)
+	stop()
 	sent, err := lines.stop()
 	if err := errors.Join(watchErr, err); err != nil {
 		return nil, err

@@ -19,6 +19,9 @@ func Measure(ctx context.Context, cfg Config) (_ *Report, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	if err := cfg.checkRoom(); err != nil {
+		return nil, err
+	}
 	cpus, err := choose(cfg.Pin)
 	if err != nil {
 		return nil, err
@@ -51,7 +54,8 @@ func Measure(ctx context.Context, cfg Config) (_ *Report, err error) {
 func newMeasurement(cfg Config, name string, cpus processors, machine *Machine) *measurement {
 	m := &measurement{Config: cfg, processors: cpus, machine: machine}
 	m.scenario, _ = scenario(name)
-	m.result = &Result{Scenario: name, About: m.scenario.About}
+	m.result = &Result{Scenario: name, About: cfg.about(m.scenario), Short: cfg.Short}
+	m.departures = cfg.departures(m.scenario)
 	if m.scenario.SendsLines() {
 		m.planLoad()
 	}
@@ -76,6 +80,9 @@ func (m *measurement) planLoad() {
 		Series: s.Series(), LinesPerRun: m.lines, LinesPerDatagram: s.PerDatagram,
 		Sender: "sendmmsg", Target: m.Target, RatePerSecond: m.Rate,
 	}
+	if m.Search {
+		m.result.Load.LinesPerRun, m.result.Load.SearchStep = 0, m.searchStep()
+	}
 	if m.Client = m.Client || s.Client; m.Client {
 		m.result.Load.Sender, m.result.Load.LinesPerDatagram = "go-statsd-client", 0
 	}
@@ -89,6 +96,9 @@ func (m *measurement) all(ctx context.Context) (*Result, error) {
 	for i := range m.Runs {
 		m.title = fmt.Sprintf("%s: run %d of %d", m.scenario.Name, i+1, m.Runs)
 		if err := m.once(ctx); err != nil {
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return nil, &interruption{finished: i, of: m.Runs, besides: besidesTheEnd(err)}
+			}
 			return nil, fmt.Errorf("run %d: %w", i+1, err)
 		}
 	}
@@ -96,20 +106,25 @@ func (m *measurement) all(ctx context.Context) (*Result, error) {
 }
 
 func (m *measurement) once(ctx context.Context) error {
+	defer m.showWork("")() // whatever says nothing of itself
+	figures, err := m.figures(ctx)
+	return errors.Join(err, m.result.addFigures(m.judged(figures)))
+}
+
+// figures are those of one run. What a line costs is in the result then.
+func (m *measurement) figures(ctx context.Context) ([]Figure, error) {
 	if m.scenario.measure != nil {
-		figures, err := m.scenario.measure(ctx, m)
-		return errors.Join(err, m.result.addFigures(figures))
+		return m.scenario.measure(ctx, m)
 	}
 	if m.Search {
-		figures, err := m.search(ctx)
-		return errors.Join(err, m.result.addFigures(figures))
+		return m.search(ctx)
 	}
 	run, err := m.run(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	m.result.Runs = append(m.result.Runs, run)
-	return m.result.addFigures(m.ourFigures(run))
+	return m.ourFigures(run), nil
 }
 
 // ourFigures are what is said of our own server alone.

@@ -62,16 +62,38 @@ type subject struct {
 func (m *measurement) warmUp(ctx context.Context, s sender, to subject) (packing, error) {
 	var sent atomic.Int64
 	defer m.showProgress(to.what+", warm-up", &sent, int64(min(to.warmUpLines, m.scenario.series.size())), "lines")()
-	warm, err := s.warmUp(ctx, warmUp{to.warmUpLines, to.warmUpRate, keepingUp(to.udp, warmUpQueue)}, &sent)
+	warm, err := s.warmUp(ctx, to.gently(), &sent)
 	if err != nil {
 		return warm, err
 	}
 	q, err := m.settle(ctx, to)
 	if err == nil && q.drops > 0 {
-		err = fmt.Errorf("%w: %d datagrams of the slow warm-up were dropped: the machine is too busy", ErrBooks, q.drops)
+		err = to.warmUpLoss(q.drops)
 	}
 	return warm, err
 }
+
+// gently is how it is warmed up. The buffer of one that is not ours may be as small as the kernel makes them.
+func (s subject) gently() warmUp {
+	if s.foreign {
+		return warmUp{s.warmUpLines, s.warmUpRate, foreignLook, keepingUp(s.udp, foreignQueue)}
+	}
+	return warmUp{s.warmUpLines, s.warmUpRate, warmUpLook, keepingUp(s.udp, warmUpQueue)}
+}
+
+func (s subject) warmUpLoss(datagrams int64) error {
+	why := "the machine is too busy"
+	if s.foreign {
+		why += ", or the target's socket buffer too small: want 4 MiB, if it has a setting for that"
+	}
+	return fmt.Errorf("%w: %d datagrams of the slow warm-up were dropped: %s", ErrBooks, datagrams, why)
+}
+
+const (
+	// foreignQueue and foreignLook datagrams more, of 2,304 bytes of a socket's memory, fit the usual default of 208 KiB.
+	foreignQueue = 64 << 10
+	foreignLook  = 8
+)
 
 // warmUpQueue is how many bytes may wait in the kernel while it is warmed up: a fraction of the buffer.
 const warmUpQueue = 1 << 20
@@ -114,6 +136,7 @@ func (m *measurement) settle(ctx context.Context, s subject) (queue, error) {
 	if _, err := awaitEmpty(ctx, s.udp); err != nil {
 		return queue{}, err
 	}
+	defer m.showWork("what the lines leave to do")()
 	if err := rest(ctx, afterglow); err != nil {
 		return queue{}, err
 	}

@@ -92,6 +92,7 @@ func (m *measurement) timeFloor(ctx context.Context, p *pushers, pid int, sizes 
 	if f, err = m.timePushes(ctx, p, pid, sizes.flatOut); err != nil {
 		return f, nil, err
 	}
+	defer m.showProgress("floor, at the same rate", &p.answered, int64(sizes.paced), "pushes")()
 	times, err = p.push(ctx, sizes.paced, perSecond)
 	return f, times, err
 }

@@ -12,7 +12,8 @@ import (
 // what a push costs among many groups.
 var pushScenario = Scenario{
 	Name: "push-5k", About: "HTTP push of three families to 5000 groups over 32 connections, and among up to 100000 groups",
-	measure: measurePush,
+	ShortAbout: "HTTP push of three families to 200 groups over 8 connections, and among up to 1000 groups",
+	measure:    measurePush,
 }
 
 // pushSizes is how much is pushed.
@@ -67,8 +68,9 @@ func (m *measurement) pushFlatOut(ctx context.Context, sizes pushSizes) (figures
 		return nil, 0, err
 	}
 	half = flat.perSecond / 2
+	stop := m.showProgress("at half that rate", &p.answered, int64(sizes.paced), "pushes")
 	times, err := p.push(ctx, sizes.paced, half)
-	if err != nil {
+	if stop(); err != nil {
 		return nil, 0, fmt.Errorf("at %.0f requests a second: %w", half, err)
 	}
 	if err := auditPushes(ctx, s, book); err != nil {
@@ -154,6 +156,7 @@ func (m *measurement) pushAmongGroups(ctx context.Context, s *server, book *push
 		return nil, err
 	}
 	defer closing(many, &err)
+	defer m.showWork(fmt.Sprintf("single pushes among %d groups", groups))()
 	if _, err := many.push(ctx, groups, 0); err != nil {
 		return nil, err
 	}

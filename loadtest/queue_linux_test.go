@@ -50,7 +50,7 @@ func TestReadQueueSeesWaitingAndDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.close()
-	sent, err := s.warmUp(t.Context(), warmUp{10_000, warmUpRate, func(context.Context) error { return nil }}, new(atomic.Int64))
+	sent, err := s.warmUp(t.Context(), warmUp{10_000, warmUpRate, warmUpLook, func(context.Context) error { return nil }}, new(atomic.Int64))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,8 @@ type Report struct {
 type Result struct {
 	Scenario string `json:"scenario"`
 	About    string `json:"about"`
+	// Short: less was done than a good figure needs.
+	Short bool `json:"short,omitempty"`
 	// Load is nil in a scenario that does not send lines.
 	Load *Load `json:"load,omitempty"`
 	Runs []Run `json:"runs,omitempty"` // of a load
@@ -27,13 +29,17 @@ type Result struct {
 // Load is what was sent in each run.
 type Load struct {
 	Series           int    `json:"series"`
-	LinesPerRun      int64  `json:"lines_per_run"`
+	LinesPerRun      int64  `json:"lines_per_run,omitempty"`      // 0: a search
 	LinesPerDatagram int    `json:"lines_per_datagram,omitempty"` // 0: the client packs them
 	Sender           string `json:"sender"`
 	// Target is the command line of a server that is not ours; empty: it is.
 	Target string `json:"target,omitempty"`
 	// RatePerSecond is the pace that was asked for, in lines; 0: as fast as it goes.
 	RatePerSecond int `json:"rate_lines_per_second"`
+	// SearchStep is for how long a search offers each rate, SearchSteps how many times at most it offered one, of a
+	// server or of the floor; 0: no search.
+	SearchStep  time.Duration `json:"search_step_ns,omitempty"`
+	SearchSteps int           `json:"search_steps,omitempty"`
 }
 
 // Machine is where it was measured. Absolute figures differ from one to the other.

@@ -18,7 +18,8 @@ import (
 // and what the kill cost.
 var restartScenario = Scenario{
 	Name: "restart-750k", About: "750000 counters on disk: from start to ready and to a right answer, after a clean end and after kill -9",
-	measure: measureRestart,
+	ShortAbout: "4000 counters on disk: from start to ready and to a right answer, after a clean end and after kill -9",
+	measure:    measureRestart,
 }
 
 // restartLoad is the series, and what comes in for how long before the server is killed.
@@ -66,7 +67,9 @@ func measureRestart(ctx context.Context, m *measurement) (figures []Figure, err 
 		return nil, errors.Join(err, s.stop())
 	}
 	begun := time.Now()
-	if err := s.terminate(); err != nil {
+	stop := m.showWork("server ends")
+	err = s.terminate()
+	if stop(); err != nil {
 		return nil, err
 	}
 	figures = append(figures, Figure{Name: "clean_end", Unit: "s", Value: time.Since(begun).Seconds()})
@@ -89,7 +92,9 @@ func measureRestart(ctx context.Context, m *measurement) (figures []Figure, err 
 
 // killAndRestart kills the server under load, starts another in its folder, and counts what is missing.
 func (m *measurement) killAndRestart(ctx context.Context, s *server, load restartLoad, applied, first int64) ([]Figure, error) {
+	stop := m.showWork("lines come in until the server is killed")
 	sent, err := load.floodUntilKilled(ctx, s)
+	stop()
 	if err != nil {
 		return nil, errors.Join(err, s.kill())
 	}
@@ -162,6 +167,7 @@ func (m *measurement) startAgain(ctx context.Context, s *server, load restartLoa
 		return nil, r, err
 	}
 	r.ready = time.Since(begun)
+	defer m.showWork("server answers")()
 	path := load.paths()[:1]
 	sum, err := total(ctx, again.client, again.http, path)
 	if err == nil && sum < atLeast {

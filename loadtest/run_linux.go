@@ -50,10 +50,17 @@ func (m *measurement) measureServer(ctx context.Context) (run Run, err error) {
 		return Run{}, fmt.Errorf("%w: it took %s, but the sums are of a window and have to be read within %s; want fewer --lines or a higher --rate",
 			ErrBooks, time.Since(begun).Round(time.Second), within)
 	}
-	taken.Taken = b.received - b.warmUp.lines()
+	if taken.Taken = b.received - b.warmUp.lines(); taken.Taken <= 0 {
+		return Run{}, tookNothing("server", taken)
+	}
 	run.Server = taken
 	run.GCShare, err = readGCShare(ctx, s.client, s.ops)
 	return run, err
+}
+
+// tookNothing is that there is nothing to reckon by the line.
+func tookNothing(who string, t Taken) error {
+	return fmt.Errorf("the %s took nothing of %d lines: want more --lines", who, t.Sent)
 }
 
 // subject is our server as what gets the load.
@@ -72,6 +79,7 @@ func (m *measurement) parts() []part { return m.scenario.series.parts() }
 
 // audit fills in the server's side of the books, reads what parts add up to, and checks.
 func (m *measurement) audit(ctx context.Context, s *server, b *books, parts []part) error {
+	defer m.showWork("books")()
 	entered, err := readLedger(ctx, s.client, s.ops)
 	if err != nil {
 		return err
@@ -113,7 +121,9 @@ func (m *measurement) measureFloor(ctx context.Context, way string) (_ Taken, er
 		return Taken{}, fmt.Errorf("%w:\n%w", ErrBooks, err)
 	}
 	m.machine.SocketBufferBytes = f.bufferBytes
-	taken.Taken = b.received - b.warmUp.lines()
+	if taken.Taken = b.received - b.warmUp.lines(); taken.Taken <= 0 {
+		return Taken{}, tookNothing(way+" floor", taken)
+	}
 	return taken, nil
 }
 

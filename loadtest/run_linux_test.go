@@ -108,7 +108,7 @@ func TestMixedAddsUp(t *testing.T) {
 
 func TestSearch(t *testing.T) {
 	cfg := small(t, "plain-10k")
-	cfg.Search, cfg.Short = true, true
+	cfg.Search, cfg.Short, cfg.Lines, cfg.Rate = true, true, 0, 0
 	r, err := Measure(t.Context(), cfg)
 	if err != nil && strings.Contains(err.Error(), "at every rate") {
 		t.Skip(err)
@@ -117,7 +117,7 @@ func TestSearch(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := r.Scenarios[0].Figures
-	if len(got) != 2 || got[0].Name != "lossless_rate" || got[0].Median <= 0 || got[1].Median <= 0 || len(r.Scenarios[0].Runs) != 0 {
+	if len(got) != 2 || got[0].Name != "lossless_rate" || got[0].Median <= 0 || got[1].Median <= 0 || len(r.Scenarios[0].Runs) != 0 || r.Scenarios[0].Load.SearchSteps == 0 {
 		t.Errorf("%+v: want two rates and no runs", got)
 	}
 }
@@ -189,6 +189,11 @@ func TestStoppedHalfway(t *testing.T) {
 	defer cancel()
 	if _, err := Measure(ctx, cfg); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v: want that the time was over", err)
+	}
+	ctx, cancel = context.WithCancel(t.Context())
+	cancel()
+	if _, err := Measure(ctx, cfg); err == nil || err.Error() != "plain-10k: interrupted: 0 of 1 runs were finished" {
+		t.Errorf("error %v: want that it was interrupted", err)
 	}
 	lists, err := filepath.Glob("/proc/self/task/*/children")
 	if err != nil || len(lists) == 0 {

@@ -12,6 +12,11 @@ type Scenario struct {
 	Name string
 	// About says it in a few words.
 	About string
+	// ShortAbout says it of a short run, whose sizes are others; empty: About names none.
+	ShortAbout string
+
+	// TakesRate: --rate says how many lines a second come in meanwhile. A scenario of lines takes it anyhow.
+	TakesRate bool
 
 	// measure does one run and returns its figures; nil in a scenario of lines, which the fields below tell of.
 	measure func(context.Context, *measurement) ([]Figure, error)

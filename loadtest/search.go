@@ -7,6 +7,8 @@ const (
 	searchSteps = 20
 	// searchGrowth is how much more is tried when the highest guess loses nothing.
 	searchGrowth = 1.25
+	// heldPace of a pace is what a sender must have reached, or nothing is said of that pace.
+	heldPace = 0.98
 )
 
 // lossless is what a search found: the highest rate, in lines a second, at which nothing was lost.
@@ -14,20 +16,56 @@ type lossless struct {
 	rate float64
 	// bySender: the server lost nothing of the most that the sender can send.
 	bySender bool
-	steps    int
+	// unheld: the sender did not hold the lowest rate above it that was tried. What would have been lost there, nobody
+	// knows.
+	unheld bool
+	steps  int
+}
+
+// outcome is what came of offering a rate.
+type outcome int
+
+const (
+	allTaken outcome = iota
+	someLost
+	// notHeld: the sender did not reach the rate, which says nothing of who should have taken it.
+	notHeld
+)
+
+const (
+	// lossTries is how often something must be lost at a rate: one hiccup of the machine would end the search far too low.
+	lossTries = 2
+	// rateTries is how often a rate is offered at most, those included that the sender did not hold.
+	rateTries = 3
+)
+
+// outcomeAt is what came of a load at a rate.
+func (t Taken) outcomeAt(rate float64) outcome {
+	switch {
+	case t.OfferedPerSecond() < heldPace*rate:
+		return notHeld
+	case t.DroppedDatagrams > 0:
+		return someLost
+	}
+	return allTaken
 }
 
 // highestLossless finds the highest rate at which try loses nothing, by bisection. It begins at a guess, and
-// tries none above what the sender can send. A rate at which something was lost is tried a second time: one
-// hiccup of the machine would end the search far too low.
-func highestLossless(guess, most float64, try func(rate float64) (bool, error)) (found lossless, err error) {
+// tries none above what the sender can send. A rate at which something was lost, or that the sender did not hold, is tried again.
+func highestLossless(guess, most float64, try func(rate float64) (outcome, error)) (found lossless, err error) {
 	attempt := func(rate float64) (bool, error) {
-		for range 2 {
+		losses := 0
+		for tries := 0; tries < rateTries && losses < lossTries; tries++ {
 			found.steps++
-			if ok, err := try(rate); ok || err != nil {
-				return ok, err
+			got, err := try(rate)
+			if err != nil || got == allTaken {
+				return err == nil, err
+			}
+			if got == someLost {
+				losses++
 			}
 		}
+		found.unheld = losses < lossTries
 		return false, nil
 	}
 	low, high := 0.0, min(guess, most)

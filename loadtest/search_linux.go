@@ -19,9 +19,15 @@ const (
 	flatOutPart = 25
 	// senderShare of that speed is what the sender can be held to.
 	senderShare = 0.95
-	// heldPace of a pace is what a sender must have reached, or nothing is said of that pace.
-	heldPace = 0.98
 )
+
+// searchStep is for how long each rate is offered.
+func (m *measurement) searchStep() time.Duration {
+	if m.Short {
+		return shortSearchStep
+	}
+	return searchStep
+}
 
 // search finds the highest lossless rates of a new server and of the gathering floor.
 func (m *measurement) search(ctx context.Context) ([]Figure, error) {
@@ -114,21 +120,23 @@ func (r *ramp) search(ctx context.Context) (found lossless, err error) {
 	if err != nil {
 		return lossless{}, err
 	}
-	step := searchStep
-	if r.m.Short {
-		step = shortSearchStep
-	}
-	found, err = highestLossless(flatOut.TakenPerSecond(), senderShare*flatOut.OfferedPerSecond(), func(rate float64) (bool, error) {
+	step := r.m.searchStep()
+	found, err = highestLossless(flatOut.TakenPerSecond(), senderShare*flatOut.OfferedPerSecond(), func(rate float64) (outcome, error) {
 		step, err := r.offer(ctx, int64(rate*step.Seconds()), int(rate))
-		return step.DroppedDatagrams == 0 && step.OfferedPerSecond() >= heldPace*rate, err
+		return step.outcomeAt(rate), err
 	})
+	r.m.result.Load.SearchSteps = max(r.m.result.Load.SearchSteps, found.steps)
 	switch {
 	case err != nil:
 		return lossless{}, err
+	case found.rate == 0 && found.unheld:
+		return lossless{}, fmt.Errorf("%s: the sender held no rate that was tried, so nothing is known of what would be lost: want a machine that does less else", r.to.what)
 	case found.rate == 0:
 		return lossless{}, fmt.Errorf("%s: lost something at every rate that was tried: want a machine that does less else", r.to.what)
 	case found.bySender:
 		r.m.note("The %s lost nothing of all that the sender could send: its highest lossless rate is not known, but at least this.", r.to.what)
+	case found.unheld:
+		r.m.note("The sender did not hold the rates above that of the %s: its highest lossless rate is not known, but at least this.", r.to.what)
 	}
 	return found, nil
 }

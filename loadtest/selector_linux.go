@@ -13,7 +13,8 @@ import (
 // lines come in; with no other pods there, and among many that have the metric too.
 var selectorScenario = Scenario{
 	Name: "api-1k-pods", About: "one metric of 1000 pods by label selector while lines come in, alone and among 150000",
-	measure: measureSelector,
+	ShortAbout: "one metric of 100 pods by label selector while lines come in, alone and among 2000",
+	measure:    measureSelector,
 }
 
 type selectorSizes struct {
@@ -61,7 +62,9 @@ func (m *measurement) readSelected(ctx context.Context, sizes selectorSizes, all
 	if err != nil {
 		return nil, err
 	}
+	stop := m.showWork(fmt.Sprintf("reads of %d among %d pods", sizes.selected, all))
 	times, readErr := s.timeSelected(ctx, sizes)
+	stop()
 	perSecond, err := lines.stop()
 	if err := errors.Join(readErr, err); err != nil {
 		return nil, err

@@ -17,6 +17,8 @@ type sender interface {
 // warmUp is how to warm up.
 type warmUp struct {
 	lines, perSecond int
+	// look is after how many datagrams wait is called, of a sender that packs them itself.
+	look int
 	// wait is called between datagrams, and returns once the receiver keeps up.
 	wait func(context.Context) error
 }

@@ -42,9 +42,10 @@ func (m *measurement) startServerIn(ctx context.Context, dir string, args ...str
 	s := &server{dir: dir, client: &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{}}}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, s.stop())
+			err = errors.Join(err, s.abandon())
 		}
 	}()
+	defer m.showWork("server starts")()
 	ports, err := freePorts()
 	if err != nil {
 		return nil, err
@@ -78,17 +79,20 @@ func (s *server) ready(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// stop ends the server and removes its data. It may be called of a server that never started.
+// stop ends the server and removes its data.
 func (s *server) stop() error {
 	s.client.CloseIdleConnections()
-	var err error
+	return errors.Join(s.terminate(), os.RemoveAll(s.dir))
+}
+
+// abandon is stop of a server that never was ready, or never started: how it ends says nothing, for it may not know yet
+// what it is asked for.
+func (s *server) abandon() error {
+	s.client.CloseIdleConnections()
 	if s.child != nil {
-		err = s.terminate()
+		_ = s.terminate()
 	}
-	if s.dir != "" {
-		err = errors.Join(err, os.RemoveAll(s.dir))
-	}
-	return err
+	return os.RemoveAll(s.dir)
 }
 
 type ports struct {

@@ -11,7 +11,8 @@ import (
 // stallScenario is what becomes of lines while the disk of the data folder does not answer.
 var stallScenario = Scenario{
 	Name: "disk-stall-30s", About: "lines while the disk of the data folder stands still for 30 s, and until what changed is on disk again",
-	measure: measureStall,
+	ShortAbout: "lines while the disk of the data folder stands still for 2 s, and until what changed is on disk again",
+	measure:    measureStall,
 }
 
 type stallSizes struct {
@@ -57,7 +58,7 @@ func measureStall(ctx context.Context, m *measurement) (figures []Figure, err er
 	if err != nil {
 		return nil, err
 	}
-	stalled, watchErr := sizes.watch(ctx, s, disk)
+	stalled, watchErr := sizes.watch(ctx, m, s, disk)
 	sent, err := lines.stop()
 	if err := errors.Join(watchErr, disk.resume(), err); err != nil {
 		return nil, err
@@ -85,19 +86,25 @@ type stalled struct {
 	silence, caughtUp time.Duration
 }
 
-func (sizes stallSizes) watch(ctx context.Context, s *server, disk *stallingDisk) (seen stalled, err error) {
+func (sizes stallSizes) watch(ctx context.Context, m *measurement, s *server, disk *stallingDisk) (seen stalled, err error) {
+	stop := m.showWork("lines come in")
+	defer func() { stop() }()
 	if err := rest(ctx, sizes.before); err != nil {
 		return seen, err
 	}
 	if seen.lagBefore, err = seen.look(ctx, s); err != nil {
 		return seen, err
 	}
+	stop()
+	stop = m.showWork("disk stands still")
 	if err := sizes.stallDuring(ctx, disk, func() error {
 		_, err := seen.look(ctx, s)
 		return err
 	}); err != nil {
 		return seen, err
 	}
+	stop()
+	stop = m.showWork("disk goes on")
 	for resumed := time.Now(); ; {
 		lag, err := seen.look(ctx, s)
 		if err != nil {

@@ -67,20 +67,20 @@ func (r *Report) WriteTable(out io.Writer) error {
 }
 
 func (r *Result) writeHead(b *strings.Builder) {
+	name := r.Scenario
+	if r.Short {
+		name += " (short)"
+	}
 	if r.Load == nil {
-		fmt.Fprintf(b, "%s: %s\n", r.Scenario, r.About)
+		fmt.Fprintf(b, "%s: %s\n", name, r.About)
 		return
 	}
 	packing := "packed by the client"
 	if r.Load.LinesPerDatagram > 0 {
 		packing = fmt.Sprintf("%d a datagram", r.Load.LinesPerDatagram)
 	}
-	speed := "as fast as it goes"
-	if r.Load.RatePerSecond > 0 {
-		speed = grouped(float64(r.Load.RatePerSecond)) + " lines/s"
-	}
-	fmt.Fprintf(b, "%s: %s, %s series, %s lines a run, %s, %s, by %s\n", r.Scenario, r.About,
-		grouped(float64(r.Load.Series)), grouped(float64(r.Load.LinesPerRun)), packing, speed, r.Load.Sender)
+	fmt.Fprintf(b, "%s: %s, %s series, %s, %s, by %s\n", name, r.About,
+		grouped(float64(r.Load.Series)), packing, r.Load.amount(), r.Load.Sender)
 	if len(r.Runs) == 0 {
 		return
 	}
@@ -90,6 +90,17 @@ func (r *Result) writeHead(b *strings.Builder) {
 	}
 	b.WriteString(balance + "\nns/line is the server's CPU time a line taken; floor that of a receiver that only counts lines and lets\n" +
 		"datagrams gather; blocking that of one that is woken for each.\n\n")
+}
+
+// amount is how much was sent, and how fast.
+func (l *Load) amount() string {
+	switch {
+	case l.SearchStep > 0:
+		return fmt.Sprintf("rates looked for in up to %d steps of %s each", l.SearchSteps, l.SearchStep)
+	case l.RatePerSecond > 0:
+		return grouped(float64(l.LinesPerRun)) + " lines a run, " + grouped(float64(l.RatePerSecond)) + " lines/s"
+	}
+	return grouped(float64(l.LinesPerRun)) + " lines a run, as fast as it goes"
 }
 
 // writeRuns writes a row a run, and the spread of several.

@@ -25,6 +25,7 @@ const targetGrace = time.Second
 
 // startTarget starts the command line by the shell, with its placeholders filled in, and waits for its socket.
 func (m *measurement) startTarget(ctx context.Context) (_ *target, err error) {
+	defer m.showWork("target starts")()
 	t := &target{}
 	defer func() {
 		if err != nil {
@@ -47,8 +48,8 @@ func (m *measurement) startTarget(ctx context.Context) (_ *target, err error) {
 			return nil, err
 		}
 	}
-	// "exec": the shell becomes the server, and its number is the server's.
-	cmd := exec.Command("/bin/sh", "-c", "exec "+fill.Replace(m.Target))
+	// A shell that has nothing left to do becomes the server; one that stays is of its family, and of its group.
+	cmd := exec.Command("/bin/sh", "-c", fill.Replace(m.Target))
 	if m.processors.pinned() {
 		cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	}
@@ -124,7 +125,7 @@ func (m *measurement) measureTarget(ctx context.Context) (run Run, err error) {
 		m.note("The datagrams that were dropped had different numbers of lines: as many as could be are taken for lost.")
 	}
 	if taken.Taken = taken.Sent - most; taken.Taken <= 0 {
-		return Run{}, fmt.Errorf("the target took nothing of %d lines", taken.Sent)
+		return Run{}, tookNothing("target", taken)
 	}
 	run.Server = taken
 	return run, nil

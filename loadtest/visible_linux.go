@@ -6,13 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync/atomic"
 	"time"
 )
 
 // visibleScenario is how long it takes from pushing a value until a reader of the metrics API sees it.
 var visibleScenario = Scenario{
 	Name: "visible", About: "from a push, over UDP and HTTP, to the first answer of the metrics API that shows it, while lines come in",
-	measure: measureVisible,
+	TakesRate: true, measure: measureVisible,
 }
 
 // visibleLinesPerSecond is the load meanwhile, if --rate says nothing else: below half of what the machines of 2025
@@ -39,7 +40,10 @@ func measureVisible(ctx context.Context, m *measurement) (figures []Figure, err 
 	if err != nil {
 		return nil, err
 	}
-	udp, http, probeErr := probe(ctx, s, pushes)
+	var done atomic.Int64
+	stop := m.showProgress("pushes", &done, int64(pushes), "of each way")
+	udp, http, probeErr := probe(ctx, s, pushes, &done)
+	stop()
 	sent, err := lines.stop()
 	if err := errors.Join(probeErr, err); err != nil {
 		return nil, err
@@ -61,7 +65,7 @@ type probed struct {
 }
 
 // probe pushes over UDP and over HTTP in turn.
-func probe(ctx context.Context, s *server, pushes int) (udp, http probed, err error) {
+func probe(ctx context.Context, s *server, pushes int, done *atomic.Int64) (udp, http probed, err error) {
 	api, err := openAPI(ctx, s)
 	if err != nil {
 		return udp, http, err
@@ -89,6 +93,7 @@ func probe(ctx context.Context, s *server, pushes int) (udp, http probed, err er
 				return err
 			})
 		}
+		done.Add(1)
 		if err == nil {
 			err = rest(ctx, betweenProbes)
 		}

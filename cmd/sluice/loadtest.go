@@ -23,8 +23,8 @@ A run whose books do not balance (sent = applied + rejected + dropped by the ker
 series = applied) prints no figures and ends with exit code 1. With more than one processor the server has
 one to itself and the sender another; figures of a machine that does other work are indicative.
 
-Another StatsD server is measured under the same load by its command line (--target), in which {udp} is the
-port to listen on, {tcp} a free one, and {config} the place of a copy of --target-config with these filled in.
+Another StatsD server is measured under the same load by its command line (--target), which the shell runs: {udp}
+is the port to listen on, {tcp} a free one, and {config} the place of a copy of --target-config with these filled in.
 It has no books: what it took is what was sent less what the kernel dropped.`
 
 const loadtestExample = `  sluice loadtest
@@ -111,10 +111,10 @@ func pace(s loadtest.Scenario) string {
 	return fmt.Sprintf(", %d a second", s.Rate)
 }
 
-// all are the scenarios that can be measured as it is asked for.
+// all are the scenarios that do what is asked for.
 func all(cfg loadtest.Config) (names []string) {
 	for _, s := range loadtest.Scenarios() {
-		if s.SendsLines() || cfg.Target == "" && !cfg.Search {
+		if cfg.Takes(s) {
 			names = append(names, s.Name)
 		}
 	}
@@ -128,9 +128,9 @@ func runFloor(cmd *cobra.Command, way string) error {
 }
 
 func runLoadtest(cmd *cobra.Command, cfg loadtest.Config, output string) error {
-	ctx, release := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
+	ctx, release := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer release()
-	cfg.Progress = terminal(cmd.ErrOrStderr())
+	cfg.Progress, cfg.ProgressColumns = terminal(cmd.ErrOrStderr())
 	report, err := loadtest.Measure(ctx, cfg)
 	if report == nil || len(report.Scenarios) == 0 {
 		return err
@@ -142,10 +142,14 @@ func runLoadtest(cmd *cobra.Command, cfg loadtest.Config, output string) error {
 	return errors.Join(write(cmd.OutOrStdout()), err)
 }
 
-// terminal is w where somebody looks at it, else nil.
-func terminal(w io.Writer) io.Writer {
-	if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
-		return w
+// terminal is w where somebody looks at it, else nil, and how wide it is, as long as it says so.
+func terminal(w io.Writer) (_ io.Writer, columns func() int) {
+	file, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return nil, nil
 	}
-	return nil
+	return w, func() int {
+		columns, _, _ := term.GetSize(int(file.Fd())) // else 0
+		return columns
+	}
 }

@@ -46,9 +46,40 @@ func TestReports(t *testing.T) {
 	if names := loads([]report{r, r}); len(names) != 1 || r.column("cpu_ns_per_line", names)[0] != 250 || r.column("floor_ns_per_line", names)[0] != 50 {
 		t.Errorf("%v, %v: want what is in the report", names, r)
 	}
-	r.Scenarios[0].Load.Target = "/usr/bin/statsd_exporter --x={udp}"
-	if r.server() != "statsd_exporter" {
-		t.Errorf("server %q", r.server())
+	for _, target := range []string{"/usr/bin/statsd_exporter --x={udp}", "GOGC=50 statsd_exporter --x={udp}", "cd /usr/bin && A=1 B=2 ./statsd_exporter {udp}"} {
+		r.Scenarios[0].Load.Target = target
+		if r.server() != "statsd_exporter" {
+			t.Errorf("%s: server %q", target, r.server())
+		}
+	}
+}
+
+// What is short is not taken for the other.
+func TestShortScenariosAreMarked(t *testing.T) {
+	whole, err := readReport(example)
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, err := readReport(example)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range short.Scenarios {
+		short.Scenarios[i].Short = true
+	}
+	if names := strings.Join(loads([]report{whole, short}), ", "); names != "tagged-10k, tagged-10k (short)" {
+		t.Errorf("loads %s", names)
+	}
+	if names, _ := short.latencies(); len(names) == 0 || names[0] != "visible (short)\np99" {
+		t.Errorf("latencies %q", names)
+	}
+	path := filepath.Join(t.TempDir(), "a.md")
+	if err := writeTable([]report{short}, path); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil || !strings.Contains(string(text), "| tagged-10k (short) |") || !strings.Contains(string(text), "| visible (short) |") {
+		t.Errorf("%v: no scenario is marked in:\n%s", err, text)
 	}
 }
 

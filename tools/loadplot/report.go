@@ -22,13 +22,22 @@ type report struct {
 }
 
 type scenario struct {
-	Name string `json:"scenario"`
-	Load *struct {
+	Name  string `json:"scenario"`
+	Short bool   `json:"short"`
+	Load  *struct {
 		Target string `json:"target"`
 		Rate   int    `json:"rate_lines_per_second"`
 	} `json:"load"`
 	Columns map[string]spread `json:"columns"`
 	Figures []figure          `json:"figures"`
+}
+
+// title is the name, and whether less was done than a good figure needs: such a one stands by itself.
+func (s scenario) title() string {
+	if s.Short {
+		return s.Name + " (short)"
+	}
+	return s.Name
 }
 
 type figure struct {
@@ -65,10 +74,21 @@ func readReport(path string) (r report, err error) {
 func (r report) server() string {
 	for _, s := range r.Scenarios {
 		if s.Load != nil && s.Load.Target != "" {
-			return filepath.Base(strings.Fields(s.Load.Target)[0])
+			return program(s.Load.Target)
 		}
 	}
 	return "sluice"
+}
+
+// program is the name of what a command line of the shell runs, past "cd x &&" and what it sets in the environment.
+func program(target string) string {
+	steps := strings.Split(target, "&&")
+	for _, word := range strings.Fields(steps[len(steps)-1]) {
+		if !strings.Contains(word, "=") {
+			return filepath.Base(word)
+		}
+	}
+	return target
 }
 
 // circumstances are who measured, and where.
@@ -86,7 +106,7 @@ func (r report) column(name string, scenarios []string) []float64 {
 	values := make([]float64, len(scenarios))
 	for i, want := range scenarios {
 		for _, s := range r.Scenarios {
-			if s.Name == want {
+			if s.title() == want {
 				values[i] = s.Columns[name].Median
 			}
 		}
@@ -99,9 +119,9 @@ func loads(reports []report) (names []string) {
 	seen := map[string]bool{}
 	for _, r := range reports {
 		for _, s := range r.Scenarios {
-			if len(s.Columns) > 0 && !seen[s.Name] {
-				seen[s.Name] = true
-				names = append(names, s.Name)
+			if len(s.Columns) > 0 && !seen[s.title()] {
+				seen[s.title()] = true
+				names = append(names, s.title())
 			}
 		}
 	}
@@ -113,7 +133,7 @@ func (r report) latencies() (names []string, values []float64) {
 	for _, s := range r.Scenarios {
 		for _, f := range s.Figures {
 			if f.Unit == "ms" {
-				names = append(names, s.Name+"\n"+f.Name)
+				names = append(names, s.title()+"\n"+f.Name)
 				values = append(values, f.Median)
 			}
 		}

@@ -56,7 +56,7 @@ func (s scenario) writeLoad(b *strings.Builder, server string) {
 	if s.Load.Rate > 0 {
 		pace = ", " + number(float64(s.Load.Rate), 0) + "/s"
 	}
-	fmt.Fprintf(b, "| %s%s | %s |", s.Name, pace, server)
+	fmt.Fprintf(b, "| %s%s | %s |", s.title(), pace, server)
 	for _, c := range columns {
 		b.WriteString(" " + s.Columns[c.name].text(c.digits) + " |")
 	}
@@ -70,7 +70,7 @@ func writeFigures(b *strings.Builder, reports []report) {
 			for _, f := range s.Figures {
 				b.WriteString(head)
 				head = ""
-				fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", s.Name, r.server(), f.Name, strings.TrimSpace(f.text(f.digits())+" "+f.Unit), f.judged())
+				fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", s.title(), r.server(), f.Name, strings.TrimSpace(f.text(f.digits())+" "+f.Unit), f.judged())
 			}
 		}
 	}

@@ -1,0 +1,103 @@
+package loadtest
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A shell that stays, and one that leaves somebody behind who holds its standard error: all end, and nobody waits.
+func TestChildEndsWithItsGroup(t *testing.T) {
+	for _, script := range []string{"sleep 100.5 2>&1 | cat >&2", "sleep 100.5 & exit 0", "cd / && A=1 sleep 100.5"} {
+		c, err := startChild(exec.Command("/bin/sh", "-c", script), anyCPU)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(100 * time.Millisecond)
+		begun := time.Now()
+		_ = c.terminate() // by the signal
+		if took := time.Since(begun); took > 5*time.Second {
+			t.Errorf("%s: ended after %s", script, took)
+		}
+		if left := running(t, "sleep\x00100.5\x00"); len(left) > 0 {
+			t.Errorf("%s: processes %v are left", script, left)
+		}
+	}
+}
+
+func TestChildThatEndsByItself(t *testing.T) {
+	for script, want := range map[string]string{
+		"true":                         "/bin/sh ended by itself, without an error",
+		"echo no such file >&2; false": "/bin/sh ended by itself, exit status 1\nno such file",
+	} {
+		c, err := startChild(exec.Command("/bin/sh", "-c", script), anyCPU)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-c.ended
+		if err := c.alive(); err == nil || err.Error() != want {
+			t.Errorf("%s: %q, want %q", script, err, want)
+		}
+	}
+}
+
+// running are the processes with such a command line.
+func running(t *testing.T, command string) (ids []int) {
+	t.Helper()
+	lists, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, list := range lists {
+		if text, err := os.ReadFile(list); err == nil && string(text) == command {
+			id, _ := strconv.Atoi(filepath.Base(filepath.Dir(list)))
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+const orphanEnv = "SLUICE_LOADTEST_ORPHAN"
+
+// A load test that is killed takes its server with it.
+func TestChildDiesWithItsParent(t *testing.T) {
+	if os.Getenv(orphanEnv) != "" {
+		c, err := startChild(exec.Command("/bin/sleep", "100.25"), anyCPU)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Println("child", c.pid())
+		time.Sleep(time.Minute)
+		return
+	}
+	parent := exec.Command(os.Args[0], "-test.run", "^TestChildDiesWithItsParent$")
+	parent.Env = append(os.Environ(), orphanEnv+"=1")
+	out, err := parent.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := parent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = parent.Process.Kill()
+	_ = parent.Wait()
+	child := strings.TrimSpace(strings.TrimPrefix(said, "child "))
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if state, err := os.ReadFile("/proc/" + child + "/cmdline"); err != nil || len(state) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("process %s outlived its parent", child)
+		}
+	}
+}
