@@ -82,7 +82,7 @@ func (p *dataPath) openOperations(ctx context.Context) error {
 	}
 	p.opsAddr = server.Addr()
 	p.operations = startEarly(ctx, server.Run)
-	return nil
+	return server.Register(p.registry)
 }
 
 func (p *dataPath) makeTable(context.Context) error {
