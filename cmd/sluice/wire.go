@@ -131,6 +131,7 @@ func (p *dataPath) openPush(context.Context) (err error) {
 		Syncer:     p.store,
 		Groups:     p.groups,
 		Build:      buildInformation(),
+		Full:       p.cfg.seriesBounds(),
 		Ledger:     p.ledger,
 		Logger:     p.log,
 	}

@@ -57,6 +57,8 @@ type Parts struct {
 
 	// What follows is nil where nobody asks who sends, as without a cluster.
 
+	// Full says by which setting no more series may be, where none of the limits of Trust is the cause; may be empty.
+	Full string
 	// Senders knows who has an address.
 	Senders receiver.Senders
 	// Trust says what a sender may do.
@@ -103,6 +105,7 @@ type Server struct {
 	senders   receiver.Senders
 	trust     Trust
 	pods      Pods
+	full      string
 	desk      *credential.Desk // nil: credentials are not looked at
 	// challenges are for who shows none.
 	challenges   []string
@@ -146,7 +149,7 @@ func New(cfg Config, parts Parts) (*Server, error) {
 		appliers: newAppliers(parts.NewApplier, max(16, 4*runtime.GOMAXPROCS(0))),
 		budget:   budget{max: cfg.MaxBufferedBytes},
 		groups:   parts.Groups, reading: cfg.reading(), build: parts.Build, began: time.Now(),
-		stopping: make(chan struct{}), pods: parts.Pods, desk: desk, challenges: challengesOf(desk), certificates: certificates,
+		stopping: make(chan struct{}), pods: parts.Pods, full: parts.Full, desk: desk, challenges: challengesOf(desk), certificates: certificates,
 		senders: parts.Senders, trust: parts.Trust, pending: parts.Pending, alive: parts.Alive,
 	}
 	s.life, s.end = context.WithCancel(context.Background())
