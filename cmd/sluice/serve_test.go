@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluice-metrics/sluice/store"
 	"github.com/spf13/pflag"
@@ -345,4 +348,53 @@ func started(t *testing.T, dir string, more ...string) *dataPath {
 		}
 	})
 	return p
+}
+
+// A line whose claim is no good is told why, standalone too.
+func TestRefusedClaimsAreExplained(t *testing.T) {
+	for claim, want := range map[string]string{
+		"nope":      `no resource \"nope\"`,
+		"foo.bar/x": `no resource \"foo.bar\"`,
+		"pods/":     `want \"<resource>/<name>\"`,
+		"pods/a/b":  `want \"<resource>/<name>\"`,
+	} {
+		t.Run(claim, func(t *testing.T) {
+			said := filepath.Join(t.TempDir(), "log")
+			file, err := os.Create(said)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer file.Close()
+			cfg := parsed(t, t.TempDir())
+			ctx, cancel := context.WithCancel(context.Background())
+			cfg.log.level = slog.LevelWarn
+			p, err := wire(ctx, cfg, newLogger(file, cfg.log))
+			if err != nil {
+				t.Fatal(err)
+			}
+			done := make(chan error, 1)
+			go func() { done <- p.run(ctx) }()
+			conn, err := net.Dial("udp", p.udpAddress())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			_, _ = fmt.Fprintf(conn, "m:1|c|#sluice_object:%s\n", claim)
+			text := ""
+			for range 100 {
+				if content, _ := os.ReadFile(said); strings.Contains(string(content), "line refused") {
+					text = string(content)
+					break
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+			if !strings.Contains(text, want) {
+				t.Errorf("the log says %s, want %s in it", text, want)
+			}
+		})
+	}
 }

@@ -103,9 +103,9 @@ func (p *dataPath) makeTable(context.Context) error {
 }
 
 func (p *dataPath) openStatsD(context.Context) (err error) {
-	parts := receiver.Parts{NewApplier: p.newApplier, Ledger: p.ledger, Logger: p.log}
+	parts := receiver.Parts{NewApplier: p.newApplier, Ledger: p.ledger, Logger: p.log, Explain: p.resolver.Explain}
 	if p.cluster.view != nil {
-		parts.Senders, parts.Pending, parts.Explain = p.cluster.view, p.cluster.pending, p.resolver.Explain
+		parts.Senders, parts.Pending = p.cluster.view, p.cluster.pending
 	}
 	p.statsd, err = receiver.New(p.cfg.receiver, parts)
 	return p.cfg.statsdFault(err)
