@@ -117,7 +117,7 @@ func (p *dataPath) openStore(ctx context.Context) (err error) {
 	p.progress.wait("restoring the store")
 	began := time.Now()
 	if p.store, err = store.Open(ctx, p.cfg.store, store.Parts{Table: p.table, Documents: documents{p.groups}, Logger: p.log}); err != nil {
-		return err
+		return p.storeFault(err)
 	}
 	p.log.Info("restored", "series", p.table.Series(), "took", time.Since(began).Round(time.Millisecond), "from", p.cfg.store.Dir, "groups", p.groups.Count())
 	return nil
