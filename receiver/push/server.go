@@ -57,6 +57,8 @@ type Parts struct {
 
 	// What follows is nil where nobody asks who sends, as without a cluster.
 
+	// Worded puts what is wrong with a file that was read again into the words of whoever set it; nil: the fields of Config are named.
+	Worded func(error) error
 	// Full says by which setting no more series may be, where none of the limits of Trust is the cause; may be empty.
 	Full string
 	// Senders knows who has an address.
@@ -135,7 +137,7 @@ func New(cfg Config, parts Parts) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("push: %w", err)
 	}
-	certificates, err := newCertificates(cfg, parts.Logger)
+	certificates, err := newCertificates(cfg, parts)
 	if err != nil {
 		return nil, fmt.Errorf("push: %w", err)
 	}
