@@ -99,6 +99,10 @@ func (a *api) refuses(t *testing.T, path string, code int, reason metav1.StatusR
 	if s.Reason != reason || int(s.Code) != code || !strings.Contains(s.Message, message) {
 		t.Errorf("code %d, reason %q, message %q; want reason %q, message with %q", s.Code, s.Reason, s.Message, reason, message)
 	}
+	// kubectl prints what a 422 has in its details, and not the message.
+	if d := s.Details; code == 422 && (d == nil || d.Kind == "" || d.Name == "" || len(d.Causes) != 1 || d.Causes[0].Message != s.Message) {
+		t.Errorf("a 422 with the details %+v", d)
+	}
 }
 
 // One object whose value is no number does not hide the others.

@@ -43,9 +43,18 @@ func (h klogHandler) Enabled(ctx context.Context, level slog.Level) bool {
 	return (*klogTarget.Load()).Enabled(ctx, lowered(level))
 }
 
+// stoppedEarly is what client-go says, as an error, where it was stopped before it had read what it watches (WaitForNamedCacheSync in
+// tools/cache): a stop is none.
+const stoppedEarly = "Unable to sync caches"
+
 // Handle implements slog.Handler.
 func (h klogHandler) Handle(ctx context.Context, r slog.Record) error {
 	r.Level = lowered(r.Level)
+	if r.Message == stoppedEarly {
+		if r.Level = slog.LevelDebug; !h.target().Enabled(ctx, r.Level) {
+			return nil
+		}
+	}
 	if r.Level >= slog.LevelWarn && !klogLimit.pass(&r) {
 		return nil
 	}

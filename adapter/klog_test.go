@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 )
 
@@ -22,6 +23,22 @@ func TestKlogGoesToTheLogger(t *testing.T) {
 	for _, want := range []string{"level=DEBUG msg=chatter stage=adapter", "level=ERROR msg=trouble stage=adapter", "err=cause", "key=value", "msg=derived", "a=1"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in:\n%s", want, out.String())
+		}
+	}
+}
+
+// A stop before the cluster was read is no error.
+func TestAStopIsNoError(t *testing.T) {
+	for level, want := range map[slog.Level]string{slog.LevelInfo: "", slog.LevelDebug: "level=DEBUG msg=\"Unable to sync caches\""} {
+		var out bytes.Buffer
+		routeKlog(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level})))
+		stopped := make(chan struct{})
+		close(stopped)
+		cache.WaitForNamedCacheSync("test", stopped, func() bool { return false })
+		klog.Flush()
+		routeKlog(slog.New(slog.DiscardHandler))
+		if text := out.String(); strings.Contains(text, "level=ERROR") || !strings.Contains(text, want) || want == "" && text != "" {
+			t.Errorf("at %v the log says %q, want %q", level, text, want)
 		}
 	}
 }

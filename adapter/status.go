@@ -30,12 +30,23 @@ func (t target) status(err error) error {
 	case errors.Is(err, metric.ErrAsked):
 		return t.failure(http.StatusBadRequest, metav1.StatusReasonBadRequest, err)
 	case errors.Is(err, errOverflow):
-		return t.failure(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, err)
+		return t.invalid(err)
 	}
 	return t.failure(http.StatusInternalServerError, metav1.StatusReasonInternalError, err)
 }
 
-func (t target) failure(code int32, reason metav1.StatusReason, err error) error {
+// invalid is a 422. Of such a one kubectl prints kind, name and causes, and not the message.
+func (t target) invalid(err error) error {
+	failure := t.failure(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, err)
+	details := failure.ErrStatus.Details
+	if details.Name == "" {
+		details.Kind, details.Name = "metric", t.resource.Resource
+	}
+	details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeFieldValueInvalid, Field: "value", Message: err.Error()}}
+	return failure
+}
+
+func (t target) failure(code int32, reason metav1.StatusReason, err error) *apierrors.StatusError {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status:  metav1.StatusFailure,
 		Code:    code,

@@ -10,18 +10,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"golang.org/x/net/netutil"
 )
 
 // Server answers /livez, /readyz and /metrics, and nothing else.
 type Server struct {
-	listener net.Listener
-	http     http.Server
+	crowd *crowd
+	http  http.Server
 }
-
-// maxConnections bounds what a storm of connections can take. It is far above what probes and scrapers need, and the
-// timeouts free places: a probe that finds all taken waits for seconds, not for minutes.
-const maxConnections = 512
 
 // Listen takes the port. Nothing is answered before Run.
 func Listen(cfg Config, checks []Check, gather prometheus.Gatherer, log *slog.Logger) (*Server, error) {
@@ -29,26 +24,31 @@ func Listen(cfg Config, checks []Check, gather prometheus.Gatherer, log *slog.Lo
 	if err != nil {
 		return nil, fmt.Errorf("operations: %w", err)
 	}
+	crowd := newCrowd(listener, log)
 	return &Server{
-		listener: netutil.LimitListener(listener, maxConnections),
+		crowd: crowd,
 		http: http.Server{
 			Handler:           routes(checks, gather, log),
 			ReadHeaderTimeout: 5 * time.Second,
 			WriteTimeout:      30 * time.Second,
-			IdleTimeout:       30 * time.Second,
+			IdleTimeout:       20 * time.Second, // and a scraper's own connection outlives the usual 15 s between two scrapes
+			ConnState:         crowd.changed,
 			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 		},
 	}, nil
 }
 
 // Addr is the address that was bound, with its port where the configuration said 0.
-func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+func (s *Server) Addr() net.Addr { return s.crowd.Addr() }
+
+// Register shows the port's own metrics.
+func (s *Server) Register(r prometheus.Registerer) error { return r.Register(s.crowd.closed) }
 
 // Run serves until ctx ends, then lets the requests in flight finish for at most a second. It returns an
 // error only where serving itself failed.
 func (s *Server) Run(ctx context.Context) error {
 	served := make(chan error, 1)
-	go func() { served <- s.http.Serve(s.listener) }()
+	go func() { served <- s.http.Serve(s.crowd) }()
 	select {
 	case err := <-served:
 		return fmt.Errorf("operations on %s: %w", s.Addr(), err)
@@ -64,7 +64,7 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 // Close gives the port back where Run was never called.
-func (s *Server) Close() error { return s.listener.Close() }
+func (s *Server) Close() error { return s.crowd.Close() }
 
 func routes(checks []Check, gather prometheus.Gatherer, log *slog.Logger) http.Handler {
 	mux := http.NewServeMux()

@@ -5,12 +5,10 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -114,25 +112,5 @@ func TestConfigNamesItsFault(t *testing.T) {
 	}
 	if err := (Config{Address: "8080"}).Validate(); err == nil || !strings.HasPrefix(err.Error(), "ops-address: ") {
 		t.Errorf("error %v: want one that starts with ops-address", err)
-	}
-}
-
-// A storm of connections that say nothing takes no more than its share, and is over when they time out.
-func TestConnectionsAreBounded(t *testing.T) {
-	base := serve(t)
-	address := strings.TrimPrefix(base, "http://")
-	for range maxConnections + 50 {
-		c, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-	}
-	begun := time.Now()
-	if status, _ := get(t, base+"/livez", ""); status != http.StatusOK {
-		t.Error(status)
-	}
-	if waited := time.Since(begun); waited < time.Second || waited > 20*time.Second {
-		t.Errorf("answered after %s, want it to wait for the silent ones to time out", waited)
 	}
 }

@@ -74,6 +74,11 @@ func apartOptions(dir string, logger *slog.Logger) badger.Options {
 		WithNumLevelZeroTablesStall(2*apartLevelZero + apartLevelZero/2)
 }
 
+// readOnlyOptions are those of a database that nothing may be written to. What Badger says while it refuses one is in its error.
+func readOnlyOptions(dir string) badger.Options {
+	return badgerOptions(dir, slog.New(slog.DiscardHandler)).WithReadOnly(true)
+}
+
 // openDatabase opens what was checked before, or makes a new one.
 func openDatabase(options badger.Options) (*badger.DB, error) {
 	db, err := badger.Open(options)

@@ -140,9 +140,15 @@ func lockFolder(dir string) (*os.File, error) {
 	return file, nil
 }
 
+// What a database is that is set aside: its name says so.
+const (
+	untrusted  = "damaged"
+	unrestored = "unrestored" // nobody knows more than that it could not be read on a full disk
+)
+
 // setAside renames the database, so that a new one can begin, and returns the new name.
-func (f *folder) setAside(now time.Time) (string, error) {
-	base := f.database() + ".damaged-" + now.UTC().Format("20060102T150405Z")
+func (f *folder) setAside(what string, now time.Time) (string, error) {
+	base := f.database() + "." + what + "-" + now.UTC().Format("20060102T150405Z")
 	name := base
 	for i := 2; ; i++ {
 		if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {

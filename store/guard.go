@@ -121,7 +121,7 @@ func (s *Store) reopen() error {
 			return err
 		}
 		if !fresh {
-			if err := s.exchange(errors.New("it was not restored from, for want of space"), s.apart); err != nil {
+			if err := s.exchangeAs(unrestored, errors.New("it was not restored from, for want of space"), s.apart); err != nil {
 				return err
 			}
 			s.unread = false

@@ -58,12 +58,12 @@ func (f *folder) open(ctx context.Context, cfg Config, apart bool, logger *slog.
 	if !errors.Is(err, errDamaged) {
 		return opened{}, err
 	}
-	return f.replace(err, apart, logger)
+	return f.replace(untrusted, err, apart, logger)
 }
 
-// replace sets the database aside for a reason and makes a new one.
-func (f *folder) replace(reason error, apart bool, logger *slog.Logger) (opened, error) {
-	name, err := f.setAside(time.Now())
+// replace sets the database aside as what it is, for a reason, and makes a new one.
+func (f *folder) replace(what string, reason error, apart bool, logger *slog.Logger) (opened, error) {
+	name, err := f.setAside(what, time.Now())
 	if err != nil {
 		return opened{}, errors.Join(reason, err)
 	}

@@ -310,44 +310,6 @@ func TestFullDisk(t *testing.T) {
 	mustClose(t, again)
 }
 
-// TestNoRoomToOpen: with too little room at the start nothing is restored; what was there is set aside, not
-// mixed with what came after.
-func TestNoRoomToOpen(t *testing.T) {
-	dir := t.TempDir()
-	makeChain(t, dir, 3)
-	folder, err := openFolder(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var free atomic.Uint64
-	free.Store(leastFreeBytes - 1)
-	table := newModel(0)
-	s := &Store{cfg: testConfig(dir), logger: quiet(), table: table, folder: folder, kick: make(chan struct{}, 1),
-		free: func(string) (uint64, error) { return free.Load(), nil }}
-	s.init(nil)
-	if err := s.start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if ok, detail := s.Detail(); ok || !table.done || len(table.blocks) > 0 || !strings.Contains(detail, "nothing was restored") {
-		t.Fatalf("Detail: %v %s", ok, detail)
-	}
-	free.Store(1 << 40)
-	table.add(1)
-	table.put(0, 3, "new", "1")
-	clock := stepper{store: s, now: time.Now().Add(firstRetry)}
-	clock.flush(t)
-	if ok, detail := s.Detail(); !ok || !strings.Contains(detail, "set aside") {
-		t.Fatalf("Detail: %v %s", ok, detail)
-	}
-	mustClose(t, s)
-	restored := newModel(0)
-	mustOpen(t, dir, restored)
-	table.mustEqual(t, restored)
-	if len(restored.blocks) != 1 {
-		t.Fatalf("%d blocks", len(restored.blocks))
-	}
-}
-
 func TestMetrics(t *testing.T) {
 	dir := t.TempDir()
 	makeChain(t, dir, 3)

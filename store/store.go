@@ -127,10 +127,7 @@ func (s *Store) start(ctx context.Context) error {
 		return err
 	}
 	if free < leastFreeBytes {
-		s.unread = true
-		s.pause(fmt.Sprintf("the disk has %s free and opening the database needs %s: nothing was restored",
-			mebibytes(free), mebibytes(leastFreeBytes)), time.Now())
-		return s.table.RestoreDone()
+		return s.startFull(ctx, free)
 	}
 	start := time.Now()
 	o, err := s.folder.open(ctx, s.cfg, false, s.logger)
@@ -147,15 +144,21 @@ func (s *Store) start(ctx context.Context) error {
 	return errors.Join(err, s.folder.endOpening())
 }
 
-// restore reads the open database into the table.
+// restore reads the open database into the table. One that turns out to be damaged is set aside.
 func (s *Store) restore(ctx context.Context) error {
-	out, err := s.readDatabase(ctx)
+	err := s.restoreOpen(ctx)
 	if errors.Is(err, errDamaged) {
 		if err := s.exchange(err, false); err != nil {
 			return err
 		}
-		out, err = s.readDatabase(ctx)
+		err = s.restoreOpen(ctx)
 	}
+	return err
+}
+
+// restoreOpen reads the open database into the table. An error that is errDamaged came before the table was given anything.
+func (s *Store) restoreOpen(ctx context.Context) error {
+	out, err := s.readDatabase(ctx)
 	if err != nil {
 		return err
 	}
@@ -201,12 +204,16 @@ func (s *Store) moveApart() error {
 	return s.adopt(o)
 }
 
-// exchange sets the open database aside and begins a new one.
+// exchange sets the open database aside as damaged and begins a new one.
 func (s *Store) exchange(reason error, apart bool) error {
+	return s.exchangeAs(untrusted, reason, apart)
+}
+
+func (s *Store) exchangeAs(what string, reason error, apart bool) error {
 	if err := s.closeDatabase(); err != nil {
 		s.logger.Warn("the damaged database did not close well", "error", err)
 	}
-	o, err := s.folder.replace(reason, apart, s.logger)
+	o, err := s.folder.replace(what, reason, apart, s.logger)
 	if err != nil {
 		return err
 	}

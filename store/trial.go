@@ -22,6 +22,9 @@ import (
 // trialEnv names the folder to try, and thereby makes the process a trial.
 const trialEnv = "SLUICE_STORE_TRIAL"
 
+// readOnlyEnv, beside it, makes the trial one of a database itself, for which it writes nothing.
+const readOnlyEnv = "SLUICE_STORE_TRIAL_READ_ONLY"
+
 // What a trial prints, a line each.
 const (
 	trialBegun  = "trial begun"
@@ -41,6 +44,15 @@ func (f *folder) try(ctx context.Context, timeout time.Duration) error {
 	if err := makeScratch(f.database(), scratch); err != nil {
 		return fmt.Errorf("%w: %w", errUntried, err)
 	}
+	return f.tryFolder(ctx, timeout, trialEnv+"="+scratch)
+}
+
+// tryReadOnly runs the trial on the database itself, which it only reads.
+func (f *folder) tryReadOnly(ctx context.Context, timeout time.Duration) error {
+	return f.tryFolder(ctx, timeout, trialEnv+"="+f.database(), readOnlyEnv+"=1")
+}
+
+func (f *folder) tryFolder(ctx context.Context, timeout time.Duration, env ...string) error {
 	program, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("%w: %w", errUntried, err)
@@ -49,7 +61,7 @@ func (f *folder) try(ctx context.Context, timeout time.Duration) error {
 	defer cancel()
 	var said, complaint bytes.Buffer
 	child := exec.CommandContext(limited, program)
-	child.Env = append(os.Environ(), trialEnv+"="+scratch)
+	child.Env = append(os.Environ(), env...)
 	child.Stdout, child.Stderr = &said, &complaint
 	child.WaitDelay = time.Second
 	// The child dies with the thread that made it; the thread stays while this goroutine holds it.

@@ -41,6 +41,7 @@ func tryOpen(dir string) (version uint32, err error) {
 		return 0, err
 	}
 	db, err := badger.Open(badgerOptions(dir, slog.New(slog.NewTextHandler(os.Stderr, nil))).
+		WithReadOnly(os.Getenv(readOnlyEnv) != "").
 		WithNumCompactors(0).
 		WithNumLevelZeroTablesStall(1 << 20).
 		WithChecksumVerificationMode(options.OnTableAndBlockRead))

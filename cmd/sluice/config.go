@@ -173,3 +173,8 @@ func (c *config) warnings() []string {
 	}
 	return all
 }
+
+// seriesBounds says what may be over the whole process, for whoever is refused a series.
+func (c *config) seriesBounds() string {
+	return fmt.Sprintf("over the whole process --max-series is %d and --max-bytes %s", c.table.MaxSeries, newSize(&c.table.MaxBytes))
+}

@@ -27,7 +27,7 @@ func readConfigFile(path string, flags *pflag.FlagSet) (written map[string]strin
 	if err := decoder.Decode(&document); errors.Is(err, io.EOF) {
 		return nil, nil // an empty file sets nothing
 	} else if err != nil {
-		return broken(yamlFault(path, err))
+		return broken(yamlFault(path, text, err))
 	}
 	if err := decoder.Decode(&second); !errors.Is(err, io.EOF) {
 		return broken(path, "want one YAML document")
@@ -64,8 +64,13 @@ func readConfigFile(path string, flags *pflag.FlagSet) (written map[string]strin
 	return written, faults
 }
 
-// yamlFault says where the file is no YAML, and why: "yaml: line 3: …" in our form.
-func yamlFault(path string, err error) (where, text string) {
+// yamlFault says where the file is no YAML, and why: "yaml: line 3: …" in our form. Of tabs, which look like the spaces that they must
+// be, the library says neither that they are some nor always the line.
+func yamlFault(path string, file []byte, err error) (where, text string) {
+	var spaced yaml.Node
+	if tab := bytes.IndexByte(file, '\t'); tab >= 0 && yaml.Unmarshal(bytes.ReplaceAll(file, []byte("\t"), []byte(" ")), &spaced) == nil {
+		return fmt.Sprintf("%s:%d", path, 1+bytes.Count(file[:tab], []byte("\n"))), "there is a tab: want spaces, which alone are YAML's"
+	}
 	text = strings.TrimPrefix(err.Error(), "yaml: ")
 	if line, ok := strings.CutPrefix(text, "line "); ok {
 		if number, why, ok := strings.Cut(line, ": "); ok {

@@ -76,3 +76,14 @@ func (p *dataPath) folderFault(err error) error {
 	}
 	return fmt.Errorf("%s %s: %w", setting.written, p.cfg.store.Dir, err)
 }
+
+// storeFault names the setting where the store could not use its folder, and says what it could not do there.
+func (p *dataPath) storeFault(err error) error {
+	var path *fs.PathError
+	if !errors.As(err, &path) {
+		return err
+	}
+	var setting *settingFault
+	errors.As(p.cfg.fault("data-dir", ""), &setting)
+	return fmt.Errorf("%s %s: %s", setting.written, p.cfg.store.Dir, strings.TrimPrefix(err.Error(), "store: "))
+}

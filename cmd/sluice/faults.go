@@ -57,7 +57,7 @@ func set(flag *pflag.Flag, value string) error {
 
 // isNo says what a value is not that a flag of that type does not take.
 var isNo = map[string]string{
-	"int":       "is no number",
+	"int":       "is no whole number",
 	"float64":   "is no number",
 	"bool":      "is neither true nor false",
 	"duration":  "is no duration, as in 90s, 10m or 24h (units are ms, s, m and h)",

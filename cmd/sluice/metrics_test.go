@@ -21,8 +21,10 @@ const (
 // METRICS.md lists every metric that a running server shows, and no other, with type, labels and meaning.
 func TestMetricsAreDocumented(t *testing.T) {
 	p := started(t, t.TempDir(), "--statsd-unix", t.TempDir()+"/stream")
+	atFirst := namesOf(t, p.registry)
 	useEverything(t, p)
-	table := metricsTable(t, both{p.registry, ofACluster(t, p.cfg.store.Dir)})
+	all := both{p.registry, ofACluster(t, p.cfg.store.Dir)}
+	table := metricsTable(t, all)
 
 	text, err := os.ReadFile(metricsFile)
 	if err != nil {
@@ -37,7 +39,27 @@ func TestMetricsAreDocumented(t *testing.T) {
 			t.Errorf("%s does not say what reason %s means", metricsFile, reason)
 		}
 	}
+	conditions := introduction[strings.Index(introduction, "Not all are always there"):]
+	for _, name := range namesOf(t, all) {
+		if said := strings.Contains(conditions, "`"+name+"`"); strings.HasPrefix(name, "sluice_") && said == slices.Contains(atFirst, name) {
+			t.Errorf("%s says of %s that it is not always there: %v", metricsFile, name, said)
+		}
+	}
 	held(t, metricsFile, introduction+metricsBegin+table)
+}
+
+// namesOf are the metrics that are gathered.
+func namesOf(t *testing.T, gatherer prometheus.Gatherer) []string {
+	t.Helper()
+	families, err := gatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, family := range families {
+		names = append(names, family.GetName())
+	}
+	return names
 }
 
 // useEverything makes a server show the metrics that appear with their first use.

@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluice-metrics/sluice/store"
 	"github.com/spf13/pflag"
@@ -132,7 +135,10 @@ func TestFaultsInTheFileAreToldOnce(t *testing.T) {
 	for text, want := range map[string]string{
 		"standalone: yes\n":                          `:1: standalone: "yes" is neither true nor false`,
 		"standalone: true\nwindows: [10s\n":          ":1: did not find expected ',' or ']'",
-		"standalone: true\nmax-series: many\n":       `:2: max-series: "many" is no number`,
+		"standalone: true\nmax-series: many\n":       `:2: max-series: "many" is no whole number`,
+		"standalone: true\nmax-series: 1.5\n":        `:2: max-series: "1.5" is no whole number`,
+		"max-series: 5\nwindows:\n\t- 10s\n":         ":3: there is a tab: want spaces",
+		"\tmax-series: 5\n":                          ":1: there is a tab: want spaces",
 		"standalone: true\nhttp-address: \"9091\"\n": `:2: http-address: "9091" is not host:port, as in 127.0.0.1:9091`,
 	} {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
@@ -248,6 +254,7 @@ func TestStartFaults(t *testing.T) {
 		"foreign address": {onFreePorts(t.TempDir(), "--http-address", "192.0.2.1:0"), []string{"--http-address 192.0.2.1:0 is no address of this machine"}},
 		"foreign folder":  {onFreePorts(foreign), []string{"--data-dir " + foreign, "thesis.tex", "empty"}},
 		"folder is file":  {onFreePorts(file), []string{"--data-dir " + file, "not a directory"}},
+		"no such folder":  {onFreePorts("/proc/sluice"), []string{"--data-dir /proc/sluice: cannot make the data directory: "}},
 		"folder first":    {onFreePorts(running.cfg.store.Dir, "--ops-address", port), []string{"--data-dir " + running.cfg.store.Dir + ": in use by process"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -345,4 +352,53 @@ func started(t *testing.T, dir string, more ...string) *dataPath {
 		}
 	})
 	return p
+}
+
+// A line whose claim is no good is told why, standalone too.
+func TestRefusedClaimsAreExplained(t *testing.T) {
+	for claim, want := range map[string]string{
+		"nope":      `no resource \"nope\"`,
+		"foo.bar/x": `no resource \"foo.bar\"`,
+		"pods/":     `want \"<resource>/<name>\"`,
+		"pods/a/b":  `want \"<resource>/<name>\"`,
+	} {
+		t.Run(claim, func(t *testing.T) {
+			said := filepath.Join(t.TempDir(), "log")
+			file, err := os.Create(said)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer file.Close()
+			cfg := parsed(t, t.TempDir())
+			ctx, cancel := context.WithCancel(context.Background())
+			cfg.log.level = slog.LevelWarn
+			p, err := wire(ctx, cfg, newLogger(file, cfg.log))
+			if err != nil {
+				t.Fatal(err)
+			}
+			done := make(chan error, 1)
+			go func() { done <- p.run(ctx) }()
+			conn, err := net.Dial("udp", p.udpAddress())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			_, _ = fmt.Fprintf(conn, "m:1|c|#sluice_object:%s\n", claim)
+			text := ""
+			for range 100 {
+				if content, _ := os.ReadFile(said); strings.Contains(string(content), "line refused") {
+					text = string(content)
+					break
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+			if !strings.Contains(text, want) {
+				t.Errorf("the log says %s, want %s in it", text, want)
+			}
+		})
+	}
 }

@@ -82,7 +82,7 @@ func (p *dataPath) openOperations(ctx context.Context) error {
 	}
 	p.opsAddr = server.Addr()
 	p.operations = startEarly(ctx, server.Run)
-	return nil
+	return server.Register(p.registry)
 }
 
 func (p *dataPath) makeTable(context.Context) error {
@@ -103,9 +103,9 @@ func (p *dataPath) makeTable(context.Context) error {
 }
 
 func (p *dataPath) openStatsD(context.Context) (err error) {
-	parts := receiver.Parts{NewApplier: p.newApplier, Ledger: p.ledger, Logger: p.log}
+	parts := receiver.Parts{NewApplier: p.newApplier, Ledger: p.ledger, Logger: p.log, Explain: p.resolver.Explain}
 	if p.cluster.view != nil {
-		parts.Senders, parts.Pending, parts.Explain = p.cluster.view, p.cluster.pending, p.resolver.Explain
+		parts.Senders, parts.Pending = p.cluster.view, p.cluster.pending
 	}
 	p.statsd, err = receiver.New(p.cfg.receiver, parts)
 	return p.cfg.statsdFault(err)
@@ -117,7 +117,7 @@ func (p *dataPath) openStore(ctx context.Context) (err error) {
 	p.progress.wait("restoring the store")
 	began := time.Now()
 	if p.store, err = store.Open(ctx, p.cfg.store, store.Parts{Table: p.table, Documents: documents{p.groups}, Logger: p.log}); err != nil {
-		return err
+		return p.storeFault(err)
 	}
 	p.log.Info("restored", "series", p.table.Series(), "took", time.Since(began).Round(time.Millisecond), "from", p.cfg.store.Dir, "groups", p.groups.Count())
 	return nil
@@ -131,6 +131,8 @@ func (p *dataPath) openPush(context.Context) (err error) {
 		Syncer:     p.store,
 		Groups:     p.groups,
 		Build:      buildInformation(),
+		Full:       p.cfg.seriesBounds(),
+		Worded:     p.cfg.pushFault,
 		Ledger:     p.ledger,
 		Logger:     p.log,
 	}

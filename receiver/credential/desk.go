@@ -30,12 +30,15 @@ type Config struct {
 	BasicFile string
 	// Tokens are looked at. It needs an Authority.
 	Tokens bool
+	// Worded puts an error about a setting into the words of whoever set it; nil: it is left as it is.
+	Worded func(error) error
 }
 
 // Desk is where credentials are shown. It is safe for use by many goroutines.
 type Desk struct {
 	authority Authority // nil: without a cluster, nobody asks for rights
 	log       *slog.Logger
+	worded    func(error) error
 	tokens    *checker // nil: not looked at
 	passwords *passwords
 	asked     chan struct{} // has a place for each question about a right in flight
@@ -57,6 +60,9 @@ const (
 // NewDesk reads the file, if there is one. Without a cluster the authority is nil.
 func NewDesk(c Config, authority Authority, log *slog.Logger) (*Desk, error) {
 	d := &Desk{authority: authority, log: log, accounts: map[string]*Account{}, asked: make(chan struct{}, maxAsked), metrics: newMetrics()}
+	if d.worded = c.Worded; d.worded == nil {
+		d.worded = func(err error) error { return err }
+	}
 	if c.Tokens {
 		if authority == nil {
 			return nil, errors.New("tokens are for the API server of a cluster to check, and there is none")

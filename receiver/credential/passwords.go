@@ -84,7 +84,7 @@ func (p *passwords) follow(ctx context.Context) {
 			p.desk.log.Info("push: passwords were read again", "file", p.path, "names", len(p.held.Load().hashes))
 		},
 		func(err error) {
-			p.desk.log.Error("push: the passwords that were read before stay in force", "error", err)
+			p.desk.log.Error("push: the passwords that were read before stay in force", "error", p.desk.worded(err))
 		})
 }
 

@@ -154,7 +154,7 @@ func (f *fault) answer() *errorAnswer {
 
 // serveError implements fasthttp's ErrorHandler: requests that never came to the handler.
 func (s *Server) serveError(ctx *fasthttp.RequestCtx, err error) {
-	f := fault{status: fasthttp.StatusBadRequest, reason: "request", message: "the request is not HTTP/1.1: " + err.Error()}
+	f := fault{status: fasthttp.StatusBadRequest, reason: "request", message: "the request is not HTTP/1.1: " + unframed(err)}
 	var small *fasthttp.ErrSmallBuffer
 	var network net.Error
 	switch {

@@ -26,17 +26,21 @@ const (
 type certificates struct {
 	cfg     Config
 	log     *slog.Logger
+	worded  func(error) error
 	held    [3][]byte // the files' content; of whoever loads
 	current atomic.Pointer[tls.Config]
 	expires atomic.Int64 // Unix seconds
 }
 
 // newCertificates reads the files; nil: the port is plain HTTP.
-func newCertificates(cfg Config, log *slog.Logger) (*certificates, error) {
+func newCertificates(cfg Config, parts Parts) (*certificates, error) {
 	if cfg.TLSCertFile == "" {
 		return nil, nil
 	}
-	c := &certificates{cfg: cfg, log: log}
+	c := &certificates{cfg: cfg, log: parts.Logger, worded: parts.Worded}
+	if c.worded == nil {
+		c.worded = func(err error) error { return err }
+	}
 	_, err := c.load()
 	return c, err
 }
@@ -107,7 +111,7 @@ func (c *certificates) follow(ctx context.Context) {
 			c.log.Info("push: the certificate was read again", "file", c.cfg.TLSCertFile, "expires", time.Unix(c.expires.Load(), 0).UTC())
 		},
 		func(err error) {
-			c.log.Error("push: the certificate that was read before stays in force", "error", err)
+			c.log.Error("push: the certificate that was read before stays in force", "error", c.worded(err))
 		})
 }
 

@@ -112,8 +112,21 @@ func refusal(r metric.Reason, s *metric.Sample) *fault {
 		return refused(r, "%s matches a pattern of names that are ignored here", subject)
 	case metric.BadName:
 		return nameFault(metric.Borrow(s.Name), r)
+	case metric.BadValue:
+		return refused(r, "%s was refused for its value: %s", subject, bounds(s))
 	}
 	return refused(r, "%s was refused: %s", subject, r)
+}
+
+// bounds says what the table holds of a sample's kind.
+func bounds(s *metric.Sample) string {
+	switch {
+	case s.Kind == metric.Counter && s.Op == metric.Accumulate:
+		return "a counter's total is at most 4.6e18"
+	case s.Kind == metric.Counter:
+		return "one increment of a counter, divided by its rate, is at most 9.2e15, and all of them together are at most 4.6e18"
+	}
+	return "want a finite number"
 }
 
 // checkName is metric.CheckName, worded.

@@ -2,6 +2,9 @@ package push
 
 import (
 	"bytes"
+	"errors"
+	"io"
+	"strings"
 
 	"github.com/valyala/fasthttp"
 )
@@ -30,3 +33,33 @@ func ambiguousLength() *fault {
 		message: "the request has Transfer-Encoding and Content-Length, which may contradict each other: send one of them",
 	}
 }
+
+// unframed says what is wrong with a request whose first line or headers fasthttp could not read.
+func unframed(err error) string {
+	for _, known := range framingFaults {
+		if errors.Is(err, known.err) {
+			return known.words
+		}
+	}
+	if inner := errors.Unwrap(err); inner != nil { // what it was reading, and into how large a buffer, is its own affair
+		err = inner
+	}
+	return string(clip([]byte(strings.TrimPrefix(err.Error(), "fasthttp: "))))
+}
+
+var framingFaults = []struct {
+	err   error
+	words string
+}{
+	{fasthttp.ErrMissingRequestMethod, firstLine},
+	{fasthttp.ErrUnsupportedRequestMethod, "its method has other characters than those of a token: " + firstLine},
+	{fasthttp.ErrExtraWhitespaceInRequestLine, "its first line has more than two spaces: " + firstLine},
+	{fasthttp.ErrEmptyRequestURI, "its path is empty: " + firstLine},
+	{fasthttp.ErrDuplicateContentLength, "it has more than one Content-Length: send one"},
+	{fasthttp.ErrNonNumericChars, "its Content-Length is not a number of bytes"},
+	{fasthttp.ErrUnsupportedTransferEncoding, "its Transfer-Encoding is not chunked, which alone is understood"},
+	{fasthttp.ErrNeedMore, "it ends before its headers do: an empty line follows them"},
+	{io.ErrUnexpectedEOF, "it ends before its headers do: an empty line follows them"},
+}
+
+const firstLine = `want a first line as in "PUT /v1/external/orders HTTP/1.1"`

@@ -59,3 +59,31 @@ func TestFraming(t *testing.T) {
 		})
 	}
 }
+
+// What is wrong with a request that is not HTTP is said in words of ours.
+func TestFramingFaultsAreNamed(t *testing.T) {
+	const put = "PUT /v1/external/m HTTP/1.1\r\nHost: a\r\n"
+	for request, want := range map[string]string{
+		"nonsense\r\n\r\n":       `want a first line as in \"PUT /v1/external/orders HTTP/1.1\"`,
+		"P@T / HTTP/1.1\r\n\r\n": `its method has other characters`,
+		"GET / FTP/1.1\r\n\r\n":  `unsupported http version \"FTP/1.1\"`,
+		put + "Content-Length: 1\r\nContent-Length: 1\r\n\r\n5":   "it has more than one Content-Length",
+		put + "Content-Length: 1x\r\n\r\n5":                       "its Content-Length is not a number of bytes",
+		put + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n": "its Transfer-Encoding is not chunked",
+		put + "X : secret\r\n\r\n":                                `invalid header key \"X \"`,
+		put + "X: a\x00b\r\n\r\n":                                 "invalid header value",
+	} {
+		h := start(t)
+		conn := h.dial()
+		write(t, conn, request)
+		res, answer := h.response(bufio.NewReader(conn))
+		if res.StatusCode != 400 || !strings.Contains(answer, "the request is not HTTP/1.1: ") || !strings.Contains(answer, want) {
+			t.Errorf("%q: %d %s, want %q", request, res.StatusCode, answer, want)
+		}
+		for _, not := range []string{"fasthttp", "buffer", "when reading"} {
+			if strings.Contains(answer, not) {
+				t.Errorf("%q: the library's own words are in %s", request, answer)
+			}
+		}
+	}
+}

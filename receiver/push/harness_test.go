@@ -306,7 +306,7 @@ func start(t *testing.T, set ...func(*Config, *Parts)) *harness {
 	cfg := DefaultConfig()
 	cfg.Address = "127.0.0.1:0"
 	parts := Parts{
-		NewApplier: h.table.newApplier, Reader: h.table, Resources: cluster{}, Syncer: h.disk,
+		NewApplier: h.table.newApplier, Reader: h.table, Resources: cluster{}, Syncer: h.disk, Full: "--max-series 7",
 		Groups: group.New(group.DefaultConfig(), h.table),
 		Ledger: receiver.NewLedger(), Logger: slog.New(slog.NewTextHandler(h.logs, nil)),
 	}

@@ -78,31 +78,31 @@ func (l *jsonLine) field(key []byte, keyAt int) (ok bool) {
 	case "value":
 		ok = l.readValue(keyAt)
 	case "labels":
-		ok = l.once(fieldLabels, keyAt) && l.readLabels()
+		ok = l.once(fieldLabels, keyAt, "labels") && l.readLabels()
 	case "rate":
-		ok = l.once(fieldRate, keyAt) && l.readRate()
+		ok = l.once(fieldRate, keyAt, "rate") && l.readRate()
 	case "delta":
-		if ok = l.once(fieldDelta, keyAt); ok {
+		if ok = l.once(fieldDelta, keyAt, "delta"); ok {
 			l.delta, ok = l.bool("delta")
 		}
 	case "timestamp":
-		ok = l.once(fieldTimestamp, keyAt) && l.readTimestamp()
+		ok = l.once(fieldTimestamp, keyAt, "timestamp") && l.readTimestamp()
 	default:
 		ok = l.fail(keyAt, "the field %q means nothing here: a line has name, type, value, namespace, object, labels, rate, ttl, delta, timestamp", key)
 	}
 	return ok
 }
 
-func (l *jsonLine) once(f field, keyAt int) bool {
+func (l *jsonLine) once(f field, keyAt int, what string) bool {
 	if l.seen&f != 0 {
-		return l.fail(keyAt, "the field is there twice", nil)
+		return l.fail(keyAt, "the field %q is there twice", []byte(what))
 	}
 	l.seen |= f
 	return true
 }
 
 func (l *jsonLine) textField(f field, keyAt int, what string) ([]byte, bool) {
-	if !l.once(f, keyAt) {
+	if !l.once(f, keyAt, what) {
 		return nil, false
 	}
 	return l.string(what)
@@ -111,14 +111,14 @@ func (l *jsonLine) textField(f field, keyAt int, what string) ([]byte, bool) {
 func (l *jsonLine) readValue(keyAt int) (ok bool) {
 	l.valueAt = l.at
 	if l.at < len(l.b) && l.b[l.at] == '"' {
-		ok = l.once(fieldNumber|fieldMember, keyAt)
+		ok = l.once(fieldNumber|fieldMember, keyAt, "value")
 		l.seen &^= fieldNumber
 		if ok {
 			l.member, ok = l.string("value")
 		}
 		return ok
 	}
-	ok = l.once(fieldNumber|fieldMember, keyAt)
+	ok = l.once(fieldNumber|fieldMember, keyAt, "value")
 	l.seen &^= fieldMember
 	if ok {
 		l.value, ok = l.number("value")

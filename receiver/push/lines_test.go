@@ -48,6 +48,7 @@ func TestSamples(t *testing.T) {
 func TestSamplesRefuse(t *testing.T) {
 	h := start(t)
 	h.table.refuse["limited"], h.table.refuse["ignored"] = metric.OverLimit, metric.Ignored
+	h.table.refuse["toomuch"] = metric.BadValue
 	for _, c := range []struct {
 		line   string
 		reason metric.Reason
@@ -64,7 +65,7 @@ func TestSamplesRefuse(t *testing.T) {
 		{`{"name":"m","type":"gauge","value":1} {}`, metric.Malformed, "one line is one sample"},
 		{`{"name":"m","type":"gauge","value":1,}`, metric.Malformed, "key"},
 		{`{"name":"m","type":"gauge","value":1,"Value":2}`, metric.Malformed, `\"Value\"`},
-		{`{"name":"m","type":"gauge","value":1,"value":2}`, metric.Malformed, "twice"},
+		{`{"name":"m","type":"gauge","value":1,"value":2}`, metric.Malformed, `the field \"value\" is there twice`},
 		{`{"name":"m","type":"gauge","value":1,"value":"2"}`, metric.Malformed, "twice"},
 		{`{"name":"m","type":"gauge","value":1,"tags":{}}`, metric.Malformed, `\"tags\"`},
 		{`{"name":"m","type":"gauge","value":null}`, metric.Malformed, `\"null\" is no number`},
@@ -107,7 +108,8 @@ func TestSamplesRefuse(t *testing.T) {
 		{`{"name":"m","type":"gauge","value":1,"object":"pods/a/b","namespace":"shop"}`, metric.BadName, "a/b"},
 		{`{"name":"m","type":"gauge","value":1,"namespace":"a_b"}`, metric.BadName, "a_b"},
 		{`{"name":"m","type":"gauge","value":1,"namespace":""}`, metric.BadName, "empty"},
-		{`{"name":"limited","type":"gauge","value":1}`, metric.OverLimit, "no more"},
+		{`{"name":"limited","type":"gauge","value":1}`, metric.OverLimit, "no more may be: --max-series 7"},
+		{`{"name":"toomuch","type":"counter","value":100000000000000000}`, metric.BadValue, "one increment of a counter, divided by its rate, is at most 9.2e15"},
 		{`{"name":"m","type":"gauge","value":1,"ttl":"` + many(70000) + `"}`, metric.TooLong, "65536"},
 	} {
 		before := h.rejected(c.reason)

@@ -209,7 +209,7 @@ func TestOTLPRefusedWhole(t *testing.T) {
 		for names, want := range map[string]otlpAnswer{
 			"foreign foreign": {status: 403, code: 7, message: "2 of 2 data points were refused; explained: foreign from 127.0.0.1"},
 			"early early":     {status: 503, code: 14, retry: "1", message: "2 of 2 data points were refused; it cannot be decided yet, and no more can be held: explained: early from 127.0.0.1"},
-			"full":            {status: 200, rejected: 1, message: `1 of 1 data points were refused; "full" would be a new series, and no more may be`},
+			"full":            {status: 200, rejected: 1, message: `1 of 1 data points were refused; "full" would be a new series, and no more may be: --max-series 7`},
 			"early foreign":   {status: 403, code: 7, message: "2 of 2 data points were refused; it cannot be decided yet, and no more can be held: explained: early from 127.0.0.1; explained: foreign from 127.0.0.1"},
 		} {
 			if a := h.export(encodeOTLP(t, gauges(strings.Fields(names)...), e), e); a != want {

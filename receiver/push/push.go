@@ -208,23 +208,33 @@ func (x *exchange) replyPending() {
 
 // refusal words what the table said about a sample; of one that finds no room among the pending, that it may come again.
 func (x *exchange) refusal(r metric.Reason, s *metric.Sample) *fault {
-	if x.server.trust == nil {
-		return refusal(r, s)
-	}
-	switch r {
-	case metric.Pending:
-		if !x.lacks(r, s).IsZero() {
-			return x.unasked(s)
-		}
+	trust := x.server.trust
+	switch {
+	case r == metric.OverLimit:
+		return x.overLimit(s)
+	case trust == nil:
+	case r == metric.Pending && !x.lacks(r, s).IsZero():
+		return x.unasked(s)
+	case r == metric.Pending:
 		return notYet("it cannot be decided yet, and no more can be held: %s", x.server.explain(s))
-	case metric.Identity:
-		return x.forbidden(r, x.server.explain(s), x.server.trust.Needs(s))
-	case metric.OverLimit:
-		if why := x.server.trust.ExplainLimit(s); why != "" {
-			return refused(r, "%s", why)
-		}
+	case r == metric.Identity:
+		return x.forbidden(r, x.server.explain(s), trust.Needs(s))
 	}
 	return refusal(r, s)
+}
+
+// overLimit says which limit a new series would be over.
+func (x *exchange) overLimit(s *metric.Sample) *fault {
+	if x.server.trust != nil {
+		if why := x.server.trust.ExplainLimit(s); why != "" {
+			return refused(metric.OverLimit, "%s", why)
+		}
+	}
+	f := refusal(metric.OverLimit, s)
+	if x.server.full != "" {
+		f.message += ": " + x.server.full
+	}
+	return f
 }
 
 func (s *Server) explain(sample *metric.Sample) string {

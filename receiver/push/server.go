@@ -57,6 +57,10 @@ type Parts struct {
 
 	// What follows is nil where nobody asks who sends, as without a cluster.
 
+	// Worded puts what is wrong with a file that was read again into the words of whoever set it; nil: the fields of Config are named.
+	Worded func(error) error
+	// Full says by which setting no more series may be, where none of the limits of Trust is the cause; may be empty.
+	Full string
 	// Senders knows who has an address.
 	Senders receiver.Senders
 	// Trust says what a sender may do.
@@ -103,6 +107,7 @@ type Server struct {
 	senders   receiver.Senders
 	trust     Trust
 	pods      Pods
+	full      string
 	desk      *credential.Desk // nil: credentials are not looked at
 	// challenges are for who shows none.
 	challenges   []string
@@ -132,7 +137,7 @@ func New(cfg Config, parts Parts) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("push: %w", err)
 	}
-	certificates, err := newCertificates(cfg, parts.Logger)
+	certificates, err := newCertificates(cfg, parts)
 	if err != nil {
 		return nil, fmt.Errorf("push: %w", err)
 	}
@@ -146,7 +151,7 @@ func New(cfg Config, parts Parts) (*Server, error) {
 		appliers: newAppliers(parts.NewApplier, max(16, 4*runtime.GOMAXPROCS(0))),
 		budget:   budget{max: cfg.MaxBufferedBytes},
 		groups:   parts.Groups, reading: cfg.reading(), build: parts.Build, began: time.Now(),
-		stopping: make(chan struct{}), pods: parts.Pods, desk: desk, challenges: challengesOf(desk), certificates: certificates,
+		stopping: make(chan struct{}), pods: parts.Pods, full: parts.Full, desk: desk, challenges: challengesOf(desk), certificates: certificates,
 		senders: parts.Senders, trust: parts.Trust, pending: parts.Pending, alive: parts.Alive,
 	}
 	s.life, s.end = context.WithCancel(context.Background())
