@@ -54,13 +54,13 @@ type Parts struct {
 	Logger *slog.Logger
 	// Build says which build this is, for GET /api/v1/status.
 	Build map[string]string
-
-	// What follows is nil where nobody asks who sends, as without a cluster.
-
 	// Worded puts what is wrong with a file that was read again into the words of whoever set it; nil: the fields of Config are named.
 	Worded func(error) error
 	// Full says by which setting no more series may be, where none of the limits of Trust is the cause; may be empty.
 	Full string
+
+	// What follows is nil where nobody asks who sends, as without a cluster.
+
 	// Senders knows who has an address.
 	Senders receiver.Senders
 	// Trust says what a sender may do.
