@@ -56,33 +56,44 @@ func (c *crowd) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	gone, said := c.enter(conn)
+	if gone != nil {
+		c.closed.Inc()
+		_ = gone.Close()
+	}
+	if said != nil { // without the lock: who logs may have to wait
+		c.log.Warn("operations: a connection was closed for a new one, for there were as many as may be", said...)
+	}
+	return conn, nil
+}
+
+// enter takes a connection in, and returns the one that has to go for it, with what is to be said of that; nil: none, nothing.
+func (c *crowd) enter(conn net.Conn) (gone net.Conn, said []any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	from := prefixOf(conn.RemoteAddr())
 	switch {
 	case c.from[from] >= maxConnectionsEach:
-		c.makeRoomLocked(func(m *member) bool { return m.from == from })
+		gone, said = c.makeRoomLocked(func(m *member) bool { return m.from == from })
 	case len(c.open) >= maxConnections:
-		c.makeRoomLocked(func(*member) bool { return true })
+		gone, said = c.makeRoomLocked(func(*member) bool { return true })
 	}
 	c.open[conn] = &member{from, http.StateNew, time.Now()}
 	c.from[from]++
-	return conn, nil
+	return gone, said
 }
 
-// makeRoomLocked closes the connection that has been longest without a request, among those asked for; if all have one, the one whose
+// makeRoomLocked forgets the connection that has been longest without a request, among those asked for; if all have one, the one whose
 // request is the oldest: an answer takes a moment, a client that sends half a request or does not read takes longer.
-func (c *crowd) makeRoomLocked(among func(*member) bool) {
-	var last net.Conn
+func (c *crowd) makeRoomLocked(among func(*member) bool) (last net.Conn, said []any) {
 	for conn, m := range c.open {
 		if among(m) && (last == nil || m.before(c.open[last])) {
 			last = conn
 		}
 	}
-	c.closed.Inc()
-	c.sayLocked(last)
+	said = c.sayLocked(last)
 	c.forgetLocked(last)
-	_ = last.Close()
+	return last, said
 }
 
 func (m *member) before(other *member) bool {
@@ -93,16 +104,16 @@ func (m *member) before(other *member) bool {
 }
 
 // sayLocked lets one message a second pass and counts the others: they come at the clients' pace.
-func (c *crowd) sayLocked(conn net.Conn) {
+func (c *crowd) sayLocked(conn net.Conn) (said []any) {
 	now := time.Now()
 	if now.Sub(c.saidAt) < time.Second {
 		c.suppressed++
-		return
+		return nil
 	}
-	from := c.open[conn].from
-	c.log.Warn("operations: a connection was closed for a new one, for there were as many as may be", "peer", conn.RemoteAddr().String(),
-		"open", len(c.open), "may_be", maxConnections, "open_from_address", c.from[from], "may_be_from_address", maxConnectionsEach, "suppressed", c.suppressed)
+	said = []any{"peer", conn.RemoteAddr().String(), "open", len(c.open), "may_be", maxConnections,
+		"open_from_address", c.from[c.open[conn].from], "may_be_from_address", maxConnectionsEach, "suppressed", c.suppressed}
 	c.saidAt, c.suppressed = now, 0
+	return said
 }
 
 // changed is the server's ConnState.

@@ -129,15 +129,22 @@ func lockFolder(dir string) (*os.File, error) {
 		}
 		return nil, fmt.Errorf("store: cannot lock the data directory %s: %w", dir, err)
 	}
-	err = file.Truncate(0)
-	if err == nil {
-		_, err = fmt.Fprintf(file, "%d\n", os.Getpid())
-	}
-	if err != nil {
+	if err := writeHolder(file); err != nil {
 		_ = file.Close()
 		return nil, fmt.Errorf("store: cannot write to the data directory: %w", err)
 	}
 	return file, nil
+}
+
+// writeHolder writes which process has the lock, over what stood there: on a full disk the file keeps its block, and without one the
+// number is missing.
+func writeHolder(file *os.File) error {
+	text := fmt.Appendf(nil, "%d\n", os.Getpid())
+	_, err := file.WriteAt(text, 0)
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return nil
+	}
+	return errors.Join(err, file.Truncate(int64(len(text))))
 }
 
 // What a database is that is set aside: its name says so.

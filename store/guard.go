@@ -115,19 +115,19 @@ func (s *Store) revive(now time.Time) error {
 }
 
 func (s *Store) reopen() error {
-	if s.unread {
+	if s.unread != nil {
 		fresh, err := checkManifest(s.folder.database())
 		if err != nil && !errors.Is(err, errDamaged) {
 			return err
 		}
 		if !fresh {
-			if err := s.exchangeAs(unrestored, errors.New("it was not restored from, for want of space"), s.apart); err != nil {
+			if err := s.exchangeAs(unrestored, s.unread, s.apart); err != nil {
 				return err
 			}
-			s.unread = false
+			s.unread = nil
 			return nil
 		}
-		s.unread = false
+		s.unread = nil
 	}
 	o, err := s.folder.open(context.Background(), s.cfg, s.apart, s.logger)
 	if err == nil {
@@ -177,6 +177,9 @@ func (s *Store) syncOnce() error {
 func (s *Store) syncLogs() error {
 	s.copying.Lock()
 	defer s.copying.Unlock()
+	if s.copy.dir == "" {
+		return nil
+	}
 	observed := s.note.observe()
 	if err := s.folder.sync(); err != nil {
 		return err
@@ -191,6 +194,9 @@ func (s *Store) syncLogs() error {
 func (s *Store) renewCopy() {
 	s.copying.Lock()
 	defer s.copying.Unlock()
+	if s.copy.dir == "" {
+		return // what was never opened stays as it was found: what is missing there shows by the copy
+	}
 	if err := s.copy.renew(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		s.logger.Warn("the manifest could not be copied", "error", err)
 	}

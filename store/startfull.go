@@ -28,7 +28,7 @@ func (s *Store) startFull(ctx context.Context, free uint64) error {
 	case !errors.Is(err, errUnreadable):
 		return err
 	}
-	s.unread = true
+	s.unread = errors.New("it was not restored from, for want of space")
 	s.pause(want+": nothing was restored: "+strings.TrimPrefix(err.Error(), errUnreadable.Error()+": "), began)
 	return s.table.RestoreDone()
 }
@@ -50,6 +50,9 @@ func (s *Store) restoreOnly(ctx context.Context) error {
 	err = s.restoreOpen(ctx)
 	if errors.Is(err, errDamaged) {
 		err = fmt.Errorf("%w: %w", errUnreadable, err)
+	}
+	if err == nil && s.count.failedBlocks.Load() > 0 {
+		s.unread = errors.New("not all of it could be restored, and there was no room to keep what could not")
 	}
 	s.here = nil
 	return errors.Join(err, db.Close(), s.folder.endOpening())

@@ -1,13 +1,19 @@
 package store
 
 import (
+	"errors"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/dgraph-io/badger/v4"
 )
 
 // startWithout starts a store on a disk whose free space is what the test says.
@@ -119,6 +125,99 @@ func TestUnreadWithoutRoom(t *testing.T) {
 	old := newModel(0)
 	mustClose(t, mustOpen(t, dir, old))
 	before.mustEqual(t, old)
+}
+
+// TestLossOnAFullDisk: a block that could not be restored is not overwritten, for there was no room to keep it; all else is persisted.
+func TestLossOnAFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	makeChain(t, dir, 4)
+	editDatabase(t, dir, func(txn *badger.Txn) error { return txn.Delete(slotKey(nil, 0, 1<<8)) })
+	var free atomic.Uint64
+	table := newModel(0)
+	s := startWithout(t, testConfig(dir), table, false, &free)
+	if _, detail := s.Detail(); s.count.failedBlocks.Load() != 1 || !strings.Contains(detail, "1 could not be restored") {
+		t.Fatalf("Detail: %s", detail)
+	}
+	table.blocks[0].series = map[uint16]modelSeries{}
+	table.put(0, 9, "new", "1")
+	free.Store(1 << 40)
+	clock := stepper{store: s, now: time.Now().Add(firstRetry)}
+	clock.flush(t)
+	if _, detail := s.Detail(); !strings.Contains(detail, "began a new database: not all of it could be restored") ||
+		!strings.Contains(detail, filepath.Join(dir, "badger.unrestored-")) {
+		t.Fatalf("Detail: %s", detail)
+	}
+	mustClose(t, s)
+	restored := newModel(0)
+	mustClose(t, mustOpen(t, dir, restored))
+	table.mustEqual(t, restored)
+	if got := restored.blocks[1].series[3].value; got != "stays" {
+		t.Fatalf("the other block: %q", got)
+	}
+}
+
+// TestEvidenceStays: what shows that a database is damaged is not written over while that waits for room.
+func TestEvidenceStays(t *testing.T) {
+	dir := t.TempDir()
+	makeDatabase(t, dir)
+	manifest := databaseFiles(t, dir, "MANIFEST")[0]
+	truncate(t, manifest, fileSize(t, manifest)-3)
+	var free atomic.Uint64
+	s := startWithout(t, testConfig(dir), newModel(0), false, &free)
+	if _, detail := s.Detail(); !strings.Contains(detail, "nothing was restored") {
+		t.Fatalf("Detail: %s", detail)
+	}
+	before := contents(t, dir)
+	s.renewCopy()
+	if err := s.syncOnce(); err != nil {
+		t.Fatal(err)
+	}
+	if after := contents(t, dir); !maps.Equal(before, after) {
+		t.Errorf("files changed: %v, before %v", slices.Sorted(maps.Keys(after)), slices.Sorted(maps.Keys(before)))
+	}
+	if _, err := checkManifest(filepath.Join(dir, databaseName)); !errors.Is(err, errDamaged) {
+		t.Errorf("the next start would take it: %v", err)
+	}
+}
+
+// contents are the files of a database, by name.
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, file := range databaseFiles(t, dir, "*") {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[filepath.Base(file)] = string(text)
+	}
+	return all
+}
+
+// TestHolderWithoutRoom: who has the lock is for a message alone; a disk that has no block for it is no reason not to start.
+func TestHolderWithoutRoom(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer full.Close()
+	if err := writeHolder(full); err != nil {
+		t.Error(err)
+	}
+	file, err := os.Create(filepath.Join(t.TempDir(), "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := file.WriteString("12345678901234567890\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeHolder(file); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(file.Name()); err != nil || string(text) != fmt.Sprintln(os.Getpid()) {
+		t.Errorf("%q, %v", text, err)
+	}
 }
 
 // TestStartOnAFullDisk: on a real disk without a byte left all is restored, whether the last process closed its database or died.

@@ -72,11 +72,11 @@ type Store struct {
 	retryAfter  time.Duration
 	urgent      bool // somebody waits for the flush that is under way
 	ending      atomic.Bool
-	unread      bool // there is a database that was never restored from
-	spent       bool // a write failed: the database must be closed before it is written to again
+	unread      error // why what is in the folder may not be written to, but has to be set aside; nil: nothing is
+	spent       bool  // a write failed: the database must be closed before it is written to again
 	reserve     reserve
 
-	copying sync.Mutex // guards copy and note, and keeps the syncing goroutine out while the database is exchanged
+	copying sync.Mutex // guards copy and note, which are of the adopted database, and keeps the syncing goroutine out while it is exchanged
 	copy    manifestCopy
 	note    logNote
 
@@ -115,8 +115,6 @@ func (s *Store) init(documents Documents) {
 	}
 	s.flush.init(s.table, documents, min(s.cfg.FlushInterval/2, mostSpread), s.isUrgent)
 	s.flush.batch.room = s.room
-	s.copy.dir = s.folder.database()
-	s.note = newNote(s.folder.database())
 	s.reserve.dir = s.folder.database()
 }
 
@@ -224,9 +222,13 @@ func (s *Store) exchangeAs(what string, reason error, apart bool) error {
 func (s *Store) adopt(o opened) error {
 	s.db, s.here = o.db, o.here
 	if o.aside != "" {
-		s.status.notice("started empty: " + o.aside)
+		what := "started empty"
+		if s.unread != nil { // what was there may have been restored from, or all that is there came since
+			what = "began a new database"
+		}
+		s.status.notice(what + ": " + o.aside)
 		s.count.setAside.Add(1)
-		s.logger.Error("starting with an empty database", "reason", o.aside)
+		s.logger.Error(what, "reason", o.aside)
 	}
 	if o.torn != "" {
 		s.status.notice(o.torn)
@@ -240,7 +242,7 @@ func (s *Store) adopt(o opened) error {
 	}
 	s.copying.Lock()
 	defer s.copying.Unlock()
-	s.copy.last = nil
+	s.copy = manifestCopy{dir: s.folder.database()}
 	s.note = newNote(s.folder.database())
 	s.note.marks = readNote(s.folder.database()).marks // of logs that are not tables yet
 	return errors.Join(s.copy.renew(), s.note.write())

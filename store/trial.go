@@ -22,7 +22,7 @@ import (
 // trialEnv names the folder to try, and thereby makes the process a trial.
 const trialEnv = "SLUICE_STORE_TRIAL"
 
-// readOnlyEnv, beside it, makes the trial one of a database itself, for which it writes nothing.
+// readOnlyEnv, beside it, makes the trial one of a database itself, in which it writes nothing. (Tables that are not listed go, as at any opening: the manifest was checked.)
 const readOnlyEnv = "SLUICE_STORE_TRIAL_READ_ONLY"
 
 // What a trial prints, a line each.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -68,7 +69,7 @@ func readConfigFile(path string, flags *pflag.FlagSet) (written map[string]strin
 // be, the library says neither that they are some nor always the line.
 func yamlFault(path string, file []byte, err error) (where, text string) {
 	var spaced yaml.Node
-	if tab := bytes.IndexByte(file, '\t'); tab >= 0 && yaml.Unmarshal(bytes.ReplaceAll(file, []byte("\t"), []byte(" ")), &spaced) == nil {
+	if tab := guiltyTab(file); tab >= 0 && yaml.Unmarshal(bytes.ReplaceAll(file, []byte("\t"), []byte(" ")), &spaced) == nil {
 		return fmt.Sprintf("%s:%d", path, 1+bytes.Count(file[:tab], []byte("\n"))), "there is a tab: want spaces, which alone are YAML's"
 	}
 	text = strings.TrimPrefix(err.Error(), "yaml: ")
@@ -79,6 +80,16 @@ func yamlFault(path string, file []byte, err error) (where, text string) {
 	}
 	return path, text
 }
+
+// guiltyTab is where the first tab stands that indents a line; if there is none, the first of all; -1: there is none.
+func guiltyTab(file []byte) int {
+	if at := indentingTab.FindIndex(file); at != nil {
+		return at[1] - 1
+	}
+	return bytes.IndexByte(file, '\t')
+}
+
+var indentingTab = regexp.MustCompile(`(?m)^ *\t`)
 
 // notInFile are flags that make no sense in a file.
 var notInFile = map[string]bool{"config": true, "help": true, "print-example-config": true}

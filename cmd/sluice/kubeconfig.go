@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -38,10 +40,26 @@ func writeKubeconfig(dir, address, caFile string) (string, error) {
 		CurrentContext: "sluice",
 	}
 	path := filepath.Join(dir, kubeconfigName)
-	if err := clientcmd.WriteToFile(content, path); err != nil {
+	text, err := clientcmd.Write(content)
+	if err == nil {
+		err = renewFile(path, text)
+	}
+	if err != nil {
 		return "", fmt.Errorf("kubeconfig: %w", err)
 	}
 	return path, nil
+}
+
+// renewFile writes a file that says something else so far, whole or not at all: on a full disk the one that is there will do.
+func renewFile(path string, text []byte) error {
+	if before, err := os.ReadFile(path); err == nil && bytes.Equal(before, text) {
+		return nil
+	}
+	fresh := path + ".new"
+	if err := os.WriteFile(fresh, text, 0o600); err != nil {
+		return errors.Join(err, os.Remove(fresh))
+	}
+	return os.Rename(fresh, path)
 }
 
 // reachable is the address under which a listener is reached from this machine.

@@ -128,7 +128,11 @@ func runFloor(cmd *cobra.Command, way string) error {
 }
 
 func runLoadtest(cmd *cobra.Command, cfg loadtest.Config, output string) error {
-	ctx, release := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	signals := []os.Signal{syscall.SIGTERM, syscall.SIGINT}
+	if !signal.Ignored(syscall.SIGHUP) { // nohup
+		signals = append(signals, syscall.SIGHUP)
+	}
+	ctx, release := signal.NotifyContext(cmd.Context(), signals...)
 	defer release()
 	cfg.Progress, cfg.ProgressColumns = terminal(cmd.ErrOrStderr())
 	report, err := loadtest.Measure(ctx, cfg)

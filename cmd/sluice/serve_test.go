@@ -139,6 +139,7 @@ func TestFaultsInTheFileAreToldOnce(t *testing.T) {
 		"standalone: true\nmax-series: 1.5\n":        `:2: max-series: "1.5" is no whole number`,
 		"max-series: 5\nwindows:\n\t- 10s\n":         ":3: there is a tab: want spaces",
 		"\tmax-series: 5\n":                          ":1: there is a tab: want spaces",
+		"# owner:\tus\nwindows:\n\t- 10s\n":          ":3: there is a tab: want spaces",
 		"standalone: true\nhttp-address: \"9091\"\n": `:2: http-address: "9091" is not host:port, as in 127.0.0.1:9091`,
 	} {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
