@@ -11,8 +11,8 @@ import (
 // other. New lines that follow one another share these waits: each step is done for all of them, and asks for what the next
 // one looks at.
 
-// foretoldMost is how many samples are foretold at once, at most farLines.
-const foretoldMost = 8
+// foretoldMost is how many samples are foretold at once.
+const foretoldMost = farLines
 
 // foretold is a sample that is to come, and whose it is.
 type foretold struct {

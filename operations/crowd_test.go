@@ -3,10 +3,8 @@ package operations
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -112,23 +110,10 @@ func TestACrowdForgets(t *testing.T) {
 	}
 }
 
-// crowded is a server that runs until the test ends.
+// crowded is a server with metrics of its own alone.
 func crowded(t *testing.T, said io.Writer, checks ...Check) *Server {
 	t.Helper()
-	server, err := Listen(Config{Address: "127.0.0.1:0"}, checks, prometheus.NewRegistry(), slog.New(slog.NewTextHandler(said, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- server.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	return server
+	return running(t, checks, prometheus.NewRegistry(), said)
 }
 
 func dialFrom(t *testing.T, server *Server, address net.IP) net.Conn {

@@ -21,7 +21,13 @@ func serve(t *testing.T, checks ...Check) string {
 	gauge.Set(42)
 	registry.MustRegister(gauge)
 
-	server, err := Listen(Config{Address: "127.0.0.1:0"}, checks, registry, slog.New(slog.DiscardHandler))
+	return "http://" + running(t, checks, registry, io.Discard).Addr().String()
+}
+
+// running is a server that runs until the test ends.
+func running(t *testing.T, checks []Check, gather prometheus.Gatherer, said io.Writer) *Server {
+	t.Helper()
+	server, err := Listen(Config{Address: "127.0.0.1:0"}, checks, gather, slog.New(slog.NewTextHandler(said, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +40,7 @@ func serve(t *testing.T, checks ...Check) string {
 			t.Error(err)
 		}
 	})
-	return "http://" + server.Addr().String()
+	return server
 }
 
 func get(t *testing.T, url, accept string) (int, string) {
