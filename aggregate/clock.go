@@ -2,7 +2,6 @@ package aggregate
 
 import (
 	"slices"
-	"sync/atomic"
 	"time"
 )
 
@@ -17,8 +16,15 @@ type clock struct {
 	// resume, before anybody else reads them.
 	start  time.Time
 	offset time.Duration
-	// resumed is whether the clock goes on from an earlier process.
-	resumed atomic.Bool
+	// Of an earlier process that the clock goes on from: the tick in which it does, and what ticks were then.
+	resumedAt uint32
+	former    formerTicks
+}
+
+// formerTicks are the ticks of an earlier process: how long one was, and by how much later receiving time is now.
+type formerTicks struct {
+	tick  time.Duration // 0: there was none
+	shift time.Duration
 }
 
 func newClock(windows []time.Duration) *clock {
@@ -29,10 +35,19 @@ func newClock(windows []time.Duration) *clock {
 // beforeAll is a tick before every window that can be asked for.
 const beforeAll = 1
 
-// resume goes on from a receiving time that an earlier process had reached.
-func (c *clock) resume(at time.Duration) {
+// resume goes on from a receiving time that an earlier process with such ticks had reached.
+func (c *clock) resume(at, tick time.Duration) {
+	c.former = formerTicks{tick: tick, shift: max(c.offset-at, 0)}
 	c.start, c.offset = time.Now(), max(at, c.offset)
-	c.resumed.Store(true)
+	c.resumedAt = uint32(c.offset / c.tick)
+}
+
+// restored is the tick that one of the earlier process is now. 0 stays never.
+func (c *clock) restored(then uint32) uint32 {
+	if then == 0 || c.former.tick == 0 || c.former.tick == c.tick && c.former.shift == 0 {
+		return then
+	}
+	return uint32((time.Duration(then)*c.former.tick + c.former.shift) / c.tick)
 }
 
 // moment is a point of receiving time together with what clocks said.
@@ -61,23 +76,22 @@ func (m moment) drift() time.Duration { return m.wall.Round(0).Sub(m.steady.Roun
 // cost more notes than a tenth of a short one.
 type span struct {
 	window time.Duration
+	ticks  uint32
 	stride uint32 // ticks per unit
-	slots  int    // notes kept: the units of the window, the one before it, and one to spare
-	first  int    // where the span's notes start in a ring
+	slots  int    // units kept: those of the window, the one before it, and one to spare
 }
 
-func newSpans(windows []time.Duration, tick time.Duration) (spans []span, slots int) {
+func newSpans(windows []time.Duration, tick time.Duration) (spans []span) {
 	windows = slices.Clone(windows)
 	slices.Sort(windows)
 	for _, w := range windows {
 		ticks := int(w / tick)
 		stride := ticks / ticksPerWindow
-		s := span{window: w, stride: uint32(stride), first: slots}
+		s := span{window: w, ticks: uint32(ticks), stride: uint32(stride)}
 		s.slots = (ticks+stride-1)/stride + 2
 		spans = append(spans, s)
-		slots += s.slots
 	}
-	return spans, slots
+	return spans
 }
 
 // unit is the number of the span's unit that a tick belongs to, from 1 like ticks.
@@ -89,6 +103,7 @@ type view struct {
 	span    *span
 	index   int // of the span
 	first   uint32
+	tick    uint32 // the first tick that is wholly in the window
 	covered time.Duration
 }
 
@@ -96,5 +111,6 @@ func (s *span) view(index int, tick time.Duration, m moment) view {
 	size := time.Duration(s.stride) * tick
 	// The earliest unit boundary that is not before the window's start.
 	edge := int64((m.at - s.window + size - 1) / size)
-	return view{span: s, index: index, first: uint32(edge) + 1, covered: m.at - time.Duration(edge)*size}
+	begins := uint32((m.at - s.window + tick - 1) / tick)
+	return view{span: s, index: index, first: uint32(edge) + 1, tick: begins, covered: m.at - time.Duration(edge)*size}
 }

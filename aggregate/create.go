@@ -42,7 +42,7 @@ func (w *Writer) applyDescribed(s *metric.Sample, key *aliasKey) metric.Reason {
 	if key != nil && b.series[place].aliases.Load() < maxAliases && w.table.aliasesMayGrow() {
 		w.table.rememberSeries(key, to, &b.series[place])
 	}
-	return w.update(b, place, s)
+	return w.update(b, place, to.state, s)
 }
 
 // aliasesMayGrow leaves half of the memory to series: a line without an alias still finds its own.

@@ -19,7 +19,7 @@ func TestADeltaOfCountersIsSmall(t *testing.T) {
 			}
 			time.Sleep(400 * time.Millisecond)
 		}
-		for range 40 { // the rings are full of what comes again and again
+		for range 40 { // the logs are full of what comes again and again
 			push()
 			disk.flush(f.Table, each)
 		}

@@ -133,6 +133,7 @@ func (t *Table) tidy(b *block, place uint32, now moment) {
 	switch {
 	case idle && body != nil && body.timer != nil:
 		body.timer.forgetLocked()
+		c.past.forget(t.notes)
 	case body != nil && body.set != nil:
 		if idle {
 			body.set.forgetLocked()
@@ -142,14 +143,16 @@ func (t *Table) tidy(b *block, place uint32, now moment) {
 		t.weigh(body, body.set.bytesLocked())
 	case idle:
 		t.forgetNotes(c, body)
+	default:
+		c.past.shrink(t.notes, codingOf(b.page.kinds[place]), now.tick)
 	}
 }
 
-// forgetNotes gives back the rings of a series.
+// forgetNotes gives back the logs of a series.
 func (t *Table) forgetNotes(c *cell, body *body) {
-	c.past.forget(t.rings)
+	c.past.forget(t.notes)
 	if body != nil && body.fraction != nil {
-		body.fraction.past.forget(t.rings)
+		body.fraction.past.forget(t.notes)
 	}
 }
 

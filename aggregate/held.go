@@ -16,14 +16,14 @@ func (w *Writer) applyHeld(to ref, s *metric.Sample) metric.Reason {
 	defer b.history.Unlock()
 	c := &b.page.cells[place]
 	if c.state.Load() != to.state {
-		return w.update(b, place, s) // it is about to go, and what comes late has its rules
+		return w.updateNow(b, place, s) // it is about to go, and what comes late has its rules
 	}
 	now := t.clock.now()
 	tick, stamp := t.arrivalLocked(b, place, s, now), c.past.stamp
 	if s.Op == metric.Assign && (stamp > tick || b.page.dirty.has(place)) {
 		return check(s)
 	}
-	if refused := w.update(b, place, s); refused != metric.Applied {
+	if refused := w.updateNow(b, place, s); refused != metric.Applied {
 		return refused
 	}
 	t.noteLocked(b, place, max(tick, stamp), now)

@@ -55,8 +55,8 @@ func holdAllLocks(t *Table) (release func()) {
 	hold(&t.evictions.mu)
 	hold(&t.sumsMu)
 	hold(&t.blocks.mu)
-	hold(&t.rings.narrow.mu)
-	hold(&t.rings.wide.mu)
+	hold(&t.notes.mu)
+	hold(&t.timers.mu)
 	hold(&t.epochs.mu)
 	hold(&t.graves.mu)
 	for i := range t.blocks.made.Load() {
@@ -226,7 +226,7 @@ func TestA2LateSamplesGoToTheSuccessor(t *testing.T) {
 		}
 		for i, line := range lines {
 			b, place := f.blocks.of(found[i].number)
-			slow.update(b, place, sample(line))
+			slow.updateNow(b, place, sample(line))
 		}
 		f.want("c:total", `no series of "c" for pods in "ns"; last seen 2h ago, expired after 1h`)
 		slow.Pass()
@@ -310,7 +310,7 @@ func TestA4OneSnapshot(t *testing.T) {
 	until := time.Now().Add(hurry(2*time.Second, 300*time.Millisecond))
 	for time.Now().Before(until) {
 		// The parts of one answer, as a reading has them before it picks one.
-		r, entries, err := f.planOf(&metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Asked: metric.ParseAsked("t:count")})
+		r, entries, err := f.planOf(&metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Asked: metric.ParseAsked("t:mean")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -373,12 +373,12 @@ func quickest(times int, f func()) time.Duration {
 	return best
 }
 
-// A6: places, rings and aliases of what is gone are used again.
+// A6: places, logs and aliases of what is gone are used again.
 func TestA6MemoryIsUsedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t).running()
 		var blocks int
-		var rings int64
+		var logs int64
 		var aliases int64
 		for round := range hurry(12, 6) {
 			for range 3 {
@@ -391,17 +391,17 @@ func TestA6MemoryIsUsedAgain(t *testing.T) {
 			if n := f.Series(); n != 0 {
 				t.Fatalf("round %d: %d series outlive their time", round, n)
 			}
-			if n, _ := f.rings.used(); n != 0 {
-				t.Fatalf("round %d: %d rings in use by nobody", round, n)
+			if n, _ := f.notes.used(); n != 0 {
+				t.Fatalf("round %d: %d logs are in use by nobody", round, n)
 			}
 			_, bytes := f.aliases.size()
 			if round == 3 {
 				blocks, aliases = f.Blocks(), bytes
-				_, rings = f.rings.used()
+				_, logs = f.notes.used()
 			}
 		}
-		if _, bytes := f.rings.used(); f.Blocks() != blocks || bytes != rings {
-			t.Errorf("blocks grew from %d to %d, rings from %d to %d bytes", blocks, f.Blocks(), rings, bytes)
+		if _, bytes := f.notes.used(); f.Blocks() != blocks || bytes != logs {
+			t.Errorf("blocks grew from %d to %d, logs from %d to %d bytes", blocks, f.Blocks(), logs, bytes)
 		}
 		if n, bytes := f.aliases.size(); n > 0 || bytes > aliases*5/4 {
 			t.Errorf("%d aliases of nothing, %d bytes, were %d", n, bytes, aliases)

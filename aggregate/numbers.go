@@ -7,18 +7,20 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Nearly all that changes are plain counters and gauges, which changed in the same tick and are known for as many units. A delta
-// says once, for a run of them, what they have in common:
+// Nearly all that changes are plain counters and gauges, which changed in the same tick. A delta says once, for a run of
+// them, what they have in common:
 //
-//	kind  [mark]  state  units of each span  how many  then for each: places skipped  value  differences of each span
+//	kind  [mark]  state  earlier notes  single  how many  then for each:
+//	  places skipped  value  [since the change]  steps of the earlier notes
 //
-// Of a span with n units there are n-1 differences, the oldest first: to where the newest stands, then each to the one before.
-// The newest unit has the value itself.
+// The mark has the tick of the newest note. Of a gauge follows how many ticks before that it changed. Earlier notes are
+// those since the last delta; their steps go back from the newest: how many ticks, and by how much the number changed.
 
 // commons is what the numbers of a run share beside their mark.
 type commons struct {
-	state uint32
-	units [maxWindows]uint8 // 0: there is no ring
+	state   uint32
+	earlier uint32
+	single  uint8
 }
 
 // run is the run that a delta is at.
@@ -41,69 +43,75 @@ func (b *block) plainLocked(place uint32) bool {
 
 // appendNumberLocked appends a plain number to the run, or begins another one with it.
 func (d *delta) appendNumberLocked(place uint32) {
-	b, p := d.b, &d.b.page.cells[place].past
+	b, p, c := d.b, &d.b.page.cells[place].past, codingOf(d.b.page.kinds[place])
 	own := b.markLocked(place)
-	common := commons{b.page.cells[place].state.Load(), d.t.rings.unitsSince(p, b.saved)}
+	d.notes = p.since(d.t.notes, c, b.saved, d.notes[:0])
+	common := commons{b.page.cells[place].state.Load(), uint32(len(d.notes) - 1), p.single(d.t.notes)}
 	if r := &d.run; r.counted == 0 || own != d.before || common != r.commons || d.dst[r.counted] == longestRun {
 		d.beginRun(own, common)
 	}
 	d.dst[d.run.counted]++
 	d.dst = binary.AppendUvarint(d.dst, uint64(place-d.run.place))
 	d.run.place = place + 1
-	d.dst = binary.AppendUvarint(d.dst, p.rolled)
-	if p.ring != 0 {
-		d.dst = d.t.rings.appendEarlier(d.dst, p, common.units)
-	}
+	d.dst = c.append(d.dst, p.rolled)
+	d.dst = c.appendEarlier(d.dst, p.stamp, d.notes)
 }
 
 func (d *delta) beginRun(own mark, common commons) {
 	if own == d.before {
-		d.dst = append(d.dst, recordRunAlike)
+		d.dst = append(d.dst, recordNumbersAlike)
 	} else {
-		d.dst = own.append(append(d.dst, recordRun))
+		d.dst = own.append(append(d.dst, recordNumbers))
 	}
 	d.dst = binary.AppendUvarint(d.dst, uint64(common.state))
-	d.dst = append(d.dst, common.units[:len(d.t.spans)]...)
-	d.dst = append(d.dst, 0)
+	d.dst = binary.AppendUvarint(d.dst, uint64(common.earlier))
+	d.dst = append(d.dst, common.single, 0)
 	d.before, d.run = own, run{commons: common, counted: len(d.dst) - 1}
 }
 
-// unitsSince is how many units each span of a past has from the one of a tick on.
-func (r *rings) unitsSince(p *past, tick uint32) (units [maxWindows]uint8) {
-	if p.ring == 0 {
-		return units
+// since is the notes from a tick on, the oldest first: at least the newest. Its tick is the past's stamp.
+func (p *past) since(n *notes, c coding, tick uint32, all []note) []note {
+	if p.log == 0 || n.head(p.log).newestAlone(tick) {
+		stamp := p.stamp
+		if p.log != 0 {
+			stamp = n.head(p.log).stamp
+		}
+		return append(all, note{stamp, p.rolled})
 	}
-	head, _ := r.open(p.ring)
-	for i := range r.spans {
-		sp := &r.spans[i]
-		newest := sp.unit(p.stamp)
-		units[i] = uint8(min(uint32(head.counts[i]), newest-min(sp.unit(tick), newest)+1))
+	all = p.read(n, c, all)
+	for len(all) > 1 && all[0].tick < tick {
+		all = all[1:]
 	}
-	return units
+	return all
 }
 
-// appendEarlier appends how the value stood at the end of all of so many units but the newest.
-func (r *rings) appendEarlier(dst []byte, p *past, units [maxWindows]uint8) []byte {
-	_, values := r.open(p.ring)
-	for i := range r.spans {
-		sp := &r.spans[i]
-		newest, before := sp.unit(p.stamp), p.rolled
-		for age := uint32(units[i]); age > 1; age-- {
-			v := values.get(sp, newest-age+1, p.rolled)
-			dst = binary.AppendVarint(dst, int64(v-before))
-			before = v
-		}
+// newestAlone reports whether at most the newest note is of a tick or later.
+func (h *noteHead) newestAlone(tick uint32) bool {
+	if h.end == 0 {
+		return h.stamp < tick
+	}
+	pause, _, _ := cutStep(h.steps()[h.last:h.end])
+	return h.stamp-pause < tick
+}
+
+// appendEarlier appends the steps from the newest note back, and before them how long before the stamp that note is.
+func (c coding) appendEarlier(dst []byte, stamp uint32, all []note) []byte {
+	if c == floatCoding {
+		dst = binary.AppendUvarint(dst, uint64(stamp-all[len(all)-1].tick))
+	}
+	for i := len(all) - 1; i > 0; i-- {
+		dst = binary.AppendUvarint(dst, uint64(all[i].tick-all[i-1].tick))
+		dst = c.append(dst, all[i].value-all[i-1].value)
 	}
 	return dst
 }
 
-// run reads what appendNumberLocked appended.
-func (r *restorer) run(d *decoder, alike bool) {
+// numbers reads a run that appendNumberLocked appended.
+func (r *restorer) numbers(d *decoder, alike bool) {
 	if !alike {
 		r.mark = d.mark()
 	}
-	common := commons{state: d.uint32()}
-	copy(common.units[:], d.bytes(uint64(r.spans)))
+	common := commons{state: d.uint32(), earlier: d.uint32(), single: d.byte()}
 	place := uint64(0)
 	for n := d.byte(); n > 0 && d.err == nil; n-- {
 		place += d.uvarint() & math.MaxUint32
@@ -111,43 +119,71 @@ func (r *restorer) run(d *decoder, alike bool) {
 			d.fail()
 			return
 		}
-		r.number(d, uint32(place), &common)
+		r.number(d, uint32(place), common)
 		place++
 	}
 }
 
 // number reads one number of a run.
-func (r *restorer) number(d *decoder, place uint32, common *commons) {
-	rolled := d.uvarint()
-	earlier := r.earlier[:0]
-	for i := range r.spans {
-		v := rolled
-		for age := common.units[i]; age > 1 && d.err == nil; age-- {
-			v += uint64(d.varint())
-			earlier = append(earlier, v)
-		}
-	}
-	r.earlier = earlier
+func (r *restorer) number(d *decoder, place uint32, common commons) {
+	c := codingOf(r.b.page.kinds[place])
+	newest := c.unpack(d.uvarint())
+	r.earlier(d, c, uint64(common.earlier))
 	if r.takes(d, place, common.state); !r.took || d.err != nil {
 		return
 	}
-	c := &r.b.page.cells[place]
-	r.newest(&c.past, r.mark.stamp, rolled, common.units != [maxWindows]uint8{})
-	for i := range r.spans {
-		for age := common.units[i]; age > 1; age-- {
-			r.unit(d, &c.past, i, uint64(age-1), earlier[0])
-			earlier = earlier[1:]
-		}
-		if common.units[i] > 0 {
-			r.unit(d, &c.past, i, 0, rolled)
-		}
-	}
+	cell := &r.b.page.cells[place]
+	r.restoreNotes(d, c, &cell.past, r.mark.stamp, newest)
+	cell.past.setSingle(r.t.notes, common.single)
 	switch r.b.page.kinds[place] {
 	case metric.Counter:
-		c.value.Store(c.past.rolled)
+		cell.value.Store(cell.past.rolled)
 	case metric.Gauge:
 		r.gauge(d, place, 0)
 	default:
 		d.fail()
 	}
 }
+
+// earlier reads what appendEarlier appended, as it stands: the way back from a note that the caller knows.
+func (r *restorer) earlier(d *decoder, c coding, n uint64) {
+	r.steps, r.settled = r.steps[:0], 0
+	if c == floatCoding {
+		r.settled = d.uint32()
+	}
+	for ; n > 0 && d.err == nil; n-- {
+		r.steps = append(r.steps, note{d.uint32(), c.unpack(d.uvarint())})
+	}
+}
+
+// restoreNotes enters the notes of a past whose newest is known, and the steps back from there. What the past has
+// already, from a record that is newer, it keeps.
+func (r *restorer) restoreNotes(d *decoder, c coding, p *past, stamp uint32, newest uint64) {
+	if stamp == 0 || d.err != nil {
+		return
+	}
+	if r.settled >= stamp {
+		d.fail()
+		return
+	}
+	at := note{stamp - r.settled, newest}
+	for i, step := range r.steps {
+		if step.tick == 0 || step.tick >= at.tick {
+			d.fail()
+			return
+		}
+		at.tick -= step.tick
+		at.value -= step.value
+		r.steps[i] = at
+	}
+	for i := len(r.steps) - 1; i >= 0; i-- {
+		if one := r.steps[i]; r.tick(one.tick) >= p.stamp {
+			p.note(r.t.notes, c, r.tick(one.tick), one.value)
+		}
+	}
+	p.note(r.t.notes, c, r.tick(stamp-r.settled), newest)
+	p.stamp = max(p.stamp, r.tick(stamp))
+}
+
+// tick is the tick of this process for one of the process that wrote: another shortest window has other ticks.
+func (r *restorer) tick(then uint32) uint32 { return r.t.clock.restored(then) }

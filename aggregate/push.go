@@ -31,9 +31,15 @@ func (w *Writer) push(to ref, s *metric.Sample) (refused metric.Reason, there bo
 		return metric.Applied, false
 	}
 	now := t.clock.now()
-	tick := max(t.arrivalLocked(b, place, s, now), b.page.cells[place].past.stamp)
+	tick, stamp := t.arrivalLocked(b, place, s, now), b.page.cells[place].past.stamp
+	if tick < stamp {
+		t.noteLocked(b, place, b.tickLocked(place, now), now) // what came until now, under its own tick
+	}
 	if s.Kind == metric.Counter {
-		refused = w.accumulateLocked(b, place, s)
+		var grown sum
+		if grown, refused = w.accumulateLocked(b, place, s); tick < stamp {
+			b.shiftLocked(t.notes, place, tick, grown.whole, int64(grown.fraction))
+		}
 	} else {
 		refused = w.mergeLocked(b, place, s, tick)
 	}
@@ -43,7 +49,7 @@ func (w *Writer) push(to ref, s *metric.Sample) (refused metric.Reason, there bo
 	if s.TTL != 0 {
 		b.page.setTTL(place, s.TTL)
 	}
-	t.noteLocked(b, place, tick, now)
+	t.noteLocked(b, place, max(tick, stamp), now)
 	return metric.Applied, true
 }
 

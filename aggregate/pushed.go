@@ -60,6 +60,11 @@ func (w *Writer) mergeLocked(b *block, place uint32, s *metric.Sample, tick uint
 			slot.parts = appendPart(slot.parts, buckets, maxParts)
 		}
 	}
+	if past := &b.page.cells[place].past; tick < past.stamp {
+		past.shiftWeight(w.table.notes, tick, g.count)
+	} else {
+		past.addWeight(w.table.notes, tick, g.count)
+	}
 	return metric.Applied
 }
 

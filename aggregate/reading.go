@@ -25,6 +25,8 @@ type reading struct {
 
 	touched uint64 // what touch looked at, so that it is looked at
 
+	notes, fractions []note // scratch space
+
 	rollup
 }
 
@@ -35,7 +37,9 @@ type rollup struct {
 	shared metric.Labels // what their labels have in common
 	value  metric.Number // of stats that add
 	some   bool          // whether value holds anything
-	spread *distribution // timers
+	// partial is set where a part of the value is not known.
+	partial bool
+	spread  *distribution // timers
 	// Of timers, how many are summaries, and the quantiles of one.
 	summaries int
 	quantiles []metric.Quantile
@@ -61,8 +65,8 @@ func (r *reading) touch(some []found) {
 
 // begin starts a roll-up.
 func (r *reading) begin() {
-	spread := r.spread
-	r.rollup = rollup{spread: spread}
+	spread, levels := r.spread, r.levels
+	r.rollup = rollup{spread: spread, levels: levels}
 	switch r.kind {
 	case metric.Timer:
 		if spread == nil {
@@ -72,7 +76,7 @@ func (r *reading) begin() {
 	case metric.Set:
 		r.members = newUnion()
 	case metric.Gauge:
-		r.levels = newLevels(&r.view, r.now, r.table.clock.tick)
+		r.levels.begin(&r.view, r.now, r.table.clock.tick)
 	}
 }
 
@@ -121,6 +125,9 @@ func (r *reading) addLocked(s ref, b *block, place uint32) {
 	if at := timestamp(b, place, r.now); at.After(r.newest) {
 		r.newest = at
 	}
+	if r.stat.Windowed() && b.page.dirty.has(place) {
+		r.table.rollSeriesLocked(b, place, b.tickLocked(place, r.now)) // what came since the last roll counts
+	}
 	switch r.kind {
 	case metric.Counter:
 		r.addCounterLocked(b, place)
@@ -135,26 +142,34 @@ func (r *reading) addLocked(s ref, b *block, place uint32) {
 
 func (r *reading) plus(n metric.Number) { r.value, r.some = r.value.Plus(n), true }
 
-// addCounterLocked reads the counter before its past: so what came since is in both or in neither.
+// addCounterLocked reads a counter. What came in a window is read off the notes, so it is noted first.
 func (r *reading) addCounterLocked(b *block, place uint32) {
 	if r.stat == metric.Total {
 		r.plus(totalLocked(b, place))
 		return
 	}
-	whole, units := counterSum(b, place)
-	if before, ok := b.page.cells[place].past.before(r.table.rings, r.view); ok {
-		whole -= int64(before)
+	s, before, some := r.notesOf(&b.page.cells[place].past, wholeCoding, b.series[place].born)
+	if !some {
+		r.plus(metric.Int(0))
+		return
 	}
-	rest := int64(units)
-	if body := b.body(place); body != nil {
-		if before, ok := body.fraction.past.before(r.table.rings, r.view); ok {
-			rest -= int64(before)
+	var fraction *past
+	if body := b.body(place); body != nil && body.fraction.past.stamp != 0 {
+		fraction = &body.fraction.past
+		r.fractions = fraction.read(r.table.notes, wholeCoding, r.fractions[:0])
+	}
+	since := func(from float64) metric.Number {
+		whole, part := increaseSince(r.notes, from, before, wholes)
+		if fraction == nil {
+			return metric.Int(whole + int64(math.Round(part)))
 		}
+		units, rest := increaseSince(r.fractions, from, fraction.before(r.table.notes, r.fractions[0]), wholes)
+		return exact(whole, units+int64(math.Round(rest+part*fractionUnits)))
 	}
-	count := exact(whole, rest)
+	count := s.scaled(since(s.from), fraction == nil && r.stat == metric.Count, func(from float64) float64 { return since(from).Float64() })
 	if r.stat == metric.Rate {
-		count = metric.Float(count.Float64() / r.seconds(&b.series[place]))
-		r.checkPaceLocked(b.series[place].entry, &b.page.cells[place].past)
+		r.checkPaceLocked(b.series[place].entry, r.notes)
+		count = metric.Float(count.Float64() / s.seconds)
 	}
 	r.plus(count)
 }
@@ -168,42 +183,70 @@ func exact(whole, units int64) metric.Number {
 	return n
 }
 
-// seconds is what a rate of a series is divided by: the time that is covered. A young series is divided by its
-// age, but by no less than the shortest window, so that it neither spikes nor reads low for long.
-func (r *reading) seconds(s *series) float64 {
-	age := r.now.at - time.Duration(s.born)*r.table.clock.tick
-	if covered := r.view.covered; age >= covered {
-		return covered.Seconds()
-	}
-	return max(age, r.table.spans[0].window).Seconds()
-}
-
 func (r *reading) addGaugeLocked(b *block, place uint32) {
 	bits, set := gaugeBits(b, place)
 	if !set {
 		return
 	}
-	v := math.Float64frombits(bits)
 	if r.stat == metric.Last {
-		r.plus(metric.Float(v))
+		r.plus(metric.Float(math.Float64frombits(bits)))
 		return
 	}
-	r.levels.addLocked(r.table.rings, &b.page.cells[place].past, v)
+	r.notes = b.page.cells[place].past.read(r.table.notes, floatCoding, r.notes[:0])
+	r.levels.add(r.notes, b.series[place].born)
 }
 
+// addTimerLocked reads a timer: what adds up by its notes, as a counter's; the rest by its bins.
 func (r *reading) addTimerLocked(b *block, place uint32) {
-	before := r.spread.size()
 	timer := b.body(place).timer
-	timer.rollLocked(&r.table.timers, &b.page.cells[place], r.table.spans, b.tickLocked(place, r.now))
-	timer.readLocked(r.spread, r.table.spans, r.view)
-	if timer.pushed != nil && len(timer.pushed.quantiles) > 0 {
-		r.summaries++
-		r.quantiles = timer.pushed.quantiles
+	if !r.stat.Adds() {
+		timer.readLocked(r.spread, r.table.spans, r.view)
+		if timer.pushed != nil && len(timer.pushed.quantiles) > 0 {
+			r.summaries++
+			r.quantiles = timer.pushed.quantiles
+		}
+		return
 	}
-	if r.stat == metric.Rate {
-		r.plus(metric.Float((r.spread.size() - before) / r.seconds(&b.series[place])))
+	s, before, some := r.notesOf(&b.page.cells[place].past, floatCoding, b.series[place].born)
+	count := 0.0
+	if some {
+		since := func(from float64) float64 {
+			weight, part := increaseSince(r.notes, from, before, math.Float64frombits)
+			if weight == math.Trunc(weight) {
+				part = math.Round(part)
+			}
+			return weight + part
+		}
+		count = s.scaled(metric.Float(since(s.from)), r.stat == metric.Count, since).Float64()
+	}
+	switch r.stat {
+	case metric.Count:
+		r.plus(metric.Float(count))
+	case metric.Rate:
+		r.plus(metric.Float(count / s.seconds))
+	case metric.Sum:
+		r.addSumLocked(timer, count)
 	}
 }
+
+// addSumLocked adds the sum of so many observations of a timer: their mean is that of its bins.
+func (r *reading) addSumLocked(timer *timer, count float64) {
+	r.spread.reset()
+	timer.readLocked(r.spread, r.table.spans, r.view)
+	size, sum := r.spread.size(), r.spread.sum
+	switch {
+	case count == 0 && size == 0:
+	case size == 0 || math.IsNaN(sum):
+		r.lacks, r.partial = untold, true
+		return
+	case math.Abs(count/size-1) > 1e-9:
+		sum *= count / size
+	}
+	r.plus(metric.Float(sum))
+}
+
+// untold says why a timer lacks a value although something came.
+const untold = "what was pushed does not tell it"
 
 // point is the roll-up's value. False: there is none, such as the mean of nothing.
 func (r *reading) point() (metric.Point, bool) {
@@ -212,6 +255,9 @@ func (r *reading) point() (metric.Point, bool) {
 		p.Time, p.Window = r.newest, 0
 	}
 	if r.series == 0 {
+		return p, false
+	}
+	if r.partial {
 		return p, false
 	}
 	if r.some {

@@ -290,5 +290,5 @@ func (w *Writer) repeat(l *metric.Line, r *recalled) bool {
 		s.Rate = r.record.rate()
 	}
 	b, place := t.blocks.of(r.leads.number)
-	return w.update(b, place, s) == metric.Applied
+	return w.updateNow(b, place, s) == metric.Applied
 }

@@ -33,10 +33,12 @@ func (t *Table) RestoreClock(blob []byte) error {
 	if d.err != nil || len(d.rest) > 0 || at < 0 || at > longestUp {
 		return fmt.Errorf("clock: %w", errDamaged)
 	}
-	t.setSeed, t.writtenSpans = seed, len(windows)
-	if slices.Equal(windows, t.Windows()) {
-		t.clock.resume(at)
+	if len(windows) == 0 || slices.Min(windows) < minWindow {
+		return fmt.Errorf("clock: %w", errDamaged)
 	}
+	t.setSeed, t.written = seed, newSpans(windows, slices.Min(windows)/ticksPerWindow)
+	t.sameWindows = slices.Equal(windows, t.Windows())
+	t.clock.resume(at, slices.Min(windows)/ticksPerWindow)
 	return nil
 }
 
@@ -55,8 +57,11 @@ func (t *Table) RestoreBlock(block int, names, state []byte, deltas [][]byte) er
 	if !reached {
 		return fmt.Errorf("block %d: there is no memory for it", block)
 	}
-	r := restorer{t: t, spans: t.writtenSpans, index: uint32(block), b: t.blocks.at[block].Load(), now: t.clock.now()}
-	r.windows = t.clock.resumed.Load()
+	r := restorer{t: t, spans: len(t.written), index: uint32(block), b: t.blocks.at[block].Load(), now: t.clock.now()}
+	for _, s := range t.written {
+		r.strides = append(r.strides, s.stride)
+	}
+	r.windows = t.sameWindows
 	if err := r.all(names, state, deltas); err != nil {
 		for place := range uint32(blockSeries) {
 			t.vanish(r.b, place)
@@ -73,10 +78,14 @@ type restorer struct {
 	b       *block
 	spans   int // how many windows what is read was written with
 	now     moment
-	windows bool // stamps mean what they meant then
+	windows bool // the windows are those of then
 	took    bool // the last value had a series
 	mark    mark // of the last value of a delta
-	earlier []uint64
+	steps   []note
+	settled uint32 // how many ticks before its stamp a number last changed
+	// Of the formats up to the fourth: how a number stood, and how many ticks a unit of each span had.
+	stood   []unitAge
+	strides []uint32
 }
 
 func (r *restorer) all(names, state []byte, deltas [][]byte) error {
@@ -115,10 +124,14 @@ func (r *restorer) replay(delta []byte) error {
 			r.sizedValue(d, false)
 		case recordAlike:
 			r.sizedValue(d, true)
-		case recordRun:
-			r.run(d, false)
-		case recordRunAlike:
-			r.run(d, true)
+		case recordNumbers:
+			r.numbers(d, false)
+		case recordNumbersAlike:
+			r.numbers(d, true)
+		case recordUnitRun:
+			r.unitRun(d, false)
+		case recordUnitRunAlike:
+			r.unitRun(d, true)
 		default:
 			d.fail()
 		}
@@ -145,9 +158,7 @@ func (r *restorer) birth(d *decoder, i identity) {
 		return
 	}
 	r.t.vanish(r.b, place)
-	if !r.windows {
-		born = r.now.tick
-	}
+	born = r.tick(born)
 	// The entry is one of its own until settle.go files the series.
 	own := &entry{family: &family{key: familyKey{object.Resource, object.Namespace, name}}, name: object.Name, uid: object.UID, kind: kind}
 	r.t.fill(r.b, place, newcomer{entry: own, labels: labels.Packed(), born: born, seen: r.now.unix()})

@@ -9,12 +9,12 @@ import (
 
 func (r *restorer) counter(d *decoder, place, stamp uint32) {
 	c := &r.b.page.cells[place]
-	r.past(d, &c.past, stamp)
+	r.past(d, wholeCoding, &c.past, stamp)
 	c.value.Store(c.past.rolled)
 	has := d.byte()
 	if has&hasFraction != 0 {
 		body := r.b.makeBody(place, newFraction)
-		r.past(d, &body.fraction.past, d.uint32())
+		r.past(d, wholeCoding, &body.fraction.past, d.uint32())
 		body.fraction.units.Store(int64(body.fraction.past.rolled))
 	}
 	if has&hasRunning != 0 {

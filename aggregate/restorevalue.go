@@ -28,22 +28,26 @@ func (r *restorer) value(d *decoder, alike bool) {
 		return
 	}
 	c, stamp := &r.b.page.cells[place], r.mark.stamp
-	if !r.windows && stamp != 0 {
-		stamp = beforeAll
-	}
 	switch r.b.page.kinds[place] {
 	case metric.Counter:
 		r.counter(d, place, stamp)
 	case metric.Gauge:
-		r.past(d, &c.past, stamp)
+		r.past(d, floatCoding, &c.past, stamp)
 		r.gauge(d, place, d.uint32())
 	case metric.Timer:
 		timer := r.b.body(place).timer
-		r.timer(d, timer)
-		c.past.stamp = max(stamp, timer.folded) // what was folded does not change any more
+		counted := len(d.rest) > 0 && d.rest[0] == timerCounted
+		if counted {
+			d.byte()
+			r.past(d, floatCoding, &c.past, stamp)
+		}
+		if r.timer(d, timer); !counted && d.err == nil {
+			r.weightsOfUnits(timer, &c.past)
+		}
+		c.past.stamp = max(r.tick(stamp), timer.folded, c.past.stamp) // what was folded does not change any more
 	case metric.Set:
 		r.b.body(place).set.restore(d, r)
-		c.past.stamp = stamp
+		c.past.stamp = r.tick(stamp)
 	}
 }
 
@@ -69,7 +73,7 @@ func (r *restorer) aheadUnit(span int, unit uint32) bool {
 }
 
 // ahead reports whether a tick has not come yet: nobody noted anything under it.
-func (r *restorer) ahead(tick uint32) bool { return r.windows && tick > r.now.tick+clockSlack }
+func (r *restorer) ahead(tick uint32) bool { return r.tick(tick) > r.now.tick+clockSlack }
 
 func (r *restorer) gauge(d *decoder, place, at uint32) {
 	c := &r.b.page.cells[place]
@@ -91,72 +95,35 @@ func (r *restorer) gauge(d *decoder, place, at uint32) {
 }
 
 // past reads what appendPastLocked appended.
-func (r *restorer) past(d *decoder, p *past, stamp uint32) {
+func (r *restorer) past(d *decoder, c coding, p *past, stamp uint32) {
 	rolled, form := d.uvarint(), d.byte()
-	if d.err == nil {
-		r.newest(p, stamp, rolled, form != pastAlone)
+	if r.ahead(stamp) {
+		d.fail()
 	}
-	for i := range r.spans {
-		switch form {
-		case pastUnits:
-			r.units(d, p, i)
-		case pastNotes:
-			r.notes(d, p, i)
+	r.stood, r.steps, r.settled = r.stood[:0], r.steps[:0], 0
+	single := byte(0)
+	switch form {
+	case pastAlone:
+	case pastSteps:
+		single = d.byte()
+		r.earlier(d, c, d.uvarint())
+	case pastUnits:
+		for i := range r.spans {
+			r.units(d, i, rolled)
 		}
+	case pastNotes:
+		for i := range r.spans {
+			r.notesOfUnits(d, i, rolled)
+		}
+	default:
+		d.fail()
 	}
-}
-
-// newest enters the newest note.
-func (r *restorer) newest(p *past, stamp uint32, rolled uint64, ring bool) {
-	if stamp == 0 {
+	if form == pastAlone || form == pastSteps {
+		r.restoreNotes(d, c, p, stamp, rolled)
+		p.setSingle(r.t.notes, single)
 		return
 	}
-	if !r.windows {
-		stamp = beforeAll
-	}
-	p.note(r.t.rings, max(stamp, p.stamp), rolled)
-	if ring && r.windows && p.ring == 0 {
-		p.ring = r.t.rings.start(p)
-	}
-}
-
-// units reads what appendUnits appended.
-func (r *restorer) units(d *decoder, p *past, span int) {
-	v := p.rolled
-	for age := d.uvarint(); age > 0 && d.err == nil; age-- {
-		v += uint64(d.varint())
-		r.unit(d, p, span, age-1, v)
-	}
-}
-
-// unit enters how a value stood so many units before the newest note's.
-func (r *restorer) unit(d *decoder, p *past, span int, age, v uint64) {
-	if d.err != nil || p.ring == 0 {
-		return
-	}
-	if sp := &r.t.spans[span]; age < uint64(min(int(sp.unit(p.stamp)), sp.slots)) {
-		p.ring = r.t.rings.restore(p, span, uint32(age), v)
-	}
-}
-
-// notes reads what the first format had in place of units: those in which something came.
-func (r *restorer) notes(d *decoder, p *past, span int) {
-	stood := map[uint64]uint64{}
-	oldest := uint64(0)
-	for n := d.uvarint(); n > 0 && d.err == nil; n-- {
-		age := d.uvarint()
-		v := p.rolled - uint64(d.varint())
-		if r.windows && age < uint64(r.t.spans[span].slots) {
-			stood[age], oldest = v, max(oldest, age)
-		}
-	}
-	v, have := stood[oldest]
-	for age := oldest + 1; have && age > 0; age-- {
-		if at, noted := stood[age-1]; noted {
-			v = at
-		}
-		r.unit(d, p, span, age-1, v)
-	}
+	r.unitNotes(d, c, p, stamp, rolled)
 }
 
 func (r *restorer) timer(d *decoder, t *timer) {
@@ -179,8 +146,8 @@ func (s *set) restore(d *decoder, r *restorer) {
 	table := s.reserve(int32(n))
 	for ; n > 0 && d.err == nil; n-- {
 		hash, tick := d.uint64(), d.uint32()
-		if d.err == nil && r.windows {
-			table.see(max(hash, 1), min(tick, r.now.tick))
+		if d.err == nil {
+			table.see(max(hash, 1), min(r.tick(tick), r.now.tick))
 		}
 	}
 	if d.byte() == 0 {

@@ -122,16 +122,16 @@ func (t *Table) rollSeriesLocked(b *block, place, tick uint32) {
 	case metric.Counter:
 		if body != nil && body.fraction.usedLocked() {
 			body.fraction.carryLocked(c)
-			body.fraction.past.note(t.rings, tick, uint64(body.fraction.units.Load()))
+			body.fraction.past.note(t.notes, wholeCoding, tick, uint64(body.fraction.units.Load()))
 		}
-		c.past.note(t.rings, tick, c.value.Load())
+		c.past.note(t.notes, wholeCoding, tick, c.value.Load())
 	case metric.Gauge:
 		if v, set := gaugeBits(b, place); set {
-			c.past.note(t.rings, tick, v)
+			c.past.note(t.notes, floatCoding, tick, v)
 		}
 	case metric.Timer:
-		body.timer.rollLocked(&t.timers, c, t.spans, tick)
-		c.past.stamp = tick
+		weight := body.timer.rollLocked(&t.timers, c, t.spans, tick)
+		c.past.addWeight(t.notes, tick, float64(weight)/weightUnits)
 		t.weigh(body, body.timer.weight(t.timers.of(c)))
 	case metric.Set:
 		body.set.rollLocked(t.spans, tick)

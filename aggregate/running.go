@@ -35,28 +35,28 @@ func (r *running) increase(total sum, anew bool) sum {
 }
 
 // accumulateLocked counts what a client's total has grown by. The first total of a series is where it begins.
-func (w *Writer) accumulateLocked(b *block, place uint32, s *metric.Sample) metric.Reason {
+func (w *Writer) accumulateLocked(b *block, place uint32, s *metric.Sample) (grown sum, refused metric.Reason) {
 	total, ok := quantiseTotal(s)
 	if !ok {
-		return metric.BadValue
+		return sum{}, metric.BadValue
 	}
 	body := b.makeBody(place, newFraction)
 	if body.running == nil {
 		if !(budget{w.table, body}).take(runningBytes) {
-			return metric.OverLimit
+			return sum{}, metric.OverLimit
 		}
 		body.running = &running{client: total, remainder: total}
 		body.running.see(s, w.now)
-		return metric.Applied
+		return sum{}, metric.Applied
 	}
 	r := body.running
 	anew, late := r.judge(s)
 	if late {
-		return metric.Applied
+		return sum{}, metric.Applied
 	}
-	grown := r.increase(total, anew)
+	grown = r.increase(total, anew)
 	if !b.page.cells[place].add(grown.whole) {
-		return metric.BadValue
+		return sum{}, metric.BadValue
 	}
 	if grown.fraction != 0 {
 		body.fraction.units.Add(int64(grown.fraction))
@@ -65,7 +65,7 @@ func (w *Writer) accumulateLocked(b *block, place uint32, s *metric.Sample) metr
 	r.remainder = r.remainder.plus(total.minus(r.client)).minus(grown)
 	r.client = total
 	r.see(s, w.now)
-	return metric.Applied
+	return grown, metric.Applied
 }
 
 // totalLocked is what a counter's total reads.

@@ -20,8 +20,10 @@ const (
 	recordValue      = 'v'
 	recordAlike      = 'a' // a value with the mark of the value before it
 
-	recordRun      = 'n' // numbers that have all but their values in common
-	recordRunAlike = 'm' // likewise, with the mark of the value before them
+	recordNumbers      = 'N' // numbers that have all but their values in common
+	recordNumbersAlike = 'M' // numbers with the mark of the value before them
+	recordUnitRun      = 'n' // numbers as the formats up to the fourth have them
+	recordUnitRunAlike = 'm'
 )
 
 // Blocks is how many blocks of 1,024 series there are. It only grows.
@@ -120,6 +122,7 @@ type delta struct {
 	dst    []byte
 	before mark // of the value before
 	run    run
+	notes  []note // scratch space
 }
 
 // askForNews has what births among 64 series are told from come: their entries, then the names of the objects.
@@ -248,8 +251,9 @@ func (t *Table) appendValueLocked(dst []byte, b *block, place uint32, since uint
 	case metric.Counter:
 		return t.appendCounterLocked(dst, c, body, since)
 	case metric.Gauge:
-		return appendGaugeStamp(t.appendPastLocked(dst, &c.past, since), body)
+		return appendGaugeStamp(t.appendPastLocked(dst, &c.past, floatCoding, since), body)
 	case metric.Timer:
+		dst = t.appendPastLocked(append(dst, timerCounted), &c.past, floatCoding, since)
 		return body.timer.pushed.appendLocked(body.timer.appendLocked(dst, t.spans, since), t.spans, since)
 	case metric.Set:
 		return body.set.appendLocked(dst, t.spans, since)
@@ -261,16 +265,19 @@ func (t *Table) appendValueLocked(dst []byte, b *block, place uint32, since uint
 const (
 	pastAlone = iota
 	pastNotes // as the first format has it: notes with their ages, in no order
-	pastUnits
+	pastUnits // as the formats up to the fourth have it
+	pastSteps // how many notes there are before it, and the steps back to them
 )
 
-// appendPastLocked appends the newest note and, where there is a ring, how the value stood at the end of each unit from since on.
-func (t *Table) appendPastLocked(dst []byte, p *past, since uint32) []byte {
+// appendPastLocked appends the newest note and, where there is a log, the notes before it from a tick on.
+func (t *Table) appendPastLocked(dst []byte, p *past, c coding, since uint32) []byte {
 	dst = binary.AppendUvarint(dst, p.rolled)
-	if p.ring == 0 {
+	if p.log == 0 {
 		return append(dst, pastAlone)
 	}
-	return t.rings.appendUnits(append(dst, pastUnits), p, since)
+	all := p.since(t.notes, c, since, nil)
+	dst = binary.AppendUvarint(append(dst, pastSteps, p.single(t.notes)), uint64(len(all)-1))
+	return c.appendEarlier(dst, p.stamp, all)
 }
 
 // appendGaugeStamp appends the timestamp of a gauge's value where it has one; 0 where not.

@@ -4,8 +4,9 @@ import "encoding/binary"
 
 // How a timer's past is kept. The first format began with the number of the shortest span's slots, which is below these.
 const (
-	pastWhole  = 64 + iota // all of it: what is there goes
-	pastLatest             // the latest records of the shortest span: whoever reads them folds as the writer did
+	pastWhole    = 64 + iota // all of it: what is there goes
+	pastLatest               // the latest records of the shortest span: whoever reads them folds as the writer did
+	timerCounted             // the weights that came, as notes; what came with them follows in one of the forms above
 )
 
 // appendLocked appends what came from the tick since on.

@@ -151,7 +151,7 @@ func (s *set) forgetLocked() {
 
 // readLocked adds the members of the view to u.
 func (s *set) readLocked(u *union, v view) {
-	first := (v.first - 1) * v.span.stride // the tick that the view begins with
+	first := v.tick
 	s.exact.Load().each(func(hash uint64, tick uint32) {
 		if tick >= first {
 			u.insert(hash)

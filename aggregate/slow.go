@@ -30,24 +30,20 @@ const (
 	warnedMost = 1024
 )
 
-// interval is at what interval a number changes, by its latest notes; 0: at none, or by too few notes to tell.
-func (p *past) interval(rings *rings, tick time.Duration) time.Duration {
-	if p.ring == 0 {
-		return 0
-	}
-	return time.Duration(rings.interval(p.ring, slowGaps)) * tick
-}
-
 // slowPush is a counter that a reading met, for after the lock.
 type slowPush struct {
 	entry    *entry
 	interval time.Duration
 }
 
-// checkPaceLocked notes whether a counter is pushed too slowly for the window that it is read over.
-func (r *reading) checkPaceLocked(e *entry, p *past) {
-	interval := p.interval(r.table.rings, r.table.clock.tick)
-	if interval*slowShare > r.view.span.window {
+// checkPaceLocked notes whether a counter with these notes is pushed too slowly for the window that it is read over.
+func (r *reading) checkPaceLocked(e *entry, all []note) {
+	if len(all) <= slowGaps {
+		return
+	}
+	p := cadenceOf(all, r.table.clock.resumedAt)
+	interval := time.Duration(p.interval * float64(r.table.clock.tick))
+	if p.alike >= slowGaps && float64(interval*slowShare) > slowSlack*float64(r.view.span.window) {
 		r.slow = slowPush{e, interval}
 	}
 }

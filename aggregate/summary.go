@@ -22,7 +22,7 @@ func (r *reading) timerStat() (v float64, ok bool) {
 	}
 	v, ok = r.spread.stat(r.stat)
 	if !ok && r.spread.size() > 0 {
-		r.lacks = "what was pushed does not tell it"
+		r.lacks = untold
 	}
 	return v, ok
 }

@@ -40,7 +40,7 @@ type Table struct {
 	admission Admission
 	clock     *clock
 	spans     []span
-	rings     *rings
+	notes     *notes
 	blocks    blocks
 	timers    timerLives
 	aliases   *aliases
@@ -53,8 +53,9 @@ type Table struct {
 
 	// setSeed seeds the hashes of set members. It is kept by the store, for restored members must match new ones.
 	setSeed uint64
-	// writtenSpans is how many windows what is restored was written with.
-	writtenSpans int
+	// written are the windows that what is restored was written with; sameWindows: they are the table's own.
+	written     []span
+	sameWindows bool
 
 	live      atomic.Int64 // series
 	bodyBytes atomic.Int64 // of timers and sets, as of their last roll
@@ -80,15 +81,25 @@ type Table struct {
 // New makes an empty table. Run must be running for its windows to turn.
 func New(c Config, describe Describer, log *slog.Logger) *Table {
 	clock := newClock(c.Windows)
-	spans, slots := newSpans(c.Windows, clock.tick)
+	spans := newSpans(c.Windows, clock.tick)
 	t := &Table{
 		config: c, describe: describe, admission: unlimited{}, clock: clock, spans: spans,
-		rings: newRings(spans, slots), aliases: newAliases(c.MaxBytes / 2), blocks: blocks{pages: newArena(maxBlocks * pageBytes)}, canon: newSlots(),
-		index: newIndex(), setSeed: rand.Uint64(), writtenSpans: len(spans), slow: slowPushers{log: log},
+		aliases: newAliases(c.MaxBytes / 2), blocks: blocks{pages: newArena(maxBlocks * pageBytes)}, canon: newSlots(),
+		index: newIndex(), setSeed: rand.Uint64(), written: spans, slow: slowPushers{log: log},
 	}
 	t.farBytes = farBytes
+	t.notes = newNotes(spans, t.growNotes)
 	t.timers.open(&t.epochs)
 	return t
+}
+
+// growNotes reports whether logs of notes may grow by some bytes, and enters them; what they shrink by is negative.
+func (t *Table) growNotes(bytes int64) bool {
+	if bytes > 0 && !t.mayGrow() {
+		return false
+	}
+	t.bodyBytes.Add(bytes)
+	return true
 }
 
 // Limit has new series admitted by a. It is called before anything else of the table.

@@ -38,20 +38,20 @@ const (
 
 // timerLives is the memory of all live parts, numbered from 1.
 type timerLives struct {
-	ringPool
+	pool
 	epochs *epochs
 }
 
 func (l *timerLives) open(e *epochs) {
 	l.epochs = e
-	l.ringPool.open(int(liveBytes))
+	l.pool.open(int(liveBytes))
 }
 
 // A timer's cell has the number of its live part << 1 | the hot half; 0: there is none.
 const hotHalf = 1
 
 func (l *timerLives) at(value uint64) *timerLive {
-	return (*timerLive)(l.ringPool.at(uint32(value >> 1)))
+	return (*timerLive)(l.pool.at(uint32(value >> 1)))
 }
 
 // of is the live part of a timer; nil: nothing was observed yet, as where all comes in histograms.

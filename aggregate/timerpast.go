@@ -2,14 +2,16 @@ package aggregate
 
 import "unsafe"
 
-// rollLocked notes what came since the last roll under the tick.
-func (t *timer) rollLocked(lives *timerLives, c *cell, spans []span, tick uint32) {
+// rollLocked notes what came since the last roll under the tick, and returns its weight.
+func (t *timer) rollLocked(lives *timerLives, c *cell, spans []span, tick uint32) (weight uint64) {
 	fresh := distributions.Get().(*distribution)
 	fresh.reset()
-	if t.takeLocked(lives, c, fresh); fresh.total != 0 {
+	t.takeLocked(lives, c, fresh)
+	if weight = fresh.total; weight != 0 {
 		t.noteLocked(spans, tick, fresh)
 	}
 	distributions.Put(fresh)
+	return weight
 }
 
 // noteLocked notes what came in a tick. That is done for the shortest span alone: what it is about to lose is folded into the

@@ -97,7 +97,7 @@ func (w *Writer) Apply(s *metric.Sample) metric.Reason {
 			to := targetRef(target)
 			b, place := t.blocks.of(to.number)
 			if b.page.cells[place].state.Load() == to.state {
-				return w.update(b, place, s)
+				return w.update(b, place, to.state, s)
 			}
 		} else if reason, turn := targetRefusal(target); turn == t.turn.Load() {
 			return reason
@@ -108,7 +108,14 @@ func (w *Writer) Apply(s *metric.Sample) metric.Reason {
 
 // update adds a sample to its series: first the value, then the mark. The roller unmarks first and reads then,
 // so whatever it did not read is marked again.
-func (w *Writer) update(b *block, place uint32, s *metric.Sample) metric.Reason {
+func (w *Writer) update(b *block, place, state uint32, s *metric.Sample) metric.Reason {
+	if w.dated(s) {
+		return w.updateDated(b, place, state, s)
+	}
+	return w.updateNow(b, place, s)
+}
+
+func (w *Writer) updateNow(b *block, place uint32, s *metric.Sample) metric.Reason {
 	refused := metric.Applied
 	switch s.Kind {
 	case metric.Counter:

@@ -1,0 +1,145 @@
+package aggregate
+
+import (
+	"math"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// How much came in a window, and at what rate. Positions in receiving time are in ticks here: tick 7 is from 7 to 8, and
+// a note of tick 7 says how the number stood at 8.
+//
+// Mostly a window is what it says: from one position to now, where the part of a tick that the window begins in counts
+// by its share. A client that adds up and pushes at an interval is another matter: of a window of a minute, pushes every
+// seven seconds fill eight or nine parts, so a constant stream would swing by an eighth. Such a number is read from push
+// to push: the pushes of about one window, by the time in which they were gathered. That holds until the next push is
+// overdue.
+
+// stretch is the part of a number's past that answers for a window.
+type stretch struct {
+	from  float64 // where it begins
+	scale float64 // what came in it stands for so much in the window
+	// Where it is not the window: whatever is read off it lies between what came since these positions, an interval
+	// later and earlier than the window begins. So a stream that only looks regular is never off by more than a push.
+	late, early float64
+	seconds     float64 // what the increase is divided by for a rate
+}
+
+const (
+	// overdueAfter is how many intervals after a push the next one is missing.
+	overdueAfter = 1.25
+	// slowSlack is how much an interval may be above a third of the window: it is measured in ticks.
+	slowSlack = 1.05
+	// leastInterval is the interval, in ticks, from which on changes are pushes. Closer ones may be: see past.single.
+	leastInterval = 1.5
+	// intervalSpread is how far intervals may differ, as a share of them, to be alike: clients sleep inexactly.
+	intervalSpread = 0.5
+)
+
+// cadence is the interval, in ticks, of the newest changes of a number.
+type cadence struct {
+	interval float64
+	alike    int // how many pauses in a row are alike
+	first    int // the note that they began with
+}
+
+// cadenceOf looks how regularly a number changed. A pause in which the process was down says nothing.
+func cadenceOf(all []note, resumed uint32) (p cadence) {
+	p.first = len(all) - 1
+	low, high, sum := math.MaxFloat64, 0.0, 0.0
+	for ; p.first > 0; p.first-- {
+		from, to := all[p.first-1].tick, all[p.first].tick
+		if from <= resumed && resumed < to {
+			continue
+		}
+		pause := float64(to - from)
+		low, high = min(low, pause), max(high, pause)
+		mean := (sum + pause) / float64(p.alike+1)
+		if high-low > max(1, mean*intervalSpread) {
+			break
+		}
+		sum += pause
+		p.alike++
+		p.interval = mean
+	}
+	return p
+}
+
+// stretch finds the part of a counter's past that answers for the reading's window. born is the tick of its birth.
+func (r *reading) stretch(all []note, single uint8, born uint32) stretch {
+	tick := r.table.clock.tick
+	now, window := float64(r.now.at)/float64(tick), float64(r.view.span.window)/float64(tick)
+	last := len(all) - 1
+	age := max(r.now.at-time.Duration(born)*tick, r.table.spans[0].window)
+	plain := stretch{from: now - window, scale: 1, seconds: min(age, r.view.span.window).Seconds()}
+	p := cadenceOf(all, r.table.clock.resumedAt)
+	overdue := now-float64(all[last].tick+1) > overdueAfter*p.interval
+	if p.alike == 0 || overdue || p.interval*slowShare > window*slowSlack {
+		return plain
+	}
+	pushes := int(math.Round(window / p.interval))
+	if p.interval < leastInterval && int(single) < min(pushes, mostSingle) {
+		return plain
+	}
+	if before := last - pushes; before >= p.first {
+		covered := math.Round(float64(all[last].tick-all[before].tick)/p.interval) * p.interval
+		return stretch{from: float64(all[before].tick + 1), scale: window / covered, seconds: plain.seconds,
+			late: plain.from + p.interval, early: plain.from - p.interval}
+	}
+	if young := p.first == 0 && p.alike >= 2 && all[0].tick <= born+1; young {
+		gathered := time.Duration(float64(len(all)) * p.interval * float64(tick))
+		return stretch{from: 0, scale: 1, seconds: max(gathered, r.table.spans[0].window).Seconds()}
+	}
+	return plain
+}
+
+// beginning finds the note in whose tick a window begins, and how much of that tick is in the window. -1: all notes are.
+func beginning(all []note, from float64) (at int, share float64) {
+	for at = len(all) - 1; at >= 0; at-- {
+		if begun := float64(all[at].tick); begun < from {
+			return at, max(begun+1-from, 0)
+		}
+	}
+	return -1, 0
+}
+
+// increaseSince is by how much a number grew since a window began: what all steps in it come to, and of one that it divides the
+// part. The number stood at before when there was no note yet.
+func increaseSince[N int64 | float64](all []note, from float64, before uint64, value func(uint64) N) (whole N, part float64) {
+	newest := value(all[len(all)-1].value)
+	at, share := beginning(all, from)
+	switch {
+	case at < 0:
+		return newest - value(before), 0
+	case at > 0:
+		before = all[at-1].value
+	}
+	stood := value(all[at].value)
+	return newest - stood, float64(stood-value(before)) * share
+}
+
+func wholes(v uint64) int64 { return int64(v) }
+
+// notesOf reads the notes of a number, and finds the part that answers for the window. False: nothing came yet.
+func (r *reading) notesOf(p *past, c coding, born uint32) (s stretch, before uint64, ok bool) {
+	if p.stamp == 0 {
+		return stretch{scale: 1, seconds: r.view.span.window.Seconds()}, 0, false
+	}
+	r.notes = p.read(r.table.notes, c, r.notes[:0])
+	return r.stretch(r.notes, p.single(r.table.notes), born), p.before(r.table.notes, r.notes[0]), true
+}
+
+// scaled is what an increase comes to in the window, given what came since a position. A count of whole things stays
+// whole where that is no more than a percent off.
+func (s stretch) scaled(n metric.Number, whole bool, since func(from float64) float64) metric.Number {
+	if s.early == s.late {
+		return n
+	}
+	one, other := since(s.late), since(s.early)
+	v := max(min(one, other), min(n.Float64()*s.scale, max(one, other)))
+	if rounded := math.Round(v); whole && math.Abs(rounded-v) <= math.Abs(v)/100 {
+		v = rounded
+	}
+	return metric.Float(v)
+}

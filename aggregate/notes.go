@@ -1,0 +1,206 @@
+package aggregate
+
+import (
+	"encoding/binary"
+	"slices"
+	"sync"
+	"unsafe"
+)
+
+// notes is the memory of all logs of notes. A note says how a number stood at the end of a tick. A log holds the latest
+// notes of one number, as far back as the longest window reaches: a number that changes every ten seconds has seven of
+// them, one that changes every second has sixty, so a log has the size that it needs.
+//
+// A log is a list of steps, the oldest first. A step says by how much the number changed, and how many ticks after the
+// step before. The newest value and its tick stand in the number's past, so the notes are found by going back from there.
+//
+// Logs lie in one arena. Taking a piece of it and giving it back locks; what is in a piece belongs to whoever holds the
+// history lock of the series.
+type notes struct {
+	horizon uint32       // ticks: older notes are not asked for
+	steps   []resolution // how finely counters remember what is older
+	grow    func(bytes int64) bool
+
+	mu     sync.Mutex
+	memory *arena
+	next   uint32     // the first grain never used
+	free   [][]uint32 // by class
+	taken  int
+}
+
+// resolution says that notes older than some ticks are merged, one for each so many ticks.
+type resolution struct{ after, ticks uint32 }
+
+const (
+	noteGrain = 16
+	// plainLog is what a log may take whatever the limit of memory says; the rest counts as what has no fixed size.
+	plainLog = 128
+	// mostNoteMemory is what 32-bit numbers of grains reach.
+	mostNoteMemory = noteGrain << 32
+	// fineTicks is how many ticks are always remembered one by one.
+	fineTicks = 64
+	// stepsPerWindow bounds the notes of a counter in a window of more ticks than that: each covers 2 % of it.
+	stepsPerWindow = 50
+	// earlierNotes are those that are kept beyond the longest window: what a number was when the window began.
+	earlierNotes = 2
+)
+
+// logSizes are the sizes of logs in bytes, by class.
+var logSizes = []int{32, 48, 64, 80, 96, 112, plainLog, 160, 192, 224, 256, 320, 384, 512, 640, 768, 1024, 1280, 1536,
+	2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152, 65520}
+
+// noteHead stands before the steps of a log.
+type noteHead struct {
+	stamp uint32 // the tick of the newest step
+	end   uint16 // where the next step goes
+	last  uint16 // where the newest step begins
+	class uint8
+	// single is how many of the newest notes changed once in their tick, as far as the roller saw; at most mostSingle.
+	single uint8
+	cut    bool // for lack of memory, the oldest note is not the first in the longest window
+	_      byte
+}
+
+const mostSingle = 64
+
+const noteHeadBytes = int(unsafe.Sizeof(noteHead{}))
+
+// note is how a number stood at the end of a tick.
+type note struct {
+	tick  uint32
+	value uint64
+}
+
+func newNotes(windows []span, grow func(bytes int64) bool) *notes {
+	longest := windows[len(windows)-1].ticks
+	n := &notes{horizon: longest + earlierNotes, grow: grow, next: 1, free: make([][]uint32, len(logSizes))}
+	for i := range windows {
+		if ticks := windows[i].ticks; ticks > fineTicks {
+			after := uint32(fineTicks)
+			if i > 0 {
+				after = max(after, windows[i-1].ticks)
+			}
+			n.steps = append(n.steps, resolution{after: after, ticks: ticks / stepsPerWindow})
+		}
+	}
+	n.memory = newArena(mostNoteMemory)
+	return n
+}
+
+// resolutionOf is how many ticks one note stands for at an age.
+func (n *notes) resolutionOf(age uint32) uint32 {
+	ticks := uint32(1)
+	for _, step := range n.steps {
+		if age > step.after {
+			ticks = max(ticks, step.ticks)
+		}
+	}
+	return ticks
+}
+
+func (n *notes) head(log uint32) *noteHead {
+	return (*noteHead)(unsafe.Add(n.memory.base, uintptr(log)*noteGrain))
+}
+
+// steps are the bytes of a log that may hold steps.
+func (h *noteHead) steps() []byte {
+	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(h), noteHeadBytes)), logSizes[h.class]-noteHeadBytes)
+}
+
+// take gives out an empty log. 0: there is no memory for it.
+func (n *notes) take(class int) uint32 {
+	if beyond := int64(logSizes[class] - plainLog); beyond > 0 && !n.grow(beyond) {
+		return 0
+	}
+	log := n.place(class)
+	if log != 0 {
+		*n.head(log) = noteHead{class: uint8(class), single: mostSingle}
+	}
+	return log
+}
+
+func (n *notes) place(class int) uint32 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if list := n.free[class]; len(list) > 0 {
+		n.free[class] = list[:len(list)-1]
+		n.taken++
+		return list[len(list)-1]
+	}
+	grains := uint32(logSizes[class] / noteGrain)
+	if n.next+grains < n.next || !n.memory.reach(int(n.next+grains)*noteGrain) {
+		return 0
+	}
+	log := n.next
+	n.next += grains
+	n.taken++
+	return log
+}
+
+// give takes a log back.
+func (n *notes) give(log uint32) {
+	class := n.head(log).class
+	if beyond := int64(logSizes[class] - plainLog); beyond > 0 {
+		n.grow(-beyond)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.free[class] = append(n.free[class], log)
+	n.taken--
+}
+
+// used is how many logs are in use, and the bytes of all.
+func (n *notes) used() (logs int, bytes int64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.taken, int64(n.next) * noteGrain
+}
+
+// classFor is the class of a log that holds so many bytes of steps.
+func classFor(bytes int) int {
+	class, _ := slices.BinarySearch(logSizes, bytes+noteHeadBytes)
+	return min(class, len(logSizes)-1)
+}
+
+// A step is a change<<2 with two marks, so that most steps of counters that change every tick take one byte. A longer
+// pause and a change that leaves no room for the marks follow as varints.
+const (
+	stepPaused = 1 << iota // more than one tick since the step before
+	stepWide
+	stepMarks = iota
+)
+
+const maxStep = 3 * binary.MaxVarintLen64
+
+func appendStep(dst []byte, ticks uint32, change uint64) []byte {
+	marks := uint64(0)
+	if ticks != 1 {
+		marks = stepPaused
+	}
+	if change>>(64-stepMarks) != 0 {
+		dst = binary.AppendUvarint(dst, marks|stepWide)
+		dst = binary.AppendUvarint(dst, change)
+	} else {
+		dst = binary.AppendUvarint(dst, change<<stepMarks|marks)
+	}
+	if marks != 0 {
+		dst = binary.AppendUvarint(dst, uint64(ticks))
+	}
+	return dst
+}
+
+// cutStep takes the first step of a list that is sound.
+func cutStep(list []byte) (ticks uint32, change uint64, rest []byte) {
+	first, n := binary.Uvarint(list)
+	list = list[n:]
+	ticks, change = 1, first>>stepMarks
+	if first&stepWide != 0 {
+		change, n = binary.Uvarint(list)
+		list = list[n:]
+	}
+	if first&stepPaused != 0 {
+		pause, n := binary.Uvarint(list)
+		ticks, list = uint32(pause), list[n:]
+	}
+	return ticks, change, list
+}
