@@ -153,3 +153,39 @@ func TestATimeToLiveIsExact(t *testing.T) {
 		}
 	}
 }
+
+// An unchanged value has the same time at every read, before the roller met it and after, and after a restart.
+func TestTheSameValueHasTheSameTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, disk := newFixture(t).running(), newSaved()
+		at := func(f *fixture, asked string) time.Time {
+			points, err := f.External(metric.Query{Asked: metric.ParseAsked(asked)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return points[0].Time
+		}
+		for range 40 {
+			time.Sleep(137 * time.Millisecond)
+			for line, asked := range map[string]string{"g:3|g": "g", "c:1|c": "c:total"} {
+				f.push(line)
+				first := at(f, asked)
+				if age := time.Since(first); age < 0 || age >= stampUnit {
+					t.Fatalf("%s is dated %s ago", asked, age)
+				}
+				for range 30 {
+					time.Sleep(61 * time.Millisecond)
+					if again := at(f, asked); !again.Equal(first) {
+						t.Fatalf("%s is dated %s, then %s", asked, first, again)
+					}
+				}
+			}
+		}
+		first := at(f, "c:total")
+		disk.flush(f.Table, each)
+		time.Sleep(time.Minute + 300*time.Millisecond)
+		if again := at(disk.restore(t), "c:total"); !again.Equal(first) {
+			t.Errorf("dated %s, then %s after a restart", first, again)
+		}
+	})
+}

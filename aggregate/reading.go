@@ -285,9 +285,14 @@ func (r *reading) appendPoint(points []metric.Point) []metric.Point {
 	return append(points, p)
 }
 
-// dateLocked takes account of when the newest sample of a series arrived.
+// dateLocked takes account of when the newest sample of a series arrived. One that the roller has not met yet is noted here, so that
+// later reads of the same value say the same.
 func (r *reading) dateLocked(b *block, place uint32) {
-	if at := arrived(b, place, r.now); at.After(r.newest) {
+	if b.page.dirty.has(place) {
+		now := r.table.clock.now()
+		r.table.noteLocked(b, place, b.tickLocked(place, now), now)
+	}
+	if at := r.now.dated(b.page.cells[place].seen.Load()); at.After(r.newest) {
 		r.newest = at
 	}
 }
