@@ -1,6 +1,8 @@
 package torture
 
 import (
+	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -50,6 +53,86 @@ func TestClockStepsEndNothing(t *testing.T) {
 			c.wantAll("after it was set back, and a restart")
 		})
 	}
+}
+
+// An unchanged value has the same timestamp and resourceVersion at every read, in every version and encoding of the APIs. Those of a
+// window never fall.
+func TestClockDatesStay(t *testing.T) {
+	c := clockMachine{t, filepath.Join(t.TempDir(), "wall"), server.New(t)}
+	c.set(0)
+	c.Runs(clockBinary(t), "SLUICE_TEST_WALL="+c.wall)
+	c.Start()
+	const external, pod = "/apis/external.metrics.k8s.io/v1beta1/namespaces/e2e/", "/namespaces/e2e/pods/web-1/"
+	reads := map[string][]string{
+		"clock_object:total":   {"/apis/custom.metrics.k8s.io/v1beta1" + pod, "/apis/custom.metrics.k8s.io/v1beta2" + pod},
+		"clock_external:total": {external},
+		"clock_ttl":            {external},
+	}
+	windowed, latest := "/apis/custom.metrics.k8s.io/v1beta2"+pod+"clock_object", int64(0)
+	for range 12 {
+		c.push()
+		before := map[string]string{}
+		for range 25 {
+			for name, paths := range reads {
+				for _, path := range paths {
+					date := c.dated(path + name)
+					if was := before[name]; was != "" && was != date {
+						t.Fatalf("%s is dated %s, then %s", name, was, date)
+					}
+					before[name] = date
+					c.sameInProtobuf(path+name, date)
+				}
+			}
+			version, _ := strconv.ParseInt(strings.Fields(c.dated(windowed))[0], 10, 64)
+			if version < latest {
+				t.Fatalf("the resourceVersion of a window falls from %d to %d", latest, version)
+			}
+			latest = version
+		}
+	}
+	before := c.dated(external + "clock_external:total")
+	c.restart()
+	if after := c.dated(external + "clock_external:total"); after != before {
+		t.Errorf("dated %s, after a restart %s", before, after)
+	}
+}
+
+// dated is the resourceVersion and the timestamp of an answer with one item.
+func (c *clockMachine) dated(path string) string {
+	c.t.Helper()
+	var list struct {
+		Metadata struct{ ResourceVersion string }
+		Items    []struct{ Timestamp string }
+	}
+	body := c.get(path, "application/json")
+	if err := json.Unmarshal(body, &list); err != nil || len(list.Items) != 1 {
+		c.t.Fatalf("%s: %s (%v)", path, body, err)
+	}
+	return list.Metadata.ResourceVersion + " " + list.Items[0].Timestamp
+}
+
+// sameInProtobuf wants the resourceVersion, a text, and the seconds of the timestamp to stand in protobuf too.
+func (c *clockMachine) sameInProtobuf(path, date string) {
+	c.t.Helper()
+	version, timestamp, _ := strings.Cut(date, " ")
+	at, err := time.Parse(time.RFC3339, timestamp)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	body := c.get(path, "application/vnd.kubernetes.protobuf")
+	seconds := binary.AppendUvarint([]byte{1 << 3}, uint64(at.Unix()))
+	if !bytes.Contains(body, []byte(version)) || !bytes.Contains(body, seconds) {
+		c.t.Fatalf("%s: protobuf is not dated %s: %q", path, date, body)
+	}
+}
+
+func (c *clockMachine) get(path, accept string) []byte {
+	c.t.Helper()
+	body, err := c.Get(path, accept)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return body
 }
 
 // clockBinary builds a server whose wall clock the test sets.
