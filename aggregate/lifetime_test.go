@@ -50,7 +50,7 @@ func TestOutages(t *testing.T) {
 				time.Sleep(c.wall)
 				disk.uptime = c.after
 				again := disk.restore(t)
-				if _, err := again.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Asked: metric.ParseAsked("a:total")}); (err == nil) != c.object {
+				if _, err := again.Objects(podsTotal("a")); (err == nil) != c.object {
 					t.Errorf("an object's series: %v, want it to live: %v", err, c.object)
 				}
 				if _, err := again.External(metric.Query{Asked: metric.ParseAsked("e:total")}); (err == nil) != c.outside {
@@ -59,6 +59,10 @@ func TestOutages(t *testing.T) {
 			})
 		})
 	}
+}
+
+func podsTotal(name string) metric.Query {
+	return metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Asked: metric.ParseAsked(name + ":total")}
 }
 
 // setWall rewrites the saved clock as if the wall clock had been so far ahead when it was saved.
@@ -87,7 +91,7 @@ func TestStampsOfFormat1(t *testing.T) {
 		again := disk.restore(t)
 		again.want("a", `no series of "a" for pods in "ns"; last seen 1h ago, expired after 1h`)
 		at := func(f *fixture) string {
-			points, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Asked: metric.ParseAsked("b:total")})
+			points, err := f.Objects(podsTotal("b"))
 			if err != nil {
 				return err.Error()
 			}

@@ -285,8 +285,8 @@ func (r *reading) appendPoint(points []metric.Point) []metric.Point {
 	return append(points, p)
 }
 
-// dateLocked takes account of when the newest sample of a series arrived. One that the roller has not met yet is noted here, so that
-// later reads of the same value say the same.
+// dateLocked takes account of when the newest sample of a series arrived. A sample that the roller has not met yet is noted
+// here, so that later reads of the same value say the same.
 func (r *reading) dateLocked(b *block, place uint32) {
 	if b.page.dirty.has(place) {
 		now := r.table.clock.now()

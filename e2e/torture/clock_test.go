@@ -55,8 +55,8 @@ func TestClockStepsEndNothing(t *testing.T) {
 	}
 }
 
-// An unchanged value has the same timestamp and resourceVersion at every read, in every version and encoding of the APIs. Those of a
-// window never fall.
+// An unchanged value has the same timestamp and resourceVersion at every read, in every version and encoding of the
+// APIs. Those of a window never fall.
 func TestClockDatesStay(t *testing.T) {
 	c := clockMachine{t, filepath.Join(t.TempDir(), "wall"), server.New(t)}
 	c.set(0)
@@ -152,12 +152,13 @@ func clockBinary(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	build := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", filepath.Join(dir, "sluice"), "./cmd/sluice")
+	binary := filepath.Join(dir, "sluice")
+	build := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", binary, "./cmd/sluice")
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
-	return filepath.Join(dir, "sluice")
+	return binary
 }
 
 // clockMachine is a server on a machine whose wall clock is set.

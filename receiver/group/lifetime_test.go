@@ -8,7 +8,8 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/exposition"
 )
 
-// Times to live are measured by the lifetime clock: setting the machine's clock ends no group, while the server runs or by a restart.
+// Times to live are measured by the lifetime clock: setting the machine's clock ends no group, while the server runs or
+// by a restart.
 func TestATimeToLiveIgnoresTheWallClock(t *testing.T) {
 	for _, step := range []time.Duration{-time.Hour, -10 * time.Minute, 2 * time.Hour, 25 * time.Hour} {
 		f := newFixture(t)
