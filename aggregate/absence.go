@@ -46,7 +46,7 @@ func (t *Table) mistyped(q *metric.Query) string {
 }
 
 func (t *Table) buried(q *metric.Query, one grave) error {
-	ago := t.clock.now().steady.Sub(time.Unix(int64(one.seen), 0))
+	ago := (t.clock.now().life - lifeAt(one.seen)).Round(time.Second)
 	return metric.NotFoundf("no series of %s; last seen %s ago, %s", describeAsked(q), roughly(ago), one.why)
 }
 

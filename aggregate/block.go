@@ -47,8 +47,10 @@ type page struct {
 	cells [blockSeries]cell
 	// kinds are those of the series' entries, written as these are.
 	kinds [blockSeries]metric.Kind
-	// ttls are how many seconds the series live without a sample; 0: the default of their object; or ttlForever.
+	// ttls are how long the series live without a sample, as ttl.go has it; 0: the default of their object.
 	ttls [blockSeries]atomic.Uint32
+	// nextEnd is a stamp before which no series ends by a time to live of its own; noEnd: none has one.
+	nextEnd atomic.Uint32
 }
 
 // bitmap has a bit for each series of a block.
@@ -82,8 +84,6 @@ func (s *series) setLabels(packed string) {
 func (s *series) packed() string { return unsafe.String(s.first, s.length) }
 
 func (s *series) labels() metric.Labels { return metric.PackedLabels(s.packed()) }
-
-const ttlForever = 1<<32 - 1
 
 // ref names a series and its generation, so that a reader notices when its place was given to another.
 type ref struct {
@@ -173,6 +173,7 @@ func (d *blocks) reachLocked(index uint32) bool {
 		return false
 	}
 	for made := d.made.Load(); made <= index; made++ {
+		d.pageAt(made).nextEnd.Store(noEnd)
 		d.at[made].Store(&block{page: d.pageAt(made), series: new([blockSeries]series)})
 		d.made.Store(made + 1)
 	}

@@ -125,5 +125,6 @@ func (t *Table) succeed(d departed, b *block, place uint32, w *Writer) bool {
 	}
 	heir.page.ttls[at].CompareAndSwap(0, b.page.ttls[place].Load())
 	heir.page.dirty.mark(at)
+	heir.page.expectEnd(at, w.now)
 	return true
 }

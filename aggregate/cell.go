@@ -16,11 +16,14 @@ import (
 type cell struct {
 	value atomic.Uint64
 	past  past
-	seen  atomic.Uint32 // wall clock in Unix seconds when the roller last found it touched
+	seen  atomic.Uint32 // lifeStamp of when it was last found touched; whoever holds the history lock writes it
 	// state is generation<<1 | live, in 31 bits. Publishing it publishes the series; the generation tells a
 	// series from a later one in the same place.
 	state atomic.Uint32
 }
+
+// see stamps the cell as touched. A stamp never falls: whoever comes late may have looked at the clock first.
+func (c *cell) see(now moment) { c.seen.Store(max(c.seen.Load(), now.stamp())) }
 
 const (
 	live      = 1

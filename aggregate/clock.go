@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -12,10 +13,16 @@ import (
 // tick before every window (beforeAll), and a stamp of 0 can mean never.
 type clock struct {
 	tick time.Duration
-	// start is the moment of the process at which receiving time was offset. Both are written by newClock and
-	// resume, before anybody else reads them.
+	// start is the moment of the process at which receiving time was offset, and the lifetime clock lived (lifetime.go).
+	// newClock, resume and live write all three, before anybody else reads them.
 	start  time.Time
 	offset time.Duration
+	lived  time.Duration
+	// epoch is the date of the lifetime clock's zero, in Unix nanoseconds. The roller moves it when somebody has set the
+	// machine's clock.
+	epoch atomic.Int64
+	// uptime is that of the machine; tests have one of their own.
+	uptime func() uptime
 	// Of an earlier process that the clock goes on from: the tick in which it does, and what ticks were then.
 	resumedAt uint32
 	former    formerTicks
@@ -29,7 +36,12 @@ type formerTicks struct {
 
 func newClock(windows []time.Duration) *clock {
 	tick := slices.Min(windows) / ticksPerWindow
-	return &clock{tick: tick, start: time.Now(), offset: 2 * slices.Max(windows)}
+	c := &clock{tick: tick, start: time.Now(), offset: 2 * slices.Max(windows), uptime: machineUptime}
+	life := savedLife{wall: wallOf(c.start)}
+	life.begin()
+	c.lived = life.life
+	c.epoch.Store(life.epoch)
+	return c
 }
 
 // beforeAll is a tick before every window that can be asked for.
@@ -38,8 +50,9 @@ const beforeAll = 1
 // resume goes on from a receiving time that an earlier process with such ticks had reached.
 func (c *clock) resume(at, tick time.Duration) {
 	c.former = formerTicks{tick: tick, shift: max(c.offset-at, 0)}
-	c.start, c.offset = time.Now(), max(at, c.offset)
-	c.resumedAt = uint32(c.offset / c.tick)
+	at = max(at, c.offset)
+	c.offset = at - time.Since(c.start)
+	c.resumedAt = uint32(at / c.tick)
 }
 
 // restored is the tick that one of the earlier process is now. 0 stays never.
@@ -55,22 +68,17 @@ type moment struct {
 	at   time.Duration // receiving time
 	tick uint32        // the tick in progress
 	wall time.Time
-	// steady is the wall clock as it would be had nobody set it since the process began: what lifetimes are measured by.
-	steady time.Time
+	life time.Duration // the lifetime clock
+	// epoch is the date of the lifetime clock's zero.
+	epoch time.Time
 }
 
 func (c *clock) now() moment {
-	wall := time.Now()
-	up := wall.Sub(c.start)
+	now := time.Now()
+	up := now.Sub(c.start)
 	at := c.offset + up
-	return moment{at: at, tick: uint32(at / c.tick), wall: wall, steady: c.start.Add(up)}
+	return moment{at: at, tick: uint32(at / c.tick), wall: wallOf(now), life: c.lived + up, epoch: time.Unix(0, c.epoch.Load())}
 }
-
-// unix is the steady clock in seconds, as stamps hold it.
-func (m moment) unix() uint32 { return uint32(m.steady.Unix()) }
-
-// drift is how far the wall clock was set ahead since the process began.
-func (m moment) drift() time.Duration { return m.wall.Round(0).Sub(m.steady.Round(0)) }
 
 // span is a window as the table keeps it: units of stride ticks each, so that a tenth of a long window does not
 // cost more notes than a tenth of a short one.

@@ -229,13 +229,14 @@ func (t *Table) create(f *canonicalForm, s *metric.Sample, now moment) (ref, met
 		return ref{}, metric.OverLimit
 	}
 	b, place := t.blocks.of(number)
-	t.fill(b, place, newcomer{entry: e, labels: lock.shared(&t.index.hash, f.labels), born: now.tick, seen: now.unix()})
+	t.fill(b, place, newcomer{entry: e, labels: lock.shared(&t.index.hash, f.labels), born: now.tick, seen: now.stamp()})
 	b.page.setTTL(place, s.TTL)
 	if s.TTL == 0 && f.bound {
 		b.page.setTTL(place, metric.Forever)
 	}
 	shard.addLocked(f.hash, number+firstNumber)
 	to := t.publish(b, place, number)
+	b.page.expectEnd(place, now)
 	e.addLocked(to)
 	return to, metric.Applied
 }

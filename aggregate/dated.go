@@ -34,8 +34,11 @@ func (w *Writer) updateDated(b *block, place uint32, state uint32, s *metric.Sam
 	}
 	refused := w.enterLocked(b, place, tick, s)
 	if refused == metric.Applied {
-		b.page.cells[place].seen.Store(now.unix())
-		b.page.setTTL(place, s.TTL)
+		b.page.cells[place].see(now)
+		if s.TTL != 0 {
+			b.page.setTTL(place, s.TTL)
+			b.page.expectEnd(place, now)
+		}
 		b.unsaved.mark(place)
 	}
 	return refused

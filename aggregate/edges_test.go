@@ -589,7 +589,7 @@ func TestEdgeExpireLargeFamily(t *testing.T) {
 	f.w.Park()
 	f.Roll()
 	now := f.clock.now()
-	now.steady = now.steady.Add(48 * time.Hour)
+	now.life += 48 * time.Hour
 	worst, begun := time.Duration(0), time.Now()
 	for i := range f.blocks.made.Load() {
 		p, at := pace{time.Now()}, time.Now()

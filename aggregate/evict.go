@@ -40,13 +40,12 @@ type departed struct {
 type cause uint8
 
 const (
-	expiry     cause = iota // what comes late makes a new series
-	yielding                // idle for long, where others want its place; likewise
-	deletion                // what comes late counts as before the end
-	objectEnd               // its object is gone; likewise
-	shedding                // a limit has no place for it
-	vanishing               // its client has no value for it any more; what comes late counts as before that
-	fromFuture              // restored with a time that has not come
+	expiry    cause = iota // what comes late makes a new series
+	yielding               // idle for long, where others want its place; likewise
+	deletion               // what comes late counts as before the end
+	objectEnd              // its object is gone; likewise
+	shedding               // a limit has no place for it
+	vanishing              // its client has no value for it any more; what comes late counts as before that
 )
 
 // mayHaveHeir reports whether what comes late is handed to a new series.
@@ -79,6 +78,7 @@ func (t *Table) sweep() {
 	if t.wanted.Load() > 0 {
 		part = made // somebody waits for a place
 	}
+	t.sweepEnds(now, &pace)
 	for range min(made, part) {
 		t.evictions.cursor = (t.evictions.cursor + 1) % made
 		t.sweepBlock(t.evictions.cursor, now, &pace)
@@ -99,7 +99,8 @@ const yieldAfter = time.Hour
 func (t *Table) sweepBlock(index uint32, now moment, pace *pace) {
 	b := t.blocks.at[index].Load()
 	var old, idle []ref
-	wanted := t.wanted.Load()
+	wanted, next := t.wanted.Load(), lifeStamp(noEnd)
+	b.page.nextEnd.Store(noEnd) // what comes from here on lowers it again
 	for place := range uint32(blockSeries) {
 		state := b.page.cells[place].state.Load()
 		if state&live == 0 {
@@ -111,12 +112,14 @@ func (t *Table) sweepBlock(index uint32, now moment, pace *pace) {
 		case int64(len(idle)) < wanted && b.idleFor(place, now) > yieldAfter:
 			idle = append(idle, to)
 		default:
+			next = min(next, b.endOf(place, now))
 			t.tidy(b, place, now)
 		}
 		if place%64 == 0 {
 			pace.step()
 		}
 	}
+	b.page.lookAt(next)
 	t.evict(old, expiry, now)
 	if n := t.evict(idle, yielding, now); n > 0 {
 		t.wanted.Store(max(wanted-int64(n), 0))
@@ -277,8 +280,6 @@ func (t *Table) epitaph(b *block, place uint32, why cause) grave {
 		return grave{seen, "then whoever pushed it said that it has no value any more"}
 	case yielding:
 		return grave{seen, "yielded its place to newer series"}
-	case fromFuture:
-		return grave{seen, "its time was in the future after a restart"}
 	}
 	ttl, _ := t.ttl(b, place)
 	return grave{seen, fmt.Sprintf("expired after %s", metric.FormatWindow(ttl))}

@@ -17,7 +17,7 @@ type graveKey struct {
 }
 
 type grave struct {
-	seen uint32 // Unix seconds
+	seen lifeStamp
 	why  string // empty: there is none
 }
 

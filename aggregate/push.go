@@ -48,6 +48,7 @@ func (w *Writer) push(to ref, s *metric.Sample) (refused metric.Reason, there bo
 	}
 	if s.TTL != 0 {
 		b.page.setTTL(place, s.TTL)
+		b.page.expectEnd(place, now)
 	}
 	t.noteLocked(b, place, max(tick, stamp), now)
 	return metric.Applied, true
@@ -73,7 +74,7 @@ func (t *Table) arrivalLocked(b *block, place uint32, s *metric.Sample, now mome
 func (t *Table) noteLocked(b *block, place, tick uint32, now moment) {
 	b.page.dirty[place/64].And(^(uint64(1) << (place % 64)))
 	t.rollSeriesLocked(b, place, tick)
-	b.page.cells[place].seen.Store(now.unix())
+	b.page.cells[place].see(now)
 	b.unsaved.mark(place)
 }
 

@@ -122,8 +122,8 @@ func (r *reading) addLocked(s ref, b *block, place uint32) {
 	} else {
 		r.shared = r.shared.Shared(labels)
 	}
-	if at := timestamp(b, place, r.now); at.After(r.newest) {
-		r.newest = at
+	if !r.stat.Windowed() {
+		r.dateLocked(b, place)
 	}
 	if r.stat.Windowed() && b.page.dirty.has(place) {
 		r.table.rollSeriesLocked(b, place, b.tickLocked(place, r.now)) // what came since the last roll counts
@@ -250,7 +250,7 @@ const untold = "what was pushed does not tell it"
 
 // point is the roll-up's value. False: there is none, such as the mean of nothing.
 func (r *reading) point() (metric.Point, bool) {
-	p := metric.Point{Time: r.now.wall, Window: r.view.span.window}
+	p := metric.Point{Time: r.now.date(), Window: r.view.span.window}
 	if !r.stat.Windowed() {
 		p.Time, p.Window = r.newest, 0
 	}
@@ -331,11 +331,22 @@ func (r *reading) appendPoint(points []metric.Point) []metric.Point {
 	return append(points, p)
 }
 
-// timestamp is when the newest sample of a series arrived, by the wall clock of now.
-func timestamp(b *block, place uint32, now moment) time.Time {
+// dateLocked takes account of when the newest sample of a series arrived. A sample that the roller has not met yet is noted
+// here, so that later reads of the same value say the same.
+func (r *reading) dateLocked(b *block, place uint32) {
+	if b.page.dirty.has(place) {
+		now := r.table.clock.now()
+		r.table.noteLocked(b, place, b.tickLocked(place, now), now)
+	}
+	if at := r.now.dated(b.page.cells[place].seen.Load()); at.After(r.newest) {
+		r.newest = at
+	}
+}
+
+// arrived is about when the newest sample of a series arrived, for those who do not hold the history lock.
+func arrived(b *block, place uint32, now moment) time.Time {
 	if b.page.dirty.has(place) {
 		return now.wall
 	}
-	seen := time.Unix(int64(b.page.cells[place].seen.Load()), 0)
-	return seen.Add(now.drift())
+	return now.dated(b.page.cells[place].seen.Load())
 }

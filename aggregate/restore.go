@@ -11,31 +11,36 @@ import (
 // A table is restored before any writer or reader knows it: the clock, then the blocks, from several goroutines, then
 // RestoreDone. A block that it cannot read is an error, and stays empty.
 
-// futureSlack is how far ahead of the wall clock a restored time may be. Beyond that it counts as stale: a clock was set back.
-const futureSlack = 5 * time.Minute
-
 // clockSlack is how many ticks a stamp may be ahead of the clock: the two are not saved at one instant.
 const clockSlack = 20
 
 // RestoreClock goes on from the clock of an earlier process.
 func (t *Table) RestoreClock(blob []byte) error {
 	d := decoder{rest: blob}
-	if v := d.byte(); d.err == nil && v != formatVersion {
-		return fmt.Errorf("table format %d is not known; this version writes %d", v, formatVersion)
+	version := d.byte()
+	if d.err == nil && (version < oldestFormat || version > formatVersion) {
+		return fmt.Errorf("table format %d is not known; this version reads %d to %d", version, oldestFormat, formatVersion)
 	}
-	at := time.Duration(d.uvarint())
-	d.varint() // the wall clock of then, for people
+	at, wall := time.Duration(d.uvarint()), time.Unix(0, d.varint())
 	seed := d.uint64()
 	windows := make([]time.Duration, min(d.uvarint(), maxWindows))
 	for i := range windows {
 		windows[i] = time.Duration(d.uvarint()) * time.Second
 	}
-	if d.err != nil || len(d.rest) > 0 || at < 0 || at > longestUp {
+	life := savedLife{wall: wall}
+	if version == unixStamps {
+		life.begin()
+	} else {
+		life.life, life.epoch = time.Duration(d.uvarint()), d.varint()
+		life.uptime = uptime{d.string(), time.Duration(d.uvarint())}
+	}
+	if d.err != nil || len(d.rest) > 0 || at < 0 || at > longestUp || life.life < 0 || life.life > longestLife || life.up < 0 {
 		return fmt.Errorf("clock: %w", errDamaged)
 	}
 	if len(windows) == 0 || slices.Min(windows) < minWindow {
 		return fmt.Errorf("clock: %w", errDamaged)
 	}
+	t.clock.live(life)
 	t.setSeed, t.written = seed, newSpans(windows, slices.Min(windows)/ticksPerWindow)
 	t.sameWindows = slices.Equal(windows, t.Windows())
 	t.clock.resume(at, slices.Min(windows)/ticksPerWindow)
@@ -161,6 +166,6 @@ func (r *restorer) birth(d *decoder, i identity) {
 	born = r.tick(born)
 	// The entry is one of its own until settle.go files the series.
 	own := &entry{family: &family{key: familyKey{object.Resource, object.Namespace, name}}, name: object.Name, uid: object.UID, kind: kind}
-	r.t.fill(r.b, place, newcomer{entry: own, labels: labels.Packed(), born: born, seen: r.now.unix()})
+	r.t.fill(r.b, place, newcomer{entry: own, labels: labels.Packed(), born: born, seen: r.now.stamp()})
 	c.state.Store(state)
 }

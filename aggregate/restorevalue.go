@@ -61,7 +61,10 @@ func (r *restorer) takes(d *decoder, place, state uint32) {
 		d.fail()
 		return
 	}
-	c.seen.Store(r.mark.seen)
+	seen, old := r.now.restoredStamp(r.mark.seen)
+	if c.seen.Store(seen); old {
+		r.b.unsaved.mark(place) // so that the next flush writes it anew
+	}
 	r.b.page.ttls[place].Store(r.mark.ttl)
 }
 

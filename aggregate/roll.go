@@ -21,6 +21,7 @@ func (t *Table) Run(ctx context.Context) error {
 			t.Roll()
 			return nil
 		case <-timer.C:
+			t.clock.follow()
 			t.rollBefore(half)
 			t.sweep()
 			// On to the next half tick. The first roll after a tick's end is the one that closes it.
@@ -55,11 +56,12 @@ func (t *Table) Roll() {
 	}
 }
 
-// rollBefore is Roll for the roller, which leaves out what was rolled in this tick, within the time given.
+// rollBefore is Roll for the roller, which leaves out what was rolled in this tick, within the time given. What has a time to
+// live of its own is never left out: its stamps are late by no more than a roll.
 func (t *Table) rollBefore(ago time.Duration) {
 	now, pace := t.clock.now(), pace{time.Now()}
 	for i := range t.blocks.made.Load() {
-		if b := t.blocks.at[i].Load(); !b.wasRolled(now, ago) {
+		if b := t.blocks.at[i].Load(); b.page.nextEnd.Load() != noEnd || !b.wasRolled(now, ago) {
 			t.rollBlock(b, now, &pace)
 		}
 	}
@@ -110,7 +112,7 @@ func (t *Table) rollWordLocked(b *block, word int, now moment) {
 			continue
 		}
 		t.rollSeriesLocked(b, place, b.tickLocked(place, now))
-		c.seen.Store(now.unix())
+		c.see(now)
 		b.unsaved.mark(place)
 	}
 }

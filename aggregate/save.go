@@ -10,7 +10,13 @@ import (
 )
 
 // formatVersion is that of all blobs, kept in the clock's.
-const formatVersion = 1
+const formatVersion = 2
+
+// Format 1 dates samples by the wall clock, in Unix seconds, and has no lifetime clock.
+const (
+	oldestFormat = 1
+	unixStamps   = 1
+)
 
 // Record types of a delta. Replayed in order on a state that may already include them, they give the state after.
 const (
@@ -32,10 +38,10 @@ func (t *Table) Blocks() int { return int(t.blocks.made.Load()) }
 // NamesChanged reports whether series of a block were born or died since AppendNames last wrote it.
 func (t *Table) NamesChanged(block int) bool { return t.blocks.at[block].Load().renamed.Load() }
 
-// AppendClock appends what goes on from one process to the next: receiving time, the windows that stamps belong to, and the
-// seed of set members' hashes.
+// AppendClock appends what goes on from one process to the next: receiving time, the windows that stamps belong to, the
+// seed of set members' hashes, and the lifetime clock.
 func (t *Table) AppendClock(dst []byte) []byte {
-	now := t.clock.now()
+	now, machine := t.clock.now(), t.clock.uptime()
 	dst = append(dst, formatVersion)
 	dst = binary.AppendUvarint(dst, uint64(now.at))
 	dst = binary.AppendVarint(dst, now.wall.UnixNano())
@@ -44,7 +50,9 @@ func (t *Table) AppendClock(dst []byte) []byte {
 	for _, s := range t.spans {
 		dst = binary.AppendUvarint(dst, uint64(s.window/time.Second))
 	}
-	return dst
+	dst = binary.AppendUvarint(dst, uint64(min(now.life, longestLife)))
+	dst = binary.AppendVarint(dst, now.epoch.UnixNano())
+	return binary.AppendUvarint(appendString(dst, machine.boot), uint64(machine.up))
 }
 
 // AppendNames appends the identities of a block's series.
@@ -92,7 +100,7 @@ func (m mark) append(dst []byte) []byte {
 func (t *Table) AppendDelta(dst []byte, block int) []byte {
 	b := t.blocks.at[block].Load()
 	now := t.clock.now()
-	pace := pace{now.wall}
+	pace := pace{time.Now()}
 	t.rollBlock(b, now, &pace)
 	var said births
 	for word := range blockWords {

@@ -3,14 +3,13 @@ package aggregate
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
 )
 
 // RestoreDone files the restored series in the index, all at once: only now it is known which of them live. Two of
 // the same identity, or of two kinds, are what a crash between the writes of two blocks leaves; the younger one stays.
-// What is too old, or from the future, goes. Free places can be used.
+// What is too old goes. Free places can be used.
 func (t *Table) RestoreDone() error {
 	now := t.clock.now()
 	restored := t.restored()
@@ -46,8 +45,8 @@ func (t *Table) restored() (all []restoredSeries) {
 func (t *Table) settle(to ref, now moment) {
 	b, place := t.blocks.of(to.number)
 	s := &b.series[place]
-	if cause, goes := t.unsettled(b, place, now); goes {
-		t.graves.bury(s.entry, t.epitaph(b, place, cause))
+	if t.expired(b, place, now) {
+		t.graves.bury(s.entry, t.epitaph(b, place, expiry))
 		t.vanish(b, place)
 		return
 	}
@@ -70,15 +69,7 @@ func (t *Table) settle(to ref, now moment) {
 	t.live.Add(1)
 	t.nameBytes.Add(s.nameBytes())
 	t.settleBody(b, place)
-}
-
-// unsettled says why a restored series is not taken.
-func (t *Table) unsettled(b *block, place uint32, now moment) (cause, bool) {
-	seen := time.Unix(int64(b.page.cells[place].seen.Load()), 0)
-	if seen.Sub(now.wall) > futureSlack {
-		return fromFuture, true
-	}
-	return expiry, t.expired(b, place, now)
+	b.page.expectEnd(place, now)
 }
 
 // settleBody takes account of what the series holds.

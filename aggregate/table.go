@@ -132,7 +132,7 @@ func (t *Table) ttl(b *block, place uint32) (time.Duration, bool) {
 	case own == ttlForever:
 		return 0, false
 	case own != 0:
-		return time.Duration(own) * time.Second, true
+		return ttlDuration(own), true
 	case b.series[place].entry.external():
 		return t.config.ExternalTTL, true
 	}
@@ -150,17 +150,7 @@ func (b *block) idleFor(place uint32, now moment) time.Duration {
 	if b.page.dirty.has(place) {
 		return 0
 	}
-	return now.steady.Sub(time.Unix(int64(b.page.cells[place].seen.Load()), 0))
-}
-
-func (p *page) setTTL(place uint32, ttl time.Duration) {
-	switch {
-	case ttl == 0:
-	case ttl == metric.Forever:
-		p.ttls[place].Store(ttlForever)
-	default:
-		p.ttls[place].Store(uint32(min(max(ttl/time.Second, 1), ttlForever-1)))
-	}
+	return now.since(b.page.cells[place].seen.Load())
 }
 
 // Balance is both sides of A2: what the writers applied to counters since the start (what was restored counts as

@@ -137,6 +137,7 @@ func (w *Writer) updateNow(b *block, place uint32, s *metric.Sample) metric.Reas
 	}
 	if s.TTL != 0 {
 		b.page.setTTL(place, s.TTL)
+		b.page.expectEnd(place, w.now)
 	}
 	b.page.dirty.mark(place)
 	return metric.Applied
@@ -210,7 +211,7 @@ func (w *Writer) stampedGauge(b *block, place uint32) *stamped {
 			runtime.Gosched()
 			continue
 		}
-		seen := uint32(timestamp(b, place, w.now).Unix())
+		seen := uint32(arrived(b, place, w.now).Unix())
 		for {
 			bits, at := c.value.Load(), seen
 			if bits == gaugeUnset {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"runtime"
+	"time"
 
 	"github.com/sluice-metrics/sluice/aggregate"
 	"github.com/sluice-metrics/sluice/metric"
@@ -64,6 +65,9 @@ func (e exactly) Remove(o metric.Object, name string, sets []metric.Labels) {
 		Asked: metric.Asked{Name: name}, Match: match,
 	})
 }
+
+// Lifetime implements group.Table.
+func (e exactly) Lifetime() time.Duration { return e.table.Lifetime() }
 
 // buildInformation is what GET /api/v1/status says of the build.
 func buildInformation() map[string]string {

@@ -124,7 +124,7 @@ func TestGroupsSurviveARestart(t *testing.T) {
 				t.Error(text)
 			}
 			spoken(t, p, "DELETE", "/metrics/job/last", "")
-			p.groups.Sweep(time.Now().Add(3 * time.Hour))
+			p.groups.Sweep(p.table.Lifetime() + 3*time.Hour)
 			if n := p.table.Series(); n != 0 {
 				t.Errorf("%d series are left of groups that ended", n)
 			}

@@ -82,13 +82,21 @@ func (s *Server) Sum(metric string) float64 {
 	return sum
 }
 
-func (s *Server) get(path string) ([]byte, error) {
+func (s *Server) get(path string) ([]byte, error) { return s.Get(path, "application/json") }
+
+// Get reads a path of the metrics APIs in an encoding.
+func (s *Server) Get(path, accept string) ([]byte, error) {
 	client, err := s.client()
 	if err != nil {
 		return nil, err
 	}
 	defer client.CloseIdleConnections()
-	resp, err := client.Get("https://" + s.API + path)
+	req, err := http.NewRequest(http.MethodGet, "https://"+s.API+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", accept)
+	resp, err := client.Do(req)
 	if err != nil {
 		return nil, err
 	}

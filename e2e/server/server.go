@@ -45,6 +45,8 @@ type Server struct {
 	t      *testing.T
 	dir    string
 	args   []string
+	binary string         // empty: the one that build makes
+	env    []string       // beside the test's own
 	child  *child.Process // nil: none runs
 	stderr *bytes.Buffer  // of the last start; to be read after its end
 
@@ -111,6 +113,9 @@ func (s *Server) DataDir() string { return filepath.Join(s.dir, "data") }
 // Binary is the path of what runs.
 func (s *Server) Binary() string {
 	s.t.Helper()
+	if s.binary != "" {
+		return s.binary
+	}
 	binary, err := build()
 	if err != nil {
 		s.t.Fatal(err)
@@ -127,10 +132,14 @@ func freePort(t *testing.T, network string) string {
 	return address
 }
 
+// Runs makes Start run another binary, with more in its environment.
+func (s *Server) Runs(binary string, env ...string) { s.binary, s.env = binary, env }
+
 // Start runs the binary and waits until it is ready.
 func (s *Server) Start() {
 	s.t.Helper()
 	cmd := exec.Command(s.Binary(), s.args...)
+	cmd.Env = append(os.Environ(), s.env...)
 	s.stderr = new(bytes.Buffer)
 	cmd.Stderr = s.stderr
 	started, err := child.Start(cmd)

@@ -8,14 +8,17 @@ import (
 )
 
 // documentVersion is the first byte of a document. Another one is refused.
-const documentVersion = 1
+const documentVersion = 2
+
+// withoutBegan is the version that does not say when a time to live began.
+const withoutBegan = 1
 
 // A document is a group as the store keeps it:
 //
 //	version
 //	namespace, resource, namespace and name of the object that it is about
 //	number of grouping labels, each key and value
-//	times: pushed, failed, ttl
+//	times: pushed, failed, ttl, began
 //	number of families, each:
 //	  name, help, type, pushed, number of metrics, each:
 //	    number of labels << 1 | unserved, each key and value
@@ -41,6 +44,7 @@ func appendDocument(dst []byte, g *group, c *contents) []byte {
 	e.number(uint64(c.pushed))
 	e.number(uint64(c.failed))
 	e.number(uint64(c.ttl))
+	e.number(uint64(c.began))
 	e.number(uint64(len(c.families)))
 	for _, f := range c.families {
 		e.family(f)

@@ -61,7 +61,7 @@ func TestDocuments(t *testing.T) {
 		}
 		t.Logf("%d bytes", len(value))
 	}
-	before, after := f.All(f.now, nil), again.All(f.now, nil)
+	before, after := f.All(nil), again.All(nil)
 	if len(after) != 2 || fmt.Sprint(Exposed(before)) == "" || string(exposition.Append(nil, exposition.Text, Exposed(before)...)) != string(exposition.Append(nil, exposition.Text, Exposed(after)...)) {
 		t.Error("what is restored is exposed otherwise")
 	}

@@ -16,7 +16,7 @@ var errDocument = errors.New("this is no group's document")
 // readDocument reads what appendDocument wrote. Whatever the bytes are, it never panics, and takes no more memory than some
 // fifty times theirs.
 func readDocument(value []byte) (*group, *contents, error) {
-	if len(value) == 0 || value[0] != documentVersion {
+	if len(value) == 0 || value[0] != documentVersion && value[0] != withoutBegan {
 		if len(value) > 0 && value[0] > documentVersion {
 			return nil, nil, fmt.Errorf("%w: version %d, want %d", errDocument, value[0], documentVersion)
 		}
@@ -29,6 +29,9 @@ func readDocument(value []byte) (*group, *contents, error) {
 	labels := d.labels(d.count(2))
 	g.key.Labels = metric.NewLabels(labels)
 	c.pushed, c.failed, c.ttl = int64(d.number()), int64(d.number()), time.Duration(d.number())
+	if value[0] != withoutBegan {
+		c.began = time.Duration(d.number())
+	}
 	before := ""
 	for n := d.count(5); n > 0 && !d.failed; n-- {
 		f := d.family()
@@ -37,7 +40,7 @@ func readDocument(value []byte) (*group, *contents, error) {
 		c.families = append(c.families, f)
 		c.bytes += f.bytes
 	}
-	d.must(d.at == len(d.all) && c.pushed >= 0 && c.failed >= 0 && c.ttl >= 0)
+	d.must(d.at == len(d.all) && c.pushed >= 0 && c.failed >= 0 && c.ttl >= 0 && c.began >= 0)
 	if d.failed {
 		return nil, nil, errDocument
 	}

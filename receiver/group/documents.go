@@ -2,6 +2,7 @@ package group
 
 import (
 	"fmt"
+	"time"
 )
 
 // Changed returns the groups that were made, changed or deleted since the last call, or all of them.
@@ -58,6 +59,18 @@ func (gs *Groups) RestoreDocument(key Hash, value []byte) error {
 	g.usage = gs.tally.enter(holder(g.about), g.key, -1) // what was taken stays taken, whatever is configured now
 	s.groups[key] = g
 	s.mu.Unlock()
+	gs.date(g, c)
 	gs.setLocked(g, c)
 	return nil
+}
+
+// date enters when a restored time to live began. Where the document does not say, its dates are compared with the
+// machine's clock, once.
+func (gs *Groups) date(g *group, c *contents) {
+	now := gs.table.Lifetime()
+	if c.began == 0 && c.ttl != 0 {
+		c.began = max(now-max(time.Since(time.Unix(0, c.from())), 0), 1)
+		gs.markLocked(g)
+	}
+	c.began = min(c.began, now)
 }

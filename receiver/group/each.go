@@ -35,12 +35,12 @@ func (g *Group) Families() iter.Seq2[*exposition.Family, time.Time] {
 
 // All returns the groups that are there at the moment, in an order that stays the same while they do: by namespace, then by
 // labels. It holds one shard's lock at a time, and no group's. May picks by what groups are about; nil: all.
-func (gs *Groups) All(now time.Time, may func(about metric.Object) bool) []Group {
-	all := make([]Group, 0, gs.Count())
+func (gs *Groups) All(may func(about metric.Object) bool) []Group {
+	all, now := make([]Group, 0, gs.Count()), gs.table.Lifetime()
 	for i := range gs.shards {
 		for _, g := range gs.shards[i].all() {
 			c := g.contents.Load()
-			if c == nil || c.over(now.UnixNano()) || may != nil && !may(g.about) {
+			if c == nil || c.over(now) || may != nil && !may(g.about) {
 				continue
 			}
 			all = append(all, Group{g.key, g.about, timeOf(c.pushed), timeOf(c.failed), timeOf(c.expires()), c})

@@ -58,22 +58,36 @@ type contents struct {
 type times struct {
 	pushed, failed int64
 	ttl            time.Duration // 0: for ever
+	// began is when the time to live began, by the table's lifetime clock: at the last push; where none was taken, at the
+	// last that was refused. 0: an older document does not say.
+	began time.Duration
 }
 
-// expires is when a group ends, in Unix nanoseconds; 0: never. It counts from the last push; where none was taken, from
-// the last that was refused.
+// from is the date of began, in Unix nanoseconds.
+func (t *times) from() int64 {
+	if t.pushed == 0 {
+		return t.failed
+	}
+	return t.pushed
+}
+
+// ends is when a group ends, by the lifetime clock; 0: never.
+func (t *times) ends() time.Duration {
+	if t.ttl == 0 {
+		return 0
+	}
+	return t.began + t.ttl
+}
+
+// expires is the date of ends, in Unix nanoseconds; 0: never.
 func (t *times) expires() int64 {
 	if t.ttl == 0 {
 		return 0
 	}
-	from := t.pushed
-	if from == 0 {
-		from = t.failed
-	}
-	return from + int64(t.ttl)
+	return t.from() + int64(t.ttl)
 }
 
-func (t *times) over(now int64) bool { e := t.expires(); return e != 0 && e <= now }
+func (t *times) over(now time.Duration) bool { e := t.ends(); return e != 0 && e <= now }
 
 // family is a family as it was pushed last, with the grouping labels in place. It is shared by the contents that follow
 // each other, and never changed. The labels of each metric are sorted by key.

@@ -22,6 +22,8 @@ type Applier interface {
 type Table interface {
 	// Remove takes out the series of an object that have the name and one of the label sets.
 	Remove(o metric.Object, name string, sets []metric.Labels)
+	// Lifetime is a clock that nobody sets and that goes on after a restart: times to live are measured by it.
+	Lifetime() time.Duration
 }
 
 // Groups are all groups. They are safe for use by many goroutines.
@@ -43,7 +45,7 @@ type shard struct {
 	mu      sync.Mutex
 	groups  map[Hash]*group
 	changed map[Hash]struct{} // since the store asked last
-	next    int64             // no group ends before, in Unix nanoseconds
+	next    time.Duration     // no group ends before, by the lifetime clock
 }
 
 // New makes an empty Groups. The configuration must be valid.
@@ -139,7 +141,7 @@ func (gs *Groups) setLocked(g *group, c *contents) {
 	gs.bytes.Add(c.bytes - before)
 	g.usage.bytes.Add(c.bytes - before)
 	g.contents.Store(c)
-	if e := c.expires(); e != 0 {
+	if e := c.ends(); e != 0 {
 		s := gs.shard(g.hash)
 		s.mu.Lock()
 		s.next = min(s.next, e)
@@ -208,7 +210,7 @@ func (gs *Groups) endLocked(g *group) {
 }
 
 // sweepEvery is how long a group may outlive its time.
-const sweepEvery = time.Second
+const sweepEvery = time.Second / 4
 
 // Run ends the groups whose time to live is over, until ctx ends.
 func (gs *Groups) Run(ctx context.Context) error {
@@ -218,22 +220,23 @@ func (gs *Groups) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case now := <-tick.C:
-			gs.Sweep(now)
+		case <-tick.C:
+			gs.Sweep(gs.table.Lifetime())
 		}
 	}
 }
 
-// Sweep ends the groups whose time to live is over, and says how many. It looks at the shards only in which one may be.
-func (gs *Groups) Sweep(now time.Time) (n int) {
+// Sweep ends the groups whose time to live is over by the lifetime clock, and says how many. It looks at the shards only in
+// which one may be.
+func (gs *Groups) Sweep(now time.Duration) (n int) {
 	for i := range gs.shards {
-		n += gs.sweepShard(&gs.shards[i], now.UnixNano())
+		n += gs.sweepShard(&gs.shards[i], now)
 	}
 	gs.expired.Add(uint64(n))
 	return n
 }
 
-func (gs *Groups) sweepShard(s *shard, now int64) (n int) {
+func (gs *Groups) sweepShard(s *shard, now time.Duration) (n int) {
 	s.mu.Lock()
 	if s.next > now {
 		s.mu.Unlock()
@@ -246,7 +249,7 @@ func (gs *Groups) sweepShard(s *shard, now int64) (n int) {
 		if c == nil {
 			continue // its push will say when it ends
 		}
-		switch e := c.expires(); {
+		switch e := c.ends(); {
 		case e == 0:
 		case e <= now:
 			over = append(over, g)

@@ -187,7 +187,7 @@ func TestOwnFamilies(t *testing.T) {
 	if o.Applied != 1 || o.Rejected[metric.Ignored] != 2 {
 		t.Errorf("%+v", o)
 	}
-	text := string(exposition.Append(nil, exposition.Text, Exposed(f.All(f.now, nil))...))
+	text := string(exposition.Append(nil, exposition.Text, Exposed(f.All(nil))...))
 	if !strings.Contains(text, "push_time_seconds{instance=\"\",job=\"a\"} 1.700000001e+09\n") || strings.Contains(text, "a=\"b\"") {
 		t.Error(text)
 	}
@@ -221,7 +221,7 @@ func TestTimeToLive(t *testing.T) {
 	sweep := func(after time.Duration, want int) {
 		t.Helper()
 		f.now = f.now.Add(after)
-		if n := f.Sweep(f.now); n != want {
+		if n := f.Sweep(f.table.Lifetime()); n != want {
 			t.Errorf("%d groups ended, want %d", n, want)
 		}
 	}
@@ -233,7 +233,7 @@ func TestTimeToLive(t *testing.T) {
 		t.Errorf("expires %v", g.Expires)
 	}
 	f.now = f.now.Add(time.Minute)
-	if len(f.All(f.now, nil)) != 0 {
+	if len(f.All(nil)) != 0 {
 		t.Error("a group is shown whose time is over")
 	}
 	sweep(0, 1)
@@ -283,12 +283,12 @@ func TestExposedOfGroupsThatDisagree(t *testing.T) {
 	f.push("PUT", "job=b", "# HELP x help\n# TYPE x gauge\nx 2\nh_sum 3\nh 4\n")
 	f.push("PUT", "job=b,l=1,namespace=shop", "y 1\n")
 	f.push("PUT", "job=b,l=1", "y{namespace=\"shop\"} 2\n") // about something else, but the same series to an exposition
-	text := string(exposition.Append(nil, exposition.Text, Exposed(f.All(f.now, nil))...))
+	text := string(exposition.Append(nil, exposition.Text, Exposed(f.All(nil))...))
 	if _, fault := exposition.NewTextReader(exposition.DefaultOptions()).Read([]byte(text)); fault.Reason != metric.Applied {
 		t.Errorf("%s:\n%s", fault.Error(), text)
 	}
 	f.push("PUT", "job=b", "# HELP x help\n# TYPE x gauge\nx 2\nh_sum 3\nh 4\n")
-	text = string(exposition.Append(nil, exposition.Text, Exposed(f.All(f.now, nil))...))
+	text = string(exposition.Append(nil, exposition.Text, Exposed(f.All(nil))...))
 	if !strings.Contains(text, "# HELP x help\n# TYPE x untyped\nx{instance=\"\",job=\"a\"} 1\nx{instance=\"\",job=\"b\"} 2\n") {
 		t.Error(text)
 	}
@@ -372,9 +372,9 @@ func TestConcurrentUse(t *testing.T) {
 						_, _ = f.AppendDocument(nil, h)
 					}
 				case 2:
-					Exposed(f.All(time.Unix(1, 0), nil))
+					Exposed(f.All(nil))
 				case 3:
-					f.Sweep(time.Now())
+					f.Sweep(f.table.Lifetime())
 				default:
 					families, _ := reader.Read(fmt.Appendf(nil, "x{l=\"%d\"} 1\nx{l=\"%d\"} 2\n", r.IntN(3), 3+r.IntN(3)))
 					_, _ = f.Push(&Push{Key: k, Families: families, Replace: r.IntN(2) == 0, TTL: time.Hour, Now: time.Now(), Applier: f.table})
@@ -384,7 +384,7 @@ func TestConcurrentUse(t *testing.T) {
 	}
 	wait.Wait()
 	served := 0
-	for _, g := range f.All(time.Unix(1, 0), nil) {
+	for _, g := range f.All(nil) {
 		for family := range g.Families() {
 			served += len(family.Metrics)
 		}

@@ -103,6 +103,9 @@ func (gs *Groups) failLocked(g *group, ttl time.Duration, now time.Time) {
 		c = *old
 	}
 	c.failed = now.UnixNano()
+	if c.pushed == 0 {
+		c.began = gs.table.Lifetime()
+	}
 	gs.setLocked(g, &c)
 }
 
@@ -135,7 +138,7 @@ func (gs *Groups) prepare(m *merger, p *Push, before *contents, u *usage) (next 
 		fresh = append(fresh, f)
 	}
 	slices.SortFunc(fresh, func(a, b *family) int { return cmp.Compare(a.Name, b.Name) })
-	next = &contents{families: fresh, times: times{pushed: now, ttl: p.TTL}}
+	next = &contents{families: fresh, times: times{pushed: now, ttl: p.TTL, began: gs.table.Lifetime()}}
 	if before != nil {
 		next.failed = before.failed
 		if !p.Replace {

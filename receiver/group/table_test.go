@@ -16,10 +16,11 @@ import (
 
 // table is a map of series: the smallest thing that groups can feed.
 type table struct {
-	mu     sync.Mutex
-	series map[series]value
-	refuse map[string]metric.Reason // by name
-	most   int                      // series that may be; 0: any number
+	lifetime func() time.Duration
+	mu       sync.Mutex
+	series   map[series]value
+	refuse   map[string]metric.Reason // by name
+	most     int                      // series that may be; 0: any number
 }
 
 type series struct {
@@ -80,6 +81,8 @@ func (t *table) Remove(o metric.Object, name string, sets []metric.Labels) {
 	}
 }
 
+func (t *table) Lifetime() time.Duration { return t.lifetime() }
+
 // String is what is served, a line each.
 func (t *table) String() string {
 	t.mu.Lock()
@@ -105,7 +108,9 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	tb := newTable()
-	return &fixture{t, New(DefaultConfig(), tb), tb, time.Unix(1_700_000_000, 0)}
+	f := &fixture{t, New(DefaultConfig(), tb), tb, time.Unix(1_700_000_000, 0)}
+	tb.lifetime = func() time.Duration { return time.Duration(f.now.UnixNano()) }
+	return f
 }
 
 // keyOf makes a key of "a=b,c=d".
@@ -168,7 +173,7 @@ func (f *fixture) serves(want string) {
 func (f *fixture) exposes(want string) {
 	f.Helper()
 	var lines []string
-	for line := range strings.Lines(string(exposition.Append(nil, exposition.Text, Exposed(f.All(f.now, nil))...))) {
+	for line := range strings.Lines(string(exposition.Append(nil, exposition.Text, Exposed(f.All(nil))...))) {
 		if !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, pushTime) && !strings.HasPrefix(line, failureTime) {
 			lines = append(lines, strings.TrimSpace(line))
 		}
@@ -181,7 +186,7 @@ func (f *fixture) exposes(want string) {
 func (f *fixture) group(key string) *Group {
 	f.Helper()
 	k := keyOf(key)
-	for _, g := range f.All(f.now, nil) {
+	for _, g := range f.All(nil) {
 		if g.Key == k {
 			return &g
 		}

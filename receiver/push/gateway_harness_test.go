@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/zstd"
@@ -71,7 +70,7 @@ func (g gateway) exposes(lines ...string) {
 // times are push_time_seconds and push_failure_time_seconds of the only group.
 func (g gateway) times() (pushed, failed float64) {
 	g.Helper()
-	groups := g.server.groups.All(time.Now(), nil)
+	groups := g.server.groups.All(nil)
 	if len(groups) != 1 {
 		g.Fatalf("there are %d groups, want 1", len(groups))
 	}

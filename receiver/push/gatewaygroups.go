@@ -1,8 +1,6 @@
 package push
 
 import (
-	"time"
-
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/group"
 )
@@ -12,7 +10,7 @@ func (x *exchange) readableGroups() ([]group.Group, *fault) {
 	if f := x.askAboutGroups(metric.Get); f != nil {
 		return nil, f
 	}
-	return x.server.groups.All(time.Now(), x.mayGroups(metric.Get)), nil
+	return x.server.groups.All(x.mayGroups(metric.Get)), nil
 }
 
 // mayGroups says to which groups the sender may do something, by what they are about. It decides once for each namespace, and
@@ -44,7 +42,7 @@ func (x *exchange) askAboutGroups(verb metric.Verb) *fault {
 	lacking := map[metric.Right]bool{}
 	look := func() {
 		clear(lacking)
-		x.server.groups.All(time.Now(), func(o metric.Object) bool {
+		x.server.groups.All(func(o metric.Object) bool {
 			if reason, _, needs := x.server.trust.May(x.sender(), verb, o); reason == metric.Pending && !needs.IsZero() {
 				lacking[needs] = true
 			}

@@ -220,6 +220,11 @@ func (t *table) Remove(o metric.Object, name string, sets []metric.Labels) {
 	}
 }
 
+// Lifetime implements group.Table.
+func (t *table) Lifetime() time.Duration { return time.Since(testsBegan) }
+
+var testsBegan = time.Now()
+
 // get is one series; nil if there is none.
 func (t *table) get(o metric.Object, name string, labels ...metric.Label) *entry {
 	t.mu.Lock()

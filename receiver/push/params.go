@@ -181,10 +181,10 @@ func parseTTL(s string) (time.Duration, *fault) {
 	}
 	ttl, err := time.ParseDuration(s)
 	if err != nil {
-		return 0, badRequest("ttl %q is no duration: write it like 90s, 15m or 1h30m, or forever", s)
+		return 0, badRequest("ttl %q is no duration; must be one like 1.5s, 90s, 15m or 1h30m, or forever", s)
 	}
 	if ttl < time.Second {
-		return 0, badRequest("ttl %v is too short: it is at least 1s", ttl)
+		return 0, badRequest("ttl %v is too short; must be at least 1s, or forever", ttl)
 	}
 	return ttl, nil
 }
