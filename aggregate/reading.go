@@ -22,6 +22,8 @@ type reading struct {
 	lacks string
 	// unmergeable is set where percentiles of several label sets were asked for that cannot be merged.
 	unmergeable bool
+	// unread is set where the stat has no reading: a fault of the program's.
+	unread bool
 
 	touched uint64 // what touch looked at, so that it is looked at
 
@@ -151,21 +153,16 @@ func (r *reading) addCounterLocked(b *block, place uint32) {
 			rest -= int64(before)
 		}
 	}
-	count := exact(whole, rest)
-	if r.stat == metric.Rate {
-		count = metric.Float(count.Float64() / r.seconds(&b.series[place]))
+	count := metric.Decimal(whole, rest)
+	switch r.stat {
+	case metric.Count:
+		r.plus(count)
+	case metric.Rate:
+		r.plus(metric.Computed(count.Float64() / r.seconds(&b.series[place])))
 		r.checkPaceLocked(b.series[place].entry, &b.page.cells[place].past)
+	default:
+		r.unread = true
 	}
-	r.plus(count)
-}
-
-// exact is a sum of whole units and units of 2^-32 as a number: an integer where it is one.
-func exact(whole, units int64) metric.Number {
-	n := metric.Int(whole + units>>32)
-	if rest := units & (fractionUnits - 1); rest != 0 {
-		n = n.Plus(metric.Float(float64(rest) / fractionUnits))
-	}
-	return n
 }
 
 // seconds is what a rate of a series is divided by: the time that is covered. A young series is divided by its
@@ -179,16 +176,14 @@ func (r *reading) seconds(s *series) float64 {
 }
 
 func (r *reading) addGaugeLocked(b *block, place uint32) {
-	bits, set := gaugeBits(b, place)
-	if !set {
-		return
+	v, set := gaugeValue(b, place)
+	switch {
+	case !set:
+	case r.stat == metric.Last:
+		r.plus(v)
+	default:
+		r.levels.addLocked(r.table.rings, &b.page.cells[place].past, v.Float64())
 	}
-	v := math.Float64frombits(bits)
-	if r.stat == metric.Last {
-		r.plus(metric.Float(v))
-		return
-	}
-	r.levels.addLocked(r.table.rings, &b.page.cells[place].past, v)
 }
 
 func (r *reading) addTimerLocked(b *block, place uint32) {
@@ -201,7 +196,7 @@ func (r *reading) addTimerLocked(b *block, place uint32) {
 		r.quantiles = timer.pushed.quantiles
 	}
 	if r.stat == metric.Rate {
-		r.plus(metric.Float((r.spread.size() - before) / r.seconds(&b.series[place])))
+		r.plus(metric.Computed((r.spread.size() - before) / r.seconds(&b.series[place])))
 	}
 }
 
@@ -218,42 +213,50 @@ func (r *reading) point() (metric.Point, bool) {
 		p.Value = r.value
 		return p, true
 	}
-	switch r.kind {
-	case metric.Timer:
-		v, ok := r.timerStat()
-		p.Value = metric.Float(v)
-		return p, ok
-	case metric.Set:
-		p.Value = metric.Float(r.members.count())
-		return p, true
-	case metric.Gauge:
-		v, ok := r.levels.stat(r.stat)
-		p.Value = metric.Float(v)
-		return p, ok
-	}
-	return p, false
+	v, ok := r.stat64()
+	p.Value = metric.Computed(v)
+	return p, ok
 }
 
-// stat reads a stat off a distribution. False: nothing has none.
-func (d *distribution) stat(s metric.Stat) (float64, bool) {
+// stat64 is the value of a stat that does not add up, or notes why there is none. A stat that a kind is said to have, and that is not
+// read here, is an error and not a number: see refuse.
+func (r *reading) stat64() (v float64, ok bool) {
+	switch {
+	case r.kind == metric.Timer:
+		return r.timerStat()
+	case r.kind == metric.Set && r.stat == metric.Unique:
+		return r.members.count(), true
+	case r.kind == metric.Gauge && (r.stat == metric.Mean || r.stat == metric.Min || r.stat == metric.Max):
+		return r.levels.stat(r.stat)
+	case r.kind == metric.Gauge && r.stat == metric.Last:
+		return 0, false // created this very moment, without a value yet
+	}
+	r.unread = true
+	return 0, false
+}
+
+// stat reads a stat off a distribution. Not known: nothing has none. Not read: there is no such stat.
+func (d *distribution) stat(s metric.Stat) (v float64, known, read bool) {
 	switch s {
 	case metric.Count:
-		return d.count(), true
+		return d.count(), true, true
 	case metric.Sum:
-		return d.sum, !math.IsNaN(d.sum)
-	}
-	switch s {
+		return d.sum, !math.IsNaN(d.sum), true
 	case metric.Mean:
-		return d.mean(), d.size() > 0 && !math.IsNaN(d.sum)
+		return d.mean(), d.size() > 0 && !math.IsNaN(d.sum), true
 	case metric.Min:
-		return d.min, !math.IsInf(d.min, 0)
+		return d.min, !math.IsInf(d.min, 0), true
 	case metric.Max:
-		return d.max, !math.IsInf(d.max, 0)
+		return d.max, !math.IsInf(d.max, 0), true
+	}
+	q := s.Quantile()
+	if math.IsNaN(q) {
+		return 0, false, false
 	}
 	if d.total == 0 {
-		return 0, false
+		return 0, false, true
 	}
-	return d.quantile(s.Quantile()), true
+	return d.quantile(q), true, true
 }
 
 // external computes the values of an external metric.

@@ -37,6 +37,7 @@ func (r *restorer) value(d *decoder, alike bool) {
 	case metric.Gauge:
 		r.past(d, &c.past, stamp)
 		r.gauge(d, place, d.uint32())
+		r.exactGauge(d, place)
 	case metric.Timer:
 		timer := r.b.body(place).timer
 		r.timer(d, timer)

@@ -248,7 +248,7 @@ func (t *Table) appendValueLocked(dst []byte, b *block, place uint32, since uint
 	case metric.Counter:
 		return t.appendCounterLocked(dst, c, body, since)
 	case metric.Gauge:
-		return appendGaugeStamp(t.appendPastLocked(dst, &c.past, since), body)
+		return appendStamped(t.appendPastLocked(dst, &c.past, since), body)
 	case metric.Timer:
 		return body.timer.pushed.appendLocked(body.timer.appendLocked(dst, t.spans, since), t.spans, since)
 	case metric.Set:
@@ -271,14 +271,6 @@ func (t *Table) appendPastLocked(dst []byte, p *past, since uint32) []byte {
 		return append(dst, pastAlone)
 	}
 	return t.rings.appendUnits(append(dst, pastUnits), p, since)
-}
-
-// appendGaugeStamp appends the timestamp of a gauge's value where it has one; 0 where not.
-func appendGaugeStamp(dst []byte, body *body) []byte {
-	if body == nil {
-		return append(dst, 0)
-	}
-	return binary.AppendUvarint(dst, body.stamped.head.Load()>>32)
 }
 
 func (s *set) appendLocked(dst []byte, spans []span, since uint32) []byte {

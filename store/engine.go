@@ -31,7 +31,7 @@ const (
 
 	// formatVersion is of the keys and values that this package writes. What earlier ones wrote is read, and is of the present
 	// one from then on.
-	formatVersion = 4
+	formatVersion = 5
 	firstVersion  = 1
 	formatMagic   = "sluice"
 	// externalMagic marks our databases in Badger's own manifest ("SL").
