@@ -10,7 +10,8 @@ import (
 // reading computes the values of one answer, all with the same stat, window and moment.
 type reading struct {
 	table *Table
-	kind  metric.Kind
+	kind  metric.Kind // of the object in hand
+	takes kindSet     // the kinds that are read; objects of others are absent
 	stat  metric.Stat
 	view  view
 	now   moment
