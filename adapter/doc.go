@@ -36,7 +36,7 @@
 // # Values
 //
 // A value travels as resource.Quantity: integers exactly, fractions rounded to the nearest nano where the
-// number of nanos fits int64, else to the nearest milli. The autoscaler reads MilliValue and adds up whichever
+// number of nanos fits int64, else to the nearest micro, else to the nearest milli. The autoscaler reads MilliValue and adds up whichever
 // of the items it counts, both without a check for overflow. So an answer in which a value's milli value, or
 // the sum of all positive or of all negative ones, leaves int64 is refused with status 422 (reason Invalid),
 // and no value ever wraps around. NaN and infinities are never served: an object whose value is one is absent,

@@ -58,7 +58,7 @@ var oddTexts = []string{"web-1", "", `"`, `\`, "<b>&", "\x00\x1f\x7f", "ä€�
 
 // numbers are of all shapes that a Quantity has.
 func numbers() (all []metric.Number) {
-	for _, whole := range []int64{0, 1, 7, 10, 999, 1000, 1001, 1200, 1_000_000, 1_500_000, 1 << 20, 1 << 53, maxNanoWhole, maxNanoWhole + 1, maxWhole} {
+	for _, whole := range []int64{0, 1, 7, 10, 999, 1000, 1001, 1200, 1_000_000, 1_500_000, 1 << 20, 1 << 53, math.MaxInt64/metric.Nanos - 1, math.MaxInt64 / metric.Nanos, maxWhole} {
 		all = append(all, metric.Int(whole), metric.Int(-whole))
 	}
 	for _, f := range []float64{0.5, 0.1, 1.0 / 3, 1e-3, 1e-9, 4e-10, 1e-12, 123.456, 1e6 + 0.25, 1e10 + 0.5, 8999999999.9999, 1e15 + 0.5, math.Copysign(0, -1)} {

@@ -20,36 +20,44 @@ var (
 const (
 	// maxWhole is the largest integer whose milli value fits int64.
 	maxWhole = math.MaxInt64 / 1000
-	// maxNanoWhole is the largest integer that fits int64 in nanos with any fraction behind it.
-	maxNanoWhole = math.MaxInt64/1_000_000_000 - 1
+	// maxMilliNanos is how many billionths there may be beyond maxWhole: milli values are rounded up.
+	maxMilliNanos = math.MaxInt64 % 1000 * 1_000_000
 )
 
 // quantityOf converts without losing what a Quantity can hold: see "Values" in the package's documentation.
 func quantityOf(n metric.Number) (resource.Quantity, error) {
-	whole, isInt := n.Int64()
-	fraction := 0.0
-	if !isInt {
-		var float float64
-		if float, fraction = math.Modf(n.Float64()); math.IsNaN(float) || math.IsInf(float, 0) {
-			return resource.Quantity{}, fmt.Errorf("the value is %v: %w", n.Float64(), errNotANumber)
-		}
-		if math.Abs(float) >= 1<<63 {
-			return resource.Quantity{}, overflowing(n)
-		}
-		whole = int64(float)
-	}
+	whole, nano, ok := n.Rounded()
 	switch {
-	case whole > maxWhole || whole < -maxWhole:
+	case !ok && (math.IsNaN(n.Float64()) || math.IsInf(n.Float64(), 0)):
+		return resource.Quantity{}, fmt.Errorf("the value is %v: %w", n.Float64(), errNotANumber)
+	case !ok, !fitsMilli(whole, nano):
 		return resource.Quantity{}, overflowing(n)
-	case fraction == 0:
+	case nano == 0:
 		return *resource.NewQuantity(whole, resource.DecimalSI), nil
-	case whole <= maxNanoWhole && whole >= -maxNanoWhole:
-		nano := whole*1_000_000_000 + int64(math.Round(fraction*1e9))
-		return *resource.NewScaledQuantity(nano, resource.Nano), nil
-	default:
-		milli := whole*1000 + int64(math.Round(fraction*1000))
-		return *resource.NewScaledQuantity(milli, resource.Milli), nil
 	}
+	// A Quantity beyond int64 at its scale would be exact, too, but its MilliValue is wrong where it is negative.
+	for _, scale := range [...]resource.Scale{resource.Nano, resource.Micro} {
+		units := int64(math.Pow10(int(-scale)))
+		if most := math.MaxInt64/units - 1; whole <= most && whole >= -most {
+			return scaled(whole, nano, units, scale), nil
+		}
+	}
+	return scaled(whole, nano, 1000, resource.Milli), nil
+}
+
+// scaled is a number in whole units of a scale, of which there are so many in one.
+func scaled(whole int64, nano int32, units int64, scale resource.Scale) resource.Quantity {
+	part := math.Round(float64(nano) * float64(units) / metric.Nanos)
+	return *resource.NewScaledQuantity(whole*units+int64(part), scale)
+}
+
+// fitsMilli reports whether a number's milli value, which is rounded away from 0, fits int64.
+func fitsMilli(whole int64, nano int32) bool {
+	switch whole {
+	case maxWhole, -maxWhole:
+		return max(nano, -nano) <= maxMilliNanos
+	}
+	return whole < maxWhole && whole > -maxWhole
 }
 
 // appendQuantity appends the text of a number that quantityOf takes. An integer without three zeros at its end is its digits: a
@@ -64,11 +72,7 @@ func appendQuantity(dst []byte, n metric.Number) []byte {
 }
 
 func overflowing(n metric.Number) error {
-	value := fmt.Sprint(n.Float64())
-	if whole, ok := n.Int64(); ok {
-		value = fmt.Sprint(whole)
-	}
-	return fmt.Errorf("the value %s is %w: its milli value leaves int64 (at most %d)", value, errOverflow, int64(maxWhole))
+	return fmt.Errorf("the value %s is %w: its milli value leaves int64 (at most %d)", n.Append(nil), errOverflow, int64(maxWhole))
 }
 
 // milliSum adds up as the autoscaler does, over whichever items it may pick: so the positive ones and the

@@ -33,8 +33,15 @@ func TestQuantity(t *testing.T) {
 		{metric.Float(4e-10), "0", 0},
 		{metric.Float(0.9999999999), "1", 1000},
 		{metric.Float(9223372035.25), "9223372035250m", 9223372035250},
-		{metric.Float(9223372036.123456), "9223372036123m", 9223372036123}, // beyond nanos: milli
-		{metric.Float(-9223372036.123456), "-9223372036123m", -9223372036123},
+		{metric.Float(9223372036.123456), "9223372036123455u", 9223372036124}, // that float64's shortest form
+		{metric.Float(-9223372036.123456), "-9223372036123455u", -9223372036124},
+		{metric.Decimal(9223372036, 123_456_789), "9223372036123457u", 9223372036124}, // beyond int64 in nanos
+		{metric.Decimal(-9223372036, -123_456_789), "-9223372036123457u", -9223372036124},
+		{metric.Decimal(9223372036855, 123_456_789), "9223372036855123m", 9223372036855123}, // beyond int64 in micros
+		{metric.Decimal(9223372036854775, 807_000_000), "9223372036854775807m", math.MaxInt64},
+		{metric.Decimal(-9223372036854775, -806_999_999), "-9223372036854775807m", -math.MaxInt64},
+		{metric.Float(1234567890.123456), "1234567890123456u", 1234567890124},
+		{metric.Decimal(0, 1).Plus(metric.Decimal(0, 99_999_999)), "100m", 100},
 		{metric.Float(4503599627370495.5), "4503599627370495500m", 4503599627370495500},
 	} {
 		got, err := quantityOf(c.in)
@@ -55,6 +62,8 @@ func TestQuantityRefuses(t *testing.T) {
 	}{
 		{metric.Int(9223372036854776), errOverflow}, // its MilliValue would be negative
 		{metric.Int(-9223372036854776), errOverflow},
+		{metric.Decimal(9223372036854775, 807_000_001), errOverflow}, // its milli value is rounded up
+		{metric.Decimal(-9223372036854775, -807_000_001), errOverflow},
 		{metric.Float(1e16), errOverflow}, // its MilliValue would be 0
 		{metric.Int(math.MaxInt64), errOverflow},
 		{metric.Int(math.MinInt64), errOverflow},
@@ -113,8 +122,11 @@ func FuzzQuantity(f *testing.F) {
 			return
 		}
 		tolerance := 0.5e-9
-		if math.Abs(v) > maxNanoWhole {
+		switch {
+		case math.Abs(v) > math.MaxInt64/1_000_000-1:
 			tolerance = 0.5e-3
+		case math.Abs(v) > math.MaxInt64/1_000_000_000-1:
+			tolerance = 0.5e-6
 		}
 		milli := float64(q.MilliValue()) // before AsDec, which changes the form and rounds negative numbers otherwise
 		decimal, _ := new(big.Rat).SetString(q.AsDec().String())

@@ -11,7 +11,7 @@ import (
 // holder of the history lock.
 //
 // Counters hold whole units, as int64. What is left of fractions is in the body (fraction.go).
-// Gauges hold the bits of a float64, or one of the marks below. Timers have the number of their live part, and which half of it is hot
+// Gauges hold the bits of a float64 that says their value exactly (metric.Number.AsFloat), or one of the marks below. Timers have the number of their live part, and which half of it is hot
 // (timerlive.go). Sets keep all in their body.
 type cell struct {
 	value atomic.Uint64
@@ -48,7 +48,7 @@ func (c *cell) add(whole int64) bool {
 
 const maxTotal = 1 << 62
 
-// quantise splits an increment, once, into whole units, exactly, and units of 2^-32, 0 <= fraction < 2^32.
+// quantise splits an increment, once, into whole units, exactly, and billionths, 0 <= fraction < fractionUnits.
 // It reports false for what is beyond maxIncrement.
 func quantise(s *metric.Sample) (whole int64, fraction uint32, ok bool) {
 	if s.Rate == 0 || s.Rate == 1 {
@@ -70,7 +70,8 @@ func quantise(s *metric.Sample) (whole int64, fraction uint32, ok bool) {
 // beyond it is no count.
 const maxIncrement = math.MaxInt64 / 1000
 
-const fractionUnits = 1 << 32
+// fractionUnits is the grid of fractions: decimal, as clients write them and a Quantity says them.
+const fractionUnits = metric.Nanos
 
 // split rounds to the grid first, so that 29.999999999999996 is 30.
 func split(v float64) (whole int64, fraction uint32) {
@@ -95,21 +96,38 @@ func (c *cell) assign(v float64) bool {
 	}
 }
 
-// shift adds to the gauge; an unset one starts at 0. False: the value has moved to the body.
-func (c *cell) shift(by float64) bool {
+// shift adds to the gauge; an unset one starts at 0. False: the value has moved to the body, or has to: no float64 says the sum.
+func (c *cell) shift(by metric.Number) bool {
 	for {
 		old := c.value.Load()
 		if old == gaugeMoved {
 			return false
 		}
-		base := 0.0
-		if old != gaugeUnset {
-			base = math.Float64frombits(old)
+		sum, plain := shifted(gaugeNumber(old), by).AsFloat()
+		if !plain {
+			return false
 		}
-		if c.value.CompareAndSwap(old, math.Float64bits(finite(base+by))) {
+		if c.value.CompareAndSwap(old, math.Float64bits(sum)) {
 			return true
 		}
 	}
+}
+
+// gaugeNumber is what a plain gauge holds. An unset one counts from 0.
+func gaugeNumber(bits uint64) metric.Number {
+	if bits == gaugeUnset {
+		return metric.Number{}
+	}
+	return metric.Float(math.Float64frombits(bits))
+}
+
+// shifted is a gauge's value after a delta.
+func shifted(value, by metric.Number) metric.Number {
+	sum := value.Plus(by)
+	if v := sum.Float64(); math.IsInf(v, 0) {
+		return metric.Float(finite(v))
+	}
+	return sum
 }
 
 // finite keeps sums of gauge deltas and timers inside float64: an infinity could never be served nor left again.

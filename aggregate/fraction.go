@@ -3,7 +3,7 @@ package aggregate
 import "sync/atomic"
 
 // fraction is the body of a counter that ever got an increment that was not whole: what its increments had
-// beyond whole units, in units of 2^-32. Most counters never need one.
+// beyond whole units, in billionths. Most counters never need one.
 type fraction struct {
 	units atomic.Int64
 	past  past // guarded by the history lock

@@ -123,10 +123,11 @@ func wholes(v uint64) int64 { return int64(v) }
 
 // notesOf reads the notes of a number, and finds the part that answers for the window. False: nothing came yet.
 func (r *reading) notesOf(p *past, c coding, born uint32) (s stretch, before uint64, ok bool) {
+	r.notes = r.notes[:0]
 	if p.stamp == 0 {
 		return stretch{scale: 1, seconds: r.view.span.window.Seconds()}, 0, false
 	}
-	r.notes = p.read(r.table.notes, c, r.notes[:0])
+	r.notes = p.read(r.table.notes, c, r.notes)
 	return r.stretch(r.notes, p.single(r.table.notes), born), p.before(r.table.notes, r.notes[0]), true
 }
 
@@ -141,5 +142,5 @@ func (s stretch) scaled(n metric.Number, whole bool, since func(from float64) fl
 	if rounded := math.Round(v); whole && math.Abs(rounded-v) <= math.Abs(v)/100 {
 		v = rounded
 	}
-	return metric.Float(v)
+	return metric.Computed(v)
 }

@@ -38,6 +38,7 @@ type family struct {
 	entries names       // by the object's name, the newest first; externals have one, named ""
 	order   *order      // nil: not kept
 	changes uint64      // how many entries came and went
+	kinds   kindCounts  // of the entries, elders among them
 }
 
 func (k familyKey) sum(h *lineHash) uint64 {
@@ -155,6 +156,7 @@ func (x *index) enter(form *canonicalForm, kind metric.Kind) (*entry, *indexShar
 		e.name, e.uid = strings.Clone(e.name), strings.Clone(e.uid)
 	}
 	f.entries.put(form.named, e)
+	f.kinds[kind]++
 	f.enteredLocked(e)
 	return e, shard
 }
@@ -210,6 +212,7 @@ func (e *entry) tidyLocked() {
 }
 
 func (f *family) removeLocked(e *entry) {
+	f.kinds[e.kind]--
 	f.leftLocked()
 	hash := f.hashOf(e.name)
 	newest := f.entries.find(hash, e.name)

@@ -30,10 +30,10 @@ func (t *Table) Objects(q metric.Query) ([]metric.Point, error) {
 		if i%perTouch == 0 {
 			r.touch(entries[i:min(i+perTouch, len(entries))])
 		}
-		// A name may have another kind on another object. What was asked for is settled by the first.
-		if one.entry.kind != r.kind {
+		if !r.takes.has(one.entry.kind) {
 			continue
 		}
+		r.kind = one.entry.kind
 		r.begin()
 		for _, s := range one.series {
 			r.add(s)
@@ -142,7 +142,7 @@ func (t *Table) plan(q *metric.Query, key familyKey, who sought) (_ *reading, _ 
 	if len(entries) == 0 {
 		return nil, nil, t.absent(q)
 	}
-	kind := entries[0].entry.kind
+	kind, takes := t.chooseKinds(q, key, entries, now)
 	if stat == metric.NoStat {
 		stat = kind.DefaultStat()
 	}
@@ -158,13 +158,13 @@ func (t *Table) plan(q *metric.Query, key familyKey, who sought) (_ *reading, _ 
 		window = t.defaultWindow()
 	}
 	index := t.spanIndex(window)
-	r := &reading{table: t, kind: kind, stat: stat, now: now, match: q.Match, room: room,
+	r := &reading{table: t, kind: kind, takes: takes, stat: stat, now: now, match: q.Match, room: room,
 		view: t.spans[index].view(index, t.clock.tick, now)}
 	return r, entries, nil
 }
 
 // living drops the first entries that hold nothing but what is dead or has outlived its time and waits for the sweep: so
-// the first one left decides for all.
+// the first one left has a value.
 func (t *Table) living(entries []found, now moment) []found {
 	for i, one := range entries {
 		for _, r := range one.series {

@@ -10,7 +10,8 @@ import (
 // reading computes the values of one answer, all with the same stat, window and moment.
 type reading struct {
 	table *Table
-	kind  metric.Kind
+	kind  metric.Kind // of the object in hand
+	takes kindSet     // the kinds that are read; objects of others are absent
 	stat  metric.Stat
 	view  view
 	now   moment
@@ -22,6 +23,8 @@ type reading struct {
 	lacks string
 	// unmergeable is set where percentiles of several label sets were asked for that cannot be merged.
 	unmergeable bool
+	// unread is set where the stat has no reading: a fault of the program's.
+	unread bool
 
 	touched uint64 // what touch looked at, so that it is looked at
 
@@ -149,10 +152,23 @@ func (r *reading) addCounterLocked(b *block, place uint32) {
 		return
 	}
 	s, before, some := r.notesOf(&b.page.cells[place].past, wholeCoding, b.series[place].born)
-	if !some {
-		r.plus(metric.Int(0))
-		return
+	count := metric.Int(0)
+	if some {
+		count = r.countLocked(b, place, s, before)
 	}
+	switch r.stat {
+	case metric.Count:
+		r.plus(count)
+	case metric.Rate:
+		r.checkPaceLocked(b.series[place].entry, r.notes)
+		r.plus(metric.Computed(count.Float64() / s.seconds))
+	default:
+		r.unread = true
+	}
+}
+
+// countLocked is what a counter grew by in a stretch, with its fractions.
+func (r *reading) countLocked(b *block, place uint32, s stretch, before uint64) metric.Number {
 	var fraction *past
 	if body := b.body(place); body != nil && body.fraction.past.stamp != 0 {
 		fraction = &body.fraction.past
@@ -164,36 +180,22 @@ func (r *reading) addCounterLocked(b *block, place uint32) {
 			return metric.Int(whole + int64(math.Round(part)))
 		}
 		units, rest := increaseSince(r.fractions, from, fraction.before(r.table.notes, r.fractions[0]), wholes)
-		return exact(whole, units+int64(math.Round(rest+part*fractionUnits)))
+		return metric.Decimal(whole, units+int64(math.Round(rest+part*fractionUnits)))
 	}
-	count := s.scaled(since(s.from), fraction == nil && r.stat == metric.Count, func(from float64) float64 { return since(from).Float64() })
-	if r.stat == metric.Rate {
-		r.checkPaceLocked(b.series[place].entry, r.notes)
-		count = metric.Float(count.Float64() / s.seconds)
-	}
-	r.plus(count)
-}
-
-// exact is a sum of whole units and units of 2^-32 as a number: an integer where it is one.
-func exact(whole, units int64) metric.Number {
-	n := metric.Int(whole + units>>32)
-	if rest := units & (fractionUnits - 1); rest != 0 {
-		n = n.Plus(metric.Float(float64(rest) / fractionUnits))
-	}
-	return n
+	integral := fraction == nil && r.stat == metric.Count
+	return s.scaled(since(s.from), integral, func(from float64) float64 { return since(from).Float64() })
 }
 
 func (r *reading) addGaugeLocked(b *block, place uint32) {
-	bits, set := gaugeBits(b, place)
-	if !set {
-		return
+	v, set := gaugeValue(b, place)
+	switch {
+	case !set:
+	case r.stat == metric.Last:
+		r.plus(v)
+	default:
+		r.notes = b.page.cells[place].past.read(r.table.notes, floatCoding, r.notes[:0])
+		r.levels.add(r.notes, b.series[place].born)
 	}
-	if r.stat == metric.Last {
-		r.plus(metric.Float(math.Float64frombits(bits)))
-		return
-	}
-	r.notes = b.page.cells[place].past.read(r.table.notes, floatCoding, r.notes[:0])
-	r.levels.add(r.notes, b.series[place].born)
 }
 
 // addTimerLocked reads a timer: what adds up by its notes, as a counter's; the rest by its bins.
@@ -221,11 +223,13 @@ func (r *reading) addTimerLocked(b *block, place uint32) {
 	}
 	switch r.stat {
 	case metric.Count:
-		r.plus(metric.Float(count))
+		r.plus(metric.Computed(count))
 	case metric.Rate:
-		r.plus(metric.Float(count / s.seconds))
+		r.plus(metric.Computed(count / s.seconds))
 	case metric.Sum:
 		r.addSumLocked(timer, count)
+	default:
+		r.unread = true
 	}
 }
 
@@ -242,7 +246,7 @@ func (r *reading) addSumLocked(timer *timer, count float64) {
 	case math.Abs(count/size-1) > 1e-9:
 		sum *= count / size
 	}
-	r.plus(metric.Float(sum))
+	r.plus(metric.Computed(sum))
 }
 
 // untold says why a timer lacks a value although something came.
@@ -264,42 +268,50 @@ func (r *reading) point() (metric.Point, bool) {
 		p.Value = r.value
 		return p, true
 	}
-	switch r.kind {
-	case metric.Timer:
-		v, ok := r.timerStat()
-		p.Value = metric.Float(v)
-		return p, ok
-	case metric.Set:
-		p.Value = metric.Float(r.members.count())
-		return p, true
-	case metric.Gauge:
-		v, ok := r.levels.stat(r.stat)
-		p.Value = metric.Float(v)
-		return p, ok
-	}
-	return p, false
+	v, ok := r.stat64()
+	p.Value = metric.Computed(v)
+	return p, ok
 }
 
-// stat reads a stat off a distribution. False: nothing has none.
-func (d *distribution) stat(s metric.Stat) (float64, bool) {
+// stat64 is the value of a stat that does not add up, or notes why there is none. A stat that a kind is said to have, and that is not
+// read here, is an error and not a number: see refuse.
+func (r *reading) stat64() (v float64, ok bool) {
+	switch {
+	case r.kind == metric.Timer:
+		return r.timerStat()
+	case r.kind == metric.Set && r.stat == metric.Unique:
+		return r.members.count(), true
+	case r.kind == metric.Gauge && (r.stat == metric.Mean || r.stat == metric.Min || r.stat == metric.Max):
+		return r.levels.stat(r.stat)
+	case r.kind == metric.Gauge && r.stat == metric.Last:
+		return 0, false // created this very moment, without a value yet
+	}
+	r.unread = true
+	return 0, false
+}
+
+// stat reads a stat off a distribution. Not known: nothing has none. Not read: there is no such stat.
+func (d *distribution) stat(s metric.Stat) (v float64, known, read bool) {
 	switch s {
 	case metric.Count:
-		return d.count(), true
+		return d.count(), true, true
 	case metric.Sum:
-		return d.sum, !math.IsNaN(d.sum)
-	}
-	switch s {
+		return d.sum, !math.IsNaN(d.sum), true
 	case metric.Mean:
-		return d.mean(), d.size() > 0 && !math.IsNaN(d.sum)
+		return d.mean(), d.size() > 0 && !math.IsNaN(d.sum), true
 	case metric.Min:
-		return d.min, !math.IsInf(d.min, 0)
+		return d.min, !math.IsInf(d.min, 0), true
 	case metric.Max:
-		return d.max, !math.IsInf(d.max, 0)
+		return d.max, !math.IsInf(d.max, 0), true
+	}
+	q := s.Quantile()
+	if math.IsNaN(q) {
+		return 0, false, false
 	}
 	if d.total == 0 {
-		return 0, false
+		return 0, false, true
 	}
-	return d.quantile(s.Quantile()), true
+	return d.quantile(q), true, true
 }
 
 // external computes the values of an external metric.

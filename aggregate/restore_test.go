@@ -42,7 +42,7 @@ func (s *saved) flush(t *Table, checkpoint func(block int) bool) {
 	s.clock = t.AppendClock(nil)
 }
 
-func (s *saved) restore(t *testing.T) *fixture {
+func (s *saved) restore(t testing.TB) *fixture {
 	t.Helper()
 	table := New(DefaultConfig(), describeByPod, slog.New(slog.DiscardHandler))
 	if err := s.into(table); err != nil {

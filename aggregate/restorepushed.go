@@ -12,16 +12,20 @@ func (r *restorer) counter(d *decoder, place, stamp uint32) {
 	r.past(d, wholeCoding, &c.past, stamp)
 	c.value.Store(c.past.rolled)
 	has := d.byte()
+	read := grid{r.past, (*decoder).sum}
+	if has&inNanos == 0 {
+		read = grid{r.binaryPast, (*decoder).binarySum}
+	}
 	if has&hasFraction != 0 {
 		body := r.b.makeBody(place, newFraction)
-		r.past(d, wholeCoding, &body.fraction.past, d.uint32())
+		read.past(d, wholeCoding, &body.fraction.past, d.uint32())
 		body.fraction.units.Store(int64(body.fraction.past.rolled))
 	}
 	if has&hasRunning != 0 {
-		one := &running{client: d.sum(), remainder: d.sum(), origin: d.origin()}
+		one := &running{client: read.sum(d), remainder: read.sum(d), origin: d.origin()}
 		r.b.makeBody(place, newFraction).running = one
 	}
-	if has > hasFraction|hasRunning {
+	if has > hasFraction|hasRunning|inNanos {
 		d.fail()
 	}
 }

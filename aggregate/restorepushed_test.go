@@ -165,6 +165,27 @@ func TestRestoreOfTheThirdFormat(t *testing.T) {
 	})
 }
 
+// What the fourth format wrote is read as it was then: fractions of counters, and of running totals, in units of 2^-32.
+func TestRestoreOfTheFourthFormat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := restoreFormat(t, "testdata/format4/")
+		// 15 times 0.1, 0.7 and -0.1 as they were held then, to the nearest billionth.
+		f.wantExactly("f:total", "a=1.500000001 b=10.499999999 d=-1.500000001")
+		f.wantExactly("f:count", "a=1.500000001 b=10.499999999 d=-1.500000001")
+		f.wantExactly("c:total", "a=12.9")
+		f.wantExactly("c:count", "a=12.8")
+		f.apply(total("c", 12.9))
+		f.wantExactly("c:total", "a=12.9") // the same total as before has not grown
+		f.push("f:0.1|c|#pod:a,ns:ns", "f:0.3|c|#pod:b,ns:ns")
+		f.wantExactly("f:total", "a=1.600000001 b=10.799999999 d=-1.500000001")
+		time.Sleep(2 * time.Minute)
+		f.wantExactly("f:count", "a=0 b=0 d=0")
+		if applied, held := f.Balance(); applied != held {
+			t.Errorf("applied %v, held %v", applied, held)
+		}
+	})
+}
+
 // restoreFormat restores what an earlier version saved two minutes and a half after the bubble's clock began.
 func restoreFormat(t *testing.T, from string) *fixture {
 	t.Helper()
@@ -216,7 +237,7 @@ func TestNothingPushedAddsNothing(t *testing.T) {
 		case body.timer != nil:
 			ends = body.timer.appendLocked(f.appendPastLocked([]byte{timerCounted}, past, floatCoding, 0), f.spans, 0)
 		default:
-			ends = binary.AppendUvarint(append(f.appendPastLocked(nil, past, wholeCoding, 0), 1), uint64(body.fraction.past.stamp))
+			ends = binary.AppendUvarint(append(f.appendPastLocked(nil, past, wholeCoding, 0), hasFraction|inNanos), uint64(body.fraction.past.stamp))
 			ends = f.appendPastLocked(ends, &body.fraction.past, wholeCoding, 0)
 		}
 		if got := f.appendValueLocked(nil, b, place, 0); !strings.HasSuffix(string(got), string(ends)) {

@@ -34,6 +34,7 @@ func (r *restorer) value(d *decoder, alike bool) {
 	case metric.Gauge:
 		r.past(d, floatCoding, &c.past, stamp)
 		r.gauge(d, place, d.uint32())
+		r.exactGauge(d, place)
 	case metric.Timer:
 		timer := r.b.body(place).timer
 		counted := len(d.rest) > 0 && d.rest[0] == timerCounted

@@ -75,5 +75,5 @@ func totalLocked(b *block, place uint32) metric.Number {
 		whole += body.running.remainder.whole
 		units += body.running.remainder.fraction
 	}
-	return exact(whole, int64(units))
+	return metric.Decimal(whole, int64(units))
 }

@@ -203,7 +203,7 @@ func TestAccumulateModel(t *testing.T) {
 				m.step()
 				m.check(t)
 			}
-			if applied, held := m.f.Balance(); applied != held || metric.Float(m.grown) != exact(held[0], held[1]) {
+			if applied, held := m.f.Balance(); applied != held || metric.Float(m.grown) != metric.Decimal(held[0], held[1]) {
 				t.Errorf("seed %d: applied %v, held %v, grown %v", seed, applied, held, m.grown)
 			}
 		})

@@ -259,7 +259,7 @@ func (t *Table) appendValueLocked(dst []byte, b *block, place uint32, since uint
 	case metric.Counter:
 		return t.appendCounterLocked(dst, c, body, since)
 	case metric.Gauge:
-		return appendGaugeStamp(t.appendPastLocked(dst, &c.past, floatCoding, since), body)
+		return appendStamped(t.appendPastLocked(dst, &c.past, floatCoding, since), body)
 	case metric.Timer:
 		dst = t.appendPastLocked(append(dst, timerCounted), &c.past, floatCoding, since)
 		return body.timer.pushed.appendLocked(body.timer.appendLocked(dst, t.spans, since), t.spans, since)
@@ -286,14 +286,6 @@ func (t *Table) appendPastLocked(dst []byte, p *past, c coding, since uint32) []
 	all := p.since(t.notes, c, since, nil)
 	dst = binary.AppendUvarint(append(dst, pastSteps, p.single(t.notes)), uint64(len(all)-1))
 	return c.appendEarlier(dst, p.stamp, all)
-}
-
-// appendGaugeStamp appends the timestamp of a gauge's value where it has one; 0 where not.
-func appendGaugeStamp(dst []byte, body *body) []byte {
-	if body == nil {
-		return append(dst, 0)
-	}
-	return binary.AppendUvarint(dst, body.stamped.head.Load()>>32)
 }
 
 func (s *set) appendLocked(dst []byte, spans []span, since uint32) []byte {

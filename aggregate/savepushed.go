@@ -11,16 +11,17 @@ import (
 const (
 	hasFraction = 1 << iota
 	hasRunning
+	inNanos // their fractions are billionths, and not units of 2^-32 as up to the fourth format
 )
 
 func (t *Table) appendCounterLocked(dst []byte, c *cell, body *body, since uint32) []byte {
 	dst = t.appendPastLocked(dst, &c.past, wholeCoding, since)
 	has := byte(0)
 	if body != nil && body.fraction.usedLocked() {
-		has |= hasFraction
+		has |= hasFraction | inNanos
 	}
 	if body != nil && body.running != nil {
-		has |= hasRunning
+		has |= hasRunning | inNanos
 	}
 	dst = append(dst, has)
 	if has&hasFraction != 0 {

@@ -2,8 +2,6 @@ package aggregate
 
 import (
 	"log/slog"
-	"maps"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,18 +14,14 @@ type slowPushers struct {
 	log *slog.Logger
 	// seen is how many reads met one.
 	seen atomic.Uint64
-
-	mu     sync.Mutex
-	warned map[familyKey]time.Time
+	warnings
 }
 
 const (
 	// slowShare is the share of a window that a push interval should not exceed: 1 in slowShare.
 	slowShare = 3
 	// slowGaps is how many intervals in a row have to be alike: rare events come as they like, and are no interval.
-	slowGaps   = 4
-	warnEvery  = time.Hour
-	warnedMost = 1024
+	slowGaps = 4
 )
 
 // slowPush is a counter that a reading met, for after the lock.
@@ -58,25 +52,4 @@ func (s *slowPushers) warn(r *reading) {
 	s.log.Warn("a rate jumps, for its counter is pushed too slowly for the window: push more often, or read a longer one",
 		"metric", e.family.key.name, "object", e.object().String(), "interval", r.slow.interval.Round(time.Second),
 		"window", metric.FormatWindow(r.view.span.window))
-}
-
-// due reports whether a metric may be warned of again.
-func (s *slowPushers) due(key familyKey, now time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	at, before := s.warned[key]
-	if before && now.Sub(at) < warnEvery {
-		return false
-	}
-	if len(s.warned) >= warnedMost {
-		maps.DeleteFunc(s.warned, func(_ familyKey, at time.Time) bool { return now.Sub(at) >= warnEvery })
-	}
-	if len(s.warned) >= warnedMost {
-		return false
-	}
-	if s.warned == nil {
-		s.warned = map[familyKey]time.Time{}
-	}
-	s.warned[key] = now
-	return true
 }

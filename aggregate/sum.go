@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// sum is an exact sum of what counters hold: whole units and units of 2^-32, of which there are fewer than a whole one.
+// sum is an exact sum of what counters hold: whole units and billionths, of which there are fewer than a whole one.
 type sum struct {
 	whole    int64
 	fraction uint64

@@ -20,7 +20,11 @@ func (r *reading) timerStat() (v float64, ok bool) {
 		}
 		return v, ok
 	}
-	v, ok = r.spread.stat(r.stat)
+	v, ok, read := r.spread.stat(r.stat)
+	if !read {
+		r.unread = true
+		return 0, false
+	}
 	if !ok && r.spread.size() > 0 {
 		r.lacks = untold
 	}
@@ -51,8 +55,11 @@ func percentilesOf(all []metric.Quantile) string {
 	return metric.StatNames(has)
 }
 
-// refuse is the error of an answer that would merge what cannot be merged.
+// refuse is the error of an answer that would merge what cannot be merged, or of a stat that nothing reads.
 func (r *reading) refuse(q *metric.Query) error {
+	if r.unread {
+		return metric.CannotAskf("%q: this version cannot read %s of a %s", q.Asked.String(), r.stat, r.kind)
+	}
 	if !r.unmergeable {
 		return nil
 	}

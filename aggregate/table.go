@@ -50,6 +50,7 @@ type Table struct {
 	epochs    epochs
 	graves    graves
 	slow      slowPushers
+	mixed     mixedKinds
 
 	// setSeed seeds the hashes of set members. It is kept by the store, for restored members must match new ones.
 	setSeed uint64
@@ -85,7 +86,7 @@ func New(c Config, describe Describer, log *slog.Logger) *Table {
 	t := &Table{
 		config: c, describe: describe, admission: unlimited{}, clock: clock, spans: spans,
 		aliases: newAliases(c.MaxBytes / 2), blocks: blocks{pages: newArena(maxBlocks * pageBytes)}, canon: newSlots(),
-		index: newIndex(), setSeed: rand.Uint64(), written: spans, slow: slowPushers{log: log},
+		index: newIndex(), setSeed: rand.Uint64(), written: spans, slow: slowPushers{log: log}, mixed: mixedKinds{log: log},
 	}
 	t.farBytes = farBytes
 	t.notes = newNotes(spans, t.growNotes)

@@ -186,17 +186,18 @@ func (w *Writer) gauge(b *block, place uint32, s *metric.Sample) metric.Reason {
 	if refused := check(s); refused != metric.Applied {
 		return refused
 	}
-	v := s.Float()
+	n := s.Number()
+	v, plain := n.AsFloat()
 	c, now := &b.page.cells[place], uint32(w.now.wall.Unix())
 	switch shift := s.Op == metric.Shift; {
 	case s.Timestamp > 0 && shift:
-		w.stampedGauge(b, place).shift(v, uint32(min(s.Timestamp, int64(now))))
+		w.stampedGauge(b, place).shift(n, uint32(min(s.Timestamp, int64(now))))
 	case s.Timestamp > 0:
-		w.stampedGauge(b, place).assign(v, uint32(min(s.Timestamp, int64(now))))
-	case shift && !c.shift(v):
-		w.stampedGauge(b, place).shift(v, now)
-	case !shift && !c.assign(v):
-		w.stampedGauge(b, place).assignNow(v, now)
+		w.stampedGauge(b, place).assign(n, uint32(min(s.Timestamp, int64(now))))
+	case shift && !c.shift(n):
+		w.stampedGauge(b, place).shift(n, now)
+	case !shift && !(plain && c.assign(v)):
+		w.stampedGauge(b, place).assignNow(n, now)
 	}
 	return metric.Applied
 }

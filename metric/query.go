@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"math"
 	"strings"
 	"time"
 )
@@ -59,46 +58,6 @@ type Listed struct {
 	Resource string // empty: external
 	Name     string
 	Kind     Kind
-}
-
-// Number is a value on its way to a reader: an exact integer where it is one, else a float.
-type Number struct {
-	whole   int64
-	float   float64
-	isFloat bool
-}
-
-// Int is an exact integer.
-func Int(v int64) Number { return Number{whole: v} }
-
-// Float is any other number; one that is an integer below 2^53 becomes exact.
-func Float(v float64) Number {
-	if v == math.Trunc(v) && math.Abs(v) < 1<<53 {
-		return Int(int64(v))
-	}
-	return Number{float: v, isFloat: true}
-}
-
-// Int64 returns the integer and whether the number is one.
-func (n Number) Int64() (int64, bool) { return n.whole, !n.isFloat }
-
-// Float64 returns the nearest float64.
-func (n Number) Float64() float64 {
-	if n.isFloat {
-		return n.float
-	}
-	return float64(n.whole)
-}
-
-// Plus adds; integers stay exact until they would leave int64.
-func (n Number) Plus(m Number) Number {
-	if !n.isFloat && !m.isFloat {
-		sum := n.whole + m.whole
-		if overflow := (n.whole >= 0) == (m.whole >= 0) && (sum >= 0) != (n.whole >= 0); !overflow {
-			return Int(sum)
-		}
-	}
-	return Float(n.Float64() + m.Float64())
 }
 
 // Errors of a query. Test with errors.Is; the message is for the reader.

@@ -91,13 +91,37 @@ type Sample struct {
 // Float is the sample's number as a float64.
 func (s *Sample) Float() float64 { return float64(s.Whole) + s.Fraction }
 
-// SetFloat stores a number in its two parts.
+// Number is the sample's number as readers are told it: exact where it is a decimal with up to nine places. More places are
+// rounded off where no float64 has them.
+func (s *Sample) Number() Number {
+	if s.Fraction == 0 {
+		return Int(s.Whole)
+	}
+	if s.Whole >= coarse || s.Whole <= -coarse || isNanos(s.Fraction) {
+		return Decimal(s.Whole, int64(math.Round(s.Fraction*Nanos)))
+	}
+	return Float(s.Float())
+}
+
+// isNanos reports whether a fraction is the nearest float64 to so many billionths.
+func isNanos(fraction float64) bool {
+	return math.Abs(fraction) < 1 && math.Round(fraction*Nanos)/Nanos == fraction
+}
+
+// SetFloat stores a number in its two parts. Of a large number with a fraction the shortest decimal form is taken, so that
+// 1234567890.123456 has the fraction 0.123456.
 func (s *Sample) SetFloat(v float64) {
-	if whole, fraction := math.Modf(v); math.Abs(whole) < 1<<63 {
-		s.Whole, s.Fraction = int64(whole), fraction
+	whole, fraction := math.Modf(v)
+	if !(math.Abs(whole) < 1<<63) {
+		s.Whole, s.Fraction = 0, v
 		return
 	}
-	s.Whole, s.Fraction = 0, v
+	if fraction != 0 && math.Abs(whole) >= coarse {
+		n := shortest(v)
+		s.Whole, s.Fraction = n.whole, float64(n.nano)/Nanos
+		return
+	}
+	s.Whole, s.Fraction = int64(whole), fraction
 }
 
 // Weight is how many observations the sample stands for: 1/Rate.

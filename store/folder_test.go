@@ -194,6 +194,7 @@ func TestUntried(t *testing.T) {
 		{trialBegun + "\n" + trialFormat + "2\n" + trialPassed + "\n", "", nil, nil},
 		{trialBegun + "\n" + trialFormat + "3\n" + trialPassed + "\n", "", nil, nil},
 		{trialBegun + "\n" + trialFormat + "4\n" + trialPassed + "\n", "", nil, nil},
+		{trialBegun + "\n" + trialFormat + "5\n" + trialPassed + "\n", "", nil, nil},
 		{trialBegun + "\n" + trialFormat + "0\n" + trialPassed + "\n", "", nil, nil},
 	} {
 		if err := s.folder.judge(c.said, c.exit, c.complaint); !errors.Is(err, c.is) {

@@ -193,9 +193,4 @@ var (
 	plainAnswer     = refuseConnection(fasthttp.StatusBadRequest, "request", "", "this port is plain HTTP: say http://, not https://")
 )
 
-func numberText(n metric.Number) json.Number {
-	if whole, ok := n.Int64(); ok {
-		return json.Number(strconv.FormatInt(whole, 10))
-	}
-	return json.Number(strconv.FormatFloat(n.Float64(), 'g', -1, 64))
-}
+func numberText(n metric.Number) json.Number { return json.Number(n.Append(nil)) }

@@ -2,7 +2,6 @@ package push
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 
@@ -46,15 +45,14 @@ func (f numberFault) words(b []byte) string {
 
 // decimal is a number's text, taken apart.
 type decimal struct {
-	negative  bool
-	digits    []byte // before the point
-	fraction  []byte // after it
-	exponent  int
-	exponents bool
+	negative bool
+	digits   []byte // before the point
+	fraction []byte // after it
+	exponent int
 }
 
-// parseNumber reads a number as JSON has it (RFC 8259, section 6), or with a leading "+". Integers are exact
-// over all of int64, also where they carry a fraction or an exponent; what is beyond is the nearest float64.
+// parseNumber reads a number as JSON has it (RFC 8259, section 6), or with a leading "+". The whole part is exact
+// over all of int64, however it is written; what is beyond is the nearest float64.
 func parseNumber(b []byte) (number, numberFault) {
 	if len(b) > maxNumberBytes {
 		return number{}, numberFault{metric.TooLong, maxNumberBytes, "a number may have 1024 bytes"}
@@ -66,8 +64,8 @@ func parseNumber(b []byte) (number, numberFault) {
 	if fault.reason != metric.Applied {
 		return number{}, fault
 	}
-	if n, ok := d.exact(); ok {
-		return n, numberFault{}
+	if whole, fraction, ok := metric.SplitDecimal(d.negative, d.digits, d.fraction, d.exponent); ok {
+		return number{whole, fraction}, numberFault{}
 	}
 	f, err := strconv.ParseFloat(metric.Borrow(b), 64)
 	if err != nil { // the grammar holds, so it can only be the range
@@ -151,7 +149,6 @@ func (d *decimal) cutExponent(b []byte) (length int, ok bool) {
 	if negative {
 		d.exponent = -d.exponent
 	}
-	d.exponents = true
 	return at + len(ds), len(ds) > 0
 }
 
@@ -161,73 +158,4 @@ func digits(b []byte) []byte {
 		n++
 	}
 	return b[:n]
-}
-
-// exact computes the number without rounding its integer part. It reports false for what is beyond int64
-// and for an exponent that leaves a fraction, which float64 arithmetic does as well as anything.
-func (d *decimal) exact() (number, bool) {
-	var n number
-	var ok bool
-	if n.whole, ok = d.addDigits(0, d.digits); !ok {
-		return n, false
-	}
-	if !d.exponents {
-		return d.withFraction(n)
-	}
-	fraction := trimZeros(d.fraction)
-	zeros := d.exponent - len(fraction)
-	if n.whole, ok = d.addDigits(n.whole, fraction); !ok || zeros < 0 {
-		return n, false
-	}
-	for range zeros {
-		if n.whole == 0 {
-			break
-		}
-		if n.whole, ok = d.addDigits(n.whole, []byte{'0'}); !ok {
-			return n, false
-		}
-	}
-	return n, true
-}
-
-// addDigits appends decimal digits to whole, towards the number's own sign: int64 reaches one further below 0.
-func (d *decimal) addDigits(whole int64, ds []byte) (int64, bool) {
-	for _, c := range ds {
-		digit := int64(c - '0')
-		if d.negative {
-			if whole < (math.MinInt64+digit)/10 {
-				return whole, false
-			}
-			whole = whole*10 - digit
-			continue
-		}
-		if whole > (math.MaxInt64-digit)/10 {
-			return whole, false
-		}
-		whole = whole*10 + digit
-	}
-	return whole, true
-}
-
-func (d *decimal) withFraction(n number) (number, bool) {
-	fraction := trimZeros(d.fraction)
-	if len(fraction) == 0 {
-		return n, true
-	}
-	text := append(make([]byte, 0, 32), "0."...)
-	f, err := strconv.ParseFloat(metric.Borrow(append(text, fraction...)), 64)
-	if err != nil || f >= 1 { // 0.99999999999999999999 rounds up to 1
-		return n, false
-	}
-	if n.fraction = f; d.negative {
-		n.fraction = -f
-	}
-	return n, true
-}
-
-func trimZeros(ds []byte) []byte {
-	for len(ds) > 0 && ds[len(ds)-1] == '0' {
-		ds = ds[:len(ds)-1]
-	}
-	return ds
 }

@@ -24,8 +24,8 @@ type decimal struct {
 
 const maxPower = 1 << 20
 
-// parseNumber reads a decimal number into the two parts that a metric.Sample holds. Integers of int64 are
-// exact, and so is the integer part of a number without exponent. NaN and infinities are BadValue; what
+// parseNumber reads a decimal number into the two parts that a metric.Sample holds. The integer part is exact over
+// all of int64, however it is written. NaN and infinities are BadValue; what
 // only Go reads (hexadecimal, underscores) is malformed.
 func parseNumber(text []byte) (whole int64, fraction float64, reason metric.Reason) {
 	d, ok := cutNumber(text)
@@ -35,8 +35,11 @@ func parseNumber(text []byte) (whole int64, fraction float64, reason metric.Reas
 	case !ok:
 		return 0, 0, metric.Malformed
 	}
+	if d.hasPower {
+		return parsePower(text, d)
+	}
 	whole, fits := d.whole()
-	if d.hasPower || !fits {
+	if !fits {
 		return parseLarge(text, d)
 	}
 	fraction = parseFraction(d.fraction)
@@ -60,7 +63,20 @@ func (d decimal) whole() (int64, bool) {
 	return int64(d.integer), d.integer < 1<<63
 }
 
-// parseLarge reads a number as a float64: one beyond int64, one with an exponent.
+// parsePower reads a number with an exponent.
+func parsePower(text []byte, d decimal) (int64, float64, metric.Reason) {
+	digits := bytes.TrimLeft(text, "+-")
+	end := 0
+	for isDigit(digits[end]) {
+		end++
+	}
+	if whole, fraction, ok := metric.SplitDecimal(d.negative, digits[:end], d.fraction[min(1, len(d.fraction)):], d.power); ok {
+		return whole, fraction, metric.Applied
+	}
+	return parseLarge(text, d)
+}
+
+// parseLarge reads a number as a float64: one beyond int64, or one that a float64 says as finely.
 func parseLarge(text []byte, d decimal) (int64, float64, metric.Reason) {
 	if d.digits > 0 && d.digits+d.power > 310 { // strconv's own range error would be an allocation
 		return 0, 0, metric.BadValue
