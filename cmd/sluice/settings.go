@@ -20,8 +20,8 @@ func (c *config) bind(flags *pflag.FlagSet) {
 	flags.Var(&choice{"about", abouts, &c.statsd.about}, "statsd-about", "in a cluster, what StatsD lines are about that name nothing: sender (the pod that sent them) or external (no object)")
 	flags.IntVar(&c.statsd.udpSockets, "statsd-udp-sockets", 0, "UDP sockets that share the address, each with a goroutine; 0: one a processor, at most 4")
 	flags.Var(newSize(&c.statsd.readBuffer), "statsd-read-buffer", "kernel buffer of each datagram socket; 0: the system's default")
-	flags.IntVar(&c.receiver.MaxConnections, "statsd-max-connections", c.receiver.MaxConnections, "open connections of each StatsD stream listener")
-	flags.IntVar(&c.receiver.MaxConnectionsPerAddress, "statsd-max-connections-per-address", c.receiver.MaxConnectionsPerAddress, "of them from one address")
+	flags.IntVar(&c.receiver.MaxConnections, "statsd-max-connections", c.receiver.MaxConnections, "open connections of each StatsD stream listener; beyond it one that has been idle for 30s or longer, or brought no sample yet, is closed for the new one")
+	flags.IntVar(&c.receiver.MaxConnectionsPerAddress, "statsd-max-connections-per-address", c.receiver.MaxConnectionsPerAddress, "open connections of each StatsD stream listener from one IPv4 address or one IPv6 /64; beyond it as beyond statsd-max-connections")
 	flags.DurationVar(&c.receiver.IdleTimeout, "statsd-idle-timeout", c.receiver.IdleTimeout, "closes a StatsD connection that sent nothing for so long; 0: never")
 
 	flags.StringVar(&c.push.Address, "http-address", c.push.Address, "host:port for HTTP push")
