@@ -111,6 +111,9 @@ func refusal(r metric.Reason, s *metric.Sample) *fault {
 	case metric.Ignored:
 		return refused(r, "%s matches a pattern of names that are ignored here", subject)
 	case metric.BadName:
+		if metric.CheckName(metric.Borrow(s.Name)) == metric.Applied {
+			return refused(r, "a label of %s holds a control character: no name, label key or label value may", subject)
+		}
 		return nameFault(metric.Borrow(s.Name), r)
 	case metric.BadValue:
 		return refused(r, "%s was refused for its value: %s", subject, bounds(s))
