@@ -2,6 +2,11 @@ package main
 
 import (
 	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -90,13 +95,15 @@ func TestMemoryBoundsFitTheLimit(t *testing.T) {
 	}
 }
 
-// In a real cgroup (version 1 or 2; needs root) a server says at start which bounds hold.
-func TestServeInACgroup(t *testing.T) {
+// inACgroup starts a server in a real cgroup with a limit (version 1 or 2; needs root) and returns the cgroup's folder
+// and what the server says.
+func inACgroup(t *testing.T, limit int64, args ...string) (group string, said io.Reader) {
+	t.Helper()
 	folder, file := "/sys/fs/cgroup/memory", "memory.limit_in_bytes"
 	if _, err := os.Stat(folder); err != nil {
 		folder, file = "/sys/fs/cgroup", "memory.max"
 	}
-	group := filepath.Join(folder, "sluice-test-"+strconv.Itoa(os.Getpid()))
+	group = filepath.Join(folder, "sluice-test-"+strconv.Itoa(os.Getpid()))
 	if err := os.Mkdir(group, 0o755); err != nil {
 		t.Skip("cannot make a cgroup: ", err)
 	}
@@ -105,11 +112,11 @@ func TestServeInACgroup(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if err := os.WriteFile(filepath.Join(group, file), []byte("536870912"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(group, file), []byte(strconv.FormatInt(limit, 10)), 0o644); err != nil {
 		t.Skip("cannot limit memory: ", err)
 	}
-	args := append(onFreePorts(t.TempDir()), "--log-level", "info", "--http-max-group-bytes", "77MiB")
-	cmd := exec.Command("/bin/sh", append([]string{"-c", `echo $$ > "$0" && exec "$@"`, filepath.Join(group, "cgroup.procs"), os.Args[0]}, args...)...)
+	args = append([]string{"-c", `echo $$ > "$0" && exec "$@"`, filepath.Join(group, "cgroup.procs"), os.Args[0]}, args...)
+	cmd := exec.Command("/bin/sh", args...)
 	cmd.Env = append(os.Environ(), asSluice+"=1")
 	said, err := cmd.StderrPipe()
 	if err != nil {
@@ -118,12 +125,21 @@ func TestServeInACgroup(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	giveUp := time.AfterFunc(2*time.Minute, func() { _ = cmd.Process.Kill() })
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
+		if cmd.ProcessState.Sys().(syscall.WaitStatus).Signaled() {
+			t.Error("the server was killed: ", cmd.ProcessState)
+		}
+		giveUp.Stop()
 	})
-	giveUp := time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Kill() })
-	defer giveUp.Stop()
+	return group, said
+}
+
+// In a real cgroup a server says at start which bounds hold.
+func TestServeInACgroup(t *testing.T) {
+	group, said := inACgroup(t, 512<<20, append(onFreePorts(t.TempDir()), "--log-level", "info", "--http-max-group-bytes", "77MiB")...)
 	lines := bufio.NewScanner(said)
 	for lines.Scan() {
 		line := lines.Text()
@@ -135,11 +151,63 @@ func TestServeInACgroup(t *testing.T) {
 				t.Errorf("the log does not say %s: %s", want, line)
 			}
 		}
-		go func() {
-			for lines.Scan() { // what it says must not block it
-			}
-		}()
+		go func() { _, _ = io.Copy(io.Discard, said) }() // it must not block
 		return
 	}
 	t.Error("the log does not say which bounds hold")
+}
+
+// A flood of new series in a small container is refused; the kernel kills nobody. Without the bounds, these timers take
+// twice the limit.
+func TestFloodInACgroup(t *testing.T) {
+	var ports []string
+	for range 2 {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ports = append(ports, listener.Addr().String())
+		_ = listener.Close()
+	}
+	_, said := inACgroup(t, 128<<20, append(onFreePorts(t.TempDir()), "--statsd-tcp", ports[0], "--ops-address", ports[1])...)
+	go func() { _, _ = io.Copy(io.Discard, said) }()
+	var conn net.Conn
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		var err error
+		if conn, err = net.Dial("tcp", ports[0]); err == nil {
+			break
+		} else if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+	const timers = 150_000
+	flood := bufio.NewWriter(conn)
+	for i := range timers {
+		fmt.Fprintf(flood, "flood.%d:%d|ms|#namespace:team-%d,pod:web-%d\n", i, i%1000, i%50, i%700)
+	}
+	if err := errors.Join(flood.Flush(), conn.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		taken, refused := 0, 0
+		if res, err := http.Get("http://" + ports[1] + "/metrics"); err == nil {
+			body, _ := io.ReadAll(res.Body)
+			_ = res.Body.Close()
+			taken, refused = counted(string(body), `sluice_samples_applied_total{receiver="statsd_tcp"}`), counted(string(body), `sluice_samples_rejected_total{reason="limit",receiver="statsd_tcp"}`)
+		}
+		if taken+refused == timers && refused > 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d taken, %d refused of %d", taken, refused, timers)
+		}
+	}
+}
+
+// counted is a metric's value in a page of them.
+func counted(page, metric string) int {
+	_, rest, _ := strings.Cut(page, "\n"+metric+" ")
+	text, _, _ := strings.Cut(rest, "\n")
+	n, _ := strconv.ParseFloat(text, 64)
+	return int(n)
 }
