@@ -148,7 +148,7 @@ const maxShown = 64
 // shown keeps what a client sent from filling a message.
 func shown(text []byte) []byte {
 	if len(text) > maxShown {
-		return append(bytes.Clone(text[:maxShown]), "..."...)
+		return []byte(metric.Cut(string(text), maxShown))
 	}
 	return text
 }
