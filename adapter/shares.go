@@ -3,6 +3,8 @@ package adapter
 import (
 	"net/netip"
 	"sync"
+
+	"github.com/sluice-metrics/sluice/connlimit"
 )
 
 // shares counts what each address has of something, and gives none more than its share: before it is known who somebody is,
@@ -40,10 +42,5 @@ func prefixOf(remote string) netip.Prefix {
 	if err != nil {
 		return netip.Prefix{}
 	}
-	address, bits := parsed.Addr().Unmap().WithZone(""), 32
-	if address.Is6() {
-		bits = 64
-	}
-	prefix, _ := address.Prefix(bits)
-	return prefix
+	return connlimit.Prefix(parsed.Addr())
 }

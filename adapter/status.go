@@ -52,6 +52,8 @@ func (t target) failure(code int32, reason metav1.StatusReason, err error) *apie
 		Code:    code,
 		Reason:  reason,
 		Message: err.Error(),
-		Details: &metav1.StatusDetails{Group: t.resource.Group, Kind: t.resource.Resource, Name: t.name},
+		Details: &metav1.StatusDetails{
+			Group: metric.Cut(t.resource.Group, metric.MaxEchoed), Kind: metric.Cut(t.resource.Resource, metric.MaxEchoed), Name: metric.Cut(t.name, metric.MaxEchoed),
+		},
 	}}
 }

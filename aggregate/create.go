@@ -1,10 +1,6 @@
 package aggregate
 
-import (
-	"unicode/utf8"
-
-	"github.com/sluice-metrics/sluice/metric"
-)
+import "github.com/sluice-metrics/sluice/metric"
 
 const (
 	// maxAliases is how many spellings of one series are remembered. Ten tags have 3.6 million orders, and clients
@@ -120,8 +116,8 @@ func (t *Table) identify(s *metric.Sample, whose *decision) (canonicalForm, metr
 	if refused := t.describe(s, d); refused != metric.Applied {
 		return canonicalForm{}, refused
 	}
-	if !readable(d) {
-		return canonicalForm{}, metric.Malformed
+	if refused := checkDescription(d); refused != metric.Applied {
+		return canonicalForm{}, refused
 	}
 	whose.canonical = metric.AppendLabels(whose.canonical[:0], d.Labels)
 	form := canonicalForm{object: d.Object, name: name, labels: metric.Borrow(whose.canonical), bound: d.Bound, lasting: d.Lasting}
@@ -129,15 +125,14 @@ func (t *Table) identify(s *metric.Sample, whose *decision) (canonicalForm, metr
 	return form, metric.Applied
 }
 
-// readable reports whether labels and object can be said in an answer: JSON would rewrite bytes that are not UTF-8, and
-// different labels would look the same.
-func readable(d *metric.Description) bool {
+// checkDescription says whether an answer can hold the labels and the object. It is the last gate of every protocol.
+func checkDescription(d *metric.Description) metric.Reason {
 	for _, l := range d.Labels {
-		if !utf8.ValidString(l.Key) || !utf8.ValidString(l.Value) {
-			return false
+		if refused := metric.CheckLabel(l); refused != metric.Applied {
+			return refused
 		}
 	}
-	return utf8.ValidString(d.Object.Name) && utf8.ValidString(d.Object.Namespace)
+	return metric.CheckLabel(metric.Label{Key: d.Object.Namespace, Value: d.Object.Name})
 }
 
 // canonicalForm is a series' identity, the same for every spelling. Its strings may be borrowed.

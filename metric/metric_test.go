@@ -89,6 +89,21 @@ func TestCheckName(t *testing.T) {
 	}
 }
 
+func TestCheckLabel(t *testing.T) {
+	for text, want := range map[string]Reason{
+		"": Applied, "a b": Applied, "a:b=c,d%?": Applied, "\u00a0": Applied, "\u0100\u0420": Applied, "ä": Applied,
+		"a\xff": Malformed, "\xc2": Malformed,
+		"\x00": BadName, "a\nb": BadName, "a\tb": BadName, "\x1b[2J": BadName, "a\x7f": BadName, "\u0080": BadName, "a\u009f": BadName,
+	} {
+		if got := CheckLabel(Label{Key: "a", Value: text}); got != want {
+			t.Errorf("value %q: %s, want %s", text, got, want)
+		}
+		if got := CheckLabel(Label{Key: text, Value: "a"}); got != want {
+			t.Errorf("key %q: %s, want %s", text, got, want)
+		}
+	}
+}
+
 func TestStatsAndKinds(t *testing.T) {
 	for _, k := range []Kind{Counter, Gauge, Timer, Set} {
 		if !k.Has(k.DefaultStat()) || k.Stats()[0] != k.DefaultStat() {

@@ -82,17 +82,17 @@ func (e *QueryError) Unwrap() error { return e.Is }
 
 // NotFoundf makes an ErrNotFound.
 func NotFoundf(format string, args ...any) error {
-	return &QueryError{Is: ErrNotFound, Message: fmt.Sprintf(format, args...)}
+	return &QueryError{Is: ErrNotFound, Message: fmt.Sprintf(format, CutArgs(args)...)}
 }
 
 // NotYetf makes an ErrNotYet.
 func NotYetf(format string, args ...any) error {
-	return &QueryError{Is: ErrNotYet, Message: fmt.Sprintf(format, args...)}
+	return &QueryError{Is: ErrNotYet, Message: fmt.Sprintf(format, CutArgs(args)...)}
 }
 
 // CannotAskf makes an ErrAsked.
 func CannotAskf(format string, args ...any) error {
-	return &QueryError{Is: ErrAsked, Message: fmt.Sprintf(format, args...)}
+	return &QueryError{Is: ErrAsked, Message: fmt.Sprintf(format, CutArgs(args)...)}
 }
 
 // StatNames lists stats for a message.

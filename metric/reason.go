@@ -1,6 +1,9 @@
 package metric
 
-import "unicode/utf8"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // Reason says why a sample was refused. It is a label value of the metrics, so the list is closed.
 type Reason uint8
@@ -9,7 +12,7 @@ type Reason uint8
 const (
 	Applied      Reason = iota
 	Malformed           // the grammar does not hold: an empty name, value or type, a number that is none
-	BadName             // the name cannot be asked for through a Kubernetes API
+	BadName             // the name cannot be asked for through a Kubernetes API, or a label holds a control character
 	BadRate             // a sample rate outside (0,1]
 	BadValue            // NaN, infinite, or beyond what can be held
 	Unsupported         // understood, but not a metric: events, service checks
@@ -66,17 +69,34 @@ func CheckName(name string) Reason {
 	if len(name) > MaxNameLength {
 		return TooLong
 	}
-	for i := 0; i < len(name); i++ {
-		c := name[i]
-		// U+0080 to U+009F are C2 80 to C2 9F; after a C2 nothing below is UTF-8.
-		if c == '%' || c == '?' || c < ' ' || c == 0x7f || c == 0xc2 && i+1 < len(name) && name[i+1] < 0xa0 {
-			return BadName
-		}
-	}
-	if EndsReserved(name) || !utf8.ValidString(name) {
+	if strings.ContainsAny(name, "%?") || HasControl(name) || EndsReserved(name) || !utf8.ValidString(name) {
 		return BadName
 	}
 	return Applied
+}
+
+// CheckLabel says whether a series may have the label. Bytes that are not UTF-8 are Malformed: an answer in JSON would
+// rewrite them, and different labels would look the same. Control characters are BadName, as in names.
+func CheckLabel(l Label) Reason {
+	switch {
+	case HasControl(l.Key), HasControl(l.Value):
+		return BadName
+	case !utf8.ValidString(l.Key), !utf8.ValidString(l.Value):
+		return Malformed
+	}
+	return Applied
+}
+
+// HasControl reports whether a text holds a control character (C0, DEL, C1), which a terminal would obey.
+func HasControl(text string) bool {
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		// U+0080 to U+009F are C2 80 to C2 9F; after a C2 nothing below is UTF-8.
+		if c < ' ' || c == 0x7f || c == 0xc2 && i+1 < len(text) && text[i+1] < 0xa0 {
+			return true
+		}
+	}
+	return false
 }
 
 // MaxNameLength bounds a metric's name, in bytes.

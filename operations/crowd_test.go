@@ -52,7 +52,7 @@ func TestACrowdKeepsNoProbeOut(t *testing.T) {
 			if closed := testutil.ToFloat64(server.crowd.closed); closed != maxConnections+1-maxConnectionsEach+1 {
 				t.Errorf("%v connections are counted as closed", closed)
 			}
-			for _, want := range []string{"127.0.0.9:", "open_from_address=64", "may_be_from_address=64"} {
+			for _, want := range []string{"127.0.0.9:", "open_from_address=64", "limit_from_address=64"} {
 				if text := said.String(); !strings.Contains(text, want) {
 					t.Errorf("the log does not say %s: %s", want, text)
 				}
@@ -78,10 +78,7 @@ func TestACrowdOfManyAddresses(t *testing.T) {
 	if _, err := http.ReadResponse(bufio.NewReader(busy), nil); err != nil {
 		t.Error("a connection with a request was closed before those that have none:", err)
 	}
-	server.crowd.mu.Lock()
-	open := len(server.crowd.open)
-	server.crowd.mu.Unlock()
-	if open > maxConnections {
+	if open := server.crowd.limiter.Len(); open > maxConnections {
 		t.Errorf("%d connections are open", open)
 	}
 }
@@ -98,14 +95,12 @@ func TestACrowdForgets(t *testing.T) {
 		t.Errorf("%v connections were closed for others, though only one was open at a time", closed)
 	}
 	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
-		server.crowd.mu.Lock()
-		open, from := len(server.crowd.open), len(server.crowd.from)
-		server.crowd.mu.Unlock()
-		if open == 0 && from == 0 {
+		open := server.crowd.limiter.Len()
+		if open == 0 {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%d connections of %d addresses are remembered", open, from)
+			t.Fatalf("%d connections are remembered", open)
 		}
 	}
 }

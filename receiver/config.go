@@ -20,10 +20,11 @@ type Config struct {
 	MaxTags int `json:"maxTags"`
 	// MaxPacket bounds what a unix stream announces as one packet, in bytes.
 	MaxPacket int `json:"maxPacket"`
-	// MaxConnections bounds the open connections of each stream listener; more are closed at once.
+	// MaxConnections bounds the open connections of each stream listener. Beyond it the connection that has been idle
+	// longest is closed for the new one; if none is idle, the new one is closed.
 	MaxConnections int `json:"maxConnections"`
-	// MaxConnectionsPerAddress bounds those of one address, an IPv6 one by its /64, so that one noisy client does not
-	// take the places of all.
+	// MaxConnectionsPerAddress bounds in the same way those of one address (IPv6: of one /64), so that one noisy client
+	// does not take the places of all.
 	MaxConnectionsPerAddress int `json:"maxConnectionsPerAddress"`
 	// IdleTimeout closes a connection that sent nothing for so long; 0 never does.
 	IdleTimeout time.Duration `json:"idleTimeout"`

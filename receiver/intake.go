@@ -28,8 +28,8 @@ type intake struct {
 	ahead    [parsedAhead]metric.Sample // of new lines, not yet applied
 	more     bool                       // begin found something
 
-	applied, packets, bytes uint64
-	parsed                  int // lines since somebody set it to 0
+	applied, held, packets, bytes uint64 // since settle
+	parsed                        int    // lines since somebody set it to 0
 }
 
 // recaller is an Applier that knows lines again.
@@ -205,6 +205,7 @@ func (in *intake) apply(s *metric.Sample, line []byte) {
 	reason := in.applier.Apply(s)
 	if reason == metric.Pending {
 		if in.pending.Hold(s, in.account) {
+			in.held++
 			return
 		}
 		reason = metric.Identity
@@ -223,6 +224,9 @@ func (in *intake) refuse(fault statsd.Fault, offset int, line []byte) {
 	in.complaints.refused(fault, offset, line, &in.scanner.Sample)
 }
 
+// taken is how many samples were applied or held since settle.
+func (in *intake) taken() uint64 { return in.applied + in.held }
+
 // settle applies what was gathered and enters in the account what the batch brought. Who sent it is asked anew for the next one.
 func (in *intake) settle() {
 	in.flush()
@@ -232,5 +236,5 @@ func (in *intake) settle() {
 	}
 	in.account.CountBatch(in.applied)
 	in.account.Packets(in.packets, in.bytes)
-	in.applied, in.packets, in.bytes = 0, 0, 0
+	in.applied, in.held, in.packets, in.bytes = 0, 0, 0, 0
 }

@@ -6,7 +6,9 @@ var (
 	connectionsDesc = prometheus.NewDesc("sluice_connections",
 		"Open connections, by listener.", []string{"listener"}, nil)
 	refusedDesc = prometheus.NewDesc("sluice_connections_refused_total",
-		"Connections closed at once because the listener had as many as it may have.", []string{"listener"}, nil)
+		"Connections closed at once because the listener, or their address, had as many as allowed and none of them was idle.", []string{"listener"}, nil)
+	yieldedDesc = prometheus.NewDesc("sluice_connections_yielded_total",
+		"Idle connections closed for a new one because the listener, or their address, had as many as allowed.", []string{"listener"}, nil)
 )
 
 // Register registers what the server tells about its connections. What they bring is in the Ledger.
@@ -20,12 +22,14 @@ type connectionMetrics struct{ server *Server }
 func (m connectionMetrics) Describe(ch chan<- *prometheus.Desc) {
 	ch <- connectionsDesc
 	ch <- refusedDesc
+	ch <- yieldedDesc
 }
 
 func (m connectionMetrics) Collect(ch chan<- prometheus.Metric) {
 	for _, s := range m.server.streams {
-		ch <- prometheus.MustNewConstMetric(connectionsDesc, prometheus.GaugeValue, float64(s.connections.Load()), s.name)
+		ch <- prometheus.MustNewConstMetric(connectionsDesc, prometheus.GaugeValue, float64(s.limiter.Len()), s.name)
 		ch <- counter(refusedDesc, s.refused.Load(), s.name)
+		ch <- counter(yieldedDesc, s.yielded.Load(), s.name)
 	}
 }
 

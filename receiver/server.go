@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/netip"
 	"os"
 	"sync"
 	"syscall"
 
+	"github.com/sluice-metrics/sluice/connlimit"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
 )
@@ -148,14 +148,11 @@ func (s *Server) newStreams(l Listener, listener streamListener) *streams {
 			}
 			return &worker{in, newLines(in, s.config.MaxLine)}
 		},
-		limit:        s.config.MaxConnections,
-		limitEach:    s.config.MaxConnectionsPerAddress,
+		limiter:      connlimit.New(connlimit.Limits{Max: s.config.MaxConnections, MaxEach: s.config.MaxConnectionsPerAddress, Keep: keepPlace}),
 		idleTimeout:  s.config.IdleTimeout,
 		drainTimeout: s.config.DrainTimeout,
 		complaints:   s.complaints[l.receiver()],
 		logger:       s.logger.With("listener", l.String()),
-		open:         map[streamConn]struct{}{},
-		from:         map[netip.Prefix]int{},
 	}
 }
 

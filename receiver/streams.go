@@ -3,7 +3,6 @@ package receiver
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -12,10 +11,16 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sluice-metrics/sluice/connlimit"
 )
 
 // acceptGrace is how long a stop still accepts: whoever the kernel connected already may have written.
 const acceptGrace = 20 * time.Millisecond
+
+// keepPlace is how long a connection that brought a sample keeps its place when the listener is full. It is several
+// flushes of most clients (10 s). After that, and as long as it brings none, it may have to yield to a new one.
+const keepPlace = 30 * time.Second
 
 // streams serves one stream listener, tcp or unix, with a goroutine per connection. Run owns the
 // goroutines and waits for them.
@@ -23,20 +28,17 @@ type streams struct {
 	name         string
 	listener     streamListener
 	newWorker    func() *worker
-	limit        int
-	limitEach    int // of one address
+	limiter      *connlimit.Limiter
 	idleTimeout  time.Duration
 	drainTimeout time.Duration
 	complaints   *complaints
 	logger       *slog.Logger
 
-	connections atomic.Int64  // open now
-	refused     atomic.Uint64 // closed at once, for there were too many
+	refused atomic.Uint64 // closed at once: there were too many, and none was idle
+	yielded atomic.Uint64 // idle, and closed for a new one
 
 	mu       sync.Mutex
-	open     map[streamConn]struct{}
-	from     map[netip.Prefix]int // open ones by address
-	idle     []*worker            // those of closed connections: an account is never closed, so it is handed on
+	idle     []*worker // those of closed connections: an account is never closed, so it is handed on
 	stopping bool
 }
 
@@ -97,50 +99,29 @@ func (s *streams) accept(ctx context.Context, serving *sync.WaitGroup) {
 func (s *streams) admit(conn streamConn, serving *sync.WaitGroup) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	from := AddressPrefix(conn.RemoteAddr())
-	if err := s.fullLocked(from); err != nil {
+	member, yielded, err := s.limiter.Enter(conn)
+	if err != nil {
 		s.refused.Add(1)
 		s.complaints.closed(conn.RemoteAddr(), err)
 		_ = conn.Close()
 		return
 	}
+	if yielded != nil { // its goroutine finds it closed
+		s.yielded.Add(1)
+		s.complaints.closed(yielded.RemoteAddr(), errYielded)
+		_ = yielded.Close()
+	}
 	if s.stopping {
 		_ = conn.CloseRead()
 	}
-	s.open[conn] = struct{}{}
-	s.from[from]++
-	s.connections.Add(1)
 	w := s.workerLocked()
 	serving.Go(func() {
-		s.serve(conn, w)
-		s.release(conn, w)
+		s.serve(member, w)
+		s.release(member, w)
 	})
 }
 
-func (s *streams) fullLocked(from netip.Prefix) error {
-	switch {
-	case len(s.open) >= s.limit:
-		return fmt.Errorf("%d connections are open, as many as there may be", s.limit)
-	case from.IsValid() && s.from[from] >= s.limitEach:
-		return fmt.Errorf("%d connections are open from %s, as many as there may be", s.limitEach, from)
-	}
-	return nil
-}
-
-// AddressPrefix is what counts as one address where connections of one are bounded: an IPv6 host usually has a whole /64.
-// A Unix socket's peer has none.
-func AddressPrefix(a net.Addr) netip.Prefix {
-	tcp, ok := a.(*net.TCPAddr)
-	if !ok {
-		return netip.Prefix{}
-	}
-	address, bits := plain(tcp), 32
-	if address.Is6() {
-		bits = 64
-	}
-	prefix, _ := address.Prefix(bits)
-	return prefix
-}
+var errYielded = errors.New("it was idle, and is closed for a new connection because the listener, or this address, has as many as allowed")
 
 // RemoteAddress is a TCP peer's address: IPv4 where it is that, without a zone. A Unix socket's peer has none.
 func RemoteAddress(a net.Addr) netip.Addr {
@@ -167,23 +148,17 @@ func (s *streams) workerLocked() *worker {
 	return w
 }
 
-func (s *streams) release(conn streamConn, w *worker) {
+func (s *streams) release(conn *connlimit.Member, w *worker) {
 	_ = conn.Close()
+	conn.Leave()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.open, conn)
-	if from := AddressPrefix(conn.RemoteAddr()); s.from[from] > 1 {
-		s.from[from]--
-	} else {
-		delete(s.from, from)
-	}
-	s.connections.Add(-1)
 	s.idle = append(s.idle, w)
 }
 
 // serve reads a connection to its end. Stopping is the same reading: shut closes the reading side, and
 // what was received before is followed by an end of file.
-func (s *streams) serve(conn streamConn, w *worker) {
+func (s *streams) serve(conn *connlimit.Member, w *worker) {
 	w.split.reset()
 	from := RemoteAddress(conn.RemoteAddr())
 	for {
@@ -203,6 +178,9 @@ func (s *streams) serve(conn streamConn, w *worker) {
 		if err != nil {
 			w.split.end(err == io.EOF && !s.isStopping())
 		}
+		if w.in.taken() > 0 {
+			conn.Busy()
+		}
 		w.in.settle()
 		w.in.applier.Park()
 		if bad != nil {
@@ -220,9 +198,7 @@ func (s *streams) shut() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stopping = true
-	for conn := range s.open {
-		_ = conn.CloseRead()
-	}
+	s.limiter.Each(func(conn net.Conn) { _ = conn.(streamConn).CloseRead() })
 }
 
 func (s *streams) isStopping() bool {
@@ -233,9 +209,5 @@ func (s *streams) isStopping() bool {
 
 // closeAll ends what draining did not: a peer that goes on writing.
 func (s *streams) closeAll() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for conn := range s.open {
-		_ = conn.Close()
-	}
+	s.limiter.Each(func(conn net.Conn) { _ = conn.Close() })
 }

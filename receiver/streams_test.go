@@ -76,7 +76,7 @@ func TestTCPConnectionCap(t *testing.T) {
 	if !closedByServer(f.dial(0)) {
 		t.Error("the third connection stays open")
 	}
-	if want := "2 connections are open, as many as there may be"; !strings.Contains(f.log.String(), want) {
+	if want := "2 connections are open, which is the limit, and none of them is idle"; !strings.Contains(f.log.String(), want) {
 		t.Errorf("log %s, want %s", f.log, want)
 	}
 	registry := prometheus.NewRegistry()
@@ -86,7 +86,7 @@ func TestTCPConnectionCap(t *testing.T) {
 	checkMetric(t, registry, "sluice_connections", 2)
 	checkMetric(t, registry, "sluice_connections_refused_total", 1)
 	_ = first.Close()
-	f.eventually("room again", func() bool { return f.server.streams[0].connections.Load() == 1 })
+	f.eventually("room again", func() bool { return f.server.streams[0].limiter.Len() == 1 })
 	f.send(f.dial(0), "a:1|c\n")
 	f.eventually("the fourth", func() bool { return f.recorder.sum("a") == 3 })
 	if opened := len(f.ledger.accounts["statsd_tcp"]); opened != 2 {
@@ -99,13 +99,14 @@ func TestTCPConnectionCapOfOneAddress(t *testing.T) {
 	config := testConfig(tcp)
 	config.MaxConnections, config.MaxConnectionsPerAddress = 10, 2
 	f := serve(t, config)
-	first := f.dial(0)
-	f.dial(0)
-	f.eventually("both", func() bool { return f.server.streams[0].connections.Load() == 2 })
+	first, second := f.dial(0), f.dial(0)
+	f.send(first, "b:1|c\n")
+	f.send(second, "b:1|c\n")
+	f.eventually("both", func() bool { return f.recorder.sum("b") == 2 })
 	if !closedByServer(f.dial(0)) {
 		t.Error("the third connection of an address stays open")
 	}
-	if want := "2 connections are open from 127.0.0.1/32, as many as there may be"; !strings.Contains(f.log.String(), want) {
+	if want := "2 connections are open from 127.0.0.1/32, which is the limit, and none of them is idle"; !strings.Contains(f.log.String(), want) {
 		t.Errorf("log %s, want %s", f.log, want)
 	}
 	other := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 7)}}
@@ -117,7 +118,7 @@ func TestTCPConnectionCapOfOneAddress(t *testing.T) {
 	f.send(conn, "a:1|c\n")
 	f.eventually("another address", func() bool { return f.recorder.sum("a") == 1 })
 	_ = first.Close()
-	f.eventually("room again", func() bool { return f.server.streams[0].connections.Load() == 2 })
+	f.eventually("room again", func() bool { return f.server.streams[0].limiter.Len() == 2 })
 	f.send(f.dial(0), "a:1|c\n")
 	f.eventually("the first address again", func() bool { return f.recorder.sum("a") == 2 })
 }

@@ -40,6 +40,7 @@ type config struct {
 
 	flags   map[string]bool   // the names of all flags
 	written map[string]string // how settings stand in the configuration file, by flag
+	memory  memoryLimit       // of the cgroup; zero: none
 }
 
 // statsdConfig names the StatsD listeners one by one; a receiver has a list of them.

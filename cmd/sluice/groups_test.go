@@ -16,9 +16,23 @@ import (
 // spoken sends a request to the push port.
 func spoken(t *testing.T, p *dataPath, method, path, body string) (int, string) {
 	t.Helper()
+	return spokenAs(t, p, method, path, body)
+}
+
+// spokenWith posts a body of a content type, with more headers.
+func spokenWith(t *testing.T, p *dataPath, path, body, contentType string, headers ...string) (int, string) {
+	t.Helper()
+	return spokenAs(t, p, "POST", path, body, append(headers, "Content-Type", contentType)...)
+}
+
+func spokenAs(t *testing.T, p *dataPath, method, path, body string, headers ...string) (int, string) {
+	t.Helper()
 	req, err := http.NewRequest(method, "http://"+p.push.Addr().String()+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/sluice-metrics/sluice/metric"
 	"github.com/spf13/cobra"
 )
 
@@ -54,6 +55,9 @@ type streams struct {
 	out, err io.Writer
 }
 
+// mostOfAnError is how many bytes of an error's line are printed: an argument that is a whole file by mistake is in it.
+const mostOfAnError = 2 << 10
+
 // run executes one command line and returns the process's exit code. It writes errors to std.err.
 func run(ctx context.Context, args []string, std streams) int {
 	root := newRoot(std)
@@ -68,7 +72,7 @@ func run(ctx context.Context, args []string, std streams) int {
 		code, hint = exitUsage, fmt.Sprintf("see '%s --help'\n", command.CommandPath())
 	}
 	for _, line := range strings.Split(err.Error(), "\n") {
-		fmt.Fprintf(std.err, "%s: %s\n", command.CommandPath(), line)
+		fmt.Fprintf(std.err, "%s: %s\n", command.CommandPath(), metric.Cut(line, mostOfAnError))
 	}
 	fmt.Fprint(std.err, hint)
 	return code

@@ -13,7 +13,11 @@ import (
 const serveLong = `Serve receives metrics, keeps their windows and serves the metrics APIs.
 
 What is set, in rising order: the defaults below, the file named by --config, flags. The file is YAML; its
-keys are the flags' names without the dashes.`
+keys are the flags' names without the dashes.
+
+Where a cgroup limits memory (a container's limit), the defaults of max-series, max-bytes and http-max-group-bytes
+and Go's memory limit are lowered to fit it. The log says at start which bounds hold. A flag, the file or the variable
+GOMEMLIMIT overrides each.`
 
 func newServe() *cobra.Command {
 	cfg, file, printExample := defaultConfig(), "", false
@@ -34,6 +38,9 @@ func newServe() *cobra.Command {
 			if file != "" {
 				written, inFile := readConfigFile(file, cmd.Flags())
 				cfg.written, faults = written, append(faults, inFile...)
+			}
+			if limit, limited := cgroupMemoryLimit("/"); limited {
+				cfg.fitMemory(limit, func(flag string) bool { return cmd.Flags().Changed(flag) || cfg.written[flag] != "" })
 			}
 			cfg.complete()
 			if err := cfg.validate(faults...); err != nil {
@@ -58,6 +65,7 @@ func serve(cmd *cobra.Command, cfg *config) error {
 	for _, warning := range cfg.warnings() {
 		log.Warn(warning)
 	}
+	cfg.boundMemory(log)
 	path, err := wire(ctx, cfg, log)
 	if err != nil {
 		return err

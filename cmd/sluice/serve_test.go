@@ -337,9 +337,18 @@ func parsed(t *testing.T, dir string, more ...string) *config {
 // started wires a whole standalone server and runs it until the test ends.
 func started(t *testing.T, dir string, more ...string) *dataPath {
 	t.Helper()
+	return startedWith(t, dir, nil, more...)
+}
+
+// startedWith logs elsewhere.
+func startedWith(t *testing.T, dir string, log *slog.Logger, more ...string) *dataPath {
+	t.Helper()
 	cfg := parsed(t, dir, more...)
+	if log == nil {
+		log = newLogger(os.Stderr, cfg.log)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
-	p, err := wire(ctx, cfg, newLogger(os.Stderr, cfg.log))
+	p, err := wire(ctx, cfg, log)
 	if err != nil {
 		cancel()
 		t.Fatal(err)

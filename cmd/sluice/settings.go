@@ -20,8 +20,8 @@ func (c *config) bind(flags *pflag.FlagSet) {
 	flags.Var(&choice{"about", abouts, &c.statsd.about}, "statsd-about", "in a cluster, what StatsD lines are about that name nothing: sender (the pod that sent them) or external (no object)")
 	flags.IntVar(&c.statsd.udpSockets, "statsd-udp-sockets", 0, "UDP sockets that share the address, each with a goroutine; 0: one a processor, at most 4")
 	flags.Var(newSize(&c.statsd.readBuffer), "statsd-read-buffer", "kernel buffer of each datagram socket; 0: the system's default")
-	flags.IntVar(&c.receiver.MaxConnections, "statsd-max-connections", c.receiver.MaxConnections, "open connections of each StatsD stream listener")
-	flags.IntVar(&c.receiver.MaxConnectionsPerAddress, "statsd-max-connections-per-address", c.receiver.MaxConnectionsPerAddress, "of them from one address")
+	flags.IntVar(&c.receiver.MaxConnections, "statsd-max-connections", c.receiver.MaxConnections, "open connections of each StatsD stream listener; beyond it one that has been idle for 30s or longer, or brought no sample yet, is closed for the new one")
+	flags.IntVar(&c.receiver.MaxConnectionsPerAddress, "statsd-max-connections-per-address", c.receiver.MaxConnectionsPerAddress, "open connections of each StatsD stream listener from one IPv4 address or one IPv6 /64; beyond it as beyond statsd-max-connections")
 	flags.DurationVar(&c.receiver.IdleTimeout, "statsd-idle-timeout", c.receiver.IdleTimeout, "closes a StatsD connection that sent nothing for so long; 0: never")
 
 	flags.StringVar(&c.push.Address, "http-address", c.push.Address, "host:port for HTTP push")
@@ -31,7 +31,7 @@ func (c *config) bind(flags *pflag.FlagSet) {
 	flags.IntVar(&c.push.MaxConnsPerIP, "http-max-connections-per-address", c.push.MaxConnsPerIP, "of them from one IPv4 address or one IPv6 /64; 0: no limit")
 	flags.DurationVar(&c.push.GroupTTL, "http-group-ttl", c.push.GroupTTL, "how long what is pushed to /metrics/job/... lives after its last push that says nothing of it; 0: until it is deleted")
 	flags.IntVar(&c.groups.MaxGroups, "http-max-groups", c.groups.MaxGroups, "groups that are kept at most: each path /metrics/job/... that was pushed to is one")
-	flags.Var(newSize(&c.groups.MaxBytes), "http-max-group-bytes", "memory that they may take together")
+	flags.Var(newSize(&c.groups.MaxBytes), "http-max-group-bytes", "memory that all groups may take together; unset under a cgroup memory limit: at most 1/8 of it")
 	flags.Float64Var(&c.groups.NamespaceShare, "http-group-namespace-share", c.groups.NamespaceShare, "in a cluster, the part of both that the groups of one namespace may take; 0: all")
 	flags.BoolVar(&c.push.AdminWipe, "http-admin-wipe", c.push.AdminWipe, "serve PUT /api/v1/admin/wipe, which deletes all that is pushed to /metrics/job/...")
 
@@ -69,8 +69,8 @@ func (c *config) bind(flags *pflag.FlagSet) {
 	flags.Var(&durations{list: &c.table.Windows}, "windows", "windows that readers may ask for, comma-separated whole seconds; each a multiple of the shortest")
 	flags.DurationVar(&c.table.ExternalTTL, "external-ttl", c.table.ExternalTTL, "how long an external series lives after its last sample")
 	flags.DurationVar(&c.table.ObjectTTL, "object-ttl", c.table.ObjectTTL, "how long a series of an object lives after its last sample, where no cluster says whether the object exists")
-	flags.IntVar(&c.table.MaxSeries, "max-series", c.table.MaxSeries, "series that are kept at most")
-	flags.Var(newSize(&c.table.MaxBytes), "max-bytes", "memory that names, labels, aliases, timers and sets may take together")
+	flags.IntVar(&c.table.MaxSeries, "max-series", c.table.MaxSeries, "series that are kept at most; unset under a cgroup memory limit: at most one per 2KiB of it")
+	flags.Var(newSize(&c.table.MaxBytes), "max-bytes", "memory that names, labels, aliases, timers and sets may take together; unset under a cgroup memory limit: at most 2/5 of it")
 
 	flags.DurationVar(&c.store.FlushInterval, "flush-interval", c.store.FlushInterval, "time between two writes to the database: a killed process forgets a little more than that")
 	flags.DurationVar(&c.store.SyncInterval, "sync-interval", c.store.SyncInterval, "time between two fsyncs: what a power failure forgets")

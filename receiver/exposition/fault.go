@@ -149,9 +149,4 @@ func (f Fault) Error() string {
 const maxShown = 64
 
 // shown keeps what a client sent from filling a message.
-func shown(text string) string {
-	if len(text) > maxShown {
-		text = text[:maxShown] + "..."
-	}
-	return fmt.Sprintf("%q", text)
-}
+func shown(text string) string { return fmt.Sprintf("%q", metric.Cut(text, maxShown)) }

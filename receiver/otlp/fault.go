@@ -22,9 +22,4 @@ func (r *Reader) fail(reason metric.Reason, format string, args ...any) bool {
 }
 
 // clip keeps what a client sent from filling an answer.
-func clip(s string) string {
-	if len(s) > 256 {
-		return s[:256] + "..."
-	}
-	return s
-}
+func clip(s string) string { return metric.Cut(s, 256) }

@@ -21,6 +21,8 @@ func (r *Reader) checkLabels() bool {
 			return r.fail(metric.TooLong, "attribute %q has %d bytes, but may have %d", clip(l.Key), len(l.Value), r.options.MaxLabelBytes)
 		case !utf8.ValidString(l.Key) || !utf8.ValidString(l.Value):
 			return r.fail(metric.Malformed, "attribute %q is not UTF-8", clip(l.Key))
+		case metric.CheckLabel(l) != metric.Applied:
+			return r.fail(metric.BadName, "attribute %q=%q holds a control character: no name, label key or label value may", clip(l.Key), clip(l.Value))
 		}
 	}
 	return true

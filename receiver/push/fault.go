@@ -31,7 +31,7 @@ func (f *fault) Error() string { return f.reason + ": " + f.message }
 
 // refused makes the fault of a sample.
 func refused(r metric.Reason, format string, args ...any) *fault {
-	return &fault{status: statusOf(r), reason: r.String(), counted: r, message: fmt.Sprintf(format, args...)}
+	return &fault{status: statusOf(r), reason: r.String(), counted: r, message: fmt.Sprintf(format, metric.CutArgs(args)...)}
 }
 
 // notYet is the fault of a request that may be granted once it is known who makes it.
@@ -111,6 +111,9 @@ func refusal(r metric.Reason, s *metric.Sample) *fault {
 	case metric.Ignored:
 		return refused(r, "%s matches a pattern of names that are ignored here", subject)
 	case metric.BadName:
+		if metric.CheckName(metric.Borrow(s.Name)) == metric.Applied {
+			return refused(r, "a label of %s holds a control character: no name, label key or label value may", subject)
+		}
 		return nameFault(metric.Borrow(s.Name), r)
 	case metric.BadValue:
 		return refused(r, "%s was refused for its value: %s", subject, bounds(s))
@@ -156,7 +159,7 @@ func nameFault(name string, r metric.Reason) *fault {
 // clip keeps what a client sent from filling an answer.
 func clip(b []byte) []byte {
 	if len(b) > 256 {
-		return append(append(make([]byte, 0, 260), b[:256]...), "..."...)
+		return []byte(metric.Cut(string(b), 256))
 	}
 	return b
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/valyala/fasthttp"
@@ -156,10 +155,7 @@ func (s *Server) checkGrouping(labels []metric.Label, l metric.Label) *fault {
 	case len(l.Value) > s.cfg.MaxLabelBytes:
 		return refused(metric.TooLong, "the value of label %q has %d bytes, but may have %d", l.Key, len(l.Value), s.cfg.MaxLabelBytes)
 	}
-	if !utf8.ValidString(l.Value) {
-		return checkText("the value of label "+l.Key, l.Value, metric.Malformed)
-	}
-	return nil
+	return checkLabelText(l)
 }
 
 // answerGateway answers what a Pushgateway answers.

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-metrics/sluice/connlimit"
 	"github.com/sluice-metrics/sluice/receiver"
 )
 
@@ -75,7 +76,7 @@ func (g *gate) Close() (err error) {
 }
 
 func (g *gate) admit(tcp *net.TCPConn) net.Conn {
-	c := &conn{Conn: tcp, tcp: tcp, gate: g, from: receiver.AddressPrefix(tcp.RemoteAddr()), remote: receiver.RemoteAddress(tcp.RemoteAddr())}
+	c := &conn{Conn: tcp, tcp: tcp, gate: g, from: connlimit.AddressPrefix(tcp.RemoteAddr()), remote: receiver.RemoteAddress(tcp.RemoteAddr())}
 	g.mu.Lock()
 	answer := ""
 	switch {

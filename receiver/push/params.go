@@ -158,13 +158,24 @@ func (s *Server) addLabel(labels []metric.Label, l metric.Label) ([]metric.Label
 			return labels, badRequest("the label %q is there twice", l.Key)
 		}
 	}
-	if f := checkText("a label's key", l.Key, metric.Malformed); f != nil {
-		return labels, f
-	}
-	if f := checkText("a label's value", l.Value, metric.Malformed); f != nil {
+	if f := checkLabelText(l); f != nil {
 		return labels, f
 	}
 	return append(labels, l), nil
+}
+
+// checkLabelText is metric.CheckLabel, worded.
+func checkLabelText(l metric.Label) *fault {
+	if f := checkText("a label's key", l.Key, metric.Malformed); f != nil {
+		return f
+	}
+	if f := checkText("a label's value", l.Value, metric.Malformed); f != nil {
+		return f
+	}
+	if metric.CheckLabel(l) != metric.Applied {
+		return badName("label %q=%q holds a control character: no name, label key or label value may", clip([]byte(l.Key)), clip([]byte(l.Value)))
+	}
+	return nil
 }
 
 // checkText: what is not UTF-8 could not be said in the JSON of an answer.

@@ -157,7 +157,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"PUT", pod + "m", "", 400, "malformed", "missing", metric.Malformed},
 		{"PUT", pod + "m", "abc", 400, "malformed", `\"abc\" is no number`, metric.Malformed},
-		{"PUT", pod + "m", strings.Repeat("y", 300), 400, "malformed", strings.Repeat("y", 256) + `...\" is no number`, metric.Malformed},
+		{"PUT", pod + "m", strings.Repeat("y", 300), 400, "malformed", strings.Repeat("y", 256) + `... (300 bytes)\" is no number`, metric.Malformed},
 		{"PUT", pod + "m", ` {"value":3}`, 400, "malformed", "JSON goes to POST /v1/samples", metric.Malformed},
 		{"POST", pod + "m?type=timer", `[1,2]`, 400, "malformed", "JSON goes to POST /v1/samples", metric.Malformed},
 		{"PUT", pod + "m", "1 2", 400, "malformed", `"offset":1`, metric.Malformed},

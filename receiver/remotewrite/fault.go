@@ -37,6 +37,7 @@ const (
 	emptyKey
 	sameKey
 	notUTF8
+	controlLabel
 	nothingInIt
 	noTimestamp
 	farAhead
@@ -73,6 +74,8 @@ func (d detail) reason() metric.Reason {
 		return metric.Applied
 	case farAhead, longAgo, noTimestamp, badBound, badQuantile, badCount, fallingBuckets:
 		return metric.BadValue
+	case controlLabel:
+		return metric.BadName
 	case gaugeHistogram, badSchema:
 		return metric.Unsupported
 	case manyLabels, longLabel, longLabels, manySamples, manySymbols, manyMetadata, manyBuckets, manyParts, manyQuantiles:
@@ -128,6 +131,7 @@ var details = [...]string{
 	emptyKey:         "a label has no name",
 	sameKey:          "two labels are named %s",
 	notUTF8:          "the label %s is not UTF-8",
+	controlLabel:     "the label %s, or its value, holds a control character: no name, label key or label value may",
 	nothingInIt:      "it has neither samples nor histograms",
 	noTimestamp:      "a sample has no timestamp",
 	farAhead:         "its timestamp is more than 10m ahead of the time here: one of the clocks is wrong",
@@ -162,7 +166,7 @@ func (f Fault) Explain() string {
 	switch f.detail {
 	case noDetail:
 		return f.Reason.String()
-	case sameKey, notUTF8, badBound, badQuantile:
+	case sameKey, notUTF8, controlLabel, badBound, badQuantile:
 		return fmt.Sprintf(text, shown(f.about))
 	case longLabel:
 		return fmt.Sprintf(text, shown(f.about), f.limit)
@@ -176,9 +180,4 @@ func (f Fault) Explain() string {
 const maxShown = 64
 
 // shown keeps what a client sent from filling a message.
-func shown(text string) string {
-	if len(text) > maxShown {
-		text = text[:maxShown] + "..."
-	}
-	return fmt.Sprintf("%+q", text)
-}
+func shown(text string) string { return fmt.Sprintf("%+q", metric.Cut(text, maxShown)) }

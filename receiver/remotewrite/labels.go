@@ -66,6 +66,8 @@ func (r *Reader) addLabel(l metric.Label) detail {
 		return longLabels
 	case !utf8.ValidString(l.Key) || !utf8.ValidString(l.Value):
 		return notUTF8
+	case metric.CheckLabel(l) != metric.Applied && l.Key != nameLabel: // a name has a message of its own
+		return controlLabel
 	case l.Key == nameLabel && s.Name != "":
 		return sameKey
 	case l.Key == nameLabel:

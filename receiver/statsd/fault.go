@@ -122,7 +122,7 @@ func explainReason(r metric.Reason) string {
 	case metric.Malformed:
 		return "the line is cut off, or not name:value|type"
 	case metric.BadName:
-		return "a metric of this name cannot be asked for"
+		return "a metric of this name cannot be asked for, or the name or a label holds a control character"
 	case metric.BadRate:
 		return "the rate is not above 0 and at most 1"
 	case metric.BadValue:
@@ -148,7 +148,7 @@ const maxShown = 64
 // shown keeps what a client sent from filling a message.
 func shown(text []byte) []byte {
 	if len(text) > maxShown {
-		return append(bytes.Clone(text[:maxShown]), "..."...)
+		return []byte(metric.Cut(string(text), maxShown))
 	}
 	return text
 }

@@ -26,7 +26,7 @@ func TestExplain(t *testing.T) {
 		{"a:1|c:y|c", StatsD, 6, `"y" is no number`},
 		{"a:0x10|c", StatsD, 2, `"0x10" is no number`},
 		{"a:\x00\xff|c", StatsD, 2, `"\x00\xff" is no number`},
-		{"a:" + strings.Repeat("x", 65) + "|c", StatsD, 2, `"` + strings.Repeat("x", 64) + `..." is no number`},
+		{"a:" + strings.Repeat("x", 65) + "|c", StatsD, 2, `"` + strings.Repeat("x", 64) + `... (65 bytes)" is no number`},
 		{"a:NaN|g", StatsD, 2, `"NaN" is no value that can be held: want a finite number`},
 		{"a:-inf|g", StatsD, 2, `"-inf" is no value that can be held: want a finite number`},
 		{"a:1e999|g", StatsD, 2, `"1e999" is beyond what can be held`},

@@ -49,13 +49,3 @@
 {{- end -}}
 {{- toYaml (merge $own .Values.config) -}}
 {{- end -}}
-
-{{- /* Nine tenths of the memory limit, in the form that Go's runtime reads; empty where the limit is not in Mi or Gi. */ -}}
-{{- define "sluice.goMemoryLimit" -}}
-{{- $limit := dig "limits" "memory" "" .Values.resources | toString -}}
-{{- if regexMatch "^[0-9]+Gi$" $limit -}}
-{{ div (mul (trimSuffix "Gi" $limit) 1024 9) 10 }}MiB
-{{- else if regexMatch "^[0-9]+Mi$" $limit -}}
-{{ div (mul (trimSuffix "Mi" $limit) 9) 10 }}MiB
-{{- end -}}
-{{- end -}}
