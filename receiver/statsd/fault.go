@@ -58,7 +58,7 @@ func (f Fault) Explain(line []byte) string {
 	case longName:
 		return fmt.Sprintf("the name has more than %d bytes", metric.MaxNameLength)
 	case openTags:
-		return `the tags that "[" opens do not end with "]" at the end of the name`
+		return `the name must have at most one "[", with one "]" behind it`
 	case noType:
 		return `there is no "|type" behind the value: want name:value|type`
 	case badType:
