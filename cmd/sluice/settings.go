@@ -16,7 +16,7 @@ func (c *config) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.statsd.tcp, "statsd-tcp", c.statsd.tcp, "host:port for StatsD over TCP; empty: off")
 	flags.StringVar(&c.statsd.unixgram, "statsd-unixgram", "", "path of a Unix datagram socket for StatsD; empty: off")
 	flags.StringVar(&c.statsd.unix, "statsd-unix", "", "path of a Unix stream socket for StatsD lines or DogStatsD packets; empty: off")
-	flags.Var(&choice{"dialect", dialects, &c.statsd.dialect}, "dialect", "how StatsD lines are read: statsd, dogstatsd, influx, librato or signalfx")
+	flags.Var(&choice{"dialect", dialects, &c.statsd.dialect}, "dialect", "how StatsD lines are read, on every listener and by /v1/statsd: statsd, dogstatsd, influx, librato or signalfx")
 	flags.Var(&choice{"about", abouts, &c.statsd.about}, "statsd-about", "in a cluster, what StatsD lines are about that name nothing: sender (the pod that sent them) or external (no object)")
 	flags.IntVar(&c.statsd.udpSockets, "statsd-udp-sockets", 0, "UDP sockets that share the address, each with a goroutine; 0: one a processor, at most 4")
 	flags.Var(newSize(&c.statsd.readBuffer), "statsd-read-buffer", "kernel buffer of each datagram socket; 0: the system's default")

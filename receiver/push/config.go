@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/exposition"
 	"github.com/sluice-metrics/sluice/receiver/otlp"
 	"github.com/sluice-metrics/sluice/receiver/remotewrite"
+	"github.com/sluice-metrics/sluice/receiver/statsd"
 )
 
 // Config is what the receiver may spend. Every limit is per server unless its name says otherwise.
@@ -31,6 +32,9 @@ type Config struct {
 	TLSClientCAFile string
 	// TLSClientAuth is ClientAuthRequest or ClientAuthRequire.
 	TLSClientAuth string
+
+	// Dialect is how /v1/statsd reads lines where a request names no dialect.
+	Dialect statsd.Dialect
 
 	// MaxBodyBytes bounds one body as it comes over the wire, MaxDecompressedBytes what it decompresses to. 0: the same.
 	MaxBodyBytes         int

@@ -35,17 +35,20 @@ func (x *exchange) pushSamples() {
 	x.labels, x.text = lines.line.labels[:0], lines.line.text
 }
 
-// pushStatsd answers POST /v1/statsd. A series lives as long here as when it comes by UDP.
+// pushStatsd answers PUT and POST /v1/statsd. A series lives as long here as when it comes by UDP.
 func (x *exchange) pushStatsd() {
 	p, body, f := x.readLines(allowSync | allowDialect)
 	if f != nil {
 		x.failPush(f)
 		return
 	}
-	dialect, err := statsd.ParseDialect(p.dialect)
-	if err != nil {
-		x.failPush(badRequest("%v", err))
-		return
+	dialect := x.server.cfg.Dialect
+	if p.dialect != "" {
+		var err error
+		if dialect, err = statsd.ParseDialect(p.dialect); err != nil {
+			x.failPush(badRequest("%v", err))
+			return
+		}
 	}
 	scanner := statsd.NewScanner(statsd.Options{Dialect: dialect, MaxLine: x.server.cfg.MaxLineBytes, MaxTags: x.server.cfg.MaxLabels})
 	scanner.Reset(body)

@@ -24,10 +24,15 @@ func (w *written) add(c remotewrite.Counts) {
 // some of it never can be, which says the first reason, while the rest stays written; 503 where to send it again
 // helps. Sent again, nothing counts twice: totals and values are what they are.
 func (x *exchange) writeRemote() {
-	p, body, f := x.readLines(allowSync)
-	var version remotewrite.Version
+	header := &x.http.Request.Header
+	version, f := messageVersion(header.ContentType())
+	if len(header.Peek(fasthttp.HeaderContentEncoding)) == 0 && header.ContentLength() != 0 {
+		header.SetContentEncoding("snappy") // Prometheus looks at no Content-Encoding, and npm's client sends none
+	}
+	var p params
+	var body []byte
 	if f == nil {
-		version, f = messageVersion(x.http.Request.Header.ContentType())
+		p, body, f = x.readLines(allowSync)
 	}
 	if f != nil {
 		x.failPush(f)
@@ -50,8 +55,11 @@ func (x *exchange) writeRemote() {
 	x.concludeRemote(&t, p.sync)
 }
 
-// messageVersion is which message a Content-Type says. Without a parameter it is the first version's.
+// messageVersion is which message a Content-Type says. Without one, or without its parameter, it is the first version's.
 func messageVersion(contentType []byte) (remotewrite.Version, *fault) {
+	if len(contentType) == 0 {
+		return remotewrite.V1, nil
+	}
 	const media, first, second = "application/x-protobuf", "prometheus.WriteRequest", "io.prometheus.write.v2.Request"
 	said, params, err := mime.ParseMediaType(string(contentType))
 	proto, told := params["proto"]
@@ -61,7 +69,7 @@ func messageVersion(contentType []byte) (remotewrite.Version, *fault) {
 	case err == nil && said == media && proto == second:
 		return remotewrite.V2, nil
 	}
-	f := badRequest("Content-Type %q is not taken: want %s, by itself or with ;proto=%s or ;proto=%s", clip(contentType), media, first, second)
+	f := badRequest("Content-Type %q is not taken: must be %s, by itself or with ;proto=%s or ;proto=%s", clip(contentType), media, first, second)
 	f.status, f.reason = fasthttp.StatusUnsupportedMediaType, "content_type"
 	return 0, f
 }
