@@ -123,6 +123,7 @@ var flagOfField = map[string]string{
 	"push.address": "http-address", "push.maxbodybytes": "http-max-body", "push.maxdecompressedbytes": "http-max-decompressed-body", "push.maxconnections": "http-max-connections",
 	"push.maxconnsperip": "http-max-connections-per-address",
 	"push.auth":          "push-auth", "push.tokenaudience": "push-token-audience", "push.basicauthfile": "push-basic-auth-file",
+	"push.allowedhosts": "push-allowed-hosts",
 	"push.tlscertfile": "push-tls-cert-file", "push.tlskeyfile": "push-tls-key-file",
 	"push.tlsclientcafile": "push-tls-client-ca-file", "push.tlsclientauth": "push-tls-client-auth",
 	"push.groupttl": "http-group-ttl", "push.adminwipe": "http-admin-wipe",

@@ -39,6 +39,7 @@ func (c *config) bind(flags *pflag.FlagSet) {
 	flags.Var(&choice{"mode", pushAuths, (*word)(&c.push.Auth)}, "push-auth", "in a cluster, whether HTTP requests may show bearer tokens: none (senders are known by their address) or token")
 	flags.StringVar(&c.push.TokenAudience, "push-token-audience", c.push.TokenAudience, "audience that these tokens must be for")
 	flags.StringVar(&c.push.BasicAuthFile, "push-basic-auth-file", "", "names and passwords that HTTP requests may show, as htpasswd -B writes them; empty: none are looked at")
+	flags.Var(&words{&c.push.AllowedHosts}, "push-allowed-hosts", "host names by which clients on this machine may call the HTTP push port without a credential, comma-separated; localhost and IP addresses always may, others are refused as DNS rebinding")
 	flags.StringVar(&c.push.TLSCertFile, "push-tls-cert-file", "", "certificate of the HTTP push port, PEM, read again when it changes; empty: plain HTTP")
 	flags.StringVar(&c.push.TLSKeyFile, "push-tls-key-file", "", "its key, PEM")
 	flags.StringVar(&c.push.TLSClientCAFile, "push-tls-client-ca-file", "", "authorities whose client certificates are believed there, PEM; empty: none is asked for")

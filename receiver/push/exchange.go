@@ -88,6 +88,9 @@ func (x *exchange) answer() {
 	r, f := x.server.routeTo(x.http.URI().PathOriginal())
 	if f == nil && r.place != health {
 		f = x.authenticate()
+		if f == nil && !x.caller.known {
+			f = x.checkOrigin()
+		}
 	}
 	if f != nil {
 		x.failAs(&r, m, f)

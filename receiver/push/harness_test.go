@@ -304,7 +304,7 @@ func start(t *testing.T, set ...func(*Config, *Parts)) *harness {
 	t.Helper()
 	h := &harness{T: t, table: newTable(), disk: &disk{}, logs: &lockedBuffer{}}
 	cfg := DefaultConfig()
-	cfg.Address = "127.0.0.1:0"
+	cfg.Address, cfg.AllowedHosts = "127.0.0.1:0", []string{"a"} // the Host of requests that are written by hand
 	parts := Parts{
 		NewApplier: h.table.newApplier, Reader: h.table, Resources: cluster{}, Syncer: h.disk, Full: "--max-series 7",
 		Groups: group.New(group.DefaultConfig(), h.table),
