@@ -42,7 +42,7 @@ func TestNegotiate(t *testing.T) {
 		"text/html,application/xhtml+xml;q=0.9,*/*;q=0.8":                                               exposition.Text,
 		",;,=;q=x": exposition.Text,
 	} {
-		if got := negotiate([]byte(accept)); got != want {
+		if got, _ := negotiate([]byte(accept)); got != want {
 			t.Errorf("%q: %v, want %v", accept, got.ContentType(), want.ContentType())
 		}
 		if different := differsFromExpfmt[accept]; different != "" {
