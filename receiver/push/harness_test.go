@@ -145,6 +145,8 @@ func (e *entry) change(s *metric.Sample) {
 			break
 		}
 		e.whole, e.rest = s.Whole, s.Fraction
+	case metric.Merge:
+		e.whole += int64(s.Histogram.Count)
 	case metric.Assign:
 		e.whole, e.rest = s.Whole, s.Fraction
 	case metric.Insert:

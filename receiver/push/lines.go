@@ -2,6 +2,7 @@ package push
 
 import (
 	"bytes"
+	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
@@ -128,6 +129,10 @@ func (x *exchange) applyAll(from source) tally {
 // applyLine applies one sample, or has it held, and counts it. Where that depends on a right that nobody asked about lately,
 // the Applier is given back while the API server is asked, and the sample applied again with the one that is returned.
 func (x *exchange) applyLine(t *tally, a *parked, s *metric.Sample, from source) *parked {
+	if s.Timestamp != 0 && s.Outdated(time.Now()) {
+		x.enter(t, outdated(s), from)
+		return a
+	}
 	s.Sender = t.sender
 	reason := a.Apply(s)
 	needs := x.lacks(reason, s)

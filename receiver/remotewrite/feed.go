@@ -192,8 +192,7 @@ func (f *Feed) prepare(labels []metric.Label, kind metric.Kind, when taken) bool
 const (
 	// ahead is by how much a clock may be ahead of ours, as a Prometheus that receives has it.
 	ahead = 10 * time.Minute
-	// past is how old a gauge's value may be and still say what is: Prometheus' own lookback.
-	past = 5 * time.Minute
+	past  = metric.MaxGaugeAge
 	// backlog is how old a total is that counts when it was taken, not now: what a sender has kept while it could not
 	// reach us is growth of then, and all of it within seconds would look like a burst. Below that a sender is merely slow,
 	// and what it says last should be in the windows that end now.
@@ -242,6 +241,8 @@ func (f *Feed) ofNative(message []byte) {
 		d = gaugeHistogram
 	case h.Custom && !f.table.Custom(&buckets.Custom{Bounds: h.CustomBounds, Spans: h.PositiveSpans, Counts: h.PositiveCounts}):
 		d = badCustom
+	case !h.addsUp():
+		d = badTotal
 	case !h.Custom && !f.table.Native(&h.Native):
 		d = manyBuckets
 	}
