@@ -135,6 +135,11 @@ func (x *exchange) applyLine(t *tally, a *parked, s *metric.Sample, from source)
 	}
 	s.Sender = t.sender
 	reason := a.Apply(s)
+	if reason == metric.KindConflict {
+		if o, ok := from.(otherwise); ok && o.Otherwise() {
+			reason = a.Apply(s)
+		}
+	}
 	needs := x.lacks(reason, s)
 	if !needs.IsZero() {
 		near := x.http.ConnID()

@@ -43,6 +43,7 @@ func (x *exchange) writeRemote() {
 	}
 	feed := x.remote
 	defer feed.Close()
+	feed.Remember(x.server.remembered, x.senderName())
 	if fault := feed.Reset(body, version, time.Now()); fault.Reason != metric.Applied {
 		x.sayWritten(written{})
 		f := refused(fault.Reason, "%s", fault.Error())
@@ -74,6 +75,23 @@ func messageVersion(contentType []byte) (remotewrite.Version, *fault) {
 	return 0, f
 }
 
+// senderName tells senders of remote write apart: by account, else by address.
+func (x *exchange) senderName() string {
+	if account := x.caller.account; account != nil {
+		return "account " + account.User
+	}
+	return x.conn().remote.String()
+}
+
+// otherwise is a source whose samples may be of another kind than was guessed.
+type otherwise interface{ Otherwise() bool }
+
+// remoteSource locates faults of a remote write, and turns its samples.
+type remoteSource struct {
+	oneBody
+	*remotewrite.Feed
+}
+
 // oneBody is what a fault in a body without lines is located by.
 type oneBody struct{}
 
@@ -95,7 +113,7 @@ func (x *exchange) applyFeed(feed *remotewrite.Feed) (t tally, w written) {
 			continue
 		}
 		before := t.Refused
-		a = x.applyLine(&t, a, &feed.Sample, oneBody{})
+		a = x.applyLine(&t, a, &feed.Sample, remoteSource{Feed: feed})
 		if t.Refused == before {
 			w.add(feed.Of)
 		}
@@ -105,6 +123,10 @@ func (x *exchange) applyFeed(feed *remotewrite.Feed) (t tally, w written) {
 	}
 	x.server.appliers.give(near, a)
 	w.add(feed.Superseded)
+	w.add(feed.Held)
+	for range feed.Lost {
+		x.server.account.Count(metric.Malformed)
+	}
 	t.Applied += feed.Superseded.Samples
 	x.server.account.CountBatch(uint64(t.Applied))
 	return t, w
