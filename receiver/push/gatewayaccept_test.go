@@ -79,8 +79,8 @@ func TestExposesNativeHistograms(t *testing.T) {
 		}}},
 	})
 	g.wants(200, `"applied":1`, "PUT", "/metrics/job/a", body, "Content-Type", delimited)
-	res, out := g.ask("GET", "/metrics", "", "Accept", delimited)
-	if got := res.Header.Get("Content-Type"); got != delimited {
+	res, out := g.ask("GET", "/metrics", "", "Accept", delimited+"; escaping=allow-utf-8")
+	if got := res.Header.Get("Content-Type"); got != delimited+"; escaping=allow-utf-8" {
 		t.Errorf("Content-Type %q", got)
 	}
 	reader := exposition.NewProtobufReader(exposition.DefaultOptions())

@@ -11,9 +11,10 @@ import (
 // those are is learned from the first one, which is whole when the next begins.
 
 const (
-	maxMoments = 3       // of one histogram under way; a fourth ends the first
-	maxPieces  = 1 << 20 // of all histograms of all senders
-	hopeless   = 3       // moments in a row that never became whole
+	maxMoments = 16            // of one histogram under way; one more gives the oldest up. Shards run apart after an outage
+	maxWaiting = 3             // of them with their total; one more ends the oldest, without the parts that it lacks
+	maxPieces  = 1 << 20       // of all histograms of all senders
+	hopeless   = 5 * 60 * 1000 // milliseconds without any total, after which parts are refused
 )
 
 // whole is one classic histogram or summary of one sender whose parts do not come in one request.
@@ -24,7 +25,7 @@ type whole struct {
 	learned bool   // a moment is over, so slots are known
 	moments []instant
 	done    int64 // the newest moment that was handed on
-	lost    int   // moments since that came to nothing
+	total   int64 // when the last total came, or else the first part; Unix milliseconds
 }
 
 // slot is which part: a bucket's bound, a quantile, the count or the sum.
@@ -99,7 +100,7 @@ func (m *Memory) join(key uint64, of Type, parts []part, now int64) (j joined) {
 	m.sweepLocked(now)
 	w := m.wholes[key]
 	if w == nil {
-		w = &whole{of: of}
+		w = &whole{of: of, total: now}
 	}
 	if m.pieces+2*len(parts) > maxPieces {
 		return joined{refuse: true}
@@ -147,14 +148,18 @@ func (w *whole) take(parts []part, j *joined) {
 			one.parts = slices.Insert(one.parts, k, p)
 		}
 	}
-	if w.learned && len(one.parts) == len(w.slots) && one.hasTotal(w.of) {
+	if !one.hasTotal(w.of) {
+		j.refuse = w.seen-w.total > hopeless
+		return
+	}
+	w.total = w.seen
+	if w.learned && len(one.parts) == len(w.slots) {
 		w.handOn(i, j)
 	}
-	j.refuse = w.lost >= hopeless && len(j.ready) == 0 && !w.moments[min(i, len(w.moments)-1)].hasTotal(w.of)
 }
 
-// begin adds a moment. One too many ends the oldest: with its total it is handed on as it is, and what it does not have is not
-// waited for any more.
+// begin adds a moment. One too many with a total ends the oldest of them: it is handed on as it is, and what it does not have is
+// not waited for any more. One too many without is given up.
 func (w *whole) begin(i int, at int64, j *joined) {
 	w.moments = slices.Insert(w.moments, i, instant{at: at})
 	if !w.learned && len(w.moments) > 1 {
@@ -163,25 +168,36 @@ func (w *whole) begin(i int, at int64, j *joined) {
 			w.handOn(0, j)
 		}
 	}
-	for len(w.moments) > maxMoments {
-		oldest := &w.moments[0]
-		if !oldest.hasTotal(w.of) {
-			w.moments = slices.Delete(w.moments, 0, 1)
-			w.lost++
-			j.lost++
-			continue
-		}
-		w.slots = w.slots[:0]
-		for k := range oldest.parts {
-			w.slots = append(w.slots, oldest.parts[k].slot())
-		}
-		w.handOn(0, j)
+	w.endOldest(j)
+	if len(w.moments) > maxMoments {
+		w.moments = slices.Delete(w.moments, 0, 1)
+		j.lost++
 	}
+}
+
+// endOldest hands the oldest moment with a total on if too many wait with theirs.
+func (w *whole) endOldest(j *joined) {
+	first, totals := -1, 0
+	for k := range w.moments {
+		if w.moments[k].hasTotal(w.of) {
+			if totals++; first < 0 {
+				first = k
+			}
+		}
+	}
+	if totals < maxWaiting {
+		return
+	}
+	w.slots = w.slots[:0]
+	for _, p := range w.moments[first].parts {
+		w.slots = append(w.slots, p.slot())
+	}
+	w.handOn(first, j)
 }
 
 // handOn hands a moment on. Totals before it say nothing more.
 func (w *whole) handOn(i int, j *joined) {
 	j.ready = append(j.ready, w.moments[i])
-	w.done, w.lost = w.moments[i].at, 0
+	w.done = w.moments[i].at
 	w.moments = slices.Delete(w.moments, 0, i+1)
 }

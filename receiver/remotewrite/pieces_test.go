@@ -2,6 +2,7 @@ package remotewrite
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -98,7 +99,7 @@ func TestPiecesOfSenders(t *testing.T) {
 func TestPiecesThatNeverBecomeWhole(t *testing.T) {
 	p := newPieces(t)
 	last := []string(nil)
-	for range 10 {
+	for range 40 {
 		last = p.feed("prometheus", V1, request1(nil, p.at([]string{"x_bucket", "le", "1"}, 1)...))
 		p.now = p.now.Add(15 * time.Second)
 	}
@@ -143,4 +144,41 @@ func TestTypesAreRemembered(t *testing.T) {
 	p.wants(p.at(x, 4), "requests counter 4")
 	p.now = p.now.Add(11 * time.Minute)
 	p.wants(p.at(x, 5), "requests gauge 5")
+}
+
+// Shards send at the same time: whatever the order, the last moment's total is what is handed on last.
+func TestPiecesOfShardsAtOnce(t *testing.T) {
+	p := newPieces(t)
+	const moments, shards = 50, 4
+	var mu sync.Mutex
+	best := 0.0
+	var sending sync.WaitGroup
+	for shard := range shards {
+		sending.Go(func() {
+			f := NewFeed(DefaultOptions())
+			for n := range moments {
+				series := one{labels: []string{"x_bucket", "le", fmt.Sprint(shard)}, samples: []Sample{{Value: float64(n + 1), Timestamp: moment + int64(n)*1000}}}
+				all := []one{series}
+				if shard == 0 {
+					series.labels = []string{"x_bucket", "le", "+Inf"}
+					all = append(all, series, one{labels: []string{"x_sum"}, samples: series.samples})
+				}
+				f.Remember(p.memory, "prometheus")
+				f.Reset(request1(nil, all...), V1, p.now.Add(time.Minute))
+				for f.Next() {
+					mu.Lock()
+					if f.Fault.Reason != metric.Applied {
+						t.Error(f.Fault.Error())
+					} else {
+						best = max(best, f.Sample.Histogram.Count)
+					}
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	sending.Wait()
+	if best < moments-maxWaiting-1 {
+		t.Errorf("the last total that was handed on is %v of %d", best, moments)
+	}
 }
