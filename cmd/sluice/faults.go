@@ -124,7 +124,7 @@ var flagOfField = map[string]string{
 	"push.maxconnsperip": "http-max-connections-per-address",
 	"push.auth":          "push-auth", "push.tokenaudience": "push-token-audience", "push.basicauthfile": "push-basic-auth-file",
 	"push.allowedhosts": "push-allowed-hosts",
-	"push.tlscertfile": "push-tls-cert-file", "push.tlskeyfile": "push-tls-key-file",
+	"push.tlscertfile":  "push-tls-cert-file", "push.tlskeyfile": "push-tls-key-file",
 	"push.tlsclientcafile": "push-tls-client-ca-file", "push.tlsclientauth": "push-tls-client-auth",
 	"push.groupttl": "http-group-ttl", "push.adminwipe": "http-admin-wipe",
 	"groups.maxgroups": "http-max-groups", "groups.maxbytes": "http-max-group-bytes", "groups.namespaceshare": "http-group-namespace-share",
