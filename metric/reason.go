@@ -21,6 +21,7 @@ const (
 	Identity            // the sender may not speak of that object, or the object is ambiguous
 	OverLimit           // a new series where no more may be
 	Ignored             // matches an ignore pattern: counted, never kept
+	Outdated            // a gauge's value of more than MaxGaugeAge ago
 
 	numReasons
 )
@@ -33,7 +34,7 @@ const NumReasons = int(numReasons)
 
 var reasonNames = [numReasons]string{
 	"applied", "malformed", "name", "rate", "value", "unsupported", "too_long",
-	"kind_conflict", "identity", "limit", "ignored",
+	"kind_conflict", "identity", "limit", "ignored", "outdated",
 }
 
 func (r Reason) String() string {

@@ -132,6 +132,14 @@ func (s *Sample) Weight() float64 {
 	return 1 / s.Rate
 }
 
+// MaxGaugeAge is how old a gauge's value may be and still say what is: Prometheus' lookback.
+const MaxGaugeAge = 5 * time.Minute
+
+// Outdated reports whether the sample sets a gauge to a value that its client dates further back than MaxGaugeAge.
+func (s *Sample) Outdated(now time.Time) bool {
+	return s.Timestamp != 0 && s.Op == Assign && s.Timestamp < now.Add(-MaxGaugeAge).Unix()
+}
+
 // AppendLabels appends the sample's labels to dst in the order of the wire, empty pieces skipped, nothing
 // copied: the strings are borrowed like the sample's bytes.
 func (s *Sample) AppendLabels(dst []Label) []Label {

@@ -36,8 +36,8 @@ type Config struct {
 
 // Listener is one address that StatsD comes in by.
 type Listener struct {
-	// Network is "udp", "tcp" (lines), "unixgram" or "unix" (a stream of packets, each behind its length
-	// as four bytes, little end first, as DogStatsD's clients send it).
+	// Network is "udp", "tcp" (lines), "unixgram" or "unix" (a stream of lines, or of packets, each behind its length
+	// as four bytes, little end first, as DogStatsD's clients send it; the first four bytes tell).
 	Network string `json:"network"`
 	// Address is host:port, or the path of a socket file.
 	Address string         `json:"address"`

@@ -3,6 +3,7 @@ package receiver
 import (
 	"bytes"
 	"net/netip"
+	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
@@ -202,7 +203,10 @@ func (in *intake) finish() {
 
 // apply applies one sample of a line.
 func (in *intake) apply(s *metric.Sample, line []byte) {
-	reason := in.applier.Apply(s)
+	reason := metric.Outdated
+	if s.Timestamp == 0 || !s.Outdated(time.Now()) {
+		reason = in.applier.Apply(s)
+	}
 	if reason == metric.Pending {
 		if in.pending.Hold(s, in.account) {
 			in.held++

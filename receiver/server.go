@@ -144,7 +144,7 @@ func (s *Server) newStreams(l Listener, listener streamListener) *streams {
 			}
 			in := s.newIntake(l, account)
 			if l.Network == "unix" {
-				return &worker{in, newFrames(in, s.config.MaxPacket)}
+				return &worker{in, newUnixSplit(in, s.config.MaxPacket, s.config.MaxLine)}
 			}
 			return &worker{in, newLines(in, s.config.MaxLine)}
 		},

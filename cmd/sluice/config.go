@@ -80,6 +80,7 @@ func defaultConfig() *config {
 // complete derives what one setting says to several stages.
 func (c *config) complete() {
 	c.receiver.Listeners = c.statsd.listeners()
+	c.push.Dialect = c.statsd.dialect
 	c.api.CertDir = c.store.Dir
 	c.push.MaxBufferedBytes = max(c.push.MaxBufferedBytes, // a body, and what it decompresses to
 		int64(c.push.MaxBodyBytes)+int64(max(c.push.MaxBodyBytes, c.push.MaxDecompressedBytes)))

@@ -203,7 +203,7 @@ func TestOpenAPIAnswers(t *testing.T) {
 	)
 	exported, refused := fmt.Sprintf(data, "o"), fmt.Sprintf(data, "status")
 	asJSON := []string{"Content-Type", "application/json"}
-	protobuf := []string{"Content-Type", "application/x-protobuf"}
+	protobuf := []string{"Content-Type", "application/x-protobuf", "Content-Encoding", "identity"}
 	big := strings.Repeat("a:1|c\n", 20<<10)
 	a.checkAll(s, []exchanged{
 		{200, "GET", "/", "/", "", nil},

@@ -56,5 +56,5 @@
 //   - "le" on buckets alone and "quantile" on quantiles alone, where they must be, and are a number. expfmt drops the
 //     sample, or the label, or takes a sample of the histogram's own name for a bucket.
 //   - Counts are finite and at least 0; those of a summary may have a fraction, which expfmt cuts off.
-//   - Gauge histograms are histograms: the text format has no other name for them.
+//   - Gauge histograms are written as histograms in text: it has no other name for them.
 package exposition

@@ -142,7 +142,7 @@ func compare(t *testing.T, families []Family, theirs map[string]*dto.MetricFamil
 func fromExpfmt(in *dto.MetricFamily) Family {
 	types := map[dto.MetricType]Type{
 		dto.MetricType_COUNTER: CounterType, dto.MetricType_GAUGE: GaugeType, dto.MetricType_UNTYPED: UntypedType,
-		dto.MetricType_SUMMARY: SummaryType, dto.MetricType_HISTOGRAM: HistogramType, dto.MetricType_GAUGE_HISTOGRAM: HistogramType,
+		dto.MetricType_SUMMARY: SummaryType, dto.MetricType_HISTOGRAM: HistogramType, dto.MetricType_GAUGE_HISTOGRAM: GaugeHistogramType,
 	}
 	f := Family{Name: in.GetName(), Help: help(in.GetHelp()), Type: types[in.GetType()]}
 	for _, m := range in.Metric {
@@ -156,7 +156,7 @@ func fromExpfmt(in *dto.MetricFamily) Family {
 			one.Value = m.GetUntyped().GetValue()
 		case SummaryType:
 			one.Summary = fromSummary(m.Summary)
-		case HistogramType:
+		case HistogramType, GaugeHistogramType:
 			one.Histogram = fromHistogram(m.Histogram)
 		}
 		for _, l := range m.Label {

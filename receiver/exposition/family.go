@@ -15,9 +15,19 @@ const (
 	GaugeType
 	SummaryType
 	HistogramType
+	// GaugeHistogramType is a histogram of what is there now: its counts may fall from push to push.
+	GaugeHistogramType
 )
 
-var typeNames = [...]string{"untyped", "counter", "gauge", "summary", "histogram"}
+var typeNames = [...]string{"untyped", "counter", "gauge", "summary", "histogram", "gaugehistogram"}
+
+// IsHistogram reports whether metrics of the type have a Histogram.
+func (t Type) IsHistogram() bool { return t == HistogramType || t == GaugeHistogramType }
+
+// HasSample reports whether the text of a family of the type has samples of its name and the suffix.
+func (t Type) HasSample(suffix string) bool {
+	return t.IsHistogram() || t == SummaryType && suffix != "_bucket"
+}
 
 func (t Type) String() string {
 	if int(t) < len(typeNames) {
@@ -47,7 +57,7 @@ type Metric struct {
 	Labels []metric.Label
 	// Value is a counter's, gauge's or untyped metric's: any float64, a counter's too.
 	Value float64
-	// Summary is set in summaries, Histogram in histograms.
+	// Summary is set in summaries, Histogram in histograms and gauge histograms.
 	Summary   *Summary
 	Histogram *Histogram
 }

@@ -112,6 +112,19 @@ func (d detail) reason() metric.Reason {
 	return metric.Malformed
 }
 
+// Understood reports whether the body says something, in its format, that may not be pushed. A Pushgateway enters such a push in its
+// group as failed (push_failure_time_seconds); what its parser (expfmt) cannot read, a second TYPE line among it, is nobody's.
+func (f Fault) Understood() bool {
+	switch f.detail {
+	case reservedLabel:
+		return f.about != "__name__" // which the parser refuses itself
+	case timestamp, sameSeries, namesClash, wrongType, secondFamily, badSchema, fallingBuckets, countBelowBucket:
+		return true
+	}
+	r := f.detail.reason()
+	return r == metric.OverLimit || r == metric.TooLong
+}
+
 // limit is what the limit is that a detail says is exceeded.
 func (o Options) limit(d detail) int {
 	switch d {

@@ -41,16 +41,11 @@ func (c *collector) clashes(f *Family) bool {
 		if !ok {
 			continue
 		}
-		if i := c.family(base); i >= 0 && c.found[i].metrics.length > 0 && c.families[i].hasSample(suffix) {
+		if i := c.family(base); i >= 0 && c.found[i].metrics.length > 0 && c.families[i].Type.HasSample(suffix) {
 			return true
 		}
 	}
 	return false
-}
-
-// hasSample says whether the family writes a sample of its name and the suffix.
-func (f *Family) hasSample(suffix string) bool {
-	return f.Type == HistogramType || f.Type == SummaryType && suffix != "_bucket"
 }
 
 // layOut gives a family its metrics. What it points to may stay behind when a slab grows: nobody writes to it any more.

@@ -151,7 +151,6 @@ func (r *ProtobufReader) declare(name string, text []byte, kind uint64, metrics 
 	return family, true
 }
 
-// protobufType takes a gauge histogram for a histogram, as the text format would write it.
 func protobufType(kind uint64) (Type, bool) {
 	switch dto.MetricType(int32(kind)) {
 	case dto.MetricType_COUNTER:
@@ -162,8 +161,10 @@ func protobufType(kind uint64) (Type, bool) {
 		return SummaryType, true
 	case dto.MetricType_UNTYPED:
 		return UntypedType, true
-	case dto.MetricType_HISTOGRAM, dto.MetricType_GAUGE_HISTOGRAM:
+	case dto.MetricType_HISTOGRAM:
 		return HistogramType, true
+	case dto.MetricType_GAUGE_HISTOGRAM:
+		return GaugeHistogramType, true
 	}
 	return 0, false
 }
@@ -196,7 +197,7 @@ func (r *ProtobufReader) readMetric(family int, message []byte) bool {
 		d = r.addValue(family, labels, m.Untyped.GetValue())
 	case f.Type == SummaryType && m.Summary != nil:
 		d = r.readSummary(family, labels, m.Summary)
-	case f.Type == HistogramType && m.Histogram != nil:
+	case f.Type.IsHistogram() && m.Histogram != nil:
 		d = r.readHistogram(family, labels, m.Histogram)
 	}
 	return d == noDetail || r.fail(d)
@@ -217,7 +218,7 @@ func (r *ProtobufReader) readLabels(f *Family) ([]metric.Label, detail) {
 		if !utf8.ValidString(l.Value) {
 			return nil, notUTF8
 		}
-		if f.Type == SummaryType && l.Key == "quantile" || f.Type == HistogramType && l.Key == "le" {
+		if f.Type == SummaryType && l.Key == "quantile" || f.Type.IsHistogram() && l.Key == "le" {
 			return nil, ownLabel
 		}
 		for _, other := range r.labels[start:] {

@@ -62,7 +62,7 @@ var legalMessages = []struct {
 	{"histogram of nothing", histogram(``), "histogram h: sum 0 count 0 le+Inf:0"},
 	{"histogram of floats", histogram(`sample_count: 9 sample_count_float: 2.5 bucket { cumulative_count: 9 cumulative_count_float: 0.5 upper_bound: 1 }`),
 		"histogram h: sum 0 count 2.5 le1:0.5 le+Inf:2.5"},
-	{"gauge histogram is a histogram", []string{`name: "h" type: GAUGE_HISTOGRAM metric { histogram { sample_count: 1 } }`}, "histogram h: sum 0 count 1 le+Inf:1"},
+	{"gauge histogram", []string{`name: "h" type: GAUGE_HISTOGRAM metric { histogram { sample_count: 1 } }`}, "gaugehistogram h: sum 0 count 1 le+Inf:1"},
 	{"exemplars and created timestamps are ignored", histogram(`sample_count: 1 created_timestamp { seconds: 5 } exemplars { value: 3 }
 		bucket { cumulative_count: 1 upper_bound: 1 exemplar { label { name: "trace" value: "x" } value: 0.5 timestamp { seconds: 1 } } }`),
 		"histogram h: sum 0 count 1 le1:1 le+Inf:1"},
@@ -334,7 +334,7 @@ func BenchmarkProtobufReader(b *testing.B) {
 
 // toMessages writes families as a client library does, with the created timestamps that it adds.
 func toMessages(t testing.TB, families []Family) []byte {
-	types := map[Type]dto.MetricType{CounterType: dto.MetricType_COUNTER, GaugeType: dto.MetricType_GAUGE, SummaryType: dto.MetricType_SUMMARY, HistogramType: dto.MetricType_HISTOGRAM}
+	types := map[Type]dto.MetricType{CounterType: dto.MetricType_COUNTER, GaugeType: dto.MetricType_GAUGE, SummaryType: dto.MetricType_SUMMARY, HistogramType: dto.MetricType_HISTOGRAM, GaugeHistogramType: dto.MetricType_GAUGE_HISTOGRAM}
 	created := &timestamppb.Timestamp{Seconds: 1700000000}
 	var body bytes.Buffer
 	for _, f := range families {

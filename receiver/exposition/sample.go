@@ -183,7 +183,7 @@ func (r *TextReader) take() bool {
 	switch r.families[family].Type {
 	case SummaryType:
 		return r.takeSummary(family, p)
-	case HistogramType:
+	case HistogramType, GaugeHistogramType:
 		return r.takeHistogram(family, p)
 	}
 	own := r.labels[s.labels:len(r.labels):len(r.labels)]

@@ -152,15 +152,15 @@ func (r *TextReader) readType(family, nameAt, at int) bool {
 	return true
 }
 
-// parseType takes any case, as expfmt does, and gauge histograms as what the text format knows: histograms.
+// parseType takes any case, and gauge histograms, as expfmt does.
 func parseType(text []byte) (Type, bool) {
 	for i, name := range typeNames {
 		if equalFold(text, name) {
 			return Type(i), true
 		}
 	}
-	if equalFold(text, "gaugehistogram") || equalFold(text, "gauge_histogram") {
-		return HistogramType, true
+	if equalFold(text, "gauge_histogram") {
+		return GaugeHistogramType, true
 	}
 	return 0, false
 }
@@ -218,7 +218,7 @@ func (r *TextReader) resolveSample(name string) (int, part) {
 		if !ok {
 			continue
 		}
-		if i := r.family(base); i >= 0 && r.families[i].hasSample(one.suffix) {
+		if i := r.family(base); i >= 0 && r.families[i].Type.HasSample(one.suffix) {
 			return i, one.part
 		}
 	}

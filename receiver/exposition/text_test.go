@@ -125,8 +125,8 @@ var legal = []struct{ name, body, want string }{
 	{"histogram without count", lines("# TYPE h histogram", `h_bucket{le="+Inf"} 2`), "histogram h: sum 0 count 2 le+Inf:2"},
 	{"histogram with count and bucket +Inf apart", lines("# TYPE h histogram", `h_bucket{le="+Inf"} 2`, "h_count 3"), "histogram h: sum 0 count 3 le+Inf:2"},
 	{"histogram of floats", lines("# TYPE h histogram", `h_bucket{le="1"} 0.5`, "h_count 2.5"), "histogram h: sum 0 count 2.5 le1:0.5 le+Inf:2.5"},
-	{"gauge histogram is a histogram", lines("# TYPE h gaugehistogram", "h_count 1", "# TYPE g gauge_histogram", "g_count 1"),
-		"histogram h: sum 0 count 1 le+Inf:1\nhistogram g: sum 0 count 1 le+Inf:1"},
+	{"gauge histogram", lines("# TYPE h gaugehistogram", "h_count 1", "# TYPE g gauge_histogram", "g_count 1"),
+		"gaugehistogram h: sum 0 count 1 le+Inf:1\ngaugehistogram g: sum 0 count 1 le+Inf:1"},
 	{"names of samples elsewhere", lines("a_count 1", "a_sum 2", "a_bucket 3", "a 4", "# TYPE s summary", "s_sum 5", "s_bucket 6"),
 		"untyped a_count: 1\nuntyped a_sum: 2\nuntyped a_bucket: 3\nuntyped a: 4\nsummary s: sum 5 count 0\nuntyped s_bucket: 6"},
 

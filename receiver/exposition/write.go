@@ -65,6 +65,9 @@ type writer struct {
 
 func (w *writer) family(f *Family) {
 	name, typeName := f.Name, f.Type.String()
+	if f.Type == GaugeHistogramType { // the text format 0.0.4 has no other name for it
+		typeName = HistogramType.String()
+	}
 	if w.format == OpenMetrics {
 		name, typeName = openMetricsNames(f)
 	}
@@ -112,6 +115,13 @@ func (w *writer) metric(f *Family, m *Metric) {
 		for _, b := range m.Histogram.Buckets {
 			w.series(f.Name, "_bucket", m.Labels, "le", b.UpperBound)
 			w.count(b.Count)
+		}
+		if f.Type == GaugeHistogramType && w.format == OpenMetrics {
+			w.series(f.Name, "_gsum", m.Labels, "", 0)
+			w.value(m.Histogram.Sum)
+			w.series(f.Name, "_gcount", m.Labels, "", 0)
+			w.count(m.Histogram.Count)
+			break
 		}
 		w.sumAndCount(f.Name, m.Labels, m.Histogram.Sum, m.Histogram.Count)
 	default:

@@ -43,7 +43,7 @@ func (w *messages) double(field protowire.Number, v float64) {
 }
 
 // typeNumbers are those of MetricType.
-var typeNumbers = [...]uint64{CounterType: 0, GaugeType: 1, SummaryType: 2, UntypedType: 3, HistogramType: 4}
+var typeNumbers = [...]uint64{CounterType: 0, GaugeType: 1, SummaryType: 2, UntypedType: 3, HistogramType: 4, GaugeHistogramType: 5}
 
 func (w *messages) family(f *Family) {
 	w.embed(func() {

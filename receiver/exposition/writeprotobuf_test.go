@@ -52,6 +52,7 @@ func TestAppendProtobufIsWhatTheLibraryReads(t *testing.T) {
 		`name: "a" type: UNTYPED metric { untyped { value: nan } }`,
 		`name: "s" type: SUMMARY metric { summary { sample_count: 3 sample_sum: 4.5 quantile { quantile: 0.5 value: nan } quantile { quantile: 0.9 value: 2 } } }`,
 		`name: "h" type: HISTOGRAM metric { histogram { sample_count: 3 sample_sum: 4.5 bucket { cumulative_count: 1 upper_bound: 0.5 } bucket { cumulative_count: 3 upper_bound: inf } } }`,
+		`name: "h" type: GAUGE_HISTOGRAM metric { histogram { sample_count: 1 sample_sum: 2 bucket { cumulative_count: 1 upper_bound: inf } } }`,
 		`name: "h" type: HISTOGRAM metric { histogram { sample_count_float: 2.5 sample_sum: 0 bucket { cumulative_count_float: 0.5 upper_bound: 1 } bucket { cumulative_count_float: 2.5 upper_bound: inf } } }`,
 		`name: "h" type: HISTOGRAM metric { histogram { sample_count: 21 sample_sum: 8 schema: 3 zero_threshold: 0.001 zero_count: 2
 			positive_span { offset: -2 length: 2 } positive_span { offset: 1 length: 1 } positive_delta: [1, 2, -1]

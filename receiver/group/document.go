@@ -136,7 +136,7 @@ func (e *encoder) metric(t exposition.Type, m *exposition.Metric) {
 			e.float(q.Quantile)
 			e.float(q.Value)
 		}
-	case exposition.HistogramType:
+	case exposition.HistogramType, exposition.GaugeHistogramType:
 		h := m.Histogram
 		e.float(h.Count)
 		e.float(h.Sum)

@@ -62,7 +62,7 @@ func TestDocuments(t *testing.T) {
 		t.Logf("%d bytes", len(value))
 	}
 	before, after := f.All(nil), again.All(nil)
-	if len(after) != 2 || fmt.Sprint(Exposed(before)) == "" || string(exposition.Append(nil, exposition.Text, Exposed(before)...)) != string(exposition.Append(nil, exposition.Text, Exposed(after)...)) {
+	if len(after) != 2 || fmt.Sprint(Exposed(before, exposition.AllowUTF8)) == "" || string(exposition.Append(nil, exposition.Text, Exposed(before, exposition.AllowUTF8)...)) != string(exposition.Append(nil, exposition.Text, Exposed(after, exposition.AllowUTF8)...)) {
 		t.Error("what is restored is exposed otherwise")
 	}
 	for i := range before {

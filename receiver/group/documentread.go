@@ -151,7 +151,7 @@ func (d *decoder) family() *family {
 	f := &family{}
 	f.Name, f.Help = d.text(), d.text()
 	f.Type = exposition.Type(d.byte())
-	d.must(f.Type <= exposition.HistogramType && f.Name != "")
+	d.must(f.Type <= exposition.GaugeHistogramType && f.Name != "")
 	f.pushed = int64(d.number())
 	n := d.count(2)
 	f.Metrics = make([]exposition.Metric, n)
@@ -176,7 +176,7 @@ func (d *decoder) metric(f *family, i int) {
 	switch f.Type {
 	case exposition.SummaryType:
 		in.Summary = d.summary()
-	case exposition.HistogramType:
+	case exposition.HistogramType, exposition.GaugeHistogramType:
 		in.Histogram = d.histogram()
 	default:
 		in.Value = d.float()

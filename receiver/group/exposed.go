@@ -13,13 +13,13 @@ import (
 // with the two that every group has of its own. Groups know nothing of each other, so they may say what does not go
 // together; then the first group is right: of two values of one series, and of two types of a name, where one is a
 // histogram's or a summary's. Plain numbers of different types are untyped together. A family whose name is that of another
-// one's samples is left out.
-func Exposed(groups []Group) []exposition.Family {
+// one's samples is left out. Names that an escaping makes the same are one name.
+func Exposed(groups []Group, escaping exposition.Escaping) []exposition.Family {
 	var e exposing
 	e.at = map[string]int{}
 	for i := range groups {
 		for _, f := range groups[i].contents.families {
-			e.add(&f.Family)
+			e.add(exposition.Escape(&f.Family, escaping))
 		}
 	}
 	kept := make([]exposition.Family, 0, len(e.all)+2)
@@ -83,13 +83,13 @@ func (e *exposed) append(metrics []exposition.Metric) {
 }
 
 func isCompound(t exposition.Type) bool {
-	return t == exposition.SummaryType || t == exposition.HistogramType
+	return t == exposition.SummaryType || t.IsHistogram()
 }
 
 func (e *exposing) clashes(name string) bool {
 	for _, suffix := range sampleSuffixes {
 		if base, ok := strings.CutSuffix(name, suffix); ok {
-			if i, there := e.at[base]; there && hasSample(e.all[i].Type, suffix) {
+			if i, there := e.at[base]; there && e.all[i].Type.HasSample(suffix) {
 				return true
 			}
 		}

@@ -20,7 +20,7 @@ func kindOf(t exposition.Type) metric.Kind {
 	switch t {
 	case exposition.CounterType:
 		return metric.Counter
-	case exposition.SummaryType, exposition.HistogramType:
+	case exposition.SummaryType, exposition.HistogramType, exposition.GaugeHistogramType:
 		return metric.Timer
 	}
 	return metric.Gauge
@@ -48,6 +48,8 @@ func (d *feed) fill(s *metric.Sample, about *metric.Object, f *family, i int) me
 	s.Whole, s.Fraction = 0, 0
 	s.Fields = d.series(about, m.Labels)
 	switch {
+	case f.Type == exposition.GaugeHistogramType: // it falls, so it says nothing of what happened in a window
+		return metric.Unsupported
 	case m.Histogram != nil:
 		s.Op, s.Histogram = metric.Accumulate, d.ofHistogram(m.Histogram)
 	case m.Summary != nil:

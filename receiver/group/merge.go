@@ -138,7 +138,7 @@ func (m *merger) at(i int) []metric.Label {
 // lose their bounds.
 func (m *merger) check(in *exposition.Family, mayCollide bool) *Refusal {
 	switch {
-	case in.Type == exposition.HistogramType && has(m.grouping, "le"):
+	case in.Type.IsHistogram() && has(m.grouping, "le"):
 		return refuse(metric.Malformed, `%q is a histogram, and the group has a label "le"`, in.Name)
 	case in.Type == exposition.SummaryType && has(m.grouping, "quantile"):
 		return refuse(metric.Malformed, `%q is a summary, and the group has a label "quantile"`, in.Name)
@@ -275,14 +275,10 @@ func clash(all []*family, find func(string) *family) (name, of string) {
 			if !ok {
 				continue
 			}
-			if o := find(base); o != nil && hasSample(o.Type, suffix) {
+			if o := find(base); o != nil && o.Type.HasSample(suffix) {
 				return f.Name, o.Name
 			}
 		}
 	}
 	return "", ""
-}
-
-func hasSample(t exposition.Type, suffix string) bool {
-	return t == exposition.HistogramType || t == exposition.SummaryType && suffix != "_bucket"
 }

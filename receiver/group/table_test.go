@@ -173,7 +173,7 @@ func (f *fixture) serves(want string) {
 func (f *fixture) exposes(want string) {
 	f.Helper()
 	var lines []string
-	for line := range strings.Lines(string(exposition.Append(nil, exposition.Text, Exposed(f.All(nil))...))) {
+	for line := range strings.Lines(string(exposition.Append(nil, exposition.Text, Exposed(f.All(nil), exposition.AllowUTF8)...))) {
 		if !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, pushTime) && !strings.HasPrefix(line, failureTime) {
 			lines = append(lines, strings.TrimSpace(line))
 		}

@@ -25,10 +25,17 @@ func (r *Reader) readHistogram(p pmetric.HistogramDataPoint) {
 	for i := range bounds.Len() {
 		r.buckets.Bounds = append(r.buckets.Bounds, bounds.At(i))
 	}
+	total := uint64(0)
 	for i := range counts.Len() {
 		r.buckets.Counts = append(r.buckets.Counts, float64(counts.At(i)))
+		total += counts.At(i)
 	}
-	r.fillHistogram(p)
+	if counts.Len() != bounds.Len()+1 { // nothing but a count and a sum, or no histogram: Check says so
+		total = p.Count()
+	}
+	if r.addsUp(total, p.Count()) {
+		r.fillHistogram(p)
+	}
 }
 
 // readExponential reads buckets of exponential width.
@@ -45,11 +52,26 @@ func (r *Reader) readExponential(p pmetric.ExponentialHistogramDataPoint) {
 	if !r.readSide(&n.PositiveSpans, &n.PositiveCounts, p.Positive()) || !r.readSide(&n.NegativeSpans, &n.NegativeCounts, p.Negative()) {
 		return
 	}
+	if !r.addsUp(p.ZeroCount()+totalOf(p.Positive())+totalOf(p.Negative()), p.Count()) {
+		return
+	}
 	if !r.buckets.Native(n) {
 		r.fail(metric.TooLong, "its buckets are more than %d at any scale", metric.MaxBounds)
 		return
 	}
 	r.fillHistogram(p)
+}
+
+func totalOf(in pmetric.ExponentialHistogramDataPointBuckets) (total uint64) {
+	for _, n := range in.BucketCounts().All() {
+		total += n
+	}
+	return total
+}
+
+// addsUp holds buckets to the count, which must be their sum (metrics.proto, HistogramDataPoint.count).
+func (r *Reader) addsUp(total, count uint64) bool {
+	return total == count || r.fail(metric.BadValue, "its buckets add up to %d, but its count is %d", total, count)
 }
 
 // readSide reads the buckets of one sign. Bucket i of OTLP is above base^i, and i+1 of a native histogram up to it.

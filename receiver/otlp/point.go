@@ -45,9 +45,7 @@ func begin[P point](r *Reader, p P) bool {
 	if s.Op == metric.Accumulate {
 		s.Started = int64(min(p.StartTimestamp(), math.MaxInt64))
 	}
-	if s.Op == metric.Accumulate || s.Op == metric.Assign || p.Flags().NoRecordedValue() {
-		s.Timestamp = int64(p.Timestamp() / pcommon.Timestamp(time.Second))
-	}
+	s.Timestamp = int64(p.Timestamp() / pcommon.Timestamp(time.Second))
 	if p.Flags().NoRecordedValue() {
 		r.vanish()
 		return false

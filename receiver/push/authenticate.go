@@ -43,6 +43,7 @@ func (x *exchange) authenticate() *fault {
 		return nil
 	}
 	who, f := x.shown(desk)
+	x.caller.known = f == nil && who != nil
 	switch {
 	case f != nil:
 		return f

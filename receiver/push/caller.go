@@ -10,8 +10,9 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// caller is who makes a request with a credential, in a cluster. The zero caller showed none.
+// caller is who makes a request with a credential. The zero caller showed none. Without a cluster only known is set.
 type caller struct {
+	known   bool // it showed a good credential
 	account *credential.Account
 	sender  metric.Sender // what the account is to all others; Key 0: not made yet
 	asked   int           // rights that the API server was asked about

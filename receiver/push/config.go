@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sluice-metrics/sluice/receiver/exposition"
 	"github.com/sluice-metrics/sluice/receiver/otlp"
 	"github.com/sluice-metrics/sluice/receiver/remotewrite"
+	"github.com/sluice-metrics/sluice/receiver/statsd"
 )
 
 // Config is what the receiver may spend. Every limit is per server unless its name says otherwise.
@@ -31,6 +33,12 @@ type Config struct {
 	TLSClientCAFile string
 	// TLSClientAuth is ClientAuthRequest or ClientAuthRequire.
 	TLSClientAuth string
+
+	// AllowedHosts are names that a request from this machine may have in Host, beside localhost and addresses: see checkOrigin.
+	AllowedHosts []string
+
+	// Dialect is how /v1/statsd reads lines where a request names no dialect.
+	Dialect statsd.Dialect
 
 	// MaxBodyBytes bounds one body as it comes over the wire, MaxDecompressedBytes what it decompresses to. 0: the same.
 	MaxBodyBytes         int
@@ -146,6 +154,11 @@ func (c Config) Validate() error {
 		faults = append(faults, errors.New("tokenAudience is empty, but must be what tokens are meant for"))
 	}
 	faults = append(faults, c.tlsFaults()...)
+	for _, name := range c.AllowedHosts {
+		if name == "" || strings.ContainsAny(name, "/:*@ ") {
+			faults = append(faults, fmt.Errorf("allowedHosts has %q; must be a host's name without a port, such as sluice.test", name))
+		}
+	}
 	if c.GroupTTL != 0 && c.GroupTTL < time.Second {
 		faults = append(faults, fmt.Errorf("groupTTL is %v, but must be 0, which is for ever, or at least 1s", c.GroupTTL))
 	}

@@ -88,6 +88,9 @@ func (x *exchange) answer() {
 	r, f := x.server.routeTo(x.http.URI().PathOriginal())
 	if f == nil && r.place != health {
 		f = x.authenticate()
+		if f == nil && !x.caller.known {
+			f = x.checkOrigin()
+		}
 	}
 	if f != nil {
 		x.failAs(&r, m, f)
@@ -102,7 +105,7 @@ func (x *exchange) answer() {
 		x.answerOpenAPI()
 	case r.place == samples && m == fasthttp.MethodPost:
 		x.pushSamples()
-	case r.place == statsdLines && m == fasthttp.MethodPost:
+	case r.place == statsdLines && (m == fasthttp.MethodPost || m == fasthttp.MethodPut): // npm's statsd-client sends PUT
 		x.pushStatsd()
 	case r.place == remoteWriting && m == fasthttp.MethodPost:
 		x.writeRemote()
@@ -148,7 +151,7 @@ func wrongMethod(p place, m string) *fault {
 	allow := map[place]string{
 		index: "GET, HEAD", openapi: "GET, HEAD",
 		samples:     "POST",
-		statsdLines: "POST",
+		statsdLines: "PUT, POST",
 		otlpMetrics: "POST",
 		series:      "GET, HEAD, PUT, POST, DELETE",
 		grouped:     "PUT, POST, DELETE",

@@ -3,6 +3,7 @@ package push
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/valyala/fasthttp"
@@ -119,6 +120,11 @@ func refusal(r metric.Reason, s *metric.Sample) *fault {
 		return refused(r, "%s was refused for its value: %s", subject, bounds(s))
 	}
 	return refused(r, "%s was refused: %s", subject, r)
+}
+
+// outdated words the refusal of a gauge that its client dates into the past.
+func outdated(s *metric.Sample) *fault {
+	return refused(metric.Outdated, "%q is a gauge of %s; must not be older than 5m: it says nothing of what is now", clip(s.Name), time.Unix(s.Timestamp, 0).UTC().Format(time.RFC3339))
 }
 
 // bounds says what the table holds of a sample's kind.

@@ -43,20 +43,15 @@ func (x *exchange) pushGroup(r *route, replace bool) {
 		x.failPush(f)
 		return
 	}
-	families, f := x.readFamilies(body)
+	families, understood, f := x.readFamilies(body)
 	if f != nil {
-		if wasRead(f.counted) {
+		if understood {
 			x.server.groups.Fail(to.key, to.about, to.ttl, time.Now())
 		}
 		x.failPush(f)
 		return
 	}
 	x.applyGroup(&to, families, replace)
-}
-
-// wasRead says of which refusals of a body it was nevertheless clear what it says: they are the group's.
-func wasRead(r metric.Reason) bool {
-	return r == metric.Unsupported || r == metric.OverLimit || r == metric.TooLong || r == metric.KindConflict
 }
 
 func (x *exchange) applyGroup(to *groupPush, families []exposition.Family, replace bool) {
@@ -201,13 +196,12 @@ func (x *exchange) groupPush(r *route, may allowed) (to groupPush, f *fault) {
 }
 
 // readFamilies reads a body: delimited protobuf where Content-Type says so, else text, as a Pushgateway does. What it
-// returns borrows from the exchange.
-func (x *exchange) readFamilies(body []byte) ([]exposition.Family, *fault) {
+// returns borrows from the exchange. Of a body that is refused, understood says whether its group failed by it.
+func (x *exchange) readFamilies(body []byte) (families []exposition.Family, understood bool, f *fault) {
 	isProtobuf, f := isProtobuf(x.http.Request.Header.ContentType())
 	if f != nil {
-		return nil, f
+		return nil, false, f
 	}
-	var families []exposition.Family
 	var e exposition.Fault
 	if isProtobuf {
 		if x.protobuf == nil {
@@ -221,7 +215,7 @@ func (x *exchange) readFamilies(body []byte) ([]exposition.Family, *fault) {
 		families, e = x.exposition.Read(body)
 	}
 	if e.Reason == metric.Applied {
-		return families, nil
+		return families, false, nil
 	}
 	f = refused(e.Reason, "%s", e.Error())
 	f.status, f.line = fasthttp.StatusBadRequest, e.Line
@@ -231,7 +225,7 @@ func (x *exchange) readFamilies(body []byte) ([]exposition.Family, *fault) {
 	if e.Reason == metric.OverLimit {
 		f.status = fasthttp.StatusRequestEntityTooLarge
 	}
-	return nil, f
+	return nil, e.Understood(), f
 }
 
 var protobufType = []byte("application/vnd.google.protobuf")

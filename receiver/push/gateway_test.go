@@ -258,7 +258,7 @@ func TestPushgateway(t *testing.T) {
 				g.Errorf("%s\n%s", res.Header.Get("Content-Type"), body)
 			}
 			for _, accept := range []string{"", "*/*", "text/plain", "application/openmetrics-text;q=0.3,text/plain;q=0.4", "application/openmetrics-text;q=0"} {
-				if res, _ := g.ask("GET", "/metrics", "", "Accept", accept); res.Header.Get("Content-Type") != "text/plain; version=0.0.4; charset=utf-8" {
+				if res, _ := g.ask("GET", "/metrics", "", "Accept", accept); res.Header.Get("Content-Type") != "text/plain; version=0.0.4; charset=utf-8; escaping=underscores" {
 					g.Errorf("Accept %q: %s", accept, res.Header.Get("Content-Type"))
 				}
 			}

@@ -9,9 +9,10 @@ import (
 )
 
 // negotiate picks the format that an Accept header would rather have, as expfmt does for a Pushgateway: of those that it names
-// the one with the highest quality, of equal ones the first; text where it names none.
-func negotiate(accept []byte) exposition.Format {
-	best, format := 0.0, exposition.Text
+// the one with the highest quality, of equal ones the first; text where it names none. The escaping is the one
+// that stands beside the format: whoever does not say that it can read all names gets them with underscores.
+func negotiate(accept []byte) (exposition.Format, exposition.Escaping) {
+	best, format, escaping := 0.0, exposition.Text, exposition.Underscores
 	for len(accept) > 0 {
 		var one []byte
 		one, accept, _ = bytes.Cut(accept, []byte{','})
@@ -19,9 +20,10 @@ func negotiate(accept []byte) exposition.Format {
 		params := mediaParams(rest)
 		if f, ok := formatOf(strings.ToLower(strings.TrimSpace(media)), params); ok && quality(params) > best {
 			best, format = quality(params), f
+			escaping, _ = exposition.ParseEscaping(params["escaping"])
 		}
 	}
-	return format
+	return format, escaping
 }
 
 // formatOf is what a media range stands for.

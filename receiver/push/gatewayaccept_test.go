@@ -42,7 +42,7 @@ func TestNegotiate(t *testing.T) {
 		"text/html,application/xhtml+xml;q=0.9,*/*;q=0.8":                                               exposition.Text,
 		",;,=;q=x": exposition.Text,
 	} {
-		if got := negotiate([]byte(accept)); got != want {
+		if got, _ := negotiate([]byte(accept)); got != want {
 			t.Errorf("%q: %v, want %v", accept, got.ContentType(), want.ContentType())
 		}
 		if different := differsFromExpfmt[accept]; different != "" {
@@ -79,8 +79,8 @@ func TestExposesNativeHistograms(t *testing.T) {
 		}}},
 	})
 	g.wants(200, `"applied":1`, "PUT", "/metrics/job/a", body, "Content-Type", delimited)
-	res, out := g.ask("GET", "/metrics", "", "Accept", delimited)
-	if got := res.Header.Get("Content-Type"); got != delimited {
+	res, out := g.ask("GET", "/metrics", "", "Accept", delimited+"; escaping=allow-utf-8")
+	if got := res.Header.Get("Content-Type"); got != delimited+"; escaping=allow-utf-8" {
 		t.Errorf("Content-Type %q", got)
 	}
 	reader := exposition.NewProtobufReader(exposition.DefaultOptions())

@@ -70,7 +70,11 @@ func groupJSON(g *group.Group) map[string]any {
 }
 
 func newFamilyJSON(f *exposition.Family, at time.Time) familyJSON {
-	j := familyJSON{at.UTC().Format(time.RFC3339Nano), strings.ToUpper(f.Type.String()), f.Help, make([]map[string]any, len(f.Metrics))}
+	name := strings.ToUpper(f.Type.String())
+	if f.Type == exposition.GaugeHistogramType {
+		name = "GAUGE_HISTOGRAM" // as client_model spells it
+	}
+	j := familyJSON{at.UTC().Format(time.RFC3339Nano), name, f.Help, make([]map[string]any, len(f.Metrics))}
 	for i := range f.Metrics {
 		j.Metrics[i] = metricJSON(&f.Metrics[i])
 	}

@@ -13,14 +13,14 @@ import (
 
 // expose answers GET /metrics: what the sender may read of all groups.
 func (x *exchange) expose() {
-	format := negotiate(x.http.Request.Header.Peek(fasthttp.HeaderAccept))
+	format, escaping := negotiate(x.http.Request.Header.Peek(fasthttp.HeaderAccept))
 	groups, f := x.readableGroups()
 	if f != nil {
 		x.fail(f)
 		return
 	}
-	families := group.Exposed(groups)
-	x.http.SetContentType(format.ContentType())
+	families := group.Exposed(groups, escaping)
+	x.http.SetContentType(format.ContentType() + "; escaping=" + escaping.String())
 	x.stream(func(w *bufio.Writer) error {
 		var piece []byte
 		for i := range families {

@@ -145,6 +145,8 @@ func (e *entry) change(s *metric.Sample) {
 			break
 		}
 		e.whole, e.rest = s.Whole, s.Fraction
+	case metric.Merge:
+		e.whole += int64(s.Histogram.Count)
 	case metric.Assign:
 		e.whole, e.rest = s.Whole, s.Fraction
 	case metric.Insert:
@@ -309,7 +311,7 @@ func start(t *testing.T, set ...func(*Config, *Parts)) *harness {
 	t.Helper()
 	h := &harness{T: t, table: newTable(), disk: &disk{}, logs: &lockedBuffer{}}
 	cfg := DefaultConfig()
-	cfg.Address = "127.0.0.1:0"
+	cfg.Address, cfg.AllowedHosts = "127.0.0.1:0", []string{"a"} // the Host of requests that are written by hand
 	parts := Parts{
 		NewApplier: h.table.newApplier, Reader: h.table, Resources: cluster{}, Syncer: h.disk, Full: "--max-series 7",
 		Groups: group.New(group.DefaultConfig(), h.table),

@@ -2,6 +2,7 @@ package push
 
 import (
 	"bytes"
+	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
@@ -35,17 +36,20 @@ func (x *exchange) pushSamples() {
 	x.labels, x.text = lines.line.labels[:0], lines.line.text
 }
 
-// pushStatsd answers POST /v1/statsd. A series lives as long here as when it comes by UDP.
+// pushStatsd answers PUT and POST /v1/statsd. A series lives as long here as when it comes by UDP.
 func (x *exchange) pushStatsd() {
 	p, body, f := x.readLines(allowSync | allowDialect)
 	if f != nil {
 		x.failPush(f)
 		return
 	}
-	dialect, err := statsd.ParseDialect(p.dialect)
-	if err != nil {
-		x.failPush(badRequest("%v", err))
-		return
+	dialect := x.server.cfg.Dialect
+	if p.dialect != "" {
+		var err error
+		if dialect, err = statsd.ParseDialect(p.dialect); err != nil {
+			x.failPush(badRequest("%v", err))
+			return
+		}
 	}
 	scanner := statsd.NewScanner(statsd.Options{Dialect: dialect, MaxLine: x.server.cfg.MaxLineBytes, MaxTags: x.server.cfg.MaxLabels})
 	scanner.Reset(body)
@@ -125,8 +129,17 @@ func (x *exchange) applyAll(from source) tally {
 // applyLine applies one sample, or has it held, and counts it. Where that depends on a right that nobody asked about lately,
 // the Applier is given back while the API server is asked, and the sample applied again with the one that is returned.
 func (x *exchange) applyLine(t *tally, a *parked, s *metric.Sample, from source) *parked {
+	if s.Timestamp != 0 && s.Outdated(time.Now()) {
+		x.enter(t, outdated(s), from)
+		return a
+	}
 	s.Sender = t.sender
 	reason := a.Apply(s)
+	if reason == metric.KindConflict {
+		if o, ok := from.(otherwise); ok && o.Otherwise() {
+			reason = a.Apply(s)
+		}
+	}
 	needs := x.lacks(reason, s)
 	if !needs.IsZero() {
 		near := x.http.ConnID()

@@ -3,6 +3,7 @@ package push
 import (
 	"bytes"
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -12,8 +13,10 @@ import (
 
 func TestSamples(t *testing.T) {
 	h := start(t)
+	now := time.Now().Unix()
+	stamp := strconv.FormatInt(now, 10)
 	body := `{"name":"c","type":"counter","value":9223372036854775807,"namespace":"shop","object":"pods/web-1","labels":{"code":"200","b":"\u00e4\ud83d\ude00"},"rate":0.1}
- {"type":"gauge","name":"g","value":-1.5,"object":"external","ttl":"1h","timestamp":1700000000}
+ {"type":"gauge","name":"g","value":-1.5,"object":"external","ttl":"1h","timestamp":` + stamp + `}
 
 {"name":"g","type":"gauge","value":2,"object":"external","delta":true}` + "\r\n" + `{"name":"t","type":"histogram","value":1e-3,"namespace":"shop","object":"external"}
 {"name":"t","type":"timer","value":2,"namespace":"shop"}
@@ -39,8 +42,8 @@ func TestSamples(t *testing.T) {
 	if h.table.get(external, "t").whole != 2 || h.table.get(shop, "n") == nil || h.table.get(nodeA, "n") == nil {
 		t.Error("t or n is wrong")
 	}
-	h.do("POST", "/v1/samples", `{"type":"gauge","name":"g","value":-1.5,"object":"external","ttl":"1h","timestamp":1700000000}`)
-	if g := h.table.get(global, "g"); g.last.TTL != time.Hour || g.last.Timestamp != 1700000000 || g.last.Op != metric.Assign {
+	h.do("POST", "/v1/samples", `{"type":"gauge","name":"g","value":-1.5,"object":"external","ttl":"1h","timestamp":`+stamp+`}`)
+	if g := h.table.get(global, "g"); g.last.TTL != time.Hour || g.last.Timestamp != now || g.last.Op != metric.Assign {
 		t.Errorf("g: %+v", g.last)
 	}
 }

@@ -203,7 +203,7 @@ func TestOpenAPIHasThePathsOfTheIndex(t *testing.T) {
 // The document has the query parameters that a request takes, and none that it refuses.
 func TestOpenAPIParameters(t *testing.T) {
 	g := gateway{start(t, openToWipe)}
-	values := map[string]string{"type": "gauge", "label": "a=b", "ttl": "1h", "rate": "1", "sync": "true", "dialect": "statsd"}
+	values := map[string]string{"type": "gauge", "label": "a=b", "ttl": "1h", "rate": "1", "sync": "true", "dialect": "statsd", "sum": "true"}
 	refuses := func(method, path, parameter string) bool {
 		_, text := g.ask(method, path+"?"+parameter, "1")
 		return strings.Contains(text, "means nothing here")

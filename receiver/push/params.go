@@ -16,6 +16,7 @@ type params struct {
 	ttl     time.Duration // 0: not said
 	rate    float64       // 0: not said
 	sync    bool
+	sum     bool
 	dialect string
 }
 
@@ -29,6 +30,7 @@ const (
 	allowRate
 	allowSync
 	allowDialect
+	allowSum
 )
 
 var allowedNames = []struct {
@@ -36,7 +38,7 @@ var allowedNames = []struct {
 	name string
 }{
 	{allowType, "type"}, {allowLabel, "label"}, {allowTTL, "ttl"}, {allowRate, "rate"},
-	{allowSync, "sync"}, {allowDialect, "dialect"},
+	{allowSync, "sync"}, {allowDialect, "dialect"}, {allowSum, "sum"},
 }
 
 // parseParams reads a query string. An unknown parameter is an error: it would have meant something.
@@ -130,11 +132,15 @@ func (s *Server) setParam(p *params, bit allowed, value string) *fault {
 		rate, f := parseRate([]byte(value))
 		p.rate = rate
 		return f
-	case allowSync:
+	case allowSync, allowSum:
 		if value != "true" && value != "false" {
-			return badRequest("sync is %q, but must be true or false", value)
+			return badRequest("%s is %q; must be true or false", map[allowed]string{allowSync: "sync", allowSum: "sum"}[bit], value)
 		}
-		p.sync = value == "true"
+		if bit == allowSync {
+			p.sync = value == "true"
+		} else {
+			p.sum = value == "true"
+		}
 	case allowDialect:
 		p.dialect = value
 	}

@@ -11,7 +11,7 @@ import (
 
 // read answers a GET: the path that was pushed to, perhaps with a stat and a window.
 func (x *exchange) read(r *route) {
-	q, f := x.query(r, allowLabel, metric.Get)
+	q, f := x.query(r, allowLabel|allowSum, metric.Get)
 	if f != nil {
 		x.fail(f)
 		return
@@ -26,6 +26,12 @@ func (x *exchange) read(r *route) {
 	if err != nil {
 		x.fail(queryFault(err))
 		return
+	}
+	if q.sum {
+		if points, f = x.server.sum(&q, points); f != nil {
+			x.fail(f)
+			return
+		}
 	}
 	answer := readAnswer{Items: make([]item, len(points))}
 	for i := range points {
@@ -64,7 +70,7 @@ func (x *exchange) remove(r *route) {
 // asked is a query with what concerns HTTP alone.
 type asked struct {
 	metric.Query
-	sync bool
+	sync, sum bool
 }
 
 func (x *exchange) query(r *route, may allowed, verb metric.Verb) (asked, *fault) {
@@ -85,7 +91,7 @@ func (x *exchange) query(r *route, may allowed, verb metric.Verb) (asked, *fault
 	if f := x.may(verb, o); f != nil {
 		return asked{}, f
 	}
-	return asked{sync: p.sync, Query: metric.Query{
+	return asked{sync: p.sync, sum: p.sum, Query: metric.Query{
 		Resource: o.Resource, Namespace: o.Namespace, Object: o.Name,
 		Asked: metric.ParseAsked(r.metric), Match: matcher(p.labels), Known: x.server.alive,
 	}}, nil
@@ -96,6 +102,55 @@ func (s *Server) points(q asked) ([]metric.Point, error) {
 		return s.reader.External(q.Query)
 	}
 	return s.reader.Objects(q.Query)
+}
+
+// sum adds points up to one, with the labels that they share. Values of a stat that does not add, of several objects, are a fault:
+// the sum of two means is nothing.
+func (s *Server) sum(q *asked, points []metric.Point) ([]metric.Point, *fault) {
+	if len(points) == 1 {
+		return points, nil
+	}
+	if !s.adds(q, points) {
+		f := badRequest("the values of %d objects do not add up for this stat; must be rate, count, total, last or sum: ask for one of them, or without sum=true", len(points))
+		f.uncounted = true
+		return nil, f
+	}
+	one := points[0]
+	for _, p := range points[1:] {
+		one.Value, one.Labels = one.Value.Plus(p.Value), sharedLabels(one.Labels, p.Labels)
+		if p.Time.After(one.Time) {
+			one.Time = p.Time
+		}
+		if p.Object != one.Object {
+			one.Object.Name = allObjects
+		}
+	}
+	return []metric.Point{one}, nil
+}
+
+// adds reports whether values of the stat add up. The bare name is last without a window, and else the rate if the metric is a
+// counter: that alone has a total.
+func (s *Server) adds(q *asked, points []metric.Point) bool {
+	switch {
+	case q.Asked.Stat != metric.NoStat:
+		return q.Asked.Stat.Adds()
+	case points[0].Window == 0 || q.Resource == "": // what does not add comes as one from External
+		return true
+	}
+	counter := *q
+	counter.Asked.Stat, counter.Asked.Window = metric.Total, 0
+	_, err := s.points(counter)
+	return err == nil
+}
+
+func sharedLabels(a, b metric.Labels) metric.Labels {
+	var shared []metric.Label
+	for key, value := range a.All() {
+		if other, ok := b.Get(key); ok && other == value {
+			shared = append(shared, metric.Label{Key: key, Value: value})
+		}
+	}
+	return metric.NewLabels(shared)
 }
 
 // finite leaves out what JSON cannot say and nobody should scale by.

@@ -24,10 +24,15 @@ func (w *written) add(c remotewrite.Counts) {
 // some of it never can be, which says the first reason, while the rest stays written; 503 where to send it again
 // helps. Sent again, nothing counts twice: totals and values are what they are.
 func (x *exchange) writeRemote() {
-	p, body, f := x.readLines(allowSync)
-	var version remotewrite.Version
+	header := &x.http.Request.Header
+	version, f := messageVersion(header.ContentType())
+	if len(header.Peek(fasthttp.HeaderContentEncoding)) == 0 && header.ContentLength() != 0 {
+		header.SetContentEncoding("snappy") // Prometheus looks at no Content-Encoding, and npm's client sends none
+	}
+	var p params
+	var body []byte
 	if f == nil {
-		version, f = messageVersion(x.http.Request.Header.ContentType())
+		p, body, f = x.readLines(allowSync)
 	}
 	if f != nil {
 		x.failPush(f)
@@ -38,6 +43,7 @@ func (x *exchange) writeRemote() {
 	}
 	feed := x.remote
 	defer feed.Close()
+	feed.Remember(x.server.remembered, x.senderName())
 	if fault := feed.Reset(body, version, time.Now()); fault.Reason != metric.Applied {
 		x.sayWritten(written{})
 		f := refused(fault.Reason, "%s", fault.Error())
@@ -50,8 +56,11 @@ func (x *exchange) writeRemote() {
 	x.concludeRemote(&t, p.sync)
 }
 
-// messageVersion is which message a Content-Type says. Without a parameter it is the first version's.
+// messageVersion is which message a Content-Type says. Without one, or without its parameter, it is the first version's.
 func messageVersion(contentType []byte) (remotewrite.Version, *fault) {
+	if len(contentType) == 0 {
+		return remotewrite.V1, nil
+	}
 	const media, first, second = "application/x-protobuf", "prometheus.WriteRequest", "io.prometheus.write.v2.Request"
 	said, params, err := mime.ParseMediaType(string(contentType))
 	proto, told := params["proto"]
@@ -61,9 +70,26 @@ func messageVersion(contentType []byte) (remotewrite.Version, *fault) {
 	case err == nil && said == media && proto == second:
 		return remotewrite.V2, nil
 	}
-	f := badRequest("Content-Type %q is not taken: want %s, by itself or with ;proto=%s or ;proto=%s", clip(contentType), media, first, second)
+	f := badRequest("Content-Type %q is not taken: must be %s, by itself or with ;proto=%s or ;proto=%s", clip(contentType), media, first, second)
 	f.status, f.reason = fasthttp.StatusUnsupportedMediaType, "content_type"
 	return 0, f
+}
+
+// senderName tells senders of remote write apart: by account, else by address.
+func (x *exchange) senderName() string {
+	if account := x.caller.account; account != nil {
+		return "account " + account.User
+	}
+	return x.conn().remote.String()
+}
+
+// otherwise is a source whose samples may be of another kind than was guessed.
+type otherwise interface{ Otherwise() bool }
+
+// remoteSource locates faults of a remote write, and turns its samples.
+type remoteSource struct {
+	oneBody
+	*remotewrite.Feed
 }
 
 // oneBody is what a fault in a body without lines is located by.
@@ -87,7 +113,7 @@ func (x *exchange) applyFeed(feed *remotewrite.Feed) (t tally, w written) {
 			continue
 		}
 		before := t.Refused
-		a = x.applyLine(&t, a, &feed.Sample, oneBody{})
+		a = x.applyLine(&t, a, &feed.Sample, remoteSource{Feed: feed})
 		if t.Refused == before {
 			w.add(feed.Of)
 		}
@@ -97,6 +123,10 @@ func (x *exchange) applyFeed(feed *remotewrite.Feed) (t tally, w written) {
 	}
 	x.server.appliers.give(near, a)
 	w.add(feed.Superseded)
+	w.add(feed.Held)
+	for range feed.Lost {
+		x.server.account.Count(metric.Malformed)
+	}
 	t.Applied += feed.Superseded.Samples
 	x.server.account.CountBatch(uint64(t.Applied))
 	return t, w

@@ -59,7 +59,7 @@ func remote2(all ...remoteSeries) string {
 	return string(s2.EncodeSnappy(nil, request))
 }
 
-// remote1 is a request of 1.0, not compressed.
+// remote1 is a request of 1.0, compressed.
 func remote1(all ...remoteSeries) string {
 	var request []byte
 	for _, s := range all {
@@ -69,7 +69,7 @@ func remote1(all ...remoteSeries) string {
 		}
 		request = bytesField(request, 1, bytesField(one, 2, remoteSample(s.value, time.Now())))
 	}
-	return string(request)
+	return string(s2.EncodeSnappy(nil, request))
 }
 
 // writes sends a request and returns what the headers say was written, as one string.
@@ -113,8 +113,12 @@ func TestRemoteWrite(t *testing.T) {
 // Content negotiation: what the specifications ask for, and what they do not forbid.
 func TestRemoteWriteNegotiation(t *testing.T) {
 	g := gateway{start(t)}
-	plain := remote1(remoteSeries{"x", 0, 1})
-	block := string(s2.EncodeSnappy(nil, []byte(plain)))
+	block := remote1(remoteSeries{"x", 0, 1})
+	decoded, err := s2.Decode(nil, []byte(block))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := string(decoded)
 	for name, c := range map[string]struct {
 		status      int
 		body        string
@@ -127,11 +131,16 @@ func TestRemoteWriteNegotiation(t *testing.T) {
 		"another parameter":           {204, block, "application/x-protobuf; charset=utf-8", "snappy"},
 		"zstd":                        {204, compressed(t, "zstd", plain), firstMessage, "zstd"},
 		"gzip":                        {204, compressed(t, "gzip", plain), firstMessage, "gzip"},
-		"not compressed":              {204, plain, firstMessage, ""},
+		"not compressed":              {204, plain, firstMessage, "identity"},
+		"no coding":                   {204, block, firstMessage, ""}, // npm's prometheus-remote-write
+		"neither coding nor type":     {204, block, "", ""},
+		"no coding, not compressed":   {400, plain, firstMessage, ""},
+		"a type before a bad body":    {415, "rubbish", "application/json", "snappy"},
+		"a type before a bad coding":  {415, block, "application/json", "br"},
 		"snappy's framing":            {204, compressed(t, "snappy", plain), firstMessage, "snappy"},
 		"another message":             {415, block, "application/x-protobuf;proto=io.prometheus.write.v3.Request", "snappy"},
 		"another type":                {415, block, "application/json", "snappy"},
-		"no type":                     {415, block, "", "snappy"},
+		"no type":                     {204, block, "", "snappy"},
 		"an unknown coding":           {415, block, firstMessage, "br"},
 		"no block":                    {400, "rubbish", firstMessage, "snappy"},
 		"no protobuf":                 {400, "rubbish", firstMessage, ""},

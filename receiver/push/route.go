@@ -49,7 +49,7 @@ var paths = []string{
 	"PUT, POST, GET, DELETE /v1/{cluster resource}/{name}/{metric}",
 	"PUT, POST, GET, DELETE /v1/external/{metric}",
 	"POST /v1/samples",
-	"POST /v1/statsd",
+	"PUT, POST /v1/statsd",
 	"POST /api/v1/write",
 	"POST /v1/metrics",
 	"PUT, POST, DELETE /metrics/job/{job}{/label/value}",

@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/credential"
 	"github.com/sluice-metrics/sluice/receiver/exposition"
 	"github.com/sluice-metrics/sluice/receiver/group"
+	"github.com/sluice-metrics/sluice/receiver/remotewrite"
 	"github.com/valyala/fasthttp"
 )
 
@@ -114,6 +115,8 @@ type Server struct {
 	pending      *receiver.Pending
 	certificates *certificates // nil: plain HTTP
 	alive        func(metric.Object) bool
+	checksHosts  bool
+	remembered   *remotewrite.Memory
 	log          *slog.Logger
 
 	http      *fasthttp.Server
@@ -153,6 +156,8 @@ func New(cfg Config, parts Parts) (*Server, error) {
 		groups:   parts.Groups, reading: cfg.reading(), build: parts.Build, began: time.Now(),
 		stopping: make(chan struct{}), pods: parts.Pods, full: parts.Full, desk: desk, challenges: challengesOf(desk), certificates: certificates,
 		senders: parts.Senders, trust: parts.Trust, pending: parts.Pending, alive: parts.Alive,
+		remembered:  remotewrite.NewMemory(),
+		checksHosts: checksHosts(ln.Addr(), parts.Trust != nil),
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.exchanges.New = func() any { return &exchange{server: s, origin: receiver.Origin{Senders: s.senders}} }

@@ -18,31 +18,95 @@ func (f *Feed) sortParts() {
 	})
 }
 
-// nextGroup makes a sample of the parts of one whole and moment.
+// nextGroup makes a sample of the parts of one whole and moment; false at the end.
 func (f *Feed) nextGroup() bool {
-	switch {
-	case f.groups < f.plain:
-		f.ofPlain()
-		return true
-	case f.groups == len(f.parts):
-		return false
+	for {
+		switch {
+		case len(f.ready) > 0:
+			f.ofReady()
+			return true
+		case f.groups < f.plain:
+			f.ofPlain()
+			return true
+		case f.groups == len(f.parts):
+			return false
+		case f.ofGroup():
+			return true
+		}
 	}
+}
+
+// ofGroup makes a sample of the parts that come next. False: there is none yet.
+func (f *Feed) ofGroup() bool {
 	first, end := &f.parts[f.groups], f.groups+1
 	for end < len(f.parts) && f.parts[end].base == first.base && f.parts[end].at == first.at {
 		end++
 	}
 	f.readBase(first)
 	all := f.parts[f.groups:end]
-	t := typeOfParts(all)
+	t, known := typeOfParts(all), false
+	if f.memory != nil {
+		var before Type
+		if before, known = f.memory.knows(f.keyOf(first)); known && t == NoType {
+			t = before
+		}
+	}
 	if t == NoType {
 		f.plain = end
-		f.ofPlain()
-		return true
+		return false
 	}
 	f.groups = end
 	f.Of = Counts{Samples: len(all)}
+	ended := slices.ContainsFunc(all, func(p part) bool { return p.stale })
+	switch {
+	case known && ended:
+		f.memory.forget(f.keyOf(first))
+	case f.memory != nil && !ended && f.inTime(first.at) && (known || !isWhole(all, t)) && distinct(all) && f.join(all, t):
+		return false
+	}
 	f.ofParts(all, t)
 	return true
+}
+
+func (f *Feed) keyOf(p *part) uint64 { return p.base ^ f.sender }
+
+// inTime reports whether a moment is one that prepare takes.
+func (f *Feed) inTime(at int64) bool { return at >= 1000 && at-f.now <= ahead.Milliseconds() }
+
+// isWhole reports whether parts by themselves say what a histogram or summary says: its observations and their sum.
+func isWhole(all []part, t Type) bool {
+	m := instant{parts: all}
+	return m.hasTotal(t) && all[len(all)-1].role == sumRole
+}
+
+// distinct reports whether no part is there twice, which ofParts refuses.
+func distinct(all []part) bool {
+	for i := 1; i < len(all); i++ {
+		if all[i].slot() == all[i-1].slot() {
+			return false
+		}
+	}
+	return true
+}
+
+// join puts parts to those of other requests. False: they are refused by themselves.
+func (f *Feed) join(all []part, t Type) bool {
+	j := f.memory.join(f.keyOf(&all[0]), t, all, f.now)
+	f.Lost += j.lost
+	f.ready, f.readyOf = j.ready, t
+	if j.refuse {
+		return false
+	}
+	f.Held.Samples += len(all)
+	return true
+}
+
+// ofReady makes a sample of a moment whose parts have come.
+func (f *Feed) ofReady() {
+	one := f.ready[0]
+	f.ready = f.ready[1:]
+	f.Of = Counts{}
+	f.ofParts(one.parts, f.readyOf)
 }
 
 // ofPlain makes a sample of a count or a sum that stands for itself: nothing says that it is a part.

@@ -5,7 +5,9 @@
 // the body. Feed says what a series is (a counter, a gauge, a part of a histogram) and puts classic histograms and summaries
 // together. Before them stands receiver/push, which has the request; after them the table.
 //
-// The package never does I/O, decides whom a series is about, or remembers anything of one request in the next.
+// Memory is what requests of one sender tell about each other: the types that 1.0 sends by themselves, and histograms in pieces.
+//
+// The package never does I/O, or decides whom a series is about.
 //
 // Sources: https://prometheus.io/docs/specs/prw/remote_write_spec/,
 // https://prometheus.io/docs/specs/prw/remote_write_spec_2_0/, and the messages as prompb in

@@ -46,6 +46,7 @@ const (
 	badQuantile
 	badCount
 	badSpans
+	badTotal
 	badSchema
 	badCustom
 	gaugeHistogram
@@ -72,7 +73,9 @@ func (d detail) reason() metric.Reason {
 	switch d {
 	case noDetail:
 		return metric.Applied
-	case farAhead, longAgo, noTimestamp, badBound, badQuantile, badCount, fallingBuckets:
+	case longAgo:
+		return metric.Outdated
+	case farAhead, noTimestamp, badBound, badQuantile, badCount, badTotal, fallingBuckets:
 		return metric.BadValue
 	case controlLabel:
 		return metric.BadName
@@ -140,6 +143,7 @@ var details = [...]string{
 	badQuantile:      "quantile is %s, which is not from 0 to 1",
 	badCount:         "a histogram's counts are finite numbers from 0 up",
 	badSpans:         "a histogram's spans and buckets do not go together",
+	badTotal:         "a histogram's buckets do not add up to its count",
 	badSchema:        "a histogram's schema is none of -4 to 8 and -53",
 	badCustom:        "a histogram's custom bounds are finite and increase, and are as many as its spans reach to",
 	gaugeHistogram:   "it is a gauge histogram, whose distribution is not of what happened in a window: push what it is made of",

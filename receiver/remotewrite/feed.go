@@ -28,6 +28,10 @@ type Feed struct {
 	Entries int
 	// Superseded is what of the request needs no sample: it has ended again within it.
 	Superseded Counts
+	// Held is what of the request waits for parts of the same histograms in other requests.
+	Held Counts
+	// Lost is how many histograms and summaries of earlier requests are given up by now: the rest of them never came.
+	Lost int
 	// Exemplars is how many there were so far. They are not kept.
 	Exemplars int
 
@@ -46,6 +50,12 @@ type Feed struct {
 	sorted bool
 	base   string // the name that the parts have in common whose series the reader has; empty: none
 	common uint64 // their hash
+
+	memory  *Memory // nil: there is none
+	sender  uint64
+	ready   []instant // of the parts under way
+	readyOf Type
+	guess   bool // the kind of Sample is one
 }
 
 // keptParts is room for how many parts is kept from request to request: a part takes more memory than bytes on the wire.
@@ -54,11 +64,25 @@ const keptParts = 4096
 // NewFeed makes a feed.
 func NewFeed(o Options) *Feed { return &Feed{reader: *NewReader(o), seed: maphash.MakeSeed()} }
 
+// Remember has the feed use what earlier requests of a sender said. It holds from the next Reset on.
+func (f *Feed) Remember(m *Memory, sender string) {
+	f.memory, f.seed = m, m.seed
+	f.sender = maphash.String(m.seed, sender)
+}
+
 // Reset begins with a request that came now; see Reader.Reset.
 func (f *Feed) Reset(body []byte, v Version, now time.Time) Fault {
 	f.Close()
 	f.now = now.UnixMilli()
-	return f.reader.Reset(body, v)
+	fault := f.reader.Reset(body, v)
+	if f.memory != nil && len(f.reader.types) > 0 {
+		f.memory.learn(f.sender, f.reader.types, f.reader.options.MaxMetadata, f.now)
+	}
+	f.reader.remembered = nil
+	if f.memory != nil {
+		f.reader.remembered = func(name string) Type { return f.memory.typeOf(f.sender, name, f.now) }
+	}
+	return fault
 }
 
 // Close lets go of the request.
@@ -69,12 +93,13 @@ func (f *Feed) Close() {
 		f.parts = nil
 	}
 	f.parts, f.groups, f.plain, f.sorted, f.open, f.at, f.base = f.parts[:0], 0, 0, false, false, 0, ""
-	f.Sample, f.Fault, f.Exemplars, f.Superseded = metric.Sample{}, Fault{}, 0, Counts{}
+	f.Sample, f.Fault, f.Exemplars, f.Superseded, f.Held, f.Lost = metric.Sample{}, Fault{}, 0, Counts{}, Counts{}, 0
+	f.ready, f.guess = nil, false
 }
 
 // Next reads on to the next Sample or Fault; false at the end.
 func (f *Feed) Next() bool {
-	f.Fault, f.Entries = Fault{}, 1
+	f.Fault, f.Entries, f.guess = Fault{}, 1, false
 	for {
 		switch {
 		case f.open && f.nextOfSeries():
@@ -192,8 +217,7 @@ func (f *Feed) prepare(labels []metric.Label, kind metric.Kind, when taken) bool
 const (
 	// ahead is by how much a clock may be ahead of ours, as a Prometheus that receives has it.
 	ahead = 10 * time.Minute
-	// past is how old a gauge's value may be and still say what is: Prometheus' own lookback.
-	past = 5 * time.Minute
+	past  = metric.MaxGaugeAge
 	// backlog is how old a total is that counts when it was taken, not now: what a sender has kept while it could not
 	// reach us is growth of then, and all of it within seconds would look like a burst. Below that a sender is merely slow,
 	// and what it says last should be in the windows that end now.
@@ -205,6 +229,24 @@ func (f *Feed) ofSample(v Sample) {
 	s := &f.reader.Series
 	f.name = append(f.name[:0], s.Name...)
 	f.ofValue(s.Labels, f.kind, v)
+	f.guess = s.Guessed
+}
+
+// Otherwise turns the Sample into what else it may be, where the request does not tell: a counter into a gauge, or the other
+// way round. False: it is nothing else. It is for a name that has the other kind already, from before its type was known.
+func (f *Feed) Otherwise() bool {
+	s := &f.Sample
+	switch ago := f.now - s.Timestamp*1000; {
+	case !f.guess:
+		return false
+	case s.Op == metric.Assign:
+		s.Kind, s.Op, s.Late = metric.Counter, metric.Accumulate, ago > backlog.Milliseconds()
+	case s.Op == metric.Accumulate && s.Histogram == nil && ago <= past.Milliseconds():
+		s.Kind, s.Op, s.Late, s.Started = metric.Gauge, metric.Assign, false, 0
+	default:
+		return false
+	}
+	return true
 }
 
 // ofValue makes a sample of a value of f.name. What is no finite number, whatever it is, cannot be served.
@@ -242,6 +284,8 @@ func (f *Feed) ofNative(message []byte) {
 		d = gaugeHistogram
 	case h.Custom && !f.table.Custom(&buckets.Custom{Bounds: h.CustomBounds, Spans: h.PositiveSpans, Counts: h.PositiveCounts}):
 		d = badCustom
+	case !h.addsUp():
+		d = badTotal
 	case !h.Custom && !f.table.Native(&h.Native):
 		d = manyBuckets
 	}

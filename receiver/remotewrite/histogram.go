@@ -152,6 +152,18 @@ func (h *Histogram) finish() detail {
 	return noDetail
 }
 
+// addsUp holds the buckets to the count, as Prometheus does: observations of NaN are in the count alone, and then the sum is NaN too.
+func (h *Histogram) addsUp() bool {
+	sum := h.ZeroCount
+	for _, side := range [...][]float64{h.PositiveCounts, h.NegativeCounts} {
+		for _, n := range side {
+			sum += n
+		}
+	}
+	rounding := 1e-9 * h.Count // of counts that are floats
+	return sum <= h.Count+rounding && (math.IsNaN(h.Sum) || sum >= h.Count-rounding)
+}
+
 // finish makes counts of deltas, and holds them against the spans before anything is made of what those announce.
 func (s *side) finish() detail {
 	if len(s.deltas) > 0 && len(s.counts) > 0 {

@@ -25,6 +25,7 @@ type Reader struct {
 	types      map[string]Type // of 1.0, by family
 	refs       []uint64
 	about      string
+	remembered func(name string) Type // of 1.0; nil: nothing is remembered
 
 	Series Series
 	// Fault is why Series cannot be taken; its Name, Samples and Histograms are as far as they were read.

@@ -27,6 +27,8 @@ type Series struct {
 	Histograms [][]byte
 	Has        Counts // also of those that are too many
 	Exemplars  int
+	// Guessed says that the request does not tell the type: it is remembered from another request, or NoType.
+	Guessed bool
 
 	message    []byte
 	number     int
@@ -171,6 +173,9 @@ func (r *Reader) finish() detail {
 	}
 	if r.version == V1 && s.Type == NoType {
 		s.Type = r.familyType(s.Name)
+	}
+	if s.Guessed = s.Type == NoType; s.Guessed && r.version == V1 && r.remembered != nil {
+		s.Type = r.remembered(s.Name)
 	}
 	return noDetail
 }

@@ -76,13 +76,22 @@ func (r *Reader) familyType(name string) Type {
 	if len(r.types) == 0 {
 		return NoType
 	}
-	if t, ok := r.types[name]; ok {
-		return t
+	t, _ := family(name, func(name string) (Type, bool) {
+		t, ok := r.types[name]
+		return t, ok
+	})
+	return t
+}
+
+// family looks a metric up by its own name, and then by that of the family of which it may be a part.
+func family(name string, look func(string) (Type, bool)) (Type, bool) {
+	if t, ok := look(name); ok {
+		return t, true
 	}
 	for _, suffix := range [...]string{"_bucket", "_count", "_sum", "_total", "_created"} {
-		if family, ok := strings.CutSuffix(name, suffix); ok {
-			return r.types[family]
+		if base, ok := strings.CutSuffix(name, suffix); ok {
+			return look(base)
 		}
 	}
-	return NoType
+	return NoType, false
 }

@@ -58,7 +58,7 @@ func (f Fault) Explain(line []byte) string {
 	case longName:
 		return fmt.Sprintf("the name has more than %d bytes", metric.MaxNameLength)
 	case openTags:
-		return `the tags that "[" opens do not end with "]" at the end of the name`
+		return `the name must have at most one "[", with one "]" behind it`
 	case noType:
 		return `there is no "|type" behind the value: want name:value|type`
 	case badType:
@@ -137,6 +137,8 @@ func explainReason(r metric.Reason) string {
 		return "the sender may not speak of this object, or the object is ambiguous"
 	case metric.OverLimit:
 		return "it would be a new series, and no more may be"
+	case metric.Outdated:
+		return "the gauge's timestamp (T) is more than 5m ago: it says nothing of what is now"
 	case metric.Ignored:
 		return "the name matches a pattern of names that are ignored"
 	}

@@ -46,7 +46,7 @@ func TestExplain(t *testing.T) {
 		{"a:1|c|Tnow", StatsD, 7, `timestamp "now": want whole Unix seconds above 0`},
 		{"a:1|c|T-5|#b", StatsD, 7, `timestamp "-5": want whole Unix seconds above 0`},
 		{"a,k=v:1|c|#b:c", Influx, 10, `there are tags in the name and behind "#": want one of the two`},
-		{"a[k=v:1|c", SignalFx, 1, `the tags that "[" opens do not end with "]" at the end of the name`},
+		{"a[k=v:1|c", SignalFx, 1, `the name must have at most one "[", with one "]" behind it`},
 		{"a:1|c|#a,b,c", StatsD, 12, "the line has more tags than it may have"},
 		{strings.Repeat("n", 513) + ":1|c", StatsD, 512, "the name has more than 512 bytes"},
 		{strings.Repeat("n", 601), StatsD, 600, "the line has 601 bytes, but may have 600"},

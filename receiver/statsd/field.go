@@ -3,6 +3,7 @@ package statsd
 import (
 	"bytes"
 	"math"
+	"slices"
 
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -92,7 +93,7 @@ func (s *Scanner) readName(name []byte) bool {
 	case Librato:
 		name, ok = s.cutNameTags(name, '#')
 	case SignalFx:
-		name, ok = s.cutNameTags(name, '[')
+		name, ok = s.cutBrackets(name)
 	}
 	switch {
 	case !ok:
@@ -108,22 +109,35 @@ func (s *Scanner) readName(name []byte) bool {
 	return true
 }
 
-// cutNameTags parts a name from the tags behind an opening byte. SignalFx closes them with "]", which
-// must be the name's end: joining what stands around them would be a new name.
+// cutNameTags parts a name from the tags behind an opening byte.
 func (s *Scanner) cutNameTags(name []byte, open byte) ([]byte, bool) {
 	at := bytes.IndexByte(name, open)
 	if at < 0 {
 		return name, true
 	}
-	tags := name[at+1:]
-	if open == '[' {
-		closing := bytes.IndexByte(tags, ']')
-		if closing != len(tags)-1 || closing < 0 {
-			s.fail(metric.Malformed, openTags, at)
-			return nil, false
-		}
-		tags = tags[:closing]
-	}
-	s.Sample.Tags, s.Sample.Separator = tags, '='
+	s.Sample.Tags, s.Sample.Separator = name[at+1:], '='
 	return name[:at], true
+}
+
+// cutBrackets parts a name from the tags in one pair of brackets, anywhere in it: what stands around them is the
+// name, as in statsd_exporter. A joined name is newly allocated, for samples of several lines are held at once; a line
+// that came before is recognized without being parsed.
+func (s *Scanner) cutBrackets(name []byte) ([]byte, bool) {
+	open, closing := bytes.IndexByte(name, '['), bytes.IndexByte(name, ']')
+	switch {
+	case open < 0:
+		return name, true
+	case closing < open || bytes.ContainsAny(name[closing+1:], "[]"):
+		s.fail(metric.Malformed, openTags, open)
+		return nil, false
+	}
+	s.Sample.Tags, s.Sample.Separator = name[open+1:closing], '='
+	before, behind := name[:open], name[closing+1:]
+	switch {
+	case len(behind) == 0:
+		return before, true
+	case open == 0:
+		return behind, true
+	}
+	return slices.Concat(before, behind), true
 }

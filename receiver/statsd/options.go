@@ -16,7 +16,7 @@ const (
 	DogStatsD                // a gauge's "+n" and "-n" are absolute
 	Influx                   // StatsD, and "name,key=value:1|c"
 	Librato                  // StatsD, and "name#key=value:1|c"
-	SignalFx                 // StatsD, and "name[key=value]:1|c"
+	SignalFx                 // StatsD, and "na[key=value]me:1|c"
 )
 
 var dialectNames = [...]string{"statsd", "dogstatsd", "influx", "librato", "signalfx"}

@@ -208,7 +208,10 @@ var nameTagCases = []struct {
 	{SignalFx, grammarCase{"tags", "name[k=v,k2=v2]:1|c", []string{"counter add name=1 {{k=v,k2=v2}}"}}},
 	{SignalFx, grammarCase{"empty brackets", "name[]:1|c", []string{"counter add name=1 {{}}"}}},
 	{SignalFx, grammarCase{"not closed", "name[k=v:1|c\nname[:1|c", []string{"!malformed at 4", "!malformed at 17"}}},
-	{SignalFx, grammarCase{"name goes on", "name[k=v]x:1|c", []string{"!malformed at 4"}}},
+	{SignalFx, grammarCase{"tags within the name", "na[k=v,k2=v2]me:1|c\nx:2|c", []string{"counter add name=1 {{k=v,k2=v2}}", "counter add x=2"}}},
+	{SignalFx, grammarCase{"tags before the name", "[k=v]name:1|c", []string{"counter add name=1 {{k=v}}"}}},
+	{SignalFx, grammarCase{"two pairs of brackets", "a[k=v]b[l=w]:1|c", []string{"!malformed at 1"}}},
+	{SignalFx, grammarCase{"brackets the wrong way round", "a]k=v[:1|c\na]:1|c", []string{"!malformed at 5", "counter add a]=1"}}},
 	{SignalFx, grammarCase{"no name", "[k=v]:1|c", []string{"!malformed at 0"}}},
 	{StatsD, grammarCase{"off by default", "a,k=v:1|c\na#k=v:1|c\na[k=v]:1|c", []string{"counter add a,k=v=1", "counter add a#k=v=1", "counter add a[k=v]=1"}}},
 }

@@ -1,0 +1,82 @@
+package exposition
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/prometheus/common/model"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// Escaping is how names are written that are not of letters, digits, "_" and ":" alone: Prometheus before 3.0 cannot read a page
+// with one of them.
+//
+// Source: https://prometheus.io/docs/instrumenting/escaping_schemes/
+type Escaping uint8
+
+// The escapings.
+const (
+	Underscores Escaping = iota // each other byte is "_"
+	AllowUTF8                   // names stay what they are
+	Dots                        // "." is "_dot_", "_" is "__"
+	Values                      // "U__" and each other character as its number
+)
+
+var escapings = [...]struct {
+	name   string
+	scheme model.EscapingScheme
+}{
+	{model.EscapeUnderscores, model.UnderscoreEscaping}, {model.AllowUTF8, model.NoEscaping},
+	{model.EscapeDots, model.DotsEscaping}, {model.EscapeValues, model.ValueEncodingEscaping},
+}
+
+func (e Escaping) String() string { return escapings[e].name }
+
+// ParseEscaping reads what String prints.
+func ParseEscaping(s string) (Escaping, bool) {
+	for i := range escapings {
+		if escapings[i].name == s {
+			return Escaping(i), true
+		}
+	}
+	return Underscores, false
+}
+
+// Escape returns the family with its names escaped, and itself where there is nothing to escape. Of labels of one metric
+// that get the same name, the first is kept.
+func Escape(f *Family, e Escaping) *Family {
+	if e == AllowUTF8 || e == Underscores && isPlain(f) {
+		return f
+	}
+	escaped := *f
+	escaped.Name = model.EscapeName(f.Name, escapings[e].scheme)
+	escaped.Metrics = slices.Clone(f.Metrics)
+	for i := range escaped.Metrics {
+		m := &escaped.Metrics[i]
+		m.Labels = escapeLabels(m.Labels, e)
+	}
+	return &escaped
+}
+
+func isPlain(f *Family) bool {
+	for i := range f.Metrics {
+		for _, l := range f.Metrics[i].Labels {
+			if !isLegacy(l.Key, letter) {
+				return false
+			}
+		}
+	}
+	return isLegacy(f.Name, letter|colon)
+}
+
+func escapeLabels(labels []metric.Label, e Escaping) []metric.Label {
+	escaped := make([]metric.Label, 0, len(labels))
+	for _, l := range labels {
+		l.Key = strings.ReplaceAll(model.EscapeName(l.Key, escapings[e].scheme), ":", "_") // which only a metric's name may hold
+		if !slices.ContainsFunc(escaped, func(other metric.Label) bool { return other.Key == l.Key }) {
+			escaped = append(escaped, l)
+		}
+	}
+	return metric.SortLabels(escaped)
+}
