@@ -237,6 +237,7 @@ func (t *Table) create(f *canonicalForm, s *metric.Sample, now moment) (ref, met
 	shard.addLocked(f.hash, number+firstNumber)
 	to := t.publish(b, place, number)
 	e.addLocked(to)
+	t.witness.Born(lock.objectOf(e), e.family.key.name, e.kind, b.series[place].labels())
 	return to, metric.Applied
 }
 

@@ -38,6 +38,7 @@ type Table struct {
 	config    Config
 	describe  Describer
 	admission Admission
+	witness   Witness
 	clock     *clock
 	spans     []span
 	rings     *rings
@@ -82,7 +83,7 @@ func New(c Config, describe Describer, log *slog.Logger) *Table {
 	clock := newClock(c.Windows)
 	spans, slots := newSpans(c.Windows, clock.tick)
 	t := &Table{
-		config: c, describe: describe, admission: unlimited{}, clock: clock, spans: spans,
+		config: c, describe: describe, admission: unlimited{}, witness: nobody{}, clock: clock, spans: spans,
 		rings: newRings(spans, slots), aliases: newAliases(c.MaxBytes / 2), blocks: blocks{pages: newArena(maxBlocks * pageBytes)}, canon: newSlots(),
 		index: newIndex(), setSeed: rand.Uint64(), writtenSpans: len(spans), slow: slowPushers{log: log},
 	}

@@ -30,7 +30,7 @@ func (v *View) retryAfter(b wait.Backoff) {
 	for _, one := range v.needed {
 		one.backoff = b
 	}
-	for _, one := range v.kinds {
+	for _, one := range v.watchedKinds() {
 		one.backoff = b
 	}
 	v.explorer.atMost, v.explorer.retry, v.events.pause = b.Duration, b.Duration, b.Duration
@@ -79,6 +79,7 @@ func newAPIServer(t *testing.T) *apiServer {
 	s.serve("/api/v1/pods", "Pod")
 	s.serve("/api/v1/limitranges", "LimitRange")
 	s.serve("/apis/autoscaling/v2/horizontalpodautoscalers", "HorizontalPodAutoscaler")
+	s.serve("/apis/apps/v1/replicasets", "ReplicaSet")
 	s.start("127.0.0.1:0")
 	t.Cleanup(s.stop)
 	return s

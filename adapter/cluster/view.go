@@ -26,6 +26,8 @@ type View struct {
 	limits    *limitRanges
 	asks      *autoscalers
 	kinds     []*kind
+	owners    *replicaSets
+	owning    *kind // watches ReplicaSets for owners
 	events    *events
 	explorer  *explorer
 
@@ -50,6 +52,7 @@ func NewView(client *Client, cfg Config, logger *slog.Logger) (*View, error) {
 		resources: resources,
 		pods:      newPods(observer),
 		asks:      newAutoscalers(observer),
+		owners:    newReplicaSets(),
 		events:    newEvents(client.kubernetes, resources, logger),
 		explorer: &explorer{
 			rest: client.rest, resources: resources, observer: observer,
@@ -60,19 +63,23 @@ func NewView(client *Client, cfg Config, logger *slog.Logger) (*View, error) {
 	v.limits = newLimitRanges(observer, v.events, logger)
 	v.watchNeeded(client, logger)
 	for _, name := range cfg.ObjectKinds {
-		v.kinds = append(v.kinds, newKind(name, v, client, logger))
+		held := newObjects(name, observer)
+		mirror := &mirror[*object]{filed: held, shorten: newObject}
+		one := newKind(name, v, client, logger)
+		one.objects, one.store, one.listed = held, mirror, mirror.listed.Load
+		v.kinds = append(v.kinds, one)
 	}
+	mirror := newReplicaSetMirror(v.owners)
+	v.owning = newKind(replicaSetResource, v, client, logger)
+	v.owning.store, v.owning.listed = mirror, mirror.listed.Load
 	return v, nil
 }
 
 func newKind(name string, v *View, client *Client, logger *slog.Logger) *kind {
-	held := newObjects(name, v.observer)
 	return &kind{
 		resource:  name,
 		resources: v.resources,
 		client:    client.metadata,
-		objects:   held,
-		mirror:    &mirror[*object]{filed: held, shorten: newObject},
 		answers:   &answers{about: name, remedy: remedyFor(schema.ParseGroupResource(name)), logger: logger},
 		backoff:   backoff,
 		logger:    logger,
@@ -135,7 +142,7 @@ func (v *View) Run(ctx context.Context) error {
 			}
 		})
 	}
-	for _, one := range v.kinds {
+	for _, one := range v.watchedKinds() {
 		running.Go(func() { one.run(ctx) })
 	}
 	running.Go(func() { v.events.run(ctx) })
@@ -157,7 +164,7 @@ func (v *View) Synced() (bool, string) {
 			waits = append(waits, one.answers.about)
 		}
 	}
-	for _, one := range v.kinds {
+	for _, one := range v.watchedKinds() {
 		switch {
 		case one.waitedFor():
 			waits = append(waits, one.resource)
@@ -171,6 +178,9 @@ func (v *View) Synced() (bool, string) {
 	}
 	return len(waits) == 0, strings.Join(details, "; ")
 }
+
+// watchedKinds are those that are watched by their metadata.
+func (v *View) watchedKinds() []*kind { return append(slices.Clone(v.kinds), v.owning) }
 
 // Sender returns who has an address; nil: the cluster has not told. It takes no lock and allocates nothing.
 func (v *View) Sender(address netip.Addr) *metric.Sender {

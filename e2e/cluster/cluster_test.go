@@ -8,6 +8,7 @@ var scenarios = []struct {
 	run  func(*testing.T, *cluster)
 }{
 	{"ScalesOnPods", scalesOnPods},
+	{"WalksThroughTheReadme", walksThroughTheReadme},
 	{"ScalesOnAnObject", scalesOnAnObject},
 	{"ScalesOnAnExternal", scalesOnAnExternal},
 	{"ScalesOnANamespace", scalesOnANamespace},
