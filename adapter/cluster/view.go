@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -30,8 +31,9 @@ type View struct {
 	owning    *kind // watches ReplicaSets for owners
 	events    *events
 	explorer  *explorer
+	pulse     *pulse
 
-	// needed are the resources without which nothing can be answered, in the order in which they are told.
+	// needed are the resources without which nothing can be answered, in the order in which they are told: pods first.
 	needed []*needed
 }
 
@@ -60,6 +62,7 @@ func NewView(client *Client, cfg Config, logger *slog.Logger) (*View, error) {
 			atMost:  discoverAtMost, retry: discoverRetry,
 		},
 	}
+	v.pulse = newPulse(client, logger)
 	v.limits = newLimitRanges(observer, v.events, logger)
 	v.watchNeeded(client, logger)
 	for _, name := range cfg.ObjectKinds {
@@ -72,6 +75,9 @@ func NewView(client *Client, cfg Config, logger *slog.Logger) (*View, error) {
 	mirror := newReplicaSetMirror(v.owners)
 	v.owning = newKind(replicaSetResource, v, client, logger)
 	v.owning.store, v.owning.listed = mirror, mirror.listed.Load
+	for _, one := range v.allAnswers() {
+		one.pulse = v.pulse
+	}
 	return v, nil
 }
 
@@ -146,6 +152,7 @@ func (v *View) Run(ctx context.Context) error {
 		running.Go(func() { one.run(ctx) })
 	}
 	running.Go(func() { v.events.run(ctx) })
+	running.Go(func() { v.pulse.run(ctx) })
 	err := v.explorer.run(ctx)
 	cancel()
 	running.Wait()
@@ -177,6 +184,12 @@ func (v *View) Synced() (bool, string) {
 		details = slices.Insert(details, 0, "waiting for "+strings.Join(waits, ", "))
 	}
 	return len(waits) == 0, strings.Join(details, "; ")
+}
+
+// Blind says since when, and why, nothing can be known of new pods: the API server does not answer. Not blind: it does.
+func (v *View) Blind() (since time.Time, why string, blind bool) {
+	s, blind := v.needed[0].answers.silent()
+	return s.since, s.cause, blind
 }
 
 // watchedKinds are those that are watched by their metadata.

@@ -113,7 +113,7 @@ func TestAPIServerAwayAndBack(t *testing.T) {
 	s.stop()
 	eventually(t, "that it is said", func() bool {
 		_, detail := v.Synced()
-		return strings.Contains(detail, "no answer about pods, limitranges, horizontalpodautoscalers.autoscaling, replicasets.apps since") &&
+		return strings.Contains(detail, "no answer about API resources, pods, limitranges, horizontalpodautoscalers.autoscaling, replicasets.apps since") &&
 			strings.Count(detail, "connection refused") == 1
 	})
 	if _, detail := v.Synced(); strings.Contains(detail, "http") {

@@ -64,7 +64,7 @@ func (p *dataPath) joinCluster() {
 	c.pushed = workload.New(c.view)
 	p.table.Tell(c.pushed)
 	c.pending = receiver.NewPending(p.cfg.receiver.Pending, receiver.PendingParts{
-		NewApplier: p.newApplier, Senders: c.view, Logger: p.log, Explain: p.resolver.Explain,
+		NewApplier: p.newApplier, Senders: c.view, Logger: p.log, Explain: p.resolver.Explain, Blind: c.view.Blind,
 	})
 	c.view.Observe(c.observer())
 }
