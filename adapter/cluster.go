@@ -24,8 +24,9 @@ type Cluster interface {
 	// Gone lists the pods that Alive may have said yes of at the moment since and does not any more, as metric.Pick has it.
 	Gone(since uint64) (gone []metric.Object, now uint64, ok bool)
 	// ReadyPods returns the pods of a namespace that are ready and that the selector matches (nil: all of them), in any
-	// order, with their workloads, and how many they are at most. Pods without a controller are left out.
-	ReadyPods(namespace string, selector labels.Selector) (all iter.Seq2[metric.Object, metric.Workload], most int)
+	// order, with their workloads; pods without a controller are left out. It says how many pods the selector matches,
+	// ready or not.
+	ReadyPods(namespace string, selector labels.Selector) (all iter.Seq2[metric.Object, metric.Workload], live int)
 	// ReadyPod returns a pod with its workload. Not ok: no such pod lives, it is not ready, or it has no controller.
 	ReadyPod(namespace, name string) (o metric.Object, of metric.Workload, ok bool)
 }

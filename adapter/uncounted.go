@@ -33,6 +33,7 @@ type uncounted struct {
 	kind  metric.Kind // of the series that answered; NoKind: there are none
 	room  []metric.Point
 	ready iter.Seq2[metric.Object, metric.Workload] // the pods that the query is about and that are ready
+	live  int                                       // how many pods it is about, ready or not
 }
 
 // objectPoints asks the source, and completes its answer.
@@ -41,11 +42,11 @@ func (s *customStorage) objectPoints(query metric.Query, selector labels.Selecto
 		return s.source.Objects(query)
 	}
 	u := &uncounted{source: s.source, cluster: s.objects.cluster, counted: s.counted, query: query, selector: selector}
-	most := u.seekReady()
+	u.seekReady()
 	asked := query
 	asked.Kind = &u.kind
 	if query.Room != nil {
-		asked.Room = func(points int) ([]metric.Point, error) { return u.roomFor(max(points, most)) }
+		asked.Room = func(points int) ([]metric.Point, error) { return u.roomFor(max(points, u.live)) }
 	}
 	return u.complete(s.source.Objects(asked))
 }
@@ -61,18 +62,18 @@ func (s *customStorage) mayBeUncounted(q *metric.Query) bool {
 	return false
 }
 
-// seekReady finds the pods that the query is about and that are ready, and says how many they are.
-func (u *uncounted) seekReady() (n int) {
+// seekReady finds the pods that the query is about.
+func (u *uncounted) seekReady() {
 	if u.query.Object == custom_metrics.AllObjects {
-		u.ready, n = u.cluster.ReadyPods(u.query.Namespace, u.selector)
-		return n
+		u.ready, u.live = u.cluster.ReadyPods(u.query.Namespace, u.selector)
+		return
 	}
+	u.live = 1
 	u.ready = func(yield func(metric.Object, metric.Workload) bool) {
 		if o, of, ok := u.cluster.ReadyPod(u.query.Namespace, u.query.Object); ok {
 			yield(o, of)
 		}
 	}
-	return 1
 }
 
 // roomFor is metric.Query's Room. It keeps what it hands out, for an answer that has nothing but zeros.
@@ -83,8 +84,8 @@ func (u *uncounted) roomFor(points int) (room []metric.Point, err error) {
 
 // complete adds the zeros to what the source answered.
 func (u *uncounted) complete(points []metric.Point, err error) ([]metric.Point, error) {
-	if err != nil && !errors.Is(err, metric.ErrNotFound) {
-		return points, err
+	if err != nil && !errors.Is(err, metric.ErrNotFound) || len(points) >= u.live {
+		return points, err // as it is, or nobody is missing
 	}
 	if err != nil {
 		points = u.room[:0]

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"strings"
 	"sync"
 	"unique"
@@ -21,9 +20,36 @@ const replicaSetKind = "ReplicaSet"
 type uidKey [16]byte
 
 func newUIDKey(uid string) (key uidKey) {
-	if raw, err := hex.DecodeString(strings.ReplaceAll(uid, "-", "")); err == nil && len(raw) == len(key) {
-		return uidKey(raw)
+	digits := 0
+	for i := range len(uid) {
+		value := hexDigit(uid[i])
+		if uid[i] == '-' {
+			continue
+		}
+		if value > 15 || digits == 2*len(key) {
+			return hashedUIDKey(uid)
+		}
+		key[digits/2] = key[digits/2]<<4 | value
+		digits++
 	}
+	if digits < 2*len(key) {
+		return hashedUIDKey(uid)
+	}
+	return key
+}
+
+// hexDigit is a digit's value; above 15: it is none.
+func hexDigit(c byte) byte {
+	switch {
+	case c >= '0' && c <= '9':
+		return c - '0'
+	case c >= 'a' && c <= 'f':
+		return c - 'a' + 10
+	}
+	return 255
+}
+
+func hashedUIDKey(uid string) (key uidKey) {
 	sum := sha256.Sum256([]byte(uid))
 	copy(key[:], sum[:])
 	return key

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"iter"
+	"maps"
 	"slices"
 	"unique"
 
@@ -53,9 +54,10 @@ func (v *View) Workloads() iter.Seq[metric.Workload] {
 }
 
 // ReadyPods returns the pods of a namespace that are ready and that the selector matches (nil: all of them), in any
-// order, with their workloads, and how many they are at most. Pods without a controller are left out.
-func (v *View) ReadyPods(namespace string, selector labels.Selector) (all iter.Seq2[metric.Object, metric.Workload], most int) {
-	ready := v.pods.ready(namespace, selector)
+// order, with their workloads; pods without a controller are left out. It says how many pods the selector matches, ready
+// or not.
+func (v *View) ReadyPods(namespace string, selector labels.Selector) (all iter.Seq2[metric.Object, metric.Workload], live int) {
+	ready, live := v.pods.ready(namespace, selector)
 	return func(yield func(metric.Object, metric.Workload) bool) {
 		workloads := map[unique.Handle[metric.Workload]]metric.Workload{}
 		for _, one := range ready {
@@ -68,7 +70,7 @@ func (v *View) ReadyPods(namespace string, selector labels.Selector) (all iter.S
 				return
 			}
 		}
-	}, len(ready)
+	}, live
 }
 
 // ReadyPod returns a pod with its workload. Not ok: no such pod lives, it is not ready, or it has no controller.
@@ -94,23 +96,21 @@ func (p *pods) controllers() map[unique.Handle[metric.Workload]]struct{} {
 	return all
 }
 
-// ready returns the pods of a namespace that are ready and that the selector matches; nil matches all.
-func (p *pods) ready(namespace string, selector labels.Selector) []*pod {
-	if selector != nil && !selector.Empty() {
-		if all, ok := p.matching(namespace, selector, noBound-1); ok {
-			return slices.DeleteFunc(all, func(one *pod) bool { return !one.ready })
-		}
-	}
-	p.mu.RLock()
-	all := make([]*pod, 0, len(p.named[namespace]))
-	for _, one := range p.named[namespace] {
-		if one.ready {
-			all = append(all, one)
-		}
-	}
-	p.mu.RUnlock()
+// ready returns the pods of a namespace that are ready and that the selector matches, and how many it matches, ready or
+// not. A nil selector matches all.
+func (p *pods) ready(namespace string, selector labels.Selector) (all []*pod, live int) {
 	if selector == nil {
-		return all
+		selector = labels.Everything()
 	}
-	return slices.DeleteFunc(all, func(one *pod) bool { return !selector.Matches(&one.labels) })
+	all, ok := p.matching(namespace, selector, noBound-1)
+	if !ok {
+		p.mu.RLock()
+		all = slices.Collect(maps.Values(p.named[namespace]))
+		p.mu.RUnlock()
+		if !selector.Empty() {
+			all = slices.DeleteFunc(all, func(one *pod) bool { return !selector.Matches(&one.labels) })
+		}
+	}
+	live = len(all)
+	return slices.DeleteFunc(all, func(one *pod) bool { return !one.ready }), live
 }

@@ -43,15 +43,15 @@ func (v *View) readyOf(t *testing.T, selector string) (all []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seq, most := v.ReadyPods("shop", parsed)
+	seq, live := v.ReadyPods("shop", parsed)
 	for o, of := range seq {
 		all = append(all, fmt.Sprintf("%s=%s/%s", o.Name, of.Kind, of.Name))
 		if single, same, ok := v.ReadyPod("shop", o.Name); !ok || single != o || same != of {
 			t.Errorf("%s alone: %v %v %v", o.Name, single, same, ok)
 		}
 	}
-	if len(all) > most {
-		t.Errorf("%d pods, said to be %d at most", len(all), most)
+	if len(all) > live {
+		t.Errorf("%d pods are ready of %d", len(all), live)
 	}
 	slices.Sort(all)
 	return all
