@@ -2,6 +2,7 @@ package receiver
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,11 +18,11 @@ func TestPendingOutlastsTheAPIServersAbsence(t *testing.T) {
 		blind := w.blindFrom(time.Now())
 		w.run()
 		defer w.stop()
-		*blind = true
+		blind.Store(true)
 		w.hold(sampleOf(unknown("10.0.0.1"), "a", metric.Add, 1))
 		elapse(5 * time.Minute)
 		w.law(1, 0, 0)
-		*blind = false
+		blind.Store(false)
 		elapse(29 * time.Second)
 		w.law(1, 0, 0)
 		w.senders.enter("10.0.0.1", "web-1", 1)
@@ -37,10 +38,10 @@ func TestPendingEndsAfterTheAPIServersAbsence(t *testing.T) {
 		blind := w.blindFrom(time.Now())
 		w.run()
 		defer w.stop()
-		*blind = true
+		blind.Store(true)
 		w.hold(sampleOf(unknown("10.0.0.1"), "a", metric.Add, 1))
 		elapse(2 * time.Minute)
-		*blind = false
+		blind.Store(false)
 		elapse(31 * time.Second)
 		w.law(0, 0, 1)
 		if !strings.Contains(w.log.String(), "no source NAT") {
@@ -52,7 +53,7 @@ func TestPendingEndsAfterTheAPIServersAbsence(t *testing.T) {
 		blind := w.blindFrom(time.Now())
 		w.run()
 		defer w.stop()
-		*blind = true
+		blind.Store(true)
 		w.hold(sampleOf(unknown("10.0.0.1"), "a", metric.Add, 1))
 		elapse(10*time.Minute - time.Second)
 		w.law(1, 0, 0)
@@ -65,8 +66,8 @@ func TestPendingEndsAfterTheAPIServersAbsence(t *testing.T) {
 }
 
 // blindFrom has the room look at whether the cluster can be seen.
-func (w *waiting) blindFrom(since time.Time) *bool {
-	blind := new(bool)
-	w.room.parts.Blind = func() (time.Time, string, bool) { return since, "connection refused", *blind }
+func (w *waiting) blindFrom(since time.Time) *atomic.Bool {
+	blind := new(atomic.Bool)
+	w.room.parts.Blind = func() (time.Time, string, bool) { return since, "connection refused", blind.Load() }
 	return blind
 }
