@@ -34,12 +34,13 @@ var mayImport = map[string][]string{
 	"receiver/push":        {"metric", "connlimit", "receiver", "receiver/buckets", "receiver/statsd", "receiver/exposition", "receiver/otlp", "receiver/group", "receiver/remotewrite", "receiver/credential"},
 	"identity":             {"metric"},
 	"limit":                {"metric"},
+	"workload":             {"metric"},
 	"aggregate":            {"metric"},
 	"store":                {"metric"},
 	"adapter":              {"metric", "connlimit"},
 	"adapter/cluster":      {"metric"},
 	"loadtest":             {}, // it speaks the wire only
-	"cmd/sluice":           {"metric", "operations", "receiver", "receiver/statsd", "receiver/group", "receiver/push", "identity", "limit", "aggregate", "store", "adapter", "adapter/cluster", "loadtest"},
+	"cmd/sluice":           {"metric", "operations", "receiver", "receiver/statsd", "receiver/group", "receiver/push", "identity", "limit", "workload", "aggregate", "store", "adapter", "adapter/cluster", "loadtest"},
 }
 
 // onlyImporters lists who alone may import modules that would otherwise spread.

@@ -1,6 +1,8 @@
 package adapter
 
 import (
+	"iter"
+
 	"github.com/sluice-metrics/sluice/metric"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	"k8s.io/apimachinery/pkg/labels"
@@ -21,6 +23,12 @@ type Cluster interface {
 	Alive(object metric.Object) bool
 	// Gone lists the pods that Alive may have said yes of at the moment since and does not any more, as metric.Pick has it.
 	Gone(since uint64) (gone []metric.Object, now uint64, ok bool)
+	// ReadyPods returns the pods of a namespace that are ready and that the selector matches (nil: all of them), in any
+	// order, with their workloads; pods without a controller are left out. It says how many pods the selector matches,
+	// ready or not.
+	ReadyPods(namespace string, selector labels.Selector) (all iter.Seq2[metric.Object, metric.Workload], live int)
+	// ReadyPod returns a pod with its workload. Not ok: no such pod lives, it is not ready, or it has no controller.
+	ReadyPod(namespace, name string) (o metric.Object, of metric.Workload, ok bool)
 }
 
 // finder is the part of Cluster that Resources has, too.

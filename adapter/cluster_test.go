@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"encoding/json"
+	"iter"
 	"net/http"
 	"slices"
 	"strings"
@@ -18,6 +19,8 @@ type town struct {
 	*Resources
 	mu   sync.Mutex
 	pods map[string]labels.Set
+	// unready pods are not ready; all others are, and of the workload "web".
+	unready map[string]bool
 }
 
 func newTown() *town {
@@ -40,6 +43,24 @@ func (c *town) Alive(object metric.Object) bool {
 	defer c.mu.Unlock()
 	_, lives := c.pods[object.Name]
 	return lives || object.Resource != "pods"
+}
+
+func (c *town) ReadyPods(namespace string, selector labels.Selector) (iter.Seq2[metric.Object, metric.Workload], int) {
+	return func(yield func(metric.Object, metric.Workload) bool) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for name, set := range c.pods {
+			o := pod(name)
+			if o.Namespace == namespace && !c.unready[name] && (selector == nil || selector.Matches(set)) && !yield(o, metric.Workload{UID: "web"}) {
+				return
+			}
+		}
+	}, len(c.pods)
+}
+
+func (c *town) ReadyPod(namespace, name string) (metric.Object, metric.Workload, bool) {
+	_, lives := c.pods[name]
+	return pod(name), metric.Workload{UID: "web"}, lives && !c.unready[name]
 }
 
 func (c *town) Gone(uint64) ([]metric.Object, uint64, bool) { return nil, 0, false }

@@ -25,6 +25,7 @@ var namespaces = schema.GroupResource{Resource: "namespaces"}
 type customStorage struct {
 	source  Source
 	objects objects
+	counted Counted // nil: nothing is remembered
 }
 
 // New implements rest.Storage.
@@ -64,7 +65,7 @@ func (s *customStorage) List(ctx context.Context, options *metainternalversion.L
 		return nil, failed.status(err)
 	}
 	turn := turnOf(ctx)
-	points, err := s.source.Objects(metric.Query{
+	points, err := s.objectPoints(metric.Query{
 		Resource:  resource.resource.String(),
 		Namespace: asked.namespace,
 		Object:    asked.object,
@@ -74,7 +75,7 @@ func (s *customStorage) List(ctx context.Context, options *metainternalversion.L
 		Few:       pick.List,
 		Gone:      pick.Gone,
 		Room:      turn.roomIn(ctx),
-	})
+	}, labelSelector(options))
 	turn.gathered(points)
 	if err != nil {
 		return nil, failed.status(err)
@@ -84,6 +85,14 @@ func (s *customStorage) List(ctx context.Context, options *metainternalversion.L
 		return nil, failed.status(err)
 	}
 	return list, nil
+}
+
+// labelSelector picks objects; nil: all.
+func labelSelector(options *metainternalversion.ListOptions) labels.Selector {
+	if options == nil {
+		return nil
+	}
+	return options.LabelSelector
 }
 
 func metricLabelSelector(extra runtime.Object) (labels.Selector, error) {

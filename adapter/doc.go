@@ -13,6 +13,9 @@
 // Each query for objects takes only those that live, and those alone whose own labels the labelSelector matches. Of one
 // object asked for by its name the labels play no part. Kinds whose labels are not watched are status 400.
 //
+// A ready pod without a series reads rate, count and unique 0, once another pod of its workload has pushed the counter or
+// set (docs/adr/0040): the pod that pushed may be the one that the autoscaler removes.
+//
 // The cluster's API server decides who may read: a token is shown to it (TokenReview), its front proxy is told by a client
 // certificate of the authority that ConfigMap kube-system/extension-apiserver-authentication names and believed
 // about who is asking, and what they may is asked with a SubjectAccessReview. Its word is kept for 10 s, yes and no

@@ -27,7 +27,7 @@ type group struct {
 }
 
 // groupsOf are the groups that the configuration switches on.
-func groupsOf(cfg Config, source Source, known objects) []group {
+func groupsOf(cfg Config, source Source, known objects, counted Counted) []group {
 	names := catalogue{source: source, objects: known, limit: cfg.DiscoveryLimit}
 	var groups []group
 	if cfg.CustomMetrics {
@@ -35,7 +35,7 @@ func groupsOf(cfg Config, source Source, known objects) []group {
 			versions: []schema.GroupVersion{cmv1beta2.SchemeGroupVersion, cmv1beta1.SchemeGroupVersion},
 			list:     names.custom,
 			install: func(v *installer.MetricsAPIGroupVersion) {
-				v.DynamicStorage = &customStorage{source: source, objects: known}
+				v.DynamicStorage = &customStorage{source: source, objects: known, counted: counted}
 				v.Handlers = &installer.CMHandlers{}
 				// The library adds conversions of the options to its scheme, and this codec finds them there.
 				v.ParameterCodec = runtime.NewParameterCodec(cmserver.Scheme)

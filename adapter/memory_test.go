@@ -62,6 +62,9 @@ func (m *memory) answer(q metric.Query, about func(held) bool) ([]metric.Point, 
 		if h.name != q.Asked.Name || !about(h) || (q.Match != nil && !q.Match(h.labels)) {
 			continue
 		}
+		if q.Kind != nil {
+			*q.Kind = h.kind
+		}
 		p := h.point(q.Asked)
 		last := len(points) - 1
 		if last >= 0 && !h.object.External() && points[last].Object == h.object {
@@ -74,6 +77,10 @@ func (m *memory) answer(q metric.Query, about func(held) bool) ([]metric.Point, 
 		return nil, metric.NotFoundf("no series of %q in %q; last seen 26h ago, expired after 24h", q.Asked.Name, q.Namespace)
 	}
 	return points, nil
+}
+
+func (m *memory) Zero(a metric.Asked) metric.Point {
+	return metric.Point{Time: noon, Window: cmp.Or(a.Window, time.Minute)}
 }
 
 func (h held) point(a metric.Asked) metric.Point {

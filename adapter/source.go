@@ -9,6 +9,8 @@ type Source interface {
 	Objects(metric.Query) ([]metric.Point, error)
 	// External returns the points of a namespace's external metric, which the reader will add up; likewise.
 	External(metric.Query) ([]metric.Point, error)
+	// Zero returns the point of a counter or a set that received nothing, without its object.
+	Zero(metric.Asked) metric.Point
 	// Listed returns metrics that exist, sorted by resource (external first) and name: the first limit of external ones,
 	// then the first limit of objects'.
 	Listed(limit int) []metric.Listed

@@ -21,6 +21,9 @@ func (t *Table) Objects(q metric.Query) ([]metric.Point, error) {
 		return nil, err
 	}
 	defer r.end()
+	if q.Kind != nil {
+		*q.Kind = r.kind
+	}
 	points = slices.Grow(points, len(entries))
 	matched := false
 	for i, one := range entries {

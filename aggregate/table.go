@@ -38,6 +38,7 @@ type Table struct {
 	config    Config
 	describe  Describer
 	admission Admission
+	witness   Witness
 	clock     *clock
 	spans     []span
 	notes     *notes
@@ -84,7 +85,7 @@ func New(c Config, describe Describer, log *slog.Logger) *Table {
 	clock := newClock(c.Windows)
 	spans := newSpans(c.Windows, clock.tick)
 	t := &Table{
-		config: c, describe: describe, admission: unlimited{}, clock: clock, spans: spans,
+		config: c, describe: describe, admission: unlimited{}, witness: nobody{}, clock: clock, spans: spans,
 		aliases: newAliases(c.MaxBytes / 2), blocks: blocks{pages: newArena(maxBlocks * pageBytes)}, canon: newSlots(),
 		index: newIndex(), setSeed: rand.Uint64(), written: spans, slow: slowPushers{log: log}, mixed: mixedKinds{log: log},
 	}

@@ -27,6 +27,9 @@ type Query struct {
 	// Room is asked once, before anything is gathered, for room for an answer of up to so many points, and what was in it is lost: who
 	// asks often can use it again. Its error is that of the query. nil: room is made.
 	Room func(points int) ([]Point, error)
+
+	// Kind, where it is not nil, is set to the kind of the series that answer; it stays as it is where there are none.
+	Kind *Kind
 }
 
 // Pick picks objects of one kind.

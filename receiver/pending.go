@@ -13,7 +13,8 @@ import (
 
 // Pending holds the samples of which it is not known yet whose they are: a pod's address reaches the API some seconds
 // after its first datagrams. What is held is in no series. Once its sender is known it is applied, in the order in
-// which it came, or refused; after MaxAge it is refused.
+// which it came, or refused; after MaxAge it is refused. While the cluster cannot be seen nobody becomes known, so that
+// time does not count, up to MaxBlindAge.
 //
 // Any number of goroutines call Hold and Known; they wait for each other only at one shard of senders. One goroutine,
 // Run's, takes a sender out of its shard, tries its samples again without any lock, and puts back what is left. So
@@ -43,6 +44,8 @@ type PendingParts struct {
 	Logger     *slog.Logger
 	// Explain says why a sample was refused for its sender; may be nil.
 	Explain func(*metric.Sample) string
+	// Blind says since when, and why, it cannot be known who has an address. Not blind: it can; nil: always.
+	Blind func() (since time.Time, why string, blind bool)
 }
 
 const pendingShards = 16

@@ -15,8 +15,10 @@ type PendingConfig struct {
 	// those of one second become one.
 	MaxBytesPerSender int64 `json:"maxBytesPerSender"`
 	MaxBytes          int64 `json:"maxBytes"`
-	// MaxAge is how long a sample is held.
+	// MaxAge is how long a sample is held while its sender could become known.
 	MaxAge time.Duration `json:"maxAge"`
+	// MaxBlindAge is how long a sample is held at most: the API server may be away, and nobody becomes known.
+	MaxBlindAge time.Duration `json:"maxBlindAge"`
 	// RetryInterval is the time between two attempts, where nobody says that the sender is known now.
 	RetryInterval time.Duration `json:"retryInterval"`
 }
@@ -29,6 +31,7 @@ func DefaultPendingConfig() PendingConfig {
 		MaxBytesPerSender: 512 << 10,
 		MaxBytes:          64 << 20,
 		MaxAge:            30 * time.Second,
+		MaxBlindAge:       10 * time.Minute,
 		RetryInterval:     250 * time.Millisecond,
 	}
 }
@@ -47,6 +50,9 @@ func (c PendingConfig) Validate() error {
 	}
 	if c.MaxAge < time.Second {
 		faults = append(faults, fmt.Errorf("pending.maxAge %v: want at least 1s", c.MaxAge))
+	}
+	if c.MaxBlindAge < c.MaxAge {
+		faults = append(faults, fmt.Errorf("pending.maxBlindAge %v: want at least maxAge", c.MaxBlindAge))
 	}
 	if c.RetryInterval < time.Millisecond || c.RetryInterval > c.MaxAge {
 		faults = append(faults, fmt.Errorf("pending.retryInterval %v: want 1ms to maxAge", c.RetryInterval))

@@ -1,6 +1,7 @@
 package receiver
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
@@ -22,6 +23,8 @@ type retrial struct {
 
 	round  uint64
 	now    time.Duration
+	sight  time.Duration // when the cluster could not be seen last
+	blind  string        // why it cannot be seen; empty: it can
 	wall   time.Time
 	probes int
 	tried  int
@@ -63,7 +66,26 @@ func (r *retrial) begin() {
 	r.round++
 	r.wall = time.Now()
 	r.now, r.probes, r.tried = r.wall.Sub(r.pending.start), maxProbes, 0
+	r.look()
 	r.applier.Unpark()
+}
+
+// look sees whether senders can become known.
+func (r *retrial) look() {
+	r.blind = ""
+	if r.pending.parts.Blind == nil {
+		return
+	}
+	if since, why, blind := r.pending.parts.Blind(); blind {
+		r.sight = r.now
+		r.blind = fmt.Sprintf("the API server has not answered since %s: %s", since.UTC().Format(time.RFC3339), why)
+	}
+}
+
+// due reports whether a sample that came at a time was held for as long as may be.
+func (r *retrial) due(at time.Duration) bool {
+	at = at.Truncate(time.Second)
+	return r.last || r.now-max(at, r.sight) >= r.pending.config.MaxAge || r.now-at >= r.pending.config.MaxBlindAge
 }
 
 func (r *retrial) end() {
@@ -129,7 +151,7 @@ func (r *retrial) replay(h *heldSender) (settled, left bool) {
 	for i := range h.cells {
 		c := &h.cells[i]
 		line := &h.lines[c.line]
-		due := r.last || r.now-c.at.Truncate(time.Second) >= r.pending.config.MaxAge
+		due := r.due(c.at)
 		reason := metric.Pending
 		if line.round != r.round && (news || due || r.probes > 0) {
 			if reason = r.apply(line, c, who); reason == metric.Pending {
@@ -149,7 +171,7 @@ func (r *retrial) replay(h *heldSender) (settled, left bool) {
 		c.n, settled = 0, true
 	}
 	if refused > 0 {
-		r.pending.refuse(h, refused)
+		r.refuse(h, refused)
 	}
 	return settled, left
 }
@@ -185,16 +207,23 @@ func (p *Pending) complain(s *metric.Sample, reason metric.Reason) {
 }
 
 // refuse notes that nobody became known in time.
-func (p *Pending) refuse(h *heldSender, samples int) {
+func (r *retrial) refuse(h *heldSender, samples int) {
+	p := r.pending
 	p.expired.Add(uint64(samples))
-	if p.lateLog.pass(p.start) {
-		from := &h.sender
-		if h.unnamed {
-			from = nil
-		}
-		p.parts.Logger.Warn("samples were refused: they were held, and nobody told whose they are",
-			"from", sentFrom(from), "samples", samples, "held", p.config.MaxAge,
-			"want", "no source NAT or proxy between pod and Sluice, or the address in trusted-forwarders",
-			"suppressed", p.lateLog.suppressed.Swap(0))
+	if !p.lateLog.pass(p.start) {
+		return
 	}
+	from := &h.sender
+	if h.unnamed {
+		from = nil
+	}
+	said := []any{"from", sentFrom(from), "samples", samples}
+	if r.blind != "" {
+		said = append(said, "why", r.blind)
+	} else {
+		said = append(said, "held", p.config.MaxAge,
+			"want", "no source NAT or proxy between pod and Sluice, or the address in trusted-forwarders")
+	}
+	p.parts.Logger.Warn("samples were refused: they were held, and nobody told whose they are",
+		append(said, "suppressed", p.lateLog.suppressed.Swap(0))...)
 }

@@ -21,6 +21,7 @@ type answers struct {
 	about  string // "pods"
 	remedy string // what lets us ask, for who finds it forbidden
 	logger *slog.Logger
+	pulse  *pulse // what the server says between two requests; nil: nobody asks
 
 	mu     sync.Mutex
 	since  time.Time // of the first failure of those that go on; zero: it answers
@@ -78,12 +79,11 @@ func (a *answers) fault() error {
 
 // unanswered is for how long there was no answer; 0: there is.
 func (a *answers) unanswered() time.Duration {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.since.IsZero() {
+	s, silent := a.silent()
+	if !silent {
 		return 0
 	}
-	return time.Since(a.since)
+	return time.Since(s.since)
 }
 
 func (a *answers) count() uint64 {
@@ -99,14 +99,25 @@ type silence struct {
 	cause string
 }
 
-// silent is what is wrong; not ok: nothing.
+// silent is what is wrong; not ok: nothing. A server that gives no sign of life answers nothing, also where nothing was
+// asked meanwhile.
 func (a *answers) silent() (s silence, ok bool) {
+	dead, why := a.pulse.silence()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.since.IsZero() {
+	s = silence{about: []string{a.about}, since: a.since}
+	switch {
+	case !dead.IsZero():
+		s.cause = cause(why)
+		if a.since.IsZero() || dead.Before(a.since) {
+			s.since = dead
+		}
+	case !a.since.IsZero():
+		s.cause = cause(a.last)
+	default:
 		return silence{}, false
 	}
-	return silence{about: []string{a.about}, since: a.since, cause: cause(a.last)}, true
+	return s, true
 }
 
 func (s silence) String() string {

@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"time"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/connrotation"
 )
 
 // Requests to the API server: a handful of watches, and what delegated authentication and Events need. The bound is
@@ -20,6 +23,13 @@ const (
 	requestsAtOnce    = 100
 )
 
+// dialPatience is how long a connection may take to open: an address behind which nobody is any more is given up in the
+// time in which the server that took its place is wanted. keepAlive is client-go's own.
+const (
+	dialPatience = 3 * time.Second
+	keepAlive    = 30 * time.Second
+)
+
 const protobuf = "application/vnd.kubernetes.protobuf"
 
 // Client is how the API server is reached.
@@ -27,6 +37,8 @@ type Client struct {
 	rest       *rest.Config
 	kubernetes kubernetes.Interface
 	metadata   metadata.Interface
+	// hangUp closes all connections; what is asked or watched over them fails at once, and is tried over others.
+	hangUp func()
 }
 
 // Connect reads how the API server is reached. It does not reach for it: a cluster whose API server is away is no error.
@@ -36,6 +48,8 @@ func Connect(cfg Config, logger *slog.Logger) (*Client, error) {
 		return nil, err
 	}
 	where.UserAgent = "sluice/" + cmp.Or(cfg.Version, "unknown")
+	connections := connrotation.NewDialer((&net.Dialer{Timeout: dialPatience, KeepAlive: keepAlive}).DialContext)
+	where.Dial = connections.DialContext
 	where.QPS, where.Burst = requestsPerSecond, requestsAtOnce
 
 	binary := rest.CopyConfig(where)
@@ -49,7 +63,7 @@ func Connect(cfg Config, logger *slog.Logger) (*Client, error) {
 		return nil, fmt.Errorf("metadata client for %s: %w", where.Host, err)
 	}
 	logger.Info("cluster", "server", where.Host, "userAgent", where.UserAgent)
-	return &Client{rest: where, kubernetes: typed, metadata: objects}, nil
+	return &Client{rest: where, kubernetes: typed, metadata: objects, hangUp: connections.CloseAll}, nil
 }
 
 func restConfig(cfg Config) (*rest.Config, error) {

@@ -13,7 +13,8 @@
 //
 // A watch that breaks, a list that is read anew, an API server that is away: what was known is answered until better
 // is known. Synced says once everything was read for the first time, and keeps saying so; its text tells which
-// resource is without an answer, and since when.
+// resource is without an answer, and since when. Once a second the API server is asked whether it is ready: a watch alone
+// does not notice that it is frozen, and when it is back nobody waits any longer.
 //
 // # Why reflectors with stores of their own
 //

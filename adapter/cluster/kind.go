@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/tools/cache"
 )
 
 // askAgainAfter is how often a kind that the server does not have is looked for.
@@ -25,8 +26,9 @@ type kind struct {
 	resource  string
 	resources *resources
 	client    metadata.Interface
-	objects   *objects
-	mirror    *mirror[*object]
+	objects   *objects // nil: of ReplicaSets
+	store     cache.ReflectorStore
+	listed    func() bool // the whole list was read once
 	answers   *answers
 	backoff   wait.Backoff
 	logger    *slog.Logger
@@ -87,18 +89,18 @@ func (k *kind) watcher(one resource) *watcher {
 			return events, err
 		},
 		expected: &metav1.PartialObjectMetadata{},
-		store:    k.mirror,
+		store:    k.store,
 		answers:  k.answers,
 		backoff:  k.backoff,
 	}
 }
 
 // watched reports whether what is known of the kind can be relied on.
-func (k *kind) watched() bool { return k.mirror.listed.Load() && !k.missing.Load() }
+func (k *kind) watched() bool { return k.listed() && !k.missing.Load() }
 
 // waitedFor reports whether the kind was not read yet and may be soon.
 func (k *kind) waitedFor() bool {
-	return !k.mirror.listed.Load() && !k.missing.Load() && !apierrors.IsForbidden(k.answers.fault())
+	return !k.listed() && !k.missing.Load() && !apierrors.IsForbidden(k.answers.fault())
 }
 
 // remedyFor is the rule that allows to watch a resource.

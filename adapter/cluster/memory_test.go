@@ -90,3 +90,36 @@ func TestMemoryOfAPod(t *testing.T) {
 	}
 	runtime.KeepAlive(p)
 }
+
+// Of a ReplicaSet little is kept: a large cluster has ten old ones for each Deployment.
+func TestMemoryOfAReplicaSet(t *testing.T) {
+	if testing.Short() {
+		t.Skip("fills the view with 150,000 ReplicaSets")
+	}
+	before := heap()
+	r := newReplicaSets()
+	for i := range bigCluster {
+		deployment := ownedBy("Deployment", fmt.Sprintf("service-%d", i/10), fmt.Sprintf("%036d", i/10))
+		one, _ := newReplicaSet(aReplicaSet(fmt.Sprintf("service-%d-%x", i/10, i), string(uuid.NewUUID()), deployment...))
+		r.put(one)
+	}
+	each := float64(heap()-before) / bigCluster
+	t.Logf("%.0f bytes a ReplicaSet, a tenth of a Deployment included", each)
+	if each > 120 || len(r.owners) != bigCluster {
+		t.Errorf("%.0f bytes a ReplicaSet, %d of them; want at most 120", each, len(r.owners))
+	}
+	runtime.KeepAlive(r)
+}
+
+func TestKeyOfAUID(t *testing.T) {
+	if got := fmt.Sprintf("%x", newUIDKey("6f9619ff-8b86-4011-b42d-00c04fc964ff")); got != "6f9619ff8b864011b42d00c04fc964ff" {
+		t.Errorf("%s: not the bytes that the UID says", got)
+	}
+	seen := map[uidKey]string{}
+	for _, uid := range []string{"", "a", "6f9619ff-8b86-4011-b42d-00c04fc964f", "6f9619ff-8b86-4011-b42d-00c04fc964ff0", "6F9619FF-8B86-4011-B42D-00C04FC964FF"} {
+		if other, twice := seen[newUIDKey(uid)]; twice {
+			t.Errorf("%q and %q have one key", uid, other)
+		}
+		seen[newUIDKey(uid)] = uid
+	}
+}

@@ -59,7 +59,7 @@ func (v *View) allAnswers() []*answers {
 	for _, one := range v.needed {
 		all = append(all, one.answers)
 	}
-	for _, one := range v.kinds {
+	for _, one := range v.watchedKinds() {
 		all = append(all, one.answers)
 	}
 	return all

@@ -26,7 +26,11 @@ const (
 type pod struct {
 	*metric.Pod
 	finished bool
-	labels   labelSet
+	// ready: it passes its readiness checks, and is not being deleted.
+	ready bool
+	// controller is what owns the pod, a ReplicaSet mostly; the zero Handle: nothing does.
+	controller unique.Handle[metric.Workload]
+	labels     labelSet
 	// posted is where the pod stands in the posting of each of its labels. The lock of pods guards it.
 	posted     []uint32
 	containers []containerID
@@ -72,6 +76,8 @@ func newPod(from *corev1.Pod) *pod {
 		// A pod that is being deleted still lives: it sends and counts until the API has it no more, or says that it
 		// finished.
 		finished:   from.Status.Phase == corev1.PodSucceeded || from.Status.Phase == corev1.PodFailed,
+		ready:      isReady(from),
+		controller: controllerOf(from),
 		labels:     newLabelSet(from.Labels),
 		containers: containersOf(&from.Status),
 		addresses:  ownAddresses(from),
@@ -148,7 +154,7 @@ func addOnce(all []netip.Addr, address netip.Addr) []netip.Addr {
 
 // equal reports whether nothing changed that anybody asks for.
 func (p *pod) equal(q *pod) bool {
-	return p.finished == q.finished && p.hosts == q.hosts && *p.Pod == *q.Pod &&
+	return p.finished == q.finished && p.ready == q.ready && p.controller == q.controller && p.hosts == q.hosts && *p.Pod == *q.Pod &&
 		slices.Equal(p.labels, q.labels) && slices.Equal(p.containers, q.containers) && slices.Equal(p.addresses, q.addresses)
 }
 

@@ -30,9 +30,10 @@ func (v *View) retryAfter(b wait.Backoff) {
 	for _, one := range v.needed {
 		one.backoff = b
 	}
-	for _, one := range v.kinds {
+	for _, one := range v.watchedKinds() {
 		one.backoff = b
 	}
+	v.pulse.every = b.Duration
 	v.explorer.atMost, v.explorer.retry, v.events.pause = b.Duration, b.Duration, b.Duration
 }
 
@@ -49,6 +50,7 @@ type apiServer struct {
 	changed   chan struct{}      // closed when anything changed
 	cut       chan struct{}      // closed to end all watches
 	forbidden map[string]bool
+	frozen    chan struct{} // not nil: nothing is answered until it is closed
 	// streams says that lists can be streamed; an older API server cannot.
 	streams bool
 	// lists counts lists, streamed or not, by path.
@@ -79,6 +81,7 @@ func newAPIServer(t *testing.T) *apiServer {
 	s.serve("/api/v1/pods", "Pod")
 	s.serve("/api/v1/limitranges", "LimitRange")
 	s.serve("/apis/autoscaling/v2/horizontalpodautoscalers", "HorizontalPodAutoscaler")
+	s.serve("/apis/apps/v1/replicasets", "ReplicaSet")
 	s.start("127.0.0.1:0")
 	t.Cleanup(s.stop)
 	return s
@@ -173,6 +176,20 @@ func (s *apiServer) forbid(path string, forbidden bool) {
 	s.mu.Unlock()
 }
 
+// freeze has nothing answered any more, as a stopped process; what comes out of it lets everything go on.
+func (s *apiServer) freeze() (thaw func()) {
+	frozen := make(chan struct{})
+	s.mu.Lock()
+	s.frozen = frozen
+	s.mu.Unlock()
+	return func() {
+		s.mu.Lock()
+		s.frozen = nil
+		s.mu.Unlock()
+		close(frozen)
+	}
+}
+
 func (s *apiServer) listed(path string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,8 +199,15 @@ func (s *apiServer) listed(path string) int {
 // ServeHTTP implements http.Handler.
 func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
-	of, forbidden := s.served[r.URL.Path], s.forbidden[r.URL.Path]
+	of, forbidden, frozen := s.served[r.URL.Path], s.forbidden[r.URL.Path], s.frozen
 	s.mu.Unlock()
+	if frozen != nil {
+		select {
+		case <-frozen:
+		case <-r.Context().Done():
+			return
+		}
+	}
 	switch {
 	case forbidden:
 		s.refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden, "pods is forbidden: User \"sluice\" cannot list resource")
@@ -370,15 +394,22 @@ type viewed struct {
 	logs *logText
 }
 
-// view runs a view of the server until the test ends.
+// view runs a view of the server until the test ends. It tries again quickly.
 func (s *apiServer) view(t *testing.T, kinds ...string) *viewed {
+	return s.viewThat(t, func(v *View) {
+		v.retryAfter(wait.Backoff{Duration: 20 * time.Millisecond, Cap: 50 * time.Millisecond, Factor: 1.5, Steps: 10})
+	}, kinds...)
+}
+
+// viewThat is view with what is to be done to it before it runs.
+func (s *apiServer) viewThat(t *testing.T, prepare func(*View), kinds ...string) *viewed {
 	cfg := Config{ObjectKinds: kinds}
 	logs := &logText{}
 	v, err := NewView(s.client(t, &cfg), cfg, slog.New(slog.NewTextHandler(logs, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	v.retryAfter(wait.Backoff{Duration: 20 * time.Millisecond, Cap: 50 * time.Millisecond, Factor: 1.5, Steps: 10})
+	prepare(v)
 	told := &told{}
 	v.Observe(told.observer())
 	ctx, cancel := context.WithCancel(context.Background())

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -26,10 +27,13 @@ type View struct {
 	limits    *limitRanges
 	asks      *autoscalers
 	kinds     []*kind
+	owners    *replicaSets
+	owning    *kind // watches ReplicaSets for owners
 	events    *events
 	explorer  *explorer
+	pulse     *pulse
 
-	// needed are the resources without which nothing can be answered, in the order in which they are told.
+	// needed are the resources without which nothing can be answered, in the order in which they are told: pods first.
 	needed []*needed
 }
 
@@ -50,6 +54,7 @@ func NewView(client *Client, cfg Config, logger *slog.Logger) (*View, error) {
 		resources: resources,
 		pods:      newPods(observer),
 		asks:      newAutoscalers(observer),
+		owners:    newReplicaSets(),
 		events:    newEvents(client.kubernetes, resources, logger),
 		explorer: &explorer{
 			rest: client.rest, resources: resources, observer: observer,
@@ -57,22 +62,30 @@ func NewView(client *Client, cfg Config, logger *slog.Logger) (*View, error) {
 			atMost:  discoverAtMost, retry: discoverRetry,
 		},
 	}
+	v.pulse = newPulse(client, logger)
 	v.limits = newLimitRanges(observer, v.events, logger)
 	v.watchNeeded(client, logger)
 	for _, name := range cfg.ObjectKinds {
-		v.kinds = append(v.kinds, newKind(name, v, client, logger))
+		held := newObjects(name, observer)
+		mirror := &mirror[*object]{filed: held, shorten: newObject}
+		one := newKind(name, v, client, logger)
+		one.objects, one.store, one.listed = held, mirror, mirror.listed.Load
+		v.kinds = append(v.kinds, one)
+	}
+	mirror := newReplicaSetMirror(v.owners)
+	v.owning = newKind(replicaSetResource, v, client, logger)
+	v.owning.store, v.owning.listed = mirror, mirror.listed.Load
+	for _, one := range v.allAnswers() {
+		one.pulse = v.pulse
 	}
 	return v, nil
 }
 
 func newKind(name string, v *View, client *Client, logger *slog.Logger) *kind {
-	held := newObjects(name, v.observer)
 	return &kind{
 		resource:  name,
 		resources: v.resources,
 		client:    client.metadata,
-		objects:   held,
-		mirror:    &mirror[*object]{filed: held, shorten: newObject},
 		answers:   &answers{about: name, remedy: remedyFor(schema.ParseGroupResource(name)), logger: logger},
 		backoff:   backoff,
 		logger:    logger,
@@ -135,10 +148,11 @@ func (v *View) Run(ctx context.Context) error {
 			}
 		})
 	}
-	for _, one := range v.kinds {
+	for _, one := range v.watchedKinds() {
 		running.Go(func() { one.run(ctx) })
 	}
 	running.Go(func() { v.events.run(ctx) })
+	running.Go(func() { v.pulse.run(ctx) })
 	err := v.explorer.run(ctx)
 	cancel()
 	running.Wait()
@@ -157,7 +171,7 @@ func (v *View) Synced() (bool, string) {
 			waits = append(waits, one.answers.about)
 		}
 	}
-	for _, one := range v.kinds {
+	for _, one := range v.watchedKinds() {
 		switch {
 		case one.waitedFor():
 			waits = append(waits, one.resource)
@@ -171,6 +185,15 @@ func (v *View) Synced() (bool, string) {
 	}
 	return len(waits) == 0, strings.Join(details, "; ")
 }
+
+// Blind says since when, and why, nothing can be known of new pods: the API server does not answer. Not blind: it does.
+func (v *View) Blind() (since time.Time, why string, blind bool) {
+	s, blind := v.needed[0].answers.silent()
+	return s.since, s.cause, blind
+}
+
+// watchedKinds are those that are watched by their metadata.
+func (v *View) watchedKinds() []*kind { return append(slices.Clone(v.kinds), v.owning) }
 
 // Sender returns who has an address; nil: the cluster has not told. It takes no lock and allocates nothing.
 func (v *View) Sender(address netip.Addr) *metric.Sender {

@@ -113,7 +113,7 @@ func TestAPIServerAwayAndBack(t *testing.T) {
 	s.stop()
 	eventually(t, "that it is said", func() bool {
 		_, detail := v.Synced()
-		return strings.Contains(detail, "no answer about pods, limitranges, horizontalpodautoscalers.autoscaling since") &&
+		return strings.Contains(detail, "no answer about API resources, pods, limitranges, horizontalpodautoscalers.autoscaling, replicasets.apps since") &&
 			strings.Count(detail, "connection refused") == 1
 	})
 	if _, detail := v.Synced(); strings.Contains(detail, "http") {
@@ -133,14 +133,15 @@ func TestAPIServerAwayAndBack(t *testing.T) {
 	if _, _, err := v.Canonical("pod"); err != nil {
 		t.Errorf("the resources are forgotten: %v", err)
 	}
-	if n := v.logs.count("does not answer"); n == 0 || n > 4 {
+	eventually(t, "that it is logged", func() bool { return v.logs.count("does not answer") > 0 })
+	if n := v.logs.count("does not answer"); n > 5 {
 		t.Errorf("logged %d times, want once for each resource", n)
 	}
 	registry := prometheus.NewRegistry()
 	if err := v.Register(registry); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := testutil.GatherAndCount(registry, "sluice_cluster_watch_errors_total", "sluice_cluster_unanswered_seconds"); n != 8 || err != nil {
+	if n, err := testutil.GatherAndCount(registry, "sluice_cluster_watch_errors_total", "sluice_cluster_unanswered_seconds"); n != 10 || err != nil {
 		t.Errorf("%d metrics, %v", n, err)
 	}
 

@@ -2,8 +2,6 @@ package cluster
 
 import (
 	"context"
-	"math"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,15 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/utils/clock"
 )
-
-// backoff is client-go's own for a Reflector: 0.8 s, doubled up to 30 s, with jitter; anew after two quiet minutes.
-var backoff = wait.Backoff{
-	Duration: 800 * time.Millisecond, Cap: 30 * time.Second, Factor: 2, Jitter: 1, Steps: int(math.Ceil(30 / 0.8)),
-}
-
-const quietAfter = 2 * time.Minute
 
 // watcher keeps one store as the API server has it. It stands between Reflector and client, where every request and
 // its outcome are seen: a Reflector alone retries a refused connection silently.
@@ -34,18 +24,18 @@ type watcher struct {
 
 // run watches until the context ends, or the API server says that there is no such resource: it returns true then.
 func (w *watcher) run(ctx context.Context) (missing bool) {
-	patient := untilDone{ctx: ctx}
-	within := w.backoff
+	pauses, within := newPauses(ctx, w.backoff, w.answers.pulse), w.backoff
 	reflector := cache.NewReflectorWithOptions(w, w.expected, w.store, cache.ReflectorOptions{
-		Name: w.answers.about, Clock: patient, Backoff: &within,
+		Name: w.answers.about, Clock: pauses, Backoff: &within,
 	})
-	between := w.backoff
-	_ = between.DelayWithReset(patient, quietAfter).Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+	for ctx.Err() == nil {
 		// What fails was seen on its way: see answer.
-		missing = apierrors.IsNotFound(reflector.ListAndWatchWithContext(ctx))
-		return missing, nil
-	})
-	return missing && ctx.Err() == nil
+		if apierrors.IsNotFound(reflector.ListAndWatchWithContext(ctx)) {
+			return ctx.Err() == nil
+		}
+		<-pauses.After(0)
+	}
+	return false
 }
 
 // ListWithContext implements cache.ListerWatcherWithContext.
@@ -83,22 +73,4 @@ func (w *watcher) answer(ctx context.Context, err error) {
 	default:
 		w.answers.failed(err)
 	}
-}
-
-// untilDone is the clock on which a Reflector waits. It cuts a wait short when the context ends, which a Reflector does
-// not do in all places.
-type untilDone struct {
-	clock.RealClock
-	ctx context.Context
-}
-
-// After implements clock.Clock.
-func (c untilDone) After(d time.Duration) <-chan time.Time {
-	fired := make(chan time.Time, 1)
-	ctx, cancel := context.WithTimeout(c.ctx, d)
-	context.AfterFunc(ctx, func() {
-		cancel()
-		fired <- time.Now()
-	})
-	return fired
 }

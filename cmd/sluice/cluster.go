@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-metrics/sluice/limit"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver"
+	"github.com/sluice-metrics/sluice/workload"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -22,6 +23,8 @@ type clusterSide struct {
 	view    *cluster.View
 	book    *limit.Book
 	pending *receiver.Pending
+	// pushed remembers what the pods of each workload have pushed.
+	pushed *workload.Memory
 	// readmit is set when something may be let in that was refused.
 	readmit atomic.Bool
 	// settled is set once the table was held to what the cluster knows: from then on answers are whole.
@@ -58,8 +61,10 @@ func (p *dataPath) joinCluster() {
 	}
 	c.book = limit.New(p.cfg.limit, c.view, p.table, c.view, p.log)
 	p.table.Limit(c.book)
+	c.pushed = workload.New(c.view)
+	p.table.Tell(c.pushed)
 	c.pending = receiver.NewPending(p.cfg.receiver.Pending, receiver.PendingParts{
-		NewApplier: p.newApplier, Senders: c.view, Logger: p.log, Explain: p.resolver.Explain,
+		NewApplier: p.newApplier, Senders: c.view, Logger: p.log, Explain: p.resolver.Explain, Blind: c.view.Blind,
 	})
 	c.view.Observe(c.observer())
 }
@@ -128,6 +133,7 @@ func (p *dataPath) follow(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-readmit.C:
+			p.cluster.pushed.Settle()
 			if p.cluster.readmit.Swap(false) {
 				p.table.Readmit()
 			}
@@ -135,6 +141,7 @@ func (p *dataPath) follow(ctx context.Context) {
 			if gone := p.table.Prune(p.cluster.view.Alive); gone > 0 {
 				p.log.Info("series of objects that are gone were removed", "series", gone)
 			}
+			p.cluster.pushed.Forget()
 		}
 	}
 }
@@ -148,6 +155,8 @@ func (p *dataPath) settle(ctx context.Context) {
 		if synced, _ := p.cluster.view.Synced(); synced {
 			gone := p.table.Prune(p.cluster.view.Alive)
 			p.cluster.book.Settle()
+			p.table.TellOf("pods") // a database of before workloads were remembered has series alone
+			p.cluster.pushed.Settle()
 			p.cluster.settled.Store(true)
 			p.log.Info("the cluster is known", "took", time.Since(began).Round(time.Millisecond), "series", p.table.Series(), "seriesOfGoneObjects", gone)
 			return

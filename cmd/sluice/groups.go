@@ -7,7 +7,6 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/group"
-	"github.com/sluice-metrics/sluice/store"
 )
 
 // groupBounds are what groups may take. Without a cluster nobody's namespace has a share.
@@ -17,29 +16,6 @@ func (c *config) groupBounds() group.Config {
 		bounds.NamespaceShare = 0
 	}
 	return bounds
-}
-
-// documents are the groups, as the store keeps them.
-type documents struct{ groups *group.Groups }
-
-// Changed implements store.Documents.
-func (d documents) Changed(all bool) []store.DocumentKey {
-	changed := d.groups.Changed(all)
-	keys := make([]store.DocumentKey, len(changed))
-	for i, key := range changed {
-		keys[i] = store.DocumentKey(key)
-	}
-	return keys
-}
-
-// AppendDocument implements store.Documents.
-func (d documents) AppendDocument(dst []byte, key store.DocumentKey) ([]byte, bool) {
-	return d.groups.AppendDocument(dst, group.Hash(key))
-}
-
-// RestoreDocument implements store.Documents.
-func (d documents) RestoreDocument(key store.DocumentKey, value []byte) error {
-	return d.groups.RestoreDocument(group.Hash(key), value)
 }
 
 // exactly takes series out of the table by their very labels.

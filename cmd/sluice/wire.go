@@ -116,7 +116,7 @@ func (p *dataPath) newApplier() receiver.Applier { return p.table.NewWriter() }
 func (p *dataPath) openStore(ctx context.Context) (err error) {
 	p.progress.wait("restoring the store")
 	began := time.Now()
-	if p.store, err = store.Open(ctx, p.cfg.store, store.Parts{Table: p.table, Documents: documents{p.groups}, Logger: p.log}); err != nil {
+	if p.store, err = store.Open(ctx, p.cfg.store, store.Parts{Table: p.table, Documents: documents{p.groups, p.cluster.pushed}, Logger: p.log}); err != nil {
 		return p.storeFault(err)
 	}
 	p.log.Info("restored", "series", p.table.Series(), "took", time.Since(began).Round(time.Millisecond), "from", p.cfg.store.Dir, "groups", p.groups.Count())
@@ -152,6 +152,7 @@ func (p *dataPath) openAPI(context.Context) (err error) {
 	parts := adapter.Parts{Source: p.table, Logger: p.log}
 	if p.cluster.view != nil {
 		parts.Cluster, parts.API, parts.Ready = p.cluster.view, p.cluster.client.REST(), p.cluster.state
+		parts.Counted = p.cluster.pushed
 	}
 	if p.api, err = adapter.New(p.cfg.api, parts); err != nil {
 		return p.cfg.listenFault("api-address", err)

@@ -8,6 +8,7 @@ var scenarios = []struct {
 	run  func(*testing.T, *cluster)
 }{
 	{"ScalesOnPods", scalesOnPods},
+	{"WalksThroughTheReadme", walksThroughTheReadme},
 	{"ScalesOnAnObject", scalesOnAnObject},
 	{"ScalesOnAnExternal", scalesOnAnExternal},
 	{"ScalesOnANamespace", scalesOnANamespace},
@@ -37,4 +38,5 @@ func TestCluster(t *testing.T) {
 		}
 	})
 	t.Run("SurvivesAKill", func(t *testing.T) { survivesAKill(t, c) })
+	t.Run("RemembersAcrossAKill", func(t *testing.T) { remembersAcrossAKill(t, c) })
 }

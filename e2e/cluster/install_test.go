@@ -25,7 +25,11 @@ type cluster struct {
 // install applies the chart and starts the server as its StatefulSet would. It ends with the test.
 func install(t *testing.T) *cluster {
 	t.Helper()
-	plane := controlplane.Shared(t)
+	return installInto(t, controlplane.Shared(t))
+}
+
+func installInto(t *testing.T, plane *controlplane.ControlPlane) *cluster {
+	t.Helper()
 	plane.Kubectl(t, "create", "namespace", "sluice")
 	objects := render(t, "values.yaml")
 	toHere, others := split(objects)

@@ -66,8 +66,9 @@ spec:
 	c.repeat(t, addressOf(t, controller), func() string {
 		return "hits:25|c|#sluice_object:ingresses/main,namespace:" + ns
 	})
-	// 250 a second where 100 are wanted; no pod more makes them fewer, so it goes up to the most that may be.
-	c.wantReplicas(t, ns, "front", 5, 90*time.Second)
+	// 250 a second, and a pod for every 100 of them. It stays so over several syncs.
+	c.wantReplicas(t, ns, "front", 3, 90*time.Second)
+	c.steady(t, ns, "front", 3, 20*time.Second)
 	c.noWarnings(t, ns, "front")
 }
 
@@ -147,7 +148,8 @@ func scalesOnANamespace(t *testing.T, c *cluster) {
 	c.Apply(t, ns, deployment("billing"), example(t, "hpa-namespace.yaml", ns))
 	one := addressOf(t, c.pod(t, ns, "accountant", "default"))
 	c.repeat(t, one, func() string { return "backlog:80|g|#sluice_object:namespaces/" + ns })
-	c.wantReplicas(t, ns, "billing", 5, 90*time.Second)
+	c.wantReplicas(t, ns, "billing", 2, 90*time.Second)
+	c.steady(t, ns, "billing", 2, 20*time.Second)
 	c.noWarnings(t, ns, "billing")
 }
 

@@ -90,7 +90,7 @@ func (c *ControlPlane) startEtcd(context.Context) error {
 // startAPIServer returns when it is ready, which includes the roles that the others need. It waits for etcd by
 // itself.
 func (c *ControlPlane) startAPIServer(ctx context.Context) error {
-	if err := c.run("kube-apiserver", c.binaries.APIServer, c.apiServerFlags()); err != nil {
+	if err := c.run(apiServerName, c.binaries.APIServer, c.apiServerFlags()); err != nil {
 		return err
 	}
 	return c.await(ctx, "kube-apiserver is ready", func(ctx context.Context) error {

@@ -171,6 +171,9 @@ func (s *Server) awaitReady() {
 	}
 }
 
+// Said is what it wrote to standard error since its last start; to be read after its end.
+func (s *Server) Said() string { return s.stderr.String() }
+
 // Stop ends the server as an operator does and wants it to end well.
 func (s *Server) Stop() {
 	s.t.Helper()

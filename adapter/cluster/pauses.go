@@ -1,0 +1,57 @@
+package cluster
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
+)
+
+// backoff is how long is waited between two attempts to list or watch: client-go's own for a Reflector, with a quicker
+// first step; anew after two quiet minutes, and when the API server is back.
+var backoff = wait.Backoff{Duration: 250 * time.Millisecond, Cap: 30 * time.Second, Factor: 2, Jitter: 0.5, Steps: 100}
+
+const quietAfter = 2 * time.Minute
+
+// pauses is the clock on which a Reflector waits. Its waits are as long as backoff says, whatever the Reflector wants:
+// they end when the context ends, which a Reflector does not look at in all places, and when the API server is back.
+type pauses struct {
+	clock.RealClock
+	ctx     context.Context
+	pulse   *pulse
+	initial wait.Backoff
+
+	mu      sync.Mutex
+	backoff wait.Backoff
+	last    time.Time
+	returns uint64
+}
+
+func newPauses(ctx context.Context, initial wait.Backoff, p *pulse) *pauses {
+	return &pauses{ctx: ctx, pulse: p, initial: initial, backoff: initial}
+}
+
+// After implements clock.Clock.
+func (p *pauses) After(time.Duration) <-chan time.Time {
+	fired := make(chan time.Time, 1)
+	length, back := p.next()
+	go func() {
+		sleep(p.ctx, length, back)
+		fired <- time.Now()
+	}()
+	return fired
+}
+
+// next returns how long to wait, and what ends the wait before.
+func (p *pauses) next() (length time.Duration, back <-chan struct{}) {
+	returns, back := p.pulse.returned()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if returns != p.returns || time.Since(p.last) > quietAfter {
+		p.backoff, p.returns = p.initial, returns
+	}
+	p.last = time.Now()
+	return p.backoff.Step(), back
+}

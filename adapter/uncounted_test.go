@@ -1,0 +1,107 @@
+package adapter
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// remembered is a Counted as a test sets it up: the metrics that workload "web" has pushed, with their labels.
+type remembered map[string]struct {
+	kind   metric.Kind
+	labels metric.Labels
+}
+
+func (r remembered) Any(namespace, name string) bool {
+	_, ok := r[name]
+	return ok && namespace == "shop"
+}
+
+func (r remembered) By(of metric.Workload, name string, match func(metric.Labels) bool) metric.Kind {
+	one, ok := r[name]
+	if !ok || of.UID != "web" || match != nil && !match(one.labels) {
+		return metric.NoKind
+	}
+	return one.kind
+}
+
+// A ready pod of a workload that has pushed a counter or a set reads 0 where it has no series; nothing else does.
+func TestPodsThatNeverCountedReadZero(t *testing.T) {
+	m := shop() // web-1 and web-2 push http_requests
+	cluster := newTown()
+	for _, name := range []string{"web-3", "web-4"} {
+		cluster.pods[name] = labels.Set{"app": "web"}
+	}
+	cluster.pods["web-0"] = labels.Set{"app": "web", "tier": "front"}
+	cluster.unready = map[string]bool{"web-4": true}
+	m.put(held{pod("web-1"), "latency", metric.Timer, labelled(), metric.Int(20), noon},
+		held{pod("web-1"), "was_a_counter", metric.Timer, labelled(), metric.Int(20), noon})
+	type once = struct {
+		kind   metric.Kind
+		labels metric.Labels
+	}
+	a := running(t, prepared(t, Parts{Source: m, Cluster: cluster, Counted: remembered{
+		"http_requests": once{metric.Counter, labelled("path", "/api", "code", "200")},
+		"users":         once{metric.Set, labelled()},
+		"jobs":          once{metric.Counter, labelled("queue", "mail")},
+		"was_a_counter": once{metric.Counter, labelled()},
+	}}, everybody()))
+	a.waitReady(t)
+	for _, c := range []struct{ path, want string }{
+		{"*/http_requests", "web-0=0 web-1=12500m web-2=0 web-3=0"},
+		{"*/http_requests:rate:10s", "web-0=0 web-1=12500m web-2=0 web-3=0"},
+		{"*/http_requests?labelSelector=app%3Dweb,tier%3Dfront", "web-0=0 web-1=12500m"},
+		{"*/http_requests?metricLabelSelector=code%3D200", "web-0=0 web-1=10500m web-2=0 web-3=0"},
+		{"*/http_requests?metricLabelSelector=code%3D404", "404"}, // nobody has pushed that
+		{"*/users", "web-0=0 web-1=0 web-2=0 web-3=0"},            // whoever pushed it is gone
+		{"*/users:unique:10s", "web-0=0 web-1=0 web-2=0 web-3=0"},
+		{"*/users:rate", "404"}, // a set has no rate
+		{"*/jobs:count", "web-0=0 web-1=0 web-2=0 web-3=0"},
+		{"*/jobs:total", "404"},
+		{"*/latency", "web-1=20"},       // what took no time has none
+		{"*/was_a_counter", "web-1=20"}, // it is a timer now
+		{"*/memory_bytes", "web-1=9007199254740993"},
+		{"*/never", "404"},
+		{"*/http_requests:7s", "400"},
+		{"web-3/http_requests", "web-3=0"},
+		{"web-4/http_requests", "404"}, // not ready
+		{"web-9/http_requests", "404"}, // not there
+		{"web-3/latency", "404"},
+	} {
+		if got := a.podValues(t, c.path); got != c.want {
+			t.Errorf("%s: %s, want %s", c.path, got, c.want)
+		}
+	}
+	resp, body := a.get(t, customRoot+"v1beta2/namespaces/shop/pods/web-3/http_requests:rate:10s", "application/json")
+	if text := string(body); resp.StatusCode != http.StatusOK || !strings.Contains(text, `"windowSeconds":10`) || !strings.Contains(text, noon.Format("2006-01-02T15:04:05Z")) {
+		t.Errorf("window or time is missing: %s", body)
+	}
+}
+
+// podValues are the values of an answer about pods of "shop", in its order; a status other than 200 as its code.
+func (a *api) podValues(t *testing.T, path string) string {
+	t.Helper()
+	resp, body := a.get(t, customRoot+"v1beta2/namespaces/shop/pods/"+path, "application/json")
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Sprint(resp.StatusCode)
+	}
+	var list struct {
+		Items []struct {
+			DescribedObject struct{ Name string }
+			Value           string
+		}
+	}
+	if err := json.Unmarshal(body, &list); err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, item := range list.Items {
+		all = append(all, item.DescribedObject.Name+"="+item.Value)
+	}
+	return strings.Join(all, " ")
+}

@@ -1,0 +1,13 @@
+package aggregate
+
+import (
+	"cmp"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// Zero is the point of a counter or a set that received nothing in the window, with the time and window that its others
+// have. It names no object.
+func (t *Table) Zero(asked metric.Asked) metric.Point {
+	return metric.Point{Time: t.clock.now().date(), Window: cmp.Or(asked.Window, t.defaultWindow())}
+}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"iter"
+	"testing"
+
+	"github.com/sluice-metrics/sluice/aggregate"
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/group"
+	"github.com/sluice-metrics/sluice/workload"
+)
+
+// oneWorkload is a cluster whose pods are all of one.
+type oneWorkload struct{}
+
+func (oneWorkload) Workload(metric.Object) (metric.Workload, bool, bool) {
+	return metric.Workload{Kind: "Deployment", Name: "web", UID: "d"}, true, true
+}
+func (oneWorkload) Owner(of metric.Workload) (metric.Workload, bool) { return of, true }
+func (oneWorkload) Workloads() iter.Seq[metric.Workload]             { return func(func(metric.Workload) bool) {} }
+
+// What workloads have pushed is kept beside the groups, each for its own; a standalone server passes over what a cluster's has
+// left.
+func TestDocumentsOfWorkloads(t *testing.T) {
+	groups := func() *group.Groups { return group.New(group.DefaultConfig(), exactly{new(aggregate.Table)}) }
+	written := documents{groups(), workload.New(oneWorkload{})}
+	written.pushed.Born(&metric.Object{Resource: "pods", Namespace: "shop", Name: "web-1"}, "hits", metric.Counter, metric.Labels{})
+	keys := written.Changed(false)
+	if len(keys) != 1 || len(written.Changed(false)) != 0 || len(written.Changed(true)) != 1 {
+		t.Fatalf("changed: %x, want one once", keys)
+	}
+	value, there := written.AppendDocument(nil, keys[0])
+	if !there {
+		t.Fatal("no document")
+	}
+	back := documents{groups(), workload.New(oneWorkload{})}
+	if err := back.RestoreDocument(keys[0], value); err != nil {
+		t.Fatal(err)
+	}
+	if kind := back.pushed.By(metric.Workload{UID: "d"}, "hits", nil); kind != metric.Counter {
+		t.Errorf("hits: %s, want a counter", kind)
+	}
+	standalone := documents{groups: groups()}
+	if err := standalone.RestoreDocument(keys[0], value); err != nil {
+		t.Errorf("standalone: %v", err)
+	}
+	if _, there := standalone.AppendDocument(nil, keys[0]); there || standalone.groups.Count() != 0 {
+		t.Error("standalone has it for a group")
+	}
+}

@@ -1,0 +1,54 @@
+package controlplane
+
+import (
+	"context"
+	"slices"
+	"syscall"
+	"testing"
+)
+
+const apiServerName = "kube-apiserver"
+
+// KillAPIServer takes the API server away. The other parts run on.
+func (c *ControlPlane) KillAPIServer(t *testing.T) {
+	t.Helper()
+	i := c.apiServer(t)
+	gone := c.processes[i]
+	c.processes = slices.Delete(c.processes, i, i+1)
+	gone.Kill()
+}
+
+// StartAPIServer brings the API server back, and returns when it is ready.
+func (c *ControlPlane) StartAPIServer(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), c.cfg.StartTimeout)
+	defer cancel()
+	if err := c.startAPIServer(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// FreezeAPIServer stops the API server's process for a while, as a machine that stands still does: its connections are
+// open, and nothing comes.
+func (c *ControlPlane) FreezeAPIServer(t *testing.T, during func()) {
+	t.Helper()
+	frozen := c.processes[c.apiServer(t)]
+	if err := frozen.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := frozen.Signal(syscall.SIGCONT); err != nil {
+			t.Error(err)
+		}
+	}()
+	during()
+}
+
+func (c *ControlPlane) apiServer(t *testing.T) int {
+	t.Helper()
+	i := slices.IndexFunc(c.processes, func(p process) bool { return p.name == apiServerName })
+	if i < 0 {
+		t.Fatal("no kube-apiserver runs")
+	}
+	return i
+}

@@ -1,0 +1,172 @@
+package workload
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// Key names a workload's document.
+type Key [16]byte
+
+// Every document begins with documentMark, which no document of others begins with, and documentVersion.
+const (
+	documentMark    = 'W'
+	documentVersion = 1
+)
+
+func keyOf(uid string) (key Key) {
+	sum := sha256.Sum256([]byte("workload\x00" + uid))
+	copy(key[:], sum[:])
+	return key
+}
+
+// IsDocument reports whether a document is a workload's.
+func IsDocument(value []byte) bool { return len(value) > 0 && value[0] == documentMark }
+
+func (m *Memory) changedLocked(uid string) {
+	key := keyOf(uid)
+	m.keys[key] = uid
+	m.changed[key] = struct{}{}
+}
+
+// Changed returns the documents that changed since the last call, or all of them.
+func (m *Memory) Changed(all bool) []Key {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	keys := slices.Collect(maps.Keys(m.changed))
+	if all {
+		keys = slices.Collect(maps.Keys(m.keys))
+	}
+	clear(m.changed)
+	return keys
+}
+
+// AppendDocument appends a workload's document; false: there is no such workload, or not any more.
+func (m *Memory) AppendDocument(dst []byte, key Key) ([]byte, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	uid, known := m.keys[key]
+	r := m.records[uid]
+	if !known || r == nil {
+		delete(m.keys, key)
+		return dst, false
+	}
+	dst = append(dst, documentMark, documentVersion)
+	for _, s := range []string{r.workload.Kind, r.workload.Name, r.workload.UID, r.namespace} {
+		dst = appendString(dst, s)
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(r.metrics)))
+	for name, p := range r.metrics {
+		dst = append(appendString(dst, name), byte(p.kind))
+		dst = binary.AppendUvarint(dst, uint64(len(p.sets)))
+		for _, set := range p.sets {
+			dst = appendString(dst, set.Packed())
+		}
+	}
+	return dst, true
+}
+
+func appendString(dst []byte, s string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
+}
+
+// RestoreDocument takes back what AppendDocument appended. A workload has another day to show a pod.
+func (m *Memory) RestoreDocument(key Key, value []byte) error {
+	r, err := readDocument(value)
+	if err != nil {
+		return err
+	}
+	if keyOf(r.workload.UID) != key {
+		return fmt.Errorf("the document of workload %s %s has another workload's key", r.workload.Kind, r.workload.Name)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	uid := r.workload.UID
+	if m.records[uid] != nil {
+		return fmt.Errorf("workload %s %s is there twice", r.workload.Kind, r.workload.Name)
+	}
+	m.records[uid], m.keys[key] = r, uid
+	m.unsettled[uid] = struct{}{} // it may be a ReplicaSet's; Settle knows
+	m.bytes += r.size()
+	for name, p := range r.metrics {
+		m.bytes += p.size(name)
+		m.pushers[metricName{r.namespace, name}]++
+	}
+	return nil
+}
+
+// errDocument is of a document that ends early, or says what none can say.
+var errDocument = errors.New("the document of a workload is damaged")
+
+func readDocument(value []byte) (*record, error) {
+	if len(value) < 2 || value[0] != documentMark || value[1] != documentVersion {
+		return nil, fmt.Errorf("%w: it is of no known version", errDocument)
+	}
+	d := reader{rest: value[2:]}
+	r := &record{metrics: map[string]*pushed{}, lastPod: time.Now()}
+	r.workload = metric.Workload{Kind: d.string(), Name: d.string(), UID: d.string()}
+	r.namespace = d.string()
+	for n := d.number(); n > 0 && !d.bad; n-- {
+		name := d.string()
+		p := &pushed{kind: metric.Kind(d.byte())}
+		for sets := d.number(); sets > 0 && !d.bad; sets-- {
+			p.sets = append(p.sets, d.labels())
+		}
+		d.bad = d.bad || p.kind != metric.Counter && p.kind != metric.Set || len(p.sets) == 0 || len(p.sets) > maxLabelSets || r.metrics[name] != nil
+		r.metrics[name] = p
+	}
+	if d.bad || len(d.rest) > 0 {
+		return nil, errDocument
+	}
+	return r, nil
+}
+
+// reader takes a document apart. What is not there reads as nothing, and bad says so.
+type reader struct {
+	rest []byte
+	bad  bool
+}
+
+func (d *reader) number() uint64 {
+	n, size := binary.Uvarint(d.rest)
+	if size <= 0 {
+		d.bad, d.rest = true, nil
+		return 0
+	}
+	d.rest = d.rest[size:]
+	return n
+}
+
+func (d *reader) byte() byte {
+	if len(d.rest) == 0 {
+		d.bad = true
+		return 0
+	}
+	b := d.rest[0]
+	d.rest = d.rest[1:]
+	return b
+}
+
+func (d *reader) string() string {
+	n := d.number()
+	if n > uint64(len(d.rest)) {
+		d.bad, d.rest = true, nil
+		return ""
+	}
+	s := string(d.rest[:n])
+	d.rest = d.rest[n:]
+	return s
+}
+
+func (d *reader) labels() metric.Labels {
+	set, ok := metric.UnpackLabels(d.string())
+	d.bad = d.bad || !ok
+	return set
+}
