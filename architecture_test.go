@@ -21,6 +21,7 @@ const module = "github.com/sluice-metrics/sluice"
 // joins them. A new package is an error here until somebody decides where it stands.
 var mayImport = map[string][]string{
 	"metric":               {},
+	"durable":              {}, // it knows files only
 	"operations":           {},
 	"receiver/statsd":      {"metric"},
 	"receiver":             {"metric", "receiver/statsd"},
@@ -34,11 +35,11 @@ var mayImport = map[string][]string{
 	"identity":             {"metric"},
 	"limit":                {"metric"},
 	"aggregate":            {"metric"},
-	"store":                {"metric"},
-	"adapter":              {"metric"},
+	"store":                {"metric", "durable"},
+	"adapter":              {"metric", "durable"},
 	"adapter/cluster":      {"metric"},
 	"loadtest":             {}, // it speaks the wire only
-	"cmd/sluice":           {"metric", "operations", "receiver", "receiver/statsd", "receiver/group", "receiver/push", "identity", "limit", "aggregate", "store", "adapter", "adapter/cluster", "loadtest"},
+	"cmd/sluice":           {"metric", "durable", "operations", "receiver", "receiver/statsd", "receiver/group", "receiver/push", "identity", "limit", "aggregate", "store", "adapter", "adapter/cluster", "loadtest"},
 }
 
 // onlyImporters lists who alone may import modules that would otherwise spread.

@@ -15,6 +15,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/sluice-metrics/sluice/durable"
 )
 
 // The files of Config.CertDir.
@@ -63,15 +65,11 @@ func loadPair(dir string) (pair keyPair, err error) {
 }
 
 func (p *keyPair) keep(dir string) error {
-	if err := os.MkdirAll(dir, 0o750); err != nil {
+	if err := durable.MkdirAll(dir, 0o750); err != nil {
 		return err
 	}
 	for _, file := range p.files() {
-		path := filepath.Join(dir, file.name)
-		if err := os.WriteFile(path+".new", *file.content, file.mode); err != nil {
-			return err
-		}
-		if err := os.Rename(path+".new", path); err != nil {
+		if err := durable.WriteFile(filepath.Join(dir, file.name), *file.content, file.mode); err != nil {
 			return err
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
+	"github.com/sluice-metrics/sluice/durable"
 )
 
 // maxOpenings is how often the process may die between opening a database and having restored from it. The
@@ -73,7 +74,10 @@ func (f *folder) replace(what string, reason error, apart bool, logger *slog.Log
 }
 
 func (f *folder) openChecked(fresh, apart bool, logger *slog.Logger) (opened, error) {
-	if err := os.MkdirAll(f.database(), 0o750); err != nil {
+	if err := f.mark(); err != nil {
+		return opened{}, err
+	}
+	if err := durable.MkdirAll(f.database(), 0o750); err != nil {
 		return opened{}, fmt.Errorf("store: cannot make the database's folder: %w", err)
 	}
 	o, err := f.openDatabase(apart, logger)
@@ -115,7 +119,7 @@ func (f *folder) beginOpening() error {
 	if before >= maxOpenings {
 		return damaged("the process died %d times while it restored from it", before)
 	}
-	if err := writeSynced(path, strconv.AppendInt(nil, int64(before+1), 10)); err != nil {
+	if err := durable.WriteFile(path, strconv.AppendInt(nil, int64(before+1), 10), 0o640); err != nil {
 		return fmt.Errorf("store: cannot write to the data directory: %w", err)
 	}
 	return nil

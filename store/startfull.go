@@ -8,10 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
+	"github.com/sluice-metrics/sluice/durable"
 )
 
 // startFull starts on a disk without the room that a database needs which is written to. What is there is restored all the same: reading
@@ -67,7 +67,7 @@ func (f *folder) openReadOnly(ctx context.Context, cfg Config, logger *slog.Logg
 		return nil, nil
 	}
 	if err == nil {
-		if err = f.beginOpening(); errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		if err = f.beginOpening(); durable.IsFull(err) {
 			err = nil // the deaths of the process are not counted: the trial has to do
 		}
 	}

@@ -106,6 +106,7 @@ func Open(ctx context.Context, cfg Config, parts Parts) (*Store, error) {
 	if err := s.start(ctx); err != nil {
 		return nil, errors.Join(err, s.closeDatabase(), folder.release())
 	}
+	s.status.flushed(time.Now()) // nothing is applied before Open returns
 	return s, nil
 }
 
