@@ -108,8 +108,8 @@ func cutLogs(dir string) error {
 	for _, log := range listLogs(dir) {
 		content, err := os.ReadFile(log.path)
 		if err == nil {
-			if committed, _ := walkLog(content[min(logHeaderBytes, len(content)):]); committed > 0 {
-				err = os.Truncate(log.path, int64(logHeaderBytes+committed))
+			if read := walkLog(content[min(logHeaderBytes, len(content)):]); read.committed > 0 {
+				err = os.Truncate(log.path, int64(logHeaderBytes+read.committed))
 			} else {
 				err = os.Remove(log.path)
 			}
