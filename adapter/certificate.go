@@ -37,7 +37,7 @@ const (
 type keyPair struct{ ca, cert, key []byte }
 
 // selfSigned returns the certificate kept in dir if it still serves, else a new one, kept there. An empty dir
-// keeps nothing.
+// keeps nothing. An error beside a certificate says why that one could not be kept.
 func selfSigned(dir string, hosts []string, now time.Time) (keyPair, error) {
 	if dir == "" {
 		return generate(hosts, now)
@@ -50,7 +50,7 @@ func selfSigned(dir string, hosts []string, now time.Time) (keyPair, error) {
 		return keyPair{}, err
 	}
 	if err := pair.keep(dir); err != nil {
-		return keyPair{}, fmt.Errorf("keep it in %s: %w", dir, err)
+		return pair, fmt.Errorf("keep it in %s: %w", dir, err)
 	}
 	return pair, nil
 }

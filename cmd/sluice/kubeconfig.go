@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -48,6 +50,21 @@ func writeKubeconfig(dir, address, caFile string) (string, error) {
 		return "", fmt.Errorf("kubeconfig: %w", err)
 	}
 	return path, nil
+}
+
+// keepKubeconfig writes the kubeconfig of a standalone server. On a full disk the server starts without one.
+func (p *dataPath) keepKubeconfig() (err error) {
+	ca := ""
+	if p.cfg.api.CertFile == "" {
+		ca = filepath.Join(p.cfg.store.Dir, caName)
+	}
+	p.kubeconfig, err = writeKubeconfig(p.cfg.store.Dir, reachable(p.api.Addr()), ca)
+	if durable.IsFull(err) || ca != "" && errors.Is(err, fs.ErrNotExist) { // the adapter could not keep its certificate
+		p.log.Warn("the kubeconfig was not written, \"sluice get\" and kubectl need one: make room, then restart", "error", err)
+		p.kubeconfig = filepath.Join(p.cfg.store.Dir, kubeconfigName)
+		return nil
+	}
+	return err
 }
 
 // renewFile writes a file that says something else so far, whole or not at all: on a full disk the one that is there will do.

@@ -26,11 +26,15 @@ type serving struct {
 
 var addresses = regexp.MustCompile(`(?s)HTTP\s+(http://\S+)/v1\n.*(http://\S+)/readyz`)
 
-// serving starts a server and waits for its banner. A prefix goes before the command line.
-func startServing(t *testing.T, dir string, prefix ...string) *serving {
+// startServing starts a server and waits for its banner.
+func startServing(t *testing.T, dir string, flags ...string) *serving {
 	t.Helper()
-	line := append(append(prefix, os.Args[0]), onFreePorts(dir, "--log-level", "info")...)
-	s := &serving{t: t, cmd: exec.Command(line[0], line[1:]...), done: make(chan error, 1)}
+	return startServingBy(t, exec.Command(os.Args[0], onFreePorts(dir, append(flags, "--log-level=info")...)...))
+}
+
+func startServingBy(t *testing.T, cmd *exec.Cmd) *serving {
+	t.Helper()
+	s := &serving{t: t, cmd: cmd, done: make(chan error, 1)}
 	s.cmd.Env = append(os.Environ(), asSluice+"=1")
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	stdout, err := s.cmd.StdoutPipe()
@@ -121,7 +125,8 @@ func TestHangUpLosesNothing(t *testing.T) {
 
 // A server started by nohup ignores SIGHUP.
 func TestIgnoredHangUpStaysIgnored(t *testing.T) {
-	s := startServing(t, t.TempDir(), "sh", "-c", `trap "" HUP; exec "$0" "$@"`)
+	line := append([]string{"-c", `trap "" HUP; exec "$0" "$@"`, os.Args[0]}, onFreePorts(t.TempDir())...)
+	s := startServingBy(t, exec.Command("sh", line...))
 	s.signal(syscall.SIGHUP)
 	time.Sleep(300 * time.Millisecond)
 	s.ask(http.MethodGet, s.ops+"/livez", "")

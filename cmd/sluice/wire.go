@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -159,12 +158,7 @@ func (p *dataPath) openAPI(context.Context) (err error) {
 	if !p.cfg.standalone {
 		return nil
 	}
-	ca := ""
-	if p.cfg.api.CertFile == "" {
-		ca = filepath.Join(p.cfg.store.Dir, caName)
-	}
-	p.kubeconfig, err = writeKubeconfig(p.cfg.store.Dir, reachable(p.api.Addr()), ca)
-	return err
+	return p.keepKubeconfig()
 }
 
 // run carries samples until ctx ends or a part fails, and stops in the order of the data.
