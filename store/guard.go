@@ -59,6 +59,11 @@ func (s *Store) flushOnce(began time.Time) error {
 
 // ready makes sure that there is a database and room for it, or says why not.
 func (s *Store) ready(now time.Time) error {
+	if err := s.unsynced.Swap(nil); err != nil {
+		s.spent, s.resync = true, true
+		s.fail(*err, now)
+		return *err
+	}
 	_, off, _ := s.status.read()
 	if s.db == nil || off != "" {
 		return s.revive(now)
@@ -105,10 +110,14 @@ func (s *Store) revive(now time.Time) error {
 	if err == nil && s.db == nil {
 		err = s.reopen()
 	}
+	if err == nil && s.resync {
+		err = s.syncLogs()
+	}
 	if err != nil {
 		s.fail(err, now)
 		return err
 	}
+	s.resync = false
 	s.status.setOff("")
 	s.logger.Info("persisting again")
 	return nil
@@ -158,7 +167,9 @@ func (s *Store) offError() error {
 	return errors.New(off)
 }
 
-// syncOnce syncs for all whose flush is done.
+// syncOnce syncs for all whose flush is done. After a failure the kernel may drop what it could not write, and the
+// next fsync succeeds without it (fsync(2)). So the flush closes the database, which writes the memtable into a new
+// file, and opens it again; nothing counts as persisted until a sync succeeds.
 func (s *Store) syncOnce() error {
 	members := s.groups.takeFlushed()
 	err := s.syncLogs()
@@ -166,6 +177,8 @@ func (s *Store) syncOnce() error {
 	if err != nil {
 		s.count.failures.Add(1)
 		s.logger.Error("the database could not be synced", "error", err)
+		s.status.setOff(err.Error())
+		s.unsynced.Store(&err)
 	}
 	for _, m := range members {
 		m.end(err)

@@ -87,3 +87,18 @@ func writeHolder(file *os.File) error {
 	}
 	return errors.Join(err, file.Truncate(int64(len(text))))
 }
+
+// checkLock says whether the lock is still that of the directory. A file that was removed, or replaced, lets a second
+// process in.
+func (f *folder) checkLock() error {
+	path := filepath.Join(f.dir, lockName)
+	now, err := os.Stat(path)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil // whether it is there cannot be seen
+	}
+	ours, statErr := f.lock.Stat()
+	if statErr != nil || err == nil && os.SameFile(now, ours) {
+		return nil
+	}
+	return fmt.Errorf("the lock file %s was removed or replaced, a second sluice could use the folder: restart this one", path)
+}

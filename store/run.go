@@ -115,8 +115,8 @@ func (s *Store) syncUntil(flushed <-chan struct{}) error {
 	}
 }
 
-// watch says in the log when the disk falls behind, once a minute, and when it has caught up. The flush
-// goroutine cannot: it may hang in the disk.
+// watch says in the log when the disk falls behind, once a minute, and when it has caught up, and looks at the lock.
+// The flush goroutine cannot: it may hang in the disk.
 func (s *Store) watch(flushed <-chan struct{}) error {
 	every := time.NewTicker(watchInterval)
 	defer every.Stop()
@@ -126,6 +126,7 @@ func (s *Store) watch(flushed <-chan struct{}) error {
 		case <-flushed:
 			return nil
 		case now := <-every.C:
+			s.watchLock()
 			lag := s.Lag()
 			switch {
 			case lag > lateAfter && now.Sub(saidAt) > time.Minute:
@@ -137,5 +138,16 @@ func (s *Store) watch(flushed <-chan struct{}) error {
 				saidAt = time.Time{}
 			}
 		}
+	}
+}
+
+func (s *Store) watchLock() {
+	err := s.folder.checkLock()
+	if err == nil {
+		s.status.setUnlocked("")
+		return
+	}
+	if s.status.setUnlocked(err.Error()) {
+		s.logger.Error("the data directory is not locked any more", "error", err)
 	}
 }

@@ -15,6 +15,7 @@ type status struct {
 	mu        sync.Mutex
 	flushedAt time.Time // when the newest flush began that left nothing behind
 	off       string    // why nothing is persisted; empty: it is
+	unlocked  string    // why the directory is not ours alone; empty: it is
 	notices   []string  // what happened at the start and stays true
 }
 
@@ -30,6 +31,15 @@ func (s *status) setOff(why string) {
 	s.off = why
 }
 
+// setUnlocked reports whether that is news.
+func (s *status) setUnlocked(why string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	changed := s.unlocked != why
+	s.unlocked = why
+	return changed
+}
+
 func (s *status) notice(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -40,6 +50,12 @@ func (s *status) read() (flushedAt time.Time, off string, notices []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.flushedAt, s.off, s.notices
+}
+
+func (s *status) isUnlocked() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.unlocked
 }
 
 // Lag is the age of the oldest change that may not be on disk: the time since the newest complete flush
@@ -63,5 +79,9 @@ func (s *Store) Detail() (ok bool, message string) {
 	default:
 		ok = true
 	}
-	return ok, strings.Join(append([]string{now}, notices...), "; ")
+	said := []string{now}
+	if unlocked := s.status.isUnlocked(); unlocked != "" {
+		ok, said = false, append(said, unlocked)
+	}
+	return ok, strings.Join(append(said, notices...), "; ")
 }

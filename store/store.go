@@ -74,6 +74,7 @@ type Store struct {
 	ending      atomic.Bool
 	unread      error // why what is in the folder may not be written to, but has to be set aside; nil: nothing is
 	spent       bool  // a write failed: the database must be closed before it is written to again
+	resync      bool  // a sync failed: one must succeed before the store is persisting again
 	reserve     reserve
 
 	copying sync.Mutex // guards copy and note, which are of the adopted database, and keeps the syncing goroutine out while it is exchanged
@@ -84,8 +85,10 @@ type Store struct {
 	groups groups
 	status status
 	count  counters
-	closed atomic.Bool
-	loops  sync.WaitGroup // Run's goroutines
+
+	unsynced atomic.Pointer[error] // from the syncing goroutine to the flush: a sync failed, and how
+	closed   atomic.Bool
+	loops    sync.WaitGroup // Run's goroutines
 }
 
 // Open takes the data directory and restores the table from it. A database that cannot be trusted is renamed
