@@ -84,22 +84,3 @@ func (f *folder) setAside(what string, now time.Time) (string, error) {
 	}
 	return name, durable.Sync(f.dir)
 }
-
-// sync brings all that was committed to the platter. Badger's own Sync holds a lock that stops its writer,
-// and leaves out the logs of memtables that wait to become tables; fsync on the same file does neither.
-// A log that is gone meanwhile has become a table, which was synced.
-func (f *folder) sync() error {
-	logs, err := filepath.Glob(filepath.Join(f.database(), "*.mem"))
-	if err != nil {
-		return err
-	}
-	for _, log := range logs {
-		if err := durable.Sync(log); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("store: cannot sync: %w", err)
-		}
-	}
-	if err := durable.Sync(f.database()); err != nil {
-		return fmt.Errorf("store: cannot sync: %w", err)
-	}
-	return nil
-}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"time"
 )
 
@@ -79,7 +78,8 @@ func (s *Store) ready(now time.Time) error {
 }
 
 // room says whether the disk has room for a batch, for the memtable's log that it may begin and for the table
-// that it may cause: MinFreeBytes covers those. It comes right before every batch.
+// that it may cause: MinFreeBytes covers those. It comes right before every batch. The logs' own room is reserved by
+// the process of the database.
 func (s *Store) room(bytes int) error {
 	free, err := s.free(s.folder.dir)
 	if err != nil {
@@ -89,7 +89,7 @@ func (s *Store) room(bytes int) error {
 		return fmt.Errorf("%w: it has %s free, less than the %s that must stay free",
 			errNoRoom, mebibytes(free), mebibytes(s.cfg.MinFreeBytes))
 	}
-	return s.reserve.renew()
+	return nil
 }
 
 // revive goes on after a pause or a failure.
@@ -140,7 +140,7 @@ func (s *Store) reopen() error {
 	}
 	o, err := s.folder.open(context.Background(), s.cfg, s.apart, s.logger)
 	if err == nil {
-		err = s.adopt(o)
+		s.adopt(o)
 	}
 	return errors.Join(err, s.folder.endOpening())
 }
@@ -173,6 +173,12 @@ func (s *Store) offError() error {
 func (s *Store) syncOnce() error {
 	members := s.groups.takeFlushed()
 	err := s.syncLogs()
+	if errors.Is(err, errClosing) {
+		for _, m := range members {
+			m.end(fmt.Errorf("store: %w: %w", ErrNotPersisting, err))
+		}
+		return nil
+	}
 	s.count.syncs.Add(1)
 	if err != nil {
 		s.count.failures.Add(1)
@@ -186,31 +192,27 @@ func (s *Store) syncOnce() error {
 	return err
 }
 
-// syncLogs syncs and notes how far. What is noted was observed before.
+// syncLogs syncs the database in use. Between two there is none.
 func (s *Store) syncLogs() error {
-	s.copying.Lock()
-	defer s.copying.Unlock()
-	if s.copy.dir == "" {
-		return nil
+	db, began := s.inUse(), time.Now()
+	if db == nil {
+		return errClosing
 	}
-	observed := s.note.observe()
-	if err := s.folder.sync(); err != nil {
-		return err
+	err := db.sync()
+	if err == nil {
+		s.status.setSynced(began)
 	}
-	if err := errors.Join(observed, s.note.write()); err != nil {
-		s.logger.Warn("how far the database is synced could not be noted", "error", err)
-	}
-	return nil
+	return err
 }
 
-// renewCopy copies the manifest if it has changed. Between two databases there may be none.
+// renewCopy copies the manifest if it has changed. What was never opened stays as it was found: what is missing there
+// shows by the copy.
 func (s *Store) renewCopy() {
-	s.copying.Lock()
-	defer s.copying.Unlock()
-	if s.copy.dir == "" {
-		return // what was never opened stays as it was found: what is missing there shows by the copy
+	db := s.inUse()
+	if db == nil {
+		return
 	}
-	if err := s.copy.renew(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := db.renewCopy(); err != nil && !errors.Is(err, errClosing) {
 		s.logger.Warn("the manifest could not be copied", "error", err)
 	}
 }

@@ -37,7 +37,7 @@ func makeKilled(t *testing.T) killed {
 				t.Fatal(err)
 			}
 			k.model.settle()
-			for _, mark := range s.note.marks {
+			for _, mark := range readNote(s.folder.database()).marks {
 				k.synced = mark.end + logHeaderBytes
 			}
 		}

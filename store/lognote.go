@@ -20,7 +20,7 @@ const (
 )
 
 // A logNote says how far the logs have been synced, and since which start of the machine they are written. It is
-// not synced itself: an older one promises less. Its owner is the syncing goroutine, or who holds Store.copying.
+// not synced itself: an older one promises less. Its owner holds upkeep.mu.
 type logNote struct {
 	dir   string
 	boot  string

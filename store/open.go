@@ -86,7 +86,7 @@ func (f *folder) openChecked(fresh, apart bool, logger *slog.Logger) (opened, er
 	}
 	o.fresh = fresh
 	if fresh {
-		if err := f.sync(); err != nil {
+		if err := syncDatabase(f.database()); err != nil {
 			return opened{}, errors.Join(err, o.db.Close())
 		}
 	}
@@ -108,7 +108,11 @@ func (f *folder) openDatabase(apart bool, logger *slog.Logger) (opened, error) {
 	if err != nil {
 		return opened{}, err
 	}
-	return opened{db: here{db}, here: db}, nil
+	up, err := beginUpkeep(f.database(), logger)
+	if err != nil {
+		return opened{}, errors.Join(err, db.Close())
+	}
+	return opened{db: here{db, up}, here: db}, nil
 }
 
 // beginOpening counts an opening that has not ended yet.

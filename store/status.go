@@ -14,6 +14,7 @@ const lateAfter = 5 * time.Second
 type status struct {
 	mu        sync.Mutex
 	flushedAt time.Time // when the newest flush began that left nothing behind
+	syncedAt  time.Time // when the newest sync began that succeeded
 	off       string    // why nothing is persisted; empty: it is
 	unlocked  string    // why the directory is not ours alone; empty: it is
 	notices   []string  // what happened at the start and stays true
@@ -23,6 +24,18 @@ func (s *status) flushed(began time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.flushedAt = began
+}
+
+func (s *status) setSynced(began time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.syncedAt = began
+}
+
+func (s *status) synced() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.syncedAt
 }
 
 func (s *status) setOff(why string) {

@@ -187,8 +187,15 @@ func (p *dataPath) stages() []stage {
 // closePatience is how long the database may take to close.
 const closePatience = 10 * time.Second
 
+// runStore does not wait a second time for a disk that does not answer.
 func (p *dataPath) runStore(ctx context.Context) error {
 	err := p.store.Run(ctx)
+	if errors.Is(err, store.ErrStalled) {
+		ended, end := context.WithCancel(context.Background())
+		end()
+		_ = p.store.Close(ended) // its error says less than the first one
+		return err
+	}
 	return errors.Join(err, p.closeStore())
 }
 
