@@ -32,18 +32,6 @@ import (
 // apartEnv names the database to keep, and thereby makes the process its keeper.
 const apartEnv = "SLUICE_STORE_DATABASE"
 
-// A verdict is how something ended in the child.
-type verdict byte
-
-const (
-	verdictWell verdict = iota
-	verdictFailed
-	verdictDamaged
-	verdictFormat
-	verdictNoRoom
-	verdictClosing
-)
-
 const (
 	entrySet    = 's'
 	entryDelete = 'd'
@@ -51,8 +39,7 @@ const (
 	askSync = 's'
 	askCopy = 'c' // of the manifest
 
-	// mostVerdict bounds the text of a verdict, mostComplaint what is kept of what a dying child says.
-	mostVerdict   = 64 << 10
+	// mostComplaint bounds what is kept of what a dying child says.
 	mostComplaint = 16 << 10
 )
 
@@ -186,36 +173,6 @@ func (a *apart) sync() error { return a.upkeep(askSync) }
 
 // renewCopy implements database.
 func (a *apart) renewCopy() error { return a.upkeep(askCopy) }
-
-// readVerdict waits for a verdict; err says why there is none.
-func readVerdict(from io.Reader) (said, err error) {
-	var head [5]byte
-	_, err = io.ReadFull(from, head[:])
-	size := binary.BigEndian.Uint32(head[1:])
-	if err == nil && size > mostVerdict {
-		err = fmt.Errorf("an answer of %d bytes", size)
-	}
-	text := make([]byte, min(size, mostVerdict))
-	if err == nil {
-		_, err = io.ReadFull(from, text)
-	}
-	if err != nil {
-		return nil, err
-	}
-	switch verdict(head[0]) {
-	case verdictWell:
-		return nil, nil
-	case verdictDamaged:
-		return damaged("%s", strings.TrimPrefix(string(text), damaged("").Error())), nil
-	case verdictFormat:
-		return fmt.Errorf("%w: %s", ErrFormat, text), nil
-	case verdictNoRoom:
-		return fmt.Errorf("%w: %s", errNoRoom, strings.TrimPrefix(string(text), errNoRoom.Error()+": ")), nil
-	case verdictClosing:
-		return errClosing, nil
-	}
-	return errors.New(string(text)), nil
-}
 
 // death says how the child ended, which err was the first sign of.
 func (a *apart) death(err error) error {

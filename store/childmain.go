@@ -167,25 +167,3 @@ func cutPiece(from []byte) (piece, rest []byte, err error) {
 	end := 4 + int(binary.BigEndian.Uint32(from))
 	return from[4:end:end], from[end:], nil
 }
-
-// tell writes a verdict.
-func tell(out io.Writer, err error) error {
-	how, text := verdictWell, ""
-	if err != nil {
-		how, text = verdictFailed, err.Error()
-		text = text[:min(len(text), mostVerdict)]
-	}
-	switch {
-	case errors.Is(err, errDamaged):
-		how = verdictDamaged
-	case errors.Is(err, ErrFormat):
-		how = verdictFormat
-	case errors.Is(err, errNoRoom):
-		how = verdictNoRoom
-	case errors.Is(err, errClosing):
-		how = verdictClosing
-	}
-	answer := binary.BigEndian.AppendUint32([]byte{byte(how)}, uint32(len(text)))
-	_, failure := out.Write(append(answer, text...))
-	return failure
-}
