@@ -22,6 +22,7 @@ const module = "github.com/sluice-metrics/sluice"
 var mayImport = map[string][]string{
 	"metric":               {},
 	"connlimit":            {},
+	"durable":              {}, // it knows files only
 	"operations":           {"connlimit"},
 	"receiver/statsd":      {"metric"},
 	"receiver":             {"metric", "connlimit", "receiver/statsd"},
@@ -36,11 +37,11 @@ var mayImport = map[string][]string{
 	"limit":                {"metric"},
 	"workload":             {"metric"},
 	"aggregate":            {"metric"},
-	"store":                {"metric"},
-	"adapter":              {"metric", "connlimit"},
+	"store":                {"metric", "durable"},
+	"adapter":              {"metric", "connlimit", "durable"},
 	"adapter/cluster":      {"metric"},
 	"loadtest":             {}, // it speaks the wire only
-	"cmd/sluice":           {"metric", "operations", "receiver", "receiver/statsd", "receiver/group", "receiver/push", "identity", "limit", "workload", "aggregate", "store", "adapter", "adapter/cluster", "loadtest"},
+	"cmd/sluice":           {"metric", "durable", "operations", "receiver", "receiver/statsd", "receiver/group", "receiver/push", "identity", "limit", "workload", "aggregate", "store", "adapter", "adapter/cluster", "loadtest"},
 }
 
 // onlyImporters lists who alone may import modules that would otherwise spread.

@@ -15,6 +15,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/sluice-metrics/sluice/durable"
 )
 
 // The files of Config.CertDir.
@@ -35,7 +37,7 @@ const (
 type keyPair struct{ ca, cert, key []byte }
 
 // selfSigned returns the certificate kept in dir if it still serves, else a new one, kept there. An empty dir
-// keeps nothing.
+// keeps nothing. An error beside a certificate says why that one could not be kept.
 func selfSigned(dir string, hosts []string, now time.Time) (keyPair, error) {
 	if dir == "" {
 		return generate(hosts, now)
@@ -48,7 +50,7 @@ func selfSigned(dir string, hosts []string, now time.Time) (keyPair, error) {
 		return keyPair{}, err
 	}
 	if err := pair.keep(dir); err != nil {
-		return keyPair{}, fmt.Errorf("keep it in %s: %w", dir, err)
+		return pair, fmt.Errorf("keep it in %s: %w", dir, err)
 	}
 	return pair, nil
 }
@@ -63,15 +65,11 @@ func loadPair(dir string) (pair keyPair, err error) {
 }
 
 func (p *keyPair) keep(dir string) error {
-	if err := os.MkdirAll(dir, 0o750); err != nil {
+	if err := durable.MkdirAll(dir, 0o750); err != nil {
 		return err
 	}
 	for _, file := range p.files() {
-		path := filepath.Join(dir, file.name)
-		if err := os.WriteFile(path+".new", *file.content, file.mode); err != nil {
-			return err
-		}
-		if err := os.Rename(path+".new", path); err != nil {
+		if err := durable.WriteFile(filepath.Join(dir, file.name), *file.content, file.mode); err != nil {
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sluice-metrics/sluice/durable"
 	"golang.org/x/net/netutil"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
@@ -152,10 +153,12 @@ func servingCertificate(cfg Config, logger *slog.Logger) (dynamiccertificates.Ce
 		return files, nil
 	}
 	pair, err := selfSigned(cfg.CertDir, certHosts(cfg.Address), time.Now())
-	if err != nil {
+	switch {
+	case durable.IsFull(err):
+		logger.Warn("the self-signed certificate was not kept, the next start makes another one: make room, then restart", "error", err)
+	case err != nil:
 		return nil, fmt.Errorf("make a serving certificate: %w", err)
-	}
-	if cfg.CertDir != "" {
+	case cfg.CertDir != "":
 		logger.Info("serving with a self-signed certificate", "ca", filepath.Join(cfg.CertDir, caFile))
 	}
 	return dynamiccertificates.NewStaticCertKeyContent("self-signed", pair.cert, pair.key)

@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -23,25 +25,21 @@ import (
 // From the child: verdict, length and text: first of opening, then of each transaction, last of closing
 //
 // Lengths are big-endian uint32. The end of its input ends the child.
+//
+// fsync waits in the kernel, where nothing ends it: a process with a thread in there does not end before the disk
+// answers. So the child does that too, asked through a second pair of pipes: a byte to it, a verdict from it.
 
 // apartEnv names the database to keep, and thereby makes the process its keeper.
 const apartEnv = "SLUICE_STORE_DATABASE"
 
-// A verdict is how something ended in the child.
-type verdict byte
-
-const (
-	verdictWell verdict = iota
-	verdictFailed
-	verdictDamaged
-	verdictFormat
-)
-
 const (
 	entrySet    = 's'
 	entryDelete = 'd'
-	// mostVerdict bounds the text of a verdict, mostComplaint what is kept of what a dying child says.
-	mostVerdict   = 64 << 10
+
+	askSync = 's'
+	askCopy = 'c' // of the manifest
+
+	// mostComplaint bounds what is kept of what a dying child says.
 	mostComplaint = 16 << 10
 )
 
@@ -57,6 +55,11 @@ type apart struct {
 	out   *bufio.Reader
 	close func() error // of out
 	frame []byte
+
+	asking   sync.Mutex // guards ask and told: one question at a time
+	ask      *os.File
+	told     *os.File
+	isClosed atomic.Bool // the child has been told to end
 
 	process   *os.Process
 	ended     chan struct{}
@@ -91,14 +94,25 @@ func openApart(dir string, lock *os.File, logger *slog.Logger) (*apart, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errUnstarted, err)
 	}
-	a.in, a.out, a.close = in, bufio.NewReader(out), out.Close
+	asked, ask, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errUnstarted, err)
+	}
+	told, tells, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errUnstarted, errors.Join(err, asked.Close(), ask.Close()))
+	}
+	cmd.ExtraFiles = append(cmd.ExtraFiles, asked, tells) // see childAsked, childTells
+	a.in, a.out, a.close, a.ask, a.told = in, bufio.NewReader(out), out.Close, ask, told
 	started := make(chan error)
 	go a.keep(cmd, said, started)
 	if err := <-started; err != nil {
+		a.closePipes()
 		return nil, fmt.Errorf("%w: %w", errUnstarted, err)
 	}
 	if err := a.answer(); err != nil {
 		_ = in.Close()
+		a.closePipes()
 		return nil, err
 	}
 	return a, nil
@@ -110,6 +124,9 @@ func (a *apart) keep(cmd *exec.Cmd, said io.ReadCloser, started chan<- error) {
 	defer runtime.UnlockOSThread()
 	defer close(a.ended)
 	err := cmd.Start()
+	for _, theirs := range cmd.ExtraFiles[1:] { // the lock stays ours, too
+		_ = theirs.Close()
+	}
 	a.process = cmd.Process
 	started <- err
 	if err != nil {
@@ -124,31 +141,38 @@ func (a *apart) keep(cmd *exec.Cmd, said io.ReadCloser, started chan<- error) {
 	a.exit = err
 }
 
-// answer waits for a verdict.
+// answer waits for a verdict on what the flush asked for.
 func (a *apart) answer() error {
-	var head [5]byte
-	_, err := io.ReadFull(a.out, head[:])
-	size := binary.BigEndian.Uint32(head[1:])
-	if err == nil && size > mostVerdict {
-		err = fmt.Errorf("an answer of %d bytes", size)
-	}
-	text := make([]byte, min(size, mostVerdict))
-	if err == nil {
-		_, err = io.ReadFull(a.out, text)
-	}
+	said, err := readVerdict(a.out)
 	if err != nil {
 		return a.death(err)
 	}
-	switch verdict(head[0]) {
-	case verdictWell:
-		return nil
-	case verdictDamaged:
-		return damaged("%s", strings.TrimPrefix(string(text), damaged("").Error()))
-	case verdictFormat:
-		return fmt.Errorf("%w: %s", ErrFormat, text)
-	}
-	return errors.New(string(text))
+	return said
 }
+
+// upkeep has the child do something beside writing.
+func (a *apart) upkeep(what byte) error {
+	a.asking.Lock()
+	defer a.asking.Unlock()
+	_, err := a.ask.Write([]byte{what})
+	var said error
+	if err == nil {
+		said, err = readVerdict(a.told)
+	}
+	switch {
+	case err == nil:
+		return said
+	case a.isClosed.Load():
+		return errClosing
+	}
+	return a.death(err)
+}
+
+// sync implements database.
+func (a *apart) sync() error { return a.upkeep(askSync) }
+
+// renewCopy implements database.
+func (a *apart) renewCopy() error { return a.upkeep(askCopy) }
 
 // death says how the child ended, which err was the first sign of.
 func (a *apart) death(err error) error {
@@ -164,7 +188,8 @@ func (a *apart) begin() transaction {
 
 // Close implements database.
 func (a *apart) Close() error {
-	defer a.close()
+	defer a.closePipes()
+	a.isClosed.Store(true)
 	err := a.in.Close()
 	select {
 	case <-a.ended: // before it was asked to
@@ -183,9 +208,22 @@ func (a *apart) Close() error {
 
 // kill ends the child with the database unclosed.
 func (a *apart) kill() {
-	_ = a.process.Kill() // else it has ended already
+	a.abandon()
 	<-a.ended
-	_, _ = a.in.Close(), a.close()
+	_ = a.in.Close()
+	a.closePipes()
+}
+
+// abandon has the child killed, and does not wait for its end: a disk that stands still may keep it. Any goroutine
+// may call it.
+func (a *apart) abandon() {
+	a.isClosed.Store(true)
+	_ = a.process.Kill() // else it has ended already
+}
+
+// closePipes follows the end of the child.
+func (a *apart) closePipes() {
+	_, _, _ = a.close(), a.ask.Close(), a.told.Close()
 }
 
 // An apartTransaction is the running one of an apart.

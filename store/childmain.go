@@ -12,8 +12,6 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
-
-	"github.com/dgraph-io/badger/v4"
 )
 
 // ChildMain is the first thing that main calls:
@@ -66,9 +64,16 @@ func keeperMain(dir string, in io.Reader, out io.Writer) int {
 	go giveBack()
 	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	db, err := openDatabase(apartOptions(dir, logger))
+	var up *upkeep
+	if err == nil {
+		if up, err = beginUpkeep(dir, logger); err != nil {
+			err = errors.Join(err, db.Close())
+		}
+	}
 	if tell(out, err) != nil || err != nil {
 		return 1
 	}
+	go up.serve(os.NewFile(childAsked, "asked"), os.NewFile(childTells, "tells"))
 	from := bufio.NewReader(in)
 	var frame []byte
 	for {
@@ -76,11 +81,11 @@ func keeperMain(dir string, in io.Reader, out io.Writer) int {
 		if err != nil {
 			break
 		}
-		if tell(out, write(db, frame)) != nil {
+		if tell(out, write(here{db, up}, frame)) != nil {
 			break // who asked is gone
 		}
 	}
-	err = db.Close()
+	err = here{db, up}.Close()
 	_ = tell(out, err)
 	if err != nil {
 		return 1
@@ -106,9 +111,32 @@ func readFrame(from io.Reader, buf []byte) ([]byte, error) {
 	return buf, err
 }
 
+// The child's ends of the pipes for upkeep, behind the lock's: see exec.Cmd.ExtraFiles.
+const (
+	childAsked = 4
+	childTells = 5
+)
+
+// serve does what is asked for until nobody can ask any more.
+func (u *upkeep) serve(asked io.Reader, out io.Writer) {
+	var what [1]byte
+	for {
+		if _, err := io.ReadFull(asked, what[:]); err != nil {
+			return
+		}
+		do := u.sync
+		if what[0] == askCopy {
+			do = u.renewCopy
+		}
+		if tell(out, do()) != nil {
+			return
+		}
+	}
+}
+
 // write commits a transaction.
-func write(db *badger.DB, frame []byte) error {
-	txn := db.NewTransaction(true)
+func write(db here, frame []byte) error {
+	txn := db.begin()
 	defer txn.Discard()
 	for len(frame) > 0 {
 		operation := frame[0]
@@ -138,22 +166,4 @@ func cutPiece(from []byte) (piece, rest []byte, err error) {
 	}
 	end := 4 + int(binary.BigEndian.Uint32(from))
 	return from[4:end:end], from[end:], nil
-}
-
-// tell writes a verdict.
-func tell(out io.Writer, err error) error {
-	how, text := verdictWell, ""
-	if err != nil {
-		how, text = verdictFailed, err.Error()
-		text = text[:min(len(text), mostVerdict)]
-	}
-	switch {
-	case errors.Is(err, errDamaged):
-		how = verdictDamaged
-	case errors.Is(err, ErrFormat):
-		how = verdictFormat
-	}
-	answer := binary.BigEndian.AppendUint32([]byte{byte(how)}, uint32(len(text)))
-	_, failure := out.Write(append(answer, text...))
-	return failure
 }

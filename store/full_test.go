@@ -248,14 +248,16 @@ func TestRoomIsSeenBeforeEveryBatch(t *testing.T) {
 // TestLogsHaveTheirRoom: whenever a batch has been written, the logs have all the room on the disk that Badger may
 // still use, and Badger took the file that was made for it.
 func TestLogsHaveTheirRoom(t *testing.T) {
+	keptHere(t)
 	dir := t.TempDir()
 	model := newModel(8)
 	s := mustOpen(t, dir, model)
-	if s.reserve.unable {
+	reserve := &s.db.(here).reserve
+	if reserve.unable {
 		t.Skip("the file system cannot reserve room")
 	}
 	clock := newStepper(s)
-	first := s.reserve.next
+	first := reserve.next
 	for i := range 80 {
 		for b := range 8 {
 			model.put(b, uint16(i), "a", strings.Repeat("x", 60_000))
@@ -266,13 +268,13 @@ func TestLogsHaveTheirRoom(t *testing.T) {
 			if err != nil {
 				continue // it became a table
 			}
-			if room := stat.Sys().(*syscall.Stat_t).Blocks * 512; log.number >= s.reserve.next-1 && room < logBytes && s.reserve.next != log.number+1 {
+			if room := stat.Sys().(*syscall.Stat_t).Blocks * 512; log.number >= reserve.next-1 && room < logBytes && reserve.next != log.number+1 {
 				t.Fatalf("flush %d: %s has room for %d bytes", i, log.path, room)
 			}
 		}
 	}
-	if s.reserve.next < first+2 {
-		t.Fatalf("the logs went from %d to %d only", first, s.reserve.next)
+	if reserve.next < first+2 {
+		t.Fatalf("the logs went from %d to %d only", first, reserve.next)
 	}
 	mustClose(t, s)
 	if logs := listLogs(s.folder.database()); len(logs) > 0 {

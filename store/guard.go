@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"time"
 )
 
@@ -59,6 +58,11 @@ func (s *Store) flushOnce(began time.Time) error {
 
 // ready makes sure that there is a database and room for it, or says why not.
 func (s *Store) ready(now time.Time) error {
+	if err := s.unsynced.Swap(nil); err != nil {
+		s.spent, s.resync = true, true
+		s.fail(*err, now)
+		return *err
+	}
 	_, off, _ := s.status.read()
 	if s.db == nil || off != "" {
 		return s.revive(now)
@@ -74,7 +78,8 @@ func (s *Store) ready(now time.Time) error {
 }
 
 // room says whether the disk has room for a batch, for the memtable's log that it may begin and for the table
-// that it may cause: MinFreeBytes covers those. It comes right before every batch.
+// that it may cause: MinFreeBytes covers those. It comes right before every batch. The logs' own room is reserved by
+// the process of the database.
 func (s *Store) room(bytes int) error {
 	free, err := s.free(s.folder.dir)
 	if err != nil {
@@ -84,7 +89,7 @@ func (s *Store) room(bytes int) error {
 		return fmt.Errorf("%w: it has %s free, less than the %s that must stay free",
 			errNoRoom, mebibytes(free), mebibytes(s.cfg.MinFreeBytes))
 	}
-	return s.reserve.renew()
+	return nil
 }
 
 // revive goes on after a pause or a failure.
@@ -105,10 +110,14 @@ func (s *Store) revive(now time.Time) error {
 	if err == nil && s.db == nil {
 		err = s.reopen()
 	}
+	if err == nil && s.resync {
+		err = s.syncLogs()
+	}
 	if err != nil {
 		s.fail(err, now)
 		return err
 	}
+	s.resync = false
 	s.status.setOff("")
 	s.logger.Info("persisting again")
 	return nil
@@ -131,7 +140,7 @@ func (s *Store) reopen() error {
 	}
 	o, err := s.folder.open(context.Background(), s.cfg, s.apart, s.logger)
 	if err == nil {
-		err = s.adopt(o)
+		s.adopt(o)
 	}
 	return errors.Join(err, s.folder.endOpening())
 }
@@ -158,14 +167,24 @@ func (s *Store) offError() error {
 	return errors.New(off)
 }
 
-// syncOnce syncs for all whose flush is done.
+// syncOnce syncs for all whose flush is done. After a failure the kernel may drop what it could not write, and the
+// next fsync succeeds without it (fsync(2)). So the flush closes the database, which writes the memtable into a new
+// file, and opens it again; nothing counts as persisted until a sync succeeds.
 func (s *Store) syncOnce() error {
 	members := s.groups.takeFlushed()
 	err := s.syncLogs()
+	if errors.Is(err, errClosing) {
+		for _, m := range members {
+			m.end(fmt.Errorf("store: %w: %w", ErrNotPersisting, err))
+		}
+		return nil
+	}
 	s.count.syncs.Add(1)
 	if err != nil {
 		s.count.failures.Add(1)
 		s.logger.Error("the database could not be synced", "error", err)
+		s.status.setOff(err.Error())
+		s.unsynced.Store(&err)
 	}
 	for _, m := range members {
 		m.end(err)
@@ -173,31 +192,27 @@ func (s *Store) syncOnce() error {
 	return err
 }
 
-// syncLogs syncs and notes how far. What is noted was observed before.
+// syncLogs syncs the database in use. Between two there is none.
 func (s *Store) syncLogs() error {
-	s.copying.Lock()
-	defer s.copying.Unlock()
-	if s.copy.dir == "" {
-		return nil
+	db, began := s.inUse(), time.Now()
+	if db == nil {
+		return errClosing
 	}
-	observed := s.note.observe()
-	if err := s.folder.sync(); err != nil {
-		return err
+	err := db.sync()
+	if err == nil {
+		s.status.setSynced(began)
 	}
-	if err := errors.Join(observed, s.note.write()); err != nil {
-		s.logger.Warn("how far the database is synced could not be noted", "error", err)
-	}
-	return nil
+	return err
 }
 
-// renewCopy copies the manifest if it has changed. Between two databases there may be none.
+// renewCopy copies the manifest if it has changed. What was never opened stays as it was found: what is missing there
+// shows by the copy.
 func (s *Store) renewCopy() {
-	s.copying.Lock()
-	defer s.copying.Unlock()
-	if s.copy.dir == "" {
-		return // what was never opened stays as it was found: what is missing there shows by the copy
+	db := s.inUse()
+	if db == nil {
+		return
 	}
-	if err := s.copy.renew(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := db.renewCopy(); err != nil && !errors.Is(err, errClosing) {
 		s.logger.Warn("the manifest could not be copied", "error", err)
 	}
 }

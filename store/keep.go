@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
+	"github.com/sluice-metrics/sluice/durable"
 )
 
 // keepBlock writes the entries of a block that could not be restored to a file of the data directory, for the
@@ -32,7 +33,7 @@ func (f *folder) keepBlock(db *badger.DB, block int, now time.Time) error {
 		}
 		return nil
 	})
-	return errors.Join(err, out.Flush(), file.Close())
+	return errors.Join(err, out.Flush(), file.Sync(), file.Close(), durable.Sync(f.dir))
 }
 
 func writeEntries(out *bufio.Writer, txn *badger.Txn, prefix []byte) error {

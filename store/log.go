@@ -92,33 +92,39 @@ func (e *logEntry) whole(b []byte) bool {
 	return checksum(b[:e.bytes-4]) == binary.BigEndian.Uint32(b[e.bytes-4:])
 }
 
-// walkLog follows a log from the beginning of a transaction as Badger does: it would use what is before
-// committed; end is where the last whole entry ends.
-func walkLog(b []byte) (committed, end int) {
+// A walk is how far a log can be read.
+type walk struct {
+	committed int    // the end of the last transaction: Badger would use what is before
+	end       int    // of the last whole entry
+	version   uint64 // of the last transaction; 0: there is none
+}
+
+// walkLog follows a log from the beginning of a transaction as Badger does.
+func walkLog(b []byte) (w walk) {
 	var version uint64
 	for running := false; ; {
-		e, ok := parseEntry(b[end:])
-		if !ok || !e.whole(b[end:]) {
-			return committed, end
+		e, ok := parseEntry(b[w.end:])
+		if !ok || !e.whole(b[w.end:]) {
+			return w
 		}
 		switch {
 		case e.flags&logTxn != 0:
 			if running && e.version != version {
-				return committed, end
+				return w
 			}
 			running, version = true, e.version
-			end += e.bytes
+			w.end += e.bytes
 			continue
 		case e.flags&logTxnEnd != 0:
 			if n, err := strconv.ParseUint(string(e.value), 10, 64); !running || err != nil || n != version {
-				return committed, end
+				return w
 			}
 			running = false
 		case running:
-			return committed, end
+			return w
 		}
-		end += e.bytes
-		committed = end
+		w.end += e.bytes
+		w.committed, w.version = w.end, e.version
 	}
 }
 
@@ -152,18 +158,18 @@ func checkLogs(dir string) (remark string, err error) {
 			return "", damaged("%s is cut to %d bytes", name, len(content))
 		}
 		header, body := content[:logHeaderBytes], content[logHeaderBytes:]
-		committed, end := walkLog(body)
-		if synced := note.marks[string(header)]; int64(committed) < synced {
-			return "", damaged("%s was synced up to byte %d and can be read only up to %d", name, synced+logHeaderBytes, committed+logHeaderBytes)
+		read := walkLog(body)
+		if synced := note.marks[string(header)].end; int64(read.committed) < synced {
+			return "", damaged("%s was synced up to byte %d and can be read only up to %d", name, synced+logHeaderBytes, read.committed+logHeaderBytes)
 		}
-		left := bytes.TrimRight(body[end:], "\x00")
-		if len(left) == 0 && committed == end {
+		left := bytes.TrimRight(body[read.end:], "\x00")
+		if len(left) == 0 && read.committed == read.end {
 			continue
 		}
 		if onlyKilled && (i < len(logs)-1 || len(left) > tornBytes || holdsEntry(left)) {
-			return "", damaged("%s cannot be read beyond byte %d, and more was written after it", name, committed+logHeaderBytes)
+			return "", damaged("%s cannot be read beyond byte %d, and more was written after it", name, read.committed+logHeaderBytes)
 		}
-		remark = fmt.Sprintf("%s ends with %d bytes of an unfinished write, which was left out", name, end-committed+len(left))
+		remark = fmt.Sprintf("%s ends with %d bytes of an unfinished write, which was left out", name, read.end-read.committed+len(left))
 	}
 	return remark, nil
 }

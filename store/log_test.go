@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -36,8 +37,8 @@ func makeKilled(t *testing.T) killed {
 				t.Fatal(err)
 			}
 			k.model.settle()
-			for _, mark := range s.note.marks {
-				k.synced = mark + logHeaderBytes
+			for _, mark := range readNote(s.folder.database()).marks {
+				k.synced = mark.end + logHeaderBytes
 			}
 		}
 	}
@@ -48,7 +49,7 @@ func makeKilled(t *testing.T) killed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	committed, _ := walkLog(content[logHeaderBytes:])
+	committed := walkLog(content[logHeaderBytes:]).committed
 	k.size = int64(committed + logHeaderBytes)
 	if k.synced <= logHeaderBytes || k.size <= k.synced {
 		t.Fatalf("synced up to %d, written up to %d", k.synced, k.size)
@@ -205,4 +206,48 @@ func TestHoleAfterPowerLoss(t *testing.T) {
 		}
 		mustClose(t, s)
 	}
+}
+
+// TestLostLog: a log that was synced and is missing, empty or another one is damage, on a disk with room and
+// without. One that became a table is not missed.
+func TestLostLog(t *testing.T) {
+	k := makeKilled(t)
+	for name, lose := range map[string]func(log string) error{
+		"missing": os.Remove,
+		"empty":   func(log string) error { return os.Truncate(log, 0) },
+		"renamed": func(log string) error { return os.Rename(log, log+".old") },
+	} {
+		for _, room := range []uint64{1 << 40, leastFreeBytes - 1} {
+			t.Run(fmt.Sprint(name, " ", room), func(t *testing.T) {
+				dir, log := k.copy(t)
+				if err := lose(log); err != nil {
+					t.Fatal(err)
+				}
+				var free atomic.Uint64
+				free.Store(room)
+				restored := newModel(0)
+				s := startWithout(t, testConfig(dir), restored, false, &free)
+				defer mustClose(t, s)
+				if _, detail := s.Detail(); !strings.Contains(detail, "is missing") || len(restored.blocks) > 0 {
+					t.Errorf("%d blocks and not a word: %s", len(restored.blocks), detail)
+				}
+			})
+		}
+	}
+	t.Run("became a table", func(t *testing.T) {
+		dir, _ := k.copy(t)
+		note := readNote(filepath.Join(dir, databaseName))
+		mustClose(t, mustOpen(t, dir, newModel(0)))
+		if err := note.write(); err != nil { // as of before
+			t.Fatal(err)
+		}
+		restored := newModel(0)
+		s := mustOpen(t, dir, restored)
+		defer mustClose(t, s)
+		k.model.mustEqual(t, restored)
+		if s.count.setAside.Load() > 0 || len(note.marks) == 0 {
+			_, detail := s.Detail()
+			t.Errorf("%d marks: %s", len(note.marks), detail)
+		}
+	})
 }

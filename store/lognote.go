@@ -20,15 +20,21 @@ const (
 )
 
 // A logNote says how far the logs have been synced, and since which start of the machine they are written. It is
-// not synced itself: an older one promises less. Its owner is the syncing goroutine, or who holds Store.copying.
+// not synced itself: an older one promises less. Its owner holds upkeep.mu.
 type logNote struct {
 	dir   string
 	boot  string
-	marks map[string]int64 // by the log's header: the end of the last transaction, counted from the header's
+	marks map[string]mark // by the log's header
+}
+
+// A mark is how far a log was synced.
+type mark struct {
+	end     int64  // of the last transaction, counted from the header's end
+	version uint64 // of that transaction; 0: unknown, as in the notes of former versions
 }
 
 func newNote(dir string) logNote {
-	return logNote{dir: dir, boot: bootID(), marks: map[string]int64{}}
+	return logNote{dir: dir, boot: bootID(), marks: map[string]mark{}}
 }
 
 // bootID is of this start of the machine (random(4)), empty if unknown.
@@ -39,7 +45,7 @@ func bootID() string {
 
 // observe follows the logs to their ends. What it finds may be written down once they are synced.
 func (n *logNote) observe() error {
-	marks := map[string]int64{}
+	marks := map[string]mark{}
 	for _, log := range listLogs(n.dir) {
 		if log.size < logHeaderBytes {
 			continue
@@ -52,7 +58,7 @@ func (n *logNote) observe() error {
 	return nil
 }
 
-func (n *logNote) follow(path string, marks map[string]int64) error {
+func (n *logNote) follow(path string, marks map[string]mark) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return err
@@ -65,15 +71,16 @@ func (n *logNote) follow(path string, marks map[string]int64) error {
 	mark := n.marks[string(header[:])]
 	buf := make([]byte, walkBytes)
 	for {
-		got, err := file.ReadAt(buf, logHeaderBytes+mark)
+		got, err := file.ReadAt(buf, logHeaderBytes+mark.end)
 		if ignoreEOF(err) != nil {
 			return err
 		}
-		committed, _ := walkLog(buf[:got])
-		mark += int64(committed)
-		if committed == 0 {
+		read := walkLog(buf[:got])
+		if read.committed == 0 {
 			break
 		}
+		mark.end += int64(read.committed)
+		mark.version = read.version
 	}
 	marks[string(header[:])] = mark
 	return nil
@@ -91,7 +98,7 @@ func (n *logNote) write() error {
 	var text bytes.Buffer
 	fmt.Fprintf(&text, "boot %s\n", n.boot)
 	for header, mark := range n.marks {
-		line := fmt.Sprintf("%x %d\n", header, mark)
+		line := fmt.Sprintf("%x %d %d\n", header, mark.end, mark.version)
 		if text.Len()+len(line) > noteBytes-16 {
 			break // Badger keeps three
 		}
@@ -112,7 +119,7 @@ func (n *logNote) write() error {
 
 // readNote reads a database's note. One that is missing or not valid promises nothing.
 func readNote(dir string) logNote {
-	note := logNote{dir: dir, marks: map[string]int64{}}
+	note := logNote{dir: dir, marks: map[string]mark{}}
 	text, err := os.ReadFile(filepath.Join(dir, noteName))
 	if err != nil || len(text) != noteBytes {
 		return note
@@ -123,12 +130,41 @@ func readNote(dir string) logNote {
 	}
 	for line := range strings.Lines(string(body)) {
 		var header []byte
-		var mark int64
+		var mark mark
 		if boot, ok := strings.CutPrefix(line, "boot "); ok {
 			note.boot = strings.TrimSpace(boot)
-		} else if n, _ := fmt.Sscanf(line, "%x %d", &header, &mark); n == 2 {
+		} else if n, _ := fmt.Sscanf(line, "%x %d %d", &header, &mark.end, &mark.version); n >= 2 {
 			note.marks[string(header)] = mark
 		}
 	}
 	return note
+}
+
+// missingLogs returns the newest version that a log held which was synced and is not there, 0 if there is none. Such
+// a log became a table, which holds that version or a newer one, or it is lost.
+func missingLogs(dir string) (version uint64, err error) {
+	note := readNote(dir)
+	for _, log := range listLogs(dir) {
+		header, err := readLogHeader(log.path)
+		if err != nil {
+			return 0, fmt.Errorf("store: cannot read a log: %w", err)
+		}
+		delete(note.marks, header)
+	}
+	for _, mark := range note.marks {
+		version = max(version, mark.version)
+	}
+	return version, nil
+}
+
+// readLogHeader returns what identifies a log, or less of it where the log is cut.
+func readLogHeader(path string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	header := make([]byte, logHeaderBytes)
+	n, err := file.ReadAt(header, 0)
+	return string(header[:n]), ignoreEOF(err)
 }

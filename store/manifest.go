@@ -11,15 +11,13 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/table"
+	"github.com/sluice-metrics/sluice/durable"
 )
 
 // Badger reads a manifest that was cut short as far as it goes, and deletes every table that it does not
 // find in there. So a copy is kept beside it, taken whenever the manifest has changed and after it was
 // synced: a manifest that is shorter than its copy has lost something.
-const (
-	copyName    = "MANIFEST.copy"
-	copyNewName = "MANIFEST.copy-new"
-)
+const copyName = "MANIFEST.copy"
 
 // errDamaged: the database cannot be trusted.
 var errDamaged = errors.New("the database is damaged")
@@ -142,30 +140,18 @@ func (c *manifestCopy) renew() error {
 	if c.last != nil && os.SameFile(c.last, now) && c.last.Size() == now.Size() {
 		return nil
 	}
-	if err := syncFile(path); err != nil {
+	if err := durable.Sync(path); err != nil {
 		return err
 	}
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	if err := writeSynced(filepath.Join(c.dir, copyNewName), content[:min(int64(len(content)), now.Size())]); err != nil {
-		return err
-	}
-	if err := os.Rename(filepath.Join(c.dir, copyNewName), filepath.Join(c.dir, copyName)); err != nil {
+	if err := durable.WriteFile(filepath.Join(c.dir, copyName), content[:min(int64(len(content)), now.Size())], 0o640); err != nil {
 		return err
 	}
 	c.last = now
 	return nil
-}
-
-func writeSynced(path string, content []byte) error {
-	file, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(content)
-	return errors.Join(err, file.Sync(), file.Close())
 }
 
 // removeEmptyLogs removes logs of no bytes. Badger leaves one when it is killed between truncating and

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
+	"github.com/sluice-metrics/sluice/durable"
 )
 
 // maxOpenings is how often the process may die between opening a database and having restored from it. The
@@ -73,7 +74,10 @@ func (f *folder) replace(what string, reason error, apart bool, logger *slog.Log
 }
 
 func (f *folder) openChecked(fresh, apart bool, logger *slog.Logger) (opened, error) {
-	if err := os.MkdirAll(f.database(), 0o750); err != nil {
+	if err := f.mark(); err != nil {
+		return opened{}, err
+	}
+	if err := durable.MkdirAll(f.database(), 0o750); err != nil {
 		return opened{}, fmt.Errorf("store: cannot make the database's folder: %w", err)
 	}
 	o, err := f.openDatabase(apart, logger)
@@ -82,7 +86,7 @@ func (f *folder) openChecked(fresh, apart bool, logger *slog.Logger) (opened, er
 	}
 	o.fresh = fresh
 	if fresh {
-		if err := f.sync(); err != nil {
+		if err := syncDatabase(f.database()); err != nil {
 			return opened{}, errors.Join(err, o.db.Close())
 		}
 	}
@@ -104,7 +108,11 @@ func (f *folder) openDatabase(apart bool, logger *slog.Logger) (opened, error) {
 	if err != nil {
 		return opened{}, err
 	}
-	return opened{db: here{db}, here: db}, nil
+	up, err := beginUpkeep(f.database(), logger)
+	if err != nil {
+		return opened{}, errors.Join(err, db.Close())
+	}
+	return opened{db: here{db, up}, here: db}, nil
 }
 
 // beginOpening counts an opening that has not ended yet.
@@ -115,7 +123,7 @@ func (f *folder) beginOpening() error {
 	if before >= maxOpenings {
 		return damaged("the process died %d times while it restored from it", before)
 	}
-	if err := writeSynced(path, strconv.AppendInt(nil, int64(before+1), 10)); err != nil {
+	if err := durable.WriteFile(path, strconv.AppendInt(nil, int64(before+1), 10), 0o640); err != nil {
 		return fmt.Errorf("store: cannot write to the data directory: %w", err)
 	}
 	return nil

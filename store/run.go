@@ -18,8 +18,8 @@ const (
 )
 
 // Run persists until ctx ends, then flushes and syncs once more: what was applied before ctx ended is on disk
-// when it returns nil. It waits no longer than StopTimeout for a disk that does not answer; the goroutine
-// that hangs in it is then left behind. Call it once.
+// when it returns nil. It waits no longer than StopTimeout for a disk that does not answer; its error is then
+// ErrStalled and says what is not on disk, and the goroutine that hangs is left behind. Call it once.
 func (s *Store) Run(ctx context.Context) error {
 	flushed, done := make(chan struct{}), make(chan error, 3)
 	s.loops.Go(func() {
@@ -30,6 +30,7 @@ func (s *Store) Run(ctx context.Context) error {
 	s.loops.Go(func() { done <- s.syncUntil(flushed) })
 	s.loops.Go(func() { done <- s.watch(flushed) })
 	<-ctx.Done()
+	asked := time.Now()
 	patience := time.NewTimer(s.cfg.StopTimeout)
 	defer patience.Stop()
 	var err error
@@ -38,14 +39,32 @@ func (s *Store) Run(ctx context.Context) error {
 		case one := <-done:
 			err = errors.Join(err, one)
 		case <-patience.C:
-			return errors.Join(err, fmt.Errorf("store: the disk did not take the last flush within %v", s.cfg.StopTimeout))
+			return errors.Join(err, s.stalled(asked, flushed))
 		}
 	}
 	return err
 }
 
+// ErrStalled: the disk did not answer in time. The message says what is not on disk.
+var ErrStalled = errors.New("the disk does not answer")
+
+// stalled says what is not on disk of what was applied before the end was asked for.
+func (s *Store) stalled(asked time.Time, flushed <-chan struct{}) error {
+	at, _, _ := s.status.read()
+	what, remark := "flush", "is not on disk, but for what was acknowledged with sync=true"
+	select {
+	case <-flushed:
+		at = s.status.synced()
+		what, remark = "fsync", "is written but not on the platter: it outlives this process, but no power cut"
+	default:
+	}
+	return fmt.Errorf("store: %w: waited %v for the last %s: what was applied after %s, %.1f s before the end, %s",
+		ErrStalled, s.cfg.StopTimeout, what, at.UTC().Format(time.RFC3339), asked.Sub(at).Seconds(), remark)
+}
+
 // Close gives the database and the directory back. Call it after Run has returned. It returns ctx's error if
-// the disk does not let it finish in time.
+// the disk does not let it finish in time; the database's process is killed then, and has the directory until the disk
+// lets it end.
 func (s *Store) Close(ctx context.Context) error {
 	if s.closed.Swap(true) {
 		return nil
@@ -59,6 +78,9 @@ func (s *Store) Close(ctx context.Context) error {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
+		if a, ok := s.inUse().(*apart); ok {
+			a.abandon()
+		}
 		return fmt.Errorf("store: the database did not close in time: %w", ctx.Err())
 	}
 }
@@ -115,8 +137,8 @@ func (s *Store) syncUntil(flushed <-chan struct{}) error {
 	}
 }
 
-// watch says in the log when the disk falls behind, once a minute, and when it has caught up. The flush
-// goroutine cannot: it may hang in the disk.
+// watch says in the log when the disk falls behind, once a minute, and when it has caught up, and looks at the lock.
+// The flush goroutine cannot: it may hang in the disk.
 func (s *Store) watch(flushed <-chan struct{}) error {
 	every := time.NewTicker(watchInterval)
 	defer every.Stop()
@@ -126,6 +148,7 @@ func (s *Store) watch(flushed <-chan struct{}) error {
 		case <-flushed:
 			return nil
 		case now := <-every.C:
+			s.watchLock()
 			lag := s.Lag()
 			switch {
 			case lag > lateAfter && now.Sub(saidAt) > time.Minute:
@@ -137,5 +160,16 @@ func (s *Store) watch(flushed <-chan struct{}) error {
 				saidAt = time.Time{}
 			}
 		}
+	}
+}
+
+func (s *Store) watchLock() {
+	err := s.folder.checkLock()
+	if err == nil {
+		s.status.setUnlocked("")
+		return
+	}
+	if s.status.setUnlocked(err.Error()) {
+		s.logger.Error("the data directory is not locked any more", "error", err)
 	}
 }

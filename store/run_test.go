@@ -198,7 +198,7 @@ func TestStall(t *testing.T) {
 		t.Fatalf("Lag %v", s.Lag())
 	}
 	began := time.Now()
-	if err := stop(); err == nil || time.Since(began) > 3*time.Second {
+	if err := stop(); !errors.Is(err, ErrStalled) || !strings.Contains(err.Error(), "last flush: what was applied after ") || time.Since(began) > 3*time.Second {
 		t.Fatalf("Run ended with %v after %v", err, time.Since(began))
 	}
 	closing, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)

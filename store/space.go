@@ -1,7 +1,9 @@
 package store
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -23,7 +25,7 @@ func freeBytes(dir string) (uint64, error) {
 // claimedBytes is what a database may still take without being given anything new.
 func claimedBytes(database string) uint64 {
 	var sum int64
-	entries, _ := os.ReadDir(database) // none yet: nothing is claimed
+	entries := readNames(database) // none yet: nothing is claimed
 	for _, e := range entries {
 		file, err := e.Info()
 		if err != nil {
@@ -39,6 +41,20 @@ func claimedBytes(database string) uint64 {
 		}
 	}
 	return uint64(sum)
+}
+
+// readNames reads a folder without noting that in its inode, which may wait for a disk that stands still.
+func readNames(dir string) []fs.DirEntry {
+	file, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_NOATIME, 0)
+	if errors.Is(err, syscall.EPERM) { // somebody else's folder
+		file, err = os.Open(dir)
+	}
+	if err != nil {
+		return nil
+	}
+	defer file.Close()
+	entries, _ := file.ReadDir(-1)
+	return entries
 }
 
 func mebibytes(n uint64) string { return fmt.Sprintf("%d MiB", n>>20) }

@@ -8,10 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
+	"github.com/sluice-metrics/sluice/durable"
 )
 
 // startFull starts on a disk without the room that a database needs which is written to. What is there is restored all the same: reading
@@ -67,7 +67,7 @@ func (f *folder) openReadOnly(ctx context.Context, cfg Config, logger *slog.Logg
 		return nil, nil
 	}
 	if err == nil {
-		if err = f.beginOpening(); errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		if err = f.beginOpening(); durable.IsFull(err) {
 			err = nil // the deaths of the process are not counted: the trial has to do
 		}
 	}
@@ -108,8 +108,8 @@ func cutLogs(dir string) error {
 	for _, log := range listLogs(dir) {
 		content, err := os.ReadFile(log.path)
 		if err == nil {
-			if committed, _ := walkLog(content[min(logHeaderBytes, len(content)):]); committed > 0 {
-				err = os.Truncate(log.path, int64(logHeaderBytes+committed))
+			if read := walkLog(content[min(logHeaderBytes, len(content)):]); read.committed > 0 {
+				err = os.Truncate(log.path, int64(logHeaderBytes+read.committed))
 			} else {
 				err = os.Remove(log.path)
 			}

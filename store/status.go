@@ -14,7 +14,9 @@ const lateAfter = 5 * time.Second
 type status struct {
 	mu        sync.Mutex
 	flushedAt time.Time // when the newest flush began that left nothing behind
+	syncedAt  time.Time // when the newest sync began that succeeded
 	off       string    // why nothing is persisted; empty: it is
+	unlocked  string    // why the directory is not ours alone; empty: it is
 	notices   []string  // what happened at the start and stays true
 }
 
@@ -24,10 +26,31 @@ func (s *status) flushed(began time.Time) {
 	s.flushedAt = began
 }
 
+func (s *status) setSynced(began time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.syncedAt = began
+}
+
+func (s *status) synced() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.syncedAt
+}
+
 func (s *status) setOff(why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.off = why
+}
+
+// setUnlocked reports whether that is news.
+func (s *status) setUnlocked(why string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	changed := s.unlocked != why
+	s.unlocked = why
+	return changed
 }
 
 func (s *status) notice(text string) {
@@ -40,6 +63,12 @@ func (s *status) read() (flushedAt time.Time, off string, notices []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.flushedAt, s.off, s.notices
+}
+
+func (s *status) isUnlocked() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.unlocked
 }
 
 // Lag is the age of the oldest change that may not be on disk: the time since the newest complete flush
@@ -63,5 +92,9 @@ func (s *Store) Detail() (ok bool, message string) {
 	default:
 		ok = true
 	}
-	return ok, strings.Join(append([]string{now}, notices...), "; ")
+	said := []string{now}
+	if unlocked := s.status.isUnlocked(); unlocked != "" {
+		ok, said = false, append(said, unlocked)
+	}
+	return ok, strings.Join(append(said, notices...), "; ")
 }

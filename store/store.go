@@ -74,18 +74,19 @@ type Store struct {
 	ending      atomic.Bool
 	unread      error // why what is in the folder may not be written to, but has to be set aside; nil: nothing is
 	spent       bool  // a write failed: the database must be closed before it is written to again
-	reserve     reserve
+	resync      bool  // a sync failed: one must succeed before the store is persisting again
 
-	copying sync.Mutex // guards copy and note, which are of the adopted database, and keeps the syncing goroutine out while it is exchanged
-	copy    manifestCopy
-	note    logNote
+	using sync.Mutex // guards used
+	used  database   // db, for the syncing goroutine and who gives up
 
 	kick   chan struct{} // wakes the flush goroutine
 	groups groups
 	status status
 	count  counters
-	closed atomic.Bool
-	loops  sync.WaitGroup // Run's goroutines
+
+	unsynced atomic.Pointer[error] // from the syncing goroutine to the flush: a sync failed, and how
+	closed   atomic.Bool
+	loops    sync.WaitGroup // Run's goroutines
 }
 
 // Open takes the data directory and restores the table from it. A database that cannot be trusted is renamed
@@ -106,6 +107,8 @@ func Open(ctx context.Context, cfg Config, parts Parts) (*Store, error) {
 	if err := s.start(ctx); err != nil {
 		return nil, errors.Join(err, s.closeDatabase(), folder.release())
 	}
+	s.status.flushed(time.Now()) // nothing is applied before Open returns
+	s.status.setSynced(time.Now())
 	return s, nil
 }
 
@@ -115,7 +118,6 @@ func (s *Store) init(documents Documents) {
 	}
 	s.flush.init(s.table, documents, min(s.cfg.FlushInterval/2, mostSpread), s.isUrgent)
 	s.flush.batch.room = s.room
-	s.reserve.dir = s.folder.database()
 }
 
 // start restores what there is.
@@ -129,12 +131,10 @@ func (s *Store) start(ctx context.Context) error {
 	}
 	start := time.Now()
 	o, err := s.folder.open(ctx, s.cfg, false, s.logger)
-	if err == nil {
-		err = s.adopt(o)
-	}
 	if err != nil {
 		return errors.Join(err, s.folder.endOpening())
 	}
+	s.adopt(o)
 	if err = s.restore(ctx); err == nil && s.apart {
 		err = s.moveApart()
 	}
@@ -199,7 +199,8 @@ func (s *Store) moveApart() error {
 	if err != nil {
 		return err
 	}
-	return s.adopt(o)
+	s.adopt(o)
+	return nil
 }
 
 // exchange sets the open database aside as damaged and begins a new one.
@@ -215,12 +216,14 @@ func (s *Store) exchangeAs(what string, reason error, apart bool) error {
 	if err != nil {
 		return err
 	}
-	return s.adopt(o)
+	s.adopt(o)
+	return nil
 }
 
 // adopt makes an opened database the store's own.
-func (s *Store) adopt(o opened) error {
-	s.db, s.here = o.db, o.here
+func (s *Store) adopt(o opened) {
+	s.here = o.here
+	s.use(o.db)
 	if o.aside != "" {
 		what := "started empty"
 		if s.unread != nil { // what was there may have been restored from, or all that is there came since
@@ -237,15 +240,20 @@ func (s *Store) adopt(o opened) error {
 	if o.fresh {
 		s.flush.forget()
 	}
-	if err := s.reserve.renew(); err != nil {
-		s.logger.Warn("no room could be reserved for the logs", "error", err)
-	}
-	s.copying.Lock()
-	defer s.copying.Unlock()
-	s.copy = manifestCopy{dir: s.folder.database()}
-	s.note = newNote(s.folder.database())
-	s.note.marks = readNote(s.folder.database()).marks // of logs that are not tables yet
-	return errors.Join(s.copy.renew(), s.note.write())
+}
+
+// use makes a database, or none, the one in use.
+func (s *Store) use(db database) {
+	s.using.Lock()
+	defer s.using.Unlock()
+	s.db, s.used = db, db
+}
+
+// inUse is for those who do not own db.
+func (s *Store) inUse() database {
+	s.using.Lock()
+	defer s.using.Unlock()
+	return s.used
 }
 
 func (s *Store) keepBlock(block int) {
@@ -265,13 +273,12 @@ func (s *Store) closeDatabase() (err error) {
 		}
 	}()
 	db := s.db
-	s.db, s.here = nil, nil
+	s.here = nil
+	s.use(nil)
 	if err := db.Close(); err != nil {
 		return fmt.Errorf("store: closing the database: %w", err)
 	}
-	s.copying.Lock()
-	defer s.copying.Unlock()
-	return errors.Join(s.reserve.end(), s.copy.renew())
+	return nil
 }
 
 // leave ends the use of the database. Without room for what closing it writes, it is left as a killed process
@@ -292,6 +299,7 @@ func (s *Store) leave() error {
 	if a, ok := s.db.(*apart); ok {
 		a.kill()
 	}
-	s.db, s.here = nil, nil
-	return s.folder.sync()
+	s.here = nil
+	s.use(nil)
+	return syncDatabase(s.folder.database())
 }

@@ -40,6 +40,10 @@ func tryOpen(dir string) (version uint32, err error) {
 	if err != nil {
 		return 0, err
 	}
+	missing, err := missingLogs(dir)
+	if err != nil {
+		return 0, err
+	}
 	db, err := badger.Open(badgerOptions(dir, slog.New(slog.NewTextHandler(os.Stderr, nil))).
 		WithReadOnly(os.Getenv(readOnlyEnv) != "").
 		WithNumCompactors(0).
@@ -49,14 +53,20 @@ func tryOpen(dir string) (version uint32, err error) {
 		return 0, err
 	}
 	// A table whose checksum is wrong is left out, and Badger goes on without it.
-	opened := map[uint64]bool{}
+	opened := map[uint64]badger.TableInfo{}
 	for _, t := range db.Tables() {
-		opened[t.ID] = true
+		opened[t.ID] = t
 	}
+	newest := uint64(0) // in a table that the last process listed, not in one that this opening made of a log
 	for id := range listed {
-		if !opened[id] {
+		t, ok := opened[id]
+		if !ok {
 			return 0, fmt.Errorf("table %d is damaged", id)
 		}
+		newest = max(newest, t.MaxVersion)
+	}
+	if missing > newest {
+		return 0, fmt.Errorf("a log that was synced up to version %d is missing, and the tables go up to %d", missing, newest)
 	}
 	if version, err = readFormat(db); err != nil {
 		return version, err

@@ -5,18 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/sluice-metrics/sluice/store"
 	"golang.org/x/sys/unix"
-)
-
-// Files of the store in its folder.
-const (
-	storeMarker = "SLUICE"
-	storeLock   = "LOCK"
 )
 
 // checkDataFolder finds what would stop the store, before any port is opened: who starts a second server by
@@ -27,44 +20,13 @@ func (p *dataPath) checkDataFolder(context.Context) error {
 	if err != nil {
 		return p.folderFault(err)
 	}
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // the store makes it, or says why not
-	}
-	if err != nil {
+	if err := store.CheckFolder(dir); err != nil {
 		return p.folderFault(err)
 	}
-	stranger, marked := "", false
-	for _, entry := range entries {
-		switch entry.Name() {
-		case storeMarker:
-			marked = true
-		case "lost+found":
-		default:
-			stranger = entry.Name()
-		}
-	}
-	if stranger != "" && !marked {
-		return p.folderFault(fmt.Errorf("%w: it holds %q and no file %s; give an empty folder", store.ErrForeign, stranger, storeMarker))
-	}
-	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
+	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil && !errors.Is(err, fs.ErrNotExist) { // the store makes it, or says why not
 		return p.folderFault(fmt.Errorf("cannot be written to: %w", err))
 	}
-	return p.checkLock(filepath.Join(dir, storeLock))
-}
-
-// checkLock tries the lock of a running server, and lets go of it again.
-func (p *dataPath) checkLock(path string) error {
-	lock, err := os.Open(path)
-	if err != nil {
-		return nil // the store says so, if it matters
-	}
-	defer lock.Close()
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_SH|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
-		return nil
-	}
-	holder, _ := os.ReadFile(path)
-	return p.folderFault(fmt.Errorf("%w by process %s; every sluice needs one of its own", store.ErrInUse, strings.TrimSpace(string(holder))))
+	return nil
 }
 
 func (p *dataPath) folderFault(err error) error {

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
 
+	"github.com/sluice-metrics/sluice/durable"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
@@ -50,16 +52,27 @@ func writeKubeconfig(dir, address, caFile string) (string, error) {
 	return path, nil
 }
 
+// keepKubeconfig writes the kubeconfig of a standalone server. On a full disk the server starts without one.
+func (p *dataPath) keepKubeconfig() (err error) {
+	ca := ""
+	if p.cfg.api.CertFile == "" {
+		ca = filepath.Join(p.cfg.store.Dir, caName)
+	}
+	p.kubeconfig, err = writeKubeconfig(p.cfg.store.Dir, reachable(p.api.Addr()), ca)
+	if durable.IsFull(err) || ca != "" && errors.Is(err, fs.ErrNotExist) { // the adapter could not keep its certificate
+		p.log.Warn("the kubeconfig was not written, \"sluice get\" and kubectl need one: make room, then restart", "error", err)
+		p.kubeconfig = filepath.Join(p.cfg.store.Dir, kubeconfigName)
+		return nil
+	}
+	return err
+}
+
 // renewFile writes a file that says something else so far, whole or not at all: on a full disk the one that is there will do.
 func renewFile(path string, text []byte) error {
 	if before, err := os.ReadFile(path); err == nil && bytes.Equal(before, text) {
 		return nil
 	}
-	fresh := path + ".new"
-	if err := os.WriteFile(fresh, text, 0o600); err != nil {
-		return errors.Join(err, os.Remove(fresh))
-	}
-	return os.Rename(fresh, path)
+	return durable.WriteFile(path, text, 0o600)
 }
 
 // reachable is the address under which a listener is reached from this machine.

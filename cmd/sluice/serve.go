@@ -1,11 +1,8 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 )
@@ -57,9 +54,8 @@ func newServe() *cobra.Command {
 
 // serve runs until the first signal, or until a part fails. A second signal ends the process at once.
 func serve(cmd *cobra.Command, cfg *config) error {
-	ctx, release := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
+	ctx, release := untilSignal(cmd.Context())
 	defer release()
-	context.AfterFunc(ctx, release) // from then on the system's own way with signals holds
 
 	log := newLogger(cmd.ErrOrStderr(), cfg.log)
 	for _, warning := range cfg.warnings() {

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -160,12 +159,7 @@ func (p *dataPath) openAPI(context.Context) (err error) {
 	if !p.cfg.standalone {
 		return nil
 	}
-	ca := ""
-	if p.cfg.api.CertFile == "" {
-		ca = filepath.Join(p.cfg.store.Dir, caName)
-	}
-	p.kubeconfig, err = writeKubeconfig(p.cfg.store.Dir, reachable(p.api.Addr()), ca)
-	return err
+	return p.keepKubeconfig()
 }
 
 // run carries samples until ctx ends or a part fails, and stops in the order of the data.
@@ -194,8 +188,15 @@ func (p *dataPath) stages() []stage {
 // closePatience is how long the database may take to close.
 const closePatience = 10 * time.Second
 
+// runStore does not wait a second time for a disk that does not answer.
 func (p *dataPath) runStore(ctx context.Context) error {
 	err := p.store.Run(ctx)
+	if errors.Is(err, store.ErrStalled) {
+		ended, end := context.WithCancel(context.Background())
+		end()
+		_ = p.store.Close(ended) // its error says less than the first one
+		return err
+	}
 	return errors.Join(err, p.closeStore())
 }
 

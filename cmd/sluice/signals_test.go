@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A serving is this binary as a server in a process of its own.
+type serving struct {
+	t       *testing.T
+	cmd     *exec.Cmd
+	stderr  io.ReadCloser
+	ops, at string // URLs of the operations port and of HTTP push
+	done    chan error
+}
+
+var addresses = regexp.MustCompile(`(?s)HTTP\s+(http://\S+)/v1\n.*(http://\S+)/readyz`)
+
+// startServing starts a server and waits for its banner.
+func startServing(t *testing.T, dir string, flags ...string) *serving {
+	t.Helper()
+	return startServingBy(t, exec.Command(os.Args[0], onFreePorts(dir, append(flags, "--log-level=info")...)...))
+}
+
+func startServingBy(t *testing.T, cmd *exec.Cmd) *serving {
+	t.Helper()
+	s := &serving{t: t, cmd: cmd, done: make(chan error, 1)}
+	s.cmd.Env = append(os.Environ(), asSluice+"=1")
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	stdout, err := s.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.stderr, err = s.cmd.StderrPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.cmd.Process.Kill() })
+	var said strings.Builder
+	for lines := bufio.NewScanner(stdout); !strings.Contains(said.String(), "To try it") && lines.Scan(); {
+		said.WriteString(lines.Text() + "\n")
+	}
+	found := addresses.FindStringSubmatch(said.String())
+	if found == nil {
+		errs, _ := io.ReadAll(s.stderr)
+		t.Fatalf("no addresses in %q\n%s", said.String(), errs)
+	}
+	s.at, s.ops = found[1], found[2]
+	go func() {
+		_, _ = io.Copy(io.Discard, stdout)
+		s.done <- s.cmd.Wait()
+	}()
+	return s
+}
+
+func (s *serving) signal(signal os.Signal) {
+	s.t.Helper()
+	if err := s.cmd.Process.Signal(signal); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *serving) mustEndWell() {
+	s.t.Helper()
+	select {
+	case err := <-s.done:
+		if err != nil {
+			s.t.Fatalf("it ended with %v", err)
+		}
+	case <-time.After(20 * time.Second):
+		s.t.Fatal("it still runs after 20 s")
+	}
+}
+
+func (s *serving) ask(method, url, body string) string {
+	s.t.Helper()
+	req, err := http.NewRequestWithContext(context.Background(), method, url, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		s.t.Fatalf("%s %s: %s %s, %v", method, url, resp.Status, text, err)
+	}
+	return string(text)
+}
+
+const depth = "/v1/namespaces/shop/external/depth"
+
+// Who closes the terminal sends SIGHUP, and often twice: the server ends as with SIGTERM, and what it acknowledged
+// is there again.
+func TestHangUpLosesNothing(t *testing.T) {
+	dir := t.TempDir()
+	s := startServing(t, dir)
+	for i := range 200 {
+		s.ask(http.MethodPut, s.at+depth, fmt.Sprint(i))
+	}
+	s.signal(syscall.SIGHUP)
+	s.signal(syscall.SIGHUP)
+	s.mustEndWell()
+	again := startServing(t, dir)
+	if got := again.ask(http.MethodGet, again.at+depth, ""); !strings.Contains(got, "199") {
+		t.Errorf("after the terminal was closed the last value is not there: %s", got)
+	}
+	again.signal(syscall.SIGTERM)
+	again.mustEndWell()
+}
+
+// A server started by nohup ignores SIGHUP.
+func TestIgnoredHangUpStaysIgnored(t *testing.T) {
+	line := append([]string{"-c", `trap "" HUP; exec "$0" "$@"`, os.Args[0]}, onFreePorts(t.TempDir())...)
+	s := startServingBy(t, exec.Command("sh", line...))
+	s.signal(syscall.SIGHUP)
+	time.Sleep(300 * time.Millisecond)
+	s.ask(http.MethodGet, s.ops+"/livez", "")
+	s.signal(syscall.SIGTERM)
+	s.mustEndWell()
+}
+
+// A reader of the log that goes away does not take the server with it.
+func TestLogReaderMayGo(t *testing.T) {
+	s := startServing(t, t.TempDir())
+	_ = s.stderr.Close()
+	s.ask(http.MethodGet, s.ops+"/livez", "")
+	s.signal(syscall.SIGTERM) // to which it logs "stopping", and then a part after the other ends
+	s.mustEndWell()
+}

@@ -1,0 +1,96 @@
+package store
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// TestEmptyMarkerBesideOurDatabase: a power cut may leave the marker and other files empty. What the database
+// holds is restored all the same, and the marker is written again.
+func TestEmptyMarkerBesideOurDatabase(t *testing.T) {
+	for name, spoil := range map[string]func(t *testing.T, dir string){
+		"marker": func(*testing.T, string) {},
+		"all small files": func(t *testing.T, dir string) {
+			for _, empty := range []string{lockName, "kubeconfig", "ca.crt", "tls.crt", "tls.key", "kubeconfig.new"} {
+				if err := os.WriteFile(filepath.Join(dir, empty), nil, 0o640); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			before := makeDatabase(t, dir)
+			marker := filepath.Join(dir, markerName)
+			truncate(t, marker, 0)
+			spoil(t, dir)
+			if err := CheckFolder(dir); err != nil {
+				t.Fatalf("CheckFolder: %v", err)
+			}
+			restored := newModel(0)
+			mustClose(t, mustOpen(t, dir, restored))
+			before.mustEqual(t, restored)
+			if text, err := os.ReadFile(marker); err != nil || !strings.HasPrefix(string(text), markerText) {
+				t.Errorf("the marker says %q, %v", text, err)
+			}
+		})
+	}
+}
+
+// TestInterruptedFirstStart: a first start that a power cut or a full disk interrupted does not stop the next one.
+func TestInterruptedFirstStart(t *testing.T) {
+	for name, files := range map[string][]string{
+		"before the marker":      {markerName + ".new"},
+		"full disk":              {lockName},
+		"before the database":    {markerName, lockName},
+		"before its manifest":    {markerName, lockName, databaseName + "/LOCK"},
+		"manifest without bytes": {markerName, lockName, databaseName + "/" + badger.ManifestFilename, "tls.key", "ca.crt", "kubeconfig"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for _, file := range files {
+				mkdir(t, filepath.Dir(filepath.Join(dir, file)))
+				touch(t, filepath.Join(dir, file))
+			}
+			if err := CheckFolder(dir); err != nil {
+				t.Fatalf("CheckFolder: %v", err)
+			}
+			mustClose(t, mustOpen(t, dir, newModel(0)))
+		})
+	}
+}
+
+// TestEmptyMarkerIsNoLicence: an empty file of the marker's name does not make somebody else's files ours.
+func TestEmptyMarkerIsNoLicence(t *testing.T) {
+	for name, do := range map[string]func(t *testing.T, dir string){
+		"a file": func(t *testing.T, dir string) { touch(t, filepath.Join(dir, "thesis.tex")) },
+		"a database": func(t *testing.T, dir string) {
+			db, err := badger.Open(badger.DefaultOptions(filepath.Join(dir, databaseName)).WithLogger(nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			touch(t, filepath.Join(dir, markerName))
+			do(t, dir)
+			before := tree(t, dir)
+			_, err := Open(t.Context(), testConfig(dir), Parts{Table: newModel(0), Logger: quiet()})
+			if !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), "is empty") {
+				t.Errorf("Open: %v", err)
+			}
+			if tree(t, dir) != before {
+				t.Error("the directory was touched")
+			}
+		})
+	}
+}

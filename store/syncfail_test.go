@@ -1,0 +1,107 @@
+package store
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+// TestFailedSync: a sync that fails shows at once in Detail and in the metrics, and until one succeeds. What was
+// flushed meanwhile is there afterwards.
+func TestFailedSync(t *testing.T) {
+	cfg := testConfig(t.TempDir())
+	cfg.SyncInterval = cfg.FlushInterval
+	model := newModel(2)
+	s, err := Open(t.Context(), cfg, Parts{Table: model, Logger: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(s)
+	stop := start(t, s)
+	model.put(0, 1, "a", "before")
+	if err := s.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	unopenable := filepath.Join(s.folder.database(), "x.mem") // a log, by its name, that leads to itself
+	if err := os.Symlink(unopenable, unopenable); err != nil {
+		t.Fatal(err)
+	}
+	failed := time.Now()
+	eventually(t, "Detail says that the disk cannot be synced", func() bool {
+		ok, detail := s.Detail()
+		return !ok && strings.Contains(detail, "not persisting") && strings.Contains(detail, syscall.ELOOP.Error())
+	})
+	if took := time.Since(failed); took > 5*time.Second {
+		t.Errorf("that took %v", took)
+	}
+	want := `
+# HELP sluice_store_persisting 1 while changes are written to disk, 0 while the disk is too full or failing.
+# TYPE sluice_store_persisting gauge
+sluice_store_persisting 0
+`
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "sluice_store_persisting"); err != nil {
+		t.Error(err)
+	}
+	if s.count.failures.Load() == 0 {
+		t.Error("no failure was counted")
+	}
+	model.put(1, 1, "b", "meanwhile")
+	if err := s.Sync(t.Context()); err == nil {
+		t.Error("Sync succeeded")
+	}
+	time.Sleep(2 * cfg.FlushInterval)
+	if ok, detail := s.Detail(); ok {
+		t.Errorf("Detail while no sync succeeds: %s", detail)
+	}
+	if err := os.Remove(unopenable); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "persisting again", func() bool { ok, _ := s.Detail(); return ok })
+	model.put(1, 2, "c", "after")
+	if err := s.Sync(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	mustClose(t, s)
+	restored := newModel(0)
+	again := mustOpen(t, cfg.Dir, restored)
+	model.mustEqual(t, restored)
+	mustClose(t, again)
+	if again.count.setAside.Load() > 0 {
+		t.Error("it was set aside")
+	}
+}
+
+// TestRemovedLock: a lock file that was removed or replaced by hand is noticed.
+func TestRemovedLock(t *testing.T) {
+	dir := t.TempDir()
+	s := mustOpen(t, dir, newModel(1))
+	start(t, s)
+	lock := filepath.Join(dir, lockName)
+	for _, replaced := range []bool{false, true} {
+		aside := lock + ".aside"
+		if err := os.Rename(lock, aside); err != nil {
+			t.Fatal(err)
+		}
+		if replaced {
+			touch(t, lock)
+		}
+		eventually(t, "Detail says that the lock is gone", func() bool {
+			ok, detail := s.Detail()
+			return !ok && strings.Contains(detail, lock) && strings.Contains(detail, "restart")
+		})
+		if err := os.Rename(aside, lock); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "Detail says nothing of a lock that is back", func() bool { ok, _ := s.Detail(); return ok })
+	}
+}
