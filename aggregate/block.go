@@ -21,7 +21,7 @@ const (
 type block struct {
 	page *page // in the arena of blocks
 
-	// history guards all that the roller notes of the block's series: pasts, rings, slots, identity at its end.
+	// history guards all that the roller notes of the block's series: pasts, logs, slots, identity at its end.
 	// Writers take it only for what is pushed or was held. Held for one series' work at a time, or for a slice of the roller's.
 	history sync.Mutex
 	// rolled is the tick in which all of the block was last rolled, rolledAt the receiving time; guarded by history.

@@ -19,14 +19,14 @@
 // # How windows come about
 //
 // Cells only ever grow (counters) or stand (gauges). The roller (roll.go) visits dirty cells and notes the
-// value under the current tick in a small ring (past.go, rings.go); a window is the difference between now and the
+// value under the current tick in a log (past.go, notes.go); a window is the difference between now and the
 // note at its far end. Nothing is reset, so nothing can fall between two windows. Timers (timer.go) and sets
 // (set.go) note what a tick added.
 //
 // # Who owns what
 //
 //   - A cell's value belongs to the writers; only atomics touch it.
-//   - All that the roller notes (pasts, rings, slots) belongs to whoever holds the block's history lock: the
+//   - All that the roller notes (pasts, logs, slots) belongs to whoever holds the block's history lock: the
 //     roller, a reader, the store, a push. Writers never take that lock for any other sample.
 //   - A series' identity is written once, before it is published by its state; it is cleared under the history
 //     lock after every writer has passed a batch boundary (epoch.go, evict.go, bury.go).
