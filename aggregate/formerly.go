@@ -2,7 +2,6 @@ package aggregate
 
 import (
 	"maps"
-	"math"
 	"slices"
 
 	"github.com/sluice-metrics/sluice/metric"
@@ -18,16 +17,10 @@ func (r *restorer) unitRun(d *decoder, alike bool) {
 	}
 	state := d.uint32()
 	units := d.bytes(uint64(r.spans))
-	place := uint64(0)
-	for n := d.byte(); n > 0 && d.err == nil; n-- {
-		place += d.uvarint() & math.MaxUint32
-		if place >= blockSeries {
-			d.fail()
-			return
-		}
-		r.unitNumber(d, uint32(place), state, units)
-		place++
+	if len(units) < r.spans {
+		return // the list ended early
 	}
+	d.places(func(place uint32) { r.unitNumber(d, place, state, units) })
 }
 
 func (r *restorer) unitNumber(d *decoder, place, state uint32, units []byte) {

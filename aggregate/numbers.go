@@ -112,6 +112,11 @@ func (r *restorer) numbers(d *decoder, alike bool) {
 		r.mark = d.mark()
 	}
 	common := commons{state: d.uint32(), earlier: d.uint32(), single: d.byte()}
+	d.places(func(place uint32) { r.number(d, place, common) })
+}
+
+// places calls f for each place of a run. f reads what follows the place.
+func (d *decoder) places(f func(place uint32)) {
 	place := uint64(0)
 	for n := d.byte(); n > 0 && d.err == nil; n-- {
 		place += d.uvarint() & math.MaxUint32
@@ -119,7 +124,7 @@ func (r *restorer) numbers(d *decoder, alike bool) {
 			d.fail()
 			return
 		}
-		r.number(d, uint32(place), common)
+		f(uint32(place))
 		place++
 	}
 }
