@@ -28,7 +28,7 @@ func newPushRequest() *pushRequest {
 	body := "# TYPE batch_records_total counter\nbatch_records_total{stage=\"load\"} " + number + "\n" +
 		"# TYPE batch_position gauge\nbatch_position " + number + "\n" +
 		"# TYPE batch_duration_seconds gauge\nbatch_duration_seconds{stage=\"load\"} 12.75\n"
-	text := fmt.Sprintf("PUT /metrics/job/batch/instance/%s HTTP/1.1\r\nHost: sluice\r\nContent-Type: text/plain; version=0.0.4\r\n"+
+	text := fmt.Sprintf("PUT /metrics/job/batch/instance/%s HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain; version=0.0.4\r\n"+
 		"Content-Length: %d\r\n\r\n%s", group, len(body), body)
 	r := &pushRequest{text: []byte(text), body: len(body), group: strings.Index(text, group)}
 	for at := strings.Index(text, number); at >= 0; {
