@@ -23,7 +23,7 @@ const (
 func TestFullDisk(t *testing.T) {
 	needRoot(t)
 	s, disk := newServerOn(t, func(path string) *mounted {
-		return mountImage(t, filepath.Join(t.TempDir(), "disk.img"), path, diskBytes)
+		return mountImage(t, filepath.Join(t.TempDir(), "disk.img"), path, diskBytes, withJournal)
 	})
 	s.Start()
 	books := newLineBooks(t, s)
@@ -61,8 +61,8 @@ func TestFrozenDisk(t *testing.T) {
 	s, _ := newServerOn(t, func(path string) *mounted {
 		dir := t.TempDir()
 		lazy := []string{"-E", "lazy_itable_init=1,lazy_journal_init=1"}
-		beneath = mountImage(t, filepath.Join(dir, "beneath.img"), filepath.Join(dir, "beneath"), 2*diskBytes, lazy...)
-		return mountImage(t, filepath.Join(dir, "beneath", "disk.img"), path, diskBytes, lazy...)
+		beneath = mountImage(t, filepath.Join(dir, "beneath.img"), filepath.Join(dir, "beneath"), 2*diskBytes, withJournal, lazy...)
+		return mountImage(t, filepath.Join(dir, "beneath", "disk.img"), path, diskBytes, withJournal, lazy...)
 	})
 	s.Start()
 	books := newLineBooks(t, s)

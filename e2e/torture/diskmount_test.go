@@ -20,17 +20,20 @@ type mounted struct {
 	path string
 }
 
-// imageOptions: an error is told and changes nothing; the journal is written each second, so that a disk that stands still
-// shows soon.
-const imageOptions = "loop,errors=continue,commit=1"
+// Options of mount for images: an error is told and changes nothing. The journal is written each second, so that a disk that
+// stands still shows soon.
+const (
+	withJournal    = "loop,errors=continue,commit=1"
+	withoutJournal = "loop,errors=continue"
+)
 
-// mountImage mounts a new ext4 file system, kept in a sparse file of another one, with options for mkfs.ext4.
-func mountImage(t *testing.T, image, at string, bytes int64, options ...string) *mounted {
+// mountImage mounts a new ext4 file system, kept in a sparse file of another one, with options for mount and mkfs.ext4.
+func mountImage(t *testing.T, image, at string, bytes int64, mounting string, making ...string) *mounted {
 	t.Helper()
 	must(t, os.WriteFile(image, nil, 0o600), "make an image")
 	must(t, os.Truncate(image, bytes), "size the image")
-	run(t, "mkfs.ext4", append(append([]string{"-q", "-F"}, options...), image)...)
-	return mount(t, at, "-o", imageOptions, image)
+	run(t, "mkfs.ext4", append(append([]string{"-q", "-F"}, making...), image)...)
+	return mount(t, at, "-o", mounting, image)
 }
 
 func mount(t *testing.T, at string, args ...string) *mounted {
