@@ -59,11 +59,6 @@ func (s *Store) flushOnce(began time.Time) error {
 
 // ready makes sure that there is a database and room for it, or says why not.
 func (s *Store) ready(now time.Time) error {
-	if err := s.unsynced.Load(); err != nil && !s.spent {
-		s.spent = true
-		s.fail(*err, now)
-		return *err
-	}
 	_, off, _ := s.status.read()
 	if s.db == nil || off != "" {
 		return s.revive(now)
@@ -106,7 +101,6 @@ func (s *Store) revive(now time.Time) error {
 			s.logger.Error("the database did not close well", "error", err)
 		}
 		s.spent = false
-		s.unsynced.Store(nil) // its logs are tables now
 	}
 	if err == nil && s.db == nil {
 		err = s.reopen()
@@ -186,13 +180,8 @@ func (s *Store) syncLogs() error {
 	if s.copy.dir == "" {
 		return nil
 	}
-	if err := s.unsynced.Load(); err != nil {
-		return *err
-	}
 	observed := s.note.observe()
 	if err := s.folder.sync(); err != nil {
-		s.unsynced.Store(&err)
-		s.status.setOff(err.Error())
 		return err
 	}
 	if err := errors.Join(observed, s.note.write()); err != nil {

@@ -75,10 +75,6 @@ type Store struct {
 	unread      error // why what is in the folder may not be written to, but has to be set aside; nil: nothing is
 	spent       bool  // a write failed: the database must be closed before it is written to again
 	reserve     reserve
-	// unsynced is the failure of a sync; nil: there was none since the database was opened. The kernel tells each failure once and
-	// forgets what it could not write, so the logs may have holes, and the next sync would succeed all the same. The syncing
-	// goroutine sets it; the flush goroutine closes the database, which writes what the logs held into tables, and clears it.
-	unsynced atomic.Pointer[error]
 
 	copying sync.Mutex // guards copy and note, which are of the adopted database, and keeps the syncing goroutine out while it is exchanged
 	copy    manifestCopy
@@ -286,7 +282,7 @@ func (s *Store) leave() error {
 	}
 	_, off, _ := s.status.read()
 	free, err := s.free(s.folder.dir)
-	if (off == "" || s.unsynced.Load() != nil) && err == nil && free >= leastFreeBytes {
+	if off == "" && err == nil && free >= leastFreeBytes {
 		return s.closeDatabase()
 	}
 	if off == "" {
@@ -297,8 +293,5 @@ func (s *Store) leave() error {
 		a.kill()
 	}
 	s.db, s.here = nil, nil
-	if err := s.unsynced.Load(); err != nil {
-		return *err
-	}
 	return s.folder.sync()
 }

@@ -25,9 +25,6 @@ func TestDamagedFiles(t *testing.T) {
 	t.Run("all", func(t *testing.T) { // returns when those in it have ended, which run side by side
 		for _, file := range filesOf(t, master) {
 			for _, d := range damages(t, filepath.Join(master, file)) {
-				if isUnnoticed(file, d) {
-					continue
-				}
 				t.Run(file+" "+d.name, func(t *testing.T) {
 					t.Parallel()
 					s := server.New(t)
@@ -42,11 +39,6 @@ func TestDamagedFiles(t *testing.T) {
 	whole, told, refused := outcomes.whole.Load(), outcomes.told.Load(), outcomes.refused.Load()
 	figure(t, "%d damages: %d times all values were there, %d times the database was set aside or cut and said so, %d times refused with a message",
 		whole+told+refused, whole, told, refused)
-}
-
-// isUnnoticed: a synced log that is missing or empty looks like one that became a table (docs/adr/0011).
-func isUnnoticed(file string, d damage) bool {
-	return strings.HasSuffix(file, ".mem") && (d.name == "missing" || strings.HasPrefix(d.name, "cut to 0 "))
 }
 
 // lastValue is what the metrics of the master count up to; all that came before is an older state.
