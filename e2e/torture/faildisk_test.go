@@ -3,8 +3,10 @@ package torture
 import (
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -19,6 +21,13 @@ func TestFailingDisk(t *testing.T) {
 		beneath = mountTmpfs(t, t.TempDir(), "1g")
 		image = filepath.Join(beneath.path, "disk.img")
 		disk = mountImage(t, image, path, diskBytes, withoutJournal, "-O", "^has_journal", "-E", "lazy_itable_init=0")
+		// All blocks have their memory; then those that are free give theirs back, so that writing one anew is what fails. What
+		// the file system keeps of itself stays whole.
+		file, err := os.OpenFile(image, os.O_RDWR, 0)
+		must(t, err, "open the image")
+		defer file.Close()
+		must(t, syscall.Fallocate(int(file.Fd()), 0, 0, diskBytes), "allocate the image")
+		run(t, "fstrim", path)
 		return disk
 	})
 	s.Start()
@@ -27,6 +36,7 @@ func TestFailingDisk(t *testing.T) {
 	s.PutSynced("e2e", "depth", 1)
 	rounds := size(2, 20)
 	for round := range rounds {
+		run(t, "fstrim", disk.path)
 		giveBack := beneath.fillUp(0)
 		eventually(t, time.Minute, func() string { // more and more of the disk is written to, until it fails
 			books.sendLabels(2000)
