@@ -32,7 +32,7 @@ binary:
 e2e:
 	cd e2e && go run ./prepare && go test -count=1 -timeout 20m ./binaries ./child ./controlplane ./cluster
 
-# The binary under the faults of docs/reliability.md, with the figure of each: some four minutes on a machine that does
+# The binary under the faults of docs/reliability.md, with the figure of each: some three minutes on a machine that does
 # nothing else. TORTURE=long make torture: the same more often and in larger sizes, about an hour. What needs loop devices is skipped
 # where not root.
 torture:
