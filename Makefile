@@ -10,7 +10,7 @@ FUZZTIME ?= 10s
 # Packages whose goroutines share memory: what "make race" is about.
 RACE := ./aggregate/... ./identity/... ./receiver/... ./store/... ./adapter/... ./operations/... ./cmd/...
 
-.PHONY: build run test unit binary e2e race guard bench figures bench-plot lint fuzz chart image clean
+.PHONY: build run test unit binary e2e torture race guard bench figures bench-plot lint fuzz chart image clean
 
 build:
 	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/sluice ./cmd/sluice
@@ -31,6 +31,12 @@ binary:
 # some minutes and memory; they are kept in the user's cache folder (or SLUICE_E2E_CACHE).
 e2e:
 	cd e2e && go run ./prepare && go test -count=1 -timeout 20m ./binaries ./child ./controlplane ./cluster
+
+# The binary under the faults of docs/reliability.md, with the figure of each: some three minutes on a machine that does
+# nothing else. TORTURE=long make torture: the same more often and in larger sizes, about an hour. What needs loop devices is skipped
+# where not root.
+torture:
+	cd e2e && go test -count=1 -v -timeout $(if $(filter long,$(TORTURE)),6h,15m) ./torture
 
 # Short: the long tests show what they show without the detector, at a tenth of the time.
 # A process with the detector sleeps a second when it ends; the store ends many.

@@ -138,6 +138,21 @@ func (s *Server) Runs(binary string, env ...string) { s.binary, s.env = binary, 
 // Start runs the binary and waits until it is ready.
 func (s *Server) Start() {
 	s.t.Helper()
+	if err := s.TryStart(); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// TryStart is Start for a server that may refuse. The error holds the server's log.
+func (s *Server) TryStart() error {
+	s.t.Helper()
+	s.Launch()
+	return s.awaitReady()
+}
+
+// Launch runs the binary and does not wait.
+func (s *Server) Launch() {
+	s.t.Helper()
 	cmd := exec.Command(s.Binary(), s.args...)
 	cmd.Env = append(os.Environ(), s.env...)
 	s.stderr = new(bytes.Buffer)
@@ -147,26 +162,28 @@ func (s *Server) Start() {
 		s.t.Fatal(err)
 	}
 	s.child = started
-	s.awaitReady()
 }
 
-func (s *Server) awaitReady() {
-	s.t.Helper()
+// PID is the system's number for the running server.
+func (s *Server) PID() int { return s.child.ID() }
+
+func (s *Server) awaitReady() error {
 	for deadline := time.Now().Add(startTimeout); ; time.Sleep(20 * time.Millisecond) {
 		resp, err := http.Get("http://" + s.Ops + "/readyz")
 		if err == nil {
 			_ = resp.Body.Close()
 			if resp.StatusCode == http.StatusOK {
-				return
+				return nil
 			}
 		}
 		select {
 		case <-s.child.Done():
-			s.t.Fatalf("sluice ended before it was ready: %v\n%s", s.child.Err(), s.stderr)
+			return fmt.Errorf("sluice ended before it was ready: %w\n%s", s.child.Err(), s.stderr)
 		default:
 		}
 		if time.Now().After(deadline) {
-			s.t.Fatalf("sluice is not ready after %s\n%s", startTimeout, s.stderr)
+			s.Kill() // s.stderr is written to until then
+			return fmt.Errorf("sluice is not ready after %s\n%s", startTimeout, s.stderr)
 		}
 	}
 }
