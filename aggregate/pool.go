@@ -48,9 +48,3 @@ func (p *pool) give(i uint32) {
 	defer p.mu.Unlock()
 	p.free = append(p.free, i)
 }
-
-func (p *pool) used() (n int, bytes int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return int(p.next) - 1 - len(p.free), int64(p.next) * int64(p.size)
-}

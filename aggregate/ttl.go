@@ -8,12 +8,12 @@ import (
 )
 
 // A page holds the times to live that pushes gave, in 32 bits each: seconds, or milliseconds above ttlMillis where a time below
-// mostMillis has a fraction. A longer fraction is rounded up.
+// fractionsBelow has a fraction. A longer fraction is rounded up.
 const (
 	ttlForever = math.MaxUint32
 	ttlLongest = ttlForever - 1 // 136 years
 	ttlMillis  = 0xf800_0000
-	mostMillis = 24 * time.Hour
+	fractionsBelow = 24 * time.Hour
 )
 
 func ttlDuration(kept uint32) time.Duration {
@@ -28,7 +28,7 @@ func (p *page) setTTL(place uint32, ttl time.Duration) {
 	case ttl == 0:
 	case ttl == metric.Forever:
 		p.ttls[place].Store(ttlForever)
-	case ttl < mostMillis && ttl%time.Second != 0:
+	case ttl < fractionsBelow && ttl%time.Second != 0:
 		p.ttls[place].Store(ttlMillis + uint32((ttl+time.Millisecond-1)/time.Millisecond))
 	default:
 		p.ttls[place].Store(uint32(min(max((ttl+time.Second-1)/time.Second, 1), ttlLongest)))
