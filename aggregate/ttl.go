@@ -10,9 +10,9 @@ import (
 // A page holds the times to live that pushes gave, in 32 bits each: seconds, or milliseconds above ttlMillis where a time below
 // fractionsBelow has a fraction. A longer fraction is rounded up.
 const (
-	ttlForever = math.MaxUint32
-	ttlLongest = ttlForever - 1 // 136 years
-	ttlMillis  = 0xf800_0000
+	ttlForever     = math.MaxUint32
+	ttlLongest     = ttlForever - 1 // 136 years
+	ttlMillis      = 0xf800_0000
 	fractionsBelow = 24 * time.Hour
 )
 
