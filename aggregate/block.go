@@ -22,7 +22,7 @@ type block struct {
 	page *page // in the arena of blocks
 
 	// history guards all that the roller notes of the block's series: pasts, logs, slots, identity at its end.
-	// Writers take it only for what is pushed or was held. Held for one series' work at a time, or for a slice of the roller's.
+	// Writers take it only for what is pushed, was held or is dated. Held for one series' work at a time, or for a slice of the roller's.
 	history sync.Mutex
 	// rolled is the tick in which all of the block was last rolled, rolledAt the receiving time; guarded by history.
 	rolled   uint32
@@ -98,6 +98,10 @@ type body struct {
 	stamped  *stamped
 	timer    *timer
 	set      *set
+
+	// rewritten is set where a timer or a set got what is older than its newest note: what was saved is to be replaced.
+	// Guarded by the history lock.
+	rewritten bool
 
 	bytes atomic.Int64 // of timer, set or running total, as last weighed, and what they grew by since
 }

@@ -12,26 +12,30 @@ import (
 type coding uint8
 
 const (
-	wholeCoding coding = iota // counters: a signed difference
-	floatCoding               // gauges and the weight of timers: bits of a float64, which mostly end in zeroes
+	wholeCoding  coding = iota // counters: a signed difference
+	floatCoding                // gauges: bits of a float64, which mostly end in zeroes
+	weightCoding               // the weight of timers, a float64 too
 )
 
 func codingOf(k metric.Kind) coding {
-	if k == metric.Gauge || k == metric.Timer {
+	switch k {
+	case metric.Gauge:
 		return floatCoding
+	case metric.Timer:
+		return weightCoding
 	}
 	return wholeCoding
 }
 
 func (c coding) pack(v uint64) uint64 {
-	if c == floatCoding {
+	if c != wholeCoding {
 		return bits.Reverse64(v)
 	}
 	return v<<1 ^ uint64(int64(v)>>63)
 }
 
 func (c coding) unpack(v uint64) uint64 {
-	if c == floatCoding {
+	if c != wholeCoding {
 		return bits.Reverse64(v)
 	}
 	return v>>1 ^ -(v & 1)

@@ -248,7 +248,7 @@ func (t *Table) admit() bool {
 
 // mayGrow reports whether there is memory left for what has no fixed size.
 func (t *Table) mayGrow() bool {
-	if t.bodyBytes.Load()+t.nameBytes.Load()+t.aliases.bytes.Load() < t.config.MaxBytes {
+	if t.bodyBytes.Load()+t.logBytes.Load()+t.nameBytes.Load()+t.aliases.bytes.Load() < t.config.MaxBytes {
 		return true
 	}
 	t.starved.Store(true)

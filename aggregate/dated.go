@@ -27,13 +27,12 @@ func (w *Writer) updateDated(b *block, place uint32, state uint32, s *metric.Sam
 	}
 	t, now := w.table, w.table.clock.now()
 	tick := now.tickOf(time.Unix(s.Timestamp, 0), t.clock.tick)
-	if b.page.cells[place].past.stamp == 0 {
-		b.series[place].born = min(b.series[place].born, tick)
-	} else {
+	if b.page.cells[place].past.stamp != 0 {
 		t.noteLocked(b, place, b.tickLocked(place, now), now) // what came until now, under its own tick
 	}
 	refused := w.enterLocked(b, place, tick, s)
 	if refused == metric.Applied {
+		b.bornLocked(t.notes, place, tick, now)
 		b.page.cells[place].see(now)
 		if s.TTL != 0 {
 			b.page.setTTL(place, s.TTL)
@@ -70,9 +69,11 @@ func (w *Writer) enterLocked(b *block, place, tick uint32, s *metric.Sample) met
 		d.add(binOf(s.Float()), weight)
 		d.extend(s.Float()*s.Weight(), s.Float(), s.Float())
 		body.timer.enterLocked(t.spans, tick, d)
-		past.shiftWeight(t.notes, tick, float64(weight)/weightUnits)
+		past.shiftWeight(t.notes, tick, float64(weight)/weightUnits, b.series[place].born)
+		body.rewritten = true
 		t.weigh(body, body.timer.weight(t.timers.of(&b.page.cells[place])))
 	case metric.Set:
+		body.rewritten = true
 		w.digest.ResetWithSeed(t.setSeed)
 		w.digest.Write(s.Member)
 		hash := w.digest.Sum64()
@@ -83,18 +84,30 @@ func (w *Writer) enterLocked(b *block, place, tick uint32, s *metric.Sample) met
 			break
 		}
 		for i := range t.spans {
-			body.set.slotLocked(i, &t.spans[i], t.spans[i].unit(tick)).registers.insert(hash)
+			if sp := &t.spans[i]; sp.keeps(tick, w.now.tick) {
+				body.set.slotLocked(i, sp, sp.unit(tick)).registers.insert(hash)
+			}
 		}
 	}
 	past.stamp = max(past.stamp, tick)
 	return metric.Applied
 }
 
+// bornLocked moves the birth of a series back to a sample that its client dates before it, as far as windows reach.
+func (b *block) bornLocked(n *notes, place, tick uint32, now moment) {
+	s := &b.series[place]
+	s.born = min(s.born, max(tick, now.tick-min(now.tick, n.horizon)))
+}
+
+// keeps reports whether there are records of the unit of a tick.
+func (s *span) keeps(tick, now uint32) bool { return s.unit(tick)+uint32(s.kept()) > s.unit(now) }
+
 // shiftLocked notes that a counter grew in an earlier tick than the newest note's.
 func (b *block) shiftLocked(n *notes, place, tick uint32, whole, units int64) {
-	b.page.cells[place].past.shift(n, wholeCoding, tick, uint64(whole), plus)
+	born := b.series[place].born
+	b.page.cells[place].past.shift(n, wholeCoding, tick, uint64(whole), born, plus)
 	if body := b.body(place); body != nil && body.fraction != nil && (units != 0 || body.fraction.past.stamp != 0) {
-		body.fraction.past.shift(n, wholeCoding, tick, uint64(units), plus)
+		body.fraction.past.shift(n, wholeCoding, tick, uint64(units), born, plus)
 	}
 }
 
@@ -105,13 +118,23 @@ func (t *timer) enterLocked(spans []span, tick uint32, d *distribution) {
 		t.noteLocked(spans, tick, d)
 		return
 	}
-	t.past[0].enterAt(fine, d, spans[0].kept())
+	s, most := &t.past[0], spans[0].kept()
+	if int(s.count) == most && s.oldest() > t.folded && !s.has(fine) {
+		t.foldLocked(spans) // the shortest span is about to lose its oldest record
+	}
+	s.enterAt(fine, d, most)
 	if fine > t.folded {
 		return // foldLocked takes it along
 	}
 	for i := 1; i < len(spans); i++ {
 		t.past[i].enterAt(spans[i].unit(tick), d, spans[i].kept())
 	}
+}
+
+// has reports whether there is a record of a unit.
+func (s *timerSlots) has(unit uint32) (found bool) {
+	s.each(unit, func(rec timerRecord) { found = found || rec.unit == unit })
+	return found
 }
 
 // enterAt adds a distribution to the record of a unit.

@@ -134,9 +134,8 @@ func (t *Table) tidy(b *block, place uint32, now moment) {
 	oldest := t.oldestTick(now.tick)
 	idle := c.past.stamp != 0 && c.past.stamp < oldest
 	switch {
-	case idle && body != nil && body.timer != nil:
+	case idle && body != nil && body.timer != nil && !body.rewritten:
 		body.timer.forgetLocked()
-		c.past.forget(t.notes)
 	case body != nil && body.set != nil:
 		if idle {
 			body.set.forgetLocked()
@@ -144,10 +143,10 @@ func (t *Table) tidy(b *block, place uint32, now moment) {
 		body.set.mergeLocked(&t.epochs, oldest)
 		body.set.renewLocked(oldest)
 		t.weigh(body, body.set.bytesLocked())
-	case idle:
-		t.forgetNotes(c, body)
-	default:
-		c.past.shrink(t.notes, codingOf(b.page.kinds[place]), now.tick)
+	}
+	c.past.shrink(t.notes, codingOf(b.page.kinds[place]), now.tick)
+	if body != nil && body.fraction != nil {
+		body.fraction.past.shrink(t.notes, wholeCoding, now.tick)
 	}
 }
 

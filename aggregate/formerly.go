@@ -120,18 +120,18 @@ func (r *restorer) unitNotes(d *decoder, c coding, p *past, stamp uint32, rolled
 	var all []note
 	for _, one := range r.stood {
 		stride := uint64(r.strides[one.span])
-		if newest := uint64(stamp) / stride; stride > 0 && one.age <= newest && newest-one.age > 0 {
+		if newest := uint64(stamp) / stride; one.age <= newest && newest-one.age > 0 {
 			all = append(all, note{uint32((newest-one.age+1)*stride - 1), one.value})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b note) int { return int(a.tick) - int(b.tick) })
 	r.steps, r.settled = r.steps[:0], 0
 	at := note{stamp, rolled}
-	for _, one := range slices.Backward(all) {
-		if one.tick < at.tick && one.value != at.value {
+	for i, one := range slices.Backward(all) {
+		if one.tick < at.tick && (one.value != at.value || i == 0) {
 			r.steps = append(r.steps, note{at.tick - one.tick, at.value - one.value})
 			at = one
 		}
 	}
-	r.restoreNotes(d, c, p, stamp, rolled)
+	r.restoreNotes(d, c, p, stamp, rolled, 0)
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // applyHeld takes a sample that came some time ago and was held. It is noted under the tick in which it came, so that
-// the windows are what they would be had it never been held; what is noted later already cannot be changed, and
+// the windows are what they would be had it never been held; what is noted later already stays as it is, and
 // the sample counts in the earliest tick that still can. A gauge's older value never replaces a newer one.
 func (w *Writer) applyHeld(to ref, s *metric.Sample) metric.Reason {
 	t := w.table

@@ -88,7 +88,11 @@ func (r *reading) stretch(all []note, single uint8, born uint32) stretch {
 			late: plain.from + p.interval, early: plain.from - p.interval}
 	}
 	if young := p.first == 0 && p.alike >= 2 && all[0].tick <= born+1; young {
-		gathered := time.Duration(float64(len(all)) * p.interval * float64(tick))
+		pushes := len(all)
+		if all[0].value == 0 {
+			pushes-- // the first one began to count
+		}
+		gathered := time.Duration(float64(pushes) * p.interval * float64(tick))
 		return stretch{from: 0, scale: 1, seconds: max(gathered, r.table.spans[0].window).Seconds()}
 	}
 	return plain
@@ -128,7 +132,7 @@ func (r *reading) notesOf(p *past, c coding, born uint32) (s stretch, before uin
 		return stretch{scale: 1, seconds: r.view.span.window.Seconds()}, 0, false
 	}
 	r.notes = p.read(r.table.notes, c, r.notes)
-	return r.stretch(r.notes, p.single(r.table.notes), born), p.before(r.table.notes, r.notes[0]), true
+	return r.stretch(r.notes, p.single(r.table.notes), born), r.table.notes.before(r.notes[0], born), true
 }
 
 // scaled is what an increase comes to in the window, given what came since a position. A count of whole things stays

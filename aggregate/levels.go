@@ -9,20 +9,27 @@ import (
 )
 
 // levels adds up gauges as they stood over a window: the minimum of a sum is not the sum of the minima. Positions are in
-// ticks. A gauge that changed in a tick is taken to have changed in its middle.
+// ticks. A gauge that changed in a tick is taken to have changed in its middle, so a sum changes at one place in each tick.
 type levels struct {
 	from, now float64
 	series    int
-	changes   []change
+	one       []change // of a single gauge
+	grid      []step   // of several, by tick from that of the window's beginning on
 }
 
-// change is where a gauge changed, by how much, and to what. The first one of each gauge is its first level.
-type change struct{ at, by, to float64 }
+// change is where a gauge changed, and to what. The first one is its first level.
+type change struct{ at, to float64 }
+
+// step is by how much a sum changes in a tick.
+type step struct {
+	by   compensated
+	some bool
+}
 
 // begin empties it for a window.
 func (l *levels) begin(v *view, now moment, tick time.Duration) {
 	at := float64(now.at) / float64(tick)
-	*l = levels{from: at - float64(v.span.window)/float64(tick), now: at, changes: l.changes[:0]}
+	*l = levels{from: at - float64(v.span.window)/float64(tick), now: at, one: l.one[:0], grid: l.grid[:0]}
 }
 
 // add adds one gauge that has notes and was born in a tick.
@@ -30,22 +37,53 @@ func (l *levels) add(all []note, born uint32) {
 	if len(all) == 0 {
 		return
 	}
+	if l.series++; l.series == 2 {
+		l.spread()
+	}
 	first := 0
 	for first < len(all)-1 && float64(all[first+1].tick)+0.5 <= l.from {
 		first++
 	}
-	at := max(l.from, float64(all[first].tick)+0.5)
+	at := float64(all[first].tick) + 0.5
 	if first == 0 {
-		at = max(l.from, float64(born)+0.5) // a gauge that is set to what it was has no further note
+		at = float64(born) + 0.5 // a gauge that is set to what it was has no further note
 	}
 	level := math.Float64frombits(all[first].value)
-	l.changes = append(l.changes, change{min(at, l.now), level, level})
+	l.change(max(l.from, at), 0, level)
 	for _, one := range all[first+1:] {
-		next := math.Float64frombits(one.value)
-		l.changes = append(l.changes, change{min(float64(one.tick)+0.5, l.now), next - level, next})
-		level = next
+		to := math.Float64frombits(one.value)
+		l.change(float64(one.tick)+0.5, level, to)
+		level = to
 	}
-	l.series++
+}
+
+// change enters where a gauge changed from one level to another.
+func (l *levels) change(at, from, to float64) {
+	if at = min(at, l.now); l.series == 1 {
+		l.one = append(l.one, change{at, to})
+		return
+	}
+	step := &l.grid[l.tick(at)]
+	step.by.add(to)
+	step.by.add(-from)
+	step.some = true
+}
+
+// tick is the place in the grid of a position in the window.
+func (l *levels) tick(at float64) int {
+	return min(int(math.Floor(at)-math.Floor(l.from)), len(l.grid)-1)
+}
+
+// spread moves what a single gauge has to the grid.
+func (l *levels) spread() {
+	ticks := int(math.Floor(l.now)-math.Floor(l.from)) + 1
+	l.grid = slices.Grow(l.grid, ticks)[:ticks]
+	clear(l.grid)
+	from := 0.0
+	for _, one := range l.one {
+		l.change(one.at, from, one.to)
+		from = one.to
+	}
 }
 
 // stat is the mean by time, the minimum or the maximum. False: there was no gauge.
@@ -53,46 +91,54 @@ func (l *levels) stat(s metric.Stat) (v float64, ok bool) {
 	if l.series == 0 {
 		return 0, false
 	}
-	if l.series > 1 {
-		slices.SortStableFunc(l.changes, func(a, b change) int {
-			switch {
-			case a.at < b.at:
-				return -1
-			case a.at > b.at:
-				return 1
+	sum := levelSum{low: math.Inf(1), high: math.Inf(-1)}
+	if l.series == 1 {
+		for i, one := range l.one {
+			until := l.now
+			if i+1 < len(l.one) {
+				until = l.one[i+1].at
 			}
-			return 0
-		})
+			sum.stood(one.to, until-one.at)
+		}
+		return sum.stat(s), true
 	}
-	low, high := math.Inf(1), math.Inf(-1)
-	var weighted, stood float64
-	var sum compensated
-	level := 0.0
-	for i, one := range l.changes {
-		sum.add(one.by)
-		if level = finite(sum.value()); l.series == 1 {
-			level = one.to // as it came, without a rounding
+	var level compensated
+	at, stands := l.from, false
+	for i, step := range l.grid {
+		if !step.some {
+			continue
 		}
-		until := l.now
-		if i+1 < len(l.changes) {
-			until = l.changes[i+1].at
+		next := min(max(math.Floor(l.from)+float64(i)+0.5, l.from), l.now)
+		if stands {
+			sum.stood(finite(level.value()), next-at)
 		}
-		if until == one.at && i+1 < len(l.changes) {
-			continue // of several changes at one moment the last one counts
-		}
-		low, high = min(low, level), max(high, level)
-		weighted += level * (until - one.at)
-		stood += until - one.at
+		level.add(step.by.sum)
+		level.add(step.by.lost)
+		at, stands = next, true
 	}
+	sum.stood(finite(level.value()), l.now-at)
+	return sum.stat(s), true
+}
+
+// levelSum sums up levels with how long they stood.
+type levelSum struct{ low, high, weighted, ticks, last float64 }
+
+func (s *levelSum) stood(level, ticks float64) {
+	s.low, s.high, s.last = min(s.low, level), max(s.high, level), level
+	s.weighted += level * ticks
+	s.ticks += ticks
+}
+
+func (s *levelSum) stat(asked metric.Stat) float64 {
 	switch {
-	case s == metric.Min:
-		return low, true
-	case s == metric.Max:
-		return high, true
-	case stood == 0:
-		return level, true
+	case asked == metric.Min:
+		return s.low
+	case asked == metric.Max:
+		return s.high
+	case s.ticks <= 0:
+		return s.last
 	}
-	return weighted / stood, true
+	return s.weighted / s.ticks
 }
 
 // compensated is a sum of float64 that keeps what rounding lost (Neumaier 1974).

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"slices"
 	"sync"
+	"time"
 	"unsafe"
 )
 
@@ -18,6 +19,7 @@ import (
 // history lock of the series.
 type notes struct {
 	horizon uint32       // ticks: older notes are not asked for
+	birth   uint32       // how many ticks after a series' birth its first note may come
 	steps   []resolution // how finely counters remember what is older
 	grow    func(bytes int64) bool
 
@@ -41,6 +43,8 @@ const (
 	fineTicks = 64
 	// stepsPerWindow bounds the notes of a counter in a window of more ticks than that: each covers 2 % of it.
 	stepsPerWindow = 50
+	// lateNote is how long the roller may take to come by a new series.
+	lateNote = 8 * time.Second
 	// earlierNotes are those that are kept beyond the longest window: what a number was when the window began.
 	earlierNotes = 2
 )
@@ -57,8 +61,9 @@ type noteHead struct {
 	class uint8
 	// single is how many of the newest notes changed once in their tick, as far as the roller saw; at most mostSingle.
 	single uint8
-	cut    bool // for lack of memory, the oldest note is not the first in the longest window
-	_      byte
+	// shifted is set where older notes were changed: what was saved of them is to be replaced.
+	shifted bool
+	_       byte
 }
 
 const mostSingle = 64
@@ -74,6 +79,7 @@ type note struct {
 func newNotes(windows []span, grow func(bytes int64) bool) *notes {
 	longest := windows[len(windows)-1].ticks
 	n := &notes{horizon: longest + earlierNotes, grow: grow, next: 1, free: make([][]uint32, len(logSizes))}
+	n.birth = uint32(lateNote*time.Duration(windows[0].ticks)/windows[0].window) + 2
 	for i := range windows {
 		if ticks := windows[i].ticks; ticks > fineTicks {
 			after := uint32(fineTicks)
@@ -98,6 +104,14 @@ func (n *notes) resolutionOf(age uint32) uint32 {
 	return ticks
 }
 
+// before is how a number stood before its oldest note: nobody had counted yet, or the notes of it are gone.
+func (n *notes) before(oldest note, born uint32) uint64 {
+	if oldest.tick <= born+n.birth {
+		return 0
+	}
+	return oldest.value
+}
+
 func (n *notes) head(log uint32) *noteHead {
 	return (*noteHead)(unsafe.Add(n.memory.base, uintptr(log)*noteGrain))
 }
@@ -109,13 +123,18 @@ func (h *noteHead) steps() []byte {
 
 // take gives out an empty log. 0: there is no memory for it.
 func (n *notes) take(class int) uint32 {
-	if beyond := int64(logSizes[class] - plainLog); beyond > 0 && !n.grow(beyond) {
+	beyond := int64(logSizes[class] - plainLog)
+	if beyond > 0 && !n.grow(beyond) {
 		return 0
 	}
 	log := n.place(class)
-	if log != 0 {
-		*n.head(log) = noteHead{class: uint8(class), single: mostSingle}
+	if log == 0 {
+		if beyond > 0 {
+			n.grow(-beyond)
+		}
+		return 0
 	}
+	*n.head(log) = noteHead{class: uint8(class), single: mostSingle}
 	return log
 }
 

@@ -3,6 +3,7 @@ package aggregate
 import (
 	"encoding/binary"
 	"math"
+	"math/bits"
 
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -10,7 +11,7 @@ import (
 // Nearly all that changes are plain counters and gauges, which changed in the same tick. A delta says once, for a run of
 // them, what they have in common:
 //
-//	kind  [mark]  state  earlier notes  single  how many  then for each:
+//	kind  [mark]  state  earlier notes  habit  how many  then for each:
 //	  places skipped  value  [since the change]  steps of the earlier notes
 //
 // The mark has the tick of the newest note. Of a gauge follows how many ticks before that it changed. Earlier notes are
@@ -20,7 +21,7 @@ import (
 type commons struct {
 	state   uint32
 	earlier uint32
-	single  uint8
+	habit   uint8
 }
 
 // run is the run that a delta is at.
@@ -45,8 +46,9 @@ func (b *block) plainLocked(place uint32) bool {
 func (d *delta) appendNumberLocked(place uint32) {
 	b, p, c := d.b, &d.b.page.cells[place].past, codingOf(d.b.page.kinds[place])
 	own := b.markLocked(place)
-	d.notes = p.since(d.t.notes, c, b.saved, d.notes[:0])
-	common := commons{b.page.cells[place].state.Load(), uint32(len(d.notes) - 1), p.single(d.t.notes)}
+	habit := p.habit(d.t.notes, true)
+	d.notes = p.since(d.t.notes, c, b.saved, habit, d.notes[:0])
+	common := commons{b.page.cells[place].state.Load(), uint32(len(d.notes) - 1), habit}
 	if r := &d.run; r.counted == 0 || own != d.before || common != r.commons || d.dst[r.counted] == longestRun {
 		d.beginRun(own, common)
 	}
@@ -65,12 +67,15 @@ func (d *delta) beginRun(own mark, common commons) {
 	}
 	d.dst = binary.AppendUvarint(d.dst, uint64(common.state))
 	d.dst = binary.AppendUvarint(d.dst, uint64(common.earlier))
-	d.dst = append(d.dst, common.single, 0)
+	d.dst = append(d.dst, common.habit, 0)
 	d.before, d.run = own, run{commons: common, counted: len(d.dst) - 1}
 }
 
-// since is the notes from a tick on, the oldest first: at least the newest. Its tick is the past's stamp.
-func (p *past) since(n *notes, c coding, tick uint32, all []note) []note {
+// since is the notes from a tick on, the oldest first: at least the newest.
+func (p *past) since(n *notes, c coding, tick uint32, habit uint8, all []note) []note {
+	if habit&habitShifted != 0 {
+		return p.read(n, c, all)
+	}
 	if p.log == 0 || n.head(p.log).newestAlone(tick) {
 		stamp := p.stamp
 		if p.log != 0 {
@@ -85,6 +90,22 @@ func (p *past) since(n *notes, c coding, tick uint32, all []note) []note {
 	return all
 }
 
+// A habit is what is saved of a log beside its notes: how many of the newest changed once in their tick, as a power of two,
+// so that most numbers of a run have the same; and whether the notes replace what was saved before.
+const habitShifted = 0x80
+
+// habit is what to save. A delta asks once: with it, what was shifted is replaced.
+func (p *past) habit(n *notes, delta bool) (habit uint8) {
+	if single := p.single(n); single > 0 {
+		habit = 1 << (bits.Len8(single) - 1)
+	}
+	if p.log == 0 || !delta || !n.head(p.log).shifted {
+		return habit
+	}
+	n.head(p.log).shifted = false
+	return habit | habitShifted
+}
+
 // newestAlone reports whether at most the newest note is of a tick or later.
 func (h *noteHead) newestAlone(tick uint32) bool {
 	if h.end == 0 {
@@ -96,7 +117,7 @@ func (h *noteHead) newestAlone(tick uint32) bool {
 
 // appendEarlier appends the steps from the newest note back, and before them how long before the stamp that note is.
 func (c coding) appendEarlier(dst []byte, stamp uint32, all []note) []byte {
-	if c == floatCoding {
+	if c != wholeCoding {
 		dst = binary.AppendUvarint(dst, uint64(stamp-all[len(all)-1].tick))
 	}
 	for i := len(all) - 1; i > 0; i-- {
@@ -111,7 +132,7 @@ func (r *restorer) numbers(d *decoder, alike bool) {
 	if !alike {
 		r.mark = d.mark()
 	}
-	common := commons{state: d.uint32(), earlier: d.uint32(), single: d.byte()}
+	common := commons{state: d.uint32(), earlier: d.uint32(), habit: d.byte()}
 	d.places(func(place uint32) { r.number(d, place, common) })
 }
 
@@ -138,8 +159,7 @@ func (r *restorer) number(d *decoder, place uint32, common commons) {
 		return
 	}
 	cell := &r.b.page.cells[place]
-	r.restoreNotes(d, c, &cell.past, r.mark.stamp, newest)
-	cell.past.setSingle(r.t.notes, common.single)
+	r.restoreNotes(d, c, &cell.past, r.mark.stamp, newest, common.habit)
 	switch r.b.page.kinds[place] {
 	case metric.Counter:
 		cell.value.Store(cell.past.rolled)
@@ -153,7 +173,7 @@ func (r *restorer) number(d *decoder, place uint32, common commons) {
 // earlier reads what appendEarlier appended, as it stands: the way back from a note that the caller knows.
 func (r *restorer) earlier(d *decoder, c coding, n uint64) {
 	r.steps, r.settled = r.steps[:0], 0
-	if c == floatCoding {
+	if c != wholeCoding {
 		r.settled = d.uint32()
 	}
 	for ; n > 0 && d.err == nil; n-- {
@@ -163,9 +183,13 @@ func (r *restorer) earlier(d *decoder, c coding, n uint64) {
 
 // restoreNotes enters the notes of a past whose newest is known, and the steps back from there. What the past has
 // already, from a record that is newer, it keeps.
-func (r *restorer) restoreNotes(d *decoder, c coding, p *past, stamp uint32, newest uint64) {
+func (r *restorer) restoreNotes(d *decoder, c coding, p *past, stamp uint32, newest uint64, habit uint8) {
 	if stamp == 0 || d.err != nil {
 		return
+	}
+	if habit&habitShifted != 0 {
+		p.forget(r.t.notes)
+		*p = past{}
 	}
 	if r.settled >= stamp {
 		d.fail()
@@ -188,6 +212,9 @@ func (r *restorer) restoreNotes(d *decoder, c coding, p *past, stamp uint32, new
 	}
 	p.note(r.t.notes, c, r.tick(stamp-r.settled), newest)
 	p.stamp = max(p.stamp, r.tick(stamp))
+	if p.log != 0 {
+		r.t.notes.head(p.log).single = min(habit&^habitShifted, mostSingle)
+	}
 }
 
 // tick is the tick of this process for one of the process that wrote: another shortest window has other ticks.

@@ -33,7 +33,7 @@ func (p *past) note(n *notes, c coding, tick uint32, v uint64) {
 
 // addWeight notes that a timer observed some more: its number is the weight of all that it ever observed.
 func (p *past) addWeight(n *notes, tick uint32, weight float64) {
-	p.note(n, floatCoding, tick, math.Float64bits(finite(math.Float64frombits(p.rolled)+weight)))
+	p.note(n, weightCoding, tick, math.Float64bits(finite(math.Float64frombits(p.rolled)+weight)))
 }
 
 // step appends to the log, or changes its newest step where that is of the same tick.
@@ -75,7 +75,7 @@ func (p *past) makeRoom(n *notes, c coding, tick uint32, v uint64) {
 	} else {
 		all = append(all, note{tick, v})
 	}
-	p.write(n, c, n.tidy(all, c))
+	p.write(n, c, n.tidy(all, c, tick))
 }
 
 // read appends the notes that there are, the oldest first.
@@ -106,8 +106,7 @@ func (p *past) read(n *notes, c coding, all []note) []note {
 }
 
 // tidy drops notes that are too old to be asked for, but for the newest of them, and merges old notes of counters.
-func (n *notes) tidy(all []note, c coding) []note {
-	now := all[len(all)-1].tick
+func (n *notes) tidy(all []note, c coding, now uint32) []note {
 	oldest := 0
 	for oldest < len(all)-1 && now-all[oldest+1].tick >= n.horizon {
 		oldest++
@@ -130,7 +129,7 @@ func (n *notes) tidy(all []note, c coding) []note {
 
 // write makes the log hold these notes: at least one, the newest of which becomes the past's own.
 func (p *past) write(n *notes, c coding, all []note) {
-	var buffer [512]byte
+	var buffer [1024]byte
 	steps, last := buffer[:0], 0
 	for i := 1; i < len(all); i++ {
 		last = len(steps)
@@ -142,7 +141,7 @@ func (p *past) write(n *notes, c coding, all []note) {
 		return
 	}
 	if p.log == 0 || int(n.head(p.log).class) != class {
-		single, cut := p.single(n), p.isCut(n)
+		single, shifted := p.single(n), p.log != 0 && n.head(p.log).shifted
 		log := n.take(class)
 		if log == 0 && p.log != 0 && len(steps) > len(n.head(p.log).steps()) {
 			p.cut(n, c, all)
@@ -151,7 +150,7 @@ func (p *past) write(n *notes, c coding, all []note) {
 		if log != 0 {
 			p.forget(n)
 			p.log = log
-			n.head(log).single, n.head(log).cut = single, cut
+			n.head(log).single, n.head(log).shifted = single, shifted
 		}
 	}
 	newest := all[len(all)-1]
@@ -165,33 +164,19 @@ func (p *past) write(n *notes, c coding, all []note) {
 }
 
 // cut gives up the older half of the notes: there is no memory for all.
-func (p *past) cut(n *notes, c coding, all []note) {
-	if p.log != 0 {
-		n.head(p.log).cut = true
-	}
-	p.write(n, c, all[len(all)/2:])
-}
-
-func (p *past) isCut(n *notes) bool { return p.log != 0 && n.head(p.log).cut }
-
-// before is how the number stood before the oldest note: nobody had counted yet, or it is not known any more.
-func (p *past) before(n *notes, oldest note) uint64 {
-	if p.isCut(n) {
-		return oldest.value
-	}
-	return 0
-}
+func (p *past) cut(n *notes, c coding, all []note) { p.write(n, c, all[len(all)/2:]) }
 
 // shift counts an increase in an earlier tick than the newest note's: whatever was noted since then was higher by it.
-func (p *past) shift(n *notes, c coding, tick uint32, by uint64, plus func(v, by uint64) uint64) {
+// born is the tick of the series' birth.
+func (p *past) shift(n *notes, c coding, tick uint32, by uint64, born uint32, plus func(v, by uint64) uint64) {
 	if p.stamp == 0 {
-		p.note(n, c, tick, by)
+		p.rewrite(n, c, []note{{tick, by}}, tick)
 		return
 	}
 	all := p.read(n, c, nil)
 	newest := all[len(all)-1].tick
 	tick = max(tick, newest-min(newest, n.horizon)) // as old as it may be, it is in the number
-	before := p.before(n, all[0])
+	before := n.before(all[0], born)
 	at, found := slices.BinarySearchFunc(all, tick, func(one note, tick uint32) int { return int(one.tick) - int(tick) })
 	for i := at; i < len(all); i++ {
 		all[i].value = plus(all[i].value, by)
@@ -203,7 +188,14 @@ func (p *past) shift(n *notes, c coding, tick uint32, by uint64, plus func(v, by
 	default:
 		all = slices.Insert(all, 0, note{tick, plus(before, by)})
 	}
-	p.write(n, c, n.tidy(all, c))
+	p.rewrite(n, c, all, newest)
+}
+
+// rewrite makes the log hold these notes, in place of what was saved of it.
+func (p *past) rewrite(n *notes, c coding, all []note, now uint32) {
+	if p.write(n, c, n.tidy(all, c, now)); p.log != 0 {
+		n.head(p.log).shifted = true
+	}
 }
 
 // single is how many of the newest notes changed once in their tick: those of a client that pushes every tick, not those
@@ -215,33 +207,30 @@ func (p *past) single(n *notes) uint8 {
 	return n.head(p.log).single
 }
 
-func (p *past) setSingle(n *notes, single uint8) {
-	if p.log != 0 {
-		n.head(p.log).single = min(single, mostSingle)
-	}
-}
-
 // shiftWeight is shift for the weight of a timer.
-func (p *past) shiftWeight(n *notes, tick uint32, weight float64) {
-	p.shift(n, floatCoding, tick, math.Float64bits(weight), func(v, by uint64) uint64 {
+func (p *past) shiftWeight(n *notes, tick uint32, weight float64, born uint32) {
+	p.shift(n, weightCoding, tick, math.Float64bits(weight), born, func(v, by uint64) uint64 {
 		return math.Float64bits(finite(math.Float64frombits(v) + math.Float64frombits(by)))
 	})
 }
 
 func plus(v, by uint64) uint64 { return v + by }
 
-// shrink gives back what a log of few notes does not need.
+// shrink gives back what a log does not need whose notes have become too old.
 func (p *past) shrink(n *notes, c coding, now uint32) {
-	if p.log == 0 {
-		return
+	if p.log == 0 || n.head(p.log).shifted {
+		return // what was shifted is saved first
 	}
 	head := n.head(p.log)
-	if used := int(head.end); int(head.class) > classFor(used+used/8+8) && now-min(head.stamp, now) > 1 {
-		p.write(n, c, n.tidy(p.read(n, c, nil), c))
+	switch used := int(head.end); {
+	case now-min(head.stamp, now) > n.horizon:
+		p.forget(n)
+	case int(head.class) > classFor(used+used/8+8), now-min(head.stamp, now) > n.horizon/2:
+		p.write(n, c, n.tidy(p.read(n, c, nil), c, now))
 	}
 }
 
-// forget gives the log back once all its notes are older than every window: the newest note then says it all.
+// forget gives the log back once all its notes are older than every window: the newest value then says it all.
 func (p *past) forget(n *notes) {
 	if p.log != 0 {
 		n.give(p.log)

@@ -31,10 +31,11 @@ func (w *Writer) push(to ref, s *metric.Sample) (refused metric.Reason, there bo
 		return metric.Applied, false
 	}
 	now := t.clock.now()
-	tick, stamp := t.arrivalLocked(b, place, s, now), b.page.cells[place].past.stamp
-	if tick < stamp {
-		t.noteLocked(b, place, b.tickLocked(place, now), now) // what came until now, under its own tick
+	tick := t.arrivalLocked(b, place, s, now)
+	if today := b.tickLocked(place, now); tick < today && b.page.cells[place].past.stamp != 0 {
+		t.noteLocked(b, place, today, now) // what came until now, under its own tick
 	}
+	stamp := b.page.cells[place].past.stamp
 	if s.Kind == metric.Counter {
 		var grown sum
 		if grown, refused = w.accumulateLocked(b, place, s); tick < stamp {
@@ -46,6 +47,7 @@ func (w *Writer) push(to ref, s *metric.Sample) (refused metric.Reason, there bo
 	if refused != metric.Applied {
 		return refused, true
 	}
+	b.bornLocked(t.notes, place, tick, now)
 	if s.TTL != 0 {
 		b.page.setTTL(place, s.TTL)
 		b.page.expectEnd(place, now)

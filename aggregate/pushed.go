@@ -55,13 +55,17 @@ func (w *Writer) mergeLocked(b *block, place uint32, s *metric.Sample, tick uint
 	if g.count > 0 {
 		for i := range w.table.spans {
 			sp := &w.table.spans[i]
+			if !sp.keeps(tick, w.now.tick) {
+				continue
+			}
 			slot := p.slotLocked(i, sp, sp.unit(tick))
 			slot.gain = slot.gain.plus(g)
 			slot.parts = appendPart(slot.parts, buckets, maxParts)
 		}
 	}
 	if past := &b.page.cells[place].past; tick < past.stamp {
-		past.shiftWeight(w.table.notes, tick, g.count)
+		past.shiftWeight(w.table.notes, tick, g.count, b.series[place].born)
+		body.rewritten = true
 	} else {
 		past.addWeight(w.table.notes, tick, g.count)
 	}

@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"math"
+	"runtime"
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
@@ -29,6 +30,7 @@ type reading struct {
 	touched uint64 // what touch looked at, so that it is looked at
 
 	notes, fractions []note // scratch space
+	read             int    // series, to let others have the processor
 
 	rollup
 }
@@ -102,6 +104,9 @@ func (r *reading) add(s ref) {
 	b.history.Lock()
 	r.addLocked(s, b, place)
 	b.history.Unlock()
+	if r.read++; r.read%perHold == 0 {
+		runtime.Gosched() // an object of many series is not the only one who wants the processor
+	}
 	if r.slow.entry != nil {
 		r.table.slow.warn(r)
 	}
@@ -170,17 +175,23 @@ func (r *reading) addCounterLocked(b *block, place uint32) {
 // countLocked is what a counter grew by in a stretch, with its fractions.
 func (r *reading) countLocked(b *block, place uint32, s stretch, before uint64) metric.Number {
 	var fraction *past
+	fractionBefore := uint64(0)
 	if body := b.body(place); body != nil && body.fraction.past.stamp != 0 {
 		fraction = &body.fraction.past
 		r.fractions = fraction.read(r.table.notes, wholeCoding, r.fractions[:0])
+		// It may have begun later than the counter. If not, it is as old.
+		if oldest := r.fractions[0]; oldest.tick <= r.notes[0].tick && r.table.notes.before(r.notes[0], b.series[place].born) != 0 {
+			fractionBefore = oldest.value
+		}
 	}
 	since := func(from float64) metric.Number {
 		whole, part := increaseSince(r.notes, from, before, wholes)
 		if fraction == nil {
 			return metric.Int(whole + int64(math.Round(part)))
 		}
-		units, rest := increaseSince(r.fractions, from, fraction.before(r.table.notes, r.fractions[0]), wholes)
-		return metric.Decimal(whole, units+int64(math.Round(rest+part*fractionUnits)))
+		units, rest := increaseSince(r.fractions, from, fractionBefore, wholes)
+		steps := math.Trunc(part)
+		return metric.Decimal(whole+int64(steps), units+int64(math.Round(rest+(part-steps)*fractionUnits)))
 	}
 	integral := fraction == nil && r.stat == metric.Count
 	return s.scaled(since(s.from), integral, func(from float64) float64 { return since(from).Float64() })
@@ -209,7 +220,7 @@ func (r *reading) addTimerLocked(b *block, place uint32) {
 		}
 		return
 	}
-	s, before, some := r.notesOf(&b.page.cells[place].past, floatCoding, b.series[place].born)
+	s, before, some := r.notesOf(&b.page.cells[place].past, weightCoding, b.series[place].born)
 	count := 0.0
 	if some {
 		since := func(from float64) float64 {
@@ -237,6 +248,11 @@ func (r *reading) addTimerLocked(b *block, place uint32) {
 func (r *reading) addSumLocked(timer *timer, count float64) {
 	r.spread.reset()
 	timer.readLocked(r.spread, r.table.spans, r.view)
+	if count > 0 && r.spread.size() == 0 { // it lies in the unit that the window divides
+		wider := r.view
+		wider.first--
+		timer.readLocked(r.spread, r.table.spans, wider)
+	}
 	size, sum := r.spread.size(), r.spread.sum
 	switch {
 	case count == 0 && size == 0:

@@ -37,7 +37,7 @@ func (t *Table) RestoreClock(blob []byte) error {
 	if d.err != nil || len(d.rest) > 0 || at < 0 || at > longestUp || life.life < 0 || life.life > longestLife || life.up < 0 {
 		return fmt.Errorf("clock: %w", errDamaged)
 	}
-	if len(windows) == 0 || slices.Min(windows) < minWindow {
+	if len(windows) == 0 || slices.Min(windows) < minWindow || slices.Max(windows) > maxWindow {
 		return fmt.Errorf("clock: %w", errDamaged)
 	}
 	t.clock.live(life)

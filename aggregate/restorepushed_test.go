@@ -235,7 +235,7 @@ func TestNothingPushedAddsNothing(t *testing.T) {
 		case body == nil:
 			ends = append(f.appendPastLocked(nil, past, wholeCoding, 0), 0)
 		case body.timer != nil:
-			ends = body.timer.appendLocked(f.appendPastLocked([]byte{timerCounted}, past, floatCoding, 0), f.spans, 0)
+			ends = body.timer.appendLocked(f.appendPastLocked([]byte{timerCounted}, past, weightCoding, 0), f.spans, 0)
 		default:
 			ends = binary.AppendUvarint(append(f.appendPastLocked(nil, past, wholeCoding, 0), hasFraction|inNanos), uint64(body.fraction.past.stamp))
 			ends = f.appendPastLocked(ends, &body.fraction.past, wholeCoding, 0)

@@ -40,7 +40,7 @@ func (r *restorer) value(d *decoder, alike bool) {
 		counted := len(d.rest) > 0 && d.rest[0] == timerCounted
 		if counted {
 			d.byte()
-			r.past(d, floatCoding, &c.past, stamp)
+			r.past(d, weightCoding, &c.past, stamp)
 		}
 		if r.timer(d, timer); !counted && d.err == nil {
 			r.weightsOfUnits(timer, &c.past)
@@ -105,11 +105,11 @@ func (r *restorer) past(d *decoder, c coding, p *past, stamp uint32) {
 		d.fail()
 	}
 	r.stood, r.steps, r.settled = r.stood[:0], r.steps[:0], 0
-	single := byte(0)
+	habit := byte(0)
 	switch form {
 	case pastAlone:
 	case pastSteps:
-		single = d.byte()
+		habit = d.byte()
 		r.earlier(d, c, d.uvarint())
 	case pastUnits:
 		for i := range r.spans {
@@ -123,8 +123,7 @@ func (r *restorer) past(d *decoder, c coding, p *past, stamp uint32) {
 		d.fail()
 	}
 	if form == pastAlone || form == pastSteps {
-		r.restoreNotes(d, c, p, stamp, rolled)
-		p.setSingle(r.t.notes, single)
+		r.restoreNotes(d, c, p, stamp, rolled, habit)
 		return
 	}
 	r.unitNotes(d, c, p, stamp, rolled)

@@ -255,16 +255,20 @@ func sized(dst []byte, at int) []byte {
 
 func (t *Table) appendValueLocked(dst []byte, b *block, place uint32, since uint32) []byte {
 	c, body := &b.page.cells[place], b.body(place)
+	from := since // of what is kept by units
+	if since > 0 && body != nil && body.rewritten {
+		from, body.rewritten = 0, false
+	}
 	switch b.page.kinds[place] {
 	case metric.Counter:
 		return t.appendCounterLocked(dst, c, body, since)
 	case metric.Gauge:
 		return appendStamped(t.appendPastLocked(dst, &c.past, floatCoding, since), body)
 	case metric.Timer:
-		dst = t.appendPastLocked(append(dst, timerCounted), &c.past, floatCoding, since)
-		return body.timer.pushed.appendLocked(body.timer.appendLocked(dst, t.spans, since), t.spans, since)
+		dst = t.appendPastLocked(append(dst, timerCounted), &c.past, weightCoding, since)
+		return body.timer.pushed.appendLocked(body.timer.appendLocked(dst, t.spans, from), t.spans, from)
 	case metric.Set:
-		return body.set.appendLocked(dst, t.spans, since)
+		return body.set.appendLocked(dst, t.spans, from)
 	}
 	return dst
 }
@@ -283,8 +287,9 @@ func (t *Table) appendPastLocked(dst []byte, p *past, c coding, since uint32) []
 	if p.log == 0 {
 		return append(dst, pastAlone)
 	}
-	all := p.since(t.notes, c, since, nil)
-	dst = binary.AppendUvarint(append(dst, pastSteps, p.single(t.notes)), uint64(len(all)-1))
+	habit := p.habit(t.notes, since > 0)
+	all := p.since(t.notes, c, since, habit, nil)
+	dst = binary.AppendUvarint(append(dst, pastSteps, habit), uint64(len(all)-1))
 	return c.appendEarlier(dst, p.stamp, all)
 }
 

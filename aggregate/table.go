@@ -61,6 +61,7 @@ type Table struct {
 
 	live      atomic.Int64 // series
 	bodyBytes atomic.Int64 // of timers and sets, as of their last roll
+	logBytes  atomic.Int64 // of logs of notes, beyond plainLog each
 	nameBytes atomic.Int64 // of objects, names and labels
 	refusals  atomic.Int64 // aliases that lead to a refusal
 	evicted   atomic.Uint64
@@ -100,7 +101,7 @@ func (t *Table) growNotes(bytes int64) bool {
 	if bytes > 0 && !t.mayGrow() {
 		return false
 	}
-	t.bodyBytes.Add(bytes)
+	t.logBytes.Add(bytes)
 	return true
 }
 
