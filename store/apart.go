@@ -46,6 +46,9 @@ const (
 // errUnstarted: there is no child, which says nothing about the database.
 var errUnstarted = errors.New("the database's process could not be started")
 
+// errDied: the child is gone. What it wrote is still with the kernel.
+var errDied = errors.New("the database's process ended")
+
 // canBeApart says that this program's main calls ChildMain: else a child would be something else.
 var canBeApart bool
 
@@ -178,7 +181,7 @@ func (a *apart) renewCopy() error { return a.upkeep(askCopy) }
 func (a *apart) death(err error) error {
 	_ = a.in.Close() // if it still lives, that ends it
 	<-a.ended
-	return fmt.Errorf("the database's process ended (%v: %v): %s", a.exit, err, firstLine(string(a.complaint.text)))
+	return fmt.Errorf("%w (%v: %v): %s", errDied, a.exit, err, firstLine(string(a.complaint.text)))
 }
 
 func (a *apart) begin() transaction {
@@ -194,7 +197,7 @@ func (a *apart) Close() error {
 	select {
 	case <-a.ended: // before it was asked to
 		if a.exit != nil {
-			return fmt.Errorf("the database's process ended: %w", a.exit)
+			return fmt.Errorf("%w: %w", errDied, a.exit)
 		}
 		return err
 	default:

@@ -94,3 +94,29 @@ func TestDatabaseDies(t *testing.T) {
 		t.Fatal("restored with losses")
 	}
 }
+
+// TestDatabaseDiesBeforeTheEnd: an end that follows the death of the database's process at once loses nothing: the last
+// flush goes to another process.
+func TestDatabaseDiesBeforeTheEnd(t *testing.T) {
+	dir, model := t.TempDir(), newModel(4)
+	s, child, stop := running(t, dir, model)
+	model.put(1, 1, "a", "before")
+	if err := s.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := child.process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-child.ended
+	model.put(2, 1, "a", "meanwhile")
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, s)
+	restored := newModel(0)
+	again := mustOpen(t, dir, restored)
+	model.mustEqual(t, restored)
+	if lost := again.count.cutBlocks.Load() + again.count.failedBlocks.Load() + again.count.setAside.Load(); lost > 0 {
+		t.Fatal("restored with losses")
+	}
+}

@@ -58,7 +58,7 @@ func (s *Store) flushOnce(began time.Time) error {
 
 // ready makes sure that there is a database and room for it, or says why not.
 func (s *Store) ready(now time.Time) error {
-	if err := s.unsynced.Swap(nil); err != nil {
+	if err := s.unsynced.Load(); err != nil && !s.resync {
 		s.spent, s.resync = true, true
 		s.fail(*err, now)
 		return *err
@@ -112,6 +112,7 @@ func (s *Store) revive(now time.Time) error {
 	}
 	if err == nil && s.resync {
 		err = s.syncLogs()
+		s.spent = err != nil
 	}
 	if err != nil {
 		s.fail(err, now)
@@ -165,44 +166,6 @@ func (s *Store) fail(reason error, now time.Time) {
 func (s *Store) offError() error {
 	_, off, _ := s.status.read()
 	return errors.New(off)
-}
-
-// syncOnce syncs for all whose flush is done. After a failure the kernel may drop what it could not write, and the
-// next fsync succeeds without it (fsync(2)). So the flush closes the database, which writes the memtable into a new
-// file, and opens it again; nothing counts as persisted until a sync succeeds.
-func (s *Store) syncOnce() error {
-	members := s.groups.takeFlushed()
-	err := s.syncLogs()
-	if errors.Is(err, errClosing) {
-		for _, m := range members {
-			m.end(fmt.Errorf("store: %w: %w", ErrNotPersisting, err))
-		}
-		return nil
-	}
-	s.count.syncs.Add(1)
-	if err != nil {
-		s.count.failures.Add(1)
-		s.logger.Error("the database could not be synced", "error", err)
-		s.status.setOff(err.Error())
-		s.unsynced.Store(&err)
-	}
-	for _, m := range members {
-		m.end(err)
-	}
-	return err
-}
-
-// syncLogs syncs the database in use. Between two there is none.
-func (s *Store) syncLogs() error {
-	db, began := s.inUse(), time.Now()
-	if db == nil {
-		return errClosing
-	}
-	err := db.sync()
-	if err == nil {
-		s.status.setSynced(began)
-	}
-	return err
 }
 
 // renewCopy copies the manifest if it has changed. What was never opened stays as it was found: what is missing there

@@ -17,7 +17,9 @@ import (
 )
 
 // maxOpenings is how often the process may die between opening a database and having restored from it. The
-// trial catches what the database does; this catches what the restored would do.
+// trial catches what the database does; this catches what the restored would do. A death before the trial has ended
+// is not counted: nothing of the database has been used by then. An end that was asked for is not counted either.
+// A kill later on is: nothing tells one of the OOM killer, which the restored may cause, from any other.
 const maxOpenings = 3
 
 // opened is a database, and what had to be done for it.
@@ -35,10 +37,7 @@ func (f *folder) open(ctx context.Context, cfg Config, apart bool, logger *slog.
 	torn := ""
 	fresh, err := checkManifest(f.database())
 	if err == nil && !fresh {
-		if err = f.beginOpening(); err == nil {
-			err = removeEmptyLogs(f.database())
-		}
-		if err == nil {
+		if err = removeEmptyLogs(f.database()); err == nil {
 			torn, err = checkLogs(f.database())
 		}
 		if err == nil {
@@ -47,6 +46,9 @@ func (f *folder) open(ctx context.Context, cfg Config, apart bool, logger *slog.
 		if errors.Is(err, errUntried) && ctx.Err() == nil {
 			logger.Warn("opening the database without a trial", "reason", err)
 			err = nil
+		}
+		if err == nil {
+			err = f.beginOpening()
 		}
 	}
 	if err == nil {

@@ -94,7 +94,7 @@ func (s *Store) flushUntil(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			return s.step(time.Now())
+			return s.lastStep()
 		case <-s.kick:
 		case <-timer.C:
 		}
@@ -103,6 +103,18 @@ func (s *Store) flushUntil(ctx context.Context) error {
 		timer.Reset(time.Until(s.periodStart.Add(s.cfg.FlushInterval)))
 		s.space(ctx, began)
 	}
+}
+
+// lastStep flushes what is left. There is no later flush to make up for a failed one, so a failed one is tried again at
+// once, on a database that is opened anew. Run bounds how long that may take.
+func (s *Store) lastStep() error {
+	err := s.step(time.Now())
+	if err == nil {
+		return nil
+	}
+	s.logger.Warn("the last flush is tried again", "error", err)
+	s.retryAt = time.Time{}
+	return s.step(time.Now())
 }
 
 // space keeps flushes that Sync asks for apart.

@@ -67,11 +67,6 @@ func (f *folder) openReadOnly(ctx context.Context, cfg Config, logger *slog.Logg
 		return nil, nil
 	}
 	if err == nil {
-		if err = f.beginOpening(); durable.IsFull(err) {
-			err = nil // the deaths of the process are not counted: the trial has to do
-		}
-	}
-	if err == nil {
 		err = removeEmptyLogs(f.database())
 	}
 	if err == nil {
@@ -85,6 +80,11 @@ func (f *folder) openReadOnly(ctx context.Context, cfg Config, logger *slog.Logg
 	}
 	if err == nil {
 		err = f.tryReadOnly(ctx, cfg.TrialTimeout)
+	}
+	if err == nil {
+		if err = f.beginOpening(); durable.IsFull(err) {
+			err = nil // the deaths of the process are not counted: the trial has to do
+		}
 	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()

@@ -84,7 +84,8 @@ type Store struct {
 	status status
 	count  counters
 
-	unsynced atomic.Pointer[error] // from the syncing goroutine to the flush: a sync failed, and how
+	syncing  sync.Mutex            // held during a sync, so that the next one knows how it ended
+	unsynced atomic.Pointer[error] // how a sync failed; nil: none did since the database was last closed
 	closed   atomic.Bool
 	loops    sync.WaitGroup // Run's goroutines
 }
@@ -275,8 +276,10 @@ func (s *Store) closeDatabase() (err error) {
 	db := s.db
 	s.here = nil
 	s.use(nil)
-	if err := db.Close(); err != nil {
-		return fmt.Errorf("store: closing the database: %w", err)
+	closing := db.Close()
+	s.giveUpLogs(closing)
+	if closing != nil {
+		return fmt.Errorf("store: closing the database: %w", closing)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -63,6 +64,10 @@ func serve(cmd *cobra.Command, cfg *config) error {
 	}
 	cfg.boundMemory(log)
 	path, err := wire(ctx, cfg, log)
+	if errors.Is(err, errStopped) {
+		log.Info(err.Error())
+		return nil
+	}
 	if err != nil {
 		return err
 	}

@@ -104,6 +104,23 @@ func (s *serving) ask(method, url, body string) string {
 
 const depth = "/v1/namespaces/shop/external/depth"
 
+// A server that is told to stop while it starts has not failed, whether its data folder is new or not.
+func TestStopDuringTheStart(t *testing.T) {
+	dir := t.TempDir()
+	for _, folder := range []string{"new", "restored from"} {
+		ctx, stop := context.WithCancel(t.Context())
+		stop()
+		var out, errs strings.Builder
+		code := run(ctx, onFreePorts(dir, "--log-level=info"), streams{in: strings.NewReader(""), out: &out, err: &errs})
+		if code != exitOK || out.Len() > 0 || !strings.Contains(errs.String(), "stopped before the start was complete") {
+			t.Errorf("data folder %s: exit code %d, output %q, want %d and none:\n%s", folder, code, out.String(), exitOK, errs.String())
+		}
+		server := startServing(t, dir) // the folder and the ports are free
+		server.signal(syscall.SIGTERM)
+		server.mustEndWell()
+	}
+}
+
 // Who closes the terminal sends SIGHUP, and often twice: the server ends as with SIGTERM, and what it acknowledged
 // is there again.
 func TestHangUpLosesNothing(t *testing.T) {

@@ -60,14 +60,22 @@ type dataPath struct {
 	kubeconfig string
 }
 
-// wire makes the whole path and restores what was stored. What it made it gives up again where it fails.
+// errStopped: the end was asked for before all parts were made.
+var errStopped = errors.New("stopped before the start was complete")
+
+// wire makes the whole path and restores what was stored. What it made it gives up again where it fails, or where ctx
+// ends first: its error is then errStopped.
 func wire(ctx context.Context, cfg *config, log *slog.Logger) (*dataPath, error) {
 	p := &dataPath{cfg: cfg, log: log, registry: newRegistry(), ledger: receiver.NewLedger()}
 	for _, step := range []func(context.Context) error{
 		p.checkDataFolder, p.checkCertificate, p.openOperations, p.connect, p.makeTable, p.openStatsD, p.openStore, p.openPush, p.openAPI, p.register,
 	} {
 		if err := step(ctx); err != nil {
-			return nil, errors.Join(err, p.abandon())
+			abandoned := p.abandon()
+			if abandoned == nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+				return nil, errStopped
+			}
+			return nil, errors.Join(err, abandoned)
 		}
 	}
 	p.progress.done()

@@ -31,7 +31,7 @@ var crashes = []crash{
 	{name: "the server", hit: killServer, mend: start},
 	{
 		name: "its database's process", losesNothing: true,
-		hit:  killDatabase,
+		hit:  func(t *testing.T, s *server.Server) { kill(t, databaseOf(t, s)); pause(time.Second) },
 		mend: func(t *testing.T, s *server.Server) { awaitPersisting(t, s); s.Stop(); s.Start() },
 	},
 	{
@@ -79,19 +79,6 @@ var crashes = []crash{
 		},
 		mend: start,
 	},
-}
-
-// killDatabase returns when the server has noticed and has another one.
-func killDatabase(t *testing.T, s *server.Server) {
-	killed := databaseOf(t, s)
-	kill(t, killed)
-	eventually(t, time.Minute, func() string {
-		if now := childrenOf(s.PID()); len(now) != 1 || now[0] == killed {
-			return "the server has no other process for its database"
-		}
-		return ""
-	})
-	pause(500 * time.Millisecond)
 }
 
 func killServer(_ *testing.T, s *server.Server) { s.Kill() }

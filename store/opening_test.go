@@ -1,0 +1,37 @@
+package store
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// TestKilledInTheTrial: a process that is killed while another one tries its database says nothing against the database,
+// however often that happens.
+func TestKilledInTheTrial(t *testing.T) {
+	dir := t.TempDir()
+	model := makeDatabase(t, dir)
+	scratch := filepath.Join(dir, trialName)
+	for range maxOpenings {
+		eventually(t, "the last trial's folder is gone", func() bool { return os.RemoveAll(scratch) == nil })
+		child := exec.Command(os.Args[0])
+		child.Env = append(os.Environ(), childEnv+"="+dir)
+		if err := child.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = child.Process.Kill() })
+		eventually(t, "the trial has begun", func() bool { _, err := os.Stat(scratch); return err == nil })
+		if err := child.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = child.Wait()
+	}
+	restored := newModel(0)
+	s := mustOpen(t, dir, restored)
+	model.mustEqual(t, restored)
+	if _, detail := s.Detail(); s.count.setAside.Load() > 0 {
+		t.Error(detail)
+	}
+	mustClose(t, s)
+}

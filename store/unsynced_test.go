@@ -1,0 +1,137 @@
+package store
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestSyncAfterAFailedOne: the kernel tells a failed fsync once, and forgets what it could not write. So after one nothing is
+// acknowledged until the logs have been given up: what they held is in tables then.
+func TestSyncAfterAFailedOne(t *testing.T) {
+	dir := t.TempDir()
+	model := newModel(6)
+	s := mustOpen(t, dir, model)
+	clock := newStepper(s)
+	model.add(2)
+	model.put(1, 5, "a", "1")
+	clock.period(t)
+	log := databaseFiles(t, dir, "*.mem")[0]
+	before := headerOf(t, log)
+
+	unsyncable := filepath.Join(dir, databaseName, "00099.mem")
+	if err := os.Symlink("/dev/null", unsyncable); err != nil { // fsync(2): EINVAL
+		t.Fatal(err)
+	}
+	if err := s.syncOnce(); err == nil {
+		t.Fatal("a sync succeeded, though one log cannot be synced")
+	}
+	if ok, detail := s.Detail(); ok || !strings.Contains(detail, "not persisting: store: cannot sync") {
+		t.Errorf("right after a failed sync: %v %q", ok, detail)
+	}
+	removeFile(t, unsyncable)
+	if err := s.syncOnce(); err == nil {
+		t.Error("the sync after a failed one succeeded, though nobody knows what the logs lack")
+	}
+	clock.now = clock.now.Add(s.cfg.FlushInterval)
+	if err := s.step(clock.now); err == nil {
+		t.Error("a flush went on after a failed sync")
+	}
+	clock.now = clock.now.Add(firstRetry)
+	clock.flush(t)
+	if err := s.syncOnce(); err != nil {
+		t.Error("a sync after the database was opened again:", err)
+	}
+	if bytes.Equal(headerOf(t, log), before) {
+		t.Error("the log that could not be synced is still in use")
+	}
+	if ok, detail := s.Detail(); !ok {
+		t.Errorf("after the database was opened again: %q", detail)
+	}
+	mustClose(t, s)
+	restored := newModel(0)
+	s = mustOpen(t, dir, restored)
+	model.mustEqual(t, restored)
+	mustClose(t, s)
+}
+
+// headerOf is what tells a log from another one of its name.
+func headerOf(t *testing.T, log string) []byte {
+	t.Helper()
+	content, err := os.ReadFile(log)
+	if err != nil || len(content) < logHeaderBytes {
+		t.Fatalf("%s has %d bytes (%v)", log, len(content), err)
+	}
+	return content[:logHeaderBytes]
+}
+
+// TestFirstSyncOfAReopenedDatabaseFails: the logs of a reopened database that cannot be synced are given up, too, before
+// the next sync.
+func TestFirstSyncOfAReopenedDatabaseFails(t *testing.T) {
+	s := mustOpen(t, t.TempDir(), newModel(1))
+	clock := newStepper(s)
+	clock.period(t)
+	before := headerOf(t, databaseFiles(t, s.folder.dir, "*.mem")[0])
+
+	s.resync = true // as if the database had just been opened again
+	s.status.setOff("a sync failed")
+	unsyncable := filepath.Join(s.folder.database(), "00099.mem")
+	if err := os.Symlink("/dev/null", unsyncable); err != nil {
+		t.Fatal(err)
+	}
+	clock.now = clock.now.Add(s.cfg.FlushInterval)
+	if err := s.step(clock.now); err == nil {
+		t.Fatal("a flush succeeded, though one log cannot be synced")
+	}
+	removeFile(t, unsyncable)
+	if err := s.syncOnce(); err == nil {
+		t.Error("the sync after a failed one succeeded, though nobody knows what the logs lack")
+	}
+	clock.now = clock.now.Add(2 * firstRetry)
+	clock.flush(t)
+	if bytes.Equal(headerOf(t, databaseFiles(t, s.folder.dir, "*.mem")[0]), before) {
+		t.Error("the log that could not be synced is still in use")
+	}
+	mustClose(t, s)
+}
+
+// TestDatabaseDiesAfterAFailedSync: the logs of a database that did not close are read again, with whatever the disk
+// lacks of them. They are given up only when it has closed.
+func TestDatabaseDiesAfterAFailedSync(t *testing.T) {
+	dir, model := t.TempDir(), newModel(2)
+	s := mustOpen(t, dir, model)
+	clock := newStepper(s)
+	model.put(1, 5, "a", "1")
+	clock.period(t)
+	unsyncable := filepath.Join(s.folder.database(), "00099.mem")
+	if err := os.Symlink("/dev/null", unsyncable); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.syncOnce(); err == nil {
+		t.Fatal("a sync succeeded, though one log cannot be synced")
+	}
+	removeFile(t, unsyncable)
+	child := s.db.(*apart)
+	if err := child.process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-child.ended
+	clock.now = clock.now.Add(s.cfg.FlushInterval)
+	_ = s.step(clock.now) // notices the failed sync
+	clock.now = clock.now.Add(firstRetry)
+	if err := s.step(clock.now); err == nil {
+		t.Error("a flush went on with the logs of a failed sync")
+	}
+	clock.now = clock.now.Add(2 * firstRetry)
+	clock.flush(t)
+	if err := s.syncOnce(); err != nil {
+		t.Error("a sync after the database was closed and opened again:", err)
+	}
+	mustClose(t, s)
+	restored := newModel(0)
+	s = mustOpen(t, dir, restored)
+	model.mustEqual(t, restored)
+	mustClose(t, s)
+}
