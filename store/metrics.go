@@ -39,7 +39,7 @@ var (
 	restoredDesc = prometheus.NewDesc("sluice_store_restored_blocks",
 		"Blocks of 1,024 series found at the start: complete, cut to an earlier state, or failed.", []string{"result"}, nil)
 	restoredDocumentsDesc = prometheus.NewDesc("sluice_store_restored_documents",
-		"Pushed groups that the last start found: complete, failed.", []string{"result"}, nil)
+		"Documents (pushed groups, and which workloads counted what) that the last start found: complete, failed.", []string{"result"}, nil)
 	freeDesc = prometheus.NewDesc("sluice_store_disk_free_bytes",
 		"What the disk of the data directory has free beyond what the database may claim.", nil, nil)
 )
