@@ -1,4 +1,4 @@
-// Package store keeps the table's latest values in Badger, so that a restart is no gap. It is the only
+// Package store persists the table's values and windows in Badger, so they survive a restart. It is the only
 // importer of Badger.
 //
 // Before it stands the table, which it sees as blocks of series through the interface Table that it

@@ -44,7 +44,7 @@ func TestMemoryOfASeries(t *testing.T) {
 		scanner: statsd.NewScanner(statsd.Options{MaxLine: cfg.receiver.MaxLine, MaxTags: cfg.receiver.MaxTags}),
 	}
 	defer path.writer.Close()
-	for range 3 { // a ring is made when a value has changed in two ticks
+	for range 3 { // a log is made when a value has changed in two ticks
 		path.born(t, series)
 		p.table.Roll()
 		time.Sleep(1100 * time.Millisecond)

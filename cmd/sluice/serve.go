@@ -14,8 +14,8 @@ What is set, in rising order: the defaults below, the file named by --config, fl
 keys are the flags' names without the dashes.
 
 Where a cgroup limits memory (a container's limit), the defaults of max-series, max-bytes and http-max-group-bytes
-and Go's memory limit are lowered to fit it. The log says at start which bounds hold. A flag, the file or the variable
-GOMEMLIMIT overrides each.`
+and Go's memory limit are lowered to fit it. The log says at start which bounds hold. A flag or the file
+overrides each of the three; the variable GOMEMLIMIT overrides Go's.`
 
 func newServe() *cobra.Command {
 	cfg, file, printExample := defaultConfig(), "", false

@@ -8,7 +8,7 @@ import (
 // file (configfile.go), and the example file is printed from them: this list is the only one.
 func (c *config) bind(flags *pflag.FlagSet) {
 	flags.SortFlags = false
-	flags.BoolVar(&c.standalone, "standalone", false, "run on this machine alone, without a cluster: claims are believed, everybody who reaches the API may read")
+	flags.BoolVar(&c.standalone, "standalone", false, "run on this machine alone, without a cluster: claims are believed; no authentication: anyone who can connect can read, push and delete")
 	flags.StringVar(&c.cluster.Kubeconfig, "kubeconfig", "", "kubeconfig of the cluster to serve; empty: the cluster that this pod runs in")
 	flags.StringVar(&c.store.Dir, "data-dir", "data", "folder for what survives a restart; made if it is missing, must be Sluice's own")
 
@@ -57,14 +57,14 @@ func (c *config) bind(flags *pflag.FlagSet) {
 
 	flags.Var(&choice{"mode", trustModes, &c.identity.Trust}, "trust", "in a cluster, whose claims are believed: open (all), namespace (a pod may speak of itself, and of objects and externals of its namespace) or strict (only of itself)")
 	flags.Var(&words{&c.identity.TrustedForwarders}, "trusted-forwarders", "who may speak for others: comma-separated CIDRs, addresses, namespace/serviceaccount, or unix for the Unix sockets")
-	flags.Var(&words{&c.identity.ExternalWriters}, "external-writers", "who may write external metrics that belong to no namespace, listed likewise")
+	flags.Var(&words{&c.identity.ExternalWriters}, "external-writers", "who may write external metrics that belong to no namespace: comma-separated CIDRs, addresses, namespace/serviceaccount, or unix")
 	flags.Var(&words{&c.cluster.ObjectKinds}, "object-kinds", "kinds of objects beside pods that metrics may be about: they are watched, for their labels and their end")
 	flags.StringVar(&c.identity.DefaultNamespace, "default-namespace", c.identity.DefaultNamespace, "without a cluster, namespace of the objects that a StatsD claim names without one")
 
-	flags.IntVar(&c.limit.PodMetrics, "pod-metrics", c.limit.PodMetrics, "in a cluster, metrics that a pod may have where no LimitRange says otherwise")
-	flags.IntVar(&c.limit.PodSeries, "pod-series", c.limit.PodSeries, "likewise, its series")
-	flags.IntVar(&c.limit.NamespaceMetrics, "namespace-metrics", c.limit.NamespaceMetrics, "likewise, metrics that a namespace may have beside those of its pods")
-	flags.IntVar(&c.limit.NamespaceSeries, "namespace-series", c.limit.NamespaceSeries, "likewise, its series")
+	flags.IntVar(&c.limit.PodMetrics, "pod-metrics", c.limit.PodMetrics, "in a cluster, default limit of metrics per pod (override: LimitRange)")
+	flags.IntVar(&c.limit.PodSeries, "pod-series", c.limit.PodSeries, "in a cluster, default limit of series per pod (override: LimitRange)")
+	flags.IntVar(&c.limit.NamespaceMetrics, "namespace-metrics", c.limit.NamespaceMetrics, "in a cluster, default limit of metrics per namespace, not counting those of its pods (override: LimitRange)")
+	flags.IntVar(&c.limit.NamespaceSeries, "namespace-series", c.limit.NamespaceSeries, "in a cluster, default limit of series per namespace, not counting those of its pods (override: LimitRange)")
 	flags.Var(&words{&c.ignore}, "ignore", "names of metrics that are counted and not kept, with * for any part of them")
 
 	flags.Var(&durations{list: &c.table.Windows}, "windows", "windows that readers may ask for, comma-separated whole seconds; each a multiple of the shortest")
