@@ -56,15 +56,11 @@ func (w *Writer) push(to ref, s *metric.Sample) (refused metric.Reason, there bo
 	return metric.Applied, true
 }
 
-// lateAfter is from which age on a running total or a histogram counts at its time. A younger one is on its way from a
-// client that scrapes or exports at an interval, and whose clock is its own: it counts when it comes.
-const lateAfter = time.Minute + time.Second // timestamps are whole seconds
-
 // arrivalLocked is the tick in which a sample came, or counts. Of one that was held, or is late, the series may be as old.
 func (t *Table) arrivalLocked(b *block, place uint32, s *metric.Sample, now moment) uint32 {
 	then := time.Unix(0, s.Arrived)
 	switch {
-	case s.Late, s.Timestamp != 0 && now.wall.Sub(time.Unix(s.Timestamp, 0)) > lateAfter:
+	case s.Late:
 		then = time.Unix(s.Timestamp, 0)
 	case s.Arrived == 0:
 		return b.tickLocked(place, now)

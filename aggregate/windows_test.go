@@ -244,23 +244,6 @@ func TestLongWindowsAreKeptInSteps(t *testing.T) {
 	})
 }
 
-// A total or a histogram of more than a minute ago counts then, whichever protocol brought it; a younger one when it comes.
-func TestLateTotalsCountThen(t *testing.T) {
-	start(t, func(f *fixture) {
-		push := func(v float64, ago time.Duration) {
-			s := total("c", v)
-			s.Timestamp = time.Now().Add(-ago).Unix()
-			f.apply(s)
-		}
-		push(100, 5*time.Minute)
-		push(1100, 4*time.Minute)
-		f.want("c:count:1m", "a=0")
-		push(1150, 5*time.Second)
-		f.want("c:count:1m", "a=50")
-		f.want("c:total", "a=1150")
-	})
-}
-
 // What a client dates into the past counts then: against the sums of what is in each window.
 func TestDatedSamplesCountThen(t *testing.T) {
 	for _, kind := range []string{"c", "s", "ms"} {
