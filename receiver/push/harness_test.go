@@ -157,7 +157,7 @@ func (e *entry) change(s *metric.Sample) {
 	default:
 		panic("a sample without an op")
 	}
-	e.last = metric.Sample{Kind: s.Kind, Op: s.Op, Whole: s.Whole, Fraction: s.Fraction, Rate: s.Rate, TTL: s.TTL, Timestamp: s.Timestamp}
+	e.last = metric.Sample{Kind: s.Kind, Op: s.Op, Whole: s.Whole, Fraction: s.Fraction, Rate: s.Rate, TTL: s.TTL, Timestamp: s.Timestamp, Late: s.Late}
 }
 
 var tableTime = time.Date(2026, 3, 4, 5, 6, 7, 890e6, time.UTC)

@@ -2,6 +2,7 @@ package push
 
 import (
 	"mime"
+	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/otlp"
@@ -31,7 +32,7 @@ func (x *exchange) pushOTLP() {
 		x.otlp = otlp.NewReader(x.server.cfg.otlp())
 	}
 	x.otlp.Reset(all, isNoPod(x.sender()))
-	t := x.applyAll(&otlpPoints{Reader: x.otlp})
+	t := x.applyAll(&otlpPoints{Reader: x.otlp, now: time.Now()})
 	x.otlp.Reset(pmetric.NewMetrics(), false) // an idle exchange holds nobody's body
 	x.server.budget.held.Add(-weight)
 	x.concludeOTLP(&t, p.sync, encoding)
@@ -43,8 +44,13 @@ func isNoPod(s *metric.Sender) bool { return s == nil || s.Known && s.Pod == nil
 // otlpPoints walks through the data points of an export.
 type otlpPoints struct {
 	*otlp.Reader
+	now    time.Time
 	faults int
 }
+
+// otlpBacklog is how old a total or a histogram is that counts at its time, not when it comes: its client could not send
+// it before. A younger one is on its way from a client that exports at an interval, by a clock of its own.
+const otlpBacklog = time.Minute
 
 func (p *otlpPoints) next() (*metric.Sample, *fault, bool) {
 	p.Quiet = p.faults >= maxErrors
@@ -55,7 +61,9 @@ func (p *otlpPoints) next() (*metric.Sample, *fault, bool) {
 		p.faults++
 		return nil, &fault{status: statusOf(r), counted: r, message: p.Fault.Message}, true
 	}
-	return &p.Sample, nil, true
+	s := &p.Sample
+	s.Late = s.Op.Pushed() && s.Timestamp > 0 && p.now.Sub(time.Unix(s.Timestamp, 0)) > otlpBacklog
+	return s, nil, true
 }
 
 func (*otlpPoints) lineNumber() int { return 0 }

@@ -43,6 +43,7 @@ func TestTimestamps(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			protocol := name
 			g := gateway{start(t)}
 			recent, old := now.Add(-4*time.Minute), now.Add(-6*time.Minute)
 			if status := send(g, recent); status >= 300 {
@@ -60,6 +61,11 @@ func TestTimestamps(t *testing.T) {
 			for name, at := range stamps() {
 				if at != recent.Unix() {
 					t.Errorf("%s is of %d, want %d", name, at, recent.Unix())
+				}
+			}
+			for k, e := range g.table.series { // a histogram of four minutes ago counts then
+				if protocol == "otlp" && k.name == "took" && !e.last.Late {
+					t.Error("the histogram counts when it comes")
 				}
 			}
 			send(g, old)
