@@ -105,14 +105,13 @@ func newSpans(windows []time.Duration, tick time.Duration) (spans []span) {
 // unit is the number of the span's unit that a tick belongs to, from 1 like ticks.
 func (s span) unit(tick uint32) uint32 { return tick/s.stride + 1 }
 
-// view is a window as seen from a moment: all notes of units from first on are inside; covered is how much
-// receiving time that is, at most the window and at least nine tenths of it.
+// view is a window as seen from a moment: what is kept by units is inside from the unit first on, what is kept by ticks
+// from tick on.
 type view struct {
-	span    *span
-	index   int // of the span
-	first   uint32
-	tick    uint32 // the first tick that is wholly in the window
-	covered time.Duration
+	span  *span
+	index int // of the span
+	first uint32
+	tick  uint32 // the first tick that is wholly in the window
 }
 
 func (s *span) view(index int, tick time.Duration, m moment) view {
@@ -120,5 +119,5 @@ func (s *span) view(index int, tick time.Duration, m moment) view {
 	// The earliest unit boundary that is not before the window's start.
 	edge := int64((m.at - s.window + size - 1) / size)
 	begins := uint32((m.at - s.window + tick - 1) / tick)
-	return view{span: s, index: index, first: uint32(edge) + 1, tick: begins, covered: m.at - time.Duration(edge)*size}
+	return view{span: s, index: index, first: uint32(edge) + 1, tick: begins}
 }

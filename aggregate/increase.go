@@ -73,7 +73,8 @@ func (r *reading) stretch(all []note, single uint8, born uint32) stretch {
 	last := len(all) - 1
 	age := max(r.now.at-time.Duration(born)*tick, r.table.spans[0].window)
 	plain := stretch{from: now - window, scale: 1, seconds: min(age, r.view.span.window).Seconds()}
-	p := cadenceOf(all, r.table.clock.resumedAt)
+	r.cadence = cadenceOf(all, r.table.clock.resumedAt)
+	p := r.cadence
 	overdue := now-float64(all[last].tick+1) > overdueAfter*p.interval
 	if p.alike == 0 || overdue || p.interval*slowShare > window*slowSlack {
 		return plain
@@ -127,7 +128,7 @@ func wholes(v uint64) int64 { return int64(v) }
 
 // notesOf reads the notes of a number, and finds the part that answers for the window. False: nothing came yet.
 func (r *reading) notesOf(p *past, c coding, born uint32) (s stretch, before uint64, ok bool) {
-	r.notes = r.notes[:0]
+	r.notes, r.cadence = r.notes[:0], cadence{}
 	if p.stamp == 0 {
 		return stretch{scale: 1, seconds: r.view.span.window.Seconds()}, 0, false
 	}

@@ -29,8 +29,9 @@ type reading struct {
 
 	touched uint64 // what touch looked at, so that it is looked at
 
-	notes, fractions []note // scratch space
-	read             int    // series, to let others have the processor
+	notes, fractions []note  // scratch space
+	cadence          cadence // of the notes
+	read             int     // series, to let others have the processor
 
 	rollup
 }
@@ -165,7 +166,7 @@ func (r *reading) addCounterLocked(b *block, place uint32) {
 	case metric.Count:
 		r.plus(count)
 	case metric.Rate:
-		r.checkPaceLocked(b.series[place].entry, r.notes)
+		r.checkPace(b.series[place].entry)
 		r.plus(metric.Computed(count.Float64() / s.seconds))
 	default:
 		r.unread = true

@@ -30,14 +30,10 @@ type slowPush struct {
 	interval time.Duration
 }
 
-// checkPaceLocked notes whether a counter with these notes is pushed too slowly for the window that it is read over.
-func (r *reading) checkPaceLocked(e *entry, all []note) {
-	if len(all) <= slowGaps {
-		return
-	}
-	p := cadenceOf(all, r.table.clock.resumedAt)
-	interval := time.Duration(p.interval * float64(r.table.clock.tick))
-	if p.alike >= slowGaps && float64(interval*slowShare) > slowSlack*float64(r.view.span.window) {
+// checkPace notes whether the counter that was just read is pushed too slowly for the window that it is read over.
+func (r *reading) checkPace(e *entry) {
+	interval := time.Duration(r.cadence.interval * float64(r.table.clock.tick))
+	if r.cadence.alike >= slowGaps && float64(interval*slowShare) > slowSlack*float64(r.view.span.window) {
 		r.slow = slowPush{e, interval}
 	}
 }
