@@ -220,7 +220,7 @@ func TestConfigFaults(t *testing.T) {
 		t.Fatalf("the defaults are refused: %v", err)
 	}
 	err := Config{FlushInterval: 501e6}.Validate()
-	for _, field := range []string{"dir", "flushInterval", "syncInterval", "minFreeBytes", "trialTimeout", "stopTimeout"} {
+	for _, field := range []string{"Dir", "FlushInterval", "SyncInterval", "MinFreeBytes", "TrialTimeout", "StopTimeout"} {
 		if !strings.Contains(err.Error(), field) {
 			t.Errorf("%q does not name %s", err, field)
 		}

@@ -25,7 +25,7 @@ func newDesk(cfg Config, parts Parts) (*credential.Desk, error) {
 	if cfg.Auth != AuthToken && cfg.BasicAuthFile == "" && cfg.TLSClientCAFile == "" {
 		return nil, nil
 	}
-	return credential.NewDesk(credential.Config{Tokens: cfg.Auth == AuthToken, BasicFile: cfg.BasicAuthFile, Worded: parts.Worded}, parts.Authority, parts.Logger)
+	return credential.NewDesk(credential.Config{Tokens: cfg.Auth == AuthToken, BasicAuthFile: cfg.BasicAuthFile, Worded: parts.Worded}, parts.Authority, parts.Logger)
 }
 
 // Pods knows the cluster's pods.
