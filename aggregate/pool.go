@@ -5,22 +5,21 @@ import (
 	"unsafe"
 )
 
-// mostPooled is far beyond the series there may be: each has one at most.
-const mostPooled = 2 * maxBlocks * blockSeries
-
 // pool is memory for things of one size without pointers, numbered from 1. Taking and giving back lock.
 type pool struct {
 	memory *arena
 	size   int
+	most   uint32
 
 	mu   sync.Mutex
 	next uint32
 	free []uint32
 }
 
-func (p *pool) open(size int) {
-	p.size, p.next = (size+7)/8*8, 1
-	p.memory = newArena(mostPooled * p.size)
+// open reserves addresses for most things of a size.
+func (p *pool) open(size, most int) {
+	p.size, p.most, p.next = (size+7)/8*8, uint32(most), 1
+	p.memory = newArena(most * p.size)
 }
 
 func (p *pool) at(i uint32) unsafe.Pointer {
@@ -36,7 +35,7 @@ func (p *pool) take() uint32 {
 		return i
 	}
 	i := p.next
-	if i == mostPooled || !p.memory.reach((int(i)+1)*p.size) {
+	if i == p.most || !p.memory.reach((int(i)+1)*p.size) {
 		return 0
 	}
 	p.next++
@@ -48,3 +47,6 @@ func (p *pool) give(i uint32) {
 	defer p.mu.Unlock()
 	p.free = append(p.free, i)
 }
+
+// Locker is the pool's lock. The test of A1 holds it to show that writers never wait for it.
+func (p *pool) Locker() sync.Locker { return &p.mu }

@@ -44,7 +44,7 @@ type timerLives struct {
 
 func (l *timerLives) open(e *epochs) {
 	l.epochs = e
-	l.pool.open(int(liveBytes))
+	l.pool.open(int(liveBytes), 2*maxBlocks*blockSeries) // far beyond the series there may be: each has one at most
 }
 
 // A timer's cell has the number of its live part << 1 | the hot half; 0: there is none.
