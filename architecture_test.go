@@ -36,7 +36,8 @@ var mayImport = map[string][]string{
 	"identity":             {"metric"},
 	"limit":                {"metric"},
 	"workload":             {"metric"},
-	"aggregate":            {"metric"},
+	"aggregate":            {"metric", "aggregate/memory"},
+	"aggregate/memory":     {}, // it knows bytes only
 	"store":                {"metric", "durable"},
 	"adapter":              {"metric", "connlimit", "durable"},
 	"adapter/cluster":      {"metric"},

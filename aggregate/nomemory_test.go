@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/sluice-metrics/sluice/aggregate/memory"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -12,8 +13,8 @@ func TestNoArena(t *testing.T) {
 	f := newFixture(t)
 	f.push("c:1|c|#pod:a,ns:ns")
 	pages, records := f.blocks.pages, f.aliases.records.memory
-	f.blocks.pages, f.blocks.next = &arena{base: pages.base}, blockSeries
-	f.aliases.records.memory = &arena{base: records.base}
+	f.blocks.pages, f.blocks.next = &memory.Arena{Base: pages.Base}, blockSeries
+	f.aliases.records.memory = &memory.Arena{Base: records.Base}
 	for i := range f.aliases.shards {
 		f.aliases.shards[i] = recordShard{}
 	}
@@ -27,7 +28,7 @@ func TestNoArena(t *testing.T) {
 // Where not even addresses could be had, lines are parsed each time.
 func TestNoAddresses(t *testing.T) {
 	f := newFixture(t)
-	f.aliases.records.memory = &arena{}
+	f.aliases.records.memory = &memory.Arena{}
 	for range 2 {
 		if outcomes, parsed := f.take(f.w, nil, "c:1|c|#pod:a,ns:ns"); parsed != 1 || outcomes[0] != metric.Applied {
 			t.Errorf("%v, %d parsed", outcomes, parsed)

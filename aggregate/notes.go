@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"encoding/binary"
+	"github.com/sluice-metrics/sluice/aggregate/memory"
 	"time"
 	"unsafe"
 )
@@ -20,7 +21,7 @@ type notes struct {
 	birth   uint32       // how many ticks after a series' birth its first note may come
 	steps   []resolution // how finely counters remember what is older
 	grow    func(bytes int64) bool
-	memory  *sizeClasses
+	memory  *memory.SizeClasses
 }
 
 // resolution says that notes older than some ticks are merged, one for each so many ticks.
@@ -69,7 +70,7 @@ type note struct {
 
 func newNotes(windows []span, grow func(bytes int64) bool) *notes {
 	longest := windows[len(windows)-1].ticks
-	n := &notes{horizon: longest + earlierNotes, grow: grow, memory: newSizeClasses(noteGrain, logSizes)}
+	n := &notes{horizon: longest + earlierNotes, grow: grow, memory: memory.NewSizeClasses(noteGrain, logSizes)}
 	n.birth = uint32(lateNote*time.Duration(windows[0].ticks)/windows[0].window) + 2
 	for i := range windows {
 		if ticks := windows[i].ticks; ticks > fineTicks {
@@ -103,7 +104,7 @@ func (n *notes) before(oldest note, born uint32) uint64 {
 }
 
 func (n *notes) head(log uint32) *noteHead {
-	return (*noteHead)(n.memory.at(log))
+	return (*noteHead)(n.memory.At(log))
 }
 
 // steps are the bytes of a log that may hold steps.
@@ -117,7 +118,7 @@ func (n *notes) take(class int) uint32 {
 	if beyond > 0 && !n.grow(beyond) {
 		return 0
 	}
-	log := n.memory.alloc(class)
+	log := n.memory.Alloc(class)
 	if log == 0 {
 		if beyond > 0 {
 			n.grow(-beyond)
@@ -134,16 +135,16 @@ func (n *notes) give(log uint32) {
 	if beyond := int64(logSizes[class] - plainLog); beyond > 0 {
 		n.grow(-beyond)
 	}
-	n.memory.release(log, int(class))
+	n.memory.Free(log, int(class))
 }
 
 // used is how many logs are in use, and the bytes of all.
 func (n *notes) used() (logs int, bytes int64) {
-	return n.memory.used()
+	return n.memory.Used()
 }
 
 // classFor is the class of a log that holds so many bytes of steps, and has room for an eighth more.
-func (n *notes) classFor(steps int) int { return n.memory.class(steps + steps/8 + 8 + noteHeadBytes) }
+func (n *notes) classFor(steps int) int { return n.memory.Class(steps + steps/8 + 8 + noteHeadBytes) }
 
 // A step is a change<<2 with two marks, so that most steps of counters that change every tick take one byte. A longer
 // pause and a change that leaves no room for the marks follow as varints.

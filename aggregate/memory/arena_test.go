@@ -1,4 +1,4 @@
-package aggregate
+package memory
 
 import (
 	"runtime"
@@ -9,13 +9,13 @@ import (
 // An arena grows in place: what was written stays where it was, what is new is zero, and the end is the end.
 func TestArenaGrowsInPlace(t *testing.T) {
 	const size = 6 << 20
-	a := newArena(size)
-	if uintptr(a.base)%8 != 0 {
-		t.Errorf("base %p", a.base)
+	a := NewArena(size)
+	if uintptr(a.Base)%8 != 0 {
+		t.Errorf("base %p", a.Base)
 	}
-	word := func(at int) *uint64 { return (*uint64)(unsafe.Add(a.base, at)) }
+	word := func(at int) *uint64 { return (*uint64)(unsafe.Add(a.Base, at)) }
 	for at := 0; at+8 <= size; at += 4096 {
-		if !a.reach(at + 8) {
+		if !a.Grow(at + 8) {
 			t.Fatalf("%d of %d bytes cannot be reached", at+8, size)
 		}
 		if *word(at) != 0 {
@@ -28,7 +28,7 @@ func TestArenaGrowsInPlace(t *testing.T) {
 			t.Fatalf("byte %d changed", at)
 		}
 	}
-	if a.reach(a.reserved + 1) {
+	if a.Grow(a.reserved + 1) {
 		t.Error("more was reached than there is")
 	}
 	runtime.KeepAlive(a)
