@@ -38,10 +38,11 @@ var mayImport = map[string][]string{
 	"identity":             {"metric", "config"},
 	"limit":                {"metric", "ratelog", "config"},
 	"workload":             {"metric"},
-	"aggregate":            {"config", "metric"},
+	"aggregate":            {"config", "metric", "aggregate/memory"},
 	"store":                {"config", "metric", "durable"},
 	"adapter":              {"config", "metric", "connlimit", "durable"},
 	"adapter/cluster":      {"config", "metric"},
+	"aggregate/memory":     {}, // it knows bytes only
 	"loadtest":             {}, // it speaks the wire only
 	"cmd/sluice":           {"config", "metric", "durable", "operations", "receiver", "receiver/statsd", "receiver/group", "receiver/push", "identity", "limit", "workload", "aggregate", "store", "adapter", "adapter/cluster", "loadtest"},
 }
