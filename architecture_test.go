@@ -37,7 +37,8 @@ var mayImport = map[string][]string{
 	"limit":                {"metric"},
 	"workload":             {"metric"},
 	"aggregate":            {"metric"},
-	"store":                {"metric", "durable"},
+	"store/format":         {},
+	"store":                {"metric", "durable", "store/format"},
 	"adapter":              {"metric", "connlimit", "durable"},
 	"adapter/cluster":      {"metric"},
 	"loadtest":             {}, // it speaks the wire only
