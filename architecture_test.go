@@ -39,10 +39,11 @@ var mayImport = map[string][]string{
 	"limit":                {"metric", "ratelog", "config"},
 	"workload":             {"metric"},
 	"aggregate":            {"config", "metric", "aggregate/memory"},
-	"store":                {"config", "metric", "durable"},
+	"store":                {"config", "metric", "durable", "store/format"},
 	"adapter":              {"config", "metric", "connlimit", "durable"},
 	"adapter/cluster":      {"config", "metric"},
 	"aggregate/memory":     {}, // it knows bytes only
+	"store/format":         {},
 	"loadtest":             {}, // it speaks the wire only
 	"cmd/sluice":           {"config", "metric", "durable", "operations", "receiver", "receiver/statsd", "receiver/group", "receiver/push", "identity", "limit", "workload", "aggregate", "store", "adapter", "adapter/cluster", "loadtest"},
 }
