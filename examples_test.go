@@ -61,13 +61,67 @@ func TestAutoscalerFaults(t *testing.T) {
 	}
 }
 
-// TestTroubleshootingNamesEveryReason checks that docs/troubleshooting.md has a row for each reason to reject a sample.
+// TestTroubleshootingNamesEveryReason checks that docs/troubleshooting.md has a row for each reason to reject a sample, and
+// names each reason that the push port's description lists.
 func TestTroubleshootingNamesEveryReason(t *testing.T) {
 	text := readFile(t, "docs/troubleshooting.md")
 	for _, reason := range metric.Reasons() {
 		if !strings.Contains(text, "\n| `"+reason.String()+"` |") {
 			t.Errorf("no row for the reason %q", reason)
 		}
+	}
+	var api struct {
+		Components struct {
+			Schemas struct{ Reason struct{ Enum []string } }
+		}
+	}
+	if err := json.Unmarshal([]byte(readFile(t, "receiver/push/openapi.json")), &api); err != nil {
+		t.Fatal(err)
+	}
+	reasons := api.Components.Schemas.Reason.Enum
+	for _, reason := range reasons {
+		if !strings.Contains(text, "`"+reason+"`") {
+			t.Errorf("the push port's reason %q is not named", reason)
+		}
+	}
+	if len(reasons) < 20 {
+		t.Errorf("found %d reasons of the push port; the test does not see what it should", len(reasons))
+	}
+}
+
+var (
+	exampleSetting = regexp.MustCompile(`(?m)^# ([a-z-]+): ?\S*$`)
+	topicSetting   = regexp.MustCompile("`([a-z-]+\\*?)`")
+)
+
+// TestConfigurationCoversEverySetting checks that docs/configuration.md names every setting, or a pattern of it as statsd-*,
+// and none that does not exist.
+func TestConfigurationCoversEverySetting(t *testing.T) {
+	_, topics, _ := strings.Cut(readFile(t, "docs/configuration.md"), "| topic | settings |")
+	topics, _, _ = strings.Cut(topics, "\n\n")
+	named := map[string]bool{} // whether the name or pattern is of a setting
+	for _, name := range topicSetting.FindAllStringSubmatch(topics, -1) {
+		named[name[1]] = false
+	}
+	settings := exampleSetting.FindAllStringSubmatch(readFile(t, "sluice.example.yaml"), -1)
+	for _, setting := range settings {
+		covered := false
+		for name := range named {
+			if prefix, isPattern := strings.CutSuffix(name, "*"); name == setting[1] || isPattern && strings.HasPrefix(setting[1], prefix) {
+				covered, named[name] = true, true
+			}
+		}
+		if !covered {
+			t.Errorf("the setting %s has no topic", setting[1])
+		}
+	}
+	for name, used := range named {
+		if !used {
+			t.Errorf("%s is no setting", name)
+		}
+	}
+	if len(settings) < 40 {
+		t.Errorf("found %d settings; the test does not see what it should", len(settings))
 	}
 }
 
