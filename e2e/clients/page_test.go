@@ -27,8 +27,8 @@ var runtimes = map[string]struct{ file, program string }{
 
 var codeBlock = regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$")
 
-// TestClientsPage runs each code block of docs/clients.md against a server. A language whose program is not installed is
-// skipped by name.
+// TestClientsPage runs each code block of docs/clients.md against a server. A language whose program
+// is not installed is skipped by name.
 func TestClientsPage(t *testing.T) {
 	t.Parallel()
 	blocks := codeBlock.FindAllStringSubmatch(page(t, "docs", "clients.md"), -1)
@@ -63,7 +63,7 @@ func TestClientsPage(t *testing.T) {
 
 var firstMinute = regexp.MustCompile(`(?m)^    (bin/sluice .*|bash -c .*|curl .*|kubectl --kubeconfig .*)$`)
 
-// TestFirstMinute runs the commands of README's section "The first minute" as they stand, but for the ports.
+// TestFirstMinute runs the commands of README's section "The first minute" with the server's ports.
 func TestFirstMinute(t *testing.T) {
 	t.Parallel()
 	_, section, _ := strings.Cut(page(t, "README.md"), "\n## The first minute\n")
@@ -111,7 +111,7 @@ func page(t *testing.T, path ...string) string {
 	return string(text)
 }
 
-// onPorts replaces the default ports in a text by those of a server.
+// onPorts replaces the default ports in a text with those of a server.
 func onPorts(t *testing.T, s *server.Server, text string) string {
 	t.Helper()
 	for port, address := range map[string]string{"8125": s.UDP, "9091": s.HTTP, "6443": s.API} {
