@@ -21,8 +21,9 @@ var (
 	linkTarget = regexp.MustCompile(`\]\(([^)#\s]+)(#[^)]*)?\)`)
 )
 
-// TestDocumentsNameWhatExists checks the names in the documents for developers: each path exists, each `package.Symbol` is
-// declared in a package of that name, and each word that follows a Go file in a table's cell is declared in that file.
+// TestDocumentsNameWhatExists checks the names in the documents for developers: each path exists,
+// each `package.Symbol` is declared in a package of that name, and each word that follows a Go file
+// in a table's cell is declared in that file.
 func TestDocumentsNameWhatExists(t *testing.T) {
 	tree := readTree(t)
 	names := 0
@@ -126,7 +127,8 @@ func readTree(t *testing.T) *tree {
 	return all
 }
 
-// declarations are a file's functions, methods and types, and the fields and methods that its types list.
+// declarations are a file's functions, methods and types, and the fields and methods that its types
+// list.
 func declarations(file string) (map[string]bool, error) {
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
 	if err != nil {
@@ -171,7 +173,8 @@ func receiverOf(e ast.Expr) string {
 	return ""
 }
 
-// names checks the quoted words of a table's cell, or of a line. Words that name neither path nor symbol are skipped.
+// names checks the quoted words of a table's cell, or of a line. Words that name neither path nor
+// symbol are skipped.
 func (a *tree) names(text string) (found int, missing []string) {
 	var declared map[string]bool // of the Go file named before
 	for _, word := range quotedWord.FindAllStringSubmatch(text, -1) {
@@ -199,7 +202,8 @@ func (a *tree) names(text string) (found int, missing []string) {
 	return found, missing
 }
 
-// isPath reports whether a word is a path of the repository: not of what is built, nor of the standard library.
+// isPath reports whether a word is a path of the repository: not of what is built, nor of the
+// standard library.
 func isPath(word string) bool {
 	if !pathWord.MatchString(word) || strings.HasPrefix(word, "bin/") {
 		return false

@@ -19,8 +19,8 @@ import (
 
 var yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
 
-// TestExamplesAreValid parses every YAML example and every YAML block of the documents. HorizontalPodAutoscalers have no
-// unknown fields, a target, and metrics that can be asked for.
+// TestExamplesAreValid parses every YAML example and every YAML block of the documents.
+// HorizontalPodAutoscalers have no unknown fields, a target, and metrics that can be asked for.
 func TestExamplesAreValid(t *testing.T) {
 	autoscalers := 0
 	check := func(name, text string) {
@@ -61,8 +61,8 @@ func TestAutoscalerFaults(t *testing.T) {
 	}
 }
 
-// TestTroubleshootingNamesEveryReason checks that docs/troubleshooting.md has a row for each reason to reject a sample, and
-// names each reason that the push port's description lists.
+// TestTroubleshootingNamesEveryReason checks that docs/troubleshooting.md has a row for each reason
+// to reject a sample, and names each reason that the push port's description lists.
 func TestTroubleshootingNamesEveryReason(t *testing.T) {
 	text := readFile(t, "docs/troubleshooting.md")
 	for _, reason := range metric.Reasons() {
@@ -94,8 +94,8 @@ var (
 	topicSetting   = regexp.MustCompile("`([a-z-]+\\*?)`")
 )
 
-// TestConfigurationCoversEverySetting checks that docs/configuration.md names every setting, or a pattern of it as statsd-*,
-// and none that does not exist.
+// TestConfigurationCoversEverySetting checks that docs/configuration.md names every setting, or a
+// pattern of it as statsd-*, and none that does not exist.
 func TestConfigurationCoversEverySetting(t *testing.T) {
 	_, topics, _ := strings.Cut(readFile(t, "docs/configuration.md"), "| topic | settings |")
 	topics, _, _ = strings.Cut(topics, "\n\n")

@@ -116,7 +116,8 @@ func TestDatadogSampling(t *testing.T) {
 		do(t, client.Incr("sampled", nil, 0.5))
 	}
 	do(t, client.Close())
-	// The client sends each sample with a probability of one half, so the total is exactly twice the arrived samples.
+	// The client sends each sample with a probability of one half, so the total is exactly twice
+	// the arrived samples.
 	server.Eventually(t, func() string {
 		received := s.Metrics().Of("sluice_samples_received_total", "statsd_udp", "")
 		if got := s.Sum("sampled:total"); got != 2*received || received < n/3 {

@@ -1,5 +1,5 @@
-// Package clients pushes to the real binary with widely used client libraries, and with the snippets of docs/clients.md.
-// Every total must be exact, and every sample accounted for.
+// Package clients pushes to the real binary with widely used client libraries, and with the
+// snippets of docs/clients.md. Every total must be exact, and every sample accounted for.
 package clients
 
 import (

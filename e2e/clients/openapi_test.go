@@ -84,7 +84,8 @@ func (a *api) schema(pointer string) *jsonschema.Schema {
 	return s
 }
 
-// check compares an answer with the document's description of the operation: status, type, schema and headers.
+// check compares an answer with the document's description of the operation: status, type, schema
+// and headers.
 func (a *api) check(method, template string, res *http.Response, body []byte) {
 	a.t.Helper()
 	what := fmt.Sprintf("%s %s: %d %s", method, template, res.StatusCode, body)
@@ -374,7 +375,8 @@ func (a *api) checkRaw(s *server.Server, request string, status int) {
 	a.check("GET", "/", res, body)
 }
 
-// The document's schema of a line accepts and rejects the lines that the server accepts and rejects.
+// The document's schema of a line accepts and rejects the lines that the server accepts and
+// rejects.
 func TestOpenAPISamples(t *testing.T) {
 	s := server.New(t)
 	s.Start()

@@ -14,7 +14,8 @@ import (
 	"github.com/sluice-metrics/sluice/e2e/server"
 )
 
-// runtimes maps the language of a code block to the program that runs it and to the name of its file.
+// runtimes maps the language of a code block to the program that runs it and to the name of its
+// file.
 var runtimes = map[string]struct{ file, program string }{
 	"bash":       {"push.sh", "bash"},
 	"python":     {"push.py", "python3"},
@@ -27,8 +28,8 @@ var runtimes = map[string]struct{ file, program string }{
 
 var codeBlock = regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$")
 
-// TestClientsPage runs each code block of docs/clients.md against a server. A language whose program
-// is not installed is skipped by name.
+// TestClientsPage runs each code block of docs/clients.md against a server. A language whose
+// program is not installed is skipped by name.
 func TestClientsPage(t *testing.T) {
 	t.Parallel()
 	blocks := codeBlock.FindAllStringSubmatch(page(t, "docs", "clients.md"), -1)

@@ -125,7 +125,8 @@ func TestRemoteWrite2(t *testing.T) {
 	}
 }
 
-// Invalid samples are rejected for good; the rest is written, or waits for the other parts of its histogram.
+// Invalid samples are rejected for good; the rest is written, or waits for the other parts of its
+// histogram.
 func TestRemoteWritePartly(t *testing.T) {
 	t.Parallel()
 	s := server.New(t)
