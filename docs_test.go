@@ -12,13 +12,15 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode"
 )
 
 var (
 	pathWord   = regexp.MustCompile(`^\.?\w[\w.-]*(/[\w.-]+)*/?$`)
 	symbolWord = regexp.MustCompile(`^([a-z]\w*)\.([A-Z]\w*(\.\w+)?)$`)
 	inFileWord = regexp.MustCompile(`^\w+(\.\w+)?$`)
-	linkTarget = regexp.MustCompile(`\]\(([^)#\s]+)(#[^)]*)?\)`)
+	linkTarget = regexp.MustCompile(`\]\(([^)#\s]*)(#[^)\s]*)?\)`)
+	heading    = regexp.MustCompile(`(?m)^#+ (.*)$`)
 )
 
 // TestDocumentsNameWhatExists checks the names in the documents for developers: each path exists,
@@ -47,30 +49,49 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 	}
 }
 
-// TestDocumentsLinkToFiles checks that relative links of all documents lead to files.
+// TestDocumentsLinkToFiles checks that relative links of all documents lead to files and headings.
 func TestDocumentsLinkToFiles(t *testing.T) {
 	links := 0
 	for file := range readTree(t).files {
 		if path.Ext(file) != ".md" {
 			continue
 		}
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, link := range linkTarget.FindAllStringSubmatch(string(text), -1) {
+		for _, link := range linkTarget.FindAllStringSubmatch(readFile(t, file), -1) {
 			if strings.Contains(link[1], "://") {
 				continue
 			}
 			links++
-			if _, err := os.Stat(filepath.Join(path.Dir(file), link[1])); err != nil {
+			target := filepath.Join(path.Dir(file), link[1])
+			if link[1] == "" {
+				target = file
+			}
+			if _, err := os.Stat(target); err != nil {
 				t.Errorf("%s links to %s: %v", file, link[1], err)
+			} else if link[2] != "" && !anchors(readFile(t, target))[link[2]] {
+				t.Errorf("%s links to %s%s: no such heading", file, link[1], link[2])
 			}
 		}
 	}
 	if links < 60 {
 		t.Errorf("found %d links; the test does not see what it should", links)
 	}
+}
+
+// anchors are the headings of a document, as GitHub writes them in links.
+func anchors(text string) map[string]bool {
+	all := map[string]bool{}
+	for _, h := range heading.FindAllStringSubmatch(text, -1) {
+		all["#"+strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ':
+				return '-'
+			case unicode.IsLetter(r), unicode.IsDigit(r), r == '-', r == '_':
+				return unicode.ToLower(r)
+			}
+			return -1
+		}, h[1])] = true
+	}
+	return all
 }
 
 func TestMissingNamesAreFound(t *testing.T) {
