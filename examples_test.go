@@ -25,7 +25,7 @@ func TestExamplesAreValid(t *testing.T) {
 	autoscalers := 0
 	check := func(name, text string) {
 		t.Helper()
-		for _, one := range documents(t, name, text) {
+		for _, one := range yamlDocuments(t, name, text) {
 			if one["kind"] == "HorizontalPodAutoscaler" {
 				autoscalers++
 				for _, fault := range autoscalerFaults(one) {
@@ -55,7 +55,7 @@ func TestAutoscalerFaults(t *testing.T) {
 		`{spec: {scaleTargetRef: {kind: Deployment, name: web}, maxReplicas: 1, metric: []}}`,
 		`{spec: {scaleTargetRef: {kind: Deployment, name: web}, maxReplicas: 1, metrics: [{type: Pods, pods: {metric: {name: "a?"}, target: {type: AverageValue, averageValue: "1"}}}]}}`,
 	} {
-		if faults := autoscalerFaults(documents(t, "case", text)[0]); len(faults) == 0 {
+		if faults := autoscalerFaults(yamlDocuments(t, "case", text)[0]); len(faults) == 0 {
 			t.Errorf("%s: no fault found", text)
 		}
 	}
@@ -125,8 +125,8 @@ func TestConfigurationCoversEverySetting(t *testing.T) {
 	}
 }
 
-// documents are the YAML documents of a text.
-func documents(t *testing.T, name, text string) (all []map[string]any) {
+// yamlDocuments are the YAML documents of a text.
+func yamlDocuments(t *testing.T, name, text string) (all []map[string]any) {
 	t.Helper()
 	for decoder := yaml.NewDecoder(strings.NewReader(text)); ; {
 		var one map[string]any
