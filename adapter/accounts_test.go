@@ -47,7 +47,7 @@ func TestTokensHaveToBeForUs(t *testing.T) {
 		}
 	}
 	who, _, _ := a.Who(t.Context(), "ours", false)
-	if got := fmt.Sprint(*who); got != fmt.Sprint(metric.Account{
+	if got := fmt.Sprint(*who); got != fmt.Sprint(metric.Principal{
 		User: batch, Namespace: "shop", Name: "batch", PodUID: "uid-1",
 		Extra: map[string][]string{podUIDExtra: {"uid-1"}, "authentication.kubernetes.io/pod-name": {"batch-1"}},
 	}) {
@@ -69,7 +69,7 @@ func TestRightsAreTheAPIServersToGrant(t *testing.T) {
 		{Verb: metric.Create}:                    false,
 		{Verb: metric.Get}:                       true,
 	} {
-		if got, err := a.May(t.Context(), &metric.Account{User: batch}, right); got != want || err != nil {
+		if got, err := a.May(t.Context(), &metric.Principal{User: batch}, right); got != want || err != nil {
 			t.Errorf("%v: %v, %v", right, got, err)
 		}
 	}
@@ -89,7 +89,7 @@ func TestAccountsWithoutAPIServer(t *testing.T) {
 	if who, why, err := a.Who(ctx, "ours", false); err == nil {
 		t.Errorf("%v, %q", who, why)
 	}
-	if may, err := a.May(ctx, &metric.Account{User: batch}, metric.Right{Verb: metric.Create}); err == nil {
+	if may, err := a.May(ctx, &metric.Principal{User: batch}, metric.Right{Verb: metric.Create}); err == nil {
 		t.Error(may)
 	}
 }

@@ -4,7 +4,7 @@ import "fmt"
 
 // Account is whom a credential names: a bearer token, a password, a client certificate. It is never changed once it is
 // handed out.
-type Account struct {
+type Principal struct {
 	// User is the name that the API server knows, with the rest of what it is told of who asks.
 	User, UID string
 	Groups    []string
@@ -18,27 +18,27 @@ type Account struct {
 }
 
 // May says whether a right was granted.
-func (a *Account) May(r Right) Grant {
+func (a *Principal) Check(r Right) Decision {
 	if a.Rights == nil {
-		return Refused
+		return Denied
 	}
-	return a.Rights.May(r)
+	return a.Rights.Check(r)
 }
 
 // Rights are an account's, as far as the cluster was asked.
 type Rights interface {
 	// May neither waits nor allocates.
-	May(Right) Grant
+	Check(Right) Decision
 }
 
 // Grant is what is known of a right.
-type Grant uint8
+type Decision uint8
 
 // The grants. Unasked: nobody asked, or it is too long ago to be relied on.
 const (
-	Unasked Grant = iota
-	Granted
-	Refused
+	Undecided Decision = iota
+	Allowed
+	Denied
 )
 
 // Verb is what is done with samples.

@@ -7,7 +7,7 @@ import (
 )
 
 // Asked is a metric as a reader names it: "name[:stat][:window]".
-type Asked struct {
+type Expression struct {
 	Name   string
 	Stat   Stat          // NoStat: the kind's default
 	Window time.Duration // 0: the default window
@@ -16,8 +16,8 @@ type Asked struct {
 // ParseAsked takes a name apart from its right end. It cannot fail: what is neither a window nor a
 // stat belongs to the name, and names that end like one are refused when they are pushed (EndsReserved),
 // so no name is ever read as something else.
-func ParseAsked(s string) Asked {
-	a := Asked{Name: s}
+func ParseExpression(s string) Expression {
+	a := Expression{Name: s}
 	if head, tail, ok := cutLast(a.Name); ok {
 		if w, isWindow := ParseWindow(tail); isWindow {
 			a.Name, a.Window = head, w
@@ -32,7 +32,7 @@ func ParseAsked(s string) Asked {
 }
 
 // String prints what ParseAsked reads.
-func (a Asked) String() string {
+func (a Expression) String() string {
 	s := a.Name
 	if a.Stat != NoStat {
 		s += ":" + a.Stat.String()
@@ -44,7 +44,7 @@ func (a Asked) String() string {
 }
 
 // EndsReserved reports whether a name ends in ":stat" or ":window" and could therefore never be asked for.
-func EndsReserved(name string) bool {
+func HasReservedSuffix(name string) bool {
 	_, tail, ok := cutLast(name)
 	if !ok {
 		return false

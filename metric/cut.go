@@ -6,11 +6,11 @@ import (
 )
 
 // MaxEchoed is how many bytes of a client's text a message repeats.
-const MaxEchoed = 512
+const MaxQuoted = 512
 
 // Cut is a text as a message repeats it: as it stands or, if it has more than most bytes, its beginning and how many it
 // has: "xxx... (900000 bytes)". Who sends much must not fill an answer or a log with it.
-func Cut(text string, most int) string {
+func Truncate(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
@@ -22,20 +22,20 @@ func Cut(text string, most int) string {
 }
 
 // CutArgs cuts the texts and errors among a message's arguments to MaxEchoed. The slice is changed in place.
-func CutArgs(args []any) []any {
+func TruncateArgs(args []any) []any {
 	for i, arg := range args {
 		switch arg := arg.(type) {
 		case string:
-			if len(arg) > MaxEchoed {
-				args[i] = Cut(arg, MaxEchoed)
+			if len(arg) > MaxQuoted {
+				args[i] = Truncate(arg, MaxQuoted)
 			}
 		case []byte:
-			if len(arg) > MaxEchoed {
-				args[i] = Cut(string(arg), MaxEchoed)
+			if len(arg) > MaxQuoted {
+				args[i] = Truncate(string(arg), MaxQuoted)
 			}
 		case error:
-			if text := arg.Error(); len(text) > MaxEchoed {
-				args[i] = Cut(text, MaxEchoed)
+			if text := arg.Error(); len(text) > MaxQuoted {
+				args[i] = Truncate(text, MaxQuoted)
 			}
 		}
 	}

@@ -61,7 +61,7 @@ func UnpackLabels(packed string) (Labels, bool) {
 
 // PackedLabels is the set whose packed form Packed or AppendLabels gave to this process. What comes from elsewhere is for
 // UnpackLabels.
-func PackedLabels(packed string) Labels { return Labels{packed: packed} }
+func TrustPackedLabels(packed string) Labels { return Labels{packed: packed} }
 
 // Packed is the set's one-string form, for hashing and for storing.
 func (l Labels) Packed() string { return l.packed }
@@ -122,7 +122,7 @@ func (l Labels) String() string {
 }
 
 // Shared is the set of labels that both have with the same value.
-func (l Labels) Shared(other Labels) Labels {
+func (l Labels) Intersection(other Labels) Labels {
 	if l == other {
 		return l
 	}

@@ -4,24 +4,24 @@ package metric
 type Limit struct{ Metrics, Series int }
 
 // Unsaid stands in a Limit where nothing is said. 0 is a limit like any other: none may be.
-const Unsaid = -1
+const Unset = -1
 
 // Limits are what a namespace says: of each of its pods, and of what is not on a pod.
 type Limits struct{ Pod, Namespace Limit }
 
 // NoLimits says nothing.
-func NoLimits() Limits { return Limits{Limit{Unsaid, Unsaid}, Limit{Unsaid, Unsaid}} }
+func UnsetLimits() Limits { return Limits{Limit{Unset, Unset}, Limit{Unset, Unset}} }
 
 // Or fills in what is not said.
-func (l Limits) Or(defaults Limits) Limits {
+func (l Limits) OrDefault(defaults Limits) Limits {
 	return Limits{l.Pod.or(defaults.Pod), l.Namespace.or(defaults.Namespace)}
 }
 
 func (l Limit) or(defaults Limit) Limit {
-	if l.Metrics == Unsaid {
+	if l.Metrics == Unset {
 		l.Metrics = defaults.Metrics
 	}
-	if l.Series == Unsaid {
+	if l.Series == Unset {
 		l.Series = defaults.Series
 	}
 	return l

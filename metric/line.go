@@ -15,6 +15,6 @@ type Line struct {
 	// Dialect tells apart the grammars by which one text means different things.
 	Dialect uint8
 	// AboutExternal and Sender are what no line says, as in a Sample.
-	AboutExternal bool
+	DefaultExternal bool
 	Sender        *Sender
 }

@@ -11,25 +11,25 @@ import (
 func TestAsked(t *testing.T) {
 	for _, c := range []struct {
 		in   string
-		want Asked
+		want Expression
 	}{
-		{"http_requests", Asked{Name: "http_requests"}},
-		{"http_requests:count:10s", Asked{"http_requests", Count, 10 * time.Second}},
-		{"latency:p95", Asked{Name: "latency", Stat: P95}},
-		{"latency:p999:1m", Asked{"latency", P999, time.Minute}},
-		{"latency:10s", Asked{Name: "latency", Window: 10 * time.Second}},
-		{"queue:max", Asked{Name: "queue", Stat: Max}},
-		{"a:b", Asked{Name: "a:b"}},
-		{"a:b:rate", Asked{Name: "a:b", Stat: Rate}},
-		{"a:p97", Asked{Name: "a:p97"}},         // no stat
-		{"a:10s:rate", Asked{"a:10s", Rate, 0}}, // the wrong order: a name, and no such name can be pushed
-		{"rate", Asked{Name: "rate"}},
-		{":rate", Asked{Name: ":rate"}}, // no name is left
-		{"a:007s", Asked{Name: "a:007s"}},
-		{"a:1m30s", Asked{Name: "a:1m30s"}},
-		{"", Asked{}},
+		{"http_requests", Expression{Name: "http_requests"}},
+		{"http_requests:count:10s", Expression{"http_requests", Count, 10 * time.Second}},
+		{"latency:p95", Expression{Name: "latency", Stat: P95}},
+		{"latency:p999:1m", Expression{"latency", P999, time.Minute}},
+		{"latency:10s", Expression{Name: "latency", Window: 10 * time.Second}},
+		{"queue:max", Expression{Name: "queue", Stat: Max}},
+		{"a:b", Expression{Name: "a:b"}},
+		{"a:b:rate", Expression{Name: "a:b", Stat: Rate}},
+		{"a:p97", Expression{Name: "a:p97"}},         // no stat
+		{"a:10s:rate", Expression{"a:10s", Rate, 0}}, // the wrong order: a name, and no such name can be pushed
+		{"rate", Expression{Name: "rate"}},
+		{":rate", Expression{Name: ":rate"}}, // no name is left
+		{"a:007s", Expression{Name: "a:007s"}},
+		{"a:1m30s", Expression{Name: "a:1m30s"}},
+		{"", Expression{}},
 	} {
-		got := ParseAsked(c.in)
+		got := ParseExpression(c.in)
 		if got != c.want {
 			t.Errorf("%q: %+v, want %+v", c.in, got, c.want)
 		}
@@ -63,11 +63,11 @@ func FuzzAsked(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		a := ParseAsked(s)
-		if again := ParseAsked(a.String()); again != a {
+		a := ParseExpression(s)
+		if again := ParseExpression(a.String()); again != a {
 			t.Errorf("%q: %+v, then %+v", s, a, again)
 		}
-		if CheckName(s) == Applied && a != (Asked{Name: s}) {
+		if CheckName(s) == Applied && a != (Expression{Name: s}) {
 			t.Errorf("%q can be pushed, but is read as %+v", s, a)
 		}
 	})
@@ -120,8 +120,8 @@ func TestStatsAndKinds(t *testing.T) {
 	}
 	for s := NoStat; s <= Unique; s++ {
 		adds := slices.Contains([]Stat{Rate, Count, Total, Last, Sum}, s)
-		if s.Adds() != adds {
-			t.Errorf("%s: adds %t", s, s.Adds())
+		if s.Additive() != adds {
+			t.Errorf("%s: adds %t", s, s.Additive())
 		}
 		if quantile := !math.IsNaN(s.Quantile()); quantile != (s >= P50 && s <= P999) {
 			t.Errorf("%s: quantile %v", s, s.Quantile())
@@ -156,7 +156,7 @@ func TestLabels(t *testing.T) {
 	if _, ok := l.Get("c"); ok {
 		t.Error("c is there")
 	}
-	if got := l.Shared(NewLabels([]Label{{"a", "1"}, {"b", "9"}})).String(); got != "{a=1}" {
+	if got := l.Intersection(NewLabels([]Label{{"a", "1"}, {"b", "9"}})).String(); got != "{a=1}" {
 		t.Error(got)
 	}
 	if got, ok := UnpackLabels(l.Packed()); !ok || got != l {

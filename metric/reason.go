@@ -70,7 +70,7 @@ func CheckName(name string) Reason {
 	if len(name) > MaxNameLength {
 		return TooLong
 	}
-	if strings.ContainsAny(name, "%?") || HasControl(name) || EndsReserved(name) || !utf8.ValidString(name) {
+	if strings.ContainsAny(name, "%?") || HasControl(name) || HasReservedSuffix(name) || !utf8.ValidString(name) {
 		return BadName
 	}
 	return Applied

@@ -26,11 +26,11 @@ const (
 	Merge // a histogram of what came since the last one
 	// Vanish says that the series has no value any more (Prometheus' stale marker, a gauge that is NaN): it goes, of whatever
 	// kind it is, and the next value begins a new one. It is applied also where there is no such series, and makes none.
-	Vanish
+	MarkStale
 )
 
 // Pushed reports whether the op is one of those that come once a push, not once a request: they may cost more.
-func (o Op) Pushed() bool { return o >= Accumulate }
+func (o Op) PreAggregated() bool { return o >= Accumulate }
 
 // Forever is a TTL of a series that lives until it is deleted.
 const Forever time.Duration = math.MaxInt64
@@ -78,9 +78,9 @@ type Sample struct {
 	Sender *Sender
 	// About is set where the way the sample came says what it describes (a /v1 path). Nil: the labels
 	// and the sender decide.
-	About *Object
+	Object *Object
 	// AboutExternal says that what comes this way without a claim is not about who sent it.
-	AboutExternal bool
+	DefaultExternal bool
 	// Arrived is when the sample came, in Unix nanoseconds, where that is not now: it was held until it was known
 	// whose it is. 0: now.
 	Arrived int64
@@ -174,7 +174,7 @@ type Description struct {
 	// Labels is sorted, each key once, without the labels that decided the object.
 	Labels []Label
 	// Bound says that the cluster tells when the object ends: the series lives as long, whether samples come or not.
-	Bound bool
+	ObjectLifetime bool
 	// Lasting says that the strings of Object are never changed and may be kept; else they are borrowed.
-	Lasting bool
+	Retainable bool
 }

@@ -16,7 +16,7 @@ type Sender struct {
 	Known bool
 	// Account is whom the sender's credential names; nil: it showed none. It alone then says what the sender may, the address
 	// does not.
-	Account *Account
+	Principal *Principal
 }
 
 // Namespace is the one that the sender is in; empty: none.
@@ -26,8 +26,8 @@ func (s *Sender) Namespace() string {
 		return ""
 	case s.Pod != nil:
 		return s.Pod.Namespace
-	case s.Account != nil:
-		return s.Account.Namespace
+	case s.Principal != nil:
+		return s.Principal.Namespace
 	}
 	return ""
 }
@@ -40,7 +40,7 @@ type Pod struct {
 	// Created is when the pod was made, in Unix seconds; 0: nobody said. Nothing that came before is of the pod.
 	Created int64
 	// AboutExternal says that what the pod sends without a claim is not about itself.
-	AboutExternal bool
+	DefaultExternal bool
 }
 
 // Object is what a series on the pod describes.

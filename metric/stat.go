@@ -92,7 +92,7 @@ func (s Stat) Windowed() bool { return s != Last && s != Total }
 
 // Adds reports whether values of this stat may be added up over label sets: what the Horizontal Pod
 // Autoscaler does with every list of external metrics, asked or not.
-func (s Stat) Adds() bool {
+func (s Stat) Additive() bool {
 	switch s {
 	case Rate, Count, Total, Last, Sum:
 		return true

@@ -166,7 +166,7 @@ func (s *Server) newIntake(l Listener, account *Account) *intake {
 		origin:     Origin{Senders: s.parts.Senders},
 	}
 	in.recaller, _ = in.applier.(recaller)
-	in.scanner.Sample.AboutExternal = l.About == AboutExternal
+	in.scanner.Sample.DefaultExternal = l.About == AboutExternal
 	return in
 }
 

@@ -71,7 +71,7 @@ func newPod(from *corev1.Pod) *pod {
 			UID:            string(from.UID),
 			ServiceAccount: account.Value(),
 			Created:        createdAt(from),
-			AboutExternal:  from.Annotations[AboutAnnotation] == AboutExternal,
+			DefaultExternal:  from.Annotations[AboutAnnotation] == AboutExternal,
 		},
 		// A pod that is being deleted still lives: it sends and counts until the API has it no more, or says that it
 		// finished.

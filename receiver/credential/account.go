@@ -15,9 +15,9 @@ import (
 // maxRights bounds what is remembered of one account. An account that needs more is granted them at the cluster scope.
 const maxRights = 256
 
-// Account is a metric.Account with the answers that the API server gave about it. It implements metric.Rights.
+// Account is a metric.Principal with the answers that the API server gave about it. It implements metric.Rights.
 type Account struct {
-	metric.Account
+	metric.Principal
 
 	mu         sync.Mutex // guards changing what follows
 	rights     atomic.Pointer[map[metric.Right]answer]
@@ -36,29 +36,29 @@ type answer struct {
 // generations makes one generation be of one account.
 var generations atomic.Uint64
 
-func newAccount(a metric.Account) *Account {
-	made := &Account{Account: a, waiting: make(chan struct{}, maxAskedEach)}
-	made.Account.Rights = made
+func newAccount(a metric.Principal) *Account {
+	made := &Account{Principal: a, waiting: make(chan struct{}, maxAskedEach)}
+	made.Principal.Rights = made
 	made.rights.Store(&map[metric.Right]answer{})
 	made.generation.Store(generations.Add(1))
 	return made
 }
 
-// May implements metric.Rights. What may be done at the cluster scope may be in every namespace, as everywhere in
+// Check implements metric.Rights. What may be done at the cluster scope may be in every namespace, as everywhere in
 // Kubernetes: a review without a namespace means all of them.
-func (a *Account) May(r metric.Right) metric.Grant {
+func (a *Account) Check(r metric.Right) metric.Decision {
 	known, now := *a.rights.Load(), time.Now()
 	if wide, asked := known[metric.Right{Verb: r.Verb}]; asked && wide.granted && now.Before(wide.until) {
-		return metric.Granted
+		return metric.Allowed
 	}
 	one, asked := known[r]
 	switch {
 	case !asked || !now.Before(one.until):
-		return metric.Unasked
+		return metric.Undecided
 	case one.granted:
-		return metric.Granted
+		return metric.Allowed
 	}
-	return metric.Refused
+	return metric.Denied
 }
 
 // learn enters an answer.
@@ -129,7 +129,7 @@ func (a *Account) Sender(from netip.Addr, pod *metric.Pod) metric.Sender {
 		external   bool
 	}{generation: a.generation.Load()}
 	if pod != nil {
-		key.pod, key.external = pod.UID, pod.AboutExternal
+		key.pod, key.external = pod.UID, pod.DefaultExternal
 	}
-	return metric.Sender{Key: maphash.Comparable(keySeed, key) | ownKey, Address: from, Pod: pod, Known: true, Account: &a.Account}
+	return metric.Sender{Key: maphash.Comparable(keySeed, key) | ownKey, Address: from, Pod: pod, Known: true, Principal: &a.Principal}
 }

@@ -19,9 +19,9 @@ var ErrUnavailable = errors.New("unavailable")
 type Authority interface {
 	// Who says whom a token names that is meant for us; nil: nobody, and why. Known: it was good a moment ago, and must not
 	// wait behind those that were not. An error is that it cannot be asked.
-	Who(ctx context.Context, token string, known bool) (account *metric.Account, why string, err error)
+	Who(ctx context.Context, token string, known bool) (account *metric.Principal, why string, err error)
 	// May says whether an account has a right.
-	May(context.Context, *metric.Account, metric.Right) (bool, error)
+	May(context.Context, *metric.Principal, metric.Right) (bool, error)
 }
 
 // Config says which credentials are looked at.
@@ -127,11 +127,11 @@ const (
 // Certificate is whom a client certificate names that was verified.
 func (d *Desk) Certificate(commonName string) *Account {
 	d.metrics.checked("certificate", nil)
-	return d.account(metric.Account{User: CertificateUser + commonName})
+	return d.account(metric.Principal{User: CertificateUser + commonName})
 }
 
 // account is what is remembered of one: all that may matter to who grants rights tells accounts apart.
-func (d *Desk) account(is metric.Account) *Account {
+func (d *Desk) account(is metric.Principal) *Account {
 	is.Rights = nil
 	text, err := json.Marshal(is)
 	if err != nil { // it holds strings alone

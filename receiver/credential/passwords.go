@@ -157,5 +157,5 @@ func (p *passwords) compare(ctx context.Context, credential string, known bool) 
 	if err != nil || !there {
 		return nil, wrongPassword, nil
 	}
-	return p.desk.account(metric.Account{User: BasicUser + name}), "", nil
+	return p.desk.account(metric.Principal{User: BasicUser + name}), "", nil
 }

@@ -27,14 +27,14 @@ func (d *Desk) Ask(ctx context.Context, a *Account, rights ...metric.Right) erro
 	faults := make([]error, len(rights))
 	var all sync.WaitGroup
 	for i, r := range rights {
-		if a.May(r) != metric.Unasked {
+		if a.Check(r) != metric.Undecided {
 			continue
 		}
 		all.Go(func() { faults[i] = d.askOne(ctx, a, r) })
 	}
 	all.Wait()
 	for i, r := range rights {
-		if faults[i] != nil && a.May(r) == metric.Unasked {
+		if faults[i] != nil && a.Check(r) == metric.Undecided {
 			return faults[i]
 		}
 	}
@@ -44,7 +44,7 @@ func (d *Desk) Ask(ctx context.Context, a *Account, rights ...metric.Right) erro
 // askOne asks about a right, and about the one at the cluster scope, which may spare many questions.
 func (d *Desk) askOne(ctx context.Context, a *Account, r metric.Right) error {
 	wide := metric.Right{Verb: r.Verb}
-	if r == wide || a.May(wide) != metric.Unasked {
+	if r == wide || a.Check(wide) != metric.Undecided {
 		return d.question(ctx, a, r)
 	}
 	var both sync.WaitGroup
@@ -79,7 +79,7 @@ func (d *Desk) review(ctx context.Context, a *Account, r metric.Right) error {
 		}
 	}
 	began := time.Now()
-	granted, err := d.authority.May(ctx, &a.Account, r)
+	granted, err := d.authority.May(ctx, &a.Principal, r)
 	d.metrics.asked(granted, err)
 	if err != nil {
 		d.complain("push: the API server cannot be asked about a right", err)

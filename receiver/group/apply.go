@@ -40,7 +40,7 @@ type place struct {
 }
 
 func (a *applying) run() *Refusal {
-	a.sample = metric.Sample{About: a.about, TTL: metric.Forever, Sender: a.push.Sender}
+	a.sample = metric.Sample{Object: a.about, TTL: metric.Forever, Sender: a.push.Sender}
 	for _, f := range a.fresh {
 		if old := a.before.find(f.Name); old == nil || kindOf(old.Type) == kindOf(f.Type) {
 			if r := a.create(f, old); r != nil {
@@ -170,7 +170,7 @@ func (f *family) setUnserved(i int) {
 func (a *applying) refusal(f *family, r metric.Reason) *Refusal {
 	s := a.sample
 	about := *a.about
-	s.Name, s.About, s.Histogram = []byte(f.Name), &about, nil
+	s.Name, s.Object, s.Histogram = []byte(f.Name), &about, nil
 	s.Fields = append([]metric.Label(nil), s.Fields...) // their strings are the family's, which stay
 	return &Refusal{Reason: r, Message: r.String(), Sample: &s}
 }

@@ -44,7 +44,7 @@ func (t *table) Pass() {}
 func (t *table) Apply(s *metric.Sample) metric.Reason {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if s.TTL != metric.Forever || s.About == nil {
+	if s.TTL != metric.Forever || s.Object == nil {
 		panic("a sample of a group that ends by itself, or is about nobody knows what")
 	}
 	if r := t.refuse[string(s.Name)]; r != metric.Applied {
@@ -56,7 +56,7 @@ func (t *table) Apply(s *metric.Sample) metric.Reason {
 	if s.Histogram != nil && s.Histogram.Check() != metric.Applied {
 		return s.Histogram.Check()
 	}
-	key := series{*s.About, strings.Clone(string(s.Name)), metric.NewLabels(slices.Clone(s.Fields))}
+	key := series{*s.Object, strings.Clone(string(s.Name)), metric.NewLabels(slices.Clone(s.Fields))}
 	for other, v := range t.series {
 		if other.object == key.object && other.name == key.name && v.kind != s.Kind {
 			return metric.KindConflict

@@ -67,7 +67,7 @@ func fuzzed(t *testing.T, body []byte, e Encoding) {
 			}
 		case s.Op == metric.NoOp || s.Kind == metric.NoKind:
 			t.Fatalf("a sample without op or kind: %+v", s)
-		case s.Kind == metric.Timer && s.Op != metric.Vanish && (s.Histogram == nil || s.Histogram.Check() != metric.Applied):
+		case s.Kind == metric.Timer && s.Op != metric.MarkStale && (s.Histogram == nil || s.Histogram.Check() != metric.Applied):
 			t.Fatalf("a timer without a histogram that holds: %+v %+v", s, s.Histogram)
 		case s.Kind != metric.Timer && !(s.Float() >= -math.MaxFloat64 && s.Float() <= math.MaxFloat64):
 			t.Fatalf("a number that is none: %+v", s)

@@ -88,7 +88,7 @@ func (x *exchange) lacks(r metric.Reason, s *metric.Sample) metric.Right {
 		return metric.Right{}
 	}
 	needs := x.server.trust.Needs(s)
-	if needs.IsZero() || x.caller.account.May(needs) != metric.Unasked {
+	if needs.IsZero() || x.caller.account.Check(needs) != metric.Undecided {
 		return metric.Right{}
 	}
 	return needs

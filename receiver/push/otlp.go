@@ -62,7 +62,7 @@ func (p *otlpPoints) next() (*metric.Sample, *fault, bool) {
 		return nil, &fault{status: statusOf(r), counted: r, message: p.Fault.Message}, true
 	}
 	s := &p.Sample
-	s.Late = s.Op.Pushed() && s.Timestamp > 0 && p.now.Sub(time.Unix(s.Timestamp, 0)) > otlpBacklog
+	s.Late = s.Op.PreAggregated() && s.Timestamp > 0 && p.now.Sub(time.Unix(s.Timestamp, 0)) > otlpBacklog
 	return s, nil, true
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// Reader reads and deletes series. Errors are metric.ErrNotFound or metric.ErrAsked.
+// Reader reads and deletes series. Errors are metric.ErrNotFound or metric.ErrInvalidQuery.
 type Reader interface {
 	Objects(metric.Query) ([]metric.Point, error)
 	External(metric.Query) ([]metric.Point, error)

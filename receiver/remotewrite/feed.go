@@ -191,7 +191,7 @@ func (f *Feed) prepare(labels []metric.Label, kind metric.Kind, when taken) bool
 	if when.started == 0 {
 		when.started = f.reader.Series.created
 	}
-	f.Sample = metric.Sample{Name: f.name, Kind: kind, Fields: labels, Timestamp: when.at / 1000, AboutExternal: true}
+	f.Sample = metric.Sample{Name: f.name, Kind: kind, Fields: labels, Timestamp: when.at / 1000, DefaultExternal: true}
 	if when.started > 0 {
 		f.Sample.Started = time.UnixMilli(when.started).UnixNano()
 	}
@@ -202,7 +202,7 @@ func (f *Feed) prepare(labels []metric.Label, kind metric.Kind, when taken) bool
 	case ago < -ahead.Milliseconds():
 		d = farAhead
 	case when.end:
-		f.Sample.Op = metric.Vanish
+		f.Sample.Op = metric.MarkStale
 	case kind == metric.Gauge && ago > past.Milliseconds():
 		d = longAgo
 	case kind != metric.Gauge:

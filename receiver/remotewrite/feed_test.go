@@ -43,7 +43,7 @@ func fed(t testing.TB, body []byte, v Version) (lines []string, f *Feed) {
 	return lines, f
 }
 
-var opNames = map[metric.Op]string{metric.Accumulate: "accumulate", metric.Assign: "assign", metric.Vanish: "vanish"}
+var opNames = map[metric.Op]string{metric.Accumulate: "accumulate", metric.Assign: "assign", metric.MarkStale: "vanish"}
 
 func (f *Feed) line() string {
 	if f.Fault.Reason != metric.Applied {
@@ -52,7 +52,7 @@ func (f *Feed) line() string {
 	s := &f.Sample
 	text := fmt.Sprintf("%s%v %s %s", s.Name, s.Fields, s.Kind, opNames[s.Op])
 	switch h := s.Histogram; {
-	case s.Op == metric.Vanish:
+	case s.Op == metric.MarkStale:
 	case h != nil:
 		text += fmt.Sprintf(" %v %v n=%v sum=%v", h.Bounds, h.Counts, h.Count, h.Sum)
 		if len(h.Quantiles) > 0 {

@@ -42,7 +42,7 @@ func FuzzFeed(f *testing.F) {
 			s := &feed.Sample
 			pushed := s.Op == metric.Assign && s.Kind == metric.Gauge || s.Op == metric.Accumulate && (s.Kind == metric.Counter) == (s.Histogram == nil)
 			switch {
-			case s.Op == metric.Vanish:
+			case s.Op == metric.MarkStale:
 			case !pushed || s.Kind == metric.Timer && s.Histogram == nil:
 				t.Errorf("%+v", s)
 			case s.Histogram != nil:

@@ -20,7 +20,7 @@ func (s *Scanner) Cut(text []byte, l *metric.Line) bool {
 	}
 	digits := end - colon - 1
 	l.Text, l.Head, l.Dialect = text, text[:colon], uint8(s.options.Dialect)
-	l.AboutExternal = s.Sample.AboutExternal
+	l.DefaultExternal = s.Sample.DefaultExternal
 	if end < len(text) && text[end] == '|' && digits > 0 && digits <= maxExactDigits {
 		l.Value, l.Rest = text[colon+1:end], text[end+1:]
 		l.Numeric, l.Whole, l.Fraction = true, n, 0
