@@ -66,15 +66,15 @@ func (s *customStorage) List(ctx context.Context, options *metainternalversion.L
 	}
 	turn := turnOf(ctx)
 	points, err := s.objectPoints(metric.Query{
-		Resource:  resource.resource.String(),
-		Namespace: asked.namespace,
-		Object:    asked.object,
+		Resource:       resource.resource.String(),
+		Namespace:      asked.namespace,
+		Object:         asked.object,
 		Expression:     metric.ParseExpression(asked.metric),
-		MatchLabels:     matching(selector),
-		MatchObject:     pick.Match,
-		ListObjects:       pick.List,
-		RemovedObjects:      pick.Removed,
-		Reserve:      turn.roomIn(ctx),
+		MatchLabels:    matching(selector),
+		MatchObject:    pick.Match,
+		ListObjects:    pick.List,
+		RemovedObjects: pick.Removed,
+		Reserve:        turn.roomIn(ctx),
 	}, labelSelector(options))
 	turn.gathered(points)
 	if err != nil {

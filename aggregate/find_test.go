@@ -38,7 +38,7 @@ func TestListedObjectsAreLookedUp(t *testing.T) {
 		most := 0
 		got := f.totalOf(metric.Query{
 			MatchObject: func(o metric.Object) bool { t.Errorf("asked about %s", o.Name); return false },
-			ListObjects:   func(n int) (iter.Seq[metric.Object], int, bool) { most = n; return listed(named(c.listed...)) },
+			ListObjects: func(n int) (iter.Seq[metric.Object], int, bool) { most = n; return listed(named(c.listed...)) },
 		})
 		if !strings.Contains(got, c.want) || most != 20 {
 			t.Errorf("%q: %q, listed at most %d", c.listed, got, most)
@@ -46,7 +46,7 @@ func TestListedObjectsAreLookedUp(t *testing.T) {
 	}
 	got := f.totalOf(metric.Query{
 		MatchObject: func(o metric.Object) bool { return o.Name == "p04" },
-		ListObjects:   func(int) (iter.Seq[metric.Object], int, bool) { return nil, 0, false },
+		ListObjects: func(int) (iter.Seq[metric.Object], int, bool) { return nil, 0, false },
 	})
 	if got != "p04/1=1 " {
 		t.Errorf("where nobody lists them: %q", got)

@@ -16,5 +16,5 @@ type Line struct {
 	Dialect uint8
 	// AboutExternal and Sender are what no line says, as in a Sample.
 	DefaultExternal bool
-	Sender        *Sender
+	Sender          *Sender
 }

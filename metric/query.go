@@ -10,10 +10,10 @@ import (
 
 // Query asks for one metric of one or many objects, or of a namespace's externals.
 type Query struct {
-	Resource  string // canonical group-resource; empty: external
-	Namespace string
-	Object    string // the object's name; "*": all of them (unused for externals)
-	Expression     Expression
+	Resource   string // canonical group-resource; empty: external
+	Namespace  string
+	Object     string // the object's name; "*": all of them (unused for externals)
+	Expression Expression
 
 	// Match picks label sets before they are rolled up; nil takes all.
 	MatchLabels func(Labels) bool
@@ -21,7 +21,7 @@ type Query struct {
 	// are gone: of two objects of one name and different UIDs it takes one at most.
 	MatchObject func(Object) bool
 	// Few and Gone are the List and the Gone of what picks the objects.
-	ListObjects  func(most int) (objects iter.Seq[Object], n int, ok bool)
+	ListObjects    func(most int) (objects iter.Seq[Object], n int, ok bool)
 	RemovedObjects func(since uint64) (gone []Object, now uint64, ok bool)
 
 	// Room is asked once, before anything is gathered, for room for an answer of up to so many points, and what was in it is lost: who

@@ -163,7 +163,7 @@ func (s *Server) newIntake(l Listener, account *Account) *intake {
 		account:    account,
 		complaints: s.complaints[l.receiver()],
 		pending:    s.parts.Pending,
-		origin:     Origin{Senders: s.parts.Senders},
+		origin:     SenderResolver{Senders: s.parts.Senders},
 	}
 	in.recaller, _ = in.applier.(recaller)
 	in.scanner.Sample.DefaultExternal = l.About == AboutExternal

@@ -26,7 +26,7 @@ type court struct {
 
 var errAway = errors.New("connection refused")
 
-func (c *court) Who(ctx context.Context, token string, known bool) (*metric.Principal, string, error) {
+func (c *court) Authenticate(ctx context.Context, token string, known bool) (*metric.Principal, string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked = append(c.asked, "token "+token)
@@ -48,7 +48,7 @@ func (c *court) Who(ctx context.Context, token string, known bool) (*metric.Prin
 	return &who, "", nil
 }
 
-func (c *court) May(_ context.Context, _ *metric.Principal, r metric.Right) (bool, error) {
+func (c *court) Authorize(_ context.Context, _ *metric.Principal, r metric.Right) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked = append(c.asked, r.String())
@@ -77,9 +77,9 @@ func newCourt() *court {
 	}
 }
 
-func newDesk(t *testing.T, c *court) *Desk {
+func newDesk(t *testing.T, c *court) *Authenticator {
 	t.Helper()
-	d, err := NewDesk(Config{Tokens: true}, c, slog.New(slog.DiscardHandler))
+	d, err := NewAuthenticator(Config{Tokens: true}, c, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func newDesk(t *testing.T, c *court) *Desk {
 
 var here = netip.MustParsePrefix("10.0.0.1/32")
 
-func mustName(t *testing.T, d *Desk, token string) *Account {
+func mustName(t *testing.T, d *Authenticator, token string) *Principal {
 	t.Helper()
 	a, err := d.Token(t.Context(), here, token)
 	if err != nil {
@@ -138,7 +138,7 @@ func TestAuthorityAway(t *testing.T) {
 		a, right := mustName(t, d, "good"), metric.Right{Verb: metric.Create, Namespace: "bank"}
 		c.set(func() { c.away = true })
 		mustName(t, d, "good")
-		if err := d.Ask(t.Context(), a, right); !errors.Is(err, ErrUnavailable) || a.Check(right) != metric.Undecided {
+		if err := d.CheckRights(t.Context(), a, right); !errors.Is(err, ErrUnavailable) || a.Check(right) != metric.Undecided {
 			t.Errorf("a right: %v, %v", err, a.Check(right))
 		}
 		time.Sleep(answerTTL)
@@ -232,7 +232,7 @@ func TestRightsChangeTheSender(t *testing.T) {
 		first := key()
 		ask := func(want metric.Decision) {
 			t.Helper()
-			if err := d.Ask(t.Context(), a, bank); err != nil || a.Check(bank) != want {
+			if err := d.CheckRights(t.Context(), a, bank); err != nil || a.Check(bank) != want {
 				t.Fatalf("%v, %v, want %v", a.Check(bank), err, want)
 			}
 		}
@@ -255,13 +255,13 @@ func TestRightsChangeTheSender(t *testing.T) {
 			t.Error("the same sender though a right was granted")
 		}
 		time.Sleep(answerTTL)
-		d.Renew(t.Context(), a)
+		d.RenewRights(t.Context(), a)
 		if a.Check(bank) != metric.Allowed || key() != second {
 			t.Error("not renewed, or another sender by it")
 		}
 		c.set(func() { c.rights[bank] = false })
 		time.Sleep(answerTTL)
-		d.Renew(t.Context(), a)
+		d.RenewRights(t.Context(), a)
 		if a.Check(bank) != metric.Denied || key() == second || key() == first {
 			t.Error("the same sender though a right was taken away")
 		}
@@ -274,13 +274,13 @@ func TestRightsChangeTheSender(t *testing.T) {
 		}
 		n := c.questions()
 		other := metric.Right{Verb: metric.Create, Namespace: "other"}
-		if a.Check(other) != metric.Allowed || d.Ask(t.Context(), a, other) != nil || c.questions() != n {
+		if a.Check(other) != metric.Allowed || d.CheckRights(t.Context(), a, other) != nil || c.questions() != n {
 			t.Error("what is granted at the cluster scope is asked about in a namespace")
 		}
 		fourth := key()
 		c.set(func() { c.away = true })
 		time.Sleep(answerTTL)
-		d.Renew(t.Context(), a)
+		d.RenewRights(t.Context(), a)
 		if a.Check(bank) != metric.Undecided || key() == fourth {
 			t.Error("what cannot be asked about is relied on")
 		}

@@ -14,7 +14,7 @@ import (
 // together; then the first group is right: of two values of one series, and of two types of a name, where one is a
 // histogram's or a summary's. Plain numbers of different types are untyped together. A family whose name is that of another
 // one's samples is left out. Names that an escaping makes the same are one name.
-func Exposed(groups []Group, escaping exposition.Escaping) []exposition.Family {
+func MergedFamilies(groups []Group, escaping exposition.Escaping) []exposition.Family {
 	var e exposing
 	e.at = map[string]int{}
 	for i := range groups {
@@ -29,7 +29,7 @@ func Exposed(groups []Group, escaping exposition.Escaping) []exposition.Family {
 		}
 	}
 	if len(groups) > 0 {
-		own := Own(groups)
+		own := PushTimeFamilies(groups)
 		kept = append(kept, own[:]...)
 	}
 	slices.SortFunc(kept, func(a, b exposition.Family) int { return cmp.Compare(a.Name, b.Name) })

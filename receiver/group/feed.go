@@ -31,7 +31,7 @@ type feed struct {
 	name      []byte
 	fields    []metric.Label
 	histogram metric.Histogram
-	buckets   buckets.Table
+	buckets   buckets.Builder
 }
 
 // end lets go of what was borrowed.
@@ -98,8 +98,8 @@ func (d *feed) ofSummary(s *exposition.Summary) *metric.Histogram {
 
 // ofHistogram takes the native buckets where there are any: they are the finer ones.
 func (d *feed) ofHistogram(in *exposition.Histogram) *metric.Histogram {
-	if in.Native == nil || !d.buckets.Native(in.Native) {
-		d.buckets.Classic(in.Buckets, in.Count)
+	if in.Native == nil || !d.buckets.SetNative(in.Native) {
+		d.buckets.SetClassic(in.Buckets, in.Count)
 	}
 	d.buckets.Fill(&d.histogram, in.Count, in.Sum)
 	return &d.histogram

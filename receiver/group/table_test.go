@@ -128,7 +128,7 @@ func keyOf(text string) Key {
 	return k
 }
 
-func (f *fixture) try(method, key, body string) (Outcome, *Refusal) {
+func (f *fixture) try(method, key, body string) (Outcome, *Rejection) {
 	f.Helper()
 	families, fault := exposition.NewTextReader(exposition.DefaultOptions()).Read([]byte(body))
 	if fault.Reason != metric.Applied {
@@ -137,7 +137,7 @@ func (f *fixture) try(method, key, body string) (Outcome, *Refusal) {
 	k := keyOf(key)
 	f.now = f.now.Add(time.Second)
 	return f.Push(&Push{
-		Key: k, About: metric.Object{Namespace: k.Namespace}, Families: families, Replace: method == "PUT",
+		Key: k, Object: metric.Object{Namespace: k.Namespace}, Families: families, Replace: method == "PUT",
 		Now: f.now, Applier: f.table,
 	})
 }
@@ -173,7 +173,7 @@ func (f *fixture) serves(want string) {
 func (f *fixture) exposes(want string) {
 	f.Helper()
 	var lines []string
-	for line := range strings.Lines(string(exposition.Append(nil, exposition.Text, Exposed(f.All(nil), exposition.AllowUTF8)...))) {
+	for line := range strings.Lines(string(exposition.Append(nil, exposition.Text, MergedFamilies(f.All(nil), exposition.AllowUTF8)...))) {
 		if !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, pushTime) && !strings.HasPrefix(line, failureTime) {
 			lines = append(lines, strings.TrimSpace(line))
 		}

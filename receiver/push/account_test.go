@@ -29,7 +29,7 @@ type town struct {
 
 var errTownAway = errors.New("connection refused")
 
-func (c *town) Who(_ context.Context, token string, _ bool) (*metric.Principal, string, error) {
+func (c *town) Authenticate(_ context.Context, token string, _ bool) (*metric.Principal, string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	a := &metric.Principal{User: "system:serviceaccount:shop:till", Namespace: "shop", Name: "till"}
@@ -44,7 +44,7 @@ func (c *town) Who(_ context.Context, token string, _ bool) (*metric.Principal, 
 	return a, "", nil
 }
 
-func (c *town) May(_ context.Context, _ *metric.Principal, r metric.Right) (bool, error) {
+func (c *town) Authorize(_ context.Context, _ *metric.Principal, r metric.Right) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked = append(c.asked, r)

@@ -122,7 +122,7 @@ func (x *exchange) applyAll(from source) tally {
 		}
 	}
 	x.server.appliers.give(near, a)
-	x.server.account.CountBatch(uint64(t.Applied))
+	x.server.account.CountApplied(uint64(t.Applied))
 	return t
 }
 

@@ -47,7 +47,7 @@ func (s *Scanner) cutOther(text []byte, at int, l *metric.Line) bool {
 
 // Single reports whether the sample that Next found is all that its line says, whatever the line's value: one that has
 // the same Head and Rest gives the same sample but for that.
-func (s *Scanner) Single() bool { return s.single }
+func (s *Scanner) IsCacheable() bool { return s.single }
 
 // Done reports whether Next has nothing more to find.
 func (s *Scanner) Done() bool {
