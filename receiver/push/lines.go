@@ -136,7 +136,7 @@ func (x *exchange) applyLine(t *tally, a *parked, s *metric.Sample, from source)
 	s.Sender = t.sender
 	reason := a.Apply(s)
 	if reason == metric.KindConflict {
-		if o, ok := from.(otherwise); ok && o.Otherwise() {
+		if o, ok := from.(otherKind); ok && o.OtherKind() {
 			reason = a.Apply(s)
 		}
 	}

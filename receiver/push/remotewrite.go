@@ -83,8 +83,8 @@ func (x *exchange) senderName() string {
 	return x.conn().remote.String()
 }
 
-// otherwise is a source whose samples may be of another kind than was guessed.
-type otherwise interface{ Otherwise() bool }
+// otherKind is a source whose samples may be of another kind than was guessed.
+type otherKind interface{ OtherKind() bool }
 
 // remoteSource locates faults of a remote write, and turns its samples.
 type remoteSource struct {

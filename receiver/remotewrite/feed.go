@@ -234,7 +234,7 @@ func (f *Converter) ofSample(v Sample) {
 	f.guess = s.Guessed
 }
 
-// Otherwise turns the Sample into what else it may be, where the request does not tell: a counter into a gauge, or the other
+// OtherKind turns the Sample into what else it may be, where the request does not tell: a counter into a gauge, or the other
 // way round. False: it is nothing else. It is for a name that has the other kind already, from before its type was known.
 func (f *Converter) OtherKind() bool {
 	s := &f.Sample
