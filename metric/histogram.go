@@ -35,11 +35,11 @@ func (h *Histogram) Check() Reason {
 		return TooLong
 	case !buckets || len(h.Bounds) > 0 && len(h.Quantiles) > 0:
 		return Malformed
-	case !Increasing(h.Bounds) || !countable(h.Count):
+	case !Increasing(h.Bounds) || !IsCount(h.Count):
 		return BadValue
 	}
 	for _, n := range h.Counts {
-		if !countable(n) {
+		if !IsCount(n) {
 			return BadValue
 		}
 	}
@@ -58,5 +58,8 @@ func Increasing(bounds []float64) bool {
 	return true
 }
 
-// countable reports whether v can be a number of observations.
-func countable(v float64) bool { return v >= 0 && v <= math.MaxFloat64 }
+// IsCount reports whether v can be a number of observations: finite and at least 0.
+func IsCount(v float64) bool { return v >= 0 && v <= math.MaxFloat64 }
+
+// IsFinite reports whether v is neither NaN nor infinite.
+func IsFinite(v float64) bool { return math.Abs(v) <= math.MaxFloat64 }

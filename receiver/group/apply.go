@@ -1,8 +1,6 @@
 package group
 
 import (
-	"math"
-
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -306,5 +304,3 @@ func sameLabels(a, b []metric.Label) bool {
 	}
 	return true
 }
-
-func isFinite(v float64) bool { return math.Abs(v) <= math.MaxFloat64 }

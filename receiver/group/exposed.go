@@ -3,7 +3,6 @@ package group
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/exposition"
@@ -24,7 +23,7 @@ func MergedFamilies(groups []Group, escaping exposition.Escaping) []exposition.F
 	}
 	kept := make([]exposition.Family, 0, len(e.all)+2)
 	for i := range e.all {
-		if !e.clashes(e.all[i].Name) {
+		if _, clash := exposition.SampleOwner(e.all[i].Name, e.typeOf); !clash {
 			kept = append(kept, e.all[i].Family)
 		}
 	}
@@ -86,13 +85,10 @@ func isCompound(t exposition.Type) bool {
 	return t == exposition.SummaryType || t.IsHistogram()
 }
 
-func (e *exposing) clashes(name string) bool {
-	for _, suffix := range sampleSuffixes {
-		if base, ok := strings.CutSuffix(name, suffix); ok {
-			if i, there := e.at[base]; there && e.all[i].Type.HasSample(suffix) {
-				return true
-			}
-		}
+func (e *exposing) typeOf(name string) (exposition.Type, bool) {
+	i, there := e.at[name]
+	if !there {
+		return 0, false
 	}
-	return false
+	return e.all[i].Type, true
 }

@@ -54,7 +54,7 @@ func (d *feed) fill(s *metric.Sample, about *metric.Object, f *family, i int) me
 		s.Op, s.Histogram = metric.Accumulate, d.ofHistogram(m.Histogram)
 	case m.Summary != nil:
 		s.Op, s.Histogram = metric.Accumulate, d.ofSummary(m.Summary)
-	case !isFinite(m.Value):
+	case !metric.IsFinite(m.Value):
 		return metric.BadValue
 	default:
 		s.Op = metric.Assign

@@ -263,22 +263,3 @@ type Rejection struct {
 func refuse(r metric.Reason, format string, args ...any) *Rejection {
 	return &Rejection{Reason: r, Message: fmt.Sprintf(format, args...)}
 }
-
-// sampleSuffixes are what names of a histogram's or a summary's samples end in.
-var sampleSuffixes = [...]string{"_bucket", "_sum", "_count"}
-
-// clash finds a family that has the name of another one's samples; both sorted lists have valid families each by itself.
-func clash(all []*family, find func(string) *family) (name, of string) {
-	for _, f := range all {
-		for _, suffix := range sampleSuffixes {
-			base, ok := strings.CutSuffix(f.Name, suffix)
-			if !ok {
-				continue
-			}
-			if o := find(base); o != nil && o.Type.HasSample(suffix) {
-				return f.Name, o.Name
-			}
-		}
-	}
-	return "", ""
-}

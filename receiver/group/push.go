@@ -146,8 +146,10 @@ func (gs *Groups) prepare(m *merger, p *Push, before *contents, u *usage) (next 
 		}
 	}
 	if len(next.families) > len(fresh) { // a body by itself was checked by its reader
-		if name, of := clash(next.families, next.find); name != "" {
-			return nil, nil, o, refuse(metric.KindConflict, "%q is the name of a sample of %q in this group", name, of)
+		for _, f := range next.families {
+			if owner, clash := exposition.SampleOwner(f.Name, next.typeOf); clash {
+				return nil, nil, o, refuse(metric.KindConflict, "%q is the name of a sample of %q in this group", f.Name, owner)
+			}
 		}
 	}
 	next.bytes = gs.weigh(p, next)

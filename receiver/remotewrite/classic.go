@@ -200,7 +200,7 @@ func (f *Converter) ofClassic(all []part) detail {
 	}
 	f.cumulative = f.cumulative[:0]
 	for i, one := range all[:n] {
-		if !isCount(one.value) {
+		if !metric.IsCount(one.value) {
 			return badCount
 		}
 		if i > 0 && one.value < all[i-1].value {
@@ -232,7 +232,7 @@ func (f *Converter) ofSummary(all []part) detail {
 			return manyQuantiles
 		case one.role == quantileRole:
 			h.Quantiles = append(h.Quantiles, metric.Quantile{Q: one.bound, Value: one.value})
-		case one.role == countRole && !isCount(one.value):
+		case one.role == countRole && !metric.IsCount(one.value):
 			return badCount
 		case one.role == countRole:
 			h.Count = one.value

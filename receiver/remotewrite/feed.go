@@ -152,7 +152,7 @@ func kindOf(name string, t Type) metric.Kind {
 // lastEnd is where the last sample is that says that there is no value: what is before it was never to be seen.
 func lastEnd(samples []Sample) int {
 	for i := len(samples) - 1; i > 0; i-- {
-		if !isFinite(samples[i].Value) {
+		if !metric.IsFinite(samples[i].Value) {
 			return i
 		}
 	}
@@ -253,7 +253,7 @@ func (f *Converter) OtherKind() bool {
 
 // ofValue makes a sample of a value of f.name. What is no finite number, whatever it is, cannot be served.
 func (f *Converter) ofValue(labels []metric.Label, kind metric.Kind, v Sample) {
-	end := !isFinite(v.Value)
+	end := !metric.IsFinite(v.Value)
 	if !f.prepare(labels, kind, taken{v.Timestamp, v.Started, end}) || end {
 		return
 	}
@@ -303,5 +303,3 @@ func (f *Converter) ofNative(message []byte) {
 const staleMarker = 0x7ff0000000000002
 
 func isStale(v float64) bool { return math.Float64bits(v) == staleMarker }
-
-func isFinite(v float64) bool { return math.Abs(v) <= math.MaxFloat64 }
