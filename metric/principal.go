@@ -2,22 +2,23 @@ package metric
 
 import "fmt"
 
-// Account is whom a credential names: a bearer token, a password, a client certificate. It is never changed once it is
-// handed out.
+// Principal is the authenticated identity that a credential names: a bearer token, a password or a
+// client certificate. A Principal is immutable once it is handed out.
 type Principal struct {
-	// User is the name that the API server knows, with the rest of what it is told of who asks.
+	// User is the name that the API server knows. UID, Groups and Extra are the other attributes
+	// that the API server gets for authorization.
 	User, UID string
 	Groups    []string
 	Extra     map[string][]string
-	// Namespace and Name are those of a service account; empty for all others.
+	// Namespace and Name identify a service account; both are empty for other users.
 	Namespace, Name string
-	// PodUID is of the pod that alone may show the credential; empty: it is bound to none.
+	// PodUID is the pod that the credential is bound to; empty if it is bound to no pod.
 	PodUID string
-	// Rights are what was granted to the account beyond its own namespace. Nil: nothing.
+	// Rights are granted beyond the principal's own namespace. Nil: none.
 	Rights Rights
 }
 
-// May says whether a right was granted.
+// Check returns the decision about a right.
 func (a *Principal) Check(r Right) Decision {
 	if a.Rights == nil {
 		return Denied
@@ -25,23 +26,23 @@ func (a *Principal) Check(r Right) Decision {
 	return a.Rights.Check(r)
 }
 
-// Rights are an account's, as far as the cluster was asked.
+// Rights are the rights of a principal, as far as the API server was asked.
 type Rights interface {
-	// May neither waits nor allocates.
+	// Check neither waits nor allocates.
 	Check(Right) Decision
 }
 
-// Grant is what is known of a right.
+// Decision is the known answer about a right.
 type Decision uint8
 
-// The grants. Unasked: nobody asked, or it is too long ago to be relied on.
+// The decisions. Undecided: the API server was not asked, or the answer is too old.
 const (
 	Undecided Decision = iota
 	Allowed
 	Denied
 )
 
-// Verb is what is done with samples.
+// Verb is the operation on samples.
 type Verb string
 
 // The verbs, as RBAC spells them.
@@ -51,23 +52,22 @@ const (
 	Delete Verb = "delete"
 )
 
-// What rights are to, as RBAC spells it.
+// The API group and resource that rights apply to, as RBAC spells them.
 const (
 	RightsGroup    = "sluice.dev"
 	RightsResource = "samples"
 )
 
-// Right is to do something with the samples of a namespace; of none: with what is in no namespace, and with all that is in
-// any. The zero Right is none.
+// Right permits a verb on the samples of one namespace. With an empty Namespace, it permits the
+// verb on cluster-scoped samples and on the samples of every namespace. The zero Right is no right.
 type Right struct {
 	Verb      Verb
 	Namespace string
 }
 
-// IsZero reports whether there is no right.
 func (r Right) IsZero() bool { return r.Verb == "" }
 
-// String is the right in words: create samples.sluice.dev in the namespace "shop".
+// String prints the right: create samples.sluice.dev in the namespace "shop".
 func (r Right) String() string {
 	return fmt.Sprintf("%s %s.%s %s", r.Verb, RightsResource, RightsGroup, r.where())
 }
@@ -79,7 +79,8 @@ func (r Right) where() string {
 	return fmt.Sprintf("in the namespace %q", r.Namespace)
 }
 
-// Forbidden is how the API server, and so kubectl, words that a user lacks the right.
+// Forbidden is the message that the API server, and so kubectl, gives to a user who lacks the
+// right.
 func (r Right) Forbidden(user string) string {
 	return fmt.Sprintf("%s.%s is forbidden: User %q cannot %s resource %q in API group %q %s",
 		RightsResource, RightsGroup, user, r.Verb, RightsResource, RightsGroup, r.where())

@@ -5,11 +5,11 @@ import (
 	"unicode/utf8"
 )
 
-// MaxEchoed is how many bytes of a client's text a message repeats.
+// MaxQuoted is how many bytes of a client's text a message repeats.
 const MaxQuoted = 512
 
-// Cut is a text as a message repeats it: as it stands or, if it has more than most bytes, its beginning and how many it
-// has: "xxx... (900000 bytes)". Who sends much must not fill an answer or a log with it.
+// Truncate shortens text of more than most bytes to its beginning and its length: "xxx... (900000
+// bytes)". Without it a client could fill answers and logs.
 func Truncate(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -21,7 +21,7 @@ func Truncate(text string, most int) string {
 	return fmt.Sprintf("%s... (%d bytes)", text[:end], len(text))
 }
 
-// CutArgs cuts the texts and errors among a message's arguments to MaxEchoed. The slice is changed in place.
+// TruncateArgs truncates the texts and errors among a message's arguments to MaxQuoted, in place.
 func TruncateArgs(args []any) []any {
 	for i, arg := range args {
 		switch arg := arg.(type) {
