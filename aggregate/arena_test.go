@@ -62,6 +62,6 @@ func TestNoAddresses(t *testing.T) {
 			t.Errorf("%v, %d parsed", outcomes, parsed)
 		}
 	}
-	f.w.Park()
+	f.w.Offline()
 	f.want("c:total", "a=2")
 }

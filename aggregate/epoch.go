@@ -13,11 +13,11 @@ import (
 // epochs tells when memory that was unlinked can be used again: once every writer has passed a batch boundary
 // since. (Quiescent-state-based reclamation; McKenney & Slingwine, "Read-Copy Update", 1998.)
 //
-//   - E1 A writer looks up shared structures only between Unpark and Park, and keeps nothing it found across Pass.
+//   - E1 A writer looks up shared structures only between Online and Offline, and keeps nothing it found across Quiesce.
 //   - E2 Whoever unlinks does so before it calls advance, and reuses only after passed said so.
 //
 // Then no writer can hold what is reused: it either passed after the unlinking and could not find it any more,
-// or it is parked and will look only after a later Unpark.
+// or it is parked and will look only after a later Online.
 type epochs struct {
 	current atomic.Uint64
 

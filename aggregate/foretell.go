@@ -22,18 +22,18 @@ type foretold struct {
 	entry  *entry  // the one that is likely its object's; nil: there is none
 }
 
-// Unknown is how many recalled lines from one on nobody has seen before, but at most most.
-func (w *Writer) Unknown(from, most int) int {
+// UnknownLines is how many recalled lines from one on nobody has seen before, but at most most.
+func (w *Writer) UnknownLines(from, most int) int {
 	n := 0
 	for until := min(len(w.lines)-from, most); n < until && w.recalled[from+n].number == 0; n++ {
 	}
 	return n
 }
 
-// Foretell says that Apply is called with these samples next, at these addresses, of the lines that were recalled from one on. It
-// changes nothing but how long that takes, and holds until the next Foretell, Pass or Park. What is beyond its room is as if
+// PrefetchNew says that Apply is called with these samples next, at these addresses, of the lines that were recalled from one on. It
+// changes nothing but how long that takes, and holds until the next PrefetchNew, Quiesce or Offline. What is beyond its room is as if
 // it were not foretold.
-func (w *Writer) Foretell(from int, next []metric.Sample) {
+func (w *Writer) PrefetchNew(from int, next []metric.Sample) {
 	if w.ahead = min(len(next), foretoldMost); w.ahead < 2 {
 		w.ahead = 0 // it would share its waits with nobody
 		return

@@ -70,8 +70,8 @@ const (
 	farCaches = 3 * farLines
 )
 
-// Recall looks up lines for Repeat. What it finds holds until Pass or Park.
-func (w *Writer) Recall(lines []metric.Line) {
+// LookupLines looks up lines for ApplyKnown. What it finds holds until Quiesce or Offline.
+func (w *Writer) LookupLines(lines []metric.Line) {
 	if len(lines) > len(w.recalled) {
 		w.recalled = make([]recalled, len(lines))
 	}
@@ -224,9 +224,9 @@ func (w *Writer) reachTimers(lines []metric.Line, found []recalled) {
 	prefetch(ahead[:n])
 }
 
-// Repeat applies recalled lines from one on, up to the first that has to be parsed, and returns how many it applied. Which
+// ApplyKnown applies recalled lines from one on, up to the first that has to be parsed, and returns how many it applied. Which
 // lines are refused, and why, is found out anew by parsing them.
-func (w *Writer) Repeat(from int) (applied int) {
+func (w *Writer) ApplyKnown(from int) (applied int) {
 	for at := from; at < len(w.lines); {
 		until := min(at+insideLines, len(w.lines))
 		if at = w.repeatSome(at, until); at < until {

@@ -58,23 +58,23 @@ func (w *Writer) Close() {
 	}
 }
 
-// Pass marks a batch boundary: nothing that was looked up before is used any more.
-func (w *Writer) Pass() {
+// Quiesce marks a batch boundary: nothing that was looked up before is used any more.
+func (w *Writer) Quiesce() {
 	w.ahead = 0
 	w.show()
 	w.seat.pass(&w.table.epochs)
 	w.now = w.table.clock.now()
 }
 
-// Park is a Pass before a wait of any length.
-func (w *Writer) Park() {
+// Offline is a Quiesce before a wait of any length.
+func (w *Writer) Offline() {
 	w.ahead = 0
 	w.show()
 	w.seat.park()
 }
 
-// Unpark ends a Park.
-func (w *Writer) Unpark() {
+// Online ends a Offline.
+func (w *Writer) Online() {
 	w.seat.unpark(&w.table.epochs)
 	w.now = w.table.clock.now()
 }

@@ -28,8 +28,8 @@ type Table interface {
 	End(o metric.Object, name string) int
 	// Idle is how long ago the metric's last sample came.
 	Idle(o metric.Object, name string) time.Duration
-	// Readmit makes the next samples of what was refused ask again.
-	Readmit()
+	// RetryRejected makes the next samples of what was refused ask again.
+	RetryRejected()
 }
 
 // Witness is told what became of a pod's metric, for people to read.
@@ -166,12 +166,12 @@ func (b *Book) Gone(o metric.Object) {
 }
 
 // AskedChanged says that autoscalers name other metrics than before.
-func (b *Book) AskedChanged(string) { b.later(b.table.Readmit) }
+func (b *Book) AskedChanged(string) { b.later(b.table.RetryRejected) }
 
 // LimitsChanged says that a namespace has other limits than before: what is beyond goes, what was refused may come.
 func (b *Book) LimitsChanged(namespace string) {
 	if !b.settled.Load() {
-		b.later(b.table.Readmit) // Settle looks at all of them
+		b.later(b.table.RetryRejected) // Settle looks at all of them
 		return
 	}
 	b.later(func() { b.trim(func(k scopeKey) bool { return k.namespace == namespace }) })
@@ -188,7 +188,7 @@ func (b *Book) trim(concerns func(scopeKey) bool) {
 	for i := range b.shards {
 		b.trimShard(&b.shards[i], concerns)
 	}
-	b.table.Readmit()
+	b.table.RetryRejected()
 }
 
 func (b *Book) trimShard(shard *shard, concerns func(scopeKey) bool) {

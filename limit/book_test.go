@@ -74,7 +74,7 @@ func (w *ward) Idle(o metric.Object, name string) time.Duration {
 	defer w.mu.Unlock()
 	return w.idle[name]
 }
-func (w *ward) Readmit() {
+func (w *ward) RetryRejected() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.readmits++
