@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/memory"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -495,8 +496,8 @@ func TestEdgeTimerOverflow(t *testing.T) {
 
 // A writer is in the table that writers grew from after the epoch was taken.
 func TestEdgeSetMerge(t *testing.T) {
-	var e epochs
-	seat := e.join()
+	var e memory.Epochs
+	seat := e.Register()
 	spans := newSpans([]time.Duration{10 * time.Second}, time.Second)
 	s := newSet(spans)
 	room := budget{newFixture(t).Table, new(body)}
@@ -506,7 +507,7 @@ func TestEdgeSetMerge(t *testing.T) {
 		s.insert(hash(n), 100, room)
 	}
 	s.mergeLocked(&e, 50) // older writers have to pass
-	seat.pass(&e)
+	seat.Quiesce(&e)
 	held := s.exact.Load() // the writer is between its look at the table and see
 	for ; s.exact.Load() == held; n++ {
 		s.insert(hash(n), 100, room)

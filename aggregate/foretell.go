@@ -3,6 +3,7 @@ package aggregate
 import (
 	"unsafe"
 
+	"github.com/sluice-metrics/sluice/aggregate/memory"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -59,7 +60,7 @@ func (w *Writer) askForAliases(lines []metric.Line, found []recalled) {
 		first := w.table.aliases.place(found[i].hash, length)
 		ahead[2*i], ahead[2*i+1] = first, first+uintptr(length-1)
 	}
-	prefetch(ahead[:2*len(found)])
+	memory.Prefetch(ahead[:2*len(found)])
 }
 
 // askForForms has the slots of the canonical forms come.
@@ -69,7 +70,7 @@ func (w *Writer) askForForms() {
 		p := w.table.canon.probe(w.foretold[i].form.hash)
 		ahead[i] = uintptr(unsafe.Pointer(p.slot()))
 	}
-	prefetch(ahead[:w.ahead])
+	memory.Prefetch(ahead[:w.ahead])
 }
 
 // askForNames has the slots of the objects' names come.
@@ -85,7 +86,7 @@ func (w *Writer) askForNames() {
 			shard.mu.Unlock()
 		}
 	}
-	prefetch(ahead[:w.ahead])
+	memory.Prefetch(ahead[:w.ahead])
 }
 
 // askForEntries has the entries come that these slots have.
@@ -99,7 +100,7 @@ func (w *Writer) askForEntries() {
 			ahead[2*i], ahead[2*i+1] = f.entry.ends()
 		}
 	}
-	prefetch(ahead[:2*w.ahead])
+	memory.Prefetch(ahead[:2*w.ahead])
 }
 
 // askForTheirNames has the names come of the objects that these entries are of.
@@ -110,7 +111,7 @@ func (w *Writer) askForTheirNames() {
 			ahead[i] = uintptr(unsafe.Pointer(unsafe.StringData(e.name)))
 		}
 	}
-	prefetch(ahead[:w.ahead])
+	memory.Prefetch(ahead[:w.ahead])
 }
 
 // ends are the addresses of an entry's first byte and its last: it lies in two cache lines.

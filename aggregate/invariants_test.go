@@ -55,9 +55,9 @@ func holdAllLocks(t *Table) (release func()) {
 	hold(&t.evictions.mu)
 	hold(&t.sumsMu)
 	hold(&t.blocks.mu)
-	hold(&t.notes.mu)
-	hold(&t.timers.mu)
-	hold(&t.epochs.mu)
+	hold(t.notes.memory.Locker())
+	hold(t.timers.Locker())
+	hold(t.epochs.Locker())
 	hold(&t.graves.mu)
 	for i := range t.blocks.made.Load() {
 		hold(&t.blocks.at[i].Load().history)

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/memory"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -48,7 +49,7 @@ type Table struct {
 	farBytes  int64  // see recall.go
 	canon     *slots // canonical forms to series numbers, off by firstNumber
 	index     *index
-	epochs    epochs
+	epochs    memory.Epochs
 	graves    graves
 	slow      slowPushers
 	mixed     mixedKinds
@@ -87,7 +88,7 @@ func New(c Config, describe Describer, log *slog.Logger) *Table {
 	spans := newSpans(c.Windows, clock.tick)
 	t := &Table{
 		config: c, describe: describe, admission: unlimited{}, observer: noObserver{}, clock: clock, spans: spans,
-		aliases: newAliases(c.MaxBytes / 2), blocks: blocks{pages: newArena(maxBlocks * pageBytes)}, canon: newSlots(),
+		aliases: newAliases(c.MaxBytes / 2), blocks: blocks{pages: memory.NewArena(maxBlocks * pageBytes)}, canon: newSlots(),
 		index: newIndex(), setSeed: rand.Uint64(), written: spans, slow: slowPushers{log: log}, mixed: mixedKinds{log: log},
 	}
 	t.farBytes = farBytes

@@ -25,7 +25,7 @@ func newDesk(cfg Config, parts Parts) (*credential.Authenticator, error) {
 	if cfg.Auth != AuthToken && cfg.BasicAuthFile == "" && cfg.TLSClientCAFile == "" {
 		return nil, nil
 	}
-	return credential.NewAuthenticator(credential.Config{Tokens: cfg.Auth == AuthToken, BasicFile: cfg.BasicAuthFile, DescribeError: parts.Worded}, parts.Authority, parts.Logger)
+	return credential.NewAuthenticator(credential.Config{Tokens: cfg.Auth == AuthToken, BasicAuthFile: cfg.BasicAuthFile, DescribeError: parts.Worded}, parts.Authority, parts.Logger)
 }
 
 // Pods knows the cluster's pods.

@@ -30,8 +30,8 @@ func TestConfig(t *testing.T) {
 	}
 	err := Config{Address: "nowhere"}.Validate()
 	for _, field := range []string{
-		"address", "maxBodyBytes", "maxHeaderBytes", "maxLineBytes", "maxLabels", "maxLabelBytes",
-		"maxConnections", "readTimeout", "writeTimeout", "idleTimeout", "syncTimeout", "shutdownTimeout",
+		"Address", "MaxBodyBytes", "MaxHeaderBytes", "MaxLineBytes", "MaxLabels", "MaxLabelBytes",
+		"MaxConnections", "ReadTimeout", "WriteTimeout", "IdleTimeout", "SyncTimeout", "ShutdownTimeout",
 	} {
 		if !strings.Contains(fmt.Sprint(err), field+" ") {
 			t.Errorf("%v does not name %s", err, field)
