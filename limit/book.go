@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/ratelog"
 )
 
 // Rules are what the cluster says. They are asked while a new series waits: they answer from memory.
@@ -48,7 +49,7 @@ type Book struct {
 	counts  counts
 	settled atomic.Bool // the rules are known
 
-	said sparse // of refusals
+	said ratelog.Limiter // of refusals
 
 	mu    sync.Mutex // guards jobs
 	jobs  []func()   // what Run does, for it calls the table
@@ -60,6 +61,7 @@ func New(c Config, r Rules, t Table, w Witness, logger *slog.Logger) *Book {
 	b := &Book{
 		config: c, rules: r, table: t, witness: w, logger: logger,
 		seed: maphash.MakeSeed(), counts: newCounts(), woken: make(chan struct{}, 1),
+		said: ratelog.Limiter{Interval: 5 * time.Second},
 	}
 	for i := range b.shards {
 		b.shards[i].scopes = map[uint64]*scope{}

@@ -69,13 +69,13 @@ func (x *exchange) shown(desk *credential.Desk) (*credential.Account, *fault) {
 		value = bytes.TrimSpace(value)
 		switch {
 		case desk.LooksAtTokens() && bytes.EqualFold(scheme, []byte("bearer")):
-			return x.named(desk.Token(ctx, x.conn().from, string(value)))
+			return x.named(desk.Token(ctx, x.conn().member.From, string(value)))
 		case desk.LooksAtPasswords() && bytes.EqualFold(scheme, []byte("basic")):
 			name, password, f := x.server.basic(value)
 			if f != nil {
 				return nil, f
 			}
-			return x.named(desk.Password(ctx, x.conn().from, name, password))
+			return x.named(desk.Password(ctx, x.conn().member.From, name, password))
 		}
 	}
 	return x.certified(desk)
