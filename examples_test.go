@@ -168,7 +168,7 @@ func autoscalerFaults(manifest map[string]any) (faults []string) {
 			faults = append(faults, "metric of type "+string(m.Type)+" has no source of that type")
 			continue
 		}
-		if reason := metric.CheckName(metric.ParseAsked(name).Name); reason != metric.Applied {
+		if reason := metric.CheckName(metric.ParseExpression(name).Name); reason != metric.Applied {
 			faults = append(faults, "metric name "+name+" is rejected: "+reason.String())
 		}
 		if target.Type != autoscaling.AverageValueMetricType || target.AverageValue == nil {
