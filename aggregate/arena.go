@@ -72,8 +72,7 @@ func (a *arena) reach(size int) bool {
 		return false
 	}
 	if want > hugePage {
-		all := unsafe.Slice((*byte)(a.base), want)
-		_ = unix.Madvise(all, unix.MADV_HUGEPAGE) // a wish: without, it is only slower
+		adviseHugePages(unsafe.Slice((*byte)(a.base), want))
 	}
 	a.usable.Store(int64(want))
 	return true
