@@ -1,8 +1,9 @@
 # make run starts Sluice on this machine, make test tests it: both need Go, gcc, git and make only.
 
-VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-COMMIT  := $(shell git rev-parse --verify --quiet HEAD || echo unknown)
-LDFLAGS := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
+# The file VERSION is the only source of the version; the commit is reported beside it.
+VERSION := $(shell cat VERSION)
+COMMIT  := $(shell git describe --always --abbrev=40 --dirty --exclude='*' 2>/dev/null || echo unknown)
+LDFLAGS := -X github.com/sluice-metrics/sluice.commit=$(COMMIT)
 
 # How long each fuzz target runs under "make fuzz".
 FUZZTIME ?= 10s
@@ -100,7 +101,7 @@ fuzz:
 chart:
 	cd tools && go test -count=1 -timeout 10m ./chart
 	mkdir -p bin/chart
-	cd tools && go tool helm package ../charts/sluice --app-version '$(VERSION)' --destination ../bin/chart
+	cd tools && go tool helm package ../charts/sluice --version '$(VERSION)' --app-version '$(VERSION)' --destination ../bin/chart
 
 # What make image packs. The same commit makes the same bytes: every time in the image is the commit's.
 PLATFORMS         ?= linux/amd64 linux/arm64

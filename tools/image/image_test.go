@@ -25,7 +25,14 @@ var (
 	source = flag.String("source", "../..", "folder of the product whose image is made")
 )
 
-const testVersion = "v0.0.0-test"
+// testVersion is that of the binaries: they embed it.
+var testVersion = func() string {
+	text, err := os.ReadFile("../../VERSION")
+	if err != nil {
+		panic(err)
+	}
+	return strings.TrimSpace(string(text))
+}()
 
 // built is the product's binary for this platform.
 func built(t *testing.T) program {
@@ -34,7 +41,7 @@ func built(t *testing.T) program {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version="+testVersion, "-o", path, "./cmd/sluice")
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", path, "./cmd/sluice")
 	cmd.Dir = *source
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := cmd.CombinedOutput(); err != nil {
