@@ -14,7 +14,7 @@ RACE := ./aggregate/... ./connlimit ./identity/... ./receiver/... ./store/... ./
 .PHONY: build run test unit binary loadtest e2e torture race guard bench figures bench-plot lint fuzz chart image clean
 
 build:
-	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/sluice ./cmd/sluice
+	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/sluice ./cmd/sluice-loadtest
 
 run: build
 	./bin/sluice serve --standalone --data-dir ./data
@@ -57,17 +57,17 @@ guard:
 # docs/performance-method.md.
 BENCH ?= tagged-10k plain-10k timers-10k single-10k tagged-750k mixed-750k hot-key client churn
 bench: build
-	./bin/sluice loadtest --short $(BENCH)
+	./bin/sluice-loadtest --short $(BENCH)
 
 # The figures of docs/performance.md, five runs of every scenario: takes 45 minutes, on a machine that does nothing else.
 # As root also what a disk that stands still does.
 RUNS ?= 5
 figures: build
-	./bin/sluice loadtest all --runs $(RUNS) -o json > bin/figures.json
+	./bin/sluice-loadtest all --runs $(RUNS) -o json > bin/figures.json
 	cd tools && go run ./loadplot -out ../bin/figures.md ../bin/figures.json
 	cd tools && go run ./loadplot -out ../bin/figures.svg ../bin/figures.json
 
-# Draws reports of "sluice loadtest -o json", for instance: make bench-plot REPORTS='a.json b.json' PLOT=bench.png
+# Draws reports of "sluice-loadtest -o json", for instance: make bench-plot REPORTS='a.json b.json' PLOT=bench.svg
 PLOT ?= bin/bench.svg
 bench-plot:
 	@mkdir -p bin

@@ -41,7 +41,8 @@ var mayImport = map[string][]string{
 	"adapter":              {"metric", "connlimit", "durable"},
 	"adapter/cluster":      {"metric"},
 	"loadtest":             {}, // it speaks the wire only
-	"cmd/sluice":           {"metric", "durable", "operations", "receiver", "receiver/statsd", "receiver/group", "receiver/push", "identity", "limit", "workload", "aggregate", "store", "adapter", "adapter/cluster", "loadtest"},
+	"cmd/sluice":           {"metric", "durable", "operations", "receiver", "receiver/statsd", "receiver/group", "receiver/push", "identity", "limit", "workload", "aggregate", "store", "adapter", "adapter/cluster"},
+	"cmd/sluice-loadtest":  {"loadtest"},
 }
 
 // onlyImporters lists who alone may import modules that would otherwise spread.
@@ -51,7 +52,7 @@ var onlyImporters = map[string][]string{
 	"sigs.k8s.io/":                 {"adapter", "adapter/cluster", "cmd/sluice"},
 	"go.opentelemetry.io/":         {"receiver/otlp", "receiver/push"},
 	"github.com/valyala/fasthttp":  {"receiver/push", "loadtest"}, // there as the floor
-	"github.com/spf13/":            {"cmd/sluice"},
+	"github.com/spf13/":            {"cmd/sluice", "cmd/sluice-loadtest"},
 }
 
 // listed is what "go list -json" says of a package.
