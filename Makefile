@@ -20,7 +20,7 @@ SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 FUZZTIME ?= 10s
 
 # Packages with shared memory, for the race detector.
-RACE := ./aggregate/... ./connlimit ./identity/... ./receiver/... ./store/... ./adapter/... ./operations/... ./workload ./cmd/...
+RACE := ./aggregate/... ./connlimit ./ratelog ./identity/... ./receiver/... ./store/... ./adapter/... ./operations/... ./workload ./cmd/...
 
 .PHONY: build run check test unit binary loadtest e2e torture race guard bench figures bench-plot lint fuzz chart image release clean
 

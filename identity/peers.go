@@ -37,7 +37,7 @@ func (p *peers) add(entry string) error {
 	if network, err := netip.ParsePrefix(entry); err == nil {
 		if a := network.Addr(); a.Is4In6() { // addresses are compared as IPv4 wherever they are
 			if network.Bits() < 96 {
-				return fmt.Errorf("%q: want an IPv4 network written as such", entry)
+				return fmt.Errorf("%q; must be an IPv4 network in IPv4 notation", entry)
 			}
 			network = netip.PrefixFrom(a.Unmap(), network.Bits()-96)
 		}
@@ -51,7 +51,7 @@ func (p *peers) add(entry string) error {
 	}
 	namespace, name, ok := strings.Cut(entry, "/")
 	if !ok || !isDNSName(namespace) || !isDNSName(name) || !hasLetter(entry) {
-		return fmt.Errorf(`%q: want a CIDR like 10.0.0.0/8, an address, namespace/serviceaccount, or "unix"`, entry)
+		return fmt.Errorf(`%q; must be a CIDR like 10.0.0.0/8, an address, namespace/serviceaccount, or "unix"`, entry)
 	}
 	p.accounts = append(p.accounts, account{namespace, name})
 	return nil

@@ -1,5 +1,0 @@
-//go:build !race && !linux
-
-package aggregate
-
-func adviseHugePages([]byte) {}
