@@ -117,7 +117,7 @@ func (b *Book) admitLocked(s *scope, o *metric.Object, name string) metric.Reaso
 	if own := s.find(name); own != nil && own.leaving {
 		return metric.OverLimit // for a moment: when its old series are out, the next sample asks again
 	}
-	limit := s.key.limit(b.rules.Limits(s.key.namespace).Or(b.config.limits()))
+	limit := s.key.limit(b.rules.Limits(s.key.namespace).OrDefault(b.config.limits()))
 	if !b.makeRoomLocked(s, limit, o, name) {
 		b.refuseLocked(s, limit, o, name)
 		return metric.OverLimit
@@ -197,7 +197,7 @@ func (b *Book) trimShard(shard *shard, concerns func(scopeKey) bool) {
 	for s := range shard.all() {
 		if k := s.key; k.namespace != "" && concerns(k) {
 			s.forgive() // the limit is another one: who is refused now is told of it
-			b.trimLocked(s, k.limit(b.rules.Limits(k.namespace).Or(b.config.limits())))
+			b.trimLocked(s, k.limit(b.rules.Limits(k.namespace).OrDefault(b.config.limits())))
 		}
 	}
 }
