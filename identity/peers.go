@@ -76,7 +76,7 @@ func hasLetter(s string) bool { return strings.ContainsAny(s, "abcdefghijklmnopq
 // have reports whether a sender is in the list. Who it is when its address is not known yet, only networks can say; where it
 // shows a credential, that says it and not the address.
 func (p *peers) have(s *metric.Sender) bool {
-	if a := s.Account; a != nil {
+	if a := s.Principal; a != nil {
 		return slices.Contains(p.accounts, account{a.Namespace, a.Name})
 	}
 	if !s.Address.IsValid() {

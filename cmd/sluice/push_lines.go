@@ -102,9 +102,9 @@ func checkName(line []byte, name string) error {
 		return nil
 	case reason == metric.TooLong:
 		return fmt.Errorf("%s: the name has %d bytes, want at most %d (%s)", quote(line), len(name), metric.MaxNameLength, reason)
-	case metric.EndsReserved(name):
+	case metric.HasReservedSuffix(name):
 		return fmt.Errorf("%s: the name ends in a stat or a window, so that readers would take it for %q asked with those: want another name (%s)",
-			quote(line), metric.ParseAsked(name).Name, reason)
+			quote(line), metric.ParseExpression(name).Name, reason)
 	}
 	return fmt.Errorf(`%s: no metrics API could ask for the name: want one without "%%", "?" and control characters that is not ".", "..", "status" or "finalize" (%s)`, quote(line), reason)
 }

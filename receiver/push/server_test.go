@@ -348,9 +348,9 @@ func BenchmarkPushOne(b *testing.B) {
 type nothing struct{}
 
 func (nothing) Apply(*metric.Sample) metric.Reason { return metric.Applied }
-func (nothing) Pass()                              {}
-func (nothing) Park()                              {}
-func (nothing) Unpark()                            {}
+func (nothing) Quiesce()                           {}
+func (nothing) Offline()                           {}
+func (nothing) Online()                            {}
 func (nothing) Close()                             {}
 
 func mustAddrPort(ip string) netip.AddrPort {
