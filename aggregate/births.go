@@ -45,11 +45,21 @@ func (s *births) appendLocked(dst []byte, b *block, place uint32) []byte {
 	return s.shared.append(dst, one.packed())
 }
 
+// readPlace reads a series' place in its block.
+func readPlace(d *decoder) uint32 {
+	v := d.uint32()
+	if v >= blockSeries {
+		d.fail()
+		return 0
+	}
+	return v
+}
+
 // next reads what appendLocked wrote.
 func (s *identities) next(d *decoder) (i identity) {
-	i.place, i.state, i.kind, i.born = d.place(), d.uint32(), metric.Kind(d.byte()), d.uint32()
-	i.object.Resource, i.object.Namespace, i.name = d.spelled(&s.shared), d.spelled(&s.shared), d.spelled(&s.shared)
-	i.object.Name, i.object.UID, i.labels = d.spelled(&s.objects), d.spelled(&s.objects), d.spelled(&s.shared)
+	i.place, i.state, i.kind, i.born = readPlace(d), d.uint32(), metric.Kind(d.byte()), d.uint32()
+	i.object.Resource, i.object.Namespace, i.name = readSpelled(d, &s.shared), readSpelled(d, &s.shared), readSpelled(d, &s.shared)
+	i.object.Name, i.object.UID, i.labels = readSpelled(d, &s.objects), readSpelled(d, &s.objects), readSpelled(d, &s.shared)
 	return i
 }
 
@@ -60,7 +70,7 @@ const sharedNames = blockSeries
 func readNames(names []byte) (d *decoder, next func() identity) {
 	d = &decoder{rest: names}
 	if first, n := binary.Uvarint(names); n <= 0 || first != sharedNames {
-		return d, d.spelledOut
+		return d, func() identity { return readSpelledOut(d) }
 	}
 	d.uvarint()
 	var before identities
@@ -68,8 +78,8 @@ func readNames(names []byte) (d *decoder, next func() identity) {
 }
 
 // spelledOut reads a birth as the formats up to the third have it, with all its strings.
-func (d *decoder) spelledOut() (i identity) {
-	i.place, i.state, i.kind, i.born = d.place(), d.uint32(), metric.Kind(d.byte()), d.uint32()
+func readSpelledOut(d *decoder) (i identity) {
+	i.place, i.state, i.kind, i.born = readPlace(d), d.uint32(), metric.Kind(d.byte()), d.uint32()
 	i.object = metric.Object{Resource: d.string(), Namespace: d.string(), Name: d.string(), UID: d.string()}
 	i.name, i.labels = d.string(), d.string()
 	return i
@@ -123,7 +133,7 @@ func endHash(text string) uint64 {
 }
 
 // spelled reads a string that may be one of those before it.
-func (d *decoder) spelled(before *[]string) string {
+func readSpelled(d *decoder, before *[]string) string {
 	n := d.uvarint()
 	switch {
 	case n == 0:

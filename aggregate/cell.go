@@ -134,3 +134,14 @@ func shifted(value, by metric.Number) metric.Number {
 func finite(v float64) float64 {
 	return max(-math.MaxFloat64, min(v, math.MaxFloat64))
 }
+
+// codingOf is how the history of a kind is coded.
+func codingOf(k metric.Kind) coding {
+	switch k {
+	case metric.Gauge:
+		return floatCoding
+	case metric.Timer:
+		return weightCoding
+	}
+	return wholeCoding
+}

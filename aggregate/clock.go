@@ -80,6 +80,9 @@ func (c *clock) now() moment {
 	return moment{at: at, tick: uint32(at / c.tick), wall: wallOf(now), life: c.lived + up, epoch: time.Unix(0, c.epoch.Load())}
 }
 
+// ticksPerWindow is how finely a window slides: a tick is at most a tenth of it.
+const ticksPerWindow = 10
+
 // span is a window as the table keeps it: units of stride ticks each, so that a tenth of a long window does not
 // cost more notes than a tenth of a short one.
 type span struct {
@@ -120,4 +123,19 @@ func (s *span) view(index int, tick time.Duration, m moment) view {
 	edge := int64((m.at - s.window + size - 1) / size)
 	begins := uint32((m.at - s.window + tick - 1) / tick)
 	return view{span: s, index: index, first: uint32(edge) + 1, tick: begins}
+}
+
+// keeps reports whether there are records of the unit of a tick.
+func (s *span) keeps(tick, now uint32) bool { return s.unit(tick)+uint32(s.kept()) > s.unit(now) }
+
+// kept is how many units there are records of: a window needs its units and the one in progress.
+func (s *span) kept() int { return s.slots - 1 }
+
+// tick is the first tick of a unit.
+func (s *span) tick(unit uint32) uint32 { return (unit - 1) * s.stride }
+
+// tickOf is the tick in which an earlier moment of the same process lay.
+func (m moment) tickOf(wall time.Time, tick time.Duration) uint32 {
+	ago := max(m.wall.Sub(wall), 0)
+	return max(uint32((m.at-min(ago, m.at))/tick), beforeAll+1)
 }

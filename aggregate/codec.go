@@ -59,16 +59,6 @@ func (d *decoder) uint32() uint32 {
 	return uint32(v)
 }
 
-// place is a series' place in its block.
-func (d *decoder) place() uint32 {
-	v := d.uint32()
-	if v >= blockSeries {
-		d.fail()
-		return 0
-	}
-	return v
-}
-
 func (d *decoder) byte() byte {
 	b := d.bytes(1)
 	if b == nil {

@@ -3,8 +3,6 @@ package aggregate
 import (
 	"encoding/binary"
 	"math/bits"
-
-	"github.com/sluice-metrics/sluice/metric"
 )
 
 // coding is how changes of a number become small integers, in logs and on disk: numbers that change by little should
@@ -16,16 +14,6 @@ const (
 	floatCoding                // gauges: bits of a float64, which mostly end in zeroes
 	weightCoding               // the weight of timers, a float64 too
 )
-
-func codingOf(k metric.Kind) coding {
-	switch k {
-	case metric.Gauge:
-		return floatCoding
-	case metric.Timer:
-		return weightCoding
-	}
-	return wholeCoding
-}
 
 func (c coding) pack(v uint64) uint64 {
 	if c != wholeCoding {

@@ -37,8 +37,6 @@ const (
 	maxWindows = 4
 	minWindow  = time.Second
 	maxWindow  = time.Hour
-	// ticksPerWindow is how finely a window slides: a tick is at most a tenth of it.
-	ticksPerWindow = 10
 	// ShortTTL is the lifetime under which an autoscaler risks to lose a metric that merely pauses.
 	ShortTTL = 10 * time.Minute
 )

@@ -99,9 +99,6 @@ func (b *block) bornLocked(n *notes, place, tick uint32, now moment) {
 	s.born = min(s.born, max(tick, now.tick-min(now.tick, n.horizon)))
 }
 
-// keeps reports whether there are records of the unit of a tick.
-func (s *span) keeps(tick, now uint32) bool { return s.unit(tick)+uint32(s.kept()) > s.unit(now) }
-
 // shiftLocked notes that a counter grew in an earlier tick than the newest note's.
 func (b *block) shiftLocked(n *notes, place, tick uint32, whole, units int64) {
 	born := b.series[place].born

@@ -13,20 +13,20 @@ import (
 // unitRun reads a run of numbers with the units of each span that they have in common.
 func (r *restorer) unitRun(d *decoder, alike bool) {
 	if !alike {
-		r.mark = d.mark()
+		r.mark = readMark(d)
 	}
 	state := d.uint32()
-	units := d.bytes(uint64(r.spans))
-	if len(units) < r.spans {
+	units := d.bytes(uint64(len(r.strides)))
+	if len(units) < len(r.strides) {
 		return // the list ended early
 	}
-	d.places(func(place uint32) { r.unitNumber(d, place, state, units) })
+	readPlaces(d, func(place uint32) { r.unitNumber(d, place, state, units) })
 }
 
 func (r *restorer) unitNumber(d *decoder, place, state uint32, units []byte) {
 	rolled := d.uvarint()
-	r.stood = r.stood[:0]
-	for i := range r.spans {
+	r.beginUnits()
+	for i := range r.strides {
 		v := rolled
 		for age := uint64(units[i]); age > 1 && d.err == nil; age-- {
 			v += uint64(d.varint())
@@ -45,36 +45,6 @@ func (r *restorer) unitNumber(d *decoder, place, state uint32, units []byte) {
 		r.gauge(d, place, 0)
 	default:
 		d.fail()
-	}
-}
-
-// unitAge is how a number stood so many units of a span before the newest note's.
-type unitAge struct {
-	span  int
-	age   uint64
-	value uint64
-}
-
-func (r *restorer) stoodAt(span int, age, v uint64) {
-	if age > 0 && len(r.stood) < 4*blockSeries {
-		r.stood = append(r.stood, unitAge{span, age, v})
-	}
-}
-
-// units reads how a number stood at the end of each unit of a span, the oldest first.
-func (r *restorer) units(d *decoder, span int, rolled uint64) {
-	v := rolled
-	for age := d.uvarint(); age > 0 && d.err == nil; age-- {
-		v += uint64(d.varint())
-		r.stoodAt(span, age-1, v)
-	}
-}
-
-// notesOfUnits reads what the first format had: the units in which something came.
-func (r *restorer) notesOfUnits(d *decoder, span int, rolled uint64) {
-	for n := d.uvarint(); n > 0 && d.err == nil; n-- {
-		age := d.uvarint()
-		r.stoodAt(span, age, rolled-uint64(d.varint()))
 	}
 }
 
@@ -110,28 +80,4 @@ func (r *restorer) weightsOfUnits(t *timer, p *past) {
 	for _, tick := range slices.Sorted(maps.Keys(weights)) {
 		p.addWeight(r.t.notes, tick, weights[tick])
 	}
-}
-
-// unitNotes enters the units that were read as notes of their last ticks.
-func (r *restorer) unitNotes(d *decoder, c coding, p *past, stamp uint32, rolled uint64) {
-	if stamp == 0 || d.err != nil {
-		return
-	}
-	var all []note
-	for _, one := range r.stood {
-		stride := uint64(r.strides[one.span])
-		if newest := uint64(stamp) / stride; one.age <= newest && newest-one.age > 0 {
-			all = append(all, note{uint32((newest-one.age+1)*stride - 1), one.value})
-		}
-	}
-	slices.SortStableFunc(all, func(a, b note) int { return int(a.tick) - int(b.tick) })
-	r.steps, r.settled = r.steps[:0], 0
-	at := note{stamp, rolled}
-	for i, one := range slices.Backward(all) {
-		if one.tick < at.tick && (one.value != at.value || i == 0) {
-			r.steps = append(r.steps, note{at.tick - one.tick, at.value - one.value})
-			at = one
-		}
-	}
-	r.restoreNotes(d, c, p, stamp, rolled, 0)
 }

@@ -1,8 +1,6 @@
 package aggregate
 
 import (
-	"time"
-
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -28,10 +26,4 @@ func (w *Writer) applyHeld(to ref, s *metric.Sample) metric.Reason {
 	}
 	t.noteLocked(b, place, max(tick, stamp), now)
 	return metric.Applied
-}
-
-// tickOf is the tick in which an earlier moment of the same process lay.
-func (m moment) tickOf(wall time.Time, tick time.Duration) uint32 {
-	ago := max(m.wall.Sub(wall), 0)
-	return max(uint32((m.at-min(ago, m.at))/tick), beforeAll+1)
 }

@@ -29,6 +29,8 @@ type stretch struct {
 const (
 	// overdueAfter is how many intervals after a push the next one is missing.
 	overdueAfter = 1.25
+	// slowShare is the share of a window that a push interval should not exceed: 1 in slowShare.
+	slowShare = 3
 	// slowSlack is how much an interval may be above a third of the window: it is measured in ticks.
 	slowSlack = 1.05
 	// leastInterval is the interval, in ticks, from which on changes are pushes. Closer ones may be: see past.single.
@@ -66,15 +68,27 @@ func cadenceOf(all []note, resumed uint32) (p cadence) {
 	return p
 }
 
-// stretch finds the part of a counter's past that answers for the reading's window. born is the tick of its birth.
-func (r *reading) stretch(all []note, single uint8, born uint32) stretch {
-	tick := r.table.clock.tick
-	now, window := float64(r.now.at)/float64(tick), float64(r.view.span.window)/float64(tick)
+// meter reads how much came in a window, of one number after the other.
+type meter struct {
+	logs     *notes
+	clock    *clock
+	now      moment
+	window   time.Duration
+	shortest time.Duration // of the windows that are kept
+
+	notes   []note  // of the number in hand; scratch space
+	cadence cadence // of the notes
+}
+
+// stretch finds the part of a number's past that answers for the window. born is the tick of its birth.
+func (m *meter) stretch(all []note, single uint8, born uint32) stretch {
+	tick := m.clock.tick
+	now, window := float64(m.now.at)/float64(tick), float64(m.window)/float64(tick)
 	last := len(all) - 1
-	age := max(r.now.at-time.Duration(born)*tick, r.table.spans[0].window)
-	plain := stretch{from: now - window, scale: 1, seconds: min(age, r.view.span.window).Seconds()}
-	r.cadence = cadenceOf(all, r.table.clock.resumedAt)
-	p := r.cadence
+	age := max(m.now.at-time.Duration(born)*tick, m.shortest)
+	plain := stretch{from: now - window, scale: 1, seconds: min(age, m.window).Seconds()}
+	m.cadence = cadenceOf(all, m.clock.resumedAt)
+	p := m.cadence
 	overdue := now-float64(all[last].tick+1) > overdueAfter*p.interval
 	if p.alike == 0 || overdue || p.interval*slowShare > window*slowSlack {
 		return plain
@@ -94,7 +108,7 @@ func (r *reading) stretch(all []note, single uint8, born uint32) stretch {
 			pushes-- // the first one began to count
 		}
 		gathered := time.Duration(float64(pushes) * p.interval * float64(tick))
-		return stretch{from: 0, scale: 1, seconds: max(gathered, r.table.spans[0].window).Seconds()}
+		return stretch{from: 0, scale: 1, seconds: max(gathered, m.shortest).Seconds()}
 	}
 	return plain
 }
@@ -127,13 +141,13 @@ func increaseSince[N int64 | float64](all []note, from float64, before uint64, v
 func wholes(v uint64) int64 { return int64(v) }
 
 // notesOf reads the notes of a number, and finds the part that answers for the window. False: nothing came yet.
-func (r *reading) notesOf(p *past, c coding, born uint32) (s stretch, before uint64, ok bool) {
-	r.notes, r.cadence = r.notes[:0], cadence{}
+func (m *meter) notesOf(p *past, c coding, born uint32) (s stretch, before uint64, ok bool) {
+	m.notes, m.cadence = m.notes[:0], cadence{}
 	if p.stamp == 0 {
-		return stretch{scale: 1, seconds: r.view.span.window.Seconds()}, 0, false
+		return stretch{scale: 1, seconds: m.window.Seconds()}, 0, false
 	}
-	r.notes = p.read(r.table.notes, c, r.notes)
-	return r.stretch(r.notes, p.single(r.table.notes), born), r.table.notes.before(r.notes[0], born), true
+	m.notes = p.read(m.logs, c, m.notes)
+	return m.stretch(m.notes, p.single(m.logs), born), m.logs.before(m.notes[0], born), true
 }
 
 // scaled is what an increase comes to in the window, given what came since a position. A count of whole things stays

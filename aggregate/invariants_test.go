@@ -55,7 +55,7 @@ func holdAllLocks(t *Table) (release func()) {
 	hold(&t.evictions.mu)
 	hold(&t.sumsMu)
 	hold(&t.blocks.mu)
-	hold(t.notes.memory.Locker())
+	hold(t.notes.Locker())
 	hold(t.timers.Locker())
 	hold(t.epochs.Locker())
 	hold(&t.graves.mu)

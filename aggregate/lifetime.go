@@ -1,7 +1,6 @@
 package aggregate
 
 import (
-	"math"
 	"time"
 )
 
@@ -100,10 +99,3 @@ func (m moment) restoredStamp(s lifeStamp) (_ lifeStamp, old bool) {
 	}
 	return min(s, m.stamp()), old
 }
-
-// Lifetime is what the lifetime clock shows. It neither falls nor leaps, whoever sets the machine's clock, and goes on
-// after a restart.
-func (t *Table) Lifetime() time.Duration { return t.clock.now().life }
-
-// noEnd is the nextEnd of a page of which no series ends by a time to live of its own.
-const noEnd = math.MaxUint32

@@ -1,10 +1,13 @@
 package aggregate
 
 import (
+	"sync"
+
 	"encoding/binary"
-	"github.com/sluice-metrics/sluice/aggregate/memory"
 	"time"
 	"unsafe"
+
+	"github.com/sluice-metrics/sluice/aggregate/memory"
 )
 
 // notes is the memory of all logs of notes. A note says how a number stood at the end of a tick. A log holds the latest
@@ -142,6 +145,9 @@ func (n *notes) give(log uint32) {
 func (n *notes) used() (logs int, bytes int64) {
 	return n.memory.Used()
 }
+
+// Locker is the allocator's lock, which the test of A1 holds.
+func (n *notes) Locker() sync.Locker { return n.memory.Locker() }
 
 // classFor is the class of a log that holds so many bytes of steps, and has room for an eighth more.
 func (n *notes) classFor(steps int) int { return n.memory.Class(steps + steps/8 + 8 + noteHeadBytes) }

@@ -33,7 +33,7 @@ func (p *past) note(n *notes, c coding, tick uint32, v uint64) {
 
 // addWeight notes that a timer observed some more: its number is the weight of all that it ever observed.
 func (p *past) addWeight(n *notes, tick uint32, weight float64) {
-	p.note(n, weightCoding, tick, math.Float64bits(finite(math.Float64frombits(p.rolled)+weight)))
+	p.note(n, weightCoding, tick, math.Float64bits(finiteWeight(math.Float64frombits(p.rolled)+weight)))
 }
 
 // step appends to the log, or changes its newest step where that is of the same tick.
@@ -210,11 +210,14 @@ func (p *past) single(n *notes) uint8 {
 // shiftWeight is shift for the weight of a timer.
 func (p *past) shiftWeight(n *notes, tick uint32, weight float64, born uint32) {
 	p.shift(n, weightCoding, tick, math.Float64bits(weight), born, func(v, by uint64) uint64 {
-		return math.Float64bits(finite(math.Float64frombits(v) + math.Float64frombits(by)))
+		return math.Float64bits(finiteWeight(math.Float64frombits(v) + math.Float64frombits(by)))
 	})
 }
 
 func plus(v, by uint64) uint64 { return v + by }
+
+// finiteWeight keeps the weight of timers inside float64.
+func finiteWeight(v float64) float64 { return max(-math.MaxFloat64, min(v, math.MaxFloat64)) }
 
 // shrink gives back what a log does not need whose notes have become too old.
 func (p *past) shrink(n *notes, c coding, now uint32) {

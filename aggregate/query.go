@@ -163,6 +163,7 @@ func (t *Table) plan(q *metric.Query, key familyKey, who sought) (_ *reading, _ 
 	index := t.spanIndex(window)
 	r := &reading{table: t, kind: kind, takes: takes, stat: stat, now: now, match: q.Match, room: room,
 		view: t.spans[index].view(index, t.clock.tick, now)}
+	r.meter = meter{logs: t.notes, clock: t.clock, now: now, window: window, shortest: t.spans[0].window}
 	return r, entries, nil
 }
 

@@ -29,9 +29,9 @@ type reading struct {
 
 	touched uint64 // what touch looked at, so that it is looked at
 
-	notes, fractions []note  // scratch space
-	cadence          cadence // of the notes
-	read             int     // series, to let others have the processor
+	meter            // counts and weights in the window
+	fractions []note // scratch space
+	read      int    // series, to let others have the processor
 
 	rollup
 }

@@ -2,10 +2,11 @@ package aggregate
 
 import (
 	"encoding/binary"
-	"github.com/sluice-metrics/sluice/aggregate/memory"
 	"math"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/sluice-metrics/sluice/aggregate/memory"
 )
 
 // record is an alias: a header, followed in memory by the name and the tags, and of a sampled line by its rate. It lies in

@@ -11,9 +11,6 @@ import (
 // A table is restored before any writer or reader knows it: the clock, then the blocks, from several goroutines, then
 // RestoreDone. A block that it cannot read is an error, and stays empty.
 
-// clockSlack is how many ticks a stamp may be ahead of the clock: the two are not saved at one instant.
-const clockSlack = 20
-
 // RestoreClock goes on from the clock of an earlier process.
 func (t *Table) RestoreClock(blob []byte) error {
 	d := decoder{rest: blob}
@@ -62,7 +59,8 @@ func (t *Table) RestoreBlock(block int, names, state []byte, deltas [][]byte) er
 	if !reached {
 		return fmt.Errorf("block %d: there is no memory for it", block)
 	}
-	r := restorer{t: t, spans: len(t.written), index: uint32(block), b: t.blocks.at[block].Load(), now: t.clock.now()}
+	r := restorer{t: t, index: uint32(block), b: t.blocks.at[block].Load(), now: t.clock.now()}
+	r.pastReader = pastReader{notes: t.notes, clock: t.clock, today: r.now.tick}
 	for _, s := range t.written {
 		r.strides = append(r.strides, s.stride)
 	}
@@ -81,16 +79,11 @@ type restorer struct {
 	t       *Table
 	index   uint32
 	b       *block
-	spans   int // how many windows what is read was written with
 	now     moment
 	windows bool // the windows are those of then
 	took    bool // the last value had a series
 	mark    mark // of the last value of a delta
-	steps   []note
-	settled uint32 // how many ticks before its stamp a number last changed
-	// Of the formats up to the fourth: how a number stood, and how many ticks a unit of each span had.
-	stood   []unitAge
-	strides []uint32
+	pastReader
 }
 
 func (r *restorer) all(names, state []byte, deltas [][]byte) error {
@@ -120,9 +113,9 @@ func (r *restorer) replay(delta []byte) error {
 		case recordBirth:
 			r.birth(d, before.next(d))
 		case recordSpelledOut:
-			r.birth(d, d.spelledOut())
+			r.birth(d, readSpelledOut(d))
 		case recordDeath:
-			if place := d.place(); d.err == nil {
+			if place := readPlace(d); d.err == nil {
 				r.t.vanish(r.b, place)
 			}
 		case recordValue:

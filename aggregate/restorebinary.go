@@ -34,7 +34,7 @@ func (r *restorer) binaryPast(d *decoder, c coding, p *past, stamp uint32) {
 	}
 }
 
-func (d *decoder) binarySum() (s sum) {
+func readBinarySum(d *decoder) (s sum) {
 	whole, fraction := d.varint(), d.uvarint()
 	if fraction >= binaryUnits {
 		d.fail()

@@ -12,9 +12,9 @@ func (r *restorer) counter(d *decoder, place, stamp uint32) {
 	r.past(d, wholeCoding, &c.past, stamp)
 	c.value.Store(c.past.rolled)
 	has := d.byte()
-	read := grid{r.past, (*decoder).sum}
+	read := grid{r.past, readSum}
 	if has&inNanos == 0 {
-		read = grid{r.binaryPast, (*decoder).binarySum}
+		read = grid{r.binaryPast, readBinarySum}
 	}
 	if has&hasFraction != 0 {
 		body := r.b.makeBody(place, newFraction)
@@ -22,7 +22,7 @@ func (r *restorer) counter(d *decoder, place, stamp uint32) {
 		body.fraction.units.Store(int64(body.fraction.past.rolled))
 	}
 	if has&hasRunning != 0 {
-		one := &running{client: read.sum(d), remainder: read.sum(d), origin: d.origin()}
+		one := &running{client: read.sum(d), remainder: read.sum(d), origin: readOrigin(d)}
 		r.b.makeBody(place, newFraction).running = one
 	}
 	if has > hasFraction|hasRunning|inNanos {
@@ -30,7 +30,7 @@ func (r *restorer) counter(d *decoder, place, stamp uint32) {
 	}
 }
 
-func (d *decoder) sum() sum {
+func readSum(d *decoder) sum {
 	s := sum{d.varint(), d.uvarint()}
 	if s.fraction >= fractionUnits {
 		d.fail()
@@ -38,21 +38,21 @@ func (d *decoder) sum() sum {
 	return s
 }
 
-func (d *decoder) origin() origin { return origin{started: d.varint(), at: d.varint()} }
+func readOrigin(d *decoder) origin { return origin{started: d.varint(), at: d.varint()} }
 
 // pushed reads what pushed.appendLocked appended into p, which may hold what an earlier record said.
 func (r *restorer) pushed(d *decoder, p *pushed) {
-	p.origin = d.origin()
-	p.quantiles = d.quantiles()
+	p.origin = readOrigin(d)
+	p.quantiles = readQuantiles(d)
 	if before := p.last; d.byte() != 0 {
-		p.last = &cumulative{d.part(), d.countable(), d.float()}
+		p.last = &cumulative{readPart(d), readCountable(d), d.float()}
 		if before != nil && slices.Equal(before.bounds, p.last.bounds) {
 			p.last.bounds = before.bounds // as the slots of earlier records share them
 		}
 	}
-	for i := range r.spans {
+	for i := range r.strides {
 		for n := d.uvarint(); n > 0 && d.err == nil; n-- {
-			slot := d.pushedSlot(p.last)
+			slot := readPushedSlot(d, p.last)
 			if r.aheadUnit(i, slot.unit) {
 				d.fail()
 			}
@@ -68,7 +68,7 @@ func (r *restorer) pushed(d *decoder, p *pushed) {
 	p.reserved = p.needs(bounds, len(p.quantiles))
 }
 
-func (d *decoder) quantiles() (all []metric.Quantile) {
+func readQuantiles(d *decoder) (all []metric.Quantile) {
 	n := d.uvarint()
 	if n > metric.MaxQuantiles {
 		d.fail()
@@ -80,8 +80,8 @@ func (d *decoder) quantiles() (all []metric.Quantile) {
 	return all
 }
 
-func (d *decoder) pushedSlot(last *cumulative) pushedSlot {
-	slot := pushedSlot{unit: d.uint32(), gain: gain{d.countable(), d.float(), d.float(), d.float()}}
+func readPushedSlot(d *decoder, last *cumulative) pushedSlot {
+	slot := pushedSlot{unit: d.uint32(), gain: gain{readCountable(d), d.float(), d.float(), d.float()}}
 	n := d.uvarint()
 	if n > maxParts || slot.unit == 0 || math.IsNaN(slot.min) || math.IsNaN(slot.max) {
 		d.fail()
@@ -90,9 +90,9 @@ func (d *decoder) pushedSlot(last *cumulative) pushedSlot {
 	for range n {
 		one := part{}
 		if shared := d.byte() != 0; !shared {
-			one = d.part()
+			one = readPart(d)
 		} else if last != nil {
-			one = part{last.bounds, d.counts(len(last.bounds))}
+			one = part{last.bounds, readCounts(d, len(last.bounds))}
 		}
 		if len(one.bounds) == 0 {
 			d.fail()
@@ -102,7 +102,7 @@ func (d *decoder) pushedSlot(last *cumulative) pushedSlot {
 	return slot
 }
 
-func (d *decoder) part() part {
+func readPart(d *decoder) part {
 	n := d.uvarint()
 	if n > metric.MaxBounds {
 		d.fail()
@@ -117,11 +117,11 @@ func (d *decoder) part() part {
 	if !metric.Increasing(bounds) {
 		d.fail()
 	}
-	return part{bounds, d.counts(len(bounds))}
+	return part{bounds, readCounts(d, len(bounds))}
 }
 
 // counts reads those of as many bounds.
-func (d *decoder) counts(bounds int) []float64 {
+func readCounts(d *decoder, bounds int) []float64 {
 	if bounds == 0 {
 		return nil
 	}
@@ -129,14 +129,14 @@ func (d *decoder) counts(bounds int) []float64 {
 	for i := range counts {
 		v := d.uvarint()
 		if counts[i] = float64(v >> 1); v&1 != 0 {
-			counts[i] = d.countable()
+			counts[i] = readCountable(d)
 		}
 	}
 	return counts
 }
 
 // countable is a number of observations.
-func (d *decoder) countable() float64 {
+func readCountable(d *decoder) float64 {
 	v := d.float()
 	if !(v >= 0 && v <= math.MaxFloat64) {
 		d.fail()

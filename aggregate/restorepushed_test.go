@@ -233,12 +233,12 @@ func TestNothingPushedAddsNothing(t *testing.T) {
 		var ends []byte
 		switch {
 		case body == nil:
-			ends = append(f.appendPastLocked(nil, past, wholeCoding, 0), 0)
+			ends = append(past.appendTo(nil, f.notes, wholeCoding, 0), 0)
 		case body.timer != nil:
-			ends = body.timer.appendLocked(f.appendPastLocked([]byte{timerCounted}, past, weightCoding, 0), f.spans, 0)
+			ends = body.timer.appendLocked(past.appendTo([]byte{timerCounted}, f.notes, weightCoding, 0), f.spans, 0)
 		default:
-			ends = binary.AppendUvarint(append(f.appendPastLocked(nil, past, wholeCoding, 0), hasFraction|inNanos), uint64(body.fraction.past.stamp))
-			ends = f.appendPastLocked(ends, &body.fraction.past, wholeCoding, 0)
+			ends = binary.AppendUvarint(append(past.appendTo(nil, f.notes, wholeCoding, 0), hasFraction|inNanos), uint64(body.fraction.past.stamp))
+			ends = body.fraction.past.appendTo(ends, f.notes, wholeCoding, 0)
 		}
 		if got := f.appendValueLocked(nil, b, place, 0); !strings.HasSuffix(string(got), string(ends)) {
 			t.Errorf("%d: %x, want it to end with %x", place, got, ends)

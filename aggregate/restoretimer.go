@@ -15,8 +15,8 @@ func (t *timer) restore(d *decoder, r *restorer) {
 }
 
 func (t *timer) restoreWhole(d *decoder, r *restorer) {
-	one := timer{folded: d.uint32(), past: make([]timerSlots, r.spans)}
-	for i := range r.spans {
+	one := timer{folded: d.uint32(), past: make([]timerSlots, len(r.strides))}
+	for i := range r.strides {
 		for n := d.uvarint(); n > 0 && d.err == nil; n-- {
 			if rec, raw := r.record(d, i); d.err == nil {
 				if rec.unit <= one.past[i].newest {
@@ -108,7 +108,7 @@ func (t *timer) restoreFirst(d *decoder, r *restorer, n uint64) {
 	if r.windows && t.past == nil {
 		t.past = make([]timerSlots, len(r.t.spans))
 	}
-	for i := range r.spans {
+	for i := range r.strides {
 		if i > 0 {
 			n = d.uvarint()
 		}

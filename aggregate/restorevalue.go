@@ -20,9 +20,9 @@ func (r *restorer) sizedValue(d *decoder, alike bool) {
 // value reads a value and its notes. A series that is not there was refused at its birth, or came and went between
 // the parts of a checkpoint.
 func (r *restorer) value(d *decoder, alike bool) {
-	place, state := d.place(), d.uint32()
+	place, state := readPlace(d), d.uint32()
 	if !alike {
-		r.mark = d.mark()
+		r.mark = readMark(d)
 	}
 	if r.takes(d, place, state); !r.took || d.err != nil {
 		return
@@ -69,15 +69,12 @@ func (r *restorer) takes(d *decoder, place, state uint32) {
 	r.b.page.ttls[place].Store(r.mark.ttl)
 }
 
-func (d *decoder) mark() mark { return mark{d.uint32(), d.uint32(), d.uint32()} }
+func readMark(d *decoder) mark { return mark{d.uint32(), d.uint32(), d.uint32()} }
 
 // aheadUnit reports whether a unit has not come yet.
 func (r *restorer) aheadUnit(span int, unit uint32) bool {
 	return r.windows && uint64(unit-1)*uint64(r.t.spans[span].stride) > uint64(r.now.tick)+clockSlack
 }
-
-// ahead reports whether a tick has not come yet: nobody noted anything under it.
-func (r *restorer) ahead(tick uint32) bool { return r.tick(tick) > r.now.tick+clockSlack }
 
 func (r *restorer) gauge(d *decoder, place, at uint32) {
 	c := &r.b.page.cells[place]
@@ -96,37 +93,6 @@ func (r *restorer) gauge(d *decoder, place, at uint32) {
 	*body.stamped = stamped{}
 	body.stamped.begin(bits, at)
 	c.value.Store(gaugeMoved)
-}
-
-// past reads what appendPastLocked appended.
-func (r *restorer) past(d *decoder, c coding, p *past, stamp uint32) {
-	rolled, form := d.uvarint(), d.byte()
-	if r.ahead(stamp) {
-		d.fail()
-	}
-	r.stood, r.steps, r.settled = r.stood[:0], r.steps[:0], 0
-	habit := byte(0)
-	switch form {
-	case pastAlone:
-	case pastSteps:
-		habit = d.byte()
-		r.earlier(d, c, d.uvarint())
-	case pastUnits:
-		for i := range r.spans {
-			r.units(d, i, rolled)
-		}
-	case pastNotes:
-		for i := range r.spans {
-			r.notesOfUnits(d, i, rolled)
-		}
-	default:
-		d.fail()
-	}
-	if form == pastAlone || form == pastSteps {
-		r.restoreNotes(d, c, p, stamp, rolled, habit)
-		return
-	}
-	r.unitNotes(d, c, p, stamp, rolled)
 }
 
 func (r *restorer) timer(d *decoder, t *timer) {
@@ -157,7 +123,7 @@ func (s *set) restore(d *decoder, r *restorer) {
 		return
 	}
 	s.many.CompareAndSwap(nil, new(liveRegisters))
-	for i := range r.spans {
+	for i := range r.strides {
 		for n := d.uvarint(); n > 0 && d.err == nil; n-- {
 			s.restoreSlot(d, r, i)
 		}

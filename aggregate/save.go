@@ -264,34 +264,14 @@ func (t *Table) appendValueLocked(dst []byte, b *block, place uint32, since uint
 	case metric.Counter:
 		return t.appendCounterLocked(dst, c, body, since)
 	case metric.Gauge:
-		return appendStamped(t.appendPastLocked(dst, &c.past, floatCoding, since), body)
+		return appendStamped(c.past.appendTo(dst, t.notes, floatCoding, since), body)
 	case metric.Timer:
-		dst = t.appendPastLocked(append(dst, timerCounted), &c.past, weightCoding, since)
+		dst = c.past.appendTo(append(dst, timerCounted), t.notes, weightCoding, since)
 		return body.timer.pushed.appendLocked(body.timer.appendLocked(dst, t.spans, from), t.spans, from)
 	case metric.Set:
 		return body.set.appendLocked(dst, t.spans, from)
 	}
 	return dst
-}
-
-// What follows the newest note.
-const (
-	pastAlone = iota
-	pastNotes // as the first format has it: notes with their ages, in no order
-	pastUnits // as the formats up to the fourth have it
-	pastSteps // how many notes there are before it, and the steps back to them
-)
-
-// appendPastLocked appends the newest note and, where there is a log, the notes before it from a tick on.
-func (t *Table) appendPastLocked(dst []byte, p *past, c coding, since uint32) []byte {
-	dst = binary.AppendUvarint(dst, p.rolled)
-	if p.log == 0 {
-		return append(dst, pastAlone)
-	}
-	habit := p.habit(t.notes, since > 0)
-	all := p.since(t.notes, c, since, habit, nil)
-	dst = binary.AppendUvarint(append(dst, pastSteps, habit), uint64(len(all)-1))
-	return c.appendEarlier(dst, p.stamp, all)
 }
 
 func (s *set) appendLocked(dst []byte, spans []span, since uint32) []byte {

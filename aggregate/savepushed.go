@@ -15,7 +15,7 @@ const (
 )
 
 func (t *Table) appendCounterLocked(dst []byte, c *cell, body *body, since uint32) []byte {
-	dst = t.appendPastLocked(dst, &c.past, wholeCoding, since)
+	dst = c.past.appendTo(dst, t.notes, wholeCoding, since)
 	has := byte(0)
 	if body != nil && body.fraction.usedLocked() {
 		has |= hasFraction | inNanos
@@ -26,7 +26,7 @@ func (t *Table) appendCounterLocked(dst []byte, c *cell, body *body, since uint3
 	dst = append(dst, has)
 	if has&hasFraction != 0 {
 		dst = binary.AppendUvarint(dst, uint64(body.fraction.past.stamp))
-		dst = t.appendPastLocked(dst, &body.fraction.past, wholeCoding, since)
+		dst = body.fraction.past.appendTo(dst, t.notes, wholeCoding, since)
 	}
 	if has&hasRunning != 0 {
 		dst = body.running.append(dst)

@@ -1,9 +1,10 @@
 package aggregate
 
 import (
-	"github.com/sluice-metrics/sluice/aggregate/memory"
 	"math"
 	"sync/atomic"
+
+	"github.com/sluice-metrics/sluice/aggregate/memory"
 )
 
 // set is the body of a series of kind set: exact while it has up to some 1,200 members, then estimated.

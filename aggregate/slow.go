@@ -18,8 +18,6 @@ type slowPushers struct {
 }
 
 const (
-	// slowShare is the share of a window that a push interval should not exceed: 1 in slowShare.
-	slowShare = 3
 	// slowGaps is how many intervals in a row have to be alike: rare events come as they like, and are no interval.
 	slowGaps = 4
 )

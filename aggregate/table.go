@@ -197,3 +197,7 @@ func counterSum(b *block, place uint32) (whole int64, fraction uint64) {
 	}
 	return whole, fraction
 }
+
+// Lifetime is what the lifetime clock shows. It neither falls nor leaps, whoever sets the machine's clock, and goes on
+// after a restart.
+func (t *Table) Lifetime() time.Duration { return t.clock.now().life }

@@ -1,10 +1,11 @@
 package aggregate
 
 import (
-	"github.com/sluice-metrics/sluice/aggregate/memory"
 	"math"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/sluice-metrics/sluice/aggregate/memory"
 )
 
 // timerLive is what writers touch of a timer. It lies in an arena, and the timer's cell has its number. It is lines of the cache that each

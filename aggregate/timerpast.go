@@ -66,12 +66,6 @@ func (s *timerSlots) fold(unit uint32, d *distribution, most int) {
 	d.reset()
 }
 
-// kept is how many units there are records of: a window needs its units and the one in progress.
-func (s *span) kept() int { return s.slots - 1 }
-
-// tick is the first tick of a unit.
-func (s *span) tick(unit uint32) uint32 { return (unit - 1) * s.stride }
-
 // readLocked adds all that is in the view to d. What came since the last roll has to be rolled before.
 func (t *timer) readLocked(d *distribution, spans []span, v view) {
 	if t.past != nil {

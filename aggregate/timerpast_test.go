@@ -111,7 +111,8 @@ func TestTimerPast(t *testing.T) {
 			c.Windows = []time.Duration{time.Minute, 10 * time.Second, time.Hour}
 		}
 		table := New(c, describeByPod, slog.New(slog.DiscardHandler))
-		spans, restorer := table.spans, &restorer{t: table, spans: len(table.spans), now: moment{tick: math.MaxUint32 / 2}, windows: true}
+		spans, restorer := table.spans, &restorer{t: table, now: moment{tick: math.MaxUint32 / 2}, windows: true}
+		restorer.strides = make([]uint32, len(spans))
 		var model observed
 		one, copied := new(timer), new(timer)
 		tick, saved, stamp := uint32(1+r.IntN(200)), uint32(0), uint32(0)

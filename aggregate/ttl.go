@@ -69,3 +69,6 @@ func (t *Table) sweepEnds(now moment, pace *pace) {
 		}
 	}
 }
+
+// noEnd is the nextEnd of a page of which no series ends by a time to live of its own.
+const noEnd = math.MaxUint32
