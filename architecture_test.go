@@ -36,8 +36,10 @@ var mayImport = map[string][]string{
 	"identity":             {"metric"},
 	"limit":                {"metric"},
 	"workload":             {"metric"},
-	"aggregate":            {"metric", "aggregate/memory"},
+	"aggregate":            {"metric", "aggregate/blob", "aggregate/memory", "aggregate/window"},
+	"aggregate/blob":       {}, // it knows bytes only
 	"aggregate/memory":     {}, // it knows bytes only
+	"aggregate/window":     {"metric", "aggregate/blob", "aggregate/memory"},
 	"store":                {"metric", "durable"},
 	"adapter":              {"metric", "connlimit", "durable"},
 	"adapter/cluster":      {"metric"},

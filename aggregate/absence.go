@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -46,7 +47,7 @@ func (t *Table) mistyped(q *metric.Query) string {
 }
 
 func (t *Table) buried(q *metric.Query, one grave) error {
-	ago := (t.clock.now().life - lifeAt(one.seen)).Round(time.Second)
+	ago := (t.clock.Now().Life - window.LifeAt(one.seen)).Round(time.Second)
 	return metric.NotFoundf("no series of %s; last seen %s ago, %s", describeAsked(q), roughly(ago), one.why)
 }
 
@@ -57,7 +58,7 @@ func (t *Table) nothing(q *metric.Query, r *reading, matched bool) error {
 		return metric.NotFoundf("%s has no %s: %s", describeAsked(q), r.stat, r.lacks)
 	case matched:
 		return metric.NotFoundf("%s has no %s: nothing was observed in the last %s",
-			describeAsked(q), r.stat, metric.FormatWindow(r.view.span.window))
+			describeAsked(q), r.stat, metric.FormatWindow(r.view.Span.Window))
 	case r.gone.why != "":
 		return t.buried(q, r.gone)
 	case q.Match == nil:

@@ -123,9 +123,9 @@ func BenchmarkLetGo(b *testing.B) {
 					all = append(all, ref{uint32(i)<<blockBits | place, state})
 				}
 			}
-			table.evict(all, deletion, table.clock.now())
+			table.evict(all, deletion, table.clock.Now())
 		}
-		pace := pace{table.clock.now().wall}
+		pace := pace{table.clock.Now().Wall}
 		table.finish(&pace)
 		if table.Series() != 0 || len(table.evictions.limbo) != 0 {
 			b.Fatal(table.Series(), len(table.evictions.limbo))

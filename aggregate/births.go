@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"unsafe"
 
+	"github.com/sluice-metrics/sluice/aggregate/blob"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -46,18 +47,18 @@ func (s *births) appendLocked(dst []byte, b *block, place uint32) []byte {
 }
 
 // readPlace reads a series' place in its block.
-func readPlace(d *decoder) uint32 {
-	v := d.uint32()
+func readPlace(d *blob.Decoder) uint32 {
+	v := d.Uint32()
 	if v >= blockSeries {
-		d.fail()
+		d.Fail()
 		return 0
 	}
 	return v
 }
 
 // next reads what appendLocked wrote.
-func (s *identities) next(d *decoder) (i identity) {
-	i.place, i.state, i.kind, i.born = readPlace(d), d.uint32(), metric.Kind(d.byte()), d.uint32()
+func (s *identities) next(d *blob.Decoder) (i identity) {
+	i.place, i.state, i.kind, i.born = readPlace(d), d.Uint32(), metric.Kind(d.Byte()), d.Uint32()
 	i.object.Resource, i.object.Namespace, i.name = readSpelled(d, &s.shared), readSpelled(d, &s.shared), readSpelled(d, &s.shared)
 	i.object.Name, i.object.UID, i.labels = readSpelled(d, &s.objects), readSpelled(d, &s.objects), readSpelled(d, &s.shared)
 	return i
@@ -67,21 +68,21 @@ func (s *identities) next(d *decoder) (i identity) {
 const sharedNames = blockSeries
 
 // readNames reads the names of a block, of any format: next reads one.
-func readNames(names []byte) (d *decoder, next func() identity) {
-	d = &decoder{rest: names}
+func readNames(names []byte) (d *blob.Decoder, next func() identity) {
+	d = &blob.Decoder{Rest: names}
 	if first, n := binary.Uvarint(names); n <= 0 || first != sharedNames {
 		return d, func() identity { return readSpelledOut(d) }
 	}
-	d.uvarint()
+	d.Uvarint()
 	var before identities
 	return d, func() identity { return before.next(d) }
 }
 
 // spelledOut reads a birth as the formats up to the third have it, with all its strings.
-func readSpelledOut(d *decoder) (i identity) {
-	i.place, i.state, i.kind, i.born = readPlace(d), d.uint32(), metric.Kind(d.byte()), d.uint32()
-	i.object = metric.Object{Resource: d.string(), Namespace: d.string(), Name: d.string(), UID: d.string()}
-	i.name, i.labels = d.string(), d.string()
+func readSpelledOut(d *blob.Decoder) (i identity) {
+	i.place, i.state, i.kind, i.born = readPlace(d), d.Uint32(), metric.Kind(d.Byte()), d.Uint32()
+	i.object = metric.Object{Resource: d.String(), Namespace: d.String(), Name: d.String(), UID: d.String()}
+	i.name, i.labels = d.String(), d.String()
 	return i
 }
 
@@ -133,18 +134,18 @@ func endHash(text string) uint64 {
 }
 
 // spelled reads a string that may be one of those before it.
-func readSpelled(d *decoder, before *[]string) string {
-	n := d.uvarint()
+func readSpelled(d *blob.Decoder, before *[]string) string {
+	n := d.Uvarint()
 	switch {
 	case n == 0:
 		return ""
 	case n&1 == 0:
-		text := string(d.bytes(n >> 1))
+		text := string(d.Bytes(n >> 1))
 		*before = append(*before, text)
 		return text
 	case n>>1 < uint64(len(*before)):
 		return (*before)[n>>1]
 	}
-	d.fail()
+	d.Fail()
 	return ""
 }

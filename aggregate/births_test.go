@@ -7,14 +7,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-metrics/sluice/aggregate/blob"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
 func identitiesOf(t *testing.T, names []byte) (all []identity) {
 	t.Helper()
-	for d, next := readNames(names); d.more(); {
-		if all = append(all, next()); d.err != nil {
-			t.Fatal(d.err)
+	for d, next := readNames(names); d.More(); {
+		if all = append(all, next()); d.Err != nil {
+			t.Fatal(d.Err)
 		}
 	}
 	return all
@@ -63,7 +64,7 @@ func TestBirthsAreShort(t *testing.T) {
 		s := &f.blocks.at[0].Load().series[place]
 		e := s.entry
 		for _, one := range []string{e.family.key.resource, e.family.key.namespace, e.family.key.name, e.name, e.uid, s.packed()} {
-			strings += len(appendString(nil, one))
+			strings += len(blob.AppendString(nil, one))
 		}
 	}
 	births := len(f.AppendDelta(nil, 0))
@@ -77,8 +78,8 @@ func TestBirthsAreShort(t *testing.T) {
 func TestBirthOfAnUnknownString(t *testing.T) {
 	for _, n := range []byte{1, 3, 255} {
 		var before identities
-		d := &decoder{rest: []byte{0, 3, 0, 0, n, 1}}
-		if before.next(d); d.err == nil {
+		d := &blob.Decoder{Rest: []byte{0, 3, 0, 0, n, 1}}
+		if before.next(d); d.Err == nil {
 			t.Errorf("%d is taken for a string", n)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"sync/atomic"
 
+	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -14,16 +15,16 @@ import (
 // Gauges hold the bits of a float64 that says their value exactly (metric.Number.AsFloat), or one of the marks below. Timers have the number of their live part, and which half of it is hot
 // (timerlive.go). Sets keep all in their body.
 type cell struct {
-	value atomic.Uint64
-	past  past
-	seen  atomic.Uint32 // lifeStamp of when it was last found touched; whoever holds the history lock writes it
+	value   atomic.Uint64
+	history window.History
+	seen    atomic.Uint32 // lifeStamp of when it was last found touched; whoever holds the history lock writes it
 	// state is generation<<1 | live, in 31 bits. Publishing it publishes the series; the generation tells a
 	// series from a later one in the same place.
 	state atomic.Uint32
 }
 
 // see stamps the cell as touched. A stamp never falls: whoever comes late may have looked at the clock first.
-func (c *cell) see(now moment) { c.seen.Store(max(c.seen.Load(), now.stamp())) }
+func (c *cell) see(now window.Moment) { c.seen.Store(max(c.seen.Load(), now.Stamp())) }
 
 const (
 	live      = 1
@@ -136,12 +137,12 @@ func finite(v float64) float64 {
 }
 
 // codingOf is how the history of a kind is coded.
-func codingOf(k metric.Kind) coding {
+func codingOf(k metric.Kind) window.Coding {
 	switch k {
 	case metric.Gauge:
-		return floatCoding
+		return window.FloatCoding
 	case metric.Timer:
-		return weightCoding
+		return window.WeightCoding
 	}
-	return wholeCoding
+	return window.WholeCoding
 }

@@ -1,6 +1,9 @@
 package aggregate
 
-import "github.com/sluice-metrics/sluice/metric"
+import (
+	"github.com/sluice-metrics/sluice/aggregate/window"
+	"github.com/sluice-metrics/sluice/metric"
+)
 
 const (
 	// maxAliases is how many spellings of one series are remembered. Ten tags have 3.6 million orders, and clients
@@ -198,7 +201,7 @@ func (t *Table) locate(f *canonicalForm) (to ref, s *series, there bool) {
 }
 
 // create makes a series, unless another writer was quicker or it may not be.
-func (t *Table) create(f *canonicalForm, s *metric.Sample, now moment) (ref, metric.Reason) {
+func (t *Table) create(f *canonicalForm, s *metric.Sample, now window.Moment) (ref, metric.Reason) {
 	shard := t.canon.shard(f.hash)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
@@ -213,7 +216,7 @@ func (t *Table) create(f *canonicalForm, s *metric.Sample, now moment) (ref, met
 	if e.kind != s.Kind {
 		return ref{}, metric.KindConflict
 	}
-	if refused := t.admission.Admit(lock.objectOf(e), e.family.key.name, now.tick); refused != metric.Applied {
+	if refused := t.admission.Admit(lock.objectOf(e), e.family.key.name, now.Tick); refused != metric.Applied {
 		e.tidyLocked()
 		return ref{}, refused
 	}
@@ -224,7 +227,7 @@ func (t *Table) create(f *canonicalForm, s *metric.Sample, now moment) (ref, met
 		return ref{}, metric.OverLimit
 	}
 	b, place := t.blocks.of(number)
-	t.fill(b, place, newcomer{entry: e, labels: lock.shared(&t.index.hash, f.labels), born: now.tick, seen: now.stamp()})
+	t.fill(b, place, newcomer{entry: e, labels: lock.shared(&t.index.hash, f.labels), born: now.Tick, seen: now.Stamp()})
 	b.page.setTTL(place, s.TTL)
 	if s.TTL == 0 && f.bound {
 		b.page.setTTL(place, metric.Forever)
@@ -296,7 +299,7 @@ func (t *Table) fill(b *block, place uint32, n newcomer) {
 	b.page.kinds[place] = n.entry.kind
 	b.page.ttls[place].Store(0)
 	s.aliases.Store(0)
-	c.past = past{}
+	c.history = window.History{}
 	c.seen.Store(n.seen)
 	c.value.Store(0)
 	switch n.entry.kind {

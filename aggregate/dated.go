@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -15,7 +16,7 @@ const datedAfter = 2 * time.Second
 
 // dated reports whether a sample counts at an earlier moment than now. Gauges do not: they are ordered by their timestamps.
 func (w *Writer) dated(s *metric.Sample) bool {
-	return s.Timestamp != 0 && s.Kind != metric.Gauge && w.now.wall.Sub(time.Unix(s.Timestamp, 0)) >= datedAfter
+	return s.Timestamp != 0 && s.Kind != metric.Gauge && w.now.Wall.Sub(time.Unix(s.Timestamp, 0)) >= datedAfter
 }
 
 // updateDated adds a dated sample to its series, which may be about to go: then it comes late as any other.
@@ -25,14 +26,14 @@ func (w *Writer) updateDated(b *block, place uint32, state uint32, s *metric.Sam
 	if b.page.cells[place].state.Load() != state {
 		return w.updateNow(b, place, s)
 	}
-	t, now := w.table, w.table.clock.now()
-	tick := now.tickOf(time.Unix(s.Timestamp, 0), t.clock.tick)
-	if b.page.cells[place].past.stamp != 0 {
+	t, now := w.table, w.table.clock.Now()
+	tick := now.TickOf(time.Unix(s.Timestamp, 0), t.clock.Tick)
+	if b.page.cells[place].history.Stamp != 0 {
 		t.noteLocked(b, place, b.tickLocked(place, now), now) // what came until now, under its own tick
 	}
 	refused := w.enterLocked(b, place, tick, s)
 	if refused == metric.Applied {
-		b.bornLocked(t.notes, place, tick, now)
+		b.bornLocked(t.logs, place, tick, now)
 		b.page.cells[place].see(now)
 		if s.TTL != 0 {
 			b.page.setTTL(place, s.TTL)
@@ -46,7 +47,7 @@ func (w *Writer) updateDated(b *block, place uint32, state uint32, s *metric.Sam
 // enterLocked adds a sample and its note.
 func (w *Writer) enterLocked(b *block, place, tick uint32, s *metric.Sample) metric.Reason {
 	t, body := w.table, b.body(place)
-	past := &b.page.cells[place].past
+	past := &b.page.cells[place].history
 	switch s.Kind {
 	case metric.Counter:
 		whole, units, ok := quantise(s)
@@ -55,7 +56,7 @@ func (w *Writer) enterLocked(b *block, place, tick uint32, s *metric.Sample) met
 		}
 		refused := w.count(b, place, s)
 		if refused == metric.Applied {
-			b.shiftLocked(t.notes, place, tick, whole, int64(units))
+			b.shiftLocked(t.logs, place, tick, whole, int64(units))
 		}
 		return refused
 	case metric.Timer:
@@ -69,7 +70,7 @@ func (w *Writer) enterLocked(b *block, place, tick uint32, s *metric.Sample) met
 		d.add(binOf(s.Float()), weight)
 		d.extend(s.Float()*s.Weight(), s.Float(), s.Float())
 		body.timer.enterLocked(t.spans, tick, d)
-		past.shiftWeight(t.notes, tick, float64(weight)/weightUnits, b.series[place].born)
+		past.ShiftWeight(t.logs, tick, float64(weight)/weightUnits, b.series[place].born)
 		body.rewritten = true
 		t.weigh(body, body.timer.weight(t.timers.of(&b.page.cells[place])))
 	case metric.Set:
@@ -84,38 +85,38 @@ func (w *Writer) enterLocked(b *block, place, tick uint32, s *metric.Sample) met
 			break
 		}
 		for i := range t.spans {
-			if sp := &t.spans[i]; sp.keeps(tick, w.now.tick) {
-				body.set.slotLocked(i, sp, sp.unit(tick)).registers.insert(hash)
+			if sp := &t.spans[i]; sp.Keeps(tick, w.now.Tick) {
+				body.set.slotLocked(i, sp, sp.Unit(tick)).registers.insert(hash)
 			}
 		}
 	}
-	past.stamp = max(past.stamp, tick)
+	past.Stamp = max(past.Stamp, tick)
 	return metric.Applied
 }
 
 // bornLocked moves the birth of a series back to a sample that its client dates before it, as far as windows reach.
-func (b *block) bornLocked(n *notes, place, tick uint32, now moment) {
+func (b *block) bornLocked(n *window.Logs, place, tick uint32, now window.Moment) {
 	s := &b.series[place]
-	s.born = min(s.born, max(tick, now.tick-min(now.tick, n.horizon)))
+	s.born = min(s.born, max(tick, now.Tick-min(now.Tick, n.Horizon)))
 }
 
 // shiftLocked notes that a counter grew in an earlier tick than the newest note's.
-func (b *block) shiftLocked(n *notes, place, tick uint32, whole, units int64) {
+func (b *block) shiftLocked(n *window.Logs, place, tick uint32, whole, units int64) {
 	born := b.series[place].born
-	b.page.cells[place].past.shift(n, wholeCoding, tick, uint64(whole), born, plus)
-	if body := b.body(place); body != nil && body.fraction != nil && (units != 0 || body.fraction.past.stamp != 0) {
-		body.fraction.past.shift(n, wholeCoding, tick, uint64(units), born, plus)
+	b.page.cells[place].history.Shift(n, window.WholeCoding, tick, uint64(whole), born, window.AddWhole)
+	if body := b.body(place); body != nil && body.fraction != nil && (units != 0 || body.fraction.history.Stamp != 0) {
+		body.fraction.history.Shift(n, window.WholeCoding, tick, uint64(units), born, window.AddWhole)
 	}
 }
 
 // enterLocked adds what came in an earlier tick to the records of its units. Units that are not kept any more are left out.
-func (t *timer) enterLocked(spans []span, tick uint32, d *distribution) {
-	fine := spans[0].unit(tick)
-	if t.past == nil || fine >= t.past[0].newest {
+func (t *timer) enterLocked(spans []window.Span, tick uint32, d *distribution) {
+	fine := spans[0].Unit(tick)
+	if t.units == nil || fine >= t.units[0].newest {
 		t.noteLocked(spans, tick, d)
 		return
 	}
-	s, most := &t.past[0], spans[0].kept()
+	s, most := &t.units[0], spans[0].Kept()
 	if int(s.count) == most && s.oldest() > t.folded && !s.has(fine) {
 		t.foldLocked(spans) // the shortest span is about to lose its oldest record
 	}
@@ -124,7 +125,7 @@ func (t *timer) enterLocked(spans []span, tick uint32, d *distribution) {
 		return // foldLocked takes it along
 	}
 	for i := 1; i < len(spans); i++ {
-		t.past[i].enterAt(spans[i].unit(tick), d, spans[i].kept())
+		t.units[i].enterAt(spans[i].Unit(tick), d, spans[i].Kept())
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/aggregate/memory"
+	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -395,7 +396,7 @@ func TestEdgeClockSetBack(t *testing.T) {
 	start(t, func(f *fixture) {
 		f.push(fmt.Sprintf("q:1|g|#pod:a,ns:ns|T%d", time.Now().Unix()))
 		f.w.Online()
-		f.w.now.wall = f.w.now.wall.Add(-time.Hour)
+		f.w.now.Wall = f.w.now.Wall.Add(-time.Hour)
 		f.w.Apply(sample("q:2|g|#pod:a,ns:ns"))
 		f.w.Offline()
 		f.want("q", "a=2")
@@ -409,7 +410,7 @@ func TestEdgeMarkFromDisk(t *testing.T) {
 		f.push("g:1|g|#pod:a,ns:ns")
 		f.Roll()
 		b := f.blocks.at[0].Load()
-		b.page.cells[0].past.rolled = bits
+		b.page.cells[0].history.Newest = bits
 		b.unnamed[0].Store(0)
 		names, state := f.AppendNames(nil, 0), f.AppendState(nil, 0)
 		again := newFixture(t)
@@ -498,7 +499,7 @@ func TestEdgeTimerOverflow(t *testing.T) {
 func TestEdgeSetMerge(t *testing.T) {
 	var e memory.Epochs
 	seat := e.Register()
-	spans := newSpans([]time.Duration{10 * time.Second}, time.Second)
+	spans := window.NewSpans([]time.Duration{10 * time.Second}, time.Second)
 	s := newSet(spans)
 	room := budget{newFixture(t).Table, new(body)}
 	hash := func(i int) uint64 { return uint64(i+1) * 0x9e3779b97f4a7c15 }
@@ -589,8 +590,8 @@ func TestEdgeExpireLargeFamily(t *testing.T) {
 	}
 	f.w.Offline()
 	f.Roll()
-	now := f.clock.now()
-	now.life += 48 * time.Hour
+	now := f.clock.Now()
+	now.Life += 48 * time.Hour
 	worst, begun := time.Duration(0), time.Now()
 	for i := range f.blocks.made.Load() {
 		p, at := pace{time.Now()}, time.Now()
@@ -635,7 +636,7 @@ func TestEdgeClockOutOfRange(t *testing.T) {
 	blob = binary.AppendUvarint(blob, 2)
 	blob = append(blob, 10, 60)
 	if err := f.RestoreClock(blob); err == nil {
-		t.Errorf("taken: it is tick %d", f.clock.now().tick)
+		t.Errorf("taken: it is tick %d", f.clock.Now().Tick)
 	}
 }
 
@@ -664,8 +665,8 @@ func TestEdgeClockJumpsAhead(t *testing.T) {
 	start(t, func(f *fixture) {
 		f.push("q:1|g|#pod:a,ns:ns")
 		time.Sleep(time.Second)
-		now := f.clock.now()
-		now.wall = now.wall.Add(2 * time.Hour) // somebody set the clock
+		now := f.clock.Now()
+		now.Wall = now.Wall.Add(2 * time.Hour) // somebody set the clock
 		if f.expired(f.blocks.at[0].Load(), 0, now) {
 			t.Error("expired a second after its sample")
 		}
@@ -778,7 +779,7 @@ func TestEdgeLateForAFullSuccessor(t *testing.T) {
 		slow := f.NewWriter() // looked the series up before its expiry
 		key := f.aliases.key(sample(line))
 		old := targetRef(f.aliases.find(&key).target.Load())
-		f.sweepBlock(0, f.clock.now(), &pace{time.Now()})
+		f.sweepBlock(0, f.clock.Now(), &pace{time.Now()})
 		b, place := f.blocks.of(old.number)
 		slow.updateNow(b, place, sample(line))
 		for range 500 {

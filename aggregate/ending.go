@@ -17,7 +17,7 @@ func (t *Table) remove(o metric.Object, name string, why cause) int {
 	for _, one := range t.seriesOf(o, name) {
 		gone = append(gone, one.series...)
 	}
-	return t.evict(gone, why, t.clock.now())
+	return t.evict(gone, why, t.clock.Now())
 }
 
 // Remove removes the external series of a metric that have exactly these label sets, and returns how many there were. However
@@ -34,7 +34,7 @@ func (t *Table) Remove(namespace, name string, sets []metric.Labels) int {
 		}
 		shard.mu.Unlock()
 	}
-	return t.evict(gone, deletion, t.clock.now())
+	return t.evict(gone, deletion, t.clock.Now())
 }
 
 // seriesOf finds a metric of exactly this object, whatever others have its name.
@@ -45,7 +45,7 @@ func (t *Table) seriesOf(o metric.Object, name string) []found {
 
 // Idle is how long ago the last sample of a metric of an object came; 0 where there is no such metric.
 func (t *Table) Idle(o metric.Object, name string) time.Duration {
-	now := t.clock.now()
+	now := t.clock.Now()
 	idle := time.Duration(-1)
 	for _, one := range t.seriesOf(o, name) {
 		for _, r := range one.series {
@@ -69,7 +69,7 @@ func (t *Table) Prune(alive func(metric.Object) bool) (gone int) {
 				dead = append(dead, one.series...)
 			}
 		}
-		gone += t.evict(dead, objectEnd, t.clock.now())
+		gone += t.evict(dead, objectEnd, t.clock.Now())
 	}
 	return gone
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -72,7 +73,7 @@ const sweepTurns = 120
 
 // sweep goes over a part of the series and the aliases, and finishes evictions that are due.
 func (t *Table) sweep() {
-	now, pace := t.clock.now(), pace{time.Now()}
+	now, pace := t.clock.Now(), pace{time.Now()}
 	made := t.blocks.made.Load()
 	part := made/sweepTurns + 1
 	if t.wanted.Load() > 0 {
@@ -96,10 +97,10 @@ func (t *Table) sweep() {
 // yieldAfter is how long a series has to be idle before it yields its place to one that was refused for maxSeries.
 const yieldAfter = time.Hour
 
-func (t *Table) sweepBlock(index uint32, now moment, pace *pace) {
+func (t *Table) sweepBlock(index uint32, now window.Moment, pace *pace) {
 	b := t.blocks.at[index].Load()
 	var old, idle []ref
-	wanted, next := t.wanted.Load(), lifeStamp(noEnd)
+	wanted, next := t.wanted.Load(), window.LifeStamp(noEnd)
 	b.page.nextEnd.Store(noEnd) // what comes from here on lowers it again
 	for place := range uint32(blockSeries) {
 		state := b.page.cells[place].state.Load()
@@ -127,12 +128,12 @@ func (t *Table) sweepBlock(index uint32, now moment, pace *pace) {
 }
 
 // tidy gives back what an idle series does not need.
-func (t *Table) tidy(b *block, place uint32, now moment) {
+func (t *Table) tidy(b *block, place uint32, now window.Moment) {
 	b.history.Lock()
 	defer b.history.Unlock()
 	c, body := &b.page.cells[place], b.body(place)
-	oldest := t.oldestTick(now.tick)
-	idle := c.past.stamp != 0 && c.past.stamp < oldest
+	oldest := t.oldestTick(now.Tick)
+	idle := c.history.Stamp != 0 && c.history.Stamp < oldest
 	switch {
 	case idle && body != nil && body.timer != nil && !body.rewritten:
 		body.timer.forgetLocked()
@@ -144,17 +145,17 @@ func (t *Table) tidy(b *block, place uint32, now moment) {
 		body.set.renewLocked(oldest)
 		t.weigh(body, body.set.bytesLocked())
 	}
-	c.past.shrink(t.notes, codingOf(b.page.kinds[place]), now.tick)
+	c.history.Shrink(t.logs, codingOf(b.page.kinds[place]), now.Tick)
 	if body != nil && body.fraction != nil {
-		body.fraction.past.shrink(t.notes, wholeCoding, now.tick)
+		body.fraction.history.Shrink(t.logs, window.WholeCoding, now.Tick)
 	}
 }
 
 // forgetNotes gives back the logs of a series.
 func (t *Table) forgetNotes(c *cell, body *body) {
-	c.past.forget(t.notes)
+	c.history.FreeLog(t.logs)
 	if body != nil && body.fraction != nil {
-		body.fraction.past.forget(t.notes)
+		body.fraction.history.FreeLog(t.logs)
 	}
 }
 
@@ -194,7 +195,7 @@ const evictAtOnce = 256
 
 // evict turns series dead and takes them out of the index: at once for readers. It returns how many went: those that
 // expire or yield go only if they are still idle.
-func (t *Table) evict(old []ref, why cause, now moment) (gone int) {
+func (t *Table) evict(old []ref, why cause, now window.Moment) (gone int) {
 	pace := pace{time.Now()}
 	for some := range slices.Chunk(old, evictAtOnce) {
 		gone += t.evictSome(some, why, now)
@@ -203,7 +204,7 @@ func (t *Table) evict(old []ref, why cause, now moment) (gone int) {
 	return gone
 }
 
-func (t *Table) evictSome(old []ref, why cause, now moment) int {
+func (t *Table) evictSome(old []ref, why cause, now window.Moment) int {
 	t.evictions.mu.Lock()
 	defer t.evictions.mu.Unlock()
 	byEntry := map[*entry]int{}
@@ -240,7 +241,7 @@ func (t *Table) isLive(r ref) bool {
 }
 
 // turnDead is the first step for one series. nil: it is not there any more, or not idle.
-func (t *Table) turnDead(r ref, why cause, now moment) (departed, *entry) {
+func (t *Table) turnDead(r ref, why cause, now window.Moment) (departed, *entry) {
 	b, place := t.blocks.of(r.number)
 	b.history.Lock()
 	defer b.history.Unlock()
@@ -259,7 +260,7 @@ func (t *Table) turnDead(r ref, why cause, now moment) (departed, *entry) {
 	t.graves.bury(s.entry, t.epitaph(b, place, why))
 	t.evictions.object = s.entry.object()
 	t.admission.Leave(&t.evictions.object, s.entry.family.key.name)
-	d := departed{ref: r, cause: why, ended: now.tick}
+	d := departed{ref: r, cause: why, ended: now.Tick}
 	if b.page.kinds[place] == metric.Counter {
 		d.whole, d.units = counterSum(b, place)
 	}

@@ -1,6 +1,9 @@
 package aggregate
 
-import "sync"
+import (
+	"github.com/sluice-metrics/sluice/aggregate/window"
+	"sync"
+)
 
 // graves remembers when metrics that are gone were last seen, so that an absence can be explained: of each object, and
 // of all objects together ("*"). It keeps the newest few thousand.
@@ -17,7 +20,7 @@ type graveKey struct {
 }
 
 type grave struct {
-	seen lifeStamp
+	seen window.LifeStamp
 	why  string // empty: there is none
 }
 

@@ -16,8 +16,8 @@ func (w *Writer) applyHeld(to ref, s *metric.Sample) metric.Reason {
 	if c.state.Load() != to.state {
 		return w.updateNow(b, place, s) // it is about to go, and what comes late has its rules
 	}
-	now := t.clock.now()
-	tick, stamp := t.arrivalLocked(b, place, s, now), c.past.stamp
+	now := t.clock.Now()
+	tick, stamp := t.arrivalLocked(b, place, s, now), c.history.Stamp
 	if s.Op == metric.Assign && (stamp > tick || b.page.dirty.has(place)) {
 		return check(s)
 	}

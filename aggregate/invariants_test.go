@@ -55,7 +55,7 @@ func holdAllLocks(t *Table) (release func()) {
 	hold(&t.evictions.mu)
 	hold(&t.sumsMu)
 	hold(&t.blocks.mu)
-	hold(t.notes.Locker())
+	hold(t.logs.Locker())
 	hold(t.timers.Locker())
 	hold(t.epochs.Locker())
 	hold(&t.graves.mu)
@@ -137,7 +137,7 @@ func TestA2NothingIsLostOrCountedTwice(t *testing.T) {
 			all = append(all, ref{number, state})
 		}
 	}
-	table.evict(all, deletion, table.clock.now())
+	table.evict(all, deletion, table.clock.Now())
 	table.finish(&pace{time.Now()})
 	if _, held := table.Balance(); held != applied || table.Series() != 0 || len(table.evictions.limbo) != 0 {
 		t.Errorf("after the end: applied %v, held %v, %d series, %d in limbo", applied, held, table.Series(), len(table.evictions.limbo))
@@ -197,7 +197,7 @@ func evictSome(ctx context.Context, t *Table) {
 			b.page.dirty[place/64].And(^bit)
 			b.page.cells[place].seen.Store(0)
 			b.history.Unlock()
-			t.evict([]ref{{i<<blockBits | place, state}}, expiry, t.clock.now())
+			t.evict([]ref{{i<<blockBits | place, state}}, expiry, t.clock.Now())
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -218,7 +218,7 @@ func TestA2LateSamplesGoToTheSuccessor(t *testing.T) {
 			found = append(found, targetRef(f.aliases.find(&key).target.Load()))
 		}
 		for place := range f.Blocks() {
-			f.sweepBlock(uint32(place), f.clock.now(), &pace{time.Now()})
+			f.sweepBlock(uint32(place), f.clock.Now(), &pace{time.Now()})
 		}
 		f.finish(&pace{time.Now()})
 		if len(f.evictions.limbo) != 4 {
@@ -391,16 +391,16 @@ func TestA6MemoryIsUsedAgain(t *testing.T) {
 			if n := f.Series(); n != 0 {
 				t.Fatalf("round %d: %d series outlive their time", round, n)
 			}
-			if n, _ := f.notes.used(); n != 0 {
+			if n, _ := f.logs.Used(); n != 0 {
 				t.Fatalf("round %d: %d logs are in use by nobody", round, n)
 			}
 			_, bytes := f.aliases.size()
 			if round == 3 {
 				blocks, aliases = f.Blocks(), bytes
-				_, logs = f.notes.used()
+				_, logs = f.logs.Used()
 			}
 		}
-		if _, bytes := f.notes.used(); f.Blocks() != blocks || bytes != logs {
+		if _, bytes := f.logs.Used(); f.Blocks() != blocks || bytes != logs {
 			t.Errorf("blocks grew from %d to %d, logs from %d to %d bytes", blocks, f.Blocks(), logs, bytes)
 		}
 		if n, bytes := f.aliases.size(); n > 0 || bytes > aliases*5/4 {

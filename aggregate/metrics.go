@@ -37,7 +37,7 @@ func (t *Table) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	aliases, aliasBytes := t.aliases.size()
-	_, noteBytes := t.notes.used()
+	_, noteBytes := t.logs.Used()
 	gauge(seriesDesc, float64(t.Series()))
 	gauge(seriesLimitDesc, float64(t.config.MaxSeries))
 	gauge(aliasesDesc, float64(aliases))

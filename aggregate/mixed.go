@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -37,7 +38,7 @@ func (x *index) mixed(key familyKey) bool {
 }
 
 // chooseKinds says which kinds answer a query, and which one of them its error messages name. Entries begin with one that lives.
-func (t *Table) chooseKinds(q *metric.Query, key familyKey, entries []found, now moment) (kind metric.Kind, takes kindSet) {
+func (t *Table) chooseKinds(q *metric.Query, key familyKey, entries []found, now window.Moment) (kind metric.Kind, takes kindSet) {
 	kind = entries[0].entry.kind
 	if !t.index.mixed(key) {
 		return kind, 1 << kind
@@ -56,14 +57,14 @@ func (t *Table) chooseKinds(q *metric.Query, key familyKey, entries []found, now
 			takes |= 1 << k
 		}
 	}
-	if slices.ContainsFunc(kinds, func(k metric.Kind) bool { return !takes.has(k) }) && t.mixed.due(key, now.wall) {
+	if slices.ContainsFunc(kinds, func(k metric.Kind) bool { return !takes.has(k) }) && t.mixed.due(key, now.Wall) {
 		t.mixed.warn(key, kinds, &objects, takes)
 	}
 	return kind, takes
 }
 
 // countKinds counts the objects of each kind that have a living series, and says when the newest of these was born.
-func (t *Table) countKinds(entries []found, now moment) (objects, born kindCounts) {
+func (t *Table) countKinds(entries []found, now window.Moment) (objects, born kindCounts) {
 	for i, one := range entries {
 		if i%perHold == perHold-1 {
 			runtime.Gosched()

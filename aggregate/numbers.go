@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 
+	"github.com/sluice-metrics/sluice/aggregate/blob"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -43,10 +44,10 @@ func (b *block) plainLocked(place uint32) bool {
 
 // appendNumberLocked appends a plain number to the run, or begins another one with it.
 func (d *delta) appendNumberLocked(place uint32) {
-	b, p, c := d.b, &d.b.page.cells[place].past, codingOf(d.b.page.kinds[place])
+	b, p, c := d.b, &d.b.page.cells[place].history, codingOf(d.b.page.kinds[place])
 	own := b.markLocked(place)
-	habit := p.habit(d.t.notes, true)
-	d.notes = p.since(d.t.notes, c, b.saved, habit, d.notes[:0])
+	habit := p.Habit(d.t.logs, true)
+	d.notes = p.Since(d.t.logs, c, b.saved, habit, d.notes[:0])
 	common := commons{b.page.cells[place].state.Load(), uint32(len(d.notes) - 1), habit}
 	if r := &d.run; r.counted == 0 || own != d.before || common != r.commons || d.dst[r.counted] == longestRun {
 		d.beginRun(own, common)
@@ -54,8 +55,8 @@ func (d *delta) appendNumberLocked(place uint32) {
 	d.dst[d.run.counted]++
 	d.dst = binary.AppendUvarint(d.dst, uint64(place-d.run.place))
 	d.run.place = place + 1
-	d.dst = c.append(d.dst, p.rolled)
-	d.dst = c.appendEarlier(d.dst, p.stamp, d.notes)
+	d.dst = c.Append(d.dst, p.Newest)
+	d.dst = c.AppendEarlier(d.dst, p.Stamp, d.notes)
 }
 
 func (d *delta) beginRun(own mark, common commons) {
@@ -71,21 +72,21 @@ func (d *delta) beginRun(own mark, common commons) {
 }
 
 // numbers reads a run that appendNumberLocked appended.
-func (r *restorer) numbers(d *decoder, alike bool) {
+func (r *restorer) numbers(d *blob.Decoder, alike bool) {
 	if !alike {
 		r.mark = readMark(d)
 	}
-	common := commons{state: d.uint32(), earlier: d.uint32(), habit: d.byte()}
+	common := commons{state: d.Uint32(), earlier: d.Uint32(), habit: d.Byte()}
 	readPlaces(d, func(place uint32) { r.number(d, place, common) })
 }
 
 // places calls f for each place of a run. f reads what follows the place.
-func readPlaces(d *decoder, f func(place uint32)) {
+func readPlaces(d *blob.Decoder, f func(place uint32)) {
 	place := uint64(0)
-	for n := d.byte(); n > 0 && d.err == nil; n-- {
-		place += d.uvarint() & math.MaxUint32
+	for n := d.Byte(); n > 0 && d.Err == nil; n-- {
+		place += d.Uvarint() & math.MaxUint32
 		if place >= blockSeries {
-			d.fail()
+			d.Fail()
 			return
 		}
 		f(uint32(place))
@@ -94,21 +95,21 @@ func readPlaces(d *decoder, f func(place uint32)) {
 }
 
 // number reads one number of a run.
-func (r *restorer) number(d *decoder, place uint32, common commons) {
+func (r *restorer) number(d *blob.Decoder, place uint32, common commons) {
 	c := codingOf(r.b.page.kinds[place])
-	newest := c.unpack(d.uvarint())
-	r.earlier(d, c, uint64(common.earlier))
-	if r.takes(d, place, common.state); !r.took || d.err != nil {
+	newest := c.Unpack(d.Uvarint())
+	r.Earlier(d, c, uint64(common.earlier))
+	if r.takes(d, place, common.state); !r.took || d.Err != nil {
 		return
 	}
 	cell := &r.b.page.cells[place]
-	r.restoreNotes(d, c, &cell.past, r.mark.stamp, newest, common.habit)
+	r.RestoreEntries(d, c, &cell.history, r.mark.stamp, newest, common.habit)
 	switch r.b.page.kinds[place] {
 	case metric.Counter:
-		cell.value.Store(cell.past.rolled)
+		cell.value.Store(cell.history.Newest)
 	case metric.Gauge:
 		r.gauge(d, place, 0)
 	default:
-		d.fail()
+		d.Fail()
 	}
 }

@@ -3,6 +3,7 @@ package aggregate
 import (
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -30,16 +31,16 @@ func (w *Writer) push(to ref, s *metric.Sample) (refused metric.Reason, there bo
 	if b.page.cells[place].state.Load() != to.state {
 		return metric.Applied, false
 	}
-	now := t.clock.now()
+	now := t.clock.Now()
 	tick := t.arrivalLocked(b, place, s, now)
-	if today := b.tickLocked(place, now); tick < today && b.page.cells[place].past.stamp != 0 {
+	if today := b.tickLocked(place, now); tick < today && b.page.cells[place].history.Stamp != 0 {
 		t.noteLocked(b, place, today, now) // what came until now, under its own tick
 	}
-	stamp := b.page.cells[place].past.stamp
+	stamp := b.page.cells[place].history.Stamp
 	if s.Kind == metric.Counter {
 		var grown sum
 		if grown, refused = w.accumulateLocked(b, place, s); tick < stamp {
-			b.shiftLocked(t.notes, place, tick, grown.whole, int64(grown.fraction))
+			b.shiftLocked(t.logs, place, tick, grown.whole, int64(grown.fraction))
 		}
 	} else {
 		refused = w.mergeLocked(b, place, s, tick)
@@ -47,7 +48,7 @@ func (w *Writer) push(to ref, s *metric.Sample) (refused metric.Reason, there bo
 	if refused != metric.Applied {
 		return refused, true
 	}
-	b.bornLocked(t.notes, place, tick, now)
+	b.bornLocked(t.logs, place, tick, now)
 	if s.TTL != 0 {
 		b.page.setTTL(place, s.TTL)
 		b.page.expectEnd(place, now)
@@ -57,7 +58,7 @@ func (w *Writer) push(to ref, s *metric.Sample) (refused metric.Reason, there bo
 }
 
 // arrivalLocked is the tick in which a sample came, or counts. Of one that was held, or is late, the series may be as old.
-func (t *Table) arrivalLocked(b *block, place uint32, s *metric.Sample, now moment) uint32 {
+func (t *Table) arrivalLocked(b *block, place uint32, s *metric.Sample, now window.Moment) uint32 {
 	then := time.Unix(0, s.Arrived)
 	switch {
 	case s.Late:
@@ -65,15 +66,15 @@ func (t *Table) arrivalLocked(b *block, place uint32, s *metric.Sample, now mome
 	case s.Arrived == 0:
 		return b.tickLocked(place, now)
 	}
-	tick := now.tickOf(then, t.clock.tick)
-	if b.page.cells[place].past.stamp == 0 {
+	tick := now.TickOf(then, t.clock.Tick)
+	if b.page.cells[place].history.Stamp == 0 {
 		b.series[place].born = min(b.series[place].born, tick)
 	}
 	return tick
 }
 
 // noteLocked notes a series' value under a tick. It unmarks first and reads then, as the roller does.
-func (t *Table) noteLocked(b *block, place, tick uint32, now moment) {
+func (t *Table) noteLocked(b *block, place, tick uint32, now window.Moment) {
 	b.page.dirty[place/64].And(^(uint64(1) << (place % 64)))
 	t.rollSeriesLocked(b, place, tick)
 	b.page.cells[place].see(now)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -120,12 +121,12 @@ func (t *Table) Delete(q metric.Query) int {
 			b.history.Unlock()
 		}
 	}
-	return t.evict(gone, deletion, t.clock.now())
+	return t.evict(gone, deletion, t.clock.Now())
 }
 
 // plan finds the entries of a query and settles its stat and window.
 func (t *Table) plan(q *metric.Query, key familyKey, who sought) (_ *reading, _ []found, err error) {
-	now := t.clock.now()
+	now := t.clock.Now()
 	room := findingFor(who.most)
 	defer func() {
 		if err != nil {
@@ -137,10 +138,10 @@ func (t *Table) plan(q *metric.Query, key familyKey, who sought) (_ *reading, _ 
 		key.namespace = ""
 		entries = t.living(t.index.asked(key, q, t.index.seek(key, q), room), now)
 	}
-	stat, window := q.Asked.Stat, q.Asked.Window
-	if window != 0 && t.spanIndex(window) < 0 {
+	stat, width := q.Asked.Stat, q.Asked.Window
+	if width != 0 && t.spanIndex(width) < 0 {
 		return nil, nil, metric.CannotAskf("window %s of %q is not kept; the windows are %s",
-			metric.FormatWindow(window), q.Asked.String(), windowNames(t.Windows()))
+			metric.FormatWindow(width), q.Asked.String(), windowNames(t.Windows()))
 	}
 	if len(entries) == 0 {
 		return nil, nil, t.absent(q)
@@ -153,23 +154,23 @@ func (t *Table) plan(q *metric.Query, key familyKey, who sought) (_ *reading, _ 
 		return nil, nil, metric.CannotAskf("%q is a %s: it has %s, but no %s",
 			q.Asked.Name, kind, metric.StatNames(kind.Stats()), stat)
 	}
-	if !stat.Windowed() && window != 0 {
+	if !stat.Windowed() && width != 0 {
 		return nil, nil, metric.CannotAskf("%q: %s is the same in every window; ask for %q",
 			q.Asked.String(), stat, metric.Asked{Name: q.Asked.Name, Stat: stat}.String())
 	}
-	if window == 0 {
-		window = t.defaultWindow()
+	if width == 0 {
+		width = t.defaultWindow()
 	}
-	index := t.spanIndex(window)
+	index := t.spanIndex(width)
 	r := &reading{table: t, kind: kind, takes: takes, stat: stat, now: now, match: q.Match, room: room,
-		view: t.spans[index].view(index, t.clock.tick, now)}
-	r.meter = meter{logs: t.notes, clock: t.clock, now: now, window: window, shortest: t.spans[0].window}
+		view: t.spans[index].View(index, t.clock.Tick, now)}
+	r.Meter = window.Meter{Logs: t.logs, Clock: t.clock, Now: now, Window: width, Shortest: t.spans[0].Window}
 	return r, entries, nil
 }
 
 // living drops the first entries that hold nothing but what is dead or has outlived its time and waits for the sweep: so
 // the first one left has a value.
-func (t *Table) living(entries []found, now moment) []found {
+func (t *Table) living(entries []found, now window.Moment) []found {
 	for i, one := range entries {
 		for _, r := range one.series {
 			if t.lives(r, now) {
@@ -180,7 +181,7 @@ func (t *Table) living(entries []found, now moment) []found {
 	return nil
 }
 
-func (t *Table) lives(r ref, now moment) bool {
+func (t *Table) lives(r ref, now window.Moment) bool {
 	b, place := t.blocks.of(r.number)
 	b.history.Lock()
 	defer b.history.Unlock()
@@ -198,7 +199,7 @@ func (t *Table) lives(r ref, now moment) bool {
 // spanIndex is the place of a window among the spans; -1: it is not kept.
 func (t *Table) spanIndex(w time.Duration) int {
 	for i := range t.spans {
-		if t.spans[i].window == w {
+		if t.spans[i].Window == w {
 			return i
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -14,8 +15,8 @@ type reading struct {
 	kind  metric.Kind // of the object in hand
 	takes kindSet     // the kinds that are read; objects of others are absent
 	stat  metric.Stat
-	view  view
-	now   moment
+	view  window.View
+	now   window.Moment
 	match func(metric.Labels) bool
 	room  *finding
 	gone  grave // of a series that has outlived its time, but was not swept up yet
@@ -29,9 +30,9 @@ type reading struct {
 
 	touched uint64 // what touch looked at, so that it is looked at
 
-	meter            // counts and weights in the window
-	fractions []note // scratch space
-	read      int    // series, to let others have the processor
+	window.Meter                // counts and weights in the window
+	fractions    []window.Entry // scratch space
+	read         int            // series, to let others have the processor
 
 	rollup
 }
@@ -82,7 +83,7 @@ func (r *reading) begin() {
 	case metric.Set:
 		r.members = newUnion()
 	case metric.Gauge:
-		r.levels.begin(&r.view, r.now, r.table.clock.tick)
+		r.levels.begin(&r.view, r.now, r.table.clock.Tick)
 	}
 }
 
@@ -157,7 +158,7 @@ func (r *reading) addCounterLocked(b *block, place uint32) {
 		r.plus(totalLocked(b, place))
 		return
 	}
-	s, before, some := r.notesOf(&b.page.cells[place].past, wholeCoding, b.series[place].born)
+	s, before, some := r.Read(&b.page.cells[place].history, window.WholeCoding, b.series[place].born)
 	count := metric.Int(0)
 	if some {
 		count = r.countLocked(b, place, s, before)
@@ -167,35 +168,35 @@ func (r *reading) addCounterLocked(b *block, place uint32) {
 		r.plus(count)
 	case metric.Rate:
 		r.checkPace(b.series[place].entry)
-		r.plus(metric.Computed(count.Float64() / s.seconds))
+		r.plus(metric.Computed(count.Float64() / s.Seconds))
 	default:
 		r.unread = true
 	}
 }
 
 // countLocked is what a counter grew by in a stretch, with its fractions.
-func (r *reading) countLocked(b *block, place uint32, s stretch, before uint64) metric.Number {
-	var fraction *past
+func (r *reading) countLocked(b *block, place uint32, s window.Stretch, before uint64) metric.Number {
+	var fraction *window.History
 	fractionBefore := uint64(0)
-	if body := b.body(place); body != nil && body.fraction.past.stamp != 0 {
-		fraction = &body.fraction.past
-		r.fractions = fraction.read(r.table.notes, wholeCoding, r.fractions[:0])
+	if body := b.body(place); body != nil && body.fraction.history.Stamp != 0 {
+		fraction = &body.fraction.history
+		r.fractions = fraction.Read(r.table.logs, window.WholeCoding, r.fractions[:0])
 		// It may have begun later than the counter. If not, it is as old.
-		if oldest := r.fractions[0]; oldest.tick <= r.notes[0].tick && r.table.notes.before(r.notes[0], b.series[place].born) != 0 {
-			fractionBefore = oldest.value
+		if oldest := r.fractions[0]; oldest.Tick <= r.Entries[0].Tick && r.table.logs.Before(r.Entries[0], b.series[place].born) != 0 {
+			fractionBefore = oldest.Value
 		}
 	}
 	since := func(from float64) metric.Number {
-		whole, part := increaseSince(r.notes, from, before, wholes)
+		whole, part := window.IncreaseSince(r.Entries, from, before, window.Wholes)
 		if fraction == nil {
 			return metric.Int(whole + int64(math.Round(part)))
 		}
-		units, rest := increaseSince(r.fractions, from, fractionBefore, wholes)
+		units, rest := window.IncreaseSince(r.fractions, from, fractionBefore, window.Wholes)
 		steps := math.Trunc(part)
 		return metric.Decimal(whole+int64(steps), units+int64(math.Round(rest+(part-steps)*fractionUnits)))
 	}
 	integral := fraction == nil && r.stat == metric.Count
-	return s.scaled(since(s.from), integral, func(from float64) float64 { return since(from).Float64() })
+	return s.Scaled(since(s.From), integral, func(from float64) float64 { return since(from).Float64() })
 }
 
 func (r *reading) addGaugeLocked(b *block, place uint32) {
@@ -205,8 +206,8 @@ func (r *reading) addGaugeLocked(b *block, place uint32) {
 	case r.stat == metric.Last:
 		r.plus(v)
 	default:
-		r.notes = b.page.cells[place].past.read(r.table.notes, floatCoding, r.notes[:0])
-		r.levels.add(r.notes, b.series[place].born)
+		r.Entries = b.page.cells[place].history.Read(r.table.logs, window.FloatCoding, r.Entries[:0])
+		r.levels.add(r.Entries, b.series[place].born)
 	}
 }
 
@@ -221,23 +222,23 @@ func (r *reading) addTimerLocked(b *block, place uint32) {
 		}
 		return
 	}
-	s, before, some := r.notesOf(&b.page.cells[place].past, weightCoding, b.series[place].born)
+	s, before, some := r.Read(&b.page.cells[place].history, window.WeightCoding, b.series[place].born)
 	count := 0.0
 	if some {
 		since := func(from float64) float64 {
-			weight, part := increaseSince(r.notes, from, before, math.Float64frombits)
+			weight, part := window.IncreaseSince(r.Entries, from, before, math.Float64frombits)
 			if weight == math.Trunc(weight) {
 				part = math.Round(part)
 			}
 			return weight + part
 		}
-		count = s.scaled(metric.Float(since(s.from)), r.stat == metric.Count, since).Float64()
+		count = s.Scaled(metric.Float(since(s.From)), r.stat == metric.Count, since).Float64()
 	}
 	switch r.stat {
 	case metric.Count:
 		r.plus(metric.Computed(count))
 	case metric.Rate:
-		r.plus(metric.Computed(count / s.seconds))
+		r.plus(metric.Computed(count / s.Seconds))
 	case metric.Sum:
 		r.addSumLocked(timer, count)
 	default:
@@ -251,7 +252,7 @@ func (r *reading) addSumLocked(timer *timer, count float64) {
 	timer.readLocked(r.spread, r.table.spans, r.view)
 	if count > 0 && r.spread.size() == 0 { // it lies in the unit that the window divides
 		wider := r.view
-		wider.first--
+		wider.FirstUnit--
 		timer.readLocked(r.spread, r.table.spans, wider)
 	}
 	size, sum := r.spread.size(), r.spread.sum
@@ -271,7 +272,7 @@ const untold = "what was pushed does not tell it"
 
 // point is the roll-up's value. False: there is none, such as the mean of nothing.
 func (r *reading) point() (metric.Point, bool) {
-	p := metric.Point{Time: r.now.date(), Window: r.view.span.window}
+	p := metric.Point{Time: r.now.Date(), Window: r.view.Span.Window}
 	if !r.stat.Windowed() {
 		p.Time, p.Window = r.newest, 0
 	}
@@ -364,18 +365,18 @@ func (r *reading) appendPoint(points []metric.Point) []metric.Point {
 // here, so that later reads of the same value say the same.
 func (r *reading) dateLocked(b *block, place uint32) {
 	if b.page.dirty.has(place) {
-		now := r.table.clock.now()
+		now := r.table.clock.Now()
 		r.table.noteLocked(b, place, b.tickLocked(place, now), now)
 	}
-	if at := r.now.dated(b.page.cells[place].seen.Load()); at.After(r.newest) {
+	if at := r.now.DateOf(b.page.cells[place].seen.Load()); at.After(r.newest) {
 		r.newest = at
 	}
 }
 
 // arrived is about when the newest sample of a series arrived, for those who do not hold the history lock.
-func arrived(b *block, place uint32, now moment) time.Time {
+func arrived(b *block, place uint32, now window.Moment) time.Time {
 	if b.page.dirty.has(place) {
-		return now.wall
+		return now.Wall
 	}
-	return now.dated(b.page.cells[place].seen.Load())
+	return now.DateOf(b.page.cells[place].seen.Load())
 }

@@ -1,14 +1,18 @@
 package aggregate
 
-import "math/bits"
+import (
+	"github.com/sluice-metrics/sluice/aggregate/blob"
+	"github.com/sluice-metrics/sluice/aggregate/window"
+	"math/bits"
+)
 
 // Up to the fourth format fractions were in units of 2^-32. They are read to the nearest billionth, notes and all, so what is
 // counted in a window goes on across the upgrade.
 
 // grid is how fractions are read.
 type grid struct {
-	past func(d *decoder, c coding, p *past, stamp uint32)
-	sum  func(d *decoder) sum
+	past func(d *blob.Decoder, c window.Coding, p *window.History, stamp uint32)
+	sum  func(d *blob.Decoder) sum
 }
 
 const binaryUnits = 1 << 32
@@ -21,23 +25,23 @@ func decimalUnits(binary uint64) uint64 {
 }
 
 // binaryPast reads a fraction's notes in units of 2^-32: into a past of their own first.
-func (r *restorer) binaryPast(d *decoder, c coding, p *past, stamp uint32) {
-	var binary past
-	defer binary.forget(r.t.notes)
-	if r.past(d, c, &binary, stamp); d.err != nil {
+func (r *restorer) binaryPast(d *blob.Decoder, c window.Coding, p *window.History, stamp uint32) {
+	var binary window.History
+	defer binary.FreeLog(r.t.logs)
+	if r.History(d, c, &binary, stamp); d.Err != nil {
 		return
 	}
-	for _, one := range binary.read(r.t.notes, c, nil) {
-		if one.tick >= p.stamp {
-			p.note(r.t.notes, c, one.tick, decimalUnits(one.value))
+	for _, one := range binary.Read(r.t.logs, c, nil) {
+		if one.Tick >= p.Stamp {
+			p.Record(r.t.logs, c, one.Tick, decimalUnits(one.Value))
 		}
 	}
 }
 
-func readBinarySum(d *decoder) (s sum) {
-	whole, fraction := d.varint(), d.uvarint()
+func readBinarySum(d *blob.Decoder) (s sum) {
+	whole, fraction := d.Varint(), d.Uvarint()
 	if fraction >= binaryUnits {
-		d.fail()
+		d.Fail()
 		return sum{}
 	}
 	s.add(whole, decimalUnits(fraction))

@@ -4,59 +4,61 @@ import (
 	"math"
 	"slices"
 
+	"github.com/sluice-metrics/sluice/aggregate/blob"
+	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-func (r *restorer) counter(d *decoder, place, stamp uint32) {
+func (r *restorer) counter(d *blob.Decoder, place, stamp uint32) {
 	c := &r.b.page.cells[place]
-	r.past(d, wholeCoding, &c.past, stamp)
-	c.value.Store(c.past.rolled)
-	has := d.byte()
-	read := grid{r.past, readSum}
+	r.History(d, window.WholeCoding, &c.history, stamp)
+	c.value.Store(c.history.Newest)
+	has := d.Byte()
+	read := grid{r.History, readSum}
 	if has&inNanos == 0 {
 		read = grid{r.binaryPast, readBinarySum}
 	}
 	if has&hasFraction != 0 {
 		body := r.b.makeBody(place, newFraction)
-		read.past(d, wholeCoding, &body.fraction.past, d.uint32())
-		body.fraction.units.Store(int64(body.fraction.past.rolled))
+		read.past(d, window.WholeCoding, &body.fraction.history, d.Uint32())
+		body.fraction.units.Store(int64(body.fraction.history.Newest))
 	}
 	if has&hasRunning != 0 {
 		one := &running{client: read.sum(d), remainder: read.sum(d), origin: readOrigin(d)}
 		r.b.makeBody(place, newFraction).running = one
 	}
 	if has > hasFraction|hasRunning|inNanos {
-		d.fail()
+		d.Fail()
 	}
 }
 
-func readSum(d *decoder) sum {
-	s := sum{d.varint(), d.uvarint()}
+func readSum(d *blob.Decoder) sum {
+	s := sum{d.Varint(), d.Uvarint()}
 	if s.fraction >= fractionUnits {
-		d.fail()
+		d.Fail()
 	}
 	return s
 }
 
-func readOrigin(d *decoder) origin { return origin{started: d.varint(), at: d.varint()} }
+func readOrigin(d *blob.Decoder) origin { return origin{started: d.Varint(), at: d.Varint()} }
 
 // pushed reads what pushed.appendLocked appended into p, which may hold what an earlier record said.
-func (r *restorer) pushed(d *decoder, p *pushed) {
+func (r *restorer) pushed(d *blob.Decoder, p *pushed) {
 	p.origin = readOrigin(d)
 	p.quantiles = readQuantiles(d)
-	if before := p.last; d.byte() != 0 {
-		p.last = &cumulative{readPart(d), readCountable(d), d.float()}
+	if before := p.last; d.Byte() != 0 {
+		p.last = &cumulative{readPart(d), readCountable(d), d.Float()}
 		if before != nil && slices.Equal(before.bounds, p.last.bounds) {
 			p.last.bounds = before.bounds // as the slots of earlier records share them
 		}
 	}
-	for i := range r.strides {
-		for n := d.uvarint(); n > 0 && d.err == nil; n-- {
+	for i := range r.Strides {
+		for n := d.Uvarint(); n > 0 && d.Err == nil; n-- {
 			slot := readPushedSlot(d, p.last)
 			if r.aheadUnit(i, slot.unit) {
-				d.fail()
+				d.Fail()
 			}
-			if d.err == nil && r.windows {
+			if d.Err == nil && r.windows {
 				*p.slotLocked(i, &r.t.spans[i], slot.unit) = slot
 			}
 		}
@@ -68,66 +70,66 @@ func (r *restorer) pushed(d *decoder, p *pushed) {
 	p.reserved = p.needs(bounds, len(p.quantiles))
 }
 
-func readQuantiles(d *decoder) (all []metric.Quantile) {
-	n := d.uvarint()
+func readQuantiles(d *blob.Decoder) (all []metric.Quantile) {
+	n := d.Uvarint()
 	if n > metric.MaxQuantiles {
-		d.fail()
+		d.Fail()
 		return nil
 	}
 	for range n {
-		all = append(all, metric.Quantile{Q: d.float(), Value: d.float()})
+		all = append(all, metric.Quantile{Q: d.Float(), Value: d.Float()})
 	}
 	return all
 }
 
-func readPushedSlot(d *decoder, last *cumulative) pushedSlot {
-	slot := pushedSlot{unit: d.uint32(), gain: gain{readCountable(d), d.float(), d.float(), d.float()}}
-	n := d.uvarint()
+func readPushedSlot(d *blob.Decoder, last *cumulative) pushedSlot {
+	slot := pushedSlot{unit: d.Uint32(), gain: gain{readCountable(d), d.Float(), d.Float(), d.Float()}}
+	n := d.Uvarint()
 	if n > maxParts || slot.unit == 0 || math.IsNaN(slot.min) || math.IsNaN(slot.max) {
-		d.fail()
+		d.Fail()
 		return slot
 	}
 	for range n {
 		one := part{}
-		if shared := d.byte() != 0; !shared {
+		if shared := d.Byte() != 0; !shared {
 			one = readPart(d)
 		} else if last != nil {
 			one = part{last.bounds, readCounts(d, len(last.bounds))}
 		}
 		if len(one.bounds) == 0 {
-			d.fail()
+			d.Fail()
 		}
 		slot.parts = append(slot.parts, one)
 	}
 	return slot
 }
 
-func readPart(d *decoder) part {
-	n := d.uvarint()
+func readPart(d *blob.Decoder) part {
+	n := d.Uvarint()
 	if n > metric.MaxBounds {
-		d.fail()
+		d.Fail()
 	}
-	if n == 0 || d.err != nil {
+	if n == 0 || d.Err != nil {
 		return part{}
 	}
 	bounds := make([]float64, n)
 	for i := range bounds {
-		bounds[i] = d.float()
+		bounds[i] = d.Float()
 	}
 	if !metric.Increasing(bounds) {
-		d.fail()
+		d.Fail()
 	}
 	return part{bounds, readCounts(d, len(bounds))}
 }
 
 // counts reads those of as many bounds.
-func readCounts(d *decoder, bounds int) []float64 {
+func readCounts(d *blob.Decoder, bounds int) []float64 {
 	if bounds == 0 {
 		return nil
 	}
 	counts := make([]float64, bounds+1)
 	for i := range counts {
-		v := d.uvarint()
+		v := d.Uvarint()
 		if counts[i] = float64(v >> 1); v&1 != 0 {
 			counts[i] = readCountable(d)
 		}
@@ -136,10 +138,10 @@ func readCounts(d *decoder, bounds int) []float64 {
 }
 
 // countable is a number of observations.
-func readCountable(d *decoder) float64 {
-	v := d.float()
+func readCountable(d *blob.Decoder) float64 {
+	v := d.Float()
 	if !(v >= 0 && v <= math.MaxFloat64) {
-		d.fail()
+		d.Fail()
 		return 0
 	}
 	return v

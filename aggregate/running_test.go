@@ -413,7 +413,7 @@ func TestA6RunningTotals(t *testing.T) {
 			f.apply(total("c", 2))
 			time.Sleep(3 * time.Second)
 		}
-		if n, _ := f.notes.used(); n != 1 {
+		if n, _ := f.logs.Used(); n != 1 {
 			t.Errorf("%d logs, want 1: fractions that nobody has are noted", n)
 		}
 	})

@@ -6,7 +6,9 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/sluice-metrics/sluice/aggregate/blob"
 	"github.com/sluice-metrics/sluice/aggregate/memory"
+	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -42,18 +44,18 @@ func (t *Table) NamesChanged(block int) bool { return t.blocks.at[block].Load().
 // AppendClock appends what goes on from one process to the next: receiving time, the windows that stamps belong to, the
 // seed of set members' hashes, and the lifetime clock.
 func (t *Table) AppendClock(dst []byte) []byte {
-	now, machine := t.clock.now(), t.clock.uptime()
+	now, machine := t.clock.Now(), t.clock.Uptime()
 	dst = append(dst, formatVersion)
-	dst = binary.AppendUvarint(dst, uint64(now.at))
-	dst = binary.AppendVarint(dst, now.wall.UnixNano())
+	dst = binary.AppendUvarint(dst, uint64(now.At))
+	dst = binary.AppendVarint(dst, now.Wall.UnixNano())
 	dst = binary.LittleEndian.AppendUint64(dst, t.setSeed)
 	dst = binary.AppendUvarint(dst, uint64(len(t.spans)))
 	for _, s := range t.spans {
-		dst = binary.AppendUvarint(dst, uint64(s.window/time.Second))
+		dst = binary.AppendUvarint(dst, uint64(s.Window/time.Second))
 	}
-	dst = binary.AppendUvarint(dst, uint64(min(now.life, longestLife)))
-	dst = binary.AppendVarint(dst, now.epoch.UnixNano())
-	return binary.AppendUvarint(appendString(dst, machine.boot), uint64(machine.up))
+	dst = binary.AppendUvarint(dst, uint64(min(now.Life, window.LongestLife)))
+	dst = binary.AppendVarint(dst, now.Epoch.UnixNano())
+	return binary.AppendUvarint(blob.AppendString(dst, machine.Boot), uint64(machine.Up))
 }
 
 // AppendNames appends the identities of a block's series.
@@ -100,7 +102,7 @@ func (m mark) append(dst []byte) []byte {
 // first, so what was applied before the call is in it.
 func (t *Table) AppendDelta(dst []byte, block int) []byte {
 	b := t.blocks.at[block].Load()
-	now := t.clock.now()
+	now := t.clock.Now()
 	pace := pace{time.Now()}
 	t.rollBlock(b, now, &pace)
 	var said births
@@ -120,7 +122,7 @@ func (t *Table) AppendDelta(dst []byte, block int) []byte {
 			d.appendChanges(word, &pace)
 		}
 	}
-	b.saved = now.tick - min(now.tick, 1)
+	b.saved = now.Tick - min(now.Tick, 1)
 	return d.dst
 }
 
@@ -131,7 +133,7 @@ type delta struct {
 	dst    []byte
 	before mark // of the value before
 	run    run
-	notes  []note // scratch space
+	notes  []window.Entry // scratch space
 }
 
 // askForNews has what births among 64 series are told from come: their entries, then the names of the objects.
@@ -240,7 +242,7 @@ func (b *block) appendOwnerLocked(dst []byte, place uint32) []byte {
 
 func (b *block) markLocked(place uint32) mark {
 	c := &b.page.cells[place]
-	return mark{c.seen.Load(), b.page.ttls[place].Load(), c.past.stamp}
+	return mark{c.seen.Load(), b.page.ttls[place].Load(), c.history.Stamp}
 }
 
 // sized puts the length of what follows at into the byte there, and moves it on where a byte does not hold it.
@@ -264,9 +266,9 @@ func (t *Table) appendValueLocked(dst []byte, b *block, place uint32, since uint
 	case metric.Counter:
 		return t.appendCounterLocked(dst, c, body, since)
 	case metric.Gauge:
-		return appendStamped(c.past.appendTo(dst, t.notes, floatCoding, since), body)
+		return appendStamped(c.history.Append(dst, t.logs, window.FloatCoding, since), body)
 	case metric.Timer:
-		dst = c.past.appendTo(append(dst, timerCounted), t.notes, weightCoding, since)
+		dst = c.history.Append(append(dst, timerCounted), t.logs, window.WeightCoding, since)
 		return body.timer.pushed.appendLocked(body.timer.appendLocked(dst, t.spans, from), t.spans, from)
 	case metric.Set:
 		return body.set.appendLocked(dst, t.spans, from)
@@ -274,7 +276,7 @@ func (t *Table) appendValueLocked(dst []byte, b *block, place uint32, since uint
 	return dst
 }
 
-func (s *set) appendLocked(dst []byte, spans []span, since uint32) []byte {
+func (s *set) appendLocked(dst []byte, spans []window.Span, since uint32) []byte {
 	var list []byte
 	n := uint64(0)
 	s.exact.Load().each(func(hash uint64, tick uint32) {
@@ -290,14 +292,14 @@ func (s *set) appendLocked(dst []byte, spans []span, since uint32) []byte {
 	}
 	dst = append(dst, 1)
 	for i := range spans {
-		first, n := spans[i].unit(since), 0
-		for _, slot := range s.past[i] {
+		first, n := spans[i].Unit(since), 0
+		for _, slot := range s.units[i] {
 			if slot.unit >= first {
 				n++
 			}
 		}
 		dst = binary.AppendUvarint(dst, uint64(n))
-		for _, slot := range s.past[i] {
+		for _, slot := range s.units[i] {
 			if slot.unit >= first {
 				dst = binary.AppendUvarint(dst, uint64(slot.unit))
 				list := appendRegisters(nil, slot.registers)

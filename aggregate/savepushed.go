@@ -2,6 +2,8 @@ package aggregate
 
 import (
 	"encoding/binary"
+	"github.com/sluice-metrics/sluice/aggregate/blob"
+	"github.com/sluice-metrics/sluice/aggregate/window"
 	"math"
 )
 
@@ -15,7 +17,7 @@ const (
 )
 
 func (t *Table) appendCounterLocked(dst []byte, c *cell, body *body, since uint32) []byte {
-	dst = c.past.appendTo(dst, t.notes, wholeCoding, since)
+	dst = c.history.Append(dst, t.logs, window.WholeCoding, since)
 	has := byte(0)
 	if body != nil && body.fraction.usedLocked() {
 		has |= hasFraction | inNanos
@@ -25,8 +27,8 @@ func (t *Table) appendCounterLocked(dst []byte, c *cell, body *body, since uint3
 	}
 	dst = append(dst, has)
 	if has&hasFraction != 0 {
-		dst = binary.AppendUvarint(dst, uint64(body.fraction.past.stamp))
-		dst = body.fraction.past.appendTo(dst, t.notes, wholeCoding, since)
+		dst = binary.AppendUvarint(dst, uint64(body.fraction.history.Stamp))
+		dst = body.fraction.history.Append(dst, t.logs, window.WholeCoding, since)
 	}
 	if has&hasRunning != 0 {
 		dst = body.running.append(dst)
@@ -46,31 +48,31 @@ func (o *origin) append(dst []byte) []byte {
 }
 
 // appendLocked appends the last histogram, and what came in the units from since on.
-func (p *pushed) appendLocked(dst []byte, spans []span, since uint32) []byte {
+func (p *pushed) appendLocked(dst []byte, spans []window.Span, since uint32) []byte {
 	if p == nil {
 		return dst
 	}
 	dst = p.origin.append(dst)
 	dst = binary.AppendUvarint(dst, uint64(len(p.quantiles)))
 	for _, one := range p.quantiles {
-		dst = appendFloat(appendFloat(dst, one.Q), one.Value)
+		dst = blob.AppendFloat(blob.AppendFloat(dst, one.Q), one.Value)
 	}
 	if p.last == nil {
 		dst = append(dst, 0)
 	} else {
 		dst = p.last.part.append(append(dst, 1))
-		dst = appendFloat(appendFloat(dst, p.last.count), p.last.sum)
+		dst = blob.AppendFloat(blob.AppendFloat(dst, p.last.count), p.last.sum)
 	}
 	for i := range spans {
-		first, n := spans[i].unit(since), 0
-		for _, slot := range p.past[i] {
+		first, n := spans[i].Unit(since), 0
+		for _, slot := range p.units[i] {
 			if slot.unit >= first {
 				n++
 			}
 		}
 		dst = binary.AppendUvarint(dst, uint64(n))
-		for j := range p.past[i] {
-			if slot := &p.past[i][j]; slot.unit >= first {
+		for j := range p.units[i] {
+			if slot := &p.units[i][j]; slot.unit >= first {
 				dst = slot.append(dst, p.last)
 			}
 		}
@@ -80,7 +82,7 @@ func (p *pushed) appendLocked(dst []byte, spans []span, since uint32) []byte {
 
 func (s *pushedSlot) append(dst []byte, last *cumulative) []byte {
 	dst = binary.AppendUvarint(dst, uint64(s.unit))
-	dst = appendFloat(appendFloat(appendFloat(appendFloat(dst, s.count), s.sum), s.min), s.max)
+	dst = blob.AppendFloat(blob.AppendFloat(blob.AppendFloat(blob.AppendFloat(dst, s.count), s.sum), s.min), s.max)
 	dst = binary.AppendUvarint(dst, uint64(len(s.parts)))
 	for _, one := range s.parts {
 		if last != nil && sameBounds(one.bounds, last.bounds) {
@@ -95,7 +97,7 @@ func (s *pushedSlot) append(dst []byte, last *cumulative) []byte {
 func (p part) append(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(p.bounds)))
 	for _, v := range p.bounds {
-		dst = appendFloat(dst, v)
+		dst = blob.AppendFloat(dst, v)
 	}
 	return appendCounts(dst, p.counts)
 }
@@ -106,7 +108,7 @@ func appendCounts(dst []byte, counts []float64) []byte {
 		if n == math.Trunc(n) && n < 1<<53 {
 			dst = binary.AppendUvarint(dst, uint64(n)<<1)
 		} else {
-			dst = appendFloat(append(dst, 1), n)
+			dst = blob.AppendFloat(append(dst, 1), n)
 		}
 	}
 	return dst

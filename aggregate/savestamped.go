@@ -3,6 +3,7 @@ package aggregate
 import (
 	"encoding/binary"
 
+	"github.com/sluice-metrics/sluice/aggregate/blob"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -22,14 +23,14 @@ func appendStamped(dst []byte, body *body) []byte {
 }
 
 // exactGauge reads the value of a gauge that no float64 says, where there is one.
-func (r *restorer) exactGauge(d *decoder, place uint32) {
-	if !d.more() {
+func (r *restorer) exactGauge(d *blob.Decoder, place uint32) {
+	if !d.More() {
 		return
 	}
-	whole, nano := d.varint(), d.varint()
+	whole, nano := d.Varint(), d.Varint()
 	body := r.b.body(place)
-	if d.err != nil || body == nil || nano <= -metric.Nanos || nano >= metric.Nanos {
-		d.fail()
+	if d.Err != nil || body == nil || nano <= -metric.Nanos || nano >= metric.Nanos {
+		d.Fail()
 		return
 	}
 	body.stamped.slots[0].store(metric.Decimal(whole, nano))

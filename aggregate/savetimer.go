@@ -1,6 +1,9 @@
 package aggregate
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"github.com/sluice-metrics/sluice/aggregate/window"
+)
 
 // How a timer's past is kept. The first format began with the number of the shortest span's slots, which is below these.
 const (
@@ -10,17 +13,17 @@ const (
 )
 
 // appendLocked appends what came from the tick since on.
-func (t *timer) appendLocked(dst []byte, spans []span, since uint32) []byte {
-	if t.past == nil {
+func (t *timer) appendLocked(dst []byte, spans []window.Span, since uint32) []byte {
+	if t.units == nil {
 		return append(dst, pastLatest, 0)
 	}
-	fine, first := &t.past[0], spans[0].unit(since)
-	if since > 0 && (int(fine.count) < spans[0].kept() || fine.oldest() <= first) {
+	fine, first := &t.units[0], spans[0].Unit(since)
+	if since > 0 && (int(fine.count) < spans[0].Kept() || fine.oldest() <= first) {
 		return fine.appendSince(append(dst, pastLatest), first)
 	}
 	dst = binary.AppendUvarint(append(dst, pastWhole), uint64(t.folded))
-	for i := range t.past {
-		dst = t.past[i].appendSince(dst, 0)
+	for i := range t.units {
+		dst = t.units[i].appendSince(dst, 0)
 	}
 	return dst
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -11,7 +12,7 @@ import (
 // the same identity, or of two kinds, are what a crash between the writes of two blocks leaves; the younger one stays.
 // What is too old goes. Free places can be used.
 func (t *Table) RestoreDone() error {
-	now := t.clock.now()
+	now := t.clock.Now()
 	restored := t.restored()
 	slices.SortFunc(restored, func(a, b restoredSeries) int {
 		return cmp.Or(cmp.Compare(b.born, a.born), cmp.Compare(b.seen, a.seen), cmp.Compare(a.number, b.number))
@@ -42,7 +43,7 @@ func (t *Table) restored() (all []restoredSeries) {
 }
 
 // settle files one series, or takes it out.
-func (t *Table) settle(to ref, now moment) {
+func (t *Table) settle(to ref, now window.Moment) {
 	b, place := t.blocks.of(to.number)
 	s := &b.series[place]
 	if t.expired(b, place, now) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/aggregate/memory"
+	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -40,9 +41,9 @@ type Table struct {
 	describe  Describer
 	admission Admission
 	observer  Observer
-	clock     *clock
-	spans     []span
-	notes     *notes
+	clock     *window.Clock
+	spans     []window.Span
+	logs      *window.Logs
 	blocks    blocks
 	timers    timerLives
 	aliases   *aliases
@@ -57,7 +58,7 @@ type Table struct {
 	// setSeed seeds the hashes of set members. It is kept by the store, for restored members must match new ones.
 	setSeed uint64
 	// written are the windows that what is restored was written with; sameWindows: they are the table's own.
-	written     []span
+	written     []window.Span
 	sameWindows bool
 
 	live      atomic.Int64 // series
@@ -84,21 +85,21 @@ type Table struct {
 
 // New makes an empty table. Run must be running for its windows to turn.
 func New(c Config, describe Describer, log *slog.Logger) *Table {
-	clock := newClock(c.Windows)
-	spans := newSpans(c.Windows, clock.tick)
+	clock := window.NewClock(c.Windows)
+	spans := window.NewSpans(c.Windows, clock.Tick)
 	t := &Table{
 		config: c, describe: describe, admission: unlimited{}, observer: noObserver{}, clock: clock, spans: spans,
 		aliases: newAliases(c.MaxBytes / 2), blocks: blocks{pages: memory.NewArena(maxBlocks * pageBytes)}, canon: newSlots(),
 		index: newIndex(), setSeed: rand.Uint64(), written: spans, slow: slowPushers{log: log}, mixed: mixedKinds{log: log},
 	}
 	t.farBytes = farBytes
-	t.notes = newNotes(spans, t.growNotes)
+	t.logs = window.NewLogs(spans, t.growLogs)
 	t.timers.open(&t.epochs)
 	return t
 }
 
-// growNotes reports whether logs of notes may grow by some bytes, and enters them; what they shrink by is negative.
-func (t *Table) growNotes(bytes int64) bool {
+// growLogs reports whether logs of notes may grow by some bytes, and enters them; what they shrink by is negative.
+func (t *Table) growLogs(bytes int64) bool {
 	if bytes > 0 && !t.mayGrow() {
 		return false
 	}
@@ -144,17 +145,17 @@ func (t *Table) ttl(b *block, place uint32) (time.Duration, bool) {
 }
 
 // expired reports whether a series has outlived its time. A series that was touched since the last roll has not.
-func (t *Table) expired(b *block, place uint32, now moment) bool {
+func (t *Table) expired(b *block, place uint32, now window.Moment) bool {
 	ttl, mortal := t.ttl(b, place)
 	return mortal && b.idleFor(place, now) > ttl
 }
 
 // idleFor is how long ago the last sample of a series was noted.
-func (b *block) idleFor(place uint32, now moment) time.Duration {
+func (b *block) idleFor(place uint32, now window.Moment) time.Duration {
 	if b.page.dirty.has(place) {
 		return 0
 	}
-	return now.since(b.page.cells[place].seen.Load())
+	return now.Since(b.page.cells[place].seen.Load())
 }
 
 // Balance is both sides of A2: what the writers applied to counters since the start (what was restored counts as
@@ -200,4 +201,4 @@ func counterSum(b *block, place uint32) (whole int64, fraction uint64) {
 
 // Lifetime is what the lifetime clock shows. It neither falls nor leaps, whoever sets the machine's clock, and goes on
 // after a restart.
-func (t *Table) Lifetime() time.Duration { return t.clock.now().life }
+func (t *Table) Lifetime() time.Duration { return t.clock.Now().Life }

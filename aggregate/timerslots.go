@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"encoding/binary"
+	"github.com/sluice-metrics/sluice/aggregate/blob"
 	"math"
 	"math/bits"
 	"unsafe"
@@ -64,7 +65,7 @@ func appendNarrow(dst []byte, v float64, wide *byte, i int) []byte {
 	dst = binary.AppendUvarint(dst, bits.ReverseBytes64(math.Float64bits(v)))
 	if len(dst)-at > 8 {
 		*wide |= 1 << i
-		return appendFloat(dst[:at], v)
+		return blob.AppendFloat(dst[:at], v)
 	}
 	return dst
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -39,32 +40,32 @@ func (p *page) setTTL(place uint32, ttl time.Duration) {
 // among the limits are free as soon as readers do not find it any more. So each page knows when to look.
 
 // expectEnd says that a series that has just been touched may end when its time to live is over.
-func (p *page) expectEnd(place uint32, now moment) {
+func (p *page) expectEnd(place uint32, now window.Moment) {
 	if own := p.ttls[place].Load(); own != 0 && own != ttlForever {
-		p.lookAt(stampOf(now.life + ttlDuration(own)))
+		p.lookAt(window.StampOf(now.Life + ttlDuration(own)))
 	}
 }
 
 // lookAt says that a series may end at a stamp.
-func (p *page) lookAt(end lifeStamp) {
+func (p *page) lookAt(end window.LifeStamp) {
 	for next := p.nextEnd.Load(); end < next && !p.nextEnd.CompareAndSwap(next, end); {
 		next = p.nextEnd.Load()
 	}
 }
 
 // endOf is when a series that lives on ends by a time to live of its own.
-func (b *block) endOf(place uint32, now moment) lifeStamp {
+func (b *block) endOf(place uint32, now window.Moment) window.LifeStamp {
 	own := b.page.ttls[place].Load()
 	if own == 0 || own == ttlForever {
 		return noEnd
 	}
-	return stampOf(now.life - max(b.idleFor(place, now), 0) + ttlDuration(own))
+	return window.StampOf(now.Life - max(b.idleFor(place, now), 0) + ttlDuration(own))
 }
 
 // sweepEnds sweeps the blocks in which a series may have ended by a time to live of its own.
-func (t *Table) sweepEnds(now moment, pace *pace) {
+func (t *Table) sweepEnds(now window.Moment, pace *pace) {
 	for i := range t.blocks.made.Load() {
-		if lifeAt(t.blocks.pageAt(i).nextEnd.Load()) < now.life {
+		if window.LifeAt(t.blocks.pageAt(i).nextEnd.Load()) < now.Life {
 			t.sweepBlock(i, now, pace)
 		}
 	}

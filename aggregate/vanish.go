@@ -3,6 +3,7 @@ package aggregate
 import (
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -20,28 +21,28 @@ func (w *Writer) vanish(s *metric.Sample) metric.Reason {
 	}
 	t := w.table
 	to, _, there := t.locate(&whose.form)
-	if now := t.clock.now(); there && !t.outlives(to, s, now) {
+	if now := t.clock.Now(); there && !t.outlives(to, s, now) {
 		t.evict([]ref{to}, vanishing, now)
 	}
 	return metric.Applied
 }
 
 // outlives reports whether a series has a value that is newer than the end that a sample tells of.
-func (t *Table) outlives(to ref, s *metric.Sample, now moment) bool {
+func (t *Table) outlives(to ref, s *metric.Sample, now window.Moment) bool {
 	b, place := t.blocks.of(to.number)
 	b.history.Lock()
 	defer b.history.Unlock()
 	if b.page.cells[place].state.Load() != to.state {
 		return false // and its place may have another kind by now
 	}
-	if s.Timestamp != 0 && min(s.Timestamp, now.wall.Unix()) < b.saidLocked(place) {
+	if s.Timestamp != 0 && min(s.Timestamp, now.Wall.Unix()) < b.saidLocked(place) {
 		return true
 	}
 	if s.Arrived == 0 {
 		return false
 	}
-	held := now.tickOf(time.Unix(0, s.Arrived), t.clock.tick)
-	return b.page.dirty.has(place) || b.page.cells[place].past.stamp > held
+	held := now.TickOf(time.Unix(0, s.Arrived), t.clock.Tick)
+	return b.page.dirty.has(place) || b.page.cells[place].history.Stamp > held
 }
 
 // saidLocked is the newest timestamp that came with the values of a series, in Unix seconds; 0: none did.

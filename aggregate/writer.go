@@ -7,6 +7,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/sluice-metrics/sluice/aggregate/memory"
+	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -14,7 +15,7 @@ import (
 type Writer struct {
 	table *Table
 	slot  *memory.WriterSlot
-	now   moment // as of the last batch boundary
+	now   window.Moment // as of the last batch boundary
 
 	// counted is what this writer added to counters; shown is the same as of the last batch boundary, for Balance.
 	counted sum
@@ -37,7 +38,7 @@ type Writer struct {
 
 // NewWriter makes a writer, ready for Apply. Close gives it up.
 func (t *Table) NewWriter() *Writer {
-	w := &Writer{table: t, slot: t.epochs.Register(), now: t.clock.now()}
+	w := &Writer{table: t, slot: t.epochs.Register(), now: t.clock.Now()}
 	t.sumsMu.Lock()
 	defer t.sumsMu.Unlock()
 	t.writers = append(t.writers, w)
@@ -64,7 +65,7 @@ func (w *Writer) Quiesce() {
 	w.ahead = 0
 	w.show()
 	w.slot.Quiesce(&w.table.epochs)
-	w.now = w.table.clock.now()
+	w.now = w.table.clock.Now()
 }
 
 // Offline is a Quiesce before a wait of any length.
@@ -77,7 +78,7 @@ func (w *Writer) Offline() {
 // Online ends a Offline.
 func (w *Writer) Online() {
 	w.slot.Online(&w.table.epochs)
-	w.now = w.table.clock.now()
+	w.now = w.table.clock.Now()
 }
 
 func (w *Writer) show() {
@@ -129,7 +130,7 @@ func (w *Writer) updateNow(b *block, place uint32, s *metric.Sample) metric.Reas
 		w.digest.ResetWithSeed(w.table.setSeed)
 		w.digest.Write(s.Member)
 		body := b.body(place)
-		if !body.set.insert(w.digest.Sum64(), w.now.tick, budget{w.table, body}) {
+		if !body.set.insert(w.digest.Sum64(), w.now.Tick, budget{w.table, body}) {
 			refused = metric.OverLimit
 		}
 	}
@@ -189,7 +190,7 @@ func (w *Writer) gauge(b *block, place uint32, s *metric.Sample) metric.Reason {
 	}
 	n := s.Number()
 	v, plain := n.AsFloat()
-	c, now := &b.page.cells[place], uint32(w.now.wall.Unix())
+	c, now := &b.page.cells[place], uint32(w.now.Wall.Unix())
 	switch shift := s.Op == metric.Shift; {
 	case s.Timestamp > 0 && shift:
 		w.stampedGauge(b, place).shift(n, uint32(min(s.Timestamp, int64(now))))

@@ -1,4 +1,4 @@
-package aggregate
+package window
 
 import (
 	"os"
@@ -17,10 +17,10 @@ var bootID = sync.OnceValue(func() string {
 
 // machineUptime asks the kernel. Its monotonic clock runs from boot on, is the same for all processes, and stands still while
 // the machine sleeps, as time in a process does.
-func machineUptime() uptime {
+func machineUptime() Uptime {
 	var up unix.Timespec
 	if bootID() == "" || unix.ClockGettime(unix.CLOCK_MONOTONIC, &up) != nil {
-		return uptime{}
+		return Uptime{}
 	}
-	return uptime{bootID(), time.Duration(up.Nano())}
+	return Uptime{bootID(), time.Duration(up.Nano())}
 }

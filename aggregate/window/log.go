@@ -1,4 +1,4 @@
-package aggregate
+package window
 
 import (
 	"sync"
@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate/memory"
 )
 
-// notes is the memory of all logs of notes. A note says how a number stood at the end of a tick. A log holds the latest
+// Logs is the memory of all logs of notes. A note says how a number stood at the end of a tick. A log holds the latest
 // notes of one number, as far back as the longest window reaches: a number that changes every ten seconds has seven of
 // them, one that changes every second has sixty, so a log has the size that it needs.
 //
@@ -19,10 +19,10 @@ import (
 //
 // Logs lie in one arena. Taking a piece of it and giving it back locks; what is in a piece belongs to whoever holds the
 // history lock of the series.
-type notes struct {
-	horizon uint32       // ticks: older notes are not asked for
+type Logs struct {
+	Horizon uint32       // ticks: older notes are not asked for
 	birth   uint32       // how many ticks after a series' birth its first note may come
-	steps   []resolution // how finely counters remember what is older
+	coarser []resolution // how finely counters remember what is older
 	grow    func(bytes int64) bool
 	memory  *memory.SizeClasses
 }
@@ -31,25 +31,25 @@ type notes struct {
 type resolution struct{ after, ticks uint32 }
 
 const (
-	noteGrain = 16
+	logGrain = 16
 	// plainLog is what a log may take whatever the limit of memory says; the rest counts as what has no fixed size.
 	plainLog = 128
 	// fineTicks is how many ticks are always remembered one by one.
 	fineTicks = 64
 	// stepsPerWindow bounds the notes of a counter in a window of more ticks than that: each covers 2 % of it.
 	stepsPerWindow = 50
-	// lateNote is how long the roller may take to come by a new series.
-	lateNote = 8 * time.Second
-	// earlierNotes are those that are kept beyond the longest window: what a number was when the window began.
-	earlierNotes = 2
+	// lateEntry is how long the roller may take to come by a new series.
+	lateEntry = 8 * time.Second
+	// earlierEntries are those that are kept beyond the longest window: what a number was when the window began.
+	earlierEntries = 2
 )
 
 // logSizes are the sizes of logs in bytes, by class.
 var logSizes = []int{32, 48, 64, 80, 96, 112, plainLog, 160, 192, 224, 256, 320, 384, 512, 640, 768, 1024, 1280, 1536,
 	2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152, 65520}
 
-// noteHead stands before the steps of a log.
-type noteHead struct {
+// logHead stands before the steps of a log.
+type logHead struct {
 	stamp uint32 // the tick of the newest step
 	end   uint16 // where the next step goes
 	last  uint16 // where the newest step begins
@@ -63,34 +63,34 @@ type noteHead struct {
 
 const mostSingle = 64
 
-const noteHeadBytes = int(unsafe.Sizeof(noteHead{}))
+const logHeadBytes = int(unsafe.Sizeof(logHead{}))
 
-// note is how a number stood at the end of a tick.
-type note struct {
-	tick  uint32
-	value uint64
+// Entry is how a number stood at the end of a tick.
+type Entry struct {
+	Tick  uint32
+	Value uint64
 }
 
-func newNotes(windows []span, grow func(bytes int64) bool) *notes {
+func NewLogs(windows []Span, grow func(bytes int64) bool) *Logs {
 	longest := windows[len(windows)-1].ticks
-	n := &notes{horizon: longest + earlierNotes, grow: grow, memory: memory.NewSizeClasses(noteGrain, logSizes)}
-	n.birth = uint32(lateNote*time.Duration(windows[0].ticks)/windows[0].window) + 2
+	n := &Logs{Horizon: longest + earlierEntries, grow: grow, memory: memory.NewSizeClasses(logGrain, logSizes)}
+	n.birth = uint32(lateEntry*time.Duration(windows[0].ticks)/windows[0].Window) + 2
 	for i := range windows {
 		if ticks := windows[i].ticks; ticks > fineTicks {
 			after := uint32(fineTicks)
 			if i > 0 {
 				after = max(after, windows[i-1].ticks)
 			}
-			n.steps = append(n.steps, resolution{after: after, ticks: ticks / stepsPerWindow})
+			n.coarser = append(n.coarser, resolution{after: after, ticks: ticks / stepsPerWindow})
 		}
 	}
 	return n
 }
 
 // resolutionOf is how many ticks one note stands for at an age.
-func (n *notes) resolutionOf(age uint32) uint32 {
+func (n *Logs) resolutionOf(age uint32) uint32 {
 	ticks := uint32(1)
-	for _, step := range n.steps {
+	for _, step := range n.coarser {
 		if age > step.after {
 			ticks = max(ticks, step.ticks)
 		}
@@ -98,25 +98,25 @@ func (n *notes) resolutionOf(age uint32) uint32 {
 	return ticks
 }
 
-// before is how a number stood before its oldest note: nobody had counted yet, or the notes of it are gone.
-func (n *notes) before(oldest note, born uint32) uint64 {
-	if oldest.tick <= born+n.birth {
+// Before is how a number stood before its oldest note: nobody had counted yet, or the notes of it are gone.
+func (n *Logs) Before(oldest Entry, born uint32) uint64 {
+	if oldest.Tick <= born+n.birth {
 		return 0
 	}
-	return oldest.value
+	return oldest.Value
 }
 
-func (n *notes) head(log uint32) *noteHead {
-	return (*noteHead)(n.memory.At(log))
+func (n *Logs) head(log uint32) *logHead {
+	return (*logHead)(n.memory.At(log))
 }
 
 // steps are the bytes of a log that may hold steps.
-func (h *noteHead) steps() []byte {
-	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(h), noteHeadBytes)), logSizes[h.class]-noteHeadBytes)
+func (h *logHead) steps() []byte {
+	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(h), logHeadBytes)), logSizes[h.class]-logHeadBytes)
 }
 
 // take gives out an empty log. 0: there is no memory for it.
-func (n *notes) take(class int) uint32 {
+func (n *Logs) take(class int) uint32 {
 	beyond := int64(logSizes[class] - plainLog)
 	if beyond > 0 && !n.grow(beyond) {
 		return 0
@@ -128,12 +128,12 @@ func (n *notes) take(class int) uint32 {
 		}
 		return 0
 	}
-	*n.head(log) = noteHead{class: uint8(class), single: mostSingle}
+	*n.head(log) = logHead{class: uint8(class), single: mostSingle}
 	return log
 }
 
 // give takes a log back.
-func (n *notes) give(log uint32) {
+func (n *Logs) give(log uint32) {
 	class := n.head(log).class
 	if beyond := int64(logSizes[class] - plainLog); beyond > 0 {
 		n.grow(-beyond)
@@ -141,16 +141,16 @@ func (n *notes) give(log uint32) {
 	n.memory.Free(log, int(class))
 }
 
-// used is how many logs are in use, and the bytes of all.
-func (n *notes) used() (logs int, bytes int64) {
+// Used is how many logs are in use, and the bytes of all.
+func (n *Logs) Used() (logs int, bytes int64) {
 	return n.memory.Used()
 }
 
 // Locker is the allocator's lock, which the test of A1 holds.
-func (n *notes) Locker() sync.Locker { return n.memory.Locker() }
+func (n *Logs) Locker() sync.Locker { return n.memory.Locker() }
 
 // classFor is the class of a log that holds so many bytes of steps, and has room for an eighth more.
-func (n *notes) classFor(steps int) int { return n.memory.Class(steps + steps/8 + 8 + noteHeadBytes) }
+func (n *Logs) classFor(steps int) int { return n.memory.Class(steps + steps/8 + 8 + logHeadBytes) }
 
 // A step is a change<<2 with two marks, so that most steps of counters that change every tick take one byte. A longer
 // pause and a change that leaves no room for the marks follow as varints.
@@ -162,7 +162,7 @@ const (
 
 const maxStep = 3 * binary.MaxVarintLen64
 
-func appendStep(dst []byte, ticks uint32, change uint64) []byte {
+func encodeStep(dst []byte, ticks uint32, change uint64) []byte {
 	marks := uint64(0)
 	if ticks != 1 {
 		marks = stepPaused
@@ -179,8 +179,8 @@ func appendStep(dst []byte, ticks uint32, change uint64) []byte {
 	return dst
 }
 
-// cutStep takes the first step of a list that is sound.
-func cutStep(list []byte) (ticks uint32, change uint64, rest []byte) {
+// decodeStep takes the first step of a list that is sound.
+func decodeStep(list []byte) (ticks uint32, change uint64, rest []byte) {
 	first, n := binary.Uvarint(list)
 	list = list[n:]
 	ticks, change = 1, first>>stepMarks
