@@ -86,12 +86,6 @@ func (s *series) packed() string { return unsafe.String(s.first, s.length) }
 
 func (s *series) labels() metric.Labels { return metric.PackedLabels(s.packed()) }
 
-// ref names a series and its generation, so that a reader notices when its place was given to another.
-type ref struct {
-	number uint32
-	state  uint32
-}
-
 // body is what a series has beyond its cell. Which one is set follows from the kind; a counter has a fraction where it has any.
 type body struct {
 	fraction *fraction

@@ -138,34 +138,6 @@ func checkDescription(d *metric.Description) metric.Reason {
 	return metric.CheckLabel(metric.Label{Key: d.Object.Namespace, Value: d.Object.Name})
 }
 
-// canonicalForm is a series' identity, the same for every spelling. Its strings may be borrowed.
-type canonicalForm struct {
-	object metric.Object
-	name   string
-	labels string // packed
-	hash   uint64
-	family uint64 // the hash of resource, namespace and name
-	named  uint64 // that of these and the object's name
-	// No part of the identity: whether it is bound to the life of its object, and whether the object's strings last.
-	bound, lasting bool
-}
-
-// sum sets the hashes.
-func (f *canonicalForm) sum(h *lineHash) {
-	f.family = f.familyKey().sum(h)
-	f.named = h.string(f.family, f.object.Name)
-	f.hash = h.string(h.string(f.named, f.object.UID), f.labels)
-}
-
-func (f *canonicalForm) familyKey() familyKey {
-	return familyKey{f.object.Resource, f.object.Namespace, f.name}
-}
-
-func (f *canonicalForm) matches(s *series) bool {
-	e := s.entry
-	return e.name == f.object.Name && e.uid == f.object.UID && e.family.key == f.familyKey() && s.packed() == f.labels
-}
-
 // formOf is a series' identity.
 func (t *Table) formOf(s *series) canonicalForm {
 	form := canonicalForm{object: s.entry.object(), name: s.entry.family.key.name, labels: s.packed(), lasting: true}
@@ -194,7 +166,7 @@ func (t *Table) locate(f *canonicalForm) (to ref, s *series, there bool) {
 		number := held - firstNumber
 		b, place := t.blocks.of(number)
 		state, s := b.page.cells[place].state.Load(), &b.series[place]
-		if state&live != 0 && f.matches(s) {
+		if state&live != 0 && f.matches(s.entry, s.packed()) {
 			return ref{number, state}, s, true
 		}
 	}

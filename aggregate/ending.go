@@ -73,18 +73,3 @@ func (t *Table) Prune(alive func(metric.Object) bool) (gone int) {
 	}
 	return gone
 }
-
-// all returns every entry of a shard.
-func (s *indexShard) all() (out []found) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	seen := 0
-	for f := range s.each() {
-		for e := range f.entries.all() {
-			out = appendFound(out, e, true)
-			seen++
-			s.letOthersIn(seen)
-		}
-	}
-	return out
-}

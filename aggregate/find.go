@@ -263,3 +263,18 @@ func sharedPrefix(a, b string) int {
 	}
 	return n
 }
+
+// all returns every entry of a shard.
+func (s *indexShard) all() (out []found) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	seen := 0
+	for f := range s.each() {
+		for e := range f.entries.all() {
+			out = appendFound(out, e, true)
+			seen++
+			s.letOthersIn(seen)
+		}
+	}
+	return out
+}

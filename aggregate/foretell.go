@@ -26,7 +26,7 @@ type foretold struct {
 // UnknownLines is how many recalled lines from one on nobody has seen before, but at most most.
 func (w *Writer) UnknownLines(from, most int) int {
 	n := 0
-	for until := min(len(w.lines)-from, most); n < until && w.recalled[from+n].number == 0; n++ {
+	for until := min(len(w.lines)-from, most); n < until && w.recalled[from+n].isNew(); n++ {
 	}
 	return n
 }
@@ -39,7 +39,7 @@ func (w *Writer) PrefetchNew(from int, next []metric.Sample) {
 		w.ahead = 0 // it would share its waits with nobody
 		return
 	}
-	w.askForAliases(w.lines[from:from+w.ahead], w.recalled[from:from+w.ahead])
+	w.table.aliases.prefetchNew(w.lines[from:from+w.ahead], w.recalled[from:from+w.ahead])
 	for i := range w.foretold[:w.ahead] {
 		f := &w.foretold[i]
 		f.sample, f.family, f.entry = &next[i], nil, nil
@@ -49,18 +49,6 @@ func (w *Writer) PrefetchNew(from int, next []metric.Sample) {
 	w.askForNames()
 	w.askForEntries()
 	w.askForTheirNames()
-}
-
-// askForAliases has the slots come of aliases that are to be made, and the memory of their records.
-func (w *Writer) askForAliases(lines []metric.Line, found []recalled) {
-	w.askForSlots(found)
-	var ahead [2 * foretoldMost]uintptr
-	for i := range found {
-		length := recordHeader + min(len(lines[i].Head)+len(lines[i].Rest), maxAliasBytes)
-		first := w.table.aliases.place(found[i].hash, length)
-		ahead[2*i], ahead[2*i+1] = first, first+uintptr(length-1)
-	}
-	memory.Prefetch(ahead[:2*len(found)])
 }
 
 // askForForms has the slots of the canonical forms come.
@@ -112,10 +100,4 @@ func (w *Writer) askForTheirNames() {
 		}
 	}
 	memory.Prefetch(ahead[:w.ahead])
-}
-
-// ends are the addresses of an entry's first byte and its last: it lies in two cache lines.
-func (e *entry) ends() (first, last uintptr) {
-	first = uintptr(unsafe.Pointer(e))
-	return first, first + unsafe.Sizeof(*e) - 1
 }

@@ -1,8 +1,9 @@
 package aggregate
 
 import (
-	"github.com/sluice-metrics/sluice/aggregate/window"
 	"sync/atomic"
+
+	"github.com/sluice-metrics/sluice/aggregate/window"
 )
 
 // fraction is the body of a counter that ever got an increment that was not whole: what its increments had

@@ -1,8 +1,9 @@
 package aggregate
 
 import (
-	"github.com/sluice-metrics/sluice/aggregate/window"
 	"sync"
+
+	"github.com/sluice-metrics/sluice/aggregate/window"
 )
 
 // graves remembers when metrics that are gone were last seen, so that an absence can be explained: of each object, and

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unsafe"
 
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -229,4 +230,28 @@ func (f *family) removeLocked(e *entry) {
 	default:
 		f.entries.remove(hash, e.name)
 	}
+}
+
+// kindCounts counts something by kind.
+type kindCounts [metric.Set + 1]int
+
+// mixed reports whether a family's entries have different kinds. Nearly none has.
+func (x *index) mixed(key familyKey) bool {
+	shard, hash := x.shard(key)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	f, kinds := shard.family(hash, key), 0
+	if f == nil {
+		return false
+	}
+	for _, n := range f.kinds {
+		kinds += min(n, 1)
+	}
+	return kinds > 1
+}
+
+// ends are the addresses of an entry's first byte and its last: it lies in two cache lines.
+func (e *entry) ends() (first, last uintptr) {
+	first = uintptr(unsafe.Pointer(e))
+	return first, first + unsafe.Sizeof(*e) - 1
 }

@@ -1,8 +1,6 @@
 package aggregate
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"testing"
 	"unsafe"
 
@@ -37,53 +35,6 @@ func TestFamiliesOfOneHash(t *testing.T) {
 	shard.removeLocked(shard.addLocked(hash, keys[0]))
 	if len(shard.families) != 0 {
 		t.Error("the last family of a hash left something behind")
-	}
-}
-
-// Series of many objects that have the same labels beside have them in one piece of memory.
-func TestLabelsAreShared(t *testing.T) {
-	f := newFixture(t)
-	for i := range 100 {
-		f.push(fmt.Sprintf("hits:1|c|#pod:p%d,ns:ns,code:200", i))
-	}
-	first := f.blocks.at[0].Load().series[0].first
-	for place := range 100 {
-		if s := &f.blocks.at[0].Load().series[place]; s.first != first || s.labels().String() != "{code=200}" {
-			t.Fatalf("series %d has %s by itself", place, s.labels())
-		}
-	}
-}
-
-// Numbers are found by their hashes however often their table has grown, until they are removed.
-func TestSlotsGrow(t *testing.T) {
-	s := newSlots()
-	random := rand.New(rand.NewPCG(1, 2))
-	hashes := make([]uint64, 200_000)
-	for i := range hashes {
-		hashes[i] = random.Uint64()
-		s.shard(hashes[i]).addLocked(hashes[i], uint32(i)+firstNumber)
-	}
-	for i := range hashes {
-		if i%3 == 0 {
-			s.shard(hashes[i]).removeLocked(hashes[i], uint32(i)+firstNumber)
-		}
-	}
-	steps := 0
-	for i, hash := range hashes {
-		found := false
-		for p := s.probe(hash); !found; steps++ {
-			number := p.next()
-			if number == 0 {
-				break
-			}
-			found = number == uint32(i)+firstNumber
-		}
-		if found != (i%3 != 0) {
-			t.Fatalf("number %d: found %v", i, found)
-		}
-	}
-	if steps > len(hashes)+len(hashes)/100 {
-		t.Errorf("%d numbers were compared for %d hashes: tags do not tell them apart", steps, len(hashes))
 	}
 }
 

@@ -14,28 +14,10 @@ import (
 // Objects of one list may have a metric's name in different kinds. A stat is read from those whose kind has it. The bare name means
 // the kind that most of them have, or the newer of two equals. The other objects are absent from the answer, and the log says so.
 
-// kindCounts counts something by kind.
-type kindCounts [metric.Set + 1]int
-
 // kindSet is a set of kinds, a bit for each.
 type kindSet uint8
 
 func (s kindSet) has(k metric.Kind) bool { return s&(1<<k) != 0 }
-
-// mixed reports whether a family's entries have different kinds. Nearly none has.
-func (x *index) mixed(key familyKey) bool {
-	shard, hash := x.shard(key)
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
-	f, kinds := shard.family(hash, key), 0
-	if f == nil {
-		return false
-	}
-	for _, n := range f.kinds {
-		kinds += min(n, 1)
-	}
-	return kinds > 1
-}
 
 // chooseKinds says which kinds answer a query, and which one of them its error messages name. Entries begin with one that lives.
 func (t *Table) chooseKinds(q *metric.Query, key familyKey, entries []found, now window.Moment) (kind metric.Kind, takes kindSet) {
@@ -44,7 +26,7 @@ func (t *Table) chooseKinds(q *metric.Query, key familyKey, entries []found, now
 		return kind, 1 << kind
 	}
 	objects, born := t.countKinds(entries, now)
-	kinds := objects.ranked(&born)
+	kinds := ranked(&objects, &born)
 	if len(kinds) > 0 {
 		kind = kinds[0]
 	}
@@ -85,7 +67,7 @@ func (t *Table) countKinds(entries []found, now window.Moment) (objects, born ki
 }
 
 // ranked lists the kinds that there are, the one of the most objects first, of equals the newer.
-func (c *kindCounts) ranked(born *kindCounts) (kinds []metric.Kind) {
+func ranked(c, born *kindCounts) (kinds []metric.Kind) {
 	for k, n := range c {
 		if n > 0 {
 			kinds = append(kinds, metric.Kind(k))

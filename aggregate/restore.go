@@ -154,7 +154,7 @@ func (r *restorer) birth(d *blob.Decoder, i identity) {
 	}
 	form := canonicalForm{object: object, name: name, labels: labels.Packed()}
 	c := &r.b.page.cells[place]
-	if c.state.Load() == state && form.matches(&r.b.series[place]) {
+	if one := &r.b.series[place]; c.state.Load() == state && form.matches(one.entry, one.packed()) {
 		return
 	}
 	r.t.vanish(r.b, place)

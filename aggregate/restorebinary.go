@@ -1,9 +1,10 @@
 package aggregate
 
 import (
+	"math/bits"
+
 	"github.com/sluice-metrics/sluice/aggregate/blob"
 	"github.com/sluice-metrics/sluice/aggregate/window"
-	"math/bits"
 )
 
 // Up to the fourth format fractions were in units of 2^-32. They are read to the nearest billionth, notes and all, so what is

@@ -1,9 +1,10 @@
 package aggregate
 
 import (
+	"math"
+
 	"github.com/sluice-metrics/sluice/aggregate/blob"
 	"github.com/sluice-metrics/sluice/aggregate/window"
-	"math"
 )
 
 // restore reads what appendLocked appended.

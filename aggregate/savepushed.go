@@ -2,9 +2,10 @@ package aggregate
 
 import (
 	"encoding/binary"
+	"math"
+
 	"github.com/sluice-metrics/sluice/aggregate/blob"
 	"github.com/sluice-metrics/sluice/aggregate/window"
-	"math"
 )
 
 // What is pushed follows after what formatVersion 1 began with, where a series has it: what older versions wrote is read.

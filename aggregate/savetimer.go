@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"encoding/binary"
+
 	"github.com/sluice-metrics/sluice/aggregate/window"
 )
 

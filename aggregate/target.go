@@ -2,6 +2,12 @@ package aggregate
 
 import "github.com/sluice-metrics/sluice/metric"
 
+// ref names a series and its generation, so that a reader notices when its place was given to another.
+type ref struct {
+	number uint32
+	state  uint32
+}
+
 // A target is what an alias leads to, in one word so that it changes at once: a series' number with its state,
 // by which a writer sees that the place belongs to another series by now; or a refusal with the turn of the
 // table's limits that it was decided in, by which a writer sees that it has to ask again.

@@ -1,8 +1,9 @@
 package aggregate
 
 import (
-	"github.com/sluice-metrics/sluice/aggregate/window"
 	"unsafe"
+
+	"github.com/sluice-metrics/sluice/aggregate/window"
 )
 
 // rollLocked notes what came since the last roll under the tick, and returns its weight.

@@ -2,14 +2,15 @@ package aggregate
 
 import (
 	"encoding/binary"
-	"github.com/sluice-metrics/sluice/aggregate/blob"
-	"github.com/sluice-metrics/sluice/aggregate/window"
 	"log/slog"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/sluice-metrics/sluice/aggregate/blob"
+	"github.com/sluice-metrics/sluice/aggregate/window"
 )
 
 // observed is what a timer was noted, tick by tick: what its past is held against.

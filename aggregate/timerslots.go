@@ -2,10 +2,11 @@ package aggregate
 
 import (
 	"encoding/binary"
-	"github.com/sluice-metrics/sluice/aggregate/blob"
 	"math"
 	"math/bits"
 	"unsafe"
+
+	"github.com/sluice-metrics/sluice/aggregate/blob"
 )
 
 // timerSlots is what came in the latest units of a span in which anything came: one record each, behind each other, the oldest

@@ -1,8 +1,9 @@
 package aggregate
 
 import (
-	"github.com/sluice-metrics/sluice/aggregate/window"
 	"sync/atomic"
+
+	"github.com/sluice-metrics/sluice/aggregate/window"
 )
 
 // timerTree holds what found no place in the live part of a timer, for either half: its nodes come into being by compare-and-swap.

@@ -24,11 +24,11 @@ type Writer struct {
 		fraction atomic.Uint64
 	}
 
-	lines    []metric.Line // those that were recalled last
-	recalled []recalled
-	far      bool // what lines look at is asked for ahead
-	timers   bool // some of them are timers
-	repeated metric.Sample
+	lines          []metric.Line // those that were recalled last
+	recalled       []lineResult
+	recalledTimers []knownTimer
+	timers         bool // some of them are timers
+	repeated       metric.Sample
 
 	decided  decision // about the sample in hand
 	foretold [foretoldMost]foretold
