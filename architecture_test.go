@@ -36,8 +36,10 @@ var mayImport = map[string][]string{
 	"identity":             {"metric"},
 	"limit":                {"metric"},
 	"workload":             {"metric"},
-	"aggregate":            {"metric", "aggregate/blob", "aggregate/memory", "aggregate/window"},
+	"aggregate":            {"metric", "aggregate/blob", "aggregate/index", "aggregate/lookup", "aggregate/memory", "aggregate/window"},
 	"aggregate/blob":       {}, // it knows bytes only
+	"aggregate/index":      {"metric", "aggregate/lookup", "aggregate/memory"},
+	"aggregate/lookup":     {"metric", "aggregate/memory"},
 	"aggregate/memory":     {}, // it knows bytes only
 	"aggregate/window":     {"metric", "aggregate/blob", "aggregate/memory"},
 	"store":                {"metric", "durable"},

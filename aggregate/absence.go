@@ -5,24 +5,25 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/index"
 	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
 // absent explains that there is no such metric: it never was, it is gone, or other objects have it.
 func (t *Table) absent(q *metric.Query) error {
-	family := familyKey{q.Resource, q.Namespace, q.Asked.Name}
+	family := index.Key{Resource: q.Resource, Namespace: q.Namespace, Name: q.Asked.Name}
 	one := t.graves.find(family, q.Object)
 	if one.why == "" && q.Resource == "" {
-		family.namespace = ""
+		family.Namespace = ""
 		one = t.graves.find(family, q.Object)
 	}
 	switch {
-	case q.Known != nil && q.Object == "*" && t.index.any(family, "*") != nil:
+	case q.Known != nil && q.Object == "*" && t.index.Any(family, "*") != nil:
 		return metric.NotFoundf("no series of %s: others have it, but none that still lives and that the selector picks", describeAsked(q))
 	case one.why != "":
 		return t.buried(q, one)
-	case q.Known != nil && t.index.any(family, q.Object) != nil:
+	case q.Known != nil && t.index.Any(family, q.Object) != nil:
 		return metric.NotFoundf("no series of %s: the object is gone", describeAsked(q))
 	}
 	return metric.NotFoundf("no series of %s: none was ever received%s", describeAsked(q), t.mistyped(q))
@@ -37,8 +38,8 @@ func (t *Table) mistyped(q *metric.Query) string {
 		}
 		head = head[:i]
 		for _, namespace := range []string{q.Namespace, ""} {
-			if found := t.index.any(familyKey{q.Resource, namespace, head}, "*"); found != nil {
-				kind := found.kind
+			if found := t.index.Any(index.Key{Resource: q.Resource, Namespace: namespace, Name: head}, "*"); found != nil {
+				kind := found.Kind
 				return fmt.Sprintf("; %q is a %s: it has %s, in the windows %s, but no %q",
 					head, kind, metric.StatNames(kind.Stats()), windowNames(t.Windows()), q.Asked.Name[len(head)+1:])
 			}

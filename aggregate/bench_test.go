@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -117,10 +118,10 @@ func BenchmarkLetGo(b *testing.B) {
 		w.Offline()
 		b.StartTimer()
 		for i := range table.Blocks() {
-			var all []ref
+			var all []lookup.Ref
 			for place := range uint32(blockSeries) {
 				if state := table.blocks.at[i].Load().page.cells[place].state.Load(); state&live != 0 {
-					all = append(all, ref{uint32(i)<<blockBits | place, state})
+					all = append(all, lookup.Ref{Number: uint32(i)<<blockBits | place, State: state})
 				}
 			}
 			table.evict(all, deletion, table.clock.Now())

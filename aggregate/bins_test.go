@@ -1,6 +1,7 @@
 package aggregate
 
 import (
+	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -73,10 +74,10 @@ func TestBinsAreThoseOfTheLogarithm(t *testing.T) {
 
 // An observation touches one line.
 func TestTimerLineIsALine(t *testing.T) {
-	if size := unsafe.Sizeof(timerLine{}); size != cacheLine {
+	if size := unsafe.Sizeof(timerLine{}); size != lookup.CacheLine {
 		t.Errorf("a line takes %d bytes", size)
 	}
-	if size := liveBytes; size%cacheLine != 0 {
+	if size := liveBytes; size%lookup.CacheLine != 0 {
 		t.Errorf("a live part takes %d bytes: the next one would begin within a line", size)
 	}
 }

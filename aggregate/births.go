@@ -36,13 +36,13 @@ type identity struct {
 // appendLocked appends a series' identity.
 func (s *births) appendLocked(dst []byte, b *block, place uint32) []byte {
 	one := &b.series[place]
-	e, key := one.entry, &one.entry.family.key
+	e, key := one.entry, &one.entry.Family.Key
 	dst = binary.AppendUvarint(dst, uint64(place))
 	dst = binary.AppendUvarint(dst, uint64(b.page.cells[place].state.Load()))
-	dst = append(dst, byte(e.kind))
+	dst = append(dst, byte(e.Kind))
 	dst = binary.AppendUvarint(dst, uint64(one.born))
-	dst = s.shared.append(s.shared.append(s.shared.append(dst, key.resource), key.namespace), key.name)
-	dst = s.objects.append(s.objects.append(dst, e.name), e.uid)
+	dst = s.shared.append(s.shared.append(s.shared.append(dst, key.Resource), key.Namespace), key.Name)
+	dst = s.objects.append(s.objects.append(dst, e.Name), e.UID)
 	return s.shared.append(dst, one.packed())
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sluice-metrics/sluice/aggregate/blob"
+	"github.com/sluice-metrics/sluice/aggregate/index"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -37,13 +38,13 @@ func TestBirthsComeOutAsTheyWentIn(t *testing.T) {
 			object: metric.Object{Resource: word(), Namespace: word(), Name: word(), UID: word()}, name: word(), labels: word(),
 		}
 		want = append(want, i)
-		f := &family{key: familyKey{i.object.Resource, i.object.Namespace, i.name}}
+		f := &index.Family{Key: index.Key{Resource: i.object.Resource, Namespace: i.object.Namespace, Name: i.name}}
 		s := &b.series[place]
-		s.entry, s.born = &entry{family: f, name: i.object.Name, uid: i.object.UID, kind: i.kind}, i.born
+		s.entry, s.born = &index.Entry{Family: f, Name: i.object.Name, UID: i.object.UID, Kind: i.kind}, i.born
 		s.setLabels(i.labels)
 		b.page.cells[place].state.Store(i.state)
 	}
-	b.series[7].entry.family.key.name = "not empty"
+	b.series[7].entry.Family.Key.Name = "not empty"
 	want[7].name = "not empty"
 	table := new(Table)
 	table.blocks.at[0].Store(b)
@@ -63,7 +64,7 @@ func TestBirthsAreShort(t *testing.T) {
 	for place := range blockSeries {
 		s := &f.blocks.at[0].Load().series[place]
 		e := s.entry
-		for _, one := range []string{e.family.key.resource, e.family.key.namespace, e.family.key.name, e.name, e.uid, s.packed()} {
+		for _, one := range []string{e.Family.Key.Resource, e.Family.Key.Namespace, e.Family.Key.Name, e.Name, e.UID, s.packed()} {
 			strings += len(blob.AppendString(nil, one))
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/sluice-metrics/sluice/aggregate/index"
 	"github.com/sluice-metrics/sluice/aggregate/memory"
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -69,7 +70,7 @@ func (b *bitmap) has(place uint32) bool { return b[place/64].Load()&(1<<(place%6
 // series is what is known of a series beside its value. What is no atomic is written by its creator before the
 // cell's state publishes it.
 type series struct {
-	entry *entry
+	entry *index.Entry
 	// first and length are its labels, packed: a string in less memory.
 	first  *byte
 	length uint32

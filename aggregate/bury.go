@@ -1,13 +1,16 @@
 package aggregate
 
-import "github.com/sluice-metrics/sluice/metric"
+import (
+	"github.com/sluice-metrics/sluice/aggregate/lookup"
+	"github.com/sluice-metrics/sluice/metric"
+)
 
 // finish takes the second step for all that every writer has passed.
 func (t *Table) finish(pace *pace) {
 	e := &t.evictions
 	passed := t.epochs.Quiesced()
 	for len(e.stale) > 0 && e.stale[0].epoch <= passed {
-		t.aliases.recycle(e.stale[0].shard, e.stale[0].numbers)
+		t.aliases.Recycle(e.stale[0].shard, e.stale[0].numbers)
 		e.stale = e.stale[1:]
 	}
 	w := t.NewWriter()
@@ -36,7 +39,7 @@ func (t *Table) buryNext(passed uint64, w *Writer) bool {
 
 // buryLocked is the second step for one series: the place is free afterwards.
 func (t *Table) buryLocked(d departed, w *Writer) {
-	b, place := t.blocks.of(d.number)
+	b, place := t.blocks.of(d.Number)
 	s := &b.series[place]
 	late := d.cause.mayHaveHeir() && b.page.dirty.has(place)
 	if late {
@@ -44,17 +47,17 @@ func (t *Table) buryLocked(d departed, w *Writer) {
 	}
 	t.retire(d, b, place, late)
 
-	hash := t.formOf(s).hash
-	shard := t.canon.shard(hash)
-	shard.mu.Lock()
-	shard.removeLocked(hash, d.number+firstNumber)
-	shard.mu.Unlock()
+	hash := t.identityOf(s).Sum
+	shard := t.canon.Shard(hash)
+	shard.Mu.Lock()
+	shard.RemoveLocked(hash, d.Number+lookup.FirstNumber)
+	shard.Mu.Unlock()
 
 	b.history.Lock()
 	t.nameBytes.Add(-s.nameBytes())
 	t.emptyPlaceLocked(b, place)
 	b.history.Unlock()
-	t.blocks.give(d.number)
+	t.blocks.give(d.Number)
 }
 
 // emptyPlaceLocked gives back all that a series held. Nobody finds it any more.
@@ -93,13 +96,13 @@ func (t *Table) retire(d departed, b *block, place uint32, late bool) {
 func (t *Table) succeed(d departed, b *block, place uint32, w *Writer) bool {
 	s := &b.series[place]
 	e := s.entry
-	form := t.formOf(s)
-	to, refused := t.create(&form, &metric.Sample{Kind: e.kind}, w.now)
+	form := t.identityOf(s)
+	to, refused := t.create(&form, &metric.Sample{Kind: e.Kind}, w.now)
 	if refused != metric.Applied {
 		return false
 	}
-	heir, at := t.blocks.of(to.number)
-	switch e.kind {
+	heir, at := t.blocks.of(to.Number)
+	switch e.Kind {
 	case metric.Counter:
 		whole, units := counterSum(b, place)
 		if !heir.page.cells[at].add(whole - d.whole) {

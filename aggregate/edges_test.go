@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/index"
+	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/aggregate/memory"
 	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
@@ -250,13 +252,13 @@ func TestEdgeLabelsRace(t *testing.T) {
 	f.finish(&pace{time.Now()})
 	var wg sync.WaitGroup
 	wg.Go(func() { f.w.Apply(sample("y:1|c|#pod:a,ns:ns,other:w")) })
-	wg.Go(func() { r.begin(); r.add(entries[0].series[0]) })
+	wg.Go(func() { r.begin(); r.add(entries[0].Series[0]) })
 	wg.Wait()
 }
 
-func (f *fixture) planOf(q *metric.Query) (*reading, []found, error) {
-	key := familyKey{q.Resource, q.Namespace, q.Asked.Name}
-	return f.plan(q, key, f.index.seek(key, q))
+func (f *fixture) planOf(q *metric.Query) (*reading, []index.Found, error) {
+	key := index.Key{Resource: q.Resource, Namespace: q.Namespace, Name: q.Asked.Name}
+	return f.plan(q, key, f.index.ScopeOf(key, q))
 }
 
 // The cap on bodies does not hold what grows.
@@ -761,9 +763,9 @@ func TestEdgeWarnedFillsUp(t *testing.T) {
 	var s slowPushers
 	now := time.Now()
 	for i := range warnedMost {
-		s.due(familyKey{name: fmt.Sprint(i)}, now)
+		s.due(index.Key{Name: fmt.Sprint(i)}, now)
 	}
-	if !s.due(familyKey{name: "new"}, now.Add(48*time.Hour)) {
+	if !s.due(index.Key{Name: "new"}, now.Add(48*time.Hour)) {
 		t.Error("two days later a new one is not warned of")
 	}
 }
@@ -777,10 +779,10 @@ func TestEdgeLateForAFullSuccessor(t *testing.T) {
 		f.Roll()
 		time.Sleep(2 * time.Hour)
 		slow := f.NewWriter() // looked the series up before its expiry
-		key := f.aliases.key(sample(line))
-		old := targetRef(f.aliases.find(&key).target.Load())
+		key := f.aliases.KeyOf(sample(line))
+		old := lookup.TargetRef(f.aliases.Find(&key).Target.Load())
 		f.sweepBlock(0, f.clock.Now(), &pace{time.Now()})
-		b, place := f.blocks.of(old.number)
+		b, place := f.blocks.of(old.Number)
 		slow.updateNow(b, place, sample(line))
 		for range 500 {
 			f.push(line)

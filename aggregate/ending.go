@@ -3,6 +3,8 @@ package aggregate
 import (
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/index"
+	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -13,9 +15,9 @@ func (t *Table) End(o metric.Object, name string) int { return t.remove(o, name,
 func (t *Table) Shed(o metric.Object, name string) int { return t.remove(o, name, shedding) }
 
 func (t *Table) remove(o metric.Object, name string, why cause) int {
-	var gone []ref
+	var gone []lookup.Ref
 	for _, one := range t.seriesOf(o, name) {
-		gone = append(gone, one.series...)
+		gone = append(gone, one.Series...)
 	}
 	return t.evict(gone, why, t.clock.Now())
 }
@@ -23,24 +25,24 @@ func (t *Table) remove(o metric.Object, name string, why cause) int {
 // Remove removes the external series of a metric that have exactly these label sets, and returns how many there were. However
 // many others have the name, it looks at none of them.
 func (t *Table) Remove(namespace, name string, sets []metric.Labels) int {
-	var gone []ref
+	var gone []lookup.Ref
 	for _, set := range sets {
-		form := canonicalForm{object: metric.Object{Namespace: namespace}, name: name, labels: set.Packed()}
-		form.sum(&t.index.hash)
-		shard := t.canon.shard(form.hash)
-		shard.mu.Lock()
+		form := index.Identity{Object: metric.Object{Namespace: namespace}, Name: name, Labels: set.Packed()}
+		form.Hash(&t.index.Hash)
+		shard := t.canon.Shard(form.Sum)
+		shard.Mu.Lock()
 		if to, _, there := t.locate(&form); there {
 			gone = append(gone, to)
 		}
-		shard.mu.Unlock()
+		shard.Mu.Unlock()
 	}
 	return t.evict(gone, deletion, t.clock.Now())
 }
 
 // seriesOf finds a metric of exactly this object, whatever others have its name.
-func (t *Table) seriesOf(o metric.Object, name string) []found {
+func (t *Table) seriesOf(o metric.Object, name string) []index.Found {
 	same := func(other metric.Object) bool { return other == o }
-	return t.index.find(familyKey{o.Resource, o.Namespace, name}, o.Name, metric.Pick{Takes: same}, new(finding))
+	return t.index.FindObject(index.Key{Resource: o.Resource, Namespace: o.Namespace, Name: name}, o.Name, metric.Pick{Takes: same}, new(index.Buffer))
 }
 
 // Idle is how long ago the last sample of a metric of an object came; 0 where there is no such metric.
@@ -48,8 +50,8 @@ func (t *Table) Idle(o metric.Object, name string) time.Duration {
 	now := t.clock.Now()
 	idle := time.Duration(-1)
 	for _, one := range t.seriesOf(o, name) {
-		for _, r := range one.series {
-			if b, place := t.blocks.of(r.number); t.isLive(r) {
+		for _, r := range one.Series {
+			if b, place := t.blocks.of(r.Number); t.isLive(r) {
 				if since := b.idleFor(place, now); idle < 0 || since < idle {
 					idle = since
 				}
@@ -62,11 +64,11 @@ func (t *Table) Idle(o metric.Object, name string) time.Duration {
 // Prune removes the series of all objects that alive says are gone: what was restored may have lost its object while
 // nobody looked.
 func (t *Table) Prune(alive func(metric.Object) bool) (gone int) {
-	for i := range t.index.shards {
-		var dead []ref
-		for _, one := range t.index.shards[i].all() {
-			if !one.entry.external() && !alive(one.entry.object()) {
-				dead = append(dead, one.series...)
+	for i := range t.index.Shards {
+		var dead []lookup.Ref
+		for _, one := range t.index.Shards[i].All() {
+			if !one.Entry.External() && !alive(one.Entry.Object()) {
+				dead = append(dead, one.Series...)
 			}
 		}
 		gone += t.evict(dead, objectEnd, t.clock.Now())

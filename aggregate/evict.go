@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/index"
+	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -29,7 +31,7 @@ type evictions struct {
 }
 
 type departed struct {
-	ref
+	lookup.Ref
 	epoch uint64
 	whole int64 // what a counter held when it turned dead
 	units uint64
@@ -61,7 +63,7 @@ type staleAliases struct {
 // addPendingLocked adds what counters in limbo hold.
 func (e *evictions) addPendingLocked(t *Table, to *sum) {
 	for _, d := range e.limbo {
-		b, place := t.blocks.of(d.number)
+		b, place := t.blocks.of(d.Number)
 		if b.page.kinds[place] == metric.Counter {
 			to.add(counterSum(b, place))
 		}
@@ -84,7 +86,7 @@ func (t *Table) sweep() {
 		t.evictions.cursor = (t.evictions.cursor + 1) % made
 		t.sweepBlock(t.evictions.cursor, now, &pace)
 	}
-	for range slotShards/sweepTurns + 1 {
+	for range lookup.SlotShards/sweepTurns + 1 {
 		t.sweepAliases()
 		pace.step()
 	}
@@ -99,7 +101,7 @@ const yieldAfter = time.Hour
 
 func (t *Table) sweepBlock(index uint32, now window.Moment, pace *pace) {
 	b := t.blocks.at[index].Load()
-	var old, idle []ref
+	var old, idle []lookup.Ref
 	wanted, next := t.wanted.Load(), window.LifeStamp(noEnd)
 	b.page.nextEnd.Store(noEnd) // what comes from here on lowers it again
 	for place := range uint32(blockSeries) {
@@ -107,7 +109,7 @@ func (t *Table) sweepBlock(index uint32, now window.Moment, pace *pace) {
 		if state&live == 0 {
 			continue
 		}
-		switch to := (ref{index<<blockBits | place, state}); {
+		switch to := (lookup.Ref{Number: index<<blockBits | place, State: state}); {
 		case t.expired(b, place, now):
 			old = append(old, to)
 		case int64(len(idle)) < wanted && b.idleFor(place, now) > yieldAfter:
@@ -163,19 +165,19 @@ func (t *Table) forgetNotes(c *cell, body *body) {
 // has as many as may be it removes one too: some may be of senders that are gone, and those in use are soon there again.
 func (t *Table) sweepAliases() {
 	e := &t.evictions
-	e.shard = (e.shard + 1) % slotShards
+	e.shard = (e.shard + 1) % lookup.SlotShards
 	turn, refusals := t.turn.Load(), int64(0)
-	gone := t.aliases.sweep(e.shard, func(target uint64) bool {
-		if target&refusalBit != 0 {
-			_, decided := targetRefusal(target)
+	gone := t.aliases.Sweep(e.shard, func(target uint64) bool {
+		if target&lookup.RefusalBit != 0 {
+			_, decided := lookup.TargetRefusal(target)
 			if decided != turn {
 				refusals++
 			}
 			return decided != turn
 		}
-		to := targetRef(target)
-		b, place := t.blocks.of(to.number)
-		if b.page.cells[place].state.Load() != to.state {
+		to := lookup.TargetRef(target)
+		b, place := t.blocks.of(to.Number)
+		if b.page.cells[place].state.Load() != to.State {
 			return true
 		}
 		full := b.series[place].aliases.Load() >= maxAliases
@@ -195,7 +197,7 @@ const evictAtOnce = 256
 
 // evict turns series dead and takes them out of the index: at once for readers. It returns how many went: those that
 // expire or yield go only if they are still idle.
-func (t *Table) evict(old []ref, why cause, now window.Moment) (gone int) {
+func (t *Table) evict(old []lookup.Ref, why cause, now window.Moment) (gone int) {
 	pace := pace{time.Now()}
 	for some := range slices.Chunk(old, evictAtOnce) {
 		gone += t.evictSome(some, why, now)
@@ -204,10 +206,10 @@ func (t *Table) evict(old []ref, why cause, now window.Moment) (gone int) {
 	return gone
 }
 
-func (t *Table) evictSome(old []ref, why cause, now window.Moment) int {
+func (t *Table) evictSome(old []lookup.Ref, why cause, now window.Moment) int {
 	t.evictions.mu.Lock()
 	defer t.evictions.mu.Unlock()
-	byEntry := map[*entry]int{}
+	byEntry := map[*index.Entry]int{}
 	before := len(t.evictions.limbo)
 	for _, r := range old {
 		d, e := t.turnDead(r, why, now)
@@ -218,9 +220,9 @@ func (t *Table) evictSome(old []ref, why cause, now window.Moment) int {
 		byEntry[e]++
 	}
 	for e, n := range byEntry {
-		e.family.shard.mu.Lock()
-		e.removeLocked(n, t.isLive)
-		e.family.shard.mu.Unlock()
+		e.Family.Shard.Mu.Lock()
+		e.RemoveLocked(n, t.isLive)
+		e.Family.Shard.Mu.Unlock()
 	}
 	fresh := t.evictions.limbo[before:]
 	if len(fresh) == 0 {
@@ -235,32 +237,32 @@ func (t *Table) evictSome(old []ref, why cause, now window.Moment) int {
 }
 
 // isLive reports whether a reference still means a live series.
-func (t *Table) isLive(r ref) bool {
-	b, place := t.blocks.of(r.number)
-	return b.page.cells[place].state.Load() == r.state
+func (t *Table) isLive(r lookup.Ref) bool {
+	b, place := t.blocks.of(r.Number)
+	return b.page.cells[place].state.Load() == r.State
 }
 
 // turnDead is the first step for one series. nil: it is not there any more, or not idle.
-func (t *Table) turnDead(r ref, why cause, now window.Moment) (departed, *entry) {
-	b, place := t.blocks.of(r.number)
+func (t *Table) turnDead(r lookup.Ref, why cause, now window.Moment) (departed, *index.Entry) {
+	b, place := t.blocks.of(r.Number)
 	b.history.Lock()
 	defer b.history.Unlock()
 	c, s := &b.page.cells[place], &b.series[place]
-	if c.state.Load() != r.state {
+	if c.state.Load() != r.State {
 		return departed{}, nil
 	}
 	if why == expiry && !t.expired(b, place, now) || why == yielding && b.idleFor(place, now) <= yieldAfter {
 		return departed{}, nil
 	}
-	c.state.Store(r.state &^ live)
+	c.state.Store(r.State &^ live)
 	b.unnamed.mark(place)
 	b.renamed.Store(true)
 	t.live.Add(-1)
 	t.evicted.Add(1)
 	t.graves.bury(s.entry, t.epitaph(b, place, why))
-	t.evictions.object = s.entry.object()
-	t.admission.Leave(&t.evictions.object, s.entry.family.key.name)
-	d := departed{ref: r, cause: why, ended: now.Tick}
+	t.evictions.object = s.entry.Object()
+	t.admission.Leave(&t.evictions.object, s.entry.Family.Key.Name)
+	d := departed{Ref: r, cause: why, ended: now.Tick}
 	if b.page.kinds[place] == metric.Counter {
 		d.whole, d.units = counterSum(b, place)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-metrics/sluice/aggregate/index"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -72,7 +73,7 @@ func (f *fixture) totalOf(q metric.Query) string {
 // A whole family is read in pieces while its objects come and go: what stays is in every answer, once.
 func TestFamilyIsReadWhileItChanges(t *testing.T) {
 	f := inCluster(t)
-	const steady = 3 * perHold
+	const steady = 3 * index.EntriesPerHold
 	for i := range steady {
 		f.send(senderOf(fmt.Sprintf("steady%05d", i), "1"), "hits:1|c")
 	}
@@ -87,15 +88,15 @@ func TestFamilyIsReadWhileItChanges(t *testing.T) {
 			}
 			o := metric.Object{Resource: "pods", Namespace: "shop", Name: fmt.Sprint("coming", i%1000), UID: "1"}
 			if i%2 == 0 {
-				form := canonicalForm{object: o, name: "hits"}
-				form.sum(&f.index.hash)
-				e, shard := f.index.enter(&form, metric.Counter)
+				form := index.Identity{Object: o, Name: "hits"}
+				form.Hash(&f.index.Hash)
+				e, shard := f.index.Enter(&form, metric.Counter)
 				_ = e
-				shard.mu.Unlock()
-			} else if e := f.index.any(familyKey{"pods", "shop", "hits"}, o.Name); e != nil {
-				e.family.shard.mu.Lock()
-				e.tidyLocked()
-				e.family.shard.mu.Unlock()
+				shard.Mu.Unlock()
+			} else if e := f.index.Any(index.Key{Resource: "pods", Namespace: "shop", Name: "hits"}, o.Name); e != nil {
+				e.Family.Shard.Mu.Lock()
+				e.TidyLocked()
+				e.Family.Shard.Mu.Unlock()
 			}
 		}
 	}()

@@ -3,6 +3,8 @@ package aggregate
 import (
 	"unsafe"
 
+	"github.com/sluice-metrics/sluice/aggregate/index"
+	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/aggregate/memory"
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -13,20 +15,20 @@ import (
 // one looks at.
 
 // foretoldMost is how many samples are foretold at once.
-const foretoldMost = farLines
+const foretoldMost = lookup.FarLines
 
 // foretold is a sample that is to come, and whose it is.
 type foretold struct {
 	decision
 	sample *metric.Sample
-	family *family // nil: there is none
-	entry  *entry  // the one that is likely its object's; nil: there is none
+	family *index.Family // nil: there is none
+	entry  *index.Entry  // the one that is likely its object's; nil: there is none
 }
 
 // UnknownLines is how many recalled lines from one on nobody has seen before, but at most most.
 func (w *Writer) UnknownLines(from, most int) int {
 	n := 0
-	for until := min(len(w.lines)-from, most); n < until && w.recalled[from+n].isNew(); n++ {
+	for until := min(len(w.lines)-from, most); n < until && w.recalled[from+n].IsNew(); n++ {
 	}
 	return n
 }
@@ -39,7 +41,7 @@ func (w *Writer) PrefetchNew(from int, next []metric.Sample) {
 		w.ahead = 0 // it would share its waits with nobody
 		return
 	}
-	w.table.aliases.prefetchNew(w.lines[from:from+w.ahead], w.recalled[from:from+w.ahead])
+	w.table.aliases.PrefetchNew(w.lines[from:from+w.ahead], w.recalled[from:from+w.ahead])
 	for i := range w.foretold[:w.ahead] {
 		f := &w.foretold[i]
 		f.sample, f.family, f.entry = &next[i], nil, nil
@@ -55,8 +57,8 @@ func (w *Writer) PrefetchNew(from int, next []metric.Sample) {
 func (w *Writer) askForForms() {
 	var ahead [foretoldMost]uintptr
 	for i := range w.foretold[:w.ahead] {
-		p := w.table.canon.probe(w.foretold[i].form.hash)
-		ahead[i] = uintptr(unsafe.Pointer(p.slot()))
+		p := w.table.canon.Probe(w.foretold[i].identity.Sum)
+		ahead[i] = uintptr(unsafe.Pointer(p.Slot()))
 	}
 	memory.Prefetch(ahead[:w.ahead])
 }
@@ -66,12 +68,12 @@ func (w *Writer) askForNames() {
 	var ahead [foretoldMost]uintptr
 	for i := range w.foretold[:w.ahead] {
 		if f := &w.foretold[i]; f.refused == metric.Applied {
-			shard := w.table.index.shardOf(&f.form)
-			shard.mu.Lock()
-			if f.family = shard.family(f.form.family, f.form.familyKey()); f.family != nil {
-				ahead[i] = f.family.entries.first(f.form.named)
+			shard := w.table.index.ShardOf(&f.identity)
+			shard.Mu.Lock()
+			if f.family = shard.Family(f.identity.FamilySum, f.identity.Key()); f.family != nil {
+				ahead[i] = f.family.Entries.First(f.identity.NamedSum)
 			}
-			shard.mu.Unlock()
+			shard.Mu.Unlock()
 		}
 	}
 	memory.Prefetch(ahead[:w.ahead])
@@ -82,10 +84,10 @@ func (w *Writer) askForEntries() {
 	var ahead [2 * foretoldMost]uintptr
 	for i := range w.foretold[:w.ahead] {
 		if f := &w.foretold[i]; f.family != nil {
-			f.family.shard.mu.Lock()
-			f.entry = f.family.entries.likely(f.form.named)
-			f.family.shard.mu.Unlock()
-			ahead[2*i], ahead[2*i+1] = f.entry.ends()
+			f.family.Shard.Mu.Lock()
+			f.entry = f.family.Entries.Likely(f.identity.NamedSum)
+			f.family.Shard.Mu.Unlock()
+			ahead[2*i], ahead[2*i+1] = f.entry.Ends()
 		}
 	}
 	memory.Prefetch(ahead[:2*w.ahead])
@@ -96,7 +98,7 @@ func (w *Writer) askForTheirNames() {
 	var ahead [foretoldMost]uintptr
 	for i := range w.foretold[:w.ahead] {
 		if e := w.foretold[i].entry; e != nil {
-			ahead[i] = uintptr(unsafe.Pointer(unsafe.StringData(e.name)))
+			ahead[i] = uintptr(unsafe.Pointer(unsafe.StringData(e.Name)))
 		}
 	}
 	memory.Prefetch(ahead[:w.ahead])

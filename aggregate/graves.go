@@ -3,6 +3,7 @@ package aggregate
 import (
 	"sync"
 
+	"github.com/sluice-metrics/sluice/aggregate/index"
 	"github.com/sluice-metrics/sluice/aggregate/window"
 )
 
@@ -16,7 +17,7 @@ type graves struct {
 }
 
 type graveKey struct {
-	family familyKey
+	family index.Key
 	object string
 }
 
@@ -27,11 +28,11 @@ type grave struct {
 
 const maxGraves = 8192
 
-func (g *graves) bury(e *entry, one grave) {
+func (g *graves) bury(e *index.Entry, one grave) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, object := range []string{e.name, "*"} {
-		g.buryLocked(graveKey{e.family.key, object}, one)
+	for _, object := range []string{e.Name, "*"} {
+		g.buryLocked(graveKey{e.Family.Key, object}, one)
 	}
 }
 
@@ -47,7 +48,7 @@ func (g *graves) buryLocked(key graveKey, one grave) {
 	g.at[key] = one
 }
 
-func (g *graves) find(family familyKey, object string) grave {
+func (g *graves) find(family index.Key, object string) grave {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.at[graveKey{family, object}]

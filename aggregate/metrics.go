@@ -36,7 +36,7 @@ func (t *Table) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	aliases, aliasBytes := t.aliases.size()
+	aliases, aliasBytes := t.aliases.Size()
 	_, noteBytes := t.logs.Used()
 	gauge(seriesDesc, float64(t.Series()))
 	gauge(seriesLimitDesc, float64(t.config.MaxSeries))

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-metrics/sluice/aggregate/index"
 	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -20,9 +21,9 @@ type kindSet uint8
 func (s kindSet) has(k metric.Kind) bool { return s&(1<<k) != 0 }
 
 // chooseKinds says which kinds answer a query, and which one of them its error messages name. Entries begin with one that lives.
-func (t *Table) chooseKinds(q *metric.Query, key familyKey, entries []found, now window.Moment) (kind metric.Kind, takes kindSet) {
-	kind = entries[0].entry.kind
-	if !t.index.mixed(key) {
+func (t *Table) chooseKinds(q *metric.Query, key index.Key, entries []index.Found, now window.Moment) (kind metric.Kind, takes kindSet) {
+	kind = entries[0].Entry.Kind
+	if !t.index.Mixed(key) {
 		return kind, 1 << kind
 	}
 	objects, born := t.countKinds(entries, now)
@@ -46,15 +47,15 @@ func (t *Table) chooseKinds(q *metric.Query, key familyKey, entries []found, now
 }
 
 // countKinds counts the objects of each kind that have a living series, and says when the newest of these was born.
-func (t *Table) countKinds(entries []found, now window.Moment) (objects, born kindCounts) {
+func (t *Table) countKinds(entries []index.Found, now window.Moment) (objects, born index.KindCounts) {
 	for i, one := range entries {
-		if i%perHold == perHold-1 {
+		if i%index.EntriesPerHold == index.EntriesPerHold-1 {
 			runtime.Gosched()
 		}
-		kind, lives := one.entry.kind, 0
-		for _, r := range one.series {
+		kind, lives := one.Entry.Kind, 0
+		for _, r := range one.Series {
 			if t.lives(r, now) {
-				b, place := t.blocks.of(r.number)
+				b, place := t.blocks.of(r.Number)
 				b.history.Lock()
 				born[kind] = max(born[kind], int(b.series[place].born))
 				b.history.Unlock()
@@ -67,7 +68,7 @@ func (t *Table) countKinds(entries []found, now window.Moment) (objects, born ki
 }
 
 // ranked lists the kinds that there are, the one of the most objects first, of equals the newer.
-func ranked(c, born *kindCounts) (kinds []metric.Kind) {
+func ranked(c, born *index.KindCounts) (kinds []metric.Kind) {
 	for k, n := range c {
 		if n > 0 {
 			kinds = append(kinds, metric.Kind(k))
@@ -88,7 +89,7 @@ type mixedKinds struct {
 	warnings
 }
 
-func (m *mixedKinds) warn(key familyKey, kinds []metric.Kind, objects *kindCounts, takes kindSet) {
+func (m *mixedKinds) warn(key index.Key, kinds []metric.Kind, objects *index.KindCounts, takes kindSet) {
 	var read, absent []string
 	for _, k := range kinds {
 		text := fmt.Sprintf("%s on %d", k, objects[k])
@@ -99,6 +100,6 @@ func (m *mixedKinds) warn(key familyKey, kinds []metric.Kind, objects *kindCount
 		}
 	}
 	m.log.Warn("a metric has different kinds on objects of one list; objects of the kinds that were not asked for are absent from the answer: "+
-		"push it as one kind, or under two names", "metric", key.name, "resource", key.resource, "namespace", key.namespace,
+		"push it as one kind, or under two names", "metric", key.Name, "resource", key.Resource, "namespace", key.Namespace,
 		"read", strings.Join(read, ", "), "absent", strings.Join(absent, ", "))
 }

@@ -3,6 +3,7 @@ package aggregate
 import (
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -10,7 +11,7 @@ import (
 // applyPushed takes a running total or a histogram. These come once a push, where other samples come once a request: they
 // may take the history lock, so that what a client has said so far and what is counted of it change together. A series that
 // went in the meantime gets no late total, for that would count as growth since the last one: a new series begins with it.
-func (w *Writer) applyPushed(to ref, s *metric.Sample) metric.Reason {
+func (w *Writer) applyPushed(to lookup.Ref, s *metric.Sample) metric.Reason {
 	for {
 		refused, there := w.push(to, s)
 		if there {
@@ -23,12 +24,12 @@ func (w *Writer) applyPushed(to ref, s *metric.Sample) metric.Reason {
 }
 
 // push takes the sample into its series, and notes it at once. False: the series is not there any more.
-func (w *Writer) push(to ref, s *metric.Sample) (refused metric.Reason, there bool) {
+func (w *Writer) push(to lookup.Ref, s *metric.Sample) (refused metric.Reason, there bool) {
 	t := w.table
-	b, place := t.blocks.of(to.number)
+	b, place := t.blocks.of(to.Number)
 	b.history.Lock()
 	defer b.history.Unlock()
-	if b.page.cells[place].state.Load() != to.state {
+	if b.page.cells[place].state.Load() != to.State {
 		return metric.Applied, false
 	}
 	now := t.clock.Now()

@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/index"
+	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -18,7 +20,7 @@ type reading struct {
 	view  window.View
 	now   window.Moment
 	match func(metric.Labels) bool
-	room  *finding
+	room  *index.Buffer
 	gone  grave // of a series that has outlived its time, but was not swept up yet
 	slow  slowPush
 	// lacks says why a timer has no value although something came; empty: nothing came.
@@ -59,14 +61,14 @@ const perTouch = 64
 
 // touch looks at what is going to be read of some entries. Nothing of it depends on what was looked at before, so the processor waits
 // for the memory of many of them at once; reading them waits for one after the other.
-func (r *reading) touch(some []found) {
+func (r *reading) touch(some []index.Found) {
 	for i := range some {
-		e := some[i].entry
-		if len(some[i].series) == 0 {
+		e := some[i].Entry
+		if len(some[i].Series) == 0 {
 			continue
 		}
-		b, place := r.table.blocks.of(some[i].series[0].number)
-		r.touched += uint64(len(e.name)) + uint64(e.kind) + uint64(b.page.cells[place].state.Load()) + uint64(b.series[place].aliases.Load())
+		b, place := r.table.blocks.of(some[i].Series[0].Number)
+		r.touched += uint64(len(e.Name)) + uint64(e.Kind) + uint64(b.page.cells[place].state.Load()) + uint64(b.series[place].aliases.Load())
 	}
 }
 
@@ -94,19 +96,19 @@ func (r *reading) end() {
 		r.spread = nil
 	}
 	if r.room != nil {
-		r.room.release()
+		r.room.Release()
 		r.room = nil
 	}
 }
 
 // add rolls one series up, if it still lives and its labels match.
-func (r *reading) add(s ref) {
+func (r *reading) add(s lookup.Ref) {
 	r.slow = slowPush{}
-	b, place := r.table.blocks.of(s.number)
+	b, place := r.table.blocks.of(s.Number)
 	b.history.Lock()
 	r.addLocked(s, b, place)
 	b.history.Unlock()
-	if r.read++; r.read%perHold == 0 {
+	if r.read++; r.read%index.EntriesPerHold == 0 {
 		runtime.Gosched() // an object of many series is not the only one who wants the processor
 	}
 	if r.slow.entry != nil {
@@ -114,9 +116,9 @@ func (r *reading) add(s ref) {
 	}
 }
 
-func (r *reading) addLocked(s ref, b *block, place uint32) {
+func (r *reading) addLocked(s lookup.Ref, b *block, place uint32) {
 	c := &b.page.cells[place]
-	if c.state.Load() != s.state {
+	if c.state.Load() != s.State {
 		return
 	}
 	labels := b.series[place].labels()
@@ -333,10 +335,10 @@ func (d *distribution) stat(s metric.Stat) (v float64, known, read bool) {
 }
 
 // external computes the values of an external metric.
-func (r *reading) external(points []metric.Point, one found) (_ []metric.Point, matched bool) {
+func (r *reading) external(points []metric.Point, one index.Found) (_ []metric.Point, matched bool) {
 	defer r.end()
 	r.begin()
-	for _, s := range one.series {
+	for _, s := range one.Series {
 		r.add(s)
 		if !r.stat.Adds() {
 			continue

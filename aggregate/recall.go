@@ -3,6 +3,7 @@ package aggregate
 import (
 	"unsafe"
 
+	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/aggregate/memory"
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -17,12 +18,12 @@ type knownTimer struct {
 // LookupLines looks up lines for ApplyKnown. What it finds holds until Quiesce or Offline.
 func (w *Writer) LookupLines(lines []metric.Line) {
 	if len(lines) > len(w.recalled) {
-		w.recalled, w.recalledTimers = make([]lineResult, len(lines)), make([]knownTimer, len(lines))
+		w.recalled, w.recalledTimers = make([]lookup.Result, len(lines)), make([]knownTimer, len(lines))
 	}
 	w.lines = lines
-	far := w.table.aliases.records.bytes() > w.table.farBytes
+	far := w.table.aliases.Records.Bytes() > w.table.farBytes
 	found, timers := w.recalled[:len(lines)], w.recalledTimers[:len(lines)]
-	w.table.aliases.lookupLines(lines, found, far)
+	w.table.aliases.LookupLines(lines, found, far)
 	if far {
 		w.askForCells(found)
 	}
@@ -32,14 +33,14 @@ func (w *Writer) LookupLines(lines []metric.Line) {
 }
 
 // askForCells has the cells come, and the words with their marks.
-func (w *Writer) askForCells(found []lineResult) {
+func (w *Writer) askForCells(found []lookup.Result) {
 	blocks := &w.table.blocks
 	for len(found) > 0 {
-		n := min(len(found), farLines)
-		var ahead [2 * farLines]uintptr
+		n := min(len(found), lookup.FarLines)
+		var ahead [2 * lookup.FarLines]uintptr
 		for i := range found[:n] {
-			if r := &found[i]; r.known {
-				page, place := blocks.pageOf(r.leads.number)
+			if r := &found[i]; r.Known {
+				page, place := blocks.pageOf(r.Ref.Number)
 				at := i * 2
 				ahead[at], ahead[at+1] = uintptr(unsafe.Pointer(&page.cells[place])), uintptr(unsafe.Pointer(&page.dirty[place/64]))
 			}
@@ -50,17 +51,17 @@ func (w *Writer) askForCells(found []lineResult) {
 }
 
 // reach looks whether the series is still there. True: some are timers.
-func (w *Writer) reach(found []lineResult, timers []knownTimer) (some bool) {
+func (w *Writer) reach(found []lookup.Result, timers []knownTimer) (some bool) {
 	blocks := &w.table.blocks
 	for i := range found {
 		r, timer := &found[i], &timers[i]
 		timer.live = nil
-		if !r.known {
+		if !r.Known {
 			continue
 		}
-		page, place := blocks.pageOf(r.leads.number)
+		page, place := blocks.pageOf(r.Ref.Number)
 		c := &page.cells[place]
-		if r.known = c.state.Load() == r.leads.state; r.known && r.kind() == metric.Timer {
+		if r.Known = c.state.Load() == r.Ref.State; r.Known && r.Kind() == metric.Timer {
 			timer.cell, timer.live = c, w.table.timers.of(c)
 			some = some || timer.live != nil
 		}
@@ -70,13 +71,13 @@ func (w *Writer) reach(found []lineResult, timers []knownTimer) (some bool) {
 
 // reachTimers finds the bins, and has their lines come: a live part is so large that those of some thousand timers are far.
 func (w *Writer) reachTimers(lines []metric.Line, timers []knownTimer) {
-	var ahead [farLines]uintptr
+	var ahead [lookup.FarLines]uintptr
 	n := 0
 	for i := range timers {
 		if r, l := &timers[i], &lines[i]; r.live != nil {
 			r.bin = binOf(float64(l.Whole) + l.Fraction)
 			ahead[n] = uintptr(unsafe.Pointer(r.live.line(0, r.bin)))
-			if n++; n == farLines {
+			if n++; n == lookup.FarLines {
 				memory.Prefetch(ahead[:])
 				n = 0
 			}
@@ -116,14 +117,14 @@ func (w *Writer) repeatSome(from, until int) int {
 }
 
 // repeat applies one line to its series, if it is known and may be.
-func (w *Writer) repeat(l *metric.Line, r *lineResult, timer *knownTimer) bool {
-	if !r.known {
+func (w *Writer) repeat(l *metric.Line, r *lookup.Result, timer *knownTimer) bool {
+	if !r.Known {
 		return false
 	}
 	t := w.table
-	kind := r.kind()
-	if kind == metric.Counter && l.Numeric && l.Fraction == 0 && !r.sampled() {
-		page, place := t.blocks.pageOf(r.leads.number)
+	kind := r.Kind()
+	if kind == metric.Counter && l.Numeric && l.Fraction == 0 && !r.Sampled() {
+		page, place := t.blocks.pageOf(r.Ref.Number)
 		if l.Whole > maxIncrement || !page.cells[place].add(l.Whole) {
 			return false
 		}
@@ -134,8 +135,8 @@ func (w *Writer) repeat(l *metric.Line, r *lineResult, timer *knownTimer) bool {
 	if !l.Numeric && kind != metric.Set {
 		return false
 	}
-	if timer.live != nil && !r.sampled() && timer.live.observe(uint32(timer.cell.value.Load()&hotHalf), timer.bin, float64(l.Whole)+l.Fraction) {
-		page, place := t.blocks.pageOf(r.leads.number)
+	if timer.live != nil && !r.Sampled() && timer.live.observe(uint32(timer.cell.value.Load()&hotHalf), timer.bin, float64(l.Whole)+l.Fraction) {
+		page, place := t.blocks.pageOf(r.Ref.Number)
 		page.dirty.mark(place)
 		return true
 	}
@@ -147,9 +148,9 @@ func (w *Writer) repeat(l *metric.Line, r *lineResult, timer *knownTimer) bool {
 	case metric.Set:
 		s.Member = l.Value
 	}
-	if r.sampled() {
-		s.Rate = r.rate()
+	if r.Sampled() {
+		s.Rate = r.Rate()
 	}
-	b, place := t.blocks.of(r.leads.number)
+	b, place := t.blocks.of(r.Ref.Number)
 	return w.updateNow(b, place, s) == metric.Applied
 }

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -90,7 +91,7 @@ func randomLine(r *rand.Rand) string {
 
 // Known lines do what parsed ones do, in any order and any batch.
 func TestKnownLinesDoWhatParsedOnesDo(t *testing.T) {
-	t.Run("near", func(t *testing.T) { testKnownLines(t, farBytes) })
+	t.Run("near", func(t *testing.T) { testKnownLines(t, lookup.FarBytes) })
 	t.Run("far", func(t *testing.T) { testKnownLines(t, 0) })
 }
 
@@ -202,7 +203,7 @@ func TestKnownLinesOfWhatIsGone(t *testing.T) {
 
 // A1, A2 with -race: writers that recall, a roller, a reader, and series that go meanwhile.
 func TestA2WhileLinesAreRecalled(t *testing.T) {
-	t.Run("near", func(t *testing.T) { testRecallers(t, farBytes) })
+	t.Run("near", func(t *testing.T) { testRecallers(t, lookup.FarBytes) })
 	t.Run("far", func(t *testing.T) { testRecallers(t, 0) })
 }
 
@@ -244,9 +245,9 @@ func testRecallers(t *testing.T, far int64) {
 
 // The hash tells apart what differs by a bit, at every length and at either end.
 func TestLineHash(t *testing.T) {
-	h, seen := newLineHash(), map[uint64]string{}
+	h, seen := lookup.NewHash(), map[uint64]string{}
 	note := func(head, rest string) {
-		sum := h.of([]byte(head), []byte(rest))
+		sum := h.Of([]byte(head), []byte(rest))
 		if was, twice := seen[sum]; twice {
 			t.Fatalf("%q, %q and %s have one hash", head, rest, was)
 		}

@@ -175,7 +175,7 @@ func TestDatedObservationsKeepOthers(t *testing.T) {
 		}
 		r.begin()
 		defer r.end()
-		if r.add(entries[0].series[0]); r.spread.size() != 16 {
+		if r.add(entries[0].Series[0]); r.spread.size() != 16 {
 			t.Errorf("the bins have %v observations, want 16", r.spread.size())
 		}
 	})

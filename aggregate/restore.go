@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/aggregate/blob"
+	"github.com/sluice-metrics/sluice/aggregate/index"
 	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -152,15 +153,15 @@ func (r *restorer) birth(d *blob.Decoder, i identity) {
 	if d.Err != nil {
 		return
 	}
-	form := canonicalForm{object: object, name: name, labels: labels.Packed()}
+	form := index.Identity{Object: object, Name: name, Labels: labels.Packed()}
 	c := &r.b.page.cells[place]
-	if one := &r.b.series[place]; c.state.Load() == state && form.matches(one.entry, one.packed()) {
+	if one := &r.b.series[place]; c.state.Load() == state && form.Matches(one.entry, one.packed()) {
 		return
 	}
 	r.t.vanish(r.b, place)
 	born = r.CurrentTick(born)
 	// The entry is one of its own until settle.go files the series.
-	own := &entry{family: &family{key: familyKey{object.Resource, object.Namespace, name}}, name: object.Name, uid: object.UID, kind: kind}
+	own := &index.Entry{Family: &index.Family{Key: index.Key{Resource: object.Resource, Namespace: object.Namespace, Name: name}}, Name: object.Name, UID: object.UID, Kind: kind}
 	r.t.fill(r.b, place, newcomer{entry: own, labels: labels.Packed(), born: born, seen: r.now.Stamp()})
 	c.state.Store(state)
 }

@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/sluice-metrics/sluice/aggregate/blob"
+	"github.com/sluice-metrics/sluice/aggregate/index"
 	"github.com/sluice-metrics/sluice/aggregate/memory"
 	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
@@ -138,7 +139,7 @@ type delta struct {
 
 // askForNews has what births among 64 series are told from come: their entries, then the names of the objects.
 func (b *block) askForNews(word int, set uint64) {
-	var entries [64]*entry
+	var entries [64]*index.Entry
 	n := 0
 	b.history.Lock()
 	for ; set != 0; set &= set - 1 {
@@ -151,11 +152,11 @@ func (b *block) askForNews(word int, set uint64) {
 	b.history.Unlock()
 	var ahead [2 * 64]uintptr
 	for i, e := range entries[:n] {
-		ahead[2*i], ahead[2*i+1] = e.ends()
+		ahead[2*i], ahead[2*i+1] = e.Ends()
 	}
 	memory.Prefetch(ahead[:2*n])
 	for i, e := range entries[:n] {
-		ahead[i] = uintptr(unsafe.Pointer(unsafe.StringData(e.name)))
+		ahead[i] = uintptr(unsafe.Pointer(unsafe.StringData(e.Name)))
 	}
 	memory.Prefetch(ahead[:n])
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -15,17 +16,17 @@ func (t *Table) RestoreDone() error {
 	now := t.clock.Now()
 	restored := t.restored()
 	slices.SortFunc(restored, func(a, b restoredSeries) int {
-		return cmp.Or(cmp.Compare(b.born, a.born), cmp.Compare(b.seen, a.seen), cmp.Compare(a.number, b.number))
+		return cmp.Or(cmp.Compare(b.born, a.born), cmp.Compare(b.seen, a.seen), cmp.Compare(a.Number, b.Number))
 	})
 	for _, one := range restored {
-		t.settle(one.ref, now)
+		t.settle(one.Ref, now)
 	}
 	t.freePlaces()
 	return nil
 }
 
 type restoredSeries struct {
-	ref
+	lookup.Ref
 	born, seen uint32
 }
 
@@ -34,7 +35,7 @@ func (t *Table) restored() (all []restoredSeries) {
 		b := t.blocks.at[i].Load()
 		for place := range uint32(blockSeries) {
 			if c := &b.page.cells[place]; c.state.Load()&live != 0 {
-				to := ref{i<<blockBits | place, c.state.Load()}
+				to := lookup.Ref{Number: i<<blockBits | place, State: c.state.Load()}
 				all = append(all, restoredSeries{to, b.series[place].born, c.seen.Load()})
 			}
 		}
@@ -43,8 +44,8 @@ func (t *Table) restored() (all []restoredSeries) {
 }
 
 // settle files one series, or takes it out.
-func (t *Table) settle(to ref, now window.Moment) {
-	b, place := t.blocks.of(to.number)
+func (t *Table) settle(to lookup.Ref, now window.Moment) {
+	b, place := t.blocks.of(to.Number)
 	s := &b.series[place]
 	if t.expired(b, place, now) {
 		t.graves.bury(s.entry, t.epitaph(b, place, expiry))
@@ -52,21 +53,21 @@ func (t *Table) settle(to ref, now window.Moment) {
 		return
 	}
 	e := s.entry
-	form := t.formOf(s)
-	shard := t.canon.shard(form.hash)
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
-	filed, lock := t.index.enter(&form, e.kind)
-	defer lock.mu.Unlock()
-	if _, _, twin := t.filed(&form, e.kind); twin || filed.kind != e.kind {
+	form := t.identityOf(s)
+	shard := t.canon.Shard(form.Sum)
+	shard.Mu.Lock()
+	defer shard.Mu.Unlock()
+	filed, lock := t.index.Enter(&form, e.Kind)
+	defer lock.Mu.Unlock()
+	if _, _, twin := t.filed(&form, e.Kind); twin || filed.Kind != e.Kind {
 		t.vanish(b, place)
 		return
 	}
 	s.entry = filed
-	filed.addLocked(to)
-	t.admission.Enter(lock.objectOf(filed), filed.family.key.name, s.born)
-	s.setLabels(lock.shared(&t.index.hash, s.packed()))
-	shard.addLocked(form.hash, to.number+firstNumber)
+	filed.AddLocked(to)
+	t.admission.Enter(lock.ObjectOf(filed), filed.Family.Key.Name, s.born)
+	s.setLabels(lock.Shared(&t.index.Hash, s.packed()))
+	shard.AddLocked(form.Sum, to.Number+lookup.FirstNumber)
 	t.live.Add(1)
 	t.nameBytes.Add(s.nameBytes())
 	t.settleBody(b, place)

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/index"
 	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -25,12 +26,12 @@ const (
 
 // slowPush is a counter that a reading met, for after the lock.
 type slowPush struct {
-	entry    *entry
+	entry    *index.Entry
 	interval time.Duration
 }
 
 // checkPace notes whether the counter that was just read is pushed too slowly for the window that it is read over.
-func (r *reading) checkPace(e *entry) {
+func (r *reading) checkPace(e *index.Entry) {
 	interval := time.Duration(r.Cadence.Interval * float64(r.table.clock.Tick))
 	if r.Cadence.Alike >= slowGaps && float64(interval*window.SlowShare) > window.SlowSlack*float64(r.view.Span.Window) {
 		r.slow = slowPush{e, interval}
@@ -41,10 +42,10 @@ func (r *reading) checkPace(e *entry) {
 func (s *slowPushers) warn(r *reading) {
 	s.seen.Add(1)
 	e := r.slow.entry
-	if !s.due(e.family.key, r.now.Wall) {
+	if !s.due(e.Family.Key, r.now.Wall) {
 		return
 	}
 	s.log.Warn("a rate jumps, for its counter is pushed too slowly for the window: push more often, or read a longer one",
-		"metric", e.family.key.name, "object", e.object().String(), "interval", r.slow.interval.Round(time.Second),
+		"metric", e.Family.Key.Name, "object", e.Object().String(), "interval", r.slow.interval.Round(time.Second),
 		"window", metric.FormatWindow(r.view.Span.Window))
 }

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/index"
+	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/aggregate/memory"
 	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
@@ -46,10 +48,10 @@ type Table struct {
 	logs      *window.Logs
 	blocks    blocks
 	timers    timerLives
-	aliases   *aliases
-	farBytes  int64  // see recall.go
-	canon     *slots // canonical forms to series numbers, off by firstNumber
-	index     *index
+	aliases   *lookup.Aliases
+	farBytes  int64         // see recall.go
+	canon     *lookup.Slots // canonical forms to series numbers, off by firstNumber
+	index     *index.Index
 	epochs    memory.Epochs
 	graves    graves
 	slow      slowPushers
@@ -89,10 +91,10 @@ func New(c Config, describe Describer, log *slog.Logger) *Table {
 	spans := window.NewSpans(c.Windows, clock.Tick)
 	t := &Table{
 		config: c, describe: describe, admission: unlimited{}, observer: noObserver{}, clock: clock, spans: spans,
-		aliases: newAliases(c.MaxBytes / 2), blocks: blocks{pages: memory.NewArena(maxBlocks * pageBytes)}, canon: newSlots(),
-		index: newIndex(), setSeed: rand.Uint64(), written: spans, slow: slowPushers{log: log}, mixed: mixedKinds{log: log},
+		aliases: lookup.NewAliases(c.MaxBytes / 2), blocks: blocks{pages: memory.NewArena(maxBlocks * pageBytes)}, canon: lookup.NewSlots(),
+		index: index.New(), setSeed: rand.Uint64(), written: spans, slow: slowPushers{log: log}, mixed: mixedKinds{log: log},
 	}
-	t.farBytes = farBytes
+	t.farBytes = lookup.FarBytes
 	t.logs = window.NewLogs(spans, t.growLogs)
 	t.timers.open(&t.epochs)
 	return t
@@ -138,7 +140,7 @@ func (t *Table) ttl(b *block, place uint32) (time.Duration, bool) {
 		return 0, false
 	case own != 0:
 		return ttlDuration(own), true
-	case b.series[place].entry.external():
+	case b.series[place].entry.External():
 		return t.config.ExternalTTL, true
 	}
 	return t.config.ObjectTTL, true

@@ -3,6 +3,7 @@ package aggregate
 import (
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -20,19 +21,19 @@ func (w *Writer) vanish(s *metric.Sample) metric.Reason {
 		return whose.refused
 	}
 	t := w.table
-	to, _, there := t.locate(&whose.form)
+	to, _, there := t.locate(&whose.identity)
 	if now := t.clock.Now(); there && !t.outlives(to, s, now) {
-		t.evict([]ref{to}, vanishing, now)
+		t.evict([]lookup.Ref{to}, vanishing, now)
 	}
 	return metric.Applied
 }
 
 // outlives reports whether a series has a value that is newer than the end that a sample tells of.
-func (t *Table) outlives(to ref, s *metric.Sample, now window.Moment) bool {
-	b, place := t.blocks.of(to.number)
+func (t *Table) outlives(to lookup.Ref, s *metric.Sample, now window.Moment) bool {
+	b, place := t.blocks.of(to.Number)
 	b.history.Lock()
 	defer b.history.Unlock()
-	if b.page.cells[place].state.Load() != to.state {
+	if b.page.cells[place].state.Load() != to.State {
 		return false // and its place may have another kind by now
 	}
 	if s.Timestamp != 0 && min(s.Timestamp, now.Wall.Unix()) < b.saidLocked(place) {

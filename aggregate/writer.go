@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/aggregate/memory"
 	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
@@ -25,7 +26,7 @@ type Writer struct {
 	}
 
 	lines          []metric.Line // those that were recalled last
-	recalled       []lineResult
+	recalled       []lookup.Result
 	recalledTimers []knownTimer
 	timers         bool // some of them are timers
 	repeated       metric.Sample
@@ -92,16 +93,16 @@ func (w *Writer) Apply(s *metric.Sample) metric.Reason {
 		return w.applyDescribed(s, nil)
 	}
 	t := w.table
-	key := t.aliases.keyOf(s)
-	if r := t.aliases.find(&key); r != nil {
-		target := r.target.Load()
-		if target&refusalBit == 0 {
-			to := targetRef(target)
-			b, place := t.blocks.of(to.number)
-			if b.page.cells[place].state.Load() == to.state {
-				return w.update(b, place, to.state, s)
+	key := t.aliases.KeyOf(s)
+	if r := t.aliases.Find(&key); r != nil {
+		target := r.Target.Load()
+		if target&lookup.RefusalBit == 0 {
+			to := lookup.TargetRef(target)
+			b, place := t.blocks.of(to.Number)
+			if b.page.cells[place].state.Load() == to.State {
+				return w.update(b, place, to.State, s)
 			}
-		} else if reason, turn := targetRefusal(target); turn == t.turn.Load() {
+		} else if reason, turn := lookup.TargetRefusal(target); turn == t.turn.Load() {
 			return reason
 		}
 	}

@@ -1,4 +1,4 @@
-package aggregate
+package index
 
 import (
 	"math/rand/v2"
@@ -13,23 +13,23 @@ func TestSortByName(t *testing.T) {
 		for range 300 {
 			shared := strings.Repeat("x", random.IntN(10))
 			var names []string
-			var all []found
+			var all []Found
 			for range random.IntN(30) {
 				name := []byte(shared)
 				for range random.IntN(12) {
 					name = append(name, alphabet[random.IntN(len(alphabet))])
 				}
 				names = append(names, string(name))
-				all = append(all, found{entry: &entry{name: string(name)}})
+				all = append(all, Found{Entry: &Entry{Name: string(name)}})
 			}
 			slices.Sort(names)
-			got := (&finding{found: all}).sort()
+			got := (&Buffer{found: all}).sort()
 			if len(got) != len(names) {
 				t.Fatalf("%d of %d", len(got), len(names))
 			}
 			for i := range got {
-				if got[i].entry.name != names[i] {
-					t.Fatalf("at %d of %q stands %q", i, names, got[i].entry.name)
+				if got[i].Entry.Name != names[i] {
+					t.Fatalf("at %d of %q stands %q", i, names, got[i].Entry.Name)
 				}
 			}
 		}

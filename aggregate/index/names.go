@@ -1,15 +1,15 @@
-package aggregate
+package index
 
 import (
 	"iter"
 	"unsafe"
 )
 
-// names finds a family's entries by their objects' names: an open hash table as slots.go has it, but under the lock of the family's
+// nameTable finds a family's entries by their objects' names: an open hash table as slots.go has it, but under the lock of the family's
 // shard. Go's map looked at its control bytes, the key in its slot, the name and the entry, one after the other: for a series that
 // nobody has seen each was a miss of the cache. Here a slot has the entry and 32 bits of the name's hash, so that
 // hardly any other entry is looked at; and a family of one name takes 32 bytes, not 200.
-type names struct {
+type nameTable struct {
 	slots  []nameSlot
 	live   int // slots with an entry
 	filled int // slots that are not empty
@@ -17,17 +17,17 @@ type names struct {
 
 // nameSlot is empty where its entry is nil. Its tag is also where the probe begins.
 type nameSlot struct {
-	entry *entry
+	entry *Entry
 	tag   uint32
 }
 
-// leftName is what a slot has whose entry is gone.
-var leftName = new(entry)
+// removedName is what a slot has whose entry is gone.
+var removedName = new(Entry)
 
 func tagOf(hash uint64) uint32 { return uint32(hash >> 32) }
 
 // slot finds the slot of a name; nil: it has none.
-func (n *names) slot(tag uint32, name string) *nameSlot {
+func (n *nameTable) slot(tag uint32, name string) *nameSlot {
 	if len(n.slots) == 0 {
 		return nil
 	}
@@ -36,30 +36,30 @@ func (n *names) slot(tag uint32, name string) *nameSlot {
 		switch s := &n.slots[i&mask]; {
 		case s.entry == nil:
 			return nil
-		case s.tag == tag && s.entry != leftName && s.entry.name == name:
+		case s.tag == tag && s.entry != removedName && s.entry.Name == name:
 			return s
 		}
 	}
 }
 
 // find returns the entry of a name; nil: there is none.
-func (n *names) find(hash uint64, name string) *entry {
+func (n *nameTable) find(hash uint64, name string) *Entry {
 	if s := n.slot(tagOf(hash), name); s != nil {
 		return s.entry
 	}
 	return nil
 }
 
-// first is where the slot of a name is looked for first.
-func (n *names) first(hash uint64) uintptr {
+// First is where the slot of a name is looked for first.
+func (n *nameTable) First(hash uint64) uintptr {
 	if len(n.slots) == 0 {
 		return 0
 	}
 	return uintptr(unsafe.Pointer(&n.slots[tagOf(hash)&uint32(len(n.slots)-1)]))
 }
 
-// likely is the entry that find looks at first, without a look at it; nil: there is none.
-func (n *names) likely(hash uint64) *entry {
+// Likely is the entry that find looks at first, without a look at it; nil: there is none.
+func (n *nameTable) Likely(hash uint64) *Entry {
 	if len(n.slots) == 0 {
 		return nil
 	}
@@ -72,9 +72,9 @@ func (n *names) likely(hash uint64) *entry {
 }
 
 // put enters an entry by its name, in place of one of the same.
-func (n *names) put(hash uint64, e *entry) {
+func (n *nameTable) put(hash uint64, e *Entry) {
 	tag := tagOf(hash)
-	if s := n.slot(tag, e.name); s != nil {
+	if s := n.slot(tag, e.Name); s != nil {
 		s.entry = e
 		return
 	}
@@ -85,7 +85,7 @@ func (n *names) put(hash uint64, e *entry) {
 	n.live++
 }
 
-func (n *names) add(one nameSlot) {
+func (n *nameTable) add(one nameSlot) {
 	mask := uint32(len(n.slots) - 1)
 	i := one.tag
 	for n.slots[i&mask].entry != nil {
@@ -95,38 +95,38 @@ func (n *names) add(one nameSlot) {
 	n.filled++
 }
 
-func (n *names) grow() {
+func (n *nameTable) grow() {
 	old, size := n.slots, 2 // it may as well shrink
 	for (n.live+1)*2 > size {
 		size *= 2
 	}
 	n.slots, n.filled = make([]nameSlot, size), 0
 	for _, s := range old {
-		if s.entry != nil && s.entry != leftName {
+		if s.entry != nil && s.entry != removedName {
 			n.add(s)
 		}
 	}
 }
 
 // remove takes a name out.
-func (n *names) remove(hash uint64, name string) {
+func (n *nameTable) remove(hash uint64, name string) {
 	if s := n.slot(tagOf(hash), name); s != nil {
-		s.entry = leftName
+		s.entry = removedName
 		n.live--
 	}
 }
 
-// all yields the entries. Who is handed one may let others change them: what stays is yielded, what comes may be.
-func (n *names) all() iter.Seq[*entry] {
-	return func(yield func(*entry) bool) {
+// All yields the entries. Who is handed one may let others change them: what stays is yielded, what comes may be.
+func (n *nameTable) All() iter.Seq[*Entry] {
+	return func(yield func(*Entry) bool) {
 		slots := n.slots
 		for i := range slots {
 			e := slots[i].entry
-			if e == nil || e == leftName {
+			if e == nil || e == removedName {
 				continue
 			}
 			if &slots[0] != &n.slots[0] { // it has grown: the slot may be out of date
-				s := n.slot(slots[i].tag, e.name)
+				s := n.slot(slots[i].tag, e.Name)
 				if s == nil {
 					continue
 				}

@@ -1,4 +1,4 @@
-package aggregate
+package index
 
 import (
 	"fmt"
@@ -11,27 +11,27 @@ import (
 func TestNamesAreThoseOfAMap(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 3))
 	for _, tags := range []uint64{1, 7, 1 << 20} {
-		var n names
-		want := map[string]*entry{}
+		var n nameTable
+		want := map[string]*Entry{}
 		for range 20_000 {
-			e := &entry{name: fmt.Sprint(random.IntN(500))}
+			e := &Entry{Name: fmt.Sprint(random.IntN(500))}
 			var number uint64
-			_, _ = fmt.Sscan(e.name, &number)
+			_, _ = fmt.Sscan(e.Name, &number)
 			hash := number % tags << 32
 			if random.IntN(3) == 0 {
-				n.remove(hash, e.name)
-				delete(want, e.name)
+				n.remove(hash, e.Name)
+				delete(want, e.Name)
 			} else {
 				n.put(hash, e)
-				want[e.name] = e
+				want[e.Name] = e
 			}
-			if got := n.find(hash, e.name); got != want[e.name] || n.live != len(want) {
-				t.Fatalf("%d tags, name %s: %p of %d, want %p of %d", tags, e.name, got, n.live, want[e.name], len(want))
+			if got := n.find(hash, e.Name); got != want[e.Name] || n.live != len(want) {
+				t.Fatalf("%d tags, name %s: %p of %d, want %p of %d", tags, e.Name, got, n.live, want[e.Name], len(want))
 			}
 		}
-		got := map[string]*entry{}
-		for e := range n.all() {
-			got[e.name] = e
+		got := map[string]*Entry{}
+		for e := range n.All() {
+			got[e.Name] = e
 		}
 		if !maps.Equal(got, want) {
 			t.Errorf("%d tags: yields %d entries, want %d", tags, len(got), len(want))
@@ -46,10 +46,10 @@ func TestNamesAreThoseOfAMap(t *testing.T) {
 func TestNamesChangeWhileTheyAreYielded(t *testing.T) {
 	const before = 100
 	hash := func(i int) uint64 { return uint64(i) * 0x9e3779b97f4a7c15 }
-	var n names
-	numbers := map[*entry]int{}
+	var n nameTable
+	numbers := map[*Entry]int{}
 	put := func(i int) {
-		e := &entry{name: fmt.Sprint(i)}
+		e := &Entry{Name: fmt.Sprint(i)}
 		n.put(hash(i), e)
 		numbers[e] = i
 	}
@@ -57,9 +57,9 @@ func TestNamesChangeWhileTheyAreYielded(t *testing.T) {
 		put(i)
 	}
 	yielded := map[int]int{}
-	for e := range n.all() {
+	for e := range n.All() {
 		i := numbers[e]
-		if yielded[i]++; i < before && n.find(hash(i), e.name) != e {
+		if yielded[i]++; i < before && n.find(hash(i), e.Name) != e {
 			t.Fatalf("%d was yielded with an entry that it no longer has", i)
 		}
 		if len(yielded) == before/5 {

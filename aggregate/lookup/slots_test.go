@@ -1,4 +1,4 @@
-package aggregate
+package lookup
 
 import (
 	"math/rand/v2"
@@ -7,27 +7,27 @@ import (
 
 // Numbers are found by their hashes however often their table has grown, until they are removed.
 func TestSlotsGrow(t *testing.T) {
-	s := newSlots()
+	s := NewSlots()
 	random := rand.New(rand.NewPCG(1, 2))
 	hashes := make([]uint64, 200_000)
 	for i := range hashes {
 		hashes[i] = random.Uint64()
-		s.shard(hashes[i]).addLocked(hashes[i], uint32(i)+firstNumber)
+		s.Shard(hashes[i]).AddLocked(hashes[i], uint32(i)+FirstNumber)
 	}
 	for i := range hashes {
 		if i%3 == 0 {
-			s.shard(hashes[i]).removeLocked(hashes[i], uint32(i)+firstNumber)
+			s.Shard(hashes[i]).RemoveLocked(hashes[i], uint32(i)+FirstNumber)
 		}
 	}
 	steps := 0
 	for i, hash := range hashes {
 		found := false
-		for p := s.probe(hash); !found; steps++ {
-			number := p.next()
+		for p := s.Probe(hash); !found; steps++ {
+			number := p.Next()
 			if number == 0 {
 				break
 			}
-			found = number == uint32(i)+firstNumber
+			found = number == uint32(i)+FirstNumber
 		}
 		if found != (i%3 != 0) {
 			t.Fatalf("number %d: found %v", i, found)

@@ -1,4 +1,4 @@
-package aggregate
+package lookup
 
 import (
 	"sync"
@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// slots is an open hash table from hashes to numbers in shards. Lookups take no lock; whoever looks up compares
+// Slots is an open hash table from hashes to numbers in shards. Lookups take no lock; whoever looks up compares
 // what the number stands for, since a slot holds only 32 bits of the hash, its tag. The low bits of the tag are also where a probe begins, so
 // that a table grows without another look at what it names; those above them, and the shard, tell hashes apart.
 //
@@ -14,12 +14,12 @@ import (
 //   - T2 A number that was removed is used again only after every writer has passed (epoch.go).
 //   - T3 Adding, removing and growing happen under the shard's lock; a lookup that runs into any of them finds
 //     the old state or the new one.
-type slots struct {
-	heads  [slotShards]slotHead // by themselves, so that they stay in a cache
-	shards [slotShards]slotShard
+type Slots struct {
+	heads  [SlotShards]slotHead // by themselves, so that they stay in a cache
+	Shards [SlotShards]slotShard
 }
 
-const slotShards = 256
+const SlotShards = 256
 
 // slotHead is where a shard's table is. A table is followed only by one of at least its size.
 //
@@ -33,7 +33,7 @@ type slotHead struct {
 type slotShard struct {
 	head *slotHead
 
-	mu     sync.Mutex
+	Mu     sync.Mutex
 	table  []atomic.Uint64
 	live   int // slots with a number
 	filled int // slots that are not empty
@@ -42,14 +42,14 @@ type slotShard struct {
 // Numbers in slots: 0 is the end of a probe, removed a slot whose number is gone.
 const (
 	removed     = 1
-	firstNumber = 2
+	FirstNumber = 2
 )
 
-func newSlots() *slots {
-	s := new(slots)
-	for i := range s.shards {
-		s.shards[i].head = &s.heads[i]
-		s.shards[i].setLocked(make([]atomic.Uint64, 16))
+func NewSlots() *Slots {
+	s := new(Slots)
+	for i := range s.Shards {
+		s.Shards[i].head = &s.heads[i]
+		s.Shards[i].setLocked(make([]atomic.Uint64, 16))
 	}
 	return s
 }
@@ -60,7 +60,7 @@ func (s *slotShard) setLocked(table []atomic.Uint64) {
 	s.head.mask.Store(uint64(len(table) - 1))
 }
 
-func (s *slots) shard(hash uint64) *slotShard { return &s.shards[hash%slotShards] }
+func (s *Slots) Shard(hash uint64) *slotShard { return &s.Shards[hash%SlotShards] }
 
 // probe walks the slots that a hash may be in.
 type probe struct {
@@ -70,21 +70,21 @@ type probe struct {
 	tag   uint64
 }
 
-func (s *slots) probe(hash uint64) probe {
-	head := &s.heads[hash%slotShards]
+func (s *Slots) Probe(hash uint64) probe {
+	head := &s.heads[hash%SlotShards]
 	mask := head.mask.Load()
 	return probe{first: head.first.Load(), mask: mask, at: hash >> 32, tag: hash >> 32}
 }
 
-// slot is the one that is looked at next.
-func (p *probe) slot() *atomic.Uint64 {
+// Slot is the one that is looked at next.
+func (p *probe) Slot() *atomic.Uint64 {
 	return (*atomic.Uint64)(unsafe.Add(unsafe.Pointer(p.first), p.at&p.mask*8))
 }
 
-// next is the number in the next slot that could be the hash's; 0: there is none.
-func (p *probe) next() uint32 {
+// Next is the number in the next slot that could be the hash's; 0: there is none.
+func (p *probe) Next() uint32 {
 	for {
-		slot := p.slot().Load()
+		slot := p.Slot().Load()
 		p.at++
 		if slot == 0 {
 			return 0
@@ -95,8 +95,8 @@ func (p *probe) next() uint32 {
 	}
 }
 
-// addLocked adds a number.
-func (s *slotShard) addLocked(hash uint64, number uint32) {
+// AddLocked adds a number.
+func (s *slotShard) AddLocked(hash uint64, number uint32) {
 	if table := s.table; (s.filled+1)*4 > len(table)*3 {
 		s.growLocked()
 	}
@@ -124,15 +124,15 @@ func (s *slotShard) growLocked() {
 	table := make([]atomic.Uint64, size)
 	s.filled = 0
 	for i := range old {
-		if held := old[i].Load(); uint32(held) >= firstNumber {
+		if held := old[i].Load(); uint32(held) >= FirstNumber {
 			s.putLocked(table, held)
 		}
 	}
 	s.setLocked(table)
 }
 
-// removeLocked takes a number out.
-func (s *slotShard) removeLocked(hash uint64, number uint32) {
+// RemoveLocked takes a number out.
+func (s *slotShard) RemoveLocked(hash uint64, number uint32) {
 	table := s.table
 	mask := uint64(len(table) - 1)
 	for i := hash >> 32; ; i++ {
@@ -152,7 +152,7 @@ func (s *slotShard) removeLocked(hash uint64, number uint32) {
 func (s *slotShard) sweepLocked(gone func(number uint32) bool) (out []uint32) {
 	table := s.table
 	for i := range table {
-		if held := table[i].Load(); uint32(held) >= firstNumber && gone(uint32(held)) {
+		if held := table[i].Load(); uint32(held) >= FirstNumber && gone(uint32(held)) {
 			table[i].Store(held>>32<<32 | removed)
 			s.live--
 			out = append(out, uint32(held))

@@ -1,4 +1,4 @@
-package aggregate
+package lookup
 
 import (
 	"encoding/binary"
@@ -7,23 +7,23 @@ import (
 	"unsafe"
 )
 
-// lineHash hashes two pieces of a line: the mixing step of wyhash (github.com/wangyi-fudan/wyhash), a product of 64 bits
+// Hash hashes two pieces of a line: the mixing step of wyhash (github.com/wangyi-fudan/wyhash), a product of 64 bits
 // folded onto itself, which is also the fallback of Go's own maps. hash/maphash does the same for any bytes at three times the
 // cost of a line's two short pieces. The seed is the process's own and secret, so nobody can choose lines that meet.
-type lineHash struct{ a, b, c uint64 }
+type Hash struct{ a, b, C uint64 }
 
-func newLineHash() lineHash { return lineHash{rand.Uint64() | 1, rand.Uint64() | 1, rand.Uint64() | 1} }
+func NewHash() Hash { return Hash{rand.Uint64() | 1, rand.Uint64() | 1, rand.Uint64() | 1} }
 
-func (h *lineHash) of(head, rest []byte) uint64 {
-	return h.piece(h.piece(h.c, head), rest)
+func (h *Hash) Of(head, rest []byte) uint64 {
+	return h.piece(h.piece(h.C, head), rest)
 }
 
-// string goes on from state with a string. The length is mixed in, so that what stands next to each other cannot be cut elsewhere.
-func (h *lineHash) string(state uint64, s string) uint64 {
+// String goes on from state with a string. The length is mixed in, so that what stands next to each other cannot be cut elsewhere.
+func (h *Hash) String(state uint64, s string) uint64 {
 	return h.piece(state, unsafe.Slice(unsafe.StringData(s), len(s)))
 }
 
-func (h *lineHash) piece(state uint64, p []byte) uint64 {
+func (h *Hash) piece(state uint64, p []byte) uint64 {
 	n := uint64(len(p))
 	for len(p) > 16 {
 		state = fold(binary.LittleEndian.Uint64(p)^h.a, binary.LittleEndian.Uint64(p[8:])^state)

@@ -1,4 +1,4 @@
-package aggregate
+package lookup
 
 import (
 	"encoding/binary"
@@ -13,8 +13,8 @@ import (
 // memory without pointers, on a multiple of 16 bytes.
 type record struct {
 	sender uint64
-	// target is where the alias leads, see target.go. It is the one thing that may change.
-	target     atomic.Uint64
+	// Target is where the alias leads, see target.go. It is the one thing that may change.
+	Target     atomic.Uint64
 	nameLength uint16
 	tagsLength uint16
 	mode       uint16
@@ -40,11 +40,11 @@ func (r *record) bytes(from, length int) []byte {
 
 // touch has the first two cache lines come. What lies behind the last record is readable, too.
 func (r *record) touch() {
-	r.target.Load()
-	memory.Touch(unsafe.Add(unsafe.Pointer(r), cacheLine))
+	r.Target.Load()
+	memory.Touch(unsafe.Add(unsafe.Pointer(r), CacheLine))
 }
 
-const cacheLine = 64
+const CacheLine = 64
 
 // size is what the record takes, in bytes.
 func (r *record) size() int64 { return int64(r.class) * recordGrain }
@@ -61,41 +61,41 @@ func (r *record) rate() float64 {
 // records is the memory of all aliases. A record's number is its place in grains. Chunks of it are given to the shards,
 // which cut them up under their locks.
 type records struct {
-	memory *memory.Arena
+	Memory *memory.Arena
 	chunks atomic.Int64 // given out
 }
 
 // newRecords reserves for records of so many bytes, and as much again for pieces that no new record fits.
 func newRecords(size int64) *records {
 	most := int64(math.MaxUint32) * recordGrain
-	return &records{memory: memory.NewArena(int(min(2*size+slotShards*chunkGrains*recordGrain, most)))}
+	return &records{Memory: memory.NewArena(int(min(2*size+SlotShards*chunkGrains*recordGrain, most)))}
 }
 
 func (r *records) at(number uint32) *record {
-	return (*record)(unsafe.Add(r.memory.Base, uintptr(number)*recordGrain))
+	return (*record)(unsafe.Add(r.Memory.Base, uintptr(number)*recordGrain))
 }
 
 // chunk gives out a chunk: the number of its first grain. False: there is no more memory.
 func (r *records) chunk() (number uint32, ok bool) {
 	n := r.chunks.Add(1)
-	if !r.memory.Grow(int(n)*chunkGrains*recordGrain + cacheLine) {
+	if !r.Memory.Grow(int(n)*chunkGrains*recordGrain + CacheLine) {
 		r.chunks.Add(-1)
 		return 0, false
 	}
 	return uint32(n-1) * chunkGrains, true
 }
 
-func (r *records) bytes() int64 { return r.chunks.Load() * chunkGrains * recordGrain }
+func (r *records) Bytes() int64 { return r.chunks.Load() * chunkGrains * recordGrain }
 
-// recordShard is a shard's part of the records, under the shard's lock: the chunk that is cut up from its start, and lists of
+// RecordShard is a shard's part of the records, under the shard's lock: the chunk that is cut up from its start, and lists of
 // pieces that were given back, by size.
-type recordShard struct {
+type RecordShard struct {
 	next, end uint32
 	free      [recordClasses][]uint32
 }
 
 // makeLocked copies a key into a new record, complete but not yet named by a slot. False: there is no more memory.
-func (s *recordShard) makeLocked(all *records, k *aliasKey, target uint64) (number uint32, ok bool) {
+func (s *RecordShard) makeLocked(all *records, k *Key, target uint64) (number uint32, ok bool) {
 	length := recordHeader + len(k.name) + len(k.tags)
 	if k.rate != 0 {
 		length += rateBytes
@@ -107,7 +107,7 @@ func (s *recordShard) makeLocked(all *records, k *aliasKey, target uint64) (numb
 	made := all.at(number)
 	made.sender, made.mode, made.class = k.sender, k.mode, uint16(class)
 	made.nameLength, made.tagsLength = uint16(len(k.name)), uint16(len(k.tags))
-	made.target.Store(target)
+	made.Target.Store(target)
 	copy(made.name(), k.name)
 	copy(made.tags(), k.tags)
 	if k.rate != 0 {
@@ -120,14 +120,14 @@ func (s *recordShard) makeLocked(all *records, k *aliasKey, target uint64) (numb
 func recordClass(length int) int { return (length + recordGrain - 1) / recordGrain }
 
 // likelyLocked is where the next record of a class comes to lie, unless a chunk ends before.
-func (s *recordShard) likelyLocked(class int) uint32 {
+func (s *RecordShard) likelyLocked(class int) uint32 {
 	if list := s.free[class]; len(list) > 0 {
 		return list[len(list)-1]
 	}
 	return s.next
 }
 
-func (s *recordShard) placeLocked(all *records, class int) (number uint32, ok bool) {
+func (s *RecordShard) placeLocked(all *records, class int) (number uint32, ok bool) {
 	if list := s.free[class]; len(list) > 0 {
 		s.free[class] = list[:len(list)-1]
 		return list[len(list)-1], true
@@ -139,7 +139,7 @@ func (s *recordShard) placeLocked(all *records, class int) (number uint32, ok bo
 		}
 		s.next, s.end = first, first+chunkGrains
 		if first == 0 {
-			s.next = firstNumber // the numbers before it have a meaning in slots
+			s.next = FirstNumber // the numbers before it have a meaning in slots
 		}
 	}
 	number = s.next
@@ -147,7 +147,7 @@ func (s *recordShard) placeLocked(all *records, class int) (number uint32, ok bo
 	return number, true
 }
 
-func (s *recordShard) giveLocked(all *records, number uint32) {
+func (s *RecordShard) giveLocked(all *records, number uint32) {
 	class := all.at(number).class
 	s.free[class] = append(s.free[class], number)
 }

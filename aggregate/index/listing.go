@@ -1,4 +1,4 @@
-package aggregate
+package index
 
 import (
 	"cmp"
@@ -14,45 +14,45 @@ import (
 type listing struct {
 	mu    sync.Mutex
 	made  time.Time
-	took  time.Duration
+	Took  time.Duration
 	limit int
 	list  []metric.Listed
 }
 
 const listingShare = 10
 
-// listed returns the distinct metrics, in a stable order: the first limit of external ones, then the first limit of objects'.
+// Listed returns the distinct metrics, in a stable order: the first limit of external ones, then the first limit of objects'.
 // One that has several kinds is listed with the first of them.
-func (x *index) listed(limit int) []metric.Listed {
-	l := &x.list
+func (x *Index) Listed(limit int) []metric.Listed {
+	l := &x.List
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	if l.limit == limit && now.Sub(l.made) < listingShare*l.took {
+	if l.limit == limit && now.Sub(l.made) < listingShare*l.Took {
 		return slices.Clone(l.list)
 	}
 	external, objects := firstNames{limit: limit}, firstNames{limit: limit}
-	for i := range x.shards {
-		x.shards[i].list(&external, &objects)
+	for i := range x.Shards {
+		x.Shards[i].list(&external, &objects)
 	}
 	l.list = append(external.names, objects.names...)
-	l.made, l.took, l.limit = time.Now(), time.Since(now), limit
+	l.made, l.Took, l.limit = time.Now(), time.Since(now), limit
 	return slices.Clone(l.list)
 }
 
-func (s *indexShard) list(external, objects *firstNames) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *Shard) list(external, objects *firstNames) {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
 	seen := 0
-	for f := range s.each() {
+	for f := range s.Each() {
 		to := objects
-		if f.key.resource == "" {
+		if f.Key.Resource == "" {
 			to = external
 		}
-		for e := range f.entries.all() {
-			to.add(metric.Listed{Resource: f.key.resource, Name: f.key.name, Kind: e.kind})
+		for e := range f.Entries.All() {
+			to.add(metric.Listed{Resource: f.Key.Resource, Name: f.Key.Name, Kind: e.Kind})
 			seen++
-			s.letOthersIn(seen)
+			s.Yield(seen)
 		}
 	}
 }
