@@ -85,7 +85,7 @@ func (s *series) setLabels(packed string) {
 
 func (s *series) packed() string { return unsafe.String(s.first, s.length) }
 
-func (s *series) labels() metric.Labels { return metric.PackedLabels(s.packed()) }
+func (s *series) labels() metric.Labels { return metric.TrustPackedLabels(s.packed()) }
 
 // body is what a series has beyond its cell. Which one is set follows from the kind; a counter has a fraction where it has any.
 type body struct {

@@ -19,7 +19,7 @@ const (
 // applyDescribed takes a sample whose bytes are not known, or that has none: it is described, found by its
 // canonical form or created, and its bytes, if there are any, become an alias.
 func (w *Writer) applyDescribed(s *metric.Sample, key *lookup.Key) metric.Reason {
-	if s.Op == metric.Vanish {
+	if s.Op == metric.MarkStale {
 		return w.vanish(s)
 	}
 	if refused := check(s); refused != metric.Applied {
@@ -35,7 +35,7 @@ func (w *Writer) applyDescribed(s *metric.Sample, key *lookup.Key) metric.Reason
 	}
 	b, place := w.table.blocks.of(to.Number)
 	switch {
-	case s.Op.Pushed():
+	case s.Op.PreAggregated():
 		return w.applyPushed(to, s)
 	case s.Arrived != 0:
 		return w.applyHeld(to, s)
@@ -119,7 +119,7 @@ func (t *Table) identify(s *metric.Sample, whose *decision) (index.Identity, met
 		return index.Identity{}, refused
 	}
 	d := &whose.described
-	d.Object, d.Labels, d.Bound, d.Lasting = metric.Object{}, d.Labels[:0], false, false
+	d.Object, d.Labels, d.ObjectLifetime, d.Retainable = metric.Object{}, d.Labels[:0], false, false
 	if refused := t.describe(s, d); refused != metric.Applied {
 		return index.Identity{}, refused
 	}
@@ -127,7 +127,7 @@ func (t *Table) identify(s *metric.Sample, whose *decision) (index.Identity, met
 		return index.Identity{}, refused
 	}
 	whose.canonical = metric.AppendLabels(whose.canonical[:0], d.Labels)
-	form := index.Identity{Object: d.Object, Name: name, Labels: metric.Borrow(whose.canonical), Bound: d.Bound, Lasting: d.Lasting}
+	form := index.Identity{Object: d.Object, Name: name, Labels: metric.Borrow(whose.canonical), Bound: d.ObjectLifetime, Lasting: d.Retainable}
 	form.Hash(&t.index.Hash)
 	return form, metric.Applied
 }

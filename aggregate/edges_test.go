@@ -22,7 +22,7 @@ import (
 // What once was wrong, or could have been: each test failed before its mend.
 
 func podQuery(name string) metric.Query {
-	return metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Asked: metric.Asked{Name: name}}
+	return metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.Expression{Name: name}}
 }
 
 // A series that is deleted and pushed again moves to another place; its birth is replayed before its death.
@@ -228,7 +228,7 @@ func TestEdgeRefusalOfTheTurnBefore(t *testing.T) {
 		f.Table = New(DefaultConfig(), func(s *metric.Sample, d *metric.Description) metric.Reason {
 			if string(s.Name) == "x" && full {
 				full = false
-				f.Delete(metric.Query{Asked: metric.Asked{Name: "old"}}) // another goroutine's, at this moment
+				f.Delete(metric.Query{Expression: metric.Expression{Name: "old"}}) // another goroutine's, at this moment
 				return metric.OverLimit
 			}
 			return describeByPod(s, d)
@@ -244,7 +244,7 @@ func TestEdgeRefusalOfTheTurnBefore(t *testing.T) {
 func TestEdgeLabelsRace(t *testing.T) {
 	f := newFixture(t)
 	f.push("x:1|c|#pod:a,ns:ns,k:v")
-	r, entries, err := f.planOf(&metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Asked: metric.Asked{Name: "x"}})
+	r, entries, err := f.planOf(&metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.Expression{Name: "x"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +257,7 @@ func TestEdgeLabelsRace(t *testing.T) {
 }
 
 func (f *fixture) planOf(q *metric.Query) (*reading, []index.Found, error) {
-	key := index.Key{Resource: q.Resource, Namespace: q.Namespace, Name: q.Asked.Name}
+	key := index.Key{Resource: q.Resource, Namespace: q.Namespace, Name: q.Expression.Name}
 	return f.plan(q, key, f.index.ScopeOf(key, q))
 }
 
@@ -343,8 +343,8 @@ func TestEdgeFallbackWhileExpired(t *testing.T) {
 func TestEdgeAbsentAmongKnown(t *testing.T) {
 	f := newFixture(t)
 	f.push("x:1|c|#pod:a,ns:ns")
-	_, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Asked: metric.Asked{Name: "x"},
-		Known: func(o metric.Object) bool { return o.Name == "b" }})
+	_, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.Expression{Name: "x"},
+		MatchObject: func(o metric.Object) bool { return o.Name == "b" }})
 	if err == nil || err.Error() == `no series of "x" for pods in "ns": none was ever received` {
 		t.Error("there is one, of a pod that was not picked")
 	}
@@ -604,7 +604,7 @@ func TestEdgeExpireLargeFamily(t *testing.T) {
 	if f.Series() != 0 {
 		t.Errorf("%d series are left", f.Series())
 	}
-	if points, err := f.External(metric.Query{Asked: metric.Asked{Name: "x"}}); err == nil {
+	if points, err := f.External(metric.Query{Expression: metric.Expression{Name: "x"}}); err == nil {
 		t.Errorf("%d points are left", len(points))
 	}
 }

@@ -17,7 +17,7 @@ func describeBySender(s *metric.Sample, d *metric.Description) metric.Reason {
 	if s.Sender.Pod == nil {
 		return metric.Pending
 	}
-	d.Object, d.Bound = s.Sender.Pod.Object(), true
+	d.Object, d.ObjectLifetime = s.Sender.Pod.Object(), true
 	d.Labels = metric.SortLabels(s.AppendLabels(d.Labels))
 	return metric.Applied
 }
@@ -52,7 +52,7 @@ func (f *fixture) send(from *metric.Sender, lines ...string) metric.Reason {
 
 // total asks each pod that lives for a counter's total.
 func (f *fixture) total(name string, lives func(metric.Object) bool) string {
-	points, err := f.Objects(metric.Query{Resource: "pods", Namespace: "shop", Object: "*", Asked: metric.ParseAsked(name + ":total"), Known: lives})
+	points, err := f.Objects(metric.Query{Resource: "pods", Namespace: "shop", Object: "*", Expression: metric.ParseExpression(name + ":total"), MatchObject: lives})
 	if err != nil {
 		return err.Error()
 	}
@@ -85,7 +85,7 @@ func TestSameLineOfTwoSenders(t *testing.T) {
 func TestSameLineOfTwoOrigins(t *testing.T) {
 	asked := map[string]bool{}
 	table := New(DefaultConfig(), func(s *metric.Sample, d *metric.Description) metric.Reason {
-		asked[fmt.Sprintf("%q %q %v", s.Container, s.External, s.AboutExternal)] = true
+		asked[fmt.Sprintf("%q %q %v", s.Container, s.External, s.DefaultExternal)] = true
 		return metric.Applied
 	}, slog.New(slog.DiscardHandler))
 	w := table.NewWriter()
@@ -95,7 +95,7 @@ func TestSameLineOfTwoOrigins(t *testing.T) {
 			for _, external := range []string{"", "pu-a", "ci-a"} {
 				for _, about := range []bool{false, true} {
 					s := sample("x:1|c")
-					s.Sender, s.Container, s.External, s.AboutExternal = forwarder, []byte(container), []byte(external), about
+					s.Sender, s.Container, s.External, s.DefaultExternal = forwarder, []byte(container), []byte(external), about
 					w.Apply(s)
 				}
 			}
@@ -185,7 +185,7 @@ func TestElderEntriesGoInAnyOrder(t *testing.T) {
 }
 
 func (f *fixture) seriesOfName(name string) []index.Found {
-	return f.index.FindObject(index.Key{Resource: "pods", Namespace: "shop", Name: name}, "*", metric.Pick{Takes: func(metric.Object) bool { return true }}, new(index.Buffer))
+	return f.index.FindObject(index.Key{Resource: "pods", Namespace: "shop", Name: name}, "*", metric.ObjectFilter{Match: func(metric.Object) bool { return true }}, new(index.Buffer))
 }
 
 func TestBoundSeriesLivesAsLongAsItsObject(t *testing.T) {
@@ -314,7 +314,7 @@ func TestHeldSamplesCountWhenTheyCame(t *testing.T) {
 			time.Sleep(time.Second)
 			f.send(a, "hits:10|c")
 			for _, window := range []string{"10s", "1m"} {
-				q := metric.Query{Resource: "pods", Namespace: "shop", Object: "a", Asked: metric.ParseAsked("hits:rate:" + window)}
+				q := metric.Query{Resource: "pods", Namespace: "shop", Object: "a", Expression: metric.ParseExpression("hits:rate:" + window)}
 				points, err := f.Objects(q)
 				if err != nil {
 					t.Fatal(err)
@@ -325,7 +325,7 @@ func TestHeldSamplesCountWhenTheyCame(t *testing.T) {
 			}
 		}
 		for asked, want := range map[string]float64{"took:count:10s": 0, "took:count:1m": 8, "depth": 7, "users:unique:1m": 1, "hits:total": 300} {
-			points, err := f.Objects(metric.Query{Resource: "pods", Namespace: "shop", Object: "a", Asked: metric.ParseAsked(asked)})
+			points, err := f.Objects(metric.Query{Resource: "pods", Namespace: "shop", Object: "a", Expression: metric.ParseExpression(asked)})
 			if err != nil || points[0].Value.Float64() != want {
 				t.Errorf("%s: %v, %v, want %v", asked, points, err, want)
 			}
@@ -351,7 +351,7 @@ func TestHeldGaugeIsOlder(t *testing.T) {
 				t.Fatal(r)
 			}
 			f.w.Offline()
-			points, err := f.Objects(metric.Query{Resource: "pods", Namespace: "shop", Object: "a", Asked: metric.ParseAsked("depth")})
+			points, err := f.Objects(metric.Query{Resource: "pods", Namespace: "shop", Object: "a", Expression: metric.ParseExpression("depth")})
 			if err != nil || points[0].Value.Float64() != 2 {
 				t.Errorf("%v, %v", points, err)
 			}

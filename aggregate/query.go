@@ -13,7 +13,7 @@ import (
 
 // Objects answers for custom metrics: one value for each object, its label sets rolled up.
 func (t *Table) Objects(q metric.Query) ([]metric.Point, error) {
-	key := index.Key{Resource: q.Resource, Namespace: q.Namespace, Name: q.Asked.Name}
+	key := index.Key{Resource: q.Resource, Namespace: q.Namespace, Name: q.Expression.Name}
 	who := t.index.ScopeOf(key, &q)
 	points, err := roomFor(&q, who.Most)
 	if err != nil {
@@ -61,10 +61,10 @@ func (t *Table) Objects(q metric.Query) ([]metric.Point, error) {
 
 // roomFor is room for so many points.
 func roomFor(q *metric.Query, points int) ([]metric.Point, error) {
-	if q.Room == nil {
+	if q.Reserve == nil {
 		return nil, nil
 	}
-	room, err := q.Room(points)
+	room, err := q.Reserve(points)
 	return room[:0], err
 }
 
@@ -73,7 +73,7 @@ func roomFor(q *metric.Query, points int) ([]metric.Point, error) {
 // gets the cluster-wide one.
 func (t *Table) External(q metric.Query) ([]metric.Point, error) {
 	q.Resource, q.Object = "", ""
-	key := index.Key{Resource: "", Namespace: q.Namespace, Name: q.Asked.Name}
+	key := index.Key{Resource: "", Namespace: q.Namespace, Name: q.Expression.Name}
 	points, err := roomFor(&q, t.mostExternal(key, &q)) // may wait: what time it is, and what there is, is looked at afterwards
 	if err != nil {
 		return nil, err
@@ -106,18 +106,18 @@ func (t *Table) mostExternal(key index.Key, q *metric.Query) int {
 }
 
 // Listed lists the distinct metrics that exist, in a stable order: at most limit external ones, then at most limit of objects.
-func (t *Table) Listed(limit int) []metric.Listed { return t.index.Listed(limit) }
+func (t *Table) Listed(limit int) []metric.Discovered { return t.index.Listed(limit) }
 
 // Delete removes the series that a query names, whatever its stat and window, and returns how many. It does not fall
 // back: who deletes in a namespace does not mean everybody's.
 func (t *Table) Delete(q metric.Query) int {
 	var gone []lookup.Ref
-	key := index.Key{Resource: q.Resource, Namespace: q.Namespace, Name: q.Asked.Name}
+	key := index.Key{Resource: q.Resource, Namespace: q.Namespace, Name: q.Expression.Name}
 	for _, one := range t.index.Find(key, &q, t.index.ScopeOf(key, &q), new(index.Buffer)) {
 		for _, r := range one.Series {
 			b, place := t.blocks.of(r.Number)
 			b.history.Lock()
-			if b.page.cells[place].state.Load() == r.State && (q.Match == nil || q.Match(b.series[place].labels())) {
+			if b.page.cells[place].state.Load() == r.State && (q.MatchLabels == nil || q.MatchLabels(b.series[place].labels())) {
 				gone = append(gone, r)
 			}
 			b.history.Unlock()
@@ -140,10 +140,10 @@ func (t *Table) plan(q *metric.Query, key index.Key, who index.Scope) (_ *readin
 		key.Namespace = ""
 		entries = t.living(t.index.Find(key, q, t.index.ScopeOf(key, q), room), now)
 	}
-	stat, width := q.Asked.Stat, q.Asked.Window
+	stat, width := q.Expression.Stat, q.Expression.Window
 	if width != 0 && t.spanIndex(width) < 0 {
-		return nil, nil, metric.CannotAskf("window %s of %q is not kept; the windows are %s",
-			metric.FormatWindow(width), q.Asked.String(), windowNames(t.Windows()))
+		return nil, nil, metric.InvalidQueryf("window %s of %q is not kept; the windows are %s",
+			metric.FormatWindow(width), q.Expression.String(), windowNames(t.Windows()))
 	}
 	if len(entries) == 0 {
 		return nil, nil, t.absent(q)
@@ -153,18 +153,18 @@ func (t *Table) plan(q *metric.Query, key index.Key, who index.Scope) (_ *readin
 		stat = kind.DefaultStat()
 	}
 	if !kind.Has(stat) {
-		return nil, nil, metric.CannotAskf("%q is a %s: it has %s, but no %s",
-			q.Asked.Name, kind, metric.StatNames(kind.Stats()), stat)
+		return nil, nil, metric.InvalidQueryf("%q is a %s: it has %s, but no %s",
+			q.Expression.Name, kind, metric.StatNames(kind.Stats()), stat)
 	}
 	if !stat.Windowed() && width != 0 {
-		return nil, nil, metric.CannotAskf("%q: %s is the same in every window; ask for %q",
-			q.Asked.String(), stat, metric.Asked{Name: q.Asked.Name, Stat: stat}.String())
+		return nil, nil, metric.InvalidQueryf("%q: %s is the same in every window; ask for %q",
+			q.Expression.String(), stat, metric.Expression{Name: q.Expression.Name, Stat: stat}.String())
 	}
 	if width == 0 {
 		width = t.defaultWindow()
 	}
 	index := t.spanIndex(width)
-	r := &reading{table: t, kind: kind, takes: takes, stat: stat, now: now, match: q.Match, room: room,
+	r := &reading{table: t, kind: kind, takes: takes, stat: stat, now: now, match: q.MatchLabels, room: room,
 		view: t.spans[index].View(index, t.clock.Tick, now)}
 	r.Meter = window.Meter{Logs: t.logs, Clock: t.clock, Now: now, Window: width, Shortest: t.spans[0].Window}
 	return r, entries, nil

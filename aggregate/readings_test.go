@@ -50,7 +50,7 @@ func TestAStatThatNothingReadsIsNoNumber(t *testing.T) {
 				if kind.Has(stat) {
 					continue
 				}
-				q := metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Asked: metric.Asked{Name: reads.name}}
+				q := metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.Expression{Name: reads.name}}
 				key := index.Key{Resource: q.Resource, Namespace: q.Namespace, Name: reads.name}
 				r, entries, err := f.plan(&q, key, f.index.ScopeOf(key, &q))
 				if err != nil {

@@ -194,8 +194,8 @@ func (r *retrial) apply(line *heldLine, c *cell, who *metric.Sender) metric.Reas
 
 // complain says that a held sample was refused.
 func (p *Pending) complain(s *metric.Sample, reason metric.Reason) {
-	log := &p.sayLog[reason]
-	if !log.pass(p.start) {
+	suppressed, ok := p.sayLog[reason].Allow()
+	if !ok {
 		return
 	}
 	why := ""
@@ -203,14 +203,15 @@ func (p *Pending) complain(s *metric.Sample, reason metric.Reason) {
 		why = p.parts.Explain(s)
 	}
 	p.parts.Logger.Warn("a held sample was refused", "reason", reason.String(), "why", why, "metric", excerpt(s.Name),
-		"from", sentFrom(s.Sender), "suppressed", log.suppressed.Swap(0))
+		"from", sentFrom(s.Sender), "suppressed", suppressed)
 }
 
 // refuse notes that nobody became known in time.
 func (r *retrial) refuse(h *heldSender, samples int) {
 	p := r.pending
 	p.expired.Add(uint64(samples))
-	if !p.lateLog.pass(p.start) {
+	suppressed, ok := p.lateLog.Allow()
+	if !ok {
 		return
 	}
 	from := &h.sender
@@ -225,5 +226,5 @@ func (r *retrial) refuse(h *heldSender, samples int) {
 			"want", "no source NAT or proxy between pod and Sluice, or the address in trusted-forwarders")
 	}
 	p.parts.Logger.Warn("samples were refused: they were held, and nobody told whose they are",
-		append(said, "suppressed", p.lateLog.suppressed.Swap(0))...)
+		append(said, "suppressed", suppressed)...)
 }

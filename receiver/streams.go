@@ -150,7 +150,6 @@ func (s *streams) workerLocked() *worker {
 
 func (s *streams) release(conn *connlimit.Member, w *worker) {
 	_ = conn.Close()
-	conn.Leave()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.idle = append(s.idle, w)

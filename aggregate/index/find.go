@@ -67,8 +67,8 @@ type Scope struct {
 // other is touched.
 func (x *Index) ScopeOf(key Key, q *metric.Query) Scope {
 	size := x.size(key, q.Object)
-	if q.Object == "*" && q.Few != nil {
-		if few, n, ok := q.Few(size); ok {
+	if q.Object == "*" && q.ListObjects != nil {
+		if few, n, ok := q.ListObjects(size); ok {
 			return Scope{few, n}
 		}
 	}
@@ -80,13 +80,13 @@ func (x *Index) Find(key Key, q *metric.Query, who Scope, room *Buffer) []Found 
 	if who.few != nil {
 		return x.named(key, who.few, who.Most, room)
 	}
-	return x.FindObject(key, q.Object, metric.Pick{Takes: q.Known, Gone: q.Gone}, room)
+	return x.FindObject(key, q.Object, metric.ObjectFilter{Match: q.MatchObject, Removed: q.RemovedObjects}, room)
 }
 
 // FindObject returns the entries of a family: of one object, or of all ("*"), those that are taken. Where nobody tells objects of one
 // name apart, the newest stands for all.
-func (x *Index) FindObject(key Key, object string, pick metric.Pick, room *Buffer) []Found {
-	known := pick.Takes
+func (x *Index) FindObject(key Key, object string, pick metric.ObjectFilter, room *Buffer) []Found {
+	known := pick.Match
 	shard, hash := x.ShardOfKey(key)
 	shard.Mu.Lock()
 	f := shard.Family(hash, key)

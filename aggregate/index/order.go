@@ -100,23 +100,23 @@ func (x *Index) forget(key Key, forget bool) {
 type unsure struct{ at, place int }
 
 // ordered returns the entries in their order, those that are taken. Who was taken before, and did not go since, is not asked about.
-func (f *Family) ordered(o *Order, pick metric.Pick, room *Buffer) []Found {
+func (f *Family) ordered(o *Order, pick metric.ObjectFilter, room *Buffer) []Found {
 	var now uint64
-	if pick.Gone != nil {
-		now = f.catchUp(o, pick.Gone)
+	if pick.Removed != nil {
+		now = f.catchUp(o, pick.Removed)
 	}
 	f.Shard.Mu.Lock()
-	f.takeOrderedLocked(o, pick.Gone != nil, room)
+	f.takeOrderedLocked(o, pick.Removed != nil, room)
 	f.Shard.Mu.Unlock()
 	out, all := room.found, len(room.unsure)
 	room.unsure = slices.DeleteFunc(room.unsure, func(u unsure) bool {
-		if pick.Takes(out[u.at].Entry.Object()) {
+		if pick.Match(out[u.at].Entry.Object()) {
 			return false
 		}
 		out[u.at].Entry = nil
 		return true
 	})
-	if pick.Gone != nil {
+	if pick.Removed != nil {
 		f.noteTaken(o, now, room.unsure)
 	}
 	if len(room.unsure) == all {

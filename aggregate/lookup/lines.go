@@ -54,7 +54,7 @@ func (a *Aliases) lineKeyOf(s *metric.Sample) Key {
 // lineKey is what a line is looked up by beside its bytes. Its kind stands in Rest, so it need not be known.
 func (a *Aliases) lineKey(l *metric.Line) (hash, sender uint64, mode uint16) {
 	mode = lineMode | uint16(l.Dialect)<<8
-	if l.AboutExternal {
+	if l.DefaultExternal {
 		mode |= externalMode
 	}
 	if l.Sender != nil {
