@@ -13,16 +13,16 @@ import (
 // absent explains that there is no such metric: it never was, it is gone, or other objects have it.
 func (t *Table) absent(q *metric.Query) error {
 	family := index.Key{Resource: q.Resource, Namespace: q.Namespace, Name: q.Expression.Name}
-	one := t.graves.find(family, q.Object)
+	one := t.removals.find(family, q.Object)
 	if one.why == "" && q.Resource == "" {
 		family.Namespace = ""
-		one = t.graves.find(family, q.Object)
+		one = t.removals.find(family, q.Object)
 	}
 	switch {
 	case q.MatchObject != nil && q.Object == "*" && t.index.Any(family, "*") != nil:
 		return metric.NotFoundf("no series of %s: others have it, but none that still lives and that the selector picks", describeAsked(q))
 	case one.why != "":
-		return t.buried(q, one)
+		return t.explainRemoval(q, one)
 	case q.MatchObject != nil && t.index.Any(family, q.Object) != nil:
 		return metric.NotFoundf("no series of %s: the object is gone", describeAsked(q))
 	}
@@ -47,13 +47,13 @@ func (t *Table) mistyped(q *metric.Query) string {
 	}
 }
 
-func (t *Table) buried(q *metric.Query, one grave) error {
+func (t *Table) explainRemoval(q *metric.Query, one removal) error {
 	ago := (t.clock.Now().Life - window.LifeAt(one.seen)).Round(time.Second)
 	return metric.NotFoundf("no series of %s; last seen %s ago, %s", describeAsked(q), roughly(ago), one.why)
 }
 
 // nothing explains that there are series but no value.
-func (t *Table) nothing(q *metric.Query, r *reading, matched bool) error {
+func (t *Table) nothing(q *metric.Query, r *evaluation, matched bool) error {
 	switch {
 	case matched && r.lacks != "":
 		return metric.NotFoundf("%s has no %s: %s", describeAsked(q), r.stat, r.lacks)
@@ -61,7 +61,7 @@ func (t *Table) nothing(q *metric.Query, r *reading, matched bool) error {
 		return metric.NotFoundf("%s has no %s: nothing was observed in the last %s",
 			describeAsked(q), r.stat, metric.FormatWindow(r.view.Span.Window))
 	case r.gone.why != "":
-		return t.buried(q, r.gone)
+		return t.explainRemoval(q, r.gone)
 	case q.MatchLabels == nil:
 		return t.absent(q)
 	}

@@ -124,12 +124,12 @@ func BenchmarkLetGo(b *testing.B) {
 					all = append(all, lookup.Ref{Number: uint32(i)<<blockBits | place, State: state})
 				}
 			}
-			table.evict(all, deletion, table.clock.Now())
+			table.evict(all, deleted, table.clock.Now())
 		}
 		pace := pace{table.clock.Now().Wall}
-		table.finish(&pace)
-		if table.Series() != 0 || len(table.evictions.limbo) != 0 {
-			b.Fatal(table.Series(), len(table.evictions.limbo))
+		table.reclaim(&pace)
+		if table.Series() != 0 || len(table.evictions.tombstones) != 0 {
+			b.Fatal(table.Series(), len(table.evictions.tombstones))
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(samples)), "ns/series")

@@ -20,7 +20,7 @@ const (
 // canonical form or created, and its bytes, if there are any, become an alias.
 func (w *Writer) applyDescribed(s *metric.Sample, key *lookup.Key) metric.Reason {
 	if s.Op == metric.MarkStale {
-		return w.vanish(s)
+		return w.markStale(s)
 	}
 	if refused := check(s); refused != metric.Applied {
 		return refused // of this value, not of the line: nothing to remember
@@ -98,8 +98,8 @@ type decision struct {
 
 // decision decides about a sample, if that was not foretold. It holds until the next sample.
 func (w *Writer) decision(s *metric.Sample) *decision {
-	for i := range w.foretold[:w.ahead] {
-		if f := &w.foretold[i]; f.sample == s {
+	for i := range w.newSeries[:w.prefetched] {
+		if f := &w.newSeries[i]; f.sample == s {
 			return &f.decision
 		}
 	}

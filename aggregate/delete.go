@@ -8,11 +8,29 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
+// Delete removes the series that a query names, whatever its stat and window, and returns how many. It does not fall
+// back: who deletes in a namespace does not mean everybody's.
+func (t *Table) Delete(q metric.Query) int {
+	var gone []lookup.Ref
+	key := index.Key{Resource: q.Resource, Namespace: q.Namespace, Name: q.Expression.Name}
+	for _, one := range t.index.Find(key, &q, t.index.ScopeOf(key, &q), new(index.Buffer)) {
+		for _, r := range one.Series {
+			b, place := t.blocks.of(r.Number)
+			b.history.Lock()
+			if b.page.cells[place].state.Load() == r.State && (q.MatchLabels == nil || q.MatchLabels(b.series[place].labels())) {
+				gone = append(gone, r)
+			}
+			b.history.Unlock()
+		}
+	}
+	return t.evict(gone, deleted, t.clock.Now())
+}
+
 // End removes what there is of a metric of an object that is gone, and returns how many series that were.
-func (t *Table) End(o metric.Object, name string) int { return t.remove(o, name, objectEnd) }
+func (t *Table) End(o metric.Object, name string) int { return t.remove(o, name, objectGone) }
 
 // Shed removes a metric of an object that has no place any more, and returns how many series that were.
-func (t *Table) Shed(o metric.Object, name string) int { return t.remove(o, name, shedding) }
+func (t *Table) Shed(o metric.Object, name string) int { return t.remove(o, name, overLimit) }
 
 func (t *Table) remove(o metric.Object, name string, why cause) int {
 	var gone []lookup.Ref
@@ -36,7 +54,7 @@ func (t *Table) Remove(namespace, name string, sets []metric.Labels) int {
 		}
 		shard.Mu.Unlock()
 	}
-	return t.evict(gone, deletion, t.clock.Now())
+	return t.evict(gone, deleted, t.clock.Now())
 }
 
 // seriesOf finds a metric of exactly this object, whatever others have its name.
@@ -71,7 +89,7 @@ func (t *Table) Prune(alive func(metric.Object) bool) (gone int) {
 				dead = append(dead, one.Series...)
 			}
 		}
-		gone += t.evict(dead, objectEnd, t.clock.Now())
+		gone += t.evict(dead, objectGone, t.clock.Now())
 	}
 	return gone
 }

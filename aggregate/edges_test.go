@@ -249,14 +249,14 @@ func TestEdgeLabelsRace(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Delete(podQuery("x"))
-	f.finish(&pace{time.Now()})
+	f.reclaim(&pace{time.Now()})
 	var wg sync.WaitGroup
 	wg.Go(func() { f.w.Apply(sample("y:1|c|#pod:a,ns:ns,other:w")) })
 	wg.Go(func() { r.begin(); r.add(entries[0].Series[0]) })
 	wg.Wait()
 }
 
-func (f *fixture) planOf(q *metric.Query) (*reading, []index.Found, error) {
+func (f *fixture) planOf(q *metric.Query) (*evaluation, []index.Found, error) {
 	key := index.Key{Resource: q.Resource, Namespace: q.Namespace, Name: q.Expression.Name}
 	return f.plan(q, key, f.index.ScopeOf(key, q))
 }
@@ -568,7 +568,7 @@ func TestEdgeStateThenNames(t *testing.T) {
 		f.AppendDelta(nil, 0)
 		disk.state[0] = f.AppendState(nil, 0)
 		f.Delete(podQuery("x"))
-		f.finish(&pace{time.Now()})
+		f.reclaim(&pace{time.Now()})
 		f.push("y:1|c|#pod:b,ns:ns")
 		disk.names[0] = f.AppendNames(nil, 0)
 		disk.clock = f.AppendClock(nil)
@@ -669,7 +669,7 @@ func TestEdgeClockJumpsAhead(t *testing.T) {
 		time.Sleep(time.Second)
 		now := f.clock.Now()
 		now.Wall = now.Wall.Add(2 * time.Hour) // somebody set the clock
-		if f.expired(f.blocks.at[0].Load(), 0, now) {
+		if f.hasExpired(f.blocks.at[0].Load(), 0, now) {
 			t.Error("expired a second after its sample")
 		}
 	})
@@ -760,7 +760,7 @@ func TestEdgeLogsUnderTheHistoryLock(t *testing.T) {
 
 // A thousand names warned of once silence all others for good.
 func TestEdgeWarnedFillsUp(t *testing.T) {
-	var s slowPushers
+	var s slowPushLog
 	now := time.Now()
 	for i := range warnedMost {
 		s.due(index.Key{Name: fmt.Sprint(i)}, now)
@@ -788,7 +788,7 @@ func TestEdgeLateForAFullSuccessor(t *testing.T) {
 			f.push(line)
 		}
 		slow.Quiesce()
-		f.finish(&pace{time.Now()})
+		f.reclaim(&pace{time.Now()})
 		slow.Close()
 		f.want("c:total", "a=4611686018427387500")
 		if applied, held := f.Balance(); applied != held {

@@ -1,7 +1,6 @@
 package aggregate
 
 import (
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -19,8 +18,8 @@ import (
 
 // evictions holds the series between the two steps.
 type evictions struct {
-	mu    sync.Mutex // held through each step; before all other locks
-	limbo []departed // guarded by mu
+	mu         sync.Mutex  // held through each step; before all other locks
+	tombstones []tombstone // guarded by mu
 	// object is that of the series in hand, here for who is handed it; guarded by mu.
 	object metric.Object
 
@@ -30,7 +29,7 @@ type evictions struct {
 	shard  int    // the shard of aliases that the sweep is at
 }
 
-type departed struct {
+type tombstone struct {
 	lookup.Ref
 	epoch uint64
 	whole int64 // what a counter held when it turned dead
@@ -43,16 +42,16 @@ type departed struct {
 type cause uint8
 
 const (
-	expiry    cause = iota // what comes late makes a new series
-	yielding               // idle for long, where others want its place; likewise
-	deletion               // what comes late counts as before the end
-	objectEnd              // its object is gone; likewise
-	shedding               // a limit has no place for it
-	vanishing              // its client has no value for it any more; what comes late counts as before that
+	expired     cause = iota // what comes late makes a new series
+	madeRoom                 // idle for long, where others want its place; likewise
+	deleted                  // what comes late counts as before the end
+	objectGone               // its object is gone; likewise
+	overLimit                // a limit has no place for it
+	markedStale              // its client has no value for it any more; what comes late counts as before that
 )
 
-// mayHaveHeir reports whether what comes late is handed to a new series.
-func (c cause) mayHaveHeir() bool { return c == expiry || c == yielding }
+// mayHaveSuccessor reports whether what comes late is handed to a new series.
+func (c cause) mayHaveSuccessor() bool { return c == expired || c == madeRoom }
 
 type staleAliases struct {
 	shard   int
@@ -62,133 +61,11 @@ type staleAliases struct {
 
 // addPendingLocked adds what counters in limbo hold.
 func (e *evictions) addPendingLocked(t *Table, to *sum) {
-	for _, d := range e.limbo {
+	for _, d := range e.tombstones {
 		b, place := t.blocks.of(d.Number)
 		if b.page.kinds[place] == metric.Counter {
 			to.add(counterSum(b, place))
 		}
-	}
-}
-
-// sweepTurns is over how many turns of the roller one sweep over all series is spread.
-const sweepTurns = 120
-
-// sweep goes over a part of the series and the aliases, and finishes evictions that are due.
-func (t *Table) sweep() {
-	now, pace := t.clock.Now(), pace{time.Now()}
-	made := t.blocks.made.Load()
-	part := made/sweepTurns + 1
-	if t.wanted.Load() > 0 {
-		part = made // somebody waits for a place
-	}
-	t.sweepEnds(now, &pace)
-	for range min(made, part) {
-		t.evictions.cursor = (t.evictions.cursor + 1) % made
-		t.sweepBlock(t.evictions.cursor, now, &pace)
-	}
-	for range lookup.SlotShards/sweepTurns + 1 {
-		t.sweepAliases()
-		pace.step()
-	}
-	t.finish(&pace)
-	if t.starved.Swap(false) && t.mayGrow() {
-		t.turn.Add(1)
-	}
-}
-
-// yieldAfter is how long a series has to be idle before it yields its place to one that was refused for maxSeries.
-const yieldAfter = time.Hour
-
-func (t *Table) sweepBlock(index uint32, now window.Moment, pace *pace) {
-	b := t.blocks.at[index].Load()
-	var old, idle []lookup.Ref
-	wanted, next := t.wanted.Load(), window.LifeStamp(noEnd)
-	b.page.nextEnd.Store(noEnd) // what comes from here on lowers it again
-	for place := range uint32(blockSeries) {
-		state := b.page.cells[place].state.Load()
-		if state&live == 0 {
-			continue
-		}
-		switch to := (lookup.Ref{Number: index<<blockBits | place, State: state}); {
-		case t.expired(b, place, now):
-			old = append(old, to)
-		case int64(len(idle)) < wanted && b.idleFor(place, now) > yieldAfter:
-			idle = append(idle, to)
-		default:
-			next = min(next, b.endOf(place, now))
-			t.tidy(b, place, now)
-		}
-		if place%64 == 0 {
-			pace.step()
-		}
-	}
-	b.page.lookAt(next)
-	t.evict(old, expiry, now)
-	if n := t.evict(idle, yielding, now); n > 0 {
-		t.wanted.Store(max(wanted-int64(n), 0))
-	}
-}
-
-// tidy gives back what an idle series does not need.
-func (t *Table) tidy(b *block, place uint32, now window.Moment) {
-	b.history.Lock()
-	defer b.history.Unlock()
-	c, body := &b.page.cells[place], b.body(place)
-	oldest := t.oldestTick(now.Tick)
-	idle := c.history.Stamp != 0 && c.history.Stamp < oldest
-	switch {
-	case idle && body != nil && body.timer != nil && !body.rewritten:
-		body.timer.forgetLocked()
-	case body != nil && body.set != nil:
-		if idle {
-			body.set.forgetLocked()
-		}
-		body.set.mergeLocked(&t.epochs, oldest)
-		body.set.renewLocked(oldest)
-		t.weigh(body, body.set.bytesLocked())
-	}
-	c.history.Shrink(t.logs, codingOf(b.page.kinds[place]), now.Tick)
-	if body != nil && body.fraction != nil {
-		body.fraction.history.Shrink(t.logs, window.WholeCoding, now.Tick)
-	}
-}
-
-// forgetNotes gives back the logs of a series.
-func (t *Table) forgetNotes(c *cell, body *body) {
-	c.history.FreeLog(t.logs)
-	if body != nil && body.fraction != nil {
-		body.fraction.history.FreeLog(t.logs)
-	}
-}
-
-// sweepAliases removes aliases of one shard that lead to a series that is gone, or to an outdated refusal. Of a series that
-// has as many as may be it removes one too: some may be of senders that are gone, and those in use are soon there again.
-func (t *Table) sweepAliases() {
-	e := &t.evictions
-	e.shard = (e.shard + 1) % lookup.SlotShards
-	turn, refusals := t.turn.Load(), int64(0)
-	gone := t.aliases.Sweep(e.shard, func(target uint64) bool {
-		if target&lookup.RefusalBit != 0 {
-			_, decided := lookup.TargetRefusal(target)
-			if decided != turn {
-				refusals++
-			}
-			return decided != turn
-		}
-		to := lookup.TargetRef(target)
-		b, place := t.blocks.of(to.Number)
-		if b.page.cells[place].state.Load() != to.State {
-			return true
-		}
-		full := b.series[place].aliases.Load() >= maxAliases
-		if full {
-			b.series[place].aliases.Add(^uint32(0))
-		}
-		return full
-	})
-	t.refusals.Add(-refusals)
-	if len(gone) > 0 {
-		e.stale = append(e.stale, staleAliases{e.shard, gone, t.epochs.Advance()})
 	}
 }
 
@@ -210,13 +87,13 @@ func (t *Table) evictSome(old []lookup.Ref, why cause, now window.Moment) int {
 	t.evictions.mu.Lock()
 	defer t.evictions.mu.Unlock()
 	byEntry := map[*index.Entry]int{}
-	before := len(t.evictions.limbo)
+	before := len(t.evictions.tombstones)
 	for _, r := range old {
 		d, e := t.turnDead(r, why, now)
 		if e == nil {
 			continue
 		}
-		t.evictions.limbo = append(t.evictions.limbo, d)
+		t.evictions.tombstones = append(t.evictions.tombstones, d)
 		byEntry[e]++
 	}
 	for e, n := range byEntry {
@@ -224,7 +101,7 @@ func (t *Table) evictSome(old []lookup.Ref, why cause, now window.Moment) int {
 		e.RemoveLocked(n, t.isLive)
 		e.Family.Shard.Mu.Unlock()
 	}
-	fresh := t.evictions.limbo[before:]
+	fresh := t.evictions.tombstones[before:]
 	if len(fresh) == 0 {
 		return 0
 	}
@@ -243,46 +120,28 @@ func (t *Table) isLive(r lookup.Ref) bool {
 }
 
 // turnDead is the first step for one series. nil: it is not there any more, or not idle.
-func (t *Table) turnDead(r lookup.Ref, why cause, now window.Moment) (departed, *index.Entry) {
+func (t *Table) turnDead(r lookup.Ref, why cause, now window.Moment) (tombstone, *index.Entry) {
 	b, place := t.blocks.of(r.Number)
 	b.history.Lock()
 	defer b.history.Unlock()
 	c, s := &b.page.cells[place], &b.series[place]
 	if c.state.Load() != r.State {
-		return departed{}, nil
+		return tombstone{}, nil
 	}
-	if why == expiry && !t.expired(b, place, now) || why == yielding && b.idleFor(place, now) <= yieldAfter {
-		return departed{}, nil
+	if why == expired && !t.hasExpired(b, place, now) || why == madeRoom && b.idleFor(place, now) <= evictableAfter {
+		return tombstone{}, nil
 	}
 	c.state.Store(r.State &^ live)
 	b.unnamed.mark(place)
 	b.renamed.Store(true)
 	t.live.Add(-1)
 	t.evicted.Add(1)
-	t.graves.bury(s.entry, t.epitaph(b, place, why))
+	t.removals.note(s.entry, t.removalOf(b, place, why))
 	t.evictions.object = s.entry.Object()
 	t.admission.Leave(&t.evictions.object, s.entry.Family.Key.Name)
-	d := departed{Ref: r, cause: why, ended: now.Tick}
+	d := tombstone{Ref: r, cause: why, ended: now.Tick}
 	if b.page.kinds[place] == metric.Counter {
 		d.whole, d.units = counterSum(b, place)
 	}
 	return d, s.entry
-}
-
-func (t *Table) epitaph(b *block, place uint32, why cause) grave {
-	seen := b.page.cells[place].seen.Load()
-	switch why {
-	case deletion:
-		return grave{seen, "deleted"}
-	case objectEnd:
-		return grave{seen, "when its object was deleted or finished"}
-	case shedding:
-		return grave{seen, "when a limit gave its place to another metric"}
-	case vanishing:
-		return grave{seen, "then whoever pushed it said that it has no value any more"}
-	case yielding:
-		return grave{seen, "yielded its place to newer series"}
-	}
-	ttl, _ := t.ttl(b, place)
-	return grave{seen, fmt.Sprintf("expired after %s", metric.FormatWindow(ttl))}
 }

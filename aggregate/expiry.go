@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -73,3 +74,144 @@ func (t *Table) sweepEnds(now window.Moment, pace *pace) {
 
 // noEnd is the nextEnd of a page of which no series ends by a time to live of its own.
 const noEnd = math.MaxUint32
+
+// ttl is how long a series lives without a sample; false: until it is deleted.
+func (t *Table) ttl(b *block, place uint32) (time.Duration, bool) {
+	switch own := b.page.ttls[place].Load(); {
+	case own == ttlForever:
+		return 0, false
+	case own != 0:
+		return ttlDuration(own), true
+	case b.series[place].entry.External():
+		return t.config.ExternalTTL, true
+	}
+	return t.config.ObjectTTL, true
+}
+
+// hasExpired reports whether a series has outlived its time. A series that was touched since the last roll has not.
+func (t *Table) hasExpired(b *block, place uint32, now window.Moment) bool {
+	ttl, mortal := t.ttl(b, place)
+	return mortal && b.idleFor(place, now) > ttl
+}
+
+// idleFor is how long ago the last sample of a series was noted.
+func (b *block) idleFor(place uint32, now window.Moment) time.Duration {
+	if b.page.dirty.has(place) {
+		return 0
+	}
+	return now.Since(b.page.cells[place].seen.Load())
+}
+
+// sweepTurns is over how many turns of the roller one sweep over all series is spread.
+const sweepTurns = 120
+
+// sweep goes over a part of the series and the aliases, and finishes evictions that are due.
+func (t *Table) sweep() {
+	now, pace := t.clock.Now(), pace{time.Now()}
+	made := t.blocks.made.Load()
+	part := made/sweepTurns + 1
+	if t.wanted.Load() > 0 {
+		part = made // somebody waits for a place
+	}
+	t.sweepEnds(now, &pace)
+	for range min(made, part) {
+		t.evictions.cursor = (t.evictions.cursor + 1) % made
+		t.sweepBlock(t.evictions.cursor, now, &pace)
+	}
+	for range lookup.SlotShards/sweepTurns + 1 {
+		t.sweepAliases()
+		pace.step()
+	}
+	t.reclaim(&pace)
+	if t.starved.Swap(false) && t.mayGrow() {
+		t.turn.Add(1)
+	}
+}
+
+// evictableAfter is how long a series has to be idle before it yields its place to one that was refused for maxSeries.
+const evictableAfter = time.Hour
+
+func (t *Table) sweepBlock(index uint32, now window.Moment, pace *pace) {
+	b := t.blocks.at[index].Load()
+	var old, idle []lookup.Ref
+	wanted, next := t.wanted.Load(), window.LifeStamp(noEnd)
+	b.page.nextEnd.Store(noEnd) // what comes from here on lowers it again
+	for place := range uint32(blockSeries) {
+		state := b.page.cells[place].state.Load()
+		if state&live == 0 {
+			continue
+		}
+		switch to := (lookup.Ref{Number: index<<blockBits | place, State: state}); {
+		case t.hasExpired(b, place, now):
+			old = append(old, to)
+		case int64(len(idle)) < wanted && b.idleFor(place, now) > evictableAfter:
+			idle = append(idle, to)
+		default:
+			next = min(next, b.endOf(place, now))
+			t.shrink(b, place, now)
+		}
+		if place%64 == 0 {
+			pace.step()
+		}
+	}
+	b.page.lookAt(next)
+	t.evict(old, expired, now)
+	if n := t.evict(idle, madeRoom, now); n > 0 {
+		t.wanted.Store(max(wanted-int64(n), 0))
+	}
+}
+
+// shrink gives back what an idle series does not need.
+func (t *Table) shrink(b *block, place uint32, now window.Moment) {
+	b.history.Lock()
+	defer b.history.Unlock()
+	c, body := &b.page.cells[place], b.body(place)
+	oldest := t.oldestTick(now.Tick)
+	idle := c.history.Stamp != 0 && c.history.Stamp < oldest
+	switch {
+	case idle && body != nil && body.timer != nil && !body.rewritten:
+		body.timer.forgetLocked()
+	case body != nil && body.set != nil:
+		if idle {
+			body.set.forgetLocked()
+		}
+		body.set.mergeLocked(&t.epochs, oldest)
+		body.set.renewLocked(oldest)
+		t.weigh(body, body.set.bytesLocked())
+	}
+	c.history.Shrink(t.logs, codingOf(b.page.kinds[place]), now.Tick)
+	if body != nil && body.fraction != nil {
+		body.fraction.history.Shrink(t.logs, window.WholeCoding, now.Tick)
+	}
+}
+
+// sweepAliases removes aliases of one shard that lead to a series that is gone, or to an outdated refusal. Of a series that
+// has as many as may be it removes one too: some may be of senders that are gone, and those in use are soon there again.
+func (t *Table) sweepAliases() {
+	e := &t.evictions
+	e.shard = (e.shard + 1) % lookup.SlotShards
+	turn, refusals := t.turn.Load(), int64(0)
+	gone := t.aliases.Sweep(e.shard, func(target uint64) bool {
+		if target&lookup.RefusalBit != 0 {
+			_, decided := lookup.TargetRefusal(target)
+			if decided != turn {
+				refusals++
+			}
+			return decided != turn
+		}
+		to := lookup.TargetRef(target)
+		b, place := t.blocks.of(to.Number)
+		if b.page.cells[place].state.Load() != to.State {
+			return true
+		}
+		full := b.series[place].aliases.Load() >= maxAliases
+		if full {
+			b.series[place].aliases.Add(^uint32(0))
+		}
+		return full
+	})
+	t.refusals.Add(-refusals)
+	if len(gone) > 0 {
+		e.stale = append(e.stale, staleAliases{e.shard, gone, t.epochs.Advance()})
+	}
+}

@@ -59,7 +59,7 @@ func holdAllLocks(t *Table) (release func()) {
 	hold(t.logs.Locker())
 	hold(t.timers.Locker())
 	hold(t.epochs.Locker())
-	hold(&t.graves.mu)
+	hold(&t.removals.mu)
 	for i := range t.blocks.made.Load() {
 		hold(&t.blocks.at[i].Load().history)
 	}
@@ -138,10 +138,10 @@ func TestA2NothingIsLostOrCountedTwice(t *testing.T) {
 			all = append(all, lookup.Ref{Number: number, State: state})
 		}
 	}
-	table.evict(all, deletion, table.clock.Now())
-	table.finish(&pace{time.Now()})
-	if _, held := table.Balance(); held != applied || table.Series() != 0 || len(table.evictions.limbo) != 0 {
-		t.Errorf("after the end: applied %v, held %v, %d series, %d in limbo", applied, held, table.Series(), len(table.evictions.limbo))
+	table.evict(all, deleted, table.clock.Now())
+	table.reclaim(&pace{time.Now()})
+	if _, held := table.Balance(); held != applied || table.Series() != 0 || len(table.evictions.tombstones) != 0 {
+		t.Errorf("after the end: applied %v, held %v, %d series, %d in limbo", applied, held, table.Series(), len(table.evictions.tombstones))
 	}
 }
 
@@ -198,7 +198,7 @@ func evictSome(ctx context.Context, t *Table) {
 			b.page.dirty[place/64].And(^bit)
 			b.page.cells[place].seen.Store(0)
 			b.history.Unlock()
-			t.evict([]lookup.Ref{{Number: i<<blockBits | place, State: state}}, expiry, t.clock.Now())
+			t.evict([]lookup.Ref{{Number: i<<blockBits | place, State: state}}, expired, t.clock.Now())
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -221,9 +221,9 @@ func TestA2LateSamplesGoToTheSuccessor(t *testing.T) {
 		for place := range f.Blocks() {
 			f.sweepBlock(uint32(place), f.clock.Now(), &pace{time.Now()})
 		}
-		f.finish(&pace{time.Now()})
-		if len(f.evictions.limbo) != 4 {
-			t.Fatalf("%d in limbo, want 4: a writer has not passed", len(f.evictions.limbo))
+		f.reclaim(&pace{time.Now()})
+		if len(f.evictions.tombstones) != 4 {
+			t.Fatalf("%d in limbo, want 4: a writer has not passed", len(f.evictions.tombstones))
 		}
 		for i, line := range lines {
 			b, place := f.blocks.of(found[i].Number)
@@ -231,7 +231,7 @@ func TestA2LateSamplesGoToTheSuccessor(t *testing.T) {
 		}
 		f.want("c:total", `no series of "c" for pods in "ns"; last seen 2h ago, expired after 1h`)
 		slow.Quiesce()
-		f.finish(&pace{time.Now()})
+		f.reclaim(&pace{time.Now()})
 		f.want("c:total", "a=2.5") // the late ones alone
 		f.want("g", "a=4")
 		f.want("t:sum", "a=8")

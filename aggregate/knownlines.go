@@ -17,23 +17,23 @@ type knownTimer struct {
 
 // LookupLines looks up lines for ApplyKnown. What it finds holds until Quiesce or Offline.
 func (w *Writer) LookupLines(lines []metric.Line) {
-	if len(lines) > len(w.recalled) {
-		w.recalled, w.recalledTimers = make([]lookup.Result, len(lines)), make([]knownTimer, len(lines))
+	if len(lines) > len(w.known) {
+		w.known, w.knownTimers = make([]lookup.Result, len(lines)), make([]knownTimer, len(lines))
 	}
 	w.lines = lines
 	far := w.table.aliases.Records.Bytes() > w.table.farBytes
-	found, timers := w.recalled[:len(lines)], w.recalledTimers[:len(lines)]
+	found, timers := w.known[:len(lines)], w.knownTimers[:len(lines)]
 	w.table.aliases.LookupLines(lines, found, far)
 	if far {
-		w.askForCells(found)
+		w.prefetchCells(found)
 	}
-	if w.timers = w.reach(found, timers); w.timers {
-		w.reachTimers(lines, timers)
+	if w.timers = w.lookAtCells(found, timers); w.timers {
+		w.prefetchTimers(lines, timers)
 	}
 }
 
-// askForCells has the cells come, and the words with their marks.
-func (w *Writer) askForCells(found []lookup.Result) {
+// prefetchCells has the cells come, and the words with their marks.
+func (w *Writer) prefetchCells(found []lookup.Result) {
 	blocks := &w.table.blocks
 	for len(found) > 0 {
 		n := min(len(found), lookup.FarLines)
@@ -50,8 +50,8 @@ func (w *Writer) askForCells(found []lookup.Result) {
 	}
 }
 
-// reach looks whether the series is still there. True: some are timers.
-func (w *Writer) reach(found []lookup.Result, timers []knownTimer) (some bool) {
+// lookAtCells looks whether the series is still there. True: some are timers.
+func (w *Writer) lookAtCells(found []lookup.Result, timers []knownTimer) (some bool) {
 	blocks := &w.table.blocks
 	for i := range found {
 		r, timer := &found[i], &timers[i]
@@ -69,8 +69,8 @@ func (w *Writer) reach(found []lookup.Result, timers []knownTimer) (some bool) {
 	return some
 }
 
-// reachTimers finds the bins, and has their lines come: a live part is so large that those of some thousand timers are far.
-func (w *Writer) reachTimers(lines []metric.Line, timers []knownTimer) {
+// prefetchTimers finds the bins, and has their lines come: a live part is so large that those of some thousand timers are far.
+func (w *Writer) prefetchTimers(lines []metric.Line, timers []knownTimer) {
 	var ahead [lookup.FarLines]uintptr
 	n := 0
 	for i := range timers {
@@ -91,7 +91,7 @@ func (w *Writer) reachTimers(lines []metric.Line, timers []knownTimer) {
 func (w *Writer) ApplyKnown(from int) (applied int) {
 	for at := from; at < len(w.lines); {
 		until := min(at+insideLines, len(w.lines))
-		if at = w.repeatSome(at, until); at < until {
+		if at = w.applyKnownRun(at, until); at < until {
 			return at - from
 		}
 	}
@@ -102,22 +102,22 @@ func (w *Writer) ApplyKnown(from int) (applied int) {
 // more come into the second half of a timer than it has places for.
 const insideLines = 8
 
-// repeatSome applies lines from one to another, up to the first that has to be parsed, and returns its place.
-func (w *Writer) repeatSome(from, until int) int {
+// applyKnownRun applies lines from one to another, up to the first that has to be parsed, and returns its place.
+func (w *Writer) applyKnownRun(from, until int) int {
 	if w.timers {
 		w.slot.Enter()
 		defer w.slot.Exit()
 	}
 	for i := from; i < until; i++ {
-		if !w.repeat(&w.lines[i], &w.recalled[i], &w.recalledTimers[i]) {
+		if !w.applyKnown(&w.lines[i], &w.known[i], &w.knownTimers[i]) {
 			return i
 		}
 	}
 	return until
 }
 
-// repeat applies one line to its series, if it is known and may be.
-func (w *Writer) repeat(l *metric.Line, r *lookup.Result, timer *knownTimer) bool {
+// applyKnown applies one line to its series, if it is known and may be.
+func (w *Writer) applyKnown(l *metric.Line, r *lookup.Result, timer *knownTimer) bool {
 	if !r.Known {
 		return false
 	}
@@ -140,7 +140,7 @@ func (w *Writer) repeat(l *metric.Line, r *lookup.Result, timer *knownTimer) boo
 		page.dirty.mark(place)
 		return true
 	}
-	s := &w.repeated
+	s := &w.parsed
 	s.Kind, s.Whole, s.Fraction, s.Rate, s.Member = kind, l.Whole, l.Fraction, 0, nil
 	switch kind {
 	case metric.Gauge:

@@ -42,7 +42,7 @@ func (f *fixture) take(w *Writer, sender *metric.Sender, texts ...string) (outco
 		if at += n; at == len(lines) {
 			break
 		}
-		next := make([]metric.Sample, max(1, w.UnknownLines(at, foretoldMost+2)))
+		next := make([]metric.Sample, max(1, w.UnknownLines(at, mostNewSeries+2)))
 		for i := range next {
 			next[i] = *sample(texts[at+i])
 			next[i].Sender = sender

@@ -83,13 +83,13 @@ func ranked(c, born *index.KindCounts) (kinds []metric.Kind) {
 	return kinds
 }
 
-// mixedKinds warns of metrics that have different kinds on objects of one list.
-type mixedKinds struct {
+// kindConflicts warns of metrics that have different kinds on objects of one list.
+type kindConflicts struct {
 	log *slog.Logger
 	warnings
 }
 
-func (m *mixedKinds) warn(key index.Key, kinds []metric.Kind, objects *index.KindCounts, takes kindSet) {
+func (m *kindConflicts) warn(key index.Key, kinds []metric.Kind, objects *index.KindCounts, takes kindSet) {
 	var read, absent []string
 	for _, k := range kinds {
 		text := fmt.Sprintf("%s on %d", k, objects[k])

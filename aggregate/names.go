@@ -15,18 +15,18 @@ import (
 //
 // A string is its length, doubled, and its bytes; or its number, doubled, plus one: how many were spelled out before it.
 
-// births is what the writer of a blob has spelled out.
-type births struct {
-	shared, objects spelled
+// nameWriter is what the writer of a blob has spelled out.
+type nameWriter struct {
+	shared, objects stringTable
 }
 
-// identities is what the reader of a blob has found spelled out.
-type identities struct {
+// nameReader is what the reader of a blob has found spelled out.
+type nameReader struct {
 	shared, objects []string
 }
 
-// identity is what a birth says of a series.
-type identity struct {
+// birth is what a birth says of a series.
+type birth struct {
 	place, state, born uint32
 	kind               metric.Kind
 	object             metric.Object
@@ -34,7 +34,7 @@ type identity struct {
 }
 
 // appendLocked appends a series' identity.
-func (s *births) appendLocked(dst []byte, b *block, place uint32) []byte {
+func (s *nameWriter) appendLocked(dst []byte, b *block, place uint32) []byte {
 	one := &b.series[place]
 	e, key := one.entry, &one.entry.Family.Key
 	dst = binary.AppendUvarint(dst, uint64(place))
@@ -57,10 +57,10 @@ func readPlace(d *blob.Decoder) uint32 {
 }
 
 // next reads what appendLocked wrote.
-func (s *identities) next(d *blob.Decoder) (i identity) {
+func (s *nameReader) next(d *blob.Decoder) (i birth) {
 	i.place, i.state, i.kind, i.born = readPlace(d), d.Uint32(), metric.Kind(d.Byte()), d.Uint32()
-	i.object.Resource, i.object.Namespace, i.name = readSpelled(d, &s.shared), readSpelled(d, &s.shared), readSpelled(d, &s.shared)
-	i.object.Name, i.object.UID, i.labels = readSpelled(d, &s.objects), readSpelled(d, &s.objects), readSpelled(d, &s.shared)
+	i.object.Resource, i.object.Namespace, i.name = readShared(d, &s.shared), readShared(d, &s.shared), readShared(d, &s.shared)
+	i.object.Name, i.object.UID, i.labels = readShared(d, &s.objects), readShared(d, &s.objects), readShared(d, &s.shared)
 	return i
 }
 
@@ -68,27 +68,27 @@ func (s *identities) next(d *blob.Decoder) (i identity) {
 const sharedNames = blockSeries
 
 // readNames reads the names of a block, of any format: next reads one.
-func readNames(names []byte) (d *blob.Decoder, next func() identity) {
+func readNames(names []byte) (d *blob.Decoder, next func() birth) {
 	d = &blob.Decoder{Rest: names}
 	if first, n := binary.Uvarint(names); n <= 0 || first != sharedNames {
-		return d, func() identity { return readSpelledOut(d) }
+		return d, func() birth { return readSpelledOut(d) }
 	}
 	d.Uvarint()
-	var before identities
-	return d, func() identity { return before.next(d) }
+	var before nameReader
+	return d, func() birth { return before.next(d) }
 }
 
 // spelledOut reads a birth as the formats up to the third have it, with all its strings.
-func readSpelledOut(d *blob.Decoder) (i identity) {
+func readSpelledOut(d *blob.Decoder) (i birth) {
 	i.place, i.state, i.kind, i.born = readPlace(d), d.Uint32(), metric.Kind(d.Byte()), d.Uint32()
 	i.object = metric.Object{Resource: d.String(), Namespace: d.String(), Name: d.String(), UID: d.String()}
 	i.name, i.labels = d.String(), d.String()
 	return i
 }
 
-// spelled are strings with their numbers. A string stands within a few places of where its hash says; one that found them
+// stringTable are strings with their numbers. A string stands within a few places of where its hash says; one that found them
 // taken took the first, and who stood there is spelled out again.
-type spelled struct {
+type stringTable struct {
 	places [128]struct {
 		text   string
 		number uint64
@@ -98,7 +98,7 @@ type spelled struct {
 
 const spelledProbes = 8
 
-func (s *spelled) append(dst []byte, text string) []byte {
+func (s *stringTable) append(dst []byte, text string) []byte {
 	if text == "" {
 		return append(dst, 0)
 	}
@@ -134,7 +134,7 @@ func endHash(text string) uint64 {
 }
 
 // spelled reads a string that may be one of those before it.
-func readSpelled(d *blob.Decoder, before *[]string) string {
+func readShared(d *blob.Decoder, before *[]string) string {
 	n := d.Uvarint()
 	switch {
 	case n == 0:

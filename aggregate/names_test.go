@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-func identitiesOf(t *testing.T, names []byte) (all []identity) {
+func identitiesOf(t *testing.T, names []byte) (all []birth) {
 	t.Helper()
 	for d, next := readNames(names); d.More(); {
 		if all = append(all, next()); d.Err != nil {
@@ -31,9 +31,9 @@ func TestBirthsComeOutAsTheyWentIn(t *testing.T) {
 	}
 	word := func() string { return words[r.IntN(len(words))] }
 	b := &block{page: new(page), series: new([blockSeries]series)}
-	var want []identity
+	var want []birth
 	for place := range uint32(blockSeries) {
-		i := identity{
+		i := birth{
 			place: place, state: r.Uint32()&stateBits | live, born: r.Uint32(), kind: metric.Gauge,
 			object: metric.Object{Resource: word(), Namespace: word(), Name: word(), UID: word()}, name: word(), labels: word(),
 		}
@@ -78,7 +78,7 @@ func TestBirthsAreShort(t *testing.T) {
 // A number that nothing was spelled out for is damage.
 func TestBirthOfAnUnknownString(t *testing.T) {
 	for _, n := range []byte{1, 3, 255} {
-		var before identities
+		var before nameReader
 		d := &blob.Decoder{Rest: []byte{0, 3, 0, 0, n, 1}}
 		if before.next(d); d.Err == nil {
 			t.Errorf("%d is taken for a string", n)
@@ -91,7 +91,7 @@ func TestNumberedStringsAreSpelledOutOnce(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, form := range []string{"http.requests.m%d", "code:%03d", "%d", "web-%05d"} {
 		const distinct = 40
-		var before spelled
+		var before stringTable
 		out := 0
 		for range 1000 {
 			if text := fmt.Sprintf(form, r.IntN(distinct)); before.append(nil, text)[0]&1 == 0 {

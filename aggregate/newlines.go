@@ -14,11 +14,11 @@ import (
 // other. New lines that follow one another share these waits: each step is done for all of them, and asks for what the next
 // one looks at.
 
-// foretoldMost is how many samples are foretold at once.
-const foretoldMost = lookup.FarLines
+// mostNewSeries is how many samples are foretold at once.
+const mostNewSeries = lookup.FarLines
 
-// foretold is a sample that is to come, and whose it is.
-type foretold struct {
+// newSeries is a sample that is to come, and whose it is.
+type newSeries struct {
 	decision
 	sample *metric.Sample
 	family *index.Family // nil: there is none
@@ -28,7 +28,7 @@ type foretold struct {
 // UnknownLines is how many recalled lines from one on nobody has seen before, but at most most.
 func (w *Writer) UnknownLines(from, most int) int {
 	n := 0
-	for until := min(len(w.lines)-from, most); n < until && w.recalled[from+n].IsNew(); n++ {
+	for until := min(len(w.lines)-from, most); n < until && w.known[from+n].IsNew(); n++ {
 	}
 	return n
 }
@@ -37,37 +37,37 @@ func (w *Writer) UnknownLines(from, most int) int {
 // changes nothing but how long that takes, and holds until the next PrefetchNew, Quiesce or Offline. What is beyond its room is as if
 // it were not foretold.
 func (w *Writer) PrefetchNew(from int, next []metric.Sample) {
-	if w.ahead = min(len(next), foretoldMost); w.ahead < 2 {
-		w.ahead = 0 // it would share its waits with nobody
+	if w.prefetched = min(len(next), mostNewSeries); w.prefetched < 2 {
+		w.prefetched = 0 // it would share its waits with nobody
 		return
 	}
-	w.table.aliases.PrefetchNew(w.lines[from:from+w.ahead], w.recalled[from:from+w.ahead])
-	for i := range w.foretold[:w.ahead] {
-		f := &w.foretold[i]
+	w.table.aliases.PrefetchNew(w.lines[from:from+w.prefetched], w.known[from:from+w.prefetched])
+	for i := range w.newSeries[:w.prefetched] {
+		f := &w.newSeries[i]
 		f.sample, f.family, f.entry = &next[i], nil, nil
 		w.table.decide(f.sample, &f.decision)
 	}
-	w.askForForms()
-	w.askForNames()
-	w.askForEntries()
-	w.askForTheirNames()
+	w.prefetchIdentities()
+	w.prefetchNameSlots()
+	w.prefetchEntries()
+	w.prefetchNames()
 }
 
-// askForForms has the slots of the canonical forms come.
-func (w *Writer) askForForms() {
-	var ahead [foretoldMost]uintptr
-	for i := range w.foretold[:w.ahead] {
-		p := w.table.canon.Probe(w.foretold[i].identity.Sum)
+// prefetchIdentities has the slots of the canonical forms come.
+func (w *Writer) prefetchIdentities() {
+	var ahead [mostNewSeries]uintptr
+	for i := range w.newSeries[:w.prefetched] {
+		p := w.table.canon.Probe(w.newSeries[i].identity.Sum)
 		ahead[i] = uintptr(unsafe.Pointer(p.Slot()))
 	}
-	memory.Prefetch(ahead[:w.ahead])
+	memory.Prefetch(ahead[:w.prefetched])
 }
 
-// askForNames has the slots of the objects' names come.
-func (w *Writer) askForNames() {
-	var ahead [foretoldMost]uintptr
-	for i := range w.foretold[:w.ahead] {
-		if f := &w.foretold[i]; f.refused == metric.Applied {
+// prefetchNameSlots has the slots of the objects' names come.
+func (w *Writer) prefetchNameSlots() {
+	var ahead [mostNewSeries]uintptr
+	for i := range w.newSeries[:w.prefetched] {
+		if f := &w.newSeries[i]; f.refused == metric.Applied {
 			shard := w.table.index.ShardOf(&f.identity)
 			shard.Mu.Lock()
 			if f.family = shard.Family(f.identity.FamilySum, f.identity.Key()); f.family != nil {
@@ -76,30 +76,30 @@ func (w *Writer) askForNames() {
 			shard.Mu.Unlock()
 		}
 	}
-	memory.Prefetch(ahead[:w.ahead])
+	memory.Prefetch(ahead[:w.prefetched])
 }
 
-// askForEntries has the entries come that these slots have.
-func (w *Writer) askForEntries() {
-	var ahead [2 * foretoldMost]uintptr
-	for i := range w.foretold[:w.ahead] {
-		if f := &w.foretold[i]; f.family != nil {
+// prefetchEntries has the entries come that these slots have.
+func (w *Writer) prefetchEntries() {
+	var ahead [2 * mostNewSeries]uintptr
+	for i := range w.newSeries[:w.prefetched] {
+		if f := &w.newSeries[i]; f.family != nil {
 			f.family.Shard.Mu.Lock()
 			f.entry = f.family.Entries.Likely(f.identity.NamedSum)
 			f.family.Shard.Mu.Unlock()
 			ahead[2*i], ahead[2*i+1] = f.entry.Ends()
 		}
 	}
-	memory.Prefetch(ahead[:2*w.ahead])
+	memory.Prefetch(ahead[:2*w.prefetched])
 }
 
-// askForTheirNames has the names come of the objects that these entries are of.
-func (w *Writer) askForTheirNames() {
-	var ahead [foretoldMost]uintptr
-	for i := range w.foretold[:w.ahead] {
-		if e := w.foretold[i].entry; e != nil {
+// prefetchNames has the names come of the objects that these entries are of.
+func (w *Writer) prefetchNames() {
+	var ahead [mostNewSeries]uintptr
+	for i := range w.newSeries[:w.prefetched] {
+		if e := w.newSeries[i].entry; e != nil {
 			ahead[i] = uintptr(unsafe.Pointer(unsafe.StringData(e.Name)))
 		}
 	}
-	memory.Prefetch(ahead[:w.ahead])
+	memory.Prefetch(ahead[:w.prefetched])
 }

@@ -33,7 +33,7 @@ func TestForetoldSamplesAreDecidedAboutOnce(t *testing.T) {
 	w := table.NewWriter()
 	defer w.Close()
 	var texts []string
-	for i := range foretoldMost {
+	for i := range mostNewSeries {
 		texts = append(texts, fmt.Sprintf("m%d:1|c|#pod:p,ns:ns", i))
 	}
 	next := recallNew(t, w, texts...)

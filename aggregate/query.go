@@ -108,26 +108,8 @@ func (t *Table) mostExternal(key index.Key, q *metric.Query) int {
 // Listed lists the distinct metrics that exist, in a stable order: at most limit external ones, then at most limit of objects.
 func (t *Table) Listed(limit int) []metric.Discovered { return t.index.Listed(limit) }
 
-// Delete removes the series that a query names, whatever its stat and window, and returns how many. It does not fall
-// back: who deletes in a namespace does not mean everybody's.
-func (t *Table) Delete(q metric.Query) int {
-	var gone []lookup.Ref
-	key := index.Key{Resource: q.Resource, Namespace: q.Namespace, Name: q.Expression.Name}
-	for _, one := range t.index.Find(key, &q, t.index.ScopeOf(key, &q), new(index.Buffer)) {
-		for _, r := range one.Series {
-			b, place := t.blocks.of(r.Number)
-			b.history.Lock()
-			if b.page.cells[place].state.Load() == r.State && (q.MatchLabels == nil || q.MatchLabels(b.series[place].labels())) {
-				gone = append(gone, r)
-			}
-			b.history.Unlock()
-		}
-	}
-	return t.evict(gone, deletion, t.clock.Now())
-}
-
 // plan finds the entries of a query and settles its stat and window.
-func (t *Table) plan(q *metric.Query, key index.Key, who index.Scope) (_ *reading, _ []index.Found, err error) {
+func (t *Table) plan(q *metric.Query, key index.Key, who index.Scope) (_ *evaluation, _ []index.Found, err error) {
 	now := t.clock.Now()
 	room := index.BufferFor(who.Most)
 	defer func() {
@@ -164,7 +146,7 @@ func (t *Table) plan(q *metric.Query, key index.Key, who index.Scope) (_ *readin
 		width = t.defaultWindow()
 	}
 	index := t.spanIndex(width)
-	r := &reading{table: t, kind: kind, takes: takes, stat: stat, now: now, match: q.MatchLabels, room: room,
+	r := &evaluation{table: t, kind: kind, takes: takes, stat: stat, now: now, match: q.MatchLabels, room: room,
 		view: t.spans[index].View(index, t.clock.Tick, now)}
 	r.Meter = window.Meter{Logs: t.logs, Clock: t.clock, Now: now, Window: width, Shortest: t.spans[0].Window}
 	return r, entries, nil
@@ -190,11 +172,11 @@ func (t *Table) lives(r lookup.Ref, now window.Moment) bool {
 	if b.page.cells[place].state.Load() != r.State {
 		return false
 	}
-	if !t.expired(b, place, now) {
+	if !t.hasExpired(b, place, now) {
 		return true
 	}
 	s := &b.series[place]
-	t.graves.bury(s.entry, t.epitaph(b, place, expiry))
+	t.removals.note(s.entry, t.removalOf(b, place, expired))
 	return false
 }
 

@@ -5,8 +5,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// finish takes the second step for all that every writer has passed.
-func (t *Table) finish(pace *pace) {
+// reclaim takes the second step for all that every writer has passed.
+func (t *Table) reclaim(pace *pace) {
 	e := &t.evictions
 	passed := t.epochs.Quiesced()
 	for len(e.stale) > 0 && e.stale[0].epoch <= passed {
@@ -15,35 +15,35 @@ func (t *Table) finish(pace *pace) {
 	}
 	w := t.NewWriter()
 	defer w.Close()
-	for t.buryNext(passed, w) {
+	for t.reclaimNext(passed, w) {
 		pace.step()
 	}
 }
 
-// buryNext takes the second step for the series that has waited longest, if it is due.
-func (t *Table) buryNext(passed uint64, w *Writer) bool {
+// reclaimNext takes the second step for the series that has waited longest, if it is due.
+func (t *Table) reclaimNext(passed uint64, w *Writer) bool {
 	e := &t.evictions
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.limbo) == 0 || e.limbo[0].epoch > passed {
+	if len(e.tombstones) == 0 || e.tombstones[0].epoch > passed {
 		return false
 	}
-	t.buryLocked(e.limbo[0], w)
-	e.limbo = e.limbo[1:]
-	if len(e.limbo) == 0 {
-		e.limbo = nil
+	t.reclaimLocked(e.tombstones[0], w)
+	e.tombstones = e.tombstones[1:]
+	if len(e.tombstones) == 0 {
+		e.tombstones = nil
 		t.turn.Add(1) // what was refused for want of places or memory may come in
 	}
 	return true
 }
 
-// buryLocked is the second step for one series: the place is free afterwards.
-func (t *Table) buryLocked(d departed, w *Writer) {
+// reclaimLocked is the second step for one series: the place is free afterwards.
+func (t *Table) reclaimLocked(d tombstone, w *Writer) {
 	b, place := t.blocks.of(d.Number)
 	s := &b.series[place]
-	late := d.cause.mayHaveHeir() && b.page.dirty.has(place)
+	late := d.cause.mayHaveSuccessor() && b.page.dirty.has(place)
 	if late {
-		late = t.succeed(d, b, place, w)
+		late = t.handOver(d, b, place, w)
 	}
 	t.retire(d, b, place, late)
 
@@ -78,7 +78,7 @@ func (t *Table) emptyPlaceLocked(b *block, place uint32) {
 }
 
 // retire adds to retired what a counter held: all of it, or what it held when it turned dead if the rest moved on.
-func (t *Table) retire(d departed, b *block, place uint32, late bool) {
+func (t *Table) retire(d tombstone, b *block, place uint32, late bool) {
 	if b.page.kinds[place] != metric.Counter {
 		return
 	}
@@ -91,9 +91,9 @@ func (t *Table) retire(d departed, b *block, place uint32, late bool) {
 	t.retired.add(whole, units)
 }
 
-// succeed hands what came after a series had turned dead to a series of the same identity, made where there is none.
+// handOver hands what came after a series had turned dead to a series of the same identity, made where there is none.
 // False: there could be none.
-func (t *Table) succeed(d departed, b *block, place uint32, w *Writer) bool {
+func (t *Table) handOver(d tombstone, b *block, place uint32, w *Writer) bool {
 	s := &b.series[place]
 	e := s.entry
 	form := t.identityOf(s)
@@ -130,4 +130,12 @@ func (t *Table) succeed(d departed, b *block, place uint32, w *Writer) bool {
 	heir.page.dirty.mark(at)
 	heir.page.expectEnd(at, w.now)
 	return true
+}
+
+// forgetNotes gives back the logs of a series.
+func (t *Table) forgetNotes(c *cell, body *body) {
+	c.history.FreeLog(t.logs)
+	if body != nil && body.fraction != nil {
+		body.fraction.history.FreeLog(t.logs)
+	}
 }

@@ -70,7 +70,7 @@ func (t *Table) RestoreBlock(block int, names, state []byte, deltas [][]byte) er
 	r.windows = t.sameWindows
 	if err := r.all(names, state, deltas); err != nil {
 		for place := range uint32(blockSeries) {
-			t.vanish(r.b, place)
+			t.dropRestored(r.b, place)
 		}
 		return fmt.Errorf("block %d: %w", block, err)
 	}
@@ -110,7 +110,7 @@ func (r *restorer) all(names, state []byte, deltas [][]byte) error {
 
 func (r *restorer) replay(delta []byte) error {
 	r.mark = mark{} // as the delta's writer began
-	var before identities
+	var before nameReader
 	for d := (&blob.Decoder{Rest: delta}); len(d.Rest) > 0 || d.Err != nil; {
 		switch d.Byte() {
 		case recordBirth:
@@ -119,7 +119,7 @@ func (r *restorer) replay(delta []byte) error {
 			r.birth(d, readSpelledOut(d))
 		case recordDeath:
 			if place := readPlace(d); d.Err == nil {
-				r.t.vanish(r.b, place)
+				r.t.dropRestored(r.b, place)
 			}
 		case recordValue:
 			r.sizedValue(d, false)
@@ -144,7 +144,7 @@ func (r *restorer) replay(delta []byte) error {
 }
 
 // birth makes a series that was read. One that is there already, in the same generation, stays as it is.
-func (r *restorer) birth(d *blob.Decoder, i identity) {
+func (r *restorer) birth(d *blob.Decoder, i birth) {
 	place, state, kind, born, object, name := i.place, i.state, i.kind, i.born, i.object, i.name
 	labels, ok := metric.UnpackLabels(i.labels)
 	if !ok || kind.DefaultStat() == metric.NoStat || name == "" || state&live == 0 || state > stateBits {
@@ -158,7 +158,7 @@ func (r *restorer) birth(d *blob.Decoder, i identity) {
 	if one := &r.b.series[place]; c.state.Load() == state && form.Matches(one.entry, one.packed()) {
 		return
 	}
-	r.t.vanish(r.b, place)
+	r.t.dropRestored(r.b, place)
 	born = r.CurrentTick(born)
 	// The entry is one of its own until settle.go files the series.
 	own := &index.Entry{Family: &index.Family{Key: index.Key{Resource: object.Resource, Namespace: object.Namespace, Name: name}}, Name: object.Name, UID: object.UID, Kind: kind}

@@ -222,7 +222,7 @@ func TestRestoreOfARebirth(t *testing.T) {
 		}
 		state := f.AppendState(nil, 0)
 		f.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.Expression{Name: "a"}})
-		f.finish(&pace{time.Now()})
+		f.reclaim(&pace{time.Now()})
 		f.push("a:1|c|#pod:a,ns:ns")
 		disk.flush(f.Table, never)
 		if f.Blocks() != 1 || f.blocks.next != 1 {

@@ -19,7 +19,7 @@ func (t *Table) RestoreDone() error {
 		return cmp.Or(cmp.Compare(b.born, a.born), cmp.Compare(b.seen, a.seen), cmp.Compare(a.Number, b.Number))
 	})
 	for _, one := range restored {
-		t.settle(one.Ref, now)
+		t.fileRestored(one.Ref, now)
 	}
 	t.freePlaces()
 	return nil
@@ -43,13 +43,13 @@ func (t *Table) restored() (all []restoredSeries) {
 	return all
 }
 
-// settle files one series, or takes it out.
-func (t *Table) settle(to lookup.Ref, now window.Moment) {
+// fileRestored files one series, or takes it out.
+func (t *Table) fileRestored(to lookup.Ref, now window.Moment) {
 	b, place := t.blocks.of(to.Number)
 	s := &b.series[place]
-	if t.expired(b, place, now) {
-		t.graves.bury(s.entry, t.epitaph(b, place, expiry))
-		t.vanish(b, place)
+	if t.hasExpired(b, place, now) {
+		t.removals.note(s.entry, t.removalOf(b, place, expired))
+		t.dropRestored(b, place)
 		return
 	}
 	e := s.entry
@@ -60,7 +60,7 @@ func (t *Table) settle(to lookup.Ref, now window.Moment) {
 	filed, lock := t.index.Enter(&form, e.Kind)
 	defer lock.Mu.Unlock()
 	if _, _, twin := t.filed(&form, e.Kind); twin || filed.Kind != e.Kind {
-		t.vanish(b, place)
+		t.dropRestored(b, place)
 		return
 	}
 	s.entry = filed
@@ -70,12 +70,12 @@ func (t *Table) settle(to lookup.Ref, now window.Moment) {
 	shard.AddLocked(form.Sum, to.Number+lookup.FirstNumber)
 	t.live.Add(1)
 	t.nameBytes.Add(s.nameBytes())
-	t.settleBody(b, place)
+	t.accountRestored(b, place)
 	b.page.expectEnd(place, now)
 }
 
-// settleBody takes account of what the series holds.
-func (t *Table) settleBody(b *block, place uint32) {
+// accountRestored takes account of what the series holds.
+func (t *Table) accountRestored(b *block, place uint32) {
 	body := b.body(place)
 	switch b.page.kinds[place] {
 	case metric.Counter:
@@ -92,8 +92,8 @@ func (t *Table) settleBody(b *block, place uint32) {
 	}
 }
 
-// vanish takes a restored series out again, before anybody knows it. That it is gone is for the next delta to tell.
-func (t *Table) vanish(b *block, place uint32) {
+// dropRestored takes a restored series out again, before anybody knows it. That it is gone is for the next delta to tell.
+func (t *Table) dropRestored(b *block, place uint32) {
 	c := &b.page.cells[place]
 	state := c.state.Load()
 	if state&live == 0 {

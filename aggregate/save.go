@@ -64,14 +64,14 @@ func (t *Table) AppendNames(dst []byte, block int) []byte {
 	b := t.blocks.at[block].Load()
 	b.renamed.Store(false)
 	dst = binary.AppendUvarint(dst, sharedNames)
-	var said births
+	var said nameWriter
 	for place := range uint32(blockSeries) {
 		dst = b.appendName(dst, place, &said)
 	}
 	return dst
 }
 
-func (b *block) appendName(dst []byte, place uint32, said *births) []byte {
+func (b *block) appendName(dst []byte, place uint32, said *nameWriter) []byte {
 	b.history.Lock()
 	defer b.history.Unlock()
 	if b.page.cells[place].state.Load()&live == 0 {
@@ -106,13 +106,13 @@ func (t *Table) AppendDelta(dst []byte, block int) []byte {
 	now := t.clock.Now()
 	pace := pace{time.Now()}
 	t.rollBlock(b, now, &pace)
-	var said births
+	var said nameWriter
 	for word := range blockWords {
 		if b.unnamed[word].Load() == 0 {
 			continue
 		}
 		set := b.unnamed[word].Swap(0)
-		b.askForNews(word, set)
+		b.prefetchNews(word, set)
 		for ; set != 0; set &= set - 1 {
 			dst = b.appendNews(dst, uint32(word*64+bits.TrailingZeros64(set)), &said)
 		}
@@ -137,8 +137,8 @@ type delta struct {
 	notes  []window.Entry // scratch space
 }
 
-// askForNews has what births among 64 series are told from come: their entries, then the names of the objects.
-func (b *block) askForNews(word int, set uint64) {
+// prefetchNews has what births among 64 series are told from come: their entries, then the names of the objects.
+func (b *block) prefetchNews(word int, set uint64) {
 	var entries [64]*index.Entry
 	n := 0
 	b.history.Lock()
@@ -162,7 +162,7 @@ func (b *block) askForNews(word int, set uint64) {
 }
 
 // appendNews appends a birth or a death.
-func (b *block) appendNews(dst []byte, place uint32, said *births) []byte {
+func (b *block) appendNews(dst []byte, place uint32, said *nameWriter) []byte {
 	b.history.Lock()
 	defer b.history.Unlock()
 	if b.page.cells[place].state.Load()&live == 0 {

@@ -10,9 +10,9 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// slowPushers warns of counters that are pushed at an interval that is longer than a third of the window they are read
+// slowPushLog warns of counters that are pushed at an interval that is longer than a third of the window they are read
 // over: their rate jumps with every push, for now three pushes are inside and now two, or one and none.
-type slowPushers struct {
+type slowPushLog struct {
 	log *slog.Logger
 	// seen is how many reads met one.
 	seen atomic.Uint64
@@ -31,7 +31,7 @@ type slowPush struct {
 }
 
 // checkPace notes whether the counter that was just read is pushed too slowly for the window that it is read over.
-func (r *reading) checkPace(e *index.Entry) {
+func (r *evaluation) checkPace(e *index.Entry) {
 	interval := time.Duration(r.Cadence.Interval * float64(r.table.clock.Tick))
 	if r.Cadence.Alike >= slowGaps && float64(interval*window.SlowShare) > window.SlowSlack*float64(r.view.Span.Window) {
 		r.slow = slowPush{e, interval}
@@ -39,7 +39,7 @@ func (r *reading) checkPace(e *index.Entry) {
 }
 
 // warn logs what a reading met, unless that was done lately.
-func (s *slowPushers) warn(r *reading) {
+func (s *slowPushLog) warn(r *evaluation) {
 	s.seen.Add(1)
 	e := r.slow.entry
 	if !s.due(e.Family.Key, r.now.Wall) {

@@ -8,14 +8,14 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// vanish takes out the series of a sample that says that there is no value any more. It goes as a deleted one does, in two
+// markStale takes out the series of a sample that says that there is no value any more. It goes as a deleted one does, in two
 // steps (evict.go): the first, done here, waits for no writer, so a writer may take it between any two samples; what
 // other writers add before the second counts as before the end.
 //
 // A running total begins anew after it, as that of any new series: what it grew by in between is not known to have been
 // counted by the same client, and is not counted. (Kept over the gap, the total of a client that was replaced meanwhile, and
 // has outgrown the one before it, would count for the difference of two strangers.)
-func (w *Writer) vanish(s *metric.Sample) metric.Reason {
+func (w *Writer) markStale(s *metric.Sample) metric.Reason {
 	whose := w.decision(s)
 	if whose.refused != metric.Applied {
 		return whose.refused
@@ -23,7 +23,7 @@ func (w *Writer) vanish(s *metric.Sample) metric.Reason {
 	t := w.table
 	to, _, there := t.locate(&whose.identity)
 	if now := t.clock.Now(); there && !t.outlives(to, s, now) {
-		t.evict([]lookup.Ref{to}, vanishing, now)
+		t.evict([]lookup.Ref{to}, markedStale, now)
 	}
 	return metric.Applied
 }

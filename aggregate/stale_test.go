@@ -65,7 +65,7 @@ func TestVanish(t *testing.T) {
 func (t *Table) inLimbo() int {
 	t.evictions.mu.Lock()
 	defer t.evictions.mu.Unlock()
-	return len(t.evictions.limbo)
+	return len(t.evictions.tombstones)
 }
 
 // What is not there needs nothing: no place, no limit's slot, no memory.
@@ -231,7 +231,7 @@ func TestA2SeriesThatVanish(t *testing.T) {
 	writers.Wait()
 	stop()
 	helpers.Wait()
-	table.finish(&pace{time.Now()})
+	table.reclaim(&pace{time.Now()})
 	if applied, held := table.Balance(); applied != held || applied != [2]int64{sent.Load(), 0} {
 		t.Errorf("sent %d, applied %v, held %v", sent.Load(), applied, held)
 	}

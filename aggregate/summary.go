@@ -8,7 +8,7 @@ import (
 
 // timerStat is a timer's value, or notes why it has none. Percentiles of a summary are those of its last push: there is
 // nothing that they could be merged with.
-func (r *reading) timerStat() (v float64, ok bool) {
+func (r *evaluation) timerStat() (v float64, ok bool) {
 	if q := r.stat.Quantile(); !math.IsNaN(q) && r.summaries > 0 {
 		if r.series > 1 {
 			r.unmergeable = true
@@ -56,7 +56,7 @@ func percentilesOf(all []metric.Quantile) string {
 }
 
 // refuse is the error of an answer that would merge what cannot be merged, or of a stat that nothing reads.
-func (r *reading) refuse(q *metric.Query) error {
+func (r *evaluation) refuse(q *metric.Query) error {
 	if r.unread {
 		return metric.InvalidQueryf("%q: this version cannot read %s of a %s", q.Expression.String(), r.stat, r.kind)
 	}

@@ -53,9 +53,9 @@ type Table struct {
 	canon     *lookup.Slots // canonical forms to series numbers, off by firstNumber
 	index     *index.Index
 	epochs    memory.Epochs
-	graves    graves
-	slow      slowPushers
-	mixed     mixedKinds
+	removals  removalLog
+	slow      slowPushLog
+	mixed     kindConflicts
 
 	// setSeed seeds the hashes of set members. It is kept by the store, for restored members must match new ones.
 	setSeed uint64
@@ -92,7 +92,7 @@ func New(c Config, describe Describer, log *slog.Logger) *Table {
 	t := &Table{
 		config: c, describe: describe, admission: unlimited{}, observer: noObserver{}, clock: clock, spans: spans,
 		aliases: lookup.NewAliases(c.MaxBytes / 2), blocks: blocks{pages: memory.NewArena(maxBlocks * pageBytes)}, canon: lookup.NewSlots(),
-		index: index.New(), setSeed: rand.Uint64(), written: spans, slow: slowPushers{log: log}, mixed: mixedKinds{log: log},
+		index: index.New(), setSeed: rand.Uint64(), written: spans, slow: slowPushLog{log: log}, mixed: kindConflicts{log: log},
 	}
 	t.farBytes = lookup.FarBytes
 	t.logs = window.NewLogs(spans, t.growLogs)
@@ -131,33 +131,6 @@ func (t *Table) defaultWindow() time.Duration {
 		return time.Minute
 	}
 	return slices.Max(t.config.Windows)
-}
-
-// ttl is how long a series lives without a sample; false: until it is deleted.
-func (t *Table) ttl(b *block, place uint32) (time.Duration, bool) {
-	switch own := b.page.ttls[place].Load(); {
-	case own == ttlForever:
-		return 0, false
-	case own != 0:
-		return ttlDuration(own), true
-	case b.series[place].entry.External():
-		return t.config.ExternalTTL, true
-	}
-	return t.config.ObjectTTL, true
-}
-
-// expired reports whether a series has outlived its time. A series that was touched since the last roll has not.
-func (t *Table) expired(b *block, place uint32, now window.Moment) bool {
-	ttl, mortal := t.ttl(b, place)
-	return mortal && b.idleFor(place, now) > ttl
-}
-
-// idleFor is how long ago the last sample of a series was noted.
-func (b *block) idleFor(place uint32, now window.Moment) time.Duration {
-	if b.page.dirty.has(place) {
-		return 0
-	}
-	return now.Since(b.page.cells[place].seen.Load())
 }
 
 // Balance is both sides of A2: what the writers applied to counters since the start (what was restored counts as

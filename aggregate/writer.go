@@ -25,16 +25,16 @@ type Writer struct {
 		fraction atomic.Uint64
 	}
 
-	lines          []metric.Line // those that were recalled last
-	recalled       []lookup.Result
-	recalledTimers []knownTimer
-	timers         bool // some of them are timers
-	repeated       metric.Sample
+	lines       []metric.Line // those that were recalled last
+	known       []lookup.Result
+	knownTimers []knownTimer
+	timers      bool // some of them are timers
+	parsed      metric.Sample
 
-	decided  decision // about the sample in hand
-	foretold [foretoldMost]foretold
-	ahead    int // how many of them there are
-	digest   xxhash.Digest
+	decided    decision // about the sample in hand
+	newSeries  [mostNewSeries]newSeries
+	prefetched int // how many of them there are
+	digest     xxhash.Digest
 }
 
 // NewWriter makes a writer, ready for Apply. Close gives it up.
@@ -63,7 +63,7 @@ func (w *Writer) Close() {
 
 // Quiesce marks a batch boundary: nothing that was looked up before is used any more.
 func (w *Writer) Quiesce() {
-	w.ahead = 0
+	w.prefetched = 0
 	w.show()
 	w.slot.Quiesce(&w.table.epochs)
 	w.now = w.table.clock.Now()
@@ -71,7 +71,7 @@ func (w *Writer) Quiesce() {
 
 // Offline is a Quiesce before a wait of any length.
 func (w *Writer) Offline() {
-	w.ahead = 0
+	w.prefetched = 0
 	w.show()
 	w.slot.Offline()
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// reading computes the values of one answer, all with the same stat, window and moment.
-type reading struct {
+// evaluation computes the values of one answer, all with the same stat, window and moment.
+type evaluation struct {
 	table *Table
 	kind  metric.Kind // of the object in hand
 	takes kindSet     // the kinds that are read; objects of others are absent
@@ -21,7 +21,7 @@ type reading struct {
 	now   window.Moment
 	match func(metric.Labels) bool
 	room  *index.Buffer
-	gone  grave // of a series that has outlived its time, but was not swept up yet
+	gone  removal // of a series that has outlived its time, but was not swept up yet
 	slow  slowPush
 	// lacks says why a timer has no value although something came; empty: nothing came.
 	lacks string
@@ -61,7 +61,7 @@ const perTouch = 64
 
 // touch looks at what is going to be read of some entries. Nothing of it depends on what was looked at before, so the processor waits
 // for the memory of many of them at once; reading them waits for one after the other.
-func (r *reading) touch(some []index.Found) {
+func (r *evaluation) touch(some []index.Found) {
 	for i := range some {
 		e := some[i].Entry
 		if len(some[i].Series) == 0 {
@@ -73,7 +73,7 @@ func (r *reading) touch(some []index.Found) {
 }
 
 // begin starts a roll-up.
-func (r *reading) begin() {
+func (r *evaluation) begin() {
 	spread, levels := r.spread, r.levels
 	r.rollup = rollup{spread: spread, levels: levels}
 	switch r.kind {
@@ -90,7 +90,7 @@ func (r *reading) begin() {
 }
 
 // end gives scratch space back.
-func (r *reading) end() {
+func (r *evaluation) end() {
 	if r.spread != nil {
 		distributions.Put(r.spread)
 		r.spread = nil
@@ -102,7 +102,7 @@ func (r *reading) end() {
 }
 
 // add rolls one series up, if it still lives and its labels match.
-func (r *reading) add(s lookup.Ref) {
+func (r *evaluation) add(s lookup.Ref) {
 	r.slow = slowPush{}
 	b, place := r.table.blocks.of(s.Number)
 	b.history.Lock()
@@ -116,7 +116,7 @@ func (r *reading) add(s lookup.Ref) {
 	}
 }
 
-func (r *reading) addLocked(s lookup.Ref, b *block, place uint32) {
+func (r *evaluation) addLocked(s lookup.Ref, b *block, place uint32) {
 	c := &b.page.cells[place]
 	if c.state.Load() != s.State {
 		return
@@ -125,8 +125,8 @@ func (r *reading) addLocked(s lookup.Ref, b *block, place uint32) {
 	if r.match != nil && !r.match(labels) {
 		return
 	}
-	if r.table.expired(b, place, r.now) {
-		r.gone = r.table.epitaph(b, place, expiry)
+	if r.table.hasExpired(b, place, r.now) {
+		r.gone = r.table.removalOf(b, place, expired)
 		return
 	}
 	if r.series++; r.series == 1 {
@@ -152,10 +152,10 @@ func (r *reading) addLocked(s lookup.Ref, b *block, place uint32) {
 	}
 }
 
-func (r *reading) plus(n metric.Number) { r.value, r.some = r.value.Plus(n), true }
+func (r *evaluation) plus(n metric.Number) { r.value, r.some = r.value.Plus(n), true }
 
 // addCounterLocked reads a counter. What came in a window is read off the notes, so it is noted first.
-func (r *reading) addCounterLocked(b *block, place uint32) {
+func (r *evaluation) addCounterLocked(b *block, place uint32) {
 	if r.stat == metric.Total {
 		r.plus(totalLocked(b, place))
 		return
@@ -177,7 +177,7 @@ func (r *reading) addCounterLocked(b *block, place uint32) {
 }
 
 // countLocked is what a counter grew by in a stretch, with its fractions.
-func (r *reading) countLocked(b *block, place uint32, s window.Stretch, before uint64) metric.Number {
+func (r *evaluation) countLocked(b *block, place uint32, s window.Stretch, before uint64) metric.Number {
 	var fraction *window.History
 	fractionBefore := uint64(0)
 	if body := b.body(place); body != nil && body.fraction.history.Stamp != 0 {
@@ -201,7 +201,7 @@ func (r *reading) countLocked(b *block, place uint32, s window.Stretch, before u
 	return s.Scaled(since(s.From), integral, func(from float64) float64 { return since(from).Float64() })
 }
 
-func (r *reading) addGaugeLocked(b *block, place uint32) {
+func (r *evaluation) addGaugeLocked(b *block, place uint32) {
 	v, set := gaugeValue(b, place)
 	switch {
 	case !set:
@@ -214,7 +214,7 @@ func (r *reading) addGaugeLocked(b *block, place uint32) {
 }
 
 // addTimerLocked reads a timer: what adds up by its notes, as a counter's; the rest by its bins.
-func (r *reading) addTimerLocked(b *block, place uint32) {
+func (r *evaluation) addTimerLocked(b *block, place uint32) {
 	timer := b.body(place).timer
 	if !r.stat.Additive() {
 		timer.readLocked(r.spread, r.table.spans, r.view)
@@ -249,7 +249,7 @@ func (r *reading) addTimerLocked(b *block, place uint32) {
 }
 
 // addSumLocked adds the sum of so many observations of a timer: their mean is that of its bins.
-func (r *reading) addSumLocked(timer *timer, count float64) {
+func (r *evaluation) addSumLocked(timer *timer, count float64) {
 	r.spread.reset()
 	timer.readLocked(r.spread, r.table.spans, r.view)
 	if count > 0 && r.spread.size() == 0 { // it lies in the unit that the window divides
@@ -273,7 +273,7 @@ func (r *reading) addSumLocked(timer *timer, count float64) {
 const untold = "what was pushed does not tell it"
 
 // point is the roll-up's value. False: there is none, such as the mean of nothing.
-func (r *reading) point() (metric.Point, bool) {
+func (r *evaluation) point() (metric.Point, bool) {
 	p := metric.Point{Time: r.now.Date(), Window: r.view.Span.Window}
 	if !r.stat.Windowed() {
 		p.Time, p.Window = r.newest, 0
@@ -295,7 +295,7 @@ func (r *reading) point() (metric.Point, bool) {
 
 // stat64 is the value of a stat that does not add up, or notes why there is none. A stat that a kind is said to have, and that is not
 // read here, is an error and not a number: see refuse.
-func (r *reading) stat64() (v float64, ok bool) {
+func (r *evaluation) stat64() (v float64, ok bool) {
 	switch {
 	case r.kind == metric.Timer:
 		return r.timerStat()
@@ -335,7 +335,7 @@ func (d *distribution) stat(s metric.Stat) (v float64, known, read bool) {
 }
 
 // external computes the values of an external metric.
-func (r *reading) external(points []metric.Point, one index.Found) (_ []metric.Point, matched bool) {
+func (r *evaluation) external(points []metric.Point, one index.Found) (_ []metric.Point, matched bool) {
 	defer r.end()
 	r.begin()
 	for _, s := range one.Series {
@@ -354,7 +354,7 @@ func (r *reading) external(points []metric.Point, one index.Found) (_ []metric.P
 	return points, matched
 }
 
-func (r *reading) appendPoint(points []metric.Point) []metric.Point {
+func (r *evaluation) appendPoint(points []metric.Point) []metric.Point {
 	p, ok := r.point()
 	if !ok {
 		return points
@@ -365,7 +365,7 @@ func (r *reading) appendPoint(points []metric.Point) []metric.Point {
 
 // dateLocked takes account of when the newest sample of a series arrived. A sample that the roller has not met yet is noted
 // here, so that later reads of the same value say the same.
-func (r *reading) dateLocked(b *block, place uint32) {
+func (r *evaluation) dateLocked(b *block, place uint32) {
 	if b.page.dirty.has(place) {
 		now := r.table.clock.Now()
 		r.table.noteLocked(b, place, b.tickLocked(place, now), now)
