@@ -1,12 +1,13 @@
 package aggregate
 
 import (
-	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 	"unsafe"
+
+	"github.com/sluice-metrics/sluice/aggregate/lookup"
 )
 
 // A bin's representative is within 1 % of every value that falls into the bin, on either side of zero.

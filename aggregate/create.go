@@ -225,33 +225,13 @@ func (t *Table) admit() bool {
 	return t.mayGrow()
 }
 
-// mayGrow reports whether there is memory left for what has no fixed size.
-func (t *Table) mayGrow() bool {
+// memoryLeft reports whether there is memory left for what has no fixed size.
+func (t *Table) memoryLeft() bool {
 	if t.bodyBytes.Load()+t.logBytes.Load()+t.nameBytes.Load()+t.aliases.Used.Load() < t.config.MaxBytes {
 		return true
 	}
 	t.starved.Store(true)
 	return false
-}
-
-// budget is what a body asks before it grows.
-type budget struct {
-	table *Table
-	body  *body
-}
-
-// take reports whether the body may grow by some bytes, and enters them.
-func (b budget) take(bytes int64) bool {
-	if !b.table.mayGrow() {
-		return false
-	}
-	b.enter(bytes)
-	return true
-}
-
-func (b budget) enter(bytes int64) {
-	b.body.bytes.Add(bytes)
-	b.table.bodyBytes.Add(bytes)
 }
 
 // nameBytes is the memory of a series' names. Those that series of an entry share are counted for each: a bound, not a scale.
@@ -278,16 +258,7 @@ func (t *Table) fill(b *block, place uint32, n newcomer) {
 	c.history = window.History{}
 	c.seen.Store(n.seen)
 	c.value.Store(0)
-	switch n.entry.Kind {
-	case metric.Gauge:
-		c.value.Store(gaugeUnset)
-	case metric.Timer:
-		body := b.makeBody(place, func() *body { return &body{timer: new(timer)} })
-		t.weigh(body, body.timer.weight(nil))
-	case metric.Set:
-		body := b.makeBody(place, func() *body { return &body{set: newSet(t.spans)} })
-		t.weigh(body, body.set.bytesLocked())
-	}
+	behaviours[n.entry.Kind].create(&t.env, b.handle(place))
 }
 
 // publish makes a filled place live. The marks come after, as with values: the store unmarks first and looks then, so a

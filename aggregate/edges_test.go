@@ -503,7 +503,7 @@ func TestEdgeSetMerge(t *testing.T) {
 	seat := e.Register()
 	spans := window.NewSpans([]time.Duration{10 * time.Second}, time.Second)
 	s := newSet(spans)
-	room := budget{newFixture(t).Table, new(body)}
+	room := budget{&env{mayGrow: func() bool { return true }}, new(body)}
 	hash := func(i int) uint64 { return uint64(i+1) * 0x9e3779b97f4a7c15 }
 	n := 0
 	for ; s.exact.Load().older.Load() == nil; n++ {

@@ -1,7 +1,6 @@
 package aggregate
 
 import (
-	"math"
 	"runtime"
 	"time"
 
@@ -14,46 +13,20 @@ import (
 // evaluation computes the values of one answer, all with the same stat, window and moment.
 type evaluation struct {
 	table *Table
-	kind  metric.Kind // of the object in hand
-	takes kindSet     // the kinds that are read; objects of others are absent
-	stat  metric.Stat
-	view  window.View
+	takes kindSet // the kinds that are read; objects of others are absent
 	now   window.Moment
 	match func(metric.Labels) bool
 	room  *index.Buffer
 	gone  removal // of a series that has outlived its time, but was not swept up yet
 	slow  slowPush
-	// lacks says why a timer has no value although something came; empty: nothing came.
-	lacks string
-	// unmergeable is set where percentiles of several label sets were asked for that cannot be merged.
-	unmergeable bool
-	// unread is set where the stat has no reading: a fault of the program's.
-	unread bool
 
 	touched uint64 // what touch looked at, so that it is looked at
+	read    int    // series, to let others have the processor
 
-	window.Meter                // counts and weights in the window
-	fractions    []window.Entry // scratch space
-	read         int            // series, to let others have the processor
-
-	rollup
-}
-
-// rollup is what the series added so far come to.
-type rollup struct {
-	series int // how many
+	reader
+	// Of the series of the object in hand:
 	newest time.Time
 	shared metric.Labels // what their labels have in common
-	value  metric.Number // of stats that add
-	some   bool          // whether value holds anything
-	// partial is set where a part of the value is not known.
-	partial bool
-	spread  *distribution // timers
-	// Of timers, how many are summaries, and the quantiles of one.
-	summaries int
-	quantiles []metric.Quantile
-	members   *union // sets
-	levels    levels // gauges over a window
 }
 
 // perTouch is how many entries are touched at once: what is touched is in the fastest cache when it is read.
@@ -72,29 +45,15 @@ func (r *evaluation) touch(some []index.Found) {
 	}
 }
 
-// begin starts a roll-up.
+// begin starts with the next object.
 func (r *evaluation) begin() {
-	spread, levels := r.spread, r.levels
-	r.rollup = rollup{spread: spread, levels: levels}
-	switch r.kind {
-	case metric.Timer:
-		if spread == nil {
-			r.spread = distributions.Get().(*distribution)
-		}
-		r.spread.reset()
-	case metric.Set:
-		r.members = newUnion()
-	case metric.Gauge:
-		r.levels.begin(&r.view, r.now, r.table.clock.Tick)
-	}
+	r.reader.begin()
+	r.newest, r.shared = time.Time{}, metric.Labels{}
 }
 
 // end gives scratch space back.
 func (r *evaluation) end() {
-	if r.spread != nil {
-		distributions.Put(r.spread)
-		r.spread = nil
-	}
+	r.reader.end()
 	if r.room != nil {
 		r.room.Release()
 		r.room = nil
@@ -140,137 +99,11 @@ func (r *evaluation) addLocked(s lookup.Ref, b *block, place uint32) {
 	if r.stat.Windowed() && b.page.dirty.has(place) {
 		r.table.rollSeriesLocked(b, place, b.tickLocked(place, r.now)) // what came since the last roll counts
 	}
-	switch r.kind {
-	case metric.Counter:
-		r.addCounterLocked(b, place)
-	case metric.Gauge:
-		r.addGaugeLocked(b, place)
-	case metric.Timer:
-		r.addTimerLocked(b, place)
-	case metric.Set:
-		b.body(place).set.readLocked(r.members, r.view)
-	}
-}
-
-func (r *evaluation) plus(n metric.Number) { r.value, r.some = r.value.Plus(n), true }
-
-// addCounterLocked reads a counter. What came in a window is read off the notes, so it is noted first.
-func (r *evaluation) addCounterLocked(b *block, place uint32) {
-	if r.stat == metric.Total {
-		r.plus(totalLocked(b, place))
-		return
-	}
-	s, before, some := r.Read(&b.page.cells[place].history, window.WholeCoding, b.series[place].born)
-	count := metric.Int(0)
-	if some {
-		count = r.countLocked(b, place, s, before)
-	}
-	switch r.stat {
-	case metric.Count:
-		r.plus(count)
-	case metric.Rate:
+	behaviours[r.kind].readLocked(&r.reader, b.handle(place))
+	if r.kind == metric.Counter && r.stat == metric.Rate {
 		r.checkPace(b.series[place].entry)
-		r.plus(metric.Computed(count.Float64() / s.Seconds))
-	default:
-		r.unread = true
 	}
 }
-
-// countLocked is what a counter grew by in a stretch, with its fractions.
-func (r *evaluation) countLocked(b *block, place uint32, s window.Stretch, before uint64) metric.Number {
-	var fraction *window.History
-	fractionBefore := uint64(0)
-	if body := b.body(place); body != nil && body.fraction.history.Stamp != 0 {
-		fraction = &body.fraction.history
-		r.fractions = fraction.Read(r.table.logs, window.WholeCoding, r.fractions[:0])
-		// It may have begun later than the counter. If not, it is as old.
-		if oldest := r.fractions[0]; oldest.Tick <= r.Entries[0].Tick && r.table.logs.Before(r.Entries[0], b.series[place].born) != 0 {
-			fractionBefore = oldest.Value
-		}
-	}
-	since := func(from float64) metric.Number {
-		whole, part := window.IncreaseSince(r.Entries, from, before, window.Wholes)
-		if fraction == nil {
-			return metric.Int(whole + int64(math.Round(part)))
-		}
-		units, rest := window.IncreaseSince(r.fractions, from, fractionBefore, window.Wholes)
-		steps := math.Trunc(part)
-		return metric.Decimal(whole+int64(steps), units+int64(math.Round(rest+(part-steps)*fractionUnits)))
-	}
-	integral := fraction == nil && r.stat == metric.Count
-	return s.Scaled(since(s.From), integral, func(from float64) float64 { return since(from).Float64() })
-}
-
-func (r *evaluation) addGaugeLocked(b *block, place uint32) {
-	v, set := gaugeValue(b, place)
-	switch {
-	case !set:
-	case r.stat == metric.Last:
-		r.plus(v)
-	default:
-		r.Entries = b.page.cells[place].history.Read(r.table.logs, window.FloatCoding, r.Entries[:0])
-		r.levels.add(r.Entries, b.series[place].born)
-	}
-}
-
-// addTimerLocked reads a timer: what adds up by its notes, as a counter's; the rest by its bins.
-func (r *evaluation) addTimerLocked(b *block, place uint32) {
-	timer := b.body(place).timer
-	if !r.stat.Additive() {
-		timer.readLocked(r.spread, r.table.spans, r.view)
-		if timer.pushed != nil && len(timer.pushed.quantiles) > 0 {
-			r.summaries++
-			r.quantiles = timer.pushed.quantiles
-		}
-		return
-	}
-	s, before, some := r.Read(&b.page.cells[place].history, window.WeightCoding, b.series[place].born)
-	count := 0.0
-	if some {
-		since := func(from float64) float64 {
-			weight, part := window.IncreaseSince(r.Entries, from, before, math.Float64frombits)
-			if weight == math.Trunc(weight) {
-				part = math.Round(part)
-			}
-			return weight + part
-		}
-		count = s.Scaled(metric.Float(since(s.From)), r.stat == metric.Count, since).Float64()
-	}
-	switch r.stat {
-	case metric.Count:
-		r.plus(metric.Computed(count))
-	case metric.Rate:
-		r.plus(metric.Computed(count / s.Seconds))
-	case metric.Sum:
-		r.addSumLocked(timer, count)
-	default:
-		r.unread = true
-	}
-}
-
-// addSumLocked adds the sum of so many observations of a timer: their mean is that of its bins.
-func (r *evaluation) addSumLocked(timer *timer, count float64) {
-	r.spread.reset()
-	timer.readLocked(r.spread, r.table.spans, r.view)
-	if count > 0 && r.spread.size() == 0 { // it lies in the unit that the window divides
-		wider := r.view
-		wider.FirstUnit--
-		timer.readLocked(r.spread, r.table.spans, wider)
-	}
-	size, sum := r.spread.size(), r.spread.sum
-	switch {
-	case count == 0 && size == 0:
-	case size == 0 || math.IsNaN(sum):
-		r.lacks, r.partial = untold, true
-		return
-	case math.Abs(count/size-1) > 1e-9:
-		sum *= count / size
-	}
-	r.plus(metric.Computed(sum))
-}
-
-// untold says why a timer lacks a value although something came.
-const untold = "what was pushed does not tell it"
 
 // point is the roll-up's value. False: there is none, such as the mean of nothing.
 func (r *evaluation) point() (metric.Point, bool) {
@@ -278,60 +111,9 @@ func (r *evaluation) point() (metric.Point, bool) {
 	if !r.stat.Windowed() {
 		p.Time, p.Window = r.newest, 0
 	}
-	if r.series == 0 {
-		return p, false
-	}
-	if r.partial {
-		return p, false
-	}
-	if r.some {
-		p.Value = r.value
-		return p, true
-	}
-	v, ok := r.stat64()
-	p.Value = metric.Computed(v)
+	var ok bool
+	p.Value, ok = r.value()
 	return p, ok
-}
-
-// stat64 is the value of a stat that does not add up, or notes why there is none. A stat that a kind is said to have, and that is not
-// read here, is an error and not a number: see refuse.
-func (r *evaluation) stat64() (v float64, ok bool) {
-	switch {
-	case r.kind == metric.Timer:
-		return r.timerStat()
-	case r.kind == metric.Set && r.stat == metric.Unique:
-		return r.members.count(), true
-	case r.kind == metric.Gauge && (r.stat == metric.Mean || r.stat == metric.Min || r.stat == metric.Max):
-		return r.levels.stat(r.stat)
-	case r.kind == metric.Gauge && r.stat == metric.Last:
-		return 0, false // created this very moment, without a value yet
-	}
-	r.unread = true
-	return 0, false
-}
-
-// stat reads a stat off a distribution. Not known: nothing has none. Not read: there is no such stat.
-func (d *distribution) stat(s metric.Stat) (v float64, known, read bool) {
-	switch s {
-	case metric.Count:
-		return d.count(), true, true
-	case metric.Sum:
-		return d.sum, !math.IsNaN(d.sum), true
-	case metric.Mean:
-		return d.mean(), d.size() > 0 && !math.IsNaN(d.sum), true
-	case metric.Min:
-		return d.min, !math.IsInf(d.min, 0), true
-	case metric.Max:
-		return d.max, !math.IsInf(d.max, 0), true
-	}
-	q := s.Quantile()
-	if math.IsNaN(q) {
-		return 0, false, false
-	}
-	if d.total == 0 {
-		return 0, false, true
-	}
-	return d.quantile(q), true, true
 }
 
 // external computes the values of an external metric.
@@ -373,12 +155,4 @@ func (r *evaluation) dateLocked(b *block, place uint32) {
 	if at := r.now.DateOf(b.page.cells[place].seen.Load()); at.After(r.newest) {
 		r.newest = at
 	}
-}
-
-// arrived is about when the newest sample of a series arrived, for those who do not hold the history lock.
-func arrived(b *block, place uint32, now window.Moment) time.Time {
-	if b.page.dirty.has(place) {
-		return now.Wall
-	}
-	return now.DateOf(b.page.cells[place].seen.Load())
 }

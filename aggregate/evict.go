@@ -32,10 +32,8 @@ type evictions struct {
 type tombstone struct {
 	lookup.Ref
 	epoch uint64
-	whole int64 // what a counter held when it turned dead
-	units uint64
+	remains
 	cause cause
-	ended uint32 // tick
 }
 
 // cause is why a series goes.
@@ -64,7 +62,7 @@ func (e *evictions) addPendingLocked(t *Table, to *sum) {
 	for _, d := range e.tombstones {
 		b, place := t.blocks.of(d.Number)
 		if b.page.kinds[place] == metric.Counter {
-			to.add(counterSum(b, place))
+			to.add(counterSum(b.handle(place)))
 		}
 	}
 }
@@ -139,9 +137,9 @@ func (t *Table) turnDead(r lookup.Ref, why cause, now window.Moment) (tombstone,
 	t.removals.note(s.entry, t.removalOf(b, place, why))
 	t.evictions.object = s.entry.Object()
 	t.admission.Leave(&t.evictions.object, s.entry.Family.Key.Name)
-	d := tombstone{Ref: r, cause: why, ended: now.Tick}
+	d := tombstone{Ref: r, cause: why, remains: remains{ended: now.Tick}}
 	if b.page.kinds[place] == metric.Counter {
-		d.whole, d.units = counterSum(b, place)
+		d.whole, d.units = counterSum(b.handle(place))
 	}
 	return d, s.entry
 }

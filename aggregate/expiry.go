@@ -165,24 +165,7 @@ func (t *Table) sweepBlock(index uint32, now window.Moment, pace *pace) {
 func (t *Table) shrink(b *block, place uint32, now window.Moment) {
 	b.history.Lock()
 	defer b.history.Unlock()
-	c, body := &b.page.cells[place], b.body(place)
-	oldest := t.oldestTick(now.Tick)
-	idle := c.history.Stamp != 0 && c.history.Stamp < oldest
-	switch {
-	case idle && body != nil && body.timer != nil && !body.rewritten:
-		body.timer.forgetLocked()
-	case body != nil && body.set != nil:
-		if idle {
-			body.set.forgetLocked()
-		}
-		body.set.mergeLocked(&t.epochs, oldest)
-		body.set.renewLocked(oldest)
-		t.weigh(body, body.set.bytesLocked())
-	}
-	c.history.Shrink(t.logs, codingOf(b.page.kinds[place]), now.Tick)
-	if body != nil && body.fraction != nil {
-		body.fraction.history.Shrink(t.logs, window.WholeCoding, now.Tick)
-	}
+	behaviours[b.page.kinds[place]].shrinkLocked(&t.env, b.handle(place), now.Tick)
 }
 
 // sweepAliases removes aliases of one shard that lead to a series that is gone, or to an outdated refusal. Of a series that

@@ -27,7 +27,7 @@ func (w *Writer) LookupLines(lines []metric.Line) {
 	if far {
 		w.prefetchCells(found)
 	}
-	if w.timers = w.lookAtCells(found, timers); w.timers {
+	if w.someTimers = w.lookAtCells(found, timers); w.someTimers {
 		w.prefetchTimers(lines, timers)
 	}
 }
@@ -104,7 +104,7 @@ const insideLines = 8
 
 // applyKnownRun applies lines from one to another, up to the first that has to be parsed, and returns its place.
 func (w *Writer) applyKnownRun(from, until int) int {
-	if w.timers {
+	if w.someTimers {
 		w.slot.Enter()
 		defer w.slot.Exit()
 	}

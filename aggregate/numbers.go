@@ -44,7 +44,7 @@ func (b *block) plainLocked(place uint32) bool {
 
 // appendNumberLocked appends a plain number to the run, or begins another one with it.
 func (d *delta) appendNumberLocked(place uint32) {
-	b, p, c := d.b, &d.b.page.cells[place].history, codingOf(d.b.page.kinds[place])
+	b, p, c := d.b, &d.b.page.cells[place].history, behaviours[d.b.page.kinds[place]].coding()
 	own := b.markLocked(place)
 	habit := p.Habit(d.t.logs, true)
 	d.notes = p.Since(d.t.logs, c, b.saved, habit, d.notes[:0])
@@ -96,7 +96,7 @@ func readPlaces(d *blob.Decoder, f func(place uint32)) {
 
 // number reads one number of a run.
 func (r *restorer) number(d *blob.Decoder, place uint32, common commons) {
-	c := codingOf(r.b.page.kinds[place])
+	c := behaviours[r.b.page.kinds[place]].coding()
 	newest := c.Unpack(d.Uvarint())
 	r.Earlier(d, c, uint64(common.earlier))
 	if r.takes(d, place, common.state); !r.took || d.Err != nil {
@@ -104,12 +104,5 @@ func (r *restorer) number(d *blob.Decoder, place uint32, common commons) {
 	}
 	cell := &r.b.page.cells[place]
 	r.RestoreEntries(d, c, &cell.history, r.mark.stamp, newest, common.habit)
-	switch r.b.page.kinds[place] {
-	case metric.Counter:
-		cell.value.Store(cell.history.Newest)
-	case metric.Gauge:
-		r.gauge(d, place, 0)
-	default:
-		d.Fail()
-	}
+	behaviours[r.b.page.kinds[place]].restoreNumber(d, r.b.handle(place))
 }

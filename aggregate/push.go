@@ -38,14 +38,7 @@ func (w *Writer) push(to lookup.Ref, s *metric.Sample) (refused metric.Reason, t
 		t.noteLocked(b, place, today, now) // what came until now, under its own tick
 	}
 	stamp := b.page.cells[place].history.Stamp
-	if s.Kind == metric.Counter {
-		var grown sum
-		if grown, refused = w.accumulateLocked(b, place, s); tick < stamp {
-			b.shiftLocked(t.logs, place, tick, grown.whole, int64(grown.fraction))
-		}
-	} else {
-		refused = w.mergeLocked(b, place, s, tick)
-	}
+	refused = behaviours[s.Kind].applyPreAggregatedLocked(&w.applier, b.handle(place), tick, s)
 	if refused != metric.Applied {
 		return refused, true
 	}
@@ -80,18 +73,4 @@ func (t *Table) noteLocked(b *block, place, tick uint32, now window.Moment) {
 	t.rollSeriesLocked(b, place, tick)
 	b.page.cells[place].see(now)
 	b.unsaved.mark(place)
-}
-
-// checkPushed refuses what push would refuse, before a series is made for it.
-func checkPushed(s *metric.Sample) metric.Reason {
-	switch {
-	case s.Kind == metric.Counter && s.Op == metric.Accumulate && s.Histogram == nil:
-		if _, ok := quantiseTotal(s); !ok {
-			return metric.BadValue
-		}
-		return metric.Applied
-	case s.Kind == metric.Timer && s.Histogram != nil:
-		return s.Histogram.Check()
-	}
-	return metric.Malformed
 }

@@ -38,41 +38,6 @@ type part struct{ bounds, counts []float64 }
 // maxParts bounds the parts of a slot. What has yet other bounds shares buckets with the last one, those of the finer of both.
 const maxParts = 4
 
-// mergeLocked takes a histogram in under a tick.
-func (w *Writer) mergeLocked(b *block, place uint32, s *metric.Sample, tick uint32) metric.Reason {
-	body := b.body(place)
-	p := body.timer.pushed
-	if p == nil {
-		p = &pushed{units: make([][]pushedSlot, len(w.table.spans))}
-	}
-	if need := p.needs(len(s.Histogram.Bounds), len(s.Histogram.Quantiles)) - p.reserved; need > 0 {
-		if !(budget{w.table, body}).take(need) {
-			return metric.OverLimit
-		}
-		p.reserved += need
-	}
-	body.timer.pushed = p
-	g, buckets := p.takeLocked(s, w.now)
-	if g.count > 0 {
-		for i := range w.table.spans {
-			sp := &w.table.spans[i]
-			if !sp.Keeps(tick, w.now.Tick) {
-				continue
-			}
-			slot := p.slotLocked(i, sp, sp.Unit(tick))
-			slot.gain = slot.gain.plus(g)
-			slot.parts = appendPart(slot.parts, buckets, maxParts)
-		}
-	}
-	if past := &b.page.cells[place].history; tick < past.Stamp {
-		past.ShiftWeight(w.table.logs, tick, g.count, b.series[place].born)
-		body.rewritten = true
-	} else {
-		past.AddWeight(w.table.logs, tick, g.count)
-	}
-	return metric.Applied
-}
-
 // takeLocked remembers a histogram and returns what is new in it. The first running total of a series is where it begins.
 func (p *pushed) takeLocked(s *metric.Sample, now window.Moment) (gain, part) {
 	h := s.Histogram

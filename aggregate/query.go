@@ -146,9 +146,9 @@ func (t *Table) plan(q *metric.Query, key index.Key, who index.Scope) (_ *evalua
 		width = t.defaultWindow()
 	}
 	index := t.spanIndex(width)
-	r := &evaluation{table: t, kind: kind, takes: takes, stat: stat, now: now, match: q.MatchLabels, room: room,
-		view: t.spans[index].View(index, t.clock.Tick, now)}
-	r.Meter = window.Meter{Logs: t.logs, Clock: t.clock, Now: now, Window: width, Shortest: t.spans[0].Window}
+	r := &evaluation{table: t, takes: takes, now: now, match: q.MatchLabels, room: room}
+	r.reader = reader{env: &t.env, kind: kind, stat: stat, view: t.spans[index].View(index, t.clock.Tick, now),
+		Meter: window.Meter{Logs: t.logs, Clock: t.clock, Now: now, Window: width, Shortest: t.spans[0].Window}}
 	return r, entries, nil
 }
 

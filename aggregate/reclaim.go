@@ -66,13 +66,13 @@ func (t *Table) emptyPlaceLocked(b *block, place uint32) {
 	bit := uint64(1) << (place % 64)
 	b.page.dirty[place/64].And(^bit)
 	b.unsaved[place/64].And(^bit)
-	t.forgetNotes(c, b.body(place))
+	t.freeLogs(b.handle(place))
 	if body := b.body(place); body != nil {
 		t.weigh(body, 0)
 		if body.timer != nil {
 			t.timers.drop(c)
 		}
-		b.bodies.Load()[place].Store(nil)
+		b.bodies.drop(place)
 	}
 	s.entry, s.first, s.length = nil, nil, 0
 }
@@ -82,7 +82,7 @@ func (t *Table) retire(d tombstone, b *block, place uint32, late bool) {
 	if b.page.kinds[place] != metric.Counter {
 		return
 	}
-	whole, units := counterSum(b, place)
+	whole, units := counterSum(b.handle(place))
 	if late {
 		whole, units = d.whole, d.units
 	}
@@ -102,40 +102,14 @@ func (t *Table) handOver(d tombstone, b *block, place uint32, w *Writer) bool {
 		return false
 	}
 	heir, at := t.blocks.of(to.Number)
-	switch e.Kind {
-	case metric.Counter:
-		whole, units := counterSum(b, place)
-		if !heir.page.cells[at].add(whole - d.whole) {
-			return false // it is full: what came late retires with the rest
-		}
-		if units != d.units {
-			heir.makeBody(at, newFraction).fraction.units.Add(int64(units - d.units))
-		}
-	case metric.Gauge:
-		if v, set := gaugeBits(b, place); set {
-			heir.page.cells[at].value.CompareAndSwap(gaugeUnset, v)
-		}
-	case metric.Timer:
-		heir.history.Lock() // so that nobody turns its halves
-		heir.body(at).timer.takeOverLocked(&t.timers, &heir.page.cells[at], b.body(place).timer, &b.page.cells[place], budget{t, heir.body(at)})
-		heir.history.Unlock()
-	case metric.Set:
-		b.body(place).set.exact.Load().each(func(hash uint64, tick uint32) {
-			if tick >= d.ended {
-				heir.body(at).set.insert(hash, tick, budget{t, heir.body(at)})
-			}
-		})
+	heir.history.Lock() // so that nobody swaps a timer's halves
+	inherited := behaviours[e.Kind].inherit(&t.env, b.handle(place), heir.handle(at), d.remains)
+	heir.history.Unlock()
+	if !inherited {
+		return false
 	}
 	heir.page.ttls[at].CompareAndSwap(0, b.page.ttls[place].Load())
 	heir.page.dirty.mark(at)
 	heir.page.expectEnd(at, w.now)
 	return true
-}
-
-// forgetNotes gives back the logs of a series.
-func (t *Table) forgetNotes(c *cell, body *body) {
-	c.history.FreeLog(t.logs)
-	if body != nil && body.fraction != nil {
-		body.fraction.history.FreeLog(t.logs)
-	}
 }

@@ -63,11 +63,10 @@ func (t *Table) RestoreBlock(block int, names, state []byte, deltas [][]byte) er
 		return fmt.Errorf("block %d: there is no memory for it", block)
 	}
 	r := restorer{t: t, index: uint32(block), b: t.blocks.at[block].Load(), now: t.clock.Now()}
-	r.Reader = window.Reader{Logs: t.logs, Clock: t.clock, Today: r.now.Tick}
+	r.restoring = restoring{env: &t.env, windows: t.sameWindows, Reader: window.Reader{Logs: t.logs, Clock: t.clock, Today: r.now.Tick}}
 	for _, s := range t.written {
 		r.Strides = append(r.Strides, s.Stride)
 	}
-	r.windows = t.sameWindows
 	if err := r.all(names, state, deltas); err != nil {
 		for place := range uint32(blockSeries) {
 			t.dropRestored(r.b, place)
@@ -79,14 +78,13 @@ func (t *Table) RestoreBlock(block int, names, state []byte, deltas [][]byte) er
 
 // restorer reads what was saved of one block.
 type restorer struct {
-	t       *Table
-	index   uint32
-	b       *block
-	now     window.Moment
-	windows bool // the windows are those of then
-	took    bool // the last value had a series
-	mark    mark // of the last value of a delta
-	window.Reader
+	t     *Table
+	index uint32
+	b     *block
+	now   window.Moment
+	took  bool // the last value had a series
+	mark  mark // of the last value of a delta
+	restoring
 }
 
 func (r *restorer) all(names, state []byte, deltas [][]byte) error {

@@ -76,19 +76,12 @@ func (t *Table) fileRestored(to lookup.Ref, now window.Moment) {
 
 // accountRestored takes account of what the series holds.
 func (t *Table) accountRestored(b *block, place uint32) {
-	body := b.body(place)
-	switch b.page.kinds[place] {
-	case metric.Counter:
-		if body != nil && body.running != nil {
-			t.weigh(body, runningBytes)
-		}
+	kind := b.page.kinds[place]
+	behaviours[kind].weigh(&t.env, b.handle(place))
+	if kind == metric.Counter {
 		t.sumsMu.Lock()
 		defer t.sumsMu.Unlock()
-		t.closed.add(counterSum(b, place))
-	case metric.Timer:
-		t.weigh(body, body.timer.weight(t.timers.of(&b.page.cells[place])))
-	case metric.Set:
-		t.weigh(body, body.set.bytesLocked())
+		t.closed.add(counterSum(b.handle(place)))
 	}
 }
 

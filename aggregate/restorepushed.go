@@ -5,45 +5,11 @@ import (
 	"slices"
 
 	"github.com/sluice-metrics/sluice/aggregate/blob"
-	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-func (r *restorer) counter(d *blob.Decoder, place, stamp uint32) {
-	c := &r.b.page.cells[place]
-	r.History(d, window.WholeCoding, &c.history, stamp)
-	c.value.Store(c.history.Newest)
-	has := d.Byte()
-	read := grid{r.History, readSum}
-	if has&inNanos == 0 {
-		read = grid{r.binaryPast, readBinarySum}
-	}
-	if has&hasFraction != 0 {
-		body := r.b.makeBody(place, newFraction)
-		read.past(d, window.WholeCoding, &body.fraction.history, d.Uint32())
-		body.fraction.units.Store(int64(body.fraction.history.Newest))
-	}
-	if has&hasRunning != 0 {
-		one := &running{client: read.sum(d), remainder: read.sum(d), origin: readOrigin(d)}
-		r.b.makeBody(place, newFraction).running = one
-	}
-	if has > hasFraction|hasRunning|inNanos {
-		d.Fail()
-	}
-}
-
-func readSum(d *blob.Decoder) sum {
-	s := sum{d.Varint(), d.Uvarint()}
-	if s.fraction >= fractionUnits {
-		d.Fail()
-	}
-	return s
-}
-
-func readOrigin(d *blob.Decoder) origin { return origin{started: d.Varint(), at: d.Varint()} }
-
 // pushed reads what pushed.appendLocked appended into p, which may hold what an earlier record said.
-func (r *restorer) pushed(d *blob.Decoder, p *pushed) {
+func (r *restoring) pushed(d *blob.Decoder, p *pushed) {
 	p.origin = readOrigin(d)
 	p.quantiles = readQuantiles(d)
 	if before := p.last; d.Byte() != 0 {
@@ -59,7 +25,7 @@ func (r *restorer) pushed(d *blob.Decoder, p *pushed) {
 				d.Fail()
 			}
 			if d.Err == nil && r.windows {
-				*p.slotLocked(i, &r.t.spans[i], slot.unit) = slot
+				*p.slotLocked(i, &r.spans[i], slot.unit) = slot
 			}
 		}
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // restore reads what appendLocked appended.
-func (t *timer) restore(d *blob.Decoder, r *restorer) {
+func (t *timer) restore(d *blob.Decoder, r *restoring) {
 	switch form := d.Uvarint(); form {
 	case pastWhole:
 		t.restoreWhole(d, r)
@@ -19,7 +19,7 @@ func (t *timer) restore(d *blob.Decoder, r *restorer) {
 	}
 }
 
-func (t *timer) restoreWhole(d *blob.Decoder, r *restorer) {
+func (t *timer) restoreWhole(d *blob.Decoder, r *restoring) {
 	one := timer{folded: d.Uint32(), units: make([]timerSlots, len(r.Strides))}
 	for i := range r.Strides {
 		for n := d.Uvarint(); n > 0 && d.Err == nil; n-- {
@@ -29,7 +29,7 @@ func (t *timer) restoreWhole(d *blob.Decoder, r *restorer) {
 					return
 				}
 				if r.windows {
-					one.units[i].note(rec.unit, raw, r.t.spans[i].Kept())
+					one.units[i].note(rec.unit, raw, r.spans[i].Kept())
 				}
 			}
 		}
@@ -42,10 +42,10 @@ func (t *timer) restoreWhole(d *blob.Decoder, r *restorer) {
 	}
 }
 
-func (t *timer) restoreLatest(d *blob.Decoder, r *restorer) {
+func (t *timer) restoreLatest(d *blob.Decoder, r *restoring) {
 	for n := d.Uvarint(); n > 0 && d.Err == nil; n-- {
 		if rec, raw := r.record(d, 0); d.Err == nil && r.windows {
-			t.restoreRecord(r.t.spans, rec.unit, raw)
+			t.restoreRecord(r.spans, rec.unit, raw)
 		}
 	}
 }
@@ -88,7 +88,7 @@ func (s *timerSlots) enter(unit uint32, raw []byte, most int) {
 }
 
 // record reads a record of a span.
-func (r *restorer) record(d *blob.Decoder, span int) (timerRecord, []byte) {
+func (r *restoring) record(d *blob.Decoder, span int) (timerRecord, []byte) {
 	list := d.Rest
 	rec, rest, ok := cutRecord(list)
 	if !ok || math.IsNaN(rec.sum) || math.IsNaN(rec.min) || math.IsNaN(rec.max) || !soundBins(rec.bins) || r.aheadUnit(span, rec.unit) {
@@ -107,11 +107,11 @@ func soundBins(list []byte) bool {
 }
 
 // restoreFirst reads the first format: all spans' slots, in no order, the longer ones with all that the shortest has.
-func (t *timer) restoreFirst(d *blob.Decoder, r *restorer, n uint64) {
+func (t *timer) restoreFirst(d *blob.Decoder, r *restoring, n uint64) {
 	one := distributions.Get().(*distribution)
 	defer distributions.Put(one)
 	if r.windows && t.units == nil {
-		t.units = make([]timerSlots, len(r.t.spans))
+		t.units = make([]timerSlots, len(r.spans))
 	}
 	for i := range r.Strides {
 		if i > 0 {
@@ -126,7 +126,7 @@ func (t *timer) restoreFirst(d *blob.Decoder, r *restorer, n uint64) {
 				d.Fail()
 			}
 			if d.Err == nil && r.windows {
-				t.units[i].enter(unit, one.record(unit), r.t.spans[i].Kept())
+				t.units[i].enter(unit, one.record(unit), r.spans[i].Kept())
 			}
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/aggregate/window"
-	"github.com/sluice-metrics/sluice/metric"
 )
 
 // Run turns the windows until ctx ends: twice a tick, or twice a second, it notes the values of the series that were touched, where
@@ -118,50 +117,7 @@ func (t *Table) rollWordLocked(b *block, word int, now window.Moment) {
 	}
 }
 
-// rollSeriesLocked notes a series' value under a tick.
+// rollSeriesLocked records a series' value under a tick.
 func (t *Table) rollSeriesLocked(b *block, place, tick uint32) {
-	c, body := &b.page.cells[place], b.body(place)
-	switch b.page.kinds[place] {
-	case metric.Counter:
-		if body != nil && body.fraction.usedLocked() {
-			body.fraction.carryLocked(c)
-			body.fraction.history.Record(t.logs, window.WholeCoding, tick, uint64(body.fraction.units.Load()))
-		}
-		c.history.Record(t.logs, window.WholeCoding, tick, c.value.Load())
-	case metric.Gauge:
-		if v, set := gaugeBits(b, place); set {
-			c.history.Record(t.logs, window.FloatCoding, tick, v)
-		}
-	case metric.Timer:
-		weight := body.timer.rollLocked(&t.timers, c, t.spans, tick)
-		c.history.AddWeight(t.logs, tick, float64(weight)/weightUnits)
-		t.weigh(body, body.timer.weight(t.timers.of(c)))
-	case metric.Set:
-		body.set.rollLocked(t.spans, tick)
-		body.set.mergeLocked(&t.epochs, t.oldestTick(tick))
-		body.set.renewLocked(t.oldestTick(tick))
-		c.history.Stamp = tick
-		t.weigh(body, body.set.bytesLocked())
-	}
-}
-
-// weigh keeps account of a body's memory.
-func (t *Table) weigh(body *body, bytes int64) {
-	t.bodyBytes.Add(bytes - body.bytes.Swap(bytes))
-}
-
-// oldestTick is the tick before which nothing is asked for.
-func (t *Table) oldestTick(now uint32) uint32 {
-	longest := t.spans[len(t.spans)-1]
-	reach := longest.Stride * uint32(longest.Slots)
-	return now - min(now, reach)
-}
-
-// gaugeBits is a gauge's value; false: it was created this very moment and has none yet.
-func gaugeBits(b *block, place uint32) (uint64, bool) {
-	v := b.page.cells[place].value.Load()
-	if v == gaugeMoved {
-		v = b.body(place).stamped.load()
-	}
-	return v, v != gaugeUnset
+	behaviours[b.page.kinds[place]].recordLocked(&t.env, b.handle(place), tick)
 }

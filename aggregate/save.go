@@ -10,7 +10,6 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate/index"
 	"github.com/sluice-metrics/sluice/aggregate/memory"
 	"github.com/sluice-metrics/sluice/aggregate/window"
-	"github.com/sluice-metrics/sluice/metric"
 )
 
 // formatVersion is that of all blobs, kept in the clock's.
@@ -258,55 +257,9 @@ func sized(dst []byte, at int) []byte {
 }
 
 func (t *Table) appendValueLocked(dst []byte, b *block, place uint32, since uint32) []byte {
-	c, body := &b.page.cells[place], b.body(place)
-	from := since // of what is kept by units
+	body, sinceUnits := b.body(place), since
 	if since > 0 && body != nil && body.rewritten {
-		from, body.rewritten = 0, false
+		sinceUnits, body.rewritten = 0, false
 	}
-	switch b.page.kinds[place] {
-	case metric.Counter:
-		return t.appendCounterLocked(dst, c, body, since)
-	case metric.Gauge:
-		return appendStamped(c.history.Append(dst, t.logs, window.FloatCoding, since), body)
-	case metric.Timer:
-		dst = c.history.Append(append(dst, timerCounted), t.logs, window.WeightCoding, since)
-		return body.timer.pushed.appendLocked(body.timer.appendLocked(dst, t.spans, from), t.spans, from)
-	case metric.Set:
-		return body.set.appendLocked(dst, t.spans, from)
-	}
-	return dst
-}
-
-func (s *set) appendLocked(dst []byte, spans []window.Span, since uint32) []byte {
-	var list []byte
-	n := uint64(0)
-	s.exact.Load().each(func(hash uint64, tick uint32) {
-		if tick >= since {
-			list = binary.LittleEndian.AppendUint64(list, hash)
-			list = binary.AppendUvarint(list, uint64(tick))
-			n++
-		}
-	})
-	dst = append(binary.AppendUvarint(dst, n), list...)
-	if s.many.Load() == nil {
-		return append(dst, 0)
-	}
-	dst = append(dst, 1)
-	for i := range spans {
-		first, n := spans[i].Unit(since), 0
-		for _, slot := range s.units[i] {
-			if slot.unit >= first {
-				n++
-			}
-		}
-		dst = binary.AppendUvarint(dst, uint64(n))
-		for _, slot := range s.units[i] {
-			if slot.unit >= first {
-				dst = binary.AppendUvarint(dst, uint64(slot.unit))
-				list := appendRegisters(nil, slot.registers)
-				dst = append(binary.AppendUvarint(dst, uint64(len(list))), list...)
-			}
-		}
-	}
-	return dst
+	return behaviours[b.page.kinds[place]].saveLocked(&t.env, dst, b.handle(place), since, sinceUnits)
 }

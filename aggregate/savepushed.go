@@ -10,44 +10,6 @@ import (
 
 // What is pushed follows after what formatVersion 1 began with, where a series has it: what older versions wrote is read.
 
-// Parts of a counter's value beyond its whole units.
-const (
-	hasFraction = 1 << iota
-	hasRunning
-	inNanos // their fractions are billionths, and not units of 2^-32 as up to the fourth format
-)
-
-func (t *Table) appendCounterLocked(dst []byte, c *cell, body *body, since uint32) []byte {
-	dst = c.history.Append(dst, t.logs, window.WholeCoding, since)
-	has := byte(0)
-	if body != nil && body.fraction.usedLocked() {
-		has |= hasFraction | inNanos
-	}
-	if body != nil && body.running != nil {
-		has |= hasRunning | inNanos
-	}
-	dst = append(dst, has)
-	if has&hasFraction != 0 {
-		dst = binary.AppendUvarint(dst, uint64(body.fraction.history.Stamp))
-		dst = body.fraction.history.Append(dst, t.logs, window.WholeCoding, since)
-	}
-	if has&hasRunning != 0 {
-		dst = body.running.append(dst)
-	}
-	return dst
-}
-
-func (r *running) append(dst []byte) []byte {
-	for _, one := range []sum{r.client, r.remainder} {
-		dst = binary.AppendUvarint(binary.AppendVarint(dst, one.whole), one.fraction)
-	}
-	return r.origin.append(dst)
-}
-
-func (o *origin) append(dst []byte) []byte {
-	return binary.AppendVarint(binary.AppendVarint(dst, o.started), o.at)
-}
-
 // appendLocked appends the last histogram, and what came in the units from since on.
 func (p *pushed) appendLocked(dst []byte, spans []window.Span, since uint32) []byte {
 	if p == nil {

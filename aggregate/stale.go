@@ -36,7 +36,7 @@ func (t *Table) outlives(to lookup.Ref, s *metric.Sample, now window.Moment) boo
 	if b.page.cells[place].state.Load() != to.State {
 		return false // and its place may have another kind by now
 	}
-	if s.Timestamp != 0 && min(s.Timestamp, now.Wall.Unix()) < b.saidLocked(place) {
+	if s.Timestamp != 0 && min(s.Timestamp, now.Wall.Unix()) < behaviours[b.page.kinds[place]].timestampLocked(b.handle(place)) {
 		return true
 	}
 	if s.Arrived == 0 {
@@ -44,20 +44,4 @@ func (t *Table) outlives(to lookup.Ref, s *metric.Sample, now window.Moment) boo
 	}
 	held := now.TickOf(time.Unix(0, s.Arrived), t.clock.Tick)
 	return b.page.dirty.has(place) || b.page.cells[place].history.Stamp > held
-}
-
-// saidLocked is the newest timestamp that came with the values of a series, in Unix seconds; 0: none did.
-func (b *block) saidLocked(place uint32) int64 {
-	body := b.body(place)
-	switch {
-	case body == nil:
-		return 0
-	case body.stamped != nil && b.page.cells[place].value.Load() == gaugeMoved:
-		return int64(body.stamped.head.Load() >> 32)
-	case body.running != nil:
-		return body.running.at
-	case body.timer != nil && body.timer.pushed != nil:
-		return body.timer.pushed.at
-	}
-	return 0
 }

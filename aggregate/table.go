@@ -43,28 +43,21 @@ type Table struct {
 	describe  Describer
 	admission Admission
 	observer  Observer
-	clock     *window.Clock
-	spans     []window.Span
-	logs      *window.Logs
-	blocks    blocks
-	timers    timerLives
-	aliases   *lookup.Aliases
-	farBytes  int64         // see recall.go
-	canon     *lookup.Slots // canonical forms to series numbers, off by firstNumber
-	index     *index.Index
-	epochs    memory.Epochs
-	removals  removalLog
-	slow      slowPushLog
-	mixed     kindConflicts
+	env
+	blocks   blocks
+	aliases  *lookup.Aliases
+	farBytes int64         // see recall.go
+	canon    *lookup.Slots // canonical forms to series numbers, off by firstNumber
+	index    *index.Index
+	removals removalLog
+	slow     slowPushLog
+	mixed    kindConflicts
 
-	// setSeed seeds the hashes of set members. It is kept by the store, for restored members must match new ones.
-	setSeed uint64
 	// written are the windows that what is restored was written with; sameWindows: they are the table's own.
 	written     []window.Span
 	sameWindows bool
 
 	live      atomic.Int64 // series
-	bodyBytes atomic.Int64 // of timers and sets, as of their last roll
 	logBytes  atomic.Int64 // of logs of notes, beyond plainLog each
 	nameBytes atomic.Int64 // of objects, names and labels
 	refusals  atomic.Int64 // aliases that lead to a refusal
@@ -90,10 +83,11 @@ func New(c Config, describe Describer, log *slog.Logger) *Table {
 	clock := window.NewClock(c.Windows)
 	spans := window.NewSpans(c.Windows, clock.Tick)
 	t := &Table{
-		config: c, describe: describe, admission: unlimited{}, observer: noObserver{}, clock: clock, spans: spans,
+		config: c, describe: describe, admission: unlimited{}, observer: noObserver{}, env: env{clock: clock, spans: spans, setSeed: rand.Uint64()},
 		aliases: lookup.NewAliases(c.MaxBytes / 2), blocks: blocks{pages: memory.NewArena(maxBlocks * pageBytes)}, canon: lookup.NewSlots(),
-		index: index.New(), setSeed: rand.Uint64(), written: spans, slow: slowPushLog{log: log}, mixed: kindConflicts{log: log},
+		index: index.New(), written: spans, slow: slowPushLog{log: log}, mixed: kindConflicts{log: log},
 	}
+	t.mayGrow = t.memoryLeft
 	t.farBytes = lookup.FarBytes
 	t.logs = window.NewLogs(spans, t.growLogs)
 	t.timers.open(&t.epochs)
@@ -162,16 +156,7 @@ func (t *Table) addCounter(b *block, place uint32, to *sum) {
 	if c.state.Load()&live == 0 || b.page.kinds[place] != metric.Counter {
 		return
 	}
-	to.add(counterSum(b, place))
-}
-
-// counterSum is what a counter holds, as sum.add takes it. A fraction's units never go below zero.
-func counterSum(b *block, place uint32) (whole int64, fraction uint64) {
-	whole = int64(b.page.cells[place].value.Load())
-	if body := b.body(place); body != nil {
-		fraction = uint64(body.fraction.units.Load())
-	}
-	return whole, fraction
+	to.add(counterSum(b.handle(place)))
 }
 
 // Lifetime is what the lifetime clock shows. It neither falls nor leaps, whoever sets the machine's clock, and goes on

@@ -134,3 +134,51 @@ func (t *timer) bytesLocked(live *timerLive) int64 {
 	}
 	return n
 }
+
+// enterLocked adds what came in an earlier tick to the records of its units. Units that are not kept any more are left out.
+func (t *timer) enterLocked(spans []window.Span, tick uint32, d *distribution) {
+	fine := spans[0].Unit(tick)
+	if t.units == nil || fine >= t.units[0].newest {
+		t.noteLocked(spans, tick, d)
+		return
+	}
+	s, most := &t.units[0], spans[0].Kept()
+	if int(s.count) == most && s.oldest() > t.folded && !s.has(fine) {
+		t.foldLocked(spans) // the shortest span is about to lose its oldest record
+	}
+	s.enterAt(fine, d, most)
+	if fine > t.folded {
+		return // foldLocked takes it along
+	}
+	for i := 1; i < len(spans); i++ {
+		t.units[i].enterAt(spans[i].Unit(tick), d, spans[i].Kept())
+	}
+}
+
+// has reports whether there is a record of a unit.
+func (s *timerSlots) has(unit uint32) (found bool) {
+	s.each(unit, func(rec timerRecord) { found = found || rec.unit == unit })
+	return found
+}
+
+// enterAt adds a distribution to the record of a unit.
+func (s *timerSlots) enterAt(unit uint32, d *distribution, most int) {
+	if int(s.count) == most && unit < s.oldest() {
+		return
+	}
+	sum := distributions.Get().(*distribution)
+	defer distributions.Put(sum)
+	sum.reset()
+	s.each(unit, func(rec timerRecord) {
+		if rec.unit == unit {
+			sum.merge(rec)
+		}
+	})
+	for bin := d.low; bin < d.top; bin++ {
+		if w := d.weights[bin]; w != 0 {
+			sum.add(bin, w)
+		}
+	}
+	sum.extend(d.sum, d.min, d.max)
+	s.enter(unit, sum.record(unit), most)
+}

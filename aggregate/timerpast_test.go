@@ -2,7 +2,6 @@ package aggregate
 
 import (
 	"encoding/binary"
-	"log/slog"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -109,13 +108,13 @@ func firstBins(d *distribution) (dst []byte) {
 func TestTimerPast(t *testing.T) {
 	for seed := range uint64(6) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		c := DefaultConfig()
+		windows := []time.Duration{10 * time.Second, time.Minute}
 		if seed%3 == 0 {
-			c.Windows = []time.Duration{time.Minute, 10 * time.Second, time.Hour}
+			windows = []time.Duration{time.Minute, 10 * time.Second, time.Hour}
 		}
-		table := New(c, describeByPod, slog.New(slog.DiscardHandler))
-		spans, restorer := table.spans, &restorer{t: table, now: window.Moment{Tick: math.MaxUint32 / 2}, windows: true}
-		restorer.Strides = make([]uint32, len(spans))
+		spans := window.NewSpans(windows, slices.Min(windows)/window.TicksPerWindow)
+		restorer := &restoring{env: &env{spans: spans}, windows: true}
+		restorer.Today, restorer.Strides = math.MaxUint32/2, make([]uint32, len(spans))
 		var model observed
 		one, copied := new(timer), new(timer)
 		tick, saved, stamp := uint32(1+r.IntN(200)), uint32(0), uint32(0)

@@ -1,10 +1,11 @@
 package aggregate
 
 import (
-	"github.com/sluice-metrics/sluice/aggregate/index"
 	"maps"
 	"sync"
 	"time"
+
+	"github.com/sluice-metrics/sluice/aggregate/index"
 )
 
 // warnings limits a warning to one an hour for each metric.
