@@ -258,7 +258,7 @@ func (t *Table) fill(b *block, place uint32, n newcomer) {
 	c.history = window.History{}
 	c.seen.Store(n.seen)
 	c.value.Store(0)
-	behaviours[n.entry.Kind].create(&t.env, b.handle(place))
+	behaviourOf(n.entry.Kind).create(&t.env, b.handle(place))
 }
 
 // publish makes a filled place live. The marks come after, as with values: the store unmarks first and looks then, so a

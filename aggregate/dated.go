@@ -30,7 +30,7 @@ func (w *Writer) updateDated(b *block, place uint32, state uint32, s *metric.Sam
 	if b.page.cells[place].history.Stamp != 0 {
 		t.noteLocked(b, place, b.tickLocked(place, now), now) // what came until now, under its own tick
 	}
-	refused := behaviours[s.Kind].applyDatedLocked(&w.applier, b.handle(place), tick, s)
+	refused := behaviourOf(s.Kind).applyDatedLocked(&w.applier, b.handle(place), tick, s)
 	if refused == metric.Applied {
 		b.bornLocked(t.logs, place, tick, now)
 		b.page.cells[place].see(now)

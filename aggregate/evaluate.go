@@ -99,7 +99,7 @@ func (r *evaluation) addLocked(s lookup.Ref, b *block, place uint32) {
 	if r.stat.Windowed() && b.page.dirty.has(place) {
 		r.table.rollSeriesLocked(b, place, b.tickLocked(place, r.now)) // what came since the last roll counts
 	}
-	behaviours[r.kind].readLocked(&r.reader, b.handle(place))
+	behaviourOf(r.kind).readLocked(&r.reader, b.handle(place))
 	if r.kind == metric.Counter && r.stat == metric.Rate {
 		r.checkPace(b.series[place].entry)
 	}

@@ -165,7 +165,7 @@ func (t *Table) sweepBlock(index uint32, now window.Moment, pace *pace) {
 func (t *Table) shrink(b *block, place uint32, now window.Moment) {
 	b.history.Lock()
 	defer b.history.Unlock()
-	behaviours[b.page.kinds[place]].shrinkLocked(&t.env, b.handle(place), now.Tick)
+	behaviourOf(b.page.kinds[place]).shrinkLocked(&t.env, b.handle(place), now.Tick)
 }
 
 // sweepAliases removes aliases of one shard that lead to a series that is gone, or to an outdated refusal. Of a series that

@@ -58,15 +58,18 @@ var behaviours = [...]behaviour{
 	metric.Set:     setKind{},
 }
 
+// behaviourOf is the behaviour of a valid kind.
+func behaviourOf(k metric.Kind) behaviour { return behaviours[k] }
+
 // check rejects a sample that cannot be applied, before a series is created for it.
 func check(s *metric.Sample) metric.Reason {
 	if int(s.Kind) >= len(behaviours) || behaviours[s.Kind] == nil {
 		return metric.Malformed
 	}
 	if s.Op.PreAggregated() {
-		return behaviours[s.Kind].checkPreAggregated(s)
+		return behaviourOf(s.Kind).checkPreAggregated(s)
 	}
-	return behaviours[s.Kind].check(s)
+	return behaviourOf(s.Kind).check(s)
 }
 
 // remains is a removed series as it was when it was removed.
@@ -137,7 +140,7 @@ type rollup struct {
 // begin starts with the next object.
 func (r *reader) begin() {
 	r.rollup = rollup{spread: r.spread, levels: r.levels}
-	behaviours[r.kind].begin(r)
+	behaviourOf(r.kind).begin(r)
 }
 
 // end gives scratch space back.
@@ -158,7 +161,7 @@ func (r *reader) value() (metric.Number, bool) {
 	case r.some:
 		return r.total, true
 	}
-	v, ok := behaviours[r.kind].value(r)
+	v, ok := behaviourOf(r.kind).value(r)
 	return metric.Computed(v), ok
 }
 

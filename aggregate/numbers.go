@@ -44,7 +44,7 @@ func (b *block) plainLocked(place uint32) bool {
 
 // appendNumberLocked appends a plain number to the run, or begins another one with it.
 func (d *delta) appendNumberLocked(place uint32) {
-	b, p, c := d.b, &d.b.page.cells[place].history, behaviours[d.b.page.kinds[place]].coding()
+	b, p, c := d.b, &d.b.page.cells[place].history, behaviourOf(d.b.page.kinds[place]).coding()
 	own := b.markLocked(place)
 	habit := p.Habit(d.t.logs, true)
 	d.notes = p.Since(d.t.logs, c, b.saved, habit, d.notes[:0])
@@ -96,7 +96,7 @@ func readPlaces(d *blob.Decoder, f func(place uint32)) {
 
 // number reads one number of a run.
 func (r *restorer) number(d *blob.Decoder, place uint32, common commons) {
-	c := behaviours[r.b.page.kinds[place]].coding()
+	c := behaviourOf(r.b.page.kinds[place]).coding()
 	newest := c.Unpack(d.Uvarint())
 	r.Earlier(d, c, uint64(common.earlier))
 	if r.takes(d, place, common.state); !r.took || d.Err != nil {
@@ -104,5 +104,39 @@ func (r *restorer) number(d *blob.Decoder, place uint32, common commons) {
 	}
 	cell := &r.b.page.cells[place]
 	r.RestoreEntries(d, c, &cell.history, r.mark.stamp, newest, common.habit)
-	behaviours[r.b.page.kinds[place]].restoreNumber(d, r.b.handle(place))
+	behaviourOf(r.b.page.kinds[place]).restoreNumber(d, r.b.handle(place))
+}
+
+// What the formats up to the fourth had in place of logs: how a number stood at the end of each unit of each window.
+// They are read, and never written.
+
+// unitRun reads a run of numbers with the units of each span that they have in common.
+func (r *restorer) unitRun(d *blob.Decoder, alike bool) {
+	if !alike {
+		r.mark = readMark(d)
+	}
+	state := d.Uint32()
+	units := d.Bytes(uint64(len(r.Strides)))
+	if len(units) < len(r.Strides) {
+		return // the list ended early
+	}
+	readPlaces(d, func(place uint32) { r.unitNumber(d, place, state, units) })
+}
+
+func (r *restorer) unitNumber(d *blob.Decoder, place, state uint32, units []byte) {
+	rolled := d.Uvarint()
+	r.BeginUnits()
+	for i := range r.Strides {
+		v := rolled
+		for age := uint64(units[i]); age > 1 && d.Err == nil; age-- {
+			v += uint64(d.Varint())
+			r.StoodAt(i, age-1, v)
+		}
+	}
+	if r.takes(d, place, state); !r.took || d.Err != nil {
+		return
+	}
+	kind := behaviourOf(r.b.page.kinds[place])
+	r.UnitEntries(d, kind.coding(), &r.b.page.cells[place].history, r.mark.stamp, rolled)
+	kind.restoreNumber(d, r.b.handle(place))
 }

@@ -38,7 +38,7 @@ func (w *Writer) push(to lookup.Ref, s *metric.Sample) (refused metric.Reason, t
 		t.noteLocked(b, place, today, now) // what came until now, under its own tick
 	}
 	stamp := b.page.cells[place].history.Stamp
-	refused = behaviours[s.Kind].applyPreAggregatedLocked(&w.applier, b.handle(place), tick, s)
+	refused = behaviourOf(s.Kind).applyPreAggregatedLocked(&w.applier, b.handle(place), tick, s)
 	if refused != metric.Applied {
 		return refused, true
 	}

@@ -103,7 +103,7 @@ func (t *Table) handOver(d tombstone, b *block, place uint32, w *Writer) bool {
 	}
 	heir, at := t.blocks.of(to.Number)
 	heir.history.Lock() // so that nobody swaps a timer's halves
-	inherited := behaviours[e.Kind].inherit(&t.env, b.handle(place), heir.handle(at), d.remains)
+	inherited := behaviourOf(e.Kind).inherit(&t.env, b.handle(place), heir.handle(at), d.remains)
 	heir.history.Unlock()
 	if !inherited {
 		return false

@@ -77,7 +77,7 @@ func (t *Table) fileRestored(to lookup.Ref, now window.Moment) {
 // accountRestored takes account of what the series holds.
 func (t *Table) accountRestored(b *block, place uint32) {
 	kind := b.page.kinds[place]
-	behaviours[kind].weigh(&t.env, b.handle(place))
+	behaviourOf(kind).weigh(&t.env, b.handle(place))
 	if kind == metric.Counter {
 		t.sumsMu.Lock()
 		defer t.sumsMu.Unlock()

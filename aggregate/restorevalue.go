@@ -25,7 +25,7 @@ func (r *restorer) value(d *blob.Decoder, alike bool) {
 	if r.takes(d, place, state); !r.took || d.Err != nil {
 		return
 	}
-	behaviours[r.b.page.kinds[place]].restore(&r.restoring, d, r.b.handle(place), r.mark.stamp)
+	behaviourOf(r.b.page.kinds[place]).restore(&r.restoring, d, r.b.handle(place), r.mark.stamp)
 }
 
 // takes looks whether a value has a series, and gives that the value's mark.

@@ -119,5 +119,5 @@ func (t *Table) rollWordLocked(b *block, word int, now window.Moment) {
 
 // rollSeriesLocked records a series' value under a tick.
 func (t *Table) rollSeriesLocked(b *block, place, tick uint32) {
-	behaviours[b.page.kinds[place]].recordLocked(&t.env, b.handle(place), tick)
+	behaviourOf(b.page.kinds[place]).recordLocked(&t.env, b.handle(place), tick)
 }

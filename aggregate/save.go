@@ -261,5 +261,5 @@ func (t *Table) appendValueLocked(dst []byte, b *block, place uint32, since uint
 	if since > 0 && body != nil && body.rewritten {
 		sinceUnits, body.rewritten = 0, false
 	}
-	return behaviours[b.page.kinds[place]].saveLocked(&t.env, dst, b.handle(place), since, sinceUnits)
+	return behaviourOf(b.page.kinds[place]).saveLocked(&t.env, dst, b.handle(place), since, sinceUnits)
 }

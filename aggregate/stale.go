@@ -36,7 +36,7 @@ func (t *Table) outlives(to lookup.Ref, s *metric.Sample, now window.Moment) boo
 	if b.page.cells[place].state.Load() != to.State {
 		return false // and its place may have another kind by now
 	}
-	if s.Timestamp != 0 && min(s.Timestamp, now.Wall.Unix()) < behaviours[b.page.kinds[place]].timestampLocked(b.handle(place)) {
+	if s.Timestamp != 0 && min(s.Timestamp, now.Wall.Unix()) < behaviourOf(b.page.kinds[place]).timestampLocked(b.handle(place)) {
 		return true
 	}
 	if s.Arrived == 0 {

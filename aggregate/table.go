@@ -90,7 +90,7 @@ func New(c Config, describe Describer, log *slog.Logger) *Table {
 	t.mayGrow = t.memoryLeft
 	t.farBytes = lookup.FarBytes
 	t.logs = window.NewLogs(spans, t.growLogs)
-	t.timers.open(&t.epochs)
+	t.timers.open(&t.epochs, 2*maxBlocks*blockSeries) // each series has one at most
 	return t
 }
 
