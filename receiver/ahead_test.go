@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/ledger"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
 )
 
@@ -105,7 +106,7 @@ func TestNewLinesAreParsedAhead(t *testing.T) {
 // Lines of several senders may be gathered together. Each keeps its own, and what is refused next is of who is in hand.
 func TestLinesParsedAheadKeepTheirSender(t *testing.T) {
 	table := &stranger{t: t}
-	in := &intake{scanner: statsd.NewScanner(DefaultConfig().options(statsd.StatsD)), applier: table, recaller: table, account: &Account{}}
+	in := &intake{scanner: statsd.NewScanner(DefaultConfig().options(statsd.StatsD)), applier: table, recaller: table, account: &ledger.Account{}}
 	one, two := &metric.Sender{Key: 1, Pod: &metric.Pod{Name: "one"}}, &metric.Sender{Key: 2, Pod: &metric.Pod{Name: "two"}}
 	in.sender = one
 	in.cut([]byte("a:1|c\nb:1|c"))

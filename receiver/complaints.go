@@ -3,15 +3,11 @@ package receiver
 import (
 	"log/slog"
 	"net"
-	"strings"
-	"unicode"
 
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/ratelog"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
 )
-
-const excerptLength = 120
 
 // complaints logs what a receiver refused: lines, one a second and reason, and connections. All goroutines
 // of the receiver share it; it waits for nobody.
@@ -42,9 +38,9 @@ func (c *complaints) refused(fault statsd.Fault, offset int, line []byte, s *met
 	if reason == metric.Identity && c.explain != nil {
 		why = c.explain(s)
 	}
-	args := []any{"reason", reason.String(), "why", why, "offset", offset, "line", excerpt(line)}
+	args := []any{"reason", reason.String(), "why", why, "offset", offset, "line", metric.Excerpt(line)}
 	if s != nil && s.Sender != nil {
-		args = append(args, "from", sentFrom(s.Sender))
+		args = append(args, "from", s.Sender.String())
 	}
 	c.logger.Warn("line refused", append(args, "suppressed", suppressed)...)
 }
@@ -54,20 +50,4 @@ func (c *complaints) closed(peer net.Addr, why error) {
 	if suppressed, ok := c.connections.Allow(); ok {
 		c.logger.Warn("connection closed", "peer", peer.String(), "error", why, "suppressed", suppressed)
 	}
-}
-
-// excerpt is the line's beginning. Quoting is the log's own business; but slog's JSON leaves control characters
-// beyond ASCII's first 32 as they are, and a terminal may obey those.
-func excerpt(line []byte) string {
-	text := string(line[:min(len(line), excerptLength)])
-	text = strings.Map(func(r rune) rune {
-		if r >= 0x7f && unicode.IsControl(r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, text)
-	if len(line) > excerptLength {
-		text += "..."
-	}
-	return text
 }

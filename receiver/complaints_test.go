@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/ledger"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
 )
 
@@ -55,7 +56,7 @@ func TestComplaintsEscapeOnce(t *testing.T) {
 		var log bytes.Buffer
 		in := &intake{
 			scanner:    statsd.NewScanner(statsd.DefaultOptions()),
-			account:    NewLedger().Open("statsd_udp"),
+			account:    ledger.New().Open("statsd_udp"),
 			complaints: newComplaints(slog.New(make(&log)), "statsd_udp"),
 		}
 		in.scan([]byte("\n" + line))

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/ledger"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
 )
 
@@ -42,7 +43,7 @@ func TestUDP(t *testing.T) {
 	if f.recorder.passed < datagrams/batchSize {
 		t.Errorf("%d batch boundaries passed in %d datagrams", f.recorder.passed, datagrams)
 	}
-	if packets := f.total(func(a *Account) uint64 { return a.packets.Load() }); packets != datagrams {
+	if packets := f.total(func(a *ledger.Account) uint64 { return a.Packets() }); packets != datagrams {
 		t.Errorf("%d packets, want %d", packets, datagrams)
 	}
 }
@@ -89,8 +90,8 @@ func TestUDPRefusedByTheTable(t *testing.T) {
 	f.run()
 	f.send(f.dial(0), "a:1|c\nb:1|c\nc:1|c")
 	f.eventually("all three", func() bool { return f.received() == 3 })
-	if f.rejected(metric.KindConflict) != 1 || f.total((*Account).Applied) != 2 {
-		t.Errorf("%d conflicts, %d applied", f.rejected(metric.KindConflict), f.total((*Account).Applied))
+	if f.rejected(metric.KindConflict) != 1 || f.total((*ledger.Account).Applied) != 2 {
+		t.Errorf("%d conflicts, %d applied", f.rejected(metric.KindConflict), f.total((*ledger.Account).Applied))
 	}
 	if want := `offset=0 line=b:1|c suppressed=0`; !strings.Contains(f.log.String(), want) {
 		t.Errorf("log %s, want %s", f.log, want)
@@ -113,12 +114,7 @@ func TestReuseport(t *testing.T) {
 	}
 	senders.Wait()
 	f.eventually("all samples", func() bool { return f.recorder.sum("a") == 32*50 })
-	used := 0
-	for _, a := range f.ledger.accounts["statsd_udp"] {
-		if a.Applied() > 0 {
-			used++
-		}
-	}
+	used := f.total(func(a *ledger.Account) uint64 { return min(a.Applied(), 1) })
 	if used < 2 {
 		t.Errorf("%d of 4 sockets got something", used)
 	}
@@ -383,7 +379,7 @@ func TestStaleSocketFile(t *testing.T) {
 			if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			_, err := New(testConfig(Listener{Network: network, Address: path}), Parts{Ledger: NewLedger(), Logger: bind(t, testConfig()).server.logger})
+			_, err := New(testConfig(Listener{Network: network, Address: path}), Parts{Ledger: ledger.New(), Logger: bind(t, testConfig()).server.logger})
 			if err == nil || !strings.Contains(err.Error(), "is not a socket") {
 				t.Errorf("%v", err)
 			}

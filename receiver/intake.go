@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/ledger"
+	"github.com/sluice-metrics/sluice/receiver/pending"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
 )
 
@@ -18,9 +20,9 @@ type intake struct {
 	scanner    *statsd.Scanner
 	applier    Applier
 	recaller   recaller // the applier; nil: it knows no lines
-	account    *Account
+	account    *ledger.Account
 	complaints *complaints
-	pending    *Pending // nil: there is none
+	pending    *pending.Buffer // nil: there is none
 	origin     SenderResolver
 	sender     *metric.Sender // of what is taken
 

@@ -1,11 +1,11 @@
 package receiver
 
 import (
-	"hash/maphash"
 	"net/netip"
 	"slices"
 
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/pending"
 )
 
 // Senders knows who has an address. Nil: nobody is known to have it, but somebody may be any moment. It is asked once
@@ -30,14 +30,8 @@ type SenderResolver struct {
 	scratch metric.Sender  // for an address that nobody is known to have
 }
 
-// ownKey is set in the keys that are made here, and in no key that Senders makes up.
-const ownKey = 1 << 63
-
 // unixSender is whoever can open a Unix socket.
-var unixSender = &metric.Sender{Key: ownKey, Known: true}
-
-// addressSeed makes one address have one key in the whole process.
-var addressSeed = maphash.MakeSeed()
+var unixSender = &metric.Sender{Key: metric.LocalKey, Known: true}
 
 // Sender is who has the address; one that is not valid is a Unix socket's peer. The answer is valid until the next
 // call. It is asked for anew only for another address, or after Forget.
@@ -53,7 +47,7 @@ func (o *SenderResolver) Sender(a netip.Addr) *metric.Sender {
 	}
 	o.last, o.found = a, o.Senders.Sender(a)
 	if o.found == nil {
-		o.scratch = metric.Sender{Key: addressKey(a), Address: a}
+		o.scratch = metric.Sender{Key: pending.AddressKey(a), Address: a}
 		o.found = &o.scratch
 	}
 	return o.found
@@ -73,9 +67,3 @@ func (o *SenderResolver) forgets(a netip.Addr) bool { return o.found == &o.scrat
 
 // Forget makes the next call ask again: an address may have changed hands since the last batch.
 func (o *SenderResolver) Reset() { o.found = nil }
-
-// addressKey is the key of whoever sends from an address that nobody is known to have.
-func addressKey(a netip.Addr) uint64 {
-	b := a.As16()
-	return maphash.Bytes(addressSeed, b[:]) | ownKey
-}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/sluice-metrics/sluice/connlimit"
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/ledger"
+	"github.com/sluice-metrics/sluice/receiver/pending"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
 )
 
@@ -31,20 +33,20 @@ type Server struct {
 type boundPacket struct {
 	listener Listener
 	socket   *packetSocket
-	account  *Account
+	account  *ledger.Account
 }
 
 // Parts is what the server works on.
 type Parts struct {
 	// NewApplier makes an Applier that is not parked.
 	NewApplier func() Applier
-	Ledger     *Ledger
+	Ledger     *ledger.Ledger
 	Logger     *slog.Logger
 
 	// Senders knows who has an address. Nil: nobody asks, and samples name no sender.
 	Senders Senders
 	// Pending holds the samples that are neither applied nor refused yet. Nil: they are refused.
-	Pending *Pending
+	Pending *pending.Buffer
 	// Explain says why a sample was refused for its sender; may be nil.
 	Explain func(*metric.Sample) string
 }
@@ -156,7 +158,7 @@ func (s *Server) newStreams(l Listener, listener streamListener) *streams {
 	}
 }
 
-func (s *Server) newIntake(l Listener, account *Account) *intake {
+func (s *Server) newIntake(l Listener, account *ledger.Account) *intake {
 	in := &intake{
 		scanner:    statsd.NewScanner(s.config.options(l.Dialect)),
 		applier:    s.parts.NewApplier(),

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/ledger"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
 )
 
@@ -29,7 +30,7 @@ func testIntake(maxLine int) (*intake, *names) {
 	return &intake{
 		scanner:    statsd.NewScanner(statsd.Options{MaxLine: maxLine, MaxTags: 10}),
 		applier:    seen,
-		account:    new(Account),
+		account:    new(ledger.Account),
 		complaints: newComplaints(slog.New(slog.NewTextHandler(io.Discard, nil)), "test"),
 	}, seen
 }

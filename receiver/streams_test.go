@@ -16,6 +16,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/ledger"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
 )
 
@@ -89,7 +90,7 @@ func TestTCPConnectionCap(t *testing.T) {
 	f.eventually("room again", func() bool { return f.server.streams[0].limiter.Len() == 1 })
 	f.send(f.dial(0), "a:1|c\n")
 	f.eventually("the fourth", func() bool { return f.recorder.sum("a") == 3 })
-	if opened := len(f.ledger.accounts["statsd_tcp"]); opened != 2 {
+	if opened := f.total(func(*ledger.Account) uint64 { return 1 }); opened != 2 {
 		t.Errorf("%d accounts for three connections of which two were open at once", opened)
 	}
 }

@@ -1,4 +1,4 @@
-package receiver
+package pending
 
 import (
 	"fmt"
@@ -16,8 +16,8 @@ const (
 )
 
 // retrial tries held samples again, round by round. Run's goroutine alone has it.
-type retrial struct {
-	pending *Pending
+type retrier struct {
+	pending *Buffer
 	applier Applier
 	last    bool // what is pending after this round is refused
 
@@ -33,7 +33,7 @@ type retrial struct {
 }
 
 // all tries everything that is held.
-func (r *retrial) all() {
+func (r *retrier) all() {
 	if r.pending.senders.Load() == 0 {
 		return
 	}
@@ -54,7 +54,7 @@ func (r *retrial) all() {
 }
 
 // some tries what is held of some senders.
-func (r *retrial) some(keys map[senderKey]struct{}) {
+func (r *retrier) some(keys map[senderKey]struct{}) {
 	r.begin()
 	for key := range keys {
 		r.try(key)
@@ -62,7 +62,7 @@ func (r *retrial) some(keys map[senderKey]struct{}) {
 	r.end()
 }
 
-func (r *retrial) begin() {
+func (r *retrier) begin() {
 	r.round++
 	r.wall = time.Now()
 	r.now, r.probes, r.tried = r.wall.Sub(r.pending.start), maxProbes, 0
@@ -71,7 +71,7 @@ func (r *retrial) begin() {
 }
 
 // look sees whether senders can become known.
-func (r *retrial) look() {
+func (r *retrier) look() {
 	r.blind = ""
 	if r.pending.parts.Blind == nil {
 		return
@@ -83,18 +83,18 @@ func (r *retrial) look() {
 }
 
 // due reports whether a sample that came at a time was held for as long as may be.
-func (r *retrial) due(at time.Duration) bool {
+func (r *retrier) due(at time.Duration) bool {
 	at = at.Truncate(time.Second)
 	return r.last || r.now-max(at, r.sight) >= r.pending.config.MaxAge || r.now-at >= r.pending.config.MaxBlindAge
 }
 
-func (r *retrial) end() {
+func (r *retrier) end() {
 	r.applier.Quiesce()
 	r.applier.Offline()
 }
 
 // try takes a sender out, tries what is held of it, and puts back what is left.
-func (r *retrial) try(key senderKey) {
+func (r *retrier) try(key senderKey) {
 	p, shard := r.pending, r.pending.shard(key)
 	shard.mu.Lock()
 	h := shard.senders[key]
@@ -131,7 +131,7 @@ func (r *retrial) try(key senderKey) {
 
 // whose is the sender as it is known now, and whether that is news. A sender that was known when it spoke is judged as
 // what it was then.
-func (r *retrial) whose(h *heldSender) (who *metric.Sender, news bool) {
+func (r *retrier) whose(h *heldSender) (who *metric.Sender, news bool) {
 	if h.unnamed {
 		return nil, false
 	}
@@ -144,7 +144,7 @@ func (r *retrial) whose(h *heldSender) (who *metric.Sender, news bool) {
 }
 
 // replay tries all that is held of a sender, and reports whether some of it was settled and some is left.
-func (r *retrial) replay(h *heldSender) (settled, left bool) {
+func (r *retrier) replay(h *heldSender) (settled, left bool) {
 	who, news := r.whose(h)
 	h.sort()
 	refused := 0
@@ -167,7 +167,7 @@ func (r *retrial) replay(h *heldSender) (settled, left bool) {
 			left = true
 			continue
 		}
-		line.account.settle(reason, uint64(c.n))
+		line.account.Settle(reason, uint64(c.n))
 		c.n, settled = 0, true
 	}
 	if refused > 0 {
@@ -177,7 +177,7 @@ func (r *retrial) replay(h *heldSender) (settled, left bool) {
 }
 
 // apply tries one cell.
-func (r *retrial) apply(line *heldLine, c *cell, who *metric.Sender) metric.Reason {
+func (r *retrier) apply(line *heldLine, c *cell, who *metric.Sender) metric.Reason {
 	if r.tried++; r.tried%retrialBatch == 0 {
 		r.applier.Quiesce()
 	}
@@ -193,7 +193,7 @@ func (r *retrial) apply(line *heldLine, c *cell, who *metric.Sender) metric.Reas
 }
 
 // complain says that a held sample was refused.
-func (p *Pending) complain(s *metric.Sample, reason metric.Reason) {
+func (p *Buffer) complain(s *metric.Sample, reason metric.Reason) {
 	suppressed, ok := p.sayLog[reason].Allow()
 	if !ok {
 		return
@@ -202,12 +202,12 @@ func (p *Pending) complain(s *metric.Sample, reason metric.Reason) {
 	if reason == metric.Identity && p.parts.Explain != nil {
 		why = p.parts.Explain(s)
 	}
-	p.parts.Logger.Warn("a held sample was refused", "reason", reason.String(), "why", why, "metric", excerpt(s.Name),
-		"from", sentFrom(s.Sender), "suppressed", suppressed)
+	p.parts.Logger.Warn("a held sample was refused", "reason", reason.String(), "why", why, "metric", metric.Excerpt(s.Name),
+		"from", s.Sender.String(), "suppressed", suppressed)
 }
 
 // refuse notes that nobody became known in time.
-func (r *retrial) refuse(h *heldSender, samples int) {
+func (r *retrier) refuse(h *heldSender, samples int) {
 	p := r.pending
 	p.expired.Add(uint64(samples))
 	suppressed, ok := p.lateLog.Allow()
@@ -218,7 +218,7 @@ func (r *retrial) refuse(h *heldSender, samples int) {
 	if h.unnamed {
 		from = nil
 	}
-	said := []any{"from", sentFrom(from), "samples", samples}
+	said := []any{"from", from.String(), "samples", samples}
 	if r.blind != "" {
 		said = append(said, "why", r.blind)
 	} else {

@@ -1,12 +1,15 @@
-package receiver
+package pending
 
 import (
 	"cmp"
+	"hash/maphash"
 	"math"
+	"net/netip"
 	"slices"
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/ledger"
 )
 
 // heldSender is what is held of one sender: its lines, each once, and what came of them.
@@ -23,7 +26,7 @@ type heldSender struct {
 
 // heldLine is all of a sample but its value.
 type heldLine struct {
-	account *Account
+	account *ledger.Account
 	packed  []byte // see appendLine; never changed
 	last    uint32 // its newest cell
 	round   uint64 // the last retrial in which it was still pending
@@ -31,7 +34,7 @@ type heldLine struct {
 
 // lineKey finds a line; packed views the line's own bytes.
 type lineKey struct {
-	account *Account
+	account *ledger.Account
 	packed  string
 }
 
@@ -61,13 +64,13 @@ func newHeldSender(s *metric.Sender) *heldSender {
 	return h
 }
 
-func (h *heldSender) find(a *Account, packed []byte) (line uint32, ok bool) {
+func (h *heldSender) find(a *ledger.Account, packed []byte) (line uint32, ok bool) {
 	line, ok = h.index[lineKey{a, metric.Borrow(packed)}]
 	return line, ok
 }
 
 // addLine adds a line that is not there yet, and keeps its bytes.
-func (h *heldSender) addLine(a *Account, packed []byte) uint32 {
+func (h *heldSender) addLine(a *ledger.Account, packed []byte) uint32 {
 	line := uint32(len(h.lines))
 	h.lines = append(h.lines, heldLine{account: a, packed: packed})
 	h.index[lineKey{a, metric.Borrow(packed)}] = line
@@ -164,4 +167,13 @@ func (h *heldSender) absorb(o *heldSender) {
 		c.line = line
 		h.addCell(c)
 	}
+}
+
+var addressSeed = maphash.MakeSeed()
+
+// AddressKey is the Sender.Key of an address whose holder is unknown. It is the same in the whole
+// process.
+func AddressKey(a netip.Addr) uint64 {
+	b := a.As16()
+	return maphash.Bytes(addressSeed, b[:]) | metric.LocalKey
 }

@@ -1,4 +1,4 @@
-package receiver
+package pending
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/ratelog"
+	"github.com/sluice-metrics/sluice/receiver/ledger"
 )
 
 // Pending holds the samples of which it is not known yet whose they are: a pod's address reaches the API some seconds
@@ -20,9 +21,9 @@ import (
 // Any number of goroutines call Hold and Known; they wait for each other only at one shard of senders. One goroutine,
 // Run's, takes a sender out of its shard, tries its samples again without any lock, and puts back what is left. So
 // a sample is either in a shard or in Run's hands, and settled once.
-type Pending struct {
-	config PendingConfig
-	parts  PendingParts
+type Buffer struct {
+	config Config
+	parts  Parts
 	start  time.Time
 	shards [pendingShards]pendingShard
 
@@ -38,7 +39,7 @@ type Pending struct {
 }
 
 // PendingParts is what the held samples are tried on.
-type PendingParts struct {
+type Parts struct {
 	// NewApplier makes an Applier that is not parked.
 	NewApplier func() Applier
 	Senders    Senders
@@ -47,6 +48,24 @@ type PendingParts struct {
 	Explain func(*metric.Sample) string
 	// Blind says since when, and why, it cannot be known who has an address. Not blind: it can; nil: always.
 	Blind func() (since time.Time, why string, blind bool)
+}
+
+// Applier is one goroutine's path into the table (receiver.Applier).
+type Applier interface {
+	// Apply applies one sample, or returns the reason to reject it.
+	Apply(*metric.Sample) metric.Reason
+	// Quiesce marks a batch boundary.
+	Quiesce()
+	// Offline and Online enclose a time without samples.
+	Offline()
+	Online()
+	// Close gives the Applier up.
+	Close()
+}
+
+// Senders looks up the holder of an address (receiver.Senders). Nil: unknown.
+type Senders interface {
+	Sender(netip.Addr) *metric.Sender
 }
 
 const pendingShards = 16
@@ -73,8 +92,8 @@ func keyOf(s *metric.Sender) senderKey {
 }
 
 // NewPending makes an empty room of a valid configuration. Run must run for what is held to be settled.
-func NewPending(c PendingConfig, parts PendingParts) *Pending {
-	p := &Pending{config: c, parts: parts, start: time.Now()}
+func New(c Config, parts Parts) *Buffer {
+	p := &Buffer{config: c, parts: parts, start: time.Now()}
 	p.known.wake = make(chan struct{}, 1)
 	for i := range p.shards {
 		p.shards[i].senders = map[senderKey]*heldSender{}
@@ -84,7 +103,7 @@ func NewPending(c PendingConfig, parts PendingParts) *Pending {
 
 // Hold keeps a copy of a sample that was answered metric.Pending, and enters it in the account. False: there is no
 // room, or nobody tries any more; the caller refuses the sample with metric.Identity. It is for nil too: no room at all.
-func (p *Pending) Hold(s *metric.Sample, a *Account) bool {
+func (p *Buffer) Hold(s *metric.Sample, a *ledger.Account) bool {
 	if p == nil {
 		return false
 	}
@@ -102,7 +121,7 @@ func (p *Pending) Hold(s *metric.Sample, a *Account) bool {
 	}
 	if suppressed, ok := p.fullLog.Allow(); ok {
 		p.parts.Logger.Warn("a sample was refused: it is not known yet whose it is, and no more can be held",
-			"bound", bound, "from", sentFrom(s.Sender), "suppressed", suppressed)
+			"bound", bound, "from", s.Sender.String(), "suppressed", suppressed)
 	}
 	return false
 }
@@ -111,7 +130,7 @@ func (p *Pending) Hold(s *metric.Sample, a *Account) bool {
 const stopped = "stopped"
 
 // holdLocked returns the bound that a sample would pass; empty: it is held.
-func (p *Pending) holdLocked(shard *pendingShard, key senderKey, s *metric.Sample, a *Account) (bound string) {
+func (p *Buffer) holdLocked(shard *pendingShard, key senderKey, s *metric.Sample, a *ledger.Account) (bound string) {
 	if shard.closed {
 		return stopped
 	}
@@ -142,12 +161,12 @@ func (p *Pending) holdLocked(shard *pendingShard, key senderKey, s *metric.Sampl
 		}
 		h.addCell(cell{line: line, n: 1, at: at, whole: s.Whole, fraction: s.Fraction})
 	}
-	a.hold()
+	a.Hold()
 	return ""
 }
 
 // take charges what a sender is about to hold.
-func (p *Pending) take(h *heldSender, cost int64) (bound string) {
+func (p *Buffer) take(h *heldSender, cost int64) (bound string) {
 	if h.bytes+cost > p.config.MaxBytesPerSender {
 		return "maxBytesPerSender"
 	}
@@ -159,7 +178,7 @@ func (p *Pending) take(h *heldSender, cost int64) (bound string) {
 	return ""
 }
 
-func (p *Pending) dropIfEmptyLocked(shard *pendingShard, key senderKey, h *heldSender) {
+func (p *Buffer) dropIfEmptyLocked(shard *pendingShard, key senderKey, h *heldSender) {
 	if len(h.cells) == 0 {
 		delete(shard.senders, key)
 		p.release(h)
@@ -167,21 +186,21 @@ func (p *Pending) dropIfEmptyLocked(shard *pendingShard, key senderKey, h *heldS
 }
 
 // release gives back what a sender took.
-func (p *Pending) release(h *heldSender) {
+func (p *Buffer) release(h *heldSender) {
 	p.bytes.Add(-h.bytes)
 	p.senders.Add(-1)
 }
 
-func (p *Pending) shard(key senderKey) *pendingShard { return &p.shards[key.key%pendingShards] }
+func (p *Buffer) shard(key senderKey) *pendingShard { return &p.shards[key.key%pendingShards] }
 
 // Known says that it is known now who has the addresses. It only makes a note of those of which something is held.
-func (p *Pending) Known(addresses ...netip.Addr) {
+func (p *Buffer) Known(addresses ...netip.Addr) {
 	for _, a := range addresses {
 		if p.senders.Load() == 0 {
 			return
 		}
 		a = a.Unmap().WithZone("")
-		key := senderKey{a, addressKey(a)}
+		key := senderKey{a, AddressKey(a)}
 		shard := p.shard(key)
 		shard.mu.Lock()
 		_, held := shard.senders[key]
@@ -194,8 +213,8 @@ func (p *Pending) Known(addresses ...netip.Addr) {
 }
 
 // Run tries what is held until ctx ends; then it tries once more, and refuses the rest and whatever is brought later.
-func (p *Pending) Run(ctx context.Context) error {
-	r := &retrial{pending: p, applier: p.parts.NewApplier()}
+func (p *Buffer) Run(ctx context.Context) error {
+	r := &retrier{pending: p, applier: p.parts.NewApplier()}
 	defer r.applier.Close()
 	r.applier.Offline()
 	ticker := time.NewTicker(p.config.RetryInterval)
@@ -216,7 +235,7 @@ func (p *Pending) Run(ctx context.Context) error {
 	}
 }
 
-func (p *Pending) close() {
+func (p *Buffer) close() {
 	for i := range p.shards {
 		p.shards[i].mu.Lock()
 		p.shards[i].closed = true
@@ -250,12 +269,4 @@ func (s *addressSet) take() map[senderKey]struct{} {
 	keys := s.keys
 	s.keys = nil
 	return keys
-}
-
-// sentFrom is how a log names a sender.
-func sentFrom(s *metric.Sender) string {
-	if s == nil || !s.Address.IsValid() {
-		return "unix"
-	}
-	return s.Address.String()
 }

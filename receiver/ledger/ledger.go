@@ -1,4 +1,4 @@
-package receiver
+package ledger
 
 import (
 	"sync"
@@ -48,9 +48,9 @@ func (a *Account) Count(r metric.Reason) {
 func (a *Account) CountApplied(n uint64) { a.applied.Add(n) }
 
 // hold enters a sample that is pending; settle what became of n such.
-func (a *Account) hold() { a.held.Add(1) }
+func (a *Account) Hold() { a.held.Add(1) }
 
-func (a *Account) settle(r metric.Reason, n uint64) {
+func (a *Account) Settle(r metric.Reason, n uint64) {
 	if r == metric.Applied {
 		a.settled.applied.Add(n)
 		return
@@ -93,14 +93,20 @@ func (a *Account) Received() uint64 {
 	return n
 }
 
+// Packets is the number of datagrams, stream reads or request bodies.
+func (a *Account) Packets() uint64 { return a.packets.Load() }
+
+// KernelDrops is the number of datagrams that the kernel dropped at the socket.
+func (a *Account) KernelDrops() uint64 { return a.kernelDrops.Load() }
+
 // Ledger holds the accounts of all receivers and shows them as metrics, summed by receiver.
 type Ledger struct {
 	mu       sync.Mutex
 	accounts map[string][]*Account
 }
 
-// NewLedger makes an empty ledger.
-func NewLedger() *Ledger { return &Ledger{accounts: map[string][]*Account{}} }
+// New makes an empty ledger.
+func New() *Ledger { return &Ledger{accounts: map[string][]*Account{}} }
 
 // Open makes an account for one goroutine of the receiver. Short-lived goroutines share one account or
 // hand theirs on: accounts are never closed, for their counts must stay.
@@ -116,6 +122,18 @@ func (l *Ledger) open(receiver string, a *Account) *Account {
 	defer l.mu.Unlock()
 	l.accounts[receiver] = append(l.accounts[receiver], a)
 	return a
+}
+
+// Sum adds up a figure of all accounts.
+func (l *Ledger) Sum(figure func(*Account) uint64) (sum uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, accounts := range l.accounts {
+		for _, a := range accounts {
+			sum += figure(a)
+		}
+	}
+	return sum
 }
 
 var (

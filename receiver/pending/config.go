@@ -1,4 +1,4 @@
-package receiver
+package pending
 
 import (
 	"time"
@@ -8,7 +8,7 @@ import (
 
 // PendingConfig bounds the samples that are held until their sender is known. A sample over a bound is
 // rejected at once.
-type PendingConfig struct {
+type Config struct {
 	// MaxSenders bounds the senders with pending samples.
 	MaxSenders int
 	// MaxBytesPerSender and MaxBytes bound the memory of one sender and of all. A pod that sends a
@@ -27,8 +27,8 @@ type PendingConfig struct {
 
 // DefaultPendingConfig holds samples for half a minute: a pod's address reaches the API some seconds
 // after the pod's first datagrams.
-func DefaultPendingConfig() PendingConfig {
-	return PendingConfig{
+func DefaultConfig() Config {
+	return Config{
 		MaxSenders:        10_000,
 		MaxBytesPerSender: 512 << 10,
 		MaxBytes:          64 << 20,
@@ -39,7 +39,7 @@ func DefaultPendingConfig() PendingConfig {
 }
 
 // Validate returns all faults at once.
-func (c PendingConfig) Validate() error {
+func (c Config) Validate() error {
 	var faults config.Faults
 	if c.MaxSenders < 1 {
 		faults.Add("MaxSenders", "is %d; must be at least 1", c.MaxSenders)
