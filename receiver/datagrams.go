@@ -22,11 +22,11 @@ const (
 	maxBackoff = time.Second
 	// parsedAtOnce is after how many lines that were parsed the clock is looked at within a batch: one of 32 datagrams full of new
 	// series takes two milliseconds, a hundred times one of known ones.
-	parsedAtOnce = 100
+	parsedPerCheck = 100
 	// steadyTime is how long a goroutine that finds its socket full every time keeps the processor before it lets others have it.
-	steadyTime = time.Millisecond
+	maxBusyTime = time.Millisecond
 	// steadyMost bounds it where others had the processor longer: Go gives a goroutine 10 ms too, the kernel a process some.
-	steadyMost = 10 * time.Millisecond
+	maxOthersTime = 10 * time.Millisecond
 )
 
 // datagrams reads one datagram socket, udp or unixgram, and runs to completion: what it reads it applies.
@@ -36,18 +36,18 @@ const (
 // The goroutine is not locked to a thread: a sleeping goroutine on a thread of its own costs two thread
 // switches a wake-up.
 type datagrams struct {
-	in           *intake
+	in           *ingester
 	socket       *packetSocket
 	drainTimeout time.Duration
 	logger       *slog.Logger
 
 	from       [batchSize]netip.Addr // of the batch in hand
-	sealed     bool                  // no datagram can arrive any more
+	draining   bool                  // no datagram can arrive any more
 	drainUntil time.Time             // once sealed
 	idle       int                   // empty rounds in a row
 	backoff    time.Duration
-	steady     time.Time     // since when every batch was full; zero: the last one was not
-	others     time.Duration // how long they had the processor the last time
+	busySince  time.Time     // since when every batch was full; zero: the last one was not
+	othersTime time.Duration // how long they had the processor the last time
 }
 
 // run serves until ctx ends, then shuts the socket's entrance, reads on until it is empty, and closes it.
@@ -71,13 +71,13 @@ func (d *datagrams) run(ctx context.Context) {
 
 // step does one round and reports whether there is another one.
 func (d *datagrams) step(ctx context.Context) bool {
-	if !d.sealed && ctx.Err() != nil {
-		d.sealed, d.drainUntil = true, time.Now().Add(d.drainTimeout)
-		d.socket.seal()
+	if !d.draining && ctx.Err() != nil {
+		d.draining, d.drainUntil = true, time.Now().Add(d.drainTimeout)
+		d.socket.stopReceiving()
 	}
 	n, err := d.socket.receive()
-	d.take(n)
-	if d.sealed {
+	d.applyBatch(n)
+	if d.draining {
 		return n > 0 && err == nil && time.Now().Before(d.drainUntil)
 	}
 	switch {
@@ -90,36 +90,36 @@ func (d *datagrams) step(ctx context.Context) bool {
 		d.idle, d.backoff = 0, 0
 	}
 	if n < batchSize {
-		d.rest()
-		d.steady, d.others = time.Time{}, 0
+		d.idleWait()
+		d.busySince, d.othersTime = time.Time{}, 0
 	} else {
-		d.takeTurns()
+		d.yieldIfBusy()
 	}
 	return true
 }
 
-func (d *datagrams) take(n int) {
+func (d *datagrams) applyBatch(n int) {
 	for i := range n {
-		d.from[i] = d.socket.from(i)
+		d.from[i] = d.socket.senderAddress(i)
 	}
-	d.in.expect(d.from[:n])
+	d.in.prefetchSenders(d.from[:n])
 	for i, from := range d.from[:n] {
-		d.in.from(from)
+		d.in.setSender(from)
 		if packet, cut := d.socket.packet(i); cut {
-			d.in.takeCut(packet, metric.TooLong)
+			d.in.applyTruncated(packet, metric.TooLong)
 		} else {
-			d.in.gather(packet)
+			d.in.addPacket(packet)
 		}
-		if d.in.parsed >= parsedAtOnce {
-			d.in.parsed = 0
-			d.takeTurns()
+		if d.in.parsedLines >= parsedPerCheck {
+			d.in.parsedLines = 0
+			d.yieldIfBusy()
 		}
 	}
-	d.in.settle()
+	d.in.endBatch()
 	d.in.applier.Quiesce()
 }
 
-func (d *datagrams) rest() {
+func (d *datagrams) idleWait() {
 	if d.idle <= idleRounds {
 		time.Sleep(gatherTime)
 		return
@@ -133,14 +133,14 @@ func (d *datagrams) rest() {
 
 // takeTurns lets others run who wait for the network, if none could for a while: for as long as they had it the last time, so that a
 // full socket has half of the processor also where their turns are long.
-func (d *datagrams) takeTurns() {
+func (d *datagrams) yieldIfBusy() {
 	switch now := time.Now(); {
-	case d.steady.IsZero():
-		d.steady = now
-	case now.Sub(d.steady) > min(max(d.others, steadyTime), steadyMost):
+	case d.busySince.IsZero():
+		d.busySince = now
+	case now.Sub(d.busySince) > min(max(d.othersTime, maxBusyTime), maxOthersTime):
 		d.socket.yield()
-		d.steady = time.Now()
-		d.others = d.steady.Sub(now)
+		d.busySince = time.Now()
+		d.othersTime = d.busySince.Sub(now)
 	}
 }
 

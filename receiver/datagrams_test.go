@@ -193,7 +193,7 @@ func TestStopDrainsDatagrams(t *testing.T) {
 func TestStopShutsTheEntrance(t *testing.T) {
 	f := bind(t, testConfig(udp(1)))
 	defer f.server.Close()
-	d := &datagrams{in: f.server.newIntake(udp(1), f.server.packets[0].account), socket: f.server.packets[0].socket, drainTimeout: time.Hour}
+	d := &datagrams{in: f.server.newIngester(udp(1), f.server.packets[0].account), socket: f.server.packets[0].socket, drainTimeout: time.Hour}
 	conn := f.dial(0)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -215,17 +215,17 @@ func TestStopShutsTheEntrance(t *testing.T) {
 func TestTurnsAreTakenWithinABatch(t *testing.T) {
 	f := bind(t, testConfig(udp(1)))
 	defer f.server.Close()
-	d := &datagrams{in: f.server.newIntake(udp(1), f.server.packets[0].account), socket: f.server.packets[0].socket}
-	for lines, want := range map[int]bool{parsedAtOnce - 1: false, parsedAtOnce: true} {
+	d := &datagrams{in: f.server.newIngester(udp(1), f.server.packets[0].account), socket: f.server.packets[0].socket}
+	for lines, want := range map[int]bool{parsedPerCheck - 1: false, parsedPerCheck: true} {
 		f.send(f.dial(0), strings.Repeat("a:1|c\n", lines))
 		n, err := d.socket.receive()
 		if n != 1 || err != nil {
 			t.Fatal(n, err)
 		}
 		long := time.Now().Add(-time.Hour)
-		d.steady, d.in.parsed = long, 0
-		d.take(n)
-		if took := d.steady != long; took != want {
+		d.busySince, d.in.parsedLines = long, 0
+		d.applyBatch(n)
+		if took := d.busySince != long; took != want {
 			t.Errorf("%d lines were parsed: others had a turn: %v, want %v", lines, took, want)
 		}
 	}
@@ -298,7 +298,7 @@ func (e everybody) Sender(netip.Addr) *metric.Sender { return e.sender }
 
 func readWithoutAllocating(t *testing.T, senders Senders) {
 	f := bindParts(t, testConfig(udp(1)), func(p *Parts) { p.Senders = senders })
-	d := &datagrams{in: f.server.newIntake(udp(1), f.server.packets[0].account), socket: f.server.packets[0].socket}
+	d := &datagrams{in: f.server.newIngester(udp(1), f.server.packets[0].account), socket: f.server.packets[0].socket}
 	defer f.server.Close()
 	conn := f.dial(0)
 	packet := []byte("a:1|c|#k:v\nb:0.5:3|ms|@0.1\nc:x|s")
@@ -313,7 +313,7 @@ func readWithoutAllocating(t *testing.T, senders Senders) {
 		if n != 3 || err != nil {
 			t.Errorf("%d datagrams, %v", n, err)
 		}
-		d.take(n)
+		d.applyBatch(n)
 		d.countDrops()
 	})
 	if allocs != 0 {
@@ -419,14 +419,14 @@ type foresight struct {
 	told [][]netip.Addr
 }
 
-func (f *foresight) Expect(all []netip.Addr) { f.told = append(f.told, slices.Clone(all)) }
+func (f *foresight) Prefetch(all []netip.Addr) { f.told = append(f.told, slices.Clone(all)) }
 
 // Senders are told of those of a batch before they are asked about each, where there are several.
 func TestSendersAreForetold(t *testing.T) {
 	ahead := &foresight{}
 	f := bindParts(t, testConfig(udp(1)), func(p *Parts) { p.Senders = ahead })
 	defer f.server.Close()
-	d := &datagrams{in: f.server.newIntake(udp(1), f.server.packets[0].account), socket: f.server.packets[0].socket}
+	d := &datagrams{in: f.server.newIngester(udp(1), f.server.packets[0].account), socket: f.server.packets[0].socket}
 	take := func(from ...string) {
 		for _, address := range from {
 			f.send(f.dialFrom(0, address), "a:1|c")
@@ -435,7 +435,7 @@ func TestSendersAreForetold(t *testing.T) {
 		if n != len(from) || err != nil {
 			t.Fatalf("%d datagrams, %v", n, err)
 		}
-		d.take(n)
+		d.applyBatch(n)
 	}
 	take("127.0.0.2", "127.0.0.2")
 	take("127.0.0.2", "127.0.0.3", "127.0.0.3", "127.0.0.4")
@@ -456,17 +456,17 @@ func TestTurnsAreAsLongAsThoseOfOthers(t *testing.T) {
 		others, kept time.Duration
 		yields       bool
 	}{
-		{0, steadyTime / 2, false},
-		{0, 2 * steadyTime, true},
-		{5 * steadyTime, 2 * steadyTime, false},
-		{5 * steadyTime, 6 * steadyTime, true},
-		{time.Hour, steadyMost / 2, false},
-		{time.Hour, 2 * steadyMost, true},
+		{0, maxBusyTime / 2, false},
+		{0, 2 * maxBusyTime, true},
+		{5 * maxBusyTime, 2 * maxBusyTime, false},
+		{5 * maxBusyTime, 6 * maxBusyTime, true},
+		{time.Hour, maxOthersTime / 2, false},
+		{time.Hour, 2 * maxOthersTime, true},
 	} {
-		d := &datagrams{socket: f.server.packets[0].socket, others: test.others, steady: time.Now().Add(-test.kept)}
-		before := d.others
-		d.takeTurns()
-		if yields := d.others != before; yields != test.yields {
+		d := &datagrams{socket: f.server.packets[0].socket, othersTime: test.others, busySince: time.Now().Add(-test.kept)}
+		before := d.othersTime
+		d.yieldIfBusy()
+		if yields := d.othersTime != before; yields != test.yields {
 			t.Errorf("others had %v, kept for %v: others have their turn %v, want %v", test.others, test.kept, yields, test.yields)
 		}
 	}

@@ -25,7 +25,7 @@ type packetSocket struct {
 	fd, stop int // stop is an eventfd
 	address  net.Addr
 	path     string // the socket's file, to be removed; empty: none
-	turn     *turn
+	yielder  *netYielder
 
 	headers []mmsghdr
 	vectors []unix.Iovec
@@ -59,7 +59,7 @@ func (s *packetSocket) makeBuffers() (err error) {
 }
 
 // askNames makes receive ask who sent each datagram. A Unix socket's peers have no address.
-func (s *packetSocket) askNames() {
+func (s *packetSocket) enableSenders() {
 	if s.path != "" {
 		return
 	}
@@ -71,7 +71,7 @@ func (s *packetSocket) askNames() {
 
 // from is who sent the i-th datagram of the last receive: IPv4 where it is that, without a zone. Not valid: nobody
 // asked, or it came over a Unix socket.
-func (s *packetSocket) from(i int) netip.Addr {
+func (s *packetSocket) senderAddress(i int) netip.Addr {
 	if s.names == nil {
 		return netip.Addr{}
 	}
@@ -124,7 +124,7 @@ func (s *packetSocket) wait() {
 }
 
 // yield lets goroutines run that wait for the network.
-func (s *packetSocket) yield() { s.turn.yield() }
+func (s *packetSocket) yield() { s.yielder.yield() }
 
 // wake ends wait, and every later one.
 func (s *packetSocket) wake() {
@@ -134,7 +134,7 @@ func (s *packetSocket) wake() {
 // seal shuts the entrance, so that draining comes to an end. What UDP datagrams still come in, a filter
 // that takes none turns into kernel drops: sent = received + dropped holds to the last. Unix senders get
 // an error.
-func (s *packetSocket) seal() {
+func (s *packetSocket) stopReceiving() {
 	if s.path != "" {
 		_ = unix.Shutdown(s.fd, unix.SHUT_RD)
 		return
@@ -170,8 +170,8 @@ func (s *packetSocket) close() {
 			_ = unix.Close(fd)
 		}
 	}
-	if s.turn != nil {
-		s.turn.close()
+	if s.yielder != nil {
+		s.yielder.close()
 	}
 	if s.memory != nil {
 		_ = unix.Munmap(s.memory)

@@ -107,10 +107,10 @@ func (s *packetSocket) receive() (n int, err error) {
 }
 
 // askNames makes receive ask who sent each datagram.
-func (s *packetSocket) askNames() { s.names = true }
+func (s *packetSocket) enableSenders() { s.names = true }
 
 // from is who sent the datagram of the last receive. Not valid: nobody asked, or it came over a Unix socket.
-func (s *packetSocket) from(int) netip.Addr { return s.sender }
+func (s *packetSocket) senderAddress(int) netip.Addr { return s.sender }
 
 func addressOf(from unix.Sockaddr) netip.Addr {
 	switch a := from.(type) {
@@ -143,7 +143,7 @@ func (s *packetSocket) yield() { runtime.Gosched() }
 func (s *packetSocket) wake() { _ = s.conn.SetReadDeadline(time.Now()) }
 
 // seal would shut the entrance; without it the drain timeout bounds the draining.
-func (s *packetSocket) seal() {}
+func (s *packetSocket) stopReceiving() {}
 
 func (s *packetSocket) drops() uint64 { return 0 }
 

@@ -26,7 +26,7 @@ type Server struct {
 	addrs      []net.Addr
 	packets    []boundPacket
 	streams    []*streams
-	complaints map[string]*complaints // by receiver
+	rejections map[string]*rejectionLog // by receiver
 }
 
 // boundPacket is a datagram socket that waits for Run.
@@ -58,7 +58,7 @@ func New(config Config, parts Parts) (*Server, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{config: config, parts: parts, logger: parts.Logger, complaints: map[string]*complaints{}}
+	s := &Server{config: config, parts: parts, logger: parts.Logger, rejections: map[string]*rejectionLog{}}
 	for _, l := range config.Listeners {
 		if err := s.bind(l); err != nil {
 			s.Close()
@@ -79,9 +79,9 @@ func bindError(l Listener, err error) error {
 }
 
 func (s *Server) bind(l Listener) error {
-	if s.complaints[l.receiver()] == nil {
-		s.complaints[l.receiver()] = newComplaints(s.logger, l.receiver())
-		s.complaints[l.receiver()].explain = s.parts.Explain
+	if s.rejections[l.receiver()] == nil {
+		s.rejections[l.receiver()] = newRejectionLog(s.logger, l.receiver())
+		s.rejections[l.receiver()].explain = s.parts.Explain
 	}
 	switch l.Network {
 	case "udp", "unixgram":
@@ -91,7 +91,7 @@ func (s *Server) bind(l Listener) error {
 		}
 		for _, socket := range sockets {
 			if s.parts.Senders != nil {
-				socket.askNames()
+				socket.enableSenders()
 			}
 			s.packets = append(s.packets, boundPacket{l, socket, s.parts.Ledger.OpenDatagrams(l.receiver())})
 		}
@@ -144,30 +144,30 @@ func (s *Server) newStreams(l Listener, listener streamListener) *streams {
 			if unused = nil; account == nil {
 				account = s.parts.Ledger.Open(l.receiver())
 			}
-			in := s.newIntake(l, account)
+			in := s.newIngester(l, account)
 			if l.Network == "unix" {
-				return &worker{in, newUnixSplit(in, s.config.MaxPacket, s.config.MaxLine)}
+				return &worker{in, newUnixFramer(in, s.config.MaxPacket, s.config.MaxLine)}
 			}
-			return &worker{in, newLines(in, s.config.MaxLine)}
+			return &worker{in, newLineFramer(in, s.config.MaxLine)}
 		},
 		limiter:      connlimit.New(connlimit.Limits{Max: s.config.MaxConnections, MaxEach: s.config.MaxConnectionsPerAddress, Keep: keepPlace}),
 		idleTimeout:  s.config.IdleTimeout,
 		drainTimeout: s.config.DrainTimeout,
-		complaints:   s.complaints[l.receiver()],
+		rejections:   s.rejections[l.receiver()],
 		logger:       s.logger.With("listener", l.String()),
 	}
 }
 
-func (s *Server) newIntake(l Listener, account *ledger.Account) *intake {
-	in := &intake{
+func (s *Server) newIngester(l Listener, account *ledger.Account) *ingester {
+	in := &ingester{
 		scanner:    statsd.NewScanner(s.config.options(l.Dialect)),
 		applier:    s.parts.NewApplier(),
 		account:    account,
-		complaints: s.complaints[l.receiver()],
+		rejections: s.rejections[l.receiver()],
 		pending:    s.parts.Pending,
 		origin:     SenderResolver{Senders: s.parts.Senders},
 	}
-	in.recaller, _ = in.applier.(recaller)
+	in.lineCache, _ = in.applier.(LineCache)
 	in.scanner.Sample.DefaultExternal = l.About == AboutExternal
 	return in
 }
@@ -178,7 +178,7 @@ func (s *Server) Run(ctx context.Context) error {
 	var serving sync.WaitGroup
 	for _, bound := range s.packets {
 		d := &datagrams{
-			in:           s.newIntake(bound.listener, bound.account),
+			in:           s.newIngester(bound.listener, bound.account),
 			socket:       bound.socket,
 			drainTimeout: s.config.DrainTimeout,
 			logger:       s.logger.With("listener", bound.listener.String()),

@@ -31,7 +31,7 @@ type streams struct {
 	limiter      *connlimit.Limiter
 	idleTimeout  time.Duration
 	drainTimeout time.Duration
-	complaints   *complaints
+	rejections   *rejectionLog
 	logger       *slog.Logger
 
 	refused atomic.Uint64 // closed at once: there were too many, and none was idle
@@ -44,8 +44,8 @@ type streams struct {
 
 // worker is what a connection's goroutine works with. It is parked while no connection has it.
 type worker struct {
-	in    *intake
-	split splitter
+	in     *ingester
+	framer framer
 }
 
 type streamListener interface {
@@ -102,13 +102,13 @@ func (s *streams) admit(conn streamConn, serving *sync.WaitGroup) {
 	member, yielded, err := s.limiter.Enter(conn)
 	if err != nil {
 		s.refused.Add(1)
-		s.complaints.closed(conn.RemoteAddr(), err)
+		s.rejections.closed(conn.RemoteAddr(), err)
 		_ = conn.Close()
 		return
 	}
 	if yielded != nil { // its goroutine finds it closed
 		s.yielded.Add(1)
-		s.complaints.closed(yielded.RemoteAddr(), errYielded)
+		s.rejections.closed(yielded.RemoteAddr(), errYielded)
 		_ = yielded.Close()
 	}
 	if s.stopping {
@@ -129,13 +129,13 @@ func RemoteAddress(a net.Addr) netip.Addr {
 	if !ok {
 		return netip.Addr{}
 	}
-	if address := plain(tcp); address.IsValid() {
+	if address := plainAddress(tcp); address.IsValid() {
 		return address
 	}
 	return netip.IPv6Unspecified() // nobody's: what has no name must not pass for a Unix socket's
 }
 
-func plain(a *net.TCPAddr) netip.Addr { return a.AddrPort().Addr().Unmap().WithZone("") }
+func plainAddress(a *net.TCPAddr) netip.Addr { return a.AddrPort().Addr().Unmap().WithZone("") }
 
 func (s *streams) workerLocked() *worker {
 	if last := len(s.idle) - 1; last >= 0 {
@@ -158,32 +158,32 @@ func (s *streams) release(conn *connlimit.Member, w *worker) {
 // serve reads a connection to its end. Stopping is the same reading: shut closes the reading side, and
 // what was received before is followed by an end of file.
 func (s *streams) serve(conn *connlimit.Member, w *worker) {
-	w.split.reset()
+	w.framer.reset()
 	from := RemoteAddress(conn.RemoteAddr())
 	for {
 		if s.idleTimeout > 0 {
 			_ = conn.SetReadDeadline(time.Now().Add(s.idleTimeout))
 		}
-		n, err := conn.Read(w.split.space())
+		n, err := conn.Read(w.framer.readBuffer())
 		if n == 0 && err == nil {
 			continue
 		}
 		w.in.applier.Online()
-		w.in.from(from)
+		w.in.setSender(from)
 		bad := error(nil)
 		if n > 0 {
-			bad = w.split.add(n)
+			bad = w.framer.add(n)
 		}
 		if err != nil {
-			w.split.end(err == io.EOF && !s.isStopping())
+			w.framer.end(err == io.EOF && !s.isStopping())
 		}
-		if w.in.taken() > 0 {
+		if w.in.accepted() > 0 {
 			conn.Busy()
 		}
-		w.in.settle()
+		w.in.endBatch()
 		w.in.applier.Offline()
 		if bad != nil {
-			s.complaints.closed(conn.RemoteAddr(), bad)
+			s.rejections.closed(conn.RemoteAddr(), bad)
 		}
 		if bad != nil || err != nil {
 			return

@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-metrics/sluice/identity"
 	"github.com/sluice-metrics/sluice/limit"
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver"
 	"github.com/sluice-metrics/sluice/receiver/pending"
 	"github.com/sluice-metrics/sluice/workload"
 	"golang.org/x/sync/errgroup"
@@ -52,6 +53,9 @@ func (p *dataPath) identify() *identity.Resolver {
 	}
 	return identity.New(p.cfg.identity, adapter.NewResources(), nil)
 }
+
+// The receiver finds SenderPrefetcher by a type assertion, which would fail silently.
+var _ receiver.SenderPrefetcher = (*cluster.View)(nil)
 
 // joinCluster lets the table and the view know of each other.
 func (p *dataPath) joinCluster() {

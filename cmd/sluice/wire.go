@@ -119,6 +119,9 @@ func (p *dataPath) openStatsD(context.Context) (err error) {
 	return p.cfg.statsdFault(err)
 }
 
+// The receiver finds LineCache by a type assertion, which would fail silently.
+var _ receiver.LineCache = (*aggregate.Writer)(nil)
+
 func (p *dataPath) newApplier() receiver.Applier { return p.table.NewWriter() }
 
 func (p *dataPath) openStore(ctx context.Context) (err error) {

@@ -54,7 +54,7 @@ func (s *packetSocket) open(l Listener, shared bool, logger *slog.Logger) (err e
 	if s.stop, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		return os.NewSyscallError("eventfd", err)
 	}
-	if s.turn, err = openTurn(); err != nil {
+	if s.yielder, err = newNetYielder(); err != nil {
 		return err
 	}
 	return s.makeBuffers()

@@ -16,27 +16,27 @@ import (
 //
 // Lines are cut and gathered, and then applied in their order: those that the table knows again as they stand, the others
 // parsed. What is gathered stays where it was read to until flush.
-type intake struct {
+type ingester struct {
 	scanner    *statsd.Scanner
 	applier    Applier
-	recaller   recaller // the applier; nil: it knows no lines
+	lineCache  LineCache // the applier; nil: it knows no lines
 	account    *ledger.Account
-	complaints *complaints
+	rejections *rejectionLog
 	pending    *pending.Buffer // nil: there is none
 	origin     SenderResolver
 	sender     *metric.Sender // of what is taken
 
-	lines    [gatherMost]metric.Line
-	gathered int                        // of lines
-	ahead    [parsedAhead]metric.Sample // of new lines, not yet applied
-	more     bool                       // begin found something
+	lines     [maxBatchLines]metric.Line
+	gathered  int                         // of lines
+	parsedNew [maxParsedNew]metric.Sample // of new lines, not yet applied
+	hasMore   bool                        // begin found something
 
 	applied, held, packets, bytes uint64 // since settle
-	parsed                        int    // lines since somebody set it to 0
+	parsedLines                   int    // lines since somebody set it to 0
 }
 
 // recaller is an Applier that knows lines again.
-type recaller interface {
+type LineCache interface {
 	// LookupLines looks up lines for ApplyKnown. Neither they nor what they borrow changes until Quiesce or Offline, or the
 	// next LookupLines.
 	LookupLines([]metric.Line)
@@ -50,18 +50,18 @@ type recaller interface {
 }
 
 // gatherMost is how many lines are gathered: more would not stay in the nearest cache.
-const gatherMost = 64
+const maxBatchLines = 64
 
 // parsedAhead is how many new lines are parsed before the first of them is applied: what the table has to look at for them comes
 // meanwhile.
-const parsedAhead = 8
+const maxParsedNew = 8
 
 // expect tells from whom packets are taken next.
-func (in *intake) expect(senders []netip.Addr) { in.origin.expect(senders) }
+func (in *ingester) prefetchSenders(senders []netip.Addr) { in.origin.prefetch(senders) }
 
 // from says who sent what is taken next. An address that is not valid is a Unix socket's peer.
-func (in *intake) from(a netip.Addr) {
-	if in.gathered > 0 && in.origin.forgets(a) {
+func (in *ingester) setSender(a netip.Addr) {
+	if in.gathered > 0 && in.origin.invalidates(a) {
 		in.flush()
 	}
 	in.sender = in.origin.Sender(a)
@@ -69,40 +69,40 @@ func (in *intake) from(a netip.Addr) {
 }
 
 // take applies all lines of a packet. Whatever is wrong with one of them, its neighbours stand.
-func (in *intake) take(packet []byte) {
-	in.arrived(len(packet))
-	in.scan(packet)
+func (in *ingester) applyPacket(packet []byte) {
+	in.countPacket(len(packet))
+	in.applyLines(packet)
 }
 
 // gather takes a packet that stays where it is until settle.
-func (in *intake) gather(packet []byte) {
-	in.arrived(len(packet))
-	in.cut(packet)
+func (in *ingester) addPacket(packet []byte) {
+	in.countPacket(len(packet))
+	in.addLines(packet)
 }
 
 // takeCut applies the whole lines of a packet whose end is missing, and refuses the one that was cut.
-func (in *intake) takeCut(packet []byte, reason metric.Reason) {
-	in.arrived(len(packet))
+func (in *ingester) applyTruncated(packet []byte, reason metric.Reason) {
+	in.countPacket(len(packet))
 	whole := bytes.LastIndexByte(packet, '\n') + 1
-	in.scan(packet[:whole])
+	in.applyLines(packet[:whole])
 	if rest := packet[whole:]; len(rest) > 0 {
-		in.refuse(statsd.Fault{Reason: reason}, len(rest), rest)
+		in.reject(statsd.Fault{Reason: reason}, len(rest), rest)
 	}
 }
 
 // arrived enters one packet, or stream read, of n bytes.
-func (in *intake) arrived(n int) {
+func (in *ingester) countPacket(n int) {
 	in.packets++
 	in.bytes += uint64(n)
 }
 
-func (in *intake) scan(packet []byte) {
-	in.cut(packet)
+func (in *ingester) applyLines(packet []byte) {
+	in.addLines(packet)
 	in.flush()
 }
 
 // cut gathers a packet's lines.
-func (in *intake) cut(packet []byte) {
+func (in *ingester) addLines(packet []byte) {
 	for len(packet) > 0 {
 		line := packet
 		if end := bytes.IndexByte(packet, '\n'); end >= 0 {
@@ -114,37 +114,37 @@ func (in *intake) cut(packet []byte) {
 			line = line[:n-1]
 		}
 		if len(line) > 0 {
-			in.add(line)
+			in.addLine(line)
 		}
 	}
 }
 
-func (in *intake) add(text []byte) {
+func (in *ingester) addLine(text []byte) {
 	l := &in.lines[in.gathered]
-	if in.recaller == nil || !in.scanner.Cut(text, l) {
+	if in.lineCache == nil || !in.scanner.Cut(text, l) {
 		in.flush()
 		in.parse(text, in.sender, nil)
 		return
 	}
 	l.Sender = in.sender
-	if in.gathered++; in.gathered == gatherMost {
+	if in.gathered++; in.gathered == maxBatchLines {
 		in.flush()
 	}
 }
 
 // flush applies what was gathered.
-func (in *intake) flush() {
+func (in *ingester) flush() {
 	if in.gathered == 0 {
 		return
 	}
 	lines := in.lines[:in.gathered]
 	in.gathered = 0
-	in.recaller.LookupLines(lines)
+	in.lineCache.LookupLines(lines)
 	for at := 0; at < len(lines); {
-		n := in.recaller.ApplyKnown(at)
+		n := in.lineCache.ApplyKnown(at)
 		in.applied += uint64(n)
 		if at += n; at < len(lines) {
-			at += in.parseSome(lines[at:], at)
+			at += in.applyUnknown(lines[at:], at)
 		}
 	}
 	in.scanner.Sample.Sender, in.scanner.Sample.Line = in.sender, nil
@@ -152,19 +152,19 @@ func (in *intake) flush() {
 
 // parseSome takes lines that are not known, of which the first was recalled as the from-th, and returns how many: new ones that say
 // one thing together, any other by itself.
-func (in *intake) parseSome(lines []metric.Line, from int) int {
-	unknown, n := in.recaller.UnknownLines(from, parsedAhead), 0
-	for n < unknown && in.begin(lines[n].Text, lines[n].Sender, &lines[n]) {
-		in.ahead[n] = in.scanner.Sample
+func (in *ingester) applyUnknown(lines []metric.Line, from int) int {
+	unknown, n := in.lineCache.UnknownLines(from, maxParsedNew), 0
+	for n < unknown && in.parseFirst(lines[n].Text, lines[n].Sender, &lines[n]) {
+		in.parsedNew[n] = in.scanner.Sample
 		n++
 	}
-	in.recaller.PrefetchNew(from, in.ahead[:n]) // also of one: what was foretold before at its address is over
+	in.lineCache.PrefetchNew(from, in.parsedNew[:n]) // also of one: what was foretold before at its address is over
 	for i := range n {
-		in.apply(&in.ahead[i], lines[i].Text)
+		in.apply(&in.parsedNew[i], lines[i].Text)
 	}
 	switch {
 	case n < unknown: // begun, but there is more to it
-		in.finish()
+		in.applyRest()
 	case n > 0:
 		return n
 	default:
@@ -174,29 +174,29 @@ func (in *intake) parseSome(lines []metric.Line, from int) int {
 }
 
 // parse applies all that a line says.
-func (in *intake) parse(text []byte, sender *metric.Sender, cut *metric.Line) {
-	in.begin(text, sender, cut)
-	in.finish()
+func (in *ingester) parse(text []byte, sender *metric.Sender, cut *metric.Line) {
+	in.parseFirst(text, sender, cut)
+	in.applyRest()
 }
 
 // begin parses the first of what a line says. True: it holds, and is all of it. A line that was cut and says a single thing is known
 // from then on.
-func (in *intake) begin(text []byte, sender *metric.Sender, cut *metric.Line) bool {
-	in.parsed++
+func (in *ingester) parseFirst(text []byte, sender *metric.Sender, cut *metric.Line) bool {
+	in.parsedLines++
 	in.scanner.Reset(text)
-	in.more = in.scanner.Next()
+	in.hasMore = in.scanner.Next()
 	in.scanner.Sample.Sender, in.scanner.Sample.Line = sender, nil
 	if in.scanner.IsCacheable() {
 		in.scanner.Sample.Line = cut
 	}
-	return in.more && in.scanner.Fault.Reason == metric.Applied && in.scanner.Done()
+	return in.hasMore && in.scanner.Fault.Reason == metric.Applied && in.scanner.Done()
 }
 
 // finish applies what begin found and whatever else the line says.
-func (in *intake) finish() {
-	for ; in.more; in.more = in.scanner.Next() {
+func (in *ingester) applyRest() {
+	for ; in.hasMore; in.hasMore = in.scanner.Next() {
 		if fault := in.scanner.Fault; fault.Reason != metric.Applied {
-			in.refuse(fault, fault.Offset-in.scanner.LineOffset(), in.scanner.Line())
+			in.reject(fault, fault.Offset-in.scanner.LineOffset(), in.scanner.Line())
 			continue
 		}
 		in.apply(&in.scanner.Sample, in.scanner.Line())
@@ -204,7 +204,7 @@ func (in *intake) finish() {
 }
 
 // apply applies one sample of a line.
-func (in *intake) apply(s *metric.Sample, line []byte) {
+func (in *ingester) apply(s *metric.Sample, line []byte) {
 	reason := metric.Outdated
 	if s.Timestamp == 0 || !s.Outdated(time.Now()) {
 		reason = in.applier.Apply(s)
@@ -221,20 +221,20 @@ func (in *intake) apply(s *metric.Sample, line []byte) {
 		return
 	}
 	in.account.Count(reason)
-	in.complaints.refused(statsd.Fault{Reason: reason}, 0, line, s)
+	in.rejections.rejected(statsd.Fault{Reason: reason}, 0, line, s)
 }
 
 // refuse counts a line, or a part of one, and complains. The offset is within the line.
-func (in *intake) refuse(fault statsd.Fault, offset int, line []byte) {
+func (in *ingester) reject(fault statsd.Fault, offset int, line []byte) {
 	in.account.Count(fault.Reason)
-	in.complaints.refused(fault, offset, line, &in.scanner.Sample)
+	in.rejections.rejected(fault, offset, line, &in.scanner.Sample)
 }
 
 // taken is how many samples were applied or held since settle.
-func (in *intake) taken() uint64 { return in.applied + in.held }
+func (in *ingester) accepted() uint64 { return in.applied + in.held }
 
 // settle applies what was gathered and enters in the account what the batch brought. Who sent it is asked anew for the next one.
-func (in *intake) settle() {
+func (in *ingester) endBatch() {
 	in.flush()
 	in.origin.Reset()
 	if in.packets == 0 && in.applied == 0 {

@@ -15,8 +15,8 @@ type Senders interface {
 }
 
 // foreseeing are Senders that answer quicker about addresses they were told of before: about many at once. One may be among them twice.
-type foreseeing interface {
-	Expect([]netip.Addr)
+type SenderPrefetcher interface {
+	Prefetch([]netip.Addr)
 }
 
 // Origin finds out who sent what one goroutine takes. The zero Origin names nobody. It is not safe for use by two
@@ -54,16 +54,16 @@ func (o *SenderResolver) Sender(a netip.Addr) *metric.Sender {
 }
 
 // expect tells of addresses that are asked for next, if anybody wants to know. One alone is asked for soon enough.
-func (o *SenderResolver) expect(all []netip.Addr) {
-	if ahead, ok := o.Senders.(foreseeing); ok {
+func (o *SenderResolver) prefetch(all []netip.Addr) {
+	if ahead, ok := o.Senders.(SenderPrefetcher); ok {
 		if slices.ContainsFunc(all, func(a netip.Addr) bool { return a != all[0] }) {
-			ahead.Expect(all)
+			ahead.Prefetch(all)
 		}
 	}
 }
 
 // forgets reports whether asking for an address makes the last answer invalid.
-func (o *SenderResolver) forgets(a netip.Addr) bool { return o.found == &o.scratch && a != o.last }
+func (o *SenderResolver) invalidates(a netip.Addr) bool { return o.found == &o.scratch && a != o.last }
 
 // Forget makes the next call ask again: an address may have changed hands since the last batch.
 func (o *SenderResolver) Reset() { o.found = nil }

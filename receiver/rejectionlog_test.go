@@ -16,14 +16,14 @@ import (
 func TestComplaintsAreRateLimitedByReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &logged{}
-		c := newComplaints(slog.New(slog.NewTextHandler(log, nil)), "statsd_udp")
+		c := newRejectionLog(slog.New(slog.NewTextHandler(log, nil)), "statsd_udp")
 		for range 5 {
-			c.refused(statsd.Fault{Reason: metric.Malformed}, 4, []byte("foo:|g"), nil)
-			c.refused(statsd.Fault{Reason: metric.BadRate}, 7, []byte("a:1|c|@0"), nil)
-			c.refused(statsd.Fault{Reason: metric.Ignored}, 0, []byte("x:1|c"), nil)
+			c.rejected(statsd.Fault{Reason: metric.Malformed}, 4, []byte("foo:|g"), nil)
+			c.rejected(statsd.Fault{Reason: metric.BadRate}, 7, []byte("a:1|c|@0"), nil)
+			c.rejected(statsd.Fault{Reason: metric.Ignored}, 0, []byte("x:1|c"), nil)
 		}
 		time.Sleep(time.Second)
-		c.refused(statsd.Fault{Reason: metric.Malformed}, 4, []byte(strings.Repeat("\xff", 121)), nil)
+		c.rejected(statsd.Fault{Reason: metric.Malformed}, 4, []byte(strings.Repeat("\xff", 121)), nil)
 		got := strings.Split(strings.TrimSpace(log.String()), "\n")
 		want := []string{
 			`level=WARN msg="line refused" receiver=statsd_udp reason=malformed why="the line is cut off, or not name:value|type" offset=4 line=foo:|g suppressed=0`,
@@ -54,12 +54,12 @@ func TestComplaintsEscapeOnce(t *testing.T) {
 		"json": func(b *bytes.Buffer) slog.Handler { return slog.NewJSONHandler(b, nil) },
 	} {
 		var log bytes.Buffer
-		in := &intake{
+		in := &ingester{
 			scanner:    statsd.NewScanner(statsd.DefaultOptions()),
 			account:    ledger.New().Open("statsd_udp"),
-			complaints: newComplaints(slog.New(make(&log)), "statsd_udp"),
+			rejections: newRejectionLog(slog.New(make(&log)), "statsd_udp"),
 		}
-		in.scan([]byte("\n" + line))
+		in.applyLines([]byte("\n" + line))
 		got := strings.TrimSuffix(log.String(), "\n")
 		for _, r := range got {
 			if r < ' ' || r >= 0x7f && r < 0xa0 {

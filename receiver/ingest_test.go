@@ -1,8 +1,10 @@
 package receiver
 
 import (
+	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/ledger"
@@ -85,11 +87,11 @@ func TestNewLinesAreParsedAhead(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			f := bind(t, testConfig(udp(1)))
 			defer f.server.Close()
-			in := f.server.newIntake(udp(1), f.server.packets[0].account)
+			in := f.server.newIngester(udp(1), f.server.packets[0].account)
 			table := &stranger{t: t, refuse: "over"}
-			in.applier, in.recaller = table, table
-			in.take([]byte(c.packet))
-			in.settle()
+			in.applier, in.lineCache = table, table
+			in.applyPacket([]byte(c.packet))
+			in.endBatch()
 			if !slices.Equal(table.applied, c.applied) || !slices.Equal(table.together, c.together) {
 				t.Errorf("applied %v, foretold %v; want %v, %v", table.applied, table.together, c.applied, c.together)
 			}
@@ -106,21 +108,33 @@ func TestNewLinesAreParsedAhead(t *testing.T) {
 // Lines of several senders may be gathered together. Each keeps its own, and what is refused next is of who is in hand.
 func TestLinesParsedAheadKeepTheirSender(t *testing.T) {
 	table := &stranger{t: t}
-	in := &intake{scanner: statsd.NewScanner(DefaultConfig().options(statsd.StatsD)), applier: table, recaller: table, account: &ledger.Account{}}
+	in := &ingester{scanner: statsd.NewScanner(DefaultConfig().options(statsd.StatsD)), applier: table, lineCache: table, account: &ledger.Account{}}
 	one, two := &metric.Sender{Key: 1, Pod: &metric.Pod{Name: "one"}}, &metric.Sender{Key: 2, Pod: &metric.Pod{Name: "two"}}
 	in.sender = one
-	in.cut([]byte("a:1|c\nb:1|c"))
+	in.addLines([]byte("a:1|c\nb:1|c"))
 	in.sender = two
-	in.cut([]byte("c:1|c"))
+	in.addLines([]byte("c:1|c"))
 	in.flush()
 	if want := []string{"a of one", "b of one", "c of two"}; !slices.Equal(table.applied, want) {
 		t.Errorf("%v, want %v", table.applied, want)
 	}
 	in.sender = one
-	in.cut([]byte("d:1|c"))
+	in.addLines([]byte("d:1|c"))
 	in.sender = two
 	in.flush()
 	if s := &in.scanner.Sample; s.Sender != two || s.Line != nil {
 		t.Errorf("what is refused now is said to be of %v, line %v", s.Sender, s.Line)
+	}
+}
+
+// DogStatsD's T: a gauge of more than 5 minutes ago is refused, a counter counts.
+func TestOutdatedGauge(t *testing.T) {
+	f := serve(t, testConfig(udp(1)))
+	conn := f.dial(0)
+	now := time.Now()
+	f.send(conn, fmt.Sprintf("depth:1|g|T%d\ndepth:2|g|T%d\nhits:4|c|T%d\n", now.Add(-6*time.Minute).Unix(), now.Add(-4*time.Minute).Unix(), now.Add(-time.Hour).Unix()))
+	f.eventually("three", func() bool { return f.received() == 3 })
+	if f.recorder.sum("depth") != 2 || f.recorder.sum("hits") != 4 || f.rejected(metric.Outdated) != 1 {
+		t.Errorf("depth %d, hits %d, %d outdated", f.recorder.sum("depth"), f.recorder.sum("hits"), f.rejected(metric.Outdated))
 	}
 }

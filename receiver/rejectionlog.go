@@ -11,21 +11,21 @@ import (
 
 // complaints logs what a receiver refused: lines, one a second and reason, and connections. All goroutines
 // of the receiver share it; it waits for nobody.
-type complaints struct {
+type rejectionLog struct {
 	logger      *slog.Logger
 	lines       [metric.NumReasons]ratelog.Limiter
 	connections ratelog.Limiter
 	explain     func(*metric.Sample) string // why one was refused for its sender; nil: nobody knows
 }
 
-func newComplaints(logger *slog.Logger, receiver string) *complaints {
-	return &complaints{logger: logger.With("receiver", receiver)}
+func newRejectionLog(logger *slog.Logger, receiver string) *rejectionLog {
+	return &rejectionLog{logger: logger.With("receiver", receiver)}
 }
 
 // refused logs a line with the fault that it was refused for, and how far into it that is. What a setting
 // ignores is no news. The sample is the line's, where it was read; of whom it came is in it whatever
 // was refused, unless nobody asks for senders.
-func (c *complaints) refused(fault statsd.Fault, offset int, line []byte, s *metric.Sample) {
+func (c *rejectionLog) rejected(fault statsd.Fault, offset int, line []byte, s *metric.Sample) {
 	reason := fault.Reason
 	if reason == metric.Ignored {
 		return
@@ -46,7 +46,7 @@ func (c *complaints) refused(fault statsd.Fault, offset int, line []byte, s *met
 }
 
 // closed logs a connection that was closed on the peer.
-func (c *complaints) closed(peer net.Addr, why error) {
+func (c *rejectionLog) closed(peer net.Addr, why error) {
 	if suppressed, ok := c.connections.Allow(); ok {
 		c.logger.Warn("connection closed", "peer", peer.String(), "error", why, "suppressed", suppressed)
 	}

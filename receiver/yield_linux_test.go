@@ -42,7 +42,7 @@ func TestTurnsAreTakenWithTheNetwork(t *testing.T) {
 			rounds.Add(1)
 		}
 	}()
-	turn, err := openTurn()
+	turn, err := newNetYielder()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestTurnsAreTakenWithTheNetwork(t *testing.T) {
 }
 
 func BenchmarkTurn(b *testing.B) {
-	turn, err := openTurn()
+	turn, err := newNetYielder()
 	if err != nil {
 		b.Fatal(err)
 	}
