@@ -10,7 +10,7 @@ import (
 )
 
 // groupBounds are what groups may take. Without a cluster nobody's namespace has a share.
-func (c *config) groupBounds() group.Config {
+func (c *serverConfig) groupBounds() group.Config {
 	bounds := c.groups
 	if c.standalone {
 		bounds.NamespaceShare = 0
