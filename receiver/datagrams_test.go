@@ -349,7 +349,7 @@ func TestPortInUse(t *testing.T) {
 					continue
 				}
 				_, err := New(testConfig(udp(1), l), Parts{NewApplier: f.recorder.newApplier, Ledger: f.ledger, Logger: f.server.logger})
-				want := "cannot listen on " + l.Network + " " + l.Address + ": another process does (is another StatsD server running?): address already in use"
+				want := "cannot listen on " + l.Network + " " + l.Address + ": the address is in use by another process, such as another StatsD server: address already in use"
 				if err == nil || err.Error() != want {
 					t.Errorf("%d sockets: %v, want %s", sockets, err, want)
 				}
@@ -456,12 +456,12 @@ func TestTurnsAreAsLongAsThoseOfOthers(t *testing.T) {
 		others, kept time.Duration
 		yields       bool
 	}{
-		{0, maxBusyTime / 2, false},
-		{0, 2 * maxBusyTime, true},
-		{5 * maxBusyTime, 2 * maxBusyTime, false},
-		{5 * maxBusyTime, 6 * maxBusyTime, true},
-		{time.Hour, maxOthersTime / 2, false},
-		{time.Hour, 2 * maxOthersTime, true},
+		{0, minBusyTime / 2, false},
+		{0, 2 * minBusyTime, true},
+		{5 * minBusyTime, 2 * minBusyTime, false},
+		{5 * minBusyTime, 6 * minBusyTime, true},
+		{time.Hour, maxBusyTime / 2, false},
+		{time.Hour, 2 * maxBusyTime, true},
 	} {
 		d := &datagrams{socket: f.server.packets[0].socket, othersTime: test.others, busySince: time.Now().Add(-test.kept)}
 		before := d.othersTime

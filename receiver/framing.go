@@ -9,28 +9,28 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/statsd"
 )
 
-// splitter parts a stream into packets and hands them to an intake. It does no I/O.
+// framer splits a stream into packets and passes them to an ingester. It does no I/O.
 type framer interface {
-	// space is where the next read goes; it is never empty.
+	// readBuffer is the buffer for the next read; it is never empty.
 	readBuffer() []byte
-	// add takes n bytes that were read into space. After an error the stream makes no sense any more.
+	// add takes n bytes that were read into readBuffer. After an error the stream is unusable.
 	add(n int) error
-	// end says that there is no more: the peer closed in order, or else the stream was cut off.
+	// end marks the end of the stream: the peer closed it in order, or it was cut off.
 	end(inOrder bool)
-	// reset makes the splitter ready for another stream.
+	// reset prepares the framer for another stream.
 	reset()
 }
 
-// lines parts a stream at its newlines.
+// lineFramer splits a stream at newlines.
 type lineFramer struct {
 	in         *ingester
 	maxLine    int
 	buffer     []byte
-	unfinished int  // bytes of an unfinished line, at the buffer's beginning
-	skipping   bool // to the end of a line that was refused for its length
+	unfinished int  // bytes of an incomplete line, at the start of the buffer
+	skipping   bool // to the end of a line that was rejected for its length
 }
 
-// newLines makes a buffer in which the longest line, with its "\r\n", never fills all.
+// newLineFramer makes a buffer that the longest line, with "\r\n", never fills.
 func newLineFramer(in *ingester, maxLine int) *lineFramer {
 	return &lineFramer{in: in, maxLine: maxLine, buffer: make([]byte, max(maxLine+3, 16<<10))}
 }
@@ -63,8 +63,8 @@ func (l *lineFramer) add(n int) error {
 	return nil
 }
 
-// end applies a last line without its newline if the peer closed behind it. One that was cut off may be
-// the beginning of another: "a:1|c" of "a:1|c|@0.1".
+// end applies a last line without its newline if the peer closed the connection after it. If the
+// stream was cut off, the line may be incomplete: "a:1|c" of "a:1|c|@0.1".
 func (l *lineFramer) end(inOrder bool) {
 	rest := l.buffer[:l.unfinished]
 	switch {
@@ -77,8 +77,8 @@ func (l *lineFramer) end(inOrder bool) {
 	l.reset()
 }
 
-// frames parts a stream into packets that each stand behind their length: four bytes, little end first
-// (DogStatsD over a unix stream).
+// packetFramer splits a stream into packets, each preceded by its length in four bytes,
+// little-endian (DogStatsD over a unix stream).
 type packetFramer struct {
 	in         *ingester
 	buffer     []byte
@@ -102,7 +102,7 @@ func (f *packetFramer) add(n int) error {
 		if most := int64(len(f.buffer) - frameHeader); length > most {
 			f.in.reject(statsd.Fault{Reason: metric.TooLong}, 0, data)
 			f.unfinished = 0
-			return fmt.Errorf("packet of %d bytes announced: want at most %d (is the length 4 bytes, little end first?)", length, most)
+			return fmt.Errorf("announced packet length is %d bytes; must be at most %d (the length is 4 bytes, little-endian)", length, most)
 		}
 		end := frameHeader + int(length)
 		if len(data) < end {
@@ -123,13 +123,13 @@ func (f *packetFramer) end(bool) {
 	f.reset()
 }
 
-// unixSplit parts a stream of a Unix socket. Clients send lines (python3-statsd, etsy's test suite) or packets behind
-// their lengths (DogStatsD). The first four bytes tell them apart: as a length, four bytes of text announce over
-// 150 MB, and a packet has at most 1 MiB.
+// unixFramer splits the stream of a Unix socket. Clients send lines (python3-statsd, etsy's test
+// suite) or length-prefixed packets (DogStatsD). The first four bytes distinguish them: four bytes
+// of text, read as a length, exceed 150 MB, and a packet has at most 1 MiB.
 type unixFramer struct {
 	frames *packetFramer
 	lines  *lineFramer // shares the buffer of frames
-	chosen framer      // nil: fewer than four bytes came
+	chosen framer      // nil: fewer than four bytes have arrived
 }
 
 func newUnixFramer(in *ingester, maxPacket, maxLine int) *unixFramer {
@@ -174,7 +174,7 @@ func (u *unixFramer) reset() {
 	u.chosen = nil
 }
 
-// isText reports whether bytes hold no control character but those that part lines and words.
+// isText reports whether bytes hold no control characters but line ends and tabs.
 func isText(b []byte) bool {
 	for _, c := range b {
 		if c < ' ' && c != '\n' && c != '\r' && c != '\t' || c == 0x7f {

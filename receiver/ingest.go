@@ -11,55 +11,60 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/statsd"
 )
 
-// intake is one goroutine's way from bytes to the table. The common case, an applied sample, is counted
-// in plain fields and entered in the account once a batch.
+// ingester is one goroutine's path from bytes to the table. It counts the common case, an applied
+// sample, in plain fields, and adds them to the account once per batch.
 //
-// Lines are cut and gathered, and then applied in their order: those that the table knows again as they stand, the others
-// parsed. What is gathered stays where it was read to until flush.
+// Lines are cut and collected, and then applied in order. The table's line cache applies the lines
+// that it has seen before; the ingester parses the others. Collected lines stay in the read buffer
+// until flush.
 type ingester struct {
 	scanner    *statsd.Scanner
 	applier    Applier
-	lineCache  LineCache // the applier; nil: it knows no lines
+	lineCache  LineCache // the applier; nil: it has no line cache
 	account    *ledger.Account
 	rejections *rejectionLog
-	pending    *pending.Buffer // nil: there is none
+	pending    *pending.Buffer // may be nil
 	origin     SenderResolver
-	sender     *metric.Sender // of what is taken
+	sender     *metric.Sender // of the lines that are added
 
 	lines     [maxBatchLines]metric.Line
-	gathered  int                         // of lines
-	parsedNew [maxParsedNew]metric.Sample // of new lines, not yet applied
-	hasMore   bool                        // begin found something
+	gathered  int                         // number of lines
+	parsedNew [maxParsedNew]metric.Sample // parsed lines that are not yet applied
+	hasMore   bool                        // parseFirst found a sample or fault
 
-	applied, held, packets, bytes uint64 // since settle
-	parsedLines                   int    // lines since somebody set it to 0
+	applied, held, packets, bytes uint64 // since endBatch
+	parsedLines                   int    // since the caller last set it to 0
 }
 
-// recaller is an Applier that knows lines again.
+// LineCache is the line cache of an Applier: it maps the raw bytes of known lines to their series.
 type LineCache interface {
-	// LookupLines looks up lines for ApplyKnown. Neither they nor what they borrow changes until Quiesce or Offline, or the
-	// next LookupLines.
+	// LookupLines looks lines up for the other methods. The lines, and the memory that they borrow,
+	// must not change until Quiesce, Offline or the next LookupLines.
 	LookupLines([]metric.Line)
-	// ApplyKnown applies recalled lines from one on, up to the first that has to be parsed, and returns how many those are.
+	// ApplyKnown applies known lines, starting at index from, up to the first unknown line. It
+	// returns their number.
 	ApplyKnown(from int) int
-	// UnknownLines is how many recalled lines from one on nobody has seen before, but at most most.
+	// UnknownLines is the number of consecutive lines from index from on that were never seen, at
+	// most most.
 	UnknownLines(from, most int) int
-	// PrefetchNew says that the samples of recalled lines from one on are applied next. They stay where they are, and what they borrow stays
-	// as it is, until the next PrefetchNew, Quiesce or Offline.
+	// PrefetchNew announces that these samples, of the lines from index from on, are applied next.
+	// The samples, and the memory that they borrow, must not change until the next PrefetchNew,
+	// Quiesce or Offline.
 	PrefetchNew(from int, next []metric.Sample)
 }
 
-// gatherMost is how many lines are gathered: more would not stay in the nearest cache.
+// maxBatchLines bounds the collected lines: more would not fit the first-level cache.
 const maxBatchLines = 64
 
-// parsedAhead is how many new lines are parsed before the first of them is applied: what the table has to look at for them comes
-// meanwhile.
+// maxParsedNew is how many new lines are parsed before the first of them is applied. Meanwhile the
+// table's memory for them is prefetched.
 const maxParsedNew = 8
 
-// expect tells from whom packets are taken next.
+// prefetchSenders announces the senders of the next packets.
 func (in *ingester) prefetchSenders(senders []netip.Addr) { in.origin.prefetch(senders) }
 
-// from says who sent what is taken next. An address that is not valid is a Unix socket's peer.
+// setSender sets the source address of the packets that follow. An invalid address means the peer
+// of a Unix socket.
 func (in *ingester) setSender(a netip.Addr) {
 	if in.gathered > 0 && in.origin.invalidates(a) {
 		in.flush()
@@ -68,19 +73,20 @@ func (in *ingester) setSender(a netip.Addr) {
 	in.scanner.Sample.Sender = in.sender
 }
 
-// take applies all lines of a packet. Whatever is wrong with one of them, its neighbours stand.
+// applyPacket applies all lines of a packet. A bad line does not affect the others.
 func (in *ingester) applyPacket(packet []byte) {
 	in.countPacket(len(packet))
 	in.applyLines(packet)
 }
 
-// gather takes a packet that stays where it is until settle.
+// addPacket adds the lines of a packet whose memory stays valid until endBatch.
 func (in *ingester) addPacket(packet []byte) {
 	in.countPacket(len(packet))
 	in.addLines(packet)
 }
 
-// takeCut applies the whole lines of a packet whose end is missing, and refuses the one that was cut.
+// applyTruncated applies the whole lines of a packet whose end is missing, and rejects the
+// truncated one.
 func (in *ingester) applyTruncated(packet []byte, reason metric.Reason) {
 	in.countPacket(len(packet))
 	whole := bytes.LastIndexByte(packet, '\n') + 1
@@ -90,7 +96,7 @@ func (in *ingester) applyTruncated(packet []byte, reason metric.Reason) {
 	}
 }
 
-// arrived enters one packet, or stream read, of n bytes.
+// countPacket counts one packet, or stream read, of n bytes.
 func (in *ingester) countPacket(n int) {
 	in.packets++
 	in.bytes += uint64(n)
@@ -101,7 +107,6 @@ func (in *ingester) applyLines(packet []byte) {
 	in.flush()
 }
 
-// cut gathers a packet's lines.
 func (in *ingester) addLines(packet []byte) {
 	for len(packet) > 0 {
 		line := packet
@@ -132,7 +137,7 @@ func (in *ingester) addLine(text []byte) {
 	}
 }
 
-// flush applies what was gathered.
+// flush applies the collected lines.
 func (in *ingester) flush() {
 	if in.gathered == 0 {
 		return
@@ -150,20 +155,20 @@ func (in *ingester) flush() {
 	in.scanner.Sample.Sender, in.scanner.Sample.Line = in.sender, nil
 }
 
-// parseSome takes lines that are not known, of which the first was recalled as the from-th, and returns how many: new ones that say
-// one thing together, any other by itself.
+// applyUnknown applies unknown lines, of which the first has index from, and returns their number.
+// New lines of a single sample are applied together, any other line alone.
 func (in *ingester) applyUnknown(lines []metric.Line, from int) int {
 	unknown, n := in.lineCache.UnknownLines(from, maxParsedNew), 0
 	for n < unknown && in.parseFirst(lines[n].Text, lines[n].Sender, &lines[n]) {
 		in.parsedNew[n] = in.scanner.Sample
 		n++
 	}
-	in.lineCache.PrefetchNew(from, in.parsedNew[:n]) // also of one: what was foretold before at its address is over
+	in.lineCache.PrefetchNew(from, in.parsedNew[:n]) // always, because it ends the announcement before it
 	for i := range n {
 		in.apply(&in.parsedNew[i], lines[i].Text)
 	}
 	switch {
-	case n < unknown: // begun, but there is more to it
+	case n < unknown: // the line has further samples or a fault
 		in.applyRest()
 	case n > 0:
 		return n
@@ -173,14 +178,14 @@ func (in *ingester) applyUnknown(lines []metric.Line, from int) int {
 	return n + 1
 }
 
-// parse applies all that a line says.
+// parse applies all samples of a line.
 func (in *ingester) parse(text []byte, sender *metric.Sender, cut *metric.Line) {
 	in.parseFirst(text, sender, cut)
 	in.applyRest()
 }
 
-// begin parses the first of what a line says. True: it holds, and is all of it. A line that was cut and says a single thing is known
-// from then on.
+// parseFirst parses the first sample of a line. It returns true if the sample is valid and the only
+// one. A line that was cut and has a single sample is put into the line cache when it is applied.
 func (in *ingester) parseFirst(text []byte, sender *metric.Sender, cut *metric.Line) bool {
 	in.parsedLines++
 	in.scanner.Reset(text)
@@ -192,7 +197,7 @@ func (in *ingester) parseFirst(text []byte, sender *metric.Sender, cut *metric.L
 	return in.hasMore && in.scanner.Fault.Reason == metric.Applied && in.scanner.Done()
 }
 
-// finish applies what begin found and whatever else the line says.
+// applyRest applies the sample that parseFirst found, and all further samples of the line.
 func (in *ingester) applyRest() {
 	for ; in.hasMore; in.hasMore = in.scanner.Next() {
 		if fault := in.scanner.Fault; fault.Reason != metric.Applied {
@@ -224,16 +229,17 @@ func (in *ingester) apply(s *metric.Sample, line []byte) {
 	in.rejections.rejected(statsd.Fault{Reason: reason}, 0, line, s)
 }
 
-// refuse counts a line, or a part of one, and complains. The offset is within the line.
+// reject counts and logs a rejected line or part of a line. The offset is within the line.
 func (in *ingester) reject(fault statsd.Fault, offset int, line []byte) {
 	in.account.Count(fault.Reason)
 	in.rejections.rejected(fault, offset, line, &in.scanner.Sample)
 }
 
-// taken is how many samples were applied or held since settle.
+// accepted is the number of samples applied or pending since endBatch.
 func (in *ingester) accepted() uint64 { return in.applied + in.held }
 
-// settle applies what was gathered and enters in the account what the batch brought. Who sent it is asked anew for the next one.
+// endBatch applies the collected lines and updates the account. Senders are looked up anew for the
+// next batch.
 func (in *ingester) endBatch() {
 	in.flush()
 	in.origin.Reset()

@@ -6,12 +6,12 @@ var (
 	connectionsDesc = prometheus.NewDesc("sluice_connections",
 		"Open connections, by listener.", []string{"listener"}, nil)
 	refusedDesc = prometheus.NewDesc("sluice_connections_refused_total",
-		"Connections closed at once because the listener, or their address, had as many as allowed and none of them was idle.", []string{"listener"}, nil)
+		"Connections closed at once: the connection limit of the listener or of the client's address was reached, and no connection was idle.", []string{"listener"}, nil)
 	yieldedDesc = prometheus.NewDesc("sluice_connections_yielded_total",
-		"Idle connections closed for a new one because the listener, or their address, had as many as allowed.", []string{"listener"}, nil)
+		"Idle connections closed for a new one: the connection limit of the listener or of the client's address was reached.", []string{"listener"}, nil)
 )
 
-// Register registers what the server tells about its connections. What they bring is in the Ledger.
+// Register registers the metrics of connections. The ledger has those of samples.
 func (s *Server) Register(registry prometheus.Registerer) error {
 	return registry.Register(connectionMetrics{s})
 }

@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openPackets opens the listener's sockets. Several share a UDP address: the first is bound alone, which
-// fails if anybody else holds the address, even one who would share it, and only then opens it to the rest.
+// openPackets opens the listener's sockets. Several sockets can share a UDP address. The first is
+// bound alone, which fails if any other process holds the address, even one that would share it.
+// Only then is the address opened to the others.
 func openPackets(l Listener, logger *slog.Logger) ([]*packetSocket, error) {
 	var sockets []*packetSocket
 	for i := range l.sockets() {
@@ -82,8 +83,8 @@ func (s *packetSocket) bindUDP(l Listener, shared bool) error {
 	return nil
 }
 
-// bindFamily binds to an address of its family; to any address by IPv6 for both, or where the machine has
-// no IPv6, by IPv4.
+// bindFamily binds to an address of its family. The unspecified address is bound by IPv6 for both
+// families or, on a machine without IPv6, by IPv4.
 func (s *packetSocket) bindFamily(addr *net.UDPAddr, shared bool) (int, error) {
 	if ip := addr.IP.To4(); ip != nil {
 		return bindDatagram(&unix.SockaddrInet4{Port: addr.Port, Addr: [4]byte(ip)}, unix.AF_INET, shared)
@@ -149,7 +150,7 @@ func udpAddr(bound unix.Sockaddr) *net.UDPAddr {
 	return &net.UDPAddr{}
 }
 
-// setReadBuffer asks with the privilege that passes over net.core.rmem_max, then without.
+// setReadBuffer first tries the privileged option, which exceeds net.core.rmem_max.
 func (s *packetSocket) setReadBuffer(l Listener, logger *slog.Logger) {
 	if unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, l.ReadBuffer) == nil {
 		return
@@ -157,7 +158,7 @@ func (s *packetSocket) setReadBuffer(l Listener, logger *slog.Logger) {
 	err := unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, l.ReadBuffer)
 	got, _ := unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
 	if got /= 2; err != nil || got < l.ReadBuffer { // the kernel reports twice what it was asked for
-		logger.Warn("socket buffer is smaller than asked for: bursts will be dropped; raise net.core.rmem_max",
+		logger.Warn("socket buffer is smaller than requested: the kernel may drop bursts; raise net.core.rmem_max",
 			"listener", l.String(), "asked_bytes", l.ReadBuffer, "got_bytes", got)
 	}
 }

@@ -8,33 +8,35 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/pending"
 )
 
-// Senders knows who has an address. Nil: nobody is known to have it, but somebody may be any moment. It is asked once
-// a datagram, by many goroutines at once, so it neither waits nor allocates.
+// Senders looks up the holder of an address. Nil: the holder is unknown, but may become known at
+// any moment. It is called once per datagram by many goroutines, so it neither waits nor allocates.
 type Senders interface {
 	Sender(netip.Addr) *metric.Sender
 }
 
-// foreseeing are Senders that answer quicker about addresses they were told of before: about many at once. One may be among them twice.
+// SenderPrefetcher is implemented by Senders that can prefetch the entries of several addresses. An
+// address may occur twice.
 type SenderPrefetcher interface {
 	Prefetch([]netip.Addr)
 }
 
-// Origin finds out who sent what one goroutine takes. The zero Origin names nobody. It is not safe for use by two
-// goroutines.
+// SenderResolver finds the sender of the samples that one goroutine reads. The zero SenderResolver
+// returns nil for every address. It is not safe for concurrent use.
 type SenderResolver struct {
-	// Senders may be nil: nobody asks.
+	// Senders may be nil: senders are not looked up.
 	Senders Senders
 
 	last    netip.Addr
-	found   *metric.Sender // who has last; nil: ask
-	scratch metric.Sender  // for an address that nobody is known to have
+	found   *metric.Sender // holder of last; nil: look it up
+	scratch metric.Sender  // for an address whose holder is unknown
 }
 
-// unixSender is whoever can open a Unix socket.
+// unixSender is the sender of all Unix sockets: any process that may open the socket.
 var unixSender = &metric.Sender{Key: metric.LocalKey, Known: true}
 
-// Sender is who has the address; one that is not valid is a Unix socket's peer. The answer is valid until the next
-// call. It is asked for anew only for another address, or after Forget.
+// Sender returns the holder of an address; an invalid address means the peer of a Unix socket. The
+// result is valid until the next call. The address is looked up again only after another address or
+// after Reset.
 func (o *SenderResolver) Sender(a netip.Addr) *metric.Sender {
 	if o.Senders == nil {
 		return nil
@@ -53,7 +55,7 @@ func (o *SenderResolver) Sender(a netip.Addr) *metric.Sender {
 	return o.found
 }
 
-// expect tells of addresses that are asked for next, if anybody wants to know. One alone is asked for soon enough.
+// prefetch announces the next addresses, unless they are all the same.
 func (o *SenderResolver) prefetch(all []netip.Addr) {
 	if ahead, ok := o.Senders.(SenderPrefetcher); ok {
 		if slices.ContainsFunc(all, func(a netip.Addr) bool { return a != all[0] }) {
@@ -62,8 +64,8 @@ func (o *SenderResolver) prefetch(all []netip.Addr) {
 	}
 }
 
-// forgets reports whether asking for an address makes the last answer invalid.
+// invalidates reports whether looking up an address would overwrite the last result.
 func (o *SenderResolver) invalidates(a netip.Addr) bool { return o.found == &o.scratch && a != o.last }
 
-// Forget makes the next call ask again: an address may have changed hands since the last batch.
+// Reset makes the next call look the address up: it may have changed hands since the last batch.
 func (o *SenderResolver) Reset() { o.found = nil }

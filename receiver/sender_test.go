@@ -135,14 +135,14 @@ func TestRefusedLinesNameTheirSender(t *testing.T) {
 			conn = f.dialFrom(0, c.from)
 		}
 		f.send(conn, "broken\nover:1|c\n")
-		f.eventually("both", func() bool { return strings.Count(f.log.String(), "line refused") == 2 }) // counted before it is logged
+		f.eventually("both", func() bool { return strings.Count(f.log.String(), "line rejected") == 2 }) // counted before it is logged
 		if got := strings.Count(f.log.String(), c.want+"suppressed="); got != 2 {
 			t.Errorf("%s: %d of 2 lines say %q:\n%s", c.listener.Network, got, c.want, f.log)
 		}
 	}
 	f := serve(t, testConfig(udp(1)))
 	f.send(f.dial(0), "broken")
-	f.eventually("it", func() bool { return strings.Contains(f.log.String(), "line refused") })
+	f.eventually("it", func() bool { return strings.Contains(f.log.String(), "line rejected") })
 	if strings.Contains(f.log.String(), "from=") {
 		t.Errorf("nobody asks, and yet: %s", f.log)
 	}

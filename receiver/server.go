@@ -29,31 +29,30 @@ type Server struct {
 	rejections map[string]*rejectionLog // by receiver
 }
 
-// boundPacket is a datagram socket that waits for Run.
+// boundPacket is a datagram socket that is bound, before Run.
 type boundPacket struct {
 	listener Listener
 	socket   *packetSocket
 	account  *ledger.Account
 }
 
-// Parts is what the server works on.
+// Parts are the dependencies of a Server.
 type Parts struct {
-	// NewApplier makes an Applier that is not parked.
+	// NewApplier makes an Applier that is online.
 	NewApplier func() Applier
 	Ledger     *ledger.Ledger
 	Logger     *slog.Logger
 
-	// Senders knows who has an address. Nil: nobody asks, and samples name no sender.
+	// Senders looks up the holder of an address. Nil: samples carry no sender.
 	Senders Senders
-	// Pending holds the samples that are neither applied nor refused yet. Nil: they are refused.
+	// Pending holds samples whose sender is unknown. Nil: they are rejected.
 	Pending *pending.Buffer
-	// Explain says why a sample was refused for its sender; may be nil.
+	// Explain says why a sample was rejected for its sender; may be nil.
 	Explain func(*metric.Sample) string
 }
 
-// New binds all sockets, or none. What arrives from now on waits in the kernel's buffers for Run. Each
-// goroutine gets an Applier and an account of its own; a new Applier is not parked. The ledger shows every
-// receiver from now on, before it has received anything.
+// New binds all sockets, or none. From then on, data waits in the kernel's buffers for Run, and the
+// ledger shows every receiver.
 func New(config Config, parts Parts) (*Server, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -71,9 +70,9 @@ func New(config Config, parts Parts) (*Server, error) {
 func bindError(l Listener, err error) error {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("cannot listen on %v: another process does (is another StatsD server running?): %w", l, syscall.EADDRINUSE)
+		return fmt.Errorf("cannot listen on %v: the address is in use by another process, such as another StatsD server: %w", l, syscall.EADDRINUSE)
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
-		return fmt.Errorf("cannot listen on %v: not allowed (a port below 1024, or the socket's folder): %w", l, err)
+		return fmt.Errorf("cannot listen on %v: no permission (a port below 1024, or the socket's folder): %w", l, err)
 	}
 	return fmt.Errorf("cannot listen on %v: %w", l, err)
 }
@@ -115,7 +114,7 @@ func listenStream(l Listener) (streamListener, error) {
 	}
 	var config net.ListenConfig
 	if l.ReadBuffer > 0 { // set before listening: accepted connections inherit it
-		config.Control = func(_, _ string, raw syscall.RawConn) (err error) {
+		config.Control = func(_, _ string, raw syscall.RawConn) (err error) { // set before listening: accepted connections inherit it
 			controlErr := raw.Control(func(fd uintptr) {
 				err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, l.ReadBuffer)
 			})
@@ -172,8 +171,8 @@ func (s *Server) newIngester(l Listener, account *ledger.Account) *ingester {
 	return in
 }
 
-// Run serves until ctx ends. It returns when all that had arrived by then is applied, everything is closed
-// and every goroutine has ended. It may be called once.
+// Run serves until ctx ends. It returns when all data that had arrived by then is applied,
+// everything is closed and every goroutine has ended. It may be called once.
 func (s *Server) Run(ctx context.Context) error {
 	var serving sync.WaitGroup
 	for _, bound := range s.packets {
@@ -193,10 +192,10 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// Addrs is where the listeners listen, in the order of the configuration.
+// Addrs are the addresses of the listeners, in the order of the configuration.
 func (s *Server) Addrs() []net.Addr { return s.addrs }
 
-// Close gives the sockets up if Run will not be called; after Run it does nothing.
+// Close closes the sockets if Run is not called; after Run it does nothing.
 func (s *Server) Close() {
 	for _, bound := range s.packets {
 		bound.socket.close()

@@ -186,7 +186,7 @@ func TestUnixStreamBadLength(t *testing.T) {
 	if f.recorder.sum("a") != 1 || f.rejected(metric.TooLong) != 1 {
 		t.Errorf("sums %v, %d too long", f.recorder.sums, f.rejected(metric.TooLong))
 	}
-	if want := "packet of 2083600993 bytes announced: want at most 65536"; !strings.Contains(f.log.String(), want) {
+	if want := "announced packet length is 2083600993 bytes; must be at most 65536"; !strings.Contains(f.log.String(), want) {
 		t.Errorf("log %s, want %s", f.log, want)
 	}
 }

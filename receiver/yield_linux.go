@@ -9,15 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// turn lets goroutines run that wait for the network while a socket that is never empty keeps the only processor. Go's
-// scheduler asks the kernel who can go on when it has nothing else to run. With a goroutine that is always ready, also one
-// that calls runtime.Gosched, the background monitor asks every 10 ms instead, and lets them run up to 10 ms later. So the
-// goroutine waits in Go's poller itself, for what is there as soon as it waits: the scheduler asks at once, and wakes all.
+// netYielder lets goroutines run that wait for the network, while a socket that is never empty
+// keeps the only processor. Go's scheduler polls the network when it has nothing else to run. With
+// a goroutine that is always ready, even one that calls runtime.Gosched, the background monitor
+// polls every 10 ms instead, and runs the others up to 10 ms later. netYielder therefore waits in
+// Go's poller itself, for an event that it signals at once: the scheduler then polls, and wakes
+// all.
 type netYielder struct {
-	event    *os.File // an eventfd in Go's poller, in which nobody reads: each addition to it is news
+	event    *os.File // an eventfd in Go's poller, never read: each addition is an event
 	raw      syscall.RawConn
 	signaled bool
-	read     func(fd uintptr) bool // ask, made once
+	read     func(fd uintptr) bool // signal, allocated once
 }
 
 func newNetYielder() (*netYielder, error) {
@@ -38,7 +40,8 @@ func (t *netYielder) yield() {
 	}
 }
 
-// ask says that there is nothing to read, so that the goroutine waits, and sees to it that there is news. The second time it is over.
+// signal reports that there is nothing to read, so that the goroutine waits, and adds an event. At
+// the second call the wait is over.
 func (t *netYielder) signal(fd uintptr) (over bool) {
 	if t.signaled {
 		return true
@@ -47,7 +50,7 @@ func (t *netYielder) signal(fd uintptr) (over bool) {
 	return addOne(int(fd)) != nil
 }
 
-// addOne adds one to an eventfd: news for who waits for it.
+// addOne adds one to an eventfd, which wakes a waiting goroutine.
 func addOne(fd int) error {
 	var one [8]byte
 	binary.NativeEndian.PutUint64(one[:], 1)

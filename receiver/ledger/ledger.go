@@ -8,14 +8,14 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Account counts what one goroutine of one receiver got. Its owner writes, the ledger reads; the padding
-// keeps two owners off one cache line.
+// Account counts the samples of one goroutine of one receiver. The owner writes, the Ledger reads.
+// The padding keeps two owners off one cache line.
 //
-// The law, exact whenever the owner is between two samples: Received = Applied + Σ Rejected + Pending. The unit is
-// the sample: a line that packs three values is three, a line that cannot be read is one.
+// Whenever the owner is between two samples: Received = Applied + Σ Rejected + Pending. The unit is
+// the sample: a line of three packed values counts as three, a malformed line as one.
 //
-// What was held is settled by another goroutine, in counts of its own: so Received, which is what the owner counted,
-// never falls, whoever reads it when.
+// Another goroutine settles pending samples, in counters of its own. So Received, which the owner
+// counts, never falls for any reader.
 type Account struct {
 	_           [64]byte
 	applied     atomic.Uint64
@@ -25,17 +25,17 @@ type Account struct {
 	kernelDrops atomic.Uint64
 	held        atomic.Uint64 // ever
 	settled     settled
-	datagrams   bool // it has a socket that the kernel drops at; never changed once it is open
+	datagrams   bool // it has a socket at which the kernel drops; immutable once open
 	_           [64]byte
 }
 
-// settled is what became of the samples that were held, entered by Pending.
+// settled counts the pending samples that were applied or rejected since.
 type settled struct {
 	applied  atomic.Uint64
 	rejected [metric.NumReasons]atomic.Uint64
 }
 
-// Count enters one sample with what became of it.
+// Count counts one sample as applied, or as rejected for the reason.
 func (a *Account) Count(r metric.Reason) {
 	if r == metric.Applied {
 		a.applied.Add(1)
@@ -44,12 +44,14 @@ func (a *Account) Count(r metric.Reason) {
 	a.rejected[r].Add(1)
 }
 
-// CountBatch enters n applied samples at once: the hot path counts in a register and calls this once a batch.
+// CountApplied counts n applied samples: the hot path counts in a register and calls this once per
+// batch.
 func (a *Account) CountApplied(n uint64) { a.applied.Add(n) }
 
-// hold enters a sample that is pending; settle what became of n such.
+// Hold counts a sample that becomes pending.
 func (a *Account) Hold() { a.held.Add(1) }
 
+// Settle counts n pending samples as applied, or as rejected for the reason.
 func (a *Account) Settle(r metric.Reason, n uint64) {
 	if r == metric.Applied {
 		a.settled.applied.Add(n)
@@ -58,33 +60,32 @@ func (a *Account) Settle(r metric.Reason, n uint64) {
 	a.settled.rejected[r].Add(n)
 }
 
-// Packets enters datagrams (or stream reads, or request bodies) and their bytes.
+// AddPackets counts datagrams (or stream reads, or request bodies) and their bytes.
 func (a *Account) AddPackets(n, bytes uint64) {
 	a.packets.Add(n)
 	a.bytes.Add(bytes)
 }
 
-// KernelDrops, of an account that OpenDatagrams opened, sets how many datagrams the kernel says it dropped at this socket so far.
+// SetKernelDrops sets the number of datagrams that the kernel has dropped at the socket of an
+// account of OpenDatagrams.
 func (a *Account) SetKernelDrops(total uint64) { a.kernelDrops.Store(total) }
 
-// Applied is how many samples were applied.
 func (a *Account) Applied() uint64 { return a.applied.Load() + a.settled.applied.Load() }
 
-// Rejected is how many samples were refused for a reason.
 func (a *Account) Rejected(r metric.Reason) uint64 {
 	return a.rejected[r].Load() + a.settled.rejected[r].Load()
 }
 
-// Pending is how many samples are held: neither applied nor refused yet.
+// Pending is the number of samples that are neither applied nor rejected yet.
 func (a *Account) Pending() uint64 {
 	n := a.settled.applied.Load()
 	for i := range a.settled.rejected {
 		n += a.settled.rejected[i].Load()
 	}
-	return a.held.Load() - n // read last: what is settled was held before
+	return a.held.Load() - n // read last: a sample is held before it is settled
 }
 
-// Received is how many samples came in: applied, refused and pending.
+// Received is the number of samples received: applied, rejected and pending.
 func (a *Account) Received() uint64 {
 	n := a.applied.Load() + a.held.Load()
 	for i := range a.rejected {
@@ -99,20 +100,19 @@ func (a *Account) Packets() uint64 { return a.packets.Load() }
 // KernelDrops is the number of datagrams that the kernel dropped at the socket.
 func (a *Account) KernelDrops() uint64 { return a.kernelDrops.Load() }
 
-// Ledger holds the accounts of all receivers and shows them as metrics, summed by receiver.
+// Ledger holds the accounts of all receivers, and exports them as metrics, summed by receiver.
 type Ledger struct {
 	mu       sync.Mutex
 	accounts map[string][]*Account
 }
 
-// New makes an empty ledger.
 func New() *Ledger { return &Ledger{accounts: map[string][]*Account{}} }
 
-// Open makes an account for one goroutine of the receiver. Short-lived goroutines share one account or
-// hand theirs on: accounts are never closed, for their counts must stay.
+// Open makes an account for one goroutine of the receiver. Accounts are never closed, because their
+// counts must stay: short-lived goroutines share one account or reuse each other's.
 func (l *Ledger) Open(receiver string) *Account { return l.open(receiver, new(Account)) }
 
-// OpenDatagrams is Open for a goroutine that reads a datagram socket, where the kernel drops what finds no room.
+// OpenDatagrams is Open for a goroutine that reads a datagram socket, at which the kernel may drop.
 func (l *Ledger) OpenDatagrams(receiver string) *Account {
 	return l.open(receiver, &Account{datagrams: true})
 }
@@ -142,15 +142,15 @@ var (
 	appliedDesc = prometheus.NewDesc("sluice_samples_applied_total",
 		"Samples applied to a series.", []string{"receiver"}, nil)
 	rejectedDesc = prometheus.NewDesc("sluice_samples_rejected_total",
-		"Samples refused, by reason.", []string{"receiver", "reason"}, nil)
+		"Samples rejected, by reason.", []string{"receiver", "reason"}, nil)
 	pendingDesc = prometheus.NewDesc("sluice_samples_pending",
-		"Samples held until it is known whose they are.", []string{"receiver"}, nil)
+		"Samples held until their sender is known.", []string{"receiver"}, nil)
 	packetsDesc = prometheus.NewDesc("sluice_packets_received_total",
 		"Datagrams, stream reads or request bodies received.", []string{"receiver"}, nil)
 	bytesDesc = prometheus.NewDesc("sluice_received_bytes_total",
 		"Bytes received.", []string{"receiver"}, nil)
 	dropsDesc = prometheus.NewDesc("sluice_kernel_drops_total",
-		"Datagrams that the kernel dropped because the socket's buffer was full.", []string{"receiver"}, nil)
+		"Datagrams dropped by the kernel because the socket's buffer was full.", []string{"receiver"}, nil)
 )
 
 // Describe implements prometheus.Collector.

@@ -13,40 +13,40 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/ledger"
 )
 
-// Pending holds the samples of which it is not known yet whose they are: a pod's address reaches the API some seconds
-// after its first datagrams. What is held is in no series. Once its sender is known it is applied, in the order in
-// which it came, or refused; after MaxAge it is refused. While the cluster cannot be seen nobody becomes known, so that
-// time does not count, up to MaxBlindAge.
+// Buffer holds pending samples. They are part of no series. Once the sender is known, they are
+// applied in the order of their arrival, or rejected. After MaxAge they are rejected. While the API
+// server does not answer, no sender becomes known, so that time does not count, up to MaxBlindAge.
 //
-// Any number of goroutines call Hold and Known; they wait for each other only at one shard of senders. One goroutine,
-// Run's, takes a sender out of its shard, tries its samples again without any lock, and puts back what is left. So
-// a sample is either in a shard or in Run's hands, and settled once.
+// Any number of goroutines call Hold and Known; two of them contend only for one shard of senders.
+// The goroutine of Run takes a sender out of its shard, retries the sender's samples without any
+// lock, and puts the rest back. So each sample is either in a shard or in Run's hands, and is
+// settled once.
 type Buffer struct {
 	config Config
 	parts  Parts
 	start  time.Time
-	shards [pendingShards]pendingShard
+	shards [numShards]senderShard
 
 	senders atomic.Int64
 	bytes   atomic.Int64
-	full    atomic.Uint64 // samples refused because there was no room
-	expired atomic.Uint64 // samples refused because nobody became known
+	full    atomic.Uint64 // samples rejected because a limit was reached
+	expired atomic.Uint64 // samples rejected because their sender did not become known
 
-	known   addressSet
-	fullLog ratelog.Limiter
-	lateLog ratelog.Limiter
-	sayLog  [metric.NumReasons]ratelog.Limiter // of samples that were refused when their sender was known
+	known      addressSet
+	fullLog    ratelog.Limiter
+	expiredLog ratelog.Limiter
+	rejectLog  [metric.NumReasons]ratelog.Limiter // samples rejected when their sender was known
 }
 
-// PendingParts is what the held samples are tried on.
+// Parts are the dependencies of a Buffer.
 type Parts struct {
-	// NewApplier makes an Applier that is not parked.
+	// NewApplier makes an Applier that is online.
 	NewApplier func() Applier
 	Senders    Senders
 	Logger     *slog.Logger
-	// Explain says why a sample was refused for its sender; may be nil.
+	// Explain says why a sample was rejected for its sender; may be nil.
 	Explain func(*metric.Sample) string
-	// Blind says since when, and why, it cannot be known who has an address. Not blind: it can; nil: always.
+	// Blind reports whether the cluster view lacks the API server, since when and why. Nil: never.
 	Blind func() (since time.Time, why string, blind bool)
 }
 
@@ -68,17 +68,17 @@ type Senders interface {
 	Sender(netip.Addr) *metric.Sender
 }
 
-const pendingShards = 16
+const numShards = 16
 
-type pendingShard struct {
-	mu      sync.Mutex // guards what follows, and the senders while they are in it
+type senderShard struct {
+	mu      sync.Mutex // guards the fields below, and the senders in the map
 	senders map[senderKey]*heldSender
-	trying  *senderKey // whose samples Run has in its hands
+	trying  *senderKey // the sender whose samples Run is retrying
 	closed  bool
 	scratch []byte
 }
 
-// senderKey tells apart of whom something is held: one address by its holders.
+// senderKey distinguishes the holders of an address.
 type senderKey struct {
 	address netip.Addr
 	key     uint64
@@ -91,7 +91,7 @@ func keyOf(s *metric.Sender) senderKey {
 	return senderKey{s.Address, s.Key}
 }
 
-// NewPending makes an empty room of a valid configuration. Run must run for what is held to be settled.
+// New makes an empty Buffer of a valid configuration. Run must run for samples to be settled.
 func New(c Config, parts Parts) *Buffer {
 	p := &Buffer{config: c, parts: parts, start: time.Now()}
 	p.known.wake = make(chan struct{}, 1)
@@ -101,8 +101,9 @@ func New(c Config, parts Parts) *Buffer {
 	return p
 }
 
-// Hold keeps a copy of a sample that was answered metric.Pending, and enters it in the account. False: there is no
-// room, or nobody tries any more; the caller refuses the sample with metric.Identity. It is for nil too: no room at all.
+// Hold keeps a copy of a sample that the table answered with metric.Pending, and counts it in the
+// account. It returns false if a limit is reached or Run has ended: the caller rejects the sample
+// with metric.Identity. A nil Buffer holds nothing.
 func (p *Buffer) Hold(s *metric.Sample, a *ledger.Account) bool {
 	if p == nil {
 		return false
@@ -120,17 +121,18 @@ func (p *Buffer) Hold(s *metric.Sample, a *ledger.Account) bool {
 		return false
 	}
 	if suppressed, ok := p.fullLog.Allow(); ok {
-		p.parts.Logger.Warn("a sample was refused: it is not known yet whose it is, and no more can be held",
-			"bound", bound, "from", s.Sender.String(), "suppressed", suppressed)
+		p.parts.Logger.Warn("sample rejected: the sender is unknown, and a limit of pending samples is reached",
+			"limit", bound, "from", s.Sender.String(), "suppressed", suppressed)
 	}
 	return false
 }
 
-// stopped is the bound of a room that is closed.
+// stopped is the limit of a Buffer whose Run has ended.
 const stopped = "stopped"
 
-// holdLocked returns the bound that a sample would pass; empty: it is held.
-func (p *Buffer) holdLocked(shard *pendingShard, key senderKey, s *metric.Sample, a *ledger.Account) (bound string) {
+// holdLocked returns the limit that the sample would exceed, or an empty string: the sample is
+// held.
+func (p *Buffer) holdLocked(shard *senderShard, key senderKey, s *metric.Sample, a *ledger.Account) (bound string) {
 	if shard.closed {
 		return stopped
 	}
@@ -165,7 +167,7 @@ func (p *Buffer) holdLocked(shard *pendingShard, key senderKey, s *metric.Sample
 	return ""
 }
 
-// take charges what a sender is about to hold.
+// take charges the memory that a sender is about to take.
 func (p *Buffer) take(h *heldSender, cost int64) (bound string) {
 	if h.bytes+cost > p.config.MaxBytesPerSender {
 		return "maxBytesPerSender"
@@ -178,22 +180,23 @@ func (p *Buffer) take(h *heldSender, cost int64) (bound string) {
 	return ""
 }
 
-func (p *Buffer) dropIfEmptyLocked(shard *pendingShard, key senderKey, h *heldSender) {
+func (p *Buffer) dropIfEmptyLocked(shard *senderShard, key senderKey, h *heldSender) {
 	if len(h.cells) == 0 {
 		delete(shard.senders, key)
 		p.release(h)
 	}
 }
 
-// release gives back what a sender took.
+// release gives back the memory of a sender.
 func (p *Buffer) release(h *heldSender) {
 	p.bytes.Add(-h.bytes)
 	p.senders.Add(-1)
 }
 
-func (p *Buffer) shard(key senderKey) *pendingShard { return &p.shards[key.key%pendingShards] }
+func (p *Buffer) shard(key senderKey) *senderShard { return &p.shards[key.key%numShards] }
 
-// Known says that it is known now who has the addresses. It only makes a note of those of which something is held.
+// Known reports that the holders of the addresses have become known. It only wakes Run, for
+// addresses with pending samples.
 func (p *Buffer) Known(addresses ...netip.Addr) {
 	for _, a := range addresses {
 		if p.senders.Load() == 0 {
@@ -204,7 +207,7 @@ func (p *Buffer) Known(addresses ...netip.Addr) {
 		shard := p.shard(key)
 		shard.mu.Lock()
 		_, held := shard.senders[key]
-		held = held || shard.trying != nil && *shard.trying == key // may have been judged just before it was known
+		held = held || shard.trying != nil && *shard.trying == key // it may have been looked up just before it was known
 		shard.mu.Unlock()
 		if held {
 			p.known.add(key)
@@ -212,7 +215,8 @@ func (p *Buffer) Known(addresses ...netip.Addr) {
 	}
 }
 
-// Run tries what is held until ctx ends; then it tries once more, and refuses the rest and whatever is brought later.
+// Run retries samples until ctx ends. Then it retries once more, and rejects the rest and all later
+// ones.
 func (p *Buffer) Run(ctx context.Context) error {
 	r := &retrier{pending: p, applier: p.parts.NewApplier()}
 	defer r.applier.Close()
@@ -243,9 +247,9 @@ func (p *Buffer) close() {
 	}
 }
 
-// addressSet is what Known has noted and Run has not looked at yet.
+// addressSet holds the senders that Known reported and that Run has not retried yet.
 type addressSet struct {
-	wake chan struct{} // has room for one: more wake-ups than one say nothing more
+	wake chan struct{} // of capacity one: further wake-ups add nothing
 	mu   sync.Mutex
 	keys map[senderKey]struct{}
 }

@@ -27,14 +27,14 @@ type judged struct {
 }
 
 // court stands where the table will: what a pod sends is applied, what nobody sends is pending.
-type court struct {
+type fakeTable struct {
 	mu      sync.Mutex
 	applied []judged
 	sum     int64
 	judge   func(*metric.Sample) metric.Reason
 }
 
-func (c *court) Apply(s *metric.Sample) metric.Reason {
+func (c *fakeTable) Apply(s *metric.Sample) metric.Reason {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	reason := metric.Applied
@@ -62,12 +62,12 @@ func (c *court) Apply(s *metric.Sample) metric.Reason {
 	return reason
 }
 
-func (c *court) Quiesce() {}
-func (c *court) Offline() {}
-func (c *court) Online()  {}
-func (c *court) Close()   {}
+func (c *fakeTable) Quiesce() {}
+func (c *fakeTable) Offline() {}
+func (c *fakeTable) Online()  {}
+func (c *fakeTable) Close()   {}
 
-func (c *court) texts() (all []string) {
+func (c *fakeTable) texts() (all []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, j := range c.applied {
@@ -77,17 +77,17 @@ func (c *court) texts() (all []string) {
 }
 
 // waiting is a room with all that is around it.
-type waiting struct {
+type fixture struct {
 	t       *testing.T
-	room    *Buffer
-	court   *court
+	buffer  *Buffer
+	table   *fakeTable
 	senders *directory
 	account *ledger.Account
 	log     *logged
 	stop    func()
 }
 
-func newWaiting(t *testing.T, set ...func(*Config)) *waiting {
+func newFixture(t *testing.T, set ...func(*Config)) *fixture {
 	t.Helper()
 	c := DefaultConfig()
 	for _, f := range set {
@@ -96,20 +96,20 @@ func newWaiting(t *testing.T, set ...func(*Config)) *waiting {
 	if err := c.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	w := &waiting{t: t, court: &court{}, senders: &directory{}, account: ledger.New().Open("statsd_udp"), log: &logged{}}
-	w.room = New(c, Parts{
-		NewApplier: func() Applier { return w.court }, Senders: w.senders, Logger: slog.New(slog.NewTextHandler(w.log, nil)),
+	w := &fixture{t: t, table: &fakeTable{}, senders: &directory{}, account: ledger.New().Open("statsd_udp"), log: &logged{}}
+	w.buffer = New(c, Parts{
+		NewApplier: func() Applier { return w.table }, Senders: w.senders, Logger: slog.New(slog.NewTextHandler(w.log, nil)),
 	})
 	return w
 }
 
 // run starts Run, which stop ends and waits for.
-func (w *waiting) run() *waiting {
+func (w *fixture) run() *fixture {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = w.room.Run(ctx)
+		_ = w.buffer.Run(ctx)
 	}()
 	w.stop = func() { cancel(); <-ended }
 	return w
@@ -127,9 +127,9 @@ func sampleOf(sender *metric.Sender, name string, op metric.Op, value float64) *
 	return s
 }
 
-func (w *waiting) hold(s *metric.Sample) {
+func (w *fixture) hold(s *metric.Sample) {
 	w.t.Helper()
-	if !w.room.Hold(s, w.account) {
+	if !w.buffer.Hold(s, w.account) {
 		w.t.Fatal("not held")
 	}
 }
@@ -141,7 +141,7 @@ func elapse(d time.Duration) {
 }
 
 // law holds the account against what happened, and the room against what it says of itself.
-func (w *waiting) law(pending, applied, rejected uint64) {
+func (w *fixture) checkAccount(pending, applied, rejected uint64) {
 	w.t.Helper()
 	a := w.account
 	if a.Pending() != pending || a.Applied() != applied || a.Rejected(metric.Identity) != rejected {
@@ -151,18 +151,18 @@ func (w *waiting) law(pending, applied, rejected uint64) {
 		w.t.Errorf("%d received", a.Received())
 	}
 	if pending == 0 {
-		w.empty()
+		w.checkEmpty()
 	}
-	w.weigh()
+	w.checkBytes()
 }
 
 // weigh holds what is charged against what is there.
-func (w *waiting) weigh() {
+func (w *fixture) checkBytes() {
 	w.t.Helper()
 	total := int64(0)
-	for i := range w.room.shards {
-		w.room.shards[i].mu.Lock()
-		for _, h := range w.room.shards[i].senders {
+	for i := range w.buffer.shards {
+		w.buffer.shards[i].mu.Lock()
+		for _, h := range w.buffer.shards[i].senders {
 			own := int64(senderBytes + len(h.cells)*cellBytes)
 			for _, line := range h.lines {
 				own += lineBytes + int64(len(line.packed))
@@ -172,21 +172,21 @@ func (w *waiting) weigh() {
 			}
 			total += own
 		}
-		w.room.shards[i].mu.Unlock()
+		w.buffer.shards[i].mu.Unlock()
 	}
-	if bytes := w.room.bytes.Load(); bytes != total {
+	if bytes := w.buffer.bytes.Load(); bytes != total {
 		w.t.Errorf("%d bytes are charged in all for %d", bytes, total)
 	}
 }
 
 // empty: nothing remains of what was settled.
-func (w *waiting) empty() {
+func (w *fixture) checkEmpty() {
 	w.t.Helper()
 	senders := 0
-	for i := range w.room.shards {
-		senders += len(w.room.shards[i].senders)
+	for i := range w.buffer.shards {
+		senders += len(w.buffer.shards[i].senders)
 	}
-	if n, bytes := w.room.senders.Load(), w.room.bytes.Load(); n != 0 || bytes != 0 || senders != 0 || len(w.room.known.keys) != 0 {
+	if n, bytes := w.buffer.senders.Load(), w.buffer.bytes.Load(); n != 0 || bytes != 0 || senders != 0 || len(w.buffer.known.keys) != 0 {
 		w.t.Errorf("%d senders (%d in the shards) and %d bytes are left of nothing", n, senders, bytes)
 	}
 }
@@ -194,42 +194,42 @@ func (w *waiting) empty() {
 // A pod's first samples are credited to it the moment its address is known, with the time at which they came.
 func TestPendingIsCredited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWaiting(t).run()
+		w := newFixture(t).run()
 		defer w.stop()
 		began := time.Now()
 		elapse(1300 * time.Millisecond)
 		w.hold(sampleOf(unknown("10.0.0.1"), "a", metric.Add, 3))
 		w.hold(sampleOf(unknown("10.0.0.2"), "b", metric.Add, 5))
 		elapse(1800 * time.Millisecond)
-		w.law(2, 0, 0)
+		w.checkAccount(2, 0, 0)
 		w.senders.enter("10.0.0.1", "web-1", 1)
-		w.room.Known(netip.MustParseAddr("::ffff:10.0.0.1"), netip.MustParseAddr("10.9.9.9"))
+		w.buffer.Known(netip.MustParseAddr("::ffff:10.0.0.1"), netip.MustParseAddr("10.9.9.9"))
 		synctest.Wait() // without a moment's passing
-		w.law(1, 1, 0)
-		if got := w.court.texts(); !slices.Equal(got, []string{"a{} add 3 of web-1"}) {
+		w.checkAccount(1, 1, 0)
+		if got := w.table.texts(); !slices.Equal(got, []string{"a{} add 3 of web-1"}) {
 			t.Errorf("applied: %q", got)
 		}
-		if came := w.court.applied[0].at.Sub(began); came != 1300*time.Millisecond {
+		if came := w.table.applied[0].at.Sub(began); came != 1300*time.Millisecond {
 			t.Errorf("came after %v, want 1.3s", came)
 		}
 		w.senders.enter("10.0.0.2", "web-2", 2)
 		elapse(250 * time.Millisecond) // nobody says so
-		w.law(0, 2, 0)
+		w.checkAccount(0, 2, 0)
 	})
 }
 
 // The address turned out to be a node's.
 func TestPendingIsRefusedOnceItIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWaiting(t).run()
+		w := newFixture(t).run()
 		defer w.stop()
 		w.hold(sampleOf(unknown("10.0.0.1"), "a", metric.Add, 3))
 		w.senders.enter("10.0.0.1", "x", 1)
 		w.senders.pods["10.0.0.1"].Pod = nil
-		w.room.Known(netip.MustParseAddr("10.0.0.1"))
+		w.buffer.Known(netip.MustParseAddr("10.0.0.1"))
 		synctest.Wait()
-		w.law(0, 0, 1)
-		if !strings.Contains(w.log.String(), "a held sample was refused") || !strings.Contains(w.log.String(), "reason=identity") {
+		w.checkAccount(0, 0, 1)
+		if !strings.Contains(w.log.String(), "pending sample rejected") || !strings.Contains(w.log.String(), "reason=identity") {
 			t.Error(w.log)
 		}
 	})
@@ -238,24 +238,24 @@ func TestPendingIsRefusedOnceItIsKnown(t *testing.T) {
 // Half a minute, and not longer for those that were sent later.
 func TestPendingEndsAfterHalfAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWaiting(t).run()
+		w := newFixture(t).run()
 		defer w.stop()
 		w.hold(sampleOf(unknown("10.0.0.1"), "a", metric.Add, 1))
 		elapse(10 * time.Second)
 		w.hold(sampleOf(unknown("10.0.0.1"), "a", metric.Add, 1))
 		w.hold(sampleOf(unknown("10.0.0.1"), "a", metric.Add, 1))
 		elapse(19 * time.Second)
-		w.law(3, 0, 0)
+		w.checkAccount(3, 0, 0)
 		elapse(time.Second)
-		w.law(2, 0, 1)
+		w.checkAccount(2, 0, 1)
 		elapse(9 * time.Second)
-		w.law(2, 0, 1)
+		w.checkAccount(2, 0, 1)
 		elapse(time.Second)
-		w.law(0, 0, 3)
-		if n := w.room.expired.Load(); n != 3 {
+		w.checkAccount(0, 0, 3)
+		if n := w.buffer.expired.Load(); n != 3 {
 			t.Errorf("%d expired", n)
 		}
-		if !strings.Contains(w.log.String(), "from=10.0.0.1") || !strings.Contains(w.log.String(), `want="no source NAT or proxy between pod and Sluice, or the address in trusted-forwarders"`) {
+		if !strings.Contains(w.log.String(), "from=10.0.0.1") || !strings.Contains(w.log.String(), `remedy="avoid source NAT and proxies between pod and Sluice, or add the address to trusted-forwarders"`) {
 			t.Error(w.log)
 		}
 	})
@@ -297,7 +297,7 @@ func TestPendingCoalesces(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWaiting(t).run()
+				w := newFixture(t).run()
 				defer w.stop()
 				for _, batch := range [][]*metric.Sample{c.first, c.then} {
 					for _, s := range batch {
@@ -308,16 +308,16 @@ func TestPendingCoalesces(t *testing.T) {
 					time.Sleep(time.Second)
 				}
 				n := uint64(len(c.first) + len(c.then))
-				w.law(n, 0, 0)
+				w.checkAccount(n, 0, 0)
 				w.senders.enter("10.0.0.1", "p", 1)
-				w.room.Known(netip.MustParseAddr("10.0.0.1"))
+				w.buffer.Known(netip.MustParseAddr("10.0.0.1"))
 				synctest.Wait()
-				w.law(0, n, 0)
+				w.checkAccount(0, n, 0)
 				var want []string
 				for _, text := range c.want {
 					want = append(want, text+" of p")
 				}
-				if got := w.court.texts(); !slices.Equal(got, want) {
+				if got := w.table.texts(); !slices.Equal(got, want) {
 					t.Errorf("applied %q, want %q", got, want)
 				}
 			})
@@ -328,9 +328,9 @@ func TestPendingCoalesces(t *testing.T) {
 // A forwarder speaks of a pod that is not known: the forwarder is judged as what it was.
 func TestPendingClaimOfAKnownSender(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWaiting(t)
+		w := newFixture(t)
 		known := map[string]bool{"web-2": true}
-		w.court.judge = func(s *metric.Sample) metric.Reason {
+		w.table.judge = func(s *metric.Sample) metric.Reason {
 			if s.Sender.Pod.Name != "agent" || !known[string(s.Tags)] {
 				return metric.Pending
 			}
@@ -346,21 +346,21 @@ func TestPendingClaimOfAKnownSender(t *testing.T) {
 		}
 		w.senders.enter("10.0.0.9", "somebody-else", 8)
 		elapse(time.Second)
-		w.law(2, 1, 0)
-		w.court.mu.Lock() // Apply has it
+		w.checkAccount(2, 1, 0)
+		w.table.mu.Lock() // Apply has it
 		known["web-1"] = true
-		w.court.mu.Unlock()
+		w.table.mu.Unlock()
 		elapse(time.Second)
-		w.law(0, 3, 0)
+		w.checkAccount(0, 3, 0)
 	})
 }
 
 // Each bound refuses at once, is counted, and told once a second.
 func TestPendingBounds(t *testing.T) {
-	w := newWaiting(t, func(c *Config) { c.MaxSenders, c.MaxBytesPerSender, c.MaxBytes = 3, 4<<10, 10<<10 })
+	w := newFixture(t, func(c *Config) { c.MaxSenders, c.MaxBytesPerSender, c.MaxBytes = 3, 4<<10, 10<<10 })
 	held := func(address string) (n int) {
 		for i := 0; ; i++ {
-			if !w.room.Hold(sampleOf(unknown(address), fmt.Sprint("name", i), metric.Add, 1), w.account) {
+			if !w.buffer.Hold(sampleOf(unknown(address), fmt.Sprint("name", i), metric.Add, 1), w.account) {
 				return n
 			}
 			if n++; n > 1000 {
@@ -381,30 +381,30 @@ func TestPendingBounds(t *testing.T) {
 	if fourth := held("10.0.0.4"); fourth != 0 {
 		t.Errorf("%d lines of one sender too many", fourth)
 	}
-	if n := w.room.full.Load(); n != 4 {
+	if n := w.buffer.full.Load(); n != 4 {
 		t.Errorf("%d refused for want of room, want 4", n)
 	}
-	if got := strings.Count(w.log.String(), "no more can be held"); got != 1 {
+	if got := strings.Count(w.log.String(), "a limit of pending samples is reached"); got != 1 {
 		t.Errorf("told %d times in a moment", got)
 	}
-	if over := w.room.bytes.Load(); over > 10<<10 || w.room.senders.Load() != 3 {
-		t.Errorf("%d bytes of %d senders", over, w.room.senders.Load())
+	if over := w.buffer.bytes.Load(); over > 10<<10 || w.buffer.senders.Load() != 3 {
+		t.Errorf("%d bytes of %d senders", over, w.buffer.senders.Load())
 	}
-	w.weigh()
-	if !w.room.Hold(sampleOf(unknown("10.0.0.1"), "name0", metric.Add, 1), w.account) {
+	w.checkBytes()
+	if !w.buffer.Hold(sampleOf(unknown("10.0.0.1"), "name0", metric.Add, 1), w.account) {
 		t.Error("what adds to what is held needs no room")
 	}
 }
 
 // A sender whose first sample has no room leaves nothing.
 func TestPendingTooLongForTheRoom(t *testing.T) {
-	w := newWaiting(t, func(c *Config) { c.MaxBytesPerSender = 4 << 10 })
+	w := newFixture(t, func(c *Config) { c.MaxBytesPerSender = 4 << 10 })
 	s := sampleOf(unknown("10.0.0.1"), "a", metric.Add, 1)
 	s.Tags = bytes.Repeat([]byte("x"), 4<<10)
-	if w.room.Hold(s, w.account) {
+	if w.buffer.Hold(s, w.account) {
 		t.Error("held")
 	}
-	w.law(0, 0, 0)
+	w.checkAccount(0, 0, 0)
 }
 
 // The two parts of a sum are as a Sample has them.
@@ -430,8 +430,8 @@ func TestPendingSumsAreNormal(t *testing.T) {
 
 // What nobody said who sent it stays so, when some of it was settled too.
 func TestPendingWithoutASender(t *testing.T) {
-	w := newWaiting(t)
-	w.court.judge = func(s *metric.Sample) metric.Reason {
+	w := newFixture(t)
+	w.table.judge = func(s *metric.Sample) metric.Reason {
 		switch {
 		case s.Sender != nil:
 			return metric.BadValue
@@ -442,17 +442,17 @@ func TestPendingWithoutASender(t *testing.T) {
 	}
 	w.hold(sampleOf(nil, "a", metric.Add, 1))
 	w.hold(sampleOf(nil, "b", metric.Add, 1))
-	r := &retrier{pending: w.room, applier: w.court}
+	r := &retrier{pending: w.buffer, applier: w.table}
 	for range 3 {
 		r.all()
-		w.law(1, 1, 0)
+		w.checkAccount(1, 1, 0)
 	}
 }
 
 // A thousand lines a second for five seconds, of the kind that takes most: the default has room.
 func TestPendingDefaultHoldsFiveSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWaiting(t).run()
+		w := newFixture(t).run()
 		defer w.stop()
 		for i := range 5000 {
 			s := sampleOf(unknown("10.0.0.1"), fmt.Sprint("http_request_duration_", i%100), metric.Observe, float64(i))
@@ -461,54 +461,54 @@ func TestPendingDefaultHoldsFiveSeconds(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		synctest.Wait() // an attempt is due in this very instant
-		w.law(5000, 0, 0)
+		w.checkAccount(5000, 0, 0)
 		w.senders.enter("10.0.0.1", "p", 1)
-		w.room.Known(netip.MustParseAddr("10.0.0.1"))
+		w.buffer.Known(netip.MustParseAddr("10.0.0.1"))
 		synctest.Wait()
-		w.law(0, 5000, 0)
+		w.checkAccount(0, 5000, 0)
 	})
 }
 
 // Whose sender becomes known just after its samples were judged, while they are not back yet, is tried again at once.
 func TestPendingKnownWhileTried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWaiting(t)
+		w := newFixture(t)
 		tried := 0
-		w.court.judge = func(s *metric.Sample) metric.Reason {
+		w.table.judge = func(s *metric.Sample) metric.Reason {
 			if tried++; tried > 1 {
 				return metric.Applied
 			}
 			w.senders.enter("10.0.0.1", "web-1", 1)
-			w.room.Known(netip.MustParseAddr("10.0.0.1"))
+			w.buffer.Known(netip.MustParseAddr("10.0.0.1"))
 			return metric.Pending
 		}
 		w.run()
 		defer w.stop()
 		w.hold(sampleOf(unknown("10.0.0.1"), "a", metric.Add, 1))
-		elapse(w.room.config.RetryInterval) // the first attempt
-		w.law(0, 1, 0)
+		elapse(w.buffer.config.RetryInterval) // the first attempt
+		w.checkAccount(0, 1, 0)
 	})
 }
 
 // On stop everything is tried once more, the rest refused, and nothing taken any more.
 func TestPendingStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWaiting(t).run()
+		w := newFixture(t).run()
 		w.hold(sampleOf(unknown("10.0.0.1"), "a", metric.Add, 1))
 		w.hold(sampleOf(unknown("10.0.0.2"), "b", metric.Add, 1))
 		w.senders.enter("10.0.0.1", "web-1", 1)
 		w.stop()
-		w.law(0, 1, 1)
-		if w.room.Hold(sampleOf(unknown("10.0.0.1"), "a", metric.Add, 1), w.account) {
+		w.checkAccount(0, 1, 1)
+		if w.buffer.Hold(sampleOf(unknown("10.0.0.1"), "a", metric.Add, 1), w.account) {
 			t.Error("taken after the end")
 		}
-		w.law(0, 1, 1)
+		w.checkAccount(0, 1, 1)
 	})
 }
 
 // Many goroutines bring, others make known, one tries: every sample is settled once, and the books balance all along.
 func TestPendingUnderFire(t *testing.T) {
-	w := newWaiting(t, func(c *Config) { c.RetryInterval, c.MaxBytes = time.Millisecond, 1<<20 })
+	w := newFixture(t, func(c *Config) { c.RetryInterval, c.MaxBytes = time.Millisecond, 1<<20 })
 	w.run()
 	books := ledger.New()
 	const bringers, each = 4, 5000
@@ -521,7 +521,7 @@ func TestPendingUnderFire(t *testing.T) {
 			for range each {
 				address := fmt.Sprintf("10.0.0.%d", random.IntN(50))
 				s := sampleOf(unknown(address), fmt.Sprint("m", random.IntN(5)), metric.Add, 1)
-				if !w.room.Hold(s, accounts[i]) {
+				if !w.buffer.Hold(s, accounts[i]) {
 					accounts[i].Count(metric.Identity)
 				}
 			}
@@ -534,7 +534,7 @@ func TestPendingUnderFire(t *testing.T) {
 			for i := range 25 {
 				address := fmt.Sprintf("10.0.0.%d", i)
 				w.senders.enter(address, "p", uint64(i+1))
-				w.room.Known(netip.MustParseAddr(address))
+				w.buffer.Known(netip.MustParseAddr(address))
 			}
 			now := accounts[0].Received()
 			if now < last {
@@ -560,17 +560,17 @@ func TestPendingUnderFire(t *testing.T) {
 		applied += a.Applied()
 		rejected += a.Rejected(metric.Identity)
 	}
-	if applied != uint64(w.court.sum) || applied == 0 || rejected == 0 || applied+rejected != bringers*each {
-		t.Errorf("%d applied (%d in the table), %d refused of %d", applied, w.court.sum, rejected, bringers*each)
+	if applied != uint64(w.table.sum) || applied == 0 || rejected == 0 || applied+rejected != bringers*each {
+		t.Errorf("%d applied (%d in the table), %d refused of %d", applied, w.table.sum, rejected, bringers*each)
 	}
-	w.empty()
+	w.checkEmpty()
 }
 
 // What comes while its sender is being tried is put behind what is left.
 func TestPendingAbsorbs(t *testing.T) {
-	w := newWaiting(t)
+	w := newFixture(t)
 	again := 0
-	w.court.judge = func(s *metric.Sample) metric.Reason {
+	w.table.judge = func(s *metric.Sample) metric.Reason {
 		if again == 0 { // once, in the middle of a round
 			again++
 			w.hold(sampleOf(unknown("10.0.0.1"), "a", metric.Add, 10))
@@ -582,16 +582,16 @@ func TestPendingAbsorbs(t *testing.T) {
 		return metric.Applied
 	}
 	w.hold(sampleOf(unknown("10.0.0.1"), "a", metric.Add, 1))
-	r := &retrier{pending: w.room, applier: w.court}
+	r := &retrier{pending: w.buffer, applier: w.table}
 	r.all()
-	w.law(3, 0, 0)
-	if n := w.room.senders.Load(); n != 1 {
+	w.checkAccount(3, 0, 0)
+	if n := w.buffer.senders.Load(); n != 1 {
 		t.Errorf("%d senders, want 1", n)
 	}
 	again = 3
 	r.all()
-	w.law(0, 3, 0)
-	if got := w.court.texts(); !slices.Equal(got, []string{"a{} add 1", "a{} add 10", "b{} observe 20"}) {
+	w.checkAccount(0, 3, 0)
+	if got := w.table.texts(); !slices.Equal(got, []string{"a{} add 1", "a{} add 10", "b{} observe 20"}) {
 		t.Errorf("applied %q", got)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// appendLine packs all of a sample but its value and its sender: samples whose packed forms are equal differ in nothing
-// else. The form lives no longer than the process.
+// appendLine packs a sample without the value and the sender. Samples differ in nothing else if and
+// only if their packed forms are equal. The form is valid within the process only.
 func appendLine(dst []byte, s *metric.Sample) []byte {
 	flags, about := byte(0), byte(0)
 	if s.DefaultExternal {
@@ -49,7 +49,7 @@ func appendPiece(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
-// unpacked is a sample made of a packed line, with the memory that it needs. What it holds borrows the packed bytes.
+// unpacked is a sample made from a packed line, with its memory. It borrows the packed bytes.
 type unpacked struct {
 	sample    metric.Sample
 	about     metric.Object
@@ -93,7 +93,7 @@ func cutVarint(b []byte) (int64, []byte) {
 	return v, b[n:]
 }
 
-// cutPiece is nil for an empty piece.
+// cutPiece returns nil for an empty piece.
 func cutPiece(b []byte) (piece, rest []byte) {
 	length, n := binary.Uvarint(b)
 	if length == 0 {
@@ -103,8 +103,8 @@ func cutPiece(b []byte) (piece, rest []byte) {
 	return b[n:end:end], b[end:]
 }
 
-// appendTotal packs what a running total has that other samples have not. A histogram is part of the line: what is held of it is
-// no less than it is.
+// appendTotal packs the fields of a running total. A histogram is part of the line: it is never
+// merged with another one.
 func appendTotal(dst []byte, s *metric.Sample) []byte {
 	dst = binary.AppendVarint(dst, s.Started)
 	h := s.Histogram
@@ -136,7 +136,7 @@ func appendNumber(dst []byte, v float64) []byte {
 	return binary.LittleEndian.AppendUint64(dst, math.Float64bits(v))
 }
 
-// readTotal reads what appendTotal packed, and returns what follows.
+// readTotal reads the output of appendTotal, and returns the bytes that follow.
 func (u *unpacked) readTotal(line []byte) []byte {
 	u.sample.Started, line = cutVarint(line)
 	has := line[0] == 1

@@ -8,31 +8,31 @@ import (
 )
 
 const (
-	// maxProbes bounds the lines of unchanged senders that one round tries for nothing. Which senders come first
-	// is random, so each gets its turn.
+	// maxProbes bounds the lines of unchanged senders that one round retries in vain. The order of
+	// senders is random, so each has its turn.
 	maxProbes = 20_000
-	// retrialBatch is how many samples are tried between two boundaries that the table can use.
-	retrialBatch = 256
+	// retrialBatch is the number of samples between two batch boundaries.
+	retryBatch = 256
 )
 
-// retrial tries held samples again, round by round. Run's goroutine alone has it.
+// retrier retries pending samples, round by round. It belongs to Run's goroutine.
 type retrier struct {
 	pending *Buffer
 	applier Applier
-	last    bool // what is pending after this round is refused
+	last    bool // samples that stay pending in this round are rejected
 
-	round  uint64
-	now    time.Duration
-	sight  time.Duration // when the cluster could not be seen last
-	blind  string        // why it cannot be seen; empty: it can
-	wall   time.Time
-	probes int
-	tried  int
-	keys   []senderKey
-	made   unpacked
+	round     uint64
+	now       time.Duration
+	lastBlind time.Duration // when the API server was last away
+	blind     string        // why the API server is away; empty: it is not
+	wall      time.Time
+	probes    int
+	tried     int
+	keys      []senderKey
+	made      unpacked
 }
 
-// all tries everything that is held.
+// all retries all samples.
 func (r *retrier) all() {
 	if r.pending.senders.Load() == 0 {
 		return
@@ -53,7 +53,7 @@ func (r *retrier) all() {
 	r.end()
 }
 
-// some tries what is held of some senders.
+// some retries the samples of some senders.
 func (r *retrier) some(keys map[senderKey]struct{}) {
 	r.begin()
 	for key := range keys {
@@ -70,22 +70,22 @@ func (r *retrier) begin() {
 	r.applier.Online()
 }
 
-// look sees whether senders can become known.
+// look checks whether senders can become known.
 func (r *retrier) look() {
 	r.blind = ""
 	if r.pending.parts.Blind == nil {
 		return
 	}
 	if since, why, blind := r.pending.parts.Blind(); blind {
-		r.sight = r.now
+		r.lastBlind = r.now
 		r.blind = fmt.Sprintf("the API server has not answered since %s: %s", since.UTC().Format(time.RFC3339), why)
 	}
 }
 
-// due reports whether a sample that came at a time was held for as long as may be.
+// due reports whether a sample that arrived at a time has reached its maximum age.
 func (r *retrier) due(at time.Duration) bool {
 	at = at.Truncate(time.Second)
-	return r.last || r.now-max(at, r.sight) >= r.pending.config.MaxAge || r.now-at >= r.pending.config.MaxBlindAge
+	return r.last || r.now-max(at, r.lastBlind) >= r.pending.config.MaxAge || r.now-at >= r.pending.config.MaxBlindAge
 }
 
 func (r *retrier) end() {
@@ -93,7 +93,7 @@ func (r *retrier) end() {
 	r.applier.Offline()
 }
 
-// try takes a sender out, tries what is held of it, and puts back what is left.
+// try takes a sender out, retries its samples, and puts the rest back.
 func (r *retrier) try(key senderKey) {
 	p, shard := r.pending, r.pending.shard(key)
 	shard.mu.Lock()
@@ -120,7 +120,7 @@ func (r *retrier) try(key senderKey) {
 		p.release(h)
 		return
 	}
-	if newer := shard.senders[key]; newer != nil { // came meanwhile
+	if newer := shard.senders[key]; newer != nil { // arrived meanwhile
 		before := h.bytes + newer.bytes
 		h.absorb(newer)
 		p.bytes.Add(h.bytes - before)
@@ -129,9 +129,9 @@ func (r *retrier) try(key senderKey) {
 	shard.senders[key] = h
 }
 
-// whose is the sender as it is known now, and whether that is news. A sender that was known when it spoke is judged as
-// what it was then.
-func (r *retrier) whose(h *heldSender) (who *metric.Sender, news bool) {
+// whose returns the sender as it is known now, and whether that has changed. A sender that was
+// known when it sent a sample stays what it was then.
+func (r *retrier) currentSender(h *heldSender) (who *metric.Sender, news bool) {
 	if h.unnamed {
 		return nil, false
 	}
@@ -143,9 +143,10 @@ func (r *retrier) whose(h *heldSender) (who *metric.Sender, news bool) {
 	return &h.sender, false
 }
 
-// replay tries all that is held of a sender, and reports whether some of it was settled and some is left.
+// replay retries all samples of a sender. It reports whether some were settled and whether some are
+// left.
 func (r *retrier) replay(h *heldSender) (settled, left bool) {
-	who, news := r.whose(h)
+	who, news := r.currentSender(h)
 	h.sort()
 	refused := 0
 	for i := range h.cells {
@@ -171,14 +172,14 @@ func (r *retrier) replay(h *heldSender) (settled, left bool) {
 		c.n, settled = 0, true
 	}
 	if refused > 0 {
-		r.refuse(h, refused)
+		r.rejectExpired(h, refused)
 	}
 	return settled, left
 }
 
-// apply tries one cell.
+// apply retries one cell.
 func (r *retrier) apply(line *heldLine, c *cell, who *metric.Sender) metric.Reason {
-	if r.tried++; r.tried%retrialBatch == 0 {
+	if r.tried++; r.tried%retryBatch == 0 {
 		r.applier.Quiesce()
 	}
 	r.made.read(line.packed)
@@ -187,14 +188,14 @@ func (r *retrier) apply(line *heldLine, c *cell, who *metric.Sender) metric.Reas
 	s.Arrived = r.wall.Add(c.at - r.now).UnixNano()
 	reason := r.applier.Apply(s)
 	if reason != metric.Applied && reason != metric.Pending && reason != metric.Ignored {
-		r.pending.complain(s, reason)
+		r.pending.logRejected(s, reason)
 	}
 	return reason
 }
 
-// complain says that a held sample was refused.
-func (p *Buffer) complain(s *metric.Sample, reason metric.Reason) {
-	suppressed, ok := p.sayLog[reason].Allow()
+// complain logs a pending sample that was rejected.
+func (p *Buffer) logRejected(s *metric.Sample, reason metric.Reason) {
+	suppressed, ok := p.rejectLog[reason].Allow()
 	if !ok {
 		return
 	}
@@ -202,15 +203,15 @@ func (p *Buffer) complain(s *metric.Sample, reason metric.Reason) {
 	if reason == metric.Identity && p.parts.Explain != nil {
 		why = p.parts.Explain(s)
 	}
-	p.parts.Logger.Warn("a held sample was refused", "reason", reason.String(), "why", why, "metric", metric.Excerpt(s.Name),
+	p.parts.Logger.Warn("pending sample rejected", "reason", reason.String(), "why", why, "metric", metric.Excerpt(s.Name),
 		"from", s.Sender.String(), "suppressed", suppressed)
 }
 
-// refuse notes that nobody became known in time.
-func (r *retrier) refuse(h *heldSender, samples int) {
+// refuse counts and logs samples whose sender did not become known in time.
+func (r *retrier) rejectExpired(h *heldSender, samples int) {
 	p := r.pending
 	p.expired.Add(uint64(samples))
-	suppressed, ok := p.lateLog.Allow()
+	suppressed, ok := p.expiredLog.Allow()
 	if !ok {
 		return
 	}
@@ -223,8 +224,8 @@ func (r *retrier) refuse(h *heldSender, samples int) {
 		said = append(said, "why", r.blind)
 	} else {
 		said = append(said, "held", p.config.MaxAge,
-			"want", "no source NAT or proxy between pod and Sluice, or the address in trusted-forwarders")
+			"remedy", "avoid source NAT and proxies between pod and Sluice, or add the address to trusted-forwarders")
 	}
-	p.parts.Logger.Warn("samples were refused: they were held, and nobody told whose they are",
+	p.parts.Logger.Warn("pending samples rejected: their sender did not become known",
 		append(said, "suppressed", suppressed)...)
 }

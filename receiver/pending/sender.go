@@ -12,24 +12,25 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/ledger"
 )
 
-// heldSender is what is held of one sender: its lines, each once, and what came of them.
+// heldSender holds the pending samples of one sender: each line once, and the values of its
+// samples.
 type heldSender struct {
-	sender  metric.Sender
-	unnamed bool // nobody said who sent it
-	index   map[lineKey]uint32
-	lines   []heldLine
-	cells   []cell
-	next    uint64 // order of the next sample
-	unsort  bool   // cells are not in the order of their newest sample
-	bytes   int64  // what was charged
+	sender   metric.Sender
+	unnamed  bool // the samples have no sender
+	index    map[lineKey]uint32
+	lines    []heldLine
+	cells    []cell
+	next     uint64 // order of the next sample
+	unsorted bool   // cells are not in the order of their newest sample
+	bytes    int64  // charged memory
 }
 
-// heldLine is all of a sample but its value.
+// heldLine is a sample without its value.
 type heldLine struct {
 	account *ledger.Account
-	packed  []byte // see appendLine; never changed
+	packed  []byte // see appendLine; immutable
 	last    uint32 // its newest cell
-	round   uint64 // the last retrial in which it was still pending
+	round   uint64 // the last round in which it stayed pending
 }
 
 // lineKey finds a line; packed views the line's own bytes.
@@ -38,18 +39,18 @@ type lineKey struct {
 	packed  string
 }
 
-// cell is the value of one sample of a line, or of several of one second that say as much together: a counter's sum, a
-// gauge's last value, a set's member, an end.
+// cell is the value of one sample of a line, or the merged value of several within one second: a
+// counter's sum, a gauge's last value, a set's member, an end.
 type cell struct {
 	line     uint32
 	n        uint32        // samples; 0: settled
 	order    uint64        // of its newest sample
-	at       time.Duration // when that came, since the start
+	at       time.Duration // arrival of the newest sample, since the start
 	whole    int64
 	fraction float64
 }
 
-// What is charged; a map's and a slice's spare room included.
+// The charged sizes include the spare room of maps and slices.
 const (
 	senderBytes = 512
 	lineBytes   = 160
@@ -69,7 +70,7 @@ func (h *heldSender) find(a *ledger.Account, packed []byte) (line uint32, ok boo
 	return line, ok
 }
 
-// addLine adds a line that is not there yet, and keeps its bytes.
+// addLine adds a new line, and retains its bytes.
 func (h *heldSender) addLine(a *ledger.Account, packed []byte) uint32 {
 	line := uint32(len(h.lines))
 	h.lines = append(h.lines, heldLine{account: a, packed: packed})
@@ -84,7 +85,7 @@ func (h *heldSender) addCell(c cell) {
 	h.cells = append(h.cells, c)
 }
 
-// merge adds a sample to the newest cell of its line, if it can.
+// merge adds a sample to the newest cell of its line, if possible.
 func (h *heldSender) merge(line uint32, s *metric.Sample, at time.Duration) bool {
 	last := h.lines[line].last
 	c := &h.cells[last]
@@ -94,7 +95,7 @@ func (h *heldSender) merge(line uint32, s *metric.Sample, at time.Duration) bool
 	c.n++
 	c.at, c.order = at, h.next
 	h.next++
-	h.unsort = h.unsort || int(last) != len(h.cells)-1
+	h.unsorted = h.unsorted || int(last) != len(h.cells)-1
 	return true
 }
 
@@ -109,15 +110,15 @@ func (c *cell) merge(s *metric.Sample) bool {
 		c.whole, c.fraction = normal(whole, fraction)
 	case metric.Assign:
 		c.whole, c.fraction = s.Whole, s.Fraction
-	case metric.Insert, metric.MarkStale: // the member is the line's, and an end has no value
+	case metric.Insert, metric.MarkStale: // the line holds the member, and an end has no value
 	default:
 		return false
 	}
 	return true
 }
 
-// maxAddable is well below what the table takes as one increment, so that no sum is refused whose parts would not be, and
-// below what a float64 holds exactly.
+// maxAddable is well below the largest increment that the table accepts, so that no sum is rejected
+// whose parts would be applied. It is also below the integers that a float64 holds exactly.
 const maxAddable = 1e15
 
 func addable(whole int64, fraction, weight float64) bool {
@@ -137,20 +138,20 @@ func normal(whole int64, fraction float64) (int64, float64) {
 	return whole, rest
 }
 
-// sort puts the cells in the order of their newest samples: of a gauge that was assigned, shifted and assigned again the
-// last value must come last, however its lines are spelled.
+// sort orders the cells by their newest samples. Of a gauge that was assigned, shifted and assigned
+// again, the last value must come last, however its lines are spelled.
 func (h *heldSender) sort() {
-	if !h.unsort {
+	if !h.unsorted {
 		return
 	}
 	slices.SortFunc(h.cells, func(a, b cell) int { return cmp.Compare(a.order, b.order) })
 	for i := range h.cells {
 		h.lines[h.cells[i].line].last = uint32(i)
 	}
-	h.unsort = false
+	h.unsorted = false
 }
 
-// absorb adds what another one still holds, behind what is there, and charges it.
+// absorb appends the unsettled cells of another heldSender, and charges them.
 func (h *heldSender) absorb(o *heldSender) {
 	o.sort()
 	for _, c := range o.cells {
