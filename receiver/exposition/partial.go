@@ -6,36 +6,36 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// compound is a summary or histogram of which not all samples may have come.
-type compound struct {
+// partial is a summary or histogram whose samples have not all been read.
+type partial struct {
 	count, sum       float64
 	hasCount, hasSum bool
-	points           row // of collector.points, in order
+	points           slabList // in collector.points, sorted
 	native           *Native
-	position         int // of its last sample
+	position         int // of the last sample
 }
 
 // point is a quantile and its value, or a bucket's bound and count.
 type point struct{ at, value float64 }
 
-// compound returns the summary or histogram of a label set; isNew says that there was none and it has the labels now.
-// It is right until the next one is added.
-func (c *collector) compound(family int, labels []metric.Label) (m *compound, isNew bool, d detail) {
-	f := &c.found[family]
+// compound returns the summary or histogram of a label set. isNew says that it is new and retains
+// the labels. The pointer is valid until the next one is added.
+func (c *collector) compound(family int, labels []metric.Label) (m *partial, isNew bool, d detail) {
+	f := &c.states[family]
 	i := c.find(family, labels)
 	if i < 0 {
 		if d := c.add(family, Metric{Labels: labels}); d != noDetail {
 			return nil, false, d
 		}
 		i, isNew = int(f.compounds.length), true
-		c.compounds = insert(c.compounds, &f.compounds, i, compound{})
+		c.compounds = insert(c.compounds, &f.compounds, i, partial{})
 	}
 	f.last = int32(i)
 	return &c.compounds[int(f.compounds.at)+i], isNew, noDetail
 }
 
-// setCount takes a number of observations; setSum their sum.
-func (m *compound) setCount(count float64) detail {
+// setCount sets the number of observations.
+func (m *partial) setCount(count float64) detail {
 	switch {
 	case m.hasCount:
 		return sameSeries
@@ -46,7 +46,7 @@ func (m *compound) setCount(count float64) detail {
 	return noDetail
 }
 
-func (m *compound) setSum(sum float64) detail {
+func (m *partial) setSum(sum float64) detail {
 	if m.hasSum {
 		return sameSeries
 	}
@@ -54,8 +54,8 @@ func (m *compound) setSum(sum float64) detail {
 	return noDetail
 }
 
-// addQuantile and addBucket keep the points in order, whatever the order they come in.
-func (c *collector) addQuantile(m *compound, quantile, value float64) detail {
+// addQuantile and addBucket keep the points sorted, in whatever order they arrive.
+func (c *collector) addQuantile(m *partial, quantile, value float64) detail {
 	if quantile != quantile {
 		return badQuantile
 	}
@@ -63,7 +63,7 @@ func (c *collector) addQuantile(m *compound, quantile, value float64) detail {
 	return d
 }
 
-func (c *collector) addBucket(m *compound, bound, count float64) detail {
+func (c *collector) addBucket(m *partial, bound, count float64) detail {
 	switch {
 	case bound != bound:
 		return badBound
@@ -81,7 +81,7 @@ func (c *collector) addBucket(m *compound, bound, count float64) detail {
 	return noDetail
 }
 
-func (c *collector) addPoint(m *compound, p point) (int, detail) {
+func (c *collector) addPoint(m *partial, p point) (int, detail) {
 	points := view(c.points, m.points)
 	i := len(points)
 	for i > 0 && points[i-1].at >= p.at {
