@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Changed returns the groups that were made, changed or deleted since the last call, or all of them.
+// Changed returns the groups that were created, changed or deleted since the last call, or all
+// groups.
 func (gs *Groups) Changed(all bool) (keys []Hash) {
 	for i := range gs.shards {
 		s := &gs.shards[i]
@@ -24,10 +25,11 @@ func (gs *Groups) Changed(all bool) (keys []Hash) {
 	return keys
 }
 
-// AppendDocument appends a group as it is now; false: it is not there any more. It waits for a push that is under way: the
-// table may have been asked before that began, but not after it changed the table and before it changed the group.
+// AppendDocument appends a group's current document; it returns false if the group does not exist.
+// It waits for a push in progress: the table may have been saved before that push, but not between
+// its change of the table and its change of the group.
 func (gs *Groups) AppendDocument(dst []byte, key Hash) ([]byte, bool) {
-	g := gs.lockThere(key)
+	g := gs.lockExisting(key)
 	if g == nil {
 		return dst, false
 	}
@@ -39,34 +41,34 @@ func (gs *Groups) AppendDocument(dst []byte, key Hash) ([]byte, bool) {
 	return appendDocument(dst, g, c), true
 }
 
-// RestoreDocument takes back what AppendDocument appended. Its series are the table's own to restore. It is called before
-// all other methods.
+// RestoreDocument restores the output of AppendDocument. The table restores the series itself. It
+// must be called before all other methods.
 func (gs *Groups) RestoreDocument(key Hash, value []byte) error {
 	g, c, err := readDocument(value)
 	if err != nil {
 		return err
 	}
 	if g.hash = g.key.Hash(); g.hash != key {
-		return fmt.Errorf("%w: it is another group's", errDocument)
+		return fmt.Errorf("%w: the key is of another group", errDocument)
 	}
 	s := gs.shard(key)
 	s.mu.Lock()
 	if s.groups[key] != nil {
 		s.mu.Unlock()
-		return fmt.Errorf("%w: it is there twice", errDocument)
+		return fmt.Errorf("%w: the group exists twice", errDocument)
 	}
 	gs.count.Add(1)
-	g.usage = gs.tally.enter(holder(g.about), g.key, -1) // what was taken stays taken, whatever is configured now
+	g.usage = gs.usage.addGroup(payingNamespace(g.about), g.key, -1) // no limit: an accepted group stays
 	s.groups[key] = g
 	s.mu.Unlock()
-	gs.date(g, c)
+	gs.setBegan(g, c)
 	gs.setLocked(g, c)
 	return nil
 }
 
-// date enters when a restored time to live began. Where the document does not say, its dates are compared with the
-// machine's clock, once.
-func (gs *Groups) date(g *group, c *contents) {
+// setBegan sets the start of a restored TTL. A document without it is dated once, by the wall
+// clock.
+func (gs *Groups) setBegan(g *group, c *contents) {
 	now := gs.table.Lifetime()
 	if c.began == 0 && c.ttl != 0 {
 		c.began = max(now-max(time.Since(time.Unix(0, c.from())), 0), 1)

@@ -13,7 +13,7 @@ func TestNamespaceShare(t *testing.T) {
 	f.config = Config{MaxGroups: 20, MaxBytes: 40_000, NamespaceShare: 0.1}
 	f.push("PUT", "job=a,namespace=shop", "x 1\n")
 	f.push("PUT", "job=b,namespace=shop", "x 1\n")
-	f.refused("PUT", "job=c,namespace=shop", "x 1\n", metric.OverLimit, "2 groups of namespace shop")
+	f.refused("PUT", "job=c,namespace=shop", "x 1\n", metric.OverLimit, "group limit (2) of namespace shop")
 	f.push("PUT", "job=b,namespace=shop", "x 2\n") // it has its place
 	f.push("PUT", "job=c,namespace=mail", "x 1\n")
 	for _, job := range []string{"job=d", "job=e", "job=f"} { // who may speak for all has no share
@@ -21,7 +21,7 @@ func TestNamespaceShare(t *testing.T) {
 	}
 
 	big := "y{l=\"" + strings.Repeat("z", 4000) + "\"} 1\n"
-	f.refused("POST", "job=a,namespace=shop", big, metric.OverLimit, "namespace shop would hold more than 4000 bytes")
+	f.refused("POST", "job=a,namespace=shop", big, metric.OverLimit, "memory limit of the groups of namespace shop (4000 bytes)")
 	f.RecordFailure(keyOf("job=g,namespace=shop"), metric.Object{Namespace: "shop"}, 0, f.now)
 	if f.Count() != 6 {
 		t.Errorf("%d groups, want 6: a failed push makes none where there is no room", f.Count())
@@ -29,10 +29,10 @@ func TestNamespaceShare(t *testing.T) {
 
 	f.Delete(keyOf("job=a,namespace=shop"))
 	f.push("PUT", "job=c,namespace=shop", "x 1\n")
-	f.refused("PUT", "job=a,namespace=shop", "x 1\n", metric.OverLimit, "2 groups")
+	f.refused("PUT", "job=a,namespace=shop", "x 1\n", metric.OverLimit, "group limit (2)")
 	f.Wipe(nil)
-	if len(f.tally.of) != 0 || f.Bytes() != 0 {
-		t.Errorf("without groups, %d namespaces take something, %d bytes", len(f.tally.of), f.Bytes())
+	if len(f.usage.byNamespace) != 0 || f.Bytes() != 0 {
+		t.Errorf("without groups, %d namespaces take something, %d bytes", len(f.usage.byNamespace), f.Bytes())
 	}
 	f.balanced()
 }
@@ -49,7 +49,7 @@ func TestHolder(t *testing.T) {
 		{metric.Object{Resource: "namespaces", Name: "shop"}, "shop"},
 		{metric.Object{Resource: "nodes", Name: "shop"}, ""},
 	} {
-		if got := holder(c.about); got != c.want {
+		if got := payingNamespace(c.about); got != c.want {
 			t.Errorf("%v: %q, want %q", c.about, got, c.want)
 		}
 	}
@@ -66,8 +66,8 @@ func TestRestoredGroupsCount(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	again.refused("PUT", "job=c,namespace=shop", "x 1\n", metric.OverLimit, "1 groups of namespace shop")
-	if u := again.tally.of["shop"]; u.groups != 2 || u.bytes.Load() != again.Bytes() {
+	again.refused("PUT", "job=c,namespace=shop", "x 1\n", metric.OverLimit, "group limit (1) of namespace shop")
+	if u := again.usage.byNamespace["shop"]; u.groups != 2 || u.bytes.Load() != again.Bytes() {
 		t.Errorf("%d groups and %d bytes, want 2 and %d", u.groups, u.bytes.Load(), again.Bytes())
 	}
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/exposition"
 )
 
-var errDocument = errors.New("this is no group's document")
+var errDocument = errors.New("invalid group document")
 
-// readDocument reads what appendDocument wrote. Whatever the bytes are, it never panics, and takes no more memory than some
-// fifty times theirs.
+// readDocument decodes the output of appendDocument. It never panics on any bytes, and takes no
+// more memory than about fifty times theirs.
 func readDocument(value []byte) (*group, *contents, error) {
 	if len(value) == 0 || value[0] != documentVersion && value[0] != withoutBegan {
 		if len(value) > 0 && value[0] > documentVersion {
-			return nil, nil, fmt.Errorf("%w: version %d, want %d", errDocument, value[0], documentVersion)
+			return nil, nil, fmt.Errorf("%w: version is %d; must be at most %d", errDocument, value[0], documentVersion)
 		}
 		return nil, nil, errDocument
 	}
@@ -35,7 +35,7 @@ func readDocument(value []byte) (*group, *contents, error) {
 	before := ""
 	for n := d.count(5); n > 0 && !d.failed; n-- {
 		f := d.family()
-		d.must(f.Name > before) // in order, and none twice
+		d.must(f.Name > before) // sorted and distinct
 		before = f.Name
 		c.families = append(c.families, f)
 		c.bytes += f.bytes
@@ -48,7 +48,8 @@ func readDocument(value []byte) (*group, *contents, error) {
 	return g, c, nil
 }
 
-// decoder reads from one string, of which all texts are parts. After the first fault it reads nothing but zeros.
+// decoder reads from one string, of which all texts are parts. After the first fault it reads
+// zeros.
 type decoder struct {
 	all    string
 	at     int
@@ -83,7 +84,7 @@ func (d *decoder) signed() int64 {
 	return int64(n>>1) ^ -int64(n&1)
 }
 
-// count reads how many of something follow that each take so many bytes or more.
+// count reads a number of elements that take at least so many bytes each.
 func (d *decoder) count(bytes int) int {
 	n := d.number()
 	d.must(n <= uint64((len(d.all)-d.at)/bytes))
@@ -182,7 +183,7 @@ func (d *decoder) metric(f *family, i int) {
 		in.Value = d.float()
 	}
 	f.Metrics[i] = in
-	f.weigh(i)
+	f.addSize(i)
 	if flagged&1 != 0 {
 		f.setUnserved(i)
 	}

@@ -8,14 +8,14 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/exposition"
 )
 
-// ObjectLabel is the grouping label that says which object a group's series are about, NamespaceLabel that of its
-// namespace.
+// ObjectLabel is the grouping label that names the described object, NamespaceLabel the one of the
+// object's namespace.
 const (
 	ObjectLabel    = "sluice_object"
 	NamespaceLabel = "namespace"
 )
 
-// kindOf is what a family's metrics become in the table.
+// kindOf is the kind of a family's series in the table.
 func kindOf(t exposition.Type) metric.Kind {
 	switch t {
 	case exposition.CounterType:
@@ -26,34 +26,34 @@ func kindOf(t exposition.Type) metric.Kind {
 	return metric.Gauge
 }
 
-// feed makes samples of metrics. Its memory is used again for the next one.
-type feed struct {
+// sampleBuilder makes samples from metrics, and reuses its memory.
+type sampleBuilder struct {
 	name      []byte
 	fields    []metric.Label
 	histogram metric.Histogram
 	buckets   buckets.Builder
 }
 
-// end lets go of what was borrowed.
-func (d *feed) end() {
+// end drops borrowed memory.
+func (d *sampleBuilder) end() {
 	clear(d.fields)
 	d.fields, d.histogram.Bounds, d.histogram.Counts = d.fields[:0], nil, nil
 }
 
-// fill makes the sample of a metric. Instead of metric.Applied it answers why no series can have it.
-func (d *feed) fill(s *metric.Sample, about *metric.Object, f *family, i int) metric.Reason {
+// build makes the sample of a metric. It returns the reason if no series can have the value.
+func (d *sampleBuilder) build(s *metric.Sample, about *metric.Object, f *family, i int) metric.Reason {
 	m := &f.Metrics[i]
 	d.name = append(d.name[:0], f.Name...)
 	s.Name, s.Kind, s.Histogram = d.name, kindOf(f.Type), nil
 	s.Whole, s.Fraction = 0, 0
-	s.Fields = d.series(about, m.Labels)
+	s.Fields = d.seriesLabels(about, m.Labels)
 	switch {
-	case f.Type == exposition.GaugeHistogramType: // it falls, so it says nothing of what happened in a window
+	case f.Type == exposition.GaugeHistogramType: // it can decrease, so it says nothing about a window
 		return metric.Unsupported
 	case m.Histogram != nil:
-		s.Op, s.Histogram = metric.Accumulate, d.ofHistogram(m.Histogram)
+		s.Op, s.Histogram = metric.Accumulate, d.toHistogram(m.Histogram)
 	case m.Summary != nil:
-		s.Op, s.Histogram = metric.Accumulate, d.ofSummary(m.Summary)
+		s.Op, s.Histogram = metric.Accumulate, d.summary(m.Summary)
 	case !metric.IsFinite(m.Value):
 		return metric.BadValue
 	default:
@@ -66,8 +66,8 @@ func (d *feed) fill(s *metric.Sample, about *metric.Object, f *family, i int) me
 	return metric.Applied
 }
 
-// series is the labels that a metric has in the table: all, but those that said which object it is about.
-func (d *feed) series(about *metric.Object, labels []metric.Label) []metric.Label {
+// seriesLabels are the labels of a metric's series: all but those that name the object.
+func (d *sampleBuilder) seriesLabels(about *metric.Object, labels []metric.Label) []metric.Label {
 	if !has(labels, ObjectLabel) {
 		return labels
 	}
@@ -81,13 +81,13 @@ func (d *feed) series(about *metric.Object, labels []metric.Label) []metric.Labe
 	return d.fields
 }
 
-// labels is the label set that a metric has in the table.
-func (d *feed) labels(about *metric.Object, f *family, i int) metric.Labels {
-	packed, _ := metric.UnpackLabels(string(metric.AppendLabels(nil, d.series(about, f.Metrics[i].Labels))))
+// labelSet is seriesLabels as a set.
+func (d *sampleBuilder) labelSet(about *metric.Object, f *family, i int) metric.Labels {
+	packed, _ := metric.UnpackLabels(string(metric.AppendLabels(nil, d.seriesLabels(about, f.Metrics[i].Labels))))
 	return packed
 }
 
-func (d *feed) ofSummary(s *exposition.Summary) *metric.Histogram {
+func (d *sampleBuilder) summary(s *exposition.Summary) *metric.Histogram {
 	h := &d.histogram
 	*h = metric.Histogram{Count: s.Count, Sum: s.Sum, Min: math.NaN(), Max: math.NaN(), Quantiles: h.Quantiles[:0]}
 	for _, q := range s.Quantiles {
@@ -96,8 +96,8 @@ func (d *feed) ofSummary(s *exposition.Summary) *metric.Histogram {
 	return h
 }
 
-// ofHistogram takes the native buckets where there are any: they are the finer ones.
-func (d *feed) ofHistogram(in *exposition.Histogram) *metric.Histogram {
+// toHistogram prefers native buckets, which are finer.
+func (d *sampleBuilder) toHistogram(in *exposition.Histogram) *metric.Histogram {
 	if in.Native == nil || !d.buckets.SetNative(in.Native) {
 		d.buckets.SetClassic(in.Buckets, in.Count)
 	}

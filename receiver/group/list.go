@@ -10,19 +10,21 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/exposition"
 )
 
-// Group is one group as it is at a moment. It is never changed.
+// Group is a snapshot of one group. It is immutable.
 type Group struct {
 	Key    Key
 	Object metric.Object
-	// Pushed is when the last push was taken, Failed when the last one was refused; zero: never.
+	// Pushed is the time of the last push that was applied, Failed of the last one rejected; zero:
+	// never.
 	Pushed, Failed time.Time
-	// Expires is when the group ends unless it is pushed to; zero: never.
+	// Expires is the end of the group without another push; zero: never.
 	Expires time.Time
 
 	contents *contents
 }
 
-// Families yields the group's, in order of their names, with when each was pushed last. They are not to be changed.
+// Families yields the families in the order of their names, with the time of the last push of each.
+// They must not be changed.
 func (g *Group) Families() iter.Seq2[*exposition.Family, time.Time] {
 	return func(yield func(*exposition.Family, time.Time) bool) {
 		for _, f := range g.contents.families {
@@ -33,14 +35,14 @@ func (g *Group) Families() iter.Seq2[*exposition.Family, time.Time] {
 	}
 }
 
-// All returns the groups that are there at the moment, in an order that stays the same while they do: by namespace, then by
-// labels. It holds one shard's lock at a time, and no group's. May picks by what groups are about; nil: all.
+// All returns the current groups, sorted by namespace and then by labels. It holds one shard's lock
+// at a time, and no group's. May selects groups by the described object; nil selects all.
 func (gs *Groups) All(may func(about metric.Object) bool) []Group {
 	all, now := make([]Group, 0, gs.Count()), gs.table.Lifetime()
 	for i := range gs.shards {
 		for _, g := range gs.shards[i].all() {
 			c := g.contents.Load()
-			if c == nil || c.over(now) || may != nil && !may(g.about) {
+			if c == nil || c.expired(now) || may != nil && !may(g.about) {
 				continue
 			}
 			all = append(all, Group{g.key, g.about, timeOf(c.pushed), timeOf(c.failed), timeOf(c.expires()), c})
@@ -59,8 +61,8 @@ func timeOf(nanoseconds int64) time.Time {
 	return time.Unix(0, nanoseconds)
 }
 
-// Own returns the families that every group has of its own: push_time_seconds and push_failure_time_seconds, with the
-// groups' labels, in their order.
+// PushTimeFamilies returns push_failure_time_seconds and push_time_seconds, which every group has,
+// in the order of the groups.
 func PushTimeFamilies(groups []Group) [2]exposition.Family {
 	own := [2]exposition.Family{
 		{Name: failureTime, Type: exposition.GaugeType, Help: "Last Unix time when changing this group in the Pushgateway failed."},

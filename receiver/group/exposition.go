@@ -8,13 +8,14 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/exposition"
 )
 
-// Exposed puts the families of groups together as one exposition can have them: one for each name, in order of the names,
-// with the two that every group has of its own. Groups know nothing of each other, so they may say what does not go
-// together; then the first group is right: of two values of one series, and of two types of a name, where one is a
-// histogram's or a summary's. Plain numbers of different types are untyped together. A family whose name is that of another
-// one's samples is left out. Names that an escaping makes the same are one name.
+// MergedFamilies merges the families of groups for one exposition: one per name, sorted by name,
+// with the push times of every group. Pushes do not compare groups, so groups may contradict each
+// other. Of two values of one series, the first group's counts; so does the first type of a name,
+// if either type is a histogram or summary. Plain numbers of different types become untyped. A
+// family with the name of another family's samples is left out. Names that the escaping makes equal
+// are one name.
 func MergedFamilies(groups []Group, escaping exposition.Escaping) []exposition.Family {
-	var e exposing
+	var e familyMerger
 	e.at = map[string]int{}
 	for i := range groups {
 		for _, f := range groups[i].contents.families {
@@ -35,24 +36,24 @@ func MergedFamilies(groups []Group, escaping exposition.Escaping) []exposition.F
 	return kept
 }
 
-type exposing struct {
+type familyMerger struct {
 	at  map[string]int // by name
-	all []exposed
+	all []mergedFamily
 }
 
-// exposed is a family of perhaps several groups.
-type exposed struct {
+// mergedFamily is a family of one or several groups.
+type mergedFamily struct {
 	exposition.Family
-	shared bool                // with the one group that it is of
-	series map[string]struct{} // that it has, once it is of several
+	shared bool                // metrics are the slice of its only group
+	series map[string]struct{} // of the family, once it is of several groups
 	packed []byte
 }
 
-func (e *exposing) add(f *exposition.Family) {
+func (e *familyMerger) add(f *exposition.Family) {
 	i, there := e.at[f.Name]
 	if !there {
 		e.at[f.Name] = len(e.all)
-		e.all = append(e.all, exposed{Family: *f, shared: true})
+		e.all = append(e.all, mergedFamily{Family: *f, shared: true})
 		return
 	}
 	to := &e.all[i]
@@ -71,7 +72,7 @@ func (e *exposing) add(f *exposition.Family) {
 	to.append(f.Metrics)
 }
 
-func (e *exposed) append(metrics []exposition.Metric) {
+func (e *mergedFamily) append(metrics []exposition.Metric) {
 	for i := range metrics {
 		e.packed = metric.AppendLabels(e.packed[:0], metrics[i].Labels)
 		if _, twice := e.series[string(e.packed)]; !twice {
@@ -85,7 +86,7 @@ func isCompound(t exposition.Type) bool {
 	return t == exposition.SummaryType || t.IsHistogram()
 }
 
-func (e *exposing) typeOf(name string) (exposition.Type, bool) {
+func (e *familyMerger) typeOf(name string) (exposition.Type, bool) {
 	i, there := e.at[name]
 	if !there {
 		return 0, false

@@ -14,7 +14,7 @@ func TestRivals(t *testing.T) {
 	f := newFixture(t)
 	f.push("PUT", "job=a,x=1", "m{y=\"2\"} 1\nm 5\n")
 	f.push("PUT", "job=a,y=2", "m{x=\"2\"} 1\nn{x=\"1\"} 1\n") // other labels, another name
-	f.refused("POST", "job=a,y=2", "m{x=\"1\"} 2\n", metric.Malformed, `"m" with the labels {instance=,job=a,x=1,y=2} is a series of the group {job=a,x=1} already`)
+	f.refused("POST", "job=a,y=2", "m{x=\"1\"} 2\n", metric.Malformed, `"m" with the labels {instance=,job=a,x=1,y=2} is already a series of the group {job=a,x=1}`)
 	f.refused("PUT", "job=a", "m{x=\"1\",y=\"2\"} 2\n", metric.Malformed, "group {job=a,x=1}")
 	f.refused("PUT", "job=a,instance=,x=1", "m 2\n", metric.Malformed, "group {job=a,x=1}") // what every series has stands in the path
 	f.push("PUT", "job=a,x=1", "m{y=\"2\"} 3\nm 6\n")                                       // whose it is may go on
@@ -104,14 +104,14 @@ func TestRivalsOfTooManyShapes(t *testing.T) {
 	f := newFixture(t)
 	f.push("PUT", "job=a,x=1", "m 1\n")
 	f.refused("PUT", "job=a", "m{x=\"1\"} 2\n", metric.Malformed, "{job=a,x=1}")
-	for i := range maxShapes {
+	for i := range maxLabelNameSets {
 		f.push("PUT", fmt.Sprintf("job=b,l%d=1", i), "m 1\n")
 	}
-	if all := f.tally.shapes(f.tally.of[""]); all != nil {
+	if all := f.usage.labelNames(f.usage.byNamespace[""]); all != nil {
 		t.Errorf("%d shapes are looked at", len(all))
 	}
 	f.push("PUT", "job=a", "n 1\n")
-	for i := range maxShapes {
+	for i := range maxLabelNameSets {
 		f.Delete(keyOf(fmt.Sprintf("job=b,l%d=1", i)))
 	}
 	f.refused("PUT", "job=a", "m{x=\"1\"} 2\n", metric.Malformed, "{job=a,x=1}")
