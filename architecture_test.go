@@ -45,7 +45,8 @@ var mayImport = map[string][]string{
 	"aggregate/memory":     {}, // it knows bytes only
 	"store/format":         {},
 	"loadtest":             {}, // it speaks the wire only
-	"cmd/sluice":           {"config", "metric", "durable", "operations", "receiver", "receiver/statsd", "receiver/group", "receiver/push", "identity", "limit", "workload", "aggregate", "store", "adapter", "adapter/cluster", "loadtest"},
+	"cmd/sluice":           {"config", "metric", "durable", "operations", "receiver", "receiver/statsd", "receiver/group", "receiver/push", "identity", "limit", "workload", "aggregate", "store", "adapter", "adapter/cluster"},
+	"cmd/sluice-loadtest":  {"loadtest"},
 }
 
 // onlyImporters lists who alone may import modules that would otherwise spread.
@@ -55,7 +56,7 @@ var onlyImporters = map[string][]string{
 	"sigs.k8s.io/":                 {"adapter", "adapter/cluster", "cmd/sluice"},
 	"go.opentelemetry.io/":         {"receiver/otlp", "receiver/push"},
 	"github.com/valyala/fasthttp":  {"receiver/push", "loadtest"}, // there as the floor
-	"github.com/spf13/":            {"cmd/sluice"},
+	"github.com/spf13/":            {"cmd/sluice", "cmd/sluice-loadtest"},
 }
 
 // listed is what "go list -json" says of a package.

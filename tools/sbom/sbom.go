@@ -1,4 +1,6 @@
-package main
+// Package sbom lists the modules of a Go binary as an SPDX 2.3 document, for scanners of vulnerabilities.
+// The list comes from the binary's own build record.
+package sbom
 
 import (
 	"bytes"
@@ -23,14 +25,22 @@ const (
 	root    = common.ElementID("sluice")
 )
 
-// bill lists what a binary was built of, as its own build record says: every module with its version, and the Go that
-// compiled it, by the names (package URLs) under which holes are published. SPDX 2.3, JSON.
-func bill(made release, p program) ([]byte, error) {
-	build, err := buildinfo.ReadFile(p.path)
+// Product is a binary of a release.
+type Product struct {
+	Version, Commit  string
+	Created          time.Time
+	OS, Architecture string
+	Path             string // of the binary
+}
+
+// List returns the product's SPDX document as JSON: every linked module and the Go release, by package
+// URL, under which vulnerabilities are published.
+func List(p Product) ([]byte, error) {
+	build, err := buildinfo.ReadFile(p.Path)
 	if err != nil {
 		return nil, err
 	}
-	binary, err := os.ReadFile(p.path)
+	binary, err := os.ReadFile(p.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -39,13 +49,13 @@ func bill(made release, p program) ([]byte, error) {
 		SPDXVersion:       spdx.Version,
 		DataLicense:       spdx.DataLicense,
 		SPDXIdentifier:    "DOCUMENT",
-		DocumentName:      fmt.Sprintf("sluice %s %s/%s", made.version, p.os, p.architecture),
-		DocumentNamespace: fmt.Sprintf("%s/spdx/%s-%s-%s-%x", project, made.version, p.os, p.architecture, sum[:8]),
+		DocumentName:      fmt.Sprintf("sluice %s %s/%s", p.Version, p.OS, p.Architecture),
+		DocumentNamespace: fmt.Sprintf("%s/spdx/%s-%s-%s-%x", project, p.Version, p.OS, p.Architecture, sum[:8]),
 		CreationInfo: &spdx.CreationInfo{
-			Created:  made.created.Format(time.RFC3339),
-			Creators: []common.Creator{{CreatorType: "Tool", Creator: "sluice-image"}},
+			Created:  p.Created.Format(time.RFC3339),
+			Creators: []common.Creator{{CreatorType: "Tool", Creator: "sluice-release"}},
 		},
-		Packages:      []*spdx.Package{product(made, build.Main.Path, hex.EncodeToString(sum[:]))},
+		Packages:      []*spdx.Package{product(p, build.Main.Path, hex.EncodeToString(sum[:]))},
 		Relationships: []*spdx.Relationship{relation("DOCUMENT", "DESCRIBES", root)},
 	}
 	for i, part := range parts(build) {
@@ -59,21 +69,21 @@ func bill(made release, p program) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// product is the package that the binary itself is.
-func product(made release, modulePath, sum string) *spdx.Package {
-	p := described("sluice", made.version, modulePath)
-	p.PackageSPDXIdentifier = root
-	p.PrimaryPackagePurpose = "APPLICATION"
-	p.PackageDownloadLocation = "git+" + project
-	if made.commit != "" {
-		p.PackageDownloadLocation += "@" + made.commit
+// product is the package of the binary itself.
+func product(p Product, modulePath, sum string) *spdx.Package {
+	entry := described("sluice", p.Version, modulePath)
+	entry.PackageSPDXIdentifier = root
+	entry.PrimaryPackagePurpose = "APPLICATION"
+	entry.PackageDownloadLocation = "git+" + project
+	if p.Commit != "" {
+		entry.PackageDownloadLocation += "@" + p.Commit
 	}
-	p.PackageLicenseDeclared = "Apache-2.0"
-	p.PackageChecksums = []common.Checksum{{Algorithm: common.SHA256, Value: sum}}
-	return p
+	entry.PackageLicenseDeclared = "Apache-2.0"
+	entry.PackageChecksums = []common.Checksum{{Algorithm: common.SHA256, Value: sum}}
+	return entry
 }
 
-// parts are the modules linked in, and the standard library.
+// parts are the linked modules and the standard library.
 func parts(build *debug.BuildInfo) []*spdx.Package {
 	version, _, _ := strings.Cut(strings.TrimPrefix(build.GoVersion, "go"), " ")
 	all := []*spdx.Package{described("stdlib", version, "stdlib")}
@@ -88,7 +98,7 @@ func parts(build *debug.BuildInfo) []*spdx.Package {
 	return all
 }
 
-// described is a package with what SPDX wants of each.
+// described is a package with the fields that SPDX requires.
 func described(name, version, modulePath string) *spdx.Package {
 	return &spdx.Package{
 		PackageName:             name,
