@@ -2,8 +2,8 @@ package loadtest
 
 import "strings"
 
-// departures are in what the run is not the one that the aims were set for, as flags. More lines than the scenario
-// thinks enough are as good.
+// departures are the flags by which a run differs from the one that the aims are for. More lines
+// than the scenario's are no departure.
 func (c Config) departures(s Scenario) (flags []string) {
 	for _, one := range []struct {
 		flag    string
@@ -20,7 +20,7 @@ func (c Config) departures(s Scenario) (flags []string) {
 	return flags
 }
 
-// about says what is done, with the sizes that it is done in.
+// about describes the run with its sizes.
 func (c Config) about(s Scenario) string {
 	about := s.About
 	if c.Short && s.ShortAbout != "" {
@@ -32,14 +32,14 @@ func (c Config) about(s Scenario) string {
 	return about
 }
 
-// judged takes the aims away from figures of another run than they were set for: met or missed, it would say nothing.
-func (m *measurement) judged(figures []Figure) []Figure {
+// withAims removes the aims from figures of a run that departs from the scenario.
+func (m *measurement) withAims(figures []Figure) []Figure {
 	if len(m.departures) == 0 {
 		return figures
 	}
 	for i := range figures {
 		if figures[i].Aim != (Aim{}) {
-			m.note("No figure is held against an aim: aims are for the scenario as it stands, without %s.", strings.Join(m.departures, ", "))
+			m.note("Figures have no aims: aims are for the scenario without %s.", strings.Join(m.departures, ", "))
 		}
 		figures[i].Aim = Aim{}
 	}

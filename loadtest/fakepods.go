@@ -6,15 +6,15 @@ import (
 	"strconv"
 )
 
-// podSet is the pods of a stand-in's cluster, by number: as many in each of its namespaces. They are made when they are
-// asked for.
+// podSet is the pods of the fake API server by number, the same number in each namespace. They are
+// made on request.
 type podSet struct {
 	namespaces, each int
 	// selected are, in each namespace, the first so many: they alone have the labels that selectedPods picks.
 	selected int
 }
 
-// selectedPods is the label selector of the pods that are selected.
+// selectedPods is the label selector of the selected pods.
 const selectedPods = "app=web"
 
 func (p podSet) size() int { return p.namespaces * p.each }
@@ -25,14 +25,14 @@ func podNamespace(n int) string { return "load-" + strconv.Itoa(n) }
 
 func (p podSet) name(pod int) string { return "web-" + strconv.Itoa(pod%p.each) }
 
-// address is the pod's own. All of 127.0.0.0/8 is this machine, so that lines can be sent from a pod's address without
-// anything set up; from 127.1.0.1 on nobody else uses it.
+// address is the pod's own. All of 127.0.0.0/8 is this machine, so lines can be sent from a pod's
+// address without any setup; nothing else uses addresses from 127.1.0.1 on.
 func (p podSet) address(pod int) netip.Addr {
 	n := uint32(pod) + 1
 	return netip.AddrFrom4([4]byte{127, byte(1 + n>>16), byte(n >> 8), byte(n)})
 }
 
-// appendPod appends a pod as the API server has it: what is looked at by whoever follows pods, and little else.
+// appendPod appends a pod as JSON, with the fields that a watcher of pods reads.
 func (p podSet) appendPod(dst []byte, pod int) []byte {
 	app := "web"
 	if pod%p.each >= p.selected {

@@ -35,7 +35,7 @@ func TestWarmUpOfASmallBuffer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.close()
-	if _, err := s.warmUp(t.Context(), to.gently()); err != nil {
+	if _, err := s.warmUp(t.Context(), to.warmUpPlan()); err != nil {
 		t.Fatal(err)
 	}
 	if q, err := readQueue(to.udp); err != nil || q.drops > 0 {

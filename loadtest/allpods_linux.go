@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// crowdScenario is the largest answer there is: one metric of all pods of a cluster that is in one namespace.
-var crowdScenario = Scenario{
+// allPodsScenario reads the largest possible answer: one metric of 150,000 pods in one namespace.
+var allPodsScenario = Scenario{
 	Name: "api-150k-pods", About: "one metric of 150000 pods from a server that does nothing else, in JSON and protobuf",
 	ShortAbout: "one metric of 3000 pods from a server that does nothing else, in JSON and protobuf",
-	measure:    measureCrowd,
+	measure:    measureAllPods,
 }
 
-func measureCrowd(ctx context.Context, m *measurement) (figures []Figure, err error) {
+func measureAllPods(ctx context.Context, m *measurement) (figures []Figure, err error) {
 	pods, reads := podSet{namespaces: 1, each: 150_000}, 10
 	if m.Short {
 		pods.each, reads = 3_000, 3
 	}
-	m.note("Times are of whole answers over one keep-alive TLS connection. memory_before is what was resident when all series were there and " +
-		"nothing was read yet, memory_peak the most while it was read.")
+	m.note("Times are those of complete answers over one keep-alive TLS connection. memory_before is the resident memory with all series " +
+		"before the first read, memory_peak the maximum during the reads.")
 	s, err := m.startInCluster(ctx, pods)
 	if err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func measureCrowd(ctx context.Context, m *measurement) (figures []Figure, err er
 	if _, err := lines.settle(ctx); err != nil {
 		return nil, err
 	}
-	want := wantedCrowd{pods.size(), lines.sent()}
+	want := allPodsAnswer{pods.size(), lines.sent()}
 	before, err := readMemory(s.pid())
 	if err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func measureCrowd(ctx context.Context, m *measurement) (figures []Figure, err er
 			return nil, err
 		}
 		m.step("reads in " + as.name)
-		times, size, err := s.timeCrowd(ctx, getRequest(podsPath(podMetric(0))+":total", as.media), reads, want, as.sum)
+		times, size, err := s.timeAllPods(ctx, getRequest(podsPath(podMetric(0))+":total", as.media), reads, want, as.sum)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", as.name, err)
 		}
@@ -70,17 +70,17 @@ func measureCrowd(ctx context.Context, m *measurement) (figures []Figure, err er
 	return figures, err
 }
 
-// crowdRest is between two reads: what one leaves to the collector is not to be in the next, whether its answer takes the client long
-// to add up or not.
-const crowdRest = 500 * time.Millisecond
+// allPodsPause lies between two reads, so that one read's garbage is not collected during the
+// next.
+const allPodsPause = 500 * time.Millisecond
 
-// wantedCrowd is what every answer has to be.
-type wantedCrowd struct {
+// allPodsAnswer is the expected answer.
+type allPodsAnswer struct {
 	items int
 	sum   int64
 }
 
-func (c *clusterServer) timeCrowd(ctx context.Context, request []byte, reads int, want wantedCrowd,
+func (c *clusterServer) timeAllPods(ctx context.Context, request []byte, reads int, want allPodsAnswer,
 	sum func([]byte) (int, int64, error)) (times durations, size int, err error) {
 	api, err := openAPI(ctx, c.server)
 	if err != nil {
@@ -89,20 +89,20 @@ func (c *clusterServer) timeCrowd(ctx context.Context, request []byte, reads int
 	defer closing(api, &err)
 	for range reads {
 		begun := time.Now()
-		body, err := api.must(request)
+		body, err := api.ask200(request)
 		if err != nil {
 			return nil, 0, err
 		}
 		times = append(times, time.Since(begun))
-		got := wantedCrowd{}
+		got := allPodsAnswer{}
 		if got.items, got.sum, err = sum(body); err != nil {
 			return nil, 0, err
 		}
 		if got != want {
-			return nil, 0, fmt.Errorf("%w:\nan answer of %d pods that add up to %d: want %d and %d", ErrBooks, got.items, got.sum, want.items, want.sum)
+			return nil, 0, fmt.Errorf("%w:\nan answer has %d pods with the sum %d; must be %d and %d", ErrUnaccounted, got.items, got.sum, want.items, want.sum)
 		}
 		size = len(body)
-		if err := rest(ctx, crowdRest); err != nil {
+		if err := rest(ctx, allPodsPause); err != nil {
 			return nil, 0, err
 		}
 	}

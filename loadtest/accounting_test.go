@@ -6,41 +6,41 @@ import (
 )
 
 // balanced is 10 warm-up lines and 100 datagrams of 24 lines of which 2 were dropped.
-func balanced() books {
-	return books{
+func balanced() accounting {
+	return accounting{
 		warmUp: packing{10: 1}, load: packing{24: 100},
 		received: 10 + 98*24, applied: 10 + 98*24, serverDrops: 2, kernelDrops: 2,
 		sums: []sum{{"counters", 10 + 98*24, 10 + 98*24}, {"gauges", 7, 7}},
 	}
 }
 
-func TestBooks(t *testing.T) {
+func TestAccounting(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(*books)
+		change func(*accounting)
 		wrong  string // empty: they balance
 	}{
-		"drops of datagrams of a fixed size": {func(*books) {}, ""},
-		"nothing dropped": {func(b *books) {
+		"drops of datagrams of a fixed size": {func(*accounting) {}, ""},
+		"nothing dropped": {func(b *accounting) {
 			b.received, b.applied, b.serverDrops, b.kernelDrops = 2410, 2410, 0, 0
 		}, ""},
-		"drops of datagrams of several sizes": {func(b *books) {
+		"drops of datagrams of several sizes": {func(b *accounting) {
 			b.load = packing{20: 50, 24: 54} // 2296 lines, of which 2 datagrams lose 40 to 48
 			b.received, b.applied = 10+2296-44, 10+2296-44
 		}, ""},
-		"a line lost":            {func(b *books) { b.received--; b.applied-- }, "1 are unaccounted for"},
-		"a line counted twice":   {func(b *books) { b.received++; b.applied++ }, "-1 are unaccounted for"},
-		"a datagram lost":        {func(b *books) { b.received -= 24; b.applied -= 24 }, "24 are unaccounted for"},
-		"received, not applied":  {func(b *books) { b.applied-- }, "but applied 2361 and rejected 0"},
-		"rejected":               {func(b *books) { b.applied--; b.rejected = 1 }, "none to reject"},
-		"a series lost a line":   {func(b *books) { b.sums[0].got-- }, "all counters add up to 2361, want 2362"},
-		"a series has one more":  {func(b *books) { b.sums[1].got++ }, "all gauges add up to 8, want 7"},
-		"drops hidden by server": {func(b *books) { b.serverDrops = 1 }, "the server says that 1 datagrams were dropped, the kernel 2"},
-		"nothing received":       {func(b *books) { *b = books{load: packing{24: 1}, kernelDrops: 1, serverDrops: 1} }, "received nothing"},
-		"several sizes, one line too few": {func(b *books) {
+		"a line lost":            {func(b *accounting) { b.received--; b.applied-- }, "1 are unaccounted for"},
+		"a line counted twice":   {func(b *accounting) { b.received++; b.applied++ }, "-1 are unaccounted for"},
+		"a datagram lost":        {func(b *accounting) { b.received -= 24; b.applied -= 24 }, "24 are unaccounted for"},
+		"received, not applied":  {func(b *accounting) { b.applied-- }, "but applied 2361 and rejected 0"},
+		"rejected":               {func(b *accounting) { b.applied--; b.rejected = 1 }, "only valid ones"},
+		"a series lost a line":   {func(b *accounting) { b.sums[0].got-- }, "the sum of all counters is 2361; must be 2362"},
+		"a series has one more":  {func(b *accounting) { b.sums[1].got++ }, "the sum of all gauges is 8; must be 7"},
+		"drops hidden by server": {func(b *accounting) { b.serverDrops = 1 }, "the server reports 1 dropped datagrams, the kernel 2"},
+		"nothing received":       {func(b *accounting) { *b = accounting{load: packing{24: 1}, kernelDrops: 1, serverDrops: 1} }, "received none"},
+		"several sizes, one line too few": {func(b *accounting) {
 			b.load = packing{20: 50, 24: 54}
 			b.received, b.applied = 10+2296-49, 10+2296-49
 		}, "49 missing do not fit"},
-		"several sizes, one line too many": {func(b *books) {
+		"several sizes, one line too many": {func(b *accounting) {
 			b.load = packing{20: 50, 24: 54}
 			b.received, b.applied = 10+2296-39, 10+2296-39
 		}, "39 missing do not fit"},
@@ -60,7 +60,7 @@ func TestBooks(t *testing.T) {
 }
 
 func TestSumOf(t *testing.T) {
-	b := books{warmUp: packing{10: 4}, load: packing{24: 100}, applied: 40 + 98*24}
+	b := accounting{warmUp: packing{10: 4}, load: packing{24: 100}, applied: 40 + 98*24}
 	for _, c := range []struct {
 		of   part
 		want int64
@@ -73,8 +73,8 @@ func TestSumOf(t *testing.T) {
 	}
 }
 
-func TestFloorBooks(t *testing.T) {
-	f := floorBooks{warmUp: packing{10: 1}, load: packing{24: 100}, received: 10 + 98*24, kernelDrops: 2}
+func TestFloorAccounting(t *testing.T) {
+	f := floorAccounting{warmUp: packing{10: 1}, load: packing{24: 100}, received: 10 + 98*24, kernelDrops: 2}
 	if err := f.check(); err != nil {
 		t.Error(err)
 	}

@@ -1,6 +1,8 @@
 package loadtest
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -10,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cpuTime is what a process has used of the processors, threads that ended included.
+// cpuTime is the CPU time of a process, ended threads included.
 type cpuTime struct {
 	total time.Duration // exact
 	// By sampling at each tick or exactly, as the kernel was built: good for the proportion.
@@ -25,9 +27,9 @@ const (
 	clockExact         = 2 // CPUCLOCK_SCHED
 )
 
-// readCPU is what a process and those that it started have used.
+// readCPU is the CPU time of a process and its descendants.
 func readCPU(pid int) (sum cpuTime, err error) {
-	for i, one := range family(pid) {
+	for i, one := range processTree(pid) {
 		c, err := readOneCPU(one)
 		if err != nil && i == 0 {
 			return cpuTime{}, err
@@ -50,7 +52,7 @@ func readOneCPU(pid int) (c cpuTime, err error) {
 	return c, nil
 }
 
-// since is user and system time between two readings; they add up to the exact time.
+// since is user and system time between two readings; their sum is exact.
 func (c cpuTime) since(before cpuTime) (user, system time.Duration) {
 	total := c.total - before.total
 	share := 0.0
@@ -61,9 +63,10 @@ func (c cpuTime) since(before cpuTime) (user, system time.Duration) {
 	return user, total - user
 }
 
-// readMemory is the memory of a process and of those that it started. The sum of their peaks is the most that it can have been.
+// readMemory is the memory of a process and its descendants. The sum of their peaks is an upper
+// bound of the common peak.
 func readMemory(pid int) (sum Memory, err error) {
-	for i, one := range family(pid) {
+	for i, one := range processTree(pid) {
 		m, err := readOneMemory(one)
 		if err != nil && i == 0 {
 			return Memory{}, err
@@ -73,7 +76,7 @@ func readMemory(pid int) (sum Memory, err error) {
 	return sum, nil
 }
 
-// readOneMemory is the memory of a process as /proc/PID/status has it.
+// readOneMemory reads the memory of a process from /proc/PID/status.
 func readOneMemory(pid int) (Memory, error) {
 	path := fmt.Sprintf("/proc/%d/status", pid)
 	text, err := os.ReadFile(path)
@@ -94,4 +97,48 @@ func readOneMemory(pid int) (Memory, error) {
 		*into = kilobytes << 10
 	}
 	return m, nil
+}
+
+// resetPeak resets the peak of resident memory of a process and its descendants:
+// proc_pid_clear_refs(5).
+func resetPeak(pid int) error {
+	var errs []error
+	for _, one := range processTree(pid) {
+		errs = append(errs, os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", one), []byte("5"), 0))
+	}
+	return errors.Join(errs...)
+}
+
+// processTree is a process and its descendants, each parent before its children.
+func processTree(pid int) []int {
+	parents := map[int]int{}
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		if one, err := strconv.Atoi(e.Name()); err == nil {
+			parents[one] = parentOf(one)
+		}
+	}
+	all := []int{pid}
+	for i := 0; i < len(all); i++ {
+		for one, parent := range parents {
+			if parent == all[i] {
+				all = append(all, one)
+			}
+		}
+	}
+	return all
+}
+
+// parentOf is the parent's ID, or 0 for a process that has ended: proc_pid_stat(5).
+func parentOf(pid int) int {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:]) // the name before it may hold anything
+	if len(fields) < 2 {
+		return 0
+	}
+	parent, _ := strconv.Atoi(string(fields[1]))
+	return parent
 }

@@ -21,21 +21,22 @@ import (
 	"time"
 )
 
-// standIn is a stand-in of a Kubernetes API server that lists pods. It speaks as much of the API as a server that
-// follows a cluster asks for: discovery, lists and watches of a cluster in which nothing ever changes, and yes to
-// whatever token and right it is asked about. There is no scheduler, no storage and no TLS in it.
+// fakeAPIServer answers as a Kubernetes API server does to a server that watches a cluster:
+// discovery, lists and watches of a cluster in which nothing changes, and yes to every token and
+// right. It has no scheduler, no storage and no TLS.
 //
-// Protocol: https://kubernetes.io/docs/reference/using-api/api-concepts/ (watches, streaming lists).
-type standIn struct {
+// Protocol: https://kubernetes.io/docs/reference/using-api/api-concepts/ (watches, streaming
+// lists).
+type fakeAPIServer struct {
 	pods      podSet
-	resources []standInResource
+	resources []fakeResource
 	server    *http.Server
 	address   string
 	ended     chan struct{} // ends the watches
 }
 
-// standInResource is one resource that is listed and watched.
-type standInResource struct {
+// fakeResource is one resource that is listed and watched.
+type fakeResource struct {
 	path, name, kind string // "/api/v1", "pods", "Pod"
 	clusterScoped    bool
 	// under is the namespace alone in which it is asked for; empty: all.
@@ -45,13 +46,13 @@ type standInResource struct {
 	append func(dst []byte, i int) []byte
 }
 
-func startStandIn(pods podSet) (*standIn, error) {
+func startStandIn(pods podSet) (*fakeAPIServer, error) {
 	authority, err := someAuthority()
 	if err != nil {
 		return nil, err
 	}
-	s := &standIn{pods: pods, ended: make(chan struct{})}
-	s.resources = []standInResource{
+	s := &fakeAPIServer{pods: pods, ended: make(chan struct{})}
+	s.resources = []fakeResource{
 		{path: "/api/v1", name: "pods", kind: "Pod", size: pods.size(), append: pods.appendPod},
 		{path: "/api/v1", name: "namespaces", kind: "Namespace", clusterScoped: true, size: pods.namespaces, append: pods.appendNamespace},
 		{path: "/api/v1", name: "configmaps", kind: "ConfigMap", under: "kube-system", size: 1, append: func(dst []byte, _ int) []byte {
@@ -74,13 +75,13 @@ func startStandIn(pods podSet) (*standIn, error) {
 	return s, nil
 }
 
-func (s *standIn) stop() error {
+func (s *fakeAPIServer) stop() error {
 	close(s.ended)
 	return s.server.Close()
 }
 
-// writeKubeconfig writes with what a server reaches the stand-in, and returns the file's path.
-func (s *standIn) writeKubeconfig(dir string) (string, error) {
+// writeKubeconfig writes a kubeconfig for the fake API server and returns its path.
+func (s *fakeAPIServer) writeKubeconfig(dir string) (string, error) {
 	path := filepath.Join(dir, "kubeconfig")
 	text := fmt.Sprintf(`{"kind":"Config","apiVersion":"v1","current-context":"load","contexts":[{"name":"load","context":{"cluster":"load"}}],`+
 		`"clusters":[{"name":"load","cluster":{"server":"http://%s"}}]}`, s.address)
@@ -88,7 +89,7 @@ func (s *standIn) writeKubeconfig(dir string) (string, error) {
 }
 
 // ServeHTTP implements http.Handler.
-func (s *standIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *fakeAPIServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	path := r.URL.Path
 	switch {
@@ -117,7 +118,7 @@ func (s *standIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.discover(w, path)
 }
 
-func (r *standInResource) at() string {
+func (r *fakeResource) at() string {
 	if r.under != "" {
 		return r.path + "/namespaces/" + r.under + "/" + r.name
 	}
@@ -125,7 +126,7 @@ func (r *standInResource) at() string {
 }
 
 // types are kind and apiVersion of a resource's objects as the request wants them.
-func (r *standInResource) types(req *http.Request) (kind, apiVersion string) {
+func (r *fakeResource) types(req *http.Request) (kind, apiVersion string) {
 	if strings.Contains(req.Header.Get("Accept"), "as=PartialObjectMetadata") {
 		return "PartialObjectMetadata", "meta.k8s.io/v1"
 	}
@@ -133,7 +134,7 @@ func (r *standInResource) types(req *http.Request) (kind, apiVersion string) {
 	return r.kind, version
 }
 
-func (s *standIn) list(w io.Writer, r *http.Request, of *standInResource) {
+func (s *fakeAPIServer) list(w io.Writer, r *http.Request, of *fakeResource) {
 	out := bufio.NewWriterSize(w, 64<<10)
 	kind, apiVersion := of.types(r)
 	fmt.Fprintf(out, `{"kind":"%sList","apiVersion":%q,"metadata":{"resourceVersion":"1"},"items":[`, kind, apiVersion)
@@ -149,8 +150,9 @@ func (s *standIn) list(w io.Writer, r *http.Request, of *standInResource) {
 	_ = out.Flush() // who asked may have gone
 }
 
-// watch streams the list where that is asked for, with a bookmark at its end, and then says nothing more.
-func (s *standIn) watch(w http.ResponseWriter, r *http.Request, of *standInResource) {
+// watch streams the list if the request asks for that, with a bookmark at its end, and then stays
+// silent.
+func (s *fakeAPIServer) watch(w http.ResponseWriter, r *http.Request, of *fakeResource) {
 	out := bufio.NewWriterSize(w, 64<<10)
 	if r.URL.Query().Get("sendInitialEvents") == "true" {
 		var object []byte
@@ -171,8 +173,8 @@ func (s *standIn) watch(w http.ResponseWriter, r *http.Request, of *standInResou
 	}
 }
 
-// discover answers what resources there are.
-func (s *standIn) discover(w http.ResponseWriter, path string) {
+// discover answers which resources exist.
+func (s *fakeAPIServer) discover(w http.ResponseWriter, path string) {
 	type named map[string]any
 	var resources, groups []named
 	seen := map[string]bool{}
@@ -205,7 +207,8 @@ func (s *standIn) discover(w http.ResponseWriter, path string) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// frontProxyConfig is the ConfigMap in which a cluster says who may speak for others. Nobody has the authority's key.
+// frontProxyConfig is the ConfigMap with the authority of the front proxy. Nobody has the
+// authority's key.
 func frontProxyConfig(authority string) string {
 	text, err := json.Marshal(map[string]any{
 		"kind": "ConfigMap", "apiVersion": "v1",
@@ -222,7 +225,7 @@ func frontProxyConfig(authority string) string {
 	return string(text)
 }
 
-// someAuthority makes a certificate authority and forgets its key.
+// someAuthority makes a certificate authority and discards its key.
 func someAuthority() (string, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

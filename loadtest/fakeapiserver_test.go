@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func standInOf(t *testing.T, pods podSet) *standIn {
+func fakeAPIServerOf(t *testing.T, pods podSet) *fakeAPIServer {
 	t.Helper()
 	s, err := startStandIn(pods)
 	if err != nil {
@@ -23,7 +23,7 @@ func standInOf(t *testing.T, pods podSet) *standIn {
 }
 
 func TestStandInListsPods(t *testing.T) {
-	s := standInOf(t, podSet{namespaces: 2, each: 3, selected: 1})
+	s := fakeAPIServerOf(t, podSet{namespaces: 2, each: 3, selected: 1})
 	resp, err := http.Get("http://" + s.address + "/api/v1/pods")
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +56,7 @@ func TestStandInListsPods(t *testing.T) {
 
 // The watch of a list that is streamed ends with a bookmark that says so, and stays open (KEP-3157).
 func TestStandInStreamsPods(t *testing.T) {
-	s := standInOf(t, podSet{namespaces: 1, each: 2, selected: 2})
+	s := fakeAPIServerOf(t, podSet{namespaces: 1, each: 2, selected: 2})
 	resp, err := http.Get("http://" + s.address + "/api/v1/pods?watch=true&sendInitialEvents=true")
 	if err != nil {
 		t.Fatal(err)

@@ -26,7 +26,7 @@ func TestAimsAreForTheStandardRun(t *testing.T) {
 		if got := fmt.Sprint(m.departures); got != c.departs {
 			t.Errorf("%s: departs by %s, want %s", c.scenario, got, c.departs)
 		}
-		figures := m.judged([]Figure{{Name: "cost", Value: 1, Aim: Aim{Most: 2}}})
+		figures := m.withAims([]Figure{{Name: "cost", Value: 1, Aim: Aim{Most: 2}}})
 		if standard := c.departs == "[]"; (figures[0].Aim != Aim{}) != standard || (len(m.result.Notes) == 0) != standard {
 			t.Errorf("%s by %s: aim %v and notes %q", c.scenario, c.departs, figures[0].Aim, m.result.Notes)
 		}

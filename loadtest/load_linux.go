@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// afterglow is how long is waited after the last line, before and after the load: longer than until the server
-// has written what changed.
-const afterglow = 800 * time.Millisecond
+// settleTime is the wait after the last line, before and after the load: longer than the server
+// needs to persist the changes.
+const settleTime = 800 * time.Millisecond
 
-// poured is what a sender sent.
-type poured struct{ warmUp, load packing }
+// sentLines are the lines of a sender.
+type sentLines struct{ warmUp, load packing }
 
-// pour warms a child up, gives it the load, and reads its CPU clock around that. How many lines it took is
-// for the caller to find out.
-func (m *measurement) pour(ctx context.Context, to subject) (sent poured, taken Taken, err error) {
+// applyLoad warms a process up, sends the load, and measures the CPU time. The caller finds out
+// how many lines were taken.
+func (m *measurement) applyLoad(ctx context.Context, to subject) (sent sentLines, taken Taken, err error) {
 	s, err := m.newSender(to.udp)
 	if err != nil {
 		return sent, Taken{}, err
@@ -46,10 +46,10 @@ func (m *measurement) pour(ctx context.Context, to subject) (sent poured, taken 
 	return sent, taken, nil
 }
 
-// subject is a process that gets a load.
+// subject is a process that receives a load.
 type subject struct {
 	*child
-	what string // for whoever watches
+	what string // for the progress
 	udp  netip.AddrPort
 	// warmUpLines and warmUpRate are how it is warmed up: every series once, but for the floors.
 	warmUpLines, warmUpRate int
@@ -57,10 +57,10 @@ type subject struct {
 	foreign bool
 }
 
-// warmUp gives it the first lines, of which none may be lost.
+// warmUp sends the first lines, of which none may be lost.
 func (m *measurement) warmUp(ctx context.Context, s sender, to subject) (packing, error) {
 	m.step(to.what + ", warm-up")
-	warm, err := s.warmUp(ctx, to.gently())
+	warm, err := s.warmUp(ctx, to.warmUpPlan())
 	if err != nil {
 		return warm, err
 	}
@@ -71,8 +71,8 @@ func (m *measurement) warmUp(ctx context.Context, s sender, to subject) (packing
 	return warm, err
 }
 
-// gently is how it is warmed up. The buffer of one that is not ours may be as small as the kernel makes them.
-func (s subject) gently() warmUp {
+// warmUpPlan is gentler with a foreign server: its socket buffer may be small.
+func (s subject) warmUpPlan() warmUp {
 	if s.foreign {
 		return warmUp{s.warmUpLines, s.warmUpRate, foreignLook, keepingUp(s.udp, foreignQueue)}
 	}
@@ -82,9 +82,9 @@ func (s subject) gently() warmUp {
 func (s subject) warmUpLoss(datagrams int64) error {
 	why := "the machine is too busy"
 	if s.foreign {
-		why += ", or the target's socket buffer too small: want 4 MiB, if it has a setting for that"
+		why += ", or the target's socket buffer is too small; set it to 4 MiB if the target has a setting for it"
 	}
-	return fmt.Errorf("%w: %d datagrams of the slow warm-up were dropped: %s", ErrBooks, datagrams, why)
+	return fmt.Errorf("%w: %d datagrams of the slow warm-up were dropped: %s", ErrUnaccounted, datagrams, why)
 }
 
 const (
@@ -93,19 +93,20 @@ const (
 	foreignLook  = 8
 )
 
-// warmUpQueue is how many bytes may wait in the kernel while it is warmed up: a fraction of the buffer.
+// warmUpQueue is the most bytes in the kernel's queue during the warm-up: a fraction of the
+// buffer.
 const warmUpQueue = 1 << 20
 
-// keepingUp waits until less than so many bytes wait at the address.
+// keepingUp waits until fewer than most bytes are queued at the address.
 func keepingUp(udp netip.AddrPort, most int64) func(context.Context) error {
 	return func(ctx context.Context) error {
-		for deadline := time.Now().Add(quietPatience); ; {
+		for deadline := time.Now().Add(quietTimeout); ; {
 			q, err := readQueue(udp)
 			if err != nil || q.waiting < most {
 				return err
 			}
 			if time.Now().After(deadline) {
-				return fmt.Errorf("%d bytes still wait at %s after %s: the server does not read", q.waiting, udp, quietPatience)
+				return fmt.Errorf("%d bytes still wait at %s after %s: the server does not read", q.waiting, udp, quietTimeout)
 			}
 			if err := rest(ctx, quietPoll); err != nil {
 				return err
@@ -114,7 +115,7 @@ func keepingUp(udp netip.AddrPort, most int64) func(context.Context) error {
 	}
 }
 
-// load sends the measured lines and takes the times.
+// load sends the measured lines and times them.
 func (m *measurement) load(ctx context.Context, s sender, to subject, taken *Taken) (packing, error) {
 	m.step(to.what)
 	start := time.Now()
@@ -128,13 +129,13 @@ func (m *measurement) load(ctx context.Context, s sender, to subject, taken *Tak
 	return load, err
 }
 
-// settle waits until all was read, and then for what that leaves to do.
+// settle waits until everything is read, and for the work that follows.
 func (m *measurement) settle(ctx context.Context, s subject) (queue, error) {
 	if _, err := awaitEmpty(ctx, s.udp); err != nil {
 		return queue{}, err
 	}
-	m.step("what the lines leave to do")
-	if err := rest(ctx, afterglow); err != nil {
+	m.step("waiting until the server is idle")
+	if err := rest(ctx, settleTime); err != nil {
 		return queue{}, err
 	}
 	if s.foreign {
@@ -146,15 +147,15 @@ func (m *measurement) settle(ctx context.Context, s subject) (queue, error) {
 }
 
 const (
-	idleLook     = 500 * time.Millisecond
-	idleShare    = 0.1 // of a processor
-	idlePatience = 20 * time.Second
+	idleLook    = 500 * time.Millisecond
+	idleShare   = 0.1 // of a processor
+	idleTimeout = 20 * time.Second
 )
 
-// awaitIdle waits until a process does little: it may have taken lines off its socket that it has yet to
-// work on. One that never rests is not waited for longer than it takes to be sure.
+// awaitIdle waits until a process does little: it may still process lines that it has read. The
+// wait is bounded by idleTimeout.
 func awaitIdle(ctx context.Context, c *child) error {
-	for begun := time.Now(); time.Since(begun) < idlePatience; {
+	for begun := time.Now(); time.Since(begun) < idleTimeout; {
 		before, err := readCPU(c.pid())
 		if err != nil {
 			return err
