@@ -40,9 +40,10 @@ var mayImport = map[string][]string{
 	"identity":             {"metric", "config"},
 	"limit":                {"metric", "ratelog", "config"},
 	"workload":             {"metric"},
-	"aggregate":            {"config", "metric", "aggregate/blob", "aggregate/index", "aggregate/lookup", "aggregate/memory", "aggregate/window"},
+	"aggregate":            {"config", "metric", "aggregate/blob", "aggregate/index", "aggregate/kind", "aggregate/lookup", "aggregate/memory", "aggregate/window"},
 	"aggregate/blob":       {}, // it knows bytes only
 	"aggregate/index":      {"metric", "aggregate/lookup", "aggregate/memory"},
+	"aggregate/kind":       {"metric", "aggregate/blob", "aggregate/memory", "aggregate/window"},
 	"aggregate/lookup":     {"metric", "aggregate/memory"},
 	"aggregate/memory":     {}, // it knows bytes only
 	"aggregate/window":     {"metric", "aggregate/blob", "aggregate/memory"},
