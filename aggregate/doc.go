@@ -7,16 +7,16 @@
 //
 // # Packages below
 //
-//	aggregate ─► kind ─► window ─► memory
-//	    ├──────► lookup ─────────► memory
-//	    └──────► index ──► lookup
+//		aggregate ─► kind ─► window ─► memory
+//		    ├──────► lookup ─────────► memory
+//		    └──────► index ──► lookup
 //
-//   - kind: counter, gauge, timer and set; each one's apply, record, read, save and restore
-//   - window: clocks, windows and the history of a number
-//   - lookup: the line cache, from the bytes of a line to its series
-//   - index: series as readers ask for them, by resource, namespace, name and object
-//   - memory: arenas, free lists and epoch-based reclamation
-//   - blob: the varints of saved state
+//	  - kind: counter, gauge, timer and set; each one's apply, record, read, save and restore
+//	  - window: clocks, windows and the history of a number
+//	  - lookup: the line cache, from the bytes of a line to its series
+//	  - index: series as readers ask for them, by resource, namespace, name and object
+//	  - memory: arenas, free lists and epoch-based reclamation
+//	  - blob: the varints of saved state
 //
 // # How a sample becomes an increment
 //

@@ -138,7 +138,7 @@ func TestEdgeBirthRacesWithDelta(t *testing.T) {
 			}
 		}
 	})
-	n := int(hurry(300_000, 30_000))
+	n := int(hurry(100_000, 30_000))
 	f.w.Online()
 	for i := range n {
 		f.w.Apply(&metric.Sample{Name: fmt.Appendf(nil, "c%d", i), Kind: metric.Counter, Whole: 1})
@@ -470,7 +470,7 @@ func TestEdgeSweepPace(t *testing.T) {
 		for i := range 119 * kind.BlockSeries {
 			f.push(fmt.Sprintf("c%d:1|g", i))
 		}
-		time.Sleep(3 * time.Hour)
+		time.Sleep(time.Hour + 2*time.Minute)
 		f.refuses("x:1|g|#pod:a,ns:ns", metric.Applied)
 	})
 }

@@ -94,7 +94,7 @@ func TestA2NothingIsLostOrCountedTwice(t *testing.T) {
 	helpers.Go(func() { evictSome(ctx, table) })
 
 	var sent, fractions atomic.Int64
-	until := time.Now().Add(hurry(4*time.Second, time.Second))
+	until := time.Now().Add(hurry(2*time.Second, time.Second))
 	for n := range 4 {
 		writers.Go(func() {
 			w := table.NewWriter()
@@ -310,7 +310,7 @@ func TestA4OneSnapshot(t *testing.T) {
 			}
 		})
 	}
-	until := time.Now().Add(hurry(2*time.Second, 300*time.Millisecond))
+	until := time.Now().Add(hurry(time.Second, 300*time.Millisecond))
 	for time.Now().Before(until) {
 		// The parts of one answer, as a reading has them before it picks one.
 		r, entries, err := f.planOf(&metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.ParseExpression("t:mean")})
@@ -383,7 +383,7 @@ func TestA6MemoryIsUsedAgain(t *testing.T) {
 		var blocks int
 		var logs int64
 		var aliases int64
-		for round := range hurry(12, 6) {
+		for round := range hurry(8, 6) {
 			for range 3 {
 				for i := range 3000 {
 					f.push(fmt.Sprintf("c:1|c|#pod:r%d-%d,ns:ns", round, i))

@@ -195,7 +195,7 @@ func TestAccumulateWindowsAcrossResets(t *testing.T) {
 // R1: totals agree with a model through increases, resets with a start or without, fractions, adds
 // beside them, pauses and restarts of the table.
 func TestAccumulateModel(t *testing.T) {
-	for seed := range uint64(hurry(60, 10)) {
+	for seed := range uint64(hurry(30, 10)) {
 		synctest.Test(t, func(t *testing.T) {
 			m := totalModel{f: newFixture(t).running(), r: rand.New(rand.NewPCG(seed, 5)), disk: newSaved()}
 			time.Sleep(2*time.Minute + 123*time.Millisecond)
@@ -319,7 +319,7 @@ func TestA2RunningTotals(t *testing.T) {
 	helpers.Go(func() { saveAll(ctx, table) })
 	helpers.Go(func() { deleteSome(ctx, table) })
 	helpers.Go(func() { evictSome(ctx, table) })
-	until := time.Now().Add(hurry(3*time.Second, time.Second))
+	until := time.Now().Add(hurry(2*time.Second, time.Second))
 	for n := range 3 {
 		writers.Go(func() {
 			w := table.NewWriter()

@@ -205,7 +205,7 @@ func TestA2SeriesThatVanish(t *testing.T) {
 	helpers.Go(func() { saveAll(ctx, table) })
 	helpers.Go(func() { deleteSome(ctx, table) })
 	var sent atomic.Int64
-	until := time.Now().Add(hurry(2*time.Second, 500*time.Millisecond))
+	until := time.Now().Add(hurry(time.Second, 500*time.Millisecond))
 	for n := range 4 {
 		writers.Go(func() {
 			w := table.NewWriter()
