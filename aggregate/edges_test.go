@@ -623,7 +623,7 @@ func TestEdgeIdleYields(t *testing.T) {
 		time.Sleep(90 * time.Minute) // idle for long, and somebody wants the place
 		f.push("new:1|c")
 		f.refuses("newer:1|c", metric.OverLimit)
-		if got := f.askExternal("", "old"); got != `no series of "old" among external metrics; last seen 2h ago, yielded its place to newer series` {
+		if got := f.askExternal("", "old"); got != `no series of "old" among external metrics; last seen 2h ago, evicted to make room for newer series` {
 			t.Error(got)
 		}
 	})

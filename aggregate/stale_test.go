@@ -28,7 +28,7 @@ func at(s *metric.Sample, ago time.Duration) *metric.Sample {
 	return s
 }
 
-const stale = `no series of %q for pods in "ns"; last seen 0s ago, then whoever pushed it said that it has no value any more`
+const stale = `no series of %q for pods in "ns"; last seen 0s ago, when its client marked it stale`
 
 // Whatever kind a series is of, it is gone with the next read, and the next value begins a new one.
 func TestVanish(t *testing.T) {
@@ -136,7 +136,7 @@ func TestVanishThatWasHeld(t *testing.T) {
 		late := vanished("g")
 		late.Arrived = time.Now().UnixNano()
 		f.apply(late)
-		f.want("g", `no series of "g" for pods in "ns"; last seen 3s ago, then whoever pushed it said that it has no value any more`)
+		f.want("g", `no series of "g" for pods in "ns"; last seen 3s ago, when its client marked it stale`)
 	})
 }
 
