@@ -8,9 +8,9 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// A sample with a timestamp in the past counts in the tick of that moment, whatever was recorded since.
-// It takes the history lock, as pushes do: clients date samples that they could not send earlier, not
-// every request.
+// A sample with a timestamp in the past counts in the tick of that moment, whatever was recorded
+// since. It takes the history lock, as pushes do: clients date samples that they could not send
+// earlier, not every request.
 
 // datedAfter is the age from which a timestamp counts. Timestamps are whole seconds, and a tick is
 // about one.

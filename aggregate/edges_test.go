@@ -26,7 +26,8 @@ func podQuery(name string) metric.Query {
 	return metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.Expression{Name: name}}
 }
 
-// A series that is deleted and pushed again moves to another place; its birth is replayed before its death.
+// A series that is deleted and pushed again moves to another place; its birth is replayed before
+// its death.
 func TestEdgeRebirthElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, disk := newFixture(t).running(), newSaved()
@@ -44,7 +45,8 @@ func TestEdgeRebirthElsewhere(t *testing.T) {
 	})
 }
 
-// The same without any free place below: another block restored later than its twin's block... here: earlier.
+// The same without any free place below: another block restored later than its twin's block...
+// here: earlier.
 func TestEdgeRebirthInAnotherBlock(t *testing.T) {
 	f, disk := newFixture(t), newSaved()
 	for i := range kind.BlockSeries {
@@ -663,7 +665,8 @@ func TestEdgeNotesFromTheFuture(t *testing.T) {
 	})
 }
 
-// Windows and clock steps: a wall clock that jumps two hours ahead is not two hours without samples.
+// Windows and clock steps: a wall clock that jumps two hours ahead is not two hours without
+// samples.
 func TestEdgeClockJumpsAhead(t *testing.T) {
 	start(t, func(f *fixture) {
 		f.push("q:1|g|#pod:a,ns:ns")
@@ -771,7 +774,8 @@ func TestEdgeWarnedFillsUp(t *testing.T) {
 	}
 }
 
-// What comes late for an expired counter cannot overfill its successor, and is not lost from the books either.
+// What comes late for an expired counter cannot overfill its successor, and is not lost from the
+// books either.
 func TestEdgeLateForAFullSuccessor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)

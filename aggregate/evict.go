@@ -12,10 +12,10 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// A series is removed in two steps (A2). The first, here, clears the live bit of its state: writers no
-// longer find it and readers no longer return it. A writer that looked it up earlier may still add to
-// it. So the second step (reclaim.go) waits until every writer was quiescent. Then it hands late
-// samples to the series' successor, adds the rest to retired, and frees the place.
+// A series is removed in two steps (A2). The first, here, clears the live bit of its state: writers
+// no longer find it and readers no longer return it. A writer that looked it up earlier may still
+// add to it. So the second step (reclaim.go) waits until every writer was quiescent. Then it hands
+// late samples to the series' successor, adds the rest to retired, and frees the place.
 
 // evictions holds the tombstones: series between the two steps.
 type evictions struct {

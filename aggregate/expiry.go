@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// A page holds lifetimes given by pushes, in 32 bits each: seconds, or milliseconds above ttlMillis for
-// lifetimes below fractionsBelow. Other fractions are rounded up.
+// A page holds lifetimes given by pushes, in 32 bits each: seconds, or milliseconds above ttlMillis
+// for lifetimes below fractionsBelow. Other fractions are rounded up.
 const (
 	ttlForever     = math.MaxUint32
 	ttlLongest     = ttlForever - 1 // 136 years
@@ -38,9 +38,9 @@ func (p *page) setTTL(place uint32, ttl time.Duration) {
 	}
 }
 
-// The sweep visits each series once a minute. A series with a lifetime of its own expires sooner: its
-// name and its slot of a limit are free as soon as readers no longer find it. So each page knows when
-// its next series ends.
+// The sweep visits each series once a minute. A series with a lifetime of its own expires sooner:
+// its name and its slot of a limit are free as soon as readers no longer find it. So each page
+// knows when its next series ends.
 
 // expectEnd enters the end of a series that has just been touched.
 func (p *page) expectEnd(place uint32, now window.Moment) {

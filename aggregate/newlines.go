@@ -9,10 +9,10 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Creating a series misses the cache several times in a row: the slot of its identity, the slot of the
-// object's name in the family, the entry there, the entry's name, and the memory of its alias. New
-// lines that follow one another share these waits: each step is done for all lines, and prefetches
-// the memory of the next step.
+// Creating a series misses the cache several times in a row: the slot of its identity, the slot of
+// the object's name in the family, the entry there, the entry's name, and the memory of its alias.
+// New lines that follow one another share these waits: each step is done for all lines, and
+// prefetches the memory of the next step.
 
 // mostNewSeries is the number of samples that are prefetched for at once.
 const mostNewSeries = lookup.FarLines

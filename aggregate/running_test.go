@@ -113,7 +113,8 @@ func TestAccumulate(t *testing.T) {
 	}
 }
 
-// What a sender kept while it could not reach us counts when it was taken: ten minutes' growth, all at once, is no burst now.
+// What a sender kept while it could not reach us counts when it was taken: ten minutes' growth, all
+// at once, is no burst now.
 func TestAccumulateOfABacklog(t *testing.T) {
 	start(t, func(f *fixture) {
 		time.Sleep(30 * time.Minute)
@@ -263,7 +264,8 @@ func (m *totalModel) step() {
 	}
 }
 
-// check compares the total, and the windows: what came in them, but for one push more or less: a pause is at most 3 s and two ticks.
+// check compares the total, and the windows: what came in them, but for one push more or less: a
+// pause is at most 3 s and two ticks.
 func (m *totalModel) check(t *testing.T) {
 	t.Helper()
 	m.f.want("c:total", "a="+print(metric.Float(m.client+m.added)))
@@ -307,7 +309,8 @@ func TestA1AddsBesideATotalNeverWait(t *testing.T) {
 	}
 }
 
-// A2: running totals with resets, adds beside them, readers, saving, deletion and expiry all at once.
+// A2: running totals with resets, adds beside them, readers, saving, deletion and expiry all at
+// once.
 func TestA2RunningTotals(t *testing.T) {
 	c := DefaultConfig()
 	c.Windows = []time.Duration{time.Second, 6 * time.Second}

@@ -140,7 +140,8 @@ func TestVanishThatWasHeld(t *testing.T) {
 	})
 }
 
-// The total that comes after an end is where a new series begins: none of it is growth, neither of what was there before.
+// The total that comes after an end is where a new series begins: none of it is growth, neither of
+// what was there before.
 func TestVanishOfARunningTotal(t *testing.T) {
 	start(t, func(f *fixture) {
 		f.apply(started(total("c", 1000), 5), started(total("c", 1007), 5), vanished("c"))
@@ -193,7 +194,8 @@ func TestVanishAcrossARestart(t *testing.T) {
 	}
 }
 
-// A2: series that vanish while others write, read and save them leave every increment in exactly one place. Run with -race.
+// A2: series that vanish while others write, read and save them leave every increment in exactly
+// one place. Run with -race.
 func TestA2SeriesThatVanish(t *testing.T) {
 	c := DefaultConfig()
 	c.Windows = []time.Duration{time.Second, 6 * time.Second}

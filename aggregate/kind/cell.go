@@ -18,8 +18,8 @@ type Cell struct {
 	Value   atomic.Uint64
 	History window.History
 	Seen    atomic.Uint32 // window.LifeStamp of the last touch; written under the history lock
-	// State is generation<<1 | live, in 31 bits. Publishing it publishes the series; the generation tells a
-	// series from a later one in the same place.
+	// State is generation<<1 | live, in 31 bits. Publishing it publishes the series; the generation
+	// tells a series from a later one in the same place.
 	State atomic.Uint32
 }
 

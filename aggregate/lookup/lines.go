@@ -8,7 +8,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Bits of a record's mode. Below lineMode is the kind, which a line that is looked up does not know yet.
+// Bits of a record's mode. Below lineMode is the kind, which a line that is looked up does not know
+// yet.
 const (
 	kindMask     = 0x0f
 	sampledMode  = 0x10 // the record ends with the line's rate
@@ -70,8 +71,9 @@ func (r *record) isLine(l *metric.Line, k *Result) bool {
 		bytes.Equal(r.name(), l.Head) && bytes.Equal(r.tags(), l.Rest)
 }
 
-// Where what lines look at is more than the processor's own cache holds, it is asked for one step ahead, some lines at a time: a load
-// that waits holds up all that come a few hundred instructions behind it, asking does not. Where it is less, asking costs more than it brings.
+// Where what lines look at is more than the processor's own cache holds, it is asked for one step
+// ahead, some lines at a time: a load that waits holds up all that come a few hundred instructions
+// behind it, asking does not. Where it is less, asking costs more than it brings.
 const (
 	FarBytes  = 4 << 20 // of records, if nobody says otherwise
 	FarLines  = 8       // whose addresses are gathered

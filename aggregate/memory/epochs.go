@@ -151,5 +151,6 @@ func (e *Epochs) AwaitExits() {
 	}
 }
 
-// Locker is the lock of the writers' list. The test of A1 holds it to show that writers never wait for it.
+// Locker is the lock of the writers' list. The test of A1 holds it to show that writers never wait
+// for it.
 func (e *Epochs) Locker() sync.Locker { return &e.mu }

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// What the formats up to the fourth had in place of logs: how a number stood at the end of each unit of each window.
-// They are read, and never written.
+// What the formats up to the fourth had in place of logs: how a number stood at the end of each
+// unit of each window. They are read, and never written.
 
 // unitAge is a value, so many units of a span before the newest entry's.
 type unitAge struct {

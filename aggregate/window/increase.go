@@ -7,14 +7,14 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Positions in receiving time are in ticks: tick 7 lasts from 7 to 8, and an entry of tick 7 is the value
-// at 8.
+// Positions in receiving time are in ticks: tick 7 lasts from 7 to 8, and an entry of tick 7 is the
+// value at 8.
 //
-// A window lasts from one position to now; of the tick that its beginning divides, a share counts. A
-// client that pushes at an interval needs more: pushes every seven seconds fall eight or nine times into
-// a minute, so a constant stream would swing by an eighth. Such a number is read from push to push: the
-// pushes of about one window, divided by the time in which the client gathered them. That holds until
-// the next push is overdue.
+// A window lasts from one position to now; of the tick that its beginning divides, a share counts.
+// A client that pushes at an interval needs more: pushes every seven seconds fall eight or nine
+// times into a minute, so a constant stream would swing by an eighth. Such a number is read from
+// push to push: the pushes of about one window, divided by the time in which the client gathered
+// them. That holds until the next push is overdue.
 
 // Stretch is the part of a number's history that answers for a window.
 type Stretch struct {

@@ -4,10 +4,10 @@ import (
 	"time"
 )
 
-// LifeStamp is a moment of the lifetime clock (docs/adr/0037), as cells and blobs hold it. The lifetime
-// clock advances with the monotonic clock of the process, so setting the machine's clock changes no
-// lifetime. The store saves it; the next process adds the time in which no process ran. Its zero has no
-// meaning; Clock.epoch maps it to dates.
+// LifeStamp is a moment of the lifetime clock (docs/adr/0037), as cells and blobs hold it. The
+// lifetime clock advances with the monotonic clock of the process, so setting the machine's clock
+// changes no lifetime. The store saves it; the next process adds the time in which no process ran.
+// Its zero has no meaning; Clock.epoch maps it to dates.
 type LifeStamp = uint32
 
 const (

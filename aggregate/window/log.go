@@ -54,7 +54,8 @@ type logHead struct {
 	end   uint16 // where the next step goes
 	last  uint16 // where the newest step begins
 	class uint8
-	// single is how many of the newest notes changed once in their tick, as far as the roller saw; at most mostSingle.
+	// single is how many of the newest notes changed once in their tick, as far as the roller saw;
+	// at most mostSingle.
 	single uint8
 	// shifted is set when older entries changed: the saved log is to be replaced.
 	shifted bool
@@ -153,8 +154,8 @@ func (n *Logs) Locker() sync.Locker { return n.memory.Locker() }
 // classFor is the class of a log for so many bytes of steps, with room for an eighth more.
 func (n *Logs) classFor(steps int) int { return n.memory.Class(steps + steps/8 + 8 + logHeadBytes) }
 
-// A step is a change<<2 with two marks, so that most steps of counters that change every tick take one byte. A longer
-// pause and a change that leaves no room for the marks follow as varints.
+// A step is a change<<2 with two marks, so that most steps of counters that change every tick take
+// one byte. A longer pause and a change that leaves no room for the marks follow as varints.
 const (
 	stepPaused = 1 << iota // more than one tick since the step before
 	stepWide

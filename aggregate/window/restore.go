@@ -9,7 +9,8 @@ type Reader struct {
 	Today   uint32 // the tick in progress
 	steps   []Entry
 	settled uint32 // how many ticks before its stamp a number last changed
-	// Of the formats up to the fourth: how a number stood, and how many ticks a unit of each span had.
+	// Of the formats up to the fourth: how a number stood, and how many ticks a unit of each span
+	// had.
 	stood   []unitAge
 	Strides []uint32
 }

@@ -44,8 +44,9 @@ func (p *History) Since(n *Logs, c Coding, tick uint32, habit uint8, all []Entry
 	return all
 }
 
-// A habit is what is saved of a log beside its notes: how many of the newest changed once in their tick, as a power of two,
-// so that most numbers of a run have the same; and whether the notes replace what was saved before.
+// A habit is what is saved of a log beside its notes: how many of the newest changed once in their
+// tick, as a power of two, so that most numbers of a run have the same; and whether the notes
+// replace what was saved before.
 const habitShifted = 0x80
 
 // Habit is the habit to save. A delta calls it once, which marks a shifted log as saved.
