@@ -31,7 +31,7 @@ type Key struct {
 	hash uint64
 	name []byte
 	tags []byte
-	mode uint16 // kind and separator; of a line, see recall.go
+	mode uint16 // kind and separator; of a line, see lines.go
 	mask uint16 // of the mode's bits, those that are looked up
 	// rate is that of a sampled line; else 0.
 	rate float64
