@@ -424,7 +424,7 @@ func TestRefusedClaimsAreExplained(t *testing.T) {
 			_, _ = fmt.Fprintf(conn, "m:1|c|#sluice_object:%s\n", claim)
 			text := ""
 			for range 100 {
-				if content, _ := os.ReadFile(said); strings.Contains(string(content), "line refused") {
+				if content, _ := os.ReadFile(said); strings.Contains(string(content), "line rejected") {
 					text = string(content)
 					break
 				}

@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-metrics/sluice/operations"
 	"github.com/sluice-metrics/sluice/receiver"
 	"github.com/sluice-metrics/sluice/receiver/group"
+	"github.com/sluice-metrics/sluice/receiver/ledger"
 	"github.com/sluice-metrics/sluice/receiver/push"
 	"github.com/sluice-metrics/sluice/store"
 )
@@ -49,7 +50,7 @@ type dataPath struct {
 	cluster    clusterSide
 	resolver   *identity.Resolver
 	table      *aggregate.Table
-	ledger     *receiver.Ledger
+	ledger     *ledger.Ledger
 	statsd     *receiver.Server
 	store      *store.Store
 	groups     *group.Groups
@@ -64,7 +65,7 @@ var errStopped = errors.New("stopped before the start was complete")
 // wire makes the whole path and restores the table. If a step fails, the parts already made are closed.
 // If the cause is the end of ctx, the error is errStopped.
 func wire(ctx context.Context, cfg *serverConfig, log *slog.Logger) (*dataPath, error) {
-	p := &dataPath{cfg: cfg, log: log, registry: newRegistry(), ledger: receiver.NewLedger()}
+	p := &dataPath{cfg: cfg, log: log, registry: newRegistry(), ledger: ledger.New()}
 	for _, step := range []func(context.Context) error{
 		p.checkDataFolder,
 		p.checkCertificate,
@@ -124,6 +125,9 @@ func (p *dataPath) openStatsD(context.Context) (err error) {
 	p.statsd, err = receiver.New(p.cfg.receiver, parts)
 	return p.cfg.statsdFault(err)
 }
+
+// The receiver finds LineCache by a type assertion, which would fail silently.
+var _ receiver.LineCache = (*aggregate.Writer)(nil)
 
 func (p *dataPath) newApplier() receiver.Applier { return p.table.NewWriter() }
 
