@@ -2,14 +2,15 @@ package store
 
 import (
 	"context"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 )
 
-// running runs a store with a short flush interval, whose database is apart.
-func running(t *testing.T, dir string, table Table) (s *Store, child *apart, stop func() error) {
+// running runs a store with a short flush interval, whose database is in the storage process.
+func running(t *testing.T, dir string, table Table) (s *Store, child *os.Process, stop func() error) {
 	t.Helper()
 	cfg := testConfig(dir)
 	cfg.FlushInterval = minFlushInterval
@@ -18,11 +19,7 @@ func running(t *testing.T, dir string, table Table) (s *Store, child *apart, sto
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close(context.Background()) })
-	child, ok := s.db.(*apart)
-	if !ok {
-		t.Fatalf("the database is a %T", s.db)
-	}
-	return s, child, start(t, s)
+	return s, storageProcess(t, dir), start(t, s)
 }
 
 // TestDatabaseStandsStill: while the database's process waits for its disk, what is applied is applied, the store says
@@ -34,10 +31,10 @@ func TestDatabaseStandsStill(t *testing.T) {
 	if err := s.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := child.process.Signal(syscall.SIGSTOP); err != nil {
+	if err := child.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	defer child.process.Signal(syscall.SIGCONT)
+	defer child.Signal(syscall.SIGCONT)
 	for began, i := time.Now(), uint16(0); time.Since(began) < lateAfter+500*time.Millisecond; i++ {
 		model.put(int(i%4), i%modelSlots, "a", "meanwhile")
 		time.Sleep(time.Millisecond)
@@ -48,7 +45,7 @@ func TestDatabaseStandsStill(t *testing.T) {
 	if ok, detail := s.Detail(); ok || !strings.Contains(detail, "does not keep up") {
 		t.Fatalf("Detail: %v %s", ok, detail)
 	}
-	if err := child.process.Signal(syscall.SIGCONT); err != nil {
+	if err := child.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "caught up", func() bool { ok, _ := s.Detail(); return ok && s.Lag() < time.Second })
@@ -73,7 +70,7 @@ func TestDatabaseDies(t *testing.T) {
 	if err := s.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := child.process.Signal(syscall.SIGBUS); err != nil {
+	if err := child.Signal(syscall.SIGBUS); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the end of the process in Detail", func() bool {
@@ -104,10 +101,7 @@ func TestDatabaseDiesBeforeTheEnd(t *testing.T) {
 	if err := s.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := child.process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	<-child.ended
+	kill(t, child)
 	model.put(2, 1, "a", "meanwhile")
 	if err := stop(); err != nil {
 		t.Fatal(err)

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/sluice-metrics/sluice/store/folder"
 )
 
 // TestCrashRestoresAStateThatWas holds S1 to S5: random births, changes, deaths and flushes; now and then the
@@ -84,7 +86,7 @@ func crashCopy(t testing.TB, dir string) string {
 func fingerprint(t testing.TB, dir string) []byte {
 	t.Helper()
 	var all []byte
-	entries, err := os.ReadDir(filepath.Join(dir, databaseName))
+	entries, err := os.ReadDir(filepath.Join(dir, folder.DatabaseName))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,6 +96,6 @@ func fingerprint(t testing.TB, dir string) []byte {
 			all = append(all, byte(stat.Size()), byte(stat.Size()>>8), byte(stat.Size()>>16))
 		}
 	}
-	manifest, _ := os.ReadFile(filepath.Join(dir, databaseName, "MANIFEST"))
+	manifest, _ := os.ReadFile(filepath.Join(dir, folder.DatabaseName, "MANIFEST"))
 	return append(all, manifest...)
 }

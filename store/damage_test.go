@@ -10,7 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dgraph-io/badger/v4"
+	"github.com/sluice-metrics/sluice/store/database"
+	"github.com/sluice-metrics/sluice/store/folder"
 	"github.com/sluice-metrics/sluice/store/format"
 )
 
@@ -40,7 +41,7 @@ func model2(t *testing.T, want *modelTable) *modelTable {
 
 func databaseFiles(t *testing.T, dir, pattern string) []string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, databaseName, pattern))
+	files, err := filepath.Glob(filepath.Join(dir, folder.DatabaseName, pattern))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no %s in the database: %v", pattern, err)
 	}
@@ -112,12 +113,12 @@ func TestDamagedDatabase(t *testing.T) {
 		damage{"key registry empty", func(t *testing.T, dir string) { truncate(t, databaseFiles(t, dir, "KEYREGISTRY")[0], 0) }},
 		damage{"manifest and copy empty", func(t *testing.T, dir string) {
 			truncate(t, databaseFiles(t, dir, "MANIFEST")[0], 0)
-			truncate(t, databaseFiles(t, dir, copyName)[0], 0)
+			truncate(t, databaseFiles(t, dir, "MANIFEST.copy")[0], 0)
 		}},
 		damage{"manifest cut, copy missing", func(t *testing.T, dir string) {
 			f := databaseFiles(t, dir, "MANIFEST")[0]
 			truncate(t, f, 16)
-			removeFile(t, databaseFiles(t, dir, copyName)[0])
+			removeFile(t, databaseFiles(t, dir, "MANIFEST.copy")[0])
 		}},
 		damage{"no format version", func(t *testing.T, dir string) {
 			writeEntry(t, dir, []byte{format.PrefixVersion}, []byte("something else"))
@@ -127,7 +128,7 @@ func TestDamagedDatabase(t *testing.T) {
 			writeEntry(t, dir, []byte{format.PrefixClock}, []byte("12345678 not a clock"))
 		}},
 		damage{"the last three openings ended in death", func(t *testing.T, dir string) {
-			if err := os.WriteFile(filepath.Join(dir, openingName), []byte("3"), 0o640); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, folder.RestoreName), []byte("3"), 0o640); err != nil {
 				t.Fatal(err)
 			}
 		}},
@@ -162,7 +163,7 @@ func mustStartEmpty(t *testing.T, dir string, before []string) {
 		t.Fatalf("RestoreDone %v, %d blocks restored from a damaged database", table.done, len(table.blocks))
 	}
 	ok, detail := s.Detail()
-	aside, _ := filepath.Glob(filepath.Join(dir, databaseName+".damaged-*"))
+	aside, _ := filepath.Glob(filepath.Join(dir, folder.DatabaseName+".damaged-*"))
 	if !ok || len(aside) != 1 || !strings.Contains(detail, aside[0]) || !strings.Contains(detail, "started empty") {
 		t.Fatalf("Detail: %v %q; set aside: %v", ok, detail, aside)
 	}
@@ -193,21 +194,10 @@ func removeFile(t *testing.T, path string) {
 	}
 }
 
-// writeEntry writes into the database of a directory as nobody should.
+// writeEntry overwrites an entry of a closed database.
 func writeEntry(t *testing.T, dir string, key, value []byte) {
 	t.Helper()
-	db, err := badger.Open(badgerOptions(filepath.Join(dir, databaseName), quiet()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = db.Update(func(txn *badger.Txn) error { return txn.Set(key, value) })
-	if err := errors.Join(err, db.Close()); err != nil {
-		t.Fatal(err)
-	}
-	c := manifestCopy{dir: filepath.Join(dir, databaseName)}
-	if err := c.renew(); err != nil {
-		t.Fatal(err)
-	}
+	editDatabase(t, dir, func(txn database.Transaction) error { return txn.Set(key, value) })
 }
 
 // TestHarmlessDamage: what a killed process leaves behind, and files that hold nothing that is needed, cost
@@ -216,26 +206,28 @@ func TestHarmlessDamage(t *testing.T) {
 	master := t.TempDir()
 	model := makeDatabase(t, master)
 	for name, do := range map[string]func(t *testing.T, dir string){
-		"empty log":             func(t *testing.T, dir string) { touch(t, filepath.Join(dir, databaseName, "00099.mem")) },
-		"empty value log":       func(t *testing.T, dir string) { touch(t, filepath.Join(dir, databaseName, "000099.vlog")) },
+		"empty log":             func(t *testing.T, dir string) { touch(t, filepath.Join(dir, folder.DatabaseName, "00099.mem")) },
+		"empty value log":       func(t *testing.T, dir string) { touch(t, filepath.Join(dir, folder.DatabaseName, "000099.vlog")) },
 		"value logs cut":        func(t *testing.T, dir string) { truncate(t, databaseFiles(t, dir, "*.vlog")[0], 0) },
 		"key registry missing":  func(t *testing.T, dir string) { removeFile(t, databaseFiles(t, dir, "KEYREGISTRY")[0]) },
 		"discard stats missing": func(t *testing.T, dir string) { removeFile(t, databaseFiles(t, dir, "DISCARD")[0]) },
-		"manifest copy missing": func(t *testing.T, dir string) { removeFile(t, databaseFiles(t, dir, copyName)[0]) },
-		"manifest copy garbage": func(t *testing.T, dir string) { overwrite(t, databaseFiles(t, dir, copyName)[0], 0, []byte("zzz")) },
+		"manifest copy missing": func(t *testing.T, dir string) { removeFile(t, databaseFiles(t, dir, "MANIFEST.copy")[0]) },
+		"manifest copy garbage": func(t *testing.T, dir string) {
+			overwrite(t, databaseFiles(t, dir, "MANIFEST.copy")[0], 0, []byte("zzz"))
+		},
 		"half a manifest entry": func(t *testing.T, dir string) {
 			appendTo(t, databaseFiles(t, dir, "MANIFEST")[0], "\x00\x00\x00\x40abc")
 		},
 		"a table not listed yet": func(t *testing.T, dir string) {
-			touch(t, filepath.Join(dir, databaseName, "000999.sst"))
+			touch(t, filepath.Join(dir, folder.DatabaseName, "000999.sst"))
 		},
 		"left over trial": func(t *testing.T, dir string) {
-			if err := os.Mkdir(filepath.Join(dir, trialName), 0o750); err != nil {
+			if err := os.Mkdir(filepath.Join(dir, folder.ProbeName), 0o750); err != nil {
 				t.Fatal(err)
 			}
-			touch(t, filepath.Join(dir, trialName, "000001.sst"))
+			touch(t, filepath.Join(dir, folder.ProbeName, "000001.sst"))
 		},
-		"two openings that ended in death": func(t *testing.T, dir string) { appendTo(t, filepath.Join(dir, openingName), "2") },
+		"two openings that ended in death": func(t *testing.T, dir string) { appendTo(t, filepath.Join(dir, folder.RestoreName), "2") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "data")

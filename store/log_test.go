@@ -8,6 +8,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/sluice-metrics/sluice/store/database"
+	"github.com/sluice-metrics/sluice/store/folder"
+	"github.com/sluice-metrics/sluice/store/wal"
 )
 
 // A killed is a copy of a data directory as kill -9 leaves it: all of it in one log.
@@ -37,21 +41,21 @@ func makeKilled(t *testing.T) killed {
 				t.Fatal(err)
 			}
 			k.model.settle()
-			for _, mark := range readNote(s.folder.database()).marks {
-				k.synced = mark.end + logHeaderBytes
+			for _, mark := range wal.ReadWatermark(s.folder.Database()).Positions {
+				k.synced = mark.End + wal.HeaderBytes
 			}
 		}
 	}
 	k.dir = crashCopy(t, dir)
 	mustClose(t, s)
 	k.log = filepath.Base(databaseFiles(t, k.dir, "*1.mem")[0])
-	content, err := os.ReadFile(filepath.Join(k.dir, databaseName, k.log))
+	content, err := os.ReadFile(filepath.Join(k.dir, folder.DatabaseName, k.log))
 	if err != nil {
 		t.Fatal(err)
 	}
-	committed := walkLog(content[logHeaderBytes:]).committed
-	k.size = int64(committed + logHeaderBytes)
-	if k.synced <= logHeaderBytes || k.size <= k.synced {
+	committed := wal.Scan(content[wal.HeaderBytes:]).Committed
+	k.size = int64(committed + wal.HeaderBytes)
+	if k.synced <= wal.HeaderBytes || k.size <= k.synced {
 		t.Fatalf("synced up to %d, written up to %d", k.synced, k.size)
 	}
 	return k
@@ -63,18 +67,18 @@ func (k killed) copy(t *testing.T) (dir, log string) {
 	if err := os.CopyFS(dir, os.DirFS(k.dir)); err != nil {
 		t.Fatal(err)
 	}
-	return dir, filepath.Join(dir, databaseName, k.log)
+	return dir, filepath.Join(dir, folder.DatabaseName, k.log)
 }
 
 // reboot makes a directory look as if the machine had been started anew since.
 func reboot(t *testing.T, dir string) {
 	t.Helper()
-	note := readNote(filepath.Join(dir, databaseName))
-	if note.boot == "" {
+	note := wal.ReadWatermark(filepath.Join(dir, folder.DatabaseName))
+	if note.Boot == "" {
 		t.Fatal("no note in the database")
 	}
-	note.boot = "another"
-	if err := note.write(); err != nil {
+	note.Boot = "another"
+	if err := note.Write(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -89,7 +93,7 @@ func (k killed) mustSpeak(t *testing.T, dir, what string, damagedLog []byte) (as
 	_, detail := s.Detail()
 	torn = strings.Contains(detail, "unfinished write")
 	if s.count.setAside.Load() > 0 {
-		kept, _ := filepath.Glob(filepath.Join(dir, databaseName+".damaged-*", k.log))
+		kept, _ := filepath.Glob(filepath.Join(dir, folder.DatabaseName+".damaged-*", k.log))
 		if len(kept) != 1 || !strings.Contains(detail, "started empty") {
 			t.Fatalf("%s: kept %v; %s", what, kept, detail)
 		}
@@ -119,7 +123,7 @@ func TestFlippedBits(t *testing.T) {
 		random = 10
 	}
 	for range random {
-		offsets = append(offsets, logHeaderBytes+r.Int64N(k.size-logHeaderBytes))
+		offsets = append(offsets, wal.HeaderBytes+r.Int64N(k.size-wal.HeaderBytes))
 	}
 	for i, at := range offsets {
 		dir, log := k.copy(t)
@@ -135,7 +139,7 @@ func TestFlippedBits(t *testing.T) {
 		}
 		what := fmt.Sprintf("bit %d of byte %d of %d, synced to %d, rebooted %v", i%8, at, k.size, k.synced, rebooted)
 		aside, _ := k.mustSpeak(t, dir, what, content)
-		if at >= logHeaderBytes && at < k.synced && !aside {
+		if at >= wal.HeaderBytes && at < k.synced && !aside {
 			t.Errorf("%s: not set aside", what)
 		}
 	}
@@ -154,12 +158,12 @@ func TestTornTail(t *testing.T) {
 	for range random {
 		ends = append(ends, k.synced+r.Int64N(k.size-k.synced))
 	}
-	ends = append(ends, 5, logHeaderBytes, k.synced/2, k.synced-1)
+	ends = append(ends, 5, wal.HeaderBytes, k.synced/2, k.synced-1)
 	for i, end := range ends {
 		dir, log := k.copy(t)
 		size := fileSize(t, log)
 		truncate(t, log, end)
-		if i%3 != 0 || end < logHeaderBytes {
+		if i%3 != 0 || end < wal.HeaderBytes {
 			truncate(t, log, size) // zeros, as in a mapped log
 		}
 		if i%2 == 1 {
@@ -169,7 +173,7 @@ func TestTornTail(t *testing.T) {
 		s := mustOpen(t, dir, restored)
 		_, detail := s.Detail()
 		aside := s.count.setAside.Load() > 0
-		if end < k.synced && end >= logHeaderBytes && !aside {
+		if end < k.synced && end >= wal.HeaderBytes && !aside {
 			t.Fatalf("torn at %d, synced to %d: %s", end, k.synced, detail)
 		}
 		if end >= k.synced {
@@ -217,7 +221,7 @@ func TestLostLog(t *testing.T) {
 		"empty":   func(log string) error { return os.Truncate(log, 0) },
 		"renamed": func(log string) error { return os.Rename(log, log+".old") },
 	} {
-		for _, room := range []uint64{1 << 40, leastFreeBytes - 1} {
+		for _, room := range []uint64{1 << 40, database.LeastFreeBytes - 1} {
 			t.Run(fmt.Sprint(name, " ", room), func(t *testing.T) {
 				dir, log := k.copy(t)
 				if err := lose(log); err != nil {
@@ -226,7 +230,7 @@ func TestLostLog(t *testing.T) {
 				var free atomic.Uint64
 				free.Store(room)
 				restored := newModel(0)
-				s := startWithout(t, testConfig(dir), restored, false, &free)
+				s := startWithout(t, testConfig(dir), restored, database.InProcess, &free)
 				defer mustClose(t, s)
 				if _, detail := s.Detail(); !strings.Contains(detail, "is missing") || len(restored.blocks) > 0 {
 					t.Errorf("%d blocks and not a word: %s", len(restored.blocks), detail)
@@ -236,18 +240,18 @@ func TestLostLog(t *testing.T) {
 	}
 	t.Run("became a table", func(t *testing.T) {
 		dir, _ := k.copy(t)
-		note := readNote(filepath.Join(dir, databaseName))
+		note := wal.ReadWatermark(filepath.Join(dir, folder.DatabaseName))
 		mustClose(t, mustOpen(t, dir, newModel(0)))
-		if err := note.write(); err != nil { // as of before
+		if err := note.Write(); err != nil { // as of before
 			t.Fatal(err)
 		}
 		restored := newModel(0)
 		s := mustOpen(t, dir, restored)
 		defer mustClose(t, s)
 		k.model.mustEqual(t, restored)
-		if s.count.setAside.Load() > 0 || len(note.marks) == 0 {
+		if s.count.setAside.Load() > 0 || len(note.Positions) == 0 {
 			_, detail := s.Detail()
-			t.Errorf("%d marks: %s", len(note.marks), detail)
+			t.Errorf("%d marks: %s", len(note.Positions), detail)
 		}
 	})
 }

@@ -61,7 +61,7 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	persisting := 1.0
-	if _, off, _ := s.status.read(); off != "" {
+	if s.status.notPersisting() != "" {
 		persisting = 0
 	}
 	c := &s.count
@@ -80,7 +80,7 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 	gauge(restoredDesc, float64(c.failedBlocks.Load()), "failed")
 	gauge(restoredDocumentsDesc, float64(c.restoredDocuments.Load()), "complete")
 	gauge(restoredDocumentsDesc, float64(c.failedDocuments.Load()), "failed")
-	if free, err := s.free(s.folder.dir); err == nil {
+	if free, err := s.freeBytes(s.folder.Dir); err == nil {
 		gauge(freeDesc, float64(free))
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/sluice-metrics/sluice/store/folder"
 )
 
 // TestKilledInTheTrial: a process that is killed while another one tries its database says nothing against the database,
@@ -12,8 +14,8 @@ import (
 func TestKilledInTheTrial(t *testing.T) {
 	dir := t.TempDir()
 	model := makeDatabase(t, dir)
-	scratch := filepath.Join(dir, trialName)
-	for range maxOpenings {
+	scratch := filepath.Join(dir, folder.ProbeName)
+	for range folder.MaxDeaths {
 		eventually(t, "the last trial's folder is gone", func() bool { return os.RemoveAll(scratch) == nil })
 		child := exec.Command(os.Args[0])
 		child.Env = append(os.Environ(), childEnv+"="+dir)

@@ -15,6 +15,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/sluice-metrics/sluice/store/database"
+	"github.com/sluice-metrics/sluice/store/folder"
 	"github.com/sluice-metrics/sluice/store/format"
 )
 
@@ -116,9 +118,9 @@ func TestSyncsShareAPeriod(t *testing.T) {
 	if period := s.seq.Period(); period > 5 {
 		t.Errorf("period %d after 700 flushes in 3 intervals", period)
 	}
-	for i := range s.flush.blocks {
-		if s.flush.blocks[i].checkpoint > 2<<8 {
-			t.Errorf("block %d had a checkpoint at %x", i, s.flush.blocks[i].checkpoint)
+	for i := range s.flusher.blocks {
+		if s.flusher.blocks[i].checkpoint > 2<<8 {
+			t.Errorf("block %d had a checkpoint at %x", i, s.flusher.blocks[i].checkpoint)
 		}
 	}
 	mustClose(t, s)
@@ -142,21 +144,21 @@ func TestEvenCheckpoints(t *testing.T) {
 		clock.period(t)
 		written := 0
 		for b := range blocks {
-			p := &s.flush.blocks[b]
+			p := &s.flusher.blocks[b]
 			if p.checkpoint == s.seq {
 				written++
 			}
-			if p.dirty && s.seq.Period()-p.since.Period() >= format.DeltaSlots {
-				t.Fatalf("block %d: %d periods without a checkpoint", b, s.seq.Period()-p.since.Period())
+			if p.hasDeltas && s.seq.Period()-p.firstDelta.Period() >= format.DeltaSlots {
+				t.Fatalf("block %d: %d periods without a checkpoint", b, s.seq.Period()-p.firstDelta.Period())
 			}
 		}
 		if written > 2*blocks/checkpointPeriods {
 			t.Fatalf("period %d: %d checkpoints of %d blocks", period, written, blocks)
 		}
 	}
-	before := s.flush.blocks[blocks].checkpoint
-	if before == 0 || s.flush.blocks[blocks].dirty || before.Period() > checkpointPeriods+1 {
-		t.Fatalf("the block that is still: %+v", s.flush.blocks[blocks])
+	before := s.flusher.blocks[blocks].checkpoint
+	if before == 0 || s.flusher.blocks[blocks].hasDeltas || before.Period() > checkpointPeriods+1 {
+		t.Fatalf("the block that is still: %+v", s.flusher.blocks[blocks])
 	}
 }
 
@@ -210,8 +212,8 @@ func TestStall(t *testing.T) {
 	table.hang.Store(nil)
 	close(release)
 	eventually(t, "the flush that hung ends and the directory is free", func() bool {
-		folder, err := openFolder(cfg.Dir)
-		return err == nil && folder.release() == nil
+		folder, err := folder.Open(cfg.Dir)
+		return err == nil && folder.Release() == nil
 	})
 }
 
@@ -232,7 +234,7 @@ func TestFailedWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	clock.now = clock.now.Add(s.cfg.FlushInterval)
-	if err := s.step(clock.now); err == nil {
+	if err := s.flushStep(clock.now); err == nil {
 		t.Fatal("a flush into a closed database succeeded")
 	}
 	if ok, detail := s.Detail(); ok || !strings.Contains(detail, "not persisting") {
@@ -241,7 +243,7 @@ func TestFailedWrite(t *testing.T) {
 	if err := s.Sync(t.Context()); !errors.Is(err, ErrNotPersisting) {
 		t.Fatalf("Sync: %v", err)
 	}
-	if err := s.step(clock.now.Add(time.Millisecond)); err == nil {
+	if err := s.flushStep(clock.now.Add(time.Millisecond)); err == nil {
 		t.Fatal("tried again at once")
 	}
 	model.put(1, 2, "b", "third")
@@ -274,7 +276,7 @@ func TestFullDisk(t *testing.T) {
 		}
 	}()
 	cfg := testConfig(filepath.Join(disk, "data"))
-	cfg.MinFreeBytes = leastFreeBytes
+	cfg.MinFreeBytes = database.LeastFreeBytes
 	cfg.FlushInterval = minFlushInterval
 	model := newModel(4)
 	s, err := Open(t.Context(), cfg, Parts{Table: model, Logger: quiet()})

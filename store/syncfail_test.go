@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/sluice-metrics/sluice/store/folder"
 )
 
 // TestFailedSync: a sync that fails shows at once in Detail and in the metrics, and until one succeeds. What was
@@ -29,7 +30,7 @@ func TestFailedSync(t *testing.T) {
 	if err := s.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	unopenable := filepath.Join(s.folder.database(), "x.mem") // a log, by its name, that leads to itself
+	unopenable := filepath.Join(s.folder.Database(), "x.mem") // a log, by its name, that leads to itself
 	if err := os.Symlink(unopenable, unopenable); err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +87,7 @@ func TestRemovedLock(t *testing.T) {
 	dir := t.TempDir()
 	s := mustOpen(t, dir, newModel(1))
 	start(t, s)
-	lock := filepath.Join(dir, lockName)
+	lock := filepath.Join(dir, folder.LockName)
 	for _, replaced := range []bool{false, true} {
 		aside := lock + ".aside"
 		if err := os.Rename(lock, aside); err != nil {
