@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sluice-metrics/sluice/config"
+	"github.com/sluice-metrics/sluice/connlimit"
 	"github.com/sluice-metrics/sluice/durable"
 	"golang.org/x/net/netutil"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -134,7 +136,11 @@ func listen(address string, refused prometheus.Counter) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on Address: %w", err)
 	}
-	return netutil.LimitListener(&crowd{listener, newShares(maxConnectionsEach), refused}, maxConnections), nil
+	return netutil.LimitListener(&connlimit.Listener{
+		Listener: listener,
+		Limiter:  connlimit.New(connlimit.Limits{MaxEach: maxConnectionsEach, Reject: true}),
+		Closed:   func(net.Conn, *connlimit.Member) { refused.Inc() },
+	}, maxConnections), nil
 }
 
 // maxConnections is far above what an API server's aggregator, people and scrapers open; it bounds what a storm takes.
@@ -148,7 +154,7 @@ func servingCertificate(cfg Config, logger *slog.Logger) (dynamiccertificates.Ce
 	if cfg.CertFile != "" {
 		files, err := dynamiccertificates.NewDynamicServingContentFromFiles("serving-cert", cfg.CertFile, cfg.KeyFile)
 		if err != nil {
-			return nil, fmt.Errorf("read CertFile and KeyFile: %w", err)
+			return nil, config.NewFault("CertFile", "cannot be read with %s: %w", config.Field("KeyFile"), err)
 		}
 		return files, nil
 	}

@@ -3,7 +3,6 @@ package limit
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -28,7 +27,7 @@ func (b *Book) refuseLocked(s *scope, limit metric.Limit, o *metric.Object, name
 	rare.refused[name] = struct{}{}
 	about, message := *o, s.refusal(limit, name)
 	b.later(func() {
-		if suppressed, pass := b.said.pass(time.Now()); pass {
+		if suppressed, ok := b.said.Allow(); ok {
 			b.logger.Info("a metric is over the limit", "metric", name, "of", about.String(), "because", message, "suppressed", suppressed)
 		}
 		b.witness.Event(subject(about), "MetricRefused", message)
@@ -41,24 +40,6 @@ func subject(o metric.Object) metric.Object {
 		return metric.Object{Resource: "namespaces", Name: o.Namespace}
 	}
 	return o
-}
-
-// sparse lets one of many through in a while. Run's goroutine alone has it.
-type sparse struct {
-	last       time.Time
-	suppressed int
-}
-
-const sayEvery = 5 * time.Second
-
-func (s *sparse) pass(now time.Time) (suppressed int, pass bool) {
-	if now.Sub(s.last) < sayEvery {
-		s.suppressed++
-		return 0, false
-	}
-	suppressed = s.suppressed
-	*s = sparse{last: now}
-	return suppressed, true
 }
 
 // refusal says what was refused and who has what it would need.
@@ -96,7 +77,7 @@ func (b *Book) Explain(o metric.Object, name string) string {
 	if k.namespace == "" {
 		return "" // it has no limit of its own
 	}
-	limit := k.limit(b.rules.Limits(k.namespace).Or(b.config.limits()))
+	limit := k.limit(b.rules.Limits(k.namespace).OrDefault(b.config.limits()))
 	shard, hash := b.shard(k)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()

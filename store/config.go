@@ -1,29 +1,29 @@
 package store
 
 import (
-	"errors"
-	"fmt"
 	"time"
 
+	"github.com/sluice-metrics/sluice/config"
 	"github.com/sluice-metrics/sluice/store/database"
 )
 
 // Config says where and how often to persist.
 type Config struct {
-	// Dir is the data folder. It belongs to the store alone. It may be missing, empty (except for "lost+found"), or one
-	// that a store made, and it may be a mount point.
+	// Dir is the data folder, for the store's exclusive use: missing, empty (apart from "lost+found") or
+	// made by a store. It may be a mount point.
 	Dir string
-	// FlushInterval is the time between two flushes. A killed process loses the changes of an interval, and those that
-	// came while a flush was spread (pacer.go).
+	// FlushInterval is the time between two flushes. A killed process loses at most the samples of one
+	// interval and of the flush in progress (pacer.go).
 	FlushInterval time.Duration
-	// SyncInterval is the time between two fsyncs: a power cut loses the changes of an interval.
+	// SyncInterval is the time between two fsyncs. A power failure loses at most the samples of one
+	// interval.
 	SyncInterval time.Duration
-	// MinFreeBytes is the space on the disk that must stay free, besides as much again as the database holds, which its
-	// compactions need. Below it nothing is persisted until a quarter more is free.
+	// MinFreeBytes is the disk space that must stay free, beside a reserve of the database's own size for
+	// compactions. Below it the store pauses, until a quarter more than that is free again.
 	MinFreeBytes uint64
-	// ProbeTimeout bounds the opening of the database in a throw-away process, before the store opens it.
+	// ProbeTimeout bounds the probe, which opens the database in a throw-away process.
 	ProbeTimeout time.Duration
-	// StopTimeout bounds the last flush and fsync, after Run's context has ended.
+	// StopTimeout bounds the last flush, after Run's context has ended.
 	StopTimeout time.Duration
 }
 
@@ -40,30 +40,31 @@ func DefaultConfig() Config {
 
 const (
 	minFlushInterval = 10 * time.Millisecond
-	maxFlushInterval = 500 * time.Millisecond // a longer one breaks the promise that a kill costs 1 s at most
+	maxFlushInterval = 500 * time.Millisecond // a killed process may lose 1 s at most
 )
 
-// Validate reports every fault at once.
+// Validate returns all faults at once.
 func (c Config) Validate() error {
-	var faults []error
-	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	var faults config.Faults
 	if c.Dir == "" {
-		fault("store: dir is empty; must name the data folder")
+		faults.Add("Dir", "is empty; must be a folder")
 	}
 	if c.FlushInterval < minFlushInterval || c.FlushInterval > maxFlushInterval {
-		fault("store: flushInterval is %v; must be from %v to %v", c.FlushInterval, minFlushInterval, maxFlushInterval)
+		faults.Add("FlushInterval", "is %v; must be from %v to %v", c.FlushInterval, minFlushInterval, maxFlushInterval)
 	}
 	if c.SyncInterval < c.FlushInterval {
-		fault("store: syncInterval is %v; must be at least flushInterval, %v", c.SyncInterval, c.FlushInterval)
+		faults.Add("SyncInterval", "is %v; must be at least %s, which is %v",
+			c.SyncInterval, config.Field("FlushInterval"), c.FlushInterval)
 	}
 	if c.MinFreeBytes < database.LeastFreeBytes {
-		fault("store: minFreeBytes is %d; must be at least %d, which the database may write at once", c.MinFreeBytes, database.LeastFreeBytes)
+		faults.Add("MinFreeBytes", "is %v; must be at least %v, which the database may need at once",
+			config.Bytes(c.MinFreeBytes), config.Bytes(database.LeastFreeBytes))
 	}
 	if c.ProbeTimeout <= 0 {
-		fault("store: probeTimeout is %v; must be positive", c.ProbeTimeout)
+		faults.Add("ProbeTimeout", "is %v; must be above 0", c.ProbeTimeout)
 	}
 	if c.StopTimeout <= 0 {
-		fault("store: stopTimeout is %v; must be positive", c.StopTimeout)
+		faults.Add("StopTimeout", "is %v; must be above 0", c.StopTimeout)
 	}
-	return errors.Join(faults...)
+	return faults.Join()
 }

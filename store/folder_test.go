@@ -177,7 +177,7 @@ func TestConfigFaults(t *testing.T) {
 		t.Fatalf("the defaults are refused: %v", err)
 	}
 	err := Config{FlushInterval: 501e6}.Validate()
-	for _, field := range []string{"dir", "flushInterval", "syncInterval", "minFreeBytes", "probeTimeout", "stopTimeout"} {
+	for _, field := range []string{"Dir", "FlushInterval", "SyncInterval", "MinFreeBytes", "ProbeTimeout", "StopTimeout"} {
 		if !strings.Contains(err.Error(), field) {
 			t.Errorf("%q does not name %s", err, field)
 		}

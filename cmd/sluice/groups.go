@@ -38,7 +38,7 @@ func (e exactly) Remove(o metric.Object, name string, sets []metric.Labels) {
 	}
 	e.table.Delete(metric.Query{
 		Resource: o.Resource, Namespace: o.Namespace, Object: o.Name,
-		Asked: metric.Asked{Name: name}, Match: match,
+		Expression: metric.Expression{Name: name}, MatchLabels: match,
 	})
 }
 

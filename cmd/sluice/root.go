@@ -72,7 +72,7 @@ func run(ctx context.Context, args []string, std streams) int {
 		code, hint = exitUsage, fmt.Sprintf("see '%s --help'\n", command.CommandPath())
 	}
 	for _, line := range strings.Split(err.Error(), "\n") {
-		fmt.Fprintf(std.err, "%s: %s\n", command.CommandPath(), metric.Cut(line, mostOfAnError))
+		fmt.Fprintf(std.err, "%s: %s\n", command.CommandPath(), metric.Truncate(line, mostOfAnError))
 	}
 	fmt.Fprint(std.err, hint)
 	return code
