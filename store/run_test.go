@@ -324,13 +324,13 @@ func TestMetrics(t *testing.T) {
 		t.Fatalf("%d metrics, %v", n, err)
 	}
 	want := `
-# HELP sluice_store_flushes_total Flushes that wrote all that had changed.
+# HELP sluice_store_flushes_total Successful flushes.
 # TYPE sluice_store_flushes_total counter
 sluice_store_flushes_total 1
 # HELP sluice_store_persisting 1 while changes are written to disk, 0 while the disk is too full or failing.
 # TYPE sluice_store_persisting gauge
 sluice_store_persisting 1
-# HELP sluice_store_restored_blocks Blocks of 1,024 series found at the start: complete, cut to an earlier state, or failed.
+# HELP sluice_store_restored_blocks Blocks of 1,024 series found at the last start: complete, cut to an earlier state, or failed.
 # TYPE sluice_store_restored_blocks gauge
 sluice_store_restored_blocks{result="complete"} 2
 sluice_store_restored_blocks{result="cut"} 0
