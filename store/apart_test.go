@@ -19,12 +19,14 @@ func running(t *testing.T, dir string, table Table) (s *Store, child *os.Process
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close(context.Background()) })
+	s.status.lateAfter = 500 * time.Millisecond
 	return s, storageProcess(t, dir), start(t, s)
 }
 
 // TestDatabaseStandsStill: while the database's process waits for its disk, what is applied is applied, the store says
 // how far it is behind, and when the disk goes on nothing is missing.
 func TestDatabaseStandsStill(t *testing.T) {
+	t.Parallel()
 	dir, model := t.TempDir(), newModel(4)
 	s, child, stop := running(t, dir, model)
 	model.put(1, 1, "a", "before")
@@ -35,11 +37,11 @@ func TestDatabaseStandsStill(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer child.Signal(syscall.SIGCONT)
-	for began, i := time.Now(), uint16(0); time.Since(began) < lateAfter+500*time.Millisecond; i++ {
+	for began, i := time.Now(), uint16(0); time.Since(began) < 2*s.status.lateAfter; i++ {
 		model.put(int(i%4), i%modelSlots, "a", "meanwhile")
 		time.Sleep(time.Millisecond)
 	}
-	if lag := s.Lag(); lag < lateAfter {
+	if lag := s.Lag(); lag < s.status.lateAfter {
 		t.Fatalf("a lag of %v", lag)
 	}
 	if ok, detail := s.Detail(); ok || !strings.Contains(detail, "does not keep up") {
@@ -64,6 +66,7 @@ func TestDatabaseStandsStill(t *testing.T) {
 // TestDatabaseDies: when the database's process ends, however that is, the store says so, starts another one, and
 // nothing is missing.
 func TestDatabaseDies(t *testing.T) {
+	t.Parallel()
 	dir, model := t.TempDir(), newModel(4)
 	s, child, stop := running(t, dir, model)
 	model.put(1, 1, "a", "before")
@@ -95,6 +98,7 @@ func TestDatabaseDies(t *testing.T) {
 // TestDatabaseDiesBeforeTheEnd: an end that follows the death of the database's process at once loses nothing: the last
 // flush goes to another process.
 func TestDatabaseDiesBeforeTheEnd(t *testing.T) {
+	t.Parallel()
 	dir, model := t.TempDir(), newModel(4)
 	s, child, stop := running(t, dir, model)
 	model.put(1, 1, "a", "before")

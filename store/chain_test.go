@@ -29,6 +29,7 @@ func makeChain(t *testing.T, dir string, n int) *modelTable {
 // TestLostDelta holds S1: with a delta gone, a block is what it was before it, although newer ones are there;
 // and it is whole again after the next flush.
 func TestLostDelta(t *testing.T) {
+	t.Parallel()
 	for name, lose := range map[string]func(txn database.Transaction, key []byte) error{
 		"missing":   func(txn database.Transaction, key []byte) error { return txn.Delete(key) },
 		"cut short": func(txn database.Transaction, key []byte) error { return txn.Set(key, []byte("garb")) },
@@ -77,6 +78,7 @@ func TestLostFirstDelta(t *testing.T) {
 // TestBlockThatCannotBeRestored: the rest goes on, the entries are kept in a file, and the block can be used
 // again.
 func TestBlockThatCannotBeRestored(t *testing.T) {
+	t.Parallel()
 	t.Run("refused", func(t *testing.T) {
 		dir := t.TempDir()
 		makeChain(t, dir, 4)
@@ -160,6 +162,7 @@ func mustFailBlock(t *testing.T, dir string, table *modelTable, block int) {
 
 // TestHalfACheckpoint holds S2: the parts of a checkpoint that never got its head do not spoil the one before.
 func TestHalfACheckpoint(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	model := newModel(1)
 	s := mustOpen(t, dir, model)
@@ -192,6 +195,7 @@ func TestHalfACheckpoint(t *testing.T) {
 
 // TestLogCutAnywhere holds S1 for a log of which the end, or something in the middle, did not reach the disk.
 func TestLogCutAnywhere(t *testing.T) {
+	t.Parallel()
 	r := rand.New(rand.NewPCG(3, 4))
 	dir := t.TempDir()
 	model := newModel(6)

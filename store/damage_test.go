@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/sluice-metrics/sluice/store/database"
@@ -15,28 +17,46 @@ import (
 	"github.com/sluice-metrics/sluice/store/format"
 )
 
-// makeDatabase fills a directory with tables and a log, closes it, and returns the model of it.
-func makeDatabase(t *testing.T, dir string) *modelTable {
-	t.Helper()
+// made is a closed database with tables, made once, and the model of it.
+var made = sync.OnceValues(func() (savedFolder, *modelTable) {
+	dir, err := os.MkdirTemp("", "store")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
 	r := rand.New(rand.NewPCG(1, 2))
 	model := newModel(6)
-	s := mustOpen(t, dir, model)
-	clock := newStepper(s)
-	for range 150 {
-		model.randomOps(r, 15)
-		clock.period(t)
+	table := Table(model)
+	for _, periods := range []int{150, 0} { // the second opening makes the last log a table
+		s, err := open(context.Background(), testConfig(dir), Parts{Table: table, Logger: quiet()}, database.StorageProcess, database.FreeBytes)
+		if err != nil {
+			panic(err)
+		}
+		clock := newStepper(s)
+		for range periods {
+			model.randomOps(r, 15)
+			clock.now = clock.now.Add(s.cfg.FlushInterval)
+			if err := s.flushStep(clock.now); err != nil {
+				panic(err)
+			}
+		}
+		if err := s.Close(context.Background()); err != nil {
+			panic(err)
+		}
+		table = newModel(0)
 	}
-	mustClose(t, s)
-	s = mustOpen(t, dir, model2(t, model))
-	mustClose(t, s)
-	return model
-}
+	saved, err := readFolder(dir)
+	if err != nil {
+		panic(err)
+	}
+	return saved, model
+})
 
-// model2 is a table to restore into; its content is checked when the test ends.
-func model2(t *testing.T, want *modelTable) *modelTable {
-	got := newModel(0)
-	t.Cleanup(func() { want.mustEqual(t, got) })
-	return got
+// makeDatabase returns a data folder with a closed database, and the model of it, which must not be changed.
+func makeDatabase(t *testing.T) (dir string, model *modelTable) {
+	t.Helper()
+	saved, model := made()
+	return saved.write(t), model
 }
 
 func databaseFiles(t *testing.T, dir, pattern string) []string {
@@ -78,6 +98,7 @@ func overwrite(t *testing.T, path string, at int64, with []byte) {
 // TestDamagedDatabase: whatever is wrong with its files, Open returns, nothing is deleted, the damaged
 // database lies beside the new one, and the new one works.
 func TestDamagedDatabase(t *testing.T) {
+	t.Parallel()
 	type damage struct {
 		name string
 		do   func(t *testing.T, dir string)
@@ -133,8 +154,7 @@ func TestDamagedDatabase(t *testing.T) {
 			}
 		}},
 	)
-	master := t.TempDir()
-	makeDatabase(t, master)
+	master, _ := makeDatabase(t)
 	manifest := fileSize(t, databaseFiles(t, master, "MANIFEST")[0])
 	for _, at := range []int64{0, 3, 8, 16, 17, manifest / 2, manifest - 1} {
 		cases = append(cases, damage{fmt.Sprintf("manifest cut to %d of %d bytes", at, manifest), func(t *testing.T, dir string) {
@@ -143,10 +163,7 @@ func TestDamagedDatabase(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			dir := filepath.Join(t.TempDir(), "data")
-			if err := os.CopyFS(dir, os.DirFS(master)); err != nil {
-				t.Fatal(err)
-			}
+			dir, _ := makeDatabase(t)
 			c.do(t, dir)
 			before := databaseFiles(t, dir, "*")
 			mustStartEmpty(t, dir, before)
@@ -158,7 +175,7 @@ func TestDamagedDatabase(t *testing.T) {
 func mustStartEmpty(t *testing.T, dir string, before []string) {
 	t.Helper()
 	table := newModel(0)
-	s := mustOpen(t, dir, table)
+	s := mustOpenLocal(t, dir, table)
 	if !table.done || len(table.blocks) > 0 {
 		t.Fatalf("RestoreDone %v, %d blocks restored from a damaged database", table.done, len(table.blocks))
 	}
@@ -178,7 +195,7 @@ func mustStartEmpty(t *testing.T, dir string, before []string) {
 	newStepper(s).period(t)
 	mustClose(t, s)
 	again := newModel(0)
-	s = mustOpen(t, dir, again)
+	s = mustOpenLocal(t, dir, again)
 	table.mustEqual(t, again)
 	mustClose(t, s)
 }
@@ -203,8 +220,7 @@ func writeEntry(t *testing.T, dir string, key, value []byte) {
 // TestHarmlessDamage: what a killed process leaves behind, and files that hold nothing that is needed, cost
 // nothing.
 func TestHarmlessDamage(t *testing.T) {
-	master := t.TempDir()
-	model := makeDatabase(t, master)
+	t.Parallel()
 	for name, do := range map[string]func(t *testing.T, dir string){
 		"empty log":             func(t *testing.T, dir string) { touch(t, filepath.Join(dir, folder.DatabaseName, "00099.mem")) },
 		"empty value log":       func(t *testing.T, dir string) { touch(t, filepath.Join(dir, folder.DatabaseName, "000099.vlog")) },
@@ -230,13 +246,10 @@ func TestHarmlessDamage(t *testing.T) {
 		"two openings that ended in death": func(t *testing.T, dir string) { appendTo(t, filepath.Join(dir, folder.RestoreName), "2") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := filepath.Join(t.TempDir(), "data")
-			if err := os.CopyFS(dir, os.DirFS(master)); err != nil {
-				t.Fatal(err)
-			}
+			dir, model := makeDatabase(t)
 			do(t, dir)
 			restored := newModel(0)
-			s := mustOpen(t, dir, restored)
+			s := mustOpenLocal(t, dir, restored)
 			model.mustEqual(t, restored)
 			if ok, detail := s.Detail(); !ok || strings.Contains(detail, "empty") {
 				t.Fatalf("Detail: %v %q", ok, detail)

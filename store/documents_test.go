@@ -87,6 +87,7 @@ func openWith(t *testing.T, dir string, documents Documents) *Store {
 
 // What is synced is there after a crash; what is deleted is not; whatever the size.
 func TestDocumentsSurvive(t *testing.T) {
+	t.Parallel()
 	dir, shelf := t.TempDir(), newShelf()
 	s := openWith(t, dir, shelf)
 	stop := start(t, s)

@@ -49,6 +49,7 @@ func mkdir(t *testing.T, path string) {
 // TestRefusedDirectory: what is not ours, or not for us to read, is refused in one line that says which
 // directory and why, and nothing in it is touched.
 func TestRefusedDirectory(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		make func(t *testing.T, dir string)
@@ -75,11 +76,17 @@ func TestRefusedDirectory(t *testing.T) {
 		{"a file in its place", func(t *testing.T, dir string) { touch(t, dir) }, nil, "cannot create the data folder"},
 		{"below a file", func(t *testing.T, dir string) { touch(t, filepath.Dir(dir)) }, nil, "not a directory"},
 		{"future format", func(t *testing.T, dir string) {
-			makeDatabase(t, dir)
+			made, _ := makeDatabase(t)
+			if err := os.Rename(made, dir); err != nil {
+				t.Fatal(err)
+			}
 			appendMarker(t, dir, strconv.Itoa(format.Version+1))
 		}, format.ErrVersion, fmt.Sprintf("versions up to %d", format.Version)},
 		{"future format of the database", func(t *testing.T, dir string) {
-			makeDatabase(t, dir)
+			made, _ := makeDatabase(t)
+			if err := os.Rename(made, dir); err != nil {
+				t.Fatal(err)
+			}
 			writeEntry(t, dir, []byte{format.PrefixVersion}, binary.BigEndian.AppendUint32([]byte("sluice"), 7))
 		}, format.ErrVersion, "format version 7"},
 	} {
@@ -147,6 +154,7 @@ func TestAcceptedDirectory(t *testing.T) {
 
 // TestSecondProcess: a directory in use is left alone, and the message names its holder.
 func TestSecondProcess(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	model := newModel(1)
 	s := mustOpen(t, dir, model)

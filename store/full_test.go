@@ -153,6 +153,7 @@ func fill(t *testing.T, path string) {
 // ingest goes on, persisting when there is room again, and what Sync acknowledged is there after a restart,
 // however the process ended.
 func TestDiskFillsAtOnce(t *testing.T) {
+	t.Parallel()
 	for _, end := range []string{"resume", "close", "kill"} {
 		t.Run(end, func(t *testing.T) {
 			disk := t.TempDir()

@@ -69,16 +69,17 @@ func (m *modelTable) common() (int, error) {
 // TestKill kills a process that persists, again and again in one directory: what Sync acknowledged is there
 // (S5), and the directory needs no repair.
 func TestKill(t *testing.T) {
-	rounds := 12
+	t.Parallel()
+	rounds := 8
 	if testing.Short() {
 		rounds = 4
 	}
 	dir := t.TempDir()
 	acknowledged := 0
 	for round := range rounds {
-		acknowledged = max(acknowledged, runAndKill(t, dir, time.Duration(200+rand.IntN(900))*time.Millisecond))
+		acknowledged = max(acknowledged, runAndKill(t, dir, time.Duration(100+rand.IntN(400))*time.Millisecond))
 		restored := newModel(0)
-		s := mustOpen(t, dir, restored)
+		s := mustOpenLocal(t, dir, restored)
 		number, err := restored.common()
 		if err != nil || number < acknowledged {
 			t.Fatalf("round %d: %d was synced, restored %d (%v)", round, acknowledged, number, err)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -14,17 +15,32 @@ import (
 	"github.com/sluice-metrics/sluice/store/wal"
 )
 
-// A killed is a copy of a data directory as kill -9 leaves it: all of it in one log.
+// A killed is a data folder as kill -9 leaves it: all of it is in one log.
 type killed struct {
-	dir    string
+	folder savedFolder
 	log    string // its name
 	size   int64  // up to where it was written
 	synced int64
 	model  *modelTable
 }
 
-// makeKilled writes blocks, syncs, and writes some more.
+var killedOnce struct {
+	sync.Mutex
+	killed
+}
+
+// makeKilled writes blocks, syncs, and writes some more; once. Tests must not change the model.
 func makeKilled(t *testing.T) killed {
+	t.Helper()
+	killedOnce.Lock()
+	defer killedOnce.Unlock()
+	if killedOnce.model == nil {
+		killedOnce.killed = writeAndKill(t)
+	}
+	return killedOnce.killed
+}
+
+func writeAndKill(t *testing.T) killed {
 	t.Helper()
 	dir := t.TempDir()
 	k := killed{model: newModel(6)}
@@ -46,13 +62,15 @@ func makeKilled(t *testing.T) killed {
 			}
 		}
 	}
-	k.dir = crashCopy(t, dir)
+	dir = crashCopy(t, dir)
 	mustClose(t, s)
-	k.log = filepath.Base(databaseFiles(t, k.dir, "*1.mem")[0])
-	content, err := os.ReadFile(filepath.Join(k.dir, folder.DatabaseName, k.log))
+	saved, err := readFolder(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
+	k.folder = saved
+	k.log = filepath.Base(databaseFiles(t, dir, "*1.mem")[0])
+	content := saved[filepath.Join(folder.DatabaseName, k.log)].content
 	committed := wal.Scan(content[wal.HeaderBytes:]).Committed
 	k.size = int64(committed + wal.HeaderBytes)
 	if k.synced <= wal.HeaderBytes || k.size <= k.synced {
@@ -63,10 +81,7 @@ func makeKilled(t *testing.T) killed {
 
 func (k killed) copy(t *testing.T) (dir, log string) {
 	t.Helper()
-	dir = filepath.Join(t.TempDir(), "data")
-	if err := os.CopyFS(dir, os.DirFS(k.dir)); err != nil {
-		t.Fatal(err)
-	}
+	dir = k.folder.write(t)
 	return dir, filepath.Join(dir, folder.DatabaseName, k.log)
 }
 
@@ -88,7 +103,7 @@ func reboot(t *testing.T, dir string) {
 func (k killed) mustSpeak(t *testing.T, dir, what string, damagedLog []byte) (aside, torn bool) {
 	t.Helper()
 	restored := newModel(0)
-	s := mustOpen(t, dir, restored)
+	s := mustOpenLocal(t, dir, restored)
 	defer mustClose(t, s)
 	_, detail := s.Detail()
 	torn = strings.Contains(detail, "unfinished write")
@@ -115,12 +130,13 @@ func (k killed) mustSpeak(t *testing.T, dir, what string, damagedLog []byte) (as
 
 // TestFlippedBits: a log with a flipped bit anywhere is never used, and never cut, in silence.
 func TestFlippedBits(t *testing.T) {
+	t.Parallel()
 	k := makeKilled(t)
 	offsets := []int64{0, 7, 8, 19, 20, 21, 22, 23, 24, 40, k.synced - 1, k.synced, k.size - 1, k.size - 5, k.size, k.size + 1000}
 	r := rand.New(rand.NewPCG(5, 6))
-	random := 60
+	random := 16
 	if testing.Short() {
-		random = 10
+		random = 4
 	}
 	for range random {
 		offsets = append(offsets, wal.HeaderBytes+r.Int64N(k.size-wal.HeaderBytes))
@@ -148,12 +164,13 @@ func TestFlippedBits(t *testing.T) {
 // TestTornTail: a log that ends in the middle of a write after the last sync costs that write alone, at whatever
 // byte; the same before the last sync is damage.
 func TestTornTail(t *testing.T) {
+	t.Parallel()
 	k := makeKilled(t)
 	r := rand.New(rand.NewPCG(7, 8))
 	ends := []int64{k.synced, k.synced + 1, k.size - 1, k.size - 30, k.size}
-	random := 40
+	random := 12
 	if testing.Short() {
-		random = 8
+		random = 4
 	}
 	for range random {
 		ends = append(ends, k.synced+r.Int64N(k.size-k.synced))
@@ -170,7 +187,7 @@ func TestTornTail(t *testing.T) {
 			reboot(t, dir)
 		}
 		restored := newModel(0)
-		s := mustOpen(t, dir, restored)
+		s := mustOpenLocal(t, dir, restored)
 		_, detail := s.Detail()
 		aside := s.count.setAside.Load() > 0
 		if end < k.synced && end >= wal.HeaderBytes && !aside {
@@ -197,7 +214,7 @@ func TestHoleAfterPowerLoss(t *testing.T) {
 			reboot(t, dir)
 		}
 		restored := newModel(0)
-		s := mustOpen(t, dir, restored)
+		s := mustOpenLocal(t, dir, restored)
 		_, detail := s.Detail()
 		if aside := s.count.setAside.Load() > 0; aside == rebooted {
 			t.Fatalf("rebooted %v: set aside %v: %s", rebooted, aside, detail)
@@ -241,12 +258,12 @@ func TestLostLog(t *testing.T) {
 	t.Run("became a table", func(t *testing.T) {
 		dir, _ := k.copy(t)
 		note := wal.ReadWatermark(filepath.Join(dir, folder.DatabaseName))
-		mustClose(t, mustOpen(t, dir, newModel(0)))
+		mustClose(t, mustOpenLocal(t, dir, newModel(0)))
 		if err := note.Write(); err != nil { // as of before
 			t.Fatal(err)
 		}
 		restored := newModel(0)
-		s := mustOpen(t, dir, restored)
+		s := mustOpenLocal(t, dir, restored)
 		defer mustClose(t, s)
 		k.model.mustEqual(t, restored)
 		if s.count.setAside.Load() > 0 || len(note.Positions) == 0 {

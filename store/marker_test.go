@@ -14,6 +14,7 @@ import (
 // TestEmptyMarkerBesideOurDatabase: a power cut may leave the marker and other files empty. What the database
 // holds is restored all the same, and the marker is written again.
 func TestEmptyMarkerBesideOurDatabase(t *testing.T) {
+	t.Parallel()
 	for name, spoil := range map[string]func(t *testing.T, dir string){
 		"marker": func(*testing.T, string) {},
 		"all small files": func(t *testing.T, dir string) {
@@ -25,8 +26,7 @@ func TestEmptyMarkerBesideOurDatabase(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			before := makeDatabase(t, dir)
+			dir, before := makeDatabase(t)
 			marker := filepath.Join(dir, folder.MarkerName)
 			truncate(t, marker, 0)
 			spoil(t, dir)

@@ -12,8 +12,8 @@ import (
 // TestKilledInTheTrial: a process that is killed while another one tries its database says nothing against the database,
 // however often that happens.
 func TestKilledInTheTrial(t *testing.T) {
-	dir := t.TempDir()
-	model := makeDatabase(t, dir)
+	t.Parallel()
+	dir, model := makeDatabase(t)
 	scratch := filepath.Join(dir, folder.ProbeName)
 	for range folder.MaxDeaths {
 		eventually(t, "the last trial's folder is gone", func() bool { return os.RemoveAll(scratch) == nil })

@@ -10,8 +10,8 @@ import (
 const (
 	// syncSpacing is the least time between two flushes that Sync requests: 25 in a period.
 	syncSpacing = 20 * time.Millisecond
-	// watchInterval is the time between two checks of the lag and the lock.
-	watchInterval = time.Second
+	// defaultWatchInterval is the time between two checks of the lag and the lock.
+	defaultWatchInterval = time.Second
 )
 
 // ErrStalled: the disk did not answer in time. The message says what is not on disk.
@@ -149,7 +149,7 @@ func (s *Store) syncLoop(flushed <-chan struct{}) error {
 // watchLoop logs once a minute that the disk falls behind, and when it has caught up, and checks the lock. It is a
 // goroutine of its own because the flush goroutine may wait for the disk.
 func (s *Store) watchLoop(flushed <-chan struct{}) error {
-	every := time.NewTicker(watchInterval)
+	every := time.NewTicker(s.watchInterval)
 	defer every.Stop()
 	var loggedAt time.Time
 	for {

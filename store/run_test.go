@@ -177,6 +177,7 @@ func (s *stuckTable) AppendClock(dst []byte) []byte {
 
 // TestStall: while a flush hangs, Lag grows, Detail says so, and Run and Close keep to their limits.
 func TestStall(t *testing.T) {
+	t.Parallel()
 	table := &stuckTable{modelTable: newModel(1)}
 	cfg := testConfig(t.TempDir())
 	cfg.StopTimeout = 200 * time.Millisecond
@@ -184,6 +185,7 @@ func TestStall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.status.lateAfter = 500 * time.Millisecond
 	stop := start(t, s)
 	if err := s.Sync(t.Context()); err != nil {
 		t.Fatal(err)
@@ -197,7 +199,7 @@ func TestStall(t *testing.T) {
 		t.Fatalf("Sync: %v", err)
 	}
 	eventually(t, "Detail says that the disk is late", func() bool { ok, detail := s.Detail(); return !ok && strings.Contains(detail, "behind") })
-	if s.Lag() < lateAfter {
+	if s.Lag() < s.status.lateAfter {
 		t.Fatalf("Lag %v", s.Lag())
 	}
 	began := time.Now()
@@ -266,6 +268,7 @@ func TestFailedWrite(t *testing.T) {
 // TestFullDisk fills a real disk under a running store: nothing dies, Detail speaks, and all is there when
 // room is made.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	disk := t.TempDir()
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=256m"); err != nil {
 		t.Skipf("needs to mount a small disk: %v", err)

@@ -29,14 +29,15 @@ func startWithout(t *testing.T, cfg Config, table Table, place database.Place, f
 
 // TestNoRoomToOpen: with too little room to write at the start, all is restored, and goes on being persisted once there is room.
 func TestNoRoomToOpen(t *testing.T) {
+	t.Parallel()
 	for name, made := range map[string]func(*testing.T) (string, *modelTable){
 		"closed": func(t *testing.T) (string, *modelTable) {
-			dir := t.TempDir()
-			return dir, makeDatabase(t, dir)
+			return makeDatabase(t)
 		},
 		"killed": func(t *testing.T) (string, *modelTable) {
 			k := makeKilled(t)
-			return k.dir, k.model
+			dir, _ := k.copy(t)
+			return dir, k.model
 		},
 		"new": func(t *testing.T) (string, *modelTable) { return t.TempDir(), newModel(0) },
 	} {
@@ -69,7 +70,7 @@ func TestNoRoomToOpen(t *testing.T) {
 				clock.period(t)
 				mustClose(t, s)
 				restored := newModel(0)
-				again := mustOpen(t, dir, restored)
+				again := mustOpenLocal(t, dir, restored)
 				table.mustEqual(t, restored)
 				if again.count.cutBlocks.Load()+again.count.failedBlocks.Load() > 0 {
 					t.Fatal("restored with losses")
@@ -85,8 +86,8 @@ func TestNoRoomToOpen(t *testing.T) {
 // TestUnreadWithoutRoom: what could not be read on a full disk is set aside under a name of its own once there is room, and not mixed with
 // what came after. If it was whole, it is restored from once it has its old name again.
 func TestUnreadWithoutRoom(t *testing.T) {
-	dir := t.TempDir()
-	before := makeDatabase(t, dir)
+	t.Parallel()
+	dir, before := makeDatabase(t)
 	cfg := testConfig(dir)
 	cfg.ProbeTimeout = time.Nanosecond
 	var free atomic.Uint64
@@ -153,8 +154,7 @@ func TestLossOnAFullDisk(t *testing.T) {
 
 // TestEvidenceStays: what shows that a database is damaged is not written over while that waits for room.
 func TestEvidenceStays(t *testing.T) {
-	dir := t.TempDir()
-	makeDatabase(t, dir)
+	dir, _ := makeDatabase(t)
 	manifest := databaseFiles(t, dir, "MANIFEST")[0]
 	truncate(t, manifest, fileSize(t, manifest)-3)
 	var free atomic.Uint64
@@ -191,6 +191,7 @@ func contents(t *testing.T, dir string) map[string]string {
 
 // TestStartOnAFullDisk: on a real disk without a byte left all is restored, whether the last process closed its database or died.
 func TestStartOnAFullDisk(t *testing.T) {
+	t.Parallel()
 	for _, end := range []string{"closed", "killed"} {
 		t.Run(end, func(t *testing.T) {
 			disk := t.TempDir()

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// lateAfter is the lag at which persistence counts as failing.
-const lateAfter = 5 * time.Second
+// defaultLateAfter is the lag at which persistence counts as failing.
+const defaultLateAfter = 5 * time.Second
 
 // A status is the store's state as Detail reports it. Any goroutine may read or write it.
 type status struct {

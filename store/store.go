@@ -29,13 +29,14 @@ type Parts struct {
 //
 // The flush goroutine of Run owns the fields without another owner named.
 type Store struct {
-	cfg       Config
-	logger    *slog.Logger
-	table     Table
-	folder    *folder.Folder
-	opener    database.Opener
-	place     database.Place // of the database, once it has been restored from
-	freeBytes func(dir string) (uint64, error)
+	cfg           Config
+	logger        *slog.Logger
+	table         Table
+	folder        *folder.Folder
+	opener        database.Opener
+	place         database.Place // of the database, once it has been restored from
+	freeBytes     func(dir string) (uint64, error)
+	watchInterval time.Duration
 
 	db          database.DB     // nil: not persisting
 	local       *database.Local // db while it is restored from; nil where another process has the database
@@ -97,12 +98,12 @@ func open(ctx context.Context, cfg Config, parts Parts, place database.Place, fr
 		documents = NoDocuments{}
 	}
 	s := &Store{
-		cfg: cfg, logger: parts.Logger, table: parts.Table, folder: f, place: place, freeBytes: freeBytes,
+		cfg: cfg, logger: parts.Logger, table: parts.Table, folder: f, place: place, freeBytes: freeBytes, watchInterval: defaultWatchInterval,
 		opener:    database.Opener{Folder: f, ProbeTimeout: cfg.ProbeTimeout, Logger: parts.Logger},
 		wakeFlush: make(chan struct{}, 1),
 	}
 	s.syncs.ready = make(chan struct{}, 1)
-	s.status.lateAfter = lateAfter
+	s.status.lateAfter = defaultLateAfter
 	s.flusher.init(s.table, documents, min(cfg.FlushInterval/2, maxSpread), s.isUrgent)
 	s.flusher.batch.checkSpace = s.checkSpace
 	s.status.flushed(time.Now())

@@ -16,6 +16,7 @@ import (
 // TestFailedSync: a sync that fails shows at once in Detail and in the metrics, and until one succeeds. What was
 // flushed meanwhile is there afterwards.
 func TestFailedSync(t *testing.T) {
+	t.Parallel()
 	cfg := testConfig(t.TempDir())
 	cfg.SyncInterval = cfg.FlushInterval
 	model := newModel(2)
@@ -84,8 +85,10 @@ sluice_store_persisting 0
 
 // TestRemovedLock: a lock file that was removed or replaced by hand is noticed.
 func TestRemovedLock(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := mustOpen(t, dir, newModel(1))
+	s.watchInterval = 10 * time.Millisecond
 	start(t, s)
 	lock := filepath.Join(dir, folder.LockName)
 	for _, replaced := range []bool{false, true} {
