@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"unicode/utf8"
 )
 
 var update = flag.Bool("update", false, "write the golden files instead of comparing with them")
@@ -100,8 +101,8 @@ func TestExampleConfigUncommentedIsTheDefault(t *testing.T) {
 
 func TestUnknownCommand(t *testing.T) {
 	code, _, errs := called(t, "server")
-	if code != exitUsage || !strings.Contains(errs, `unknown command "server"`) || !strings.Contains(errs, "serve, ") {
-		t.Errorf("exit code %d, %q: want %d and the commands that there are", code, errs, exitUsage)
+	if code != exitUsage || !strings.Contains(errs, `unknown command "server"; did you mean "serve"?`) {
+		t.Errorf("exit code %d, %q: want %d and a suggestion", code, errs, exitUsage)
 	}
 }
 
@@ -115,7 +116,7 @@ func TestHelpOfACommand(t *testing.T) {
 		t.Errorf("exit code %d, %q %q: want what --help prints", code, out, errs)
 	}
 	code, out, errs := called(t, "help", "nope")
-	if code != exitUsage || out != "" || !strings.Contains(errs, `unknown command "nope": want one of get, `) {
+	if code != exitUsage || out != "" || !strings.Contains(errs, `unknown command "nope"; must be one of completion, get, `) {
 		t.Errorf("exit code %d, %q %q: want %d and the commands that there are", code, out, errs, exitUsage)
 	}
 	code, out, errs = called(t, "help", "serve", "extra", "--what")
@@ -148,5 +149,22 @@ func TestVersionIsAFlagToo(t *testing.T) {
 	_, want, _ := called(t, "version")
 	if code, out, errs := called(t, "--version"); code != exitOK || out != want || !strings.HasPrefix(out, "sluice ") {
 		t.Errorf("exit code %d, %q %q: want %q", code, out, errs, want)
+	}
+}
+
+// Help fits the terminal, at any width that is usable.
+func TestHelpFitsTheTerminal(t *testing.T) {
+	root := newRoot(streams{})
+	for _, width := range []int{60, 80, 120} {
+		for _, command := range root.Commands() {
+			examples := strings.Count(command.Example, "\n") + 1
+			for _, line := range strings.Split(helpText(command, width), "\n") {
+				if words := strings.Fields(line); utf8.RuneCountInString(line) > width && len(words) > 1 && !strings.Contains(command.Long, line) {
+					if examples--; examples < 0 {
+						t.Errorf("%s at %d columns: %s", command.Name(), width, line)
+					}
+				}
+			}
+		}
 	}
 }

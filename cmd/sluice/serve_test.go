@@ -81,7 +81,7 @@ func TestServeWantsAClusterOrNone(t *testing.T) {
 	if code != exitUsage {
 		t.Errorf("exit code %d, want %d", code, exitUsage)
 	}
-	wantLines(t, errs, "neither --kubeconfig nor --standalone")
+	wantLines(t, errs, "must have --kubeconfig, or --standalone")
 	code, _, errs = called(t, "serve", "--standalone", "--kubeconfig", "x", "--trust=none", "--trusted-forwarders=10.0.0.0/40,a/b,foo",
 		"--external-writers=everybody", "--object-kinds=pods", "--pod-metrics=-1", "--ignore=*", "--statsd-about=me")
 	if code != exitUsage {
@@ -102,7 +102,7 @@ func TestConfigFileNamesEveryFault(t *testing.T) {
 		t.Errorf("exit code %d, want %d", code, exitUsage)
 	}
 	wantLines(t, errs, file+`:2: unknown setting "max-serie"`, file+":3: max-series", file+":4: windows",
-		file+":6: log-format is set in line 5 already", file+`:7: unknown setting "help"`, file+":8: external-ttl is 0s; must be at least")
+		file+":6: log-format is already set in line 5", file+`:7: unknown setting "help"`, file+":8: external-ttl is 0s; must be at least")
 }
 
 func TestConfigFileThatIsNone(t *testing.T) {
@@ -110,7 +110,7 @@ func TestConfigFileThatIsNone(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"broken":   {"windows: [10s", "broken:1: did not"},
 		"list":     {"- a\n- b\n", "a map of settings"},
-		"two":      {"max-series: 5\n---\nmax-series: 6\n", "one YAML document"},
+		"two":      {"max-series: 5\n---\nmax-series: 6\n", "several YAML documents"},
 		"number":   {"5", "a map of settings"},
 		"null":     {"# nothing\n", ""},
 		"nullword": {"~\n", ""},
@@ -277,6 +277,34 @@ func TestStartFaults(t *testing.T) {
 	}
 }
 
+// All ports in use are named at once, each with its setting.
+func TestEveryBusyPortIsNamed(t *testing.T) {
+	args, want := onFreePorts(t.TempDir()), []string{}
+	for _, flag := range []string{"--statsd-tcp", "--http-address", "--api-address", "--ops-address"} {
+		taken, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer taken.Close()
+		args = append(args, flag, taken.Addr().String())
+		want = append(want, flag+" "+taken.Addr().String()+" is in use")
+	}
+	taken, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	args = append(args, "--statsd-udp", taken.LocalAddr().String())
+	want = append(want, "--statsd-udp "+taken.LocalAddr().String()+" is in use")
+	code, _, errs := called(t, args...)
+	if code != exitFailed || strings.Count(errs, "is in use") != len(want) {
+		t.Errorf("exit code %d, want %d and %d ports:\n%s", code, exitFailed, len(want), errs)
+	}
+	for _, want := range want {
+		wantIn(t, errs, want)
+	}
+}
+
 // A data folder whose start failed is free again.
 func TestFailedStartLetsGo(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -320,7 +348,7 @@ func TestStartSaysWhatWasRestored(t *testing.T) {
 }
 
 // parsed is the configuration of a server on free ports.
-func parsed(t *testing.T, dir string, more ...string) *config {
+func parsed(t *testing.T, dir string, more ...string) *serverConfig {
 	t.Helper()
 	cfg, flags := defaultConfig(), pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	cfg.bind(flags)
@@ -396,7 +424,7 @@ func TestRefusedClaimsAreExplained(t *testing.T) {
 			_, _ = fmt.Fprintf(conn, "m:1|c|#sluice_object:%s\n", claim)
 			text := ""
 			for range 100 {
-				if content, _ := os.ReadFile(said); strings.Contains(string(content), "line refused") {
+				if content, _ := os.ReadFile(said); strings.Contains(string(content), "line rejected") {
 					text = string(content)
 					break
 				}

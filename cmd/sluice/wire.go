@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-metrics/sluice/operations"
 	"github.com/sluice-metrics/sluice/receiver"
 	"github.com/sluice-metrics/sluice/receiver/group"
+	"github.com/sluice-metrics/sluice/receiver/ledger"
 	"github.com/sluice-metrics/sluice/receiver/push"
 	"github.com/sluice-metrics/sluice/store"
 )
@@ -41,7 +42,7 @@ import (
 // which fills the table; then what answers from it. Stopped in the order of the data: sockets, table,
 // store, API, operations.
 type dataPath struct {
-	cfg        *config
+	cfg        *serverConfig
 	log        *slog.Logger
 	registry   *prometheus.Registry
 	progress   progress
@@ -51,7 +52,7 @@ type dataPath struct {
 	cluster    clusterSide
 	resolver   *identity.Resolver
 	table      *aggregate.Table
-	ledger     *receiver.Ledger
+	ledger     *ledger.Ledger
 	statsd     *receiver.Server
 	store      *store.Store
 	groups     *group.Groups
@@ -65,8 +66,8 @@ var errStopped = errors.New("stopped before the start was complete")
 
 // wire makes the whole path and restores what was stored. What it made it gives up again where it fails, or where ctx
 // ends first: its error is then errStopped.
-func wire(ctx context.Context, cfg *config, log *slog.Logger) (*dataPath, error) {
-	p := &dataPath{cfg: cfg, log: log, registry: newRegistry(), ledger: receiver.NewLedger()}
+func wire(ctx context.Context, cfg *serverConfig, log *slog.Logger) (*dataPath, error) {
+	p := &dataPath{cfg: cfg, log: log, registry: newRegistry(), ledger: ledger.New()}
 	for _, step := range []func(context.Context) error{
 		p.checkDataFolder, p.checkCertificate, p.openOperations, p.connect, p.makeTable, p.openStatsD, p.openStore, p.openPush, p.openAPI, p.register,
 	} {
@@ -75,7 +76,7 @@ func wire(ctx context.Context, cfg *config, log *slog.Logger) (*dataPath, error)
 			if abandoned == nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 				return nil, errStopped
 			}
-			return nil, errors.Join(err, abandoned)
+			return nil, errors.Join(append([]error{err, abandoned}, p.cfg.otherBusyPorts(err)...)...)
 		}
 	}
 	p.progress.done()
@@ -117,6 +118,9 @@ func (p *dataPath) openStatsD(context.Context) (err error) {
 	p.statsd, err = receiver.New(p.cfg.receiver, parts)
 	return p.cfg.statsdFault(err)
 }
+
+// The receiver finds LineCache by a type assertion, which would fail silently.
+var _ receiver.LineCache = (*aggregate.Writer)(nil)
 
 func (p *dataPath) newApplier() receiver.Applier { return p.table.NewWriter() }
 

@@ -51,7 +51,7 @@ func claimedBytes(dir string) uint64 {
 
 // readNames reads a folder without updating its access time: that may wait for a stalled disk.
 func readNames(dir string) []fs.DirEntry {
-	file, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_NOATIME, 0)
+	file, err := os.OpenFile(dir, os.O_RDONLY|noAccessTime, 0)
 	if errors.Is(err, syscall.EPERM) { // another user's folder
 		file, err = os.Open(dir)
 	}

@@ -84,13 +84,12 @@ func (p *preallocator) path(log int) string {
 
 // allocate creates a file, if there is none, and reserves space that its size doesn't show.
 func allocate(path string, bytes int64) error {
-	const keepSize = 1 // FALLOC_FL_KEEP_SIZE, see fallocate(2)
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o640)
 	if err != nil {
 		return err
 	}
 	for {
-		err = syscall.Fallocate(int(file.Fd()), keepSize, 0, bytes)
+		err = fallocate(file, bytes)
 		if !errors.Is(err, syscall.EINTR) {
 			return errors.Join(err, file.Close())
 		}

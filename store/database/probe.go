@@ -64,7 +64,7 @@ func (o *Opener) runProbe(ctx context.Context, env ...string) error {
 	child.WaitDelay = time.Second
 	// The kernel kills the child when the thread that started it ends, so this goroutine keeps the thread. A process
 	// group of its own keeps a terminal's signals from the child: its death would count as damage.
-	child.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	child.SysProcAttr = childAttributes()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	err = child.Run()

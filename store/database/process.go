@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 )
 
 // Badger writes through mapped memory. On a stalled disk its thread waits in a page fault, which keeps its share of Go's
@@ -58,7 +57,7 @@ func startProcess(dir string, lock *os.File, logger *slog.Logger) (*Process, err
 	cmd.Args = []string{program, "(database " + dir + ")"} // shown in lists of processes
 	cmd.Env = append(os.Environ(), processEnv+"="+dir)
 	// The kernel kills the child when this process dies. A process group of its own keeps a terminal's signals from it.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	cmd.SysProcAttr = childAttributes()
 	stderr, err := p.makePipes(cmd, lock)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNotStarted, err)

@@ -103,6 +103,10 @@ func (l testLog) committedBefore(at int) (end int) {
 // TestEveryFlippedBit: a flipped bit is never read, and never passed over in silence. It is damage where the log was
 // synced, and where only a process died; after a power cut the log is cut before it.
 func TestEveryFlippedBit(t *testing.T) {
+	step := 1
+	if testing.Short() {
+		step = 9
+	}
 	for _, thisBoot := range []bool{true, false} {
 		l := newTestLog(t, 30)
 		synced := l.setWatermark(t, 15, thisBoot)
@@ -110,7 +114,7 @@ func TestEveryFlippedBit(t *testing.T) {
 		if remark, err := Check(l.dir); remark != "" || err != nil {
 			t.Fatalf("a sound log: %q, %v", remark, err)
 		}
-		for at := HeaderBytes; at < written+50; at++ {
+		for at := HeaderBytes; at < written+50; at += step {
 			content := bytes.Clone(l.content)
 			content[at] ^= 1 << (at % 8)
 			if read := Scan(content[HeaderBytes:]); read.Committed+HeaderBytes != l.committedBefore(at) {
@@ -138,8 +142,11 @@ func TestEveryFlippedBit(t *testing.T) {
 // TestEveryTornTail: a log that ends anywhere after the last sync costs the unfinished transaction alone.
 func TestEveryTornTail(t *testing.T) {
 	l := newTestLog(t, 12)
-	synced := l.setWatermark(t, 6, true)
-	for end := HeaderBytes; end <= l.ends[len(l.ends)-1]; end++ {
+	synced, step := l.setWatermark(t, 6, true), 1
+	if testing.Short() {
+		step = 7
+	}
+	for end := HeaderBytes; end <= l.ends[len(l.ends)-1]; end += step {
 		l.write(t, append(bytes.Clone(l.content[:end]), make([]byte, 500)...))
 		remark, err := Check(l.dir)
 		if damaged := errors.Is(err, format.ErrDamaged); damaged != (end < synced) {
