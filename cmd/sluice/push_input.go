@@ -76,7 +76,7 @@ func streamLines(ctx context.Context, lines <-chan inputLine, check *checker, ou
 // take adds a line that is good. One that is empty is neither good nor bad.
 func (s *lineSender) take(check *checker, line inputLine) error {
 	if line.length > len(line.text) {
-		return fmt.Errorf("%s: the line has %d bytes, but may have %d (%s)",
+		return fmt.Errorf("%s: the line has %d bytes; must have at most %d (%s)",
 			quote(line.text), line.length, statsd.DefaultOptions().MaxLine, metric.TooLong)
 	}
 	if len(line.text) == 0 {

@@ -50,7 +50,7 @@ func TestPushTellsATypoAndSendsNothing(t *testing.T) {
 	if code != exitUsage {
 		t.Errorf("exit code %d, want %d", code, exitUsage)
 	}
-	wantLines(t, errs, `"depth:|g": the value is empty: want name:value|type (malformed, at byte 6)`, `"rate:1|c|@2": `, "nothing was sent, for 2 lines of 3")
+	wantLines(t, errs, `"depth:|g": the value is empty; must be name:value|type (malformed, at byte 6)`, `"rate:1|c|@2": `, "nothing was sent, for 2 lines of 3")
 	if got := next(); got != "" {
 		t.Errorf("came %q, want nothing: a line was bad", got)
 	}
@@ -103,7 +103,7 @@ func TestPushFromInputSkipsLongLines(t *testing.T) {
 		if code != exitFailed || !strings.Contains(out, "sent 3 lines") {
 			t.Errorf("%d bytes: exit code %d, output %q: want %d and three lines sent", length, code, out, exitFailed)
 		}
-		says := fmt.Sprintf("the line has %d bytes, but may have %d (too_long", length, limit)
+		says := fmt.Sprintf("the line has %d bytes; must have at most %d (too_long", length, limit)
 		if !strings.Contains(errs, `line 2: "aaa`) || !strings.Contains(errs, `line 5: "bbb`) || strings.Count(errs, says) != 2 ||
 			!strings.Contains(errs, "2 lines not sent") || len(errs) > 1000 {
 			t.Errorf("%d bytes: errors %.1500q: want lines 2 and 5 named by their beginnings", length, errs)

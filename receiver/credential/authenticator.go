@@ -67,7 +67,7 @@ func NewAuthenticator(c Config, authority Authority, log *slog.Logger) (*Authent
 	}
 	if c.Tokens {
 		if authority == nil {
-			return nil, errors.New("tokens are for the API server of a cluster to check, and there is none")
+			return nil, errors.New("tokens need the API server of a cluster; there is none")
 		}
 		d.tokens = newChecker(answerTTL, maxUnknown, maxUnknownEach)
 		d.tokens.lookUp = d.askWho

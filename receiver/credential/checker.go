@@ -113,7 +113,7 @@ func (c *checker) ask(d digest, from netip.Prefix, credential string, known bool
 		room = c.knownSlots
 	}
 	if room.Acquire(from) != nil {
-		return result{}, unavailable("as many credentials are being checked as may be")
+		return result{}, unavailable("the limit of concurrent credential checks is reached")
 	}
 	defer room.Release(from)
 	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)

@@ -83,10 +83,10 @@ func (p *passwords) load() (changed bool, err error) {
 func (p *passwords) follow(ctx context.Context) {
 	PollFiles(ctx, p.load,
 		func() {
-			p.authenticator.log.Info("push: passwords were read again", "file", p.path, "names", len(p.held.Load().hashes))
+			p.authenticator.log.Info("push: passwords were reloaded", "file", p.path, "names", len(p.held.Load().hashes))
 		},
 		func(err error) {
-			p.authenticator.log.Error("push: the passwords that were read before stay in force", "error", p.authenticator.worded(err))
+			p.authenticator.log.Error("push: passwords could not be reloaded; the earlier ones stay valid", "error", p.authenticator.worded(err))
 		})
 }
 
@@ -94,7 +94,7 @@ func (p *passwords) follow(ctx context.Context) {
 // those that begin with #.
 func parsePasswords(text []byte) (*passwordFile, error) {
 	if len(text) > maxFileBytes {
-		return nil, fmt.Errorf("it has %d bytes, but may have %d", len(text), maxFileBytes)
+		return nil, fmt.Errorf("the file has %d bytes; must have at most %d", len(text), maxFileBytes)
 	}
 	f := &passwordFile{text: text, hashes: map[string][]byte{}}
 	n := 0
@@ -105,22 +105,22 @@ func parsePasswords(text []byte) (*passwordFile, error) {
 		}
 		name, hash, ok := strings.Cut(line, ":")
 		if !ok || name == "" {
-			return nil, fmt.Errorf(`line %d is not name:hash; want lines as "htpasswd -nB NAME" prints them`, n)
+			return nil, fmt.Errorf(`line %d is not name:hash; use the output of "htpasswd -nB NAME"`, n)
 		}
 		if _, twice := f.hashes[name]; twice {
-			return nil, fmt.Errorf("line %d: %q has a line before; want one", n, name)
+			return nil, fmt.Errorf("line %d: name %q is repeated; must be unique", n, name)
 		}
 		cost, err := bcrypt.Cost([]byte(hash))
 		switch {
 		case err != nil || len(hash) != 60:
-			return nil, fmt.Errorf(`line %d: the password of %q is no bcrypt hash; want one of 60 characters that begins with $2y$, $2b$ or $2a$, as "htpasswd -nB %s" prints it`, n, name, name)
+			return nil, fmt.Errorf(`line %d: the password of %q is not a bcrypt hash; must have 60 characters and begin with $2y$, $2b$ or $2a$: use the output of "htpasswd -nB %s"`, n, name, name)
 		case cost < minCost || cost > maxCost:
-			return nil, fmt.Errorf("line %d: the bcrypt cost of %q is %d; want %d to %d, as each comparison takes a processor that long", n, name, cost, minCost, maxCost)
+			return nil, fmt.Errorf("line %d: the bcrypt cost of %q is %d; must be from %d to %d, which bounds the time of a comparison", n, name, cost, minCost, maxCost)
 		}
 		f.hashes[name] = []byte(hash)
 	}
 	if len(f.hashes) == 0 {
-		return nil, fmt.Errorf(`it has no line of name:hash; want one at least, as "htpasswd -nB NAME" prints it`)
+		return nil, fmt.Errorf(`the file has no line of name:hash; add the output of "htpasswd -nB NAME"`)
 	}
 	return f, nil
 }
@@ -148,7 +148,7 @@ func (p *passwords) compare(ctx context.Context, credential string, known bool) 
 	case turns <- struct{}{}:
 		defer func() { <-turns }()
 	case <-ctx.Done():
-		return nil, "", unavailable("too many passwords are to be compared")
+		return nil, "", unavailable("the limit of waiting password comparisons is reached")
 	}
 	name, password, _ := strings.Cut(credential, ":")
 	file := p.held.Load()

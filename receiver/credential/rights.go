@@ -67,7 +67,7 @@ func (d *Authenticator) question(ctx context.Context, a *Principal, r metric.Rig
 	case got := <-answered:
 		return got.Err
 	case <-ctx.Done():
-		return unavailable("it was not answered in time whether User %q may %s", a.User, r)
+		return unavailable("the API server did not answer in time whether User %q may %s", a.User, r)
 	}
 }
 
@@ -77,7 +77,7 @@ func (d *Authenticator) review(ctx context.Context, a *Principal, r metric.Right
 		case places <- struct{}{}:
 			defer func() { <-places }()
 		case <-ctx.Done():
-			return unavailable("too many ask what they may: it is not known whether User %q may %s", a.User, r)
+			return unavailable("the limit of concurrent questions about rights is reached; cannot tell whether User %q may %s", a.User, r)
 		}
 	}
 	began := time.Now()

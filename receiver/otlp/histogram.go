@@ -18,7 +18,7 @@ func (r *Reader) readHistogram(p pmetric.HistogramDataPoint) {
 	}
 	bounds, counts := p.ExplicitBounds(), p.BucketCounts()
 	if bounds.Len() > metric.MaxBounds || counts.Len() > metric.MaxBounds+1 {
-		r.fail(metric.TooLong, "%d buckets, but %d may be", counts.Len(), metric.MaxBounds+1)
+		r.fail(metric.TooLong, "%d buckets; must be at most %d", counts.Len(), metric.MaxBounds+1)
 		return
 	}
 	r.buckets.Reset()
@@ -56,7 +56,7 @@ func (r *Reader) readExponential(p pmetric.ExponentialHistogramDataPoint) {
 		return
 	}
 	if !r.buckets.SetNative(n) {
-		r.fail(metric.TooLong, "its buckets are more than %d at any scale", metric.MaxBounds)
+		r.fail(metric.TooLong, "more than %d buckets at any scale", metric.MaxBounds)
 		return
 	}
 	r.fillHistogram(p)
@@ -71,7 +71,7 @@ func totalOf(in pmetric.ExponentialHistogramDataPointBuckets) (total uint64) {
 
 // addsUp checks that the count is the sum of the buckets (metrics.proto, HistogramDataPoint.count).
 func (r *Reader) addsUp(total, count uint64) bool {
-	return total == count || r.fail(metric.BadValue, "its buckets add up to %d, but its count is %d", total, count)
+	return total == count || r.fail(metric.BadValue, "the buckets add up to %d, but the count is %d", total, count)
 }
 
 // readSide reads the buckets of one sign. Bucket i of OTLP is bucket i+1 of a native histogram.
@@ -80,7 +80,7 @@ func (r *Reader) readSide(spans *[]buckets.Span, counts *[]float64, in pmetric.E
 	*spans, *counts = (*spans)[:0], (*counts)[:0]
 	switch {
 	case all.Len() > maxBuckets:
-		return r.fail(metric.TooLong, "%d buckets of a sign, but %d may be", all.Len(), maxBuckets)
+		return r.fail(metric.TooLong, "%d buckets of one sign; must be at most %d", all.Len(), maxBuckets)
 	case all.Len() == 0:
 		return true
 	case int64(in.Offset())+int64(all.Len()) >= math.MaxInt32:
@@ -126,11 +126,11 @@ func (r *Reader) setHistogram(h *metric.Histogram) {
 	case metric.Applied:
 		r.Sample.Histogram = h
 	case metric.Malformed:
-		r.fail(reason, "%d bounds with %d counts, but there must be one count more", len(h.Bounds), len(h.Counts))
+		r.fail(reason, "%d bounds with %d counts; must be one count more than bounds", len(h.Bounds), len(h.Counts))
 	case metric.BadValue:
-		r.fail(reason, "its bounds are not finite, each above the one before")
+		r.fail(reason, "the bounds are not finite and strictly increasing")
 	default:
-		r.fail(reason, "its buckets or quantiles are more than %d and %d", metric.MaxBounds, metric.MaxQuantiles)
+		r.fail(reason, "too many buckets or quantiles; must be at most %d and %d", metric.MaxBounds, metric.MaxQuantiles)
 	}
 }
 
@@ -141,7 +141,7 @@ func (r *Reader) readSummary(p pmetric.SummaryDataPoint) {
 	}
 	all := p.QuantileValues()
 	if all.Len() > metric.MaxQuantiles {
-		r.fail(metric.TooLong, "%d quantiles, but %d may be", all.Len(), metric.MaxQuantiles)
+		r.fail(metric.TooLong, "%d quantiles; must be at most %d", all.Len(), metric.MaxQuantiles)
 		return
 	}
 	h := &r.histogram
@@ -149,7 +149,7 @@ func (r *Reader) readSummary(p pmetric.SummaryDataPoint) {
 	for i := range all.Len() {
 		q := all.At(i)
 		if !(q.Quantile() >= 0 && q.Quantile() <= 1) {
-			r.fail(metric.BadValue, "quantile %v is not from 0 to 1", q.Quantile())
+			r.fail(metric.BadValue, "quantile is %v; must be from 0 to 1", q.Quantile())
 			return
 		}
 		h.Quantiles = append(h.Quantiles, metric.Quantile{Q: q.Quantile(), Value: q.Value()})

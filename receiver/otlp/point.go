@@ -37,7 +37,7 @@ func begin[P point](r *Reader, p P) bool {
 	s := &r.Sample
 	s.Name = r.name
 	if s.Kind, s.Op = r.metric.effect(); s.Op == metric.NoOp {
-		return r.fail(metric.Unsupported, "its aggregation temporality is not specified, but must be cumulative or delta")
+		return r.fail(metric.Unsupported, "the aggregation temporality is unspecified; must be cumulative or delta")
 	}
 	if !r.label(p.Attributes()) {
 		return false
@@ -95,17 +95,17 @@ func (r *Reader) readNumber(p pmetric.NumberDataPoint) {
 		case finite:
 			s.SetFloat(v)
 		case s.Op == metric.Add || s.Op == metric.Shift:
-			r.fail(metric.BadValue, "a delta that is NaN or infinite")
+			r.fail(metric.BadValue, "the delta is NaN or infinite; must be finite")
 			return
 		default:
 			r.markStale()
 			return
 		}
 	default:
-		r.fail(metric.Malformed, "a data point has neither asInt nor asDouble, nor the flag that no value was recorded")
+		r.fail(metric.Malformed, "the data point has neither asInt nor asDouble, nor the flag NO_RECORDED_VALUE")
 		return
 	}
 	if s.Kind == metric.Counter && (s.Whole < 0 || s.Fraction < 0) {
-		r.fail(metric.BadValue, "a monotonic sum that is below 0")
+		r.fail(metric.BadValue, "the monotonic sum is negative; must be at least 0")
 	}
 }

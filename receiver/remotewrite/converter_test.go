@@ -382,7 +382,7 @@ func TestNoRequestIsDear(t *testing.T) {
 	}
 	for name, o := range map[string]one{
 		"counts of one moment":     {labels: []string{"x_count"}, samples: same},
-		"buckets of many moments":     {labels: []string{"x_bucket", "le", "+Inf"}, samples: apart},
+		"buckets of many moments":  {labels: []string{"x_bucket", "le", "+Inf"}, samples: apart},
 		"one bucket of one moment": {labels: []string{"x_bucket", "le", "+Inf"}, samples: same},
 	} {
 		f := NewConverter(DefaultOptions())
