@@ -40,12 +40,17 @@ var mayImport = map[string][]string{
 	"identity":             {"metric", "config"},
 	"limit":                {"metric", "ratelog", "config"},
 	"workload":             {"metric"},
-	"aggregate":            {"config", "metric", "aggregate/memory"},
+	"aggregate":            {"config", "metric", "aggregate/blob", "aggregate/index", "aggregate/kind", "aggregate/lookup", "aggregate/memory", "aggregate/window"},
+	"aggregate/blob":       {}, // it knows bytes only
+	"aggregate/index":      {"metric", "aggregate/lookup", "aggregate/memory"},
+	"aggregate/kind":       {"metric", "aggregate/blob", "aggregate/memory", "aggregate/window"},
+	"aggregate/lookup":     {"metric", "aggregate/memory"},
+	"aggregate/memory":     {}, // it knows bytes only
+	"aggregate/window":     {"metric", "aggregate/blob", "aggregate/memory"},
 	"store":                {"config", "metric", "durable", "store/format"},
+	"store/format":         {},
 	"adapter":              {"config", "metric", "connlimit", "durable"},
 	"adapter/cluster":      {"config", "metric"},
-	"aggregate/memory":     {}, // it knows bytes only
-	"store/format":         {},
 	"loadtest":             {}, // it speaks the wire only
 	"cmd/sluice":           {"config", "metric", "durable", "operations", "receiver", "receiver/ledger", "receiver/pending", "receiver/statsd", "receiver/group", "receiver/push", "identity", "limit", "workload", "aggregate", "store", "adapter", "adapter/cluster"},
 	"cmd/sluice-loadtest":  {"loadtest"},
