@@ -8,7 +8,6 @@ import (
 	"net"
 	"strconv"
 
-	"github.com/sluice-metrics/sluice/metric"
 	"github.com/valyala/fasthttp"
 )
 
@@ -37,50 +36,8 @@ type errorAnswer struct {
 	Paths   []string `json:"paths,omitempty"`
 }
 
-type readAnswer struct {
-	Items []item `json:"items"`
-}
-
-type item struct {
-	Object    objectAnswer      `json:"object"`
-	Metric    string            `json:"metric"`
-	Stat      string            `json:"stat,omitempty"`
-	Labels    map[string]string `json:"labels,omitempty"`
-	Value     json.Number       `json:"value"`
-	Timestamp string            `json:"timestamp"`
-	Window    string            `json:"window,omitempty"`
-}
-
-type objectAnswer struct {
-	Resource  string `json:"resource,omitempty"`
-	Namespace string `json:"namespace,omitempty"`
-	Name      string `json:"name,omitempty"`
-}
-
 type deleteAnswer struct {
 	Deleted int `json:"deleted"`
-}
-
-type indexAnswer struct {
-	Name  string   `json:"name"`
-	Paths []string `json:"paths"`
-	Notes []string `json:"notes"`
-}
-
-// describe answers the index.
-func (x *exchange) describe() {
-	x.reply(fasthttp.StatusOK, indexAnswer{
-		Name:  "sluice: metrics over HTTP",
-		Paths: paths,
-		Notes: []string{
-			"GET /openapi.json says all of this for machines: parameters, bodies, answers.",
-			"PUT sets a gauge, POST adds to a counter; the body is a number.",
-			"?type=counter|gauge|timer|set, ?label=key=value (repeatable), ?ttl=1h or forever, ?rate=0.1, ?sync=true",
-			"GET reads {metric}, or {metric}:{stat}:{window}; the name * reads all objects. DELETE removes.",
-			`"/" in a metric's name is written "%2F" or "\|".`,
-			`A line of /v1/samples: {"name":"jobs_done","type":"counter","value":1,"namespace":"shop","object":"pods/web-1","labels":{"queue":"mail"}}`,
-		},
-	})
 }
 
 // replyApplied is by far the most frequent answer: n were applied, none refused. It is what reply makes of that.
@@ -153,7 +110,7 @@ func (f *fault) answer() *errorAnswer {
 }
 
 // serveError implements fasthttp's ErrorHandler: requests that never came to the handler.
-func (s *Server) serveError(ctx *fasthttp.RequestCtx, err error) {
+func (s *httpServer) serveError(ctx *fasthttp.RequestCtx, err error) {
 	f := fault{status: fasthttp.StatusBadRequest, reason: "request", message: "the request is not HTTP/1.1: " + unframed(err)}
 	var small *fasthttp.ErrSmallBuffer
 	var network net.Error
@@ -192,5 +149,3 @@ var (
 	encryptedAnswer = refuseConnection(fasthttp.StatusBadRequest, "request", "", "this port is TLS: say https://, not http://")
 	plainAnswer     = refuseConnection(fasthttp.StatusBadRequest, "request", "", "this port is plain HTTP: say http://, not https://")
 )
-
-func numberText(n metric.Number) json.Number { return json.Number(n.Append(nil)) }

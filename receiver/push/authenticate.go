@@ -21,7 +21,7 @@ const (
 )
 
 // newDesk makes what looks at credentials; nil: nothing does.
-func newDesk(cfg Config, parts Parts) (*credential.Desk, error) {
+func newDesk(cfg ServerConfig, parts serverParts) (*credential.Desk, error) {
 	if cfg.Auth != AuthToken && cfg.BasicAuthFile == "" && cfg.TLSClientCAFile == "" {
 		return nil, nil
 	}
@@ -110,7 +110,7 @@ func (x *exchange) named(who *credential.Account, err error) (*credential.Accoun
 	return nil, x.server.unauthorized("%v", err)
 }
 
-func (s *Server) basic(value []byte) (name, password string, f *fault) {
+func (s *httpServer) basic(value []byte) (name, password string, f *fault) {
 	text, err := base64.StdEncoding.DecodeString(string(value))
 	name, password, ok := strings.Cut(string(text), ":")
 	if err != nil || !ok {
@@ -120,7 +120,7 @@ func (s *Server) basic(value []byte) (name, password string, f *fault) {
 }
 
 // unauthorized is the fault of who has to show a credential, or showed one that is no good.
-func (s *Server) unauthorized(format string, args ...any) *fault {
+func (s *httpServer) unauthorized(format string, args ...any) *fault {
 	return &fault{
 		status: fasthttp.StatusUnauthorized, reason: "credentials", counted: metric.Identity,
 		message: fmt.Sprintf(format, args...), challenges: s.challenges,
@@ -149,7 +149,7 @@ func challengesOf(desk *credential.Desk) (all []string) {
 }
 
 // hint says which credential would help who shows none.
-func (s *Server) hint(needs metric.Right) string {
+func (s *httpServer) hint(needs metric.Right) string {
 	var ways []string
 	if s.desk.LooksAtTokens() {
 		ways = append(ways, fmt.Sprintf("a bearer token for the audience %q", s.cfg.TokenAudience))

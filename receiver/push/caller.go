@@ -146,3 +146,38 @@ func (x *exchange) unasked(s *metric.Sample) *fault {
 	}
 	return unavailable(errors.New(x.server.explain(s)))
 }
+
+// askAll is ask for a number of rights that the protocol limits itself.
+func (x *exchange) askAll(rights []metric.Right) *fault {
+	x.caller.asked -= len(rights)
+	return x.ask(rights...)
+}
+
+// mayNow is may without a question to the API server: the reason is metric.Pending, with a right, where that would be asked.
+func (x *exchange) mayNow(verb metric.Verb, o metric.Object) (metric.Reason, metric.Right) {
+	reason, _, needs := x.server.trust.May(x.sender(), verb, o)
+	return reason, needs
+}
+
+// checksTrust reports whether senders have different rights here: without a cluster, all may do everything.
+func (x *exchange) checksTrust() bool { return x.server.trust != nil }
+
+// looksAtCredentials reports whether requests may show a credential.
+func (x *exchange) looksAtCredentials() bool { return x.server.desk != nil }
+
+// hasAccount reports whether the request's credential names an account.
+func (x *exchange) hasAccount() bool { return x.caller.account != nil }
+
+// senderName tells senders apart: by account, else by address.
+func (x *exchange) senderName() string {
+	if account := x.caller.account; account != nil {
+		return "account " + account.User
+	}
+	return x.conn().remote.String()
+}
+
+// forgetSender lets the next use look up the sender again.
+func (x *exchange) forgetSender() {
+	x.origin.Forget()
+	x.caller.sender = metric.Sender{}
+}

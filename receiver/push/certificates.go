@@ -24,7 +24,7 @@ const (
 // certificates are what the port shows of itself and believes of clients. They are read again when their files change;
 // connections that are open keep what they began with.
 type certificates struct {
-	cfg     Config
+	cfg     ServerConfig
 	log     *slog.Logger
 	worded  func(error) error
 	held    [3][]byte // the files' content; of whoever loads
@@ -33,7 +33,7 @@ type certificates struct {
 }
 
 // newCertificates reads the files; nil: the port is plain HTTP.
-func newCertificates(cfg Config, parts Parts) (*certificates, error) {
+func newCertificates(cfg ServerConfig, parts serverParts) (*certificates, error) {
 	if cfg.TLSCertFile == "" {
 		return nil, nil
 	}

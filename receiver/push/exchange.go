@@ -5,16 +5,13 @@ import (
 
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver"
-	"github.com/sluice-metrics/sluice/receiver/exposition"
-	"github.com/sluice-metrics/sluice/receiver/otlp"
-	"github.com/sluice-metrics/sluice/receiver/remotewrite"
 	"github.com/valyala/fasthttp"
 )
 
 // exchange is one request on its way to its answer, with the memory that it needs for that. Exchanges are
 // pooled: nothing of one outlives the request, and what the table is given is borrowed from it.
 type exchange struct {
-	server *Server
+	server *httpServer
 	http   *fasthttp.RequestCtx
 
 	wire, plain buffer // the body as it came, and decompressed
@@ -26,15 +23,11 @@ type exchange struct {
 	object      metric.Object
 	origin      receiver.Origin
 	caller      caller
-
-	exposition *exposition.TextReader // nil until there is something to read
-	protobuf   *exposition.ProtobufReader
-	otlp       *otlp.Reader
-	remote     *remotewrite.Feed
+	path        Path
 }
 
 // serve implements fasthttp.RequestHandler.
-func (s *Server) serve(ctx *fasthttp.RequestCtx) {
+func (s *httpServer) serve(ctx *fasthttp.RequestCtx) {
 	s.metrics.inFlight.Add(1)
 	x := s.exchanges.Get().(*exchange)
 	x.http = ctx
@@ -62,9 +55,6 @@ func (x *exchange) hangUp() {
 func (x *exchange) conn() *conn { return x.http.Conn().(*conn) }
 
 func (x *exchange) reset() {
-	if max(len(x.wire.b), len(x.plain.b)) > freeBytes { // a reader holds on to its last body, and to as much as that needed
-		x.exposition, x.protobuf, x.otlp, x.remote = nil, nil, nil, nil
-	}
 	x.wire.release(&x.server.budget)
 	x.plain.release(&x.server.budget)
 	if cap(x.text) > freeBytes {
@@ -74,70 +64,45 @@ func (x *exchange) reset() {
 	*x = exchange{
 		server: x.server, origin: receiver.Origin{Senders: x.server.senders}, wire: x.wire, plain: x.plain,
 		text: x.text[:0], name: x.name[:0], labels: x.labels[:0],
-		exposition: x.exposition, protobuf: x.protobuf, otlp: x.otlp, remote: x.remote,
 	}
 }
 
-// answer finds the way by path, then by method.
+// answer finds the route by path, then the handler by method.
 func (x *exchange) answer() {
 	if twoLengths(&x.http.Request.Header) {
 		x.fail(ambiguousLength())
 		return
 	}
-	m := x.method()
-	r, f := x.server.routeTo(x.http.URI().PathOriginal())
-	if f == nil && r.place != health {
+	r, f := x.server.router.find(x.http.URI().PathOriginal(), &x.path)
+	if f == nil && !r.Public {
 		f = x.authenticate()
 		if f == nil && !x.caller.known {
 			f = x.checkOrigin()
 		}
 	}
+	m := x.method()
 	if f != nil {
-		x.failAs(&r, m, f)
+		x.failAs(r, m, f)
 		return
 	}
-	switch {
-	case r.place >= grouped:
-		x.answerGateway(&r, m)
-	case r.place == index && m == fasthttp.MethodGet:
-		x.describe()
-	case r.place == openapi && m == fasthttp.MethodGet:
-		x.answerOpenAPI()
-	case r.place == samples && m == fasthttp.MethodPost:
-		x.pushSamples()
-	case r.place == statsdLines && (m == fasthttp.MethodPost || m == fasthttp.MethodPut): // npm's statsd-client sends PUT
-		x.pushStatsd()
-	case r.place == remoteWriting && m == fasthttp.MethodPost:
-		x.writeRemote()
-	case r.place == otlpMetrics && m == fasthttp.MethodPost:
-		x.pushOTLP()
-	case r.place == series && m == fasthttp.MethodGet:
-		x.read(&r)
-	case r.place == series && m == fasthttp.MethodDelete:
-		x.remove(&r)
-	case r.place == series && (m == fasthttp.MethodPut || m == fasthttp.MethodPost):
-		x.push(&r, m)
-	default:
-		x.fail(wrongMethod(r.place, m))
+	if handle := r.handler(m); handle != nil {
+		handle(x)
+		return
 	}
+	x.fail(wrongMethod(r, m))
 }
 
-// failAs answers with a fault as the path's protocol has it. It enters the ledger where the request is a push.
-func (x *exchange) failAs(r *route, method string, f *fault) {
-	if method != fasthttp.MethodPut && method != fasthttp.MethodPost {
+// failAs answers with a fault in the way of the route, if one was found. The fault of a push enters the accounts.
+func (x *exchange) failAs(r *Route, method string, f *fault) {
+	if r == nil || r.Fail == nil || method != fasthttp.MethodPut && method != fasthttp.MethodPost {
 		x.fail(f)
 		return
 	}
-	switch r.place {
-	case otlpMetrics:
-		encoding, _ := otlpEncoding(x.http.Request.Header.ContentType())
-		x.failOTLP(f, encoding)
-	case samples, statsdLines, series, remoteWriting, grouped:
-		x.failPush(f)
-	default:
-		x.fail(f)
-	}
+	r.Fail(x, f)
 }
+
+// largeBody reports whether a reader that keeps memory in proportion to the body should not be used again.
+func (x *exchange) largeBody() bool { return max(len(x.wire.b), len(x.plain.b)) > freeBytes }
 
 // method is the request's, where a HEAD is a GET whose body fasthttp leaves out.
 func (x *exchange) method() string {
@@ -147,36 +112,51 @@ func (x *exchange) method() string {
 	return fasthttp.MethodGet
 }
 
-func wrongMethod(p place, m string) *fault {
-	allow := map[place]string{
-		index: "GET, HEAD", openapi: "GET, HEAD",
-		samples:     "POST",
-		statsdLines: "PUT, POST",
-		otlpMetrics: "POST",
-		series:      "GET, HEAD, PUT, POST, DELETE",
-		grouped:     "PUT, POST, DELETE",
-		exposed:     "GET, HEAD", groupList: "GET, HEAD", gatewayStatus: "GET, HEAD", health: "GET, HEAD",
-		wipe: "PUT", remoteWriting: "POST",
-	}[p]
-	return &fault{
-		status: fasthttp.StatusMethodNotAllowed, reason: "method", uncounted: true, allow: allow,
-		message: m + " is not for this path, which takes " + allow,
-	}
-}
-
 // expect implements the choice between "100 Continue" and refusing a body before it is sent.
-func (s *Server) expect(ctx *fasthttp.RequestCtx) int {
+func (s *httpServer) expect(ctx *fasthttp.RequestCtx) int {
 	if ctx.Request.Header.ContentLength() <= s.cfg.MaxBodyBytes {
 		return fasthttp.StatusContinue
 	}
 	x := s.exchanges.Get().(*exchange)
 	x.http = ctx
-	r, _ := s.routeTo(ctx.URI().PathOriginal())
-	x.failAs(&r, x.method(), x.tooLarge("the body", s.cfg.MaxBodyBytes))
+	r, _ := s.router.find(ctx.URI().PathOriginal(), &x.path)
+	x.failAs(r, x.method(), x.tooLarge("the body", s.cfg.MaxBodyBytes))
 	x.hangUp()
 	status := ctx.Response.StatusCode()
 	s.metrics.count(ctx.Method(), status)
 	x.reset()
 	s.exchanges.Put(x)
 	return status
+}
+
+func (x *exchange) config() *ServerConfig { return &x.server.cfg }
+
+func (x *exchange) target(namespace, resource, name string) (metric.Object, *fault) {
+	return x.server.target(namespace, resource, name)
+}
+
+// takeApplier takes an Applier, which giveApplier gives back at the end of the batch.
+func (x *exchange) takeApplier() *parked { return x.server.appliers.take(x.http.ConnID()) }
+
+func (x *exchange) giveApplier(a *parked) { x.server.appliers.give(x.http.ConnID(), a) }
+
+// count enters a sample that was not applied into the accounts, countBatch those that were.
+func (x *exchange) count(r metric.Reason) { x.server.account.Count(r) }
+
+func (x *exchange) countBatch(applied int) { x.server.account.CountBatch(uint64(applied)) }
+
+// reserve takes memory for a body from the budget of all bodies, and unreserve gives it back. most is the most that there can be.
+func (x *exchange) reserve(n int64) bool { return x.server.budget.take(n) }
+
+func (x *exchange) unreserve(n int64) { x.server.budget.held.Add(-n) }
+
+func (x *exchange) most() int64 {
+	return x.server.cfg.MaxBufferedBytes - x.wire.charged - x.plain.charged
+}
+
+// stopping is closed when the server begins to stop.
+func (x *exchange) stopping() <-chan struct{} { return x.server.stopping }
+
+func (x *exchange) canonical(resource string) (canonical string, namespaced bool, err error) {
+	return x.server.resources.Canonical(resource)
 }

@@ -5,6 +5,7 @@ import (
 	"mime"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
@@ -29,11 +30,78 @@ type groupPush struct {
 	sync  bool
 }
 
+// gatewayConfig holds the settings of the protocol.
+type gatewayConfig struct {
+	// TTL is how long a group lives after a push that does not say it. 0: for ever.
+	TTL time.Duration
+	// PendingTimeout is how long a push waits for its sender to become known.
+	PendingTimeout time.Duration
+	// AdminWipe serves PUT /api/v1/admin/wipe.
+	AdminWipe bool
+	// Build says which build this is, for GET /api/v1/status.
+	Build map[string]string
+}
+
+// A gatewayHandler serves what a Pushgateway serves.
+type gatewayHandler struct {
+	groups  *group.Groups
+	config  gatewayConfig
+	limits  ServerConfig
+	reading exposition.Options
+	readers sync.Pool // of *bodyReaders
+	waiting seats
+	began   time.Time
+}
+
+// bodyReaders are nil until there is something to read.
+type bodyReaders struct {
+	text     *exposition.TextReader
+	protobuf *exposition.ProtobufReader
+}
+
+// newGateway makes the handler.
+func newGateway(groups *group.Groups, config gatewayConfig, limits ServerConfig) *gatewayHandler {
+	h := &gatewayHandler{groups: groups, config: config, limits: limits, began: time.Now(), reading: exposition.DefaultOptions()}
+	h.reading.MaxLabels, h.reading.MaxLine = limits.MaxLabels, limits.MaxLineBytes
+	h.readers.New = func() any { return new(bodyReaders) }
+	h.waiting.free.Store(maxWaiting)
+	return h
+}
+
+// routes returns the handler's routes.
+func (h *gatewayHandler) Routes() []*Route {
+	all := []*Route{
+		{
+			Match: h.matchGroup, Index: []string{"/metrics/job/{job}{/label/value}"},
+			Put: h.replaceGroup, Post: h.mergeGroup, Delete: h.deleteGroup, Fail: (*exchange).failPush,
+		},
+		{Paths: []string{"/metrics"}, Index: []string{"/metrics"}, Get: h.expose},
+		{Paths: []string{"/api/v1/metrics"}, Index: []string{"/api/v1/metrics"}, Get: h.listGroups},
+		{Paths: []string{"/api/v1/status"}, Index: []string{"/api/v1/status"}, Get: h.status},
+		{
+			Paths: []string{"/-/ready", "/-/healthy"}, Index: []string{"/-/ready, /-/healthy"},
+			Get: healthy, Public: true,
+		},
+	}
+	if h.config.AdminWipe {
+		all = append(all, &Route{Paths: []string{"/api/v1/admin/wipe"}, Put: h.wipe})
+	}
+	return all
+}
+
+func healthy(x *exchange) {
+	x.http.SetContentType("text/plain; charset=utf-8")
+	x.http.SetBodyString("OK\n")
+}
+
+func (h *gatewayHandler) replaceGroup(x *exchange) { h.pushGroup(x, true) }
+func (h *gatewayHandler) mergeGroup(x *exchange)   { h.pushGroup(x, false) }
+
 // pushGroup answers a PUT or a POST of a group.
-func (x *exchange) pushGroup(r *route, replace bool) {
-	to, f := x.groupPush(r, allowTTL|allowSync)
+func (h *gatewayHandler) pushGroup(x *exchange, replace bool) {
+	to, f := h.groupPush(x, allowTTL|allowSync)
 	if f == nil {
-		f = x.groupOf(&to, r, metric.Create) // before the body is in memory: this may wait
+		f = h.groupOf(x, &to, metric.Create) // before the body is in memory: this may wait
 	}
 	var body []byte
 	if f == nil {
@@ -43,42 +111,47 @@ func (x *exchange) pushGroup(r *route, replace bool) {
 		x.failPush(f)
 		return
 	}
-	families, understood, f := x.readFamilies(body)
+	readers := h.readers.Get().(*bodyReaders)
+	defer func() {
+		if !x.largeBody() { // a reader holds on to its last body, and to as much memory as that took
+			h.readers.Put(readers)
+		}
+	}()
+	families, understood, f := h.readFamilies(x, readers, body)
 	if f != nil {
 		if understood {
-			x.server.groups.Fail(to.key, to.about, to.ttl, time.Now())
+			h.groups.Fail(to.key, to.about, to.ttl, time.Now())
 		}
 		x.failPush(f)
 		return
 	}
-	x.applyGroup(&to, families, replace)
+	h.applyGroup(x, &to, families, replace)
 }
 
-func (x *exchange) applyGroup(to *groupPush, families []exposition.Family, replace bool) {
-	near := x.http.ConnID()
-	a := x.server.appliers.take(near)
-	outcome, refusal := x.server.groups.Push(&group.Push{
+func (h *gatewayHandler) applyGroup(x *exchange, to *groupPush, families []exposition.Family, replace bool) {
+	a := x.takeApplier()
+	outcome, refusal := h.groups.Push(&group.Push{
 		Key: to.key, About: to.about, Families: families, Replace: replace, TTL: to.ttl,
 		Now: time.Now(), Sender: x.sender(), Applier: a,
 	})
-	x.server.appliers.give(near, a)
+	x.giveApplier(a)
 	if refusal != nil {
-		x.failGroup(refusal, families)
+		h.failGroup(x, refusal, families)
 		return
 	}
 	answer := pushAnswer{Applied: outcome.Applied}
-	x.server.account.CountBatch(uint64(outcome.Applied))
+	x.countBatch(outcome.Applied)
 	for reason, n := range outcome.Rejected {
 		answer.Refused += n
 		for range n {
-			x.server.account.Count(metric.Reason(reason))
+			x.count(metric.Reason(reason))
 		}
 	}
 	if len(outcome.Unserved) > 0 {
 		x.http.Response.Header.Set(unservedHeader, unservedText(outcome.Unserved))
 	}
 	if to.sync {
-		if f := x.server.sync(); f != nil {
+		if f := x.sync(); f != nil {
 			answer.Error = f.answer()
 			x.reply(f.status, answer)
 			return
@@ -92,7 +165,7 @@ func (x *exchange) applyGroup(to *groupPush, families []exposition.Family, repla
 }
 
 // failGroup answers a push that was refused whole.
-func (x *exchange) failGroup(r *group.Refusal, families []exposition.Family) {
+func (h *gatewayHandler) failGroup(x *exchange, r *group.Refusal, families []exposition.Family) {
 	f := refused(r.Reason, "%s", r.Message)
 	switch {
 	case r.Sample != nil:
@@ -103,7 +176,7 @@ func (x *exchange) failGroup(r *group.Refusal, families []exposition.Family) {
 	n := 0
 	for i := range families {
 		for range families[i].Metrics {
-			x.server.account.Count(f.counted)
+			x.count(f.counted)
 			n++
 		}
 	}
@@ -139,10 +212,10 @@ func isMetricName(s string) bool {
 }
 
 // deleteGroup answers a DELETE: 202 whether the group was there or not, as of a Pushgateway.
-func (x *exchange) deleteGroup(r *route) {
-	to, f := x.groupPush(r, allowSync)
+func (h *gatewayHandler) deleteGroup(x *exchange) {
+	to, f := h.groupPush(x, allowSync)
 	if f == nil {
-		f = x.groupOf(&to, r, metric.Delete)
+		f = h.groupOf(x, &to, metric.Delete)
 	}
 	if f != nil {
 		x.fail(f)
@@ -152,12 +225,12 @@ func (x *exchange) deleteGroup(r *route) {
 		Error *errorAnswer `json:"error,omitempty"`
 		deleteAnswer
 	}{}
-	if x.server.groups.Delete(to.key) {
+	if h.groups.Delete(to.key) {
 		answer.Deleted = 1
 	}
 	status := fasthttp.StatusAccepted
 	if to.sync {
-		if f := x.server.sync(); f != nil {
+		if f := x.sync(); f != nil {
 			status, answer.Error = f.status, f.answer()
 		}
 	}
@@ -165,7 +238,7 @@ func (x *exchange) deleteGroup(r *route) {
 }
 
 // groupPush reads what query and headers say.
-func (x *exchange) groupPush(r *route, may allowed) (to groupPush, f *fault) {
+func (h *gatewayHandler) groupPush(x *exchange, may allowed) (to groupPush, f *fault) {
 	p, f := x.parseParams(x.http.URI().QueryString(), may)
 	if f != nil {
 		return to, f
@@ -183,12 +256,12 @@ func (x *exchange) groupPush(r *route, may allowed) (to groupPush, f *fault) {
 	default:
 		return to, badRequest("%s is %q, but must be true or false", syncHeader, clip(text))
 	}
-	if p.sync && x.server.syncer == nil {
-		return to, noStore()
+	if f := x.checkSync(p.sync); f != nil {
+		return to, f
 	}
 	switch p.ttl {
 	case 0:
-		p.ttl = x.server.cfg.GroupTTL
+		p.ttl = h.config.TTL
 	case metric.Forever:
 		p.ttl = 0
 	}
@@ -197,22 +270,22 @@ func (x *exchange) groupPush(r *route, may allowed) (to groupPush, f *fault) {
 
 // readFamilies reads a body: delimited protobuf where Content-Type says so, else text, as a Pushgateway does. What it
 // returns borrows from the exchange. Of a body that is refused, understood says whether its group failed by it.
-func (x *exchange) readFamilies(body []byte) (families []exposition.Family, understood bool, f *fault) {
+func (h *gatewayHandler) readFamilies(x *exchange, readers *bodyReaders, body []byte) (families []exposition.Family, understood bool, f *fault) {
 	isProtobuf, f := isProtobuf(x.http.Request.Header.ContentType())
 	if f != nil {
 		return nil, false, f
 	}
 	var e exposition.Fault
 	if isProtobuf {
-		if x.protobuf == nil {
-			x.protobuf = exposition.NewProtobufReader(x.server.reading)
+		if readers.protobuf == nil {
+			readers.protobuf = exposition.NewProtobufReader(h.reading)
 		}
-		families, e = x.protobuf.Read(body)
+		families, e = readers.protobuf.Read(body)
 	} else {
-		if x.exposition == nil {
-			x.exposition = exposition.NewTextReader(x.server.reading)
+		if readers.text == nil {
+			readers.text = exposition.NewTextReader(h.reading)
 		}
-		families, e = x.exposition.Read(body)
+		families, e = readers.text.Read(body)
 	}
 	if e.Reason == metric.Applied {
 		return families, false, nil

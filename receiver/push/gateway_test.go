@@ -203,7 +203,7 @@ func TestPushgateway(t *testing.T) {
 			g.wants(400, `"line":2,"offset":3`, "PUT", "/metrics/job/a", "x 1\ny{ 2\n")
 			g.wants(400, "line 2, column 4", "PUT", "/metrics/job/a", "x 1\ny{ 2\n")
 			g.wants(400, "", "PUT", "/metrics/job/a", "\x00\x01")
-			if n := g.server.groups.Count(); n != 0 {
+			if n := g.server.gateway.groups.Count(); n != 0 {
 				g.Errorf("what cannot be read made %d groups", n)
 			}
 		}},
@@ -330,17 +330,17 @@ func TestPushgateway(t *testing.T) {
 				g.wants(status, "", "PUT", "/metrics/job/a", "x 1\n", "Sluice-TTL", ttl)
 			}
 			g.wants(200, "", "PUT", "/metrics/job/a", "x 1\n", "Sluice-TTL", "1h")
-			if left := time.Until(g.server.groups.All(nil)[0].Expires); left < 59*time.Minute || left > time.Hour {
+			if left := time.Until(g.server.gateway.groups.All(nil)[0].Expires); left < 59*time.Minute || left > time.Hour {
 				g.Errorf("%v are left of 1h", left)
 			}
 			g.wants(200, `"expires":"20`, "GET", "/api/v1/metrics", "")
-			g.server.groups.Sweep(g.table.Lifetime() + 2*time.Hour)
+			g.server.gateway.groups.Sweep(g.table.Lifetime() + 2*time.Hour)
 			g.exposes()
 			if g.served("x", "job", "a", "instance", "") {
 				g.Error("it is served after its time")
 			}
 			g.wants(200, "", "PUT", "/metrics/job/a?ttl=2h", "x 1\n")
-			if left := time.Until(g.server.groups.All(nil)[0].Expires); left < 119*time.Minute {
+			if left := time.Until(g.server.gateway.groups.All(nil)[0].Expires); left < 119*time.Minute {
 				g.Errorf("%v are left of 2h", left)
 			}
 		}},
@@ -520,19 +520,19 @@ func FuzzGatewayPath(f *testing.F) {
 	for _, path := range []string{"/metrics/job/a", "/metrics/job@base64/YQ==/l@base64/=", "/metrics/job/a/b/c/job/d", "/metrics/job/a/", "/metrics/job//", "/metrics/job/%2f/%61/b"} {
 		f.Add(path)
 	}
-	s := &Server{cfg: DefaultConfig()}
+	h := newGateway(nil, gatewayConfig{}, DefaultServerConfig())
 	f.Fuzz(func(t *testing.T, path string) {
-		r, fault := s.parseGateway([]byte(path))
-		if fault != nil || r.place != grouped {
+		var r, r2 Path
+		if matched, fault := h.matchGroup([]byte(path), &r); fault != nil || !matched {
 			return
 		}
-		job, _ := r.grouping.Get("job")
+		job, _ := r.Grouping.Get("job")
 		if job == "" {
-			t.Fatalf("%q: %s has no job", path, r.grouping)
+			t.Fatalf("%q: %s has no job", path, r.Grouping)
 		}
 		// Said again, in base64, it is the same group.
 		again := "/metrics/job@base64/" + encodeBase64(job)
-		for key, value := range r.grouping.All() {
+		for key, value := range r.Grouping.All() {
 			if strings.HasPrefix(key, "__") || !isLabelName(key) {
 				t.Fatalf("%q: label %q", path, key)
 			}
@@ -540,11 +540,10 @@ func FuzzGatewayPath(f *testing.F) {
 				again += "/" + key + "@base64/" + encodeBase64(value)
 			}
 		}
-		r2, fault := s.parseGateway([]byte(again))
-		if fault != nil || r2.grouping != r.grouping {
-			t.Errorf("%q: %s, and again %s", path, r.grouping, r2.grouping)
+		if _, fault := h.matchGroup([]byte(again), &r2); fault != nil || r2.Grouping != r.Grouping {
+			t.Errorf("%q: %s, and again %s", path, r.Grouping, r2.Grouping)
 		}
-		if _, ok := metric.UnpackLabels(r.grouping.Packed()); !ok {
+		if _, ok := metric.UnpackLabels(r.Grouping.Packed()); !ok {
 			t.Errorf("%q: not a label set", path)
 		}
 	})

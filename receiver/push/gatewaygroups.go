@@ -6,24 +6,24 @@ import (
 )
 
 // readableGroups are the groups that the sender may read.
-func (x *exchange) readableGroups() ([]group.Group, *fault) {
-	if f := x.askAboutGroups(metric.Get); f != nil {
+func (h *gatewayHandler) readableGroups(x *exchange) ([]group.Group, *fault) {
+	if f := h.askAboutGroups(x, metric.Get); f != nil {
 		return nil, f
 	}
-	return x.server.groups.All(x.mayGroups(metric.Get)), nil
+	return h.groups.All(h.mayGroups(x, metric.Get)), nil
 }
 
 // mayGroups says to which groups the sender may do something, by what they are about. It decides once for each namespace, and
 // asks nobody.
-func (x *exchange) mayGroups(verb metric.Verb) func(metric.Object) bool {
-	if x.server.trust == nil {
+func (h *gatewayHandler) mayGroups(x *exchange, verb metric.Verb) func(metric.Object) bool {
+	if !x.checksTrust() {
 		return nil
 	}
-	sender, known := x.sender(), map[metric.Object]bool{}
+	known := map[metric.Object]bool{}
 	return func(o metric.Object) bool {
 		may, decided := known[o]
 		if !decided {
-			reason, _, _ := x.server.trust.May(sender, verb, o)
+			reason, _ := x.mayNow(verb, o)
 			may = reason == metric.Applied
 			if o.External() {
 				known[o] = may
@@ -35,15 +35,15 @@ func (x *exchange) mayGroups(verb metric.Verb) func(metric.Object) bool {
 
 // askAboutGroups has the API server asked about all rights that the sender would need for all groups: first for the one at
 // the cluster scope, which makes the others needless.
-func (x *exchange) askAboutGroups(verb metric.Verb) *fault {
-	if x.caller.account == nil {
+func (h *gatewayHandler) askAboutGroups(x *exchange, verb metric.Verb) *fault {
+	if !x.hasAccount() {
 		return nil
 	}
 	lacking := map[metric.Right]bool{}
 	look := func() {
 		clear(lacking)
-		x.server.groups.All(func(o metric.Object) bool {
-			if reason, _, needs := x.server.trust.May(x.sender(), verb, o); reason == metric.Pending && !needs.IsZero() {
+		h.groups.All(func(o metric.Object) bool {
+			if reason, needs := x.mayNow(verb, o); reason == metric.Pending && !needs.IsZero() {
 				lacking[needs] = true
 			}
 			return false
@@ -65,8 +65,7 @@ func (x *exchange) askAboutGroups(verb metric.Verb) *fault {
 	for r := range lacking {
 		rights = append(rights, r)
 	}
-	x.caller.asked -= len(rights) // they are bounded already
-	return x.ask(rights...)
+	return x.askAll(rights)
 }
 
 // maxAskedPerListing bounds the namespaces that are asked about one by one. Where there are more, only what is known to be the

@@ -15,14 +15,14 @@ import (
 
 // listGroups answers GET /api/v1/metrics, in the shape that a Pushgateway gives it: a group's families stand beside its
 // labels, and all values are strings.
-func (x *exchange) listGroups() {
-	groups, f := x.readableGroups()
+func (h *gatewayHandler) listGroups(x *exchange) {
+	groups, f := h.readableGroups(x)
 	if f != nil {
 		x.fail(f)
 		return
 	}
 	x.http.SetContentType(contentType)
-	x.stream(func(w *bufio.Writer) error {
+	stream(x, func(w *bufio.Writer) error {
 		_, _ = w.WriteString(`{"status":"success","data":[`)
 		for i := range groups {
 			if i > 0 {

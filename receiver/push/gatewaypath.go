@@ -6,46 +6,32 @@ import (
 	"strings"
 
 	"github.com/sluice-metrics/sluice/metric"
-	"github.com/valyala/fasthttp"
 )
 
 // base64Suffix of a label's name says that its value is in base64.
 const base64Suffix = "@base64"
 
-// parseGateway reads a path of a Pushgateway. No place: it is none.
-func (s *Server) parseGateway(path []byte) (route, *fault) {
-	switch string(path) {
-	case "/metrics":
-		return route{place: exposed}, nil
-	case "/api/v1/metrics":
-		return route{place: groupList}, nil
-	case "/api/v1/status":
-		return route{place: gatewayStatus}, nil
-	case "/-/ready", "/-/healthy":
-		return route{place: health}, nil
-	case "/api/v1/admin/wipe":
-		if s.cfg.AdminWipe {
-			return route{place: wipe}, nil
-		}
-	}
+// matchGroup reads the path of a group: /metrics/job/{job}{/label/value}, each value also in base64.
+func (h *gatewayHandler) matchGroup(path []byte, p *Path) (bool, *fault) {
 	rest, ok := bytes.CutPrefix(path, []byte("/metrics/job"))
 	if !ok {
-		return route{}, nil
+		return false, nil
 	}
 	encoded := bytes.HasPrefix(rest, []byte(base64Suffix))
 	if encoded {
 		rest = rest[len(base64Suffix):]
 	}
 	if len(rest) > 0 && rest[0] != '/' {
-		return route{}, nil
+		return false, nil
 	}
-	labels, f := s.groupingLabels(rest, encoded)
-	return route{place: grouped, grouping: labels}, f
+	var f *fault
+	p.Grouping, f = h.groupingLabels(rest, encoded)
+	return true, f
 }
 
 // groupingLabels reads what stands behind "job" or "job@base64". Segments are cut at "/" before they are percent-decoded.
 // Of the same label twice the last one counts, but the job is always the first one's: as a Pushgateway has it.
-func (s *Server) groupingLabels(rest []byte, encoded bool) (metric.Labels, *fault) {
+func (h *gatewayHandler) groupingLabels(rest []byte, encoded bool) (metric.Labels, *fault) {
 	rest = bytes.TrimPrefix(rest, []byte{'/'})
 	job, rest, more := bytes.Cut(rest, []byte{'/'})
 	value, f := pathValue("job", job, encoded)
@@ -57,7 +43,7 @@ func (s *Server) groupingLabels(rest []byte, encoded bool) (metric.Labels, *faul
 	}
 	var room [8]metric.Label
 	labels := append(room[:0], metric.Label{Key: "job", Value: value})
-	if f := s.checkGrouping(labels, labels[0]); f != nil {
+	if f := h.checkGrouping(labels, labels[0]); f != nil {
 		return metric.Labels{}, f
 	}
 	more = more && len(rest) > 0 // a "/" behind the job says nothing
@@ -70,7 +56,7 @@ func (s *Server) groupingLabels(rest []byte, encoded bool) (metric.Labels, *faul
 		text, rest, more = bytes.Cut(rest, []byte{'/'})
 		l, f := pathLabel(name, text)
 		if f == nil {
-			f = s.checkGrouping(labels, l)
+			f = h.checkGrouping(labels, l)
 		}
 		if f != nil {
 			return metric.Labels{}, f
@@ -146,37 +132,14 @@ func isLabelName(s string) bool {
 	return true
 }
 
-func (s *Server) checkGrouping(labels []metric.Label, l metric.Label) *fault {
+func (h *gatewayHandler) checkGrouping(labels []metric.Label, l metric.Label) *fault {
 	switch {
-	case len(labels) > s.cfg.MaxLabels-2: // "instance" may come, and one of the body's own
-		return refused(metric.TooLong, "there are more than %d grouping labels", s.cfg.MaxLabels-2)
-	case len(l.Key) > s.cfg.MaxLabelBytes:
-		return refused(metric.TooLong, "a label's name has %d bytes, but may have %d", len(l.Key), s.cfg.MaxLabelBytes)
-	case len(l.Value) > s.cfg.MaxLabelBytes:
-		return refused(metric.TooLong, "the value of label %q has %d bytes, but may have %d", l.Key, len(l.Value), s.cfg.MaxLabelBytes)
+	case len(labels) > h.limits.MaxLabels-2: // "instance" may come, and one of the body's own
+		return refused(metric.TooLong, "there are more than %d grouping labels", h.limits.MaxLabels-2)
+	case len(l.Key) > h.limits.MaxLabelBytes:
+		return refused(metric.TooLong, "a label's name has %d bytes, but may have %d", len(l.Key), h.limits.MaxLabelBytes)
+	case len(l.Value) > h.limits.MaxLabelBytes:
+		return refused(metric.TooLong, "the value of label %q has %d bytes, but may have %d", l.Key, len(l.Value), h.limits.MaxLabelBytes)
 	}
 	return checkLabelText(l)
-}
-
-// answerGateway answers what a Pushgateway answers.
-func (x *exchange) answerGateway(r *route, m string) {
-	switch {
-	case r.place == grouped && (m == fasthttp.MethodPut || m == fasthttp.MethodPost):
-		x.pushGroup(r, m == fasthttp.MethodPut)
-	case r.place == grouped && m == fasthttp.MethodDelete:
-		x.deleteGroup(r)
-	case r.place == exposed && m == fasthttp.MethodGet:
-		x.expose()
-	case r.place == groupList && m == fasthttp.MethodGet:
-		x.listGroups()
-	case r.place == gatewayStatus && m == fasthttp.MethodGet:
-		x.gatewayStatus()
-	case r.place == health && m == fasthttp.MethodGet:
-		x.http.SetContentType("text/plain; charset=utf-8")
-		x.http.SetBodyString("OK\n")
-	case r.place == wipe && m == fasthttp.MethodPut:
-		x.wipe()
-	default:
-		x.fail(wrongMethod(r.place, m))
-	}
 }

@@ -12,16 +12,16 @@ import (
 )
 
 // expose answers GET /metrics: what the sender may read of all groups.
-func (x *exchange) expose() {
+func (h *gatewayHandler) expose(x *exchange) {
 	format, escaping := negotiate(x.http.Request.Header.Peek(fasthttp.HeaderAccept))
-	groups, f := x.readableGroups()
+	groups, f := h.readableGroups(x)
 	if f != nil {
 		x.fail(f)
 		return
 	}
 	families := group.Exposed(groups, escaping)
 	x.http.SetContentType(format.ContentType() + "; escaping=" + escaping.String())
-	x.stream(func(w *bufio.Writer) error {
+	stream(x, func(w *bufio.Writer) error {
 		var piece []byte
 		for i := range families {
 			piece = exposition.Append(piece[:0], format, families[i])
@@ -36,7 +36,7 @@ func (x *exchange) expose() {
 
 // stream writes a body piece by piece: an answer of all groups may be large, and is never in memory whole. What write uses
 // outlives the exchange.
-func (x *exchange) stream(write func(*bufio.Writer) error) {
+func stream(x *exchange, write func(*bufio.Writer) error) {
 	if x.http.IsHead() { // fasthttp would end a body that it does not write
 		return
 	}
@@ -47,29 +47,28 @@ func (x *exchange) stream(write func(*bufio.Writer) error) {
 
 // wipe answers PUT /api/v1/admin/wipe: all groups go that the sender may delete. Where credentials are looked at, it takes the
 // right to delete at the cluster scope.
-func (x *exchange) wipe() {
-	if x.server.desk != nil {
+func (h *gatewayHandler) wipe(x *exchange) {
+	if x.looksAtCredentials() {
 		if f := x.may(metric.Delete, metric.Object{}); f != nil {
 			x.fail(f)
 			return
 		}
 	}
-	n := x.server.groups.Wipe(x.mayGroups(metric.Delete))
+	n := h.groups.Wipe(h.mayGroups(x, metric.Delete))
 	x.reply(fasthttp.StatusAccepted, deleteAnswer{n})
 }
 
-// gatewayStatus answers GET /api/v1/status.
-func (x *exchange) gatewayStatus() {
-	s := x.server
+// status answers GET /api/v1/status.
+func (h *gatewayHandler) status(x *exchange) {
 	x.reply(fasthttp.StatusOK, apiAnswer{Status: "success", Data: map[string]any{
-		"build_information": s.build,
+		"build_information": h.config.Build,
 		"flags": map[string]string{
-			"http-group-ttl":             s.cfg.GroupTTL.String(),
-			"http-admin-wipe":            strconv.FormatBool(s.cfg.AdminWipe),
-			"http-max-body":              strconv.Itoa(s.cfg.MaxBodyBytes),
-			"http-max-decompressed-body": strconv.Itoa(s.cfg.maxDecompressed()),
+			"http-group-ttl":             h.config.TTL.String(),
+			"http-admin-wipe":            strconv.FormatBool(h.config.AdminWipe),
+			"http-max-body":              strconv.Itoa(h.limits.MaxBodyBytes),
+			"http-max-decompressed-body": strconv.Itoa(h.limits.maxDecompressed()),
 		},
-		"start_time": s.began.UTC().Format(time.RFC3339Nano),
+		"start_time": h.began.UTC().Format(time.RFC3339Nano),
 	}})
 }
 

@@ -11,25 +11,22 @@ import (
 
 // groupOf finds out whose group a path leads to, and holds that to the trust in who asks. A sender that is not known yet is
 // waited for: a batch job pushes once, seconds after its pod has got its address, and does not come again.
-func (x *exchange) groupOf(to *groupPush, r *route, verb metric.Verb) *fault {
-	f := x.tryGroup(to, r, verb)
-	if f == nil || !f.waits() || !x.server.waiting.enter() {
+func (h *gatewayHandler) groupOf(x *exchange, to *groupPush, verb metric.Verb) *fault {
+	f := h.tryGroup(x, to, verb)
+	if f == nil || !f.waits() || !h.waiting.enter() {
 		return f
 	}
-	defer x.server.waiting.leave()
+	defer h.waiting.leave()
 	tick := time.NewTicker(pendingPoll)
 	defer tick.Stop()
-	for end := time.Now().Add(x.server.cfg.PendingTimeout); time.Now().Before(end); {
+	for end := time.Now().Add(h.config.PendingTimeout); time.Now().Before(end); {
 		select {
-		case <-x.server.life.Done():
-			return f
-		case <-x.server.stopping:
+		case <-x.stopping():
 			return f
 		case <-tick.C:
 		}
-		x.origin.Forget()
-		x.caller.sender = metric.Sender{} // made anew
-		if f = x.tryGroup(to, r, verb); f == nil || !f.waits() {
+		x.forgetSender()
+		if f = h.tryGroup(x, to, verb); f == nil || !f.waits() {
 			return f
 		}
 	}
@@ -54,8 +51,8 @@ func (s *seats) leave() { s.free.Add(1) }
 
 const pendingPoll = 50 * time.Millisecond
 
-func (x *exchange) tryGroup(to *groupPush, r *route, verb metric.Verb) *fault {
-	key, about, f := x.groupKey(r.grouping)
+func (h *gatewayHandler) tryGroup(x *exchange, to *groupPush, verb metric.Verb) *fault {
+	key, about, f := h.groupKey(x, x.path.Grouping)
 	if f != nil {
 		return f
 	}
@@ -65,7 +62,7 @@ func (x *exchange) tryGroup(to *groupPush, r *route, verb metric.Verb) *fault {
 
 // groupKey is the group of the labels and what it is about: external series of the namespace that a label names, else of
 // the sender's; an object only where a label says so.
-func (x *exchange) groupKey(labels metric.Labels) (group.Key, metric.Object, *fault) {
+func (h *gatewayHandler) groupKey(x *exchange, labels metric.Labels) (group.Key, metric.Object, *fault) {
 	key := group.Key{Labels: labels}
 	if namespace, _ := labels.Get(group.NamespaceLabel); namespace != "" {
 		if f := checkNamespace(namespace); f != nil {
@@ -90,14 +87,14 @@ func (x *exchange) groupKey(labels metric.Labels) (group.Key, metric.Object, *fa
 	case !named || resource == "":
 		return key, about, badRequest(`%s is %q: want resource/name, like "pods/web-1", external or external/{namespace}`, group.ObjectLabel, clip([]byte(claim)))
 	}
-	_, namespaced, err := x.server.resources.Canonical(resource)
-	at := route{resource: resource, name: name}
+	_, namespaced, err := x.canonical(resource)
+	at := Path{Resource: resource, Name: name}
 	if err == nil && namespaced {
-		at.namespace = key.Namespace
+		at.Namespace = key.Namespace
 	}
 	if f := at.check(false); f != nil {
 		return key, about, f
 	}
-	about, f := x.server.target(at.namespace, at.resource, at.name)
+	about, f := x.target(at.Namespace, at.Resource, at.Name)
 	return key, about, f
 }

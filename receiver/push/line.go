@@ -12,8 +12,8 @@ import "github.com/sluice-metrics/sluice/metric"
 // the sender decide. Delta:true adds to a gauge. Timestamp is in Unix seconds.
 type jsonLine struct {
 	jsonText
-	server *Server
-	seen   field
+	x    *exchange
+	seen field
 
 	name, kind, namespace, object, ttl []byte
 	member                             []byte // a string's value
@@ -44,7 +44,7 @@ const (
 
 // read reads the line b; what it finds borrows from b and from text.
 func (l *jsonLine) read(b []byte) bool {
-	*l = jsonLine{server: l.server, labels: l.labels[:0], jsonText: jsonText{b: b, text: l.text[:0]}}
+	*l = jsonLine{x: l.x, labels: l.labels[:0], jsonText: jsonText{b: b, text: l.text[:0]}}
 	if l.space(); l.at < len(b) && b[l.at] == '[' {
 		return l.fail(l.at, "one object a line, not an array", nil)
 	}
@@ -132,7 +132,7 @@ func (l *jsonLine) readLabels() bool {
 		if !ok {
 			return false
 		}
-		labels, f := l.server.addLabel(l.labels, metric.Label{Key: metric.Borrow(key), Value: metric.Borrow(value)})
+		labels, f := l.x.addLabel(l.labels, metric.Label{Key: metric.Borrow(key), Value: metric.Borrow(value)})
 		if f != nil {
 			return l.failFor(f.counted, keyAt, "%s", []byte(f.message))
 		}

@@ -192,11 +192,11 @@ func FuzzLine(f *testing.F) {
 	} {
 		f.Add([]byte(s))
 	}
-	server := &Server{cfg: DefaultConfig(), resources: cluster{}}
+	server := &httpServer{cfg: DefaultServerConfig(), resources: cluster{}}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		x := &exchange{server: server}
 		ls := &jsonLines{x: x}
-		ls.line.server = server
+		ls.line.x = x
 		s, fault := ls.read(b)
 		if (s == nil) == (fault == nil) {
 			t.Fatalf("%q: sample %v and fault %v", b, s, fault)
@@ -236,7 +236,7 @@ func FuzzSamples(f *testing.F) {
 	f.Add([]byte("{\"name\":\"m\",\"type\":\"counter\",\"value\":1}\nx\n\n"))
 	f.Add([]byte("\r\n{}\n"))
 	h := &table{series: map[key]*entry{}}
-	server := &Server{cfg: DefaultConfig(), resources: cluster{}}
+	server := &httpServer{cfg: DefaultServerConfig(), resources: cluster{}}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		lines := 0
 		for _, l := range bytes.Split(body, []byte("\n")) {
@@ -245,10 +245,10 @@ func FuzzSamples(f *testing.F) {
 			}
 		}
 		ls := &jsonLines{x: &exchange{server: server}, rest: body}
-		ls.line.server = server
+		ls.line.x = ls.x
 		got := 0
 		for {
-			s, fault, more := ls.next()
+			s, fault, more := ls.nextSample()
 			if !more {
 				break
 			}
@@ -263,9 +263,9 @@ func FuzzSamples(f *testing.F) {
 }
 
 func TestLinesReuseTheirMemory(t *testing.T) {
-	server := &Server{cfg: DefaultConfig(), resources: cluster{}}
+	server := &httpServer{cfg: DefaultServerConfig(), resources: cluster{}}
 	ls := &jsonLines{x: &exchange{server: server}}
-	ls.line.server = server
+	ls.line.x = ls.x
 	line := []byte(`{"name":"jobs","type":"counter","value":1,"namespace":"shop","object":"pods/web-1","labels":{"a":"b","c":"\u00e4"}}`)
 	read := func() {
 		if _, f := ls.read(line); f != nil {

@@ -32,7 +32,7 @@ type gate struct {
 	closeOnce   sync.Once
 }
 
-func newGate(ln *net.TCPListener, cfg Config, m *metrics, log *slog.Logger) *gate {
+func newGate(ln *net.TCPListener, cfg ServerConfig, m *metrics, log *slog.Logger) *gate {
 	return &gate{
 		TCPListener: ln, metrics: m, log: log, readTimeout: cfg.ReadTimeout, closed: make(chan struct{}),
 		limiter: connlimit.New(connlimit.Limits{Max: cfg.MaxConnections, MaxEach: cfg.MaxConnsPerIP, Reject: true}),

@@ -33,7 +33,7 @@ func newMetrics() *metrics {
 }
 
 // Register shows the receiver's metrics. Samples are the ledger's to show.
-func (s *Server) Register(r prometheus.Registerer) error {
+func (s *httpServer) Register(r prometheus.Registerer) error {
 	if err := r.Register(s.metrics); err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ const openapiPath = "/openapi.json"
 var openapiText []byte
 
 // answerOpenAPI answers GET /openapi.json.
-func (x *exchange) answerOpenAPI() {
+func answerOpenAPI(x *exchange) {
 	x.http.SetStatusCode(fasthttp.StatusOK)
 	x.http.SetContentType(contentType)
 	x.http.SetBody(openapiText)

@@ -94,60 +94,31 @@ func TestOpenAPIIsServed(t *testing.T) {
 	})
 }
 
-// Every place that the router knows, and every method that it takes, is in the document.
-func TestOpenAPIHasEveryPlace(t *testing.T) {
+// The document has every method of every route, and no others.
+func TestOpenAPIHasEveryRoute(t *testing.T) {
 	s := start(t, openToWipe).server
-	documented := map[place]map[string]bool{}
+	documented := map[*Route]map[string]bool{}
 	readOpenAPI(t).operations(t, func(method, template, path string, _ []string) {
-		r, f := s.routeTo([]byte(path))
+		r, f := s.router.find([]byte(path), new(Path))
 		if f != nil {
 			t.Errorf("%s leads nowhere: %v", path, f)
 			return
 		}
-		if documented[r.place] == nil {
-			documented[r.place] = map[string]bool{}
+		if documented[r] == nil {
+			documented[r] = map[string]bool{}
 		}
-		documented[r.place][method] = true
-		if taken := methodsOf(r.place); !slices.Contains(taken, method) {
-			t.Errorf("%s %s is in the document, but the path takes %v", method, template, taken)
+		documented[r][method] = true
+		if r.handler(method) == nil {
+			t.Errorf("%s %s is in the document, but has no handler", method, template)
 		}
 	})
-	for p := nowhere + 1; p < numPlaces(t); p++ {
-		taken := methodsOf(p)
-		if len(taken) == 0 {
-			t.Errorf("place %d takes no method, says wrongMethod", p)
-		}
-		for _, method := range taken {
-			if !documented[p][method] {
-				t.Errorf("openapi.json has no %s of place %d, of which it has %v", method, p, slices.Collect(maps.Keys(documented[p])))
+	for _, r := range s.router.routes {
+		for _, method := range []string{"GET", "PUT", "POST", "DELETE"} {
+			if r.handler(method) != nil && !documented[r][method] {
+				t.Errorf("openapi.json has no %s of %v", method, append(r.Paths, r.Index...))
 			}
 		}
 	}
-}
-
-// methodsOf is what a place takes besides HEAD, of which the document says that it is taken where GET is.
-func methodsOf(p place) []string {
-	all := strings.FieldsFunc(wrongMethod(p, "").allow, func(r rune) bool { return r == ',' || r == ' ' })
-	if slices.Contains(all, "GET") != slices.Contains(all, "HEAD") {
-		return nil
-	}
-	return slices.DeleteFunc(all, func(m string) bool { return m == "HEAD" })
-}
-
-// numPlaces counts the constants of place.
-func numPlaces(t *testing.T) place {
-	t.Helper()
-	n := place(0)
-	inspectCode(t, func(node ast.Node) {
-		block, ok := node.(*ast.GenDecl)
-		if !ok || block.Tok != token.CONST {
-			return
-		}
-		if kind, ok := block.Specs[0].(*ast.ValueSpec).Type.(*ast.Ident); ok && kind.Name == "place" {
-			n += place(len(block.Specs))
-		}
-	})
-	return n
 }
 
 // inspectCode walks over the package's code.
@@ -172,7 +143,7 @@ func inspectCode(t *testing.T, visit func(ast.Node)) {
 // The index shows the paths that the document has, and no others: but for the two that are not for everybody.
 func TestOpenAPIHasThePathsOfTheIndex(t *testing.T) {
 	want := map[string]bool{"GET /": true, "PUT /api/v1/admin/wipe": true}
-	for _, line := range paths {
+	for _, line := range start(t).server.router.index {
 		rest := strings.ReplaceAll(line, "{cluster resource}", "{clusterResource}")
 		at := strings.Index(rest, " /")
 		for _, method := range strings.Split(rest[:at], ", ") {

@@ -50,7 +50,7 @@ func isOriginOf(origin, host []byte) bool {
 }
 
 // takesHost reports whether a Host header has an address or a name that is this machine's. Without one, no browser sent it.
-func (c *Config) takesHost(host []byte) bool {
+func (c *ServerConfig) takesHost(host []byte) bool {
 	name := string(host)
 	if alone, _, err := net.SplitHostPort(name); err == nil {
 		name = alone

@@ -2,6 +2,7 @@ package push
 
 import (
 	"mime"
+	"sync"
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
@@ -10,32 +11,59 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 )
 
-// pushOTLP answers POST /v1/metrics, an export of OpenTelemetry's.
+// An otlpHandler serves OTLP/HTTP.
+type otlpHandler struct {
+	readers sync.Pool // of *otlp.Reader
+}
+
+// newOTLP makes the handler. attributes are the attributes of a resource that become labels, beside those that name
+// the object.
+func newOTLP(limits ServerConfig, attributes []string) *otlpHandler {
+	o := otlp.Options{MaxLabels: limits.MaxLabels, MaxLabelBytes: limits.MaxLabelBytes, Attributes: attributes}
+	return &otlpHandler{readers: sync.Pool{New: func() any { return otlp.NewReader(o) }}}
+}
+
+// routes returns the handler's routes.
+func (h *otlpHandler) Routes() []*Route {
+	return []*Route{{
+		Paths: []string{"/v1/metrics"}, Index: []string{"/v1/metrics"},
+		Post: h.push, Fail: failWhole,
+	}}
+}
+
+// failWhole answers a request that was rejected before its body was read.
+func failWhole(x *exchange, f *fault) {
+	encoding, _ := otlpEncoding(x.http.Request.Header.ContentType())
+	failOTLP(x, f, encoding)
+}
+
+// push answers POST /v1/metrics, an export of OpenTelemetry's.
 //
 // Source: https://opentelemetry.io/docs/specs/otlp/#otlphttp
-func (x *exchange) pushOTLP() {
+func (h *otlpHandler) push(x *exchange) {
 	p, body, f := x.readLines(allowSync)
 	encoding, unknown := otlpEncoding(x.http.Request.Header.ContentType())
 	if f == nil {
 		f = unknown
 	}
 	if f != nil {
-		x.failOTLP(f, encoding)
+		failOTLP(x, f, encoding)
 		return
 	}
-	weight, all, f := x.decodeOTLP(body, encoding)
+	weight, all, f := decodeOTLP(x, body, encoding)
 	if f != nil {
-		x.failOTLP(f, encoding)
+		failOTLP(x, f, encoding)
 		return
 	}
-	if x.otlp == nil {
-		x.otlp = otlp.NewReader(x.server.cfg.otlp())
+	reader := h.readers.Get().(*otlp.Reader)
+	reader.Reset(all, isNoPod(x.sender()))
+	t := x.applyAll(&otlpPoints{Reader: reader, now: time.Now()})
+	reader.Reset(pmetric.NewMetrics(), false) // an idle reader keeps no body
+	if !x.largeBody() {
+		h.readers.Put(reader)
 	}
-	x.otlp.Reset(all, isNoPod(x.sender()))
-	t := x.applyAll(&otlpPoints{Reader: x.otlp, now: time.Now()})
-	x.otlp.Reset(pmetric.NewMetrics(), false) // an idle exchange holds nobody's body
-	x.server.budget.held.Add(-weight)
-	x.concludeOTLP(&t, p.sync, encoding)
+	x.unreserve(weight)
+	concludeOTLP(x, &t, p.sync, encoding)
 }
 
 // isNoPod reports whether a sender is none and does not become one: an address that is not known yet may.
@@ -52,7 +80,7 @@ type otlpPoints struct {
 // it before. A younger one is on its way from a client that exports at an interval, by a clock of its own.
 const otlpBacklog = time.Minute
 
-func (p *otlpPoints) next() (*metric.Sample, *fault, bool) {
+func (p *otlpPoints) nextSample() (*metric.Sample, *fault, bool) {
 	p.Quiet = p.faults >= maxErrors
 	if !p.Next() {
 		return nil, nil, false
@@ -84,24 +112,24 @@ func otlpEncoding(contentType []byte) (otlp.Encoding, *fault) {
 
 // decodeOTLP decodes a body, once its weight is taken from the budget for bodies: it takes more memory decoded than on the
 // wire, and with bad intent fifty times as much. Where there is no fault, the caller gives the weight back.
-func (x *exchange) decodeOTLP(body []byte, e otlp.Encoding) (weight int64, all pmetric.Metrics, f *fault) {
+func decodeOTLP(x *exchange, body []byte, e otlp.Encoding) (weight int64, all pmetric.Metrics, f *fault) {
 	weight, err := otlp.Weigh(body, e)
 	if err != nil {
 		return 0, all, badRequest("%v", err)
 	}
-	if most := x.server.cfg.MaxBufferedBytes - x.wire.charged - x.plain.charged; weight > most { // alone it would not fit either
+	if most := x.most(); weight > most { // alone it would not fit either
 		f := refused(metric.TooLong, "the body would take %d bytes of memory, but one may take %d: send it in parts", weight, most)
 		f.status = fasthttp.StatusRequestEntityTooLarge
 		return 0, all, f
 	}
-	if !x.server.budget.take(weight) {
+	if !x.reserve(weight) {
 		f := x.busy()
 		f.close = false // the body was read to its end
 		return 0, all, f
 	}
 	all, err = otlp.Decode(body, e)
 	if err != nil {
-		x.server.budget.held.Add(-weight)
+		x.unreserve(weight)
 		return 0, all, badRequest("the body is no ExportMetricsServiceRequest in %s: %q", e.ContentType(), clip([]byte(err.Error())))
 	}
 	return weight, all, nil

@@ -316,10 +316,10 @@ func FuzzOTLP(f *testing.F) {
 		if err != nil {
 			return
 		}
-		a, r, before := table.newApplier(), otlp.NewReader(DefaultConfig().otlp()), table.count()
+		a, r, before := table.newApplier(), newOTLP(DefaultServerConfig(), nil).readers.Get().(*otlp.Reader), table.count()
 		points, refused := &otlpPoints{Reader: r}, 0
 		for r.Reset(all, false); ; {
-			s, fault, more := points.next()
+			s, fault, more := points.nextSample()
 			if !more {
 				break
 			}

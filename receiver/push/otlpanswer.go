@@ -15,29 +15,29 @@ const maxToldOTLP = 5
 // concludeOTLP answers an export that was read. What is held, or ignored by the server's own configuration, was accepted. That
 // data points were refused is told with status 200, for the protocol forbids to send a part of them again.
 // Only where nothing at all was taken does the status say why: that the sender may not, or that it should come again.
-func (x *exchange) concludeOTLP(t *tally, sync bool, e otlp.Encoding) {
+func concludeOTLP(x *exchange, t *tally, sync bool, e otlp.Encoding) {
 	if sync && t.Applied > 0 {
-		if f := x.server.sync(); f != nil {
-			x.answerOTLP(f, e)
+		if f := x.sync(); f != nil {
+			answerOTLP(x, f, e)
 			return
 		}
 	}
 	f := x.denial(t)
 	switch {
 	case t.Refused == 0:
-		x.replyOTLP(fasthttp.StatusOK, e, nil, struct{}{})
+		replyOTLP(x, fasthttp.StatusOK, e, nil, struct{}{})
 	case f != nil && t.Refused == t.samples():
-		f.message = t.words()
-		x.answerOTLP(f, e)
+		f.message = words(t)
+		answerOTLP(x, f, e)
 	default:
-		x.replyOTLP(fasthttp.StatusOK, e, partialSuccess(t.Refused, t.words()), map[string]any{
-			"partialSuccess": map[string]string{"rejectedDataPoints": fmt.Sprint(t.Refused), "errorMessage": t.words()},
+		replyOTLP(x, fasthttp.StatusOK, e, partialSuccess(t.Refused, words(t)), map[string]any{
+			"partialSuccess": map[string]string{"rejectedDataPoints": fmt.Sprint(t.Refused), "errorMessage": words(t)},
 		})
 	}
 }
 
 // words tells what was refused, each kind of it once.
-func (t *tally) words() string {
+func words(t *tally) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d of %d data points were refused", t.Refused, t.samples())
 	told := map[string]bool{}
@@ -51,22 +51,22 @@ func (t *tally) words() string {
 }
 
 // failOTLP answers a request that was refused whole before a data point was read.
-func (x *exchange) failOTLP(f *fault, e otlp.Encoding) {
+func failOTLP(x *exchange, f *fault, e otlp.Encoding) {
 	if !f.uncounted {
-		x.server.account.Count(f.counted)
+		x.count(f.counted)
 	}
-	x.answerOTLP(f, e)
+	answerOTLP(x, f, e)
 }
 
 // answerOTLP answers with a google.rpc.Status, as the protocol has it for failures.
-func (x *exchange) answerOTLP(f *fault, e otlp.Encoding) {
+func answerOTLP(x *exchange, f *fault, e otlp.Encoding) {
 	x.failHeaders(f)
 	code := rpcCode(f.status)
-	x.replyOTLP(f.status, e, rpcStatus(code, f.message), map[string]any{"code": code, "message": f.message})
+	replyOTLP(x, f.status, e, rpcStatus(code, f.message), map[string]any{"code": code, "message": f.message})
 }
 
 // replyOTLP answers in the encoding of the request.
-func (x *exchange) replyOTLP(status int, e otlp.Encoding, protobuf []byte, json any) {
+func replyOTLP(x *exchange, status int, e otlp.Encoding, protobuf []byte, json any) {
 	if e == otlp.JSON {
 		x.reply(status, json)
 		return

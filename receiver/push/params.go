@@ -108,7 +108,7 @@ func unknownParameter(key string, may allowed) *fault {
 	return badRequest("the parameter %q means nothing here: this request takes %s", key, strings.Join(names, ", "))
 }
 
-func (s *Server) setParam(p *params, bit allowed, value string) *fault {
+func (s *httpServer) setParam(p *params, bit allowed, value string) *fault {
 	switch bit {
 	case allowType:
 		kind, ok := metric.ParseKind(value)
@@ -148,7 +148,7 @@ func (s *Server) setParam(p *params, bit allowed, value string) *fault {
 }
 
 // addLabel appends one label, within the caps.
-func (s *Server) addLabel(labels []metric.Label, l metric.Label) ([]metric.Label, *fault) {
+func (s *httpServer) addLabel(labels []metric.Label, l metric.Label) ([]metric.Label, *fault) {
 	switch {
 	case l.Key == "":
 		return labels, badRequest("a label has no key")
@@ -217,17 +217,7 @@ func parseRate(b []byte) (float64, *fault) {
 	return n.float(), nil
 }
 
-// matcher picks the label sets that have all the labels; nil where there are none to have.
-func matcher(labels []metric.Label) func(metric.Labels) bool {
-	if len(labels) == 0 {
-		return nil
-	}
-	return func(set metric.Labels) bool {
-		for _, l := range labels {
-			if v, ok := set.Get(l.Key); !ok || v != l.Value {
-				return false
-			}
-		}
-		return true
-	}
+// addLabel appends one label, within the limits.
+func (x *exchange) addLabel(labels []metric.Label, l metric.Label) ([]metric.Label, *fault) {
+	return x.server.addLabel(labels, l)
 }

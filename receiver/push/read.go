@@ -1,6 +1,7 @@
 package push
 
 import (
+	"encoding/json"
 	"errors"
 	"math"
 	"time"
@@ -10,13 +11,13 @@ import (
 )
 
 // read answers a GET: the path that was pushed to, perhaps with a stat and a window.
-func (x *exchange) read(r *route) {
-	q, f := x.query(r, allowLabel|allowSum, metric.Get)
+func (h *nativeHandler) read(x *exchange) {
+	q, f := h.query(x, allowLabel|allowSum, metric.Get)
 	if f != nil {
 		x.fail(f)
 		return
 	}
-	points, err := x.server.points(q)
+	points, err := h.points(q)
 	if err == nil {
 		points = finite(points)
 	}
@@ -28,7 +29,7 @@ func (x *exchange) read(r *route) {
 		return
 	}
 	if q.sum {
-		if points, f = x.server.sum(&q, points); f != nil {
+		if points, f = h.sum(&q, points); f != nil {
 			x.fail(f)
 			return
 		}
@@ -41,22 +42,22 @@ func (x *exchange) read(r *route) {
 }
 
 // remove answers a DELETE.
-func (x *exchange) remove(r *route) {
-	q, f := x.query(r, allowLabel|allowSync, metric.Delete)
+func (h *nativeHandler) remove(x *exchange) {
+	q, f := h.query(x, allowLabel|allowSync, metric.Delete)
 	if f == nil {
-		f = checkName(r.metric) // a name with a stat or a window would not say which series to delete
+		f = checkName(x.path.Metric) // a name with a stat or a window would not say which series to delete
 	}
 	if f != nil {
 		x.fail(f)
 		return
 	}
-	n := x.server.reader.Delete(q.Query)
+	n := h.reader.Delete(q.Query)
 	if n == 0 {
-		x.fail(queryFault(metric.NotFoundf("no series of %q here to delete", r.metric)))
+		x.fail(queryFault(metric.NotFoundf("no series of %q here to delete", x.path.Metric)))
 		return
 	}
 	if q.sync {
-		if f := x.server.sync(); f != nil {
+		if f := x.sync(); f != nil {
 			x.reply(f.status, struct {
 				Error *errorAnswer `json:"error"`
 				deleteAnswer
@@ -67,24 +68,64 @@ func (x *exchange) remove(r *route) {
 	x.reply(fasthttp.StatusOK, deleteAnswer{n})
 }
 
+// A nativeHandler serves the paths of single metrics, and /v1/samples.
+type nativeHandler struct {
+	reader Reader
+	alive  func(metric.Object) bool
+}
+
+// Reader reads and deletes series. Errors are metric.ErrNotFound or metric.ErrAsked.
+type Reader interface {
+	Objects(metric.Query) ([]metric.Point, error)
+	External(metric.Query) ([]metric.Point, error)
+	// Delete removes the series that the query would read, and says how many. It goes by Asked.Name only.
+	Delete(metric.Query) int
+}
+
+// newNative makes the handler. alive says whether an object's values may be read; nil: all may.
+func newNative(reader Reader, alive func(metric.Object) bool) *nativeHandler {
+	return &nativeHandler{reader, alive}
+}
+
+// routes returns the handler's routes.
+func (h *nativeHandler) Routes() []*Route {
+	return []*Route{
+		{
+			Match: matchSeries,
+			Index: []string{
+				"/v1/namespaces/{namespace}/{resource}/{name}/{metric}",
+				"/v1/namespaces/{namespace}/metrics/{metric}",
+				"/v1/namespaces/{namespace}/external/{metric}",
+				"/v1/{cluster resource}/{name}/{metric}",
+				"/v1/external/{metric}",
+			},
+			Get: h.read, Put: pushValue, Post: pushValue, Delete: h.remove, Fail: (*exchange).failPush,
+		},
+		{
+			Paths: []string{"/v1/samples"}, Index: []string{"/v1/samples"},
+			Post: pushSamples, Fail: (*exchange).failPush,
+		},
+	}
+}
+
 // asked is a query with what concerns HTTP alone.
 type asked struct {
 	metric.Query
 	sync, sum bool
 }
 
-func (x *exchange) query(r *route, may allowed, verb metric.Verb) (asked, *fault) {
+func (h *nativeHandler) query(x *exchange, may allowed, verb metric.Verb) (asked, *fault) {
 	p, f := x.parseParams(x.http.URI().QueryString(), may)
 	if f != nil {
 		return asked{}, f
 	}
-	if p.sync && x.server.syncer == nil {
-		return asked{}, noStore()
-	}
-	if f := r.check(true); f != nil {
+	if f := x.checkSync(p.sync); f != nil {
 		return asked{}, f
 	}
-	o, f := x.server.target(r.namespace, r.resource, r.name)
+	if f := x.path.check(true); f != nil {
+		return asked{}, f
+	}
+	o, f := x.target(x.path.Namespace, x.path.Resource, x.path.Name)
 	if f != nil {
 		return asked{}, f
 	}
@@ -93,24 +134,24 @@ func (x *exchange) query(r *route, may allowed, verb metric.Verb) (asked, *fault
 	}
 	return asked{sync: p.sync, sum: p.sum, Query: metric.Query{
 		Resource: o.Resource, Namespace: o.Namespace, Object: o.Name,
-		Asked: metric.ParseAsked(r.metric), Match: matcher(p.labels), Known: x.server.alive,
+		Asked: metric.ParseAsked(x.path.Metric), Match: matcher(p.labels), Known: h.alive,
 	}}, nil
 }
 
-func (s *Server) points(q asked) ([]metric.Point, error) {
+func (h *nativeHandler) points(q asked) ([]metric.Point, error) {
 	if q.Resource == "" {
-		return s.reader.External(q.Query)
+		return h.reader.External(q.Query)
 	}
-	return s.reader.Objects(q.Query)
+	return h.reader.Objects(q.Query)
 }
 
 // sum adds points up to one, with the labels that they share. Values of a stat that does not add, of several objects, are a fault:
 // the sum of two means is nothing.
-func (s *Server) sum(q *asked, points []metric.Point) ([]metric.Point, *fault) {
+func (h *nativeHandler) sum(q *asked, points []metric.Point) ([]metric.Point, *fault) {
 	if len(points) == 1 {
 		return points, nil
 	}
-	if !s.adds(q, points) {
+	if !h.adds(q, points) {
 		f := badRequest("the values of %d objects do not add up for this stat; must be rate, count, total, last or sum: ask for one of them, or without sum=true", len(points))
 		f.uncounted = true
 		return nil, f
@@ -130,7 +171,7 @@ func (s *Server) sum(q *asked, points []metric.Point) ([]metric.Point, *fault) {
 
 // adds reports whether values of the stat add up. The bare name is last without a window, and else the rate if the metric is a
 // counter: that alone has a total.
-func (s *Server) adds(q *asked, points []metric.Point) bool {
+func (h *nativeHandler) adds(q *asked, points []metric.Point) bool {
 	switch {
 	case q.Asked.Stat != metric.NoStat:
 		return q.Asked.Stat.Adds()
@@ -139,7 +180,7 @@ func (s *Server) adds(q *asked, points []metric.Point) bool {
 	}
 	counter := *q
 	counter.Asked.Stat, counter.Asked.Window = metric.Total, 0
-	_, err := s.points(counter)
+	_, err := h.points(counter)
 	return err == nil
 }
 
@@ -191,3 +232,40 @@ func newItem(q *asked, p *metric.Point) item {
 	}
 	return it
 }
+
+// matcher picks the label sets that have all the labels; nil where there are none to have.
+func matcher(labels []metric.Label) func(metric.Labels) bool {
+	if len(labels) == 0 {
+		return nil
+	}
+	return func(set metric.Labels) bool {
+		for _, l := range labels {
+			if v, ok := set.Get(l.Key); !ok || v != l.Value {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+type readAnswer struct {
+	Items []item `json:"items"`
+}
+
+type item struct {
+	Object    objectAnswer      `json:"object"`
+	Metric    string            `json:"metric"`
+	Stat      string            `json:"stat,omitempty"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	Value     json.Number       `json:"value"`
+	Timestamp string            `json:"timestamp"`
+	Window    string            `json:"window,omitempty"`
+}
+
+type objectAnswer struct {
+	Resource  string `json:"resource,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"`
+}
+
+func numberText(n metric.Number) json.Number { return json.Number(n.Append(nil)) }

@@ -3,6 +3,7 @@ package push
 import (
 	"mime"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
@@ -20,10 +21,34 @@ func (w *written) add(c remotewrite.Counts) {
 	w.Histograms += c.Histograms
 }
 
-// writeRemote answers POST /api/v1/write, of Prometheus and of all that writes as it does: 204 where all was taken; 400 where
+// A remoteHandler serves /api/v1/write.
+type remoteHandler struct {
+	remembered *remotewrite.Memory
+	feeds      sync.Pool // of *remotewrite.Feed
+}
+
+// newRemote makes the handler.
+func newRemote(limits ServerConfig) *remoteHandler {
+	o := remotewrite.DefaultOptions()
+	o.MaxLabels, o.MaxLabelBytes = limits.MaxLabels, limits.MaxLabelBytes
+	return &remoteHandler{
+		remembered: remotewrite.NewMemory(),
+		feeds:      sync.Pool{New: func() any { return remotewrite.NewFeed(o) }},
+	}
+}
+
+// routes returns the handler's routes.
+func (h *remoteHandler) Routes() []*Route {
+	return []*Route{{
+		Paths: []string{"/api/v1/write"}, Index: []string{"/api/v1/write"},
+		Post: h.write, Fail: (*exchange).failPush,
+	}}
+}
+
+// write answers POST /api/v1/write, of Prometheus and of all that writes as it does: 204 where all was taken; 400 where
 // some of it never can be, which says the first reason, while the rest stays written; 503 where to send it again
 // helps. Sent again, nothing counts twice: totals and values are what they are.
-func (x *exchange) writeRemote() {
+func (h *remoteHandler) write(x *exchange) {
 	header := &x.http.Request.Header
 	version, f := messageVersion(header.ContentType())
 	if len(header.Peek(fasthttp.HeaderContentEncoding)) == 0 && header.ContentLength() != 0 {
@@ -38,22 +63,24 @@ func (x *exchange) writeRemote() {
 		x.failPush(f)
 		return
 	}
-	if x.remote == nil {
-		x.remote = remotewrite.NewFeed(x.server.cfg.remoteWriting())
-	}
-	feed := x.remote
-	defer feed.Close()
-	feed.Remember(x.server.remembered, x.senderName())
+	feed := h.feeds.Get().(*remotewrite.Feed)
+	defer func() {
+		feed.Close()
+		if !x.largeBody() { // a feed keeps as much memory as its last body took
+			h.feeds.Put(feed)
+		}
+	}()
+	feed.Remember(h.remembered, x.senderName())
 	if fault := feed.Reset(body, version, time.Now()); fault.Reason != metric.Applied {
-		x.sayWritten(written{})
+		sayWritten(x, written{})
 		f := refused(fault.Reason, "%s", fault.Error())
 		f.status = fasthttp.StatusBadRequest
 		x.failPush(f)
 		return
 	}
-	t, w := x.applyFeed(feed)
-	x.sayWritten(w)
-	x.concludeRemote(&t, p.sync)
+	t, w := applyFeed(x, feed)
+	sayWritten(x, w)
+	conclude(x, &t, p.sync)
 }
 
 // messageVersion is which message a Content-Type says. Without one, or without its parameter, it is the first version's.
@@ -75,17 +102,6 @@ func messageVersion(contentType []byte) (remotewrite.Version, *fault) {
 	return 0, f
 }
 
-// senderName tells senders of remote write apart: by account, else by address.
-func (x *exchange) senderName() string {
-	if account := x.caller.account; account != nil {
-		return "account " + account.User
-	}
-	return x.conn().remote.String()
-}
-
-// otherwise is a source whose samples may be of another kind than was guessed.
-type otherwise interface{ Otherwise() bool }
-
 // remoteSource locates faults of a remote write, and turns its samples.
 type remoteSource struct {
 	oneBody
@@ -95,20 +111,17 @@ type remoteSource struct {
 // oneBody is what a fault in a body without lines is located by.
 type oneBody struct{}
 
-func (oneBody) next() (*metric.Sample, *fault, bool) { return nil, nil, false }
-func (oneBody) lineNumber() int                      { return 0 }
+func (oneBody) nextSample() (*metric.Sample, *fault, bool) { return nil, nil, false }
+func (oneBody) lineNumber() int                            { return 0 }
 
 // applyFeed applies what a request holds. What the table is given enters the ledger once; what stands for more of the
 // request, as a classic histogram does, is counted so in written.
-func (x *exchange) applyFeed(feed *remotewrite.Feed) (t tally, w written) {
-	x.renew()
-	near := x.http.ConnID()
-	a := x.server.appliers.take(near)
-	t.sender = x.sender()
+func applyFeed(x *exchange, feed *remotewrite.Feed) (t tally, w written) {
+	t, a := x.beginBatch()
 	for n := 1; feed.Next(); n++ {
 		if fault := &feed.Fault; fault.Reason != metric.Applied {
 			for range feed.Entries {
-				x.enterFault(&t, fault)
+				enterFault(x, &t, fault)
 			}
 			continue
 		}
@@ -121,20 +134,19 @@ func (x *exchange) applyFeed(feed *remotewrite.Feed) (t tally, w written) {
 			a.Pass()
 		}
 	}
-	x.server.appliers.give(near, a)
 	w.add(feed.Superseded)
 	w.add(feed.Held)
 	for range feed.Lost {
-		x.server.account.Count(metric.Malformed)
+		x.count(metric.Malformed)
 	}
 	t.Applied += feed.Superseded.Samples
-	x.server.account.CountBatch(uint64(t.Applied))
+	x.endBatch(&t, a)
 	return t, w
 }
 
 // enterFault counts what could not be read. A series that cannot be taken counts for each of its samples; parts of one whole, as what
 // they would have been.
-func (x *exchange) enterFault(t *tally, what *remotewrite.Fault) {
+func enterFault(x *exchange, t *tally, what *remotewrite.Fault) {
 	if len(t.Errors) < maxErrors {
 		x.enter(t, refused(what.Reason, "%s", what.Error()), oneBody{})
 	} else { // nobody will read why
@@ -143,16 +155,16 @@ func (x *exchange) enterFault(t *tally, what *remotewrite.Fault) {
 }
 
 // sayWritten sets the headers that 2.0 asks for. Exemplars are not kept.
-func (x *exchange) sayWritten(w written) {
+func sayWritten(x *exchange, w written) {
 	header := &x.http.Response.Header
 	header.Set("X-Prometheus-Remote-Write-Samples-Written", strconv.Itoa(w.Samples))
 	header.Set("X-Prometheus-Remote-Write-Histograms-Written", strconv.Itoa(w.Histograms))
 	header.Set("X-Prometheus-Remote-Write-Exemplars-Written", "0")
 }
 
-// concludeRemote answers. A limit is no reason to come again: it is the same in a minute, and a sender that tries until it is
+// conclude answers. A limit is no reason to come again: it is the same in a minute, and a sender that tries until it is
 // let in holds up all that comes behind.
-func (x *exchange) concludeRemote(t *tally, sync bool) {
+func conclude(x *exchange, t *tally, sync bool) {
 	status := fasthttp.StatusNoContent
 	f := x.denial(t)
 	if t.early > 0 {

@@ -230,7 +230,8 @@ func TestRemoteWriteIsForgotten(t *testing.T) {
 		many[i] = remoteSeries{"x", 0, 1}
 	}
 	g.wants(204, "", "POST", "/api/v1/write", remote1(many...), "Content-Type", firstMessage)
-	if x := g.server.exchanges.Get().(*exchange); x.remote != nil {
+	g.server.remote.feeds.New = nil
+	if g.server.remote.feeds.Get() != nil {
 		t.Error("the feed of a large request is kept")
 	}
 }

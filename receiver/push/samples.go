@@ -8,6 +8,19 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
+// pushSamples answers POST /v1/samples.
+func pushSamples(x *exchange) {
+	p, body, f := x.readLines(allowSync)
+	if f != nil {
+		x.failPush(f)
+		return
+	}
+	lines := &jsonLines{x: x, rest: body, ttl: metric.Forever}
+	lines.line = jsonLine{x: x, labels: x.labels[:0], jsonText: jsonText{text: x.text[:0]}}
+	x.apply(lines, p.sync)
+	x.labels, x.text = lines.line.labels[:0], lines.line.text
+}
+
 // jsonLines walks through the body of /v1/samples.
 type jsonLines struct {
 	x    *exchange
@@ -21,8 +34,8 @@ type jsonLines struct {
 	about                     *metric.Object
 }
 
-// next reads the next line that is not blank.
-func (ls *jsonLines) next() (*metric.Sample, *fault, bool) {
+// nextSample reads the next line that is not blank.
+func (ls *jsonLines) nextSample() (*metric.Sample, *fault, bool) {
 	for len(ls.rest) > 0 {
 		var b []byte
 		b, ls.rest, _ = bytes.Cut(ls.rest, []byte{'\n'})
@@ -39,7 +52,7 @@ func (ls *jsonLines) next() (*metric.Sample, *fault, bool) {
 func (ls *jsonLines) lineNumber() int { return ls.n }
 
 func (ls *jsonLines) read(b []byte) (*metric.Sample, *fault) {
-	if max := ls.x.server.cfg.MaxLineBytes; len(b) > max {
+	if max := ls.x.config().MaxLineBytes; len(b) > max {
 		return nil, refused(metric.TooLong, "the line has %d bytes, but may have %d", len(b), max).at(max)
 	}
 	if !ls.line.read(b) {
@@ -108,11 +121,11 @@ func (ls *jsonLines) object() (*metric.Object, *fault) {
 	if ls.about != nil && ls.lastNamespace == string(l.namespace) && ls.lastObject == string(l.object) {
 		return ls.about, nil
 	}
-	r, f := l.route()
+	p, f := l.path()
 	if f != nil {
 		return nil, f
 	}
-	o, f := ls.x.server.target(r.namespace, r.resource, r.name)
+	o, f := ls.x.target(p.Namespace, p.Resource, p.Name)
 	if f != nil {
 		return nil, f
 	}
@@ -120,20 +133,20 @@ func (ls *jsonLines) object() (*metric.Object, *fault) {
 	return ls.about, nil
 }
 
-// route is the line's object, said as a path says it.
-func (l *jsonLine) route() (route, *fault) {
-	r := route{namespace: string(l.namespace)}
-	if l.seen&fieldNamespace != 0 && r.namespace == "" {
-		return r, badName("the namespace is empty: leave the field out for what is in none")
+// path returns the line's object as a path names it.
+func (l *jsonLine) path() (Path, *fault) {
+	p := Path{Namespace: string(l.namespace)}
+	if l.seen&fieldNamespace != 0 && p.Namespace == "" {
+		return p, badName("the namespace is empty: leave the field out for what is in none")
 	}
 	if object := string(l.object); l.seen&fieldObject != 0 && object != "external" {
 		var ok bool
-		if r.resource, r.name, ok = strings.Cut(object, "/"); !ok || r.resource == "" {
-			return r, badRequest(`object %q is neither resource/name, like "pods/web-1", nor "external"`, object)
+		if p.Resource, p.Name, ok = strings.Cut(object, "/"); !ok || p.Resource == "" {
+			return p, badRequest(`object %q is neither resource/name, like "pods/web-1", nor "external"`, object)
 		}
-		if r.resource == "external" {
-			return r, badRequest(`object %q: an external's namespace is said with "namespace":%q, beside "object":"external"`, object, r.name)
+		if p.Resource == "external" {
+			return p, badRequest(`object %q: an external's namespace is said with "namespace":%q, beside "object":"external"`, object, p.Name)
 		}
 	}
-	return r, r.check(false)
+	return p, p.check(false)
 }

@@ -13,19 +13,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver"
 	"github.com/sluice-metrics/sluice/receiver/credential"
-	"github.com/sluice-metrics/sluice/receiver/exposition"
-	"github.com/sluice-metrics/sluice/receiver/group"
-	"github.com/sluice-metrics/sluice/receiver/remotewrite"
 	"github.com/valyala/fasthttp"
 )
-
-// Reader reads and deletes series. Errors are metric.ErrNotFound or metric.ErrAsked.
-type Reader interface {
-	Objects(metric.Query) ([]metric.Point, error)
-	External(metric.Query) ([]metric.Point, error)
-	// Delete removes the series that the query would read, and says how many. It goes by Asked.Name only.
-	Delete(metric.Query) int
-}
 
 // Resources knows the cluster's resources.
 type Resources interface {
@@ -41,20 +30,15 @@ type Syncer interface {
 	Sync(ctx context.Context) error
 }
 
-// Parts is what the server works on.
-type Parts struct {
+// serverParts are the parts of Sluice that the server uses.
+type serverParts struct {
 	// NewApplier makes an Applier that is not parked.
 	NewApplier func() receiver.Applier
-	Reader     Reader
 	Resources  Resources
 	// Syncer may be nil: nothing is stored, and ?sync=true is refused.
 	Syncer Syncer
-	// Groups keeps what is pushed in groups.
-	Groups *group.Groups
 	Ledger *receiver.Ledger
 	Logger *slog.Logger
-	// Build says which build this is, for GET /api/v1/status.
-	Build map[string]string
 	// Worded puts what is wrong with a file that was read again into the words of whoever set it; nil: the fields of Config are named.
 	Worded func(error) error
 	// Full says by which setting no more series may be, where none of the limits of Trust is the cause; may be empty.
@@ -72,8 +56,6 @@ type Parts struct {
 	Pods Pods
 	// Pending holds the samples that are neither applied nor refused yet.
 	Pending *receiver.Pending
-	// Alive says whether an object's values may be read.
-	Alive func(metric.Object) bool
 }
 
 // Trust decides what senders may speak of. The samples that they push, it sees behind the Applier.
@@ -92,17 +74,11 @@ type Trust interface {
 	ExplainLimit(*metric.Sample) string
 }
 
-// Server is the HTTP receiver. It owns its socket from New on; Run gives it up.
-type Server struct {
-	cfg       Config
-	reader    Reader
+// httpServer is the HTTP receiver without its routes. It owns its socket from newServer on; Run gives it up.
+type httpServer struct {
+	cfg       ServerConfig
 	resources Resources
 	syncer    Syncer
-	groups    *group.Groups
-	reading   exposition.Options
-	build     map[string]string
-	began     time.Time
-	waiting   seats
 	stopping  chan struct{} // closed when Run begins to stop
 	account   *receiver.Account
 	senders   receiver.Senders
@@ -114,11 +90,10 @@ type Server struct {
 	challenges   []string
 	pending      *receiver.Pending
 	certificates *certificates // nil: plain HTTP
-	alive        func(metric.Object) bool
 	checksHosts  bool
-	remembered   *remotewrite.Memory
 	log          *slog.Logger
 
+	router    *router
 	http      *fasthttp.Server
 	gate      *gate
 	appliers  *appliers
@@ -131,11 +106,8 @@ type Server struct {
 	end  context.CancelFunc
 }
 
-// New binds the address. Whoever gets a Server must call Run, if only with a context that has ended.
-func New(cfg Config, parts Parts) (*Server, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, fmt.Errorf("push: %w", err)
-	}
+// newServer binds the address. Its caller must call Run, if only with a context that has ended. cfg must be valid.
+func newServer(cfg ServerConfig, parts serverParts, routes []*Route) (*httpServer, error) {
 	desk, err := newDesk(cfg, parts)
 	if err != nil {
 		return nil, fmt.Errorf("push: %w", err)
@@ -148,15 +120,13 @@ func New(cfg Config, parts Parts) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("push: cannot listen for HTTP on %s (address): %w", cfg.Address, err)
 	}
-	s := &Server{
-		cfg: cfg, reader: parts.Reader, resources: parts.Resources, syncer: parts.Syncer,
+	s := &httpServer{
+		cfg: cfg, resources: parts.Resources, syncer: parts.Syncer, router: newRouter(routes),
 		account: parts.Ledger.Open("http"), log: parts.Logger, metrics: newMetrics(),
 		appliers: newAppliers(parts.NewApplier, max(16, 4*runtime.GOMAXPROCS(0))),
 		budget:   budget{max: cfg.MaxBufferedBytes},
-		groups:   parts.Groups, reading: cfg.reading(), build: parts.Build, began: time.Now(),
 		stopping: make(chan struct{}), pods: parts.Pods, full: parts.Full, desk: desk, challenges: challengesOf(desk), certificates: certificates,
-		senders: parts.Senders, trust: parts.Trust, pending: parts.Pending, alive: parts.Alive,
-		remembered:  remotewrite.NewMemory(),
+		senders: parts.Senders, trust: parts.Trust, pending: parts.Pending,
 		checksHosts: checksHosts(ln.Addr(), parts.Trust != nil),
 	}
 	s.life, s.end = context.WithCancel(context.Background())
@@ -167,7 +137,6 @@ func New(cfg Config, parts Parts) (*Server, error) {
 		s.gate.tls, s.metrics.expires = certificates.server(), certificates.expires.Load
 	}
 	s.http = s.newHTTP()
-	s.waiting.free.Store(maxWaiting)
 	return s, nil
 }
 
@@ -175,7 +144,7 @@ func New(cfg Config, parts Parts) (*Server, error) {
 //
 // MaxRequestBodySize is one byte and bodies are streamed, so that readBody alone decides how much is read
 // and what an incomplete body is. The caps on connections are the gate's.
-func (s *Server) newHTTP() *fasthttp.Server {
+func (s *httpServer) newHTTP() *fasthttp.Server {
 	return &fasthttp.Server{
 		Handler:                      s.serve,
 		ErrorHandler:                 s.serveError,
@@ -197,11 +166,11 @@ func (s *Server) newHTTP() *fasthttp.Server {
 }
 
 // Addr is where the server listens.
-func (s *Server) Addr() net.Addr { return s.gate.Addr() }
+func (s *httpServer) Addr() net.Addr { return s.gate.Addr() }
 
 // Run serves until ctx ends, lets requests in flight finish within ShutdownTimeout, and returns nil.
 // It returns an error if serving ended by itself. It can be called once.
-func (s *Server) Run(ctx context.Context) error {
+func (s *httpServer) Run(ctx context.Context) error {
 	defer s.keep()()
 	served := make(chan error, 1)
 	go func() { served <- s.http.Serve(s.gate) }()
@@ -220,7 +189,7 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 // keep follows files until the returned function is called, which waits for that.
-func (s *Server) keep() (end func()) {
+func (s *httpServer) keep() (end func()) {
 	ctx, stop := context.WithCancel(context.Background())
 	var following sync.WaitGroup
 	if s.desk != nil {
@@ -238,7 +207,7 @@ func (s *Server) keep() (end func()) {
 var errServingEnded = errors.New("the socket was closed by somebody else")
 
 // stop closes the socket, waits for the requests in flight, and cuts off those that take too long.
-func (s *Server) stop(served <-chan error) {
+func (s *httpServer) stop(served <-chan error) {
 	// Accepting ends here and not in Shutdown, which does nothing before Serve has come to accept.
 	_ = s.gate.Close()
 	close(s.stopping)

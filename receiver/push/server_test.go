@@ -28,7 +28,7 @@ func TestConfig(t *testing.T) {
 	if err := DefaultConfig().Validate(); err != nil {
 		t.Error(err)
 	}
-	err := Config{Address: "nowhere"}.Validate()
+	err := Config{ServerConfig: ServerConfig{Address: "nowhere"}}.Validate()
 	for _, field := range []string{
 		"address", "maxBodyBytes", "maxHeaderBytes", "maxLineBytes", "maxLabels", "maxLabelBytes",
 		"maxConnections", "readTimeout", "writeTimeout", "idleTimeout", "syncTimeout", "shutdownTimeout",

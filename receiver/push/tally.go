@@ -91,7 +91,7 @@ func (x *exchange) replyTally(status int, t *tally, sync bool) {
 		t.Error = &first
 	}
 	if sync && t.Applied > 0 {
-		if f := x.server.sync(); f != nil {
+		if f := x.sync(); f != nil {
 			status, t.Error = f.status, f.answer()
 		}
 	}
