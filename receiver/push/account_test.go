@@ -230,10 +230,10 @@ func TestTokens(t *testing.T) {
 			h.wants(one.status, one.says, one.method, one.path, one.body, one.headers...)
 		})
 	}
-	if n := h.server.account.Pending(); n != 0 {
+	if n := h.server.Account().Pending(); n != 0 {
 		t.Errorf("%d samples are held for want of a right", n)
 	}
-	if got, want := h.server.account.Received(), h.server.account.Applied()+h.rejected(metric.Identity)+h.rejected(metric.Malformed); got != want {
+	if got, want := h.server.Account().Received(), h.server.Account().Applied()+h.rejected(metric.Identity)+h.rejected(metric.Malformed); got != want {
 		t.Errorf("%d received, %d applied or rejected", got, want)
 	}
 }
@@ -279,7 +279,7 @@ func TestTokensOfOtherProtocols(t *testing.T) {
 			if (remote == 401) != (res.Header.Get("WWW-Authenticate") != "") || (remote == 503) != (res.Header.Get("Retry-After") != "") {
 				t.Errorf("a remote write's answer: %d %v", remote, res.Header)
 			}
-			if got, want := h.server.account.Received(), h.server.account.Applied()+h.rejected(metric.Identity); got != want {
+			if got, want := h.server.Account().Received(), h.server.Account().Applied()+h.rejected(metric.Identity); got != want {
 				t.Errorf("%d received, %d applied or rejected", got, want)
 			}
 			if one.status == 401 && h.rejected(metric.Identity) < 3 || one.status == 400 && h.rejected(metric.Identity)+h.rejected(metric.Malformed) > 0 {
@@ -364,7 +364,7 @@ func TestAuthorityAway(t *testing.T) {
 	const lines = `{"namespace":"shop","name":"b","type":"counter","value":1}` + "\n" + `{"namespace":"bank","name":"b","type":"counter","value":1}`
 	h.wants(400, `"applied":1,"refused":1,"errors":[{"reason":"unavailable"`, "POST", "/v1/samples", lines, asShop...) // sent again, one would count twice
 	h.wants(503, `may get`, "GET", "/v1/namespaces/bank/external/a", "", asShop...)
-	if n := h.server.account.Pending(); n != 0 {
+	if n := h.server.Account().Pending(); n != 0 {
 		t.Errorf("%d samples are held", n)
 	}
 }
@@ -373,11 +373,11 @@ func TestAuthorityAway(t *testing.T) {
 func TestAskingIsBounded(t *testing.T) {
 	h, c := startTown(t)
 	var body strings.Builder
-	for i := range 3 * maxAskedPerRequest {
+	for i := range 3 * 32 {
 		body.WriteString(`{"name":"a","type":"counter","value":1,"namespace":"n` + strings.Repeat("x", i%50) + string(rune('a'+i/50)) + "\"}\n")
 	}
 	h.wants(403, `"refused":96`, "POST", "/v1/samples", body.String(), asShop...)
-	if n := len(c.asked); n > maxAskedPerRequest+1 {
+	if n := len(c.asked); n > 32+1 {
 		t.Errorf("%d questions for one request", n)
 	}
 }
@@ -482,7 +482,7 @@ func TestPasswordsInACluster(t *testing.T) {
 func TestPendingHint(t *testing.T) {
 	h, _ := startTown(t)
 	h.wants(202, `it may be a pod's address; no credential was sent; want a bearer token`, "PUT", "/v1/namespaces/inn/external/a", "1")
-	if h.server.account.Pending() != 1 {
+	if h.server.Account().Pending() != 1 {
 		t.Error("it is not held")
 	}
 }

@@ -3,11 +3,7 @@ package push
 import (
 	"errors"
 	"io"
-	"net"
 	"sync/atomic"
-
-	"github.com/sluice-metrics/sluice/metric"
-	"github.com/valyala/fasthttp"
 )
 
 // freeBytes of each body are not charged to the budget.
@@ -81,6 +77,8 @@ func (u *buffer) release(budget *budget) {
 var (
 	errTooLarge = errors.New("too large")
 	errBusy     = errors.New("too many bytes in flight")
+
+	errUnknownCoding = errors.New("unknown content coding")
 )
 
 // fill reads r to its end. One byte more than max is errTooLarge.
@@ -101,61 +99,4 @@ func (u *buffer) fill(r io.Reader, budget *budget, max int) error {
 			return err
 		}
 	}
-}
-
-// readBody reads the whole body and takes its Content-Encoding off. What it returns is the exchange's.
-//
-// fasthttp is told to stream, so that the body costs memory as it arrives and not as it is announced. It
-// reports a body whose client went away early as if it were whole; that is found out here.
-func (x *exchange) readBody() ([]byte, *fault) {
-	header := &x.http.Request.Header
-	announced, max := header.ContentLength(), x.server.cfg.MaxBodyBytes
-	if announced > max {
-		return nil, x.tooLarge("the body", max)
-	}
-	stream := x.http.RequestBodyStream()
-	if stream == nil {
-		return nil, nil
-	}
-	err := x.wire.fill(stream, &x.server.budget, max)
-	if err == nil && (announced >= 0 && len(x.wire.b) < announced || announced < 0 && x.conn().ended) {
-		err = io.ErrUnexpectedEOF
-	}
-	if err != nil {
-		return nil, x.unreadable(err)
-	}
-	x.bodyRead = true
-	x.server.account.Packets(1, uint64(len(x.wire.b)))
-	return x.decode(header.ContentEncoding())
-}
-
-// unreadable is a body that did not arrive: its end is not known, so the connection goes with it.
-func (x *exchange) unreadable(err error) *fault {
-	var network net.Error
-	var f *fault
-	switch {
-	case errors.Is(err, errTooLarge):
-		return x.tooLarge("the body", x.server.cfg.MaxBodyBytes)
-	case errors.Is(err, errBusy):
-		return x.busy()
-	case errors.As(err, &network) && network.Timeout(), errors.Is(err, fasthttp.ErrTimeout):
-		f = badRequest("the body did not arrive within %v", x.server.cfg.ReadTimeout)
-		f.status, f.reason = fasthttp.StatusRequestTimeout, "timeout"
-	default:
-		f = badRequest("the body cannot be read: %q", err.Error())
-	}
-	f.close = true
-	return f
-}
-
-func (x *exchange) tooLarge(what string, max int) *fault {
-	f := refused(metric.TooLong, "%s has more than %d bytes, which is the limit: send it in parts", what, max)
-	f.status, f.close = fasthttp.StatusRequestEntityTooLarge, true
-	return f
-}
-
-func (x *exchange) busy() *fault {
-	f := refused(metric.OverLimit, "the bodies in flight have more than %d bytes, which is the limit: send it again in a moment", x.server.cfg.MaxBufferedBytes)
-	f.status, f.reason, f.close, f.retryAfter = fasthttp.StatusServiceUnavailable, "busy", true, true
-	return f
 }

@@ -21,10 +21,16 @@ const (
 	ClientAuthRequire = "require"
 )
 
+// tlsFiles are the PEM files of the port; see the configuration.
+type tlsFiles struct {
+	Cert, Key, ClientCA string
+	ClientAuth          string // ClientAuthRequest or ClientAuthRequire
+}
+
 // certificates are what the port shows of itself and believes of clients. They are read again when their files change;
 // connections that are open keep what they began with.
 type certificates struct {
-	cfg     ServerConfig
+	files   tlsFiles
 	log     *slog.Logger
 	worded  func(error) error
 	held    [3][]byte // the files' content; of whoever loads
@@ -33,11 +39,11 @@ type certificates struct {
 }
 
 // newCertificates reads the files; nil: the port is plain HTTP.
-func newCertificates(cfg ServerConfig, parts serverParts) (*certificates, error) {
-	if cfg.TLSCertFile == "" {
+func newCertificates(files tlsFiles, log *slog.Logger, worded func(error) error) (*certificates, error) {
+	if files.Cert == "" {
 		return nil, nil
 	}
-	c := &certificates{cfg: cfg, log: parts.Logger, worded: parts.Worded}
+	c := &certificates{files: files, log: log, worded: worded}
 	if c.worded == nil {
 		c.worded = func(err error) error { return err }
 	}
@@ -57,7 +63,7 @@ func (c *certificates) server() *tls.Config {
 func (c *certificates) load() (changed bool, err error) {
 	var content [3][]byte
 	for i, file := range []struct{ setting, path string }{
-		{"tlsCertFile", c.cfg.TLSCertFile}, {"tlsKeyFile", c.cfg.TLSKeyFile}, {"tlsClientCAFile", c.cfg.TLSClientCAFile},
+		{"tlsCertFile", c.files.Cert}, {"tlsKeyFile", c.files.Key}, {"tlsClientCAFile", c.files.ClientCA},
 	} {
 		if file.path == "" {
 			continue
@@ -82,22 +88,22 @@ func (c *certificates) load() (changed bool, err error) {
 func (c *certificates) configOf(content [3][]byte) (*tls.Config, error) {
 	pair, err := tls.X509KeyPair(content[0], content[1])
 	if err != nil {
-		return nil, fmt.Errorf("tlsCertFile %s, tlsKeyFile %s: %w; want a certificate and its key, PEM", c.cfg.TLSCertFile, c.cfg.TLSKeyFile, err)
+		return nil, fmt.Errorf("tlsCertFile %s, tlsKeyFile %s: %w; want a certificate and its key, PEM", c.files.Cert, c.files.Key, err)
 	}
 	config := &tls.Config{
 		Certificates: []tls.Certificate{pair},
 		MinVersion:   tls.VersionTLS12,
 		NextProtos:   []string{"http/1.1"},
 	}
-	if c.cfg.TLSClientCAFile == "" {
+	if c.files.ClientCA == "" {
 		return config, nil
 	}
 	config.ClientCAs = x509.NewCertPool()
 	if !config.ClientCAs.AppendCertsFromPEM(content[2]) {
-		return nil, fmt.Errorf("tlsClientCAFile %s holds no certificate, PEM", c.cfg.TLSClientCAFile)
+		return nil, fmt.Errorf("tlsClientCAFile %s holds no certificate, PEM", c.files.ClientCA)
 	}
 	config.ClientAuth = tls.VerifyClientCertIfGiven
-	if c.cfg.TLSClientAuth == ClientAuthRequire {
+	if c.files.ClientAuth == ClientAuthRequire {
 		config.ClientAuth = tls.RequireAndVerifyClientCert
 	}
 	config.SessionTicketsDisabled = true // a resumed session would go by the authorities of its first handshake
@@ -108,7 +114,7 @@ func (c *certificates) configOf(content [3][]byte) (*tls.Config, error) {
 func (c *certificates) follow(ctx context.Context) {
 	credential.Follow(ctx, c.load,
 		func() {
-			c.log.Info("push: the certificate was read again", "file", c.cfg.TLSCertFile, "expires", time.Unix(c.expires.Load(), 0).UTC())
+			c.log.Info("push: the certificate was read again", "file", c.files.Cert, "expires", time.Unix(c.expires.Load(), 0).UTC())
 		},
 		func(err error) {
 			c.log.Error("push: the certificate that was read before stays in force", "error", c.worded(err))
@@ -130,7 +136,7 @@ func (c *conn) shake() error {
 		}
 		return nil
 	}
-	c.gate.metrics.handshakeErrors.Add(1)
+	c.gate.counts.handshakeErrors.Add(1)
 	var plain tls.RecordHeaderError
 	if errors.As(err, &plain) && plain.Conn != nil && speaksHTTP(plain.RecordHeader[:]) {
 		c.refuse("push: a client speaks plain HTTP, but this port is TLS: it must say https://, not http://", encryptedAnswer)

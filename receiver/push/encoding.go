@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"compress/zlib"
-	"errors"
 	"io"
 	"runtime"
 	"strings"
@@ -12,8 +11,6 @@ import (
 
 	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/zstd"
-	"github.com/sluice-metrics/sluice/metric"
-	"github.com/valyala/fasthttp"
 )
 
 // maxZstdWindow bounds what one zstd decoder holds besides the body; 8 MiB is what RFC 8878 asks all to support.
@@ -65,37 +62,19 @@ func (c *coding) decode(body []byte, into *buffer, budget *budget, max int) erro
 	return into.fill(d, budget, max)
 }
 
-// decode takes the content coding off the body that lies in x.wire.
-func (x *exchange) decode(name []byte) ([]byte, *fault) {
-	if said := x.http.Request.Header.PeekAll(fasthttp.HeaderContentEncoding); len(said) > 1 {
-		name = bytes.Join(said, []byte(", ")) // as one list (RFC 9110, section 5.3), which no coding of ours is
-	}
-	if len(name) == 0 || bytes.EqualFold(name, []byte("identity")) {
-		return x.wire.b, nil
-	}
-	if bytes.EqualFold(name, []byte("snappy")) && !bytes.HasPrefix(x.wire.b, snappyStream) {
-		return x.decodeBlock()
-	}
-	c := codingOf(string(name))
-	if c == nil {
-		f := badRequest("Content-Encoding %q is none of gzip, deflate, snappy, zstd", clip(name))
-		f.status, f.reason = fasthttp.StatusUnsupportedMediaType, "encoding"
-		return nil, f
-	}
-	switch err := c.decode(x.wire.b, &x.plain, &x.server.budget, x.server.cfg.maxDecompressed()); {
-	case err == nil:
-		return x.plain.b, nil
-	case errors.Is(err, errTooLarge):
-		f := x.tooLarge("the decompressed body", x.server.cfg.maxDecompressed())
-		f.close = false // the body was read to its end
-		return nil, f
-	case errors.Is(err, errBusy):
-		f := x.busy()
-		f.close = false
-		return nil, f
+// Decode decompresses wire into a buffer, up to max bytes. It returns the coding's usual name, and errUnknownCoding,
+// errTooLarge, errBusy or the decompressor's error.
+func decodeBody(contentEncoding string, wire []byte, into *buffer, budget *budget, max int) (coding string, err error) {
+	c := codingOf(contentEncoding)
+	switch {
+	case c == nil:
+		return "", errUnknownCoding
+	case c.names[0] == "snappy" && !bytes.HasPrefix(wire, snappyStream):
+		err = decodeSnappyBlock(wire, into, budget, max)
 	default:
-		return nil, refused(metric.Malformed, "the body is not what Content-Encoding says, %s: %q", c.names[0], err.Error())
+		err = c.decode(wire, into, budget, max)
 	}
+	return c.names[0], err
 }
 
 func codingOf(name string) *coding {
@@ -157,25 +136,19 @@ func resetSnappy(d *decoder) error {
 	return nil
 }
 
-// decodeBlock decompresses a single Snappy block, which says first how much it is.
-func (x *exchange) decodeBlock() ([]byte, *fault) {
-	max := x.server.cfg.maxDecompressed()
-	size, err := s2.DecodedLen(x.wire.b)
+// decodeSnappyBlock decompresses a single Snappy block, which begins with the length of what it decompresses to.
+func decodeSnappyBlock(wire []byte, into *buffer, budget *budget, max int) error {
+	size, err := s2.DecodedLen(wire)
 	switch {
-	case err == nil && size > max:
-		f := x.tooLarge("the decompressed body", max)
-		f.close = false // the body was read to its end
-		return nil, f
-	case err == nil && !x.plain.reserve(&x.server.budget, size):
-		f := x.busy()
-		f.close = false
-		return nil, f
-	case err == nil:
-		x.plain.b, err = s2.Decode(x.plain.b[:size], x.wire.b)
+	case err != nil:
+		return err
+	case size > max:
+		return errTooLarge
+	case !into.reserve(budget, size):
+		return errBusy
 	}
-	if err != nil {
-		x.plain.b = x.plain.b[:0]
-		return nil, refused(metric.Malformed, "the body is not what Content-Encoding says, snappy: %q", err.Error())
+	if into.b, err = s2.Decode(into.b[:size], wire); err != nil {
+		into.b = into.b[:0]
 	}
-	return x.plain.b, nil
+	return err
 }

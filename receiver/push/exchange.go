@@ -146,9 +146,9 @@ func (x *exchange) count(r metric.Reason) { x.server.account.Count(r) }
 func (x *exchange) countBatch(applied int) { x.server.account.CountBatch(uint64(applied)) }
 
 // reserve takes memory for a body from the budget of all bodies, and unreserve gives it back. most is the most that there can be.
-func (x *exchange) reserve(n int64) bool { return x.server.budget.take(n) }
+func (x *exchange) reserve(n int64) bool { return x.server.Reserve(n) }
 
-func (x *exchange) unreserve(n int64) { x.server.budget.held.Add(-n) }
+func (x *exchange) unreserve(n int64) { x.server.Reserve(-n) }
 
 func (x *exchange) most() int64 {
 	return x.server.cfg.MaxBufferedBytes - x.wire.charged - x.plain.charged
@@ -159,4 +159,9 @@ func (x *exchange) stopping() <-chan struct{} { return x.server.stopping }
 
 func (x *exchange) canonical(resource string) (canonical string, namespaced bool, err error) {
 	return x.server.resources.Canonical(resource)
+}
+
+// NewRequest makes a request that no client sent, for tests of protocols.
+func NewRequest(cfg ServerConfig, resources Resources, body []byte) *exchange {
+	return &exchange{server: &httpServer{cfg: cfg, resources: resources}, wire: buffer{b: body}}
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluice-metrics/sluice/connlimit"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/exposition"
 	"github.com/sluice-metrics/sluice/receiver/group"
@@ -45,11 +46,11 @@ type gatewayConfig struct {
 // A gatewayHandler serves what a Pushgateway serves.
 type gatewayHandler struct {
 	groups  *group.Groups
+	Waiting *connlimit.Slots // pushes that wait for their sender
 	config  gatewayConfig
 	limits  ServerConfig
 	reading exposition.Options
 	readers sync.Pool // of *bodyReaders
-	waiting seats
 	began   time.Time
 }
 
@@ -61,10 +62,9 @@ type bodyReaders struct {
 
 // newGateway makes the handler.
 func newGateway(groups *group.Groups, config gatewayConfig, limits ServerConfig) *gatewayHandler {
-	h := &gatewayHandler{groups: groups, config: config, limits: limits, began: time.Now(), reading: exposition.DefaultOptions()}
+	h := &gatewayHandler{groups: groups, config: config, limits: limits, began: time.Now(), Waiting: connlimit.NewSlots(maxWaiting, 0), reading: exposition.DefaultOptions()}
 	h.reading.MaxLabels, h.reading.MaxLine = limits.MaxLabels, limits.MaxLineBytes
 	h.readers.New = func() any { return new(bodyReaders) }
-	h.waiting.free.Store(maxWaiting)
 	return h
 }
 

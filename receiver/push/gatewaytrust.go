@@ -1,8 +1,8 @@
 package push
 
 import (
+	"net/netip"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
@@ -13,10 +13,10 @@ import (
 // waited for: a batch job pushes once, seconds after its pod has got its address, and does not come again.
 func (h *gatewayHandler) groupOf(x *exchange, to *groupPush, verb metric.Verb) *fault {
 	f := h.tryGroup(x, to, verb)
-	if f == nil || !f.waits() || !h.waiting.enter() {
+	if f == nil || !f.waits() || h.Waiting.Acquire(netip.Prefix{}) != nil {
 		return f
 	}
-	defer h.waiting.leave()
+	defer h.Waiting.Release(netip.Prefix{})
 	tick := time.NewTicker(pendingPoll)
 	defer tick.Stop()
 	for end := time.Now().Add(h.config.PendingTimeout); time.Now().Before(end); {
@@ -35,19 +35,6 @@ func (h *gatewayHandler) groupOf(x *exchange, to *groupPush, verb metric.Verb) *
 
 // maxWaiting bounds the pushes that wait for their sender.
 const maxWaiting = 256
-
-// seats bounds who waits.
-type seats struct{ free atomic.Int64 }
-
-func (s *seats) enter() bool {
-	if s.free.Add(-1) >= 0 {
-		return true
-	}
-	s.free.Add(1)
-	return false
-}
-
-func (s *seats) leave() { s.free.Add(1) }
 
 const pendingPoll = 50 * time.Millisecond
 

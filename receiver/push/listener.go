@@ -23,7 +23,7 @@ import (
 type gate struct {
 	*net.TCPListener
 	limiter     *connlimit.Limiter
-	metrics     *metrics
+	counts      connCounts
 	log         *slog.Logger
 	tls         *tls.Config // nil: plain HTTP
 	readTimeout time.Duration
@@ -32,11 +32,22 @@ type gate struct {
 	closeOnce   sync.Once
 }
 
-func newGate(ln *net.TCPListener, cfg ServerConfig, m *metrics, log *slog.Logger) *gate {
-	return &gate{
-		TCPListener: ln, metrics: m, log: log, readTimeout: cfg.ReadTimeout, closed: make(chan struct{}),
-		limiter: connlimit.New(connlimit.Limits{Max: cfg.MaxConnections, MaxEach: cfg.MaxConnsPerIP, Reject: true}),
+// connCounts are what Prometheus shows of the listener.
+type connCounts struct {
+	acceptErrors    atomic.Uint64
+	refused         atomic.Uint64
+	handshakeErrors atomic.Uint64
+}
+
+// newGate makes the listener. certificates nil: plain HTTP. readTimeout bounds a TLS handshake.
+func newGate(ln *net.TCPListener, limits connlimit.Limits, certificates *certificates, readTimeout time.Duration, log *slog.Logger) *gate {
+	g := &gate{
+		TCPListener: ln, log: log, readTimeout: readTimeout, closed: make(chan struct{}), limiter: connlimit.New(limits),
 	}
+	if certificates != nil {
+		g.tls = certificates.server()
+	}
+	return g
 }
 
 // Accept returns the next connection within the caps, and io.EOF once the gate is closed.
@@ -52,7 +63,7 @@ func (g *gate) Accept() (net.Conn, error) {
 		case errors.Is(err, net.ErrClosed):
 			return nil, io.EOF
 		default:
-			g.metrics.acceptErrors.Add(1)
+			g.counts.acceptErrors.Add(1)
 			backoff = min(max(2*backoff, 5*time.Millisecond), time.Second)
 			select {
 			case <-time.After(backoff):
@@ -87,7 +98,7 @@ func (g *gate) admit(tcp *net.TCPConn) net.Conn {
 	if full := new(connlimit.FullError); errors.As(err, &full) && full.From.IsValid() {
 		answer = fullIPAnswer
 	}
-	g.metrics.refusedConnections.Add(1)
+	g.counts.refused.Add(1)
 	if g.tls == nil { // to a client that speaks TLS it would be noise
 		// A few hundred bytes into the empty buffer of a new socket: this does not block.
 		_ = tcp.SetWriteDeadline(time.Now().Add(time.Second))

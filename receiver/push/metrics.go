@@ -11,14 +11,11 @@ import (
 // metrics are the receiver's own. Requests are counted in plain cells: a label look-up a request would cost
 // more than the rest of the accounting.
 type metrics struct {
-	requests           [len(methods)][600]atomic.Uint64 // by method, then status
-	inFlight           atomic.Int64
-	acceptErrors       atomic.Uint64
-	refusedConnections atomic.Uint64
-	handshakeErrors    atomic.Uint64
-	expires            func() int64 // when the certificate does; nil: there is none
-	connections        func() int
-	duration           prometheus.Histogram
+	requests [len(methods)][600]atomic.Uint64 // by method, then status
+	inFlight atomic.Int64
+	expires  func() int64 // when the certificate does; nil: there is none
+	gate     *gate
+	duration prometheus.Histogram
 }
 
 // methods are the label's values: a client's own invention is "other".
@@ -92,10 +89,10 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	ch <- constant(inFlightDesc, prometheus.GaugeValue, float64(m.inFlight.Load()))
-	ch <- constant(connectionsDesc, prometheus.GaugeValue, float64(m.connections()))
-	ch <- constant(refusedConnectionsDesc, prometheus.CounterValue, float64(m.refusedConnections.Load()))
-	ch <- constant(acceptErrorsDesc, prometheus.CounterValue, float64(m.acceptErrors.Load()))
-	ch <- constant(handshakeErrorsDesc, prometheus.CounterValue, float64(m.handshakeErrors.Load()))
+	ch <- constant(connectionsDesc, prometheus.GaugeValue, float64(m.gate.connections()))
+	ch <- constant(refusedConnectionsDesc, prometheus.CounterValue, float64(m.gate.counts.refused.Load()))
+	ch <- constant(acceptErrorsDesc, prometheus.CounterValue, float64(m.gate.counts.acceptErrors.Load()))
+	ch <- constant(handshakeErrorsDesc, prometheus.CounterValue, float64(m.gate.counts.handshakeErrors.Load()))
 	if m.expires != nil {
 		ch <- constant(expiresDesc, prometheus.GaugeValue, float64(m.expires()))
 	}

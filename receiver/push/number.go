@@ -38,7 +38,7 @@ func (f numberFault) quoted(b []byte) []byte {
 
 func (f numberFault) words(b []byte) string {
 	if quoted := f.quoted(b); quoted != nil {
-		return fmt.Sprintf(f.message, clip(quoted))
+		return fmt.Sprintf(f.message, metric.Cut(string(quoted), 256))
 	}
 	return f.message
 }

@@ -95,6 +95,14 @@ func parameter(key string) allowed {
 	return 0
 }
 
+// ParamNames returns the names of all parameters.
+func ParamNames() (all []string) {
+	for _, a := range allowedNames {
+		all = append(all, a.name)
+	}
+	return all
+}
+
 func unknownParameter(key string, may allowed) *fault {
 	var names []string
 	for _, a := range allowedNames {

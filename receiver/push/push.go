@@ -50,7 +50,6 @@ type Parts struct {
 type Server struct {
 	*httpServer
 	gateway *gatewayHandler
-	remote  *remoteHandler
 }
 
 // New binds the address. The caller must call Run, if only with a context that has ended.
@@ -62,13 +61,12 @@ func New(cfg Config, parts Parts) (*Server, error) {
 	gateway := newGateway(parts.Groups, gatewayConfig{
 		TTL: cfg.GroupTTL, PendingTimeout: cfg.PendingTimeout, AdminWipe: cfg.AdminWipe, Build: parts.Build,
 	}, limits)
-	remote := newRemote(limits)
 	// Adding a protocol means adding a line here, and the paths to the OpenAPI document.
 	var routes []*Route
 	for _, protocol := range []interface{ Routes() []*Route }{
 		newNative(parts.Reader, parts.Alive),
 		newStatsd(cfg.Dialect),
-		remote,
+		newRemote(limits),
 		newOTLP(limits, cfg.OTLPResourceAttributes),
 		gateway,
 	} {
@@ -82,5 +80,5 @@ func New(cfg Config, parts Parts) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Server{server, gateway, remote}, nil
+	return &Server{server, gateway}, nil
 }

@@ -258,7 +258,7 @@ func TestRefusals(t *testing.T) {
 			if allow := res.Header.Get("Allow"); (allow != "") != (c.status == http.StatusMethodNotAllowed) {
 				t.Errorf("Allow: %q", allow)
 			}
-			received := h.server.account.Received()
+			received := h.server.Account().Received()
 			if c.ledger == metric.Applied {
 				if received != 0 {
 					t.Errorf("%d samples in the ledger", received)
@@ -287,7 +287,7 @@ func TestTimerTakesSeveralNumbers(t *testing.T) {
 	if e := h.table.get(global, "latency"); float64(e.whole)+e.rest != 6.5 || e.last.Rate != 0.5 {
 		t.Errorf("observed %v", e)
 	}
-	if h.server.account.Applied() != 3 || h.rejected(metric.Malformed) != 1 {
+	if h.server.Account().Applied() != 3 || h.rejected(metric.Malformed) != 1 {
 		t.Error("the ledger is wrong")
 	}
 }
@@ -322,7 +322,7 @@ func TestSyncWithoutAStoreIsRefusedBeforeAnythingIsDone(t *testing.T) {
 			t.Error(c, status, answer)
 		}
 	}
-	if h.server.account.Received() != 0 || len(h.table.series) != 0 {
+	if h.server.Account().Received() != 0 || len(h.table.series) != 0 {
 		t.Error("something was applied")
 	}
 	if status, _ := h.do("PUT", "/v1/external/m?sync=false", "5"); status != 200 {

@@ -64,12 +64,7 @@ func (h *remoteHandler) write(x *exchange) {
 		return
 	}
 	feed := h.feeds.Get().(*remotewrite.Feed)
-	defer func() {
-		feed.Close()
-		if !x.largeBody() { // a feed keeps as much memory as its last body took
-			h.feeds.Put(feed)
-		}
-	}()
+	defer h.keep(feed, x)
 	feed.Remember(h.remembered, x.senderName())
 	if fault := feed.Reset(body, version, time.Now()); fault.Reason != metric.Applied {
 		sayWritten(x, written{})
@@ -81,6 +76,14 @@ func (h *remoteHandler) write(x *exchange) {
 	t, w := applyFeed(x, feed)
 	sayWritten(x, w)
 	conclude(x, &t, p.sync)
+}
+
+// keep closes a feed and keeps it for the next request, unless it has grown with a large body.
+func (h *remoteHandler) keep(feed *remotewrite.Feed, x *exchange) {
+	feed.Close()
+	if !x.largeBody() {
+		h.feeds.Put(feed)
+	}
 }
 
 // messageVersion is which message a Content-Type says. Without one, or without its parameter, it is the first version's.

@@ -199,14 +199,14 @@ func TestRemoteWritePending(t *testing.T) {
 		if room == nil {
 			continue
 		}
-		if n := h.server.account.Pending(); n != 1 {
+		if n := h.server.Account().Pending(); n != 1 {
 			t.Errorf("%d pending", n)
 		}
 		delete(h.table.refuse, "soon")
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		_ = room.Run(ctx) // tries once more
-		if h.server.account.Pending() != 0 || !g.served("soon", "a", "b") {
+		if h.server.Account().Pending() != 0 || !g.served("soon", "a", "b") {
 			t.Error("what was held is not served")
 		}
 	}
@@ -220,18 +220,4 @@ func TestRemoteWriteSync(t *testing.T) {
 	}
 	g.disk.err = http.ErrAbortHandler
 	g.wants(503, "not on disk", "POST", "/api/v1/write?sync=true", remote1(remoteSeries{"x", 0, 1}), "Content-Type", firstMessage)
-}
-
-// Memory of a large request is not kept, nor that of one that is broken.
-func TestRemoteWriteIsForgotten(t *testing.T) {
-	g := gateway{start(t)}
-	many := make([]remoteSeries, 4000)
-	for i := range many {
-		many[i] = remoteSeries{"x", 0, 1}
-	}
-	g.wants(204, "", "POST", "/api/v1/write", remote1(many...), "Content-Type", firstMessage)
-	g.server.remote.feeds.New = nil
-	if g.server.remote.feeds.Get() != nil {
-		t.Error("the feed of a large request is kept")
-	}
 }

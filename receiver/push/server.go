@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluice-metrics/sluice/connlimit"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver"
 	"github.com/sluice-metrics/sluice/receiver/credential"
@@ -112,7 +113,7 @@ func newServer(cfg ServerConfig, parts serverParts, routes []*Route) (*httpServe
 	if err != nil {
 		return nil, fmt.Errorf("push: %w", err)
 	}
-	certificates, err := newCertificates(cfg, parts)
+	certificates, err := newCertificates(tlsFiles{cfg.TLSCertFile, cfg.TLSKeyFile, cfg.TLSClientCAFile, cfg.TLSClientAuth}, parts.Logger, parts.Worded)
 	if err != nil {
 		return nil, fmt.Errorf("push: %w", err)
 	}
@@ -131,10 +132,11 @@ func newServer(cfg ServerConfig, parts serverParts, routes []*Route) (*httpServe
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.exchanges.New = func() any { return &exchange{server: s, origin: receiver.Origin{Senders: s.senders}} }
-	s.gate = newGate(ln.(*net.TCPListener), cfg, s.metrics, s.log)
-	s.metrics.connections = s.gate.connections
+	limits := connlimit.Limits{Max: cfg.MaxConnections, MaxEach: cfg.MaxConnsPerIP, Reject: true}
+	s.gate = newGate(ln.(*net.TCPListener), limits, certificates, cfg.ReadTimeout, s.log)
+	s.metrics.gate = s.gate
 	if certificates != nil {
-		s.gate.tls, s.metrics.expires = certificates.server(), certificates.expires.Load
+		s.metrics.expires = certificates.expires.Load
 	}
 	s.http = s.newHTTP()
 	return s, nil
@@ -225,3 +227,15 @@ func (s *httpServer) stop(served <-chan error) {
 		time.Sleep(5 * time.Millisecond)
 	}
 }
+
+// Account is where the server's samples are counted.
+func (s *httpServer) Account() *receiver.Account { return s.account }
+
+// Connections returns how many connections are open.
+func (s *httpServer) Connections() int { return s.gate.connections() }
+
+// Reserve takes memory from the budget of all bodies, and reports whether there was enough. A negative n gives it back.
+func (s *httpServer) Reserve(n int64) bool { return s.budget.take(n) }
+
+// Reserved returns how much of the budget is taken.
+func (s *httpServer) Reserved() int64 { return s.budget.held.Load() }

@@ -179,7 +179,7 @@ func TestPendingPush(t *testing.T) {
 	if status != 403 || !strings.Contains(text, `"refused":1,"pending":1,`) || !strings.Contains(text, "1 of 2 samples were refused, 0 stay applied") {
 		t.Errorf("%d %s", status, text)
 	}
-	a := h.server.account
+	a := h.server.Account()
 	if a.Pending() != 4 || a.Applied() != 1 || a.Received() != 6 {
 		t.Errorf("%d pending, %d applied, %d received", a.Pending(), a.Applied(), a.Received())
 	}
