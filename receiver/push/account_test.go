@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver"
 	"github.com/sluice-metrics/sluice/receiver/otlp"
+	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
 	"golang.org/x/crypto/bcrypt"
 )
 
@@ -133,7 +134,7 @@ func startTown(t *testing.T, set ...func(*Config, *Parts)) (*harness, *town) {
 	t.Helper()
 	c := &town{rights: map[metric.Right]bool{}}
 	h := start(t, append([]func(*Config, *Parts){func(cfg *Config, p *Parts) {
-		cfg.Auth, cfg.AdminWipe = AuthToken, true
+		cfg.Auth, cfg.AdminWipe = httpserver.AuthToken, true
 		p.Senders, p.Trust, p.Authority, p.Pods = c, townTrust{}, c, c
 		fresh, refused := p.NewApplier, new(sync.Map)
 		p.NewApplier = func() receiver.Applier { return &judging{fresh().(*writer), refused} }
@@ -409,8 +410,8 @@ func TestAccountsReadGroups(t *testing.T) {
 		t.Errorf("without a credential\n%s", text)
 	}
 	c.set(func() { c.rights[metric.Right{Verb: metric.Get}] = true })
-	h.server.desk.Certificate("x") // another account has rights of its own
-	other, _ := h.server.desk.Token(t.Context(), netip.Prefix{}, "bound")
+	h.server.Desk.Certificate("x") // another account has rights of its own
+	other, _ := h.server.Desk.Token(t.Context(), netip.Prefix{}, "bound")
 	if other == nil || other.May(metric.Right{Verb: metric.Get, Namespace: "bank"}) != metric.Unasked {
 		t.Errorf("%+v", other)
 	}
@@ -489,6 +490,6 @@ func TestPendingHint(t *testing.T) {
 
 // With --push-auth=none a token is not looked at.
 func TestTokensAreOff(t *testing.T) {
-	h, _ := startTown(t, func(c *Config, _ *Parts) { c.Auth = AuthNone })
+	h, _ := startTown(t, func(c *Config, _ *Parts) { c.Auth = httpserver.AuthNone })
 	h.wants(403, `"reason":"identity","message":"it is nobody's address"`, "PUT", "/v1/namespaces/shop/external/a", "1", asShop...)
 }

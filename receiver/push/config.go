@@ -5,12 +5,23 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
+	"github.com/sluice-metrics/sluice/receiver/push/listener"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
+)
+
+// The values of Config.Auth and Config.TLSClientAuth.
+const (
+	AuthNone  = httpserver.AuthNone
+	AuthToken = httpserver.AuthToken
+
+	ClientAuthRequest = listener.ClientAuthRequest
+	ClientAuthRequire = listener.ClientAuthRequire
 )
 
 // Config is what the receiver may spend: the limits of all requests, and the settings of single protocols.
 type Config struct {
-	ServerConfig
+	httpserver.Config
 
 	// Dialect is how /v1/statsd reads lines where a request names no dialect.
 	Dialect statsd.Dialect
@@ -31,7 +42,7 @@ type Config struct {
 // DefaultConfig listens on loopback, on the port that Pushgateway clients know.
 func DefaultConfig() Config {
 	return Config{
-		ServerConfig:           DefaultServerConfig(),
+		Config:                 httpserver.DefaultConfig(),
 		PendingTimeout:         10 * time.Second,
 		OTLPResourceAttributes: []string{"service.name"},
 	}
@@ -39,7 +50,7 @@ func DefaultConfig() Config {
 
 // Validate returns all faults at once, each with the name of its field as a configuration file has it.
 func (c Config) Validate() error {
-	faults := []error{c.ServerConfig.Validate()}
+	faults := []error{c.Config.Validate()}
 	if c.PendingTimeout <= 0 {
 		faults = append(faults, fmt.Errorf("pendingTimeout is %v, but must be more than 0", c.PendingTimeout))
 	}

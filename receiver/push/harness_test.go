@@ -21,6 +21,7 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver"
 	"github.com/sluice-metrics/sluice/receiver/group"
+	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
 )
 
 // table is the smallest thing that honours Applier and Reader: a map under a mutex, without windows.
@@ -171,7 +172,7 @@ func (t *table) matching(q metric.Query) []key {
 		if k.name != q.Asked.Name || k.object.Resource != q.Resource || k.object.Namespace != q.Namespace {
 			continue
 		}
-		if q.Resource != "" && q.Object != allObjects && k.object.Name != q.Object {
+		if q.Resource != "" && q.Object != httpserver.AllObjects && k.object.Name != q.Object {
 			continue
 		}
 		if q.Match == nil || q.Match(k.labels) {

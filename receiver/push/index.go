@@ -1,6 +1,9 @@
 package push
 
-import "github.com/valyala/fasthttp"
+import (
+	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
+	"github.com/valyala/fasthttp"
+)
 
 type indexAnswer struct {
 	Name  string   `json:"name"`
@@ -9,17 +12,17 @@ type indexAnswer struct {
 }
 
 // withIndex adds the routes that describe the others.
-func withIndex(routes []*Route) []*Route {
-	routes = append(routes, &Route{Paths: []string{openapiPath}, Index: []string{openapiPath}, Get: answerOpenAPI})
-	index := &Route{Paths: []string{"/", "/v1", "/v1/"}}
-	paths := indexOf(routes)
-	index.Get = func(x *exchange) { describe(x, paths) }
+func withIndex(routes []*httpserver.Route) []*httpserver.Route {
+	routes = append(routes, &httpserver.Route{Paths: []string{openapiPath}, Index: []string{openapiPath}, Get: answerOpenAPI})
+	index := &httpserver.Route{Paths: []string{"/", "/v1", "/v1/"}}
+	paths := httpserver.IndexOf(routes)
+	index.Get = func(x *httpserver.Request) { describe(x, paths) }
 	return append(routes, index)
 }
 
 // describe answers the index.
-func describe(x *exchange, paths []string) {
-	x.reply(fasthttp.StatusOK, indexAnswer{
+func describe(x *httpserver.Request, paths []string) {
+	x.Reply(fasthttp.StatusOK, indexAnswer{
 		Name:  "sluice: metrics over HTTP",
 		Paths: paths,
 		Notes: []string{

@@ -3,6 +3,7 @@ package push
 import (
 	_ "embed"
 
+	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
 	"github.com/valyala/fasthttp"
 )
 
@@ -16,8 +17,8 @@ const openapiPath = "/openapi.json"
 var openapiText []byte
 
 // answerOpenAPI answers GET /openapi.json.
-func answerOpenAPI(x *exchange) {
-	x.http.SetStatusCode(fasthttp.StatusOK)
-	x.http.SetContentType(contentType)
-	x.http.SetBody(openapiText)
+func answerOpenAPI(x *httpserver.Request) {
+	x.HTTP.SetStatusCode(fasthttp.StatusOK)
+	x.HTTP.SetContentType(httpserver.ContentType)
+	x.HTTP.SetBody(openapiText)
 }

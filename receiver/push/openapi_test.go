@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
 )
 
 // apiDocument is what the tests read of openapi.json. That it is a sound document, and that answers are as it says, is held
@@ -97,9 +98,9 @@ func TestOpenAPIIsServed(t *testing.T) {
 // The document has every method of every route, and no others.
 func TestOpenAPIHasEveryRoute(t *testing.T) {
 	s := start(t, openToWipe).server
-	documented := map[*Route]map[string]bool{}
+	documented := map[*httpserver.Route]map[string]bool{}
 	readOpenAPI(t).operations(t, func(method, template, path string, _ []string) {
-		r, f := s.router.find([]byte(path), new(Path))
+		r, f := s.Router.Find([]byte(path), new(httpserver.Path))
 		if f != nil {
 			t.Errorf("%s leads nowhere: %v", path, f)
 			return
@@ -108,23 +109,23 @@ func TestOpenAPIHasEveryRoute(t *testing.T) {
 			documented[r] = map[string]bool{}
 		}
 		documented[r][method] = true
-		if r.handler(method) == nil {
+		if r.Handler(method) == nil {
 			t.Errorf("%s %s is in the document, but has no handler", method, template)
 		}
 	})
-	for _, r := range s.router.routes {
+	for _, r := range s.Router.Routes {
 		for _, method := range []string{"GET", "PUT", "POST", "DELETE"} {
-			if r.handler(method) != nil && !documented[r][method] {
+			if r.Handler(method) != nil && !documented[r][method] {
 				t.Errorf("openapi.json has no %s of %v", method, append(r.Paths, r.Index...))
 			}
 		}
 	}
 }
 
-// inspectCode walks over the package's code.
+// inspectCode walks over the code of the server and its protocols.
 func inspectCode(t *testing.T, visit func(ast.Node)) {
 	t.Helper()
-	files, err := filepath.Glob("*.go")
+	files, err := filepath.Glob("*/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +144,7 @@ func inspectCode(t *testing.T, visit func(ast.Node)) {
 // The index shows the paths that the document has, and no others: but for the two that are not for everybody.
 func TestOpenAPIHasThePathsOfTheIndex(t *testing.T) {
 	want := map[string]bool{"GET /": true, "PUT /api/v1/admin/wipe": true}
-	for _, line := range start(t).server.router.index {
+	for _, line := range start(t).server.Router.Index {
 		rest := strings.ReplaceAll(line, "{cluster resource}", "{clusterResource}")
 		at := strings.Index(rest, " /")
 		for _, method := range strings.Split(rest[:at], ", ") {
@@ -184,7 +185,7 @@ func TestOpenAPIParameters(t *testing.T) {
 			t.Errorf("%s %s takes any parameter, but has %v", method, path, documented)
 			return
 		}
-		for _, name := range ParamNames() {
+		for _, name := range httpserver.ParamNames() {
 			value, ok := values[name]
 			if !ok {
 				t.Fatalf("this test has no value of %q", name)
@@ -214,12 +215,12 @@ func TestOpenAPIReasons(t *testing.T) {
 	inspectCode(t, func(n ast.Node) {
 		switch n := n.(type) {
 		case *ast.KeyValueExpr:
-			if key, ok := n.Key.(*ast.Ident); ok && key.Name == "reason" {
+			if key, ok := n.Key.(*ast.Ident); ok && key.Name == "Reason" {
 				literal(n.Value)
 			}
 		case *ast.AssignStmt:
 			for i, to := range n.Lhs {
-				if field, ok := to.(*ast.SelectorExpr); ok && field.Sel.Name == "reason" && len(n.Rhs) == len(n.Lhs) {
+				if field, ok := to.(*ast.SelectorExpr); ok && field.Sel.Name == "Reason" && len(n.Rhs) == len(n.Lhs) {
 					literal(n.Rhs[i])
 				}
 			}

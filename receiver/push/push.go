@@ -8,16 +8,22 @@ import (
 	"github.com/sluice-metrics/sluice/receiver"
 	"github.com/sluice-metrics/sluice/receiver/credential"
 	"github.com/sluice-metrics/sluice/receiver/group"
+	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
+	"github.com/sluice-metrics/sluice/receiver/push/native"
+	"github.com/sluice-metrics/sluice/receiver/push/otlphttp"
+	"github.com/sluice-metrics/sluice/receiver/push/pushgateway"
+	"github.com/sluice-metrics/sluice/receiver/push/remotewritehttp"
+	"github.com/sluice-metrics/sluice/receiver/push/statsdhttp"
 )
 
 // Parts are the parts of Sluice that the receiver uses.
 type Parts struct {
 	// NewApplier makes an Applier that is not parked.
 	NewApplier func() receiver.Applier
-	Reader     Reader
-	Resources  Resources
+	Reader     native.Reader
+	Resources  httpserver.Resources
 	// Syncer may be nil: nothing is stored, and ?sync=true is rejected.
-	Syncer Syncer
+	Syncer httpserver.Syncer
 	// Groups keeps the groups of the Pushgateway protocol.
 	Groups *group.Groups
 	Ledger *receiver.Ledger
@@ -35,11 +41,11 @@ type Parts struct {
 	// Senders knows the sender of an address.
 	Senders receiver.Senders
 	// Trust says what a sender may do.
-	Trust Trust
+	Trust httpserver.Trust
 	// Authority says which account a token names, and what accounts were granted.
 	Authority credential.Authority
 	// Pods knows the pods that tokens are bound to.
-	Pods Pods
+	Pods httpserver.Pods
 	// Pending holds the samples that are neither applied nor rejected yet.
 	Pending *receiver.Pending
 	// Alive says whether an object's values may be read.
@@ -48,8 +54,8 @@ type Parts struct {
 
 // Server is the HTTP receiver.
 type Server struct {
-	*httpServer
-	gateway *gatewayHandler
+	*httpserver.Server
+	gateway *pushgateway.Handler
 }
 
 // New binds the address. The caller must call Run, if only with a context that has ended.
@@ -57,22 +63,22 @@ func New(cfg Config, parts Parts) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("push: %w", err)
 	}
-	limits := cfg.ServerConfig
-	gateway := newGateway(parts.Groups, gatewayConfig{
+	limits := cfg.Config
+	gateway := pushgateway.New(parts.Groups, pushgateway.Config{
 		TTL: cfg.GroupTTL, PendingTimeout: cfg.PendingTimeout, AdminWipe: cfg.AdminWipe, Build: parts.Build,
 	}, limits)
 	// Adding a protocol means adding a line here, and the paths to the OpenAPI document.
-	var routes []*Route
-	for _, protocol := range []interface{ Routes() []*Route }{
-		newNative(parts.Reader, parts.Alive),
-		newStatsd(cfg.Dialect),
-		newRemote(limits),
-		newOTLP(limits, cfg.OTLPResourceAttributes),
+	var routes []*httpserver.Route
+	for _, protocol := range []interface{ Routes() []*httpserver.Route }{
+		native.New(parts.Reader, parts.Alive),
+		statsdhttp.New(cfg.Dialect),
+		remotewritehttp.New(limits),
+		otlphttp.New(limits, cfg.OTLPResourceAttributes),
 		gateway,
 	} {
 		routes = append(routes, protocol.Routes()...)
 	}
-	server, err := newServer(limits, serverParts{
+	server, err := httpserver.New(limits, httpserver.Parts{
 		NewApplier: parts.NewApplier, Resources: parts.Resources, Syncer: parts.Syncer, Ledger: parts.Ledger,
 		Logger: parts.Logger, Worded: parts.Worded, Full: parts.Full, Senders: parts.Senders, Trust: parts.Trust,
 		Authority: parts.Authority, Pods: parts.Pods, Pending: parts.Pending,

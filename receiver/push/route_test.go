@@ -3,6 +3,10 @@ package push
 import (
 	"strings"
 	"testing"
+
+	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
+	"github.com/sluice-metrics/sluice/receiver/push/native"
+	"github.com/sluice-metrics/sluice/receiver/push/statsdhttp"
 )
 
 // The routes of seriesRoutes.
@@ -13,41 +17,41 @@ const (
 	nIndex = nStatsd + 2
 )
 
-func seriesRoutes() ([]*Route, *router) {
-	routes := withIndex(append(newNative(nil, nil).Routes(), newStatsd(0).Routes()...))
-	return routes, newRouter(routes)
+func seriesRoutes() ([]*httpserver.Route, *httpserver.Router) {
+	routes := withIndex(append(native.New(nil, nil).Routes(), statsdhttp.New(0).Routes()...))
+	return routes, httpserver.NewRouter(routes)
 }
 
 func TestParseRoute(t *testing.T) {
 	routes, r := seriesRoutes()
 	for path, want := range map[string]struct {
 		index int // of the route
-		Path
+		httpserver.Path
 	}{
-		"/":                                     {nIndex, Path{}},
-		"/v1":                                   {nIndex, Path{}},
-		"/v1/":                                  {nIndex, Path{}},
-		"/v1/samples":                           {nSamples, Path{}},
-		"/v1/%73amples":                         {nSamples, Path{}},
-		"/v1/statsd":                            {nStatsd, Path{}},
-		"/v1/external/m":                        {nSeries, Path{Metric: "m"}},
-		"/v1/external/samples":                  {nSeries, Path{Metric: "samples"}},
-		"/v1/nodes/a/m":                         {nSeries, Path{Resource: "nodes", Name: "a", Metric: "m"}},
-		"/v1/samples/a/m":                       {nSeries, Path{Resource: "samples", Name: "a", Metric: "m"}},
-		"/v1/namespaces/s/external/m":           {nSeries, Path{Namespace: "s", Metric: "m"}},
-		"/v1/namespaces/s/metrics/m":            {nSeries, Path{Resource: "namespaces", Name: "s", Metric: "m"}},
-		"/v1/namespaces/s/pods/p/m":             {nSeries, Path{Namespace: "s", Resource: "pods", Name: "p", Metric: "m"}},
-		"/v1/namespaces/s/pods/*/m:p95:10s":     {nSeries, Path{Namespace: "s", Resource: "pods", Name: "*", Metric: "m:p95:10s"}},
-		"/v1/namespaces/s/pods/p/a%2Fb":         {nSeries, Path{Namespace: "s", Resource: "pods", Name: "p", Metric: "a/b"}},
-		`/v1/namespaces/s/pods/p/a\|b`:          {nSeries, Path{Namespace: "s", Resource: "pods", Name: "p", Metric: "a/b"}},
-		"/v1/namespaces/s/pods/%2e%2e/m":        {nSeries, Path{Namespace: "s", Resource: "pods", Name: "..", Metric: "m"}},
-		"/v1/namespaces/s/pods/a%2Fm/x":         {nSeries, Path{Namespace: "s", Resource: "pods", Name: "a/m", Metric: "x"}},
-		"/v1/namespaces/s/pods/p/..":            {nSeries, Path{Namespace: "s", Resource: "pods", Name: "p", Metric: ".."}},
-		"/v1/namespaces/%ff%00/pods/p/m":        {nSeries, Path{Namespace: "\xff\x00", Resource: "pods", Name: "p", Metric: "m"}},
-		"/v1/namespaces/s/pods/p/" + many(1000): {nSeries, Path{Namespace: "s", Resource: "pods", Name: "p", Metric: many(1000)}},
+		"/":                                     {nIndex, httpserver.Path{}},
+		"/v1":                                   {nIndex, httpserver.Path{}},
+		"/v1/":                                  {nIndex, httpserver.Path{}},
+		"/v1/samples":                           {nSamples, httpserver.Path{}},
+		"/v1/%73amples":                         {nSamples, httpserver.Path{}},
+		"/v1/statsd":                            {nStatsd, httpserver.Path{}},
+		"/v1/external/m":                        {nSeries, httpserver.Path{Metric: "m"}},
+		"/v1/external/samples":                  {nSeries, httpserver.Path{Metric: "samples"}},
+		"/v1/nodes/a/m":                         {nSeries, httpserver.Path{Resource: "nodes", Name: "a", Metric: "m"}},
+		"/v1/samples/a/m":                       {nSeries, httpserver.Path{Resource: "samples", Name: "a", Metric: "m"}},
+		"/v1/namespaces/s/external/m":           {nSeries, httpserver.Path{Namespace: "s", Metric: "m"}},
+		"/v1/namespaces/s/metrics/m":            {nSeries, httpserver.Path{Resource: "namespaces", Name: "s", Metric: "m"}},
+		"/v1/namespaces/s/pods/p/m":             {nSeries, httpserver.Path{Namespace: "s", Resource: "pods", Name: "p", Metric: "m"}},
+		"/v1/namespaces/s/pods/*/m:p95:10s":     {nSeries, httpserver.Path{Namespace: "s", Resource: "pods", Name: "*", Metric: "m:p95:10s"}},
+		"/v1/namespaces/s/pods/p/a%2Fb":         {nSeries, httpserver.Path{Namespace: "s", Resource: "pods", Name: "p", Metric: "a/b"}},
+		`/v1/namespaces/s/pods/p/a\|b`:          {nSeries, httpserver.Path{Namespace: "s", Resource: "pods", Name: "p", Metric: "a/b"}},
+		"/v1/namespaces/s/pods/%2e%2e/m":        {nSeries, httpserver.Path{Namespace: "s", Resource: "pods", Name: "..", Metric: "m"}},
+		"/v1/namespaces/s/pods/a%2Fm/x":         {nSeries, httpserver.Path{Namespace: "s", Resource: "pods", Name: "a/m", Metric: "x"}},
+		"/v1/namespaces/s/pods/p/..":            {nSeries, httpserver.Path{Namespace: "s", Resource: "pods", Name: "p", Metric: ".."}},
+		"/v1/namespaces/%ff%00/pods/p/m":        {nSeries, httpserver.Path{Namespace: "\xff\x00", Resource: "pods", Name: "p", Metric: "m"}},
+		"/v1/namespaces/s/pods/p/" + many(1000): {nSeries, httpserver.Path{Namespace: "s", Resource: "pods", Name: "p", Metric: many(1000)}},
 	} {
-		var got Path
-		if route, f := r.find([]byte(path), &got); f != nil || route != routes[want.index] || got != want.Path {
+		var got httpserver.Path
+		if route, f := r.Find([]byte(path), &got); f != nil || route != routes[want.index] || got != want.Path {
 			t.Errorf("%s: %+v %v %v, want %+v", path, route, got, f, want)
 		}
 	}
@@ -61,7 +65,7 @@ func TestParseRouteRefuses(t *testing.T) {
 		"/v1/namespaces/s/pods/p/m/n": 404, "/v1/namespaces/s/m": 400, "/v1/external/a/b": 400,
 		"/v1/external/%zz": 400, "/v1/external/a%2": 400, "/v1/external/%": 400, "/./v1/samples": 404,
 	} {
-		if route, f := r.find([]byte(path), new(Path)); f == nil || f.status != status {
+		if route, f := r.Find([]byte(path), new(httpserver.Path)); f == nil || f.Status != status {
 			t.Errorf("%q: %+v %v, want %d", path, route, f, status)
 		}
 	}
@@ -76,10 +80,10 @@ func FuzzRoute(f *testing.F) {
 	}
 	routes, r := seriesRoutes()
 	f.Fuzz(func(t *testing.T, path string) {
-		var p Path
-		route, fault := r.find([]byte(path), &p)
+		var p httpserver.Path
+		route, fault := r.Find([]byte(path), &p)
 		if fault != nil {
-			if fault.status != 400 && fault.status != 404 || fault.message == "" {
+			if fault.Status != 400 && fault.Status != 404 || fault.Message == "" {
 				t.Fatalf("%q: %+v", path, fault)
 			}
 			return
@@ -88,11 +92,11 @@ func FuzzRoute(f *testing.F) {
 			if p.Metric == "" || (p.Resource == "") != (p.Name == "") {
 				t.Fatalf("%q: %+v", path, p)
 			}
-			again, bad := unescape(nil, []byte(path[strings.LastIndexByte(path, '/')+1:]), false)
+			again, bad := httpserver.Unescape(nil, []byte(path[strings.LastIndexByte(path, '/')+1:]), false)
 			if bad >= 0 || strings.ReplaceAll(string(again), `\|`, "/") != p.Metric {
 				t.Fatalf("%q: metric %q", path, p.Metric)
 			}
-			if p.check(false) == nil && strings.ContainsAny(p.Namespace+p.Name, "/%\x00") {
+			if p.Check(false) == nil && strings.ContainsAny(p.Namespace+p.Name, "/%\x00") {
 				t.Fatalf("%q passed: %+v", path, p)
 			}
 		}

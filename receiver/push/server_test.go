@@ -20,13 +20,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver"
+	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
 )
 
 func TestConfig(t *testing.T) {
 	if err := DefaultConfig().Validate(); err != nil {
 		t.Error(err)
 	}
-	err := Config{ServerConfig: ServerConfig{Address: "nowhere"}}.Validate()
+	err := Config{Config: httpserver.Config{Address: "nowhere"}}.Validate()
 	for _, field := range []string{
 		"address", "maxBodyBytes", "maxHeaderBytes", "maxLineBytes", "maxLabels", "maxLabelBytes",
 		"maxConnections", "readTimeout", "writeTimeout", "idleTimeout", "syncTimeout", "shutdownTimeout",

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/push/listener"
 )
 
 // authority signs certificates, and keeps them in a folder.
@@ -239,7 +240,7 @@ func TestCertificateIsReadAgain(t *testing.T) {
 	}
 	load := func(wantChanged, wantFault bool) {
 		t.Helper()
-		if changed, err := h.server.certificates.load(); changed != wantChanged || (err != nil) != wantFault {
+		if changed, err := h.server.Certificates.Load(); changed != wantChanged || (err != nil) != wantFault {
 			t.Errorf("%v, %v", changed, err)
 		}
 	}
@@ -271,7 +272,7 @@ func TestClientCertificates(t *testing.T) {
 			c.TLSClientCAFile, c.TLSClientAuth = believed.path, mode
 		}
 	}
-	h, town := startTown(t, mutual(ClientAuthRequest))
+	h, town := startTown(t, mutual(listener.ClientAuthRequest))
 	town.rights[metric.Right{Verb: metric.Create, Namespace: "bank"}] = true
 	const bank, mill = "/v1/namespaces/bank/external/a", "/v1/namespaces/mill/external/a"
 	anna := a.through(believed.client("anna", time.Hour))
@@ -309,7 +310,7 @@ func TestClientCertificates(t *testing.T) {
 		t.Errorf("%d %s", res.StatusCode, text)
 	}
 
-	h = start(t, mutual(ClientAuthRequire))
+	h = start(t, mutual(listener.ClientAuthRequire))
 	if _, err := a.through().Get("https://" + h.server.Addr().String() + "/v1"); err == nil {
 		t.Error("served without a certificate")
 	}

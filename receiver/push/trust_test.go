@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver"
+	"github.com/sluice-metrics/sluice/receiver/push/native"
 )
 
 // trusting lets everybody read what is in shop, and nothing else; of pods nothing can be said yet.
@@ -153,7 +154,7 @@ func TestReadingLeavesOutTheDead(t *testing.T) {
 }
 
 type spying struct {
-	Reader
+	native.Reader
 	spy func(metric.Query)
 }
 

@@ -1,0 +1,161 @@
+package httpserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/credential"
+	"github.com/valyala/fasthttp"
+)
+
+// What Config.Auth may be.
+const (
+	AuthNone  = "none"
+	AuthToken = "token"
+)
+
+// newDesk makes what looks at credentials; nil: nothing does.
+func newDesk(cfg Config, parts Parts) (*credential.Desk, error) {
+	if cfg.Auth != AuthToken && cfg.BasicAuthFile == "" && cfg.TLSClientCAFile == "" {
+		return nil, nil
+	}
+	return credential.NewDesk(credential.Config{Tokens: cfg.Auth == AuthToken, BasicFile: cfg.BasicAuthFile, Worded: parts.Worded}, parts.Authority, parts.Logger)
+}
+
+// Pods knows the cluster's pods.
+type Pods interface {
+	// PodWithUID returns the pod that lives, or nil.
+	PodWithUID(uid string) *metric.Pod
+}
+
+// authenticate finds out whom the request's credential names, if it shows one. One that is shown must be good. What this
+// server does not look at is as if it were not there: Pushgateway clients often send a name and a password to whom asks for
+// none.
+func (x *Request) authenticate() *Fault {
+	desk := x.server.Desk
+	if desk == nil {
+		return nil
+	}
+	who, f := x.shown(desk)
+	x.caller.known = f == nil && who != nil
+	switch {
+	case f != nil:
+		return f
+	case who == nil && x.server.trust == nil && desk.LooksAtPasswords():
+		return x.server.unauthorized("this server asks for a name and a password, and none was sent")
+	case x.server.trust != nil: // else who has a credential may all
+		x.caller.account = who
+	}
+	return nil
+}
+
+func (x *Request) shown(desk *credential.Desk) (*credential.Account, *Fault) {
+	headers := x.HTTP.Request.Header.PeekAll(fasthttp.HeaderAuthorization)
+	if len(headers) > 1 {
+		f := BadRequest("there are %d Authorization headers, but may be 1", len(headers))
+		f.Uncounted = true
+		return nil, f
+	}
+	ctx, cancel := context.WithTimeout(x.server.life, credentialTimeout)
+	defer cancel()
+	if len(headers) == 1 {
+		scheme, value, _ := bytes.Cut(headers[0], []byte{' '})
+		value = bytes.TrimSpace(value)
+		switch {
+		case desk.LooksAtTokens() && bytes.EqualFold(scheme, []byte("bearer")):
+			return x.named(desk.Token(ctx, x.conn().Member.From, string(value)))
+		case desk.LooksAtPasswords() && bytes.EqualFold(scheme, []byte("basic")):
+			name, password, f := x.server.basic(value)
+			if f != nil {
+				return nil, f
+			}
+			return x.named(desk.Password(ctx, x.conn().Member.From, name, password))
+		}
+	}
+	return x.certified(desk)
+}
+
+// certified is whom the connection's client certificate names, if there is one.
+func (x *Request) certified(desk *credential.Desk) (*credential.Account, *Fault) {
+	shown := x.conn().Certificate
+	switch {
+	case shown == nil:
+		return nil, nil
+	case time.Now().After(shown.NotAfter): // it was good when the connection began
+		f := x.server.unauthorized("the client certificate expired at %s", shown.NotAfter.UTC().Format(time.RFC3339))
+		f.Close = true
+		return nil, f
+	case shown.Subject.CommonName == "":
+		return nil, x.server.unauthorized("the client certificate has no common name, so it names nobody")
+	}
+	return desk.Certificate(shown.Subject.CommonName), nil
+}
+
+// credentialTimeout bounds the wait for one credential to be checked.
+const credentialTimeout = 5 * time.Second
+
+func (x *Request) named(who *credential.Account, err error) (*credential.Account, *Fault) {
+	switch {
+	case err == nil:
+		return who, nil
+	case errors.Is(err, credential.ErrUnavailable):
+		return nil, unavailable(err)
+	}
+	return nil, x.server.unauthorized("%v", err)
+}
+
+func (s *Server) basic(value []byte) (name, password string, f *Fault) {
+	text, err := base64.StdEncoding.DecodeString(string(value))
+	name, password, ok := strings.Cut(string(text), ":")
+	if err != nil || !ok {
+		return "", "", s.unauthorized("the Authorization header is not Basic with name:password in base64")
+	}
+	return name, password, nil
+}
+
+// unauthorized is the fault of who has to show a credential, or showed one that is no good.
+func (s *Server) unauthorized(format string, args ...any) *Fault {
+	return &Fault{
+		Status: fasthttp.StatusUnauthorized, Reason: "credentials", Counted: metric.Identity,
+		Message: fmt.Sprintf(format, args...), challenges: s.challenges,
+	}
+}
+
+const unavailableReason = "unavailable"
+
+// unavailable is the fault of a request about which the API server could not be asked.
+func unavailable(err error) *Fault {
+	return &Fault{
+		Status: fasthttp.StatusServiceUnavailable, Reason: unavailableReason, Counted: metric.Identity, retryAfter: true,
+		Message: err.Error() + ": come again in a moment",
+	}
+}
+
+// challengesOf are the values of WWW-Authenticate (RFC 9110, section 11.6.1): one for each scheme that may help.
+func challengesOf(desk *credential.Desk) (all []string) {
+	if desk != nil && desk.LooksAtTokens() {
+		all = append(all, `Bearer realm="sluice"`)
+	}
+	if desk != nil && desk.LooksAtPasswords() {
+		all = append(all, `Basic realm="sluice", charset="UTF-8"`)
+	}
+	return all
+}
+
+// hint says which credential would help who shows none.
+func (s *Server) hint(needs metric.Right) string {
+	var ways []string
+	if s.Desk.LooksAtTokens() {
+		ways = append(ways, fmt.Sprintf("a bearer token for the audience %q", s.cfg.TokenAudience))
+	}
+	if s.Desk.LooksAtPasswords() {
+		ways = append(ways, "a name and a password")
+	}
+	return fmt.Sprintf("no credential was sent; want %s of who may %s", strings.Join(ways, " or "), needs)
+}

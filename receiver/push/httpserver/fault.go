@@ -1,0 +1,173 @@
+package httpserver
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/valyala/fasthttp"
+)
+
+// fault is why a request, or one line of it, was refused. It is made on the error's way only.
+type Fault struct {
+	Status  int
+	Reason  string        // for the reader
+	Counted metric.Reason // for the ledger; see count
+	// uncounted: the request carried no sample, or never got to saying what it carries.
+	Uncounted bool
+	Message   string
+	Line      int // 1 is the first; 0: the fault is not in a line
+	Offset    int
+	located   bool // offset says something
+
+	allow      string   // of a 405
+	paths      []string // of a 404
+	Close      bool     // part of the body is still on the wire
+	retryAfter bool
+	challenges []string // of a 401
+}
+
+func (f *Fault) Error() string { return f.Reason + ": " + f.Message }
+
+// refused makes the fault of a sample.
+func Rejected(r metric.Reason, format string, args ...any) *Fault {
+	return &Fault{Status: StatusOf(r), Reason: r.String(), Counted: r, Message: fmt.Sprintf(format, metric.CutArgs(args)...)}
+}
+
+// notYet is the fault of a request that may be granted once it is known who makes it.
+func NotYet(format string, args ...any) *Fault {
+	f := Rejected(metric.Identity, format, args...)
+	f.Status, f.Reason, f.retryAfter = fasthttp.StatusServiceUnavailable, metric.Pending.String(), true
+	return f
+}
+
+// waits reports whether the fault may be gone in a moment, once the cluster has told more.
+func (f *Fault) Waits() bool { return f.Reason == metric.Pending.String() }
+
+func BadRequest(format string, args ...any) *Fault {
+	return Rejected(metric.Malformed, format, args...)
+}
+
+func BadName(format string, args ...any) *Fault { return Rejected(metric.BadName, format, args...) }
+
+// wrongScope: the object cannot be where the sender says it is.
+func wrongScope(format string, args ...any) *Fault {
+	f := Rejected(metric.Identity, format, args...)
+	f.Status = fasthttp.StatusBadRequest
+	return f
+}
+
+// unknownResource words an error of Resources, which names the resource itself.
+func unknownResource(err error) *Fault {
+	f := wrongScope("%v", err)
+	if errors.Is(err, metric.ErrNotYet) {
+		f.Status, f.Reason, f.retryAfter = fasthttp.StatusServiceUnavailable, metric.Pending.String(), true
+	}
+	if errors.Is(err, metric.ErrNotFound) {
+		f.Status, f.Reason = fasthttp.StatusNotFound, "not_found"
+	}
+	return f
+}
+
+func BadEscape(where string, piece []byte, at int) *Fault {
+	f := BadRequest(`the %s has a "%%" that is not followed by two hexadecimal digits, in %q`, where, Clip(piece))
+	return f.At(at)
+}
+
+// at says where in its line, or in a body of one value, the fault is.
+func (f *Fault) At(offset int) *Fault {
+	f.Offset, f.located = offset, true
+	return f
+}
+
+// statusOf is the status of a request whose one sample was refused.
+func StatusOf(r metric.Reason) int {
+	switch r {
+	case metric.Applied:
+		return fasthttp.StatusOK
+	case metric.KindConflict:
+		return fasthttp.StatusConflict
+	case metric.Identity:
+		return fasthttp.StatusForbidden
+	case metric.OverLimit:
+		return fasthttp.StatusTooManyRequests
+	}
+	return fasthttp.StatusBadRequest
+}
+
+// refusal words what the table said about a sample that was well formed.
+func rejection(r metric.Reason, s *metric.Sample) *Fault {
+	subject := fmt.Sprintf("%q", Clip(s.Name))
+	if s.About != nil {
+		subject += " of " + fmt.Sprintf("%q", s.About.String())
+	}
+	switch r {
+	case metric.KindConflict:
+		return Rejected(r, "%s has another kind already and cannot take a %s: delete it first, or push under another name", subject, s.Kind)
+	case metric.OverLimit:
+		return Rejected(r, "%s would be a new series, and no more may be", subject)
+	case metric.Pending:
+		return NotYet("it cannot be decided yet whether this sender may speak of %s", subject)
+	case metric.Identity:
+		return Rejected(r, "this sender may not speak of %s, or the object is ambiguous", subject)
+	case metric.Ignored:
+		return Rejected(r, "%s matches a pattern of names that are ignored here", subject)
+	case metric.BadName:
+		if metric.CheckName(metric.Borrow(s.Name)) == metric.Applied {
+			return Rejected(r, "a label of %s holds a control character: no name, label key or label value may", subject)
+		}
+		return nameFault(metric.Borrow(s.Name), r)
+	case metric.BadValue:
+		return Rejected(r, "%s was refused for its value: %s", subject, bounds(s))
+	}
+	return Rejected(r, "%s was refused: %s", subject, r)
+}
+
+// outdated words the refusal of a gauge that its client dates into the past.
+func outdated(s *metric.Sample) *Fault {
+	return Rejected(metric.Outdated, "%q is a gauge of %s; must not be older than 5m: it says nothing of what is now", Clip(s.Name), time.Unix(s.Timestamp, 0).UTC().Format(time.RFC3339))
+}
+
+// bounds says what the table holds of a sample's kind.
+func bounds(s *metric.Sample) string {
+	switch {
+	case s.Kind == metric.Counter && s.Op == metric.Accumulate:
+		return "a counter's total is at most 4.6e18"
+	case s.Kind == metric.Counter:
+		return "one increment of a counter, divided by its rate, is at most 9.2e15, and all of them together are at most 4.6e18"
+	}
+	return "want a finite number"
+}
+
+// checkName is metric.CheckName, worded.
+func CheckName(name string) *Fault {
+	if r := metric.CheckName(name); r != metric.Applied {
+		return nameFault(name, r)
+	}
+	return nil
+}
+
+func nameFault(name string, r metric.Reason) *Fault {
+	if f := checkText("the metric's name", name, r); f != nil {
+		return f
+	}
+	switch {
+	case r == metric.Malformed:
+		return Rejected(r, "the metric's name is empty")
+	case r == metric.TooLong:
+		return Rejected(r, "the metric's name has %d bytes, but may have %d", len(name), metric.MaxNameLength)
+	case metric.EndsReserved(name):
+		a := metric.ParseAsked(name)
+		return Rejected(r, "%q ends in a stat or a window, so readers would take it for %q asked with those: name it otherwise", name, a.Name)
+	}
+	return Rejected(r, `%q cannot be asked for in the Kubernetes metrics APIs: a name holds no "%%", "?" or control character, and is not ".", "..", "status" or "finalize"`, name)
+}
+
+// clip keeps what a client sent from filling an answer.
+func Clip(b []byte) []byte {
+	if len(b) > 256 {
+		return []byte(metric.Cut(string(b), 256))
+	}
+	return b
+}

@@ -1,0 +1,104 @@
+package httpserver
+
+import (
+	"strconv"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sluice-metrics/sluice/receiver/push/listener"
+	"github.com/valyala/fasthttp"
+)
+
+// metrics are the receiver's own. Requests are counted in plain cells: a label look-up a request would cost
+// more than the rest of the accounting.
+type metrics struct {
+	requests [len(methods)][600]atomic.Uint64 // by method, then status
+	inFlight atomic.Int64
+	expires  func() int64 // when the certificate does; nil: there is none
+	gate     *listener.Listener
+	duration prometheus.Histogram
+}
+
+// methods are the label's values: a client's own invention is "other".
+var methods = [...]string{"GET", "HEAD", "PUT", "POST", "DELETE", "other"}
+
+func newMetrics() *metrics {
+	return &metrics{duration: prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:    "sluice_http_request_duration_seconds",
+		Help:    "Time from a request's headers to its answer, the arrival of the body included.",
+		Buckets: []float64{.0001, .0005, .001, .005, .01, .05, .1, .5, 1, 5, 30},
+	})}
+}
+
+// Register shows the receiver's metrics. Samples are the ledger's to show.
+func (s *Server) Register(r prometheus.Registerer) error {
+	if err := r.Register(s.metrics); err != nil {
+		return err
+	}
+	if s.Desk != nil {
+		if err := s.Desk.Register(r); err != nil {
+			return err
+		}
+	}
+	return r.Register(s.metrics.duration)
+}
+
+func (m *metrics) count(method []byte, status int) {
+	i := len(methods) - 1
+	for j, name := range methods[:i] {
+		if string(method) == name {
+			i = j
+		}
+	}
+	if status < 0 || status >= len(m.requests[i]) {
+		status = fasthttp.StatusInternalServerError
+	}
+	m.requests[i][status].Add(1)
+}
+
+var (
+	requestsDesc = prometheus.NewDesc("sluice_http_requests_total",
+		"HTTP push requests answered, by method and status.", []string{"method", "code"}, nil)
+	inFlightDesc = prometheus.NewDesc("sluice_http_requests_in_flight",
+		"HTTP push requests being served.", nil, nil)
+	connectionsDesc = prometheus.NewDesc("sluice_http_connections",
+		"Open connections of the HTTP push receiver.", nil, nil)
+	refusedConnectionsDesc = prometheus.NewDesc("sluice_http_connections_refused_total",
+		"Connections refused because there were too many, in all or from one address.", nil, nil)
+	handshakeErrorsDesc = prometheus.NewDesc("sluice_http_tls_handshake_errors_total",
+		"TLS handshakes with the HTTP push receiver that failed or took too long.", nil, nil)
+	expiresDesc = prometheus.NewDesc("sluice_http_certificate_expires_timestamp_seconds",
+		"When the certificate of the HTTP push receiver expires; absent where the port is plain HTTP.", nil, nil)
+	acceptErrorsDesc = prometheus.NewDesc("sluice_http_accept_errors_total",
+		"Failures to accept a connection, for example for want of file descriptors.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{requestsDesc, inFlightDesc, connectionsDesc, refusedConnectionsDesc, acceptErrorsDesc, handshakeErrorsDesc, expiresDesc} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *metrics) Collect(ch chan<- prometheus.Metric) {
+	for i := range m.requests {
+		for status := range m.requests[i] {
+			if n := m.requests[i][status].Load(); n > 0 {
+				ch <- constant(requestsDesc, prometheus.CounterValue, float64(n), methods[i], strconv.Itoa(status))
+			}
+		}
+	}
+	ch <- constant(inFlightDesc, prometheus.GaugeValue, float64(m.inFlight.Load()))
+	ch <- constant(connectionsDesc, prometheus.GaugeValue, float64(m.gate.Connections()))
+	ch <- constant(refusedConnectionsDesc, prometheus.CounterValue, float64(m.gate.Counts.Refused.Load()))
+	ch <- constant(acceptErrorsDesc, prometheus.CounterValue, float64(m.gate.Counts.AcceptErrors.Load()))
+	ch <- constant(handshakeErrorsDesc, prometheus.CounterValue, float64(m.gate.Counts.HandshakeErrors.Load()))
+	if m.expires != nil {
+		ch <- constant(expiresDesc, prometheus.GaugeValue, float64(m.expires()))
+	}
+}
+
+func constant(d *prometheus.Desc, t prometheus.ValueType, v float64, labels ...string) prometheus.Metric {
+	return prometheus.MustNewConstMetric(d, t, v, labels...)
+}

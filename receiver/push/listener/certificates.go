@@ -1,0 +1,155 @@
+package listener
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-metrics/sluice/receiver/credential"
+)
+
+// What Config.TLSClientAuth may be.
+const (
+	ClientAuthRequest = "request" // a client may show a certificate, which must be good then
+	ClientAuthRequire = "require"
+)
+
+// tlsFiles are the PEM files of the port; see the configuration.
+type TLSFiles struct {
+	Cert, Key, ClientCA string
+	ClientAuth          string // ClientAuthRequest or ClientAuthRequire
+}
+
+// certificates are what the port shows of itself and believes of clients. They are read again when their files change;
+// connections that are open keep what they began with.
+type Certificates struct {
+	files   TLSFiles
+	log     *slog.Logger
+	worded  func(error) error
+	held    [3][]byte // the files' content; of whoever loads
+	current atomic.Pointer[tls.Config]
+	Expires atomic.Int64 // Unix seconds
+}
+
+// newCertificates reads the files; nil: the port is plain HTTP.
+func NewCertificates(files TLSFiles, log *slog.Logger, worded func(error) error) (*Certificates, error) {
+	if files.Cert == "" {
+		return nil, nil
+	}
+	c := &Certificates{files: files, log: log, worded: worded}
+	if c.worded == nil {
+		c.worded = func(err error) error { return err }
+	}
+	_, err := c.Load()
+	return c, err
+}
+
+// server is the configuration of one connection: each handshake takes what is current.
+func (c *Certificates) server() *tls.Config {
+	return &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.current.Load(), nil },
+	}
+}
+
+// load reads the files, and reports whether they say something else than before.
+func (c *Certificates) Load() (changed bool, err error) {
+	var content [3][]byte
+	for i, file := range []struct{ setting, path string }{
+		{"tlsCertFile", c.files.Cert}, {"tlsKeyFile", c.files.Key}, {"tlsClientCAFile", c.files.ClientCA},
+	} {
+		if file.path == "" {
+			continue
+		}
+		if content[i], err = os.ReadFile(file.path); err != nil {
+			return false, fmt.Errorf("%s: %w", file.setting, err)
+		}
+	}
+	if c.current.Load() != nil && bytes.Equal(content[0], c.held[0]) && bytes.Equal(content[1], c.held[1]) && bytes.Equal(content[2], c.held[2]) {
+		return false, nil
+	}
+	config, err := c.configOf(content)
+	if err != nil {
+		return false, err
+	}
+	c.held = content
+	c.Expires.Store(config.Certificates[0].Leaf.NotAfter.Unix())
+	c.current.Store(config)
+	return true, nil
+}
+
+func (c *Certificates) configOf(content [3][]byte) (*tls.Config, error) {
+	pair, err := tls.X509KeyPair(content[0], content[1])
+	if err != nil {
+		return nil, fmt.Errorf("tlsCertFile %s, tlsKeyFile %s: %w; want a certificate and its key, PEM", c.files.Cert, c.files.Key, err)
+	}
+	config := &tls.Config{
+		Certificates: []tls.Certificate{pair},
+		MinVersion:   tls.VersionTLS12,
+		NextProtos:   []string{"http/1.1"},
+	}
+	if c.files.ClientCA == "" {
+		return config, nil
+	}
+	config.ClientCAs = x509.NewCertPool()
+	if !config.ClientCAs.AppendCertsFromPEM(content[2]) {
+		return nil, fmt.Errorf("tlsClientCAFile %s holds no certificate, PEM", c.files.ClientCA)
+	}
+	config.ClientAuth = tls.VerifyClientCertIfGiven
+	if c.files.ClientAuth == ClientAuthRequire {
+		config.ClientAuth = tls.RequireAndVerifyClientCert
+	}
+	config.SessionTicketsDisabled = true // a resumed session would go by the authorities of its first handshake
+	return config, nil
+}
+
+// follow reads the files again when they change, until ctx ends. What cannot be used leaves in force what was before.
+func (c *Certificates) Follow(ctx context.Context) {
+	credential.Follow(ctx, c.Load,
+		func() {
+			c.log.Info("push: the certificate was read again", "file", c.files.Cert, "expires", time.Unix(c.Expires.Load(), 0).UTC())
+		},
+		func(err error) {
+			c.log.Error("push: the certificate that was read before stays in force", "error", c.worded(err))
+		})
+}
+
+// handshakeTimeout bounds a handshake, as far as ReadTimeout does not.
+const handshakeTimeout = 10 * time.Second
+
+// shake does the handshake of a connection, before its first byte is read.
+func (c *Conn) shake() error {
+	ctx, cancel := context.WithTimeout(context.Background(), min(handshakeTimeout, c.gate.readTimeout))
+	defer cancel()
+	err := c.tls.HandshakeContext(ctx)
+	if err == nil {
+		c.shaken.Store(true)
+		if chains := c.tls.ConnectionState().VerifiedChains; len(chains) > 0 {
+			c.Certificate = chains[0][0]
+		}
+		return nil
+	}
+	c.gate.Counts.HandshakeErrors.Add(1)
+	var plain tls.RecordHeaderError
+	if errors.As(err, &plain) && plain.Conn != nil && speaksHTTP(plain.RecordHeader[:]) {
+		c.refuse("push: a client speaks plain HTTP, but this port is TLS: it must say https://, not http://", encryptedAnswer)
+	}
+	return err
+}
+
+// speaksHTTP reports whether the first bytes are those of a request's first line.
+func speaksHTTP(first []byte) bool {
+	for _, method := range []string{"GET /", "HEAD ", "PUT /", "POST ", "DELET", "OPTIO", "PATCH", "CONNE", "TRACE"} {
+		if string(first[:min(len(first), len(method))]) == method {
+			return true
+		}
+	}
+	return false
+}

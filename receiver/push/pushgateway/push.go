@@ -1,0 +1,321 @@
+package pushgateway
+
+import (
+	"bytes"
+	"mime"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sluice-metrics/sluice/connlimit"
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/exposition"
+	"github.com/sluice-metrics/sluice/receiver/group"
+	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
+	"github.com/valyala/fasthttp"
+)
+
+// Headers by which a push says what a Pushgateway's client cannot.
+const (
+	ttlHeader  = "Sluice-TTL"  // how long the group lives: 1h, or forever
+	syncHeader = "Sluice-Sync" // true: the answer waits for the disk
+	// unservedHeader of an answer names the metrics that are kept for exposition, but not served.
+	unservedHeader = "Sluice-Unserved"
+)
+
+// groupPush is a push or a deletion of a group, once it is known whose the group is.
+type groupPush struct {
+	key   group.Key
+	about metric.Object
+	ttl   time.Duration // 0: for ever
+	sync  bool
+}
+
+// gatewayConfig holds the settings of the protocol.
+type Config struct {
+	// TTL is how long a group lives after a push that does not say it. 0: for ever.
+	TTL time.Duration
+	// PendingTimeout is how long a push waits for its sender to become known.
+	PendingTimeout time.Duration
+	// AdminWipe serves PUT /api/v1/admin/wipe.
+	AdminWipe bool
+	// Build says which build this is, for GET /api/v1/status.
+	Build map[string]string
+}
+
+// A gatewayHandler serves what a Pushgateway serves.
+type Handler struct {
+	groups  *group.Groups
+	Waiting *connlimit.Slots // pushes that wait for their sender
+	config  Config
+	limits  httpserver.Config
+	reading exposition.Options
+	readers sync.Pool // of *bodyReaders
+	began   time.Time
+}
+
+// bodyReaders are nil until there is something to read.
+type bodyReaders struct {
+	text     *exposition.TextReader
+	protobuf *exposition.ProtobufReader
+}
+
+// newGateway makes the handler.
+func New(groups *group.Groups, config Config, limits httpserver.Config) *Handler {
+	h := &Handler{groups: groups, config: config, limits: limits, began: time.Now(), Waiting: connlimit.NewSlots(maxWaiting, 0), reading: exposition.DefaultOptions()}
+	h.reading.MaxLabels, h.reading.MaxLine = limits.MaxLabels, limits.MaxLineBytes
+	h.readers.New = func() any { return new(bodyReaders) }
+	return h
+}
+
+// routes returns the handler's routes.
+func (h *Handler) Routes() []*httpserver.Route {
+	all := []*httpserver.Route{
+		{
+			Match: h.matchGroup, Index: []string{"/metrics/job/{job}{/label/value}"},
+			Put: h.replaceGroup, Post: h.mergeGroup, Delete: h.deleteGroup, Fail: (*httpserver.Request).FailPush,
+		},
+		{Paths: []string{"/metrics"}, Index: []string{"/metrics"}, Get: h.expose},
+		{Paths: []string{"/api/v1/metrics"}, Index: []string{"/api/v1/metrics"}, Get: h.listGroups},
+		{Paths: []string{"/api/v1/status"}, Index: []string{"/api/v1/status"}, Get: h.status},
+		{
+			Paths: []string{"/-/ready", "/-/healthy"}, Index: []string{"/-/ready, /-/healthy"},
+			Get: healthy, Public: true,
+		},
+	}
+	if h.config.AdminWipe {
+		all = append(all, &httpserver.Route{Paths: []string{"/api/v1/admin/wipe"}, Put: h.wipe})
+	}
+	return all
+}
+
+func healthy(x *httpserver.Request) {
+	x.HTTP.SetContentType("text/plain; charset=utf-8")
+	x.HTTP.SetBodyString("OK\n")
+}
+
+func (h *Handler) replaceGroup(x *httpserver.Request) { h.pushGroup(x, true) }
+func (h *Handler) mergeGroup(x *httpserver.Request)   { h.pushGroup(x, false) }
+
+// pushGroup answers a PUT or a POST of a group.
+func (h *Handler) pushGroup(x *httpserver.Request, replace bool) {
+	to, f := h.groupPush(x, httpserver.ParamTTL|httpserver.ParamSync)
+	if f == nil {
+		f = h.groupOf(x, &to, metric.Create) // before the body is in memory: this may wait
+	}
+	var body []byte
+	if f == nil {
+		body, f = x.ReadBody()
+	}
+	if f != nil {
+		x.FailPush(f)
+		return
+	}
+	readers := h.readers.Get().(*bodyReaders)
+	defer func() {
+		if !x.LargeBody() { // a reader holds on to its last body, and to as much memory as that took
+			h.readers.Put(readers)
+		}
+	}()
+	families, understood, f := h.readFamilies(x, readers, body)
+	if f != nil {
+		if understood {
+			h.groups.Fail(to.key, to.about, to.ttl, time.Now())
+		}
+		x.FailPush(f)
+		return
+	}
+	h.applyGroup(x, &to, families, replace)
+}
+
+func (h *Handler) applyGroup(x *httpserver.Request, to *groupPush, families []exposition.Family, replace bool) {
+	a := x.TakeApplier()
+	outcome, refusal := h.groups.Push(&group.Push{
+		Key: to.key, About: to.about, Families: families, Replace: replace, TTL: to.ttl,
+		Now: time.Now(), Sender: x.Sender(), Applier: a,
+	})
+	x.GiveApplier(a)
+	if refusal != nil {
+		h.failGroup(x, refusal, families)
+		return
+	}
+	answer := httpserver.PushAnswer{Applied: outcome.Applied}
+	x.CountBatch(outcome.Applied)
+	for reason, n := range outcome.Rejected {
+		answer.Refused += n
+		for range n {
+			x.Count(metric.Reason(reason))
+		}
+	}
+	if len(outcome.Unserved) > 0 {
+		x.HTTP.Response.Header.Set(unservedHeader, unservedText(outcome.Unserved))
+	}
+	if to.sync {
+		if f := x.Sync(); f != nil {
+			answer.Error = f.Answer()
+			x.Reply(f.Status, answer)
+			return
+		}
+	}
+	if answer.Refused == 0 {
+		x.ReplyApplied(answer.Applied)
+		return
+	}
+	x.Reply(fasthttp.StatusOK, answer)
+}
+
+// failGroup answers a push that was refused whole.
+func (h *Handler) failGroup(x *httpserver.Request, r *group.Refusal, families []exposition.Family) {
+	f := httpserver.Rejected(r.Reason, "%s", r.Message)
+	switch {
+	case r.Sample != nil:
+		f = x.Rejection(r.Reason, r.Sample)
+	case r.Reason == metric.KindConflict: // within the group, which the client alone writes to
+		f.Status = fasthttp.StatusBadRequest
+	}
+	n := 0
+	for i := range families {
+		for range families[i].Metrics {
+			x.Count(f.Counted)
+			n++
+		}
+	}
+	x.FailHeaders(f)
+	x.Reply(f.Status, httpserver.PushAnswer{Error: f.Answer(), Refused: n})
+}
+
+// maxUnservedText bounds a header.
+const maxUnservedText = 400
+
+// unservedText is "name=reason, name=reason". Names are quoted where they hold more than a Prometheus name does.
+func unservedText(all []group.Unserved) string {
+	var b strings.Builder
+	for i, u := range all {
+		name := u.Name
+		if !isMetricName(name) {
+			name = strconv.QuoteToASCII(name)
+		}
+		if b.Len()+len(name) > maxUnservedText {
+			b.WriteString(", ...")
+			break
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(name + "=" + u.Reason.String())
+	}
+	return strings.TrimPrefix(b.String(), ", ")
+}
+
+func isMetricName(s string) bool {
+	return !strings.HasPrefix(s, ":") && isLabelName("a"+strings.ReplaceAll(s, ":", "_"))
+}
+
+// deleteGroup answers a DELETE: 202 whether the group was there or not, as of a Pushgateway.
+func (h *Handler) deleteGroup(x *httpserver.Request) {
+	to, f := h.groupPush(x, httpserver.ParamSync)
+	if f == nil {
+		f = h.groupOf(x, &to, metric.Delete)
+	}
+	if f != nil {
+		x.Fail(f)
+		return
+	}
+	answer := struct {
+		Error *httpserver.ErrorAnswer `json:"error,omitempty"`
+		httpserver.DeleteAnswer
+	}{}
+	if h.groups.Delete(to.key) {
+		answer.Deleted = 1
+	}
+	status := fasthttp.StatusAccepted
+	if to.sync {
+		if f := x.Sync(); f != nil {
+			status, answer.Error = f.Status, f.Answer()
+		}
+	}
+	x.Reply(status, answer)
+}
+
+// groupPush reads what query and headers say.
+func (h *Handler) groupPush(x *httpserver.Request, may httpserver.ParamSet) (to groupPush, f *httpserver.Fault) {
+	p, f := x.ParseParams(x.HTTP.URI().QueryString(), may)
+	if f != nil {
+		return to, f
+	}
+	header := &x.HTTP.Request.Header
+	if text := header.Peek(ttlHeader); len(text) > 0 && may&httpserver.ParamTTL != 0 {
+		if p.TTL, f = httpserver.ParseTTL(string(text)); f != nil {
+			return to, f
+		}
+	}
+	switch text := header.Peek(syncHeader); {
+	case len(text) == 0, string(text) == "false":
+	case string(text) == "true":
+		p.Sync = true
+	default:
+		return to, httpserver.BadRequest("%s is %q, but must be true or false", syncHeader, httpserver.Clip(text))
+	}
+	if f := x.CheckSync(p.Sync); f != nil {
+		return to, f
+	}
+	switch p.TTL {
+	case 0:
+		p.TTL = h.config.TTL
+	case metric.Forever:
+		p.TTL = 0
+	}
+	return groupPush{ttl: p.TTL, sync: p.Sync}, nil
+}
+
+// readFamilies reads a body: delimited protobuf where Content-Type says so, else text, as a Pushgateway does. What it
+// returns borrows from the exchange. Of a body that is refused, understood says whether its group failed by it.
+func (h *Handler) readFamilies(x *httpserver.Request, readers *bodyReaders, body []byte) (families []exposition.Family, understood bool, f *httpserver.Fault) {
+	isProtobuf, f := isProtobuf(x.HTTP.Request.Header.ContentType())
+	if f != nil {
+		return nil, false, f
+	}
+	var e exposition.Fault
+	if isProtobuf {
+		if readers.protobuf == nil {
+			readers.protobuf = exposition.NewProtobufReader(h.reading)
+		}
+		families, e = readers.protobuf.Read(body)
+	} else {
+		if readers.text == nil {
+			readers.text = exposition.NewTextReader(h.reading)
+		}
+		families, e = readers.text.Read(body)
+	}
+	if e.Reason == metric.Applied {
+		return families, false, nil
+	}
+	f = httpserver.Rejected(e.Reason, "%s", e.Error())
+	f.Status, f.Line = fasthttp.StatusBadRequest, e.Line
+	if e.Column > 0 {
+		f.At(e.Column - 1)
+	}
+	if e.Reason == metric.OverLimit {
+		f.Status = fasthttp.StatusRequestEntityTooLarge
+	}
+	return nil, e.Understood(), f
+}
+
+var protobufType = []byte("application/vnd.google.protobuf")
+
+func isProtobuf(contentType []byte) (bool, *httpserver.Fault) {
+	if len(contentType) < len(protobufType) || !bytes.EqualFold(contentType[:len(protobufType)], protobufType) {
+		return false, nil
+	}
+	media, params, err := mime.ParseMediaType(string(contentType))
+	switch {
+	case err == nil && media != string(protobufType):
+		return false, nil
+	case err == nil && params["encoding"] == "delimited" && params["proto"] == "io.prometheus.client.MetricFamily":
+		return true, nil
+	}
+	f := httpserver.BadRequest("Content-Type %q is not taken: protobuf is %s; proto=io.prometheus.client.MetricFamily; encoding=delimited", httpserver.Clip(contentType), protobufType)
+	f.Status, f.Reason = fasthttp.StatusUnsupportedMediaType, "content_type"
+	return false, f
+}
