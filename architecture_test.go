@@ -21,40 +21,43 @@ const module = "github.com/sluice-metrics/sluice"
 // joins them. A new package is an error here until somebody decides where it stands.
 var mayImport = map[string][]string{
 	"metric":               {},
+	"config":               {},
 	"connlimit":            {},
 	"ratelog":              {},
 	"durable":              {}, // it knows files only
-	"operations":           {"connlimit", "ratelog"},
-	"receiver/statsd":      {"metric"},
-	"receiver":             {"metric", "connlimit", "ratelog", "receiver/statsd"},
+	"operations":           {"connlimit", "ratelog", "config"},
+	"receiver/statsd":      {"metric", "config"},
+	"receiver":             {"metric", "connlimit", "ratelog", "receiver/statsd", "config"},
 	"receiver/buckets":     {"metric"},
 	"receiver/exposition":  {"metric", "receiver/buckets"},
 	"receiver/remotewrite": {"metric", "receiver/buckets"},
 	"receiver/otlp":        {"metric", "receiver/buckets"},
-	"receiver/credential":  {"metric", "connlimit"},
-	"receiver/group":       {"metric", "receiver/buckets", "receiver/exposition"},
+	"receiver/credential":  {"metric", "connlimit", "config"},
+	"receiver/group":       {"metric", "receiver/buckets", "receiver/exposition", "config"},
 
 	// HTTP push: the protocols stand on the server, and receiver/push joins them.
 	"receiver/push/body":            {},
 	"receiver/push/number":          {"metric"},
-	"receiver/push/listener":        {"connlimit", "ratelog", "receiver", "receiver/credential"},
-	"receiver/push/httpserver":      {"metric", "connlimit", "ratelog", "receiver", "receiver/credential", "receiver/push/body", "receiver/push/listener", "receiver/push/number"},
+	"receiver/push/listener":        {"config", "connlimit", "ratelog", "receiver", "receiver/credential"},
+	"receiver/push/httpserver":      {"config", "metric", "connlimit", "ratelog", "receiver", "receiver/credential", "receiver/push/body", "receiver/push/listener", "receiver/push/number"},
 	"receiver/push/native":          {"metric", "receiver/push/httpserver", "receiver/push/number"},
 	"receiver/push/statsdhttp":      {"metric", "receiver/statsd", "receiver/push/httpserver"},
 	"receiver/push/pushgateway":     {"metric", "connlimit", "receiver/buckets", "receiver/exposition", "receiver/group", "receiver/push/httpserver"},
 	"receiver/push/remotewritehttp": {"metric", "receiver/remotewrite", "receiver/push/httpserver"},
 	"receiver/push/otlphttp":        {"metric", "receiver/otlp", "receiver/push/httpserver"},
-	"receiver/push":                 {"metric", "receiver", "receiver/credential", "receiver/group", "receiver/statsd", "receiver/push/httpserver", "receiver/push/listener", "receiver/push/native", "receiver/push/statsdhttp", "receiver/push/pushgateway", "receiver/push/remotewritehttp", "receiver/push/otlphttp"},
+	"receiver/push":                 {"config", "metric", "receiver", "receiver/credential", "receiver/group", "receiver/statsd", "receiver/push/httpserver", "receiver/push/listener", "receiver/push/native", "receiver/push/statsdhttp", "receiver/push/pushgateway", "receiver/push/remotewritehttp", "receiver/push/otlphttp"},
 
-	"identity":        {"metric"},
-	"limit":           {"metric", "ratelog"},
-	"workload":        {"metric"},
-	"aggregate":       {"metric"},
-	"store":           {"metric", "durable"},
-	"adapter":         {"metric", "connlimit", "durable"},
-	"adapter/cluster": {"metric"},
-	"loadtest":        {}, // it speaks the wire only
-	"cmd/sluice":      {"metric", "durable", "operations", "receiver", "receiver/statsd", "receiver/group", "receiver/push", "identity", "limit", "workload", "aggregate", "store", "adapter", "adapter/cluster", "loadtest"},
+	"identity":         {"metric", "config"},
+	"limit":            {"metric", "ratelog", "config"},
+	"workload":         {"metric"},
+	"aggregate":        {"config", "metric", "aggregate/memory"},
+	"store":            {"config", "metric", "durable", "store/format"},
+	"adapter":          {"config", "metric", "connlimit", "durable"},
+	"adapter/cluster":  {"config", "metric"},
+	"aggregate/memory": {}, // it knows bytes only
+	"store/format":     {},
+	"loadtest":         {}, // it speaks the wire only
+	"cmd/sluice":       {"config", "metric", "durable", "operations", "receiver", "receiver/statsd", "receiver/group", "receiver/push", "identity", "limit", "workload", "aggregate", "store", "adapter", "adapter/cluster", "loadtest"},
 }
 
 // onlyImporters lists who alone may import modules that would otherwise spread.

@@ -14,14 +14,14 @@ import (
 // goroutines at once, with every request: a query never waits for the API server.
 type Cluster interface {
 	// Find gives a resource as people write it ("pods", "pod", "deployments.apps") its kind, its canonical name and
-	// its scope. An unknown resource is metric.ErrNotFound, one that several groups have is metric.ErrAsked.
+	// its scope. An unknown resource is metric.ErrNotFound, one that several groups have is metric.ErrInvalidQuery.
 	Find(resource string) (kind schema.GroupVersionKind, canonical schema.GroupResource, namespaced bool, err error)
 	// Matching returns what picks the objects of a kind that live and whose own labels the selector matches. It is
-	// metric.ErrAsked, and the message names the setting, where objects of that kind are not watched.
-	Matching(resource, namespace string, selector labels.Selector) (metric.Pick, error)
+	// metric.ErrInvalidQuery, and the message names the setting, where objects of that kind are not watched.
+	Matching(resource, namespace string, selector labels.Selector) (metric.ObjectFilter, error)
 	// Alive says whether an object's values may be answered: a pod's until it is deleted or has finished.
 	Alive(object metric.Object) bool
-	// Gone lists the pods that Alive may have said yes of at the moment since and does not any more, as metric.Pick has it.
+	// Gone lists the pods that Alive may have said yes of at the moment since and does not any more, as metric.ObjectFilter has it.
 	Gone(since uint64) (gone []metric.Object, now uint64, ok bool)
 	// ReadyPods returns the pods of a namespace that are ready and that the selector matches (nil: all of them), in any
 	// order, with their workloads; pods without a controller are left out. It says how many pods the selector matches,
@@ -59,19 +59,19 @@ func (o objects) find(resource string) (objectKind, error) {
 
 // pick is what a query takes objects by: their own labels and that they live. Of an object asked for by its name
 // the labels play no part.
-func (o objects) pick(kind objectKind, asked askedObjects, options *metainternalversion.ListOptions) (metric.Pick, error) {
+func (o objects) pick(kind objectKind, asked askedObjects, options *metainternalversion.ListOptions) (metric.ObjectFilter, error) {
 	selected := options != nil && options.LabelSelector != nil && !options.LabelSelector.Empty()
 	switch {
 	case selected && o.cluster == nil:
 		// Answering with all objects would be answering another question.
-		return metric.Pick{}, metric.CannotAskf("labelSelector %q picks objects by their labels, which are not known without a cluster; "+
+		return metric.ObjectFilter{}, metric.InvalidQueryf("labelSelector %q picks objects by their labels, which are not known without a cluster; "+
 			"metricLabelSelector picks series", options.LabelSelector)
 	case selected && asked.object == custom_metrics.AllObjects:
 		return o.cluster.Matching(kind.resource.String(), asked.namespace, options.LabelSelector)
 	}
-	pick := metric.Pick{Takes: o.alive}
+	pick := metric.ObjectFilter{Match: o.alive}
 	if o.cluster != nil && kind.resource == pods.resource {
-		pick.Gone = o.cluster.Gone
+		pick.Removed = o.cluster.Gone
 	}
 	return pick, nil
 }

@@ -46,10 +46,10 @@ func (s *externalStorage) List(ctx context.Context, options *metainternalversion
 	}
 	turn := turnOf(ctx)
 	points, err := s.source.External(metric.Query{
-		Namespace: namespace,
-		Asked:     metric.ParseAsked(name),
-		Match:     matching(selector),
-		Room:      turn.roomIn(ctx),
+		Namespace:   namespace,
+		Expression:  metric.ParseExpression(name),
+		MatchLabels: matching(selector),
+		Reserve:     turn.roomIn(ctx),
 	})
 	turn.gathered(points)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sluice-metrics/sluice/config"
 	"github.com/sluice-metrics/sluice/connlimit"
 	"github.com/sluice-metrics/sluice/durable"
 	"golang.org/x/net/netutil"
@@ -153,7 +154,7 @@ func servingCertificate(cfg Config, logger *slog.Logger) (dynamiccertificates.Ce
 	if cfg.CertFile != "" {
 		files, err := dynamiccertificates.NewDynamicServingContentFromFiles("serving-cert", cfg.CertFile, cfg.KeyFile)
 		if err != nil {
-			return nil, fmt.Errorf("read CertFile and KeyFile: %w", err)
+			return nil, config.NewFault("CertFile", "cannot be read with %s: %w", config.Field("KeyFile"), err)
 		}
 		return files, nil
 	}

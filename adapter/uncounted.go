@@ -45,8 +45,8 @@ func (s *customStorage) objectPoints(query metric.Query, selector labels.Selecto
 	u.seekReady()
 	asked := query
 	asked.Kind = &u.kind
-	if query.Room != nil {
-		asked.Room = func(points int) ([]metric.Point, error) { return u.roomFor(max(points, u.live)) }
+	if query.Reserve != nil {
+		asked.Reserve = func(points int) ([]metric.Point, error) { return u.roomFor(max(points, u.live)) }
 	}
 	return u.complete(s.source.Objects(asked))
 }
@@ -55,9 +55,9 @@ func (s *customStorage) mayBeUncounted(q *metric.Query) bool {
 	if s.counted == nil || s.objects.cluster == nil || q.Resource != pods.resource.Resource {
 		return false
 	}
-	switch q.Asked.Stat {
+	switch q.Expression.Stat {
 	case metric.NoStat, metric.Rate, metric.Count, metric.Unique:
-		return s.counted.Any(q.Namespace, q.Asked.Name)
+		return s.counted.Any(q.Namespace, q.Expression.Name)
 	}
 	return false
 }
@@ -78,7 +78,7 @@ func (u *uncounted) seekReady() {
 
 // roomFor is metric.Query's Room. It keeps what it hands out, for an answer that has nothing but zeros.
 func (u *uncounted) roomFor(points int) (room []metric.Point, err error) {
-	u.room, err = u.query.Room(points)
+	u.room, err = u.query.Reserve(points)
 	return u.room, err
 }
 
@@ -91,7 +91,7 @@ func (u *uncounted) complete(points []metric.Point, err error) ([]metric.Point, 
 		points = u.room[:0]
 	}
 	have := len(points)
-	zero := u.source.Zero(u.query.Asked)
+	zero := u.source.Zero(u.query.Expression)
 	for zero.Object = range u.pods(points[:have]) {
 		points = append(points, zero)
 	}
@@ -125,9 +125,9 @@ func (u *uncounted) pods(points []metric.Point) iter.Seq[metric.Object] {
 
 // counts reports whether the workload has pushed what is asked for, in the kind in which the others answer.
 func (u *uncounted) counts(of metric.Workload) bool {
-	kind := u.counted.By(of, u.query.Asked.Name, u.query.Match)
+	kind := u.counted.By(of, u.query.Expression.Name, u.query.MatchLabels)
 	if kind == metric.NoKind || u.kind != metric.NoKind && u.kind != kind {
 		return false
 	}
-	return u.query.Asked.Stat == metric.NoStat || kind.Has(u.query.Asked.Stat)
+	return u.query.Expression.Stat == metric.NoStat || kind.Has(u.query.Expression.Stat)
 }

@@ -33,8 +33,8 @@ func (c *claim) byUID() bool { return c.pod != nil || c.uid != "" }
 // claimed reads the claim of a sample, and returns its labels without those that decided, appended to labels.
 func (r *Resolver) claimed(s *metric.Sample, labels []metric.Label) ([]metric.Label, claim) {
 	labels = s.AppendLabels(labels)
-	if s.About != nil {
-		return labels, claim{object: *s.About}
+	if s.Object != nil {
+		return labels, claim{object: *s.Object}
 	}
 	if text, ok := value(labels, ObjectLabel); ok {
 		return r.explicit(text, without(labels, ObjectLabel))

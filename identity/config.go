@@ -1,44 +1,43 @@
 package identity
 
-import (
-	"errors"
-	"fmt"
-)
+import "github.com/sluice-metrics/sluice/config"
 
-// Config is how claims are read, and who is believed.
+// Config says how claims are read, and which senders are trusted.
 type Config struct {
-	// DefaultNamespace is where an object is whose claim names no namespace, without a cluster. In a cluster it is in
-	// its sender's.
-	DefaultNamespace string `json:"defaultNamespace"`
-	// Trust is whose claims are believed in a cluster. Without one all are.
-	Trust Trust `json:"trust"`
-	// TrustedForwarders may speak for others: ingress controllers, node agents, Vector. Each is a CIDR, an address,
-	// "namespace/serviceaccount" of a pod, or "unix" for whoever can open a Unix socket of ours.
-	TrustedForwarders []string `json:"trustedForwarders"`
-	// ExternalWriters, written likewise, may write externals that belong to no namespace.
-	ExternalWriters []string `json:"externalWriters"`
+	// DefaultNamespace is, without a cluster, the namespace of an object whose claim names none. In a
+	// cluster it is the sender's.
+	DefaultNamespace string
+	// Trust says which claims are believed in a cluster. Without a cluster all are.
+	Trust Trust
+	// TrustedForwarders may speak for others: ingress controllers, node agents, Vector. Each is a CIDR,
+	// an address, "namespace/serviceaccount" of a pod, or "unix" for every process that can open a
+	// Unix socket of Sluice.
+	TrustedForwarders []string
+	// ExternalWriters, in the notation of TrustedForwarders, may write external metrics that belong to
+	// no namespace.
+	ExternalWriters []string
 }
 
-// DefaultConfig trusts nobody to speak for others.
+// DefaultConfig trusts no forwarder.
 func DefaultConfig() Config { return Config{DefaultNamespace: "default", Trust: Namespace} }
 
-// Validate names every fault at once.
+// Validate returns all faults at once.
 func (c Config) Validate() error {
-	var faults []error
+	var faults config.Faults
 	if !validName(c.DefaultNamespace) {
-		faults = append(faults, fmt.Errorf("defaultNamespace: %q is no namespace's name", c.DefaultNamespace))
+		faults.Add("DefaultNamespace", "is %q; must be a valid namespace name", c.DefaultNamespace)
 	}
 	if !c.Trust.valid() {
-		faults = append(faults, fmt.Errorf("trust: %d is none of %s", c.Trust, trustNames()))
+		faults.Add("Trust", "is %d; must be one of %s", c.Trust, trustNames())
 	}
 	for _, list := range []struct {
-		field   string
+		field   config.Field
 		entries []string
-	}{{"trustedForwarders", c.TrustedForwarders}, {"externalWriters", c.ExternalWriters}} {
+	}{{"TrustedForwarders", c.TrustedForwarders}, {"ExternalWriters", c.ExternalWriters}} {
 		_, bad := parsePeers(list.entries)
-		for _, fault := range bad {
-			faults = append(faults, fmt.Errorf("%s: %w", list.field, fault))
+		for _, err := range bad {
+			faults.Add(list.field, "has %w", err)
 		}
 	}
-	return errors.Join(faults...)
+	return faults.Join()
 }

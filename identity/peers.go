@@ -37,7 +37,7 @@ func (p *peers) add(entry string) error {
 	if network, err := netip.ParsePrefix(entry); err == nil {
 		if a := network.Addr(); a.Is4In6() { // addresses are compared as IPv4 wherever they are
 			if network.Bits() < 96 {
-				return fmt.Errorf("%q: want an IPv4 network written as such", entry)
+				return fmt.Errorf("%q; must be an IPv4 network in IPv4 notation", entry)
 			}
 			network = netip.PrefixFrom(a.Unmap(), network.Bits()-96)
 		}
@@ -51,7 +51,7 @@ func (p *peers) add(entry string) error {
 	}
 	namespace, name, ok := strings.Cut(entry, "/")
 	if !ok || !isDNSName(namespace) || !isDNSName(name) || !hasLetter(entry) {
-		return fmt.Errorf(`%q: want a CIDR like 10.0.0.0/8, an address, namespace/serviceaccount, or "unix"`, entry)
+		return fmt.Errorf(`%q; must be a CIDR like 10.0.0.0/8, an address, namespace/serviceaccount, or "unix"`, entry)
 	}
 	p.accounts = append(p.accounts, account{namespace, name})
 	return nil
@@ -76,7 +76,7 @@ func hasLetter(s string) bool { return strings.ContainsAny(s, "abcdefghijklmnopq
 // have reports whether a sender is in the list. Who it is when its address is not known yet, only networks can say; where it
 // shows a credential, that says it and not the address.
 func (p *peers) have(s *metric.Sender) bool {
-	if a := s.Account; a != nil {
+	if a := s.Principal; a != nil {
 		return slices.Contains(p.accounts, account{a.Namespace, a.Name})
 	}
 	if !s.Address.IsValid() {

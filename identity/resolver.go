@@ -66,7 +66,7 @@ func (v *verdict) wait(w why) { v.reason, v.why = metric.Pending, w }
 
 func (r *Resolver) decide(s *metric.Sample, d *metric.Description, v *verdict) {
 	labels, c := r.claimed(s, d.Labels[:0])
-	d.Labels, d.Bound, d.Lasting = metric.SortLabels(labels), false, false
+	d.Labels, d.ObjectLifetime, d.Retainable = metric.SortLabels(labels), false, false
 	v.object, v.uid, v.err = c.object, c.uid, c.err
 	switch {
 	case c.unreadable && r.unsynced():
@@ -126,12 +126,12 @@ func (r *Resolver) judge(s *metric.Sample, c *claim, d *metric.Description, v *v
 func (r *Resolver) judgeUnclaimed(s *metric.Sample, d *metric.Description, v *verdict) bool {
 	who := &v.who
 	switch {
-	case s.AboutExternal:
+	case s.DefaultExternal:
 		return false
 	case who.unknown:
 		v.wait(unknownAddress)
-	case who.pod != nil && !who.pod.AboutExternal:
-		v.object, d.Bound, d.Lasting = who.pod.Object(), true, true
+	case who.pod != nil && !who.pod.DefaultExternal:
+		v.object, d.ObjectLifetime, d.Retainable = who.pod.Object(), true, true
 	case who.pod == nil && who.account == nil && !who.forwarder && !who.writer && r.config.Trust != Open:
 		v.needs = rightTo(metric.Create, &v.object) // with a credential it would be about nothing
 		v.refuse(nobody)
@@ -186,8 +186,8 @@ func (r *Resolver) judgePod(pod *metric.Pod, d *metric.Description, v *verdict) 
 		}
 		return
 	}
-	v.object, v.uid, d.Lasting = pod.Object(), "", true
-	d.Bound = r.holds(v, metric.Create)
+	v.object, v.uid, d.Retainable = pod.Object(), "", true
+	d.ObjectLifetime = r.holds(v, metric.Create)
 }
 
 // judgeObject decides about an object that may be spoken of, if it exists.
@@ -195,7 +195,7 @@ func (r *Resolver) judgeObject(d *metric.Description, v *verdict) {
 	o := &v.object
 	uid, exists, watched := r.cluster.Object(o.Resource, o.Namespace, o.Name)
 	if exists {
-		o.UID, d.Bound = uid, watched
+		o.UID, d.ObjectLifetime = uid, watched
 		return
 	}
 	switch {

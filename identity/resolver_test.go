@@ -82,9 +82,9 @@ func TestDescribe(t *testing.T) {
 // What the way says goes before all claims, and takes no label away.
 func TestAboutGoesFirst(t *testing.T) {
 	var d metric.Description
-	s := metric.Sample{About: &metric.Object{Resource: "nodes", Name: "n1"},
+	s := metric.Sample{Object: &metric.Object{Resource: "nodes", Name: "n1"},
 		Fields: []metric.Label{{Key: "pod", Value: "a"}, {Key: "namespace", Value: "b"}}}
-	if r := New(DefaultConfig(), known{}, nil).Describe(&s, &d); r != metric.Applied || d.Object != *s.About || len(d.Labels) != 2 {
+	if r := New(DefaultConfig(), known{}, nil).Describe(&s, &d); r != metric.Applied || d.Object != *s.Object || len(d.Labels) != 2 {
 		t.Fatalf("%s, %s, %v", r, d.Object, d.Labels)
 	}
 }
@@ -110,8 +110,8 @@ func TestValidate(t *testing.T) {
 	}
 	text := fmt.Sprint(c.Validate())
 	for _, want := range []string{
-		`defaultNamespace: "a/b"`, "trust: 9", `trustedForwarders: "10.0.0.0/99"`, `trustedForwarders: "Bad/Name"`, `trustedForwarders: ""`,
-		`externalWriters: "shop"`, `externalWriters: "fe80::1%eth0"`, `externalWriters: "::ffff:0:0/90"`,
+		`DefaultNamespace is "a/b"`, "Trust is 9", `TrustedForwarders has "10.0.0.0/99"`, `TrustedForwarders has "Bad/Name"`, `TrustedForwarders has ""`,
+		`ExternalWriters has "shop"`, `ExternalWriters has "fe80::1%eth0"`, `ExternalWriters has "::ffff:0:0/90"`,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s is missing in %s", want, text)

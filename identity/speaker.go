@@ -6,7 +6,7 @@ import "github.com/sluice-metrics/sluice/metric"
 type speaker struct {
 	sender  *metric.Sender // nil: nobody said who it is
 	pod     *metric.Pod
-	account *metric.Account // nil: it showed no credential
+	account *metric.Principal // nil: it showed no credential
 	// unknown: the cluster has not told yet whose the address is, or of the pod that the credential names.
 	unknown           bool
 	forwarder, writer bool
@@ -17,12 +17,12 @@ func (r *Resolver) speaker(s *metric.Sender) speaker {
 		return speaker{}
 	}
 	w := speaker{
-		sender: s, pod: s.Pod, account: s.Account,
+		sender: s, pod: s.Pod, account: s.Principal,
 		unknown:   s.Pod == nil && !s.Known && s.Address.IsValid(),
 		forwarder: r.forwarders.have(s),
 		writer:    r.writers.have(s),
 	}
-	if a := s.Account; a != nil && a.PodUID != "" && w.pod == nil {
+	if a := s.Principal; a != nil && a.PodUID != "" && w.pod == nil {
 		w.pod = r.cluster.PodWithUID(a.PodUID)
 		w.unknown = w.pod == nil
 	}
@@ -96,11 +96,11 @@ func rightTo(verb metric.Verb, o *metric.Object) metric.Right {
 	return metric.Right{Verb: verb, Namespace: o.Namespace}
 }
 
-func granted(a *metric.Account, r metric.Right) why {
-	switch a.May(r) {
-	case metric.Granted:
+func granted(a *metric.Principal, r metric.Right) why {
+	switch a.Check(r) {
+	case metric.Allowed:
 		return allowed
-	case metric.Refused:
+	case metric.Denied:
 		return notGranted
 	}
 	return unasked

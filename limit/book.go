@@ -28,8 +28,8 @@ type Table interface {
 	End(o metric.Object, name string) int
 	// Idle is how long ago the metric's last sample came.
 	Idle(o metric.Object, name string) time.Duration
-	// Readmit makes the next samples of what was refused ask again.
-	Readmit()
+	// RetryRejected makes the next samples of what was refused ask again.
+	RetryRejected()
 }
 
 // Witness is told what became of a pod's metric, for people to read.
@@ -117,7 +117,7 @@ func (b *Book) admitLocked(s *scope, o *metric.Object, name string) metric.Reaso
 	if own := s.find(name); own != nil && own.leaving {
 		return metric.OverLimit // for a moment: when its old series are out, the next sample asks again
 	}
-	limit := s.key.limit(b.rules.Limits(s.key.namespace).Or(b.config.limits()))
+	limit := s.key.limit(b.rules.Limits(s.key.namespace).OrDefault(b.config.limits()))
 	if !b.makeRoomLocked(s, limit, o, name) {
 		b.refuseLocked(s, limit, o, name)
 		return metric.OverLimit
@@ -166,12 +166,12 @@ func (b *Book) Gone(o metric.Object) {
 }
 
 // AskedChanged says that autoscalers name other metrics than before.
-func (b *Book) AskedChanged(string) { b.later(b.table.Readmit) }
+func (b *Book) AskedChanged(string) { b.later(b.table.RetryRejected) }
 
 // LimitsChanged says that a namespace has other limits than before: what is beyond goes, what was refused may come.
 func (b *Book) LimitsChanged(namespace string) {
 	if !b.settled.Load() {
-		b.later(b.table.Readmit) // Settle looks at all of them
+		b.later(b.table.RetryRejected) // Settle looks at all of them
 		return
 	}
 	b.later(func() { b.trim(func(k scopeKey) bool { return k.namespace == namespace }) })
@@ -188,7 +188,7 @@ func (b *Book) trim(concerns func(scopeKey) bool) {
 	for i := range b.shards {
 		b.trimShard(&b.shards[i], concerns)
 	}
-	b.table.Readmit()
+	b.table.RetryRejected()
 }
 
 func (b *Book) trimShard(shard *shard, concerns func(scopeKey) bool) {
@@ -197,7 +197,7 @@ func (b *Book) trimShard(shard *shard, concerns func(scopeKey) bool) {
 	for s := range shard.all() {
 		if k := s.key; k.namespace != "" && concerns(k) {
 			s.forgive() // the limit is another one: who is refused now is told of it
-			b.trimLocked(s, k.limit(b.rules.Limits(k.namespace).Or(b.config.limits())))
+			b.trimLocked(s, k.limit(b.rules.Limits(k.namespace).OrDefault(b.config.limits())))
 		}
 	}
 }

@@ -49,7 +49,7 @@ func (w *ward) Limits(namespace string) metric.Limits {
 	if l, ok := w.limits[namespace]; ok {
 		return l
 	}
-	return metric.NoLimits()
+	return metric.UnsetLimits()
 }
 func (w *ward) Asked(namespace, resource, name string) bool {
 	return w.asked[namespace+"/"+resource+"/"+name]
@@ -74,7 +74,7 @@ func (w *ward) Idle(o metric.Object, name string) time.Duration {
 	defer w.mu.Unlock()
 	return w.idle[name]
 }
-func (w *ward) Readmit() {
+func (w *ward) RetryRejected() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.readmits++
@@ -216,7 +216,7 @@ func TestLeavingSlotIsNotTakenAgainBeforeItIsEmpty(t *testing.T) {
 	for i := range 5 {
 		w.push(o, fmt.Sprint("m", i))
 	}
-	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: 4, Series: metric.Unsaid}, Namespace: metric.NoLimits().Namespace}
+	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: 4, Series: metric.Unset}, Namespace: metric.UnsetLimits().Namespace}
 	w.asked["shop/pods/m0"], w.asked["shop/pods/new"] = true, true
 	w.push(o, "new") // m4 and m3 leave, but nobody has removed them yet
 	if w.push(o, "m4") {
@@ -237,14 +237,14 @@ func TestRaisingLetsInAndLoweringDropsTheNewestUnasked(t *testing.T) {
 		w.push(o, fmt.Sprint("m", i))
 	}
 	w.push(o, "m5")
-	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: 6, Series: metric.Unsaid}, Namespace: metric.NoLimits().Namespace}
+	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: 6, Series: metric.Unset}, Namespace: metric.UnsetLimits().Namespace}
 	w.book.LimitsChanged("shop")
 	w.book.work()
 	if w.readmits != 1 || !w.push(o, "m5") {
 		t.Fatal("a raised limit does not let in")
 	}
 	w.asked["shop/pods/m5"] = true
-	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: 2, Series: metric.Unsaid}, Namespace: metric.NoLimits().Namespace}
+	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: 2, Series: metric.Unset}, Namespace: metric.UnsetLimits().Namespace}
 	w.book.LimitsChanged("shop")
 	w.book.work()
 	w.book.work()
@@ -261,7 +261,7 @@ func TestSeriesOverALoweredLimitDoNotCostTheAskedMetric(t *testing.T) {
 	}
 	w.push(o, "other")
 	w.asked["shop/pods/scaling"] = true
-	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: metric.Unsaid, Series: 2}, Namespace: metric.NoLimits().Namespace}
+	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: metric.Unset, Series: 2}, Namespace: metric.UnsetLimits().Namespace}
 	w.book.LimitsChanged("shop")
 	w.book.work()
 	w.book.work()
@@ -276,7 +276,7 @@ func TestSeriesOverALoweredLimitDoNotCostTheAskedMetric(t *testing.T) {
 func TestZeroIsALimit(t *testing.T) {
 	w := newWard(small())
 	w.asked["shop/pods/m"] = true
-	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: 0, Series: metric.Unsaid}, Namespace: metric.NoLimits().Namespace}
+	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: 0, Series: metric.Unset}, Namespace: metric.UnsetLimits().Namespace}
 	if w.push(pod("web-1"), "m") {
 		t.Error("a limit of no metrics admitted one")
 	}
@@ -447,7 +447,7 @@ func TestNobodyLosesAPlaceBeforeTheRulesAreKnown(t *testing.T) {
 		w.book.Enter(&o, fmt.Sprint("m", i), uint32(i+1))
 		w.held[o.String()+o.UID+" "+fmt.Sprint("m", i)]++
 	}
-	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: 4, Series: 100}, Namespace: metric.NoLimits().Namespace}
+	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: 4, Series: 100}, Namespace: metric.UnsetLimits().Namespace}
 	w.book.LimitsChanged("shop")
 	w.asked["shop/pods/first"] = true
 	if w.push(o, "first") || w.push(o, "other") {
@@ -588,7 +588,7 @@ func TestConfigFaults(t *testing.T) {
 		t.Error(err)
 	}
 	err := Config{PodMetrics: -1, PodSeries: Max + 1}.Validate()
-	if err == nil || !strings.Contains(err.Error(), "podMetrics") || !strings.Contains(err.Error(), "podSeries") {
+	if err == nil || !strings.Contains(err.Error(), "PodMetrics is -1") || !strings.Contains(err.Error(), "PodSeries is ") {
 		t.Error(err)
 	}
 }

@@ -21,7 +21,7 @@ const askAgainEvery = time.Minute
 func (b *Book) askAgain() {
 	for i := range b.shards {
 		if b.shards[i].anyRefused() {
-			b.table.Readmit()
+			b.table.RetryRejected()
 			return
 		}
 	}

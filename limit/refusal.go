@@ -77,7 +77,7 @@ func (b *Book) Explain(o metric.Object, name string) string {
 	if k.namespace == "" {
 		return "" // it has no limit of its own
 	}
-	limit := k.limit(b.rules.Limits(k.namespace).Or(b.config.limits()))
+	limit := k.limit(b.rules.Limits(k.namespace).OrDefault(b.config.limits()))
 	shard, hash := b.shard(k)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()

@@ -197,7 +197,7 @@ func (p *Pending) Known(addresses ...netip.Addr) {
 func (p *Pending) Run(ctx context.Context) error {
 	r := &retrial{pending: p, applier: p.parts.NewApplier()}
 	defer r.applier.Close()
-	r.applier.Park()
+	r.applier.Offline()
 	ticker := time.NewTicker(p.config.RetryInterval)
 	defer ticker.Stop()
 	for {

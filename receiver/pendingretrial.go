@@ -67,7 +67,7 @@ func (r *retrial) begin() {
 	r.wall = time.Now()
 	r.now, r.probes, r.tried = r.wall.Sub(r.pending.start), maxProbes, 0
 	r.look()
-	r.applier.Unpark()
+	r.applier.Online()
 }
 
 // look sees whether senders can become known.
@@ -89,8 +89,8 @@ func (r *retrial) due(at time.Duration) bool {
 }
 
 func (r *retrial) end() {
-	r.applier.Pass()
-	r.applier.Park()
+	r.applier.Quiesce()
+	r.applier.Offline()
 }
 
 // try takes a sender out, tries what is held of it, and puts back what is left.
@@ -179,7 +179,7 @@ func (r *retrial) replay(h *heldSender) (settled, left bool) {
 // apply tries one cell.
 func (r *retrial) apply(line *heldLine, c *cell, who *metric.Sender) metric.Reason {
 	if r.tried++; r.tried%retrialBatch == 0 {
-		r.applier.Pass()
+		r.applier.Quiesce()
 	}
 	r.made.read(line.packed)
 	s := &r.made.sample

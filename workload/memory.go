@@ -68,8 +68,8 @@ func New(pods Pods) *Memory {
 	}
 }
 
-// Born takes note of a new series. It implements aggregate.Witness: the strings outlive the call, the object does not.
-func (m *Memory) Born(o *metric.Object, name string, kind metric.Kind, labels metric.Labels) {
+// SeriesCreated takes note of a new series. It implements aggregate.Observer: the strings outlive the call, the object does not.
+func (m *Memory) SeriesCreated(o *metric.Object, name string, kind metric.Kind, labels metric.Labels) {
 	if o.Resource != "pods" || kind != metric.Counter && kind != metric.Set {
 		return
 	}

@@ -57,4 +57,6 @@ func askedBy(namespace string, spec *autoscalingv2.MetricSpec) (asked, bool) {
 
 // bareName takes stat and window off a name as a spec has it, where "\|" may stand for "/" (external metrics API
 // proposal).
-func bareName(name string) string { return metric.ParseAsked(strings.ReplaceAll(name, `\|`, "/")).Name }
+func bareName(name string) string {
+	return metric.ParseExpression(strings.ReplaceAll(name, `\|`, "/")).Name
+}

@@ -51,7 +51,7 @@ func newLimitRange(from any) (*limitRange, bool) {
 	}
 	short := &limitRange{
 		namespace: of.Namespace, name: of.Name, uid: string(of.UID), version: of.ResourceVersion,
-		limits: metric.NoLimits(),
+		limits: metric.UnsetLimits(),
 	}
 	for i := range of.Spec.Limits {
 		short.read(&of.Spec.Limits[i])

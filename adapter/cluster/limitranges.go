@@ -43,7 +43,7 @@ func (l *limitRanges) limits(namespace string) metric.Limits {
 	if lowest, ok := l.lowest[namespace]; ok {
 		return lowest
 	}
-	return metric.NoLimits()
+	return metric.UnsetLimits()
 }
 
 func (l *limitRanges) put(now *limitRange) {
@@ -118,18 +118,18 @@ func (l *limitRanges) replace(all []*limitRange) {
 func (l *limitRanges) settleLocked(namespace string) bool {
 	was, ok := l.lowest[namespace]
 	if !ok {
-		was = metric.NoLimits()
+		was = metric.UnsetLimits()
 	}
 	if len(l.named[namespace]) == 0 {
 		delete(l.named, namespace)
 		delete(l.lowest, namespace)
-		return was != metric.NoLimits()
+		return was != metric.UnsetLimits()
 	}
-	lowest := metric.NoLimits()
+	lowest := metric.UnsetLimits()
 	numbers := limitsIn(&lowest)
 	for _, one := range l.named[namespace] {
 		for i, said := range limitsIn(&one.limits) {
-			if *said != metric.Unsaid && (*numbers[i] == metric.Unsaid || *said < *numbers[i]) {
+			if *said != metric.Unset && (*numbers[i] == metric.Unset || *said < *numbers[i]) {
 				*numbers[i] = *said
 			}
 		}

@@ -77,7 +77,7 @@ func (r *resources) refreshSoon() {
 func (r *resources) find(spelling string) (resource, error) {
 	names := r.current.Load()
 	if names == nil {
-		return resource{}, metric.NotYetf("no resource is known yet, %q neither: the API server did not tell its resources so far", spelling)
+		return resource{}, metric.NotReadyf("no resource is known yet, %q neither: the API server did not tell its resources so far", spelling)
 	}
 	switch found := names.find(strings.ToLower(spelling)); len(found) {
 	case 1:
@@ -91,7 +91,7 @@ func (r *resources) find(spelling string) (resource, error) {
 			full[i] = one.resource.String()
 		}
 		slices.Sort(full)
-		return resource{}, metric.CannotAskf("resource %q is ambiguous: %s", spelling, strings.Join(full, ", "))
+		return resource{}, metric.InvalidQueryf("resource %q is ambiguous: %s", spelling, strings.Join(full, ", "))
 	}
 }
 

@@ -203,7 +203,7 @@ func (v *View) Sender(address netip.Addr) *metric.Sender {
 // Expect makes Sender quick for addresses that are asked for next.
 func (v *View) Expect(addresses []netip.Addr) { v.pods.addresses.expect(addresses) }
 
-// Limits is what the namespace's LimitRanges say: of each number the lowest, metric.Unsaid where none says one.
+// Limits is what the namespace's LimitRanges say: of each number the lowest, metric.Unset where none says one.
 func (v *View) Limits(namespace string) metric.Limits { return v.limits.limits(namespace) }
 
 // Asked reports whether an autoscaler of the namespace names the metric, by its bare name, for objects of the resource;

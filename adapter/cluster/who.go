@@ -69,13 +69,13 @@ func (v *View) Alive(o metric.Object) bool {
 }
 
 // Matching returns what picks the objects of a kind, in a namespace or (empty) wherever, whose own labels the selector
-// matches and that are alive. Objects of a kind that is not watched cannot be picked: metric.ErrAsked.
-func (v *View) Matching(resource, namespace string, selector labels.Selector) (metric.Pick, error) {
+// matches and that are alive. Objects of a kind that is not watched cannot be picked: metric.ErrInvalidQuery.
+func (v *View) Matching(resource, namespace string, selector labels.Selector) (metric.ObjectFilter, error) {
 	if k := v.kind(resource); resource != podResource && (k == nil || !k.watched()) {
-		return metric.Pick{}, metric.CannotAskf("labelSelector %q picks %s by their labels, but only those of pods and of the kinds in object-kinds are known",
+		return metric.ObjectFilter{}, metric.InvalidQueryf("labelSelector %q picks %s by their labels, but only those of pods and of the kinds in object-kinds are known",
 			selector, resource)
 	}
-	pick := metric.Pick{Takes: func(o metric.Object) bool {
+	pick := metric.ObjectFilter{Match: func(o metric.Object) bool {
 		if o.Resource != resource || namespace != "" && o.Namespace != namespace {
 			return false
 		}
@@ -124,7 +124,7 @@ func (v *View) labelsOf(o metric.Object) (own *labelSet, known bool) {
 
 // Canonical turns a resource as people write it ("pods", "pod", "deployments.apps", "ingress.extensions") into
 // plural[.group], and says whether its objects live in namespaces. An unknown resource is metric.ErrNotFound, one that
-// several groups have is metric.ErrAsked. It never asks the API server itself: what is not known is asked for by the
+// several groups have is metric.ErrInvalidQuery. It never asks the API server itself: what is not known is asked for by the
 // view, and Observer.ResourcesChanged says when there is more.
 func (v *View) Canonical(resource string) (canonical string, namespaced bool, err error) {
 	one, err := v.resources.find(resource)

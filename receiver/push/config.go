@@ -1,10 +1,9 @@
 package push
 
 import (
-	"errors"
-	"fmt"
 	"time"
 
+	"github.com/sluice-metrics/sluice/config"
 	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
 	"github.com/sluice-metrics/sluice/receiver/push/listener"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
@@ -19,23 +18,23 @@ const (
 	ClientAuthRequire = listener.ClientAuthRequire
 )
 
-// Config is what the receiver may spend: the limits of all requests, and the settings of single protocols.
+// Config holds the limits of all requests, and the settings of single protocols.
 type Config struct {
 	httpserver.Config
 
-	// Dialect is how /v1/statsd reads lines where a request names no dialect.
+	// Dialect is the dialect of lines pushed to /v1/statsd where a request names none.
 	Dialect statsd.Dialect
 
-	// PendingTimeout is how long a push to a group waits for its sender to become known.
+	// PendingTimeout bounds how long a push to a group waits until its sender is known.
 	PendingTimeout time.Duration
 
-	// GroupTTL is how long a group lives after a push that does not say it. 0: for ever.
+	// GroupTTL is the lifetime of a group after a push that names none. 0: forever.
 	GroupTTL time.Duration
 	// AdminWipe serves PUT /api/v1/admin/wipe.
 	AdminWipe bool
 
-	// OTLPResourceAttributes are the attributes of a resource that become labels of its series, beside those that say which
-	// object they are about.
+	// OTLPResourceAttributes are the attributes of a resource that become labels of its series, beside
+	// the attributes that identify the object.
 	OTLPResourceAttributes []string
 }
 
@@ -48,14 +47,15 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate returns all faults at once, each with the name of its field as a configuration file has it.
+// Validate returns all faults at once.
 func (c Config) Validate() error {
-	faults := []error{c.Config.Validate()}
+	var faults config.Faults
+	faults.AddNested("", c.Config.Validate())
 	if c.PendingTimeout <= 0 {
-		faults = append(faults, fmt.Errorf("pendingTimeout is %v, but must be more than 0", c.PendingTimeout))
+		faults.Add("PendingTimeout", "is %v; must be above 0", c.PendingTimeout)
 	}
 	if c.GroupTTL != 0 && c.GroupTTL < time.Second {
-		faults = append(faults, fmt.Errorf("groupTTL is %v, but must be 0, which is for ever, or at least 1s", c.GroupTTL))
+		faults.Add("GroupTTL", "is %v; must be at least 1s, or 0 (forever)", c.GroupTTL)
 	}
-	return errors.Join(faults...)
+	return faults.Join()
 }

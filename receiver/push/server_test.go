@@ -29,8 +29,8 @@ func TestConfig(t *testing.T) {
 	}
 	err := Config{Config: httpserver.Config{Address: "nowhere"}}.Validate()
 	for _, field := range []string{
-		"address", "maxBodyBytes", "maxHeaderBytes", "maxLineBytes", "maxLabels", "maxLabelBytes",
-		"maxConnections", "readTimeout", "writeTimeout", "idleTimeout", "syncTimeout", "shutdownTimeout",
+		"Address", "MaxBodyBytes", "MaxHeaderBytes", "MaxLineBytes", "MaxLabels", "MaxLabelBytes",
+		"MaxConnections", "ReadTimeout", "WriteTimeout", "IdleTimeout", "SyncTimeout", "ShutdownTimeout",
 	} {
 		if !strings.Contains(fmt.Sprint(err), field+" ") {
 			t.Errorf("%v does not name %s", err, field)
@@ -294,7 +294,7 @@ func BenchmarkPushOne(b *testing.B) {
 type nothing struct{}
 
 func (nothing) Apply(*metric.Sample) metric.Reason { return metric.Applied }
-func (nothing) Pass()                              {}
-func (nothing) Park()                              {}
-func (nothing) Unpark()                            {}
+func (nothing) Quiesce()                           {}
+func (nothing) Offline()                           {}
+func (nothing) Online()                            {}
 func (nothing) Close()                             {}

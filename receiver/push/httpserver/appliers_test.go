@@ -42,7 +42,7 @@ type stub struct {
 }
 
 func (s *stub) Apply(*metric.Sample) metric.Reason { return metric.Applied }
-func (s *stub) Pass()                              {}
-func (s *stub) Park()                              { s.parked = true }
-func (s *stub) Unpark()                            { s.parked = false }
+func (s *stub) Quiesce()                           {}
+func (s *stub) Offline()                           { s.parked = true }
+func (s *stub) Online()                            { s.parked = false }
 func (s *stub) Close()                             { *s.closed++ }

@@ -16,7 +16,7 @@ type Source interface {
 }
 
 // otherwise is a source whose samples may be of another kind than was guessed.
-type otherwise interface{ Otherwise() bool }
+type otherKind interface{ OtherKind() bool }
 
 // maxErrors is how many faults of a body are told; the others are counted.
 const MaxErrors = 20
@@ -56,7 +56,7 @@ func (x *Request) ApplyAll(from Source) Outcome {
 			a = x.ApplySample(&t, a, s, from)
 		}
 		if n%BatchLines == 0 {
-			a.Pass()
+			a.Quiesce()
 		}
 	}
 	x.EndBatch(&t, a)
@@ -85,7 +85,7 @@ func (x *Request) ApplySample(t *Outcome, a *PooledApplier, s *metric.Sample, fr
 	s.Sender = t.sender
 	reason := a.Apply(s)
 	if reason == metric.KindConflict {
-		if o, ok := from.(otherwise); ok && o.Otherwise() {
+		if o, ok := from.(otherKind); ok && o.OtherKind() {
 			reason = a.Apply(s)
 		}
 	}

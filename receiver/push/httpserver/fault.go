@@ -32,7 +32,7 @@ func (f *Fault) Error() string { return f.Reason + ": " + f.Message }
 
 // refused makes the fault of a sample.
 func Rejected(r metric.Reason, format string, args ...any) *Fault {
-	return &Fault{Status: StatusOf(r), Reason: r.String(), Counted: r, Message: fmt.Sprintf(format, metric.CutArgs(args)...)}
+	return &Fault{Status: StatusOf(r), Reason: r.String(), Counted: r, Message: fmt.Sprintf(format, metric.TruncateArgs(args)...)}
 }
 
 // notYet is the fault of a request that may be granted once it is known who makes it.
@@ -61,7 +61,7 @@ func wrongScope(format string, args ...any) *Fault {
 // unknownResource words an error of Resources, which names the resource itself.
 func unknownResource(err error) *Fault {
 	f := wrongScope("%v", err)
-	if errors.Is(err, metric.ErrNotYet) {
+	if errors.Is(err, metric.ErrNotReady) {
 		f.Status, f.Reason, f.retryAfter = fasthttp.StatusServiceUnavailable, metric.Pending.String(), true
 	}
 	if errors.Is(err, metric.ErrNotFound) {
@@ -99,8 +99,8 @@ func StatusOf(r metric.Reason) int {
 // refusal words what the table said about a sample that was well formed.
 func rejection(r metric.Reason, s *metric.Sample) *Fault {
 	subject := fmt.Sprintf("%q", Clip(s.Name))
-	if s.About != nil {
-		subject += " of " + fmt.Sprintf("%q", s.About.String())
+	if s.Object != nil {
+		subject += " of " + fmt.Sprintf("%q", s.Object.String())
 	}
 	switch r {
 	case metric.KindConflict:
@@ -157,8 +157,8 @@ func nameFault(name string, r metric.Reason) *Fault {
 		return Rejected(r, "the metric's name is empty")
 	case r == metric.TooLong:
 		return Rejected(r, "the metric's name has %d bytes, but may have %d", len(name), metric.MaxNameLength)
-	case metric.EndsReserved(name):
-		a := metric.ParseAsked(name)
+	case metric.HasReservedSuffix(name):
+		a := metric.ParseExpression(name)
 		return Rejected(r, "%q ends in a stat or a window, so readers would take it for %q asked with those: name it otherwise", name, a.Name)
 	}
 	return Rejected(r, `%q cannot be asked for in the Kubernetes metrics APIs: a name holds no "%%", "?" or control character, and is not ".", "..", "status" or "finalize"`, name)
@@ -167,7 +167,7 @@ func nameFault(name string, r metric.Reason) *Fault {
 // clip keeps what a client sent from filling an answer.
 func Clip(b []byte) []byte {
 	if len(b) > 256 {
-		return []byte(metric.Cut(string(b), 256))
+		return []byte(metric.Truncate(string(b), 256))
 	}
 	return b
 }

@@ -33,7 +33,7 @@ func (x *Request) ReadBody() ([]byte, *Fault) {
 		return nil, x.unreadable(err)
 	}
 	x.bodyRead = true
-	x.server.account.Packets(1, uint64(len(x.wire.B)))
+	x.server.account.AddPackets(1, uint64(len(x.wire.B)))
 	return x.decode(header.ContentEncoding())
 }
 

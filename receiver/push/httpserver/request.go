@@ -23,7 +23,7 @@ type Request struct {
 	Labels      []metric.Label
 	Sample      metric.Sample
 	Object      metric.Object
-	origin      receiver.Origin
+	origin      receiver.SenderResolver
 	caller      caller
 	Path        Path
 }
@@ -64,7 +64,7 @@ func (x *Request) reset() {
 	}
 	clear(x.Labels[:cap(x.Labels)])
 	*x = Request{
-		server: x.server, origin: receiver.Origin{Senders: x.server.senders}, wire: x.wire, plain: x.plain,
+		server: x.server, origin: receiver.SenderResolver{Senders: x.server.senders}, wire: x.wire, plain: x.plain,
 		Text: x.Text[:0], Name: x.Name[:0], Labels: x.Labels[:0],
 	}
 }
@@ -145,7 +145,7 @@ func (x *Request) GiveApplier(a *PooledApplier) { x.server.appliers.give(x.HTTP.
 // count enters a sample that was not applied into the accounts, countBatch those that were.
 func (x *Request) Count(r metric.Reason) { x.server.account.Count(r) }
 
-func (x *Request) CountBatch(applied int) { x.server.account.CountBatch(uint64(applied)) }
+func (x *Request) CountBatch(applied int) { x.server.account.CountApplied(uint64(applied)) }
 
 // reserve takes memory for a body from the budget of all bodies, and unreserve gives it back. most is the most that there can be.
 func (x *Request) Reserve(n int64) bool { return x.server.Reserve(n) }

@@ -88,7 +88,7 @@ type Server struct {
 	trust     Trust
 	pods      Pods
 	full      string
-	Desk      *credential.Desk // nil: credentials are not looked at
+	Desk      *credential.Authenticator // nil: credentials are not looked at
 	// challenges are for who shows none.
 	challenges   []string
 	pending      *receiver.Pending
@@ -135,7 +135,7 @@ func New(cfg Config, parts Parts, routes []*Route) (*Server, error) {
 		checksHosts: checksHosts(ln.Addr(), parts.Trust != nil),
 	}
 	s.life, s.end = context.WithCancel(context.Background())
-	s.exchanges.New = func() any { return &Request{server: s, origin: receiver.Origin{Senders: s.senders}} }
+	s.exchanges.New = func() any { return &Request{server: s, origin: receiver.SenderResolver{Senders: s.senders}} }
 	limits := connlimit.Limits{Max: cfg.MaxConnections, MaxEach: cfg.MaxConnsPerIP, Reject: true}
 	s.gate = listener.New(ln.(*net.TCPListener), limits, certificates, cfg.ReadTimeout, s.log)
 	s.metrics.gate = s.gate

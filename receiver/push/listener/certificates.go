@@ -6,12 +6,12 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-metrics/sluice/config"
 	"github.com/sluice-metrics/sluice/receiver/credential"
 )
 
@@ -59,60 +59,64 @@ func (c *Certificates) server() *tls.Config {
 	}
 }
 
-// load reads the files, and reports whether they say something else than before.
+// Load reads the files, and reports whether they say something else than before.
 func (c *Certificates) Load() (changed bool, err error) {
 	var content [3][]byte
-	for i, file := range []struct{ setting, path string }{
-		{"tlsCertFile", c.files.Cert}, {"tlsKeyFile", c.files.Key}, {"tlsClientCAFile", c.files.ClientCA},
+	for i, file := range []struct {
+		field config.Field
+		path  string
+	}{
+		{"TLSCertFile", c.files.Cert}, {"TLSKeyFile", c.files.Key}, {"TLSClientCAFile", c.files.ClientCA},
 	} {
 		if file.path == "" {
 			continue
 		}
 		if content[i], err = os.ReadFile(file.path); err != nil {
-			return false, fmt.Errorf("%s: %w", file.setting, err)
+			return false, config.NewFault(file.field, "cannot be read: %w", err)
 		}
 	}
 	if c.current.Load() != nil && bytes.Equal(content[0], c.held[0]) && bytes.Equal(content[1], c.held[1]) && bytes.Equal(content[2], c.held[2]) {
 		return false, nil
 	}
-	config, err := c.configOf(content)
+	current, err := c.configOf(content)
 	if err != nil {
 		return false, err
 	}
 	c.held = content
-	c.Expires.Store(config.Certificates[0].Leaf.NotAfter.Unix())
-	c.current.Store(config)
+	c.Expires.Store(current.Certificates[0].Leaf.NotAfter.Unix())
+	c.current.Store(current)
 	return true, nil
 }
 
 func (c *Certificates) configOf(content [3][]byte) (*tls.Config, error) {
 	pair, err := tls.X509KeyPair(content[0], content[1])
 	if err != nil {
-		return nil, fmt.Errorf("tlsCertFile %s, tlsKeyFile %s: %w; want a certificate and its key, PEM", c.files.Cert, c.files.Key, err)
+		return nil, config.NewFault("TLSCertFile", "%s, %s %s: %w; must be a certificate and its key, in PEM",
+			c.files.Cert, config.Field("TLSKeyFile"), c.files.Key, err)
 	}
-	config := &tls.Config{
+	served := &tls.Config{
 		Certificates: []tls.Certificate{pair},
 		MinVersion:   tls.VersionTLS12,
 		NextProtos:   []string{"http/1.1"},
 	}
 	if c.files.ClientCA == "" {
-		return config, nil
+		return served, nil
 	}
-	config.ClientCAs = x509.NewCertPool()
-	if !config.ClientCAs.AppendCertsFromPEM(content[2]) {
-		return nil, fmt.Errorf("tlsClientCAFile %s holds no certificate, PEM", c.files.ClientCA)
+	served.ClientCAs = x509.NewCertPool()
+	if !served.ClientCAs.AppendCertsFromPEM(content[2]) {
+		return nil, config.NewFault("TLSClientCAFile", "is %s, which holds no certificate; must hold certificates in PEM", c.files.ClientCA)
 	}
-	config.ClientAuth = tls.VerifyClientCertIfGiven
+	served.ClientAuth = tls.VerifyClientCertIfGiven
 	if c.files.ClientAuth == ClientAuthRequire {
-		config.ClientAuth = tls.RequireAndVerifyClientCert
+		served.ClientAuth = tls.RequireAndVerifyClientCert
 	}
-	config.SessionTicketsDisabled = true // a resumed session would go by the authorities of its first handshake
-	return config, nil
+	served.SessionTicketsDisabled = true // a resumed session would go by the authorities of its first handshake
+	return served, nil
 }
 
-// follow reads the files again when they change, until ctx ends. What cannot be used leaves in force what was before.
+// Follow reads the files again when they change, until ctx ends. What cannot be used leaves in force what was before.
 func (c *Certificates) Follow(ctx context.Context) {
-	credential.Follow(ctx, c.Load,
+	credential.PollFiles(ctx, c.Load,
 		func() {
 			c.log.Info("push: the certificate was read again", "file", c.files.Cert, "expires", time.Unix(c.Expires.Load(), 0).UTC())
 		},

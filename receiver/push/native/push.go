@@ -27,7 +27,7 @@ func pushValue(x *httpserver.Request) {
 	x.Name = append(x.Name[:0], x.Path.Metric...)
 	x.Sample = metric.Sample{
 		Name: x.Name, Kind: p.Kind, Op: opOf(p.Kind, method == fasthttp.MethodPost),
-		Rate: p.Rate, Fields: p.Labels, About: &x.Object, TTL: p.TTL,
+		Rate: p.Rate, Fields: p.Labels, Object: &x.Object, TTL: p.TTL,
 	}
 	if p.Kind == metric.Timer {
 		x.Apply(&bodyValues{sample: &x.Sample, rest: body}, p.Sync)

@@ -23,7 +23,7 @@ func (h *Handler) read(x *httpserver.Request) {
 		points = finite(points)
 	}
 	if err == nil && len(points) == 0 {
-		err = metric.NotFoundf("no series of %q here has a value", q.Asked.Name)
+		err = metric.NotFoundf("no series of %q here has a value", q.Expression.Name)
 	}
 	if err != nil {
 		x.Fail(queryFault(err))
@@ -75,7 +75,7 @@ type Handler struct {
 	alive  func(metric.Object) bool
 }
 
-// Reader reads and deletes series. Errors are metric.ErrNotFound or metric.ErrAsked.
+// Reader reads and deletes series. Errors are metric.ErrNotFound or metric.ErrInvalidQuery.
 type Reader interface {
 	Objects(metric.Query) ([]metric.Point, error)
 	External(metric.Query) ([]metric.Point, error)
@@ -135,7 +135,7 @@ func (h *Handler) query(x *httpserver.Request, may httpserver.ParamSet, verb met
 	}
 	return asked{sync: p.Sync, sum: p.Sum, Query: metric.Query{
 		Resource: o.Resource, Namespace: o.Namespace, Object: o.Name,
-		Asked: metric.ParseAsked(x.Path.Metric), Match: matcher(p.Labels), Known: h.alive,
+		Expression: metric.ParseExpression(x.Path.Metric), MatchLabels: matcher(p.Labels), MatchObject: h.alive,
 	}}, nil
 }
 
@@ -174,13 +174,13 @@ func (h *Handler) sum(q *asked, points []metric.Point) ([]metric.Point, *httpser
 // counter: that alone has a total.
 func (h *Handler) adds(q *asked, points []metric.Point) bool {
 	switch {
-	case q.Asked.Stat != metric.NoStat:
-		return q.Asked.Stat.Adds()
+	case q.Expression.Stat != metric.NoStat:
+		return q.Expression.Stat.Additive()
 	case points[0].Window == 0 || q.Resource == "": // what does not add comes as one from External
 		return true
 	}
 	counter := *q
-	counter.Asked.Stat, counter.Asked.Window = metric.Total, 0
+	counter.Expression.Stat, counter.Expression.Window = metric.Total, 0
 	_, err := h.points(counter)
 	return err == nil
 }
@@ -211,7 +211,7 @@ func queryFault(err error) *httpserver.Fault {
 	switch {
 	case errors.Is(err, metric.ErrNotFound):
 		f.Status, f.Reason = fasthttp.StatusNotFound, "not_found"
-	case errors.Is(err, metric.ErrAsked):
+	case errors.Is(err, metric.ErrInvalidQuery):
 		f.Status, f.Reason = fasthttp.StatusBadRequest, "asked"
 	}
 	return f
@@ -220,8 +220,8 @@ func queryFault(err error) *httpserver.Fault {
 func newItem(q *asked, p *metric.Point) item {
 	it := item{
 		Object:    objectAnswer{Resource: p.Object.Resource, Namespace: p.Object.Namespace, Name: p.Object.Name},
-		Metric:    q.Asked.Name,
-		Stat:      q.Asked.Stat.String(),
+		Metric:    q.Expression.Name,
+		Stat:      q.Expression.Stat.String(),
 		Value:     numberText(p.Value),
 		Timestamp: p.Time.UTC().Format(time.RFC3339Nano),
 	}

@@ -83,7 +83,7 @@ func (ls *jsonLines) sample() (*metric.Sample, *httpserver.Fault) {
 	if f != nil {
 		return nil, f
 	}
-	s.About = about
+	s.Object = about
 	return s, nil
 }
 

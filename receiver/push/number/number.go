@@ -38,7 +38,7 @@ func (f Fault) Quoted(b []byte) []byte {
 
 func (f Fault) Words(b []byte) string {
 	if quoted := f.Quoted(b); quoted != nil {
-		return fmt.Sprintf(f.Message, metric.Cut(string(quoted), 256))
+		return fmt.Sprintf(f.Message, metric.Truncate(string(quoted), 256))
 	}
 	return f.Message
 }

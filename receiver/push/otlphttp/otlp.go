@@ -91,7 +91,7 @@ func (p *otlpPoints) NextSample() (*metric.Sample, *httpserver.Fault, bool) {
 		return nil, &httpserver.Fault{Status: httpserver.StatusOf(r), Counted: r, Message: p.Fault.Message}, true
 	}
 	s := &p.Sample
-	s.Late = s.Op.Pushed() && s.Timestamp > 0 && p.now.Sub(time.Unix(s.Timestamp, 0)) > otlpBacklog
+	s.Late = s.Op.PreAggregated() && s.Timestamp > 0 && p.now.Sub(time.Unix(s.Timestamp, 0)) > otlpBacklog
 	return s, nil, true
 }
 
@@ -114,7 +114,7 @@ func otlpEncoding(contentType []byte) (otlp.Encoding, *httpserver.Fault) {
 // decodeOTLP decodes a body, once its weight is taken from the budget for bodies: it takes more memory decoded than on the
 // wire, and with bad intent fifty times as much. Where there is no fault, the caller gives the weight back.
 func decodeOTLP(x *httpserver.Request, body []byte, e otlp.Encoding) (weight int64, all pmetric.Metrics, f *httpserver.Fault) {
-	weight, err := otlp.Weigh(body, e)
+	weight, err := otlp.DecodedSize(body, e)
 	if err != nil {
 		return 0, all, httpserver.BadRequest("%v", err)
 	}

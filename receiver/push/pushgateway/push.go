@@ -121,7 +121,7 @@ func (h *Handler) pushGroup(x *httpserver.Request, replace bool) {
 	families, understood, f := h.readFamilies(x, readers, body)
 	if f != nil {
 		if understood {
-			h.groups.Fail(to.key, to.about, to.ttl, time.Now())
+			h.groups.RecordFailure(to.key, to.about, to.ttl, time.Now())
 		}
 		x.FailPush(f)
 		return
@@ -132,7 +132,7 @@ func (h *Handler) pushGroup(x *httpserver.Request, replace bool) {
 func (h *Handler) applyGroup(x *httpserver.Request, to *groupPush, families []exposition.Family, replace bool) {
 	a := x.TakeApplier()
 	outcome, refusal := h.groups.Push(&group.Push{
-		Key: to.key, About: to.about, Families: families, Replace: replace, TTL: to.ttl,
+		Key: to.key, Object: to.about, Families: families, Replace: replace, TTL: to.ttl,
 		Now: time.Now(), Sender: x.Sender(), Applier: a,
 	})
 	x.GiveApplier(a)
@@ -166,7 +166,7 @@ func (h *Handler) applyGroup(x *httpserver.Request, to *groupPush, families []ex
 }
 
 // failGroup answers a push that was refused whole.
-func (h *Handler) failGroup(x *httpserver.Request, r *group.Refusal, families []exposition.Family) {
+func (h *Handler) failGroup(x *httpserver.Request, r *group.Rejection, families []exposition.Family) {
 	f := httpserver.Rejected(r.Reason, "%s", r.Message)
 	switch {
 	case r.Sample != nil:

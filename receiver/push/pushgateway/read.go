@@ -20,7 +20,7 @@ func (h *Handler) expose(x *httpserver.Request) {
 		x.Fail(f)
 		return
 	}
-	families := group.Exposed(groups, escaping)
+	families := group.MergedFamilies(groups, escaping)
 	x.HTTP.SetContentType(format.ContentType() + "; escaping=" + escaping.String())
 	stream(x, func(w *bufio.Writer) error {
 		var piece []byte

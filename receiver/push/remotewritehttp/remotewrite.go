@@ -24,8 +24,8 @@ func (w *written) add(c remotewrite.Counts) {
 
 // A remoteHandler serves /api/v1/write.
 type Handler struct {
-	remembered *remotewrite.Memory
-	feeds      sync.Pool // of *remotewrite.Feed
+	remembered *remotewrite.SenderState
+	feeds      sync.Pool // of *remotewrite.Converter
 }
 
 // newRemote makes the handler.
@@ -33,8 +33,8 @@ func New(limits httpserver.Config) *Handler {
 	o := remotewrite.DefaultOptions()
 	o.MaxLabels, o.MaxLabelBytes = limits.MaxLabels, limits.MaxLabelBytes
 	return &Handler{
-		remembered: remotewrite.NewMemory(),
-		feeds:      sync.Pool{New: func() any { return remotewrite.NewFeed(o) }},
+		remembered: remotewrite.NewSenderState(),
+		feeds:      sync.Pool{New: func() any { return remotewrite.NewConverter(o) }},
 	}
 }
 
@@ -64,7 +64,7 @@ func (h *Handler) write(x *httpserver.Request) {
 		x.FailPush(f)
 		return
 	}
-	feed := h.feeds.Get().(*remotewrite.Feed)
+	feed := h.feeds.Get().(*remotewrite.Converter)
 	defer h.keep(feed, x)
 	feed.Remember(h.remembered, x.SenderName())
 	if fault := feed.Reset(body, version, time.Now()); fault.Reason != metric.Applied {
@@ -80,7 +80,7 @@ func (h *Handler) write(x *httpserver.Request) {
 }
 
 // keep closes a feed and keeps it for the next request, unless it has grown with a large body.
-func (h *Handler) keep(feed *remotewrite.Feed, x *httpserver.Request) {
+func (h *Handler) keep(feed *remotewrite.Converter, x *httpserver.Request) {
 	feed.Close()
 	if !x.LargeBody() {
 		h.feeds.Put(feed)
@@ -109,7 +109,7 @@ func messageVersion(contentType []byte) (remotewrite.Version, *httpserver.Fault)
 // remoteSource locates faults of a remote write, and turns its samples.
 type remoteSource struct {
 	oneBody
-	*remotewrite.Feed
+	*remotewrite.Converter
 }
 
 // oneBody is what a fault in a body without lines is located by.
@@ -120,7 +120,7 @@ func (oneBody) LineNumber() int                                       { return 0
 
 // applyFeed applies what a request holds. What the table is given enters the ledger once; what stands for more of the
 // request, as a classic histogram does, is counted so in written.
-func applyFeed(x *httpserver.Request, feed *remotewrite.Feed) (t httpserver.Outcome, w written) {
+func applyFeed(x *httpserver.Request, feed *remotewrite.Converter) (t httpserver.Outcome, w written) {
 	t, a := x.BeginBatch()
 	for n := 1; feed.Next(); n++ {
 		if fault := &feed.Fault; fault.Reason != metric.Applied {
@@ -130,12 +130,12 @@ func applyFeed(x *httpserver.Request, feed *remotewrite.Feed) (t httpserver.Outc
 			continue
 		}
 		before := t.Refused
-		a = x.ApplySample(&t, a, &feed.Sample, remoteSource{Feed: feed})
+		a = x.ApplySample(&t, a, &feed.Sample, remoteSource{Converter: feed})
 		if t.Refused == before {
 			w.add(feed.Of)
 		}
 		if n%httpserver.BatchLines == 0 {
-			a.Pass()
+			a.Quiesce()
 		}
 	}
 	w.add(feed.Superseded)
