@@ -13,11 +13,28 @@ type indexAnswer struct {
 
 // withIndex adds the routes that describe the others.
 func withIndex(routes []*httpserver.Route) []*httpserver.Route {
-	routes = append(routes, &httpserver.Route{Paths: []string{openapiPath}, Index: []string{openapiPath}, Get: answerOpenAPI})
-	index := &httpserver.Route{Paths: []string{"/", "/v1", "/v1/"}}
+	openapi := &httpserver.Route{
+		Paths: []string{"/openapi.json"}, Index: []string{"/openapi.json"},
+		Tag: "about", Operations: []httpserver.Operation{
+			{Method: "GET", Path: "/openapi.json", ID: "openapi", Summary: "This document", Answers: "200:OpenAPI"},
+		},
+	}
+	index := &httpserver.Route{
+		Paths: []string{"/", "/v1", "/v1/"},
+		Tag:   "about", Operations: []httpserver.Operation{
+			{Method: "GET", Path: "/", ID: "describe", Summary: "What this port takes, in short; also at /v1", Answers: "200:Index"},
+		},
+	}
+	routes = append(routes, openapi, index)
 	paths := httpserver.IndexOf(routes)
 	index.Get = func(x *httpserver.Request) { describe(x, paths) }
-	return append(routes, index)
+	document := describeRoutes(routes)
+	openapi.Get = func(x *httpserver.Request) {
+		x.HTTP.SetStatusCode(fasthttp.StatusOK)
+		x.HTTP.SetContentType(httpserver.ContentType)
+		x.HTTP.SetBody(document)
+	}
+	return routes
 }
 
 // describe answers the index.

@@ -67,8 +67,20 @@ func New(cfg Config, parts Parts) (*Server, error) {
 	gateway := pushgateway.New(parts.Groups, pushgateway.Config{
 		TTL: cfg.GroupTTL, PendingTimeout: cfg.PendingTimeout, AdminWipe: cfg.AdminWipe, Build: parts.Build,
 	}, limits)
-	// Adding a protocol means adding a line here, and the paths to the OpenAPI document.
-	var routes []*httpserver.Route
+	server, err := httpserver.New(limits, httpserver.Parts{
+		NewApplier: parts.NewApplier, Resources: parts.Resources, Syncer: parts.Syncer, Ledger: parts.Ledger,
+		Logger: parts.Logger, Worded: parts.Worded, Full: parts.Full, Senders: parts.Senders, Trust: parts.Trust,
+		Authority: parts.Authority, Pods: parts.Pods, Pending: parts.Pending,
+	}, withIndex(routes(cfg, parts, gateway)))
+	if err != nil {
+		return nil, err
+	}
+	return &Server{server, gateway}, nil
+}
+
+// routes returns the routes of all protocols. To add a protocol, add a line here.
+func routes(cfg Config, parts Parts, gateway *pushgateway.Handler) (all []*httpserver.Route) {
+	limits := cfg.Config
 	for _, protocol := range []interface{ Routes() []*httpserver.Route }{
 		native.New(parts.Reader, parts.Alive),
 		statsdhttp.New(cfg.Dialect),
@@ -76,15 +88,7 @@ func New(cfg Config, parts Parts) (*Server, error) {
 		otlphttp.New(limits, cfg.OTLPResourceAttributes),
 		gateway,
 	} {
-		routes = append(routes, protocol.Routes()...)
+		all = append(all, protocol.Routes()...)
 	}
-	server, err := httpserver.New(limits, httpserver.Parts{
-		NewApplier: parts.NewApplier, Resources: parts.Resources, Syncer: parts.Syncer, Ledger: parts.Ledger,
-		Logger: parts.Logger, Worded: parts.Worded, Full: parts.Full, Senders: parts.Senders, Trust: parts.Trust,
-		Authority: parts.Authority, Pods: parts.Pods, Pending: parts.Pending,
-	}, withIndex(routes))
-	if err != nil {
-		return nil, err
-	}
-	return &Server{server, gateway}, nil
+	return all
 }

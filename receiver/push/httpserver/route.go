@@ -27,6 +27,12 @@ type Route struct {
 	Fail func(*Request, *Fault)
 	// Public routes look at no credential.
 	Public bool
+	// Disabled routes are described, but not served.
+	Disabled bool
+
+	// Operations and Tag describe the route for the OpenAPI document: at least one operation for each handler.
+	Operations []Operation
+	Tag        string
 }
 
 // Path holds the variables of a path. The strings are copies.
@@ -68,6 +74,9 @@ type Router struct {
 func NewRouter(routes []*Route) *Router {
 	r := &Router{literal: map[string]*Route{}, Routes: routes}
 	for _, route := range routes {
+		if route.Disabled {
+			continue
+		}
 		for _, path := range route.Paths {
 			r.literal[path] = route
 		}

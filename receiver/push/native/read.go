@@ -101,10 +101,16 @@ func (h *Handler) Routes() []*httpserver.Route {
 				"/v1/external/{metric}",
 			},
 			Get: h.read, Put: pushValue, Post: pushValue, Delete: h.remove, Fail: (*httpserver.Request).FailPush,
+			Tag: "metrics", Operations: operations(),
 		},
 		{
 			Paths: []string{"/v1/samples"}, Index: []string{"/v1/samples"},
 			Post: pushSamples, Fail: (*httpserver.Request).FailPush,
+			Tag: "metrics", Operations: []httpserver.Operation{{
+				Method: "POST", Path: "/v1/samples", ID: "pushSamples",
+				Summary: "Takes samples, one JSON object a line", Description: httpserver.LinesDescription,
+				Params: "sync encoding", Body: "Lines", Answers: "200:Pushed 202:Held",
+			}},
 		},
 	}
 }

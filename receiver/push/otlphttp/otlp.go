@@ -29,6 +29,13 @@ func (h *Handler) Routes() []*httpserver.Route {
 	return []*httpserver.Route{{
 		Paths: []string{"/v1/metrics"}, Index: []string{"/v1/metrics"},
 		Post: h.push, Fail: failWhole,
+		Tag: "protocols", Operations: []httpserver.Operation{{
+			Method: "POST", Path: "/v1/metrics", ID: "export",
+			Summary:     "Takes OpenTelemetry's metrics (https://opentelemetry.io/docs/specs/otlp/#otlphttp)",
+			Description: "200 with a partialSuccess where some data points were refused: they are not to be sent again.",
+			Params:      "sync encoding", Body: "Export",
+			Answers: "200:Exported 400:NotExported 401:NotExportedWithout 403:NotExported 408:NotExported 413:NotExported 415:NotExported 429:ConnectionLimited 503:NotExported",
+		}},
 	}}
 }
 

@@ -69,27 +69,6 @@ func New(groups *group.Groups, config Config, limits httpserver.Config) *Handler
 	return h
 }
 
-// routes returns the handler's routes.
-func (h *Handler) Routes() []*httpserver.Route {
-	all := []*httpserver.Route{
-		{
-			Match: h.matchGroup, Index: []string{"/metrics/job/{job}{/label/value}"},
-			Put: h.replaceGroup, Post: h.mergeGroup, Delete: h.deleteGroup, Fail: (*httpserver.Request).FailPush,
-		},
-		{Paths: []string{"/metrics"}, Index: []string{"/metrics"}, Get: h.expose},
-		{Paths: []string{"/api/v1/metrics"}, Index: []string{"/api/v1/metrics"}, Get: h.listGroups},
-		{Paths: []string{"/api/v1/status"}, Index: []string{"/api/v1/status"}, Get: h.status},
-		{
-			Paths: []string{"/-/ready", "/-/healthy"}, Index: []string{"/-/ready, /-/healthy"},
-			Get: healthy, Public: true,
-		},
-	}
-	if h.config.AdminWipe {
-		all = append(all, &httpserver.Route{Paths: []string{"/api/v1/admin/wipe"}, Put: h.wipe})
-	}
-	return all
-}
-
 func healthy(x *httpserver.Request) {
 	x.HTTP.SetContentType("text/plain; charset=utf-8")
 	x.HTTP.SetBodyString("OK\n")

@@ -43,6 +43,12 @@ func (h *Handler) Routes() []*httpserver.Route {
 	return []*httpserver.Route{{
 		Paths: []string{"/api/v1/write"}, Index: []string{"/api/v1/write"},
 		Post: h.write, Fail: (*httpserver.Request).FailPush,
+		Tag: "protocols", Operations: []httpserver.Operation{{
+			Method: "POST", Path: "/api/v1/write", ID: "write",
+			Summary:     "Takes Prometheus' remote write, 1.0 and 2.0 (https://prometheus.io/docs/specs/prw/remote_write_spec_2_0/)",
+			Description: "400: some of it never can be taken, the rest is written; 403: that is so for its sender alone; 503: sent again it may be.",
+			Params:      "sync encoding", Body: "Write", Answers: "204:Written 400:PartlyWritten 503:WriteAgain",
+		}},
 	}}
 }
 

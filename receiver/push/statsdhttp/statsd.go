@@ -22,6 +22,18 @@ func (h *Handler) Routes() []*httpserver.Route {
 	return []*httpserver.Route{{
 		Paths: []string{"/v1/statsd"}, Index: []string{"/v1/statsd"},
 		Put: h.push, Post: h.push, Fail: (*httpserver.Request).FailPush,
+		Tag: "metrics", Operations: []httpserver.Operation{
+			{
+				Method: "PUT", Path: "/v1/statsd", ID: "putStatsD",
+				Summary: "Takes StatsD lines, as POST does", Description: httpserver.LinesDescription,
+				Params: "dialect sync encoding", Body: "StatsD", Answers: "200:Pushed 202:Held",
+			},
+			{
+				Method: "POST", Path: "/v1/statsd", ID: "pushStatsD",
+				Summary: "Takes StatsD lines", Description: httpserver.LinesDescription,
+				Params: "dialect sync encoding", Body: "StatsD", Answers: "200:Pushed 202:Held",
+			},
+		},
 	}}
 }
 
