@@ -34,6 +34,22 @@ var mayImport = map[string][]string{
 	"receiver/otlp":        {"metric", "receiver/buckets"},
 	"receiver/credential":  {"metric", "connlimit", "config"},
 	"receiver/group":       {"metric", "receiver/buckets", "receiver/exposition", "config"},
+	"identity":             {"metric", "config"},
+	"limit":                {"metric", "ratelog", "config"},
+	"workload":             {"metric"},
+	"aggregate":            {"config", "metric", "aggregate/blob", "aggregate/index", "aggregate/lookup", "aggregate/memory", "aggregate/window"},
+	"aggregate/blob":       {}, // it knows bytes only
+	"aggregate/index":      {"metric", "aggregate/lookup", "aggregate/memory"},
+	"aggregate/lookup":     {"metric", "aggregate/memory"},
+	"aggregate/memory":     {}, // it knows bytes only
+	"aggregate/window":     {"metric", "aggregate/blob", "aggregate/memory"},
+	"store":                {"config", "metric", "durable", "store/format"},
+	"store/format":         {},
+	"adapter":              {"config", "metric", "connlimit", "durable"},
+	"adapter/cluster":      {"config", "metric"},
+	"loadtest":             {}, // it speaks the wire only
+	"cmd/sluice":           {"config", "metric", "durable", "operations", "receiver", "receiver/statsd", "receiver/group", "receiver/push", "identity", "limit", "workload", "aggregate", "store", "adapter", "adapter/cluster"},
+	"cmd/sluice-loadtest":  {"loadtest"},
 
 	// HTTP push: the protocols stand on the server, and receiver/push joins them.
 	"receiver/push/body":            {},
@@ -46,18 +62,6 @@ var mayImport = map[string][]string{
 	"receiver/push/remotewritehttp": {"metric", "receiver/remotewrite", "receiver/push/httpserver"},
 	"receiver/push/otlphttp":        {"metric", "receiver/otlp", "receiver/push/httpserver"},
 	"receiver/push":                 {"config", "metric", "receiver", "receiver/credential", "receiver/group", "receiver/statsd", "receiver/push/httpserver", "receiver/push/listener", "receiver/push/native", "receiver/push/statsdhttp", "receiver/push/pushgateway", "receiver/push/remotewritehttp", "receiver/push/otlphttp"},
-
-	"identity":         {"metric", "config"},
-	"limit":            {"metric", "ratelog", "config"},
-	"workload":         {"metric"},
-	"aggregate":        {"config", "metric", "aggregate/memory"},
-	"store":            {"config", "metric", "durable", "store/format"},
-	"adapter":          {"config", "metric", "connlimit", "durable"},
-	"adapter/cluster":  {"config", "metric"},
-	"aggregate/memory": {}, // it knows bytes only
-	"store/format":     {},
-	"loadtest":         {}, // it speaks the wire only
-	"cmd/sluice":       {"config", "metric", "durable", "operations", "receiver", "receiver/statsd", "receiver/group", "receiver/push", "identity", "limit", "workload", "aggregate", "store", "adapter", "adapter/cluster", "loadtest"},
 }
 
 // onlyImporters lists who alone may import modules that would otherwise spread.
@@ -67,7 +71,7 @@ var onlyImporters = map[string][]string{
 	"sigs.k8s.io/":                 {"adapter", "adapter/cluster", "cmd/sluice"},
 	"go.opentelemetry.io/":         {"receiver/otlp", "receiver/push/otlphttp"},
 	"github.com/valyala/fasthttp":  {"receiver/push", "receiver/push/httpserver", "receiver/push/native", "receiver/push/pushgateway", "receiver/push/remotewritehttp", "receiver/push/otlphttp", "loadtest"}, // loadtest: as the floor
-	"github.com/spf13/":            {"cmd/sluice"},
+	"github.com/spf13/":            {"cmd/sluice", "cmd/sluice-loadtest"},
 }
 
 // listed is what "go list -json" says of a package.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -117,18 +118,18 @@ func BenchmarkLetGo(b *testing.B) {
 		w.Offline()
 		b.StartTimer()
 		for i := range table.Blocks() {
-			var all []ref
+			var all []lookup.Ref
 			for place := range uint32(blockSeries) {
 				if state := table.blocks.at[i].Load().page.cells[place].state.Load(); state&live != 0 {
-					all = append(all, ref{uint32(i)<<blockBits | place, state})
+					all = append(all, lookup.Ref{Number: uint32(i)<<blockBits | place, State: state})
 				}
 			}
-			table.evict(all, deletion, table.clock.now())
+			table.evict(all, deleted, table.clock.Now())
 		}
-		pace := pace{table.clock.now().wall}
-		table.finish(&pace)
-		if table.Series() != 0 || len(table.evictions.limbo) != 0 {
-			b.Fatal(table.Series(), len(table.evictions.limbo))
+		pace := pace{table.clock.Now().Wall}
+		table.reclaim(&pace)
+		if table.Series() != 0 || len(table.evictions.tombstones) != 0 {
+			b.Fatal(table.Series(), len(table.evictions.tombstones))
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(samples)), "ns/series")

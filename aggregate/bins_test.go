@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"unsafe"
+
+	"github.com/sluice-metrics/sluice/aggregate/lookup"
 )
 
 // A bin's representative is within 1 % of every value that falls into the bin, on either side of zero.
@@ -73,10 +75,10 @@ func TestBinsAreThoseOfTheLogarithm(t *testing.T) {
 
 // An observation touches one line.
 func TestTimerLineIsALine(t *testing.T) {
-	if size := unsafe.Sizeof(timerLine{}); size != cacheLine {
+	if size := unsafe.Sizeof(timerLine{}); size != lookup.CacheLine {
 		t.Errorf("a line takes %d bytes", size)
 	}
-	if size := liveBytes; size%cacheLine != 0 {
+	if size := liveBytes; size%lookup.CacheLine != 0 {
 		t.Errorf("a live part takes %d bytes: the next one would begin within a line", size)
 	}
 }

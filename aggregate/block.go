@@ -6,18 +6,14 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/sluice-metrics/sluice/aggregate/index"
 	"github.com/sluice-metrics/sluice/aggregate/memory"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
 // Series live in blocks of 1,024, numbered from 0; a series' number is its block's times 1,024 plus its place.
 // Blocks are made as they are needed and never given back; places are used again.
-const (
-	blockBits   = 10
-	blockSeries = 1 << blockBits
-	maxBlocks   = 1 << 14 // 16.7M series
-	blockWords  = blockSeries / 64
-)
+const maxBlocks = 1 << 14 // 16.7M series
 
 type block struct {
 	page *page // in the arena of blocks
@@ -33,7 +29,7 @@ type block struct {
 
 	series *[blockSeries]series // by itself: 32 KiB are a size that the heap gives out whole
 	// bodies is nil until a series of the block needs one.
-	bodies atomic.Pointer[[blockSeries]atomic.Pointer[body]]
+	bodies bodies
 
 	// unsaved marks series whose values the store has not copied out, unnamed those whose birth or death it has not.
 	unsaved, unnamed bitmap
@@ -54,22 +50,10 @@ type page struct {
 	nextEnd atomic.Uint32
 }
 
-// bitmap has a bit for each series of a block.
-type bitmap [blockWords]atomic.Uint64
-
-// mark sets a bit; where it is set already it writes nothing.
-func (b *bitmap) mark(place uint32) {
-	if word, bit := &b[place/64], uint64(1)<<(place%64); word.Load()&bit == 0 {
-		word.Or(bit)
-	}
-}
-
-func (b *bitmap) has(place uint32) bool { return b[place/64].Load()&(1<<(place%64)) != 0 }
-
 // series is what is known of a series beside its value. What is no atomic is written by its creator before the
 // cell's state publishes it.
 type series struct {
-	entry *entry
+	entry *index.Entry
 	// first and length are its labels, packed: a string in less memory.
 	first  *byte
 	length uint32
@@ -86,47 +70,11 @@ func (s *series) packed() string { return unsafe.String(s.first, s.length) }
 
 func (s *series) labels() metric.Labels { return metric.TrustPackedLabels(s.packed()) }
 
-// ref names a series and its generation, so that a reader notices when its place was given to another.
-type ref struct {
-	number uint32
-	state  uint32
-}
+func (b *block) body(place uint32) *body { return b.bodies.of(place) }
 
-// body is what a series has beyond its cell. Which one is set follows from the kind; a counter has a fraction where it has any.
-type body struct {
-	fraction *fraction
-	running  *running // of a counter whose client keeps the total; guarded by the history lock
-	stamped  *stamped
-	timer    *timer
-	set      *set
-
-	// rewritten is set where a timer or a set got what is older than its newest note: what was saved is to be replaced.
-	// Guarded by the history lock.
-	rewritten bool
-
-	bytes atomic.Int64 // of timer, set or running total, as last weighed, and what they grew by since
-}
-
-func (b *block) body(place uint32) *body {
-	bodies := b.bodies.Load()
-	if bodies == nil {
-		return nil
-	}
-	return bodies[place].Load()
-}
-
-// makeBody returns the body of a series, making it with f where there is none.
-func (b *block) makeBody(place uint32, f func() *body) *body {
-	bodies := b.bodies.Load()
-	if bodies == nil {
-		b.bodies.CompareAndSwap(nil, new([blockSeries]atomic.Pointer[body]))
-		bodies = b.bodies.Load()
-	}
-	if made := bodies[place].Load(); made != nil {
-		return made
-	}
-	bodies[place].CompareAndSwap(nil, f())
-	return bodies[place].Load()
+// handle is what the kinds see of a series.
+func (b *block) handle(place uint32) handle {
+	return handle{cell: &b.page.cells[place], dirty: &b.page.dirty, bodies: &b.bodies, born: &b.series[place].born, place: place}
 }
 
 // blocks is the directory: it grows under its lock, everybody else only reads.

@@ -4,7 +4,7 @@ import (
 	"math"
 	"sync/atomic"
 
-	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/aggregate/window"
 )
 
 // cell is what a sample touches: 32 bytes without a pointer. Its value belongs to the writers, its past to the
@@ -14,16 +14,16 @@ import (
 // Gauges hold the bits of a float64 that says their value exactly (metric.Number.AsFloat), or one of the marks below. Timers have the number of their live part, and which half of it is hot
 // (timerlive.go). Sets keep all in their body.
 type cell struct {
-	value atomic.Uint64
-	past  past
-	seen  atomic.Uint32 // lifeStamp of when it was last found touched; whoever holds the history lock writes it
+	value   atomic.Uint64
+	history window.History
+	seen    atomic.Uint32 // lifeStamp of when it was last found touched; whoever holds the history lock writes it
 	// state is generation<<1 | live, in 31 bits. Publishing it publishes the series; the generation tells a
 	// series from a later one in the same place.
 	state atomic.Uint32
 }
 
 // see stamps the cell as touched. A stamp never falls: whoever comes late may have looked at the clock first.
-func (c *cell) see(now moment) { c.seen.Store(max(c.seen.Load(), now.stamp())) }
+func (c *cell) see(now window.Moment) { c.seen.Store(max(c.seen.Load(), now.Stamp())) }
 
 const (
 	live      = 1
@@ -47,88 +47,6 @@ func (c *cell) add(whole int64) bool {
 }
 
 const maxTotal = 1 << 62
-
-// quantise splits an increment, once, into whole units, exactly, and billionths, 0 <= fraction < fractionUnits.
-// It reports false for what is beyond maxIncrement.
-func quantise(s *metric.Sample) (whole int64, fraction uint32, ok bool) {
-	if s.Rate == 0 || s.Rate == 1 {
-		if s.Whole < -maxIncrement || s.Whole > maxIncrement || math.Abs(s.Fraction) >= 1 {
-			return 0, 0, false
-		}
-		whole, fraction = split(s.Fraction)
-		return s.Whole + whole, fraction, true
-	}
-	v := s.Float() / s.Rate
-	if !(math.Abs(v) <= maxIncrement) {
-		return 0, 0, false
-	}
-	whole, fraction = split(v)
-	return whole, fraction, true
-}
-
-// maxIncrement is the most that an autoscaler, which reads thousandths in an int64, could be told of: a single increment
-// beyond it is no count.
-const maxIncrement = math.MaxInt64 / 1000
-
-// fractionUnits is the grid of fractions: decimal, as clients write them and a Quantity says them.
-const fractionUnits = metric.Nanos
-
-// split rounds to the grid first, so that 29.999999999999996 is 30.
-func split(v float64) (whole int64, fraction uint32) {
-	floor := math.Floor(v)
-	units := math.RoundToEven((v - floor) * fractionUnits)
-	if units == fractionUnits {
-		return int64(floor) + 1, 0
-	}
-	return int64(floor), uint32(units)
-}
-
-// assign sets the gauge. False: the value has moved to the body.
-func (c *cell) assign(v float64) bool {
-	for {
-		old := c.value.Load()
-		if old == gaugeMoved {
-			return false
-		}
-		if c.value.CompareAndSwap(old, math.Float64bits(v)) {
-			return true
-		}
-	}
-}
-
-// shift adds to the gauge; an unset one starts at 0. False: the value has moved to the body, or has to: no float64 says the sum.
-func (c *cell) shift(by metric.Number) bool {
-	for {
-		old := c.value.Load()
-		if old == gaugeMoved {
-			return false
-		}
-		sum, plain := shifted(gaugeNumber(old), by).AsFloat()
-		if !plain {
-			return false
-		}
-		if c.value.CompareAndSwap(old, math.Float64bits(sum)) {
-			return true
-		}
-	}
-}
-
-// gaugeNumber is what a plain gauge holds. An unset one counts from 0.
-func gaugeNumber(bits uint64) metric.Number {
-	if bits == gaugeUnset {
-		return metric.Number{}
-	}
-	return metric.Float(math.Float64frombits(bits))
-}
-
-// shifted is a gauge's value after a delta.
-func shifted(value, by metric.Number) metric.Number {
-	sum := value.Plus(by)
-	if v := sum.Float64(); math.IsInf(v, 0) {
-		return metric.Float(finite(v))
-	}
-	return sum
-}
 
 // finite keeps sums of gauge deltas and timers inside float64: an infinity could never be served nor left again.
 func finite(v float64) float64 {

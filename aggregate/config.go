@@ -39,8 +39,6 @@ const (
 	maxWindows = 4
 	minWindow  = time.Second
 	maxWindow  = time.Hour
-	// ticksPerWindow is the resolution of a window: a tick is at most a tenth of it.
-	ticksPerWindow = 10
 	// ShortTTL is the lifetime below which an autoscaler may lose a metric that merely pauses.
 	ShortTTL = 10 * time.Minute
 )

@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/bits"
 	"sync"
+
+	"github.com/sluice-metrics/sluice/metric"
 )
 
 // distribution sums up bins: of one timer's ticks, or of many timers. It is scratch space, reused.
@@ -168,4 +170,28 @@ func (d *distribution) quantile(q float64) float64 {
 		}
 	}
 	return d.max
+}
+
+// stat reads a stat off a distribution. Not known: nothing has none. Not read: there is no such stat.
+func (d *distribution) stat(s metric.Stat) (v float64, known, read bool) {
+	switch s {
+	case metric.Count:
+		return d.count(), true, true
+	case metric.Sum:
+		return d.sum, !math.IsNaN(d.sum), true
+	case metric.Mean:
+		return d.mean(), d.size() > 0 && !math.IsNaN(d.sum), true
+	case metric.Min:
+		return d.min, !math.IsInf(d.min, 0), true
+	case metric.Max:
+		return d.max, !math.IsInf(d.max, 0), true
+	}
+	q := s.Quantile()
+	if math.IsNaN(q) {
+		return 0, false, false
+	}
+	if d.total == 0 {
+		return 0, false, true
+	}
+	return d.quantile(q), true, true
 }

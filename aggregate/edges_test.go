@@ -12,7 +12,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/index"
+	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/aggregate/memory"
+	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -246,16 +249,16 @@ func TestEdgeLabelsRace(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Delete(podQuery("x"))
-	f.finish(&pace{time.Now()})
+	f.reclaim(&pace{time.Now()})
 	var wg sync.WaitGroup
 	wg.Go(func() { f.w.Apply(sample("y:1|c|#pod:a,ns:ns,other:w")) })
-	wg.Go(func() { r.begin(); r.add(entries[0].series[0]) })
+	wg.Go(func() { r.begin(); r.add(entries[0].Series[0]) })
 	wg.Wait()
 }
 
-func (f *fixture) planOf(q *metric.Query) (*reading, []found, error) {
-	key := familyKey{q.Resource, q.Namespace, q.Expression.Name}
-	return f.plan(q, key, f.index.seek(key, q))
+func (f *fixture) planOf(q *metric.Query) (*evaluation, []index.Found, error) {
+	key := index.Key{Resource: q.Resource, Namespace: q.Namespace, Name: q.Expression.Name}
+	return f.plan(q, key, f.index.ScopeOf(key, q))
 }
 
 // The cap on bodies does not hold what grows.
@@ -395,7 +398,7 @@ func TestEdgeClockSetBack(t *testing.T) {
 	start(t, func(f *fixture) {
 		f.push(fmt.Sprintf("q:1|g|#pod:a,ns:ns|T%d", time.Now().Unix()))
 		f.w.Online()
-		f.w.now.wall = f.w.now.wall.Add(-time.Hour)
+		f.w.now.Wall = f.w.now.Wall.Add(-time.Hour)
 		f.w.Apply(sample("q:2|g|#pod:a,ns:ns"))
 		f.w.Offline()
 		f.want("q", "a=2")
@@ -409,7 +412,7 @@ func TestEdgeMarkFromDisk(t *testing.T) {
 		f.push("g:1|g|#pod:a,ns:ns")
 		f.Roll()
 		b := f.blocks.at[0].Load()
-		b.page.cells[0].past.rolled = bits
+		b.page.cells[0].history.Newest = bits
 		b.unnamed[0].Store(0)
 		names, state := f.AppendNames(nil, 0), f.AppendState(nil, 0)
 		again := newFixture(t)
@@ -498,9 +501,9 @@ func TestEdgeTimerOverflow(t *testing.T) {
 func TestEdgeSetMerge(t *testing.T) {
 	var e memory.Epochs
 	seat := e.Register()
-	spans := newSpans([]time.Duration{10 * time.Second}, time.Second)
+	spans := window.NewSpans([]time.Duration{10 * time.Second}, time.Second)
 	s := newSet(spans)
-	room := budget{newFixture(t).Table, new(body)}
+	room := budget{&env{mayGrow: func() bool { return true }}, new(body)}
 	hash := func(i int) uint64 { return uint64(i+1) * 0x9e3779b97f4a7c15 }
 	n := 0
 	for ; s.exact.Load().older.Load() == nil; n++ {
@@ -565,7 +568,7 @@ func TestEdgeStateThenNames(t *testing.T) {
 		f.AppendDelta(nil, 0)
 		disk.state[0] = f.AppendState(nil, 0)
 		f.Delete(podQuery("x"))
-		f.finish(&pace{time.Now()})
+		f.reclaim(&pace{time.Now()})
 		f.push("y:1|c|#pod:b,ns:ns")
 		disk.names[0] = f.AppendNames(nil, 0)
 		disk.clock = f.AppendClock(nil)
@@ -589,8 +592,8 @@ func TestEdgeExpireLargeFamily(t *testing.T) {
 	}
 	f.w.Offline()
 	f.Roll()
-	now := f.clock.now()
-	now.life += 48 * time.Hour
+	now := f.clock.Now()
+	now.Life += 48 * time.Hour
 	worst, begun := time.Duration(0), time.Now()
 	for i := range f.blocks.made.Load() {
 		p, at := pace{time.Now()}, time.Now()
@@ -635,7 +638,7 @@ func TestEdgeClockOutOfRange(t *testing.T) {
 	blob = binary.AppendUvarint(blob, 2)
 	blob = append(blob, 10, 60)
 	if err := f.RestoreClock(blob); err == nil {
-		t.Errorf("taken: it is tick %d", f.clock.now().tick)
+		t.Errorf("taken: it is tick %d", f.clock.Now().Tick)
 	}
 }
 
@@ -664,9 +667,9 @@ func TestEdgeClockJumpsAhead(t *testing.T) {
 	start(t, func(f *fixture) {
 		f.push("q:1|g|#pod:a,ns:ns")
 		time.Sleep(time.Second)
-		now := f.clock.now()
-		now.wall = now.wall.Add(2 * time.Hour) // somebody set the clock
-		if f.expired(f.blocks.at[0].Load(), 0, now) {
+		now := f.clock.Now()
+		now.Wall = now.Wall.Add(2 * time.Hour) // somebody set the clock
+		if f.hasExpired(f.blocks.at[0].Load(), 0, now) {
 			t.Error("expired a second after its sample")
 		}
 	})
@@ -757,12 +760,12 @@ func TestEdgeLogsUnderTheHistoryLock(t *testing.T) {
 
 // A thousand names warned of once silence all others for good.
 func TestEdgeWarnedFillsUp(t *testing.T) {
-	var s slowPushers
+	var s slowPushLog
 	now := time.Now()
 	for i := range warnedMost {
-		s.due(familyKey{name: fmt.Sprint(i)}, now)
+		s.due(index.Key{Name: fmt.Sprint(i)}, now)
 	}
-	if !s.due(familyKey{name: "new"}, now.Add(48*time.Hour)) {
+	if !s.due(index.Key{Name: "new"}, now.Add(48*time.Hour)) {
 		t.Error("two days later a new one is not warned of")
 	}
 }
@@ -776,16 +779,16 @@ func TestEdgeLateForAFullSuccessor(t *testing.T) {
 		f.Roll()
 		time.Sleep(2 * time.Hour)
 		slow := f.NewWriter() // looked the series up before its expiry
-		key := f.aliases.key(sample(line))
-		old := targetRef(f.aliases.find(&key).target.Load())
-		f.sweepBlock(0, f.clock.now(), &pace{time.Now()})
-		b, place := f.blocks.of(old.number)
+		key := f.aliases.KeyOf(sample(line))
+		old := lookup.TargetRef(f.aliases.Find(&key).Target.Load())
+		f.sweepBlock(0, f.clock.Now(), &pace{time.Now()})
+		b, place := f.blocks.of(old.Number)
 		slow.updateNow(b, place, sample(line))
 		for range 500 {
 			f.push(line)
 		}
 		slow.Quiesce()
-		f.finish(&pace{time.Now()})
+		f.reclaim(&pace{time.Now()})
 		slow.Close()
 		f.want("c:total", "a=4611686018427387500")
 		if applied, held := f.Balance(); applied != held {

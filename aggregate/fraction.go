@@ -1,18 +1,22 @@
 package aggregate
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/sluice-metrics/sluice/aggregate/window"
+)
 
 // fraction is the body of a counter that ever got an increment that was not whole: what its increments had
 // beyond whole units, in billionths. Most counters never need one.
 type fraction struct {
-	units atomic.Int64
-	past  past // guarded by the history lock
+	units   atomic.Int64
+	history window.History // guarded by the history lock
 }
 
 func newFraction() *body { return &body{fraction: new(fraction)} }
 
 // usedLocked reports whether there ever was one: a counter that has only a running total keeps no notes here.
-func (f *fraction) usedLocked() bool { return f.past.stamp != 0 || f.units.Load() != 0 }
+func (f *fraction) usedLocked() bool { return f.history.Stamp != 0 || f.units.Load() != 0 }
 
 // carryAt is when the roller moves whole units over: far before an int64 of grid units is full.
 const carryAt = 1 << 62

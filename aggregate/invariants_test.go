@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -55,19 +56,19 @@ func holdAllLocks(t *Table) (release func()) {
 	hold(&t.evictions.mu)
 	hold(&t.sumsMu)
 	hold(&t.blocks.mu)
-	hold(t.notes.memory.Locker())
+	hold(t.logs.Locker())
 	hold(t.timers.Locker())
 	hold(t.epochs.Locker())
-	hold(&t.graves.mu)
+	hold(&t.removals.mu)
 	for i := range t.blocks.made.Load() {
 		hold(&t.blocks.at[i].Load().history)
 	}
-	for i := range t.canon.shards {
-		hold(&t.canon.shards[i].mu)
-		hold(&t.aliases.slots.shards[i].mu)
+	for i := range t.canon.Shards {
+		hold(&t.canon.Shards[i].Mu)
+		hold(&t.aliases.Slots.Shards[i].Mu)
 	}
-	for i := range t.index.shards {
-		hold(&t.index.shards[i].mu)
+	for i := range t.index.Shards {
+		hold(&t.index.Shards[i].Mu)
 	}
 	return func() {
 		for _, l := range held {
@@ -130,17 +131,17 @@ func TestA2NothingIsLostOrCountedTwice(t *testing.T) {
 		t.Error("nothing was evicted: the test shows nothing")
 	}
 	// All goes, and the sum stands.
-	var all []ref
+	var all []lookup.Ref
 	for number := range uint32(table.Blocks() * blockSeries) {
 		b, place := table.blocks.of(number)
 		if state := b.page.cells[place].state.Load(); state&live != 0 {
-			all = append(all, ref{number, state})
+			all = append(all, lookup.Ref{Number: number, State: state})
 		}
 	}
-	table.evict(all, deletion, table.clock.now())
-	table.finish(&pace{time.Now()})
-	if _, held := table.Balance(); held != applied || table.Series() != 0 || len(table.evictions.limbo) != 0 {
-		t.Errorf("after the end: applied %v, held %v, %d series, %d in limbo", applied, held, table.Series(), len(table.evictions.limbo))
+	table.evict(all, deleted, table.clock.Now())
+	table.reclaim(&pace{time.Now()})
+	if _, held := table.Balance(); held != applied || table.Series() != 0 || len(table.evictions.tombstones) != 0 {
+		t.Errorf("after the end: applied %v, held %v, %d series, %d in limbo", applied, held, table.Series(), len(table.evictions.tombstones))
 	}
 }
 
@@ -197,7 +198,7 @@ func evictSome(ctx context.Context, t *Table) {
 			b.page.dirty[place/64].And(^bit)
 			b.page.cells[place].seen.Store(0)
 			b.history.Unlock()
-			t.evict([]ref{{i<<blockBits | place, state}}, expiry, t.clock.now())
+			t.evict([]lookup.Ref{{Number: i<<blockBits | place, State: state}}, expired, t.clock.Now())
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -212,25 +213,25 @@ func TestA2LateSamplesGoToTheSuccessor(t *testing.T) {
 		f.Roll()
 		time.Sleep(2 * time.Hour)
 		slow := f.NewWriter() // looked its series up before the expiry, applies after it
-		var found []ref
+		var found []lookup.Ref
 		for _, line := range lines {
-			key := f.aliases.key(sample(line))
-			found = append(found, targetRef(f.aliases.find(&key).target.Load()))
+			key := f.aliases.KeyOf(sample(line))
+			found = append(found, lookup.TargetRef(f.aliases.Find(&key).Target.Load()))
 		}
 		for place := range f.Blocks() {
-			f.sweepBlock(uint32(place), f.clock.now(), &pace{time.Now()})
+			f.sweepBlock(uint32(place), f.clock.Now(), &pace{time.Now()})
 		}
-		f.finish(&pace{time.Now()})
-		if len(f.evictions.limbo) != 4 {
-			t.Fatalf("%d in limbo, want 4: a writer has not passed", len(f.evictions.limbo))
+		f.reclaim(&pace{time.Now()})
+		if len(f.evictions.tombstones) != 4 {
+			t.Fatalf("%d in limbo, want 4: a writer has not passed", len(f.evictions.tombstones))
 		}
 		for i, line := range lines {
-			b, place := f.blocks.of(found[i].number)
+			b, place := f.blocks.of(found[i].Number)
 			slow.updateNow(b, place, sample(line))
 		}
 		f.want("c:total", `no series of "c" for pods in "ns"; last seen 2h ago, expired after 1h`)
 		slow.Quiesce()
-		f.finish(&pace{time.Now()})
+		f.reclaim(&pace{time.Now()})
 		f.want("c:total", "a=2.5") // the late ones alone
 		f.want("g", "a=4")
 		f.want("t:sum", "a=8")
@@ -267,7 +268,7 @@ func TestA3NoAllocation(t *testing.T) {
 		f.w.Apply(lines[i])
 	}
 	f.want("o:total", fmt.Sprintf("a=%d", len(orders)))
-	if n, _ := f.aliases.size(); n > 6+maxAliases+1 {
+	if n, _ := f.aliases.Size(); n > 6+maxAliases+1 {
 		t.Errorf("%d aliases: orders of tags fill memory", n)
 	}
 }
@@ -315,7 +316,7 @@ func TestA4OneSnapshot(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.begin()
-		r.add(entries[0].series[0])
+		r.add(entries[0].Series[0])
 		if r.spread.total == 0 || r.spread.sum != 10*float64(r.spread.total/weightUnits) {
 			t.Fatalf("%d observations of 10 have the sum %v", r.spread.total/weightUnits, r.spread.sum)
 		}
@@ -391,19 +392,19 @@ func TestA6MemoryIsUsedAgain(t *testing.T) {
 			if n := f.Series(); n != 0 {
 				t.Fatalf("round %d: %d series outlive their time", round, n)
 			}
-			if n, _ := f.notes.used(); n != 0 {
+			if n, _ := f.logs.Used(); n != 0 {
 				t.Fatalf("round %d: %d logs are in use by nobody", round, n)
 			}
-			_, bytes := f.aliases.size()
+			_, bytes := f.aliases.Size()
 			if round == 3 {
 				blocks, aliases = f.Blocks(), bytes
-				_, logs = f.notes.used()
+				_, logs = f.logs.Used()
 			}
 		}
-		if _, bytes := f.notes.used(); f.Blocks() != blocks || bytes != logs {
+		if _, bytes := f.logs.Used(); f.Blocks() != blocks || bytes != logs {
 			t.Errorf("blocks grew from %d to %d, logs from %d to %d bytes", blocks, f.Blocks(), logs, bytes)
 		}
-		if n, bytes := f.aliases.size(); n > 0 || bytes > aliases*5/4 {
+		if n, bytes := f.aliases.Size(); n > 0 || bytes > aliases*5/4 {
 			t.Errorf("%d aliases of nothing, %d bytes, were %d", n, bytes, aliases)
 		}
 	})
@@ -446,7 +447,7 @@ func TestA6BytesCap(t *testing.T) {
 			}
 		}
 		f.w.Quiesce()
-		held := table.bodyBytes.Load() + table.nameBytes.Load() + table.aliases.bytes.Load()
+		held := table.bodyBytes.Load() + table.nameBytes.Load() + table.aliases.Used.Load()
 		if refused == 0 || held > c.MaxBytes+1024 {
 			t.Errorf("%d refused, %d bytes held, want at most %d", refused, held, c.MaxBytes)
 		}
@@ -464,7 +465,7 @@ func TestA6BytesCap(t *testing.T) {
 		f.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.Expression{Name: "c"}})
 		f.w.Offline()
 		time.Sleep(5 * time.Minute) // places are free at once, aliases after a sweep
-		if held := table.nameBytes.Load() + table.aliases.bytes.Load(); held > 1000 {
+		if held := table.nameBytes.Load() + table.aliases.Used.Load(); held > 1000 {
 			t.Errorf("%d bytes of names and aliases are held by nobody", held)
 		}
 		f.push(distant, "c:1|c|#pod:a,ns:ns,new:one")
@@ -478,7 +479,7 @@ func TestA6RefusalsAreBounded(t *testing.T) {
 	for i := range maxRefusals + 5000 {
 		f.w.Apply(sample(fmt.Sprintf("c%d:1|c|#refuse:me", i)))
 	}
-	if n, _ := f.aliases.size(); n > maxRefusals {
+	if n, _ := f.aliases.Size(); n > maxRefusals {
 		t.Errorf("%d aliases, want at most %d", n, maxRefusals)
 	}
 }

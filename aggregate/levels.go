@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -27,13 +28,13 @@ type step struct {
 }
 
 // begin empties it for a window.
-func (l *levels) begin(v *view, now moment, tick time.Duration) {
-	at := float64(now.at) / float64(tick)
-	*l = levels{from: at - float64(v.span.window)/float64(tick), now: at, one: l.one[:0], grid: l.grid[:0]}
+func (l *levels) begin(v *window.View, now window.Moment, tick time.Duration) {
+	at := float64(now.At) / float64(tick)
+	*l = levels{from: at - float64(v.Span.Window)/float64(tick), now: at, one: l.one[:0], grid: l.grid[:0]}
 }
 
 // add adds one gauge that has notes and was born in a tick.
-func (l *levels) add(all []note, born uint32) {
+func (l *levels) add(all []window.Entry, born uint32) {
 	if len(all) == 0 {
 		return
 	}
@@ -41,18 +42,18 @@ func (l *levels) add(all []note, born uint32) {
 		l.spread()
 	}
 	first := 0
-	for first < len(all)-1 && float64(all[first+1].tick)+0.5 <= l.from {
+	for first < len(all)-1 && float64(all[first+1].Tick)+0.5 <= l.from {
 		first++
 	}
-	at := float64(all[first].tick) + 0.5
+	at := float64(all[first].Tick) + 0.5
 	if first == 0 {
 		at = float64(born) + 0.5 // a gauge that is set to what it was has no further note
 	}
-	level := math.Float64frombits(all[first].value)
+	level := math.Float64frombits(all[first].Value)
 	l.change(max(l.from, at), 0, level)
 	for _, one := range all[first+1:] {
-		to := math.Float64frombits(one.value)
-		l.change(float64(one.tick)+0.5, level, to)
+		to := math.Float64frombits(one.Value)
+		l.change(float64(one.Tick)+0.5, level, to)
 		level = to
 	}
 }

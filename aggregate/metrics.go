@@ -36,8 +36,8 @@ func (t *Table) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	aliases, aliasBytes := t.aliases.size()
-	_, noteBytes := t.notes.used()
+	aliases, aliasBytes := t.aliases.Size()
+	_, noteBytes := t.logs.Used()
 	gauge(seriesDesc, float64(t.Series()))
 	gauge(seriesLimitDesc, float64(t.config.MaxSeries))
 	gauge(aliasesDesc, float64(aliases))

@@ -1,6 +1,9 @@
 package aggregate
 
-import "github.com/sluice-metrics/sluice/metric"
+import (
+	"github.com/sluice-metrics/sluice/aggregate/window"
+	"github.com/sluice-metrics/sluice/metric"
+)
 
 // origin is which of a client's lives its running total is of, and how new.
 type origin struct {
@@ -16,7 +19,7 @@ func (o *origin) judge(s *metric.Sample) (anew, late bool) {
 }
 
 // see remembers what a total that was taken said of itself. The future counts as now.
-func (o *origin) see(s *metric.Sample, now moment) {
+func (o *origin) see(s *metric.Sample, now window.Moment) {
 	o.started = max(o.started, s.Started)
-	o.at = max(o.at, min(s.Timestamp, now.wall.Unix()))
+	o.at = max(o.at, min(s.Timestamp, now.Wall.Unix()))
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -16,7 +17,7 @@ type pushed struct {
 	last *cumulative // nil: no running total was pushed
 	origin
 	quantiles []metric.Quantile // of the last push
-	past      [][]pushedSlot    // by span
+	units     [][]pushedSlot    // by span
 	reserved  int64             // bytes that were taken from the budget
 }
 
@@ -37,43 +38,8 @@ type part struct{ bounds, counts []float64 }
 // maxParts bounds the parts of a slot. What has yet other bounds shares buckets with the last one, those of the finer of both.
 const maxParts = 4
 
-// mergeLocked takes a histogram in under a tick.
-func (w *Writer) mergeLocked(b *block, place uint32, s *metric.Sample, tick uint32) metric.Reason {
-	body := b.body(place)
-	p := body.timer.pushed
-	if p == nil {
-		p = &pushed{past: make([][]pushedSlot, len(w.table.spans))}
-	}
-	if need := p.needs(len(s.Histogram.Bounds), len(s.Histogram.Quantiles)) - p.reserved; need > 0 {
-		if !(budget{w.table, body}).take(need) {
-			return metric.OverLimit
-		}
-		p.reserved += need
-	}
-	body.timer.pushed = p
-	g, buckets := p.takeLocked(s, w.now)
-	if g.count > 0 {
-		for i := range w.table.spans {
-			sp := &w.table.spans[i]
-			if !sp.keeps(tick, w.now.tick) {
-				continue
-			}
-			slot := p.slotLocked(i, sp, sp.unit(tick))
-			slot.gain = slot.gain.plus(g)
-			slot.parts = appendPart(slot.parts, buckets, maxParts)
-		}
-	}
-	if past := &b.page.cells[place].past; tick < past.stamp {
-		past.shiftWeight(w.table.notes, tick, g.count, b.series[place].born)
-		body.rewritten = true
-	} else {
-		past.addWeight(w.table.notes, tick, g.count)
-	}
-	return metric.Applied
-}
-
 // takeLocked remembers a histogram and returns what is new in it. The first running total of a series is where it begins.
-func (p *pushed) takeLocked(s *metric.Sample, now moment) (gain, part) {
+func (p *pushed) takeLocked(s *metric.Sample, now window.Moment) (gain, part) {
 	h := s.Histogram
 	if s.Op == metric.Merge {
 		p.quantiles = slices.Clone(h.Quantiles)
@@ -114,16 +80,16 @@ func (p *pushed) copyOf(h *metric.Histogram) *cumulative {
 }
 
 // slotLocked is the slot of a unit: the one it has, a new one, or the oldest made empty.
-func (p *pushed) slotLocked(index int, sp *span, unit uint32) *pushedSlot {
-	slots := p.past[index]
-	at, has := slotFor(slots, unit, func(s *pushedSlot) uint32 { return s.unit })
+func (p *pushed) slotLocked(index int, sp *window.Span, unit uint32) *pushedSlot {
+	slots := p.units[index]
+	at, has := window.SlotFor(slots, unit, func(s *pushedSlot) uint32 { return s.unit })
 	switch {
 	case has:
-	case len(slots) == sp.slots-1: // a window needs its units and the one in progress
+	case len(slots) == sp.Slots-1: // a window needs its units and the one in progress
 		slots[at] = pushedSlot{unit: unit, gain: noGain, parts: slots[at].parts[:0]}
 	default:
-		p.past[index] = append(slots, pushedSlot{unit: unit, gain: noGain})
-		return &p.past[index][len(slots)]
+		p.units[index] = append(slots, pushedSlot{unit: unit, gain: noGain})
+		return &p.units[index][len(slots)]
 	}
 	return &slots[at]
 }
@@ -163,11 +129,11 @@ func addCounts(to, counts []float64) {
 }
 
 // readLocked adds all that is in the view to d.
-func (p *pushed) readLocked(d *distribution, v view) {
+func (p *pushed) readLocked(d *distribution, v window.View) {
 	all, parts := noGain, []part(nil)
-	for i := range p.past[v.index] {
-		slot := &p.past[v.index][i]
-		if slot.unit < v.first {
+	for i := range p.units[v.Index] {
+		slot := &p.units[v.Index][i]
+		if slot.unit < v.FirstUnit {
 			continue
 		}
 		all = all.plus(slot.gain)
@@ -180,7 +146,7 @@ func (p *pushed) readLocked(d *distribution, v view) {
 
 // needs is what is reserved for histograms of a shape: the last one, and a part in every slot.
 func (p *pushed) needs(bounds, quantiles int) int64 {
-	slots := int64(len(p.past)) * (ticksPerWindow + 1)
+	slots := int64(len(p.units)) * (window.TicksPerWindow + 1)
 	n := int64(unsafe.Sizeof(pushed{})) + int64(quantiles)*16 + slots*int64(unsafe.Sizeof(pushedSlot{}))
 	if bounds == 0 {
 		return n
@@ -205,7 +171,7 @@ func (p *pushed) bytes() int64 {
 	if p.last != nil {
 		n += int64(len(p.last.counts)) * 16
 	}
-	for _, slots := range p.past {
+	for _, slots := range p.units {
 		n += int64(cap(slots)) * int64(unsafe.Sizeof(pushedSlot{}))
 		for i := range slots {
 			n += int64(cap(slots[i].parts)) * partBytes

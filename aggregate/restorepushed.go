@@ -1,63 +1,33 @@
 package aggregate
 
 import (
+	"encoding/binary"
 	"math"
 	"slices"
 
+	"github.com/sluice-metrics/sluice/aggregate/blob"
+	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-func (r *restorer) counter(d *decoder, place, stamp uint32) {
-	c := &r.b.page.cells[place]
-	r.past(d, wholeCoding, &c.past, stamp)
-	c.value.Store(c.past.rolled)
-	has := d.byte()
-	read := grid{r.past, (*decoder).sum}
-	if has&inNanos == 0 {
-		read = grid{r.binaryPast, (*decoder).binarySum}
-	}
-	if has&hasFraction != 0 {
-		body := r.b.makeBody(place, newFraction)
-		read.past(d, wholeCoding, &body.fraction.past, d.uint32())
-		body.fraction.units.Store(int64(body.fraction.past.rolled))
-	}
-	if has&hasRunning != 0 {
-		one := &running{client: read.sum(d), remainder: read.sum(d), origin: d.origin()}
-		r.b.makeBody(place, newFraction).running = one
-	}
-	if has > hasFraction|hasRunning|inNanos {
-		d.fail()
-	}
-}
-
-func (d *decoder) sum() sum {
-	s := sum{d.varint(), d.uvarint()}
-	if s.fraction >= fractionUnits {
-		d.fail()
-	}
-	return s
-}
-
-func (d *decoder) origin() origin { return origin{started: d.varint(), at: d.varint()} }
-
 // pushed reads what pushed.appendLocked appended into p, which may hold what an earlier record said.
-func (r *restorer) pushed(d *decoder, p *pushed) {
-	p.origin = d.origin()
-	p.quantiles = d.quantiles()
-	if before := p.last; d.byte() != 0 {
-		p.last = &cumulative{d.part(), d.countable(), d.float()}
+func (r *restoring) pushed(d *blob.Decoder, p *pushed) {
+	p.origin = readOrigin(d)
+	p.quantiles = readQuantiles(d)
+	if before := p.last; d.Byte() != 0 {
+		p.last = &cumulative{readPart(d), readCountable(d), d.Float()}
 		if before != nil && slices.Equal(before.bounds, p.last.bounds) {
 			p.last.bounds = before.bounds // as the slots of earlier records share them
 		}
 	}
-	for i := range r.spans {
-		for n := d.uvarint(); n > 0 && d.err == nil; n-- {
-			slot := d.pushedSlot(p.last)
+	for i := range r.Strides {
+		for n := d.Uvarint(); n > 0 && d.Err == nil; n-- {
+			slot := readPushedSlot(d, p.last)
 			if r.aheadUnit(i, slot.unit) {
-				d.fail()
+				d.Fail()
 			}
-			if d.err == nil && r.windows {
-				*p.slotLocked(i, &r.t.spans[i], slot.unit) = slot
+			if d.Err == nil && r.windows {
+				*p.slotLocked(i, &r.spans[i], slot.unit) = slot
 			}
 		}
 	}
@@ -68,79 +38,148 @@ func (r *restorer) pushed(d *decoder, p *pushed) {
 	p.reserved = p.needs(bounds, len(p.quantiles))
 }
 
-func (d *decoder) quantiles() (all []metric.Quantile) {
-	n := d.uvarint()
+func readQuantiles(d *blob.Decoder) (all []metric.Quantile) {
+	n := d.Uvarint()
 	if n > metric.MaxQuantiles {
-		d.fail()
+		d.Fail()
 		return nil
 	}
 	for range n {
-		all = append(all, metric.Quantile{Q: d.float(), Value: d.float()})
+		all = append(all, metric.Quantile{Q: d.Float(), Value: d.Float()})
 	}
 	return all
 }
 
-func (d *decoder) pushedSlot(last *cumulative) pushedSlot {
-	slot := pushedSlot{unit: d.uint32(), gain: gain{d.countable(), d.float(), d.float(), d.float()}}
-	n := d.uvarint()
+func readPushedSlot(d *blob.Decoder, last *cumulative) pushedSlot {
+	slot := pushedSlot{unit: d.Uint32(), gain: gain{readCountable(d), d.Float(), d.Float(), d.Float()}}
+	n := d.Uvarint()
 	if n > maxParts || slot.unit == 0 || math.IsNaN(slot.min) || math.IsNaN(slot.max) {
-		d.fail()
+		d.Fail()
 		return slot
 	}
 	for range n {
 		one := part{}
-		if shared := d.byte() != 0; !shared {
-			one = d.part()
+		if shared := d.Byte() != 0; !shared {
+			one = readPart(d)
 		} else if last != nil {
-			one = part{last.bounds, d.counts(len(last.bounds))}
+			one = part{last.bounds, readCounts(d, len(last.bounds))}
 		}
 		if len(one.bounds) == 0 {
-			d.fail()
+			d.Fail()
 		}
 		slot.parts = append(slot.parts, one)
 	}
 	return slot
 }
 
-func (d *decoder) part() part {
-	n := d.uvarint()
+func readPart(d *blob.Decoder) part {
+	n := d.Uvarint()
 	if n > metric.MaxBounds {
-		d.fail()
+		d.Fail()
 	}
-	if n == 0 || d.err != nil {
+	if n == 0 || d.Err != nil {
 		return part{}
 	}
 	bounds := make([]float64, n)
 	for i := range bounds {
-		bounds[i] = d.float()
+		bounds[i] = d.Float()
 	}
 	if !metric.Increasing(bounds) {
-		d.fail()
+		d.Fail()
 	}
-	return part{bounds, d.counts(len(bounds))}
+	return part{bounds, readCounts(d, len(bounds))}
 }
 
 // counts reads those of as many bounds.
-func (d *decoder) counts(bounds int) []float64 {
+func readCounts(d *blob.Decoder, bounds int) []float64 {
 	if bounds == 0 {
 		return nil
 	}
 	counts := make([]float64, bounds+1)
 	for i := range counts {
-		v := d.uvarint()
+		v := d.Uvarint()
 		if counts[i] = float64(v >> 1); v&1 != 0 {
-			counts[i] = d.countable()
+			counts[i] = readCountable(d)
 		}
 	}
 	return counts
 }
 
 // countable is a number of observations.
-func (d *decoder) countable() float64 {
-	v := d.float()
+func readCountable(d *blob.Decoder) float64 {
+	v := d.Float()
 	if !(v >= 0 && v <= math.MaxFloat64) {
-		d.fail()
+		d.Fail()
 		return 0
 	}
 	return v
+}
+
+// What is pushed follows after what formatVersion 1 began with, where a series has it: what older versions wrote is read.
+
+// appendLocked appends the last histogram, and what came in the units from since on.
+func (p *pushed) appendLocked(dst []byte, spans []window.Span, since uint32) []byte {
+	if p == nil {
+		return dst
+	}
+	dst = p.origin.append(dst)
+	dst = binary.AppendUvarint(dst, uint64(len(p.quantiles)))
+	for _, one := range p.quantiles {
+		dst = blob.AppendFloat(blob.AppendFloat(dst, one.Q), one.Value)
+	}
+	if p.last == nil {
+		dst = append(dst, 0)
+	} else {
+		dst = p.last.part.append(append(dst, 1))
+		dst = blob.AppendFloat(blob.AppendFloat(dst, p.last.count), p.last.sum)
+	}
+	for i := range spans {
+		first, n := spans[i].Unit(since), 0
+		for _, slot := range p.units[i] {
+			if slot.unit >= first {
+				n++
+			}
+		}
+		dst = binary.AppendUvarint(dst, uint64(n))
+		for j := range p.units[i] {
+			if slot := &p.units[i][j]; slot.unit >= first {
+				dst = slot.append(dst, p.last)
+			}
+		}
+	}
+	return dst
+}
+
+func (s *pushedSlot) append(dst []byte, last *cumulative) []byte {
+	dst = binary.AppendUvarint(dst, uint64(s.unit))
+	dst = blob.AppendFloat(blob.AppendFloat(blob.AppendFloat(blob.AppendFloat(dst, s.count), s.sum), s.min), s.max)
+	dst = binary.AppendUvarint(dst, uint64(len(s.parts)))
+	for _, one := range s.parts {
+		if last != nil && sameBounds(one.bounds, last.bounds) {
+			dst = appendCounts(append(dst, 1), one.counts)
+		} else {
+			dst = one.append(append(dst, 0))
+		}
+	}
+	return dst
+}
+
+func (p part) append(dst []byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(p.bounds)))
+	for _, v := range p.bounds {
+		dst = blob.AppendFloat(dst, v)
+	}
+	return appendCounts(dst, p.counts)
+}
+
+// appendCounts appends counts: nearly all are small integers, and take a byte or two.
+func appendCounts(dst []byte, counts []float64) []byte {
+	for _, n := range counts {
+		if n == math.Trunc(n) && n < 1<<53 {
+			dst = binary.AppendUvarint(dst, uint64(n)<<1)
+		} else {
+			dst = blob.AppendFloat(append(dst, 1), n)
+		}
+	}
+	return dst
 }

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -229,16 +230,16 @@ func TestNothingPushedAddsNothing(t *testing.T) {
 	f.Roll()
 	b := f.blocks.at[0].Load()
 	for place := range uint32(3) {
-		body, past := b.body(place), &b.page.cells[place].past
+		body, past := b.body(place), &b.page.cells[place].history
 		var ends []byte
 		switch {
 		case body == nil:
-			ends = append(f.appendPastLocked(nil, past, wholeCoding, 0), 0)
+			ends = append(past.Append(nil, f.logs, window.WholeCoding, 0), 0)
 		case body.timer != nil:
-			ends = body.timer.appendLocked(f.appendPastLocked([]byte{timerCounted}, past, weightCoding, 0), f.spans, 0)
+			ends = body.timer.appendLocked(past.Append([]byte{timerCounted}, f.logs, window.WeightCoding, 0), f.spans, 0)
 		default:
-			ends = binary.AppendUvarint(append(f.appendPastLocked(nil, past, wholeCoding, 0), hasFraction|inNanos), uint64(body.fraction.past.stamp))
-			ends = f.appendPastLocked(ends, &body.fraction.past, wholeCoding, 0)
+			ends = binary.AppendUvarint(append(past.Append(nil, f.logs, window.WholeCoding, 0), hasFraction|inNanos), uint64(body.fraction.history.Stamp))
+			ends = body.fraction.history.Append(ends, f.logs, window.WholeCoding, 0)
 		}
 		if got := f.appendValueLocked(nil, b, place, 0); !strings.HasSuffix(string(got), string(ends)) {
 			t.Errorf("%d: %x, want it to end with %x", place, got, ends)
@@ -255,7 +256,7 @@ func TestRestoreOfDamagedPushes(t *testing.T) {
 	}
 	delta := f.AppendDelta(nil, 0)
 	r := rand.New(rand.NewPCG(2, 2))
-	for range hurry(20_000, 3000) {
+	for range hurry(4000, 1000) { // FuzzRestore goes further
 		broken := append([]byte(nil), delta...)
 		for range 1 + r.IntN(3) {
 			broken[r.IntN(len(broken))] = byte(r.Uint32())

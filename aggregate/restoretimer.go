@@ -1,10 +1,16 @@
 package aggregate
 
-import "math"
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/sluice-metrics/sluice/aggregate/blob"
+	"github.com/sluice-metrics/sluice/aggregate/window"
+)
 
 // restore reads what appendLocked appended.
-func (t *timer) restore(d *decoder, r *restorer) {
-	switch form := d.uvarint(); form {
+func (t *timer) restore(d *blob.Decoder, r *restoring) {
+	switch form := d.Uvarint(); form {
 	case pastWhole:
 		t.restoreWhole(d, r)
 	case pastLatest:
@@ -14,44 +20,44 @@ func (t *timer) restore(d *decoder, r *restorer) {
 	}
 }
 
-func (t *timer) restoreWhole(d *decoder, r *restorer) {
-	one := timer{folded: d.uint32(), past: make([]timerSlots, r.spans)}
-	for i := range r.spans {
-		for n := d.uvarint(); n > 0 && d.err == nil; n-- {
-			if rec, raw := r.record(d, i); d.err == nil {
-				if rec.unit <= one.past[i].newest {
-					d.fail()
+func (t *timer) restoreWhole(d *blob.Decoder, r *restoring) {
+	one := timer{folded: d.Uint32(), units: make([]timerSlots, len(r.Strides))}
+	for i := range r.Strides {
+		for n := d.Uvarint(); n > 0 && d.Err == nil; n-- {
+			if rec, raw := r.record(d, i); d.Err == nil {
+				if rec.unit <= one.units[i].newest {
+					d.Fail()
 					return
 				}
 				if r.windows {
-					one.past[i].note(rec.unit, raw, r.t.spans[i].kept())
+					one.units[i].note(rec.unit, raw, r.spans[i].Kept())
 				}
 			}
 		}
 	}
-	if r.windows && one.folded > one.past[0].newest {
-		d.fail()
+	if r.windows && one.folded > one.units[0].newest {
+		d.Fail()
 	}
-	if d.err == nil && r.windows {
-		t.folded, t.past = one.folded, one.past
+	if d.Err == nil && r.windows {
+		t.folded, t.units = one.folded, one.units
 	}
 }
 
-func (t *timer) restoreLatest(d *decoder, r *restorer) {
-	for n := d.uvarint(); n > 0 && d.err == nil; n-- {
-		if rec, raw := r.record(d, 0); d.err == nil && r.windows {
-			t.restoreRecord(r.t.spans, rec.unit, raw)
+func (t *timer) restoreLatest(d *blob.Decoder, r *restoring) {
+	for n := d.Uvarint(); n > 0 && d.Err == nil; n-- {
+		if rec, raw := r.record(d, 0); d.Err == nil && r.windows {
+			t.restoreRecord(r.spans, rec.unit, raw)
 		}
 	}
 }
 
 // restoreRecord enters a record of the shortest span. A state may be newer than the records that are replayed on it: what it has
 // folded, it has in its last form; what it has not is as the record says until a later one says more.
-func (t *timer) restoreRecord(spans []span, unit uint32, raw []byte) {
-	if t.past == nil {
-		t.past = make([]timerSlots, len(spans))
+func (t *timer) restoreRecord(spans []window.Span, unit uint32, raw []byte) {
+	if t.units == nil {
+		t.units = make([]timerSlots, len(spans))
 	}
-	fine, most := &t.past[0], spans[0].kept()
+	fine, most := &t.units[0], spans[0].Kept()
 	switch {
 	case unit <= t.folded:
 	case unit > fine.newest && int(fine.count) == most && fine.oldest() > t.folded:
@@ -83,14 +89,14 @@ func (s *timerSlots) enter(unit uint32, raw []byte, most int) {
 }
 
 // record reads a record of a span.
-func (r *restorer) record(d *decoder, span int) (timerRecord, []byte) {
-	list := d.rest
+func (r *restoring) record(d *blob.Decoder, span int) (timerRecord, []byte) {
+	list := d.Rest
 	rec, rest, ok := cutRecord(list)
 	if !ok || math.IsNaN(rec.sum) || math.IsNaN(rec.min) || math.IsNaN(rec.max) || !soundBins(rec.bins) || r.aheadUnit(span, rec.unit) {
-		d.fail()
+		d.Fail()
 		return rec, nil
 	}
-	d.rest = rest
+	d.Rest = rest
 	return rec, list[:len(list)-len(rest)]
 }
 
@@ -102,31 +108,31 @@ func soundBins(list []byte) bool {
 }
 
 // restoreFirst reads the first format: all spans' slots, in no order, the longer ones with all that the shortest has.
-func (t *timer) restoreFirst(d *decoder, r *restorer, n uint64) {
+func (t *timer) restoreFirst(d *blob.Decoder, r *restoring, n uint64) {
 	one := distributions.Get().(*distribution)
 	defer distributions.Put(one)
-	if r.windows && t.past == nil {
-		t.past = make([]timerSlots, len(r.t.spans))
+	if r.windows && t.units == nil {
+		t.units = make([]timerSlots, len(r.spans))
 	}
-	for i := range r.spans {
+	for i := range r.Strides {
 		if i > 0 {
-			n = d.uvarint()
+			n = d.Uvarint()
 		}
-		for ; n > 0 && d.err == nil; n-- {
-			unit := d.uint32()
+		for ; n > 0 && d.Err == nil; n-- {
+			unit := d.Uint32()
 			one.reset()
-			one.extend(d.float(), d.float(), d.float())
+			one.extend(d.Float(), d.Float(), d.Float())
 			unsound := math.IsNaN(one.sum) || math.IsNaN(one.min) || math.IsNaN(one.max)
-			if unsound || unit == 0 || !eachBin(d.bytes(d.uvarint()), one.add) || r.aheadUnit(i, unit) {
-				d.fail()
+			if unsound || unit == 0 || !eachBin(d.Bytes(d.Uvarint()), one.add) || r.aheadUnit(i, unit) {
+				d.Fail()
 			}
-			if d.err == nil && r.windows {
-				t.past[i].enter(unit, one.record(unit), r.t.spans[i].kept())
+			if d.Err == nil && r.windows {
+				t.units[i].enter(unit, one.record(unit), r.spans[i].Kept())
 			}
 		}
 	}
 	if r.windows {
-		t.folded = t.past[0].newest // what comes next is noted later: see restorer.value
+		t.folded = t.units[0].newest // what comes next is noted later: see restorer.value
 	}
 }
 
@@ -134,21 +140,49 @@ func (t *timer) restoreFirst(d *decoder, r *restorer, n uint64) {
 // says that a distance other than 1 follows, the next that the weight is in units. It reports false for bytes that are
 // not such a list.
 func eachBin(list []byte, f func(bin int, weight uint64)) bool {
-	d := decoder{rest: list}
-	for bin := 0; d.more(); {
-		head, gap := d.uvarint(), uint64(1)
+	d := blob.Decoder{Rest: list}
+	for bin := 0; d.More(); {
+		head, gap := d.Uvarint(), uint64(1)
 		if head&1 != 0 {
-			gap = d.uvarint()
+			gap = d.Uvarint()
 		}
 		weight := head >> 2
 		if head&2 == 0 {
 			weight *= weightUnits
 		}
-		if d.err != nil || gap >= uint64(binCount-bin) {
+		if d.Err != nil || gap >= uint64(binCount-bin) {
 			return false
 		}
 		bin += int(gap)
 		f(bin, weight)
 	}
-	return d.err == nil
+	return d.Err == nil
+}
+
+// How a timer's past is kept. The first format began with the number of the shortest span's slots, which is below these.
+const (
+	pastWhole    = 64 + iota // all of it: what is there goes
+	pastLatest               // the latest records of the shortest span: whoever reads them folds as the writer did
+	timerCounted             // the weights that came, as notes; what came with them follows in one of the forms above
+)
+
+// appendLocked appends what came from the tick since on.
+func (t *timer) appendLocked(dst []byte, spans []window.Span, since uint32) []byte {
+	if t.units == nil {
+		return append(dst, pastLatest, 0)
+	}
+	fine, first := &t.units[0], spans[0].Unit(since)
+	if since > 0 && (int(fine.count) < spans[0].Kept() || fine.oldest() <= first) {
+		return fine.appendSince(append(dst, pastLatest), first)
+	}
+	dst = binary.AppendUvarint(append(dst, pastWhole), uint64(t.folded))
+	for i := range t.units {
+		dst = t.units[i].appendSince(dst, 0)
+	}
+	return dst
+}
+
+func (s *timerSlots) appendSince(dst []byte, first uint32) []byte {
+	records, n := s.since(first)
+	return append(binary.AppendUvarint(dst, uint64(n)), records...)
 }

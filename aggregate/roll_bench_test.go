@@ -26,7 +26,7 @@ func BenchmarkRoll(b *testing.B) {
 				}
 			}
 		}
-		table.clock.offset += time.Second
+		table.clock.Offset += time.Second
 	}
 	var delta []byte
 	save := func() (bytes int) {

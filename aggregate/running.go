@@ -35,18 +35,18 @@ func (r *running) increase(total sum, anew bool) sum {
 }
 
 // accumulateLocked counts what a client's total has grown by. The first total of a series is where it begins.
-func (w *Writer) accumulateLocked(b *block, place uint32, s *metric.Sample) (grown sum, refused metric.Reason) {
+func (a *applier) accumulateLocked(h handle, s *metric.Sample) (grown sum, refused metric.Reason) {
 	total, ok := quantiseTotal(s)
 	if !ok {
 		return sum{}, metric.BadValue
 	}
-	body := b.makeBody(place, newFraction)
+	body := h.makeBody(newFraction)
 	if body.running == nil {
-		if !(budget{w.table, body}).take(runningBytes) {
+		if !(budget{a.env, body}).take(runningBytes) {
 			return sum{}, metric.OverLimit
 		}
 		body.running = &running{client: total, remainder: total}
-		body.running.see(s, w.now)
+		body.running.see(s, a.now)
 		return sum{}, metric.Applied
 	}
 	r := body.running
@@ -55,23 +55,23 @@ func (w *Writer) accumulateLocked(b *block, place uint32, s *metric.Sample) (gro
 		return sum{}, metric.Applied
 	}
 	grown = r.increase(total, anew)
-	if !b.page.cells[place].add(grown.whole) {
+	if !h.cell.add(grown.whole) {
 		return sum{}, metric.BadValue
 	}
 	if grown.fraction != 0 {
 		body.fraction.units.Add(int64(grown.fraction))
 	}
-	w.counted.add(grown.whole, grown.fraction)
+	a.counted.add(grown.whole, grown.fraction)
 	r.remainder = r.remainder.plus(total.minus(r.client)).minus(grown)
 	r.client = total
-	r.see(s, w.now)
+	r.see(s, a.now)
 	return grown, metric.Applied
 }
 
 // totalLocked is what a counter's total reads.
-func totalLocked(b *block, place uint32) metric.Number {
-	whole, units := counterSum(b, place)
-	if body := b.body(place); body != nil && body.running != nil {
+func totalLocked(h handle) metric.Number {
+	whole, units := counterSum(h)
+	if body := h.body(); body != nil && body.running != nil {
 		whole += body.running.remainder.whole
 		units += body.running.remainder.fraction
 	}

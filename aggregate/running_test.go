@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -353,7 +354,7 @@ func TestAccumulateAfterTheEnd(t *testing.T) {
 	start(t, func(f *fixture) {
 		f.apply(total("c", 10), total("c", 15))
 		b, place := f.blocks.of(0)
-		gone := ref{0, b.page.cells[place].state.Load()}
+		gone := lookup.Ref{Number: 0, State: b.page.cells[place].state.Load()}
 		f.Delete(podQuery("c"))
 		f.w.Online()
 		if r := f.w.applyPushed(gone, total("c", 100)); r != metric.Applied { // looked up before the end
@@ -413,7 +414,7 @@ func TestA6RunningTotals(t *testing.T) {
 			f.apply(total("c", 2))
 			time.Sleep(3 * time.Second)
 		}
-		if n, _ := f.notes.used(); n != 1 {
+		if n, _ := f.logs.Used(); n != 1 {
 			t.Errorf("%d logs, want 1: fractions that nobody has are noted", n)
 		}
 	})

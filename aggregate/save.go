@@ -6,8 +6,10 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/sluice-metrics/sluice/aggregate/blob"
+	"github.com/sluice-metrics/sluice/aggregate/index"
 	"github.com/sluice-metrics/sluice/aggregate/memory"
-	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/aggregate/window"
 )
 
 // formatVersion is that of all blobs, kept in the clock's.
@@ -42,18 +44,18 @@ func (t *Table) NamesChanged(block int) bool { return t.blocks.at[block].Load().
 // AppendClock appends what goes on from one process to the next: receiving time, the windows that stamps belong to, the
 // seed of set members' hashes, and the lifetime clock.
 func (t *Table) AppendClock(dst []byte) []byte {
-	now, machine := t.clock.now(), t.clock.uptime()
+	now, machine := t.clock.Now(), t.clock.Uptime()
 	dst = append(dst, formatVersion)
-	dst = binary.AppendUvarint(dst, uint64(now.at))
-	dst = binary.AppendVarint(dst, now.wall.UnixNano())
+	dst = binary.AppendUvarint(dst, uint64(now.At))
+	dst = binary.AppendVarint(dst, now.Wall.UnixNano())
 	dst = binary.LittleEndian.AppendUint64(dst, t.setSeed)
 	dst = binary.AppendUvarint(dst, uint64(len(t.spans)))
 	for _, s := range t.spans {
-		dst = binary.AppendUvarint(dst, uint64(s.window/time.Second))
+		dst = binary.AppendUvarint(dst, uint64(s.Window/time.Second))
 	}
-	dst = binary.AppendUvarint(dst, uint64(min(now.life, longestLife)))
-	dst = binary.AppendVarint(dst, now.epoch.UnixNano())
-	return binary.AppendUvarint(appendString(dst, machine.boot), uint64(machine.up))
+	dst = binary.AppendUvarint(dst, uint64(min(now.Life, window.LongestLife)))
+	dst = binary.AppendVarint(dst, now.Epoch.UnixNano())
+	return binary.AppendUvarint(blob.AppendString(dst, machine.Boot), uint64(machine.Up))
 }
 
 // AppendNames appends the identities of a block's series.
@@ -61,14 +63,14 @@ func (t *Table) AppendNames(dst []byte, block int) []byte {
 	b := t.blocks.at[block].Load()
 	b.renamed.Store(false)
 	dst = binary.AppendUvarint(dst, sharedNames)
-	var said births
+	var said nameWriter
 	for place := range uint32(blockSeries) {
 		dst = b.appendName(dst, place, &said)
 	}
 	return dst
 }
 
-func (b *block) appendName(dst []byte, place uint32, said *births) []byte {
+func (b *block) appendName(dst []byte, place uint32, said *nameWriter) []byte {
 	b.history.Lock()
 	defer b.history.Unlock()
 	if b.page.cells[place].state.Load()&live == 0 {
@@ -100,16 +102,16 @@ func (m mark) append(dst []byte) []byte {
 // first, so what was applied before the call is in it.
 func (t *Table) AppendDelta(dst []byte, block int) []byte {
 	b := t.blocks.at[block].Load()
-	now := t.clock.now()
+	now := t.clock.Now()
 	pace := pace{time.Now()}
 	t.rollBlock(b, now, &pace)
-	var said births
+	var said nameWriter
 	for word := range blockWords {
 		if b.unnamed[word].Load() == 0 {
 			continue
 		}
 		set := b.unnamed[word].Swap(0)
-		b.askForNews(word, set)
+		b.prefetchNews(word, set)
 		for ; set != 0; set &= set - 1 {
 			dst = b.appendNews(dst, uint32(word*64+bits.TrailingZeros64(set)), &said)
 		}
@@ -120,7 +122,7 @@ func (t *Table) AppendDelta(dst []byte, block int) []byte {
 			d.appendChanges(word, &pace)
 		}
 	}
-	b.saved = now.tick - min(now.tick, 1)
+	b.saved = now.Tick - min(now.Tick, 1)
 	return d.dst
 }
 
@@ -131,12 +133,12 @@ type delta struct {
 	dst    []byte
 	before mark // of the value before
 	run    run
-	notes  []note // scratch space
+	notes  []window.Entry // scratch space
 }
 
-// askForNews has what births among 64 series are told from come: their entries, then the names of the objects.
-func (b *block) askForNews(word int, set uint64) {
-	var entries [64]*entry
+// prefetchNews has what births among 64 series are told from come: their entries, then the names of the objects.
+func (b *block) prefetchNews(word int, set uint64) {
+	var entries [64]*index.Entry
 	n := 0
 	b.history.Lock()
 	for ; set != 0; set &= set - 1 {
@@ -149,17 +151,17 @@ func (b *block) askForNews(word int, set uint64) {
 	b.history.Unlock()
 	var ahead [2 * 64]uintptr
 	for i, e := range entries[:n] {
-		ahead[2*i], ahead[2*i+1] = e.ends()
+		ahead[2*i], ahead[2*i+1] = e.Ends()
 	}
 	memory.Prefetch(ahead[:2*n])
 	for i, e := range entries[:n] {
-		ahead[i] = uintptr(unsafe.Pointer(unsafe.StringData(e.name)))
+		ahead[i] = uintptr(unsafe.Pointer(unsafe.StringData(e.Name)))
 	}
 	memory.Prefetch(ahead[:n])
 }
 
 // appendNews appends a birth or a death.
-func (b *block) appendNews(dst []byte, place uint32, said *births) []byte {
+func (b *block) appendNews(dst []byte, place uint32, said *nameWriter) []byte {
 	b.history.Lock()
 	defer b.history.Unlock()
 	if b.page.cells[place].state.Load()&live == 0 {
@@ -240,7 +242,7 @@ func (b *block) appendOwnerLocked(dst []byte, place uint32) []byte {
 
 func (b *block) markLocked(place uint32) mark {
 	c := &b.page.cells[place]
-	return mark{c.seen.Load(), b.page.ttls[place].Load(), c.past.stamp}
+	return mark{c.seen.Load(), b.page.ttls[place].Load(), c.history.Stamp}
 }
 
 // sized puts the length of what follows at into the byte there, and moves it on where a byte does not hold it.
@@ -255,75 +257,9 @@ func sized(dst []byte, at int) []byte {
 }
 
 func (t *Table) appendValueLocked(dst []byte, b *block, place uint32, since uint32) []byte {
-	c, body := &b.page.cells[place], b.body(place)
-	from := since // of what is kept by units
+	body, sinceUnits := b.body(place), since
 	if since > 0 && body != nil && body.rewritten {
-		from, body.rewritten = 0, false
+		sinceUnits, body.rewritten = 0, false
 	}
-	switch b.page.kinds[place] {
-	case metric.Counter:
-		return t.appendCounterLocked(dst, c, body, since)
-	case metric.Gauge:
-		return appendStamped(t.appendPastLocked(dst, &c.past, floatCoding, since), body)
-	case metric.Timer:
-		dst = t.appendPastLocked(append(dst, timerCounted), &c.past, weightCoding, since)
-		return body.timer.pushed.appendLocked(body.timer.appendLocked(dst, t.spans, from), t.spans, from)
-	case metric.Set:
-		return body.set.appendLocked(dst, t.spans, from)
-	}
-	return dst
-}
-
-// What follows the newest note.
-const (
-	pastAlone = iota
-	pastNotes // as the first format has it: notes with their ages, in no order
-	pastUnits // as the formats up to the fourth have it
-	pastSteps // how many notes there are before it, and the steps back to them
-)
-
-// appendPastLocked appends the newest note and, where there is a log, the notes before it from a tick on.
-func (t *Table) appendPastLocked(dst []byte, p *past, c coding, since uint32) []byte {
-	dst = binary.AppendUvarint(dst, p.rolled)
-	if p.log == 0 {
-		return append(dst, pastAlone)
-	}
-	habit := p.habit(t.notes, since > 0)
-	all := p.since(t.notes, c, since, habit, nil)
-	dst = binary.AppendUvarint(append(dst, pastSteps, habit), uint64(len(all)-1))
-	return c.appendEarlier(dst, p.stamp, all)
-}
-
-func (s *set) appendLocked(dst []byte, spans []span, since uint32) []byte {
-	var list []byte
-	n := uint64(0)
-	s.exact.Load().each(func(hash uint64, tick uint32) {
-		if tick >= since {
-			list = binary.LittleEndian.AppendUint64(list, hash)
-			list = binary.AppendUvarint(list, uint64(tick))
-			n++
-		}
-	})
-	dst = append(binary.AppendUvarint(dst, n), list...)
-	if s.many.Load() == nil {
-		return append(dst, 0)
-	}
-	dst = append(dst, 1)
-	for i := range spans {
-		first, n := spans[i].unit(since), 0
-		for _, slot := range s.past[i] {
-			if slot.unit >= first {
-				n++
-			}
-		}
-		dst = binary.AppendUvarint(dst, uint64(n))
-		for _, slot := range s.past[i] {
-			if slot.unit >= first {
-				dst = binary.AppendUvarint(dst, uint64(slot.unit))
-				list := appendRegisters(nil, slot.registers)
-				dst = append(binary.AppendUvarint(dst, uint64(len(list))), list...)
-			}
-		}
-	}
-	return dst
+	return behaviourOf(b.page.kinds[place]).saveLocked(&t.env, dst, b.handle(place), since, sinceUnits)
 }

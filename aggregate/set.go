@@ -1,9 +1,11 @@
 package aggregate
 
 import (
-	"github.com/sluice-metrics/sluice/aggregate/memory"
 	"math"
 	"sync/atomic"
+
+	"github.com/sluice-metrics/sluice/aggregate/memory"
+	"github.com/sluice-metrics/sluice/aggregate/window"
 )
 
 // set is the body of a series of kind set: exact while it has up to some 1,200 members, then estimated.
@@ -15,8 +17,8 @@ type set struct {
 	exact atomic.Pointer[members]
 	many  atomic.Pointer[liveRegisters] // nil while exact
 
-	// past holds, per span, the registers of each unit; guarded by the history lock, empty while exact.
-	past [][]setSlot
+	// units holds, per span, the registers of each unit; guarded by the history lock, empty while exact.
+	units [][]setSlot
 	// Of the newest table when older ones were found behind it: the epoch after which no writer can be adding to those.
 	merging *members
 	dropAt  uint64
@@ -27,8 +29,8 @@ type setSlot struct {
 	registers *registers
 }
 
-func newSet(spans []span) *set {
-	s := &set{past: make([][]setSlot, len(spans))}
+func newSet(spans []window.Span) *set {
+	s := &set{units: make([][]setSlot, len(spans))}
 	s.exact.Store(newMembers(membersFirst, nil))
 	return s
 }
@@ -58,10 +60,10 @@ func (s *set) insert(hash uint64, tick uint32, room budget) bool {
 }
 
 // manyBytes is what a set takes once it is estimated: the live registers, and those of all slots of both windows.
-const manyBytes = hllRegisters * (1 + 2*(ticksPerWindow+1))
+const manyBytes = hllRegisters * (1 + 2*(window.TicksPerWindow+1))
 
 // rollLocked notes what the live registers got under the tick.
-func (s *set) rollLocked(spans []span, tick uint32) {
+func (s *set) rollLocked(spans []window.Span, tick uint32) {
 	many := s.many.Load()
 	if many == nil {
 		return
@@ -69,21 +71,21 @@ func (s *set) rollLocked(spans []span, tick uint32) {
 	var fresh registers
 	many.into(&fresh, true)
 	for i := range spans {
-		s.slotLocked(i, &spans[i], spans[i].unit(tick)).registers.merge(&fresh)
+		s.slotLocked(i, &spans[i], spans[i].Unit(tick)).registers.merge(&fresh)
 	}
 }
 
-func (s *set) slotLocked(index int, sp *span, unit uint32) *setSlot {
-	slots := s.past[index]
-	at, has := slotFor(slots, unit, func(s *setSlot) uint32 { return s.unit })
+func (s *set) slotLocked(index int, sp *window.Span, unit uint32) *setSlot {
+	slots := s.units[index]
+	at, has := window.SlotFor(slots, unit, func(s *setSlot) uint32 { return s.unit })
 	switch {
 	case has:
-	case len(slots) == sp.slots-1:
+	case len(slots) == sp.Slots-1:
 		slots[at].unit = unit
 		clear(slots[at].registers[:])
 	default:
-		s.past[index] = append(slots, setSlot{unit: unit, registers: new(registers)})
-		return &s.past[index][len(slots)]
+		s.units[index] = append(slots, setSlot{unit: unit, registers: new(registers)})
+		return &s.units[index][len(slots)]
 	}
 	return &slots[at]
 }
@@ -145,14 +147,14 @@ func (s *set) renewLocked(oldest uint32) {
 
 // forgetLocked drops registers of an idle set that are older than every window.
 func (s *set) forgetLocked() {
-	for i := range s.past {
-		s.past[i] = nil
+	for i := range s.units {
+		s.units[i] = nil
 	}
 }
 
 // readLocked adds the members of the view to u.
-func (s *set) readLocked(u *union, v view) {
-	first := v.tick
+func (s *set) readLocked(u *union, v window.View) {
+	first := v.FirstTick
 	s.exact.Load().each(func(hash uint64, tick uint32) {
 		if tick >= first {
 			u.insert(hash)
@@ -162,8 +164,8 @@ func (s *set) readLocked(u *union, v view) {
 	if many == nil {
 		return
 	}
-	for i := range s.past[v.index] {
-		if slot := &s.past[v.index][i]; slot.unit >= v.first {
+	for i := range s.units[v.Index] {
+		if slot := &s.units[v.Index][i]; slot.unit >= v.FirstUnit {
 			u.merge(slot.registers)
 		}
 	}
@@ -176,7 +178,7 @@ func (s *set) bytesLocked() int64 {
 	if s.many.Load() != nil {
 		n += hllRegisters
 	}
-	for _, slots := range s.past {
+	for _, slots := range s.units {
 		n += int64(cap(slots))*16 + int64(len(slots))*hllRegisters
 	}
 	return n

@@ -147,11 +147,3 @@ func (g *stamped) claim() int {
 }
 
 func (g *stamped) release(slot int) { g.claims.And(^uint32(1 << slot)) }
-
-// gaugeValue is a gauge's value; false: it was created this very moment and has none yet.
-func gaugeValue(b *block, place uint32) (metric.Number, bool) {
-	if v := b.page.cells[place].value.Load(); v != gaugeMoved {
-		return gaugeNumber(v), v != gaugeUnset
-	}
-	return b.body(place).stamped.number()
-}

@@ -8,7 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/index"
+	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/aggregate/memory"
+	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -40,28 +43,21 @@ type Table struct {
 	describe  Describer
 	admission Admission
 	observer  Observer
-	clock     *clock
-	spans     []span
-	notes     *notes
-	blocks    blocks
-	timers    timerLives
-	aliases   *aliases
-	farBytes  int64  // see recall.go
-	canon     *slots // canonical forms to series numbers, off by firstNumber
-	index     *index
-	epochs    memory.Epochs
-	graves    graves
-	slow      slowPushers
-	mixed     mixedKinds
+	env
+	blocks   blocks
+	aliases  *lookup.Aliases
+	farBytes int64         // see recall.go
+	canon    *lookup.Slots // canonical forms to series numbers, off by firstNumber
+	index    *index.Index
+	removals removalLog
+	slow     slowPushLog
+	mixed    kindConflicts
 
-	// setSeed seeds the hashes of set members. It is kept by the store, for restored members must match new ones.
-	setSeed uint64
 	// written are the windows that what is restored was written with; sameWindows: they are the table's own.
-	written     []span
+	written     []window.Span
 	sameWindows bool
 
 	live      atomic.Int64 // series
-	bodyBytes atomic.Int64 // of timers and sets, as of their last roll
 	logBytes  atomic.Int64 // of logs of notes, beyond plainLog each
 	nameBytes atomic.Int64 // of objects, names and labels
 	refusals  atomic.Int64 // aliases that lead to a refusal
@@ -84,21 +80,22 @@ type Table struct {
 
 // New makes an empty table. Run must be running for its windows to turn.
 func New(c Config, describe Describer, log *slog.Logger) *Table {
-	clock := newClock(c.Windows)
-	spans := newSpans(c.Windows, clock.tick)
+	clock := window.NewClock(c.Windows)
+	spans := window.NewSpans(c.Windows, clock.Tick)
 	t := &Table{
-		config: c, describe: describe, admission: unlimited{}, observer: noObserver{}, clock: clock, spans: spans,
-		aliases: newAliases(c.MaxBytes / 2), blocks: blocks{pages: memory.NewArena(maxBlocks * pageBytes)}, canon: newSlots(),
-		index: newIndex(), setSeed: rand.Uint64(), written: spans, slow: slowPushers{log: log}, mixed: mixedKinds{log: log},
+		config: c, describe: describe, admission: unlimited{}, observer: noObserver{}, env: env{clock: clock, spans: spans, setSeed: rand.Uint64()},
+		aliases: lookup.NewAliases(c.MaxBytes / 2), blocks: blocks{pages: memory.NewArena(maxBlocks * pageBytes)}, canon: lookup.NewSlots(),
+		index: index.New(), written: spans, slow: slowPushLog{log: log}, mixed: kindConflicts{log: log},
 	}
-	t.farBytes = farBytes
-	t.notes = newNotes(spans, t.growNotes)
-	t.timers.open(&t.epochs)
+	t.mayGrow = t.memoryLeft
+	t.farBytes = lookup.FarBytes
+	t.logs = window.NewLogs(spans, t.growLogs)
+	t.timers.open(&t.epochs, 2*maxBlocks*blockSeries) // each series has one at most
 	return t
 }
 
-// growNotes reports whether logs of notes may grow by some bytes, and enters them; what they shrink by is negative.
-func (t *Table) growNotes(bytes int64) bool {
+// growLogs reports whether logs of notes may grow by some bytes, and enters them; what they shrink by is negative.
+func (t *Table) growLogs(bytes int64) bool {
 	if bytes > 0 && !t.mayGrow() {
 		return false
 	}
@@ -130,33 +127,6 @@ func (t *Table) defaultWindow() time.Duration {
 	return slices.Max(t.config.Windows)
 }
 
-// ttl is how long a series lives without a sample; false: until it is deleted.
-func (t *Table) ttl(b *block, place uint32) (time.Duration, bool) {
-	switch own := b.page.ttls[place].Load(); {
-	case own == ttlForever:
-		return 0, false
-	case own != 0:
-		return ttlDuration(own), true
-	case b.series[place].entry.external():
-		return t.config.ExternalTTL, true
-	}
-	return t.config.ObjectTTL, true
-}
-
-// expired reports whether a series has outlived its time. A series that was touched since the last roll has not.
-func (t *Table) expired(b *block, place uint32, now moment) bool {
-	ttl, mortal := t.ttl(b, place)
-	return mortal && b.idleFor(place, now) > ttl
-}
-
-// idleFor is how long ago the last sample of a series was noted.
-func (b *block) idleFor(place uint32, now moment) time.Duration {
-	if b.page.dirty.has(place) {
-		return 0
-	}
-	return now.since(b.page.cells[place].seen.Load())
-}
-
 // Balance is both sides of A2: what the writers applied to counters since the start (what was restored counts as
 // applied), and what live and retired counters hold. At a quiet moment, every writer parked or past a
 // batch, they are equal.
@@ -186,14 +156,9 @@ func (t *Table) addCounter(b *block, place uint32, to *sum) {
 	if c.state.Load()&live == 0 || b.page.kinds[place] != metric.Counter {
 		return
 	}
-	to.add(counterSum(b, place))
+	to.add(counterSum(b.handle(place)))
 }
 
-// counterSum is what a counter holds, as sum.add takes it. A fraction's units never go below zero.
-func counterSum(b *block, place uint32) (whole int64, fraction uint64) {
-	whole = int64(b.page.cells[place].value.Load())
-	if body := b.body(place); body != nil {
-		fraction = uint64(body.fraction.units.Load())
-	}
-	return whole, fraction
-}
+// Lifetime is what the lifetime clock shows. It neither falls nor leaps, whoever sets the machine's clock, and goes on
+// after a restart.
+func (t *Table) Lifetime() time.Duration { return t.clock.Now().Life }

@@ -13,9 +13,9 @@ import (
 type timer struct {
 	tree atomic.Pointer[timerTree] // nil: all had a place in the live part
 
-	// past holds, per span, what came in each unit; nil: nothing. folded is the unit of the shortest span up to which the others
+	// units holds, per span, what came in each unit; nil: nothing. folded is the unit of the shortest span up to which the others
 	// have what came. Guarded by the history lock.
-	past   []timerSlots
+	units  []timerSlots
 	folded uint32
 	// pushed is what came in histograms; nil: none did. Guarded by the history lock.
 	pushed *pushed

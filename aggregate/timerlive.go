@@ -1,10 +1,11 @@
 package aggregate
 
 import (
-	"github.com/sluice-metrics/sluice/aggregate/memory"
 	"math"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/sluice-metrics/sluice/aggregate/memory"
 )
 
 // timerLive is what writers touch of a timer. It lies in an arena, and the timer's cell has its number. It is lines of the cache that each
@@ -43,9 +44,10 @@ type timerLives struct {
 	epochs *memory.Epochs
 }
 
-func (l *timerLives) open(e *memory.Epochs) {
+// open reserves addresses for the live parts of most timers.
+func (l *timerLives) open(e *memory.Epochs, most int) {
 	l.epochs = e
-	l.Pool.Open(int(liveBytes), 2*maxBlocks*blockSeries) // far beyond the series there may be: each has one at most
+	l.Pool.Open(int(liveBytes), most)
 }
 
 // A timer's cell has the number of its live part << 1 | the hot half; 0: there is none.

@@ -2,12 +2,14 @@ package aggregate
 
 import (
 	"encoding/binary"
-	"log/slog"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/sluice-metrics/sluice/aggregate/blob"
+	"github.com/sluice-metrics/sluice/aggregate/window"
 )
 
 // observed is what a timer was noted, tick by tick: what its past is held against.
@@ -33,10 +35,10 @@ func (d *distribution) addTo(to *distribution) {
 }
 
 // since is all that came in units of a span from first on.
-func (o *observed) since(sp *span, first uint32) *distribution {
+func (o *observed) since(sp *window.Span, first uint32) *distribution {
 	all := distributions.New().(*distribution)
 	for i, tick := range o.ticks {
-		if sp.unit(tick) >= first {
+		if sp.Unit(tick) >= first {
 			o.parts[i].addTo(all)
 		}
 	}
@@ -44,15 +46,15 @@ func (o *observed) since(sp *span, first uint32) *distribution {
 }
 
 // holds compares all that a timer can be asked for.
-func (o *observed) holds(t *testing.T, what string, timer *timer, spans []span, now uint32) {
+func (o *observed) holds(t *testing.T, what string, timer *timer, spans []window.Span, now uint32) {
 	t.Helper()
 	for i := range spans {
 		sp := &spans[i]
-		for first := sp.unit(now) - min(ticksPerWindow, sp.unit(now)-1); first <= sp.unit(now); first++ {
+		for first := sp.Unit(now) - min(window.TicksPerWindow, sp.Unit(now)-1); first <= sp.Unit(now); first++ {
 			got, want := distributions.New().(*distribution), o.since(sp, first)
-			timer.readLocked(got, spans, view{span: sp, index: i, first: first})
+			timer.readLocked(got, spans, window.View{Span: sp, Index: i, FirstUnit: first})
 			if !slices.Equal(got.weights, want.weights) || got.sum != want.sum || got.min != want.min || got.max != want.max {
-				t.Fatalf("%s, tick %d, window %s from unit %d on: %d weigh %d, want %d weighing %d", what, now, sp.window, first,
+				t.Fatalf("%s, tick %d, window %s from unit %d on: %d weigh %d, want %d weighing %d", what, now, sp.Window, first,
 					got.top-got.low, got.total, want.top-want.low, want.total)
 			}
 		}
@@ -60,12 +62,12 @@ func (o *observed) holds(t *testing.T, what string, timer *timer, spans []span, 
 }
 
 // appendFirst appends what came from a tick on as the first format had it, its slots in no order.
-func (o *observed) appendFirst(dst []byte, spans []span, since uint32, r *rand.Rand) []byte {
+func (o *observed) appendFirst(dst []byte, spans []window.Span, since uint32, r *rand.Rand) []byte {
 	for i := range spans {
 		sp := &spans[i]
 		var units []uint32
 		for _, tick := range o.ticks {
-			if u := sp.unit(tick); u >= sp.unit(since) && u+uint32(sp.kept()) > sp.unit(o.ticks[len(o.ticks)-1]) && !slices.Contains(units, u) {
+			if u := sp.Unit(tick); u >= sp.Unit(since) && u+uint32(sp.Kept()) > sp.Unit(o.ticks[len(o.ticks)-1]) && !slices.Contains(units, u) {
 				units = append(units, u)
 			}
 		}
@@ -74,13 +76,13 @@ func (o *observed) appendFirst(dst []byte, spans []span, since uint32, r *rand.R
 		for _, u := range units {
 			d := distributions.New().(*distribution)
 			for n, tick := range o.ticks {
-				if sp.unit(tick) == u {
+				if sp.Unit(tick) == u {
 					o.parts[n].addTo(d)
 				}
 			}
 			dst = binary.AppendUvarint(dst, uint64(u))
-			dst = appendFloat(appendFloat(appendFloat(dst, d.sum), d.min), d.max)
-			dst = appendString(dst, string(firstBins(d)))
+			dst = blob.AppendFloat(blob.AppendFloat(blob.AppendFloat(dst, d.sum), d.min), d.max)
+			dst = blob.AppendString(dst, string(firstBins(d)))
 		}
 	}
 	return dst
@@ -106,19 +108,20 @@ func firstBins(d *distribution) (dst []byte) {
 func TestTimerPast(t *testing.T) {
 	for seed := range uint64(6) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		c := DefaultConfig()
+		windows := []time.Duration{10 * time.Second, time.Minute}
 		if seed%3 == 0 {
-			c.Windows = []time.Duration{time.Minute, 10 * time.Second, time.Hour}
+			windows = []time.Duration{time.Minute, 10 * time.Second, time.Hour}
 		}
-		table := New(c, describeByPod, slog.New(slog.DiscardHandler))
-		spans, restorer := table.spans, &restorer{t: table, spans: len(table.spans), now: moment{tick: math.MaxUint32 / 2}, windows: true}
+		spans := window.NewSpans(windows, slices.Min(windows)/window.TicksPerWindow)
+		restorer := &restoring{env: &env{spans: spans}, windows: true}
+		restorer.Today, restorer.Strides = math.MaxUint32/2, make([]uint32, len(spans))
 		var model observed
 		one, copied := new(timer), new(timer)
 		tick, saved, stamp := uint32(1+r.IntN(200)), uint32(0), uint32(0)
-		replay := func(to *timer, blob []byte) {
-			d := &decoder{rest: blob}
-			if to.restore(d, restorer); d.err != nil || len(d.rest) > 0 {
-				t.Fatalf("seed %d: %v, %d bytes are left", seed, d.err, len(d.rest))
+		replay := func(to *timer, data []byte) {
+			d := &blob.Decoder{Rest: data}
+			if to.restore(d, restorer); d.Err != nil || len(d.Rest) > 0 {
+				t.Fatalf("seed %d: %v, %d bytes are left", seed, d.Err, len(d.Rest))
 			}
 		}
 		var deltas [][]byte // since the copy's state was made

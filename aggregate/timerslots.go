@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/bits"
 	"unsafe"
+
+	"github.com/sluice-metrics/sluice/aggregate/blob"
 )
 
 // timerSlots is what came in the latest units of a span in which anything came: one record each, behind each other, the oldest
@@ -64,7 +66,7 @@ func appendNarrow(dst []byte, v float64, wide *byte, i int) []byte {
 	dst = binary.AppendUvarint(dst, bits.ReverseBytes64(math.Float64bits(v)))
 	if len(dst)-at > 8 {
 		*wide |= 1 << i
-		return appendFloat(dst[:at], v)
+		return blob.AppendFloat(dst[:at], v)
 	}
 	return dst
 }

@@ -1,6 +1,10 @@
 package aggregate
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/sluice-metrics/sluice/aggregate/window"
+)
 
 // timerTree holds what found no place in the live part of a timer, for either half: its nodes come into being by compare-and-swap.
 type timerTree [timerNodes]atomic.Pointer[timerNode]
@@ -20,7 +24,7 @@ const (
 	treeBytes = timerNodes * 8
 	nodeBytes = nodeLeaves * 8
 	// leafBytes is a leaf, and a bound of what its bins take in the slots of both windows.
-	leafBytes = 2*leafBins*8 + leafBins*2*2*(ticksPerWindow+1)
+	leafBytes = 2*leafBins*8 + leafBins*2*2*(window.TicksPerWindow+1)
 )
 
 // leaf is the leaf of a bin, made where there is none; nil: there is no room for it.

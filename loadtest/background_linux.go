@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync/atomic"
 	"time"
 )
 
@@ -52,7 +51,7 @@ func (m *measurement) startFlood(ctx context.Context, s *server, load Scenario, 
 	b.begun = time.Now()
 	go func() {
 		defer close(b.ended)
-		b.load, b.err = sender.load(ctx, math.MaxInt64, perSecond, new(atomic.Int64))
+		b.load, b.err = sender.load(ctx, math.MaxInt64, perSecond)
 	}()
 	return b, nil
 }
@@ -63,9 +62,8 @@ func (b *background) warmUp(ctx context.Context) (err error) {
 	if b.scenario.PerDatagram == 1 {
 		how.perSecond = singleWarmUpRate
 	}
-	var sent atomic.Int64
-	defer b.m.showProgress("warm-up", &sent, int64(how.lines), "lines")()
-	if b.warm, err = b.sender.warmUp(ctx, how, &sent); err != nil {
+	b.m.step("warm-up")
+	if b.warm, err = b.sender.warmUp(ctx, how); err != nil {
 		return err
 	}
 	q, err := b.settle(ctx)
@@ -96,7 +94,7 @@ func (b *background) sent() int64 { return b.warm.lines() + b.load.lines() }
 // audit holds the server to what was sent in the background, and besides it, over StatsD too, in so many lines more of
 // other series. It returns how many datagrams the kernel dropped: at a lossless rate, none.
 func (b *background) audit(ctx context.Context, besides int64) (drops int64, err error) {
-	defer b.m.showWork("books")()
+	b.m.step("books")
 	q, err := b.settle(ctx)
 	if err != nil {
 		return 0, err

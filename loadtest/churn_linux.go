@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 )
 
@@ -38,9 +37,8 @@ func measureChurn(ctx context.Context, m *measurement) (figures []Figure, err er
 	if c.idle, err = readMemory(s.pid()); err != nil {
 		return nil, err
 	}
-	stop := m.showWork("known lines on the idle server")
+	m.step("known lines on the idle server")
 	before, err := watchKnown(ctx, s, func() error { return rest(ctx, churnIdle) })
-	stop()
 	if err != nil {
 		return nil, err
 	}
@@ -151,8 +149,7 @@ func (c *churn) newborn(pods string) datagrams {
 
 // pour sends the wave as fast as the server takes it, and returns when it was taken.
 func (c *churn) pour(ctx context.Context, what string, f *flood) error {
-	var sent atomic.Int64
-	defer c.showProgress(what, &sent, int64(c.set().size()), "series")()
+	c.step(what)
 	wait := keepingUp(c.server.udp, churnQueue)
 	for i := 0; i < len(f.first.headers); {
 		if err := wait(ctx); err != nil {
@@ -164,7 +161,6 @@ func (c *churn) pour(ctx context.Context, what string, f *flood) error {
 		}
 		for _, lines := range f.first.lines[i : i+n] {
 			c.sent.add(lines, 1)
-			sent.Add(int64(lines))
 		}
 		i += n
 	}
@@ -194,15 +190,13 @@ func (c *churn) awaitGone(ctx context.Context) (Figure, error) {
 		return Figure{}, err
 	}
 	size := int64(c.set().size())
-	var gone atomic.Int64
-	defer c.showProgress("series go", &gone, size, "series")()
+	c.step("series go")
 	start := time.Now()
 	err = c.server.await(ctx, "end of all series", churnTTL+churnSweep, func() (bool, error) {
 		if err := rest(ctx, time.Second); err != nil {
 			return false, err
 		}
 		live, err := readGauge(ctx, c.server.client, c.server.ops, "sluice_series")
-		gone.Store(size - int64(live))
 		return err == nil && live <= 1, err
 	})
 	if err != nil {

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"sync/atomic"
 	"time"
 
 	"github.com/cactus/go-statsd-client/v5/statsd"
@@ -15,6 +13,7 @@ import (
 // application sends as one does that uses go-statsd-client: a call a line, and the client packs them.
 type application struct {
 	scenario Scenario
+	series   taggedCounters
 	address  string
 }
 
@@ -25,20 +24,20 @@ const (
 	callsBetweenLooks = 128
 )
 
-func (a application) warmUp(ctx context.Context, how warmUp, sent *atomic.Int64) (packing, error) {
+func (a application) warmUp(ctx context.Context, how warmUp) (packing, error) {
 	random := a.scenario.random(0)
-	order := random.Perm(a.scenario.series.size())
+	order := random.Perm(a.series.size())
 	return a.calls(ctx, callPlan{
-		lines: int64(min(how.lines, len(order))), perSecond: how.perSecond, wait: how.wait, random: random, sent: sent,
+		lines: int64(min(how.lines, len(order))), perSecond: how.perSecond, wait: how.wait,
 		drawn: func(i int64) int { return order[i] },
 	})
 }
 
-func (a application) load(ctx context.Context, lines int64, perSecond int, sent *atomic.Int64) (packing, error) {
+func (a application) load(ctx context.Context, lines int64, perSecond int) (packing, error) {
 	random := a.scenario.random(1)
 	return a.calls(ctx, callPlan{
-		lines: lines, perSecond: perSecond, random: random, sent: sent,
-		drawn: func(i int64) int { return a.scenario.series.draw(i, random) },
+		lines: lines, perSecond: perSecond,
+		drawn: func(i int64) int { return a.series.draw(i, random) },
 	})
 }
 
@@ -46,9 +45,7 @@ type callPlan struct {
 	lines     int64
 	perSecond int
 	wait      func(context.Context) error // nil: does not
-	random    *rand.Rand
 	drawn     func(line int64) int
-	sent      *atomic.Int64
 }
 
 // calls makes a client, calls it, and closes it: what it holds back goes out then.
@@ -59,8 +56,7 @@ func (a application) calls(ctx context.Context, plan callPlan) (_ packing, err e
 	}
 	pace := newPace(plan.perSecond)
 	for i := int64(0); i < plan.lines && err == nil; i++ {
-		if err = a.scenario.series.call(client, plan.drawn(i), plan.random); err == nil && i%callsBetweenLooks == 0 {
-			plan.sent.Store(i)
+		if err = a.series.call(client, plan.drawn(i)); err == nil && i%callsBetweenLooks == 0 {
 			err = pace.after(ctx, i)
 			if err == nil && plan.wait != nil {
 				err = plan.wait(ctx)
@@ -81,11 +77,9 @@ func (a application) connect() (*countingSender, statsd.Statter, error) {
 		return nil, nil, err
 	}
 	counted := &countingSender{Sender: socket, sent: packing{}}
-	through := statsd.Sender(counted)
-	if a.scenario.PerDatagram > 1 {
-		if through, err = statsd.NewBufferedSenderWithSender(counted, flushInterval, maxDatagram); err != nil {
-			return nil, nil, errors.Join(err, socket.Close())
-		}
+	through, err := statsd.NewBufferedSenderWithSender(counted, flushInterval, maxDatagram)
+	if err != nil {
+		return nil, nil, errors.Join(err, socket.Close())
 	}
 	client, err := statsd.NewClientWithSender(through, "", statsd.SuffixOctothorpe)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 
 // Config is what to measure, and how.
 type Config struct {
-	// Binary is the sluice to measure: started as "serve", and as "loadtest --floor-receiver".
+	// Binary is the path of the sluice to measure.
 	Binary string
 	// Version of that binary, for the report.
 	Version string
@@ -23,9 +23,6 @@ type Config struct {
 	Rate int
 	// Runs is how often everything is done, each time with a new server.
 	Runs int
-	// Client sends through github.com/cactus/go-statsd-client as an application does, one call a line,
-	// instead of prepared datagrams.
-	Client bool
 	// Search looks for the highest rate at which nothing is lost, instead of what a line costs.
 	Search bool
 	// Target is the command line of another StatsD server, to be measured in place of ours: {udp} stands for
@@ -37,11 +34,8 @@ type Config struct {
 	Pin bool
 	// Short asks for less than a good figure needs: what shows in seconds that all works.
 	Short bool
-	// Progress is written a line that overwrites itself; nil: none.
+	// Progress receives a line per step of a run; nil: none.
 	Progress io.Writer
-	// ProgressColumns is how wide Progress is, asked before each line is written; nil, or 0: as wide as terminals
-	// usually are.
-	ProgressColumns func() int
 }
 
 // DefaultConfig measures tagged counters once, pinned.
@@ -59,19 +53,19 @@ const (
 // Validate returns all faults at once.
 func (c Config) Validate() error {
 	var faults []error
-	if c.Binary == "" {
-		faults = append(faults, errors.New("binary: empty: want the path of the server to measure"))
+	if c.Binary == "" && c.Target == "" {
+		faults = append(faults, errors.New("--binary is empty; must be the path of the sluice to measure"))
 	}
 	for i, name := range c.Scenarios {
 		if _, ok := scenario(name); !ok {
-			faults = append(faults, fmt.Errorf("scenario: %q: want %s", name, strings.Join(Names(), ", ")))
+			faults = append(faults, fmt.Errorf("scenario %q is unknown; must be one of %s", name, strings.Join(Names(), ", ")))
 		}
 		if slices.Contains(c.Scenarios[:i], name) {
-			faults = append(faults, fmt.Errorf("scenario: %q: is there twice", name))
+			faults = append(faults, fmt.Errorf("scenario %q is given twice", name))
 		}
 	}
 	if len(c.Scenarios) == 0 {
-		faults = append(faults, fmt.Errorf("scenario: none: want %s", strings.Join(Names(), ", ")))
+		faults = append(faults, fmt.Errorf("no scenario is given; must be one or more of %s", strings.Join(Names(), ", ")))
 	}
 	faults = append(faults, c.validateTarget()...)
 	faults = append(faults, c.contradicted()...)
@@ -81,13 +75,13 @@ func (c Config) Validate() error {
 		}
 	}
 	if c.Lines < 0 || c.Lines > maxLines {
-		faults = append(faults, fmt.Errorf("lines: %d: want 0 (what the scenario thinks enough) to %d", c.Lines, maxLines))
+		faults = append(faults, fmt.Errorf("--lines is %d; must be 0 (set by the scenario) to %d", c.Lines, maxLines))
 	}
 	if c.Rate < 0 || c.Rate > maxRate {
-		faults = append(faults, fmt.Errorf("rate: %d lines a second: want 0 (as the scenario says) to %d", c.Rate, maxRate))
+		faults = append(faults, fmt.Errorf("--rate is %d; must be 0 (set by the scenario) to %d lines per second", c.Rate, maxRate))
 	}
 	if c.Runs < 1 || c.Runs > maxRuns {
-		faults = append(faults, fmt.Errorf("runs: %d: want 1 to %d", c.Runs, maxRuns))
+		faults = append(faults, fmt.Errorf("--runs is %d; must be 1 to %d", c.Runs, maxRuns))
 	}
 	return errors.Join(faults...)
 }
@@ -95,10 +89,10 @@ func (c Config) Validate() error {
 // validateTarget returns what is wrong with a target.
 func (c Config) validateTarget() (faults []error) {
 	if c.Target != "" && c.TargetConfig == "" && !strings.Contains(c.Target, "{udp}") {
-		faults = append(faults, fmt.Errorf("target: %q: want {udp} in it, for the port that it has to listen on", c.Target))
+		faults = append(faults, fmt.Errorf("--target is %q; must contain {udp}, the port to listen on, or {config} with --target-config", c.Target))
 	}
 	if c.TargetConfig != "" && !strings.Contains(c.Target, "{config}") {
-		faults = append(faults, errors.New("target-config: want {config} in --target, for the file that this one is copied to"))
+		faults = append(faults, errors.New("--target-config has no effect without {config} in --target"))
 	}
 	return faults
 }

@@ -53,9 +53,8 @@ func measureCrowd(ctx context.Context, m *measurement) (figures []Figure, err er
 		if err := resetPeak(s.pid()); err != nil {
 			return nil, err
 		}
-		stop := m.showWork("reads in " + as.name)
+		m.step("reads in " + as.name)
 		times, size, err := s.timeCrowd(ctx, getRequest(podsPath(podMetric(0))+":total", as.media), reads, want, as.sum)
-		stop()
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", as.name, err)
 		}

@@ -2,7 +2,7 @@
 //
 // It speaks the wire only: it starts the binary as a process of its own, sends StatsD over loopback UDP or
 // pushes over HTTP, and asks /metrics and the APIs what became of it. It shares no code with what it measures.
-// Before it stands the command "sluice loadtest", after it a table or JSON.
+// Before it stands the command "sluice-loadtest", after it a table or JSON.
 //
 // A scenario (scenario.go) is a load of StatsD lines, or has a function of its own that does one run and returns
 // figures (figure.go). The rest of this is of loads.

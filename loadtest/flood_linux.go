@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -81,7 +80,7 @@ func prepare(d datagrams) prepared {
 	return p
 }
 
-func (f *flood) warmUp(ctx context.Context, how warmUp, progress *atomic.Int64) (packing, error) {
+func (f *flood) warmUp(ctx context.Context, how warmUp) (packing, error) {
 	sent, pace, total := packing{}, newPace(how.perSecond), int64(0)
 	for i := 0; i < len(f.first.headers) && total < int64(how.lines); {
 		if i%how.look == 0 {
@@ -94,7 +93,6 @@ func (f *flood) warmUp(ctx context.Context, how warmUp, progress *atomic.Int64) 
 			sent.add(lines, 1)
 			total += int64(lines)
 		}
-		progress.Store(total)
 		if err == nil {
 			err = pace.after(ctx, total)
 		}
@@ -106,7 +104,7 @@ func (f *flood) warmUp(ctx context.Context, how warmUp, progress *atomic.Int64) 
 	return sent, nil
 }
 
-func (f *flood) load(ctx context.Context, lines int64, perSecond int, progress *atomic.Int64) (packing, error) {
+func (f *flood) load(ctx context.Context, lines int64, perSecond int) (packing, error) {
 	all := f.rest.headers
 	pace := newPace(perSecond)
 	want, done := lines/int64(f.per), int64(0)
@@ -118,7 +116,6 @@ func (f *flood) load(ctx context.Context, lines int64, perSecond int, progress *
 		if at += n; at == len(all) {
 			at = 0
 		}
-		progress.Store(done * int64(f.per))
 		if err == nil {
 			err = pace.after(ctx, done*int64(f.per))
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -40,18 +41,32 @@ const (
 	socketBuffer = 4 << 20
 )
 
-// Floor is the other process of the measurement: it takes datagrams and counts their lines until in ends
-// or ctx does. The way of taking them is Gathering or Blocking; Answering
-// takes requests.
-func Floor(ctx context.Context, way string, in io.Reader, out io.Writer) error {
-	switch way {
-	case Answering:
-		return answer(ctx, in, out)
-	case Gathering, Blocking:
-	default:
-		return fmt.Errorf("%s: %q: want %s, %s or %s", FloorFlag, way, Gathering, Blocking, Answering)
+// FloorMain is the main function of a process that the load test started as a floor. A main function
+// calls it first, and exits with the code if the process is one.
+func FloorMain() (code int, isFloor bool) {
+	way, isFloor := os.LookupEnv(floorEnv)
+	if !isFloor {
+		return 0, false
 	}
-	f, err := openFloor(way == Blocking)
+	ctx, release := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGINT)
+	defer release()
+	if err := runFloor(ctx, way, os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1, true
+	}
+	return 0, true
+}
+
+// runFloor receives until in ends or ctx does, and reports the count.
+func runFloor(ctx context.Context, way string, in io.Reader, out io.Writer) error {
+	switch way {
+	case answering:
+		return answer(ctx, in, out)
+	case gathering, blocking:
+	default:
+		return fmt.Errorf("%s is %q; must be %s, %s or %s", floorEnv, way, gathering, blocking, answering)
+	}
+	f, err := openFloor(way == blocking)
 	if err != nil {
 		return err
 	}

@@ -20,9 +20,9 @@ type floorChild struct {
 	answers     *json.Decoder
 }
 
-func startFloor(binary, way string, cpu int) (*floorChild, error) {
+func startFloor(way string, cpu int) (*floorChild, error) {
 	f, opened := &floorChild{}, floorOpened{}
-	if err := f.start(binary, way, cpu, &opened); err != nil {
+	if err := f.start(way, cpu, &opened); err != nil {
 		return nil, err
 	}
 	f.udp, f.bufferBytes = loopback(opened.Port), opened.BufferBytes
@@ -30,13 +30,18 @@ func startFloor(binary, way string, cpu int) (*floorChild, error) {
 }
 
 // start starts a floor and reads what it says of where it listens.
-func (f *floorChild) start(binary, way string, cpu int, opened any) (err error) {
-	cmd := exec.Command(binary, "loadtest", "--"+FloorFlag, way)
+func (f *floorChild) start(way string, cpu int, opened any) (err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), floorEnv+"="+way)
 	switch {
-	case way == Blocking || way == Gathering: // one for its sleeps, which the scheduler does not know of
-		cmd.Env = append(os.Environ(), "GOMAXPROCS=2")
+	case way == blocking || way == gathering: // one for its sleeps, which the scheduler does not know of
+		cmd.Env = append(cmd.Env, "GOMAXPROCS=2")
 	case cpu != anyCPU:
-		cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
+		cmd.Env = append(cmd.Env, "GOMAXPROCS=1")
 	}
 	if f.stdin, err = cmd.StdinPipe(); err != nil {
 		return err

@@ -53,9 +53,8 @@ func measureLargest(ctx context.Context, m *measurement) (_ []Figure, err error)
 	if err != nil {
 		return nil, err
 	}
-	stop := m.showWork("lines come in")
+	m.step("lines come in")
 	busy, watchErr := watchBusy(ctx, s.server, during)
-	stop()
 	sent, err := lines.stop()
 	if err := errors.Join(watchErr, err); err != nil {
 		return nil, err

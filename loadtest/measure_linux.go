@@ -83,7 +83,7 @@ func (m *measurement) planLoad() {
 	if m.Search {
 		m.result.Load.LinesPerRun, m.result.Load.SearchStep = 0, m.searchStep()
 	}
-	if m.Client = m.Client || s.Client; m.Client {
+	if s.Client {
 		m.result.Load.Sender, m.result.Load.LinesPerDatagram = "go-statsd-client", 0
 	}
 }
@@ -106,7 +106,6 @@ func (m *measurement) all(ctx context.Context) (*Result, error) {
 }
 
 func (m *measurement) once(ctx context.Context) error {
-	defer m.showWork("")() // whatever says nothing of itself
 	figures, err := m.figures(ctx)
 	return errors.Join(err, m.result.addFigures(m.judged(figures)))
 }

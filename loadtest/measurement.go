@@ -15,8 +15,8 @@ type measurement struct {
 	result     *Result
 	prepared   *floodLoad
 	departures []string // from the standard run, as flags
-	title      string   // which run it is, for whoever watches
-	display    display
+	title      string   // of the run
+	lastStep   string
 }
 
 // processors are where server and sender run.
@@ -26,6 +26,15 @@ type processors struct{ server, sender int }
 const anyCPU = -1
 
 func (p processors) pinned() bool { return p.server != anyCPU }
+
+// step reports what the run does next.
+func (m *measurement) step(what string) {
+	if m.Progress == nil || what == m.lastStep {
+		return
+	}
+	m.lastStep = what
+	fmt.Fprintf(m.Progress, "%s: %s\n", m.title, what)
+}
 
 // note adds what has to be known of the figures, once however many runs say so.
 func (m *measurement) note(format string, args ...any) {

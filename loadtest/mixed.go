@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
-
-	"github.com/cactus/go-statsd-client/v5/statsd"
 )
 
 // mixed is what the pods of a cluster send together. Each has counters by status code, gauges, timers, and
@@ -128,21 +126,6 @@ func (m mixed) appendLine(dst []byte, i int, random *rand.Rand) []byte {
 		dst = strconv.AppendInt(append(dst, ",code:"...), 200+int64(l.variant), 10)
 	}
 	return dst
-}
-
-func (m mixed) call(client statsd.StatSender, i int, random *rand.Rand) error {
-	l := m.line(i, random)
-	name := l.metric + ".m" + strconv.Itoa(l.number)
-	tags := []statsd.Tag{{"namespace", "ns" + strconv.Itoa(l.namespace)}, {"pod", "web-" + strconv.Itoa(l.pod)}}
-	switch l.suffix {
-	case "c":
-		return client.Inc(name, l.value, 1, append(tags, statsd.Tag{"code", strconv.Itoa(200 + l.variant)})...)
-	case "g":
-		return client.Gauge(name, l.value, 1, tags...)
-	case "ms":
-		return client.Timing(name, l.value, 1, tags...)
-	}
-	return client.SetInt(name, l.value, 1, tags...)
 }
 
 func (m mixed) parts() []part {

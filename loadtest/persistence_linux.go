@@ -71,9 +71,8 @@ func (m *measurement) persist(ctx context.Context, load Scenario, perSecond int,
 	if err != nil {
 		return p, err
 	}
-	stop := m.showWork("lines come in")
+	m.step("lines come in")
 	watchErr := p.watch(ctx, s, during)
-	stop()
 	p.perSecond, err = lines.stop()
 	if err := errors.Join(watchErr, err); err != nil {
 		return p, err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"sync/atomic"
 	"time"
 )
 
@@ -60,9 +59,8 @@ type subject struct {
 
 // warmUp gives it the first lines, of which none may be lost.
 func (m *measurement) warmUp(ctx context.Context, s sender, to subject) (packing, error) {
-	var sent atomic.Int64
-	defer m.showProgress(to.what+", warm-up", &sent, int64(min(to.warmUpLines, m.scenario.series.size())), "lines")()
-	warm, err := s.warmUp(ctx, to.gently(), &sent)
+	m.step(to.what + ", warm-up")
+	warm, err := s.warmUp(ctx, to.gently())
 	if err != nil {
 		return warm, err
 	}
@@ -118,10 +116,9 @@ func keepingUp(udp netip.AddrPort, most int64) func(context.Context) error {
 
 // load sends the measured lines and takes the times.
 func (m *measurement) load(ctx context.Context, s sender, to subject, taken *Taken) (packing, error) {
-	var sent atomic.Int64
-	defer m.showProgress(to.what, &sent, m.lines, "lines")()
+	m.step(to.what)
 	start := time.Now()
-	load, err := s.load(ctx, m.lines, m.Rate, &sent)
+	load, err := s.load(ctx, m.lines, m.Rate)
 	taken.Sending = time.Since(start)
 	if err != nil {
 		return load, err
@@ -136,7 +133,7 @@ func (m *measurement) settle(ctx context.Context, s subject) (queue, error) {
 	if _, err := awaitEmpty(ctx, s.udp); err != nil {
 		return queue{}, err
 	}
-	defer m.showWork("what the lines leave to do")()
+	m.step("what the lines leave to do")
 	if err := rest(ctx, afterglow); err != nil {
 		return queue{}, err
 	}

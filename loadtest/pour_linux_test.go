@@ -3,7 +3,6 @@ package loadtest
 import (
 	"net"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -36,7 +35,7 @@ func TestWarmUpOfASmallBuffer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.close()
-	if _, err := s.warmUp(t.Context(), to.gently(), new(atomic.Int64)); err != nil {
+	if _, err := s.warmUp(t.Context(), to.gently()); err != nil {
 		t.Fatal(err)
 	}
 	if q, err := readQueue(to.udp); err != nil || q.drops > 0 {

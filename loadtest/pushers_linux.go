@@ -9,7 +9,6 @@ import (
 	"os"
 	"runtime"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -24,8 +23,6 @@ type pushers struct {
 	events []unix.EpollEvent
 	groups int // pushes go round so many
 	book   *pushBook
-	// answered is how many of the pushes under way are, for whoever watches.
-	answered atomic.Int64
 }
 
 // pusher is one connection.
@@ -118,7 +115,6 @@ func (p *pushers) push(ctx context.Context, pushes int, perSecond float64) (dura
 		for _, one := range answered {
 			times = append(times, now.Sub(one.due))
 		}
-		p.answered.Store(int64(len(times)))
 		if len(answered) == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
 		}

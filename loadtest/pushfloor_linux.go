@@ -61,7 +61,7 @@ func answer(ctx context.Context, in io.Reader, out io.Writer) error {
 func (m *measurement) pushFloor(ctx context.Context, sizes pushSizes, perSecond float64) (_ []Figure, err error) {
 	f := &floorChild{}
 	var opened httpFloorOpened
-	if err := f.start(m.Binary, Answering, m.processors.server, &opened); err != nil {
+	if err := f.start(answering, m.processors.server, &opened); err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, f.stop()) }()
@@ -92,7 +92,7 @@ func (m *measurement) timeFloor(ctx context.Context, p *pushers, pid int, sizes 
 	if f, err = m.timePushes(ctx, p, pid, sizes.flatOut); err != nil {
 		return f, nil, err
 	}
-	defer m.showProgress("floor, at the same rate", &p.answered, int64(sizes.paced), "pushes")()
+	m.step("floor, at the same rate")
 	times, err = p.push(ctx, sizes.paced, perSecond)
 	return f, times, err
 }

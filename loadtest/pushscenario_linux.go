@@ -68,9 +68,9 @@ func (m *measurement) pushFlatOut(ctx context.Context, sizes pushSizes) (figures
 		return nil, 0, err
 	}
 	half = flat.perSecond / 2
-	stop := m.showProgress("at half that rate", &p.answered, int64(sizes.paced), "pushes")
+	m.step("at half that rate")
 	times, err := p.push(ctx, sizes.paced, half)
-	if stop(); err != nil {
+	if err != nil {
 		return nil, 0, fmt.Errorf("at %.0f requests a second: %w", half, err)
 	}
 	if err := auditPushes(ctx, s, book); err != nil {
@@ -101,7 +101,7 @@ func microseconds(d time.Duration) float64 { return d.Seconds() * 1e6 }
 
 // timePushes pushes flat out and reads both CPU clocks around it.
 func (m *measurement) timePushes(ctx context.Context, p *pushers, server, pushes int) (f flatOut, err error) {
-	defer m.showProgress("flat out", &p.answered, int64(pushes), "pushes")()
+	m.step("flat out")
 	before, err := readBoth(server)
 	if err != nil {
 		return f, err
@@ -156,7 +156,7 @@ func (m *measurement) pushAmongGroups(ctx context.Context, s *server, book *push
 		return nil, err
 	}
 	defer closing(many, &err)
-	defer m.showWork(fmt.Sprintf("single pushes among %d groups", groups))()
+	m.step(fmt.Sprintf("single pushes among %d groups", groups))
 	if _, err := many.push(ctx, groups, 0); err != nil {
 		return nil, err
 	}

@@ -8,7 +8,6 @@ import (
 
 	"os"
 
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -67,9 +66,9 @@ func measureRestart(ctx context.Context, m *measurement) (figures []Figure, err 
 		return nil, errors.Join(err, s.stop())
 	}
 	begun := time.Now()
-	stop := m.showWork("server ends")
+	m.step("server ends")
 	err = s.terminate()
-	if stop(); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	figures = append(figures, Figure{Name: "clean_end", Unit: "s", Value: time.Since(begun).Seconds()})
@@ -92,9 +91,8 @@ func measureRestart(ctx context.Context, m *measurement) (figures []Figure, err 
 
 // killAndRestart kills the server under load, starts another in its folder, and counts what is missing.
 func (m *measurement) killAndRestart(ctx context.Context, s *server, load restartLoad, applied, first int64) ([]Figure, error) {
-	stop := m.showWork("lines come in until the server is killed")
+	m.step("lines come in until the server is killed")
 	sent, err := load.floodUntilKilled(ctx, s)
-	stop()
 	if err != nil {
 		return nil, errors.Join(err, s.kill())
 	}
@@ -125,7 +123,7 @@ func (l restartLoad) floodUntilKilled(ctx context.Context, s *server) (int64, er
 	}
 	pause, cancel := context.WithTimeout(ctx, l.until)
 	defer cancel()
-	sent, err := sender.load(pause, math.MaxInt64, l.perSecond, new(atomic.Int64))
+	sent, err := sender.load(pause, math.MaxInt64, l.perSecond)
 	q, queueErr := readQueue(s.udp)
 	killed := errors.Join(queueErr, s.kill())
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
@@ -167,7 +165,7 @@ func (m *measurement) startAgain(ctx context.Context, s *server, load restartLoa
 		return nil, r, err
 	}
 	r.ready = time.Since(begun)
-	defer m.showWork("server answers")()
+	m.step("server answers")
 	path := load.paths()[:1]
 	sum, err := total(ctx, again.client, again.http, path)
 	if err == nil && sum < atLeast {

@@ -5,7 +5,6 @@ package loadtest
 import (
 	"context"
 	"errors"
-	"io"
 )
 
 type floodLoad struct{}
@@ -18,5 +17,5 @@ var errLinux = errors.New("the load test needs Linux: it sends with sendmmsg and
 // Measure is for Linux.
 func Measure(context.Context, Config) (*Report, error) { return nil, errLinux }
 
-// Floor is for Linux.
-func Floor(context.Context, string, io.Reader, io.Writer) error { return errLinux }
+// FloorMain is for Linux.
+func FloorMain() (code int, isFloor bool) { return 0, false }

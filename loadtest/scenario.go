@@ -32,7 +32,7 @@ type Scenario struct {
 	Seed uint64
 	// Sockets is how many sockets send in turn; 0: one.
 	Sockets int
-	// Client: the lines go through go-statsd-client, whatever is asked for.
+	// Client sends through github.com/cactus/go-statsd-client, one call per line, as an application does.
 	Client bool
 	// Floors is how many times the blocking floor a line should cost at most; 0: nothing is said of that.
 	Floors float64
@@ -63,6 +63,9 @@ func (s Scenario) Series() int {
 	}
 	return s.series.series()
 }
+
+// clientSeries are those of the scenario "client".
+var clientSeries = newTaggedCounters(20, 5, 20, 5)
 
 // The packings are what fits 1,432 bytes, the payload that StatsD clients keep to so that a datagram with
 // its headers passes a network with an MTU of 1,500 and some tunnelling.
@@ -105,7 +108,7 @@ var lineScenarios = []Scenario{
 	{
 		Name: "client", About: "counters of pods with three tags, through go-statsd-client",
 		PerDatagram: 24, Lines: 10_000_000, Seed: 8, Client: true,
-		series: newTaggedCounters(20, 5, 20, 5),
+		series: clientSeries,
 	},
 }
 

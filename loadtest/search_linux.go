@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 )
 
@@ -31,11 +30,7 @@ func (m *measurement) searchStep() time.Duration {
 
 // search finds the highest lossless rates of a new server and of the gathering floor.
 func (m *measurement) search(ctx context.Context) ([]Figure, error) {
-	searchServer := m.searchServer
-	if m.Target != "" {
-		searchServer = m.searchTarget
-	}
-	server, err := searchServer(ctx)
+	server, err := m.searchServer(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -70,12 +65,12 @@ func (m *measurement) searchServer(ctx context.Context) (found lossless, err err
 }
 
 func (m *measurement) searchFloor(ctx context.Context) (found lossless, err error) {
-	f, err := startFloor(m.Binary, Gathering, m.processors.server)
+	f, err := startFloor(gathering, m.processors.server)
 	if err != nil {
 		return lossless{}, err
 	}
 	defer func() { err = errors.Join(err, f.stop()) }()
-	r := &ramp{m: m, to: m.floorSubject(f, Gathering)}
+	r := &ramp{m: m, to: m.floorSubject(f, gathering)}
 	if found, err = r.search(ctx); err != nil {
 		return lossless{}, err
 	}
@@ -183,10 +178,9 @@ func (r *ramp) send(ctx context.Context, lines int64, perSecond int) (taken Take
 	if perSecond > 0 {
 		what = r.to.what + ", " + grouped(float64(perSecond)) + " lines/s"
 	}
-	var progress atomic.Int64
-	defer r.m.showProgress(what, &progress, lines, "lines")()
+	r.m.step(what)
 	start := time.Now()
-	load, err := r.sender.load(ctx, lines, perSecond, &progress)
+	load, err := r.sender.load(ctx, lines, perSecond)
 	taken.Sending = time.Since(start)
 	for lines, datagrams := range load {
 		r.sent.load.add(lines, datagrams)

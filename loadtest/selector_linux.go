@@ -62,9 +62,8 @@ func (m *measurement) readSelected(ctx context.Context, sizes selectorSizes, all
 	if err != nil {
 		return nil, err
 	}
-	stop := m.showWork(fmt.Sprintf("reads of %d among %d pods", sizes.selected, all))
+	m.step(fmt.Sprintf("reads of %d among %d pods", sizes.selected, all))
 	times, readErr := s.timeSelected(ctx, sizes)
-	stop()
 	perSecond, err := lines.stop()
 	if err := errors.Join(readErr, err); err != nil {
 		return nil, err

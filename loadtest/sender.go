@@ -1,16 +1,13 @@
 package loadtest
 
-import (
-	"context"
-	"sync/atomic"
-)
+import "context"
 
 // sender sends a scenario's lines to one address. What it counts as sent, the kernel took from it.
 type sender interface {
 	// warmUp sends the first lines of the warm-up, so that nothing is dropped.
-	warmUp(ctx context.Context, how warmUp, sent *atomic.Int64) (packing, error)
+	warmUp(ctx context.Context, how warmUp) (packing, error)
 	// load sends so many lines, at most perSecond of them a second (0: as fast as it goes).
-	load(ctx context.Context, lines int64, perSecond int, sent *atomic.Int64) (packing, error)
+	load(ctx context.Context, lines int64, perSecond int) (packing, error)
 	close() error
 }
 

@@ -17,8 +17,6 @@ type seriesSet interface {
 	draw(n int64, random *rand.Rand) int
 	// appendLine appends line i, without a line end; values come from random.
 	appendLine(dst []byte, i int, random *rand.Rand) []byte
-	// call does the same through a client.
-	call(client statsd.StatSender, i int, random *rand.Rand) error
 	// parts are what the books are kept of.
 	parts() []part
 }
@@ -70,7 +68,8 @@ func (t taggedCounters) appendLine(dst []byte, i int, _ *rand.Rand) []byte {
 	return strconv.AppendInt(append(dst, ",code:"...), int64(code), 10)
 }
 
-func (t taggedCounters) call(client statsd.StatSender, i int, _ *rand.Rand) error {
+// call sends line i through a client.
+func (t taggedCounters) call(client statsd.StatSender, i int) error {
 	metric, namespace, pod, code := t.place(i)
 	return client.Inc("http.requests.m"+strconv.Itoa(metric), 1, 1,
 		statsd.Tag{"namespace", "ns" + strconv.Itoa(namespace)},
@@ -102,10 +101,6 @@ func (p plainCounters) appendLine(dst []byte, i int, _ *rand.Rand) []byte {
 	return append(appendPlain(append(dst, "http.requests"...), i%p.metrics, i/p.metrics), ":1|c"...)
 }
 
-func (p plainCounters) call(client statsd.StatSender, i int, _ *rand.Rand) error {
-	return client.Inc(string(appendPlain([]byte("http.requests"), i%p.metrics, i/p.metrics)), 1, 1)
-}
-
 func (p plainCounters) parts() []part {
 	paths := make([]string, p.size())
 	for i := range paths {
@@ -128,10 +123,6 @@ func newPlainTimers(metrics, hosts int) plainTimers {
 func (p plainTimers) appendLine(dst []byte, i int, random *rand.Rand) []byte {
 	dst = appendPlain(append(dst, "http.latency"...), i%p.metrics, i/p.metrics)
 	return append(strconv.AppendInt(append(dst, ':'), latency(random), 10), "|ms"...)
-}
-
-func (p plainTimers) call(client statsd.StatSender, i int, random *rand.Rand) error {
-	return client.Timing(string(appendPlain([]byte("http.latency"), i%p.metrics, i/p.metrics)), latency(random), 1)
 }
 
 // parts: a timer has no total, only what it counted in a window.

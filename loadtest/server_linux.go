@@ -45,7 +45,7 @@ func (m *measurement) startServerIn(ctx context.Context, dir string, args ...str
 			err = errors.Join(err, s.abandon())
 		}
 	}()
-	defer m.showWork("server starts")()
+	m.step("server starts")
 	ports, err := freePorts()
 	if err != nil {
 		return nil, err

@@ -87,24 +87,21 @@ type stalled struct {
 }
 
 func (sizes stallSizes) watch(ctx context.Context, m *measurement, s *server, disk *stallingDisk) (seen stalled, err error) {
-	stop := m.showWork("lines come in")
-	defer func() { stop() }()
+	m.step("lines come in")
 	if err := rest(ctx, sizes.before); err != nil {
 		return seen, err
 	}
 	if seen.lagBefore, err = seen.look(ctx, s); err != nil {
 		return seen, err
 	}
-	stop()
-	stop = m.showWork("disk stands still")
+	m.step("disk stands still")
 	if err := sizes.stallDuring(ctx, disk, func() error {
 		_, err := seen.look(ctx, s)
 		return err
 	}); err != nil {
 		return seen, err
 	}
-	stop()
-	stop = m.showWork("disk goes on")
+	m.step("disk goes on")
 	for resumed := time.Now(); ; {
 		lag, err := seen.look(ctx, s)
 		if err != nil {

@@ -12,7 +12,6 @@ func (c Config) departures(s Scenario) (flags []string) {
 		{"--short", c.Short},
 		{"--lines", c.Lines > 0 && c.Lines < s.Lines},
 		{"--rate", c.Rate > 0 && c.Rate != s.Rate},
-		{"--client", c.Client && !s.Client},
 	} {
 		if one.departs {
 			flags = append(flags, one.flag)

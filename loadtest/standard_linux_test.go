@@ -18,8 +18,6 @@ func TestAimsAreForTheStandardRun(t *testing.T) {
 		{"tagged-10k", func(c *Config) { c.Lines = 999 }, "[--lines]"},
 		{"tagged-10k", func(c *Config) { c.Rate = 999 }, "[--rate]"},
 		{"single-10k", func(c *Config) { c.Rate = 200_000 }, "[]"},
-		{"tagged-10k", func(c *Config) { c.Client = true }, "[--client]"},
-		{"client", func(c *Config) { c.Client = true }, "[]"},
 		{"visible", func(c *Config) { c.Short, c.Rate = true, 999 }, "[--short --rate]"},
 	} {
 		cfg := DefaultConfig()

@@ -25,7 +25,7 @@ const targetGrace = time.Second
 
 // startTarget starts the command line by the shell, with its placeholders filled in, and waits for its socket.
 func (m *measurement) startTarget(ctx context.Context) (_ *target, err error) {
-	defer m.showWork("target starts")()
+	m.step("target starts")
 	t := &target{}
 	defer func() {
 		if err != nil {
@@ -129,13 +129,4 @@ func (m *measurement) measureTarget(ctx context.Context) (run Run, err error) {
 	}
 	run.Server = taken
 	return run, nil
-}
-
-func (m *measurement) searchTarget(ctx context.Context) (found lossless, err error) {
-	t, err := m.startTarget(ctx)
-	if err != nil {
-		return lossless{}, err
-	}
-	defer func() { err = errors.Join(err, t.stop()) }()
-	return (&ramp{m: m, to: m.targetSubject(t)}).search(ctx)
 }

@@ -6,48 +6,52 @@ import (
 	"strings"
 )
 
-// Takes is whether the scenario does what is asked for. One that would leave some of it out is refused by Validate.
+// Takes reports whether every setting that was made has an effect on the scenario. Validate rejects a
+// scenario on which one has none.
 func (c Config) Takes(s Scenario) bool { return len(c.unused(s)) == 0 }
 
-// unused are faults of settings that would change nothing in the scenario.
+// unused are faults of settings without an effect on the scenario.
 func (c Config) unused(s Scenario) (faults []error) {
 	for _, one := range []struct {
-		setting, why string
+		flag         string
 		given, taken bool
 	}{
-		{"target", "measures more than StatsD", c.Target != "", s.SendsLines()},
-		{"search", "has no rate to look for", c.Search, s.SendsLines()},
-		{"client", "sends in a way of its own", c.Client, s.SendsLines()},
-		{"lines", "has no number of lines", c.Lines > 0, s.SendsLines()},
-		{"rate", "has no rate to set", c.Rate > 0, s.SendsLines() || s.TakesRate},
+		{"--target", c.Target != "", s.SendsLines()},
+		{"--search", c.Search, s.SendsLines()},
+		{"--lines", c.Lines > 0, s.SendsLines()},
+		{"--rate", c.Rate > 0, s.SendsLines() || s.TakesRate},
 	} {
 		if one.given && !one.taken {
-			faults = append(faults, fmt.Errorf("%s: scenario %s %s: it takes %s", one.setting, s.Name, one.why, s.takes()))
+			faults = append(faults, fmt.Errorf("%s has no effect on scenario %s, which takes %s", one.flag, s.Name, s.takes()))
 		}
 	}
 	return faults
 }
 
-// contradicted are faults of settings that others make void.
+// contradicted are faults of settings that others override.
 func (c Config) contradicted() (faults []error) {
-	if c.Search && c.Lines > 0 {
-		faults = append(faults, errors.New("lines: a search sends for a time, not a number of lines: want --search or --lines"))
-	}
-	if c.Search && c.Rate > 0 {
-		faults = append(faults, errors.New("rate: a search looks for it: want --search or --rate"))
-	}
-	if c.Short && c.Lines > 0 {
-		faults = append(faults, errors.New("short: --lines says how many: want --short or --lines"))
+	for _, one := range []struct {
+		flag, beside string
+		both         bool
+	}{
+		{"--lines", "--search", c.Search && c.Lines > 0},
+		{"--rate", "--search", c.Search && c.Rate > 0},
+		{"--target", "--search", c.Search && c.Target != ""},
+		{"--short", "--lines", c.Short && c.Lines > 0},
+	} {
+		if one.both {
+			faults = append(faults, errors.New(one.flag+" has no effect beside "+one.beside))
+		}
 	}
 	return faults
 }
 
-// takes are the flags that change something in the scenario.
+// takes lists the flags that have an effect on the scenario.
 func (s Scenario) takes() string {
-	flags := []string{"--runs", "--short", "--pin"}
+	flags := []string{"--runs", "--short"}
 	switch {
 	case s.SendsLines():
-		flags = append(flags, "--lines", "--rate", "--client", "--search", "--target")
+		flags = append(flags, "--lines", "--rate", "--search", "--target")
 	case s.TakesRate:
 		flags = append(flags, "--rate")
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync/atomic"
 	"time"
 )
 
@@ -40,10 +39,8 @@ func measureVisible(ctx context.Context, m *measurement) (figures []Figure, err 
 	if err != nil {
 		return nil, err
 	}
-	var done atomic.Int64
-	stop := m.showProgress("pushes", &done, int64(pushes), "of each way")
-	udp, http, probeErr := probe(ctx, s, pushes, &done)
-	stop()
+	m.step("pushes")
+	udp, http, probeErr := probe(ctx, s, pushes)
 	sent, err := lines.stop()
 	if err := errors.Join(probeErr, err); err != nil {
 		return nil, err
@@ -65,7 +62,7 @@ type probed struct {
 }
 
 // probe pushes over UDP and over HTTP in turn.
-func probe(ctx context.Context, s *server, pushes int, done *atomic.Int64) (udp, http probed, err error) {
+func probe(ctx context.Context, s *server, pushes int) (udp, http probed, err error) {
 	api, err := openAPI(ctx, s)
 	if err != nil {
 		return udp, http, err
@@ -93,7 +90,6 @@ func probe(ctx context.Context, s *server, pushes int, done *atomic.Int64) (udp,
 				return err
 			})
 		}
-		done.Add(1)
 		if err == nil {
 			err = rest(ctx, betweenProbes)
 		}

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-metrics/sluice"
 	"github.com/sluice-metrics/sluice/adapter"
 	"github.com/sluice-metrics/sluice/adapter/cluster"
 	"github.com/sluice-metrics/sluice/identity"
@@ -37,7 +38,7 @@ func (p *dataPath) connect(context.Context) (err error) {
 		return nil
 	}
 	c := p.cfg.cluster
-	c.Version, _ = built()
+	c.Version = sluice.Version
 	if p.cluster.client, err = cluster.Connect(c, p.log); err != nil {
 		return err
 	}

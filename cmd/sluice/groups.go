@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/sluice-metrics/sluice"
 	"github.com/sluice-metrics/sluice/aggregate"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/group"
@@ -47,6 +48,5 @@ func (e exactly) Lifetime() time.Duration { return e.table.Lifetime() }
 
 // buildInformation is what GET /api/v1/status says of the build.
 func buildInformation() map[string]string {
-	version, commit := built()
-	return map[string]string{"version": version, "revision": commit, "goVersion": runtime.Version()}
+	return map[string]string{"version": sluice.Version, "revision": sluice.Commit(), "goVersion": runtime.Version()}
 }
