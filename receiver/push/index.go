@@ -25,15 +25,16 @@ func withIndex(routes []*httpserver.Route) []*httpserver.Route {
 			{Method: "GET", Path: "/", ID: "describe", Summary: "What this port takes, in short; also at /v1", Answers: "200:Index"},
 		},
 	}
-	routes = append(routes, openapi, index)
-	paths := httpserver.IndexOf(routes)
+	var paths []string
+	var document []byte
 	index.Get = func(x *httpserver.Request) { describe(x, paths) }
-	document := describeRoutes(routes)
 	openapi.Get = func(x *httpserver.Request) {
 		x.HTTP.SetStatusCode(fasthttp.StatusOK)
 		x.HTTP.SetContentType(httpserver.ContentType)
 		x.HTTP.SetBody(document)
 	}
+	routes = append(routes, openapi, index)
+	paths, document = httpserver.IndexOf(routes), describeRoutes(routes)
 	return routes
 }
 
