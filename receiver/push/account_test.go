@@ -410,8 +410,8 @@ func TestAccountsReadGroups(t *testing.T) {
 		t.Errorf("without a credential\n%s", text)
 	}
 	c.set(func() { c.rights[metric.Right{Verb: metric.Get}] = true })
-	h.server.Desk.Certificate("x") // another account has rights of its own
-	other, _ := h.server.Desk.Token(t.Context(), netip.Prefix{}, "bound")
+	h.server.Authenticator.Certificate("x") // another account has rights of its own
+	other, _ := h.server.Authenticator.Token(t.Context(), netip.Prefix{}, "bound")
 	if other == nil || other.Check(metric.Right{Verb: metric.Get, Namespace: "bank"}) != metric.Undecided {
 		t.Errorf("%+v", other)
 	}

@@ -6,11 +6,11 @@ import (
 	"sync/atomic"
 )
 
-// freeBytes of each body are not charged to the budget.
+// FreeBytes of each body are not charged to the budget.
 const FreeBytes = 64 << 10
 
-// budget bounds what the bodies of all requests hold together. Nobody waits for it: what does not fit is
-// refused, and the client comes again.
+// Budget bounds the memory of all bodies together. Nothing waits for it: a body that does not fit is
+// rejected, and the client sends it again.
 type Budget struct {
 	Max  int64
 	Held atomic.Int64
@@ -24,14 +24,14 @@ func (b *Budget) Take(n int64) bool {
 	return false
 }
 
-// buffer is a body in memory. It grows with what arrived, never with what was announced, and charges what
-// it holds beyond freeBytes.
+// Buffer is a body in memory. It grows with the bytes that arrive, never with those announced, and charges
+// its memory beyond FreeBytes.
 type Buffer struct {
 	B       []byte
 	Charged int64
 }
 
-// grow makes room for at least one more byte, up to max.
+// grow makes space for at least one more byte, up to max.
 func (u *Buffer) grow(budget *Budget, max int) bool {
 	size := min(2*cap(u.B), max)
 	if size < 512 {
@@ -49,7 +49,7 @@ func (u *Buffer) grow(budget *Budget, max int) bool {
 	return true
 }
 
-// reserve makes room for n bytes at once.
+// reserve makes space for n bytes.
 func (u *Buffer) reserve(budget *Budget, n int) bool {
 	if n <= cap(u.B) {
 		return true
@@ -64,7 +64,7 @@ func (u *Buffer) reserve(budget *Budget, n int) bool {
 	return true
 }
 
-// release gives the charge back, and the memory too if it is more than a pool should keep.
+// Release returns the charge, and frees the memory if it is more than a pool should keep.
 func (u *Buffer) Release(budget *Budget) {
 	budget.Held.Add(-u.Charged)
 	u.Charged = 0
@@ -81,7 +81,7 @@ var (
 	ErrUnknownCoding = errors.New("unknown content coding")
 )
 
-// fill reads r to its end. One byte more than max is errTooLarge.
+// Fill reads r to its end. One byte more than max is ErrTooLarge.
 func (u *Buffer) Fill(r io.Reader, budget *Budget, max int) error {
 	u.B = u.B[:0]
 	for {

@@ -16,12 +16,12 @@ import (
 // maxZstdWindow bounds what one zstd decoder holds besides the body; 8 MiB is what RFC 8878 asks all to support.
 const maxZstdWindow = 8 << 20
 
-// decoder is a decompressor that can be used again. It reads from source, which is emptied before the
-// decoder goes back to its pool, so that an idle one holds nobody's body.
+// decoder is a reusable decompressor. It reads from source, which is emptied before the decoder returns to
+// its pool, so that an idle one keeps no body.
 type decoder struct {
 	io.Reader
 	source bytes.Reader
-	// reset begins with what is in source.
+	// reset starts at the beginning of source.
 	reset func(*decoder) error
 }
 
@@ -29,9 +29,9 @@ type decoder struct {
 type coding struct {
 	names []string
 	idle  sync.Pool
-	// turns has a place for each decoder at work. A client says how large a window one keeps besides the body, so there are no
-	// more than processors can use: nothing that they do waits.
-	turns chan struct{}
+	// inUse has a slot for each decoder at work. A client chooses how large a window a decoder keeps
+	// besides the body, so there are no more of them than the processors can use: decoders never wait.
+	inUse chan struct{}
 }
 
 var codings = []*coding{
@@ -44,14 +44,14 @@ var codings = []*coding{
 func newCoding(reset func(*decoder) error, names ...string) *coding {
 	return &coding{
 		names: names, idle: sync.Pool{New: func() any { return &decoder{reset: reset} }},
-		turns: make(chan struct{}, 2*runtime.GOMAXPROCS(0)),
+		inUse: make(chan struct{}, 2*runtime.GOMAXPROCS(0)),
 	}
 }
 
 // decode decompresses a body.
 func (c *coding) decode(body []byte, into *Buffer, budget *Budget, max int) error {
-	c.turns <- struct{}{}
-	defer func() { <-c.turns }()
+	c.inUse <- struct{}{}
+	defer func() { <-c.inUse }()
 	d := c.idle.Get().(*decoder)
 	defer c.idle.Put(d)
 	defer d.source.Reset(nil)
@@ -62,8 +62,8 @@ func (c *coding) decode(body []byte, into *Buffer, budget *Budget, max int) erro
 	return into.Fill(d, budget, max)
 }
 
-// Decode decompresses wire into a buffer, up to max bytes. It returns the coding's usual name, and errUnknownCoding,
-// errTooLarge, errBusy or the decompressor's error.
+// Decode decompresses wire into a buffer, up to max bytes. It returns the coding's usual name, and
+// ErrUnknownCoding, ErrTooLarge, ErrBusy or the decompressor's error.
 func Decode(contentEncoding string, wire []byte, into *Buffer, budget *Budget, max int) (coding string, err error) {
 	c := codingOf(contentEncoding)
 	switch {
@@ -97,7 +97,7 @@ func resetGzip(d *decoder) error {
 	return fresh.Reset(&d.source)
 }
 
-// resetZlib: "deflate" is the zlib format (RFC 9110, section 8.4.1.2).
+// resetZlib decodes "deflate", which is the zlib format (RFC 9110, section 8.4.1.2).
 func resetZlib(d *decoder) error {
 	if old, ok := d.Reader.(zlib.Resetter); ok {
 		return old.Reset(&d.source, nil)
@@ -121,10 +121,10 @@ func resetZstd(d *decoder) error {
 	return err
 }
 
-// snappyStream is how a body in Snappy's framing begins ("framing_format.txt"); one without it is a single block.
+// snappyStream begins a body in Snappy's framing ("framing_format.txt"); any other body is a single block.
 var snappyStream = []byte("\xff\x06\x00\x00sNaPpY")
 
-// maxSnappyBlock is what the framing allows.
+// maxSnappyBlock is the limit of the framing format.
 const maxSnappyBlock = 64 << 10
 
 func resetSnappy(d *decoder) error {
@@ -136,7 +136,7 @@ func resetSnappy(d *decoder) error {
 	return nil
 }
 
-// decodeSnappyBlock decompresses a single Snappy block, which begins with the length of what it decompresses to.
+// decodeSnappyBlock decompresses a single Snappy block, which begins with its decompressed length.
 func decodeSnappyBlock(wire []byte, into *Buffer, budget *Budget, max int) error {
 	size, err := s2.DecodedLen(wire)
 	switch {

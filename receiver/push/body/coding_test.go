@@ -43,7 +43,7 @@ func TestDecodersAtWorkAreFew(t *testing.T) {
 		t.Errorf("%d decoders were at work at once, want %d at most", n, want)
 	}
 	failing := newCoding(func(*decoder) error { return errors.New("no") }, "failing")
-	for range 3 * cap(failing.turns) { // a turn is given back
+	for range 3 * cap(failing.inUse) { // a turn is given back
 		if failing.decode(nil, new(Buffer), new(Budget), 1) == nil {
 			t.Fatal("no error")
 		}

@@ -14,8 +14,8 @@ import (
 
 const ContentType = "application/json"
 
-// pushAnswer is what a push is answered with. Error is there exactly if the status is neither 200 nor 202, Message if some
-// of it is pending.
+// PushAnswer answers a push. Error is set exactly if the status is neither 200 nor 202, Message if
+// samples are pending.
 type PushAnswer struct {
 	Error   *ErrorAnswer  `json:"error,omitempty"`
 	Applied int           `json:"applied"`
@@ -24,11 +24,11 @@ type PushAnswer struct {
 	Message string        `json:"message,omitempty"`
 	Ignored int           `json:"ignored,omitempty"`
 	Errors  []ErrorAnswer `json:"errors,omitempty"`
-	// ErrorsLeftOut is how many of the refused are not in Errors.
+	// ErrorsLeftOut is how many rejected samples Errors leaves out.
 	ErrorsLeftOut int `json:"errors_left_out,omitempty"`
 }
 
-// errorAnswer is one fault.
+// ErrorAnswer is one fault.
 type ErrorAnswer struct {
 	Reason  string   `json:"reason"`
 	Message string   `json:"message"`
@@ -41,7 +41,7 @@ type DeleteAnswer struct {
 	Deleted int `json:"deleted"`
 }
 
-// replyApplied is by far the most frequent answer: n were applied, none refused. It is what reply makes of that.
+// ReplyApplied writes the most frequent answer, n applied and none rejected, without encoding/json.
 func (x *Request) ReplyApplied(n int) {
 	x.HTTP.SetStatusCode(fasthttp.StatusOK)
 	x.HTTP.SetContentType(ContentType)
@@ -58,13 +58,13 @@ func reply(ctx *fasthttp.RequestCtx, status int, v any) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil { // none of our types can fail
+	if err := e.Encode(v); err != nil { // impossible: every answer is of a type that can be encoded
 		panic("push: an answer cannot be encoded: " + err.Error())
 	}
 	ctx.SetBody(b.Bytes())
 }
 
-// fail answers with a fault that is about no sample.
+// Fail answers with a fault that rejects no sample.
 func (x *Request) Fail(f *Fault) {
 	x.FailHeaders(f)
 	x.Reply(f.Status, struct {
@@ -72,7 +72,7 @@ func (x *Request) Fail(f *Fault) {
 	}{f.Answer()})
 }
 
-// failPush answers with a fault that refused the one sample, or the whole body; it enters the ledger.
+// FailPush answers with a fault that rejects the one sample, or the whole body, and counts it.
 func (x *Request) FailPush(f *Fault) {
 	if f.Uncounted {
 		x.Fail(f)
@@ -110,7 +110,7 @@ func (f *Fault) Answer() *ErrorAnswer {
 	return a
 }
 
-// serveError implements fasthttp's ErrorHandler: requests that never came to the handler.
+// serveError implements fasthttp's ErrorHandler, for requests that never reach serve.
 func (s *Server) serveError(ctx *fasthttp.RequestCtx, err error) {
 	f := Fault{Status: fasthttp.StatusBadRequest, Reason: "request", Message: "the request is not HTTP/1.1: " + unframed(err)}
 	var small *fasthttp.ErrSmallBuffer

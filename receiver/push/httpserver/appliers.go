@@ -6,23 +6,23 @@ import (
 	"github.com/sluice-metrics/sluice/receiver"
 )
 
-// appliers is a bounded free list of parked Appliers: there are many more connections than requests that
-// apply at one moment, and each Applier costs the table memory. Slots are taken and filled by one atomic
-// exchange, so no request waits for another; who takes an Applier out of its slot owns it.
+// appliers is a bounded free list of offline Appliers: there are many more connections than requests that
+// apply at one moment, and each Applier costs the table memory. An atomic exchange takes or fills a slot,
+// so no request waits for another. The goroutine that took an Applier owns it.
 type appliers struct {
 	fresh func() receiver.Applier
 	slots []atomic.Pointer[PooledApplier]
 	ended atomic.Bool
 }
 
-// parked boxes an Applier, so that a slot can hold a pointer.
+// PooledApplier boxes an Applier, so that a slot can hold a pointer.
 type PooledApplier struct{ receiver.Applier }
 
 func newAppliers(fresh func() receiver.Applier, n int) *appliers {
 	return &appliers{fresh: fresh, slots: make([]atomic.Pointer[PooledApplier], n)}
 }
 
-// take hands out an Applier that is ready to Apply. near spreads the takers over the slots.
+// take returns an Applier that is online. near spreads the goroutines over the slots.
 func (a *appliers) take(near uint64) *PooledApplier {
 	n := uint64(len(a.slots))
 	for i := range n {
@@ -38,7 +38,7 @@ func (a *appliers) take(near uint64) *PooledApplier {
 	return &PooledApplier{a.fresh()}
 }
 
-// give takes an Applier back, after a batch: it passes the boundary and parks.
+// give returns an Applier after a batch: it is quiescent, then offline.
 func (a *appliers) give(near uint64, p *PooledApplier) {
 	p.Quiesce()
 	p.Offline()
@@ -52,7 +52,7 @@ func (a *appliers) give(near uint64, p *PooledApplier) {
 	p.Close()
 }
 
-// close gives up those that are parked, and those that come back later.
+// close closes the offline Appliers now, and the others when they are given back.
 func (a *appliers) close() {
 	a.ended.Store(true)
 	for i := range a.slots {

@@ -6,25 +6,25 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// source is a body of several samples.
+// A Source yields the samples of a body.
 type Source interface {
-	// nextSample reads on: a sample, or the fault that is there instead; false at the end. The sample is valid
-	// until the next call.
+	// NextSample returns the next sample, or the fault in its place; false at the end. The sample is
+	// valid until the next call.
 	NextSample() (*metric.Sample, *Fault, bool)
-	// lineNumber is where nextSample has read, counted from 1; 0: the body has no lines.
+	// LineNumber is the line that NextSample has read, counted from 1; 0: the body has no lines.
 	LineNumber() int
 }
 
-// otherwise is a source whose samples may be of another kind than was guessed.
+// otherKind is a Source that guesses kinds, and has a second guess.
 type otherKind interface{ OtherKind() bool }
 
-// maxErrors is how many faults of a body are told; the others are counted.
+// MaxErrors is how many faults of a body the answer lists; the others are counted.
 const MaxErrors = 20
 
-// batchLines is how many samples are applied between two boundaries that the table can use.
+// BatchLines is how many samples are applied between two quiescent states.
 const BatchLines = 256
 
-// readLines reads what a request of many samples says in its query, and its body.
+// ReadQueryAndBody reads the query's parameters and the body of a request with many samples.
 func (x *Request) ReadQueryAndBody(may ParamSet) (p Params, body []byte, f *Fault) {
 	p, f = x.ParseParams(x.HTTP.URI().QueryString(), may)
 	if f == nil {
@@ -36,13 +36,13 @@ func (x *Request) ReadQueryAndBody(may ParamSet) (p Params, body []byte, f *Faul
 	return p, body, f
 }
 
-// apply applies what the source yields and answers.
+// Apply applies the samples of a Source and answers.
 func (x *Request) Apply(from Source, sync bool) {
 	t := x.ApplyAll(from)
 	x.conclude(&t, sync)
 }
 
-// applyAll applies what the source yields: each sample enters the ledger once, whatever becomes of it.
+// ApplyAll applies the samples of a Source and counts each once.
 func (x *Request) ApplyAll(from Source) Outcome {
 	t, a := x.BeginBatch()
 	for n := 1; ; n++ {
@@ -63,20 +63,21 @@ func (x *Request) ApplyAll(from Source) Outcome {
 	return t
 }
 
-// beginBatch renews the caller's rights and takes an Applier.
+// BeginBatch renews the caller's rights and takes an Applier.
 func (x *Request) BeginBatch() (t Outcome, a *PooledApplier) {
 	x.renew()
 	return Outcome{sender: x.Sender()}, x.TakeApplier()
 }
 
-// endBatch gives the Applier back and counts what was applied.
+// EndBatch returns the Applier and counts the applied samples.
 func (x *Request) EndBatch(t *Outcome, a *PooledApplier) {
 	x.GiveApplier(a)
 	x.CountBatch(t.Applied)
 }
 
-// applyLine applies one sample, or has it held, and counts it. Where that depends on a right that nobody asked about lately,
-// the Applier is given back while the API server is asked, and the sample applied again with the one that is returned.
+// ApplySample applies or holds one sample, and counts it. If the sample depends on a right that was not
+// checked lately, the Applier is given back while the API server is asked; the sample is then applied with
+// the Applier that ApplySample returns.
 func (x *Request) ApplySample(t *Outcome, a *PooledApplier, s *metric.Sample, from Source) *PooledApplier {
 	if s.Timestamp != 0 && s.Outdated(time.Now()) {
 		x.RejectSample(t, outdated(s), from)
@@ -105,9 +106,9 @@ func (x *Request) ApplySample(t *Outcome, a *PooledApplier, s *metric.Sample, fr
 		x.RejectSample(t, x.unasked(s), from)
 	case reason == metric.Pending && x.server.pending.Hold(s, x.server.account):
 		t.Pending++
-	case reason == metric.Pending || len(t.Errors) < MaxErrors: // of what is early it matters that it is
+	case reason == metric.Pending || len(t.Errors) < MaxErrors: // early samples are counted apart, however many
 		x.RejectSample(t, x.Rejection(reason, s), from)
-	default: // nobody will read why
+	default: // the answer does not show why
 		x.RejectSample(t, rejection(reason, s), from)
 	}
 	return a

@@ -7,7 +7,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// applyOne applies the exchange's sample and answers.
+// ApplyOne applies the request's Sample and answers.
 func (x *Request) ApplyOne(sync bool) {
 	x.Sample.Sender = x.Sender()
 	a := x.TakeApplier()
@@ -44,7 +44,8 @@ func (x *Request) replyPending() {
 	})
 }
 
-// refusal words what the table said about a sample; of one that finds no room among the pending, that it may come again.
+// Rejection words why the table rejected a sample. If a pending sample could not be held, the client may
+// push it again.
 func (x *Request) Rejection(r metric.Reason, s *metric.Sample) *Fault {
 	trust := x.server.trust
 	switch {
@@ -61,7 +62,7 @@ func (x *Request) Rejection(r metric.Reason, s *metric.Sample) *Fault {
 	return rejection(r, s)
 }
 
-// overLimit says which limit a new series would be over.
+// overLimit names the limit that a new series exceeds.
 func (x *Request) overLimit(s *metric.Sample) *Fault {
 	if x.server.trust != nil {
 		if why := x.server.trust.ExplainLimit(s); why != "" {
@@ -82,7 +83,7 @@ func (s *Server) explain(sample *metric.Sample) string {
 	return s.trust.Explain(sample)
 }
 
-// sync waits for the disk. Requests in flight at shutdown still get their time.
+// Sync waits for the disk, also for requests in flight at shutdown.
 func (x *Request) Sync() *Fault {
 	s := x.server
 	ctx, cancel := context.WithTimeout(s.life, s.cfg.SyncTimeout)
@@ -96,7 +97,7 @@ func (x *Request) Sync() *Fault {
 	return nil
 }
 
-// checkSync rejects ?sync=true if nothing is stored.
+// CheckSync rejects ?sync=true if nothing is stored.
 func (x *Request) CheckSync(sync bool) *Fault {
 	if !sync || x.server.syncer != nil {
 		return nil

@@ -10,17 +10,19 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// caller is who makes a request with a credential. The zero caller showed none. Without a cluster only known is set.
+// caller is the account of a request with a credential. The zero caller has no credential. Without a
+// cluster only known is set.
 type caller struct {
-	known   bool // it showed a good credential
+	known   bool // the credential is valid
 	account *credential.Principal
-	sender  metric.Sender // what the account is to all others; Key 0: not made yet
-	asked   int           // rights that the API server was asked about
-	until   time.Time     // when asking ends; zero: it has not begun
-	fault   *Fault        // of the last question
+	sender  metric.Sender // of the account; Key 0: not made yet
+	asked   int           // rights that the API server was asked for
+	until   time.Time     // the deadline for asking; zero: no question yet
+	fault   *Fault        // of the last question to the API server
 }
 
-// What the API server is asked about for one request: a body of a million lines may name as many namespaces.
+// Limits of the questions to the API server for one request. A body of a million lines may name a million
+// namespaces.
 const (
 	maxAskedPerRequest = 32
 	askingPerRequest   = 10 * time.Second
@@ -28,8 +30,8 @@ const (
 
 var errAsksTooMuch = errors.New("this request needs more rights than one is asked about, which is 32: push less at once, or have them granted at the cluster scope")
 
-// sender is who makes the request: whom a credential names, else whoever has the connection's other end. What a header says
-// about somebody before that one is not looked at, for anybody can write it.
+// Sender returns the sender of the request: the account of its credential, otherwise the pod of its
+// connection's remote address. Headers that claim another address are ignored, because any client can write them.
 func (x *Request) Sender() *metric.Sender {
 	if x.caller.account == nil {
 		return x.origin.Sender(x.conn().Remote)
@@ -40,7 +42,7 @@ func (x *Request) Sender() *metric.Sender {
 	return &x.caller.sender
 }
 
-// introduce makes the account's sender, anew after its rights may have changed.
+// introduce makes the account's sender, again after its rights may have changed.
 func (x *Request) introduce() {
 	account, pod := x.caller.account, (*metric.Pod)(nil)
 	if account.PodUID != "" {
@@ -49,7 +51,7 @@ func (x *Request) introduce() {
 	x.caller.sender = account.Sender(x.conn().Remote, pod)
 }
 
-// ask has the API server asked about rights of the caller.
+// Ask asks the API server for rights of the caller.
 func (x *Request) Ask(rights ...metric.Right) *Fault {
 	c := &x.caller
 	if c.until.IsZero() {
@@ -61,7 +63,7 @@ func (x *Request) Ask(rights ...metric.Right) *Fault {
 	if c.asked += len(rights); c.asked > maxAskedPerRequest {
 		err = errAsksTooMuch
 	} else {
-		err = x.server.Desk.CheckRights(ctx, c.account, rights...)
+		err = x.server.Authenticator.CheckRights(ctx, c.account, rights...)
 	}
 	if c.fault = nil; err != nil {
 		c.fault = unavailable(err)
@@ -70,19 +72,20 @@ func (x *Request) Ask(rights ...metric.Right) *Fault {
 	return c.fault
 }
 
-// renew has the API server asked again about what was granted to the caller a while ago. Behind it the sender is another
-// one if some of that was taken away, so what the table remembers of it is nobody's.
+// renew asks the API server again for rights that were granted a while ago. If any was revoked, the
+// sender gets a new key, so that nothing the table remembers of the old sender applies to it.
 func (x *Request) renew() {
 	if x.caller.account == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(x.server.life, askingPerRequest)
 	defer cancel()
-	x.server.Desk.RenewRights(ctx, x.caller.account)
+	x.server.Authenticator.RenewRights(ctx, x.caller.account)
 	x.introduce()
 }
 
-// lacks is the right that a sample was not applied for, if the API server has not been asked about it lately; else zero.
+// lacks returns the right that a sample needs, if the API server was not asked for it lately; otherwise
+// the zero Right.
 func (x *Request) lacks(r metric.Reason, s *metric.Sample) metric.Right {
 	if x.caller.account == nil || r != metric.Identity && r != metric.Pending {
 		return metric.Right{}
@@ -94,7 +97,8 @@ func (x *Request) lacks(r metric.Reason, s *metric.Sample) metric.Right {
 	return needs
 }
 
-// may holds what is done to an object's samples to trust, and has the API server asked where that depends on a right.
+// May checks that the sender may do something to an object's series. It asks the API server if the decision
+// depends on a right.
 func (x *Request) May(verb metric.Verb, o metric.Object) *Fault {
 	if x.server.trust == nil {
 		return nil
@@ -116,7 +120,8 @@ func (x *Request) May(verb metric.Verb, o metric.Object) *Fault {
 	}
 }
 
-// forbidden is the fault of who may not. Who showed no credential is told which one would help.
+// forbidden makes the fault of a sender without the right. Without a credential, the fault names one that
+// would help.
 func (x *Request) forbidden(r metric.Reason, why string, needs metric.Right) *Fault {
 	f := Rejected(r, "%s", why)
 	if x.caller.account == nil && !needs.IsZero() && len(x.server.challenges) > 0 {
@@ -126,7 +131,7 @@ func (x *Request) forbidden(r metric.Reason, why string, needs metric.Right) *Fa
 	return f
 }
 
-// askFirst has the API server asked about what a push to an object needs, so that nothing is read before.
+// AskFirst asks the API server for the right to push to an object before the body is read.
 func (x *Request) AskFirst(o metric.Object) *Fault {
 	if x.caller.account == nil {
 		return nil
@@ -138,7 +143,7 @@ func (x *Request) AskFirst(o metric.Object) *Fault {
 	return nil
 }
 
-// unasked is the fault of a sample that depends on a right about which the API server could not be asked.
+// unasked makes the fault of a sample that needs a right which the API server could not be asked for.
 func (x *Request) unasked(s *metric.Sample) *Fault {
 	if f := x.caller.fault; f != nil {
 		again := *f
@@ -147,28 +152,30 @@ func (x *Request) unasked(s *metric.Sample) *Fault {
 	return unavailable(errors.New(x.server.explain(s)))
 }
 
-// askAll is ask for a number of rights that the protocol limits itself.
+// AskAll is Ask for rights that the protocol limits itself.
 func (x *Request) AskAll(rights []metric.Right) *Fault {
 	x.caller.asked -= len(rights)
 	return x.Ask(rights...)
 }
 
-// mayNow is may without a question to the API server: the reason is metric.Pending, with a right, where that would be asked.
+// MayNow is May without asking the API server: the reason is metric.Pending, with the right, where May
+// would ask.
 func (x *Request) MayNow(verb metric.Verb, o metric.Object) (metric.Reason, metric.Right) {
 	reason, _, needs := x.server.trust.May(x.Sender(), verb, o)
 	return reason, needs
 }
 
-// checksTrust reports whether senders have different rights here: without a cluster, all may do everything.
+// ChecksTrust reports whether senders have different rights. Without a cluster every sender may do
+// everything.
 func (x *Request) ChecksTrust() bool { return x.server.trust != nil }
 
-// looksAtCredentials reports whether requests may show a credential.
-func (x *Request) LooksAtCredentials() bool { return x.server.Desk != nil }
+// ChecksCredentials reports whether requests may have a credential.
+func (x *Request) ChecksCredentials() bool { return x.server.Authenticator != nil }
 
-// hasAccount reports whether the request's credential names an account.
+// HasAccount reports whether the request's credential names an account.
 func (x *Request) HasAccount() bool { return x.caller.account != nil }
 
-// senderName tells senders apart: by account, else by address.
+// SenderName identifies the sender by account, otherwise by address.
 func (x *Request) SenderName() string {
 	if account := x.caller.account; account != nil {
 		return "account " + account.User
@@ -176,7 +183,7 @@ func (x *Request) SenderName() string {
 	return x.conn().Remote.String()
 }
 
-// forgetSender lets the next use look up the sender again.
+// ForgetSender makes the next Sender look it up again.
 func (x *Request) ForgetSender() {
 	x.origin.Reset()
 	x.caller.sender = metric.Sender{}

@@ -14,48 +14,48 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// What Config.Auth may be.
+// The values of Config.Auth.
 const (
 	AuthNone  = "none"
 	AuthToken = "token"
 )
 
-// newDesk makes what looks at credentials; nil: nothing does.
-func newDesk(cfg Config, parts Parts) (*credential.Authenticator, error) {
+// newAuthenticator makes the check of credentials; nil: none is configured.
+func newAuthenticator(cfg Config, parts Parts) (*credential.Authenticator, error) {
 	if cfg.Auth != AuthToken && cfg.BasicAuthFile == "" && cfg.TLSClientCAFile == "" {
 		return nil, nil
 	}
 	return credential.NewAuthenticator(credential.Config{Tokens: cfg.Auth == AuthToken, BasicAuthFile: cfg.BasicAuthFile, DescribeError: parts.Worded}, parts.Authority, parts.Logger)
 }
 
-// Pods knows the cluster's pods.
+// Pods finds pods of the cluster.
 type Pods interface {
-	// PodWithUID returns the pod that lives, or nil.
+	// PodWithUID returns the live pod, or nil.
 	PodWithUID(uid string) *metric.Pod
 }
 
-// authenticate finds out whom the request's credential names, if it shows one. One that is shown must be good. What this
-// server does not look at is as if it were not there: Pushgateway clients often send a name and a password to whom asks for
-// none.
+// authenticate finds the account of the request's credential, if it has one. A credential must be valid,
+// but one of a sort that is not configured is ignored: Pushgateway clients often send a name and a
+// password to servers that check none.
 func (x *Request) authenticate() *Fault {
-	desk := x.server.Desk
-	if desk == nil {
+	authenticator := x.server.Authenticator
+	if authenticator == nil {
 		return nil
 	}
-	who, f := x.shown(desk)
+	who, f := x.shown(authenticator)
 	x.caller.known = f == nil && who != nil
 	switch {
 	case f != nil:
 		return f
-	case who == nil && x.server.trust == nil && desk.AcceptsPasswords():
+	case who == nil && x.server.trust == nil && authenticator.AcceptsPasswords():
 		return x.server.unauthorized("this server asks for a name and a password, and none was sent")
-	case x.server.trust != nil: // else who has a credential may all
+	case x.server.trust != nil: // without Trust, every valid credential may do everything
 		x.caller.account = who
 	}
 	return nil
 }
 
-func (x *Request) shown(desk *credential.Authenticator) (*credential.Principal, *Fault) {
+func (x *Request) shown(authenticator *credential.Authenticator) (*credential.Principal, *Fault) {
 	headers := x.HTTP.Request.Header.PeekAll(fasthttp.HeaderAuthorization)
 	if len(headers) > 1 {
 		f := BadRequest("there are %d Authorization headers, but may be 1", len(headers))
@@ -68,36 +68,36 @@ func (x *Request) shown(desk *credential.Authenticator) (*credential.Principal, 
 		scheme, value, _ := bytes.Cut(headers[0], []byte{' '})
 		value = bytes.TrimSpace(value)
 		switch {
-		case desk.AcceptsTokens() && bytes.EqualFold(scheme, []byte("bearer")):
-			return x.named(desk.Token(ctx, x.conn().Member.From, string(value)))
-		case desk.AcceptsPasswords() && bytes.EqualFold(scheme, []byte("basic")):
+		case authenticator.AcceptsTokens() && bytes.EqualFold(scheme, []byte("bearer")):
+			return x.named(authenticator.Token(ctx, x.conn().Member.From, string(value)))
+		case authenticator.AcceptsPasswords() && bytes.EqualFold(scheme, []byte("basic")):
 			name, password, f := x.server.basic(value)
 			if f != nil {
 				return nil, f
 			}
-			return x.named(desk.Password(ctx, x.conn().Member.From, name, password))
+			return x.named(authenticator.Password(ctx, x.conn().Member.From, name, password))
 		}
 	}
-	return x.certified(desk)
+	return x.certified(authenticator)
 }
 
-// certified is whom the connection's client certificate names, if there is one.
-func (x *Request) certified(desk *credential.Authenticator) (*credential.Principal, *Fault) {
+// certified returns the account of the connection's client certificate, if there is one.
+func (x *Request) certified(authenticator *credential.Authenticator) (*credential.Principal, *Fault) {
 	shown := x.conn().Certificate
 	switch {
 	case shown == nil:
 		return nil, nil
-	case time.Now().After(shown.NotAfter): // it was good when the connection began
+	case time.Now().After(shown.NotAfter): // it was valid when the connection began
 		f := x.server.unauthorized("the client certificate expired at %s", shown.NotAfter.UTC().Format(time.RFC3339))
 		f.Close = true
 		return nil, f
 	case shown.Subject.CommonName == "":
 		return nil, x.server.unauthorized("the client certificate has no common name, so it names nobody")
 	}
-	return desk.Certificate(shown.Subject.CommonName), nil
+	return authenticator.Certificate(shown.Subject.CommonName), nil
 }
 
-// credentialTimeout bounds the wait for one credential to be checked.
+// credentialTimeout bounds the check of one credential.
 const credentialTimeout = 5 * time.Second
 
 func (x *Request) named(who *credential.Principal, err error) (*credential.Principal, *Fault) {
@@ -119,7 +119,7 @@ func (s *Server) basic(value []byte) (name, password string, f *Fault) {
 	return name, password, nil
 }
 
-// unauthorized is the fault of who has to show a credential, or showed one that is no good.
+// unauthorized makes the fault of a missing or invalid credential.
 func (s *Server) unauthorized(format string, args ...any) *Fault {
 	return &Fault{
 		Status: fasthttp.StatusUnauthorized, Reason: "credentials", Counted: metric.Identity,
@@ -129,7 +129,7 @@ func (s *Server) unauthorized(format string, args ...any) *Fault {
 
 const unavailableReason = "unavailable"
 
-// unavailable is the fault of a request about which the API server could not be asked.
+// unavailable makes the fault of a request that the API server could not be asked about.
 func unavailable(err error) *Fault {
 	return &Fault{
 		Status: fasthttp.StatusServiceUnavailable, Reason: unavailableReason, Counted: metric.Identity, retryAfter: true,
@@ -137,24 +137,24 @@ func unavailable(err error) *Fault {
 	}
 }
 
-// challengesOf are the values of WWW-Authenticate (RFC 9110, section 11.6.1): one for each scheme that may help.
-func challengesOf(desk *credential.Authenticator) (all []string) {
-	if desk != nil && desk.AcceptsTokens() {
+// challengesOf returns the values of WWW-Authenticate (RFC 9110, section 11.6.1), one for each scheme.
+func challengesOf(authenticator *credential.Authenticator) (all []string) {
+	if authenticator != nil && authenticator.AcceptsTokens() {
 		all = append(all, `Bearer realm="sluice"`)
 	}
-	if desk != nil && desk.AcceptsPasswords() {
+	if authenticator != nil && authenticator.AcceptsPasswords() {
 		all = append(all, `Basic realm="sluice", charset="UTF-8"`)
 	}
 	return all
 }
 
-// hint says which credential would help who shows none.
+// hint names the credential that would help a client without one.
 func (s *Server) hint(needs metric.Right) string {
 	var ways []string
-	if s.Desk.AcceptsTokens() {
+	if s.Authenticator.AcceptsTokens() {
 		ways = append(ways, fmt.Sprintf("a bearer token for the audience %q", s.cfg.TokenAudience))
 	}
-	if s.Desk.AcceptsPasswords() {
+	if s.Authenticator.AcceptsPasswords() {
 		ways = append(ways, "a name and a password")
 	}
 	return fmt.Sprintf("no credential was sent; want %s of who may %s", strings.Join(ways, " or "), needs)

@@ -9,40 +9,40 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// fault is why a request, or one line of it, was refused. It is made on the error's way only.
+// Fault is why a request, or one line of a body, was rejected.
 type Fault struct {
 	Status  int
-	Reason  string        // for the reader
-	Counted metric.Reason // for the ledger; see count
-	// uncounted: the request carried no sample, or never got to saying what it carries.
+	Reason  string        // in the answer
+	Counted metric.Reason // in the accounts
+	// Uncounted: the request has no sample, or was rejected before it was known to have one.
 	Uncounted bool
 	Message   string
 	Line      int // 1 is the first; 0: the fault is not in a line
 	Offset    int
-	located   bool // offset says something
+	located   bool // Offset is set
 
-	allow      string   // of a 405
-	paths      []string // of a 404
+	allow      string   // the Allow header of a 405
+	paths      []string // the paths of a 404
 	Close      bool     // part of the body is still on the wire
 	retryAfter bool
-	challenges []string // of a 401
+	challenges []string // the WWW-Authenticate headers of a 401
 }
 
 func (f *Fault) Error() string { return f.Reason + ": " + f.Message }
 
-// refused makes the fault of a sample.
+// Rejected makes the fault of a sample.
 func Rejected(r metric.Reason, format string, args ...any) *Fault {
 	return &Fault{Status: StatusOf(r), Reason: r.String(), Counted: r, Message: fmt.Sprintf(format, metric.TruncateArgs(args)...)}
 }
 
-// notYet is the fault of a request that may be granted once it is known who makes it.
+// NotYet makes the fault of a request that may be allowed once its sender is known.
 func NotYet(format string, args ...any) *Fault {
 	f := Rejected(metric.Identity, format, args...)
 	f.Status, f.Reason, f.retryAfter = fasthttp.StatusServiceUnavailable, metric.Pending.String(), true
 	return f
 }
 
-// waits reports whether the fault may be gone in a moment, once the cluster has told more.
+// Waits reports whether the fault may be gone soon, once more of the cluster is known.
 func (f *Fault) Waits() bool { return f.Reason == metric.Pending.String() }
 
 func BadRequest(format string, args ...any) *Fault {
@@ -51,7 +51,7 @@ func BadRequest(format string, args ...any) *Fault {
 
 func BadName(format string, args ...any) *Fault { return Rejected(metric.BadName, format, args...) }
 
-// wrongScope: the object cannot be where the sender says it is.
+// wrongScope makes the fault of an object that cannot be in, or outside, the namespace given.
 func wrongScope(format string, args ...any) *Fault {
 	f := Rejected(metric.Identity, format, args...)
 	f.Status = fasthttp.StatusBadRequest
@@ -75,13 +75,13 @@ func BadEscape(where string, piece []byte, at int) *Fault {
 	return f.At(at)
 }
 
-// at says where in its line, or in a body of one value, the fault is.
+// At sets the offset of the fault in its line, or in a body of one value.
 func (f *Fault) At(offset int) *Fault {
 	f.Offset, f.located = offset, true
 	return f
 }
 
-// statusOf is the status of a request whose one sample was refused.
+// StatusOf returns the status of a request whose one sample was rejected.
 func StatusOf(r metric.Reason) int {
 	switch r {
 	case metric.Applied:
@@ -96,7 +96,7 @@ func StatusOf(r metric.Reason) int {
 	return fasthttp.StatusBadRequest
 }
 
-// refusal words what the table said about a sample that was well formed.
+// rejection words why the table rejected a well-formed sample.
 func rejection(r metric.Reason, s *metric.Sample) *Fault {
 	subject := fmt.Sprintf("%q", Clip(s.Name))
 	if s.Object != nil {
@@ -124,12 +124,12 @@ func rejection(r metric.Reason, s *metric.Sample) *Fault {
 	return Rejected(r, "%s was refused: %s", subject, r)
 }
 
-// outdated words the refusal of a gauge that its client dates into the past.
+// outdated words the rejection of a gauge with an old timestamp.
 func outdated(s *metric.Sample) *Fault {
 	return Rejected(metric.Outdated, "%q is a gauge of %s; must not be older than 5m: it says nothing of what is now", Clip(s.Name), time.Unix(s.Timestamp, 0).UTC().Format(time.RFC3339))
 }
 
-// bounds says what the table holds of a sample's kind.
+// bounds words the range of values that the table holds for a kind.
 func bounds(s *metric.Sample) string {
 	switch {
 	case s.Kind == metric.Counter && s.Op == metric.Accumulate:
@@ -140,7 +140,7 @@ func bounds(s *metric.Sample) string {
 	return "want a finite number"
 }
 
-// checkName is metric.CheckName, worded.
+// CheckName is metric.CheckName, with a fault in words.
 func CheckName(name string) *Fault {
 	if r := metric.CheckName(name); r != metric.Applied {
 		return nameFault(name, r)
@@ -164,7 +164,7 @@ func nameFault(name string, r metric.Reason) *Fault {
 	return Rejected(r, `%q cannot be asked for in the Kubernetes metrics APIs: a name holds no "%%", "?" or control character, and is not ".", "..", "status" or "finalize"`, name)
 }
 
-// clip keeps what a client sent from filling an answer.
+// Clip shortens a client's text for an answer.
 func Clip(b []byte) []byte {
 	if len(b) > 256 {
 		return []byte(metric.Truncate(string(b), 256))

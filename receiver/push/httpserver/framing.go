@@ -9,10 +9,11 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// twoLengths says whether a request tells the length of its body twice, as chunks and as Content-Length. A proxy before us
-// may have believed the other one, and what one of us takes for the body's rest, the other takes for the next request.
+// twoLengths reports whether a request gives the length of its body twice, as chunks and as
+// Content-Length. A proxy in front may have believed the other one: the rest of the body for one of the
+// two is the next request for the other (request smuggling).
 func twoLengths(h *fasthttp.RequestHeader) bool {
-	if h.ContentLength() != chunkedBody { // fasthttp lets chunks win, whichever header comes first
+	if h.ContentLength() != chunkedBody { // fasthttp prefers chunks, whichever header is first
 		return false
 	}
 	for line := range bytes.Lines(h.RawHeaders()) {
@@ -23,10 +24,10 @@ func twoLengths(h *fasthttp.RequestHeader) bool {
 	return false
 }
 
-// chunkedBody is what fasthttp says of the length of a body in chunks.
+// chunkedBody is fasthttp's length of a body in chunks.
 const chunkedBody = -1
 
-// ambiguousLength ends the connection too, as RFC 9112 wants in section 6.1.
+// ambiguousLength also closes the connection, as RFC 9112 requires in section 6.1.
 func ambiguousLength() *Fault {
 	return &Fault{
 		Status: fasthttp.StatusBadRequest, Reason: "request", Uncounted: true, Close: true,
@@ -34,14 +35,14 @@ func ambiguousLength() *Fault {
 	}
 }
 
-// unframed says what is wrong with a request whose first line or headers fasthttp could not read.
+// unframed words what is wrong with a request whose first line or headers fasthttp could not read.
 func unframed(err error) string {
 	for _, known := range framingFaults {
 		if errors.Is(err, known.err) {
 			return known.words
 		}
 	}
-	if inner := errors.Unwrap(err); inner != nil { // what it was reading, and into how large a buffer, is its own affair
+	if inner := errors.Unwrap(err); inner != nil { // the outer error is about the buffer
 		err = inner
 	}
 	return string(Clip([]byte(strings.TrimPrefix(err.Error(), "fasthttp: "))))

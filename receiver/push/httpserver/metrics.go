@@ -9,17 +9,17 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// metrics are the receiver's own. Requests are counted in plain cells: a label look-up a request would cost
-// more than the rest of the accounting.
+// metrics are the server's own. Requests are counted in plain cells: looking up a label per request would
+// cost more than the rest of the accounting.
 type metrics struct {
 	requests [len(methods)][600]atomic.Uint64 // by method, then status
 	inFlight atomic.Int64
-	expires  func() int64 // when the certificate does; nil: there is none
-	gate     *listener.Listener
+	expires  func() int64 // Unix seconds; nil: there is no certificate
+	listener *listener.Listener
 	duration prometheus.Histogram
 }
 
-// methods are the label's values: a client's own invention is "other".
+// methods are the label's values; a method that HTTP does not define is "other".
 var methods = [...]string{"GET", "HEAD", "PUT", "POST", "DELETE", "other"}
 
 func newMetrics() *metrics {
@@ -30,13 +30,13 @@ func newMetrics() *metrics {
 	})}
 }
 
-// Register shows the receiver's metrics. Samples are the ledger's to show.
+// Register registers the server's metrics. The ledger registers those of samples.
 func (s *Server) Register(r prometheus.Registerer) error {
 	if err := r.Register(s.metrics); err != nil {
 		return err
 	}
-	if s.Desk != nil {
-		if err := s.Desk.Register(r); err != nil {
+	if s.Authenticator != nil {
+		if err := s.Authenticator.Register(r); err != nil {
 			return err
 		}
 	}
@@ -90,10 +90,10 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	ch <- constant(inFlightDesc, prometheus.GaugeValue, float64(m.inFlight.Load()))
-	ch <- constant(connectionsDesc, prometheus.GaugeValue, float64(m.gate.Connections()))
-	ch <- constant(refusedConnectionsDesc, prometheus.CounterValue, float64(m.gate.Counts.Refused.Load()))
-	ch <- constant(acceptErrorsDesc, prometheus.CounterValue, float64(m.gate.Counts.AcceptErrors.Load()))
-	ch <- constant(handshakeErrorsDesc, prometheus.CounterValue, float64(m.gate.Counts.HandshakeErrors.Load()))
+	ch <- constant(connectionsDesc, prometheus.GaugeValue, float64(m.listener.Connections()))
+	ch <- constant(refusedConnectionsDesc, prometheus.CounterValue, float64(m.listener.Counts.Refused.Load()))
+	ch <- constant(acceptErrorsDesc, prometheus.CounterValue, float64(m.listener.Counts.AcceptErrors.Load()))
+	ch <- constant(handshakeErrorsDesc, prometheus.CounterValue, float64(m.listener.Counts.HandshakeErrors.Load()))
 	if m.expires != nil {
 		ch <- constant(expiresDesc, prometheus.GaugeValue, float64(m.expires()))
 	}

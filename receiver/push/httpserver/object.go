@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// check holds the names against the rules of Kubernetes. all: the request may name all objects at once.
+// Check checks the names against the rules of Kubernetes. With all, the path may name all objects at once.
 func (p *Path) Check(all bool) *Fault {
 	if p.Namespace != "" {
 		if f := CheckNamespace(p.Namespace); f != nil {
@@ -28,10 +28,10 @@ func (p *Path) Check(all bool) *Fault {
 	return nil
 }
 
-// allObjects is the name that reads and deletes the metric of every object of the resource.
+// AllObjects is the name by which a read or a delete means every object of the resource.
 const AllObjects = "*"
 
-// checkNamespace: a namespace is an RFC 1123 label.
+// CheckNamespace checks that a namespace is an RFC 1123 label.
 func CheckNamespace(ns string) *Fault {
 	ok := len(ns) > 0 && len(ns) <= 63 && ns[0] != '-' && ns[len(ns)-1] != '-'
 	for i := 0; ok && i < len(ns); i++ {
@@ -44,8 +44,8 @@ func CheckNamespace(ns string) *Fault {
 	return nil
 }
 
-// checkObjectName: any object's name is a path segment (apimachinery's IsValidPathSegmentName) and has at
-// most 253 bytes.
+// checkObjectName checks that a name is a path segment (apimachinery's IsValidPathSegmentName) of at most
+// 253 bytes.
 func checkObjectName(name string) *Fault {
 	ok := name != "" && len(name) <= 253 && name != "." && name != ".." && !strings.ContainsAny(name, "/%")
 	for i := 0; ok && i < len(name); i++ {
@@ -57,7 +57,7 @@ func checkObjectName(name string) *Fault {
 	return nil
 }
 
-// target is the object that a route or a line speaks of.
+// target returns the object that a path or a line names.
 func (s *Server) target(namespace, resource, name string) (metric.Object, *Fault) {
 	if resource == "" {
 		return metric.Object{Namespace: namespace}, nil

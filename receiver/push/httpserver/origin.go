@@ -11,11 +11,13 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// checkOrigin refuses what a web page makes the browser on this machine send: without it, any page that somebody opens
-// could push, read and delete. It looks only at requests that come from this machine without a credential.
+// checkOrigin rejects requests that a web page makes the browser on this machine send. Without it, any
+// page that somebody opens could push, read and delete. It checks only requests that come from this
+// machine without a credential.
 //
-// Two headers tell, which a page cannot set (Fetch Metadata, https://www.w3.org/TR/fetch-metadata/): Sec-Fetch-Site, and
-// Origin. A page whose own name is made to resolve to 127.0.0.1 (DNS rebinding) has the right ones; its name is in Host.
+// A page cannot set Sec-Fetch-Site and Origin (Fetch Metadata, https://www.w3.org/TR/fetch-metadata/).
+// With DNS rebinding, where a page's own name resolves to 127.0.0.1, both are as they should be, but Host
+// has that name.
 func (x *Request) checkOrigin() *Fault {
 	if remote := x.conn().Remote; !remote.IsLoopback() {
 		return nil
@@ -36,20 +38,21 @@ func (x *Request) checkOrigin() *Fault {
 	return nil
 }
 
-// checksHosts reports whether requests from this machine name it in ways that are known. In a cluster they need not: a
-// sidecar hands on, from 127.0.0.1, what was sent to the Service's name.
+// checksHosts reports whether requests from this machine must have a known Host. In a cluster they need
+// not: a sidecar forwards, from 127.0.0.1, requests that were sent to the name of the Service.
 func checksHosts(listener net.Addr, inCluster bool) bool {
 	tcp, ok := listener.(*net.TCPAddr)
 	return !inCluster || ok && tcp.IP.IsLoopback()
 }
 
-// isOriginOf reports whether an origin, as scheme://host[:port], is that of a host[:port].
+// isOriginOf reports whether an origin, scheme://host[:port], is that of a host[:port].
 func isOriginOf(origin, host []byte) bool {
 	_, authority, ok := bytes.Cut(origin, []byte("://"))
 	return ok && bytes.EqualFold(authority, host)
 }
 
-// takesHost reports whether a Host header has an address or a name that is this machine's. Without one, no browser sent it.
+// takesHost reports whether a Host header is an address, or a name of this machine. Browsers always send
+// one.
 func (c *Config) takesHost(host []byte) bool {
 	name := string(host)
 	if alone, _, err := net.SplitHostPort(name); err == nil {

@@ -7,17 +7,17 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// tally is what became of a body.
+// Outcome counts what became of the samples of a body.
 type Outcome struct {
 	PushAnswer
 	sender *metric.Sender
-	// Of the refused:
-	limited int // those over a limit
-	foreign int // those that the sender may not speak of
-	Early   int // those of which that cannot be said yet, and that found no room to be held
+	// Of the rejected samples:
+	limited int // over a limit
+	foreign int // of objects that the sender may not push to
+	Early   int // of senders not known yet, that could not be held
 }
 
-// enter counts one sample that was refused: in the answer and in the ledger.
+// RejectSample counts one rejected sample in the answer and in the accounts.
 func (x *Request) RejectSample(t *Outcome, f *Fault, from Source) {
 	x.server.account.Count(f.Counted)
 	switch f.Counted {
@@ -30,7 +30,7 @@ func (x *Request) RejectSample(t *Outcome, f *Fault, from Source) {
 		switch {
 		case f.retryAfter:
 			t.Early++
-		case f.Status == fasthttp.StatusForbidden, f.Status == fasthttp.StatusUnauthorized: // and not of an object that cannot be
+		case f.Status == fasthttp.StatusForbidden, f.Status == fasthttp.StatusUnauthorized: // not those of an impossible object
 			t.foreign++
 		}
 	}
@@ -46,8 +46,9 @@ func (x *Request) RejectSample(t *Outcome, f *Fault, from Source) {
 	t.Errors = append(t.Errors, *f.Answer())
 }
 
-// denial is why a body was refused of which all that was refused was so for its sender; else nil. That it should come again is
-// said only of one of which nothing was taken: the rest would count twice.
+// Denial returns the fault of a body whose rejected samples were all rejected because of the sender;
+// otherwise nil. The client may send the body again only if no sample was taken, or some would count
+// twice.
 func (x *Request) Denial(t *Outcome) *Fault {
 	switch {
 	case t.Refused == 0 || t.foreign+t.Early < t.Refused:
@@ -64,7 +65,7 @@ func (x *Request) Denial(t *Outcome) *Fault {
 	return f
 }
 
-// conclude answers a body of lines. What is ignored is so by the server's own configuration, and no error.
+// conclude answers a body of lines. Ignored samples are no error: the server's configuration ignores them.
 func (x *Request) conclude(t *Outcome, sync bool) {
 	status := fasthttp.StatusOK
 	f := x.Denial(t)
@@ -83,7 +84,7 @@ func (x *Request) conclude(t *Outcome, sync bool) {
 	x.ReplyOutcome(status, t, sync)
 }
 
-// replyTally answers with what became of a body, and waits for the disk if it was asked for.
+// ReplyOutcome answers with the counts of a body, and waits for the disk first if the client asked for it.
 func (x *Request) ReplyOutcome(status int, t *Outcome, sync bool) {
 	if t.Refused > 0 {
 		first := t.Errors[0]
@@ -98,5 +99,5 @@ func (x *Request) ReplyOutcome(status int, t *Outcome, sync bool) {
 	x.Reply(status, t.PushAnswer)
 }
 
-// samples is how many there were.
+// Samples is how many samples the body had.
 func (t *Outcome) Samples() int { return t.Refused + t.Applied + t.Ignored + t.Pending }

@@ -10,18 +10,18 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/push/number"
 )
 
-// params are a request's query parameters. Labels borrow from the exchange's text.
+// Params are the parameters of a query. Labels borrow from the request's Text.
 type Params struct {
-	Kind    metric.Kind // NoKind: the method's own
+	Kind    metric.Kind // NoKind: the default of the method
 	Labels  []metric.Label
-	TTL     time.Duration // 0: not said
-	Rate    float64       // 0: not said
+	TTL     time.Duration // 0: none given
+	Rate    float64       // 0: none given
 	Sync    bool
 	Sum     bool
 	Dialect string
 }
 
-// allowed is a set of parameters.
+// ParamSet is a set of parameters.
 type ParamSet uint8
 
 const (
@@ -42,7 +42,7 @@ var allowedNames = []struct {
 	{ParamSync, "sync"}, {ParamDialect, "dialect"}, {ParamSum, "sum"},
 }
 
-// parseParams reads a query string. An unknown parameter is an error: it would have meant something.
+// ParseParams reads a query. An unknown parameter is an error, because the client meant something by it.
 func (x *Request) ParseParams(query []byte, may ParamSet) (Params, *Fault) {
 	p := Params{Labels: x.Labels[:0]}
 	var seen ParamSet
@@ -73,7 +73,7 @@ func (x *Request) ParseParams(query []byte, may ParamSet) (Params, *Fault) {
 			return p, f
 		}
 	}
-	x.Labels = p.Labels[:0] // keeps what the slice has grown to
+	x.Labels = p.Labels[:0] // keeps the grown slice
 	return p, nil
 }
 
@@ -156,7 +156,7 @@ func (s *Server) setParam(p *Params, bit ParamSet, value string) *Fault {
 	return nil
 }
 
-// addLabel appends one label, within the caps.
+// addLabel appends one label, within the limits.
 func (s *Server) addLabel(labels []metric.Label, l metric.Label) ([]metric.Label, *Fault) {
 	switch {
 	case l.Key == "":
@@ -179,7 +179,7 @@ func (s *Server) addLabel(labels []metric.Label, l metric.Label) ([]metric.Label
 	return append(labels, l), nil
 }
 
-// checkLabelText is metric.CheckLabel, worded.
+// CheckLabelText is metric.CheckLabel, with a fault in words.
 func CheckLabelText(l metric.Label) *Fault {
 	if f := checkText("a label's key", l.Key, metric.Malformed); f != nil {
 		return f
@@ -193,7 +193,7 @@ func CheckLabelText(l metric.Label) *Fault {
 	return nil
 }
 
-// checkText: what is not UTF-8 could not be said in the JSON of an answer.
+// checkText rejects text that is not UTF-8: the JSON of an answer could not repeat it.
 func checkText(what, s string, r metric.Reason) *Fault {
 	if !utf8.ValidString(s) {
 		return Rejected(r, "%s is not UTF-8: %q", what, s)
@@ -226,7 +226,7 @@ func parseRate(b []byte) (float64, *Fault) {
 	return n.Float(), nil
 }
 
-// addLabel appends one label, within the limits.
+// AddLabel appends one label, within the limits.
 func (x *Request) AddLabel(labels []metric.Label, l metric.Label) ([]metric.Label, *Fault) {
 	return x.server.addLabel(labels, l)
 }

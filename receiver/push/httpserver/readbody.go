@@ -11,10 +11,10 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// readBody reads the whole body and takes its Content-Encoding off. What it returns is the exchange's.
+// ReadBody reads the whole body and decodes its Content-Encoding. The request owns the result.
 //
-// fasthttp is told to stream, so that the body costs memory as it arrives and not as it is announced. It
-// reports a body whose client went away early as if it were whole; that is found out here.
+// fasthttp streams the body, so that it costs memory as it arrives and not as it is announced. fasthttp
+// reports a body whose client went away early as if it were complete; ReadBody detects that.
 func (x *Request) ReadBody() ([]byte, *Fault) {
 	header := &x.HTTP.Request.Header
 	announced, max := header.ContentLength(), x.server.cfg.MaxBodyBytes
@@ -37,7 +37,7 @@ func (x *Request) ReadBody() ([]byte, *Fault) {
 	return x.decode(header.ContentEncoding())
 }
 
-// unreadable is a body that did not arrive: its end is not known, so the connection goes with it.
+// unreadable words why a body did not arrive. Its end is unknown, so the connection is closed.
 func (x *Request) unreadable(err error) *Fault {
 	var network net.Error
 	var f *Fault
@@ -68,10 +68,10 @@ func (x *Request) Busy() *Fault {
 	return f
 }
 
-// decode takes the content coding off the body that lies in x.wire.
+// decode decodes the Content-Encoding of the body in x.wire.
 func (x *Request) decode(name []byte) ([]byte, *Fault) {
 	if said := x.HTTP.Request.Header.PeekAll(fasthttp.HeaderContentEncoding); len(said) > 1 {
-		name = bytes.Join(said, []byte(", ")) // as one list (RFC 9110, section 5.3), which no coding of ours is
+		name = bytes.Join(said, []byte(", ")) // as one list (RFC 9110, section 5.3), which is no known coding
 	}
 	if len(name) == 0 || bytes.EqualFold(name, []byte("identity")) {
 		return x.wire.B, nil
@@ -92,6 +92,6 @@ func (x *Request) decode(name []byte) ([]byte, *Fault) {
 	default:
 		f = Rejected(metric.Malformed, "the body is not what Content-Encoding says, %s: %q", coding, err.Error())
 	}
-	f.Close = false // the body was read to its end
+	f.Close = false // the whole body was read, so the connection can go on
 	return nil, f
 }

@@ -10,15 +10,15 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// exchange is one request on its way to its answer, with the memory that it needs for that. Exchanges are
-// pooled: nothing of one outlives the request, and what the table is given is borrowed from it.
+// A Request is one HTTP request and its answer, with the memory that handling it takes. Requests are
+// pooled: nothing of one outlives its answer, and the table borrows samples from it.
 type Request struct {
 	server *Server
 	HTTP   *fasthttp.RequestCtx
 
-	wire, plain body.Buffer // the body as it came, and decompressed
-	bodyRead    bool        // to its very end
-	Text        []byte      // decoded pieces of the query, of JSON strings
+	wire, plain body.Buffer // the body as received, and decompressed
+	bodyRead    bool        // to its end
+	Text        []byte      // scratch: decoded pieces of the query, of JSON strings
 	Name        []byte      // the metric of a path
 	Labels      []metric.Label
 	Sample      metric.Sample
@@ -31,7 +31,7 @@ type Request struct {
 // serve implements fasthttp.RequestHandler.
 func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 	s.metrics.inFlight.Add(1)
-	x := s.exchanges.Get().(*Request)
+	x := s.requests.Get().(*Request)
 	x.HTTP = ctx
 	x.answer()
 	if n := ctx.Request.Header.ContentLength(); !x.bodyRead && n != 0 && n != noBody {
@@ -40,15 +40,15 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 	s.metrics.count(ctx.Method(), ctx.Response.StatusCode())
 	s.metrics.duration.Observe(time.Since(ctx.Time()).Seconds())
 	x.reset()
-	s.exchanges.Put(x)
+	s.requests.Put(x)
 	s.metrics.inFlight.Add(-1)
 }
 
-// noBody is what fasthttp says of the length of a body that no header announces.
+// noBody is fasthttp's length of a body that no header announces.
 const noBody = -2
 
-// hangUp ends the connection after the answer: fasthttp would take what is left of the body for the next
-// request.
+// hangUp closes the connection after the answer. Otherwise fasthttp would read the rest of the body as
+// the next request.
 func (x *Request) hangUp() {
 	x.HTTP.SetConnectionClose()
 	x.conn().Linger.Store(true)
@@ -94,7 +94,7 @@ func (x *Request) answer() {
 	x.Fail(wrongMethod(r, m))
 }
 
-// failAs answers with a fault in the way of the route, if one was found. The fault of a push enters the accounts.
+// failAs answers with a fault as the route does, if one was found. The fault of a push is counted.
 func (x *Request) failAs(r *Route, method string, f *Fault) {
 	if r == nil || r.Fail == nil || method != fasthttp.MethodPut && method != fasthttp.MethodPost {
 		x.Fail(f)
@@ -103,10 +103,11 @@ func (x *Request) failAs(r *Route, method string, f *Fault) {
 	r.Fail(x, f)
 }
 
-// largeBody reports whether a reader that keeps memory in proportion to the body should not be used again.
+// LargeBody reports whether the body was so large that a reader, which keeps memory in proportion to its
+// last body, should not be used again.
 func (x *Request) LargeBody() bool { return max(len(x.wire.B), len(x.plain.B)) > body.FreeBytes }
 
-// method is the request's, where a HEAD is a GET whose body fasthttp leaves out.
+// Method returns the request's method; HEAD is GET, because fasthttp leaves out the body of the answer.
 func (x *Request) Method() string {
 	if m := string(x.HTTP.Method()); m != fasthttp.MethodHead {
 		return m
@@ -114,12 +115,12 @@ func (x *Request) Method() string {
 	return fasthttp.MethodGet
 }
 
-// expect implements the choice between "100 Continue" and refusing a body before it is sent.
+// expect decides between "100 Continue" and rejecting a body before it is sent.
 func (s *Server) expect(ctx *fasthttp.RequestCtx) int {
 	if ctx.Request.Header.ContentLength() <= s.cfg.MaxBodyBytes {
 		return fasthttp.StatusContinue
 	}
-	x := s.exchanges.Get().(*Request)
+	x := s.requests.Get().(*Request)
 	x.HTTP = ctx
 	r, _ := s.Router.Find(ctx.URI().PathOriginal(), &x.Path)
 	x.failAs(r, x.Method(), x.tooLarge("the body", s.cfg.MaxBodyBytes))
@@ -127,7 +128,7 @@ func (s *Server) expect(ctx *fasthttp.RequestCtx) int {
 	status := ctx.Response.StatusCode()
 	s.metrics.count(ctx.Method(), status)
 	x.reset()
-	s.exchanges.Put(x)
+	s.requests.Put(x)
 	return status
 }
 
@@ -137,17 +138,18 @@ func (x *Request) Target(namespace, resource, name string) (metric.Object, *Faul
 	return x.server.target(namespace, resource, name)
 }
 
-// takeApplier takes an Applier, which giveApplier gives back at the end of the batch.
+// TakeApplier takes an Applier. GiveApplier returns it at the end of the batch.
 func (x *Request) TakeApplier() *PooledApplier { return x.server.appliers.take(x.HTTP.ConnID()) }
 
 func (x *Request) GiveApplier(a *PooledApplier) { x.server.appliers.give(x.HTTP.ConnID(), a) }
 
-// count enters a sample that was not applied into the accounts, countBatch those that were.
+// Count counts a sample that was not applied, CountBatch the samples that were.
 func (x *Request) Count(r metric.Reason) { x.server.account.Count(r) }
 
 func (x *Request) CountBatch(applied int) { x.server.account.CountApplied(uint64(applied)) }
 
-// reserve takes memory for a body from the budget of all bodies, and unreserve gives it back. most is the most that there can be.
+// Reserve takes memory from the budget of all bodies, Unreserve returns it. Most is the largest amount
+// that this request could ever take.
 func (x *Request) Reserve(n int64) bool { return x.server.Reserve(n) }
 
 func (x *Request) Unreserve(n int64) { x.server.Reserve(-n) }
@@ -156,14 +158,14 @@ func (x *Request) Most() int64 {
 	return x.server.cfg.MaxBufferedBytes - x.wire.Charged - x.plain.Charged
 }
 
-// stopping is closed when the server begins to stop.
+// Stopping is closed when the server begins to stop.
 func (x *Request) Stopping() <-chan struct{} { return x.server.stopping }
 
 func (x *Request) Canonical(resource string) (canonical string, namespaced bool, err error) {
 	return x.server.resources.Canonical(resource)
 }
 
-// NewRequest makes a request that no client sent, for tests of protocols.
+// NewRequest makes a request that no client sent, for the tests of protocols.
 func NewRequest(cfg Config, resources Resources, wire []byte) *Request {
 	return &Request{server: &Server{cfg: cfg, resources: resources}, wire: body.Buffer{B: wire}}
 }

@@ -23,7 +23,7 @@ type Route struct {
 
 	// Handlers by method; nil: 405. Get serves HEAD too.
 	Get, Put, Post, Delete func(*Request)
-	// Fail answers a PUT or a POST that is rejected before its handler runs. Nil: exchange.fail, which counts no sample.
+	// Fail answers a PUT or a POST that is rejected before its handler runs. Nil: Request.Fail, which counts no sample.
 	Fail func(*Request, *Fault)
 	// Public routes look at no credential.
 	Public bool

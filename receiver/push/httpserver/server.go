@@ -21,97 +21,99 @@ import (
 
 // Resources knows the cluster's resources.
 type Resources interface {
-	// Canonical turns a resource as people write it ("pods", "ingresses", "ingresses.networking.k8s.io")
-	// into its group-resource, and says whether its objects are in namespaces. It knows "namespaces".
-	// The error names the resource. It is a metric.ErrNotFound where there is none of that name; any other says what else is
-	// wrong, for example that it is ambiguous.
+	// Canonical returns the group-resource of a resource as people spell it ("pods", "ingresses",
+	// "ingresses.networking.k8s.io"), and whether its objects are in namespaces. It knows "namespaces".
+	// The error names the resource. It is metric.ErrNotFound if no resource has the name; any other
+	// error says what else is wrong, for example that the name is ambiguous.
 	Canonical(resource string) (canonical string, namespaced bool, err error)
 }
 
-// Syncer waits until everything that was applied before the call is on disk.
+// Syncer waits until all samples applied before the call are on disk.
 type Syncer interface {
 	Sync(ctx context.Context) error
 }
 
-// serverParts are the parts of Sluice that the server uses.
+// Parts are the parts of Sluice that the server uses. push.Parts documents them.
 type Parts struct {
-	// NewApplier makes an Applier that is not parked.
+	// NewApplier makes an Applier that is online.
 	NewApplier func() receiver.Applier
 	Resources  Resources
-	// Syncer may be nil: nothing is stored, and ?sync=true is refused.
+	// Syncer may be nil: nothing is stored, and ?sync=true is rejected.
 	Syncer Syncer
 	Ledger *receiver.Ledger
 	Logger *slog.Logger
-	// Worded puts what is wrong with a file that was read again into the words of whoever set it; nil: the fields of Config are named.
+	// Worded rewrites an error about a file in the words of the configuration; nil: errors name fields.
 	Worded func(error) error
-	// Full says by which setting no more series may be, where none of the limits of Trust is the cause; may be empty.
+	// Full names the setting that limits series where no limit of Trust does; may be empty.
 	Full string
 
-	// What follows is nil where nobody asks who sends, as without a cluster.
+	// The fields below are nil if senders are not checked, as without a cluster.
 
-	// Senders knows who has an address.
+	// Senders finds the sender of an address.
 	Senders receiver.Senders
-	// Trust says what a sender may do.
+	// Trust decides what a sender may do.
 	Trust Trust
-	// Authority says whom tokens name, and what accounts were granted.
+	// Authority authenticates tokens and authorizes accounts.
 	Authority credential.Authority
-	// Pods knows the pods that tokens are bound to.
+	// Pods finds the pods that tokens are bound to.
 	Pods Pods
-	// Pending holds the samples that are neither applied nor refused yet.
+	// Pending holds the samples that are neither applied nor rejected yet.
 	Pending *receiver.Pending
 }
 
-// Trust decides what senders may speak of. The samples that they push, it sees behind the Applier.
+// Trust decides which objects a sender may push, read and delete. Pushed samples reach it behind the
+// Applier.
 type Trust interface {
-	// May reports whether a sender may push, read or delete the series of an object; one named "*" stands for all of
-	// its resource in the namespace. Instead of metric.Applied it answers metric.Identity, or metric.Pending
-	// where that cannot be said yet, and why. The right is the one that an account would need, if one would help: it was
-	// refused, or, where the answer is metric.Pending, the API server has not been asked.
+	// May reports whether a sender may push, read or delete the series of an object; the name "*" is
+	// every object of the resource in the namespace. The reason is metric.Applied (it may),
+	// metric.Identity (it may not) or metric.Pending (not known yet), with an explanation. The right is
+	// the one that an account would need, if any would help.
 	May(*metric.Sender, metric.Verb, metric.Object) (metric.Reason, string, metric.Right)
-	// Needs is likewise the right that an account would need for a sample to be applied.
+	// Needs returns the right that an account would need for a sample to be applied.
 	Needs(*metric.Sample) metric.Right
-	// Explain says why a sample was refused for its sender, or why that is pending.
+	// Explain says why a sample was rejected for its sender, or is pending.
 	Explain(*metric.Sample) string
-	// ExplainLimit says which limit a sample is refused by, and who has what it would need; empty: none that is known, so
-	// it is the process's own.
+	// ExplainLimit says which limit rejects a sample, and which series use it up. Empty: no limit of a
+	// namespace or pod, so the limit is that of the process.
 	ExplainLimit(*metric.Sample) string
 }
 
-// httpServer is the HTTP receiver without its routes. It owns its socket from newServer on; Run gives it up.
+// Server serves Routes over HTTP. It owns its socket from New on; Run closes it.
 type Server struct {
-	cfg       Config
-	resources Resources
-	syncer    Syncer
-	stopping  chan struct{} // closed when Run begins to stop
-	account   *receiver.Account
-	senders   receiver.Senders
-	trust     Trust
-	pods      Pods
-	full      string
-	Desk      *credential.Authenticator // nil: credentials are not looked at
-	// challenges are for who shows none.
+	cfg           Config
+	resources     Resources
+	syncer        Syncer
+	stopping      chan struct{} // closed when Run begins to stop
+	account       *receiver.Account
+	senders       receiver.Senders
+	trust         Trust
+	pods          Pods
+	full          string
+	Authenticator *credential.Authenticator // nil: no credentials are checked
+	// challenges are sent to clients without a credential.
 	challenges   []string
 	pending      *receiver.Pending
 	Certificates *listener.Certificates // nil: plain HTTP
 	checksHosts  bool
 	log          *slog.Logger
 
-	Router    *Router
-	http      *fasthttp.Server
-	gate      *listener.Listener
-	appliers  *appliers
-	budget    body.Budget
-	exchanges sync.Pool // of *exchange
-	metrics   *metrics
+	Router   *Router
+	http     *fasthttp.Server
+	listener *listener.Listener
+	appliers *appliers
+	budget   body.Budget
+	requests sync.Pool // of *Request
+	metrics  *metrics
 
 	// life ends when requests in flight may wait no longer.
 	life context.Context
 	end  context.CancelFunc
 }
 
-// newServer binds the address. Its caller must call Run, if only with a context that has ended. cfg must be valid.
+// New binds the address. The caller must call Run, if only with a context that has ended. cfg must be
+// valid.
 func New(cfg Config, parts Parts, routes []*Route) (*Server, error) {
-	desk, err := newDesk(cfg, parts)
+	authenticator, err := newAuthenticator(cfg, parts)
 	if err != nil {
 		return nil, fmt.Errorf("push: %w", err)
 	}
@@ -130,15 +132,15 @@ func New(cfg Config, parts Parts, routes []*Route) (*Server, error) {
 		account: parts.Ledger.Open("http"), log: parts.Logger, metrics: newMetrics(),
 		appliers: newAppliers(parts.NewApplier, max(16, 4*runtime.GOMAXPROCS(0))),
 		budget:   body.Budget{Max: cfg.MaxBufferedBytes},
-		stopping: make(chan struct{}), pods: parts.Pods, full: parts.Full, Desk: desk, challenges: challengesOf(desk), Certificates: certificates,
+		stopping: make(chan struct{}), pods: parts.Pods, full: parts.Full, Authenticator: authenticator, challenges: challengesOf(authenticator), Certificates: certificates,
 		senders: parts.Senders, trust: parts.Trust, pending: parts.Pending,
 		checksHosts: checksHosts(ln.Addr(), parts.Trust != nil),
 	}
 	s.life, s.end = context.WithCancel(context.Background())
-	s.exchanges.New = func() any { return &Request{server: s, origin: receiver.SenderResolver{Senders: s.senders}} }
+	s.requests.New = func() any { return &Request{server: s, origin: receiver.SenderResolver{Senders: s.senders}} }
 	limits := connlimit.Limits{Max: cfg.MaxConnections, MaxEach: cfg.MaxConnsPerIP, Reject: true}
-	s.gate = listener.New(ln.(*net.TCPListener), limits, certificates, cfg.ReadTimeout, s.log)
-	s.metrics.gate = s.gate
+	s.listener = listener.New(ln.(*net.TCPListener), limits, certificates, cfg.ReadTimeout, s.log)
+	s.metrics.listener = s.listener
 	if certificates != nil {
 		s.metrics.expires = certificates.Expires.Load
 	}
@@ -146,10 +148,10 @@ func New(cfg Config, parts Parts, routes []*Route) (*Server, error) {
 	return s, nil
 }
 
-// newHTTP sets fasthttp up. What is set otherwise than usual:
+// newHTTP configures fasthttp.
 //
-// MaxRequestBodySize is one byte and bodies are streamed, so that readBody alone decides how much is read
-// and what an incomplete body is. The caps on connections are the gate's.
+// MaxRequestBodySize is one byte and bodies are streamed, so that ReadBody alone decides how much is
+// read and which body is incomplete. The listener limits connections.
 func (s *Server) newHTTP() *fasthttp.Server {
 	return &fasthttp.Server{
 		Handler:                      s.serve,
@@ -157,7 +159,7 @@ func (s *Server) newHTTP() *fasthttp.Server {
 		ExpectHandler:                s.expect,
 		Logger:                       &libraryLog{log: s.log},
 		Name:                         "sluice",
-		Concurrency:                  s.cfg.MaxConnections + 1, // never reached: the gate admits fewer
+		Concurrency:                  s.cfg.MaxConnections + 1, // never reached: the listener admits fewer
 		ReadBufferSize:               s.cfg.MaxHeaderBytes,
 		ReadTimeout:                  s.cfg.ReadTimeout,
 		WriteTimeout:                 s.cfg.WriteTimeout,
@@ -165,41 +167,42 @@ func (s *Server) newHTTP() *fasthttp.Server {
 		StreamRequestBody:            true,
 		MaxRequestBodySize:           1,
 		DisablePreParseMultipartForm: true,
-		SecureErrorLogMessage:        true, // bytes of a client stay out of errors
+		SecureErrorLogMessage:        true, // keeps bytes of a client out of errors
 		NoDefaultContentType:         true,
 		CloseOnShutdown:              true,
 	}
 }
 
-// Addr is where the server listens.
-func (s *Server) Addr() net.Addr { return s.gate.Addr() }
+// Addr returns the address that the server listens on.
+func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// Run serves until ctx ends, lets requests in flight finish within ShutdownTimeout, and returns nil.
-// It returns an error if serving ended by itself. It can be called once.
+// Run serves until ctx ends, lets requests in flight finish within ShutdownTimeout, and returns nil. It
+// returns an error if serving ended by itself. Run may be called once.
 func (s *Server) Run(ctx context.Context) error {
 	defer s.keep()()
 	served := make(chan error, 1)
-	go func() { served <- s.http.Serve(s.gate) }()
+	go func() { served <- s.http.Serve(s.listener) }()
 	var err error
 	select {
 	case <-ctx.Done():
 		s.stop(served)
 	case err = <-served:
 		err = fmt.Errorf("push: serving ended: %w", errors.Join(err, errServingEnded))
-		_ = s.gate.Close()
-		s.gate.Abort()
+		_ = s.listener.Close()
+		s.listener.Abort()
 	}
 	s.end()
 	s.appliers.close()
 	return err
 }
 
-// keep follows files until the returned function is called, which waits for that.
+// keep watches the files of credentials and certificates until the returned function is called, which waits
+// for the goroutines.
 func (s *Server) keep() (end func()) {
 	ctx, stop := context.WithCancel(context.Background())
 	var following sync.WaitGroup
-	if s.Desk != nil {
-		following.Go(func() { s.Desk.Run(ctx) })
+	if s.Authenticator != nil {
+		following.Go(func() { s.Authenticator.Run(ctx) })
 	}
 	if s.Certificates != nil {
 		following.Go(func() { s.Certificates.Follow(ctx) })
@@ -212,33 +215,34 @@ func (s *Server) keep() (end func()) {
 
 var errServingEnded = errors.New("the socket was closed by somebody else")
 
-// stop closes the socket, waits for the requests in flight, and cuts off those that take too long.
+// stop closes the socket, waits for the requests in flight, and aborts those that take too long.
 func (s *Server) stop(served <-chan error) {
-	// Accepting ends here and not in Shutdown, which does nothing before Serve has come to accept.
-	_ = s.gate.Close()
+	// Shutdown does not stop accepting before Serve has begun to accept, so the socket is closed here.
+	_ = s.listener.Close()
 	close(s.stopping)
 	grace, cancel := context.WithTimeout(context.Background(), s.cfg.ShutdownTimeout)
 	defer cancel()
 	<-served
-	s.gate.AbortSilent()
+	s.listener.AbortSilent()
 	if err := s.http.ShutdownWithContext(grace); err == nil {
 		return
 	}
 	s.end()
-	n := s.gate.Abort()
+	n := s.listener.Abort()
 	s.log.Warn("push: connections were cut off at shutdown", "connections", n, "after", s.cfg.ShutdownTimeout)
-	for deadline := time.Now().Add(time.Second); s.gate.Connections() > 0 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Second); s.listener.Connections() > 0 && time.Now().Before(deadline); {
 		time.Sleep(5 * time.Millisecond)
 	}
 }
 
-// Account is where the server's samples are counted.
+// Account counts the server's samples.
 func (s *Server) Account() *receiver.Account { return s.account }
 
 // Connections returns how many connections are open.
-func (s *Server) Connections() int { return s.gate.Connections() }
+func (s *Server) Connections() int { return s.listener.Connections() }
 
-// Reserve takes memory from the budget of all bodies, and reports whether there was enough. A negative n gives it back.
+// Reserve takes memory from the budget of all bodies, and reports whether there was enough. A negative n
+// returns it.
 func (s *Server) Reserve(n int64) bool { return s.budget.Take(n) }
 
 // Reserved returns how much of the budget is taken.

@@ -12,7 +12,7 @@ type errorBody struct {
 	Message string `json:"message"`
 }
 
-// refuseConnection is a whole answer for a connection that nobody will serve.
+// refuseConnection returns a complete answer for a connection that is not served.
 func refuseConnection(status int, reason, headers, message string) string {
 	body, _ := json.Marshal(struct {
 		Error errorBody `json:"error"`

@@ -15,30 +15,30 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/credential"
 )
 
-// What Config.TLSClientAuth may be.
+// The values of TLSFiles.ClientAuth.
 const (
-	ClientAuthRequest = "request" // a client may show a certificate, which must be good then
+	ClientAuthRequest = "request" // a client may send a certificate, which must be valid
 	ClientAuthRequire = "require"
 )
 
-// tlsFiles are the PEM files of the port; see the configuration.
+// TLSFiles are the PEM files of the port, named as in the configuration.
 type TLSFiles struct {
 	Cert, Key, ClientCA string
 	ClientAuth          string // ClientAuthRequest or ClientAuthRequire
 }
 
-// certificates are what the port shows of itself and believes of clients. They are read again when their files change;
-// connections that are open keep what they began with.
+// Certificates are the port's certificate and the authorities of client certificates. They are read again
+// when their files change; open connections keep the ones they began with.
 type Certificates struct {
 	files   TLSFiles
 	log     *slog.Logger
 	worded  func(error) error
-	held    [3][]byte // the files' content; of whoever loads
+	held    [3][]byte // the files' content; only Load uses it
 	current atomic.Pointer[tls.Config]
 	Expires atomic.Int64 // Unix seconds
 }
 
-// newCertificates reads the files; nil: the port is plain HTTP.
+// NewCertificates reads the files; nil: the port is plain HTTP.
 func NewCertificates(files TLSFiles, log *slog.Logger, worded func(error) error) (*Certificates, error) {
 	if files.Cert == "" {
 		return nil, nil
@@ -51,7 +51,7 @@ func NewCertificates(files TLSFiles, log *slog.Logger, worded func(error) error)
 	return c, err
 }
 
-// server is the configuration of one connection: each handshake takes what is current.
+// server returns a configuration whose every handshake uses the current files.
 func (c *Certificates) server() *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,
@@ -59,7 +59,7 @@ func (c *Certificates) server() *tls.Config {
 	}
 }
 
-// Load reads the files, and reports whether they say something else than before.
+// Load reads the files, and reports whether they have changed.
 func (c *Certificates) Load() (changed bool, err error) {
 	var content [3][]byte
 	for i, file := range []struct {
@@ -110,11 +110,12 @@ func (c *Certificates) configOf(content [3][]byte) (*tls.Config, error) {
 	if c.files.ClientAuth == ClientAuthRequire {
 		served.ClientAuth = tls.RequireAndVerifyClientCert
 	}
-	served.SessionTicketsDisabled = true // a resumed session would go by the authorities of its first handshake
+	served.SessionTicketsDisabled = true // a resumed session would keep the authorities of its first handshake
 	return served, nil
 }
 
-// Follow reads the files again when they change, until ctx ends. What cannot be used leaves in force what was before.
+// Follow reads the files again when they change, until ctx ends. Invalid files leave the previous ones in
+// force.
 func (c *Certificates) Follow(ctx context.Context) {
 	credential.PollFiles(ctx, c.Load,
 		func() {
@@ -125,12 +126,12 @@ func (c *Certificates) Follow(ctx context.Context) {
 		})
 }
 
-// handshakeTimeout bounds a handshake, as far as ReadTimeout does not.
+// handshakeTimeout bounds a handshake, unless ReadTimeout is shorter.
 const handshakeTimeout = 10 * time.Second
 
-// shake does the handshake of a connection, before its first byte is read.
+// shake performs a connection's handshake, before its first byte is read.
 func (c *Conn) shake() error {
-	ctx, cancel := context.WithTimeout(context.Background(), min(handshakeTimeout, c.gate.readTimeout))
+	ctx, cancel := context.WithTimeout(context.Background(), min(handshakeTimeout, c.listener.readTimeout))
 	defer cancel()
 	err := c.tls.HandshakeContext(ctx)
 	if err == nil {
@@ -140,7 +141,7 @@ func (c *Conn) shake() error {
 		}
 		return nil
 	}
-	c.gate.Counts.HandshakeErrors.Add(1)
+	c.listener.Counts.HandshakeErrors.Add(1)
 	var plain tls.RecordHeaderError
 	if errors.As(err, &plain) && plain.Conn != nil && speaksHTTP(plain.RecordHeader[:]) {
 		c.refuse("push: a client speaks plain HTTP, but this port is TLS: it must say https://, not http://", encryptedAnswer)
@@ -148,7 +149,7 @@ func (c *Conn) shake() error {
 	return err
 }
 
-// speaksHTTP reports whether the first bytes are those of a request's first line.
+// speaksHTTP reports whether the first bytes begin the first line of an HTTP request.
 func speaksHTTP(first []byte) bool {
 	for _, method := range []string{"GET /", "HEAD ", "PUT /", "POST ", "DELET", "OPTIO", "PATCH", "CONNE", "TRACE"} {
 		if string(first[:min(len(first), len(method))]) == method {

@@ -17,9 +17,9 @@ import (
 	"github.com/sluice-metrics/sluice/receiver"
 )
 
-// gate is the listening socket. It holds the caps on connections (fasthttp's own cap per address counts
-// IPv4 only, and both of its refusals are plain text) and outlives what fasthttp takes for the socket's
-// death: too many open files, a connection that was reset before it was accepted.
+// Listener is the listening socket. It limits connections itself, because fasthttp's limit per address
+// counts IPv4 only and its answers at both limits are plain text. It also survives errors that end
+// fasthttp: too many open files, a connection reset before it was accepted.
 type Listener struct {
 	*net.TCPListener
 	limiter     *connlimit.Limiter
@@ -27,69 +27,69 @@ type Listener struct {
 	log         *slog.Logger
 	tls         *tls.Config // nil: plain HTTP
 	readTimeout time.Duration
-	mistaken    ratelog.Limiter // what is said of clients that speak TLS to a plain port, or the reverse
+	mistaken    ratelog.Limiter // clients that speak TLS to a plain port, or the reverse
 	closed      chan struct{}
 	closeOnce   sync.Once
 }
 
-// connCounts are what Prometheus shows of the listener.
+// Counts are the counters of the listener for Prometheus.
 type Counts struct {
 	AcceptErrors    atomic.Uint64
 	Refused         atomic.Uint64
 	HandshakeErrors atomic.Uint64
 }
 
-// newGate makes the listener. certificates nil: plain HTTP. readTimeout bounds a TLS handshake.
+// New makes the listener. certificates nil: plain HTTP. readTimeout bounds a TLS handshake.
 func New(ln *net.TCPListener, limits connlimit.Limits, certificates *Certificates, readTimeout time.Duration, log *slog.Logger) *Listener {
-	g := &Listener{
+	l := &Listener{
 		TCPListener: ln, log: log, readTimeout: readTimeout, closed: make(chan struct{}), limiter: connlimit.New(limits),
 	}
 	if certificates != nil {
-		g.tls = certificates.server()
+		l.tls = certificates.server()
 	}
-	return g
+	return l
 }
 
-// Accept returns the next connection within the caps, and io.EOF once the gate is closed.
-func (g *Listener) Accept() (net.Conn, error) {
+// Accept returns the next connection within the limits, and io.EOF once the listener is closed.
+func (l *Listener) Accept() (net.Conn, error) {
 	for backoff := time.Duration(0); ; {
-		tcp, err := g.AcceptTCP()
+		tcp, err := l.AcceptTCP()
 		switch {
 		case err == nil:
 			backoff = 0
-			if c := g.admit(tcp); c != nil {
+			if c := l.admit(tcp); c != nil {
 				return c, nil
 			}
 		case errors.Is(err, net.ErrClosed):
 			return nil, io.EOF
 		default:
-			g.Counts.AcceptErrors.Add(1)
+			l.Counts.AcceptErrors.Add(1)
 			backoff = min(max(2*backoff, 5*time.Millisecond), time.Second)
 			select {
 			case <-time.After(backoff):
-			case <-g.closed:
+			case <-l.closed:
 			}
 		}
 	}
 }
 
-// Close stops accepting; connections that are open stay so. fasthttp closes what we have closed before it: a second
-// time is no fault.
-func (g *Listener) Close() (err error) {
-	g.closeOnce.Do(func() {
-		close(g.closed)
-		err = g.TCPListener.Close()
+// Close stops accepting; open connections stay open. fasthttp closes the listener once more, which is not an
+// error.
+func (l *Listener) Close() (err error) {
+	l.closeOnce.Do(func() {
+		close(l.closed)
+		err = l.TCPListener.Close()
 	})
 	return err
 }
 
-func (g *Listener) admit(tcp *net.TCPConn) net.Conn {
-	c := &Conn{Conn: tcp, tcp: tcp, gate: g, Remote: receiver.RemoteAddress(tcp.RemoteAddr())}
-	member, _, err := g.limiter.Enter(c)
+func (l *Listener) admit(tcp *net.TCPConn) net.Conn {
+	c := &Conn{Conn: tcp, tcp: tcp, listener: l, Remote: receiver.RemoteAddress(tcp.RemoteAddr())}
+	member, _, err := l.limiter.Enter(c)
 	if err == nil {
 		c.Member = member
-		if g.tls != nil {
-			c.tls = tls.Server(tcp, g.tls)
+		if l.tls != nil {
+			c.tls = tls.Server(tcp, l.tls)
 			c.Conn = c.tls
 		}
 		return c
@@ -98,8 +98,8 @@ func (g *Listener) admit(tcp *net.TCPConn) net.Conn {
 	if full := new(connlimit.FullError); errors.As(err, &full) && full.From.IsValid() {
 		answer = fullIPAnswer
 	}
-	g.Counts.Refused.Add(1)
-	if g.tls == nil { // to a client that speaks TLS it would be noise
+	l.Counts.Refused.Add(1)
+	if l.tls == nil { // a TLS client cannot read it
 		// A few hundred bytes into the empty buffer of a new socket: this does not block.
 		_ = tcp.SetWriteDeadline(time.Now().Add(time.Second))
 		_, _ = io.WriteString(tcp, answer)
@@ -108,49 +108,49 @@ func (g *Listener) admit(tcp *net.TCPConn) net.Conn {
 	return nil
 }
 
-// connections returns how many connections are open.
-func (g *Listener) Connections() int { return g.limiter.Len() }
+// Connections returns how many connections are open.
+func (l *Listener) Connections() int { return l.limiter.Len() }
 
-// abort closes every connection, busy or not, and returns how many there were.
-func (g *Listener) Abort() (closed int) {
-	g.limiter.Each(func(open net.Conn) {
+// Abort closes every connection, busy or not, and returns how many there were.
+func (l *Listener) Abort() (closed int) {
+	l.limiter.Each(func(open net.Conn) {
 		_ = open.(*Conn).tcp.Close()
 		closed++
 	})
 	return closed
 }
 
-// abortSilent closes the connections that never said anything: fasthttp takes them for requests in flight.
-func (g *Listener) AbortSilent() {
-	g.limiter.Each(func(open net.Conn) {
+// AbortSilent closes the connections that sent no byte: fasthttp counts them as requests in flight.
+func (l *Listener) AbortSilent() {
+	l.limiter.Each(func(open net.Conn) {
 		if c := open.(*Conn); !c.heard.Load() {
 			_ = c.tcp.Close()
 		}
 	})
 }
 
-// conn is one connection. Only the goroutine that serves it reads, and only it looks at ended and certificate.
+// Conn is one connection. Only the goroutine that serves it reads from it and uses Ended and Certificate.
 type Conn struct {
-	net.Conn // what is read and written: tcp, or TLS over it
+	net.Conn // tcp, or TLS over it
 	tcp      *net.TCPConn
 	tls      *tls.Conn   // nil: plain HTTP
-	shaken   atomic.Bool // the handshake is done
-	// certificate is the client's, verified; nil: it showed none.
+	shaken   atomic.Bool // the TLS handshake has succeeded
+	// Certificate is the client's, verified; nil: the client sent none.
 	Certificate *x509.Certificate
 
-	gate   *Listener
-	Member *connlimit.Member
-	Remote netip.Addr
-	Ended  bool        // the client has closed its side
-	Linger atomic.Bool // the client may still be sending when we close
-	closed atomic.Bool
-	heard  atomic.Bool // a byte came
+	listener *Listener
+	Member   *connlimit.Member
+	Remote   netip.Addr
+	Ended    bool        // the client has closed its side
+	Linger   atomic.Bool // the client may still be sending when we close
+	closed   atomic.Bool
+	heard    atomic.Bool // a byte has arrived
 }
 
-// Read notes the client's end of stream: fasthttp takes a chunked body that was cut off for a whole one.
+// Read records the client's end of stream: fasthttp would take a truncated chunked body for a complete one.
 func (c *Conn) Read(b []byte) (int, error) {
 	if c.tls != nil && !c.shaken.Load() && c.shake() != nil {
-		return 0, io.EOF // it is said, and counted
+		return 0, io.EOF // shake has logged and counted it
 	}
 	n, err := c.Conn.Read(b)
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
@@ -166,22 +166,22 @@ func (c *Conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// tlsHandshake is the first byte of a TLS connection (RFC 8446, section 5.1). No method begins with it.
+// tlsHandshake is the first byte of a TLS connection (RFC 8446, section 5.1). No HTTP method begins with it.
 const tlsHandshake = 22
 
-// refuse tells the log and, in plain text, the client that it mistook the port. One that speaks TLS does not expect that: what
-// it makes of it, "wrong version number" or "not a TLS handshake", says more than a connection that closes.
+// refuse logs that the client mistook the port, and answers in plain text. A TLS client does not expect
+// that; its error, "wrong version number" or "not a TLS handshake", says more than a closed connection.
 func (c *Conn) refuse(message, answer string) {
-	if suppressed, ok := c.gate.mistaken.Allow(); ok {
-		c.gate.log.Warn(message, "peer", c.RemoteAddr().String(), "suppressed", suppressed)
+	if suppressed, ok := c.listener.mistaken.Allow(); ok {
+		c.listener.log.Warn(message, "peer", c.RemoteAddr().String(), "suppressed", suppressed)
 	}
 	c.Linger.Store(true)
 	_ = c.tcp.SetWriteDeadline(time.Now().Add(time.Second))
 	_, _ = io.WriteString(c.tcp, answer)
 }
 
-// What a client may still send to a connection whose answer is out. Closing a socket with unread bytes
-// resets it, and the client may lose the answer that told it why.
+// Limits of the bytes that a client may still send after its answer. Closing a socket with unread bytes
+// resets it, and the client may lose the answer.
 const (
 	lingerTime  = 500 * time.Millisecond
 	lingerBytes = 1 << 20
@@ -204,5 +204,5 @@ func (c *Conn) Close() error {
 	return c.Conn.Close()
 }
 
-// readerOnly hides splice and the like from io.Copy.
+// readerOnly hides the connection's other methods, such as ReadFrom, from io.Copy.
 type readerOnly struct{ io.Reader }

@@ -11,13 +11,13 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/push/number"
 )
 
-// jsonFault is why a line is not what it should be. It is a value, worded only if somebody will read it:
-// a body can have millions.
+// jsonFault is why a line was rejected. It is a value that is worded only if the answer shows it, because a
+// body can have millions.
 type jsonFault struct {
 	reason metric.Reason
 	offset int
 	format string
-	arg    []byte // for a %q in format; nil: format has none
+	arg    []byte // for a %q in format; nil: none
 }
 
 func (f *jsonFault) fault() *httpserver.Fault {
@@ -28,12 +28,16 @@ func (f *jsonFault) fault() *httpserver.Fault {
 	return (&httpserver.Fault{Status: httpserver.StatusOf(f.reason), Reason: f.reason.String(), Counted: f.reason, Message: message}).At(f.offset)
 }
 
-// jsonText reads the JSON of one line (RFC 8259): as much of it as a sample needs, and stricter than
-// encoding/json: a key that is there twice, a lone surrogate and bytes that are not UTF-8 are faults.
+// jsonText reads the JSON of one line (RFC 8259), as much of it as a sample needs.
+//
+// It replaces encoding/json at a cost of some 230 lines. encoding/json takes a key that is there twice,
+// a key in other letters ("NAME"), null, a lone surrogate and bytes that are not UTF-8, all of which
+// would push to another series than the client meant. It names no offset of a wrong field, and
+// allocates 22 times for a line with two labels, where this parser allocates once.
 type jsonText struct {
 	b     []byte
 	at    int
-	text  []byte // where strings with escapes are decoded to
+	text  []byte // scratch: decoded strings with escapes
 	fault jsonFault
 }
 
@@ -67,7 +71,7 @@ func (j *jsonText) take(c byte) bool {
 	return false
 }
 
-// object reads {"key": value, …} and calls value at each value, whose end it must read to.
+// object reads {"key": value, …} and calls value at each value; value must read it to its end.
 func (j *jsonText) object(value func(key []byte, keyAt int) bool) bool {
 	if !j.take('{') {
 		return j.fail(j.at, `a "{" is missing`, nil)
@@ -97,7 +101,7 @@ func (j *jsonText) object(value func(key []byte, keyAt int) bool) bool {
 	}
 }
 
-// string reads a string. One without escapes is not copied.
+// string reads a string. A string without escapes is not copied.
 func (j *jsonText) string(what string) ([]byte, bool) {
 	if !j.take('"') {
 		return nil, j.fail(j.at, "%q must be a string in double quotes", []byte(what))
@@ -118,7 +122,7 @@ func (j *jsonText) string(what string) ([]byte, bool) {
 	return nil, j.fail(j.at, "the string does not end", nil)
 }
 
-// escaped goes on with a string at its first backslash.
+// escaped reads the rest of a string from its first backslash on.
 func (j *jsonText) escaped(start int) ([]byte, bool) {
 	from := len(j.text)
 	j.text = append(j.text, j.b[start:j.at]...)
@@ -189,7 +193,7 @@ func hex4(b []byte) (rune, bool) {
 	return r, true
 }
 
-// word reads what is neither string, object nor array: a number, true, false, null, or a mistake.
+// word reads a number, true, false or null, or a mistake in their place.
 func (j *jsonText) word() []byte {
 	start := j.at
 	for j.at < len(j.b) && strings.IndexByte(" \t\r\n,:{}[]\"", j.b[j.at]) < 0 {
@@ -198,7 +202,7 @@ func (j *jsonText) word() []byte {
 	return j.b[start:j.at]
 }
 
-// number reads a number. Unlike in the body of a path, a leading "+" is not one: JSON has none.
+// number reads a number. JSON has no leading "+", unlike the body of a path.
 func (j *jsonText) number(what string) (number.Number, bool) {
 	start := j.at
 	w := j.word()

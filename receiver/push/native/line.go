@@ -6,21 +6,21 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/push/number"
 )
 
-// jsonLine is one line of /v1/samples as it stands there:
+// jsonLine is one line of /v1/samples:
 //
 //	{"name":"jobs_done", "type":"counter", "value":1, "namespace":"shop", "object":"pods/web-1",
 //	 "labels":{"queue":"mail"}, "rate":0.1, "ttl":"1h", "timestamp":1700000000}
 //
-// Name, type and value must be there. Value is a number, or a set's member as a string. Object is
-// resource/name or "external"; without it a namespace says external there, and without both the labels and
-// the sender decide. Delta:true adds to a gauge. Timestamp is in Unix seconds.
+// Name, type and value are required. Value is a number, or the member of a set as a string. Object is
+// resource/name or "external". A namespace without object means external; without both, the labels and the
+// sender decide. Delta:true adds to a gauge. Timestamp is in Unix seconds.
 type jsonLine struct {
 	jsonText
 	x    *httpserver.Request
 	seen field
 
 	name, kind, namespace, object, ttl []byte
-	member                             []byte // a string's value
+	member                             []byte // value, if it is a string
 	value                              number.Number
 	valueAt                            int
 	labels                             []metric.Label
@@ -29,7 +29,7 @@ type jsonLine struct {
 	timestamp                          int64
 }
 
-// field is a set of a line's fields.
+// field is a set of the fields of a line.
 type field uint16
 
 const (
@@ -46,7 +46,7 @@ const (
 	fieldTimestamp
 )
 
-// read reads the line b; what it finds borrows from b and from text.
+// read reads the line b. The fields borrow from b and from text.
 func (l *jsonLine) read(b []byte) bool {
 	*l = jsonLine{x: l.x, labels: l.labels[:0], jsonText: jsonText{b: b, text: l.text[:0]}}
 	if l.space(); l.at < len(b) && b[l.at] == '[' {
@@ -161,7 +161,7 @@ func (l *jsonLine) readRate() bool {
 	return true
 }
 
-// latestTimestamp is the year 4199: what is later was meant in milliseconds or smaller.
+// latestTimestamp is in the year 4199. A later timestamp is in milliseconds or smaller units.
 const latestTimestamp = 1 << 36
 
 func (l *jsonLine) readTimestamp() bool {

@@ -6,10 +6,10 @@ import "github.com/sluice-metrics/sluice/receiver/push/httpserver"
 func operations() (all []httpserver.Operation) {
 	for _, target := range []struct {
 		path, of string
-		// push, read and remove complete the ids.
+		// IDs of the operations
 		set, add, read, remove string
-		params                 string // of the path before the metric; object stands for one object
-		many                   string // the same where * is all objects
+		params                 string // parameters of the path before the metric, for one object
+		many                   string // parameters of the path, where * is all objects
 	}{
 		{
 			"/v1/namespaces/{namespace}/{resource}/{name}/{metric}", "an object in a namespace",

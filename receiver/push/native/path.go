@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
 )
 
-// matchSeries reads a path of one metric. The variants name an object in a namespace, the namespace itself, an external
-// metric, or an object of the cluster.
+// matchSeries reads the path of one metric: of an object in a namespace, of the namespace itself, of an
+// object of the cluster, or external.
 func matchSeries(path []byte, p *httpserver.Path) (bool, *httpserver.Fault) {
 	var segments httpserver.Segments
 	n, f := segments.Cut(path)
@@ -41,5 +41,5 @@ func matchSeries(path []byte, p *httpserver.Path) (bool, *httpserver.Fault) {
 	return true, nil
 }
 
-// slashed reads "\|" as "/": the spelling of the Kubernetes metrics APIs, where a path segment cannot hold one.
+// slashed reads "\|" as "/": the Kubernetes metrics APIs spell it so, because a path segment cannot hold one.
 func slashed(name string) string { return strings.ReplaceAll(name, `\|`, "/") }

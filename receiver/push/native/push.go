@@ -40,7 +40,7 @@ func pushValue(x *httpserver.Request) {
 	x.ApplyOne(p.Sync)
 }
 
-// pushTarget reads all that a push says besides its value.
+// pushTarget reads everything of a push but its value.
 func pushTarget(x *httpserver.Request, method string) (httpserver.Params, *httpserver.Fault) {
 	p, f := x.ParseParams(x.HTTP.URI().QueryString(), httpserver.ParamType|httpserver.ParamLabel|httpserver.ParamTTL|httpserver.ParamRate|httpserver.ParamSync)
 	if f != nil {
@@ -65,8 +65,8 @@ func pushTarget(x *httpserver.Request, method string) (httpserver.Params, *https
 	return p, f
 }
 
-// settleKind holds type and method against each other. A PUT says what the value is now, which only a gauge
-// has; a POST adds: to a counter, to a gauge, an observation to a timer, a member to a set.
+// settleKind checks the type against the method. A PUT sets the current value, which only a gauge has; a
+// POST adds to a counter or a gauge, observes a timer's value, or inserts a member of a set.
 func settleKind(p *httpserver.Params, method string) *httpserver.Fault {
 	if p.Kind == metric.NoKind {
 		p.Kind = metric.Counter
@@ -80,7 +80,7 @@ func settleKind(p *httpserver.Params, method string) *httpserver.Fault {
 	return checkRateFor(p.Kind, p.Rate)
 }
 
-// opOf is what a push does to a series of the kind; adds matters for gauges.
+// opOf returns the operation of a push to a series of the kind; adds matters for gauges only.
 func opOf(kind metric.Kind, adds bool) metric.Op {
 	switch kind {
 	case metric.Counter:
@@ -105,7 +105,7 @@ func checkRateFor(kind metric.Kind, rate float64) *httpserver.Fault {
 	return nil
 }
 
-// setBody sets the value of a sample whose body is one value.
+// setBody sets the value of a sample from a body of one value.
 func setBody(s *metric.Sample, body []byte) *httpserver.Fault {
 	if s.Kind == metric.Set {
 		s.Member = bytes.TrimSuffix(bytes.TrimSuffix(body, []byte{'\n'}), []byte{'\r'})
@@ -129,7 +129,7 @@ func setNumber(s *metric.Sample, text []byte) *httpserver.Fault {
 	return nil
 }
 
-// maxMemberBytes bounds a set's member.
+// maxMemberBytes bounds the member of a set.
 const maxMemberBytes = 1024
 
 func checkMember(member []byte) *httpserver.Fault {
@@ -142,7 +142,7 @@ func checkMember(member []byte) *httpserver.Fault {
 	return nil
 }
 
-// bodyValues walks through the body of a timer: one number a line.
+// bodyValues is a Source over the body of a timer: one number a line.
 type bodyValues struct {
 	sample *metric.Sample
 	rest   []byte
@@ -161,7 +161,7 @@ func (v *bodyValues) NextSample() (*metric.Sample, *httpserver.Fault, bool) {
 		v.any = true
 		return v.sample, setNumber(v.sample, line), true
 	}
-	if !v.any { // a push of nothing is a mistake, as it is for the other kinds
+	if !v.any { // an empty body is a mistake for every kind
 		v.any = true
 		return v.sample, setNumber(v.sample, nil), true
 	}

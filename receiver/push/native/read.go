@@ -11,7 +11,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// read answers a GET: the path that was pushed to, perhaps with a stat and a window.
+// read answers a GET of the path that was pushed to, with or without a stat and a window.
 func (h *Handler) read(x *httpserver.Request) {
 	q, f := h.query(x, httpserver.ParamLabel|httpserver.ParamSum, metric.Get)
 	if f != nil {
@@ -46,7 +46,7 @@ func (h *Handler) read(x *httpserver.Request) {
 func (h *Handler) remove(x *httpserver.Request) {
 	q, f := h.query(x, httpserver.ParamLabel|httpserver.ParamSync, metric.Delete)
 	if f == nil {
-		f = httpserver.CheckName(x.Path.Metric) // a name with a stat or a window would not say which series to delete
+		f = httpserver.CheckName(x.Path.Metric) // a name with a stat or a window names no series
 	}
 	if f != nil {
 		x.Fail(f)
@@ -69,7 +69,7 @@ func (h *Handler) remove(x *httpserver.Request) {
 	x.Reply(fasthttp.StatusOK, httpserver.DeleteAnswer{Deleted: n})
 }
 
-// A nativeHandler serves the paths of single metrics, and /v1/samples.
+// A Handler serves the paths of single metrics, and /v1/samples.
 type Handler struct {
 	reader Reader
 	alive  func(metric.Object) bool
@@ -79,16 +79,16 @@ type Handler struct {
 type Reader interface {
 	Objects(metric.Query) ([]metric.Point, error)
 	External(metric.Query) ([]metric.Point, error)
-	// Delete removes the series that the query would read, and says how many. It goes by Asked.Name only.
+	// Delete removes the series that the query would read, and returns how many. It uses Expression.Name only.
 	Delete(metric.Query) int
 }
 
-// newNative makes the handler. alive says whether an object's values may be read; nil: all may.
+// New makes the handler. alive reports whether an object's values may be read; nil: all may.
 func New(reader Reader, alive func(metric.Object) bool) *Handler {
 	return &Handler{reader, alive}
 }
 
-// routes returns the handler's routes.
+// Routes returns the routes of the protocol.
 func (h *Handler) Routes() []*httpserver.Route {
 	return []*httpserver.Route{
 		{
@@ -115,7 +115,7 @@ func (h *Handler) Routes() []*httpserver.Route {
 	}
 }
 
-// asked is a query with what concerns HTTP alone.
+// asked is a query with the parameters that concern HTTP only.
 type asked struct {
 	metric.Query
 	sync, sum bool
@@ -152,8 +152,8 @@ func (h *Handler) points(q asked) ([]metric.Point, error) {
 	return h.reader.Objects(q.Query)
 }
 
-// sum adds points up to one, with the labels that they share. Values of a stat that does not add, of several objects, are a fault:
-// the sum of two means is nothing.
+// sum adds points up to one, with the labels that they share. It fails for several objects and a stat that
+// does not add, because the sum of two means is no mean.
 func (h *Handler) sum(q *asked, points []metric.Point) ([]metric.Point, *httpserver.Fault) {
 	if len(points) == 1 {
 		return points, nil
@@ -176,13 +176,13 @@ func (h *Handler) sum(q *asked, points []metric.Point) ([]metric.Point, *httpser
 	return []metric.Point{one}, nil
 }
 
-// adds reports whether values of the stat add up. The bare name is last without a window, and else the rate if the metric is a
-// counter: that alone has a total.
+// adds reports whether the values of the stat add up. The bare name is the last value without a window,
+// otherwise the rate if the metric is a counter. Only a counter has a total.
 func (h *Handler) adds(q *asked, points []metric.Point) bool {
 	switch {
 	case q.Expression.Stat != metric.NoStat:
 		return q.Expression.Stat.Additive()
-	case points[0].Window == 0 || q.Resource == "": // what does not add comes as one from External
+	case points[0].Window == 0 || q.Resource == "": // External adds the series of its own accord
 		return true
 	}
 	counter := *q
@@ -201,7 +201,7 @@ func sharedLabels(a, b metric.Labels) metric.Labels {
 	return metric.NewLabels(shared)
 }
 
-// finite leaves out what JSON cannot say and nobody should scale by.
+// finite drops NaN and infinities, which JSON cannot express and nobody should scale by.
 func finite(points []metric.Point) []metric.Point {
 	kept := points[:0]
 	for _, p := range points {
@@ -240,7 +240,7 @@ func newItem(q *asked, p *metric.Point) item {
 	return it
 }
 
-// matcher picks the label sets that have all the labels; nil where there are none to have.
+// matcher selects the label sets that have all the labels; nil if there are no labels to match.
 func matcher(labels []metric.Label) func(metric.Labels) bool {
 	if len(labels) == 0 {
 		return nil

@@ -22,20 +22,20 @@ func pushSamples(x *httpserver.Request) {
 	x.Labels, x.Text = lines.line.labels[:0], lines.line.text
 }
 
-// jsonLines walks through the body of /v1/samples.
+// jsonLines is a Source over the body of /v1/samples.
 type jsonLines struct {
 	x    *httpserver.Request
 	line jsonLine
 	rest []byte
 	n    int
-	ttl  time.Duration // of lines that say none
+	ttl  time.Duration // of lines without a ttl
 
-	// What the last object was, as it stood there: most bodies speak of few objects.
+	// The last object as the line named it: most bodies name few objects.
 	lastNamespace, lastObject string
 	about                     *metric.Object
 }
 
-// nextSample reads the next line that is not blank.
+// NextSample reads the next line that is not blank.
 func (ls *jsonLines) NextSample() (*metric.Sample, *httpserver.Fault, bool) {
 	for len(ls.rest) > 0 {
 		var b []byte
@@ -87,7 +87,7 @@ func (ls *jsonLines) sample() (*metric.Sample, *httpserver.Fault) {
 	return s, nil
 }
 
-// setValue sets kind, op and value, where they go together.
+// setValue sets kind, op and value, if they are valid together.
 func (l *jsonLine) setValue(s *metric.Sample) *httpserver.Fault {
 	kind, ok := metric.ParseKind(metric.Borrow(l.kind))
 	isText := l.seen&fieldMember != 0
@@ -113,7 +113,7 @@ func (l *jsonLine) setValue(s *metric.Sample) *httpserver.Fault {
 	return nil
 }
 
-// object is what the line speaks of; nil: its labels and its sender decide.
+// object returns the object that the line names; nil: the labels and the sender decide.
 func (ls *jsonLines) object() (*metric.Object, *httpserver.Fault) {
 	l := &ls.line
 	if l.seen&(fieldNamespace|fieldObject) == 0 {

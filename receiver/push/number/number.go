@@ -8,10 +8,10 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// maxNumberBytes is more than any float64 needs to be printed exactly (about 770 digits).
+// maxNumberBytes is more than any float64 needs when printed exactly (about 770 digits).
 const maxNumberBytes = 1024
 
-// number is a value in the two parts that a metric.Sample holds it in.
+// Number is a value in the two parts of a metric.Sample.
 type Number struct {
 	Whole    int64
 	Fraction float64
@@ -21,14 +21,14 @@ func (n Number) Negative() bool { return n.Whole < 0 || n.Fraction < 0 }
 
 func (n Number) Float() float64 { return float64(n.Whole) + n.Fraction }
 
-// numberFault says what is wrong with a number, and how many bytes into it. The zero fault is none.
+// Fault says what is wrong with a number, and at which byte. The zero Fault is none.
 type Fault struct {
 	Reason  metric.Reason
 	Offset  int
-	Message string // may hold one %q, for the number: worded only if somebody will read it
+	Message string // may hold one %q, for the number: formatted only if it is shown
 }
 
-// quoted is what the message quotes of the number, or nil.
+// Quoted returns the part of the number that Message quotes, or nil.
 func (f Fault) Quoted(b []byte) []byte {
 	if strings.Contains(f.Message, "%q") {
 		return b
@@ -43,7 +43,7 @@ func (f Fault) Words(b []byte) string {
 	return f.Message
 }
 
-// decimal is a number's text, taken apart.
+// decimal is the text of a number in its parts.
 type decimal struct {
 	negative bool
 	digits   []byte // before the point
@@ -51,8 +51,8 @@ type decimal struct {
 	exponent int
 }
 
-// parseNumber reads a number as JSON has it (RFC 8259, section 6), or with a leading "+". The whole part is exact
-// over all of int64, however it is written; what is beyond is the nearest float64.
+// Parse reads a number in the grammar of JSON (RFC 8259, section 6), or with a leading "+". The whole part
+// is exact over all of int64 in any notation; a larger number is the nearest float64.
 func Parse(b []byte) (Number, Fault) {
 	if len(b) > maxNumberBytes {
 		return Number{}, Fault{metric.TooLong, maxNumberBytes, "a number may have 1024 bytes"}
@@ -68,7 +68,7 @@ func Parse(b []byte) (Number, Fault) {
 		return Number{whole, fraction}, Fault{}
 	}
 	f, err := strconv.ParseFloat(metric.Borrow(b), 64)
-	if err != nil { // the grammar holds, so it can only be the range
+	if err != nil { // the grammar is valid, so the range is not
 		return Number{}, Fault{metric.BadValue, 0, "the number is beyond what a float64 can hold"}
 	}
 	var s metric.Sample
@@ -76,7 +76,7 @@ func Parse(b []byte) (Number, Fault) {
 	return Number{s.Whole, s.Fraction}, Fault{}
 }
 
-// notFinite recognises the spellings of infinity and not-a-number that languages print.
+// NotFinite recognises the spellings of infinity and not-a-number that languages print.
 func NotFinite(b []byte) (string, bool) {
 	if len(b) < 3 || len(b) > len("-infinity") {
 		return "", false

@@ -10,12 +10,12 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// maxToldOTLP is how many different faults the message of a partial success tells.
+// maxToldOTLP is how many different faults the message of a partial success lists.
 const maxToldOTLP = 5
 
-// concludeOTLP answers an export that was read. What is held, or ignored by the server's own configuration, was accepted. That
-// data points were refused is told with status 200, for the protocol forbids to send a part of them again.
-// Only where nothing at all was taken does the status say why: that the sender may not, or that it should come again.
+// concludeOTLP answers an export that was read. Samples that are held, or ignored by the server's
+// configuration, count as accepted. The protocol forbids sending a part again, so rejected data points are
+// reported with status 200. Only if nothing was taken does the status say whether to try again.
 func concludeOTLP(x *httpserver.Request, t *httpserver.Outcome, sync bool, e otlp.Encoding) {
 	if sync && t.Applied > 0 {
 		if f := x.Sync(); f != nil {
@@ -37,7 +37,7 @@ func concludeOTLP(x *httpserver.Request, t *httpserver.Outcome, sync bool, e otl
 	}
 }
 
-// words tells what was refused, each kind of it once.
+// words lists the faults of rejected data points, each once.
 func words(t *httpserver.Outcome) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d of %d data points were refused", t.Refused, t.Samples())
@@ -51,7 +51,7 @@ func words(t *httpserver.Outcome) string {
 	return b.String()
 }
 
-// failOTLP answers a request that was refused whole before a data point was read.
+// failOTLP answers a request that was rejected whole, before a data point was read.
 func failOTLP(x *httpserver.Request, f *httpserver.Fault, e otlp.Encoding) {
 	if !f.Uncounted {
 		x.Count(f.Counted)
@@ -59,7 +59,7 @@ func failOTLP(x *httpserver.Request, f *httpserver.Fault, e otlp.Encoding) {
 	answerOTLP(x, f, e)
 }
 
-// answerOTLP answers with a google.rpc.Status, as the protocol has it for failures.
+// answerOTLP answers with a google.rpc.Status, which is the protocol's form of failures.
 func answerOTLP(x *httpserver.Request, f *httpserver.Fault, e otlp.Encoding) {
 	x.FailHeaders(f)
 	code := rpcCode(f.Status)
@@ -95,7 +95,7 @@ func numberAndText(n int, text string) []byte {
 	return protowire.AppendString(protowire.AppendTag(b, 2, protowire.BytesType), strings.ToValidUTF8(text, "?"))
 }
 
-// rpcCode is the google.rpc.Code that says what a status says.
+// rpcCode returns the google.rpc.Code of an HTTP status.
 func rpcCode(status int) int {
 	switch status {
 	case fasthttp.StatusUnauthorized:

@@ -1,2 +1,2 @@
-// Package otlphttp serves OTLP/HTTP, by which OpenTelemetry exports metrics. Package otlp reads the exports.
+// Package otlphttp serves OTLP/HTTP, the protocol of OpenTelemetry exporters. Package otlp reads the exports.
 package otlphttp

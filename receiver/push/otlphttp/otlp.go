@@ -12,19 +12,19 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 )
 
-// An otlpHandler serves OTLP/HTTP.
+// A Handler serves OTLP/HTTP.
 type Handler struct {
 	readers sync.Pool // of *otlp.Reader
 }
 
-// newOTLP makes the handler. attributes are the attributes of a resource that become labels, beside those that name
-// the object.
+// New makes the handler. attributes are the attributes of a resource that become labels, beside those that
+// identify the object.
 func New(limits httpserver.Config, attributes []string) *Handler {
 	o := otlp.Options{MaxLabels: limits.MaxLabels, MaxLabelBytes: limits.MaxLabelBytes, Attributes: attributes}
 	return &Handler{readers: sync.Pool{New: func() any { return otlp.NewReader(o) }}}
 }
 
-// routes returns the handler's routes.
+// Routes returns the route of the protocol.
 func (h *Handler) Routes() []*httpserver.Route {
 	return []*httpserver.Route{{
 		Paths: []string{"/v1/metrics"}, Index: []string{"/v1/metrics"},
@@ -45,7 +45,7 @@ func failWhole(x *httpserver.Request, f *httpserver.Fault) {
 	failOTLP(x, f, encoding)
 }
 
-// push answers POST /v1/metrics, an export of OpenTelemetry's.
+// push answers POST /v1/metrics, an export of OpenTelemetry.
 //
 // Source: https://opentelemetry.io/docs/specs/otlp/#otlphttp
 func (h *Handler) push(x *httpserver.Request) {
@@ -74,18 +74,19 @@ func (h *Handler) push(x *httpserver.Request) {
 	concludeOTLP(x, &t, p.Sync, encoding)
 }
 
-// isNoPod reports whether a sender is none and does not become one: an address that is not known yet may.
+// isNoPod reports whether a sender is not a pod and will not become one. An address that is not known yet
+// may.
 func isNoPod(s *metric.Sender) bool { return s == nil || s.Known && s.Pod == nil }
 
-// otlpPoints walks through the data points of an export.
+// otlpPoints is a Source over the data points of an export.
 type otlpPoints struct {
 	*otlp.Reader
 	now    time.Time
 	faults int
 }
 
-// otlpBacklog is how old a total or a histogram is that counts at its time, not when it comes: its client could not send
-// it before. A younger one is on its way from a client that exports at an interval, by a clock of its own.
+// otlpBacklog is the age from which a total or a histogram counts at its timestamp, not on arrival: its
+// client could not send it before. A younger one is from a client that exports at intervals of its clock.
 const otlpBacklog = time.Minute
 
 func (p *otlpPoints) NextSample() (*metric.Sample, *httpserver.Fault, bool) {
@@ -104,8 +105,8 @@ func (p *otlpPoints) NextSample() (*metric.Sample, *httpserver.Fault, bool) {
 
 func (*otlpPoints) LineNumber() int { return 0 }
 
-// otlpEncoding is the encoding that a Content-Type names. Where it names none that is known, the answer is in JSON, which
-// people read.
+// otlpEncoding returns the encoding that a Content-Type names. The answer to an unknown one is JSON, which
+// people can read.
 func otlpEncoding(contentType []byte) (otlp.Encoding, *httpserver.Fault) {
 	media, _, err := mime.ParseMediaType(string(contentType))
 	for _, e := range []otlp.Encoding{otlp.Protobuf, otlp.JSON} {
@@ -118,21 +119,22 @@ func otlpEncoding(contentType []byte) (otlp.Encoding, *httpserver.Fault) {
 	return otlp.JSON, f
 }
 
-// decodeOTLP decodes a body, once its weight is taken from the budget for bodies: it takes more memory decoded than on the
-// wire, and with bad intent fifty times as much. Where there is no fault, the caller gives the weight back.
+// decodeOTLP decodes a body after it took the decoded size from the budget of bodies. Decoded, a body takes
+// more memory than on the wire; a malicious one takes fifty times as much. Without a fault, the caller
+// returns the size to the budget.
 func decodeOTLP(x *httpserver.Request, body []byte, e otlp.Encoding) (weight int64, all pmetric.Metrics, f *httpserver.Fault) {
 	weight, err := otlp.DecodedSize(body, e)
 	if err != nil {
 		return 0, all, httpserver.BadRequest("%v", err)
 	}
-	if most := x.Most(); weight > most { // alone it would not fit either
+	if most := x.Most(); weight > most { // it would not fit alone either
 		f := httpserver.Rejected(metric.TooLong, "the body would take %d bytes of memory, but one may take %d: send it in parts", weight, most)
 		f.Status = fasthttp.StatusRequestEntityTooLarge
 		return 0, all, f
 	}
 	if !x.Reserve(weight) {
 		f := x.Busy()
-		f.Close = false // the body was read to its end
+		f.Close = false // the whole body was read, so the connection can go on
 		return 0, all, f
 	}
 	all, err = otlp.Decode(body, e)

@@ -8,9 +8,9 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/exposition"
 )
 
-// negotiate picks the format that an Accept header would rather have, as expfmt does for a Pushgateway: of those that it names
-// the one with the highest quality, of equal ones the first; text where it names none. The escaping is the one
-// that stands beside the format: whoever does not say that it can read all names gets them with underscores.
+// negotiate picks the format that an Accept header prefers, as expfmt does for a Pushgateway: the one with the
+// highest quality, of equal ones the first, text if it names none. The escaping stands beside the format:
+// without one, names are escaped with underscores.
 func negotiate(accept []byte) (exposition.Format, exposition.Escaping) {
 	best, format, escaping := 0.0, exposition.Text, exposition.Underscores
 	for len(accept) > 0 {
@@ -26,7 +26,7 @@ func negotiate(accept []byte) (exposition.Format, exposition.Escaping) {
 	return format, escaping
 }
 
-// formatOf is what a media range stands for.
+// formatOf returns the format of a media range.
 func formatOf(media string, params map[string]string) (exposition.Format, bool) {
 	version := params["version"]
 	switch media {
@@ -53,7 +53,7 @@ func mediaParams(text string) map[string]string {
 	return params
 }
 
-// quality is 1 where none is said, or none that can be read.
+// quality is 1 if the parameter is missing or invalid.
 func quality(params map[string]string) float64 {
 	if q, err := strconv.ParseFloat(params["q"], 64); err == nil && q >= 0 && q <= 1 {
 		return q

@@ -1,3 +1,4 @@
-// Package pushgateway serves the HTTP protocol of a Prometheus Pushgateway: groups are pushed, deleted, listed and exposed.
-// Package group keeps them, package exposition reads and writes them. Here it is decided whose a group is.
+// Package pushgateway serves the HTTP protocol of a Prometheus Pushgateway: it pushes, deletes, lists and
+// exposes groups. Package group keeps them, package exposition reads and writes them. This package decides
+// to which object or namespace a group belongs.
 package pushgateway

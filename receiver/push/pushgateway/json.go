@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
 )
 
-// listGroups answers GET /api/v1/metrics, in the shape that a Pushgateway gives it: a group's families stand beside its
-// labels, and all values are strings.
+// listGroups answers GET /api/v1/metrics in the form of a Pushgateway: a group's families are fields beside
+// its labels, and all values are strings.
 func (h *Handler) listGroups(x *httpserver.Request) {
 	groups, f := h.readableGroups(x)
 	if f != nil {
@@ -30,7 +30,7 @@ func (h *Handler) listGroups(x *httpserver.Request) {
 				_ = w.WriteByte(',')
 			}
 			text, err := json.Marshal(groupJSON(&groups[i]))
-			if err != nil { // none of our types can fail
+			if err != nil { // impossible: no part of it can fail
 				panic("push: a group cannot be encoded: " + err.Error())
 			}
 			if _, err := w.Write(text); err != nil {
@@ -99,8 +99,8 @@ func metricJSON(m *exposition.Metric) map[string]any {
 	return j
 }
 
-// bucketsJSON of a native histogram is a list of buckets, each its rule for bounds, its bounds and its count; else the counts
-// by upper bound.
+// bucketsJSON returns a list of buckets for a native histogram, each its rule for bounds, its bounds and its
+// count; otherwise the counts by upper bound.
 func bucketsJSON(h *exposition.Histogram) any {
 	if h.Native != nil && len(h.Native.PositiveSpans)+len(h.Native.NegativeSpans) > 0 {
 		all := [][4]any{}
@@ -126,7 +126,7 @@ func labelsJSON(labels []metric.Label) map[string]string {
 
 func floatText(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
-// countText is a whole number as one.
+// countText prints a whole number without exponent.
 func countText(v float64) string {
 	if v >= 0 && v < 1<<63 && v == float64(uint64(v)) {
 		return strconv.FormatUint(uint64(v), 10)

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
 )
 
-// base64Suffix of a label's name says that its value is in base64.
+// base64Suffix of a label's name means that its value is in base64.
 const base64Suffix = "@base64"
 
 // matchGroup reads the path of a group: /metrics/job/{job}{/label/value}, each value also in base64.
@@ -30,8 +30,8 @@ func (h *Handler) matchGroup(path []byte, p *httpserver.Path) (bool, *httpserver
 	return true, f
 }
 
-// groupingLabels reads what stands behind "job" or "job@base64". Segments are cut at "/" before they are percent-decoded.
-// Of the same label twice the last one counts, but the job is always the first one's: as a Pushgateway has it.
+// groupingLabels reads the path after "job" or "job@base64". It cuts segments at "/" before it decodes percent
+// signs. As in a Pushgateway, the last value of a label counts, but the first one of job.
 func (h *Handler) groupingLabels(rest []byte, encoded bool) (metric.Labels, *httpserver.Fault) {
 	rest = bytes.TrimPrefix(rest, []byte{'/'})
 	job, rest, more := bytes.Cut(rest, []byte{'/'})
@@ -47,7 +47,7 @@ func (h *Handler) groupingLabels(rest []byte, encoded bool) (metric.Labels, *htt
 	if f := h.checkGrouping(labels, labels[0]); f != nil {
 		return metric.Labels{}, f
 	}
-	more = more && len(rest) > 0 // a "/" behind the job says nothing
+	more = more && len(rest) > 0 // a "/" after the job is ignored
 	for more {
 		var name, text []byte
 		var paired bool
@@ -93,7 +93,7 @@ func pathLabel(name, value []byte) (metric.Label, *httpserver.Fault) {
 	return metric.Label{Key: key, Value: text}, f
 }
 
-// pathText decodes a piece of a path, from which it borrows where there is nothing to decode.
+// pathText decodes a piece of a path. It borrows the piece if there is nothing to decode.
 func pathText(piece []byte) (text string, bad int) {
 	if bytes.IndexByte(piece, '%') < 0 {
 		return metric.Borrow(piece), -1
@@ -102,8 +102,8 @@ func pathText(piece []byte) (text string, bad int) {
 	return string(decoded), bad
 }
 
-// pathValue reads a value, which may borrow from the path. In base64 it is of the URL-safe alphabet, and "=" at its end says nothing: alone it is the
-// empty string, which a path could not say.
+// pathValue reads a value, which may borrow from the path. Base64 uses the URL-safe alphabet, and "=" at the
+// end is ignored: "=" alone is the empty string, which a path cannot express.
 func pathValue(key string, value []byte, encoded bool) (string, *httpserver.Fault) {
 	decoded, bad := pathText(value)
 	if bad >= 0 {
@@ -135,7 +135,7 @@ func isLabelName(s string) bool {
 
 func (h *Handler) checkGrouping(labels []metric.Label, l metric.Label) *httpserver.Fault {
 	switch {
-	case len(labels) > h.limits.MaxLabels-2: // "instance" may come, and one of the body's own
+	case len(labels) > h.limits.MaxLabels-2: // room for "instance", and one of the body
 		return httpserver.Rejected(metric.TooLong, "there are more than %d grouping labels", h.limits.MaxLabels-2)
 	case len(l.Key) > h.limits.MaxLabelBytes:
 		return httpserver.Rejected(metric.TooLong, "a label's name has %d bytes, but may have %d", len(l.Key), h.limits.MaxLabelBytes)

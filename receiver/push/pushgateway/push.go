@@ -16,35 +16,35 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// Headers by which a push says what a Pushgateway's client cannot.
+// Headers for what a Pushgateway's client cannot express otherwise.
 const (
-	ttlHeader  = "Sluice-TTL"  // how long the group lives: 1h, or forever
+	ttlHeader  = "Sluice-TTL"  // the lifetime of the group: 1h, or forever
 	syncHeader = "Sluice-Sync" // true: the answer waits for the disk
-	// unservedHeader of an answer names the metrics that are kept for exposition, but not served.
+	// unservedHeader of an answer names the metrics that are exposed but not served to autoscalers.
 	unservedHeader = "Sluice-Unserved"
 )
 
-// groupPush is a push or a deletion of a group, once it is known whose the group is.
+// groupPush is a push or a deletion of a group whose owner is known.
 type groupPush struct {
 	key   group.Key
 	about metric.Object
-	ttl   time.Duration // 0: for ever
+	ttl   time.Duration // 0: forever
 	sync  bool
 }
 
-// gatewayConfig holds the settings of the protocol.
+// Config holds the settings of the protocol.
 type Config struct {
-	// TTL is how long a group lives after a push that does not say it. 0: for ever.
+	// TTL is the lifetime of a group after a push that names none. 0: forever.
 	TTL time.Duration
-	// PendingTimeout is how long a push waits for its sender to become known.
+	// PendingTimeout bounds how long a push waits until its sender is known.
 	PendingTimeout time.Duration
 	// AdminWipe serves PUT /api/v1/admin/wipe.
 	AdminWipe bool
-	// Build says which build this is, for GET /api/v1/status.
+	// Build describes the build, for GET /api/v1/status.
 	Build map[string]string
 }
 
-// A gatewayHandler serves what a Pushgateway serves.
+// A Handler serves the paths of a Pushgateway.
 type Handler struct {
 	groups  *group.Groups
 	Waiting *connlimit.Slots // pushes that wait for their sender
@@ -55,13 +55,13 @@ type Handler struct {
 	began   time.Time
 }
 
-// bodyReaders are nil until there is something to read.
+// bodyReaders are nil until the first body of their format.
 type bodyReaders struct {
 	text     *exposition.TextReader
 	protobuf *exposition.ProtobufReader
 }
 
-// newGateway makes the handler.
+// New makes the handler.
 func New(groups *group.Groups, config Config, limits httpserver.Config) *Handler {
 	h := &Handler{groups: groups, config: config, limits: limits, began: time.Now(), Waiting: connlimit.NewSlots(maxWaiting, 0), reading: exposition.DefaultOptions()}
 	h.reading.MaxLabels, h.reading.MaxLine = limits.MaxLabels, limits.MaxLineBytes
@@ -81,7 +81,7 @@ func (h *Handler) mergeGroup(x *httpserver.Request)   { h.pushGroup(x, false) }
 func (h *Handler) pushGroup(x *httpserver.Request, replace bool) {
 	to, f := h.groupPush(x, httpserver.ParamTTL|httpserver.ParamSync)
 	if f == nil {
-		f = h.groupOf(x, &to, metric.Create) // before the body is in memory: this may wait
+		f = h.groupOf(x, &to, metric.Create) // before the body is in memory, because this may wait
 	}
 	var body []byte
 	if f == nil {
@@ -93,7 +93,7 @@ func (h *Handler) pushGroup(x *httpserver.Request, replace bool) {
 	}
 	readers := h.readers.Get().(*bodyReaders)
 	defer func() {
-		if !x.LargeBody() { // a reader holds on to its last body, and to as much memory as that took
+		if !x.LargeBody() { // a reader keeps memory in proportion to its last body
 			h.readers.Put(readers)
 		}
 	}()
@@ -144,13 +144,13 @@ func (h *Handler) applyGroup(x *httpserver.Request, to *groupPush, families []ex
 	x.Reply(fasthttp.StatusOK, answer)
 }
 
-// failGroup answers a push that was refused whole.
+// failGroup answers a push that was rejected whole.
 func (h *Handler) failGroup(x *httpserver.Request, r *group.Rejection, families []exposition.Family) {
 	f := httpserver.Rejected(r.Reason, "%s", r.Message)
 	switch {
 	case r.Sample != nil:
 		f = x.Rejection(r.Reason, r.Sample)
-	case r.Reason == metric.KindConflict: // within the group, which the client alone writes to
+	case r.Reason == metric.KindConflict: // within the group, so the mistake is the client's
 		f.Status = fasthttp.StatusBadRequest
 	}
 	n := 0
@@ -167,7 +167,7 @@ func (h *Handler) failGroup(x *httpserver.Request, r *group.Rejection, families 
 // maxUnservedText bounds a header.
 const maxUnservedText = 400
 
-// unservedText is "name=reason, name=reason". Names are quoted where they hold more than a Prometheus name does.
+// unservedText returns "name=reason, name=reason". It quotes a name that is no Prometheus name.
 func unservedText(all []group.Unserved) string {
 	var b strings.Builder
 	for i, u := range all {
@@ -191,7 +191,7 @@ func isMetricName(s string) bool {
 	return !strings.HasPrefix(s, ":") && isLabelName("a"+strings.ReplaceAll(s, ":", "_"))
 }
 
-// deleteGroup answers a DELETE: 202 whether the group was there or not, as of a Pushgateway.
+// deleteGroup answers a DELETE with 202 whether the group existed or not, as a Pushgateway does.
 func (h *Handler) deleteGroup(x *httpserver.Request) {
 	to, f := h.groupPush(x, httpserver.ParamSync)
 	if f == nil {
@@ -217,7 +217,7 @@ func (h *Handler) deleteGroup(x *httpserver.Request) {
 	x.Reply(status, answer)
 }
 
-// groupPush reads what query and headers say.
+// groupPush reads the query and the headers.
 func (h *Handler) groupPush(x *httpserver.Request, may httpserver.ParamSet) (to groupPush, f *httpserver.Fault) {
 	p, f := x.ParseParams(x.HTTP.URI().QueryString(), may)
 	if f != nil {
@@ -248,8 +248,9 @@ func (h *Handler) groupPush(x *httpserver.Request, may httpserver.ParamSet) (to 
 	return groupPush{ttl: p.TTL, sync: p.Sync}, nil
 }
 
-// readFamilies reads a body: delimited protobuf where Content-Type says so, else text, as a Pushgateway does. What it
-// returns borrows from the exchange. Of a body that is refused, understood says whether its group failed by it.
+// readFamilies reads a body: delimited protobuf if Content-Type says so, otherwise text, as a Pushgateway
+// does. The families borrow from the readers. For a rejected body, understood reports whether the push
+// counts as a failure of its group.
 func (h *Handler) readFamilies(x *httpserver.Request, readers *bodyReaders, body []byte) (families []exposition.Family, understood bool, f *httpserver.Fault) {
 	isProtobuf, f := isProtobuf(x.HTTP.Request.Header.ContentType())
 	if f != nil {

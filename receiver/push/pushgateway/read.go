@@ -12,7 +12,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// expose answers GET /metrics: what the sender may read of all groups.
+// expose answers GET /metrics with the groups that the sender may read.
 func (h *Handler) expose(x *httpserver.Request) {
 	format, escaping := negotiate(x.HTTP.Request.Header.Peek(fasthttp.HeaderAccept))
 	groups, f := h.readableGroups(x)
@@ -35,21 +35,21 @@ func (h *Handler) expose(x *httpserver.Request) {
 	})
 }
 
-// stream writes a body piece by piece: an answer of all groups may be large, and is never in memory whole. What write uses
-// outlives the exchange.
+// stream writes a body piece by piece, because all groups together may be large. write runs after the
+// request has returned to its pool, so it must not use it.
 func stream(x *httpserver.Request, write func(*bufio.Writer) error) {
-	if x.HTTP.IsHead() { // fasthttp would end a body that it does not write
+	if x.HTTP.IsHead() { // fasthttp would close the stream unread
 		return
 	}
 	x.HTTP.SetBodyStreamWriter(func(w *bufio.Writer) {
-		_ = write(w) // the client went away
+		_ = write(w) // the client is gone
 	})
 }
 
-// wipe answers PUT /api/v1/admin/wipe: all groups go that the sender may delete. Where credentials are looked at, it takes the
-// right to delete at the cluster scope.
+// wipe answers PUT /api/v1/admin/wipe: it deletes all groups that the sender may delete. If credentials are
+// checked, it requires the right to delete at the cluster scope.
 func (h *Handler) wipe(x *httpserver.Request) {
-	if x.LooksAtCredentials() {
+	if x.ChecksCredentials() {
 		if f := x.May(metric.Delete, metric.Object{}); f != nil {
 			x.Fail(f)
 			return
@@ -73,7 +73,7 @@ func (h *Handler) status(x *httpserver.Request) {
 	}})
 }
 
-// apiAnswer is what a Pushgateway's API answers.
+// apiAnswer is the answer of a Pushgateway's API.
 type apiAnswer struct {
 	Status string `json:"status"`
 	Data   any    `json:"data"`

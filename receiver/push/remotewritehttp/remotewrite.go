@@ -12,7 +12,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// written is what the answer's headers say was taken, in the elements of the request.
+// written is how much of the request was taken, in its own elements, for the headers of the answer.
 type written struct {
 	remotewrite.Counts
 }
@@ -22,23 +22,23 @@ func (w *written) add(c remotewrite.Counts) {
 	w.Histograms += c.Histograms
 }
 
-// A remoteHandler serves /api/v1/write.
+// A Handler serves /api/v1/write.
 type Handler struct {
-	remembered *remotewrite.SenderState
-	feeds      sync.Pool // of *remotewrite.Converter
+	types      *remotewrite.SenderState
+	converters sync.Pool // of *remotewrite.Converter
 }
 
-// newRemote makes the handler.
+// New makes the handler.
 func New(limits httpserver.Config) *Handler {
 	o := remotewrite.DefaultOptions()
 	o.MaxLabels, o.MaxLabelBytes = limits.MaxLabels, limits.MaxLabelBytes
 	return &Handler{
-		remembered: remotewrite.NewSenderState(),
-		feeds:      sync.Pool{New: func() any { return remotewrite.NewConverter(o) }},
+		types:      remotewrite.NewSenderState(),
+		converters: sync.Pool{New: func() any { return remotewrite.NewConverter(o) }},
 	}
 }
 
-// routes returns the handler's routes.
+// Routes returns the route of the protocol.
 func (h *Handler) Routes() []*httpserver.Route {
 	return []*httpserver.Route{{
 		Paths: []string{"/api/v1/write"}, Index: []string{"/api/v1/write"},
@@ -52,14 +52,14 @@ func (h *Handler) Routes() []*httpserver.Route {
 	}}
 }
 
-// write answers POST /api/v1/write, of Prometheus and of all that writes as it does: 204 where all was taken; 400 where
-// some of it never can be, which says the first reason, while the rest stays written; 503 where to send it again
-// helps. Sent again, nothing counts twice: totals and values are what they are.
+// write answers POST /api/v1/write. The status is 204 if everything was taken; 400 if some never can be,
+// with the first reason, while the rest stays written; 503 if sending the request again helps. Nothing
+// counts twice then, because totals and values are absolute.
 func (h *Handler) write(x *httpserver.Request) {
 	header := &x.HTTP.Request.Header
 	version, f := messageVersion(header.ContentType())
 	if len(header.Peek(fasthttp.HeaderContentEncoding)) == 0 && header.ContentLength() != 0 {
-		header.SetContentEncoding("snappy") // Prometheus looks at no Content-Encoding, and npm's client sends none
+		header.SetContentEncoding("snappy") // Prometheus ignores Content-Encoding, and npm's client sends none
 	}
 	var p httpserver.Params
 	var body []byte
@@ -70,30 +70,30 @@ func (h *Handler) write(x *httpserver.Request) {
 		x.FailPush(f)
 		return
 	}
-	feed := h.feeds.Get().(*remotewrite.Converter)
-	defer h.keep(feed, x)
-	feed.Remember(h.remembered, x.SenderName())
-	if fault := feed.Reset(body, version, time.Now()); fault.Reason != metric.Applied {
+	converter := h.converters.Get().(*remotewrite.Converter)
+	defer h.keep(converter, x)
+	converter.Remember(h.types, x.SenderName())
+	if fault := converter.Reset(body, version, time.Now()); fault.Reason != metric.Applied {
 		sayWritten(x, written{})
 		f := httpserver.Rejected(fault.Reason, "%s", fault.Error())
 		f.Status = fasthttp.StatusBadRequest
 		x.FailPush(f)
 		return
 	}
-	t, w := applyFeed(x, feed)
+	t, w := applyRequest(x, converter)
 	sayWritten(x, w)
 	conclude(x, &t, p.Sync)
 }
 
-// keep closes a feed and keeps it for the next request, unless it has grown with a large body.
-func (h *Handler) keep(feed *remotewrite.Converter, x *httpserver.Request) {
-	feed.Close()
+// keep closes a converter and pools it, unless it has grown with a large body.
+func (h *Handler) keep(converter *remotewrite.Converter, x *httpserver.Request) {
+	converter.Close()
 	if !x.LargeBody() {
-		h.feeds.Put(feed)
+		h.converters.Put(converter)
 	}
 }
 
-// messageVersion is which message a Content-Type says. Without one, or without its parameter, it is the first version's.
+// messageVersion returns the version of the message that a Content-Type names. The default is 1.0.
 func messageVersion(contentType []byte) (remotewrite.Version, *httpserver.Fault) {
 	if len(contentType) == 0 {
 		return remotewrite.V1, nil
@@ -112,59 +112,59 @@ func messageVersion(contentType []byte) (remotewrite.Version, *httpserver.Fault)
 	return 0, f
 }
 
-// remoteSource locates faults of a remote write, and turns its samples.
+// remoteSource is a Source of one sample whose kind may be another than guessed. It locates faults.
 type remoteSource struct {
 	oneBody
 	*remotewrite.Converter
 }
 
-// oneBody is what a fault in a body without lines is located by.
+// oneBody locates faults in a body without lines.
 type oneBody struct{}
 
 func (oneBody) NextSample() (*metric.Sample, *httpserver.Fault, bool) { return nil, nil, false }
 func (oneBody) LineNumber() int                                       { return 0 }
 
-// applyFeed applies what a request holds. What the table is given enters the ledger once; what stands for more of the
-// request, as a classic histogram does, is counted so in written.
-func applyFeed(x *httpserver.Request, feed *remotewrite.Converter) (t httpserver.Outcome, w written) {
+// applyRequest applies the samples of a request. Each sample given to the table is counted once; written
+// counts the elements of the request that it stands for, as all series of a classic histogram.
+func applyRequest(x *httpserver.Request, converter *remotewrite.Converter) (t httpserver.Outcome, w written) {
 	t, a := x.BeginBatch()
-	for n := 1; feed.Next(); n++ {
-		if fault := &feed.Fault; fault.Reason != metric.Applied {
-			for range feed.Entries {
+	for n := 1; converter.Next(); n++ {
+		if fault := &converter.Fault; fault.Reason != metric.Applied {
+			for range converter.Entries {
 				enterFault(x, &t, fault)
 			}
 			continue
 		}
 		before := t.Refused
-		a = x.ApplySample(&t, a, &feed.Sample, remoteSource{Converter: feed})
+		a = x.ApplySample(&t, a, &converter.Sample, remoteSource{Converter: converter})
 		if t.Refused == before {
-			w.add(feed.Of)
+			w.add(converter.Of)
 		}
 		if n%httpserver.BatchLines == 0 {
 			a.Quiesce()
 		}
 	}
-	w.add(feed.Superseded)
-	w.add(feed.Held)
-	for range feed.Lost {
+	w.add(converter.Superseded)
+	w.add(converter.Held)
+	for range converter.Lost {
 		x.Count(metric.Malformed)
 	}
-	t.Applied += feed.Superseded.Samples
+	t.Applied += converter.Superseded.Samples
 	x.EndBatch(&t, a)
 	return t, w
 }
 
-// enterFault counts what could not be read. A series that cannot be taken counts for each of its samples; parts of one whole, as what
-// they would have been.
+// enterFault counts an element that could not be read. A rejected series counts for each of its samples,
+// parts of a histogram as the series they would have been.
 func enterFault(x *httpserver.Request, t *httpserver.Outcome, what *remotewrite.Fault) {
 	if len(t.Errors) < httpserver.MaxErrors {
 		x.RejectSample(t, httpserver.Rejected(what.Reason, "%s", what.Error()), oneBody{})
-	} else { // nobody will read why
+	} else { // the answer does not show why
 		x.RejectSample(t, &httpserver.Fault{Counted: what.Reason}, oneBody{})
 	}
 }
 
-// sayWritten sets the headers that 2.0 asks for. Exemplars are not kept.
+// sayWritten sets the headers that 2.0 requires. Exemplars are not kept.
 func sayWritten(x *httpserver.Request, w written) {
 	header := &x.HTTP.Response.Header
 	header.Set("X-Prometheus-Remote-Write-Samples-Written", strconv.Itoa(w.Samples))
@@ -172,13 +172,13 @@ func sayWritten(x *httpserver.Request, w written) {
 	header.Set("X-Prometheus-Remote-Write-Exemplars-Written", "0")
 }
 
-// conclude answers. A limit is no reason to come again: it is the same in a minute, and a sender that tries until it is
-// let in holds up all that comes behind.
+// conclude answers. A limit does not make the client try again: the limit is the same a minute later, and a
+// client that retries until it succeeds holds up everything behind.
 func conclude(x *httpserver.Request, t *httpserver.Outcome, sync bool) {
 	status := fasthttp.StatusNoContent
 	f := x.Denial(t)
 	if t.Early > 0 {
-		f = httpserver.NotYet("") // whatever else is in it: sent again, the rest counts once
+		f = httpserver.NotYet("") // sent again, everything else counts once
 	}
 	switch {
 	case f != nil:

@@ -8,12 +8,12 @@ import (
 )
 
 // The memory of a large request is not kept.
-func TestLargeFeedsAreNotKept(t *testing.T) {
+func TestLargeConvertersAreNotKept(t *testing.T) {
 	h := New(httpserver.DefaultConfig())
-	feed := h.feeds.Get().(*remotewrite.Converter)
-	h.feeds.New = nil
-	h.keep(feed, httpserver.NewRequest(httpserver.DefaultConfig(), nil, make([]byte, 1<<20)))
-	if h.feeds.Get() != nil {
-		t.Error("the feed of a large request is kept")
+	converter := h.converters.Get().(*remotewrite.Converter)
+	h.converters.New = nil
+	h.keep(converter, httpserver.NewRequest(httpserver.DefaultConfig(), nil, make([]byte, 1<<20)))
+	if h.converters.Get() != nil {
+		t.Error("the converter of a large request is kept")
 	}
 }

@@ -8,16 +8,16 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/statsd"
 )
 
-// A statsdHandler serves /v1/statsd.
+// A Handler serves /v1/statsd.
 type Handler struct {
 	// dialect is how lines are read if a request names no dialect.
 	dialect statsd.Dialect
 }
 
-// newStatsd makes the handler. dialect is how lines are read if a request names no dialect.
+// New makes the handler. dialect is how lines are read if a request names no dialect.
 func New(dialect statsd.Dialect) *Handler { return &Handler{dialect} }
 
-// routes returns the handler's routes. The statsd-client of npm sends PUT.
+// Routes returns the route of the protocol. The statsd-client of npm sends PUT.
 func (h *Handler) Routes() []*httpserver.Route {
 	return []*httpserver.Route{{
 		Paths: []string{"/v1/statsd"}, Index: []string{"/v1/statsd"},
@@ -37,7 +37,7 @@ func (h *Handler) Routes() []*httpserver.Route {
 	}}
 }
 
-// push answers PUT and POST /v1/statsd. A series lives as long here as when it comes by UDP.
+// push answers PUT and POST /v1/statsd. Series live as long as those pushed over UDP.
 func (h *Handler) push(x *httpserver.Request) {
 	p, body, f := x.ReadQueryAndBody(httpserver.ParamSync | httpserver.ParamDialect)
 	if f != nil {
@@ -57,7 +57,7 @@ func (h *Handler) push(x *httpserver.Request) {
 	x.Apply(&statsdSource{scanner: scanner, body: body}, p.Sync)
 }
 
-// statsdSource walks through the body of /v1/statsd.
+// statsdSource is a Source over the body of /v1/statsd.
 type statsdSource struct {
 	scanner *statsd.Scanner
 	body    []byte
