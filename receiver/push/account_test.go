@@ -191,8 +191,8 @@ func TestTokens(t *testing.T) {
 		{"not granted at the cluster scope", 403, forbidden + `create resource \"samples\" in API group \"sluice.dev\" at the cluster scope`, "PUT", "/v1/external/a", "1", asShop},
 		{"a timer's body", 403, forbidden, "POST", bank + "?type=timer", "1\n2\n", asShop},
 		{"lines", 200, `"applied":2`, "POST", "/v1/samples", line("shop", "mill"), asShop},
-		{"lines, one of which may not be", 403, `1 of 3 samples were refused, 2 stay applied; the first: samples.sluice.dev is forbidden`, "POST", "/v1/samples", line("shop", "bank", "mill"), asShop},
-		{"lines, one of which is nonsense", 400, `2 of 3 samples were refused`, "POST", "/v1/samples", line("shop", "bank") + "x\n", asShop},
+		{"lines, one of which may not be", 403, `1 of 3 samples were rejected, 2 stay applied; the first: samples.sluice.dev is forbidden`, "POST", "/v1/samples", line("shop", "bank", "mill"), asShop},
+		{"lines, one of which is nonsense", 400, `2 of 3 samples were rejected`, "POST", "/v1/samples", line("shop", "bank") + "x\n", asShop},
 		{"lines of objects that cannot be", 400, `nodes are in no namespace`, "POST", "/v1/samples", `{"object":"nodes/n1",` + ns("shop"), asShop},
 		{"statsd", 403, forbidden, "POST", "/v1/statsd", "x:1|c\ny:1|c\n", asShop},
 		{"reading", 200, `"value":1`, "GET", shop, "", asShop},
@@ -357,7 +357,7 @@ func TestAuthorityAway(t *testing.T) {
 	h, c := startTown(t)
 	h.wants(200, "", "PUT", "/v1/namespaces/shop/external/a", "1", asShop...)
 	c.set(func() { c.away = true })
-	h.wants(503, `"reason":"unavailable","message":"the API server cannot be asked about the token: come again in a moment"`, "PUT", "/v1/namespaces/shop/external/a", "1", "Authorization", "Bearer bound")
+	h.wants(503, `"reason":"unavailable","message":"the API server cannot be asked about the token: try again in a moment"`, "PUT", "/v1/namespaces/shop/external/a", "1", "Authorization", "Bearer bound")
 	h.wants(200, "", "PUT", "/v1/namespaces/shop/external/a", "1", asShop...) // asked a moment ago
 	for path, body := range map[string]string{"/v1/namespaces/bank/external/a": "1", "/v1/statsd": "x:1|c\n", "/metrics/job/a/namespace/bank": "x 1\n"} {
 		h.wants(503, `cannot be asked whether User \"system:serviceaccount:shop:till\" may create samples.sluice.dev in the namespace \"bank\"`, "POST", path, body, asShop...)

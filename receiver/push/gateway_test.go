@@ -59,7 +59,7 @@ func TestPushgateway(t *testing.T) {
 		}},
 		{"label names", func(g gateway) {
 			for _, name := range []string{"__name__", "__a", "a-b", "1a", "", "a.b", "a@base65", "%ff"} {
-				g.wants(400, "is no label's name", "PUT", "/metrics/job/a/"+name+"/b", "x 1\n")
+				g.wants(400, "is not a label name", "PUT", "/metrics/job/a/"+name+"/b", "x 1\n")
 			}
 		}},
 		{"an empty job", func(g gateway) {
@@ -67,8 +67,8 @@ func TestPushgateway(t *testing.T) {
 			g.wants(400, "job's name is missing", "PUT", "/metrics/job", "x 1\n")
 			g.wants(400, "job's name is missing", "PUT", "/metrics/job@base64/=", "x 1\n")
 			g.wants(400, "job's name is missing", "PUT", "/metrics/job//a/b", "x 1\n")
-			g.wants(404, "no path here", "PUT", "/metrics/jobs/a", "x 1\n")
-			g.wants(404, "no path here", "PUT", "/metrics/instance/a", "x 1\n")
+			g.wants(404, "is not a path of this server", "PUT", "/metrics/jobs/a", "x 1\n")
+			g.wants(404, "is not a path of this server", "PUT", "/metrics/instance/a", "x 1\n")
 		}},
 		{"the first job wins, of another label the last", func(g gateway) {
 			g.wants(200, "", "PUT", "/metrics/job/a/l/1/job/b/l/2", "x 1\n")
@@ -235,7 +235,7 @@ func TestPushgateway(t *testing.T) {
 			for _, coding := range []string{"gzip", "snappy", "zstd"} {
 				g.wants(400, "not what Content-Encoding says", "PUT", "/metrics/job/a", "\xf0no", "Content-Encoding", coding)
 			}
-			g.wants(415, "none of", "PUT", "/metrics/job/a", "x 1", "Content-Encoding", "br")
+			g.wants(415, "must be one of gzip", "PUT", "/metrics/job/a", "x 1", "Content-Encoding", "br")
 		}},
 		{"bodies over the limit, before and after decompression", func(g gateway) {
 			g.wants(413, "", "PUT", "/metrics/job/a", strings.Repeat("# a comment\n", 10_000))
@@ -379,7 +379,7 @@ func TestPushgateway(t *testing.T) {
 			if g.table.get(metric.Object{Namespace: "shop"}, "x", metric.Label{Key: "job", Value: "a"}, metric.Label{Key: "namespace", Value: "shop"}, metric.Label{Key: "instance"}) == nil {
 				g.Error("it is not in its namespace")
 			}
-			g.wants(400, "is no namespace", "PUT", "/metrics/job/a/namespace/Shop", "x 1\n")
+			g.wants(400, "is not a namespace", "PUT", "/metrics/job/a/namespace/Shop", "x 1\n")
 		}},
 		{"an object by its label", func(g gateway) {
 			g.wants(200, "", "PUT", "/metrics/job/a/namespace/shop/sluice_object@base64/cG9kcy93ZWItMQ", "x 1\n")

@@ -185,7 +185,7 @@ func TestOpenAPIParameters(t *testing.T) {
 	values := map[string]string{"type": "gauge", "label": "a=b", "ttl": "1h", "rate": "1", "sync": "true", "dialect": "statsd", "sum": "true"}
 	refuses := func(method, path, parameter string) bool {
 		_, text := g.ask(method, path+"?"+parameter, "1")
-		return strings.Contains(text, "means nothing here")
+		return strings.Contains(text, "is unknown")
 	}
 	readOpenAPI(t).operations(t, func(method, _, path string, documented []string) {
 		if !refuses(method, path, "nonsense=1") && len(documented) > 0 {

@@ -156,8 +156,8 @@ func TestRefusals(t *testing.T) {
 		ledger             metric.Reason // Applied: not in the ledger
 	}{
 		{"PUT", pod + "m", "", 400, "malformed", "missing", metric.Malformed},
-		{"PUT", pod + "m", "abc", 400, "malformed", `\"abc\" is no number`, metric.Malformed},
-		{"PUT", pod + "m", strings.Repeat("y", 300), 400, "malformed", strings.Repeat("y", 256) + `... (300 bytes)\" is no number`, metric.Malformed},
+		{"PUT", pod + "m", "abc", 400, "malformed", `\"abc\" is not a number`, metric.Malformed},
+		{"PUT", pod + "m", strings.Repeat("y", 300), 400, "malformed", strings.Repeat("y", 256) + `... (300 bytes)\" is not a number`, metric.Malformed},
 		{"PUT", pod + "m", ` {"value":3}`, 400, "malformed", "JSON goes to POST /v1/samples", metric.Malformed},
 		{"POST", pod + "m?type=timer", `[1,2]`, 400, "malformed", "JSON goes to POST /v1/samples", metric.Malformed},
 		{"PUT", pod + "m", "1 2", 400, "malformed", `"offset":1`, metric.Malformed},
@@ -179,7 +179,7 @@ func TestRefusals(t *testing.T) {
 		{"POST", pod + "m?rate=0", "1", 400, "rate", "above 0", metric.BadRate},
 		{"POST", pod + "m?rate=1.5", "1", 400, "rate", "at most 1", metric.BadRate},
 		{"POST", pod + "m?rate=NaN", "1", 400, "rate", "above 0", metric.BadRate},
-		{"POST", pod + "m?rate=x", "1", 400, "rate", `the rate: \"x\" is no number`, metric.BadRate},
+		{"POST", pod + "m?rate=x", "1", 400, "rate", `the rate: \"x\" is not a number`, metric.BadRate},
 		{"PUT", pod + "m?ttl=1", "1", 400, "malformed", "1h30m", metric.Malformed},
 		{"PUT", pod + "m?ttl=-1h", "1", 400, "malformed", "at least", metric.Malformed},
 		{"PUT", pod + "m?label=x", "1", 400, "malformed", "key=value", metric.Malformed},
@@ -218,8 +218,8 @@ func TestRefusals(t *testing.T) {
 		{"PUT", "/v1/namespaces/shop/nodes/a/m", "1", 400, "identity", "/v1/nodes/a/{metric}", metric.Identity},
 		{"PUT", "/v1/namespaces/shop/namespaces/shop/m", "1", 400, "identity", "/v1/namespaces/shop/metrics/{metric}", metric.Identity},
 		{"PUT", "/v1/external/refused.conflict", "1", 409, "kind_conflict", "another kind", metric.KindConflict},
-		{"PUT", "/v1/external/refused.limit", "1", 429, "limit", "no more", metric.OverLimit},
-		{"PUT", "/v1/external/refused.identity", "1", 403, "identity", "may not", metric.Identity},
+		{"PUT", "/v1/external/refused.limit", "1", 429, "limit", "the series limit is reached", metric.OverLimit},
+		{"PUT", "/v1/external/refused.identity", "1", 403, "identity", "must not push to", metric.Identity},
 		{"PUT", "/v1/external/refused.ignored", "1", 400, "ignored", "ignored", metric.Ignored},
 		{"PUT", "/v1/external/refused.value", "1", 400, "value", "refused", metric.BadValue},
 

@@ -167,13 +167,13 @@ func TestRemoteWritePartial(t *testing.T) {
 	g.table.refuse["limit"], g.table.refuse["no"], g.table.refuse["ignored"] = metric.OverLimit, metric.Identity, metric.Ignored
 	headers := []string{"Content-Type", secondMessage, "Content-Encoding", "snappy"}
 	body := remote2(remoteSeries{"a", gaugeType, 1}, remoteSeries{"no", gaugeType, 1}, remoteSeries{"x:5m", gaugeType, 1}, remoteSeries{"ignored", gaugeType, 1}, remoteSeries{"b", gaugeType, 1})
-	if got := g.writes(400, "2 of 5 samples were refused, 2 stay applied; the first: this sender may not speak of \\\"no\\\"", body, headers...); got != "3 0 0" {
+	if got := g.writes(400, "2 of 5 samples were rejected, 2 stay applied; the first: this sender must not push to \\\"no\\\"", body, headers...); got != "3 0 0" {
 		t.Errorf("written: %s", got)
 	}
 	if !g.served("a", "a", "b") || !g.served("b", "a", "b") {
 		t.Error("what was good is not served")
 	}
-	g.writes(400, "no more may be", remote2(remoteSeries{"limit", gaugeType, 1}), headers...)
+	g.writes(400, "the series limit is reached", remote2(remoteSeries{"limit", gaugeType, 1}), headers...)
 	g.writes(400, "series 1, at byte 22: it has no __name__", remote2(remoteSeries{"", gaugeType, 1}), headers...)
 	if got := g.rejected(metric.Identity) + g.rejected(metric.BadName) + g.rejected(metric.Ignored) + g.rejected(metric.OverLimit) + g.rejected(metric.Malformed); got != 5 {
 		t.Errorf("%d were refused, want 5", got)

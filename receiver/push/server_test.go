@@ -98,8 +98,8 @@ func TestShutdownLetsRequestsFinish(t *testing.T) {
 	if _, err := io.ReadAll(silent); err != nil && !errors.Is(err, syscall.ECONNRESET) {
 		t.Error(err)
 	}
-	if strings.Contains(h.logs.String(), "cut off") {
-		t.Error("nothing was cut off, but the log says so:", h.logs)
+	if strings.Contains(h.logs.String(), "aborted") {
+		t.Error("nothing was aborted, but the log says so:", h.logs)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestShutdownIsBounded(t *testing.T) {
 	if n := h.server.Connections(); n != 0 {
 		t.Errorf("%d connections are left", n)
 	}
-	if !strings.Contains(h.logs.String(), "cut off") {
+	if !strings.Contains(h.logs.String(), "aborted") {
 		t.Error("the log does not say so:", h.logs)
 	}
 }

@@ -40,7 +40,7 @@ func (x *Request) replyPending() {
 		}
 	}
 	x.Reply(fasthttp.StatusAccepted, PushAnswer{
-		Pending: 1, Message: "it is held, and applied or refused as soon as that can be decided: " + why,
+		Pending: 1, Message: "it is held, and applied or rejected once its sender is known: " + why,
 	})
 }
 
@@ -104,6 +104,6 @@ func (x *Request) CheckSync(sync bool) *Fault {
 	}
 	return &Fault{
 		Status: fasthttp.StatusBadRequest, Reason: "sync", Uncounted: true,
-		Message: "sync=true cannot be kept: this server stores nothing on disk; nothing was done",
+		Message: "sync is true, but this server stores nothing on disk; nothing was done",
 	}
 }

@@ -113,7 +113,7 @@ func (x *Request) May(verb metric.Verb, o metric.Object) *Fault {
 				return f
 			}
 		case reason == metric.Pending:
-			return NotYet("%s: come again in a moment", why)
+			return NotYet("%s: try again in a moment", why)
 		default:
 			return x.forbidden(reason, why, needs)
 		}

@@ -58,7 +58,7 @@ func (x *Request) authenticate() *Fault {
 func (x *Request) shown(authenticator *credential.Authenticator) (*credential.Principal, *Fault) {
 	headers := x.HTTP.Request.Header.PeekAll(fasthttp.HeaderAuthorization)
 	if len(headers) > 1 {
-		f := BadRequest("there are %d Authorization headers, but may be 1", len(headers))
+		f := BadRequest("there are %d Authorization headers; must be at most 1", len(headers))
 		f.Uncounted = true
 		return nil, f
 	}
@@ -133,7 +133,7 @@ const unavailableReason = "unavailable"
 func unavailable(err error) *Fault {
 	return &Fault{
 		Status: fasthttp.StatusServiceUnavailable, Reason: unavailableReason, Counted: metric.Identity, retryAfter: true,
-		Message: err.Error() + ": come again in a moment",
+		Message: err.Error() + ": try again in a moment",
 	}
 }
 

@@ -104,18 +104,18 @@ func rejection(r metric.Reason, s *metric.Sample) *Fault {
 	}
 	switch r {
 	case metric.KindConflict:
-		return Rejected(r, "%s has another kind already and cannot take a %s: delete it first, or push under another name", subject, s.Kind)
+		return Rejected(r, "%s is already of another kind; cannot push it as a %s: delete it first, or use another name", subject, s.Kind)
 	case metric.OverLimit:
-		return Rejected(r, "%s would be a new series, and no more may be", subject)
+		return Rejected(r, "%s would be a new series, and the series limit is reached", subject)
 	case metric.Pending:
-		return NotYet("it cannot be decided yet whether this sender may speak of %s", subject)
+		return NotYet("it is not known yet whether this sender may push to %s", subject)
 	case metric.Identity:
-		return Rejected(r, "this sender may not speak of %s, or the object is ambiguous", subject)
+		return Rejected(r, "this sender must not push to %s, or the object is ambiguous", subject)
 	case metric.Ignored:
-		return Rejected(r, "%s matches a pattern of names that are ignored here", subject)
+		return Rejected(r, "%s matches a pattern of ignored names", subject)
 	case metric.BadName:
 		if metric.CheckName(metric.Borrow(s.Name)) == metric.Applied {
-			return Rejected(r, "a label of %s holds a control character: no name, label key or label value may", subject)
+			return Rejected(r, "a label of %s has a control character; names and labels must have none", subject)
 		}
 		return nameFault(metric.Borrow(s.Name), r)
 	case metric.BadValue:
@@ -126,7 +126,7 @@ func rejection(r metric.Reason, s *metric.Sample) *Fault {
 
 // outdated words the rejection of a gauge with an old timestamp.
 func outdated(s *metric.Sample) *Fault {
-	return Rejected(metric.Outdated, "%q is a gauge of %s; must not be older than 5m: it says nothing of what is now", Clip(s.Name), time.Unix(s.Timestamp, 0).UTC().Format(time.RFC3339))
+	return Rejected(metric.Outdated, "%q is a gauge of %s; must not be older than 5m", Clip(s.Name), time.Unix(s.Timestamp, 0).UTC().Format(time.RFC3339))
 }
 
 // bounds words the range of values that the table holds for a kind.
@@ -156,12 +156,12 @@ func nameFault(name string, r metric.Reason) *Fault {
 	case r == metric.Malformed:
 		return Rejected(r, "the metric's name is empty")
 	case r == metric.TooLong:
-		return Rejected(r, "the metric's name has %d bytes, but may have %d", len(name), metric.MaxNameLength)
+		return Rejected(r, "the metric's name has %d bytes; must have at most %d", len(name), metric.MaxNameLength)
 	case metric.HasReservedSuffix(name):
 		a := metric.ParseExpression(name)
-		return Rejected(r, "%q ends in a stat or a window, so readers would take it for %q asked with those: name it otherwise", name, a.Name)
+		return Rejected(r, "%q ends in a stat or a window, so readers would take it for a query of %q: use another name", name, a.Name)
 	}
-	return Rejected(r, `%q cannot be asked for in the Kubernetes metrics APIs: a name holds no "%%", "?" or control character, and is not ".", "..", "status" or "finalize"`, name)
+	return Rejected(r, `%q cannot be queried in the Kubernetes metrics APIs: a name must not have "%%", "?" or control character, and is not ".", "..", "status" or "finalize"`, name)
 }
 
 // Clip shortens a client's text for an answer.

@@ -25,7 +25,7 @@ var methods = [...]string{"GET", "HEAD", "PUT", "POST", "DELETE", "other"}
 func newMetrics() *metrics {
 	return &metrics{duration: prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "sluice_http_request_duration_seconds",
-		Help:    "Time from a request's headers to its answer, the arrival of the body included.",
+		Help:    "Time from a request's headers to its answer, including the arrival of the body.",
 		Buckets: []float64{.0001, .0005, .001, .005, .01, .05, .1, .5, 1, 5, 30},
 	})}
 }
@@ -64,13 +64,13 @@ var (
 	connectionsDesc = prometheus.NewDesc("sluice_http_connections",
 		"Open connections of the HTTP push receiver.", nil, nil)
 	refusedConnectionsDesc = prometheus.NewDesc("sluice_http_connections_refused_total",
-		"Connections refused because there were too many, in all or from one address.", nil, nil)
+		"Connections rejected at a connection limit, of all or of one address.", nil, nil)
 	handshakeErrorsDesc = prometheus.NewDesc("sluice_http_tls_handshake_errors_total",
 		"TLS handshakes with the HTTP push receiver that failed or took too long.", nil, nil)
 	expiresDesc = prometheus.NewDesc("sluice_http_certificate_expires_timestamp_seconds",
-		"When the certificate of the HTTP push receiver expires; absent where the port is plain HTTP.", nil, nil)
+		"Unix time at which the certificate of the HTTP push receiver expires; absent if the port is plain HTTP.", nil, nil)
 	acceptErrorsDesc = prometheus.NewDesc("sluice_http_accept_errors_total",
-		"Failures to accept a connection, for example for want of file descriptors.", nil, nil)
+		"Failures to accept a connection, for example because no file descriptor was free.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.

@@ -39,7 +39,7 @@ func CheckNamespace(ns string) *Fault {
 		ok = c == '-' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z'
 	}
 	if !ok {
-		return BadName("%q is no namespace: one has 1 to 63 of a-z, 0-9 and -, and no - at its ends", ns)
+		return BadName("%q is not a namespace; must be 1 to 63 of a-z, 0-9 and -, with no - at either end", ns)
 	}
 	return nil
 }
@@ -52,7 +52,7 @@ func checkObjectName(name string) *Fault {
 		ok = name[i] >= ' ' && name[i] < 0x7f
 	}
 	if !ok {
-		return BadName(`%q is no object's name: one has 1 to 253 printable ASCII bytes without "/" and "%%", and is not "." or ".."`, name)
+		return BadName(`%q is not an object's name; must have 1 to 253 printable ASCII bytes without "/" and "%%", and is not "." or ".."`, name)
 	}
 	return nil
 }

@@ -79,7 +79,7 @@ func (x *Request) conclude(t *Outcome, sync bool) {
 		status = fasthttp.StatusBadRequest
 	case t.Pending > 0:
 		status = fasthttp.StatusAccepted
-		t.Message = "what is pending is held, and applied or refused as soon as that can be decided"
+		t.Message = "pending samples are held, and applied or rejected once their sender is known"
 	}
 	x.ReplyOutcome(status, t, sync)
 }
@@ -88,7 +88,7 @@ func (x *Request) conclude(t *Outcome, sync bool) {
 func (x *Request) ReplyOutcome(status int, t *Outcome, sync bool) {
 	if t.Refused > 0 {
 		first := t.Errors[0]
-		first.Message = fmt.Sprintf("%d of %d samples were refused, %d stay applied; the first: %s", t.Refused, t.Samples(), t.Applied, first.Message)
+		first.Message = fmt.Sprintf("%d of %d samples were rejected, %d stay applied; the first: %s", t.Refused, t.Samples(), t.Applied, first.Message)
 		t.Error = &first
 	}
 	if sync && t.Applied > 0 {

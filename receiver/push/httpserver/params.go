@@ -66,7 +66,7 @@ func (x *Request) ParseParams(query []byte, may ParamSet) (Params, *Fault) {
 		case bit&may == 0:
 			return p, unknownParameter(key, may)
 		case bit&seen != 0 && bit != ParamLabel:
-			return p, BadRequest("the parameter %q is there twice", key)
+			return p, BadRequest("the parameter %q appears twice", key)
 		}
 		seen |= bit
 		if f := x.server.setParam(&p, bit, value); f != nil {
@@ -112,9 +112,9 @@ func unknownParameter(key string, may ParamSet) *Fault {
 		}
 	}
 	if len(names) == 0 {
-		return BadRequest("the parameter %q means nothing here: this request takes none", key)
+		return BadRequest("the parameter %q is unknown: this request takes none", key)
 	}
-	return BadRequest("the parameter %q means nothing here: this request takes %s", key, strings.Join(names, ", "))
+	return BadRequest("the parameter %q is unknown: this request takes %s", key, strings.Join(names, ", "))
 }
 
 func (s *Server) setParam(p *Params, bit ParamSet, value string) *Fault {
@@ -122,7 +122,7 @@ func (s *Server) setParam(p *Params, bit ParamSet, value string) *Fault {
 	case ParamType:
 		kind, ok := metric.ParseKind(value)
 		if !ok {
-			return BadRequest("type %q is none of counter, gauge, timer (or histogram, distribution), set", value)
+			return BadRequest("type %q is unknown; must be one of counter, gauge, timer (or histogram, distribution), set", value)
 		}
 		p.Kind = kind
 	case ParamLabel:
@@ -164,13 +164,13 @@ func (s *Server) addLabel(labels []metric.Label, l metric.Label) ([]metric.Label
 	case len(labels) == s.cfg.MaxLabels:
 		return labels, Rejected(metric.TooLong, "there are more than %d labels", s.cfg.MaxLabels)
 	case len(l.Key) > s.cfg.MaxLabelBytes:
-		return labels, Rejected(metric.TooLong, "a label's key has %d bytes, but may have %d", len(l.Key), s.cfg.MaxLabelBytes)
+		return labels, Rejected(metric.TooLong, "a label's key has %d bytes; must have at most %d", len(l.Key), s.cfg.MaxLabelBytes)
 	case len(l.Value) > s.cfg.MaxLabelBytes:
-		return labels, Rejected(metric.TooLong, "the value of label %q has %d bytes, but may have %d", l.Key, len(l.Value), s.cfg.MaxLabelBytes)
+		return labels, Rejected(metric.TooLong, "the value of label %q has %d bytes; must have at most %d", l.Key, len(l.Value), s.cfg.MaxLabelBytes)
 	}
 	for _, other := range labels {
 		if other.Key == l.Key {
-			return labels, BadRequest("the label %q is there twice", l.Key)
+			return labels, BadRequest("the label %q appears twice", l.Key)
 		}
 	}
 	if f := CheckLabelText(l); f != nil {
@@ -188,7 +188,7 @@ func CheckLabelText(l metric.Label) *Fault {
 		return f
 	}
 	if metric.CheckLabel(l) != metric.Applied {
-		return BadName("label %q=%q holds a control character: no name, label key or label value may", Clip([]byte(l.Key)), Clip([]byte(l.Value)))
+		return BadName("label %q=%q has a control character; names and labels must have none", Clip([]byte(l.Key)), Clip([]byte(l.Value)))
 	}
 	return nil
 }
@@ -207,7 +207,7 @@ func ParseTTL(s string) (time.Duration, *Fault) {
 	}
 	ttl, err := time.ParseDuration(s)
 	if err != nil {
-		return 0, BadRequest("ttl %q is no duration; must be one like 1.5s, 90s, 15m or 1h30m, or forever", s)
+		return 0, BadRequest("ttl %q is not a duration; must be like 1.5s, 90s, 15m or 1h30m, or forever", s)
 	}
 	if ttl < time.Second {
 		return 0, BadRequest("ttl %v is too short; must be at least 1s, or forever", ttl)
@@ -218,7 +218,7 @@ func ParseTTL(s string) (time.Duration, *Fault) {
 func parseRate(b []byte) (float64, *Fault) {
 	n, nf := number.Parse(b)
 	if nf.Reason == metric.Applied && !(n.Float() > 0 && n.Float() <= 1) || nf.Reason == metric.BadValue {
-		return 0, Rejected(metric.BadRate, "the rate is %s, but must be above 0 and at most 1", Clip(b))
+		return 0, Rejected(metric.BadRate, "the rate is %s; must be above 0 and at most 1", Clip(b))
 	}
 	if nf.Reason != metric.Applied {
 		return 0, Rejected(metric.BadRate, "the rate: %s", nf.Words(b))

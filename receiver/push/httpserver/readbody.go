@@ -83,7 +83,7 @@ func (x *Request) decode(name []byte) ([]byte, *Fault) {
 	case err == nil:
 		return x.plain.B, nil
 	case errors.Is(err, body.ErrUnknownCoding):
-		f = BadRequest("Content-Encoding %q is none of gzip, deflate, snappy, zstd", Clip(name))
+		f = BadRequest("Content-Encoding %q is not supported; must be one of gzip, deflate, snappy, zstd", Clip(name))
 		f.Status, f.Reason = fasthttp.StatusUnsupportedMediaType, "encoding"
 	case errors.Is(err, body.ErrTooLarge):
 		f = x.tooLarge("the decompressed body", max)

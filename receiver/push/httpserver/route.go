@@ -131,7 +131,7 @@ func (r *Router) Find(path []byte, into *Path) (*Route, *Fault) {
 func (r *Router) unknown(path []byte) *Fault {
 	return &Fault{
 		Status: fasthttp.StatusNotFound, Reason: "path", Uncounted: true, paths: r.Index,
-		Message: fmt.Sprintf("%q is no path here", Clip(path)),
+		Message: fmt.Sprintf("%q is not a path of this server", Clip(path)),
 	}
 }
 
@@ -139,6 +139,6 @@ func wrongMethod(r *Route, m string) *Fault {
 	allow := r.allowed(fasthttp.MethodGet, fasthttp.MethodHead, fasthttp.MethodPut, fasthttp.MethodPost, fasthttp.MethodDelete)
 	return &Fault{
 		Status: fasthttp.StatusMethodNotAllowed, Reason: "method", Uncounted: true, allow: allow,
-		Message: m + " is not for this path, which takes " + allow,
+		Message: m + " is not allowed on this path; must be one of " + allow,
 	}
 }

@@ -213,7 +213,7 @@ func (s *Server) keep() (end func()) {
 	}
 }
 
-var errServingEnded = errors.New("the socket was closed by somebody else")
+var errServingEnded = errors.New("the socket was closed from outside")
 
 // stop closes the socket, waits for the requests in flight, and aborts those that take too long.
 func (s *Server) stop(served <-chan error) {
@@ -229,7 +229,7 @@ func (s *Server) stop(served <-chan error) {
 	}
 	s.end()
 	n := s.listener.Abort()
-	s.log.Warn("push: connections were cut off at shutdown", "connections", n, "after", s.cfg.ShutdownTimeout)
+	s.log.Warn("push: connections were aborted at shutdown", "connections", n, "after", s.cfg.ShutdownTimeout)
 	for deadline := time.Now().Add(time.Second); s.listener.Connections() > 0 && time.Now().Before(deadline); {
 		time.Sleep(5 * time.Millisecond)
 	}

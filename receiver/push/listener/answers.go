@@ -24,8 +24,8 @@ func refuseConnection(status int, reason, headers, message string) string {
 const soon = "Retry-After" + ": 1\r\n"
 
 var (
-	fullAnswer      = refuseConnection(http.StatusServiceUnavailable, "connections", soon, "there are as many connections as the server takes: come again in a moment")
-	fullIPAnswer    = refuseConnection(http.StatusTooManyRequests, "connections", soon, "there are as many connections from this address as the server takes: use one for many requests")
+	fullAnswer      = refuseConnection(http.StatusServiceUnavailable, "connections", soon, "connection limit reached: try again in a moment")
+	fullIPAnswer    = refuseConnection(http.StatusTooManyRequests, "connections", soon, "connection limit of this address reached: use one connection for many requests")
 	encryptedAnswer = refuseConnection(http.StatusBadRequest, "request", "", "this port is TLS: say https://, not http://")
 	plainAnswer     = refuseConnection(http.StatusBadRequest, "request", "", "this port is plain HTTP: say http://, not https://")
 )

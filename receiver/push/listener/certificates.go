@@ -119,10 +119,10 @@ func (c *Certificates) configOf(content [3][]byte) (*tls.Config, error) {
 func (c *Certificates) Follow(ctx context.Context) {
 	credential.PollFiles(ctx, c.Load,
 		func() {
-			c.log.Info("push: the certificate was read again", "file", c.files.Cert, "expires", time.Unix(c.Expires.Load(), 0).UTC())
+			c.log.Info("push: the certificate was reloaded", "file", c.files.Cert, "expires", time.Unix(c.Expires.Load(), 0).UTC())
 		},
 		func(err error) {
-			c.log.Error("push: the certificate that was read before stays in force", "error", c.worded(err))
+			c.log.Error("push: the new certificate is invalid; the previous one stays in use", "error", c.worded(err))
 		})
 }
 

@@ -30,7 +30,7 @@ func (f *jsonFault) fault() *httpserver.Fault {
 
 // jsonText reads the JSON of one line (RFC 8259), as much of it as a sample needs.
 //
-// It replaces encoding/json at a cost of some 230 lines. encoding/json takes a key that is there twice,
+// It replaces encoding/json at a cost of some 230 lines. encoding/json takes a key that appears twice,
 // a key in other letters ("NAME"), null, a lone surrogate and bytes that are not UTF-8, all of which
 // would push to another series than the client meant. It names no offset of a wrong field, and
 // allocates 22 times for a line with two labels, where this parser allocates once.
@@ -169,7 +169,7 @@ func (j *jsonText) escape() bool {
 	if utf16.IsSurrogate(r) {
 		low, _ := hex4(j.b[j.at:])
 		if r = utf16.DecodeRune(r, low); r == utf8.RuneError {
-			return j.fail(at, "half of a surrogate pair is no character", nil)
+			return j.fail(at, "half of a surrogate pair is not a character", nil)
 		}
 		j.at += 6
 	}

@@ -92,14 +92,14 @@ func (l *jsonLine) field(key []byte, keyAt int) (ok bool) {
 	case "timestamp":
 		ok = l.once(fieldTimestamp, keyAt, "timestamp") && l.readTimestamp()
 	default:
-		ok = l.fail(keyAt, "the field %q means nothing here: a line has name, type, value, namespace, object, labels, rate, ttl, delta, timestamp", key)
+		ok = l.fail(keyAt, "the field %q is unknown: a line has name, type, value, namespace, object, labels, rate, ttl, delta, timestamp", key)
 	}
 	return ok
 }
 
 func (l *jsonLine) once(f field, keyAt int, what string) bool {
 	if l.seen&f != 0 {
-		return l.fail(keyAt, "the field %q is there twice", []byte(what))
+		return l.fail(keyAt, "the field %q appears twice", []byte(what))
 	}
 	l.seen |= f
 	return true
@@ -155,7 +155,7 @@ func (l *jsonLine) readRate() bool {
 		return false
 	}
 	if r := n.Float(); !(r > 0 && r <= 1) {
-		return l.failFor(metric.BadRate, start, "the rate is %s, but must be above 0 and at most 1", l.b[start:l.at])
+		return l.failFor(metric.BadRate, start, "the rate is %s; must be above 0 and at most 1", l.b[start:l.at])
 	}
 	l.rate = n.Float()
 	return true
@@ -168,7 +168,7 @@ func (l *jsonLine) readTimestamp() bool {
 	start := l.at
 	n, ok := l.number("timestamp")
 	if ok && (n.Negative() || n.Whole >= latestTimestamp || n.Fraction >= 1) {
-		return l.fail(start, "the timestamp %s is no time in Unix seconds", l.b[start:l.at])
+		return l.fail(start, "the timestamp %s is not a time in Unix seconds", l.b[start:l.at])
 	}
 	l.timestamp = n.Whole
 	return ok

@@ -137,7 +137,7 @@ func checkMember(member []byte) *httpserver.Fault {
 	case len(member) == 0:
 		return httpserver.BadRequest("the set's member is empty")
 	case len(member) > maxMemberBytes:
-		return httpserver.Rejected(metric.TooLong, "the set's member has %d bytes, but may have %d", len(member), maxMemberBytes)
+		return httpserver.Rejected(metric.TooLong, "the set's member has %d bytes; must have at most %d", len(member), maxMemberBytes)
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ func (ls *jsonLines) LineNumber() int { return ls.n }
 
 func (ls *jsonLines) read(b []byte) (*metric.Sample, *httpserver.Fault) {
 	if max := ls.x.Config().MaxLineBytes; len(b) > max {
-		return nil, httpserver.Rejected(metric.TooLong, "the line has %d bytes, but may have %d", len(b), max).At(max)
+		return nil, httpserver.Rejected(metric.TooLong, "the line has %d bytes; must have at most %d", len(b), max).At(max)
 	}
 	if !ls.line.read(b) {
 		return nil, ls.line.fault.fault()
@@ -93,7 +93,7 @@ func (l *jsonLine) setValue(s *metric.Sample) *httpserver.Fault {
 	isText := l.seen&fieldMember != 0
 	switch {
 	case !ok:
-		return httpserver.BadRequest("type %q is none of counter, gauge, timer (or histogram, distribution), set", httpserver.Clip(l.kind))
+		return httpserver.BadRequest("type %q is unknown; must be one of counter, gauge, timer (or histogram, distribution), set", httpserver.Clip(l.kind))
 	case kind == metric.Set && !isText:
 		return httpserver.BadRequest(`a set's value is a member, as a string: "value":"42"`).At(l.valueAt)
 	case kind != metric.Set && isText:

@@ -90,7 +90,7 @@ func NotFinite(b []byte) (string, bool) {
 	return "", false
 }
 
-const numberShape = "%q is no number: write it like 12, -0.5 or 1e3"
+const numberShape = "%q is not a number; must be like 12, -0.5 or 1e3"
 
 func cutNumber(b []byte) (decimal, Fault) {
 	var d decimal

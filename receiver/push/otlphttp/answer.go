@@ -40,7 +40,7 @@ func concludeOTLP(x *httpserver.Request, t *httpserver.Outcome, sync bool, e otl
 // words lists the faults of rejected data points, each once.
 func words(t *httpserver.Outcome) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d of %d data points were refused", t.Refused, t.Samples())
+	fmt.Fprintf(&b, "%d of %d data points were rejected", t.Refused, t.Samples())
 	told := map[string]bool{}
 	for i := range t.Errors {
 		if m := t.Errors[i].Message; !told[m] && len(told) < maxToldOTLP {

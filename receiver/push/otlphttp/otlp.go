@@ -32,7 +32,7 @@ func (h *Handler) Routes() []*httpserver.Route {
 		Tag: "protocols", Operations: []httpserver.Operation{{
 			Method: "POST", Path: "/v1/metrics", ID: "export",
 			Summary:     "Takes OpenTelemetry's metrics (https://opentelemetry.io/docs/specs/otlp/#otlphttp)",
-			Description: "200 with a partialSuccess where some data points were refused: they are not to be sent again.",
+			Description: "200 with a partialSuccess where some data points were rejected: they are not to be sent again.",
 			Params:      "sync encoding", Body: "Export",
 			Answers: "200:Exported 400:NotExported 401:NotExportedWithout 403:NotExported 408:NotExported 413:NotExported 415:NotExported 429:ConnectionLimited 503:NotExported",
 		}},
@@ -114,7 +114,7 @@ func otlpEncoding(contentType []byte) (otlp.Encoding, *httpserver.Fault) {
 			return e, nil
 		}
 	}
-	f := httpserver.BadRequest("Content-Type %q is not taken: say %s or %s", httpserver.Clip(contentType), otlp.Protobuf.ContentType(), otlp.JSON.ContentType())
+	f := httpserver.BadRequest("Content-Type %q is not supported; must be %s or %s", httpserver.Clip(contentType), otlp.Protobuf.ContentType(), otlp.JSON.ContentType())
 	f.Status, f.Reason = fasthttp.StatusUnsupportedMediaType, "content_type"
 	return otlp.JSON, f
 }
@@ -140,7 +140,7 @@ func decodeOTLP(x *httpserver.Request, body []byte, e otlp.Encoding) (weight int
 	all, err = otlp.Decode(body, e)
 	if err != nil {
 		x.Unreserve(weight)
-		return 0, all, httpserver.BadRequest("the body is no ExportMetricsServiceRequest in %s: %q", e.ContentType(), httpserver.Clip([]byte(err.Error())))
+		return 0, all, httpserver.BadRequest("the body is not an ExportMetricsServiceRequest in %s: %q", e.ContentType(), httpserver.Clip([]byte(err.Error())))
 	}
 	return weight, all, nil
 }

@@ -87,7 +87,7 @@ func pathLabel(name, value []byte) (metric.Label, *httpserver.Fault) {
 	}
 	key, encoded := strings.CutSuffix(decoded, base64Suffix)
 	if !isLabelName(key) {
-		return metric.Label{}, httpserver.BadRequest(`%q is no label's name: one is of letters, digits and _, begins with no digit, and not with "__"`, httpserver.Clip([]byte(key)))
+		return metric.Label{}, httpserver.BadRequest(`%q is not a label name; must be letters, digits and _, and must not begin with a digit or with "__"`, httpserver.Clip([]byte(key)))
 	}
 	text, f := pathValue(key, value, encoded)
 	return metric.Label{Key: key, Value: text}, f
@@ -138,9 +138,9 @@ func (h *Handler) checkGrouping(labels []metric.Label, l metric.Label) *httpserv
 	case len(labels) > h.limits.MaxLabels-2: // room for "instance", and one of the body
 		return httpserver.Rejected(metric.TooLong, "there are more than %d grouping labels", h.limits.MaxLabels-2)
 	case len(l.Key) > h.limits.MaxLabelBytes:
-		return httpserver.Rejected(metric.TooLong, "a label's name has %d bytes, but may have %d", len(l.Key), h.limits.MaxLabelBytes)
+		return httpserver.Rejected(metric.TooLong, "a label's name has %d bytes; must have at most %d", len(l.Key), h.limits.MaxLabelBytes)
 	case len(l.Value) > h.limits.MaxLabelBytes:
-		return httpserver.Rejected(metric.TooLong, "the value of label %q has %d bytes, but may have %d", l.Key, len(l.Value), h.limits.MaxLabelBytes)
+		return httpserver.Rejected(metric.TooLong, "the value of label %q has %d bytes; must have at most %d", l.Key, len(l.Value), h.limits.MaxLabelBytes)
 	}
 	return httpserver.CheckLabelText(l)
 }

@@ -234,7 +234,7 @@ func (h *Handler) groupPush(x *httpserver.Request, may httpserver.ParamSet) (to 
 	case string(text) == "true":
 		p.Sync = true
 	default:
-		return to, httpserver.BadRequest("%s is %q, but must be true or false", syncHeader, httpserver.Clip(text))
+		return to, httpserver.BadRequest("%s is %q; must be true or false", syncHeader, httpserver.Clip(text))
 	}
 	if f := x.CheckSync(p.Sync); f != nil {
 		return to, f
@@ -295,7 +295,7 @@ func isProtobuf(contentType []byte) (bool, *httpserver.Fault) {
 	case err == nil && params["encoding"] == "delimited" && params["proto"] == "io.prometheus.client.MetricFamily":
 		return true, nil
 	}
-	f := httpserver.BadRequest("Content-Type %q is not taken: protobuf is %s; proto=io.prometheus.client.MetricFamily; encoding=delimited", httpserver.Clip(contentType), protobufType)
+	f := httpserver.BadRequest("Content-Type %q is not supported; must be %s; proto=io.prometheus.client.MetricFamily; encoding=delimited", httpserver.Clip(contentType), protobufType)
 	f.Status, f.Reason = fasthttp.StatusUnsupportedMediaType, "content_type"
 	return false, f
 }

@@ -107,7 +107,7 @@ func messageVersion(contentType []byte) (remotewrite.Version, *httpserver.Fault)
 	case err == nil && said == media && proto == second:
 		return remotewrite.V2, nil
 	}
-	f := httpserver.BadRequest("Content-Type %q is not taken: must be %s, by itself or with ;proto=%s or ;proto=%s", httpserver.Clip(contentType), media, first, second)
+	f := httpserver.BadRequest("Content-Type %q is not supported; must be %s, by itself or with ;proto=%s or ;proto=%s", httpserver.Clip(contentType), media, first, second)
 	f.Status, f.Reason = fasthttp.StatusUnsupportedMediaType, "content_type"
 	return 0, f
 }
