@@ -27,7 +27,9 @@ var mayImport = map[string][]string{
 	"durable":              {}, // it knows files only
 	"operations":           {"connlimit", "ratelog", "config"},
 	"receiver/statsd":      {"metric", "config"},
-	"receiver":             {"metric", "connlimit", "ratelog", "receiver/statsd", "config"},
+	"receiver/ledger":      {"metric"},
+	"receiver/pending":     {"metric", "config", "ratelog", "receiver/ledger"},
+	"receiver":             {"receiver/ledger", "receiver/pending", "metric", "connlimit", "ratelog", "receiver/statsd", "config"},
 	"receiver/buckets":     {"metric"},
 	"receiver/exposition":  {"metric", "receiver/buckets"},
 	"receiver/remotewrite": {"metric", "receiver/buckets"},
@@ -37,9 +39,10 @@ var mayImport = map[string][]string{
 	"identity":             {"metric", "config"},
 	"limit":                {"metric", "ratelog", "config"},
 	"workload":             {"metric"},
-	"aggregate":            {"config", "metric", "aggregate/blob", "aggregate/index", "aggregate/lookup", "aggregate/memory", "aggregate/window"},
+	"aggregate":            {"config", "metric", "aggregate/blob", "aggregate/index", "aggregate/kind", "aggregate/lookup", "aggregate/memory", "aggregate/window"},
 	"aggregate/blob":       {}, // it knows bytes only
 	"aggregate/index":      {"metric", "aggregate/lookup", "aggregate/memory"},
+	"aggregate/kind":       {"metric", "aggregate/blob", "aggregate/memory", "aggregate/window"},
 	"aggregate/lookup":     {"metric", "aggregate/memory"},
 	"aggregate/memory":     {}, // it knows bytes only
 	"aggregate/window":     {"metric", "aggregate/blob", "aggregate/memory"},
@@ -48,20 +51,20 @@ var mayImport = map[string][]string{
 	"adapter":              {"config", "metric", "connlimit", "durable"},
 	"adapter/cluster":      {"config", "metric"},
 	"loadtest":             {}, // it speaks the wire only
-	"cmd/sluice":           {"config", "metric", "durable", "operations", "receiver", "receiver/statsd", "receiver/group", "receiver/push", "identity", "limit", "workload", "aggregate", "store", "adapter", "adapter/cluster"},
+	"cmd/sluice":           {"config", "metric", "durable", "operations", "receiver", "receiver/ledger", "receiver/pending", "receiver/statsd", "receiver/group", "receiver/push", "identity", "limit", "workload", "aggregate", "store", "adapter", "adapter/cluster"},
 	"cmd/sluice-loadtest":  {"loadtest"},
 
 	// HTTP push: the protocols stand on the server, and receiver/push joins them.
 	"receiver/push/body":            {},
 	"receiver/push/number":          {"metric"},
 	"receiver/push/listener":        {"config", "connlimit", "ratelog", "receiver", "receiver/credential"},
-	"receiver/push/httpserver":      {"config", "metric", "connlimit", "ratelog", "receiver", "receiver/credential", "receiver/push/body", "receiver/push/listener", "receiver/push/number"},
+	"receiver/push/httpserver":      {"config", "metric", "connlimit", "ratelog", "receiver", "receiver/ledger", "receiver/pending", "receiver/credential", "receiver/push/body", "receiver/push/listener", "receiver/push/number"},
 	"receiver/push/native":          {"metric", "receiver/push/httpserver", "receiver/push/number"},
 	"receiver/push/statsdhttp":      {"metric", "receiver/statsd", "receiver/push/httpserver"},
 	"receiver/push/pushgateway":     {"metric", "connlimit", "receiver/buckets", "receiver/exposition", "receiver/group", "receiver/push/httpserver"},
 	"receiver/push/remotewritehttp": {"metric", "receiver/remotewrite", "receiver/push/httpserver"},
 	"receiver/push/otlphttp":        {"metric", "receiver/otlp", "receiver/push/httpserver"},
-	"receiver/push":                 {"config", "metric", "receiver", "receiver/credential", "receiver/group", "receiver/statsd", "receiver/push/httpserver", "receiver/push/listener", "receiver/push/native", "receiver/push/statsdhttp", "receiver/push/pushgateway", "receiver/push/remotewritehttp", "receiver/push/otlphttp"},
+	"receiver/push":                 {"config", "metric", "receiver", "receiver/ledger", "receiver/pending", "receiver/credential", "receiver/group", "receiver/statsd", "receiver/push/httpserver", "receiver/push/listener", "receiver/push/native", "receiver/push/statsdhttp", "receiver/push/pushgateway", "receiver/push/remotewritehttp", "receiver/push/otlphttp"},
 }
 
 // onlyImporters lists who alone may import modules that would otherwise spread.

@@ -48,18 +48,18 @@ func (t *Table) mistyped(q *metric.Query) string {
 }
 
 func (t *Table) explainRemoval(q *metric.Query, one removal) error {
-	ago := (t.clock.Now().Life - window.LifeAt(one.seen)).Round(time.Second)
+	ago := (t.Clock.Now().Life - window.LifeAt(one.seen)).Round(time.Second)
 	return metric.NotFoundf("no series of %s; last seen %s ago, %s", describeAsked(q), roughly(ago), one.why)
 }
 
 // nothing explains that there are series but no value.
 func (t *Table) nothing(q *metric.Query, r *evaluation, matched bool) error {
 	switch {
-	case matched && r.lacks != "":
-		return metric.NotFoundf("%s has no %s: %s", describeAsked(q), r.stat, r.lacks)
+	case matched && r.Lacks != "":
+		return metric.NotFoundf("%s has no %s: %s", describeAsked(q), r.Stat, r.Lacks)
 	case matched:
 		return metric.NotFoundf("%s has no %s: nothing was observed in the last %s",
-			describeAsked(q), r.stat, metric.FormatWindow(r.view.Span.Window))
+			describeAsked(q), r.Stat, metric.FormatWindow(r.View.Span.Window))
 	case r.gone.why != "":
 		return t.explainRemoval(q, r.gone)
 	case q.MatchLabels == nil:

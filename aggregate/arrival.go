@@ -1,6 +1,7 @@
 package aggregate
 
 import (
+	"github.com/sluice-metrics/sluice/aggregate/kind"
 	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -14,13 +15,13 @@ func (w *Writer) applyHeld(to lookup.Ref, s *metric.Sample) metric.Reason {
 	b.history.Lock()
 	defer b.history.Unlock()
 	c := &b.page.cells[place]
-	if c.state.Load() != to.State {
+	if c.State.Load() != to.State {
 		return w.updateNow(b, place, s) // it is about to go, and what comes late has its rules
 	}
-	now := t.clock.Now()
-	tick, stamp := t.arrivalLocked(b, place, s, now), c.history.Stamp
-	if s.Op == metric.Assign && (stamp > tick || b.page.dirty.has(place)) {
-		return check(s)
+	now := t.Clock.Now()
+	tick, stamp := t.arrivalLocked(b, place, s, now), c.History.Stamp
+	if s.Op == metric.Assign && (stamp > tick || b.page.dirty.Has(place)) {
+		return kind.Check(s)
 	}
 	if refused := w.updateNow(b, place, s); refused != metric.Applied {
 		return refused

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/kind"
 	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -119,14 +120,14 @@ func BenchmarkLetGo(b *testing.B) {
 		b.StartTimer()
 		for i := range table.Blocks() {
 			var all []lookup.Ref
-			for place := range uint32(blockSeries) {
-				if state := table.blocks.at[i].Load().page.cells[place].state.Load(); state&live != 0 {
-					all = append(all, lookup.Ref{Number: uint32(i)<<blockBits | place, State: state})
+			for place := range uint32(kind.BlockSeries) {
+				if state := table.blocks.at[i].Load().page.cells[place].State.Load(); state&kind.Live != 0 {
+					all = append(all, lookup.Ref{Number: uint32(i)<<kind.BlockBits | place, State: state})
 				}
 			}
-			table.evict(all, deleted, table.clock.Now())
+			table.evict(all, deleted, table.Clock.Now())
 		}
-		pace := pace{table.clock.Now().Wall}
+		pace := pace{table.Clock.Now().Wall}
 		table.reclaim(&pace)
 		if table.Series() != 0 || len(table.evictions.tombstones) != 0 {
 			b.Fatal(table.Series(), len(table.evictions.tombstones))

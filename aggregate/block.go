@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/sluice-metrics/sluice/aggregate/index"
+	"github.com/sluice-metrics/sluice/aggregate/kind"
 	"github.com/sluice-metrics/sluice/aggregate/memory"
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -27,12 +28,12 @@ type block struct {
 	// saved is the tick from which on the store has not copied notes out; the store's alone.
 	saved uint32
 
-	series *[blockSeries]series // by itself: 32 KiB are a size that the heap gives out whole
+	series *[kind.BlockSeries]series // by itself: 32 KiB are a size that the heap gives out whole
 	// bodies is nil until a series of the block needs one.
-	bodies bodies
+	bodies kind.Bodies
 
 	// unsaved marks series whose values the store has not copied out, unnamed those whose birth or death it has not.
-	unsaved, unnamed bitmap
+	unsaved, unnamed kind.Bitmap
 	// renamed is set when a series was born or died since the store last copied the block's names.
 	renamed atomic.Bool
 }
@@ -40,12 +41,12 @@ type block struct {
 // page is what writers, the roller and the store touch of every series that changes, without pointers. What they need is here,
 // side by side, and not with what is known of the series: that is a miss of the cache for each.
 type page struct {
-	dirty bitmap
-	cells [blockSeries]cell
+	dirty kind.Bitmap
+	cells [kind.BlockSeries]kind.Cell
 	// kinds are those of the series' entries, written as these are.
-	kinds [blockSeries]metric.Kind
+	kinds [kind.BlockSeries]metric.Kind
 	// ttls are how long the series live without a sample, as ttl.go has it; 0: the default of their object.
-	ttls [blockSeries]atomic.Uint32
+	ttls [kind.BlockSeries]atomic.Uint32
 	// nextEnd is a stamp before which no series ends by a time to live of its own; noEnd: none has one.
 	nextEnd atomic.Uint32
 }
@@ -70,11 +71,11 @@ func (s *series) packed() string { return unsafe.String(s.first, s.length) }
 
 func (s *series) labels() metric.Labels { return metric.TrustPackedLabels(s.packed()) }
 
-func (b *block) body(place uint32) *body { return b.bodies.of(place) }
+func (b *block) body(place uint32) *kind.Body { return b.bodies.Of(place) }
 
 // handle is what the kinds see of a series.
-func (b *block) handle(place uint32) handle {
-	return handle{cell: &b.page.cells[place], dirty: &b.page.dirty, bodies: &b.bodies, born: &b.series[place].born, place: place}
+func (b *block) handle(place uint32) kind.Series {
+	return kind.Series{Cell: &b.page.cells[place], Dirty: &b.page.dirty, Bodies: &b.bodies, Born: &b.series[place].born, Place: place}
 }
 
 // blocks is the directory: it grows under its lock, everybody else only reads.
@@ -92,7 +93,7 @@ type blocks struct {
 const pageBytes = int(unsafe.Sizeof(page{}))
 
 func (d *blocks) pageOf(number uint32) (*page, uint32) {
-	return d.pageAt(number >> blockBits), number & (blockSeries - 1)
+	return d.pageAt(number >> kind.BlockBits), number & (kind.BlockSeries - 1)
 }
 
 func (d *blocks) pageAt(index uint32) *page {
@@ -100,7 +101,7 @@ func (d *blocks) pageAt(index uint32) *page {
 }
 
 func (d *blocks) of(number uint32) (*block, uint32) {
-	return d.at[number>>blockBits].Load(), number & (blockSeries - 1)
+	return d.at[number>>kind.BlockBits].Load(), number & (kind.BlockSeries - 1)
 }
 
 // take hands out a free number, a used one first. False: there is none.
@@ -113,7 +114,7 @@ func (d *blocks) take() (uint32, bool) {
 		return number, true
 	}
 	number := d.next
-	if number>>blockBits == maxBlocks || !d.reachLocked(number>>blockBits) {
+	if number>>kind.BlockBits == maxBlocks || !d.reachLocked(number>>kind.BlockBits) {
 		return 0, false
 	}
 	d.next++
@@ -127,7 +128,7 @@ func (d *blocks) reachLocked(index uint32) bool {
 	}
 	for made := d.made.Load(); made <= index; made++ {
 		d.pageAt(made).nextEnd.Store(noEnd)
-		d.at[made].Store(&block{page: d.pageAt(made), series: new([blockSeries]series)})
+		d.at[made].Store(&block{page: d.pageAt(made), series: new([kind.BlockSeries]series)})
 		d.made.Store(made + 1)
 	}
 	return true

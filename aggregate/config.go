@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/kind"
 	"github.com/sluice-metrics/sluice/config"
 )
 
@@ -55,8 +56,8 @@ func (c Config) Validate() error {
 			faults.Add(ttl.field, "is %v; must be at least 1s, better 10m or more", ttl.value)
 		}
 	}
-	if c.MaxSeries < 1 || c.MaxSeries > maxBlocks*blockSeries {
-		faults.Add("MaxSeries", "is %d; must be from 1 to %d", c.MaxSeries, maxBlocks*blockSeries)
+	if c.MaxSeries < 1 || c.MaxSeries > maxBlocks*kind.BlockSeries {
+		faults.Add("MaxSeries", "is %d; must be from 1 to %d", c.MaxSeries, maxBlocks*kind.BlockSeries)
 	}
 	if c.MaxBytes < 1<<20 {
 		faults.Add("MaxBytes", "is %d; must be at least 1MiB", c.MaxBytes)

@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"github.com/sluice-metrics/sluice/aggregate/index"
+	"github.com/sluice-metrics/sluice/aggregate/kind"
 	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
@@ -22,7 +23,7 @@ func (w *Writer) applyDescribed(s *metric.Sample, key *lookup.Key) metric.Reason
 	if s.Op == metric.MarkStale {
 		return w.markStale(s)
 	}
-	if refused := check(s); refused != metric.Applied {
+	if refused := kind.Check(s); refused != metric.Applied {
 		return refused // of this value, not of the line: nothing to remember
 	}
 	whose := w.decision(s)
@@ -83,7 +84,7 @@ func (w *Writer) seriesOf(whose *decision, s *metric.Sample) (lookup.Ref, metric
 	if to, refused, there := w.table.filed(&whose.identity, s.Kind); there {
 		return to, refused
 	}
-	return w.table.create(&whose.identity, s, w.now)
+	return w.table.create(&whose.identity, s, w.Now)
 }
 
 // decision says which series a sample belongs to, in memory of its own.
@@ -169,8 +170,8 @@ func (t *Table) locate(f *index.Identity) (to lookup.Ref, s *series, there bool)
 		}
 		number := held - lookup.FirstNumber
 		b, place := t.blocks.of(number)
-		state, s := b.page.cells[place].state.Load(), &b.series[place]
-		if state&live != 0 && f.Matches(s.entry, s.packed()) {
+		state, s := b.page.cells[place].State.Load(), &b.series[place]
+		if state&kind.Live != 0 && f.Matches(s.entry, s.packed()) {
 			return lookup.Ref{Number: number, State: state}, s, true
 		}
 	}
@@ -222,12 +223,12 @@ func (t *Table) admit() bool {
 		t.wanted.Add(1)
 		return false
 	}
-	return t.mayGrow()
+	return t.MayGrow()
 }
 
 // memoryLeft reports whether there is memory left for what has no fixed size.
 func (t *Table) memoryLeft() bool {
-	if t.bodyBytes.Load()+t.logBytes.Load()+t.nameBytes.Load()+t.aliases.Used.Load() < t.config.MaxBytes {
+	if t.BodyBytes.Load()+t.logBytes.Load()+t.nameBytes.Load()+t.aliases.Used.Load() < t.config.MaxBytes {
 		return true
 	}
 	t.starved.Store(true)
@@ -255,21 +256,21 @@ func (t *Table) fill(b *block, place uint32, n newcomer) {
 	b.page.kinds[place] = n.entry.Kind
 	b.page.ttls[place].Store(0)
 	s.aliases.Store(0)
-	c.history = window.History{}
-	c.seen.Store(n.seen)
-	c.value.Store(0)
-	behaviourOf(n.entry.Kind).create(&t.env, b.handle(place))
+	c.History = window.History{}
+	c.Seen.Store(n.seen)
+	c.Value.Store(0)
+	kind.Of(n.entry.Kind).Create(&t.Env, b.handle(place))
 }
 
 // publish makes a filled place live. The marks come after, as with values: the store unmarks first and looks then, so a
 // birth that it does not see is marked again.
 func (t *Table) publish(b *block, place, number uint32) lookup.Ref {
 	c := &b.page.cells[place]
-	state := (c.state.Load()>>1+1)<<1&stateBits | live
+	state := (c.State.Load()>>1+1)<<1&kind.StateBits | kind.Live
 	t.live.Add(1)
 	t.nameBytes.Add(b.series[place].nameBytes())
-	c.state.Store(state)
-	b.unnamed.mark(place)
+	c.State.Store(state)
+	b.unnamed.Mark(place)
 	b.renamed.Store(true)
 	return lookup.Ref{Number: number, State: state}
 }

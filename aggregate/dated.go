@@ -3,6 +3,7 @@ package aggregate
 import (
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/kind"
 	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -15,30 +16,30 @@ const datedAfter = 2 * time.Second
 
 // dated reports whether a sample counts at an earlier moment than now. Gauges do not: they are ordered by their timestamps.
 func (w *Writer) dated(s *metric.Sample) bool {
-	return s.Timestamp != 0 && s.Kind != metric.Gauge && w.now.Wall.Sub(time.Unix(s.Timestamp, 0)) >= datedAfter
+	return s.Timestamp != 0 && s.Kind != metric.Gauge && w.Now.Wall.Sub(time.Unix(s.Timestamp, 0)) >= datedAfter
 }
 
 // updateDated adds a dated sample to its series, which may be about to go: then it comes late as any other.
 func (w *Writer) updateDated(b *block, place uint32, state uint32, s *metric.Sample) metric.Reason {
 	b.history.Lock()
 	defer b.history.Unlock()
-	if b.page.cells[place].state.Load() != state {
+	if b.page.cells[place].State.Load() != state {
 		return w.updateNow(b, place, s)
 	}
-	t, now := w.table, w.table.clock.Now()
-	tick := now.TickOf(time.Unix(s.Timestamp, 0), t.clock.Tick)
-	if b.page.cells[place].history.Stamp != 0 {
+	t, now := w.table, w.table.Clock.Now()
+	tick := now.TickOf(time.Unix(s.Timestamp, 0), t.Clock.Tick)
+	if b.page.cells[place].History.Stamp != 0 {
 		t.noteLocked(b, place, b.tickLocked(place, now), now) // what came until now, under its own tick
 	}
-	refused := behaviourOf(s.Kind).applyDatedLocked(&w.applier, b.handle(place), tick, s)
+	refused := kind.Of(s.Kind).ApplyDatedLocked(&w.Applier, b.handle(place), tick, s)
 	if refused == metric.Applied {
-		b.bornLocked(t.logs, place, tick, now)
-		b.page.cells[place].see(now)
+		b.bornLocked(t.Logs, place, tick, now)
+		b.page.cells[place].See(now)
 		if s.TTL != 0 {
 			b.page.setTTL(place, s.TTL)
 			b.page.expectEnd(place, now)
 		}
-		b.unsaved.mark(place)
+		b.unsaved.Mark(place)
 	}
 	return refused
 }

@@ -17,13 +17,13 @@ func (t *Table) Delete(q metric.Query) int {
 		for _, r := range one.Series {
 			b, place := t.blocks.of(r.Number)
 			b.history.Lock()
-			if b.page.cells[place].state.Load() == r.State && (q.MatchLabels == nil || q.MatchLabels(b.series[place].labels())) {
+			if b.page.cells[place].State.Load() == r.State && (q.MatchLabels == nil || q.MatchLabels(b.series[place].labels())) {
 				gone = append(gone, r)
 			}
 			b.history.Unlock()
 		}
 	}
-	return t.evict(gone, deleted, t.clock.Now())
+	return t.evict(gone, deleted, t.Clock.Now())
 }
 
 // End removes what there is of a metric of an object that is gone, and returns how many series that were.
@@ -37,7 +37,7 @@ func (t *Table) remove(o metric.Object, name string, why cause) int {
 	for _, one := range t.seriesOf(o, name) {
 		gone = append(gone, one.Series...)
 	}
-	return t.evict(gone, why, t.clock.Now())
+	return t.evict(gone, why, t.Clock.Now())
 }
 
 // Remove removes the external series of a metric that have exactly these label sets, and returns how many there were. However
@@ -54,7 +54,7 @@ func (t *Table) Remove(namespace, name string, sets []metric.Labels) int {
 		}
 		shard.Mu.Unlock()
 	}
-	return t.evict(gone, deleted, t.clock.Now())
+	return t.evict(gone, deleted, t.Clock.Now())
 }
 
 // seriesOf finds a metric of exactly this object, whatever others have its name.
@@ -65,7 +65,7 @@ func (t *Table) seriesOf(o metric.Object, name string) []index.Found {
 
 // Idle is how long ago the last sample of a metric of an object came; 0 where there is no such metric.
 func (t *Table) Idle(o metric.Object, name string) time.Duration {
-	now := t.clock.Now()
+	now := t.Clock.Now()
 	idle := time.Duration(-1)
 	for _, one := range t.seriesOf(o, name) {
 		for _, r := range one.Series {
@@ -89,7 +89,7 @@ func (t *Table) Prune(alive func(metric.Object) bool) (gone int) {
 				dead = append(dead, one.Series...)
 			}
 		}
-		gone += t.evict(dead, objectGone, t.clock.Now())
+		gone += t.evict(dead, objectGone, t.Clock.Now())
 	}
 	return gone
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/aggregate/index"
+	"github.com/sluice-metrics/sluice/aggregate/kind"
 	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
@@ -23,7 +24,7 @@ type evaluation struct {
 	touched uint64 // what touch looked at, so that it is looked at
 	read    int    // series, to let others have the processor
 
-	reader
+	kind.Reader
 	// Of the series of the object in hand:
 	newest time.Time
 	shared metric.Labels // what their labels have in common
@@ -41,19 +42,19 @@ func (r *evaluation) touch(some []index.Found) {
 			continue
 		}
 		b, place := r.table.blocks.of(some[i].Series[0].Number)
-		r.touched += uint64(len(e.Name)) + uint64(e.Kind) + uint64(b.page.cells[place].state.Load()) + uint64(b.series[place].aliases.Load())
+		r.touched += uint64(len(e.Name)) + uint64(e.Kind) + uint64(b.page.cells[place].State.Load()) + uint64(b.series[place].aliases.Load())
 	}
 }
 
 // begin starts with the next object.
 func (r *evaluation) begin() {
-	r.reader.begin()
+	r.Reader.Begin()
 	r.newest, r.shared = time.Time{}, metric.Labels{}
 }
 
 // end gives scratch space back.
 func (r *evaluation) end() {
-	r.reader.end()
+	r.Reader.End()
 	if r.room != nil {
 		r.room.Release()
 		r.room = nil
@@ -77,7 +78,7 @@ func (r *evaluation) add(s lookup.Ref) {
 
 func (r *evaluation) addLocked(s lookup.Ref, b *block, place uint32) {
 	c := &b.page.cells[place]
-	if c.state.Load() != s.State {
+	if c.State.Load() != s.State {
 		return
 	}
 	labels := b.series[place].labels()
@@ -88,31 +89,31 @@ func (r *evaluation) addLocked(s lookup.Ref, b *block, place uint32) {
 		r.gone = r.table.removalOf(b, place, expired)
 		return
 	}
-	if r.series++; r.series == 1 {
+	if r.Series++; r.Series == 1 {
 		r.shared = labels
 	} else {
 		r.shared = r.shared.Intersection(labels)
 	}
-	if !r.stat.Windowed() {
+	if !r.Stat.Windowed() {
 		r.dateLocked(b, place)
 	}
-	if r.stat.Windowed() && b.page.dirty.has(place) {
+	if r.Stat.Windowed() && b.page.dirty.Has(place) {
 		r.table.rollSeriesLocked(b, place, b.tickLocked(place, r.now)) // what came since the last roll counts
 	}
-	behaviourOf(r.kind).readLocked(&r.reader, b.handle(place))
-	if r.kind == metric.Counter && r.stat == metric.Rate {
+	kind.Of(r.Kind).ReadLocked(&r.Reader, b.handle(place))
+	if r.Kind == metric.Counter && r.Stat == metric.Rate {
 		r.checkPace(b.series[place].entry)
 	}
 }
 
 // point is the roll-up's value. False: there is none, such as the mean of nothing.
 func (r *evaluation) point() (metric.Point, bool) {
-	p := metric.Point{Time: r.now.Date(), Window: r.view.Span.Window}
-	if !r.stat.Windowed() {
+	p := metric.Point{Time: r.now.Date(), Window: r.View.Span.Window}
+	if !r.Stat.Windowed() {
 		p.Time, p.Window = r.newest, 0
 	}
 	var ok bool
-	p.Value, ok = r.value()
+	p.Value, ok = r.Value()
 	return p, ok
 }
 
@@ -122,15 +123,15 @@ func (r *evaluation) external(points []metric.Point, one index.Found) (_ []metri
 	r.begin()
 	for _, s := range one.Series {
 		r.add(s)
-		if !r.stat.Additive() {
+		if !r.Stat.Additive() {
 			continue
 		}
-		matched = matched || r.series > 0
+		matched = matched || r.Series > 0
 		points = r.appendPoint(points)
 		r.begin()
 	}
-	if !r.stat.Additive() {
-		matched = r.series > 0
+	if !r.Stat.Additive() {
+		matched = r.Series > 0
 		points = r.appendPoint(points)
 	}
 	return points, matched
@@ -148,11 +149,11 @@ func (r *evaluation) appendPoint(points []metric.Point) []metric.Point {
 // dateLocked takes account of when the newest sample of a series arrived. A sample that the roller has not met yet is noted
 // here, so that later reads of the same value say the same.
 func (r *evaluation) dateLocked(b *block, place uint32) {
-	if b.page.dirty.has(place) {
-		now := r.table.clock.Now()
+	if b.page.dirty.Has(place) {
+		now := r.table.Clock.Now()
 		r.table.noteLocked(b, place, b.tickLocked(place, now), now)
 	}
-	if at := r.now.DateOf(b.page.cells[place].seen.Load()); at.After(r.newest) {
+	if at := r.now.DateOf(b.page.cells[place].Seen.Load()); at.After(r.newest) {
 		r.newest = at
 	}
 }

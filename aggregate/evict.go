@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/aggregate/index"
+	"github.com/sluice-metrics/sluice/aggregate/kind"
 	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
@@ -32,7 +33,7 @@ type evictions struct {
 type tombstone struct {
 	lookup.Ref
 	epoch uint64
-	remains
+	kind.Remains
 	cause cause
 }
 
@@ -58,11 +59,11 @@ type staleAliases struct {
 }
 
 // addPendingLocked adds what counters in limbo hold.
-func (e *evictions) addPendingLocked(t *Table, to *sum) {
+func (e *evictions) addPendingLocked(t *Table, to *kind.Sum) {
 	for _, d := range e.tombstones {
 		b, place := t.blocks.of(d.Number)
 		if b.page.kinds[place] == metric.Counter {
-			to.add(counterSum(b.handle(place)))
+			to.Add(kind.Held(b.handle(place)))
 		}
 	}
 }
@@ -104,7 +105,7 @@ func (t *Table) evictSome(old []lookup.Ref, why cause, now window.Moment) int {
 		return 0
 	}
 	t.turn.Add(1)
-	epoch := t.epochs.Advance()
+	epoch := t.Epochs.Advance()
 	for i := range fresh {
 		fresh[i].epoch = epoch
 	}
@@ -114,7 +115,7 @@ func (t *Table) evictSome(old []lookup.Ref, why cause, now window.Moment) int {
 // isLive reports whether a reference still means a live series.
 func (t *Table) isLive(r lookup.Ref) bool {
 	b, place := t.blocks.of(r.Number)
-	return b.page.cells[place].state.Load() == r.State
+	return b.page.cells[place].State.Load() == r.State
 }
 
 // turnDead is the first step for one series. nil: it is not there any more, or not idle.
@@ -123,23 +124,23 @@ func (t *Table) turnDead(r lookup.Ref, why cause, now window.Moment) (tombstone,
 	b.history.Lock()
 	defer b.history.Unlock()
 	c, s := &b.page.cells[place], &b.series[place]
-	if c.state.Load() != r.State {
+	if c.State.Load() != r.State {
 		return tombstone{}, nil
 	}
 	if why == expired && !t.hasExpired(b, place, now) || why == madeRoom && b.idleFor(place, now) <= evictableAfter {
 		return tombstone{}, nil
 	}
-	c.state.Store(r.State &^ live)
-	b.unnamed.mark(place)
+	c.State.Store(r.State &^ kind.Live)
+	b.unnamed.Mark(place)
 	b.renamed.Store(true)
 	t.live.Add(-1)
 	t.evicted.Add(1)
 	t.removals.note(s.entry, t.removalOf(b, place, why))
 	t.evictions.object = s.entry.Object()
 	t.admission.Leave(&t.evictions.object, s.entry.Family.Key.Name)
-	d := tombstone{Ref: r, cause: why, remains: remains{ended: now.Tick}}
+	d := tombstone{Ref: r, cause: why, Remains: kind.Remains{Ended: now.Tick}}
 	if b.page.kinds[place] == metric.Counter {
-		d.whole, d.units = counterSum(b.handle(place))
+		d.Whole, d.Units = kind.Held(b.handle(place))
 	}
 	return d, s.entry
 }

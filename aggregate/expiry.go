@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/kind"
 	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
@@ -96,10 +97,10 @@ func (t *Table) hasExpired(b *block, place uint32, now window.Moment) bool {
 
 // idleFor is how long ago the last sample of a series was noted.
 func (b *block) idleFor(place uint32, now window.Moment) time.Duration {
-	if b.page.dirty.has(place) {
+	if b.page.dirty.Has(place) {
 		return 0
 	}
-	return now.Since(b.page.cells[place].seen.Load())
+	return now.Since(b.page.cells[place].Seen.Load())
 }
 
 // sweepTurns is over how many turns of the roller one sweep over all series is spread.
@@ -107,7 +108,7 @@ const sweepTurns = 120
 
 // sweep goes over a part of the series and the aliases, and finishes evictions that are due.
 func (t *Table) sweep() {
-	now, pace := t.clock.Now(), pace{time.Now()}
+	now, pace := t.Clock.Now(), pace{time.Now()}
 	made := t.blocks.made.Load()
 	part := made/sweepTurns + 1
 	if t.wanted.Load() > 0 {
@@ -123,7 +124,7 @@ func (t *Table) sweep() {
 		pace.step()
 	}
 	t.reclaim(&pace)
-	if t.starved.Swap(false) && t.mayGrow() {
+	if t.starved.Swap(false) && t.MayGrow() {
 		t.turn.Add(1)
 	}
 }
@@ -136,12 +137,12 @@ func (t *Table) sweepBlock(index uint32, now window.Moment, pace *pace) {
 	var old, idle []lookup.Ref
 	wanted, next := t.wanted.Load(), window.LifeStamp(noEnd)
 	b.page.nextEnd.Store(noEnd) // what comes from here on lowers it again
-	for place := range uint32(blockSeries) {
-		state := b.page.cells[place].state.Load()
-		if state&live == 0 {
+	for place := range uint32(kind.BlockSeries) {
+		state := b.page.cells[place].State.Load()
+		if state&kind.Live == 0 {
 			continue
 		}
-		switch to := (lookup.Ref{Number: index<<blockBits | place, State: state}); {
+		switch to := (lookup.Ref{Number: index<<kind.BlockBits | place, State: state}); {
 		case t.hasExpired(b, place, now):
 			old = append(old, to)
 		case int64(len(idle)) < wanted && b.idleFor(place, now) > evictableAfter:
@@ -165,7 +166,7 @@ func (t *Table) sweepBlock(index uint32, now window.Moment, pace *pace) {
 func (t *Table) shrink(b *block, place uint32, now window.Moment) {
 	b.history.Lock()
 	defer b.history.Unlock()
-	behaviourOf(b.page.kinds[place]).shrinkLocked(&t.env, b.handle(place), now.Tick)
+	kind.Of(b.page.kinds[place]).ShrinkLocked(&t.Env, b.handle(place), now.Tick)
 }
 
 // sweepAliases removes aliases of one shard that lead to a series that is gone, or to an outdated refusal. Of a series that
@@ -184,7 +185,7 @@ func (t *Table) sweepAliases() {
 		}
 		to := lookup.TargetRef(target)
 		b, place := t.blocks.of(to.Number)
-		if b.page.cells[place].state.Load() != to.State {
+		if b.page.cells[place].State.Load() != to.State {
 			return true
 		}
 		full := b.series[place].aliases.Load() >= maxAliases
@@ -195,6 +196,6 @@ func (t *Table) sweepAliases() {
 	})
 	t.refusals.Add(-refusals)
 	if len(gone) > 0 {
-		e.stale = append(e.stale, staleAliases{e.shard, gone, t.epochs.Advance()})
+		e.stale = append(e.stale, staleAliases{e.shard, gone, t.Epochs.Advance()})
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/kind"
 	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -56,9 +57,9 @@ func holdAllLocks(t *Table) (release func()) {
 	hold(&t.evictions.mu)
 	hold(&t.sumsMu)
 	hold(&t.blocks.mu)
-	hold(t.logs.Locker())
-	hold(t.timers.Locker())
-	hold(t.epochs.Locker())
+	hold(t.Logs.Locker())
+	hold(t.Timers.Locker())
+	hold(t.Epochs.Locker())
 	hold(&t.removals.mu)
 	for i := range t.blocks.made.Load() {
 		hold(&t.blocks.at[i].Load().history)
@@ -123,7 +124,7 @@ func TestA2NothingIsLostOrCountedTwice(t *testing.T) {
 	if applied != held {
 		t.Errorf("applied %v, held %v", applied, held)
 	}
-	want := [2]int64{sent.Load() + fractions.Load()/4, fractions.Load() % 4 * (fractionUnits / 4)}
+	want := [2]int64{sent.Load() + fractions.Load()/4, fractions.Load() % 4 * (kind.FractionUnits / 4)}
 	if applied != want {
 		t.Errorf("applied %v, sent %v", applied, want)
 	}
@@ -132,13 +133,13 @@ func TestA2NothingIsLostOrCountedTwice(t *testing.T) {
 	}
 	// All goes, and the sum stands.
 	var all []lookup.Ref
-	for number := range uint32(table.Blocks() * blockSeries) {
+	for number := range uint32(table.Blocks() * kind.BlockSeries) {
 		b, place := table.blocks.of(number)
-		if state := b.page.cells[place].state.Load(); state&live != 0 {
+		if state := b.page.cells[place].State.Load(); state&kind.Live != 0 {
 			all = append(all, lookup.Ref{Number: number, State: state})
 		}
 	}
-	table.evict(all, deleted, table.clock.Now())
+	table.evict(all, deleted, table.Clock.Now())
 	table.reclaim(&pace{time.Now()})
 	if _, held := table.Balance(); held != applied || table.Series() != 0 || len(table.evictions.tombstones) != 0 {
 		t.Errorf("after the end: applied %v, held %v, %d series, %d in limbo", applied, held, table.Series(), len(table.evictions.tombstones))
@@ -187,18 +188,18 @@ func evictSome(ctx context.Context, t *Table) {
 	r := rand.New(rand.NewPCG(7, 7))
 	for ctx.Err() == nil {
 		for i := range uint32(t.Blocks()) {
-			place := uint32(r.IntN(blockSeries))
+			place := uint32(r.IntN(kind.BlockSeries))
 			b := t.blocks.at[i].Load()
-			state := b.page.cells[place].state.Load()
-			if state&live == 0 {
+			state := b.page.cells[place].State.Load()
+			if state&kind.Live == 0 {
 				continue
 			}
 			b.history.Lock()
 			bit := uint64(1) << (place % 64)
 			b.page.dirty[place/64].And(^bit)
-			b.page.cells[place].seen.Store(0)
+			b.page.cells[place].Seen.Store(0)
 			b.history.Unlock()
-			t.evict([]lookup.Ref{{Number: i<<blockBits | place, State: state}}, expired, t.clock.Now())
+			t.evict([]lookup.Ref{{Number: i<<kind.BlockBits | place, State: state}}, expired, t.Clock.Now())
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -219,7 +220,7 @@ func TestA2LateSamplesGoToTheSuccessor(t *testing.T) {
 			found = append(found, lookup.TargetRef(f.aliases.Find(&key).Target.Load()))
 		}
 		for place := range f.Blocks() {
-			f.sweepBlock(uint32(place), f.clock.Now(), &pace{time.Now()})
+			f.sweepBlock(uint32(place), f.Clock.Now(), &pace{time.Now()})
 		}
 		f.reclaim(&pace{time.Now()})
 		if len(f.evictions.tombstones) != 4 {
@@ -317,8 +318,8 @@ func TestA4OneSnapshot(t *testing.T) {
 		}
 		r.begin()
 		r.add(entries[0].Series[0])
-		if r.spread.total == 0 || r.spread.sum != 10*float64(r.spread.total/weightUnits) {
-			t.Fatalf("%d observations of 10 have the sum %v", r.spread.total/weightUnits, r.spread.sum)
+		if r.Spread.Total == 0 || r.Spread.Sum != 10*float64(r.Spread.Total/kind.WeightUnits) {
+			t.Fatalf("%d observations of 10 have the sum %v", r.Spread.Total/kind.WeightUnits, r.Spread.Sum)
 		}
 		r.end()
 		begun := applied.Load()
@@ -351,7 +352,7 @@ func TestA5TickCostFollowsActiveSeries(t *testing.T) {
 	touch := func() {
 		for i := range 200_000 {
 			b, place := f.blocks.of(uint32(i))
-			b.page.dirty.mark(place)
+			b.page.dirty.Mark(place)
 		}
 	}
 	touch()
@@ -392,16 +393,16 @@ func TestA6MemoryIsUsedAgain(t *testing.T) {
 			if n := f.Series(); n != 0 {
 				t.Fatalf("round %d: %d series outlive their time", round, n)
 			}
-			if n, _ := f.logs.Used(); n != 0 {
+			if n, _ := f.Logs.Used(); n != 0 {
 				t.Fatalf("round %d: %d logs are in use by nobody", round, n)
 			}
 			_, bytes := f.aliases.Size()
 			if round == 3 {
 				blocks, aliases = f.Blocks(), bytes
-				_, logs = f.logs.Used()
+				_, logs = f.Logs.Used()
 			}
 		}
-		if _, bytes := f.logs.Used(); f.Blocks() != blocks || bytes != logs {
+		if _, bytes := f.Logs.Used(); f.Blocks() != blocks || bytes != logs {
 			t.Errorf("blocks grew from %d to %d, logs from %d to %d bytes", blocks, f.Blocks(), logs, bytes)
 		}
 		if n, bytes := f.aliases.Size(); n > 0 || bytes > aliases*5/4 {
@@ -447,15 +448,15 @@ func TestA6BytesCap(t *testing.T) {
 			}
 		}
 		f.w.Quiesce()
-		held := table.bodyBytes.Load() + table.nameBytes.Load() + table.aliases.Used.Load()
+		held := table.BodyBytes.Load() + table.nameBytes.Load() + table.aliases.Used.Load()
 		if refused == 0 || held > c.MaxBytes+1024 {
 			t.Errorf("%d refused, %d bytes held, want at most %d", refused, held, c.MaxBytes)
 		}
-		for i := range 2 * linePlaces { // bins that all want one line
+		for i := range 2 * kind.LinePlaces { // bins that all want one line
 			f.w.Online()
-			f.w.Apply(sample(fmt.Sprintf("t:%v|ms|#pod:a,ns:ns", math.Pow(ratio, float64(i*timerLines*lineBins)))))
+			f.w.Apply(sample(fmt.Sprintf("t:%v|ms|#pod:a,ns:ns", math.Pow(kind.Ratio, float64(i*kind.TimerLines*kind.LineBins)))))
 		}
-		distant := fmt.Sprintf("t:%v|ms|#pod:a,ns:ns", math.Pow(ratio, 2*linePlaces*timerLines*lineBins))
+		distant := fmt.Sprintf("t:%v|ms|#pod:a,ns:ns", math.Pow(kind.Ratio, 2*kind.LinePlaces*kind.TimerLines*kind.LineBins))
 		f.refuses(distant, metric.OverLimit) // a bin it has no place for
 		f.push("t:1|ms|#pod:a,ns:ns", "s:1|s|#pod:a,ns:ns", "c:1|c|#pod:a,ns:ns")
 		for i := range 100 {
@@ -500,20 +501,20 @@ func TestA6BodyBudgets(t *testing.T) {
 		}
 		synctest.Wait()
 		for i := range f.blocks.made.Load() {
-			for place := range uint32(blockSeries) {
+			for place := range uint32(kind.BlockSeries) {
 				body := f.blocks.at[i].Load().body(place)
 				switch {
 				case body == nil:
-				case body.timer != nil:
-					live := f.timers.of(&f.blocks.at[i].Load().page.cells[place])
-					bytes, weight := body.timer.bytesLocked(live), body.timer.weight(live)
+				case body.Timer != nil:
+					live := f.Timers.Of(&f.blocks.at[i].Load().page.cells[place])
+					bytes, weight := body.Timer.BytesLocked(live), body.Timer.Weight(live)
 					t.Logf("timer of 60 bins: %d bytes, accounted for %d", bytes, weight)
 					if bytes > 3<<10 || weight < bytes {
 						t.Errorf("a timer of 60 bins takes %d bytes, accounted for %d; want at most 3 KiB", bytes, weight)
 					}
 				default:
-					if t.Logf("set of 1,000 members: %d bytes", body.set.bytesLocked()); body.set.bytesLocked() > 24<<10 {
-						t.Errorf("a set of 1,000 members takes %d bytes, want at most 24 KiB", body.set.bytesLocked())
+					if t.Logf("set of 1,000 members: %d bytes", body.Set.BytesLocked()); body.Set.BytesLocked() > 24<<10 {
+						t.Errorf("a set of 1,000 members takes %d bytes, want at most 24 KiB", body.Set.BytesLocked())
 					}
 				}
 			}

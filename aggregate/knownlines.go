@@ -3,6 +3,7 @@ package aggregate
 import (
 	"unsafe"
 
+	"github.com/sluice-metrics/sluice/aggregate/kind"
 	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/aggregate/memory"
 	"github.com/sluice-metrics/sluice/metric"
@@ -10,8 +11,8 @@ import (
 
 // knownTimer is where a known line's observation goes, if it is of a timer.
 type knownTimer struct {
-	live *timerLive // nil: no timer, or nothing was observed yet
-	cell *cell
+	live *kind.TimerLive // nil: no timer, or nothing was observed yet
+	cell *kind.Cell
 	bin  int
 }
 
@@ -61,8 +62,8 @@ func (w *Writer) lookAtCells(found []lookup.Result, timers []knownTimer) (some b
 		}
 		page, place := blocks.pageOf(r.Ref.Number)
 		c := &page.cells[place]
-		if r.Known = c.state.Load() == r.Ref.State; r.Known && r.Kind() == metric.Timer {
-			timer.cell, timer.live = c, w.table.timers.of(c)
+		if r.Known = c.State.Load() == r.Ref.State; r.Known && r.Kind() == metric.Timer {
+			timer.cell, timer.live = c, w.table.Timers.Of(c)
 			some = some || timer.live != nil
 		}
 	}
@@ -75,8 +76,8 @@ func (w *Writer) prefetchTimers(lines []metric.Line, timers []knownTimer) {
 	n := 0
 	for i := range timers {
 		if r, l := &timers[i], &lines[i]; r.live != nil {
-			r.bin = binOf(float64(l.Whole) + l.Fraction)
-			ahead[n] = uintptr(unsafe.Pointer(r.live.line(0, r.bin)))
+			r.bin = kind.BinOf(float64(l.Whole) + l.Fraction)
+			ahead[n] = uintptr(unsafe.Pointer(r.live.Line(0, r.bin)))
 			if n++; n == lookup.FarLines {
 				memory.Prefetch(ahead[:])
 				n = 0
@@ -105,8 +106,8 @@ const insideLines = 8
 // applyKnownRun applies lines from one to another, up to the first that has to be parsed, and returns its place.
 func (w *Writer) applyKnownRun(from, until int) int {
 	if w.someTimers {
-		w.slot.Enter()
-		defer w.slot.Exit()
+		w.Slot.Enter()
+		defer w.Slot.Exit()
 	}
 	for i := from; i < until; i++ {
 		if !w.applyKnown(&w.lines[i], &w.known[i], &w.knownTimers[i]) {
@@ -122,27 +123,27 @@ func (w *Writer) applyKnown(l *metric.Line, r *lookup.Result, timer *knownTimer)
 		return false
 	}
 	t := w.table
-	kind := r.Kind()
-	if kind == metric.Counter && l.Numeric && l.Fraction == 0 && !r.Sampled() {
+	k := r.Kind()
+	if k == metric.Counter && l.Numeric && l.Fraction == 0 && !r.Sampled() {
 		page, place := t.blocks.pageOf(r.Ref.Number)
-		if l.Whole > maxIncrement || !page.cells[place].add(l.Whole) {
+		if l.Whole > kind.MaxIncrement || !page.cells[place].Add(l.Whole) {
 			return false
 		}
-		w.counted.add(l.Whole, 0)
-		page.dirty.mark(place)
+		w.Counted.Add(l.Whole, 0)
+		page.dirty.Mark(place)
 		return true
 	}
-	if !l.Numeric && kind != metric.Set {
+	if !l.Numeric && k != metric.Set {
 		return false
 	}
-	if timer.live != nil && !r.Sampled() && timer.live.observe(uint32(timer.cell.value.Load()&hotHalf), timer.bin, float64(l.Whole)+l.Fraction) {
+	if timer.live != nil && !r.Sampled() && timer.live.Observe(uint32(timer.cell.Value.Load()&kind.HotHalf), timer.bin, float64(l.Whole)+l.Fraction) {
 		page, place := t.blocks.pageOf(r.Ref.Number)
-		page.dirty.mark(place)
+		page.dirty.Mark(place)
 		return true
 	}
 	s := &w.parsed
-	s.Kind, s.Whole, s.Fraction, s.Rate, s.Member = kind, l.Whole, l.Fraction, 0, nil
-	switch kind {
+	s.Kind, s.Whole, s.Fraction, s.Rate, s.Member = k, l.Whole, l.Fraction, 0, nil
+	switch k {
 	case metric.Gauge:
 		s.Op = metric.Assign
 	case metric.Set:

@@ -45,7 +45,7 @@ func TestOutages(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f, disk := newFixture(t), newSaved()
-				f.clock.Uptime = func() window.Uptime { return c.before }
+				f.Clock.Uptime = func() window.Uptime { return c.before }
 				f.push("a:1|c|#pod:a,ns:ns", "e:1|c")
 				disk.flush(f.Table, each)
 				disk.setWall(c.behind)
@@ -84,8 +84,8 @@ func TestStampsOfFormat1(t *testing.T) {
 		f.Roll()
 		began := time.Now()
 		b := f.blocks.at[0].Load()
-		b.page.cells[0].seen.Store(uint32(began.Unix()) - 30*60)
-		b.page.cells[1].seen.Store(uint32(began.Unix()) - 10*60)
+		b.page.cells[0].Seen.Store(uint32(began.Unix()) - 30*60)
+		b.page.cells[1].Seen.Store(uint32(began.Unix()) - 10*60)
 		disk.flush(f.Table, each)
 		disk.asFormat1()
 		time.Sleep(40 * time.Minute)
@@ -104,7 +104,7 @@ func TestStampsOfFormat1(t *testing.T) {
 			t.Errorf("dated %s, want %s", got, want)
 		}
 		disk.flush(again.Table, never)
-		if seen := again.blocks.at[0].Load().page.cells[1].seen.Load(); len(disk.deltas[0]) == 0 || seen >= window.FirstUnixStamp {
+		if seen := again.blocks.at[0].Load().page.cells[1].Seen.Load(); len(disk.deltas[0]) == 0 || seen >= window.FirstUnixStamp {
 			t.Errorf("stamp %d, %d deltas: it is not written anew", seen, len(disk.deltas[0]))
 		}
 		if got := at(disk.restore(t)); got != want {

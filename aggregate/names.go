@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/sluice-metrics/sluice/aggregate/blob"
+	"github.com/sluice-metrics/sluice/aggregate/kind"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -38,7 +39,7 @@ func (s *nameWriter) appendLocked(dst []byte, b *block, place uint32) []byte {
 	one := &b.series[place]
 	e, key := one.entry, &one.entry.Family.Key
 	dst = binary.AppendUvarint(dst, uint64(place))
-	dst = binary.AppendUvarint(dst, uint64(b.page.cells[place].state.Load()))
+	dst = binary.AppendUvarint(dst, uint64(b.page.cells[place].State.Load()))
 	dst = append(dst, byte(e.Kind))
 	dst = binary.AppendUvarint(dst, uint64(one.born))
 	dst = s.shared.append(s.shared.append(s.shared.append(dst, key.Resource), key.Namespace), key.Name)
@@ -49,7 +50,7 @@ func (s *nameWriter) appendLocked(dst []byte, b *block, place uint32) []byte {
 // readPlace reads a series' place in its block.
 func readPlace(d *blob.Decoder) uint32 {
 	v := d.Uint32()
-	if v >= blockSeries {
+	if v >= kind.BlockSeries {
 		d.Fail()
 		return 0
 	}
@@ -65,7 +66,7 @@ func (s *nameReader) next(d *blob.Decoder) (i birth) {
 }
 
 // sharedNames begins the names of a block whose strings are spelled out once: no place is so high.
-const sharedNames = blockSeries
+const sharedNames = kind.BlockSeries
 
 // readNames reads the names of a block, of any format: next reads one.
 func readNames(names []byte) (d *blob.Decoder, next func() birth) {

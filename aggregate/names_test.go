@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/aggregate/blob"
 	"github.com/sluice-metrics/sluice/aggregate/index"
+	"github.com/sluice-metrics/sluice/aggregate/kind"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -30,11 +31,11 @@ func TestBirthsComeOutAsTheyWentIn(t *testing.T) {
 		words = append(words, fmt.Sprint("word-", i), fmt.Sprint(i, "-the same end"))
 	}
 	word := func() string { return words[r.IntN(len(words))] }
-	b := &block{page: new(page), series: new([blockSeries]series)}
+	b := &block{page: new(page), series: new([kind.BlockSeries]series)}
 	var want []birth
-	for place := range uint32(blockSeries) {
+	for place := range uint32(kind.BlockSeries) {
 		i := birth{
-			place: place, state: r.Uint32()&stateBits | live, born: r.Uint32(), kind: metric.Gauge,
+			place: place, state: r.Uint32()&kind.StateBits | kind.Live, born: r.Uint32(), kind: metric.Gauge,
 			object: metric.Object{Resource: word(), Namespace: word(), Name: word(), UID: word()}, name: word(), labels: word(),
 		}
 		want = append(want, i)
@@ -42,7 +43,7 @@ func TestBirthsComeOutAsTheyWentIn(t *testing.T) {
 		s := &b.series[place]
 		s.entry, s.born = &index.Entry{Family: f, Name: i.object.Name, UID: i.object.UID, Kind: i.kind}, i.born
 		s.setLabels(i.labels)
-		b.page.cells[place].state.Store(i.state)
+		b.page.cells[place].State.Store(i.state)
 	}
 	b.series[7].entry.Family.Key.Name = "not empty"
 	want[7].name = "not empty"
@@ -57,11 +58,11 @@ func TestBirthsComeOutAsTheyWentIn(t *testing.T) {
 // What a series of a pod takes in a delta when it is born, as the load test's are, its value with it: half of its strings.
 func TestBirthsAreShort(t *testing.T) {
 	f := newFixture(t)
-	for _, i := range rand.New(rand.NewPCG(5, 6)).Perm(750_000)[:blockSeries] {
+	for _, i := range rand.New(rand.NewPCG(5, 6)).Perm(750_000)[:kind.BlockSeries] {
 		f.push(fmt.Sprintf("http.requests.m%d:1|c|#ns:ns%d,pod:web-%d,code:%d", i%20, i/20%5, i/100%1500, 200+i/150_000))
 	}
 	strings := 0
-	for place := range blockSeries {
+	for place := range kind.BlockSeries {
 		s := &f.blocks.at[0].Load().series[place]
 		e := s.entry
 		for _, one := range []string{e.Family.Key.Resource, e.Family.Key.Namespace, e.Family.Key.Name, e.Name, e.UID, s.packed()} {
@@ -69,7 +70,7 @@ func TestBirthsAreShort(t *testing.T) {
 		}
 	}
 	births := len(f.AppendDelta(nil, 0))
-	t.Logf("%.1f bytes a birth, %.1f of strings spelled out", float64(births)/blockSeries, float64(strings)/blockSeries)
+	t.Logf("%.1f bytes a birth, %.1f of strings spelled out", float64(births)/kind.BlockSeries, float64(strings)/kind.BlockSeries)
 	if births > strings*2/3 {
 		t.Error("that is too much")
 	}

@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/sluice-metrics/sluice/aggregate/kind"
 	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/aggregate/memory"
 	"github.com/sluice-metrics/sluice/metric"
@@ -14,7 +15,7 @@ func TestNoArena(t *testing.T) {
 	f := newFixture(t)
 	f.push("c:1|c|#pod:a,ns:ns")
 	pages, records := f.blocks.pages, f.aliases.Records.Memory
-	f.blocks.pages, f.blocks.next = &memory.Arena{Base: pages.Base}, blockSeries
+	f.blocks.pages, f.blocks.next = &memory.Arena{Base: pages.Base}, kind.BlockSeries
 	f.aliases.Records.Memory = &memory.Arena{Base: records.Base}
 	for i := range f.aliases.Shards {
 		f.aliases.Shards[i] = lookup.RecordShard{}

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/sluice-metrics/sluice/aggregate/blob"
+	"github.com/sluice-metrics/sluice/aggregate/kind"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -44,11 +45,11 @@ func (b *block) plainLocked(place uint32) bool {
 
 // appendNumberLocked appends a plain number to the run, or begins another one with it.
 func (d *delta) appendNumberLocked(place uint32) {
-	b, p, c := d.b, &d.b.page.cells[place].history, behaviourOf(d.b.page.kinds[place]).coding()
+	b, p, c := d.b, &d.b.page.cells[place].History, kind.Of(d.b.page.kinds[place]).Coding()
 	own := b.markLocked(place)
-	habit := p.Habit(d.t.logs, true)
-	d.notes = p.Since(d.t.logs, c, b.saved, habit, d.notes[:0])
-	common := commons{b.page.cells[place].state.Load(), uint32(len(d.notes) - 1), habit}
+	habit := p.Habit(d.t.Logs, true)
+	d.notes = p.Since(d.t.Logs, c, b.saved, habit, d.notes[:0])
+	common := commons{b.page.cells[place].State.Load(), uint32(len(d.notes) - 1), habit}
 	if r := &d.run; r.counted == 0 || own != d.before || common != r.commons || d.dst[r.counted] == longestRun {
 		d.beginRun(own, common)
 	}
@@ -85,7 +86,7 @@ func readPlaces(d *blob.Decoder, f func(place uint32)) {
 	place := uint64(0)
 	for n := d.Byte(); n > 0 && d.Err == nil; n-- {
 		place += d.Uvarint() & math.MaxUint32
-		if place >= blockSeries {
+		if place >= kind.BlockSeries {
 			d.Fail()
 			return
 		}
@@ -96,15 +97,15 @@ func readPlaces(d *blob.Decoder, f func(place uint32)) {
 
 // number reads one number of a run.
 func (r *restorer) number(d *blob.Decoder, place uint32, common commons) {
-	c := behaviourOf(r.b.page.kinds[place]).coding()
+	c := kind.Of(r.b.page.kinds[place]).Coding()
 	newest := c.Unpack(d.Uvarint())
 	r.Earlier(d, c, uint64(common.earlier))
 	if r.takes(d, place, common.state); !r.took || d.Err != nil {
 		return
 	}
 	cell := &r.b.page.cells[place]
-	r.RestoreEntries(d, c, &cell.history, r.mark.stamp, newest, common.habit)
-	behaviourOf(r.b.page.kinds[place]).restoreNumber(d, r.b.handle(place))
+	r.RestoreEntries(d, c, &cell.History, r.mark.stamp, newest, common.habit)
+	kind.Of(r.b.page.kinds[place]).RestoreNumber(d, r.b.handle(place))
 }
 
 // What the formats up to the fourth had in place of logs: how a number stood at the end of each unit of each window.
@@ -136,7 +137,7 @@ func (r *restorer) unitNumber(d *blob.Decoder, place, state uint32, units []byte
 	if r.takes(d, place, state); !r.took || d.Err != nil {
 		return
 	}
-	kind := behaviourOf(r.b.page.kinds[place])
-	r.UnitEntries(d, kind.coding(), &r.b.page.cells[place].history, r.mark.stamp, rolled)
-	kind.restoreNumber(d, r.b.handle(place))
+	kind := kind.Of(r.b.page.kinds[place])
+	r.UnitEntries(d, kind.Coding(), &r.b.page.cells[place].History, r.mark.stamp, rolled)
+	kind.RestoreNumber(d, r.b.handle(place))
 }

@@ -3,6 +3,7 @@ package aggregate
 import (
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/kind"
 	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
@@ -29,20 +30,20 @@ func (w *Writer) push(to lookup.Ref, s *metric.Sample) (refused metric.Reason, t
 	b, place := t.blocks.of(to.Number)
 	b.history.Lock()
 	defer b.history.Unlock()
-	if b.page.cells[place].state.Load() != to.State {
+	if b.page.cells[place].State.Load() != to.State {
 		return metric.Applied, false
 	}
-	now := t.clock.Now()
+	now := t.Clock.Now()
 	tick := t.arrivalLocked(b, place, s, now)
-	if today := b.tickLocked(place, now); tick < today && b.page.cells[place].history.Stamp != 0 {
+	if today := b.tickLocked(place, now); tick < today && b.page.cells[place].History.Stamp != 0 {
 		t.noteLocked(b, place, today, now) // what came until now, under its own tick
 	}
-	stamp := b.page.cells[place].history.Stamp
-	refused = behaviourOf(s.Kind).applyPreAggregatedLocked(&w.applier, b.handle(place), tick, s)
+	stamp := b.page.cells[place].History.Stamp
+	refused = kind.Of(s.Kind).ApplyPreAggregatedLocked(&w.Applier, b.handle(place), tick, s)
 	if refused != metric.Applied {
 		return refused, true
 	}
-	b.bornLocked(t.logs, place, tick, now)
+	b.bornLocked(t.Logs, place, tick, now)
 	if s.TTL != 0 {
 		b.page.setTTL(place, s.TTL)
 		b.page.expectEnd(place, now)
@@ -60,8 +61,8 @@ func (t *Table) arrivalLocked(b *block, place uint32, s *metric.Sample, now wind
 	case s.Arrived == 0:
 		return b.tickLocked(place, now)
 	}
-	tick := now.TickOf(then, t.clock.Tick)
-	if b.page.cells[place].history.Stamp == 0 {
+	tick := now.TickOf(then, t.Clock.Tick)
+	if b.page.cells[place].History.Stamp == 0 {
 		b.series[place].born = min(b.series[place].born, tick)
 	}
 	return tick
@@ -71,6 +72,6 @@ func (t *Table) arrivalLocked(b *block, place uint32, s *metric.Sample, now wind
 func (t *Table) noteLocked(b *block, place, tick uint32, now window.Moment) {
 	b.page.dirty[place/64].And(^(uint64(1) << (place % 64)))
 	t.rollSeriesLocked(b, place, tick)
-	b.page.cells[place].see(now)
-	b.unsaved.mark(place)
+	b.page.cells[place].See(now)
+	b.unsaved.Mark(place)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/aggregate/index"
+	"github.com/sluice-metrics/sluice/aggregate/kind"
 	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
@@ -25,7 +26,7 @@ func (t *Table) Objects(q metric.Query) ([]metric.Point, error) {
 	}
 	defer r.end()
 	if q.Kind != nil {
-		*q.Kind = r.kind
+		*q.Kind = r.Kind
 	}
 	points = slices.Grow(points, len(entries))
 	matched := false
@@ -39,18 +40,18 @@ func (t *Table) Objects(q metric.Query) ([]metric.Point, error) {
 		if !r.takes.has(one.Entry.Kind) {
 			continue
 		}
-		r.kind = one.Entry.Kind
+		r.Kind = one.Entry.Kind
 		r.begin()
 		for _, s := range one.Series {
 			r.add(s)
 		}
-		matched = matched || r.series > 0
+		matched = matched || r.Series > 0
 		if p, ok := r.point(); ok {
 			p.Object = one.Entry.Object()
 			points = append(points, p)
 		}
 	}
-	if err := r.refuse(&q); err != nil {
+	if err := r.Refuse(&q); err != nil {
 		return nil, err
 	}
 	if len(points) == 0 {
@@ -84,7 +85,7 @@ func (t *Table) External(q metric.Query) ([]metric.Point, error) {
 	}
 	one := entries[0]
 	points, matched := r.external(points, one)
-	if err := r.refuse(&q); err != nil {
+	if err := r.Refuse(&q); err != nil {
 		return nil, err
 	}
 	if len(points) == 0 {
@@ -110,7 +111,7 @@ func (t *Table) Listed(limit int) []metric.Discovered { return t.index.Listed(li
 
 // plan finds the entries of a query and settles its stat and window.
 func (t *Table) plan(q *metric.Query, key index.Key, who index.Scope) (_ *evaluation, _ []index.Found, err error) {
-	now := t.clock.Now()
+	now := t.Clock.Now()
 	room := index.BufferFor(who.Most)
 	defer func() {
 		if err != nil {
@@ -130,13 +131,13 @@ func (t *Table) plan(q *metric.Query, key index.Key, who index.Scope) (_ *evalua
 	if len(entries) == 0 {
 		return nil, nil, t.absent(q)
 	}
-	kind, takes := t.chooseKinds(q, key, entries, now)
+	k, takes := t.chooseKinds(q, key, entries, now)
 	if stat == metric.NoStat {
-		stat = kind.DefaultStat()
+		stat = k.DefaultStat()
 	}
-	if !kind.Has(stat) {
+	if !k.Has(stat) {
 		return nil, nil, metric.InvalidQueryf("%q is a %s: it has %s, but no %s",
-			q.Expression.Name, kind, metric.StatNames(kind.Stats()), stat)
+			q.Expression.Name, k, metric.StatNames(k.Stats()), stat)
 	}
 	if !stat.Windowed() && width != 0 {
 		return nil, nil, metric.InvalidQueryf("%q: %s is the same in every window; ask for %q",
@@ -147,8 +148,8 @@ func (t *Table) plan(q *metric.Query, key index.Key, who index.Scope) (_ *evalua
 	}
 	index := t.spanIndex(width)
 	r := &evaluation{table: t, takes: takes, now: now, match: q.MatchLabels, room: room}
-	r.reader = reader{env: &t.env, kind: kind, stat: stat, view: t.spans[index].View(index, t.clock.Tick, now),
-		Meter: window.Meter{Logs: t.logs, Clock: t.clock, Now: now, Window: width, Shortest: t.spans[0].Window}}
+	r.Reader = kind.Reader{Env: &t.Env, Kind: k, Stat: stat, View: t.Spans[index].View(index, t.Clock.Tick, now),
+		Meter: window.Meter{Logs: t.Logs, Clock: t.Clock, Now: now, Window: width, Shortest: t.Spans[0].Window}}
 	return r, entries, nil
 }
 
@@ -169,7 +170,7 @@ func (t *Table) lives(r lookup.Ref, now window.Moment) bool {
 	b, place := t.blocks.of(r.Number)
 	b.history.Lock()
 	defer b.history.Unlock()
-	if b.page.cells[place].state.Load() != r.State {
+	if b.page.cells[place].State.Load() != r.State {
 		return false
 	}
 	if !t.hasExpired(b, place, now) {
@@ -182,8 +183,8 @@ func (t *Table) lives(r lookup.Ref, now window.Moment) bool {
 
 // spanIndex is the place of a window among the spans; -1: it is not kept.
 func (t *Table) spanIndex(w time.Duration) int {
-	for i := range t.spans {
-		if t.spans[i].Window == w {
+	for i := range t.Spans {
+		if t.Spans[i].Window == w {
 			return i
 		}
 	}

@@ -56,10 +56,10 @@ func TestAStatThatNothingReadsIsNoNumber(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				r.stat = stat
+				r.Stat = stat
 				r.begin()
 				r.add(entries[0].Series[0])
-				if p, ok := r.point(); ok || r.refuse(&q) == nil {
+				if p, ok := r.point(); ok || r.Refuse(&q) == nil {
 					t.Errorf("%s of a %s reads %+v", stat, kind, p.Value)
 				}
 				r.end()

@@ -1,6 +1,7 @@
 package aggregate
 
 import (
+	"github.com/sluice-metrics/sluice/aggregate/kind"
 	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -8,7 +9,7 @@ import (
 // reclaim takes the second step for all that every writer has passed.
 func (t *Table) reclaim(pace *pace) {
 	e := &t.evictions
-	passed := t.epochs.Quiesced()
+	passed := t.Epochs.Quiesced()
 	for len(e.stale) > 0 && e.stale[0].epoch <= passed {
 		t.aliases.Recycle(e.stale[0].shard, e.stale[0].numbers)
 		e.stale = e.stale[1:]
@@ -41,7 +42,7 @@ func (t *Table) reclaimNext(passed uint64, w *Writer) bool {
 func (t *Table) reclaimLocked(d tombstone, w *Writer) {
 	b, place := t.blocks.of(d.Number)
 	s := &b.series[place]
-	late := d.cause.mayHaveSuccessor() && b.page.dirty.has(place)
+	late := d.cause.mayHaveSuccessor() && b.page.dirty.Has(place)
 	if late {
 		late = t.handOver(d, b, place, w)
 	}
@@ -66,13 +67,13 @@ func (t *Table) emptyPlaceLocked(b *block, place uint32) {
 	bit := uint64(1) << (place % 64)
 	b.page.dirty[place/64].And(^bit)
 	b.unsaved[place/64].And(^bit)
-	t.freeLogs(b.handle(place))
+	t.FreeLogs(b.handle(place))
 	if body := b.body(place); body != nil {
-		t.weigh(body, 0)
-		if body.timer != nil {
-			t.timers.drop(c)
+		t.Weigh(body, 0)
+		if body.Timer != nil {
+			t.Timers.Drop(c)
 		}
-		b.bodies.drop(place)
+		b.bodies.Drop(place)
 	}
 	s.entry, s.first, s.length = nil, nil, 0
 }
@@ -82,13 +83,13 @@ func (t *Table) retire(d tombstone, b *block, place uint32, late bool) {
 	if b.page.kinds[place] != metric.Counter {
 		return
 	}
-	whole, units := counterSum(b.handle(place))
+	whole, units := kind.Held(b.handle(place))
 	if late {
-		whole, units = d.whole, d.units
+		whole, units = d.Whole, d.Units
 	}
 	t.sumsMu.Lock()
 	defer t.sumsMu.Unlock()
-	t.retired.add(whole, units)
+	t.retired.Add(whole, units)
 }
 
 // handOver hands what came after a series had turned dead to a series of the same identity, made where there is none.
@@ -97,19 +98,19 @@ func (t *Table) handOver(d tombstone, b *block, place uint32, w *Writer) bool {
 	s := &b.series[place]
 	e := s.entry
 	form := t.identityOf(s)
-	to, refused := t.create(&form, &metric.Sample{Kind: e.Kind}, w.now)
+	to, refused := t.create(&form, &metric.Sample{Kind: e.Kind}, w.Now)
 	if refused != metric.Applied {
 		return false
 	}
 	heir, at := t.blocks.of(to.Number)
 	heir.history.Lock() // so that nobody swaps a timer's halves
-	inherited := behaviourOf(e.Kind).inherit(&t.env, b.handle(place), heir.handle(at), d.remains)
+	inherited := kind.Of(e.Kind).Inherit(&t.Env, b.handle(place), heir.handle(at), d.Remains)
 	heir.history.Unlock()
 	if !inherited {
 		return false
 	}
 	heir.page.ttls[at].CompareAndSwap(0, b.page.ttls[place].Load())
-	heir.page.dirty.mark(at)
-	heir.page.expectEnd(at, w.now)
+	heir.page.dirty.Mark(at)
+	heir.page.expectEnd(at, w.Now)
 	return true
 }

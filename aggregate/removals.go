@@ -57,7 +57,7 @@ func (g *removalLog) find(family index.Key, object string) removal {
 }
 
 func (t *Table) removalOf(b *block, place uint32, why cause) removal {
-	seen := b.page.cells[place].seen.Load()
+	seen := b.page.cells[place].Seen.Load()
 	switch why {
 	case deleted:
 		return removal{seen, "deleted"}

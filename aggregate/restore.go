@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/aggregate/blob"
 	"github.com/sluice-metrics/sluice/aggregate/index"
+	"github.com/sluice-metrics/sluice/aggregate/kind"
 	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -40,10 +41,10 @@ func (t *Table) RestoreClock(data []byte) error {
 	if len(windows) == 0 || slices.Min(windows) < minWindow || slices.Max(windows) > maxWindow {
 		return fmt.Errorf("clock: %w", blob.ErrDamaged)
 	}
-	t.clock.ResumeLifetime(life)
-	t.setSeed, t.written = seed, window.NewSpans(windows, slices.Min(windows)/window.TicksPerWindow)
+	t.Clock.ResumeLifetime(life)
+	t.SetSeed, t.written = seed, window.NewSpans(windows, slices.Min(windows)/window.TicksPerWindow)
 	t.sameWindows = slices.Equal(windows, t.Windows())
-	t.clock.Resume(at, slices.Min(windows)/window.TicksPerWindow)
+	t.Clock.Resume(at, slices.Min(windows)/window.TicksPerWindow)
 	return nil
 }
 
@@ -62,13 +63,13 @@ func (t *Table) RestoreBlock(block int, names, state []byte, deltas [][]byte) er
 	if !reached {
 		return fmt.Errorf("block %d: there is no memory for it", block)
 	}
-	r := restorer{t: t, index: uint32(block), b: t.blocks.at[block].Load(), now: t.clock.Now()}
-	r.restoring = restoring{env: &t.env, windows: t.sameWindows, Reader: window.Reader{Logs: t.logs, Clock: t.clock, Today: r.now.Tick}}
+	r := restorer{t: t, index: uint32(block), b: t.blocks.at[block].Load(), now: t.Clock.Now()}
+	r.Restorer = kind.Restorer{Env: &t.Env, SameWindows: t.sameWindows, Reader: window.Reader{Logs: t.Logs, Clock: t.Clock, Today: r.now.Tick}}
 	for _, s := range t.written {
 		r.Strides = append(r.Strides, s.Stride)
 	}
 	if err := r.all(names, state, deltas); err != nil {
-		for place := range uint32(blockSeries) {
+		for place := range uint32(kind.BlockSeries) {
 			t.dropRestored(r.b, place)
 		}
 		return fmt.Errorf("block %d: %w", block, err)
@@ -84,7 +85,7 @@ type restorer struct {
 	now   window.Moment
 	took  bool // the last value had a series
 	mark  mark // of the last value of a delta
-	restoring
+	kind.Restorer
 }
 
 func (r *restorer) all(names, state []byte, deltas [][]byte) error {
@@ -143,9 +144,9 @@ func (r *restorer) replay(delta []byte) error {
 
 // birth makes a series that was read. One that is there already, in the same generation, stays as it is.
 func (r *restorer) birth(d *blob.Decoder, i birth) {
-	place, state, kind, born, object, name := i.place, i.state, i.kind, i.born, i.object, i.name
+	place, state, k, born, object, name := i.place, i.state, i.kind, i.born, i.object, i.name
 	labels, ok := metric.UnpackLabels(i.labels)
-	if !ok || kind.DefaultStat() == metric.NoStat || name == "" || state&live == 0 || state > stateBits {
+	if !ok || k.DefaultStat() == metric.NoStat || name == "" || state&kind.Live == 0 || state > kind.StateBits {
 		d.Fail()
 	}
 	if d.Err != nil {
@@ -153,13 +154,13 @@ func (r *restorer) birth(d *blob.Decoder, i birth) {
 	}
 	form := index.Identity{Object: object, Name: name, Labels: labels.Packed()}
 	c := &r.b.page.cells[place]
-	if one := &r.b.series[place]; c.state.Load() == state && form.Matches(one.entry, one.packed()) {
+	if one := &r.b.series[place]; c.State.Load() == state && form.Matches(one.entry, one.packed()) {
 		return
 	}
 	r.t.dropRestored(r.b, place)
 	born = r.CurrentTick(born)
 	// The entry is one of its own until settle.go files the series.
-	own := &index.Entry{Family: &index.Family{Key: index.Key{Resource: object.Resource, Namespace: object.Namespace, Name: name}}, Name: object.Name, UID: object.UID, Kind: kind}
+	own := &index.Entry{Family: &index.Family{Key: index.Key{Resource: object.Resource, Namespace: object.Namespace, Name: name}}, Name: object.Name, UID: object.UID, Kind: k}
 	r.t.fill(r.b, place, newcomer{entry: own, labels: labels.Packed(), born: born, seen: r.now.Stamp()})
-	c.state.Store(state)
+	c.State.Store(state)
 }

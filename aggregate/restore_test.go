@@ -54,7 +54,7 @@ func (s *saved) restore(t testing.TB) *fixture {
 
 // into restores a new table.
 func (s *saved) into(table *Table) error {
-	table.clock.Uptime = func() window.Uptime { return s.uptime }
+	table.Clock.Uptime = func() window.Uptime { return s.uptime }
 	if err := table.RestoreClock(s.clock); err != nil {
 		return err
 	}

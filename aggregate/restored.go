@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/sluice-metrics/sluice/aggregate/kind"
 	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
@@ -13,7 +14,7 @@ import (
 // the same identity, or of two kinds, are what a crash between the writes of two blocks leaves; the younger one stays.
 // What is too old goes. Free places can be used.
 func (t *Table) RestoreDone() error {
-	now := t.clock.Now()
+	now := t.Clock.Now()
 	restored := t.restored()
 	slices.SortFunc(restored, func(a, b restoredSeries) int {
 		return cmp.Or(cmp.Compare(b.born, a.born), cmp.Compare(b.seen, a.seen), cmp.Compare(a.Number, b.Number))
@@ -33,10 +34,10 @@ type restoredSeries struct {
 func (t *Table) restored() (all []restoredSeries) {
 	for i := range t.blocks.made.Load() {
 		b := t.blocks.at[i].Load()
-		for place := range uint32(blockSeries) {
-			if c := &b.page.cells[place]; c.state.Load()&live != 0 {
-				to := lookup.Ref{Number: i<<blockBits | place, State: c.state.Load()}
-				all = append(all, restoredSeries{to, b.series[place].born, c.seen.Load()})
+		for place := range uint32(kind.BlockSeries) {
+			if c := &b.page.cells[place]; c.State.Load()&kind.Live != 0 {
+				to := lookup.Ref{Number: i<<kind.BlockBits | place, State: c.State.Load()}
+				all = append(all, restoredSeries{to, b.series[place].born, c.Seen.Load()})
 			}
 		}
 	}
@@ -76,25 +77,25 @@ func (t *Table) fileRestored(to lookup.Ref, now window.Moment) {
 
 // accountRestored takes account of what the series holds.
 func (t *Table) accountRestored(b *block, place uint32) {
-	kind := b.page.kinds[place]
-	behaviourOf(kind).weigh(&t.env, b.handle(place))
-	if kind == metric.Counter {
+	k := b.page.kinds[place]
+	kind.Of(k).Weigh(&t.Env, b.handle(place))
+	if k == metric.Counter {
 		t.sumsMu.Lock()
 		defer t.sumsMu.Unlock()
-		t.closed.add(counterSum(b.handle(place)))
+		t.closed.Add(kind.Held(b.handle(place)))
 	}
 }
 
 // dropRestored takes a restored series out again, before anybody knows it. That it is gone is for the next delta to tell.
 func (t *Table) dropRestored(b *block, place uint32) {
 	c := &b.page.cells[place]
-	state := c.state.Load()
-	if state&live == 0 {
+	state := c.State.Load()
+	if state&kind.Live == 0 {
 		return
 	}
 	t.emptyPlaceLocked(b, place)
-	c.state.Store(state &^ live)
-	b.unnamed.mark(place)
+	c.State.Store(state &^ kind.Live)
+	b.unnamed.Mark(place)
 	b.renamed.Store(true)
 }
 
@@ -103,13 +104,13 @@ func (t *Table) freePlaces() {
 	made := t.blocks.made.Load()
 	for i := range made {
 		b := t.blocks.at[i].Load()
-		for place := range uint32(blockSeries) {
-			if b.page.cells[place].state.Load()&live == 0 {
-				t.blocks.give(i<<blockBits | place)
+		for place := range uint32(kind.BlockSeries) {
+			if b.page.cells[place].State.Load()&kind.Live == 0 {
+				t.blocks.give(i<<kind.BlockBits | place)
 			}
 		}
 	}
 	t.blocks.mu.Lock()
 	defer t.blocks.mu.Unlock()
-	t.blocks.next = made << blockBits
+	t.blocks.next = made << kind.BlockBits
 }

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/kind"
 	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -98,7 +99,7 @@ func TestRestoreBetweenRolls(t *testing.T) {
 		h := histogram([]float64{1, 2}, []float64{5, 5, 5}, 20)
 		f.apply(total("c", 10), total("c", 15), started(pushOf(metric.Accumulate, h), 7))
 		disk.flush(f.Table, each)
-		if got, want := disk.restore(t).bodyBytes.Load(), f.bodyBytes.Load(); got != want {
+		if got, want := disk.restore(t).BodyBytes.Load(), f.BodyBytes.Load(); got != want {
 			t.Errorf("%d bytes are accounted for after a restart, were %d", got, want)
 		}
 		f.apply(total("c", 18))
@@ -230,16 +231,16 @@ func TestNothingPushedAddsNothing(t *testing.T) {
 	f.Roll()
 	b := f.blocks.at[0].Load()
 	for place := range uint32(3) {
-		body, past := b.body(place), &b.page.cells[place].history
+		body, past := b.body(place), &b.page.cells[place].History
 		var ends []byte
 		switch {
 		case body == nil:
-			ends = append(past.Append(nil, f.logs, window.WholeCoding, 0), 0)
-		case body.timer != nil:
-			ends = body.timer.appendLocked(past.Append([]byte{timerCounted}, f.logs, window.WeightCoding, 0), f.spans, 0)
+			ends = append(past.Append(nil, f.Logs, window.WholeCoding, 0), 0)
+		case body.Timer != nil:
+			ends = body.Timer.AppendLocked(past.Append([]byte{kind.TimerCounted}, f.Logs, window.WeightCoding, 0), f.Spans, 0)
 		default:
-			ends = binary.AppendUvarint(append(past.Append(nil, f.logs, window.WholeCoding, 0), hasFraction|inNanos), uint64(body.fraction.history.Stamp))
-			ends = body.fraction.history.Append(ends, f.logs, window.WholeCoding, 0)
+			ends = binary.AppendUvarint(append(past.Append(nil, f.Logs, window.WholeCoding, 0), kind.HasFraction|kind.InNanos), uint64(body.Fraction.History.Stamp))
+			ends = body.Fraction.History.Append(ends, f.Logs, window.WholeCoding, 0)
 		}
 		if got := f.appendValueLocked(nil, b, place, 0); !strings.HasSuffix(string(got), string(ends)) {
 			t.Errorf("%d: %x, want it to end with %x", place, got, ends)

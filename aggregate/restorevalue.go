@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"github.com/sluice-metrics/sluice/aggregate/blob"
+	"github.com/sluice-metrics/sluice/aggregate/kind"
 )
 
 // sizedValue reads a value behind its length: with its mark, or alike the value before it.
@@ -25,13 +26,13 @@ func (r *restorer) value(d *blob.Decoder, alike bool) {
 	if r.takes(d, place, state); !r.took || d.Err != nil {
 		return
 	}
-	behaviourOf(r.b.page.kinds[place]).restore(&r.restoring, d, r.b.handle(place), r.mark.stamp)
+	kind.Of(r.b.page.kinds[place]).Restore(&r.Restorer, d, r.b.handle(place), r.mark.stamp)
 }
 
 // takes looks whether a value has a series, and gives that the value's mark.
 func (r *restorer) takes(d *blob.Decoder, place, state uint32) {
 	c := &r.b.page.cells[place]
-	if r.took = d.Err == nil && state&live != 0 && c.state.Load() == state; !r.took {
+	if r.took = d.Err == nil && state&kind.Live != 0 && c.State.Load() == state; !r.took {
 		return
 	}
 	if r.Ahead(r.mark.stamp) {
@@ -39,8 +40,8 @@ func (r *restorer) takes(d *blob.Decoder, place, state uint32) {
 		return
 	}
 	seen, old := r.now.RestoredStamp(r.mark.seen)
-	if c.seen.Store(seen); old {
-		r.b.unsaved.mark(place) // so that the next flush writes it anew
+	if c.Seen.Store(seen); old {
+		r.b.unsaved.Mark(place) // so that the next flush writes it anew
 	}
 	r.b.page.ttls[place].Store(r.mark.ttl)
 }

@@ -6,13 +6,14 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/kind"
 	"github.com/sluice-metrics/sluice/aggregate/window"
 )
 
 // Run turns the windows until ctx ends: twice a tick, or twice a second, it notes the values of the series that were touched, where
 // the store has not done so just before, and goes over a part of all series to let go of those that have outlived their time.
 func (t *Table) Run(ctx context.Context) error {
-	half := min(t.clock.Tick/2, rollEvery)
+	half := min(t.Clock.Tick/2, rollEvery)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -21,11 +22,11 @@ func (t *Table) Run(ctx context.Context) error {
 			t.Roll()
 			return nil
 		case <-timer.C:
-			t.clock.FollowWall()
+			t.Clock.FollowWall()
 			t.rollBefore(half)
 			t.sweep()
 			// On to the next half tick. The first roll after a tick's end is the one that closes it.
-			timer.Reset(half - t.clock.Now().At%half)
+			timer.Reset(half - t.Clock.Now().At%half)
 		}
 	}
 }
@@ -50,7 +51,7 @@ func (p *pace) step() {
 
 // Roll notes the values of all series that were touched since the last roll.
 func (t *Table) Roll() {
-	now, pace := t.clock.Now(), pace{time.Now()}
+	now, pace := t.Clock.Now(), pace{time.Now()}
 	for i := range t.blocks.made.Load() {
 		t.rollBlock(t.blocks.at[i].Load(), now, &pace)
 	}
@@ -59,7 +60,7 @@ func (t *Table) Roll() {
 // rollBefore is Roll for the roller, which leaves out what was rolled in this tick, within the time given. What has a time to
 // live of its own is never left out: its stamps are late by no more than a roll.
 func (t *Table) rollBefore(ago time.Duration) {
-	now, pace := t.clock.Now(), pace{time.Now()}
+	now, pace := t.Clock.Now(), pace{time.Now()}
 	for i := range t.blocks.made.Load() {
 		if b := t.blocks.at[i].Load(); b.page.nextEnd.Load() != noEnd || !b.wasRolled(now, ago) {
 			t.rollBlock(b, now, &pace)
@@ -75,7 +76,7 @@ func (b *block) wasRolled(now window.Moment, ago time.Duration) bool {
 
 // rollBlock notes what was touched in one block.
 func (t *Table) rollBlock(b *block, now window.Moment, pace *pace) {
-	for word := range blockWords {
+	for word := range kind.BlockWords {
 		if b.page.dirty[word].Load() == 0 {
 			continue
 		}
@@ -97,7 +98,7 @@ func (b *block) tickLocked(place uint32, now window.Moment) uint32 {
 	if b.rolled < tick {
 		tick--
 	}
-	return max(tick, b.page.cells[place].history.Stamp)
+	return max(tick, b.page.cells[place].History.Stamp)
 }
 
 // rollWordLocked unmarks first and reads then: what comes in between is marked again, and noted twice, which is
@@ -106,18 +107,18 @@ func (t *Table) rollWordLocked(b *block, word int, now window.Moment) {
 	for set := b.page.dirty[word].Swap(0); set != 0; set &= set - 1 {
 		place := uint32(word*64 + bits.TrailingZeros64(set))
 		c := &b.page.cells[place]
-		if c.state.Load()&live == 0 {
+		if c.State.Load()&kind.Live == 0 {
 			// It came late for a series that is about to go: evict.go looks at the mark.
-			b.page.dirty.mark(place)
+			b.page.dirty.Mark(place)
 			continue
 		}
 		t.rollSeriesLocked(b, place, b.tickLocked(place, now))
-		c.see(now)
-		b.unsaved.mark(place)
+		c.See(now)
+		b.unsaved.Mark(place)
 	}
 }
 
 // rollSeriesLocked records a series' value under a tick.
 func (t *Table) rollSeriesLocked(b *block, place, tick uint32) {
-	behaviourOf(b.page.kinds[place]).recordLocked(&t.env, b.handle(place), tick)
+	kind.Of(b.page.kinds[place]).RecordLocked(&t.Env, b.handle(place), tick)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/aggregate/blob"
 	"github.com/sluice-metrics/sluice/aggregate/index"
+	"github.com/sluice-metrics/sluice/aggregate/kind"
 	"github.com/sluice-metrics/sluice/aggregate/memory"
 	"github.com/sluice-metrics/sluice/aggregate/window"
 )
@@ -44,13 +45,13 @@ func (t *Table) NamesChanged(block int) bool { return t.blocks.at[block].Load().
 // AppendClock appends what goes on from one process to the next: receiving time, the windows that stamps belong to, the
 // seed of set members' hashes, and the lifetime clock.
 func (t *Table) AppendClock(dst []byte) []byte {
-	now, machine := t.clock.Now(), t.clock.Uptime()
+	now, machine := t.Clock.Now(), t.Clock.Uptime()
 	dst = append(dst, formatVersion)
 	dst = binary.AppendUvarint(dst, uint64(now.At))
 	dst = binary.AppendVarint(dst, now.Wall.UnixNano())
-	dst = binary.LittleEndian.AppendUint64(dst, t.setSeed)
-	dst = binary.AppendUvarint(dst, uint64(len(t.spans)))
-	for _, s := range t.spans {
+	dst = binary.LittleEndian.AppendUint64(dst, t.SetSeed)
+	dst = binary.AppendUvarint(dst, uint64(len(t.Spans)))
+	for _, s := range t.Spans {
 		dst = binary.AppendUvarint(dst, uint64(s.Window/time.Second))
 	}
 	dst = binary.AppendUvarint(dst, uint64(min(now.Life, window.LongestLife)))
@@ -64,7 +65,7 @@ func (t *Table) AppendNames(dst []byte, block int) []byte {
 	b.renamed.Store(false)
 	dst = binary.AppendUvarint(dst, sharedNames)
 	var said nameWriter
-	for place := range uint32(blockSeries) {
+	for place := range uint32(kind.BlockSeries) {
 		dst = b.appendName(dst, place, &said)
 	}
 	return dst
@@ -73,7 +74,7 @@ func (t *Table) AppendNames(dst []byte, block int) []byte {
 func (b *block) appendName(dst []byte, place uint32, said *nameWriter) []byte {
 	b.history.Lock()
 	defer b.history.Unlock()
-	if b.page.cells[place].state.Load()&live == 0 {
+	if b.page.cells[place].State.Load()&kind.Live == 0 {
 		return dst
 	}
 	return said.appendLocked(dst, b, place)
@@ -82,7 +83,7 @@ func (b *block) appendName(dst []byte, place uint32, said *nameWriter) []byte {
 // AppendState appends the values and windows of all series of a block.
 func (t *Table) AppendState(dst []byte, block int) []byte {
 	b := t.blocks.at[block].Load()
-	for place := range uint32(blockSeries) {
+	for place := range uint32(kind.BlockSeries) {
 		dst = t.appendValue(dst, b, place, 0)
 	}
 	return dst
@@ -102,11 +103,11 @@ func (m mark) append(dst []byte) []byte {
 // first, so what was applied before the call is in it.
 func (t *Table) AppendDelta(dst []byte, block int) []byte {
 	b := t.blocks.at[block].Load()
-	now := t.clock.Now()
+	now := t.Clock.Now()
 	pace := pace{time.Now()}
 	t.rollBlock(b, now, &pace)
 	var said nameWriter
-	for word := range blockWords {
+	for word := range kind.BlockWords {
 		if b.unnamed[word].Load() == 0 {
 			continue
 		}
@@ -117,7 +118,7 @@ func (t *Table) AppendDelta(dst []byte, block int) []byte {
 		}
 	}
 	d := delta{t: t, b: b, dst: dst}
-	for word := range blockWords {
+	for word := range kind.BlockWords {
 		if b.unsaved[word].Load() != 0 {
 			d.appendChanges(word, &pace)
 		}
@@ -143,7 +144,7 @@ func (b *block) prefetchNews(word int, set uint64) {
 	b.history.Lock()
 	for ; set != 0; set &= set - 1 {
 		place := word*64 + bits.TrailingZeros64(set)
-		if b.page.cells[place].state.Load()&live != 0 {
+		if b.page.cells[place].State.Load()&kind.Live != 0 {
 			entries[n] = b.series[place].entry
 			n++
 		}
@@ -164,11 +165,11 @@ func (b *block) prefetchNews(word int, set uint64) {
 func (b *block) appendNews(dst []byte, place uint32, said *nameWriter) []byte {
 	b.history.Lock()
 	defer b.history.Unlock()
-	if b.page.cells[place].state.Load()&live == 0 {
+	if b.page.cells[place].State.Load()&kind.Live == 0 {
 		return binary.AppendUvarint(append(dst, recordDeath), uint64(place))
 	}
 	// Born series carry a value from the start: a gauge whose first sample is on its way, a counter of 0.
-	b.unsaved.mark(place)
+	b.unsaved.Mark(place)
 	return said.appendLocked(append(dst, recordBirth), b, place)
 }
 
@@ -225,11 +226,11 @@ func (t *Table) appendValue(dst []byte, b *block, place uint32, since uint32) []
 // savableLocked reports whether a value is to be written: not if it is gone, or born so lately that no delta has its birth
 // yet; then it waits for that.
 func (b *block) savableLocked(place uint32) bool {
-	if b.page.cells[place].state.Load()&live == 0 {
+	if b.page.cells[place].State.Load()&kind.Live == 0 {
 		return false
 	}
-	if b.unnamed.has(place) {
-		b.unsaved.mark(place)
+	if b.unnamed.Has(place) {
+		b.unsaved.Mark(place)
 		return false
 	}
 	return true
@@ -237,12 +238,12 @@ func (b *block) savableLocked(place uint32) bool {
 
 // appendOwnerLocked appends whose value it is: places change hands.
 func (b *block) appendOwnerLocked(dst []byte, place uint32) []byte {
-	return binary.AppendUvarint(binary.AppendUvarint(dst, uint64(place)), uint64(b.page.cells[place].state.Load()))
+	return binary.AppendUvarint(binary.AppendUvarint(dst, uint64(place)), uint64(b.page.cells[place].State.Load()))
 }
 
 func (b *block) markLocked(place uint32) mark {
 	c := &b.page.cells[place]
-	return mark{c.seen.Load(), b.page.ttls[place].Load(), c.history.Stamp}
+	return mark{c.Seen.Load(), b.page.ttls[place].Load(), c.History.Stamp}
 }
 
 // sized puts the length of what follows at into the byte there, and moves it on where a byte does not hold it.
@@ -258,8 +259,8 @@ func sized(dst []byte, at int) []byte {
 
 func (t *Table) appendValueLocked(dst []byte, b *block, place uint32, since uint32) []byte {
 	body, sinceUnits := b.body(place), since
-	if since > 0 && body != nil && body.rewritten {
-		sinceUnits, body.rewritten = 0, false
+	if since > 0 && body != nil && body.Rewritten {
+		sinceUnits, body.Rewritten = 0, false
 	}
-	return behaviourOf(b.page.kinds[place]).saveLocked(&t.env, dst, b.handle(place), since, sinceUnits)
+	return kind.Of(b.page.kinds[place]).SaveLocked(&t.Env, dst, b.handle(place), since, sinceUnits)
 }

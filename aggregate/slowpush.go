@@ -32,8 +32,8 @@ type slowPush struct {
 
 // checkPace notes whether the counter that was just read is pushed too slowly for the window that it is read over.
 func (r *evaluation) checkPace(e *index.Entry) {
-	interval := time.Duration(r.Cadence.Interval * float64(r.table.clock.Tick))
-	if r.Cadence.Alike >= slowGaps && float64(interval*window.SlowShare) > window.SlowSlack*float64(r.view.Span.Window) {
+	interval := time.Duration(r.Cadence.Interval * float64(r.table.Clock.Tick))
+	if r.Cadence.Alike >= slowGaps && float64(interval*window.SlowShare) > window.SlowSlack*float64(r.View.Span.Window) {
 		r.slow = slowPush{e, interval}
 	}
 }
@@ -47,5 +47,5 @@ func (s *slowPushLog) warn(r *evaluation) {
 	}
 	s.log.Warn("a rate jumps, for its counter is pushed too slowly for the window: push more often, or read a longer one",
 		"metric", e.Family.Key.Name, "object", e.Object().String(), "interval", r.slow.interval.Round(time.Second),
-		"window", metric.FormatWindow(r.view.Span.Window))
+		"window", metric.FormatWindow(r.View.Span.Window))
 }

@@ -3,6 +3,7 @@ package aggregate
 import (
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/kind"
 	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
@@ -22,7 +23,7 @@ func (w *Writer) markStale(s *metric.Sample) metric.Reason {
 	}
 	t := w.table
 	to, _, there := t.locate(&whose.identity)
-	if now := t.clock.Now(); there && !t.outlives(to, s, now) {
+	if now := t.Clock.Now(); there && !t.outlives(to, s, now) {
 		t.evict([]lookup.Ref{to}, markedStale, now)
 	}
 	return metric.Applied
@@ -33,15 +34,15 @@ func (t *Table) outlives(to lookup.Ref, s *metric.Sample, now window.Moment) boo
 	b, place := t.blocks.of(to.Number)
 	b.history.Lock()
 	defer b.history.Unlock()
-	if b.page.cells[place].state.Load() != to.State {
+	if b.page.cells[place].State.Load() != to.State {
 		return false // and its place may have another kind by now
 	}
-	if s.Timestamp != 0 && min(s.Timestamp, now.Wall.Unix()) < behaviourOf(b.page.kinds[place]).timestampLocked(b.handle(place)) {
+	if s.Timestamp != 0 && min(s.Timestamp, now.Wall.Unix()) < kind.Of(b.page.kinds[place]).TimestampLocked(b.handle(place)) {
 		return true
 	}
 	if s.Arrived == 0 {
 		return false
 	}
-	held := now.TickOf(time.Unix(0, s.Arrived), t.clock.Tick)
-	return b.page.dirty.has(place) || b.page.cells[place].history.Stamp > held
+	held := now.TickOf(time.Unix(0, s.Arrived), t.Clock.Tick)
+	return b.page.dirty.Has(place) || b.page.cells[place].History.Stamp > held
 }

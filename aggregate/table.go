@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/aggregate/index"
+	"github.com/sluice-metrics/sluice/aggregate/kind"
 	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/aggregate/memory"
 	"github.com/sluice-metrics/sluice/aggregate/window"
@@ -43,7 +44,7 @@ type Table struct {
 	describe  Describer
 	admission Admission
 	observer  Observer
-	env
+	kind.Env
 	blocks   blocks
 	aliases  *lookup.Aliases
 	farBytes int64         // see recall.go
@@ -73,8 +74,8 @@ type Table struct {
 
 	sumsMu  sync.Mutex // guards all below; after evictions.mu
 	writers []*Writer
-	closed  sum // what closed writers counted
-	retired sum // what counters held that are gone
+	closed  kind.Sum // what closed writers counted
+	retired kind.Sum // what counters held that are gone
 
 }
 
@@ -83,20 +84,20 @@ func New(c Config, describe Describer, log *slog.Logger) *Table {
 	clock := window.NewClock(c.Windows)
 	spans := window.NewSpans(c.Windows, clock.Tick)
 	t := &Table{
-		config: c, describe: describe, admission: unlimited{}, observer: noObserver{}, env: env{clock: clock, spans: spans, setSeed: rand.Uint64()},
+		config: c, describe: describe, admission: unlimited{}, observer: noObserver{}, Env: kind.Env{Clock: clock, Spans: spans, SetSeed: rand.Uint64()},
 		aliases: lookup.NewAliases(c.MaxBytes / 2), blocks: blocks{pages: memory.NewArena(maxBlocks * pageBytes)}, canon: lookup.NewSlots(),
 		index: index.New(), written: spans, slow: slowPushLog{log: log}, mixed: kindConflicts{log: log},
 	}
-	t.mayGrow = t.memoryLeft
+	t.MayGrow = t.memoryLeft
 	t.farBytes = lookup.FarBytes
-	t.logs = window.NewLogs(spans, t.growLogs)
-	t.timers.open(&t.epochs, 2*maxBlocks*blockSeries) // each series has one at most
+	t.Logs = window.NewLogs(spans, t.growLogs)
+	t.Timers.Open(&t.Epochs, 2*maxBlocks*kind.BlockSeries) // each series has one at most
 	return t
 }
 
 // growLogs reports whether logs of notes may grow by some bytes, and enters them; what they shrink by is negative.
 func (t *Table) growLogs(bytes int64) bool {
-	if bytes > 0 && !t.mayGrow() {
+	if bytes > 0 && !t.MayGrow() {
 		return false
 	}
 	t.logBytes.Add(bytes)
@@ -137,28 +138,28 @@ func (t *Table) Balance() (applied, held [2]int64) {
 	defer t.sumsMu.Unlock()
 	in, out := t.closed, t.retired
 	for _, w := range t.writers {
-		in.add(w.shown.whole.Load(), w.shown.fraction.Load())
+		in.Add(w.shown.whole.Load(), w.shown.fraction.Load())
 	}
 	t.evictions.addPendingLocked(t, &out)
 	for i := range t.blocks.made.Load() {
 		b := t.blocks.at[i].Load()
-		for place := range uint32(blockSeries) {
+		for place := range uint32(kind.BlockSeries) {
 			t.addCounter(b, place, &out)
 		}
 	}
-	return [2]int64{in.whole, int64(in.fraction)}, [2]int64{out.whole, int64(out.fraction)}
+	return [2]int64{in.Whole, int64(in.Fraction)}, [2]int64{out.Whole, int64(out.Fraction)}
 }
 
-func (t *Table) addCounter(b *block, place uint32, to *sum) {
+func (t *Table) addCounter(b *block, place uint32, to *kind.Sum) {
 	b.history.Lock()
 	defer b.history.Unlock()
 	c := &b.page.cells[place]
-	if c.state.Load()&live == 0 || b.page.kinds[place] != metric.Counter {
+	if c.State.Load()&kind.Live == 0 || b.page.kinds[place] != metric.Counter {
 		return
 	}
-	to.add(counterSum(b.handle(place)))
+	to.Add(kind.Held(b.handle(place)))
 }
 
 // Lifetime is what the lifetime clock shows. It neither falls nor leaps, whoever sets the machine's clock, and goes on
 // after a restart.
-func (t *Table) Lifetime() time.Duration { return t.clock.Now().Life }
+func (t *Table) Lifetime() time.Duration { return t.Clock.Now().Life }

@@ -3,6 +3,7 @@ package aggregate
 import (
 	"sync/atomic"
 
+	"github.com/sluice-metrics/sluice/aggregate/kind"
 	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -10,7 +11,7 @@ import (
 // Writer is one goroutine's way into the table. Its scratch space makes a sample cost no allocation.
 type Writer struct {
 	table *Table
-	applier
+	kind.Applier
 
 	// shown is what was added to counters as of the last batch boundary, for Balance.
 	shown struct {
@@ -31,7 +32,7 @@ type Writer struct {
 
 // NewWriter makes a writer, ready for Apply. Close gives it up.
 func (t *Table) NewWriter() *Writer {
-	w := &Writer{table: t, applier: applier{env: &t.env, slot: t.epochs.Register(), now: t.clock.Now()}}
+	w := &Writer{table: t, Applier: kind.Applier{Env: &t.Env, Slot: t.Epochs.Register(), Now: t.Clock.Now()}}
 	t.sumsMu.Lock()
 	defer t.sumsMu.Unlock()
 	t.writers = append(t.writers, w)
@@ -41,13 +42,13 @@ func (t *Table) NewWriter() *Writer {
 // Close gives the writer up.
 func (w *Writer) Close() {
 	t := w.table
-	t.epochs.Unregister(w.slot)
+	t.Epochs.Unregister(w.Slot)
 	t.sumsMu.Lock()
 	defer t.sumsMu.Unlock()
 	for i, one := range t.writers {
 		if one == w {
 			t.writers = append(t.writers[:i], t.writers[i+1:]...)
-			t.closed.add(w.counted.whole, w.counted.fraction)
+			t.closed.Add(w.Counted.Whole, w.Counted.Fraction)
 			return
 		}
 	}
@@ -57,26 +58,26 @@ func (w *Writer) Close() {
 func (w *Writer) Quiesce() {
 	w.prefetched = 0
 	w.show()
-	w.slot.Quiesce(&w.table.epochs)
-	w.now = w.table.clock.Now()
+	w.Slot.Quiesce(&w.table.Epochs)
+	w.Now = w.table.Clock.Now()
 }
 
 // Offline is a Quiesce before a wait of any length.
 func (w *Writer) Offline() {
 	w.prefetched = 0
 	w.show()
-	w.slot.Offline()
+	w.Slot.Offline()
 }
 
 // Online ends a Offline.
 func (w *Writer) Online() {
-	w.slot.Online(&w.table.epochs)
-	w.now = w.table.clock.Now()
+	w.Slot.Online(&w.table.Epochs)
+	w.Now = w.table.Clock.Now()
 }
 
 func (w *Writer) show() {
-	w.shown.whole.Store(w.counted.whole)
-	w.shown.fraction.Store(w.counted.fraction)
+	w.shown.whole.Store(w.Counted.Whole)
+	w.shown.fraction.Store(w.Counted.Fraction)
 }
 
 // Apply takes one sample, or says why not. What it took, the next read sees.
@@ -91,7 +92,7 @@ func (w *Writer) Apply(s *metric.Sample) metric.Reason {
 		if target&lookup.RefusalBit == 0 {
 			to := lookup.TargetRef(target)
 			b, place := t.blocks.of(to.Number)
-			if b.page.cells[place].state.Load() == to.State {
+			if b.page.cells[place].State.Load() == to.State {
 				return w.update(b, place, to.State, s)
 			}
 		} else if reason, turn := lookup.TargetRefusal(target); turn == t.turn.Load() {
@@ -111,13 +112,13 @@ func (w *Writer) update(b *block, place, state uint32, s *metric.Sample) metric.
 }
 
 func (w *Writer) updateNow(b *block, place uint32, s *metric.Sample) metric.Reason {
-	if refused := w.apply(b.handle(place), s); refused != metric.Applied {
+	if refused := w.Applier.Apply(b.handle(place), s); refused != metric.Applied {
 		return refused
 	}
 	if s.TTL != 0 {
 		b.page.setTTL(place, s.TTL)
-		b.page.expectEnd(place, w.now)
+		b.page.expectEnd(place, w.Now)
 	}
-	b.page.dirty.mark(place)
+	b.page.dirty.Mark(place)
 	return metric.Applied
 }

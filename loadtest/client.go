@@ -10,7 +10,8 @@ import (
 	"github.com/cactus/go-statsd-client/v5/statsd"
 )
 
-// application sends as one does that uses go-statsd-client: a call a line, and the client packs them.
+// application sends as an application with go-statsd-client does: a call per line; the client
+// packs them.
 type application struct {
 	scenario Scenario
 	series   taggedCounters
@@ -48,7 +49,7 @@ type callPlan struct {
 	drawn     func(line int64) int
 }
 
-// calls makes a client, calls it, and closes it: what it holds back goes out then.
+// calls opens a client, calls it, and closes it, which flushes it.
 func (a application) calls(ctx context.Context, plan callPlan) (_ packing, err error) {
 	counted, client, err := a.connect()
 	if err != nil {
@@ -70,7 +71,7 @@ func (a application) calls(ctx context.Context, plan callPlan) (_ packing, err e
 	return counted.sent, err
 }
 
-// connect makes a client as statsd.NewClientWithConfig does, with a count between it and the socket.
+// connect is statsd.NewClientWithConfig with a counter before the socket.
 func (a application) connect() (*countingSender, statsd.Statter, error) {
 	socket, err := statsd.NewSimpleSender(a.address)
 	if err != nil {
@@ -90,8 +91,8 @@ func (a application) connect() (*countingSender, statsd.Statter, error) {
 
 func (application) close() error { return nil }
 
-// countingSender counts what the socket took. The client calls it from one goroutine, which has ended when
-// Close returns; only then may it be read.
+// countingSender counts what the socket took. The client calls it from one goroutine, which has
+// ended when Close returns; only then may the counts be read.
 type countingSender struct {
 	statsd.Sender
 	sent   packing

@@ -17,13 +17,13 @@ type Config struct {
 	Version string
 	// Scenarios are names of Scenarios.
 	Scenarios []string
-	// Lines of one run, rounded up to whole datagrams; 0 takes what the scenario thinks enough.
+	// Lines of one run, rounded up to whole datagrams; 0: set by the scenario.
 	Lines int
-	// Rate is how many lines a second are sent; 0 sends as many as the scenario says.
+	// Rate is lines per second; 0: set by the scenario.
 	Rate int
-	// Runs is how often everything is done, each time with a new server.
+	// Runs is the number of runs, each with a new server.
 	Runs int
-	// Search looks for the highest rate at which nothing is lost, instead of what a line costs.
+	// Search finds the highest rate without loss, instead of the cost of a line.
 	Search bool
 	// Target is the command line of another StatsD server, to be measured in place of ours: {udp} stands for
 	// the port it has to listen on, {tcp} for a free one, {config} for a file that TargetConfig was copied to.
@@ -32,7 +32,7 @@ type Config struct {
 	TargetConfig string
 	// Pin keeps the server on the first processor and the sender on the second, where there are two.
 	Pin bool
-	// Short asks for less than a good figure needs: what shows in seconds that all works.
+	// Short runs a small size that finishes in seconds.
 	Short bool
 	// Progress receives a line per step of a run; nil: none.
 	Progress io.Writer
@@ -43,7 +43,7 @@ func DefaultConfig() Config {
 	return Config{Scenarios: Names()[:1], Runs: 1, Pin: true}
 }
 
-// More than anybody sends: what is reckoned with them must not overflow.
+// Bounds against overflow, above any real load.
 const (
 	maxRuns  = 100
 	maxLines = min(1_000_000_000_000, math.MaxInt)
@@ -112,4 +112,56 @@ func scenario(name string) (Scenario, bool) {
 		return Scenario{}, false
 	}
 	return scenarios[i], true
+}
+
+// Takes reports whether every setting that was made has an effect on the scenario. Validate rejects a
+// scenario on which one has none.
+func (c Config) Takes(s Scenario) bool { return len(c.unused(s)) == 0 }
+
+// unused are faults of settings without an effect on the scenario.
+func (c Config) unused(s Scenario) (faults []error) {
+	for _, one := range []struct {
+		flag         string
+		given, taken bool
+	}{
+		{"--target", c.Target != "", s.SendsLines()},
+		{"--search", c.Search, s.SendsLines()},
+		{"--lines", c.Lines > 0, s.SendsLines()},
+		{"--rate", c.Rate > 0, s.SendsLines() || s.TakesRate},
+	} {
+		if one.given && !one.taken {
+			faults = append(faults, fmt.Errorf("%s has no effect on scenario %s, which takes %s", one.flag, s.Name, s.takes()))
+		}
+	}
+	return faults
+}
+
+// contradicted are faults of settings that others override.
+func (c Config) contradicted() (faults []error) {
+	for _, one := range []struct {
+		flag, beside string
+		both         bool
+	}{
+		{"--lines", "--search", c.Search && c.Lines > 0},
+		{"--rate", "--search", c.Search && c.Rate > 0},
+		{"--target", "--search", c.Search && c.Target != ""},
+		{"--short", "--lines", c.Short && c.Lines > 0},
+	} {
+		if one.both {
+			faults = append(faults, errors.New(one.flag+" has no effect beside "+one.beside))
+		}
+	}
+	return faults
+}
+
+// takes lists the flags that have an effect on the scenario.
+func (s Scenario) takes() string {
+	flags := []string{"--runs", "--short"}
+	switch {
+	case s.SendsLines():
+		flags = append(flags, "--lines", "--rate", "--search", "--target")
+	case s.TakesRate:
+		flags = append(flags, "--rate")
+	}
+	return strings.Join(flags, ", ")
 }

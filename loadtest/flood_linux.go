@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// flood sends prepared datagrams with sendmmsg from connected sockets, in turn.
+// flood sends prepared datagrams with sendmmsg, from several connected sockets in turn.
 type flood struct {
 	*floodLoad
 	fds []int
-	at  int // whose turn it is
+	at  int // index of the next socket
 }
 
-// floodLoad is what a scenario's floods send. It is prepared once.
+// floodLoad is the prepared load of a scenario.
 type floodLoad struct {
 	first prepared // the warm-up
 	rest  prepared
@@ -29,7 +29,7 @@ func newFloodLoad(s Scenario) *floodLoad {
 	return &floodLoad{first: prepare(s.warmUp()), rest: prepare(s.load()), per: s.PerDatagram}
 }
 
-// prepared are datagrams with their headers: the vectors hold the payloads, the headers the vectors.
+// prepared are datagrams with their headers: vectors hold the payloads, headers the vectors.
 type prepared struct {
 	lines   []int
 	headers []mmsghdr
@@ -66,7 +66,7 @@ func connected(to netip.AddrPort) (int, error) {
 	return fd, nil
 }
 
-// warmUpLook is how many datagrams go out between two looks at the receiver's queue.
+// warmUpLook is the number of datagrams between two looks at the receiver's queue.
 const warmUpLook = 64
 
 func prepare(d datagrams) prepared {

@@ -10,7 +10,7 @@ import (
 	"os/exec"
 )
 
-// floorChild is the floor, seen from this side.
+// floorChild is the process of a floor, as the load test sees it.
 type floorChild struct {
 	*child
 	udp         netip.AddrPort
@@ -29,7 +29,7 @@ func startFloor(way string, cpu int) (*floorChild, error) {
 	return f, nil
 }
 
-// start starts a floor and reads what it says of where it listens.
+// start starts a floor and reads its address.
 func (f *floorChild) start(way string, cpu int, opened any) (err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -64,13 +64,13 @@ func (f *floorChild) start(way string, cpu int, opened any) (err error) {
 	return nil
 }
 
-// finish has it stop counting and say what it got.
+// finish ends the count and returns it.
 func (f *floorChild) finish() (counted floorCounted, err error) {
 	err = f.conclude(&counted)
 	return counted, err
 }
 
-// conclude is finish of any floor.
+// conclude is finish for any floor.
 func (f *floorChild) conclude(counted any) error {
 	if err := f.stdin.Close(); err != nil {
 		return err
@@ -81,7 +81,7 @@ func (f *floorChild) conclude(counted any) error {
 	return nil
 }
 
-// stop ends it: the end of its input is all it takes.
+// stop ends the process by closing its input.
 func (f *floorChild) stop() error {
 	_ = f.stdin.Close() // finish may have closed it
 	return errors.Join(f.awaitEnd(), f.stdout.Close())

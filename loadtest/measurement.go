@@ -19,10 +19,10 @@ type measurement struct {
 	lastStep   string
 }
 
-// processors are where server and sender run.
+// processors are the processors of the server and the sender.
 type processors struct{ server, sender int }
 
-// anyCPU leaves a child where the scheduler puts it.
+// anyCPU leaves a process to the scheduler.
 const anyCPU = -1
 
 func (p processors) pinned() bool { return p.server != anyCPU }
@@ -36,7 +36,7 @@ func (m *measurement) step(what string) {
 	fmt.Fprintf(m.Progress, "%s: %s\n", m.title, what)
 }
 
-// note adds what has to be known of the figures, once however many runs say so.
+// note adds a remark on the figures, once for all runs.
 func (m *measurement) note(format string, args ...any) {
 	if text := fmt.Sprintf(format, args...); !slices.Contains(m.result.Notes, text) {
 		m.result.Notes = append(m.result.Notes, text)

@@ -6,8 +6,9 @@ import (
 	"strconv"
 )
 
-// podCounters are counters of a stand-in's pods, as "app.m3:1|c|#namespace:load-0,pod:web-12"; untagged, as a pod sends
-// them itself, "app.m3:1|c". The pods come one after the other, each with all its metrics.
+// podCounters are counters of a fake API server's pods, such as
+// "app.m3:1|c|#namespace:load-0,pod:web-12"; untagged, as a pod sends them itself, "app.m3:1|c".
+// The pods follow each other, each with all its metrics.
 type podCounters struct {
 	uniform
 	pods     podSet

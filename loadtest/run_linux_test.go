@@ -85,7 +85,7 @@ func TestRunsAddUp(t *testing.T) {
 	}
 }
 
-// Every kind's books are exact, whatever is dropped. Few pods, so that the machine is not busy for long.
+// The accounting of every kind is exact with drops, too. Few pods keep the test short.
 func TestMixedAddsUp(t *testing.T) {
 	cfg := small(t, "mixed-750k")
 	cfg.Lines, cfg.Rate = 600_000, 0
@@ -131,8 +131,8 @@ func TestTarget(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := r.Scenarios[0]
-	if s.Load.Target != cfg.Target || s.Runs[0].Server.Taken == 0 || len(s.Notes) != 1 || !strings.Contains(s.Notes[0], "not checked") {
-		t.Errorf("%+v: want a run of the target, and that its books were not checked", s)
+	if s.Load.Target != cfg.Target || s.Runs[0].Server.Taken == 0 || len(s.Notes) != 1 || !strings.Contains(s.Notes[0], "no accounting") {
+		t.Errorf("%+v: want a run of the target, and that its accounting was not checked", s)
 	}
 	cfg.Target, cfg.TargetConfig = "echo {udp}", ""
 	if _, err := Measure(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "ended by itself") {
@@ -154,7 +154,7 @@ func TestChurn(t *testing.T) {
 	}
 }
 
-// Flat out a server drops; the books must balance all the same.
+// A server drops datagrams flat out; the accounting must add up all the same.
 func TestFlatOutAddsUp(t *testing.T) {
 	cfg := small(t, "plain-10k")
 	cfg.Rate, cfg.Lines, cfg.Pin = 0, 1_000_000, true

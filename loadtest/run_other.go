@@ -7,6 +7,7 @@ import (
 	"errors"
 )
 
+// floodLoad is the prepared load of a scenario.
 type floodLoad struct{}
 
 // figureScenarios need Linux.

@@ -2,13 +2,14 @@ package loadtest
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strconv"
 
 	"github.com/cactus/go-statsd-client/v5/statsd"
 )
 
-// seriesSet is the lines that a scenario draws from, by number.
+// seriesSet is the lines of a scenario, by number.
 type seriesSet interface {
 	// size is how many numbers there are: one a series, and of a set one a member.
 	size() int
@@ -17,11 +18,11 @@ type seriesSet interface {
 	draw(n int64, random *rand.Rand) int
 	// appendLine appends line i, without a line end; values come from random.
 	appendLine(dst []byte, i int, random *rand.Rand) []byte
-	// parts are what the books are kept of.
+	// parts are the series whose sums are known.
 	parts() []part
 }
 
-// part is some of a scenario's series: those whose values, read over the HTTP API, have to add up.
+// part is some series of a scenario whose values, read over the HTTP API, have a known sum.
 type part struct {
 	name string
 	// paths of the HTTP API, whose values all together are the sum.
@@ -37,7 +38,7 @@ type part struct {
 	windowed bool
 }
 
-// uniform is what sets of one kind have in common: any line may be drawn.
+// uniform is a set from which any line may be drawn.
 type uniform int
 
 func (u uniform) size() int                      { return int(u) }
@@ -137,4 +138,14 @@ func (p plainTimers) parts() []part {
 func appendPlain(dst []byte, metric, host int) []byte {
 	dst = strconv.AppendInt(append(dst, ".m"...), int64(metric), 10)
 	return strconv.AppendInt(append(dst, ".h"...), int64(host), 10)
+}
+
+const (
+	medianLatency = 20.0 // ms
+	latencySpread = 0.7  // of the logarithm
+)
+
+// latency draws a latency in milliseconds.
+func latency(random *rand.Rand) int64 {
+	return int64(min(max(medianLatency*math.Exp(latencySpread*random.NormFloat64()), 1), 999))
 }

@@ -200,8 +200,8 @@ func (v *View) Sender(address netip.Addr) *metric.Sender {
 	return v.pods.addresses.load(address.Unmap())
 }
 
-// Expect makes Sender quick for addresses that are asked for next.
-func (v *View) Expect(addresses []netip.Addr) { v.pods.addresses.expect(addresses) }
+// Prefetch makes Sender quick for addresses that are asked for next.
+func (v *View) Prefetch(addresses []netip.Addr) { v.pods.addresses.expect(addresses) }
 
 // Limits is what the namespace's LimitRanges say: of each number the lowest, metric.Unset where none says one.
 func (v *View) Limits(namespace string) metric.Limits { return v.limits.limits(namespace) }

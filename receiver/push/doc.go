@@ -15,7 +15,7 @@
 // Clients are before it; behind its interfaces are the table (receiver.Applier, native.Reader), the names of
 // Kubernetes resources (httpserver.Resources) and the store (httpserver.Syncer). The goroutine that reads a
 // request applies it, without a queue: a 200 means applied, and visible to the next read. A 202 means that
-// some samples are held until their sender is known (receiver.Pending).
+// some samples are held until their sender is known (pending.Buffer).
 //
 // A body is read completely before its first sample is applied: one that is too large, truncated or cannot be
 // decompressed changes nothing. After that, every line is independent: applied lines stay applied, whatever

@@ -21,6 +21,7 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver"
 	"github.com/sluice-metrics/sluice/receiver/group"
+	"github.com/sluice-metrics/sluice/receiver/ledger"
 	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
 )
 
@@ -318,7 +319,7 @@ func start(t *testing.T, set ...func(*Config, *Parts)) *harness {
 	parts := Parts{
 		NewApplier: h.table.newApplier, Reader: h.table, Resources: cluster{}, Syncer: h.disk, Full: "--max-series 7",
 		Groups: group.New(group.DefaultConfig(), h.table),
-		Ledger: receiver.NewLedger(), Logger: slog.New(slog.NewTextHandler(h.logs, nil)),
+		Ledger: ledger.New(), Logger: slog.New(slog.NewTextHandler(h.logs, nil)),
 	}
 	for _, f := range set {
 		f(&cfg, &parts)

@@ -8,6 +8,8 @@ import (
 	"github.com/sluice-metrics/sluice/receiver"
 	"github.com/sluice-metrics/sluice/receiver/credential"
 	"github.com/sluice-metrics/sluice/receiver/group"
+	"github.com/sluice-metrics/sluice/receiver/ledger"
+	"github.com/sluice-metrics/sluice/receiver/pending"
 	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
 	"github.com/sluice-metrics/sluice/receiver/push/native"
 	"github.com/sluice-metrics/sluice/receiver/push/otlphttp"
@@ -26,7 +28,7 @@ type Parts struct {
 	Syncer httpserver.Syncer
 	// Groups keeps the groups of the Pushgateway protocol.
 	Groups *group.Groups
-	Ledger *receiver.Ledger
+	Ledger *ledger.Ledger
 	Logger *slog.Logger
 	// Build says which build this is, for GET /api/v1/status.
 	Build map[string]string
@@ -47,7 +49,7 @@ type Parts struct {
 	// Pods knows the pods that tokens are bound to.
 	Pods httpserver.Pods
 	// Pending holds the samples that are neither applied nor rejected yet.
-	Pending *receiver.Pending
+	Pending *pending.Buffer
 	// Alive says whether an object's values may be read.
 	Alive func(metric.Object) bool
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver"
 	"github.com/sluice-metrics/sluice/receiver/credential"
+	"github.com/sluice-metrics/sluice/receiver/ledger"
+	"github.com/sluice-metrics/sluice/receiver/pending"
 	"github.com/sluice-metrics/sluice/receiver/push/body"
 	"github.com/sluice-metrics/sluice/receiver/push/listener"
 	"github.com/valyala/fasthttp"
@@ -40,7 +42,7 @@ type Parts struct {
 	Resources  Resources
 	// Syncer may be nil: nothing is stored, and ?sync=true is rejected.
 	Syncer Syncer
-	Ledger *receiver.Ledger
+	Ledger *ledger.Ledger
 	Logger *slog.Logger
 	// Worded rewrites an error about a file in the words of the configuration; nil: errors name fields.
 	Worded func(error) error
@@ -58,7 +60,7 @@ type Parts struct {
 	// Pods finds the pods that tokens are bound to.
 	Pods Pods
 	// Pending holds the samples that are neither applied nor rejected yet.
-	Pending *receiver.Pending
+	Pending *pending.Buffer
 }
 
 // Trust decides which objects a sender may push, read and delete. Pushed samples reach it behind the
@@ -84,7 +86,7 @@ type Server struct {
 	resources     Resources
 	syncer        Syncer
 	stopping      chan struct{} // closed when Run begins to stop
-	account       *receiver.Account
+	account       *ledger.Account
 	senders       receiver.Senders
 	trust         Trust
 	pods          Pods
@@ -92,7 +94,7 @@ type Server struct {
 	Authenticator *credential.Authenticator // nil: no credentials are checked
 	// challenges are sent to clients without a credential.
 	challenges   []string
-	pending      *receiver.Pending
+	pending      *pending.Buffer
 	Certificates *listener.Certificates // nil: plain HTTP
 	checksHosts  bool
 	log          *slog.Logger
@@ -236,7 +238,7 @@ func (s *Server) stop(served <-chan error) {
 }
 
 // Account counts the server's samples.
-func (s *Server) Account() *receiver.Account { return s.account }
+func (s *Server) Account() *ledger.Account { return s.account }
 
 // Connections returns how many connections are open.
 func (s *Server) Connections() int { return s.listener.Connections() }
