@@ -15,14 +15,14 @@ import (
 type Cluster interface {
 	// Find gives a resource as people write it ("pods", "pod", "deployments.apps") its kind, its canonical name and
 	// its scope. An unknown resource is metric.ErrNotFound, one that several groups have is metric.ErrAsked.
-	Find(resource string) (kind schema.GroupVersionKind, canonical schema.GroupResource, namespaced bool, err error)
+	FindResource(resource string) (kind schema.GroupVersionKind, canonical schema.GroupResource, namespaced bool, err error)
 	// Matching returns what picks the objects of a kind that live and whose own labels the selector matches. It is
 	// metric.ErrAsked, and the message names the setting, where objects of that kind are not watched.
-	Matching(resource, namespace string, selector labels.Selector) (metric.Pick, error)
+	SelectObjects(resource, namespace string, selector labels.Selector) (metric.Pick, error)
 	// Alive says whether an object's values may be answered: a pod's until it is deleted or has finished.
 	Alive(object metric.Object) bool
 	// Gone lists the pods that Alive may have said yes of at the moment since and does not any more, as metric.Pick has it.
-	Gone(since uint64) (gone []metric.Object, now uint64, ok bool)
+	PodsGoneSince(since uint64) (gone []metric.Object, now uint64, ok bool)
 	// ReadyPods returns the pods of a namespace that are ready and that the selector matches (nil: all of them), in any
 	// order, with their workloads; pods without a controller are left out. It says how many pods the selector matches,
 	// ready or not.
@@ -33,7 +33,7 @@ type Cluster interface {
 
 // finder is the part of Cluster that Resources has, too.
 type finder interface {
-	Find(resource string) (kind schema.GroupVersionKind, canonical schema.GroupResource, namespaced bool, err error)
+	FindResource(resource string) (kind schema.GroupVersionKind, canonical schema.GroupResource, namespaced bool, err error)
 }
 
 // objects knows resources, and objects where there is a cluster.
@@ -53,7 +53,7 @@ func objectsOf(cluster Cluster) objects {
 }
 
 func (o objects) find(resource string) (objectKind, error) {
-	kind, canonical, namespaced, err := o.Find(resource)
+	kind, canonical, namespaced, err := o.FindResource(resource)
 	return objectKind{resource: canonical, kind: kind, namespaced: namespaced}, err
 }
 
@@ -67,11 +67,11 @@ func (o objects) pick(kind objectKind, asked askedObjects, options *metainternal
 		return metric.Pick{}, metric.CannotAskf("labelSelector %q picks objects by their labels, which are not known without a cluster; "+
 			"metricLabelSelector picks series", options.LabelSelector)
 	case selected && asked.object == custom_metrics.AllObjects:
-		return o.cluster.Matching(kind.resource.String(), asked.namespace, options.LabelSelector)
+		return o.cluster.SelectObjects(kind.resource.String(), asked.namespace, options.LabelSelector)
 	}
 	pick := metric.Pick{Takes: o.alive}
 	if o.cluster != nil && kind.resource == pods.resource {
-		pick.Gone = o.cluster.Gone
+		pick.Gone = o.cluster.PodsGoneSince
 	}
 	return pick, nil
 }

@@ -30,12 +30,12 @@ func newTown() *town {
 	}}
 }
 
-func (c *town) Find(resource string) (schema.GroupVersionKind, schema.GroupResource, bool, error) {
+func (c *town) FindResource(resource string) (schema.GroupVersionKind, schema.GroupResource, bool, error) {
 	if resource == "widgets" || resource == "widgets.example.com" {
 		return schema.GroupVersionKind{Group: "example.com", Version: "v2alpha1", Kind: "Widget"},
 			schema.GroupResource{Group: "example.com", Resource: "widgets"}, true, nil
 	}
-	return c.Resources.Find(resource)
+	return c.Resources.FindResource(resource)
 }
 
 func (c *town) Alive(object metric.Object) bool {
@@ -63,9 +63,9 @@ func (c *town) ReadyPod(namespace, name string) (metric.Object, metric.Workload,
 	return pod(name), metric.Workload{UID: "web"}, lives && !c.unready[name]
 }
 
-func (c *town) Gone(uint64) ([]metric.Object, uint64, bool) { return nil, 0, false }
+func (c *town) PodsGoneSince(uint64) ([]metric.Object, uint64, bool) { return nil, 0, false }
 
-func (c *town) Matching(resource, namespace string, selector labels.Selector) (metric.Pick, error) {
+func (c *town) SelectObjects(resource, namespace string, selector labels.Selector) (metric.Pick, error) {
 	if resource != "pods" {
 		return metric.Pick{}, metric.CannotAskf("labelSelector %q: the labels of %s are not watched: see the setting object-kinds", selector, resource)
 	}

@@ -25,7 +25,7 @@ var namespaces = schema.GroupResource{Resource: "namespaces"}
 type customStorage struct {
 	source  Source
 	objects objects
-	counted Counted // nil: nothing is remembered
+	counted Workloads // nil: nothing is remembered
 }
 
 // New implements rest.Storage.

@@ -27,7 +27,7 @@ type group struct {
 }
 
 // groupsOf are the groups that the configuration switches on.
-func groupsOf(cfg Config, source Source, known objects, counted Counted) []group {
+func groupsOf(cfg Config, source Source, known objects, counted Workloads) []group {
 	names := catalogue{source: source, objects: known, limit: cfg.DiscoveryLimit}
 	var groups []group
 	if cfg.CustomMetrics {

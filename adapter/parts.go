@@ -13,7 +13,7 @@ type Parts struct {
 	// Cluster knows the objects.
 	Cluster Cluster
 	// Counted knows what workloads have pushed. nil: a pod without a series is not found.
-	Counted Counted
+	Workloads Workloads
 	// API is how the cluster's API server is reached, which decides who may read. It need not be there at start.
 	API *rest.Config
 	// Ready says whether an answer would be whole, and if not what is waited for. It is asked with every request.

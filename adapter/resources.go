@@ -97,7 +97,7 @@ func (r *Resources) Canonical(resource string) (canonical string, namespaced boo
 
 // Find implements the part of Cluster that needs no cluster; the errors are those of Canonical. Of the versions of
 // a kind it tells the newest.
-func (r *Resources) Find(resource string) (kind schema.GroupVersionKind, canonical schema.GroupResource, namespaced bool, err error) {
+func (r *Resources) FindResource(resource string) (kind schema.GroupVersionKind, canonical schema.GroupResource, namespaced bool, err error) {
 	one, err := r.find(resource)
 	return one.kind, one.resource, one.namespaced, err
 }

@@ -57,7 +57,7 @@ func prepare(cfg Config, parts Parts, who access) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	groups := groupsOf(cfg, parts.Source, objectsOf(parts.Cluster), parts.Counted)
+	groups := groupsOf(cfg, parts.Source, objectsOf(parts.Cluster), parts.Workloads)
 	counts := newMetrics(groups)
 	listener, err := listen(cfg.Address, counts.refused)
 	if err != nil {

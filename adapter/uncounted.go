@@ -12,12 +12,12 @@ import (
 )
 
 // Counted remembers which counters and sets the pods of a workload have pushed. It answers from memory.
-type Counted interface {
+type Workloads interface {
 	// Any reports whether a pod of the namespace has pushed a counter or a set of that name.
-	Any(namespace, name string) bool
+	AnyPushed(namespace, name string) bool
 	// By returns the kind of the metric that a pod of the workload has pushed with labels that match (nil: any).
 	// metric.NoKind: none has.
-	By(of metric.Workload, name string, match func(metric.Labels) bool) metric.Kind
+	PushedKind(of metric.Workload, name string, match func(metric.Labels) bool) metric.Kind
 }
 
 // uncounted completes the answers about pods: a ready pod that has no series reads 0 once another pod of its workload
@@ -26,7 +26,7 @@ type Counted interface {
 type uncounted struct {
 	source   Source
 	cluster  Cluster
-	counted  Counted
+	counted  Workloads
 	query    metric.Query
 	selector labels.Selector // picks pods; nil: all
 
@@ -57,7 +57,7 @@ func (s *customStorage) mayBeUncounted(q *metric.Query) bool {
 	}
 	switch q.Asked.Stat {
 	case metric.NoStat, metric.Rate, metric.Count, metric.Unique:
-		return s.counted.Any(q.Namespace, q.Asked.Name)
+		return s.counted.AnyPushed(q.Namespace, q.Asked.Name)
 	}
 	return false
 }
@@ -125,7 +125,7 @@ func (u *uncounted) pods(points []metric.Point) iter.Seq[metric.Object] {
 
 // counts reports whether the workload has pushed what is asked for, in the kind in which the others answer.
 func (u *uncounted) counts(of metric.Workload) bool {
-	kind := u.counted.By(of, u.query.Asked.Name, u.query.Match)
+	kind := u.counted.PushedKind(of, u.query.Asked.Name, u.query.Match)
 	if kind == metric.NoKind || u.kind != metric.NoKind && u.kind != kind {
 		return false
 	}

@@ -17,12 +17,12 @@ type remembered map[string]struct {
 	labels metric.Labels
 }
 
-func (r remembered) Any(namespace, name string) bool {
+func (r remembered) AnyPushed(namespace, name string) bool {
 	_, ok := r[name]
 	return ok && namespace == "shop"
 }
 
-func (r remembered) By(of metric.Workload, name string, match func(metric.Labels) bool) metric.Kind {
+func (r remembered) PushedKind(of metric.Workload, name string, match func(metric.Labels) bool) metric.Kind {
 	one, ok := r[name]
 	if !ok || of.UID != "web" || match != nil && !match(one.labels) {
 		return metric.NoKind
@@ -45,7 +45,7 @@ func TestPodsThatNeverCountedReadZero(t *testing.T) {
 		kind   metric.Kind
 		labels metric.Labels
 	}
-	a := running(t, prepared(t, Parts{Source: m, Cluster: cluster, Counted: remembered{
+	a := running(t, prepared(t, Parts{Source: m, Cluster: cluster, Workloads: remembered{
 		"http_requests": once{metric.Counter, labelled("path", "/api", "code", "200")},
 		"users":         once{metric.Set, labelled()},
 		"jobs":          once{metric.Counter, labelled("queue", "mail")},

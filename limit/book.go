@@ -15,7 +15,7 @@ type Rules interface {
 	// Limits is what the namespace's LimitRanges say.
 	Limits(namespace string) metric.Limits
 	// Asked reports whether an autoscaler of the namespace names the metric, for objects of the resource.
-	Asked(namespace, resource, name string) bool
+	NamedByAutoscaler(namespace, resource, name string) bool
 	// Alive reports whether the object is there, as far as anybody can say. What is gone is dead before Gone is called.
 	Alive(o metric.Object) bool
 }
@@ -32,16 +32,16 @@ type Table interface {
 }
 
 // Witness is told what became of a pod's metric, for people to read.
-type Witness interface {
+type EventRecorder interface {
 	Event(o metric.Object, reason, message string)
 }
 
 // Book knows who holds which slot. Every method may be called by many goroutines at once.
-type Book struct {
+type Registry struct {
 	config  Config
 	rules   Rules
 	table   Table
-	witness Witness
+	witness EventRecorder
 	logger  *slog.Logger
 	seed    maphash.Seed
 	shards  [64]shard
@@ -56,8 +56,8 @@ type Book struct {
 }
 
 // New makes an empty book. Run has to run for anything to leave it.
-func New(c Config, r Rules, t Table, w Witness, logger *slog.Logger) *Book {
-	b := &Book{
+func New(c Config, r Rules, t Table, w EventRecorder, logger *slog.Logger) *Registry {
+	b := &Registry{
 		config: c, rules: r, table: t, witness: w, logger: logger,
 		seed: maphash.MakeSeed(), counts: newCounts(), woken: make(chan struct{}, 1),
 	}
@@ -68,13 +68,13 @@ func New(c Config, r Rules, t Table, w Witness, logger *slog.Logger) *Book {
 }
 
 // shard returns where the scope of a key is, and by which hash.
-func (b *Book) shard(k scopeKey) (*shard, uint64) {
+func (b *Registry) shard(k scopeKey) (*shard, uint64) {
 	hash := maphash.Comparable(b.seed, k)
 	return &b.shards[hash%uint64(len(b.shards))], hash
 }
 
 // with calls f with the scope of a key, made where there is none, and forgets it if it is empty afterwards.
-func (b *Book) with(k scopeKey, f func(*scope)) {
+func (b *Registry) with(k scopeKey, f func(*scope)) {
 	shard, hash := b.shard(k)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
@@ -93,7 +93,7 @@ func (b *Book) with(k scopeKey, f func(*scope)) {
 }
 
 // Admit enters one more series, or says that it may not be. The strings are kept.
-func (b *Book) Admit(o *metric.Object, name string, born uint32) (refused metric.Reason) {
+func (b *Registry) Admit(o *metric.Object, name string, born uint32) (refused metric.Reason) {
 	b.with(scopeOf(o), func(s *scope) {
 		if refused = b.admitLocked(s, o, name); refused == metric.Applied {
 			delete(s.refused(), name)
@@ -105,7 +105,7 @@ func (b *Book) Admit(o *metric.Object, name string, born uint32) (refused metric
 
 // admitLocked decides about a series. That its object lives is seen under the lock that Gone takes: either it is dead
 // here, or Gone comes later and finds the series.
-func (b *Book) admitLocked(s *scope, o *metric.Object, name string) metric.Reason {
+func (b *Registry) admitLocked(s *scope, o *metric.Object, name string) metric.Reason {
 	if !o.External() && !b.rules.Alive(*o) {
 		return metric.Identity
 	}
@@ -124,18 +124,18 @@ func (b *Book) admitLocked(s *scope, o *metric.Object, name string) metric.Reaso
 }
 
 // Enter enters a series that is there already. The strings are kept.
-func (b *Book) Enter(o *metric.Object, name string, born uint32) {
+func (b *Registry) Enter(o *metric.Object, name string, born uint32) {
 	b.with(scopeOf(o), func(s *scope) { s.enter(o, name, born) })
 }
 
 // Leave says that a series is gone.
-func (b *Book) Leave(o *metric.Object, name string) {
+func (b *Registry) Leave(o *metric.Object, name string) {
 	b.with(scopeOf(o), func(s *scope) { s.leave(o, name) })
 }
 
 // Gone says that an object is gone: its series go too, and what is known of its refusals. With a namespace goes all that
 // was in it, its external metrics too: another one of the same name inherits nothing.
-func (b *Book) Gone(o metric.Object) {
+func (b *Registry) ObjectGone(o metric.Object) {
 	whole := o.Resource == "namespaces"
 	b.with(scopeOf(&o), func(s *scope) {
 		if s.key.pod != "" || whole {
@@ -164,10 +164,10 @@ func (b *Book) Gone(o metric.Object) {
 }
 
 // AskedChanged says that autoscalers name other metrics than before.
-func (b *Book) AskedChanged(string) { b.later(b.table.Readmit) }
+func (b *Registry) AutoscalersChanged(string) { b.later(b.table.Readmit) }
 
 // LimitsChanged says that a namespace has other limits than before: what is beyond goes, what was refused may come.
-func (b *Book) LimitsChanged(namespace string) {
+func (b *Registry) LimitsChanged(namespace string) {
 	if !b.settled.Load() {
 		b.later(b.table.Readmit) // Settle looks at all of them
 		return
@@ -177,19 +177,19 @@ func (b *Book) LimitsChanged(namespace string) {
 
 // Settle says that the rules are known from now on: what was entered without them is held to them. Before, nobody loses a
 // place, for which metrics autoscalers ask for may not have been read yet.
-func (b *Book) Settle() {
+func (b *Registry) Enforce() {
 	b.settled.Store(true)
 	b.later(func() { b.trim(func(scopeKey) bool { return true }) })
 }
 
-func (b *Book) trim(concerns func(scopeKey) bool) {
+func (b *Registry) trim(concerns func(scopeKey) bool) {
 	for i := range b.shards {
 		b.trimShard(&b.shards[i], concerns)
 	}
 	b.table.Readmit()
 }
 
-func (b *Book) trimShard(shard *shard, concerns func(scopeKey) bool) {
+func (b *Registry) trimShard(shard *shard, concerns func(scopeKey) bool) {
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	for s := range shard.all() {

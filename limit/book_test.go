@@ -26,13 +26,13 @@ type ward struct {
 	readmits int
 	held     map[string]int // series by "object name"
 	dead     map[metric.Object]bool
-	book     *Book
+	book     *Registry
 }
 
 func newWard(c Config) *ward {
 	w := &ward{limits: map[string]metric.Limits{}, asked: map[string]bool{}, idle: map[string]time.Duration{}, held: map[string]int{}}
 	w.book = New(c, w, w, w, slog.New(slog.NewTextHandler(io.Discard, nil)))
-	w.book.Settle()
+	w.book.Enforce()
 	w.book.work()
 	w.readmits = 0
 	return w
@@ -51,7 +51,7 @@ func (w *ward) Limits(namespace string) metric.Limits {
 	}
 	return metric.NoLimits()
 }
-func (w *ward) Asked(namespace, resource, name string) bool {
+func (w *ward) NamedByAutoscaler(namespace, resource, name string) bool {
 	return w.asked[namespace+"/"+resource+"/"+name]
 }
 func (w *ward) Alive(o metric.Object) bool            { return !w.dead[o] }
@@ -327,8 +327,8 @@ func TestGoneObjectLeavesTheBooks(t *testing.T) {
 	if !w.push(young, "x") {
 		t.Error("a later pod of the same name was held to the slots of the one before")
 	}
-	w.book.Gone(old)
-	w.book.Gone(ingress)
+	w.book.ObjectGone(old)
+	w.book.ObjectGone(ingress)
 	w.book.work()
 	if len(w.removed) != 6 {
 		t.Errorf("removed %q", w.removed)
@@ -356,7 +356,7 @@ func TestDeadObjectGetsNoSeries(t *testing.T) {
 	w := newWard(small())
 	o, node := pod("web-1"), metric.Object{Resource: "nodes", Name: "a", UID: "n"}
 	w.dead = map[metric.Object]bool{o: true, node: true}
-	w.book.Gone(o)
+	w.book.ObjectGone(o)
 	for _, one := range []metric.Object{o, node} {
 		if r := w.book.Admit(&one, "hits", 1); r != metric.Identity {
 			t.Errorf("%s: %v, want %v", one, r, metric.Identity)
@@ -391,7 +391,7 @@ func TestRefusalsAreForgotten(t *testing.T) {
 	}
 	w.push(shop, "m1")
 	w.remove("end", shop, "m1")
-	w.book.Gone(metric.Object{Resource: "namespaces", Name: "other", UID: "1"})
+	w.book.ObjectGone(metric.Object{Resource: "namespaces", Name: "other", UID: "1"})
 	if n := w.scopes(); n != 0 {
 		t.Errorf("%d scopes are left", n)
 	}
@@ -458,7 +458,7 @@ func TestNobodyLosesAPlaceBeforeTheRulesAreKnown(t *testing.T) {
 		t.Errorf("removed %q, told %q", w.removed, w.events)
 	}
 	w.asked["shop/pods/m4"] = true // that autoscaler was read last
-	w.book.Settle()
+	w.book.Enforce()
 	w.book.work()
 	w.book.work()
 	if !slices.Equal(w.removed, []string{"shed m3"}) || w.readmits == 0 {
@@ -482,7 +482,7 @@ func TestGoneNamespaceTakesItsExternals(t *testing.T) {
 	}
 	w.push(metric.Object{Namespace: "bank"}, "secret")
 	w.push(pod("web-1"), "hits")
-	w.book.Gone(metric.Object{Resource: "namespaces", Name: "shop", UID: "1"})
+	w.book.ObjectGone(metric.Object{Resource: "namespaces", Name: "shop", UID: "1"})
 	w.book.work()
 	if len(w.held) != 2 {
 		t.Errorf("left: %v, want the other namespace's and the pod's, which has an end of its own", w.held)
@@ -532,7 +532,7 @@ func TestRestoredSlotsKeepTheirAge(t *testing.T) {
 		w.book.Enter(&o, fmt.Sprint("m", i), born)
 		w.held[o.String()+o.UID+" "+fmt.Sprint("m", i)]++
 	}
-	w.book.Settle()
+	w.book.Enforce()
 	w.book.work()
 	w.book.work()
 	if !slices.Equal(w.removed, []string{"shed m5"}) {

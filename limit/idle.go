@@ -18,7 +18,7 @@ const yieldAfter = time.Hour
 const askAgainEvery = time.Minute
 
 // askAgain lets what was refused ask again, if there is any.
-func (b *Book) askAgain() {
+func (b *Registry) askAgain() {
 	for i := range b.shards {
 		if b.shards[i].anyRefused() {
 			b.table.Readmit()
@@ -47,7 +47,7 @@ type candidate struct {
 }
 
 // yieldIdle takes slots away that were idle for long, in scopes where something was refused.
-func (b *Book) yieldIdle() {
+func (b *Registry) yieldIdle() {
 	for i := range b.shards {
 		for _, c := range b.candidates(&b.shards[i]) {
 			if b.idle(c) {
@@ -64,7 +64,7 @@ func (b *Book) yieldIdle() {
 }
 
 // candidates are what may be idle. The table is asked without the lock, which it may hold its own locks to wait for.
-func (b *Book) candidates(shard *shard) (all []candidate) {
+func (b *Registry) candidates(shard *shard) (all []candidate) {
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	for s := range shard.all() {
@@ -81,7 +81,7 @@ func (b *Book) candidates(shard *shard) (all []candidate) {
 	return all
 }
 
-func (b *Book) idle(c candidate) bool {
+func (b *Registry) idle(c candidate) bool {
 	for _, o := range c.objects {
 		if b.table.Idle(o, c.name) <= yieldAfter {
 			return false

@@ -23,7 +23,7 @@ func newCounts() counts {
 func (c counts) refused(namespace string) { c.refusals.WithLabelValues(namespace).Inc() }
 
 // Register shows the book's metrics.
-func (b *Book) Register(r prometheus.Registerer) error {
+func (b *Registry) Register(r prometheus.Registerer) error {
 	for _, one := range []prometheus.Collector{b.counts.refusals, b.counts.shed} {
 		if err := r.Register(one); err != nil {
 			return err

@@ -12,7 +12,7 @@ import (
 const maxRefused = 64
 
 // refuseLocked counts a refusal, and tells of it once for each metric: if the limit is known to be one.
-func (b *Book) refuseLocked(s *scope, limit metric.Limit, o *metric.Object, name string) {
+func (b *Registry) refuseLocked(s *scope, limit metric.Limit, o *metric.Object, name string) {
 	b.counts.refused(s.key.namespace)
 	rare := s.more()
 	rare.wanted = true
@@ -91,7 +91,7 @@ func (k scopeKey) kind() string {
 
 // Explain says why a series of a metric would be refused; empty: it would not be. It keeps nothing of what it is asked about,
 // which may be borrowed.
-func (b *Book) Explain(o metric.Object, name string) string {
+func (b *Registry) Explain(o metric.Object, name string) string {
 	k := scopeOf(&o)
 	if k.namespace == "" {
 		return "" // it has no limit of its own

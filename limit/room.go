@@ -13,12 +13,12 @@ func (s *scope) fits(own *slot, limit metric.Limit) bool {
 
 // makeRoomLocked reports whether there is room for one more series of a metric. One that an autoscaler asks for takes it
 // from the newest that none asks for.
-func (b *Book) makeRoomLocked(s *scope, limit metric.Limit, o *metric.Object, name string) bool {
+func (b *Registry) makeRoomLocked(s *scope, limit metric.Limit, o *metric.Object, name string) bool {
 	own := s.find(name)
 	if s.fits(own, limit) {
 		return true
 	}
-	if !b.settled.Load() || limit.Metrics == 0 || limit.Series == 0 || !b.rules.Asked(s.key.namespace, o.Resource, name) {
+	if !b.settled.Load() || limit.Metrics == 0 || limit.Series == 0 || !b.rules.NamedByAutoscaler(s.key.namespace, o.Resource, name) {
 		return false
 	}
 	for !s.fits(own, limit) {
@@ -32,12 +32,12 @@ func (b *Book) makeRoomLocked(s *scope, limit metric.Limit, o *metric.Object, na
 }
 
 // asked reports whether an autoscaler asks for what the slot holds.
-func (b *Book) asked(s *scope, one *slot) bool {
+func (b *Registry) asked(s *scope, one *slot) bool {
 	if one.others == nil { // asked for each slot of a scope that is full
-		return b.rules.Asked(s.key.namespace, s.key.own().Resource, one.name)
+		return b.rules.NamedByAutoscaler(s.key.namespace, s.key.own().Resource, one.name)
 	}
 	for o := range one.others {
-		if b.rules.Asked(s.key.namespace, o.Resource, one.name) {
+		if b.rules.NamedByAutoscaler(s.key.namespace, o.Resource, one.name) {
 			return true
 		}
 	}
@@ -45,7 +45,7 @@ func (b *Book) asked(s *scope, one *slot) bool {
 }
 
 // evictLocked takes a slot away, and has its series removed.
-func (b *Book) evictLocked(s *scope, one *slot, why string) {
+func (b *Registry) evictLocked(s *scope, one *slot, why string) {
 	s.evict(one)
 	b.counts.shed.Inc()
 	objects, name := one.objects(s.key), one.name
@@ -59,7 +59,7 @@ func (b *Book) evictLocked(s *scope, one *slot, why string) {
 
 // trimLocked takes slots away until the scope is within its limit: the newest that nobody asks for first. Series beyond
 // the limit do not cost an autoscaler its metric; only too many metrics do.
-func (b *Book) trimLocked(s *scope, limit metric.Limit) {
+func (b *Registry) trimLocked(s *scope, limit metric.Limit) {
 	unasked := func(one *slot) bool { return !b.asked(s, one) }
 	tooMany := func() bool { return int64(s.metrics) > int64(limit.Metrics) }
 	for tooMany() || int64(s.series) > int64(limit.Series) {

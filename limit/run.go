@@ -6,7 +6,7 @@ import (
 )
 
 // Run removes what has lost its place, until ctx ends.
-func (b *Book) Run(ctx context.Context) error {
+func (b *Registry) Run(ctx context.Context) error {
 	idle := time.NewTicker(idleEvery)
 	defer idle.Stop()
 	again := time.NewTicker(askAgainEvery)
@@ -26,7 +26,7 @@ func (b *Book) Run(ctx context.Context) error {
 }
 
 // later has Run do something: whoever calls holds locks of the table, or must not wait.
-func (b *Book) later(job func()) {
+func (b *Registry) later(job func()) {
 	b.mu.Lock()
 	b.jobs = append(b.jobs, job)
 	b.mu.Unlock()
@@ -36,7 +36,7 @@ func (b *Book) later(job func()) {
 	}
 }
 
-func (b *Book) work() {
+func (b *Registry) work() {
 	b.mu.Lock()
 	jobs := b.jobs
 	b.jobs = nil

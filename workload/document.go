@@ -30,14 +30,14 @@ func keyOf(uid string) (key Key) {
 // IsDocument reports whether a document is a workload's.
 func IsDocument(value []byte) bool { return len(value) > 0 && value[0] == documentMark }
 
-func (m *Memory) changedLocked(uid string) {
+func (m *Tracker) changedLocked(uid string) {
 	key := keyOf(uid)
 	m.keys[key] = uid
 	m.changed[key] = struct{}{}
 }
 
 // Changed returns the documents that changed since the last call, or all of them.
-func (m *Memory) Changed(all bool) []Key {
+func (m *Tracker) Changed(all bool) []Key {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	keys := slices.Collect(maps.Keys(m.changed))
@@ -49,7 +49,7 @@ func (m *Memory) Changed(all bool) []Key {
 }
 
 // AppendDocument appends a workload's document; false: there is no such workload, or not any more.
-func (m *Memory) AppendDocument(dst []byte, key Key) ([]byte, bool) {
+func (m *Tracker) AppendDocument(dst []byte, key Key) ([]byte, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	uid, known := m.keys[key]
@@ -78,7 +78,7 @@ func appendString(dst []byte, s string) []byte {
 }
 
 // RestoreDocument takes back what AppendDocument appended. A workload has another day to show a pod.
-func (m *Memory) RestoreDocument(key Key, value []byte) error {
+func (m *Tracker) RestoreDocument(key Key, value []byte) error {
 	r, err := readDocument(value)
 	if err != nil {
 		return err

@@ -31,7 +31,7 @@ type Pods interface {
 }
 
 // Memory holds what workloads have pushed. Any goroutine may call its methods.
-type Memory struct {
+type Tracker struct {
 	pods Pods
 
 	mu      sync.RWMutex
@@ -61,15 +61,15 @@ type pushed struct {
 }
 
 // New makes an empty memory.
-func New(pods Pods) *Memory {
-	return &Memory{
+func New(pods Pods) *Tracker {
+	return &Tracker{
 		pods: pods, records: map[string]*record{}, pushers: map[metricName]int{},
 		keys: map[Key]string{}, changed: map[Key]struct{}{}, unsettled: map[string]struct{}{},
 	}
 }
 
 // Born takes note of a new series. It implements aggregate.Witness: the strings outlive the call, the object does not.
-func (m *Memory) Born(o *metric.Object, name string, kind metric.Kind, labels metric.Labels) {
+func (m *Tracker) Born(o *metric.Object, name string, kind metric.Kind, labels metric.Labels) {
 	if o.Resource != "pods" || kind != metric.Counter && kind != metric.Set {
 		return
 	}
@@ -100,7 +100,7 @@ func (r *record) has(name string, kind metric.Kind, labels metric.Labels) bool {
 }
 
 // noteLocked adds a label set of a metric. Of a metric that has another kind now the old one is forgotten.
-func (m *Memory) noteLocked(of metric.Workload, namespace, name string, kind metric.Kind, labels metric.Labels) {
+func (m *Tracker) noteLocked(of metric.Workload, namespace, name string, kind metric.Kind, labels metric.Labels) {
 	r := m.records[of.UID]
 	if r.has(name, kind, labels) || m.bytes >= maxBytes {
 		return
@@ -140,7 +140,7 @@ func (p *pushed) size(name string) int64 {
 }
 
 // Any reports whether a pod of the namespace has pushed a counter or a set of that name.
-func (m *Memory) Any(namespace, name string) bool {
+func (m *Tracker) AnyPushed(namespace, name string) bool {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.pushers[metricName{namespace, name}] > 0
@@ -148,7 +148,7 @@ func (m *Memory) Any(namespace, name string) bool {
 
 // By returns the kind of the metric that a pod of the workload has pushed with labels that match (nil: any).
 // metric.NoKind: none has.
-func (m *Memory) By(of metric.Workload, name string, match func(metric.Labels) bool) metric.Kind {
+func (m *Tracker) PushedKind(of metric.Workload, name string, match func(metric.Labels) bool) metric.Kind {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	r := m.records[of.UID]

@@ -58,7 +58,7 @@ func newTown() *town {
 	}
 }
 
-func (m *Memory) born(pod, name string, kind metric.Kind, pairs ...string) {
+func (m *Tracker) born(pod, name string, kind metric.Kind, pairs ...string) {
 	var list []metric.Label
 	for i := 0; i < len(pairs); i += 2 {
 		list = append(list, metric.Label{Key: pairs[i], Value: pairs[i+1]})
@@ -71,12 +71,12 @@ func with(key, value string) func(metric.Labels) bool {
 }
 
 // want fails where the memory says something else of a metric than "name kind", or "-" for nothing.
-func (m *Memory) want(t *testing.T, of metric.Workload, name string, match func(metric.Labels) bool, kind metric.Kind) {
+func (m *Tracker) want(t *testing.T, of metric.Workload, name string, match func(metric.Labels) bool, kind metric.Kind) {
 	t.Helper()
-	if got := m.By(of, name, match); got != kind {
+	if got := m.PushedKind(of, name, match); got != kind {
 		t.Errorf("%s of %s: %s, want %s", name, of.Name, got, kind)
 	}
-	if any := m.Any("shop", name); match == nil && kind != metric.NoKind && !any {
+	if any := m.AnyPushed("shop", name); match == nil && kind != metric.NoKind && !any {
 		t.Errorf("nobody is known to push %s", name)
 	}
 }
@@ -99,7 +99,7 @@ func TestRemembersCountersAndSetsOfAWorkload(t *testing.T) {
 	m.want(t, web, "hits", with("path", "/b"), metric.Counter)
 	m.born("web-2-b", "hits", metric.Set)
 	m.want(t, web, "hits", nil, metric.Set) // it is a set now
-	if m.Any("other", "hits") || m.Any("shop", "depth") {
+	if m.AnyPushed("other", "hits") || m.AnyPushed("shop", "depth") {
 		t.Error("it is said to be pushed where it is not")
 	}
 }
@@ -112,10 +112,10 @@ func TestReplicaSetsAreSettledLater(t *testing.T) {
 	m.born("web-1-a", "hits", metric.Counter)
 	m.born("web-2-b", "hits", metric.Counter, "x", "1")
 	m.want(t, webOld, "hits", nil, metric.Counter)
-	m.Settle()
+	m.ResolveOwners()
 	m.want(t, web, "hits", nil, metric.NoKind)
 	c.owners["r1"], c.owners["r2"] = web, webNew // r2 is of nobody
-	m.Settle()
+	m.ResolveOwners()
 	m.want(t, web, "hits", nil, metric.Counter)
 	m.want(t, web, "hits", with("x", "1"), metric.NoKind)
 	m.want(t, webOld, "hits", nil, metric.NoKind)
@@ -142,7 +142,7 @@ func TestForgetsAWorkloadWithoutPods(t *testing.T) {
 	m.want(t, db, "hits", nil, metric.Counter)
 	delete(c.controllers, "db-0")
 	m.forgetAsOf(now.Add(98 * time.Hour))
-	if m.Any("shop", "hits") || m.bytes != 0 || len(m.pushers) != 0 {
+	if m.AnyPushed("shop", "hits") || m.bytes != 0 || len(m.pushers) != 0 {
 		t.Errorf("left: %d bytes, %v", m.bytes, m.pushers)
 	}
 }
@@ -176,7 +176,7 @@ func TestDocumentsBringEverythingBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	back.Settle()
+	back.ResolveOwners()
 	back.want(t, web, "hits", with("path", "/b"), metric.Counter)
 	back.want(t, web, "users", nil, metric.Set)
 	back.want(t, db, "queries", nil, metric.Counter)

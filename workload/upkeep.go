@@ -7,7 +7,7 @@ import (
 
 // Settle hands what was noted of ReplicaSets to the workloads that they are parts of, as far as the cluster has told by
 // now. It is called every second or so.
-func (m *Memory) Settle() {
+func (m *Tracker) ResolveOwners() {
 	m.mu.RLock()
 	unsettled := maps.Clone(m.unsettled)
 	m.mu.RUnlock()
@@ -16,7 +16,7 @@ func (m *Memory) Settle() {
 	}
 }
 
-func (m *Memory) settle(uid string) {
+func (m *Tracker) settle(uid string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.records[uid]
@@ -42,9 +42,9 @@ func (m *Memory) settle(uid string) {
 
 // Forget drops the workloads that have had no pod for a day. It looks at all pods, so it is called every few minutes,
 // and not before the cluster is known.
-func (m *Memory) Forget() { m.forgetAsOf(time.Now()) }
+func (m *Tracker) Expire() { m.forgetAsOf(time.Now()) }
 
-func (m *Memory) forgetAsOf(now time.Time) {
+func (m *Tracker) forgetAsOf(now time.Time) {
 	living := map[string]struct{}{}
 	for one := range m.pods.Workloads() {
 		living[one.UID] = struct{}{}
@@ -60,7 +60,7 @@ func (m *Memory) forgetAsOf(now time.Time) {
 	}
 }
 
-func (m *Memory) forgetLocked(uid string) {
+func (m *Tracker) forgetLocked(uid string) {
 	r := m.records[uid]
 	m.bytes -= r.size()
 	for name, p := range r.metrics {

@@ -49,7 +49,7 @@ func TestAskedBySeveralAutoscalers(t *testing.T) {
 	v := &View{asks: a}
 	check := func(what string, want bool, changes int) {
 		t.Helper()
-		if v.Asked("shop", "pods", "x") != want {
+		if v.NamedByAutoscaler("shop", "pods", "x") != want {
 			t.Errorf("%s: asked for %v, want %v", what, !want, want)
 		}
 		if _, _, _, told := heard.count(); told != changes {
@@ -82,7 +82,7 @@ func TestAskedBySeveralAutoscalers(t *testing.T) {
 		{"shop", "pods", "p", true}, {"shop", "", "e", true}, {"shop", "ingresses.networking.k8s.io", "o", true},
 		{"bank", "pods", "p", false}, {"shop", "", "p", false}, {"shop", "pods", "o", false}, {"shop", "namespaces", "p", false},
 	} {
-		if got := v.Asked(c.namespace, c.resource, c.name); got != c.want {
+		if got := v.NamedByAutoscaler(c.namespace, c.resource, c.name); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}

@@ -29,7 +29,7 @@ func (d *departed) since(moment uint64) (gone []metric.Object, ok bool) {
 
 // Gone lists the pods that Alive may have said yes of at a moment, as it was returned before, and does not any more; and which
 // moment is now. Not ok: too many went since.
-func (v *View) Gone(since uint64) (gone []metric.Object, now uint64, ok bool) {
+func (v *View) PodsGoneSince(since uint64) (gone []metric.Object, now uint64, ok bool) {
 	v.pods.mu.RLock()
 	defer v.pods.mu.RUnlock()
 	gone, ok = v.pods.departed.since(since)

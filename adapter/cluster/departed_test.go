@@ -43,12 +43,12 @@ func TestGoneListsWhoWasAlive(t *testing.T) {
 		for range random.IntN(60) {
 			step()
 		}
-		_, since, _ := v.Gone(0)
+		_, since, _ := v.PodsGoneSince(0)
 		were := lives()
 		for range random.IntN(20) {
 			step()
 		}
-		gone, now, ok := v.Gone(since)
+		gone, now, ok := v.PodsGoneSince(since)
 		if !ok || now-since != uint64(len(gone)) {
 			t.Fatalf("%d went from %d to %d, ok %v", len(gone), since, now, ok)
 		}
@@ -69,17 +69,17 @@ func TestGoneIsBounded(t *testing.T) {
 	for i := range keptDeparted + 1 {
 		v.pods.put(newPod(aPod("shop", "web", fmt.Sprint("u", i))))
 	}
-	if gone, now, ok := v.Gone(0); !ok || now != keptDeparted || len(gone) != keptDeparted || gone[0].UID != "u0" {
+	if gone, now, ok := v.PodsGoneSince(0); !ok || now != keptDeparted || len(gone) != keptDeparted || gone[0].UID != "u0" {
 		t.Errorf("%d went until %d, ok %v", len(gone), now, ok)
 	}
 	v.pods.drop("shop", "web")
-	if gone, now, ok := v.Gone(0); ok || gone != nil || now != keptDeparted+1 {
+	if gone, now, ok := v.PodsGoneSince(0); ok || gone != nil || now != keptDeparted+1 {
 		t.Errorf("%d of too many until %d, ok %v", len(gone), now, ok)
 	}
-	if gone, _, ok := v.Gone(1); !ok || gone[keptDeparted-1].UID != fmt.Sprint("u", keptDeparted) {
+	if gone, _, ok := v.PodsGoneSince(1); !ok || gone[keptDeparted-1].UID != fmt.Sprint("u", keptDeparted) {
 		t.Error("the last one is missing", ok)
 	}
-	if _, _, ok := v.Gone(keptDeparted + 2); ok {
+	if _, _, ok := v.PodsGoneSince(keptDeparted + 2); ok {
 		t.Error("a moment that was not yet is known")
 	}
 }

@@ -11,22 +11,22 @@ import (
 type Observer struct {
 	// PodKnown: these addresses have another Sender now, a pod's or nobody's. None: a pod became known by name, UID or
 	// container that has no new address.
-	PodKnown func([]netip.Addr)
+	SendersChanged func([]netip.Addr)
 	// ObjectGone: a pod was deleted or has finished, or an object of a watched kind was deleted. With its UID.
 	ObjectGone func(metric.Object)
 	// ObjectKnown: there is an object of a watched kind that was not there before.
-	ObjectKnown func()
+	ObjectAdded func()
 	// LimitsChanged: the namespace's LimitRanges say something else.
 	LimitsChanged func(namespace string)
 	// AskedChanged: the autoscalers of the namespace name other metrics.
-	AskedChanged func(namespace string)
+	AutoscalersChanged func(namespace string)
 	// ResourcesChanged: Canonical and Find may answer otherwise for some resource.
 	ResourcesChanged func()
 }
 
 func (o *Observer) podKnown(addresses []netip.Addr) {
-	if o.PodKnown != nil {
-		o.PodKnown(addresses)
+	if o.SendersChanged != nil {
+		o.SendersChanged(addresses)
 	}
 }
 
@@ -37,8 +37,8 @@ func (o *Observer) objectGone(gone metric.Object) {
 }
 
 func (o *Observer) objectKnown() {
-	if o.ObjectKnown != nil {
-		o.ObjectKnown()
+	if o.ObjectAdded != nil {
+		o.ObjectAdded()
 	}
 }
 
@@ -49,8 +49,8 @@ func (o *Observer) limitsChanged(namespace string) {
 }
 
 func (o *Observer) askedChanged(namespace string) {
-	if o.AskedChanged != nil {
-		o.AskedChanged(namespace)
+	if o.AutoscalersChanged != nil {
+		o.AutoscalersChanged(namespace)
 	}
 }
 

@@ -166,7 +166,7 @@ func BenchmarkMatching(b *testing.B) {
 		}
 		v.pods.put(newPod(one))
 	}
-	pick, err := v.Matching(podResource, "shop", selectorOf(b, "app=picked,tier=backend"))
+	pick, err := v.SelectObjects(podResource, "shop", selectorOf(b, "app=picked,tier=backend"))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -44,13 +44,13 @@ func TestFrozenServerIsSilent(t *testing.T) {
 	s.put(podsPath, aPod("shop", "web-1", "u1", "10.0.0.1"))
 	v := s.viewThat(t, func(v *View) { v.pulse.every, v.pulse.patient = 20*time.Millisecond, 200*time.Millisecond })
 	v.waitSynced(t)
-	if since, why, blind := v.Blind(); blind {
+	if since, why, blind := v.Outage(); blind {
 		t.Fatalf("blind since %v: %s", since, why)
 	}
 	thaw := s.freeze()
 	pods := v.needed[0].answers
 	eventually(t, "that pods are unanswered", func() bool { return pods.unanswered() > 300*time.Millisecond })
-	if since, why, blind := v.Blind(); !blind || since.IsZero() || why == "" {
+	if since, why, blind := v.Outage(); !blind || since.IsZero() || why == "" {
 		t.Errorf("blind: %v since %v, %q", blind, since, why)
 	}
 	ok, detail := v.Synced()

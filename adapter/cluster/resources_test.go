@@ -101,7 +101,7 @@ func TestCanonical(t *testing.T) {
 		if canonical != c.want || namespaced != c.namespaced || !errors.Is(err, c.err) {
 			t.Errorf("%q: %q, %v, %v; want %q, %v, %v", c.in, canonical, namespaced, err, c.want, c.namespaced, c.err)
 		}
-		kind, gr, _, err := v.Find(c.in)
+		kind, gr, _, err := v.FindResource(c.in)
 		if err == nil && (kind.String() != c.kind || gr.String() != c.want) {
 			t.Errorf("%q: %s and %s, want %s", c.in, kind, gr, c.kind)
 		}

@@ -25,11 +25,11 @@ func (t *told) observer() Observer {
 		f()
 	}
 	return Observer{
-		PodKnown:         func(a []netip.Addr) { locked(func() { t.known = append(t.known, a) }) },
-		ObjectGone:       func(o metric.Object) { locked(func() { t.gone = append(t.gone, o) }) },
-		LimitsChanged:    func(n string) { locked(func() { t.limits = append(t.limits, n) }) },
-		AskedChanged:     func(n string) { locked(func() { t.asked = append(t.asked, n) }) },
-		ResourcesChanged: func() { locked(func() { t.resources++ }) },
+		SendersChanged:     func(a []netip.Addr) { locked(func() { t.known = append(t.known, a) }) },
+		ObjectGone:         func(o metric.Object) { locked(func() { t.gone = append(t.gone, o) }) },
+		LimitsChanged:      func(n string) { locked(func() { t.limits = append(t.limits, n) }) },
+		AutoscalersChanged: func(n string) { locked(func() { t.asked = append(t.asked, n) }) },
+		ResourcesChanged:   func() { locked(func() { t.resources++ }) },
 	}
 }
 

@@ -187,7 +187,7 @@ func (v *View) Synced() (bool, string) {
 }
 
 // Blind says since when, and why, nothing can be known of new pods: the API server does not answer. Not blind: it does.
-func (v *View) Blind() (since time.Time, why string, blind bool) {
+func (v *View) Outage() (since time.Time, why string, blind bool) {
 	s, blind := v.needed[0].answers.silent()
 	return s.since, s.cause, blind
 }
@@ -209,7 +209,7 @@ func (v *View) Limits(namespace string) metric.Limits { return v.limits.limits(n
 // Asked reports whether an autoscaler of the namespace names the metric, by its bare name, for objects of the resource;
 // no resource: as an external metric. An autoscaler names a kind and not a resource, and which resource that is may not
 // be known: so of an Object metric only this is told apart, that it is a pod's or another object's.
-func (v *View) Asked(namespace, resource, name string) bool {
+func (v *View) NamedByAutoscaler(namespace, resource, name string) bool {
 	if resource != "" && resource != podResource {
 		resource = onObjects
 	}

@@ -60,7 +60,7 @@ func TestViewFollowsTheCluster(t *testing.T) {
 	s.put(limitsPath, aLimitRange("shop", "a", podItem("7", "")))
 	eventually(t, "a limit", func() bool { return v.Limits("shop").Pod.Metrics == 7 })
 	s.put(autoscalersPath, anAutoscaler("shop", "a", podsMetric("http_requests:rate:10s")))
-	eventually(t, "what is asked for", func() bool { return v.Asked("shop", "pods", "http_requests") })
+	eventually(t, "what is asked for", func() bool { return v.NamedByAutoscaler("shop", "pods", "http_requests") })
 }
 
 // An API server before 1.34 may not stream a list.
@@ -206,7 +206,7 @@ func TestKindThatComesLater(t *testing.T) {
 	if v.logs.count("objects of this kind are not watched") != 1 {
 		t.Errorf("not said once: %s", v.logs.text.String())
 	}
-	if _, err := v.Matching("widgets.example.com", "shop", labels.Everything()); err == nil {
+	if _, err := v.SelectObjects("widgets.example.com", "shop", labels.Everything()); err == nil {
 		t.Error("picks objects that are not known")
 	}
 	s.serve("/apis/example.com/v1/widgets", "Widget")
@@ -300,7 +300,7 @@ func TestAliveAndMatching(t *testing.T) {
 		if alive := v.Alive(c.object); alive != c.alive {
 			t.Errorf("%s: alive %v", c.what, alive)
 		}
-		match, err := v.Matching(c.object.Resource, "shop", c.selector)
+		match, err := v.SelectObjects(c.object.Resource, "shop", c.selector)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -327,7 +327,7 @@ func TestAliveAndMatching(t *testing.T) {
 	if v.Alive(metric.Object{Resource: "ingresses.networking.k8s.io", Namespace: "shop", Name: "a", UID: "i1"}) {
 		t.Error("an object of a time when its kind was watched stands beside the same one without UID")
 	}
-	if _, err := v.Matching("ingresses.networking.k8s.io", "shop", web); err == nil || !strings.Contains(err.Error(), "object-kinds") {
+	if _, err := v.SelectObjects("ingresses.networking.k8s.io", "shop", web); err == nil || !strings.Contains(err.Error(), "object-kinds") {
 		t.Errorf("Matching of what is not watched: %v", err)
 	}
 }

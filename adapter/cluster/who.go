@@ -70,7 +70,7 @@ func (v *View) Alive(o metric.Object) bool {
 
 // Matching returns what picks the objects of a kind, in a namespace or (empty) wherever, whose own labels the selector
 // matches and that are alive. Objects of a kind that is not watched cannot be picked: metric.ErrAsked.
-func (v *View) Matching(resource, namespace string, selector labels.Selector) (metric.Pick, error) {
+func (v *View) SelectObjects(resource, namespace string, selector labels.Selector) (metric.Pick, error) {
 	if k := v.kind(resource); resource != podResource && (k == nil || !k.watched()) {
 		return metric.Pick{}, metric.CannotAskf("labelSelector %q picks %s by their labels, but only those of pods and of the kinds in object-kinds are known",
 			selector, resource)
@@ -135,7 +135,7 @@ func (v *View) Canonical(resource string) (canonical string, namespaced bool, er
 }
 
 // Find is Canonical with the resource's kind, in the version that the API server prefers.
-func (v *View) Find(resource string) (kind schema.GroupVersionKind, gr schema.GroupResource, namespaced bool, err error) {
+func (v *View) FindResource(resource string) (kind schema.GroupVersionKind, gr schema.GroupResource, namespaced bool, err error) {
 	one, err := v.resources.find(resource)
 	return one.kind, one.resource, one.namespaced, err
 }

@@ -21,10 +21,10 @@ import (
 type clusterSide struct {
 	client  *cluster.Client
 	view    *cluster.View
-	book    *limit.Book
+	book    *limit.Registry
 	pending *receiver.Pending
 	// pushed remembers what the pods of each workload have pushed.
-	pushed *workload.Memory
+	pushed *workload.Tracker
 	// readmit is set when something may be let in that was refused.
 	readmit atomic.Bool
 	// settled is set once the table was held to what the cluster knows: from then on answers are whole.
@@ -64,7 +64,7 @@ func (p *dataPath) joinCluster() {
 	c.pushed = workload.New(c.view)
 	p.table.Tell(c.pushed)
 	c.pending = receiver.NewPending(p.cfg.receiver.Pending, receiver.PendingParts{
-		NewApplier: p.newApplier, Senders: c.view, Logger: p.log, Explain: p.resolver.Explain, Blind: c.view.Blind,
+		NewApplier: p.newApplier, Senders: c.view, Logger: p.log, Explain: p.resolver.Explain, Blind: c.view.Outage,
 	})
 	c.view.Observe(c.observer())
 }
@@ -72,7 +72,7 @@ func (p *dataPath) joinCluster() {
 // trust is what HTTP clients are told of: who they are to the resolver, and what the book says of their limits.
 type trust struct {
 	*identity.Resolver
-	book *limit.Book
+	book *limit.Registry
 }
 
 // ExplainLimit implements push.Trust.
@@ -88,15 +88,15 @@ func (t trust) ExplainLimit(s *metric.Sample) string {
 func (c *clusterSide) observer() cluster.Observer {
 	mayBeLetIn := func() { c.readmit.Store(true) }
 	return cluster.Observer{
-		PodKnown: func(addresses []netip.Addr) {
+		SendersChanged: func(addresses []netip.Addr) {
 			c.pending.Known(addresses...)
 			mayBeLetIn() // a container that cannot be resolved yet is no claim, so its lines may have been refused
 		},
-		ObjectGone:       c.book.Gone,
-		LimitsChanged:    c.book.LimitsChanged,
-		AskedChanged:     c.book.AskedChanged,
-		ObjectKnown:      mayBeLetIn,
-		ResourcesChanged: mayBeLetIn,
+		ObjectGone:         c.book.ObjectGone,
+		LimitsChanged:      c.book.LimitsChanged,
+		AutoscalersChanged: c.book.AutoscalersChanged,
+		ObjectAdded:        mayBeLetIn,
+		ResourcesChanged:   mayBeLetIn,
 	}
 }
 
@@ -133,7 +133,7 @@ func (p *dataPath) follow(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-readmit.C:
-			p.cluster.pushed.Settle()
+			p.cluster.pushed.ResolveOwners()
 			if p.cluster.readmit.Swap(false) {
 				p.table.Readmit()
 			}
@@ -141,7 +141,7 @@ func (p *dataPath) follow(ctx context.Context) {
 			if gone := p.table.Prune(p.cluster.view.Alive); gone > 0 {
 				p.log.Info("series of objects that are gone were removed", "series", gone)
 			}
-			p.cluster.pushed.Forget()
+			p.cluster.pushed.Expire()
 		}
 	}
 }
@@ -154,9 +154,9 @@ func (p *dataPath) settle(ctx context.Context) {
 	for began := time.Now(); ; {
 		if synced, _ := p.cluster.view.Synced(); synced {
 			gone := p.table.Prune(p.cluster.view.Alive)
-			p.cluster.book.Settle()
+			p.cluster.book.Enforce()
 			p.table.TellOf("pods") // a database of before workloads were remembered has series alone
-			p.cluster.pushed.Settle()
+			p.cluster.pushed.ResolveOwners()
 			p.cluster.settled.Store(true)
 			p.log.Info("the cluster is known", "took", time.Since(began).Round(time.Millisecond), "series", p.table.Series(), "seriesOfGoneObjects", gone)
 			return

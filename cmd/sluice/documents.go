@@ -10,7 +10,7 @@ import (
 // are hashes of different texts, and a workload's document says by its first byte that it is one.
 type documents struct {
 	groups *group.Groups
-	pushed *workload.Memory // nil: standalone
+	pushed *workload.Tracker // nil: standalone
 }
 
 // Changed implements store.Documents.
