@@ -26,7 +26,7 @@ type access struct {
 }
 
 // everybody may read: there is no cluster to ask.
-func everybody() access {
+func anonymousAccess() access {
 	return access{
 		authenticator: anonymous.NewAuthenticator(nil),
 		authorizer:    authorizerfactory.NewAlwaysAllowAuthorizer(),
@@ -35,13 +35,13 @@ func everybody() access {
 
 // quiet keeps from the log who could not show who they are: the library would log each such request as an error.
 // What the API server could not answer is logged elsewhere.
-type quiet struct {
+type quietAuthenticator struct {
 	authenticator.Request
 	logger *slog.Logger
 }
 
 // AuthenticateRequest implements authenticator.Request. Both a fault and a plain no are answered with 401.
-func (q quiet) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
+func (q quietAuthenticator) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
 	response, ok, err := q.Request.AuthenticateRequest(r)
 	if err != nil {
 		q.logger.Debug("not authenticated", "from", r.RemoteAddr, "reason", err)
@@ -51,7 +51,7 @@ func (q quiet) AuthenticateRequest(r *http.Request) (*authenticator.Response, bo
 }
 
 // open says that nobody is asked who they are.
-func (a access) open() bool { return a.proxies == nil }
+func (a access) anonymous() bool { return a.proxies == nil }
 
 // applyTo puts the decisions into the server's configuration, whose SecureServing is there already.
 func (a access) applyTo(c *genericapiserver.Config) error {

@@ -22,14 +22,14 @@ import (
 type Accounts struct {
 	audience string
 	// Each has a bound of its own on questions a second: anybody can make up tokens.
-	strangers, regulars, rights kubernetes.Interface
+	unknownTokens, knownTokens, accessReviews kubernetes.Interface
 }
 
 // Bounds on questions a second, all senders together: about tokens of which nothing good is known, and about those that were
 // good, of which each pod that pushes has one and is asked about every ten seconds.
 const (
-	strangersPerSecond, strangersBurst = 100, 200
-	regularsPerSecond, regularsBurst   = 500, 1000
+	unknownTokensPerSecond, unknownTokensBurst = 100, 200
+	knownTokensPerSecond, knownTokensBurst     = 500, 1000
 )
 
 // NewAccounts makes the clients. The API server is not asked yet. The audience is what tokens must be meant for.
@@ -40,9 +40,9 @@ func NewAccounts(api *rest.Config, audience string) (*Accounts, error) {
 		perSecond float32
 		burst     int
 	}{
-		{&a.strangers, strangersPerSecond, strangersBurst},
-		{&a.regulars, regularsPerSecond, regularsBurst},
-		{&a.rights, decisionsPerSecond, decisionBurst},
+		{&a.unknownTokens, unknownTokensPerSecond, unknownTokensBurst},
+		{&a.knownTokens, knownTokensPerSecond, knownTokensBurst},
+		{&a.accessReviews, decisionsPerSecond, decisionBurst},
 	} {
 		config := rest.CopyConfig(api)
 		config.QPS, config.Burst, config.RateLimiter, config.Timeout = one.perSecond, one.burst, nil, decisionTimeout
@@ -64,9 +64,9 @@ const (
 
 // Who says whom a token names that is meant for our audience; nil: nobody, and why. Known: it was good a moment ago.
 func (a *Accounts) Who(ctx context.Context, token string, known bool) (*metric.Account, string, error) {
-	client := a.strangers
+	client := a.unknownTokens
 	if known {
-		client = a.regulars
+		client = a.knownTokens
 	}
 	review, err := client.AuthenticationV1().TokenReviews().Create(ctx, &authentication.TokenReview{
 		Spec: authentication.TokenReviewSpec{Token: token, Audiences: []string{a.audience}},
@@ -119,7 +119,7 @@ func (a *Accounts) May(ctx context.Context, who *metric.Account, r metric.Right)
 		}
 		spec.Extra[key] = values
 	}
-	review, err := a.rights.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorization.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
+	review, err := a.accessReviews.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorization.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
 	if err != nil {
 		return false, fmt.Errorf("review the access of %q: %w", who.User, err)
 	}

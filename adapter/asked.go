@@ -17,7 +17,7 @@ func unescape(name string) string { return strings.ReplaceAll(name, `\|`, "/") }
 func escape(name string) string { return strings.ReplaceAll(name, "/", `\|`) }
 
 // askedObjects is the path of a custom metrics request, taken apart.
-type askedObjects struct {
+type customRequest struct {
 	namespace string
 	resource  string
 	object    string // "*": all
@@ -26,17 +26,17 @@ type askedObjects struct {
 
 // objectsAsked reads what the library made of the path: {resource}/{name}/{metric}, with or without a namespace
 // before it. namespaces/{ns}/metrics/{metric} comes as resource "namespaces" in no namespace.
-func objectsAsked(ctx context.Context) (askedObjects, error) {
+func parseCustomRequest(ctx context.Context) (customRequest, error) {
 	path, ok := request.RequestInfoFrom(ctx)
 	if !ok {
-		return askedObjects{}, fmt.Errorf("the request has no path information: the handler chain is broken")
+		return customRequest{}, fmt.Errorf("the request has no path information: the handler chain is broken")
 	}
 	// The library takes an empty name for "*", and ignores what follows namespaces/{ns}/metrics/{metric}.
 	if len(path.Parts) != 3 || path.Name == "" || path.Subresource == "" {
-		return askedObjects{}, metric.NotFoundf(
+		return customRequest{}, metric.NotFoundf(
 			"no path %q: want [namespaces/{namespace}/]{resource}/{name or *}/{metric} or namespaces/{namespace}/metrics/{metric}", path.Path)
 	}
-	return askedObjects{
+	return customRequest{
 		namespace: path.Namespace,
 		resource:  path.Resource,
 		object:    path.Name,
@@ -45,7 +45,7 @@ func objectsAsked(ctx context.Context) (askedObjects, error) {
 }
 
 // scopedTo refuses a path that puts a cluster-scoped resource into a namespace, or a namespaced one into none.
-func (a askedObjects) scopedTo(one objectKind) error {
+func (a customRequest) checkScope(one objectKind) error {
 	switch {
 	case one.namespaced && a.namespace == "":
 		return metric.CannotAskf("%s live in namespaces: ask for namespaces/{namespace}/%s/%s/%s",
@@ -61,7 +61,7 @@ func (a askedObjects) scopedTo(one objectKind) error {
 
 // externalAsked reads namespaces/{namespace}/{metric}. The library would take "status" and "finalize" for
 // subresources of the namespace, and the metric for one called "namespaces".
-func externalAsked(ctx context.Context) (namespace, name string, err error) {
+func parseExternalRequest(ctx context.Context) (namespace, name string, err error) {
 	path, ok := request.RequestInfoFrom(ctx)
 	if !ok {
 		return "", "", fmt.Errorf("the request has no path information: the handler chain is broken")

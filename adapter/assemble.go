@@ -18,7 +18,7 @@ import (
 
 // assemble joins the Kubernetes API server library with our groups, without etcd and without informers of its own.
 // The custom metrics library's AdapterBase would want a cluster.
-func (s *Server) assemble(cfg Config, groups []group, certificate dynamiccertificates.CertKeyContentProvider) (*genericapiserver.GenericAPIServer, error) {
+func (s *Server) newAPIServer(cfg Config, groups []group, certificate dynamiccertificates.CertKeyContentProvider) (*genericapiserver.GenericAPIServer, error) {
 	c := genericapiserver.NewConfig(cmserver.Codecs)
 	c.SecureServing = &genericapiserver.SecureServingInfo{Listener: s.listener, Cert: certificate}
 	c.ExternalAddress = s.Addr().String()
@@ -36,13 +36,13 @@ func (s *Server) assemble(cfg Config, groups []group, certificate dynamiccertifi
 	c.EnableProfiling = false                                   // it redirects, and the operations port has it
 	c.EnableMetrics = false                                     // the operations port has ours
 	c.BuildHandlerChainFunc = s.handlerChain(cfg)
-	c.AggregatedDiscoveryGroupManager = announce(groups, s.logger)
+	c.AggregatedDiscoveryGroupManager = newAggregatedDiscovery(groups, s.logger)
 	c.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(definitions, openapinamer.NewDefinitionNamer(cmserver.Scheme))
 	c.OpenAPIConfig.Info.Title = "sluice"
 	c.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(definitions, openapinamer.NewDefinitionNamer(cmserver.Scheme))
 	c.OpenAPIV3Config.Info.Title = "sluice"
 
-	c.EffectiveVersion = served{compatibility.DefaultBuildEffectiveVersion()}
+	c.EffectiveVersion = effectiveVersion{compatibility.DefaultBuildEffectiveVersion()}
 
 	// The custom metrics library's own server would put its version in the place of ours. Its groups are not
 	// wanted either: ours take their place, see group.serve.
@@ -55,7 +55,7 @@ func (s *Server) assemble(cfg Config, groups []group, certificate dynamiccertifi
 		return nil, fmt.Errorf("prepare the API server: %w", err)
 	}
 	for _, g := range groups {
-		if err := g.serve(server); err != nil {
+		if err := g.register(server); err != nil {
 			return nil, fmt.Errorf("install %s: %w", g.versions[0].Group, err)
 		}
 	}

@@ -36,7 +36,7 @@ func (r *recorder) asked() string {
 // namespace is a name, the external one a resource.
 func TestAttributesThatRightsAreGivenBy(t *testing.T) {
 	recorder := new(recorder)
-	who := everybody()
+	who := anonymousAccess()
 	who.authorizer = recorder
 	a := running(t, prepared(t, Parts{}, who))
 	a.waitReady(t)
@@ -80,7 +80,7 @@ func TestAttributesThatRightsAreGivenBy(t *testing.T) {
 // What was not in the path that was authorised is not answered.
 func TestNothingIsAnsweredBesideTheRight(t *testing.T) {
 	recorder := new(recorder)
-	who := everybody()
+	who := anonymousAccess()
 	who.authorizer = recorder
 	a := running(t, prepared(t, Parts{}, who))
 	a.waitReady(t)

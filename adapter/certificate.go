@@ -42,14 +42,14 @@ func selfSigned(dir string, hosts []string, now time.Time) (keyPair, error) {
 	if dir == "" {
 		return generate(hosts, now)
 	}
-	if kept, err := loadPair(dir); err == nil && kept.serves(hosts, now) {
+	if kept, err := loadPair(dir); err == nil && kept.valid(hosts, now) {
 		return kept, nil
 	}
 	pair, err := generate(hosts, now)
 	if err != nil {
 		return keyPair{}, err
 	}
-	if err := pair.keep(dir); err != nil {
+	if err := pair.save(dir); err != nil {
 		return pair, fmt.Errorf("keep it in %s: %w", dir, err)
 	}
 	return pair, nil
@@ -64,7 +64,7 @@ func loadPair(dir string) (pair keyPair, err error) {
 	return pair, nil
 }
 
-func (p *keyPair) keep(dir string) error {
+func (p *keyPair) save(dir string) error {
 	if err := durable.MkdirAll(dir, 0o750); err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (p *keyPair) files() []pairFile {
 }
 
 // serves reports whether the pair is whole, signed by its own authority, good for all hosts, and long enough.
-func (p *keyPair) serves(hosts []string, now time.Time) bool {
+func (p *keyPair) valid(hosts []string, now time.Time) bool {
 	pair, err := tls.X509KeyPair(p.cert, p.key)
 	if err != nil {
 		return false

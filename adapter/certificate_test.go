@@ -59,7 +59,7 @@ func TestServesTheGivenCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if err := pair.keep(dir); err != nil {
+	if err := pair.save(dir); err != nil {
 		t.Fatal(err)
 	}
 	a := start(t, shop(), func(c *Config) {

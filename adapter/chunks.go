@@ -13,7 +13,7 @@ const chunkBytes = 160 << 10
 var chunkBuffers = sync.Pool{New: func() any { return new(make([]byte, 0, chunkBytes+chunkBytes/8)) }}
 
 // inChunks writes an answer piece by piece, item by item: it is never in memory as a whole.
-func inChunks(to io.Writer, head []byte, items int, item func(dst []byte, i int) []byte, tail string) error {
+func writeChunks(to io.Writer, head []byte, items int, item func(dst []byte, i int) []byte, tail string) error {
 	kept := chunkBuffers.Get().(*[]byte)
 	defer chunkBuffers.Put(kept)
 	buf := append((*kept)[:0], head...)

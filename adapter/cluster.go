@@ -59,7 +59,7 @@ func (o objects) find(resource string) (objectKind, error) {
 
 // pick is what a query takes objects by: their own labels and that they live. Of an object asked for by its name
 // the labels play no part.
-func (o objects) pick(kind objectKind, asked askedObjects, options *metainternalversion.ListOptions) (metric.Pick, error) {
+func (o objects) pick(kind objectKind, asked customRequest, options *metainternalversion.ListOptions) (metric.Pick, error) {
 	selected := options != nil && options.LabelSelector != nil && !options.LabelSelector.Empty()
 	switch {
 	case selected && o.cluster == nil:

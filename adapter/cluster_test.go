@@ -86,7 +86,7 @@ func (c *town) kill(pod string) {
 // startInCluster runs a server that knows a cluster and asks nobody who they are.
 func startInCluster(t *testing.T, source Source, cluster Cluster) *api {
 	t.Helper()
-	a := running(t, prepared(t, Parts{Source: source, Cluster: cluster}, everybody()))
+	a := running(t, prepared(t, Parts{Source: source, Cluster: cluster}, anonymousAccess()))
 	a.waitReady(t)
 	return a
 }

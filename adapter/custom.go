@@ -23,9 +23,9 @@ var namespaces = schema.GroupResource{Resource: "namespaces"}
 // the library's own storage, which answers a malformed metricLabelSelector with 500 and drops the
 // resourceVersion of an answer about a single object.
 type customStorage struct {
-	source  Source
-	objects objects
-	counted Workloads // nil: nothing is remembered
+	source    Source
+	objects   objects
+	workloads Workloads // nil: nothing is remembered
 }
 
 // New implements rest.Storage.
@@ -44,7 +44,7 @@ func (s *customStorage) NewListOptions() (options runtime.Object, hasSubpath boo
 
 // List implements the library's ListerWithOptions: one object's metric, or that of all objects.
 func (s *customStorage) List(ctx context.Context, options *metainternalversion.ListOptions, extra runtime.Object) (runtime.Object, error) {
-	asked, err := objectsAsked(ctx)
+	asked, err := parseCustomRequest(ctx)
 	failed := target{resource: schema.ParseGroupResource(asked.resource), name: asked.metric}
 	if err != nil {
 		return nil, failed.status(err)
@@ -53,7 +53,7 @@ func (s *customStorage) List(ctx context.Context, options *metainternalversion.L
 	if err != nil {
 		return nil, failed.status(err)
 	}
-	if err := asked.scopedTo(resource); err != nil {
+	if err := asked.checkScope(resource); err != nil {
 		return nil, failed.status(err)
 	}
 	pick, err := s.objects.pick(resource, asked, options)
@@ -64,7 +64,7 @@ func (s *customStorage) List(ctx context.Context, options *metainternalversion.L
 	if err != nil {
 		return nil, failed.status(err)
 	}
-	turn := turnOf(ctx)
+	turn := ticketOf(ctx)
 	points, err := s.objectPoints(metric.Query{
 		Resource:  resource.resource.String(),
 		Namespace: asked.namespace,
@@ -74,13 +74,13 @@ func (s *customStorage) List(ctx context.Context, options *metainternalversion.L
 		Known:     pick.Takes,
 		Few:       pick.List,
 		Gone:      pick.Gone,
-		Room:      turn.roomIn(ctx),
+		Room:      turn.buffer(ctx),
 	}, labelSelector(options))
-	turn.gathered(points)
+	turn.collected(points)
 	if err != nil {
 		return nil, failed.status(err)
 	}
-	list, err := customList(customContent{metric: asked.metric, object: asked.object, resource: resource, selector: shownSelector(selector)}, points)
+	list, err := NewCustom(Custom{Metric: asked.metric, Object: asked.object, resource: resource, Selector: shownSelector(selector)}, points)
 	if err != nil {
 		return nil, failed.status(err)
 	}
@@ -108,31 +108,31 @@ func metricLabelSelector(extra runtime.Object) (labels.Selector, error) {
 }
 
 // customList takes what can be answered of the points, which it keeps.
-func customList(of customContent, points []metric.Point) (*list, error) {
-	l := &list{kind: "MetricValueList", content: of, points: points[:0]}
+func NewCustom(of Custom, points []metric.Point) (*List, error) {
+	l := &List{kind: "MetricValueList", items: of, Points: points[:0]}
 	var sum milliSum
 	var newest time.Time
 	for i := range points {
 		p := &points[i]
 		value, err := quantityOf(p.Value)
-		if err != nil && (!of.all() || !errors.Is(err, errNotANumber)) {
-			return nil, fmt.Errorf("%q of %s: %w", of.metric, p.Object, err)
+		if err != nil && (!of.all() || !errors.Is(err, ErrNotANumber)) {
+			return nil, fmt.Errorf("%q of %s: %w", of.Metric, p.Object, err)
 		}
 		if err != nil {
 			continue // not a number is absent, and the others are still true
 		}
 		if err := sum.add(value); err != nil {
-			return nil, fmt.Errorf("%q of %s: %w", of.metric, of.resource.resource, err)
+			return nil, fmt.Errorf("%q of %s: %w", of.Metric, of.resource.resource, err)
 		}
 		newest = later(newest, p.Time)
-		if kept := len(l.points); kept == i {
-			l.points = points[:kept+1] // it stands there
+		if kept := len(l.Points); kept == i {
+			l.Points = points[:kept+1] // it stands there
 		} else {
-			l.points = append(l.points, *p)
+			l.Points = append(l.Points, *p)
 		}
 	}
-	if len(l.points) == 0 {
-		return nil, metric.NotFoundf("no value of %q for %s %s", of.metric, of.resource.resource, of.object)
+	if len(l.Points) == 0 {
+		return nil, metric.NotFoundf("no value of %q for %s %s", of.Metric, of.resource.resource, of.Object)
 	}
 	l.version = resourceVersion(newest)
 	return l, nil

@@ -19,8 +19,8 @@ func TestWindowOfEachItem(t *testing.T) {
 		{Object: pod("c"), Value: metric.Int(1)},
 		{Object: pod("d"), Value: metric.Int(1), Window: time.Minute},
 	}
-	l, err := customList(customContent{object: custom_metrics.AllObjects}, points)
-	if err != nil || len(l.points) != 4 {
+	l, err := NewCustom(Custom{Object: custom_metrics.AllObjects}, points)
+	if err != nil || len(l.Points) != 4 {
 		t.Fatal(l, err)
 	}
 	list := l.GetObject().(*custom_metrics.MetricValueList)

@@ -15,21 +15,21 @@ import (
 )
 
 // customContent is what all items of a custom metrics list share.
-type customContent struct {
-	metric, object string // as they were asked for
+type Custom struct {
+	Metric, Object string // as they were asked for
 	resource       objectKind
-	selector       *metav1.LabelSelector
+	Selector       *metav1.LabelSelector
 }
 
-func (c customContent) all() bool { return c.object == custom_metrics.AllObjects }
+func (c Custom) all() bool { return c.Object == custom_metrics.AllObjects }
 
-func (c customContent) typed(l *list) runtime.Object {
-	list := &custom_metrics.MetricValueList{Items: make([]custom_metrics.MetricValue, len(l.points))}
+func (c Custom) typed(l *List) runtime.Object {
+	list := &custom_metrics.MetricValueList{Items: make([]custom_metrics.MetricValue, len(l.Points))}
 	list.ResourceVersion = l.version
-	identifier := custom_metrics.MetricIdentifier{Name: c.metric, Selector: c.selector}
+	identifier := custom_metrics.MetricIdentifier{Name: c.Metric, Selector: c.Selector}
 	apiVersion, kind := c.resource.kind.ToAPIVersionAndKind()
-	for i := range l.points {
-		p := &l.points[i]
+	for i := range l.Points {
+		p := &l.Points[i]
 		value, _ := quantityOf(p.Value) // it was taken before
 		list.Items[i] = custom_metrics.MetricValue{
 			DescribedObject: custom_metrics.ObjectReference{
@@ -48,16 +48,16 @@ func (c customContent) typed(l *list) runtime.Object {
 // What is where in an item say k8s.io/metrics pkg/apis/custom_metrics (types.go and generated.proto of both versions) and, of the
 // object, k8s.io/api core/v1. What all items have in common is written once.
 
-func (c customContent) jsonItem(version schema.GroupVersion) func(dst []byte, p *metric.Point) []byte {
+func (c Custom) jsonItem(version schema.GroupVersion) func(dst []byte, p *metric.Point) []byte {
 	apiVersion, kind := c.resource.kind.ToAPIVersionAndKind()
 	kindMember, versionMember := appendMember(nil, `"kind":`, kind), appendMember(nil, `"apiVersion":`, apiVersion)
-	selector, _ := json.Marshal(c.selector) // strings do not fail
-	name := appendString(nil, c.metric)
+	selector, _ := json.Marshal(c.Selector) // strings do not fail
+	name := appendString(nil, c.Metric)
 	about, window, end := `,"metric":{"name":`+string(name)+`,"selector":`+string(selector)+`},"timestamp":`, `,"windowSeconds":`, `}`
 	if version == cmv1beta1.SchemeGroupVersion {
 		about, window, end = `,"metricName":`+string(name)+`,"timestamp":`, `,"window":`, `,"selector":`+string(selector)+`}`
 	}
-	var times stamps
+	var times timestampCache
 	return func(dst []byte, p *metric.Point) []byte {
 		dst = append(dst, `{"describedObject":{`...)
 		dst = append(dst, kindMember...)
@@ -76,25 +76,25 @@ func (c customContent) jsonItem(version schema.GroupVersion) func(dst []byte, p 
 	}
 }
 
-func (c customContent) protobufItem(version schema.GroupVersion) protobufItem {
+func (c Custom) protobufItem(version schema.GroupVersion) protobufItem {
 	apiVersion, kind := c.resource.kind.ToAPIVersionAndKind()
 	f := &customFields{
 		before: appendField(nil, field1, kind),
 		behind: appendField(appendField(appendField(nil, field5, apiVersion), field6, ""), field7, ""), // resourceVersion, fieldPath
 	}
 	var selector []byte
-	if c.selector != nil {
-		selector, _ = c.selector.Marshal() // strings do not fail
+	if c.Selector != nil {
+		selector, _ = c.Selector.Marshal() // strings do not fail
 	}
 	if version == cmv1beta1.SchemeGroupVersion {
-		f.about = appendField(nil, field2, c.metric)
-		if c.selector != nil {
+		f.about = appendField(nil, field2, c.Metric)
+		if c.Selector != nil {
 			f.end = appendField(nil, field6, selector)
 		}
 		return f
 	}
-	identifier := appendField(nil, field1, c.metric)
-	if c.selector != nil {
+	identifier := appendField(nil, field1, c.Metric)
+	if c.Selector != nil {
 		identifier = appendField(identifier, field2, selector)
 	}
 	f.about = appendField(nil, field2, identifier)

@@ -31,7 +31,7 @@ const (
 //
 // It is made of the parts of k8s.io/apiserver's DelegatingAuthenticationOptions and DelegatingAuthorizationOptions:
 // these take a kubeconfig file, no rest.Config, and give up at start where the API server is away.
-func delegated(cfg Config, api *rest.Config, logger *slog.Logger) (access, error) {
+func delegatedAccess(cfg Config, api *rest.Config, logger *slog.Logger) (access, error) {
 	watching := rest.CopyConfig(api)
 	watching.QPS, watching.Burst, watching.RateLimiter = decisionsPerSecond, decisionBurst, nil
 	client, err := kubernetes.NewForConfig(watching)
@@ -40,7 +40,7 @@ func delegated(cfg Config, api *rest.Config, logger *slog.Logger) (access, error
 	}
 	asking := rest.CopyConfig(watching) // a watch must not end with it
 	asking.Timeout = decisionTimeout
-	tokens, reviews, err := deciders(asking)
+	tokens, reviews, err := reviewClients(asking)
 	if err != nil {
 		return access{}, err
 	}
@@ -48,25 +48,25 @@ func delegated(cfg Config, api *rest.Config, logger *slog.Logger) (access, error
 	if err != nil {
 		return access{}, err
 	}
-	a := access{proxies: proxy.requestHeaders(), ready: proxy.state, run: proxy.run}
+	a := access{proxies: proxy.requestHeaders(), ready: proxy.ready, run: proxy.run}
 	asked, _, err := authenticatorfactory.DelegatingAuthenticatorConfig{
 		// Who shows nothing is system:anonymous, and the API server says what that one may.
 		Anonymous:                &apiserver.AnonymousAuthConfig{Enabled: true},
 		TokenAccessReviewClient:  tokens.AuthenticationV1(),
 		TokenAccessReviewTimeout: decisionTimeout,
-		WebhookRetryBackoff:      askAgain(),
+		WebhookRetryBackoff:      reviewBackoff(),
 		CacheTTL:                 decisionTTL,
 		RequestHeaderConfig:      a.proxies,
 	}.New()
 	if err != nil {
 		return access{}, fmt.Errorf("delegate authentication: %w", err)
 	}
-	a.authenticator = quiet{asked, logger}
+	a.authenticator = quietAuthenticator{asked, logger}
 	rights, err := authorizerfactory.DelegatingAuthorizerConfig{
 		SubjectAccessReviewClient: reviews.AuthorizationV1(),
 		AllowCacheTTL:             decisionTTL,
 		DenyCacheTTL:              decisionTTL,
-		WebhookRetryBackoff:       askAgain(),
+		WebhookRetryBackoff:       reviewBackoff(),
 	}.New()
 	if err != nil {
 		return access{}, fmt.Errorf("delegate authorization: %w", err)
@@ -83,7 +83,7 @@ func delegated(cfg Config, api *rest.Config, logger *slog.Logger) (access, error
 
 // deciders are clients that ask about tokens and about rights, each with a bound of its own: anybody can make up tokens, and
 // whom the front proxy speaks for must not wait behind them.
-func deciders(asking *rest.Config) (tokens, rights kubernetes.Interface, err error) {
+func reviewClients(asking *rest.Config) (tokens, rights kubernetes.Interface, err error) {
 	if tokens, err = kubernetes.NewForConfig(asking); err == nil {
 		rights, err = kubernetes.NewForConfig(asking)
 	}
@@ -94,6 +94,6 @@ func deciders(asking *rest.Config) (tokens, rights kubernetes.Interface, err err
 }
 
 // askAgain is how a question is repeated that the API server could not answer: five times within 4 s.
-func askAgain() *wait.Backoff {
+func reviewBackoff() *wait.Backoff {
 	return &wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 5}
 }

@@ -318,16 +318,16 @@ func TestRequestsThatWaitForTheAPIServerAreBounded(t *testing.T) {
 	a, _ := startDelegating(t, plane, func(c *Config) { c.MaxInFlight = 1 })
 	within(t, "it is ready", func() bool { ready, _ := a.Ready(); return ready })
 	var waiting sync.WaitGroup
-	for i := range undecidedPerSlot {
+	for i := range unauthorizedPerSlot {
 		waiting.Go(func() {
 			who := bearer("of-reader")
-			who.from = net.IPv4(127, 0, 1, byte(i/undecidedPerSlotEach))
+			who.from = net.IPv4(127, 0, 1, byte(i/unauthorizedPerSlotEach))
 			if resp, _ := a.as(t, who, fmt.Sprintf("%snamespaces/shop/m%d", externalRoot, i)); resp.StatusCode != http.StatusForbidden {
 				t.Errorf("let in and judged: %d", resp.StatusCode)
 			}
 		})
 		within(t, "it waits", func() bool { return len(plane.asked()) > i+1 }) // and one token
-		if i+1 == undecidedPerSlotEach {
+		if i+1 == unauthorizedPerSlotEach {
 			who := bearer("of-reader")
 			who.from = net.IPv4(127, 0, 1, 0)
 			resp, status := a.as(t, who, ordersPath)
@@ -348,7 +348,7 @@ func TestRequestsThatWaitForTheAPIServerAreBounded(t *testing.T) {
 
 // Whom the front proxy speaks for does not wait behind made-up tokens, of which the API server is asked so many a second.
 func TestMadeUpTokensHoldUpNobodyElse(t *testing.T) {
-	tokens, rights, err := deciders(&rest.Config{QPS: decisionsPerSecond, Burst: decisionBurst})
+	tokens, rights, err := reviewClients(&rest.Config{QPS: decisionsPerSecond, Burst: decisionBurst})
 	if err != nil {
 		t.Fatal(err)
 	}

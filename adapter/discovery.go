@@ -101,7 +101,7 @@ func (d *aggregatedDiscovery) ServeHTTP(w http.ResponseWriter, r *http.Request) 
 	for _, g := range d.groups {
 		listed := g.list()
 		for _, v := range g.versions {
-			resources, err := genericapi.ConvertGroupVersionIntoToDiscovery(ofVersion(listed, v))
+			resources, err := genericapi.ConvertGroupVersionIntoToDiscovery(withVersion(listed, v))
 			if err != nil {
 				d.logger.Error("aggregated discovery is out of date", "group_version", v.String(), "error", err)
 				continue

@@ -15,7 +15,7 @@ const (
 // answer to a request whose body is still on its way resets the stream, and the library closes the connection of
 // whoever is anonymous after each answer: between the two, clients such as curl lose the answer's body. For
 // HTTP/1 net/http does the same by itself.
-func drained(next http.Handler) http.Handler {
+func drainBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor == 2 && r.ContentLength != 0 {
 			control := http.NewResponseController(w)

@@ -35,7 +35,7 @@ func (s *externalStorage) NewList() runtime.Object {
 
 // List implements rest.Lister: the items of one metric that a namespace may see.
 func (s *externalStorage) List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object, error) {
-	namespace, name, err := externalAsked(ctx)
+	namespace, name, err := parseExternalRequest(ctx)
 	failed := target{resource: schema.GroupResource{Group: external_metrics.GroupName, Resource: name}}
 	if err != nil {
 		return nil, failed.status(err)
@@ -44,18 +44,18 @@ func (s *externalStorage) List(ctx context.Context, options *metainternalversion
 	if options != nil {
 		selector = options.LabelSelector
 	}
-	turn := turnOf(ctx)
+	turn := ticketOf(ctx)
 	points, err := s.source.External(metric.Query{
 		Namespace: namespace,
 		Asked:     metric.ParseAsked(name),
 		Match:     matching(selector),
-		Room:      turn.roomIn(ctx),
+		Room:      turn.buffer(ctx),
 	})
-	turn.gathered(points)
+	turn.collected(points)
 	if err != nil {
 		return nil, failed.status(err)
 	}
-	list, err := externalList(namespace, name, points)
+	list, err := NewExternal(namespace, name, points)
 	if err != nil {
 		return nil, failed.status(err)
 	}
@@ -63,7 +63,7 @@ func (s *externalStorage) List(ctx context.Context, options *metainternalversion
 }
 
 // externalList is whole or an error: the autoscaler adds the items up and makes up for none that is missing.
-func externalList(namespace, name string, points []metric.Point) (*list, error) {
+func NewExternal(namespace, name string, points []metric.Point) (*List, error) {
 	if len(points) == 0 {
 		return nil, metric.NotFoundf("no value of %q in %q", name, namespace)
 	}
@@ -80,5 +80,5 @@ func externalList(namespace, name string, points []metric.Point) (*list, error) 
 		}
 		newest = later(newest, p.Time)
 	}
-	return &list{kind: "ExternalMetricValueList", content: externalContent{name}, points: points, version: resourceVersion(newest)}, nil
+	return &List{kind: "ExternalMetricValueList", items: external{name}, Points: points, version: resourceVersion(newest)}, nil
 }

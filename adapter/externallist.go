@@ -12,13 +12,13 @@ import (
 )
 
 // externalContent is what all items of an external metrics list share.
-type externalContent struct{ metric string }
+type external struct{ metric string }
 
-func (c externalContent) typed(l *list) runtime.Object {
-	list := &external_metrics.ExternalMetricValueList{Items: make([]external_metrics.ExternalMetricValue, len(l.points))}
+func (c external) typed(l *List) runtime.Object {
+	list := &external_metrics.ExternalMetricValueList{Items: make([]external_metrics.ExternalMetricValue, len(l.Points))}
 	list.ResourceVersion = l.version
-	for i := range l.points {
-		p := &l.points[i]
+	for i := range l.Points {
+		p := &l.Points[i]
 		value, _ := quantityOf(p.Value) // it was taken before
 		list.Items[i] = external_metrics.ExternalMetricValue{
 			MetricName:    c.metric,
@@ -33,9 +33,9 @@ func (c externalContent) typed(l *list) runtime.Object {
 
 // What is where in an item says k8s.io/metrics pkg/apis/external_metrics/v1beta1 (types.go, generated.proto).
 
-func (c externalContent) jsonItem(schema.GroupVersion) func(dst []byte, p *metric.Point) []byte {
+func (c external) jsonItem(schema.GroupVersion) func(dst []byte, p *metric.Point) []byte {
 	head := string(appendString([]byte(`{"metricName":`), c.metric)) + `,"metricLabels":{`
-	var times stamps
+	var times timestampCache
 	return func(dst []byte, p *metric.Point) []byte {
 		dst = append(dst, head...)
 		first := true
@@ -57,7 +57,7 @@ func (c externalContent) jsonItem(schema.GroupVersion) func(dst []byte, p *metri
 	}
 }
 
-func (c externalContent) protobufItem(schema.GroupVersion) protobufItem {
+func (c external) protobufItem(schema.GroupVersion) protobufItem {
 	return &externalFields{name: appendField(nil, field1, c.metric)}
 }
 

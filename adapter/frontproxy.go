@@ -28,7 +28,7 @@ const (
 )
 
 // nobody is the only name allowed where the cluster allows any: no certificate has it, for it is not UTF-8.
-const nobody = "\xff"
+const noName = "\xff"
 
 // frontProxy is what the cluster says of its front proxy: the kube-apiserver, which passes requests on under its own
 // certificate and tells in headers whose they are. The library's controllers watch it; without an API
@@ -57,7 +57,7 @@ func newFrontProxy(client kubernetes.Interface, anyName bool, logger *slog.Logge
 
 func (f *frontProxy) requestHeaders() *authenticatorfactory.RequestHeaderConfig {
 	return &authenticatorfactory.RequestHeaderConfig{
-		CAContentProvider:   notRun{f.authority},
+		CAContentProvider:   caContent{f.authority},
 		UsernameHeaders:     headerrequest.StringSliceProviderFunc(f.headers.UsernameHeaders),
 		UIDHeaders:          headerrequest.StringSliceProviderFunc(f.headers.UIDHeaders),
 		GroupHeaders:        headerrequest.StringSliceProviderFunc(f.headers.GroupHeaders),
@@ -67,7 +67,7 @@ func (f *frontProxy) requestHeaders() *authenticatorfactory.RequestHeaderConfig 
 }
 
 // notRun hides from the TLS server that an authority can be run: run does it.
-type notRun struct {
+type caContent struct {
 	dynamiccertificates.CAContentProvider
 }
 
@@ -76,13 +76,13 @@ type notRun struct {
 func (f *frontProxy) allowedNames() []string {
 	names := f.headers.AllowedClientNames()
 	if len(names) == 0 && !f.anyName {
-		return []string{nobody}
+		return []string{noName}
 	}
 	return names
 }
 
 // state says whether the front proxy can be told, and else what is missing.
-func (f *frontProxy) state() (bool, string) {
+func (f *frontProxy) ready() (bool, string) {
 	switch {
 	case len(f.authority.CurrentCABundleContent()) == 0 || len(f.headers.UsernameHeaders()) == 0:
 		return false, "waiting for " + proxyConfigMapRef + " with " + proxyCAKey + " and " + proxyUsersKey +
@@ -99,12 +99,12 @@ func (f *frontProxy) run(ctx context.Context) {
 	var watching sync.WaitGroup
 	watching.Go(func() { f.authority.Run(ctx, 1) })
 	watching.Go(func() { f.headers.Run(ctx, 1) })
-	tell(ctx, f.logger, f.state, f.known)
+	logWhileNotReady(ctx, f.logger, f.ready, f.logTrusted)
 	watching.Wait()
 }
 
 // known tells who is believed from now on.
-func (f *frontProxy) known() {
+func (f *frontProxy) logTrusted() {
 	names := f.headers.AllowedClientNames()
 	if len(names) == 0 {
 		f.logger.Warn("any certificate of the front proxy's authority may speak for anybody, as AnyProxyName allows")

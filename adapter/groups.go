@@ -35,7 +35,7 @@ func groupsOf(cfg Config, source Source, known objects, counted Workloads) []gro
 			versions: []schema.GroupVersion{cmv1beta2.SchemeGroupVersion, cmv1beta1.SchemeGroupVersion},
 			list:     names.custom,
 			install: func(v *installer.MetricsAPIGroupVersion) {
-				v.DynamicStorage = &customStorage{source: source, objects: known, counted: counted}
+				v.DynamicStorage = &customStorage{source: source, objects: known, workloads: counted}
 				v.Handlers = &installer.CMHandlers{}
 				// The library adds conversions of the options to its scheme, and this codec finds them there.
 				v.ParameterCodec = runtime.NewParameterCodec(cmserver.Scheme)
@@ -58,7 +58,7 @@ func groupsOf(cfg Config, source Source, known objects, counted Workloads) []gro
 
 // serve adds the group to the server: the library's handlers over our storage. The library's own
 // InstallCustomMetricsAPI would announce only one of the two versions.
-func (g group) serve(server *genericapiserver.GenericAPIServer) error {
+func (g group) register(server *genericapiserver.GenericAPIServer) error {
 	container := server.Handler.GoRestfulContainer
 	announced := metav1.APIGroup{Name: g.versions[0].Group}
 	for _, v := range g.versions {
@@ -89,7 +89,7 @@ func (g group) serve(server *genericapiserver.GenericAPIServer) error {
 }
 
 // announce makes the aggregated form of the groups' discovery.
-func announce(groups []group, logger *slog.Logger) *aggregatedDiscovery {
+func newAggregatedDiscovery(groups []group, logger *slog.Logger) *aggregatedDiscovery {
 	documents := aggregated.NewResourceManager("apis")
 	for _, g := range groups {
 		for i, v := range g.versions {
@@ -101,7 +101,7 @@ func announce(groups []group, logger *slog.Logger) *aggregatedDiscovery {
 }
 
 // ofVersion is the list with group and version filled in, as the aggregated form wants it.
-func ofVersion(list []metav1.APIResource, v schema.GroupVersion) []metav1.APIResource {
+func withVersion(list []metav1.APIResource, v schema.GroupVersion) []metav1.APIResource {
 	list = slices.Clone(list)
 	for i := range list {
 		list[i].Group, list[i].Version = v.Group, v.Version

@@ -18,28 +18,28 @@ const retryAfterSeconds = 1
 // bounded lets at most limit requests to the API groups be worked on at once and answers the others at once
 // with 429. The custom metrics library switches priority and fairness off, so nothing else would bound them.
 // Health and version are outside: a full server is not a dead one.
-func bounded(next http.Handler, limit int) http.Handler {
+func limitInFlight(next http.Handler, limit int) http.Handler {
 	slots := make(chan struct{}, limit)
 	refusal := fmt.Sprintf("%d requests are in flight, as many as are worked on at once", limit)
-	return onlyGroups(next, func(w http.ResponseWriter, r *http.Request) {
+	return onlyAPIGroups(next, func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case slots <- struct{}{}:
 			defer func() { <-slots }()
 			next.ServeHTTP(w, r)
 		default:
-			refuse(w, r, refusal)
+			rejectTooMany(w, r, refusal)
 		}
 	})
 }
 
 // boundedEach is bounded for the requests of each address alone.
-func boundedEach(next http.Handler, limit int) http.Handler {
+func limitInFlightPerClient(next http.Handler, limit int) http.Handler {
 	shares := newShares(limit)
 	refusal := fmt.Sprintf("%d requests from this address are in flight, as many as there may be of one", limit)
-	return onlyGroups(next, func(w http.ResponseWriter, r *http.Request) {
+	return onlyAPIGroups(next, func(w http.ResponseWriter, r *http.Request) {
 		from := prefixOf(r.RemoteAddr)
 		if !shares.enter(from) {
-			refuse(w, r, refusal)
+			rejectTooMany(w, r, refusal)
 			return
 		}
 		defer shares.leave(from)
@@ -48,7 +48,7 @@ func boundedEach(next http.Handler, limit int) http.Handler {
 }
 
 // onlyGroups passes requests to the API groups to bound and all others on.
-func onlyGroups(next http.Handler, bound http.HandlerFunc) http.Handler {
+func onlyAPIGroups(next http.Handler, bound http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, genericapiserver.APIGroupPrefix+"/") {
 			bound(w, r)
@@ -58,7 +58,7 @@ func onlyGroups(next http.Handler, bound http.HandlerFunc) http.Handler {
 	})
 }
 
-func refuse(w http.ResponseWriter, r *http.Request, why string) {
+func rejectTooMany(w http.ResponseWriter, r *http.Request, why string) {
 	err := apierrors.NewTooManyRequests(why, retryAfterSeconds)
 	responsewriters.ErrorNegotiated(err, cmserver.Codecs, schema.GroupVersion{Version: "v1"}, w, r)
 }

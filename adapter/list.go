@@ -18,16 +18,16 @@ import (
 // list is an answer on its way out. The library negotiates, compresses and writes it as it does its own types, but in plain JSON and
 // protobuf the bytes are made of the points themselves. Everything else, such as what is printed for people or in YAML, the
 // library makes of the typed list.
-type list struct {
-	points  []metric.Point // with values that quantityOf takes; until the request's turn ends
+type List struct {
+	Points  []metric.Point // with values that quantityOf takes; until the request's turn ends
 	version string         // the list's resourceVersion
 	kind    string
-	content content
+	items   items
 }
 
 // content is what items of one kind have in common.
-type content interface {
-	typed(*list) runtime.Object
+type items interface {
+	typed(*List) runtime.Object
 	// jsonItem and protobufItem write the items of one list, one after the other, as a version of the group has them.
 	jsonItem(schema.GroupVersion) func(dst []byte, p *metric.Point) []byte
 	protobufItem(schema.GroupVersion) protobufItem
@@ -41,28 +41,28 @@ type protobufItem interface {
 }
 
 var (
-	_ runtime.Object          = (*list)(nil)
-	_ runtime.CacheableObject = (*list)(nil)
+	_ runtime.Object          = (*List)(nil)
+	_ runtime.CacheableObject = (*List)(nil)
 )
 
 // GetObjectKind implements runtime.Object.
-func (l *list) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
+func (l *List) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
 
 // DeepCopyObject implements runtime.Object.
-func (l *list) DeepCopyObject() runtime.Object { return l.GetObject() }
+func (l *List) DeepCopyObject() runtime.Object { return l.GetObject() }
 
 // GetObject implements runtime.CacheableObject.
-func (l *list) GetObject() runtime.Object { return l.content.typed(l) }
+func (l *List) GetObject() runtime.Object { return l.items.typed(l) }
 
 // CacheEncode implements runtime.CacheableObject, by which the library lets objects have their bytes from elsewhere.
-func (l *list) CacheEncode(id runtime.Identifier, encode func(runtime.Object, io.Writer) error, w io.Writer) error {
-	if as, ok := written[id]; ok {
+func (l *List) CacheEncode(id runtime.Identifier, encode func(runtime.Object, io.Writer) error, w io.Writer) error {
+	if as, ok := encodings[id]; ok {
 		return as.write(l, as.version, w)
 	}
-	if len(l.points) <= fewPoints {
+	if len(l.Points) <= MaxSmall {
 		return encode(l.GetObject(), w)
 	}
-	whole, err := l.encodedAlone(encode)
+	whole, err := l.encodeBuffered(encode)
 	if err != nil {
 		return err
 	}
@@ -71,12 +71,12 @@ func (l *list) CacheEncode(id runtime.Identifier, encode func(runtime.Object, io
 }
 
 // typing is held while the library makes something of a large list, which takes several times the memory of the points.
-var typing sync.Mutex
+var typedEncoding sync.Mutex
 
 // encodedAlone is what the library makes of the list. It is not written while it is made: whoever reads slowly would keep others waiting.
-func (l *list) encodedAlone(encode func(runtime.Object, io.Writer) error) ([]byte, error) {
-	typing.Lock()
-	defer typing.Unlock()
+func (l *List) encodeBuffered(encode func(runtime.Object, io.Writer) error) ([]byte, error) {
+	typedEncoding.Lock()
+	defer typedEncoding.Unlock()
 	var whole bytes.Buffer
 	err := encode(l.GetObject(), &whole)
 	return whole.Bytes(), err
@@ -85,11 +85,11 @@ func (l *list) encodedAlone(encode func(runtime.Object, io.Writer) error) ([]byt
 // encoding is a version of a group in one of the encodings that are written here.
 type encoding struct {
 	version schema.GroupVersion
-	write   func(*list, schema.GroupVersion, io.Writer) error
+	write   func(*List, schema.GroupVersion, io.Writer) error
 }
 
 // written has the encodings by the names of the library's encoders.
-var written = func() map[runtime.Identifier]encoding {
+var encodings = func() map[runtime.Identifier]encoding {
 	all := map[runtime.Identifier]encoding{}
 	for _, media := range cmserver.Codecs.SupportedMediaTypes() {
 		for _, v := range []schema.GroupVersion{
@@ -98,9 +98,9 @@ var written = func() map[runtime.Identifier]encoding {
 			id := cmserver.Codecs.EncoderForVersion(media.Serializer, v).Identifier()
 			switch media.MediaType {
 			case runtime.ContentTypeJSON:
-				all[id] = encoding{v, (*list).writeJSON}
+				all[id] = encoding{v, (*List).writeJSON}
 			case runtime.ContentTypeProtobuf:
-				all[id] = encoding{v, (*list).writeProtobuf}
+				all[id] = encoding{v, (*List).writeProtobuf}
 			}
 		}
 	}
@@ -108,13 +108,13 @@ var written = func() map[runtime.Identifier]encoding {
 }()
 
 // stamps remembers the last timestamp as it was written, to the second: in a list most have the same.
-type stamps struct {
+type timestampCache struct {
 	second int64
 	text   []byte
 }
 
 // of returns what form makes of the time.
-func (s *stamps) of(t time.Time, form func([]byte, time.Time) []byte) []byte {
+func (s *timestampCache) of(t time.Time, form func([]byte, time.Time) []byte) []byte {
 	if second := t.Unix(); second != s.second || s.text == nil {
 		s.second, s.text = second, form(s.text[:0], t)
 	}

@@ -24,10 +24,10 @@ import (
 )
 
 // asTheLibrary holds what is written of a list against what the library writes of the typed one.
-func asTheLibrary(t *testing.T, l *list) {
+func asTheLibrary(t *testing.T, l *List) {
 	t.Helper()
 	versions := []schema.GroupVersion{cmv1beta1.SchemeGroupVersion, cmv1beta2.SchemeGroupVersion}
-	if _, external := l.content.(externalContent); external {
+	if _, external := l.items.(external); external {
 		versions = []schema.GroupVersion{emv1beta1.SchemeGroupVersion}
 	}
 	for _, media := range cmserver.Codecs.SupportedMediaTypes() {
@@ -41,7 +41,7 @@ func asTheLibrary(t *testing.T, l *list) {
 				t.Fatalf("the library: %v", err)
 			}
 			once := *l
-			once.points = slices.Clone(l.points)
+			once.Points = slices.Clone(l.Points)
 			err := once.CacheEncode(encoder.Identifier(), func(runtime.Object, io.Writer) error { return errors.New("left to the library") }, &got)
 			if err != nil {
 				t.Fatalf("%s in %s: %v", version, media.MediaType, err)
@@ -88,25 +88,25 @@ func TestListsAreWrittenAsTheLibraryDoes(t *testing.T) {
 				Value:  n, Time: times[(i+k)%len(times)], Window: windows[(i+k)%len(windows)],
 			})
 		}
-		of := customContent{metric: text(5), object: "*", resource: resource}
+		of := Custom{Metric: text(5), Object: "*", resource: resource}
 		if i%2 == 0 {
-			of.selector = shownSelector(selector)
+			of.Selector = shownSelector(selector)
 		}
 		if i%5 == 0 {
 			of.resource = objectKind{} // nobody's: its fields are empty
 		}
 		// Sums of the largest numbers are refused: one alone is not.
-		custom, err := customList(of, points[:1])
+		custom, err := NewCustom(of, points[:1])
 		if err != nil {
 			t.Fatal(err)
 		}
-		custom.points = points
+		custom.Points = points
 		asTheLibrary(t, custom)
-		external, err := externalList("shop", text(6), points[:1])
+		external, err := NewExternal("shop", text(6), points[:1])
 		if err != nil {
 			t.Fatal(err)
 		}
-		external.points = points
+		external.Points = points
 		asTheLibrary(t, external)
 	}
 }
@@ -125,10 +125,10 @@ func FuzzLists(f *testing.F) {
 		other := point
 		other.Value, other.Time = metric.Float(float), time.Unix(second+1, 5)
 		points := []metric.Point{point, other, point}
-		if l, err := customList(customContent{metric: asked, object: "*", selector: nil}, points); err == nil {
+		if l, err := NewCustom(Custom{Metric: asked, Object: "*", Selector: nil}, points); err == nil {
 			asTheLibrary(t, l)
 		}
-		if l, err := externalList(namespace, asked, []metric.Point{point, other}); err == nil {
+		if l, err := NewExternal(namespace, asked, []metric.Point{point, other}); err == nil {
 			asTheLibrary(t, l)
 		}
 	})
@@ -140,7 +140,7 @@ func TestLargeListsGoOutInPieces(t *testing.T) {
 	for i := range points {
 		points[i] = metric.Point{Object: pod(fmt.Sprintf("web-%d", i)), Value: metric.Int(int64(i)), Time: noon}
 	}
-	l, err := customList(customContent{metric: "x", object: "*"}, points)
+	l, err := NewCustom(Custom{Metric: "x", Object: "*"}, points)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,12 +203,12 @@ func TestItemsAllocateNothing(t *testing.T) {
 		for i := range points {
 			points[i] = metric.Point{Object: pod("web"), Value: metric.Float(float64(1000*i) + 0.5), Time: noon, Window: time.Minute}
 		}
-		l, err := customList(customContent{metric: "x", object: "*"}, points)
+		l, err := NewCustom(Custom{Metric: "x", Object: "*"}, points)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return testing.AllocsPerRun(5, func() {
-			for _, as := range written {
+			for _, as := range encodings {
 				if err := as.write(l, as.version, io.Discard); err != nil {
 					t.Fatal(err)
 				}

@@ -10,18 +10,18 @@ import (
 )
 
 // writeJSON writes what encoding/json makes of the typed list.
-func (l *list) writeJSON(version schema.GroupVersion, to io.Writer) error {
-	item := l.content.jsonItem(version)
+func (l *List) writeJSON(version schema.GroupVersion, to io.Writer) error {
+	item := l.items.jsonItem(version)
 	head := appendMember([]byte{'{'}, `"kind":`, l.kind)
 	head = appendMember(head, `"apiVersion":`, version.String())
 	head = append(head, `"metadata":`...)
 	head = closeObject(appendMember(append(head, '{'), `"resourceVersion":`, l.version))
 	head = append(head, `,"items":[`...)
-	return inChunks(to, head, len(l.points), func(dst []byte, i int) []byte {
+	return writeChunks(to, head, len(l.Points), func(dst []byte, i int) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		return item(dst, &l.points[i])
+		return item(dst, &l.Points[i])
 	}, "]}\n")
 }
 

@@ -27,22 +27,22 @@ const (
 
 // writeProtobuf writes what the library's serializer makes of the typed list: "k8s\x00" and a runtime.Unknown around the list
 // (k8s.io/apimachinery pkg/runtime/generated.proto). Every message has its length before it, so all are measured first.
-func (l *list) writeProtobuf(version schema.GroupVersion, to io.Writer) error {
-	item := l.content.protobufItem(version)
+func (l *List) writeProtobuf(version schema.GroupVersion, to io.Writer) error {
+	item := l.items.protobufItem(version)
 	meta := appendField(nil, field1, "") // metav1.ListMeta: selfLink, resourceVersion, continue
 	meta = appendField(meta, field2, l.version)
 	meta = appendField(meta, field3, "")
 	size := fieldSize(len(meta))
-	for i := range l.points {
-		size += fieldSize(item.measure(&l.points[i]))
+	for i := range l.Points {
+		size += fieldSize(item.measure(&l.Points[i]))
 	}
 	typeMeta := appendField(nil, field1, version.String())
 	typeMeta = appendField(typeMeta, field2, l.kind)
 	head := appendField([]byte("k8s\x00"), field1, typeMeta)
 	head = binary.AppendUvarint(append(head, field2), uint64(size))
 	head = appendField(head, field1, meta)
-	return inChunks(to, head, len(l.points), func(dst []byte, i int) []byte {
-		p := &l.points[i]
+	return writeChunks(to, head, len(l.Points), func(dst []byte, i int) []byte {
+		p := &l.Points[i]
 		dst = binary.AppendUvarint(append(dst, field2), uint64(item.measure(p)))
 		return item.append(dst, p)
 	}, string([]byte{field3, 0, field4, 0})) // contentEncoding, contentType
@@ -70,7 +70,7 @@ func appendTimeProtobuf(dst []byte, t time.Time) []byte {
 // commonFields are what the items of all lists have under the same numbers: timestamp, window, value. It is of one item, the last that
 // was measured.
 type commonFields struct {
-	stamps stamps
+	stamps timestampCache
 	stamp  []byte
 	window []byte
 	value  []byte

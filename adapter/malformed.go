@@ -18,9 +18,9 @@ import (
 
 // wellFormed refuses a selector that cannot be read before the library sees it. The library refuses it too, but
 // does not say which parameter it was in, and logs each such request as an error of ours, twice.
-func wellFormed(next http.Handler) http.Handler {
+func rejectMalformed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := malformedSelector(r); err != nil {
+		if err := checkQuery(r); err != nil {
 			responsewriters.ErrorNegotiated(target{}.status(err), cmserver.Codecs, schema.GroupVersion{Version: "v1"}, w, r)
 			return
 		}
@@ -31,7 +31,7 @@ func wellFormed(next http.Handler) http.Handler {
 // malformedSelector says what is wrong with the query, and with the selectors that the library reads on its own account.
 // What of a query cannot be read would be dropped silently, and the answer, a sum to an autoscaler, be that of no selector
 // at all. So would a selector behind a zero byte, which ends the library's parsing.
-func malformedSelector(r *http.Request) error {
+func checkQuery(r *http.Request) error {
 	if r.URL.RawQuery == "" || !strings.HasPrefix(r.URL.Path, genericapiserver.APIGroupPrefix+"/") {
 		return nil
 	}
@@ -60,7 +60,7 @@ func malformedSelector(r *http.Request) error {
 }
 
 // unasked is the request without its query.
-func unasked(r *http.Request) *http.Request {
+func withoutQuery(r *http.Request) *http.Request {
 	bare, address := *r, *r.URL
 	address.RawQuery = ""
 	bare.URL = &address

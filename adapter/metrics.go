@@ -59,7 +59,7 @@ func (s *Server) Register(registerer prometheus.Registerer) error {
 }
 
 // counted is the outermost handler: it sees the status of every answer, whichever filter gave it.
-func (m *metrics) counted(next http.Handler, resolver request.RequestInfoResolver) http.Handler {
+func (m *metrics) instrument(next http.Handler, resolver request.RequestInfoResolver) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		verb, group := m.labels(r, resolver)
@@ -79,8 +79,8 @@ const other = "other"
 
 func (m *metrics) labels(r *http.Request, resolver request.RequestInfoResolver) (verb, apiGroup string) {
 	verb, apiGroup = other, other
-	if malformedSelector(r) != nil {
-		r = unasked(r) // or the resolver would log it
+	if checkQuery(r) != nil {
+		r = withoutQuery(r) // or the resolver would log it
 	}
 	info, err := resolver.NewRequestInfo(r)
 	if err != nil {
@@ -118,19 +118,19 @@ func (s *statusRecorder) Unwrap() http.ResponseWriter { return s.ResponseWriter 
 // to say who they are and what they may. Where it is away they would pile up. undecidedPerSlotEach is how many of them may
 // come from one address: everybody's wait for the same answers, and anybody can ask.
 const (
-	undecidedPerSlot     = 16
-	undecidedPerSlotEach = 2
+	unauthorizedPerSlot     = 16
+	unauthorizedPerSlotEach = 2
 )
 
 // handlerChain is the library's chain with ours around it and in it: no answer precedes the request's body,
 // counting sees every answer, and the bound on requests in flight counts only those that were let in.
 func (s *Server) handlerChain(cfg Config) func(http.Handler, *genericapiserver.Config) http.Handler {
 	return func(api http.Handler, c *genericapiserver.Config) http.Handler {
-		chain := genericapiserver.DefaultBuildHandlerChain(bounded(newTurns(cfg).taken(withoutMetadataOnly(unredirected(api))), cfg.MaxInFlight), c)
-		if !s.access.open() {
-			chain = boundedEach(bounded(chain, undecidedPerSlot*cfg.MaxInFlight), undecidedPerSlotEach*cfg.MaxInFlight)
+		chain := genericapiserver.DefaultBuildHandlerChain(limitInFlight(newAnswerQueue(cfg).withTicket(withoutMetadataOnly(withoutOpenAPIHash(api))), cfg.MaxInFlight), c)
+		if !s.access.anonymous() {
+			chain = limitInFlightPerClient(limitInFlight(chain, unauthorizedPerSlot*cfg.MaxInFlight), unauthorizedPerSlotEach*cfg.MaxInFlight)
 		}
-		counted := s.metrics.counted(wellFormed(s.whole(chain)), c.RequestInfoResolver)
-		return drained(impatient(counted, 2*cfg.RequestTimeout))
+		counted := s.metrics.instrument(rejectMalformed(s.requireReady(chain)), c.RequestInfoResolver)
+		return drainBody(writeTimeout(counted, 2*cfg.RequestTimeout))
 	}
 }

@@ -12,9 +12,9 @@ import (
 
 var (
 	// errNotANumber is for NaN and infinities, which have no Quantity.
-	errNotANumber = errors.New("not a number")
+	ErrNotANumber = errors.New("not a number")
 	// errOverflow is for what the autoscaler would compute a wrong number of.
-	errOverflow = errors.New("beyond what the autoscaler can compute")
+	ErrOverflow = errors.New("beyond what the autoscaler can compute")
 )
 
 const (
@@ -29,7 +29,7 @@ func quantityOf(n metric.Number) (resource.Quantity, error) {
 	whole, nano, ok := n.Rounded()
 	switch {
 	case !ok && (math.IsNaN(n.Float64()) || math.IsInf(n.Float64(), 0)):
-		return resource.Quantity{}, fmt.Errorf("the value is %v: %w", n.Float64(), errNotANumber)
+		return resource.Quantity{}, fmt.Errorf("the value is %v: %w", n.Float64(), ErrNotANumber)
 	case !ok, !fitsMilli(whole, nano):
 		return resource.Quantity{}, overflowing(n)
 	case nano == 0:
@@ -72,7 +72,7 @@ func appendQuantity(dst []byte, n metric.Number) []byte {
 }
 
 func overflowing(n metric.Number) error {
-	return fmt.Errorf("the value %s is %w: its milli value leaves int64 (at most %d)", n.Append(nil), errOverflow, int64(maxWhole))
+	return fmt.Errorf("the value %s is %w: its milli value leaves int64 (at most %d)", n.Append(nil), ErrOverflow, int64(maxWhole))
 }
 
 // milliSum adds up as the autoscaler does, over whichever items it may pick: so the positive ones and the
@@ -82,7 +82,7 @@ type milliSum struct{ positive, negative int64 }
 func (s *milliSum) add(q resource.Quantity) error {
 	milli := q.MilliValue()
 	if (milli > 0 && s.positive > math.MaxInt64-milli) || (milli < 0 && s.negative < math.MinInt64-milli) {
-		return fmt.Errorf("the sum of the values is %w: its milli value leaves int64", errOverflow)
+		return fmt.Errorf("the sum of the values is %w: its milli value leaves int64", ErrOverflow)
 	}
 	if milli > 0 {
 		s.positive += milli

@@ -61,19 +61,19 @@ func TestQuantityRefuses(t *testing.T) {
 		in   metric.Number
 		want error
 	}{
-		{metric.Int(9223372036854776), errOverflow}, // its MilliValue would be negative
-		{metric.Int(-9223372036854776), errOverflow},
-		{metric.Decimal(9223372036854775, 807_000_001), errOverflow}, // its milli value is rounded up
-		{metric.Decimal(-9223372036854775, -807_000_001), errOverflow},
-		{metric.Float(1e16), errOverflow}, // its MilliValue would be 0
-		{metric.Int(math.MaxInt64), errOverflow},
-		{metric.Int(math.MinInt64), errOverflow},
-		{metric.Float(1 << 63), errOverflow},
-		{metric.Float(-(1 << 63)), errOverflow},
-		{metric.Float(1e300), errOverflow},
-		{metric.Float(math.NaN()), errNotANumber},
-		{metric.Float(math.Inf(1)), errNotANumber},
-		{metric.Float(math.Inf(-1)), errNotANumber},
+		{metric.Int(9223372036854776), ErrOverflow}, // its MilliValue would be negative
+		{metric.Int(-9223372036854776), ErrOverflow},
+		{metric.Decimal(9223372036854775, 807_000_001), ErrOverflow}, // its milli value is rounded up
+		{metric.Decimal(-9223372036854775, -807_000_001), ErrOverflow},
+		{metric.Float(1e16), ErrOverflow}, // its MilliValue would be 0
+		{metric.Int(math.MaxInt64), ErrOverflow},
+		{metric.Int(math.MinInt64), ErrOverflow},
+		{metric.Float(1 << 63), ErrOverflow},
+		{metric.Float(-(1 << 63)), ErrOverflow},
+		{metric.Float(1e300), ErrOverflow},
+		{metric.Float(math.NaN()), ErrNotANumber},
+		{metric.Float(math.Inf(1)), ErrNotANumber},
+		{metric.Float(math.Inf(-1)), ErrNotANumber},
 	} {
 		if got, err := quantityOf(c.in); !errors.Is(err, c.want) {
 			t.Errorf("%v: %s, %v; want %v", c.in, got.String(), err, c.want)

@@ -17,7 +17,7 @@ import (
 // Ready says whether the API answers queries, and if not what is waited for. It is what /readyz says, but for the
 // end: there /readyz says no while queries are still answered.
 func (s *Server) Ready() (bool, string) {
-	for _, state := range s.states {
+	for _, state := range s.readyChecks {
 		if state == nil {
 			continue
 		}
@@ -41,9 +41,9 @@ func (s *Server) readyz() healthz.HealthChecker {
 // whole answers queries with 503 as long as an answer could lack something: an autoscaler would act on it, and an
 // error it rides out. Discovery answers, so that the API is there for who only lists it. It stands before
 // authentication, which may be what is waited for.
-func (s *Server) whole(next http.Handler) http.Handler {
+func (s *Server) requireReady(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if asksForValues(r) {
+		if isMetricQuery(r) {
 			if ready, waiting := s.Ready(); !ready {
 				responsewriters.ErrorNegotiated(notReady(waiting), cmserver.Codecs, schema.GroupVersion{Version: "v1"}, w, r)
 				return
@@ -54,7 +54,7 @@ func (s *Server) whole(next http.Handler) http.Handler {
 }
 
 // asksForValues tells a query from discovery: /apis/{group}/{version} and more.
-func asksForValues(r *http.Request) bool {
+func isMetricQuery(r *http.Request) bool {
 	return strings.HasPrefix(r.URL.Path, genericapiserver.APIGroupPrefix+"/") &&
 		strings.Count(strings.Trim(r.URL.Path, "/"), "/") > 2
 }

@@ -13,7 +13,7 @@ import (
 // An answer is whole or an error: what is served before the pods are known would lack some of them.
 func TestQueriesWaitUntilReady(t *testing.T) {
 	var ready atomic.Bool
-	a := running(t, prepared(t, Parts{Ready: func() (bool, string) { return ready.Load(), "pods are being listed" }}, everybody()))
+	a := running(t, prepared(t, Parts{Ready: func() (bool, string) { return ready.Load(), "pods are being listed" }}, anonymousAccess()))
 	queries := []string{requestsPath, customRoot + "v1beta1/nodes/*/temperature", customRoot + "v1beta2/namespaces/shop/metrics/queue-length", ordersPath}
 	others := []string{
 		"/livez", "/healthz", "/version", "/apis", "/apis/custom.metrics.k8s.io", "/apis/custom.metrics.k8s.io/v1beta2",
@@ -53,7 +53,7 @@ func TestQueriesWaitUntilReady(t *testing.T) {
 
 // Until the endpoints of the Service have moved on, requests still arrive.
 func TestAnswersWhileShuttingDown(t *testing.T) {
-	a := prepared(t, Parts{}, everybody(), func(c *Config) { c.ShutdownDelay = 2 * time.Second })
+	a := prepared(t, Parts{}, anonymousAccess(), func(c *Config) { c.ShutdownDelay = 2 * time.Second })
 	client := &api{Server: a, url: "https://" + a.Addr().String(), client: insecure(t)}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)

@@ -30,7 +30,7 @@ func project(t *testing.T, volume, version string, pair keyPair) {
 		}
 	}
 	before, _ := os.Readlink(filepath.Join(volume, "..data"))
-	must(pair.keep(filepath.Join(volume, version)))
+	must(pair.save(filepath.Join(volume, version)))
 	must(os.Symlink(version, filepath.Join(volume, "..data_tmp")))
 	must(os.Rename(filepath.Join(volume, "..data_tmp"), filepath.Join(volume, "..data")))
 	if before == "" {
@@ -57,7 +57,7 @@ func TestReplacedCertificateIsServed(t *testing.T) {
 	project(t, volume, "..2026_01", pairs[0])
 	log := new(logged)
 	t.Cleanup(func() { routeKlog(slog.New(slog.DiscardHandler)) })
-	a := running(t, prepared(t, Parts{Logger: slog.New(slog.NewTextHandler(log, nil))}, everybody(), func(c *Config) {
+	a := running(t, prepared(t, Parts{Logger: slog.New(slog.NewTextHandler(log, nil))}, anonymousAccess(), func(c *Config) {
 		c.CertFile, c.KeyFile = filepath.Join(volume, certFile), filepath.Join(volume, keyFile)
 	}))
 	a.waitReady(t)

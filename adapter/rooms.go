@@ -7,30 +7,30 @@ import (
 )
 
 // fewPoints is the most that an answer has that is not large.
-const fewPoints = 4096
+const MaxSmall = 4096
 
 // rooms are for the points of answers, crowdedRooms for those of large ones: they are 20 MB for 150,000 objects, and gone after
 // two cycles of the collector, which looks through them, in which nobody asked for such an answer.
 var (
-	rooms        = sync.Pool{New: func() any { return new([]metric.Point) }}
-	crowdedRooms = sync.Pool{New: func() any { return new([]metric.Point) }}
+	smallBuffers = sync.Pool{New: func() any { return new([]metric.Point) }}
+	largeBuffers = sync.Pool{New: func() any { return new([]metric.Point) }}
 )
 
 // takeRoom takes room for an answer of some points, which need not have as much yet.
-func takeRoom(points int) []metric.Point {
-	if points > fewPoints {
-		return *crowdedRooms.Get().(*[]metric.Point)
+func takeBuffer(points int) []metric.Point {
+	if points > MaxSmall {
+		return *largeBuffers.Get().(*[]metric.Point)
 	}
-	return *rooms.Get().(*[]metric.Point)
+	return *smallBuffers.Get().(*[]metric.Point)
 }
 
 // giveRoom gives back what takeRoom took, with the points that came into it.
-func giveRoom(points []metric.Point) {
+func returnBuffer(points []metric.Point) {
 	clear(points) // or strings of what is gone would stay
 	points = points[:0]
-	if cap(points) > fewPoints {
-		crowdedRooms.Put(&points)
+	if cap(points) > MaxSmall {
+		largeBuffers.Put(&points)
 		return
 	}
-	rooms.Put(&points)
+	smallBuffers.Put(&points)
 }

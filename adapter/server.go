@@ -20,13 +20,13 @@ import (
 
 // Server serves the metrics APIs. It is made by New, which binds its address, and lives in Run.
 type Server struct {
-	listener net.Listener
-	api      *genericapiserver.GenericAPIServer
-	access   access
-	serving  chan struct{}           // closed when connections are taken
-	states   []func() (bool, string) // what Ready asks; nil ones count for nothing
-	metrics  *metrics
-	logger   *slog.Logger
+	listener    net.Listener
+	api         *genericapiserver.GenericAPIServer
+	access      access
+	serving     chan struct{}           // closed when connections are taken
+	readyChecks []func() (bool, string) // what Ready asks; nil ones count for nothing
+	metrics     *metrics
+	logger      *slog.Logger
 }
 
 // New binds the address and prepares everything, so that Run cannot fail for a reason that could be known
@@ -37,10 +37,10 @@ func New(cfg Config, parts Parts) (*Server, error) {
 		return nil, fmt.Errorf("adapter: %w", err)
 	}
 	routeKlog(parts.Logger)
-	who := everybody()
+	who := anonymousAccess()
 	if parts.API != nil {
 		var err error
-		if who, err = delegated(cfg, parts.API, parts.Logger); err != nil {
+		if who, err = delegatedAccess(cfg, parts.API, parts.Logger); err != nil {
 			return nil, fmt.Errorf("adapter: %w", err)
 		}
 	}
@@ -64,14 +64,14 @@ func prepare(cfg Config, parts Parts, who access) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		listener: listener,
-		access:   who,
-		serving:  make(chan struct{}),
-		states:   []func() (bool, string){parts.Ready, who.ready},
-		metrics:  counts,
-		logger:   parts.Logger,
+		listener:    listener,
+		access:      who,
+		serving:     make(chan struct{}),
+		readyChecks: []func() (bool, string){parts.Ready, who.ready},
+		metrics:     counts,
+		logger:      parts.Logger,
 	}
-	s.api, err = s.assemble(cfg, groups, certificate)
+	s.api, err = s.newAPIServer(cfg, groups, certificate)
 	if err != nil {
 		_ = listener.Close()
 		return nil, err
@@ -117,7 +117,7 @@ func (s *Server) keepAccess(ctx context.Context) (end func()) {
 
 // warnIfOpen says so when more than this machine can read without being asked who they are.
 func (s *Server) warnIfOpen() {
-	if !s.access.open() {
+	if !s.access.anonymous() {
 		return
 	}
 	if tcp, ok := s.Addr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {

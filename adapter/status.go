@@ -25,11 +25,11 @@ func (t target) status(err error) error {
 		return nil
 	case errors.As(err, &refused):
 		return refused
-	case errors.Is(err, metric.ErrNotFound), errors.Is(err, errNotANumber):
+	case errors.Is(err, metric.ErrNotFound), errors.Is(err, ErrNotANumber):
 		return t.failure(http.StatusNotFound, metav1.StatusReasonNotFound, err)
 	case errors.Is(err, metric.ErrAsked):
 		return t.failure(http.StatusBadRequest, metav1.StatusReasonBadRequest, err)
-	case errors.Is(err, errOverflow):
+	case errors.Is(err, ErrOverflow):
 		return t.invalid(err)
 	}
 	return t.failure(http.StatusInternalServerError, metav1.StatusReasonInternalError, err)

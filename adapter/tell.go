@@ -7,18 +7,18 @@ import (
 )
 
 const (
-	lookEvery = time.Second
+	readyPoll = time.Second
 	// tellFirst is how long nothing is said: what is there by then was hardly waited for.
-	tellFirst = 2 * time.Second
-	tellAgain = 30 * time.Second
+	firstLogAfter = 2 * time.Second
+	logAgainAfter = 30 * time.Second
 )
 
 // tell looks at a state until ctx ends, and logs what is waited for: when that changes, and every so often. Whenever a
 // wait is over it calls over.
-func tell(ctx context.Context, logger *slog.Logger, state func() (bool, string), over func()) {
-	tick := time.NewTicker(lookEvery)
+func logWhileNotReady(ctx context.Context, logger *slog.Logger, state func() (bool, string), over func()) {
+	tick := time.NewTicker(readyPoll)
 	defer tick.Stop()
-	waiting, since, next, said := true, time.Now(), time.Now().Add(tellFirst), ""
+	waiting, since, next, said := true, time.Now(), time.Now().Add(firstLogAfter), ""
 	for {
 		ready, missing := state()
 		now := time.Now()
@@ -33,7 +33,7 @@ func tell(ctx context.Context, logger *slog.Logger, state func() (bool, string),
 		}
 		if waiting = !ready; waiting && !now.Before(next) {
 			logger.Warn("the metrics APIs answer no queries", "for", now.Sub(since).Round(time.Second), "reason", missing)
-			next, said = now.Add(tellAgain), missing
+			next, said = now.Add(logAgainAfter), missing
 		}
 		select {
 		case <-ctx.Done():

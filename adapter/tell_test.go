@@ -42,7 +42,7 @@ func TestWaitsAreTold(t *testing.T) {
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), c.lasts)
 				defer cancel()
-				tell(ctx, logger, state, func() { out.WriteString("over\n") })
+				logWhileNotReady(ctx, logger, state, func() { out.WriteString("over\n") })
 				got := strings.NewReplacer("for=", "", "reason=", "").Replace(strings.TrimSpace(out.String()))
 				if want := strings.Join(c.want, "\n"); got != want {
 					t.Errorf("told\n%s\nwant\n%s", got, want)

@@ -41,7 +41,7 @@ func (s *crowdSource) Objects(q metric.Query) ([]metric.Point, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n > fewPoints {
+	if n > MaxSmall {
 		s.most.Store(max(s.most.Load(), s.gathering.Add(1)))
 		if s.hold != nil {
 			<-s.hold
@@ -101,8 +101,8 @@ func TestLargeAnswersAreGatheredOneAtATime(t *testing.T) {
 	codes := make(chan int, clients)
 	for range clients {
 		go func() {
-			code, n, _, err := a.ask(t.Context(), podsOf(fewPoints+1))
-			if err != nil || n < 50*fewPoints {
+			code, n, _, err := a.ask(t.Context(), podsOf(MaxSmall+1))
+			if err != nil || n < 50*MaxSmall {
 				t.Error(n, err)
 			}
 			codes <- code
@@ -110,7 +110,7 @@ func TestLargeAnswersAreGatheredOneAtATime(t *testing.T) {
 	}
 	for range clients {
 		eventually(t, "one is gathered", func() bool { return s.gathering.Load() == 1 })
-		if code, _, _, err := a.ask(t.Context(), podsOf(fewPoints)); code != http.StatusOK {
+		if code, _, _, err := a.ask(t.Context(), podsOf(MaxSmall)); code != http.StatusOK {
 			t.Errorf("a small one: %d %v", code, err)
 		}
 		s.hold <- struct{}{}
@@ -128,14 +128,14 @@ func TestLargeAnswersAreGatheredOneAtATime(t *testing.T) {
 // Who does not read an answer keeps nobody from another, until all points that are held are too many: then others are asked to come
 // again, and get theirs once the slow one was cut off.
 func TestSlowReadersOfLargeAnswers(t *testing.T) {
-	const points = heldPoints * 2 / 5
+	const points = maxReserved * 2 / 5
 	s := &crowdSource{}
 	a := start(t, s, func(c *Config) { c.RequestTimeout = 3 * time.Second })
 	for i := range 2 {
 		a.deaf(t, podsOf(points))
 		eventually(t, "it was gathered", func() bool { return int(s.gathered.Load()) == i+1 })
 	}
-	if code, _, _, err := a.ask(t.Context(), podsOf(heldPoints/10)); code != http.StatusOK {
+	if code, _, _, err := a.ask(t.Context(), podsOf(maxReserved/10)); code != http.StatusOK {
 		t.Errorf("what there is room for beside the slow: %d %v", code, err)
 	}
 	code, _, retry, err := a.ask(t.Context(), podsOf(points))
@@ -160,7 +160,7 @@ func TestWaitingForLargeAnswersIsBounded(t *testing.T) {
 	for range 4 {
 		asking.Go(func() {
 			for ctx.Err() == nil { // the one below may have been here first
-				_, _, _, _ = a.ask(ctx, podsOf(fewPoints+1))
+				_, _, _, _ = a.ask(ctx, podsOf(MaxSmall+1))
 			}
 		})
 	}
@@ -169,7 +169,7 @@ func TestWaitingForLargeAnswersIsBounded(t *testing.T) {
 		soon, end := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer end()
 		var retry string
-		code, _, retry, _ = a.ask(soon, podsOf(fewPoints+1))
+		code, _, retry, _ = a.ask(soon, podsOf(MaxSmall+1))
 		return code == http.StatusTooManyRequests && retry == "1"
 	})
 	if code, _, _, err := a.ask(t.Context(), podsOf(1)); code != http.StatusOK {
@@ -180,7 +180,7 @@ func TestWaitingForLargeAnswersIsBounded(t *testing.T) {
 	eventually(t, "those who left are gone", func() bool { return testutil.ToFloat64(a.metrics.inFlight) == 0 })
 	time.Sleep(100 * time.Millisecond) // what the library waits for no longer notices by itself
 	close(s.hold)
-	if code, _, _, err := a.ask(t.Context(), podsOf(fewPoints+1)); code != http.StatusOK {
+	if code, _, _, err := a.ask(t.Context(), podsOf(MaxSmall+1)); code != http.StatusOK {
 		t.Errorf("who came after those who left: %d %v", code, err)
 	}
 	if n := s.gathered.Load(); n != 2 {
@@ -243,25 +243,25 @@ func TestMemoryOfManyLargeAnswers(t *testing.T) {
 
 // The first that there is room for has its turn; what a turn brought counts until it was written, whatever was asked for.
 func TestWhoseTurnItIs(t *testing.T) {
-	q := &turns{most: 10, patience: time.Minute}
-	enter := func(points int) *turn {
-		one := &turn{of: q}
-		if !q.enter(one, points) {
+	q := &answerQueue{maxAnswers: 10, timeout: time.Minute}
+	enter := func(points int) *ticket {
+		one := &ticket{queue: q}
+		if !q.enqueue(one, points) {
 			t.Fatal("refused")
 		}
 		return one
 	}
-	gather := func(one *turn, points int) {
-		one.room = make([]metric.Point, 0, points)
-		one.gathered(nil)
+	gather := func(one *ticket, points int) {
+		one.points = make([]metric.Point, 0, points)
+		one.collected(nil)
 	}
 	slow, large, small, last := enter(5_000), enter(20_000), enter(9_000), enter(20_000)
-	whose := func(when string, want ...*turn) {
+	whose := func(when string, want ...*ticket) {
 		t.Helper()
-		for i, one := range []*turn{slow, large, small, last} {
+		for i, one := range []*ticket{slow, large, small, last} {
 			came := false
 			select {
-			case <-one.come:
+			case <-one.admitted:
 				came = true
 			default:
 			}
@@ -271,53 +271,53 @@ func TestWhoseTurnItIs(t *testing.T) {
 		}
 	}
 	whose("at first", slow)
-	gather(slow, heldPoints-10_000) // in a room that was another's
+	gather(slow, maxReserved-10_000) // in a room that was another's
 	whose("while one is read slowly", slow, small)
 	gather(small, 9_000)
 	whose("while nobody fits", slow, small)
-	slow.end()
+	slow.release()
 	whose("after it was read", slow, small, large)
 	gather(large, 20_000)
 	whose("at last", slow, small, large, last)
-	for _, one := range []*turn{large, small, last} {
-		one.end()
+	for _, one := range []*ticket{large, small, last} {
+		one.release()
 	}
-	if q.in != 0 || q.points != 0 {
-		t.Errorf("%d are left, with %d points", q.in, q.points)
+	if q.answers != 0 || q.reserved != 0 {
+		t.Errorf("%d are left, with %d points", q.answers, q.reserved)
 	}
 }
 
 // Turns come one at a time, for no more points than may be held, and none is lost.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := &turns{most: 50, patience: time.Minute}
+		q := &answerQueue{maxAnswers: 50, timeout: time.Minute}
 		random := rand.New(rand.NewPCG(7, 8))
 		var busy atomic.Bool
 		var held, gone, came atomic.Int64
 		var all sync.WaitGroup
 		for range 50 {
-			points := 1 + random.IntN(heldPoints/2)
+			points := 1 + random.IntN(maxReserved/2)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+random.IntN(200))*time.Second)
 			all.Go(func() {
 				defer cancel()
-				one := &turn{of: q}
-				defer one.end()
+				one := &ticket{queue: q}
+				defer one.release()
 				begun := time.Now()
 				if err := q.wait(ctx, one, points); err != nil {
-					if ctx.Err() == nil && time.Since(begun) != q.patience || !strings.Contains(err.Error(), "one at a time") {
+					if ctx.Err() == nil && time.Since(begun) != q.timeout || !strings.Contains(err.Error(), "one at a time") {
 						t.Errorf("after %s: %v", time.Since(begun), err)
 					}
 					gone.Add(1)
 					return
 				}
 				came.Add(1)
-				if busy.Swap(true) || held.Add(int64(points)) > heldPoints {
+				if busy.Swap(true) || held.Add(int64(points)) > maxReserved {
 					t.Errorf("%d points, or two at once", held.Load())
 				}
 				time.Sleep(time.Second)
 				busy.Store(false)
-				one.room = make([]metric.Point, 0, points)
-				one.gathered(nil)
+				one.points = make([]metric.Point, 0, points)
+				one.collected(nil)
 				time.Sleep(6 * time.Second)
 				held.Add(-int64(points))
 			})
@@ -327,13 +327,13 @@ func TestTurns(t *testing.T) {
 		if came.Load() < 10 || gone.Load() < 10 || came.Load()+gone.Load() != 50 {
 			t.Errorf("%d came, %d went: the test shows nothing", came.Load(), gone.Load())
 		}
-		alone := &turn{of: q}
-		if err := q.wait(t.Context(), alone, 2*heldPoints); err != nil {
+		alone := &ticket{queue: q}
+		if err := q.wait(t.Context(), alone, 2*maxReserved); err != nil {
 			t.Errorf("one that is more than all may be: %v", err)
 		}
-		alone.end()
-		if q.in != 0 || q.points != 0 || q.busy || len(q.line) != 0 {
-			t.Errorf("%d are left, with %d points", q.in, q.points)
+		alone.release()
+		if q.answers != 0 || q.reserved != 0 || q.collecting || len(q.waiting) != 0 {
+			t.Errorf("%d are left, with %d points", q.answers, q.reserved)
 		}
 	})
 }

@@ -23,47 +23,47 @@ type Workloads interface {
 // uncounted completes the answers about pods: a ready pod that has no series reads 0 once another pod of its workload
 // has pushed the counter or set. Without that the autoscaler, which may scale down the one pod that pushed, would read
 // "not found" for ever and leave the replicas as they are.
-type uncounted struct {
-	source   Source
-	cluster  Cluster
-	counted  Workloads
-	query    metric.Query
-	selector labels.Selector // picks pods; nil: all
+type zeroFill struct {
+	source    Source
+	cluster   Cluster
+	workloads Workloads
+	query     metric.Query
+	selector  labels.Selector // picks pods; nil: all
 
-	kind  metric.Kind // of the series that answered; NoKind: there are none
-	room  []metric.Point
-	ready iter.Seq2[metric.Object, metric.Workload] // the pods that the query is about and that are ready
-	live  int                                       // how many pods it is about, ready or not
+	kind   metric.Kind // of the series that answered; NoKind: there are none
+	points []metric.Point
+	ready  iter.Seq2[metric.Object, metric.Workload] // the pods that the query is about and that are ready
+	live   int                                       // how many pods it is about, ready or not
 }
 
 // objectPoints asks the source, and completes its answer.
 func (s *customStorage) objectPoints(query metric.Query, selector labels.Selector) ([]metric.Point, error) {
-	if !s.mayBeUncounted(&query) {
+	if !s.needsZeroFill(&query) {
 		return s.source.Objects(query)
 	}
-	u := &uncounted{source: s.source, cluster: s.objects.cluster, counted: s.counted, query: query, selector: selector}
-	u.seekReady()
+	u := &zeroFill{source: s.source, cluster: s.objects.cluster, workloads: s.workloads, query: query, selector: selector}
+	u.findReadyPods()
 	asked := query
 	asked.Kind = &u.kind
 	if query.Room != nil {
-		asked.Room = func(points int) ([]metric.Point, error) { return u.roomFor(max(points, u.live)) }
+		asked.Room = func(points int) ([]metric.Point, error) { return u.buffer(max(points, u.live)) }
 	}
 	return u.complete(s.source.Objects(asked))
 }
 
-func (s *customStorage) mayBeUncounted(q *metric.Query) bool {
-	if s.counted == nil || s.objects.cluster == nil || q.Resource != pods.resource.Resource {
+func (s *customStorage) needsZeroFill(q *metric.Query) bool {
+	if s.workloads == nil || s.objects.cluster == nil || q.Resource != pods.resource.Resource {
 		return false
 	}
 	switch q.Asked.Stat {
 	case metric.NoStat, metric.Rate, metric.Count, metric.Unique:
-		return s.counted.AnyPushed(q.Namespace, q.Asked.Name)
+		return s.workloads.AnyPushed(q.Namespace, q.Asked.Name)
 	}
 	return false
 }
 
 // seekReady finds the pods that the query is about.
-func (u *uncounted) seekReady() {
+func (u *zeroFill) findReadyPods() {
 	if u.query.Object == custom_metrics.AllObjects {
 		u.ready, u.live = u.cluster.ReadyPods(u.query.Namespace, u.selector)
 		return
@@ -77,18 +77,18 @@ func (u *uncounted) seekReady() {
 }
 
 // roomFor is metric.Query's Room. It keeps what it hands out, for an answer that has nothing but zeros.
-func (u *uncounted) roomFor(points int) (room []metric.Point, err error) {
-	u.room, err = u.query.Room(points)
-	return u.room, err
+func (u *zeroFill) buffer(points int) (room []metric.Point, err error) {
+	u.points, err = u.query.Room(points)
+	return u.points, err
 }
 
 // complete adds the zeros to what the source answered.
-func (u *uncounted) complete(points []metric.Point, err error) ([]metric.Point, error) {
+func (u *zeroFill) complete(points []metric.Point, err error) ([]metric.Point, error) {
 	if err != nil && !errors.Is(err, metric.ErrNotFound) || len(points) >= u.live {
 		return points, err // as it is, or nobody is missing
 	}
 	if err != nil {
-		points = u.room[:0]
+		points = u.points[:0]
 	}
 	have := len(points)
 	zero := u.source.Zero(u.query.Asked)
@@ -103,7 +103,7 @@ func (u *uncounted) complete(points []metric.Point, err error) ([]metric.Point, 
 }
 
 // pods yields the pods that read 0 because they never counted; points are of those that did, in the order of names.
-func (u *uncounted) pods(points []metric.Point) iter.Seq[metric.Object] {
+func (u *zeroFill) pods(points []metric.Point) iter.Seq[metric.Object] {
 	return func(yield func(metric.Object) bool) {
 		var last metric.Workload
 		counts := false
@@ -114,7 +114,7 @@ func (u *uncounted) pods(points []metric.Point) iter.Seq[metric.Object] {
 				continue
 			}
 			if of != last {
-				last, counts = of, u.counts(of)
+				last, counts = of, u.hasPushed(of)
 			}
 			if counts && !yield(o) {
 				return
@@ -124,8 +124,8 @@ func (u *uncounted) pods(points []metric.Point) iter.Seq[metric.Object] {
 }
 
 // counts reports whether the workload has pushed what is asked for, in the kind in which the others answer.
-func (u *uncounted) counts(of metric.Workload) bool {
-	kind := u.counted.PushedKind(of, u.query.Asked.Name, u.query.Match)
+func (u *zeroFill) hasPushed(of metric.Workload) bool {
+	kind := u.workloads.PushedKind(of, u.query.Asked.Name, u.query.Match)
 	if kind == metric.NoKind || u.kind != metric.NoKind && u.kind != kind {
 		return false
 	}

@@ -50,7 +50,7 @@ func TestPodsThatNeverCountedReadZero(t *testing.T) {
 		"users":         once{metric.Set, labelled()},
 		"jobs":          once{metric.Counter, labelled("queue", "mail")},
 		"was_a_counter": once{metric.Counter, labelled()},
-	}}, everybody()))
+	}}, anonymousAccess()))
 	a.waitReady(t)
 	for _, c := range []struct{ path, want string }{
 		{"*/http_requests", "web-0=0 web-1=12500m web-2=0 web-3=0"},

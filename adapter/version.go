@@ -11,12 +11,12 @@ import (
 // talk, so it is that of the Kubernetes release whose library this is, to the minor: "v1.36.0+sluice". What
 // stands behind the "+" takes no part in comparisons (semver.org, 10). The library would say
 // "v0.0.0-master+$Format:%H$", which kubectl refuses, and a commit that is none.
-type served struct {
+type effectiveVersion struct {
 	basecompatibility.EffectiveVersion
 }
 
 // Info implements EffectiveVersion.
-func (s served) Info() *version.Info {
+func (s effectiveVersion) Info() *version.Info {
 	info := s.EffectiveVersion.Info()
 	if info == nil {
 		return nil

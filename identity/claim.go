@@ -17,7 +17,7 @@ const pods = "pods"
 type claim struct {
 	object metric.Object
 	// sendersNamespace: the object, or the external, is in the namespace of its sender, for the claim names none.
-	sendersNamespace bool
+	inSendersNamespace bool
 	// pod is whom a container means; uid is a pod's, claimed without a name.
 	pod *metric.Pod
 	uid string
@@ -45,7 +45,7 @@ func (r *Resolver) claimed(s *metric.Sample, labels []metric.Label) ([]metric.La
 	if r.cluster != nil {
 		return r.podIDs(s, labels)
 	}
-	return labels, claim{none: true, sendersNamespace: true}
+	return labels, claim{none: true, inSendersNamespace: true}
 }
 
 // explicit reads the value of ObjectLabel.
@@ -55,7 +55,7 @@ func (r *Resolver) explicit(text string, labels []metric.Label) ([]metric.Label,
 		if slashed && !validName(name) {
 			return labels, claim{unreadable: true, err: errNamespace}
 		}
-		return labels, claim{object: metric.Object{Namespace: name}, sendersNamespace: !slashed}
+		return labels, claim{object: metric.Object{Namespace: name}, inSendersNamespace: !slashed}
 	}
 	canonical, namespaced, err := r.resources.Canonical(resource)
 	if err == nil && !validName(name) {
@@ -68,15 +68,15 @@ func (r *Resolver) explicit(text string, labels []metric.Label) ([]metric.Label,
 	if !namespaced {
 		return labels, c
 	}
-	c.sendersNamespace = true
+	c.inSendersNamespace = true
 	for _, vocabulary := range podClaims {
 		if namespace, ok := value(labels, vocabulary.namespace); ok {
-			c.object.Namespace, c.sendersNamespace = namespace, false
+			c.object.Namespace, c.inSendersNamespace = namespace, false
 			labels = without(labels, vocabulary.namespace)
 			break
 		}
 	}
-	if !c.sendersNamespace && !validName(c.object.Namespace) {
+	if !c.inSendersNamespace && !validName(c.object.Namespace) {
 		c.unreadable, c.err = true, errNamespace
 	}
 	return labels, c

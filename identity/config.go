@@ -35,7 +35,7 @@ func (c Config) Validate() error {
 		field   string
 		entries []string
 	}{{"trustedForwarders", c.TrustedForwarders}, {"externalWriters", c.ExternalWriters}} {
-		_, bad := parsePeers(list.entries)
+		_, bad := parseSenderList(list.entries)
 		for _, fault := range bad {
 			faults = append(faults, fmt.Errorf("%s: %w", list.field, fault))
 		}

@@ -36,7 +36,7 @@ func (r *Resolver) podIDs(s *metric.Sample, labels []metric.Label) ([]metric.Lab
 	if uid := externalUID(metric.Borrow(s.External)); validName(uid) {
 		return labels, claim{uid: uid}
 	}
-	return labels, claim{none: true, sendersNamespace: true}
+	return labels, claim{none: true, inSendersNamespace: true}
 }
 
 // podOfContainer resolves the "c:" field: "ci-<id>", "cid-<id>" or "in-<inode>", several between commas; in the first

@@ -10,7 +10,7 @@ import (
 )
 
 // peers is a list of senders, as it is configured. It is never changed once it is made.
-type peers struct {
+type senderList struct {
 	networks []netip.Prefix
 	accounts []account
 	unix     bool
@@ -20,7 +20,7 @@ type peers struct {
 type account struct{ namespace, name string }
 
 // parsePeers reads a list, and returns every entry that cannot be read as a fault.
-func parsePeers(entries []string) (p peers, faults []error) {
+func parseSenderList(entries []string) (p senderList, faults []error) {
 	for _, entry := range entries {
 		if err := p.add(entry); err != nil {
 			faults = append(faults, err)
@@ -29,7 +29,7 @@ func parsePeers(entries []string) (p peers, faults []error) {
 	return p, faults
 }
 
-func (p *peers) add(entry string) error {
+func (p *senderList) add(entry string) error {
 	if entry == "unix" {
 		p.unix = true
 		return nil
@@ -75,7 +75,7 @@ func hasLetter(s string) bool { return strings.ContainsAny(s, "abcdefghijklmnopq
 
 // have reports whether a sender is in the list. Who it is when its address is not known yet, only networks can say; where it
 // shows a credential, that says it and not the address.
-func (p *peers) have(s *metric.Sender) bool {
+func (p *senderList) contains(s *metric.Sender) bool {
 	if a := s.Account; a != nil {
 		return slices.Contains(p.accounts, account{a.Namespace, a.Name})
 	}

@@ -30,41 +30,41 @@ type Resolver struct {
 	config     Config
 	resources  Resources
 	cluster    Cluster // nil: standalone
-	forwarders peers
-	writers    peers
+	forwarders senderList
+	writers    senderList
 }
 
 // New makes a resolver of a valid configuration. Without a cluster (nil) every claim is believed.
 func New(c Config, r Resources, cluster Cluster) *Resolver {
-	forwarders, _ := parsePeers(c.TrustedForwarders)
-	writers, _ := parsePeers(c.ExternalWriters)
+	forwarders, _ := parseSenderList(c.TrustedForwarders)
+	writers, _ := parseSenderList(c.ExternalWriters)
 	return &Resolver{config: c, resources: r, cluster: cluster, forwarders: forwarders, writers: writers}
 }
 
 // Describe says what a sample is about, that it may not be about that (metric.Identity), or that it cannot be said
 // yet (metric.Pending). It allocates nothing and keeps nothing of either.
 func (r *Resolver) Describe(s *metric.Sample, d *metric.Description) metric.Reason {
-	var v verdict
+	var v decision
 	r.decide(s, d, &v)
 	return v.reason
 }
 
 // verdict is what was decided about one sample, with all that it takes to explain it.
-type verdict struct {
+type decision struct {
 	reason metric.Reason
-	why    why
+	rule   rule
 	object metric.Object
 	uid    string // of the pod, where only that was claimed
-	who    speaker
+	sender sender
 	err    error // of a claim that cannot be read
 	needs  metric.Right
 }
 
-func (v *verdict) refuse(w why) { v.reason, v.why = metric.Identity, w }
+func (v *decision) reject(w rule) { v.reason, v.rule = metric.Identity, w }
 
-func (v *verdict) wait(w why) { v.reason, v.why = metric.Pending, w }
+func (v *decision) wait(w rule) { v.reason, v.rule = metric.Pending, w }
 
-func (r *Resolver) decide(s *metric.Sample, d *metric.Description, v *verdict) {
+func (r *Resolver) decide(s *metric.Sample, d *metric.Description, v *decision) {
 	labels, c := r.claimed(s, d.Labels[:0])
 	d.Labels, d.Bound, d.Lasting = metric.SortLabels(labels), false, false
 	v.object, v.uid, v.err = c.object, c.uid, c.err
@@ -72,18 +72,18 @@ func (r *Resolver) decide(s *metric.Sample, d *metric.Description, v *verdict) {
 	case c.unreadable && r.unsynced():
 		v.wait(unsynced)
 	case c.unreadable:
-		v.refuse(badClaim)
+		v.reject(badClaim)
 	case r.cluster == nil:
-		if c.sendersNamespace && !c.object.External() {
+		if c.inSendersNamespace && !c.object.External() {
 			v.object.Namespace = r.config.DefaultNamespace
 		}
 	default:
-		v.who = r.speaker(s.Sender)
-		if v.who.pod != nil && predates(s, v.who.pod) {
-			v.refuse(beforeThePod)
+		v.sender = r.senderOf(s.Sender)
+		if v.sender.pod != nil && predates(s, v.sender.pod) {
+			v.reject(predatesPod)
 			break
 		}
-		r.judge(s, &c, d, v)
+		r.decideClaim(s, &c, d, v)
 	}
 	d.Object = v.object
 }
@@ -98,33 +98,33 @@ func predates(s *metric.Sample, pod *metric.Pod) bool {
 }
 
 // judge decides about a claim, or the want of one, in a cluster.
-func (r *Resolver) judge(s *metric.Sample, c *claim, d *metric.Description, v *verdict) {
-	who := &v.who
-	if c.none && r.judgeUnclaimed(s, d, v) {
+func (r *Resolver) decideClaim(s *metric.Sample, c *claim, d *metric.Description, v *decision) {
+	who := &v.sender
+	if c.none && r.decideUnclaimed(s, d, v) {
 		return
 	}
-	if c.sendersNamespace && !r.inSendersNamespace(v) {
+	if c.inSendersNamespace && !r.fillNamespace(v) {
 		return
 	}
 	if c.byUID() {
-		r.judgePod(r.podWithUID(c, who), d, v)
+		r.decidePod(r.podWithUID(c, who), d, v)
 		return
 	}
-	if !r.holds(v, metric.Create) {
+	if !r.permitted(v, metric.Create) {
 		return
 	}
 	switch {
 	case v.object.External():
 	case v.object.Resource == pods:
-		r.judgePod(r.podNamed(&v.object, who), d, v)
+		r.decidePod(r.podNamed(&v.object, who), d, v)
 	default:
-		r.judgeObject(d, v)
+		r.decideObject(d, v)
 	}
 }
 
 // judgeUnclaimed decides about a sample that claims nothing: it is about the pod that sent it. False: it is external.
-func (r *Resolver) judgeUnclaimed(s *metric.Sample, d *metric.Description, v *verdict) bool {
-	who := &v.who
+func (r *Resolver) decideUnclaimed(s *metric.Sample, d *metric.Description, v *decision) bool {
+	who := &v.sender
 	switch {
 	case s.AboutExternal:
 		return false
@@ -134,7 +134,7 @@ func (r *Resolver) judgeUnclaimed(s *metric.Sample, d *metric.Description, v *ve
 		v.object, d.Bound, d.Lasting = who.pod.Object(), true, true
 	case who.pod == nil && who.account == nil && !who.forwarder && !who.writer && r.config.Trust != Open:
 		v.needs = rightTo(metric.Create, &v.object) // with a credential it would be about nothing
-		v.refuse(nobody)
+		v.reject(untrustedSender)
 	default:
 		return false
 	}
@@ -143,22 +143,22 @@ func (r *Resolver) judgeUnclaimed(s *metric.Sample, d *metric.Description, v *ve
 
 // inSendersNamespace puts what names no namespace into the sender's. What is external is in none where the sender
 // is in none.
-func (r *Resolver) inSendersNamespace(v *verdict) bool {
+func (r *Resolver) fillNamespace(v *decision) bool {
 	switch {
-	case v.who.namespace() != "":
-		v.object.Namespace = v.who.namespace()
-	case v.object.External() && (v.who.writer || !v.who.unknown):
-	case v.who.unknown:
+	case v.sender.namespace() != "":
+		v.object.Namespace = v.sender.namespace()
+	case v.object.External() && (v.sender.writer || !v.sender.unknown):
+	case v.sender.unknown:
 		v.wait(unknownAddress)
 		return false
 	default:
-		v.refuse(noNamespace)
+		v.reject(noNamespace)
 		return false
 	}
 	return true
 }
 
-func (r *Resolver) podWithUID(c *claim, who *speaker) *metric.Pod {
+func (r *Resolver) podWithUID(c *claim, who *sender) *metric.Pod {
 	switch {
 	case c.pod != nil:
 		return c.pod
@@ -168,7 +168,7 @@ func (r *Resolver) podWithUID(c *claim, who *speaker) *metric.Pod {
 	return r.cluster.PodWithUID(c.uid)
 }
 
-func (r *Resolver) podNamed(o *metric.Object, who *speaker) *metric.Pod {
+func (r *Resolver) podNamed(o *metric.Object, who *sender) *metric.Pod {
 	if who.is(o) {
 		return who.pod
 	}
@@ -177,21 +177,21 @@ func (r *Resolver) podNamed(o *metric.Object, who *speaker) *metric.Pod {
 
 // judgePod decides about a claimed pod; nil: the cluster knows none. A sender that may speak of others waits for it,
 // for the cluster's view may lag: a series is never on a pod that is not known.
-func (r *Resolver) judgePod(pod *metric.Pod, d *metric.Description, v *verdict) {
+func (r *Resolver) decidePod(pod *metric.Pod, d *metric.Description, v *decision) {
 	if pod == nil {
-		if v.who.forwarder || r.config.Trust == Open {
+		if v.sender.forwarder || r.config.Trust == Open {
 			v.wait(unknownPod)
 		} else {
-			r.reject(anothers, v)
+			r.rejectOrWait(notOwn, v)
 		}
 		return
 	}
 	v.object, v.uid, d.Lasting = pod.Object(), "", true
-	d.Bound = r.holds(v, metric.Create)
+	d.Bound = r.permitted(v, metric.Create)
 }
 
 // judgeObject decides about an object that may be spoken of, if it exists.
-func (r *Resolver) judgeObject(d *metric.Description, v *verdict) {
+func (r *Resolver) decideObject(d *metric.Description, v *decision) {
 	o := &v.object
 	uid, exists, watched := r.cluster.Object(o.Resource, o.Namespace, o.Name)
 	if exists {
@@ -202,10 +202,10 @@ func (r *Resolver) judgeObject(d *metric.Description, v *verdict) {
 	case r.unsynced():
 		v.wait(unsynced)
 	case watched:
-		v.refuse(noObject)
-	case v.who.forwarder, r.config.Trust == Open, v.who.livesIn(o):
+		v.reject(missingObject)
+	case v.sender.forwarder, r.config.Trust == Open, v.sender.livesIn(o):
 	default:
-		v.refuse(unwatched)
+		v.reject(unwatchedKind)
 	}
 }
 
@@ -219,13 +219,13 @@ func (r *Resolver) unsynced() bool {
 }
 
 // reject refuses, unless it may be allowed once it is known who the sender is, or what it was granted.
-func (r *Resolver) reject(w why, v *verdict) {
+func (r *Resolver) rejectOrWait(w rule, v *decision) {
 	switch {
-	case w == unasked:
+	case w == rightUnknown:
 		v.wait(w)
-	case v.who.unknown && w != notGranted:
+	case v.sender.unknown && w != notGranted:
 		v.wait(unknownAddress)
 	default:
-		v.refuse(w)
+		v.reject(w)
 	}
 }

@@ -3,8 +3,8 @@ package identity
 import "github.com/sluice-metrics/sluice/metric"
 
 // speaker is a sender with the rights that the configuration gives it.
-type speaker struct {
-	sender  *metric.Sender // nil: nobody said who it is
+type sender struct {
+	origin  *metric.Sender // nil: nobody said who it is
 	pod     *metric.Pod
 	account *metric.Account // nil: it showed no credential
 	// unknown: the cluster has not told yet whose the address is, or of the pod that the credential names.
@@ -12,15 +12,15 @@ type speaker struct {
 	forwarder, writer bool
 }
 
-func (r *Resolver) speaker(s *metric.Sender) speaker {
+func (r *Resolver) senderOf(s *metric.Sender) sender {
 	if s == nil {
-		return speaker{}
+		return sender{}
 	}
-	w := speaker{
-		sender: s, pod: s.Pod, account: s.Account,
+	w := sender{
+		origin: s, pod: s.Pod, account: s.Account,
 		unknown:   s.Pod == nil && !s.Known && s.Address.IsValid(),
-		forwarder: r.forwarders.have(s),
-		writer:    r.writers.have(s),
+		forwarder: r.forwarders.contains(s),
+		writer:    r.writers.contains(s),
 	}
 	if a := s.Account; a != nil && a.PodUID != "" && w.pod == nil {
 		w.pod = r.cluster.PodWithUID(a.PodUID)
@@ -30,13 +30,13 @@ func (r *Resolver) speaker(s *metric.Sender) speaker {
 }
 
 // is reports whether the speaker is the pod.
-func (w *speaker) is(o *metric.Object) bool {
+func (w *sender) is(o *metric.Object) bool {
 	return w.pod != nil && o.Resource == pods && o.Name == w.pod.Name && o.Namespace == w.pod.Namespace &&
 		(o.UID == "" || o.UID == w.pod.UID)
 }
 
 // namespace is the one that the speaker is in; empty: none.
-func (w *speaker) namespace() string {
+func (w *sender) namespace() string {
 	if w.pod != nil {
 		return w.pod.Namespace
 	}
@@ -47,17 +47,17 @@ func (w *speaker) namespace() string {
 }
 
 // livesIn reports whether the object is the namespace that the speaker is in, which therefore exists.
-func (w *speaker) livesIn(o *metric.Object) bool {
+func (w *sender) livesIn(o *metric.Object) bool {
 	return o.Resource == namespaces && o.Name == w.namespace() && o.Name != ""
 }
 
 // mayName holds an object against the rules of trust alone: whether it exists is not looked at. Where the answer is not
 // allowed, the right is the one that an account would need instead; none where no right would help.
-func (r *Resolver) mayName(who *speaker, verb metric.Verb, o *metric.Object) (why, metric.Right) {
+func (r *Resolver) mayDescribe(who *sender, verb metric.Verb, o *metric.Object) (rule, metric.Right) {
 	if r.config.Trust == Open {
 		return allowed, metric.Right{}
 	}
-	w := r.byTrust(who, o)
+	w := r.ruleByTrust(who, o)
 	if w == allowed || o.Resource == pods { // another pod's series are of no account
 		return w, metric.Right{}
 	}
@@ -68,7 +68,7 @@ func (r *Resolver) mayName(who *speaker, verb metric.Verb, o *metric.Object) (wh
 	return w, needs
 }
 
-func (r *Resolver) byTrust(who *speaker, o *metric.Object) why {
+func (r *Resolver) ruleByTrust(who *sender, o *metric.Object) rule {
 	inside := r.config.Trust == Namespace && o.Resource != pods
 	switch {
 	case o.External() && o.Namespace == "":
@@ -79,13 +79,13 @@ func (r *Resolver) byTrust(who *speaker, o *metric.Object) why {
 	case who.forwarder, who.is(o):
 		return allowed
 	case who.pod == nil && who.account == nil:
-		return nobody
+		return untrustedSender
 	case inside && who.livesIn(o), inside && o.Namespace != "" && o.Namespace == who.namespace():
 		return allowed
 	case inside && o.Namespace == "":
 		return clusterScoped
 	}
-	return anothers
+	return notOwn
 }
 
 // rightTo is the right to do something with an object's samples. Those of a namespace itself are in it.
@@ -96,14 +96,14 @@ func rightTo(verb metric.Verb, o *metric.Object) metric.Right {
 	return metric.Right{Verb: verb, Namespace: o.Namespace}
 }
 
-func granted(a *metric.Account, r metric.Right) why {
+func granted(a *metric.Account, r metric.Right) rule {
 	switch a.May(r) {
 	case metric.Granted:
 		return allowed
 	case metric.Refused:
 		return notGranted
 	}
-	return unasked
+	return rightUnknown
 }
 
 // namespaces is the resource, allObjects the name that stands for all of a resource.
@@ -120,9 +120,9 @@ func (r *Resolver) May(s *metric.Sender, verb metric.Verb, o metric.Object) (met
 	if r.cluster == nil {
 		return metric.Applied, "", metric.Right{}
 	}
-	v := verdict{object: o, who: r.speaker(s)}
-	if !r.holds(&v, verb) {
-		return v.reason, r.words(&v), v.needs
+	v := decision{object: o, sender: r.senderOf(s)}
+	if !r.permitted(&v, verb) {
+		return v.reason, r.explain(&v), v.needs
 	}
 	return metric.Applied, "", metric.Right{}
 }
@@ -130,18 +130,18 @@ func (r *Resolver) May(s *metric.Sender, verb metric.Verb, o metric.Object) (met
 // Needs is the right that an account would need for a sample to be applied that is not; zero where no right would help.
 func (r *Resolver) Needs(s *metric.Sample) metric.Right {
 	var d metric.Description
-	var v verdict
+	var v decision
 	r.decide(s, &d, &v)
 	return v.needs
 }
 
 // holds asks mayName about the object of a verdict, and enters what it says.
-func (r *Resolver) holds(v *verdict, verb metric.Verb) bool {
-	w, needs := r.mayName(&v.who, verb, &v.object)
+func (r *Resolver) permitted(v *decision, verb metric.Verb) bool {
+	w, needs := r.mayDescribe(&v.sender, verb, &v.object)
 	if w == allowed {
 		return true
 	}
 	v.needs = needs
-	r.reject(w, v)
+	r.rejectOrWait(w, v)
 	return false
 }

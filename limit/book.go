@@ -38,50 +38,50 @@ type EventRecorder interface {
 
 // Book knows who holds which slot. Every method may be called by many goroutines at once.
 type Registry struct {
-	config  Config
-	rules   Rules
-	table   Table
-	witness EventRecorder
-	logger  *slog.Logger
-	seed    maphash.Seed
-	shards  [64]shard
-	counts  counts
-	settled atomic.Bool // the rules are known
+	config    Config
+	rules     Rules
+	table     Table
+	events    EventRecorder
+	logger    *slog.Logger
+	seed      maphash.Seed
+	shards    [64]shard
+	metrics   metrics
+	enforcing atomic.Bool // the rules are known
 
 	said sparse // of refusals
 
-	mu    sync.Mutex // guards jobs
-	jobs  []func()   // what Run does, for it calls the table
-	woken chan struct{}
+	mu   sync.Mutex // guards jobs
+	jobs []func()   // what Run does, for it calls the table
+	wake chan struct{}
 }
 
 // New makes an empty book. Run has to run for anything to leave it.
 func New(c Config, r Rules, t Table, w EventRecorder, logger *slog.Logger) *Registry {
 	b := &Registry{
-		config: c, rules: r, table: t, witness: w, logger: logger,
-		seed: maphash.MakeSeed(), counts: newCounts(), woken: make(chan struct{}, 1),
+		config: c, rules: r, table: t, events: w, logger: logger,
+		seed: maphash.MakeSeed(), metrics: newMetrics(), wake: make(chan struct{}, 1),
 	}
 	for i := range b.shards {
-		b.shards[i].scopes = map[uint64]*scope{}
+		b.shards[i].quotas = map[uint64]*quota{}
 	}
 	return b
 }
 
 // shard returns where the scope of a key is, and by which hash.
-func (b *Registry) shard(k scopeKey) (*shard, uint64) {
+func (b *Registry) shardOf(k quotaKey) (*shard, uint64) {
 	hash := maphash.Comparable(b.seed, k)
 	return &b.shards[hash%uint64(len(b.shards))], hash
 }
 
 // with calls f with the scope of a key, made where there is none, and forgets it if it is empty afterwards.
-func (b *Registry) with(k scopeKey, f func(*scope)) {
-	shard, hash := b.shard(k)
+func (b *Registry) withQuota(k quotaKey, f func(*quota)) {
+	shard, hash := b.shardOf(k)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	s := shard.find(hash, k)
 	known := s != nil
 	if !known {
-		s = &scope{key: k}
+		s = &quota{key: k}
 	}
 	f(s)
 	switch {
@@ -94,10 +94,10 @@ func (b *Registry) with(k scopeKey, f func(*scope)) {
 
 // Admit enters one more series, or says that it may not be. The strings are kept.
 func (b *Registry) Admit(o *metric.Object, name string, born uint32) (refused metric.Reason) {
-	b.with(scopeOf(o), func(s *scope) {
+	b.withQuota(quotaKeyOf(o), func(s *quota) {
 		if refused = b.admitLocked(s, o, name); refused == metric.Applied {
-			delete(s.refused(), name)
-			s.enter(o, name, born)
+			delete(s.rejected(), name)
+			s.enterSeries(o, name, born)
 		}
 	})
 	return refused
@@ -105,19 +105,19 @@ func (b *Registry) Admit(o *metric.Object, name string, born uint32) (refused me
 
 // admitLocked decides about a series. That its object lives is seen under the lock that Gone takes: either it is dead
 // here, or Gone comes later and finds the series.
-func (b *Registry) admitLocked(s *scope, o *metric.Object, name string) metric.Reason {
+func (b *Registry) admitLocked(s *quota, o *metric.Object, name string) metric.Reason {
 	if !o.External() && !b.rules.Alive(*o) {
 		return metric.Identity
 	}
 	if s.key.namespace == "" {
 		return metric.Applied
 	}
-	if own := s.find(name); own != nil && own.leaving {
+	if own := s.slot(name); own != nil && own.evicted {
 		return metric.OverLimit // for a moment: when its old series are out, the next sample asks again
 	}
 	limit := s.key.limit(b.rules.Limits(s.key.namespace).Or(b.config.limits()))
-	if !b.makeRoomLocked(s, limit, o, name) {
-		b.refuseLocked(s, limit, o, name)
+	if !b.freeSlotLocked(s, limit, o, name) {
+		b.rejectLocked(s, limit, o, name)
 		return metric.OverLimit
 	}
 	return metric.Applied
@@ -125,24 +125,24 @@ func (b *Registry) admitLocked(s *scope, o *metric.Object, name string) metric.R
 
 // Enter enters a series that is there already. The strings are kept.
 func (b *Registry) Enter(o *metric.Object, name string, born uint32) {
-	b.with(scopeOf(o), func(s *scope) { s.enter(o, name, born) })
+	b.withQuota(quotaKeyOf(o), func(s *quota) { s.enterSeries(o, name, born) })
 }
 
 // Leave says that a series is gone.
 func (b *Registry) Leave(o *metric.Object, name string) {
-	b.with(scopeOf(o), func(s *scope) { s.leave(o, name) })
+	b.withQuota(quotaKeyOf(o), func(s *quota) { s.leaveSeries(o, name) })
 }
 
 // Gone says that an object is gone: its series go too, and what is known of its refusals. With a namespace goes all that
 // was in it, its external metrics too: another one of the same name inherits nothing.
 func (b *Registry) ObjectGone(o metric.Object) {
 	whole := o.Resource == "namespaces"
-	b.with(scopeOf(&o), func(s *scope) {
+	b.withQuota(quotaKeyOf(&o), func(s *quota) {
 		if s.key.pod != "" || whole {
-			s.forgive()
+			s.clearRejected()
 		}
 		var ended []func()
-		for one := range s.held() {
+		for one := range s.taken() {
 			name := one.name
 			for _, held := range one.objects(s.key) {
 				if held == o || whole {
@@ -151,7 +151,7 @@ func (b *Registry) ObjectGone(o metric.Object) {
 			}
 		}
 		if len(ended) > 0 {
-			b.later(func() {
+			b.enqueue(func() {
 				for _, end := range ended {
 					end()
 				}
@@ -159,43 +159,43 @@ func (b *Registry) ObjectGone(o metric.Object) {
 		}
 	})
 	if whole {
-		b.counts.refusals.DeleteLabelValues(o.Name)
+		b.metrics.rejections.DeleteLabelValues(o.Name)
 	}
 }
 
 // AskedChanged says that autoscalers name other metrics than before.
-func (b *Registry) AutoscalersChanged(string) { b.later(b.table.Readmit) }
+func (b *Registry) AutoscalersChanged(string) { b.enqueue(b.table.Readmit) }
 
 // LimitsChanged says that a namespace has other limits than before: what is beyond goes, what was refused may come.
 func (b *Registry) LimitsChanged(namespace string) {
-	if !b.settled.Load() {
-		b.later(b.table.Readmit) // Settle looks at all of them
+	if !b.enforcing.Load() {
+		b.enqueue(b.table.Readmit) // Settle looks at all of them
 		return
 	}
-	b.later(func() { b.trim(func(k scopeKey) bool { return k.namespace == namespace }) })
+	b.enqueue(func() { b.enforceWhere(func(k quotaKey) bool { return k.namespace == namespace }) })
 }
 
 // Settle says that the rules are known from now on: what was entered without them is held to them. Before, nobody loses a
 // place, for which metrics autoscalers ask for may not have been read yet.
 func (b *Registry) Enforce() {
-	b.settled.Store(true)
-	b.later(func() { b.trim(func(scopeKey) bool { return true }) })
+	b.enforcing.Store(true)
+	b.enqueue(func() { b.enforceWhere(func(quotaKey) bool { return true }) })
 }
 
-func (b *Registry) trim(concerns func(scopeKey) bool) {
+func (b *Registry) enforceWhere(concerns func(quotaKey) bool) {
 	for i := range b.shards {
-		b.trimShard(&b.shards[i], concerns)
+		b.enforceShard(&b.shards[i], concerns)
 	}
 	b.table.Readmit()
 }
 
-func (b *Registry) trimShard(shard *shard, concerns func(scopeKey) bool) {
+func (b *Registry) enforceShard(shard *shard, concerns func(quotaKey) bool) {
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	for s := range shard.all() {
 		if k := s.key; k.namespace != "" && concerns(k) {
-			s.forgive() // the limit is another one: who is refused now is told of it
-			b.trimLocked(s, k.limit(b.rules.Limits(k.namespace).Or(b.config.limits())))
+			s.clearRejected() // the limit is another one: who is refused now is told of it
+			b.enforceLocked(s, k.limit(b.rules.Limits(k.namespace).Or(b.config.limits())))
 		}
 	}
 }

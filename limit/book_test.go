@@ -33,7 +33,7 @@ func newWard(c Config) *ward {
 	w := &ward{limits: map[string]metric.Limits{}, asked: map[string]bool{}, idle: map[string]time.Duration{}, held: map[string]int{}}
 	w.book = New(c, w, w, w, slog.New(slog.NewTextHandler(io.Discard, nil)))
 	w.book.Enforce()
-	w.book.work()
+	w.book.runJobs()
 	w.readmits = 0
 	return w
 }
@@ -41,7 +41,7 @@ func newWard(c Config) *ward {
 // starting is a ward before the cluster is known.
 func starting(c Config) *ward {
 	w := newWard(c)
-	w.book.settled.Store(false)
+	w.book.enforcing.Store(false)
 	return w
 }
 
@@ -117,7 +117,7 @@ func TestSixthMetricIsRefused(t *testing.T) {
 			t.Fatal("a sixth metric came in")
 		}
 	}
-	w.book.work()
+	w.book.runJobs()
 	if len(w.events) != 1 || !strings.Contains(w.events[0], `metric "sixth" is refused`) || !strings.Contains(w.events[0], "m0, m1, m2, m3, m4") {
 		t.Errorf("events: %q, want one that names what holds the slots", w.events)
 	}
@@ -169,7 +169,7 @@ func TestAskedMetricTakesTheNewestUnaskedSlot(t *testing.T) {
 	if !w.push(o, "scaling") {
 		t.Fatal("the metric that an autoscaler asks for was refused")
 	}
-	w.book.work()
+	w.book.runJobs()
 	if !slices.Equal(w.removed, []string{"shed m3"}) {
 		t.Errorf("removed %q, want the newest that nobody asks for", w.removed)
 	}
@@ -203,7 +203,7 @@ func TestAskedSeriesTakesPlacesOfUnaskedMetrics(t *testing.T) {
 	if !w.push(o, "a") {
 		t.Fatal("refused")
 	}
-	w.book.work()
+	w.book.runJobs()
 	if !slices.Equal(w.removed, []string{"shed b"}) {
 		t.Errorf("removed %q", w.removed)
 	}
@@ -222,8 +222,8 @@ func TestLeavingSlotIsNotTakenAgainBeforeItIsEmpty(t *testing.T) {
 	if w.push(o, "m4") {
 		t.Error("a metric came in while its old series were still there")
 	}
-	w.book.work()
-	w.book.with(scopeOf(&o), func(s *scope) {
+	w.book.runJobs()
+	w.book.withQuota(quotaKeyOf(&o), func(s *quota) {
 		if s.metrics != 4 || s.series != 4 || len(s.slots) != 4 {
 			t.Errorf("%d metrics, %d series, %d slots; want 4 of each", s.metrics, s.series, len(s.slots))
 		}
@@ -239,15 +239,15 @@ func TestRaisingLetsInAndLoweringDropsTheNewestUnasked(t *testing.T) {
 	w.push(o, "m5")
 	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: 6, Series: metric.Unsaid}, Namespace: metric.NoLimits().Namespace}
 	w.book.LimitsChanged("shop")
-	w.book.work()
+	w.book.runJobs()
 	if w.readmits != 1 || !w.push(o, "m5") {
 		t.Fatal("a raised limit does not let in")
 	}
 	w.asked["shop/pods/m5"] = true
 	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: 2, Series: metric.Unsaid}, Namespace: metric.NoLimits().Namespace}
 	w.book.LimitsChanged("shop")
-	w.book.work()
-	w.book.work()
+	w.book.runJobs()
+	w.book.runJobs()
 	if want := []string{"shed m4", "shed m3", "shed m2", "shed m1"}; !slices.Equal(w.removed, want) {
 		t.Errorf("removed %q, want %q", w.removed, want)
 	}
@@ -263,8 +263,8 @@ func TestSeriesOverALoweredLimitDoNotCostTheAskedMetric(t *testing.T) {
 	w.asked["shop/pods/scaling"] = true
 	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: metric.Unsaid, Series: 2}, Namespace: metric.NoLimits().Namespace}
 	w.book.LimitsChanged("shop")
-	w.book.work()
-	w.book.work()
+	w.book.runJobs()
+	w.book.runJobs()
 	if !slices.Equal(w.removed, []string{"shed other"}) {
 		t.Errorf("removed %q", w.removed)
 	}
@@ -329,7 +329,7 @@ func TestGoneObjectLeavesTheBooks(t *testing.T) {
 	}
 	w.book.ObjectGone(old)
 	w.book.ObjectGone(ingress)
-	w.book.work()
+	w.book.runJobs()
 	if len(w.removed) != 6 {
 		t.Errorf("removed %q", w.removed)
 	}
@@ -337,7 +337,7 @@ func TestGoneObjectLeavesTheBooks(t *testing.T) {
 	for i := range w.book.shards {
 		for s := range w.book.shards[i].all() {
 			scopes++
-			if s.key == scopeOf(&old) {
+			if s.key == quotaKeyOf(&old) {
 				t.Errorf("the books of a pod that is gone are still there: %+v", s)
 			}
 		}
@@ -453,14 +453,14 @@ func TestNobodyLosesAPlaceBeforeTheRulesAreKnown(t *testing.T) {
 	if w.push(o, "first") || w.push(o, "other") {
 		t.Error("there is no place")
 	}
-	w.book.work()
+	w.book.runJobs()
 	if len(w.removed) != 0 || len(w.events) != 0 {
 		t.Errorf("removed %q, told %q", w.removed, w.events)
 	}
 	w.asked["shop/pods/m4"] = true // that autoscaler was read last
 	w.book.Enforce()
-	w.book.work()
-	w.book.work()
+	w.book.runJobs()
+	w.book.runJobs()
 	if !slices.Equal(w.removed, []string{"shed m3"}) || w.readmits == 0 {
 		t.Errorf("removed %q, %d readmits, want the newest that nobody asks for", w.removed, w.readmits)
 	}
@@ -476,20 +476,20 @@ func TestGoneNamespaceTakesItsExternals(t *testing.T) {
 	w.push(metric.Object{Namespace: "shop"}, "m1")
 	w.push(metric.Object{Resource: "namespaces", Name: "shop", UID: "1"}, "backlog")
 	w.push(metric.Object{Namespace: "shop"}, "refused")
-	w.book.work()
+	w.book.runJobs()
 	if len(w.events) != 1 || !strings.HasPrefix(w.events[0], "MetricRefused on namespaces/shop: ") {
 		t.Errorf("events: %q, want one on the namespace, for an external is nothing that people look at", w.events)
 	}
 	w.push(metric.Object{Namespace: "bank"}, "secret")
 	w.push(pod("web-1"), "hits")
 	w.book.ObjectGone(metric.Object{Resource: "namespaces", Name: "shop", UID: "1"})
-	w.book.work()
+	w.book.runJobs()
 	if len(w.held) != 2 {
 		t.Errorf("left: %v, want the other namespace's and the pod's, which has an end of its own", w.held)
 	}
-	w.book.with(scopeKey{namespace: "shop"}, func(s *scope) {
-		if len(s.slots)+len(s.refused()) != 0 {
-			t.Errorf("the books still hold %v, %v", s.slots, s.refused())
+	w.book.withQuota(quotaKey{namespace: "shop"}, func(s *quota) {
+		if len(s.slots)+len(s.rejected()) != 0 {
+			t.Errorf("the books still hold %v, %v", s.slots, s.rejected())
 		}
 	})
 }
@@ -533,8 +533,8 @@ func TestRestoredSlotsKeepTheirAge(t *testing.T) {
 		w.held[o.String()+o.UID+" "+fmt.Sprint("m", i)]++
 	}
 	w.book.Enforce()
-	w.book.work()
-	w.book.work()
+	w.book.runJobs()
+	w.book.runJobs()
 	if !slices.Equal(w.removed, []string{"shed m5"}) {
 		t.Errorf("removed %q, want the one that came last before the restart", w.removed)
 	}
@@ -558,8 +558,8 @@ func TestBooksAreRightWhileManyWork(t *testing.T) {
 		})
 	}
 	workers.Wait()
-	w.book.with(scopeKey{namespace: "shop"}, func(s *scope) {
-		if s.metrics != 0 || s.series != 0 || len(s.slots) != 0 || s.crowd() != nil {
+	w.book.withQuota(quotaKey{namespace: "shop"}, func(s *quota) {
+		if s.metrics != 0 || s.series != 0 || len(s.slots) != 0 || s.nameIndex() != nil {
 			t.Errorf("%d metrics, %d series, %d slots left", s.metrics, s.series, len(s.slots))
 		}
 	})

@@ -2,14 +2,14 @@ package limit
 
 import "github.com/prometheus/client_golang/prometheus"
 
-type counts struct {
-	refusals *prometheus.CounterVec
-	shed     prometheus.Counter
+type metrics struct {
+	rejections *prometheus.CounterVec
+	shed       prometheus.Counter
 }
 
-func newCounts() counts {
-	return counts{
-		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
+func newMetrics() metrics {
+	return metrics{
+		rejections: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sluice_limit_refusals_total",
 			Help: "Times that a new series was refused by a limit, by the namespace that it would be in. What is sent again in vain is decided once, and counted in sluice_samples_rejected_total.",
 		}, []string{"namespace"}),
@@ -20,11 +20,11 @@ func newCounts() counts {
 	}
 }
 
-func (c counts) refused(namespace string) { c.refusals.WithLabelValues(namespace).Inc() }
+func (c metrics) countRejection(namespace string) { c.rejections.WithLabelValues(namespace).Inc() }
 
 // Register shows the book's metrics.
 func (b *Registry) Register(r prometheus.Registerer) error {
-	for _, one := range []prometheus.Collector{b.counts.refusals, b.counts.shed} {
+	for _, one := range []prometheus.Collector{b.metrics.rejections, b.metrics.shed} {
 		if err := r.Register(one); err != nil {
 			return err
 		}

@@ -9,29 +9,29 @@ import (
 )
 
 // maxRefused bounds what is remembered of refused metrics.
-const maxRefused = 64
+const maxRejected = 64
 
 // refuseLocked counts a refusal, and tells of it once for each metric: if the limit is known to be one.
-func (b *Registry) refuseLocked(s *scope, limit metric.Limit, o *metric.Object, name string) {
-	b.counts.refused(s.key.namespace)
-	rare := s.more()
-	rare.wanted = true
-	if !b.settled.Load() {
+func (b *Registry) rejectLocked(s *quota, limit metric.Limit, o *metric.Object, name string) {
+	b.metrics.countRejection(s.key.namespace)
+	rare := s.ensureExtras()
+	rare.idleWanted = true
+	if !b.enforcing.Load() {
 		return
 	}
-	if _, told := rare.refused[name]; told || len(rare.refused) == maxRefused {
+	if _, told := rare.rejected[name]; told || len(rare.rejected) == maxRejected {
 		return
 	}
-	if rare.refused == nil {
-		rare.refused = map[string]struct{}{}
+	if rare.rejected == nil {
+		rare.rejected = map[string]struct{}{}
 	}
-	rare.refused[name] = struct{}{}
-	about, message := *o, s.refusal(limit, name)
-	b.later(func() {
+	rare.rejected[name] = struct{}{}
+	about, message := *o, s.rejection(limit, name)
+	b.enqueue(func() {
 		if suppressed, pass := b.said.pass(time.Now()); pass {
 			b.logger.Info("a metric is over the limit", "metric", name, "of", about.String(), "because", message, "suppressed", suppressed)
 		}
-		b.witness.Event(subject(about), "MetricRefused", message)
+		b.events.Event(subject(about), "MetricRefused", message)
 	})
 }
 
@@ -62,15 +62,15 @@ func (s *sparse) pass(now time.Time) (suppressed int, pass bool) {
 }
 
 // refusal says what was refused and who has what it would need.
-func (s *scope) refusal(limit metric.Limit, name string) string {
+func (s *quota) rejection(limit metric.Limit, name string) string {
 	of := "this pod"
 	if s.key.pod == "" {
 		of = "the namespace, beside its pods,"
 	}
-	if s.find(name) != nil {
+	if s.slot(name) != nil {
 		return fmt.Sprintf("a new series of %q is refused: %s may have %d series and has %d", name, of, limit.Series, s.series)
 	}
-	held := s.holders()
+	held := s.metricNames()
 	const shown = 20
 	more := ""
 	if len(held) > shown {
@@ -82,7 +82,7 @@ func (s *scope) refusal(limit metric.Limit, name string) string {
 		name, of, limit.Metrics, limit.Series, strings.Join(held, ", "), more, s.series, s.key.kind())
 }
 
-func (k scopeKey) kind() string {
+func (k quotaKey) kind() string {
 	if k.pod != "" {
 		return "Pod"
 	}
@@ -92,20 +92,20 @@ func (k scopeKey) kind() string {
 // Explain says why a series of a metric would be refused; empty: it would not be. It keeps nothing of what it is asked about,
 // which may be borrowed.
 func (b *Registry) Explain(o metric.Object, name string) string {
-	k := scopeOf(&o)
+	k := quotaKeyOf(&o)
 	if k.namespace == "" {
 		return "" // it has no limit of its own
 	}
 	limit := k.limit(b.rules.Limits(k.namespace).Or(b.config.limits()))
-	shard, hash := b.shard(k)
+	shard, hash := b.shardOf(k)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	s := shard.find(hash, k)
 	if s == nil {
-		s = &scope{key: k}
+		s = &quota{key: k}
 	}
-	if own := s.find(name); !s.fits(own, limit) {
-		return s.refusal(limit, name)
+	if own := s.slot(name); !s.fits(own, limit) {
+		return s.rejection(limit, name)
 	}
 	return ""
 }

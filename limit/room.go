@@ -7,22 +7,22 @@ import (
 )
 
 // fits reports whether there is room for one more series of a metric, whose slot is own; nil: it has none.
-func (s *scope) fits(own *slot, limit metric.Limit) bool {
+func (s *quota) fits(own *slot, limit metric.Limit) bool {
 	return int64(s.series) < int64(limit.Series) && (own != nil || int64(s.metrics) < int64(limit.Metrics))
 }
 
 // makeRoomLocked reports whether there is room for one more series of a metric. One that an autoscaler asks for takes it
 // from the newest that none asks for.
-func (b *Registry) makeRoomLocked(s *scope, limit metric.Limit, o *metric.Object, name string) bool {
-	own := s.find(name)
+func (b *Registry) freeSlotLocked(s *quota, limit metric.Limit, o *metric.Object, name string) bool {
+	own := s.slot(name)
 	if s.fits(own, limit) {
 		return true
 	}
-	if !b.settled.Load() || limit.Metrics == 0 || limit.Series == 0 || !b.rules.NamedByAutoscaler(s.key.namespace, o.Resource, name) {
+	if !b.enforcing.Load() || limit.Metrics == 0 || limit.Series == 0 || !b.rules.NamedByAutoscaler(s.key.namespace, o.Resource, name) {
 		return false
 	}
 	for !s.fits(own, limit) {
-		victim := s.newest(func(one *slot) bool { return one != own && !b.asked(s, one) })
+		victim := s.newest(func(one *slot) bool { return one != own && !b.namedByAutoscaler(s, one) })
 		if victim == nil {
 			return false
 		}
@@ -32,11 +32,11 @@ func (b *Registry) makeRoomLocked(s *scope, limit metric.Limit, o *metric.Object
 }
 
 // asked reports whether an autoscaler asks for what the slot holds.
-func (b *Registry) asked(s *scope, one *slot) bool {
-	if one.others == nil { // asked for each slot of a scope that is full
+func (b *Registry) namedByAutoscaler(s *quota, one *slot) bool {
+	if one.byObject == nil { // asked for each slot of a scope that is full
 		return b.rules.NamedByAutoscaler(s.key.namespace, s.key.own().Resource, one.name)
 	}
-	for o := range one.others {
+	for o := range one.byObject {
 		if b.rules.NamedByAutoscaler(s.key.namespace, o.Resource, one.name) {
 			return true
 		}
@@ -45,22 +45,22 @@ func (b *Registry) asked(s *scope, one *slot) bool {
 }
 
 // evictLocked takes a slot away, and has its series removed.
-func (b *Registry) evictLocked(s *scope, one *slot, why string) {
+func (b *Registry) evictLocked(s *quota, one *slot, why string) {
 	s.evict(one)
-	b.counts.shed.Inc()
+	b.metrics.shed.Inc()
 	objects, name := one.objects(s.key), one.name
-	b.later(func() {
+	b.enqueue(func() {
 		for _, o := range objects {
 			b.table.Shed(o, name)
 		}
-		b.witness.Event(subject(objects[0]), "MetricShed", why)
+		b.events.Event(subject(objects[0]), "MetricShed", why)
 	})
 }
 
 // trimLocked takes slots away until the scope is within its limit: the newest that nobody asks for first. Series beyond
 // the limit do not cost an autoscaler its metric; only too many metrics do.
-func (b *Registry) trimLocked(s *scope, limit metric.Limit) {
-	unasked := func(one *slot) bool { return !b.asked(s, one) }
+func (b *Registry) enforceLocked(s *quota, limit metric.Limit) {
+	unasked := func(one *slot) bool { return !b.namedByAutoscaler(s, one) }
 	tooMany := func() bool { return int64(s.metrics) > int64(limit.Metrics) }
 	for tooMany() || int64(s.series) > int64(limit.Series) {
 		victim := s.newest(unasked)

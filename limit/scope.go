@@ -8,20 +8,20 @@ import (
 
 // scopeKey names what a limit holds for: a pod, by its UID too, or a namespace for all that is not on a pod. What is in no
 // namespace shares the empty key, which nothing limits but the caps of the whole process.
-type scopeKey struct{ namespace, pod, uid string }
+type quotaKey struct{ namespace, pod, uid string }
 
-func scopeOf(o *metric.Object) scopeKey {
+func quotaKeyOf(o *metric.Object) quotaKey {
 	switch o.Resource {
 	case "pods":
-		return scopeKey{o.Namespace, o.Name, o.UID}
+		return quotaKey{o.Namespace, o.Name, o.UID}
 	case "namespaces":
-		return scopeKey{namespace: o.Name}
+		return quotaKey{namespace: o.Name}
 	}
-	return scopeKey{namespace: o.Namespace}
+	return quotaKey{namespace: o.Namespace}
 }
 
 // own is the object that all slots of the scope are of, or most: the pod, or what is external in the namespace.
-func (k scopeKey) own() metric.Object {
+func (k quotaKey) own() metric.Object {
 	if k.pod != "" {
 		return metric.Object{Resource: "pods", Namespace: k.namespace, Name: k.pod, UID: k.uid}
 	}
@@ -29,14 +29,14 @@ func (k scopeKey) own() metric.Object {
 }
 
 // limit is what of the namespace's limits holds for the scope.
-func (k scopeKey) limit(l metric.Limits) metric.Limit {
+func (k quotaKey) limit(l metric.Limits) metric.Limit {
 	if k.pod != "" {
 		return l.Pod
 	}
 	return l.Namespace
 }
 
-func (k scopeKey) String() string {
+func (k quotaKey) String() string {
 	if k.pod != "" {
 		return "pods/" + k.pod + " in " + k.namespace
 	}
@@ -45,51 +45,51 @@ func (k scopeKey) String() string {
 
 // scope is the books of one scope. There is one for each pod, most with a handful of metrics and far below the limit: so what
 // few have stands apart.
-type scope struct {
-	key   scopeKey
-	slots []slot // in the order in which they were taken; of a crowd, some may be empty
-	rare  *rare  // nil: nothing of it
-	next  *scope // of the same hash
+type quota struct {
+	key    quotaKey
+	slots  []slot       // in the order in which they were taken; of a crowd, some may be empty
+	extras *quotaExtras // nil: nothing of it
+	next   *quota       // of the same hash
 	// metrics and series count what holds a place: not what is leaving.
 	metrics, series uint32
 }
 
 // rare is what few scopes have.
-type rare struct {
-	crowd *crowd
+type quotaExtras struct {
+	index *nameIndex
 	// refused are metrics that found no place, so that each is told of once.
-	refused map[string]struct{}
-	wanted  bool // something was refused since idle slots were last looked for
+	rejected   map[string]struct{}
+	idleWanted bool // something was refused since idle slots were last looked for
 }
 
 // more is what few scopes have, made where there is none.
-func (s *scope) more() *rare {
-	if s.rare == nil {
-		s.rare = &rare{}
+func (s *quota) ensureExtras() *quotaExtras {
+	if s.extras == nil {
+		s.extras = &quotaExtras{}
 	}
-	return s.rare
+	return s.extras
 }
 
 // refused are the metrics that found no place; they may be nil.
-func (s *scope) refused() map[string]struct{} {
-	if s.rare == nil {
+func (s *quota) rejected() map[string]struct{} {
+	if s.extras == nil {
 		return nil
 	}
-	return s.rare.refused
+	return s.extras.rejected
 }
 
 // forgive forgets all refusals.
-func (s *scope) forgive() {
-	if s.rare != nil {
-		s.rare.refused = nil
+func (s *quota) clearRejected() {
+	if s.extras != nil {
+		s.extras.rejected = nil
 	}
 }
 
-func (s *scope) empty() bool { return len(s.slots) == 0 && len(s.refused()) == 0 }
+func (s *quota) empty() bool { return len(s.slots) == 0 && len(s.rejected()) == 0 }
 
 // held are the slots that somebody has, in the order in which they were taken. They stay where they are until one is added
 // or the last series of one leaves.
-func (s *scope) held() iter.Seq[*slot] {
+func (s *quota) taken() iter.Seq[*slot] {
 	return func(yield func(*slot) bool) {
 		for i := range s.slots {
 			if one := &s.slots[i]; one.series > 0 && !yield(one) {
@@ -101,49 +101,49 @@ func (s *scope) held() iter.Seq[*slot] {
 
 // enter counts one more series, in a new slot where the metric has none. A restored slot may be older than those
 // before it.
-func (s *scope) enter(o *metric.Object, name string, born uint32) {
-	one := s.find(name)
+func (s *quota) enterSeries(o *metric.Object, name string, born uint32) {
+	one := s.slot(name)
 	if one == nil {
-		one = s.add(slot{name: name, since: born})
+		one = s.addSlot(slot{name: name, since: born})
 		s.metrics++
 	}
 	one.since = min(one.since, born)
 	one.enter(o, s.key)
-	if !one.leaving {
+	if !one.evicted {
 		s.series++
 	}
 }
 
 // leave counts one series less. The last one frees the slot.
-func (s *scope) leave(o *metric.Object, name string) {
-	one := s.find(name)
+func (s *quota) leaveSeries(o *metric.Object, name string) {
+	one := s.slot(name)
 	if one == nil || !one.leave(o, s.key) {
 		return
 	}
-	if !one.leaving {
+	if !one.evicted {
 		s.series--
 	}
 	if one.series > 0 {
 		return
 	}
-	if !one.leaving {
+	if !one.evicted {
 		s.metrics--
 	}
-	s.remove(one)
+	s.removeSlot(one)
 }
 
 // evict takes the slot away.
-func (s *scope) evict(one *slot) {
-	one.leaving = true
+func (s *quota) evict(one *slot) {
+	one.evicted = true
 	s.metrics--
 	s.series -= one.series
 }
 
 // newest is the slot taken last among those that may go; nil: none may.
-func (s *scope) newest(mayGo func(*slot) bool) *slot {
+func (s *quota) newest(mayGo func(*slot) bool) *slot {
 	var found *slot
-	for one := range s.held() {
-		if !one.leaving && (found == nil || one.since >= found.since) && mayGo(one) {
+	for one := range s.taken() {
+		if !one.evicted && (found == nil || one.since >= found.since) && mayGo(one) {
 			found = one
 		}
 	}
@@ -151,10 +151,10 @@ func (s *scope) newest(mayGo func(*slot) bool) *slot {
 }
 
 // holders are the names of the metrics that have a slot.
-func (s *scope) holders() []string {
+func (s *quota) metricNames() []string {
 	var names []string
-	for one := range s.held() {
-		if !one.leaving {
+	for one := range s.taken() {
+		if !one.evicted {
 			names = append(names, one.name)
 		}
 	}

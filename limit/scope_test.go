@@ -36,7 +36,7 @@ func TestScopeAgainstPlainBooks(t *testing.T) {
 		{[]metric.Object{{Resource: "pods", Namespace: "shop", UID: "of no name"}, shop}, 4, 50},
 	} {
 		random := rand.New(rand.NewPCG(3, uint64(c.names)))
-		s := &scope{key: scopeOf(&c.of[0])}
+		s := &quota{key: quotaKeyOf(&c.of[0])}
 		var plain []plainSlot
 		for step := range 20_000 {
 			name, o := fmt.Sprint("m", random.IntN(c.names)), c.of[random.IntN(len(c.of))]
@@ -47,7 +47,7 @@ func TestScopeAgainstPlainBooks(t *testing.T) {
 			}
 			switch roll := random.IntN(100); {
 			case roll < entered:
-				s.enter(&o, name, uint32(step))
+				s.enterSeries(&o, name, uint32(step))
 				if at < 0 {
 					at = len(plain)
 					plain = append(plain, plainSlot{name: name, objects: map[metric.Object]int{}})
@@ -55,11 +55,11 @@ func TestScopeAgainstPlainBooks(t *testing.T) {
 				plain[at].objects[o]++
 			case roll == 99:
 				if at >= 0 && !plain[at].leaving {
-					s.evict(s.find(name))
+					s.evict(s.slot(name))
 					plain[at].leaving = true
 				}
 			default:
-				s.leave(&o, name)
+				s.leaveSeries(&o, name)
 				if at >= 0 && plain[at].objects[o] > 0 {
 					plain[at].objects[o]--
 				}
@@ -73,11 +73,11 @@ func TestScopeAgainstPlainBooks(t *testing.T) {
 	}
 }
 
-func compareScope(t *testing.T, s *scope, plain []plainSlot) {
+func compareScope(t *testing.T, s *quota, plain []plainSlot) {
 	var metrics, series uint32
 	i := 0
-	for one := range s.held() {
-		if i >= len(plain) || one.name != plain[i].name || int(one.series) != plain[i].series() || one.leaving != plain[i].leaving || s.find(one.name) != one {
+	for one := range s.taken() {
+		if i >= len(plain) || one.name != plain[i].name || int(one.series) != plain[i].series() || one.evicted != plain[i].leaving || s.slot(one.name) != one {
 			t.Errorf("slot %d is %+v of %d", i, one, len(plain))
 			return
 		}
@@ -86,22 +86,22 @@ func compareScope(t *testing.T, s *scope, plain []plainSlot) {
 				t.Errorf("%s is not of %v", one.name, o)
 			}
 		}
-		if !one.leaving {
+		if !one.evicted {
 			metrics, series = metrics+1, series+one.series
 		}
 		i++
 	}
-	if i != len(plain) || s.metrics != metrics || s.series != series || s.empty() != (i == 0) || i > 0 && len(s.slots) > 2*i+1 && s.crowd() != nil {
+	if i != len(plain) || s.metrics != metrics || s.series != series || s.empty() != (i == 0) || i > 0 && len(s.slots) > 2*i+1 && s.nameIndex() != nil {
 		t.Errorf("%d slots of %d, %d metrics and %d series, want %d and %d; in %d places", i, len(plain), s.metrics, s.series, metrics, series, len(s.slots))
 	}
 }
 
 // Scopes of one hash are told apart.
 func TestScopesOfOneHash(t *testing.T) {
-	s := shard{scopes: map[uint64]*scope{}}
-	var all []*scope
+	s := shard{quotas: map[uint64]*quota{}}
+	var all []*quota
 	for _, name := range []string{"a", "b", "c"} {
-		one := &scope{key: scopeKey{namespace: name}}
+		one := &quota{key: quotaKey{namespace: name}}
 		all = append(all, one)
 		s.put(7, one)
 	}
@@ -118,7 +118,7 @@ func TestScopesOfOneHash(t *testing.T) {
 			}
 		}
 	}
-	if len(s.scopes) != 0 {
-		t.Errorf("left: %v", s.scopes)
+	if len(s.quotas) != 0 {
+		t.Errorf("left: %v", s.quotas)
 	}
 }

@@ -8,11 +8,11 @@ import (
 // shard has some of the scopes. They are by the hash of their key alone, which they hold themselves.
 type shard struct {
 	mu     sync.Mutex
-	scopes map[uint64]*scope // those of one hash follow one another
+	quotas map[uint64]*quota // those of one hash follow one another
 }
 
-func (s *shard) find(hash uint64, k scopeKey) *scope {
-	for one := s.scopes[hash]; one != nil; one = one.next {
+func (s *shard) find(hash uint64, k quotaKey) *quota {
+	for one := s.quotas[hash]; one != nil; one = one.next {
 		if one.key == k {
 			return one
 		}
@@ -20,19 +20,19 @@ func (s *shard) find(hash uint64, k scopeKey) *scope {
 	return nil
 }
 
-func (s *shard) put(hash uint64, one *scope) {
-	one.next = s.scopes[hash]
-	s.scopes[hash] = one
+func (s *shard) put(hash uint64, one *quota) {
+	one.next = s.quotas[hash]
+	s.quotas[hash] = one
 }
 
-func (s *shard) drop(hash uint64, gone *scope) {
-	first := s.scopes[hash]
+func (s *shard) drop(hash uint64, gone *quota) {
+	first := s.quotas[hash]
 	if first == gone && gone.next == nil {
-		delete(s.scopes, hash)
+		delete(s.quotas, hash)
 		return
 	}
 	if first == gone {
-		s.scopes[hash] = gone.next
+		s.quotas[hash] = gone.next
 		return
 	}
 	for one := first; one != nil; one = one.next {
@@ -43,9 +43,9 @@ func (s *shard) drop(hash uint64, gone *scope) {
 	}
 }
 
-func (s *shard) all() iter.Seq[*scope] {
-	return func(yield func(*scope) bool) {
-		for _, first := range s.scopes {
+func (s *shard) all() iter.Seq[*quota] {
+	return func(yield func(*quota) bool) {
+		for _, first := range s.quotas {
 			for one := first; one != nil; one = one.next {
 				if !yield(one) {
 					return

@@ -65,8 +65,8 @@ func (m *Tracker) AppendDocument(dst []byte, key Key) ([]byte, bool) {
 	dst = binary.AppendUvarint(dst, uint64(len(r.metrics)))
 	for name, p := range r.metrics {
 		dst = append(appendString(dst, name), byte(p.kind))
-		dst = binary.AppendUvarint(dst, uint64(len(p.sets)))
-		for _, set := range p.sets {
+		dst = binary.AppendUvarint(dst, uint64(len(p.labelSets)))
+		for _, set := range p.labelSets {
 			dst = appendString(dst, set.Packed())
 		}
 	}
@@ -93,11 +93,11 @@ func (m *Tracker) RestoreDocument(key Key, value []byte) error {
 		return fmt.Errorf("workload %s %s is there twice", r.workload.Kind, r.workload.Name)
 	}
 	m.records[uid], m.keys[key] = r, uid
-	m.unsettled[uid] = struct{}{} // it may be a ReplicaSet's; Settle knows
+	m.unresolved[uid] = struct{}{} // it may be a ReplicaSet's; Settle knows
 	m.bytes += r.size()
 	for name, p := range r.metrics {
 		m.bytes += p.size(name)
-		m.pushers[metricName{r.namespace, name}]++
+		m.pusherCount[metricName{r.namespace, name}]++
 	}
 	return nil
 }
@@ -109,17 +109,17 @@ func readDocument(value []byte) (*record, error) {
 	if len(value) < 2 || value[0] != documentMark || value[1] != documentVersion {
 		return nil, fmt.Errorf("%w: it is of no known version", errDocument)
 	}
-	d := reader{rest: value[2:]}
-	r := &record{metrics: map[string]*pushed{}, lastPod: time.Now()}
+	d := documentReader{rest: value[2:]}
+	r := &record{metrics: map[string]*pushedMetric{}, lastPod: time.Now()}
 	r.workload = metric.Workload{Kind: d.string(), Name: d.string(), UID: d.string()}
 	r.namespace = d.string()
 	for n := d.number(); n > 0 && !d.bad; n-- {
 		name := d.string()
-		p := &pushed{kind: metric.Kind(d.byte())}
+		p := &pushedMetric{kind: metric.Kind(d.byte())}
 		for sets := d.number(); sets > 0 && !d.bad; sets-- {
-			p.sets = append(p.sets, d.labels())
+			p.labelSets = append(p.labelSets, d.labels())
 		}
-		d.bad = d.bad || p.kind != metric.Counter && p.kind != metric.Set || len(p.sets) == 0 || len(p.sets) > maxLabelSets || r.metrics[name] != nil
+		d.bad = d.bad || p.kind != metric.Counter && p.kind != metric.Set || len(p.labelSets) == 0 || len(p.labelSets) > maxLabelSets || r.metrics[name] != nil
 		r.metrics[name] = p
 	}
 	if d.bad || len(d.rest) > 0 {
@@ -129,12 +129,12 @@ func readDocument(value []byte) (*record, error) {
 }
 
 // reader takes a document apart. What is not there reads as nothing, and bad says so.
-type reader struct {
+type documentReader struct {
 	rest []byte
 	bad  bool
 }
 
-func (d *reader) number() uint64 {
+func (d *documentReader) number() uint64 {
 	n, size := binary.Uvarint(d.rest)
 	if size <= 0 {
 		d.bad, d.rest = true, nil
@@ -144,7 +144,7 @@ func (d *reader) number() uint64 {
 	return n
 }
 
-func (d *reader) byte() byte {
+func (d *documentReader) byte() byte {
 	if len(d.rest) == 0 {
 		d.bad = true
 		return 0
@@ -154,7 +154,7 @@ func (d *reader) byte() byte {
 	return b
 }
 
-func (d *reader) string() string {
+func (d *documentReader) string() string {
 	n := d.number()
 	if n > uint64(len(d.rest)) {
 		d.bad, d.rest = true, nil
@@ -165,7 +165,7 @@ func (d *reader) string() string {
 	return s
 }
 
-func (d *reader) labels() metric.Labels {
+func (d *documentReader) labels() metric.Labels {
 	set, ok := metric.UnpackLabels(d.string())
 	d.bad = d.bad || !ok
 	return set

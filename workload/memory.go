@@ -17,7 +17,7 @@ const (
 )
 
 // keptWithoutPods is how long a workload is remembered that has no pod: it may be scaled to zero.
-const keptWithoutPods = 24 * time.Hour
+const keepWithoutPods = 24 * time.Hour
 
 // Pods says which workload a pod belongs to. It answers from memory.
 type Pods interface {
@@ -34,14 +34,14 @@ type Pods interface {
 type Tracker struct {
 	pods Pods
 
-	mu      sync.RWMutex
-	records map[string]*record // by the workload's UID
-	pushers map[metricName]int // how many workloads have pushed it
-	keys    map[Key]string     // of records, and of those that are gone and still on disk
-	changed map[Key]struct{}
+	mu          sync.RWMutex
+	records     map[string]*record // by the workload's UID
+	pusherCount map[metricName]int // how many workloads have pushed it
+	keys        map[Key]string     // of records, and of those that are gone and still on disk
+	changed     map[Key]struct{}
 	// unsettled are the records of ReplicaSets of which it is not known yet whose they are.
-	unsettled map[string]struct{}
-	bytes     int64
+	unresolved map[string]struct{}
+	bytes      int64
 }
 
 type metricName struct{ namespace, name string }
@@ -50,21 +50,21 @@ type metricName struct{ namespace, name string }
 type record struct {
 	workload  metric.Workload
 	namespace string
-	metrics   map[string]*pushed
+	metrics   map[string]*pushedMetric
 	lastPod   time.Time // when it was last seen to have one
 }
 
 // pushed is one counter or set.
-type pushed struct {
-	kind metric.Kind
-	sets []metric.Labels // at most maxLabelSets
+type pushedMetric struct {
+	kind      metric.Kind
+	labelSets []metric.Labels // at most maxLabelSets
 }
 
 // New makes an empty memory.
 func New(pods Pods) *Tracker {
 	return &Tracker{
-		pods: pods, records: map[string]*record{}, pushers: map[metricName]int{},
-		keys: map[Key]string{}, changed: map[Key]struct{}{}, unsettled: map[string]struct{}{},
+		pods: pods, records: map[string]*record{}, pusherCount: map[metricName]int{},
+		keys: map[Key]string{}, changed: map[Key]struct{}{}, unresolved: map[string]struct{}{},
 	}
 }
 
@@ -85,9 +85,9 @@ func (m *Tracker) Born(o *metric.Object, name string, kind metric.Kind, labels m
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.noteLocked(of, o.Namespace, name, kind, labels)
+	m.addLocked(of, o.Namespace, name, kind, labels)
 	if !settled {
-		m.unsettled[of.UID] = struct{}{}
+		m.unresolved[of.UID] = struct{}{}
 	}
 }
 
@@ -96,32 +96,32 @@ func (r *record) has(name string, kind metric.Kind, labels metric.Labels) bool {
 		return false
 	}
 	p := r.metrics[name]
-	return p != nil && p.kind == kind && (len(p.sets) == maxLabelSets || slices.Contains(p.sets, labels))
+	return p != nil && p.kind == kind && (len(p.labelSets) == maxLabelSets || slices.Contains(p.labelSets, labels))
 }
 
 // noteLocked adds a label set of a metric. Of a metric that has another kind now the old one is forgotten.
-func (m *Tracker) noteLocked(of metric.Workload, namespace, name string, kind metric.Kind, labels metric.Labels) {
+func (m *Tracker) addLocked(of metric.Workload, namespace, name string, kind metric.Kind, labels metric.Labels) {
 	r := m.records[of.UID]
 	if r.has(name, kind, labels) || m.bytes >= maxBytes {
 		return
 	}
 	if r == nil {
-		r = &record{workload: of, namespace: namespace, metrics: map[string]*pushed{}, lastPod: time.Now()}
+		r = &record{workload: of, namespace: namespace, metrics: map[string]*pushedMetric{}, lastPod: time.Now()}
 		m.records[of.UID] = r
 		m.bytes += r.size()
 	}
 	p := r.metrics[name]
 	if p == nil {
-		p = &pushed{kind: kind}
+		p = &pushedMetric{kind: kind}
 		r.metrics[name] = p
-		m.pushers[metricName{namespace, name}]++
+		m.pusherCount[metricName{namespace, name}]++
 		m.bytes += p.size(name)
 	}
 	m.bytes -= p.size(name)
 	if p.kind != kind {
-		p.kind, p.sets = kind, nil
+		p.kind, p.labelSets = kind, nil
 	}
-	p.sets = append(p.sets, labels)
+	p.labelSets = append(p.labelSets, labels)
 	m.bytes += p.size(name)
 	m.changedLocked(of.UID)
 }
@@ -131,9 +131,9 @@ func (r *record) size() int64 {
 	return int64(400 + len(r.workload.Kind) + len(r.workload.Name) + len(r.workload.UID))
 }
 
-func (p *pushed) size(name string) int64 {
+func (p *pushedMetric) size(name string) int64 {
 	n := 150 + len(name)
-	for _, set := range p.sets {
+	for _, set := range p.labelSets {
 		n += 24 + len(set.Packed())
 	}
 	return int64(n)
@@ -143,7 +143,7 @@ func (p *pushed) size(name string) int64 {
 func (m *Tracker) AnyPushed(namespace, name string) bool {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	return m.pushers[metricName{namespace, name}] > 0
+	return m.pusherCount[metricName{namespace, name}] > 0
 }
 
 // By returns the kind of the metric that a pod of the workload has pushed with labels that match (nil: any).
@@ -156,7 +156,7 @@ func (m *Tracker) PushedKind(of metric.Workload, name string, match func(metric.
 		return metric.NoKind
 	}
 	p := r.metrics[name]
-	if p == nil || match != nil && !slices.ContainsFunc(p.sets, match) {
+	if p == nil || match != nil && !slices.ContainsFunc(p.labelSets, match) {
 		return metric.NoKind
 	}
 	return p.kind

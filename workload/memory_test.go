@@ -120,8 +120,8 @@ func TestReplicaSetsAreSettledLater(t *testing.T) {
 	m.want(t, web, "hits", with("x", "1"), metric.NoKind)
 	m.want(t, webOld, "hits", nil, metric.NoKind)
 	m.want(t, webNew, "hits", nil, metric.Counter)
-	if len(m.unsettled) != 0 {
-		t.Errorf("unsettled: %v", m.unsettled)
+	if len(m.unresolved) != 0 {
+		t.Errorf("unsettled: %v", m.unresolved)
 	}
 }
 
@@ -133,17 +133,17 @@ func TestForgetsAWorkloadWithoutPods(t *testing.T) {
 	m.born("db-0", "hits", metric.Counter)
 	delete(c.controllers, "web-1-a")
 	now := time.Now()
-	m.forgetAsOf(now.Add(48 * time.Hour)) // web-2-b is there
+	m.expireAsOf(now.Add(48 * time.Hour)) // web-2-b is there
 	delete(c.controllers, "web-2-b")
-	m.forgetAsOf(now.Add(71 * time.Hour))
+	m.expireAsOf(now.Add(71 * time.Hour))
 	m.want(t, web, "hits", nil, metric.Counter)
-	m.forgetAsOf(now.Add(73 * time.Hour))
+	m.expireAsOf(now.Add(73 * time.Hour))
 	m.want(t, web, "hits", nil, metric.NoKind)
 	m.want(t, db, "hits", nil, metric.Counter)
 	delete(c.controllers, "db-0")
-	m.forgetAsOf(now.Add(98 * time.Hour))
-	if m.AnyPushed("shop", "hits") || m.bytes != 0 || len(m.pushers) != 0 {
-		t.Errorf("left: %d bytes, %v", m.bytes, m.pushers)
+	m.expireAsOf(now.Add(98 * time.Hour))
+	if m.AnyPushed("shop", "hits") || m.bytes != 0 || len(m.pusherCount) != 0 {
+		t.Errorf("left: %d bytes, %v", m.bytes, m.pusherCount)
 	}
 }
 
@@ -184,9 +184,9 @@ func TestDocumentsBringEverythingBack(t *testing.T) {
 		t.Errorf("%d bytes, want %d", back.bytes, m.bytes)
 	}
 	// What is forgotten is deleted on disk.
-	back.forgetAsOf(time.Now())
+	back.expireAsOf(time.Now())
 	delete(back.pods.(*town).controllers, "db-0")
-	back.forgetAsOf(time.Now().Add(25 * time.Hour))
+	back.expireAsOf(time.Now().Add(25 * time.Hour))
 	gone := back.Changed(false)
 	if len(gone) != 1 {
 		t.Fatalf("changed: %x, want one", gone)
@@ -202,7 +202,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	for i := range 1000 {
 		m.born("web-1-a", "hits", metric.Counter, "host", fmt.Sprint(i))
 	}
-	if n := len(m.records["d1"].metrics["hits"].sets); n != maxLabelSets {
+	if n := len(m.records["d1"].metrics["hits"].labelSets); n != maxLabelSets {
 		t.Errorf("%d label sets, want %d", n, maxLabelSets)
 	}
 	m.want(t, web, "hits", with("host", "999"), metric.NoKind)

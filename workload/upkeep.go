@@ -9,42 +9,42 @@ import (
 // now. It is called every second or so.
 func (m *Tracker) ResolveOwners() {
 	m.mu.RLock()
-	unsettled := maps.Clone(m.unsettled)
+	unsettled := maps.Clone(m.unresolved)
 	m.mu.RUnlock()
 	for uid := range unsettled {
-		m.settle(uid)
+		m.resolveOwner(uid)
 	}
 }
 
-func (m *Tracker) settle(uid string) {
+func (m *Tracker) resolveOwner(uid string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.records[uid]
 	if r == nil {
-		delete(m.unsettled, uid)
+		delete(m.unresolved, uid)
 		return
 	}
 	owner, settled := m.pods.Owner(r.workload)
 	if !settled {
 		return
 	}
-	delete(m.unsettled, uid)
+	delete(m.unresolved, uid)
 	if owner.UID == uid {
 		return
 	}
 	for name, p := range r.metrics {
-		for _, set := range p.sets {
-			m.noteLocked(owner, r.namespace, name, p.kind, set)
+		for _, set := range p.labelSets {
+			m.addLocked(owner, r.namespace, name, p.kind, set)
 		}
 	}
-	m.forgetLocked(uid)
+	m.removeLocked(uid)
 }
 
 // Forget drops the workloads that have had no pod for a day. It looks at all pods, so it is called every few minutes,
 // and not before the cluster is known.
-func (m *Tracker) Expire() { m.forgetAsOf(time.Now()) }
+func (m *Tracker) Expire() { m.expireAsOf(time.Now()) }
 
-func (m *Tracker) forgetAsOf(now time.Time) {
+func (m *Tracker) expireAsOf(now time.Time) {
 	living := map[string]struct{}{}
 	for one := range m.pods.Workloads() {
 		living[one.UID] = struct{}{}
@@ -54,23 +54,23 @@ func (m *Tracker) forgetAsOf(now time.Time) {
 	for uid, r := range m.records {
 		if _, lives := living[uid]; lives {
 			r.lastPod = now
-		} else if now.Sub(r.lastPod) > keptWithoutPods {
-			m.forgetLocked(uid)
+		} else if now.Sub(r.lastPod) > keepWithoutPods {
+			m.removeLocked(uid)
 		}
 	}
 }
 
-func (m *Tracker) forgetLocked(uid string) {
+func (m *Tracker) removeLocked(uid string) {
 	r := m.records[uid]
 	m.bytes -= r.size()
 	for name, p := range r.metrics {
 		m.bytes -= p.size(name)
 		key := metricName{r.namespace, name}
-		if m.pushers[key]--; m.pushers[key] == 0 {
-			delete(m.pushers, key)
+		if m.pusherCount[key]--; m.pusherCount[key] == 0 {
+			delete(m.pusherCount, key)
 		}
 	}
 	delete(m.records, uid)
-	delete(m.unsettled, uid)
+	delete(m.unresolved, uid)
 	m.changedLocked(uid)
 }

@@ -35,11 +35,11 @@ type addressTable struct {
 	slots []atomic.Pointer[metric.Sender]
 }
 
-const fewestSlots = 64
+const minSlots = 64
 
 func newAddresses() *addresses {
 	a := &addresses{seed: [2]uint64{rand.Uint64(), rand.Uint64()}}
-	a.table.Store(newAddressTable(fewestSlots))
+	a.table.Store(newAddressTable(minSlots))
 	return a
 }
 
@@ -57,15 +57,15 @@ func (a *addresses) load(address netip.Addr) *metric.Sender {
 }
 
 // expected is how many addresses are looked at together: more would not be waited for at the same time.
-const expected = 64
+const prefetchBatch = 64
 
 // expect has the memory come that the next lookups of these addresses read: what one waits for, the others wait for at the same
 // time. Looked up one after the other, 150,000 addresses in turn took 0.8 µs each.
-func (a *addresses) expect(all []netip.Addr) {
+func (a *addresses) prefetch(all []netip.Addr) {
 	t := a.table.Load()
-	var found [expected]*metric.Sender
+	var found [prefetchBatch]*metric.Sender
 	for len(all) > 0 {
-		n := min(len(all), expected)
+		n := min(len(all), prefetchBatch)
 		for i, address := range all[:n] {
 			found[i] = t.slots[a.hash(address)&t.mask].Load()
 		}
@@ -123,7 +123,7 @@ func (a *addresses) drop(address netip.Addr) {
 
 // rebuild makes a table at most a quarter full of those that somebody has.
 func (a *addresses) rebuild() {
-	size := fewestSlots
+	size := minSlots
 	for size < 4*(a.live+1) {
 		size *= 2
 	}

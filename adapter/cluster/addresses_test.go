@@ -81,15 +81,15 @@ func TestExpect(t *testing.T) {
 		}
 	}
 	a.drop(all[4])
-	for _, n := range []int{0, 1, expected - 1, expected, expected + 1, pods} {
-		a.expect(all[:n])
+	for _, n := range []int{0, 1, prefetchBatch - 1, prefetchBatch, prefetchBatch + 1, pods} {
+		a.prefetch(all[:n])
 	}
 	for i, address := range all {
 		if found := a.load(address); (found != nil) != (i%2 == 0 && i != 4) {
 			t.Fatalf("%v: %v", address, found)
 		}
 	}
-	if n := testing.AllocsPerRun(10, func() { a.expect(all) }); n != 0 {
+	if n := testing.AllocsPerRun(10, func() { a.prefetch(all) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -102,7 +102,7 @@ func BenchmarkSendersOfABatch(b *testing.B) {
 		a.put(&metric.Sender{Key: 1, Address: nthAddress(i)})
 	}
 	order := rand.Perm(pods)
-	for name, ahead := range map[string]func([]netip.Addr){"foreseen": a.expect, "one by one": func([]netip.Addr) {}} {
+	for name, ahead := range map[string]func([]netip.Addr){"foreseen": a.prefetch, "one by one": func([]netip.Addr) {}} {
 		b.Run(name, func(b *testing.B) {
 			var some [batch]netip.Addr
 			for at := 0; b.Loop(); {

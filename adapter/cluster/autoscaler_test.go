@@ -20,22 +20,22 @@ func TestWhatAnAutoscalerAsks(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		metric autoscalingv2.MetricSpec
-		want   []asked
+		want   []namedMetric
 	}{
-		{"pods", podsMetric("http_requests"), []asked{{"pods", "http_requests"}}},
-		{"stat", podsMetric("latency:p95"), []asked{{"pods", "latency"}}},
-		{"stat and window", podsMetric("latency:p95:10s"), []asked{{"pods", "latency"}}},
-		{"a name with a colon", podsMetric("a:b"), []asked{{"pods", "a:b"}}},
-		{"external", externalMetric("queue_depth:max"), []asked{{"", "queue_depth"}}},
-		{"slash", externalMetric(`queue\|orders:max:1m`), []asked{{"", "queue/orders"}}},
-		{"an Ingress", objectMetric("Ingress", "main", "requests"), []asked{{onObjects, "requests"}}},
-		{"a Pod as an object", objectMetric("Pod", "a", "requests"), []asked{{"pods", "requests"}}},
-		{"its own Namespace", objectMetric("Namespace", "shop", "requests"), []asked{{onObjects, "requests"}}},
+		{"pods", podsMetric("http_requests"), []namedMetric{{"pods", "http_requests"}}},
+		{"stat", podsMetric("latency:p95"), []namedMetric{{"pods", "latency"}}},
+		{"stat and window", podsMetric("latency:p95:10s"), []namedMetric{{"pods", "latency"}}},
+		{"a name with a colon", podsMetric("a:b"), []namedMetric{{"pods", "a:b"}}},
+		{"external", externalMetric("queue_depth:max"), []namedMetric{{"", "queue_depth"}}},
+		{"slash", externalMetric(`queue\|orders:max:1m`), []namedMetric{{"", "queue/orders"}}},
+		{"an Ingress", objectMetric("Ingress", "main", "requests"), []namedMetric{{onObjects, "requests"}}},
+		{"a Pod as an object", objectMetric("Pod", "a", "requests"), []namedMetric{{"pods", "requests"}}},
+		{"its own Namespace", objectMetric("Namespace", "shop", "requests"), []namedMetric{{onObjects, "requests"}}},
 		{"another Namespace", objectMetric("Namespace", "bank", "requests"), nil},
 		{"cpu", autoscalingv2.MetricSpec{Type: autoscalingv2.ResourceMetricSourceType, Resource: &autoscalingv2.ResourceMetricSource{Name: "cpu"}}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := mustAsk(t, anAutoscaler("shop", "a", c.metric)).asks; !slices.Equal(got, c.want) {
+			if got := mustAsk(t, anAutoscaler("shop", "a", c.metric)).metrics; !slices.Equal(got, c.want) {
 				t.Errorf("asks %+v, want %+v", got, c.want)
 			}
 		})
@@ -46,7 +46,7 @@ func TestAskedBySeveralAutoscalers(t *testing.T) {
 	heard := &told{}
 	o := heard.observer()
 	a := newAutoscalers(&o)
-	v := &View{asks: a}
+	v := &View{autoscalers: a}
 	check := func(what string, want bool, changes int) {
 		t.Helper()
 		if v.NamedByAutoscaler("shop", "pods", "x") != want {

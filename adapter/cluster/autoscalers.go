@@ -11,15 +11,15 @@ type autoscalers struct {
 	mu    sync.RWMutex
 	named map[objectName]*autoscaler
 	// counts says how many autoscalers of a namespace name a metric; none that nobody does.
-	counts map[string]map[asked]int
+	counts map[string]map[namedMetric]int
 }
 
 func newAutoscalers(observer *Observer) *autoscalers {
-	return &autoscalers{observer: observer, named: map[objectName]*autoscaler{}, counts: map[string]map[asked]int{}}
+	return &autoscalers{observer: observer, named: map[objectName]*autoscaler{}, counts: map[string]map[namedMetric]int{}}
 }
 
 // names reports whether an autoscaler of the namespace names the metric.
-func (a *autoscalers) names(namespace string, one asked) bool {
+func (a *autoscalers) names(namespace string, one namedMetric) bool {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	return a.counts[namespace][one] > 0
@@ -32,17 +32,17 @@ func (a *autoscalers) drop(namespace, name string) { a.replaceOne(objectName{nam
 // replaceOne takes what an autoscaler named before out, and what it names now in. Nil: it is gone.
 func (a *autoscalers) replaceOne(key objectName, now *autoscaler) {
 	a.mu.Lock()
-	var before, after []asked
+	var before, after []namedMetric
 	if was := a.named[key]; was != nil {
-		before = was.asks
+		before = was.metrics
 	}
 	delete(a.named, key)
 	if now != nil {
-		after, a.named[key] = now.asks, now
+		after, a.named[key] = now.metrics, now
 	}
 	counts := a.counts[key.namespace]
 	if counts == nil {
-		counts = map[asked]int{}
+		counts = map[namedMetric]int{}
 		a.counts[key.namespace] = counts
 	}
 	changed := false

@@ -26,8 +26,8 @@ const (
 // dialPatience is how long a connection may take to open: an address behind which nobody is any more is given up in the
 // time in which the server that took its place is wanted. keepAlive is client-go's own.
 const (
-	dialPatience = 3 * time.Second
-	keepAlive    = 30 * time.Second
+	dialTimeout = 3 * time.Second
+	keepAlive   = 30 * time.Second
 )
 
 const protobuf = "application/vnd.kubernetes.protobuf"
@@ -38,7 +38,7 @@ type Client struct {
 	kubernetes kubernetes.Interface
 	metadata   metadata.Interface
 	// hangUp closes all connections; what is asked or watched over them fails at once, and is tried over others.
-	hangUp func()
+	closeConnections func()
 }
 
 // Connect reads how the API server is reached. It does not reach for it: a cluster whose API server is away is no error.
@@ -48,7 +48,7 @@ func Connect(cfg Config, logger *slog.Logger) (*Client, error) {
 		return nil, err
 	}
 	where.UserAgent = "sluice/" + cmp.Or(cfg.Version, "unknown")
-	connections := connrotation.NewDialer((&net.Dialer{Timeout: dialPatience, KeepAlive: keepAlive}).DialContext)
+	connections := connrotation.NewDialer((&net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}).DialContext)
 	where.Dial = connections.DialContext
 	where.QPS, where.Burst = requestsPerSecond, requestsAtOnce
 
@@ -63,7 +63,7 @@ func Connect(cfg Config, logger *slog.Logger) (*Client, error) {
 		return nil, fmt.Errorf("metadata client for %s: %w", where.Host, err)
 	}
 	logger.Info("cluster", "server", where.Host, "userAgent", where.UserAgent)
-	return &Client{rest: where, kubernetes: typed, metadata: objects, hangUp: connections.CloseAll}, nil
+	return &Client{rest: where, kubernetes: typed, metadata: objects, closeConnections: connections.CloseAll}, nil
 }
 
 func restConfig(cfg Config) (*rest.Config, error) {

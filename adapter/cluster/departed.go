@@ -3,26 +3,26 @@ package cluster
 import "github.com/sluice-metrics/sluice/metric"
 
 // departed are the pods that went last. A moment is how many had gone by then. The lock of pods guards it.
-type departed struct {
+type gonePods struct {
 	count uint64
-	last  [keptDeparted]metric.Object
+	last  [maxGonePods]metric.Object
 }
 
 // keptDeparted is of how many pods it is known that they went: who looks less often than that many go asks about each pod again.
-const keptDeparted = 1024
+const maxGonePods = 1024
 
-func (d *departed) add(gone metric.Object) {
-	d.last[d.count%keptDeparted] = gone
+func (d *gonePods) add(gone metric.Object) {
+	d.last[d.count%maxGonePods] = gone
 	d.count++
 }
 
 // since lists who went since a moment. Not ok: they are more than are kept.
-func (d *departed) since(moment uint64) (gone []metric.Object, ok bool) {
-	if d.count-moment > keptDeparted {
+func (d *gonePods) since(moment uint64) (gone []metric.Object, ok bool) {
+	if d.count-moment > maxGonePods {
 		return nil, false
 	}
 	for i := moment; i < d.count; i++ {
-		gone = append(gone, d.last[i%keptDeparted])
+		gone = append(gone, d.last[i%maxGonePods])
 	}
 	return gone, true
 }
@@ -32,6 +32,6 @@ func (d *departed) since(moment uint64) (gone []metric.Object, ok bool) {
 func (v *View) PodsGoneSince(since uint64) (gone []metric.Object, now uint64, ok bool) {
 	v.pods.mu.RLock()
 	defer v.pods.mu.RUnlock()
-	gone, ok = v.pods.departed.since(since)
-	return gone, v.pods.departed.count, ok
+	gone, ok = v.pods.gone.since(since)
+	return gone, v.pods.gone.count, ok
 }

@@ -32,7 +32,7 @@ func TestGoneListsWhoWasAlive(t *testing.T) {
 	}
 	lives := func() map[metric.Object]bool {
 		all := map[metric.Object]bool{}
-		for _, one := range v.pods.uids {
+		for _, one := range v.pods.uidIndex {
 			if v.Alive(one.Object()) {
 				all[one.Object()] = true
 			}
@@ -66,20 +66,20 @@ func TestGoneListsWhoWasAlive(t *testing.T) {
 // Who was away while more went than are kept is told so, and so is who comes with a moment that never was.
 func TestGoneIsBounded(t *testing.T) {
 	v := &View{pods: newPods(&Observer{})}
-	for i := range keptDeparted + 1 {
+	for i := range maxGonePods + 1 {
 		v.pods.put(newPod(aPod("shop", "web", fmt.Sprint("u", i))))
 	}
-	if gone, now, ok := v.PodsGoneSince(0); !ok || now != keptDeparted || len(gone) != keptDeparted || gone[0].UID != "u0" {
+	if gone, now, ok := v.PodsGoneSince(0); !ok || now != maxGonePods || len(gone) != maxGonePods || gone[0].UID != "u0" {
 		t.Errorf("%d went until %d, ok %v", len(gone), now, ok)
 	}
 	v.pods.drop("shop", "web")
-	if gone, now, ok := v.PodsGoneSince(0); ok || gone != nil || now != keptDeparted+1 {
+	if gone, now, ok := v.PodsGoneSince(0); ok || gone != nil || now != maxGonePods+1 {
 		t.Errorf("%d of too many until %d, ok %v", len(gone), now, ok)
 	}
-	if gone, _, ok := v.PodsGoneSince(1); !ok || gone[keptDeparted-1].UID != fmt.Sprint("u", keptDeparted) {
+	if gone, _, ok := v.PodsGoneSince(1); !ok || gone[maxGonePods-1].UID != fmt.Sprint("u", maxGonePods) {
 		t.Error("the last one is missing", ok)
 	}
-	if _, _, ok := v.PodsGoneSince(keptDeparted + 2); ok {
+	if _, _, ok := v.PodsGoneSince(maxGonePods + 2); ok {
 		t.Error("a moment that was not yet is known")
 	}
 }

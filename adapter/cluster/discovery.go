@@ -14,36 +14,36 @@ import (
 
 // How often the API server is asked for its resources: unasked, when one is not known, and when it did not answer.
 const (
-	discoverEvery   = 5 * time.Minute
-	discoverAtMost  = 30 * time.Second
-	discoverRetry   = 5 * time.Second
-	discoverTimeout = 10 * time.Second
+	discoveryInterval    = 5 * time.Minute
+	discoveryMinInterval = 30 * time.Second
+	discoveryRetry       = 5 * time.Second
+	discoveryTimeout     = 10 * time.Second
 )
 
 // explorer keeps resources as the API server has them.
-type explorer struct {
+type discoverer struct {
 	rest      *rest.Config
 	resources *resources
 	observer  *Observer
-	answers   *answers
+	health    *requestHealth
 	// atMost and retry are discoverAtMost and discoverRetry, but for tests.
-	atMost, retry time.Duration
+	minInterval, retryAfter time.Duration
 }
 
 // run asks until the context ends.
-func (e *explorer) run(ctx context.Context) error {
+func (e *discoverer) run(ctx context.Context) error {
 	client, err := e.client(ctx)
 	if err != nil {
 		return fmt.Errorf("discovery client: %w", err)
 	}
 	for ctx.Err() == nil {
-		pause, idle := e.atMost, discoverEvery-e.atMost
-		if err := e.explore(client); err != nil && ctx.Err() == nil {
-			e.answers.failed(err)
-			pause, idle = e.retry, 0
+		pause, idle := e.minInterval, discoveryInterval-e.minInterval
+		if err := e.discover(client); err != nil && ctx.Err() == nil {
+			e.health.recordFailure(err)
+			pause, idle = e.retryAfter, 0
 		}
 		sleep(ctx, pause, nil)
-		sleep(ctx, idle, e.resources.wanted)
+		sleep(ctx, idle, e.resources.refresh)
 	}
 	return nil
 }
@@ -60,9 +60,9 @@ func sleep(ctx context.Context, d time.Duration, woken <-chan struct{}) {
 }
 
 // client makes one whose requests end with the context: those of client-go take none.
-func (e *explorer) client(ctx context.Context) (*discovery.DiscoveryClient, error) {
+func (e *discoverer) client(ctx context.Context) (*discovery.DiscoveryClient, error) {
 	bound := rest.CopyConfig(e.rest)
-	bound.Timeout = discoverTimeout
+	bound.Timeout = discoveryTimeout
 	bound.Wrap(func(next http.RoundTripper) http.RoundTripper { return boundTo{ctx, next} })
 	return discovery.NewDiscoveryClientForConfig(bound)
 }
@@ -92,7 +92,7 @@ func (b boundTo) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // explore asks once. Groups whose server is away keep what they had.
-func (e *explorer) explore(client discovery.DiscoveryInterface) error {
+func (e *discoverer) discover(client discovery.DiscoveryInterface) error {
 	groups, lists, err := client.ServerGroupsAndResources()
 	away := sets.New[string]()
 	var partly *discovery.ErrGroupDiscoveryFailed
@@ -104,7 +104,7 @@ func (e *explorer) explore(client discovery.DiscoveryInterface) error {
 	case err != nil:
 		return err
 	}
-	e.answers.answered()
+	e.health.recordSuccess()
 	var before []resource
 	if names := e.resources.current.Load(); names != nil {
 		before = names.all

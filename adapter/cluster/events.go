@@ -21,11 +21,11 @@ import (
 // What bounds Events: how many wait, how long one may take, and how often one is tried. More than 25 about one object
 // are merged and slowed down to one in five minutes by client-go's correlator.
 const (
-	eventsWaiting = 256
+	eventQueueSize = 256
 	// eventsOfNamespace is how many of them may be of one namespace: its pods cannot crowd out the others'.
-	eventsOfNamespace = 32
-	eventTimeout      = 10 * time.Second
-	eventTries        = 3
+	eventsPerNamespace = 32
+	eventTimeout       = 10 * time.Second
+	eventTries         = 3
 )
 
 // events writes core/v1 Events, which need no right but to create and patch "events". It never blocks who has
@@ -47,7 +47,7 @@ type events struct {
 func newEvents(client kubernetes.Interface, resources *resources, logger *slog.Logger) *events {
 	return &events{
 		client: client, resources: resources, logger: logger,
-		waiting: map[string]int{}, queue: make(chan *corev1.Event, eventsWaiting), pause: 2 * time.Second,
+		waiting: map[string]int{}, queue: make(chan *corev1.Event, eventQueueSize), pause: 2 * time.Second,
 	}
 }
 
@@ -60,7 +60,7 @@ func (e *events) add(on metric.Object, reason, message string) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.waiting[on.Namespace] >= eventsOfNamespace || len(e.queue) == cap(e.queue) {
+	if e.waiting[on.Namespace] >= eventsPerNamespace || len(e.queue) == cap(e.queue) {
 		e.dropped.Add(1)
 		return
 	}
@@ -69,7 +69,7 @@ func (e *events) add(on metric.Object, reason, message string) {
 }
 
 // took counts one that left the queue.
-func (e *events) took(one *corev1.Event) {
+func (e *events) dequeued(one *corev1.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	namespace := one.InvolvedObject.Namespace
@@ -106,7 +106,7 @@ func newEvent(on corev1.ObjectReference, reason, message string) *corev1.Event {
 		ObjectMeta:          metav1.ObjectMeta{Name: fmt.Sprintf("%s.%x", on.Name, now.UnixNano()), Namespace: namespace},
 		InvolvedObject:      on,
 		Reason:              reason,
-		Message:             short(message),
+		Message:             truncated(message),
 		FirstTimestamp:      now,
 		LastTimestamp:       now,
 		Count:               1,
@@ -117,7 +117,7 @@ func newEvent(on corev1.ObjectReference, reason, message string) *corev1.Event {
 }
 
 // short cuts a message to what an Event may hold.
-func short(message string) string {
+func truncated(message string) string {
 	const most = 1024
 	if len(message) <= most {
 		return message
@@ -133,7 +133,7 @@ func (e *events) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case one := <-e.queue:
-			e.took(one)
+			e.dequeued(one)
 			e.write(ctx, correlator, one)
 		}
 	}
@@ -147,7 +147,7 @@ func (e *events) write(ctx context.Context, correlator *record.EventCorrelator, 
 	}
 	for range eventTries {
 		var written *corev1.Event
-		if written, err = e.try(ctx, result); err == nil {
+		if written, err = e.writeOnce(ctx, result); err == nil {
 			correlator.UpdateState(written)
 			e.sent.Add(1)
 			return
@@ -163,7 +163,7 @@ func (e *events) write(ctx context.Context, correlator *record.EventCorrelator, 
 }
 
 // try creates the Event, or counts one more of it. One that was counted and has expired since is created again.
-func (e *events) try(ctx context.Context, what *record.EventCorrelateResult) (*corev1.Event, error) {
+func (e *events) writeOnce(ctx context.Context, what *record.EventCorrelateResult) (*corev1.Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, eventTimeout)
 	defer cancel()
 	client := e.client.CoreV1().Events(what.Event.Namespace)

@@ -18,18 +18,18 @@ import (
 )
 
 // askAgainAfter is how often a kind that the server does not have is looked for.
-const askAgainAfter = time.Minute
+const missingKindRetry = time.Minute
 
 // kind watches the objects of one resource, by their metadata. A resource that the server does not have, or does not
 // let us see, is not watched meanwhile, and holds up nobody.
-type kind struct {
+type kindWatch struct {
 	resource  string
 	resources *resources
 	client    metadata.Interface
 	objects   *objects // nil: of ReplicaSets
 	store     cache.ReflectorStore
 	listed    func() bool // the whole list was read once
-	answers   *answers
+	health    *requestHealth
 	backoff   wait.Backoff
 	logger    *slog.Logger
 	// missing says that the server does not have it.
@@ -37,22 +37,22 @@ type kind struct {
 }
 
 // run watches until the context ends.
-func (k *kind) run(ctx context.Context) {
+func (k *kindWatch) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		told := k.resources.telling()
+		told := k.resources.nextRefresh()
 		one, err := k.resources.find(k.resource)
 		if err == nil && one.resource.String() != k.resource {
 			err = fmt.Errorf("its name is %s", one.resource) // by which everything else asks
-		} else if err == nil && k.watcher(one).run(ctx) {
+		} else if err == nil && k.watch(one).run(ctx) {
 			err = fmt.Errorf("the server has no %s %s any more", one.kind.GroupVersion(), k.resource)
 		}
 		if ctx.Err() != nil {
 			return
 		}
 		if k.resources.known() {
-			k.lost(err)
+			k.markMissing(err)
 		}
-		wait, cancel := context.WithTimeout(ctx, askAgainAfter)
+		wait, cancel := context.WithTimeout(ctx, missingKindRetry)
 		select {
 		case <-told:
 		case <-wait.Done():
@@ -62,26 +62,26 @@ func (k *kind) run(ctx context.Context) {
 }
 
 // lost notes that the server does not have the resource, and says so once.
-func (k *kind) lost(err error) {
-	k.resources.refreshSoon()
-	k.answers.forget()
+func (k *kindWatch) markMissing(err error) {
+	k.resources.requestRefresh()
+	k.health.reset()
 	if !k.missing.Swap(true) {
 		k.logger.Warn("objects of this kind are not watched: the server does not have it; it is looked for now and then",
 			"resource", k.resource, "err", err)
 	}
 }
 
-func (k *kind) watcher(one resource) *watcher {
+func (k *kindWatch) watch(one resource) *resourceWatch {
 	client := k.client.Resource(one.kind.GroupVersion().WithResource(one.resource.Resource))
-	return &watcher{
-		lists: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	return &resourceWatch{
+		list: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			list, err := client.List(ctx, options)
 			if err == nil {
 				k.missing.Store(false)
 			}
 			return list, err
 		},
-		watches: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+		watch: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			events, err := client.Watch(ctx, options)
 			if err == nil {
 				k.missing.Store(false)
@@ -90,17 +90,17 @@ func (k *kind) watcher(one resource) *watcher {
 		},
 		expected: &metav1.PartialObjectMetadata{},
 		store:    k.store,
-		answers:  k.answers,
+		health:   k.health,
 		backoff:  k.backoff,
 	}
 }
 
 // watched reports whether what is known of the kind can be relied on.
-func (k *kind) watched() bool { return k.listed() && !k.missing.Load() }
+func (k *kindWatch) reliable() bool { return k.listed() && !k.missing.Load() }
 
 // waitedFor reports whether the kind was not read yet and may be soon.
-func (k *kind) waitedFor() bool {
-	return !k.listed() && !k.missing.Load() && !apierrors.IsForbidden(k.answers.fault())
+func (k *kindWatch) pending() bool {
+	return !k.listed() && !k.missing.Load() && !apierrors.IsForbidden(k.health.lastError())
 }
 
 // remedyFor is the rule that allows to watch a resource.

@@ -14,30 +14,30 @@ import (
 // validation and admission untouched; under "Pod" or "Container" the LimitRanger admission plugin would take the
 // resources for some that containers request (Kubernetes docs, "Limit Ranges").
 const (
-	ourDomain     = "sluice.dev/"
-	podType       = corev1.LimitType(ourDomain + "Pod")
-	namespaceType = corev1.LimitType(ourDomain + "Namespace")
-	metricsName   = corev1.ResourceName(ourDomain + "metrics")
-	seriesName    = corev1.ResourceName(ourDomain + "series")
+	sluiceDomain  = "sluice.dev/"
+	podType       = corev1.LimitType(sluiceDomain + "Pod")
+	namespaceType = corev1.LimitType(sluiceDomain + "Namespace")
+	metricsName   = corev1.ResourceName(sluiceDomain + "metrics")
+	seriesName    = corev1.ResourceName(sluiceDomain + "series")
 )
 
 // mostAllowed is the highest number that can be a limit.
-const mostAllowed = 1_000_000_000
+const maxLimit = 1_000_000_000
 
 // limitRange is what is kept of a LimitRange.
 type limitRange struct {
 	namespace, name, uid, version string
 	limits                        metric.Limits
 	// bad marks the limits whose value cannot be one.
-	bad limitFaults
+	invalid invalidLimits
 	// faults says what is wrong, for people; the first of each kind goes into an Event.
 	faults []string
 	// misplaced says that our resources stand where LimitRanger takes them for its own.
-	misplaced string
+	misplacedFault string
 }
 
 // limitFaults marks limits in the order of limitsIn.
-type limitFaults [4]bool
+type invalidLimits [4]bool
 
 // limitsIn are the four numbers of l.
 func limitsIn(l *metric.Limits) [4]*int {
@@ -70,11 +70,11 @@ func (r *limitRange) read(item *corev1.LimitRangeItem) {
 		r.readMax(item, metricsName, 2, numbers[2])
 		r.readMax(item, seriesName, 3, numbers[3])
 		r.readRest(item)
-	case strings.HasPrefix(string(item.Type), ourDomain):
+	case strings.HasPrefix(string(item.Type), sluiceDomain):
 		r.faults = append(r.faults, fmt.Sprintf("type %s says nothing; want %s or %s", item.Type, podType, namespaceType))
 	default:
-		if ours := oursIn(item); len(ours) > 0 && r.misplaced == "" {
-			r.misplaced = fmt.Sprintf("%s under type %s makes Kubernetes itself limit it, and pods of this namespace that do not "+
+		if ours := sluiceResourcesIn(item); len(ours) > 0 && r.misplacedFault == "" {
+			r.misplacedFault = fmt.Sprintf("%s under type %s makes Kubernetes itself limit it, and pods of this namespace that do not "+
 				"declare it are rejected or stay Pending; want it under type %s or %s", strings.Join(ours, ", "), item.Type, podType, namespaceType)
 		}
 	}
@@ -89,9 +89,9 @@ func (r *limitRange) readMax(item *corev1.LimitRangeItem, name corev1.ResourceNa
 	}
 	whole, ok := wholeNumber(value)
 	if !ok {
-		r.bad[index] = true
+		r.invalid[index] = true
 		r.faults = append(r.faults, fmt.Sprintf("max of %s under type %s is %s; want a whole number from 0 to %d",
-			name, item.Type, value.String(), mostAllowed))
+			name, item.Type, value.String(), maxLimit))
 		return
 	}
 	*into = whole
@@ -109,7 +109,7 @@ func (r *limitRange) readRest(item *corev1.LimitRangeItem) {
 }
 
 func wholeNumber(q quantity.Quantity) (int, bool) {
-	if q.Sign() < 0 || q.CmpInt64(mostAllowed) > 0 {
+	if q.Sign() < 0 || q.CmpInt64(maxLimit) > 0 {
 		return 0, false
 	}
 	rounded := q.Value()
@@ -117,8 +117,8 @@ func wholeNumber(q quantity.Quantity) (int, bool) {
 }
 
 // oursIn are our resources in an item, wherever they stand in it.
-func oursIn(item *corev1.LimitRangeItem) []string {
-	return slices.DeleteFunc(resourcesIn(item), func(name string) bool { return !strings.HasPrefix(name, ourDomain) })
+func sluiceResourcesIn(item *corev1.LimitRangeItem) []string {
+	return slices.DeleteFunc(resourcesIn(item), func(name string) bool { return !strings.HasPrefix(name, sluiceDomain) })
 }
 
 // resourcesIn are the resources in an item, wherever they stand in it.

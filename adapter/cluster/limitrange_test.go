@@ -69,8 +69,8 @@ func TestLimitRange(t *testing.T) {
 			if faults := strings.Join(short.faults, "; "); !strings.Contains(faults, c.faults) || c.faults == "" && faults != "" {
 				t.Errorf("faults are %q, want %q", faults, c.faults)
 			}
-			if !strings.Contains(short.misplaced, c.misplaced) || c.misplaced == "" && short.misplaced != "" {
-				t.Errorf("misplaced is %q, want %q", short.misplaced, c.misplaced)
+			if !strings.Contains(short.misplacedFault, c.misplaced) || c.misplaced == "" && short.misplacedFault != "" {
+				t.Errorf("misplaced is %q, want %q", short.misplacedFault, c.misplaced)
 			}
 		})
 	}
@@ -104,7 +104,7 @@ func TestLowestOfSeveralLimitRanges(t *testing.T) {
 	check("a list read anew", said(20, 200, unsaid, unsaid), 5)
 	l.replace(nil)
 	check("an empty list", metric.NoLimits(), 6)
-	if len(l.lowest)+len(l.named) != 0 {
+	if len(l.lowest)+len(l.byNamespace) != 0 {
 		t.Error("something of the namespace stays")
 	}
 }

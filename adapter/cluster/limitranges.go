@@ -23,16 +23,16 @@ type limitRanges struct {
 	events   *events
 	logger   *slog.Logger
 
-	mu     sync.RWMutex
-	named  map[string]map[string]*limitRange
-	lowest map[string]metric.Limits
+	mu          sync.RWMutex
+	byNamespace map[string]map[string]*limitRange
+	lowest      map[string]metric.Limits
 }
 
 func newLimitRanges(observer *Observer, events *events, logger *slog.Logger) *limitRanges {
 	return &limitRanges{
 		observer: observer, events: events, logger: logger,
-		named:  map[string]map[string]*limitRange{},
-		lowest: map[string]metric.Limits{},
+		byNamespace: map[string]map[string]*limitRange{},
+		lowest:      map[string]metric.Limits{},
 	}
 }
 
@@ -48,7 +48,7 @@ func (l *limitRanges) limits(namespace string) metric.Limits {
 
 func (l *limitRanges) put(now *limitRange) {
 	l.mu.Lock()
-	was := l.named[now.namespace][now.name]
+	was := l.byNamespace[now.namespace][now.name]
 	if was != nil && was.uid != now.uid {
 		was = nil
 	}
@@ -56,27 +56,27 @@ func (l *limitRanges) put(now *limitRange) {
 		l.mu.Unlock()
 		return
 	}
-	now.keep(was)
-	if l.named[now.namespace] == nil {
-		l.named[now.namespace] = map[string]*limitRange{}
+	now.keepValid(was)
+	if l.byNamespace[now.namespace] == nil {
+		l.byNamespace[now.namespace] = map[string]*limitRange{}
 	}
-	l.named[now.namespace][now.name] = now
-	changed := l.settleLocked(now.namespace)
+	l.byNamespace[now.namespace][now.name] = now
+	changed := l.recomputeLocked(now.namespace)
 	l.mu.Unlock()
 
-	l.complain(now)
+	l.reportFaults(now)
 	if changed {
 		l.observer.limitsChanged(now.namespace)
 	}
 }
 
 // keep takes from the LimitRange as it was before what now cannot be a limit.
-func (r *limitRange) keep(was *limitRange) {
+func (r *limitRange) keepValid(was *limitRange) {
 	if was == nil {
 		return
 	}
 	numbers, before := limitsIn(&r.limits), limitsIn(&was.limits)
-	for i, bad := range r.bad {
+	for i, bad := range r.invalid {
 		if bad {
 			*numbers[i] = *before[i]
 		}
@@ -85,8 +85,8 @@ func (r *limitRange) keep(was *limitRange) {
 
 func (l *limitRanges) drop(namespace, name string) {
 	l.mu.Lock()
-	delete(l.named[namespace], name)
-	changed := l.settleLocked(namespace)
+	delete(l.byNamespace[namespace], name)
+	changed := l.recomputeLocked(namespace)
 	l.mu.Unlock()
 	if changed {
 		l.observer.limitsChanged(namespace)
@@ -101,7 +101,7 @@ func (l *limitRanges) replace(all []*limitRange) {
 	}
 	var gone []objectName
 	l.mu.RLock()
-	for namespace, named := range l.named {
+	for namespace, named := range l.byNamespace {
 		for name := range named {
 			if key := (objectName{namespace, name}); !listed[key] {
 				gone = append(gone, key)
@@ -115,19 +115,19 @@ func (l *limitRanges) replace(all []*limitRange) {
 }
 
 // settleLocked finds the lowest limits of the namespace anew, and reports whether they are others.
-func (l *limitRanges) settleLocked(namespace string) bool {
+func (l *limitRanges) recomputeLocked(namespace string) bool {
 	was, ok := l.lowest[namespace]
 	if !ok {
 		was = metric.NoLimits()
 	}
-	if len(l.named[namespace]) == 0 {
-		delete(l.named, namespace)
+	if len(l.byNamespace[namespace]) == 0 {
+		delete(l.byNamespace, namespace)
 		delete(l.lowest, namespace)
 		return was != metric.NoLimits()
 	}
 	lowest := metric.NoLimits()
 	numbers := limitsIn(&lowest)
-	for _, one := range l.named[namespace] {
+	for _, one := range l.byNamespace[namespace] {
 		for i, said := range limitsIn(&one.limits) {
 			if *said != metric.Unsaid && (*numbers[i] == metric.Unsaid || *said < *numbers[i]) {
 				*numbers[i] = *said
@@ -139,15 +139,15 @@ func (l *limitRanges) settleLocked(namespace string) bool {
 }
 
 // complain tells what is wrong with a LimitRange: in the log, and to its namespace in Events.
-func (l *limitRanges) complain(r *limitRange) {
+func (l *limitRanges) reportFaults(r *limitRange) {
 	on := metric.Object{Resource: limitRangeResource, Namespace: r.namespace, Name: r.name, UID: r.uid}
 	if len(r.faults) > 0 {
 		what := strings.Join(r.faults, "; ")
 		l.logger.Warn("LimitRange: the value before, or else the default, holds", "namespace", r.namespace, "name", r.name, "faults", what)
 		l.events.add(on, ReasonBadLimit, what+". The value before, or else the default, holds.")
 	}
-	if r.misplaced != "" {
-		l.logger.Error("LimitRange rejects pods", "namespace", r.namespace, "name", r.name, "fault", r.misplaced)
-		l.events.add(on, ReasonMisplacedLimit, r.misplaced)
+	if r.misplacedFault != "" {
+		l.logger.Error("LimitRange rejects pods", "namespace", r.namespace, "name", r.name, "fault", r.misplacedFault)
+		l.events.add(on, ReasonMisplacedLimit, r.misplacedFault)
 	}
 }

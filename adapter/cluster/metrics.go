@@ -45,22 +45,22 @@ func (m viewMetrics) Collect(ch chan<- prometheus.Metric) {
 		synced = 1
 	}
 	gauge(syncedDesc, synced)
-	for _, a := range v.allAnswers() {
-		counter(failuresDesc, a.count(), a.about)
-		gauge(unansweredDesc, a.unanswered().Seconds(), a.about)
+	for _, a := range v.allHealth() {
+		counter(failuresDesc, a.failureCount(), a.resource)
+		gauge(unansweredDesc, a.failingFor().Seconds(), a.resource)
 	}
 	counter(eventsDesc, v.events.sent.Load(), "sent")
 	counter(eventsDesc, v.events.suppressed.Load(), "suppressed")
 	counter(eventsDesc, v.events.dropped.Load(), "dropped")
 }
 
-func (v *View) allAnswers() []*answers {
-	all := []*answers{v.explorer.answers}
-	for _, one := range v.needed {
-		all = append(all, one.answers)
+func (v *View) allHealth() []*requestHealth {
+	all := []*requestHealth{v.discoverer.health}
+	for _, one := range v.required {
+		all = append(all, one.health)
 	}
 	for _, one := range v.watchedKinds() {
-		all = append(all, one.answers)
+		all = append(all, one.health)
 	}
 	return all
 }

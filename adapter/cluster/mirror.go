@@ -9,32 +9,32 @@ import (
 )
 
 // filed is where objects of one kind are kept in the short form T. It is written by one goroutine.
-type filed[T any] interface {
+type index[T any] interface {
 	put(T)
 	drop(namespace, name string)
 	replace([]T)
 }
 
 // mirror is the store of a Reflector: it takes each object to its short form before anything keeps it, and files that.
-type mirror[T any] struct {
-	filed   filed[T]
-	shorten func(object any) (T, bool)
+type reflectorStore[T any] struct {
+	index   index[T]
+	convert func(object any) (T, bool)
 	// listed says that the whole list was read once.
 	listed atomic.Bool
 }
 
-var _ cache.TransformingStore = (*mirror[any])(nil)
+var _ cache.TransformingStore = (*reflectorStore[any])(nil)
 
 // Transformer implements cache.TransformingStore: a first list that is streamed is shortened object by object.
-func (m *mirror[T]) Transformer() cache.TransformFunc {
-	return func(object any) (any, error) { return m.short(object) }
+func (m *reflectorStore[T]) Transformer() cache.TransformFunc {
+	return func(object any) (any, error) { return m.converted(object) }
 }
 
-func (m *mirror[T]) short(object any) (T, error) {
+func (m *reflectorStore[T]) converted(object any) (T, error) {
 	if already, ok := object.(T); ok {
 		return already, nil
 	}
-	short, ok := m.shorten(object)
+	short, ok := m.convert(object)
 	if !ok {
 		return short, fmt.Errorf("cannot keep a %T as a %T", object, short)
 	}
@@ -42,39 +42,39 @@ func (m *mirror[T]) short(object any) (T, error) {
 }
 
 // Add implements cache.ReflectorStore.
-func (m *mirror[T]) Add(object any) error {
-	short, err := m.short(object)
+func (m *reflectorStore[T]) Add(object any) error {
+	short, err := m.converted(object)
 	if err == nil {
-		m.filed.put(short)
+		m.index.put(short)
 	}
 	return err
 }
 
 // Update implements cache.ReflectorStore.
-func (m *mirror[T]) Update(object any) error { return m.Add(object) }
+func (m *reflectorStore[T]) Update(object any) error { return m.Add(object) }
 
 // Delete implements cache.ReflectorStore.
-func (m *mirror[T]) Delete(object any) error {
+func (m *reflectorStore[T]) Delete(object any) error {
 	of, err := meta.Accessor(object)
 	if err == nil {
-		m.filed.drop(of.GetNamespace(), of.GetName())
+		m.index.drop(of.GetNamespace(), of.GetName())
 	}
 	return err
 }
 
 // Replace implements cache.ReflectorStore. One object that cannot be kept keeps no other from being known.
-func (m *mirror[T]) Replace(objects []any, _ string) error {
+func (m *reflectorStore[T]) Replace(objects []any, _ string) error {
 	all := make([]T, 0, len(objects))
 	for i, object := range objects {
-		if short, err := m.short(object); err == nil {
+		if short, err := m.converted(object); err == nil {
 			all = append(all, short)
 		}
 		objects[i] = nil
 	}
-	m.filed.replace(all)
+	m.index.replace(all)
 	m.listed.Store(true)
 	return nil
 }
 
 // Resync implements cache.ReflectorStore: there is nothing to do again.
-func (m *mirror[T]) Resync() error { return nil }
+func (m *reflectorStore[T]) Resync() error { return nil }

@@ -13,28 +13,28 @@ import (
 // first step; anew after two quiet minutes, and when the API server is back.
 var backoff = wait.Backoff{Duration: 250 * time.Millisecond, Cap: 30 * time.Second, Factor: 2, Jitter: 0.5, Steps: 100}
 
-const quietAfter = 2 * time.Minute
+const backoffResetAfter = 2 * time.Minute
 
 // pauses is the clock on which a Reflector waits. Its waits are as long as backoff says, whatever the Reflector wants:
 // they end when the context ends, which a Reflector does not look at in all places, and when the API server is back.
-type pauses struct {
+type backoffClock struct {
 	clock.RealClock
 	ctx     context.Context
-	pulse   *pulse
+	probe   *healthProbe
 	initial wait.Backoff
 
-	mu      sync.Mutex
-	backoff wait.Backoff
-	last    time.Time
-	returns uint64
+	mu         sync.Mutex
+	backoff    wait.Backoff
+	last       time.Time
+	recoveries uint64
 }
 
-func newPauses(ctx context.Context, initial wait.Backoff, p *pulse) *pauses {
-	return &pauses{ctx: ctx, pulse: p, initial: initial, backoff: initial}
+func newBackoffClock(ctx context.Context, initial wait.Backoff, p *healthProbe) *backoffClock {
+	return &backoffClock{ctx: ctx, probe: p, initial: initial, backoff: initial}
 }
 
 // After implements clock.Clock.
-func (p *pauses) After(time.Duration) <-chan time.Time {
+func (p *backoffClock) After(time.Duration) <-chan time.Time {
 	fired := make(chan time.Time, 1)
 	length, back := p.next()
 	go func() {
@@ -45,12 +45,12 @@ func (p *pauses) After(time.Duration) <-chan time.Time {
 }
 
 // next returns how long to wait, and what ends the wait before.
-func (p *pauses) next() (length time.Duration, back <-chan struct{}) {
-	returns, back := p.pulse.returned()
+func (p *backoffClock) next() (length time.Duration, back <-chan struct{}) {
+	returns, back := p.probe.recovery()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if returns != p.returns || time.Since(p.last) > quietAfter {
-		p.backoff, p.returns = p.initial, returns
+	if returns != p.recoveries || time.Since(p.last) > backoffResetAfter {
+		p.backoff, p.recoveries = p.initial, returns
 	}
 	p.last = time.Now()
 	return p.backoff.Step(), back

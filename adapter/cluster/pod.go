@@ -32,8 +32,8 @@ type pod struct {
 	controller unique.Handle[metric.Workload]
 	labels     labelSet
 	// posted is where the pod stands in the posting of each of its labels. The lock of pods guards it.
-	posted     []uint32
-	containers []containerID
+	labelPositions []uint32
+	containers     []containerID
 	// addresses are the pod's own; none in the host's network.
 	addresses []netip.Addr
 	hosts     unique.Handle[hostAddresses]
@@ -159,7 +159,7 @@ func (p *pod) equal(q *pod) bool {
 }
 
 // places are all addresses that the pod says something about. A nil pod says nothing.
-func (p *pod) places() []netip.Addr {
+func (p *pod) allAddresses() []netip.Addr {
 	if p == nil {
 		return nil
 	}

@@ -204,7 +204,7 @@ func TestPodsAreFound(t *testing.T) {
 	if p.byName("shop", "a") != nil || p.byUID("ua") != nil || p.byContainer(hex64(2)) != nil || p.count() != 0 {
 		t.Error("a finished pod is found")
 	}
-	if len(p.named)+len(p.containers)+len(p.nodes)+len(p.contested)+p.addresses.live != 0 {
+	if len(p.byKey)+len(p.containerIndex)+len(p.nodeAddresses)+len(p.contested)+p.addresses.live != 0 {
 		t.Error("something of it stays")
 	}
 }
@@ -294,12 +294,12 @@ func TestSendersWhilePodsChurn(t *testing.T) {
 func checkAgainstPods(t *testing.T, p *pods) {
 	t.Helper()
 	holders := map[netip.Addr][]*pod{}
-	for _, one := range p.uids {
+	for _, one := range p.uidIndex {
 		for _, a := range one.addresses {
 			holders[a] = append(holders[a], one)
 		}
 	}
-	live := len(p.nodes)
+	live := len(p.nodeAddresses)
 	for a, of := range holders {
 		live++
 		want := "nobody"

@@ -10,27 +10,27 @@ import (
 
 // postings are the pods of a namespace by each of their labels, so that a selector need not look at all pods. Each pod
 // keeps where it stands (pod.posted), so that its end costs no search. The lock of pods guards them.
-type postings map[unique.Handle[label]][]*pod
+type labelIndex map[unique.Handle[label]][]*pod
 
-func (p postings) add(one *pod) {
+func (p labelIndex) add(one *pod) {
 	if len(one.labels) > 0 {
-		one.posted = make([]uint32, len(one.labels))
+		one.labelPositions = make([]uint32, len(one.labels))
 	}
 	for i, l := range one.labels {
 		list := p[l]
-		one.posted[i] = uint32(len(list))
+		one.labelPositions[i] = uint32(len(list))
 		p[l] = append(list, one)
 	}
 }
 
 // remove puts the last pod of each list in the place of the one that goes.
-func (p postings) remove(one *pod) {
+func (p labelIndex) remove(one *pod) {
 	for i, l := range one.labels {
 		list := p[l]
-		place, end := one.posted[i], len(list)-1
+		place, end := one.labelPositions[i], len(list)-1
 		last := list[end]
 		list[place] = last
-		last.posted[slices.Index(last.labels, l)] = place
+		last.labelPositions[slices.Index(last.labels, l)] = place
 		list[end] = nil
 		switch {
 		case end == 0:
@@ -46,14 +46,14 @@ func (p postings) remove(one *pod) {
 // fewest returns lists in which all pods stand that the selector may match, each once, and how many those are: of the
 // requirements that name values, the lists of the one with the fewest pods. Without such a requirement all may match, and
 // they are nowhere listed: there is no bound to how many.
-func (p postings) fewest(selector labels.Selector) (lists [][]*pod, n int) {
+func (p labelIndex) smallest(selector labels.Selector) (lists [][]*pod, n int) {
 	requirements, selectable := selector.Requirements()
 	if !selectable {
 		return nil, 0
 	}
 	n = noBound
 	for i := range requirements {
-		if some, m, ok := p.naming(&requirements[i]); ok && m < n {
+		if some, m, ok := p.listsFor(&requirements[i]); ok && m < n {
 			lists, n = some, m
 		}
 	}
@@ -64,7 +64,7 @@ const noBound = int(^uint(0) >> 1)
 
 // naming returns the lists of the values that a requirement names. A pod has one value of a key, so it stands in one of
 // them at most.
-func (p postings) naming(r *labels.Requirement) (lists [][]*pod, n int, ok bool) {
+func (p labelIndex) listsFor(r *labels.Requirement) (lists [][]*pod, n int, ok bool) {
 	switch r.Operator() {
 	case selection.Equals, selection.DoubleEquals, selection.In:
 	default:

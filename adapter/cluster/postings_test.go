@@ -67,8 +67,8 @@ func TestPostingsAgainstAScan(t *testing.T) {
 		comparePostings(t, p, "ns1", selectors[round%len(selectors)])
 	}
 	p.replace(nil)
-	if len(p.labelled) != 0 {
-		t.Errorf("postings of no pods: %v", p.labelled)
+	if len(p.byLabel) != 0 {
+		t.Errorf("postings of no pods: %v", p.byLabel)
 	}
 }
 
@@ -76,7 +76,7 @@ func comparePostings(t *testing.T, p *pods, namespace, text string) {
 	t.Helper()
 	selector := selectorOf(t, text)
 	want, got := []string{}, []string{}
-	for _, one := range p.named[namespace] {
+	for _, one := range p.byKey[namespace] {
 		if selector.Matches(one.labels) {
 			want = append(want, one.UID)
 		}
@@ -147,7 +147,7 @@ func TestPostingsOfACrowdThatHasGone(t *testing.T) {
 	for i := range 990 {
 		p.drop("ns1", fmt.Sprint("p", i))
 	}
-	for l, list := range p.labelled["ns1"] {
+	for l, list := range p.byLabel["ns1"] {
 		if len(list) != 10 || cap(list) > 64 {
 			t.Errorf("%v: %d pods in room for %d", l.Value(), len(list), cap(list))
 		}

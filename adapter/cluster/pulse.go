@@ -15,33 +15,33 @@ import (
 // How the API server is asked whether it is there, and after which silence its connections are closed: one of them may
 // lead to a machine that is gone, which TCP tells late.
 const (
-	pulseEvery   = time.Second
-	pulsePatient = 3 * time.Second
-	hangUpAfter  = 10 * time.Second
+	probeInterval         = time.Second
+	probeTimeout          = 3 * time.Second
+	closeConnectionsAfter = 10 * time.Second
 )
 
 // pulse asks the API server every second whether it is ready. A watch says nothing of that: one that nothing comes by
 // looks the same whether nothing happens or the server is frozen. And who failed to reach the server waits longer each
 // time, up to half a minute; when the server is back the pulse wakes them.
-type pulse struct {
-	ask    func(context.Context) error
-	hangUp func()
-	logger *slog.Logger
+type healthProbe struct {
+	check            func(context.Context) error
+	closeConnections func()
+	logger           *slog.Logger
 	// every and patient are pulseEvery and pulsePatient, but for tests.
-	every, patient time.Duration
+	interval, timeout time.Duration
 
-	mu      sync.Mutex
-	back    chan struct{} // closed, and another one made, when the server is ready again
-	returns uint64        // how often that was
-	since   time.Time     // of the first question without an answer; zero: it answers
-	last    error
-	unready bool
+	mu         sync.Mutex
+	recovered  chan struct{} // closed, and another one made, when the server is ready again
+	recoveries uint64        // how often that was
+	since      time.Time     // of the first question without an answer; zero: it answers
+	last       error
+	unready    bool
 }
 
-func newPulse(client *Client, logger *slog.Logger) *pulse {
-	return &pulse{
-		ask: readyz(client.kubernetes.Discovery().RESTClient()), hangUp: client.hangUp, logger: logger,
-		every: pulseEvery, patient: pulsePatient, back: make(chan struct{}),
+func newHealthProbe(client *Client, logger *slog.Logger) *healthProbe {
+	return &healthProbe{
+		check: readyz(client.kubernetes.Discovery().RESTClient()), closeConnections: client.closeConnections, logger: logger,
+		interval: probeInterval, timeout: probeTimeout, recovered: make(chan struct{}),
 	}
 }
 
@@ -53,28 +53,28 @@ func readyz(client rest.Interface) func(context.Context) error {
 }
 
 // run asks until the context ends.
-func (p *pulse) run(ctx context.Context) {
+func (p *healthProbe) run(ctx context.Context) {
 	hungUp := time.Time{}
 	for ctx.Err() == nil {
 		asked := time.Now()
-		bounded, cancel := context.WithTimeout(ctx, p.patient)
-		err := p.ask(bounded)
+		bounded, cancel := context.WithTimeout(ctx, p.timeout)
+		err := p.check(bounded)
 		cancel()
 		if ctx.Err() != nil {
 			return
 		}
-		if silent := p.note(asked, err); silent < hangUpAfter {
+		if silent := p.record(asked, err); silent < closeConnectionsAfter {
 			hungUp = time.Time{}
-		} else if time.Since(hungUp) >= hangUpAfter {
+		} else if time.Since(hungUp) >= closeConnectionsAfter {
 			hungUp = time.Now()
-			p.hangUp()
+			p.closeConnections()
 		}
-		sleep(ctx, p.every, nil)
+		sleep(ctx, p.interval, nil)
 	}
 }
 
 // note takes down an answer to a question, or that there was none, and returns for how long there has been none.
-func (p *pulse) note(asked time.Time, err error) (silent time.Duration) {
+func (p *healthProbe) record(asked time.Time, err error) (silent time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	status := apierrors.APIStatus(nil)
@@ -95,25 +95,25 @@ func (p *pulse) note(asked time.Time, err error) (silent time.Duration) {
 	p.since, p.last = time.Time{}, nil
 	p.unready = err != nil && status.Status().Code >= http.StatusInternalServerError
 	if was && !p.unready {
-		p.returns++
-		close(p.back)
-		p.back = make(chan struct{})
+		p.recoveries++
+		close(p.recovered)
+		p.recovered = make(chan struct{})
 	}
 	return 0
 }
 
 // returned says how often the server was ready again, and is closed the next time. A nil pulse never is.
-func (p *pulse) returned() (times uint64, next <-chan struct{}) {
+func (p *healthProbe) recovery() (times uint64, next <-chan struct{}) {
 	if p == nil {
 		return 0, nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.returns, p.back
+	return p.recoveries, p.recovered
 }
 
 // silence is since when the server has not answered, and why; the zero Time: it answers.
-func (p *pulse) silence() (since time.Time, err error) {
+func (p *healthProbe) outage() (since time.Time, err error) {
 	if p == nil {
 		return time.Time{}, nil
 	}

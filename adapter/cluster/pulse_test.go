@@ -42,14 +42,14 @@ func TestWatchesComeBackWithTheServer(t *testing.T) {
 func TestFrozenServerIsSilent(t *testing.T) {
 	s := newAPIServer(t)
 	s.put(podsPath, aPod("shop", "web-1", "u1", "10.0.0.1"))
-	v := s.viewThat(t, func(v *View) { v.pulse.every, v.pulse.patient = 20*time.Millisecond, 200*time.Millisecond })
+	v := s.viewThat(t, func(v *View) { v.probe.interval, v.probe.timeout = 20*time.Millisecond, 200*time.Millisecond })
 	v.waitSynced(t)
 	if since, why, blind := v.Outage(); blind {
 		t.Fatalf("blind since %v: %s", since, why)
 	}
 	thaw := s.freeze()
-	pods := v.needed[0].answers
-	eventually(t, "that pods are unanswered", func() bool { return pods.unanswered() > 300*time.Millisecond })
+	pods := v.required[0].health
+	eventually(t, "that pods are unanswered", func() bool { return pods.failingFor() > 300*time.Millisecond })
 	if since, why, blind := v.Outage(); !blind || since.IsZero() || why == "" {
 		t.Errorf("blind: %v since %v, %q", blind, since, why)
 	}
@@ -64,7 +64,7 @@ func TestFrozenServerIsSilent(t *testing.T) {
 		t.Error("what was known is forgotten")
 	}
 	thaw()
-	eventually(t, "that all is well", func() bool { _, detail := v.Synced(); return detail == "" && pods.unanswered() == 0 })
+	eventually(t, "that all is well", func() bool { _, detail := v.Synced(); return detail == "" && pods.failingFor() == 0 })
 	if n := v.listed(podsPath); n != 1 {
 		t.Errorf("the list was read %d times: the watch went on, want once", n)
 	}
@@ -78,19 +78,19 @@ func TestConnectionsThatLeadNowhereAreClosed(t *testing.T) {
 	s := newAPIServer(t)
 	closed := make(chan time.Time, 10)
 	v := s.viewThat(t, func(v *View) {
-		v.pulse.every, v.pulse.patient = 20*time.Millisecond, 200*time.Millisecond
-		hangUp := v.pulse.hangUp
-		v.pulse.hangUp = func() { hangUp(); closed <- time.Now() }
+		v.probe.interval, v.probe.timeout = 20*time.Millisecond, 200*time.Millisecond
+		hangUp := v.probe.closeConnections
+		v.probe.closeConnections = func() { hangUp(); closed <- time.Now() }
 	})
 	v.waitSynced(t)
 	defer s.freeze()()
 	frozen := time.Now()
 	select {
 	case at := <-closed:
-		if after := at.Sub(frozen); after < hangUpAfter-time.Second {
+		if after := at.Sub(frozen); after < closeConnectionsAfter-time.Second {
 			t.Errorf("closed after %v: too soon for a server that is slow", after)
 		}
-	case <-time.After(3 * hangUpAfter):
+	case <-time.After(3 * closeConnectionsAfter):
 		t.Fatal("connections are open yet")
 	}
 }

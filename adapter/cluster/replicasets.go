@@ -130,17 +130,17 @@ func (r *replicaSets) owner(of metric.Workload) (owner metric.Workload, settled 
 }
 
 // replicaSetMirror is a mirror that takes ReplicaSets out by their UID.
-type replicaSetMirror struct {
-	mirror[replicaSet]
+type replicaSetStore struct {
+	reflectorStore[replicaSet]
 	held *replicaSets
 }
 
-func newReplicaSetMirror(held *replicaSets) *replicaSetMirror {
-	return &replicaSetMirror{mirror: mirror[replicaSet]{filed: held, shorten: newReplicaSet}, held: held}
+func newReplicaSetStore(held *replicaSets) *replicaSetStore {
+	return &replicaSetStore{reflectorStore: reflectorStore[replicaSet]{index: held, convert: newReplicaSet}, held: held}
 }
 
 // Delete implements cache.ReflectorStore.
-func (m *replicaSetMirror) Delete(object any) error {
+func (m *replicaSetStore) Delete(object any) error {
 	of, err := meta.Accessor(object)
 	if err == nil {
 		m.held.dropUID(newUIDKey(string(of.GetUID())))

@@ -24,10 +24,10 @@ type resource struct {
 type resources struct {
 	current atomic.Pointer[resourceNames]
 	// wanted asks for a refresh; it holds one.
-	wanted chan struct{}
+	refresh chan struct{}
 
-	mu   sync.Mutex
-	told chan struct{}
+	mu        sync.Mutex
+	refreshed chan struct{}
 }
 
 // resourceNames is one state of it. It is never changed.
@@ -38,14 +38,14 @@ type resourceNames struct {
 }
 
 func newResources() *resources {
-	return &resources{wanted: make(chan struct{}, 1), told: make(chan struct{})}
+	return &resources{refresh: make(chan struct{}, 1), refreshed: make(chan struct{})}
 }
 
 // telling is closed when the server tells again, be it the same: what it did not have in between, it may have again.
-func (r *resources) telling() <-chan struct{} {
+func (r *resources) nextRefresh() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.told
+	return r.refreshed
 }
 
 // set makes names what is known, and reports whether that is something else.
@@ -57,8 +57,8 @@ func (r *resources) set(all []resource) bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	close(r.told)
-	r.told = make(chan struct{})
+	close(r.refreshed)
+	r.refreshed = make(chan struct{})
 	return changed
 }
 
@@ -66,9 +66,9 @@ func (r *resources) set(all []resource) bool {
 func (r *resources) known() bool { return r.current.Load() != nil }
 
 // refreshSoon has the server asked again, when that is due.
-func (r *resources) refreshSoon() {
+func (r *resources) requestRefresh() {
 	select {
-	case r.wanted <- struct{}{}:
+	case r.refresh <- struct{}{}:
 	default:
 	}
 }
@@ -83,7 +83,7 @@ func (r *resources) find(spelling string) (resource, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		r.refreshSoon()
+		r.requestRefresh()
 		return resource{}, metric.NotFoundf("no resource %q: the cluster has none of that name", spelling)
 	default:
 		full := make([]string, len(found))
@@ -134,7 +134,7 @@ func newResourceNames(all []resource) *resourceNames {
 
 // measures reports whether a group's resources are measurements of objects and no objects: those of metrics.k8s.io are
 // called "pods" and "nodes" too, and those of external.metrics.k8s.io whatever somebody pushed.
-func measures(group string) bool {
+func isMetricsGroup(group string) bool {
 	return group == "metrics.k8s.io" || strings.HasSuffix(group, ".metrics.k8s.io")
 }
 
@@ -147,7 +147,7 @@ func resourcesOf(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, bef
 	}
 	found := map[schema.GroupResource]resource{}
 	for _, group := range groups {
-		if measures(group.Name) {
+		if isMetricsGroup(group.Name) {
 			continue
 		}
 		for _, version := range preferredFirst(group) {

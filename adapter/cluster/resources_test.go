@@ -64,7 +64,7 @@ func TestCanonical(t *testing.T) {
 	if _, _, err := v.Canonical("pods"); !errors.Is(err, metric.ErrNotYet) {
 		t.Errorf("before the first discovery: %v", err)
 	}
-	if len(r.wanted) != 0 {
+	if len(r.refresh) != 0 {
 		t.Error("asks again before the first answer")
 	}
 	r.set(resourcesOf(discovered.groups, discovered.lists, nil, nil))
@@ -106,7 +106,7 @@ func TestCanonical(t *testing.T) {
 			t.Errorf("%q: %s and %s, want %s", c.in, kind, gr, c.kind)
 		}
 	}
-	if len(r.wanted) != 1 {
+	if len(r.refresh) != 1 {
 		t.Error("an unknown resource is not asked for")
 	}
 }

@@ -27,14 +27,14 @@ import (
 
 // retryAfter sets all back-offs, for tests.
 func (v *View) retryAfter(b wait.Backoff) {
-	for _, one := range v.needed {
+	for _, one := range v.required {
 		one.backoff = b
 	}
 	for _, one := range v.watchedKinds() {
 		one.backoff = b
 	}
-	v.pulse.every = b.Duration
-	v.explorer.atMost, v.explorer.retry, v.events.pause = b.Duration, b.Duration, b.Duration
+	v.probe.interval = b.Duration
+	v.discoverer.minInterval, v.discoverer.retryAfter, v.events.pause = b.Duration, b.Duration, b.Duration
 }
 
 // apiServer speaks as much of the Kubernetes API as the view needs, over HTTP: lists, watches with and without a streamed

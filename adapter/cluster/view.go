@@ -21,25 +21,25 @@ import (
 
 // View is what is known of the cluster. Its answers come from memory; any goroutine may ask.
 type View struct {
-	observer  *Observer
-	resources *resources
-	pods      *pods
-	limits    *limitRanges
-	asks      *autoscalers
-	kinds     []*kind
-	owners    *replicaSets
-	owning    *kind // watches ReplicaSets for owners
-	events    *events
-	explorer  *explorer
-	pulse     *pulse
+	observer        *Observer
+	resources       *resources
+	pods            *pods
+	limits          *limitRanges
+	autoscalers     *autoscalers
+	kinds           []*kindWatch
+	replicaSets     *replicaSets
+	replicaSetWatch *kindWatch // watches ReplicaSets for owners
+	events          *events
+	discoverer      *discoverer
+	probe           *healthProbe
 
 	// needed are the resources without which nothing can be answered, in the order in which they are told: pods first.
-	needed []*needed
+	required []*requiredWatch
 }
 
 // needed is a resource that is watched always.
-type needed struct {
-	*watcher
+type requiredWatch struct {
+	*resourceWatch
 	listed func() bool
 }
 
@@ -50,43 +50,43 @@ func NewView(client *Client, cfg Config, logger *slog.Logger) (*View, error) {
 	}
 	observer, resources := &Observer{}, newResources()
 	v := &View{
-		observer:  observer,
-		resources: resources,
-		pods:      newPods(observer),
-		asks:      newAutoscalers(observer),
-		owners:    newReplicaSets(),
-		events:    newEvents(client.kubernetes, resources, logger),
-		explorer: &explorer{
+		observer:    observer,
+		resources:   resources,
+		pods:        newPods(observer),
+		autoscalers: newAutoscalers(observer),
+		replicaSets: newReplicaSets(),
+		events:      newEvents(client.kubernetes, resources, logger),
+		discoverer: &discoverer{
 			rest: client.rest, resources: resources, observer: observer,
-			answers: &answers{about: "API resources", remedy: "what the ClusterRole system:discovery gives", logger: logger},
-			atMost:  discoverAtMost, retry: discoverRetry,
+			health:      &requestHealth{resource: "API resources", remedy: "what the ClusterRole system:discovery gives", logger: logger},
+			minInterval: discoveryMinInterval, retryAfter: discoveryRetry,
 		},
 	}
-	v.pulse = newPulse(client, logger)
+	v.probe = newHealthProbe(client, logger)
 	v.limits = newLimitRanges(observer, v.events, logger)
-	v.watchNeeded(client, logger)
+	v.watchRequired(client, logger)
 	for _, name := range cfg.ObjectKinds {
 		held := newObjects(name, observer)
-		mirror := &mirror[*object]{filed: held, shorten: newObject}
-		one := newKind(name, v, client, logger)
+		mirror := &reflectorStore[*object]{index: held, convert: newObject}
+		one := newKindWatch(name, v, client, logger)
 		one.objects, one.store, one.listed = held, mirror, mirror.listed.Load
 		v.kinds = append(v.kinds, one)
 	}
-	mirror := newReplicaSetMirror(v.owners)
-	v.owning = newKind(replicaSetResource, v, client, logger)
-	v.owning.store, v.owning.listed = mirror, mirror.listed.Load
-	for _, one := range v.allAnswers() {
-		one.pulse = v.pulse
+	mirror := newReplicaSetStore(v.replicaSets)
+	v.replicaSetWatch = newKindWatch(replicaSetResource, v, client, logger)
+	v.replicaSetWatch.store, v.replicaSetWatch.listed = mirror, mirror.listed.Load
+	for _, one := range v.allHealth() {
+		one.probe = v.probe
 	}
 	return v, nil
 }
 
-func newKind(name string, v *View, client *Client, logger *slog.Logger) *kind {
-	return &kind{
+func newKindWatch(name string, v *View, client *Client, logger *slog.Logger) *kindWatch {
+	return &kindWatch{
 		resource:  name,
 		resources: v.resources,
 		client:    client.metadata,
-		answers:   &answers{about: name, remedy: remedyFor(schema.ParseGroupResource(name)), logger: logger},
+		health:    &requestHealth{resource: name, remedy: remedyFor(schema.ParseGroupResource(name)), logger: logger},
 		backoff:   backoff,
 		logger:    logger,
 	}
@@ -98,34 +98,34 @@ type lister[L runtime.Object] interface {
 	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
 }
 
-func newNeeded[L runtime.Object, T any](from lister[L], of runtime.Object, held *mirror[T], a *answers) *needed {
-	return &needed{listed: held.listed.Load, watcher: &watcher{
-		lists: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return from.List(ctx, o) },
-		watches: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+func newRequiredWatch[L runtime.Object, T any](from lister[L], of runtime.Object, held *reflectorStore[T], a *requestHealth) *requiredWatch {
+	return &requiredWatch{listed: held.listed.Load, resourceWatch: &resourceWatch{
+		list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return from.List(ctx, o) },
+		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			return from.Watch(ctx, o)
 		},
-		expected: of, store: held, answers: a, backoff: backoff,
+		expected: of, store: held, health: a, backoff: backoff,
 	}}
 }
 
-func (v *View) watchNeeded(client *Client, logger *slog.Logger) {
-	about := func(group, resource string) *answers {
+func (v *View) watchRequired(client *Client, logger *slog.Logger) {
+	about := func(group, resource string) *requestHealth {
 		one := schema.GroupResource{Group: group, Resource: resource}
-		return &answers{about: one.String(), remedy: remedyFor(one), logger: logger}
+		return &requestHealth{resource: one.String(), remedy: remedyFor(one), logger: logger}
 	}
 	core, scaling := client.kubernetes.CoreV1(), client.kubernetes.AutoscalingV2()
 	const everywhere = metav1.NamespaceAll
-	v.needed = []*needed{
-		newNeeded(core.Pods(everywhere), &corev1.Pod{},
-			&mirror[*pod]{filed: v.pods, shorten: shortenPod}, about("", podResource)),
-		newNeeded(core.LimitRanges(everywhere), &corev1.LimitRange{},
-			&mirror[*limitRange]{filed: v.limits, shorten: newLimitRange}, about("", limitRangeResource)),
-		newNeeded(scaling.HorizontalPodAutoscalers(everywhere), &autoscalingv2.HorizontalPodAutoscaler{},
-			&mirror[*autoscaler]{filed: v.asks, shorten: newAutoscaler}, about("autoscaling", "horizontalpodautoscalers")),
+	v.required = []*requiredWatch{
+		newRequiredWatch(core.Pods(everywhere), &corev1.Pod{},
+			&reflectorStore[*pod]{index: v.pods, convert: convertPod}, about("", podResource)),
+		newRequiredWatch(core.LimitRanges(everywhere), &corev1.LimitRange{},
+			&reflectorStore[*limitRange]{index: v.limits, convert: newLimitRange}, about("", limitRangeResource)),
+		newRequiredWatch(scaling.HorizontalPodAutoscalers(everywhere), &autoscalingv2.HorizontalPodAutoscaler{},
+			&reflectorStore[*autoscaler]{index: v.autoscalers, convert: newAutoscaler}, about("autoscaling", "horizontalpodautoscalers")),
 	}
 }
 
-func shortenPod(from any) (*pod, bool) {
+func convertPod(from any) (*pod, bool) {
 	of, ok := from.(*corev1.Pod)
 	if !ok {
 		return nil, false
@@ -141,7 +141,7 @@ func (v *View) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var running sync.WaitGroup
-	for _, one := range v.needed {
+	for _, one := range v.required {
 		running.Go(func() {
 			for ctx.Err() == nil {
 				one.run(ctx) // a server that does not have it is unlike any Kubernetes: it is asked again
@@ -152,8 +152,8 @@ func (v *View) Run(ctx context.Context) error {
 		running.Go(func() { one.run(ctx) })
 	}
 	running.Go(func() { v.events.run(ctx) })
-	running.Go(func() { v.pulse.run(ctx) })
-	err := v.explorer.run(ctx)
+	running.Go(func() { v.probe.run(ctx) })
+	err := v.discoverer.run(ctx)
 	cancel()
 	running.Wait()
 	return err
@@ -164,22 +164,22 @@ func (v *View) Run(ctx context.Context) error {
 func (v *View) Synced() (bool, string) {
 	var waits, details []string
 	if !v.resources.known() {
-		waits = append(waits, v.explorer.answers.about)
+		waits = append(waits, v.discoverer.health.resource)
 	}
-	for _, one := range v.needed {
+	for _, one := range v.required {
 		if !one.listed() {
-			waits = append(waits, one.answers.about)
+			waits = append(waits, one.health.resource)
 		}
 	}
 	for _, one := range v.watchedKinds() {
 		switch {
-		case one.waitedFor():
+		case one.pending():
 			waits = append(waits, one.resource)
-		case !one.watched():
+		case !one.reliable():
 			details = append(details, one.resource+" is not watched")
 		}
 	}
-	details = append(details, silences(v.allAnswers())...)
+	details = append(details, outageTexts(v.allHealth())...)
 	if len(waits) > 0 {
 		details = slices.Insert(details, 0, "waiting for "+strings.Join(waits, ", "))
 	}
@@ -188,12 +188,12 @@ func (v *View) Synced() (bool, string) {
 
 // Blind says since when, and why, nothing can be known of new pods: the API server does not answer. Not blind: it does.
 func (v *View) Outage() (since time.Time, why string, blind bool) {
-	s, blind := v.needed[0].answers.silent()
+	s, blind := v.required[0].health.outage()
 	return s.since, s.cause, blind
 }
 
 // watchedKinds are those that are watched by their metadata.
-func (v *View) watchedKinds() []*kind { return append(slices.Clone(v.kinds), v.owning) }
+func (v *View) watchedKinds() []*kindWatch { return append(slices.Clone(v.kinds), v.replicaSetWatch) }
 
 // Sender returns who has an address; nil: the cluster has not told. It takes no lock and allocates nothing.
 func (v *View) Sender(address netip.Addr) *metric.Sender {
@@ -201,7 +201,7 @@ func (v *View) Sender(address netip.Addr) *metric.Sender {
 }
 
 // Expect makes Sender quick for addresses that are asked for next.
-func (v *View) Expect(addresses []netip.Addr) { v.pods.addresses.expect(addresses) }
+func (v *View) Expect(addresses []netip.Addr) { v.pods.addresses.prefetch(addresses) }
 
 // Limits is what the namespace's LimitRanges say: of each number the lowest, metric.Unsaid where none says one.
 func (v *View) Limits(namespace string) metric.Limits { return v.limits.limits(namespace) }
@@ -213,7 +213,7 @@ func (v *View) NamedByAutoscaler(namespace, resource, name string) bool {
 	if resource != "" && resource != podResource {
 		resource = onObjects
 	}
-	return v.asks.names(namespace, asked{resource, name})
+	return v.autoscalers.names(namespace, namedMetric{resource, name})
 }
 
 // Event tells people something about an object, as a Warning. It never blocks.

@@ -75,7 +75,7 @@ func TestListThatCannotBeStreamed(t *testing.T) {
 	}
 	s.put(podsPath, aPod("shop", "web-2", "u2", "10.0.0.2"))
 	eventually(t, "web-2", func() bool { return v.PodWithUID("u2") != nil })
-	if failures := v.needed[0].answers.count(); failures != 0 {
+	if failures := v.required[0].health.failureCount(); failures != 0 {
 		t.Errorf("%d failures counted of an API server that answers", failures)
 	}
 }
@@ -240,7 +240,7 @@ func TestStopsWhileTheAPIServerIsAway(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- v.Run(ctx) }()
 	eventually(t, "three failures", func() bool {
-		return v.needed[0].answers.count() >= 3
+		return v.required[0].health.failureCount() >= 3
 	})
 	cancel()
 	select {
@@ -369,20 +369,20 @@ func TestEventsNeverBlock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const namespaces = eventsWaiting / eventsOfNamespace
+	const namespaces = eventQueueSize / eventsPerNamespace
 	for i := range namespaces + 1 { // one more than there is room for
-		for range eventsOfNamespace + 3 { // and each tells more than its share
+		for range eventsPerNamespace + 3 { // and each tells more than its share
 			v.Event(metric.Object{Resource: "pods", Namespace: fmt.Sprint("ns", i), Name: "b"}, "Reason", strings.Repeat("x", 2000))
 		}
 	}
-	if dropped := v.events.dropped.Load(); dropped != 3*namespaces+eventsOfNamespace+3 {
-		t.Errorf("%d dropped, want %d", dropped, 3*namespaces+eventsOfNamespace+3)
+	if dropped := v.events.dropped.Load(); dropped != 3*namespaces+eventsPerNamespace+3 {
+		t.Errorf("%d dropped, want %d", dropped, 3*namespaces+eventsPerNamespace+3)
 	}
-	if len(v.events.queue) != eventsWaiting {
-		t.Errorf("%d wait, want %d", len(v.events.queue), eventsWaiting)
+	if len(v.events.queue) != eventQueueSize {
+		t.Errorf("%d wait, want %d", len(v.events.queue), eventQueueSize)
 	}
-	for range eventsWaiting {
-		v.events.took(<-v.events.queue)
+	for range eventQueueSize {
+		v.events.dequeued(<-v.events.queue)
 	}
 	if len(v.events.waiting) != 0 {
 		t.Errorf("an empty queue, but %v wait", v.events.waiting)

@@ -13,20 +13,20 @@ import (
 
 // watcher keeps one store as the API server has it. It stands between Reflector and client, where every request and
 // its outcome are seen: a Reflector alone retries a refused connection silently.
-type watcher struct {
-	lists    func(context.Context, metav1.ListOptions) (runtime.Object, error)
-	watches  func(context.Context, metav1.ListOptions) (watch.Interface, error)
+type resourceWatch struct {
+	list     func(context.Context, metav1.ListOptions) (runtime.Object, error)
+	watch    func(context.Context, metav1.ListOptions) (watch.Interface, error)
 	expected runtime.Object
 	store    cache.ReflectorStore
-	answers  *answers
+	health   *requestHealth
 	backoff  wait.Backoff
 }
 
 // run watches until the context ends, or the API server says that there is no such resource: it returns true then.
-func (w *watcher) run(ctx context.Context) (missing bool) {
-	pauses, within := newPauses(ctx, w.backoff, w.answers.pulse), w.backoff
+func (w *resourceWatch) run(ctx context.Context) (missing bool) {
+	pauses, within := newBackoffClock(ctx, w.backoff, w.health.probe), w.backoff
 	reflector := cache.NewReflectorWithOptions(w, w.expected, w.store, cache.ReflectorOptions{
-		Name: w.answers.about, Clock: pauses, Backoff: &within,
+		Name: w.health.resource, Clock: pauses, Backoff: &within,
 	})
 	for ctx.Err() == nil {
 		// What fails was seen on its way: see answer.
@@ -39,38 +39,38 @@ func (w *watcher) run(ctx context.Context) (missing bool) {
 }
 
 // ListWithContext implements cache.ListerWatcherWithContext.
-func (w *watcher) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	list, err := w.lists(ctx, options)
-	w.answer(ctx, err)
+func (w *resourceWatch) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	list, err := w.list(ctx, options)
+	w.record(ctx, err)
 	return list, err
 }
 
 // WatchWithContext implements cache.ListerWatcherWithContext.
-func (w *watcher) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	events, err := w.watches(ctx, options)
+func (w *resourceWatch) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	events, err := w.watch(ctx, options)
 	if streamed := options.SendInitialEvents != nil; streamed && apierrors.IsInvalid(err) {
 		return events, err // an API server that cannot stream a list; a list follows
 	}
-	w.answer(ctx, err)
+	w.record(ctx, err)
 	return events, err
 }
 
 // List implements cache.ListerWatcher.
-func (w *watcher) List(options metav1.ListOptions) (runtime.Object, error) {
+func (w *resourceWatch) List(options metav1.ListOptions) (runtime.Object, error) {
 	return w.ListWithContext(context.Background(), options)
 }
 
 // Watch implements cache.ListerWatcher.
-func (w *watcher) Watch(options metav1.ListOptions) (watch.Interface, error) {
+func (w *resourceWatch) Watch(options metav1.ListOptions) (watch.Interface, error) {
 	return w.WatchWithContext(context.Background(), options)
 }
 
-func (w *watcher) answer(ctx context.Context, err error) {
+func (w *resourceWatch) record(ctx context.Context, err error) {
 	switch {
 	case ctx.Err() != nil:
 	case err == nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err):
-		w.answers.answered()
+		w.health.recordSuccess()
 	default:
-		w.answers.failed(err)
+		w.health.recordFailure(err)
 	}
 }

@@ -37,7 +37,7 @@ func (v *View) Object(resource, namespace, name string) (uid string, exists, wat
 		return "", false, true
 	}
 	k := v.kind(resource)
-	if k == nil || !k.watched() {
+	if k == nil || !k.reliable() {
 		return "", false, false
 	}
 	if one := k.objects.find(namespace, name); one != nil {
@@ -47,7 +47,7 @@ func (v *View) Object(resource, namespace, name string) (uid string, exists, wat
 }
 
 // kind returns who watches a resource; nil: nobody.
-func (v *View) kind(resource string) *kind {
+func (v *View) kind(resource string) *kindWatch {
 	for _, k := range v.kinds {
 		if k.resource == resource {
 			return k
@@ -71,7 +71,7 @@ func (v *View) Alive(o metric.Object) bool {
 // Matching returns what picks the objects of a kind, in a namespace or (empty) wherever, whose own labels the selector
 // matches and that are alive. Objects of a kind that is not watched cannot be picked: metric.ErrAsked.
 func (v *View) SelectObjects(resource, namespace string, selector labels.Selector) (metric.Pick, error) {
-	if k := v.kind(resource); resource != podResource && (k == nil || !k.watched()) {
+	if k := v.kind(resource); resource != podResource && (k == nil || !k.reliable()) {
 		return metric.Pick{}, metric.CannotAskf("labelSelector %q picks %s by their labels, but only those of pods and of the kinds in object-kinds are known",
 			selector, resource)
 	}
@@ -112,7 +112,7 @@ func (v *View) labelsOf(o metric.Object) (own *labelSet, known bool) {
 		return &p.labels, true
 	}
 	k := v.kind(o.Resource)
-	if k == nil || !k.watched() {
+	if k == nil || !k.reliable() {
 		return nil, false
 	}
 	one := k.objects.find(o.Namespace, o.Name)

@@ -32,21 +32,21 @@ func (v *View) workloadOf(p *pod) (of metric.Workload, settled, ok bool) {
 	if p.controller == (unique.Handle[metric.Workload]{}) {
 		return metric.Workload{}, false, false
 	}
-	of, settled = v.owners.owner(p.controller.Value())
+	of, settled = v.replicaSets.owner(p.controller.Value())
 	return of, settled, true
 }
 
 // Owner returns the workload that a controller is a part of: a Deployment for its ReplicaSet, else itself. Not settled:
 // the cluster has not told of the ReplicaSet.
 func (v *View) Owner(of metric.Workload) (owner metric.Workload, settled bool) {
-	return v.owners.owner(of)
+	return v.replicaSets.owner(of)
 }
 
 // Workloads yields the workloads of all live pods; one may come more than once.
 func (v *View) Workloads() iter.Seq[metric.Workload] {
 	return func(yield func(metric.Workload) bool) {
 		for controller := range v.pods.controllers() {
-			if of, _ := v.owners.owner(controller.Value()); !yield(of) {
+			if of, _ := v.replicaSets.owner(controller.Value()); !yield(of) {
 				return
 			}
 		}
@@ -88,7 +88,7 @@ func (p *pods) controllers() map[unique.Handle[metric.Workload]]struct{} {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	all := map[unique.Handle[metric.Workload]]struct{}{}
-	for _, one := range p.uids {
+	for _, one := range p.uidIndex {
 		if one.controller != (unique.Handle[metric.Workload]{}) {
 			all[one.controller] = struct{}{}
 		}
@@ -105,7 +105,7 @@ func (p *pods) ready(namespace string, selector labels.Selector) (all []*pod, li
 	all, ok := p.matching(namespace, selector, noBound-1)
 	if !ok {
 		p.mu.RLock()
-		all = slices.Collect(maps.Values(p.named[namespace]))
+		all = slices.Collect(maps.Values(p.byKey[namespace]))
 		p.mu.RUnlock()
 		if !selector.Empty() {
 			all = slices.DeleteFunc(all, func(one *pod) bool { return !selector.Matches(&one.labels) })
