@@ -38,8 +38,9 @@ var mayImport = map[string][]string{
 	"workload":             {"metric"},
 	"aggregate":            {"metric"},
 	"store":                {"metric", "durable"},
-	"adapter":              {"metric", "connlimit", "durable"},
+	"adapter":              {"adapter/valuelist", "metric", "connlimit", "durable"},
 	"adapter/cluster":      {"metric"},
+	"adapter/valuelist":    {"metric"},
 	"loadtest":             {}, // it speaks the wire only
 	"cmd/sluice":           {"metric", "durable", "operations", "receiver", "receiver/statsd", "receiver/group", "receiver/push", "identity", "limit", "workload", "aggregate", "store", "adapter", "adapter/cluster", "loadtest"},
 }
@@ -47,8 +48,8 @@ var mayImport = map[string][]string{
 // onlyImporters lists who alone may import modules that would otherwise spread.
 var onlyImporters = map[string][]string{
 	"github.com/dgraph-io/badger/": {"store"},
-	"k8s.io/":                      {"adapter", "adapter/cluster", "cmd/sluice"},
-	"sigs.k8s.io/":                 {"adapter", "adapter/cluster", "cmd/sluice"},
+	"k8s.io/":                      {"adapter", "adapter/cluster", "adapter/valuelist", "cmd/sluice"},
+	"sigs.k8s.io/":                 {"adapter", "adapter/cluster", "adapter/valuelist", "cmd/sluice"},
 	"go.opentelemetry.io/":         {"receiver/otlp", "receiver/push"},
 	"github.com/valyala/fasthttp":  {"receiver/push", "loadtest"}, // there as the floor
 	"github.com/spf13/":            {"cmd/sluice"},

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluice-metrics/sluice/adapter/valuelist"
 	"github.com/sluice-metrics/sluice/metric"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
@@ -69,7 +70,7 @@ func ticketOf(ctx context.Context) *ticket {
 // roomIn is metric.Query's Room: it waits until it is the answer's turn, if it may be large.
 func (t *ticket) buffer(ctx context.Context) func(points int) ([]metric.Point, error) {
 	return func(points int) ([]metric.Point, error) {
-		if points > MaxSmall && t.queue != nil {
+		if points > valuelist.MaxSmall && t.queue != nil {
 			if err := t.queue.wait(ctx, t, points); err != nil {
 				return nil, err
 			}

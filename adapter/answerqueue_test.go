@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/sluice-metrics/sluice/adapter/valuelist"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -41,7 +42,7 @@ func (s *crowdSource) Objects(q metric.Query) ([]metric.Point, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n > MaxSmall {
+	if n > valuelist.MaxSmall {
 		s.most.Store(max(s.most.Load(), s.gathering.Add(1)))
 		if s.hold != nil {
 			<-s.hold
@@ -101,8 +102,8 @@ func TestLargeAnswersAreGatheredOneAtATime(t *testing.T) {
 	codes := make(chan int, clients)
 	for range clients {
 		go func() {
-			code, n, _, err := a.ask(t.Context(), podsOf(MaxSmall+1))
-			if err != nil || n < 50*MaxSmall {
+			code, n, _, err := a.ask(t.Context(), podsOf(valuelist.MaxSmall+1))
+			if err != nil || n < 50*valuelist.MaxSmall {
 				t.Error(n, err)
 			}
 			codes <- code
@@ -110,7 +111,7 @@ func TestLargeAnswersAreGatheredOneAtATime(t *testing.T) {
 	}
 	for range clients {
 		eventually(t, "one is gathered", func() bool { return s.gathering.Load() == 1 })
-		if code, _, _, err := a.ask(t.Context(), podsOf(MaxSmall)); code != http.StatusOK {
+		if code, _, _, err := a.ask(t.Context(), podsOf(valuelist.MaxSmall)); code != http.StatusOK {
 			t.Errorf("a small one: %d %v", code, err)
 		}
 		s.hold <- struct{}{}
@@ -160,7 +161,7 @@ func TestWaitingForLargeAnswersIsBounded(t *testing.T) {
 	for range 4 {
 		asking.Go(func() {
 			for ctx.Err() == nil { // the one below may have been here first
-				_, _, _, _ = a.ask(ctx, podsOf(MaxSmall+1))
+				_, _, _, _ = a.ask(ctx, podsOf(valuelist.MaxSmall+1))
 			}
 		})
 	}
@@ -169,7 +170,7 @@ func TestWaitingForLargeAnswersIsBounded(t *testing.T) {
 		soon, end := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer end()
 		var retry string
-		code, _, retry, _ = a.ask(soon, podsOf(MaxSmall+1))
+		code, _, retry, _ = a.ask(soon, podsOf(valuelist.MaxSmall+1))
 		return code == http.StatusTooManyRequests && retry == "1"
 	})
 	if code, _, _, err := a.ask(t.Context(), podsOf(1)); code != http.StatusOK {
@@ -180,7 +181,7 @@ func TestWaitingForLargeAnswersIsBounded(t *testing.T) {
 	eventually(t, "those who left are gone", func() bool { return testutil.ToFloat64(a.metrics.inFlight) == 0 })
 	time.Sleep(100 * time.Millisecond) // what the library waits for no longer notices by itself
 	close(s.hold)
-	if code, _, _, err := a.ask(t.Context(), podsOf(MaxSmall+1)); code != http.StatusOK {
+	if code, _, _, err := a.ask(t.Context(), podsOf(valuelist.MaxSmall+1)); code != http.StatusOK {
 		t.Errorf("who came after those who left: %d %v", code, err)
 	}
 	if n := s.gathered.Load(); n != 2 {

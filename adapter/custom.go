@@ -2,11 +2,9 @@ package adapter
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strconv"
-	"time"
 
+	"github.com/sluice-metrics/sluice/adapter/valuelist"
 	"github.com/sluice-metrics/sluice/metric"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -80,7 +78,9 @@ func (s *customStorage) List(ctx context.Context, options *metainternalversion.L
 	if err != nil {
 		return nil, failed.status(err)
 	}
-	list, err := NewCustom(Custom{Metric: asked.metric, Object: asked.object, resource: resource, Selector: shownSelector(selector)}, points)
+	list, err := valuelist.NewCustom(valuelist.Custom{
+		Metric: asked.metric, Object: asked.object, Resource: resource.resource, Kind: resource.kind, Selector: shownSelector(selector),
+	}, points)
 	if err != nil {
 		return nil, failed.status(err)
 	}
@@ -107,37 +107,6 @@ func metricLabelSelector(extra runtime.Object) (labels.Selector, error) {
 	return selector, nil
 }
 
-// customList takes what can be answered of the points, which it keeps.
-func NewCustom(of Custom, points []metric.Point) (*List, error) {
-	l := &List{kind: "MetricValueList", items: of, Points: points[:0]}
-	var sum milliSum
-	var newest time.Time
-	for i := range points {
-		p := &points[i]
-		value, err := quantityOf(p.Value)
-		if err != nil && (!of.all() || !errors.Is(err, ErrNotANumber)) {
-			return nil, fmt.Errorf("%q of %s: %w", of.Metric, p.Object, err)
-		}
-		if err != nil {
-			continue // not a number is absent, and the others are still true
-		}
-		if err := sum.add(value); err != nil {
-			return nil, fmt.Errorf("%q of %s: %w", of.Metric, of.resource.resource, err)
-		}
-		newest = later(newest, p.Time)
-		if kept := len(l.Points); kept == i {
-			l.Points = points[:kept+1] // it stands there
-		} else {
-			l.Points = append(l.Points, *p)
-		}
-	}
-	if len(l.Points) == 0 {
-		return nil, metric.NotFoundf("no value of %q for %s %s", of.Metric, of.resource.resource, of.Object)
-	}
-	l.version = resourceVersion(newest)
-	return l, nil
-}
-
 // shownSelector is the selector as the answer repeats it, where a LabelSelector can say it.
 func shownSelector(selector labels.Selector) *metav1.LabelSelector {
 	if selector.Empty() {
@@ -148,27 +117,4 @@ func shownSelector(selector labels.Selector) *metav1.LabelSelector {
 		return nil // > and <
 	}
 	return shown
-}
-
-// windowSeconds is set exactly for values that have a window: absent reads as 60 s to the autoscaler, and 0 as
-// a window of nothing.
-func windowSeconds(window time.Duration) *int64 {
-	if window == 0 {
-		return nil
-	}
-	return new(wholeSeconds(window))
-}
-
-func wholeSeconds(window time.Duration) int64 { return int64((window + time.Second - 1) / time.Second) }
-
-// resourceVersion follows the newest timestamp (custom metrics API proposal, "Resource Versions").
-func resourceVersion(newest time.Time) string {
-	return strconv.FormatInt(max(newest.UnixNano(), 0), 10)
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
 }

@@ -2,9 +2,8 @@ package adapter
 
 import (
 	"context"
-	"fmt"
-	"time"
 
+	"github.com/sluice-metrics/sluice/adapter/valuelist"
 	"github.com/sluice-metrics/sluice/metric"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	"k8s.io/apimachinery/pkg/labels"
@@ -55,30 +54,9 @@ func (s *externalStorage) List(ctx context.Context, options *metainternalversion
 	if err != nil {
 		return nil, failed.status(err)
 	}
-	list, err := NewExternal(namespace, name, points)
+	list, err := valuelist.NewExternal(namespace, name, points)
 	if err != nil {
 		return nil, failed.status(err)
 	}
 	return list, nil
-}
-
-// externalList is whole or an error: the autoscaler adds the items up and makes up for none that is missing.
-func NewExternal(namespace, name string, points []metric.Point) (*List, error) {
-	if len(points) == 0 {
-		return nil, metric.NotFoundf("no value of %q in %q", name, namespace)
-	}
-	var sum milliSum
-	var newest time.Time
-	for i := range points {
-		p := &points[i]
-		value, err := quantityOf(p.Value)
-		if err == nil {
-			err = sum.add(value)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%q in %q, labels %s: %w", name, namespace, p.Labels, err)
-		}
-		newest = later(newest, p.Time)
-	}
-	return &List{kind: "ExternalMetricValueList", items: external{name}, Points: points, version: resourceVersion(newest)}, nil
 }

@@ -3,11 +3,9 @@ package adapter
 import (
 	"sync"
 
+	"github.com/sluice-metrics/sluice/adapter/valuelist"
 	"github.com/sluice-metrics/sluice/metric"
 )
-
-// fewPoints is the most that an answer has that is not large.
-const MaxSmall = 4096
 
 // rooms are for the points of answers, crowdedRooms for those of large ones: they are 20 MB for 150,000 objects, and gone after
 // two cycles of the collector, which looks through them, in which nobody asked for such an answer.
@@ -18,7 +16,7 @@ var (
 
 // takeRoom takes room for an answer of some points, which need not have as much yet.
 func takeBuffer(points int) []metric.Point {
-	if points > MaxSmall {
+	if points > valuelist.MaxSmall {
 		return *largeBuffers.Get().(*[]metric.Point)
 	}
 	return *smallBuffers.Get().(*[]metric.Point)
@@ -28,7 +26,7 @@ func takeBuffer(points int) []metric.Point {
 func returnBuffer(points []metric.Point) {
 	clear(points) // or strings of what is gone would stay
 	points = points[:0]
-	if cap(points) > MaxSmall {
+	if cap(points) > valuelist.MaxSmall {
 		largeBuffers.Put(&points)
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/sluice-metrics/sluice/adapter/valuelist"
 	"github.com/sluice-metrics/sluice/metric"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,11 +26,11 @@ func (t target) status(err error) error {
 		return nil
 	case errors.As(err, &refused):
 		return refused
-	case errors.Is(err, metric.ErrNotFound), errors.Is(err, ErrNotANumber):
+	case errors.Is(err, metric.ErrNotFound), errors.Is(err, valuelist.ErrNotANumber):
 		return t.failure(http.StatusNotFound, metav1.StatusReasonNotFound, err)
 	case errors.Is(err, metric.ErrAsked):
 		return t.failure(http.StatusBadRequest, metav1.StatusReasonBadRequest, err)
-	case errors.Is(err, ErrOverflow):
+	case errors.Is(err, valuelist.ErrOverflow):
 		return t.invalid(err)
 	}
 	return t.failure(http.StatusInternalServerError, metav1.StatusReasonInternalError, err)

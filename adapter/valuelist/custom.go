@@ -1,9 +1,12 @@
-package adapter
+package valuelist
 
 import (
 	"encoding/binary"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,7 +20,8 @@ import (
 // customContent is what all items of a custom metrics list share.
 type Custom struct {
 	Metric, Object string // as they were asked for
-	resource       objectKind
+	Resource       schema.GroupResource
+	Kind           schema.GroupVersionKind
 	Selector       *metav1.LabelSelector
 }
 
@@ -27,7 +31,7 @@ func (c Custom) typed(l *List) runtime.Object {
 	list := &custom_metrics.MetricValueList{Items: make([]custom_metrics.MetricValue, len(l.Points))}
 	list.ResourceVersion = l.version
 	identifier := custom_metrics.MetricIdentifier{Name: c.Metric, Selector: c.Selector}
-	apiVersion, kind := c.resource.kind.ToAPIVersionAndKind()
+	apiVersion, kind := c.Kind.ToAPIVersionAndKind()
 	for i := range l.Points {
 		p := &l.Points[i]
 		value, _ := quantityOf(p.Value) // it was taken before
@@ -49,7 +53,7 @@ func (c Custom) typed(l *List) runtime.Object {
 // object, k8s.io/api core/v1. What all items have in common is written once.
 
 func (c Custom) jsonItem(version schema.GroupVersion) func(dst []byte, p *metric.Point) []byte {
-	apiVersion, kind := c.resource.kind.ToAPIVersionAndKind()
+	apiVersion, kind := c.Kind.ToAPIVersionAndKind()
 	kindMember, versionMember := appendMember(nil, `"kind":`, kind), appendMember(nil, `"apiVersion":`, apiVersion)
 	selector, _ := json.Marshal(c.Selector) // strings do not fail
 	name := appendString(nil, c.Metric)
@@ -77,7 +81,7 @@ func (c Custom) jsonItem(version schema.GroupVersion) func(dst []byte, p *metric
 }
 
 func (c Custom) protobufItem(version schema.GroupVersion) protobufItem {
-	apiVersion, kind := c.resource.kind.ToAPIVersionAndKind()
+	apiVersion, kind := c.Kind.ToAPIVersionAndKind()
 	f := &customFields{
 		before: appendField(nil, field1, kind),
 		behind: appendField(appendField(appendField(nil, field5, apiVersion), field6, ""), field7, ""), // resourceVersion, fieldPath
@@ -123,4 +127,35 @@ func (f *customFields) append(dst []byte, p *metric.Point) []byte {
 	dst = append(dst, f.behind...)
 	dst = append(dst, f.about...)
 	return append(f.appendCommon(dst), f.end...)
+}
+
+// customList takes what can be answered of the points, which it keeps.
+func NewCustom(of Custom, points []metric.Point) (*List, error) {
+	l := &List{kind: "MetricValueList", items: of, Points: points[:0]}
+	var sum milliSum
+	var newest time.Time
+	for i := range points {
+		p := &points[i]
+		value, err := quantityOf(p.Value)
+		if err != nil && (!of.all() || !errors.Is(err, ErrNotANumber)) {
+			return nil, fmt.Errorf("%q of %s: %w", of.Metric, p.Object, err)
+		}
+		if err != nil {
+			continue // not a number is absent, and the others are still true
+		}
+		if err := sum.add(value); err != nil {
+			return nil, fmt.Errorf("%q of %s: %w", of.Metric, of.Resource, err)
+		}
+		newest = later(newest, p.Time)
+		if kept := len(l.Points); kept == i {
+			l.Points = points[:kept+1] // it stands there
+		} else {
+			l.Points = append(l.Points, *p)
+		}
+	}
+	if len(l.Points) == 0 {
+		return nil, metric.NotFoundf("no value of %q for %s %s", of.Metric, of.Resource, of.Object)
+	}
+	l.version = resourceVersion(newest)
+	return l, nil
 }

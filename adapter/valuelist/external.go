@@ -1,8 +1,10 @@
-package adapter
+package valuelist
 
 import (
 	"encoding/binary"
+	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -83,4 +85,25 @@ func (f *externalFields) append(dst []byte, p *metric.Point) []byte {
 		dst = appendField(dst, field2, value)
 	}
 	return f.appendCommon(dst)
+}
+
+// externalList is whole or an error: the autoscaler adds the items up and makes up for none that is missing.
+func NewExternal(namespace, name string, points []metric.Point) (*List, error) {
+	if len(points) == 0 {
+		return nil, metric.NotFoundf("no value of %q in %q", name, namespace)
+	}
+	var sum milliSum
+	var newest time.Time
+	for i := range points {
+		p := &points[i]
+		value, err := quantityOf(p.Value)
+		if err == nil {
+			err = sum.add(value)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%q in %q, labels %s: %w", name, namespace, p.Labels, err)
+		}
+		newest = later(newest, p.Time)
+	}
+	return &List{kind: "ExternalMetricValueList", items: external{name}, Points: points, version: resourceVersion(newest)}, nil
 }

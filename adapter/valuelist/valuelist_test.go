@@ -1,20 +1,18 @@
-package adapter
+package valuelist
 
 import (
 	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
 	"math"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
-	"k8s.io/apimachinery/pkg/labels"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	cmv1beta1 "k8s.io/metrics/pkg/apis/custom_metrics/v1beta1"
@@ -22,6 +20,26 @@ import (
 	emv1beta1 "k8s.io/metrics/pkg/apis/external_metrics/v1beta1"
 	cmserver "sigs.k8s.io/custom-metrics-apiserver/pkg/apiserver"
 )
+
+// noon is when everything in these tests was measured.
+var noon = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
+
+var (
+	podResource = schema.GroupResource{Resource: "pods"}
+	podKind     = schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
+)
+
+func pod(name string) metric.Object {
+	return metric.Object{Resource: "pods", Namespace: "shop", Name: name}
+}
+
+func labelled(pairs ...string) metric.Labels {
+	var list []metric.Label
+	for i := 0; i < len(pairs); i += 2 {
+		list = append(list, metric.Label{Key: pairs[i], Value: pairs[i+1]})
+	}
+	return metric.NewLabels(list)
+}
 
 // asTheLibrary holds what is written of a list against what the library writes of the typed one.
 func asTheLibrary(t *testing.T, l *List) {
@@ -68,11 +86,7 @@ func numbers() (all []metric.Number) {
 }
 
 func TestListsAreWrittenAsTheLibraryDoes(t *testing.T) {
-	resource, err := NewResources().find("pods")
-	if err != nil {
-		t.Fatal(err)
-	}
-	selector, err := labels.Parse(`path=api,code in (200,201),!gone,there`)
+	selector, err := metav1.ParseToLabelSelector(`path=api,code in (200,201),!gone,there`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,12 +102,12 @@ func TestListsAreWrittenAsTheLibraryDoes(t *testing.T) {
 				Value:  n, Time: times[(i+k)%len(times)], Window: windows[(i+k)%len(windows)],
 			})
 		}
-		of := Custom{Metric: text(5), Object: "*", resource: resource}
+		of := Custom{Metric: text(5), Object: "*", Resource: podResource, Kind: podKind}
 		if i%2 == 0 {
-			of.Selector = shownSelector(selector)
+			of.Selector = selector
 		}
 		if i%5 == 0 {
-			of.resource = objectKind{} // nobody's: its fields are empty
+			of.Resource, of.Kind = schema.GroupResource{}, schema.GroupVersionKind{} // nobody's: its fields are empty
 		}
 		// Sums of the largest numbers are refused: one alone is not.
 		custom, err := NewCustom(of, points[:1])
@@ -155,36 +169,6 @@ func TestLargeListsGoOutInPieces(t *testing.T) {
 	gone := errors.New("gone")
 	if err := l.writeProtobuf(cmv1beta2.SchemeGroupVersion, failing{gone}); !errors.Is(err, gone) {
 		t.Errorf("a reader that has gone: %v", err)
-	}
-
-	a := start(t, &large{points: points})
-	path := customRoot + "v1beta2/namespaces/shop/pods/*/x"
-	_, plain := a.get(t, path, "application/json")
-	req, err := http.NewRequest(http.MethodGet, a.url+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Accept-Encoding", "gzip")
-	resp, err := a.client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if resp.Header.Get("Content-Encoding") != "gzip" {
-		t.Fatalf("not compressed: %v", resp.Header)
-	}
-	unpacked, err := gzip.NewReader(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if text, err := io.ReadAll(unpacked); err != nil || !bytes.Equal(text, plain) {
-		t.Errorf("compressed it is another answer of %d bytes instead of %d (%v)", len(text), len(plain), err)
-	}
-	if _, pretty := a.get(t, path+"?pretty=true", "application/json"); !bytes.HasPrefix(pretty, []byte("{\n  \"kind\"")) || len(pretty) < len(plain) {
-		t.Errorf("not pretty: %.60q", pretty)
-	}
-	if _, yaml := a.get(t, path, "application/yaml"); !bytes.HasPrefix(yaml, []byte("apiVersion: ")) {
-		t.Errorf("not YAML: %.60q", yaml)
 	}
 }
 

@@ -1,4 +1,4 @@
-package adapter
+package valuelist
 
 import (
 	"encoding/binary"

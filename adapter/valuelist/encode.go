@@ -1,9 +1,10 @@
-package adapter
+package valuelist
 
 import (
 	"io"
 	"runtime"
 	"sync"
+	"time"
 )
 
 // chunkBytes is how much is written at once. The library decides by the first piece whether an answer is worth being compressed: one
@@ -30,4 +31,18 @@ func writeChunks(to io.Writer, head []byte, items int, item func(dst []byte, i i
 	}
 	_, err := to.Write(append(buf, tail...))
 	return err
+}
+
+// stamps remembers the last timestamp as it was written, to the second: in a list most have the same.
+type timestampCache struct {
+	second int64
+	text   []byte
+}
+
+// of returns what form makes of the time.
+func (s *timestampCache) of(t time.Time, form func([]byte, time.Time) []byte) []byte {
+	if second := t.Unix(); second != s.second || s.text == nil {
+		s.second, s.text = second, form(s.text[:0], t)
+	}
+	return s.text
 }

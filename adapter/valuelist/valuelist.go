@@ -1,8 +1,9 @@
-package adapter
+package valuelist
 
 import (
 	"bytes"
 	"io"
+	"strconv"
 	"sync"
 	"time"
 
@@ -14,6 +15,9 @@ import (
 	emv1beta1 "k8s.io/metrics/pkg/apis/external_metrics/v1beta1"
 	cmserver "sigs.k8s.io/custom-metrics-apiserver/pkg/apiserver"
 )
+
+// MaxSmall is the most points that a list has that is not large.
+const MaxSmall = 4096
 
 // list is an answer on its way out. The library negotiates, compresses and writes it as it does its own types, but in plain JSON and
 // protobuf the bytes are made of the points themselves. Everything else, such as what is printed for people or in YAML, the
@@ -107,16 +111,25 @@ var encodings = func() map[runtime.Identifier]encoding {
 	return all
 }()
 
-// stamps remembers the last timestamp as it was written, to the second: in a list most have the same.
-type timestampCache struct {
-	second int64
-	text   []byte
+// windowSeconds is set exactly for values that have a window: absent reads as 60 s to the autoscaler, and 0 as
+// a window of nothing.
+func windowSeconds(window time.Duration) *int64 {
+	if window == 0 {
+		return nil
+	}
+	return new(wholeSeconds(window))
 }
 
-// of returns what form makes of the time.
-func (s *timestampCache) of(t time.Time, form func([]byte, time.Time) []byte) []byte {
-	if second := t.Unix(); second != s.second || s.text == nil {
-		s.second, s.text = second, form(s.text[:0], t)
+func wholeSeconds(window time.Duration) int64 { return int64((window + time.Second - 1) / time.Second) }
+
+// resourceVersion follows the newest timestamp (custom metrics API proposal, "Resource Versions").
+func resourceVersion(newest time.Time) string {
+	return strconv.FormatInt(max(newest.UnixNano(), 0), 10)
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
 	}
-	return s.text
+	return a
 }

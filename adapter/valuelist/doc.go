@@ -1,0 +1,3 @@
+// Package valuelist builds the answers of the metrics APIs, MetricValueList and ExternalMetricValueList, and encodes
+// them in JSON and protobuf.
+package valuelist
