@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"maps"
 
+	"k8s.io/apimachinery/pkg/version"
 	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/apiserver/pkg/util/compatibility"
 	restclient "k8s.io/client-go/rest"
+	basecompatibility "k8s.io/component-base/compatibility"
 	openapicommon "k8s.io/kube-openapi/pkg/common"
 	cmserver "sigs.k8s.io/custom-metrics-apiserver/pkg/apiserver"
 	coreopenapi "sigs.k8s.io/custom-metrics-apiserver/pkg/generated/openapi/core"
@@ -68,4 +70,24 @@ func definitions(reference openapicommon.ReferenceCallback) map[string]openapico
 	maps.Copy(all, cmopenapi.GetOpenAPIDefinitions(reference))
 	maps.Copy(all, emopenapi.GetOpenAPIDefinitions(reference))
 	return all
+}
+
+// served is the version that /version tells. Clients parse it as a semantic version and choose by it how they
+// talk, so it is that of the Kubernetes release whose library this is, to the minor: "v1.36.0+sluice". What
+// stands behind the "+" takes no part in comparisons (semver.org, 10). The library would say
+// "v0.0.0-master+$Format:%H$", which kubectl refuses, and a commit that is none.
+type effectiveVersion struct {
+	basecompatibility.EffectiveVersion
+}
+
+// Info implements EffectiveVersion.
+func (s effectiveVersion) Info() *version.Info {
+	info := s.EffectiveVersion.Info()
+	if info == nil {
+		return nil
+	}
+	release := s.BinaryVersion()
+	info.GitVersion = fmt.Sprintf("v%d.%d.0+sluice", release.Major(), release.Minor())
+	info.GitCommit = ""
+	return info
 }

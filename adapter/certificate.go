@@ -10,6 +10,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
+	"log/slog"
 	"math/big"
 	"net"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/durable"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 )
 
 // The files of Config.CertDir.
@@ -171,4 +173,24 @@ func certHosts(address string) []string {
 		return hosts
 	}
 	return append(hosts, host)
+}
+
+func servingCertificate(cfg Config, logger *slog.Logger) (dynamiccertificates.CertKeyContentProvider, error) {
+	if cfg.CertFile != "" {
+		files, err := dynamiccertificates.NewDynamicServingContentFromFiles("serving-cert", cfg.CertFile, cfg.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("read CertFile and KeyFile: %w", err)
+		}
+		return files, nil
+	}
+	pair, err := selfSigned(cfg.CertDir, certHosts(cfg.Address), time.Now())
+	switch {
+	case durable.IsFull(err):
+		logger.Warn("the self-signed certificate was not kept, the next start makes another one: make room, then restart", "error", err)
+	case err != nil:
+		return nil, fmt.Errorf("make a serving certificate: %w", err)
+	case cfg.CertDir != "":
+		logger.Info("serving with a self-signed certificate", "ca", filepath.Join(cfg.CertDir, caFile))
+	}
+	return dynamiccertificates.NewStaticCertKeyContent("self-signed", pair.cert, pair.key)
 }

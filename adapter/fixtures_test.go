@@ -132,3 +132,34 @@ func golden(t *testing.T, name string, got []byte) {
 		t.Errorf("%s differs:\n--- want\n%s\n--- got\n%s", path, want, got)
 	}
 }
+
+// prepared is a server on a free port with the access that a test decides on.
+func prepared(t testing.TB, parts Parts, who access, options ...func(*Config)) *Server {
+	t.Helper()
+	cfg := DefaultConfig()
+	cfg.Address = "127.0.0.1:0"
+	for _, change := range options {
+		change(&cfg)
+	}
+	if parts.Source == nil {
+		parts.Source = shop()
+	}
+	if parts.Logger == nil {
+		parts.Logger = slog.New(slog.DiscardHandler)
+	}
+	routeKlog(parts.Logger)
+	server, err := prepare(cfg, parts, who)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server
+}
+
+func eventually(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !is(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("it did not come to that: %s", what)
+		}
+	}
+}

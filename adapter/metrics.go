@@ -8,7 +8,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
-	genericapiserver "k8s.io/apiserver/pkg/server"
 )
 
 // metrics counts the requests. The Kubernetes libraries keep counts of their own in a registry of their own,
@@ -113,24 +112,3 @@ func (s *statusRecorder) WriteHeader(code int) {
 
 // Unwrap implements the library's UserProvidedDecorator.
 func (s *statusRecorder) Unwrap() http.ResponseWriter { return s.ResponseWriter }
-
-// undecidedPerSlot is how many requests there may be for each that is worked on: the others wait for the API server
-// to say who they are and what they may. Where it is away they would pile up. undecidedPerSlotEach is how many of them may
-// come from one address: everybody's wait for the same answers, and anybody can ask.
-const (
-	unauthorizedPerSlot     = 16
-	unauthorizedPerSlotEach = 2
-)
-
-// handlerChain is the library's chain with ours around it and in it: no answer precedes the request's body,
-// counting sees every answer, and the bound on requests in flight counts only those that were let in.
-func (s *Server) handlerChain(cfg Config) func(http.Handler, *genericapiserver.Config) http.Handler {
-	return func(api http.Handler, c *genericapiserver.Config) http.Handler {
-		chain := genericapiserver.DefaultBuildHandlerChain(limitInFlight(newAnswerQueue(cfg).withTicket(withoutMetadataOnly(withoutOpenAPIHash(api))), cfg.MaxInFlight), c)
-		if !s.access.anonymous() {
-			chain = limitInFlightPerClient(limitInFlight(chain, unauthorizedPerSlot*cfg.MaxInFlight), unauthorizedPerSlotEach*cfg.MaxInFlight)
-		}
-		counted := s.metrics.instrument(rejectMalformed(s.requireReady(chain)), c.RequestInfoResolver)
-		return drainBody(writeTimeout(counted, 2*cfg.RequestTimeout))
-	}
-}

@@ -1,9 +1,11 @@
 package adapter
 
 import (
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -11,8 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/metrics/pkg/apis/external_metrics"
 	cmserver "sigs.k8s.io/custom-metrics-apiserver/pkg/apiserver"
 )
 
@@ -65,4 +69,95 @@ func withoutQuery(r *http.Request) *http.Request {
 	address.RawQuery = ""
 	bare.URL = &address
 	return &bare
+}
+
+// undecidedPerSlot is how many requests there may be for each that is worked on: the others wait for the API server
+// to say who they are and what they may. Where it is away they would pile up. undecidedPerSlotEach is how many of them may
+// come from one address: everybody's wait for the same answers, and anybody can ask.
+const (
+	unauthorizedPerSlot     = 16
+	unauthorizedPerSlotEach = 2
+)
+
+// handlerChain is the library's chain with ours around it and in it: no answer precedes the request's body,
+// counting sees every answer, and the bound on requests in flight counts only those that were let in.
+func (s *Server) handlerChain(cfg Config) func(http.Handler, *genericapiserver.Config) http.Handler {
+	return func(api http.Handler, c *genericapiserver.Config) http.Handler {
+		chain := genericapiserver.DefaultBuildHandlerChain(limitInFlight(newAnswerQueue(cfg).withTicket(withoutMetadataOnly(withoutOpenAPIHash(api))), cfg.MaxInFlight), c)
+		if !s.access.anonymous() {
+			chain = limitInFlightPerClient(limitInFlight(chain, unauthorizedPerSlot*cfg.MaxInFlight), unauthorizedPerSlotEach*cfg.MaxInFlight)
+		}
+		counted := s.metrics.instrument(rejectMalformed(s.requireReady(chain)), c.RequestInfoResolver)
+		return drainBody(writeTimeout(counted, 2*cfg.RequestTimeout))
+	}
+}
+
+const (
+	drainBytes = 64 << 10
+	drainTime  = time.Second
+)
+
+// drained reads the body of an HTTP/2 request, which nothing here wants, before the request is answered. An
+// answer to a request whose body is still on its way resets the stream, and the library closes the connection of
+// whoever is anonymous after each answer: between the two, clients such as curl lose the answer's body. For
+// HTTP/1 net/http does the same by itself.
+func drainBody(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor == 2 && r.ContentLength != 0 {
+			control := http.NewResponseController(w)
+			if control.SetReadDeadline(time.Now().Add(drainTime)) == nil {
+				_, _ = io.CopyN(io.Discard, r.Body, drainBytes)
+				_ = control.SetReadDeadline(time.Time{})
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// impatient cuts off a client that does not read its answer: it would hold its place among the requests in flight, and
+// the answer's memory, for as long as it likes.
+func writeTimeout(next http.Handler, patience time.Duration) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Both versions of HTTP can; a recorder in a test cannot, and has no need.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(patience))
+		next.ServeHTTP(w, r)
+	})
+}
+
+// unredirected takes the query off requests for OpenAPI documents. All that it may hold is the hash of the document
+// wanted; where that is an older one the library redirects to the newer, and a redirect of an aggregated API is
+// followed by the kube-apiserver with its own identity (CVE-2022-3172). Without it the newer one is answered.
+func withoutOpenAPIHash(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.RawQuery != "" && strings.HasPrefix(r.URL.Path, "/openapi/") {
+			r = withoutQuery(r)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// withoutMetadataOnly takes metadata-only representations out of what a client accepts of external metrics: they
+// have no object metadata, and the library would promise the representation and then fail with 500.
+func withoutMetadataOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		accept := strings.Join(r.Header.Values("Accept"), ",")
+		if !strings.Contains(accept, "PartialObjectMetadata") ||
+			!strings.HasPrefix(r.URL.Path, "/apis/"+external_metrics.GroupName+"/") {
+			next.ServeHTTP(w, r)
+			return
+		}
+		var left []string
+		for clause := range strings.SplitSeq(accept, ",") {
+			if !strings.Contains(clause, "PartialObjectMetadata") {
+				left = append(left, clause)
+			}
+		}
+		if len(left) == 0 {
+			err := negotiation.NewNotAcceptableError([]string{"application/json", "application/vnd.kubernetes.protobuf"})
+			responsewriters.ErrorNegotiated(err, cmserver.Codecs, schema.GroupVersion{Version: "v1"}, w, r)
+			return
+		}
+		r.Header.Set("Accept", strings.Join(left, ","))
+		next.ServeHTTP(w, r)
+	})
 }

@@ -6,16 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"path/filepath"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/sluice-metrics/sluice/durable"
 	"golang.org/x/net/netutil"
 	genericapiserver "k8s.io/apiserver/pkg/server"
-	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 )
 
 // Server serves the metrics APIs. It is made by New, which binds its address, and lives in Run.
@@ -143,23 +139,3 @@ const (
 	maxConnections     = 2048
 	maxConnectionsEach = 256
 )
-
-func servingCertificate(cfg Config, logger *slog.Logger) (dynamiccertificates.CertKeyContentProvider, error) {
-	if cfg.CertFile != "" {
-		files, err := dynamiccertificates.NewDynamicServingContentFromFiles("serving-cert", cfg.CertFile, cfg.KeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("read CertFile and KeyFile: %w", err)
-		}
-		return files, nil
-	}
-	pair, err := selfSigned(cfg.CertDir, certHosts(cfg.Address), time.Now())
-	switch {
-	case durable.IsFull(err):
-		logger.Warn("the self-signed certificate was not kept, the next start makes another one: make room, then restart", "error", err)
-	case err != nil:
-		return nil, fmt.Errorf("make a serving certificate: %w", err)
-	case cfg.CertDir != "":
-		logger.Info("serving with a self-signed certificate", "ca", filepath.Join(cfg.CertDir, caFile))
-	}
-	return dynamiccertificates.NewStaticCertKeyContent("self-signed", pair.cert, pair.key)
-}

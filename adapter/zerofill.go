@@ -11,15 +11,6 @@ import (
 	"k8s.io/metrics/pkg/apis/custom_metrics"
 )
 
-// Counted remembers which counters and sets the pods of a workload have pushed. It answers from memory.
-type Workloads interface {
-	// Any reports whether a pod of the namespace has pushed a counter or a set of that name.
-	AnyPushed(namespace, name string) bool
-	// By returns the kind of the metric that a pod of the workload has pushed with labels that match (nil: any).
-	// metric.NoKind: none has.
-	PushedKind(of metric.Workload, name string, match func(metric.Labels) bool) metric.Kind
-}
-
 // uncounted completes the answers about pods: a ready pod that has no series reads 0 once another pod of its workload
 // has pushed the counter or set. Without that the autoscaler, which may scale down the one pod that pushed, would read
 // "not found" for ever and leave the replicas as they are.

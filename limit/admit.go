@@ -44,32 +44,43 @@ func (b *Registry) namedByAutoscaler(s *quota, one *slot) bool {
 	return false
 }
 
-// evictLocked takes a slot away, and has its series removed.
-func (b *Registry) evictLocked(s *quota, one *slot, why string) {
-	s.evict(one)
-	b.metrics.shed.Inc()
-	objects, name := one.objects(s.key), one.name
-	b.enqueue(func() {
-		for _, o := range objects {
-			b.table.Shed(o, name)
+// Admit enters one more series, or says that it may not be. The strings are kept.
+func (b *Registry) Admit(o *metric.Object, name string, born uint32) (refused metric.Reason) {
+	b.withQuota(quotaKeyOf(o), func(s *quota) {
+		if refused = b.admitLocked(s, o, name); refused == metric.Applied {
+			delete(s.rejected(), name)
+			s.enterSeries(o, name, born)
 		}
-		b.events.Event(subject(objects[0]), "MetricShed", why)
 	})
+	return refused
 }
 
-// trimLocked takes slots away until the scope is within its limit: the newest that nobody asks for first. Series beyond
-// the limit do not cost an autoscaler its metric; only too many metrics do.
-func (b *Registry) enforceLocked(s *quota, limit metric.Limit) {
-	unasked := func(one *slot) bool { return !b.namedByAutoscaler(s, one) }
-	tooMany := func() bool { return int64(s.metrics) > int64(limit.Metrics) }
-	for tooMany() || int64(s.series) > int64(limit.Series) {
-		victim := s.newest(unasked)
-		if victim == nil && tooMany() {
-			victim = s.newest(func(*slot) bool { return true })
-		}
-		if victim == nil {
-			return
-		}
-		b.evictLocked(s, victim, fmt.Sprintf("%q lost its place: the limit is %d metrics and %d series now", victim.name, limit.Metrics, limit.Series))
+// admitLocked decides about a series. That its object lives is seen under the lock that Gone takes: either it is dead
+// here, or Gone comes later and finds the series.
+func (b *Registry) admitLocked(s *quota, o *metric.Object, name string) metric.Reason {
+	if !o.External() && !b.rules.Alive(*o) {
+		return metric.Identity
 	}
+	if s.key.namespace == "" {
+		return metric.Applied
+	}
+	if own := s.slot(name); own != nil && own.evicted {
+		return metric.OverLimit // for a moment: when its old series are out, the next sample asks again
+	}
+	limit := s.key.limit(b.rules.Limits(s.key.namespace).Or(b.config.limits()))
+	if !b.freeSlotLocked(s, limit, o, name) {
+		b.rejectLocked(s, limit, o, name)
+		return metric.OverLimit
+	}
+	return metric.Applied
+}
+
+// Enter enters a series that is there already. The strings are kept.
+func (b *Registry) Enter(o *metric.Object, name string, born uint32) {
+	b.withQuota(quotaKeyOf(o), func(s *quota) { s.enterSeries(o, name, born) })
+}
+
+// Leave says that a series is gone.
+func (b *Registry) Leave(o *metric.Object, name string) {
+	b.withQuota(quotaKeyOf(o), func(s *quota) { s.leaveSeries(o, name) })
 }

@@ -2,6 +2,7 @@ package limit
 
 import (
 	"hash/maphash"
+	"iter"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -92,110 +93,52 @@ func (b *Registry) withQuota(k quotaKey, f func(*quota)) {
 	}
 }
 
-// Admit enters one more series, or says that it may not be. The strings are kept.
-func (b *Registry) Admit(o *metric.Object, name string, born uint32) (refused metric.Reason) {
-	b.withQuota(quotaKeyOf(o), func(s *quota) {
-		if refused = b.admitLocked(s, o, name); refused == metric.Applied {
-			delete(s.rejected(), name)
-			s.enterSeries(o, name, born)
+// shard has some of the scopes. They are by the hash of their key alone, which they hold themselves.
+type shard struct {
+	mu     sync.Mutex
+	quotas map[uint64]*quota // those of one hash follow one another
+}
+
+func (s *shard) find(hash uint64, k quotaKey) *quota {
+	for one := s.quotas[hash]; one != nil; one = one.next {
+		if one.key == k {
+			return one
 		}
-	})
-	return refused
+	}
+	return nil
 }
 
-// admitLocked decides about a series. That its object lives is seen under the lock that Gone takes: either it is dead
-// here, or Gone comes later and finds the series.
-func (b *Registry) admitLocked(s *quota, o *metric.Object, name string) metric.Reason {
-	if !o.External() && !b.rules.Alive(*o) {
-		return metric.Identity
-	}
-	if s.key.namespace == "" {
-		return metric.Applied
-	}
-	if own := s.slot(name); own != nil && own.evicted {
-		return metric.OverLimit // for a moment: when its old series are out, the next sample asks again
-	}
-	limit := s.key.limit(b.rules.Limits(s.key.namespace).Or(b.config.limits()))
-	if !b.freeSlotLocked(s, limit, o, name) {
-		b.rejectLocked(s, limit, o, name)
-		return metric.OverLimit
-	}
-	return metric.Applied
+func (s *shard) put(hash uint64, one *quota) {
+	one.next = s.quotas[hash]
+	s.quotas[hash] = one
 }
 
-// Enter enters a series that is there already. The strings are kept.
-func (b *Registry) Enter(o *metric.Object, name string, born uint32) {
-	b.withQuota(quotaKeyOf(o), func(s *quota) { s.enterSeries(o, name, born) })
-}
-
-// Leave says that a series is gone.
-func (b *Registry) Leave(o *metric.Object, name string) {
-	b.withQuota(quotaKeyOf(o), func(s *quota) { s.leaveSeries(o, name) })
-}
-
-// Gone says that an object is gone: its series go too, and what is known of its refusals. With a namespace goes all that
-// was in it, its external metrics too: another one of the same name inherits nothing.
-func (b *Registry) ObjectGone(o metric.Object) {
-	whole := o.Resource == "namespaces"
-	b.withQuota(quotaKeyOf(&o), func(s *quota) {
-		if s.key.pod != "" || whole {
-			s.clearRejected()
-		}
-		var ended []func()
-		for one := range s.taken() {
-			name := one.name
-			for _, held := range one.objects(s.key) {
-				if held == o || whole {
-					ended = append(ended, func() { b.table.End(held, name) })
-				}
-			}
-		}
-		if len(ended) > 0 {
-			b.enqueue(func() {
-				for _, end := range ended {
-					end()
-				}
-			})
-		}
-	})
-	if whole {
-		b.metrics.rejections.DeleteLabelValues(o.Name)
-	}
-}
-
-// AskedChanged says that autoscalers name other metrics than before.
-func (b *Registry) AutoscalersChanged(string) { b.enqueue(b.table.Readmit) }
-
-// LimitsChanged says that a namespace has other limits than before: what is beyond goes, what was refused may come.
-func (b *Registry) LimitsChanged(namespace string) {
-	if !b.enforcing.Load() {
-		b.enqueue(b.table.Readmit) // Settle looks at all of them
+func (s *shard) drop(hash uint64, gone *quota) {
+	first := s.quotas[hash]
+	if first == gone && gone.next == nil {
+		delete(s.quotas, hash)
 		return
 	}
-	b.enqueue(func() { b.enforceWhere(func(k quotaKey) bool { return k.namespace == namespace }) })
-}
-
-// Settle says that the rules are known from now on: what was entered without them is held to them. Before, nobody loses a
-// place, for which metrics autoscalers ask for may not have been read yet.
-func (b *Registry) Enforce() {
-	b.enforcing.Store(true)
-	b.enqueue(func() { b.enforceWhere(func(quotaKey) bool { return true }) })
-}
-
-func (b *Registry) enforceWhere(concerns func(quotaKey) bool) {
-	for i := range b.shards {
-		b.enforceShard(&b.shards[i], concerns)
+	if first == gone {
+		s.quotas[hash] = gone.next
+		return
 	}
-	b.table.Readmit()
+	for one := first; one != nil; one = one.next {
+		if one.next == gone {
+			one.next = gone.next
+			return
+		}
+	}
 }
 
-func (b *Registry) enforceShard(shard *shard, concerns func(quotaKey) bool) {
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
-	for s := range shard.all() {
-		if k := s.key; k.namespace != "" && concerns(k) {
-			s.clearRejected() // the limit is another one: who is refused now is told of it
-			b.enforceLocked(s, k.limit(b.rules.Limits(k.namespace).Or(b.config.limits())))
+func (s *shard) all() iter.Seq[*quota] {
+	return func(yield func(*quota) bool) {
+		for _, first := range s.quotas {
+			for one := first; one != nil; one = one.next {
+				if !yield(one) {
+					return
+				}
+			}
 		}
 	}
 }

@@ -1,0 +1,98 @@
+package identity
+
+import "github.com/sluice-metrics/sluice/metric"
+
+// mayName holds an object against the rules of trust alone: whether it exists is not looked at. Where the answer is not
+// allowed, the right is the one that an account would need instead; none where no right would help.
+func (r *Resolver) mayDescribe(who *sender, verb metric.Verb, o *metric.Object) (rule, metric.Right) {
+	if r.config.Trust == Open {
+		return allowed, metric.Right{}
+	}
+	w := r.ruleByTrust(who, o)
+	if w == allowed || o.Resource == pods { // another pod's series are of no account
+		return w, metric.Right{}
+	}
+	needs := rightTo(verb, o)
+	if who.account != nil {
+		w = granted(who.account, needs)
+	}
+	return w, needs
+}
+
+func (r *Resolver) ruleByTrust(who *sender, o *metric.Object) rule {
+	inside := r.config.Trust == Namespace && o.Resource != pods
+	switch {
+	case o.External() && o.Namespace == "":
+		if who.writer {
+			return allowed
+		}
+		return clusterWide
+	case who.forwarder, who.is(o):
+		return allowed
+	case who.pod == nil && who.account == nil:
+		return untrustedSender
+	case inside && who.livesIn(o), inside && o.Namespace != "" && o.Namespace == who.namespace():
+		return allowed
+	case inside && o.Namespace == "":
+		return clusterScoped
+	}
+	return notOwn
+}
+
+// rightTo is the right to do something with an object's samples. Those of a namespace itself are in it.
+func rightTo(verb metric.Verb, o *metric.Object) metric.Right {
+	if o.Resource == namespaces && o.Name != allObjects {
+		return metric.Right{Verb: verb, Namespace: o.Name}
+	}
+	return metric.Right{Verb: verb, Namespace: o.Namespace}
+}
+
+func granted(a *metric.Account, r metric.Right) rule {
+	switch a.May(r) {
+	case metric.Granted:
+		return allowed
+	case metric.Refused:
+		return notGranted
+	}
+	return rightUnknown
+}
+
+// namespaces is the resource, allObjects the name that stands for all of a resource.
+const (
+	namespaces = "namespaces"
+	allObjects = "*"
+)
+
+// May reports whether a sender may push, read or delete the series of an object, by one set of rules for all three. An
+// object named "*" stands for all of its resource in the namespace. The answer is metric.Applied, metric.Identity or
+// metric.Pending; the text says why it is not the first. The right is one that an account would need: it has not been
+// granted, or, where the answer is metric.Pending, nobody has asked for it yet.
+func (r *Resolver) May(s *metric.Sender, verb metric.Verb, o metric.Object) (metric.Reason, string, metric.Right) {
+	if r.cluster == nil {
+		return metric.Applied, "", metric.Right{}
+	}
+	v := decision{object: o, sender: r.senderOf(s)}
+	if !r.permitted(&v, verb) {
+		return v.reason, r.explain(&v), v.needs
+	}
+	return metric.Applied, "", metric.Right{}
+}
+
+// Needs is the right that an account would need for a sample to be applied that is not; zero where no right would help.
+func (r *Resolver) Needs(s *metric.Sample) metric.Right {
+	var d metric.Description
+	var v decision
+	r.decide(s, &d, &v)
+	return v.needs
+}
+
+// holds asks mayName about the object of a verdict, and enters what it says.
+func (r *Resolver) permitted(v *decision, verb metric.Verb) bool {
+	w, needs := r.mayDescribe(&v.sender, verb, &v.object)
+	if w == allowed {
+		return true
+	}
+	v.needs = needs
+	r.rejectOrWait(w, v)
+	return false
+}
