@@ -7,33 +7,37 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Config is what holds where a namespace says nothing else.
+// Config holds the default limits. A LimitRange of a namespace overrides them.
 type Config struct {
-	// PodMetrics and PodSeries are what each pod may have.
+	// PodMetrics and PodSeries limit each pod.
 	PodMetrics int `json:"podMetrics"`
 	PodSeries  int `json:"podSeries"`
-	// NamespaceMetrics and NamespaceSeries are what a namespace may have for its external metrics and all objects but pods.
+	// NamespaceMetrics and NamespaceSeries limit a namespace: its external metrics and all objects
+	// except pods.
 	NamespaceMetrics int `json:"namespaceMetrics"`
 	NamespaceSeries  int `json:"namespaceSeries"`
 }
 
-// DefaultConfig has five metrics a pod: the seed of custom pod metrics in Kubernetes began with as many.
+// DefaultConfig allows five metrics per pod, as many as Kubernetes' first custom pod metrics did.
 func DefaultConfig() Config {
 	return Config{PodMetrics: 5, PodSeries: 100, NamespaceMetrics: 100, NamespaceSeries: 5000}
 }
 
-// Max is the largest limit that is believed: no table holds more series.
+// Max is the highest valid limit: no table holds more series.
 const Max = 1_000_000_000
 
-// Validate names every fault at once.
+// Validate returns all faults at once.
 func (c Config) Validate() error {
 	var faults []error
 	for _, one := range []struct {
 		field string
 		value int
-	}{{"podMetrics", c.PodMetrics}, {"podSeries", c.PodSeries}, {"namespaceMetrics", c.NamespaceMetrics}, {"namespaceSeries", c.NamespaceSeries}} {
+	}{
+		{"podMetrics", c.PodMetrics}, {"podSeries", c.PodSeries},
+		{"namespaceMetrics", c.NamespaceMetrics}, {"namespaceSeries", c.NamespaceSeries},
+	} {
 		if one.value < 0 || one.value > Max {
-			faults = append(faults, fmt.Errorf("%s: %d, want 0 (none may be) to %d", one.field, one.value, Max))
+			faults = append(faults, fmt.Errorf("%s is %d; must be 0 (nothing allowed) to %d", one.field, one.value, Max))
 		}
 	}
 	return errors.Join(faults...)

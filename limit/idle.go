@@ -7,21 +7,21 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// idleEvery is how often idle slots are looked for where something was refused.
+// idleInterval is how often idle metrics are looked for, in quotas that rejected something.
 const idleInterval = 10 * time.Second
 
-// yieldAfter is how long a metric has to be idle before it yields its slot.
+// idleAfter is how long a metric has to be idle before another may take its slot.
 const idleAfter = time.Hour
 
-// askAgainEvery is how often what was refused asks again: the table remembers refusals, and what turned idle since would
-// not yield to anybody.
+// readmitInterval is how often rejected metrics may ask again. The table remembers rejections;
+// without this a slot that turned idle since would never be offered.
 const readmitInterval = time.Minute
 
-// askAgain lets what was refused ask again, if there is any.
-func (b *Registry) readmitRejected() {
-	for i := range b.shards {
-		if b.shards[i].anyRejected() {
-			b.table.Readmit()
+// readmitRejected lets rejected metrics ask again, if there are any.
+func (r *Registry) readmitRejected() {
+	for i := range r.shards {
+		if r.shards[i].anyRejected() {
+			r.table.Readmit()
 			return
 		}
 	}
@@ -38,7 +38,7 @@ func (s *shard) anyRejected() bool {
 	return false
 }
 
-// candidate is a slot that may be idle, as it was when its scope was looked at.
+// idleCandidate is a slot that may be idle, as it was when its quota was looked at.
 type idleCandidate struct {
 	key     quotaKey
 	name    string
@@ -46,25 +46,28 @@ type idleCandidate struct {
 	objects []metric.Object
 }
 
-// yieldIdle takes slots away that were idle for long, in scopes where something was refused.
-func (b *Registry) evictIdle() {
-	for i := range b.shards {
-		for _, c := range b.idleCandidates(&b.shards[i]) {
-			if b.isIdle(c) {
-				b.withQuota(c.key, func(s *quota) {
-					// Another one of that name is younger: what is idle for so long was not taken a moment ago.
+// evictIdle evicts metrics that have been idle for idleAfter, in quotas that rejected something.
+func (r *Registry) evictIdle() {
+	for i := range r.shards {
+		for _, c := range r.idleCandidates(&r.shards[i]) {
+			if r.isIdle(c) {
+				r.withQuota(c.key, func(s *quota) {
+					// A slot with the same name and start is the same one: a new one would be
+					// younger.
 					if one := s.slot(c.name); one != nil && one.since == c.since && !one.evicted {
-						b.evictLocked(s, one, fmt.Sprintf("%q lost its place: it got no sample for %s, and another metric was refused", c.name, idleAfter))
+						r.evictLocked(s, one,
+							fmt.Sprintf("%q was evicted: it received no sample for %s, and another metric was rejected", c.name, idleAfter))
 					}
 				})
 			}
 		}
 	}
-	b.runJobs()
+	r.runJobs()
 }
 
-// candidates are what may be idle. The table is asked without the lock, which it may hold its own locks to wait for.
-func (b *Registry) idleCandidates(shard *shard) (all []idleCandidate) {
+// idleCandidates returns the slots of a shard that may be idle. The table is asked later, without
+// the lock: it calls the registry with its own locks held.
+func (r *Registry) idleCandidates(shard *shard) (all []idleCandidate) {
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	for s := range shard.all() {
@@ -73,7 +76,7 @@ func (b *Registry) idleCandidates(shard *shard) (all []idleCandidate) {
 		}
 		s.extras.idleWanted = false
 		for one := range s.taken() {
-			if !one.evicted && !b.namedByAutoscaler(s, one) {
+			if !one.evicted && !r.namedByAutoscaler(s, one) {
 				all = append(all, idleCandidate{key: s.key, name: one.name, since: one.since, objects: one.objects(s.key)})
 			}
 		}
@@ -81,9 +84,9 @@ func (b *Registry) idleCandidates(shard *shard) (all []idleCandidate) {
 	return all
 }
 
-func (b *Registry) isIdle(c idleCandidate) bool {
+func (r *Registry) isIdle(c idleCandidate) bool {
 	for _, o := range c.objects {
-		if b.table.Idle(o, c.name) <= idleAfter {
+		if r.table.Idle(o, c.name) <= idleAfter {
 			return false
 		}
 	}

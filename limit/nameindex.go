@@ -2,16 +2,18 @@ package limit
 
 import "slices"
 
-// fewSlots is how many names are sought by looking at each. A scope with more has a crowd.
+// maxScannedSlots is the most slots that are searched one by one. A quota with more has a
+// nameIndex.
 const maxScannedSlots = 16
 
-// exactSlots is how far room is made for one slot at a time: twice as much for each of 150,000 pods would be wasted.
+// exactGrowth is up to how many slots the slice grows by one: doubling it for each of 150,000 pods
+// would waste memory.
 const exactGrowth = 8
 
-// crowd is how many slots are sought and go.
+// nameIndex finds the slots of a quota that has many.
 type nameIndex struct {
-	positions map[string]int // in the scope's slots, by name
-	// empty slots stay until they are half of all: so the end of a crowd costs no more than its size.
+	positions map[string]int // in the quota's slots, by name
+	// empty slots stay until they are half of all, so removing n slots takes O(n).
 	empty int
 }
 
@@ -22,7 +24,7 @@ func (s *quota) nameIndex() *nameIndex {
 	return s.extras.index
 }
 
-// find returns the slot of a metric; nil: it has none. It stays where it is as those of held do.
+// slot returns a metric's slot; nil: it has none. Slots stay in place as taken says.
 func (s *quota) slot(name string) *slot {
 	if c := s.nameIndex(); c != nil {
 		if place, ok := c.positions[name]; ok {
@@ -38,7 +40,7 @@ func (s *quota) slot(name string) *slot {
 	return nil
 }
 
-// add appends a slot, into which a series is entered at once.
+// addSlot appends a slot. The caller enters a series into it at once.
 func (s *quota) addSlot(one slot) *slot {
 	if n := len(s.slots); n == cap(s.slots) && n < exactGrowth {
 		wider := make([]slot, n, n+1)
@@ -54,7 +56,7 @@ func (s *quota) addSlot(one slot) *slot {
 	return &s.slots[len(s.slots)-1]
 }
 
-// gather makes a crowd of the slots, if they are many.
+// reindex makes the name index if there are many slots, and drops it otherwise.
 func (s *quota) reindex() {
 	if len(s.slots) <= maxScannedSlots {
 		s.extras.index = nil
@@ -67,7 +69,7 @@ func (s *quota) reindex() {
 	s.ensureExtras().index = c
 }
 
-// remove takes a slot out that has no series any more.
+// removeSlot removes a slot that has no series left.
 func (s *quota) removeSlot(one *slot) {
 	c := s.nameIndex()
 	if c == nil {

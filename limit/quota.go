@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// scopeKey names what a limit holds for: a pod, by its UID too, or a namespace for all that is not on a pod. What is in no
-// namespace shares the empty key, which nothing limits but the caps of the whole process.
+// quotaKey names the owner of a quota: a pod by name and UID, or a namespace for everything except
+// its pods. Objects outside of any namespace share the empty key, which has no limit.
 type quotaKey struct{ namespace, pod, uid string }
 
 func quotaKeyOf(o *metric.Object) quotaKey {
@@ -20,7 +20,8 @@ func quotaKeyOf(o *metric.Object) quotaKey {
 	return quotaKey{namespace: o.Namespace}
 }
 
-// own is the object that all slots of the scope are of, or most: the pod, or what is external in the namespace.
+// own is the object that all or most slots of the quota belong to: the pod, or the namespace's
+// externals.
 func (k quotaKey) own() metric.Object {
 	if k.pod != "" {
 		return metric.Object{Resource: "pods", Namespace: k.namespace, Name: k.pod, UID: k.uid}
@@ -28,7 +29,7 @@ func (k quotaKey) own() metric.Object {
 	return metric.Object{Namespace: k.namespace}
 }
 
-// limit is what of the namespace's limits holds for the scope.
+// limit is the part of a namespace's limits that applies to the quota.
 func (k quotaKey) limit(l metric.Limits) metric.Limit {
 	if k.pod != "" {
 		return l.Pod
@@ -43,26 +44,26 @@ func (k quotaKey) String() string {
 	return "namespace " + k.namespace
 }
 
-// scope is the books of one scope. There is one for each pod, most with a handful of metrics and far below the limit: so what
-// few have stands apart.
+// quota counts the metrics and series of one pod or namespace. Each pod has one, most with a few
+// metrics and far below the limit, so rarely used fields are in extras.
 type quota struct {
 	key    quotaKey
-	slots  []slot       // in the order in which they were taken; of a crowd, some may be empty
-	extras *quotaExtras // nil: nothing of it
-	next   *quota       // of the same hash
-	// metrics and series count what holds a place: not what is leaving.
+	slots  []slot       // in the order in which they were taken; with a nameIndex, some may be empty
+	extras *quotaExtras // nil: none
+	next   *quota       // with the same hash
+	// metrics and series count what holds a slot, without evicted metrics.
 	metrics, series uint32
 }
 
-// rare is what few scopes have.
+// quotaExtras holds the fields that few quotas need.
 type quotaExtras struct {
 	index *nameIndex
-	// refused are metrics that found no place, so that each is told of once.
+	// rejected names the metrics that were rejected, so each gets one Event.
 	rejected   map[string]struct{}
-	idleWanted bool // something was refused since idle slots were last looked for
+	idleWanted bool // a metric was rejected since the last search for idle slots
 }
 
-// more is what few scopes have, made where there is none.
+// ensureExtras returns the extras, and makes them if necessary.
 func (s *quota) ensureExtras() *quotaExtras {
 	if s.extras == nil {
 		s.extras = &quotaExtras{}
@@ -70,7 +71,7 @@ func (s *quota) ensureExtras() *quotaExtras {
 	return s.extras
 }
 
-// refused are the metrics that found no place; they may be nil.
+// rejected returns the names of rejected metrics; it may be nil.
 func (s *quota) rejected() map[string]struct{} {
 	if s.extras == nil {
 		return nil
@@ -78,7 +79,7 @@ func (s *quota) rejected() map[string]struct{} {
 	return s.extras.rejected
 }
 
-// forgive forgets all refusals.
+// clearRejected forgets all rejections.
 func (s *quota) clearRejected() {
 	if s.extras != nil {
 		s.extras.rejected = nil
@@ -87,8 +88,8 @@ func (s *quota) clearRejected() {
 
 func (s *quota) empty() bool { return len(s.slots) == 0 && len(s.rejected()) == 0 }
 
-// held are the slots that somebody has, in the order in which they were taken. They stay where they are until one is added
-// or the last series of one leaves.
+// taken yields the slots in use, in the order in which they were taken. They stay in place until a
+// slot is added or removed.
 func (s *quota) taken() iter.Seq[*slot] {
 	return func(yield func(*slot) bool) {
 		for i := range s.slots {
@@ -99,8 +100,8 @@ func (s *quota) taken() iter.Seq[*slot] {
 	}
 }
 
-// enter counts one more series, in a new slot where the metric has none. A restored slot may be older than those
-// before it.
+// enterSeries counts one more series, in a new slot if the metric has none. A restored slot may be
+// older than those before it.
 func (s *quota) enterSeries(o *metric.Object, name string, born uint32) {
 	one := s.slot(name)
 	if one == nil {
@@ -114,7 +115,7 @@ func (s *quota) enterSeries(o *metric.Object, name string, born uint32) {
 	}
 }
 
-// leave counts one series less. The last one frees the slot.
+// leaveSeries counts one series less. The last one frees the slot.
 func (s *quota) leaveSeries(o *metric.Object, name string) {
 	one := s.slot(name)
 	if one == nil || !one.leave(o, s.key) {
@@ -132,14 +133,14 @@ func (s *quota) leaveSeries(o *metric.Object, name string) {
 	s.removeSlot(one)
 }
 
-// evict takes the slot away.
+// evict takes the slot away from its metric.
 func (s *quota) evict(one *slot) {
 	one.evicted = true
 	s.metrics--
 	s.series -= one.series
 }
 
-// newest is the slot taken last among those that may go; nil: none may.
+// newest returns the slot taken last among those that may be evicted; nil: none may.
 func (s *quota) newest(mayGo func(*slot) bool) *slot {
 	var found *slot
 	for one := range s.taken() {
@@ -150,7 +151,7 @@ func (s *quota) newest(mayGo func(*slot) bool) *slot {
 	return found
 }
 
-// holders are the names of the metrics that have a slot.
+// metricNames returns the names of the metrics that hold a slot.
 func (s *quota) metricNames() []string {
 	var names []string
 	for one := range s.taken() {

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// plainSlot is a slot as it would be written down without a thought for memory.
+// plainSlot is a slot without any economy of memory, to compare with.
 type plainSlot struct {
 	name    string
 	objects map[metric.Object]int
@@ -23,13 +23,14 @@ func (p plainSlot) series() (n int) {
 	return n
 }
 
-// Scopes of few slots and of many, of one object and of several, hold what was entered and did not leave.
-func TestScopeAgainstPlainBooks(t *testing.T) {
+// Quotas with few and with many slots, of one and of several objects, hold exactly the series that
+// entered and did not leave.
+func TestQuotaAgainstPlainSlots(t *testing.T) {
 	shop := metric.Object{Namespace: "shop"}
 	for _, c := range []struct {
 		of      []metric.Object
 		names   int
-		entered int // in a hundred
+		entered int // percent
 	}{
 		{[]metric.Object{pod("web-1")}, 6, 50}, {[]metric.Object{pod("web-1")}, 60, 55}, {[]metric.Object{pod("web-1")}, 60, 45},
 		{[]metric.Object{shop, {Resource: "services", Namespace: "shop", Name: "a"}, {Resource: "namespaces", Name: "shop"}}, 30, 52},
@@ -43,7 +44,7 @@ func TestScopeAgainstPlainBooks(t *testing.T) {
 			at := slices.IndexFunc(plain, func(p plainSlot) bool { return p.name == name })
 			entered := c.entered
 			if step/2000%4 == 3 {
-				entered = 5 // nearly all go
+				entered = 5 // nearly all leave
 			}
 			switch roll := random.IntN(100); {
 			case roll < entered:
@@ -96,8 +97,8 @@ func compareScope(t *testing.T, s *quota, plain []plainSlot) {
 	}
 }
 
-// Scopes of one hash are told apart.
-func TestScopesOfOneHash(t *testing.T) {
+// Quotas whose keys have the same hash are distinguished.
+func TestQuotasOfOneHash(t *testing.T) {
 	s := shard{quotas: map[uint64]*quota{}}
 	var all []*quota
 	for _, name := range []string{"a", "b", "c"} {

@@ -11,33 +11,36 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Rules are what the cluster says. They are asked while a new series waits: they answer from memory.
+// Rules is the part of the cluster view that decides about new series. Its methods answer from
+// memory.
 type Rules interface {
-	// Limits is what the namespace's LimitRanges say.
+	// Limits returns the limits that the namespace's LimitRanges set.
 	Limits(namespace string) metric.Limits
-	// Asked reports whether an autoscaler of the namespace names the metric, for objects of the resource.
+	// NamedByAutoscaler reports whether an autoscaler of the namespace names the metric, for
+	// objects of the resource.
 	NamedByAutoscaler(namespace, resource, name string) bool
-	// Alive reports whether the object is there, as far as anybody can say. What is gone is dead before Gone is called.
+	// Alive reports whether the object exists, as far as is known. It reports false before
+	// ObjectGone is called.
 	Alive(o metric.Object) bool
 }
 
-// Table is what the book has series removed from.
+// Table removes series for the registry.
 type Table interface {
-	// Shed removes a metric of an object that lost its slot, End one whose object is gone.
+	// Shed removes a metric of an object that was evicted, End one whose object is gone.
 	Shed(o metric.Object, name string) int
 	End(o metric.Object, name string) int
-	// Idle is how long ago the metric's last sample came.
+	// Idle returns the time since the metric's last sample.
 	Idle(o metric.Object, name string) time.Duration
-	// Readmit makes the next samples of what was refused ask again.
+	// Readmit lets rejected series ask again with their next sample.
 	Readmit()
 }
 
-// Witness is told what became of a pod's metric, for people to read.
+// EventRecorder writes Events for people to read.
 type EventRecorder interface {
 	Event(o metric.Object, reason, message string)
 }
 
-// Book knows who holds which slot. Every method may be called by many goroutines at once.
+// Registry counts the series of each quota and admits new ones. Any goroutine may call its methods.
 type Registry struct {
 	config    Config
 	rules     Rules
@@ -47,36 +50,37 @@ type Registry struct {
 	seed      maphash.Seed
 	shards    [64]shard
 	metrics   metrics
-	enforcing atomic.Bool // the rules are known
+	enforcing atomic.Bool // set once the cluster view is synced
 
-	said sparse // of refusals
+	said sparse // rate limit of the log of rejections
 
 	mu   sync.Mutex // guards jobs
-	jobs []func()   // what Run does, for it calls the table
+	jobs []func()   // executed by Run, because they call the table
 	wake chan struct{}
 }
 
-// New makes an empty book. Run has to run for anything to leave it.
-func New(c Config, r Rules, t Table, w EventRecorder, logger *slog.Logger) *Registry {
-	b := &Registry{
-		config: c, rules: r, table: t, events: w, logger: logger,
+// New makes an empty registry. Run has to run for anything to be removed.
+func New(c Config, rules Rules, t Table, events EventRecorder, logger *slog.Logger) *Registry {
+	r := &Registry{
+		config: c, rules: rules, table: t, events: events, logger: logger,
 		seed: maphash.MakeSeed(), metrics: newMetrics(), wake: make(chan struct{}, 1),
 	}
-	for i := range b.shards {
-		b.shards[i].quotas = map[uint64]*quota{}
+	for i := range r.shards {
+		r.shards[i].quotas = map[uint64]*quota{}
 	}
-	return b
+	return r
 }
 
-// shard returns where the scope of a key is, and by which hash.
-func (b *Registry) shardOf(k quotaKey) (*shard, uint64) {
-	hash := maphash.Comparable(b.seed, k)
-	return &b.shards[hash%uint64(len(b.shards))], hash
+// shardOf returns the shard of a key, and the key's hash.
+func (r *Registry) shardOf(k quotaKey) (*shard, uint64) {
+	hash := maphash.Comparable(r.seed, k)
+	return &r.shards[hash%uint64(len(r.shards))], hash
 }
 
-// with calls f with the scope of a key, made where there is none, and forgets it if it is empty afterwards.
-func (b *Registry) withQuota(k quotaKey, f func(*quota)) {
-	shard, hash := b.shardOf(k)
+// withQuota calls f with the quota of a key, under its lock. It makes a missing quota, and drops an
+// empty one afterwards.
+func (r *Registry) withQuota(k quotaKey, f func(*quota)) {
+	shard, hash := r.shardOf(k)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	s := shard.find(hash, k)
@@ -93,10 +97,10 @@ func (b *Registry) withQuota(k quotaKey, f func(*quota)) {
 	}
 }
 
-// shard has some of the scopes. They are by the hash of their key alone, which they hold themselves.
+// shard holds some of the quotas, by the hash of their key. The quotas hold the keys themselves.
 type shard struct {
 	mu     sync.Mutex
-	quotas map[uint64]*quota // those of one hash follow one another
+	quotas map[uint64]*quota // quotas of one hash are a linked list
 }
 
 func (s *shard) find(hash uint64, k quotaKey) *quota {

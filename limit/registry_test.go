@@ -15,7 +15,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// ward is a cluster and a table for a book: what it is told to remove, leaves.
+// ward is a cluster and a table for a registry. It removes the series that the registry asks it to
+// remove.
 type ward struct {
 	mu       sync.Mutex // guards idle, removed, readmits and held
 	limits   map[string]metric.Limits
@@ -26,22 +27,22 @@ type ward struct {
 	readmits int
 	held     map[string]int // series by "object name"
 	dead     map[metric.Object]bool
-	book     *Registry
+	registry *Registry
 }
 
 func newWard(c Config) *ward {
 	w := &ward{limits: map[string]metric.Limits{}, asked: map[string]bool{}, idle: map[string]time.Duration{}, held: map[string]int{}}
-	w.book = New(c, w, w, w, slog.New(slog.NewTextHandler(io.Discard, nil)))
-	w.book.Enforce()
-	w.book.runJobs()
+	w.registry = New(c, w, w, w, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	w.registry.Enforce()
+	w.registry.runJobs()
 	w.readmits = 0
 	return w
 }
 
-// starting is a ward before the cluster is known.
+// starting is a ward whose cluster is not synced yet.
 func starting(c Config) *ward {
 	w := newWard(c)
-	w.book.enforcing.Store(false)
+	w.registry.enforcing.Store(false)
 	return w
 }
 
@@ -65,7 +66,7 @@ func (w *ward) remove(how string, o metric.Object, name string) int {
 	n := w.held[key]
 	delete(w.held, key)
 	for range n {
-		w.book.Leave(&o, name)
+		w.registry.Leave(&o, name)
 	}
 	return n
 }
@@ -87,7 +88,7 @@ func (w *ward) push(o metric.Object, name string) bool {
 	w.mu.Lock()
 	born := uint32(len(w.held) + 1)
 	w.mu.Unlock()
-	if w.book.Admit(&o, name, born) != metric.Applied {
+	if w.registry.Admit(&o, name, born) != metric.Applied {
 		return false
 	}
 	w.mu.Lock()
@@ -117,8 +118,8 @@ func TestSixthMetricIsRefused(t *testing.T) {
 			t.Fatal("a sixth metric came in")
 		}
 	}
-	w.book.runJobs()
-	if len(w.events) != 1 || !strings.Contains(w.events[0], `metric "sixth" is refused`) || !strings.Contains(w.events[0], "m0, m1, m2, m3, m4") {
+	w.registry.runJobs()
+	if len(w.events) != 1 || !strings.Contains(w.events[0], `metric "sixth" is rejected`) || !strings.Contains(w.events[0], "m0, m1, m2, m3, m4") {
 		t.Errorf("events: %q, want one that names what holds the slots", w.events)
 	}
 	if !w.push(pod("web-2"), "sixth") {
@@ -127,16 +128,16 @@ func TestSixthMetricIsRefused(t *testing.T) {
 	if !w.push(o, "m1") {
 		t.Error("a second series of a metric that is in was refused")
 	}
-	if why := w.book.Explain(o, "sixth"); !strings.Contains(why, "5 metrics") {
+	if why := w.registry.Explain(o, "sixth"); !strings.Contains(why, "5 metrics") {
 		t.Errorf("explained as %q", why)
 	}
-	if why := w.book.Explain(o, "m1"); why != "" {
+	if why := w.registry.Explain(o, "m1"); why != "" {
 		t.Errorf("m1 is not refused, but explained as %q", why)
 	}
 	for i := range 8 {
 		w.push(metric.Object{}, fmt.Sprint("wide", i))
 	}
-	if why := w.book.Explain(metric.Object{}, "wide8"); why != "" {
+	if why := w.registry.Explain(metric.Object{}, "wide8"); why != "" {
 		t.Errorf("what is in no namespace has no limit, but is explained as %q", why)
 	}
 }
@@ -152,7 +153,7 @@ func TestSeriesOfAPodAreLimited(t *testing.T) {
 		t.Error("a ninth series came in")
 	}
 	o := pod("web-1")
-	w.book.Leave(&o, "m0")
+	w.registry.Leave(&o, "m0")
 	if !w.push(pod("web-1"), "m7") {
 		t.Error("the place that a series left is not free")
 	}
@@ -164,12 +165,12 @@ func TestAskedMetricTakesTheNewestUnaskedSlot(t *testing.T) {
 	for i := range 5 {
 		w.push(o, fmt.Sprint("m", i))
 	}
-	w.asked["shop/pods/m4"] = true // the newest, but asked for
+	w.asked["shop/pods/m4"] = true // the newest, but named by an autoscaler
 	w.asked["shop/pods/scaling"] = true
 	if !w.push(o, "scaling") {
 		t.Fatal("the metric that an autoscaler asks for was refused")
 	}
-	w.book.runJobs()
+	w.registry.runJobs()
 	if !slices.Equal(w.removed, []string{"shed m3"}) {
 		t.Errorf("removed %q, want the newest that nobody asks for", w.removed)
 	}
@@ -182,7 +183,7 @@ func TestAskedMetricTakesTheNewestUnaskedSlot(t *testing.T) {
 	}
 }
 
-func TestAllAskedRefusesTheNextAsked(t *testing.T) {
+func TestNamedMetricDoesNotEvictNamedOnes(t *testing.T) {
 	w := newWard(small())
 	for i := range 6 {
 		w.asked[fmt.Sprint("shop/pods/m", i)] = true
@@ -192,7 +193,7 @@ func TestAllAskedRefusesTheNextAsked(t *testing.T) {
 	}
 }
 
-func TestAskedSeriesTakesPlacesOfUnaskedMetrics(t *testing.T) {
+func TestSeriesOfANamedMetricEvictsUnnamedMetrics(t *testing.T) {
 	w := newWard(small())
 	o := pod("web-1")
 	for range 4 {
@@ -203,14 +204,14 @@ func TestAskedSeriesTakesPlacesOfUnaskedMetrics(t *testing.T) {
 	if !w.push(o, "a") {
 		t.Fatal("refused")
 	}
-	w.book.runJobs()
+	w.registry.runJobs()
 	if !slices.Equal(w.removed, []string{"shed b"}) {
 		t.Errorf("removed %q", w.removed)
 	}
 }
 
-// A metric whose old series are not out yet is not counted twice when it comes again.
-func TestLeavingSlotIsNotTakenAgainBeforeItIsEmpty(t *testing.T) {
+// A metric whose evicted series are not removed yet is not counted twice when it returns.
+func TestEvictedMetricReturnsOnlyOnceItsSeriesAreRemoved(t *testing.T) {
 	w := newWard(small())
 	o := pod("web-1")
 	for i := range 5 {
@@ -218,19 +219,19 @@ func TestLeavingSlotIsNotTakenAgainBeforeItIsEmpty(t *testing.T) {
 	}
 	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: 4, Series: metric.Unsaid}, Namespace: metric.NoLimits().Namespace}
 	w.asked["shop/pods/m0"], w.asked["shop/pods/new"] = true, true
-	w.push(o, "new") // m4 and m3 leave, but nobody has removed them yet
+	w.push(o, "new") // m4 and m3 are evicted, but not removed yet
 	if w.push(o, "m4") {
 		t.Error("a metric came in while its old series were still there")
 	}
-	w.book.runJobs()
-	w.book.withQuota(quotaKeyOf(&o), func(s *quota) {
+	w.registry.runJobs()
+	w.registry.withQuota(quotaKeyOf(&o), func(s *quota) {
 		if s.metrics != 4 || s.series != 4 || len(s.slots) != 4 {
 			t.Errorf("%d metrics, %d series, %d slots; want 4 of each", s.metrics, s.series, len(s.slots))
 		}
 	})
 }
 
-func TestRaisingLetsInAndLoweringDropsTheNewestUnasked(t *testing.T) {
+func TestChangedLimits(t *testing.T) {
 	w := newWard(small())
 	o := pod("web-1")
 	for i := range 5 {
@@ -238,22 +239,22 @@ func TestRaisingLetsInAndLoweringDropsTheNewestUnasked(t *testing.T) {
 	}
 	w.push(o, "m5")
 	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: 6, Series: metric.Unsaid}, Namespace: metric.NoLimits().Namespace}
-	w.book.LimitsChanged("shop")
-	w.book.runJobs()
+	w.registry.LimitsChanged("shop")
+	w.registry.runJobs()
 	if w.readmits != 1 || !w.push(o, "m5") {
 		t.Fatal("a raised limit does not let in")
 	}
 	w.asked["shop/pods/m5"] = true
 	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: 2, Series: metric.Unsaid}, Namespace: metric.NoLimits().Namespace}
-	w.book.LimitsChanged("shop")
-	w.book.runJobs()
-	w.book.runJobs()
+	w.registry.LimitsChanged("shop")
+	w.registry.runJobs()
+	w.registry.runJobs()
 	if want := []string{"shed m4", "shed m3", "shed m2", "shed m1"}; !slices.Equal(w.removed, want) {
 		t.Errorf("removed %q, want %q", w.removed, want)
 	}
 }
 
-func TestSeriesOverALoweredLimitDoNotCostTheAskedMetric(t *testing.T) {
+func TestLoweredSeriesLimitKeepsTheNamedMetric(t *testing.T) {
 	w := newWard(small())
 	o := pod("web-1")
 	for range 6 {
@@ -262,9 +263,9 @@ func TestSeriesOverALoweredLimitDoNotCostTheAskedMetric(t *testing.T) {
 	w.push(o, "other")
 	w.asked["shop/pods/scaling"] = true
 	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: metric.Unsaid, Series: 2}, Namespace: metric.NoLimits().Namespace}
-	w.book.LimitsChanged("shop")
-	w.book.runJobs()
-	w.book.runJobs()
+	w.registry.LimitsChanged("shop")
+	w.registry.runJobs()
+	w.registry.runJobs()
 	if !slices.Equal(w.removed, []string{"shed other"}) {
 		t.Errorf("removed %q", w.removed)
 	}
@@ -282,9 +283,9 @@ func TestZeroIsALimit(t *testing.T) {
 	}
 }
 
-// Externals and objects that are no pods share the namespace's limit, whatever the resource; a Namespace object counts
-// to its own namespace. What is in no namespace is not limited.
-func TestNamespaceScope(t *testing.T) {
+// Externals and objects other than pods share the namespace's limit, whatever their resource. A
+// Namespace object counts to its own namespace. Objects outside of any namespace are not limited.
+func TestNamespaceQuota(t *testing.T) {
 	w := newWard(small())
 	for i, o := range []metric.Object{
 		{Namespace: "shop"},
@@ -314,7 +315,7 @@ func TestNamespaceScope(t *testing.T) {
 	}
 }
 
-func TestGoneObjectLeavesTheBooks(t *testing.T) {
+func TestDeletedObjectIsForgotten(t *testing.T) {
 	w := newWard(small())
 	old, ingress := pod("web-1"), metric.Object{Resource: "ingresses.networking.k8s.io", Namespace: "shop", Name: "main", UID: "1"}
 	for i := range 7 {
@@ -327,15 +328,15 @@ func TestGoneObjectLeavesTheBooks(t *testing.T) {
 	if !w.push(young, "x") {
 		t.Error("a later pod of the same name was held to the slots of the one before")
 	}
-	w.book.ObjectGone(old)
-	w.book.ObjectGone(ingress)
-	w.book.runJobs()
+	w.registry.ObjectGone(old)
+	w.registry.ObjectGone(ingress)
+	w.registry.runJobs()
 	if len(w.removed) != 6 {
 		t.Errorf("removed %q", w.removed)
 	}
 	scopes := 0
-	for i := range w.book.shards {
-		for s := range w.book.shards[i].all() {
+	for i := range w.registry.shards {
+		for s := range w.registry.shards[i].all() {
 			scopes++
 			if s.key == quotaKeyOf(&old) {
 				t.Errorf("the books of a pod that is gone are still there: %+v", s)
@@ -350,15 +351,15 @@ func TestGoneObjectLeavesTheBooks(t *testing.T) {
 	}
 }
 
-// A sample may be on its way to a new series while its object goes: told of that the book has no series to remove, and one
-// that came in afterwards would stay for good.
+// An object may be deleted while a sample is about to create its first series. ObjectGone finds
+// nothing to remove then, and a series admitted afterwards would stay for ever.
 func TestDeadObjectGetsNoSeries(t *testing.T) {
 	w := newWard(small())
 	o, node := pod("web-1"), metric.Object{Resource: "nodes", Name: "a", UID: "n"}
 	w.dead = map[metric.Object]bool{o: true, node: true}
-	w.book.ObjectGone(o)
+	w.registry.ObjectGone(o)
 	for _, one := range []metric.Object{o, node} {
-		if r := w.book.Admit(&one, "hits", 1); r != metric.Identity {
+		if r := w.registry.Admit(&one, "hits", 1); r != metric.Identity {
 			t.Errorf("%s: %v, want %v", one, r, metric.Identity)
 		}
 	}
@@ -368,16 +369,16 @@ func TestDeadObjectGetsNoSeries(t *testing.T) {
 }
 
 func (w *ward) scopes() (n int) {
-	for i := range w.book.shards {
-		for range w.book.shards[i].all() {
+	for i := range w.registry.shards {
+		for range w.registry.shards[i].all() {
 			n++
 		}
 	}
 	return n
 }
 
-// What was refused is forgotten with its namespace, and once it came in.
-func TestRefusalsAreForgotten(t *testing.T) {
+// Rejections are forgotten when their namespace is deleted, and once the metric is admitted.
+func TestRejectionsAreForgotten(t *testing.T) {
 	c := small()
 	c.NamespaceMetrics = 1
 	w := newWard(c)
@@ -391,15 +392,15 @@ func TestRefusalsAreForgotten(t *testing.T) {
 	}
 	w.push(shop, "m1")
 	w.remove("end", shop, "m1")
-	w.book.ObjectGone(metric.Object{Resource: "namespaces", Name: "other", UID: "1"})
+	w.registry.ObjectGone(metric.Object{Resource: "namespaces", Name: "other", UID: "1"})
 	if n := w.scopes(); n != 0 {
 		t.Errorf("%d scopes are left", n)
 	}
 }
 
-// The table remembers refusals, so a metric that goes on being refused asks once. When a slot turns idle later, it has to
-// ask again.
-func TestRefusedMetricAsksAgainNowAndThen(t *testing.T) {
+// The table remembers rejections, so a metric that keeps being rejected asks once. It has to ask
+// again when a slot turns idle later.
+func TestRejectedMetricsAskAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWard(small())
 		o := pod("web-1")
@@ -408,7 +409,7 @@ func TestRefusedMetricAsksAgainNowAndThen(t *testing.T) {
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
-		go func() { done <- w.book.Run(ctx) }()
+		go func() { done <- w.registry.Run(ctx) }()
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if w.readmits != 0 {
@@ -416,7 +417,7 @@ func TestRefusedMetricAsksAgainNowAndThen(t *testing.T) {
 		}
 		w.push(o, "new")
 		asked := w.readmits
-		for range 3 * 360 { // what the table lets through: the first sample after each Readmit
+		for range 3 * 360 { // the samples that the table lets through: the first after each Readmit
 			time.Sleep(10 * time.Second)
 			synctest.Wait()
 			w.mu.Lock()
@@ -439,28 +440,28 @@ func TestRefusedMetricAsksAgainNowAndThen(t *testing.T) {
 	})
 }
 
-// Until the cluster is known nobody loses a place: which metrics autoscalers ask for may not have been read yet.
-func TestNobodyLosesAPlaceBeforeTheRulesAreKnown(t *testing.T) {
+// Nothing is evicted before the cluster is synced: the autoscalers may not have been read yet.
+func TestNothingIsEvictedBeforeTheClusterIsSynced(t *testing.T) {
 	w := starting(small())
 	o := pod("web-1")
 	for i := range 5 {
-		w.book.Enter(&o, fmt.Sprint("m", i), uint32(i+1))
+		w.registry.Enter(&o, fmt.Sprint("m", i), uint32(i+1))
 		w.held[o.String()+o.UID+" "+fmt.Sprint("m", i)]++
 	}
 	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: 4, Series: 100}, Namespace: metric.NoLimits().Namespace}
-	w.book.LimitsChanged("shop")
+	w.registry.LimitsChanged("shop")
 	w.asked["shop/pods/first"] = true
 	if w.push(o, "first") || w.push(o, "other") {
 		t.Error("there is no place")
 	}
-	w.book.runJobs()
+	w.registry.runJobs()
 	if len(w.removed) != 0 || len(w.events) != 0 {
 		t.Errorf("removed %q, told %q", w.removed, w.events)
 	}
 	w.asked["shop/pods/m4"] = true // that autoscaler was read last
-	w.book.Enforce()
-	w.book.runJobs()
-	w.book.runJobs()
+	w.registry.Enforce()
+	w.registry.runJobs()
+	w.registry.runJobs()
 	if !slices.Equal(w.removed, []string{"shed m3"}) || w.readmits == 0 {
 		t.Errorf("removed %q, %d readmits, want the newest that nobody asks for", w.removed, w.readmits)
 	}
@@ -469,32 +470,33 @@ func TestNobodyLosesAPlaceBeforeTheRulesAreKnown(t *testing.T) {
 	}
 }
 
-// With a namespace goes all that is in it: another one of the same name inherits no external and no refusal.
-func TestGoneNamespaceTakesItsExternals(t *testing.T) {
+// A deleted namespace loses all of its series: a later one of the same name inherits no external
+// and no rejection.
+func TestDeletedNamespaceLosesItsExternals(t *testing.T) {
 	w := newWard(small())
 	w.push(metric.Object{Namespace: "shop"}, "secret")
 	w.push(metric.Object{Namespace: "shop"}, "m1")
 	w.push(metric.Object{Resource: "namespaces", Name: "shop", UID: "1"}, "backlog")
 	w.push(metric.Object{Namespace: "shop"}, "refused")
-	w.book.runJobs()
+	w.registry.runJobs()
 	if len(w.events) != 1 || !strings.HasPrefix(w.events[0], "MetricRefused on namespaces/shop: ") {
 		t.Errorf("events: %q, want one on the namespace, for an external is nothing that people look at", w.events)
 	}
 	w.push(metric.Object{Namespace: "bank"}, "secret")
 	w.push(pod("web-1"), "hits")
-	w.book.ObjectGone(metric.Object{Resource: "namespaces", Name: "shop", UID: "1"})
-	w.book.runJobs()
+	w.registry.ObjectGone(metric.Object{Resource: "namespaces", Name: "shop", UID: "1"})
+	w.registry.runJobs()
 	if len(w.held) != 2 {
 		t.Errorf("left: %v, want the other namespace's and the pod's, which has an end of its own", w.held)
 	}
-	w.book.withQuota(quotaKey{namespace: "shop"}, func(s *quota) {
+	w.registry.withQuota(quotaKey{namespace: "shop"}, func(s *quota) {
 		if len(s.slots)+len(s.rejected()) != 0 {
 			t.Errorf("the books still hold %v, %v", s.slots, s.rejected())
 		}
 	})
 }
 
-func TestIdleMetricYieldsWhereOneWasRefused(t *testing.T) {
+func TestIdleMetricIsEvictedAfterARejection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWard(small())
 		o := pod("web-1")
@@ -505,7 +507,7 @@ func TestIdleMetricYieldsWhereOneWasRefused(t *testing.T) {
 		w.asked["shop/pods/m2"] = true
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
-		go func() { done <- w.book.Run(ctx) }()
+		go func() { done <- w.registry.Run(ctx) }()
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if len(w.removed) != 0 {
@@ -528,20 +530,21 @@ func TestIdleMetricYieldsWhereOneWasRefused(t *testing.T) {
 func TestRestoredSlotsKeepTheirAge(t *testing.T) {
 	w := newWard(small())
 	o := pod("web-1")
-	for i, born := range []uint32{50, 10, 40, 20, 30, 60} { // more than may be: restored is restored
-		w.book.Enter(&o, fmt.Sprint("m", i), born)
+	for i, born := range []uint32{50, 10, 40, 20, 30, 60} { // more than the limit: restored series stay
+		w.registry.Enter(&o, fmt.Sprint("m", i), born)
 		w.held[o.String()+o.UID+" "+fmt.Sprint("m", i)]++
 	}
-	w.book.Enforce()
-	w.book.runJobs()
-	w.book.runJobs()
+	w.registry.Enforce()
+	w.registry.runJobs()
+	w.registry.runJobs()
 	if !slices.Equal(w.removed, []string{"shed m5"}) {
 		t.Errorf("removed %q, want the one that came last before the restart", w.removed)
 	}
 }
 
-// The books are right after any order of events, and many names are found as quickly as few.
-func TestBooksAreRightWhileManyWork(t *testing.T) {
+// The counts are right after any order of events, and a metric is found as quickly among many as
+// among few.
+func TestCountsUnderConcurrency(t *testing.T) {
 	c := small()
 	c.NamespaceMetrics, c.NamespaceSeries = 50, 1000
 	w := newWard(c)
@@ -551,14 +554,14 @@ func TestBooksAreRightWhileManyWork(t *testing.T) {
 			o := metric.Object{Namespace: "shop"}
 			for i := range 3000 {
 				name := fmt.Sprint("m", (i*7+g)%40)
-				if w.book.Admit(&o, name, uint32(i)) == metric.Applied {
-					w.book.Leave(&o, name)
+				if w.registry.Admit(&o, name, uint32(i)) == metric.Applied {
+					w.registry.Leave(&o, name)
 				}
 			}
 		})
 	}
 	workers.Wait()
-	w.book.withQuota(quotaKey{namespace: "shop"}, func(s *quota) {
+	w.registry.withQuota(quotaKey{namespace: "shop"}, func(s *quota) {
 		if s.metrics != 0 || s.series != 0 || len(s.slots) != 0 || s.nameIndex() != nil {
 			t.Errorf("%d metrics, %d series, %d slots left", s.metrics, s.series, len(s.slots))
 		}

@@ -8,15 +8,16 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// maxRefused bounds what is remembered of refused metrics.
+// maxRejected bounds the rejected metrics that a quota remembers.
 const maxRejected = 64
 
-// refuseLocked counts a refusal, and tells of it once for each metric: if the limit is known to be one.
-func (b *Registry) rejectLocked(s *quota, limit metric.Limit, o *metric.Object, name string) {
-	b.metrics.countRejection(s.key.namespace)
+// rejectLocked counts a rejection, and reports it once per metric: in the log and as an Event.
+// Before the limits are enforced it only counts.
+func (r *Registry) rejectLocked(s *quota, limit metric.Limit, o *metric.Object, name string) {
+	r.metrics.countRejection(s.key.namespace)
 	rare := s.ensureExtras()
 	rare.idleWanted = true
-	if !b.enforcing.Load() {
+	if !r.enforcing.Load() {
 		return
 	}
 	if _, told := rare.rejected[name]; told || len(rare.rejected) == maxRejected {
@@ -27,15 +28,16 @@ func (b *Registry) rejectLocked(s *quota, limit metric.Limit, o *metric.Object, 
 	}
 	rare.rejected[name] = struct{}{}
 	about, message := *o, s.rejection(limit, name)
-	b.enqueue(func() {
-		if suppressed, pass := b.said.pass(time.Now()); pass {
-			b.logger.Info("a metric is over the limit", "metric", name, "of", about.String(), "because", message, "suppressed", suppressed)
+	r.enqueue(func() {
+		if suppressed, pass := r.said.pass(time.Now()); pass {
+			r.logger.Info("a metric is over the limit", "metric", name, "object", about.String(), "reason",
+				message, "suppressed", suppressed)
 		}
-		b.events.Event(subject(about), "MetricRefused", message)
+		r.events.Event(subject(about), "MetricRefused", message)
 	})
 }
 
-// subject is whom people look at to read of an object's metrics: of what is external, the namespace.
+// subject is the object that Events about o are on. For an external that is the namespace.
 func subject(o metric.Object) metric.Object {
 	if o.External() {
 		return metric.Object{Resource: "namespaces", Name: o.Namespace}
@@ -61,14 +63,15 @@ func (s *sparse) pass(now time.Time) (suppressed int, pass bool) {
 	return suppressed, true
 }
 
-// refusal says what was refused and who has what it would need.
+// rejection says what was rejected, and which metrics hold the slots.
 func (s *quota) rejection(limit metric.Limit, name string) string {
-	of := "this pod"
+	owner := "this pod"
 	if s.key.pod == "" {
-		of = "the namespace, beside its pods,"
+		owner = "the namespace (not counting pods)"
 	}
 	if s.slot(name) != nil {
-		return fmt.Sprintf("a new series of %q is refused: %s may have %d series and has %d", name, of, limit.Series, s.series)
+		return fmt.Sprintf("a new series of %q is rejected: the limit of %s is %d series, and it has %d",
+			name, owner, limit.Series, s.series)
 	}
 	held := s.metricNames()
 	const shown = 20
@@ -77,9 +80,9 @@ func (s *quota) rejection(limit metric.Limit, name string) string {
 		more = fmt.Sprintf(" and %d more", len(held)-shown)
 		held = held[:shown]
 	}
-	return fmt.Sprintf("metric %q is refused: %s may have %d metrics and %d series, and has %s%s with %d series. "+
-		"A LimitRange of type sluice.dev/%s raises it, and a metric that a HorizontalPodAutoscaler names comes first",
-		name, of, limit.Metrics, limit.Series, strings.Join(held, ", "), more, s.series, s.key.kind())
+	return fmt.Sprintf("metric %q is rejected: the limit of %s is %d metrics and %d series; it has %s%s with %d series. "+
+		"Raise the limit with a LimitRange (type sluice.dev/%s); a metric that a HorizontalPodAutoscaler names takes precedence",
+		name, owner, limit.Metrics, limit.Series, strings.Join(held, ", "), more, s.series, s.key.kind())
 }
 
 func (k quotaKey) kind() string {
@@ -89,15 +92,15 @@ func (k quotaKey) kind() string {
 	return "Namespace"
 }
 
-// Explain says why a series of a metric would be refused; empty: it would not be. It keeps nothing of what it is asked about,
-// which may be borrowed.
-func (b *Registry) Explain(o metric.Object, name string) string {
+// Explain says why a series of a metric would be rejected; empty: it would not. It keeps none of
+// its arguments, which may be borrowed.
+func (r *Registry) Explain(o metric.Object, name string) string {
 	k := quotaKeyOf(&o)
 	if k.namespace == "" {
-		return "" // it has no limit of its own
+		return "" // it has no limit
 	}
-	limit := k.limit(b.rules.Limits(k.namespace).Or(b.config.limits()))
-	shard, hash := b.shardOf(k)
+	limit := k.limit(r.rules.Limits(k.namespace).Or(r.config.limits()))
+	shard, hash := r.shardOf(k)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	s := shard.find(hash, k)

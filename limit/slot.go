@@ -2,14 +2,15 @@ package limit
 
 import "github.com/sluice-metrics/sluice/metric"
 
-// slot is one metric's.
+// slot belongs to one metric.
 type slot struct {
-	name string // the caller's, which all pods of a namespace share
-	// others are the objects with their series, where another than the scope's own has the metric; nil: all are its own.
+	name string // the caller's string, which all pods of a namespace share
+	// byObject counts the series of each object, if an object other than the quota's own has the
+	// metric; nil: all series are the own object's.
 	byObject map[metric.Object]uint32
 	since    uint32 // tick of the first series
 	series   uint32
-	// leaving says that the slot was taken away: its series are about to go, and count no more.
+	// evicted: the slot was taken away. Its series are about to be removed, and no longer count.
 	evicted bool
 }
 
@@ -46,7 +47,7 @@ func (one *slot) leave(o *metric.Object, in quotaKey) bool {
 	return true
 }
 
-// objects are those that have the metric.
+// objects returns the objects that have the metric.
 func (one *slot) objects(in quotaKey) []metric.Object {
 	if one.byObject == nil {
 		return []metric.Object{in.own()}
