@@ -5,31 +5,33 @@ import (
 	"fmt"
 )
 
-// Config is how claims are read, and who is believed.
+// Config decides how claims are read and which senders are trusted.
 type Config struct {
-	// DefaultNamespace is where an object is whose claim names no namespace, without a cluster. In a cluster it is in
-	// its sender's.
+	// DefaultNamespace is the namespace of objects whose claim names none, standalone. In a cluster
+	// it is the sender's.
 	DefaultNamespace string `json:"defaultNamespace"`
-	// Trust is whose claims are believed in a cluster. Without one all are.
+	// Trust decides which claims are accepted in a cluster. Standalone all are.
 	Trust Trust `json:"trust"`
-	// TrustedForwarders may speak for others: ingress controllers, node agents, Vector. Each is a CIDR, an address,
-	// "namespace/serviceaccount" of a pod, or "unix" for whoever can open a Unix socket of ours.
+	// TrustedForwarders may describe any object: ingress controllers, node agents, Vector. Each
+	// entry is a CIDR, an address, "namespace/serviceaccount" of a pod, or "unix" for anyone who
+	// can open the Unix socket.
 	TrustedForwarders []string `json:"trustedForwarders"`
-	// ExternalWriters, written likewise, may write externals that belong to no namespace.
+	// ExternalWriters may write externals that belong to no namespace. The entries have the form of
+	// TrustedForwarders.
 	ExternalWriters []string `json:"externalWriters"`
 }
 
-// DefaultConfig trusts nobody to speak for others.
+// DefaultConfig trusts no forwarder.
 func DefaultConfig() Config { return Config{DefaultNamespace: "default", Trust: Namespace} }
 
-// Validate names every fault at once.
+// Validate returns all faults at once.
 func (c Config) Validate() error {
 	var faults []error
 	if !validName(c.DefaultNamespace) {
-		faults = append(faults, fmt.Errorf("defaultNamespace: %q is no namespace's name", c.DefaultNamespace))
+		faults = append(faults, fmt.Errorf("defaultNamespace: %q is not a valid namespace name", c.DefaultNamespace))
 	}
 	if !c.Trust.valid() {
-		faults = append(faults, fmt.Errorf("trust: %d is none of %s", c.Trust, trustNames()))
+		faults = append(faults, fmt.Errorf("trust: %d is invalid; must be one of %s", c.Trust, trustNames()))
 	}
 	for _, list := range []struct {
 		field   string

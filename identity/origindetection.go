@@ -6,23 +6,25 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Ways to say which pod a sample comes from without naming it: Datadog's ("Origin detection" in the DogStatsD
-// documentation) and OpenTelemetry's. All of them come after the names.
+// Labels and fields that identify a sample's pod without naming it: Datadog's ("Origin detection"
+// in the DogStatsD documentation) and OpenTelemetry's. Names take precedence over all of them.
 const (
-	// EntityLabel is a pod's UID; older clients add it by themselves from DD_ENTITY_ID. The value "none" says that
-	// nothing is claimed.
+	// EntityLabel holds a pod's UID. Older Datadog clients add it from DD_ENTITY_ID. The value
+	// "none" claims nothing.
 	EntityLabel = "dd.internal.entity_id"
 	noEntity    = "none"
-	// uidLabel is the same in OpenTelemetry's semantic conventions.
+	// uidLabel holds a pod's UID in OpenTelemetry's semantic conventions.
 	uidLabel = "k8s.pod.uid"
 
 	containerPrefix    = "ci-"  // "c:" field: a container's ID
-	oldContainerPrefix = "cid-" // likewise
-	inodePrefix        = "in-"  // a cgroup's inode: only who shares the node's kernel can resolve it
-	uidPrefix          = "pu-"  // "e:" field, beside "it-" and "cn-": the pod's UID
+	oldContainerPrefix = "cid-" // "c:" field: a container's ID, older form
+	// "c:" field: a cgroup's inode, which only a process on the same node can resolve
+	inodePrefix = "in-"
+	uidPrefix   = "pu-" // "e:" field, beside "it-" and "cn-": the pod's UID
 )
 
-// podIDs reads a pod's claim by UID or container. A container that cannot be resolved is no claim.
+// podIDs parses a claim of a pod by UID or container. A container that cannot be resolved is not a
+// claim.
 func (r *Resolver) podIDs(s *metric.Sample, labels []metric.Label) ([]metric.Label, claim) {
 	if uid, ok := value(labels, EntityLabel); ok && uid != noEntity && validName(uid) {
 		return without(labels, EntityLabel), claim{uid: uid}
@@ -39,8 +41,8 @@ func (r *Resolver) podIDs(s *metric.Sample, labels []metric.Label) ([]metric.Lab
 	return labels, claim{none: true, inSendersNamespace: true}
 }
 
-// podOfContainer resolves the "c:" field: "ci-<id>", "cid-<id>" or "in-<inode>", several between commas; in the first
-// version of the protocol the bare ID.
+// podOfContainer resolves the "c:" field: "ci-<id>", "cid-<id>" or "in-<inode>", separated by
+// commas; in the first version of the protocol the bare ID.
 func (r *Resolver) podOfContainer(field string) *metric.Pod {
 	for rest := field; rest != ""; {
 		var id string
@@ -59,7 +61,8 @@ func (r *Resolver) podOfContainer(field string) *metric.Pod {
 	return nil
 }
 
-// externalUID takes the pod's UID out of the "e:" field, "it-<init>,cn-<container name>,pu-<pod uid>".
+// externalUID returns the pod's UID from the "e:" field, "it-<init>,cn-<container name>,pu-<pod
+// uid>".
 func externalUID(field string) string {
 	for rest := field; rest != ""; {
 		var part string

@@ -2,14 +2,15 @@ package identity
 
 import "github.com/sluice-metrics/sluice/metric"
 
-// mayName holds an object against the rules of trust alone: whether it exists is not looked at. Where the answer is not
-// allowed, the right is the one that an account would need instead; none where no right would help.
+// mayDescribe applies the rules of trust to an object, without looking whether it exists. If the
+// answer is not allowed, the right is the one that an account would need; zero if no right would
+// help.
 func (r *Resolver) mayDescribe(who *sender, verb metric.Verb, o *metric.Object) (rule, metric.Right) {
 	if r.config.Trust == Open {
 		return allowed, metric.Right{}
 	}
 	w := r.ruleByTrust(who, o)
-	if w == allowed || o.Resource == pods { // another pod's series are of no account
+	if w == allowed || o.Resource == pods { // no account may have another pod's series
 		return w, metric.Right{}
 	}
 	needs := rightTo(verb, o)
@@ -39,7 +40,8 @@ func (r *Resolver) ruleByTrust(who *sender, o *metric.Object) rule {
 	return notOwn
 }
 
-// rightTo is the right to do something with an object's samples. Those of a namespace itself are in it.
+// rightTo is the right that an account needs for an object's samples. Samples of a Namespace object
+// are in that namespace.
 func rightTo(verb metric.Verb, o *metric.Object) metric.Right {
 	if o.Resource == namespaces && o.Name != allObjects {
 		return metric.Right{Verb: verb, Namespace: o.Name}
@@ -57,17 +59,19 @@ func granted(a *metric.Account, r metric.Right) rule {
 	return rightUnknown
 }
 
-// namespaces is the resource, allObjects the name that stands for all of a resource.
+// namespaces is the resource of Namespace objects; allObjects stands for all objects of a resource.
 const (
 	namespaces = "namespaces"
 	allObjects = "*"
 )
 
-// May reports whether a sender may push, read or delete the series of an object, by one set of rules for all three. An
-// object named "*" stands for all of its resource in the namespace. The answer is metric.Applied, metric.Identity or
-// metric.Pending; the text says why it is not the first. The right is one that an account would need: it has not been
-// granted, or, where the answer is metric.Pending, nobody has asked for it yet.
-func (r *Resolver) May(s *metric.Sender, verb metric.Verb, o metric.Object) (metric.Reason, string, metric.Right) {
+// May reports whether a sender may push, read or delete the series of an object; the rules are the
+// same for all three. The object name "*" stands for all objects of the resource in the namespace.
+// May returns metric.Applied, metric.Identity or metric.Pending, and a text that explains the last
+// two. The right is one that an account would need: it was not granted or, if the answer is
+// metric.Pending, nobody has asked for it yet.
+func (r *Resolver) May(s *metric.Sender, verb metric.Verb, o metric.Object) (metric.Reason, string,
+	metric.Right) {
 	if r.cluster == nil {
 		return metric.Applied, "", metric.Right{}
 	}
@@ -78,7 +82,8 @@ func (r *Resolver) May(s *metric.Sender, verb metric.Verb, o metric.Object) (met
 	return metric.Applied, "", metric.Right{}
 }
 
-// Needs is the right that an account would need for a sample to be applied that is not; zero where no right would help.
+// Needs returns the right that an account would need for a sample to be applied; zero if no right
+// would help.
 func (r *Resolver) Needs(s *metric.Sample) metric.Right {
 	var d metric.Description
 	var v decision
@@ -86,7 +91,7 @@ func (r *Resolver) Needs(s *metric.Sample) metric.Right {
 	return v.needs
 }
 
-// holds asks mayName about the object of a verdict, and enters what it says.
+// permitted applies mayDescribe to the decision's object and records a rejection.
 func (r *Resolver) permitted(v *decision, verb metric.Verb) bool {
 	w, needs := r.mayDescribe(&v.sender, verb, &v.object)
 	if w == allowed {

@@ -6,26 +6,28 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Resources knows the resources that objects can be of.
+// Resources knows the resources of the cluster, or Kubernetes' built-in ones.
 type Resources interface {
-	// Canonical turns any spelling of a resource ("pod", "ingresses") into the one that series are filed under
-	// ("pods", "ingresses.networking.k8s.io") and says whether its objects are in namespaces. An unknown or
-	// ambiguous resource is an error.
+	// Canonical turns any spelling of a resource ("pod", "ingresses") into its canonical form
+	// ("pods", "ingresses.networking.k8s.io"), and says whether its objects are in namespaces. An
+	// unknown or ambiguous resource is an error.
 	Canonical(resource string) (canonical string, namespaced bool, err error)
 }
 
-// Cluster knows what lives in the cluster. A pod that it does not know is nil; one that has finished does not live.
+// Cluster is the part of the cluster view that identity needs. An unknown or finished pod is nil.
 type Cluster interface {
 	PodNamed(namespace, name string) *metric.Pod
 	PodWithUID(uid string) *metric.Pod
 	PodWithContainer(id string) *metric.Pod
-	// Object says whether an object exists, where objects of its kind are watched. The resource is canonical.
+	// Object reports whether an object exists, if objects of its kind are watched. The resource is
+	// canonical.
 	Object(resource, namespace, name string) (uid string, exists, watched bool)
-	// Synced says whether everything was read once. Before, what is not known may exist all the same.
+	// Synced reports whether everything was read once. Before that, an unknown object may exist.
 	Synced() (synced bool, detail string)
 }
 
-// Resolver reads claims and decides whether they may be made. It is safe for use by many goroutines.
+// Resolver finds the object of a sample and decides whether the sender may describe it. Any
+// goroutine may use it.
 type Resolver struct {
 	config     Config
 	resources  Resources
@@ -34,29 +36,30 @@ type Resolver struct {
 	writers    senderList
 }
 
-// New makes a resolver of a valid configuration. Without a cluster (nil) every claim is believed.
+// New makes a resolver of a valid configuration. Without a cluster (nil) it accepts every claim.
 func New(c Config, r Resources, cluster Cluster) *Resolver {
 	forwarders, _ := parseSenderList(c.TrustedForwarders)
 	writers, _ := parseSenderList(c.ExternalWriters)
 	return &Resolver{config: c, resources: r, cluster: cluster, forwarders: forwarders, writers: writers}
 }
 
-// Describe says what a sample is about, that it may not be about that (metric.Identity), or that it cannot be said
-// yet (metric.Pending). It allocates nothing and keeps nothing of either.
+// Describe finds the object that a sample describes. It rejects the sample (metric.Identity) if the
+// sender may not describe it, and returns metric.Pending if that cannot be decided yet. It
+// allocates nothing and keeps neither argument.
 func (r *Resolver) Describe(s *metric.Sample, d *metric.Description) metric.Reason {
 	var v decision
 	r.decide(s, d, &v)
 	return v.reason
 }
 
-// verdict is what was decided about one sample, with all that it takes to explain it.
+// decision is the outcome for one sample, with everything that Explain needs.
 type decision struct {
 	reason metric.Reason
 	rule   rule
 	object metric.Object
-	uid    string // of the pod, where only that was claimed
+	uid    string // of the pod, if the claim is a UID
 	sender sender
-	err    error // of a claim that cannot be read
+	err    error // of an invalid claim
 	needs  metric.Right
 }
 
@@ -88,16 +91,18 @@ func (r *Resolver) decide(s *metric.Sample, d *metric.Description, v *decision) 
 	d.Object = v.object
 }
 
-// createdSlack is what clocks may differ by: a held sample is older than its pod only if it came that much before.
+// createdSlack allows for different clocks: a held sample predates its pod only if it arrived that
+// much earlier.
 const createdSlack = 2 * time.Second
 
-// predates reports whether a sample that was held came before the pod was made that has its sender's address by now: it is of
-// who had the address then.
+// predates reports whether a held sample arrived before the pod was created that has its sender's
+// address now. Such a sample belongs to the previous owner of the address.
 func predates(s *metric.Sample, pod *metric.Pod) bool {
-	return s.Arrived != 0 && pod.Created != 0 && time.Unix(0, s.Arrived).Add(createdSlack).Before(time.Unix(pod.Created, 0))
+	return s.Arrived != 0 && pod.Created != 0 &&
+		time.Unix(0, s.Arrived).Add(createdSlack).Before(time.Unix(pod.Created, 0))
 }
 
-// judge decides about a claim, or the want of one, in a cluster.
+// decideClaim decides about a claim, or its absence, in a cluster.
 func (r *Resolver) decideClaim(s *metric.Sample, c *claim, d *metric.Description, v *decision) {
 	who := &v.sender
 	if c.none && r.decideUnclaimed(s, d, v) {
@@ -122,7 +127,8 @@ func (r *Resolver) decideClaim(s *metric.Sample, c *claim, d *metric.Description
 	}
 }
 
-// judgeUnclaimed decides about a sample that claims nothing: it is about the pod that sent it. False: it is external.
+// decideUnclaimed decides about a sample without a claim: it describes the pod that sent it. False:
+// the sample is external.
 func (r *Resolver) decideUnclaimed(s *metric.Sample, d *metric.Description, v *decision) bool {
 	who := &v.sender
 	switch {
@@ -133,7 +139,7 @@ func (r *Resolver) decideUnclaimed(s *metric.Sample, d *metric.Description, v *d
 	case who.pod != nil && !who.pod.AboutExternal:
 		v.object, d.Bound, d.Lasting = who.pod.Object(), true, true
 	case who.pod == nil && who.account == nil && !who.forwarder && !who.writer && r.config.Trust != Open:
-		v.needs = rightTo(metric.Create, &v.object) // with a credential it would be about nothing
+		v.needs = rightTo(metric.Create, &v.object) // an account without a claim describes nothing
 		v.reject(untrustedSender)
 	default:
 		return false
@@ -141,8 +147,8 @@ func (r *Resolver) decideUnclaimed(s *metric.Sample, d *metric.Description, v *d
 	return true
 }
 
-// inSendersNamespace puts what names no namespace into the sender's. What is external is in none where the sender
-// is in none.
+// fillNamespace puts an object without a namespace into the sender's. An external stays outside of
+// namespaces if the sender is in none.
 func (r *Resolver) fillNamespace(v *decision) bool {
 	switch {
 	case v.sender.namespace() != "":
@@ -175,8 +181,9 @@ func (r *Resolver) podNamed(o *metric.Object, who *sender) *metric.Pod {
 	return r.cluster.PodNamed(o.Namespace, o.Name)
 }
 
-// judgePod decides about a claimed pod; nil: the cluster knows none. A sender that may speak of others waits for it,
-// for the cluster's view may lag: a series is never on a pod that is not known.
+// decidePod decides about a claimed pod; nil: the cluster view knows none. The samples of a trusted
+// sender are pending until the pod is known, because the view may lag. A series is never on an
+// unknown pod.
 func (r *Resolver) decidePod(pod *metric.Pod, d *metric.Description, v *decision) {
 	if pod == nil {
 		if v.sender.forwarder || r.config.Trust == Open {
@@ -190,7 +197,7 @@ func (r *Resolver) decidePod(pod *metric.Pod, d *metric.Description, v *decision
 	d.Bound = r.permitted(v, metric.Create)
 }
 
-// judgeObject decides about an object that may be spoken of, if it exists.
+// decideObject checks that a permitted object exists.
 func (r *Resolver) decideObject(d *metric.Description, v *decision) {
 	o := &v.object
 	uid, exists, watched := r.cluster.Object(o.Resource, o.Namespace, o.Name)
@@ -209,7 +216,7 @@ func (r *Resolver) decideObject(d *metric.Description, v *decision) {
 	}
 }
 
-// unsynced reports whether the cluster has not been read whole yet.
+// unsynced reports whether the cluster view is not synced yet.
 func (r *Resolver) unsynced() bool {
 	if r.cluster == nil {
 		return false
@@ -218,7 +225,8 @@ func (r *Resolver) unsynced() bool {
 	return !synced
 }
 
-// reject refuses, unless it may be allowed once it is known who the sender is, or what it was granted.
+// rejectOrWait rejects the sample, unless it may be allowed once the sender or its rights are
+// known.
 func (r *Resolver) rejectOrWait(w rule, v *decision) {
 	switch {
 	case w == rightUnknown:

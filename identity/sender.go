@@ -2,12 +2,13 @@ package identity
 
 import "github.com/sluice-metrics/sluice/metric"
 
-// speaker is a sender with the rights that the configuration gives it.
+// sender is the source of a sample, with the rights that the configuration gives it.
 type sender struct {
-	origin  *metric.Sender // nil: nobody said who it is
+	origin  *metric.Sender // nil: unnamed
 	pod     *metric.Pod
-	account *metric.Account // nil: it showed no credential
-	// unknown: the cluster has not told yet whose the address is, or of the pod that the credential names.
+	account *metric.Account // nil: no credential
+	// unknown: the cluster view does not know the address yet, or the pod that the credential
+	// names.
 	unknown           bool
 	forwarder, writer bool
 }
@@ -29,13 +30,13 @@ func (r *Resolver) senderOf(s *metric.Sender) sender {
 	return w
 }
 
-// is reports whether the speaker is the pod.
+// is reports whether the sender is the pod.
 func (w *sender) is(o *metric.Object) bool {
 	return w.pod != nil && o.Resource == pods && o.Name == w.pod.Name && o.Namespace == w.pod.Namespace &&
 		(o.UID == "" || o.UID == w.pod.UID)
 }
 
-// namespace is the one that the speaker is in; empty: none.
+// namespace returns the sender's namespace; empty: none.
 func (w *sender) namespace() string {
 	if w.pod != nil {
 		return w.pod.Namespace
@@ -46,7 +47,7 @@ func (w *sender) namespace() string {
 	return ""
 }
 
-// livesIn reports whether the object is the namespace that the speaker is in, which therefore exists.
+// livesIn reports whether the object is the sender's own namespace, which therefore exists.
 func (w *sender) livesIn(o *metric.Object) bool {
 	return o.Resource == namespaces && o.Name == w.namespace() && o.Name != ""
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// peers is a list of senders, as it is configured. It is never changed once it is made.
+// senderList is a configured list of senders. It is immutable.
 type senderList struct {
 	networks []netip.Prefix
 	accounts []account
@@ -19,7 +19,7 @@ type senderList struct {
 // account is a service account.
 type account struct{ namespace, name string }
 
-// parsePeers reads a list, and returns every entry that cannot be read as a fault.
+// parseSenderList parses a list, and returns a fault for every invalid entry.
 func parseSenderList(entries []string) (p senderList, faults []error) {
 	for _, entry := range entries {
 		if err := p.add(entry); err != nil {
@@ -35,9 +35,9 @@ func (p *senderList) add(entry string) error {
 		return nil
 	}
 	if network, err := netip.ParsePrefix(entry); err == nil {
-		if a := network.Addr(); a.Is4In6() { // addresses are compared as IPv4 wherever they are
+		if a := network.Addr(); a.Is4In6() { // addresses are compared as IPv4
 			if network.Bits() < 96 {
-				return fmt.Errorf("%q: want an IPv4 network written as such", entry)
+				return fmt.Errorf("%q is an IPv4 network in IPv6 form; must be written as IPv4", entry)
 			}
 			network = netip.PrefixFrom(a.Unmap(), network.Bits()-96)
 		}
@@ -51,7 +51,7 @@ func (p *senderList) add(entry string) error {
 	}
 	namespace, name, ok := strings.Cut(entry, "/")
 	if !ok || !isDNSName(namespace) || !isDNSName(name) || !hasLetter(entry) {
-		return fmt.Errorf(`%q: want a CIDR like 10.0.0.0/8, an address, namespace/serviceaccount, or "unix"`, entry)
+		return fmt.Errorf(`%q is invalid; must be a CIDR like 10.0.0.0/8, an address, namespace/serviceaccount, or "unix"`, entry)
 	}
 	p.accounts = append(p.accounts, account{namespace, name})
 	return nil
@@ -70,11 +70,12 @@ func isDNSName(s string) bool {
 	return true
 }
 
-// hasLetter tells a service account from a mistaken network: "10.0.0.0/99" would be a legal one.
+// hasLetter tells a service account from a mistyped network: "10.0.0.0/99" would be a legal
+// account.
 func hasLetter(s string) bool { return strings.ContainsAny(s, "abcdefghijklmnopqrstuvwxyz") }
 
-// have reports whether a sender is in the list. Who it is when its address is not known yet, only networks can say; where it
-// shows a credential, that says it and not the address.
+// contains reports whether a sender is in the list. A sender with a credential is matched by its
+// account alone. One whose pod is not known yet is matched by networks alone.
 func (p *senderList) contains(s *metric.Sender) bool {
 	if a := s.Account; a != nil {
 		return slices.Contains(p.accounts, account{a.Namespace, a.Name})

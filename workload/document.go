@@ -12,10 +12,11 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Key names a workload's document.
+// Key identifies a workload's document.
 type Key [16]byte
 
-// Every document begins with documentMark, which no document of others begins with, and documentVersion.
+// Every document begins with documentMark, which no other document begins with, and
+// documentVersion.
 const (
 	documentMark    = 'W'
 	documentVersion = 1
@@ -36,7 +37,7 @@ func (m *Tracker) changedLocked(uid string) {
 	m.changed[key] = struct{}{}
 }
 
-// Changed returns the documents that changed since the last call, or all of them.
+// Changed returns the keys of the documents that changed since the last call, or of all documents.
 func (m *Tracker) Changed(all bool) []Key {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -48,7 +49,7 @@ func (m *Tracker) Changed(all bool) []Key {
 	return keys
 }
 
-// AppendDocument appends a workload's document; false: there is no such workload, or not any more.
+// AppendDocument appends a workload's document; false: the workload does not exist or was removed.
 func (m *Tracker) AppendDocument(dst []byte, key Key) ([]byte, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -77,23 +78,25 @@ func appendString(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
-// RestoreDocument takes back what AppendDocument appended. A workload has another day to show a pod.
+// RestoreDocument restores a workload from its document. Unless a pod of it appears, it expires
+// after keepWithoutPods.
 func (m *Tracker) RestoreDocument(key Key, value []byte) error {
 	r, err := readDocument(value)
 	if err != nil {
 		return err
 	}
 	if keyOf(r.workload.UID) != key {
-		return fmt.Errorf("the document of workload %s %s has another workload's key", r.workload.Kind, r.workload.Name)
+		return fmt.Errorf("the document of workload %s %s has the key of another workload", r.workload.Kind,
+			r.workload.Name)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	uid := r.workload.UID
 	if m.records[uid] != nil {
-		return fmt.Errorf("workload %s %s is there twice", r.workload.Kind, r.workload.Name)
+		return fmt.Errorf("workload %s %s has two documents", r.workload.Kind, r.workload.Name)
 	}
 	m.records[uid], m.keys[key] = r, uid
-	m.unresolved[uid] = struct{}{} // it may be a ReplicaSet's; Settle knows
+	m.unresolved[uid] = struct{}{} // it may be a ReplicaSet; ResolveOwners decides
 	m.bytes += r.size()
 	for name, p := range r.metrics {
 		m.bytes += p.size(name)
@@ -102,12 +105,12 @@ func (m *Tracker) RestoreDocument(key Key, value []byte) error {
 	return nil
 }
 
-// errDocument is of a document that ends early, or says what none can say.
-var errDocument = errors.New("the document of a workload is damaged")
+// errDocument reports a document that is truncated or invalid.
+var errDocument = errors.New("a workload's document is damaged")
 
 func readDocument(value []byte) (*record, error) {
 	if len(value) < 2 || value[0] != documentMark || value[1] != documentVersion {
-		return nil, fmt.Errorf("%w: it is of no known version", errDocument)
+		return nil, fmt.Errorf("%w: its version is unknown", errDocument)
 	}
 	d := documentReader{rest: value[2:]}
 	r := &record{metrics: map[string]*pushedMetric{}, lastPod: time.Now()}
@@ -119,7 +122,8 @@ func readDocument(value []byte) (*record, error) {
 		for sets := d.number(); sets > 0 && !d.bad; sets-- {
 			p.labelSets = append(p.labelSets, d.labels())
 		}
-		d.bad = d.bad || p.kind != metric.Counter && p.kind != metric.Set || len(p.labelSets) == 0 || len(p.labelSets) > maxLabelSets || r.metrics[name] != nil
+		d.bad = d.bad || p.kind != metric.Counter && p.kind != metric.Set || len(p.labelSets) == 0 ||
+			len(p.labelSets) > maxLabelSets || r.metrics[name] != nil
 		r.metrics[name] = p
 	}
 	if d.bad || len(d.rest) > 0 {
@@ -128,7 +132,7 @@ func readDocument(value []byte) (*record, error) {
 	return r, nil
 }
 
-// reader takes a document apart. What is not there reads as nothing, and bad says so.
+// documentReader decodes a document. A missing field reads as zero and sets bad.
 type documentReader struct {
 	rest []byte
 	bad  bool

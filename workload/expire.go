@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Settle hands what was noted of ReplicaSets to the workloads that they are parts of, as far as the cluster has told by
-// now. It is called every second or so.
+// ResolveOwners moves the metrics of ReplicaSets to the workloads that own them, as soon as the
+// cluster view knows the owner. It is called every second.
 func (m *Tracker) ResolveOwners() {
 	m.mu.RLock()
 	unsettled := maps.Clone(m.unresolved)
@@ -40,8 +40,8 @@ func (m *Tracker) resolveOwner(uid string) {
 	m.removeLocked(uid)
 }
 
-// Forget drops the workloads that have had no pod for a day. It looks at all pods, so it is called every few minutes,
-// and not before the cluster is known.
+// Expire removes the workloads that have had no pod for a day. It looks at all pods, so it is
+// called every few minutes, once the cluster view is synced.
 func (m *Tracker) Expire() { m.expireAsOf(time.Now()) }
 
 func (m *Tracker) expireAsOf(now time.Time) {

@@ -70,7 +70,7 @@ func with(key, value string) func(metric.Labels) bool {
 	return func(l metric.Labels) bool { v, ok := l.Get(key); return ok && v == value }
 }
 
-// want fails where the memory says something else of a metric than "name kind", or "-" for nothing.
+// want fails unless the tracker knows the metric with that kind; metric.NoKind: not at all.
 func (m *Tracker) want(t *testing.T, of metric.Workload, name string, match func(metric.Labels) bool, kind metric.Kind) {
 	t.Helper()
 	if got := m.PushedKind(of, name, match); got != kind {
@@ -98,14 +98,14 @@ func TestRemembersCountersAndSetsOfAWorkload(t *testing.T) {
 	m.born("web-2-b", "hits", metric.Counter, "path", "/b") // by another ReplicaSet of the same Deployment
 	m.want(t, web, "hits", with("path", "/b"), metric.Counter)
 	m.born("web-2-b", "hits", metric.Set)
-	m.want(t, web, "hits", nil, metric.Set) // it is a set now
+	m.want(t, web, "hits", nil, metric.Set) // now a set
 	if m.AnyPushed("other", "hits") || m.AnyPushed("shop", "depth") {
 		t.Error("it is said to be pushed where it is not")
 	}
 }
 
-// What a pod pushes before the cluster has told whose its ReplicaSet is counts for the Deployment as soon as it has.
-func TestReplicaSetsAreSettledLater(t *testing.T) {
+// Metrics pushed before a ReplicaSet's owner is known count for the Deployment as soon as it is.
+func TestOwnersAreResolvedLater(t *testing.T) {
 	c := newTown()
 	clear(c.owners)
 	m := New(c)
@@ -114,7 +114,7 @@ func TestReplicaSetsAreSettledLater(t *testing.T) {
 	m.want(t, webOld, "hits", nil, metric.Counter)
 	m.ResolveOwners()
 	m.want(t, web, "hits", nil, metric.NoKind)
-	c.owners["r1"], c.owners["r2"] = web, webNew // r2 is of nobody
+	c.owners["r1"], c.owners["r2"] = web, webNew // r2 has no owner
 	m.ResolveOwners()
 	m.want(t, web, "hits", nil, metric.Counter)
 	m.want(t, web, "hits", with("x", "1"), metric.NoKind)
@@ -125,15 +125,15 @@ func TestReplicaSetsAreSettledLater(t *testing.T) {
 	}
 }
 
-// A workload is remembered while it has pods, and a day longer: whoever pushed may be long gone.
-func TestForgetsAWorkloadWithoutPods(t *testing.T) {
+// A workload is kept while it has pods, and for a day afterwards.
+func TestWorkloadsWithoutPodsExpire(t *testing.T) {
 	c := newTown()
 	m := New(c)
 	m.born("web-1-a", "hits", metric.Counter)
 	m.born("db-0", "hits", metric.Counter)
 	delete(c.controllers, "web-1-a")
 	now := time.Now()
-	m.expireAsOf(now.Add(48 * time.Hour)) // web-2-b is there
+	m.expireAsOf(now.Add(48 * time.Hour)) // web-2-b still lives
 	delete(c.controllers, "web-2-b")
 	m.expireAsOf(now.Add(71 * time.Hour))
 	m.want(t, web, "hits", nil, metric.Counter)
@@ -147,7 +147,7 @@ func TestForgetsAWorkloadWithoutPods(t *testing.T) {
 	}
 }
 
-func TestDocumentsBringEverythingBack(t *testing.T) {
+func TestDocumentsRestoreEverything(t *testing.T) {
 	m := New(newTown())
 	m.born("web-1-a", "hits", metric.Counter, "path", "/a")
 	m.born("web-1-a", "hits", metric.Counter, "path", "/b")
@@ -183,7 +183,7 @@ func TestDocumentsBringEverythingBack(t *testing.T) {
 	if back.bytes != m.bytes || len(back.Changed(false)) != 0 || len(back.Changed(true)) != 2 {
 		t.Errorf("%d bytes, want %d", back.bytes, m.bytes)
 	}
-	// What is forgotten is deleted on disk.
+	// A removed workload is deleted on disk.
 	back.expireAsOf(time.Now())
 	delete(back.pods.(*town).controllers, "db-0")
 	back.expireAsOf(time.Now().Add(25 * time.Hour))
@@ -196,7 +196,7 @@ func TestDocumentsBringEverythingBack(t *testing.T) {
 	}
 }
 
-// Tags that differ in every pod, and names without end, take no more than they may.
+// Labels that differ in every pod, and unlimited names, stay within the bounds.
 func TestMemoryIsBounded(t *testing.T) {
 	m := New(newTown())
 	for i := range 1000 {
