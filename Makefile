@@ -8,7 +8,7 @@ LDFLAGS := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 FUZZTIME ?= 10s
 
 # Packages whose goroutines share memory: what "make race" is about.
-RACE := ./aggregate/... ./connlimit ./identity/... ./receiver/... ./store/... ./adapter/... ./operations/... ./workload ./cmd/...
+RACE := ./aggregate/... ./connlimit ./ratelog ./identity/... ./receiver/... ./store/... ./adapter/... ./operations/... ./workload ./cmd/...
 
 .PHONY: build run test unit binary loadtest e2e torture race guard bench figures bench-plot lint fuzz chart image clean
 

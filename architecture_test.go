@@ -21,28 +21,32 @@ const module = "github.com/sluice-metrics/sluice"
 // joins them. A new package is an error here until somebody decides where it stands.
 var mayImport = map[string][]string{
 	"metric":               {},
+	"config":               {},
 	"connlimit":            {},
+	"ratelog":              {},
 	"durable":              {}, // it knows files only
-	"operations":           {"connlimit"},
-	"receiver/statsd":      {"metric"},
-	"receiver":             {"metric", "connlimit", "receiver/statsd"},
+	"operations":           {"connlimit", "ratelog", "config"},
+	"receiver/statsd":      {"metric", "config"},
+	"receiver":             {"metric", "connlimit", "ratelog", "receiver/statsd", "config"},
 	"receiver/buckets":     {"metric"},
 	"receiver/exposition":  {"metric", "receiver/buckets"},
 	"receiver/remotewrite": {"metric", "receiver/buckets"},
 	"receiver/otlp":        {"metric", "receiver/buckets"},
-	"receiver/credential":  {"metric"},
-	"receiver/group":       {"metric", "receiver/buckets", "receiver/exposition"},
-	"receiver/push":        {"metric", "connlimit", "receiver", "receiver/buckets", "receiver/statsd", "receiver/exposition", "receiver/otlp", "receiver/group", "receiver/remotewrite", "receiver/credential"},
-	"identity":             {"metric"},
-	"limit":                {"metric"},
+	"receiver/credential":  {"metric", "connlimit", "config"},
+	"receiver/group":       {"metric", "receiver/buckets", "receiver/exposition", "config"},
+	"receiver/push":        {"metric", "connlimit", "ratelog", "receiver", "receiver/buckets", "receiver/statsd", "receiver/exposition", "receiver/otlp", "receiver/group", "receiver/remotewrite", "receiver/credential", "config"},
+	"identity":             {"metric", "config"},
+	"limit":                {"metric", "ratelog", "config"},
 	"workload":             {"metric"},
-	"aggregate":            {"metric"},
-	"store":                {"metric", "durable"},
-	"adapter":              {"adapter/valuelist", "metric", "connlimit", "durable"},
-	"adapter/cluster":      {"metric"},
+	"aggregate":            {"config", "metric", "aggregate/memory"},
+	"store":                {"config", "metric", "durable", "store/format"},
+	"adapter":              {"adapter/valuelist", "config", "metric", "connlimit", "durable"},
+	"adapter/cluster":      {"config", "metric"},
 	"adapter/valuelist":    {"metric"},
+	"aggregate/memory":     {}, // it knows bytes only
+	"store/format":         {},
 	"loadtest":             {}, // it speaks the wire only
-	"cmd/sluice":           {"metric", "durable", "operations", "receiver", "receiver/statsd", "receiver/group", "receiver/push", "identity", "limit", "workload", "aggregate", "store", "adapter", "adapter/cluster", "loadtest"},
+	"cmd/sluice":           {"config", "metric", "durable", "operations", "receiver", "receiver/statsd", "receiver/group", "receiver/push", "identity", "limit", "workload", "aggregate", "store", "adapter", "adapter/cluster", "loadtest"},
 }
 
 // onlyImporters lists who alone may import modules that would otherwise spread.

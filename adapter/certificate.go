@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/sluice-metrics/sluice/config"
 	"github.com/sluice-metrics/sluice/durable"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 )
@@ -179,7 +180,7 @@ func servingCertificate(cfg Config, logger *slog.Logger) (dynamiccertificates.Ce
 	if cfg.CertFile != "" {
 		files, err := dynamiccertificates.NewDynamicServingContentFromFiles("serving-cert", cfg.CertFile, cfg.KeyFile)
 		if err != nil {
-			return nil, fmt.Errorf("read CertFile and KeyFile: %w", err)
+			return nil, config.NewFault("CertFile", "cannot be read with %s: %w", config.Field("KeyFile"), err)
 		}
 		return files, nil
 	}

@@ -1,42 +1,44 @@
 package adapter
 
 import (
-	"errors"
-	"fmt"
-	"net"
 	"time"
+
+	"github.com/sluice-metrics/sluice/config"
 )
 
-// Config says where the API is served and how much of it.
+// Config says where the APIs are served, which of them, and how much they may use.
 type Config struct {
-	// Address is host:port to listen on. Standalone everybody who reaches it may read, in a cluster whom its API
-	// server allows.
-	Address string `json:"address"`
-	// CertFile and KeyFile are the serving certificate and its key, PEM, read again when they change. Both
-	// empty: a self-signed certificate is made.
-	CertFile string `json:"certFile"`
-	KeyFile  string `json:"keyFile"`
-	// CertDir keeps the self-signed certificate from start to start, and beside it the ca.crt that clients
-	// verify it with. Empty: it lives in memory only.
-	CertDir string `json:"certDir"`
+	// Address is host:port to listen on. Standalone, anyone who can connect can read; in a cluster, the
+	// API server authenticates and authorizes every request.
+	Address string
+	// CertFile and KeyFile are the serving certificate and its key, in PEM, reloaded when they change.
+	// Both empty: a self-signed certificate is made.
+	CertFile string
+	KeyFile  string
+	// CertDir keeps the self-signed certificate across restarts, and the ca.crt that clients verify it
+	// with. Empty: the certificate lives in memory only.
+	CertDir string
 
-	// CustomMetrics and ExternalMetrics switch the API groups on. One that is off is neither served nor listed.
-	CustomMetrics   bool `json:"customMetrics"`
-	ExternalMetrics bool `json:"externalMetrics"`
-	// DiscoveryLimit is how many names each API group lists at most: every client of the cluster reads them.
-	DiscoveryLimit int `json:"discoveryLimit"`
+	// CustomMetrics and ExternalMetrics enable the API groups. A disabled group is neither served nor
+	// listed.
+	CustomMetrics   bool
+	ExternalMetrics bool
+	// DiscoveryLimit bounds the metric names that each API group lists: every client of the cluster
+	// reads the list.
+	DiscoveryLimit int
 
-	// MaxInFlight is how many requests to the API groups are worked on at once.
-	MaxInFlight int `json:"maxInFlight"`
+	// MaxInFlight bounds the requests to the API groups that are served at once.
+	MaxInFlight int
 	// RequestTimeout bounds one request, and thereby how long stopping takes.
-	RequestTimeout time.Duration `json:"requestTimeout"`
-	// ShutdownDelay is how long requests are still answered after Run was told to end, while /readyz says no: until
-	// whoever sends them has taken notice.
-	ShutdownDelay time.Duration `json:"shutdownDelay"`
+	RequestTimeout time.Duration
+	// ShutdownDelay is how long requests are still answered once Run's context has ended, while /readyz
+	// already fails: load balancers need the time to notice.
+	ShutdownDelay time.Duration
 
-	// AnyProxyName allows a cluster to have an empty requestheader-allowed-names: any certificate that the front
-	// proxy's authority ever signed then speaks for anybody. Off, no query is answered in such a cluster.
-	AnyProxyName bool `json:"anyProxyName"`
+	// AnyProxyName allows a cluster to have an empty requestheader-allowed-names. Any certificate that
+	// the front proxy's authority ever signed can then act as any user. Disabled, Sluice answers no query
+	// in such a cluster.
+	AnyProxyName bool
 }
 
 // DefaultConfig serves both groups on loopback.
@@ -51,33 +53,30 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate returns all faults at once, each naming its field.
+// Validate returns all faults at once.
 func (c Config) Validate() error {
-	var faults []error
-	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
-
-	if _, port, err := net.SplitHostPort(c.Address); err != nil {
-		fault("Address: %w; want host:port, for example 127.0.0.1:6443", err)
-	} else if _, err := net.LookupPort("tcp", port); err != nil {
-		fault("Address: %q is not a port", port)
-	}
-	if (c.CertFile == "") != (c.KeyFile == "") {
-		fault("CertFile, KeyFile: give both or neither")
+	var faults config.Faults
+	faults.AddUnlessHostPort("Address", c.Address, DefaultConfig().Address)
+	switch {
+	case c.CertFile != "" && c.KeyFile == "":
+		faults.Add("CertFile", "is set without %s; must be both or neither", config.Field("KeyFile"))
+	case c.CertFile == "" && c.KeyFile != "":
+		faults.Add("KeyFile", "is set without %s; must be both or neither", config.Field("CertFile"))
 	}
 	if !c.CustomMetrics && !c.ExternalMetrics {
-		fault("CustomMetrics, ExternalMetrics: both are off, so there is nothing to serve")
+		faults.Add("CustomMetrics", "is false, and so is %s; one of them must be true", config.Field("ExternalMetrics"))
 	}
 	if c.DiscoveryLimit < 1 {
-		fault("DiscoveryLimit: %d; want at least 1, for an empty list breaks clients", c.DiscoveryLimit)
+		faults.Add("DiscoveryLimit", "is %d; must be at least 1, because an empty list breaks clients", c.DiscoveryLimit)
 	}
 	if c.MaxInFlight < 1 {
-		fault("MaxInFlight: %d; want at least 1", c.MaxInFlight)
+		faults.Add("MaxInFlight", "is %d; must be at least 1", c.MaxInFlight)
 	}
 	if c.RequestTimeout < time.Second {
-		fault("RequestTimeout: %v; want at least 1s", c.RequestTimeout)
+		faults.Add("RequestTimeout", "is %v; must be at least 1s", c.RequestTimeout)
 	}
 	if c.ShutdownDelay < 0 {
-		fault("ShutdownDelay: %v; want 0 or more", c.ShutdownDelay)
+		faults.Add("ShutdownDelay", "is %v; must be 0 or more", c.ShutdownDelay)
 	}
-	return errors.Join(faults...)
+	return faults.Join()
 }

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	cmserver "sigs.k8s.io/custom-metrics-apiserver/pkg/apiserver"
+
+	"github.com/sluice-metrics/sluice/connlimit"
 )
 
 // retryAfterSeconds is how long a client that found the server full is asked to wait.
@@ -34,15 +36,15 @@ func limitInFlight(next http.Handler, limit int) http.Handler {
 
 // boundedEach is bounded for the requests of each address alone.
 func limitInFlightPerClient(next http.Handler, limit int) http.Handler {
-	shares := newShares(limit)
+	slots := connlimit.NewSlots(0, limit)
 	refusal := fmt.Sprintf("%d requests from this address are in flight, as many as there may be of one", limit)
 	return onlyAPIGroups(next, func(w http.ResponseWriter, r *http.Request) {
-		from := prefixOf(r.RemoteAddr)
-		if !shares.enter(from) {
+		from := connlimit.Prefix(r.RemoteAddr)
+		if slots.Acquire(from) != nil {
 			rejectTooMany(w, r, refusal)
 			return
 		}
-		defer shares.leave(from)
+		defer slots.Release(from)
 		next.ServeHTTP(w, r)
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sluice-metrics/sluice/connlimit"
 	"golang.org/x/net/netutil"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 )
@@ -130,7 +131,11 @@ func listen(address string, refused prometheus.Counter) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on Address: %w", err)
 	}
-	return netutil.LimitListener(&crowd{listener, newShares(maxConnectionsEach), refused}, maxConnections), nil
+	return netutil.LimitListener(&connlimit.Listener{
+		Listener: listener,
+		Limiter:  connlimit.New(connlimit.Limits{MaxEach: maxConnectionsEach, Reject: true}),
+		Closed:   func(net.Conn, *connlimit.Member) { refused.Inc() },
+	}, maxConnections), nil
 }
 
 // maxConnections is far above what an API server's aggregator, people and scrapers open; it bounds what a storm takes.

@@ -44,7 +44,7 @@ func BenchmarkApply(b *testing.B) {
 					b.Fatal(r)
 				}
 				if i%32 == 0 {
-					w.Pass()
+					w.Quiesce()
 				}
 			}
 		})
@@ -69,7 +69,7 @@ func BenchmarkObjects(b *testing.B) {
 	for i := range 1000 {
 		w.Apply(sample(fmt.Sprintf("hits:1|c|#pod:p%d,ns:ns", i)))
 	}
-	w.Park()
+	w.Offline()
 	for b.Loop() {
 		points, err := table.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Asked: metric.ParseAsked("hits")})
 		if err != nil || len(points) != 1000 {
@@ -114,7 +114,7 @@ func BenchmarkLetGo(b *testing.B) {
 		for _, s := range samples {
 			w.Apply(s)
 		}
-		w.Park()
+		w.Offline()
 		b.StartTimer()
 		for i := range table.Blocks() {
 			var all []ref

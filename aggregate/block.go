@@ -6,6 +6,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/sluice-metrics/sluice/aggregate/memory"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -132,7 +133,7 @@ func (b *block) makeBody(place uint32, f func() *body) *body {
 type blocks struct {
 	at [maxBlocks]atomic.Pointer[block]
 	// pages is where the blocks' pages lie, one behind the other.
-	pages *arena
+	pages *memory.Arena
 
 	mu   sync.Mutex
 	made atomic.Uint32 // blocks that exist
@@ -147,7 +148,7 @@ func (d *blocks) pageOf(number uint32) (*page, uint32) {
 }
 
 func (d *blocks) pageAt(index uint32) *page {
-	return (*page)(unsafe.Add(d.pages.base, uintptr(index)*uintptr(pageBytes)))
+	return (*page)(unsafe.Add(d.pages.Base, uintptr(index)*uintptr(pageBytes)))
 }
 
 func (d *blocks) of(number uint32) (*block, uint32) {
@@ -173,7 +174,7 @@ func (d *blocks) take() (uint32, bool) {
 
 // reachLocked makes all blocks up to index. False: there is no memory for them.
 func (d *blocks) reachLocked(index uint32) bool {
-	if !d.pages.reach((int(index) + 1) * pageBytes) {
+	if !d.pages.Grow((int(index) + 1) * pageBytes) {
 		return false
 	}
 	for made := d.made.Load(); made <= index; made++ {

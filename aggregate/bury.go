@@ -5,7 +5,7 @@ import "github.com/sluice-metrics/sluice/metric"
 // finish takes the second step for all that every writer has passed.
 func (t *Table) finish(pace *pace) {
 	e := &t.evictions
-	passed := t.epochs.passed()
+	passed := t.epochs.Quiesced()
 	for len(e.stale) > 0 && e.stale[0].epoch <= passed {
 		t.aliases.recycle(e.stale[0].shard, e.stale[0].numbers)
 		e.stale = e.stale[1:]

@@ -1,28 +1,30 @@
 package aggregate
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 	"time"
+
+	"github.com/sluice-metrics/sluice/config"
 )
 
-// Config says what the table keeps, and for how long.
+// Config bounds what the table keeps, and for how long.
 type Config struct {
-	// Windows that readers may ask for. A metric that is asked for without one means a minute, or else the longest.
-	Windows []time.Duration `json:"windows"`
-	// ExternalTTL is how long an external series lives after its last sample.
-	ExternalTTL time.Duration `json:"externalTTL"`
-	// ObjectTTL is how long a series of an object lives after its last sample where no cluster says whether the object exists.
-	ObjectTTL time.Duration `json:"objectTTL"`
-	// MaxSeries caps the series of the whole process.
-	MaxSeries int `json:"maxSeries"`
-	// MaxBytes caps the memory of what has no fixed size: names and labels, aliases, timers, sets. Beyond it nothing new
-	// comes in and nothing grows.
-	MaxBytes int64 `json:"maxBytes"`
+	// Windows are the windows that readers may ask for. The default window of a query is one minute if
+	// it is among them, else the longest.
+	Windows []time.Duration
+	// ExternalTTL is the lifetime of an external series after its last sample.
+	ExternalTTL time.Duration
+	// ObjectTTL is the lifetime of an object's series after its last sample, where no cluster says
+	// whether the object exists.
+	ObjectTTL time.Duration
+	// MaxSeries bounds the series of the whole process.
+	MaxSeries int
+	// MaxBytes bounds the memory of everything without a fixed size: names and labels, aliases, timers,
+	// sets. Beyond it, new series are rejected and existing ones cannot grow.
+	MaxBytes int64
 }
 
-// DefaultConfig is what runs when nothing is said.
+// DefaultConfig keeps windows of ten seconds and one minute.
 func DefaultConfig() Config {
 	return Config{
 		Windows:     []time.Duration{10 * time.Second, time.Minute},
@@ -37,46 +39,53 @@ const (
 	maxWindows = 4
 	minWindow  = time.Second
 	maxWindow  = time.Hour
-	// ticksPerWindow is how finely a window slides: a tick is at most a tenth of it.
+	// ticksPerWindow is the resolution of a window: a tick is at most a tenth of it.
 	ticksPerWindow = 10
-	// ShortTTL is the lifetime under which an autoscaler risks to lose a metric that merely pauses.
+	// ShortTTL is the lifetime below which an autoscaler may lose a metric that merely pauses.
 	ShortTTL = 10 * time.Minute
 )
 
-// Validate names every fault at once.
+// Validate returns all faults at once.
 func (c Config) Validate() error {
-	var faults []error
-	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	var faults config.Faults
+	c.validateWindows(&faults)
+	for _, ttl := range []struct {
+		field config.Field
+		value time.Duration
+	}{{"ExternalTTL", c.ExternalTTL}, {"ObjectTTL", c.ObjectTTL}} {
+		if ttl.value < time.Second {
+			faults.Add(ttl.field, "is %v; must be at least 1s, better 10m or more", ttl.value)
+		}
+	}
+	if c.MaxSeries < 1 || c.MaxSeries > maxBlocks*blockSeries {
+		faults.Add("MaxSeries", "is %d; must be from 1 to %d", c.MaxSeries, maxBlocks*blockSeries)
+	}
+	if c.MaxBytes < 1<<20 {
+		faults.Add("MaxBytes", "is %d; must be at least 1MiB", c.MaxBytes)
+	}
+	return faults.Join()
+}
+
+func (c Config) validateWindows(faults *config.Faults) {
+	before := len(*faults)
 	if len(c.Windows) == 0 || len(c.Windows) > maxWindows {
-		fault("windows: %d given, want 1 to %d", len(c.Windows), maxWindows)
+		faults.Add("Windows", "has %d windows; must have 1 to %d", len(c.Windows), maxWindows)
 	}
 	for i, w := range c.Windows {
 		switch {
 		case w < minWindow || w > maxWindow || w%time.Second != 0:
-			fault("windows: %s, want whole seconds from %s to %s", w, minWindow, maxWindow)
+			faults.Add("Windows", "has %v; each must be whole seconds, from %v to %v", w, minWindow, maxWindow)
 		case slices.Contains(c.Windows[:i], w):
-			fault("windows: %s is given twice", w)
+			faults.Add("Windows", "has %v twice", w)
 		}
 	}
-	if len(faults) == 0 {
-		short := slices.Min(c.Windows)
-		for _, w := range c.Windows {
-			if w%short != 0 {
-				fault("windows: %s is not a multiple of the shortest, %s", w, short)
-			}
+	if len(*faults) > before {
+		return
+	}
+	short := slices.Min(c.Windows)
+	for _, w := range c.Windows {
+		if w%short != 0 {
+			faults.Add("Windows", "has %v; each must be a multiple of the shortest, %v", w, short)
 		}
 	}
-	if c.ExternalTTL < time.Second {
-		fault("externalTTL: %s, want at least 1s (10m or more is advised)", c.ExternalTTL)
-	}
-	if c.ObjectTTL < time.Second {
-		fault("objectTTL: %s, want at least 1s (10m or more is advised)", c.ObjectTTL)
-	}
-	if c.MaxSeries < 1 || c.MaxSeries > maxBlocks*blockSeries {
-		fault("maxSeries: %d, want 1 to %d", c.MaxSeries, maxBlocks*blockSeries)
-	}
-	if c.MaxBytes < 1<<20 {
-		fault("maxBytes: %d, want at least %d (1 MiB)", c.MaxBytes, 1<<20)
-	}
-	return errors.Join(faults...)
 }

@@ -233,7 +233,7 @@ func (t *Table) create(f *canonicalForm, s *metric.Sample, now moment) (ref, met
 	to := t.publish(b, place, number)
 	b.page.expectEnd(place, now)
 	e.addLocked(to)
-	t.witness.Born(lock.objectOf(e), e.family.key.name, e.kind, b.series[place].labels())
+	t.observer.SeriesCreated(lock.objectOf(e), e.family.key.name, e.kind, b.series[place].labels())
 	return to, metric.Applied
 }
 

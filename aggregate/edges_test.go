@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/memory"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -134,11 +135,11 @@ func TestEdgeBirthRacesWithDelta(t *testing.T) {
 		}
 	})
 	n := int(hurry(300_000, 30_000))
-	f.w.Unpark()
+	f.w.Online()
 	for i := range n {
 		f.w.Apply(&metric.Sample{Name: fmt.Appendf(nil, "c%d", i), Kind: metric.Counter, Whole: 1})
 		last.Store(f.blocks.made.Load() - 1)
-		f.w.Pass()
+		f.w.Quiesce()
 	}
 	stop.Store(true)
 	wg.Wait()
@@ -201,12 +202,12 @@ func TestEdgeRefusalOutlivesBodies(t *testing.T) {
 		table := New(c, describeByPod, slog.New(slog.DiscardHandler))
 		f := (&fixture{Table: table, t: t, w: table.NewWriter()}).running()
 		for i := range 180 { // how much of the memory 120 take depends on how their members are hashed
-			f.w.Unpark()
+			f.w.Online()
 			for m := range 1100 {
 				f.w.Apply(sample(fmt.Sprintf("s%d:u%d|s|#pod:a,ns:ns", i, m)))
 			}
 		}
-		f.w.Park()
+		f.w.Offline()
 		time.Sleep(2 * time.Second)
 		f.refuses("new:1|ms|#pod:a,ns:ns", metric.OverLimit)
 		t.Logf("%d bytes", f.bodyBytes.Load())
@@ -274,7 +275,7 @@ func TestEdgeBodyCap(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		t.Logf("%d bytes, cap %d", f.bodyBytes.Load(), c.MaxBytes)
-		f.w.Unpark()
+		f.w.Online()
 		for range 12 {
 			for i := range timers {
 				s := sample(fmt.Sprintf("t%d:1|ms|#pod:a,ns:ns", i))
@@ -283,10 +284,10 @@ func TestEdgeBodyCap(t *testing.T) {
 					f.w.Apply(s)
 				}
 			}
-			f.w.Pass()
+			f.w.Quiesce()
 			time.Sleep(1 * time.Second)
 		}
-		f.w.Park()
+		f.w.Offline()
 		if n := f.bodyBytes.Load(); n > 2*c.MaxBytes {
 			t.Errorf("%d bytes in %d timers (%d each), cap %d", n, timers, n/timers, c.MaxBytes)
 		}
@@ -325,7 +326,7 @@ func TestEdgeFallbackWhileExpired(t *testing.T) {
 		s := sample("q:1|g|#ns:shop")
 		s.TTL = time.Minute
 		f.w.Apply(s)
-		f.w.Park()
+		f.w.Offline()
 		f.push("q:2|g")
 		f.Roll()
 		time.Sleep(2 * time.Minute) // the sweep has not come by
@@ -393,10 +394,10 @@ func TestEdgeCounterOverflow(t *testing.T) {
 func TestEdgeClockSetBack(t *testing.T) {
 	start(t, func(f *fixture) {
 		f.push(fmt.Sprintf("q:1|g|#pod:a,ns:ns|T%d", time.Now().Unix()))
-		f.w.Unpark()
+		f.w.Online()
 		f.w.now.wall = f.w.now.wall.Add(-time.Hour)
 		f.w.Apply(sample("q:2|g|#pod:a,ns:ns"))
-		f.w.Park()
+		f.w.Offline()
 		f.want("q", "a=2")
 	})
 }
@@ -479,13 +480,13 @@ func TestEdgeTimerOverflow(t *testing.T) {
 		s := sample("t:5|ms|#pod:a,ns:ns")
 		s.Rate = 1.0 / maxWeight
 		for range 64 {
-			f.w.Unpark()
+			f.w.Online()
 			for range 1 << 14 {
 				if r := f.w.Apply(s); r != metric.Applied {
 					t.Fatal(r)
 				}
 			}
-			f.w.Park()
+			f.w.Offline()
 			time.Sleep(500 * time.Millisecond)
 		}
 		f.want("t:count", "a=1099511627776")
@@ -495,8 +496,8 @@ func TestEdgeTimerOverflow(t *testing.T) {
 
 // A writer is in the table that writers grew from after the epoch was taken.
 func TestEdgeSetMerge(t *testing.T) {
-	var e epochs
-	seat := e.join()
+	var e memory.Epochs
+	seat := e.Register()
 	spans := newSpans([]time.Duration{10 * time.Second}, time.Second)
 	s := newSet(spans)
 	room := budget{newFixture(t).Table, new(body)}
@@ -506,7 +507,7 @@ func TestEdgeSetMerge(t *testing.T) {
 		s.insert(hash(n), 100, room)
 	}
 	s.mergeLocked(&e, 50) // older writers have to pass
-	seat.pass(&e)
+	seat.Quiesce(&e)
 	held := s.exact.Load() // the writer is between its look at the table and see
 	for ; s.exact.Load() == held; n++ {
 		s.insert(hash(n), 100, room)
@@ -582,11 +583,11 @@ func TestEdgeExpireLargeFamily(t *testing.T) {
 	}
 	f := newFixture(t)
 	const n = 300_000
-	f.w.Unpark()
+	f.w.Online()
 	for i := range n {
 		f.w.Apply(&metric.Sample{Name: []byte("x"), Kind: metric.Counter, Whole: 1, Tags: fmt.Appendf(nil, "k:%d", i), Separator: ':'})
 	}
-	f.w.Park()
+	f.w.Offline()
 	f.Roll()
 	now := f.clock.now()
 	now.life += 48 * time.Hour
@@ -696,8 +697,8 @@ func TestEdgePastsBeyondTheCap(t *testing.T) {
 		time.Sleep(time.Minute + 123*time.Millisecond)
 		timers := 0
 		all := func(i int) (refused bool) {
-			f.w.Unpark()
-			defer f.w.Park()
+			f.w.Online()
+			defer f.w.Offline()
 			s := sample(fmt.Sprintf("t%d:1|ms|#pod:a,ns:ns", i))
 			for bin := range binCount {
 				s.SetFloat(binValue(bin) * 0.999)
@@ -783,7 +784,7 @@ func TestEdgeLateForAFullSuccessor(t *testing.T) {
 		for range 500 {
 			f.push(line)
 		}
-		slow.Pass()
+		slow.Quiesce()
 		f.finish(&pace{time.Now()})
 		slow.Close()
 		f.want("c:total", "a=4611686018427387500")

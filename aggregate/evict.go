@@ -185,7 +185,7 @@ func (t *Table) sweepAliases() {
 	})
 	t.refusals.Add(-refusals)
 	if len(gone) > 0 {
-		e.stale = append(e.stale, staleAliases{e.shard, gone, t.epochs.advance()})
+		e.stale = append(e.stale, staleAliases{e.shard, gone, t.epochs.Advance()})
 	}
 }
 
@@ -226,7 +226,7 @@ func (t *Table) evictSome(old []ref, why cause, now moment) int {
 		return 0
 	}
 	t.turn.Add(1)
-	epoch := t.epochs.advance()
+	epoch := t.epochs.Advance()
 	for i := range fresh {
 		fresh[i].epoch = epoch
 	}

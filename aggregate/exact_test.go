@@ -122,10 +122,10 @@ func TestGaugeDeltasAreExact(t *testing.T) {
 		f.wantExactly("i", "a=9.223372036854776e+18")
 		s := sample("j:+1|g|#pod:a,ns:ns")
 		s.SetFloat(math.MaxFloat64)
-		f.w.Unpark()
+		f.w.Online()
 		f.w.Apply(s)
 		f.w.Apply(s)
-		f.w.Park()
+		f.w.Offline()
 		f.wantExactly("j", "a=1.7976931348623157e+308")
 	})
 }

@@ -3,6 +3,7 @@ package aggregate
 import (
 	"unsafe"
 
+	"github.com/sluice-metrics/sluice/aggregate/memory"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -22,18 +23,18 @@ type foretold struct {
 	entry  *entry  // the one that is likely its object's; nil: there is none
 }
 
-// Unknown is how many recalled lines from one on nobody has seen before, but at most most.
-func (w *Writer) Unknown(from, most int) int {
+// UnknownLines is how many recalled lines from one on nobody has seen before, but at most most.
+func (w *Writer) UnknownLines(from, most int) int {
 	n := 0
 	for until := min(len(w.lines)-from, most); n < until && w.recalled[from+n].number == 0; n++ {
 	}
 	return n
 }
 
-// Foretell says that Apply is called with these samples next, at these addresses, of the lines that were recalled from one on. It
-// changes nothing but how long that takes, and holds until the next Foretell, Pass or Park. What is beyond its room is as if
+// PrefetchNew says that Apply is called with these samples next, at these addresses, of the lines that were recalled from one on. It
+// changes nothing but how long that takes, and holds until the next PrefetchNew, Quiesce or Offline. What is beyond its room is as if
 // it were not foretold.
-func (w *Writer) Foretell(from int, next []metric.Sample) {
+func (w *Writer) PrefetchNew(from int, next []metric.Sample) {
 	if w.ahead = min(len(next), foretoldMost); w.ahead < 2 {
 		w.ahead = 0 // it would share its waits with nobody
 		return
@@ -59,7 +60,7 @@ func (w *Writer) askForAliases(lines []metric.Line, found []recalled) {
 		first := w.table.aliases.place(found[i].hash, length)
 		ahead[2*i], ahead[2*i+1] = first, first+uintptr(length-1)
 	}
-	prefetch(ahead[:2*len(found)])
+	memory.Prefetch(ahead[:2*len(found)])
 }
 
 // askForForms has the slots of the canonical forms come.
@@ -69,7 +70,7 @@ func (w *Writer) askForForms() {
 		p := w.table.canon.probe(w.foretold[i].form.hash)
 		ahead[i] = uintptr(unsafe.Pointer(p.slot()))
 	}
-	prefetch(ahead[:w.ahead])
+	memory.Prefetch(ahead[:w.ahead])
 }
 
 // askForNames has the slots of the objects' names come.
@@ -85,7 +86,7 @@ func (w *Writer) askForNames() {
 			shard.mu.Unlock()
 		}
 	}
-	prefetch(ahead[:w.ahead])
+	memory.Prefetch(ahead[:w.ahead])
 }
 
 // askForEntries has the entries come that these slots have.
@@ -99,7 +100,7 @@ func (w *Writer) askForEntries() {
 			ahead[2*i], ahead[2*i+1] = f.entry.ends()
 		}
 	}
-	prefetch(ahead[:2*w.ahead])
+	memory.Prefetch(ahead[:2*w.ahead])
 }
 
 // askForTheirNames has the names come of the objects that these entries are of.
@@ -110,7 +111,7 @@ func (w *Writer) askForTheirNames() {
 			ahead[i] = uintptr(unsafe.Pointer(unsafe.StringData(e.name)))
 		}
 	}
-	prefetch(ahead[:w.ahead])
+	memory.Prefetch(ahead[:w.ahead])
 }
 
 // ends are the addresses of an entry's first byte and its last: it lies in two cache lines.

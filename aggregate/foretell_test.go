@@ -16,8 +16,8 @@ func recallNew(t *testing.T, w *Writer, texts ...string) []metric.Sample {
 		lines[i], next[i] = cutLine(text, nil), *sample(text)
 		next[i].Line = &lines[i]
 	}
-	w.Recall(lines)
-	if n := w.Unknown(0, len(lines)); n != len(lines) {
+	w.LookupLines(lines)
+	if n := w.UnknownLines(0, len(lines)); n != len(lines) {
 		t.Fatalf("%d of %d new lines are unknown", n, len(lines))
 	}
 	return next
@@ -37,7 +37,7 @@ func TestForetoldSamplesAreDecidedAboutOnce(t *testing.T) {
 		texts = append(texts, fmt.Sprintf("m%d:1|c|#pod:p,ns:ns", i))
 	}
 	next := recallNew(t, w, texts...)
-	w.Foretell(0, next)
+	w.PrefetchNew(0, next)
 	for i := range next {
 		if got := w.Apply(&next[i]); got != metric.Applied {
 			t.Errorf("%s: %v", texts[i], got)
@@ -51,23 +51,23 @@ func TestForetoldSamplesAreDecidedAboutOnce(t *testing.T) {
 // A sample is known by its address. What was foretold of one is forgotten before another can be there.
 func TestForetoldIsForgotten(t *testing.T) {
 	for name, forget := range map[string]func(*Writer, []metric.Sample){
-		"Pass":     func(w *Writer, _ []metric.Sample) { w.Pass() },
-		"Park":     func(w *Writer, _ []metric.Sample) { w.Park(); w.Unpark() },
-		"Foretell": func(w *Writer, next []metric.Sample) { w.Foretell(1, next[1:3]) },
-		"one":      func(w *Writer, next []metric.Sample) { w.Foretell(0, next[:1]) },
-		"none":     func(w *Writer, next []metric.Sample) { w.Foretell(0, nil) },
+		"Quiesce":     func(w *Writer, _ []metric.Sample) { w.Quiesce() },
+		"Offline":     func(w *Writer, _ []metric.Sample) { w.Offline(); w.Online() },
+		"PrefetchNew": func(w *Writer, next []metric.Sample) { w.PrefetchNew(1, next[1:3]) },
+		"one":         func(w *Writer, next []metric.Sample) { w.PrefetchNew(0, next[:1]) },
+		"none":        func(w *Writer, next []metric.Sample) { w.PrefetchNew(0, nil) },
 	} {
 		f := newFixture(t)
 		next := recallNew(t, f.w, "one:1|c|#pod:p,ns:ns", "two:1|c|#pod:p,ns:ns", "four:1|c|#pod:p,ns:ns")
-		f.w.Foretell(0, next)
+		f.w.PrefetchNew(0, next)
 		forget(f.w, next)
 		next[0] = *sample("three:3|c|#pod:p,ns:ns")
 		f.w.Apply(&next[0])
-		f.w.Park()
+		f.w.Offline()
 		if got := f.ask("three:total"); got != "p=3" {
 			t.Errorf("after %s another sample at the same place: three is %s", name, got)
 		}
-		f.w.Unpark()
+		f.w.Online()
 		f.w.Close()
 	}
 }
@@ -78,7 +78,7 @@ func TestForetoldRefusals(t *testing.T) {
 	defer f.w.Close()
 	next := recallNew(t, f.w, "fine:1|c|#pod:p,ns:ns", "a%name:1|c", "refused:1|c|#refuse:me,pod:p,ns:ns", "fine:2|c|#pod:p,ns:ns", "fine:1|g|#pod:p,ns:ns")
 	next[4].SetFloat(1e300)
-	f.w.Foretell(0, next)
+	f.w.PrefetchNew(0, next)
 	var got []metric.Reason
 	for i := range next {
 		got = append(got, f.w.Apply(&next[i]))

@@ -23,7 +23,7 @@ func TestA1WritersNeverWait(t *testing.T) {
 		"g:1|g|#pod:a,ns:ns|T1700000000", "t:1|ms|#pod:a,ns:ns", "s:1|s|#pod:a,ns:ns"}
 	f.push(lines...)
 	refused := sample("c:1|g|#pod:a,ns:ns")
-	f.w.Unpark()
+	f.w.Online()
 	f.w.Apply(refused)
 
 	t.Cleanup(holdAllLocks(f.Table))
@@ -34,13 +34,13 @@ func TestA1WritersNeverWait(t *testing.T) {
 			if r := f.w.Apply(sample(line)); r != metric.Applied {
 				t.Errorf("%s: %s", line, r)
 			}
-			f.w.Pass()
+			f.w.Quiesce()
 		}
 		if r := f.w.Apply(refused); r != metric.KindConflict {
 			t.Errorf("refused: %s", r)
 		}
-		f.w.Park()
-		f.w.Unpark()
+		f.w.Offline()
+		f.w.Online()
 	}()
 	select {
 	case <-done:
@@ -55,9 +55,9 @@ func holdAllLocks(t *Table) (release func()) {
 	hold(&t.evictions.mu)
 	hold(&t.sumsMu)
 	hold(&t.blocks.mu)
-	hold(&t.notes.mu)
-	hold(&t.timers.mu)
-	hold(&t.epochs.mu)
+	hold(t.notes.memory.Locker())
+	hold(t.timers.Locker())
+	hold(t.epochs.Locker())
 	hold(&t.graves.mu)
 	for i := range t.blocks.made.Load() {
 		hold(&t.blocks.at[i].Load().history)
@@ -111,7 +111,7 @@ func TestA2NothingIsLostOrCountedTwice(t *testing.T) {
 					}
 					sent.Add(s.Whole)
 				}
-				w.Pass()
+				w.Quiesce()
 			}
 		})
 	}
@@ -229,7 +229,7 @@ func TestA2LateSamplesGoToTheSuccessor(t *testing.T) {
 			slow.updateNow(b, place, sample(line))
 		}
 		f.want("c:total", `no series of "c" for pods in "ns"; last seen 2h ago, expired after 1h`)
-		slow.Pass()
+		slow.Quiesce()
 		f.finish(&pace{time.Now()})
 		f.want("c:total", "a=2.5") // the late ones alone
 		f.want("g", "a=4")
@@ -250,8 +250,8 @@ func TestA3NoAllocation(t *testing.T) {
 		"h:1|g|#pod:a,ns:ns|T1700000000", "t:17|ms|#pod:a,ns:ns", "t:17|ms|@0.1|#pod:a,ns:ns", "s:member|s|#pod:a,ns:ns"} {
 		f.push(line)
 		s := sample(line)
-		f.w.Unpark()
-		if n := testing.AllocsPerRun(1000, func() { f.w.Apply(s); f.w.Pass() }); n != 0 {
+		f.w.Online()
+		if n := testing.AllocsPerRun(1000, func() { f.w.Apply(s); f.w.Quiesce() }); n != 0 {
 			t.Errorf("%s: %v allocations, want none", line, n)
 		}
 	}
@@ -303,7 +303,7 @@ func TestA4OneSnapshot(t *testing.T) {
 				w.Apply(observed)
 				w.Apply(counted)
 				applied.Add(1)
-				w.Pass()
+				w.Quiesce()
 			}
 		})
 	}
@@ -343,7 +343,7 @@ func TestA5TickCostFollowsActiveSeries(t *testing.T) {
 	for i := range 200_000 {
 		f.w.Apply(sample(fmt.Sprintf("c:1|c|#pod:p%d,ns:ns", i)))
 	}
-	f.w.Pass()
+	f.w.Quiesce()
 	f.Roll()
 	f.Roll()
 	idle := quickest(20, f.Roll)
@@ -437,7 +437,7 @@ func TestA6BytesCap(t *testing.T) {
 		f := &fixture{Table: table, t: t, w: table.NewWriter()}
 		f.running()
 		f.push("t:1|ms|#pod:a,ns:ns", "s:1|s|#pod:a,ns:ns", "c:1|c|#pod:a,ns:ns")
-		f.w.Unpark()
+		f.w.Online()
 		refused := 0
 		for i := range 20_000 {
 			long := strings.Repeat("x", 200)
@@ -445,13 +445,13 @@ func TestA6BytesCap(t *testing.T) {
 				refused++
 			}
 		}
-		f.w.Pass()
+		f.w.Quiesce()
 		held := table.bodyBytes.Load() + table.nameBytes.Load() + table.aliases.bytes.Load()
 		if refused == 0 || held > c.MaxBytes+1024 {
 			t.Errorf("%d refused, %d bytes held, want at most %d", refused, held, c.MaxBytes)
 		}
 		for i := range 2 * linePlaces { // bins that all want one line
-			f.w.Unpark()
+			f.w.Online()
 			f.w.Apply(sample(fmt.Sprintf("t:%v|ms|#pod:a,ns:ns", math.Pow(ratio, float64(i*timerLines*lineBins)))))
 		}
 		distant := fmt.Sprintf("t:%v|ms|#pod:a,ns:ns", math.Pow(ratio, 2*linePlaces*timerLines*lineBins))
@@ -462,7 +462,7 @@ func TestA6BytesCap(t *testing.T) {
 		}
 		f.refuses("s:100|s|#pod:a,ns:ns", metric.OverLimit)
 		f.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Asked: metric.Asked{Name: "c"}})
-		f.w.Park()
+		f.w.Offline()
 		time.Sleep(5 * time.Minute) // places are free at once, aliases after a sweep
 		if held := table.nameBytes.Load() + table.aliases.bytes.Load(); held > 1000 {
 			t.Errorf("%d bytes of names and aliases are held by nobody", held)
@@ -474,7 +474,7 @@ func TestA6BytesCap(t *testing.T) {
 // A6: refusals are remembered, but do not fill memory.
 func TestA6RefusalsAreBounded(t *testing.T) {
 	f := newFixture(t)
-	f.w.Unpark()
+	f.w.Online()
 	for i := range maxRefusals + 5000 {
 		f.w.Apply(sample(fmt.Sprintf("c%d:1|c|#refuse:me", i)))
 	}

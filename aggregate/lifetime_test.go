@@ -132,9 +132,9 @@ func TestATimeToLiveIsExact(t *testing.T) {
 					f := newFixture(t).running()
 					time.Sleep(3*time.Second + late)
 					began := time.Now()
-					f.w.Unpark()
+					f.w.Online()
 					f.w.Apply(&metric.Sample{Name: []byte("x"), Kind: metric.Gauge, Whole: 1, TTL: ttl})
-					f.w.Park()
+					f.w.Offline()
 					lived, stayed := time.Duration(0), time.Duration(0)
 					time.Sleep(ttl - time.Second)
 					for time.Since(began) < ttl+3*time.Second {

@@ -2,8 +2,7 @@ package aggregate
 
 import (
 	"encoding/binary"
-	"slices"
-	"sync"
+	"github.com/sluice-metrics/sluice/aggregate/memory"
 	"time"
 	"unsafe"
 )
@@ -22,12 +21,7 @@ type notes struct {
 	birth   uint32       // how many ticks after a series' birth its first note may come
 	steps   []resolution // how finely counters remember what is older
 	grow    func(bytes int64) bool
-
-	mu     sync.Mutex
-	memory *arena
-	next   uint32     // the first grain never used
-	free   [][]uint32 // by class
-	taken  int
+	memory  *memory.SizeClasses
 }
 
 // resolution says that notes older than some ticks are merged, one for each so many ticks.
@@ -37,8 +31,6 @@ const (
 	noteGrain = 16
 	// plainLog is what a log may take whatever the limit of memory says; the rest counts as what has no fixed size.
 	plainLog = 128
-	// mostNoteMemory is what 32-bit numbers of grains reach.
-	mostNoteMemory = noteGrain << 32
 	// fineTicks is how many ticks are always remembered one by one.
 	fineTicks = 64
 	// stepsPerWindow bounds the notes of a counter in a window of more ticks than that: each covers 2 % of it.
@@ -78,7 +70,7 @@ type note struct {
 
 func newNotes(windows []span, grow func(bytes int64) bool) *notes {
 	longest := windows[len(windows)-1].ticks
-	n := &notes{horizon: longest + earlierNotes, grow: grow, next: 1, free: make([][]uint32, len(logSizes))}
+	n := &notes{horizon: longest + earlierNotes, grow: grow, memory: memory.NewSizeClasses(noteGrain, logSizes)}
 	n.birth = uint32(lateNote*time.Duration(windows[0].ticks)/windows[0].window) + 2
 	for i := range windows {
 		if ticks := windows[i].ticks; ticks > fineTicks {
@@ -89,7 +81,6 @@ func newNotes(windows []span, grow func(bytes int64) bool) *notes {
 			n.steps = append(n.steps, resolution{after: after, ticks: ticks / stepsPerWindow})
 		}
 	}
-	n.memory = newArena(mostNoteMemory)
 	return n
 }
 
@@ -113,7 +104,7 @@ func (n *notes) before(oldest note, born uint32) uint64 {
 }
 
 func (n *notes) head(log uint32) *noteHead {
-	return (*noteHead)(unsafe.Add(n.memory.base, uintptr(log)*noteGrain))
+	return (*noteHead)(n.memory.At(log))
 }
 
 // steps are the bytes of a log that may hold steps.
@@ -127,7 +118,7 @@ func (n *notes) take(class int) uint32 {
 	if beyond > 0 && !n.grow(beyond) {
 		return 0
 	}
-	log := n.place(class)
+	log := n.memory.Alloc(class)
 	if log == 0 {
 		if beyond > 0 {
 			n.grow(-beyond)
@@ -138,48 +129,22 @@ func (n *notes) take(class int) uint32 {
 	return log
 }
 
-func (n *notes) place(class int) uint32 {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if list := n.free[class]; len(list) > 0 {
-		n.free[class] = list[:len(list)-1]
-		n.taken++
-		return list[len(list)-1]
-	}
-	grains := uint32(logSizes[class] / noteGrain)
-	if n.next+grains < n.next || !n.memory.reach(int(n.next+grains)*noteGrain) {
-		return 0
-	}
-	log := n.next
-	n.next += grains
-	n.taken++
-	return log
-}
-
 // give takes a log back.
 func (n *notes) give(log uint32) {
 	class := n.head(log).class
 	if beyond := int64(logSizes[class] - plainLog); beyond > 0 {
 		n.grow(-beyond)
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.free[class] = append(n.free[class], log)
-	n.taken--
+	n.memory.Free(log, int(class))
 }
 
 // used is how many logs are in use, and the bytes of all.
 func (n *notes) used() (logs int, bytes int64) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.taken, int64(n.next) * noteGrain
+	return n.memory.Used()
 }
 
-// classFor is the class of a log that holds so many bytes of steps.
-func classFor(bytes int) int {
-	class, _ := slices.BinarySearch(logSizes, bytes+noteHeadBytes)
-	return min(class, len(logSizes)-1)
-}
+// classFor is the class of a log that holds so many bytes of steps, and has room for an eighth more.
+func (n *notes) classFor(steps int) int { return n.memory.Class(steps + steps/8 + 8 + noteHeadBytes) }
 
 // A step is a change<<2 with two marks, so that most steps of counters that change every tick take one byte. A longer
 // pause and a change that leaves no room for the marks follow as varints.

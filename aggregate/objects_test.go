@@ -37,8 +37,8 @@ func inCluster(t testing.TB) *fixture {
 
 func (f *fixture) send(from *metric.Sender, lines ...string) metric.Reason {
 	f.t.Helper()
-	f.w.Unpark()
-	defer f.w.Park()
+	f.w.Online()
+	defer f.w.Offline()
 	for _, line := range lines {
 		s := sample(line)
 		s.Sender = from
@@ -230,7 +230,7 @@ func (l *ledger) Leave(o *metric.Object, name string) {
 func TestAdmissionHearsOfEverySeries(t *testing.T) {
 	f := inCluster(t)
 	l := &ledger{series: map[string]int{}}
-	f.Limit(l)
+	f.SetAdmission(l)
 	a := senderOf("a", "1")
 	f.send(a, "m:1|c", "m:1|c|#x:1", "m:1|c|#x:1", "n:1|g")
 	if l.series["1m"] != 2 || l.series["1n"] != 1 {
@@ -250,7 +250,7 @@ func TestAdmissionHearsOfEverySeries(t *testing.T) {
 	if r := f.send(a, "o:1|c"); r != metric.OverLimit {
 		t.Errorf("%v: the refusal is not remembered", r)
 	}
-	f.Readmit()
+	f.RetryRejected()
 	if r := f.send(a, "o:1|c"); r != metric.Applied {
 		t.Errorf("%v, want it to be asked again", r)
 	}
@@ -263,8 +263,8 @@ func TestAdmissionHearsOfEverySeries(t *testing.T) {
 		t.Errorf("left: %v, want o alone", l.series)
 	}
 	back, again := newFixture(t), &ledger{series: map[string]int{}}
-	back.Limit(again)
-	back.w.Park()
+	back.SetAdmission(again)
+	back.w.Offline()
 	if err := saved.into(back.Table); err != nil {
 		t.Fatal(err)
 	}
@@ -302,13 +302,13 @@ func TestHeldSamplesCountWhenTheyCame(t *testing.T) {
 				held = append(held, s)
 			}
 		}
-		f.w.Unpark()
+		f.w.Online()
 		for _, s := range held {
 			if r := f.w.Apply(s); r != metric.Applied {
 				t.Fatal(r)
 			}
 		}
-		f.w.Park()
+		f.w.Offline()
 		for range 22 {
 			time.Sleep(time.Second)
 			f.send(a, "hits:10|c")
@@ -345,11 +345,11 @@ func TestHeldGaugeIsOlder(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		f.send(a, "depth:2|g")
 		for range 2 { // before it is rolled, and after
-			f.w.Unpark()
+			f.w.Online()
 			if r := f.w.Apply(s); r != metric.Applied {
 				t.Fatal(r)
 			}
-			f.w.Park()
+			f.w.Offline()
 			points, err := f.Objects(metric.Query{Resource: "pods", Namespace: "shop", Object: "a", Asked: metric.ParseAsked("depth")})
 			if err != nil || points[0].Value.Float64() != 2 {
 				t.Errorf("%v, %v", points, err)

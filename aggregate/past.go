@@ -135,7 +135,7 @@ func (p *past) write(n *notes, c coding, all []note) {
 		last = len(steps)
 		steps = appendStep(steps, all[i].tick-all[i-1].tick, c.pack(all[i].value-all[i-1].value))
 	}
-	class := classFor(len(steps) + len(steps)/8 + 8)
+	class := n.classFor(len(steps))
 	if most := logSizes[class] - noteHeadBytes; len(steps) > most { // beyond the largest log
 		p.cut(n, c, all)
 		return
@@ -225,7 +225,7 @@ func (p *past) shrink(n *notes, c coding, now uint32) {
 	switch used := int(head.end); {
 	case now-min(head.stamp, now) > n.horizon:
 		p.forget(n)
-	case int(head.class) > classFor(used+used/8+8), now-min(head.stamp, now) > n.horizon/2:
+	case int(head.class) > n.classFor(used), now-min(head.stamp, now) > n.horizon/2:
 		p.write(n, c, n.tidy(p.read(n, c, nil), c, now))
 	}
 }

@@ -469,7 +469,7 @@ func TestHistogramsConcurrently(t *testing.T) {
 				s.Name = []byte("gone")
 				w.Apply(s)
 				w.Apply(sample("t:1|ms|#pod:a,ns:ns,k:0"))
-				w.Pass()
+				w.Quiesce()
 			}
 		})
 	}

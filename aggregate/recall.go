@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"unsafe"
 
+	"github.com/sluice-metrics/sluice/aggregate/memory"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -70,8 +71,8 @@ const (
 	farCaches = 3 * farLines
 )
 
-// Recall looks up lines for Repeat. What it finds holds until Pass or Park.
-func (w *Writer) Recall(lines []metric.Line) {
+// LookupLines looks up lines for ApplyKnown. What it finds holds until Quiesce or Offline.
+func (w *Writer) LookupLines(lines []metric.Line) {
 	if len(lines) > len(w.recalled) {
 		w.recalled = make([]recalled, len(lines))
 	}
@@ -115,7 +116,7 @@ func (w *Writer) askForSlots(found []recalled) {
 		p := slots.probe(found[i].hash)
 		ahead[i] = uintptr(unsafe.Pointer(p.slot()))
 	}
-	prefetch(ahead[:len(found)])
+	memory.Prefetch(ahead[:len(found)])
 }
 
 // find reads each line's slot.
@@ -142,7 +143,7 @@ func (w *Writer) findFar(lines []metric.Line, found []recalled) {
 			at := i * 3
 			ahead[at], ahead[at+1], ahead[at+2] = first, first+min(last, cacheLine), first+last
 		}
-		prefetch(ahead[:3*n])
+		memory.Prefetch(ahead[:3*n])
 		lines, found = lines[n:], found[n:]
 	}
 }
@@ -183,7 +184,7 @@ func (w *Writer) askForCells(found []recalled) {
 				ahead[at], ahead[at+1] = uintptr(unsafe.Pointer(&page.cells[place])), uintptr(unsafe.Pointer(&page.dirty[place/64]))
 			}
 		}
-		prefetch(ahead[:2*n])
+		memory.Prefetch(ahead[:2*n])
 		found = found[n:]
 	}
 }
@@ -216,17 +217,17 @@ func (w *Writer) reachTimers(lines []metric.Line, found []recalled) {
 			r.bin = binOf(float64(l.Whole) + l.Fraction)
 			ahead[n] = uintptr(unsafe.Pointer(r.live.line(0, r.bin)))
 			if n++; n == farLines {
-				prefetch(ahead[:])
+				memory.Prefetch(ahead[:])
 				n = 0
 			}
 		}
 	}
-	prefetch(ahead[:n])
+	memory.Prefetch(ahead[:n])
 }
 
-// Repeat applies recalled lines from one on, up to the first that has to be parsed, and returns how many it applied. Which
+// ApplyKnown applies recalled lines from one on, up to the first that has to be parsed, and returns how many it applied. Which
 // lines are refused, and why, is found out anew by parsing them.
-func (w *Writer) Repeat(from int) (applied int) {
+func (w *Writer) ApplyKnown(from int) (applied int) {
 	for at := from; at < len(w.lines); {
 		until := min(at+insideLines, len(w.lines))
 		if at = w.repeatSome(at, until); at < until {
@@ -243,8 +244,8 @@ const insideLines = 8
 // repeatSome applies lines from one to another, up to the first that has to be parsed, and returns its place.
 func (w *Writer) repeatSome(from, until int) int {
 	if w.timers {
-		w.seat.goIn()
-		defer w.seat.goOut()
+		w.slot.Enter()
+		defer w.slot.Exit()
 	}
 	for i := from; i < until; i++ {
 		if !w.repeat(&w.lines[i], &w.recalled[i]) {

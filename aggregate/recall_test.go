@@ -34,14 +34,14 @@ func (f *fixture) take(w *Writer, sender *metric.Sender, texts ...string) (outco
 	for i, text := range texts {
 		lines[i] = cutLine(text, sender)
 	}
-	w.Recall(lines)
+	w.LookupLines(lines)
 	for at := 0; at < len(lines); {
-		n := w.Repeat(at)
+		n := w.ApplyKnown(at)
 		outcomes = append(outcomes, make([]metric.Reason, n)...)
 		if at += n; at == len(lines) {
 			break
 		}
-		next := make([]metric.Sample, max(1, w.Unknown(at, foretoldMost+2)))
+		next := make([]metric.Sample, max(1, w.UnknownLines(at, foretoldMost+2)))
 		for i := range next {
 			next[i] = *sample(texts[at+i])
 			next[i].Sender = sender
@@ -49,14 +49,14 @@ func (f *fixture) take(w *Writer, sender *metric.Sender, texts ...string) (outco
 				next[i].Line = &lines[at+i]
 			}
 		}
-		w.Foretell(at, next)
+		w.PrefetchNew(at, next)
 		for i := range next {
 			outcomes = append(outcomes, w.Apply(&next[i]))
 		}
 		at += len(next)
 		parsed += len(next)
 	}
-	w.Pass()
+	w.Quiesce()
 	return outcomes, parsed
 }
 
@@ -118,8 +118,8 @@ func testKnownLines(t *testing.T, far int64) {
 		if parsed > total*6/10 { // refusals, signs, and what was new
 			t.Errorf("%d of %d lines were parsed", parsed, total)
 		}
-		plain.w.Park()
-		known.w.Park()
+		plain.w.Offline()
+		known.w.Offline()
 		for n := range 40 {
 			for _, asked := range []string{"c%d:total", "g%d", "t%d:sum", "t%d:count", "t%d:p90", "s%d"} {
 				name := fmt.Sprintf(asked, n)
@@ -146,7 +146,7 @@ func TestKnownLinesAreNotParsed(t *testing.T) {
 			t.Errorf("%s: not known", text)
 		}
 		lines := []metric.Line{cutLine(text, nil)}
-		if n := testing.AllocsPerRun(100, func() { f.w.Recall(lines); f.w.Repeat(0) }); n != 0 {
+		if n := testing.AllocsPerRun(100, func() { f.w.LookupLines(lines); f.w.ApplyKnown(0) }); n != 0 {
 			t.Errorf("%s: %v allocations", text, n)
 		}
 	}
@@ -173,7 +173,7 @@ func TestKnownLinesAreTheirSenders(t *testing.T) {
 	} {
 		l := cutLine(text, a)
 		other(&l)
-		if f.w.Recall([]metric.Line{l}); f.w.Repeat(0) != 0 {
+		if f.w.LookupLines([]metric.Line{l}); f.w.ApplyKnown(0) != 0 {
 			t.Errorf("%+v passed for known", l)
 		}
 	}
@@ -186,16 +186,16 @@ func TestKnownLinesOfWhatIsGone(t *testing.T) {
 		const text = "c:2|c|#pod:a,ns:ns"
 		f.take(f.w, nil, text, text)
 		f.want("c:total", "a=4")
-		f.w.Park()
+		f.w.Offline()
 		if n := f.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Asked: metric.Asked{Name: "c"}}); n != 1 {
 			t.Fatalf("%d deleted", n)
 		}
 		time.Sleep(time.Second)
-		f.w.Unpark()
+		f.w.Online()
 		if _, parsed := f.take(f.w, nil, text, text); parsed == 0 {
 			t.Error("a line led to a series that is gone")
 		}
-		f.w.Park()
+		f.w.Offline()
 		f.want("c:total", "a=4")
 	})
 }
@@ -210,7 +210,7 @@ func testRecallers(t *testing.T, far int64) {
 	f := newFixture(t)
 	f.farBytes = far
 	f.running()
-	f.w.Park()
+	f.w.Offline()
 	var writers sync.WaitGroup
 	stop := make(chan struct{})
 	for i := range 3 {
@@ -305,12 +305,12 @@ func BenchmarkRecall(b *testing.B) {
 						hand[i] = l
 					}
 					begun := time.Now()
-					f.w.Recall(hand)
-					for n := f.w.Repeat(0); n < batch; n += 1 + f.w.Repeat(n+1) {
+					f.w.LookupLines(hand)
+					for n := f.w.ApplyKnown(0); n < batch; n += 1 + f.w.ApplyKnown(n+1) {
 						unknown++ // another line has its bits
 					}
 					took += time.Since(begun)
-					f.w.Pass()
+					f.w.Quiesce()
 					at += batch
 				}
 				least = min(least, took)

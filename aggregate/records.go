@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"encoding/binary"
+	"github.com/sluice-metrics/sluice/aggregate/memory"
 	"math"
 	"sync/atomic"
 	"unsafe"
@@ -39,7 +40,7 @@ func (r *record) bytes(from, length int) []byte {
 // touch has the first two cache lines come. What lies behind the last record is readable, too.
 func (r *record) touch() {
 	r.target.Load()
-	touch(unsafe.Add(unsafe.Pointer(r), cacheLine))
+	memory.Touch(unsafe.Add(unsafe.Pointer(r), cacheLine))
 }
 
 const cacheLine = 64
@@ -59,24 +60,24 @@ func (r *record) rate() float64 {
 // records is the memory of all aliases. A record's number is its place in grains. Chunks of it are given to the shards,
 // which cut them up under their locks.
 type records struct {
-	memory *arena
+	memory *memory.Arena
 	chunks atomic.Int64 // given out
 }
 
 // newRecords reserves for records of so many bytes, and as much again for pieces that no new record fits.
 func newRecords(size int64) *records {
 	most := int64(math.MaxUint32) * recordGrain
-	return &records{memory: newArena(int(min(2*size+slotShards*chunkGrains*recordGrain, most)))}
+	return &records{memory: memory.NewArena(int(min(2*size+slotShards*chunkGrains*recordGrain, most)))}
 }
 
 func (r *records) at(number uint32) *record {
-	return (*record)(unsafe.Add(r.memory.base, uintptr(number)*recordGrain))
+	return (*record)(unsafe.Add(r.memory.Base, uintptr(number)*recordGrain))
 }
 
 // chunk gives out a chunk: the number of its first grain. False: there is no more memory.
 func (r *records) chunk() (number uint32, ok bool) {
 	n := r.chunks.Add(1)
-	if !r.memory.reach(int(n)*chunkGrains*recordGrain + cacheLine) {
+	if !r.memory.Grow(int(n)*chunkGrains*recordGrain + cacheLine) {
 		r.chunks.Add(-1)
 		return 0, false
 	}

@@ -270,11 +270,11 @@ func TestRestoreOfDamagedPushes(t *testing.T) {
 			t.Fatalf("applied %v, held %v", applied, held)
 		}
 		p := &pushes{r: rand.New(rand.NewPCG(1, 1)), life: 1, counts: make([]float64, 4)}
-		again.w.Unpark()
+		again.w.Online()
 		for _, s := range p.next() {
 			again.w.Apply(s)
 		}
-		again.w.Park()
+		again.w.Offline()
 		again.Roll()
 	}
 }

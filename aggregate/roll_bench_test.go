@@ -15,7 +15,7 @@ func BenchmarkRoll(b *testing.B) {
 	for _, s := range samplesOf(series, "c") {
 		w.Apply(s)
 	}
-	w.Park()
+	w.Offline()
 	change := func() {
 		for i := range table.blocks.made.Load() {
 			one := table.blocks.at[i].Load()

@@ -26,8 +26,8 @@ func started(s *metric.Sample, at int64) *metric.Sample { s.Started = at; return
 
 func (f *fixture) apply(samples ...*metric.Sample) {
 	f.t.Helper()
-	f.w.Unpark()
-	defer f.w.Park()
+	f.w.Online()
+	defer f.w.Offline()
 	for _, s := range samples {
 		if r := f.w.Apply(s); r != metric.Applied {
 			f.t.Fatalf("%s: refused: %s", s.Name, r)
@@ -333,7 +333,7 @@ func TestA2RunningTotals(t *testing.T) {
 						t.Errorf("refused: %s", got)
 					}
 				}
-				w.Pass()
+				w.Quiesce()
 			}
 		})
 	}
@@ -355,11 +355,11 @@ func TestAccumulateAfterTheEnd(t *testing.T) {
 		b, place := f.blocks.of(0)
 		gone := ref{0, b.page.cells[place].state.Load()}
 		f.Delete(podQuery("c"))
-		f.w.Unpark()
+		f.w.Online()
 		if r := f.w.applyPushed(gone, total("c", 100)); r != metric.Applied { // looked up before the end
 			t.Fatal(r)
 		}
-		f.w.Park()
+		f.w.Offline()
 		f.want("c:count", "a=0")
 		f.want("c:total", "a=100")
 		if applied, held := f.Balance(); applied != held || applied[0] != 5 {
@@ -403,11 +403,11 @@ func TestA6RunningTotals(t *testing.T) {
 		f.push("later:1|c|#pod:a,ns:ns")
 		f.bodyBytes.Add(c.MaxBytes)
 		f.apply(total("c", 2)) // what is there goes on
-		f.w.Unpark()
+		f.w.Online()
 		if r := f.w.Apply(total("later", 2)); r != metric.OverLimit {
 			t.Errorf("%s, want limit", r)
 		}
-		f.w.Park()
+		f.w.Offline()
 		f.bodyBytes.Add(-c.MaxBytes)
 		for range 3 {
 			f.apply(total("c", 2))
@@ -423,8 +423,8 @@ func TestA3NoAllocationOfTotals(t *testing.T) {
 	f := newFixture(t)
 	s := total("c", 1)
 	f.apply(s)
-	f.w.Unpark()
-	if n := testing.AllocsPerRun(1000, func() { s.Whole++; f.w.Apply(s); f.w.Pass() }); n > 2 { // the test's describer makes a slice, and one more with -race
+	f.w.Online()
+	if n := testing.AllocsPerRun(1000, func() { s.Whole++; f.w.Apply(s); f.w.Quiesce() }); n > 2 { // the test's describer makes a slice, and one more with -race
 		t.Errorf("%v allocations", n)
 	}
 	if !strings.HasPrefix(f.ask("c:total"), "a=10") {

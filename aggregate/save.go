@@ -6,6 +6,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/sluice-metrics/sluice/aggregate/memory"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -150,11 +151,11 @@ func (b *block) askForNews(word int, set uint64) {
 	for i, e := range entries[:n] {
 		ahead[2*i], ahead[2*i+1] = e.ends()
 	}
-	prefetch(ahead[:2*n])
+	memory.Prefetch(ahead[:2*n])
 	for i, e := range entries[:n] {
 		ahead[i] = uintptr(unsafe.Pointer(unsafe.StringData(e.name)))
 	}
-	prefetch(ahead[:n])
+	memory.Prefetch(ahead[:n])
 }
 
 // appendNews appends a birth or a death.

@@ -1,6 +1,7 @@
 package aggregate
 
 import (
+	"github.com/sluice-metrics/sluice/aggregate/memory"
 	"math"
 	"sync/atomic"
 )
@@ -89,14 +90,14 @@ func (s *set) slotLocked(index int, sp *span, unit uint32) *setSlot {
 
 // mergeLocked moves what older tables hold into the newest, once no writer can be adding to them any more.
 // Members that were last seen before the oldest tick are left behind.
-func (s *set) mergeLocked(e *epochs, oldest uint32) {
+func (s *set) mergeLocked(e *memory.Epochs, oldest uint32) {
 	newest := s.exact.Load()
 	older := newest.older.Load()
 	switch {
 	case older == nil:
 	case s.merging != newest:
-		s.merging, s.dropAt = newest, e.advance()
-	case e.passed() >= s.dropAt:
+		s.merging, s.dropAt = newest, e.Advance()
+	case e.Quiesced() >= s.dropAt:
 		s.merging = nil
 		older.each(func(hash uint64, tick uint32) {
 			if tick >= oldest {

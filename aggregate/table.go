@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/memory"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -38,7 +39,7 @@ type Table struct {
 	config    Config
 	describe  Describer
 	admission Admission
-	witness   Witness
+	observer  Observer
 	clock     *clock
 	spans     []span
 	notes     *notes
@@ -48,7 +49,7 @@ type Table struct {
 	farBytes  int64  // see recall.go
 	canon     *slots // canonical forms to series numbers, off by firstNumber
 	index     *index
-	epochs    epochs
+	epochs    memory.Epochs
 	graves    graves
 	slow      slowPushers
 	mixed     mixedKinds
@@ -86,8 +87,8 @@ func New(c Config, describe Describer, log *slog.Logger) *Table {
 	clock := newClock(c.Windows)
 	spans := newSpans(c.Windows, clock.tick)
 	t := &Table{
-		config: c, describe: describe, admission: unlimited{}, witness: nobody{}, clock: clock, spans: spans,
-		aliases: newAliases(c.MaxBytes / 2), blocks: blocks{pages: newArena(maxBlocks * pageBytes)}, canon: newSlots(),
+		config: c, describe: describe, admission: unlimited{}, observer: noObserver{}, clock: clock, spans: spans,
+		aliases: newAliases(c.MaxBytes / 2), blocks: blocks{pages: memory.NewArena(maxBlocks * pageBytes)}, canon: newSlots(),
 		index: newIndex(), setSeed: rand.Uint64(), written: spans, slow: slowPushers{log: log}, mixed: mixedKinds{log: log},
 	}
 	t.farBytes = farBytes
@@ -105,11 +106,11 @@ func (t *Table) growNotes(bytes int64) bool {
 	return true
 }
 
-// Limit has new series admitted by a. It is called before anything else of the table.
-func (t *Table) Limit(a Admission) { t.admission = a }
+// SetAdmission has new series admitted by a. It is called before anything else of the table.
+func (t *Table) SetAdmission(a Admission) { t.admission = a }
 
-// Readmit says that series may come in that were refused before: their next samples ask again.
-func (t *Table) Readmit() { t.turn.Add(1) }
+// RetryRejected says that series may come in that were refused before: their next samples ask again.
+func (t *Table) RetryRejected() { t.turn.Add(1) }
 
 // Windows lists the windows that can be asked for, shortest first.
 func (t *Table) Windows() []time.Duration {

@@ -100,22 +100,22 @@ func (f *fixture) running() *fixture {
 
 func (f *fixture) push(lines ...string) {
 	f.t.Helper()
-	f.w.Unpark()
+	f.w.Online()
 	for _, line := range lines {
 		if r := f.w.Apply(sample(line)); r != metric.Applied {
 			f.t.Fatalf("%s: refused: %s", line, r)
 		}
 	}
-	f.w.Park()
+	f.w.Offline()
 }
 
 func (f *fixture) refuses(line string, want metric.Reason) {
 	f.t.Helper()
-	f.w.Unpark()
+	f.w.Online()
 	if got := f.w.Apply(sample(line)); got != want {
 		f.t.Errorf("%s: %s, want %s", line, got, want)
 	}
-	f.w.Park()
+	f.w.Offline()
 }
 
 // ask returns the values for pods of namespace ns, or what went wrong: "pod=value pod=value".
@@ -487,7 +487,7 @@ func TestLifetimes(t *testing.T) {
 		s = sample("f:1|g|#pod:a,ns:ns")
 		s.TTL = metric.Forever
 		f.w.Apply(s)
-		f.w.Park()
+		f.w.Offline()
 		time.Sleep(15 * time.Second)
 		f.want("t", `no series of "t" for pods in "ns"; last seen 15s ago, expired after 10s`)
 		time.Sleep(45 * time.Minute)

@@ -1,6 +1,7 @@
 package aggregate
 
 import (
+	"github.com/sluice-metrics/sluice/aggregate/memory"
 	"math"
 	"sync/atomic"
 	"unsafe"
@@ -38,20 +39,20 @@ const (
 
 // timerLives is the memory of all live parts, numbered from 1.
 type timerLives struct {
-	pool
-	epochs *epochs
+	memory.Pool
+	epochs *memory.Epochs
 }
 
-func (l *timerLives) open(e *epochs) {
+func (l *timerLives) open(e *memory.Epochs) {
 	l.epochs = e
-	l.pool.open(int(liveBytes))
+	l.Pool.Open(int(liveBytes), 2*maxBlocks*blockSeries) // far beyond the series there may be: each has one at most
 }
 
 // A timer's cell has the number of its live part << 1 | the hot half; 0: there is none.
 const hotHalf = 1
 
 func (l *timerLives) at(value uint64) *timerLive {
-	return (*timerLive)(l.pool.at(uint32(value >> 1)))
+	return (*timerLive)(l.Pool.At(uint32(value >> 1)))
 }
 
 // of is the live part of a timer; nil: nothing was observed yet, as where all comes in histograms.
@@ -70,7 +71,7 @@ func (l *timerLives) make(c *cell, room budget) *timerLive {
 	if !room.take(liveBytes) {
 		return nil
 	}
-	number := l.take()
+	number := l.Alloc()
 	if number == 0 {
 		room.enter(-liveBytes)
 		return nil
@@ -78,7 +79,7 @@ func (l *timerLives) make(c *cell, room budget) *timerLive {
 	value := uint64(number) << 1
 	l.at(value).reset()
 	if !c.value.CompareAndSwap(0, value) {
-		l.give(number)
+		l.Free(number)
 		room.enter(-liveBytes)
 	}
 	return l.of(c)
@@ -87,7 +88,7 @@ func (l *timerLives) make(c *cell, room budget) *timerLive {
 // drop gives the live part back. Nobody finds the timer any more.
 func (l *timerLives) drop(c *cell) {
 	if value := c.value.Swap(0); value != 0 {
-		l.give(uint32(value >> 1))
+		l.Free(uint32(value >> 1))
 	}
 }
 
@@ -95,7 +96,7 @@ func (l *timerLives) drop(c *cell) {
 func (l *timerLives) turn(c *cell) (cold uint32) {
 	value := c.value.Load()
 	c.value.Store(value ^ hotHalf)
-	l.epochs.awaitInside()
+	l.epochs.AwaitExits()
 	return uint32(value & hotHalf)
 }
 

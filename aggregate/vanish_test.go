@@ -43,11 +43,11 @@ func TestVanish(t *testing.T) {
 				f.want(name, fmt.Sprintf(stale, name))
 				f.push(line)
 				f.want(name, before)
-				f.w.Unpark()
+				f.w.Online()
 				f.w.Apply(sample(line))
 				f.w.Apply(vanished(name)) // in the same batch as a value
 				f.want(name, fmt.Sprintf(stale, name))
-				f.w.Park()
+				f.w.Offline()
 				time.Sleep(2 * time.Second) // the second step: nothing comes again
 				if got := f.ask(name); got == before || f.Series() != 0 || f.inLimbo() != 0 {
 					t.Errorf("%s, %d series, %d in limbo", got, f.Series(), f.inLimbo())
@@ -75,8 +75,8 @@ func TestVanishOfNothing(t *testing.T) {
 	f.send(from, "g:1|c|#k:1")
 	nothing := vanished("g", "k:2")
 	nothing.Sender = from
-	f.w.Unpark()
-	if n := testing.AllocsPerRun(1000, func() { f.w.Apply(nothing); f.w.Pass() }); n != 0 {
+	f.w.Online()
+	if n := testing.AllocsPerRun(1000, func() { f.w.Apply(nothing); f.w.Quiesce() }); n != 0 {
 		t.Errorf("%v allocations, want none", n)
 	}
 	if f.Series() != 1 || f.blocks.next != 1 {
@@ -224,7 +224,7 @@ func TestA2SeriesThatVanish(t *testing.T) {
 						t.Errorf("refused: %s", got)
 					}
 				}
-				w.Pass()
+				w.Quiesce()
 			}
 		})
 	}
@@ -245,13 +245,13 @@ func TestA6PlacesOfWhatVanished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t).running()
 		value, end := sample("g:1|g|#pod:a,ns:ns"), vanished("g")
-		f.w.Unpark()
+		f.w.Online()
 		for range 200 {
 			for range 256 {
 				f.w.Apply(value)
 				f.w.Apply(end)
 			}
-			f.w.Pass()
+			f.w.Quiesce()
 			time.Sleep(time.Second)
 		}
 		if made := f.Blocks(); made != 1 {

@@ -6,13 +6,14 @@ import (
 	"sync/atomic"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/sluice-metrics/sluice/aggregate/memory"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
 // Writer is one goroutine's way into the table. Its scratch space makes a sample cost no allocation.
 type Writer struct {
 	table *Table
-	seat  *epochSeat
+	slot  *memory.WriterSlot
 	now   moment // as of the last batch boundary
 
 	// counted is what this writer added to counters; shown is the same as of the last batch boundary, for Balance.
@@ -36,7 +37,7 @@ type Writer struct {
 
 // NewWriter makes a writer, ready for Apply. Close gives it up.
 func (t *Table) NewWriter() *Writer {
-	w := &Writer{table: t, seat: t.epochs.join(), now: t.clock.now()}
+	w := &Writer{table: t, slot: t.epochs.Register(), now: t.clock.now()}
 	t.sumsMu.Lock()
 	defer t.sumsMu.Unlock()
 	t.writers = append(t.writers, w)
@@ -46,7 +47,7 @@ func (t *Table) NewWriter() *Writer {
 // Close gives the writer up.
 func (w *Writer) Close() {
 	t := w.table
-	t.epochs.leave(w.seat)
+	t.epochs.Unregister(w.slot)
 	t.sumsMu.Lock()
 	defer t.sumsMu.Unlock()
 	for i, one := range t.writers {
@@ -58,24 +59,24 @@ func (w *Writer) Close() {
 	}
 }
 
-// Pass marks a batch boundary: nothing that was looked up before is used any more.
-func (w *Writer) Pass() {
+// Quiesce marks a batch boundary: nothing that was looked up before is used any more.
+func (w *Writer) Quiesce() {
 	w.ahead = 0
 	w.show()
-	w.seat.pass(&w.table.epochs)
+	w.slot.Quiesce(&w.table.epochs)
 	w.now = w.table.clock.now()
 }
 
-// Park is a Pass before a wait of any length.
-func (w *Writer) Park() {
+// Offline is a Quiesce before a wait of any length.
+func (w *Writer) Offline() {
 	w.ahead = 0
 	w.show()
-	w.seat.park()
+	w.slot.Offline()
 }
 
-// Unpark ends a Park.
-func (w *Writer) Unpark() {
-	w.seat.unpark(&w.table.epochs)
+// Online ends a Offline.
+func (w *Writer) Online() {
+	w.slot.Online(&w.table.epochs)
 	w.now = w.table.clock.now()
 }
 
@@ -235,8 +236,8 @@ func (w *Writer) observe(b *block, place uint32, s *metric.Sample) metric.Reason
 	room := budget{w.table, body}
 	c := &b.page.cells[place]
 	live := w.table.timers.make(c, room)
-	w.seat.goIn()
-	defer w.seat.goOut()
+	w.slot.Enter()
+	defer w.slot.Exit()
 	if live == nil || !body.timer.observe(live, uint32(c.value.Load()&hotHalf), s.Float(), s.Weight(), room) {
 		return metric.OverLimit
 	}

@@ -1,7 +1,10 @@
-// Package connlimit bounds how many connections a listener keeps open, in all and from one address. When the
-// bound is reached, the connection that has been idle longest yields its place to the new one. A client that opens
-// many connections therefore loses its own, and keeps nobody out.
+// Package connlimit limits the connections, and the requests in flight, that one peer address may hold.
 //
-// A listener calls it after it accepted a connection and before it serves it. It closes nothing and logs nothing:
-// its caller does.
+// A Limiter limits the open connections of a listener, in all and per address. At a limit it closes the
+// connection that has been idle longest in favour of the new one, or rejects the new one. A client that opens
+// many connections therefore loses its own and cannot lock others out. Slots limits anything else that is held
+// for a while, such as requests in flight.
+//
+// Every listener but the datagram sockets uses it: operations and adapter through a Listener; receiver and
+// receiver/push, which accept connections in their own way, through a Limiter. It never logs.
 package connlimit

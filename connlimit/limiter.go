@@ -1,6 +1,7 @@
 package connlimit
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -9,88 +10,74 @@ import (
 	"time"
 )
 
-// Limits are the bounds of one listener.
+// Limits are the limits of one listener. For Max and MaxEach, 0 is no limit.
 type Limits struct {
-	// Max bounds all open connections, MaxEach those of one address. A Unix socket's peers have no address: only Max
-	// bounds them.
+	// Max limits all open connections, MaxEach those of one address. The peers of a Unix socket have no address:
+	// only Max limits them.
 	Max, MaxEach int
-	// Keep is how long a connection keeps its place after it was marked busy. 0: a busy connection yields too, but
-	// only when no idle one is left.
+	// Reject closes the new connection at a limit. Otherwise an open one yields to it.
+	Reject bool
+	// Keep is how long a connection cannot yield after it was marked busy. 0: a busy connection yields too, but
+	// only if none is idle.
 	Keep time.Duration
 }
 
-// A Limiter knows the open connections of one listener. All its methods may be called by several goroutines at once.
+// A Limiter knows the open connections of one listener. Its methods may be called by several goroutines at once.
 type Limiter struct {
 	limits Limits
+	slots  *Slots
 	start  time.Time
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards open
 	open map[*Member]struct{}
-	from map[netip.Prefix]int // open connections by address
 }
 
 // A Member is one open connection.
 type Member struct {
 	net.Conn
+	From    netip.Prefix // the peer's address
 	limiter *Limiter
-	from    netip.Prefix
 
-	// The goroutine that serves the connection writes these, the one that makes room reads them.
+	// Written by the goroutine that serves the connection, read by the one that accepts.
 	busy  atomic.Bool
 	since atomic.Int64 // when busy was last set, after the limiter's start
 }
 
 // New makes a Limiter without connections.
 func New(limits Limits) *Limiter {
-	return &Limiter{limits: limits, start: time.Now(), open: map[*Member]struct{}{}, from: map[netip.Prefix]int{}}
+	return &Limiter{
+		limits: limits, slots: NewSlots(limits.Max, limits.MaxEach), start: time.Now(), open: map[*Member]struct{}{},
+	}
 }
 
-// Enter admits a connection. If the limiter is full, yielded is the member that lost its place, which the caller
-// closes. If no member yields, the error says why the connection must be closed instead.
+// Enter admits a connection. At a limit, yielded is the member that loses its slot; the caller closes it. If no
+// member yields, the error wraps a *FullError, and the caller closes the new connection.
 func (l *Limiter) Enter(conn net.Conn) (entered, yielded *Member, err error) {
-	m := &Member{Conn: conn, limiter: l, from: AddressPrefix(conn.RemoteAddr())}
+	m := &Member{Conn: conn, limiter: l, From: Prefix(conn.RemoteAddr().String())}
 	m.Idle()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if full := l.fullLocked(m.from); full != nil {
-		if yielded = l.idlestLocked(full.from); yielded == nil {
-			return nil, nil, full
+	var full *FullError
+	if errors.As(l.slots.Acquire(m.From), &full) {
+		if yielded = l.idlestLocked(full.From); yielded == nil {
+			return nil, nil, fmt.Errorf("connection %w; no open connection is idle", full)
 		}
 		l.leaveLocked(yielded)
+		_ = l.slots.Acquire(m.From) // cannot fail: the yielded slot is free, and only Enter acquires
 	}
 	l.open[m] = struct{}{}
-	l.from[m.from]++
 	return m, yielded, nil
 }
 
-// fullError says which bound was reached.
-type fullError struct {
-	from netip.Prefix // zero: all connections together
-	max  int
-}
-
-func (e *fullError) Error() string {
-	if e.from.IsValid() {
-		return fmt.Sprintf("%d connections are open from %s, which is the limit, and none of them is idle", e.max, e.from)
-	}
-	return fmt.Sprintf("%d connections are open, which is the limit, and none of them is idle", e.max)
-}
-
-func (l *Limiter) fullLocked(from netip.Prefix) *fullError {
-	switch {
-	case from.IsValid() && l.from[from] >= l.limits.MaxEach:
-		return &fullError{from, l.limits.MaxEach}
-	case len(l.open) >= l.limits.Max:
-		return &fullError{netip.Prefix{}, l.limits.Max}
-	}
-	return nil
-}
-
-// idlestLocked is the member that yields, among those of an address or, for the zero prefix, among all. Nil: none does.
+// idlestLocked returns the member that yields, among those of an address or, for the zero prefix, among all.
+// Nil: none does.
 func (l *Limiter) idlestLocked(from netip.Prefix) (idlest *Member) {
+	if l.limits.Reject {
+		return nil
+	}
 	now := l.now()
 	for m := range l.open {
-		if from.IsValid() && m.from != from || m.keeps(now) {
+		if from.IsValid() && m.From != from || m.keeps(now) {
 			continue
 		}
 		if idlest == nil || m.before(idlest) {
@@ -105,7 +92,7 @@ func (m *Member) keeps(now int64) bool {
 	return keep > 0 && m.busy.Load() && now-m.since.Load() < int64(keep)
 }
 
-// before says that m yields rather than other.
+// before reports whether m yields rather than other.
 func (m *Member) before(other *Member) bool {
 	if m.limiter.limits.Keep == 0 {
 		if busy := m.busy.Load(); busy != other.busy.Load() {
@@ -117,10 +104,10 @@ func (m *Member) before(other *Member) bool {
 
 func (l *Limiter) now() int64 { return int64(time.Since(l.start)) }
 
-// Busy marks that the connection is of use now: a request came, a sample was applied.
+// Busy marks the connection as in use: a request arrived, a sample was applied.
 func (m *Member) Busy() { m.mark(true) }
 
-// Idle marks that the connection begins to wait.
+// Idle marks the connection as waiting from now on.
 func (m *Member) Idle() { m.mark(false) }
 
 func (m *Member) mark(busy bool) {
@@ -128,7 +115,14 @@ func (m *Member) mark(busy bool) {
 	m.since.Store(m.limiter.now())
 }
 
-// CloseWrite lets net/http end its side of a TCP connection first, so that the client still reads the answer.
+// Close closes the connection and frees its slot.
+func (m *Member) Close() error {
+	err := m.Conn.Close()
+	m.Leave()
+	return err
+}
+
+// CloseWrite lets net/http close its side of a TCP connection first, so that the client still reads the answer.
 func (m *Member) CloseWrite() error {
 	if half, ok := m.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -136,7 +130,7 @@ func (m *Member) CloseWrite() error {
 	return nil
 }
 
-// Leave frees the connection's place. It may be called again, and after the connection yielded.
+// Leave frees the connection's slot. Further calls, and calls after the connection yielded, do nothing.
 func (m *Member) Leave() {
 	m.limiter.mu.Lock()
 	defer m.limiter.mu.Unlock()
@@ -144,30 +138,23 @@ func (m *Member) Leave() {
 }
 
 func (l *Limiter) leaveLocked(m *Member) {
-	if _, open := l.open[m]; !open {
-		return
-	}
-	delete(l.open, m)
-	if l.from[m.from]--; l.from[m.from] == 0 {
-		delete(l.from, m.from)
+	if _, open := l.open[m]; open {
+		delete(l.open, m)
+		l.slots.Release(m.From)
 	}
 }
 
-// Open is how many connections are open, and how many of them share the member's address.
-func (m *Member) Open() (all, fromAddress int) {
-	m.limiter.mu.Lock()
-	defer m.limiter.mu.Unlock()
-	return len(m.limiter.open), m.limiter.from[m.from]
-}
+// Open returns how many connections are open, in all and from the member's address.
+func (m *Member) Open() (all, fromAddress int) { return m.limiter.slots.Taken(m.From) }
 
-// Len is how many connections are open.
+// Len returns how many connections are open.
 func (l *Limiter) Len() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.open)
+	all, _ := l.slots.Taken(netip.Prefix{})
+	return all
 }
 
-// Each calls do with every open connection. do must neither block nor call the limiter.
+// Each calls do with every connection that entered and did not leave, as it was given to Enter. do must neither
+// block nor call the limiter.
 func (l *Limiter) Each(do func(net.Conn)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,6 +1,7 @@
 package connlimit
 
 import (
+	"errors"
 	"net"
 	"strings"
 	"testing"
@@ -72,10 +73,10 @@ func TestBusyMembers(t *testing.T) {
 		second, _ = enter(t, l, "10.0.0.1")
 		first.Busy()
 		second.Busy()
-		if _, _, err := l.Enter(peer{ip: "10.0.0.1"}); err == nil || !strings.Contains(err.Error(), "2 connections are open from 10.0.0.1/32") {
+		if _, _, err := l.Enter(peer{ip: "10.0.0.1"}); err == nil || !strings.Contains(err.Error(), "limit of 2 reached for 10.0.0.1/32") {
 			t.Errorf("error %v, want one that names the address and the limit", err)
 		}
-		if _, _, err := l.Enter(peer{ip: "10.0.0.2"}); err == nil || !strings.HasPrefix(err.Error(), "2 connections are open, which is the limit") {
+		if _, _, err := l.Enter(peer{ip: "10.0.0.2"}); err == nil || !strings.HasPrefix(err.Error(), "connection limit of 2 reached; ") {
 			t.Errorf("error %v, want one that names the limit of all", err)
 		}
 		time.Sleep(time.Minute)
@@ -109,7 +110,41 @@ func TestMembersLeave(t *testing.T) {
 	if n := l.Len(); n != 1 {
 		t.Errorf("%d are open, want the last one", n)
 	}
-	if len(l.from) != 1 {
-		t.Errorf("%d addresses are remembered, want 1", len(l.from))
+	if len(l.slots.from) != 1 {
+		t.Errorf("%d addresses are remembered, want 1", len(l.slots.from))
+	}
+}
+
+// The slots of an address that holds none take no memory. A request is limited like a connection.
+func TestSlots(t *testing.T) {
+	slots := NewSlots(0, 1)
+	from, other := Prefix("10.0.0.1:80"), Prefix("10.0.0.2:80")
+	if err := slots.Acquire(from); err != nil {
+		t.Fatal(err)
+	}
+	if err := slots.Acquire(from); err == nil || err.Error() != "limit of 1 reached for 10.0.0.1/32" {
+		t.Errorf("error %v, want one that names the address and the limit", err)
+	}
+	if err := slots.Acquire(other); err != nil {
+		t.Error(err)
+	}
+	slots.Release(from)
+	slots.Release(other)
+	if all, _ := slots.Taken(from); all != 0 || len(slots.from) != 0 {
+		t.Errorf("%d taken, %d addresses are remembered; want none", all, len(slots.from))
+	}
+}
+
+// Without a limit of each, or with Reject, the new connection is the one that is closed.
+func TestReject(t *testing.T) {
+	l := New(Limits{Max: 2, Reject: true})
+	for range 2 {
+		if _, yielded, err := l.Enter(peer{ip: "10.0.0.1"}); yielded != nil || err != nil {
+			t.Fatal(yielded, err)
+		}
+	}
+	_, yielded, err := l.Enter(peer{ip: "10.0.0.1"})
+	if full := new(FullError); yielded != nil || !errors.As(err, &full) || full.Max != 2 || full.From.IsValid() {
+		t.Errorf("yielded %v, error %v; want the new one rejected for the limit of all", yielded, err)
 	}
 }

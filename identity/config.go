@@ -1,24 +1,21 @@
 package identity
 
-import (
-	"errors"
-	"fmt"
-)
+import "github.com/sluice-metrics/sluice/config"
 
-// Config decides how claims are read and which senders are trusted.
+// Config says how claims are read, and which senders are trusted.
 type Config struct {
-	// DefaultNamespace is the namespace of objects whose claim names none, standalone. In a cluster
-	// it is the sender's.
-	DefaultNamespace string `json:"defaultNamespace"`
-	// Trust decides which claims are accepted in a cluster. Standalone all are.
-	Trust Trust `json:"trust"`
-	// TrustedForwarders may describe any object: ingress controllers, node agents, Vector. Each
-	// entry is a CIDR, an address, "namespace/serviceaccount" of a pod, or "unix" for anyone who
-	// can open the Unix socket.
-	TrustedForwarders []string `json:"trustedForwarders"`
-	// ExternalWriters may write externals that belong to no namespace. The entries have the form of
-	// TrustedForwarders.
-	ExternalWriters []string `json:"externalWriters"`
+	// DefaultNamespace is, without a cluster, the namespace of an object whose claim names none. In a
+	// cluster it is the sender's.
+	DefaultNamespace string
+	// Trust says which claims are believed in a cluster. Without a cluster all are.
+	Trust Trust
+	// TrustedForwarders may describe any object: ingress controllers, node agents, Vector. Each is a CIDR,
+	// an address, "namespace/serviceaccount" of a pod, or "unix" for every process that can open a
+	// Unix socket of Sluice.
+	TrustedForwarders []string
+	// ExternalWriters, in the notation of TrustedForwarders, may write external metrics that belong to
+	// no namespace.
+	ExternalWriters []string
 }
 
 // DefaultConfig trusts no forwarder.
@@ -26,21 +23,21 @@ func DefaultConfig() Config { return Config{DefaultNamespace: "default", Trust: 
 
 // Validate returns all faults at once.
 func (c Config) Validate() error {
-	var faults []error
+	var faults config.Faults
 	if !validName(c.DefaultNamespace) {
-		faults = append(faults, fmt.Errorf("defaultNamespace: %q is not a valid namespace name", c.DefaultNamespace))
+		faults.Add("DefaultNamespace", "is %q; must be a valid namespace name", c.DefaultNamespace)
 	}
 	if !c.Trust.valid() {
-		faults = append(faults, fmt.Errorf("trust: %d is invalid; must be one of %s", c.Trust, trustNames()))
+		faults.Add("Trust", "is %d; must be one of %s", c.Trust, trustNames())
 	}
 	for _, list := range []struct {
-		field   string
+		field   config.Field
 		entries []string
-	}{{"trustedForwarders", c.TrustedForwarders}, {"externalWriters", c.ExternalWriters}} {
+	}{{"TrustedForwarders", c.TrustedForwarders}, {"ExternalWriters", c.ExternalWriters}} {
 		_, bad := parseSenderList(list.entries)
-		for _, fault := range bad {
-			faults = append(faults, fmt.Errorf("%s: %w", list.field, fault))
+		for _, err := range bad {
+			faults.Add(list.field, "has %w", err)
 		}
 	}
-	return errors.Join(faults...)
+	return faults.Join()
 }

@@ -110,8 +110,8 @@ func TestValidate(t *testing.T) {
 	}
 	text := fmt.Sprint(c.Validate())
 	for _, want := range []string{
-		`defaultNamespace: "a/b"`, "trust: 9", `trustedForwarders: "10.0.0.0/99"`, `trustedForwarders: "Bad/Name"`, `trustedForwarders: ""`,
-		`externalWriters: "shop"`, `externalWriters: "fe80::1%eth0"`, `externalWriters: "::ffff:0:0/90"`,
+		`DefaultNamespace is "a/b"`, "Trust is 9", `TrustedForwarders has "10.0.0.0/99"`, `TrustedForwarders has "Bad/Name"`, `TrustedForwarders has ""`,
+		`ExternalWriters has "shop"`, `ExternalWriters has "fe80::1%eth0"`, `ExternalWriters has "::ffff:0:0/90"`,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s is missing in %s", want, text)

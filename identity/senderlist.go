@@ -37,7 +37,7 @@ func (p *senderList) add(entry string) error {
 	if network, err := netip.ParsePrefix(entry); err == nil {
 		if a := network.Addr(); a.Is4In6() { // addresses are compared as IPv4
 			if network.Bits() < 96 {
-				return fmt.Errorf("%q is an IPv4 network in IPv6 form; must be written as IPv4", entry)
+				return fmt.Errorf("%q; must be an IPv4 network in IPv4 notation", entry)
 			}
 			network = netip.PrefixFrom(a.Unmap(), network.Bits()-96)
 		}
@@ -51,7 +51,7 @@ func (p *senderList) add(entry string) error {
 	}
 	namespace, name, ok := strings.Cut(entry, "/")
 	if !ok || !isDNSName(namespace) || !isDNSName(name) || !hasLetter(entry) {
-		return fmt.Errorf(`%q is invalid; must be a CIDR like 10.0.0.0/8, an address, namespace/serviceaccount, or "unix"`, entry)
+		return fmt.Errorf(`%q; must be a CIDR like 10.0.0.0/8, an address, namespace/serviceaccount, or "unix"`, entry)
 	}
 	p.accounts = append(p.accounts, account{namespace, name})
 	return nil

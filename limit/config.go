@@ -1,46 +1,45 @@
 package limit
 
 import (
-	"errors"
-	"fmt"
-
+	"github.com/sluice-metrics/sluice/config"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Config holds the default limits. A LimitRange of a namespace overrides them.
+// Config has the limits of a namespace without a LimitRange of Sluice's types.
 type Config struct {
-	// PodMetrics and PodSeries limit each pod.
-	PodMetrics int `json:"podMetrics"`
-	PodSeries  int `json:"podSeries"`
-	// NamespaceMetrics and NamespaceSeries limit a namespace: its external metrics and all objects
-	// except pods.
-	NamespaceMetrics int `json:"namespaceMetrics"`
-	NamespaceSeries  int `json:"namespaceSeries"`
+	// PodMetrics and PodSeries bound the metrics and the series of each pod.
+	PodMetrics int
+	PodSeries  int
+	// NamespaceMetrics and NamespaceSeries bound those of a namespace's external metrics and of all its
+	// objects but pods.
+	NamespaceMetrics int
+	NamespaceSeries  int
 }
 
-// DefaultConfig allows five metrics per pod, as many as Kubernetes' first custom pod metrics did.
+// DefaultConfig admits five metrics per pod, as the first design of custom pod metrics in Kubernetes
+// did.
 func DefaultConfig() Config {
 	return Config{PodMetrics: 5, PodSeries: 100, NamespaceMetrics: 100, NamespaceSeries: 5000}
 }
 
-// Max is the highest valid limit: no table holds more series.
+// Max is the highest limit that is accepted; no table holds more series.
 const Max = 1_000_000_000
 
 // Validate returns all faults at once.
 func (c Config) Validate() error {
-	var faults []error
-	for _, one := range []struct {
-		field string
+	var faults config.Faults
+	for _, limit := range []struct {
+		field config.Field
 		value int
 	}{
-		{"podMetrics", c.PodMetrics}, {"podSeries", c.PodSeries},
-		{"namespaceMetrics", c.NamespaceMetrics}, {"namespaceSeries", c.NamespaceSeries},
+		{"PodMetrics", c.PodMetrics}, {"PodSeries", c.PodSeries},
+		{"NamespaceMetrics", c.NamespaceMetrics}, {"NamespaceSeries", c.NamespaceSeries},
 	} {
-		if one.value < 0 || one.value > Max {
-			faults = append(faults, fmt.Errorf("%s is %d; must be 0 (nothing allowed) to %d", one.field, one.value, Max))
+		if limit.value < 0 || limit.value > Max {
+			faults.Add(limit.field, "is %d; must be from 0 (none are admitted) to %d", limit.value, Max)
 		}
 	}
-	return errors.Join(faults...)
+	return faults.Join()
 }
 
 func (c Config) limits() metric.Limits {

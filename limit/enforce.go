@@ -111,13 +111,13 @@ func (r *Registry) ObjectGone(o metric.Object) {
 }
 
 // AutoscalersChanged lets rejected metrics ask again: autoscalers name others now.
-func (r *Registry) AutoscalersChanged(string) { r.enqueue(r.table.Readmit) }
+func (r *Registry) AutoscalersChanged(string) { r.enqueue(r.table.RetryRejected) }
 
 // LimitsChanged applies a namespace's new limits: excess metrics are evicted, and rejected ones may
 // ask again.
 func (r *Registry) LimitsChanged(namespace string) {
 	if !r.enforcing.Load() {
-		r.enqueue(r.table.Readmit) // Enforce looks at all of them
+		r.enqueue(r.table.RetryRejected) // Enforce looks at all of them
 		return
 	}
 	r.enqueue(func() { r.enforceWhere(func(k quotaKey) bool { return k.namespace == namespace }) })
@@ -135,7 +135,7 @@ func (r *Registry) enforceWhere(concerns func(quotaKey) bool) {
 	for i := range r.shards {
 		r.enforceShard(&r.shards[i], concerns)
 	}
-	r.table.Readmit()
+	r.table.RetryRejected()
 }
 
 func (r *Registry) enforceShard(shard *shard, concerns func(quotaKey) bool) {

@@ -21,7 +21,7 @@ const readmitInterval = time.Minute
 func (r *Registry) readmitRejected() {
 	for i := range r.shards {
 		if r.shards[i].anyRejected() {
-			r.table.Readmit()
+			r.table.RetryRejected()
 			return
 		}
 	}

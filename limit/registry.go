@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/ratelog"
 )
 
 // Rules is the part of the cluster view that decides about new series. Its methods answer from
@@ -31,8 +32,8 @@ type Table interface {
 	End(o metric.Object, name string) int
 	// Idle returns the time since the metric's last sample.
 	Idle(o metric.Object, name string) time.Duration
-	// Readmit lets rejected series ask again with their next sample.
-	Readmit()
+	// RetryRejected lets rejected series ask again with their next sample.
+	RetryRejected()
 }
 
 // EventRecorder writes Events for people to read.
@@ -52,7 +53,7 @@ type Registry struct {
 	metrics   metrics
 	enforcing atomic.Bool // set once the cluster view is synced
 
-	said sparse // rate limit of the log of rejections
+	said ratelog.Limiter // rate limit of the log of rejections
 
 	mu   sync.Mutex // guards jobs
 	jobs []func()   // executed by Run, because they call the table
@@ -64,6 +65,7 @@ func New(c Config, rules Rules, t Table, events EventRecorder, logger *slog.Logg
 	r := &Registry{
 		config: c, rules: rules, table: t, events: events, logger: logger,
 		seed: maphash.MakeSeed(), metrics: newMetrics(), wake: make(chan struct{}, 1),
+		said: ratelog.Limiter{Interval: 5 * time.Second},
 	}
 	for i := range r.shards {
 		r.shards[i].quotas = map[uint64]*quota{}

@@ -75,7 +75,7 @@ func (w *ward) Idle(o metric.Object, name string) time.Duration {
 	defer w.mu.Unlock()
 	return w.idle[name]
 }
-func (w *ward) Readmit() {
+func (w *ward) RetryRejected() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.readmits++
@@ -591,7 +591,7 @@ func TestConfigFaults(t *testing.T) {
 		t.Error(err)
 	}
 	err := Config{PodMetrics: -1, PodSeries: Max + 1}.Validate()
-	if err == nil || !strings.Contains(err.Error(), "podMetrics") || !strings.Contains(err.Error(), "podSeries") {
+	if err == nil || !strings.Contains(err.Error(), "PodMetrics is -1") || !strings.Contains(err.Error(), "PodSeries is ") {
 		t.Error(err)
 	}
 }

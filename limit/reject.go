@@ -3,7 +3,6 @@ package limit
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -29,7 +28,7 @@ func (r *Registry) rejectLocked(s *quota, limit metric.Limit, o *metric.Object, 
 	rare.rejected[name] = struct{}{}
 	about, message := *o, s.rejection(limit, name)
 	r.enqueue(func() {
-		if suppressed, pass := r.said.pass(time.Now()); pass {
+		if suppressed, ok := r.said.Allow(); ok {
 			r.logger.Info("a metric is over the limit", "metric", name, "object", about.String(), "reason",
 				message, "suppressed", suppressed)
 		}
@@ -43,24 +42,6 @@ func subject(o metric.Object) metric.Object {
 		return metric.Object{Resource: "namespaces", Name: o.Namespace}
 	}
 	return o
-}
-
-// sparse lets one of many through in a while. Run's goroutine alone has it.
-type sparse struct {
-	last       time.Time
-	suppressed int
-}
-
-const sayEvery = 5 * time.Second
-
-func (s *sparse) pass(now time.Time) (suppressed int, pass bool) {
-	if now.Sub(s.last) < sayEvery {
-		s.suppressed++
-		return 0, false
-	}
-	suppressed = s.suppressed
-	*s = sparse{last: now}
-	return suppressed, true
 }
 
 // rejection says what was rejected, and which metrics hold the slots.

@@ -1,23 +1,19 @@
 package operations
 
-import (
-	"fmt"
-	"net"
-)
+import "github.com/sluice-metrics/sluice/config"
 
-// Config of the operations port.
+// Config is the configuration of the operations port.
 type Config struct {
-	// Address is the TCP address listened on, "host:port". An empty host is every address of the machine.
+	// Address is the TCP address to listen on, "host:port". An empty host is every address of the machine.
 	Address string
 }
 
-// DefaultConfig listens on port 8080 of loopback, as everything does that runs standalone.
+// DefaultConfig listens on port 8080 of loopback.
 func DefaultConfig() Config { return Config{Address: "127.0.0.1:8080"} }
 
-// Validate names what is wrong.
+// Validate returns all faults at once.
 func (c Config) Validate() error {
-	if _, _, err := net.SplitHostPort(c.Address); err != nil {
-		return fmt.Errorf("ops-address: %w: want host:port", err)
-	}
-	return nil
+	var faults config.Faults
+	faults.AddUnlessHostPort("Address", c.Address, DefaultConfig().Address)
+	return faults.Join()
 }

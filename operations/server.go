@@ -14,8 +14,8 @@ import (
 
 // Server answers /livez, /readyz and /metrics, and nothing else.
 type Server struct {
-	crowd *crowd
-	http  http.Server
+	connections *connections
+	http        http.Server
 }
 
 // Listen takes the port. Nothing is answered before Run.
@@ -24,31 +24,31 @@ func Listen(cfg Config, checks []Check, gather prometheus.Gatherer, log *slog.Lo
 	if err != nil {
 		return nil, fmt.Errorf("operations: %w", err)
 	}
-	crowd := newCrowd(listener, log)
+	connections := newConnections(listener, log)
 	return &Server{
-		crowd: crowd,
+		connections: connections,
 		http: http.Server{
 			Handler:           routes(checks, gather, log),
 			ReadHeaderTimeout: 5 * time.Second,
 			WriteTimeout:      30 * time.Second,
 			IdleTimeout:       20 * time.Second, // and a scraper's own connection outlives the usual 15 s between two scrapes
-			ConnState:         crowd.changed,
+			ConnState:         stateChanged,
 			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 		},
 	}, nil
 }
 
 // Addr is the address that was bound, with its port where the configuration said 0.
-func (s *Server) Addr() net.Addr { return s.crowd.Addr() }
+func (s *Server) Addr() net.Addr { return s.connections.Addr() }
 
 // Register shows the port's own metrics.
-func (s *Server) Register(r prometheus.Registerer) error { return r.Register(s.crowd.closed) }
+func (s *Server) Register(r prometheus.Registerer) error { return r.Register(s.connections.closed) }
 
 // Run serves until ctx ends, then lets the requests in flight finish for at most a second. It returns an
 // error only where serving itself failed.
 func (s *Server) Run(ctx context.Context) error {
 	served := make(chan error, 1)
-	go func() { served <- s.http.Serve(s.crowd) }()
+	go func() { served <- s.http.Serve(s.connections) }()
 	select {
 	case err := <-served:
 		return fmt.Errorf("operations on %s: %w", s.Addr(), err)
@@ -64,7 +64,7 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 // Close gives the port back where Run was never called.
-func (s *Server) Close() error { return s.crowd.Close() }
+func (s *Server) Close() error { return s.connections.Close() }
 
 func routes(checks []Check, gather prometheus.Gatherer, log *slog.Logger) http.Handler {
 	mux := http.NewServeMux()

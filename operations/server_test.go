@@ -116,7 +116,7 @@ func TestConfigNamesItsFault(t *testing.T) {
 	if err := DefaultConfig().Validate(); err != nil {
 		t.Error(err)
 	}
-	if err := (Config{Address: "8080"}).Validate(); err == nil || !strings.HasPrefix(err.Error(), "ops-address: ") {
-		t.Errorf("error %v: want one that starts with ops-address", err)
+	if err := (Config{Address: "8080"}).Validate(); err == nil || !strings.HasPrefix(err.Error(), `Address is "8080"; must be `) {
+		t.Errorf("error %v: want one that starts with Address", err)
 	}
 }

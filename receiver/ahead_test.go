@@ -16,18 +16,18 @@ type stranger struct {
 	taken    int // of the lines
 	foretold []*metric.Sample
 	before   []*metric.Sample // that were foretold at some time
-	together []int            // how many samples each Foretell had
+	together []int            // how many samples each PrefetchNew had
 	applied  []string
 	refuse   string
 }
 
-func (s *stranger) Recall(lines []metric.Line) { s.lines, s.taken = lines, 0 }
-func (s *stranger) Repeat(from int) int        { return 0 }
-func (s *stranger) Pass()                      {}
+func (s *stranger) LookupLines(lines []metric.Line) { s.lines, s.taken = lines, 0 }
+func (s *stranger) ApplyKnown(from int) int         { return 0 }
+func (s *stranger) Quiesce()                        {}
 
-func (s *stranger) Unknown(from, most int) int { return min(most, len(s.lines)-from) }
+func (s *stranger) UnknownLines(from, most int) int { return min(most, len(s.lines)-from) }
 
-func (s *stranger) Foretell(from int, next []metric.Sample) {
+func (s *stranger) PrefetchNew(from int, next []metric.Sample) {
 	if len(s.foretold) > 0 {
 		s.t.Errorf("%d samples were foretold and did not come", len(s.foretold))
 	}

@@ -10,12 +10,12 @@ type Applier interface {
 	// Apply takes one sample, or says why not. It neither blocks nor allocates for a known series, and
 	// keeps nothing of the sample's bytes.
 	Apply(*metric.Sample) metric.Reason
-	// Pass marks a batch boundary. Call it after each batch of datagrams or lines.
-	Pass()
-	// Park must be called before blocking for longer than a few milliseconds, Unpark before the next Apply.
+	// Quiesce marks a batch boundary. Call it after each batch of datagrams or lines.
+	Quiesce()
+	// Offline must be called before blocking for longer than a few milliseconds, Online before the next Apply.
 	// A new Applier is not parked.
-	Park()
-	Unpark()
+	Offline()
+	Online()
 	// Close gives the Applier up, parked or not.
 	Close()
 }

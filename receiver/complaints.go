@@ -4,37 +4,26 @@ import (
 	"log/slog"
 	"net"
 	"strings"
-	"sync/atomic"
-	"time"
 	"unicode"
 
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/ratelog"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
 )
 
-const (
-	complaintInterval = time.Second
-	excerptLength     = 120
-)
+const excerptLength = 120
 
 // complaints logs what a receiver refused: lines, one a second and reason, and connections. All goroutines
 // of the receiver share it; it waits for nobody.
 type complaints struct {
 	logger      *slog.Logger
-	start       time.Time
-	lines       [metric.NumReasons]sparse
-	connections sparse
+	lines       [metric.NumReasons]ratelog.Limiter
+	connections ratelog.Limiter
 	explain     func(*metric.Sample) string // why one was refused for its sender; nil: nobody knows
 }
 
-// sparse lets one message a second pass, and counts the others.
-type sparse struct {
-	last       atomic.Int64 // when one passed, since the start; 0: never
-	suppressed atomic.Uint64
-}
-
 func newComplaints(logger *slog.Logger, receiver string) *complaints {
-	return &complaints{logger: logger.With("receiver", receiver), start: time.Now()}
+	return &complaints{logger: logger.With("receiver", receiver)}
 }
 
 // refused logs a line with the fault that it was refused for, and how far into it that is. What a setting
@@ -42,7 +31,11 @@ func newComplaints(logger *slog.Logger, receiver string) *complaints {
 // was refused, unless nobody asks for senders.
 func (c *complaints) refused(fault statsd.Fault, offset int, line []byte, s *metric.Sample) {
 	reason := fault.Reason
-	if reason == metric.Ignored || !c.lines[reason].pass(c.start) {
+	if reason == metric.Ignored {
+		return
+	}
+	suppressed, ok := c.lines[reason].Allow()
+	if !ok {
 		return
 	}
 	why := fault.Explain(line)
@@ -53,24 +46,14 @@ func (c *complaints) refused(fault statsd.Fault, offset int, line []byte, s *met
 	if s != nil && s.Sender != nil {
 		args = append(args, "from", sentFrom(s.Sender))
 	}
-	c.logger.Warn("line refused", append(args, "suppressed", c.lines[reason].suppressed.Swap(0))...)
+	c.logger.Warn("line refused", append(args, "suppressed", suppressed)...)
 }
 
 // closed logs a connection that was closed on the peer.
 func (c *complaints) closed(peer net.Addr, why error) {
-	if c.connections.pass(c.start) {
-		c.logger.Warn("connection closed", "peer", peer.String(), "error", why,
-			"suppressed", c.connections.suppressed.Swap(0))
+	if suppressed, ok := c.connections.Allow(); ok {
+		c.logger.Warn("connection closed", "peer", peer.String(), "error", why, "suppressed", suppressed)
 	}
-}
-
-func (s *sparse) pass(start time.Time) bool {
-	now, last := int64(time.Since(start))+1, s.last.Load()
-	if last != 0 && now-last < int64(complaintInterval) || !s.last.CompareAndSwap(last, now) {
-		s.suppressed.Add(1)
-		return false
-	}
-	return true
 }
 
 // excerpt is the line's beginning. Quoting is the log's own business; but slog's JSON leaves control characters

@@ -1,67 +1,68 @@
 package receiver
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"runtime"
 	"slices"
-	"strconv"
 	"time"
 
+	"github.com/sluice-metrics/sluice/config"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
 )
 
-// Config says where to listen and what is too much.
+// Config says where to listen, and bounds what a client may send.
 type Config struct {
-	Listeners []Listener `json:"listeners"`
+	Listeners []Listener
 	// MaxLine bounds a line, MaxTags the tags in it, on every listener.
-	MaxLine int `json:"maxLine"`
-	MaxTags int `json:"maxTags"`
-	// MaxPacket bounds what a unix stream announces as one packet, in bytes.
-	MaxPacket int `json:"maxPacket"`
-	// MaxConnections bounds the open connections of each stream listener. Beyond it the connection that has been idle
-	// longest is closed for the new one; if none is idle, the new one is closed.
-	MaxConnections int `json:"maxConnections"`
-	// MaxConnectionsPerAddress bounds in the same way those of one address (IPv6: of one /64), so that one noisy client
-	// does not take the places of all.
-	MaxConnectionsPerAddress int `json:"maxConnectionsPerAddress"`
-	// IdleTimeout closes a connection that sent nothing for so long; 0 never does.
-	IdleTimeout time.Duration `json:"idleTimeout"`
-	// DrainTimeout bounds how long a stop reads on what had already arrived.
-	DrainTimeout time.Duration `json:"drainTimeout"`
-	// Pending bounds what is held until it is known whose it is.
-	Pending PendingConfig `json:"pending"`
+	MaxLine int
+	MaxTags int
+	// MaxPacket bounds the length that a packet on a Unix stream may announce, in bytes.
+	MaxPacket int
+	// MaxConnections bounds the open connections of each stream listener. Beyond it, the connection idle
+	// for longest is closed for the new one; if none is idle, the new one is closed.
+	MaxConnections int
+	// MaxConnectionsPerAddress bounds in the same way the connections from one IPv4 address or one IPv6
+	// /64, so that one noisy client does not use up MaxConnections.
+	MaxConnectionsPerAddress int
+	// IdleTimeout closes a connection that has sent nothing for this long; 0: never.
+	IdleTimeout time.Duration
+	// DrainTimeout bounds how long a stopping server reads what had already arrived.
+	DrainTimeout time.Duration
+	// Pending bounds the samples that are held until their sender is known.
+	Pending PendingConfig
 }
 
-// Listener is one address that StatsD comes in by.
+// Listener is one address that receives StatsD.
 type Listener struct {
-	// Network is "udp", "tcp" (lines), "unixgram" or "unix" (a stream of lines, or of packets, each behind its length
-	// as four bytes, little end first, as DogStatsD's clients send it; the first four bytes tell).
-	Network string `json:"network"`
+	// Network is "udp", "tcp" (lines), "unixgram" or "unix". A "unix" stream carries either lines or
+	// DogStatsD packets, each behind its length as four bytes, little-endian; its first four bytes
+	// decide which.
+	Network string
 	// Address is host:port, or the path of a socket file.
-	Address string         `json:"address"`
-	Dialect statsd.Dialect `json:"dialect"`
-	// Sockets is how many UDP sockets share the address, each with a buffer and a goroutine of its own;
-	// 0 is one per processor, at most 4.
-	Sockets int `json:"sockets"`
-	// About is what the listener's samples are about that say nothing themselves: "" is the pod that sent them,
-	// "external" is no object, as for batch machines that report on something else.
-	About string `json:"about"`
-	// ReadBuffer is the kernel's buffer of each socket, in bytes; 0 leaves the system's default.
-	ReadBuffer int `json:"readBuffer"`
+	Address string
+	Dialect statsd.Dialect
+	// Sockets is the number of UDP sockets that share the address, each with its own buffer and
+	// goroutine; 0: one per processor, at most 4.
+	Sockets int
+	// About is the object of lines that name none: "" is the pod that sent them, "external" is no
+	// object, as for batch machines that report on something else.
+	About string
+	// ReadBuffer is the kernel's buffer of each socket, in bytes; 0: the system's default.
+	ReadBuffer int
 }
 
-// AboutExternal is the one value of Listener.About.
+// AboutExternal is the one value of Listener.About that is not empty.
 const AboutExternal = "external"
 
 const (
 	maxSockets    = 64
 	maxPacketSize = 1 << 20
+	maxReadBuffer = 1 << 30
 	maxUnixPath   = 107 // sun_path, less its NUL
 )
 
-// DefaultConfig listens on port 8125, UDP and TCP.
+// DefaultConfig listens on port 8125 of loopback, UDP and TCP.
 func DefaultConfig() Config {
 	limits := statsd.DefaultOptions()
 	return Config{
@@ -83,84 +84,73 @@ func DefaultConfig() Config {
 
 // Validate returns all faults at once.
 func (c Config) Validate() error {
-	faults := []error{c.options(statsd.StatsD).Validate(), c.Pending.Validate()}
+	var faults config.Faults
+	faults.AddNested("", c.options(statsd.StatsD).Validate())
+	faults.AddNested("Pending.", c.Pending.Validate())
 	seen := map[string]int{}
 	for i, l := range c.Listeners {
-		for _, fault := range l.faults() {
-			faults = append(faults, fmt.Errorf("listeners[%d].%w", i, fault))
-		}
+		path := config.Field(fmt.Sprintf("Listeners[%d].", i))
+		faults.AddNested(path, l.validate())
 		key := l.Network + " " + l.Address
 		if first, twice := seen[key]; twice && !l.anyPort() {
-			faults = append(faults, fmt.Errorf("listeners[%d]: %s is listeners[%d] already", i, key, first))
+			faults.Add(path+"Address", "is %q, which is also %s", l.Address, config.Field(fmt.Sprintf("Listeners[%d].Address", first)))
 		}
 		seen[key] = i
 	}
 	if c.MaxPacket < c.MaxLine || c.MaxPacket > maxPacketSize {
-		faults = append(faults, fmt.Errorf("maxPacket %d: want between maxLine and %d bytes", c.MaxPacket, maxPacketSize))
+		faults.Add("MaxPacket", "is %d; must be from %s to %d", c.MaxPacket, config.Field("MaxLine"), maxPacketSize)
 	}
 	if c.MaxConnectionsPerAddress < 1 {
-		faults = append(faults, fmt.Errorf("maxConnectionsPerAddress %d: want at least 1", c.MaxConnectionsPerAddress))
+		faults.Add("MaxConnectionsPerAddress", "is %d; must be at least 1", c.MaxConnectionsPerAddress)
 	}
 	if c.MaxConnections < 1 {
-		faults = append(faults, fmt.Errorf("maxConnections %d: want at least 1", c.MaxConnections))
+		faults.Add("MaxConnections", "is %d; must be at least 1", c.MaxConnections)
 	}
 	if c.IdleTimeout < 0 {
-		faults = append(faults, fmt.Errorf("idleTimeout %v: want 0 (never) or more", c.IdleTimeout))
+		faults.Add("IdleTimeout", "is %v; must be 0 (never) or more", c.IdleTimeout)
 	}
 	if c.DrainTimeout < 0 {
-		faults = append(faults, fmt.Errorf("drainTimeout %v: want 0 or more", c.DrainTimeout))
+		faults.Add("DrainTimeout", "is %v; must be 0 or more", c.DrainTimeout)
 	}
-	return errors.Join(faults...)
+	return faults.Join()
 }
 
 func (c Config) options(d statsd.Dialect) statsd.Options {
 	return statsd.Options{Dialect: d, MaxLine: c.MaxLine, MaxTags: c.MaxTags}
 }
 
-func (l Listener) faults() (faults []error) {
+func (l Listener) validate() error {
+	var faults config.Faults
 	switch l.Network {
 	case "udp", "tcp":
-		if err := checkHostPort(l.Address); err != nil {
-			faults = append(faults, fmt.Errorf("address %q: %w", l.Address, err))
-		}
+		faults.AddUnlessHostPort("Address", l.Address, DefaultConfig().Listeners[0].Address)
 	case "unixgram", "unix":
 		if n := len(l.Address); n == 0 || n > maxUnixPath {
-			faults = append(faults, fmt.Errorf("address %q: want a path of 1 to %d bytes", l.Address, maxUnixPath))
+			faults.Add("Address", "is %q; must be a path of 1 to %d bytes", l.Address, maxUnixPath)
 		}
 	default:
-		faults = append(faults, fmt.Errorf("network %q: want udp, tcp, unixgram or unix", l.Network))
+		faults.Add("Network", "is %q; must be udp, tcp, unixgram or unix", l.Network)
 	}
 	dialects := []statsd.Dialect{statsd.StatsD, statsd.DogStatsD, statsd.Influx, statsd.Librato, statsd.SignalFx}
 	if !slices.Contains(dialects, l.Dialect) {
-		faults = append(faults, fmt.Errorf("dialect %d: want one of %v", l.Dialect, dialects))
+		faults.Add("Dialect", "is %d; must be one of %v", l.Dialect, dialects)
 	}
 	if l.About != "" && l.About != AboutExternal {
-		faults = append(faults, fmt.Errorf("about %q: want %q or nothing", l.About, AboutExternal))
+		faults.Add("About", "is %q; must be %q or empty", l.About, AboutExternal)
 	}
 	switch {
 	case l.Sockets < 0 || l.Sockets > maxSockets:
-		faults = append(faults, fmt.Errorf("sockets %d: want 0 to %d", l.Sockets, maxSockets))
+		faults.Add("Sockets", "is %d; must be from 0 to %d", l.Sockets, maxSockets)
 	case l.Sockets > 1 && l.Network != "udp":
-		faults = append(faults, fmt.Errorf("sockets %d: only udp can have more than one", l.Sockets))
+		faults.Add("Sockets", "is %d; must be 0 or 1, except for udp", l.Sockets)
 	}
-	if l.ReadBuffer < 0 || l.ReadBuffer > 1<<30 {
-		faults = append(faults, fmt.Errorf("readBuffer %d: want 0 to %d bytes", l.ReadBuffer, 1<<30))
+	if l.ReadBuffer < 0 || l.ReadBuffer > maxReadBuffer {
+		faults.Add("ReadBuffer", "is %d; must be from 0 to %d (1GiB)", l.ReadBuffer, maxReadBuffer)
 	}
-	return faults
+	return faults.Join()
 }
 
-func checkHostPort(address string) error {
-	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return errors.New("want host:port or :port")
-	}
-	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return fmt.Errorf("port %q: want 0 to 65535", port)
-	}
-	return nil
-}
-
-// anyPort reports whether the system picks the port, so that the address may stand twice.
+// anyPort reports whether the system picks the port, so that two listeners may have the address.
 func (l Listener) anyPort() bool {
 	_, port, err := net.SplitHostPort(l.Address)
 	return err == nil && port == "0"
@@ -176,7 +166,7 @@ func (l Listener) sockets() int {
 	return l.Sockets
 }
 
-// receiver is the name that the listener's samples are accounted under.
+// receiver is the name of the listener's account in the ledger.
 func (l Listener) receiver() string { return "statsd_" + l.Network }
 
 func (l Listener) String() string { return l.Network + " " + l.Address }

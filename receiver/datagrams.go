@@ -116,7 +116,7 @@ func (d *datagrams) take(n int) {
 		}
 	}
 	d.in.settle()
-	d.in.applier.Pass()
+	d.in.applier.Quiesce()
 }
 
 func (d *datagrams) rest() {
@@ -126,9 +126,9 @@ func (d *datagrams) rest() {
 	}
 	d.countDrops()
 	d.idle = 0
-	d.in.applier.Park()
+	d.in.applier.Offline()
 	d.socket.wait()
-	d.in.applier.Unpark()
+	d.in.applier.Online()
 }
 
 // takeTurns lets others run who wait for the network, if none could for a while: for as long as they had it the last time, so that a
@@ -148,9 +148,9 @@ func (d *datagrams) takeTurns() {
 func (d *datagrams) fail(ctx context.Context, err error) {
 	d.backoff = min(max(2*d.backoff, gatherTime), maxBackoff)
 	d.logger.Error("cannot read from the socket, trying again", "error", err, "after", d.backoff)
-	d.in.applier.Park()
+	d.in.applier.Offline()
 	pause(ctx, d.backoff)
-	d.in.applier.Unpark()
+	d.in.applier.Online()
 }
 
 func (d *datagrams) countDrops() { d.in.account.KernelDrops(d.socket.drops()) }

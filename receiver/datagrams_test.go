@@ -335,7 +335,7 @@ func readWithoutAllocating(t *testing.T, senders Senders) {
 type nothing struct{ Applier }
 
 func (nothing) Apply(*metric.Sample) metric.Reason { return metric.Applied }
-func (nothing) Pass()                              {}
+func (nothing) Quiesce()                           {}
 
 func TestPortInUse(t *testing.T) {
 	dir := t.TempDir()

@@ -35,16 +35,16 @@ type intake struct {
 
 // recaller is an Applier that knows lines again.
 type recaller interface {
-	// Recall looks up lines for Repeat. Neither they nor what they borrow changes until Pass or Park, or the
-	// next Recall.
-	Recall([]metric.Line)
-	// Repeat applies recalled lines from one on, up to the first that has to be parsed, and returns how many those are.
-	Repeat(from int) int
-	// Unknown is how many recalled lines from one on nobody has seen before, but at most most.
-	Unknown(from, most int) int
-	// Foretell says that the samples of recalled lines from one on are applied next. They stay where they are, and what they borrow stays
-	// as it is, until the next Foretell, Pass or Park.
-	Foretell(from int, next []metric.Sample)
+	// LookupLines looks up lines for ApplyKnown. Neither they nor what they borrow changes until Quiesce or Offline, or the
+	// next LookupLines.
+	LookupLines([]metric.Line)
+	// ApplyKnown applies recalled lines from one on, up to the first that has to be parsed, and returns how many those are.
+	ApplyKnown(from int) int
+	// UnknownLines is how many recalled lines from one on nobody has seen before, but at most most.
+	UnknownLines(from, most int) int
+	// PrefetchNew says that the samples of recalled lines from one on are applied next. They stay where they are, and what they borrow stays
+	// as it is, until the next PrefetchNew, Quiesce or Offline.
+	PrefetchNew(from int, next []metric.Sample)
 }
 
 // gatherMost is how many lines are gathered: more would not stay in the nearest cache.
@@ -137,9 +137,9 @@ func (in *intake) flush() {
 	}
 	lines := in.lines[:in.gathered]
 	in.gathered = 0
-	in.recaller.Recall(lines)
+	in.recaller.LookupLines(lines)
 	for at := 0; at < len(lines); {
-		n := in.recaller.Repeat(at)
+		n := in.recaller.ApplyKnown(at)
 		in.applied += uint64(n)
 		if at += n; at < len(lines) {
 			at += in.parseSome(lines[at:], at)
@@ -151,12 +151,12 @@ func (in *intake) flush() {
 // parseSome takes lines that are not known, of which the first was recalled as the from-th, and returns how many: new ones that say
 // one thing together, any other by itself.
 func (in *intake) parseSome(lines []metric.Line, from int) int {
-	unknown, n := in.recaller.Unknown(from, parsedAhead), 0
+	unknown, n := in.recaller.UnknownLines(from, parsedAhead), 0
 	for n < unknown && in.begin(lines[n].Text, lines[n].Sender, &lines[n]) {
 		in.ahead[n] = in.scanner.Sample
 		n++
 	}
-	in.recaller.Foretell(from, in.ahead[:n]) // also of one: what was foretold before at its address is over
+	in.recaller.PrefetchNew(from, in.ahead[:n]) // also of one: what was foretold before at its address is over
 	for i := range n {
 		in.apply(&in.ahead[i], lines[i].Text)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/ratelog"
 )
 
 // Pending holds the samples of which it is not known yet whose they are: a pod's address reaches the API some seconds
@@ -31,9 +32,9 @@ type Pending struct {
 	expired atomic.Uint64 // samples refused because nobody became known
 
 	known   addressSet
-	fullLog sparse
-	lateLog sparse
-	sayLog  [metric.NumReasons]sparse // of samples that were refused when their sender was known
+	fullLog ratelog.Limiter
+	lateLog ratelog.Limiter
+	sayLog  [metric.NumReasons]ratelog.Limiter // of samples that were refused when their sender was known
 }
 
 // PendingParts is what the held samples are tried on.
@@ -96,9 +97,12 @@ func (p *Pending) Hold(s *metric.Sample, a *Account) bool {
 		return true
 	}
 	p.full.Add(1)
-	if bound != stopped && p.fullLog.pass(p.start) {
+	if bound == stopped {
+		return false
+	}
+	if suppressed, ok := p.fullLog.Allow(); ok {
 		p.parts.Logger.Warn("a sample was refused: it is not known yet whose it is, and no more can be held",
-			"bound", bound, "from", sentFrom(s.Sender), "suppressed", p.fullLog.suppressed.Swap(0))
+			"bound", bound, "from", sentFrom(s.Sender), "suppressed", suppressed)
 	}
 	return false
 }
@@ -193,7 +197,7 @@ func (p *Pending) Known(addresses ...netip.Addr) {
 func (p *Pending) Run(ctx context.Context) error {
 	r := &retrial{pending: p, applier: p.parts.NewApplier()}
 	defer r.applier.Close()
-	r.applier.Park()
+	r.applier.Offline()
 	ticker := time.NewTicker(p.config.RetryInterval)
 	defer ticker.Stop()
 	for {

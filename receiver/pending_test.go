@@ -61,10 +61,10 @@ func (c *court) Apply(s *metric.Sample) metric.Reason {
 	return reason
 }
 
-func (c *court) Pass()   {}
-func (c *court) Park()   {}
-func (c *court) Unpark() {}
-func (c *court) Close()  {}
+func (c *court) Quiesce() {}
+func (c *court) Offline() {}
+func (c *court) Online()  {}
+func (c *court) Close()   {}
 
 func (c *court) texts() (all []string) {
 	c.mu.Lock()

@@ -1,30 +1,32 @@
 package receiver
 
 import (
-	"errors"
-	"fmt"
 	"time"
+
+	"github.com/sluice-metrics/sluice/config"
 )
 
-// PendingConfig bounds what is held until it is known whose it is. What does not fit is refused at once.
+// PendingConfig bounds the samples that are held until their sender is known. A sample over a bound is
+// rejected at once.
 type PendingConfig struct {
-	// MaxSenders bounds the senders of whom something is held.
-	MaxSenders int `json:"maxSenders"`
-	// MaxBytesPerSender and MaxBytes bound the memory of one sender and of all. A pod that sends a thousand timers a
-	// second for five seconds before its address is known takes 250 KiB; counters, gauges and sets take less, for
-	// those of one second become one.
-	MaxBytesPerSender int64 `json:"maxBytesPerSender"`
-	MaxBytes          int64 `json:"maxBytes"`
-	// MaxAge is how long a sample is held while its sender could become known.
-	MaxAge time.Duration `json:"maxAge"`
-	// MaxBlindAge is how long a sample is held at most: the API server may be away, and nobody becomes known.
-	MaxBlindAge time.Duration `json:"maxBlindAge"`
-	// RetryInterval is the time between two attempts, where nobody says that the sender is known now.
-	RetryInterval time.Duration `json:"retryInterval"`
+	// MaxSenders bounds the senders with pending samples.
+	MaxSenders int
+	// MaxBytesPerSender and MaxBytes bound the memory of one sender and of all. A pod that sends a
+	// thousand timers a second for five seconds before its address is known takes 250 KiB. Counters,
+	// gauges and sets take less: those of one second are merged.
+	MaxBytesPerSender int64
+	MaxBytes          int64
+	// MaxAge bounds how long a sample is held while the cluster view is up to date.
+	MaxAge time.Duration
+	// MaxBlindAge bounds how long a sample is held while the API server is away, and no sender can
+	// become known.
+	MaxBlindAge time.Duration
+	// RetryInterval is the time between two attempts, beside those that a newly known sender triggers.
+	RetryInterval time.Duration
 }
 
-// DefaultPendingConfig holds samples for half a minute: an address reaches the API some seconds after its pod's first
-// datagrams.
+// DefaultPendingConfig holds samples for half a minute: a pod's address reaches the API some seconds
+// after the pod's first datagrams.
 func DefaultPendingConfig() PendingConfig {
 	return PendingConfig{
 		MaxSenders:        10_000,
@@ -36,26 +38,26 @@ func DefaultPendingConfig() PendingConfig {
 	}
 }
 
-// Validate names every fault at once.
+// Validate returns all faults at once.
 func (c PendingConfig) Validate() error {
-	var faults []error
+	var faults config.Faults
 	if c.MaxSenders < 1 {
-		faults = append(faults, fmt.Errorf("pending.maxSenders %d: want at least 1", c.MaxSenders))
+		faults.Add("MaxSenders", "is %d; must be at least 1", c.MaxSenders)
 	}
 	if c.MaxBytesPerSender < 4<<10 {
-		faults = append(faults, fmt.Errorf("pending.maxBytesPerSender %d: want at least %d", c.MaxBytesPerSender, 4<<10))
+		faults.Add("MaxBytesPerSender", "is %d; must be at least 4KiB", c.MaxBytesPerSender)
 	}
 	if c.MaxBytes < c.MaxBytesPerSender {
-		faults = append(faults, fmt.Errorf("pending.maxBytes %d: want at least maxBytesPerSender", c.MaxBytes))
+		faults.Add("MaxBytes", "is %d; must be at least %s", c.MaxBytes, config.Field("MaxBytesPerSender"))
 	}
 	if c.MaxAge < time.Second {
-		faults = append(faults, fmt.Errorf("pending.maxAge %v: want at least 1s", c.MaxAge))
+		faults.Add("MaxAge", "is %v; must be at least 1s", c.MaxAge)
 	}
 	if c.MaxBlindAge < c.MaxAge {
-		faults = append(faults, fmt.Errorf("pending.maxBlindAge %v: want at least maxAge", c.MaxBlindAge))
+		faults.Add("MaxBlindAge", "is %v; must be at least %s", c.MaxBlindAge, config.Field("MaxAge"))
 	}
 	if c.RetryInterval < time.Millisecond || c.RetryInterval > c.MaxAge {
-		faults = append(faults, fmt.Errorf("pending.retryInterval %v: want 1ms to maxAge", c.RetryInterval))
+		faults.Add("RetryInterval", "is %v; must be from 1ms to %s", c.RetryInterval, config.Field("MaxAge"))
 	}
-	return errors.Join(faults...)
+	return faults.Join()
 }

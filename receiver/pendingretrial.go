@@ -67,7 +67,7 @@ func (r *retrial) begin() {
 	r.wall = time.Now()
 	r.now, r.probes, r.tried = r.wall.Sub(r.pending.start), maxProbes, 0
 	r.look()
-	r.applier.Unpark()
+	r.applier.Online()
 }
 
 // look sees whether senders can become known.
@@ -89,8 +89,8 @@ func (r *retrial) due(at time.Duration) bool {
 }
 
 func (r *retrial) end() {
-	r.applier.Pass()
-	r.applier.Park()
+	r.applier.Quiesce()
+	r.applier.Offline()
 }
 
 // try takes a sender out, tries what is held of it, and puts back what is left.
@@ -179,7 +179,7 @@ func (r *retrial) replay(h *heldSender) (settled, left bool) {
 // apply tries one cell.
 func (r *retrial) apply(line *heldLine, c *cell, who *metric.Sender) metric.Reason {
 	if r.tried++; r.tried%retrialBatch == 0 {
-		r.applier.Pass()
+		r.applier.Quiesce()
 	}
 	r.made.read(line.packed)
 	s := &r.made.sample
@@ -194,8 +194,8 @@ func (r *retrial) apply(line *heldLine, c *cell, who *metric.Sender) metric.Reas
 
 // complain says that a held sample was refused.
 func (p *Pending) complain(s *metric.Sample, reason metric.Reason) {
-	log := &p.sayLog[reason]
-	if !log.pass(p.start) {
+	suppressed, ok := p.sayLog[reason].Allow()
+	if !ok {
 		return
 	}
 	why := ""
@@ -203,14 +203,15 @@ func (p *Pending) complain(s *metric.Sample, reason metric.Reason) {
 		why = p.parts.Explain(s)
 	}
 	p.parts.Logger.Warn("a held sample was refused", "reason", reason.String(), "why", why, "metric", excerpt(s.Name),
-		"from", sentFrom(s.Sender), "suppressed", log.suppressed.Swap(0))
+		"from", sentFrom(s.Sender), "suppressed", suppressed)
 }
 
 // refuse notes that nobody became known in time.
 func (r *retrial) refuse(h *heldSender, samples int) {
 	p := r.pending
 	p.expired.Add(uint64(samples))
-	if !p.lateLog.pass(p.start) {
+	suppressed, ok := p.lateLog.Allow()
+	if !ok {
 		return
 	}
 	from := &h.sender
@@ -225,5 +226,5 @@ func (r *retrial) refuse(h *heldSender, samples int) {
 			"want", "no source NAT or proxy between pod and Sluice, or the address in trusted-forwarders")
 	}
 	p.parts.Logger.Warn("samples were refused: they were held, and nobody told whose they are",
-		append(said, "suppressed", p.lateLog.suppressed.Swap(0))...)
+		append(said, "suppressed", suppressed)...)
 }

@@ -90,16 +90,16 @@ func (r *recorder) sentBy(name string) string {
 	return r.from[name]
 }
 
-func (a *recordingApplier) Pass() {
+func (a *recordingApplier) Quiesce() {
 	a.r.mu.Lock()
 	defer a.r.mu.Unlock()
 	if a.parked {
-		a.r.faults = append(a.r.faults, "Pass on a parked Applier")
+		a.r.faults = append(a.r.faults, "Quiesce on an offline Applier")
 	}
 	a.r.passed++
 }
 
-func (a *recordingApplier) Park() {
+func (a *recordingApplier) Offline() {
 	a.r.mu.Lock()
 	defer a.r.mu.Unlock()
 	if a.parked {
@@ -109,7 +109,7 @@ func (a *recordingApplier) Park() {
 	a.r.parked++
 }
 
-func (a *recordingApplier) Unpark() {
+func (a *recordingApplier) Online() {
 	a.r.mu.Lock()
 	defer a.r.mu.Unlock()
 	if !a.parked {

@@ -144,13 +144,12 @@ func (s *streams) workerLocked() *worker {
 		return w
 	}
 	w := s.newWorker()
-	w.in.applier.Park()
+	w.in.applier.Offline()
 	return w
 }
 
 func (s *streams) release(conn *connlimit.Member, w *worker) {
 	_ = conn.Close()
-	conn.Leave()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.idle = append(s.idle, w)
@@ -169,7 +168,7 @@ func (s *streams) serve(conn *connlimit.Member, w *worker) {
 		if n == 0 && err == nil {
 			continue
 		}
-		w.in.applier.Unpark()
+		w.in.applier.Online()
 		w.in.from(from)
 		bad := error(nil)
 		if n > 0 {
@@ -182,7 +181,7 @@ func (s *streams) serve(conn *connlimit.Member, w *worker) {
 			conn.Busy()
 		}
 		w.in.settle()
-		w.in.applier.Park()
+		w.in.applier.Offline()
 		if bad != nil {
 			s.complaints.closed(conn.RemoteAddr(), bad)
 		}

@@ -76,7 +76,7 @@ func TestTCPConnectionCap(t *testing.T) {
 	if !closedByServer(f.dial(0)) {
 		t.Error("the third connection stays open")
 	}
-	if want := "2 connections are open, which is the limit, and none of them is idle"; !strings.Contains(f.log.String(), want) {
+	if want := "connection limit of 2 reached; no open connection is idle"; !strings.Contains(f.log.String(), want) {
 		t.Errorf("log %s, want %s", f.log, want)
 	}
 	registry := prometheus.NewRegistry()
@@ -106,7 +106,7 @@ func TestTCPConnectionCapOfOneAddress(t *testing.T) {
 	if !closedByServer(f.dial(0)) {
 		t.Error("the third connection of an address stays open")
 	}
-	if want := "2 connections are open from 127.0.0.1/32, which is the limit, and none of them is idle"; !strings.Contains(f.log.String(), want) {
+	if want := "connection limit of 2 reached for 127.0.0.1/32; no open connection is idle"; !strings.Contains(f.log.String(), want) {
 		t.Errorf("log %s, want %s", f.log, want)
 	}
 	other := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 7)}}

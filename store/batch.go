@@ -2,6 +2,8 @@ package store
 
 import (
 	"encoding/binary"
+
+	"github.com/sluice-metrics/sluice/store/format"
 )
 
 const (
@@ -10,19 +12,10 @@ const (
 	// batchGoal is what a transaction holds if its entries are small: the database's process is busy with it for a millisecond,
 	// and may have the same processor as we.
 	batchGoal = 128 << 10
-	// partBytes bounds one entry's value, so that a checkpoint and its names fit one batch.
-	partBytes = 256 << 10
 	// entryOverhead covers what Badger adds to an entry's key and value when it measures it.
 	entryOverhead = 32
 	batchEntries  = 8192
 )
-
-// A blob is one value on its way to the disk.
-type blob struct {
-	key   []byte
-	value []byte
-	header
-}
 
 // An outcome is what a block has gained once a batch is on disk.
 type outcome struct {
@@ -37,7 +30,7 @@ type batch struct {
 	db       database
 	room     func(bytes int) error // says before every commit whether the disk can take it
 	clock    func(dst []byte) []byte
-	seq      sequence
+	seq      format.Sequence
 	txn      transaction
 	buf      []byte
 	bytes    int
@@ -50,7 +43,7 @@ type batch struct {
 
 // put writes a value: as one entry, or its parts and then the head. The parts may go out in a transaction
 // of their own; the head stays in the running one.
-func (b *batch) put(v blob) error {
+func (b *batch) put(v format.Blob) error {
 	head, err := b.putParts(v)
 	if err != nil {
 		return err
@@ -59,45 +52,42 @@ func (b *batch) put(v blob) error {
 }
 
 // putParts writes what does not fit the head, and returns the head to write.
-func (b *batch) putParts(v blob) (blob, error) {
-	v.fill()
-	if v.parts == 0 {
+func (b *batch) putParts(v format.Blob) (format.Blob, error) {
+	v.Seal()
+	if v.Parts == 0 {
 		return v, nil
 	}
-	rest := v.value
-	for part := range int(v.parts) {
-		piece := rest[:min(len(rest), partBytes)]
-		rest = rest[len(piece):]
-		if err := b.reserve(len(piece) + len(v.key)); err != nil {
+	for part := range int(v.Parts) {
+		piece := v.Part(part)
+		if err := b.reserve(len(piece) + len(v.Key)); err != nil {
 			return v, err
 		}
 		from := len(b.buf)
-		b.buf = appendPartKey(b.buf, v.key, v.generation, part)
+		b.buf = format.AppendPartKey(b.buf, v.Key, v.Generation, part)
 		mid := len(b.buf)
-		b.buf = binary.BigEndian.AppendUint64(b.buf, uint64(v.seq))
-		b.buf = append(b.buf, piece...)
+		b.buf = format.AppendPart(b.buf, v.Seq, piece)
 		if err := b.set(b.buf[from:mid:mid], b.buf[mid:len(b.buf):len(b.buf)]); err != nil {
 			return v, err
 		}
 	}
-	v.value = nil
+	v.Value = nil
 	return v, nil
 }
 
 // putHeads writes heads in one transaction.
-func (b *batch) putHeads(heads ...blob) error {
+func (b *batch) putHeads(heads ...format.Blob) error {
 	need := 0
 	for _, h := range heads {
-		need += len(h.key) + headerBytes + len(h.value) + 2*entryOverhead
+		need += len(h.Key) + format.HeaderBytes + len(h.Value) + 2*entryOverhead
 	}
 	if err := b.reserve(need); err != nil {
 		return err
 	}
 	for _, h := range heads {
 		from := len(b.buf)
-		b.buf = append(b.buf, h.key...)
+		b.buf = append(b.buf, h.Key...)
 		mid := len(b.buf)
-		b.buf = append(h.header.append(b.buf), h.value...)
+		b.buf = append(h.Header.Append(b.buf), h.Value...)
 		if err := b.set(b.buf[from:mid:mid], b.buf[mid:len(b.buf):len(b.buf)]); err != nil {
 			return err
 		}
@@ -141,7 +131,7 @@ func (b *batch) commit() error {
 		return nil
 	}
 	from := len(b.buf)
-	b.buf = append(b.buf, clockKey)
+	b.buf = append(b.buf, format.PrefixClock)
 	mid := len(b.buf)
 	b.buf = b.clock(binary.BigEndian.AppendUint64(b.buf, uint64(b.seq)))
 	err := b.set(b.buf[from:mid:mid], b.buf[mid:len(b.buf):len(b.buf)])
@@ -173,12 +163,4 @@ func (b *batch) drop() {
 func (b *batch) reset() {
 	b.txn, b.bytes, b.entries = nil, 0, 0
 	b.buf, b.outcomes = b.buf[:0], b.outcomes[:0]
-}
-
-// fill completes the header for the value.
-func (v *blob) fill() {
-	v.sum, v.length = checksum(v.value), uint32(len(v.value))
-	if len(v.value) > partBytes {
-		v.parts = uint16((len(v.value) + partBytes - 1) / partBytes)
-	}
 }

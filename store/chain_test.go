@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/dgraph-io/badger/v4"
+	"github.com/sluice-metrics/sluice/store/format"
 )
 
 // editDatabase changes entries behind the store's back.
@@ -48,7 +49,7 @@ func TestLostDelta(t *testing.T) {
 		"cut short": func(txn *badger.Txn, key []byte) error { return txn.Set(key, []byte("garb")) },
 		"garbage":   func(txn *badger.Txn, key []byte) error { return txn.Set(key, make([]byte, 100)) },
 		"another": func(txn *badger.Txn, key []byte) error {
-			return txn.Set(key, header{seq: 7 << 8, link: 6 << 8, length: 9}.append(nil))
+			return txn.Set(key, format.Header{Seq: 7 << 8, Link: 6 << 8, Length: 9}.Append(nil))
 		},
 	} {
 		t.Run(name, func(t *testing.T) { testLostDelta(t, lose) })
@@ -58,7 +59,7 @@ func TestLostDelta(t *testing.T) {
 func testLostDelta(t *testing.T, lose func(txn *badger.Txn, key []byte) error) {
 	dir := t.TempDir()
 	makeChain(t, dir, 10)
-	editDatabase(t, dir, func(txn *badger.Txn) error { return lose(txn, slotKey(nil, 0, 7<<8)) })
+	editDatabase(t, dir, func(txn *badger.Txn) error { return lose(txn, format.AppendDeltaKey(nil, 0, 7<<8)) })
 	restored := newModel(0)
 	s := mustOpen(t, dir, restored)
 	if got := restored.blocks[0].series[3].value; got != "5" {
@@ -84,7 +85,7 @@ func testLostDelta(t *testing.T, lose func(txn *badger.Txn, key []byte) error) {
 func TestLostFirstDelta(t *testing.T) {
 	dir := t.TempDir()
 	makeChain(t, dir, 4)
-	editDatabase(t, dir, func(txn *badger.Txn) error { return txn.Delete(slotKey(nil, 0, 1<<8)) })
+	editDatabase(t, dir, func(txn *badger.Txn) error { return txn.Delete(format.AppendDeltaKey(nil, 0, 1<<8)) })
 	mustFailBlock(t, dir, newModel(0), 0)
 }
 
@@ -102,8 +103,8 @@ func TestBlockThatCannotBeRestored(t *testing.T) {
 		mustFailBlock(t, dir, &modelTable{panics: map[int]bool{0: true}}, 0)
 	})
 	for name, key := range map[string][]byte{
-		"checkpoint garbage": blockKey(nil, checkpointKey, 0),
-		"names garbage":      blockKey(nil, namesKey, 0),
+		"checkpoint garbage": format.AppendBlockKey(nil, format.PrefixCheckpoint, 0),
+		"names garbage":      format.AppendBlockKey(nil, format.PrefixNames, 0),
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -116,7 +117,7 @@ func TestBlockThatCannotBeRestored(t *testing.T) {
 	t.Run("names missing", func(t *testing.T) {
 		dir := t.TempDir()
 		makeChain(t, dir, 200)
-		editDatabase(t, dir, func(txn *badger.Txn) error { return txn.Delete(blockKey(nil, namesKey, 0)) })
+		editDatabase(t, dir, func(txn *badger.Txn) error { return txn.Delete(format.AppendBlockKey(nil, format.PrefixNames, 0)) })
 		mustFailBlock(t, dir, newModel(0), 0)
 	})
 	t.Run("a part of another flush", func(t *testing.T) {
@@ -124,7 +125,7 @@ func TestBlockThatCannotBeRestored(t *testing.T) {
 		model := newModel(2)
 		s := mustOpen(t, dir, model)
 		clock := newStepper(s)
-		model.put(0, 1, "fat", strings.Repeat("x", 3*partBytes))
+		model.put(0, 1, "fat", strings.Repeat("x", 3*format.PartBytes))
 		model.put(1, 3, "other", "stays")
 		clock.period(t)
 		s.flush.blocks[0].broken = true
@@ -132,7 +133,7 @@ func TestBlockThatCannotBeRestored(t *testing.T) {
 		generation := s.flush.blocks[0].stateGeneration
 		mustClose(t, s)
 		editDatabase(t, dir, func(txn *badger.Txn) error {
-			key := appendPartKey(nil, blockKey(nil, checkpointKey, 0), generation, 1)
+			key := format.AppendPartKey(nil, format.AppendBlockKey(nil, format.PrefixCheckpoint, 0), generation, 1)
 			return txn.Set(key, []byte("12345678 another"))
 		})
 		mustFailBlock(t, dir, newModel(0), 0)
@@ -177,21 +178,21 @@ func TestHalfACheckpoint(t *testing.T) {
 	s := mustOpen(t, dir, model)
 	clock := newStepper(s)
 	for round := range 3 {
-		model.put(0, 1, "fat", strings.Repeat(fmt.Sprint(round), 9*partBytes))
+		model.put(0, 1, "fat", strings.Repeat(fmt.Sprint(round), 9*format.PartBytes))
 		clock.period(t)
 		s.flush.blocks[0].broken = true
 		clock.period(t)
 
 		was := s.flush.batch.written
-		model.put(0, 1, "fat", strings.Repeat("y", 9*partBytes))
+		model.put(0, 1, "fat", strings.Repeat("y", 9*format.PartBytes))
 		if err := s.flush.putCheckpoint(0, s.seq+1); err != nil {
 			t.Fatal(err)
 		}
 		s.flush.batch.drop() // the head, and the last of the parts
-		if s.flush.batch.written < was+partBytes {
+		if s.flush.batch.written < was+format.PartBytes {
 			t.Fatal("no part was written")
 		}
-		model.put(0, 1, "fat", strings.Repeat(fmt.Sprint(round), 9*partBytes))
+		model.put(0, 1, "fat", strings.Repeat(fmt.Sprint(round), 9*format.PartBytes))
 		restored := newModel(0)
 		again := mustOpen(t, crashCopy(t, dir), restored)
 		model.mustEqual(t, restored)

@@ -1,26 +1,28 @@
 package store
 
 import (
-	"errors"
-	"fmt"
 	"time"
+
+	"github.com/sluice-metrics/sluice/config"
 )
 
 // Config says where and how often to persist.
 type Config struct {
-	// Dir is the data directory. The store wants it for itself: it may be missing, empty (but for
-	// "lost+found"), or one that it made. It may be a mount point.
+	// Dir is the data folder, for the store's exclusive use: missing, empty (apart from "lost+found") or
+	// made by a store. It may be a mount point.
 	Dir string
-	// FlushInterval is the time between two flushes: a killed process forgets that, and what came while one was spread (pace.go).
+	// FlushInterval is the time between two flushes. A killed process loses at most the samples of one
+	// interval and of the flush in progress (pace.go).
 	FlushInterval time.Duration
-	// SyncInterval is the time between two fsyncs: how much a power failure forgets.
+	// SyncInterval is the time between two fsyncs. A power failure loses at most the samples of one
+	// interval.
 	SyncInterval time.Duration
-	// MinFreeBytes is how much of the disk must stay free, beside as much again as the database holds, which
-	// its compactions need. Below it nothing is persisted until a quarter more than that is free again.
+	// MinFreeBytes is the disk space that must stay free, beside a reserve of the database's own size for
+	// compactions. Below it the store pauses, until a quarter more than that is free again.
 	MinFreeBytes uint64
-	// TrialTimeout bounds the opening of the database in a process of its own, which precedes ours.
+	// TrialTimeout bounds the probe, which opens the database in a throw-away process.
 	TrialTimeout time.Duration
-	// StopTimeout bounds the last flush, after Run's context ended.
+	// StopTimeout bounds the last flush, after Run's context has ended.
 	StopTimeout time.Duration
 }
 
@@ -35,36 +37,37 @@ func DefaultConfig() Config {
 	}
 }
 
-// leastFreeBytes is what a flush and Badger's memtables may write between two looks at the free space. As much
-// must always be free, for a full disk under a mapped file is a SIGBUS.
+// leastFreeBytes is the most that a flush and Badger's memtables may write between two checks of the free
+// space. It must always be free: on a full disk, a write to a mapped file is a SIGBUS.
 const leastFreeBytes = 8 * memTableBytes
 
 const (
 	minFlushInterval = 10 * time.Millisecond
-	maxFlushInterval = 500 * time.Millisecond // longer would break the promise of a kill's 1 s
+	maxFlushInterval = 500 * time.Millisecond // a killed process may lose 1 s at most
 )
 
-// Validate reports every fault at once.
+// Validate returns all faults at once.
 func (c Config) Validate() error {
-	var faults []error
-	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	var faults config.Faults
 	if c.Dir == "" {
-		fault("store: dir is empty; it must name the data directory")
+		faults.Add("Dir", "is empty; must be a folder")
 	}
 	if c.FlushInterval < minFlushInterval || c.FlushInterval > maxFlushInterval {
-		fault("store: flushInterval is %v; it must be from %v to %v", c.FlushInterval, minFlushInterval, maxFlushInterval)
+		faults.Add("FlushInterval", "is %v; must be from %v to %v", c.FlushInterval, minFlushInterval, maxFlushInterval)
 	}
 	if c.SyncInterval < c.FlushInterval {
-		fault("store: syncInterval is %v; it must not be shorter than flushInterval, %v", c.SyncInterval, c.FlushInterval)
+		faults.Add("SyncInterval", "is %v; must be at least %s, which is %v",
+			c.SyncInterval, config.Field("FlushInterval"), c.FlushInterval)
 	}
 	if c.MinFreeBytes < leastFreeBytes {
-		fault("store: minFreeBytes is %d; it must be at least %d, which the database may need at once", c.MinFreeBytes, leastFreeBytes)
+		faults.Add("MinFreeBytes", "is %v; must be at least %v, which the database may need at once",
+			config.Bytes(c.MinFreeBytes), config.Bytes(leastFreeBytes))
 	}
 	if c.TrialTimeout <= 0 {
-		fault("store: trialTimeout is %v; it must be above 0", c.TrialTimeout)
+		faults.Add("TrialTimeout", "is %v; must be above 0", c.TrialTimeout)
 	}
 	if c.StopTimeout <= 0 {
-		fault("store: stopTimeout is %v; it must be above 0", c.StopTimeout)
+		faults.Add("StopTimeout", "is %v; must be above 0", c.StopTimeout)
 	}
-	return errors.Join(faults...)
+	return faults.Join()
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/dgraph-io/badger/v4"
+	"github.com/sluice-metrics/sluice/store/format"
 )
 
 // makeDatabase fills a directory with tables and a log, closes it, and returns the model of it.
@@ -119,11 +120,11 @@ func TestDamagedDatabase(t *testing.T) {
 			removeFile(t, databaseFiles(t, dir, copyName)[0])
 		}},
 		damage{"no format version", func(t *testing.T, dir string) {
-			writeEntry(t, dir, []byte{versionKey}, []byte("something else"))
+			writeEntry(t, dir, []byte{format.PrefixVersion}, []byte("something else"))
 		}},
-		damage{"no clock", func(t *testing.T, dir string) { writeEntry(t, dir, []byte{clockKey}, []byte("short")) }},
+		damage{"no clock", func(t *testing.T, dir string) { writeEntry(t, dir, []byte{format.PrefixClock}, []byte("short")) }},
 		damage{"clock that the table refuses", func(t *testing.T, dir string) {
-			writeEntry(t, dir, []byte{clockKey}, []byte("12345678 not a clock"))
+			writeEntry(t, dir, []byte{format.PrefixClock}, []byte("12345678 not a clock"))
 		}},
 		damage{"the last three openings ended in death", func(t *testing.T, dir string) {
 			if err := os.WriteFile(filepath.Join(dir, openingName), []byte("3"), 0o640); err != nil {

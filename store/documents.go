@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 
-	"github.com/dgraph-io/badger/v4"
+	"github.com/sluice-metrics/sluice/store/format"
 )
 
 // DocumentKey is what a document is found by: a hash of what names it, which the document itself says in full.
@@ -81,14 +81,14 @@ func (o *owed) put(b *batch, pace *pace) error {
 func (o *owed) putOne(b *batch, key DocumentKey) error {
 	value, there := o.from.AppendDocument(o.value[:0], key)
 	o.value = value
-	head, was := append([]byte{documentKey}, key[:]...), o.parts[key]
+	head, was := append([]byte{format.PrefixDocument}, key[:]...), o.parts[key]
 	if !there {
 		if err := b.remove(head); err != nil {
 			return err
 		}
 		return o.dropParts(b, key, head, was)
 	}
-	v := blob{key: head, value: value, header: header{seq: b.seq, generation: was.generation ^ 1}}
+	v := format.Blob{Key: head, Value: value, Header: format.Header{Seq: b.seq, Generation: was.generation ^ 1}}
 	v, err := b.putParts(v)
 	if err == nil {
 		err = b.putHeads(v)
@@ -96,8 +96,8 @@ func (o *owed) putOne(b *batch, key DocumentKey) error {
 	if err == nil {
 		err = o.dropParts(b, key, head, was)
 	}
-	if err == nil && v.parts > 0 {
-		o.parts[key] = partsOf{v.generation, v.parts}
+	if err == nil && v.Parts > 0 {
+		o.parts[key] = partsOf{v.Generation, v.Parts}
 	}
 	return err
 }
@@ -105,7 +105,7 @@ func (o *owed) putOne(b *batch, key DocumentKey) error {
 // dropParts removes the parts that a document had before.
 func (o *owed) dropParts(b *batch, key DocumentKey, head []byte, was partsOf) error {
 	for part := range int(was.count) {
-		if err := b.remove(appendPartKey(nil, head, was.generation, part)); err != nil {
+		if err := b.remove(format.AppendPartKey(nil, head, was.generation, part)); err != nil {
 			return err
 		}
 	}
@@ -122,39 +122,35 @@ func (o *owed) settled() {
 }
 
 // restore hands all documents over. One that cannot be read is left out, and told of.
-func (o *owed) restore(db *badger.DB, logger *slog.Logger) (restored, failed int, err error) {
-	err = db.View(func(txn *badger.Txn) error {
-		it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{documentKey}, PrefetchValues: true, PrefetchSize: 100})
-		defer it.Close()
-		r := reader{txn: txn}
-		for it.Rewind(); it.Valid(); it.Next() {
-			r.reset()
-			if err := o.restoreOne(&r, it.Item()); err != nil {
-				if failed++; failed <= loggedBlocks {
-					logger.Error("a document cannot be restored", "key", fmt.Sprintf("%x", it.Item().Key()), "reason", err)
-				}
-				continue
+func (o *owed) restore(from readTxn, logger *slog.Logger) (restored, failed int, err error) {
+	r := format.NewReader(from)
+	err = from.Each([]byte{format.PrefixDocument}, func(key, entry []byte) error {
+		r.Reset()
+		if err := o.restoreOne(r, key, entry); err != nil {
+			if failed++; failed <= loggedBlocks {
+				logger.Error("a document cannot be restored", "key", fmt.Sprintf("%x", key), "reason", err)
 			}
-			restored++
+			return nil
 		}
+		restored++
 		return nil
 	})
 	return restored, failed, err
 }
 
-func (o *owed) restoreOne(r *reader, item *badger.Item) (err error) {
+func (o *owed) restoreOne(r *format.Reader, head, entry []byte) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v", p)
 		}
 	}()
 	var key DocumentKey
-	if copy(key[:], item.Key()[1:]) != len(key) || len(item.Key()) != 1+len(key) {
-		return fmt.Errorf("a key of %d bytes: want %d", len(item.Key()), 1+len(key))
+	if copy(key[:], head[1:]) != len(key) || len(head) != 1+len(key) {
+		return fmt.Errorf("a key of %d bytes: want %d", len(head), 1+len(key))
 	}
-	h, value, err := r.blob(item, 0)
-	if h.parts > 0 {
-		o.parts[key] = partsOf{h.generation, h.parts}
+	h, value, err := r.Blob(head, entry, 0)
+	if h.Parts > 0 {
+		o.parts[key] = partsOf{h.Generation, h.Parts}
 	}
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/dgraph-io/badger/v4"
+	"github.com/sluice-metrics/sluice/store/format"
 )
 
 // shelf is documents in their plainest form.
@@ -98,7 +99,7 @@ func TestDocumentsSurvive(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 4 {
 		for range 60 {
-			size := []int{0, 1, 1000, partBytes, partBytes + 1, 3 * partBytes}[r.IntN(6)]
+			size := []int{0, 1, 1000, format.PartBytes, format.PartBytes + 1, 3 * format.PartBytes}[r.IntN(6)]
 			value := bytes.Repeat([]byte{byte('a' + r.IntN(26))}, size)
 			shelf.put(fmt.Sprint("d", r.IntN(20)), string(value))
 		}
@@ -121,7 +122,7 @@ func TestDocumentsSurvive(t *testing.T) {
 	keptHere(t)
 	s = openWith(t, dir, again)
 	shelf.mustEqual(t, again)
-	if left := s.countKeys(t, documentKey) + s.countKeys(t, partKey); left != 0 {
+	if left := s.countKeys(t, format.PrefixDocument) + s.countKeys(t, format.PrefixPart); left != 0 {
 		t.Errorf("%d entries of deleted documents are left", left)
 	}
 }
@@ -178,11 +179,11 @@ func TestDocumentsAreOwedUntilTheyAreOnDisk(t *testing.T) {
 	}
 	shelf.put("a", "2")
 	s.flush.batch.room = func(int) error { return fmt.Errorf("no room") }
-	if err := s.flush.run(s.db, s.seq.next(false)); err == nil {
+	if err := s.flush.run(s.db, s.seq.Next(false)); err == nil {
 		t.Fatal("a flush without room went well")
 	}
 	s.flush.batch.room = func(int) error { return nil }
-	if err := s.flush.run(s.db, s.seq.next(false)); err != nil {
+	if err := s.flush.run(s.db, s.seq.Next(false)); err != nil {
 		t.Fatal(err)
 	}
 	mustClose(t, s)

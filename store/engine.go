@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
+	"github.com/sluice-metrics/sluice/store/format"
 )
 
 const (
@@ -28,18 +28,7 @@ const (
 	// first one is wasted: with the 4 KiB that are usual, checkpoints (5 KiB) and names of pods' series (60 KiB) made tables outgrow
 	// their buffers, of which eight then held 200 MB.
 	apartBlockBytes = 256 << 10
-
-	// formatVersion is of the keys and values that this package writes. What earlier ones wrote is read, and is of the present
-	// one from then on.
-	formatVersion = 5
-	firstVersion  = 1
-	formatMagic   = "sluice"
-	// externalMagic marks our databases in Badger's own manifest ("SL").
-	externalMagic = 0x534c
 )
-
-// ErrFormat: the data directory was written by a sluice that this one cannot read.
-var ErrFormat = errors.New("unknown format version")
 
 // badgerOptions: no value log (values stay below the threshold), no compression and hence no block cache,
 // one version a key, no conflict detection: only the flush writes. Every table spans all keys, so a compaction
@@ -61,7 +50,7 @@ func badgerOptions(dir string, logger *slog.Logger) badger.Options {
 		WithBaseLevelSize(1 << 30).
 		WithValueThreshold(batchBytes).
 		WithValueLogFileSize(1 << 20).
-		WithExternalMagic(externalMagic)
+		WithExternalMagic(format.ManifestMagic)
 }
 
 // apartOptions are those of a database that is only written to.
@@ -98,41 +87,31 @@ func checkFormat(db *badger.DB) error {
 	if err != nil {
 		return err
 	}
-	if !readable(version) && version != 0 {
-		return formatError(db.Opts().Dir, version)
+	if !format.Readable(version) && version != 0 {
+		return format.UnreadableVersion(db.Opts().Dir, version)
 	}
-	if version != formatVersion {
-		value := binary.BigEndian.AppendUint32([]byte(formatMagic), formatVersion)
-		return db.Update(func(txn *badger.Txn) error { return txn.Set([]byte{versionKey}, value) })
+	if version != format.Version {
+		return db.Update(func(txn *badger.Txn) error {
+			return txn.Set([]byte{format.PrefixVersion}, format.AppendVersion(nil))
+		})
 	}
 	return nil
-}
-
-func readable(version uint32) bool { return version >= firstVersion && version <= formatVersion }
-
-func formatError(dir string, version uint32) error {
-	return fmt.Errorf("store: %s has %w %d; this sluice reads versions up to %d: start the sluice that wrote it, or give another data directory",
-		dir, ErrFormat, version, formatVersion)
 }
 
 // readFormat is the format version in the database, 0 for one that is still empty.
 func readFormat(db *badger.DB) (uint32, error) {
 	version := uint32(0)
 	err := db.View(func(txn *badger.Txn) error {
-		item, err := txn.Get([]byte{versionKey})
+		item, err := txn.Get([]byte{format.PrefixVersion})
 		if errors.Is(err, badger.ErrKeyNotFound) {
 			return errIfAny(txn)
 		}
 		if err != nil {
 			return err
 		}
-		return item.Value(func(value []byte) error {
-			rest, ok := strings.CutPrefix(string(value), formatMagic)
-			if !ok || len(rest) != 4 {
-				return fmt.Errorf("store: %w: its format version is garbage", errDamaged)
-			}
-			version = binary.BigEndian.Uint32([]byte(rest))
-			return nil
+		return item.Value(func(value []byte) (err error) {
+			version, err = format.ParseVersion(value)
+			return err
 		})
 	})
 	return version, err
@@ -142,7 +121,7 @@ func errIfAny(txn *badger.Txn) error {
 	it := txn.NewIterator(badger.IteratorOptions{})
 	defer it.Close()
 	if it.Rewind(); it.Valid() {
-		return fmt.Errorf("store: %w: it has entries but no format version", errDamaged)
+		return format.Damaged("it has entries but no format version")
 	}
 	return nil
 }

@@ -1,25 +1,25 @@
 package store
 
 import (
-	"hash/crc32"
 	"time"
+
+	"github.com/sluice-metrics/sluice/store/format"
 )
 
 const (
-	// checkpointPeriods is how many flush intervals pass until a changing block is written whole again.
+	// checkpointPeriods is how many flush intervals pass until a changing block is written whole again: fewer than
+	// format.DeltaSlots, so a delta is overwritten only when a newer checkpoint has been due.
 	checkpointPeriods = 120
-	// deltaSlots is more than that: a delta is overwritten only when a newer checkpoint has been due.
-	deltaSlots = 128
 	// keptBuffer is how large a scratch buffer may stay between two flushes.
 	keptBuffer = 4 << 20
 )
 
 // A progress is what the store knows of a block's copy on the disk. Its owner is the flush.
 type progress struct {
-	last       sequence // the newest delta that was taken from the table, written or not
-	since      sequence // the first delta after the checkpoint, if dirty
-	checkpoint sequence // 0: none yet
-	names      sequence // 0: none, or they must be written again
+	last       format.Sequence // the newest delta that was taken from the table, written or not
+	since      format.Sequence // the first delta after the checkpoint, if dirty
+	checkpoint format.Sequence // 0: none yet
+	names      format.Sequence // 0: none, or they must be written again
 
 	stateGeneration uint8
 	namesGeneration uint8
@@ -30,7 +30,7 @@ type progress struct {
 
 // A checkpoint is what a block gains when one is on disk.
 type checkpoint struct {
-	seq             sequence
+	seq             format.Sequence
 	names           bool
 	stateGeneration uint8
 	namesGeneration uint8
@@ -38,15 +38,15 @@ type checkpoint struct {
 
 // due says whether a block must be written whole. Every block has a period of its own among
 // checkpointPeriods, so that the load is even however many blocks began to change at once.
-func (p *progress) due(block int, seq sequence) bool {
+func (p *progress) due(block int, seq format.Sequence) bool {
 	if p.broken {
 		return true
 	}
 	if !p.dirty {
 		return false
 	}
-	turn := byte(seq) == 0 && seq.period()%checkpointPeriods == uint64(block)%checkpointPeriods
-	return turn || seq.period()-p.since.period() >= checkpointPeriods
+	turn := seq.OpensPeriod() && seq.Period()%checkpointPeriods == uint64(block)%checkpointPeriods
+	return turn || seq.Period()-p.since.Period() >= checkpointPeriods
 }
 
 // A flush is one pass over the table's blocks.
@@ -71,7 +71,7 @@ func (f *flush) init(table Table, documents Documents, spread time.Duration, urg
 
 // run writes what changed since the last run, and the checkpoints that are due. After an error, what was
 // not reached is still with the table, and what was taken from it is marked broken.
-func (f *flush) run(db database, seq sequence) error {
+func (f *flush) run(db database, seq format.Sequence) error {
 	f.batch.db, f.batch.seq = db, seq
 	f.grow(f.table.Blocks())
 	f.pace.begin()
@@ -100,7 +100,7 @@ func (f *flush) run(db database, seq sequence) error {
 	return nil
 }
 
-func (f *flush) block(block int, seq sequence) error {
+func (f *flush) block(block int, seq format.Sequence) error {
 	p := &f.blocks[block]
 	f.delta = f.table.AppendDelta(f.delta[:0], block)
 	if len(f.delta) > 0 {
@@ -114,18 +114,18 @@ func (f *flush) block(block int, seq sequence) error {
 	return nil
 }
 
-func (f *flush) putDelta(block int, seq sequence) error {
+func (f *flush) putDelta(block int, seq format.Sequence) error {
 	p := &f.blocks[block]
 	link := p.last
 	p.last = seq
 	if !p.dirty {
 		p.dirty, p.since = true, seq
 	}
-	if p.broken || seq.period()-p.since.period() >= deltaSlots {
+	if p.broken || seq.Period()-p.since.Period() >= format.DeltaSlots {
 		p.broken = true // the checkpoint that follows at once says it all
 		return nil
 	}
-	delta := blob{key: slotKey(nil, block, seq), value: f.delta, header: header{seq: seq, link: link}}
+	delta := format.Blob{Key: format.AppendDeltaKey(nil, block, seq), Value: f.delta, Header: format.Header{Seq: seq, Link: link}}
 	if err := f.batch.put(delta); err != nil {
 		return err
 	}
@@ -135,27 +135,27 @@ func (f *flush) putDelta(block int, seq sequence) error {
 
 // putCheckpoint writes a block whole. The names are asked for after the state, so that every series of the
 // state has its name.
-func (f *flush) putCheckpoint(block int, seq sequence) error {
+func (f *flush) putCheckpoint(block int, seq format.Sequence) error {
 	p := &f.blocks[block]
 	f.state = f.table.AppendState(f.state[:0], block)
 	done := &checkpoint{seq: seq, stateGeneration: p.stateGeneration ^ 1, namesGeneration: p.namesGeneration}
 	done.names = f.table.NamesChanged(block) || p.names == 0
 	link := p.names
-	var heads []blob
+	var heads []format.Blob
 	if done.names {
 		f.names = f.table.AppendNames(f.names[:0], block)
 		p.names = 0 // until they are on disk
 		done.namesGeneration ^= 1
 		link = seq
-		head, err := f.batch.putParts(blob{key: blockKey(nil, namesKey, block), value: f.names,
-			header: header{seq: seq, generation: done.namesGeneration}})
+		head, err := f.batch.putParts(format.Blob{Key: format.AppendBlockKey(nil, format.PrefixNames, block), Value: f.names,
+			Header: format.Header{Seq: seq, Generation: done.namesGeneration}})
 		if err != nil {
 			return err
 		}
 		heads = append(heads, head)
 	}
-	head, err := f.batch.putParts(blob{key: blockKey(nil, checkpointKey, block), value: f.state,
-		header: header{seq: seq, link: link, generation: done.stateGeneration}})
+	head, err := f.batch.putParts(format.Blob{Key: format.AppendBlockKey(nil, format.PrefixCheckpoint, block), Value: f.state,
+		Header: format.Header{Seq: seq, Link: link, Generation: done.stateGeneration}})
 	if err != nil {
 		return err
 	}
@@ -209,5 +209,3 @@ func (f *flush) trim() {
 		}
 	}
 }
-
-func checksum(value []byte) uint32 { return crc32.Checksum(value, castagnoli) }

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/dgraph-io/badger/v4"
+	"github.com/sluice-metrics/sluice/store/format"
 )
 
 // tree is every file below a directory with its content, or nothing where there is no directory.
@@ -75,12 +76,12 @@ func TestRefusedDirectory(t *testing.T) {
 		{"below a file", func(t *testing.T, dir string) { touch(t, filepath.Dir(dir)) }, nil, "not a directory"},
 		{"future format", func(t *testing.T, dir string) {
 			makeDatabase(t, dir)
-			appendMarker(t, dir, strconv.Itoa(formatVersion+1))
-		}, ErrFormat, fmt.Sprintf("versions up to %d", formatVersion)},
+			appendMarker(t, dir, strconv.Itoa(format.Version+1))
+		}, format.ErrVersion, fmt.Sprintf("versions up to %d", format.Version)},
 		{"future format of the database", func(t *testing.T, dir string) {
 			makeDatabase(t, dir)
-			writeEntry(t, dir, []byte{versionKey}, binary.BigEndian.AppendUint32([]byte(formatMagic), 7))
-		}, ErrFormat, "format version 7"},
+			writeEntry(t, dir, []byte{format.PrefixVersion}, binary.BigEndian.AppendUint32([]byte("sluice"), 7))
+		}, format.ErrVersion, "format version 7"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "a", "data")
@@ -187,9 +188,9 @@ func TestUntried(t *testing.T) {
 		{"", "exec format error", errors.New("exit status 1"), errUntried},
 		{"usage: another program\n", "", nil, errUntried},
 		{trialBegun + "\n" + trialUnable + "no space left on device\n", "", nil, errUntried},
-		{trialBegun + "\n" + trialFormat + "1\n" + trialFault + "table 3\n", "", nil, errDamaged},
-		{trialBegun + "\n", "panic: a", errors.New("exit status 2"), errDamaged},
-		{trialBegun + "\n" + trialFormat + strconv.Itoa(formatVersion+1) + "\n" + trialPassed + "\n", "", nil, ErrFormat},
+		{trialBegun + "\n" + trialFormat + "1\n" + trialFault + "table 3\n", "", nil, format.ErrDamaged},
+		{trialBegun + "\n", "panic: a", errors.New("exit status 2"), format.ErrDamaged},
+		{trialBegun + "\n" + trialFormat + strconv.Itoa(format.Version+1) + "\n" + trialPassed + "\n", "", nil, format.ErrVersion},
 		{trialBegun + "\n" + trialFormat + "1\n" + trialPassed + "\n", "", nil, nil},
 		{trialBegun + "\n" + trialFormat + "2\n" + trialPassed + "\n", "", nil, nil},
 		{trialBegun + "\n" + trialFormat + "3\n" + trialPassed + "\n", "", nil, nil},
@@ -206,7 +207,7 @@ func TestUntried(t *testing.T) {
 	if err := s.folder.try(ended, s.cfg.TrialTimeout); !errors.Is(err, errUntried) {
 		t.Errorf("a trial that was called off: %v", err)
 	}
-	if err := s.folder.try(t.Context(), 1); !errors.Is(err, errDamaged) {
+	if err := s.folder.try(t.Context(), 1); !errors.Is(err, format.ErrDamaged) {
 		t.Errorf("a trial that takes too long: %v", err)
 	}
 	mustClose(t, s)
@@ -220,7 +221,7 @@ func TestConfigFaults(t *testing.T) {
 		t.Fatalf("the defaults are refused: %v", err)
 	}
 	err := Config{FlushInterval: 501e6}.Validate()
-	for _, field := range []string{"dir", "flushInterval", "syncInterval", "minFreeBytes", "trialTimeout", "stopTimeout"} {
+	for _, field := range []string{"Dir", "FlushInterval", "SyncInterval", "MinFreeBytes", "TrialTimeout", "StopTimeout"} {
 		if !strings.Contains(err.Error(), field) {
 			t.Errorf("%q does not name %s", err, field)
 		}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/sluice-metrics/sluice/store/format"
 )
 
 // step is one flush, whatever state the disk is in.
@@ -40,8 +42,8 @@ func (s *Store) isUrgent() bool { return s.urgent || s.ending.Load() || s.groups
 // flushOnce gives the flush its sequence and runs it.
 func (s *Store) flushOnce(began time.Time) error {
 	same := began.Before(s.periodStart.Add(s.cfg.FlushInterval - time.Millisecond))
-	s.seq = s.seq.next(same)
-	if byte(s.seq) == 0 {
+	s.seq = s.seq.Next(same)
+	if s.seq.OpensPeriod() {
 		s.periodStart = began
 	}
 	err := s.flush.run(s.db, s.seq)
@@ -127,7 +129,7 @@ func (s *Store) revive(now time.Time) error {
 func (s *Store) reopen() error {
 	if s.unread != nil {
 		fresh, err := checkManifest(s.folder.database())
-		if err != nil && !errors.Is(err, errDamaged) {
+		if err != nil && !errors.Is(err, format.ErrDamaged) {
 			return err
 		}
 		if !fresh {

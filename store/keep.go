@@ -9,48 +9,35 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/dgraph-io/badger/v4"
 	"github.com/sluice-metrics/sluice/durable"
+	"github.com/sluice-metrics/sluice/store/format"
 )
 
 // keepBlock writes the entries of a block that could not be restored to a file of the data directory, for the
 // database will overwrite them: key and value in turn, each after its length as a big-endian uint32.
-func (f *folder) keepBlock(db *badger.DB, block int, now time.Time) error {
+func (f *folder) keepBlock(from readTxn, block int, now time.Time) error {
 	name := fmt.Sprintf("block-%d.damaged-%s", block, now.UTC().Format("20060102T150405Z"))
 	file, err := os.Create(filepath.Join(f.dir, name))
 	if err != nil {
 		return fmt.Errorf("store: cannot keep a damaged block: %w", err)
 	}
 	out := bufio.NewWriter(file)
-	err = db.View(func(txn *badger.Txn) error {
-		for _, kind := range []byte{namesKey, checkpointKey, deltaKey} {
-			key := blockKey(nil, kind, block)
-			for _, prefix := range [][]byte{key, append([]byte{partKey}, key...)} {
-				if err := writeEntries(out, txn, prefix); err != nil {
-					return err
-				}
-			}
+	for _, prefix := range []byte{format.PrefixNames, format.PrefixCheckpoint, format.PrefixDelta} {
+		key := format.AppendBlockKey(nil, prefix, block)
+		for _, prefix := range [][]byte{key, append([]byte{format.PrefixPart}, key...)} {
+			err = errors.Join(err, from.Each(prefix, func(key, value []byte) error { return saveEntry(out, key, value) }))
 		}
-		return nil
-	})
+	}
 	return errors.Join(err, out.Flush(), file.Sync(), file.Close(), durable.Sync(f.dir))
 }
 
-func writeEntries(out *bufio.Writer, txn *badger.Txn, prefix []byte) error {
-	it := txn.NewIterator(badger.IteratorOptions{Prefix: prefix})
-	defer it.Close()
-	for it.Seek(prefix); it.ValidForPrefix(prefix); it.Next() {
-		value, err := it.Item().ValueCopy(nil)
-		if err != nil {
+func saveEntry(out *bufio.Writer, key, value []byte) error {
+	for _, piece := range [][]byte{key, value} {
+		if err := binary.Write(out, binary.BigEndian, uint32(len(piece))); err != nil {
 			return err
 		}
-		for _, piece := range [][]byte{it.Item().Key(), value} {
-			if err := binary.Write(out, binary.BigEndian, uint32(len(piece))); err != nil {
-				return err
-			}
-			if _, err := out.Write(piece); err != nil {
-				return err
-			}
+		if _, err := out.Write(piece); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/sluice-metrics/sluice/store/format"
 )
 
 // Badger's log of a memtable (memtable.go and structs.go there): 20 bytes of header, of which 12 are random and
@@ -24,7 +26,7 @@ const (
 
 	maxKeyBytes = 1 << 16 // Badger's own bound
 	// tornBytes is more than the longest entry that we write.
-	tornBytes = 2 * partBytes
+	tornBytes = 2 * format.PartBytes
 )
 
 // A logFile is a memtable's log in the folder.
@@ -89,7 +91,7 @@ func parseEntry(b []byte) (e logEntry, ok bool) {
 
 // whole says whether an entry that b begins with matches its checksum.
 func (e *logEntry) whole(b []byte) bool {
-	return checksum(b[:e.bytes-4]) == binary.BigEndian.Uint32(b[e.bytes-4:])
+	return format.Checksum(b[:e.bytes-4]) == binary.BigEndian.Uint32(b[e.bytes-4:])
 }
 
 // A walk is how far a log can be read.
@@ -155,19 +157,19 @@ func checkLogs(dir string) (remark string, err error) {
 		}
 		name := filepath.Base(log.path)
 		if len(content) < logHeaderBytes {
-			return "", damaged("%s is cut to %d bytes", name, len(content))
+			return "", format.Damaged("%s is cut to %d bytes", name, len(content))
 		}
 		header, body := content[:logHeaderBytes], content[logHeaderBytes:]
 		read := walkLog(body)
 		if synced := note.marks[string(header)].end; int64(read.committed) < synced {
-			return "", damaged("%s was synced up to byte %d and can be read only up to %d", name, synced+logHeaderBytes, read.committed+logHeaderBytes)
+			return "", format.Damaged("%s was synced up to byte %d and can be read only up to %d", name, synced+logHeaderBytes, read.committed+logHeaderBytes)
 		}
 		left := bytes.TrimRight(body[read.end:], "\x00")
 		if len(left) == 0 && read.committed == read.end {
 			continue
 		}
 		if onlyKilled && (i < len(logs)-1 || len(left) > tornBytes || holdsEntry(left)) {
-			return "", damaged("%s cannot be read beyond byte %d, and more was written after it", name, read.committed+logHeaderBytes)
+			return "", format.Damaged("%s cannot be read beyond byte %d, and more was written after it", name, read.committed+logHeaderBytes)
 		}
 		remark = fmt.Sprintf("%s ends with %d bytes of an unfinished write, which was left out", name, read.end-read.committed+len(left))
 	}

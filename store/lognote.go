@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/sluice-metrics/sluice/store/format"
 )
 
 const (
@@ -105,7 +106,7 @@ func (n *logNote) write() error {
 		text.WriteString(line)
 	}
 	text.Write(bytes.Repeat([]byte{' '}, noteBytes-10-text.Len()))
-	fmt.Fprintf(&text, "\n%08x\n", crc32.Checksum(text.Bytes(), castagnoli))
+	fmt.Fprintf(&text, "\n%08x\n", format.Checksum(text.Bytes()))
 	file, err := os.OpenFile(filepath.Join(n.dir, noteName), os.O_WRONLY|os.O_CREATE, 0o640)
 	if err != nil {
 		return fmt.Errorf("store: cannot note what was synced: %w", err)
@@ -125,7 +126,7 @@ func readNote(dir string) logNote {
 		return note
 	}
 	body := text[:noteBytes-10]
-	if fmt.Sprintf("\n%08x\n", crc32.Checksum(body, castagnoli)) != string(text[noteBytes-10:]) {
+	if fmt.Sprintf("\n%08x\n", format.Checksum(body)) != string(text[noteBytes-10:]) {
 		return note
 	}
 	for line := range strings.Lines(string(body)) {

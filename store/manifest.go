@@ -12,19 +12,13 @@ import (
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/table"
 	"github.com/sluice-metrics/sluice/durable"
+	"github.com/sluice-metrics/sluice/store/format"
 )
 
 // Badger reads a manifest that was cut short as far as it goes, and deletes every table that it does not
 // find in there. So a copy is kept beside it, taken whenever the manifest has changed and after it was
 // synced: a manifest that is shorter than its copy has lost something.
 const copyName = "MANIFEST.copy"
-
-// errDamaged: the database cannot be trusted.
-var errDamaged = errors.New("the database is damaged")
-
-func damaged(format string, args ...any) error {
-	return fmt.Errorf("store: %w: %s", errDamaged, fmt.Sprintf(format, args...))
-}
 
 // checkManifest says whether Badger would find what it left. It changes nothing. fresh: there is no database
 // yet.
@@ -39,16 +33,16 @@ func checkManifest(dir string) (fresh bool, err error) {
 	manifest, listed, complete, err := readManifest(filepath.Join(dir, badger.ManifestFilename))
 	if errors.Is(err, fs.ErrNotExist) {
 		if len(tables) > 0 || others {
-			return false, damaged("it has files but no %s", badger.ManifestFilename)
+			return false, format.Damaged("it has files but no %s", badger.ManifestFilename)
 		}
 		return true, nil
 	}
 	if err != nil {
-		return false, damaged("%s: %v", badger.ManifestFilename, err)
+		return false, format.Damaged("%s: %v", badger.ManifestFilename, err)
 	}
 	for id := range listed {
 		if !tables[id] {
-			return false, damaged("%s lists table %s, which is missing", badger.ManifestFilename, table.IDToFilename(id))
+			return false, format.Damaged("%s lists table %s, which is missing", badger.ManifestFilename, table.IDToFilename(id))
 		}
 	}
 	return false, compareManifest(dir, manifest, complete, unlisted(tables, listed))
@@ -60,7 +54,7 @@ func compareManifest(dir string, manifest []byte, complete bool, unlisted int) e
 	saved, err := os.ReadFile(filepath.Join(dir, copyName))
 	if err != nil || len(saved) == 0 {
 		if !complete || unlisted > 0 {
-			return damaged("%s is cut short or misses %d tables, and there is no copy of it", badger.ManifestFilename, unlisted)
+			return format.Damaged("%s is cut short or misses %d tables, and there is no copy of it", badger.ManifestFilename, unlisted)
 		}
 		return nil
 	}
@@ -68,9 +62,9 @@ func compareManifest(dir string, manifest []byte, complete bool, unlisted int) e
 	case bytes.HasPrefix(manifest, saved):
 		return nil // grown, or the same; what an ending process did not write whole is past the end
 	case bytes.HasPrefix(saved, manifest):
-		return damaged("%s is cut short: %d bytes, its copy has %d", badger.ManifestFilename, len(manifest), len(saved))
+		return format.Damaged("%s is cut short: %d bytes, its copy has %d", badger.ManifestFilename, len(manifest), len(saved))
 	case !complete:
-		return damaged("%s is cut short, and its copy is of an older one", badger.ManifestFilename)
+		return format.Damaged("%s is cut short, and its copy is of an older one", badger.ManifestFilename)
 	}
 	return nil // rewritten since the copy was taken
 }
@@ -83,7 +77,7 @@ func readManifest(path string) (valid []byte, listed map[uint64]badger.TableMani
 	}
 	defer file.Close()
 	options := badgerOptions(filepath.Dir(path), slog.New(slog.DiscardHandler))
-	manifest, end, err := badger.ReplayManifestFile(file, externalMagic, options)
+	manifest, end, err := badger.ReplayManifestFile(file, format.ManifestMagic, options)
 	if err != nil {
 		return nil, nil, false, err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/sluice-metrics/sluice/durable"
+	"github.com/sluice-metrics/sluice/store/format"
 )
 
 const markerText = "sluice store, format "
@@ -68,7 +69,7 @@ func hasOwnDatabase(dir string) bool {
 	if n == 0 {
 		return errors.Is(err, io.EOF)
 	}
-	return err == nil && string(head[:4]) == "Bdgr" && binary.BigEndian.Uint16(head[4:]) == externalMagic
+	return err == nil && string(head[:4]) == "Bdgr" && binary.BigEndian.Uint16(head[4:]) == format.ManifestMagic
 }
 
 // checkMarker refuses a directory that is not ours, or has another format, before anything in it is touched.
@@ -86,8 +87,8 @@ func (f *folder) checkMarker() error {
 	if !ok || err != nil {
 		return fmt.Errorf("store: %s: %w: its file %s says something else", f.dir, ErrForeign, markerName)
 	}
-	if !readable(uint32(version)) {
-		return formatError(f.dir, uint32(version))
+	if !format.Readable(uint32(version)) {
+		return format.UnreadableVersion(f.dir, uint32(version))
 	}
 	return nil
 }
@@ -98,7 +99,7 @@ func (f *folder) mark() error {
 	if f.marked {
 		return nil
 	}
-	text := fmt.Appendf(nil, "%s%d\n", markerText, formatVersion)
+	text := fmt.Appendf(nil, "%s%d\n", markerText, format.Version)
 	if err := durable.WriteFile(filepath.Join(f.dir, markerName), text, 0o640); err != nil {
 		return fmt.Errorf("store: cannot write to the data directory: %w", err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/sluice-metrics/sluice/durable"
+	"github.com/sluice-metrics/sluice/store/format"
 )
 
 // maxOpenings is how often the process may die between opening a database and having restored from it. The
@@ -58,7 +59,7 @@ func (f *folder) open(ctx context.Context, cfg Config, apart bool, logger *slog.
 			return o, nil
 		}
 	}
-	if !errors.Is(err, errDamaged) {
+	if !errors.Is(err, format.ErrDamaged) {
 		return opened{}, err
 	}
 	return f.replace(untrusted, err, apart, logger)
@@ -123,7 +124,7 @@ func (f *folder) beginOpening() error {
 	text, _ := os.ReadFile(path)
 	before, _ := strconv.Atoi(strings.TrimSpace(string(text)))
 	if before >= maxOpenings {
-		return damaged("the process died %d times while it restored from it", before)
+		return format.Damaged("the process died %d times while it restored from it", before)
 	}
 	if err := durable.WriteFile(path, strconv.AppendInt(nil, int64(before+1), 10), 0o640); err != nil {
 		return fmt.Errorf("store: cannot write to the data directory: %w", err)

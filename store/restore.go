@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/dgraph-io/badger/v4"
+	"github.com/sluice-metrics/sluice/store/format"
 )
 
 // loggedBlocks is how many blocks that cannot be restored get a line of their own.
@@ -19,7 +20,7 @@ const loggedBlocks = 10
 
 // A restored is what came of reading a database.
 type restored struct {
-	seq      sequence // the highest on disk
+	seq      format.Sequence // the highest on disk
 	blocks   []progress
 	restored int
 	failed   int
@@ -45,7 +46,7 @@ func (r *restore) run(ctx context.Context) (restored, error) {
 	}
 	if clock != nil {
 		if err := r.table.RestoreClock(clock); err != nil {
-			return restored{}, damaged("its clock: %v", err)
+			return restored{}, format.Damaged("its clock: %v", err)
 		}
 	}
 	r.out.blocks = make([]progress, blocks)
@@ -65,48 +66,49 @@ func (r *restore) run(ctx context.Context) (restored, error) {
 
 // open reads the clock and counts the blocks.
 func (r *restore) open() (clock []byte, blocks int, err error) {
-	err = r.db.View(func(txn *badger.Txn) error {
-		blocks = max(last(txn, checkpointKey), last(txn, deltaKey)) + 1
-		item, err := txn.Get([]byte{clockKey})
-		if errors.Is(err, badger.ErrKeyNotFound) {
-			if blocks > 0 {
-				return damaged("it has blocks but no clock")
-			}
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		value, err := item.ValueCopy(nil)
-		if err != nil {
-			return err
-		}
+	from := beginRead(r.db)
+	defer from.Close()
+	blocks = max(lastBlock(from, format.PrefixCheckpoint), lastBlock(from, format.PrefixDelta)) + 1
+	found, err := from.Get([]byte{format.PrefixClock}, func(value []byte) error {
 		if len(value) < 8 {
-			return damaged("its clock is cut short")
+			return format.Damaged("its clock is cut short")
 		}
-		r.out.seq, clock = sequence(binary.BigEndian.Uint64(value)), value[8:]
+		r.out.seq = format.Sequence(binary.BigEndian.Uint64(value))
+		clock = append([]byte{}, value[8:]...)
 		return nil
 	})
+	if err == nil && !found && blocks > 0 {
+		err = format.Damaged("it has blocks but no clock")
+	}
 	return clock, blocks, err
+}
+
+// lastBlock is the highest block number among the keys with a prefix, -1 if there are none.
+func lastBlock(from readTxn, prefix byte) int {
+	block, ok := format.BlockOf(from.Last([]byte{prefix}))
+	if !ok {
+		return -1
+	}
+	return block
 }
 
 // work takes one block after the other until there are no more.
 func (r *restore) work(ctx context.Context) {
-	txn := r.db.NewTransaction(false)
-	defer txn.Discard()
-	from := reader{txn: txn}
+	from := beginRead(r.db)
+	defer from.Close()
+	blobs := format.NewReader(from)
 	for ctx.Err() == nil {
 		block := int(r.next.Add(1) - 1)
 		if block >= len(r.out.blocks) {
 			return
 		}
-		c := readBlock(&from, block)
+		c := readBlock(from, blobs, block)
 		if c.err == nil && c.found {
 			c.err = restoreBlock(r.table, block, c)
 		}
 		r.out.blocks[block] = c.progress()
 		r.enter(block, c)
-		from.reset()
+		blobs.Reset()
 	}
 }
 
@@ -145,8 +147,8 @@ type content struct {
 	names, state []byte
 	deltas       [][]byte
 
-	checkpoint, namesHeader header
-	first, last, newest     sequence // first and last delta to replay; the highest sequence of all
+	checkpoint, namesHeader format.Header
+	first, last, newest     format.Sequence // first and last delta to replay; the highest sequence of all
 	cut                     bool
 	err                     error
 }
@@ -154,9 +156,9 @@ type content struct {
 // progress is where the flush goes on from.
 func (c *content) progress() progress {
 	p := progress{
-		last: max(c.last, c.checkpoint.seq), since: c.first,
-		checkpoint: c.checkpoint.seq, names: c.checkpoint.link,
-		stateGeneration: c.checkpoint.generation, namesGeneration: c.namesHeader.generation,
+		last: max(c.last, c.checkpoint.Seq), since: c.first,
+		checkpoint: c.checkpoint.Seq, names: c.checkpoint.Link,
+		stateGeneration: c.checkpoint.Generation, namesGeneration: c.namesHeader.Generation,
 		dirty: len(c.deltas) > 0, broken: c.cut || c.err != nil,
 	}
 	if c.err != nil {
@@ -165,18 +167,18 @@ func (c *content) progress() progress {
 	return p
 }
 
-func readBlock(r *reader, block int) (c content) {
+func readBlock(from readTxn, blobs *format.Reader, block int) (c content) {
 	var found bool
-	if c.checkpoint, c.state, found, c.err = r.head(blockKey(nil, checkpointKey, block)); found {
+	if c.checkpoint, c.state, found, c.err = blobs.Head(format.AppendBlockKey(nil, format.PrefixCheckpoint, block)); found {
 		c.found = true
-		c.newest = c.checkpoint.seq
+		c.newest = c.checkpoint.Seq
 		var namesErr error
-		c.namesHeader, c.names, found, namesErr = r.head(blockKey(nil, namesKey, block))
-		if c.err = errors.Join(c.err, namesErr); c.err == nil && (!found || c.namesHeader.seq != c.checkpoint.link) {
+		c.namesHeader, c.names, found, namesErr = blobs.Head(format.AppendBlockKey(nil, format.PrefixNames, block))
+		if c.err = errors.Join(c.err, namesErr); c.err == nil && (!found || c.namesHeader.Seq != c.checkpoint.Link) {
 			c.err = errors.New("its checkpoint and its names are of different flushes")
 		}
 	}
-	c.readDeltas(r, block)
+	c.err = errors.Join(c.err, c.readDeltas(from, blobs, block))
 	if c.err == nil && c.cut && !c.found {
 		c.err = errors.New("it has no checkpoint, and its first delta is missing")
 	}
@@ -185,48 +187,47 @@ func readBlock(r *reader, block int) (c content) {
 
 // A delta is one as it was read; err says what is wrong with it alone.
 type delta struct {
-	header
+	format.Header
 	value []byte
 	err   error
 }
 
-func (c *content) readDeltas(r *reader, block int) {
-	prefix := blockKey(nil, deltaKey, block)
-	it := r.txn.NewIterator(badger.IteratorOptions{Prefix: prefix})
-	defer it.Close()
+func (c *content) readDeltas(from readTxn, blobs *format.Reader, block int) error {
 	var deltas []delta
-	for it.Seek(prefix); it.ValidForPrefix(prefix); it.Next() {
-		h, value, err := r.blob(it.Item(), c.checkpoint.seq)
-		c.newest = max(c.newest, h.seq)
-		if errors.Is(err, errHeader) {
+	err := from.Each(format.AppendBlockKey(nil, format.PrefixDelta, block), func(key, entry []byte) error {
+		h, value, err := blobs.Blob(key, entry, c.checkpoint.Seq)
+		c.newest = max(c.newest, h.Seq)
+		if errors.Is(err, format.ErrHeader) {
 			c.cut = true // if it was not an old one, the chain ends before it
-			continue
+			return nil
 		}
-		if h.seq > c.checkpoint.seq {
+		if h.Seq > c.checkpoint.Seq {
 			deltas = append(deltas, delta{h, value, err})
 		}
-	}
+		return nil
+	})
 	slices.SortFunc(deltas, func(a, b delta) int {
-		if a.seq < b.seq {
+		if a.Seq < b.Seq {
 			return -1
 		}
 		return 1
 	})
 	c.chain(deltas)
+	return err
 }
 
 // chain takes the deltas that follow one another (S1). One whose predecessor is neither the one before it nor
 // in the checkpoint speaks of a state that is not there.
 func (c *content) chain(deltas []delta) {
-	c.last = c.checkpoint.seq
+	c.last = c.checkpoint.Seq
 	for _, d := range deltas {
-		if d.err != nil || d.link > c.checkpoint.seq && d.link != c.last {
+		if d.err != nil || d.Link > c.checkpoint.Seq && d.Link != c.last {
 			c.cut = true
 			return
 		}
 		if len(c.deltas) == 0 {
-			c.first = d.seq
+			c.first = d.Seq
 		}
-		c.deltas, c.last, c.found = append(c.deltas, d.value), d.seq, true
+		c.deltas, c.last, c.found = append(c.deltas, d.value), d.Seq, true
 	}
 }

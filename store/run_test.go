@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/sluice-metrics/sluice/store/format"
 )
 
 // start runs a store until the returned function is called.
@@ -112,7 +113,7 @@ func TestSyncsShareAPeriod(t *testing.T) {
 		clock.now = clock.now.Add(s.cfg.FlushInterval / 300)
 		clock.flush(t)
 	}
-	if period := s.seq.period(); period > 5 {
+	if period := s.seq.Period(); period > 5 {
 		t.Errorf("period %d after 700 flushes in 3 intervals", period)
 	}
 	for i := range s.flush.blocks {
@@ -145,8 +146,8 @@ func TestEvenCheckpoints(t *testing.T) {
 			if p.checkpoint == s.seq {
 				written++
 			}
-			if p.dirty && s.seq.period()-p.since.period() >= deltaSlots {
-				t.Fatalf("block %d: %d periods without a checkpoint", b, s.seq.period()-p.since.period())
+			if p.dirty && s.seq.Period()-p.since.Period() >= format.DeltaSlots {
+				t.Fatalf("block %d: %d periods without a checkpoint", b, s.seq.Period()-p.since.Period())
 			}
 		}
 		if written > 2*blocks/checkpointPeriods {
@@ -154,7 +155,7 @@ func TestEvenCheckpoints(t *testing.T) {
 		}
 	}
 	before := s.flush.blocks[blocks].checkpoint
-	if before == 0 || s.flush.blocks[blocks].dirty || before.period() > checkpointPeriods+1 {
+	if before == 0 || s.flush.blocks[blocks].dirty || before.Period() > checkpointPeriods+1 {
 		t.Fatalf("the block that is still: %+v", s.flush.blocks[blocks])
 	}
 }

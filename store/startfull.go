@@ -12,6 +12,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/sluice-metrics/sluice/durable"
+	"github.com/sluice-metrics/sluice/store/format"
 )
 
 // startFull starts on a disk without the room that a database needs which is written to. What is there is restored all the same: reading
@@ -48,7 +49,7 @@ func (s *Store) restoreOnly(ctx context.Context) error {
 	}
 	s.here = db
 	err = s.restoreOpen(ctx)
-	if errors.Is(err, errDamaged) {
+	if errors.Is(err, format.ErrDamaged) {
 		err = fmt.Errorf("%w: %w", errUnreadable, err)
 	}
 	if err == nil && s.count.failedBlocks.Load() > 0 {
@@ -89,7 +90,7 @@ func (f *folder) openReadOnly(ctx context.Context, cfg Config, logger *slog.Logg
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	if errors.Is(err, ErrFormat) {
+	if errors.Is(err, format.ErrVersion) {
 		return nil, err
 	}
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
+	"github.com/sluice-metrics/sluice/store/format"
 )
 
 // startWithout starts a store on a disk whose free space is what the test says.
@@ -131,7 +132,7 @@ func TestUnreadWithoutRoom(t *testing.T) {
 func TestLossOnAFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	makeChain(t, dir, 4)
-	editDatabase(t, dir, func(txn *badger.Txn) error { return txn.Delete(slotKey(nil, 0, 1<<8)) })
+	editDatabase(t, dir, func(txn *badger.Txn) error { return txn.Delete(format.AppendDeltaKey(nil, 0, 1<<8)) })
 	var free atomic.Uint64
 	table := newModel(0)
 	s := startWithout(t, testConfig(dir), table, false, &free)
@@ -175,7 +176,7 @@ func TestEvidenceStays(t *testing.T) {
 	if after := contents(t, dir); !maps.Equal(before, after) {
 		t.Errorf("files changed: %v, before %v", slices.Sorted(maps.Keys(after)), slices.Sorted(maps.Keys(before)))
 	}
-	if _, err := checkManifest(filepath.Join(dir, databaseName)); !errors.Is(err, errDamaged) {
+	if _, err := checkManifest(filepath.Join(dir, databaseName)); !errors.Is(err, format.ErrDamaged) {
 		t.Errorf("the next start would take it: %v", err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
+	"github.com/sluice-metrics/sluice/store/format"
 )
 
 // Table is what is persisted, seen as blocks of series. What it appends is opaque to the store.
@@ -66,7 +67,7 @@ type Store struct {
 	here        *badger.DB // what db is while it is restored from; nil: db is apart
 	apart       bool       // the database is to be kept apart, once it is restored from
 	flush       flush
-	seq         sequence
+	seq         format.Sequence
 	periodStart time.Time
 	retryAt     time.Time
 	retryAfter  time.Duration
@@ -146,7 +147,7 @@ func (s *Store) start(ctx context.Context) error {
 // restore reads the open database into the table. One that turns out to be damaged is set aside.
 func (s *Store) restore(ctx context.Context) error {
 	err := s.restoreOpen(ctx)
-	if errors.Is(err, errDamaged) {
+	if errors.Is(err, format.ErrDamaged) {
 		if err := s.exchange(err, false); err != nil {
 			return err
 		}
@@ -180,7 +181,9 @@ func (s *Store) restoreOpen(ctx context.Context) error {
 
 // restoreDocuments reads the documents, after the table, and says how many could not be read.
 func (s *Store) restoreDocuments() (lost int, err error) {
-	restored, lost, err := s.flush.owed.restore(s.here, s.logger)
+	from := beginRead(s.here)
+	defer from.Close()
+	restored, lost, err := s.flush.owed.restore(from, s.logger)
 	s.count.restoredDocuments.Store(int64(restored))
 	s.count.failedDocuments.Store(int64(lost))
 	return lost, err
@@ -258,7 +261,9 @@ func (s *Store) inUse() database {
 }
 
 func (s *Store) keepBlock(block int) {
-	if err := s.folder.keepBlock(s.here, block, time.Now()); err != nil {
+	from := beginRead(s.here)
+	defer from.Close()
+	if err := s.folder.keepBlock(from, block, time.Now()); err != nil {
 		s.logger.Error("a damaged block could not be kept", "block", block, "error", err)
 	}
 }

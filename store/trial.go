@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/sluice-metrics/sluice/store/format"
 )
 
 // The trial: before this process opens a database, a child of it opens a copy and reads everything. Badger
@@ -74,7 +76,7 @@ func (f *folder) tryFolder(ctx context.Context, timeout time.Duration, env ...st
 		return fmt.Errorf("%w: %w", errUntried, ctx.Err())
 	}
 	if limited.Err() != nil {
-		return damaged("a trial did not open and read it within %v", timeout)
+		return format.Damaged("a trial did not open and read it within %v", timeout)
 	}
 	return f.judge(said.String(), err, complaint.String())
 }
@@ -85,12 +87,12 @@ func (f *folder) judge(said string, exit error, complaint string) error {
 	for line := range strings.Lines(said) {
 		line = strings.TrimSuffix(line, "\n")
 		if number, ok := strings.CutPrefix(line, trialFormat); ok {
-			if version, err := strconv.ParseUint(number, 10, 32); err == nil && version != 0 && !readable(uint32(version)) {
-				return formatError(f.dir, uint32(version))
+			if version, err := strconv.ParseUint(number, 10, 32); err == nil && version != 0 && !format.Readable(uint32(version)) {
+				return format.UnreadableVersion(f.dir, uint32(version))
 			}
 		}
 		if reason, ok := strings.CutPrefix(line, trialFault); ok {
-			return damaged("%s", reason)
+			return format.Damaged("%s", reason)
 		}
 		if reason, ok := strings.CutPrefix(line, trialUnable); ok {
 			return fmt.Errorf("%w: %s", errUntried, reason)
@@ -105,7 +107,7 @@ func (f *folder) judge(said string, exit error, complaint string) error {
 	if !begun || killed {
 		return fmt.Errorf("%w: %v", errUntried, exit)
 	}
-	return damaged("opening it ends the process: %v: %s", exit, firstLine(complaint))
+	return format.Damaged("opening it ends the process: %v: %s", exit, firstLine(complaint))
 }
 
 // firstLine is what a dying process said first, short enough for a log.

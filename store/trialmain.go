@@ -11,6 +11,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
+	"github.com/sluice-metrics/sluice/store/format"
 )
 
 // trialMain does a trial, and says what the process exits with.
@@ -25,7 +26,7 @@ func trialMain(dir string) int {
 				word = trialUnable
 			}
 		}
-		reason := strings.TrimPrefix(err.Error(), damaged("").Error()) // the parent says that again
+		reason := strings.TrimPrefix(err.Error(), format.Damaged("").Error()) // the parent says that again
 		fmt.Println(word + strings.ReplaceAll(reason, "\n", " "))
 		return 1
 	}

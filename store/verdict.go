@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/sluice-metrics/sluice/store/format"
 )
 
 // A verdict is how something ended in the child.
@@ -31,9 +33,9 @@ func tell(out io.Writer, err error) error {
 		text = text[:min(len(text), mostVerdict)]
 	}
 	switch {
-	case errors.Is(err, errDamaged):
+	case errors.Is(err, format.ErrDamaged):
 		how = verdictDamaged
-	case errors.Is(err, ErrFormat):
+	case errors.Is(err, format.ErrVersion):
 		how = verdictFormat
 	case errors.Is(err, errNoRoom):
 		how = verdictNoRoom
@@ -64,9 +66,9 @@ func readVerdict(from io.Reader) (said, err error) {
 	case verdictWell:
 		return nil, nil
 	case verdictDamaged:
-		return damaged("%s", strings.TrimPrefix(string(text), damaged("").Error())), nil
+		return format.Damaged("%s", strings.TrimPrefix(string(text), format.Damaged("").Error())), nil
 	case verdictFormat:
-		return fmt.Errorf("%w: %s", ErrFormat, text), nil
+		return fmt.Errorf("%w: %s", format.ErrVersion, text), nil
 	case verdictNoRoom:
 		return fmt.Errorf("%w: %s", errNoRoom, strings.TrimPrefix(string(text), errNoRoom.Error()+": ")), nil
 	case verdictClosing:

@@ -63,7 +63,7 @@ func (m *Tracker) born(pod, name string, kind metric.Kind, pairs ...string) {
 	for i := 0; i < len(pairs); i += 2 {
 		list = append(list, metric.Label{Key: pairs[i], Value: pairs[i+1]})
 	}
-	m.Born(&metric.Object{Resource: "pods", Namespace: "shop", Name: pod}, name, kind, metric.NewLabels(list))
+	m.SeriesCreated(&metric.Object{Resource: "pods", Namespace: "shop", Name: pod}, name, kind, metric.NewLabels(list))
 }
 
 func with(key, value string) func(metric.Labels) bool {

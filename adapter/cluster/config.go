@@ -1,59 +1,55 @@
 package cluster
 
 import (
-	"errors"
-	"fmt"
 	"strings"
 
+	"github.com/sluice-metrics/sluice/config"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Config says which cluster is viewed and how much of it.
+// Config says which cluster to view, and which of its objects.
 type Config struct {
-	// Kubeconfig is the path of a kubeconfig file, of which the current context is taken. Empty: the cluster whose pod
-	// this process runs in.
-	Kubeconfig string `json:"kubeconfig"`
-	// ObjectKinds are the resources, besides pods, whose objects are watched (their metadata only): "deployments.apps".
-	// Series on them end with the object, and a label selector can pick them.
-	ObjectKinds []string `json:"objectKinds"`
-	// Version is what the user agent tells the API server: "sluice/<version>".
-	Version string `json:"-"`
+	// Kubeconfig is the path of a kubeconfig file, whose current context names the cluster. Empty: the
+	// cluster that this process runs in as a pod.
+	Kubeconfig string
+	// ObjectKinds are the resources, besides pods, whose objects are watched (their metadata only), as
+	// in "deployments.apps". A series on such an object ends with it, and label selectors can pick it.
+	ObjectKinds []string
+	// Version is Sluice's own, for the user agent "sluice/<version>".
+	Version string
 }
 
-// DefaultConfig views the cluster around this process, and the objects that metrics are usually about.
+// DefaultConfig views the cluster that this process runs in, and the usual kinds of objects.
 func DefaultConfig() Config {
 	return Config{
 		ObjectKinds: []string{"namespaces", "services", "deployments.apps", "statefulsets.apps", "ingresses.networking.k8s.io"},
 	}
 }
 
-// Validate returns all faults at once, each naming its field.
+// Validate returns all faults at once.
 func (c Config) Validate() error {
-	var faults []error
+	var faults config.Faults
 	seen := map[string]bool{}
 	for _, kind := range c.ObjectKinds {
-		switch fault := kindFault(kind); {
-		case fault != "":
-			faults = append(faults, fmt.Errorf("ObjectKinds: %q %s; want plural.group, for example deployments.apps", kind, fault))
+		switch {
+		case !validKind(kind):
+			faults.Add("ObjectKinds", "has %q; must be plural.group, as in deployments.apps", kind)
 		case kind == podResource:
-			faults = append(faults, errors.New("ObjectKinds: pods are watched always, do not list them"))
+			faults.Add("ObjectKinds", "has %q, which are always watched; must not list them", kind)
 		case seen[kind]:
-			faults = append(faults, fmt.Errorf("ObjectKinds: %q stands there twice", kind))
+			faults.Add("ObjectKinds", "has %q twice", kind)
 		}
 		seen[kind] = true
 	}
-	return errors.Join(faults...)
+	return faults.Join()
 }
 
-// kindFault says what is wrong with a resource's spelling; empty: nothing.
-func kindFault(kind string) string {
+// validKind reports whether kind can be a resource: "services", "deployments.apps".
+func validKind(kind string) bool {
 	one := schema.ParseGroupResource(kind)
 	if len(validation.IsDNS1035Label(one.Resource)) > 0 || kind != strings.ToLower(kind) {
-		return "is no resource"
+		return false
 	}
-	if one.Group != "" && len(validation.IsDNS1123Subdomain(one.Group)) > 0 {
-		return "has no valid group"
-	}
-	return ""
+	return one.Group == "" || len(validation.IsDNS1123Subdomain(one.Group)) == 0
 }

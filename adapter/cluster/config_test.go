@@ -18,7 +18,10 @@ func TestConfig(t *testing.T) {
 	}
 	bad := Config{ObjectKinds: []string{"deployments.apps", "Deployment", "", "a.b_c", "pods", "deployments.apps", "jobs.batch"}}
 	err := bad.Validate()
-	for _, want := range []string{`"Deployment" is no resource`, `"" is no resource`, `"a.b_c" has no valid group`, "pods are watched always", `"deployments.apps" stands there twice`} {
+	for _, want := range []string{
+		`ObjectKinds has "Deployment"; must be plural.group`, `ObjectKinds has ""; must be`, `ObjectKinds has "a.b_c"; must be`,
+		`ObjectKinds has "pods", which are always watched`, `ObjectKinds has "deployments.apps" twice`,
+	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)
 		}

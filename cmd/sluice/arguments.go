@@ -68,7 +68,7 @@ func readArguments(flags *pflag.FlagSet, raw []string) (args []string, faults []
 		}
 		if !hasValue {
 			if len(raw) == 0 {
-				faults = append(faults, &settingFault{flag.Name, name, "wants a value"})
+				faults = append(faults, &settingFault{flag.Name, name, "is without a value"})
 				continue
 			}
 			value, raw = raw[0], raw[1:]

@@ -60,9 +60,9 @@ func (p *dataPath) joinCluster() {
 		return
 	}
 	c.book = limit.New(p.cfg.limit, c.view, p.table, c.view, p.log)
-	p.table.Limit(c.book)
+	p.table.SetAdmission(c.book)
 	c.pushed = workload.New(c.view)
-	p.table.Tell(c.pushed)
+	p.table.SetObserver(c.pushed)
 	c.pending = receiver.NewPending(p.cfg.receiver.Pending, receiver.PendingParts{
 		NewApplier: p.newApplier, Senders: c.view, Logger: p.log, Explain: p.resolver.Explain, Blind: c.view.Outage,
 	})
@@ -135,7 +135,7 @@ func (p *dataPath) follow(ctx context.Context) {
 		case <-readmit.C:
 			p.cluster.pushed.ResolveOwners()
 			if p.cluster.readmit.Swap(false) {
-				p.table.Readmit()
+				p.table.RetryRejected()
 			}
 		case <-prune.C:
 			if gone := p.table.Prune(p.cluster.view.Alive); gone > 0 {
@@ -155,7 +155,7 @@ func (p *dataPath) settle(ctx context.Context) {
 		if synced, _ := p.cluster.view.Synced(); synced {
 			gone := p.table.Prune(p.cluster.view.Alive)
 			p.cluster.book.Enforce()
-			p.table.TellOf("pods") // a database of before workloads were remembered has series alone
+			p.table.ReplaySeries("pods") // a database of before workloads were remembered has series alone
 			p.cluster.pushed.ResolveOwners()
 			p.cluster.settled.Store(true)
 			p.log.Info("the cluster is known", "took", time.Since(began).Round(time.Millisecond), "series", p.table.Series(), "seriesOfGoneObjects", gone)

@@ -125,40 +125,15 @@ func (c *config) validate(faults ...error) error {
 		faults = append(faults, errNoCluster)
 	}
 	if c.standalone && c.cluster.Kubeconfig != "" {
-		fault("kubeconfig", "is for a cluster: want it without --standalone")
+		fault("kubeconfig", "is set with --standalone; must be one or the other")
 	}
 	if c.standalone && c.push.Auth == push.AuthToken {
-		fault("push-auth", "token is for a cluster, whose API server checks tokens: want none, or it without --standalone")
+		fault("push-auth", "is token; must be none with --standalone, because the API server of a cluster checks tokens")
 	}
 	if _, err := limit.ParsePatterns(c.ignore); err != nil {
-		fault("ignore", "%v", err)
-	}
-	if c.store.Dir == "" {
-		fault("data-dir", "is empty, want a folder")
-	}
-	for _, listener := range c.listenAddresses() {
-		if listener.host && (listener.address != "" || !listener.mayBeOff) {
-			if text := checkHostPort(listener.address, listener.example); text != "" {
-				fault(listener.flag, "%s", text)
-			}
-		}
-	}
-	if (c.api.CertFile == "") != (c.api.KeyFile == "") {
-		fault("api-cert-file", "want --api-key-file with it, or neither")
-	}
-	if !c.api.CustomMetrics && !c.api.ExternalMetrics {
-		fault("api-custom-metrics", "false, and so is --api-external-metrics: want one of them, or there is nothing to serve")
+		fault("ignore", "has %v", err)
 	}
 	return usage(append(faults, c.stageFaults(known)...)...)
-}
-
-// withDir is the store's configuration with a folder, so that a missing one is named once.
-func (c *config) withDir() store.Config {
-	s := c.store
-	if s.Dir == "" {
-		s.Dir = "."
-	}
-	return s
 }
 
 // warnings are settings that are legal and rarely meant.

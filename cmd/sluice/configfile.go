@@ -17,7 +17,7 @@ import (
 // it, with its line, and where each flag was set. A flag that was given on the command line keeps that value.
 func readConfigFile(path string, flags *pflag.FlagSet) (written map[string]string, faults []error) {
 	broken := func(where, text string) (map[string]string, []error) {
-		return nil, []error{&settingFault{"config", where, text}}
+		return nil, []error{&settingFault{"config", where + ":", text}}
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -31,14 +31,14 @@ func readConfigFile(path string, flags *pflag.FlagSet) (written map[string]strin
 		return broken(yamlFault(path, text, err))
 	}
 	if err := decoder.Decode(&second); !errors.Is(err, io.EOF) {
-		return broken(path, "want one YAML document")
+		return broken(path, "the file must be one YAML document")
 	}
 	if document.Content[0].Tag == "!!null" {
 		return nil, nil
 	}
 	settings := document.Content[0]
 	if settings.Kind != yaml.MappingNode {
-		return broken(fmt.Sprintf("%s:%d", path, settings.Line), "want settings as in \"max-series: 1000\"")
+		return broken(fmt.Sprintf("%s:%d", path, settings.Line), "the file must be a map of settings, as in \"max-series: 1000\"")
 	}
 	written = map[string]string{}
 	seen := map[string]int{}
@@ -70,7 +70,7 @@ func readConfigFile(path string, flags *pflag.FlagSet) (written map[string]strin
 func yamlFault(path string, file []byte, err error) (where, text string) {
 	var spaced yaml.Node
 	if tab := guiltyTab(file); tab >= 0 && yaml.Unmarshal(bytes.ReplaceAll(file, []byte("\t"), []byte(" ")), &spaced) == nil {
-		return fmt.Sprintf("%s:%d", path, 1+bytes.Count(file[:tab], []byte("\n"))), "there is a tab: want spaces, which alone are YAML's"
+		return fmt.Sprintf("%s:%d", path, 1+bytes.Count(file[:tab], []byte("\n"))), "the line has a tab; YAML is indented with spaces only"
 	}
 	text = strings.TrimPrefix(err.Error(), "yaml: ")
 	if line, ok := strings.CutPrefix(text, "line "); ok {
@@ -103,7 +103,7 @@ func setFromFile(flag *pflag.Flag, value *yaml.Node) error {
 	return set(flag, text)
 }
 
-var errNotScalar = errors.New("want one value, or a list of values")
+var errNotScalar = errors.New("is not one value; must be one value or a list of values")
 
 // scalarText is a value as it would stand behind a flag; a list is joined with commas.
 func scalarText(value *yaml.Node) (string, error) {

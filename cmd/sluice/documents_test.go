@@ -24,7 +24,7 @@ func (oneWorkload) Workloads() iter.Seq[metric.Workload]             { return fu
 func TestDocumentsOfWorkloads(t *testing.T) {
 	groups := func() *group.Groups { return group.New(group.DefaultConfig(), exactly{new(aggregate.Table)}) }
 	written := documents{groups(), workload.New(oneWorkload{})}
-	written.pushed.Born(&metric.Object{Resource: "pods", Namespace: "shop", Name: "web-1"}, "hits", metric.Counter, metric.Labels{})
+	written.pushed.SeriesCreated(&metric.Object{Resource: "pods", Namespace: "shop", Name: "web-1"}, "hits", metric.Counter, metric.Labels{})
 	keys := written.Changed(false)
 	if len(keys) != 1 || len(written.Changed(false)) != 0 || len(written.Changed(true)) != 1 {
 		t.Fatalf("changed: %x, want one once", keys)

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	configuration "github.com/sluice-metrics/sluice/config"
 	"github.com/spf13/pflag"
 )
 
@@ -19,10 +20,7 @@ type settingFault struct {
 }
 
 func (f *settingFault) Error() string {
-	if strings.HasPrefix(f.text, "wants ") || strings.HasPrefix(f.text, "is ") {
-		return f.written + " " + f.text
-	}
-	return f.written + ": " + f.text
+	return f.written + " " + f.text
 }
 
 // faulted are the flags that the faults are about.
@@ -37,8 +35,8 @@ func faulted(faults []error) map[string]bool {
 	return flags
 }
 
-// set gives a flag a value. One that it does not take leaves the value as it was: pflag's own types would
-// turn to 0, which would be a fault more. The error says what is wrong with the value, not whose it is.
+// set gives a flag a value. An invalid one leaves the flag as it was: pflag's own types would turn to 0,
+// which may be a second fault. The error continues the name of the setting.
 func set(flag *pflag.Flag, value string) error {
 	before := flag.Value.String()
 	err := flag.Value.Set(value)
@@ -47,21 +45,21 @@ func set(flag *pflag.Flag, value string) error {
 	}
 	_ = flag.Value.Set(before)
 	if errors.Is(err, strconv.ErrRange) {
-		return fmt.Errorf("%q is too large", value)
+		return fmt.Errorf("is %q, which is too large", value)
 	}
-	if text, ok := isNo[flag.Value.Type()]; ok {
-		return fmt.Errorf("%q %s", value, text)
+	if text, ok := mustBe[flag.Value.Type()]; ok {
+		return fmt.Errorf("is %q; must be %s", value, text)
 	}
-	return fmt.Errorf("%q, %w", value, err)
+	return fmt.Errorf("is %q; %w", value, err)
 }
 
-// isNo says what a value is not that a flag of that type does not take.
-var isNo = map[string]string{
-	"int":       "is no whole number",
-	"float64":   "is no number",
-	"bool":      "is neither true nor false",
-	"duration":  "is no duration, as in 90s, 10m or 24h (units are ms, s, m and h)",
-	"durations": "is no list of durations, as in 10s,1m (units are s, m and h)",
+// mustBe names, for types of pflag's own, the valid values.
+var mustBe = map[string]string{
+	"int":       "a whole number",
+	"float64":   "a number",
+	"bool":      "true or false",
+	"duration":  "a duration, as in 90s, 10m or 24h (units are ms, s, m and h)",
+	"durations": "a list of durations, as in 10s,1m (units are s, m and h)",
 }
 
 // stageFaults puts the faults that the stages find in their configurations into the words of the command
@@ -80,21 +78,25 @@ func (c *config) stageFaults(known map[string]bool) []error {
 		{"cluster", c.cluster.Validate()},
 		{"limit", c.limit.Validate()},
 		{"aggregate", c.table.Validate()},
-		{"store", c.withDir().Validate()},
+		{"store", c.store.Validate()},
 		{"api", c.api.Validate()},
 		{"operations", c.operations.Validate()},
 	} {
 		found := map[string]bool{} // by this stage
 		said := map[string]bool{}  // of two listeners with one setting
 		for _, fault := range flatten([]error{stage.faults}) {
-			field, text := cutField(strings.TrimPrefix(fault.Error(), stage.name+": "))
-			flag := c.flagOf(stage.name, field)
+			var typed *configuration.Fault
+			if !errors.As(fault, &typed) {
+				faults = append(faults, fmt.Errorf("%s: %w", stage.name, fault))
+				continue
+			}
+			flag := c.flagOf(stage.name, typed.Field)
 			if flag == "" {
 				faults = append(faults, fmt.Errorf("%s: %w", stage.name, fault))
 				continue
 			}
 			found[flag] = true
-			one := c.fault(flag, "%s", c.inFlags(stage.name, text))
+			one := c.fault(flag, "%s", typed.Text(c.namer(stage.name)))
 			if !known[flag] && !said[one.Error()] {
 				faults = append(faults, one)
 			}
@@ -143,20 +145,27 @@ var flagOfField = map[string]string{
 	"operations.address": "ops-address",
 }
 
-// flagOf is the flag of a field as a stage names it ("maxSeries", "MaxBodyBytes", "listeners[0].address") or
-// as the flag is named; empty: there is none.
-func (c *config) flagOf(stage, field string) string {
-	if c.flags[field] {
-		return field
-	}
-	if rest, ok := strings.CutPrefix(field, "listeners["); ok {
-		number, name, _ := strings.Cut(rest, "].")
-		field = name
-		if i, err := strconv.Atoi(number); err == nil && i < len(c.receiver.Listeners) && name == "address" {
-			field = c.receiver.Listeners[i].Network + ".address"
+// flagOf is the flag that sets a stage's field; empty: there is none.
+func (c *config) flagOf(stage string, field configuration.Field) string {
+	name := string(field)
+	if rest, ok := strings.CutPrefix(name, "Listeners["); ok {
+		number, inner, _ := strings.Cut(rest, "].")
+		name = inner
+		if i, err := strconv.Atoi(number); err == nil && i < len(c.receiver.Listeners) && inner == "Address" {
+			name = c.receiver.Listeners[i].Network + ".Address"
 		}
 	}
-	return flagOfField[stage+"."+strings.ToLower(field)]
+	return flagOfField[stage+"."+strings.ToLower(name)]
+}
+
+// namer renders the fields of a stage as flags.
+func (c *config) namer(stage string) func(configuration.Field) string {
+	return func(field configuration.Field) string {
+		if flag := c.flagOf(stage, field); flag != "" {
+			return "--" + flag
+		}
+		return string(field)
+	}
 }
 
 // cutField takes a fault apart into its field and what is wrong with it.
@@ -169,21 +178,4 @@ func cutField(fault string) (field, text string) {
 	return fault[:end], strings.TrimLeft(fault[end:], ": ")
 }
 
-var (
-	oneTone = strings.NewReplacer("; it must not be ", ", want it not to be ", "; it must ", ", want it to ", ", but must ", ", want it to ", "; want ", ", want ", ": want ", ", want ")
-	toBe    = strings.NewReplacer("want it to be ", "want ", "want it not to be shorter than ", "want at least ")
-)
-
-// inFlags words a fault as all of them are, with the flags' names.
-func (c *config) inFlags(stage, text string) string {
-	text = strings.TrimPrefix(text, "is ")
-	text = toBe.Replace(oneTone.Replace(text))
-	words := strings.Fields(text)
-	for i, word := range words {
-		bare := strings.Trim(word, ",;:")
-		if flag := flagOfField[stage+"."+strings.ToLower(bare)]; flag != "" && strings.ToLower(bare) != bare {
-			words[i] = strings.Replace(word, bare, "--"+flag, 1)
-		}
-	}
-	return strings.Join(words, " ")
-}
+var oneTone = strings.NewReplacer("; it must not be ", ", want it not to be ", "; it must ", ", want it to ", ", but must ", ", want it to ", "; want ", ", want ", ": want ", ", want ")

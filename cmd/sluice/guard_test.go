@@ -120,14 +120,14 @@ func newGuarded(t *testing.T, line string) *guardedPath {
 func (p *guardedPath) apply(t *testing.T, packets [][]byte) {
 	for i, packet := range packets {
 		lines := p.cut(t, packet)
-		p.writer.Recall(lines)
-		for at := p.writer.Repeat(0); at < len(lines); at += p.writer.Repeat(at) {
-			n := max(p.writer.Unknown(at, len(p.samples)), 1)
+		p.writer.LookupLines(lines)
+		for at := p.writer.ApplyKnown(0); at < len(lines); at += p.writer.ApplyKnown(at) {
+			n := max(p.writer.UnknownLines(at, len(p.samples)), 1)
 			p.parse(t, at, lines[at:at+n])
 			at += n
 		}
 		if i%guardBatch == 0 {
-			p.writer.Pass()
+			p.writer.Quiesce()
 		}
 	}
 }
@@ -153,7 +153,7 @@ func (p *guardedPath) parse(t *testing.T, from int, lines []metric.Line) {
 		p.samples[i] = p.scanner.Sample
 		p.samples[i].Line = &lines[i]
 	}
-	p.writer.Foretell(from, p.samples[:len(lines)])
+	p.writer.PrefetchNew(from, p.samples[:len(lines)])
 	for i := range lines {
 		if p.writer.Apply(&p.samples[i]) != metric.Applied {
 			t.Fatalf("line %q was not applied", lines[i].Text)

@@ -2,43 +2,28 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"net"
-	"strconv"
 	"strings"
 	"syscall"
+
+	configuration "github.com/sluice-metrics/sluice/config"
 )
 
 // listenAddress is a setting that says where to listen.
 type listenAddress struct {
 	flag, address string
-	example       string
-	host          bool // host:port; else the path of a socket
-	mayBeOff      bool // by an empty address
 }
 
 func (c *config) listenAddresses() []listenAddress {
 	return []listenAddress{
-		{"statsd-udp", c.statsd.udp, "127.0.0.1:8125", true, true},
-		{"statsd-tcp", c.statsd.tcp, "127.0.0.1:8125", true, true},
-		{"statsd-unixgram", c.statsd.unixgram, "", false, true},
-		{"statsd-unix", c.statsd.unix, "", false, true},
-		{"http-address", c.push.Address, "127.0.0.1:9091", true, false},
-		{"api-address", c.api.Address, "127.0.0.1:6443", true, false},
-		{"ops-address", c.operations.Address, "127.0.0.1:8080", true, false},
+		{"statsd-udp", c.statsd.udp},
+		{"statsd-tcp", c.statsd.tcp},
+		{"statsd-unixgram", c.statsd.unixgram},
+		{"statsd-unix", c.statsd.unix},
+		{"http-address", c.push.Address},
+		{"api-address", c.api.Address},
+		{"ops-address", c.operations.Address},
 	}
-}
-
-// checkHostPort returns what is wrong with an address; empty: nothing.
-func checkHostPort(address, example string) string {
-	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return fmt.Sprintf("%q is not host:port, as in %s", address, example)
-	}
-	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return fmt.Sprintf("%q has no port from 0 to 65535, as in %s", address, example)
-	}
-	return ""
 }
 
 // listenFault says why a listener could not be opened, with the setting that names it. Faults that have
@@ -88,7 +73,13 @@ func (c *config) pushFault(err error) error {
 	if err == nil || errors.As(err, &network) {
 		return c.listenFault("http-address", err)
 	}
-	return errors.New(c.inFlags("push", err.Error()))
+	var fault *configuration.Fault
+	if errors.As(err, &fault) {
+		if flag := c.flagOf("push", fault.Field); flag != "" {
+			return c.fault(flag, "%s", fault.Text(c.namer("push")))
+		}
+	}
+	return err
 }
 
 // statsdFault is listenFault for the receiver, which opens several and names the one that failed.

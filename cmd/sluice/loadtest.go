@@ -60,7 +60,7 @@ func newLoadtest() *cobra.Command {
 			cfg.Binary, cfg.Version = binary, versionLine()
 			for _, fault := range flatten([]error{cfg.Validate()}) {
 				if field, text := cutField(fault.Error()); cmd.Flags().Lookup(field) != nil {
-					fault = &settingFault{field, "--" + field, oneTone.Replace(text)}
+					fault = &settingFault{field, "--" + field + ":", oneTone.Replace(text)}
 				}
 				faults = append(faults, fault)
 			}

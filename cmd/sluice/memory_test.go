@@ -85,7 +85,7 @@ func (p *guardedPath) born(t *testing.T, series int) {
 	if rest := bytes.TrimSuffix(packet, []byte{'\n'}); len(rest) > 0 {
 		p.apply(t, [][]byte{rest})
 	}
-	p.writer.Pass()
+	p.writer.Quiesce()
 }
 
 func readRSS(t *testing.T) int64 {

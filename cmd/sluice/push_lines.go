@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	configuration "github.com/sluice-metrics/sluice/config"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
 	"github.com/spf13/cobra"
@@ -21,9 +22,9 @@ const packetBytes = 1432
 // standard input.
 func pushLines(cmd *cobra.Command, o pushOptions, args []string, faults []error) error {
 	faults = append(faults, o.onlyOverHTTP(cmd)...)
-	if text := checkHostPort(o.statsd, "127.0.0.1:8125"); text != "" {
-		faults = append(faults, &settingFault{"statsd", "--statsd", text})
-	}
+	var address configuration.Faults
+	address.AddUnlessHostPort("--statsd", o.statsd, "127.0.0.1:8125")
+	faults = append(faults, address...)
 	if len(args) == 0 {
 		faults = append(faults, errNothingToPush)
 	}

@@ -34,15 +34,15 @@ func TestPushFaultsNameTheirFlags(t *testing.T) {
 		flags []string
 		says  string
 	}{
-		{[]string{"--push-basic-auth-file", missing}, "--push-basic-auth-file: open " + missing},
+		{[]string{"--push-basic-auth-file", missing}, "--push-basic-auth-file cannot be read: open " + missing},
 		{[]string{"--push-basic-auth-file", "pushauth_test.go"}, "--push-basic-auth-file pushauth_test.go: line 1 is not name:hash"},
-		{[]string{"--push-tls-cert-file", missing, "--push-tls-key-file", missing}, "--push-tls-cert-file: open " + missing},
-		{[]string{"--push-tls-key-file", missing}, "--push-tls-cert-file: give --push-tls-key-file with it"},
+		{[]string{"--push-tls-cert-file", missing, "--push-tls-key-file", missing}, "--push-tls-cert-file cannot be read: open " + missing},
+		{[]string{"--push-tls-key-file", missing}, "--push-tls-key-file is set without --push-tls-cert-file"},
 		{[]string{"--push-tls-client-ca-file", missing}, "--push-tls-client-ca-file"},
 		{[]string{"--push-tls-client-auth", "require"}, "--push-tls-client-auth"},
-		{[]string{"--push-tls-client-auth", "maybe"}, `--push-tls-client-auth: "maybe", want request or require`},
-		{[]string{"--push-auth", "token"}, "--push-auth: token is for a cluster"},
-		{[]string{"--push-auth", "basic"}, `--push-auth: "basic", want none or token`},
+		{[]string{"--push-tls-client-auth", "maybe"}, `--push-tls-client-auth is "maybe"; must be request or require`},
+		{[]string{"--push-auth", "token"}, "--push-auth is token; must be none with --standalone"},
+		{[]string{"--push-auth", "basic"}, `--push-auth is "basic"; must be none or token`},
 	} {
 		code, _, errs := called(t, onFreePorts(t.TempDir(), c.flags...)...)
 		if code == exitOK || !strings.Contains(errs, c.says) {

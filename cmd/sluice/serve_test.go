@@ -59,8 +59,8 @@ func TestServeNamesEveryFault(t *testing.T) {
 		t.Errorf("exit code %d and output %q, want %d and none", code, out, exitUsage)
 	}
 	wantLines(t, errs,
-		"unknown flag --bogus", "unknown flag -z", "--windows", "--http-max-body", "--external-ttl", "--api-address wants a value",
-		`"extra"`, "no cluster: ", "nowhere", "--max-series: -5, want 1 to", "--log-format", "ops-address")
+		"unknown flag --bogus", "unknown flag -z", "--windows", "--http-max-body", "--external-ttl", "--api-address is without a value",
+		`"extra"`, "no cluster: ", "nowhere", "--max-series is -5; must be from 1 to", "--log-format", "ops-address")
 }
 
 func TestBrokenCertificateIsNamed(t *testing.T) {
@@ -87,8 +87,8 @@ func TestServeWantsAClusterOrNone(t *testing.T) {
 	if code != exitUsage {
 		t.Errorf("exit code %d, want %d", code, exitUsage)
 	}
-	wantLines(t, errs, "--kubeconfig", "--trust", "--trusted-forwarders: \"10.0.0.0/40\"", "--trusted-forwarders: \"foo\"", "--external-writers: \"everybody\"",
-		"--object-kinds: pods", "--pod-metrics", "--ignore", "--statsd-about")
+	wantLines(t, errs, "--kubeconfig", "--trust", "--trusted-forwarders has \"10.0.0.0/40\"", "--trusted-forwarders has \"foo\"", "--external-writers has \"everybody\"",
+		"--object-kinds has \"pods\"", "--pod-metrics", "--ignore", "--statsd-about")
 }
 
 func TestConfigFileNamesEveryFault(t *testing.T) {
@@ -102,16 +102,16 @@ func TestConfigFileNamesEveryFault(t *testing.T) {
 		t.Errorf("exit code %d, want %d", code, exitUsage)
 	}
 	wantLines(t, errs, file+`:2: unknown setting "max-serie"`, file+":3: max-series", file+":4: windows",
-		file+":6: log-format is set in line 5 already", file+`:7: unknown setting "help"`, file+":8: external-ttl: 0s, want at least")
+		file+":6: log-format is set in line 5 already", file+`:7: unknown setting "help"`, file+":8: external-ttl is 0s; must be at least")
 }
 
 func TestConfigFileThatIsNone(t *testing.T) {
 	dir := t.TempDir()
 	for name, c := range map[string]struct{ text, want string }{
 		"broken":   {"windows: [10s", "broken:1: did not"},
-		"list":     {"- a\n- b\n", "want settings"},
+		"list":     {"- a\n- b\n", "a map of settings"},
 		"two":      {"max-series: 5\n---\nmax-series: 6\n", "one YAML document"},
-		"number":   {"5", "want settings"},
+		"number":   {"5", "a map of settings"},
 		"null":     {"# nothing\n", ""},
 		"nullword": {"~\n", ""},
 	} {
@@ -133,14 +133,14 @@ func TestConfigFileThatIsNone(t *testing.T) {
 func TestFaultsInTheFileAreToldOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "sluice.yaml")
 	for text, want := range map[string]string{
-		"standalone: yes\n":                          `:1: standalone: "yes" is neither true nor false`,
+		"standalone: yes\n":                          `:1: standalone is "yes"; must be true or false`,
 		"standalone: true\nwindows: [10s\n":          ":1: did not find expected ',' or ']'",
-		"standalone: true\nmax-series: many\n":       `:2: max-series: "many" is no whole number`,
-		"standalone: true\nmax-series: 1.5\n":        `:2: max-series: "1.5" is no whole number`,
-		"max-series: 5\nwindows:\n\t- 10s\n":         ":3: there is a tab: want spaces",
-		"\tmax-series: 5\n":                          ":1: there is a tab: want spaces",
-		"# owner:\tus\nwindows:\n\t- 10s\n":          ":3: there is a tab: want spaces",
-		"standalone: true\nhttp-address: \"9091\"\n": `:2: http-address: "9091" is not host:port, as in 127.0.0.1:9091`,
+		"standalone: true\nmax-series: many\n":       `:2: max-series is "many"; must be a whole number`,
+		"standalone: true\nmax-series: 1.5\n":        `:2: max-series is "1.5"; must be a whole number`,
+		"max-series: 5\nwindows:\n\t- 10s\n":         ":3: the line has a tab",
+		"\tmax-series: 5\n":                          ":1: the line has a tab",
+		"# owner:\tus\nwindows:\n\t- 10s\n":          ":3: the line has a tab",
+		"standalone: true\nhttp-address: \"9091\"\n": `:2: http-address is "9091"; must be host:port, as in 127.0.0.1:9091`,
 	} {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -167,7 +167,7 @@ func TestFaultsOfStagesNameFlags(t *testing.T) {
 	}
 	_, _, errs := called(t, line...)
 	wantLines(t, errs, want...)
-	for _, field := range []string{"address \"", "listeners", "must", "maxB", "MaxB", "Interval", "Bytes"} {
+	for _, field := range []string{"address \"", "Listeners", "maxB", "MaxB", "Interval", "Bytes"} {
 		if strings.Contains(errs, field) {
 			t.Errorf("%q is among the faults:\n%s", field, errs)
 		}

@@ -23,7 +23,7 @@ func (d *durations) Set(s string) error {
 	for _, piece := range strings.Split(s, ",") {
 		one, err := time.ParseDuration(strings.TrimSpace(piece))
 		if err != nil {
-			return fmt.Errorf("%w: want durations as in 10s,1m", err)
+			return fmt.Errorf("must be durations as in 10s,1m: %w", err)
 		}
 		list = append(list, one)
 	}
@@ -72,7 +72,7 @@ var sizeUnits = []struct {
 	bytes  uint64
 }{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"", 1}}
 
-var errSize = errors.New("want a whole number of bytes, or of KiB, MiB or GiB as in 256MiB")
+var errSize = errors.New("must be a whole number of bytes, or of KiB, MiB or GiB as in 256MiB")
 
 // Set implements pflag.Value.
 func (s *size[N]) Set(text string) error {
@@ -133,7 +133,7 @@ func (c *choice) Set(s string) error {
 		return c.value.UnmarshalText([]byte(word))
 	}
 	last := len(c.words) - 1
-	return fmt.Errorf("want %s or %s", strings.Join(c.words[:last], ", "), c.words[last])
+	return fmt.Errorf("must be %s or %s", strings.Join(c.words[:last], ", "), c.words[last])
 }
 
 func (c *choice) String() string {
@@ -162,7 +162,7 @@ func (w *word) MarshalText() ([]byte, error) { return []byte(*w), nil }
 // lifetime is a flag of how long a series lives: a duration that the server takes, or "forever". 0: it was not said.
 type lifetime time.Duration
 
-var errLifetime = errors.New("want a duration of at least 1s, as in 90s, 10m or 24h, or forever")
+var errLifetime = errors.New("must be a duration of at least 1s, as in 90s, 10m or 24h, or forever")
 
 // Set implements pflag.Value.
 func (l *lifetime) Set(s string) error {

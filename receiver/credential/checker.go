@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/singleflight"
+
+	"github.com/sluice-metrics/sluice/connlimit"
 )
 
 // Bounds of what is remembered. Made-up credentials are in a place of their own: a flood of them drives out nothing but
@@ -29,8 +31,8 @@ type checker struct {
 
 	salt      [32]byte
 	asking    singleflight.Group
-	strangers *seats // questions about credentials of which nothing good is known
-	regulars  *seats
+	strangers *connlimit.Slots // questions about credentials of which nothing good is known
+	regulars  *connlimit.Slots
 
 	mu        sync.Mutex // guards what follows
 	good, bad map[digest]verdict
@@ -47,7 +49,7 @@ type verdict struct {
 }
 
 func newChecker(ttl time.Duration, strangers, each int) *checker {
-	c := &checker{ttl: ttl, strangers: newSeats(strangers, each), regulars: newSeats(maxRegulars, maxRegulars)}
+	c := &checker{ttl: ttl, strangers: connlimit.NewSlots(strangers, each), regulars: connlimit.NewSlots(maxRegulars, maxRegulars)}
 	_, _ = rand.Read(c.salt[:]) // it never fails
 	c.forget()
 	return c
@@ -109,10 +111,10 @@ func (c *checker) question(d digest, from netip.Prefix, credential string, known
 	if known {
 		room = c.regulars
 	}
-	if !room.enter(from) {
+	if room.Acquire(from) != nil {
 		return verdict{}, unavailable("as many credentials are being checked as may be")
 	}
-	defer room.leave(from)
+	defer room.Release(from)
 	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	defer cancel()
 	began, epoch := time.Now(), c.now()
@@ -157,38 +159,4 @@ func put[K comparable, V any](all map[K]V, key K, value V, most int) {
 		}
 	}
 	all[key] = value
-}
-
-// seats bounds questions in flight, in all and from one address: before it is known who somebody is, the address is all
-// there is to tell one from the other.
-type seats struct {
-	most, each int
-
-	mu    sync.Mutex // guards what follows
-	taken int
-	from  map[netip.Prefix]int
-}
-
-func newSeats(most, each int) *seats {
-	return &seats{most: most, each: each, from: map[netip.Prefix]int{}}
-}
-
-func (s *seats) enter(from netip.Prefix) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.taken >= s.most || s.from[from] >= s.each {
-		return false
-	}
-	s.taken++
-	s.from[from]++
-	return true
-}
-
-func (s *seats) leave(from netip.Prefix) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.taken--
-	if s.from[from]--; s.from[from] == 0 {
-		delete(s.from, from)
-	}
 }

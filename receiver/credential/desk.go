@@ -26,8 +26,8 @@ type Authority interface {
 
 // Config says which credentials are looked at.
 type Config struct {
-	// BasicFile holds names and passwords; empty: there are none.
-	BasicFile string
+	// BasicAuthFile holds names and passwords; empty: no basic authentication.
+	BasicAuthFile string
 	// Tokens are looked at. It needs an Authority.
 	Tokens bool
 	// Worded puts an error about a setting into the words of whoever set it; nil: it is left as it is.
@@ -70,9 +70,9 @@ func NewDesk(c Config, authority Authority, log *slog.Logger) (*Desk, error) {
 		d.tokens = newChecker(answerTTL, maxStrangers, maxStrangersEach)
 		d.tokens.ask = d.askWho
 	}
-	if c.BasicFile != "" {
+	if c.BasicAuthFile != "" {
 		var err error
-		if d.passwords, err = newPasswords(c.BasicFile, d); err != nil {
+		if d.passwords, err = newPasswords(c.BasicAuthFile, d); err != nil {
 			return nil, err
 		}
 	}

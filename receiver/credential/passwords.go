@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-metrics/sluice/config"
 	"github.com/sluice-metrics/sluice/metric"
 	"golang.org/x/crypto/bcrypt"
 )
@@ -57,7 +58,7 @@ func newPasswords(path string, d *Desk) (*passwords, error) {
 func (p *passwords) load() (changed bool, err error) {
 	text, err := os.ReadFile(p.path)
 	if err != nil {
-		return false, fmt.Errorf("basicAuthFile: %w", err)
+		return false, config.NewFault("BasicAuthFile", "cannot be read: %w", err)
 	}
 	held := p.held.Load()
 	if held != nil && bytes.Equal(held.text, text) {
@@ -65,12 +66,12 @@ func (p *passwords) load() (changed bool, err error) {
 	}
 	file, err := parsePasswords(text)
 	if err != nil {
-		return false, fmt.Errorf("basicAuthFile %s: %w", p.path, err)
+		return false, config.NewFault("BasicAuthFile", "%s: %w", p.path, err)
 	}
 	if held != nil && held.cost() == file.cost() {
 		file.decoy = held.decoy
 	} else if file.decoy, err = bcrypt.GenerateFromPassword([]byte("nobody"), file.cost()); err != nil {
-		return false, fmt.Errorf("basicAuthFile: %w", err)
+		return false, err
 	}
 	p.held.Store(file)
 	p.forget()

@@ -33,7 +33,7 @@ func TestKnownGroupAllocates(t *testing.T) {
 		if r != nil || o.Applied != 3 {
 			t.Fatal(o, r)
 		}
-		w.Pass()
+		w.Quiesce()
 	}
 	push()
 	const most = 3 + 2 + 1 + 2 // and the two numbers that the test prints

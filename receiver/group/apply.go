@@ -140,7 +140,7 @@ func (a *applying) apply(f *family, i int) (reason metric.Reason, there bool) {
 	reason = a.feed.fill(&a.sample, a.about, f, i)
 	if reason == metric.Applied {
 		if a.n++; a.n%batch == 0 {
-			a.push.Applier.Pass()
+			a.push.Applier.Quiesce()
 		}
 		reason = a.push.Applier.Apply(&a.sample)
 	}
@@ -202,7 +202,7 @@ func (a *applying) remove(f *family, i int) {
 
 // undo brings the table back: what was made goes, and what has left comes again.
 func (a *applying) undo(r *Refusal) *Refusal {
-	a.push.Applier.Pass()
+	a.push.Applier.Quiesce()
 	for start := 0; start < len(a.made); {
 		f, end := a.made[start].family, start
 		var sets []metric.Labels

@@ -66,7 +66,7 @@ func BenchmarkPush(b *testing.B) {
 				if r != nil || o.Applied != 5 {
 					b.Fatal(o, r)
 				}
-				w.Pass()
+				w.Quiesce()
 			}
 			for i := range keys {
 				keys[i] = keyNumber(i)
@@ -100,7 +100,7 @@ func BenchmarkDelete(b *testing.B) {
 				if _, r := gs.Push(&group.Push{Key: keyNumber(i), Families: families, Now: time.Unix(1, 0), Applier: w}); r != nil {
 					b.Fatal(r)
 				}
-				w.Pass()
+				w.Quiesce()
 			}
 			for i := range n {
 				push(i)

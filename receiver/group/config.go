@@ -1,16 +1,15 @@
 package group
 
-import (
-	"errors"
-	"fmt"
-)
+import "github.com/sluice-metrics/sluice/config"
 
-// Config bounds what groups may take.
+// Config bounds the groups and their memory.
 type Config struct {
-	// MaxGroups bounds the groups, MaxBytes what all of them hold together.
+	// MaxGroups bounds the number of groups.
 	MaxGroups int
-	MaxBytes  int64
-	// NamespaceShare is the part of both that the groups about one namespace may take; 0: all.
+	// MaxBytes bounds the memory of all groups together.
+	MaxBytes int64
+	// NamespaceShare is the share of both bounds that the groups of one namespace may use, from 0 to 1;
+	// 0 is no bound per namespace.
 	NamespaceShare float64
 }
 
@@ -19,17 +18,17 @@ func DefaultConfig() Config {
 	return Config{MaxGroups: 1_000_000, MaxBytes: 1 << 30, NamespaceShare: 0.1}
 }
 
-// Validate tells all faults at once.
+// Validate returns all faults at once.
 func (c Config) Validate() error {
-	var faults []error
+	var faults config.Faults
 	if c.MaxGroups < 1 {
-		faults = append(faults, fmt.Errorf("maxGroups is %d, but must be at least 1", c.MaxGroups))
+		faults.Add("MaxGroups", "is %d; must be at least 1", c.MaxGroups)
 	}
 	if c.MaxBytes < 1<<20 {
-		faults = append(faults, fmt.Errorf("maxBytes is %d, but must be at least %d", c.MaxBytes, 1<<20))
+		faults.Add("MaxBytes", "is %d; must be at least 1MiB", c.MaxBytes)
 	}
-	if !(c.NamespaceShare >= 0 && c.NamespaceShare <= 1) {
-		faults = append(faults, fmt.Errorf("namespaceShare is %v, but must be from 0 to 1", c.NamespaceShare))
+	if !(c.NamespaceShare >= 0 && c.NamespaceShare <= 1) { // NaN is neither
+		faults.Add("NamespaceShare", "is %v; must be from 0 to 1", c.NamespaceShare)
 	}
-	return errors.Join(faults...)
+	return faults.Join()
 }

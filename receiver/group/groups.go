@@ -14,8 +14,8 @@ import (
 type Applier interface {
 	// Apply takes one sample, or says why not. It keeps nothing of its bytes.
 	Apply(*metric.Sample) metric.Reason
-	// Pass marks a batch boundary.
-	Pass()
+	// Quiesce marks a batch boundary.
+	Quiesce()
 }
 
 // Table is where series are taken out.

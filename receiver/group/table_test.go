@@ -39,7 +39,7 @@ func newTable() *table {
 	return &table{series: map[series]value{}, refuse: map[string]metric.Reason{}}
 }
 
-func (t *table) Pass() {}
+func (t *table) Quiesce() {}
 
 func (t *table) Apply(s *metric.Sample) metric.Reason {
 	t.mu.Lock()

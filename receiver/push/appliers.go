@@ -31,7 +31,7 @@ func (a *appliers) take(near uint64) *parked {
 			continue
 		}
 		if p := slot.Swap(nil); p != nil {
-			p.Unpark()
+			p.Online()
 			return p
 		}
 	}
@@ -40,8 +40,8 @@ func (a *appliers) take(near uint64) *parked {
 
 // give takes an Applier back, after a batch: it passes the boundary and parks.
 func (a *appliers) give(near uint64, p *parked) {
-	p.Pass()
-	p.Park()
+	p.Quiesce()
+	p.Offline()
 	n := uint64(len(a.slots))
 	for i := range n {
 		slot := &a.slots[(near+i)%n]

@@ -25,7 +25,7 @@ func newDesk(cfg Config, parts Parts) (*credential.Desk, error) {
 	if cfg.Auth != AuthToken && cfg.BasicAuthFile == "" && cfg.TLSClientCAFile == "" {
 		return nil, nil
 	}
-	return credential.NewDesk(credential.Config{Tokens: cfg.Auth == AuthToken, BasicFile: cfg.BasicAuthFile, Worded: parts.Worded}, parts.Authority, parts.Logger)
+	return credential.NewDesk(credential.Config{Tokens: cfg.Auth == AuthToken, BasicAuthFile: cfg.BasicAuthFile, Worded: parts.Worded}, parts.Authority, parts.Logger)
 }
 
 // Pods knows the cluster's pods.
@@ -69,13 +69,13 @@ func (x *exchange) shown(desk *credential.Desk) (*credential.Account, *fault) {
 		value = bytes.TrimSpace(value)
 		switch {
 		case desk.LooksAtTokens() && bytes.EqualFold(scheme, []byte("bearer")):
-			return x.named(desk.Token(ctx, x.conn().from, string(value)))
+			return x.named(desk.Token(ctx, x.conn().member.From, string(value)))
 		case desk.LooksAtPasswords() && bytes.EqualFold(scheme, []byte("basic")):
 			name, password, f := x.server.basic(value)
 			if f != nil {
 				return nil, f
 			}
-			return x.named(desk.Password(ctx, x.conn().from, name, password))
+			return x.named(desk.Password(ctx, x.conn().member.From, name, password))
 		}
 	}
 	return x.certified(desk)

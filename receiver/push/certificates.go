@@ -6,12 +6,12 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-metrics/sluice/config"
 	"github.com/sluice-metrics/sluice/receiver/credential"
 )
 
@@ -56,52 +56,56 @@ func (c *certificates) server() *tls.Config {
 // load reads the files, and reports whether they say something else than before.
 func (c *certificates) load() (changed bool, err error) {
 	var content [3][]byte
-	for i, file := range []struct{ setting, path string }{
-		{"tlsCertFile", c.cfg.TLSCertFile}, {"tlsKeyFile", c.cfg.TLSKeyFile}, {"tlsClientCAFile", c.cfg.TLSClientCAFile},
+	for i, file := range []struct {
+		field config.Field
+		path  string
+	}{
+		{"TLSCertFile", c.cfg.TLSCertFile}, {"TLSKeyFile", c.cfg.TLSKeyFile}, {"TLSClientCAFile", c.cfg.TLSClientCAFile},
 	} {
 		if file.path == "" {
 			continue
 		}
 		if content[i], err = os.ReadFile(file.path); err != nil {
-			return false, fmt.Errorf("%s: %w", file.setting, err)
+			return false, config.NewFault(file.field, "cannot be read: %w", err)
 		}
 	}
 	if c.current.Load() != nil && bytes.Equal(content[0], c.held[0]) && bytes.Equal(content[1], c.held[1]) && bytes.Equal(content[2], c.held[2]) {
 		return false, nil
 	}
-	config, err := c.configOf(content)
+	current, err := c.configOf(content)
 	if err != nil {
 		return false, err
 	}
 	c.held = content
-	c.expires.Store(config.Certificates[0].Leaf.NotAfter.Unix())
-	c.current.Store(config)
+	c.expires.Store(current.Certificates[0].Leaf.NotAfter.Unix())
+	c.current.Store(current)
 	return true, nil
 }
 
 func (c *certificates) configOf(content [3][]byte) (*tls.Config, error) {
 	pair, err := tls.X509KeyPair(content[0], content[1])
 	if err != nil {
-		return nil, fmt.Errorf("tlsCertFile %s, tlsKeyFile %s: %w; want a certificate and its key, PEM", c.cfg.TLSCertFile, c.cfg.TLSKeyFile, err)
+		return nil, config.NewFault("TLSCertFile", "%s, %s %s: %w; must be a certificate and its key, in PEM",
+			c.cfg.TLSCertFile, config.Field("TLSKeyFile"), c.cfg.TLSKeyFile, err)
 	}
-	config := &tls.Config{
+	served := &tls.Config{
 		Certificates: []tls.Certificate{pair},
 		MinVersion:   tls.VersionTLS12,
 		NextProtos:   []string{"http/1.1"},
 	}
 	if c.cfg.TLSClientCAFile == "" {
-		return config, nil
+		return served, nil
 	}
-	config.ClientCAs = x509.NewCertPool()
-	if !config.ClientCAs.AppendCertsFromPEM(content[2]) {
-		return nil, fmt.Errorf("tlsClientCAFile %s holds no certificate, PEM", c.cfg.TLSClientCAFile)
+	served.ClientCAs = x509.NewCertPool()
+	if !served.ClientCAs.AppendCertsFromPEM(content[2]) {
+		return nil, config.NewFault("TLSClientCAFile", "is %s, which holds no certificate; must hold certificates in PEM", c.cfg.TLSClientCAFile)
 	}
-	config.ClientAuth = tls.VerifyClientCertIfGiven
+	served.ClientAuth = tls.VerifyClientCertIfGiven
 	if c.cfg.TLSClientAuth == ClientAuthRequire {
-		config.ClientAuth = tls.RequireAndVerifyClientCert
+		served.ClientAuth = tls.RequireAndVerifyClientCert
 	}
-	config.SessionTicketsDisabled = true // a resumed session would go by the authorities of its first handshake
-	return config, nil
+	served.SessionTicketsDisabled = true // a resumed session would go by the authorities of its first handshake
+	return served, nil
 }
 
 // follow reads the files again when they change, until ctx ends. What cannot be used leaves in force what was before.

@@ -1,46 +1,47 @@
 package push
 
 import (
-	"errors"
-	"fmt"
-	"net"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/sluice-metrics/sluice/config"
 	"github.com/sluice-metrics/sluice/receiver/exposition"
 	"github.com/sluice-metrics/sluice/receiver/otlp"
 	"github.com/sluice-metrics/sluice/receiver/remotewrite"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
 )
 
-// Config is what the receiver may spend. Every limit is per server unless its name says otherwise.
+// Config bounds what the receiver may use. Every limit is per server unless its name says otherwise.
 type Config struct {
 	// Address is the TCP address to listen on, "host:port".
 	Address string
 
-	// Auth says whether bearer tokens are looked at: AuthNone or AuthToken, which is for a cluster.
+	// Auth says whether bearer tokens are checked: AuthNone or, in a cluster only, AuthToken.
 	Auth string
-	// TokenAudience is what tokens must be meant for.
+	// TokenAudience is the audience that a token must have been issued for.
 	TokenAudience string
-	// BasicAuthFile holds names and passwords, as "htpasswd -B" writes them; empty: none are looked at.
+	// BasicAuthFile holds names and passwords in the format of "htpasswd -B"; empty: no basic
+	// authentication.
 	BasicAuthFile string
 
-	// TLSCertFile and TLSKeyFile are the port's certificate and its key, PEM; both empty: plain HTTP.
+	// TLSCertFile and TLSKeyFile are the port's certificate and its key, in PEM; both empty: plain HTTP.
 	TLSCertFile string
 	TLSKeyFile  string
-	// TLSClientCAFile are the authorities of client certificates, PEM; empty: clients are not asked for one.
+	// TLSClientCAFile holds the certificate authorities of client certificates, in PEM; empty: clients
+	// are not asked for a certificate.
 	TLSClientCAFile string
 	// TLSClientAuth is ClientAuthRequest or ClientAuthRequire.
 	TLSClientAuth string
 
-	// AllowedHosts are names that a request from this machine may have in Host, beside localhost and addresses: see checkOrigin.
+	// AllowedHosts are the names that a request from this machine may have in its Host header, beside
+	// localhost and IP addresses: see checkOrigin.
 	AllowedHosts []string
 
-	// Dialect is how /v1/statsd reads lines where a request names no dialect.
+	// Dialect is the dialect of lines pushed to /v1/statsd where a request names none.
 	Dialect statsd.Dialect
 
-	// MaxBodyBytes bounds one body as it comes over the wire, MaxDecompressedBytes what it decompresses to. 0: the same.
+	// MaxBodyBytes bounds one body as received, MaxDecompressedBytes the same body decompressed; 0: the
+	// value of MaxBodyBytes.
 	MaxBodyBytes         int
 	MaxDecompressedBytes int
 	// MaxBufferedBytes bounds the bodies of all requests in flight together. The first 64 KiB of each
@@ -54,35 +55,35 @@ type Config struct {
 	MaxLabels     int
 	MaxLabelBytes int
 
-	// MaxConnections bounds connections, and with them requests in flight.
+	// MaxConnections bounds the connections, and with them the requests in flight.
 	MaxConnections int
 	// MaxConnsPerIP bounds the connections of one IPv4 address or one IPv6 /64. 0: no limit.
 	MaxConnsPerIP int
 
-	// ReadTimeout is for a whole request, from its first byte to the last of its body.
+	// ReadTimeout bounds the reading of a request, from its first byte to the last of its body.
 	ReadTimeout time.Duration
-	// WriteTimeout is for the answer.
+	// WriteTimeout bounds the writing of a response.
 	WriteTimeout time.Duration
-	// IdleTimeout is how long a connection may wait between two requests.
+	// IdleTimeout bounds the time between two requests of a connection.
 	IdleTimeout time.Duration
-	// SyncTimeout is how long ?sync=true waits for the disk.
+	// SyncTimeout bounds how long ?sync=true waits for the disk.
 	SyncTimeout time.Duration
-	// PendingTimeout is how long a push to a group waits for its sender to become known.
+	// PendingTimeout bounds how long a push to a group waits until its sender is known.
 	PendingTimeout time.Duration
-	// ShutdownTimeout is how long requests in flight may take to finish after Run's context ended.
+	// ShutdownTimeout bounds the requests in flight once Run's context has ended.
 	ShutdownTimeout time.Duration
 
-	// GroupTTL is how long a group lives after a push that does not say it. 0: for ever.
+	// GroupTTL is the lifetime of a group after a push that names none. 0: forever.
 	GroupTTL time.Duration
 	// AdminWipe serves PUT /api/v1/admin/wipe.
 	AdminWipe bool
 
-	// OTLPResourceAttributes are the attributes of a resource that become labels of its series, beside those that say which
-	// object they are about.
+	// OTLPResourceAttributes are the attributes of a resource that become labels of its series, beside
+	// the attributes that identify the object.
 	OTLPResourceAttributes []string
 }
 
-// DefaultConfig listens on every address, on the port that Pushgateway clients know.
+// DefaultConfig listens on loopback, on the port that Pushgateway clients know.
 func DefaultConfig() Config {
 	return Config{
 		Address:          "127.0.0.1:9091",
@@ -108,77 +109,78 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate tells all faults at once, each with the name of its field as a configuration file has it.
+// Validate returns all faults at once.
 func (c Config) Validate() error {
-	var faults []error
-	if err := checkAddress(c.Address); err != nil {
-		faults = append(faults, err)
-	}
-	for _, f := range []struct {
-		name       string
+	var faults config.Faults
+	faults.AddUnlessHostPort("Address", c.Address, DefaultConfig().Address)
+	for _, bound := range []struct {
+		field      config.Field
 		value, min int64
 	}{
-		{"maxBodyBytes", int64(c.MaxBodyBytes), 1},
-		{"maxDecompressedBytes", int64(c.MaxDecompressedBytes), 0},
-		{"maxBufferedBytes", c.MaxBufferedBytes, int64(c.MaxBodyBytes) + int64(c.maxDecompressed())},
-		{"maxHeaderBytes", int64(c.MaxHeaderBytes), 1024},
-		{"maxLineBytes", int64(c.MaxLineBytes), 1024},
-		{"maxLabels", int64(c.MaxLabels), 1},
-		{"maxLabelBytes", int64(c.MaxLabelBytes), 1},
-		{"maxConnections", int64(c.MaxConnections), 1},
-		{"maxConnsPerIP", int64(c.MaxConnsPerIP), 0},
+		{"MaxBodyBytes", int64(c.MaxBodyBytes), 1},
+		{"MaxDecompressedBytes", int64(c.MaxDecompressedBytes), 0},
+		{"MaxBufferedBytes", c.MaxBufferedBytes, int64(c.MaxBodyBytes) + int64(c.maxDecompressed())},
+		{"MaxHeaderBytes", int64(c.MaxHeaderBytes), 1024},
+		{"MaxLineBytes", int64(c.MaxLineBytes), 1024},
+		{"MaxLabels", int64(c.MaxLabels), 1},
+		{"MaxLabelBytes", int64(c.MaxLabelBytes), 1},
+		{"MaxConnections", int64(c.MaxConnections), 1},
+		{"MaxConnsPerIP", int64(c.MaxConnsPerIP), 0},
 	} {
-		if f.value < f.min {
-			faults = append(faults, fmt.Errorf("%s is %d, but must be at least %d", f.name, f.value, f.min))
+		if bound.value < bound.min {
+			faults.Add(bound.field, "is %d; must be at least %d", bound.value, bound.min)
 		}
 	}
-	for _, f := range []struct {
-		name  string
+	for _, timeout := range []struct {
+		field config.Field
 		value time.Duration
 	}{
-		{"readTimeout", c.ReadTimeout},
-		{"writeTimeout", c.WriteTimeout},
-		{"idleTimeout", c.IdleTimeout},
-		{"syncTimeout", c.SyncTimeout},
-		{"pendingTimeout", c.PendingTimeout},
-		{"shutdownTimeout", c.ShutdownTimeout},
+		{"ReadTimeout", c.ReadTimeout},
+		{"WriteTimeout", c.WriteTimeout},
+		{"IdleTimeout", c.IdleTimeout},
+		{"SyncTimeout", c.SyncTimeout},
+		{"PendingTimeout", c.PendingTimeout},
+		{"ShutdownTimeout", c.ShutdownTimeout},
 	} {
-		if f.value <= 0 {
-			faults = append(faults, fmt.Errorf("%s is %v, but must be more than 0", f.name, f.value))
+		if timeout.value <= 0 {
+			faults.Add(timeout.field, "is %v; must be above 0", timeout.value)
 		}
 	}
 	if c.Auth != AuthNone && c.Auth != AuthToken {
-		faults = append(faults, fmt.Errorf("auth is %q, but must be %s or %s", c.Auth, AuthNone, AuthToken))
+		faults.Add("Auth", "is %q; must be %s or %s", c.Auth, AuthNone, AuthToken)
 	}
 	if c.Auth == AuthToken && c.TokenAudience == "" {
-		faults = append(faults, errors.New("tokenAudience is empty, but must be what tokens are meant for"))
+		faults.Add("TokenAudience", "is empty; must be the audience that tokens are issued for")
 	}
-	faults = append(faults, c.tlsFaults()...)
+	c.validateTLS(&faults)
 	for _, name := range c.AllowedHosts {
 		if name == "" || strings.ContainsAny(name, "/:*@ ") {
-			faults = append(faults, fmt.Errorf("allowedHosts has %q; must be a host's name without a port, such as sluice.test", name))
+			faults.Add("AllowedHosts", "has %q; must be a host name without a port, as in sluice.test", name)
 		}
 	}
 	if c.GroupTTL != 0 && c.GroupTTL < time.Second {
-		faults = append(faults, fmt.Errorf("groupTTL is %v, but must be 0, which is for ever, or at least 1s", c.GroupTTL))
+		faults.Add("GroupTTL", "is %v; must be at least 1s, or 0 (forever)", c.GroupTTL)
 	}
-	return errors.Join(faults...)
+	return faults.Join()
 }
 
-func (c Config) tlsFaults() (faults []error) {
-	if (c.TLSCertFile == "") != (c.TLSKeyFile == "") {
-		faults = append(faults, errors.New("tlsCertFile: give tlsKeyFile with it, or neither"))
+func (c Config) validateTLS(faults *config.Faults) {
+	certFile, keyFile, caFile := config.Field("TLSCertFile"), config.Field("TLSKeyFile"), config.Field("TLSClientCAFile")
+	switch {
+	case c.TLSCertFile != "" && c.TLSKeyFile == "":
+		faults.Add(certFile, "is set without %s; must be both or neither", keyFile)
+	case c.TLSCertFile == "" && c.TLSKeyFile != "":
+		faults.Add(keyFile, "is set without %s; must be both or neither", certFile)
 	}
 	if c.TLSClientCAFile != "" && c.TLSCertFile == "" {
-		faults = append(faults, errors.New("tlsClientCAFile is of no use without tlsCertFile: only over TLS does a client show a certificate"))
+		faults.Add(caFile, "is set without %s; clients show certificates over TLS only", certFile)
 	}
 	switch {
 	case c.TLSClientAuth != ClientAuthRequest && c.TLSClientAuth != ClientAuthRequire:
-		faults = append(faults, fmt.Errorf("tlsClientAuth is %q, but must be %s or %s", c.TLSClientAuth, ClientAuthRequest, ClientAuthRequire))
+		faults.Add("TLSClientAuth", "is %q; must be %s or %s", c.TLSClientAuth, ClientAuthRequest, ClientAuthRequire)
 	case c.TLSClientAuth == ClientAuthRequire && c.TLSClientCAFile == "":
-		faults = append(faults, errors.New("tlsClientAuth is require, but must be request without tlsClientCAFile"))
+		faults.Add("TLSClientAuth", "is %s; must be %s without %s", ClientAuthRequire, ClientAuthRequest, caFile)
 	}
-	return faults
 }
 
 func (c Config) maxDecompressed() int {
@@ -188,32 +190,21 @@ func (c Config) maxDecompressed() int {
 	return c.MaxDecompressedBytes
 }
 
-// reading is what an exposition may hold.
+// reading bounds an exposition.
 func (c Config) reading() exposition.Options {
 	o := exposition.DefaultOptions()
 	o.MaxLabels, o.MaxLine = c.MaxLabels, c.MaxLineBytes
 	return o
 }
 
-// remoteWriting is what a remote write may hold.
+// remoteWriting bounds a remote write request.
 func (c Config) remoteWriting() remotewrite.Options {
 	o := remotewrite.DefaultOptions()
 	o.MaxLabels, o.MaxLabelBytes = c.MaxLabels, c.MaxLabelBytes
 	return o
 }
 
-// otlp is what an export of OpenTelemetry's may hold.
+// otlp bounds an OTLP export.
 func (c Config) otlp() otlp.Options {
 	return otlp.Options{MaxLabels: c.MaxLabels, MaxLabelBytes: c.MaxLabelBytes, Attributes: c.OTLPResourceAttributes}
-}
-
-func checkAddress(address string) error {
-	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return fmt.Errorf("address %q is not host:port: %w", address, err)
-	}
-	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return fmt.Errorf("address %q has port %q, but must have a number from 0 to 65535", address, port)
-	}
-	return nil
 }

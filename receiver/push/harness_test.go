@@ -56,7 +56,7 @@ func newTable() *table {
 type writer struct {
 	*table
 	parked, closed bool
-	dirty          bool // applied since the last Pass
+	dirty          bool // applied since the last Quiesce
 }
 
 func (t *table) newApplier() receiver.Applier {
@@ -75,18 +75,18 @@ func (w *writer) Apply(s *metric.Sample) metric.Reason {
 	return w.apply(s)
 }
 
-func (w *writer) Pass() { w.dirty = false }
+func (w *writer) Quiesce() { w.dirty = false }
 
-func (w *writer) Park() {
+func (w *writer) Offline() {
 	if w.parked || w.dirty {
-		panic("Park on an Applier that is parked, or within a batch")
+		panic("Offline on an Applier that is offline, or within a batch")
 	}
 	w.parked = true
 }
 
-func (w *writer) Unpark() {
+func (w *writer) Online() {
 	if !w.parked {
-		panic("Unpark on an Applier that is not parked")
+		panic("Online on an Applier that is not offline")
 	}
 	w.parked = false
 }

@@ -118,7 +118,7 @@ func (x *exchange) applyAll(from source) tally {
 			a = x.applyLine(&t, a, s, from)
 		}
 		if n%batchLines == 0 {
-			a.Pass()
+			a.Quiesce()
 		}
 	}
 	x.server.appliers.give(near, a)

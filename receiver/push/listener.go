@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/connlimit"
+	"github.com/sluice-metrics/sluice/ratelog"
 	"github.com/sluice-metrics/sluice/receiver"
 )
 
@@ -21,24 +22,20 @@ import (
 // death: too many open files, a connection that was reset before it was accepted.
 type gate struct {
 	*net.TCPListener
-	max, maxPerIP int
-	metrics       *metrics
-	log           *slog.Logger
-	tls           *tls.Config // nil: plain HTTP
-	readTimeout   time.Duration
-	mistaken      sparse // what is said of clients that speak TLS to a plain port, or the reverse
-	closed        chan struct{}
-	closeOnce     sync.Once
-
-	mu    sync.Mutex // guards open and perIP
-	open  map[*conn]struct{}
-	perIP map[netip.Prefix]int
+	limiter     *connlimit.Limiter
+	metrics     *metrics
+	log         *slog.Logger
+	tls         *tls.Config // nil: plain HTTP
+	readTimeout time.Duration
+	mistaken    ratelog.Limiter // what is said of clients that speak TLS to a plain port, or the reverse
+	closed      chan struct{}
+	closeOnce   sync.Once
 }
 
 func newGate(ln *net.TCPListener, cfg Config, m *metrics, log *slog.Logger) *gate {
 	return &gate{
-		TCPListener: ln, max: cfg.MaxConnections, maxPerIP: cfg.MaxConnsPerIP, metrics: m, log: log, readTimeout: cfg.ReadTimeout,
-		closed: make(chan struct{}), open: map[*conn]struct{}{}, perIP: map[netip.Prefix]int{},
+		TCPListener: ln, metrics: m, log: log, readTimeout: cfg.ReadTimeout, closed: make(chan struct{}),
+		limiter: connlimit.New(connlimit.Limits{Max: cfg.MaxConnections, MaxEach: cfg.MaxConnsPerIP, Reject: true}),
 	}
 }
 
@@ -76,25 +73,19 @@ func (g *gate) Close() (err error) {
 }
 
 func (g *gate) admit(tcp *net.TCPConn) net.Conn {
-	c := &conn{Conn: tcp, tcp: tcp, gate: g, from: connlimit.AddressPrefix(tcp.RemoteAddr()), remote: receiver.RemoteAddress(tcp.RemoteAddr())}
-	g.mu.Lock()
-	answer := ""
-	switch {
-	case len(g.open) >= g.max:
-		answer = fullAnswer
-	case g.maxPerIP > 0 && g.perIP[c.from] >= g.maxPerIP:
-		answer = fullIPAnswer
-	default:
-		g.open[c] = struct{}{}
-		g.perIP[c.from]++
-	}
-	g.mu.Unlock()
-	if answer == "" {
+	c := &conn{Conn: tcp, tcp: tcp, gate: g, remote: receiver.RemoteAddress(tcp.RemoteAddr())}
+	member, _, err := g.limiter.Enter(c)
+	if err == nil {
+		c.member = member
 		if g.tls != nil {
 			c.tls = tls.Server(tcp, g.tls)
 			c.Conn = c.tls
 		}
 		return c
+	}
+	answer := fullAnswer
+	if full := new(connlimit.FullError); errors.As(err, &full) && full.From.IsValid() {
+		answer = fullIPAnswer
 	}
 	g.metrics.refusedConnections.Add(1)
 	if g.tls == nil { // to a client that speaks TLS it would be noise
@@ -106,41 +97,25 @@ func (g *gate) admit(tcp *net.TCPConn) net.Conn {
 	return nil
 }
 
-func (g *gate) forget(c *conn) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	delete(g.open, c)
-	if g.perIP[c.from]--; g.perIP[c.from] <= 0 {
-		delete(g.perIP, c.from)
-	}
-}
+// connections returns how many connections are open.
+func (g *gate) connections() int { return g.limiter.Len() }
 
-// connections is how many are open.
-func (g *gate) connections() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return len(g.open)
-}
-
-// abort closes every connection, whatever it is doing, and returns how many there were.
-func (g *gate) abort() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for c := range g.open {
-		_ = c.tcp.Close()
-	}
-	return len(g.open)
+// abort closes every connection, busy or not, and returns how many there were.
+func (g *gate) abort() (closed int) {
+	g.limiter.Each(func(open net.Conn) {
+		_ = open.(*conn).tcp.Close()
+		closed++
+	})
+	return closed
 }
 
 // abortSilent closes the connections that never said anything: fasthttp takes them for requests in flight.
 func (g *gate) abortSilent() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for c := range g.open {
-		if !c.heard.Load() {
+	g.limiter.Each(func(open net.Conn) {
+		if c := open.(*conn); !c.heard.Load() {
 			_ = c.tcp.Close()
 		}
-	}
+	})
 }
 
 // conn is one connection. Only the goroutine that serves it reads, and only it looks at ended and certificate.
@@ -153,7 +128,7 @@ type conn struct {
 	certificate *x509.Certificate
 
 	gate   *gate
-	from   netip.Prefix
+	member *connlimit.Member
 	remote netip.Addr
 	ended  bool        // the client has closed its side
 	linger atomic.Bool // the client may still be sending when we close
@@ -186,7 +161,7 @@ const tlsHandshake = 22
 // refuse tells the log and, in plain text, the client that it mistook the port. One that speaks TLS does not expect that: what
 // it makes of it, "wrong version number" or "not a TLS handshake", says more than a connection that closes.
 func (c *conn) refuse(message, answer string) {
-	if suppressed, ok := c.gate.mistaken.pass(); ok {
+	if suppressed, ok := c.gate.mistaken.Allow(); ok {
 		c.gate.log.Warn(message, "peer", c.RemoteAddr().String(), "suppressed", suppressed)
 	}
 	c.linger.Store(true)
@@ -205,7 +180,7 @@ func (c *conn) Close() error {
 	if c.closed.Swap(true) {
 		return nil
 	}
-	defer c.gate.forget(c)
+	defer c.member.Leave()
 	if c.linger.Load() {
 		if c.shaken.Load() {
 			_ = c.tls.SetWriteDeadline(time.Now().Add(time.Second))

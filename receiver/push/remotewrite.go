@@ -118,7 +118,7 @@ func (x *exchange) applyFeed(feed *remotewrite.Feed) (t tally, w written) {
 			w.add(feed.Of)
 		}
 		if n%batchLines == 0 {
-			a.Pass()
+			a.Quiesce()
 		}
 	}
 	x.server.appliers.give(near, a)

@@ -146,7 +146,7 @@ func New(cfg Config, parts Parts) (*Server, error) {
 	}
 	ln, err := net.Listen("tcp", cfg.Address)
 	if err != nil {
-		return nil, fmt.Errorf("push: cannot listen for HTTP on %s (address): %w", cfg.Address, err)
+		return nil, fmt.Errorf("push: cannot listen for HTTP on %s: %w", cfg.Address, err)
 	}
 	s := &Server{
 		cfg: cfg, reader: parts.Reader, resources: parts.Resources, syncer: parts.Syncer,

@@ -30,8 +30,8 @@ func TestConfig(t *testing.T) {
 	}
 	err := Config{Address: "nowhere"}.Validate()
 	for _, field := range []string{
-		"address", "maxBodyBytes", "maxHeaderBytes", "maxLineBytes", "maxLabels", "maxLabelBytes",
-		"maxConnections", "readTimeout", "writeTimeout", "idleTimeout", "syncTimeout", "shutdownTimeout",
+		"Address", "MaxBodyBytes", "MaxHeaderBytes", "MaxLineBytes", "MaxLabels", "MaxLabelBytes",
+		"MaxConnections", "ReadTimeout", "WriteTimeout", "IdleTimeout", "SyncTimeout", "ShutdownTimeout",
 	} {
 		if !strings.Contains(fmt.Sprint(err), field+" ") {
 			t.Errorf("%v does not name %s", err, field)
@@ -295,8 +295,8 @@ func TestOneAddressIsAnIPv6Network(t *testing.T) {
 		{"10.0.0.1", "10.0.0.1", true}, {"10.0.0.1", "10.0.0.2", false}, {"::ffff:10.0.0.1", "10.0.0.1", true},
 		{"2001:db8::1", "2001:db8::2", true}, {"2001:db8::1", "2001:db8:0:1::1", false}, {"fe80::1%lo", "fe80::1", true},
 	} {
-		pa := connlimit.AddressPrefix(net.TCPAddrFromAddrPort(mustAddrPort(c.a)))
-		pb := connlimit.AddressPrefix(net.TCPAddrFromAddrPort(mustAddrPort(c.b)))
+		pa := connlimit.Prefix(mustAddrPort(c.a).String())
+		pb := connlimit.Prefix(mustAddrPort(c.b).String())
 		if !pa.IsValid() || (pa == pb) != c.same {
 			t.Errorf("%s %v, %s %v", c.a, pa, c.b, pb)
 		}
@@ -348,9 +348,9 @@ func BenchmarkPushOne(b *testing.B) {
 type nothing struct{}
 
 func (nothing) Apply(*metric.Sample) metric.Reason { return metric.Applied }
-func (nothing) Pass()                              {}
-func (nothing) Park()                              {}
-func (nothing) Unpark()                            {}
+func (nothing) Quiesce()                           {}
+func (nothing) Offline()                           {}
+func (nothing) Online()                            {}
 func (nothing) Close()                             {}
 
 func mustAddrPort(ip string) netip.AddrPort {

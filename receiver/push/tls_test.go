@@ -323,14 +323,14 @@ func TestTLSSettings(t *testing.T) {
 	c := DefaultConfig()
 	c.TLSKeyFile, c.TLSClientCAFile, c.TLSClientAuth = "a", "b", "maybe"
 	err := c.Validate()
-	for _, want := range []string{"tlsCertFile: give tlsKeyFile", "tlsClientCAFile is of no use", `tlsClientAuth is "maybe"`} {
+	for _, want := range []string{"TLSKeyFile is set without TLSCertFile", "TLSClientCAFile is set without TLSCertFile", `TLSClientAuth is "maybe"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
 	c = DefaultConfig()
 	c.TLSCertFile, c.TLSKeyFile, c.Address = "/nonexistent", "/nonexistent", "127.0.0.1:0"
-	if _, err := New(c, Parts{}); err == nil || !strings.Contains(err.Error(), "tlsCertFile: open /nonexistent") {
+	if _, err := New(c, Parts{}); err == nil || !strings.Contains(err.Error(), "TLSCertFile cannot be read: open /nonexistent") {
 		t.Error(err)
 	}
 }

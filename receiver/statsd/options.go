@@ -1,9 +1,9 @@
 package statsd
 
 import (
-	"errors"
 	"fmt"
 
+	"github.com/sluice-metrics/sluice/config"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -68,15 +68,15 @@ func DefaultOptions() Options { return Options{MaxLine: 8192, MaxTags: 64} }
 
 // Validate returns all faults at once.
 func (o Options) Validate() error {
-	var faults []error
+	var faults config.Faults
 	if int(o.Dialect) >= len(dialectNames) {
-		faults = append(faults, fmt.Errorf("dialect %d: want one of %q", o.Dialect, dialectNames))
+		faults.Add("Dialect", "is %d; must be one of %q", o.Dialect, dialectNames)
 	}
 	if o.MaxLine < metric.MaxNameLength {
-		faults = append(faults, fmt.Errorf("maxLine %d: want at least %d bytes, the length of a name", o.MaxLine, metric.MaxNameLength))
+		faults.Add("MaxLine", "is %d; must be at least %d, the longest name", o.MaxLine, metric.MaxNameLength)
 	}
 	if o.MaxTags < 1 {
-		faults = append(faults, fmt.Errorf("maxTags %d: want at least 1", o.MaxTags))
+		faults.Add("MaxTags", "is %d; must be at least 1", o.MaxTags)
 	}
-	return errors.Join(faults...)
+	return faults.Join()
 }

@@ -1,7 +1,7 @@
 #include "textflag.h"
 
-// func prefetch(addresses []uintptr)
-TEXT ·prefetch(SB), NOSPLIT, $0-24
+// func Prefetch(addresses []uintptr)
+TEXT ·Prefetch(SB), NOSPLIT, $0-24
 	MOVD addresses_base+0(FP), R0
 	MOVD addresses_len+8(FP), R1
 	ADD  R1<<3, R0, R1

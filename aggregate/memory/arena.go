@@ -1,6 +1,6 @@
 //go:build !race
 
-package aggregate
+package memory
 
 import (
 	"runtime"
@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// arena is one piece of memory without pointers, outside Go's heap, that grows in place up to what was reserved: what lies in
+// Arena is one piece of memory without pointers, outside Go's heap, that grows in place up to what was reserved: what lies in
 // it is found by a product and a sum, whereas chunks of the heap take a load each from a directory. The collector
 // neither scans it nor lets the heap grow by as much again, and the kernel may back it with huge pages, which spare most of
 // what a scattered access costs at a million series.
-type arena struct {
-	base     unsafe.Pointer
+type Arena struct {
+	Base     unsafe.Pointer
 	reserved int
 	usable   atomic.Int64 // bytes from base on
 
@@ -29,8 +29,8 @@ const (
 	arenaStep = 64 << 10
 )
 
-// newArena reserves addresses, no memory. Where the system has less to give, it reserves less.
-func newArena(size int) *arena {
+// NewArena reserves addresses, no memory. Where the system has less to give, it reserves less.
+func NewArena(size int) *Arena {
 	for size = roundUp(size, hugePage); size >= hugePage; size = roundUp(size/2, hugePage) {
 		mapped, err := unix.Mmap(-1, 0, size+hugePage, unix.PROT_NONE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
 		if err != nil {
@@ -40,15 +40,15 @@ func newArena(size int) *arena {
 			continue
 		}
 		base := unsafe.Pointer(unsafe.SliceData(mapped))
-		a := &arena{base: unsafe.Add(base, -uintptr(base)&(hugePage-1)), reserved: size}
+		a := &Arena{Base: unsafe.Add(base, -uintptr(base)&(hugePage-1)), reserved: size}
 		runtime.AddCleanup(a, func(mapped []byte) { _ = unix.Munmap(mapped) }, mapped)
 		return a
 	}
-	return &arena{}
+	return &Arena{}
 }
 
-// reach makes the first bytes usable; what is new is zero. False: there is no more memory.
-func (a *arena) reach(size int) bool {
+// Grow makes the first bytes usable; what is new is zero. False: there is no more memory.
+func (a *Arena) Grow(size int) bool {
 	if int64(size) <= a.usable.Load() {
 		return true
 	}
@@ -67,19 +67,19 @@ func (a *arena) reach(size int) bool {
 		step = hugePage
 	}
 	want = min(roundUp(want, step), a.reserved)
-	fresh := unsafe.Slice((*byte)(unsafe.Add(a.base, have)), want-have)
+	fresh := unsafe.Slice((*byte)(unsafe.Add(a.Base, have)), want-have)
 	if unix.Mprotect(fresh, unix.PROT_READ|unix.PROT_WRITE) != nil {
 		return false
 	}
 	if want > hugePage {
-		all := unsafe.Slice((*byte)(a.base), want)
+		all := unsafe.Slice((*byte)(a.Base), want)
 		_ = unix.Madvise(all, unix.MADV_HUGEPAGE) // a wish: without, it is only slower
 	}
 	a.usable.Store(int64(want))
 	return true
 }
 
-// touch has a cache line come, whatever is in it.
-func touch(p unsafe.Pointer) { (*atomic.Uint64)(p).Load() }
+// Touch has a cache line come, whatever is in it.
+func Touch(p unsafe.Pointer) { (*atomic.Uint64)(p).Load() }
 
 func roundUp(n, to int) int { return (n + to - 1) / to * to }

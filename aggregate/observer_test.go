@@ -8,17 +8,17 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// witnessed notes what a Witness is told.
+// witnessed is an Observer that counts calls.
 type witnessed []string
 
-func (w *witnessed) Born(o *metric.Object, name string, kind metric.Kind, labels metric.Labels) {
+func (w *witnessed) SeriesCreated(o *metric.Object, name string, kind metric.Kind, labels metric.Labels) {
 	*w = append(*w, fmt.Sprintf("%s %s %s %s", o.Name, name, kind, labels))
 }
 
-func TestWitnessIsToldOfEachNewSeriesOnce(t *testing.T) {
+func TestObserverHearsOfEachNewSeriesOnce(t *testing.T) {
 	f := inCluster(t)
 	var told witnessed
-	f.Tell(&told)
+	f.SetObserver(&told)
 	a := senderOf("a", "1")
 	f.send(a, "m:1|c", "m:1|c|#x:1", "m:1|c|#x:1", "n:1|g", "n:1|c")
 	want := witnessed{"a m counter {}", "a m counter {x=1}", "a n gauge {}"}
@@ -32,16 +32,16 @@ func TestWitnessIsToldOfEachNewSeriesOnce(t *testing.T) {
 	saved.flush(f.Table, each)
 	back := newFixture(t)
 	var again witnessed
-	back.Tell(&again)
-	back.w.Park()
+	back.SetObserver(&again)
+	back.w.Offline()
 	if err := saved.into(back.Table); err != nil {
 		t.Fatal(err)
 	}
 	back.Shed(a.Pod.Object(), "n")
-	if back.TellOf("nodes"); len(again) != 0 {
+	if back.ReplaySeries("nodes"); len(again) != 0 {
 		t.Errorf("of nodes it is told %q", again)
 	}
-	back.TellOf("pods")
+	back.ReplaySeries("pods")
 	slices.Sort(again)
 	slices.Sort(want[:2])
 	if !slices.Equal(again, want[:2]) {

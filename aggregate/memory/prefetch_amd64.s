@@ -1,7 +1,7 @@
 #include "textflag.h"
 
-// func prefetch(addresses []uintptr)
-TEXT ·prefetch(SB), NOSPLIT, $0-24
+// func Prefetch(addresses []uintptr)
+TEXT ·Prefetch(SB), NOSPLIT, $0-24
 	MOVQ addresses_base+0(FP), SI
 	MOVQ addresses_len+8(FP), CX
 	LEAQ (SI)(CX*8), DI

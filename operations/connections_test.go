@@ -16,8 +16,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// Whoever opens connections and does anything with them, or nothing, keeps no probe out: from another address, or his own.
-func TestACrowdKeepsNoProbeOut(t *testing.T) {
+// A client that opens many connections keeps no probe out, from another address or its own.
+func TestManyConnectionsKeepNoProbeOut(t *testing.T) {
 	for name, request := range map[string]string{
 		"says nothing":        "",
 		"half a request":      "GET /livez HT",
@@ -25,7 +25,7 @@ func TestACrowdKeepsNoProbeOut(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var said logged
-			server := crowded(t, &said)
+			server := withoutMetrics(t, &said)
 			for i := range maxConnections + 1 {
 				conn := dialFrom(t, server, net.IPv4(127, 0, 0, 9))
 				if _, err := io.WriteString(conn, request); err != nil {
@@ -49,7 +49,7 @@ func TestACrowdKeepsNoProbeOut(t *testing.T) {
 					t.Errorf("a probe from %s: %s", address, resp.Status)
 				}
 			}
-			if closed := testutil.ToFloat64(server.crowd.closed); closed != maxConnections+1-maxConnectionsEach+1 {
+			if closed := testutil.ToFloat64(server.connections.closed); closed != maxConnections+1-maxConnectionsEach+1 {
 				t.Errorf("%v connections are counted as closed", closed)
 			}
 			for _, want := range []string{"127.0.0.9:", "open_from_address=64", "limit_from_address=64"} {
@@ -64,10 +64,10 @@ func TestACrowdKeepsNoProbeOut(t *testing.T) {
 	}
 }
 
-// Many addresses together have no more than all may have, and what is being answered is closed last.
-func TestACrowdOfManyAddresses(t *testing.T) {
+// All addresses together share one limit, and a connection with a request in flight is closed last.
+func TestConnectionsOfManyAddresses(t *testing.T) {
 	asked, answer := make(chan struct{}), make(chan struct{})
-	server := crowded(t, &logged{}, Check{"slow", func() (bool, string) { close(asked); <-answer; return true, "" }})
+	server := withoutMetrics(t, &logged{}, Check{"slow", func() (bool, string) { close(asked); <-answer; return true, "" }})
 	busy := dialFrom(t, server, net.IPv4(127, 0, 0, 1))
 	_, _ = io.WriteString(busy, "GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n")
 	<-asked
@@ -78,24 +78,24 @@ func TestACrowdOfManyAddresses(t *testing.T) {
 	if _, err := http.ReadResponse(bufio.NewReader(busy), nil); err != nil {
 		t.Error("a connection with a request was closed before those that have none:", err)
 	}
-	if open := server.crowd.limiter.Len(); open > maxConnections {
+	if open := server.connections.Limiter.Len(); open > maxConnections {
 		t.Errorf("%d connections are open", open)
 	}
 }
 
-// What closed frees its place.
-func TestACrowdForgets(t *testing.T) {
-	server := crowded(t, &logged{})
+// A closed connection frees its slot.
+func TestClosedConnectionsFreeTheirSlots(t *testing.T) {
+	server := withoutMetrics(t, &logged{})
 	for range 3 * maxConnectionsEach {
 		conn := dialFrom(t, server, net.IPv4(127, 0, 0, 9))
 		_, _ = io.WriteString(conn, "GET /livez HTTP/1.0\r\n\r\n")
 		_, _ = io.Copy(io.Discard, conn)
 	}
-	if closed := testutil.ToFloat64(server.crowd.closed); closed != 0 {
+	if closed := testutil.ToFloat64(server.connections.closed); closed != 0 {
 		t.Errorf("%v connections were closed for others, though only one was open at a time", closed)
 	}
 	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
-		open := server.crowd.limiter.Len()
+		open := server.connections.Limiter.Len()
 		if open == 0 {
 			return
 		}
@@ -105,8 +105,8 @@ func TestACrowdForgets(t *testing.T) {
 	}
 }
 
-// crowded is a server with metrics of its own alone.
-func crowded(t *testing.T, said io.Writer, checks ...Check) *Server {
+// withoutMetrics runs a server whose /metrics is empty.
+func withoutMetrics(t *testing.T, said io.Writer, checks ...Check) *Server {
 	t.Helper()
 	return running(t, checks, prometheus.NewRegistry(), said)
 }

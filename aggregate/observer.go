@@ -2,22 +2,22 @@ package aggregate
 
 import "github.com/sluice-metrics/sluice/metric"
 
-// Witness is told of each new series. It is called with locks of the table held: it never waits and never calls the
+// Observer is told of each new series. It is called with locks of the table held: it never waits and never calls the
 // table. The strings outlive the call, the object does not.
-type Witness interface {
-	Born(o *metric.Object, name string, kind metric.Kind, labels metric.Labels)
+type Observer interface {
+	SeriesCreated(o *metric.Object, name string, kind metric.Kind, labels metric.Labels)
 }
 
-type nobody struct{}
+type noObserver struct{}
 
-func (nobody) Born(*metric.Object, string, metric.Kind, metric.Labels) {}
+func (noObserver) SeriesCreated(*metric.Object, string, metric.Kind, metric.Labels) {}
 
-// Tell has w told of each series that is created from now on. It is called before the table is used.
-func (t *Table) Tell(w Witness) { t.witness = w }
+// SetObserver has w told of each series that is created from now on. It is called before the table is used.
+func (t *Table) SetObserver(w Observer) { t.observer = w }
 
-// TellOf tells the witness of the live series on objects of a resource, as if each were created now: of those that were
+// ReplaySeries tells the witness of the live series on objects of a resource, as if each were created now: of those that were
 // restored nobody was told.
-func (t *Table) TellOf(resource string) {
+func (t *Table) ReplaySeries(resource string) {
 	for i := range t.index.shards {
 		t.tellOfShard(&t.index.shards[i], resource)
 	}
@@ -46,7 +46,7 @@ func (t *Table) tellOfLocked(shard *indexShard, e *entry) {
 	for _, r := range e.series {
 		if t.isLive(r) {
 			b, place := t.blocks.of(r.number)
-			t.witness.Born(shard.objectOf(e), e.family.key.name, e.kind, b.series[place].labels())
+			t.observer.SeriesCreated(shard.objectOf(e), e.family.key.name, e.kind, b.series[place].labels())
 		}
 	}
 }

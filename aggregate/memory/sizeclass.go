@@ -1,0 +1,72 @@
+package memory
+
+import (
+	"math"
+	"slices"
+	"sync"
+	"unsafe"
+)
+
+// SizeClasses is an allocator for pointer-free pieces of a few sizes. Pieces lie in one arena and are numbered from 1, in
+// units of the grain. A freed piece goes to the free list of its size and is reused for that size only.
+type SizeClasses struct {
+	grain int
+	sizes []int // bytes, ascending, multiples of the grain
+
+	mu        sync.Mutex
+	memory    *Arena
+	next      uint32     // the first number never used
+	freeLists [][]uint32 // by class
+	allocated int
+}
+
+// NewSizeClasses reserves as many addresses as 32-bit numbers of grains reach.
+func NewSizeClasses(grain int, sizes []int) *SizeClasses {
+	return &SizeClasses{grain: grain, sizes: sizes, memory: NewArena(grain * (math.MaxUint32 + 1)), next: 1, freeLists: make([][]uint32, len(sizes))}
+}
+
+// Class is the smallest class of at least so many bytes, or else the largest.
+func (s *SizeClasses) Class(bytes int) int {
+	class, _ := slices.BinarySearch(s.sizes, bytes)
+	return min(class, len(s.sizes)-1)
+}
+
+func (s *SizeClasses) At(number uint32) unsafe.Pointer {
+	return unsafe.Add(s.memory.Base, uintptr(number)*uintptr(s.grain))
+}
+
+// Alloc hands out a piece with undefined contents. 0: there is no memory.
+func (s *SizeClasses) Alloc(class int) uint32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if list := s.freeLists[class]; len(list) > 0 {
+		s.freeLists[class] = list[:len(list)-1]
+		s.allocated++
+		return list[len(list)-1]
+	}
+	grains := uint32(s.sizes[class] / s.grain)
+	if s.next+grains < s.next || !s.memory.Grow(int(s.next+grains)*s.grain) {
+		return 0
+	}
+	number := s.next
+	s.next += grains
+	s.allocated++
+	return number
+}
+
+func (s *SizeClasses) Free(number uint32, class int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.freeLists[class] = append(s.freeLists[class], number)
+	s.allocated--
+}
+
+// Used is how many pieces are handed out, and the bytes of all that were ever used.
+func (s *SizeClasses) Used() (pieces int, bytes int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.allocated, int64(s.next) * int64(s.grain)
+}
+
+// Locker is the allocator's lock. The test of A1 holds it to show that writers never wait for it.
+func (s *SizeClasses) Locker() sync.Locker { return &s.mu }

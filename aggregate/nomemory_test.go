@@ -1,0 +1,39 @@
+package aggregate
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/sluice-metrics/sluice/aggregate/memory"
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// A table without memory refuses new series and forgets aliases, and nothing else.
+func TestNoArena(t *testing.T) {
+	f := newFixture(t)
+	f.push("c:1|c|#pod:a,ns:ns")
+	pages, records := f.blocks.pages, f.aliases.records.memory
+	f.blocks.pages, f.blocks.next = &memory.Arena{Base: pages.Base}, blockSeries
+	f.aliases.records.memory = &memory.Arena{Base: records.Base}
+	for i := range f.aliases.shards {
+		f.aliases.shards[i] = recordShard{}
+	}
+	f.refuses("d:1|c|#pod:a,ns:ns", metric.OverLimit)
+	f.push("c:1|c|#ns:ns,pod:a")
+	f.want("c:total", "a=2")
+	runtime.KeepAlive(pages)
+	runtime.KeepAlive(records)
+}
+
+// Where not even addresses could be had, lines are parsed each time.
+func TestNoAddresses(t *testing.T) {
+	f := newFixture(t)
+	f.aliases.records.memory = &memory.Arena{}
+	for range 2 {
+		if outcomes, parsed := f.take(f.w, nil, "c:1|c|#pod:a,ns:ns"); parsed != 1 || outcomes[0] != metric.Applied {
+			t.Errorf("%v, %d parsed", outcomes, parsed)
+		}
+	}
+	f.w.Offline()
+	f.want("c:total", "a=2")
+}
