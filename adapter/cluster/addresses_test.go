@@ -15,12 +15,12 @@ func nthAddress(n int) netip.Addr {
 	return netip.AddrFrom4(raw)
 }
 
-// Against a plain map: whatever is put and dropped, the table says the same, and stays small.
+// After any puts and drops the table answers as a plain map does, and stays small.
 func TestAddressesAgainstAMap(t *testing.T) {
 	a, want := newAddresses(), map[netip.Addr]*metric.Sender{}
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range 200_000 {
-		one := nthAddress(random.IntN(3000) + i/100) // most are never seen again
+		one := nthAddress(random.IntN(3000) + i/100) // most appear once
 		if random.IntN(2) == 0 {
 			delete(want, one)
 			a.drop(one)
@@ -69,8 +69,8 @@ func BenchmarkSender(b *testing.B) {
 	})
 }
 
-// Whatever is foreseen, in however large a batch, is answered as it is without.
-func TestExpect(t *testing.T) {
+// Prefetched addresses have the same answers, whatever the size of the batch.
+func TestPrefetchChangesNoAnswer(t *testing.T) {
 	a := newAddresses()
 	const pods = 1_000
 	var all []netip.Addr
@@ -94,7 +94,7 @@ func TestExpect(t *testing.T) {
 	}
 }
 
-// What senders cost who are looked up in batches, as a receiver does, in an order that no cache knows.
+// The cost of senders that are looked up in batches, as a receiver does, in random order.
 func BenchmarkSendersOfABatch(b *testing.B) {
 	a := newAddresses()
 	const pods, batch = 150_000, 32

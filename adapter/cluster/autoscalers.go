@@ -9,18 +9,20 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 )
 
-// autoscalers holds which metrics the autoscalers of each namespace name. One goroutine writes.
+// autoscalers indexes the metrics that the autoscalers of each namespace name. One goroutine
+// writes.
 type autoscalers struct {
 	observer *Observer
 
 	mu    sync.RWMutex
 	named map[objectName]*autoscaler
-	// counts says how many autoscalers of a namespace name a metric; none that nobody does.
+	// counts holds the number of autoscalers of a namespace that name a metric, without zeros.
 	counts map[string]map[namedMetric]int
 }
 
 func newAutoscalers(observer *Observer) *autoscalers {
-	return &autoscalers{observer: observer, named: map[objectName]*autoscaler{}, counts: map[string]map[namedMetric]int{}}
+	return &autoscalers{observer: observer, named: map[objectName]*autoscaler{},
+		counts: map[string]map[namedMetric]int{}}
 }
 
 // names reports whether an autoscaler of the namespace names the metric.
@@ -34,7 +36,7 @@ func (a *autoscalers) put(now *autoscaler) { a.replaceOne(objectName{now.namespa
 
 func (a *autoscalers) drop(namespace, name string) { a.replaceOne(objectName{namespace, name}, nil) }
 
-// replaceOne takes what an autoscaler named before out, and what it names now in. Nil: it is gone.
+// replaceOne replaces the metrics of an autoscaler; now nil: it was deleted.
 func (a *autoscalers) replaceOne(key objectName, now *autoscaler) {
 	a.mu.Lock()
 	var before, after []namedMetric
@@ -92,16 +94,17 @@ func (a *autoscalers) replace(all []*autoscaler) {
 	}
 }
 
-// onObjects stands in an asked for any resource but pods.
+// onObjects stands for any resource except pods in a namedMetric.
 const onObjects = "*"
 
-// asked is a metric that an autoscaler names: of pods, of another object, or (no resource) an external one.
+// namedMetric is a metric that an autoscaler names: of pods, of another object, or (empty resource)
+// an external one.
 type namedMetric struct{ resource, name string }
 
-// autoscaler is what is kept of a HorizontalPodAutoscaler.
+// autoscaler is the part of a HorizontalPodAutoscaler that is kept.
 type autoscaler struct {
 	namespace, name string
-	metrics         []namedMetric // each once
+	metrics         []namedMetric // without duplicates
 }
 
 func newAutoscaler(from any) (*autoscaler, bool) {
@@ -111,14 +114,16 @@ func newAutoscaler(from any) (*autoscaler, bool) {
 	}
 	short := &autoscaler{namespace: of.Namespace, name: of.Name}
 	for i := range of.Spec.Metrics {
-		if one, ok := metricNamedBy(of.Namespace, &of.Spec.Metrics[i]); ok && !slices.Contains(short.metrics, one) {
+		if one, ok := metricNamedBy(of.Namespace, &of.Spec.Metrics[i]); ok &&
+			!slices.Contains(short.metrics, one) {
 			short.metrics = append(short.metrics, one)
 		}
 	}
 	return short, true
 }
 
-// askedBy reads a metric of an autoscaler's spec. Metrics of containers and of the like are none of ours.
+// metricNamedBy reads a metric of an autoscaler's spec. Resource and container metrics are not
+// Sluice's.
 func metricNamedBy(namespace string, spec *autoscalingv2.MetricSpec) (namedMetric, bool) {
 	switch {
 	case spec.Pods != nil:
@@ -131,7 +136,7 @@ func metricNamedBy(namespace string, spec *autoscalingv2.MetricSpec) (namedMetri
 			return namedMetric{podResource, bareName(spec.Object.Metric.Name)}, true
 		case "Namespace":
 			if of.Name != namespace {
-				return namedMetric{}, false // an autoscaler gives nothing precedence in another namespace
+				return namedMetric{}, false // an autoscaler has no effect on another namespace's limits
 			}
 		}
 		return namedMetric{onObjects, bareName(spec.Object.Metric.Name)}, true
@@ -139,6 +144,6 @@ func metricNamedBy(namespace string, spec *autoscalingv2.MetricSpec) (namedMetri
 	return namedMetric{}, false
 }
 
-// bareName takes stat and window off a name as a spec has it, where "\|" may stand for "/" (external metrics API
-// proposal).
+// bareName removes stat and window from a metric's name in a spec, where "\|" may stand for "/"
+// (external metrics API proposal).
 func bareName(name string) string { return metric.ParseAsked(strings.ReplaceAll(name, `\|`, "/")).Name }

@@ -9,14 +9,17 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// backoff is how long is waited between two attempts to list or watch: client-go's own for a Reflector, with a quicker
-// first step; anew after two quiet minutes, and when the API server is back.
-var backoff = wait.Backoff{Duration: 250 * time.Millisecond, Cap: 30 * time.Second, Factor: 2, Jitter: 0.5, Steps: 100}
+// backoff is the wait between two attempts to list or watch: client-go's for a Reflector, with a
+// shorter first step. It starts anew after two quiet minutes, and when the API server has
+// recovered.
+var backoff = wait.Backoff{Duration: 250 * time.Millisecond, Cap: 30 * time.Second, Factor: 2, Jitter: 0.5,
+	Steps: 100}
 
 const backoffResetAfter = 2 * time.Minute
 
-// pauses is the clock on which a Reflector waits. Its waits are as long as backoff says, whatever the Reflector wants:
-// they end when the context ends, which a Reflector does not look at in all places, and when the API server is back.
+// backoffClock is the clock of a Reflector. Its waits are as long as backoff says, whatever the
+// Reflector asks for. They also end with the context, which a Reflector ignores in places, and when
+// the API server has recovered.
 type backoffClock struct {
 	clock.RealClock
 	ctx     context.Context
@@ -44,7 +47,7 @@ func (p *backoffClock) After(time.Duration) <-chan time.Time {
 	return fired
 }
 
-// next returns how long to wait, and what ends the wait before.
+// next returns how long to wait, and the channel that ends the wait early.
 func (p *backoffClock) next() (length time.Duration, back <-chan struct{}) {
 	returns, back := p.probe.recovery()
 	p.mu.Lock()

@@ -23,7 +23,8 @@ type Config struct {
 // DefaultConfig views the cluster that this process runs in, and the usual kinds of objects.
 func DefaultConfig() Config {
 	return Config{
-		ObjectKinds: []string{"namespaces", "services", "deployments.apps", "statefulsets.apps", "ingresses.networking.k8s.io"},
+		ObjectKinds: []string{"namespaces", "services", "deployments.apps", "statefulsets.apps",
+			"ingresses.networking.k8s.io"},
 	}
 }
 

@@ -2,13 +2,14 @@ package cluster
 
 import "github.com/sluice-metrics/sluice/metric"
 
-// departed are the pods that went last. A moment is how many had gone by then. The lock of pods guards it.
+// gonePods is a ring of the pods that were removed last. A moment is the number of pods removed by
+// then. The lock of pods guards it.
 type gonePods struct {
 	count uint64
 	last  [maxGonePods]metric.Object
 }
 
-// keptDeparted is of how many pods it is known that they went: who looks less often than that many go asks about each pod again.
+// maxGonePods is the length of the ring. A caller that asks less often checks each pod again.
 const maxGonePods = 1024
 
 func (d *gonePods) add(gone metric.Object) {
@@ -16,7 +17,7 @@ func (d *gonePods) add(gone metric.Object) {
 	d.count++
 }
 
-// since lists who went since a moment. Not ok: they are more than are kept.
+// since returns the pods removed since a moment. Not ok: the ring is too short.
 func (d *gonePods) since(moment uint64) (gone []metric.Object, ok bool) {
 	if d.count-moment > maxGonePods {
 		return nil, false
@@ -27,8 +28,8 @@ func (d *gonePods) since(moment uint64) (gone []metric.Object, ok bool) {
 	return gone, true
 }
 
-// Gone lists the pods that Alive may have said yes of at a moment, as it was returned before, and does not any more; and which
-// moment is now. Not ok: too many went since.
+// PodsGoneSince returns the pods that Alive may have reported true for at a moment, and reports
+// false for now, and the current moment. Not ok: too many pods were removed since.
 func (v *View) PodsGoneSince(since uint64) (gone []metric.Object, now uint64, ok bool) {
 	v.pods.mu.RLock()
 	defer v.pods.mu.RUnlock()

@@ -9,8 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Whoever was alive at a moment and is not in the list of those who went since is alive still, whatever happened.
-func TestGoneListsWhoWasAlive(t *testing.T) {
+// A pod that was alive at a moment and is not listed as gone since is still alive, whatever
+// happened.
+func TestPodsGoneSinceAgainstAlive(t *testing.T) {
 	v := &View{pods: newPods(&Observer{})}
 	random := rand.New(rand.NewPCG(5, 6))
 	const names, uids = 40, 3
@@ -63,8 +64,8 @@ func TestGoneListsWhoWasAlive(t *testing.T) {
 	}
 }
 
-// Who was away while more went than are kept is told so, and so is who comes with a moment that never was.
-func TestGoneIsBounded(t *testing.T) {
+// A caller that asks too late, or with a moment that never was, is told to check each pod.
+func TestPodsGoneSinceIsBounded(t *testing.T) {
 	v := &View{pods: newPods(&Observer{})}
 	for i := range maxGonePods + 1 {
 		v.pods.put(newPod(aPod("shop", "web", fmt.Sprint("u", i))))

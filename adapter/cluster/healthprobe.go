@@ -12,28 +12,28 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// How the API server is asked whether it is there, and after which silence its connections are closed: one of them may
-// lead to a machine that is gone, which TCP tells late.
+// Interval and timeout of the health probe, and the length of an outage after which connections are
+// closed: a connection may lead to a machine that is gone, which TCP notices late.
 const (
 	probeInterval         = time.Second
 	probeTimeout          = 3 * time.Second
 	closeConnectionsAfter = 10 * time.Second
 )
 
-// pulse asks the API server every second whether it is ready. A watch says nothing of that: one that nothing comes by
-// looks the same whether nothing happens or the server is frozen. And who failed to reach the server waits longer each
-// time, up to half a minute; when the server is back the pulse wakes them.
+// healthProbe asks the API server every second whether it is ready. A watch without events looks
+// the same whether nothing happens or the server is frozen. The probe also ends backoffs, which
+// grow up to half a minute, once the server has recovered.
 type healthProbe struct {
 	check            func(context.Context) error
 	closeConnections func()
 	logger           *slog.Logger
-	// every and patient are pulseEvery and pulsePatient, but for tests.
+	// interval and timeout are constants outside of tests.
 	interval, timeout time.Duration
 
 	mu         sync.Mutex
-	recovered  chan struct{} // closed, and another one made, when the server is ready again
-	recoveries uint64        // how often that was
-	since      time.Time     // of the first question without an answer; zero: it answers
+	recovered  chan struct{} // closed and replaced when the server is ready again
+	recoveries uint64        // how often the server was ready again
+	since      time.Time     // time of the first unanswered request; zero: no outage
 	last       error
 	unready    bool
 }
@@ -45,14 +45,14 @@ func newHealthProbe(client *Client, logger *slog.Logger) *healthProbe {
 	}
 }
 
-// readyz asks for /readyz, which every account may read.
+// readyz requests /readyz, which every account may read.
 func readyz(client rest.Interface) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return client.Get().AbsPath("/readyz").MaxRetries(0).Do(ctx).Error()
 	}
 }
 
-// run asks until the context ends.
+// run probes until the context ends.
 func (p *healthProbe) run(ctx context.Context) {
 	hungUp := time.Time{}
 	for ctx.Err() == nil {
@@ -73,7 +73,7 @@ func (p *healthProbe) run(ctx context.Context) {
 	}
 }
 
-// note takes down an answer to a question, or that there was none, and returns for how long there has been none.
+// record records the result of a probe, and returns the length of the outage.
 func (p *healthProbe) record(asked time.Time, err error) (silent time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -82,7 +82,7 @@ func (p *healthProbe) record(asked time.Time, err error) (silent time.Duration) 
 	if !answered {
 		if p.since.IsZero() {
 			p.since = asked
-			p.logger.Warn("the API server gives no sign of life; what is known stays, and samples whose sender is not known are held",
+			p.logger.Warn("the API server does not respond; the last known state stays in use, and samples of unknown senders are held",
 				"err", cause(err))
 		}
 		p.last = err
@@ -90,7 +90,7 @@ func (p *healthProbe) record(asked time.Time, err error) (silent time.Duration) 
 	}
 	was := p.unready || !p.since.IsZero()
 	if !p.since.IsZero() {
-		p.logger.Info("the API server gives signs of life again", "after", time.Since(p.since).Round(time.Millisecond))
+		p.logger.Info("the API server responds again", "after", time.Since(p.since).Round(time.Millisecond))
 	}
 	p.since, p.last = time.Time{}, nil
 	p.unready = err != nil && status.Status().Code >= http.StatusInternalServerError
@@ -102,7 +102,8 @@ func (p *healthProbe) record(asked time.Time, err error) (silent time.Duration) 
 	return 0
 }
 
-// returned says how often the server was ready again, and is closed the next time. A nil pulse never is.
+// recovery returns how often the server has recovered, and a channel that is closed the next time.
+// A nil probe never reports a recovery.
 func (p *healthProbe) recovery() (times uint64, next <-chan struct{}) {
 	if p == nil {
 		return 0, nil
@@ -112,7 +113,7 @@ func (p *healthProbe) recovery() (times uint64, next <-chan struct{}) {
 	return p.recoveries, p.recovered
 }
 
-// silence is since when the server has not answered, and why; the zero Time: it answers.
+// outage returns the start of the outage and its cause; the zero Time: none.
 func (p *healthProbe) outage() (since time.Time, err error) {
 	if p == nil {
 		return time.Time{}, nil

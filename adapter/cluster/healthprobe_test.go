@@ -9,12 +9,12 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// lateAtMost is how long after the API server is back the view may be behind.
+// lateAtMost bounds the delay of the view after the API server has recovered.
 const lateAtMost = 3 * time.Second
 
-// The longer the API server was away, the longer a Reflector waits between two attempts. When the server is back, the
-// view follows at once.
-func TestWatchesComeBackWithTheServer(t *testing.T) {
+// The longer an outage, the longer a Reflector waits between two attempts. After a recovery the
+// view is up to date at once.
+func TestWatchesResumeWithTheServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes the API server away for 12 s")
 	}
@@ -38,8 +38,9 @@ func TestWatchesComeBackWithTheServer(t *testing.T) {
 	}
 }
 
-// A watch of a frozen server looks like one by which nothing comes. It is told all the same, also of pods.
-func TestFrozenServerIsSilent(t *testing.T) {
+// A watch of a frozen server looks like a watch without events. The outage is reported anyway, also
+// for pods.
+func TestFrozenServerIsAnOutage(t *testing.T) {
 	s := newAPIServer(t)
 	s.put(podsPath, aPod("shop", "web-1", "u1", "10.0.0.1"))
 	v := s.viewThat(t, func(v *View) { v.probe.interval, v.probe.timeout = 20*time.Millisecond, 200*time.Millisecond })
@@ -57,7 +58,7 @@ func TestFrozenServerIsSilent(t *testing.T) {
 	if !ok || !strings.Contains(detail, "no answer about API resources, pods,") {
 		t.Errorf("synced: %v, %q", ok, detail)
 	}
-	if n := v.logs.count("gives no sign of life"); n != 1 {
+	if n := v.logs.count("the API server does not respond"); n != 1 {
 		t.Errorf("logged %d times, want once", n)
 	}
 	if !v.Alive(metric.Object{Resource: "pods", Namespace: "shop", Name: "web-1", UID: "u1"}) {
@@ -70,7 +71,7 @@ func TestFrozenServerIsSilent(t *testing.T) {
 	}
 }
 
-// Behind an address that moved, connections lead nowhere until they are closed.
+// After an address moved, old connections lead nowhere until they are closed.
 func TestConnectionsThatLeadNowhereAreClosed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("freezes the API server for 10 s")

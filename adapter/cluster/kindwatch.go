@@ -17,22 +17,22 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// askAgainAfter is how often a kind that the server does not have is looked for.
+// missingKindRetry is the interval at which a missing kind is looked for.
 const missingKindRetry = time.Minute
 
-// kind watches the objects of one resource, by their metadata. A resource that the server does not have, or does not
-// let us see, is not watched meanwhile, and holds up nobody.
+// kindWatch watches the metadata of one resource's objects. A resource that is missing or forbidden
+// is not watched, and delays nothing.
 type kindWatch struct {
 	resource  string
 	resources *resources
 	client    metadata.Interface
-	objects   *objects // nil: of ReplicaSets
+	objects   *objects // nil: ReplicaSets
 	store     cache.ReflectorStore
-	listed    func() bool // the whole list was read once
+	listed    func() bool // reports whether the list was read once
 	health    *requestHealth
 	backoff   wait.Backoff
 	logger    *slog.Logger
-	// missing says that the server does not have it.
+	// missing: the server does not have the resource.
 	missing atomic.Bool
 }
 
@@ -42,9 +42,9 @@ func (k *kindWatch) run(ctx context.Context) {
 		told := k.resources.nextRefresh()
 		one, err := k.resources.find(k.resource)
 		if err == nil && one.resource.String() != k.resource {
-			err = fmt.Errorf("its name is %s", one.resource) // by which everything else asks
+			err = fmt.Errorf("the canonical name is %s", one.resource) // the name that all other code uses
 		} else if err == nil && k.watch(one).run(ctx) {
-			err = fmt.Errorf("the server has no %s %s any more", one.kind.GroupVersion(), k.resource)
+			err = fmt.Errorf("the server no longer has %s %s", one.kind.GroupVersion(), k.resource)
 		}
 		if ctx.Err() != nil {
 			return
@@ -61,12 +61,12 @@ func (k *kindWatch) run(ctx context.Context) {
 	}
 }
 
-// lost notes that the server does not have the resource, and says so once.
+// markMissing records that the server does not have the resource, and logs it once.
 func (k *kindWatch) markMissing(err error) {
 	k.resources.requestRefresh()
 	k.health.reset()
 	if !k.missing.Swap(true) {
-		k.logger.Warn("objects of this kind are not watched: the server does not have it; it is looked for now and then",
+		k.logger.Warn("objects of this kind are not watched: the server does not have the kind; retrying every minute",
 			"resource", k.resource, "err", err)
 	}
 }
@@ -95,15 +95,15 @@ func (k *kindWatch) watch(one resource) *resourceWatch {
 	}
 }
 
-// watched reports whether what is known of the kind can be relied on.
+// reliable reports whether the known objects of the kind are complete.
 func (k *kindWatch) reliable() bool { return k.listed() && !k.missing.Load() }
 
-// waitedFor reports whether the kind was not read yet and may be soon.
+// pending reports whether the kind was not read yet, but may be soon.
 func (k *kindWatch) pending() bool {
 	return !k.listed() && !k.missing.Load() && !apierrors.IsForbidden(k.health.lastError())
 }
 
-// remedyFor is the rule that allows to watch a resource.
+// remedyFor describes the RBAC rule that allows watching a resource.
 func remedyFor(one schema.GroupResource) string {
 	return fmt.Sprintf("a ClusterRole with apiGroups [%q], resources [%q], verbs [list, watch], bound to the service account of this process",
 		one.Group, one.Resource)

@@ -9,8 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// postings are the pods of a namespace by each of their labels, so that a selector need not look at all pods. Each pod
-// keeps where it stands (pod.posted), so that its end costs no search. The lock of pods guards them.
+// labelIndex lists the pods of a namespace by each of their labels, so a selector need not look at
+// all pods. Each pod keeps its positions in the lists (pod.labelPositions), so its removal needs no
+// search. The lock of pods guards the index.
 type labelIndex map[unique.Handle[label]][]*pod
 
 func (p labelIndex) add(one *pod) {
@@ -24,7 +25,7 @@ func (p labelIndex) add(one *pod) {
 	}
 }
 
-// remove puts the last pod of each list in the place of the one that goes.
+// remove moves the last pod of each list to the place of the removed one.
 func (p labelIndex) remove(one *pod) {
 	for i, l := range one.labels {
 		list := p[l]
@@ -37,16 +38,16 @@ func (p labelIndex) remove(one *pod) {
 		case end == 0:
 			delete(p, l)
 		case end < cap(list)/4:
-			p[l] = slices.Clone(list[:end]) // of a crowd that has gone
+			p[l] = slices.Clone(list[:end]) // most pods of a long list are gone
 		default:
 			p[l] = list[:end]
 		}
 	}
 }
 
-// fewest returns lists in which all pods stand that the selector may match, each once, and how many those are: of the
-// requirements that name values, the lists of the one with the fewest pods. Without such a requirement all may match, and
-// they are nowhere listed: there is no bound to how many.
+// smallest returns lists that contain all pods which the selector may match, each pod once, and
+// their number. It chooses the requirement with the fewest pods among those that name values.
+// Without such a requirement n is unbounded.
 func (p labelIndex) smallest(selector labels.Selector) (lists [][]*pod, n int) {
 	requirements, selectable := selector.Requirements()
 	if !selectable {
@@ -63,8 +64,8 @@ func (p labelIndex) smallest(selector labels.Selector) (lists [][]*pod, n int) {
 
 const noBound = int(^uint(0) >> 1)
 
-// naming returns the lists of the values that a requirement names. A pod has one value of a key, so it stands in one of
-// them at most.
+// listsFor returns the lists of the values that a requirement names. A pod is in one of them at
+// most.
 func (p labelIndex) listsFor(r *labels.Requirement) (lists [][]*pod, n int, ok bool) {
 	switch r.Operator() {
 	case selection.Equals, selection.DoubleEquals, selection.In:
@@ -79,10 +80,11 @@ func (p labelIndex) listsFor(r *labels.Requirement) (lists [][]*pod, n int, ok b
 	return lists, n, true
 }
 
-// label is one label of an object. Most are shared by all pods of a workload, so each is kept once.
+// label is one label of an object. It is interned, because all pods of a workload share most
+// labels.
 type label struct{ key, value string }
 
-// labelSet is an object's labels by key. It is never changed.
+// labelSet holds an object's labels, sorted by key. It is immutable.
 type labelSet []unique.Handle[label]
 
 func newLabelSet(from map[string]string) labelSet {

@@ -22,7 +22,7 @@ func selectorOf(t testing.TB, text string) labels.Selector {
 	return s
 }
 
-// selectors are of every operator, alone and beside others.
+// selectors cover every operator, alone and combined.
 var selectors = []string{
 	"a=1", "a==2,b=0", "a in (0,1,3)", "a in (9)", "b=1,a in (0,2)", "a=1,b!=1", "a=1,!c", "c=0,b", "a in (1,2),b notin (0)", "a in (1,2),b>0",
 	"b", "!b", "a!=1", "d", "", "a=1,a=2", "a in (1,2),a in (2,3)",
@@ -41,8 +41,8 @@ func randomPod(random *rand.Rand) *corev1.Pod {
 	return one
 }
 
-// What the postings list is what looking at every pod finds, whatever came, changed and went.
-func TestPostingsAgainstAScan(t *testing.T) {
+// The index finds the same pods as a scan of all pods, after any changes.
+func TestLabelIndexAgainstAScan(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 11))
 	p := newPods(&Observer{})
 	for round := range 4000 {
@@ -101,8 +101,8 @@ func comparePostings(t *testing.T, p *pods, namespace, text string) {
 	}
 }
 
-// Who lists takes no pod twice and none that is not of the selector while others come and go.
-func TestPostingsWhilePodsChurn(t *testing.T) {
+// A list taken during changes contains no pod twice, and only matching ones.
+func TestLabelIndexUnderConcurrency(t *testing.T) {
 	p := newPods(&Observer{})
 	steady := newPod(labelled(aPod("ns1", "steady", "steady"), "a", "1"))
 	p.put(steady)
@@ -138,8 +138,8 @@ func TestPostingsWhilePodsChurn(t *testing.T) {
 	reading.Wait()
 }
 
-// A crowd that goes takes its lists' memory with it.
-func TestPostingsOfACrowdThatHasGone(t *testing.T) {
+// The removal of many pods frees the memory of their lists.
+func TestLabelIndexShrinks(t *testing.T) {
 	p := newPods(&Observer{})
 	for i := range 1000 {
 		p.put(newPod(labelled(aPod("ns1", fmt.Sprint("p", i), fmt.Sprint("u", i)), "a", "1")))

@@ -21,7 +21,7 @@ const (
 // limitRangeResource is the canonical resource of LimitRanges.
 const limitRangeResource = "limitranges"
 
-// limitRanges holds what the LimitRanges say, by namespace. One goroutine writes.
+// limitRanges indexes the LimitRanges by namespace. One goroutine writes.
 type limitRanges struct {
 	observer *Observer
 	events   *events
@@ -40,7 +40,7 @@ func newLimitRanges(observer *Observer, events *events, logger *slog.Logger) *li
 	}
 }
 
-// limits are the lowest of what the namespace's LimitRanges say.
+// limits returns the lowest limits that the namespace's LimitRanges set.
 func (l *limitRanges) limits(namespace string) metric.Limits {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -74,7 +74,7 @@ func (l *limitRanges) put(now *limitRange) {
 	}
 }
 
-// keep takes from the LimitRange as it was before what now cannot be a limit.
+// keepValid replaces invalid limits by those of the previous version.
 func (r *limitRange) keepValid(was *limitRange) {
 	if was == nil {
 		return
@@ -118,7 +118,7 @@ func (l *limitRanges) replace(all []*limitRange) {
 	}
 }
 
-// settleLocked finds the lowest limits of the namespace anew, and reports whether they are others.
+// recomputeLocked computes the lowest limits of the namespace, and reports whether they changed.
 func (l *limitRanges) recomputeLocked(namespace string) bool {
 	was, ok := l.lowest[namespace]
 	if !ok {
@@ -142,23 +142,25 @@ func (l *limitRanges) recomputeLocked(namespace string) bool {
 	return was != lowest
 }
 
-// complain tells what is wrong with a LimitRange: in the log, and to its namespace in Events.
+// reportFaults reports the faults of a LimitRange: in the log and as Events.
 func (l *limitRanges) reportFaults(r *limitRange) {
 	on := metric.Object{Resource: limitRangeResource, Namespace: r.namespace, Name: r.name, UID: r.uid}
 	if len(r.faults) > 0 {
 		what := strings.Join(r.faults, "; ")
-		l.logger.Warn("LimitRange: the value before, or else the default, holds", "namespace", r.namespace, "name", r.name, "faults", what)
-		l.events.add(on, ReasonBadLimit, what+". The value before, or else the default, holds.")
+		l.logger.Warn("a LimitRange is invalid; the previous value or the default applies",
+			"namespace", r.namespace, "name", r.name, "faults", what)
+		l.events.add(on, ReasonBadLimit, what+". The previous value or the default applies.")
 	}
 	if r.misplacedFault != "" {
-		l.logger.Error("LimitRange rejects pods", "namespace", r.namespace, "name", r.name, "fault", r.misplacedFault)
+		l.logger.Error("a LimitRange makes Kubernetes reject pods", "namespace", r.namespace, "name", r.name,
+			"fault", r.misplacedFault)
 		l.events.add(on, ReasonMisplacedLimit, r.misplacedFault)
 	}
 }
 
-// The types of a LimitRange's items and the resources in them that are ours. A type of its own passes the API server's
-// validation and admission untouched; under "Pod" or "Container" the LimitRanger admission plugin would take the
-// resources for some that containers request (Kubernetes docs, "Limit Ranges").
+// Sluice's types and resources in a LimitRange. The API server's validation and admission ignore a
+// custom type. Under "Pod" or "Container" the LimitRanger admission plugin would take the resources
+// for ones that containers request (Kubernetes docs, "Limit Ranges").
 const (
 	sluiceDomain  = "sluice.dev/"
 	podType       = corev1.LimitType(sluiceDomain + "Pod")
@@ -167,25 +169,25 @@ const (
 	seriesName    = corev1.ResourceName(sluiceDomain + "series")
 )
 
-// mostAllowed is the highest number that can be a limit.
+// maxLimit is the highest valid limit.
 const maxLimit = 1_000_000_000
 
-// limitRange is what is kept of a LimitRange.
+// limitRange is the part of a LimitRange that is kept.
 type limitRange struct {
 	namespace, name, uid, version string
 	limits                        metric.Limits
-	// bad marks the limits whose value cannot be one.
+	// invalid marks the limits whose value is invalid.
 	invalid invalidLimits
-	// faults says what is wrong, for people; the first of each kind goes into an Event.
+	// faults are messages for people; they are reported in one Event.
 	faults []string
-	// misplaced says that our resources stand where LimitRanger takes them for its own.
+	// misplacedFault is set if Sluice's resources are under a type that LimitRanger enforces.
 	misplacedFault string
 }
 
-// limitFaults marks limits in the order of limitsIn.
+// invalidLimits marks limits in the order of limitsIn.
 type invalidLimits [4]bool
 
-// limitsIn are the four numbers of l.
+// limitsIn returns pointers to the four limits of l.
 func limitsIn(l *metric.Limits) [4]*int {
 	return [4]*int{&l.Pod.Metrics, &l.Pod.Series, &l.Namespace.Metrics, &l.Namespace.Series}
 }
@@ -217,17 +219,18 @@ func (r *limitRange) read(item *corev1.LimitRangeItem) {
 		r.readMax(item, seriesName, 3, numbers[3])
 		r.readRest(item)
 	case strings.HasPrefix(string(item.Type), sluiceDomain):
-		r.faults = append(r.faults, fmt.Sprintf("type %s says nothing; want %s or %s", item.Type, podType, namespaceType))
+		r.faults = append(r.faults, fmt.Sprintf("type %s is unknown; must be %s or %s", item.Type, podType, namespaceType))
 	default:
 		if ours := sluiceResourcesIn(item); len(ours) > 0 && r.misplacedFault == "" {
-			r.misplacedFault = fmt.Sprintf("%s under type %s makes Kubernetes itself limit it, and pods of this namespace that do not "+
-				"declare it are rejected or stay Pending; want it under type %s or %s", strings.Join(ours, ", "), item.Type, podType, namespaceType)
+			r.misplacedFault = fmt.Sprintf("%s under type %s is enforced by Kubernetes, and pods of this namespace that do not "+
+				"declare it are rejected or stay Pending; must be under type %s or %s",
+				strings.Join(ours, ", "), item.Type, podType, namespaceType)
 		}
 	}
 }
 
-// readMax reads one limit. Kubernetes checks the names in a LimitRange and not the values, so what is negative or
-// fractional gets here.
+// readMax reads one limit. Kubernetes validates the names in a LimitRange but not the values, so
+// negative and fractional ones get here.
 func (r *limitRange) readMax(item *corev1.LimitRangeItem, name corev1.ResourceName, index int, into *int) {
 	value, said := item.Max[name]
 	if !said {
@@ -236,20 +239,20 @@ func (r *limitRange) readMax(item *corev1.LimitRangeItem, name corev1.ResourceNa
 	whole, ok := wholeNumber(value)
 	if !ok {
 		r.invalid[index] = true
-		r.faults = append(r.faults, fmt.Sprintf("max of %s under type %s is %s; want a whole number from 0 to %d",
+		r.faults = append(r.faults, fmt.Sprintf("max of %s under type %s is %s; must be a whole number from 0 to %d",
 			name, item.Type, value.String(), maxLimit))
 		return
 	}
 	*into = whole
 }
 
-// readRest finds the resources that say nothing under a type of ours.
+// readRest reports the resources that have no meaning under Sluice's types.
 func (r *limitRange) readRest(item *corev1.LimitRangeItem) {
 	strange := slices.DeleteFunc(resourcesIn(item), func(name string) bool {
 		return name == string(metricsName) || name == string(seriesName)
 	})
 	if len(strange) > 0 {
-		r.faults = append(r.faults, fmt.Sprintf("%s under type %s says nothing; want %s or %s",
+		r.faults = append(r.faults, fmt.Sprintf("%s under type %s is unknown; must be %s or %s",
 			strings.Join(strange, ", "), item.Type, metricsName, seriesName))
 	}
 }
@@ -262,14 +265,15 @@ func wholeNumber(q quantity.Quantity) (int, bool) {
 	return int(rounded), q.CmpInt64(rounded) == 0
 }
 
-// oursIn are our resources in an item, wherever they stand in it.
+// sluiceResourcesIn returns Sluice's resources in any field of an item.
 func sluiceResourcesIn(item *corev1.LimitRangeItem) []string {
 	return slices.DeleteFunc(resourcesIn(item), func(name string) bool { return !strings.HasPrefix(name, sluiceDomain) })
 }
 
-// resourcesIn are the resources in an item, wherever they stand in it.
+// resourcesIn returns the resources in all fields of an item.
 func resourcesIn(item *corev1.LimitRangeItem) (all []string) {
-	for _, list := range []corev1.ResourceList{item.Max, item.Min, item.Default, item.DefaultRequest, item.MaxLimitRequestRatio} {
+	for _, list := range []corev1.ResourceList{item.Max, item.Min, item.Default, item.DefaultRequest,
+		item.MaxLimitRequestRatio} {
 		for name := range list {
 			all = append(all, string(name))
 		}

@@ -18,7 +18,7 @@ func said(podMetrics, podSeries, namespaceMetrics, namespaceSeries int) metric.L
 	}
 }
 
-func mustShort(t *testing.T, from *corev1.LimitRange, version string) *limitRange {
+func mustConvert(t *testing.T, from *corev1.LimitRange, version string) *limitRange {
 	t.Helper()
 	from.ResourceVersion = version
 	short, ok := newLimitRange(from)
@@ -42,27 +42,27 @@ func TestLimitRange(t *testing.T) {
 		{"none may be", []corev1.LimitRangeItem{podItem("0", "")}, said(0, unsaid, unsaid, unsaid), "", ""},
 		{"whole in other words", []corev1.LimitRangeItem{podItem("2000m", "1e2")}, said(2, 100, unsaid, unsaid), "", ""},
 		{"the most", []corev1.LimitRangeItem{podItem("1G", "")}, said(1_000_000_000, unsaid, unsaid, unsaid), "", ""},
-		{"negative", []corev1.LimitRangeItem{podItem("-1", "200")}, said(unsaid, 200, unsaid, unsaid), "sluice.dev/metrics under type sluice.dev/Pod is -1; want a whole number", ""},
+		{"negative", []corev1.LimitRangeItem{podItem("-1", "200")}, said(unsaid, 200, unsaid, unsaid), "sluice.dev/metrics under type sluice.dev/Pod is -1; must be a whole number", ""},
 		{"fractional", []corev1.LimitRangeItem{namespaceItem("", "500m")}, metric.NoLimits(), "sluice.dev/series under type sluice.dev/Namespace is 500m", ""},
 		{"absurd", []corev1.LimitRangeItem{podItem("1000000001", "1e30")}, metric.NoLimits(), "sluice.dev/series under type sluice.dev/Pod is 1e30", ""},
 		{"tiny", []corev1.LimitRangeItem{podItem("1n", "")}, metric.NoLimits(), "is 1n", ""},
 		{"beyond int64", []corev1.LimitRangeItem{podItem("9223372036854775808", "")}, metric.NoLimits(), "9223372036854775808", ""},
 		{"default and min mean nothing", []corev1.LimitRangeItem{{Type: podType, Default: quantities("3", ""), Min: quantities("1", "")}}, metric.NoLimits(), "", ""},
-		{"a type that is none", []corev1.LimitRangeItem{{Type: "sluice.dev/Pods", Max: quantities("3", "")}}, metric.NoLimits(), "type sluice.dev/Pods says nothing; want sluice.dev/Pod or", ""},
+		{"a type that is none", []corev1.LimitRangeItem{{Type: "sluice.dev/Pods", Max: quantities("3", "")}}, metric.NoLimits(), "type sluice.dev/Pods is unknown; must be sluice.dev/Pod or", ""},
 		{"resources that are none", []corev1.LimitRangeItem{
 			{Type: podType, Max: corev1.ResourceList{metricsName: quantity.MustParse("3"), "sluice.dev/foo": {}}, Min: corev1.ResourceList{"cpu": {}}},
 			{Type: namespaceType, Max: corev1.ResourceList{"sluice.dev/metric": {}}},
-		}, said(3, unsaid, unsaid, unsaid), "cpu, sluice.dev/foo under type sluice.dev/Pod says nothing; want sluice.dev/metrics or sluice.dev/series; " +
-			"sluice.dev/metric under type sluice.dev/Namespace says nothing", ""},
+		}, said(3, unsaid, unsaid, unsaid), "cpu, sluice.dev/foo under type sluice.dev/Pod is unknown; must be sluice.dev/metrics or sluice.dev/series; " +
+			"sluice.dev/metric under type sluice.dev/Namespace is unknown", ""},
 		{"others' business", []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Max: corev1.ResourceList{"cpu": {}}}}, metric.NoLimits(), "", ""},
 		{"max under Pod", []corev1.LimitRangeItem{{Type: corev1.LimitTypePod, Max: quantities("7", "")}}, metric.NoLimits(), "", "sluice.dev/metrics under type Pod"},
 		{"min under Pod", []corev1.LimitRangeItem{{Type: corev1.LimitTypePod, Min: quantities("7", "")}}, metric.NoLimits(), "", "under type Pod"},
 		{"default under Container", []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Default: quantities("7", "9")}}, metric.NoLimits(), "", "sluice.dev/metrics, sluice.dev/series under type Container"},
 		{"defaultRequest under Container", []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, DefaultRequest: quantities("", "9")}}, metric.NoLimits(), "", "sluice.dev/series under type Container"},
-		{"ratio under Container", []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, MaxLimitRequestRatio: quantities("", "9")}}, metric.NoLimits(), "", "want it under type sluice.dev/Pod or sluice.dev/Namespace"},
+		{"ratio under Container", []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, MaxLimitRequestRatio: quantities("", "9")}}, metric.NoLimits(), "", "must be under type sluice.dev/Pod or sluice.dev/Namespace"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			short := mustShort(t, aLimitRange("shop", "a", c.items...), "1")
+			short := mustConvert(t, aLimitRange("shop", "a", c.items...), "1")
 			if short.limits != c.want {
 				t.Errorf("says %+v, want %+v", short.limits, c.want)
 			}
@@ -90,17 +90,17 @@ func TestLowestOfSeveralLimitRanges(t *testing.T) {
 		}
 	}
 	check("nothing said", metric.NoLimits(), 0)
-	l.put(mustShort(t, aLimitRange("shop", "a", podItem("20", "200")), "1"))
+	l.put(mustConvert(t, aLimitRange("shop", "a", podItem("20", "200")), "1"))
 	check("one", said(20, 200, unsaid, unsaid), 1)
-	l.put(mustShort(t, aLimitRange("shop", "b", podItem("10", "300"), namespaceItem("5", "")), "2"))
+	l.put(mustConvert(t, aLimitRange("shop", "b", podItem("10", "300"), namespaceItem("5", "")), "2"))
 	check("two", said(10, 200, 5, unsaid), 2)
-	l.put(mustShort(t, aLimitRange("shop", "c", podItem("50", "")), "3"))
+	l.put(mustConvert(t, aLimitRange("shop", "c", podItem("50", "")), "3"))
 	check("one that changes nothing", said(10, 200, 5, unsaid), 2)
-	l.put(mustShort(t, aLimitRange("shop", "c", podItem("0", "")), "4"))
+	l.put(mustConvert(t, aLimitRange("shop", "c", podItem("0", "")), "4"))
 	check("zero", said(0, 200, 5, unsaid), 3)
 	l.drop("shop", "c")
 	check("without it", said(10, 200, 5, unsaid), 4)
-	l.replace([]*limitRange{mustShort(t, aLimitRange("shop", "a", podItem("20", "200")), "1")})
+	l.replace([]*limitRange{mustConvert(t, aLimitRange("shop", "a", podItem("20", "200")), "1")})
 	check("a list read anew", said(20, 200, unsaid, unsaid), 5)
 	l.replace(nil)
 	check("an empty list", metric.NoLimits(), 6)
@@ -112,27 +112,27 @@ func TestLowestOfSeveralLimitRanges(t *testing.T) {
 func TestBadValueKeepsTheOneBefore(t *testing.T) {
 	events := newEvents(nil, newResources(), quiet)
 	l := newLimitRanges(&Observer{}, events, quiet)
-	l.put(mustShort(t, aLimitRange("shop", "a", podItem("20", "200")), "1"))
-	l.put(mustShort(t, aLimitRange("shop", "a", podItem("-5", "300")), "2"))
+	l.put(mustConvert(t, aLimitRange("shop", "a", podItem("20", "200")), "1"))
+	l.put(mustConvert(t, aLimitRange("shop", "a", podItem("-5", "300")), "2"))
 	if got := l.limits("shop"); got != said(20, 300, unsaid, unsaid) {
 		t.Errorf("%+v, want the 20 of before and the new 300", got)
 	}
-	l.put(mustShort(t, aLimitRange("shop", "a", podItem("-5", "300")), "2"))
-	l.replace([]*limitRange{mustShort(t, aLimitRange("shop", "a", podItem("-5", "300")), "2")})
+	l.put(mustConvert(t, aLimitRange("shop", "a", podItem("-5", "300")), "2"))
+	l.replace([]*limitRange{mustConvert(t, aLimitRange("shop", "a", podItem("-5", "300")), "2")})
 	if n := len(events.queue); n != 1 {
 		t.Errorf("%d Events, want one for each version", n)
 	}
-	l.put(mustShort(t, aLimitRange("shop", "a", podItem("-5", "")), "3"))
+	l.put(mustConvert(t, aLimitRange("shop", "a", podItem("-5", "")), "3"))
 	if got := l.limits("shop"); got != said(20, unsaid, unsaid, unsaid) {
 		t.Errorf("%+v, want the 20 still", got)
 	}
 	other := aLimitRange("shop", "a", podItem("-5", ""))
 	other.UID = "another"
-	l.put(mustShort(t, other, "4"))
+	l.put(mustConvert(t, other, "4"))
 	if got := l.limits("shop"); got != metric.NoLimits() {
 		t.Errorf("%+v of another object of that name", got)
 	}
-	l.put(mustShort(t, aLimitRange("shop", "b", corev1.LimitRangeItem{Type: corev1.LimitTypePod, Max: quantities("7", "")}), "5"))
+	l.put(mustConvert(t, aLimitRange("shop", "b", corev1.LimitRangeItem{Type: corev1.LimitTypePod, Max: quantities("7", "")}), "5"))
 	for len(events.queue) > 1 {
 		<-events.queue
 	}

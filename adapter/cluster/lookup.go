@@ -8,16 +8,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// PodNamed returns the pod of that name; nil: none that lives.
+// PodNamed returns the live pod of that name, or nil.
 func (v *View) PodNamed(namespace, name string) *metric.Pod {
 	return podOf(v.pods.byName(namespace, name))
 }
 
-// PodWithUID returns the pod of that UID; nil: none that lives.
+// PodWithUID returns the live pod of that UID, or nil.
 func (v *View) PodWithUID(uid string) *metric.Pod { return podOf(v.pods.byUID(uid)) }
 
-// PodWithContainer returns the pod that has the container, of whatever sort, with or without its "containerd://"; nil:
-// none that lives.
+// PodWithContainer returns the live pod that has the container, or nil. The container may be of any
+// sort, with or without "containerd://".
 func (v *View) PodWithContainer(id string) *metric.Pod { return podOf(v.pods.byContainer(id)) }
 
 func podOf(p *pod) *metric.Pod {
@@ -27,8 +27,8 @@ func podOf(p *pod) *metric.Pod {
 	return p.Pod
 }
 
-// Object looks for an object by its canonical resource. Not watched: objects of that kind are not known, and whether it
-// exists cannot be said.
+// Object looks up an object by its canonical resource. Not watched: objects of that kind are
+// unknown, so the object may exist.
 func (v *View) Object(resource, namespace, name string) (uid string, exists, watched bool) {
 	if resource == podResource {
 		if p := v.pods.byName(namespace, name); p != nil {
@@ -46,7 +46,7 @@ func (v *View) Object(resource, namespace, name string) (uid string, exists, wat
 	return "", false, true
 }
 
-// kind returns who watches a resource; nil: nobody.
+// kind returns the watch of a resource, or nil.
 func (v *View) kind(resource string) *kindWatch {
 	for _, k := range v.kinds {
 		if k.resource == resource {
@@ -56,10 +56,10 @@ func (v *View) kind(resource string) *kindWatch {
 	return nil
 }
 
-// Alive reports whether an object's values may be answered: a pod that lives, an object of a watched kind that exists,
-// either by its UID. Of anything else nobody knows that it is gone, if it has no UID: one that has is from when its kind was
-// watched, and what comes now is entered without, as one without comes from when a kind was not watched that is now.
-// Answered together they would be two values of one object, which an autoscaler refuses.
+// Alive reports whether an object's values may be answered: a live pod or an existing object of a
+// watched kind, both with the same UID. An object of an unwatched kind counts as alive if it has no
+// UID. One with a UID dates from a time when its kind was watched, and new samples go to a series
+// without UID. Answering both would be two values of one object, which an autoscaler rejects.
 func (v *View) Alive(o metric.Object) bool {
 	own, known := v.labelsOf(o)
 	if !known {
@@ -68,11 +68,11 @@ func (v *View) Alive(o metric.Object) bool {
 	return own != nil
 }
 
-// Matching returns what picks the objects of a kind, in a namespace or (empty) wherever, whose own labels the selector
-// matches and that are alive. Objects of a kind that is not watched cannot be picked: metric.ErrAsked.
+// SelectObjects returns a Pick of the live objects of a kind, in a namespace or (empty) in all,
+// whose own labels the selector matches. If the kind is not watched, the error is metric.ErrAsked.
 func (v *View) SelectObjects(resource, namespace string, selector labels.Selector) (metric.Pick, error) {
 	if k := v.kind(resource); resource != podResource && (k == nil || !k.reliable()) {
-		return metric.Pick{}, metric.CannotAskf("labelSelector %q picks %s by their labels, but only those of pods and of the kinds in object-kinds are known",
+		return metric.Pick{}, metric.CannotAskf("labelSelector %q is for the labels of %s, which are not watched; add the kind to object-kinds",
 			selector, resource)
 	}
 	pick := metric.Pick{Takes: func(o metric.Object) bool {
@@ -88,7 +88,8 @@ func (v *View) SelectObjects(resource, namespace string, selector labels.Selecto
 	return pick, nil
 }
 
-func (v *View) podsMatching(namespace string, selector labels.Selector, most int) (all iter.Seq[metric.Object], n int, ok bool) {
+func (v *View) podsMatching(namespace string, selector labels.Selector,
+	most int) (all iter.Seq[metric.Object], n int, ok bool) {
 	found, ok := v.pods.matching(namespace, selector, most)
 	if !ok {
 		return nil, 0, false
@@ -102,7 +103,8 @@ func (v *View) podsMatching(namespace string, selector labels.Selector, most int
 	}, len(found), true
 }
 
-// labelsOf returns the labels of an object; nil: there is no such object. Not known: nobody can say.
+// labelsOf returns the labels of an object; nil: it does not exist. Not known: its kind is not
+// watched.
 func (v *View) labelsOf(o metric.Object) (own *labelSet, known bool) {
 	if o.Resource == podResource {
 		p := v.pods.byName(o.Namespace, o.Name)
@@ -122,10 +124,11 @@ func (v *View) labelsOf(o metric.Object) (own *labelSet, known bool) {
 	return &one.labels, true
 }
 
-// Canonical turns a resource as people write it ("pods", "pod", "deployments.apps", "ingress.extensions") into
-// plural[.group], and says whether its objects live in namespaces. An unknown resource is metric.ErrNotFound, one that
-// several groups have is metric.ErrAsked. It never asks the API server itself: what is not known is asked for by the
-// view, and Observer.ResourcesChanged says when there is more.
+// Canonical turns any spelling of a resource ("pods", "pod", "deployments.apps",
+// "ingress.extensions") into plural[.group], and says whether its objects are in namespaces. An
+// unknown resource is metric.ErrNotFound, an ambiguous one metric.ErrAsked. Canonical itself never
+// asks the API server. It has the view look for an unknown resource, and Observer.ResourcesChanged
+// reports when the answer may have changed.
 func (v *View) Canonical(resource string) (canonical string, namespaced bool, err error) {
 	one, err := v.resources.find(resource)
 	if err != nil {
@@ -134,8 +137,9 @@ func (v *View) Canonical(resource string) (canonical string, namespaced bool, er
 	return one.resource.String(), one.namespaced, nil
 }
 
-// Find is Canonical with the resource's kind, in the version that the API server prefers.
-func (v *View) FindResource(resource string) (kind schema.GroupVersionKind, gr schema.GroupResource, namespaced bool, err error) {
+// FindResource is Canonical with the resource's kind, in the version that the API server prefers.
+func (v *View) FindResource(resource string) (kind schema.GroupVersionKind, gr schema.GroupResource,
+	namespaced bool, err error) {
 	one, err := v.resources.find(resource)
 	return one.kind, one.resource, one.namespaced, err
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// told keeps what an Observer was told.
+// told records the calls of an Observer.
 type told struct {
 	mu        sync.Mutex
 	known     [][]netip.Addr
@@ -33,7 +33,7 @@ func (t *told) observer() Observer {
 	}
 }
 
-// isGone reports whether the object's end was told.
+// isGone reports whether the object was reported as gone.
 func (t *told) isGone(o metric.Object) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -13,25 +13,26 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// repeatAfter is how often a fault that stays is logged.
+// logAgainAfter is the interval at which a lasting failure is logged.
 const logAgainAfter = 5 * time.Minute
 
-// answers keeps whether the API server answers what is asked of it about one resource, and since when not.
+// requestHealth records whether the API server answers requests about one resource, and the start
+// of an outage.
 type requestHealth struct {
 	resource string // "pods"
-	remedy   string // what lets us ask, for who finds it forbidden
+	remedy   string // what allows a forbidden request
 	logger   *slog.Logger
-	probe    *healthProbe // what the server says between two requests; nil: nobody asks
+	probe    *healthProbe // probes the server between requests; nil: no probe
 
 	mu     sync.Mutex
-	since  time.Time // of the first failure of those that go on; zero: it answers
+	since  time.Time // first failure of the current outage; zero: none
 	last   error
 	logged time.Time
-	// failures are counted since the start.
+	// failures since the start of the process.
 	failures uint64
 }
 
-// failed notes that a request failed.
+// recordFailure records a failed request.
 func (a *requestHealth) recordFailure(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -47,37 +48,40 @@ func (a *requestHealth) recordFailure(err error) {
 	}
 	a.logged = now
 	if apierrors.IsForbidden(err) {
-		a.logger.Error("the cluster does not let us watch", "resource", a.resource, "want", a.remedy, "err", cause(err))
+		a.logger.Error("watching a resource is forbidden", "resource", a.resource, "remedy", a.remedy, "err",
+			cause(err))
 		return
 	}
-	a.logger.Warn("the API server does not answer; what is known stays", "resource", a.resource, "since", a.since, "err", cause(err))
+	a.logger.Warn("the API server does not answer; the last known state stays in use", "resource", a.resource,
+		"since", a.since, "err", cause(err))
 }
 
-// answered notes that a request got its answer.
+// recordSuccess records an answered request.
 func (a *requestHealth) recordSuccess() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.since.IsZero() {
-		a.logger.Info("the API server answers again", "resource", a.resource, "after", time.Since(a.since).Round(time.Millisecond))
+		a.logger.Info("the API server answers again", "resource", a.resource, "after",
+			time.Since(a.since).Round(time.Millisecond))
 	}
 	a.since, a.last, a.logged = time.Time{}, nil, time.Time{}
 }
 
-// forget has it that nothing was asked.
+// reset forgets all requests.
 func (a *requestHealth) reset() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.since, a.last, a.logged = time.Time{}, nil, time.Time{}
 }
 
-// fault is why there is no answer; nil: there is.
+// lastError returns the cause of the outage; nil: none.
 func (a *requestHealth) lastError() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.last
 }
 
-// unanswered is for how long there was no answer; 0: there is.
+// failingFor returns the length of the outage; 0: none.
 func (a *requestHealth) failingFor() time.Duration {
 	s, silent := a.outage()
 	if !silent {
@@ -92,15 +96,15 @@ func (a *requestHealth) failureCount() uint64 {
 	return a.failures
 }
 
-// silence is that of one resource, or of several that have it for one cause.
+// outage describes the outage of one resource, or of several with the same cause.
 type outage struct {
 	resources []string
 	since     time.Time // the earliest
 	cause     string
 }
 
-// silent is what is wrong; not ok: nothing. A server that gives no sign of life answers nothing, also where nothing was
-// asked meanwhile.
+// outage returns the current outage, if there is one. A server that does not respond to the health
+// probe is an outage of every resource, even without a request meanwhile.
 func (a *requestHealth) outage() (s outage, ok bool) {
 	dead, why := a.probe.outage()
 	a.mu.Lock()
@@ -125,7 +129,7 @@ func (s outage) String() string {
 		s.since.UTC().Format(time.RFC3339), time.Since(s.since).Round(time.Second), s.cause)
 }
 
-// silences says what is wrong with each resource, those with the same cause as one.
+// outageTexts describes all outages, those with the same cause in one text.
 func outageTexts(all []*requestHealth) (texts []string) {
 	var found []*outage
 	for _, a := range all {
@@ -149,7 +153,7 @@ func outageTexts(all []*requestHealth) (texts []string) {
 	return texts
 }
 
-// cause is an error's text without the URL that was asked, which for a watch is long, and other for each resource.
+// cause returns an error's text without the URL, which is long and differs between resources.
 func cause(err error) string {
 	text := err.Error()
 	if asked := (*url.Error)(nil); errors.As(err, &asked) {

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// pods holds the pods that live, by all that they are asked by. One goroutine writes, the one that watches; addresses
-// are read without a lock, all else under it.
+// pods indexes the live pods. Only the goroutine that watches writes. Addresses are read without a
+// lock, everything else under mu.
 type pods struct {
 	observer  *Observer
 	addresses *addresses
@@ -20,9 +20,9 @@ type pods struct {
 	byLabel        map[string]labelIndex      // by namespace
 	uidIndex       map[string]*pod
 	containerIndex map[containerID]*pod
-	// nodes counts the pods that say that an address is a node's.
+	// nodeAddresses counts the pods on the node of an address.
 	nodeAddresses map[netip.Addr]int
-	// contested are the addresses of several pods, or of a pod and a node, and those pods.
+	// contested holds the addresses that several pods claim, or a pod and a node, with those pods.
 	contested map[netip.Addr][]*pod
 	lastKey   uint64
 	gone      gonePods
@@ -41,22 +41,22 @@ func newPods(observer *Observer) *pods {
 	}
 }
 
-// put files what the cluster says of a pod.
+// put indexes a pod.
 func (p *pods) put(now *pod) {
 	if changed, known := p.store(now); known {
 		p.observer.podKnown(changed)
 	}
 }
 
-// drop forgets a pod.
+// drop removes a pod.
 func (p *pods) drop(namespace, name string) {
 	if changed := p.remove(namespace, name); len(changed) > 0 {
-		p.observer.podKnown(changed) // who contested an address has it alone now
+		p.observer.podKnown(changed) // another pod may now have a contested address alone
 	}
 }
 
-// replace takes a whole list for the truth: what is not in it is gone. Those go first, so that their addresses are free
-// for those that come. Readers see it happen pod by pod; what became known is told at the end, at once.
+// replace applies a complete list. It removes the missing pods first, so their addresses are free
+// for new pods. Readers see each change at once; the observer is called once, at the end.
 func (p *pods) replace(all []*pod) {
 	var changed []netip.Addr
 	anything := false
@@ -73,7 +73,7 @@ func (p *pods) replace(all []*pod) {
 	}
 }
 
-// missingFrom are the pods that are known and not in the list.
+// missingFrom returns the known pods that are not in the list.
 func (p *pods) missingFrom(all []*pod) (gone []*pod) {
 	listed := make(map[string]bool, len(all))
 	for _, one := range all {
@@ -89,8 +89,8 @@ func (p *pods) missingFrom(all []*pod) (gone []*pod) {
 	return gone
 }
 
-// file files a pod. It returns the addresses that have another Sender now, and whether there is anything by which the
-// pod could not be found before.
+// store indexes a pod. It returns the addresses whose Sender changed, and whether the pod can be
+// found by anything new.
 func (p *pods) store(now *pod) (changed []netip.Addr, known bool) {
 	if now.finished {
 		changed = p.remove(now.Namespace, now.Name)
@@ -103,7 +103,7 @@ func (p *pods) store(now *pod) (changed []netip.Addr, known bool) {
 		return nil, false
 	}
 	if was != nil && *was.Pod == *now.Pod {
-		now.Pod = was.Pod // who has it by pointer keeps it: it is the same
+		now.Pod = was.Pod // callers keep the pointer, and the contents are equal
 	}
 	changed = p.replaceLocked(was, now)
 	p.mu.Unlock()
@@ -115,7 +115,7 @@ func (p *pods) store(now *pod) (changed []netip.Addr, known bool) {
 	return changed, len(changed) > 0 || another || !slices.Equal(was.containers, now.containers)
 }
 
-// forget takes a pod out and returns the addresses that others have now.
+// remove removes a pod, and returns the addresses that other pods have now.
 func (p *pods) remove(namespace, name string) []netip.Addr {
 	p.mu.Lock()
 	was := p.byKey[namespace][name]
@@ -129,8 +129,8 @@ func (p *pods) remove(namespace, name string) []netip.Addr {
 	return changed
 }
 
-// replaceLocked takes one pod out and another in, either of which may be nil, and returns the addresses that have
-// another Sender now.
+// replaceLocked replaces one pod by another, either of which may be nil. It returns the addresses
+// whose Sender changed.
 func (p *pods) replaceLocked(was, now *pod) (changed []netip.Addr) {
 	places := was.allAddresses()
 	for _, one := range now.allAddresses() {
@@ -160,7 +160,7 @@ func (p *pods) replaceLocked(was, now *pod) (changed []netip.Addr) {
 	return changed
 }
 
-// holdersLocked are the pods that say they have the address.
+// claimantsLocked returns the pods that claim the address.
 func (p *pods) claimantsLocked(address netip.Addr) []*pod {
 	if several, ok := p.contested[address]; ok {
 		return several
@@ -171,7 +171,8 @@ func (p *pods) claimantsLocked(address netip.Addr) []*pod {
 	return nil
 }
 
-// settleLocked decides whose the address is, and reports whether it has another Sender now.
+// resolveAddressLocked decides which pod has the address, and reports whether its Sender changed.
+// An address that several pods claim, or a node, belongs to nobody.
 func (p *pods) resolveAddressLocked(address netip.Addr, holders []*pod) bool {
 	isNode := p.nodeAddresses[address] > 0
 	if len(holders) > 1 || isNode && len(holders) > 0 {
@@ -241,15 +242,15 @@ func (p *pods) unindexLocked(one *pod) {
 	}
 }
 
-// byName returns the pod of that name; nil: none that lives.
+// byName returns the live pod of that name, or nil.
 func (p *pods) byName(namespace, name string) *pod {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return p.byKey[namespace][name]
 }
 
-// matching returns the pods of a namespace whose labels the selector matches. Not ok: no requirement of it leads to at most
-// so many pods, and those would all have to be looked at.
+// matching returns the pods of a namespace whose labels the selector matches. Not ok: every
+// requirement leaves more than most candidates.
 func (p *pods) matching(namespace string, selector labels.Selector, most int) (all []*pod, ok bool) {
 	p.mu.RLock()
 	lists, n := p.byLabel[namespace].smallest(selector)

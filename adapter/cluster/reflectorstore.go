@@ -8,24 +8,26 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// filed is where objects of one kind are kept in the short form T. It is written by one goroutine.
+// index holds the objects of one kind in their short form T. One goroutine writes.
 type index[T any] interface {
 	put(T)
 	drop(namespace, name string)
 	replace([]T)
 }
 
-// mirror is the store of a Reflector: it takes each object to its short form before anything keeps it, and files that.
+// reflectorStore is the store of a Reflector. It converts each object to its short form and puts
+// that into an index.
 type reflectorStore[T any] struct {
 	index   index[T]
 	convert func(object any) (T, bool)
-	// listed says that the whole list was read once.
+	// listed: the whole list was read once.
 	listed atomic.Bool
 }
 
 var _ cache.TransformingStore = (*reflectorStore[any])(nil)
 
-// Transformer implements cache.TransformingStore: a first list that is streamed is shortened object by object.
+// Transformer implements cache.TransformingStore. It converts a streamed first list object by
+// object.
 func (m *reflectorStore[T]) Transformer() cache.TransformFunc {
 	return func(object any) (any, error) { return m.converted(object) }
 }
@@ -36,7 +38,7 @@ func (m *reflectorStore[T]) converted(object any) (T, error) {
 	}
 	short, ok := m.convert(object)
 	if !ok {
-		return short, fmt.Errorf("cannot keep a %T as a %T", object, short)
+		return short, fmt.Errorf("cannot convert a %T to a %T", object, short)
 	}
 	return short, nil
 }
@@ -62,7 +64,7 @@ func (m *reflectorStore[T]) Delete(object any) error {
 	return err
 }
 
-// Replace implements cache.ReflectorStore. One object that cannot be kept keeps no other from being known.
+// Replace implements cache.ReflectorStore. It skips objects that cannot be converted.
 func (m *reflectorStore[T]) Replace(objects []any, _ string) error {
 	all := make([]T, 0, len(objects))
 	for i, object := range objects {
@@ -76,5 +78,5 @@ func (m *reflectorStore[T]) Replace(objects []any, _ string) error {
 	return nil
 }
 
-// Resync implements cache.ReflectorStore: there is nothing to do again.
+// Resync implements cache.ReflectorStore. It does nothing.
 func (m *reflectorStore[T]) Resync() error { return nil }

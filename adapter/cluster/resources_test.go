@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// aGroup is one API group as discovery tells it, its preferred version first.
+// aGroup is one API group of discovery, its preferred version first.
 func aGroup(name string, versions ...string) *metav1.APIGroup {
 	g := &metav1.APIGroup{Name: name}
 	for _, version := range versions {
@@ -113,7 +113,7 @@ func TestCanonical(t *testing.T) {
 
 func TestGroupWhoseServerIsAwayKeepsWhatItHad(t *testing.T) {
 	before := resourcesOf(discovered.groups, discovered.lists, nil, nil)
-	lists := []*metav1.APIResourceList{discovered.lists[0]} // of all groups only the core answers
+	lists := []*metav1.APIResourceList{discovered.lists[0]} // only the core group answers
 	now := newResourceNames(resourcesOf(discovered.groups, lists, before, sets.New("apps")))
 	if len(now.find("deployments")) != 1 {
 		t.Error("the resources of a group that is away are forgotten")

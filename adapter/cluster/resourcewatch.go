@@ -11,8 +11,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// watcher keeps one store as the API server has it. It stands between Reflector and client, where every request and
-// its outcome are seen: a Reflector alone retries a refused connection silently.
+// resourceWatch keeps one store up to date with the API server. It sits between Reflector and
+// client to see every request and its outcome: a Reflector alone retries a refused connection
+// silently.
 type resourceWatch struct {
 	list     func(context.Context, metav1.ListOptions) (runtime.Object, error)
 	watch    func(context.Context, metav1.ListOptions) (watch.Interface, error)
@@ -22,14 +23,15 @@ type resourceWatch struct {
 	backoff  wait.Backoff
 }
 
-// run watches until the context ends, or the API server says that there is no such resource: it returns true then.
+// run watches until the context ends, or until the API server has no such resource; it returns true
+// then.
 func (w *resourceWatch) run(ctx context.Context) (missing bool) {
 	pauses, within := newBackoffClock(ctx, w.backoff, w.health.probe), w.backoff
 	reflector := cache.NewReflectorWithOptions(w, w.expected, w.store, cache.ReflectorOptions{
 		Name: w.health.resource, Clock: pauses, Backoff: &within,
 	})
 	for ctx.Err() == nil {
-		// What fails was seen on its way: see answer.
+		// record has seen all errors.
 		if apierrors.IsNotFound(reflector.ListAndWatchWithContext(ctx)) {
 			return ctx.Err() == nil
 		}
@@ -39,17 +41,19 @@ func (w *resourceWatch) run(ctx context.Context) (missing bool) {
 }
 
 // ListWithContext implements cache.ListerWatcherWithContext.
-func (w *resourceWatch) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+func (w *resourceWatch) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object,
+	error) {
 	list, err := w.list(ctx, options)
 	w.record(ctx, err)
 	return list, err
 }
 
 // WatchWithContext implements cache.ListerWatcherWithContext.
-func (w *resourceWatch) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+func (w *resourceWatch) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface,
+	error) {
 	events, err := w.watch(ctx, options)
 	if streamed := options.SendInitialEvents != nil; streamed && apierrors.IsInvalid(err) {
-		return events, err // an API server that cannot stream a list; a list follows
+		return events, err // the API server cannot stream a list; a list follows
 	}
 	w.record(ctx, err)
 	return events, err

@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// View is what is known of the cluster. Its answers come from memory; any goroutine may ask.
+// View is the cluster view. It answers from memory; any goroutine may call its methods.
 type View struct {
 	observer        *Observer
 	resources       *resources
@@ -28,22 +28,23 @@ type View struct {
 	autoscalers     *autoscalers
 	kinds           []*kindWatch
 	replicaSets     *replicaSets
-	replicaSetWatch *kindWatch // watches ReplicaSets for owners
+	replicaSetWatch *kindWatch // finds the owners of ReplicaSets
 	events          *events
 	discoverer      *discoverer
 	probe           *healthProbe
 
-	// needed are the resources without which nothing can be answered, in the order in which they are told: pods first.
+	// required are the resources that every answer needs: pods first, then the others in the order
+	// of messages.
 	required []*requiredWatch
 }
 
-// needed is a resource that is watched always.
+// requiredWatch watches a resource of required.
 type requiredWatch struct {
 	*resourceWatch
 	listed func() bool
 }
 
-// NewView makes the view of a cluster. It knows nothing before it runs.
+// NewView makes an empty view. Run fills it.
 func NewView(client *Client, cfg Config, logger *slog.Logger) (*View, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
@@ -58,7 +59,8 @@ func NewView(client *Client, cfg Config, logger *slog.Logger) (*View, error) {
 		events:      newEvents(client.kubernetes, resources, logger),
 		discoverer: &discoverer{
 			rest: client.rest, resources: resources, observer: observer,
-			health:      &requestHealth{resource: "API resources", remedy: "what the ClusterRole system:discovery gives", logger: logger},
+			health: &requestHealth{resource: "API resources",
+				remedy: "what the ClusterRole system:discovery gives", logger: logger},
 			minInterval: discoveryMinInterval, retryAfter: discoveryRetry,
 		},
 	}
@@ -86,19 +88,21 @@ func newKindWatch(name string, v *View, client *Client, logger *slog.Logger) *ki
 		resource:  name,
 		resources: v.resources,
 		client:    client.metadata,
-		health:    &requestHealth{resource: name, remedy: remedyFor(schema.ParseGroupResource(name)), logger: logger},
-		backoff:   backoff,
-		logger:    logger,
+		health: &requestHealth{resource: name, remedy: remedyFor(schema.ParseGroupResource(name)),
+			logger: logger},
+		backoff: backoff,
+		logger:  logger,
 	}
 }
 
-// lister is what each of client-go's typed clients has.
+// lister is the common part of client-go's typed clients.
 type lister[L runtime.Object] interface {
 	List(context.Context, metav1.ListOptions) (L, error)
 	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
 }
 
-func newRequiredWatch[L runtime.Object, T any](from lister[L], of runtime.Object, held *reflectorStore[T], a *requestHealth) *requiredWatch {
+func newRequiredWatch[L runtime.Object, T any](from lister[L], of runtime.Object, held *reflectorStore[T],
+	a *requestHealth) *requiredWatch {
 	return &requiredWatch{listed: held.listed.Load, resourceWatch: &resourceWatch{
 		list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return from.List(ctx, o) },
 		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
@@ -119,9 +123,12 @@ func (v *View) watchRequired(client *Client, logger *slog.Logger) {
 		newRequiredWatch(core.Pods(everywhere), &corev1.Pod{},
 			&reflectorStore[*pod]{index: v.pods, convert: convertPod}, about("", podResource)),
 		newRequiredWatch(core.LimitRanges(everywhere), &corev1.LimitRange{},
-			&reflectorStore[*limitRange]{index: v.limits, convert: newLimitRange}, about("", limitRangeResource)),
-		newRequiredWatch(scaling.HorizontalPodAutoscalers(everywhere), &autoscalingv2.HorizontalPodAutoscaler{},
-			&reflectorStore[*autoscaler]{index: v.autoscalers, convert: newAutoscaler}, about("autoscaling", "horizontalpodautoscalers")),
+			&reflectorStore[*limitRange]{index: v.limits, convert: newLimitRange}, about("",
+				limitRangeResource)),
+		newRequiredWatch(scaling.HorizontalPodAutoscalers(everywhere),
+			&autoscalingv2.HorizontalPodAutoscaler{},
+			&reflectorStore[*autoscaler]{index: v.autoscalers, convert: newAutoscaler}, about("autoscaling",
+				"horizontalpodautoscalers")),
 	}
 }
 
@@ -133,10 +140,10 @@ func convertPod(from any) (*pod, bool) {
 	return newPod(of), true
 }
 
-// Observe sets who is told of changes. Call it before Run.
+// Observe sets the observer. It must be called before Run.
 func (v *View) Observe(o Observer) { *v.observer = o }
 
-// Run keeps the view as the API server has it, until the context ends. It is called once.
+// Run keeps the view up to date until the context ends. It is called once.
 func (v *View) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -144,7 +151,7 @@ func (v *View) Run(ctx context.Context) error {
 	for _, one := range v.required {
 		running.Go(func() {
 			for ctx.Err() == nil {
-				one.run(ctx) // a server that does not have it is unlike any Kubernetes: it is asked again
+				one.run(ctx) // every Kubernetes has these resources, so a missing one is asked for again
 			}
 		})
 	}
@@ -159,8 +166,8 @@ func (v *View) Run(ctx context.Context) error {
 	return err
 }
 
-// Synced reports whether everything was read once: what holds from then on whatever happens. The text says what is
-// waited for, and of which resources the API server gives no answer; empty: all is well.
+// Synced reports whether everything was read once; it then stays true. The text names the resources
+// that are waited for, and those that the API server does not answer about; empty: none.
 func (v *View) Synced() (bool, string) {
 	var waits, details []string
 	if !v.resources.known() {
@@ -186,29 +193,32 @@ func (v *View) Synced() (bool, string) {
 	return len(waits) == 0, strings.Join(details, "; ")
 }
 
-// Blind says since when, and why, nothing can be known of new pods: the API server does not answer. Not blind: it does.
+// Outage returns the start and the cause of an outage in which new pods stay unknown, if there is
+// one.
 func (v *View) Outage() (since time.Time, why string, blind bool) {
 	s, blind := v.required[0].health.outage()
 	return s.since, s.cause, blind
 }
 
-// watchedKinds are those that are watched by their metadata.
+// watchedKinds are the watches by metadata.
 func (v *View) watchedKinds() []*kindWatch { return append(slices.Clone(v.kinds), v.replicaSetWatch) }
 
-// Sender returns who has an address; nil: the cluster has not told. It takes no lock and allocates nothing.
+// Sender returns the Sender of an address; nil: not known. This is where an address becomes a
+// sender. It takes no lock and allocates nothing.
 func (v *View) Sender(address netip.Addr) *metric.Sender {
 	return v.pods.addresses.load(address.Unmap())
 }
 
-// Expect makes Sender quick for addresses that are asked for next.
+// Expect prefetches the addresses that Sender is asked for next.
 func (v *View) Expect(addresses []netip.Addr) { v.pods.addresses.prefetch(addresses) }
 
-// Limits is what the namespace's LimitRanges say: of each number the lowest, metric.Unsaid where none says one.
+// Limits returns the lowest limits that the namespace's LimitRanges set; metric.Unsaid: none.
 func (v *View) Limits(namespace string) metric.Limits { return v.limits.limits(namespace) }
 
-// Asked reports whether an autoscaler of the namespace names the metric, by its bare name, for objects of the resource;
-// no resource: as an external metric. An autoscaler names a kind and not a resource, and which resource that is may not
-// be known: so of an Object metric only this is told apart, that it is a pod's or another object's.
+// NamedByAutoscaler reports whether an autoscaler of the namespace names the metric, by its bare
+// name, for objects of the resource; empty resource: as an external metric. An autoscaler names a
+// kind, whose resource may be unknown. So Object metrics are only divided into those of pods and of
+// other objects.
 func (v *View) NamedByAutoscaler(namespace, resource, name string) bool {
 	if resource != "" && resource != podResource {
 		resource = onObjects
@@ -216,10 +226,10 @@ func (v *View) NamedByAutoscaler(namespace, resource, name string) bool {
 	return v.autoscalers.names(namespace, namedMetric{resource, name})
 }
 
-// Event tells people something about an object, as a Warning. It never blocks.
+// Event writes a Warning about an object, for people to read. It never blocks.
 func (v *View) Event(on metric.Object, reason, message string) {
 	if on.UID == "" {
-		on.UID, _, _ = v.Object(on.Resource, on.Namespace, on.Name) // by which "kubectl describe" finds it
+		on.UID, _, _ = v.Object(on.Resource, on.Namespace, on.Name) // "kubectl describe" finds Events by UID
 	}
 	v.events.add(on, reason, message)
 }

@@ -91,7 +91,7 @@ func TestLostWatchFindsWhatHappenedMeanwhile(t *testing.T) {
 	kept := v.Sender(netip.MustParseAddr("10.0.0.1"))
 
 	s.mu.Lock()
-	delete(s.served[podsPath].objects, types.NamespacedName{Namespace: "shop", Name: "b"}) // nobody is told
+	delete(s.served[podsPath].objects, types.NamespacedName{Namespace: "shop", Name: "b"}) // without an event
 	s.mu.Unlock()
 	s.cutWatches(true)
 	eventually(t, "a list read anew", func() bool { return s.listed(podsPath) > before })
@@ -222,17 +222,18 @@ func TestKindByAnotherName(t *testing.T) {
 	s.serve(deploymentsPath, "Deployment")
 	v := s.view(t, "deployments")
 	v.waitSynced(t)
-	if _, detail := v.Synced(); detail != "deployments is not watched" || v.logs.count("its name is deployments.apps") != 1 {
+	if _, detail := v.Synced(); detail != "deployments is not watched" || v.logs.count("the canonical name is deployments.apps") != 1 {
 		t.Errorf("the detail is %q, the log %s", detail, v.logs.text.String())
 	}
 }
 
-// A Reflector waits for up to a minute after a refused connection; who stops the process does not.
+// A Reflector waits for up to a minute after a refused connection; stopping the process does not
+// wait.
 func TestStopsWhileTheAPIServerIsAway(t *testing.T) {
 	s := newAPIServer(t)
 	s.stop()
 	cfg := Config{ObjectKinds: []string{"namespaces"}}
-	v, err := NewView(s.client(t, &cfg), cfg, quiet) // with the back-off of production
+	v, err := NewView(s.client(t, &cfg), cfg, quiet) // with the backoff of production
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -365,13 +366,13 @@ func TestEventsOverHTTP(t *testing.T) {
 }
 
 func TestEventsNeverBlock(t *testing.T) {
-	v, err := NewView(newAPIServer(t).client(t, &Config{}), Config{}, quiet) // it does not run: nobody takes any
+	v, err := NewView(newAPIServer(t).client(t, &Config{}), Config{}, quiet) // not running, so the queue stays full
 	if err != nil {
 		t.Fatal(err)
 	}
 	const namespaces = eventQueueSize / eventsPerNamespace
-	for i := range namespaces + 1 { // one more than there is room for
-		for range eventsPerNamespace + 3 { // and each tells more than its share
+	for i := range namespaces + 1 { // one more than the queue holds
+		for range eventsPerNamespace + 3 { // each namespace exceeds its share
 			v.Event(metric.Object{Resource: "pods", Namespace: fmt.Sprint("ns", i), Name: "b"}, "Reason", strings.Repeat("x", 2000))
 		}
 	}
@@ -407,7 +408,7 @@ func TestBadLimitRangeOverHTTP(t *testing.T) {
 	s.mu.Lock()
 	event = s.events[1]
 	s.mu.Unlock()
-	for _, part := range []string{"type sluice.dev/Foo says nothing", "sluice.dev/foo under type sluice.dev/Pod says nothing"} {
+	for _, part := range []string{"type sluice.dev/Foo is unknown", "sluice.dev/foo under type sluice.dev/Pod is unknown"} {
 		if event.Reason != ReasonBadLimit || !strings.Contains(event.Message, part) || v.logs.count(part) != 1 {
 			t.Errorf("the Event is %+v and the log %s, want %q in both", event, v.logs.text.String(), part)
 		}
@@ -418,7 +419,7 @@ func TestBadLimitRangeOverHTTP(t *testing.T) {
 	if got := v.Limits("shop").Pod; got != (metric.Limit{Metrics: metric.Unsaid, Series: 10}) {
 		t.Errorf("the limit is %+v", got)
 	}
-	if n := v.logs.count("LimitRange: the value before"); n != 2 {
+	if n := v.logs.count("a LimitRange is invalid"); n != 2 {
 		t.Errorf("logged %d times, want once for each LimitRange", n)
 	}
 }

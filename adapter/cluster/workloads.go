@@ -11,15 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// isReady reports whether a pod is ready, and not about to go.
+// isReady reports whether a pod is ready and not being deleted.
 func isReady(of *corev1.Pod) bool {
 	return of.DeletionTimestamp == nil && slices.ContainsFunc(of.Status.Conditions, func(one corev1.PodCondition) bool {
 		return one.Type == corev1.PodReady && one.Status == corev1.ConditionTrue
 	})
 }
 
-// Workload returns the workload of a pod. Not ok: no such pod lives, or it has no controller. Not settled: it is a
-// ReplicaSet, and the cluster has not told yet whose.
+// Workload returns the workload of a pod. Not ok: no such pod lives, or it has no controller. Not
+// settled: the workload is a ReplicaSet whose owner is not known yet.
 func (v *View) Workload(o metric.Object) (of metric.Workload, settled, ok bool) {
 	p := v.pods.byName(o.Namespace, o.Name)
 	if p == nil || p.UID != o.UID {
@@ -36,13 +36,13 @@ func (v *View) workloadOf(p *pod) (of metric.Workload, settled, ok bool) {
 	return of, settled, true
 }
 
-// Owner returns the workload that a controller is a part of: a Deployment for its ReplicaSet, else itself. Not settled:
-// the cluster has not told of the ReplicaSet.
+// Owner returns the workload that owns a controller: a ReplicaSet's Deployment, else the
+// controller. Not settled: the ReplicaSet is not known yet.
 func (v *View) Owner(of metric.Workload) (owner metric.Workload, settled bool) {
 	return v.replicaSets.owner(of)
 }
 
-// Workloads yields the workloads of all live pods; one may come more than once.
+// Workloads yields the workloads of all live pods, possibly more than once.
 func (v *View) Workloads() iter.Seq[metric.Workload] {
 	return func(yield func(metric.Workload) bool) {
 		for controller := range v.pods.controllers() {
@@ -53,10 +53,11 @@ func (v *View) Workloads() iter.Seq[metric.Workload] {
 	}
 }
 
-// ReadyPods returns the pods of a namespace that are ready and that the selector matches (nil: all of them), in any
-// order, with their workloads; pods without a controller are left out. It says how many pods the selector matches, ready
-// or not.
-func (v *View) ReadyPods(namespace string, selector labels.Selector) (all iter.Seq2[metric.Object, metric.Workload], live int) {
+// ReadyPods returns the ready pods of a namespace that the selector matches (nil: all), in any
+// order, with their workloads, without pods that have no controller. live is the number of matching
+// pods, ready or not.
+func (v *View) ReadyPods(namespace string,
+	selector labels.Selector) (all iter.Seq2[metric.Object, metric.Workload], live int) {
 	ready, live := v.pods.ready(namespace, selector)
 	return func(yield func(metric.Object, metric.Workload) bool) {
 		workloads := map[unique.Handle[metric.Workload]]metric.Workload{}
@@ -73,7 +74,8 @@ func (v *View) ReadyPods(namespace string, selector labels.Selector) (all iter.S
 	}, live
 }
 
-// ReadyPod returns a pod with its workload. Not ok: no such pod lives, it is not ready, or it has no controller.
+// ReadyPod returns a pod with its workload. Not ok: no such pod lives, it is not ready, or it has
+// no controller.
 func (v *View) ReadyPod(namespace, name string) (o metric.Object, of metric.Workload, ok bool) {
 	p := v.pods.byName(namespace, name)
 	if p == nil || !p.ready {
@@ -83,7 +85,7 @@ func (v *View) ReadyPod(namespace, name string) (o metric.Object, of metric.Work
 	return p.Object(), of, ok
 }
 
-// controllers are those of all pods, each once.
+// controllers returns the controllers of all pods, each once.
 func (p *pods) controllers() map[unique.Handle[metric.Workload]]struct{} {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -96,8 +98,8 @@ func (p *pods) controllers() map[unique.Handle[metric.Workload]]struct{} {
 	return all
 }
 
-// ready returns the pods of a namespace that are ready and that the selector matches, and how many it matches, ready or
-// not. A nil selector matches all.
+// ready returns the ready pods of a namespace that the selector matches (nil: all), and the number
+// of matching pods, ready or not.
 func (p *pods) ready(namespace string, selector labels.Selector) (all []*pod, live int) {
 	if selector == nil {
 		selector = labels.Everything()

@@ -36,7 +36,7 @@ func aReplicaSet(name, uid string, owners ...metav1.OwnerReference) *metav1.Part
 		Namespace: "shop", Name: name, UID: types.UID(uid), OwnerReferences: owners}}
 }
 
-// readyOf are the ready pods of "shop" as name=workload, sorted.
+// readyOf lists the ready pods of "shop" as name=workload, sorted.
 func (v *View) readyOf(t *testing.T, selector string) (all []string) {
 	t.Helper()
 	parsed, err := labels.Parse(selector)
@@ -106,7 +106,7 @@ func TestWorkloadOfAPod(t *testing.T) {
 	eventually(t, "that a ReplicaSet is gone", func() bool { return v.readyOf(t, "app=late-1")[0] == "late-a=ReplicaSet/late-1" })
 }
 
-// Who may not watch ReplicaSets takes each for a workload of its own, and holds up nobody.
+// If ReplicaSets are forbidden, each counts as a workload of its own, and nothing waits for them.
 func TestReplicaSetsMayBeForbidden(t *testing.T) {
 	s := newAPIServer(t)
 	s.forbid(replicaSetsPath, true)
