@@ -63,7 +63,7 @@ const (
 )
 
 // Who says whom a token names that is meant for our audience; nil: nobody, and why. Known: it was good a moment ago.
-func (a *Accounts) Who(ctx context.Context, token string, known bool) (*metric.Account, string, error) {
+func (a *Accounts) Authenticate(ctx context.Context, token string, known bool) (*metric.Principal, string, error) {
 	client := a.unknownTokens
 	if known {
 		client = a.knownTokens
@@ -85,8 +85,8 @@ func (a *Accounts) Who(ctx context.Context, token string, known bool) (*metric.A
 }
 
 // accountOf leaves out which token it was: each new one of a pod would be another account.
-func accountOf(u *authentication.UserInfo) *metric.Account {
-	is := &metric.Account{User: u.Username, UID: u.UID, Groups: u.Groups}
+func accountOf(u *authentication.UserInfo) *metric.Principal {
+	is := &metric.Principal{User: u.Username, UID: u.UID, Groups: u.Groups}
 	for key, values := range u.Extra {
 		if key == credentialIDExtra {
 			continue
@@ -106,7 +106,7 @@ func accountOf(u *authentication.UserInfo) *metric.Account {
 }
 
 // May says whether an account has a right.
-func (a *Accounts) May(ctx context.Context, who *metric.Account, r metric.Right) (bool, error) {
+func (a *Accounts) Authorize(ctx context.Context, who *metric.Principal, r metric.Right) (bool, error) {
 	spec := authorization.SubjectAccessReviewSpec{
 		User: who.User, UID: who.UID, Groups: who.Groups,
 		ResourceAttributes: &authorization.ResourceAttributes{

@@ -40,20 +40,20 @@ func TestTokensHaveToBeForUs(t *testing.T) {
 		"guessed": `not one of the cluster's for the audience "sluice"`,
 	} {
 		for _, known := range []bool{false, true} {
-			who, why, err := a.Who(t.Context(), token, known)
+			who, why, err := a.Authenticate(t.Context(), token, known)
 			if err != nil || (who == nil) != (want != "") || !strings.Contains(why, want) {
 				t.Errorf("%s: %+v, %q, %v, want %q", token, who, why, err, want)
 			}
 		}
 	}
-	who, _, _ := a.Who(t.Context(), "ours", false)
-	if got := fmt.Sprint(*who); got != fmt.Sprint(metric.Account{
+	who, _, _ := a.Authenticate(t.Context(), "ours", false)
+	if got := fmt.Sprint(*who); got != fmt.Sprint(metric.Principal{
 		User: batch, Namespace: "shop", Name: "batch", PodUID: "uid-1",
 		Extra: map[string][]string{podUIDExtra: {"uid-1"}, "authentication.kubernetes.io/pod-name": {"batch-1"}},
 	}) {
 		t.Error(got)
 	}
-	if who, _, _ = a.Who(t.Context(), "jane", false); who.Namespace != "" || who.PodUID != "" {
+	if who, _, _ = a.Authenticate(t.Context(), "jane", false); who.Namespace != "" || who.PodUID != "" {
 		t.Errorf("%+v", who)
 	}
 }
@@ -69,7 +69,7 @@ func TestRightsAreTheAPIServersToGrant(t *testing.T) {
 		{Verb: metric.Create}:                    false,
 		{Verb: metric.Get}:                       true,
 	} {
-		if got, err := a.May(t.Context(), &metric.Account{User: batch}, right); got != want || err != nil {
+		if got, err := a.Authorize(t.Context(), &metric.Principal{User: batch}, right); got != want || err != nil {
 			t.Errorf("%v: %v, %v", right, got, err)
 		}
 	}
@@ -86,10 +86,10 @@ func TestAccountsWithoutAPIServer(t *testing.T) {
 	plane.set(func() { plane.away = true })
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	if who, why, err := a.Who(ctx, "ours", false); err == nil {
+	if who, why, err := a.Authenticate(ctx, "ours", false); err == nil {
 		t.Errorf("%v, %q", who, why)
 	}
-	if may, err := a.May(ctx, &metric.Account{User: batch}, metric.Right{Verb: metric.Create}); err == nil {
+	if may, err := a.Authorize(ctx, &metric.Principal{User: batch}, metric.Right{Verb: metric.Create}); err == nil {
 		t.Error(may)
 	}
 }

@@ -35,10 +35,10 @@ type crowdSource struct {
 
 func (s *crowdSource) Objects(q metric.Query) ([]metric.Point, error) {
 	n := 0
-	if _, err := fmt.Sscanf(q.Asked.Name, "of_%d", &n); err != nil {
+	if _, err := fmt.Sscanf(q.Expression.Name, "of_%d", &n); err != nil {
 		return nil, err
 	}
-	points, err := q.Room(n)
+	points, err := q.Reserve(n)
 	if err != nil {
 		return nil, err
 	}

@@ -64,15 +64,15 @@ func (s *customStorage) List(ctx context.Context, options *metainternalversion.L
 	}
 	turn := ticketOf(ctx)
 	points, err := s.objectPoints(metric.Query{
-		Resource:  resource.resource.String(),
-		Namespace: asked.namespace,
-		Object:    asked.object,
-		Asked:     metric.ParseAsked(asked.metric),
-		Match:     matching(selector),
-		Known:     pick.Takes,
-		Few:       pick.List,
-		Gone:      pick.Gone,
-		Room:      turn.buffer(ctx),
+		Resource:       resource.resource.String(),
+		Namespace:      asked.namespace,
+		Object:         asked.object,
+		Expression:     metric.ParseExpression(asked.metric),
+		MatchLabels:    matching(selector),
+		MatchObject:    pick.Match,
+		ListObjects:    pick.List,
+		RemovedObjects: pick.Removed,
+		Reserve:        turn.buffer(ctx),
 	}, labelSelector(options))
 	turn.collected(points)
 	if err != nil {
@@ -102,7 +102,7 @@ func metricLabelSelector(extra runtime.Object) (labels.Selector, error) {
 	}
 	selector, err := labels.Parse(options.MetricLabelSelector)
 	if err != nil {
-		return nil, metric.CannotAskf("metricLabelSelector %.200q: %.400v", options.MetricLabelSelector, err)
+		return nil, metric.InvalidQueryf("metricLabelSelector %.200q: %.400v", options.MetricLabelSelector, err)
 	}
 	return selector, nil
 }

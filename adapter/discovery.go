@@ -27,7 +27,7 @@ type catalogue struct {
 
 // custom lists {resource}/{metric}.
 func (c catalogue) custom() []metav1.APIResource {
-	list := c.list(func(one metric.Listed) (metav1.APIResource, bool) {
+	list := c.list(func(one metric.Discovered) (metav1.APIResource, bool) {
 		resource, err := c.objects.find(one.Resource)
 		if err != nil {
 			return metav1.APIResource{}, false // it could not be asked for either
@@ -51,7 +51,7 @@ func customResource(resource objectKind, name string) metav1.APIResource {
 
 // external lists the names of external metrics.
 func (c catalogue) external() []metav1.APIResource {
-	list := c.list(func(one metric.Listed) (metav1.APIResource, bool) {
+	list := c.list(func(one metric.Discovered) (metav1.APIResource, bool) {
 		return externalResource(one.Name), one.Resource == ""
 	})
 	if len(list) == 0 {
@@ -70,7 +70,7 @@ func externalResource(name string) metav1.APIResource {
 }
 
 // list collects what show makes of the metrics that exist, each name once (a name may have several kinds).
-func (c catalogue) list(show func(metric.Listed) (metav1.APIResource, bool)) []metav1.APIResource {
+func (c catalogue) list(show func(metric.Discovered) (metav1.APIResource, bool)) []metav1.APIResource {
 	var list []metav1.APIResource
 	seen := map[string]bool{}
 	for _, one := range c.source.Listed(c.limit) {

@@ -45,10 +45,10 @@ func (s *externalStorage) List(ctx context.Context, options *metainternalversion
 	}
 	turn := ticketOf(ctx)
 	points, err := s.source.External(metric.Query{
-		Namespace: namespace,
-		Asked:     metric.ParseAsked(name),
-		Match:     matching(selector),
-		Room:      turn.buffer(ctx),
+		Namespace:   namespace,
+		Expression:  metric.ParseExpression(name),
+		MatchLabels: matching(selector),
+		Reserve:     turn.buffer(ctx),
 	})
 	turn.collected(points)
 	if err != nil {

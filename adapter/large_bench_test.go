@@ -16,7 +16,7 @@ type large struct {
 }
 
 func (l *large) Objects(q metric.Query) ([]metric.Point, error) {
-	room, err := q.Room(len(l.points))
+	room, err := q.Reserve(len(l.points))
 	if err != nil {
 		return nil, err
 	}

@@ -41,23 +41,23 @@ func checkQuery(r *http.Request) error {
 	}
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return metric.CannotAskf("query %.200q: %v", r.URL.RawQuery, err)
+		return metric.InvalidQueryf("query %.200q: %v", r.URL.RawQuery, err)
 	}
 	for parameter, values := range query {
 		for _, value := range values {
 			if strings.ContainsFunc(value, unicode.IsControl) || !utf8.ValidString(value) {
-				return metric.CannotAskf("%.100s %.200q: no part of a query has control characters or bytes that are not UTF-8", parameter, value)
+				return metric.InvalidQueryf("%.100s %.200q: no part of a query has control characters or bytes that are not UTF-8", parameter, value)
 			}
 		}
 	}
 	for _, selector := range query["labelSelector"] {
 		if _, err := labels.Parse(selector); err != nil {
-			return metric.CannotAskf("labelSelector %.200q: %.400v", selector, err)
+			return metric.InvalidQueryf("labelSelector %.200q: %.400v", selector, err)
 		}
 	}
 	for _, selector := range query["fieldSelector"] {
 		if _, err := fields.ParseSelector(selector); err != nil {
-			return metric.CannotAskf("fieldSelector %.200q: %.400v", selector, err)
+			return metric.InvalidQueryf("fieldSelector %.200q: %.400v", selector, err)
 		}
 	}
 	return nil

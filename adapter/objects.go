@@ -35,19 +35,19 @@ func (o objects) find(resource string) (objectKind, error) {
 
 // pick is what a query takes objects by: their own labels and that they live. Of an object asked for by its name
 // the labels play no part.
-func (o objects) pick(kind objectKind, asked customRequest, options *metainternalversion.ListOptions) (metric.Pick, error) {
+func (o objects) pick(kind objectKind, asked customRequest, options *metainternalversion.ListOptions) (metric.ObjectFilter, error) {
 	selected := options != nil && options.LabelSelector != nil && !options.LabelSelector.Empty()
 	switch {
 	case selected && o.cluster == nil:
 		// Answering with all objects would be answering another question.
-		return metric.Pick{}, metric.CannotAskf("labelSelector %q picks objects by their labels, which are not known without a cluster; "+
+		return metric.ObjectFilter{}, metric.InvalidQueryf("labelSelector %q picks objects by their labels, which are not known without a cluster; "+
 			"metricLabelSelector picks series", options.LabelSelector)
 	case selected && asked.object == custom_metrics.AllObjects:
 		return o.cluster.SelectObjects(kind.resource.String(), asked.namespace, options.LabelSelector)
 	}
-	pick := metric.Pick{Takes: o.alive}
+	pick := metric.ObjectFilter{Match: o.alive}
 	if o.cluster != nil && kind.resource == pods.resource {
-		pick.Gone = o.cluster.PodsGoneSince
+		pick.Removed = o.cluster.PodsGoneSince
 	}
 	return pick, nil
 }

@@ -65,11 +65,11 @@ func (c *town) ReadyPod(namespace, name string) (metric.Object, metric.Workload,
 
 func (c *town) PodsGoneSince(uint64) ([]metric.Object, uint64, bool) { return nil, 0, false }
 
-func (c *town) SelectObjects(resource, namespace string, selector labels.Selector) (metric.Pick, error) {
+func (c *town) SelectObjects(resource, namespace string, selector labels.Selector) (metric.ObjectFilter, error) {
 	if resource != "pods" {
-		return metric.Pick{}, metric.CannotAskf("labelSelector %q: the labels of %s are not watched: see the setting object-kinds", selector, resource)
+		return metric.ObjectFilter{}, metric.InvalidQueryf("labelSelector %q: the labels of %s are not watched: see the setting object-kinds", selector, resource)
 	}
-	return metric.Pick{Takes: func(object metric.Object) bool {
+	return metric.ObjectFilter{Match: func(object metric.Object) bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		set, lives := c.pods[object.Name]

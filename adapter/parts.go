@@ -34,31 +34,31 @@ func (p Parts) validate() error {
 }
 
 // Source answers what the API is asked. Its errors are told apart with errors.Is: metric.ErrNotFound,
-// metric.ErrAsked; their messages are shown to the reader. It is called from many goroutines at once.
+// metric.ErrInvalidQuery; their messages are shown to the reader. It is called from many goroutines at once.
 type Source interface {
 	// Objects returns one point for each object that has the metric. The points are the caller's, who may write over them.
 	Objects(metric.Query) ([]metric.Point, error)
 	// External returns the points of a namespace's external metric, which the reader will add up; likewise.
 	External(metric.Query) ([]metric.Point, error)
 	// Zero returns the point of a counter or a set that received nothing, without its object.
-	Zero(metric.Asked) metric.Point
+	Zero(metric.Expression) metric.Point
 	// Listed returns metrics that exist, sorted by resource (external first) and name: the first limit of external ones,
 	// then the first limit of objects'.
-	Listed(limit int) []metric.Listed
+	Listed(limit int) []metric.Discovered
 }
 
 // Cluster is what the API has to know of a cluster's objects. It answers from memory and is called from many
 // goroutines at once, with every request: a query never waits for the API server.
 type Cluster interface {
 	// Find gives a resource as people write it ("pods", "pod", "deployments.apps") its kind, its canonical name and
-	// its scope. An unknown resource is metric.ErrNotFound, one that several groups have is metric.ErrAsked.
+	// its scope. An unknown resource is metric.ErrNotFound, one that several groups have is metric.ErrInvalidQuery.
 	FindResource(resource string) (kind schema.GroupVersionKind, canonical schema.GroupResource, namespaced bool, err error)
 	// Matching returns what picks the objects of a kind that live and whose own labels the selector matches. It is
-	// metric.ErrAsked, and the message names the setting, where objects of that kind are not watched.
-	SelectObjects(resource, namespace string, selector labels.Selector) (metric.Pick, error)
+	// metric.ErrInvalidQuery, and the message names the setting, where objects of that kind are not watched.
+	SelectObjects(resource, namespace string, selector labels.Selector) (metric.ObjectFilter, error)
 	// Alive says whether an object's values may be answered: a pod's until it is deleted or has finished.
 	Alive(object metric.Object) bool
-	// Gone lists the pods that Alive may have said yes of at the moment since and does not any more, as metric.Pick has it.
+	// Gone lists the pods that Alive may have said yes of at the moment since and does not any more, as metric.ObjectFilter has it.
 	PodsGoneSince(since uint64) (gone []metric.Object, now uint64, ok bool)
 	// ReadyPods returns the pods of a namespace that are ready and that the selector matches (nil: all of them), in any
 	// order, with their workloads; pods without a controller are left out. It says how many pods the selector matches,

@@ -48,12 +48,12 @@ func parseCustomRequest(ctx context.Context) (customRequest, error) {
 func (a customRequest) checkScope(one objectKind) error {
 	switch {
 	case one.namespaced && a.namespace == "":
-		return metric.CannotAskf("%s live in namespaces: ask for namespaces/{namespace}/%s/%s/%s",
+		return metric.InvalidQueryf("%s live in namespaces: ask for namespaces/{namespace}/%s/%s/%s",
 			one.resource, one.resource, a.object, escape(a.metric))
 	case !one.namespaced && a.namespace != "" && one.resource == namespaces:
-		return metric.CannotAskf("metrics that describe a namespace are at namespaces/%s/metrics/{metric}", a.namespace)
+		return metric.InvalidQueryf("metrics that describe a namespace are at namespaces/%s/metrics/{metric}", a.namespace)
 	case !one.namespaced && a.namespace != "":
-		return metric.CannotAskf("%s live in no namespace: ask for %s/%s/%s",
+		return metric.InvalidQueryf("%s live in no namespace: ask for %s/%s/%s",
 			one.resource, one.resource, a.object, escape(a.metric))
 	}
 	return nil

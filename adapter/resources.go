@@ -89,7 +89,7 @@ func newestKinds() map[schema.GroupKind]schema.GroupVersionKind {
 
 // Canonical turns a resource as people write it ("pods", "pod", "deployments.apps", "ingress.extensions") into
 // plural[.group], and says whether its objects live in namespaces. An unknown resource is metric.ErrNotFound,
-// one that several groups have is metric.ErrAsked.
+// one that several groups have is metric.ErrInvalidQuery.
 func (r *Resources) Canonical(resource string) (canonical string, namespaced bool, err error) {
 	one, err := r.find(resource)
 	return one.resource.String(), one.namespaced, err
@@ -118,6 +118,6 @@ func (r *Resources) find(resource string) (objectKind, error) {
 			}
 		}
 		slices.Sort(full)
-		return objectKind{}, metric.CannotAskf("resource %q is ambiguous: %s", resource, strings.Join(full, ", "))
+		return objectKind{}, metric.InvalidQueryf("resource %q is ambiguous: %s", resource, strings.Join(full, ", "))
 	}
 }

@@ -39,7 +39,7 @@ func (m *memory) put(series ...held) {
 func (m *memory) Objects(q metric.Query) ([]metric.Point, error) {
 	return m.answer(q, func(h held) bool {
 		return h.object.Resource == q.Resource && h.object.Namespace == q.Namespace &&
-			(q.Object == "*" || q.Object == h.object.Name) && (q.Known == nil || q.Known(h.object))
+			(q.Object == "*" || q.Object == h.object.Name) && (q.MatchObject == nil || q.MatchObject(h.object))
 	})
 }
 
@@ -54,18 +54,18 @@ func (m *memory) answer(q metric.Query, about func(held) bool) ([]metric.Point, 
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if w := q.Asked.Window; w != 0 && w != 10*time.Second && w != time.Minute {
-		return nil, metric.CannotAskf("window %s is not kept: 10s, 1m are", metric.FormatWindow(w))
+	if w := q.Expression.Window; w != 0 && w != 10*time.Second && w != time.Minute {
+		return nil, metric.InvalidQueryf("window %s is not kept: 10s, 1m are", metric.FormatWindow(w))
 	}
 	var points []metric.Point
 	for _, h := range m.series {
-		if h.name != q.Asked.Name || !about(h) || (q.Match != nil && !q.Match(h.labels)) {
+		if h.name != q.Expression.Name || !about(h) || (q.MatchLabels != nil && !q.MatchLabels(h.labels)) {
 			continue
 		}
 		if q.Kind != nil {
 			*q.Kind = h.kind
 		}
-		p := h.point(q.Asked)
+		p := h.point(q.Expression)
 		last := len(points) - 1
 		if last >= 0 && !h.object.External() && points[last].Object == h.object {
 			points[last].Value = points[last].Value.Plus(p.Value)
@@ -74,16 +74,16 @@ func (m *memory) answer(q metric.Query, about func(held) bool) ([]metric.Point, 
 		points = append(points, p)
 	}
 	if len(points) == 0 {
-		return nil, metric.NotFoundf("no series of %q in %q; last seen 26h ago, expired after 24h", q.Asked.Name, q.Namespace)
+		return nil, metric.NotFoundf("no series of %q in %q; last seen 26h ago, expired after 24h", q.Expression.Name, q.Namespace)
 	}
 	return points, nil
 }
 
-func (m *memory) Zero(a metric.Asked) metric.Point {
+func (m *memory) Zero(a metric.Expression) metric.Point {
 	return metric.Point{Time: noon, Window: cmp.Or(a.Window, time.Minute)}
 }
 
-func (h held) point(a metric.Asked) metric.Point {
+func (h held) point(a metric.Expression) metric.Point {
 	p := metric.Point{Object: h.object, Value: h.value, Time: h.at}
 	if h.object.External() {
 		p.Labels = h.labels
@@ -94,18 +94,18 @@ func (h held) point(a metric.Asked) metric.Point {
 	return p
 }
 
-func (m *memory) Listed(limit int) []metric.Listed {
+func (m *memory) Listed(limit int) []metric.Discovered {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var list []metric.Listed
+	var list []metric.Discovered
 	for _, h := range m.series {
-		list = append(list, metric.Listed{Resource: h.object.Resource, Name: h.name, Kind: h.kind})
+		list = append(list, metric.Discovered{Resource: h.object.Resource, Name: h.name, Kind: h.kind})
 	}
-	slices.SortFunc(list, func(a, b metric.Listed) int {
+	slices.SortFunc(list, func(a, b metric.Discovered) int {
 		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
 	})
 	list = slices.Compact(list)
-	objects := slices.IndexFunc(list, func(one metric.Listed) bool { return one.Resource != "" })
+	objects := slices.IndexFunc(list, func(one metric.Discovered) bool { return one.Resource != "" })
 	if objects < 0 {
 		objects = len(list)
 	}

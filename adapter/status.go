@@ -28,7 +28,7 @@ func (t target) status(err error) error {
 		return refused
 	case errors.Is(err, metric.ErrNotFound), errors.Is(err, valuelist.ErrNotANumber):
 		return t.failure(http.StatusNotFound, metav1.StatusReasonNotFound, err)
-	case errors.Is(err, metric.ErrAsked):
+	case errors.Is(err, metric.ErrInvalidQuery):
 		return t.failure(http.StatusBadRequest, metav1.StatusReasonBadRequest, err)
 	case errors.Is(err, valuelist.ErrOverflow):
 		return t.invalid(err)
@@ -54,7 +54,7 @@ func (t target) failure(code int32, reason metav1.StatusReason, err error) *apie
 		Reason:  reason,
 		Message: err.Error(),
 		Details: &metav1.StatusDetails{
-			Group: metric.Cut(t.resource.Group, metric.MaxEchoed), Kind: metric.Cut(t.resource.Resource, metric.MaxEchoed), Name: metric.Cut(t.name, metric.MaxEchoed),
+			Group: metric.Truncate(t.resource.Group, metric.MaxQuoted), Kind: metric.Truncate(t.resource.Resource, metric.MaxQuoted), Name: metric.Truncate(t.name, metric.MaxQuoted),
 		},
 	}}
 }

@@ -36,8 +36,8 @@ func (s *customStorage) objectPoints(query metric.Query, selector labels.Selecto
 	u.findReadyPods()
 	asked := query
 	asked.Kind = &u.kind
-	if query.Room != nil {
-		asked.Room = func(points int) ([]metric.Point, error) { return u.buffer(max(points, u.live)) }
+	if query.Reserve != nil {
+		asked.Reserve = func(points int) ([]metric.Point, error) { return u.buffer(max(points, u.live)) }
 	}
 	return u.complete(s.source.Objects(asked))
 }
@@ -46,9 +46,9 @@ func (s *customStorage) needsZeroFill(q *metric.Query) bool {
 	if s.workloads == nil || s.objects.cluster == nil || q.Resource != pods.resource.Resource {
 		return false
 	}
-	switch q.Asked.Stat {
+	switch q.Expression.Stat {
 	case metric.NoStat, metric.Rate, metric.Count, metric.Unique:
-		return s.workloads.AnyPushed(q.Namespace, q.Asked.Name)
+		return s.workloads.AnyPushed(q.Namespace, q.Expression.Name)
 	}
 	return false
 }
@@ -69,7 +69,7 @@ func (u *zeroFill) findReadyPods() {
 
 // roomFor is metric.Query's Room. It keeps what it hands out, for an answer that has nothing but zeros.
 func (u *zeroFill) buffer(points int) (room []metric.Point, err error) {
-	u.points, err = u.query.Room(points)
+	u.points, err = u.query.Reserve(points)
 	return u.points, err
 }
 
@@ -82,7 +82,7 @@ func (u *zeroFill) complete(points []metric.Point, err error) ([]metric.Point, e
 		points = u.points[:0]
 	}
 	have := len(points)
-	zero := u.source.Zero(u.query.Asked)
+	zero := u.source.Zero(u.query.Expression)
 	for zero.Object = range u.pods(points[:have]) {
 		points = append(points, zero)
 	}
@@ -116,9 +116,9 @@ func (u *zeroFill) pods(points []metric.Point) iter.Seq[metric.Object] {
 
 // counts reports whether the workload has pushed what is asked for, in the kind in which the others answer.
 func (u *zeroFill) hasPushed(of metric.Workload) bool {
-	kind := u.workloads.PushedKind(of, u.query.Asked.Name, u.query.Match)
+	kind := u.workloads.PushedKind(of, u.query.Expression.Name, u.query.MatchLabels)
 	if kind == metric.NoKind || u.kind != metric.NoKind && u.kind != kind {
 		return false
 	}
-	return u.query.Asked.Stat == metric.NoStat || kind.Has(u.query.Asked.Stat)
+	return u.query.Expression.Stat == metric.NoStat || kind.Has(u.query.Expression.Stat)
 }

@@ -10,18 +10,18 @@ import (
 
 // absent explains that there is no such metric: it never was, it is gone, or other objects have it.
 func (t *Table) absent(q *metric.Query) error {
-	family := familyKey{q.Resource, q.Namespace, q.Asked.Name}
+	family := familyKey{q.Resource, q.Namespace, q.Expression.Name}
 	one := t.graves.find(family, q.Object)
 	if one.why == "" && q.Resource == "" {
 		family.namespace = ""
 		one = t.graves.find(family, q.Object)
 	}
 	switch {
-	case q.Known != nil && q.Object == "*" && t.index.any(family, "*") != nil:
+	case q.MatchObject != nil && q.Object == "*" && t.index.any(family, "*") != nil:
 		return metric.NotFoundf("no series of %s: others have it, but none that still lives and that the selector picks", describeAsked(q))
 	case one.why != "":
 		return t.buried(q, one)
-	case q.Known != nil && t.index.any(family, q.Object) != nil:
+	case q.MatchObject != nil && t.index.any(family, q.Object) != nil:
 		return metric.NotFoundf("no series of %s: the object is gone", describeAsked(q))
 	}
 	return metric.NotFoundf("no series of %s: none was ever received%s", describeAsked(q), t.mistyped(q))
@@ -29,7 +29,7 @@ func (t *Table) absent(q *metric.Query) error {
 
 // mistyped says what was probably meant by a name that ends like a stat or a window, but in none that there is.
 func (t *Table) mistyped(q *metric.Query) string {
-	for head := q.Asked.Name; ; {
+	for head := q.Expression.Name; ; {
 		i := strings.LastIndexByte(head, ':')
 		if i < 0 {
 			return ""
@@ -39,7 +39,7 @@ func (t *Table) mistyped(q *metric.Query) string {
 			if found := t.index.any(familyKey{q.Resource, namespace, head}, "*"); found != nil {
 				kind := found.kind
 				return fmt.Sprintf("; %q is a %s: it has %s, in the windows %s, but no %q",
-					head, kind, metric.StatNames(kind.Stats()), windowNames(t.Windows()), q.Asked.Name[len(head)+1:])
+					head, kind, metric.StatNames(kind.Stats()), windowNames(t.Windows()), q.Expression.Name[len(head)+1:])
 			}
 		}
 	}
@@ -60,7 +60,7 @@ func (t *Table) nothing(q *metric.Query, r *reading, matched bool) error {
 			describeAsked(q), r.stat, metric.FormatWindow(r.view.span.window))
 	case r.gone.why != "":
 		return t.buried(q, r.gone)
-	case q.Match == nil:
+	case q.MatchLabels == nil:
 		return t.absent(q)
 	}
 	return metric.NotFoundf("no series of %s has labels that match the selector", describeAsked(q))
@@ -68,7 +68,7 @@ func (t *Table) nothing(q *metric.Query, r *reading, matched bool) error {
 
 // describeAsked names what was asked for: `"x" for pods/web-1 in "shop"`.
 func describeAsked(q *metric.Query) string {
-	s := fmt.Sprintf("%q", q.Asked.Name)
+	s := fmt.Sprintf("%q", q.Expression.Name)
 	switch {
 	case q.Resource == "":
 		s += " among external metrics"

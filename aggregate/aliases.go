@@ -73,7 +73,7 @@ func (a *aliases) origin(s *metric.Sample) uint64 {
 	if len(s.External) > 0 {
 		k = bits.RotateLeft64(k, 37) ^ maphash.Bytes(a.seed, s.External)
 	}
-	if s.AboutExternal {
+	if s.DefaultExternal {
 		k = ^k
 	}
 	return k

@@ -71,7 +71,7 @@ func BenchmarkObjects(b *testing.B) {
 	}
 	w.Offline()
 	for b.Loop() {
-		points, err := table.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Asked: metric.ParseAsked("hits")})
+		points, err := table.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.ParseExpression("hits")})
 		if err != nil || len(points) != 1000 {
 			b.Fatal(len(points), err)
 		}

@@ -84,7 +84,7 @@ func (s *series) setLabels(packed string) {
 
 func (s *series) packed() string { return unsafe.String(s.first, s.length) }
 
-func (s *series) labels() metric.Labels { return metric.PackedLabels(s.packed()) }
+func (s *series) labels() metric.Labels { return metric.TrustPackedLabels(s.packed()) }
 
 // ref names a series and its generation, so that a reader notices when its place was given to another.
 type ref struct {

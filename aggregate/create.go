@@ -14,7 +14,7 @@ const (
 // applyDescribed takes a sample whose bytes are not known, or that has none: it is described, found by its
 // canonical form or created, and its bytes, if there are any, become an alias.
 func (w *Writer) applyDescribed(s *metric.Sample, key *aliasKey) metric.Reason {
-	if s.Op == metric.Vanish {
+	if s.Op == metric.MarkStale {
 		return w.vanish(s)
 	}
 	if refused := check(s); refused != metric.Applied {
@@ -30,7 +30,7 @@ func (w *Writer) applyDescribed(s *metric.Sample, key *aliasKey) metric.Reason {
 	}
 	b, place := w.table.blocks.of(to.number)
 	switch {
-	case s.Op.Pushed():
+	case s.Op.PreAggregated():
 		return w.applyPushed(to, s)
 	case s.Arrived != 0:
 		return w.applyHeld(to, s)
@@ -112,7 +112,7 @@ func (t *Table) identify(s *metric.Sample, whose *decision) (canonicalForm, metr
 		return canonicalForm{}, refused
 	}
 	d := &whose.described
-	d.Object, d.Labels, d.Bound, d.Lasting = metric.Object{}, d.Labels[:0], false, false
+	d.Object, d.Labels, d.ObjectLifetime, d.Retainable = metric.Object{}, d.Labels[:0], false, false
 	if refused := t.describe(s, d); refused != metric.Applied {
 		return canonicalForm{}, refused
 	}
@@ -120,7 +120,7 @@ func (t *Table) identify(s *metric.Sample, whose *decision) (canonicalForm, metr
 		return canonicalForm{}, refused
 	}
 	whose.canonical = metric.AppendLabels(whose.canonical[:0], d.Labels)
-	form := canonicalForm{object: d.Object, name: name, labels: metric.Borrow(whose.canonical), bound: d.Bound, lasting: d.Lasting}
+	form := canonicalForm{object: d.Object, name: name, labels: metric.Borrow(whose.canonical), bound: d.ObjectLifetime, lasting: d.Retainable}
 	form.sum(&t.index.hash)
 	return form, metric.Applied
 }

@@ -19,7 +19,7 @@ import (
 // What once was wrong, or could have been: each test failed before its mend.
 
 func podQuery(name string) metric.Query {
-	return metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Asked: metric.Asked{Name: name}}
+	return metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.Expression{Name: name}}
 }
 
 // A series that is deleted and pushed again moves to another place; its birth is replayed before its death.
@@ -225,7 +225,7 @@ func TestEdgeRefusalOfTheTurnBefore(t *testing.T) {
 		f.Table = New(DefaultConfig(), func(s *metric.Sample, d *metric.Description) metric.Reason {
 			if string(s.Name) == "x" && full {
 				full = false
-				f.Delete(metric.Query{Asked: metric.Asked{Name: "old"}}) // another goroutine's, at this moment
+				f.Delete(metric.Query{Expression: metric.Expression{Name: "old"}}) // another goroutine's, at this moment
 				return metric.OverLimit
 			}
 			return describeByPod(s, d)
@@ -241,7 +241,7 @@ func TestEdgeRefusalOfTheTurnBefore(t *testing.T) {
 func TestEdgeLabelsRace(t *testing.T) {
 	f := newFixture(t)
 	f.push("x:1|c|#pod:a,ns:ns,k:v")
-	r, entries, err := f.planOf(&metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Asked: metric.Asked{Name: "x"}})
+	r, entries, err := f.planOf(&metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.Expression{Name: "x"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +254,7 @@ func TestEdgeLabelsRace(t *testing.T) {
 }
 
 func (f *fixture) planOf(q *metric.Query) (*reading, []found, error) {
-	key := familyKey{q.Resource, q.Namespace, q.Asked.Name}
+	key := familyKey{q.Resource, q.Namespace, q.Expression.Name}
 	return f.plan(q, key, f.index.seek(key, q))
 }
 
@@ -340,8 +340,8 @@ func TestEdgeFallbackWhileExpired(t *testing.T) {
 func TestEdgeAbsentAmongKnown(t *testing.T) {
 	f := newFixture(t)
 	f.push("x:1|c|#pod:a,ns:ns")
-	_, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Asked: metric.Asked{Name: "x"},
-		Known: func(o metric.Object) bool { return o.Name == "b" }})
+	_, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.Expression{Name: "x"},
+		MatchObject: func(o metric.Object) bool { return o.Name == "b" }})
 	if err == nil || err.Error() == `no series of "x" for pods in "ns": none was ever received` {
 		t.Error("there is one, of a pod that was not picked")
 	}
@@ -601,7 +601,7 @@ func TestEdgeExpireLargeFamily(t *testing.T) {
 	if f.Series() != 0 {
 		t.Errorf("%d series are left", f.Series())
 	}
-	if points, err := f.External(metric.Query{Asked: metric.Asked{Name: "x"}}); err == nil {
+	if points, err := f.External(metric.Query{Expression: metric.Expression{Name: "x"}}); err == nil {
 		t.Errorf("%d points are left", len(points))
 	}
 }

@@ -40,7 +40,7 @@ func (t *Table) Remove(namespace, name string, sets []metric.Labels) int {
 // seriesOf finds a metric of exactly this object, whatever others have its name.
 func (t *Table) seriesOf(o metric.Object, name string) []found {
 	same := func(other metric.Object) bool { return other == o }
-	return t.index.find(familyKey{o.Resource, o.Namespace, name}, o.Name, metric.Pick{Takes: same}, new(finding))
+	return t.index.find(familyKey{o.Resource, o.Namespace, name}, o.Name, metric.ObjectFilter{Match: same}, new(finding))
 }
 
 // Idle is how long ago the last sample of a metric of an object came; 0 where there is no such metric.

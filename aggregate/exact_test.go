@@ -13,7 +13,7 @@ import (
 // exactly is what readers are told, digit by digit.
 func (f *fixture) exactly(asked string) string {
 	f.t.Helper()
-	points, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Asked: metric.ParseAsked(asked)})
+	points, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.ParseExpression(asked)})
 	if err != nil {
 		return err.Error()
 	}

@@ -66,8 +66,8 @@ type sought struct {
 // other is touched.
 func (x *index) seek(key familyKey, q *metric.Query) sought {
 	size := x.size(key, q.Object)
-	if q.Object == "*" && q.Few != nil {
-		if few, n, ok := q.Few(size); ok {
+	if q.Object == "*" && q.ListObjects != nil {
+		if few, n, ok := q.ListObjects(size); ok {
 			return sought{few, n}
 		}
 	}
@@ -79,13 +79,13 @@ func (x *index) asked(key familyKey, q *metric.Query, who sought, room *finding)
 	if who.few != nil {
 		return x.named(key, who.few, who.most, room)
 	}
-	return x.find(key, q.Object, metric.Pick{Takes: q.Known, Gone: q.Gone}, room)
+	return x.find(key, q.Object, metric.ObjectFilter{Match: q.MatchObject, Removed: q.RemovedObjects}, room)
 }
 
 // find returns the entries of a family: of one object, or of all ("*"), those that are taken. Where nobody tells objects of one
 // name apart, the newest stands for all.
-func (x *index) find(key familyKey, object string, pick metric.Pick, room *finding) []found {
-	known := pick.Takes
+func (x *index) find(key familyKey, object string, pick metric.ObjectFilter, room *finding) []found {
+	known := pick.Match
 	shard, hash := x.shard(key)
 	shard.mu.Lock()
 	f := shard.family(hash, key)

@@ -37,16 +37,16 @@ func TestListedObjectsAreLookedUp(t *testing.T) {
 	} {
 		most := 0
 		got := f.totalOf(metric.Query{
-			Known: func(o metric.Object) bool { t.Errorf("asked about %s", o.Name); return false },
-			Few:   func(n int) (iter.Seq[metric.Object], int, bool) { most = n; return listed(named(c.listed...)) },
+			MatchObject: func(o metric.Object) bool { t.Errorf("asked about %s", o.Name); return false },
+			ListObjects: func(n int) (iter.Seq[metric.Object], int, bool) { most = n; return listed(named(c.listed...)) },
 		})
 		if !strings.Contains(got, c.want) || most != 20 {
 			t.Errorf("%q: %q, listed at most %d", c.listed, got, most)
 		}
 	}
 	got := f.totalOf(metric.Query{
-		Known: func(o metric.Object) bool { return o.Name == "p04" },
-		Few:   func(int) (iter.Seq[metric.Object], int, bool) { return nil, 0, false },
+		MatchObject: func(o metric.Object) bool { return o.Name == "p04" },
+		ListObjects: func(int) (iter.Seq[metric.Object], int, bool) { return nil, 0, false },
 	})
 	if got != "p04/1=1 " {
 		t.Errorf("where nobody lists them: %q", got)
@@ -58,7 +58,7 @@ func listed(all []metric.Object) (iter.Seq[metric.Object], int, bool) {
 }
 
 func (f *fixture) totalOf(q metric.Query) string {
-	q.Resource, q.Namespace, q.Object, q.Asked = "pods", "shop", "*", metric.ParseAsked("hits:total")
+	q.Resource, q.Namespace, q.Object, q.Expression = "pods", "shop", "*", metric.ParseExpression("hits:total")
 	points, err := f.Objects(q)
 	if err != nil {
 		return err.Error()
@@ -101,7 +101,7 @@ func TestFamilyIsReadWhileItChanges(t *testing.T) {
 		}
 	}()
 	for range 200 {
-		points, err := f.Objects(metric.Query{Resource: "pods", Namespace: "shop", Object: "*", Asked: metric.ParseAsked("hits:total")})
+		points, err := f.Objects(metric.Query{Resource: "pods", Namespace: "shop", Object: "*", Expression: metric.ParseExpression("hits:total")})
 		if err != nil || len(points) != steady {
 			t.Fatalf("%d points, %v", len(points), err)
 		}
@@ -156,18 +156,18 @@ func BenchmarkObjectsOfACrowd(b *testing.B) {
 		want int
 		q    metric.Query
 	}{
-		{"all", pods, metric.Query{Known: func(metric.Object) bool { return true }}},
-		{"few", picked, metric.Query{Few: func(int) (iter.Seq[metric.Object], int, bool) { return listed(few) }}},
+		{"all", pods, metric.Query{MatchObject: func(metric.Object) bool { return true }}},
+		{"few", picked, metric.Query{ListObjects: func(int) (iter.Seq[metric.Object], int, bool) { return listed(few) }}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			c.q.Resource, c.q.Namespace, c.q.Object, c.q.Asked = "pods", "shop", "*", metric.ParseAsked("hits")
+			c.q.Resource, c.q.Namespace, c.q.Object, c.q.Expression = "pods", "shop", "*", metric.ParseExpression("hits")
 			b.ReportAllocs()
 			for b.Loop() {
 				points, err := f.Objects(c.q)
 				if err != nil || len(points) != c.want {
 					b.Fatal(len(points), err)
 				}
-				c.q.Room = func(int) ([]metric.Point, error) { return points, nil }
+				c.q.Reserve = func(int) ([]metric.Point, error) { return points, nil }
 			}
 		})
 	}

@@ -23,8 +23,8 @@ func TestReadsLeaveLittleGarbage(t *testing.T) {
 		few = append(few, s.Pod.Object())
 	}
 	q := metric.Query{
-		Resource: "pods", Namespace: "shop", Object: "*", Asked: metric.ParseAsked("hits"),
-		Few: func(int) (iter.Seq[metric.Object], int, bool) { return listed(few) },
+		Resource: "pods", Namespace: "shop", Object: "*", Expression: metric.ParseExpression("hits"),
+		ListObjects: func(int) (iter.Seq[metric.Object], int, bool) { return listed(few) },
 	}
 	var before, after runtime.MemStats
 	const reads = 100
@@ -36,7 +36,7 @@ func TestReadsLeaveLittleGarbage(t *testing.T) {
 		if err != nil || len(points) != len(few) {
 			t.Fatal(len(points), err)
 		}
-		q.Room = func(int) ([]metric.Point, error) { return points, nil }
+		q.Reserve = func(int) ([]metric.Point, error) { return points, nil }
 	}
 	runtime.ReadMemStats(&after)
 	if each := (after.TotalAlloc - before.TotalAlloc) / reads; each > 10<<10 {

@@ -154,7 +154,7 @@ func hurry(long, short time.Duration) time.Duration {
 func readAll(ctx context.Context, t *Table) {
 	for ctx.Err() == nil {
 		for _, asked := range []string{"c0", "c1:count:1s", "c2:total", "c3:rate:6s"} {
-			t.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Asked: metric.ParseAsked(asked)})
+			t.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.ParseExpression(asked)})
 		}
 		t.Listed(10)
 		t.Balance()
@@ -175,7 +175,7 @@ func saveAll(ctx context.Context, t *Table) {
 
 func deleteSome(ctx context.Context, t *Table) {
 	for n := 0; ctx.Err() == nil; n++ {
-		t.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: fmt.Sprintf("p%d", n%9), Asked: metric.Asked{Name: "c0"}})
+		t.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: fmt.Sprintf("p%d", n%9), Expression: metric.Expression{Name: "c0"}})
 		time.Sleep(5 * time.Millisecond)
 	}
 }
@@ -310,7 +310,7 @@ func TestA4OneSnapshot(t *testing.T) {
 	until := time.Now().Add(hurry(2*time.Second, 300*time.Millisecond))
 	for time.Now().Before(until) {
 		// The parts of one answer, as a reading has them before it picks one.
-		r, entries, err := f.planOf(&metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Asked: metric.ParseAsked("t:mean")})
+		r, entries, err := f.planOf(&metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.ParseExpression("t:mean")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -321,7 +321,7 @@ func TestA4OneSnapshot(t *testing.T) {
 		}
 		r.end()
 		begun := applied.Load()
-		p, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Asked: metric.ParseAsked("c:total")})
+		p, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.ParseExpression("c:total")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -422,7 +422,7 @@ func TestA6SeriesCap(t *testing.T) {
 		}
 		f.refuses("c:1|c|#pod:p10,ns:ns", metric.OverLimit)
 		f.refuses("c:1|c|#pod:p10,ns:ns", metric.OverLimit)
-		f.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: "p3", Asked: metric.Asked{Name: "c"}})
+		f.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: "p3", Expression: metric.Expression{Name: "c"}})
 		f.push("c:1|c|#pod:p10,ns:ns")
 		f.refuses("c:1|c|#pod:p11,ns:ns", metric.OverLimit)
 	})
@@ -461,7 +461,7 @@ func TestA6BytesCap(t *testing.T) {
 			f.w.Apply(sample(fmt.Sprintf("s:%d|s|#pod:a,ns:ns", i)))
 		}
 		f.refuses("s:100|s|#pod:a,ns:ns", metric.OverLimit)
-		f.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Asked: metric.Asked{Name: "c"}})
+		f.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.Expression{Name: "c"}})
 		f.w.Offline()
 		time.Sleep(5 * time.Minute) // places are free at once, aliases after a sweep
 		if held := table.nameBytes.Load() + table.aliases.bytes.Load(); held > 1000 {

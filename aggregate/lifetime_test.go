@@ -53,7 +53,7 @@ func TestOutages(t *testing.T) {
 				if _, err := again.Objects(podsTotal("a")); (err == nil) != c.object {
 					t.Errorf("an object's series: %v, want it to live: %v", err, c.object)
 				}
-				if _, err := again.External(metric.Query{Asked: metric.ParseAsked("e:total")}); (err == nil) != c.outside {
+				if _, err := again.External(metric.Query{Expression: metric.ParseExpression("e:total")}); (err == nil) != c.outside {
 					t.Errorf("an external series: %v, want it to live: %v", err, c.outside)
 				}
 			})
@@ -62,7 +62,7 @@ func TestOutages(t *testing.T) {
 }
 
 func podsTotal(name string) metric.Query {
-	return metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Asked: metric.ParseAsked(name + ":total")}
+	return metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.ParseExpression(name + ":total")}
 }
 
 // setWall rewrites the saved clock as if the wall clock had been so far ahead when it was saved.
@@ -138,7 +138,7 @@ func TestATimeToLiveIsExact(t *testing.T) {
 					lived, stayed := time.Duration(0), time.Duration(0)
 					time.Sleep(ttl - time.Second)
 					for time.Since(began) < ttl+3*time.Second {
-						if _, err := f.External(metric.Query{Asked: metric.ParseAsked("x")}); err == nil {
+						if _, err := f.External(metric.Query{Expression: metric.ParseExpression("x")}); err == nil {
 							lived = time.Since(began)
 						}
 						if f.Series() > 0 {
@@ -163,7 +163,7 @@ func TestTheSameValueHasTheSameTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, disk := newFixture(t).running(), newSaved()
 		at := func(f *fixture, asked string) time.Time {
-			points, err := f.External(metric.Query{Asked: metric.ParseAsked(asked)})
+			points, err := f.External(metric.Query{Expression: metric.ParseExpression(asked)})
 			if err != nil {
 				t.Fatal(err)
 			}

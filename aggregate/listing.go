@@ -16,14 +16,14 @@ type listing struct {
 	made  time.Time
 	took  time.Duration
 	limit int
-	list  []metric.Listed
+	list  []metric.Discovered
 }
 
 const listingShare = 10
 
 // listed returns the distinct metrics, in a stable order: the first limit of external ones, then the first limit of objects'.
 // One that has several kinds is listed with the first of them.
-func (x *index) listed(limit int) []metric.Listed {
+func (x *index) listed(limit int) []metric.Discovered {
 	l := &x.list
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -50,7 +50,7 @@ func (s *indexShard) list(external, objects *firstNames) {
 			to = external
 		}
 		for e := range f.entries.all() {
-			to.add(metric.Listed{Resource: f.key.resource, Name: f.key.name, Kind: e.kind})
+			to.add(metric.Discovered{Resource: f.key.resource, Name: f.key.name, Kind: e.kind})
 			seen++
 			s.letOthersIn(seen)
 		}
@@ -60,10 +60,10 @@ func (s *indexShard) list(external, objects *firstNames) {
 // firstNames keeps the first names of all that it is handed, each once, in order.
 type firstNames struct {
 	limit int
-	names []metric.Listed
+	names []metric.Discovered
 }
 
-func (f *firstNames) add(one metric.Listed) {
+func (f *firstNames) add(one metric.Discovered) {
 	if len(f.names) == f.limit && (f.limit == 0 || compareNames(one, f.names[f.limit-1]) > 0) {
 		return
 	}
@@ -78,6 +78,6 @@ func (f *firstNames) add(one metric.Listed) {
 	f.names = slices.Insert(f.names, at, one)
 }
 
-func compareNames(a, b metric.Listed) int {
+func compareNames(a, b metric.Discovered) int {
 	return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Name, b.Name))
 }

@@ -49,8 +49,8 @@ func (t *Table) chooseKinds(q *metric.Query, key familyKey, entries []found, now
 	}
 	takes = 1 << kind
 	for _, k := range kinds {
-		if q.Asked.Stat != metric.NoStat && k.Has(q.Asked.Stat) {
-			if !kind.Has(q.Asked.Stat) {
+		if q.Expression.Stat != metric.NoStat && k.Has(q.Expression.Stat) {
+			if !kind.Has(q.Expression.Stat) {
 				kind, takes = k, 1<<k
 			}
 			takes |= 1 << k

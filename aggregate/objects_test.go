@@ -16,7 +16,7 @@ func describeBySender(s *metric.Sample, d *metric.Description) metric.Reason {
 	if s.Sender.Pod == nil {
 		return metric.Pending
 	}
-	d.Object, d.Bound = s.Sender.Pod.Object(), true
+	d.Object, d.ObjectLifetime = s.Sender.Pod.Object(), true
 	d.Labels = metric.SortLabels(s.AppendLabels(d.Labels))
 	return metric.Applied
 }
@@ -51,7 +51,7 @@ func (f *fixture) send(from *metric.Sender, lines ...string) metric.Reason {
 
 // total asks each pod that lives for a counter's total.
 func (f *fixture) total(name string, lives func(metric.Object) bool) string {
-	points, err := f.Objects(metric.Query{Resource: "pods", Namespace: "shop", Object: "*", Asked: metric.ParseAsked(name + ":total"), Known: lives})
+	points, err := f.Objects(metric.Query{Resource: "pods", Namespace: "shop", Object: "*", Expression: metric.ParseExpression(name + ":total"), MatchObject: lives})
 	if err != nil {
 		return err.Error()
 	}
@@ -84,7 +84,7 @@ func TestSameLineOfTwoSenders(t *testing.T) {
 func TestSameLineOfTwoOrigins(t *testing.T) {
 	asked := map[string]bool{}
 	table := New(DefaultConfig(), func(s *metric.Sample, d *metric.Description) metric.Reason {
-		asked[fmt.Sprintf("%q %q %v", s.Container, s.External, s.AboutExternal)] = true
+		asked[fmt.Sprintf("%q %q %v", s.Container, s.External, s.DefaultExternal)] = true
 		return metric.Applied
 	}, slog.New(slog.DiscardHandler))
 	w := table.NewWriter()
@@ -94,7 +94,7 @@ func TestSameLineOfTwoOrigins(t *testing.T) {
 			for _, external := range []string{"", "pu-a", "ci-a"} {
 				for _, about := range []bool{false, true} {
 					s := sample("x:1|c")
-					s.Sender, s.Container, s.External, s.AboutExternal = forwarder, []byte(container), []byte(external), about
+					s.Sender, s.Container, s.External, s.DefaultExternal = forwarder, []byte(container), []byte(external), about
 					w.Apply(s)
 				}
 			}
@@ -184,7 +184,7 @@ func TestElderEntriesGoInAnyOrder(t *testing.T) {
 }
 
 func (f *fixture) seriesOfName(name string) []found {
-	return f.index.find(familyKey{"pods", "shop", name}, "*", metric.Pick{Takes: func(metric.Object) bool { return true }}, new(finding))
+	return f.index.find(familyKey{"pods", "shop", name}, "*", metric.ObjectFilter{Match: func(metric.Object) bool { return true }}, new(finding))
 }
 
 func TestBoundSeriesLivesAsLongAsItsObject(t *testing.T) {
@@ -313,7 +313,7 @@ func TestHeldSamplesCountWhenTheyCame(t *testing.T) {
 			time.Sleep(time.Second)
 			f.send(a, "hits:10|c")
 			for _, window := range []string{"10s", "1m"} {
-				q := metric.Query{Resource: "pods", Namespace: "shop", Object: "a", Asked: metric.ParseAsked("hits:rate:" + window)}
+				q := metric.Query{Resource: "pods", Namespace: "shop", Object: "a", Expression: metric.ParseExpression("hits:rate:" + window)}
 				points, err := f.Objects(q)
 				if err != nil {
 					t.Fatal(err)
@@ -324,7 +324,7 @@ func TestHeldSamplesCountWhenTheyCame(t *testing.T) {
 			}
 		}
 		for asked, want := range map[string]float64{"took:count:10s": 0, "took:count:1m": 8, "depth": 7, "users:unique:1m": 1, "hits:total": 300} {
-			points, err := f.Objects(metric.Query{Resource: "pods", Namespace: "shop", Object: "a", Asked: metric.ParseAsked(asked)})
+			points, err := f.Objects(metric.Query{Resource: "pods", Namespace: "shop", Object: "a", Expression: metric.ParseExpression(asked)})
 			if err != nil || points[0].Value.Float64() != want {
 				t.Errorf("%s: %v, %v, want %v", asked, points, err, want)
 			}
@@ -350,7 +350,7 @@ func TestHeldGaugeIsOlder(t *testing.T) {
 				t.Fatal(r)
 			}
 			f.w.Offline()
-			points, err := f.Objects(metric.Query{Resource: "pods", Namespace: "shop", Object: "a", Asked: metric.ParseAsked("depth")})
+			points, err := f.Objects(metric.Query{Resource: "pods", Namespace: "shop", Object: "a", Expression: metric.ParseExpression("depth")})
 			if err != nil || points[0].Value.Float64() != 2 {
 				t.Errorf("%v, %v", points, err)
 			}

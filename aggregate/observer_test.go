@@ -53,11 +53,11 @@ func TestZeroHasTheTimeAndWindowOfItsOthers(t *testing.T) {
 	f := inCluster(t)
 	f.send(senderOf("a", "1"), "m:0|c")
 	for _, asked := range []string{"m", "m:rate:10s", "m:count"} {
-		points, err := f.Objects(metric.Query{Resource: "pods", Namespace: "shop", Object: "*", Asked: metric.ParseAsked(asked)})
+		points, err := f.Objects(metric.Query{Resource: "pods", Namespace: "shop", Object: "*", Expression: metric.ParseExpression(asked)})
 		if err != nil || len(points) != 1 {
 			t.Fatal(asked, points, err)
 		}
-		zero := f.Zero(metric.ParseAsked(asked))
+		zero := f.Zero(metric.ParseExpression(asked))
 		if late := zero.Time.Sub(points[0].Time); zero.Window != points[0].Window || late < 0 || late.Seconds() > 5 || zero.Value != points[0].Value {
 			t.Errorf("%s: %+v, want %+v", asked, zero, points[0])
 		}
@@ -69,7 +69,7 @@ func TestQueryIsToldTheKindThatAnswers(t *testing.T) {
 	f.send(senderOf("a", "1"), "m:1|c", "l:1|ms")
 	for asked, want := range map[string]metric.Kind{"m": metric.Counter, "l": metric.Timer, "none": metric.NoKind} {
 		got := metric.NoKind
-		_, _ = f.Objects(metric.Query{Resource: "pods", Namespace: "shop", Object: "*", Asked: metric.ParseAsked(asked), Kind: &got})
+		_, _ = f.Objects(metric.Query{Resource: "pods", Namespace: "shop", Object: "*", Expression: metric.ParseExpression(asked), Kind: &got})
 		if got != want {
 			t.Errorf("%s: %s, want %s", asked, got, want)
 		}

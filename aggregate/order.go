@@ -100,23 +100,23 @@ func (x *index) forget(key familyKey, forget bool) {
 type unsure struct{ at, place int }
 
 // ordered returns the entries in their order, those that are taken. Who was taken before, and did not go since, is not asked about.
-func (f *family) ordered(o *order, pick metric.Pick, room *finding) []found {
+func (f *family) ordered(o *order, pick metric.ObjectFilter, room *finding) []found {
 	var now uint64
-	if pick.Gone != nil {
-		now = f.catchUp(o, pick.Gone)
+	if pick.Removed != nil {
+		now = f.catchUp(o, pick.Removed)
 	}
 	f.shard.mu.Lock()
-	f.takeOrderedLocked(o, pick.Gone != nil, room)
+	f.takeOrderedLocked(o, pick.Removed != nil, room)
 	f.shard.mu.Unlock()
 	out, all := room.found, len(room.unsure)
 	room.unsure = slices.DeleteFunc(room.unsure, func(u unsure) bool {
-		if pick.Takes(out[u.at].entry.object()) {
+		if pick.Match(out[u.at].entry.object()) {
 			return false
 		}
 		out[u.at].entry = nil
 		return true
 	})
-	if pick.Gone != nil {
+	if pick.Removed != nil {
 		f.noteTaken(o, now, room.unsure)
 	}
 	if len(room.unsure) == all {

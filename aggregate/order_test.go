@@ -168,8 +168,8 @@ func crowded(t testing.TB, n int) (*fixture, *town, []metric.Object) {
 
 // read returns who is in an answer.
 func (c *town) read(t testing.TB, f *fixture) map[metric.Object]bool {
-	points, err := f.Objects(metric.Query{Resource: "pods", Namespace: "shop", Object: "*", Asked: metric.ParseAsked("hits:total"),
-		Known: c.takes, Gone: c.gone})
+	points, err := f.Objects(metric.Query{Resource: "pods", Namespace: "shop", Object: "*", Expression: metric.ParseExpression("hits:total"),
+		MatchObject: c.takes, RemovedObjects: c.gone})
 	if err != nil {
 		t.Error(err)
 	}
@@ -265,8 +265,8 @@ func TestWhoWentWhileAskedIsNotNoted(t *testing.T) {
 	f, c, all := crowded(t, orderedFrom+100)
 	c.read(t, f) // makes the order
 	victim, went := all[9], false
-	q := metric.Query{Resource: "pods", Namespace: "shop", Object: "*", Asked: metric.ParseAsked("hits:total"), Gone: c.gone}
-	q.Known = func(o metric.Object) bool {
+	q := metric.Query{Resource: "pods", Namespace: "shop", Object: "*", Expression: metric.ParseExpression("hits:total"), RemovedObjects: c.gone}
+	q.MatchObject = func(o metric.Object) bool {
 		lives := c.takes(o)
 		if o == victim && !went {
 			went = true

@@ -47,7 +47,7 @@ func taken(s *metric.Sample, at int64) *metric.Sample { s.Timestamp = at; return
 
 func (f *fixture) value(asked string) float64 {
 	f.t.Helper()
-	p, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Asked: metric.ParseAsked(asked)})
+	p, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.ParseExpression(asked)})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -321,7 +321,7 @@ func TestSummariesCannotBeMerged(t *testing.T) {
 		f.apply(pushOf(metric.Accumulate, one, "k:1"))
 		f.push("t:5|ms|#pod:a,ns:ns,k:2")
 		ask := func(q metric.Query) ([]metric.Point, error) {
-			q.Asked = metric.ParseAsked("t:p50")
+			q.Expression = metric.ParseExpression("t:p50")
 			if q.Resource == "" {
 				return f.External(q)
 			}
@@ -335,10 +335,10 @@ func TestSummariesCannotBeMerged(t *testing.T) {
 		for _, q := range []metric.Query{{Resource: "pods", Namespace: "ns", Object: "*"}, {Namespace: "shop"}} {
 			_, err := ask(q)
 			const want = `"t:p50": percentiles of summaries cannot be merged over label sets; pick one with a selector`
-			if !errors.Is(err, metric.ErrAsked) || err.Error() != want {
+			if !errors.Is(err, metric.ErrInvalidQuery) || err.Error() != want {
 				t.Errorf("%v, want %s", err, want)
 			}
-			q.Match = func(l metric.Labels) bool { k, _ := l.Get("k"); return k == "1" }
+			q.MatchLabels = func(l metric.Labels) bool { k, _ := l.Get("k"); return k == "1" }
 			if p, err := ask(q); err != nil || print(p[0].Value) != "8" {
 				t.Errorf("%v, %v, want 8", p, err)
 			}
@@ -451,7 +451,7 @@ func TestHistogramsConcurrently(t *testing.T) {
 	helpers.Go(func() {
 		for ctx.Err() == nil {
 			for _, asked := range []string{"t", "t:p95", "t:count", "gone:p95"} {
-				table.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Asked: metric.ParseAsked(asked)})
+				table.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.ParseExpression(asked)})
 			}
 			table.Delete(podQuery("gone"))
 		}

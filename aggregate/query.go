@@ -10,7 +10,7 @@ import (
 
 // Objects answers for custom metrics: one value for each object, its label sets rolled up.
 func (t *Table) Objects(q metric.Query) ([]metric.Point, error) {
-	key := familyKey{q.Resource, q.Namespace, q.Asked.Name}
+	key := familyKey{q.Resource, q.Namespace, q.Expression.Name}
 	who := t.index.seek(key, &q)
 	points, err := roomFor(&q, who.most)
 	if err != nil {
@@ -58,10 +58,10 @@ func (t *Table) Objects(q metric.Query) ([]metric.Point, error) {
 
 // roomFor is room for so many points.
 func roomFor(q *metric.Query, points int) ([]metric.Point, error) {
-	if q.Room == nil {
+	if q.Reserve == nil {
 		return nil, nil
 	}
-	room, err := q.Room(points)
+	room, err := q.Reserve(points)
 	return room[:0], err
 }
 
@@ -70,7 +70,7 @@ func roomFor(q *metric.Query, points int) ([]metric.Point, error) {
 // gets the cluster-wide one.
 func (t *Table) External(q metric.Query) ([]metric.Point, error) {
 	q.Resource, q.Object = "", ""
-	key := familyKey{"", q.Namespace, q.Asked.Name}
+	key := familyKey{"", q.Namespace, q.Expression.Name}
 	points, err := roomFor(&q, t.mostExternal(key, &q)) // may wait: what time it is, and what there is, is looked at afterwards
 	if err != nil {
 		return nil, err
@@ -103,18 +103,18 @@ func (t *Table) mostExternal(key familyKey, q *metric.Query) int {
 }
 
 // Listed lists the distinct metrics that exist, in a stable order: at most limit external ones, then at most limit of objects.
-func (t *Table) Listed(limit int) []metric.Listed { return t.index.listed(limit) }
+func (t *Table) Listed(limit int) []metric.Discovered { return t.index.listed(limit) }
 
 // Delete removes the series that a query names, whatever its stat and window, and returns how many. It does not fall
 // back: who deletes in a namespace does not mean everybody's.
 func (t *Table) Delete(q metric.Query) int {
 	var gone []ref
-	key := familyKey{q.Resource, q.Namespace, q.Asked.Name}
+	key := familyKey{q.Resource, q.Namespace, q.Expression.Name}
 	for _, one := range t.index.asked(key, &q, t.index.seek(key, &q), new(finding)) {
 		for _, r := range one.series {
 			b, place := t.blocks.of(r.number)
 			b.history.Lock()
-			if b.page.cells[place].state.Load() == r.state && (q.Match == nil || q.Match(b.series[place].labels())) {
+			if b.page.cells[place].state.Load() == r.state && (q.MatchLabels == nil || q.MatchLabels(b.series[place].labels())) {
 				gone = append(gone, r)
 			}
 			b.history.Unlock()
@@ -137,10 +137,10 @@ func (t *Table) plan(q *metric.Query, key familyKey, who sought) (_ *reading, _ 
 		key.namespace = ""
 		entries = t.living(t.index.asked(key, q, t.index.seek(key, q), room), now)
 	}
-	stat, window := q.Asked.Stat, q.Asked.Window
+	stat, window := q.Expression.Stat, q.Expression.Window
 	if window != 0 && t.spanIndex(window) < 0 {
-		return nil, nil, metric.CannotAskf("window %s of %q is not kept; the windows are %s",
-			metric.FormatWindow(window), q.Asked.String(), windowNames(t.Windows()))
+		return nil, nil, metric.InvalidQueryf("window %s of %q is not kept; the windows are %s",
+			metric.FormatWindow(window), q.Expression.String(), windowNames(t.Windows()))
 	}
 	if len(entries) == 0 {
 		return nil, nil, t.absent(q)
@@ -150,18 +150,18 @@ func (t *Table) plan(q *metric.Query, key familyKey, who sought) (_ *reading, _ 
 		stat = kind.DefaultStat()
 	}
 	if !kind.Has(stat) {
-		return nil, nil, metric.CannotAskf("%q is a %s: it has %s, but no %s",
-			q.Asked.Name, kind, metric.StatNames(kind.Stats()), stat)
+		return nil, nil, metric.InvalidQueryf("%q is a %s: it has %s, but no %s",
+			q.Expression.Name, kind, metric.StatNames(kind.Stats()), stat)
 	}
 	if !stat.Windowed() && window != 0 {
-		return nil, nil, metric.CannotAskf("%q: %s is the same in every window; ask for %q",
-			q.Asked.String(), stat, metric.Asked{Name: q.Asked.Name, Stat: stat}.String())
+		return nil, nil, metric.InvalidQueryf("%q: %s is the same in every window; ask for %q",
+			q.Expression.String(), stat, metric.Expression{Name: q.Expression.Name, Stat: stat}.String())
 	}
 	if window == 0 {
 		window = t.defaultWindow()
 	}
 	index := t.spanIndex(window)
-	r := &reading{table: t, kind: kind, takes: takes, stat: stat, now: now, match: q.Match, room: room,
+	r := &reading{table: t, kind: kind, takes: takes, stat: stat, now: now, match: q.MatchLabels, room: room,
 		view: t.spans[index].view(index, t.clock.tick, now)}
 	return r, entries, nil
 }

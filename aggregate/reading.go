@@ -129,7 +129,7 @@ func (r *reading) addLocked(s ref, b *block, place uint32) {
 	if r.series++; r.series == 1 {
 		r.shared = labels
 	} else {
-		r.shared = r.shared.Shared(labels)
+		r.shared = r.shared.Intersection(labels)
 	}
 	if !r.stat.Windowed() {
 		r.dateLocked(b, place)
@@ -213,7 +213,7 @@ func (r *reading) addGaugeLocked(b *block, place uint32) {
 // addTimerLocked reads a timer: what adds up by its notes, as a counter's; the rest by its bins.
 func (r *reading) addTimerLocked(b *block, place uint32) {
 	timer := b.body(place).timer
-	if !r.stat.Adds() {
+	if !r.stat.Additive() {
 		timer.readLocked(r.spread, r.table.spans, r.view)
 		if timer.pushed != nil && len(timer.pushed.quantiles) > 0 {
 			r.summaries++
@@ -337,14 +337,14 @@ func (r *reading) external(points []metric.Point, one found) (_ []metric.Point, 
 	r.begin()
 	for _, s := range one.series {
 		r.add(s)
-		if !r.stat.Adds() {
+		if !r.stat.Additive() {
 			continue
 		}
 		matched = matched || r.series > 0
 		points = r.appendPoint(points)
 		r.begin()
 	}
-	if !r.stat.Adds() {
+	if !r.stat.Additive() {
 		matched = r.series > 0
 		points = r.appendPoint(points)
 	}

@@ -49,7 +49,7 @@ func TestAStatThatNothingReadsIsNoNumber(t *testing.T) {
 				if kind.Has(stat) {
 					continue
 				}
-				q := metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Asked: metric.Asked{Name: reads.name}}
+				q := metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.Expression{Name: reads.name}}
 				key := familyKey{q.Resource, q.Namespace, reads.name}
 				r, entries, err := f.plan(&q, key, f.index.seek(key, &q))
 				if err != nil {

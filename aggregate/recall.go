@@ -47,7 +47,7 @@ func (a *aliases) lineKeyOf(s *metric.Sample) aliasKey {
 // lineKey is what a line is looked up by beside its bytes. Its kind stands in Rest, so it need not be known.
 func (a *aliases) lineKey(l *metric.Line) (hash, sender uint64, mode uint16) {
 	mode = lineMode | uint16(l.Dialect)<<8
-	if l.AboutExternal {
+	if l.DefaultExternal {
 		mode |= externalMode
 	}
 	if l.Sender != nil {

@@ -166,7 +166,7 @@ func TestKnownLinesAreTheirSenders(t *testing.T) {
 	}
 	for _, other := range []func(*metric.Line){
 		func(l *metric.Line) { l.Dialect = 1 },
-		func(l *metric.Line) { l.AboutExternal = true },
+		func(l *metric.Line) { l.DefaultExternal = true },
 		func(l *metric.Line) { l.Sender = nil },
 		func(l *metric.Line) { l.Head = []byte("cc") },
 		func(l *metric.Line) { l.Rest = []byte("c|#pod:b,ns:ns") },
@@ -187,7 +187,7 @@ func TestKnownLinesOfWhatIsGone(t *testing.T) {
 		f.take(f.w, nil, text, text)
 		f.want("c:total", "a=4")
 		f.w.Offline()
-		if n := f.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Asked: metric.Asked{Name: "c"}}); n != 1 {
+		if n := f.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.Expression{Name: "c"}}); n != 1 {
 			t.Fatalf("%d deleted", n)
 		}
 		time.Sleep(time.Second)
@@ -233,7 +233,7 @@ func testRecallers(t *testing.T, far int64) {
 	}
 	for i := range 40 {
 		time.Sleep(5 * time.Millisecond)
-		f.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Asked: metric.Asked{Name: fmt.Sprintf("c%d", i)}})
+		f.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.Expression{Name: fmt.Sprintf("c%d", i)}})
 	}
 	close(stop)
 	writers.Wait()

@@ -169,7 +169,7 @@ func TestDatedObservationsKeepOthers(t *testing.T) {
 		}
 		f.want("t:count", "a=16")
 		f.want("t:sum", "a=80")
-		r, entries, err := f.planOf(&metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Asked: metric.ParseAsked("t:mean")})
+		r, entries, err := f.planOf(&metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.ParseExpression("t:mean")})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -139,7 +139,7 @@ func TestDeltasAreIdempotent(t *testing.T) {
 		for range 50 {
 			f.traffic(r)
 			if r.IntN(8) == 0 {
-				f.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: fmt.Sprintf("p%d", r.IntN(5)), Asked: metric.Asked{Name: "c"}})
+				f.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: fmt.Sprintf("p%d", r.IntN(5)), Expression: metric.Expression{Name: "c"}})
 			}
 			time.Sleep(400 * time.Millisecond)
 			delta := f.AppendDelta(nil, 0)
@@ -172,7 +172,7 @@ func TestRateAcrossARestart(t *testing.T) {
 			again.push("c:5|c|#pod:a,ns:ns")
 			time.Sleep(100 * time.Millisecond)
 			for _, asked := range []string{"c", "c:rate:10s"} {
-				p, err := again.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Asked: metric.ParseAsked(asked)})
+				p, err := again.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.ParseExpression(asked)})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -191,8 +191,8 @@ func TestRestoreAfterDeaths(t *testing.T) {
 		f, disk := newFixture(t).running(), newSaved()
 		f.push("a:1|c|#pod:a,ns:ns", "b:2|ms|#pod:a,ns:ns", "k:1|c|#pod:a,ns:ns")
 		disk.flush(f.Table, each)
-		f.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Asked: metric.Asked{Name: "a"}})
-		f.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Asked: metric.Asked{Name: "b"}})
+		f.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.Expression{Name: "a"}})
+		f.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.Expression{Name: "b"}})
 		time.Sleep(2 * time.Second)
 		disk.flush(f.Table, never)
 		f.push("a:7|g|#pod:a,ns:ns", "z:1|c|#pod:a,ns:ns")
@@ -220,7 +220,7 @@ func TestRestoreOfARebirth(t *testing.T) {
 			disk.flush(f.Table, never)
 		}
 		state := f.AppendState(nil, 0)
-		f.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Asked: metric.Asked{Name: "a"}})
+		f.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.Expression{Name: "a"}})
 		f.finish(&pace{time.Now()})
 		f.push("a:1|c|#pod:a,ns:ns")
 		disk.flush(f.Table, never)

@@ -177,7 +177,7 @@ func TestAccumulateWindowsAcrossResets(t *testing.T) {
 				continue
 			}
 			for _, asked := range []string{"c", "c:rate:10s"} {
-				p, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Asked: metric.ParseAsked(asked)})
+				p, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.ParseExpression(asked)})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -276,7 +276,7 @@ func (m *totalModel) check(t *testing.T) {
 			}
 		}
 		p, err := m.f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a",
-			Asked: metric.Asked{Name: "c", Stat: metric.Count, Window: w}})
+			Expression: metric.Expression{Name: "c", Stat: metric.Count, Window: w}})
 		if err != nil {
 			t.Fatal(err)
 		}

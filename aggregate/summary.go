@@ -58,11 +58,11 @@ func percentilesOf(all []metric.Quantile) string {
 // refuse is the error of an answer that would merge what cannot be merged, or of a stat that nothing reads.
 func (r *reading) refuse(q *metric.Query) error {
 	if r.unread {
-		return metric.CannotAskf("%q: this version cannot read %s of a %s", q.Asked.String(), r.stat, r.kind)
+		return metric.InvalidQueryf("%q: this version cannot read %s of a %s", q.Expression.String(), r.stat, r.kind)
 	}
 	if !r.unmergeable {
 		return nil
 	}
-	return metric.CannotAskf("%q: percentiles of summaries cannot be merged over label sets; pick one with a selector",
-		q.Asked.String())
+	return metric.InvalidQueryf("%q: percentiles of summaries cannot be merged over label sets; pick one with a selector",
+		q.Expression.String())
 }

@@ -17,8 +17,8 @@ import (
 
 // describeByPod is identity in small: the tags pod and ns name a pod, the rest are labels.
 func describeByPod(s *metric.Sample, d *metric.Description) metric.Reason {
-	if s.About != nil {
-		d.Object = *s.About
+	if s.Object != nil {
+		d.Object = *s.Object
 	}
 	for _, l := range s.AppendLabels(nil) {
 		switch l.Key {
@@ -120,7 +120,7 @@ func (f *fixture) refuses(line string, want metric.Reason) {
 
 // ask returns the values for pods of namespace ns, or what went wrong: "pod=value pod=value".
 func (f *fixture) ask(asked string) string {
-	points, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Asked: metric.ParseAsked(asked)})
+	points, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.ParseExpression(asked)})
 	if err != nil {
 		return err.Error()
 	}
@@ -132,7 +132,7 @@ func (f *fixture) ask(asked string) string {
 }
 
 func (f *fixture) askExternal(namespace, asked string) string {
-	points, err := f.External(metric.Query{Namespace: namespace, Asked: metric.ParseAsked(asked)})
+	points, err := f.External(metric.Query{Namespace: namespace, Expression: metric.ParseExpression(asked)})
 	if err != nil {
 		return err.Error()
 	}
@@ -192,7 +192,7 @@ func TestRateIsSteady(t *testing.T) {
 			f.push("hits:5|c|#pod:a,ns:ns")
 			time.Sleep(100 * time.Millisecond)
 			for _, asked := range []string{"hits", "hits:rate:10s"} {
-				p, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Asked: metric.ParseAsked(asked)})
+				p, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.ParseExpression(asked)})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -210,7 +210,7 @@ func TestRateOfAYoungSeries(t *testing.T) {
 		for second := 1; second <= 30; second++ {
 			f.push("hits:100|c|#pod:a,ns:ns")
 			time.Sleep(time.Second)
-			p, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Asked: metric.ParseAsked("hits")})
+			p, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.ParseExpression("hits")})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -305,7 +305,7 @@ func TestTimer(t *testing.T) {
 		f.want("t", "a=50.5 b=670")
 		f.want("t:rate:10s", "a=10 b=0.3")
 		for asked, exact := range map[string]float64{"t:p50": 50, "t:p75": 75, "t:p90": 90, "t:p95": 95, "t:p99": 99, "t:p999": 100} {
-			p, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Asked: metric.ParseAsked(asked)})
+			p, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.ParseExpression(asked)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -347,7 +347,7 @@ func TestSetOfMany(t *testing.T) {
 		}
 		for _, wait := range []time.Duration{0, 5 * time.Second, 45 * time.Second} {
 			time.Sleep(wait)
-			p, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Asked: metric.ParseAsked("u")})
+			p, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.ParseExpression("u")})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -395,7 +395,7 @@ func TestAnswersAreOfWhenTheirTurnCame(t *testing.T) {
 			return nil, nil
 		}
 		for resource, ask := range map[string]func(metric.Query) ([]metric.Point, error){"": f.External, "pods": f.Objects} {
-			points, err := ask(metric.Query{Resource: resource, Namespace: "shop", Object: "*", Asked: metric.ParseAsked("jobs:count:10s"), Room: wait})
+			points, err := ask(metric.Query{Resource: resource, Namespace: "shop", Object: "*", Expression: metric.ParseExpression("jobs:count:10s"), Reserve: wait})
 			if err != nil || len(points) != 1 {
 				t.Fatal(points, err)
 			}
@@ -415,16 +415,16 @@ func TestWhatCannotBeAsked(t *testing.T) {
 		f.want("nope", `no series of "nope" for pods in "ns": none was ever received`)
 		f.want("hits:avg", `no series of "hits:avg" for pods in "ns": none was ever received; "hits" is a counter: it has rate, count, total, in the windows 10s, 1m, but no "avg"`)
 		f.want("hits:10x:rate", `no series of "hits:10x" for pods in "ns": none was ever received; "hits" is a counter: it has rate, count, total, in the windows 10s, 1m, but no "10x"`)
-		_, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Asked: metric.ParseAsked("hits:p95")})
-		if !errors.Is(err, metric.ErrAsked) {
+		_, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.ParseExpression("hits:p95")})
+		if !errors.Is(err, metric.ErrInvalidQuery) {
 			t.Errorf("%v is no ErrAsked", err)
 		}
-		_, err = f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Asked: metric.ParseAsked("nope")})
+		_, err = f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.ParseExpression("nope")})
 		if !errors.Is(err, metric.ErrNotFound) {
 			t.Errorf("%v is no ErrNotFound", err)
 		}
-		_, err = f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Asked: metric.ParseAsked("q"),
-			Match: func(metric.Labels) bool { return false }})
+		_, err = f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.ParseExpression("q"),
+			MatchLabels: func(metric.Labels) bool { return false }})
 		if err == nil || err.Error() != `no series of "q" for pods in "ns" has labels that match the selector` {
 			t.Error(err)
 		}
@@ -437,7 +437,7 @@ func TestKindConflict(t *testing.T) {
 		f.refuses("x:3|g|#pod:a,ns:ns", metric.KindConflict)
 		f.refuses("x:3|g|#pod:a,ns:ns", metric.KindConflict) // remembered
 		f.refuses("x:3|ms|#pod:a,ns:ns,k:v", metric.KindConflict)
-		if n := f.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Asked: metric.ParseAsked("x")}); n != 1 {
+		if n := f.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.ParseExpression("x")}); n != 1 {
 			t.Errorf("deleted %d, want 1", n)
 		}
 		f.push("x:3|g|#pod:a,ns:ns") // until the old one is gone
@@ -462,15 +462,15 @@ func TestNamesThatCannotBeAsked(t *testing.T) {
 func TestDelete(t *testing.T) {
 	start(t, func(f *fixture) {
 		f.push("x:1|c|#pod:a,ns:ns,k:1", "x:2|c|#pod:a,ns:ns,k:2", "x:4|c|#pod:b,ns:ns")
-		q := metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Asked: metric.ParseAsked("x"),
-			Match: func(l metric.Labels) bool { v, _ := l.Get("k"); return v == "1" }}
+		q := metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.ParseExpression("x"),
+			MatchLabels: func(l metric.Labels) bool { v, _ := l.Get("k"); return v == "1" }}
 		if n := f.Delete(q); n != 1 {
 			t.Errorf("deleted %d, want 1", n)
 		}
 		f.want("x:total", "a=2 b=4")
 		f.push("x:1|c|#pod:a,ns:ns,k:1") // begins anew, by the same bytes
 		f.want("x:total", "a=3 b=4")
-		q.Match, q.Object = nil, "*"
+		q.MatchLabels, q.Object = nil, "*"
 		if n := f.Delete(q); n != 3 {
 			t.Errorf("deleted %d, want 3", n)
 		}
@@ -554,7 +554,7 @@ func TestPoint(t *testing.T) {
 			"x:count:10s": {Time: time.Now(), Window: 10 * time.Second},
 			"x:total":     {Time: pushed},
 		} {
-			p, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Asked: metric.ParseAsked(asked)})
+			p, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.ParseExpression(asked)})
 			if err != nil {
 				t.Fatal(err)
 			}

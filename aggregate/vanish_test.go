@@ -16,7 +16,7 @@ import (
 
 // vanished says that pod a has no value any more.
 func vanished(name string, tags ...string) *metric.Sample {
-	s := &metric.Sample{Name: []byte(name), Op: metric.Vanish, Separator: ':', Tags: []byte("pod:a,ns:ns")}
+	s := &metric.Sample{Name: []byte(name), Op: metric.MarkStale, Separator: ':', Tags: []byte("pod:a,ns:ns")}
 	for _, tag := range tags {
 		s.Tags = append(append(s.Tags, ','), tag...)
 	}
@@ -216,7 +216,7 @@ func TestA2SeriesThatVanish(t *testing.T) {
 					tags := fmt.Sprintf("pod:p%d,ns:ns,k:%d", r.IntN(3), r.IntN(3))
 					one := []*metric.Sample{sample(fmt.Sprintf("c%d:%d|c|#%s", r.IntN(4), r.IntN(9), tags)), sample("g:1|g|#" + tags), sample("t:1|ms|#" + tags)}[r.IntN(3)]
 					if r.IntN(8) == 0 {
-						one.Op = metric.Vanish
+						one.Op = metric.MarkStale
 					} else if one.Kind == metric.Counter {
 						sent.Add(one.Whole)
 					}

@@ -74,7 +74,7 @@ func (f *fixture) constant(kind string, perSecond float64, interval, window time
 
 func (f *fixture) near(asked string, want, tolerance float64) {
 	f.t.Helper()
-	points, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Asked: metric.ParseAsked(asked)})
+	points, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.ParseExpression(asked)})
 	if err != nil {
 		f.t.Errorf("%s: %v", asked, err)
 		return
@@ -128,7 +128,7 @@ func TestABurstReadsNoHigherThanItIs(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		f.push("x:100|c|#pod:a,ns:ns")
 		for range 40 {
-			points, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Asked: metric.ParseAsked("x:rate:10s")})
+			points, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.ParseExpression("x:rate:10s")})
 			if err != nil || points[0].Value.Float64() > 10 {
 				t.Fatalf("%v, %v; want at most 10", points, err)
 			}
@@ -179,7 +179,7 @@ func TestGaugeWindowsSeeEveryValue(t *testing.T) {
 					}
 					name := metric.FormatWindow(w)
 					ask := func(stat string) float64 {
-						p, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Asked: metric.ParseAsked("g:" + stat + ":" + name)})
+						p, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.ParseExpression("g:" + stat + ":" + name)})
 						if err != nil {
 							t.Fatal(err)
 						}
@@ -280,7 +280,7 @@ func TestDatedSamplesCountThen(t *testing.T) {
 						if kind == "s" {
 							stat = ":unique:"
 						}
-						p, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Asked: metric.ParseAsked("x" + stat + metric.FormatWindow(w))})
+						p, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.ParseExpression("x" + stat + metric.FormatWindow(w))})
 						if err != nil {
 							t.Fatal(err)
 						}

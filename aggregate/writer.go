@@ -87,7 +87,7 @@ func (w *Writer) show() {
 
 // Apply takes one sample, or says why not. What it took, the next read sees.
 func (w *Writer) Apply(s *metric.Sample) metric.Reason {
-	if s.About != nil || len(s.Fields) > 0 || s.Arrived != 0 || s.Op.Pushed() {
+	if s.Object != nil || len(s.Fields) > 0 || s.Arrived != 0 || s.Op.PreAggregated() {
 		return w.applyDescribed(s, nil)
 	}
 	t := w.table
@@ -146,7 +146,7 @@ func (w *Writer) updateNow(b *block, place uint32, s *metric.Sample) metric.Reas
 
 // check refuses what update would refuse, before a series is made for it.
 func check(s *metric.Sample) metric.Reason {
-	if s.Op.Pushed() {
+	if s.Op.PreAggregated() {
 		return checkPushed(s)
 	}
 	switch s.Kind {

@@ -9,9 +9,9 @@ import (
 )
 
 // rights are the answers that the cluster gave.
-type rights map[metric.Right]metric.Grant
+type rights map[metric.Right]metric.Decision
 
-func (r rights) May(one metric.Right) metric.Grant { return r[one] }
+func (r rights) Check(one metric.Right) metric.Decision { return r[one] }
 
 var accounts = map[string]*metric.Sender{
 	"web":      showing("shop", "web", ""),
@@ -22,7 +22,7 @@ var accounts = map[string]*metric.Sender{
 	"teller":   showing("bank", "default", ""),
 	"outsider": showing("", "", ""),
 	// Its address is a trusted forwarder's, but the credential decides.
-	"behind": {Key: 30, Address: netip.MustParseAddr("10.8.0.1"), Known: true, Account: showing("shop", "web", "").Account},
+	"behind": {Key: 30, Address: netip.MustParseAddr("10.8.0.1"), Known: true, Principal: showing("shop", "web", "").Principal},
 }
 
 // showing is a sender with a credential. It has rights in bank, none outside of namespaces, and
@@ -34,13 +34,13 @@ func showing(namespace, name, pod string) *metric.Sender {
 	}
 	granted := rights{}
 	for _, verb := range []metric.Verb{metric.Create, metric.Get} {
-		granted[metric.Right{Verb: verb, Namespace: "bank"}] = metric.Granted
-		granted[metric.Right{Verb: verb}] = metric.Refused
-		granted[metric.Right{Verb: verb, Namespace: "ingress"}] = metric.Refused
+		granted[metric.Right{Verb: verb, Namespace: "bank"}] = metric.Allowed
+		granted[metric.Right{Verb: verb}] = metric.Denied
+		granted[metric.Right{Verb: verb, Namespace: "ingress"}] = metric.Denied
 	}
 	return &metric.Sender{
 		Key: 20, Address: netip.MustParseAddr("10.0.0.9"), Known: true,
-		Account: &metric.Account{User: user, Namespace: namespace, Name: name, PodUID: pod, Rights: granted},
+		Principal: &metric.Principal{User: user, Namespace: namespace, Name: name, PodUID: pod, Rights: granted},
 	}
 }
 
@@ -116,7 +116,7 @@ func TestMissingRights(t *testing.T) {
 		{senders["node"], metric.Object{Namespace: "bank"}, right("bank"), "neither the address of one pod"},
 		{senders["web-1"], web2.Object(), metric.Right{}, "may only describe"},
 	} {
-		s := metric.Sample{Sender: c.sender, About: &c.about}
+		s := metric.Sample{Sender: c.sender, Object: &c.about}
 		if got := r.Needs(&s); got != c.needs {
 			t.Errorf("%v: needs %v, want %v", c.about, got, c.needs)
 		}

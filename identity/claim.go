@@ -34,8 +34,8 @@ func (c *claim) byUID() bool { return c.pod != nil || c.uid != "" }
 // that made the claim.
 func (r *Resolver) claimed(s *metric.Sample, labels []metric.Label) ([]metric.Label, claim) {
 	labels = s.AppendLabels(labels)
-	if s.About != nil {
-		return labels, claim{object: *s.About}
+	if s.Object != nil {
+		return labels, claim{object: *s.Object}
 	}
 	if text, ok := value(labels, ObjectLabel); ok {
 		return r.explicit(text, without(labels, ObjectLabel))

@@ -18,7 +18,7 @@ var (
 	teller  = &metric.Pod{Namespace: "bank", Name: "teller", UID: "uid-teller", ServiceAccount: "default"}
 	nginx   = &metric.Pod{Namespace: "ingress", Name: "nginx", UID: "uid-nginx", ServiceAccount: "nginx"}
 	mallory = &metric.Pod{Namespace: "shop", Name: "mallory", UID: "uid-mallory", ServiceAccount: "nginx"} // the forwarder's account name, in another namespace
-	batch   = &metric.Pod{Namespace: "shop", Name: "batch", UID: "uid-batch", ServiceAccount: "batch", AboutExternal: true}
+	batch   = &metric.Pod{Namespace: "shop", Name: "batch", UID: "uid-batch", ServiceAccount: "batch", DefaultExternal: true}
 )
 
 var living = []*metric.Pod{web1, web2, teller, nginx, mallory, batch}
@@ -99,7 +99,7 @@ type said struct {
 func (w said) sample(sender *metric.Sender) metric.Sample {
 	return metric.Sample{
 		Tags: []byte(w.tags), Separator: ':', Container: []byte(w.container), External: []byte(w.external),
-		About: w.about, AboutExternal: w.listener, Sender: sender,
+		Object: w.about, DefaultExternal: w.listener, Sender: sender,
 	}
 }
 
@@ -113,7 +113,7 @@ func told(r *Resolver, s *metric.Sample) string {
 	if d.Object.UID != "" {
 		text += " " + d.Object.UID
 	}
-	if d.Bound {
+	if d.ObjectLifetime {
 		text += "!"
 	}
 	return text + " " + metric.NewLabels(d.Labels).String()
@@ -402,10 +402,10 @@ func TestOnlyStringsOfTheClusterViewLast(t *testing.T) {
 		{"namespace:shop,sluice_object:ingresses/main", "agent", false},
 		{"", "batch", false}, // external
 	} {
-		d := metric.Description{Lasting: !c.lasts}
+		d := metric.Description{Retainable: !c.lasts}
 		s := said{tags: c.tags}.sample(senders[c.from])
-		if reason := r.Describe(&s, &d); reason != metric.Applied || d.Lasting != c.lasts {
-			t.Errorf("%q from %s: %v, lasting %t", c.tags, c.from, reason, d.Lasting)
+		if reason := r.Describe(&s, &d); reason != metric.Applied || d.Retainable != c.lasts {
+			t.Errorf("%q from %s: %v, lasting %t", c.tags, c.from, reason, d.Retainable)
 		}
 	}
 }

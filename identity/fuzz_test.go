@@ -43,7 +43,7 @@ func FuzzDescribe(f *testing.F) {
 		}) {
 			t.Fatalf("labels: %v", d.Labels)
 		}
-		if d.Object.Resource == pods && (d.Object.UID == "" || !d.Bound || (world{}).PodWithUID(d.Object.UID) == nil) {
+		if d.Object.Resource == pods && (d.Object.UID == "" || !d.ObjectLifetime || (world{}).PodWithUID(d.Object.UID) == nil) {
 			t.Fatalf("a series on a pod that is not known: %+v", d)
 		}
 		if trust == Open || slices.Contains([]string{"agent", "agent6", "nginx", "newAgent", "outside"}, name) {

@@ -49,11 +49,11 @@ func rightTo(verb metric.Verb, o *metric.Object) metric.Right {
 	return metric.Right{Verb: verb, Namespace: o.Namespace}
 }
 
-func granted(a *metric.Account, r metric.Right) rule {
-	switch a.May(r) {
-	case metric.Granted:
+func granted(a *metric.Principal, r metric.Right) rule {
+	switch a.Check(r) {
+	case metric.Allowed:
 		return allowed
-	case metric.Refused:
+	case metric.Denied:
 		return notGranted
 	}
 	return rightUnknown

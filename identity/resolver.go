@@ -69,7 +69,7 @@ func (v *decision) wait(w rule) { v.reason, v.rule = metric.Pending, w }
 
 func (r *Resolver) decide(s *metric.Sample, d *metric.Description, v *decision) {
 	labels, c := r.claimed(s, d.Labels[:0])
-	d.Labels, d.Bound, d.Lasting = metric.SortLabels(labels), false, false
+	d.Labels, d.ObjectLifetime, d.Retainable = metric.SortLabels(labels), false, false
 	v.object, v.uid, v.err = c.object, c.uid, c.err
 	switch {
 	case c.unreadable && r.unsynced():
@@ -132,12 +132,12 @@ func (r *Resolver) decideClaim(s *metric.Sample, c *claim, d *metric.Description
 func (r *Resolver) decideUnclaimed(s *metric.Sample, d *metric.Description, v *decision) bool {
 	who := &v.sender
 	switch {
-	case s.AboutExternal:
+	case s.DefaultExternal:
 		return false
 	case who.unknown:
 		v.wait(unknownAddress)
-	case who.pod != nil && !who.pod.AboutExternal:
-		v.object, d.Bound, d.Lasting = who.pod.Object(), true, true
+	case who.pod != nil && !who.pod.DefaultExternal:
+		v.object, d.ObjectLifetime, d.Retainable = who.pod.Object(), true, true
 	case who.pod == nil && who.account == nil && !who.forwarder && !who.writer && r.config.Trust != Open:
 		v.needs = rightTo(metric.Create, &v.object) // an account without a claim describes nothing
 		v.reject(untrustedSender)
@@ -193,8 +193,8 @@ func (r *Resolver) decidePod(pod *metric.Pod, d *metric.Description, v *decision
 		}
 		return
 	}
-	v.object, v.uid, d.Lasting = pod.Object(), "", true
-	d.Bound = r.permitted(v, metric.Create)
+	v.object, v.uid, d.Retainable = pod.Object(), "", true
+	d.ObjectLifetime = r.permitted(v, metric.Create)
 }
 
 // decideObject checks that a permitted object exists.
@@ -202,7 +202,7 @@ func (r *Resolver) decideObject(d *metric.Description, v *decision) {
 	o := &v.object
 	uid, exists, watched := r.cluster.Object(o.Resource, o.Namespace, o.Name)
 	if exists {
-		o.UID, d.Bound = uid, watched
+		o.UID, d.ObjectLifetime = uid, watched
 		return
 	}
 	switch {

@@ -82,9 +82,9 @@ func TestDescribe(t *testing.T) {
 // Sample.About takes precedence over all claims and removes no label.
 func TestAboutTakesPrecedence(t *testing.T) {
 	var d metric.Description
-	s := metric.Sample{About: &metric.Object{Resource: "nodes", Name: "n1"},
+	s := metric.Sample{Object: &metric.Object{Resource: "nodes", Name: "n1"},
 		Fields: []metric.Label{{Key: "pod", Value: "a"}, {Key: "namespace", Value: "b"}}}
-	if r := New(DefaultConfig(), known{}, nil).Describe(&s, &d); r != metric.Applied || d.Object != *s.About || len(d.Labels) != 2 {
+	if r := New(DefaultConfig(), known{}, nil).Describe(&s, &d); r != metric.Applied || d.Object != *s.Object || len(d.Labels) != 2 {
 		t.Fatalf("%s, %s, %v", r, d.Object, d.Labels)
 	}
 }

@@ -6,7 +6,7 @@ import "github.com/sluice-metrics/sluice/metric"
 type sender struct {
 	origin  *metric.Sender // nil: unnamed
 	pod     *metric.Pod
-	account *metric.Account // nil: no credential
+	account *metric.Principal // nil: no credential
 	// unknown: the cluster view does not know the address yet, or the pod that the credential
 	// names.
 	unknown           bool
@@ -18,12 +18,12 @@ func (r *Resolver) senderOf(s *metric.Sender) sender {
 		return sender{}
 	}
 	w := sender{
-		origin: s, pod: s.Pod, account: s.Account,
+		origin: s, pod: s.Pod, account: s.Principal,
 		unknown:   s.Pod == nil && !s.Known && s.Address.IsValid(),
 		forwarder: r.forwarders.contains(s),
 		writer:    r.writers.contains(s),
 	}
-	if a := s.Account; a != nil && a.PodUID != "" && w.pod == nil {
+	if a := s.Principal; a != nil && a.PodUID != "" && w.pod == nil {
 		w.pod = r.cluster.PodWithUID(a.PodUID)
 		w.unknown = w.pod == nil
 	}

@@ -71,7 +71,7 @@ func (r *Registry) admitLocked(s *quota, o *metric.Object, name string) metric.R
 	if own := s.slot(name); own != nil && own.evicted {
 		return metric.OverLimit // until its evicted series are removed; then the next sample asks again
 	}
-	limit := s.key.limit(r.rules.Limits(s.key.namespace).Or(r.config.limits()))
+	limit := s.key.limit(r.rules.Limits(s.key.namespace).OrDefault(r.config.limits()))
 	if !r.freeSlotLocked(s, limit, o, name) {
 		r.rejectLocked(s, limit, o, name)
 		return metric.OverLimit

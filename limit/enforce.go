@@ -144,7 +144,7 @@ func (r *Registry) enforceShard(shard *shard, concerns func(quotaKey) bool) {
 	for s := range shard.all() {
 		if k := s.key; k.namespace != "" && concerns(k) {
 			s.clearRejected() // the limit changed, so each rejected metric gets another Event
-			r.enforceLocked(s, k.limit(r.rules.Limits(k.namespace).Or(r.config.limits())))
+			r.enforceLocked(s, k.limit(r.rules.Limits(k.namespace).OrDefault(r.config.limits())))
 		}
 	}
 }

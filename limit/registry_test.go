@@ -50,7 +50,7 @@ func (w *ward) Limits(namespace string) metric.Limits {
 	if l, ok := w.limits[namespace]; ok {
 		return l
 	}
-	return metric.NoLimits()
+	return metric.UnsetLimits()
 }
 func (w *ward) NamedByAutoscaler(namespace, resource, name string) bool {
 	return w.asked[namespace+"/"+resource+"/"+name]
@@ -217,7 +217,7 @@ func TestEvictedMetricReturnsOnlyOnceItsSeriesAreRemoved(t *testing.T) {
 	for i := range 5 {
 		w.push(o, fmt.Sprint("m", i))
 	}
-	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: 4, Series: metric.Unsaid}, Namespace: metric.NoLimits().Namespace}
+	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: 4, Series: metric.Unset}, Namespace: metric.UnsetLimits().Namespace}
 	w.asked["shop/pods/m0"], w.asked["shop/pods/new"] = true, true
 	w.push(o, "new") // m4 and m3 are evicted, but not removed yet
 	if w.push(o, "m4") {
@@ -238,14 +238,14 @@ func TestChangedLimits(t *testing.T) {
 		w.push(o, fmt.Sprint("m", i))
 	}
 	w.push(o, "m5")
-	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: 6, Series: metric.Unsaid}, Namespace: metric.NoLimits().Namespace}
+	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: 6, Series: metric.Unset}, Namespace: metric.UnsetLimits().Namespace}
 	w.registry.LimitsChanged("shop")
 	w.registry.runJobs()
 	if w.readmits != 1 || !w.push(o, "m5") {
 		t.Fatal("a raised limit does not let in")
 	}
 	w.asked["shop/pods/m5"] = true
-	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: 2, Series: metric.Unsaid}, Namespace: metric.NoLimits().Namespace}
+	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: 2, Series: metric.Unset}, Namespace: metric.UnsetLimits().Namespace}
 	w.registry.LimitsChanged("shop")
 	w.registry.runJobs()
 	w.registry.runJobs()
@@ -262,7 +262,7 @@ func TestLoweredSeriesLimitKeepsTheNamedMetric(t *testing.T) {
 	}
 	w.push(o, "other")
 	w.asked["shop/pods/scaling"] = true
-	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: metric.Unsaid, Series: 2}, Namespace: metric.NoLimits().Namespace}
+	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: metric.Unset, Series: 2}, Namespace: metric.UnsetLimits().Namespace}
 	w.registry.LimitsChanged("shop")
 	w.registry.runJobs()
 	w.registry.runJobs()
@@ -277,7 +277,7 @@ func TestLoweredSeriesLimitKeepsTheNamedMetric(t *testing.T) {
 func TestZeroIsALimit(t *testing.T) {
 	w := newWard(small())
 	w.asked["shop/pods/m"] = true
-	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: 0, Series: metric.Unsaid}, Namespace: metric.NoLimits().Namespace}
+	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: 0, Series: metric.Unset}, Namespace: metric.UnsetLimits().Namespace}
 	if w.push(pod("web-1"), "m") {
 		t.Error("a limit of no metrics admitted one")
 	}
@@ -448,7 +448,7 @@ func TestNothingIsEvictedBeforeTheClusterIsSynced(t *testing.T) {
 		w.registry.Enter(&o, fmt.Sprint("m", i), uint32(i+1))
 		w.held[o.String()+o.UID+" "+fmt.Sprint("m", i)]++
 	}
-	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: 4, Series: 100}, Namespace: metric.NoLimits().Namespace}
+	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: 4, Series: 100}, Namespace: metric.UnsetLimits().Namespace}
 	w.registry.LimitsChanged("shop")
 	w.asked["shop/pods/first"] = true
 	if w.push(o, "first") || w.push(o, "other") {

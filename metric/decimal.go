@@ -1,14 +1,15 @@
 package metric
 
-// maxSplitPlaces is how many places behind the point SplitDecimal reads: both the digits and the power of ten are exact float64s, so
-// their quotient is the nearest.
+// maxSplitPlaces is how many decimal places SplitDecimal reads. Up to 15, the digits and the power
+// of ten are exact float64s, so their quotient is the nearest float64.
 const maxSplitPlaces = 15
 
 var powersOfTen = [maxSplitPlaces + 1]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15}
 
-// SplitDecimal reads a decimal number into the two parts of a Sample, without a float64 that would round the whole part. It takes the
-// digits before the point, those behind it, and a power of ten. False: the whole part leaves int64, or there are more
-// places than are read and a float64 of all of the number is as fine.
+// SplitDecimal splits a decimal number into the two parts of a Sample, without rounding the whole
+// part to a float64. It takes the digits before and after the point, and a power of ten. It returns
+// false if the whole part exceeds int64, or if there are more places than it reads and a float64 is
+// as precise.
 func SplitDecimal(negative bool, integer, fraction []byte, power int) (whole int64, rest float64, ok bool) {
 	for len(fraction) > 0 && fraction[len(fraction)-1] == '0' {
 		fraction = fraction[:len(fraction)-1]

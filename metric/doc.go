@@ -1,6 +1,6 @@
-// Package metric is the vocabulary that every stage of Sluice shares: the nouns of a sample's way
-// from a socket to a Kubernetes metrics API, and the one grammar that is ours, "name:stat:window".
+// Package metric is the vocabulary that every stage of Sluice shares. It holds the nouns on a
+// sample's path from a socket to a Kubernetes metrics API, and the grammar "name:stat:window".
 //
-// Nothing comes before it and everything comes after it: it imports the standard library only, holds
-// no state, starts no goroutine and does no I/O.
+// All other packages import it; it imports the standard library only. It never holds state, starts
+// goroutines or does I/O.
 package metric

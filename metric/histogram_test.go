@@ -27,9 +27,9 @@ func TestHistogramCheck(t *testing.T) {
 }
 
 func TestPushedOps(t *testing.T) {
-	for op := NoOp; op <= Vanish; op++ {
-		if want := op == Accumulate || op == Merge || op == Vanish; op.Pushed() != want {
-			t.Errorf("op %d: %v", op, op.Pushed())
+	for op := NoOp; op <= MarkStale; op++ {
+		if want := op == Accumulate || op == Merge || op == MarkStale; op.PreAggregated() != want {
+			t.Errorf("op %d: %v", op, op.PreAggregated())
 		}
 	}
 }

@@ -1,37 +1,80 @@
 package metric
 
+import "slices"
+
 // Kind says how the samples of a series combine.
 type Kind uint8
 
-// The kinds. The zero Kind is none of them, so that a forgotten one is noticed.
+// The kinds. The zero Kind is invalid, so that a forgotten kind is noticed. A new kind needs a row in
+// kindTable; the tests over Kinds find the tables of other packages that lack it.
 const (
 	NoKind  Kind = iota
 	Counter      // increments add up
-	Gauge        // the newest value stands
+	Gauge        // the newest value counts
 	Timer        // observations form a distribution (also "histogram" and "distribution")
 	Set          // distinct members are counted
+
+	numKinds
 )
 
-var kindNames = [...]string{"none", "counter", "gauge", "timer", "set"}
+// kindTable holds each kind's name, other spellings of the name, and legal stats, the default first.
+var kindTable = [numKinds]struct {
+	name    string
+	aliases []string
+	stats   []Stat
+}{
+	NoKind:  {name: "none"},
+	Counter: {name: "counter", stats: []Stat{Rate, Count, Total}},
+	Gauge:   {name: "gauge", stats: []Stat{Last, Mean, Min, Max}},
+	Timer: {
+		name: "timer", aliases: []string{"histogram", "distribution"},
+		stats: []Stat{Mean, Min, Max, Sum, Count, Rate, P50, P75, P90, P95, P99, P999},
+	},
+	Set: {name: "set", stats: []Stat{Unique}},
+}
+
+// Kinds lists all kinds but NoKind.
+func Kinds() []Kind {
+	all := make([]Kind, 0, numKinds-1)
+	for k := Counter; k < numKinds; k++ {
+		all = append(all, k)
+	}
+	return all
+}
 
 func (k Kind) String() string {
-	if int(k) < len(kindNames) {
-		return kindNames[k]
+	if k < numKinds {
+		return kindTable[k].name
 	}
 	return "invalid"
 }
 
-// ParseKind reads what Kind.String prints. "histogram" and "distribution" are timers.
+// ParseKind parses the output of Kind.String. "histogram" and "distribution" are timers.
 func ParseKind(s string) (Kind, bool) {
-	switch s {
-	case "counter":
-		return Counter, true
-	case "gauge":
-		return Gauge, true
-	case "timer", "histogram", "distribution":
-		return Timer, true
-	case "set":
-		return Set, true
+	for _, k := range Kinds() {
+		if kindTable[k].name == s || slices.Contains(kindTable[k].aliases, s) {
+			return k, true
+		}
 	}
 	return NoKind, false
 }
+
+// DefaultStat is the stat that a bare metric name selects for series of this kind.
+func (k Kind) DefaultStat() Stat {
+	if stats := k.Stats(); len(stats) > 0 {
+		return stats[0]
+	}
+	return NoStat
+}
+
+// Stats lists the stats that are legal for the kind, the default first. Callers must not change the
+// slice.
+func (k Kind) Stats() []Stat {
+	if k < numKinds {
+		return kindTable[k].stats
+	}
+	return nil
+}
+
+// Has reports whether a stat is legal for the kind.
+func (k Kind) Has(s Stat) bool { return slices.Contains(k.Stats(), s) }

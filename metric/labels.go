@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// Label is one key with its value. A tag without a value has the empty value.
+// Label is one key and value. A tag without a value has the empty value.
 type Label struct{ Key, Value string }
 
-// Labels is a label set: sorted by key, each key once. It is held as one string (uvarint length, bytes,
-// for key and value in turn), so that a series costs one pointer and equality is ==.
+// Labels is a label set, sorted by key, each key once. It is held as one string (uvarint length and
+// bytes, for key and value in turn): a series costs one pointer, and equality is ==.
 type Labels struct{ packed string }
 
-// NewLabels makes a set of what it is given, in any order. Of the same key twice the first stays.
-// The slice is sorted in place and may be used again afterwards.
+// NewLabels makes a set of labels in any order. Of a repeated key, the first label counts.
+// NewLabels sorts the slice in place; the caller may reuse it.
 func NewLabels(in []Label) Labels {
 	var room [256]byte
 	return Labels{packed: string(AppendLabels(room[:0], SortLabels(in)))}
 }
 
-// SortLabels sorts in place, drops all but the first of each key, and returns what is left.
+// SortLabels sorts in place, drops all but the first label of each key, and returns the rest.
 func SortLabels(in []Label) []Label {
 	if len(in) > 1 {
 		slices.SortStableFunc(in, func(a, b Label) int { return strings.Compare(a.Key, b.Key) })
@@ -30,7 +30,7 @@ func SortLabels(in []Label) []Label {
 	return in
 }
 
-// AppendLabels appends the packed form of sorted labels: equal sets give equal bytes.
+// AppendLabels appends the packed form of sorted labels. Equal sets give equal bytes.
 func AppendLabels(dst []byte, sorted []Label) []byte {
 	for _, l := range sorted {
 		dst = binary.AppendUvarint(dst, uint64(len(l.Key)))
@@ -41,8 +41,8 @@ func AppendLabels(dst []byte, sorted []Label) []byte {
 	return dst
 }
 
-// UnpackLabels takes a packed form that came from Packed or AppendLabels, perhaps by way of a disk:
-// it reports false for bytes that are not a sorted label set.
+// UnpackLabels checks a packed form that may come from a disk. It returns false if the bytes are
+// not a sorted label set.
 func UnpackLabels(packed string) (Labels, bool) {
 	rest, before := packed, ""
 	for first := true; rest != ""; first = false {
@@ -59,11 +59,10 @@ func UnpackLabels(packed string) (Labels, bool) {
 	return Labels{packed: packed}, true
 }
 
-// PackedLabels is the set whose packed form Packed or AppendLabels gave to this process. What comes from elsewhere is for
-// UnpackLabels.
-func PackedLabels(packed string) Labels { return Labels{packed: packed} }
+// TrustPackedLabels is UnpackLabels without the check, for a packed form that this process made.
+func TrustPackedLabels(packed string) Labels { return Labels{packed: packed} }
 
-// Packed is the set's one-string form, for hashing and for storing.
+// Packed is the set as one string, for hashing and storing.
 func (l Labels) Packed() string { return l.packed }
 
 // All yields the labels in the order of their keys.
@@ -80,7 +79,7 @@ func (l Labels) All() iter.Seq2[string, string] {
 	}
 }
 
-// Get returns a key's value and whether the set has the key.
+// Get returns a key's value, and whether the set has the key.
 func (l Labels) Get(key string) (string, bool) {
 	for k, v := range l.All() {
 		if k == key {
@@ -90,7 +89,6 @@ func (l Labels) Get(key string) (string, bool) {
 	return "", false
 }
 
-// Len is the number of labels.
 func (l Labels) Len() int {
 	n := 0
 	for range l.All() {
@@ -99,7 +97,7 @@ func (l Labels) Len() int {
 	return n
 }
 
-// Map copies the set into a map, as the Kubernetes APIs want it. It is never nil.
+// Map copies the set into a map, the form that the Kubernetes APIs need. It is never nil.
 func (l Labels) Map() map[string]string {
 	m := make(map[string]string, 4)
 	for k, v := range l.All() {
@@ -121,8 +119,8 @@ func (l Labels) String() string {
 	return b.String() + "}"
 }
 
-// Shared is the set of labels that both have with the same value.
-func (l Labels) Shared(other Labels) Labels {
+// Intersection is the set of labels that both sets have with the same value.
+func (l Labels) Intersection(other Labels) Labels {
 	if l == other {
 		return l
 	}

@@ -1,27 +1,27 @@
 package metric
 
-// Limit is how many metrics and series a pod, or a namespace for all else in it, may have.
+// Limit bounds the metrics and series of one pod, or of everything else in one namespace.
 type Limit struct{ Metrics, Series int }
 
-// Unsaid stands in a Limit where nothing is said. 0 is a limit like any other: none may be.
-const Unsaid = -1
+// Unset in a Limit means that the namespace sets no value. 0 is a limit: no metric is admitted.
+const Unset = -1
 
-// Limits are what a namespace says: of each of its pods, and of what is not on a pod.
+// Limits are the limits that a namespace sets: of each pod, and of everything that is not on a pod.
 type Limits struct{ Pod, Namespace Limit }
 
-// NoLimits says nothing.
-func NoLimits() Limits { return Limits{Limit{Unsaid, Unsaid}, Limit{Unsaid, Unsaid}} }
+// UnsetLimits sets nothing.
+func UnsetLimits() Limits { return Limits{Limit{Unset, Unset}, Limit{Unset, Unset}} }
 
-// Or fills in what is not said.
-func (l Limits) Or(defaults Limits) Limits {
+// OrDefault replaces unset limits.
+func (l Limits) OrDefault(defaults Limits) Limits {
 	return Limits{l.Pod.or(defaults.Pod), l.Namespace.or(defaults.Namespace)}
 }
 
 func (l Limit) or(defaults Limit) Limit {
-	if l.Metrics == Unsaid {
+	if l.Metrics == Unset {
 		l.Metrics = defaults.Metrics
 	}
-	if l.Series == Unsaid {
+	if l.Series == Unset {
 		l.Series = defaults.Series
 	}
 	return l

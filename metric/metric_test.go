@@ -3,33 +3,34 @@ package metric
 import (
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 )
 
-func TestAsked(t *testing.T) {
+func TestExpression(t *testing.T) {
 	for _, c := range []struct {
 		in   string
-		want Asked
+		want Expression
 	}{
-		{"http_requests", Asked{Name: "http_requests"}},
-		{"http_requests:count:10s", Asked{"http_requests", Count, 10 * time.Second}},
-		{"latency:p95", Asked{Name: "latency", Stat: P95}},
-		{"latency:p999:1m", Asked{"latency", P999, time.Minute}},
-		{"latency:10s", Asked{Name: "latency", Window: 10 * time.Second}},
-		{"queue:max", Asked{Name: "queue", Stat: Max}},
-		{"a:b", Asked{Name: "a:b"}},
-		{"a:b:rate", Asked{Name: "a:b", Stat: Rate}},
-		{"a:p97", Asked{Name: "a:p97"}},         // no stat
-		{"a:10s:rate", Asked{"a:10s", Rate, 0}}, // the wrong order: a name, and no such name can be pushed
-		{"rate", Asked{Name: "rate"}},
-		{":rate", Asked{Name: ":rate"}}, // no name is left
-		{"a:007s", Asked{Name: "a:007s"}},
-		{"a:1m30s", Asked{Name: "a:1m30s"}},
-		{"", Asked{}},
+		{"http_requests", Expression{Name: "http_requests"}},
+		{"http_requests:count:10s", Expression{"http_requests", Count, 10 * time.Second}},
+		{"latency:p95", Expression{Name: "latency", Stat: P95}},
+		{"latency:p999:1m", Expression{"latency", P999, time.Minute}},
+		{"latency:10s", Expression{Name: "latency", Window: 10 * time.Second}},
+		{"queue:max", Expression{Name: "queue", Stat: Max}},
+		{"a:b", Expression{Name: "a:b"}},
+		{"a:b:rate", Expression{Name: "a:b", Stat: Rate}},
+		{"a:p97", Expression{Name: "a:p97"}},         // not a stat
+		{"a:10s:rate", Expression{"a:10s", Rate, 0}}, // the wrong order, so part of a name that cannot be pushed
+		{"rate", Expression{Name: "rate"}},
+		{":rate", Expression{Name: ":rate"}}, // without it there would be no name
+		{"a:007s", Expression{Name: "a:007s"}},
+		{"a:1m30s", Expression{Name: "a:1m30s"}},
+		{"", Expression{}},
 	} {
-		got := ParseAsked(c.in)
+		got := ParseExpression(c.in)
 		if got != c.want {
 			t.Errorf("%q: %+v, want %+v", c.in, got, c.want)
 		}
@@ -57,17 +58,18 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// Whatever is asked for is read back as it was written, and never as a name that could have been pushed under another.
-func FuzzAsked(f *testing.F) {
+// FuzzExpression: an expression parses back to itself, and a name that can be pushed parses as that name
+// alone.
+func FuzzExpression(f *testing.F) {
 	for _, s := range []string{"a", "a:rate", "a:rate:10s", ":", "::", "a::10s", "a:1d:p99"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		a := ParseAsked(s)
-		if again := ParseAsked(a.String()); again != a {
+		a := ParseExpression(s)
+		if again := ParseExpression(a.String()); again != a {
 			t.Errorf("%q: %+v, then %+v", s, a, again)
 		}
-		if CheckName(s) == Applied && a != (Asked{Name: s}) {
+		if CheckName(s) == Applied && a != (Expression{Name: s}) {
 			t.Errorf("%q can be pushed, but is read as %+v", s, a)
 		}
 	})
@@ -104,31 +106,56 @@ func TestCheckLabel(t *testing.T) {
 	}
 }
 
-func TestStatsAndKinds(t *testing.T) {
-	for _, k := range []Kind{Counter, Gauge, Timer, Set} {
-		if !k.Has(k.DefaultStat()) || k.Stats()[0] != k.DefaultStat() {
-			t.Errorf("%s: default %s", k, k.DefaultStat())
-		}
+// TestEveryKind holds each row of kindTable: a name that parses, and legal stats with the default first.
+func TestEveryKind(t *testing.T) {
+	for _, k := range Kinds() {
 		if got, ok := ParseKind(k.String()); !ok || got != k {
-			t.Errorf("%s is not read back", k)
+			t.Errorf("kind %d: name %q does not parse", k, k)
 		}
+		if len(k.Stats()) == 0 || !k.Has(k.DefaultStat()) {
+			t.Errorf("%s: no legal stat, or an illegal default", k)
+		}
+		seen := map[Stat]bool{}
 		for _, s := range k.Stats() {
-			if got, ok := ParseStat(s.String()); !ok || got != s {
-				t.Errorf("%s is not read back", s)
+			if s == NoStat || s >= numStats || seen[s] {
+				t.Errorf("%s: stat %d is unknown or listed twice", k, s)
 			}
+			seen[s] = true
 		}
 	}
-	for s := NoStat; s <= Unique; s++ {
-		adds := slices.Contains([]Stat{Rate, Count, Total, Last, Sum}, s)
-		if s.Adds() != adds {
-			t.Errorf("%s: adds %t", s, s.Adds())
-		}
-		if quantile := !math.IsNaN(s.Quantile()); quantile != (s >= P50 && s <= P999) {
-			t.Errorf("%s: quantile %v", s, s.Quantile())
+	for _, name := range []string{"", "none", "invalid"} {
+		if k, ok := ParseKind(name); ok {
+			t.Errorf("%q parses as %s", name, k)
 		}
 	}
-	if _, ok := ParseStat(""); ok {
-		t.Error("the empty string is a stat")
+}
+
+// TestEveryStat holds each row of statTable: a name that parses and is reserved, a kind for which the
+// stat is legal, and properties that agree with each other.
+func TestEveryStat(t *testing.T) {
+	for _, s := range Stats() {
+		if got, ok := ParseStat(s.String()); !ok || got != s || !HasReservedSuffix("a:"+s.String()) {
+			t.Errorf("stat %d: name %q does not parse, or is not reserved", s, s)
+		}
+		if !slices.ContainsFunc(Kinds(), func(k Kind) bool { return k.Has(s) }) {
+			t.Errorf("%s is legal for no kind", s)
+		}
+		quantile := math.NaN()
+		if digits, ok := strings.CutPrefix(s.String(), "p"); ok {
+			quantile, _ = strconv.ParseFloat("0."+digits, 64)
+		}
+		if got := s.Quantile(); got != quantile && !(math.IsNaN(got) && math.IsNaN(quantile)) {
+			t.Errorf("%s: quantile %v, want %v", s, got, quantile)
+		}
+		if s.Additive() != slices.Contains([]Stat{Rate, Count, Total, Last, Sum}, s) {
+			t.Errorf("%s: additive %t", s, s.Additive())
+		}
+		if s.Windowed() != (s != Last && s != Total) {
+			t.Errorf("%s: windowed %t", s, s.Windowed())
+		}
+	}
+	if _, ok := ParseStat(""); ok || NoStat.Additive() || !math.IsNaN(NoStat.Quantile()) {
+		t.Error("NoStat has properties of a stat")
 	}
 }
 
@@ -156,7 +183,7 @@ func TestLabels(t *testing.T) {
 	if _, ok := l.Get("c"); ok {
 		t.Error("c is there")
 	}
-	if got := l.Shared(NewLabels([]Label{{"a", "1"}, {"b", "9"}})).String(); got != "{a=1}" {
+	if got := l.Intersection(NewLabels([]Label{{"a", "1"}, {"b", "9"}})).String(); got != "{a=1}" {
 		t.Error(got)
 	}
 	if got, ok := UnpackLabels(l.Packed()); !ok || got != l {

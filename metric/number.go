@@ -5,8 +5,9 @@ import (
 	"strconv"
 )
 
-// Number is a value on its way to a reader: exactly, a decimal with up to nine places, which is what a Kubernetes Quantity can
-// say. Any other number is a float64. Equal numbers are equal structs, and the zero Number is 0.
+// Number is a value on the way to a reader. A decimal with up to nine places, the precision of a
+// Kubernetes Quantity, is exact; any other number is a float64. Equal numbers are equal structs,
+// and the zero Number is 0.
 type Number struct {
 	whole   int64
 	nano    int32 // billionths, of the sign of whole
@@ -14,18 +15,19 @@ type Number struct {
 	float   float64
 }
 
-// Nanos is how many billionths one is.
+// Nanos is the number of billionths in one.
 const Nanos = 1_000_000_000
 
-// coarse is where float64s begin to lie further apart than billionths. Below it a float64 may stand for a decimal, or for a finer
-// number; above it, its shortest decimal form is all that it says.
+// coarse is the magnitude from which float64s lie further apart than billionths. Below it, a
+// float64 may stand for a decimal or for a finer number. Above it, the shortest decimal form is all
+// that a float64 expresses.
 const coarse = 1 << 23
 
 // Int is an exact integer.
 func Int(v int64) Number { return Number{whole: v} }
 
-// Decimal is whole units and billionths, exactly. The billionths may be more than one and of the other sign. A sum that leaves int64
-// becomes a float64.
+// Decimal is whole units and billionths, exact. The billionths may exceed one unit and have the
+// opposite sign. A sum beyond int64 becomes a float64.
 func Decimal(whole, nanos int64) Number {
 	sum, ok := addWhole(whole, nanos/Nanos)
 	if !ok {
@@ -41,8 +43,8 @@ func Decimal(whole, nanos int64) Number {
 	return Number{whole: sum, nano: int32(rest)}
 }
 
-// Float is the number that a float64 stands for: the decimal of up to nine places that it is nearest to, or itself where it says
-// more than that.
+// Float is the number that a float64 stands for: the nearest decimal of up to nine places, or the
+// float64 itself if that is more precise.
 func Float(v float64) Number {
 	switch {
 	case !(math.Abs(v) < 1<<63):
@@ -58,7 +60,8 @@ func Float(v float64) Number {
 	return Number{float: v, isFloat: true}
 }
 
-// Computed is the result of arithmetic in float64: a decimal that it misses by no more than such arithmetic is off, else Float.
+// Computed is the result of float64 arithmetic: a decimal that lies within the rounding error of
+// such arithmetic, or else Float(v).
 func Computed(v float64) Number {
 	if math.Abs(v) < coarse {
 		const off = 8 * 0x1p-53
@@ -102,13 +105,15 @@ func addWhole(a, b int64) (sum int64, ok bool) {
 	return sum, (a >= 0) != (b >= 0) || (sum >= 0) == (a >= 0)
 }
 
-// Int64 returns the integer and whether the number is one.
+// Int64 returns the integer, and whether the number is one.
 func (n Number) Int64() (int64, bool) { return n.whole, !n.isFloat && n.nano == 0 }
 
-// Decimal returns whole units and billionths, both of one sign, and whether the number is that exactly.
+// Decimal returns whole units and billionths, both of one sign, and whether they are the exact
+// number.
 func (n Number) Decimal() (whole int64, nano int32, ok bool) { return n.whole, n.nano, !n.isFloat }
 
-// Rounded returns whole units and billionths, both of one sign. False: the number is none, or beyond int64.
+// Rounded returns whole units and billionths, both of one sign. It returns false for NaN and for
+// numbers beyond int64.
 func (n Number) Rounded() (whole int64, nano int32, ok bool) {
 	if n.isFloat && math.Abs(n.float) < coarse {
 		n = nearest(n.float)
@@ -129,7 +134,7 @@ func (n Number) Float64() float64 {
 	return float64(n.whole) + float64(n.nano)/Nanos
 }
 
-// AsFloat returns the nearest float64, and whether Float makes the same number of it.
+// AsFloat returns the nearest float64, and whether Float turns it into the same number.
 func (n Number) AsFloat() (v float64, same bool) {
 	v = n.Float64()
 	if n.nano == 0 && !n.isFloat {
@@ -138,7 +143,7 @@ func (n Number) AsFloat() (v float64, same bool) {
 	return v, n.isFloat || n.whole < coarse && n.whole > -coarse || Float(v) == n
 }
 
-// Plus adds; decimals stay exact until they would leave int64.
+// Plus adds. Decimals stay exact within int64.
 func (n Number) Plus(m Number) Number {
 	if !n.isFloat && !m.isFloat {
 		if sum, ok := addWhole(n.whole, m.whole); ok {
@@ -148,7 +153,8 @@ func (n Number) Plus(m Number) Number {
 	return Float(n.Float64() + m.Float64())
 }
 
-// Append appends the number's digits, as JSON and Kubernetes read them. NaN and infinities have none that they read.
+// Append appends the digits in the form that JSON and Kubernetes parse. NaN and infinities have no
+// such form.
 func (n Number) Append(dst []byte) []byte {
 	if n.isFloat {
 		return strconv.AppendFloat(dst, n.float, 'g', -1, 64)

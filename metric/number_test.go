@@ -44,7 +44,7 @@ func TestNumberText(t *testing.T) {
 	}
 }
 
-// A float64 reads back as itself, and the number of a decimal is that decimal.
+// A float64 parses back to itself, and the number of a decimal is that decimal.
 func FuzzNumber(f *testing.F) {
 	for _, v := range []float64{0, 0.1, 1.0 / 3, -12.3, 1e-9, 8388608.1, 1234567890.123456, 4503599627370495.5, 1e18, 1e300, math.Inf(1), math.NaN()} {
 		f.Add(v, int64(v), int64(12345678))
@@ -53,7 +53,7 @@ func FuzzNumber(f *testing.F) {
 		n := Float(v)
 		text := string(n.Append(nil))
 		if got, err := strconv.ParseFloat(text, 64); got != v && !math.IsNaN(v) || err != nil {
-			// Above coarse, the tenth place is rounded off.
+			// Above coarse, the tenth place is rounded.
 			if math.Abs(v) < coarse || math.Abs(got-v) > 1e-9 {
 				t.Fatalf("%v reads %s: %v", v, text, err)
 			}

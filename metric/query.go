@@ -8,72 +8,80 @@ import (
 	"time"
 )
 
-// Query asks for one metric of one or many objects, or of a namespace's externals.
+// Query selects one metric of one or many objects, or of a namespace's externals.
 type Query struct {
-	Resource  string // canonical group-resource; empty: external
-	Namespace string
-	Object    string // the object's name; "*": all of them (unused for externals)
-	Asked     Asked
+	Resource   string // canonical group-resource; empty: external
+	Namespace  string
+	Object     string // the object's name; "*": all of them (unused for externals)
+	Expression Expression
 
-	// Match picks label sets before they are rolled up; nil takes all.
-	Match func(Labels) bool
-	// Known picks objects; nil takes all. The adapter answers label selectors with it, and leaves out the pods that
-	// are gone: of two objects of one name and different UIDs it takes one at most.
-	Known func(Object) bool
-	// Few and Gone are the List and the Gone of what picks the objects.
-	Few  func(most int) (objects iter.Seq[Object], n int, ok bool)
-	Gone func(since uint64) (gone []Object, now uint64, ok bool)
+	// MatchLabels selects label sets before they are rolled up; nil selects all.
+	MatchLabels func(Labels) bool
+	// MatchObject selects objects; nil selects all. The adapter uses it for label selectors, and to
+	// leave out pods that no longer exist: of two objects of one name and different UIDs it selects
+	// at most one.
+	MatchObject func(Object) bool
+	// ListObjects and RemovedObjects are List and Removed of the ObjectFilter that selects the
+	// objects.
+	ListObjects    func(most int) (objects iter.Seq[Object], n int, ok bool)
+	RemovedObjects func(since uint64) (gone []Object, now uint64, ok bool)
 
-	// Room is asked once, before anything is gathered, for room for an answer of up to so many points, and what was in it is lost: who
-	// asks often can use it again. Its error is that of the query. nil: room is made.
-	Room func(points int) ([]Point, error)
+	// Reserve is called once, before points are gathered, with an upper bound of their number. It
+	// returns a buffer, whose content is overwritten, so that a frequent reader can reuse it. An
+	// error of Reserve is the query's error. Nil: the buffer is allocated.
+	Reserve func(points int) ([]Point, error)
 
-	// Kind, where it is not nil, is set to the kind of the series that answer; it stays as it is where there are none.
+	// Kind, if not nil, is set to the kind of the series that answer. It is unchanged if there are
+	// none.
 	Kind *Kind
 }
 
-// Pick picks objects of one kind.
-type Pick struct {
-	// Takes reports whether an object is picked; nil takes all.
-	Takes func(Object) bool
-	// List lists all that are picked, each once and with its UID, in any order, and says how many they are. Not ok: they were not
-	// listed, for more than so many would have to be looked at. nil: they cannot be listed.
+// ObjectFilter selects objects of one resource.
+type ObjectFilter struct {
+	// Match reports whether an object is selected; nil selects all.
+	Match func(Object) bool
+	// List yields the selected objects in any order, each once and with its UID, and returns their
+	// number. It returns false if it would have to look at more than most objects. Nil: listing is
+	// unsupported.
 	List func(most int) (objects iter.Seq[Object], n int, ok bool)
-	// Gone lists the objects that Takes may have taken at the moment since and takes no more, and says which moment is now; what
-	// was taken at a moment and is not in the list is taken still. Not ok: nobody knows any more. nil: nobody ever knew.
-	Gone func(since uint64) (gone []Object, now uint64, ok bool)
+	// Removed lists the objects that Match may have selected at the moment since and no longer
+	// selects, and returns the current moment. An object that was selected at that moment and is
+	// not in the list is still selected. It returns false if the history does not reach back so
+	// far. Nil: unsupported.
+	Removed func(since uint64) (gone []Object, now uint64, ok bool)
 }
 
-// Point is one answer.
+// Point is one value of an answer.
 type Point struct {
 	Object Object
-	// Labels of an external series, or those that the merged ones share. Empty for objects.
+	// Labels of an external series, or the labels that merged series have in common. Empty for
+	// objects.
 	Labels Labels
 	Value  Number
-	// Time is when the newest sample arrived (last, total), or the window's end.
+	// Time is the arrival of the newest sample (last, total), or the end of the window.
 	Time time.Time
-	// Window is what was asked for; 0 for values without one.
+	// Window is the evaluated window; 0 for stats without one.
 	Window time.Duration
 }
 
-// Listed is a metric that exists, for discovery.
-type Listed struct {
+// Discovered is an existing metric, for API discovery.
+type Discovered struct {
 	Resource string // empty: external
 	Name     string
 	Kind     Kind
 }
 
-// Errors of a query. Test with errors.Is; the message is for the reader.
+// Errors of a query, for errors.Is; the message is for the reader.
 var (
-	// ErrNotFound: no such series, or none that still lives, or nothing in its window.
+	// ErrNotFound: there is no such series, it has expired, or its window is empty.
 	ErrNotFound = errors.New("not found")
-	// ErrNotYet: the cluster has not told yet whether there is such a thing.
-	ErrNotYet = errors.New("not known yet")
-	// ErrAsked: a window that is not kept, or a stat that the kind does not have.
-	ErrAsked = errors.New("cannot be asked")
+	// ErrNotReady: the cluster view does not know yet whether the object exists.
+	ErrNotReady = errors.New("not known yet")
+	// ErrInvalidQuery: the window is not kept, or the stat is not legal for the kind.
+	ErrInvalidQuery = errors.New("cannot be asked")
 )
 
-// QueryError is one of them with its message.
+// QueryError adds a message to one of the errors above.
 type QueryError struct {
 	Is      error
 	Message string
@@ -83,19 +91,16 @@ func (e *QueryError) Error() string { return e.Message }
 
 func (e *QueryError) Unwrap() error { return e.Is }
 
-// NotFoundf makes an ErrNotFound.
 func NotFoundf(format string, args ...any) error {
-	return &QueryError{Is: ErrNotFound, Message: fmt.Sprintf(format, CutArgs(args)...)}
+	return &QueryError{Is: ErrNotFound, Message: fmt.Sprintf(format, TruncateArgs(args)...)}
 }
 
-// NotYetf makes an ErrNotYet.
-func NotYetf(format string, args ...any) error {
-	return &QueryError{Is: ErrNotYet, Message: fmt.Sprintf(format, CutArgs(args)...)}
+func NotReadyf(format string, args ...any) error {
+	return &QueryError{Is: ErrNotReady, Message: fmt.Sprintf(format, TruncateArgs(args)...)}
 }
 
-// CannotAskf makes an ErrAsked.
-func CannotAskf(format string, args ...any) error {
-	return &QueryError{Is: ErrAsked, Message: fmt.Sprintf(format, CutArgs(args)...)}
+func InvalidQueryf(format string, args ...any) error {
+	return &QueryError{Is: ErrInvalidQuery, Message: fmt.Sprintf(format, TruncateArgs(args)...)}
 }
 
 // StatNames lists stats for a message.

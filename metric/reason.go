@@ -5,31 +5,33 @@ import (
 	"unicode/utf8"
 )
 
-// Reason says why a sample was refused. It is a label value of the metrics, so the list is closed.
+// Reason says why a sample was rejected. It is a label value of Sluice's own metrics, so the list
+// is closed.
 type Reason uint8
 
-// The reasons. Applied is the zero value: nothing was refused.
+// The reasons. Applied is the zero value: the sample was not rejected.
 const (
 	Applied      Reason = iota
-	Malformed           // the grammar does not hold: an empty name, value or type, a number that is none
-	BadName             // the name cannot be asked for through a Kubernetes API, or a label holds a control character
+	Malformed           // a grammar error: an empty name, value or type, or an invalid number
+	BadName             // a name that no Kubernetes API can serve, or a control character in a label
 	BadRate             // a sample rate outside (0,1]
-	BadValue            // NaN, infinite, or beyond what can be held
-	Unsupported         // understood, but not a metric: events, service checks
+	BadValue            // NaN, infinite, or out of range
+	Unsupported         // valid, but not a metric: events, service checks
 	TooLong             // a line, name, tag or number of tags over its limit
-	KindConflict        // the name already has another kind on this object
-	Identity            // the sender may not speak of that object, or the object is ambiguous
-	OverLimit           // a new series where no more may be
-	Ignored             // matches an ignore pattern: counted, never kept
-	Outdated            // a gauge's value of more than MaxGaugeAge ago
+	KindConflict        // the object has a metric of this name and another kind
+	Identity            // the sender may not push for the object, or the object is ambiguous
+	OverLimit           // a new series over a limit
+	Ignored             // the name matches an ignore pattern
+	Outdated            // a gauge's value is older than MaxGaugeAge
 
 	numReasons
 )
 
-// Pending is not among the reasons: the sample was neither applied nor refused, for it is not known yet whose it is.
+// Pending is not a Reason of rejection: the sample is neither applied nor rejected until its sender
+// is known.
 const Pending Reason = 100
 
-// NumReasons is how many Reasons there are, Applied included: the length of an array indexed by Reason.
+// NumReasons is the number of Reasons including Applied: the length of an array indexed by Reason.
 const NumReasons = int(numReasons)
 
 var reasonNames = [numReasons]string{
@@ -47,7 +49,7 @@ func (r Reason) String() string {
 	return "invalid"
 }
 
-// Reasons lists every way to be refused, in a fixed order.
+// Reasons lists all reasons of rejection, in a fixed order.
 func Reasons() []Reason {
 	all := make([]Reason, 0, numReasons-1)
 	for r := Malformed; r < numReasons; r++ {
@@ -56,10 +58,11 @@ func Reasons() []Reason {
 	return all
 }
 
-// CheckName says whether a metric of this name could be asked for: a custom metric is a path segment and
-// a subresource, so "%", "?" and the names of other subresources are out (custom metrics API proposal,
-// "Metric Names"). So are bytes that are not UTF-8: an answer in JSON would rewrite them, and different names
-// would look the same; and control characters (C0, DEL, C1), which who prints a name would obey. "/" is allowed: readers write it as "\|".
+// CheckName returns the reason to reject a metric's name, or Applied. A custom metric is a path
+// segment and a subresource of the Kubernetes API, so "%", "?" and the names of other subresources
+// are rejected (custom metrics API proposal, "Metric Names"). So is invalid UTF-8: JSON would
+// rewrite it, and two names would look the same. So are control characters (C0, DEL, C1), which
+// terminals interpret. "/" is allowed: readers write it as "\|".
 func CheckName(name string) Reason {
 	switch name {
 	case "":
@@ -70,14 +73,15 @@ func CheckName(name string) Reason {
 	if len(name) > MaxNameLength {
 		return TooLong
 	}
-	if strings.ContainsAny(name, "%?") || HasControl(name) || EndsReserved(name) || !utf8.ValidString(name) {
+	if strings.ContainsAny(name, "%?") || HasControl(name) || HasReservedSuffix(name) || !utf8.ValidString(name) {
 		return BadName
 	}
 	return Applied
 }
 
-// CheckLabel says whether a series may have the label. Bytes that are not UTF-8 are Malformed: an answer in JSON would
-// rewrite them, and different labels would look the same. Control characters are BadName, as in names.
+// CheckLabel returns the reason to reject a label, or Applied. Invalid UTF-8 is Malformed: JSON
+// would rewrite it, and two labels would look the same. Control characters are BadName, as in
+// names.
 func CheckLabel(l Label) Reason {
 	switch {
 	case HasControl(l.Key), HasControl(l.Value):
@@ -88,11 +92,12 @@ func CheckLabel(l Label) Reason {
 	return Applied
 }
 
-// HasControl reports whether a text holds a control character (C0, DEL, C1), which a terminal would obey.
+// HasControl reports whether text has a control character (C0, DEL, C1), which a terminal would
+// interpret.
 func HasControl(text string) bool {
 	for i := 0; i < len(text); i++ {
 		c := text[i]
-		// U+0080 to U+009F are C2 80 to C2 9F; after a C2 nothing below is UTF-8.
+		// U+0080 to U+009F are C2 80 to C2 9F. After C2, a lower byte is invalid UTF-8.
 		if c < ' ' || c == 0x7f || c == 0xc2 && i+1 < len(text) && text[i+1] < 0xa0 {
 			return true
 		}

@@ -7,92 +7,97 @@ import (
 	"unsafe"
 )
 
-// Op is what a sample does to its series.
+// Op is the operation of a sample on its series.
 type Op uint8
 
-// The ops. Each Kind takes its own: a counter Add or Accumulate, a gauge Assign or Shift, a set Insert, a timer Observe,
-// or, with a Histogram, Accumulate or Merge.
+// The operations. A counter takes Add or Accumulate, a gauge Assign or Shift, a set Insert, and a
+// timer Observe or, with a Histogram, Accumulate or Merge.
 const (
 	NoOp Op = iota
 	Add
 	Assign
-	Shift // a gauge's +n or -n
+	Shift // adds to a gauge: "+n" or "-n"
 	Observe
 	Insert
-	// Accumulate brings the client's own running total. The first one of a series is where it begins; later what it has grown by
-	// counts, and all of it where it is lower than before or was Started later. What others Add to the counter counts
-	// beside it: it is in what total reads, and not in what the client's next total is compared with.
+	// Accumulate carries the client's running total. The first total of a series is the baseline. A
+	// later total counts its growth. It counts in full if it is lower than the one before, or has a
+	// later start time. Increments that others Add to the counter count in addition: they are part
+	// of the stat total, but not of the comparison with the client's next total.
 	Accumulate
-	Merge // a histogram of what came since the last one
-	// Vanish says that the series has no value any more (Prometheus' stale marker, a gauge that is NaN): it goes, of whatever
-	// kind it is, and the next value begins a new one. It is applied also where there is no such series, and makes none.
-	Vanish
+	Merge // adds a histogram of the observations since the last one
+	// MarkStale ends the series: it has no value any more (Prometheus' stale marker, a gauge that
+	// is NaN). It applies to a series of any kind, and the next value begins a new series. Without
+	// a series it is applied, too, and creates none.
+	MarkStale
 )
 
-// Pushed reports whether the op is one of those that come once a push, not once a request: they may cost more.
-func (o Op) Pushed() bool { return o >= Accumulate }
+// PreAggregated reports whether the client aggregates before it pushes. Such samples arrive once
+// per push interval, not once per event, and may cost more.
+func (o Op) PreAggregated() bool { return o >= Accumulate }
 
-// Forever is a TTL of a series that lives until it is deleted.
+// Forever is the TTL of a series that lives until it is deleted.
 const Forever time.Duration = math.MaxInt64
 
-// Sample is one observation as it arrived. Its byte slices are borrowed: they are valid until the call
-// that was handed the sample returns, and whoever keeps something copies it.
+// Sample is one measurement as it arrived. Its byte slices are borrowed: they are valid until the
+// called function returns. Code that retains a slice copies it.
 type Sample struct {
 	Name []byte
 	Kind Kind
 	Op   Op
 
-	// Whole and Fraction are the number, in two parts so that integers stay exact over all of int64:
-	// it is their sum, |Fraction| < 1 and of the same sign as Whole. A number beyond int64 has Whole 0 and all in Fraction.
+	// Whole and Fraction are the number. Their sum keeps integers exact over all of int64.
+	// |Fraction| < 1, and its sign is that of Whole. A number beyond int64 has Whole 0 and is in
+	// Fraction.
 	Whole    int64
 	Fraction float64
-	// Histogram is what an Accumulate or a Merge of a timer brings, in place of a number.
+	// Histogram replaces the number in an Accumulate or Merge of a timer.
 	Histogram *Histogram
-	// Started is when the client began its running total, in Unix nanoseconds; 0: not known.
+	// Started is the start time of the client's running total, in Unix nanoseconds; 0 if unknown.
 	Started int64
 	// Rate is the client's sample rate in (0,1]; 0 means that none was given, which is 1.
 	Rate float64
-	// Member is what an Insert inserts.
+	// Member is the member that an Insert adds to a set.
 	Member []byte
-	// Timestamp is when the client says the value was taken, in Unix seconds; 0 means now. A running total, or a Vanish, that is
-	// older than a value that was taken changes nothing.
+	// Timestamp is the client's time of the value, in Unix seconds; 0 means now. A running total or
+	// a MarkStale that is older than an applied value changes nothing.
 	Timestamp int64
-	// Late says that a running total counts at its Timestamp, not when it came: its client could not send it before.
+	// Late makes a running total count at its Timestamp, not on arrival: the client could not send
+	// it earlier.
 	Late bool
 
-	// Labels as they stand on the wire: pieces between commas, each key and value apart by Separator
-	// (':' for DogStatsD; '=' in other styles). Tags never hold a comma.
+	// Tags are the labels on the wire, separated by commas. Separator stands between key and value:
+	// ':' for DogStatsD, '=' in other styles. No tag contains a comma.
 	Tags      []byte
 	Separator byte
-	// Fields are labels that came apart already (HTTP). A sample has Tags or Fields, not both.
+	// Fields are labels that arrived as key and value (HTTP). A sample has Tags or Fields, not
+	// both.
 	Fields []Label
 
-	// Container is DogStatsD's "c:" field, External its "e:" field: identity claims, as on the wire.
+	// Container is DogStatsD's "c:" field and External the "e:" field: identity claims, as on the
+	// wire.
 	Container []byte
 	External  []byte
 
-	// Line is the line that it came in, where a line of the same Head and Rest means the same but for its value. Nil: there is
-	// none such.
+	// Line is the line that the sample came from, if every line of the same Head and Rest gives the
+	// same sample but for the value. Otherwise it is nil.
 	Line *Line
-	// Sender is who sent the sample; nil where nobody asks, as without a cluster.
+	// Sender is the sender; nil if senders are not looked up, as without a cluster.
 	Sender *Sender
-	// About is set where the way the sample came says what it describes (a /v1 path). Nil: the labels
-	// and the sender decide.
-	About *Object
-	// AboutExternal says that what comes this way without a claim is not about who sent it.
-	AboutExternal bool
-	// Arrived is when the sample came, in Unix nanoseconds, where that is not now: it was held until it was known
-	// whose it is. 0: now.
+	// Object is set if the request names the described object (a /v1 path). Nil: the labels and the
+	// sender decide.
+	Object *Object
+	// DefaultExternal makes a sample without a claim external, not a metric of its sender.
+	DefaultExternal bool
+	// Arrived is the arrival time in Unix nanoseconds of a sample that was pending; 0 means now.
 	Arrived int64
-	// TTL is how long the series lives without a sample; 0 means the default for its object.
+	// TTL is how long the series lives without a sample; 0 means the default of its object.
 	TTL time.Duration
 }
 
-// Float is the sample's number as a float64.
 func (s *Sample) Float() float64 { return float64(s.Whole) + s.Fraction }
 
-// Number is the sample's number as readers are told it: exact where it is a decimal with up to nine places. More places are
-// rounded off where no float64 has them.
+// Number is the number for readers: exact for a decimal of up to nine places. Further places are
+// rounded unless a float64 is more precise.
 func (s *Sample) Number() Number {
 	if s.Fraction == 0 {
 		return Int(s.Whole)
@@ -103,13 +108,13 @@ func (s *Sample) Number() Number {
 	return Float(s.Float())
 }
 
-// isNanos reports whether a fraction is the nearest float64 to so many billionths.
+// isNanos reports whether a fraction is the float64 nearest to a whole number of billionths.
 func isNanos(fraction float64) bool {
 	return math.Abs(fraction) < 1 && math.Round(fraction*Nanos)/Nanos == fraction
 }
 
-// SetFloat stores a number in its two parts. Of a large number with a fraction the shortest decimal form is taken, so that
-// 1234567890.123456 has the fraction 0.123456.
+// SetFloat sets the number. A large number with a fraction is split by its shortest decimal form,
+// so that 1234567890.123456 has the fraction 0.123456.
 func (s *Sample) SetFloat(v float64) {
 	whole, fraction := math.Modf(v)
 	if !(math.Abs(whole) < 1<<63) {
@@ -124,7 +129,7 @@ func (s *Sample) SetFloat(v float64) {
 	s.Whole, s.Fraction = int64(whole), fraction
 }
 
-// Weight is how many observations the sample stands for: 1/Rate.
+// Weight is the number of observations that the sample stands for: 1/Rate.
 func (s *Sample) Weight() float64 {
 	if s.Rate == 0 || s.Rate == 1 {
 		return 1
@@ -132,16 +137,16 @@ func (s *Sample) Weight() float64 {
 	return 1 / s.Rate
 }
 
-// MaxGaugeAge is how old a gauge's value may be and still say what is: Prometheus' lookback.
+// MaxGaugeAge is the age from which a gauge's value is outdated: Prometheus' lookback.
 const MaxGaugeAge = 5 * time.Minute
 
-// Outdated reports whether the sample sets a gauge to a value that its client dates further back than MaxGaugeAge.
+// Outdated reports whether the sample sets a gauge to a value older than MaxGaugeAge.
 func (s *Sample) Outdated(now time.Time) bool {
 	return s.Timestamp != 0 && s.Op == Assign && s.Timestamp < now.Add(-MaxGaugeAge).Unix()
 }
 
-// AppendLabels appends the sample's labels to dst in the order of the wire, empty pieces skipped, nothing
-// copied: the strings are borrowed like the sample's bytes.
+// AppendLabels appends the labels to dst in the order of the wire and skips empty pieces. It copies
+// nothing: the strings are borrowed like the sample's bytes.
 func (s *Sample) AppendLabels(dst []Label) []Label {
 	dst = append(dst, s.Fields...)
 	for rest := s.Tags; len(rest) > 0; {
@@ -165,16 +170,39 @@ func (s *Sample) AppendLabels(dst []Label) []Label {
 	return dst
 }
 
-// Borrow views bytes as a string without copying: as short-lived as the bytes.
+// Borrow views bytes as a string without a copy; the string lives as long as the bytes.
 func Borrow(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// Description says which series a sample belongs to. Its strings and labels are borrowed like the sample's.
+// Description identifies the series of a sample. The strings and labels are borrowed like the
+// sample's.
 type Description struct {
 	Object Object
-	// Labels is sorted, each key once, without the labels that decided the object.
+	// Labels is sorted, each key once, without the labels that named the object.
 	Labels []Label
-	// Bound says that the cluster tells when the object ends: the series lives as long, whether samples come or not.
-	Bound bool
-	// Lasting says that the strings of Object are never changed and may be kept; else they are borrowed.
-	Lasting bool
+	// ObjectLifetime says that the cluster view reports the end of the object: the series lives as
+	// long as the object, with or without samples.
+	ObjectLifetime bool
+	// Retainable says that the strings of Object are immutable and may be retained; otherwise they
+	// are borrowed.
+	Retainable bool
+}
+
+// Line is a StatsD line that is cut into pieces but not parsed. Most lines differ from an earlier
+// line in the value only: for those the pieces suffice to find the series. The bytes are borrowed
+// like a Sample's.
+type Line struct {
+	// Text is the whole line without its end.
+	Text []byte
+	// Head is the name, before the first ":". Value stands between that and the first "|". Rest
+	// follows: type, rate, tags and so on.
+	Head, Value, Rest []byte
+	// Numeric says that Value is an unsigned decimal number: Whole and Fraction, as in a Sample.
+	Numeric  bool
+	Whole    int64
+	Fraction float64
+	// Dialect distinguishes grammars in which one text has different meanings.
+	Dialect uint8
+	// DefaultExternal and Sender are not part of the line, as in a Sample.
+	DefaultExternal bool
+	Sender          *Sender
 }

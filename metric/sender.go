@@ -2,48 +2,50 @@ package metric
 
 import "net/netip"
 
-// Sender is where samples come from. It is never changed once it is handed out.
+// Sender is the source of samples. It is immutable once it is handed out.
 type Sender struct {
-	// Key tells senders apart, and the holders of one address from each other: it is another one once the address
-	// changes hands. Never 0.
+	// Key distinguishes senders, and successive holders of one address: it changes when the address
+	// changes hands. It is never 0.
 	Key uint64
-	// Address is where the sample came from; not valid for a Unix socket.
+	// Address is the source address; invalid for a Unix socket.
 	Address netip.Addr
-	// Pod is who has the address; nil: no pod has it alone, or none that is known.
+	// Pod is the only holder of the address; nil if no pod is known to hold it alone.
 	Pod *Pod
-	// Known says that the cluster has told whose the address is: with Pod nil it is a node's, or that of several pods,
-	// and nobody's for good. An address that is not known may become a pod's any moment.
+	// Known says that the cluster view knows the holder of the address. With a nil Pod, that is a
+	// node or several pods. An unknown address may become a pod's at any moment.
 	Known bool
-	// Account is whom the sender's credential names; nil: it showed none. It alone then says what the sender may, the address
-	// does not.
-	Account *Account
+	// Principal is the identity that the sender's credential names; nil without a credential. If it
+	// is set, it alone decides what the sender may do, and the address does not.
+	Principal *Principal
 }
 
-// Namespace is the one that the sender is in; empty: none.
+// Namespace is the sender's namespace, or empty.
 func (s *Sender) Namespace() string {
 	switch {
 	case s == nil:
 		return ""
 	case s.Pod != nil:
 		return s.Pod.Namespace
-	case s.Account != nil:
-		return s.Account.Namespace
+	case s.Principal != nil:
+		return s.Principal.Namespace
 	}
 	return ""
 }
 
-// Pod is what a sample's way needs to know of a pod. It is never changed once it is handed out.
+// Pod holds the attributes of a pod that the path of a sample needs. It is immutable once it is
+// handed out.
 type Pod struct {
 	Namespace, Name, UID string
-	// ServiceAccount is the name of the one that the pod runs as.
+	// ServiceAccount is the name of the pod's service account.
 	ServiceAccount string
-	// Created is when the pod was made, in Unix seconds; 0: nobody said. Nothing that came before is of the pod.
+	// Created is the pod's creation time in Unix seconds; 0 if unknown. Earlier samples are not the
+	// pod's.
 	Created int64
-	// AboutExternal says that what the pod sends without a claim is not about itself.
-	AboutExternal bool
+	// DefaultExternal makes the pod's samples without a claim external, not metrics of the pod.
+	DefaultExternal bool
 }
 
-// Object is what a series on the pod describes.
+// Object is the object that the pod's own series describe.
 func (p *Pod) Object() Object {
 	return Object{Resource: "pods", Namespace: p.Namespace, Name: p.Name, UID: p.UID}
 }

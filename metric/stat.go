@@ -2,10 +2,11 @@ package metric
 
 import "math"
 
-// Stat is what is asked of a series.
+// Stat is a function over a window of a series, or over the whole life of a series.
 type Stat uint8
 
-// The stats. NoStat stands for "the one that the bare name means", see Kind.DefaultStat.
+// The stats. NoStat selects the kind's default (Kind.DefaultStat). A new stat needs a row in statTable
+// and a place in kindTable; the tests over Stats find the tables of other packages that lack it.
 const (
 	NoStat Stat = iota
 	Rate        // per second over the window
@@ -23,98 +24,72 @@ const (
 	P99
 	P999
 	Unique // distinct members in the window
+
+	numStats
 )
 
-var statNames = [...]string{
-	"", "rate", "count", "total", "last", "mean", "min", "max", "sum",
-	"p50", "p75", "p90", "p95", "p99", "p999", "unique",
+// statTable holds the properties of each stat: see the methods of the same names.
+var statTable = [numStats]struct {
+	name     string
+	windowed bool
+	additive bool
+	quantile float64 // 0: not a percentile
+}{
+	Rate:   {name: "rate", windowed: true, additive: true},
+	Count:  {name: "count", windowed: true, additive: true},
+	Total:  {name: "total", additive: true},
+	Last:   {name: "last", additive: true},
+	Mean:   {name: "mean", windowed: true},
+	Min:    {name: "min", windowed: true},
+	Max:    {name: "max", windowed: true},
+	Sum:    {name: "sum", windowed: true, additive: true},
+	P50:    {name: "p50", windowed: true, quantile: 0.50},
+	P75:    {name: "p75", windowed: true, quantile: 0.75},
+	P90:    {name: "p90", windowed: true, quantile: 0.90},
+	P95:    {name: "p95", windowed: true, quantile: 0.95},
+	P99:    {name: "p99", windowed: true, quantile: 0.99},
+	P999:   {name: "p999", windowed: true, quantile: 0.999},
+	Unique: {name: "unique", windowed: true},
+}
+
+// Stats lists all stats but NoStat.
+func Stats() []Stat {
+	all := make([]Stat, 0, numStats-1)
+	for s := Rate; s < numStats; s++ {
+		all = append(all, s)
+	}
+	return all
 }
 
 func (s Stat) String() string {
-	if int(s) < len(statNames) {
-		return statNames[s]
+	if s < numStats {
+		return statTable[s].name
 	}
 	return "invalid"
 }
 
-// ParseStat reads what Stat.String prints; the empty string is no stat.
+// ParseStat parses the output of Stat.String. The empty string is not a stat.
 func ParseStat(s string) (Stat, bool) {
-	for i := 1; i < len(statNames); i++ {
-		if statNames[i] == s {
-			return Stat(i), true
+	for i := Rate; i < numStats; i++ {
+		if statTable[i].name == s {
+			return i, true
 		}
 	}
 	return NoStat, false
 }
 
-// DefaultStat is what a bare metric name means for series of this kind.
-func (k Kind) DefaultStat() Stat {
-	switch k {
-	case Counter:
-		return Rate
-	case Gauge:
-		return Last
-	case Timer:
-		return Mean
-	case Set:
-		return Unique
-	}
-	return NoStat
-}
+// Windowed reports whether the stat is evaluated over a window rather than over the whole life of the
+// series.
+func (s Stat) Windowed() bool { return s >= numStats || s == NoStat || statTable[s].windowed }
 
-// Stats lists what can be asked of a kind, its default first.
-func (k Kind) Stats() []Stat {
-	switch k {
-	case Counter:
-		return []Stat{Rate, Count, Total}
-	case Gauge:
-		return []Stat{Last, Mean, Min, Max}
-	case Timer:
-		return []Stat{Mean, Min, Max, Sum, Count, Rate, P50, P75, P90, P95, P99, P999}
-	case Set:
-		return []Stat{Unique}
-	}
-	return nil
-}
+// Additive reports whether values of this stat may be added up over label sets. The Horizontal Pod
+// Autoscaler adds up every list of external metrics.
+func (s Stat) Additive() bool { return s < numStats && statTable[s].additive }
 
-// Has reports whether s can be asked of a kind.
-func (k Kind) Has(s Stat) bool {
-	for _, one := range k.Stats() {
-		if one == s {
-			return true
-		}
-	}
-	return false
-}
-
-// Windowed reports whether the stat speaks of a window rather than of the series' whole life.
-func (s Stat) Windowed() bool { return s != Last && s != Total }
-
-// Adds reports whether values of this stat may be added up over label sets: what the Horizontal Pod
-// Autoscaler does with every list of external metrics, asked or not.
-func (s Stat) Adds() bool {
-	switch s {
-	case Rate, Count, Total, Last, Sum:
-		return true
-	}
-	return false
-}
-
-// Quantile is the quantile in (0,1) that a percentile stat asks for, or NaN for any other stat.
+// Quantile is the quantile in (0,1) of a percentile stat, and NaN for any other stat.
 func (s Stat) Quantile() float64 {
-	switch s {
-	case P50:
-		return 0.50
-	case P75:
-		return 0.75
-	case P90:
-		return 0.90
-	case P95:
-		return 0.95
-	case P99:
-		return 0.99
-	case P999:
-		return 0.999
+	if s < numStats && statTable[s].quantile != 0 {
+		return statTable[s].quantile
 	}
 	return math.NaN()
 }

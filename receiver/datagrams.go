@@ -153,7 +153,7 @@ func (d *datagrams) fail(ctx context.Context, err error) {
 	d.in.applier.Online()
 }
 
-func (d *datagrams) countDrops() { d.in.account.KernelDrops(d.socket.drops()) }
+func (d *datagrams) countDrops() { d.in.account.SetKernelDrops(d.socket.drops()) }
 
 // pause sleeps, but not on when ctx ends.
 func pause(ctx context.Context, d time.Duration) {

@@ -21,7 +21,7 @@ type intake struct {
 	account    *Account
 	complaints *complaints
 	pending    *Pending // nil: there is none
-	origin     Origin
+	origin     SenderResolver
 	sender     *metric.Sender // of what is taken
 
 	lines    [gatherMost]metric.Line
@@ -184,7 +184,7 @@ func (in *intake) begin(text []byte, sender *metric.Sender, cut *metric.Line) bo
 	in.scanner.Reset(text)
 	in.more = in.scanner.Next()
 	in.scanner.Sample.Sender, in.scanner.Sample.Line = sender, nil
-	if in.scanner.Single() {
+	if in.scanner.IsCacheable() {
 		in.scanner.Sample.Line = cut
 	}
 	return in.more && in.scanner.Fault.Reason == metric.Applied && in.scanner.Done()
@@ -234,11 +234,11 @@ func (in *intake) taken() uint64 { return in.applied + in.held }
 // settle applies what was gathered and enters in the account what the batch brought. Who sent it is asked anew for the next one.
 func (in *intake) settle() {
 	in.flush()
-	in.origin.Forget()
+	in.origin.Reset()
 	if in.packets == 0 && in.applied == 0 {
 		return
 	}
-	in.account.CountBatch(in.applied)
-	in.account.Packets(in.packets, in.bytes)
+	in.account.CountApplied(in.applied)
+	in.account.AddPackets(in.packets, in.bytes)
 	in.applied, in.held, in.packets, in.bytes = 0, 0, 0, 0
 }

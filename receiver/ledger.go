@@ -45,7 +45,7 @@ func (a *Account) Count(r metric.Reason) {
 }
 
 // CountBatch enters n applied samples at once: the hot path counts in a register and calls this once a batch.
-func (a *Account) CountBatch(n uint64) { a.applied.Add(n) }
+func (a *Account) CountApplied(n uint64) { a.applied.Add(n) }
 
 // hold enters a sample that is pending; settle what became of n such.
 func (a *Account) hold() { a.held.Add(1) }
@@ -59,13 +59,13 @@ func (a *Account) settle(r metric.Reason, n uint64) {
 }
 
 // Packets enters datagrams (or stream reads, or request bodies) and their bytes.
-func (a *Account) Packets(n, bytes uint64) {
+func (a *Account) AddPackets(n, bytes uint64) {
 	a.packets.Add(n)
 	a.bytes.Add(bytes)
 }
 
 // KernelDrops, of an account that OpenDatagrams opened, sets how many datagrams the kernel says it dropped at this socket so far.
-func (a *Account) KernelDrops(total uint64) { a.kernelDrops.Store(total) }
+func (a *Account) SetKernelDrops(total uint64) { a.kernelDrops.Store(total) }
 
 // Applied is how many samples were applied.
 func (a *Account) Applied() uint64 { return a.applied.Load() + a.settled.applied.Load() }

@@ -12,22 +12,22 @@ func TestLedgerShowsTheLaw(t *testing.T) {
 	ledger := NewLedger()
 	for n := range uint64(2) {
 		a := ledger.OpenDatagrams("statsd_udp")
-		a.CountBatch(10 + n)
+		a.CountApplied(10 + n)
 		a.Count(metric.Applied)
 		for i, r := range metric.Reasons() {
 			for range i + 1 {
 				a.Count(r)
 			}
 		}
-		a.Packets(3, 100)
-		a.KernelDrops(7)
+		a.AddPackets(3, 100)
+		a.SetKernelDrops(7)
 		for range 9 {
 			a.hold()
 		}
 		a.settle(metric.Applied, 3)
 		a.settle(metric.Identity, 2)
 	}
-	ledger.Open("http").Packets(1, 1)
+	ledger.Open("http").AddPackets(1, 1)
 	reasons := uint64(len(metric.Reasons()))
 	rejected := reasons * (reasons + 1)
 	want := map[string]uint64{

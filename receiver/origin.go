@@ -21,7 +21,7 @@ type foreseeing interface {
 
 // Origin finds out who sent what one goroutine takes. The zero Origin names nobody. It is not safe for use by two
 // goroutines.
-type Origin struct {
+type SenderResolver struct {
 	// Senders may be nil: nobody asks.
 	Senders Senders
 
@@ -41,7 +41,7 @@ var addressSeed = maphash.MakeSeed()
 
 // Sender is who has the address; one that is not valid is a Unix socket's peer. The answer is valid until the next
 // call. It is asked for anew only for another address, or after Forget.
-func (o *Origin) Sender(a netip.Addr) *metric.Sender {
+func (o *SenderResolver) Sender(a netip.Addr) *metric.Sender {
 	if o.Senders == nil {
 		return nil
 	}
@@ -60,7 +60,7 @@ func (o *Origin) Sender(a netip.Addr) *metric.Sender {
 }
 
 // expect tells of addresses that are asked for next, if anybody wants to know. One alone is asked for soon enough.
-func (o *Origin) expect(all []netip.Addr) {
+func (o *SenderResolver) expect(all []netip.Addr) {
 	if ahead, ok := o.Senders.(foreseeing); ok {
 		if slices.ContainsFunc(all, func(a netip.Addr) bool { return a != all[0] }) {
 			ahead.Expect(all)
@@ -69,10 +69,10 @@ func (o *Origin) expect(all []netip.Addr) {
 }
 
 // forgets reports whether asking for an address makes the last answer invalid.
-func (o *Origin) forgets(a netip.Addr) bool { return o.found == &o.scratch && a != o.last }
+func (o *SenderResolver) forgets(a netip.Addr) bool { return o.found == &o.scratch && a != o.last }
 
 // Forget makes the next call ask again: an address may have changed hands since the last batch.
-func (o *Origin) Forget() { o.found = nil }
+func (o *SenderResolver) Reset() { o.found = nil }
 
 // addressKey is the key of whoever sends from an address that nobody is known to have.
 func addressKey(a netip.Addr) uint64 {

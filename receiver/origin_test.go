@@ -181,7 +181,7 @@ func TestAddressChangesHands(t *testing.T) {
 // nobody keeps what an address had before.
 func TestOrigin(t *testing.T) {
 	d := &directory{}
-	o := Origin{Senders: d}
+	o := SenderResolver{Senders: d}
 	a, b := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
 	first := *o.Sender(a)
 	for range 3 {
@@ -202,7 +202,7 @@ func TestOrigin(t *testing.T) {
 	if o.Sender(a).Known {
 		t.Error("asked again within the batch")
 	}
-	o.Forget()
+	o.Reset()
 	if got := o.Sender(a); got.Pod == nil || got.Key != 5 {
 		t.Errorf("%+v: want the pod", got)
 	}

@@ -51,7 +51,7 @@ func (c *court) Apply(s *metric.Sample) metric.Reason {
 		if s.Op == metric.Insert {
 			value = string(s.Member)
 		}
-		op := map[metric.Op]string{metric.Add: "add", metric.Assign: "assign", metric.Shift: "shift", metric.Observe: "observe", metric.Insert: "insert", metric.Vanish: "vanish"}[s.Op]
+		op := map[metric.Op]string{metric.Add: "add", metric.Assign: "assign", metric.Shift: "shift", metric.Observe: "observe", metric.Insert: "insert", metric.MarkStale: "vanish"}[s.Op]
 		text := fmt.Sprintf("%s{%s} %s %s", s.Name, s.Tags, op, value)
 		if s.Sender != nil && s.Sender.Pod != nil {
 			text += " of " + s.Sender.Pod.Name
@@ -281,7 +281,7 @@ func TestPendingCoalesces(t *testing.T) {
 			[]string{"a{} add 9e+14", "a{} add 9e+14", "a{} add 1e+300", "a{} add -1e+300"}},
 		{"not beyond it by their weight", []*metric.Sample{rated(of("a", metric.Add, 8e8), 1e-6), rated(of("a", metric.Add, 8e8), 1e-6)}, nil,
 			[]string{"a{} add 8e+08", "a{} add 8e+08"}},
-		{"an end in its place", []*metric.Sample{of("g", metric.Assign, 1), of("g", metric.Vanish, 0), of("g", metric.Assign, 2), of("h", metric.Vanish, 0), of("h", metric.Vanish, 0)}, nil,
+		{"an end in its place", []*metric.Sample{of("g", metric.Assign, 1), of("g", metric.MarkStale, 0), of("g", metric.Assign, 2), of("h", metric.MarkStale, 0), of("h", metric.MarkStale, 0)}, nil,
 			[]string{"g{} vanish 0", "g{} assign 2", "h{} vanish 0"}},
 		{"a gauge's last value by the second", []*metric.Sample{of("g", metric.Assign, 1), of("g", metric.Assign, 2)},
 			[]*metric.Sample{of("g", metric.Assign, 3)}, []string{"g{} assign 2", "g{} assign 3"}},
@@ -643,11 +643,11 @@ func FuzzPackedLine(f *testing.F) {
 		}
 		s := metric.Sample{
 			Name: name, Tags: tags, Container: container, External: external, Member: member,
-			Kind: metric.Kind(flags & 3), Op: metric.Op(flags >> 2 & 3), Separator: flags, AboutExternal: flags&16 != 0,
+			Kind: metric.Kind(flags & 3), Op: metric.Op(flags >> 2 & 3), Separator: flags, DefaultExternal: flags&16 != 0,
 			Rate: rate, Timestamp: number, TTL: time.Duration(number / 2),
 		}
 		if flags&32 != 0 {
-			s.About = &metric.Object{Resource: one, Namespace: two, Name: one + two, UID: two + one}
+			s.Object = &metric.Object{Resource: one, Namespace: two, Name: one + two, UID: two + one}
 		}
 		if flags&64 != 0 {
 			s.Tags, s.Fields = nil, []metric.Label{{Key: one, Value: two}, {Key: two, Value: one}}

@@ -12,13 +12,13 @@ import (
 // else. The form lives no longer than the process.
 func appendLine(dst []byte, s *metric.Sample) []byte {
 	flags, about := byte(0), byte(0)
-	if s.AboutExternal {
+	if s.DefaultExternal {
 		flags |= flagExternal
 	}
 	if s.Late {
 		flags |= flagLate
 	}
-	if s.About != nil {
+	if s.Object != nil {
 		about = 1
 	}
 	dst = append(dst, byte(s.Kind), byte(s.Op), s.Separator, flags, about)
@@ -29,8 +29,8 @@ func appendLine(dst []byte, s *metric.Sample) []byte {
 	for _, b := range [...][]byte{s.Name, s.Tags, s.Container, s.External, s.Member} {
 		dst = appendPiece(dst, metric.Borrow(b))
 	}
-	if s.About != nil {
-		for _, text := range [...]string{s.About.Resource, s.About.Namespace, s.About.Name, s.About.UID} {
+	if s.Object != nil {
+		for _, text := range [...]string{s.Object.Resource, s.Object.Namespace, s.Object.Name, s.Object.UID} {
 			dst = appendPiece(dst, text)
 		}
 	}
@@ -60,7 +60,7 @@ type unpacked struct {
 func (u *unpacked) read(line []byte) {
 	u.fields = u.fields[:0]
 	u.sample = metric.Sample{
-		Kind: metric.Kind(line[0]), Op: metric.Op(line[1]), Separator: line[2], AboutExternal: line[3]&flagExternal != 0, Late: line[3]&flagLate != 0,
+		Kind: metric.Kind(line[0]), Op: metric.Op(line[1]), Separator: line[2], DefaultExternal: line[3]&flagExternal != 0, Late: line[3]&flagLate != 0,
 		Rate: math.Float64frombits(binary.LittleEndian.Uint64(line[5:])),
 	}
 	hasAbout, rest := line[4] == 1, line[13:]
@@ -77,7 +77,7 @@ func (u *unpacked) read(line []byte) {
 			text, rest = cutPiece(rest)
 			*to = metric.Borrow(text)
 		}
-		u.sample.About = &u.about
+		u.sample.Object = &u.about
 	}
 	for len(rest) > 0 {
 		var key, value []byte

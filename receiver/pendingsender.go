@@ -106,7 +106,7 @@ func (c *cell) merge(s *metric.Sample) bool {
 		c.whole, c.fraction = normal(whole, fraction)
 	case metric.Assign:
 		c.whole, c.fraction = s.Whole, s.Fraction
-	case metric.Insert, metric.Vanish: // the member is the line's, and an end has no value
+	case metric.Insert, metric.MarkStale: // the member is the line's, and an end has no value
 	default:
 		return false
 	}

@@ -75,7 +75,7 @@ func (r *recorder) note(s *metric.Sample) {
 			who += " unknown"
 		}
 	}
-	if s.AboutExternal {
+	if s.DefaultExternal {
 		who += " external"
 	}
 	if r.from == nil {

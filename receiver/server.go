@@ -163,10 +163,10 @@ func (s *Server) newIntake(l Listener, account *Account) *intake {
 		account:    account,
 		complaints: s.complaints[l.receiver()],
 		pending:    s.parts.Pending,
-		origin:     Origin{Senders: s.parts.Senders},
+		origin:     SenderResolver{Senders: s.parts.Senders},
 	}
 	in.recaller, _ = in.applier.(recaller)
-	in.scanner.Sample.AboutExternal = l.About == AboutExternal
+	in.scanner.Sample.DefaultExternal = l.About == AboutExternal
 	return in
 }
 

@@ -146,4 +146,6 @@ func metricNamedBy(namespace string, spec *autoscalingv2.MetricSpec) (namedMetri
 
 // bareName removes stat and window from a metric's name in a spec, where "\|" may stand for "/"
 // (external metrics API proposal).
-func bareName(name string) string { return metric.ParseAsked(strings.ReplaceAll(name, `\|`, "/")).Name }
+func bareName(name string) string {
+	return metric.ParseExpression(strings.ReplaceAll(name, `\|`, "/")).Name
+}

@@ -47,7 +47,7 @@ func (l *limitRanges) limits(namespace string) metric.Limits {
 	if lowest, ok := l.lowest[namespace]; ok {
 		return lowest
 	}
-	return metric.NoLimits()
+	return metric.UnsetLimits()
 }
 
 func (l *limitRanges) put(now *limitRange) {
@@ -122,18 +122,18 @@ func (l *limitRanges) replace(all []*limitRange) {
 func (l *limitRanges) recomputeLocked(namespace string) bool {
 	was, ok := l.lowest[namespace]
 	if !ok {
-		was = metric.NoLimits()
+		was = metric.UnsetLimits()
 	}
 	if len(l.byNamespace[namespace]) == 0 {
 		delete(l.byNamespace, namespace)
 		delete(l.lowest, namespace)
-		return was != metric.NoLimits()
+		return was != metric.UnsetLimits()
 	}
-	lowest := metric.NoLimits()
+	lowest := metric.UnsetLimits()
 	numbers := limitsIn(&lowest)
 	for _, one := range l.byNamespace[namespace] {
 		for i, said := range limitsIn(&one.limits) {
-			if *said != metric.Unsaid && (*numbers[i] == metric.Unsaid || *said < *numbers[i]) {
+			if *said != metric.Unset && (*numbers[i] == metric.Unset || *said < *numbers[i]) {
 				*numbers[i] = *said
 			}
 		}
@@ -199,7 +199,7 @@ func newLimitRange(from any) (*limitRange, bool) {
 	}
 	short := &limitRange{
 		namespace: of.Namespace, name: of.Name, uid: string(of.UID), version: of.ResourceVersion,
-		limits: metric.NoLimits(),
+		limits: metric.UnsetLimits(),
 	}
 	for i := range of.Spec.Limits {
 		short.read(&of.Spec.Limits[i])

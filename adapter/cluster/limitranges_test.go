@@ -9,7 +9,7 @@ import (
 	quantity "k8s.io/apimachinery/pkg/api/resource"
 )
 
-const unsaid = metric.Unsaid
+const unsaid = metric.Unset
 
 func said(podMetrics, podSeries, namespaceMetrics, namespaceSeries int) metric.Limits {
 	return metric.Limits{
@@ -36,30 +36,30 @@ func TestLimitRange(t *testing.T) {
 		faults    string // part of them
 		misplaced string
 	}{
-		{"nothing", nil, metric.NoLimits(), "", ""},
+		{"nothing", nil, metric.UnsetLimits(), "", ""},
 		{"both types", []corev1.LimitRangeItem{podItem("20", "200"), namespaceItem("100", "5k")}, said(20, 200, 100, 5000), "", ""},
 		{"metrics only", []corev1.LimitRangeItem{podItem("20", "")}, said(20, unsaid, unsaid, unsaid), "", ""},
 		{"none may be", []corev1.LimitRangeItem{podItem("0", "")}, said(0, unsaid, unsaid, unsaid), "", ""},
 		{"whole in other words", []corev1.LimitRangeItem{podItem("2000m", "1e2")}, said(2, 100, unsaid, unsaid), "", ""},
 		{"the most", []corev1.LimitRangeItem{podItem("1G", "")}, said(1_000_000_000, unsaid, unsaid, unsaid), "", ""},
 		{"negative", []corev1.LimitRangeItem{podItem("-1", "200")}, said(unsaid, 200, unsaid, unsaid), "sluice.dev/metrics under type sluice.dev/Pod is -1; must be a whole number", ""},
-		{"fractional", []corev1.LimitRangeItem{namespaceItem("", "500m")}, metric.NoLimits(), "sluice.dev/series under type sluice.dev/Namespace is 500m", ""},
-		{"absurd", []corev1.LimitRangeItem{podItem("1000000001", "1e30")}, metric.NoLimits(), "sluice.dev/series under type sluice.dev/Pod is 1e30", ""},
-		{"tiny", []corev1.LimitRangeItem{podItem("1n", "")}, metric.NoLimits(), "is 1n", ""},
-		{"beyond int64", []corev1.LimitRangeItem{podItem("9223372036854775808", "")}, metric.NoLimits(), "9223372036854775808", ""},
-		{"default and min mean nothing", []corev1.LimitRangeItem{{Type: podType, Default: quantities("3", ""), Min: quantities("1", "")}}, metric.NoLimits(), "", ""},
-		{"a type that is none", []corev1.LimitRangeItem{{Type: "sluice.dev/Pods", Max: quantities("3", "")}}, metric.NoLimits(), "type sluice.dev/Pods is unknown; must be sluice.dev/Pod or", ""},
+		{"fractional", []corev1.LimitRangeItem{namespaceItem("", "500m")}, metric.UnsetLimits(), "sluice.dev/series under type sluice.dev/Namespace is 500m", ""},
+		{"absurd", []corev1.LimitRangeItem{podItem("1000000001", "1e30")}, metric.UnsetLimits(), "sluice.dev/series under type sluice.dev/Pod is 1e30", ""},
+		{"tiny", []corev1.LimitRangeItem{podItem("1n", "")}, metric.UnsetLimits(), "is 1n", ""},
+		{"beyond int64", []corev1.LimitRangeItem{podItem("9223372036854775808", "")}, metric.UnsetLimits(), "9223372036854775808", ""},
+		{"default and min mean nothing", []corev1.LimitRangeItem{{Type: podType, Default: quantities("3", ""), Min: quantities("1", "")}}, metric.UnsetLimits(), "", ""},
+		{"a type that is none", []corev1.LimitRangeItem{{Type: "sluice.dev/Pods", Max: quantities("3", "")}}, metric.UnsetLimits(), "type sluice.dev/Pods is unknown; must be sluice.dev/Pod or", ""},
 		{"resources that are none", []corev1.LimitRangeItem{
 			{Type: podType, Max: corev1.ResourceList{metricsName: quantity.MustParse("3"), "sluice.dev/foo": {}}, Min: corev1.ResourceList{"cpu": {}}},
 			{Type: namespaceType, Max: corev1.ResourceList{"sluice.dev/metric": {}}},
 		}, said(3, unsaid, unsaid, unsaid), "cpu, sluice.dev/foo under type sluice.dev/Pod is unknown; must be sluice.dev/metrics or sluice.dev/series; " +
 			"sluice.dev/metric under type sluice.dev/Namespace is unknown", ""},
-		{"others' business", []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Max: corev1.ResourceList{"cpu": {}}}}, metric.NoLimits(), "", ""},
-		{"max under Pod", []corev1.LimitRangeItem{{Type: corev1.LimitTypePod, Max: quantities("7", "")}}, metric.NoLimits(), "", "sluice.dev/metrics under type Pod"},
-		{"min under Pod", []corev1.LimitRangeItem{{Type: corev1.LimitTypePod, Min: quantities("7", "")}}, metric.NoLimits(), "", "under type Pod"},
-		{"default under Container", []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Default: quantities("7", "9")}}, metric.NoLimits(), "", "sluice.dev/metrics, sluice.dev/series under type Container"},
-		{"defaultRequest under Container", []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, DefaultRequest: quantities("", "9")}}, metric.NoLimits(), "", "sluice.dev/series under type Container"},
-		{"ratio under Container", []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, MaxLimitRequestRatio: quantities("", "9")}}, metric.NoLimits(), "", "must be under type sluice.dev/Pod or sluice.dev/Namespace"},
+		{"others' business", []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Max: corev1.ResourceList{"cpu": {}}}}, metric.UnsetLimits(), "", ""},
+		{"max under Pod", []corev1.LimitRangeItem{{Type: corev1.LimitTypePod, Max: quantities("7", "")}}, metric.UnsetLimits(), "", "sluice.dev/metrics under type Pod"},
+		{"min under Pod", []corev1.LimitRangeItem{{Type: corev1.LimitTypePod, Min: quantities("7", "")}}, metric.UnsetLimits(), "", "under type Pod"},
+		{"default under Container", []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Default: quantities("7", "9")}}, metric.UnsetLimits(), "", "sluice.dev/metrics, sluice.dev/series under type Container"},
+		{"defaultRequest under Container", []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, DefaultRequest: quantities("", "9")}}, metric.UnsetLimits(), "", "sluice.dev/series under type Container"},
+		{"ratio under Container", []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, MaxLimitRequestRatio: quantities("", "9")}}, metric.UnsetLimits(), "", "must be under type sluice.dev/Pod or sluice.dev/Namespace"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			short := mustConvert(t, aLimitRange("shop", "a", c.items...), "1")
@@ -89,7 +89,7 @@ func TestLowestOfSeveralLimitRanges(t *testing.T) {
 			t.Errorf("%s: told of %d changes, want %d", what, told, changes)
 		}
 	}
-	check("nothing said", metric.NoLimits(), 0)
+	check("nothing said", metric.UnsetLimits(), 0)
 	l.put(mustConvert(t, aLimitRange("shop", "a", podItem("20", "200")), "1"))
 	check("one", said(20, 200, unsaid, unsaid), 1)
 	l.put(mustConvert(t, aLimitRange("shop", "b", podItem("10", "300"), namespaceItem("5", "")), "2"))
@@ -103,7 +103,7 @@ func TestLowestOfSeveralLimitRanges(t *testing.T) {
 	l.replace([]*limitRange{mustConvert(t, aLimitRange("shop", "a", podItem("20", "200")), "1")})
 	check("a list read anew", said(20, 200, unsaid, unsaid), 5)
 	l.replace(nil)
-	check("an empty list", metric.NoLimits(), 6)
+	check("an empty list", metric.UnsetLimits(), 6)
 	if len(l.lowest)+len(l.byNamespace) != 0 {
 		t.Error("something of the namespace stays")
 	}
@@ -129,7 +129,7 @@ func TestBadValueKeepsTheOneBefore(t *testing.T) {
 	other := aLimitRange("shop", "a", podItem("-5", ""))
 	other.UID = "another"
 	l.put(mustConvert(t, other, "4"))
-	if got := l.limits("shop"); got != metric.NoLimits() {
+	if got := l.limits("shop"); got != metric.UnsetLimits() {
 		t.Errorf("%+v of another object of that name", got)
 	}
 	l.put(mustConvert(t, aLimitRange("shop", "b", corev1.LimitRangeItem{Type: corev1.LimitTypePod, Max: quantities("7", "")}), "5"))

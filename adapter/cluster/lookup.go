@@ -69,13 +69,13 @@ func (v *View) Alive(o metric.Object) bool {
 }
 
 // SelectObjects returns a Pick of the live objects of a kind, in a namespace or (empty) in all,
-// whose own labels the selector matches. If the kind is not watched, the error is metric.ErrAsked.
-func (v *View) SelectObjects(resource, namespace string, selector labels.Selector) (metric.Pick, error) {
+// whose own labels the selector matches. If the kind is not watched, the error is metric.ErrInvalidQuery.
+func (v *View) SelectObjects(resource, namespace string, selector labels.Selector) (metric.ObjectFilter, error) {
 	if k := v.kind(resource); resource != podResource && (k == nil || !k.reliable()) {
-		return metric.Pick{}, metric.CannotAskf("labelSelector %q is for the labels of %s, which are not watched; add the kind to object-kinds",
+		return metric.ObjectFilter{}, metric.InvalidQueryf("labelSelector %q is for the labels of %s, which are not watched; add the kind to object-kinds",
 			selector, resource)
 	}
-	pick := metric.Pick{Takes: func(o metric.Object) bool {
+	pick := metric.ObjectFilter{Match: func(o metric.Object) bool {
 		if o.Resource != resource || namespace != "" && o.Namespace != namespace {
 			return false
 		}
@@ -126,7 +126,7 @@ func (v *View) labelsOf(o metric.Object) (own *labelSet, known bool) {
 
 // Canonical turns any spelling of a resource ("pods", "pod", "deployments.apps",
 // "ingress.extensions") into plural[.group], and says whether its objects are in namespaces. An
-// unknown resource is metric.ErrNotFound, an ambiguous one metric.ErrAsked. Canonical itself never
+// unknown resource is metric.ErrNotFound, an ambiguous one metric.ErrInvalidQuery. Canonical itself never
 // asks the API server. It has the view look for an unknown resource, and Observer.ResourcesChanged
 // reports when the answer may have changed.
 func (v *View) Canonical(resource string) (canonical string, namespaced bool, err error) {

@@ -68,12 +68,12 @@ func newPod(from *corev1.Pod) *pod {
 	namespace, account := unique.Make(from.Namespace), unique.Make(from.Spec.ServiceAccountName)
 	return &pod{
 		Pod: &metric.Pod{
-			Namespace:      namespace.Value(),
-			Name:           from.Name,
-			UID:            string(from.UID),
-			ServiceAccount: account.Value(),
-			Created:        createdAt(from),
-			AboutExternal:  from.Annotations[AboutAnnotation] == AboutExternal,
+			Namespace:       namespace.Value(),
+			Name:            from.Name,
+			UID:             string(from.UID),
+			ServiceAccount:  account.Value(),
+			Created:         createdAt(from),
+			DefaultExternal: from.Annotations[AboutAnnotation] == AboutExternal,
 		},
 		// A pod that is being deleted still lives. It sends and counts until it is removed or has
 		// finished.

@@ -157,7 +157,7 @@ func TestKeyOfASender(t *testing.T) {
 	}
 	p.put(newPod(annotated(aPod("shop", "a", "ua", "10.0.0.1"), AboutAnnotation, AboutExternal)))
 	second := key()
-	if second == first || !p.addresses.load(ip("10.0.0.1")).Pod.AboutExternal {
+	if second == first || !p.addresses.load(ip("10.0.0.1")).Pod.DefaultExternal {
 		t.Error("the same key after the annotation changed")
 	}
 	p.put(newPod(aPod("shop", "a", "u2", "10.0.0.1")))

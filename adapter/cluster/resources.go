@@ -78,7 +78,7 @@ func (r *resources) requestRefresh() {
 func (r *resources) find(spelling string) (resource, error) {
 	names := r.current.Load()
 	if names == nil {
-		return resource{}, metric.NotYetf("resource %q is not known yet: the API server has not answered discovery so far", spelling)
+		return resource{}, metric.NotReadyf("resource %q is not known yet: the API server has not answered discovery so far", spelling)
 	}
 	switch found := names.find(strings.ToLower(spelling)); len(found) {
 	case 1:
@@ -92,7 +92,7 @@ func (r *resources) find(spelling string) (resource, error) {
 			full[i] = one.resource.String()
 		}
 		slices.Sort(full)
-		return resource{}, metric.CannotAskf("resource %q is ambiguous: %s", spelling,
+		return resource{}, metric.InvalidQueryf("resource %q is ambiguous: %s", spelling,
 			strings.Join(full, ", "))
 	}
 }

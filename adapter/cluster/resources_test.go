@@ -61,7 +61,7 @@ var discovered = struct {
 func TestCanonical(t *testing.T) {
 	r := newResources()
 	v := &View{resources: r}
-	if _, _, err := v.Canonical("pods"); !errors.Is(err, metric.ErrNotYet) {
+	if _, _, err := v.Canonical("pods"); !errors.Is(err, metric.ErrNotReady) {
 		t.Errorf("before the first discovery: %v", err)
 	}
 	if len(r.refresh) != 0 {
@@ -89,7 +89,7 @@ func TestCanonical(t *testing.T) {
 		{"services", "services", "/v1, Kind=Service", true, nil},
 		{"services.serving.knative.dev", "services.serving.knative.dev", "serving.knative.dev/v1, Kind=Service", true, nil},
 		{"events", "events", "/v1, Kind=Event", true, nil},
-		{"widgets", "", "", false, metric.ErrAsked},
+		{"widgets", "", "", false, metric.ErrInvalidQuery},
 		{"widgets.extensions", "", "", false, metric.ErrNotFound},
 		{"bindings", "", "", false, metric.ErrNotFound},
 		{"pods/log", "", "", false, metric.ErrNotFound},

@@ -212,7 +212,7 @@ func (v *View) Sender(address netip.Addr) *metric.Sender {
 // Expect prefetches the addresses that Sender is asked for next.
 func (v *View) Expect(addresses []netip.Addr) { v.pods.addresses.prefetch(addresses) }
 
-// Limits returns the lowest limits that the namespace's LimitRanges set; metric.Unsaid: none.
+// Limits returns the lowest limits that the namespace's LimitRanges set; metric.Unset: none.
 func (v *View) Limits(namespace string) metric.Limits { return v.limits.limits(namespace) }
 
 // NamedByAutoscaler reports whether an autoscaler of the namespace names the metric, by its bare

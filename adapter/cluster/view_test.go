@@ -305,7 +305,7 @@ func TestAliveAndMatching(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if matches := match.Takes(c.object); matches != c.matches {
+		if matches := match.Match(c.object); matches != c.matches {
 			t.Errorf("%s: matches %v", c.what, matches)
 		}
 		if match.List == nil || c.selector.Empty() {
@@ -416,7 +416,7 @@ func TestBadLimitRangeOverHTTP(t *testing.T) {
 	before := s.listed(limitsPath)
 	s.cutWatches(true)
 	eventually(t, "a list read anew", func() bool { return s.listed(limitsPath) > before })
-	if got := v.Limits("shop").Pod; got != (metric.Limit{Metrics: metric.Unsaid, Series: 10}) {
+	if got := v.Limits("shop").Pod; got != (metric.Limit{Metrics: metric.Unset, Series: 10}) {
 		t.Errorf("the limit is %+v", got)
 	}
 	if n := v.logs.count("a LimitRange is invalid"); n != 2 {

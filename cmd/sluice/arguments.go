@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// reading wraps the work of a command so that it gets its arguments together with every fault in its
-// flags, to report them with those that it finds itself: pflag stops at the first, so the arguments of
-// our commands are read here (DisableFlagParsing is set for all of them).
+// reading wraps the work of a command. The work gets the arguments together with every fault in the
+// flags, and reports them with its own: pflag alone stops at the first fault. Therefore commands have
+// DisableFlagParsing, and readArguments reads flags.
 func reading(work func(cmd *cobra.Command, args []string, faults []error) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, raw []string) error {
 		args, faults := readArguments(cmd.Flags(), raw)
@@ -23,10 +23,10 @@ func reading(work func(cmd *cobra.Command, args []string, faults []error) error)
 	}
 }
 
-// unknownFlag is a flag that the command does not have. What else seems wrong may be its consequence.
-type unknownFlag struct{ written string }
+// unknownFlag is a flag that the command does not have. Other faults may be its consequence.
+type unknownFlag struct{ written, hint string }
 
-func (u *unknownFlag) Error() string { return "unknown flag " + u.written }
+func (u *unknownFlag) Error() string { return "unknown flag " + u.written + u.hint }
 
 func anyUnknown(faults []error) bool {
 	return slices.ContainsFunc(faults, func(fault error) bool {
@@ -35,8 +35,18 @@ func anyUnknown(faults []error) bool {
 	})
 }
 
-// readArguments sets flags from raw and returns what are not flags, with every fault found. A piece that
-// starts with a minus and a digit is a number, not a flag.
+// suggestFlag continues the error of an unknown flag with the nearest one.
+func suggestFlag(written string, flags *pflag.FlagSet) string {
+	var names []string
+	flags.VisitAll(func(flag *pflag.Flag) { names = append(names, flag.Name) })
+	if best := nearest(strings.ReplaceAll(strings.TrimLeft(written, "-"), "_", "-"), names); best != "" {
+		return "; did you mean --" + best + "?"
+	}
+	return ""
+}
+
+// readArguments sets flags from raw. It returns the arguments that are not flags, and every fault. An
+// argument that starts with a minus and a digit is a number, not a flag.
 func readArguments(flags *pflag.FlagSet, raw []string) (args []string, faults []error) {
 	for len(raw) > 0 {
 		arg := raw[0]
@@ -57,9 +67,9 @@ func readArguments(flags *pflag.FlagSet, raw []string) (args []string, faults []
 			}
 		}
 		if flag == nil {
-			faults = append(faults, &unknownFlag{name})
+			faults = append(faults, &unknownFlag{name, suggestFlag(name, flags)})
 			if !hasValue && len(raw) > 0 && !looksLikeFlag(raw[0]) {
-				raw = raw[1:] // most likely its value: as an argument it would be one fault more
+				raw = raw[1:] // most likely the value of this flag: as an argument it would be a second fault
 			}
 			continue
 		}
@@ -96,7 +106,7 @@ func looksLikeFlag(arg string) bool {
 	return arg[1] != '.' && (arg[1] < '0' || arg[1] > '9')
 }
 
-// countArguments says how many there are.
+// countArguments is the number of arguments in words.
 func countArguments(n int) string {
 	switch n {
 	case 0:

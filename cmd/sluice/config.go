@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-metrics/sluice/adapter"
 	"github.com/sluice-metrics/sluice/adapter/cluster"
 	"github.com/sluice-metrics/sluice/aggregate"
+	"github.com/sluice-metrics/sluice/config"
 	"github.com/sluice-metrics/sluice/identity"
 	"github.com/sluice-metrics/sluice/limit"
 	"github.com/sluice-metrics/sluice/operations"
@@ -20,9 +21,8 @@ import (
 	"github.com/sluice-metrics/sluice/store"
 )
 
-// config is everything that serve can be told: the stages' own configurations, and what belongs to none of
-// them.
-type config struct {
+// serverConfig is the configuration of "sluice serve": those of the stages, and what belongs to none.
+type serverConfig struct {
 	standalone bool
 	log        logConfig
 	statsd     statsdConfig
@@ -32,33 +32,33 @@ type config struct {
 	identity   identity.Config
 	cluster    cluster.Config
 	limit      limit.Config
-	ignore     []string // patterns of names
+	ignore     []string // patterns of metric names
 	table      aggregate.Config
 	store      store.Config
 	api        adapter.Config
 	operations operations.Config
 
-	flags   map[string]bool   // the names of all flags
-	written map[string]string // how settings stand in the configuration file, by flag
+	names   map[any]string    // names of settings, by pointer to the field that a setting sets
+	written map[string]string // names of settings as they stand in the configuration file, "FILE:3: NAME"
 	memory  memoryLimit       // of the cgroup; zero: none
 }
 
-// statsdConfig names the StatsD listeners one by one; a receiver has a list of them.
+// statsdConfig names the StatsD listeners one by one; the receiver has a list of them.
 type statsdConfig struct {
 	udp, tcp, unixgram, unix string // addresses; empty: off
 	dialect                  statsd.Dialect
-	about                    word // what lines are about that do not say it
+	about                    string // object of lines that name none
 	udpSockets               int
 	readBuffer               int // bytes
 }
 
 type logConfig struct {
 	level  slog.Level
-	format word
+	format string
 }
 
-func defaultConfig() *config {
-	return &config{
+func defaultConfig() *serverConfig {
+	return &serverConfig{
 		log: logConfig{level: slog.LevelInfo, format: "text"},
 		statsd: statsdConfig{
 			udp: "127.0.0.1:8125", tcp: "127.0.0.1:8125", readBuffer: 4 << 20, about: aboutSender,
@@ -71,18 +71,24 @@ func defaultConfig() *config {
 		limit:      limit.DefaultConfig(),
 		ignore:     limit.DefaultIgnored,
 		table:      aggregate.DefaultConfig(),
-		store:      store.DefaultConfig(),
+		store:      defaultStore(),
 		api:        adapter.DefaultConfig(),
 		operations: operations.DefaultConfig(),
 	}
 }
 
-// complete derives what one setting says to several stages.
-func (c *config) complete() {
+func defaultStore() store.Config {
+	c := store.DefaultConfig()
+	c.Dir = "data"
+	return c
+}
+
+// complete sets the fields that follow from settings of other stages.
+func (c *serverConfig) complete() {
 	c.receiver.Listeners = c.statsd.listeners()
 	c.push.Dialect = c.statsd.dialect
 	c.api.CertDir = c.store.Dir
-	c.push.MaxBufferedBytes = max(c.push.MaxBufferedBytes, // a body, and what it decompresses to
+	c.push.MaxBufferedBytes = max(c.push.MaxBufferedBytes, // one body, and the same body decompressed
 		int64(c.push.MaxBodyBytes)+int64(max(c.push.MaxBodyBytes, c.push.MaxDecompressedBytes)))
 }
 
@@ -105,53 +111,89 @@ func (s statsdConfig) listeners() []receiver.Listener {
 	return all
 }
 
-var errNoCluster = errors.New("no cluster: this is no pod of one, and neither --kubeconfig nor --standalone is given; want one of them")
-
-// inPod reports whether this is a pod of a cluster: the kubelet sets the variable in each (Kubernetes, "Accessing the API from
-// a Pod").
-func inPod() bool { return os.Getenv("KUBERNETES_SERVICE_HOST") != "" }
-
-// validate returns the faults that reading the settings found and every one besides, each naming its flag. A
-// setting that could not be read is not looked at again: it stands at its default.
-func (c *config) validate(faults ...error) error {
-	known := faulted(faults)
-	fault := func(flag, format string, args ...any) {
-		if !known[flag] {
-			known[flag] = true
-			faults = append(faults, c.fault(flag, format, args...))
-		}
+// listenerField is the field of statsdConfig behind a field of the receiver's listener; nil: none.
+func (s *statsdConfig) listenerField(network string, field config.Field) any {
+	switch field {
+	case "Address":
+		return map[string]*string{"udp": &s.udp, "tcp": &s.tcp, "unixgram": &s.unixgram, "unix": &s.unix}[network]
+	case "Dialect":
+		return &s.dialect
+	case "About":
+		return &s.about
+	case "Sockets":
+		return &s.udpSockets
+	case "ReadBuffer":
+		return &s.readBuffer
 	}
-	if !c.standalone && c.cluster.Kubeconfig == "" && !inPod() && !known["standalone"] && !known["config"] { // a broken file may have had it
-		faults = append(faults, errNoCluster)
-	}
-	if c.standalone && c.cluster.Kubeconfig != "" {
-		fault("kubeconfig", "is set with --standalone; must be one or the other")
-	}
-	if c.standalone && c.push.Auth == push.AuthToken {
-		fault("push-auth", "is token; must be none with --standalone, because the API server of a cluster checks tokens")
-	}
-	if _, err := limit.ParsePatterns(c.ignore); err != nil {
-		fault("ignore", "has %v", err)
-	}
-	return usage(append(faults, c.stageFaults(known)...)...)
+	return nil
 }
 
-// warnings are settings that are legal and rarely meant.
-func (c *config) warnings() []string {
+var errNoCluster = errors.New("no cluster: this process runs in no pod; must have --kubeconfig, or --standalone to run without one")
+
+// inPod reports whether this process runs in a pod: the kubelet sets the variable there (Kubernetes,
+// "Accessing the API from a Pod").
+func inPod() bool { return os.Getenv("KUBERNETES_SERVICE_HOST") != "" }
+
+// validate returns the faults found while the settings were read, and all others. A setting that could
+// not be read is not checked again: it is at its default.
+func (c *serverConfig) validate(faults ...error) error {
+	known := faulty(faults)
+	if !c.standalone && c.cluster.Kubeconfig == "" && !inPod() &&
+		!known["standalone"] && !known["config"] { // a file that cannot be read may set either
+		faults = append(faults, errNoCluster)
+	}
+	own := config.Faults{}
+	if c.standalone && c.cluster.Kubeconfig != "" {
+		own = append(own, c.fault("kubeconfig", "is set, and so is --standalone; must be one of them"))
+	}
+	if c.standalone && c.push.Auth == push.AuthToken {
+		own = append(own, c.fault("push-auth", "is token, which needs a cluster to check tokens; must be none with --standalone"))
+	}
+	if _, err := limit.ParsePatterns(c.ignore); err != nil {
+		own = append(own, c.fault("ignore", "%v", err))
+	}
+	for _, stage := range []struct {
+		name   string
+		config validator
+	}{
+		{"statsd", &c.receiver}, {"push", &c.push}, {"groups", &c.groups}, {"identity", &c.identity},
+		{"cluster", &c.cluster}, {"limit", &c.limit}, {"table", &c.table}, {"store", &c.store},
+		{"api", &c.api}, {"operations", &c.operations},
+	} {
+		for _, fault := range config.Split(stage.config.Validate()) {
+			worded, ok := c.word(stage.config, fault)
+			if !ok {
+				worded = fmt.Errorf("%s: %w", stage.name, fault)
+			}
+			own = append(own, worded)
+		}
+	}
+	said := map[string]bool{} // a setting of several listeners is at fault in each
+	for _, fault := range own {
+		if name := faultySetting(fault); !known[name] && !said[fault.Error()] {
+			faults = append(faults, fault)
+		}
+		said[fault.Error()] = true
+	}
+	return usage(faults...)
+}
+
+// warnings lists settings that are valid and rarely intended.
+func (c *serverConfig) warnings() []string {
 	var all []string
 	for _, ttl := range []struct {
 		flag string
 		is   time.Duration
 	}{{"external-ttl", c.table.ExternalTTL}, {"object-ttl", c.table.ObjectTTL}} {
 		if ttl.is < aggregate.ShortTTL {
-			all = append(all, fmt.Sprintf("%s is %s: an autoscaler stops scaling on a metric that pauses longer; %s or more is advised",
+			all = append(all, fmt.Sprintf("%s is %v: autoscalers stop scaling on a metric that pauses longer; should be %v or more",
 				ttl.flag, ttl.is, aggregate.ShortTTL))
 		}
 	}
 	return all
 }
 
-// seriesBounds says what may be over the whole process, for whoever is refused a series.
-func (c *config) seriesBounds() string {
+// seriesBounds names the bounds of the whole process, for clients whose series was rejected.
+func (c *serverConfig) seriesBounds() string {
 	return fmt.Sprintf("over the whole process --max-series is %d and --max-bytes %s", c.table.MaxSeries, newSize(&c.table.MaxBytes))
 }

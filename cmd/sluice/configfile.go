@@ -13,8 +13,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// readConfigFile sets flags from a YAML file whose keys are the flags' names, and returns every fault in
-// it, with its line, and where each flag was set. A flag that was given on the command line keeps that value.
+// notInFile are flags of serve that are no settings.
+var notInFile = map[string]bool{"config": true, "help": true, "print-example-config": true}
+
+// readConfigFile sets flags from a YAML file whose keys are the flags' names. It returns every fault in
+// the file, with its line, and where each setting is written. A flag given on the command line keeps its
+// value.
 func readConfigFile(path string, flags *pflag.FlagSet) (written map[string]string, faults []error) {
 	broken := func(where, text string) (map[string]string, []error) {
 		return nil, []error{&settingFault{"config", where + ":", text}}
@@ -31,46 +35,61 @@ func readConfigFile(path string, flags *pflag.FlagSet) (written map[string]strin
 		return broken(yamlFault(path, text, err))
 	}
 	if err := decoder.Decode(&second); !errors.Is(err, io.EOF) {
-		return broken(path, "the file must be one YAML document")
+		return broken(path, "the file has several YAML documents; must be one")
 	}
 	if document.Content[0].Tag == "!!null" {
 		return nil, nil
 	}
 	settings := document.Content[0]
 	if settings.Kind != yaml.MappingNode {
-		return broken(fmt.Sprintf("%s:%d", path, settings.Line), "the file must be a map of settings, as in \"max-series: 1000\"")
+		return broken(fmt.Sprintf("%s:%d", path, settings.Line), "the file is not a map of settings; must be lines as in \"max-series: 1000\"")
 	}
 	written = map[string]string{}
-	seen := map[string]int{}
+	lines := map[string]int{}
 	for i := 0; i+1 < len(settings.Content); i += 2 {
 		key, value := settings.Content[i], settings.Content[i+1]
-		if before, twice := seen[key.Value]; twice {
-			faults = append(faults, fmt.Errorf("%s:%d: %s is set in line %d already", path, key.Line, key.Value, before))
+		if line, twice := lines[key.Value]; twice {
+			faults = append(faults, fmt.Errorf("%s:%d: %s is already set in line %d", path, key.Line, key.Value, line))
 			continue
 		}
-		seen[key.Value] = key.Line
-		line := fmt.Sprintf("%s:%d: ", path, key.Line)
+		lines[key.Value] = key.Line
 		flag := flags.Lookup(key.Value)
 		if flag == nil || notInFile[key.Value] {
-			faults = append(faults, fmt.Errorf("%sunknown setting %q: its settings are the flags of 'sluice serve --help', without the dashes", line, key.Value))
+			faults = append(faults, fmt.Errorf("%s:%d: unknown setting %q%s", path, key.Line, key.Value, suggestSetting(key.Value, flags)))
 			continue
 		}
+		as := fmt.Sprintf("%s:%d: %s", path, key.Line, key.Value)
 		given := flag.Changed
 		if err := setFromFile(flag, value); err != nil {
-			faults = append(faults, &settingFault{flag.Name, line + key.Value, err.Error()})
+			faults = append(faults, &settingFault{flag.Name, as, err.Error()})
 		} else if !given {
-			written[flag.Name] = line + key.Value
+			written[flag.Name] = as
 		}
 	}
 	return written, faults
 }
 
-// yamlFault says where the file is no YAML, and why: "yaml: line 3: …" in our form. Of tabs, which look like the spaces that they must
-// be, the library says neither that they are some nor always the line.
+// suggestSetting continues the error of an unknown key with the nearest setting.
+func suggestSetting(key string, flags *pflag.FlagSet) string {
+	var names []string
+	flags.VisitAll(func(flag *pflag.Flag) {
+		if !notInFile[flag.Name] {
+			names = append(names, flag.Name)
+		}
+	})
+	key = strings.ReplaceAll(strings.ToLower(strings.TrimLeft(key, "-")), "_", "-")
+	if text := didYouMean(key, names); text != "" {
+		return text
+	}
+	return "; 'sluice serve --print-example-config' lists all"
+}
+
+// yamlFault says where and why the file is not YAML: "yaml: line 3: …" in the form of other faults. The
+// library reports a tab in the indentation without naming it, and not always with its line.
 func yamlFault(path string, file []byte, err error) (where, text string) {
 	var spaced yaml.Node
 	if tab := guiltyTab(file); tab >= 0 && yaml.Unmarshal(bytes.ReplaceAll(file, []byte("\t"), []byte(" ")), &spaced) == nil {
-		return fmt.Sprintf("%s:%d", path, 1+bytes.Count(file[:tab], []byte("\n"))), "the line has a tab; YAML is indented with spaces only"
+		return fmt.Sprintf("%s:%d", path, 1+bytes.Count(file[:tab], []byte("\n"))), "the line has a tab; YAML must be indented with spaces"
 	}
 	text = strings.TrimPrefix(err.Error(), "yaml: ")
 	if line, ok := strings.CutPrefix(text, "line "); ok {
@@ -81,7 +100,7 @@ func yamlFault(path string, file []byte, err error) (where, text string) {
 	return path, text
 }
 
-// guiltyTab is where the first tab stands that indents a line; if there is none, the first of all; -1: there is none.
+// guiltyTab is the position of the first tab that indents a line, else of the first tab; -1: none.
 func guiltyTab(file []byte) int {
 	if at := indentingTab.FindIndex(file); at != nil {
 		return at[1] - 1
@@ -91,10 +110,7 @@ func guiltyTab(file []byte) int {
 
 var indentingTab = regexp.MustCompile(`(?m)^ *\t`)
 
-// notInFile are flags that make no sense in a file.
-var notInFile = map[string]bool{"config": true, "help": true, "print-example-config": true}
-
-// setFromFile sets a flag that the command line did not.
+// setFromFile sets a flag that the command line did not set.
 func setFromFile(flag *pflag.Flag, value *yaml.Node) error {
 	text, err := scalarText(value)
 	if err != nil || flag.Changed {
@@ -103,9 +119,9 @@ func setFromFile(flag *pflag.Flag, value *yaml.Node) error {
 	return set(flag, text)
 }
 
-var errNotScalar = errors.New("is not one value; must be one value or a list of values")
+var errNotScalar = errors.New("is not one value; must be one value, or a list of values")
 
-// scalarText is a value as it would stand behind a flag; a list is joined with commas.
+// scalarText is a value in the notation of a flag; a list is joined with commas.
 func scalarText(value *yaml.Node) (string, error) {
 	switch value.Kind {
 	case yaml.ScalarNode:
@@ -121,4 +137,48 @@ func scalarText(value *yaml.Node) (string, error) {
 		return strings.Join(pieces, ","), nil
 	}
 	return "", errNotScalar
+}
+
+// exampleConfig is a configuration file with every setting at its default, commented out.
+func exampleConfig() string {
+	c := defaultConfig()
+	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	c.bind(flags)
+	var b strings.Builder
+	b.WriteString("# Settings of \"sluice serve --config FILE\". Every setting is commented out and at its default.\n" +
+		"# An unknown setting is an error. A flag of the same name overrides the file.\n")
+	for _, group := range c.settingGroups() {
+		fmt.Fprintf(&b, "\n# --- %s ---\n", group.heading)
+		for _, s := range group.settings {
+			b.WriteString("\n" + wrap(s.help, "# ", 100))
+			if choice, ok := s.variable.(*choice); ok {
+				fmt.Fprintf(&b, "# One of %s.\n", oneOf(choice.words))
+			}
+			fmt.Fprintf(&b, "# %s: %s\n", s.name, yamlDefault(flags.Lookup(s.name)))
+		}
+	}
+	return b.String()
+}
+
+// yamlDefault is the default of a flag as a YAML scalar.
+func yamlDefault(flag *pflag.Flag) string {
+	value := shortDuration(flag)
+	if value == "" || strings.HasPrefix(value, ":") {
+		return fmt.Sprintf("%q", value)
+	}
+	return value
+}
+
+// shortDuration is the default of a flag; of a duration "24h" rather than "24h0m0s".
+func shortDuration(flag *pflag.Flag) string {
+	value := flag.DefValue
+	if flag.Value.Type() == "duration" && len(value) > 2 {
+		if short, ok := strings.CutSuffix(value, "m0s"); ok {
+			value = short + "m"
+		}
+		if short, ok := strings.CutSuffix(value, "h0m"); ok {
+			value = short + "h"
+		}
+	}
+	return value
 }

@@ -30,13 +30,11 @@ func (p *dataPath) checkDataFolder(context.Context) error {
 }
 
 func (p *dataPath) folderFault(err error) error {
-	var setting *settingFault
-	errors.As(p.cfg.fault("data-dir", ""), &setting)
 	var path *fs.PathError
 	if errors.As(err, &path) {
 		err = path.Err
 	}
-	return fmt.Errorf("%s %s: %w", setting.written, p.cfg.store.Dir, err)
+	return fmt.Errorf("%s %s: %w", p.cfg.as("data-dir"), p.cfg.store.Dir, err)
 }
 
 // storeFault names the setting where the store could not use its folder, and says what it could not do there.
@@ -45,7 +43,5 @@ func (p *dataPath) storeFault(err error) error {
 	if !errors.As(err, &path) {
 		return err
 	}
-	var setting *settingFault
-	errors.As(p.cfg.fault("data-dir", ""), &setting)
-	return fmt.Errorf("%s %s: %s", setting.written, p.cfg.store.Dir, strings.TrimPrefix(err.Error(), "store: "))
+	return fmt.Errorf("%s %s: %s", p.cfg.as("data-dir"), p.cfg.store.Dir, strings.TrimPrefix(err.Error(), "store: "))
 }

@@ -7,17 +7,11 @@ import (
 	"strings"
 )
 
-// The API groups that get reads. v1beta2 is what the Horizontal Pod Autoscaler prefers.
+// The API groups that get reads. The Horizontal Pod Autoscaler prefers v1beta2.
 const (
 	customAPI   = "/apis/custom.metrics.k8s.io/v1beta2"
 	externalAPI = "/apis/external.metrics.k8s.io/v1beta1"
 )
-
-// clusterScoped are the resources of Kubernetes itself that live in no namespace.
-var clusterScoped = map[string]bool{
-	"nodes": true, "persistentvolumes": true, "namespaces": true,
-	"storageclasses.storage.k8s.io": true, "ingressclasses.networking.k8s.io": true,
-}
 
 // asked is one question to a metrics API.
 type asked struct {
@@ -26,10 +20,10 @@ type asked struct {
 	labels, objects string // selectors; empty: all
 }
 
-// path is the question as path and query of the API. A "/" in the metric's name is written "\|" there.
+// path is the path and query of the question. A "/" in the metric's name is written "\|".
 func (q asked) path() (string, error) {
 	if q.metric == "" {
-		return "", errors.New("METRIC is empty: want name[:stat][:window]")
+		return "", errors.New("METRIC is empty; must be name[:stat][:window]")
 	}
 	namespace := q.namespace
 	if namespace == "" {
@@ -38,27 +32,28 @@ func (q asked) path() (string, error) {
 	metric := url.PathEscape(strings.ReplaceAll(q.metric, "/", `\|`))
 	if q.what == "external" {
 		if q.objects != "" {
-			return "", errors.New("--selector picks objects, and external metrics have none: want --labels")
+			return "", errors.New("--selector picks objects, which external metrics have none of; must be --labels")
 		}
 		return externalAPI + "/namespaces/" + url.PathEscape(namespace) + "/" + metric +
 			query("labelSelector", q.labels), nil
 	}
-	resource, name, ok := strings.Cut(q.what, "/")
-	if !ok || resource == "" || name == "" {
-		return "", fmt.Errorf("%q: want <resource>/<name>, <resource>/* or external", q.what)
+	resource, name, err := splitObject(q.what)
+	if err != nil {
+		return "", fmt.Errorf("WHAT %w, or external", err)
 	}
+	k := kindOf(resource)
 	selectors := query("labelSelector", q.objects, "metricLabelSelector", q.labels)
 	name = url.PathEscape(name)
 	switch {
-	case resource == "namespaces":
+	case k.canonical == "namespaces":
 		return customAPI + "/namespaces/" + name + "/metrics/" + metric + selectors, nil
-	case clusterScoped[resource]:
-		return customAPI + "/" + url.PathEscape(resource) + "/" + name + "/" + metric + selectors, nil
+	case !k.namespaced:
+		return customAPI + "/" + url.PathEscape(k.resource) + "/" + name + "/" + metric + selectors, nil
 	}
-	return customAPI + "/namespaces/" + url.PathEscape(namespace) + "/" + url.PathEscape(resource) + "/" + name + "/" + metric + selectors, nil
+	return customAPI + "/namespaces/" + url.PathEscape(namespace) + "/" + url.PathEscape(k.resource) + "/" + name + "/" + metric + selectors, nil
 }
 
-// query prints the pairs that have a value.
+// query is the URL query of the pairs that have a value.
 func query(pairs ...string) string {
 	values := url.Values{}
 	for i := 0; i < len(pairs); i += 2 {

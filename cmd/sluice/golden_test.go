@@ -100,8 +100,8 @@ func TestExampleConfigUncommentedIsTheDefault(t *testing.T) {
 
 func TestUnknownCommand(t *testing.T) {
 	code, _, errs := called(t, "server")
-	if code != exitUsage || !strings.Contains(errs, `unknown command "server"`) || !strings.Contains(errs, "serve, ") {
-		t.Errorf("exit code %d, %q: want %d and the commands that there are", code, errs, exitUsage)
+	if code != exitUsage || !strings.Contains(errs, `unknown command "server"; did you mean "serve"?`) {
+		t.Errorf("exit code %d, %q: want %d and a suggestion", code, errs, exitUsage)
 	}
 }
 
@@ -115,7 +115,7 @@ func TestHelpOfACommand(t *testing.T) {
 		t.Errorf("exit code %d, %q %q: want what --help prints", code, out, errs)
 	}
 	code, out, errs := called(t, "help", "nope")
-	if code != exitUsage || out != "" || !strings.Contains(errs, `unknown command "nope": want one of get, `) {
+	if code != exitUsage || out != "" || !strings.Contains(errs, `unknown command "nope"; must be one of completion, get, `) {
 		t.Errorf("exit code %d, %q %q: want %d and the commands that there are", code, out, errs, exitUsage)
 	}
 	code, out, errs = called(t, "help", "serve", "extra", "--what")

@@ -10,7 +10,7 @@ import (
 )
 
 // groupBounds are what groups may take. Without a cluster nobody's namespace has a share.
-func (c *config) groupBounds() group.Config {
+func (c *serverConfig) groupBounds() group.Config {
 	bounds := c.groups
 	if c.standalone {
 		bounds.NamespaceShare = 0
@@ -38,7 +38,7 @@ func (e exactly) Remove(o metric.Object, name string, sets []metric.Labels) {
 	}
 	e.table.Delete(metric.Query{
 		Resource: o.Resource, Namespace: o.Namespace, Object: o.Name,
-		Asked: metric.Asked{Name: name}, Match: match,
+		Expression: metric.Expression{Name: name}, MatchLabels: match,
 	})
 }
 

@@ -5,85 +5,77 @@ import (
 	"net"
 	"strings"
 	"syscall"
-
-	configuration "github.com/sluice-metrics/sluice/config"
 )
 
-// listenAddress is a setting that says where to listen.
+// listenAddress is a setting that names an address to listen on.
 type listenAddress struct {
-	flag, address string
+	setting, network, address string
 }
 
-func (c *config) listenAddresses() []listenAddress {
+func (c *serverConfig) listenAddresses() []listenAddress {
 	return []listenAddress{
-		{"statsd-udp", c.statsd.udp},
-		{"statsd-tcp", c.statsd.tcp},
-		{"statsd-unixgram", c.statsd.unixgram},
-		{"statsd-unix", c.statsd.unix},
-		{"http-address", c.push.Address},
-		{"api-address", c.api.Address},
-		{"ops-address", c.operations.Address},
+		{"statsd-udp", "udp", c.statsd.udp},
+		{"statsd-tcp", "tcp", c.statsd.tcp},
+		{"statsd-unixgram", "unixgram", c.statsd.unixgram},
+		{"statsd-unix", "unix", c.statsd.unix},
+		{"http-address", "tcp", c.push.Address},
+		{"api-address", "tcp", c.api.Address},
+		{"ops-address", "tcp", c.operations.Address},
 	}
 }
 
-// listenFault says why a listener could not be opened, with the setting that names it. Faults that have
-// nothing to do with its address stay as they are.
-func (c *config) listenFault(flag string, err error) error {
-	var errno syscall.Errno
-	var lookup *net.DNSError
-	what := ""
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, syscall.EADDRINUSE):
-		what = " is in use (is another sluice running?)"
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		what = " is no address of this machine"
-	case errors.Is(err, syscall.EACCES):
-		what = " is not allowed: permission denied"
-	case errors.As(err, &lookup):
-		what = ": unknown host " + lookup.Name
-	case errors.As(err, &errno):
-		what = ": " + errno.Error()
-	default:
-		return err
-	}
-	for _, listener := range c.listenAddresses() {
-		if listener.flag == flag {
-			var setting *settingFault
-			errors.As(c.fault(flag, ""), &setting)
-			return &listenError{setting.written + " " + listener.address + what, err}
-		}
-	}
-	return err
-}
-
-// listenError is err in other words.
+// listenError says which setting's address could not be listened on.
 type listenError struct {
-	text string
-	err  error
+	setting string
+	text    string
+	err     error
 }
 
 func (l *listenError) Error() string { return l.text }
 func (l *listenError) Unwrap() error { return l.err }
 
-// pushFault is listenFault for HTTP push, which reads files, too.
-func (c *config) pushFault(err error) error {
-	var network *net.OpError
-	if err == nil || errors.As(err, &network) {
-		return c.listenFault("http-address", err)
+// listenFault says why a listener could not be opened, and which setting names its address. An error that
+// is not about the address is returned as it is.
+func (c *serverConfig) listenFault(setting string, err error) error {
+	var errno syscall.Errno
+	var lookup *net.DNSError
+	reason := ""
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, syscall.EADDRINUSE):
+		reason = " is in use (is another sluice running?)"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		reason = " is no address of this machine"
+	case errors.Is(err, syscall.EACCES):
+		reason = " is not allowed: permission denied"
+	case errors.As(err, &lookup):
+		reason = ": unknown host " + lookup.Name
+	case errors.As(err, &errno):
+		reason = ": " + errno.Error()
+	default:
+		return err
 	}
-	var fault *configuration.Fault
-	if errors.As(err, &fault) {
-		if flag := c.flagOf("push", fault.Field); flag != "" {
-			return c.fault(flag, "%s", fault.Text(c.namer("push")))
+	for _, listener := range c.listenAddresses() {
+		if listener.setting == setting {
+			return &listenError{setting, c.as(setting) + " " + listener.address + reason, err}
 		}
 	}
 	return err
 }
 
-// statsdFault is listenFault for the receiver, which opens several and names the one that failed.
-func (c *config) statsdFault(err error) error {
+// pushFault is listenFault for HTTP push, which also reads files.
+func (c *serverConfig) pushFault(err error) error {
+	var network *net.OpError
+	if err == nil || errors.As(err, &network) {
+		return c.listenFault("http-address", err)
+	}
+	worded, _ := c.word(&c.push, err)
+	return worded
+}
+
+// statsdFault is listenFault for the receiver, which opens several sockets.
+func (c *serverConfig) statsdFault(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -93,4 +85,42 @@ func (c *config) statsdFault(err error) error {
 		}
 	}
 	return err
+}
+
+// otherBusyPorts lists, after a start that failed because a port is in use, the other ports in use. It
+// probes them by listening; every socket of the failed start must be closed. Unix sockets are left out:
+// probing would create their files.
+func (c *serverConfig) otherBusyPorts(failed error) (busy []error) {
+	var first *listenError
+	if !errors.As(failed, &first) || !errors.Is(first, syscall.EADDRINUSE) {
+		return nil
+	}
+	for _, listener := range c.listenAddresses() {
+		if listener.setting == first.setting || listener.address == "" {
+			continue
+		}
+		if err := probe(listener.network, listener.address); errors.Is(err, syscall.EADDRINUSE) {
+			busy = append(busy, c.listenFault(listener.setting, err))
+		}
+	}
+	return busy
+}
+
+// probe listens for a moment.
+func probe(network, address string) error {
+	switch network {
+	case "udp":
+		conn, err := net.ListenPacket(network, address)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	case "tcp":
+		listener, err := net.Listen(network, address)
+		if err != nil {
+			return err
+		}
+		return listener.Close()
+	}
+	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/sluice-metrics/sluice/config"
 	"github.com/sluice-metrics/sluice/loadtest"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -58,7 +59,7 @@ func newLoadtest() *cobra.Command {
 				return err
 			}
 			cfg.Binary, cfg.Version = binary, versionLine()
-			for _, fault := range flatten([]error{cfg.Validate()}) {
+			for _, fault := range config.Split(cfg.Validate()) {
 				if field, text := cutField(fault.Error()); cmd.Flags().Lookup(field) != nil {
 					fault = &settingFault{field, "--" + field + ":", oneTone.Replace(text)}
 				}

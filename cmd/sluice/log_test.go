@@ -8,7 +8,7 @@ import (
 )
 
 func TestDurationsAreSpelledOut(t *testing.T) {
-	for _, format := range []word{"text", "json"} {
+	for _, format := range []string{"text", "json"} {
 		var out bytes.Buffer
 		newLogger(&out, logConfig{format: format}).Info("restored", "took", 1500*time.Millisecond)
 		if !strings.Contains(out.String(), "1.5s") {

@@ -16,7 +16,7 @@ const (
 )
 
 // fitMemory lowers the memory bounds that nobody set to what fits a cgroup's limit, in whole MiB. It never raises one.
-func (c *config) fitMemory(limit memoryLimit, isSet func(flag string) bool) {
+func (c *serverConfig) fitMemory(limit memoryLimit, isSet func(flag string) bool) {
 	c.memory = limit
 	rest := limit.bytes - min(leftForPrograms, limit.bytes/2)
 	lower := func(flag string, bound *int64, share int64) {
@@ -34,10 +34,10 @@ func (c *config) fitMemory(limit memoryLimit, isSet func(flag string) bool) {
 
 // goMemoryLimit is the soft limit of the Go heap: two thirds of the cgroup's. What remains is for the series, which
 // lie outside the heap, and for the database's process. 0: the heap has none.
-func (c *config) goMemoryLimit() int64 { return c.memory.bytes / 3 * 2 &^ (1<<20 - 1) }
+func (c *serverConfig) goMemoryLimit() int64 { return c.memory.bytes / 3 * 2 &^ (1<<20 - 1) }
 
 // boundMemory says which bounds hold, and gives Go its own. GOMEMLIMIT, where it is set, wins.
-func (c *config) boundMemory(log *slog.Logger) {
+func (c *serverConfig) boundMemory(log *slog.Logger) {
 	attributes := []any{"max_series", c.table.MaxSeries, "max_bytes", newSize(&c.table.MaxBytes).String(),
 		"http_max_group_bytes", newSize(&c.groups.MaxBytes).String()}
 	goLimit := c.goMemoryLimit()

@@ -46,7 +46,7 @@ const pushExample = `  sluice push 'http_requests:1|c' 'latency:32|ms|#zone:a'
 
 func newPush() *cobra.Command {
 	o := pushOptions{}
-	dialect := &choice{"dialect", dialects, &o.dialect}
+	dialect := &choice{&o.dialect, dialects}
 	cmd := &cobra.Command{
 		Use:     "push LINE... | push --KIND METRIC VALUE",
 		Short:   "Push StatsD lines, or one value over HTTP",

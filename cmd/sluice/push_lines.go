@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	configuration "github.com/sluice-metrics/sluice/config"
+	"github.com/sluice-metrics/sluice/config"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
 	"github.com/spf13/cobra"
@@ -22,7 +22,7 @@ const packetBytes = 1432
 // standard input.
 func pushLines(cmd *cobra.Command, o pushOptions, args []string, faults []error) error {
 	faults = append(faults, o.onlyOverHTTP(cmd)...)
-	var address configuration.Faults
+	var address config.Faults
 	address.AddUnlessHostPort("--statsd", o.statsd, "127.0.0.1:8125")
 	faults = append(faults, address...)
 	if len(args) == 0 {
@@ -102,9 +102,9 @@ func checkName(line []byte, name string) error {
 		return nil
 	case reason == metric.TooLong:
 		return fmt.Errorf("%s: the name has %d bytes, want at most %d (%s)", quote(line), len(name), metric.MaxNameLength, reason)
-	case metric.EndsReserved(name):
+	case metric.HasReservedSuffix(name):
 		return fmt.Errorf("%s: the name ends in a stat or a window, so that readers would take it for %q asked with those: want another name (%s)",
-			quote(line), metric.ParseAsked(name).Name, reason)
+			quote(line), metric.ParseExpression(name).Name, reason)
 	}
 	return fmt.Errorf(`%s: no metrics API could ask for the name: want one without "%%", "?" and control characters that is not ".", "..", "status" or "finalize" (%s)`, quote(line), reason)
 }

@@ -210,9 +210,9 @@ func TestPushFaults(t *testing.T) {
 		"no life":    {[]string{"--gauge", "m", "1", "--ttl", "0", "--timeout", "0"}, []string{`--ttl is "0"; must be a duration of at least 1s`, "--timeout: 0s, want more than 0"}},
 		"too short":  {[]string{"--gauge", "m", "1", "--ttl", "999ms", "--timeout", "-1s"}, []string{`--ttl is "999ms"; must`, "--timeout: -1s, want more than 0"}},
 		"object":     {[]string{"--gauge", "m", "1", "--object", "web"}, []string{"--object"}},
-		"no -n":      {[]string{"--gauge", "q:rate", "1", "--object", "pods/x"}, []string{`"q:rate": the name ends in a stat`, "--object pods/x is in a namespace: want --namespace (-n)"}},
-		"node":       {[]string{"--gauge", "m", "1", "--object", "nodes/x", "-nshop"}, []string{"--object nodes/x is in no namespace: leave --namespace out"}},
-		"singular":   {[]string{"--gauge", "m", "1", "--object", "namespace/x", "-nshop"}, []string{"--object namespace/x is in no namespace"}},
+		"no -n":      {[]string{"--gauge", "q:rate", "1", "--object", "pods/x"}, []string{`"q:rate": the name ends in a stat`, "--object is \"pods/x\", which is in a namespace; must have --namespace (-n)"}},
+		"node":       {[]string{"--gauge", "m", "1", "--object", "nodes/x", "-nshop"}, []string{"--object is \"nodes/x\", which is in no namespace; must be without --namespace"}},
+		"singular":   {[]string{"--gauge", "m", "1", "--object", "namespace/x", "-nshop"}, []string{"--object is \"namespace/x\", which is in no namespace"}},
 		"scope":      {[]string{"--gauge", "m", "1", "--object", "namespaces/shop", "-nshop"}, []string{"in no namespace"}},
 	} {
 		t.Run(name, func(t *testing.T) {

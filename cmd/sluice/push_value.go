@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/sluice-metrics/sluice/adapter"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/spf13/cobra"
 )
@@ -94,24 +93,23 @@ func (o *pushOptions) target(name string) (string, error) {
 // path is the push path of the object, the same as it is read from.
 func (o *pushOptions) path(name string) (string, error) {
 	path := "/v1"
-	resource, object, ok := strings.Cut(o.object, "/")
-	switch {
-	case o.object != "" && (!ok || resource == "" || object == ""):
-		return "", fmt.Errorf("--object: %q, want <resource>/<name>", o.object)
-	case o.object == "":
+	if o.object == "" {
 		return path + o.inNamespace() + "/external/" + url.PathEscape(name), nil
 	}
-	// Others than those built into Kubernetes the server knows.
-	canonical, namespaced, err := adapter.NewResources().Canonical(resource)
+	resource, object, err := splitObject(o.object)
+	if err != nil {
+		return "", fmt.Errorf("--object %w", err)
+	}
+	k := kindOf(resource)
 	switch {
-	case err == nil && namespaced && o.namespace == "":
-		return "", fmt.Errorf("--object %s is in a namespace: want --namespace (-n) with its name", o.object)
-	case err == nil && !namespaced && o.namespace != "":
-		return "", fmt.Errorf("--object %s is in no namespace: leave --namespace out", o.object)
-	case canonical == "namespaces":
+	case k.known && k.namespaced && o.namespace == "":
+		return "", fmt.Errorf("--object is %q, which is in a namespace; must have --namespace (-n)", o.object)
+	case k.known && !k.namespaced && o.namespace != "":
+		return "", fmt.Errorf("--object is %q, which is in no namespace; must be without --namespace", o.object)
+	case k.canonical == "namespaces":
 		return path + "/namespaces/" + url.PathEscape(object) + "/metrics/" + url.PathEscape(name), nil
 	}
-	return path + o.inNamespace() + "/" + url.PathEscape(resource) + "/" + url.PathEscape(object) + "/" + url.PathEscape(name), nil
+	return path + o.inNamespace() + "/" + url.PathEscape(k.resource) + "/" + url.PathEscape(object) + "/" + url.PathEscape(name), nil
 }
 
 // inNamespace is the piece of the path that says the namespace.

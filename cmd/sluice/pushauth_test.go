@@ -41,7 +41,7 @@ func TestPushFaultsNameTheirFlags(t *testing.T) {
 		{[]string{"--push-tls-client-ca-file", missing}, "--push-tls-client-ca-file"},
 		{[]string{"--push-tls-client-auth", "require"}, "--push-tls-client-auth"},
 		{[]string{"--push-tls-client-auth", "maybe"}, `--push-tls-client-auth is "maybe"; must be request or require`},
-		{[]string{"--push-auth", "token"}, "--push-auth is token; must be none with --standalone"},
+		{[]string{"--push-auth", "token"}, "--push-auth is token, which needs a cluster"},
 		{[]string{"--push-auth", "basic"}, `--push-auth is "basic"; must be none or token`},
 	} {
 		code, _, errs := called(t, onFreePorts(t.TempDir(), c.flags...)...)

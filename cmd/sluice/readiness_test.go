@@ -7,7 +7,7 @@ import (
 
 // Before everything is made, the checks answer (nothing of the path is there yet) and say what is waited for.
 func TestNotReadyBeforeItIsWired(t *testing.T) {
-	p := &dataPath{cfg: &config{standalone: true}}
+	p := &dataPath{cfg: &serverConfig{standalone: true}}
 	p.progress.wait("restoring the store")
 	told := false
 	for _, check := range p.checks() {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/sluice-metrics/sluice/config"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/spf13/cobra"
 )
@@ -14,39 +15,23 @@ import (
 // Exit codes of every subcommand.
 const (
 	exitOK     = 0
-	exitFailed = 1 // it was asked for something sensible and could not do it
-	exitUsage  = 2 // flags, arguments or configuration make no sense
+	exitFailed = 1 // the command line was valid, its work failed
+	exitUsage  = 2 // a flag, an argument or a setting is invalid
 )
 
-// usageFaults are all the things wrong with what was asked for, each on a line of its own.
+// usageFaults is everything wrong with a command line, one error a line.
 type usageFaults struct{ faults []error }
 
 func (u *usageFaults) Error() string { return errors.Join(u.faults...).Error() }
 
 func (u *usageFaults) Unwrap() []error { return u.faults }
 
-// usage makes a usageFaults of the errors that it is given, joined ones taken apart; nil where there are
-// none.
+// usage joins errors into a usageFaults; nil if there are none.
 func usage(errs ...error) error {
-	if faults := flatten(errs); len(faults) > 0 {
+	if faults := config.Split(errs...); len(faults) > 0 {
 		return &usageFaults{faults}
 	}
 	return nil
-}
-
-func flatten(errs []error) []error {
-	var flat []error
-	for _, err := range errs {
-		if err == nil {
-			continue
-		}
-		if joined, ok := err.(interface{ Unwrap() []error }); ok && err.Error() == errors.Join(joined.Unwrap()...).Error() {
-			flat = append(flat, flatten(joined.Unwrap())...)
-			continue
-		}
-		flat = append(flat, err)
-	}
-	return flat
 }
 
 // streams are where a command reads and writes.
@@ -55,13 +40,17 @@ type streams struct {
 	out, err io.Writer
 }
 
-// mostOfAnError is how many bytes of an error's line are printed: an argument that is a whole file by mistake is in it.
+// mostOfAnError bounds the printed bytes of one error: an argument may be a whole file by mistake, and
+// errors quote arguments.
 const mostOfAnError = 2 << 10
 
 // run executes one command line and returns the process's exit code. It writes errors to std.err.
 func run(ctx context.Context, args []string, std streams) int {
 	root := newRoot(std)
 	root.SetArgs(args)
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		letCobraReadFlags(root)
+	}
 	command, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
@@ -72,7 +61,7 @@ func run(ctx context.Context, args []string, std streams) int {
 		code, hint = exitUsage, fmt.Sprintf("see '%s --help'\n", command.CommandPath())
 	}
 	for _, line := range strings.Split(err.Error(), "\n") {
-		fmt.Fprintf(std.err, "%s: %s\n", command.CommandPath(), metric.Cut(line, mostOfAnError))
+		fmt.Fprintf(std.err, "%s: %s\n", command.CommandPath(), metric.Truncate(line, mostOfAnError))
 	}
 	fmt.Fprint(std.err, hint)
 	return code
@@ -99,7 +88,7 @@ over HTTP, and the Horizontal Pod Autoscaler reads the standard metrics APIs.`,
 	root.SetIn(std.in)
 	root.SetOut(std.out)
 	root.SetErr(std.err)
-	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetHelpFunc(printHelp)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	help := newHelp()
 	root.SetHelpCommand(help)
@@ -111,12 +100,12 @@ over HTTP, and the Horizontal Pod Autoscaler reads the standard metrics APIs.`,
 	return root
 }
 
-func commandNames(root *cobra.Command) string {
+func commandNames(root *cobra.Command) []string {
 	var names []string
 	for _, command := range root.Commands() {
 		if command.IsAvailableCommand() {
 			names = append(names, command.Name())
 		}
 	}
-	return strings.Join(names, ", ")
+	return names
 }

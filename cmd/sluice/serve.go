@@ -54,7 +54,7 @@ func newServe() *cobra.Command {
 }
 
 // serve runs until the first signal, or until a part fails. A second signal ends the process at once.
-func serve(cmd *cobra.Command, cfg *config) error {
+func serve(cmd *cobra.Command, cfg *serverConfig) error {
 	ctx, release := untilSignal(cmd.Context())
 	defer release()
 

@@ -81,7 +81,7 @@ func TestServeWantsAClusterOrNone(t *testing.T) {
 	if code != exitUsage {
 		t.Errorf("exit code %d, want %d", code, exitUsage)
 	}
-	wantLines(t, errs, "neither --kubeconfig nor --standalone")
+	wantLines(t, errs, "must have --kubeconfig, or --standalone")
 	code, _, errs = called(t, "serve", "--standalone", "--kubeconfig", "x", "--trust=none", "--trusted-forwarders=10.0.0.0/40,a/b,foo",
 		"--external-writers=everybody", "--object-kinds=pods", "--pod-metrics=-1", "--ignore=*", "--statsd-about=me")
 	if code != exitUsage {
@@ -102,7 +102,7 @@ func TestConfigFileNamesEveryFault(t *testing.T) {
 		t.Errorf("exit code %d, want %d", code, exitUsage)
 	}
 	wantLines(t, errs, file+`:2: unknown setting "max-serie"`, file+":3: max-series", file+":4: windows",
-		file+":6: log-format is set in line 5 already", file+`:7: unknown setting "help"`, file+":8: external-ttl is 0s; must be at least")
+		file+":6: log-format is already set in line 5", file+`:7: unknown setting "help"`, file+":8: external-ttl is 0s; must be at least")
 }
 
 func TestConfigFileThatIsNone(t *testing.T) {
@@ -110,7 +110,7 @@ func TestConfigFileThatIsNone(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"broken":   {"windows: [10s", "broken:1: did not"},
 		"list":     {"- a\n- b\n", "a map of settings"},
-		"two":      {"max-series: 5\n---\nmax-series: 6\n", "one YAML document"},
+		"two":      {"max-series: 5\n---\nmax-series: 6\n", "several YAML documents"},
 		"number":   {"5", "a map of settings"},
 		"null":     {"# nothing\n", ""},
 		"nullword": {"~\n", ""},
@@ -320,7 +320,7 @@ func TestStartSaysWhatWasRestored(t *testing.T) {
 }
 
 // parsed is the configuration of a server on free ports.
-func parsed(t *testing.T, dir string, more ...string) *config {
+func parsed(t *testing.T, dir string, more ...string) *serverConfig {
 	t.Helper()
 	cfg, flags := defaultConfig(), pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	cfg.bind(flags)
@@ -369,8 +369,8 @@ func TestRefusedClaimsAreExplained(t *testing.T) {
 	for claim, want := range map[string]string{
 		"nope":      `no resource \"nope\"`,
 		"foo.bar/x": `no resource \"foo.bar\"`,
-		"pods/":     `want \"<resource>/<name>\"`,
-		"pods/a/b":  `want \"<resource>/<name>\"`,
+		"pods/":     `must be \"<resource>/<name>\"`,
+		"pods/a/b":  `must be \"<resource>/<name>\"`,
 	} {
 		t.Run(claim, func(t *testing.T) {
 			said := filepath.Join(t.TempDir(), "log")

@@ -1,85 +1,264 @@
 package main
 
 import (
+	"fmt"
+	"time"
+
+	"github.com/sluice-metrics/sluice/receiver"
+	"github.com/sluice-metrics/sluice/receiver/push"
 	"github.com/spf13/pflag"
 )
 
-// bind makes a flag of everything that can be set. The flags' names are also the keys of the configuration
-// file (configfile.go), and the example file is printed from them: this list is the only one.
-func (c *config) bind(flags *pflag.FlagSet) {
+// setting is one entry of the server's configuration. All else follows from it: the flag, the key of the
+// configuration file, the example file, the completion, and the chart's schema for "config".
+type setting struct {
+	name     string // of the flag and of the file's key
+	variable any    // pointer to the field that it sets, or one of the types of setting_values.go
+	help     string // understandable alone; its default and allowed values are printed beside it
+}
+
+// settingGroup is a heading of "sluice serve --help".
+type settingGroup struct {
+	heading  string
+	settings []setting
+}
+
+// settingGroups is the one list of all settings. The field behind a variable holds its default.
+func (c *serverConfig) settingGroups() []settingGroup {
+	return []settingGroup{
+		{"Cluster", []setting{
+			{"standalone", &c.standalone,
+				"Run on this machine alone, without a cluster. Claims are believed; no " +
+					"authentication: anyone who can connect can read, push and delete."},
+			{"kubeconfig", &c.cluster.Kubeconfig,
+				"Kubeconfig of the cluster to serve; empty: the cluster in which this process " +
+					"runs as a pod."},
+			{"object-kinds", &words{&c.cluster.ObjectKinds},
+				"Kinds of objects, beside pods, that metrics may describe, each as plural.group. " +
+					"Sluice watches these objects for their labels and their deletion."},
+		}},
+		{"StatsD", []setting{
+			{"statsd-udp", &c.statsd.udp,
+				"Address (host:port) for StatsD over UDP; empty: off."},
+			{"statsd-tcp", &c.statsd.tcp,
+				"Address (host:port) for StatsD over TCP; empty: off."},
+			{"statsd-unixgram", &c.statsd.unixgram,
+				"Path of a Unix datagram socket for StatsD; empty: off."},
+			{"statsd-unix", &c.statsd.unix,
+				"Path of a Unix stream socket for StatsD lines or DogStatsD packets; empty: off."},
+			{"dialect", &choice{&c.statsd.dialect, dialects},
+				"Dialect of StatsD lines, on every listener and in pushes to /v1/statsd."},
+			{"statsd-about", &choice{&c.statsd.about, abouts},
+				"In a cluster, the object of StatsD lines that name none: sender is the pod that " +
+					"sent them, external is no object."},
+			{"statsd-udp-sockets", &c.statsd.udpSockets,
+				"Number of UDP sockets that share the StatsD address, each with a goroutine of " +
+					"its own; 0: one per processor, at most 4."},
+			{"statsd-read-buffer", newSize(&c.statsd.readBuffer),
+				"Kernel receive buffer of each StatsD datagram socket; 0: the system's default."},
+			{"statsd-max-connections", &c.receiver.MaxConnections,
+				"Limit of open connections per StatsD stream listener. At the limit, a new " +
+					"connection replaces one that has been idle for 30s or has brought no sample yet."},
+			{"statsd-max-connections-per-address", &c.receiver.MaxConnectionsPerAddress,
+				"Limit of open connections per StatsD stream listener from one IPv4 address or " +
+					"one IPv6 /64. At the limit, connections are replaced as for " +
+					"statsd-max-connections."},
+			{"statsd-idle-timeout", &c.receiver.IdleTimeout,
+				"Time without data after which a StatsD connection is closed; 0: never."},
+		}},
+		{"HTTP push", []setting{
+			{"http-address", &c.push.Address,
+				"Address (host:port) for HTTP push."},
+			{"http-max-body", newSize(&c.push.MaxBodyBytes),
+				"Largest body of an HTTP push, as received."},
+			{"http-max-decompressed-body", newSize(&c.push.MaxDecompressedBytes),
+				"Largest body of an HTTP push after decompression; 0: the value of http-max-body."},
+			{"http-max-connections", &c.push.MaxConnections,
+				"Limit of open connections for HTTP push."},
+			{"http-max-connections-per-address", &c.push.MaxConnsPerIP,
+				"Limit of open connections for HTTP push from one IPv4 address or one IPv6 /64; " +
+					"0: none."},
+			{"http-group-ttl", &c.push.GroupTTL,
+				"Lifetime of a group (the metrics pushed to one path /metrics/job/...) after its " +
+					"last push, if the push names none; 0: until it is deleted."},
+			{"http-max-groups", &c.groups.MaxGroups,
+				"Limit of groups: each path /metrics/job/... that was pushed to is one."},
+			{"http-max-group-bytes", newSize(&c.groups.MaxBytes),
+				"Limit of the memory of all groups together. Under a cgroup memory limit, the " +
+					"default is at most 1/8 of it."},
+			{"http-group-namespace-share", &c.groups.NamespaceShare,
+				"In a cluster, the share of http-max-groups and http-max-group-bytes that the " +
+					"groups of one namespace may use, from 0 to 1; 0: all."},
+			{"http-admin-wipe", &c.push.AdminWipe,
+				"Serve PUT /api/v1/admin/wipe, which deletes all groups."},
+			{"otlp-resource-attributes", &words{&c.push.OTLPResourceAttributes},
+				"OpenTelemetry resource attributes that become labels. Attributes that identify " +
+					"the object are always read and need not be named."},
+		}},
+		{"Credentials of HTTP push", []setting{
+			{"push-auth", &choice{&c.push.Auth, pushAuths},
+				"In a cluster, whether HTTP push accepts the bearer tokens of service accounts " +
+					"(token), or knows senders by their address alone (none)."},
+			{"push-token-audience", &c.push.TokenAudience,
+				"Audience that bearer tokens for HTTP push must be issued for."},
+			{"push-basic-auth-file", &c.push.BasicAuthFile,
+				"File of names and passwords for HTTP push, in the format of htpasswd -B; empty: " +
+					"no basic authentication."},
+			{"push-allowed-hosts", &words{&c.push.AllowedHosts},
+				"Host names by which clients on this machine may reach HTTP push without a " +
+					"credential. localhost and IP addresses are always allowed; other names are " +
+					"rejected as DNS rebinding."},
+			{"push-tls-cert-file", &c.push.TLSCertFile,
+				"Certificate of the HTTP push port, in PEM, reloaded when the file changes; " +
+					"empty: plain HTTP."},
+			{"push-tls-key-file", &c.push.TLSKeyFile,
+				"Private key of push-tls-cert-file, in PEM."},
+			{"push-tls-client-ca-file", &c.push.TLSClientCAFile,
+				"Certificate authorities for the client certificates of HTTP push, in PEM; empty: " +
+					"clients are not asked for a certificate."},
+			{"push-tls-client-auth", &choice{&c.push.TLSClientAuth, clientAuths},
+				"With push-tls-client-ca-file, whether clients may show a certificate (request) " +
+					"or must (require)."},
+		}},
+		{"Kubernetes metrics APIs", []setting{
+			{"api-address", &c.api.Address,
+				"Address (host:port) for the metrics APIs, over TLS."},
+			{"api-custom-metrics", &c.api.CustomMetrics,
+				"Serve custom.metrics.k8s.io."},
+			{"api-external-metrics", &c.api.ExternalMetrics,
+				"Serve external.metrics.k8s.io."},
+			{"api-cert-file", &c.api.CertFile,
+				"Certificate of the metrics APIs, in PEM, reloaded when the file changes; empty: " +
+					"a self-signed one is made in the data folder."},
+			{"api-key-file", &c.api.KeyFile,
+				"Private key of api-cert-file, in PEM."},
+			{"api-discovery-limit", &c.api.DiscoveryLimit,
+				"Limit of metric names that each API group lists."},
+			{"api-max-in-flight", &c.api.MaxInFlight,
+				"Limit of requests to the metrics APIs that are served at once; at most half of " +
+					"them may have large answers."},
+		}},
+		{"Identity and trust", []setting{
+			{"trust", &choice{&c.identity.Trust, trustModes},
+				"In a cluster, which claims are believed. open: all. namespace: a pod may speak " +
+					"of itself, and of objects and external metrics of its own namespace. strict: a " +
+					"pod may speak of itself only."},
+			{"trusted-forwarders", &words{&c.identity.TrustedForwarders},
+				"Senders that may speak for others: CIDRs, addresses, namespace/serviceaccount, " +
+					"or unix for the Unix sockets."},
+			{"external-writers", &words{&c.identity.ExternalWriters},
+				"Senders that may write external metrics of no namespace: CIDRs, addresses, " +
+					"namespace/serviceaccount, or unix for the Unix sockets."},
+			{"default-namespace", &c.identity.DefaultNamespace,
+				"Without a cluster, the namespace of an object whose claim names none."},
+		}},
+		{"Limits and filters", []setting{
+			{"pod-metrics", &c.limit.PodMetrics,
+				"In a cluster, default limit of metrics per pod (override: LimitRange)."},
+			{"pod-series", &c.limit.PodSeries,
+				"In a cluster, default limit of series per pod (override: LimitRange)."},
+			{"namespace-metrics", &c.limit.NamespaceMetrics,
+				"In a cluster, default limit of metrics per namespace, without those of its pods " +
+					"(override: LimitRange)."},
+			{"namespace-series", &c.limit.NamespaceSeries,
+				"In a cluster, default limit of series per namespace, without those of its pods " +
+					"(override: LimitRange)."},
+			{"ignore", &words{&c.ignore},
+				"Patterns of metric names whose samples are counted and dropped; * matches any " +
+					"part of a name."},
+		}},
+		{"Table", []setting{
+			{"windows", &durations{&c.table.Windows},
+				"Windows that readers may ask for: whole seconds, each a multiple of the " +
+					"shortest."},
+			{"external-ttl", &c.table.ExternalTTL,
+				"Lifetime of an external series after its last sample."},
+			{"object-ttl", &c.table.ObjectTTL,
+				"Lifetime of an object's series after its last sample, where no cluster says " +
+					"whether the object exists."},
+			{"max-series", &c.table.MaxSeries,
+				"Limit of series in the whole process. Under a cgroup memory limit, the default " +
+					"is at most one per 2KiB of it."},
+			{"max-bytes", newSize(&c.table.MaxBytes),
+				"Limit of the memory of names, labels, aliases, timers and sets together. Under a " +
+					"cgroup memory limit, the default is at most 2/5 of it."},
+		}},
+		{"Store", []setting{
+			{"data-dir", &c.store.Dir,
+				"Folder for all that survives a restart. Created if it is missing; otherwise it " +
+					"must be empty or Sluice's own."},
+			{"flush-interval", &c.store.FlushInterval,
+				"Time between two writes to the database. A killed process loses the samples of a " +
+					"little more than this."},
+			{"sync-interval", &c.store.SyncInterval,
+				"Time between two fsyncs of the database. A power failure loses the samples of " +
+					"this time."},
+			{"min-free-disk", newSize(&c.store.MinFreeBytes),
+				"Free disk space below which nothing is persisted."},
+		}},
+		{"Operations and logging", []setting{
+			{"ops-address", &c.operations.Address,
+				"Address (host:port) for /livez, /readyz and /metrics."},
+			{"log-level", &choice{&c.log.level, levels},
+				"Lowest level that is logged."},
+			{"log-format", &choice{&c.log.format, formats},
+				"Format of the log."},
+		}},
+	}
+}
+
+// aboutSender says that a line which names no object describes the pod that sent it.
+const aboutSender = "sender"
+
+// The allowed values of settings that take one of a few words. A test holds those of other packages'
+// types to what the types accept.
+var (
+	dialects    = []string{"statsd", "dogstatsd", "influx", "librato", "signalfx"}
+	abouts      = []string{aboutSender, receiver.AboutExternal}
+	pushAuths   = []string{push.AuthNone, push.AuthToken}
+	clientAuths = []string{push.ClientAuthRequest, push.ClientAuthRequire}
+	trustModes  = []string{"open", "namespace", "strict"}
+	levels      = []string{"debug", "info", "warn", "error"}
+	formats     = []string{"text", "json"}
+)
+
+// bind makes a flag of every setting. The current values become the defaults.
+func (c *serverConfig) bind(flags *pflag.FlagSet) {
 	flags.SortFlags = false
-	flags.BoolVar(&c.standalone, "standalone", false, "run on this machine alone, without a cluster: claims are believed; no authentication: anyone who can connect can read, push and delete")
-	flags.StringVar(&c.cluster.Kubeconfig, "kubeconfig", "", "kubeconfig of the cluster to serve; empty: the cluster that this pod runs in")
-	flags.StringVar(&c.store.Dir, "data-dir", "data", "folder for what survives a restart; made if it is missing, must be Sluice's own")
+	c.names = map[any]string{}
+	for _, group := range c.settingGroups() {
+		underHeading(flags, group.heading, func() {
+			for _, s := range group.settings {
+				bindFlag(flags, s)
+				c.names[s.field()] = s.name
+			}
+		})
+	}
+}
 
-	flags.StringVar(&c.statsd.udp, "statsd-udp", c.statsd.udp, "host:port for StatsD over UDP; empty: off")
-	flags.StringVar(&c.statsd.tcp, "statsd-tcp", c.statsd.tcp, "host:port for StatsD over TCP; empty: off")
-	flags.StringVar(&c.statsd.unixgram, "statsd-unixgram", "", "path of a Unix datagram socket for StatsD; empty: off")
-	flags.StringVar(&c.statsd.unix, "statsd-unix", "", "path of a Unix stream socket for StatsD lines or DogStatsD packets; empty: off")
-	flags.Var(&choice{"dialect", dialects, &c.statsd.dialect}, "dialect", "how StatsD lines are read, on every listener and by /v1/statsd: statsd, dogstatsd, influx, librato or signalfx")
-	flags.Var(&choice{"about", abouts, &c.statsd.about}, "statsd-about", "in a cluster, what StatsD lines are about that name nothing: sender (the pod that sent them) or external (no object)")
-	flags.IntVar(&c.statsd.udpSockets, "statsd-udp-sockets", 0, "UDP sockets that share the address, each with a goroutine; 0: one a processor, at most 4")
-	flags.Var(newSize(&c.statsd.readBuffer), "statsd-read-buffer", "kernel buffer of each datagram socket; 0: the system's default")
-	flags.IntVar(&c.receiver.MaxConnections, "statsd-max-connections", c.receiver.MaxConnections, "open connections of each StatsD stream listener; beyond it one that has been idle for 30s or longer, or brought no sample yet, is closed for the new one")
-	flags.IntVar(&c.receiver.MaxConnectionsPerAddress, "statsd-max-connections-per-address", c.receiver.MaxConnectionsPerAddress, "open connections of each StatsD stream listener from one IPv4 address or one IPv6 /64; beyond it as beyond statsd-max-connections")
-	flags.DurationVar(&c.receiver.IdleTimeout, "statsd-idle-timeout", c.receiver.IdleTimeout, "closes a StatsD connection that sent nothing for so long; 0: never")
+// field is a pointer to the field that a setting sets.
+func (s setting) field() any {
+	if value, ok := s.variable.(targeted); ok {
+		return value.target()
+	}
+	return s.variable
+}
 
-	flags.StringVar(&c.push.Address, "http-address", c.push.Address, "host:port for HTTP push")
-	flags.Var(newSize(&c.push.MaxBodyBytes), "http-max-body", "largest body of a push, as it comes over the wire")
-	flags.Var(newSize(&c.push.MaxDecompressedBytes), "http-max-decompressed-body", "largest body of a push after decompression; 0: as http-max-body")
-	flags.IntVar(&c.push.MaxConnections, "http-max-connections", c.push.MaxConnections, "open connections for HTTP push")
-	flags.IntVar(&c.push.MaxConnsPerIP, "http-max-connections-per-address", c.push.MaxConnsPerIP, "of them from one IPv4 address or one IPv6 /64; 0: no limit")
-	flags.DurationVar(&c.push.GroupTTL, "http-group-ttl", c.push.GroupTTL, "how long what is pushed to /metrics/job/... lives after its last push that says nothing of it; 0: until it is deleted")
-	flags.IntVar(&c.groups.MaxGroups, "http-max-groups", c.groups.MaxGroups, "groups that are kept at most: each path /metrics/job/... that was pushed to is one")
-	flags.Var(newSize(&c.groups.MaxBytes), "http-max-group-bytes", "memory that all groups may take together; unset under a cgroup memory limit: at most 1/8 of it")
-	flags.Float64Var(&c.groups.NamespaceShare, "http-group-namespace-share", c.groups.NamespaceShare, "in a cluster, the part of both that the groups of one namespace may take; 0: all")
-	flags.BoolVar(&c.push.AdminWipe, "http-admin-wipe", c.push.AdminWipe, "serve PUT /api/v1/admin/wipe, which deletes all that is pushed to /metrics/job/...")
-
-	flags.Var(&words{&c.push.OTLPResourceAttributes}, "otlp-resource-attributes", "attributes of OpenTelemetry resources that become labels, comma-separated; those that say which object it is about need not be named")
-	flags.Var(&choice{"mode", pushAuths, (*word)(&c.push.Auth)}, "push-auth", "in a cluster, whether HTTP requests may show bearer tokens: none (senders are known by their address) or token")
-	flags.StringVar(&c.push.TokenAudience, "push-token-audience", c.push.TokenAudience, "audience that these tokens must be for")
-	flags.StringVar(&c.push.BasicAuthFile, "push-basic-auth-file", "", "names and passwords that HTTP requests may show, as htpasswd -B writes them; empty: none are looked at")
-	flags.Var(&words{&c.push.AllowedHosts}, "push-allowed-hosts", "host names by which clients on this machine may call the HTTP push port without a credential, comma-separated; localhost and IP addresses always may, others are refused as DNS rebinding")
-	flags.StringVar(&c.push.TLSCertFile, "push-tls-cert-file", "", "certificate of the HTTP push port, PEM, read again when it changes; empty: plain HTTP")
-	flags.StringVar(&c.push.TLSKeyFile, "push-tls-key-file", "", "its key, PEM")
-	flags.StringVar(&c.push.TLSClientCAFile, "push-tls-client-ca-file", "", "authorities whose client certificates are believed there, PEM; empty: none is asked for")
-	flags.Var(&choice{"mode", clientAuths, (*word)(&c.push.TLSClientAuth)}, "push-tls-client-auth", "whether a client may show such a certificate (request) or must (require)")
-
-	flags.StringVar(&c.api.Address, "api-address", c.api.Address, "host:port for the metrics APIs, TLS")
-	flags.BoolVar(&c.api.CustomMetrics, "api-custom-metrics", c.api.CustomMetrics, "serve custom.metrics.k8s.io")
-	flags.BoolVar(&c.api.ExternalMetrics, "api-external-metrics", c.api.ExternalMetrics, "serve external.metrics.k8s.io")
-	flags.StringVar(&c.api.CertFile, "api-cert-file", "", "serving certificate, PEM; empty: a self-signed one is made in the data folder")
-	flags.StringVar(&c.api.KeyFile, "api-key-file", "", "its key, PEM")
-	flags.IntVar(&c.api.DiscoveryLimit, "api-discovery-limit", c.api.DiscoveryLimit, "metric names that each API group lists at most")
-	flags.IntVar(&c.api.MaxInFlight, "api-max-in-flight", c.api.MaxInFlight, "API requests worked on at once, half of them with large answers")
-
-	flags.StringVar(&c.operations.Address, "ops-address", c.operations.Address, "host:port for /livez, /readyz and /metrics")
-
-	flags.Var(&choice{"mode", trustModes, &c.identity.Trust}, "trust", "in a cluster, whose claims are believed: open (all), namespace (a pod may speak of itself, and of objects and externals of its namespace) or strict (only of itself)")
-	flags.Var(&words{&c.identity.TrustedForwarders}, "trusted-forwarders", "who may speak for others: comma-separated CIDRs, addresses, namespace/serviceaccount, or unix for the Unix sockets")
-	flags.Var(&words{&c.identity.ExternalWriters}, "external-writers", "who may write external metrics that belong to no namespace: comma-separated CIDRs, addresses, namespace/serviceaccount, or unix")
-	flags.Var(&words{&c.cluster.ObjectKinds}, "object-kinds", "kinds of objects beside pods that metrics may be about: they are watched, for their labels and their end")
-	flags.StringVar(&c.identity.DefaultNamespace, "default-namespace", c.identity.DefaultNamespace, "without a cluster, namespace of the objects that a StatsD claim names without one")
-
-	flags.IntVar(&c.limit.PodMetrics, "pod-metrics", c.limit.PodMetrics, "in a cluster, default limit of metrics per pod (override: LimitRange)")
-	flags.IntVar(&c.limit.PodSeries, "pod-series", c.limit.PodSeries, "in a cluster, default limit of series per pod (override: LimitRange)")
-	flags.IntVar(&c.limit.NamespaceMetrics, "namespace-metrics", c.limit.NamespaceMetrics, "in a cluster, default limit of metrics per namespace, not counting those of its pods (override: LimitRange)")
-	flags.IntVar(&c.limit.NamespaceSeries, "namespace-series", c.limit.NamespaceSeries, "in a cluster, default limit of series per namespace, not counting those of its pods (override: LimitRange)")
-	flags.Var(&words{&c.ignore}, "ignore", "names of metrics that are counted and not kept, with * for any part of them")
-
-	flags.Var(&durations{list: &c.table.Windows}, "windows", "windows that readers may ask for, comma-separated whole seconds; each a multiple of the shortest")
-	flags.DurationVar(&c.table.ExternalTTL, "external-ttl", c.table.ExternalTTL, "how long an external series lives after its last sample")
-	flags.DurationVar(&c.table.ObjectTTL, "object-ttl", c.table.ObjectTTL, "how long a series of an object lives after its last sample, where no cluster says whether the object exists")
-	flags.IntVar(&c.table.MaxSeries, "max-series", c.table.MaxSeries, "series that are kept at most; unset under a cgroup memory limit: at most one per 2KiB of it")
-	flags.Var(newSize(&c.table.MaxBytes), "max-bytes", "memory that names, labels, aliases, timers and sets may take together; unset under a cgroup memory limit: at most 2/5 of it")
-
-	flags.DurationVar(&c.store.FlushInterval, "flush-interval", c.store.FlushInterval, "time between two writes to the database: a killed process forgets a little more than that")
-	flags.DurationVar(&c.store.SyncInterval, "sync-interval", c.store.SyncInterval, "time between two fsyncs: what a power failure forgets")
-	flags.Var(newSize(&c.store.MinFreeBytes), "min-free-disk", "nothing is persisted while less of the disk is free")
-
-	flags.Var(&choice{"level", levels, &c.log.level}, "log-level", "least level that is logged: debug, info, warn or error")
-	flags.Var(&choice{"format", formats, &c.log.format}, "log-format", "text or json")
-
-	c.flags = map[string]bool{}
-	flags.VisitAll(func(flag *pflag.Flag) { c.flags[flag.Name] = true })
+func bindFlag(flags *pflag.FlagSet, s setting) {
+	switch variable := s.variable.(type) {
+	case *string:
+		flags.StringVar(variable, s.name, *variable, s.help)
+	case *int:
+		flags.IntVar(variable, s.name, *variable, s.help)
+	case *float64:
+		flags.Float64Var(variable, s.name, *variable, s.help)
+	case *bool:
+		flags.BoolVar(variable, s.name, *variable, s.help)
+	case *time.Duration:
+		flags.DurationVar(variable, s.name, *variable, s.help)
+	case pflag.Value:
+		flags.Var(variable, s.name, s.help)
+	default:
+		panic(fmt.Sprintf("setting %s: no flag can be made of a %T", s.name, s.variable))
+	}
 }

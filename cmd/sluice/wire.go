@@ -41,7 +41,7 @@ import (
 // which fills the table; then what answers from it. Stopped in the order of the data: sockets, table,
 // store, API, operations.
 type dataPath struct {
-	cfg        *config
+	cfg        *serverConfig
 	log        *slog.Logger
 	registry   *prometheus.Registry
 	progress   progress
@@ -65,7 +65,7 @@ var errStopped = errors.New("stopped before the start was complete")
 
 // wire makes the whole path and restores what was stored. What it made it gives up again where it fails, or where ctx
 // ends first: its error is then errStopped.
-func wire(ctx context.Context, cfg *config, log *slog.Logger) (*dataPath, error) {
+func wire(ctx context.Context, cfg *serverConfig, log *slog.Logger) (*dataPath, error) {
 	p := &dataPath{cfg: cfg, log: log, registry: newRegistry(), ledger: receiver.NewLedger()}
 	for _, step := range []func(context.Context) error{
 		p.checkDataFolder, p.checkCertificate, p.openOperations, p.connect, p.makeTable, p.openStatsD, p.openStore, p.openPush, p.openAPI, p.register,
@@ -75,7 +75,7 @@ func wire(ctx context.Context, cfg *config, log *slog.Logger) (*dataPath, error)
 			if abandoned == nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 				return nil, errStopped
 			}
-			return nil, errors.Join(err, abandoned)
+			return nil, errors.Join(append([]error{err, abandoned}, p.cfg.otherBusyPorts(err)...)...)
 		}
 	}
 	p.progress.done()

@@ -15,10 +15,10 @@ func connect(t *testing.T, cfg statsd.ClientConfig) *statsd.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return client.(*statsd.Client) // which has more calls than the interface
+	return client.(*statsd.Client) // more calls than the interface
 }
 
-// do fails the test at the first call that a client could not make.
+// do fails the test at the first error of a client's calls.
 func do(t *testing.T, calls ...error) {
 	t.Helper()
 	for i, err := range calls {
@@ -68,7 +68,7 @@ func TestCactusSampling(t *testing.T) {
 	s := server.New(t)
 	s.Start()
 	c := connect(t, statsd.ClientConfig{Address: s.UDP})
-	c.SetSamplerFunc(func(float32) bool { return true }) // every sample goes out, with its rate
+	c.SetSamplerFunc(func(float32) bool { return true }) // every sample is sent, with its rate
 	for range 100 {
 		do(t, c.Inc("sampled", 3, 0.25), c.Timing("sampled_time", 20, 0.1))
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-metrics/sluice/e2e/server"
 )
 
-// transports are the ways of DataDog's client, and the receiver that accounts for each.
+// transports are the transports of DataDog's client, with the receiver that accounts for each.
 var transports = map[string]struct {
 	receiver string
 	address  func(*server.Server) string
@@ -116,7 +116,8 @@ func TestDatadogSampling(t *testing.T) {
 		do(t, client.Incr("sampled", nil, 0.5))
 	}
 	do(t, client.Close())
-	// The client throws a coin for each: what arrived, doubled, is what the total must be exactly.
+	// The client sends each sample with a probability of one half, so the total is exactly twice
+	// the arrived samples.
 	server.Eventually(t, func() string {
 		received := s.Metrics().Of("sluice_samples_received_total", "statsd_udp", "")
 		if got := s.Sum("sampled:total"); got != 2*received || received < n/3 {

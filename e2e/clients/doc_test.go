@@ -1,5 +1,5 @@
-// Package clients drives the real binary with the client libraries that people have in their code, and
-// wants every total exact and every sample accounted for.
+// Package clients pushes to the real binary with widely used client libraries, and with the
+// snippets of docs/clients.md. Every total must be exact, and every sample accounted for.
 package clients
 
 import (

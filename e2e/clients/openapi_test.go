@@ -29,7 +29,7 @@ type api struct {
 
 const apiURL = "file:///openapi.json"
 
-// readAPI reads the document; the user is a name and a password, where they are asked for.
+// readAPI reads the document. The user is a name and a password, if the server requires them.
 func readAPI(t *testing.T, s *server.Server, user ...string) *api {
 	t.Helper()
 	req, err := http.NewRequest("GET", "http://"+s.HTTP+"/openapi.json", nil)
@@ -57,7 +57,7 @@ func readAPI(t *testing.T, s *server.Server, user ...string) *api {
 	return a
 }
 
-// at is what a pointer leads to, through references.
+// at resolves a JSON pointer, through references.
 func (a *api) at(pointer string) (found map[string]any, where string) {
 	a.t.Helper()
 	var node any = a.document
@@ -84,13 +84,14 @@ func (a *api) schema(pointer string) *jsonschema.Schema {
 	return s
 }
 
-// check holds an answer against what the document says of the operation: status, type, schema and headers.
+// check compares an answer with the document's description of the operation: status, type, schema
+// and headers.
 func (a *api) check(method, template string, res *http.Response, body []byte) {
 	a.t.Helper()
 	what := fmt.Sprintf("%s %s: %d %s", method, template, res.StatusCode, body)
 	escaped := strings.NewReplacer("~", "~0", "/", "~1").Replace(template)
 	pointer := "#/paths/" + escaped + "/" + strings.ToLower(method) + "/responses/" + strconv.Itoa(res.StatusCode)
-	if res.StatusCode == http.StatusMethodNotAllowed { // of what is no operation
+	if res.StatusCode == http.StatusMethodNotAllowed { // the operation does not exist
 		pointer = "#/components/responses/MethodNotAllowed"
 	}
 	if strings.HasPrefix(string(body), `{"error":{"reason":"path"`) {
@@ -124,7 +125,7 @@ func (a *api) check(method, template string, res *http.Response, body []byte) {
 	}
 }
 
-// All references lead somewhere, all schemas are sound, and all operations have a name of their own.
+// All references resolve, all schemas are valid, and all operations have distinct names.
 func TestOpenAPIIsSound(t *testing.T) {
 	s := server.New(t)
 	s.Start()
@@ -181,7 +182,7 @@ func TestOpenAPIIsSound(t *testing.T) {
 	}
 }
 
-// What a running server answers is what the document says.
+// A running server's answers match the document.
 func TestOpenAPIAnswers(t *testing.T) {
 	s := server.New(t, "--http-admin-wipe", "--http-max-body", "64KiB")
 	s.Start()
@@ -288,7 +289,7 @@ func remoteWrite(name string) string {
 	return field(10, field(10, field(10, "__name__")+field(18, name))+field(18, string(sample)))
 }
 
-// Who shows no password, or a wrong one, is told so as the path's protocol has it.
+// A missing or wrong password is answered in the form of the path's protocol.
 func TestOpenAPIUnauthorized(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "passwords")
 	if err := os.WriteFile(file, []byte(passwords), 0o600); err != nil {
@@ -301,7 +302,7 @@ func TestOpenAPIUnauthorized(t *testing.T) {
 	for template, methods := range a.document["paths"].(map[string]any) {
 		path := strings.NewReplacer("{namespace}", "shop", "job@base64/{job}", "job@base64/ag", "{resource}", "pods", "{clusterResource}", "nodes", "{", "", "}", "").Replace(template)
 		for method, operation := range methods.(map[string]any) {
-			if operation.(map[string]any)["security"] != nil { // nobody has to show who it is
+			if operation.(map[string]any)["security"] != nil { // no credential is required
 				continue
 			}
 			for _, shown := range []string{"", "Basic YTpi", "Basic a"} {
@@ -316,14 +317,14 @@ func TestOpenAPIUnauthorized(t *testing.T) {
 	a.checkAll(s, all)
 }
 
-// exchanged is a request, and the status that it is to be answered with.
+// exchanged is a request and the status of its answer.
 type exchanged struct {
 	status                       int
 	method, template, path, body string
 	headers                      []string
 }
 
-// checkAll sends requests and holds the answers against the document.
+// checkAll sends requests and compares the answers with the document.
 func (a *api) checkAll(s *server.Server, all []exchanged) {
 	t := a.t
 	t.Helper()
@@ -351,7 +352,7 @@ func (a *api) checkAll(s *server.Server, all []exchanged) {
 	}
 }
 
-// checkRaw sends what no HTTP client would.
+// checkRaw sends bytes that no HTTP client would send.
 func (a *api) checkRaw(s *server.Server, request string, status int) {
 	a.t.Helper()
 	conn, err := net.Dial("tcp", s.HTTP)
@@ -374,7 +375,8 @@ func (a *api) checkRaw(s *server.Server, request string, status int) {
 	a.check("GET", "/", res, body)
 }
 
-// The document's schema of a line takes what the server takes, and refuses what it refuses.
+// The document's schema of a line accepts and rejects the lines that the server accepts and
+// rejects.
 func TestOpenAPISamples(t *testing.T) {
 	s := server.New(t)
 	s.Start()

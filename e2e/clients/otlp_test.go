@@ -19,7 +19,7 @@ import (
 	"github.com/sluice-metrics/sluice/e2e/server"
 )
 
-// otlpClient is OpenTelemetry's SDK, which exports when it is told to.
+// otlpClient is OpenTelemetry's SDK with manual exports.
 type otlpClient struct {
 	t        *testing.T
 	provider *sdk.MeterProvider
@@ -52,7 +52,7 @@ func (c *otlpClient) flush() {
 	}
 }
 
-// must is an instrument that was made.
+// must returns a created instrument.
 func must[T any](instrument T, err error) T {
 	if err != nil {
 		panic(err)
@@ -60,7 +60,7 @@ func must[T any](instrument T, err error) T {
 	return instrument
 }
 
-// Every instrument of the SDK, in both temporalities and both codings, exported twice.
+// Every instrument of the SDK, in both temporalities and both encodings, exported twice.
 func TestOTLPEveryInstrument(t *testing.T) {
 	t.Parallel()
 	temporalities := map[string]sdk.TemporalitySelector{
@@ -112,7 +112,7 @@ func everyInstrument(t *testing.T, c *otlpClient, s *server.Server, isCumulative
 	record()
 	c.flush()
 	want(t, s, map[string]float64{"requests:total": 10, "bytes:total": 5, "active": 4, "load": 0.75, "observed:total": 1<<41 + 1})
-	// Of a running total the first is where it begins.
+	// The first value of a running total is the baseline.
 	counted := 200.0
 	if isCumulative {
 		counted = 100
@@ -139,7 +139,7 @@ func everyInstrument(t *testing.T, c *otlpClient, s *server.Server, isCumulative
 	}
 }
 
-// An SDK that is set up by its environment alone.
+// An SDK configured by environment variables only.
 func TestOTLPByEnvironment(t *testing.T) {
 	s := server.New(t)
 	s.Start()
@@ -157,7 +157,7 @@ func TestOTLPByEnvironment(t *testing.T) {
 	if err := provider.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// A delta counts from the first on.
+	// A delta counts from the first export on.
 	for _, metric := range []string{"jobs:total", "jobs:count"} {
 		if got, err := s.Pod("web-1", metric); err != nil || got != 3 {
 			t.Errorf("%s is %v (%v), want 3", metric, got, err)
@@ -165,7 +165,7 @@ func TestOTLPByEnvironment(t *testing.T) {
 	}
 }
 
-// The SDK tells what was refused, and does not try again; a gauge that is NaN has no value.
+// The SDK reports rejected data points and does not retry. A gauge that is NaN has no value.
 func TestOTLPPartialSuccess(t *testing.T) {
 	t.Parallel()
 	s := server.New(t)
@@ -186,7 +186,7 @@ func TestOTLPPartialSuccess(t *testing.T) {
 	}
 }
 
-// What a resource says of its pod is whom the series are about, and no label.
+// A resource's attributes of its pod choose the series' object and are not labels.
 func TestOTLPOfAPod(t *testing.T) {
 	t.Parallel()
 	s := server.New(t)

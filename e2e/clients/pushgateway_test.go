@@ -16,7 +16,7 @@ import (
 // passwords are as "htpasswd -nB -C 8 warehouse" prints them for the password "open sesame".
 const passwords = "warehouse:$2a$08$L9/IE8JH1wnhQlWEQBwzwOJBcOKgRLoEcnFDxQH52qTb3dJgCvlTW\n"
 
-// client_golang's pusher shows a name and a password, or none, as it does to a Pushgateway.
+// client_golang's pusher sends a name and a password, or none, as to a Pushgateway.
 func TestPushgatewayClientWithAPassword(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "passwords")
@@ -32,7 +32,7 @@ func TestPushgatewayClientWithAPassword(t *testing.T) {
 	do(t,
 		pusher(asking).BasicAuth("warehouse", "open sesame").Push(),
 		pusher(asking).BasicAuth("warehouse", "open sesame").Add(),
-		pusher(open).BasicAuth("warehouse", "whatever").Push(), // who asks for no password looks at none
+		pusher(open).BasicAuth("warehouse", "whatever").Push(), // a server without passwords ignores them
 		pusher(open).Push())
 	for name, err := range map[string]error{
 		"no password":    pusher(asking).Push(),

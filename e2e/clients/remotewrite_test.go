@@ -25,7 +25,7 @@ func remoteClient(t *testing.T, s *server.Server) *remote.API {
 	return api
 }
 
-// request2 builds a request of 2.0, of one scrape: all its samples have one time.
+// request2 builds a request of 2.0 from one scrape: all samples have the same time.
 type request2 struct {
 	at      int64
 	symbols writev2.SymbolsTable
@@ -56,7 +56,7 @@ const (
 	histogramType = writev2.Metadata_METRIC_TYPE_HISTOGRAM
 )
 
-// scrape is what a Prometheus would send of one scrape: by round, all has grown.
+// scrape is the request of a Prometheus for one scrape; all values grow with the round.
 func scrape(round float64) *writev2.Request {
 	r := newRequest2()
 	r.value(counterType, 1000+round*10, "jobs_total", "queue", "mail")
@@ -100,7 +100,7 @@ func TestRemoteWrite2(t *testing.T) {
 		"latency:count": 20, "latency:sum": 10, "latency": 0.5,
 		"sizes:count": 10, "sizes:sum": 20, "waits:count": 12, "waits:mean": 1.5,
 	})
-	// A whole request again, as a sender does that got no answer: nothing counts twice.
+	// A repeated request, as after a lost answer: nothing counts twice.
 	if _, err := api.Write(t.Context(), remote.WriteV2MessageType, scrape(3)); err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestRemoteWrite2(t *testing.T) {
 	if m := s.Metrics(); m.Of("sluice_samples_received_total", "http", "") != 20 || m.Of("sluice_samples_applied_total", "http", "") != 20 {
 		t.Errorf("the ledger has %v received, %v applied; want 20", m.Of("sluice_samples_received_total", "http", ""), m.Of("sluice_samples_applied_total", "http", ""))
 	}
-	// The target goes: its series end.
+	// The target disappears: its series end.
 	gone := newRequest2()
 	gone.value(gaugeType, math.Float64frombits(0x7ff0000000000002), "depth", "queue", "mail")
 	gone.value(counterType, math.Float64frombits(0x7ff0000000000002), "jobs_total", "queue", "mail")
@@ -125,7 +125,8 @@ func TestRemoteWrite2(t *testing.T) {
 	}
 }
 
-// What cannot be taken is refused once and for all, and the rest is written, or waits for the other parts of its histogram.
+// Invalid samples are rejected for good; the rest is written, or waits for the other parts of its
+// histogram.
 func TestRemoteWritePartly(t *testing.T) {
 	t.Parallel()
 	s := server.New(t)
@@ -141,7 +142,7 @@ func TestRemoteWritePartly(t *testing.T) {
 	want(t, s, map[string]float64{"good": 1})
 }
 
-// encoded is a message that is written already: of 1.0 there are no types in this client's module.
+// encoded is a serialized message: this client's module has no types of 1.0.
 type encoded []byte
 
 func (e encoded) Size() int { return len(e) }

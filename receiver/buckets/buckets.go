@@ -7,17 +7,17 @@ import (
 )
 
 // Table is a histogram's buckets as the table takes them. Its memory is used again for the next one.
-type Table struct {
+type Builder struct {
 	// Bounds are finite. Counts has each bucket's own, with one more for what is above the last bound.
 	Bounds, Counts []float64
 	indices        []int64
 }
 
 // Reset makes it empty.
-func (t *Table) Reset() { t.Bounds, t.Counts = t.Bounds[:0], t.Counts[:0] }
+func (t *Builder) Reset() { t.Bounds, t.Counts = t.Bounds[:0], t.Counts[:0] }
 
 // Fill makes a histogram of the buckets, borrowed from the table. Quantiles stay what they are, but empty.
-func (t *Table) Fill(h *metric.Histogram, count, sum float64) {
+func (t *Builder) Fill(h *metric.Histogram, count, sum float64) {
 	*h = metric.Histogram{Count: count, Sum: sum, Min: math.NaN(), Max: math.NaN(), Bounds: t.Bounds, Counts: t.Counts, Quantiles: h.Quantiles[:0]}
 	if len(t.Bounds) == 0 { // nothing but a count and a sum
 		h.Counts = nil
@@ -25,7 +25,7 @@ func (t *Table) Fill(h *metric.Histogram, count, sum float64) {
 }
 
 // Classic takes buckets of which each counts those below it too. count is that of all observations.
-func (t *Table) Classic(all []Bucket, count float64) {
+func (t *Builder) SetClassic(all []Bucket, count float64) {
 	t.Reset()
 	below := 0.0
 	for _, one := range all {
@@ -44,7 +44,7 @@ func (t *Table) Classic(all []Bucket, count float64) {
 }
 
 // Custom takes buckets of custom bounds. False: a bucket lies outside of them, or there is not a count for each.
-func (t *Table) Custom(c *Custom) bool {
+func (t *Builder) SetCustom(c *Custom) bool {
 	t.Reset()
 	t.Bounds = append(t.Bounds, c.Bounds...)
 	t.Counts = append(t.Counts, make([]float64, len(c.Bounds)+1)...)
@@ -69,7 +69,7 @@ const (
 
 // Native takes buckets of exponential width, from the lowest value to the highest. Those that are more than the table takes
 // come merged, to a schema that is coarser. False: they are too many even so.
-func (t *Table) Native(n *Native) bool {
+func (t *Builder) SetNative(n *Native) bool {
 	for schema := max(coarsest, min(n.Schema, finest)); schema >= coarsest; schema-- {
 		t.Reset()
 		if t.atSchema(n, schema) {
@@ -82,7 +82,7 @@ func (t *Table) Native(n *Native) bool {
 // atSchema merges the buckets of a native histogram to those of a schema that is not finer: each halves their number.
 //
 // Source: https://prometheus.io/docs/specs/native_histograms/
-func (t *Table) atSchema(n *Native, schema int32) bool {
+func (t *Builder) atSchema(n *Native, schema int32) bool {
 	shift := max(0, int64(n.Schema)-int64(schema))
 	t.indices = appendIndices(t.indices[:0], n.NegativeSpans, shift)
 	for i := len(t.indices) - 1; i >= 0; i-- {
@@ -108,7 +108,7 @@ func (t *Table) atSchema(n *Native, schema int32) bool {
 }
 
 // add adds what lies in (low, high]. Between it and what was added last may be a gap, which is a bucket of nothing.
-func (t *Table) add(low, high, count float64) bool {
+func (t *Builder) add(low, high, count float64) bool {
 	low, high = clamp(low), clamp(high)
 	last := len(t.Bounds) - 1
 	switch {

@@ -9,27 +9,27 @@ import (
 )
 
 // filled is the histogram that the table takes.
-func filled(b *Table, count, sum float64) *metric.Histogram {
+func filled(b *Builder, count, sum float64) *metric.Histogram {
 	var h metric.Histogram
 	b.Fill(&h, count, sum)
 	return &h
 }
 
 func TestClassic(t *testing.T) {
-	var b Table
-	b.Classic(bucketsOf(math.Inf(-1), 1, .1, 2, 1, 5, math.Inf(1), 7), 7)
+	var b Builder
+	b.SetClassic(bucketsOf(math.Inf(-1), 1, .1, 2, 1, 5, math.Inf(1), 7), 7)
 	h := filled(&b, 7, 3)
 	if !slices.Equal(h.Bounds, []float64{.1, 1}) || !slices.Equal(h.Counts, []float64{2, 3, 2}) || h.Count != 7 || h.Sum != 3 || h.Check() != metric.Applied {
 		t.Errorf("%+v", h)
 	}
-	b.Classic(bucketsOf(math.Inf(1), 7), 7)
+	b.SetClassic(bucketsOf(math.Inf(1), 7), 7)
 	if h = filled(&b, 7, 3); len(h.Bounds) != 0 || h.Check() != metric.Applied {
 		t.Errorf("a count alone: %+v", h)
 	}
 }
 
 func TestCustom(t *testing.T) {
-	var b Table
+	var b Builder
 	bounds := []float64{1, 2, 3, 4}
 	for _, c := range []struct {
 		spans  []Span
@@ -45,7 +45,7 @@ func TestCustom(t *testing.T) {
 		{[]Span{{math.MaxInt32, math.MaxUint32}}, []float64{1}, nil},
 		{[]Span{{0, 1}}, []float64{1, 2}, nil},
 	} {
-		ok := b.Custom(&Custom{bounds, c.spans, c.counts})
+		ok := b.SetCustom(&Custom{bounds, c.spans, c.counts})
 		if ok != (c.want != nil) || ok && !slices.Equal(b.Counts, c.want) {
 			t.Errorf("%v of %v: %v %v, want %v", c.spans, c.counts, ok, b.Counts, c.want)
 		}
@@ -53,11 +53,11 @@ func TestCustom(t *testing.T) {
 }
 
 func TestNative(t *testing.T) {
-	var b Table
+	var b Builder
 	n := &Native{Schema: 0, ZeroThreshold: .25, ZeroCount: 1,
 		PositiveSpans: []Span{{Offset: 1, Length: 2}, {Offset: 1, Length: 1}}, PositiveCounts: []float64{2, 3, 4}, // (1,2] (2,4] (8,16]
 		NegativeSpans: []Span{{Offset: 0, Length: 1}}, NegativeCounts: []float64{5}} // [-1,-0.5)
-	if !b.Native(n) {
+	if !b.SetNative(n) {
 		t.Fatal("refused")
 	}
 	h := filled(&b, 15, 0)
@@ -78,8 +78,8 @@ func TestNativeTooMany(t *testing.T) {
 		n.PositiveCounts = append(n.PositiveCounts, float64(i%7))
 		total += float64(i % 7)
 	}
-	var b Table
-	b.Native(n)
+	var b Builder
+	b.SetNative(n)
 	if check := filled(&b, total, 0).Check(); check != metric.Applied || len(b.Bounds) < 500 {
 		t.Fatalf("%s, %d bounds", check, len(b.Bounds))
 	}
@@ -100,8 +100,8 @@ func TestNativeOfAnySchema(t *testing.T) {
 			n := &Native{Schema: schema, ZeroCount: 1,
 				PositiveSpans: []Span{{offset, 100}}, PositiveCounts: slices.Repeat([]float64{1}, 100),
 				NegativeSpans: []Span{{offset, 100}}, NegativeCounts: slices.Repeat([]float64{1}, 100)}
-			var b Table
-			if ok, check := b.Native(n), filled(&b, 201, 0).Check(); !ok || check != metric.Applied || sum(b.Counts) != 201 {
+			var b Builder
+			if ok, check := b.SetNative(n), filled(&b, 201, 0).Check(); !ok || check != metric.Applied || sum(b.Counts) != 201 {
 				t.Errorf("schema %d from %d: %v %s, %v observations in %v", schema, offset, ok, check, sum(b.Counts), b.Bounds)
 			}
 		}

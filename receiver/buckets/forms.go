@@ -1,5 +1,7 @@
 package buckets
 
+import "math"
+
 // Bucket is how many observations there were up to a bound, itself included: a classic histogram has some of them, and
 // counts that do not decrease from one to the next.
 type Bucket struct{ UpperBound, Count float64 }
@@ -25,6 +27,19 @@ type Native struct {
 type Span struct {
 	Offset int32
 	Length uint32
+}
+
+// SpansHold reports whether spans announce exactly n buckets, whose indices are within 32 bits.
+func SpansHold(spans []Span, n int) bool {
+	end, announced := int64(0), int64(0)
+	for i, s := range spans {
+		end += int64(s.Offset) + int64(s.Length)
+		announced += int64(s.Length)
+		if i > 0 && s.Offset < 0 || end < math.MinInt32 || end > math.MaxInt32 {
+			return false
+		}
+	}
+	return announced == int64(n)
 }
 
 // Custom is a histogram in buckets whose bounds stand once beside it (schema -53 of native histograms). Bucket i of the spans

@@ -15,9 +15,9 @@ import (
 // maxRights bounds what is remembered of one account. An account that needs more is granted them at the cluster scope.
 const maxRights = 256
 
-// Account is a metric.Account with the answers that the API server gave about it. It implements metric.Rights.
-type Account struct {
-	metric.Account
+// Account is a metric.Principal with the answers that the API server gave about it. It implements metric.Rights.
+type Principal struct {
+	metric.Principal
 
 	mu         sync.Mutex // guards changing what follows
 	rights     atomic.Pointer[map[metric.Right]answer]
@@ -36,33 +36,33 @@ type answer struct {
 // generations makes one generation be of one account.
 var generations atomic.Uint64
 
-func newAccount(a metric.Account) *Account {
-	made := &Account{Account: a, waiting: make(chan struct{}, maxAskedEach)}
-	made.Account.Rights = made
+func newAccount(a metric.Principal) *Principal {
+	made := &Principal{Principal: a, waiting: make(chan struct{}, maxAskedEach)}
+	made.Principal.Rights = made
 	made.rights.Store(&map[metric.Right]answer{})
 	made.generation.Store(generations.Add(1))
 	return made
 }
 
-// May implements metric.Rights. What may be done at the cluster scope may be in every namespace, as everywhere in
+// Check implements metric.Rights. What may be done at the cluster scope may be in every namespace, as everywhere in
 // Kubernetes: a review without a namespace means all of them.
-func (a *Account) May(r metric.Right) metric.Grant {
+func (a *Principal) Check(r metric.Right) metric.Decision {
 	known, now := *a.rights.Load(), time.Now()
 	if wide, asked := known[metric.Right{Verb: r.Verb}]; asked && wide.granted && now.Before(wide.until) {
-		return metric.Granted
+		return metric.Allowed
 	}
 	one, asked := known[r]
 	switch {
 	case !asked || !now.Before(one.until):
-		return metric.Unasked
+		return metric.Undecided
 	case one.granted:
-		return metric.Granted
+		return metric.Allowed
 	}
-	return metric.Refused
+	return metric.Denied
 }
 
 // learn enters an answer.
-func (a *Account) learn(r metric.Right, is answer) {
+func (a *Principal) learn(r metric.Right, is answer) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	known := maps.Clone(*a.rights.Load())
@@ -81,7 +81,7 @@ func (a *Account) learn(r metric.Right, is answer) {
 }
 
 // forget drops what is known of rights.
-func (a *Account) forget(rights ...metric.Right) {
+func (a *Principal) forget(rights ...metric.Right) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	known := maps.Clone(*a.rights.Load())
@@ -93,11 +93,11 @@ func (a *Account) forget(rights ...metric.Right) {
 }
 
 // changeLocked makes the account another sender: what was decided for the one that it was holds no more.
-func (a *Account) changeLocked() { a.generation.Store(generations.Add(1)) }
+func (a *Principal) changeLocked() { a.generation.Store(generations.Add(1)) }
 
 // overdue are the rights to push that were granted, and too long ago to be relied on: that at the cluster scope alone, if
 // there is one.
-func (a *Account) overdue() []metric.Right {
+func (a *Principal) overdue() []metric.Right {
 	known, now := *a.rights.Load(), time.Now()
 	wide := metric.Right{Verb: metric.Create}
 	if one := known[wide]; one.granted {
@@ -115,21 +115,21 @@ func (a *Account) overdue() []metric.Right {
 	return all
 }
 
-// ownKey is set in the keys of senders that receivers make up; receiver.Origin sets it, too.
+// ownKey is set in the keys of senders that receivers make up; receiver.SenderResolver sets it, too.
 const ownKey = 1 << 63
 
 var keySeed = maphash.MakeSeed()
 
 // Sender is the account as a sender, with the pod that its credential is bound to, if that is known. Its key is another one
 // once a right was granted or taken away.
-func (a *Account) Sender(from netip.Addr, pod *metric.Pod) metric.Sender {
+func (a *Principal) Sender(from netip.Addr, pod *metric.Pod) metric.Sender {
 	key := struct {
 		generation uint64
 		pod        string
 		external   bool
 	}{generation: a.generation.Load()}
 	if pod != nil {
-		key.pod, key.external = pod.UID, pod.AboutExternal
+		key.pod, key.external = pod.UID, pod.DefaultExternal
 	}
-	return metric.Sender{Key: maphash.Comparable(keySeed, key) | ownKey, Address: from, Pod: pod, Known: true, Account: &a.Account}
+	return metric.Sender{Key: maphash.Comparable(keySeed, key) | ownKey, Address: from, Pod: pod, Known: true, Principal: &a.Principal}
 }

@@ -26,7 +26,7 @@ const (
 type checker struct {
 	// ask says whom a credential names; nil: nobody, and why. Known: it was good when it was asked about last. An error is
 	// that it cannot be said.
-	ask func(ctx context.Context, credential string, known bool) (account *Account, why string, err error)
+	ask func(ctx context.Context, credential string, known bool) (account *Principal, why string, err error)
 	ttl time.Duration
 
 	salt      [32]byte
@@ -43,7 +43,7 @@ type digest [sha256.Size]byte
 
 // verdict is whom a credential names, until it has to be asked about again.
 type verdict struct {
-	account *Account // nil: nobody
+	account *Principal // nil: nobody
 	why     string
 	until   time.Time
 }
@@ -64,7 +64,7 @@ func (c *checker) forget() {
 }
 
 // check says whom a credential names that came from an address. The error is an ErrUnavailable, or says why it is no good.
-func (c *checker) check(ctx context.Context, from netip.Prefix, credential string) (*Account, error) {
+func (c *checker) check(ctx context.Context, from netip.Prefix, credential string) (*Principal, error) {
 	d := c.digest(credential)
 	v, known := c.recall(d)
 	if !time.Now().Before(v.until) {

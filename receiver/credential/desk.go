@@ -19,9 +19,9 @@ var ErrUnavailable = errors.New("unavailable")
 type Authority interface {
 	// Who says whom a token names that is meant for us; nil: nobody, and why. Known: it was good a moment ago, and must not
 	// wait behind those that were not. An error is that it cannot be asked.
-	Who(ctx context.Context, token string, known bool) (account *metric.Account, why string, err error)
+	Authenticate(ctx context.Context, token string, known bool) (account *metric.Principal, why string, err error)
 	// May says whether an account has a right.
-	May(context.Context, *metric.Account, metric.Right) (bool, error)
+	Authorize(context.Context, *metric.Principal, metric.Right) (bool, error)
 }
 
 // Config says which credentials are looked at.
@@ -31,11 +31,11 @@ type Config struct {
 	// Tokens are looked at. It needs an Authority.
 	Tokens bool
 	// Worded puts an error about a setting into the words of whoever set it; nil: it is left as it is.
-	Worded func(error) error
+	DescribeError func(error) error
 }
 
 // Desk is where credentials are shown. It is safe for use by many goroutines.
-type Desk struct {
+type Authenticator struct {
 	authority Authority // nil: without a cluster, nobody asks for rights
 	log       *slog.Logger
 	worded    func(error) error
@@ -45,7 +45,7 @@ type Desk struct {
 	metrics   *metrics
 
 	mu         sync.Mutex // guards what follows
-	accounts   map[string]*Account
+	accounts   map[string]*Principal
 	complained time.Time
 }
 
@@ -58,9 +58,9 @@ const (
 )
 
 // NewDesk reads the file, if there is one. Without a cluster the authority is nil.
-func NewDesk(c Config, authority Authority, log *slog.Logger) (*Desk, error) {
-	d := &Desk{authority: authority, log: log, accounts: map[string]*Account{}, asked: make(chan struct{}, maxAsked), metrics: newMetrics()}
-	if d.worded = c.Worded; d.worded == nil {
+func NewAuthenticator(c Config, authority Authority, log *slog.Logger) (*Authenticator, error) {
+	d := &Authenticator{authority: authority, log: log, accounts: map[string]*Principal{}, asked: make(chan struct{}, maxAsked), metrics: newMetrics()}
+	if d.worded = c.DescribeError; d.worded == nil {
 		d.worded = func(err error) error { return err }
 	}
 	if c.Tokens {
@@ -80,27 +80,27 @@ func NewDesk(c Config, authority Authority, log *slog.Logger) (*Desk, error) {
 }
 
 // LooksAtTokens and LooksAtPasswords say which credentials may help.
-func (d *Desk) LooksAtTokens() bool { return d.tokens != nil }
+func (d *Authenticator) AcceptsTokens() bool { return d.tokens != nil }
 
 // LooksAtPasswords is as LooksAtTokens is.
-func (d *Desk) LooksAtPasswords() bool { return d.passwords != nil }
+func (d *Authenticator) AcceptsPasswords() bool { return d.passwords != nil }
 
 // Run keeps the file's content up to date until ctx ends.
-func (d *Desk) Run(ctx context.Context) {
+func (d *Authenticator) Run(ctx context.Context) {
 	if d.passwords != nil {
 		d.passwords.follow(ctx)
 	}
 }
 
 // Token says whom a bearer token names. The error is an ErrUnavailable, or says why it is no good.
-func (d *Desk) Token(ctx context.Context, from netip.Prefix, token string) (*Account, error) {
+func (d *Authenticator) Token(ctx context.Context, from netip.Prefix, token string) (*Principal, error) {
 	a, err := d.tokens.check(ctx, from, token)
 	d.metrics.checked("token", err)
 	return a, err
 }
 
-func (d *Desk) askWho(ctx context.Context, token string, known bool) (*Account, string, error) {
-	who, why, err := d.authority.Who(ctx, token, known)
+func (d *Authenticator) askWho(ctx context.Context, token string, known bool) (*Principal, string, error) {
+	who, why, err := d.authority.Authenticate(ctx, token, known)
 	switch {
 	case err != nil:
 		d.complain("push: the API server cannot be asked about a token", err)
@@ -112,7 +112,7 @@ func (d *Desk) askWho(ctx context.Context, token string, known bool) (*Account, 
 }
 
 // Password says whom a name and its password name. Errors are as Token's.
-func (d *Desk) Password(ctx context.Context, from netip.Prefix, name, password string) (*Account, error) {
+func (d *Authenticator) Password(ctx context.Context, from netip.Prefix, name, password string) (*Principal, error) {
 	a, err := d.passwords.check(ctx, from, name+":"+password)
 	d.metrics.checked("password", err)
 	return a, err
@@ -125,13 +125,13 @@ const (
 )
 
 // Certificate is whom a client certificate names that was verified.
-func (d *Desk) Certificate(commonName string) *Account {
+func (d *Authenticator) Certificate(commonName string) *Principal {
 	d.metrics.checked("certificate", nil)
-	return d.account(metric.Account{User: CertificateUser + commonName})
+	return d.account(metric.Principal{User: CertificateUser + commonName})
 }
 
 // account is what is remembered of one: all that may matter to who grants rights tells accounts apart.
-func (d *Desk) account(is metric.Account) *Account {
+func (d *Authenticator) account(is metric.Principal) *Principal {
 	is.Rights = nil
 	text, err := json.Marshal(is)
 	if err != nil { // it holds strings alone
@@ -148,7 +148,7 @@ func (d *Desk) account(is metric.Account) *Account {
 }
 
 // complain logs what went wrong, at most once a second.
-func (d *Desk) complain(message string, err error) {
+func (d *Authenticator) complain(message string, err error) {
 	d.mu.Lock()
 	due := time.Since(d.complained) >= time.Second
 	if due {

@@ -17,7 +17,7 @@ import (
 // court is an API server, as far as it is asked.
 type court struct {
 	mu     sync.Mutex
-	users  map[string]metric.Account
+	users  map[string]metric.Principal
 	rights map[metric.Right]bool
 	away   bool
 	hold   chan struct{} // where set, strangers' tokens are reviewed once it is closed
@@ -26,7 +26,7 @@ type court struct {
 
 var errAway = errors.New("connection refused")
 
-func (c *court) Who(ctx context.Context, token string, known bool) (*metric.Account, string, error) {
+func (c *court) Authenticate(ctx context.Context, token string, known bool) (*metric.Principal, string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked = append(c.asked, "token "+token)
@@ -48,7 +48,7 @@ func (c *court) Who(ctx context.Context, token string, known bool) (*metric.Acco
 	return &who, "", nil
 }
 
-func (c *court) May(_ context.Context, _ *metric.Account, r metric.Right) (bool, error) {
+func (c *court) Authorize(_ context.Context, _ *metric.Principal, r metric.Right) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked = append(c.asked, r.String())
@@ -72,14 +72,14 @@ func (c *court) questions() int {
 
 func newCourt() *court {
 	return &court{
-		users:  map[string]metric.Account{"good": {User: "system:serviceaccount:shop:batch", Namespace: "shop", Name: "batch"}},
+		users:  map[string]metric.Principal{"good": {User: "system:serviceaccount:shop:batch", Namespace: "shop", Name: "batch"}},
 		rights: map[metric.Right]bool{},
 	}
 }
 
-func newDesk(t *testing.T, c *court) *Desk {
+func newDesk(t *testing.T, c *court) *Authenticator {
 	t.Helper()
-	d, err := NewDesk(Config{Tokens: true}, c, slog.New(slog.DiscardHandler))
+	d, err := NewAuthenticator(Config{Tokens: true}, c, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func newDesk(t *testing.T, c *court) *Desk {
 
 var here = netip.MustParsePrefix("10.0.0.1/32")
 
-func mustName(t *testing.T, d *Desk, token string) *Account {
+func mustName(t *testing.T, d *Authenticator, token string) *Principal {
 	t.Helper()
 	a, err := d.Token(t.Context(), here, token)
 	if err != nil {
@@ -138,8 +138,8 @@ func TestAuthorityAway(t *testing.T) {
 		a, right := mustName(t, d, "good"), metric.Right{Verb: metric.Create, Namespace: "bank"}
 		c.set(func() { c.away = true })
 		mustName(t, d, "good")
-		if err := d.Ask(t.Context(), a, right); !errors.Is(err, ErrUnavailable) || a.May(right) != metric.Unasked {
-			t.Errorf("a right: %v, %v", err, a.May(right))
+		if err := d.CheckRights(t.Context(), a, right); !errors.Is(err, ErrUnavailable) || a.Check(right) != metric.Undecided {
+			t.Errorf("a right: %v, %v", err, a.Check(right))
 		}
 		time.Sleep(answerTTL)
 		for _, token := range []string{"good", "guessed"} {
@@ -230,58 +230,58 @@ func TestRightsChangeTheSender(t *testing.T) {
 		key := func() uint64 { return a.Sender(netip.Addr{}, nil).Key }
 		bank, wide := metric.Right{Verb: metric.Create, Namespace: "bank"}, metric.Right{Verb: metric.Create}
 		first := key()
-		ask := func(want metric.Grant) {
+		ask := func(want metric.Decision) {
 			t.Helper()
-			if err := d.Ask(t.Context(), a, bank); err != nil || a.May(bank) != want {
-				t.Fatalf("%v, %v, want %v", a.May(bank), err, want)
+			if err := d.CheckRights(t.Context(), a, bank); err != nil || a.Check(bank) != want {
+				t.Fatalf("%v, %v, want %v", a.Check(bank), err, want)
 			}
 		}
-		if a.May(bank) != metric.Unasked {
+		if a.Check(bank) != metric.Undecided {
 			t.Error("granted before it was asked about")
 		}
-		ask(metric.Refused)
+		ask(metric.Denied)
 		if key() != first {
 			t.Error("another sender though nothing was granted")
 		}
 		c.set(func() { c.rights[bank] = true })
-		ask(metric.Refused) // that is known
+		ask(metric.Denied) // that is known
 		time.Sleep(answerTTL)
-		if a.May(bank) != metric.Unasked {
+		if a.Check(bank) != metric.Undecided {
 			t.Error("an answer is relied on for too long")
 		}
-		ask(metric.Granted)
+		ask(metric.Allowed)
 		second := key()
 		if second == first {
 			t.Error("the same sender though a right was granted")
 		}
 		time.Sleep(answerTTL)
-		d.Renew(t.Context(), a)
-		if a.May(bank) != metric.Granted || key() != second {
+		d.RenewRights(t.Context(), a)
+		if a.Check(bank) != metric.Allowed || key() != second {
 			t.Error("not renewed, or another sender by it")
 		}
 		c.set(func() { c.rights[bank] = false })
 		time.Sleep(answerTTL)
-		d.Renew(t.Context(), a)
-		if a.May(bank) != metric.Refused || key() == second || key() == first {
+		d.RenewRights(t.Context(), a)
+		if a.Check(bank) != metric.Denied || key() == second || key() == first {
 			t.Error("the same sender though a right was taken away")
 		}
 		third := key()
 		c.set(func() { c.rights[wide] = true })
 		time.Sleep(answerTTL)
-		ask(metric.Granted)
+		ask(metric.Allowed)
 		if key() == third {
 			t.Error("the same sender though all was granted")
 		}
 		n := c.questions()
 		other := metric.Right{Verb: metric.Create, Namespace: "other"}
-		if a.May(other) != metric.Granted || d.Ask(t.Context(), a, other) != nil || c.questions() != n {
+		if a.Check(other) != metric.Allowed || d.CheckRights(t.Context(), a, other) != nil || c.questions() != n {
 			t.Error("what is granted at the cluster scope is asked about in a namespace")
 		}
 		fourth := key()
 		c.set(func() { c.away = true })
 		time.Sleep(answerTTL)
-		d.Renew(t.Context(), a)
-		if a.May(bank) != metric.Unasked || key() == fourth {
+		d.RenewRights(t.Context(), a)
+		if a.Check(bank) != metric.Undecided || key() == fourth {
 			t.Error("what cannot be asked about is relied on")
 		}
 	})
@@ -293,7 +293,7 @@ func TestAccountsAreBounded(t *testing.T) {
 	d := newDesk(t, c)
 	a := mustName(t, d, "good")
 	bare, pod := a.Sender(netip.Addr{}, nil), a.Sender(netip.Addr{}, &metric.Pod{UID: "1"})
-	if bare.Key == pod.Key || bare.Key == 0 || !bare.Known || pod.Pod == nil || pod.Account.User != a.User {
+	if bare.Key == pod.Key || bare.Key == 0 || !bare.Known || pod.Pod == nil || pod.Principal.User != a.User {
 		t.Errorf("%+v, %+v", bare, pod)
 	}
 	for i := range 2 * maxRights {

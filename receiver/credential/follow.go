@@ -10,7 +10,7 @@ const lookEvery = 5 * time.Second
 
 // Follow calls load again and again until ctx ends; load reads files, and reports whether they say something else than
 // before. Then changed is called. What went wrong is told to failed, once until it is something else.
-func Follow(ctx context.Context, load func() (changed bool, err error), changed func(), failed func(error)) {
+func PollFiles(ctx context.Context, load func() (changed bool, err error), changed func(), failed func(error)) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	told := ""

@@ -34,7 +34,7 @@ func newMetrics() *metrics {
 }
 
 // Register shows what became of credentials and of questions about rights.
-func (d *Desk) Register(r prometheus.Registerer) error {
+func (d *Authenticator) Register(r prometheus.Registerer) error {
 	return errors.Join(r.Register(d.metrics.credentials), r.Register(d.metrics.rights))
 }
 

@@ -30,7 +30,7 @@ const (
 type passwords struct {
 	*checker
 	path string
-	desk *Desk
+	desk *Authenticator
 	held atomic.Pointer[passwordFile]
 	// Comparisons take turns: one place is kept for who was good before.
 	turns, regularTurn chan struct{}
@@ -44,7 +44,7 @@ type passwordFile struct {
 	decoy []byte
 }
 
-func newPasswords(path string, d *Desk) (*passwords, error) {
+func newPasswords(path string, d *Authenticator) (*passwords, error) {
 	p := &passwords{
 		checker: newChecker(goodFor, maxCompared, maxComparedEach), path: path, desk: d,
 		turns: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), regularTurn: make(chan struct{}, 1),
@@ -80,7 +80,7 @@ func (p *passwords) load() (changed bool, err error) {
 
 // follow reads the file again when it changes. One that cannot be read leaves the one before in force.
 func (p *passwords) follow(ctx context.Context) {
-	Follow(ctx, p.load,
+	PollFiles(ctx, p.load,
 		func() {
 			p.desk.log.Info("push: passwords were read again", "file", p.path, "names", len(p.held.Load().hashes))
 		},
@@ -137,7 +137,7 @@ func (f *passwordFile) cost() int {
 const wrongPassword = "name or password is wrong"
 
 // compare implements checker.ask. It takes as long for a name that there is not.
-func (p *passwords) compare(ctx context.Context, credential string, known bool) (*Account, string, error) {
+func (p *passwords) compare(ctx context.Context, credential string, known bool) (*Principal, string, error) {
 	turns := p.turns
 	if known {
 		turns = p.regularTurn
@@ -158,5 +158,5 @@ func (p *passwords) compare(ctx context.Context, credential string, known bool) 
 	if err != nil || !there {
 		return nil, wrongPassword, nil
 	}
-	return p.desk.account(metric.Account{User: BasicUser + name}), "", nil
+	return p.desk.account(metric.Principal{User: BasicUser + name}), "", nil
 }

@@ -73,7 +73,7 @@ func TestPasswords(t *testing.T) {
 		}
 	}
 	write(line(t, "anna", "secret", minCost) + line(t, "bob", "", minCost))
-	d, err := NewDesk(Config{BasicAuthFile: path}, nil, slog.New(slog.DiscardHandler))
+	d, err := NewAuthenticator(Config{BasicAuthFile: path}, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

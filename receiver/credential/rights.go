@@ -21,20 +21,20 @@ const (
 
 // Ask asks the API server whether an account has rights, unless that is known. It returns an ErrUnavailable if that
 // cannot be said of all.
-func (d *Desk) Ask(ctx context.Context, a *Account, rights ...metric.Right) error {
+func (d *Authenticator) CheckRights(ctx context.Context, a *Principal, rights ...metric.Right) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	faults := make([]error, len(rights))
 	var all sync.WaitGroup
 	for i, r := range rights {
-		if a.May(r) != metric.Unasked {
+		if a.Check(r) != metric.Undecided {
 			continue
 		}
 		all.Go(func() { faults[i] = d.askOne(ctx, a, r) })
 	}
 	all.Wait()
 	for i, r := range rights {
-		if faults[i] != nil && a.May(r) == metric.Unasked {
+		if faults[i] != nil && a.Check(r) == metric.Undecided {
 			return faults[i]
 		}
 	}
@@ -42,9 +42,9 @@ func (d *Desk) Ask(ctx context.Context, a *Account, rights ...metric.Right) erro
 }
 
 // askOne asks about a right, and about the one at the cluster scope, which may spare many questions.
-func (d *Desk) askOne(ctx context.Context, a *Account, r metric.Right) error {
+func (d *Authenticator) askOne(ctx context.Context, a *Principal, r metric.Right) error {
 	wide := metric.Right{Verb: r.Verb}
-	if r == wide || a.May(wide) != metric.Unasked {
+	if r == wide || a.Check(wide) != metric.Undecided {
 		return d.question(ctx, a, r)
 	}
 	var both sync.WaitGroup
@@ -55,7 +55,7 @@ func (d *Desk) askOne(ctx context.Context, a *Account, r metric.Right) error {
 }
 
 // question asks once for all who want to know it of one account.
-func (d *Desk) question(ctx context.Context, a *Account, r metric.Right) error {
+func (d *Authenticator) question(ctx context.Context, a *Principal, r metric.Right) error {
 	answered := a.asking.DoChan(string(r.Verb)+" "+r.Namespace, func() (any, error) {
 		own, cancel := context.WithTimeout(context.Background(), askTimeout)
 		defer cancel()
@@ -69,7 +69,7 @@ func (d *Desk) question(ctx context.Context, a *Account, r metric.Right) error {
 	}
 }
 
-func (d *Desk) review(ctx context.Context, a *Account, r metric.Right) error {
+func (d *Authenticator) review(ctx context.Context, a *Principal, r metric.Right) error {
 	for _, places := range []chan struct{}{a.waiting, d.asked} {
 		select {
 		case places <- struct{}{}:
@@ -79,7 +79,7 @@ func (d *Desk) review(ctx context.Context, a *Account, r metric.Right) error {
 		}
 	}
 	began := time.Now()
-	granted, err := d.authority.May(ctx, &a.Account, r)
+	granted, err := d.authority.Authorize(ctx, &a.Principal, r)
 	d.metrics.asked(granted, err)
 	if err != nil {
 		d.complain("push: the API server cannot be asked about a right", err)
@@ -91,9 +91,9 @@ func (d *Desk) review(ctx context.Context, a *Account, r metric.Right) error {
 
 // Renew asks again about what was granted to an account for pushing, if that is too long ago. What cannot be asked is
 // forgotten: the account is another sender then, and each of its samples has to be decided anew.
-func (d *Desk) Renew(ctx context.Context, a *Account) {
+func (d *Authenticator) RenewRights(ctx context.Context, a *Principal) {
 	for rights := a.overdue(); len(rights) > 0; rights = a.overdue() {
-		if err := d.Ask(ctx, a, rights...); err != nil {
+		if err := d.CheckRights(ctx, a, rights...); err != nil {
 			a.forget(rights...)
 			return
 		}

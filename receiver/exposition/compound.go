@@ -39,7 +39,7 @@ func (m *compound) setCount(count float64) detail {
 	switch {
 	case m.hasCount:
 		return sameSeries
-	case !isCount(count):
+	case !metric.IsCount(count):
 		return badCount
 	}
 	m.count, m.hasCount = math.Abs(count), true // -0 is 0
@@ -54,8 +54,6 @@ func (m *compound) setSum(sum float64) detail {
 	return noDetail
 }
 
-func isCount(v float64) bool { return v >= 0 && v <= math.MaxFloat64 }
-
 // addQuantile and addBucket keep the points in order, whatever the order they come in.
 func (c *collector) addQuantile(m *compound, quantile, value float64) detail {
 	if quantile != quantile {
@@ -69,7 +67,7 @@ func (c *collector) addBucket(m *compound, bound, count float64) detail {
 	switch {
 	case bound != bound:
 		return badBound
-	case !isCount(count):
+	case !metric.IsCount(count):
 		return badCount
 	}
 	i, d := c.addPoint(m, point{bound, math.Abs(count)})

@@ -1,6 +1,8 @@
 package exposition
 
 import (
+	"strings"
+
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/buckets"
 )
@@ -29,6 +31,22 @@ func (t Type) HasSample(suffix string) bool {
 	return t.IsHistogram() || t == SummaryType && suffix != "_bucket"
 }
 
+// sampleSuffixes end the names of a histogram's or a summary's samples.
+var sampleSuffixes = [...]string{"_bucket", "_sum", "_count"}
+
+// SampleOwner returns the family whose text has a sample of the name: "h" for "h_count" where h is
+// a histogram or summary. Find returns a family's type, and whether the family exists.
+func SampleOwner(name string, find func(family string) (Type, bool)) (owner string, ok bool) {
+	for _, suffix := range sampleSuffixes {
+		if base, has := strings.CutSuffix(name, suffix); has {
+			if t, exists := find(base); exists && t.HasSample(suffix) {
+				return base, true
+			}
+		}
+	}
+	return "", false
+}
+
 func (t Type) String() string {
 	if int(t) < len(typeNames) {
 		return typeNames[t]
@@ -38,7 +56,7 @@ func (t Type) String() string {
 
 // Family is all metrics of one name. It has at least one.
 //
-// What a reader returns borrows from the reader and from the body: see TextReader.Read and Clone.
+// What a reader returns borrows from the reader and from the body: see TextReader.Read.
 type Family struct {
 	// Name is UTF-8, not empty and without NUL. No family has the name of another one's samples: where "h" is a
 	// histogram there is no "h_bucket", "h_sum" or "h_count".

@@ -162,4 +162,4 @@ func (f Fault) Error() string {
 const maxShown = 64
 
 // shown keeps what a client sent from filling a message.
-func shown(text string) string { return fmt.Sprintf("%q", metric.Cut(text, maxShown)) }
+func shown(text string) string { return fmt.Sprintf("%q", metric.Truncate(text, maxShown)) }

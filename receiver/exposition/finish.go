@@ -1,9 +1,6 @@
 package exposition
 
-import (
-	"math"
-	"strings"
-)
+import "math"
 
 // finish checks what only the whole body shows, and lays out what was found. c.position and c.about say what a fault
 // is about.
@@ -13,7 +10,7 @@ func (c *collector) finish() ([]Family, detail) {
 		if c.found[i].metrics.length == 0 {
 			continue
 		}
-		if c.clashes(f) {
+		if _, clash := SampleOwner(f.Name, c.typeOf); clash {
 			c.about, c.position = f.Name, c.found[i].position
 			return nil, namesClash
 		}
@@ -32,20 +29,13 @@ func (c *collector) finish() ([]Family, detail) {
 	return kept, noDetail
 }
 
-var sampleSuffixes = [...]string{"_bucket", "_sum", "_count"}
-
-// clashes says that a family has the name of another one's samples.
-func (c *collector) clashes(f *Family) bool {
-	for _, suffix := range sampleSuffixes {
-		base, ok := strings.CutSuffix(f.Name, suffix)
-		if !ok {
-			continue
-		}
-		if i := c.family(base); i >= 0 && c.found[i].metrics.length > 0 && c.families[i].Type.HasSample(suffix) {
-			return true
-		}
+// typeOf returns the type of a family that has metrics.
+func (c *collector) typeOf(name string) (Type, bool) {
+	i := c.family(name)
+	if i < 0 || c.found[i].metrics.length == 0 {
+		return 0, false
 	}
-	return false
+	return c.families[i].Type, true
 }
 
 // layOut gives a family its metrics. What it points to may stay behind when a slab grows: nobody writes to it any more.

@@ -6,6 +6,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/buckets"
 )
 
 func (r *ProtobufReader) readSummary(family int, labels []metric.Label, in *dto.Summary) detail {
@@ -82,7 +83,7 @@ func (r *ProtobufReader) readNative(in *dto.Histogram) (*Native, detail) {
 	if n.Schema < -4 || n.Schema > 8 {
 		return nil, badSchema
 	}
-	if !isCount(n.ZeroThreshold) || !isCount(n.ZeroCount) {
+	if !metric.IsCount(n.ZeroThreshold) || !metric.IsCount(n.ZeroCount) {
 		return nil, badNative
 	}
 	var d detail
@@ -103,19 +104,13 @@ func (r *ProtobufReader) readSide(in []*dto.BucketSpan, deltas []int64, floats [
 		return nil, nil, badSpans
 	}
 	spans := make([]Span, len(in))
-	end, announced := int64(0), int64(0) // where the last span ends, and how many buckets there are
 	for i, s := range in {
 		spans[i] = Span{Offset: s.GetOffset(), Length: s.GetLength()}
-		end += int64(s.GetOffset()) + int64(s.GetLength())
-		announced += int64(s.GetLength())
-		if i > 0 && s.GetOffset() < 0 || end < math.MinInt32 || end > math.MaxInt32 {
-			return nil, nil, badSpans
-		}
 	}
-	if announced != int64(len(deltas)+len(floats)) {
+	if !buckets.SpansHold(spans, len(deltas)+len(floats)) {
 		return nil, nil, badSpans
 	}
-	counts := make([]float64, announced)
+	counts := make([]float64, len(deltas)+len(floats))
 	copy(counts, floats)
 	sum := int64(0)
 	for i, delta := range deltas {
@@ -123,7 +118,7 @@ func (r *ProtobufReader) readSide(in []*dto.BucketSpan, deltas []int64, floats [
 		counts[i] = float64(sum)
 	}
 	for i, count := range counts {
-		if !isCount(count) {
+		if !metric.IsCount(count) {
 			return nil, nil, badNative
 		}
 		counts[i] = math.Abs(count)

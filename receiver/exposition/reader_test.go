@@ -259,13 +259,3 @@ func BenchmarkAppend(b *testing.B) {
 		})
 	}
 }
-
-func BenchmarkClone(b *testing.B) {
-	families, _ := NewTextReader(DefaultOptions()).Read([]byte(pushed))
-	b.ReportAllocs()
-	for b.Loop() {
-		for i := range families {
-			families[i].Clone()
-		}
-	}
-}

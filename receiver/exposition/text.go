@@ -44,7 +44,7 @@ type sample struct {
 func NewTextReader(o Options) *TextReader { return &TextReader{collector: collector{options: o}} }
 
 // Read reads a body of less than 2 GiB: all of it, or nothing and the fault. The families borrow from the body and the
-// reader. They are valid as long as the body does not change, and until the next Read; Family.Clone is for keeping.
+// reader. They are valid as long as the body does not change, and until the next Read.
 func (r *TextReader) Read(body []byte) ([]Family, Fault) {
 	r.reset()
 	clear(r.labels)

@@ -1,8 +1,6 @@
 package group
 
 import (
-	"math"
-
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -39,8 +37,8 @@ type place struct {
 	index  int
 }
 
-func (a *applying) run() *Refusal {
-	a.sample = metric.Sample{About: a.about, TTL: metric.Forever, Sender: a.push.Sender}
+func (a *applying) run() *Rejection {
+	a.sample = metric.Sample{Object: a.about, TTL: metric.Forever, Sender: a.push.Sender}
 	for _, f := range a.fresh {
 		if old := a.before.find(f.Name); old == nil || kindOf(old.Type) == kindOf(f.Type) {
 			if r := a.create(f, old); r != nil {
@@ -70,7 +68,7 @@ func (a *applying) run() *Refusal {
 }
 
 // create applies what is not in the table yet.
-func (a *applying) create(f, old *family) *Refusal {
+func (a *applying) create(f, old *family) *Rejection {
 	match := matching(f, old)
 	for i := range f.Metrics {
 		if j := match.of(i); j >= 0 && old.served(j) {
@@ -92,7 +90,7 @@ func (a *applying) create(f, old *family) *Refusal {
 
 // overwrite applies what is in the table already. If that has lost the very first one, the push is refused as if it were
 // new; what has been overwritten cannot be brought back, so what is lost among others is not served.
-func (a *applying) overwrite(f, old *family, begun *bool) *Refusal {
+func (a *applying) overwrite(f, old *family, begun *bool) *Rejection {
 	match := matching(f, old)
 	for i := range f.Metrics {
 		j := match.of(i)
@@ -167,12 +165,12 @@ func (f *family) setUnserved(i int) {
 }
 
 // refusal keeps the sample for who words it.
-func (a *applying) refusal(f *family, r metric.Reason) *Refusal {
+func (a *applying) refusal(f *family, r metric.Reason) *Rejection {
 	s := a.sample
 	about := *a.about
-	s.Name, s.About, s.Histogram = []byte(f.Name), &about, nil
+	s.Name, s.Object, s.Histogram = []byte(f.Name), &about, nil
 	s.Fields = append([]metric.Label(nil), s.Fields...) // their strings are the family's, which stay
-	return &Refusal{Reason: r, Message: r.String(), Sample: &s}
+	return &Rejection{Reason: r, Message: r.String(), Sample: &s}
 }
 
 // leave takes out of the table what is not in the group any more; false: it has been.
@@ -201,7 +199,7 @@ func (a *applying) remove(f *family, i int) {
 }
 
 // undo brings the table back: what was made goes, and what has left comes again.
-func (a *applying) undo(r *Refusal) *Refusal {
+func (a *applying) undo(r *Rejection) *Rejection {
 	a.push.Applier.Quiesce()
 	for start := 0; start < len(a.made); {
 		f, end := a.made[start].family, start
@@ -306,5 +304,3 @@ func sameLabels(a, b []metric.Label) bool {
 	}
 	return true
 }
-
-func isFinite(v float64) bool { return math.Abs(v) <= math.MaxFloat64 }

@@ -24,7 +24,7 @@ func benchTable() *aggregate.Table {
 	c := aggregate.DefaultConfig()
 	c.MaxSeries, c.MaxBytes = 2_000_000, 4<<30
 	return aggregate.New(c, func(s *metric.Sample, d *metric.Description) metric.Reason {
-		d.Object, d.Labels = *s.About, metric.SortLabels(s.AppendLabels(d.Labels[:0]))
+		d.Object, d.Labels = *s.Object, metric.SortLabels(s.AppendLabels(d.Labels[:0]))
 		return metric.Applied
 	}, slog.New(slog.NewTextHandler(io.Discard, nil)))
 }

@@ -25,12 +25,12 @@ func withEverything(t testing.TB) *fixture {
 		{Name: "h", Type: exposition.HistogramType, Metrics: []exposition.Metric{{Histogram: &exposition.Histogram{Count: 6, Sum: nan, Native: native,
 			Buckets: []exposition.Bucket{{UpperBound: .5, Count: 1}, {UpperBound: math.Inf(1), Count: 6}}}}}},
 	}
-	_, r := f.Push(&Push{Key: keyOf("job=a,namespace=shop,sluice_object=pods/x"), About: metric.Object{Resource: "pods", Namespace: "shop", Name: "x"},
+	_, r := f.Push(&Push{Key: keyOf("job=a,namespace=shop,sluice_object=pods/x"), Object: metric.Object{Resource: "pods", Namespace: "shop", Name: "x"},
 		Families: families, TTL: time.Hour, Now: f.now, Applier: f.table})
 	if r != nil {
 		t.Fatal(r.Message)
 	}
-	f.Fail(keyOf("job=a,namespace=shop,sluice_object=pods/x"), metric.Object{}, 0, f.now.Add(1))
+	f.RecordFailure(keyOf("job=a,namespace=shop,sluice_object=pods/x"), metric.Object{}, 0, f.now.Add(1))
 	if _, r := f.Push(&Push{Key: keyOf("job=empty"), Now: f.now, Applier: f.table}); r != nil {
 		t.Fatal(r.Message)
 	}
@@ -62,11 +62,11 @@ func TestDocuments(t *testing.T) {
 		t.Logf("%d bytes", len(value))
 	}
 	before, after := f.All(nil), again.All(nil)
-	if len(after) != 2 || fmt.Sprint(Exposed(before, exposition.AllowUTF8)) == "" || string(exposition.Append(nil, exposition.Text, Exposed(before, exposition.AllowUTF8)...)) != string(exposition.Append(nil, exposition.Text, Exposed(after, exposition.AllowUTF8)...)) {
+	if len(after) != 2 || fmt.Sprint(MergedFamilies(before, exposition.AllowUTF8)) == "" || string(exposition.Append(nil, exposition.Text, MergedFamilies(before, exposition.AllowUTF8)...)) != string(exposition.Append(nil, exposition.Text, MergedFamilies(after, exposition.AllowUTF8)...)) {
 		t.Error("what is restored is exposed otherwise")
 	}
 	for i := range before {
-		if before[i].Key != after[i].Key || before[i].About != after[i].About || !before[i].Expires.Equal(after[i].Expires) || !before[i].Pushed.Equal(after[i].Pushed) {
+		if before[i].Key != after[i].Key || before[i].Object != after[i].Object || !before[i].Expires.Equal(after[i].Expires) || !before[i].Pushed.Equal(after[i].Pushed) {
 			t.Errorf("%+v, want %+v", after[i], before[i])
 		}
 	}

@@ -12,8 +12,8 @@ import (
 
 // Group is one group as it is at a moment. It is never changed.
 type Group struct {
-	Key   Key
-	About metric.Object
+	Key    Key
+	Object metric.Object
 	// Pushed is when the last push was taken, Failed when the last one was refused; zero: never.
 	Pushed, Failed time.Time
 	// Expires is when the group ends unless it is pushed to; zero: never.
@@ -61,7 +61,7 @@ func timeOf(nanoseconds int64) time.Time {
 
 // Own returns the families that every group has of its own: push_time_seconds and push_failure_time_seconds, with the
 // groups' labels, in their order.
-func Own(groups []Group) [2]exposition.Family {
+func PushTimeFamilies(groups []Group) [2]exposition.Family {
 	own := [2]exposition.Family{
 		{Name: failureTime, Type: exposition.GaugeType, Help: "Last Unix time when changing this group in the Pushgateway failed."},
 		{Name: pushTime, Type: exposition.GaugeType, Help: "Last Unix time when changing this group in the Pushgateway succeeded."},

@@ -3,7 +3,6 @@ package group
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/exposition"
@@ -14,7 +13,7 @@ import (
 // together; then the first group is right: of two values of one series, and of two types of a name, where one is a
 // histogram's or a summary's. Plain numbers of different types are untyped together. A family whose name is that of another
 // one's samples is left out. Names that an escaping makes the same are one name.
-func Exposed(groups []Group, escaping exposition.Escaping) []exposition.Family {
+func MergedFamilies(groups []Group, escaping exposition.Escaping) []exposition.Family {
 	var e exposing
 	e.at = map[string]int{}
 	for i := range groups {
@@ -24,12 +23,12 @@ func Exposed(groups []Group, escaping exposition.Escaping) []exposition.Family {
 	}
 	kept := make([]exposition.Family, 0, len(e.all)+2)
 	for i := range e.all {
-		if !e.clashes(e.all[i].Name) {
+		if _, clash := exposition.SampleOwner(e.all[i].Name, e.typeOf); !clash {
 			kept = append(kept, e.all[i].Family)
 		}
 	}
 	if len(groups) > 0 {
-		own := Own(groups)
+		own := PushTimeFamilies(groups)
 		kept = append(kept, own[:]...)
 	}
 	slices.SortFunc(kept, func(a, b exposition.Family) int { return cmp.Compare(a.Name, b.Name) })
@@ -86,13 +85,10 @@ func isCompound(t exposition.Type) bool {
 	return t == exposition.SummaryType || t.IsHistogram()
 }
 
-func (e *exposing) clashes(name string) bool {
-	for _, suffix := range sampleSuffixes {
-		if base, ok := strings.CutSuffix(name, suffix); ok {
-			if i, there := e.at[base]; there && e.all[i].Type.HasSample(suffix) {
-				return true
-			}
-		}
+func (e *exposing) typeOf(name string) (exposition.Type, bool) {
+	i, there := e.at[name]
+	if !there {
+		return 0, false
 	}
-	return false
+	return e.all[i].Type, true
 }

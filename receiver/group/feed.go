@@ -31,7 +31,7 @@ type feed struct {
 	name      []byte
 	fields    []metric.Label
 	histogram metric.Histogram
-	buckets   buckets.Table
+	buckets   buckets.Builder
 }
 
 // end lets go of what was borrowed.
@@ -54,7 +54,7 @@ func (d *feed) fill(s *metric.Sample, about *metric.Object, f *family, i int) me
 		s.Op, s.Histogram = metric.Accumulate, d.ofHistogram(m.Histogram)
 	case m.Summary != nil:
 		s.Op, s.Histogram = metric.Accumulate, d.ofSummary(m.Summary)
-	case !isFinite(m.Value):
+	case !metric.IsFinite(m.Value):
 		return metric.BadValue
 	default:
 		s.Op = metric.Assign
@@ -98,8 +98,8 @@ func (d *feed) ofSummary(s *exposition.Summary) *metric.Histogram {
 
 // ofHistogram takes the native buckets where there are any: they are the finer ones.
 func (d *feed) ofHistogram(in *exposition.Histogram) *metric.Histogram {
-	if in.Native == nil || !d.buckets.Native(in.Native) {
-		d.buckets.Classic(in.Buckets, in.Count)
+	if in.Native == nil || !d.buckets.SetNative(in.Native) {
+		d.buckets.SetClassic(in.Buckets, in.Count)
 	}
 	d.buckets.Fill(&d.histogram, in.Count, in.Sum)
 	return &d.histogram

@@ -133,3 +133,11 @@ func (c *contents) find(name string) *family {
 	}
 	return nil
 }
+
+func (c *contents) typeOf(name string) (exposition.Type, bool) {
+	f := c.find(name)
+	if f == nil {
+		return 0, false
+	}
+	return f.Type, true
+}

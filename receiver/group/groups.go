@@ -66,7 +66,7 @@ func (gs *Groups) Count() int { return int(gs.count.Load()) }
 func (gs *Groups) Bytes() int64 { return gs.bytes.Load() }
 
 // lock returns the group of a key with its lock held, making it where there is none and one more may be.
-func (gs *Groups) lock(k Key, about metric.Object) (*group, *Refusal) {
+func (gs *Groups) lock(k Key, about metric.Object) (*group, *Rejection) {
 	h := k.Hash()
 	s := gs.shard(h)
 	for {
@@ -91,7 +91,7 @@ func (gs *Groups) lock(k Key, about metric.Object) (*group, *Refusal) {
 }
 
 // admit counts one more group, if there is room for it.
-func (gs *Groups) admit(k Key, about metric.Object) (*usage, *Refusal) {
+func (gs *Groups) admit(k Key, about metric.Object) (*usage, *Rejection) {
 	if gs.count.Add(1) > int64(gs.config.MaxGroups) {
 		gs.count.Add(-1)
 		return nil, refuse(metric.OverLimit, "there are %d groups, and no more may be: delete some, or let them end by a time to live", gs.config.MaxGroups)

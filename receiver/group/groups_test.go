@@ -168,7 +168,7 @@ func TestLostSeries(t *testing.T) {
 
 func TestFailMakesAGroup(t *testing.T) {
 	f := newFixture(t)
-	f.Fail(keyOf("job=a"), metric.Object{}, 0, f.now)
+	f.RecordFailure(keyOf("job=a"), metric.Object{}, 0, f.now)
 	if g := f.group("job=a"); !g.Pushed.IsZero() || !g.Failed.Equal(f.now) {
 		t.Errorf("%+v", g)
 	}
@@ -187,7 +187,7 @@ func TestOwnFamilies(t *testing.T) {
 	if o.Applied != 1 || o.Rejected[metric.Ignored] != 2 {
 		t.Errorf("%+v", o)
 	}
-	text := string(exposition.Append(nil, exposition.Text, Exposed(f.All(nil), exposition.AllowUTF8)...))
+	text := string(exposition.Append(nil, exposition.Text, MergedFamilies(f.All(nil), exposition.AllowUTF8)...))
 	if !strings.Contains(text, "push_time_seconds{instance=\"\",job=\"a\"} 1.700000001e+09\n") || strings.Contains(text, "a=\"b\"") {
 		t.Error(text)
 	}
@@ -199,7 +199,7 @@ func TestAboutAnObject(t *testing.T) {
 	k := keyOf("job=a,namespace=shop,sluice_object=pods/web-1")
 	families, _ := exposition.NewTextReader(exposition.DefaultOptions()).Read([]byte("x{l=\"1\"} 1\n"))
 	pod := metric.Object{Resource: "pods", Namespace: "shop", Name: "web-1"}
-	if _, r := f.Push(&Push{Key: k, About: pod, Families: families, Now: f.now, Applier: f.table}); r != nil {
+	if _, r := f.Push(&Push{Key: k, Object: pod, Families: families, Now: f.now, Applier: f.table}); r != nil {
 		t.Fatal(r.Message)
 	}
 	f.serves("pods/web-1 in shop: x{instance=,job=a,l=1} gauge 1")
@@ -283,12 +283,12 @@ func TestExposedOfGroupsThatDisagree(t *testing.T) {
 	f.push("PUT", "job=b", "# HELP x help\n# TYPE x gauge\nx 2\nh_sum 3\nh 4\n")
 	f.push("PUT", "job=b,l=1,namespace=shop", "y 1\n")
 	f.push("PUT", "job=b,l=1", "y{namespace=\"shop\"} 2\n") // about something else, but the same series to an exposition
-	text := string(exposition.Append(nil, exposition.Text, Exposed(f.All(nil), exposition.AllowUTF8)...))
+	text := string(exposition.Append(nil, exposition.Text, MergedFamilies(f.All(nil), exposition.AllowUTF8)...))
 	if _, fault := exposition.NewTextReader(exposition.DefaultOptions()).Read([]byte(text)); fault.Reason != metric.Applied {
 		t.Errorf("%s:\n%s", fault.Error(), text)
 	}
 	f.push("PUT", "job=b", "# HELP x help\n# TYPE x gauge\nx 2\nh_sum 3\nh 4\n")
-	text = string(exposition.Append(nil, exposition.Text, Exposed(f.All(nil), exposition.AllowUTF8)...))
+	text = string(exposition.Append(nil, exposition.Text, MergedFamilies(f.All(nil), exposition.AllowUTF8)...))
 	if !strings.Contains(text, "# HELP x help\n# TYPE x untyped\nx{instance=\"\",job=\"a\"} 1\nx{instance=\"\",job=\"b\"} 2\n") {
 		t.Error(text)
 	}
@@ -372,7 +372,7 @@ func TestConcurrentUse(t *testing.T) {
 						_, _ = f.AppendDocument(nil, h)
 					}
 				case 2:
-					Exposed(f.All(nil), exposition.AllowUTF8)
+					MergedFamilies(f.All(nil), exposition.AllowUTF8)
 				case 3:
 					f.Sweep(f.table.Lifetime())
 				default:

@@ -59,7 +59,7 @@ func (m *merger) end() {
 const instance = "instance"
 
 // family merges one. Old is what the group has of that name, whose labels are shared where they are the same.
-func (m *merger) family(in *exposition.Family, old *family, now int64) (*family, *Refusal) {
+func (m *merger) family(in *exposition.Family, old *family, now int64) (*family, *Rejection) {
 	m.row, m.ends = m.row[:0], m.ends[:0]
 	mayCollide := false
 	for i := range in.Metrics {
@@ -136,7 +136,7 @@ func (m *merger) at(i int) []metric.Label {
 
 // check finds what the grouping labels broke: two metrics that have become the same, and a histogram whose buckets would
 // lose their bounds.
-func (m *merger) check(in *exposition.Family, mayCollide bool) *Refusal {
+func (m *merger) check(in *exposition.Family, mayCollide bool) *Rejection {
 	switch {
 	case in.Type.IsHistogram() && has(m.grouping, "le"):
 		return refuse(metric.Malformed, `%q is a histogram, and the group has a label "le"`, in.Name)
@@ -253,32 +253,13 @@ func (f *family) weigh(i int) {
 }
 
 // Refusal is why a push was not taken. What was in the group is as it was.
-type Refusal struct {
+type Rejection struct {
 	Reason  metric.Reason
 	Message string
 	// Sample is the one that the table refused; nil: it refused none. Its strings are its own.
 	Sample *metric.Sample
 }
 
-func refuse(r metric.Reason, format string, args ...any) *Refusal {
-	return &Refusal{Reason: r, Message: fmt.Sprintf(format, args...)}
-}
-
-// sampleSuffixes are what names of a histogram's or a summary's samples end in.
-var sampleSuffixes = [...]string{"_bucket", "_sum", "_count"}
-
-// clash finds a family that has the name of another one's samples; both sorted lists have valid families each by itself.
-func clash(all []*family, find func(string) *family) (name, of string) {
-	for _, f := range all {
-		for _, suffix := range sampleSuffixes {
-			base, ok := strings.CutSuffix(f.Name, suffix)
-			if !ok {
-				continue
-			}
-			if o := find(base); o != nil && o.Type.HasSample(suffix) {
-				return f.Name, o.Name
-			}
-		}
-	}
-	return "", ""
+func refuse(r metric.Reason, format string, args ...any) *Rejection {
+	return &Rejection{Reason: r, Message: fmt.Sprintf(format, args...)}
 }

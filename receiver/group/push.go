@@ -14,7 +14,7 @@ import (
 type Push struct {
 	Key Key
 	// About is what the group's series describe. It is the same for one key.
-	About metric.Object
+	Object metric.Object
 	// Families are borrowed: valid until the call returns. No two have one name.
 	Families []exposition.Family
 	// Replace takes out of the group what is not in Families; else families of other names stay.
@@ -53,8 +53,8 @@ func (o *Outcome) reject(name string, r metric.Reason) {
 }
 
 // Push applies a push whole, or refuses it.
-func (gs *Groups) Push(p *Push) (Outcome, *Refusal) {
-	g, r := gs.lock(p.Key, p.About)
+func (gs *Groups) Push(p *Push) (Outcome, *Rejection) {
+	g, r := gs.lock(p.Key, p.Object)
 	if r != nil {
 		return Outcome{}, r
 	}
@@ -87,7 +87,7 @@ func (gs *Groups) Push(p *Push) (Outcome, *Refusal) {
 }
 
 // Fail enters that a push was refused that could be read.
-func (gs *Groups) Fail(k Key, about metric.Object, ttl time.Duration, now time.Time) {
+func (gs *Groups) RecordFailure(k Key, about metric.Object, ttl time.Duration, now time.Time) {
 	g, r := gs.lock(k, about)
 	if r != nil {
 		return
@@ -116,7 +116,7 @@ func (g *group) overhead() int64 {
 }
 
 // prepare merges a push with what is there, and checks the whole. Fresh are the families of the push, in next.
-func (gs *Groups) prepare(m *merger, p *Push, before *contents, u *usage) (next *contents, fresh []*family, o Outcome, r *Refusal) {
+func (gs *Groups) prepare(m *merger, p *Push, before *contents, u *usage) (next *contents, fresh []*family, o Outcome, r *Rejection) {
 	now := p.Now.UnixNano()
 	fresh = make([]*family, 0, len(p.Families))
 	for i := range p.Families {
@@ -146,8 +146,10 @@ func (gs *Groups) prepare(m *merger, p *Push, before *contents, u *usage) (next 
 		}
 	}
 	if len(next.families) > len(fresh) { // a body by itself was checked by its reader
-		if name, of := clash(next.families, next.find); name != "" {
-			return nil, nil, o, refuse(metric.KindConflict, "%q is the name of a sample of %q in this group", name, of)
+		for _, f := range next.families {
+			if owner, clash := exposition.SampleOwner(f.Name, next.typeOf); clash {
+				return nil, nil, o, refuse(metric.KindConflict, "%q is the name of a sample of %q in this group", f.Name, owner)
+			}
 		}
 	}
 	next.bytes = gs.weigh(p, next)

@@ -70,7 +70,7 @@ func (s *shapes) enlist() {
 }
 
 // rival says which other group has a series that a push brings to g; nil: none. Series that g had before are not looked at.
-func (gs *Groups) rival(g *group, before *contents, fresh []*family) *Refusal {
+func (gs *Groups) rival(g *group, before *contents, fresh []*family) *Rejection {
 	all := gs.tally.shapes(g.usage)
 	if len(all) < 2 {
 		return nil
@@ -109,7 +109,7 @@ type search struct {
 	found  *group         // for last
 }
 
-func (s *search) family(f *family) *Refusal {
+func (s *search) family(f *family) *Rejection {
 	var seen map[*group]*matched
 	for i := range f.Metrics {
 		other := s.candidate(f.Metrics[i].Labels)

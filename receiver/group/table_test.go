@@ -44,7 +44,7 @@ func (t *table) Quiesce() {}
 func (t *table) Apply(s *metric.Sample) metric.Reason {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if s.TTL != metric.Forever || s.About == nil {
+	if s.TTL != metric.Forever || s.Object == nil {
 		panic("a sample of a group that ends by itself, or is about nobody knows what")
 	}
 	if r := t.refuse[string(s.Name)]; r != metric.Applied {
@@ -56,7 +56,7 @@ func (t *table) Apply(s *metric.Sample) metric.Reason {
 	if s.Histogram != nil && s.Histogram.Check() != metric.Applied {
 		return s.Histogram.Check()
 	}
-	key := series{*s.About, strings.Clone(string(s.Name)), metric.NewLabels(slices.Clone(s.Fields))}
+	key := series{*s.Object, strings.Clone(string(s.Name)), metric.NewLabels(slices.Clone(s.Fields))}
 	for other, v := range t.series {
 		if other.object == key.object && other.name == key.name && v.kind != s.Kind {
 			return metric.KindConflict
@@ -128,7 +128,7 @@ func keyOf(text string) Key {
 	return k
 }
 
-func (f *fixture) try(method, key, body string) (Outcome, *Refusal) {
+func (f *fixture) try(method, key, body string) (Outcome, *Rejection) {
 	f.Helper()
 	families, fault := exposition.NewTextReader(exposition.DefaultOptions()).Read([]byte(body))
 	if fault.Reason != metric.Applied {
@@ -137,7 +137,7 @@ func (f *fixture) try(method, key, body string) (Outcome, *Refusal) {
 	k := keyOf(key)
 	f.now = f.now.Add(time.Second)
 	return f.Push(&Push{
-		Key: k, About: metric.Object{Namespace: k.Namespace}, Families: families, Replace: method == "PUT",
+		Key: k, Object: metric.Object{Namespace: k.Namespace}, Families: families, Replace: method == "PUT",
 		Now: f.now, Applier: f.table,
 	})
 }
@@ -173,7 +173,7 @@ func (f *fixture) serves(want string) {
 func (f *fixture) exposes(want string) {
 	f.Helper()
 	var lines []string
-	for line := range strings.Lines(string(exposition.Append(nil, exposition.Text, Exposed(f.All(nil), exposition.AllowUTF8)...))) {
+	for line := range strings.Lines(string(exposition.Append(nil, exposition.Text, MergedFamilies(f.All(nil), exposition.AllowUTF8)...))) {
 		if !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, pushTime) && !strings.HasPrefix(line, failureTime) {
 			lines = append(lines, strings.TrimSpace(line))
 		}

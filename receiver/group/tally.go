@@ -74,7 +74,7 @@ func (c Config) share(namespace string) (groups, bytes int64) {
 }
 
 // room says whether a group may take more bytes.
-func (gs *Groups) room(u *usage, more int64) *Refusal {
+func (gs *Groups) room(u *usage, more int64) *Rejection {
 	_, most := gs.config.share(u.namespace)
 	switch {
 	case more <= 0:

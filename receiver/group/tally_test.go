@@ -22,7 +22,7 @@ func TestNamespaceShare(t *testing.T) {
 
 	big := "y{l=\"" + strings.Repeat("z", 4000) + "\"} 1\n"
 	f.refused("POST", "job=a,namespace=shop", big, metric.OverLimit, "namespace shop would hold more than 4000 bytes")
-	f.Fail(keyOf("job=g,namespace=shop"), metric.Object{Namespace: "shop"}, 0, f.now)
+	f.RecordFailure(keyOf("job=g,namespace=shop"), metric.Object{Namespace: "shop"}, 0, f.now)
 	if f.Count() != 6 {
 		t.Errorf("%d groups, want 6: a failed push makes none where there is no room", f.Count())
 	}

@@ -55,7 +55,7 @@ func (r *Reader) readExponential(p pmetric.ExponentialHistogramDataPoint) {
 	if !r.addsUp(p.ZeroCount()+totalOf(p.Positive())+totalOf(p.Negative()), p.Count()) {
 		return
 	}
-	if !r.buckets.Native(n) {
+	if !r.buckets.SetNative(n) {
 		r.fail(metric.TooLong, "its buckets are more than %d at any scale", metric.MaxBounds)
 		return
 	}

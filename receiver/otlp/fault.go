@@ -22,4 +22,4 @@ func (r *Reader) fail(reason metric.Reason, format string, args ...any) bool {
 }
 
 // clip keeps what a client sent from filling an answer.
-func clip(s string) string { return metric.Cut(s, 256) }
+func clip(s string) string { return metric.Truncate(s, 256) }

@@ -54,7 +54,7 @@ func begin[P point](r *Reader, p P) bool {
 }
 
 // vanish makes a sample of which the series has no value any more.
-func (r *Reader) vanish() { r.Sample.Op, r.Sample.Started = metric.Vanish, 0 }
+func (r *Reader) vanish() { r.Sample.Op, r.Sample.Started = metric.MarkStale, 0 }
 
 // effect is what the metric's points do. NoOp: nobody knows.
 func (m *points) effect() (metric.Kind, metric.Op) {

@@ -38,7 +38,7 @@ type Reader struct {
 	name      []byte
 	labels    []metric.Label
 	histogram metric.Histogram
-	buckets   buckets.Table
+	buckets   buckets.Builder
 	native    buckets.Native
 }
 

@@ -63,14 +63,14 @@ func textOf(all pmetric.Metrics, instances bool) (got []string) {
 	return got
 }
 
-var opNames = map[metric.Op]string{metric.Add: "add", metric.Assign: "assign", metric.Shift: "shift", metric.Accumulate: "accumulate", metric.Merge: "merge", metric.Vanish: "vanish"}
+var opNames = map[metric.Op]string{metric.Add: "add", metric.Assign: "assign", metric.Shift: "shift", metric.Accumulate: "accumulate", metric.Merge: "merge", metric.MarkStale: "vanish"}
 
 func sampleText(s *metric.Sample) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s %s", s.Name, s.Kind, opNames[s.Op])
 	if h := s.Histogram; h != nil {
 		fmt.Fprintf(&b, " %v in %v of %v sum %v min %v max %v quantiles %v", h.Counts, h.Bounds, h.Count, h.Sum, h.Min, h.Max, h.Quantiles)
-	} else if s.Op != metric.Vanish {
+	} else if s.Op != metric.MarkStale {
 		fmt.Fprintf(&b, " %d", s.Whole)
 		if s.Fraction != 0 {
 			fmt.Fprintf(&b, "%+g", s.Fraction)

@@ -15,7 +15,7 @@ var (
 const maxDepth = 32
 
 // Weigh is how many bytes of memory a body takes at most once it is decoded, itself not counted.
-func Weigh(body []byte, e Encoding) (int64, error) {
+func DecodedSize(body []byte, e Encoding) (int64, error) {
 	if e == JSON {
 		return weighJSON(body)
 	}

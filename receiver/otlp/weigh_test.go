@@ -101,7 +101,7 @@ func TestWeight(t *testing.T) {
 			bodies = hostileJSON(1 << 18)
 		}
 		for name, body := range bodies {
-			weight, err := Weigh(body, e)
+			weight, err := DecodedSize(body, e)
 			if err != nil {
 				t.Errorf("%s of %s: %v", name, e.ContentType(), err)
 				continue
@@ -153,7 +153,7 @@ func TestDepth(t *testing.T) {
 		if name == "protobuf" {
 			e = Protobuf
 		}
-		if _, err := Weigh(body, e); !errors.Is(err, errDepth) {
+		if _, err := DecodedSize(body, e); !errors.Is(err, errDepth) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -162,7 +162,7 @@ func TestDepth(t *testing.T) {
 		for range depth {
 			value = wrap(value, 1, 5)
 		}
-		if _, err := Weigh(wrap(value, of(2, 7, 1, 5)...), Protobuf); err != nil {
+		if _, err := DecodedSize(wrap(value, of(2, 7, 1, 5)...), Protobuf); err != nil {
 			t.Errorf("%d deep: %v", depth, err)
 		}
 	}
@@ -184,7 +184,7 @@ func TestWhatIsNoRequest(t *testing.T) {
 		`{"resourceMetrics":[{"scopeMetrics":[{"metrics":[{"sum":{"dataPoints":[{"asInt":"x"}]}}]}]}]}`: JSON,
 		"]]]]": JSON,
 	} {
-		_, err := Weigh([]byte(body), e)
+		_, err := DecodedSize([]byte(body), e)
 		if err == nil {
 			_, err = Decode([]byte(body), e)
 		}

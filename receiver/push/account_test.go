@@ -29,10 +29,10 @@ type town struct {
 
 var errTownAway = errors.New("connection refused")
 
-func (c *town) Who(_ context.Context, token string, _ bool) (*metric.Account, string, error) {
+func (c *town) Authenticate(_ context.Context, token string, _ bool) (*metric.Principal, string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	a := &metric.Account{User: "system:serviceaccount:shop:till", Namespace: "shop", Name: "till"}
+	a := &metric.Principal{User: "system:serviceaccount:shop:till", Namespace: "shop", Name: "till"}
 	switch {
 	case c.away:
 		return nil, "", errTownAway
@@ -44,7 +44,7 @@ func (c *town) Who(_ context.Context, token string, _ bool) (*metric.Account, st
 	return a, "", nil
 }
 
-func (c *town) May(_ context.Context, _ *metric.Account, r metric.Right) (bool, error) {
+func (c *town) Authorize(_ context.Context, _ *metric.Principal, r metric.Right) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked = append(c.asked, r)
@@ -70,31 +70,31 @@ type townTrust struct{}
 
 func (townTrust) May(s *metric.Sender, verb metric.Verb, o metric.Object) (metric.Reason, string, metric.Right) {
 	needs := metric.Right{Verb: verb, Namespace: o.Namespace}
-	if s.Account == nil && o.Namespace == "inn" {
+	if s.Principal == nil && o.Namespace == "inn" {
 		return metric.Pending, "it may be a pod's address", needs
 	}
-	if s.Account == nil {
+	if s.Principal == nil {
 		return metric.Identity, "it is nobody's address", needs
 	}
 	if o.Namespace == "shop" {
 		return metric.Applied, "", metric.Right{}
 	}
-	switch s.Account.May(needs) {
-	case metric.Granted:
+	switch s.Principal.Check(needs) {
+	case metric.Allowed:
 		return metric.Applied, "", metric.Right{}
-	case metric.Refused:
-		return metric.Identity, needs.Forbidden(s.Account.User), needs
+	case metric.Denied:
+		return metric.Identity, needs.Forbidden(s.Principal.User), needs
 	}
 	return metric.Pending, "it is not known yet", needs
 }
 
 func (c townTrust) Needs(s *metric.Sample) metric.Right {
-	_, _, needs := c.May(s.Sender, metric.Create, *s.About)
+	_, _, needs := c.May(s.Sender, metric.Create, *s.Object)
 	return needs
 }
 
 func (c townTrust) Explain(s *metric.Sample) string {
-	_, why, _ := c.May(s.Sender, metric.Create, *s.About)
+	_, why, _ := c.May(s.Sender, metric.Create, *s.Object)
 	return why
 }
 
@@ -113,14 +113,14 @@ type remembered struct {
 }
 
 func (j *judging) Apply(s *metric.Sample) metric.Reason {
-	if s.About == nil { // a line of StatsD is about the bank here
-		s.About = &metric.Object{Namespace: "bank"}
+	if s.Object == nil { // a line of StatsD is about the bank here
+		s.Object = &metric.Object{Namespace: "bank"}
 	}
-	key := remembered{s.Sender.Key, *s.About}
+	key := remembered{s.Sender.Key, *s.Object}
 	if _, refused := j.refused.Load(key); refused {
 		return metric.Identity
 	}
-	if reason, _, _ := (townTrust{}).May(s.Sender, metric.Create, *s.About); reason != metric.Applied {
+	if reason, _, _ := (townTrust{}).May(s.Sender, metric.Create, *s.Object); reason != metric.Applied {
 		if reason == metric.Identity {
 			j.refused.Store(key, true)
 		}
@@ -411,7 +411,7 @@ func TestAccountsReadGroups(t *testing.T) {
 	c.set(func() { c.rights[metric.Right{Verb: metric.Get}] = true })
 	h.server.desk.Certificate("x") // another account has rights of its own
 	other, _ := h.server.desk.Token(t.Context(), netip.Prefix{}, "bound")
-	if other == nil || other.May(metric.Right{Verb: metric.Get, Namespace: "bank"}) != metric.Unasked {
+	if other == nil || other.Check(metric.Right{Verb: metric.Get, Namespace: "bank"}) != metric.Undecided {
 		t.Errorf("%+v", other)
 	}
 	if _, text := g.ask("GET", "/metrics", "", "Authorization", "Bearer bound"); !strings.Contains(text, "bank") || !strings.Contains(text, "inn") {

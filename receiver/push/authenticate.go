@@ -21,11 +21,11 @@ const (
 )
 
 // newDesk makes what looks at credentials; nil: nothing does.
-func newDesk(cfg Config, parts Parts) (*credential.Desk, error) {
+func newDesk(cfg Config, parts Parts) (*credential.Authenticator, error) {
 	if cfg.Auth != AuthToken && cfg.BasicAuthFile == "" && cfg.TLSClientCAFile == "" {
 		return nil, nil
 	}
-	return credential.NewDesk(credential.Config{Tokens: cfg.Auth == AuthToken, BasicAuthFile: cfg.BasicAuthFile, Worded: parts.Worded}, parts.Authority, parts.Logger)
+	return credential.NewAuthenticator(credential.Config{Tokens: cfg.Auth == AuthToken, BasicAuthFile: cfg.BasicAuthFile, DescribeError: parts.Worded}, parts.Authority, parts.Logger)
 }
 
 // Pods knows the cluster's pods.
@@ -47,7 +47,7 @@ func (x *exchange) authenticate() *fault {
 	switch {
 	case f != nil:
 		return f
-	case who == nil && x.server.trust == nil && desk.LooksAtPasswords():
+	case who == nil && x.server.trust == nil && desk.AcceptsPasswords():
 		return x.server.unauthorized("this server asks for a name and a password, and none was sent")
 	case x.server.trust != nil: // else who has a credential may all
 		x.caller.account = who
@@ -55,7 +55,7 @@ func (x *exchange) authenticate() *fault {
 	return nil
 }
 
-func (x *exchange) shown(desk *credential.Desk) (*credential.Account, *fault) {
+func (x *exchange) shown(desk *credential.Authenticator) (*credential.Principal, *fault) {
 	headers := x.http.Request.Header.PeekAll(fasthttp.HeaderAuthorization)
 	if len(headers) > 1 {
 		f := badRequest("there are %d Authorization headers, but may be 1", len(headers))
@@ -68,9 +68,9 @@ func (x *exchange) shown(desk *credential.Desk) (*credential.Account, *fault) {
 		scheme, value, _ := bytes.Cut(headers[0], []byte{' '})
 		value = bytes.TrimSpace(value)
 		switch {
-		case desk.LooksAtTokens() && bytes.EqualFold(scheme, []byte("bearer")):
+		case desk.AcceptsTokens() && bytes.EqualFold(scheme, []byte("bearer")):
 			return x.named(desk.Token(ctx, x.conn().member.From, string(value)))
-		case desk.LooksAtPasswords() && bytes.EqualFold(scheme, []byte("basic")):
+		case desk.AcceptsPasswords() && bytes.EqualFold(scheme, []byte("basic")):
 			name, password, f := x.server.basic(value)
 			if f != nil {
 				return nil, f
@@ -82,7 +82,7 @@ func (x *exchange) shown(desk *credential.Desk) (*credential.Account, *fault) {
 }
 
 // certified is whom the connection's client certificate names, if there is one.
-func (x *exchange) certified(desk *credential.Desk) (*credential.Account, *fault) {
+func (x *exchange) certified(desk *credential.Authenticator) (*credential.Principal, *fault) {
 	shown := x.conn().certificate
 	switch {
 	case shown == nil:
@@ -100,7 +100,7 @@ func (x *exchange) certified(desk *credential.Desk) (*credential.Account, *fault
 // credentialTimeout bounds the wait for one credential to be checked.
 const credentialTimeout = 5 * time.Second
 
-func (x *exchange) named(who *credential.Account, err error) (*credential.Account, *fault) {
+func (x *exchange) named(who *credential.Principal, err error) (*credential.Principal, *fault) {
 	switch {
 	case err == nil:
 		return who, nil
@@ -138,11 +138,11 @@ func unavailable(err error) *fault {
 }
 
 // challengesOf are the values of WWW-Authenticate (RFC 9110, section 11.6.1): one for each scheme that may help.
-func challengesOf(desk *credential.Desk) (all []string) {
-	if desk != nil && desk.LooksAtTokens() {
+func challengesOf(desk *credential.Authenticator) (all []string) {
+	if desk != nil && desk.AcceptsTokens() {
 		all = append(all, `Bearer realm="sluice"`)
 	}
-	if desk != nil && desk.LooksAtPasswords() {
+	if desk != nil && desk.AcceptsPasswords() {
 		all = append(all, `Basic realm="sluice", charset="UTF-8"`)
 	}
 	return all
@@ -151,10 +151,10 @@ func challengesOf(desk *credential.Desk) (all []string) {
 // hint says which credential would help who shows none.
 func (s *Server) hint(needs metric.Right) string {
 	var ways []string
-	if s.desk.LooksAtTokens() {
+	if s.desk.AcceptsTokens() {
 		ways = append(ways, fmt.Sprintf("a bearer token for the audience %q", s.cfg.TokenAudience))
 	}
-	if s.desk.LooksAtPasswords() {
+	if s.desk.AcceptsPasswords() {
 		ways = append(ways, "a name and a password")
 	}
 	return fmt.Sprintf("no credential was sent; want %s of who may %s", strings.Join(ways, " or "), needs)

@@ -125,7 +125,7 @@ func (x *exchange) readBody() ([]byte, *fault) {
 		return nil, x.unreadable(err)
 	}
 	x.bodyRead = true
-	x.server.account.Packets(1, uint64(len(x.wire.b)))
+	x.server.account.AddPackets(1, uint64(len(x.wire.b)))
 	return x.decode(header.ContentEncoding())
 }
 

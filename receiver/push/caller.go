@@ -13,7 +13,7 @@ import (
 // caller is who makes a request with a credential. The zero caller showed none. Without a cluster only known is set.
 type caller struct {
 	known   bool // it showed a good credential
-	account *credential.Account
+	account *credential.Principal
 	sender  metric.Sender // what the account is to all others; Key 0: not made yet
 	asked   int           // rights that the API server was asked about
 	until   time.Time     // when asking ends; zero: it has not begun
@@ -61,7 +61,7 @@ func (x *exchange) ask(rights ...metric.Right) *fault {
 	if c.asked += len(rights); c.asked > maxAskedPerRequest {
 		err = errAsksTooMuch
 	} else {
-		err = x.server.desk.Ask(ctx, c.account, rights...)
+		err = x.server.desk.CheckRights(ctx, c.account, rights...)
 	}
 	if c.fault = nil; err != nil {
 		c.fault = unavailable(err)
@@ -78,7 +78,7 @@ func (x *exchange) renew() {
 	}
 	ctx, cancel := context.WithTimeout(x.server.life, askingPerRequest)
 	defer cancel()
-	x.server.desk.Renew(ctx, x.caller.account)
+	x.server.desk.RenewRights(ctx, x.caller.account)
 	x.introduce()
 }
 
@@ -88,7 +88,7 @@ func (x *exchange) lacks(r metric.Reason, s *metric.Sample) metric.Right {
 		return metric.Right{}
 	}
 	needs := x.server.trust.Needs(s)
-	if needs.IsZero() || x.caller.account.May(needs) != metric.Unasked {
+	if needs.IsZero() || x.caller.account.Check(needs) != metric.Undecided {
 		return metric.Right{}
 	}
 	return needs

@@ -110,7 +110,7 @@ func (c *certificates) configOf(content [3][]byte) (*tls.Config, error) {
 
 // follow reads the files again when they change, until ctx ends. What cannot be used leaves in force what was before.
 func (c *certificates) follow(ctx context.Context) {
-	credential.Follow(ctx, c.load,
+	credential.PollFiles(ctx, c.load,
 		func() {
 			c.log.Info("push: the certificate was read again", "file", c.cfg.TLSCertFile, "expires", time.Unix(c.expires.Load(), 0).UTC())
 		},

@@ -24,13 +24,13 @@ type exchange struct {
 	labels      []metric.Label
 	sample      metric.Sample
 	object      metric.Object
-	origin      receiver.Origin
+	origin      receiver.SenderResolver
 	caller      caller
 
 	exposition *exposition.TextReader // nil until there is something to read
 	protobuf   *exposition.ProtobufReader
 	otlp       *otlp.Reader
-	remote     *remotewrite.Feed
+	remote     *remotewrite.Converter
 }
 
 // serve implements fasthttp.RequestHandler.
@@ -72,7 +72,7 @@ func (x *exchange) reset() {
 	}
 	clear(x.labels[:cap(x.labels)])
 	*x = exchange{
-		server: x.server, origin: receiver.Origin{Senders: x.server.senders}, wire: x.wire, plain: x.plain,
+		server: x.server, origin: receiver.SenderResolver{Senders: x.server.senders}, wire: x.wire, plain: x.plain,
 		text: x.text[:0], name: x.name[:0], labels: x.labels[:0],
 		exposition: x.exposition, protobuf: x.protobuf, otlp: x.otlp, remote: x.remote,
 	}

@@ -32,7 +32,7 @@ func (f *fault) Error() string { return f.reason + ": " + f.message }
 
 // refused makes the fault of a sample.
 func refused(r metric.Reason, format string, args ...any) *fault {
-	return &fault{status: statusOf(r), reason: r.String(), counted: r, message: fmt.Sprintf(format, metric.CutArgs(args)...)}
+	return &fault{status: statusOf(r), reason: r.String(), counted: r, message: fmt.Sprintf(format, metric.TruncateArgs(args)...)}
 }
 
 // notYet is the fault of a request that may be granted once it is known who makes it.
@@ -59,7 +59,7 @@ func wrongScope(format string, args ...any) *fault {
 // unknownResource words an error of Resources, which names the resource itself.
 func unknownResource(err error) *fault {
 	f := wrongScope("%v", err)
-	if errors.Is(err, metric.ErrNotYet) {
+	if errors.Is(err, metric.ErrNotReady) {
 		f.status, f.reason, f.retryAfter = fasthttp.StatusServiceUnavailable, metric.Pending.String(), true
 	}
 	if errors.Is(err, metric.ErrNotFound) {
@@ -97,8 +97,8 @@ func statusOf(r metric.Reason) int {
 // refusal words what the table said about a sample that was well formed.
 func refusal(r metric.Reason, s *metric.Sample) *fault {
 	subject := fmt.Sprintf("%q", clip(s.Name))
-	if s.About != nil {
-		subject += " of " + fmt.Sprintf("%q", s.About.String())
+	if s.Object != nil {
+		subject += " of " + fmt.Sprintf("%q", s.Object.String())
 	}
 	switch r {
 	case metric.KindConflict:
@@ -155,8 +155,8 @@ func nameFault(name string, r metric.Reason) *fault {
 		return refused(r, "the metric's name is empty")
 	case r == metric.TooLong:
 		return refused(r, "the metric's name has %d bytes, but may have %d", len(name), metric.MaxNameLength)
-	case metric.EndsReserved(name):
-		a := metric.ParseAsked(name)
+	case metric.HasReservedSuffix(name):
+		a := metric.ParseExpression(name)
 		return refused(r, "%q ends in a stat or a window, so readers would take it for %q asked with those: name it otherwise", name, a.Name)
 	}
 	return refused(r, `%q cannot be asked for in the Kubernetes metrics APIs: a name holds no "%%", "?" or control character, and is not ".", "..", "status" or "finalize"`, name)
@@ -165,7 +165,7 @@ func nameFault(name string, r metric.Reason) *fault {
 // clip keeps what a client sent from filling an answer.
 func clip(b []byte) []byte {
 	if len(b) > 256 {
-		return []byte(metric.Cut(string(b), 256))
+		return []byte(metric.Truncate(string(b), 256))
 	}
 	return b
 }

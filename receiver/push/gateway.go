@@ -46,7 +46,7 @@ func (x *exchange) pushGroup(r *route, replace bool) {
 	families, understood, f := x.readFamilies(body)
 	if f != nil {
 		if understood {
-			x.server.groups.Fail(to.key, to.about, to.ttl, time.Now())
+			x.server.groups.RecordFailure(to.key, to.about, to.ttl, time.Now())
 		}
 		x.failPush(f)
 		return
@@ -58,7 +58,7 @@ func (x *exchange) applyGroup(to *groupPush, families []exposition.Family, repla
 	near := x.http.ConnID()
 	a := x.server.appliers.take(near)
 	outcome, refusal := x.server.groups.Push(&group.Push{
-		Key: to.key, About: to.about, Families: families, Replace: replace, TTL: to.ttl,
+		Key: to.key, Object: to.about, Families: families, Replace: replace, TTL: to.ttl,
 		Now: time.Now(), Sender: x.sender(), Applier: a,
 	})
 	x.server.appliers.give(near, a)
@@ -67,7 +67,7 @@ func (x *exchange) applyGroup(to *groupPush, families []exposition.Family, repla
 		return
 	}
 	answer := pushAnswer{Applied: outcome.Applied}
-	x.server.account.CountBatch(uint64(outcome.Applied))
+	x.server.account.CountApplied(uint64(outcome.Applied))
 	for reason, n := range outcome.Rejected {
 		answer.Refused += n
 		for range n {
@@ -92,7 +92,7 @@ func (x *exchange) applyGroup(to *groupPush, families []exposition.Family, repla
 }
 
 // failGroup answers a push that was refused whole.
-func (x *exchange) failGroup(r *group.Refusal, families []exposition.Family) {
+func (x *exchange) failGroup(r *group.Rejection, families []exposition.Family) {
 	f := refused(r.Reason, "%s", r.Message)
 	switch {
 	case r.Sample != nil:

@@ -25,7 +25,7 @@ func (tableOnly) Remove(metric.Object, string, []metric.Labels) {}
 func BenchmarkGroupPush(b *testing.B) {
 	const groups = 5000
 	table := tableOnly{aggregate.New(aggregate.DefaultConfig(), func(s *metric.Sample, d *metric.Description) metric.Reason {
-		d.Object, d.Labels = *s.About, metric.SortLabels(s.AppendLabels(d.Labels[:0]))
+		d.Object, d.Labels = *s.Object, metric.SortLabels(s.AppendLabels(d.Labels[:0]))
 		return metric.Applied
 	}, slog.New(slog.DiscardHandler))}
 	cfg := DefaultConfig()

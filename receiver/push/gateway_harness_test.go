@@ -74,7 +74,7 @@ func (g gateway) times() (pushed, failed float64) {
 	if len(groups) != 1 {
 		g.Fatalf("there are %d groups, want 1", len(groups))
 	}
-	own := group.Own(groups)
+	own := group.PushTimeFamilies(groups)
 	return own[1].Metrics[0].Value, own[0].Metrics[0].Value
 }
 

@@ -56,7 +56,7 @@ func groupJSON(g *group.Group) map[string]any {
 	for f, pushed := range g.Families() {
 		all[f.Name] = newFamilyJSON(f, pushed)
 	}
-	own := group.Own([]group.Group{*g})
+	own := group.PushTimeFamilies([]group.Group{*g})
 	for i := range own {
 		at := g.Pushed
 		if at.IsZero() || i == 0 && g.Failed.After(at) {

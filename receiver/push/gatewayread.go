@@ -19,7 +19,7 @@ func (x *exchange) expose() {
 		x.fail(f)
 		return
 	}
-	families := group.Exposed(groups, escaping)
+	families := group.MergedFamilies(groups, escaping)
 	x.http.SetContentType(format.ContentType() + "; escaping=" + escaping.String())
 	x.stream(func(w *bufio.Writer) error {
 		var piece []byte

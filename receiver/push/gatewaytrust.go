@@ -27,7 +27,7 @@ func (x *exchange) groupOf(to *groupPush, r *route, verb metric.Verb) *fault {
 			return f
 		case <-tick.C:
 		}
-		x.origin.Forget()
+		x.origin.Reset()
 		x.caller.sender = metric.Sender{} // made anew
 		if f = x.tryGroup(to, r, verb); f == nil || !f.waits() {
 			return f

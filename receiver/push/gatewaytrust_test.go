@@ -57,7 +57,7 @@ func (g gateway) put(namespace string) {
 	a := g.table.newApplier()
 	defer a.Close()
 	k := group.Key{Namespace: namespace, Labels: metric.NewLabels([]metric.Label{{Key: "job", Value: "a"}, {Key: "namespace", Value: namespace}})}
-	if _, r := g.server.groups.Push(&group.Push{Key: k, About: metric.Object{Namespace: namespace}, Now: time.Now(), Applier: a}); r != nil {
+	if _, r := g.server.groups.Push(&group.Push{Key: k, Object: metric.Object{Namespace: namespace}, Now: time.Now(), Applier: a}); r != nil {
 		g.Fatal(r)
 	}
 }

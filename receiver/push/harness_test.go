@@ -109,15 +109,15 @@ func (t *table) apply(s *metric.Sample) metric.Reason {
 		return r
 	}
 	var o metric.Object
-	if s.About != nil {
-		o = *s.About
+	if s.Object != nil {
+		o = *s.Object
 	}
 	var labels []metric.Label
 	for _, l := range s.AppendLabels(nil) {
 		labels = append(labels, metric.Label{Key: strings.Clone(l.Key), Value: strings.Clone(l.Value)})
 	}
 	k := key{o, string(s.Name), metric.NewLabels(labels)}
-	if s.Op == metric.Vanish {
+	if s.Op == metric.MarkStale {
 		delete(t.series, k)
 		t.applied++
 		return metric.Applied
@@ -167,13 +167,13 @@ func (t *table) matching(q metric.Query) []key {
 	defer t.mu.Unlock()
 	var keys []key
 	for k := range t.series {
-		if k.name != q.Asked.Name || k.object.Resource != q.Resource || k.object.Namespace != q.Namespace {
+		if k.name != q.Expression.Name || k.object.Resource != q.Resource || k.object.Namespace != q.Namespace {
 			continue
 		}
 		if q.Resource != "" && q.Object != allObjects && k.object.Name != q.Object {
 			continue
 		}
-		if q.Match == nil || q.Match(k.labels) {
+		if q.MatchLabels == nil || q.MatchLabels(k.labels) {
 			keys = append(keys, k)
 		}
 	}
@@ -185,20 +185,20 @@ func (t *table) Objects(q metric.Query) ([]metric.Point, error)  { return t.read
 func (t *table) External(q metric.Query) ([]metric.Point, error) { return t.read(q) }
 
 func (t *table) read(q metric.Query) ([]metric.Point, error) {
-	if q.Asked.Window == 13*time.Second {
-		return nil, metric.CannotAskf("no window of 13s is kept: 10s, 1m are")
+	if q.Expression.Window == 13*time.Second {
+		return nil, metric.InvalidQueryf("no window of 13s is kept: 10s, 1m are")
 	}
 	var points []metric.Point
 	for _, k := range t.matching(q) {
 		e := t.series[k]
-		p := metric.Point{Object: k.object, Labels: k.labels, Value: metric.Int(e.whole), Time: tableTime, Window: q.Asked.Window}
+		p := metric.Point{Object: k.object, Labels: k.labels, Value: metric.Int(e.whole), Time: tableTime, Window: q.Expression.Window}
 		if e.rest != 0 {
 			p.Value = metric.Float(float64(e.whole) + e.rest)
 		}
 		points = append(points, p)
 	}
 	if len(points) == 0 {
-		return nil, metric.NotFoundf("no series of %q", q.Asked.Name)
+		return nil, metric.NotFoundf("no series of %q", q.Expression.Name)
 	}
 	return points, nil
 }
@@ -252,7 +252,7 @@ func (cluster) Canonical(resource string) (string, bool, error) {
 	case "nodes", "namespaces":
 		return resource, false, nil
 	case "soon":
-		return "", false, metric.NotYetf("no resource is known yet, %q neither", resource)
+		return "", false, metric.NotReadyf("no resource is known yet, %q neither", resource)
 	case "events":
 		return "", false, fmt.Errorf("resource \"events\" is ambiguous: say events or events.events.k8s.io")
 	}

@@ -122,7 +122,7 @@ func (x *exchange) applyAll(from source) tally {
 		}
 	}
 	x.server.appliers.give(near, a)
-	x.server.account.CountBatch(uint64(t.Applied))
+	x.server.account.CountApplied(uint64(t.Applied))
 	return t
 }
 
@@ -136,7 +136,7 @@ func (x *exchange) applyLine(t *tally, a *parked, s *metric.Sample, from source)
 	s.Sender = t.sender
 	reason := a.Apply(s)
 	if reason == metric.KindConflict {
-		if o, ok := from.(otherwise); ok && o.Otherwise() {
+		if o, ok := from.(otherKind); ok && o.OtherKind() {
 			reason = a.Apply(s)
 		}
 	}

@@ -62,7 +62,7 @@ func (p *otlpPoints) next() (*metric.Sample, *fault, bool) {
 		return nil, &fault{status: statusOf(r), counted: r, message: p.Fault.Message}, true
 	}
 	s := &p.Sample
-	s.Late = s.Op.Pushed() && s.Timestamp > 0 && p.now.Sub(time.Unix(s.Timestamp, 0)) > otlpBacklog
+	s.Late = s.Op.PreAggregated() && s.Timestamp > 0 && p.now.Sub(time.Unix(s.Timestamp, 0)) > otlpBacklog
 	return s, nil, true
 }
 
@@ -85,7 +85,7 @@ func otlpEncoding(contentType []byte) (otlp.Encoding, *fault) {
 // decodeOTLP decodes a body, once its weight is taken from the budget for bodies: it takes more memory decoded than on the
 // wire, and with bad intent fifty times as much. Where there is no fault, the caller gives the weight back.
 func (x *exchange) decodeOTLP(body []byte, e otlp.Encoding) (weight int64, all pmetric.Metrics, f *fault) {
-	weight, err := otlp.Weigh(body, e)
+	weight, err := otlp.DecodedSize(body, e)
 	if err != nil {
 		return 0, all, badRequest("%v", err)
 	}

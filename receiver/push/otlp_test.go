@@ -309,7 +309,7 @@ func FuzzOTLP(f *testing.F) {
 		if isJSON {
 			e = otlp.JSON
 		}
-		if w, err := otlp.Weigh(body, e); err != nil || w > 1<<24 {
+		if w, err := otlp.DecodedSize(body, e); err != nil || w > 1<<24 {
 			return
 		}
 		all, err := otlp.Decode(body, e)

@@ -25,7 +25,7 @@ func (x *exchange) push(r *route, method string) {
 	x.name = append(x.name[:0], r.metric...)
 	x.sample = metric.Sample{
 		Name: x.name, Kind: p.kind, Op: opOf(p.kind, method == fasthttp.MethodPost),
-		Rate: p.rate, Fields: p.labels, About: &x.object, TTL: p.ttl,
+		Rate: p.rate, Fields: p.labels, Object: &x.object, TTL: p.ttl,
 	}
 	if p.kind == metric.Timer {
 		x.apply(&bodyValues{sample: &x.sample, rest: body}, p.sync)

@@ -21,7 +21,7 @@ func (x *exchange) read(r *route) {
 		points = finite(points)
 	}
 	if err == nil && len(points) == 0 {
-		err = metric.NotFoundf("no series of %q here has a value", q.Asked.Name)
+		err = metric.NotFoundf("no series of %q here has a value", q.Expression.Name)
 	}
 	if err != nil {
 		x.fail(queryFault(err))
@@ -93,7 +93,7 @@ func (x *exchange) query(r *route, may allowed, verb metric.Verb) (asked, *fault
 	}
 	return asked{sync: p.sync, sum: p.sum, Query: metric.Query{
 		Resource: o.Resource, Namespace: o.Namespace, Object: o.Name,
-		Asked: metric.ParseAsked(r.metric), Match: matcher(p.labels), Known: x.server.alive,
+		Expression: metric.ParseExpression(r.metric), MatchLabels: matcher(p.labels), MatchObject: x.server.alive,
 	}}, nil
 }
 
@@ -132,13 +132,13 @@ func (s *Server) sum(q *asked, points []metric.Point) ([]metric.Point, *fault) {
 // counter: that alone has a total.
 func (s *Server) adds(q *asked, points []metric.Point) bool {
 	switch {
-	case q.Asked.Stat != metric.NoStat:
-		return q.Asked.Stat.Adds()
+	case q.Expression.Stat != metric.NoStat:
+		return q.Expression.Stat.Additive()
 	case points[0].Window == 0 || q.Resource == "": // what does not add comes as one from External
 		return true
 	}
 	counter := *q
-	counter.Asked.Stat, counter.Asked.Window = metric.Total, 0
+	counter.Expression.Stat, counter.Expression.Window = metric.Total, 0
 	_, err := s.points(counter)
 	return err == nil
 }
@@ -169,7 +169,7 @@ func queryFault(err error) *fault {
 	switch {
 	case errors.Is(err, metric.ErrNotFound):
 		f.status, f.reason = fasthttp.StatusNotFound, "not_found"
-	case errors.Is(err, metric.ErrAsked):
+	case errors.Is(err, metric.ErrInvalidQuery):
 		f.status, f.reason = fasthttp.StatusBadRequest, "asked"
 	}
 	return f
@@ -178,8 +178,8 @@ func queryFault(err error) *fault {
 func newItem(q *asked, p *metric.Point) item {
 	it := item{
 		Object:    objectAnswer{Resource: p.Object.Resource, Namespace: p.Object.Namespace, Name: p.Object.Name},
-		Metric:    q.Asked.Name,
-		Stat:      q.Asked.Stat.String(),
+		Metric:    q.Expression.Name,
+		Stat:      q.Expression.Stat.String(),
 		Value:     numberText(p.Value),
 		Timestamp: p.Time.UTC().Format(time.RFC3339Nano),
 	}

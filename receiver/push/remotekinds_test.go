@@ -30,7 +30,7 @@ func TestRemoteWriteKindThatWasGuessed(t *testing.T) {
 	if e := g.table.get(metric.Object{}, "jobs", labelled); e.kind != metric.Counter || e.whole != 3 {
 		t.Errorf("%+v", e)
 	}
-	g.server.remembered = remotewrite.NewMemory() // as a restart does
+	g.server.remembered = remotewrite.NewSenderState() // as a restart does
 	send(remote1(remoteSeries{"jobs", 0, 4}))
 	if e := g.table.get(metric.Object{}, "jobs", labelled); e.kind != metric.Counter || e.whole != 4 {
 		t.Errorf("after a restart: %+v", e)

@@ -39,7 +39,7 @@ func (x *exchange) writeRemote() {
 		return
 	}
 	if x.remote == nil {
-		x.remote = remotewrite.NewFeed(x.server.cfg.remoteWriting())
+		x.remote = remotewrite.NewConverter(x.server.cfg.remoteWriting())
 	}
 	feed := x.remote
 	defer feed.Close()
@@ -83,13 +83,13 @@ func (x *exchange) senderName() string {
 	return x.conn().remote.String()
 }
 
-// otherwise is a source whose samples may be of another kind than was guessed.
-type otherwise interface{ Otherwise() bool }
+// otherKind is a source whose samples may be of another kind than was guessed.
+type otherKind interface{ OtherKind() bool }
 
 // remoteSource locates faults of a remote write, and turns its samples.
 type remoteSource struct {
 	oneBody
-	*remotewrite.Feed
+	*remotewrite.Converter
 }
 
 // oneBody is what a fault in a body without lines is located by.
@@ -100,7 +100,7 @@ func (oneBody) lineNumber() int                      { return 0 }
 
 // applyFeed applies what a request holds. What the table is given enters the ledger once; what stands for more of the
 // request, as a classic histogram does, is counted so in written.
-func (x *exchange) applyFeed(feed *remotewrite.Feed) (t tally, w written) {
+func (x *exchange) applyFeed(feed *remotewrite.Converter) (t tally, w written) {
 	x.renew()
 	near := x.http.ConnID()
 	a := x.server.appliers.take(near)
@@ -113,7 +113,7 @@ func (x *exchange) applyFeed(feed *remotewrite.Feed) (t tally, w written) {
 			continue
 		}
 		before := t.Refused
-		a = x.applyLine(&t, a, &feed.Sample, remoteSource{Feed: feed})
+		a = x.applyLine(&t, a, &feed.Sample, remoteSource{Converter: feed})
 		if t.Refused == before {
 			w.add(feed.Of)
 		}
@@ -128,7 +128,7 @@ func (x *exchange) applyFeed(feed *remotewrite.Feed) (t tally, w written) {
 		x.server.account.Count(metric.Malformed)
 	}
 	t.Applied += feed.Superseded.Samples
-	x.server.account.CountBatch(uint64(t.Applied))
+	x.server.account.CountApplied(uint64(t.Applied))
 	return t, w
 }
 

@@ -69,7 +69,7 @@ func (ls *jsonLines) sample() (*metric.Sample, *fault) {
 	if f != nil {
 		return nil, f
 	}
-	s.About = about
+	s.Object = about
 	return s, nil
 }
 

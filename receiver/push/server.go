@@ -19,7 +19,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// Reader reads and deletes series. Errors are metric.ErrNotFound or metric.ErrAsked.
+// Reader reads and deletes series. Errors are metric.ErrNotFound or metric.ErrInvalidQuery.
 type Reader interface {
 	Objects(metric.Query) ([]metric.Point, error)
 	External(metric.Query) ([]metric.Point, error)
@@ -109,14 +109,14 @@ type Server struct {
 	trust     Trust
 	pods      Pods
 	full      string
-	desk      *credential.Desk // nil: credentials are not looked at
+	desk      *credential.Authenticator // nil: credentials are not looked at
 	// challenges are for who shows none.
 	challenges   []string
 	pending      *receiver.Pending
 	certificates *certificates // nil: plain HTTP
 	alive        func(metric.Object) bool
 	checksHosts  bool
-	remembered   *remotewrite.Memory
+	remembered   *remotewrite.SenderState
 	log          *slog.Logger
 
 	http      *fasthttp.Server
@@ -156,11 +156,11 @@ func New(cfg Config, parts Parts) (*Server, error) {
 		groups:   parts.Groups, reading: cfg.reading(), build: parts.Build, began: time.Now(),
 		stopping: make(chan struct{}), pods: parts.Pods, full: parts.Full, desk: desk, challenges: challengesOf(desk), certificates: certificates,
 		senders: parts.Senders, trust: parts.Trust, pending: parts.Pending, alive: parts.Alive,
-		remembered:  remotewrite.NewMemory(),
+		remembered:  remotewrite.NewSenderState(),
 		checksHosts: checksHosts(ln.Addr(), parts.Trust != nil),
 	}
 	s.life, s.end = context.WithCancel(context.Background())
-	s.exchanges.New = func() any { return &exchange{server: s, origin: receiver.Origin{Senders: s.senders}} }
+	s.exchanges.New = func() any { return &exchange{server: s, origin: receiver.SenderResolver{Senders: s.senders}} }
 	s.gate = newGate(ln.(*net.TCPListener), cfg, s.metrics, s.log)
 	s.metrics.connections = s.gate.connections
 	if certificates != nil {

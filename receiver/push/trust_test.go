@@ -144,7 +144,7 @@ func TestReadingLeavesOutTheDead(t *testing.T) {
 	var got func(metric.Object) bool
 	h := start(t, func(_ *Config, p *Parts) {
 		p.Alive = alive
-		p.Reader = spying{p.Reader, func(q metric.Query) { got = q.Known }}
+		p.Reader = spying{p.Reader, func(q metric.Query) { got = q.MatchObject }}
 	})
 	h.do("GET", "/v1/namespaces/shop/pods/web-1/a", "")
 	if got == nil || !got(metric.Object{Name: "web-1"}) || got(metric.Object{Name: "web-2"}) {

@@ -10,7 +10,7 @@ import (
 )
 
 // sortParts brings together what belongs together, each whole in the order of its moments.
-func (f *Feed) sortParts() {
+func (f *Converter) sortParts() {
 	f.sorted = true
 	slices.SortFunc(f.parts, func(a, b part) int {
 		return cmp.Or(cmp.Compare(a.base, b.base), cmp.Compare(a.at, b.at), cmp.Compare(a.role, b.role), cmp.Compare(a.bound, b.bound),
@@ -19,7 +19,7 @@ func (f *Feed) sortParts() {
 }
 
 // nextGroup makes a sample of the parts of one whole and moment; false at the end.
-func (f *Feed) nextGroup() bool {
+func (f *Converter) nextGroup() bool {
 	for {
 		switch {
 		case len(f.ready) > 0:
@@ -37,7 +37,7 @@ func (f *Feed) nextGroup() bool {
 }
 
 // ofGroup makes a sample of the parts that come next. False: there is none yet.
-func (f *Feed) ofGroup() bool {
+func (f *Converter) ofGroup() bool {
 	first, end := &f.parts[f.groups], f.groups+1
 	for end < len(f.parts) && f.parts[end].base == first.base && f.parts[end].at == first.at {
 		end++
@@ -68,10 +68,10 @@ func (f *Feed) ofGroup() bool {
 	return true
 }
 
-func (f *Feed) keyOf(p *part) uint64 { return p.base ^ f.sender }
+func (f *Converter) keyOf(p *part) uint64 { return p.base ^ f.sender }
 
 // inTime reports whether a moment is one that prepare takes.
-func (f *Feed) inTime(at int64) bool { return at >= 1000 && at-f.now <= ahead.Milliseconds() }
+func (f *Converter) inTime(at int64) bool { return at >= 1000 && at-f.now <= ahead.Milliseconds() }
 
 // isWhole reports whether parts by themselves say what a histogram or summary says: its observations and their sum.
 func isWhole(all []part, t Type) bool {
@@ -90,7 +90,7 @@ func distinct(all []part) bool {
 }
 
 // join puts parts to those of other requests. False: they are refused by themselves.
-func (f *Feed) join(all []part, t Type) bool {
+func (f *Converter) join(all []part, t Type) bool {
 	j := f.memory.join(f.keyOf(&all[0]), t, all, f.now)
 	f.Lost += j.lost
 	f.ready, f.readyOf = j.ready, t
@@ -102,7 +102,7 @@ func (f *Feed) join(all []part, t Type) bool {
 }
 
 // ofReady makes a sample of a moment whose parts have come.
-func (f *Feed) ofReady() {
+func (f *Converter) ofReady() {
 	one := f.ready[0]
 	f.ready = f.ready[1:]
 	f.Of = Counts{}
@@ -110,7 +110,7 @@ func (f *Feed) ofReady() {
 }
 
 // ofPlain makes a sample of a count or a sum that stands for itself: nothing says that it is a part.
-func (f *Feed) ofPlain() {
+func (f *Converter) ofPlain() {
 	one := &f.parts[f.groups]
 	f.groups++
 	f.Of = Counts{Samples: 1}
@@ -122,7 +122,7 @@ var suffixes = [...]string{countRole: "_count", sumRole: "_sum"}
 
 // readBase has the reader read the series of a part, for what all parts of its whole have in common: once, however
 // many moments there are of it.
-func (f *Feed) readBase(one *part) {
+func (f *Converter) readBase(one *part) {
 	if f.base != "" && f.common == one.base {
 		return
 	}
@@ -151,7 +151,7 @@ func typeOfParts(all []part) Type {
 }
 
 // ofParts makes the sample of a whole.
-func (f *Feed) ofParts(all []part, t Type) {
+func (f *Converter) ofParts(all []part, t Type) {
 	end := slices.ContainsFunc(all, func(p part) bool { return p.stale })
 	f.name = append(f.name[:0], f.base...)
 	if !f.prepare(f.reader.Series.Labels, metric.Timer, taken{all[0].at, startOf(all), end}) || end {
@@ -184,7 +184,7 @@ func startOf(all []part) (started int64) {
 
 // ofClassic makes a histogram of its buckets and sum. That of +Inf counts all, and is the last one of a scrape: without it, others may be
 // missing too.
-func (f *Feed) ofClassic(all []part) detail {
+func (f *Converter) ofClassic(all []part) detail {
 	h := &f.histogram
 	n := 0
 	for n < len(all) && all[n].role == bucketRole {
@@ -200,7 +200,7 @@ func (f *Feed) ofClassic(all []part) detail {
 	}
 	f.cumulative = f.cumulative[:0]
 	for i, one := range all[:n] {
-		if !isCount(one.value) {
+		if !metric.IsCount(one.value) {
 			return badCount
 		}
 		if i > 0 && one.value < all[i-1].value {
@@ -209,7 +209,7 @@ func (f *Feed) ofClassic(all []part) detail {
 		f.cumulative = append(f.cumulative, buckets.Bucket{UpperBound: one.bound, Count: one.value})
 	}
 	count := all[n-1].value
-	f.table.Classic(f.cumulative, count)
+	f.table.SetClassic(f.cumulative, count)
 	f.table.Fill(h, count, sumOf(all))
 	return noDetail
 }
@@ -223,7 +223,7 @@ func sumOf(all []part) float64 {
 }
 
 // ofSummary makes a summary of its quantiles, count and sum.
-func (f *Feed) ofSummary(all []part) detail {
+func (f *Converter) ofSummary(all []part) detail {
 	h := &f.histogram
 	*h = metric.Histogram{Count: -1, Sum: sumOf(all), Min: math.NaN(), Max: math.NaN(), Quantiles: h.Quantiles[:0]}
 	for _, one := range all {
@@ -232,7 +232,7 @@ func (f *Feed) ofSummary(all []part) detail {
 			return manyQuantiles
 		case one.role == quantileRole:
 			h.Quantiles = append(h.Quantiles, metric.Quantile{Q: one.bound, Value: one.value})
-		case one.role == countRole && !isCount(one.value):
+		case one.role == countRole && !metric.IsCount(one.value):
 			return badCount
 		case one.role == countRole:
 			h.Count = one.value

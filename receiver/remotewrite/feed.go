@@ -13,7 +13,7 @@ import (
 // Feed makes the samples that the table takes of a request: each series' own, in the order of the request, and then those of
 // classic histograms and summaries, which are put together of several series. It is meant to be kept and used for request
 // after request, by one goroutine.
-type Feed struct {
+type Converter struct {
 	reader Reader
 	now    int64 // Unix milliseconds
 	seed   maphash.Seed
@@ -40,7 +40,7 @@ type Feed struct {
 	open       bool // the reader's series has more to give
 	at         int  // of its samples, then of its histograms
 	native     Histogram
-	table      buckets.Table
+	table      buckets.Builder
 	histogram  metric.Histogram
 	cumulative []buckets.Bucket
 
@@ -51,7 +51,7 @@ type Feed struct {
 	base   string // the name that the parts have in common whose series the reader has; empty: none
 	common uint64 // their hash
 
-	memory  *Memory // nil: there is none
+	memory  *SenderState // nil: there is none
 	sender  uint64
 	ready   []instant // of the parts under way
 	readyOf Type
@@ -62,16 +62,18 @@ type Feed struct {
 const keptParts = 4096
 
 // NewFeed makes a feed.
-func NewFeed(o Options) *Feed { return &Feed{reader: *NewReader(o), seed: maphash.MakeSeed()} }
+func NewConverter(o Options) *Converter {
+	return &Converter{reader: *NewReader(o), seed: maphash.MakeSeed()}
+}
 
 // Remember has the feed use what earlier requests of a sender said. It holds from the next Reset on.
-func (f *Feed) Remember(m *Memory, sender string) {
+func (f *Converter) Remember(m *SenderState, sender string) {
 	f.memory, f.seed = m, m.seed
 	f.sender = maphash.String(m.seed, sender)
 }
 
 // Reset begins with a request that came now; see Reader.Reset.
-func (f *Feed) Reset(body []byte, v Version, now time.Time) Fault {
+func (f *Converter) Reset(body []byte, v Version, now time.Time) Fault {
 	f.Close()
 	f.now = now.UnixMilli()
 	fault := f.reader.Reset(body, v)
@@ -86,7 +88,7 @@ func (f *Feed) Reset(body []byte, v Version, now time.Time) Fault {
 }
 
 // Close lets go of the request.
-func (f *Feed) Close() {
+func (f *Converter) Close() {
 	f.reader.Close()
 	clear(f.parts)
 	if cap(f.parts) > keptParts {
@@ -98,7 +100,7 @@ func (f *Feed) Close() {
 }
 
 // Next reads on to the next Sample or Fault; false at the end.
-func (f *Feed) Next() bool {
+func (f *Converter) Next() bool {
 	f.Fault, f.Entries, f.guess = Fault{}, 1, false
 	for {
 		switch {
@@ -117,7 +119,7 @@ func (f *Feed) Next() bool {
 }
 
 // begin begins with the reader's series. True: it cannot be taken, by Fault.
-func (f *Feed) begin() bool {
+func (f *Converter) begin() bool {
 	s := &f.reader.Series
 	f.Exemplars += s.Exemplars
 	if f.reader.Fault.Reason == metric.Applied && len(s.Samples) > 0 && f.isPart() {
@@ -150,7 +152,7 @@ func kindOf(name string, t Type) metric.Kind {
 // lastEnd is where the last sample is that says that there is no value: what is before it was never to be seen.
 func lastEnd(samples []Sample) int {
 	for i := len(samples) - 1; i > 0; i-- {
-		if !isFinite(samples[i].Value) {
+		if !metric.IsFinite(samples[i].Value) {
 			return i
 		}
 	}
@@ -158,7 +160,7 @@ func lastEnd(samples []Sample) int {
 }
 
 // nextOfSeries makes the next sample of the series.
-func (f *Feed) nextOfSeries() bool {
+func (f *Converter) nextOfSeries() bool {
 	s := &f.reader.Series
 	switch i := f.at - len(s.Samples); {
 	case i < 0:
@@ -174,7 +176,7 @@ func (f *Feed) nextOfSeries() bool {
 	return true
 }
 
-func (f *Feed) fail(d detail) {
+func (f *Converter) fail(d detail) {
 	f.reader.fail(d)
 	f.Fault = f.reader.Fault
 }
@@ -187,11 +189,11 @@ type taken struct {
 
 // prepare begins a sample of f.name, and holds its time against now. False: it is refused. An end is never too old: the table
 // knows whether a newer value came.
-func (f *Feed) prepare(labels []metric.Label, kind metric.Kind, when taken) bool {
+func (f *Converter) prepare(labels []metric.Label, kind metric.Kind, when taken) bool {
 	if when.started == 0 {
 		when.started = f.reader.Series.created
 	}
-	f.Sample = metric.Sample{Name: f.name, Kind: kind, Fields: labels, Timestamp: when.at / 1000, AboutExternal: true}
+	f.Sample = metric.Sample{Name: f.name, Kind: kind, Fields: labels, Timestamp: when.at / 1000, DefaultExternal: true}
 	if when.started > 0 {
 		f.Sample.Started = time.UnixMilli(when.started).UnixNano()
 	}
@@ -202,7 +204,7 @@ func (f *Feed) prepare(labels []metric.Label, kind metric.Kind, when taken) bool
 	case ago < -ahead.Milliseconds():
 		d = farAhead
 	case when.end:
-		f.Sample.Op = metric.Vanish
+		f.Sample.Op = metric.MarkStale
 	case kind == metric.Gauge && ago > past.Milliseconds():
 		d = longAgo
 	case kind != metric.Gauge:
@@ -225,16 +227,16 @@ const (
 )
 
 // ofSample makes a sample of a value of the reader's series.
-func (f *Feed) ofSample(v Sample) {
+func (f *Converter) ofSample(v Sample) {
 	s := &f.reader.Series
 	f.name = append(f.name[:0], s.Name...)
 	f.ofValue(s.Labels, f.kind, v)
 	f.guess = s.Guessed
 }
 
-// Otherwise turns the Sample into what else it may be, where the request does not tell: a counter into a gauge, or the other
+// OtherKind turns the Sample into what else it may be, where the request does not tell: a counter into a gauge, or the other
 // way round. False: it is nothing else. It is for a name that has the other kind already, from before its type was known.
-func (f *Feed) Otherwise() bool {
+func (f *Converter) OtherKind() bool {
 	s := &f.Sample
 	switch ago := f.now - s.Timestamp*1000; {
 	case !f.guess:
@@ -250,8 +252,8 @@ func (f *Feed) Otherwise() bool {
 }
 
 // ofValue makes a sample of a value of f.name. What is no finite number, whatever it is, cannot be served.
-func (f *Feed) ofValue(labels []metric.Label, kind metric.Kind, v Sample) {
-	end := !isFinite(v.Value)
+func (f *Converter) ofValue(labels []metric.Label, kind metric.Kind, v Sample) {
+	end := !metric.IsFinite(v.Value)
 	if !f.prepare(labels, kind, taken{v.Timestamp, v.Started, end}) || end {
 		return
 	}
@@ -268,7 +270,7 @@ func (f *Feed) ofValue(labels []metric.Label, kind metric.Kind, v Sample) {
 }
 
 // ofNative makes a sample of a native histogram.
-func (f *Feed) ofNative(message []byte) {
+func (f *Converter) ofNative(message []byte) {
 	s, h := &f.reader.Series, &f.native
 	if d := f.reader.readHistogram(h, message); d != noDetail {
 		f.fail(d)
@@ -282,11 +284,11 @@ func (f *Feed) ofNative(message []byte) {
 	switch {
 	case h.Gauge || s.Type == GaugeHistogramType:
 		d = gaugeHistogram
-	case h.Custom && !f.table.Custom(&buckets.Custom{Bounds: h.CustomBounds, Spans: h.PositiveSpans, Counts: h.PositiveCounts}):
+	case h.Custom && !f.table.SetCustom(&buckets.Custom{Bounds: h.CustomBounds, Spans: h.PositiveSpans, Counts: h.PositiveCounts}):
 		d = badCustom
 	case !h.addsUp():
 		d = badTotal
-	case !h.Custom && !f.table.Native(&h.Native):
+	case !h.Custom && !f.table.SetNative(&h.Native):
 		d = manyBuckets
 	}
 	if d != noDetail {
@@ -301,5 +303,3 @@ func (f *Feed) ofNative(message []byte) {
 const staleMarker = 0x7ff0000000000002
 
 func isStale(v float64) bool { return math.Float64bits(v) == staleMarker }
-
-func isFinite(v float64) bool { return math.Abs(v) <= math.MaxFloat64 }

@@ -31,9 +31,9 @@ func at(values ...float64) (all []Sample) {
 func ago(v float64, d time.Duration) []Sample { return []Sample{{v, moment - d.Milliseconds(), 0}} }
 
 // fed is all that a request becomes, a line each.
-func fed(t testing.TB, body []byte, v Version) (lines []string, f *Feed) {
+func fed(t testing.TB, body []byte, v Version) (lines []string, f *Converter) {
 	t.Helper()
-	f = NewFeed(DefaultOptions())
+	f = NewConverter(DefaultOptions())
 	if fault := f.Reset(body, v, now); fault.Reason != metric.Applied {
 		return []string{fault.Error()}, f
 	}
@@ -43,16 +43,16 @@ func fed(t testing.TB, body []byte, v Version) (lines []string, f *Feed) {
 	return lines, f
 }
 
-var opNames = map[metric.Op]string{metric.Accumulate: "accumulate", metric.Assign: "assign", metric.Vanish: "vanish"}
+var opNames = map[metric.Op]string{metric.Accumulate: "accumulate", metric.Assign: "assign", metric.MarkStale: "vanish"}
 
-func (f *Feed) line() string {
+func (f *Converter) line() string {
 	if f.Fault.Reason != metric.Applied {
 		return fmt.Sprintf("%v %d %s: %s", f.Of, f.Entries, f.Fault.Reason, f.Fault.Error())
 	}
 	s := &f.Sample
 	text := fmt.Sprintf("%s%v %s %s", s.Name, s.Fields, s.Kind, opNames[s.Op])
 	switch h := s.Histogram; {
-	case s.Op == metric.Vanish:
+	case s.Op == metric.MarkStale:
 	case h != nil:
 		text += fmt.Sprintf(" %v %v n=%v sum=%v", h.Bounds, h.Counts, h.Count, h.Sum)
 		if len(h.Quantiles) > 0 {
@@ -357,7 +357,7 @@ func TestNoAllocation(t *testing.T) {
 	all = append(all, classic("h", HistogramType, 1, 2, 3, 4)...)
 	all = append(all, one{labels: []string{"n"}, kind: HistogramType, histograms: []message{native()}})
 	for version, body := range map[Version][]byte{V1: request1(map[string]Type{"h": HistogramType}, all...), V2: request2(all...)} {
-		f := NewFeed(DefaultOptions())
+		f := NewConverter(DefaultOptions())
 		read := func() {
 			f.Reset(body, version, now)
 			for f.Next() {
@@ -385,7 +385,7 @@ func TestNoRequestIsDear(t *testing.T) {
 		"buckets of many moments":  {labels: []string{"x_bucket", "le", "+Inf"}, samples: apart},
 		"one bucket of one moment": {labels: []string{"x_bucket", "le", "+Inf"}, samples: same},
 	} {
-		f := NewFeed(DefaultOptions())
+		f := NewConverter(DefaultOptions())
 		f.Reset(request1(nil, o, o, o, o, o, o, o, o), V1, now)
 		began, n := time.Now(), 0
 		for f.Next() {

@@ -17,7 +17,7 @@ func FuzzFeed(f *testing.F) {
 	f.Add(request2(all...), true)
 	f.Add(request1(map[string]Type{"h": HistogramType, "x": CounterType}, all...), false)
 	f.Add(request2(classic("h", NoType, 1, 2, 3, 4)[1:3]...), true)
-	feed := NewFeed(DefaultOptions())
+	feed := NewConverter(DefaultOptions())
 	f.Fuzz(func(t *testing.T, body []byte, second bool) {
 		v := V1
 		if second {
@@ -42,7 +42,7 @@ func FuzzFeed(f *testing.F) {
 			s := &feed.Sample
 			pushed := s.Op == metric.Assign && s.Kind == metric.Gauge || s.Op == metric.Accumulate && (s.Kind == metric.Counter) == (s.Histogram == nil)
 			switch {
-			case s.Op == metric.Vanish:
+			case s.Op == metric.MarkStale:
 			case !pushed || s.Kind == metric.Timer && s.Histogram == nil:
 				t.Errorf("%+v", s)
 			case s.Histogram != nil:

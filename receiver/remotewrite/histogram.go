@@ -131,7 +131,7 @@ func (s *side) readSpan(message []byte) detail {
 
 // finish checks what was read.
 func (h *Histogram) finish() detail {
-	if !isCount(h.Count) || !isCount(h.ZeroCount) || !isCount(h.ZeroThreshold) {
+	if !metric.IsCount(h.Count) || !metric.IsCount(h.ZeroCount) || !metric.IsCount(h.ZeroThreshold) {
 		return badCount
 	}
 	if d := h.positive.finish(); d != noDetail {
@@ -174,24 +174,13 @@ func (s *side) finish() detail {
 		sum += protowire.DecodeZigZag(delta) // what wraps is negative, or was too large to be true
 		s.counts = append(s.counts, float64(sum))
 	}
-	end, announced := int64(0), int64(0)
-	for i, one := range s.spans {
-		end += int64(one.Offset) + int64(one.Length)
-		announced += int64(one.Length)
-		if i > 0 && one.Offset < 0 || end < math.MinInt32 || end > math.MaxInt32 {
-			return badSpans
-		}
-	}
-	if announced != int64(len(s.counts)) {
+	if !buckets.SpansHold(s.spans, len(s.counts)) {
 		return badSpans
 	}
 	for _, n := range s.counts {
-		if !isCount(n) {
+		if !metric.IsCount(n) {
 			return badCount
 		}
 	}
 	return noDetail
 }
-
-// isCount reports whether a number can be one of observations, or a width.
-func isCount(v float64) bool { return v >= 0 && v <= math.MaxFloat64 }

@@ -10,7 +10,7 @@ import (
 // histograms and summaries that come in different requests (pieces.go). All Feeds of a server share one.
 //
 // Nothing in it is about a value that was served: without it a type is guessed by its name again, and a histogram in pieces begins anew.
-type Memory struct {
+type SenderState struct {
 	seed maphash.Seed
 
 	mu     sync.Mutex // guards what follows
@@ -21,8 +21,8 @@ type Memory struct {
 }
 
 // NewMemory makes an empty memory.
-func NewMemory() *Memory {
-	return &Memory{seed: maphash.MakeSeed(), types: map[uint64]map[string]knownType{}, wholes: map[uint64]*whole{}}
+func NewSenderState() *SenderState {
+	return &SenderState{seed: maphash.MakeSeed(), types: map[uint64]map[string]knownType{}, wholes: map[uint64]*whole{}}
 }
 
 const (
@@ -41,7 +41,7 @@ type knownType struct {
 }
 
 // learn keeps the types of a request. Its strings are borrowed.
-func (m *Memory) learn(sender uint64, types map[string]Type, most int, now int64) {
+func (m *SenderState) learn(sender uint64, types map[string]Type, most int, now int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.sweepLocked(now)
@@ -70,7 +70,7 @@ func (m *Memory) learn(sender uint64, types map[string]Type, most int, now int64
 }
 
 // typeOf is what a sender told of a metric, which may be a part of its family.
-func (m *Memory) typeOf(sender uint64, name string, now int64) Type {
+func (m *SenderState) typeOf(sender uint64, name string, now int64) Type {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	known := m.types[sender]
@@ -91,7 +91,7 @@ func (m *Memory) typeOf(sender uint64, name string, now int64) Type {
 }
 
 // sweepLocked lets go of what was not sent for long.
-func (m *Memory) sweepLocked(now int64) {
+func (m *SenderState) sweepLocked(now int64) {
 	if now-m.swept < sweepEvery {
 		return
 	}

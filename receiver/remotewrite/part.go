@@ -63,13 +63,13 @@ func has(labels []metric.Label, key string) bool {
 	return slices.ContainsFunc(labels, func(l metric.Label) bool { return l.Key == key })
 }
 
-func (f *Feed) isPart() bool {
+func (f *Converter) isPart() bool {
 	_, _, ok := partOf(&f.reader.Series)
 	return ok
 }
 
 // addParts keeps the samples of the series until all of the request has been read.
-func (f *Feed) addParts() detail {
+func (f *Converter) addParts() detail {
 	s := &f.reader.Series
 	if len(f.parts)+len(s.Samples) > f.reader.options.MaxParts {
 		return manyParts
@@ -98,7 +98,7 @@ func (f *Feed) addParts() detail {
 	return noDetail
 }
 
-func (f *Feed) bound(key string) (float64, detail) {
+func (f *Converter) bound(key string) (float64, detail) {
 	s := &f.reader.Series
 	i := slices.IndexFunc(s.Labels, func(l metric.Label) bool { return l.Key == key })
 	v, err := strconv.ParseFloat(s.Labels[i].Value, 64)
@@ -114,7 +114,7 @@ func (f *Feed) bound(key string) (float64, detail) {
 }
 
 // hash tells wholes apart. Its seed is not known outside, so nobody can make two alike.
-func (f *Feed) hash(base string, labels []metric.Label, but string) uint64 {
+func (f *Converter) hash(base string, labels []metric.Label, but string) uint64 {
 	var h maphash.Hash
 	h.SetSeed(f.seed)
 	h.WriteString(base)

@@ -61,7 +61,7 @@ type joined struct {
 }
 
 // knows returns the type of a whole that comes in pieces.
-func (m *Memory) knows(key uint64) (Type, bool) {
+func (m *SenderState) knows(key uint64) (Type, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	w := m.wholes[key]
@@ -72,13 +72,13 @@ func (m *Memory) knows(key uint64) (Type, bool) {
 }
 
 // forget lets go of a whole that has ended.
-func (m *Memory) forget(key uint64) {
+func (m *SenderState) forget(key uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.forgetLocked(key)
 }
 
-func (m *Memory) forgetLocked(key uint64) {
+func (m *SenderState) forgetLocked(key uint64) {
 	if w := m.wholes[key]; w != nil {
 		m.pieces -= w.size()
 		delete(m.wholes, key)
@@ -94,7 +94,7 @@ func (w *whole) size() int {
 }
 
 // join takes sorted parts of one moment, each slot once.
-func (m *Memory) join(key uint64, of Type, parts []part, now int64) (j joined) {
+func (m *SenderState) join(key uint64, of Type, parts []part, now int64) (j joined) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.sweepLocked(now)
@@ -113,7 +113,7 @@ func (m *Memory) join(key uint64, of Type, parts []part, now int64) (j joined) {
 	return j
 }
 
-func (m *Memory) sizeOf(key uint64) int {
+func (m *SenderState) sizeOf(key uint64) int {
 	if w := m.wholes[key]; w != nil {
 		return w.size()
 	}

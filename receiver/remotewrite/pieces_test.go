@@ -12,13 +12,13 @@ import (
 // pieces feeds requests to feeds that share a memory, as shards do, and says what became of each.
 type pieces struct {
 	*testing.T
-	memory *Memory
+	memory *SenderState
 	now    time.Time
 }
 
 func (p *pieces) feed(sender string, v Version, body []byte) (lines []string) {
 	p.Helper()
-	f := NewFeed(DefaultOptions())
+	f := NewConverter(DefaultOptions())
 	f.Remember(p.memory, sender)
 	if fault := f.Reset(body, v, p.now); fault.Reason != metric.Applied {
 		p.Fatal(fault.Error())
@@ -48,7 +48,7 @@ func (p *pieces) wants(series []one, lines ...string) {
 }
 
 func newPieces(t *testing.T) *pieces {
-	return &pieces{t, NewMemory(), time.UnixMilli(int64(moment))}
+	return &pieces{t, NewSenderState(), time.UnixMilli(int64(moment))}
 }
 
 // at makes series of one sample, each with its labels, at the present moment.
@@ -155,7 +155,7 @@ func TestPiecesOfShardsAtOnce(t *testing.T) {
 	var sending sync.WaitGroup
 	for shard := range shards {
 		sending.Go(func() {
-			f := NewFeed(DefaultOptions())
+			f := NewConverter(DefaultOptions())
 			for n := range moments {
 				series := one{labels: []string{"x_bucket", "le", fmt.Sprint(shard)}, samples: []Sample{{Value: float64(n + 1), Timestamp: moment + int64(n)*1000}}}
 				all := []one{series}

@@ -20,7 +20,7 @@ func (s *Scanner) Cut(text []byte, l *metric.Line) bool {
 	}
 	digits := end - colon - 1
 	l.Text, l.Head, l.Dialect = text, text[:colon], uint8(s.options.Dialect)
-	l.AboutExternal = s.Sample.AboutExternal
+	l.DefaultExternal = s.Sample.DefaultExternal
 	if end < len(text) && text[end] == '|' && digits > 0 && digits <= maxExactDigits {
 		l.Value, l.Rest = text[colon+1:end], text[end+1:]
 		l.Numeric, l.Whole, l.Fraction = true, n, 0
@@ -47,7 +47,7 @@ func (s *Scanner) cutOther(text []byte, at int, l *metric.Line) bool {
 
 // Single reports whether the sample that Next found is all that its line says, whatever the line's value: one that has
 // the same Head and Rest gives the same sample but for that.
-func (s *Scanner) Single() bool { return s.single }
+func (s *Scanner) IsCacheable() bool { return s.single }
 
 // Done reports whether Next has nothing more to find.
 func (s *Scanner) Done() bool {

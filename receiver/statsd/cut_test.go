@@ -61,8 +61,8 @@ func TestSingle(t *testing.T) {
 	} {
 		s := NewScanner(DefaultOptions())
 		s.Reset([]byte(line))
-		if s.Next(); s.Fault.Reason != metric.Applied || s.Single() != want {
-			t.Errorf("%q: single %v, fault %v", line, s.Single(), s.Fault)
+		if s.Next(); s.Fault.Reason != metric.Applied || s.IsCacheable() != want {
+			t.Errorf("%q: single %v, fault %v", line, s.IsCacheable(), s.Fault)
 		}
 	}
 }
@@ -89,7 +89,7 @@ func FuzzCut(f *testing.F) {
 			return
 		}
 		one.Reset([]byte(first))
-		if !one.Next() || one.Fault.Reason != metric.Applied || !one.Single() {
+		if !one.Next() || one.Fault.Reason != metric.Applied || !one.IsCacheable() {
 			return
 		}
 		known := one.Sample

@@ -150,7 +150,7 @@ const maxShown = 64
 // shown keeps what a client sent from filling a message.
 func shown(text []byte) []byte {
 	if len(text) > maxShown {
-		return []byte(metric.Cut(string(text), maxShown))
+		return []byte(metric.Truncate(string(text), maxShown))
 	}
 	return text
 }

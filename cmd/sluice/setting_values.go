@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding"
 	"errors"
 	"fmt"
 	"math"
@@ -9,10 +10,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-metrics/sluice/config"
 	"github.com/sluice-metrics/sluice/metric"
-	"github.com/sluice-metrics/sluice/receiver"
-	"github.com/sluice-metrics/sluice/receiver/push"
 )
+
+// targeted is a flag's value that sets a variable of another type.
+type targeted interface{ target() any }
 
 // durations is a flag of comma-separated durations. A value replaces the list.
 type durations struct{ list *[]time.Duration }
@@ -23,7 +26,7 @@ func (d *durations) Set(s string) error {
 	for _, piece := range strings.Split(s, ",") {
 		one, err := time.ParseDuration(strings.TrimSpace(piece))
 		if err != nil {
-			return fmt.Errorf("must be durations as in 10s,1m: %w", err)
+			return errors.New("must be a list of durations, as in 10s,1m (units are s, m and h)")
 		}
 		list = append(list, one)
 	}
@@ -41,6 +44,8 @@ func (d *durations) String() string {
 
 // Type implements pflag.Value.
 func (d *durations) Type() string { return "durations" }
+
+func (d *durations) target() any { return d.list }
 
 // words is a flag of comma-separated words. A value replaces the list, an empty one empties it.
 type words struct{ list *[]string }
@@ -61,6 +66,8 @@ func (w *words) String() string { return strings.Join(*w.list, ",") }
 
 // Type implements pflag.Value.
 func (w *words) Type() string { return "list" }
+
+func (w *words) target() any { return w.list }
 
 // size is a flag of a number of bytes: "512", "64KiB", "256MiB", "2GiB".
 type size[N int | int64 | uint64] struct{ bytes *N }
@@ -91,53 +98,38 @@ func (s *size[N]) Set(text string) error {
 	return errSize
 }
 
-func (s *size[N]) String() string {
-	for _, unit := range sizeUnits {
-		if n := uint64(*s.bytes); n >= unit.bytes && n%unit.bytes == 0 {
-			return strconv.FormatUint(n/unit.bytes, 10) + unit.suffix
-		}
-	}
-	return "0"
-}
+func (s *size[N]) String() string { return config.Bytes(*s.bytes).String() }
 
 // Type implements pflag.Value.
 func (s *size[N]) Type() string { return "size" }
 
-// choice is a flag that takes one of a few words.
+func (s *size[N]) target() any { return s.bytes }
+
+// choice is a flag that takes one of a few words. Its variable is a string, or a type that converts
+// itself to and from text.
 type choice struct {
-	name  string // of what is chosen
-	words []string
-	value interface {
-		UnmarshalText([]byte) error
-		MarshalText() ([]byte, error)
-	}
+	variable any
+	words    []string
 }
-
-// aboutSender says that a line which names nothing is about the pod that sent it.
-const aboutSender = "sender"
-
-var (
-	dialects = []string{"statsd", "dogstatsd", "influx", "librato", "signalfx"}
-	levels   = []string{"debug", "info", "warn", "error"}
-	formats  = []string{"text", "json"}
-
-	abouts      = []string{aboutSender, receiver.AboutExternal}
-	pushAuths   = []string{push.AuthNone, push.AuthToken}
-	clientAuths = []string{push.ClientAuthRequest, push.ClientAuthRequire}
-	trustModes  = []string{"open", "namespace", "strict"}
-)
 
 // Set implements pflag.Value.
 func (c *choice) Set(s string) error {
-	if word := strings.ToLower(s); slices.Contains(c.words, word) {
-		return c.value.UnmarshalText([]byte(word))
+	word := strings.ToLower(s)
+	if !slices.Contains(c.words, word) {
+		return fmt.Errorf("must be %s%s", oneOf(c.words), didYouMean(word, c.words))
 	}
-	last := len(c.words) - 1
-	return fmt.Errorf("must be %s or %s", strings.Join(c.words[:last], ", "), c.words[last])
+	if variable, ok := c.variable.(*string); ok {
+		*variable = word
+		return nil
+	}
+	return c.variable.(encoding.TextUnmarshaler).UnmarshalText([]byte(word))
 }
 
 func (c *choice) String() string {
-	text, err := c.value.MarshalText()
+	if variable, ok := c.variable.(*string); ok {
+		return *variable
+	}
+	text, err := c.variable.(encoding.TextMarshaler).MarshalText()
 	if err != nil {
 		return ""
 	}
@@ -145,21 +137,20 @@ func (c *choice) String() string {
 }
 
 // Type implements pflag.Value.
-func (c *choice) Type() string { return c.name }
+func (c *choice) Type() string { return strings.Join(c.words, "|") }
 
-// word is a choice that is kept as it is written.
-type word string
+func (c *choice) target() any { return c.variable }
 
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (w *word) UnmarshalText(text []byte) error {
-	*w = word(text)
-	return nil
+// oneOf lists alternatives: "a, b or c".
+func oneOf(words []string) string {
+	last := len(words) - 1
+	if last == 0 {
+		return words[0]
+	}
+	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// MarshalText implements encoding.TextMarshaler.
-func (w *word) MarshalText() ([]byte, error) { return []byte(*w), nil }
-
-// lifetime is a flag of how long a series lives: a duration that the server takes, or "forever". 0: it was not said.
+// lifetime is a flag of a series' lifetime: a duration of at least 1s, or "forever". 0: not given.
 type lifetime time.Duration
 
 var errLifetime = errors.New("must be a duration of at least 1s, as in 90s, 10m or 24h, or forever")

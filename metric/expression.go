@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// Asked is a metric as a reader names it: "name[:stat][:window]".
-type Asked struct {
+// Expression names a metric in a query: "name[:stat][:window]".
+type Expression struct {
 	Name   string
 	Stat   Stat          // NoStat: the kind's default
 	Window time.Duration // 0: the default window
 }
 
-// ParseAsked takes a name apart from its right end. It cannot fail: what is neither a window nor a
-// stat belongs to the name, and names that end like one are refused when they are pushed (EndsReserved),
-// so no name is ever read as something else.
-func ParseAsked(s string) Asked {
-	a := Asked{Name: s}
+// ParseExpression parses from the right end and cannot fail: text that is neither a window nor a
+// stat belongs to the name. Names that end like a window or a stat are rejected when they are
+// pushed (HasReservedSuffix), so every pushed name can be queried.
+func ParseExpression(s string) Expression {
+	a := Expression{Name: s}
 	if head, tail, ok := cutLast(a.Name); ok {
 		if w, isWindow := ParseWindow(tail); isWindow {
 			a.Name, a.Window = head, w
@@ -31,8 +31,8 @@ func ParseAsked(s string) Asked {
 	return a
 }
 
-// String prints what ParseAsked reads.
-func (a Asked) String() string {
+// String prints the text that ParseExpression parses.
+func (a Expression) String() string {
 	s := a.Name
 	if a.Stat != NoStat {
 		s += ":" + a.Stat.String()
@@ -43,8 +43,9 @@ func (a Asked) String() string {
 	return s
 }
 
-// EndsReserved reports whether a name ends in ":stat" or ":window" and could therefore never be asked for.
-func EndsReserved(name string) bool {
+// HasReservedSuffix reports whether a name ends in ":stat" or ":window" and so could never be
+// queried.
+func HasReservedSuffix(name string) bool {
 	_, tail, ok := cutLast(name)
 	if !ok {
 		return false
@@ -56,8 +57,8 @@ func EndsReserved(name string) bool {
 	return isWindow
 }
 
-// ParseWindow reads a window as it stands in a metric's name: a whole number above 0 of one unit, s, m, h
-// or d: "10s", "1m". Combinations like "1m30s" are not windows.
+// ParseWindow parses the window of an Expression: a whole number above 0 and one unit, s, m, h or
+// d: "10s", "1m". Combinations like "1m30s" are not windows.
 func ParseWindow(s string) (time.Duration, bool) {
 	if len(s) < 2 || len(s) > 6 || s[0] == '0' {
 		return 0, false
@@ -75,7 +76,7 @@ func ParseWindow(s string) (time.Duration, bool) {
 
 var windowUnits = map[byte]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour}
 
-// FormatWindow prints a window with the largest unit that divides it: 60s is "1m".
+// FormatWindow prints a window in the largest unit that divides it: 60s is "1m".
 func FormatWindow(w time.Duration) string {
 	for _, unit := range []byte("dhm") {
 		if size := windowUnits[unit]; w >= size && w%size == 0 {

@@ -1,0 +1,151 @@
+package clients
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/sluice-metrics/sluice/e2e/server"
+)
+
+// runtimes maps the language of a code block to the program that runs it and to the name of its
+// file.
+var runtimes = map[string]struct{ file, program string }{
+	"bash":       {"push.sh", "bash"},
+	"python":     {"push.py", "python3"},
+	"go":         {"push.go", "go run"},
+	"java":       {"Push.java", "java"},
+	"javascript": {"push.js", "node"},
+	"php":        {"push.php", "php"},
+	"ruby":       {"push.rb", "ruby"},
+}
+
+var codeBlock = regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$")
+
+// TestClientsPage runs each code block of docs/clients.md against a server. A language whose
+// program is not installed is skipped by name.
+func TestClientsPage(t *testing.T) {
+	t.Parallel()
+	blocks := codeBlock.FindAllStringSubmatch(page(t, "docs", "clients.md"), -1)
+	if len(blocks) != len(runtimes) {
+		t.Errorf("docs/clients.md has %d code blocks; must be one for each of %d languages", len(blocks), len(runtimes))
+	}
+	for _, block := range blocks {
+		language, code := block[1], block[2]
+		t.Run(language, func(t *testing.T) {
+			runtime, ok := runtimes[language]
+			if !ok {
+				t.Fatalf("language %q is not in runtimes", language)
+			}
+			s := server.New(t)
+			file := filepath.Join(t.TempDir(), runtime.file)
+			if err := os.WriteFile(file, []byte(onPorts(t, s, code)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			words := append(strings.Fields(runtime.program), file)
+			if _, err := exec.LookPath(words[0]); err != nil {
+				t.Skipf("skipped: %s is not installed", words[0])
+			}
+			s.Start()
+			run(t, exec.Command(words[0], words[1:]...))
+			want(t, s, map[string]float64{"http_requests:total": 1})
+			if got := read(t, s, "/v1/namespaces/shop/external/queue_depth"); !strings.Contains(got, `"value":42,`) {
+				t.Errorf("queue_depth is %s; want 42", got)
+			}
+		})
+	}
+}
+
+var firstMinute = regexp.MustCompile(`(?m)^    (bin/sluice .*|bash -c .*|curl .*|kubectl --kubeconfig .*)$`)
+
+// TestFirstMinute runs the commands of README's section "The first minute" with the server's ports.
+func TestFirstMinute(t *testing.T) {
+	t.Parallel()
+	_, section, _ := strings.Cut(page(t, "README.md"), "\n## The first minute\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	commands := firstMinute.FindAllStringSubmatch(section, -1)
+	if len(commands) != 6 {
+		t.Fatalf("README.md's first minute has %d commands; want 6", len(commands))
+	}
+	s := server.New(t)
+	s.Start()
+	dir := filepath.Dir(s.DataDir()) // it holds the folder "data", as a checkout does after make run
+	if err := os.Mkdir(filepath.Join(dir, "bin"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(s.Binary(), filepath.Join(dir, "bin", "sluice")); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range commands {
+		line := onPorts(t, s, command[1])
+		if program, _, _ := strings.Cut(line, " "); strings.HasPrefix(line, "kubectl") {
+			if _, err := exec.LookPath(program); err != nil {
+				t.Logf("skipped: %s is not installed", program)
+				continue
+			}
+		}
+		if strings.HasPrefix(line, "bin/sluice push") {
+			line += " --http http://" + s.HTTP
+		}
+		cmd := exec.Command("sh", "-c", line)
+		cmd.Dir = dir
+		said := run(t, cmd)
+		if strings.Contains(line, " get ") && !strings.Contains(said, "42") {
+			t.Errorf("%s: got %q; want 42", line, said)
+		}
+	}
+}
+
+// page reads a page of the repository.
+func page(t *testing.T, path ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(append([]string{"..", ".."}, path...)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// onPorts replaces the default ports in a text with those of a server.
+func onPorts(t *testing.T, s *server.Server, text string) string {
+	t.Helper()
+	for port, address := range map[string]string{"8125": s.UDP, "9091": s.HTTP, "6443": s.API} {
+		_, own, err := net.SplitHostPort(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = regexp.MustCompile(`\b`+port+`\b`).ReplaceAllString(text, own)
+	}
+	return text
+}
+
+// run fails the test unless the command succeeds.
+func run(t *testing.T, cmd *exec.Cmd) string {
+	t.Helper()
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("%s: %v\n%s", strings.Join(cmd.Args, " "), err, out)
+	}
+	return string(out)
+}
+
+// read gets a path of the push port.
+func read(t *testing.T, s *server.Server, path string) string {
+	t.Helper()
+	resp, err := http.Get("http://" + s.HTTP + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}

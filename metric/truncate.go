@@ -1,0 +1,43 @@
+package metric
+
+import (
+	"fmt"
+	"unicode/utf8"
+)
+
+// MaxQuoted is how many bytes of a client's text a message repeats.
+const MaxQuoted = 512
+
+// Truncate shortens text of more than most bytes to its beginning and its length: "xxx... (900000
+// bytes)". Without it a client could fill answers and logs.
+func Truncate(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	end := most
+	for end > 0 && end > most-utf8.UTFMax && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return fmt.Sprintf("%s... (%d bytes)", text[:end], len(text))
+}
+
+// TruncateArgs truncates the texts and errors among a message's arguments to MaxQuoted, in place.
+func TruncateArgs(args []any) []any {
+	for i, arg := range args {
+		switch arg := arg.(type) {
+		case string:
+			if len(arg) > MaxQuoted {
+				args[i] = Truncate(arg, MaxQuoted)
+			}
+		case []byte:
+			if len(arg) > MaxQuoted {
+				args[i] = Truncate(string(arg), MaxQuoted)
+			}
+		case error:
+			if text := arg.Error(); len(text) > MaxQuoted {
+				args[i] = Truncate(text, MaxQuoted)
+			}
+		}
+	}
+	return args
+}
