@@ -43,7 +43,7 @@ func (l *logged) String() string {
 	return l.out.String()
 }
 
-// startDelegating runs a server that asks the control plane who may read, ready or not.
+// startDelegating runs a server that delegates to the control plane, ready or not.
 func startDelegating(t *testing.T, plane *controlPlane, options ...func(*Config)) (*api, *logged) {
 	t.Helper()
 	server, log := delegating(t, plane, options...)
@@ -172,7 +172,7 @@ func TestFrontProxySpeaksForOthers(t *testing.T) {
 	}
 }
 
-// An empty list would let any certificate of that authority speak for anybody.
+// With an empty list, any certificate of that authority could act for any user.
 func TestEmptyAllowedNamesAreRefused(t *testing.T) {
 	for _, names := range []string{"", "[]"} {
 		plane := newControlPlane(t)
@@ -218,7 +218,7 @@ func TestEmptyAllowedNamesCanBeAllowed(t *testing.T) {
 	within(t, "the danger is told", func() bool { return strings.Contains(log.String(), "any certificate") })
 }
 
-// An API server that is away at start is waited for: alive, not ready, and said.
+// Without an API server at the start, the server is alive and not ready, and logs why.
 func TestAPIServerAwayAtStart(t *testing.T) {
 	plane := newControlPlane(t)
 	plane.tokens["of-reader"], plane.rights["reader"] = "reader", []string{requestsRight}
@@ -246,7 +246,7 @@ func TestAPIServerAwayAtStart(t *testing.T) {
 	}
 }
 
-// With the API server away later, who was judged a moment ago is still answered, and nobody else.
+// When the API server fails later, cached decisions still hold, and no other client is let in.
 func TestAPIServerAwayLater(t *testing.T) {
 	plane := newControlPlane(t)
 	plane.tokens["of-reader"], plane.rights["reader"] = "reader", []string{requestsRight}
@@ -285,7 +285,7 @@ func TestDecisionsAreKeptForAMoment(t *testing.T) {
 	}
 }
 
-// While stopping, too, it is known who the front proxy is.
+// The front proxy is also authenticated while stopping.
 func TestFrontProxyIsFollowedWhileShuttingDown(t *testing.T) {
 	plane := newControlPlane(t)
 	plane.rights["reader"] = []string{requestsRight}
@@ -311,7 +311,8 @@ func TestFrontProxyIsFollowedWhileShuttingDown(t *testing.T) {
 	}
 }
 
-// An API server that hangs does not make requests pile up, and one address does not take the room of others.
+// A hanging API server does not let requests pile up, and one address does not take the places of
+// others.
 func TestRequestsThatWaitForTheAPIServerAreBounded(t *testing.T) {
 	plane := newControlPlane(t)
 	plane.tokens["of-reader"], plane.held = "reader", make(chan struct{})
@@ -346,7 +347,7 @@ func TestRequestsThatWaitForTheAPIServerAreBounded(t *testing.T) {
 	waiting.Wait()
 }
 
-// Whom the front proxy speaks for does not wait behind made-up tokens, of which the API server is asked so many a second.
+// Clients of the front proxy do not wait behind the rate limit of made-up tokens.
 func TestMadeUpTokensHoldUpNobodyElse(t *testing.T) {
 	tokens, rights, err := reviewClients(&rest.Config{QPS: decisionsPerSecond, Burst: decisionBurst})
 	if err != nil {
@@ -358,7 +359,7 @@ func TestMadeUpTokensHoldUpNobodyElse(t *testing.T) {
 			t.Fatal("no burst of questions about tokens: the test shows nothing")
 		}
 	}
-	for first.TryAccept() { // what was added meanwhile
+	for first.TryAccept() { // added meanwhile
 	}
 	if !second.TryAccept() {
 		t.Error("a question about a right waits behind those about tokens")
@@ -383,7 +384,7 @@ func with(config map[string]string, key, value string) map[string]string {
 	return changed
 }
 
-// within waits for something on real sockets and files, where there is no virtual time.
+// within waits for a condition on real sockets and files, which virtual time cannot cover.
 func within(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(15 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {

@@ -13,43 +13,45 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// turns lets large answers be gathered one at a time, in the order in which they were asked for as far as there is room, so that many at once take no more
-// memory and no more of the processor than one after the other. Small ones pass by. Who reads an answer slowly holds its points, but
-// keeps nobody from gathering, until all that are held are too many.
+// answerQueue collects large answers one at a time, first come first served, so many at once take
+// no more memory and CPU than one after the other. Small answers bypass it. An answer that a client
+// reads slowly keeps its points reserved, but does not delay the next one unless the reserved
+// points exceed maxReserved.
 type answerQueue struct {
-	maxAnswers int           // large answers that are waited for, gathered or written
-	timeout    time.Duration // for one's turn
+	maxAnswers int           // large answers that wait, are collected or written
+	timeout    time.Duration // longest wait in the queue
 
 	mu         sync.Mutex
-	waiting    []*ticket // who waits
+	waiting    []*ticket // in order of arrival
 	answers    int
-	collecting bool // one is being gathered
-	reserved   int  // what the answers that are gathered or written may have
+	collecting bool // one answer is being collected
+	reserved   int  // points of the answers that are collected or written
 }
 
-// heldPoints is how many points large answers may have together: 70 MB of them. One that has more waits until it is alone.
+// maxReserved bounds the points of large answers, together: 70 MB. A larger answer waits until it
+// is alone.
 const maxReserved = 1 << 19
 
-// turn is what one request has of turns.
+// ticket is a request's place in the queue and its buffer of points.
 type ticket struct {
 	queue  *answerQueue
-	points []metric.Point // given back at its end
+	points []metric.Point // returned to the pool at the end
 
-	// The rest is of a large answer. The lock of turns guards it.
-	reserved   int           // 0: it is not large, or not in
-	admitted   chan struct{} // closed when it is gathered
+	// The fields below are for large answers. The queue's lock guards them.
+	reserved   int           // 0: small, or not in the queue
+	admitted   chan struct{} // closed when collecting may begin
 	collecting bool
 }
 
 type ticketKey struct{}
 
-// newTurns gives large answers half of the places of requests in flight, so that those who wait do not take all, and half of
-// the time of a request to wait, so that the rest is left to be answered.
+// newAnswerQueue gives large answers half of the requests in flight, so small ones always find a
+// place, and half of a request's time for the wait.
 func newAnswerQueue(cfg Config) *answerQueue {
 	return &answerQueue{maxAnswers: max(cfg.MaxInFlight/2, 1), timeout: cfg.RequestTimeout / 2}
 }
 
-// taken has each request to the API groups have a turn until it is answered.
+// withTicket gives each request to the API groups a ticket, and releases it after the answer.
 func (q *answerQueue) withTicket(next http.Handler) http.Handler {
 	return onlyAPIGroups(next, func(w http.ResponseWriter, r *http.Request) {
 		t := &ticket{queue: q}
@@ -58,16 +60,16 @@ func (q *answerQueue) withTicket(next http.Handler) http.Handler {
 	})
 }
 
-// turnOf is the turn of the request that is answered.
+// ticketOf returns the ticket of a request.
 func ticketOf(ctx context.Context) *ticket {
 	t, ok := ctx.Value(ticketKey{}).(*ticket)
 	if !ok {
-		return new(ticket) // nobody takes turns
+		return new(ticket) // without a queue
 	}
 	return t
 }
 
-// roomIn is metric.Query's Room: it waits until it is the answer's turn, if it may be large.
+// buffer implements metric.Query's Reserve. For a large answer it waits in the queue.
 func (t *ticket) buffer(ctx context.Context) func(points int) ([]metric.Point, error) {
 	return func(points int) ([]metric.Point, error) {
 		if points > valuelist.MaxSmall && t.queue != nil {
@@ -80,7 +82,7 @@ func (t *ticket) buffer(ctx context.Context) func(points int) ([]metric.Point, e
 	}
 }
 
-// gathered ends the gathering: points, if there are any, lie in the answer's room.
+// collected ends the collection; points, if any, are in the ticket's buffer.
 func (t *ticket) collected(points []metric.Point) {
 	if points != nil {
 		t.points = points
@@ -92,14 +94,15 @@ func (t *ticket) collected(points []metric.Point) {
 	defer t.queue.mu.Unlock()
 	if t.collecting {
 		t.collecting, t.queue.collecting = false, false
-		have := max(cap(t.points), 1) // not all that there are may have been picked, and the room may be of a larger answer
+		// fewer may have been collected, or the buffer may be of a larger answer
+		have := max(cap(t.points), 1)
 		t.queue.reserved += have - t.reserved
 		t.reserved = have
 		t.queue.dispatchLocked()
 	}
 }
 
-// end is when the answer was written, or will not be.
+// release is called when the answer was written or failed.
 func (t *ticket) release() {
 	t.collected(nil)
 	if t.points != nil {
@@ -117,10 +120,10 @@ func (t *ticket) release() {
 	}
 }
 
-// wait waits for a large answer's turn.
+// wait waits until a large answer may be collected.
 func (q *answerQueue) wait(ctx context.Context, t *ticket, points int) error {
 	if !q.enqueue(t, points) {
-		return apierrors.NewTooManyRequests(fmt.Sprintf("%d large answers are in flight, as many as there may be", q.maxAnswers), retryAfterSeconds)
+		return apierrors.NewTooManyRequests(fmt.Sprintf("%d large answers are in flight, which is the limit; retry later", q.maxAnswers), retryAfterSeconds)
 	}
 	patience := time.NewTimer(q.timeout)
 	defer patience.Stop()
@@ -131,13 +134,13 @@ func (q *answerQueue) wait(ctx context.Context, t *ticket, points int) error {
 	case <-ctx.Done():
 	}
 	if !q.cancel(t) {
-		return nil // it came just now
+		return nil // admitted just now
 	}
-	return apierrors.NewTooManyRequests(fmt.Sprintf("an answer of up to %d objects or series is large, and large ones are gathered one at a time: "+
-		"its turn did not come in %s", points, q.timeout), retryAfterSeconds)
+	return apierrors.NewTooManyRequests(fmt.Sprintf("an answer of up to %d objects or series is large; large answers are collected one at a time, "+
+		"and this one waited for %s; retry later", points, q.timeout), retryAfterSeconds)
 }
 
-// enter puts an answer at the end of the line. False: there are too many.
+// enqueue appends an answer to the queue. False: the queue is full.
 func (q *answerQueue) enqueue(t *ticket, points int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -151,7 +154,7 @@ func (q *answerQueue) enqueue(t *ticket, points int) bool {
 	return true
 }
 
-// leave takes an answer out of the line. False: its turn has come.
+// cancel removes an answer from the queue. False: it was admitted.
 func (q *answerQueue) cancel(t *ticket) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -162,12 +165,12 @@ func (q *answerQueue) cancel(t *ticket) bool {
 	q.waiting = slices.Delete(q.waiting, place, place+1)
 	q.answers--
 	t.reserved = 0
-	q.dispatchLocked() // who waited behind may need less
+	q.dispatchLocked() // the next ones may need less
 	return true
 }
 
-// nextLocked gives the first in the line that there is room for its turn, if nobody else has it. One that there is no room for, as
-// slow readers have it, keeps no smaller one waiting.
+// dispatchLocked admits the first waiting answer that fits, if none is being collected. An answer
+// that does not fit delays no smaller one.
 func (q *answerQueue) dispatchLocked() {
 	place := slices.IndexFunc(q.waiting, func(t *ticket) bool { return q.reserved == 0 || q.reserved+t.reserved <= maxReserved })
 	if q.collecting || place < 0 {
@@ -180,14 +183,14 @@ func (q *answerQueue) dispatchLocked() {
 	close(t.admitted)
 }
 
-// rooms are for the points of answers, crowdedRooms for those of large ones: they are 20 MB for 150,000 objects, and gone after
-// two cycles of the collector, which looks through them, in which nobody asked for such an answer.
+// smallBuffers and largeBuffers are for the points of answers. Those of 150,000 objects take 20 MB,
+// which the collector scans, and are freed two collections after the last large answer.
 var (
 	smallBuffers = sync.Pool{New: func() any { return new([]metric.Point) }}
 	largeBuffers = sync.Pool{New: func() any { return new([]metric.Point) }}
 )
 
-// takeRoom takes room for an answer of some points, which need not have as much yet.
+// takeBuffer takes a buffer for an answer of some points; its capacity may be smaller.
 func takeBuffer(points int) []metric.Point {
 	if points > valuelist.MaxSmall {
 		return *largeBuffers.Get().(*[]metric.Point)
@@ -195,9 +198,9 @@ func takeBuffer(points int) []metric.Point {
 	return *smallBuffers.Get().(*[]metric.Point)
 }
 
-// giveRoom gives back what takeRoom took, with the points that came into it.
+// returnBuffer returns a buffer with its points.
 func returnBuffer(points []metric.Point) {
-	clear(points) // or strings of what is gone would stay
+	clear(points) // releases the strings
 	points = points[:0]
 	if cap(points) > valuelist.MaxSmall {
 		largeBuffers.Put(&points)

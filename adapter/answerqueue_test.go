@@ -24,16 +24,17 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// crowdSource has a metric of as many pods as its name says, and notes how many answers are gathered at once.
-type crowdSource struct {
+// crowdSource has a metric of as many pods as the metric's name says, and counts concurrent
+// collections.
+type countingSource struct {
 	memory
-	hold      chan struct{} // nil, or received from while a large answer is gathered
+	hold      chan struct{} // nil, or received from while a large answer is collected
 	gathering atomic.Int32
 	most      atomic.Int32
 	gathered  atomic.Int32
 }
 
-func (s *crowdSource) Objects(q metric.Query) ([]metric.Point, error) {
+func (s *countingSource) Objects(q metric.Query) ([]metric.Point, error) {
 	n := 0
 	if _, err := fmt.Sscanf(q.Expression.Name, "of_%d", &n); err != nil {
 		return nil, err
@@ -61,7 +62,7 @@ func podsOf(n int) string {
 	return fmt.Sprintf("%sv1beta2/namespaces/shop/pods/*/of_%d", customRoot, n)
 }
 
-// ask asks and reads all of the answer.
+// ask requests a path and reads the whole answer.
 func (a *api) ask(ctx context.Context, path string) (code, bytes int, retry string, err error) {
 	return a.askFor(ctx, path, protobuf)
 }
@@ -81,7 +82,7 @@ func (a *api) askFor(ctx context.Context, path, media string) (code, bytes int, 
 	return resp.StatusCode, int(n), resp.Header.Get("Retry-After"), err
 }
 
-// deaf asks over a connection of its own, and never reads.
+// deaf requests a path on a connection of its own and never reads.
 func (a *api) deaf(t *testing.T, path string) {
 	tcp, err := net.Dial("tcp", a.Addr().String())
 	if err != nil {
@@ -94,9 +95,9 @@ func (a *api) deaf(t *testing.T, path string) {
 	fmt.Fprintf(tls.Client(tcp, &tls.Config{InsecureSkipVerify: true}), "GET %s HTTP/1.1\r\nHost: a\r\n\r\n", path)
 }
 
-// Many large answers that are asked for at once are gathered one after the other, and small ones meanwhile.
-func TestLargeAnswersAreGatheredOneAtATime(t *testing.T) {
-	s := &crowdSource{hold: make(chan struct{})}
+// Concurrent large answers are collected one after the other, with small ones in between.
+func TestLargeAnswersAreCollectedOneAtATime(t *testing.T) {
+	s := &countingSource{hold: make(chan struct{})}
 	a := start(t, s)
 	const clients = 20
 	codes := make(chan int, clients)
@@ -126,11 +127,11 @@ func TestLargeAnswersAreGatheredOneAtATime(t *testing.T) {
 	}
 }
 
-// Who does not read an answer keeps nobody from another, until all points that are held are too many: then others are asked to come
-// again, and get theirs once the slow one was cut off.
+// A client that does not read its answer delays no other, until the reserved points exceed the
+// limit. Then others get 429, and succeed once the slow client was cut off.
 func TestSlowReadersOfLargeAnswers(t *testing.T) {
 	const points = maxReserved * 2 / 5
-	s := &crowdSource{}
+	s := &countingSource{}
 	a := start(t, s, func(c *Config) { c.RequestTimeout = 3 * time.Second })
 	for i := range 2 {
 		a.deaf(t, podsOf(points))
@@ -152,15 +153,15 @@ func TestSlowReadersOfLargeAnswers(t *testing.T) {
 	})
 }
 
-// Clients that go away while they wait make room for others, and large answers leave places to small ones.
+// Clients that leave the queue free their places, and large answers leave places to small ones.
 func TestWaitingForLargeAnswersIsBounded(t *testing.T) {
-	s := &crowdSource{hold: make(chan struct{})}
+	s := &countingSource{hold: make(chan struct{})}
 	a := start(t, s, func(c *Config) { c.MaxInFlight = 8 })
 	ctx, cancel := context.WithCancel(t.Context())
 	var asking sync.WaitGroup
 	for range 4 {
 		asking.Go(func() {
-			for ctx.Err() == nil { // the one below may have been here first
+			for ctx.Err() == nil { // the request below may have been first
 				_, _, _, _ = a.ask(ctx, podsOf(valuelist.MaxSmall+1))
 			}
 		})
@@ -179,7 +180,7 @@ func TestWaitingForLargeAnswersIsBounded(t *testing.T) {
 	cancel()
 	asking.Wait()
 	eventually(t, "those who left are gone", func() bool { return testutil.ToFloat64(a.metrics.inFlight) == 0 })
-	time.Sleep(100 * time.Millisecond) // what the library waits for no longer notices by itself
+	time.Sleep(100 * time.Millisecond) // the library does not notice the end of the context at once
 	close(s.hold)
 	if code, _, _, err := a.ask(t.Context(), podsOf(valuelist.MaxSmall+1)); code != http.StatusOK {
 		t.Errorf("who came after those who left: %d %v", code, err)
@@ -189,7 +190,7 @@ func TestWaitingForLargeAnswersIsBounded(t *testing.T) {
 	}
 }
 
-// A crowd of large answers takes the memory of a few, also where the library writes them.
+// Many large answers take the memory of a few, also if the library encodes them.
 func TestMemoryOfManyLargeAnswers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a while with the race detector")
@@ -203,8 +204,8 @@ func TestMemoryOfManyLargeAnswers(t *testing.T) {
 		{"pretty", "application/json", 24, 10_000, 170 << 20},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			defer debug.SetGCPercent(debug.SetGCPercent(25)) // the server's own: what counts is what is held, not garbage
-			a := start(t, new(crowdSource))
+			defer debug.SetGCPercent(debug.SetGCPercent(25)) // the server's own setting: the test is about live memory, not garbage
+			a := start(t, new(countingSource))
 			peak, stop := make(chan uint64), make(chan struct{})
 			runtime.GC()
 			var before runtime.MemStats
@@ -242,8 +243,8 @@ func TestMemoryOfManyLargeAnswers(t *testing.T) {
 	}
 }
 
-// The first that there is room for has its turn; what a turn brought counts until it was written, whatever was asked for.
-func TestWhoseTurnItIs(t *testing.T) {
+// The first answer that fits is admitted. Collected points count until they are written.
+func TestQueueOrder(t *testing.T) {
 	q := &answerQueue{maxAnswers: 10, timeout: time.Minute}
 	enter := func(points int) *ticket {
 		one := &ticket{queue: q}
@@ -272,7 +273,7 @@ func TestWhoseTurnItIs(t *testing.T) {
 		}
 	}
 	whose("at first", slow)
-	gather(slow, maxReserved-10_000) // in a room that was another's
+	gather(slow, maxReserved-10_000) // in another answer's buffer
 	whose("while one is read slowly", slow, small)
 	gather(small, 9_000)
 	whose("while nobody fits", slow, small)
@@ -288,8 +289,8 @@ func TestWhoseTurnItIs(t *testing.T) {
 	}
 }
 
-// Turns come one at a time, for no more points than may be held, and none is lost.
-func TestTurns(t *testing.T) {
+// Answers are admitted one at a time, within maxReserved, and none is lost.
+func TestQueueUnderConcurrency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &answerQueue{maxAnswers: 50, timeout: time.Minute}
 		random := rand.New(rand.NewPCG(7, 8))

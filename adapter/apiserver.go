@@ -18,13 +18,14 @@ import (
 	emopenapi "sigs.k8s.io/custom-metrics-apiserver/pkg/generated/openapi/externalmetrics"
 )
 
-// assemble joins the Kubernetes API server library with our groups, without etcd and without informers of its own.
-// The custom metrics library's AdapterBase would want a cluster.
-func (s *Server) newAPIServer(cfg Config, groups []group, certificate dynamiccertificates.CertKeyContentProvider) (*genericapiserver.GenericAPIServer, error) {
+// newAPIServer builds the API server from the Kubernetes library and our groups, without etcd and
+// informers. The custom metrics library's AdapterBase would require a cluster.
+func (s *Server) newAPIServer(cfg Config, groups []group,
+	certificate dynamiccertificates.CertKeyContentProvider) (*genericapiserver.GenericAPIServer, error) {
 	c := genericapiserver.NewConfig(cmserver.Codecs)
 	c.SecureServing = &genericapiserver.SecureServingInfo{Listener: s.listener, Cert: certificate}
 	c.ExternalAddress = s.Addr().String()
-	// Nothing calls back into the server, but the library refuses to start without knowing how.
+	// The library requires a loopback configuration, although nothing uses it.
 	c.LoopbackClientConfig = &restclient.Config{Host: "https://" + s.Addr().String()}
 	if err := s.access.applyTo(c); err != nil {
 		return nil, fmt.Errorf("apply access: %w", err)
@@ -33,21 +34,24 @@ func (s *Server) newAPIServer(cfg Config, groups []group, certificate dynamiccer
 	c.ShutdownDelayDuration = cfg.ShutdownDelay
 
 	c.RequestTimeout = cfg.RequestTimeout
-	c.MaxRequestsInFlight, c.MaxMutatingRequestsInFlight = 0, 0 // ours bounds them, see bounded
+	c.MaxRequestsInFlight, c.MaxMutatingRequestsInFlight = 0, 0 // limitInFlight replaces them
 	c.StorageObjectCountTracker = nil                           // nothing is stored
-	c.EnableProfiling = false                                   // it redirects, and the operations port has it
-	c.EnableMetrics = false                                     // the operations port has ours
+	// it redirects; the operations port has profiles
+	c.EnableProfiling = false
+	c.EnableMetrics = false // the operations port has Sluice's own
 	c.BuildHandlerChainFunc = s.handlerChain(cfg)
 	c.AggregatedDiscoveryGroupManager = newAggregatedDiscovery(groups, s.logger)
-	c.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(definitions, openapinamer.NewDefinitionNamer(cmserver.Scheme))
+	c.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(definitions,
+		openapinamer.NewDefinitionNamer(cmserver.Scheme))
 	c.OpenAPIConfig.Info.Title = "sluice"
-	c.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(definitions, openapinamer.NewDefinitionNamer(cmserver.Scheme))
+	c.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(definitions,
+		openapinamer.NewDefinitionNamer(cmserver.Scheme))
 	c.OpenAPIV3Config.Info.Title = "sluice"
 
 	c.EffectiveVersion = effectiveVersion{compatibility.DefaultBuildEffectiveVersion()}
 
-	// The custom metrics library's own server would put its version in the place of ours. Its groups are not
-	// wanted either: ours take their place, see group.serve.
+	// The custom metrics library's own server would replace our version and groups (see
+	// group.register).
 	server, err := c.Complete(nil).New("sluice", genericapiserver.NewEmptyDelegate())
 	if err != nil {
 		return nil, fmt.Errorf("prepare the API server: %w", err)
@@ -64,7 +68,7 @@ func (s *Server) newAPIServer(cfg Config, groups []group, certificate dynamiccer
 	return server, nil
 }
 
-// definitions are the schemas of all types that any group answers with.
+// definitions are the schemas of all types in answers.
 func definitions(reference openapicommon.ReferenceCallback) map[string]openapicommon.OpenAPIDefinition {
 	all := coreopenapi.GetOpenAPIDefinitions(reference)
 	maps.Copy(all, cmopenapi.GetOpenAPIDefinitions(reference))
@@ -72,10 +76,10 @@ func definitions(reference openapicommon.ReferenceCallback) map[string]openapico
 	return all
 }
 
-// served is the version that /version tells. Clients parse it as a semantic version and choose by it how they
-// talk, so it is that of the Kubernetes release whose library this is, to the minor: "v1.36.0+sluice". What
-// stands behind the "+" takes no part in comparisons (semver.org, 10). The library would say
-// "v0.0.0-master+$Format:%H$", which kubectl refuses, and a commit that is none.
+// effectiveVersion is the answer of /version. Clients parse it as a semantic version and adapt to
+// it, so it is the Kubernetes release of the library: "v1.36.0+sluice". The part after "+" is not
+// compared (semver.org, 10). The library's own value would be "v0.0.0-master+$Format:%H$", which
+// kubectl rejects, with an invalid commit.
 type effectiveVersion struct {
 	basecompatibility.EffectiveVersion
 }

@@ -25,7 +25,7 @@ func TestVersionIsSemantic(t *testing.T) {
 	}
 }
 
-// kubectl may warn of a client that is much older or newer than the library; what counts is that it can read it.
+// kubectl may warn about a version skew; it must be able to read the version.
 func TestKubectlVersion(t *testing.T) {
 	out, complaints, err := start(t, shop()).kubectl(t, "version")
 	if err != nil || !strings.Contains(out, "Server Version: v1.") {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// verified gets /readyz as a client that trusts only the given authority.
+// verified requests /readyz as a client that trusts only the given authority.
 func (a *api) verified(host string, ca []byte) error {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca)

@@ -64,10 +64,12 @@ func (c Config) Validate() error {
 		faults.Add("KeyFile", "is set without %s; must be both or neither", config.Field("CertFile"))
 	}
 	if !c.CustomMetrics && !c.ExternalMetrics {
-		faults.Add("CustomMetrics", "is false, and so is %s; one of them must be true", config.Field("ExternalMetrics"))
+		faults.Add("CustomMetrics", "is false, and so is %s; one of them must be true",
+			config.Field("ExternalMetrics"))
 	}
 	if c.DiscoveryLimit < 1 {
-		faults.Add("DiscoveryLimit", "is %d; must be at least 1, because an empty list breaks clients", c.DiscoveryLimit)
+		faults.Add("DiscoveryLimit", "is %d; must be at least 1, because an empty list breaks clients",
+			c.DiscoveryLimit)
 	}
 	if c.MaxInFlight < 1 {
 		faults.Add("MaxInFlight", "is %d; must be at least 1", c.MaxInFlight)

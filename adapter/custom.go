@@ -17,13 +17,13 @@ import (
 // namespaces is the resource of metrics that describe a namespace.
 var namespaces = schema.GroupResource{Resource: "namespaces"}
 
-// customStorage answers custom.metrics.k8s.io in both versions: the library converts. It takes the place of
-// the library's own storage, which answers a malformed metricLabelSelector with 500 and drops the
-// resourceVersion of an answer about a single object.
+// customStorage answers custom.metrics.k8s.io in both versions; the library converts. It replaces
+// the library's storage, which answers a malformed metricLabelSelector with 500 and drops the
+// resourceVersion of a single object's answer.
 type customStorage struct {
 	source    Source
 	objects   objects
-	workloads Workloads // nil: nothing is remembered
+	workloads Workloads // nil: no zeros
 }
 
 // New implements rest.Storage.
@@ -40,8 +40,9 @@ func (s *customStorage) NewListOptions() (options runtime.Object, hasSubpath boo
 	return &custom_metrics.MetricListOptions{}, true, "metricName"
 }
 
-// List implements the library's ListerWithOptions: one object's metric, or that of all objects.
-func (s *customStorage) List(ctx context.Context, options *metainternalversion.ListOptions, extra runtime.Object) (runtime.Object, error) {
+// List implements the library's ListerWithOptions: the metric of one object or of all objects.
+func (s *customStorage) List(ctx context.Context, options *metainternalversion.ListOptions,
+	extra runtime.Object) (runtime.Object, error) {
 	asked, err := parseCustomRequest(ctx)
 	failed := target{resource: schema.ParseGroupResource(asked.resource), name: asked.metric}
 	if err != nil {
@@ -87,7 +88,7 @@ func (s *customStorage) List(ctx context.Context, options *metainternalversion.L
 	return list, nil
 }
 
-// labelSelector picks objects; nil: all.
+// labelSelector selects objects; nil: all.
 func labelSelector(options *metainternalversion.ListOptions) labels.Selector {
 	if options == nil {
 		return nil
@@ -98,16 +99,17 @@ func labelSelector(options *metainternalversion.ListOptions) labels.Selector {
 func metricLabelSelector(extra runtime.Object) (labels.Selector, error) {
 	options, ok := extra.(*custom_metrics.MetricListOptions)
 	if !ok {
-		return nil, fmt.Errorf("options are a %T: the handler chain is broken", extra)
+		return nil, fmt.Errorf("options have type %T: the handler chain is broken", extra)
 	}
 	selector, err := labels.Parse(options.MetricLabelSelector)
 	if err != nil {
-		return nil, metric.InvalidQueryf("metricLabelSelector %.200q: %.400v", options.MetricLabelSelector, err)
+		return nil, metric.InvalidQueryf("metricLabelSelector %.200q: %.400v", options.MetricLabelSelector,
+			err)
 	}
 	return selector, nil
 }
 
-// shownSelector is the selector as the answer repeats it, where a LabelSelector can say it.
+// shownSelector is the selector in the answer, if a LabelSelector can express it.
 func shownSelector(selector labels.Selector) *metav1.LabelSelector {
 	if selector.Empty() {
 		return nil

@@ -16,8 +16,8 @@ import (
 // externalStorage answers external.metrics.k8s.io.
 type externalStorage struct {
 	source Source
-	// TableConvertor stays nil: answers are not shown as tables, and the library asks for one only where the
-	// scope allows tables.
+	// TableConvertor stays nil: answers are not tables, and the library only uses it if the scope
+	// allows tables.
 	rest.TableConvertor
 }
 
@@ -32,8 +32,9 @@ func (s *externalStorage) NewList() runtime.Object {
 	return &external_metrics.ExternalMetricValueList{}
 }
 
-// List implements rest.Lister: the items of one metric that a namespace may see.
-func (s *externalStorage) List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object, error) {
+// List implements rest.Lister: the items of one metric in a namespace.
+func (s *externalStorage) List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object,
+	error) {
 	namespace, name, err := parseExternalRequest(ctx)
 	failed := target{resource: schema.GroupResource{Group: external_metrics.GroupName, Resource: name}}
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// api is a running server as a test sees it.
+// api is a running server with a client.
 type api struct {
 	*Server
 	url    string
@@ -42,7 +42,7 @@ func start(t testing.TB, source Source, options ...func(*Config)) *api {
 	return a
 }
 
-// running runs a server until the test ends, whether it is ready or not.
+// running runs a server until the test ends, ready or not.
 func running(t testing.TB, server *Server) *api {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -72,12 +72,12 @@ func (a *api) waitReady(t testing.TB) {
 				return
 			}
 		}
-		time.Sleep(10 * time.Millisecond) // a real server on a real socket: there is no virtual time here
+		time.Sleep(10 * time.Millisecond) // real sockets allow no virtual time
 	}
 	t.Fatal("the server did not become ready")
 }
 
-// get asks with an Accept header and returns status, headers and body.
+// get sends a request with an Accept header and returns status, headers and body.
 func (a *api) get(t *testing.T, path, accept string) (*http.Response, []byte) {
 	t.Helper()
 	return a.do(t, http.MethodGet, path, accept)
@@ -133,7 +133,7 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
-// prepared is a server on a free port with the access that a test decides on.
+// prepared is a server on a free port with the given access.
 func prepared(t testing.TB, parts Parts, who access, options ...func(*Config)) *Server {
 	t.Helper()
 	cfg := DefaultConfig()

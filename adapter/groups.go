@@ -19,14 +19,14 @@ import (
 	"sigs.k8s.io/custom-metrics-apiserver/pkg/apiserver/installer"
 )
 
-// group is one API group as it is served.
+// group is one API group.
 type group struct {
 	versions []schema.GroupVersion // the preferred one first
 	list     func() []metav1.APIResource
 	install  func(*installer.MetricsAPIGroupVersion)
 }
 
-// groupsOf are the groups that the configuration switches on.
+// groupsOf returns the enabled groups.
 func groupsOf(cfg Config, source Source, known objects, counted Workloads) []group {
 	names := catalogue{source: source, objects: known, limit: cfg.DiscoveryLimit}
 	var groups []group
@@ -37,7 +37,8 @@ func groupsOf(cfg Config, source Source, known objects, counted Workloads) []gro
 			install: func(v *installer.MetricsAPIGroupVersion) {
 				v.DynamicStorage = &customStorage{source: source, objects: known, workloads: counted}
 				v.Handlers = &installer.CMHandlers{}
-				// The library adds conversions of the options to its scheme, and this codec finds them there.
+				// The library adds conversions of the options to its scheme, where this codec finds
+				// them.
 				v.ParameterCodec = runtime.NewParameterCodec(cmserver.Scheme)
 			},
 		})
@@ -56,7 +57,7 @@ func groupsOf(cfg Config, source Source, known objects, counted Workloads) []gro
 	return groups
 }
 
-// serve adds the group to the server: the library's handlers over our storage. The library's own
+// register adds the group to the server: the library's handlers over our storage. The library's
 // InstallCustomMetricsAPI would announce only one of the two versions.
 func (g group) register(server *genericapiserver.GenericAPIServer) error {
 	container := server.Handler.GoRestfulContainer
@@ -88,7 +89,7 @@ func (g group) register(server *genericapiserver.GenericAPIServer) error {
 	return nil
 }
 
-// announce makes the aggregated form of the groups' discovery.
+// newAggregatedDiscovery makes the aggregated discovery document of the groups.
 func newAggregatedDiscovery(groups []group, logger *slog.Logger) *aggregatedDiscovery {
 	documents := aggregated.NewResourceManager("apis")
 	for _, g := range groups {
@@ -100,7 +101,7 @@ func newAggregatedDiscovery(groups []group, logger *slog.Logger) *aggregatedDisc
 	return &aggregatedDiscovery{ResourceManager: documents, groups: groups, logger: logger}
 }
 
-// ofVersion is the list with group and version filled in, as the aggregated form wants it.
+// withVersion returns the list with group and version filled in, for the aggregated document.
 func withVersion(list []metav1.APIResource, v schema.GroupVersion) []metav1.APIResource {
 	list = slices.Clone(list)
 	for i := range list {

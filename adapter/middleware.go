@@ -20,21 +20,94 @@ import (
 	cmserver "sigs.k8s.io/custom-metrics-apiserver/pkg/apiserver"
 )
 
-// wellFormed refuses a selector that cannot be read before the library sees it. The library refuses it too, but
-// does not say which parameter it was in, and logs each such request as an error of ours, twice.
+// unauthorizedPerSlot is how many requests may be in flight before authorization, as a multiple of
+// MaxInFlight. They wait for the API server's decisions and would pile up during an outage.
+// unauthorizedPerSlotEach is the share of one address: anyone can send such requests, and all wait
+// for the same API server.
+const (
+	unauthorizedPerSlot     = 16
+	unauthorizedPerSlotEach = 2
+)
+
+// handlerChain wraps the API. A request passes the handlers in this order:
+//
+//  1. drainBody reads the body, writeTimeout bounds the writing of the answer;
+//  2. instrument counts every answer, whichever handler gives it;
+//  3. rejectMalformed answers 400;
+//  4. requireReady answers 503 while an answer could be incomplete (ready.go);
+//  5. limitInFlightPerClient and limitInFlight bound the requests that wait for authorization, and
+//     answer 429 (inflight.go);
+//  6. the library's chain authenticates and authorizes, and bounds the time of a request;
+//  7. limitInFlight bounds the authorized requests, and answers 429;
+//  8. withTicket lets large answers queue (answerqueue.go);
+//  9. withoutMetadataOnly and withoutOpenAPIHash correct requests that the library would answer with
+//     an error or a redirect.
+func (s *Server) handlerChain(cfg Config) func(http.Handler, *genericapiserver.Config) http.Handler {
+	return func(api http.Handler, c *genericapiserver.Config) http.Handler { // from the inside out
+		chain := withoutMetadataOnly(withoutOpenAPIHash(api))
+		chain = newAnswerQueue(cfg).withTicket(chain)
+		chain = limitInFlight(chain, cfg.MaxInFlight)
+		chain = genericapiserver.DefaultBuildHandlerChain(chain, c)
+		if !s.access.anonymous() {
+			chain = limitInFlight(chain, unauthorizedPerSlot*cfg.MaxInFlight)
+			chain = limitInFlightPerClient(chain, unauthorizedPerSlotEach*cfg.MaxInFlight)
+		}
+		chain = s.requireReady(chain)
+		chain = rejectMalformed(chain)
+		chain = s.metrics.instrument(chain, c.RequestInfoResolver)
+		chain = writeTimeout(chain, 2*cfg.RequestTimeout)
+		return drainBody(chain)
+	}
+}
+
+const (
+	drainBytes   = 64 << 10
+	drainTimeout = time.Second
+)
+
+// drainBody reads the body of an HTTP/2 request, which no handler needs, before the request is
+// answered. An answer before the end of the body resets the stream, and the library closes the
+// connection of an anonymous client after each answer. With both, clients such as curl lose the
+// answer. For HTTP/1 net/http does the same.
+func drainBody(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor == 2 && r.ContentLength != 0 {
+			control := http.NewResponseController(w)
+			if control.SetReadDeadline(time.Now().Add(drainTimeout)) == nil {
+				_, _ = io.CopyN(io.Discard, r.Body, drainBytes)
+				_ = control.SetReadDeadline(time.Time{})
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// writeTimeout cuts off a client that does not read its answer. Such a client would hold a place in
+// flight and the answer's memory.
+func writeTimeout(next http.Handler, timeout time.Duration) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Fails for a recorder in a test alone.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(timeout))
+		next.ServeHTTP(w, r)
+	})
+}
+
+// rejectMalformed rejects malformed queries before the library does. The library would not name the
+// parameter, and would log each such request as a server error, twice.
 func rejectMalformed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := checkQuery(r); err != nil {
-			responsewriters.ErrorNegotiated(target{}.status(err), cmserver.Codecs, schema.GroupVersion{Version: "v1"}, w, r)
+			responsewriters.ErrorNegotiated(target{}.status(err), cmserver.Codecs,
+				schema.GroupVersion{Version: "v1"}, w, r)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// malformedSelector says what is wrong with the query, and with the selectors that the library reads on its own account.
-// What of a query cannot be read would be dropped silently, and the answer, a sum to an autoscaler, be that of no selector
-// at all. So would a selector behind a zero byte, which ends the library's parsing.
+// checkQuery returns the fault of a query, or of a selector that the library parses. The library
+// ignores a malformed part of a query, and anything after a zero byte. Without the check it would
+// answer as if there were no selector, and the autoscaler would add everything up.
 func checkQuery(r *http.Request) error {
 	if r.URL.RawQuery == "" || !strings.HasPrefix(r.URL.Path, genericapiserver.APIGroupPrefix+"/") {
 		return nil
@@ -46,7 +119,8 @@ func checkQuery(r *http.Request) error {
 	for parameter, values := range query {
 		for _, value := range values {
 			if strings.ContainsFunc(value, unicode.IsControl) || !utf8.ValidString(value) {
-				return metric.InvalidQueryf("%.100s %.200q: no part of a query has control characters or bytes that are not UTF-8", parameter, value)
+				return metric.InvalidQueryf("%.100s %.200q: must not contain control characters or invalid UTF-8",
+					parameter, value)
 			}
 		}
 	}
@@ -63,81 +137,9 @@ func checkQuery(r *http.Request) error {
 	return nil
 }
 
-// unasked is the request without its query.
-func withoutQuery(r *http.Request) *http.Request {
-	bare, address := *r, *r.URL
-	address.RawQuery = ""
-	bare.URL = &address
-	return &bare
-}
-
-// undecidedPerSlot is how many requests there may be for each that is worked on: the others wait for the API server
-// to say who they are and what they may. Where it is away they would pile up. undecidedPerSlotEach is how many of them may
-// come from one address: everybody's wait for the same answers, and anybody can ask.
-const (
-	unauthorizedPerSlot     = 16
-	unauthorizedPerSlotEach = 2
-)
-
-// handlerChain is the library's chain with ours around it and in it: no answer precedes the request's body,
-// counting sees every answer, and the bound on requests in flight counts only those that were let in.
-func (s *Server) handlerChain(cfg Config) func(http.Handler, *genericapiserver.Config) http.Handler {
-	return func(api http.Handler, c *genericapiserver.Config) http.Handler {
-		chain := genericapiserver.DefaultBuildHandlerChain(limitInFlight(newAnswerQueue(cfg).withTicket(withoutMetadataOnly(withoutOpenAPIHash(api))), cfg.MaxInFlight), c)
-		if !s.access.anonymous() {
-			chain = limitInFlightPerClient(limitInFlight(chain, unauthorizedPerSlot*cfg.MaxInFlight), unauthorizedPerSlotEach*cfg.MaxInFlight)
-		}
-		counted := s.metrics.instrument(rejectMalformed(s.requireReady(chain)), c.RequestInfoResolver)
-		return drainBody(writeTimeout(counted, 2*cfg.RequestTimeout))
-	}
-}
-
-const (
-	drainBytes = 64 << 10
-	drainTime  = time.Second
-)
-
-// drained reads the body of an HTTP/2 request, which nothing here wants, before the request is answered. An
-// answer to a request whose body is still on its way resets the stream, and the library closes the connection of
-// whoever is anonymous after each answer: between the two, clients such as curl lose the answer's body. For
-// HTTP/1 net/http does the same by itself.
-func drainBody(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ProtoMajor == 2 && r.ContentLength != 0 {
-			control := http.NewResponseController(w)
-			if control.SetReadDeadline(time.Now().Add(drainTime)) == nil {
-				_, _ = io.CopyN(io.Discard, r.Body, drainBytes)
-				_ = control.SetReadDeadline(time.Time{})
-			}
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// impatient cuts off a client that does not read its answer: it would hold its place among the requests in flight, and
-// the answer's memory, for as long as it likes.
-func writeTimeout(next http.Handler, patience time.Duration) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// Both versions of HTTP can; a recorder in a test cannot, and has no need.
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(patience))
-		next.ServeHTTP(w, r)
-	})
-}
-
-// unredirected takes the query off requests for OpenAPI documents. All that it may hold is the hash of the document
-// wanted; where that is an older one the library redirects to the newer, and a redirect of an aggregated API is
-// followed by the kube-apiserver with its own identity (CVE-2022-3172). Without it the newer one is answered.
-func withoutOpenAPIHash(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.RawQuery != "" && strings.HasPrefix(r.URL.Path, "/openapi/") {
-			r = withoutQuery(r)
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// withoutMetadataOnly takes metadata-only representations out of what a client accepts of external metrics: they
-// have no object metadata, and the library would promise the representation and then fail with 500.
+// withoutMetadataOnly removes metadata-only representations from the Accept header of requests for
+// external metrics. These have no object metadata, and the library would promise the representation
+// and then fail with 500.
 func withoutMetadataOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		accept := strings.Join(r.Header.Values("Accept"), ",")
@@ -153,11 +155,33 @@ func withoutMetadataOnly(next http.Handler) http.Handler {
 			}
 		}
 		if len(left) == 0 {
-			err := negotiation.NewNotAcceptableError([]string{"application/json", "application/vnd.kubernetes.protobuf"})
+			err := negotiation.NewNotAcceptableError([]string{"application/json",
+				"application/vnd.kubernetes.protobuf"})
 			responsewriters.ErrorNegotiated(err, cmserver.Codecs, schema.GroupVersion{Version: "v1"}, w, r)
 			return
 		}
 		r.Header.Set("Accept", strings.Join(left, ","))
 		next.ServeHTTP(w, r)
 	})
+}
+
+// withoutOpenAPIHash removes the query from requests for OpenAPI documents: it can only be the hash
+// of the document. The library redirects from an old hash to the current one, and the kube-apiserver
+// follows a redirect of an aggregated API with its own identity (CVE-2022-3172). Without the hash
+// the library answers with the current document.
+func withoutOpenAPIHash(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.RawQuery != "" && strings.HasPrefix(r.URL.Path, "/openapi/") {
+			r = withoutQuery(r)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// withoutQuery is the request without its query.
+func withoutQuery(r *http.Request) *http.Request {
+	bare, address := *r, *r.URL
+	address.RawQuery = ""
+	bare.URL = &address
+	return &bare
 }

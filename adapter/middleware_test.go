@@ -17,7 +17,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// lines is a log that several goroutines write.
+// lines is a log for concurrent writers.
 type lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -35,7 +35,8 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-// A client's fault is no error of ours: it is told the parameter, counted, and not logged.
+// A malformed query is the client's error: the answer names the parameter, and the error is counted
+// but not logged.
 func TestMalformedSelectorsAreTheClients(t *testing.T) {
 	a := start(t, shop())
 	log := new(lines)
@@ -46,12 +47,12 @@ func TestMalformedSelectorsAreTheClients(t *testing.T) {
 		"fieldSelector=a":                     `fieldSelector "a": invalid selector`,
 		"watch=true&labelSelector=%3D%3D":     `labelSelector "==": `,
 		"labelSelector=a&labelSelector=a%2F/": `labelSelector "a//": `,
-		// Dropped silently, these would be answered with everything.
+		// Without the check, the library would ignore these and answer with everything.
 		"labelSelector=queue%3Deu%zz":     `query "labelSelector=queue%3Deu%zz": invalid URL escape`,
 		"labelSelector=queue%3Deu;":       `query "labelSelector=queue%3Deu;": invalid semicolon separator`,
-		"labelSelector=%00queue%3Dnope":   `labelSelector "\x00queue=nope": no part of a query has control characters`,
-		"labelSelector=queue%3Dno%ffpe":   `labelSelector "queue=no\xffpe": no part`,
-		"metricLabelSelector=%00x%3Dnope": `metricLabelSelector "\x00x=nope": no part`,
+		"labelSelector=%00queue%3Dnope":   `labelSelector "\x00queue=nope": must not contain control characters`,
+		"labelSelector=queue%3Dno%ffpe":   `labelSelector "queue=no\xffpe": must not contain`,
+		"metricLabelSelector=%00x%3Dnope": `metricLabelSelector "\x00x=nope": must not contain`,
 	} {
 		for _, path := range []string{externalRoot + "namespaces/shop/orders_waiting", customRoot + "v1beta2/namespaces/shop/pods/*/http_requests"} {
 			resp, body := a.get(t, path+"?"+query, "application/json")
@@ -69,8 +70,8 @@ func TestMalformedSelectorsAreTheClients(t *testing.T) {
 	}
 }
 
-// What is wrong with a large selector is said without all of it.
-func TestComplaintsAreShort(t *testing.T) {
+// The message about a large selector quotes only part of it.
+func TestLongSelectorsAreQuotedInPart(t *testing.T) {
 	a := start(t, shop())
 	for _, parameter := range []string{"labelSelector", "fieldSelector", "metricLabelSelector"} {
 		resp, body := a.get(t, customRoot+"v1beta2/namespaces/shop/pods/*/http_requests?"+parameter+"="+strings.Repeat("x", 100_000), "application/json")
@@ -80,7 +81,7 @@ func TestComplaintsAreShort(t *testing.T) {
 	}
 }
 
-// Clients that ask for a large answer and never read it do not keep others out for longer than they may take.
+// Clients that request a large answer and never read it are cut off, and free their places.
 func TestClientsThatDoNotReadAreCutOff(t *testing.T) {
 	m := new(memory)
 	for i := range 20_000 {
@@ -95,7 +96,7 @@ func TestClientsThatDoNotReadAreCutOff(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer tcp.Close()
-		// What the sockets' buffers take must be far less than the answer.
+		// The sockets' buffers must hold far less than the answer.
 		if err := tcp.(*net.TCPConn).SetReadBuffer(4096); err != nil {
 			t.Fatal(err)
 		}

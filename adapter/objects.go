@@ -7,20 +7,21 @@ import (
 	"k8s.io/metrics/pkg/apis/custom_metrics"
 )
 
-// finder is the part of Cluster that Resources has, too.
+// finder is the part of Cluster that Resources implements too.
 type finder interface {
-	FindResource(resource string) (kind schema.GroupVersionKind, canonical schema.GroupResource, namespaced bool, err error)
+	FindResource(resource string) (kind schema.GroupVersionKind, canonical schema.GroupResource,
+		namespaced bool, err error)
 }
 
-// objects knows resources, and objects where there is a cluster.
+// objects finds resources and, in a cluster, objects.
 type objects struct {
 	finder
 	cluster Cluster // nil: standalone
-	// alive is cluster.Alive, made a function once and not with every request.
+	// alive is cluster.Alive, stored so that a request allocates no method value.
 	alive func(metric.Object) bool
 }
 
-// objectsOf takes the resources off the cluster, or those built into Kubernetes where there is none.
+// objectsOf uses the cluster, or Kubernetes' built-in resources without one.
 func objectsOf(cluster Cluster) objects {
 	if cluster == nil {
 		return objects{finder: NewResources()}
@@ -33,15 +34,16 @@ func (o objects) find(resource string) (objectKind, error) {
 	return objectKind{resource: canonical, kind: kind, namespaced: namespaced}, err
 }
 
-// pick is what a query takes objects by: their own labels and that they live. Of an object asked for by its name
-// the labels play no part.
-func (o objects) pick(kind objectKind, asked customRequest, options *metainternalversion.ListOptions) (metric.ObjectFilter, error) {
+// pick returns the filter of a query: live objects that the labelSelector matches. A request for a
+// single object ignores the labelSelector.
+func (o objects) pick(kind objectKind, asked customRequest,
+	options *metainternalversion.ListOptions) (metric.ObjectFilter, error) {
 	selected := options != nil && options.LabelSelector != nil && !options.LabelSelector.Empty()
 	switch {
 	case selected && o.cluster == nil:
-		// Answering with all objects would be answering another question.
-		return metric.ObjectFilter{}, metric.InvalidQueryf("labelSelector %q picks objects by their labels, which are not known without a cluster; "+
-			"metricLabelSelector picks series", options.LabelSelector)
+		// An answer with all objects would answer another question.
+		return metric.ObjectFilter{}, metric.InvalidQueryf("labelSelector %q is for objects' labels, which are not known without a cluster; "+
+			"metricLabelSelector selects series", options.LabelSelector)
 	case selected && asked.object == custom_metrics.AllObjects:
 		return o.cluster.SelectObjects(kind.resource.String(), asked.namespace, options.LabelSelector)
 	}

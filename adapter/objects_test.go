@@ -19,7 +19,7 @@ type town struct {
 	*Resources
 	mu   sync.Mutex
 	pods map[string]labels.Set
-	// unready pods are not ready; all others are, and of the workload "web".
+	// unready pods; all others are ready. All belong to the workload "web".
 	unready map[string]bool
 }
 
@@ -83,7 +83,7 @@ func (c *town) kill(pod string) {
 	delete(c.pods, pod)
 }
 
-// startInCluster runs a server that knows a cluster and asks nobody who they are.
+// startInCluster runs a server with a cluster and without authentication.
 func startInCluster(t *testing.T, source Source, cluster Cluster) *api {
 	t.Helper()
 	a := running(t, prepared(t, Parts{Source: source, Cluster: cluster}, anonymousAccess()))
@@ -91,7 +91,7 @@ func startInCluster(t *testing.T, source Source, cluster Cluster) *api {
 	return a
 }
 
-// described are the objects that an answer holds, as kind, apiVersion, namespace and name.
+// described lists the objects in an answer: kind, apiVersion, namespace and name.
 func (a *api) described(t *testing.T, path string) []string {
 	t.Helper()
 	resp, body := a.get(t, customRoot+"v1beta2/"+path, "application/json")
@@ -147,7 +147,8 @@ func TestObjectsArePickedByTheirLabelsAndLives(t *testing.T) {
 	}
 }
 
-// The autoscaler averages over whatever it is given, whether or not the pod still is (replica_calculator.go).
+// The autoscaler averages over all items, whether or not the pod still exists
+// (replica_calculator.go).
 func TestDeadPodIsOutOfTheNextAnswer(t *testing.T) {
 	cluster := newTown()
 	a := startInCluster(t, shop(), cluster)

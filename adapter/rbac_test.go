@@ -10,7 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// recorder allows everything and remembers what it was asked last.
+// recorder allows everything and records the last request.
 type recorder struct {
 	mu   sync.Mutex
 	last string
@@ -32,9 +32,9 @@ func (r *recorder) asked() string {
 	return r.last
 }
 
-// Rights are given per metric, as rules of RBAC can say them: the metric of objects is a subresource, that of a
-// namespace is a name, the external one a resource.
-func TestAttributesThatRightsAreGivenBy(t *testing.T) {
+// Rights are per metric, as RBAC rules can express them: an object's metric is a subresource, a
+// namespace's metric a name, an external metric a resource.
+func TestRightsAttributes(t *testing.T) {
 	recorder := new(recorder)
 	who := anonymousAccess()
 	who.authorizer = recorder
@@ -52,7 +52,7 @@ func TestAttributesThatRightsAreGivenBy(t *testing.T) {
 		{"GET", custom + "namespaces/shop/pods/*/http_requests?labelSelector=&metricLabelSelector=path%3Dapi", "get,custom.metrics.k8s.io,pods,http_requests,*,shop"},
 		{"GET", custom + "namespaces/shop/pods/*/http_requests:rate:10s", "get,custom.metrics.k8s.io,pods,http_requests:rate:10s,*,shop"},
 		{"GET", custom + "namespaces/shop/pods/*/http_requests%3Arate%3A10s", "get,custom.metrics.k8s.io,pods,http_requests:rate:10s,*,shop"},
-		{"GET", custom + "namespaces/shop/pod/web-1/http_requests", "get,custom.metrics.k8s.io,pod,http_requests,web-1,shop"}, // another name: another right
+		{"GET", custom + "namespaces/shop/pod/web-1/http_requests", "get,custom.metrics.k8s.io,pod,http_requests,web-1,shop"}, // another name is another right
 		{"GET", custom + `namespaces/shop/pods/web-1/fs%5C%7Cusage`, `get,custom.metrics.k8s.io,pods,fs\|usage,web-1,shop`},
 		{"GET", custom + "namespaces/shop/ingresses.networking.k8s.io/main/hits-per-second", "get,custom.metrics.k8s.io,ingresses.networking.k8s.io,hits-per-second,main,shop"},
 		{"GET", custom + "nodes/node-a/temperature", "get,custom.metrics.k8s.io,nodes,temperature,node-a,"},
@@ -77,7 +77,7 @@ func TestAttributesThatRightsAreGivenBy(t *testing.T) {
 	}
 }
 
-// What was not in the path that was authorised is not answered.
+// Nothing is answered outside of the authorized path.
 func TestNothingIsAnsweredBesideTheRight(t *testing.T) {
 	recorder := new(recorder)
 	who := anonymousAccess()

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// An answer is whole or an error: what is served before the pods are known would lack some of them.
+// An answer is complete or an error: before the pods are known, some would be missing.
 func TestQueriesWaitUntilReady(t *testing.T) {
 	var ready atomic.Bool
 	a := running(t, prepared(t, Parts{Ready: func() (bool, string) { return ready.Load(), "pods are being listed" }}, anonymousAccess()))
@@ -54,7 +54,7 @@ func TestQueriesWaitUntilReady(t *testing.T) {
 	}
 }
 
-// Until the endpoints of the Service have moved on, requests still arrive.
+// Requests still arrive until the Service's endpoints were updated.
 func TestAnswersWhileShuttingDown(t *testing.T) {
 	a := prepared(t, Parts{}, anonymousAccess(), func(c *Config) { c.ShutdownDelay = 2 * time.Second })
 	client := &api{Server: a, url: "https://" + a.Addr().String(), client: insecure(t)}
@@ -72,7 +72,7 @@ func TestAnswersWhileShuttingDown(t *testing.T) {
 		if resp, body := client.get(t, requestsPath, ""); resp.StatusCode != http.StatusOK {
 			t.Errorf("%d %s", resp.StatusCode, body)
 		}
-		time.Sleep(300 * time.Millisecond) // requests that come all through the delay
+		time.Sleep(300 * time.Millisecond) // requests arrive throughout the delay
 	}
 	if err := <-done; err != nil || time.Since(stopped) < 2*time.Second {
 		t.Errorf("Run returned %v after %v", err, time.Since(stopped))
@@ -120,10 +120,10 @@ func TestGroupsAreSwitchedOffEverywhere(t *testing.T) {
 	}
 }
 
-func TestWaitsAreTold(t *testing.T) {
+func TestWaitsAreLogged(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		states []string // one a second; empty: ready. The last one stays.
+		states []string // one per second; empty: ready. The last one stays.
 		lasts  time.Duration
 		want   []string // each line's "for" and reason, and "over"
 	}{

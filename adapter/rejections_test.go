@@ -16,7 +16,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// failures are requests of every kind of refusal.
+// failures are requests for every kind of error.
 func failures() map[string]struct {
 	method, path string
 	code         int
@@ -45,8 +45,8 @@ func withOverflow() *memory {
 	return m
 }
 
-// Every refusal is a whole Status, in both versions of HTTP, also where the request has a body.
-func TestRefusalsAreWhole(t *testing.T) {
+// Every error is a complete Status, in HTTP/1 and HTTP/2, also if the request has a body.
+func TestErrorsAreComplete(t *testing.T) {
 	a := start(t, withOverflow())
 	for name, c := range failures() {
 		for _, body := range []string{"", "1", strings.Repeat("x", drainBytes+1)} {
@@ -66,31 +66,31 @@ func TestRefusalsAreWhole(t *testing.T) {
 				if err != nil || resp.ProtoMajor != 1 {
 					t.Fatal(resp.Proto, err)
 				}
-				a.whole(t, c.code, resp.StatusCode, resp.Header.Get("Content-Type"), text)
+				a.complete(t, c.code, resp.StatusCode, resp.Header.Get("Content-Type"), text)
 			})
 		}
 		t.Run(name+"/http2", func(t *testing.T) {
 			got := a.frames(t, c.method, c.path, "1")
-			a.whole(t, c.code, got.code, got.contentType, got.body)
+			a.complete(t, c.code, got.code, got.contentType, got.body)
 		})
 	}
 }
 
-func (a *api) whole(t *testing.T, want, code int, contentType string, body []byte) {
+func (a *api) complete(t *testing.T, want, code int, contentType string, body []byte) {
 	t.Helper()
 	if code != want {
 		t.Fatalf("status %d, want %d: %s", code, want, body)
 	}
 	if code == http.StatusOK || !strings.HasPrefix(contentType, "application/json") {
-		return // a method that the library does not know is answered in plain text
+		return // the library answers an unknown method in plain text
 	}
 	if s := status(t, body); int(s.Code) != want || s.Message == "" {
 		t.Errorf("%s", body)
 	}
 }
 
-// A full server refuses whole as well.
-func TestTooManyRequestsIsWhole(t *testing.T) {
+// An overloaded server answers with a complete Status too.
+func TestTooManyRequestsIsComplete(t *testing.T) {
 	m := shop()
 	m.blocked, m.entered = make(chan struct{}), make(chan struct{})
 	a := start(t, m, func(c *Config) { c.MaxInFlight = 1 })
@@ -105,7 +105,7 @@ func TestTooManyRequestsIsWhole(t *testing.T) {
 	<-m.entered
 	for _, method := range []string{http.MethodGet, http.MethodPost} {
 		got := a.frames(t, method, path, "1")
-		a.whole(t, http.StatusTooManyRequests, got.code, got.contentType, got.body)
+		a.complete(t, http.StatusTooManyRequests, got.code, got.contentType, got.body)
 	}
 	close(m.blocked)
 	<-done
@@ -117,8 +117,9 @@ type framed struct {
 	body        []byte
 }
 
-// frames asks over HTTP/2, frame by frame, with a body that is sent a little later than the headers, as curl
-// does. The stream must end by itself: a client may take a reset for the loss of the answer.
+// frames sends a request over HTTP/2, frame by frame, with the body a little later than the
+// headers, as curl does. The stream must end without a reset, which clients may take for a lost
+// answer.
 func (a *api) frames(t *testing.T, method, path, body string) (got framed) {
 	t.Helper()
 	conn, err := tls.Dial("tcp", a.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
@@ -173,7 +174,7 @@ func (a *api) frames(t *testing.T, method, path, body string) (got framed) {
 	}
 }
 
-// notReset reads on behind the answer's end for a moment: a reset would come at once.
+// notReset reads on after the answer: a reset would follow at once.
 func notReset(t *testing.T, framer *http2.Framer) {
 	t.Helper()
 	for {

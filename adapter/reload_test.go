@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// insecure is a client that takes any certificate, until the test ends.
+// insecure is a client that accepts any certificate, until the test ends.
 func insecure(t *testing.T) *http.Client {
 	t.Helper()
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
@@ -19,8 +19,8 @@ func insecure(t *testing.T) *http.Client {
 	return &http.Client{Transport: transport, Timeout: 20 * time.Second}
 }
 
-// project writes files as the kubelet does for a volume: a folder of their own, to which the link ..data is swapped,
-// and the folder before is removed. The files' own links lead through ..data.
+// project writes files as the kubelet does for a volume: into a new folder, to which the link
+// ..data is switched before the old folder is removed. The files are links through ..data.
 func project(t *testing.T, volume, version string, pair keyPair) {
 	t.Helper()
 	must := func(err error) {

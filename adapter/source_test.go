@@ -9,14 +9,14 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// noon is when everything in these tests was measured.
+// noon is the time of all values in these tests.
 var noon = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
 
-// memory is a Source that holds what a test puts into it: a gauge's last value, or a counter's rate.
+// memory is a Source with the series of a test: a gauge's last value, or a counter's rate.
 type memory struct {
 	mu     sync.Mutex
 	series []held
-	// blocked, where set, is received from before a query is answered.
+	// blocked, if set, is received from before each answer.
 	blocked chan struct{}
 	entered chan struct{}
 }
@@ -124,7 +124,7 @@ func pod(name string) metric.Object {
 	return metric.Object{Resource: "pods", Namespace: "shop", Name: name}
 }
 
-// shop is a namespace with one of everything that the API proposals speak of.
+// shop is a namespace with every kind of object in the API proposals.
 func shop() *memory {
 	m := new(memory)
 	ingress := metric.Object{Resource: "ingresses.networking.k8s.io", Namespace: "shop", Name: "main"}

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// A large list is compressed, and says the same in every representation.
+// A large list is compressed, and has the same content in every representation.
 func TestLargeListsInEveryRepresentation(t *testing.T) {
 	points := make([]metric.Point, 5_000)
 	for i := range points {

@@ -11,28 +11,29 @@ import (
 	"k8s.io/metrics/pkg/apis/custom_metrics"
 )
 
-// uncounted completes the answers about pods: a ready pod that has no series reads 0 once another pod of its workload
-// has pushed the counter or set. Without that the autoscaler, which may scale down the one pod that pushed, would read
-// "not found" for ever and leave the replicas as they are.
+// zeroFill adds zeros to answers about pods. A ready pod without a series reads 0 once another pod
+// of its workload has pushed the counter or set. Otherwise the autoscaler, which may remove the one
+// pod that pushed, would read "not found" for ever and never scale again.
 type zeroFill struct {
 	source    Source
 	cluster   Cluster
 	workloads Workloads
 	query     metric.Query
-	selector  labels.Selector // picks pods; nil: all
+	selector  labels.Selector // selects pods; nil: all
 
-	kind   metric.Kind // of the series that answered; NoKind: there are none
+	kind   metric.Kind // of the series in the answer; NoKind: none
 	points []metric.Point
-	ready  iter.Seq2[metric.Object, metric.Workload] // the pods that the query is about and that are ready
-	live   int                                       // how many pods it is about, ready or not
+	ready  iter.Seq2[metric.Object, metric.Workload] // the queried pods that are ready
+	live   int                                       // number of queried pods, ready or not
 }
 
-// objectPoints asks the source, and completes its answer.
+// objectPoints queries the source and adds zeros.
 func (s *customStorage) objectPoints(query metric.Query, selector labels.Selector) ([]metric.Point, error) {
 	if !s.needsZeroFill(&query) {
 		return s.source.Objects(query)
 	}
-	u := &zeroFill{source: s.source, cluster: s.objects.cluster, workloads: s.workloads, query: query, selector: selector}
+	u := &zeroFill{source: s.source, cluster: s.objects.cluster, workloads: s.workloads, query: query,
+		selector: selector}
 	u.findReadyPods()
 	asked := query
 	asked.Kind = &u.kind
@@ -53,7 +54,7 @@ func (s *customStorage) needsZeroFill(q *metric.Query) bool {
 	return false
 }
 
-// seekReady finds the pods that the query is about.
+// findReadyPods finds the queried pods.
 func (u *zeroFill) findReadyPods() {
 	if u.query.Object == custom_metrics.AllObjects {
 		u.ready, u.live = u.cluster.ReadyPods(u.query.Namespace, u.selector)
@@ -67,16 +68,16 @@ func (u *zeroFill) findReadyPods() {
 	}
 }
 
-// roomFor is metric.Query's Room. It keeps what it hands out, for an answer that has nothing but zeros.
+// buffer implements metric.Query's Reserve. It keeps the buffer for an answer of nothing but zeros.
 func (u *zeroFill) buffer(points int) (room []metric.Point, err error) {
 	u.points, err = u.query.Reserve(points)
 	return u.points, err
 }
 
-// complete adds the zeros to what the source answered.
+// complete adds the zeros to the source's answer.
 func (u *zeroFill) complete(points []metric.Point, err error) ([]metric.Point, error) {
 	if err != nil && !errors.Is(err, metric.ErrNotFound) || len(points) >= u.live {
-		return points, err // as it is, or nobody is missing
+		return points, err // unchanged, or no pod is missing
 	}
 	if err != nil {
 		points = u.points[:0]
@@ -93,7 +94,7 @@ func (u *zeroFill) complete(points []metric.Point, err error) ([]metric.Point, e
 	return points, nil
 }
 
-// pods yields the pods that read 0 because they never counted; points are of those that did, in the order of names.
+// pods yields the pods that read 0; points are those of the other pods, sorted by name.
 func (u *zeroFill) pods(points []metric.Point) iter.Seq[metric.Object] {
 	return func(yield func(metric.Object) bool) {
 		var last metric.Workload
@@ -114,7 +115,7 @@ func (u *zeroFill) pods(points []metric.Point) iter.Seq[metric.Object] {
 	}
 }
 
-// counts reports whether the workload has pushed what is asked for, in the kind in which the others answer.
+// hasPushed reports whether the workload has pushed the metric, in the kind of the other answers.
 func (u *zeroFill) hasPushed(of metric.Workload) bool {
 	kind := u.workloads.PushedKind(of, u.query.Expression.Name, u.query.MatchLabels)
 	if kind == metric.NoKind || u.kind != metric.NoKind && u.kind != kind {

@@ -11,7 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// remembered is a Counted as a test sets it up: the metrics that workload "web" has pushed, with their labels.
+// remembered is a Workloads of one workload, "web": the metrics that it has pushed, with their
+// labels.
 type remembered map[string]struct {
 	kind   metric.Kind
 	labels metric.Labels
@@ -30,8 +31,9 @@ func (r remembered) PushedKind(of metric.Workload, name string, match func(metri
 	return one.kind
 }
 
-// A ready pod of a workload that has pushed a counter or a set reads 0 where it has no series; nothing else does.
-func TestPodsThatNeverCountedReadZero(t *testing.T) {
+// A ready pod without a series reads 0 if its workload has pushed the counter or set; no other pod
+// does.
+func TestReadyPodsWithoutSeriesReadZero(t *testing.T) {
 	m := shop() // web-1 and web-2 push http_requests
 	cluster := newTown()
 	for _, name := range []string{"web-3", "web-4"} {
@@ -57,20 +59,20 @@ func TestPodsThatNeverCountedReadZero(t *testing.T) {
 		{"*/http_requests:rate:10s", "web-0=0 web-1=12500m web-2=0 web-3=0"},
 		{"*/http_requests?labelSelector=app%3Dweb,tier%3Dfront", "web-0=0 web-1=12500m"},
 		{"*/http_requests?metricLabelSelector=code%3D200", "web-0=0 web-1=10500m web-2=0 web-3=0"},
-		{"*/http_requests?metricLabelSelector=code%3D404", "404"}, // nobody has pushed that
-		{"*/users", "web-0=0 web-1=0 web-2=0 web-3=0"},            // whoever pushed it is gone
+		{"*/http_requests?metricLabelSelector=code%3D404", "404"}, // not pushed
+		{"*/users", "web-0=0 web-1=0 web-2=0 web-3=0"},            // the pod that pushed it is gone
 		{"*/users:unique:10s", "web-0=0 web-1=0 web-2=0 web-3=0"},
 		{"*/users:rate", "404"}, // a set has no rate
 		{"*/jobs:count", "web-0=0 web-1=0 web-2=0 web-3=0"},
 		{"*/jobs:total", "404"},
-		{"*/latency", "web-1=20"},       // what took no time has none
-		{"*/was_a_counter", "web-1=20"}, // it is a timer now
+		{"*/latency", "web-1=20"},       // a timer has no zero
+		{"*/was_a_counter", "web-1=20"}, // now a timer
 		{"*/memory_bytes", "web-1=9007199254740993"},
 		{"*/never", "404"},
 		{"*/http_requests:7s", "400"},
 		{"web-3/http_requests", "web-3=0"},
 		{"web-4/http_requests", "404"}, // not ready
-		{"web-9/http_requests", "404"}, // not there
+		{"web-9/http_requests", "404"}, // does not exist
 		{"web-3/latency", "404"},
 	} {
 		if got := a.podValues(t, c.path); got != c.want {
@@ -83,7 +85,8 @@ func TestPodsThatNeverCountedReadZero(t *testing.T) {
 	}
 }
 
-// podValues are the values of an answer about pods of "shop", in its order; a status other than 200 as its code.
+// podValues lists the values of an answer about pods of "shop" in order, or the status if it is not
+// 200.
 func (a *api) podValues(t *testing.T, path string) string {
 	t.Helper()
 	resp, body := a.get(t, customRoot+"v1beta2/namespaces/shop/pods/"+path, "application/json")

@@ -17,9 +17,10 @@ import (
 	cmv1beta1 "k8s.io/metrics/pkg/apis/custom_metrics/v1beta1"
 )
 
-// customContent is what all items of a custom metrics list share.
+// Custom holds the parts of a custom metrics list that all items share. Kind and Resource may be
+// empty.
 type Custom struct {
-	Metric, Object string // as they were asked for
+	Metric, Object string // as in the request
 	Resource       schema.GroupResource
 	Kind           schema.GroupVersionKind
 	Selector       *metav1.LabelSelector
@@ -34,7 +35,7 @@ func (c Custom) typed(l *List) runtime.Object {
 	apiVersion, kind := c.Kind.ToAPIVersionAndKind()
 	for i := range l.Points {
 		p := &l.Points[i]
-		value, _ := quantityOf(p.Value) // it was taken before
+		value, _ := quantityOf(p.Value) // NewCustom checked it
 		list.Items[i] = custom_metrics.MetricValue{
 			DescribedObject: custom_metrics.ObjectReference{
 				Kind: kind, APIVersion: apiVersion,
@@ -49,13 +50,14 @@ func (c Custom) typed(l *List) runtime.Object {
 	return list
 }
 
-// What is where in an item say k8s.io/metrics pkg/apis/custom_metrics (types.go and generated.proto of both versions) and, of the
-// object, k8s.io/api core/v1. What all items have in common is written once.
+// The layout of an item is in k8s.io/metrics pkg/apis/custom_metrics (types.go and generated.proto
+// of both versions), that of the object in k8s.io/api core/v1. The shared parts of all items are
+// encoded once.
 
 func (c Custom) jsonItem(version schema.GroupVersion) func(dst []byte, p *metric.Point) []byte {
 	apiVersion, kind := c.Kind.ToAPIVersionAndKind()
 	kindMember, versionMember := appendMember(nil, `"kind":`, kind), appendMember(nil, `"apiVersion":`, apiVersion)
-	selector, _ := json.Marshal(c.Selector) // strings do not fail
+	selector, _ := json.Marshal(c.Selector) // strings cannot fail
 	name := appendString(nil, c.Metric)
 	about, window, end := `,"metric":{"name":`+string(name)+`,"selector":`+string(selector)+`},"timestamp":`, `,"windowSeconds":`, `}`
 	if version == cmv1beta1.SchemeGroupVersion {
@@ -84,11 +86,12 @@ func (c Custom) protobufItem(version schema.GroupVersion) protobufItem {
 	apiVersion, kind := c.Kind.ToAPIVersionAndKind()
 	f := &customFields{
 		before: appendField(nil, field1, kind),
-		behind: appendField(appendField(appendField(nil, field5, apiVersion), field6, ""), field7, ""), // resourceVersion, fieldPath
+		// resourceVersion, fieldPath
+		behind: appendField(appendField(appendField(nil, field5, apiVersion), field6, ""), field7, ""),
 	}
 	var selector []byte
 	if c.Selector != nil {
-		selector, _ = c.Selector.Marshal() // strings do not fail
+		selector, _ = c.Selector.Marshal() // strings cannot fail
 	}
 	if version == cmv1beta1.SchemeGroupVersion {
 		f.about = appendField(nil, field2, c.Metric)
@@ -105,12 +108,12 @@ func (c Custom) protobufItem(version schema.GroupVersion) protobufItem {
 	return f
 }
 
-// customFields are the fields of an item.
+// customFields encodes an item.
 type customFields struct {
 	commonFields
 	before, behind []byte // in the object, around namespace, name and UID
-	about, end     []byte // behind the object, and at the end
-	object         int    // how long the object is
+	about, end     []byte // after the object, and at the end
+	object         int    // length of the object
 }
 
 func (f *customFields) measure(p *metric.Point) int {
@@ -129,7 +132,9 @@ func (f *customFields) append(dst []byte, p *metric.Point) []byte {
 	return append(f.appendCommon(dst), f.end...)
 }
 
-// customList takes what can be answered of the points, which it keeps.
+// NewCustom makes the list of one object's metric, or of all objects' (Custom.Object "*"). It keeps
+// the points. A value that is not a number is left out of a list of all objects, and an error for a
+// single object.
 func NewCustom(of Custom, points []metric.Point) (*List, error) {
 	l := &List{kind: "MetricValueList", items: of, Points: points[:0]}
 	var sum milliSum
@@ -141,14 +146,14 @@ func NewCustom(of Custom, points []metric.Point) (*List, error) {
 			return nil, fmt.Errorf("%q of %s: %w", of.Metric, p.Object, err)
 		}
 		if err != nil {
-			continue // not a number is absent, and the others are still true
+			continue // the other values are still true
 		}
 		if err := sum.add(value); err != nil {
 			return nil, fmt.Errorf("%q of %s: %w", of.Metric, of.Resource, err)
 		}
 		newest = later(newest, p.Time)
 		if kept := len(l.Points); kept == i {
-			l.Points = points[:kept+1] // it stands there
+			l.Points = points[:kept+1] // already in place
 		} else {
 			l.Points = append(l.Points, *p)
 		}

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// chunkBytes is how much is written at once. The library decides by the first piece whether an answer is worth being compressed: one
-// of more than 128 KiB is, so the first piece is larger than that, or all there is.
+// chunkBytes is the size of a write. The library decides by the first write whether to compress an
+// answer, from 128 KiB on, so the first chunk is larger than that or the whole answer.
 const chunkBytes = 160 << 10
 
 var chunkBuffers = sync.Pool{New: func() any { return new(make([]byte, 0, chunkBytes+chunkBytes/8)) }}
 
-// inChunks writes an answer piece by piece, item by item: it is never in memory as a whole.
+// writeChunks writes an answer item by item in chunks, so it is never in memory as a whole.
 func writeChunks(to io.Writer, head []byte, items int, item func(dst []byte, i int) []byte, tail string) error {
 	kept := chunkBuffers.Get().(*[]byte)
 	defer chunkBuffers.Put(kept)
@@ -27,19 +27,19 @@ func writeChunks(to io.Writer, head []byte, items int, item func(dst []byte, i i
 			return err
 		}
 		buf = buf[:0]
-		runtime.Gosched() // a large answer is not the only one who wants the processor
+		runtime.Gosched() // let other goroutines run during a large answer
 	}
 	_, err := to.Write(append(buf, tail...))
 	return err
 }
 
-// stamps remembers the last timestamp as it was written, to the second: in a list most have the same.
+// timestampCache caches the last encoded timestamp, by second: most items of a list share it.
 type timestampCache struct {
 	second int64
 	text   []byte
 }
 
-// of returns what form makes of the time.
+// of returns the encoded time.
 func (s *timestampCache) of(t time.Time, form func([]byte, time.Time) []byte) []byte {
 	if second := t.Unix(); second != s.second || s.text == nil {
 		s.second, s.text = second, form(s.text[:0], t)

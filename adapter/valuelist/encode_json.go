@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// writeJSON writes what encoding/json makes of the typed list.
+// writeJSON writes the same bytes as encoding/json does for the typed list.
 func (l *List) writeJSON(version schema.GroupVersion, to io.Writer) error {
 	item := l.items.jsonItem(version)
 	head := appendMember([]byte{'{'}, `"kind":`, l.kind)
@@ -25,7 +25,7 @@ func (l *List) writeJSON(version schema.GroupVersion, to io.Writer) error {
 	}, "]}\n")
 }
 
-// appendMember appends a member of an object, with a comma behind it, unless it is empty: as "omitempty" has it.
+// appendMember appends a member of an object and a comma, unless the value is empty ("omitempty").
 func appendMember(dst []byte, key, value string) []byte {
 	if value == "" {
 		return dst
@@ -34,7 +34,8 @@ func appendMember(dst []byte, key, value string) []byte {
 	return append(dst, ',')
 }
 
-// closeObject puts the brace in the place of the last member's comma, if there is a member.
+// closeObject replaces the comma of the last member by a brace, or appends the brace to an empty
+// object.
 func closeObject(dst []byte) []byte {
 	if last := len(dst) - 1; dst[last] == ',' {
 		dst[last] = '}'
@@ -43,11 +44,12 @@ func closeObject(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// appendString appends a string as encoding/json writes it, which it does itself where that is not just the string.
+// appendString appends a string as encoding/json does. Strings with anything to escape are left to
+// encoding/json.
 func appendString(dst []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
-			text, _ := json.Marshal(s) // no string fails
+			text, _ := json.Marshal(s) // strings cannot fail
 			return append(dst, text...)
 		}
 	}

@@ -10,7 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Keys of fields that hold bytes: the field's number and wire type 2 (protobuf.dev/programming-guides/encoding).
+// Keys of length-delimited fields: the field number and wire type 2
+// (protobuf.dev/programming-guides/encoding).
 const (
 	field1 = 1<<3 | 2
 	field2 = 2<<3 | 2
@@ -25,8 +26,10 @@ const (
 	varint4 = 4 << 3
 )
 
-// writeProtobuf writes what the library's serializer makes of the typed list: "k8s\x00" and a runtime.Unknown around the list
-// (k8s.io/apimachinery pkg/runtime/generated.proto). Every message has its length before it, so all are measured first.
+// writeProtobuf writes the same bytes as the library's serializer does for the typed list:
+// "k8s\x00" and a runtime.Unknown around the list (k8s.io/apimachinery
+// pkg/runtime/generated.proto). Every message is preceded by its length, so all items are measured
+// first.
 func (l *List) writeProtobuf(version schema.GroupVersion, to io.Writer) error {
 	item := l.items.protobufItem(version)
 	meta := appendField(nil, field1, "") // metav1.ListMeta: selfLink, resourceVersion, continue
@@ -48,7 +51,7 @@ func (l *List) writeProtobuf(version schema.GroupVersion, to io.Writer) error {
 	}, string([]byte{field3, 0, field4, 0})) // contentEncoding, contentType
 }
 
-// fieldSize is what a field of so many bytes takes with its key and length.
+// fieldSize is the size of a field of n bytes with its key and length.
 func fieldSize(n int) int { return 1 + varintSize(uint64(n)) + n }
 
 func varintSize(v uint64) int { return (bits.Len64(v|1) + 6) / 7 }
@@ -67,8 +70,8 @@ func appendTimeProtobuf(dst []byte, t time.Time) []byte {
 	return append(dst, varint2, 0)
 }
 
-// commonFields are what the items of all lists have under the same numbers: timestamp, window, value. It is of one item, the last that
-// was measured.
+// commonFields encodes the fields that the items of all lists have under the same numbers:
+// timestamp, window, value. It holds those of the last measured item.
 type commonFields struct {
 	stamps timestampCache
 	stamp  []byte

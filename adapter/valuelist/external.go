@@ -13,15 +13,16 @@ import (
 	"k8s.io/metrics/pkg/apis/external_metrics"
 )
 
-// externalContent is what all items of an external metrics list share.
+// external holds the part of an external metrics list that all items share.
 type external struct{ metric string }
 
 func (c external) typed(l *List) runtime.Object {
-	list := &external_metrics.ExternalMetricValueList{Items: make([]external_metrics.ExternalMetricValue, len(l.Points))}
+	list := &external_metrics.ExternalMetricValueList{Items: make([]external_metrics.ExternalMetricValue,
+		len(l.Points))}
 	list.ResourceVersion = l.version
 	for i := range l.Points {
 		p := &l.Points[i]
-		value, _ := quantityOf(p.Value) // it was taken before
+		value, _ := quantityOf(p.Value) // NewExternal checked it
 		list.Items[i] = external_metrics.ExternalMetricValue{
 			MetricName:    c.metric,
 			MetricLabels:  p.Labels.Map(),
@@ -33,7 +34,8 @@ func (c external) typed(l *List) runtime.Object {
 	return list
 }
 
-// What is where in an item says k8s.io/metrics pkg/apis/external_metrics/v1beta1 (types.go, generated.proto).
+// The layout of an item is in k8s.io/metrics pkg/apis/external_metrics/v1beta1 (types.go,
+// generated.proto).
 
 func (c external) jsonItem(schema.GroupVersion) func(dst []byte, p *metric.Point) []byte {
 	head := string(appendString([]byte(`{"metricName":`), c.metric)) + `,"metricLabels":{`
@@ -41,7 +43,7 @@ func (c external) jsonItem(schema.GroupVersion) func(dst []byte, p *metric.Point
 	return func(dst []byte, p *metric.Point) []byte {
 		dst = append(dst, head...)
 		first := true
-		for key, value := range p.Labels.All() { // in the order in which encoding/json writes a map
+		for key, value := range p.Labels.All() { // in encoding/json's order of maps
 			if !first {
 				dst = append(dst, ',')
 			}
@@ -63,7 +65,7 @@ func (c external) protobufItem(schema.GroupVersion) protobufItem {
 	return &externalFields{name: appendField(nil, field1, c.metric)}
 }
 
-// externalFields are the fields of an item.
+// externalFields encodes an item.
 type externalFields struct {
 	commonFields
 	name []byte
@@ -79,7 +81,7 @@ func (f *externalFields) measure(p *metric.Point) int {
 
 func (f *externalFields) append(dst []byte, p *metric.Point) []byte {
 	dst = append(dst, f.name...)
-	for key, value := range p.Labels.All() { // in the order in which the library writes a map
+	for key, value := range p.Labels.All() { // in the library's order of maps
 		dst = binary.AppendUvarint(append(dst, field2), uint64(fieldSize(len(key))+fieldSize(len(value))))
 		dst = appendField(dst, field1, key)
 		dst = appendField(dst, field2, value)
@@ -87,7 +89,8 @@ func (f *externalFields) append(dst []byte, p *metric.Point) []byte {
 	return f.appendCommon(dst)
 }
 
-// externalList is whole or an error: the autoscaler adds the items up and makes up for none that is missing.
+// NewExternal makes a complete list or returns an error: the autoscaler adds the items up, and
+// cannot make up for a missing one. It keeps the points.
 func NewExternal(namespace, name string, points []metric.Point) (*List, error) {
 	if len(points) == 0 {
 		return nil, metric.NotFoundf("no value of %q in %q", name, namespace)
@@ -105,5 +108,6 @@ func NewExternal(namespace, name string, points []metric.Point) (*List, error) {
 		}
 		newest = later(newest, p.Time)
 	}
-	return &List{kind: "ExternalMetricValueList", items: external{name}, Points: points, version: resourceVersion(newest)}, nil
+	return &List{kind: "ExternalMetricValueList", items: external{name}, Points: points,
+		version: resourceVersion(newest)}, nil
 }

@@ -109,8 +109,8 @@ func TestMilliSum(t *testing.T) {
 	}
 }
 
-// sent is the number that a float64 stands for. From 2^23 on float64s lie further apart than billionths, and it is the shortest
-// decimal that reads back as the float64: what the sender wrote, not the float64's binary digits.
+// sent is the number that the sender of a float64 wrote. From 2^23 on float64s are further apart
+// than billionths, and sent is the shortest decimal that reads back as the float64.
 func sent(v float64) *big.Rat {
 	if math.Abs(v) < 1<<23 {
 		return new(big.Rat).SetFloat64(v)
@@ -119,7 +119,7 @@ func sent(v float64) *big.Rat {
 	return shortest
 }
 
-// Whatever is not refused is right to the last nano or milli, and its milli value never wraps.
+// An accepted number is right to the last nano or milli, and its milli value never wraps around.
 func FuzzQuantity(f *testing.F) {
 	for _, seed := range []float64{0, 0.1, 1.0 / 3, -1.5, 9.2e15, 9223372036854775, 9223372036.854, 1022222222222221.1, 1e-9, 1e16, 1e300, -55.523809523809526} {
 		f.Add(seed)
@@ -139,7 +139,7 @@ func FuzzQuantity(f *testing.F) {
 		case math.Abs(v) > math.MaxInt64/1_000_000_000-1:
 			tolerance = 0.5e-6
 		}
-		milli := float64(q.MilliValue()) // before AsDec, which changes the form and rounds negative numbers otherwise
+		milli := float64(q.MilliValue()) // before AsDec, which changes the form and the rounding of negative numbers
 		decimal, _ := new(big.Rat).SetString(q.AsDec().String())
 		off := new(big.Rat).Sub(decimal, sent(v))
 		if off.Abs(off).Cmp(new(big.Rat).SetFloat64(tolerance*1.001)) > 0 {

@@ -16,31 +16,32 @@ import (
 	cmserver "sigs.k8s.io/custom-metrics-apiserver/pkg/apiserver"
 )
 
-// MaxSmall is the most points that a list has that is not large.
+// MaxSmall is the most points of a small list.
 const MaxSmall = 4096
 
-// list is an answer on its way out. The library negotiates, compresses and writes it as it does its own types, but in plain JSON and
-// protobuf the bytes are made of the points themselves. Everything else, such as what is printed for people or in YAML, the
-// library makes of the typed list.
+// List is an answer. The library negotiates, compresses and writes it like its own types, but List
+// encodes plain JSON and protobuf itself. For all other encodings, such as YAML and pretty-printed
+// JSON, the library encodes the typed list.
 type List struct {
-	Points  []metric.Point // with values that quantityOf takes; until the request's turn ends
+	Points  []metric.Point // accepted by quantityOf; valid until the request ends
 	version string         // the list's resourceVersion
 	kind    string
 	items   items
 }
 
-// content is what items of one kind have in common.
+// items encodes the items of one kind of list.
 type items interface {
 	typed(*List) runtime.Object
-	// jsonItem and protobufItem write the items of one list, one after the other, as a version of the group has them.
+	// jsonItem and protobufItem return encoders of the items of one list, in a version of the
+	// group. Items are encoded in order.
 	jsonItem(schema.GroupVersion) func(dst []byte, p *metric.Point) []byte
 	protobufItem(schema.GroupVersion) protobufItem
 }
 
 type protobufItem interface {
-	// measure returns how long an item is.
+	// measure returns the length of an item.
 	measure(p *metric.Point) int
-	// append appends the item, which is the last that was measured.
+	// append appends the item that was measured last.
 	append(dst []byte, p *metric.Point) []byte
 }
 
@@ -58,7 +59,8 @@ func (l *List) DeepCopyObject() runtime.Object { return l.GetObject() }
 // GetObject implements runtime.CacheableObject.
 func (l *List) GetObject() runtime.Object { return l.items.typed(l) }
 
-// CacheEncode implements runtime.CacheableObject, by which the library lets objects have their bytes from elsewhere.
+// CacheEncode implements runtime.CacheableObject, with which the library lets objects provide their
+// bytes.
 func (l *List) CacheEncode(id runtime.Identifier, encode func(runtime.Object, io.Writer) error, w io.Writer) error {
 	if as, ok := encodings[id]; ok {
 		return as.write(l, as.version, w)
@@ -74,10 +76,12 @@ func (l *List) CacheEncode(id runtime.Identifier, encode func(runtime.Object, io
 	return err
 }
 
-// typing is held while the library makes something of a large list, which takes several times the memory of the points.
+// typedEncoding is held while the library encodes a large list, which takes several times the
+// memory of the points.
 var typedEncoding sync.Mutex
 
-// encodedAlone is what the library makes of the list. It is not written while it is made: whoever reads slowly would keep others waiting.
+// encodeBuffered has the library encode the list into memory, so a slow client does not hold
+// typedEncoding.
 func (l *List) encodeBuffered(encode func(runtime.Object, io.Writer) error) ([]byte, error) {
 	typedEncoding.Lock()
 	defer typedEncoding.Unlock()
@@ -86,13 +90,13 @@ func (l *List) encodeBuffered(encode func(runtime.Object, io.Writer) error) ([]b
 	return whole.Bytes(), err
 }
 
-// encoding is a version of a group in one of the encodings that are written here.
+// encoding is a version of a group in JSON or protobuf.
 type encoding struct {
 	version schema.GroupVersion
 	write   func(*List, schema.GroupVersion, io.Writer) error
 }
 
-// written has the encodings by the names of the library's encoders.
+// encodings are found by the identifiers of the library's encoders.
 var encodings = func() map[runtime.Identifier]encoding {
 	all := map[runtime.Identifier]encoding{}
 	for _, media := range cmserver.Codecs.SupportedMediaTypes() {
@@ -111,8 +115,8 @@ var encodings = func() map[runtime.Identifier]encoding {
 	return all
 }()
 
-// windowSeconds is set exactly for values that have a window: absent reads as 60 s to the autoscaler, and 0 as
-// a window of nothing.
+// windowSeconds is nil for a value without a window. The autoscaler reads nil as 60 s, and 0 as an
+// empty window.
 func windowSeconds(window time.Duration) *int64 {
 	if window == 0 {
 		return nil

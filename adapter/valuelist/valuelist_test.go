@@ -22,7 +22,7 @@ import (
 	cmserver "sigs.k8s.io/custom-metrics-apiserver/pkg/apiserver"
 )
 
-// noon is when everything in these tests was measured.
+// noon is the time of all values in these tests.
 var noon = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
 
 var (
@@ -42,7 +42,7 @@ func labelled(pairs ...string) metric.Labels {
 	return metric.NewLabels(list)
 }
 
-// asTheLibrary holds what is written of a list against what the library writes of the typed one.
+// asTheLibrary compares the encoded list with the library's encoding of the typed list.
 func asTheLibrary(t *testing.T, l *List) {
 	t.Helper()
 	versions := []schema.GroupVersion{cmv1beta1.SchemeGroupVersion, cmv1beta2.SchemeGroupVersion}
@@ -72,10 +72,10 @@ func asTheLibrary(t *testing.T, l *List) {
 	}
 }
 
-// oddTexts are strings that JSON, or HTML in it, has to escape, and others that it need not.
+// oddTexts are strings that JSON, or HTML in JSON, has to escape, and others.
 var oddTexts = []string{"web-1", "", `"`, `\`, "<b>&", "\x00\x1f\x7f", "ä€😀", "\u2028\u2029", "\xff\xc3", "a\xed\xa0\x80b", strings.Repeat("x", 300)}
 
-// numbers are of all shapes that a Quantity has.
+// numbers have every form of a Quantity.
 func numbers() (all []metric.Number) {
 	for _, whole := range []int64{0, 1, 7, 10, 999, 1000, 1001, 1200, 1_000_000, 1_500_000, 1 << 20, 1 << 53, math.MaxInt64/metric.Nanos - 1, math.MaxInt64 / metric.Nanos, maxWhole} {
 		all = append(all, metric.Int(whole), metric.Int(-whole))
@@ -108,9 +108,9 @@ func TestListsAreWrittenAsTheLibraryDoes(t *testing.T) {
 			of.Selector = selector
 		}
 		if i%5 == 0 {
-			of.Resource, of.Kind = schema.GroupResource{}, schema.GroupVersionKind{} // nobody's: its fields are empty
+			of.Resource, of.Kind = schema.GroupResource{}, schema.GroupVersionKind{} // an unknown resource: its fields are empty
 		}
-		// Sums of the largest numbers are refused: one alone is not.
+		// Sums of the largest numbers are rejected; a single one is not.
 		custom, err := NewCustom(of, points[:1])
 		if err != nil {
 			t.Fatal(err)
@@ -149,7 +149,8 @@ func FuzzLists(f *testing.F) {
 	})
 }
 
-// A large answer goes out in pieces, of which the first is large enough to be compressed, and is the same in all of its shapes.
+// A large list is written in chunks, the first large enough to be compressed, with the same bytes
+// as the library's.
 func TestLargeListsGoOutInPieces(t *testing.T) {
 	points := make([]metric.Point, 5_000)
 	for i := range points {
@@ -181,7 +182,7 @@ type failing struct{ error }
 
 func (f failing) Write([]byte) (int, error) { return 0, f.error }
 
-// What a list of another length costs is its items' alone: nothing is allocated for one.
+// The number of allocations does not depend on the number of items.
 func TestItemsAllocateNothing(t *testing.T) {
 	allocs := func(items int) float64 {
 		points := make([]metric.Point, items)
@@ -205,7 +206,7 @@ func TestItemsAllocateNothing(t *testing.T) {
 	}
 }
 
-// Each item has its own window, also behind one that is not answered.
+// Each item has its own window, also after a skipped item.
 func TestWindowOfEachItem(t *testing.T) {
 	minute, none := int64(60), int64(-1)
 	points := []metric.Point{
