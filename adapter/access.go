@@ -138,8 +138,7 @@ func delegatedAccess(cfg Config, api *rest.Config, logger *slog.Logger) (access,
 	}
 	// Members of system:masters may do anything in Kubernetes; the aggregator requests discovery as
 	// one.
-	a.authorizer = union.New(authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup), probes,
-		rights)
+	a.authorizer = union.New(authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup), probes, rights)
 	return a, nil
 }
 

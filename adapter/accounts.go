@@ -67,8 +67,7 @@ const (
 
 // Authenticate returns the principal of a token for the audience, or nil and the reason. known: the
 // token was valid a moment ago.
-func (a *Accounts) Authenticate(ctx context.Context, token string, known bool) (*metric.Principal, string,
-	error) {
+func (a *Accounts) Authenticate(ctx context.Context, token string, known bool) (*metric.Principal, string, error) {
 	client := a.unknownTokens
 	if known {
 		client = a.knownTokens
@@ -83,8 +82,7 @@ func (a *Accounts) Authenticate(ctx context.Context, token string, known bool) (
 	case !status.Authenticated:
 		return nil, fmt.Sprintf("the token is invalid or expired; must be a token of this cluster for the audience %q", a.audience), nil
 	case !slices.Contains(status.Audiences, a.audience):
-		return nil, fmt.Sprintf("the token is for the API server; must be for the audience %q",
-			a.audience), nil
+		return nil, fmt.Sprintf("the token is for the API server; must be for the audience %q", a.audience), nil
 	default:
 		return accountOf(&status.User), "", nil
 	}

@@ -94,7 +94,7 @@ func (t *ticket) collected(points []metric.Point) {
 	defer t.queue.mu.Unlock()
 	if t.collecting {
 		t.collecting, t.queue.collecting = false, false
-		// fewer may have been collected, or the buffer may be of a larger answer
+		// Fewer may have been collected, or the buffer may be of a larger answer.
 		have := max(cap(t.points), 1)
 		t.queue.reserved += have - t.reserved
 		t.reserved = have
@@ -125,12 +125,12 @@ func (q *answerQueue) wait(ctx context.Context, t *ticket, points int) error {
 	if !q.enqueue(t, points) {
 		return apierrors.NewTooManyRequests(fmt.Sprintf("%d large answers are in flight, which is the limit; retry later", q.maxAnswers), retryAfterSeconds)
 	}
-	patience := time.NewTimer(q.timeout)
-	defer patience.Stop()
+	timer := time.NewTimer(q.timeout)
+	defer timer.Stop()
 	select {
 	case <-t.admitted:
 		return nil
-	case <-patience.C:
+	case <-timer.C:
 	case <-ctx.Done():
 	}
 	if !q.cancel(t) {

@@ -36,9 +36,8 @@ func (s *Server) newAPIServer(cfg Config, groups []group,
 	c.RequestTimeout = cfg.RequestTimeout
 	c.MaxRequestsInFlight, c.MaxMutatingRequestsInFlight = 0, 0 // limitInFlight replaces them
 	c.StorageObjectCountTracker = nil                           // nothing is stored
-	// it redirects; the operations port has profiles
-	c.EnableProfiling = false
-	c.EnableMetrics = false // the operations port has Sluice's own
+	c.EnableProfiling = false                                   // the operations port has profiles
+	c.EnableMetrics = false                                     // the operations port has Sluice's own
 	c.BuildHandlerChainFunc = s.handlerChain(cfg)
 	c.AggregatedDiscoveryGroupManager = newAggregatedDiscovery(groups, s.logger)
 	c.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(definitions,

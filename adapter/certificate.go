@@ -183,11 +183,9 @@ func certHosts(address string) []string {
 
 func servingCertificate(cfg Config, logger *slog.Logger) (dynamiccertificates.CertKeyContentProvider, error) {
 	if cfg.CertFile != "" {
-		files, err := dynamiccertificates.NewDynamicServingContentFromFiles("serving-cert", cfg.CertFile,
-			cfg.KeyFile)
+		files, err := dynamiccertificates.NewDynamicServingContentFromFiles("serving-cert", cfg.CertFile, cfg.KeyFile)
 		if err != nil {
-			return nil, config.NewFault("CertFile", "cannot be read with %s: %w", config.Field("KeyFile"),
-				err)
+			return nil, config.NewFault("CertFile", "cannot be read with %s: %w", config.Field("KeyFile"), err)
 		}
 		return files, nil
 	}

@@ -63,7 +63,7 @@ func (s *customStorage) List(ctx context.Context, options *metainternalversion.L
 	if err != nil {
 		return nil, failed.status(err)
 	}
-	turn := ticketOf(ctx)
+	place := ticketOf(ctx)
 	points, err := s.objectPoints(metric.Query{
 		Resource:       resource.resource.String(),
 		Namespace:      asked.namespace,
@@ -73,9 +73,9 @@ func (s *customStorage) List(ctx context.Context, options *metainternalversion.L
 		MatchObject:    pick.Match,
 		ListObjects:    pick.List,
 		RemovedObjects: pick.Removed,
-		Reserve:        turn.buffer(ctx),
+		Reserve:        place.buffer(ctx),
 	}, labelSelector(options))
-	turn.collected(points)
+	place.collected(points)
 	if err != nil {
 		return nil, failed.status(err)
 	}
@@ -103,8 +103,7 @@ func metricLabelSelector(extra runtime.Object) (labels.Selector, error) {
 	}
 	selector, err := labels.Parse(options.MetricLabelSelector)
 	if err != nil {
-		return nil, metric.InvalidQueryf("metricLabelSelector %.200q: %.400v", options.MetricLabelSelector,
-			err)
+		return nil, metric.InvalidQueryf("metricLabelSelector %.200q: %.400v", options.MetricLabelSelector, err)
 	}
 	return selector, nil
 }

@@ -103,8 +103,7 @@ func (d *aggregatedDiscovery) ServeHTTP(w http.ResponseWriter, r *http.Request) 
 		for _, v := range g.versions {
 			resources, err := genericapi.ConvertGroupVersionIntoToDiscovery(withVersion(listed, v))
 			if err != nil {
-				d.logger.Error("aggregated discovery is out of date", "group_version", v.String(), "error",
-					err)
+				d.logger.Error("aggregated discovery is out of date", "group_version", v.String(), "error", err)
 				continue
 			}
 			// An unchanged document keeps its ETag.

@@ -44,14 +44,14 @@ func (s *externalStorage) List(ctx context.Context, options *metainternalversion
 	if options != nil {
 		selector = options.LabelSelector
 	}
-	turn := ticketOf(ctx)
+	place := ticketOf(ctx)
 	points, err := s.source.External(metric.Query{
 		Namespace:   namespace,
 		Expression:  metric.ParseExpression(name),
 		MatchLabels: matching(selector),
-		Reserve:     turn.buffer(ctx),
+		Reserve:     place.buffer(ctx),
 	})
-	turn.collected(points)
+	place.collected(points)
 	if err != nil {
 		return nil, failed.status(err)
 	}

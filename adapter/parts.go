@@ -71,8 +71,7 @@ type Cluster interface {
 	// ReadyPods returns the ready pods of a namespace that the selector matches (nil: all), in any
 	// order, with their workloads, without pods that have no controller. live is the number of
 	// matching pods, ready or not.
-	ReadyPods(namespace string, selector labels.Selector) (all iter.Seq2[metric.Object, metric.Workload],
-		live int)
+	ReadyPods(namespace string, selector labels.Selector) (all iter.Seq2[metric.Object, metric.Workload], live int)
 	// ReadyPod returns a pod with its workload. Not ok: no such pod lives, it is not ready, or it
 	// has no controller.
 	ReadyPod(namespace, name string) (o metric.Object, of metric.Workload, ok bool)

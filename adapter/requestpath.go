@@ -70,8 +70,7 @@ func parseExternalRequest(ctx context.Context) (namespace, name string, err erro
 		return "", "", fmt.Errorf("the request has no path information: the handler chain is broken")
 	}
 	if len(path.Parts) != 1 || path.Namespace == "" || path.Resource == "" {
-		return "", "", metric.NotFoundf("path %q does not exist; must be namespaces/{namespace}/{metric}",
-			path.Path)
+		return "", "", metric.NotFoundf("path %q does not exist; must be namespaces/{namespace}/{metric}", path.Path)
 	}
 	return path.Namespace, unescape(path.Resource), nil
 }

@@ -69,7 +69,7 @@ func (u *zeroFill) findReadyPods() {
 }
 
 // buffer implements metric.Query's Reserve. It keeps the buffer for an answer of nothing but zeros.
-func (u *zeroFill) buffer(points int) (room []metric.Point, err error) {
+func (u *zeroFill) buffer(points int) (buffer []metric.Point, err error) {
 	u.points, err = u.query.Reserve(points)
 	return u.points, err
 }

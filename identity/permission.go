@@ -70,8 +70,7 @@ const (
 // May returns metric.Applied, metric.Identity or metric.Pending, and a text that explains the last
 // two. The right is one that an account would need: it was not granted or, if the answer is
 // metric.Pending, nobody has asked for it yet.
-func (r *Resolver) May(s *metric.Sender, verb metric.Verb, o metric.Object) (metric.Reason, string,
-	metric.Right) {
+func (r *Resolver) May(s *metric.Sender, verb metric.Verb, o metric.Object) (metric.Reason, string, metric.Right) {
 	if r.cluster == nil {
 		return metric.Applied, "", metric.Right{}
 	}

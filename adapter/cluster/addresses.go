@@ -74,7 +74,7 @@ func (a *addresses) prefetch(all []netip.Addr) {
 		}
 		for _, s := range found[:n] {
 			if s != nil {
-				// the compiler would remove a plain read of an unused value
+				// The compiler would remove a plain read of an unused value.
 				(*atomic.Uint64)(unsafe.Pointer(&s.Key)).Load()
 			}
 		}

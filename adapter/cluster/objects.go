@@ -82,8 +82,7 @@ func (o *objects) replace(all []*object) {
 }
 
 func (o *objects) gone(was *object) {
-	o.observer.objectGone(metric.Object{Resource: o.resource, Namespace: was.namespace, Name: was.name,
-		UID: was.uid})
+	o.observer.objectGone(metric.Object{Resource: o.resource, Namespace: was.namespace, Name: was.name, UID: was.uid})
 }
 
 // find returns the object, or nil.

@@ -41,16 +41,14 @@ func (w *resourceWatch) run(ctx context.Context) (missing bool) {
 }
 
 // ListWithContext implements cache.ListerWatcherWithContext.
-func (w *resourceWatch) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object,
-	error) {
+func (w *resourceWatch) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	list, err := w.list(ctx, options)
 	w.record(ctx, err)
 	return list, err
 }
 
 // WatchWithContext implements cache.ListerWatcherWithContext.
-func (w *resourceWatch) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface,
-	error) {
+func (w *resourceWatch) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	events, err := w.watch(ctx, options)
 	if streamed := options.SendInitialEvents != nil; streamed && apierrors.IsInvalid(err) {
 		return events, err // the API server cannot stream a list; a list follows

@@ -86,7 +86,7 @@ func (c Custom) protobufItem(version schema.GroupVersion) protobufItem {
 	apiVersion, kind := c.Kind.ToAPIVersionAndKind()
 	f := &customFields{
 		before: appendField(nil, field1, kind),
-		// resourceVersion, fieldPath
+		// The last two are resourceVersion and fieldPath.
 		behind: appendField(appendField(appendField(nil, field5, apiVersion), field6, ""), field7, ""),
 	}
 	var selector []byte
