@@ -1,26 +1,43 @@
-# make run starts Sluice on this machine, make test tests it: both need Go, gcc, git and make only.
+# Needs Go, git and make; the race detector also needs gcc. "make run" starts Sluice, "make check" is
+# the quick test before a commit, ".ci/run" is everything.
 
-VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-COMMIT  := $(shell git rev-parse --verify --quiet HEAD || echo unknown)
-LDFLAGS := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
+# The file VERSION is the only source of the version; the commit is reported beside it.
+VERSION := $(shell cat VERSION)
+COMMIT  := $(shell git describe --always --abbrev=40 --dirty --exclude='*' 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X github.com/sluice-metrics/sluice.commit=$(COMMIT)
 
-# How long each fuzz target runs under "make fuzz".
+# The binaries are static and hold no path of this machine. Tests compile with the same settings, so
+# every package is compiled once.
+export CGO_ENABLED := 0
+export GOFLAGS     := $(GOFLAGS) -trimpath -buildvcs=false
+
+PLATFORMS         := linux/amd64 linux/arm64
+RELEASE_PLATFORMS := $(PLATFORMS) darwin/amd64 darwin/arm64
+RELEASE_URL       ?= https://github.com/sluice-metrics/sluice/releases/download/v$(VERSION)
+SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+
+# How long each fuzz target runs.
 FUZZTIME ?= 10s
 
-# Packages whose goroutines share memory: what "make race" is about.
+# Packages with shared memory, for the race detector.
 RACE := ./aggregate/... ./connlimit ./ratelog ./identity/... ./receiver/... ./store/... ./adapter/... ./operations/... ./workload ./cmd/...
 
-.PHONY: build run test unit binary loadtest e2e torture race guard bench figures bench-plot lint fuzz chart image clean
+.PHONY: build run check test unit binary loadtest e2e torture race guard bench figures bench-plot lint fuzz chart image release clean
 
 build:
-	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/sluice ./cmd/sluice
+	go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/sluice ./cmd/sluice-loadtest
 
 run: build
 	./bin/sluice serve --standalone --data-dir ./data
 
+# The changed packages and their importers, compared with the merge base of main: format, vet,
+# staticcheck, short tests.
+check:
+	.ci/check
+
 test: unit binary
 
-# The load test's own tests measure a server for two minutes; here they run without one, and whole under "make loadtest".
+# The load test's own tests measure a server for two minutes; "make loadtest" runs those.
 unit:
 	go test -timeout 5m $$(go list ./... | grep -v '/loadtest$$')
 	go test -short ./loadtest
@@ -28,45 +45,46 @@ unit:
 loadtest:
 	go test -count=1 -timeout 10m ./loadtest
 
-# The binary against real clients and real restarts. -count=1: Go does not see that the binary has changed.
-binary:
-	cd e2e && go test -count=1 -timeout 5m ./clients ./restart
+# The end-to-end tests run the binary that "make build" made. -count=1: Go does not see that the
+# binary has changed.
+E2E = cd e2e && SLUICE_BINARY='$(CURDIR)/bin/sluice' go test -count=1
 
-# The binary in a real control plane: etcd, kube-apiserver and kube-controller-manager. The first time builds them, which takes
-# some minutes and memory; they are kept in the user's cache folder (or SLUICE_E2E_CACHE).
-e2e:
-	cd e2e && go run ./prepare && go test -count=1 -timeout 20m ./binaries ./child ./controlplane ./cluster
+# The binary, with real clients and across restarts.
+binary: build
+	$(E2E) -timeout 5m ./server ./clients ./restart
 
-# The binary under the faults of docs/reliability.md, with the figure of each: some three minutes on a machine that does
-# nothing else. TORTURE=long make torture: the same more often and in larger sizes, about an hour. What needs loop devices is skipped
-# where not root.
-torture:
-	cd e2e && go test -count=1 -v -timeout $(if $(filter long,$(TORTURE)),6h,15m) ./torture
+# The binary in a real control plane: etcd, kube-apiserver and kube-controller-manager. The first run
+# builds them and keeps them in the user's cache folder (or SLUICE_E2E_CACHE).
+e2e: build
+	cd e2e && go run ./prepare
+	$(E2E) -timeout 20m ./binaries ./child ./controlplane ./cluster
 
-# Short: the long tests show what they show without the detector, at a tenth of the time.
-# A process with the detector sleeps a second when it ends; the store ends many.
+# The binary under the faults of docs/reliability.md: three minutes on an idle machine.
+# TORTURE=long make torture runs an hour. Tests that need loop devices are skipped without root.
+torture: build
+	$(E2E) -v -timeout $(if $(filter long,$(TORTURE)),6h,15m) ./torture
+
+# A process under the race detector sleeps a second at its end; the store starts many.
 race:
-	GORACE=atexit_sleep_ms=0 go test -race -short -timeout 10m $(RACE)
+	CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 go test -race -short -timeout 10m $(RACE)
 
-# Fails where a line costs twice what it did, told as a multiple of finding its end in the same run, or allocates.
+# Fails if a line costs twice its recorded cost, in multiples of finding the line's end, or allocates.
 guard:
 	SLUICE_GUARD=1 go test -count=1 -v -run '^(TestGuard|TestHotPathDoesNotAllocate)$$' ./cmd/sluice
 
-# What a line costs, in two minutes: one short run each. Good figures take five long ones on a quiet machine, see
-# docs/performance-method.md.
+# The cost of a line in two minutes, one short run per scenario.
 BENCH ?= tagged-10k plain-10k timers-10k single-10k tagged-750k mixed-750k hot-key client churn
 bench: build
-	./bin/sluice loadtest --short $(BENCH)
+	./bin/sluice-loadtest --short $(BENCH)
 
-# The figures of docs/performance.md, five runs of every scenario: takes 45 minutes, on a machine that does nothing else.
-# As root also what a disk that stands still does.
+# The figures of docs/performance.md: 45 minutes on an idle machine; disk-stall-30s needs root.
 RUNS ?= 5
 figures: build
-	./bin/sluice loadtest all --runs $(RUNS) -o json > bin/figures.json
+	./bin/sluice-loadtest all --runs $(RUNS) -o json > bin/figures.json
 	cd tools && go run ./loadplot -out ../bin/figures.md ../bin/figures.json
 	cd tools && go run ./loadplot -out ../bin/figures.svg ../bin/figures.json
 
-# Draws reports of "sluice loadtest -o json", for instance: make bench-plot REPORTS='a.json b.json' PLOT=bench.png
+# Plots reports of "sluice-loadtest -o json": make bench-plot REPORTS='a.json b.json' PLOT=bench.svg
 PLOT ?= bin/bench.svg
 bench-plot:
 	@mkdir -p bin
@@ -74,48 +92,69 @@ bench-plot:
 
 lint:
 	@unformatted=$$(gofmt -l .); \
-	  if [ -n "$$unformatted" ]; then echo "gofmt these:"; echo "$$unformatted"; exit 1; fi
+	  if [ -n "$$unformatted" ]; then echo "not formatted; run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
 	go vet ./...
 	cd e2e && go vet ./...
+	cd tools && go vet ./...
 	go tool -modfile=tools/go.mod staticcheck ./...
 	cd e2e && go tool -modfile=../tools/go.mod staticcheck ./...
-	cd tools && go vet ./... && go tool staticcheck ./...
+	cd tools && go tool staticcheck ./...
 
-# Each target in turn, for FUZZTIME; "go test -fuzz" takes one target of one package at a time. What fails leaves its input in a
-# file and says so. Now and then Go's own end of FUZZTIME ends a target as failed, "context deadline exceeded", without any
-# input (golang.org/issue/75804, mended in Go 1.27): that one is run again, and must pass.
+# "go test -fuzz" takes one target at a time. A failure writes its input to a file. Sometimes Go ends a
+# target with "context deadline exceeded" and no input (golang.org/issue/75804, fixed in Go 1.27): that
+# target runs again, and must pass.
 fuzz:
 	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; \
 	fuzz() { go test -run '^$$' -fuzz "^$$2$$" -fuzztime $(FUZZTIME) "$$1" >"$$log" 2>&1; failed=$$?; cat "$$log"; return $$failed; }; \
-	hurried() { grep -q 'context deadline exceeded' "$$log" && ! grep -q 'Failing input' "$$log"; }; \
+	flaked() { grep -q 'context deadline exceeded' "$$log" && ! grep -q 'Failing input' "$$log"; }; \
 	for package in $$(go list ./...); do \
-	  for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz'); do \
+	  for target in $$(grep -hso '^func Fuzz[A-Za-z0-9_]*' $$(go list -f '{{.Dir}}' $$package)/*_test.go | cut -c6-); do \
 	    echo "$$package $$target"; \
-	    fuzz $$package $$target || { hurried && fuzz $$package $$target; } || exit 1; \
+	    fuzz $$package $$target || { flaked && fuzz $$package $$target; } || exit 1; \
 	  done; \
 	done
 
-# Tests the chart (lint, goldens, refusals) and packages it for the image of the same version. The first time builds Helm.
-# -count=1: Go does not see that what Helm reads has changed, and would show the last result.
+# Tests the chart and packages it. The first run builds Helm. -count=1: Go does not see the files that
+# Helm reads.
 chart:
 	cd tools && go test -count=1 -timeout 10m ./chart
-	mkdir -p bin/chart
-	cd tools && go tool helm package ../charts/sluice --app-version '$(VERSION)' --destination ../bin/chart
+	$(package_chart)
 
-# What make image packs. The same commit makes the same bytes: every time in the image is the commit's.
-PLATFORMS         ?= linux/amd64 linux/arm64
-SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+define package_chart
+mkdir -p bin/chart
+cd tools && go tool helm package ../charts/sluice --version '$(VERSION)' --app-version '$(VERSION)' --destination ../bin/chart
+endef
 
-# bin/image/sluice-VERSION.tar (an OCI layout, also for "docker load"), and per platform a list of what is in the binary.
-image:
-	@for platform in $(PLATFORMS); do \
-	  CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/} go build -trimpath -buildvcs=false \
-	    -ldflags '-s -w $(LDFLAGS)' -o bin/image/$$platform/sluice ./cmd/sluice || exit 1; \
-	done
+# A binary per platform, and the licence texts of everything that they link.
+bin/platform/%/sluice: FORCE
+	GOOS=$(*D) GOARCH=$(*F) go build -ldflags '$(LDFLAGS)' -o $@ ./cmd/sluice
+
+bin/THIRD_PARTY_LICENSES: FORCE
+	cd tools && go run ./notices -source .. -out ../$@ $(RELEASE_PLATFORMS)
+
+.PHONY: FORCE
+FORCE:
+
+binaries = $(foreach platform,$(1),$(platform)=../bin/platform/$(platform)/sluice)
+
+# bin/image/sluice-VERSION.tar: an OCI layout, also for "docker load". The same commit makes the same
+# bytes: every time in the image is the commit's.
+image: $(PLATFORMS:%=bin/platform/%/sluice) bin/THIRD_PARTY_LICENSES
 	cd tools && go run ./image -version '$(VERSION)' -commit '$(COMMIT)' -created $(SOURCE_DATE_EPOCH) \
-	  -license ../LICENSE -out ../bin/image \
-	  $(foreach platform,$(PLATFORMS),$(platform)=../bin/image/$(platform)/sluice)
+	  -document ../LICENSE -document ../bin/THIRD_PARTY_LICENSES -out '../bin/image/sluice-$(VERSION).tar' \
+	  $(call binaries,$(PLATFORMS))
 	cd tools && go test -count=1 ./image -image '../../bin/image/sluice-$(VERSION).tar'
+
+# bin/release: archives, image, chart, SPDX lists, licence texts, Homebrew formula, krew manifest and
+# checksums. The same commit makes the same bytes. The formula and the manifest download from RELEASE_URL.
+release: image $(RELEASE_PLATFORMS:%=bin/platform/%/sluice) bin/THIRD_PARTY_LICENSES
+	rm -rf bin/release
+	$(package_chart)
+	cd tools && go run ./release -version '$(VERSION)' -commit '$(COMMIT)' -created $(SOURCE_DATE_EPOCH) -url '$(RELEASE_URL)' \
+	  -chart '../bin/chart/sluice-$(VERSION).tgz' -image '../bin/image/sluice-$(VERSION).tar' \
+	  -license ../LICENSE -notices ../bin/THIRD_PARTY_LICENSES -out ../bin/release $(call binaries,$(RELEASE_PLATFORMS))
+	cd tools && go test -count=1 ./release -dir '$(CURDIR)/bin/release'
+	@ls -l bin/release
 
 clean:
 	rm -rf bin

@@ -27,26 +27,34 @@ var mayImport = map[string][]string{
 	"durable":              {}, // it knows files only
 	"operations":           {"connlimit", "ratelog", "config"},
 	"receiver/statsd":      {"metric", "config"},
-	"receiver":             {"metric", "connlimit", "ratelog", "receiver/statsd", "config"},
+	"receiver/ledger":      {"metric"},
+	"receiver/pending":     {"metric", "config", "ratelog", "receiver/ledger"},
+	"receiver":             {"receiver/ledger", "receiver/pending", "metric", "connlimit", "ratelog", "receiver/statsd", "config"},
 	"receiver/buckets":     {"metric"},
 	"receiver/exposition":  {"metric", "receiver/buckets"},
 	"receiver/remotewrite": {"metric", "receiver/buckets"},
 	"receiver/otlp":        {"metric", "receiver/buckets"},
 	"receiver/credential":  {"metric", "connlimit", "config"},
 	"receiver/group":       {"metric", "receiver/buckets", "receiver/exposition", "config"},
-	"receiver/push":        {"metric", "connlimit", "ratelog", "receiver", "receiver/buckets", "receiver/statsd", "receiver/exposition", "receiver/otlp", "receiver/group", "receiver/remotewrite", "receiver/credential", "config"},
+	"receiver/push":        {"metric", "connlimit", "ratelog", "receiver", "receiver/ledger", "receiver/pending", "receiver/buckets", "receiver/statsd", "receiver/exposition", "receiver/otlp", "receiver/group", "receiver/remotewrite", "receiver/credential", "config"},
 	"identity":             {"metric", "config"},
 	"limit":                {"metric", "ratelog", "config"},
 	"workload":             {"metric"},
-	"aggregate":            {"config", "metric", "aggregate/memory"},
+	"aggregate":            {"config", "metric", "aggregate/blob", "aggregate/index", "aggregate/kind", "aggregate/lookup", "aggregate/memory", "aggregate/window"},
+	"aggregate/blob":       {}, // it knows bytes only
+	"aggregate/index":      {"metric", "aggregate/lookup", "aggregate/memory"},
+	"aggregate/kind":       {"metric", "aggregate/blob", "aggregate/memory", "aggregate/window"},
+	"aggregate/lookup":     {"metric", "aggregate/memory"},
+	"aggregate/memory":     {}, // it knows bytes only
+	"aggregate/window":     {"metric", "aggregate/blob", "aggregate/memory"},
 	"store":                {"config", "metric", "durable", "store/format"},
+	"store/format":         {},
 	"adapter":              {"adapter/valuelist", "config", "metric", "connlimit", "durable"},
 	"adapter/cluster":      {"config", "metric"},
 	"adapter/valuelist":    {"metric"},
-	"aggregate/memory":     {}, // it knows bytes only
-	"store/format":         {},
 	"loadtest":             {}, // it speaks the wire only
-	"cmd/sluice":           {"config", "metric", "durable", "operations", "receiver", "receiver/statsd", "receiver/group", "receiver/push", "identity", "limit", "workload", "aggregate", "store", "adapter", "adapter/cluster", "loadtest"},
+	"cmd/sluice":           {"config", "metric", "durable", "operations", "receiver", "receiver/ledger", "receiver/pending", "receiver/statsd", "receiver/group", "receiver/push", "identity", "limit", "workload", "aggregate", "store", "adapter", "adapter/cluster"},
+	"cmd/sluice-loadtest":  {"loadtest"},
 }
 
 // onlyImporters lists who alone may import modules that would otherwise spread.
@@ -56,7 +64,7 @@ var onlyImporters = map[string][]string{
 	"sigs.k8s.io/":                 {"adapter", "adapter/cluster", "adapter/valuelist", "cmd/sluice"},
 	"go.opentelemetry.io/":         {"receiver/otlp", "receiver/push"},
 	"github.com/valyala/fasthttp":  {"receiver/push", "loadtest"}, // there as the floor
-	"github.com/spf13/":            {"cmd/sluice"},
+	"github.com/spf13/":            {"cmd/sluice", "cmd/sluice-loadtest"},
 }
 
 // listed is what "go list -json" says of a package.

@@ -20,6 +20,7 @@ var (
 	symbolWord = regexp.MustCompile(`^([a-z]\w*)\.([A-Z]\w*(\.\w+)?)$`)
 	inFileWord = regexp.MustCompile(`^\w+(\.\w+)?$`)
 	linkTarget = regexp.MustCompile(`\]\(([^)#\s]*)(#[^)\s]*)?\)`)
+	logLine    = regexp.MustCompile(`log\s+line\s+"([^"]+)"`)
 	heading    = regexp.MustCompile(`(?m)^#+ (.*)$`)
 )
 
@@ -74,6 +75,29 @@ func TestDocumentsLinkToFiles(t *testing.T) {
 	}
 	if links < 60 {
 		t.Errorf("found %d links; the test does not see what it should", links)
+	}
+}
+
+// TestDocumentsQuoteTheLog checks that each log line which a document quotes is in the code.
+func TestDocumentsQuoteTheLog(t *testing.T) {
+	var code strings.Builder
+	tree := readTree(t)
+	for file := range tree.files {
+		if path.Ext(file) == ".go" && !strings.HasSuffix(file, "_test.go") {
+			code.WriteString(readFile(t, file))
+		}
+	}
+	quotes := 0
+	for _, file := range append(glob(t, "docs/*.md"), "README.md") {
+		for _, quote := range logLine.FindAllStringSubmatch(readFile(t, file), -1) {
+			quotes++
+			if text := strings.Join(strings.Fields(quote[1]), " "); !strings.Contains(code.String(), `"`+text) {
+				t.Errorf("%s quotes the log line %q: it is not in the code", file, text)
+			}
+		}
+	}
+	if quotes < 4 {
+		t.Errorf("found %d quotes; the test does not see what it should", quotes)
 	}
 }
 

@@ -5,23 +5,25 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/index"
+	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
 // absent explains that there is no such metric: it never was, it is gone, or other objects have it.
 func (t *Table) absent(q *metric.Query) error {
-	family := familyKey{q.Resource, q.Namespace, q.Expression.Name}
-	one := t.graves.find(family, q.Object)
+	family := index.Key{Resource: q.Resource, Namespace: q.Namespace, Name: q.Expression.Name}
+	one := t.removals.find(family, q.Object)
 	if one.why == "" && q.Resource == "" {
-		family.namespace = ""
-		one = t.graves.find(family, q.Object)
+		family.Namespace = ""
+		one = t.removals.find(family, q.Object)
 	}
 	switch {
-	case q.MatchObject != nil && q.Object == "*" && t.index.any(family, "*") != nil:
+	case q.MatchObject != nil && q.Object == "*" && t.index.Any(family, "*") != nil:
 		return metric.NotFoundf("no series of %s: others have it, but none that still lives and that the selector picks", describeAsked(q))
 	case one.why != "":
-		return t.buried(q, one)
-	case q.MatchObject != nil && t.index.any(family, q.Object) != nil:
+		return t.explainRemoval(q, one)
+	case q.MatchObject != nil && t.index.Any(family, q.Object) != nil:
 		return metric.NotFoundf("no series of %s: the object is gone", describeAsked(q))
 	}
 	return metric.NotFoundf("no series of %s: none was ever received%s", describeAsked(q), t.mistyped(q))
@@ -36,8 +38,8 @@ func (t *Table) mistyped(q *metric.Query) string {
 		}
 		head = head[:i]
 		for _, namespace := range []string{q.Namespace, ""} {
-			if found := t.index.any(familyKey{q.Resource, namespace, head}, "*"); found != nil {
-				kind := found.kind
+			if found := t.index.Any(index.Key{Resource: q.Resource, Namespace: namespace, Name: head}, "*"); found != nil {
+				kind := found.Kind
 				return fmt.Sprintf("; %q is a %s: it has %s, in the windows %s, but no %q",
 					head, kind, metric.StatNames(kind.Stats()), windowNames(t.Windows()), q.Expression.Name[len(head)+1:])
 			}
@@ -45,21 +47,21 @@ func (t *Table) mistyped(q *metric.Query) string {
 	}
 }
 
-func (t *Table) buried(q *metric.Query, one grave) error {
-	ago := (t.clock.now().life - lifeAt(one.seen)).Round(time.Second)
+func (t *Table) explainRemoval(q *metric.Query, one removal) error {
+	ago := (t.Clock.Now().Life - window.LifeAt(one.seen)).Round(time.Second)
 	return metric.NotFoundf("no series of %s; last seen %s ago, %s", describeAsked(q), roughly(ago), one.why)
 }
 
 // nothing explains that there are series but no value.
-func (t *Table) nothing(q *metric.Query, r *reading, matched bool) error {
+func (t *Table) nothing(q *metric.Query, r *evaluation, matched bool) error {
 	switch {
-	case matched && r.lacks != "":
-		return metric.NotFoundf("%s has no %s: %s", describeAsked(q), r.stat, r.lacks)
+	case matched && r.Lacks != "":
+		return metric.NotFoundf("%s has no %s: %s", describeAsked(q), r.Stat, r.Lacks)
 	case matched:
 		return metric.NotFoundf("%s has no %s: nothing was observed in the last %s",
-			describeAsked(q), r.stat, metric.FormatWindow(r.view.span.window))
+			describeAsked(q), r.Stat, metric.FormatWindow(r.View.Span.Window))
 	case r.gone.why != "":
-		return t.buried(q, r.gone)
+		return t.explainRemoval(q, r.gone)
 	case q.MatchLabels == nil:
 		return t.absent(q)
 	}

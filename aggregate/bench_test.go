@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/kind"
+	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -117,18 +119,18 @@ func BenchmarkLetGo(b *testing.B) {
 		w.Offline()
 		b.StartTimer()
 		for i := range table.Blocks() {
-			var all []ref
-			for place := range uint32(blockSeries) {
-				if state := table.blocks.at[i].Load().page.cells[place].state.Load(); state&live != 0 {
-					all = append(all, ref{uint32(i)<<blockBits | place, state})
+			var all []lookup.Ref
+			for place := range uint32(kind.BlockSeries) {
+				if state := table.blocks.at[i].Load().page.cells[place].State.Load(); state&kind.Live != 0 {
+					all = append(all, lookup.Ref{Number: uint32(i)<<kind.BlockBits | place, State: state})
 				}
 			}
-			table.evict(all, deletion, table.clock.now())
+			table.evict(all, deleted, table.Clock.Now())
 		}
-		pace := pace{table.clock.now().wall}
-		table.finish(&pace)
-		if table.Series() != 0 || len(table.evictions.limbo) != 0 {
-			b.Fatal(table.Series(), len(table.evictions.limbo))
+		pace := pace{table.Clock.Now().Wall}
+		table.reclaim(&pace)
+		if table.Series() != 0 || len(table.evictions.tombstones) != 0 {
+			b.Fatal(table.Series(), len(table.evictions.tombstones))
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(samples)), "ns/series")

@@ -6,18 +6,15 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/sluice-metrics/sluice/aggregate/index"
+	"github.com/sluice-metrics/sluice/aggregate/kind"
 	"github.com/sluice-metrics/sluice/aggregate/memory"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
 // Series live in blocks of 1,024, numbered from 0; a series' number is its block's times 1,024 plus its place.
 // Blocks are made as they are needed and never given back; places are used again.
-const (
-	blockBits   = 10
-	blockSeries = 1 << blockBits
-	maxBlocks   = 1 << 14 // 16.7M series
-	blockWords  = blockSeries / 64
-)
+const maxBlocks = 1 << 14 // 16.7M series
 
 type block struct {
 	page *page // in the arena of blocks
@@ -31,12 +28,12 @@ type block struct {
 	// saved is the tick from which on the store has not copied notes out; the store's alone.
 	saved uint32
 
-	series *[blockSeries]series // by itself: 32 KiB are a size that the heap gives out whole
+	series *[kind.BlockSeries]series // by itself: 32 KiB are a size that the heap gives out whole
 	// bodies is nil until a series of the block needs one.
-	bodies atomic.Pointer[[blockSeries]atomic.Pointer[body]]
+	bodies kind.Bodies
 
 	// unsaved marks series whose values the store has not copied out, unnamed those whose birth or death it has not.
-	unsaved, unnamed bitmap
+	unsaved, unnamed kind.Bitmap
 	// renamed is set when a series was born or died since the store last copied the block's names.
 	renamed atomic.Bool
 }
@@ -44,32 +41,20 @@ type block struct {
 // page is what writers, the roller and the store touch of every series that changes, without pointers. What they need is here,
 // side by side, and not with what is known of the series: that is a miss of the cache for each.
 type page struct {
-	dirty bitmap
-	cells [blockSeries]cell
+	dirty kind.Bitmap
+	cells [kind.BlockSeries]kind.Cell
 	// kinds are those of the series' entries, written as these are.
-	kinds [blockSeries]metric.Kind
+	kinds [kind.BlockSeries]metric.Kind
 	// ttls are how long the series live without a sample, as ttl.go has it; 0: the default of their object.
-	ttls [blockSeries]atomic.Uint32
+	ttls [kind.BlockSeries]atomic.Uint32
 	// nextEnd is a stamp before which no series ends by a time to live of its own; noEnd: none has one.
 	nextEnd atomic.Uint32
 }
 
-// bitmap has a bit for each series of a block.
-type bitmap [blockWords]atomic.Uint64
-
-// mark sets a bit; where it is set already it writes nothing.
-func (b *bitmap) mark(place uint32) {
-	if word, bit := &b[place/64], uint64(1)<<(place%64); word.Load()&bit == 0 {
-		word.Or(bit)
-	}
-}
-
-func (b *bitmap) has(place uint32) bool { return b[place/64].Load()&(1<<(place%64)) != 0 }
-
 // series is what is known of a series beside its value. What is no atomic is written by its creator before the
 // cell's state publishes it.
 type series struct {
-	entry *entry
+	entry *index.Entry
 	// first and length are its labels, packed: a string in less memory.
 	first  *byte
 	length uint32
@@ -86,47 +71,11 @@ func (s *series) packed() string { return unsafe.String(s.first, s.length) }
 
 func (s *series) labels() metric.Labels { return metric.TrustPackedLabels(s.packed()) }
 
-// ref names a series and its generation, so that a reader notices when its place was given to another.
-type ref struct {
-	number uint32
-	state  uint32
-}
+func (b *block) body(place uint32) *kind.Body { return b.bodies.Of(place) }
 
-// body is what a series has beyond its cell. Which one is set follows from the kind; a counter has a fraction where it has any.
-type body struct {
-	fraction *fraction
-	running  *running // of a counter whose client keeps the total; guarded by the history lock
-	stamped  *stamped
-	timer    *timer
-	set      *set
-
-	// rewritten is set where a timer or a set got what is older than its newest note: what was saved is to be replaced.
-	// Guarded by the history lock.
-	rewritten bool
-
-	bytes atomic.Int64 // of timer, set or running total, as last weighed, and what they grew by since
-}
-
-func (b *block) body(place uint32) *body {
-	bodies := b.bodies.Load()
-	if bodies == nil {
-		return nil
-	}
-	return bodies[place].Load()
-}
-
-// makeBody returns the body of a series, making it with f where there is none.
-func (b *block) makeBody(place uint32, f func() *body) *body {
-	bodies := b.bodies.Load()
-	if bodies == nil {
-		b.bodies.CompareAndSwap(nil, new([blockSeries]atomic.Pointer[body]))
-		bodies = b.bodies.Load()
-	}
-	if made := bodies[place].Load(); made != nil {
-		return made
-	}
-	bodies[place].CompareAndSwap(nil, f())
-	return bodies[place].Load()
+// handle is what the kinds see of a series.
+func (b *block) handle(place uint32) kind.Series {
+	return kind.Series{Cell: &b.page.cells[place], Dirty: &b.page.dirty, Bodies: &b.bodies, Born: &b.series[place].born, Place: place}
 }
 
 // blocks is the directory: it grows under its lock, everybody else only reads.
@@ -144,7 +93,7 @@ type blocks struct {
 const pageBytes = int(unsafe.Sizeof(page{}))
 
 func (d *blocks) pageOf(number uint32) (*page, uint32) {
-	return d.pageAt(number >> blockBits), number & (blockSeries - 1)
+	return d.pageAt(number >> kind.BlockBits), number & (kind.BlockSeries - 1)
 }
 
 func (d *blocks) pageAt(index uint32) *page {
@@ -152,7 +101,7 @@ func (d *blocks) pageAt(index uint32) *page {
 }
 
 func (d *blocks) of(number uint32) (*block, uint32) {
-	return d.at[number>>blockBits].Load(), number & (blockSeries - 1)
+	return d.at[number>>kind.BlockBits].Load(), number & (kind.BlockSeries - 1)
 }
 
 // take hands out a free number, a used one first. False: there is none.
@@ -165,7 +114,7 @@ func (d *blocks) take() (uint32, bool) {
 		return number, true
 	}
 	number := d.next
-	if number>>blockBits == maxBlocks || !d.reachLocked(number>>blockBits) {
+	if number>>kind.BlockBits == maxBlocks || !d.reachLocked(number>>kind.BlockBits) {
 		return 0, false
 	}
 	d.next++
@@ -179,7 +128,7 @@ func (d *blocks) reachLocked(index uint32) bool {
 	}
 	for made := d.made.Load(); made <= index; made++ {
 		d.pageAt(made).nextEnd.Store(noEnd)
-		d.at[made].Store(&block{page: d.pageAt(made), series: new([blockSeries]series)})
+		d.at[made].Store(&block{page: d.pageAt(made), series: new([kind.BlockSeries]series)})
 		d.made.Store(made + 1)
 	}
 	return true

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/kind"
 	"github.com/sluice-metrics/sluice/config"
 )
 
@@ -39,8 +40,6 @@ const (
 	maxWindows = 4
 	minWindow  = time.Second
 	maxWindow  = time.Hour
-	// ticksPerWindow is the resolution of a window: a tick is at most a tenth of it.
-	ticksPerWindow = 10
 	// ShortTTL is the lifetime below which an autoscaler may lose a metric that merely pauses.
 	ShortTTL = 10 * time.Minute
 )
@@ -57,8 +56,8 @@ func (c Config) Validate() error {
 			faults.Add(ttl.field, "is %v; must be at least 1s, better 10m or more", ttl.value)
 		}
 	}
-	if c.MaxSeries < 1 || c.MaxSeries > maxBlocks*blockSeries {
-		faults.Add("MaxSeries", "is %d; must be from 1 to %d", c.MaxSeries, maxBlocks*blockSeries)
+	if c.MaxSeries < 1 || c.MaxSeries > maxBlocks*kind.BlockSeries {
+		faults.Add("MaxSeries", "is %d; must be from 1 to %d", c.MaxSeries, maxBlocks*kind.BlockSeries)
 	}
 	if c.MaxBytes < 1<<20 {
 		faults.Add("MaxBytes", "is %d; must be at least 1MiB", c.MaxBytes)

@@ -1,9 +1,10 @@
 package aggregate
 
 import (
-	"math"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/kind"
+	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -15,146 +16,36 @@ const datedAfter = 2 * time.Second
 
 // dated reports whether a sample counts at an earlier moment than now. Gauges do not: they are ordered by their timestamps.
 func (w *Writer) dated(s *metric.Sample) bool {
-	return s.Timestamp != 0 && s.Kind != metric.Gauge && w.now.wall.Sub(time.Unix(s.Timestamp, 0)) >= datedAfter
+	return s.Timestamp != 0 && s.Kind != metric.Gauge && w.Now.Wall.Sub(time.Unix(s.Timestamp, 0)) >= datedAfter
 }
 
 // updateDated adds a dated sample to its series, which may be about to go: then it comes late as any other.
 func (w *Writer) updateDated(b *block, place uint32, state uint32, s *metric.Sample) metric.Reason {
 	b.history.Lock()
 	defer b.history.Unlock()
-	if b.page.cells[place].state.Load() != state {
+	if b.page.cells[place].State.Load() != state {
 		return w.updateNow(b, place, s)
 	}
-	t, now := w.table, w.table.clock.now()
-	tick := now.tickOf(time.Unix(s.Timestamp, 0), t.clock.tick)
-	if b.page.cells[place].past.stamp != 0 {
+	t, now := w.table, w.table.Clock.Now()
+	tick := now.TickOf(time.Unix(s.Timestamp, 0), t.Clock.Tick)
+	if b.page.cells[place].History.Stamp != 0 {
 		t.noteLocked(b, place, b.tickLocked(place, now), now) // what came until now, under its own tick
 	}
-	refused := w.enterLocked(b, place, tick, s)
+	refused := kind.Of(s.Kind).ApplyDatedLocked(&w.Applier, b.handle(place), tick, s)
 	if refused == metric.Applied {
-		b.bornLocked(t.notes, place, tick, now)
-		b.page.cells[place].see(now)
+		b.bornLocked(t.Logs, place, tick, now)
+		b.page.cells[place].See(now)
 		if s.TTL != 0 {
 			b.page.setTTL(place, s.TTL)
 			b.page.expectEnd(place, now)
 		}
-		b.unsaved.mark(place)
+		b.unsaved.Mark(place)
 	}
 	return refused
 }
 
-// enterLocked adds a sample and its note.
-func (w *Writer) enterLocked(b *block, place, tick uint32, s *metric.Sample) metric.Reason {
-	t, body := w.table, b.body(place)
-	past := &b.page.cells[place].past
-	switch s.Kind {
-	case metric.Counter:
-		whole, units, ok := quantise(s)
-		if !ok {
-			return metric.BadValue
-		}
-		refused := w.count(b, place, s)
-		if refused == metric.Applied {
-			b.shiftLocked(t.notes, place, tick, whole, int64(units))
-		}
-		return refused
-	case metric.Timer:
-		if refused := check(s); refused != metric.Applied {
-			return refused
-		}
-		d := distributions.Get().(*distribution)
-		defer distributions.Put(d)
-		d.reset()
-		weight := uint64(math.RoundToEven(s.Weight() * weightUnits))
-		d.add(binOf(s.Float()), weight)
-		d.extend(s.Float()*s.Weight(), s.Float(), s.Float())
-		body.timer.enterLocked(t.spans, tick, d)
-		past.shiftWeight(t.notes, tick, float64(weight)/weightUnits, b.series[place].born)
-		body.rewritten = true
-		t.weigh(body, body.timer.weight(t.timers.of(&b.page.cells[place])))
-	case metric.Set:
-		body.rewritten = true
-		w.digest.ResetWithSeed(t.setSeed)
-		w.digest.Write(s.Member)
-		hash := w.digest.Sum64()
-		if body.set.many.Load() == nil {
-			if !body.set.insert(hash, tick, budget{t, body}) {
-				return metric.OverLimit
-			}
-			break
-		}
-		for i := range t.spans {
-			if sp := &t.spans[i]; sp.keeps(tick, w.now.tick) {
-				body.set.slotLocked(i, sp, sp.unit(tick)).registers.insert(hash)
-			}
-		}
-	}
-	past.stamp = max(past.stamp, tick)
-	return metric.Applied
-}
-
 // bornLocked moves the birth of a series back to a sample that its client dates before it, as far as windows reach.
-func (b *block) bornLocked(n *notes, place, tick uint32, now moment) {
+func (b *block) bornLocked(n *window.Logs, place, tick uint32, now window.Moment) {
 	s := &b.series[place]
-	s.born = min(s.born, max(tick, now.tick-min(now.tick, n.horizon)))
-}
-
-// keeps reports whether there are records of the unit of a tick.
-func (s *span) keeps(tick, now uint32) bool { return s.unit(tick)+uint32(s.kept()) > s.unit(now) }
-
-// shiftLocked notes that a counter grew in an earlier tick than the newest note's.
-func (b *block) shiftLocked(n *notes, place, tick uint32, whole, units int64) {
-	born := b.series[place].born
-	b.page.cells[place].past.shift(n, wholeCoding, tick, uint64(whole), born, plus)
-	if body := b.body(place); body != nil && body.fraction != nil && (units != 0 || body.fraction.past.stamp != 0) {
-		body.fraction.past.shift(n, wholeCoding, tick, uint64(units), born, plus)
-	}
-}
-
-// enterLocked adds what came in an earlier tick to the records of its units. Units that are not kept any more are left out.
-func (t *timer) enterLocked(spans []span, tick uint32, d *distribution) {
-	fine := spans[0].unit(tick)
-	if t.past == nil || fine >= t.past[0].newest {
-		t.noteLocked(spans, tick, d)
-		return
-	}
-	s, most := &t.past[0], spans[0].kept()
-	if int(s.count) == most && s.oldest() > t.folded && !s.has(fine) {
-		t.foldLocked(spans) // the shortest span is about to lose its oldest record
-	}
-	s.enterAt(fine, d, most)
-	if fine > t.folded {
-		return // foldLocked takes it along
-	}
-	for i := 1; i < len(spans); i++ {
-		t.past[i].enterAt(spans[i].unit(tick), d, spans[i].kept())
-	}
-}
-
-// has reports whether there is a record of a unit.
-func (s *timerSlots) has(unit uint32) (found bool) {
-	s.each(unit, func(rec timerRecord) { found = found || rec.unit == unit })
-	return found
-}
-
-// enterAt adds a distribution to the record of a unit.
-func (s *timerSlots) enterAt(unit uint32, d *distribution, most int) {
-	if int(s.count) == most && unit < s.oldest() {
-		return
-	}
-	sum := distributions.Get().(*distribution)
-	defer distributions.Put(sum)
-	sum.reset()
-	s.each(unit, func(rec timerRecord) {
-		if rec.unit == unit {
-			sum.merge(rec)
-		}
-	})
-	for bin := d.low; bin < d.top; bin++ {
-		if w := d.weights[bin]; w != 0 {
-			sum.add(bin, w)
-		}
-	}
-	sum.extend(d.sum, d.min, d.max)
-	s.enter(unit, sum.record(unit), most)
+	s.born = min(s.born, max(tick, now.Tick-min(now.Tick, n.Horizon)))
 }

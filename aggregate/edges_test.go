@@ -12,7 +12,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/index"
+	"github.com/sluice-metrics/sluice/aggregate/kind"
+	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/aggregate/memory"
+	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -43,7 +47,7 @@ func TestEdgeRebirthElsewhere(t *testing.T) {
 // The same without any free place below: another block restored later than its twin's block... here: earlier.
 func TestEdgeRebirthInAnotherBlock(t *testing.T) {
 	f, disk := newFixture(t), newSaved()
-	for i := range blockSeries {
+	for i := range kind.BlockSeries {
 		f.push(fmt.Sprintf("x%d:1|c|#pod:a,ns:ns", i))
 	}
 	disk.flush(f.Table, each)
@@ -210,9 +214,9 @@ func TestEdgeRefusalOutlivesBodies(t *testing.T) {
 		f.w.Offline()
 		time.Sleep(2 * time.Second)
 		f.refuses("new:1|ms|#pod:a,ns:ns", metric.OverLimit)
-		t.Logf("%d bytes", f.bodyBytes.Load())
+		t.Logf("%d bytes", f.BodyBytes.Load())
 		time.Sleep(10 * time.Minute)
-		t.Logf("%d bytes of %d", f.bodyBytes.Load(), c.MaxBytes)
+		t.Logf("%d bytes of %d", f.BodyBytes.Load(), c.MaxBytes)
 		f.push("other:1|ms|#pod:a,ns:ns")
 		f.push("new:1|ms|#pod:a,ns:ns")
 	})
@@ -246,16 +250,16 @@ func TestEdgeLabelsRace(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Delete(podQuery("x"))
-	f.finish(&pace{time.Now()})
+	f.reclaim(&pace{time.Now()})
 	var wg sync.WaitGroup
 	wg.Go(func() { f.w.Apply(sample("y:1|c|#pod:a,ns:ns,other:w")) })
-	wg.Go(func() { r.begin(); r.add(entries[0].series[0]) })
+	wg.Go(func() { r.begin(); r.add(entries[0].Series[0]) })
 	wg.Wait()
 }
 
-func (f *fixture) planOf(q *metric.Query) (*reading, []found, error) {
-	key := familyKey{q.Resource, q.Namespace, q.Expression.Name}
-	return f.plan(q, key, f.index.seek(key, q))
+func (f *fixture) planOf(q *metric.Query) (*evaluation, []index.Found, error) {
+	key := index.Key{Resource: q.Resource, Namespace: q.Namespace, Name: q.Expression.Name}
+	return f.plan(q, key, f.index.ScopeOf(key, q))
 }
 
 // The cap on bodies does not hold what grows.
@@ -274,13 +278,13 @@ func TestEdgeBodyCap(t *testing.T) {
 			f.push(fmt.Sprintf("t%d:1|ms|#pod:a,ns:ns", i))
 		}
 		time.Sleep(time.Second)
-		t.Logf("%d bytes, cap %d", f.bodyBytes.Load(), c.MaxBytes)
+		t.Logf("%d bytes, cap %d", f.BodyBytes.Load(), c.MaxBytes)
 		f.w.Online()
 		for range 12 {
 			for i := range timers {
 				s := sample(fmt.Sprintf("t%d:1|ms|#pod:a,ns:ns", i))
-				for bin := range binCount {
-					s.SetFloat(binValue(bin) * 0.999)
+				for bin := range kind.BinCount {
+					s.SetFloat(kind.BinValue(bin) * 0.999)
 					f.w.Apply(s)
 				}
 			}
@@ -288,11 +292,11 @@ func TestEdgeBodyCap(t *testing.T) {
 			time.Sleep(1 * time.Second)
 		}
 		f.w.Offline()
-		if n := f.bodyBytes.Load(); n > 2*c.MaxBytes {
+		if n := f.BodyBytes.Load(); n > 2*c.MaxBytes {
 			t.Errorf("%d bytes in %d timers (%d each), cap %d", n, timers, n/timers, c.MaxBytes)
 		}
 		time.Sleep(30 * time.Minute)
-		t.Logf("after 30 idle minutes: %d bytes", f.bodyBytes.Load())
+		t.Logf("after 30 idle minutes: %d bytes", f.BodyBytes.Load())
 	})
 }
 
@@ -362,7 +366,7 @@ func TestEdgeGraveOfAnother(t *testing.T) {
 
 // The least int64 and a fraction.
 func TestEdgeQuantiseLeast(t *testing.T) {
-	whole, fraction, ok := quantise(&metric.Sample{Whole: math.MinInt64, Fraction: -0.5})
+	whole, fraction, ok := kind.Quantise(&metric.Sample{Whole: math.MinInt64, Fraction: -0.5})
 	if ok && whole > 0 {
 		t.Errorf("-9223372036854775808.5 is counted as %d + %d/2^32", whole, fraction)
 	}
@@ -395,7 +399,7 @@ func TestEdgeClockSetBack(t *testing.T) {
 	start(t, func(f *fixture) {
 		f.push(fmt.Sprintf("q:1|g|#pod:a,ns:ns|T%d", time.Now().Unix()))
 		f.w.Online()
-		f.w.now.wall = f.w.now.wall.Add(-time.Hour)
+		f.w.Now.Wall = f.w.Now.Wall.Add(-time.Hour)
 		f.w.Apply(sample("q:2|g|#pod:a,ns:ns"))
 		f.w.Offline()
 		f.want("q", "a=2")
@@ -404,12 +408,12 @@ func TestEdgeClockSetBack(t *testing.T) {
 
 // A gauge's bits off a disk that no client could have sent.
 func TestEdgeMarkFromDisk(t *testing.T) {
-	for _, bits := range []uint64{gaugeMoved, gaugeUnset, math.Float64bits(math.Inf(1))} {
+	for _, bits := range []uint64{kind.GaugeMoved, kind.GaugeUnset, math.Float64bits(math.Inf(1))} {
 		f := newFixture(t)
 		f.push("g:1|g|#pod:a,ns:ns")
 		f.Roll()
 		b := f.blocks.at[0].Load()
-		b.page.cells[0].past.rolled = bits
+		b.page.cells[0].History.Newest = bits
 		b.unnamed[0].Store(0)
 		names, state := f.AppendNames(nil, 0), f.AppendState(nil, 0)
 		again := newFixture(t)
@@ -463,7 +467,7 @@ func TestEdgeSweepPace(t *testing.T) {
 		table := New(c, describeByPod, slog.New(slog.DiscardHandler))
 		f := (&fixture{Table: table, t: t, w: table.NewWriter()}).running()
 		f.push("x:1|c|#pod:a,ns:ns")
-		for i := range 119 * blockSeries {
+		for i := range 119 * kind.BlockSeries {
 			f.push(fmt.Sprintf("c%d:1|g", i))
 		}
 		time.Sleep(3 * time.Hour)
@@ -478,7 +482,7 @@ func TestEdgeTimerOverflow(t *testing.T) {
 	}
 	start(t, func(f *fixture) {
 		s := sample("t:5|ms|#pod:a,ns:ns")
-		s.Rate = 1.0 / maxWeight
+		s.Rate = 1.0 / kind.MaxWeight
 		for range 64 {
 			f.w.Online()
 			for range 1 << 14 {
@@ -498,33 +502,33 @@ func TestEdgeTimerOverflow(t *testing.T) {
 func TestEdgeSetMerge(t *testing.T) {
 	var e memory.Epochs
 	seat := e.Register()
-	spans := newSpans([]time.Duration{10 * time.Second}, time.Second)
-	s := newSet(spans)
-	room := budget{newFixture(t).Table, new(body)}
+	spans := window.NewSpans([]time.Duration{10 * time.Second}, time.Second)
+	s := kind.NewSet(spans)
+	room := kind.Budget{Env: &kind.Env{MayGrow: func() bool { return true }}, Body: new(kind.Body)}
 	hash := func(i int) uint64 { return uint64(i+1) * 0x9e3779b97f4a7c15 }
 	n := 0
-	for ; s.exact.Load().older.Load() == nil; n++ {
-		s.insert(hash(n), 100, room)
+	for ; s.Exact.Load().Older.Load() == nil; n++ {
+		s.Insert(hash(n), 100, room)
 	}
-	s.mergeLocked(&e, 50) // older writers have to pass
+	s.MergeLocked(&e, 50) // older writers have to pass
 	seat.Quiesce(&e)
-	held := s.exact.Load() // the writer is between its look at the table and see
-	for ; s.exact.Load() == held; n++ {
-		s.insert(hash(n), 100, room)
+	held := s.Exact.Load() // the writer is between its look at the table and see
+	for ; s.Exact.Load() == held; n++ {
+		s.Insert(hash(n), 100, room)
 	}
-	s.mergeLocked(&e, 50)
-	member := held.hashes
+	s.MergeLocked(&e, 50)
+	member := held.Hashes
 	var h uint64
 	for i := range member {
 		if h = member[i].Load(); h != 0 {
 			break
 		}
 	}
-	if !held.see(h, 109) {
+	if !held.See(h, 109) {
 		t.Skip("full")
 	}
 	newest := uint32(0)
-	s.exact.Load().each(func(hash uint64, tick uint32) {
+	s.Exact.Load().Each(func(hash uint64, tick uint32) {
 		if hash == h {
 			newest = max(newest, tick)
 		}
@@ -548,12 +552,12 @@ func TestEdgeSetChurn(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		s := f.blocks.at[0].Load().body(0).set
-		if s.many.Load() != nil {
+		s := f.blocks.at[0].Load().body(0).Set
+		if s.Many.Load() != nil {
 			t.Error("600 members a minute are estimated")
 		}
 		time.Sleep(20 * time.Minute)
-		t.Log(f.ask("s"), s.bytesLocked(), "bytes after 20 idle minutes")
+		t.Log(f.ask("s"), s.BytesLocked(), "bytes after 20 idle minutes")
 	})
 }
 
@@ -565,7 +569,7 @@ func TestEdgeStateThenNames(t *testing.T) {
 		f.AppendDelta(nil, 0)
 		disk.state[0] = f.AppendState(nil, 0)
 		f.Delete(podQuery("x"))
-		f.finish(&pace{time.Now()})
+		f.reclaim(&pace{time.Now()})
 		f.push("y:1|c|#pod:b,ns:ns")
 		disk.names[0] = f.AppendNames(nil, 0)
 		disk.clock = f.AppendClock(nil)
@@ -589,8 +593,8 @@ func TestEdgeExpireLargeFamily(t *testing.T) {
 	}
 	f.w.Offline()
 	f.Roll()
-	now := f.clock.now()
-	now.life += 48 * time.Hour
+	now := f.Clock.Now()
+	now.Life += 48 * time.Hour
 	worst, begun := time.Duration(0), time.Now()
 	for i := range f.blocks.made.Load() {
 		p, at := pace{time.Now()}, time.Now()
@@ -635,7 +639,7 @@ func TestEdgeClockOutOfRange(t *testing.T) {
 	blob = binary.AppendUvarint(blob, 2)
 	blob = append(blob, 10, 60)
 	if err := f.RestoreClock(blob); err == nil {
-		t.Errorf("taken: it is tick %d", f.clock.now().tick)
+		t.Errorf("taken: it is tick %d", f.Clock.Now().Tick)
 	}
 }
 
@@ -664,9 +668,9 @@ func TestEdgeClockJumpsAhead(t *testing.T) {
 	start(t, func(f *fixture) {
 		f.push("q:1|g|#pod:a,ns:ns")
 		time.Sleep(time.Second)
-		now := f.clock.now()
-		now.wall = now.wall.Add(2 * time.Hour) // somebody set the clock
-		if f.expired(f.blocks.at[0].Load(), 0, now) {
+		now := f.Clock.Now()
+		now.Wall = now.Wall.Add(2 * time.Hour) // somebody set the clock
+		if f.hasExpired(f.blocks.at[0].Load(), 0, now) {
 			t.Error("expired a second after its sample")
 		}
 	})
@@ -675,7 +679,7 @@ func TestEdgeClockJumpsAhead(t *testing.T) {
 // The cap that Validate allows, with a place in limbo.
 func TestEdgeMostSeries(t *testing.T) {
 	f := newFixture(t)
-	f.blocks.next = maxBlocks << blockBits // all were handed out, some of them are in limbo
+	f.blocks.next = maxBlocks << kind.BlockBits // all were handed out, some of them are in limbo
 	defer func() {
 		if p := recover(); p != nil {
 			t.Error("panic:", p)
@@ -700,8 +704,8 @@ func TestEdgePastsBeyondTheCap(t *testing.T) {
 			f.w.Online()
 			defer f.w.Offline()
 			s := sample(fmt.Sprintf("t%d:1|ms|#pod:a,ns:ns", i))
-			for bin := range binCount {
-				s.SetFloat(binValue(bin) * 0.999)
+			for bin := range kind.BinCount {
+				s.SetFloat(kind.BinValue(bin) * 0.999)
 				if r := f.w.Apply(s); r != metric.Applied {
 					return true
 				}
@@ -712,20 +716,20 @@ func TestEdgePastsBeyondTheCap(t *testing.T) {
 			timers++
 			time.Sleep(time.Second)
 		}
-		t.Logf("%d timers, %d bytes, cap %d", timers, f.bodyBytes.Load(), c.MaxBytes)
+		t.Logf("%d timers, %d bytes, cap %d", timers, f.BodyBytes.Load(), c.MaxBytes)
 		for range 90 {
 			for i := range timers {
 				all(i)
 			}
 			time.Sleep(time.Second)
 		}
-		n := f.bodyBytes.Load()
+		n := f.BodyBytes.Load()
 		t.Logf("%d bytes", n)
 		if n > c.MaxBytes*3/2 {
 			t.Errorf("%d bytes, cap %d", n, c.MaxBytes)
 		}
 		time.Sleep(30 * time.Minute)
-		t.Logf("%d bytes after 30 idle minutes", f.bodyBytes.Load())
+		t.Logf("%d bytes after 30 idle minutes", f.BodyBytes.Load())
 	})
 }
 
@@ -757,12 +761,12 @@ func TestEdgeLogsUnderTheHistoryLock(t *testing.T) {
 
 // A thousand names warned of once silence all others for good.
 func TestEdgeWarnedFillsUp(t *testing.T) {
-	var s slowPushers
+	var s slowPushLog
 	now := time.Now()
 	for i := range warnedMost {
-		s.due(familyKey{name: fmt.Sprint(i)}, now)
+		s.due(index.Key{Name: fmt.Sprint(i)}, now)
 	}
-	if !s.due(familyKey{name: "new"}, now.Add(48*time.Hour)) {
+	if !s.due(index.Key{Name: "new"}, now.Add(48*time.Hour)) {
 		t.Error("two days later a new one is not warned of")
 	}
 }
@@ -776,16 +780,16 @@ func TestEdgeLateForAFullSuccessor(t *testing.T) {
 		f.Roll()
 		time.Sleep(2 * time.Hour)
 		slow := f.NewWriter() // looked the series up before its expiry
-		key := f.aliases.key(sample(line))
-		old := targetRef(f.aliases.find(&key).target.Load())
-		f.sweepBlock(0, f.clock.now(), &pace{time.Now()})
-		b, place := f.blocks.of(old.number)
+		key := f.aliases.KeyOf(sample(line))
+		old := lookup.TargetRef(f.aliases.Find(&key).Target.Load())
+		f.sweepBlock(0, f.Clock.Now(), &pace{time.Now()})
+		b, place := f.blocks.of(old.Number)
 		slow.updateNow(b, place, sample(line))
 		for range 500 {
 			f.push(line)
 		}
 		slow.Quiesce()
-		f.finish(&pace{time.Now()})
+		f.reclaim(&pace{time.Now()})
 		slow.Close()
 		f.want("c:total", "a=4611686018427387500")
 		if applied, held := f.Balance(); applied != held {

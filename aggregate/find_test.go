@@ -3,11 +3,11 @@ package aggregate
 import (
 	"fmt"
 	"iter"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/sluice-metrics/sluice/aggregate/index"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -73,7 +73,7 @@ func (f *fixture) totalOf(q metric.Query) string {
 // A whole family is read in pieces while its objects come and go: what stays is in every answer, once.
 func TestFamilyIsReadWhileItChanges(t *testing.T) {
 	f := inCluster(t)
-	const steady = 3 * perHold
+	const steady = 3 * index.EntriesPerHold
 	for i := range steady {
 		f.send(senderOf(fmt.Sprintf("steady%05d", i), "1"), "hits:1|c")
 	}
@@ -88,15 +88,15 @@ func TestFamilyIsReadWhileItChanges(t *testing.T) {
 			}
 			o := metric.Object{Resource: "pods", Namespace: "shop", Name: fmt.Sprint("coming", i%1000), UID: "1"}
 			if i%2 == 0 {
-				form := canonicalForm{object: o, name: "hits"}
-				form.sum(&f.index.hash)
-				e, shard := f.index.enter(&form, metric.Counter)
+				form := index.Identity{Object: o, Name: "hits"}
+				form.Hash(&f.index.Hash)
+				e, shard := f.index.Enter(&form, metric.Counter)
 				_ = e
-				shard.mu.Unlock()
-			} else if e := f.index.any(familyKey{"pods", "shop", "hits"}, o.Name); e != nil {
-				e.family.shard.mu.Lock()
-				e.tidyLocked()
-				e.family.shard.mu.Unlock()
+				shard.Mu.Unlock()
+			} else if e := f.index.Any(index.Key{Resource: "pods", Namespace: "shop", Name: "hits"}, o.Name); e != nil {
+				e.Family.Shard.Mu.Lock()
+				e.TidyLocked()
+				e.Family.Shard.Mu.Unlock()
 			}
 		}
 	}()
@@ -108,35 +108,6 @@ func TestFamilyIsReadWhileItChanges(t *testing.T) {
 	}
 	close(stop)
 	<-done
-}
-
-func TestSortByName(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	for _, alphabet := range []string{"ab", "a\x00\xff", "web-7d9c5b"} {
-		for range 300 {
-			shared := strings.Repeat("x", random.IntN(10))
-			var names []string
-			var all []found
-			for range random.IntN(30) {
-				name := []byte(shared)
-				for range random.IntN(12) {
-					name = append(name, alphabet[random.IntN(len(alphabet))])
-				}
-				names = append(names, string(name))
-				all = append(all, found{entry: &entry{name: string(name)}})
-			}
-			slices.Sort(names)
-			got := (&finding{found: all}).sort()
-			if len(got) != len(names) {
-				t.Fatalf("%d of %d", len(got), len(names))
-			}
-			for i := range got {
-				if got[i].entry.name != names[i] {
-					t.Fatalf("at %d of %q stands %q", i, names, got[i].entry.name)
-				}
-			}
-		}
-	}
 }
 
 // BenchmarkObjectsOfACrowd reads one metric of all of 150,000 pods, and of 1,000 of them that were listed.

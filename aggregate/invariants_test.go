@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/kind"
+	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -55,19 +57,19 @@ func holdAllLocks(t *Table) (release func()) {
 	hold(&t.evictions.mu)
 	hold(&t.sumsMu)
 	hold(&t.blocks.mu)
-	hold(t.notes.memory.Locker())
-	hold(t.timers.Locker())
-	hold(t.epochs.Locker())
-	hold(&t.graves.mu)
+	hold(t.Logs.Locker())
+	hold(t.Timers.Locker())
+	hold(t.Epochs.Locker())
+	hold(&t.removals.mu)
 	for i := range t.blocks.made.Load() {
 		hold(&t.blocks.at[i].Load().history)
 	}
-	for i := range t.canon.shards {
-		hold(&t.canon.shards[i].mu)
-		hold(&t.aliases.slots.shards[i].mu)
+	for i := range t.canon.Shards {
+		hold(&t.canon.Shards[i].Mu)
+		hold(&t.aliases.Slots.Shards[i].Mu)
 	}
-	for i := range t.index.shards {
-		hold(&t.index.shards[i].mu)
+	for i := range t.index.Shards {
+		hold(&t.index.Shards[i].Mu)
 	}
 	return func() {
 		for _, l := range held {
@@ -122,7 +124,7 @@ func TestA2NothingIsLostOrCountedTwice(t *testing.T) {
 	if applied != held {
 		t.Errorf("applied %v, held %v", applied, held)
 	}
-	want := [2]int64{sent.Load() + fractions.Load()/4, fractions.Load() % 4 * (fractionUnits / 4)}
+	want := [2]int64{sent.Load() + fractions.Load()/4, fractions.Load() % 4 * (kind.FractionUnits / 4)}
 	if applied != want {
 		t.Errorf("applied %v, sent %v", applied, want)
 	}
@@ -130,17 +132,17 @@ func TestA2NothingIsLostOrCountedTwice(t *testing.T) {
 		t.Error("nothing was evicted: the test shows nothing")
 	}
 	// All goes, and the sum stands.
-	var all []ref
-	for number := range uint32(table.Blocks() * blockSeries) {
+	var all []lookup.Ref
+	for number := range uint32(table.Blocks() * kind.BlockSeries) {
 		b, place := table.blocks.of(number)
-		if state := b.page.cells[place].state.Load(); state&live != 0 {
-			all = append(all, ref{number, state})
+		if state := b.page.cells[place].State.Load(); state&kind.Live != 0 {
+			all = append(all, lookup.Ref{Number: number, State: state})
 		}
 	}
-	table.evict(all, deletion, table.clock.now())
-	table.finish(&pace{time.Now()})
-	if _, held := table.Balance(); held != applied || table.Series() != 0 || len(table.evictions.limbo) != 0 {
-		t.Errorf("after the end: applied %v, held %v, %d series, %d in limbo", applied, held, table.Series(), len(table.evictions.limbo))
+	table.evict(all, deleted, table.Clock.Now())
+	table.reclaim(&pace{time.Now()})
+	if _, held := table.Balance(); held != applied || table.Series() != 0 || len(table.evictions.tombstones) != 0 {
+		t.Errorf("after the end: applied %v, held %v, %d series, %d in limbo", applied, held, table.Series(), len(table.evictions.tombstones))
 	}
 }
 
@@ -186,18 +188,18 @@ func evictSome(ctx context.Context, t *Table) {
 	r := rand.New(rand.NewPCG(7, 7))
 	for ctx.Err() == nil {
 		for i := range uint32(t.Blocks()) {
-			place := uint32(r.IntN(blockSeries))
+			place := uint32(r.IntN(kind.BlockSeries))
 			b := t.blocks.at[i].Load()
-			state := b.page.cells[place].state.Load()
-			if state&live == 0 {
+			state := b.page.cells[place].State.Load()
+			if state&kind.Live == 0 {
 				continue
 			}
 			b.history.Lock()
 			bit := uint64(1) << (place % 64)
 			b.page.dirty[place/64].And(^bit)
-			b.page.cells[place].seen.Store(0)
+			b.page.cells[place].Seen.Store(0)
 			b.history.Unlock()
-			t.evict([]ref{{i<<blockBits | place, state}}, expiry, t.clock.now())
+			t.evict([]lookup.Ref{{Number: i<<kind.BlockBits | place, State: state}}, expired, t.Clock.Now())
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -212,25 +214,25 @@ func TestA2LateSamplesGoToTheSuccessor(t *testing.T) {
 		f.Roll()
 		time.Sleep(2 * time.Hour)
 		slow := f.NewWriter() // looked its series up before the expiry, applies after it
-		var found []ref
+		var found []lookup.Ref
 		for _, line := range lines {
-			key := f.aliases.key(sample(line))
-			found = append(found, targetRef(f.aliases.find(&key).target.Load()))
+			key := f.aliases.KeyOf(sample(line))
+			found = append(found, lookup.TargetRef(f.aliases.Find(&key).Target.Load()))
 		}
 		for place := range f.Blocks() {
-			f.sweepBlock(uint32(place), f.clock.now(), &pace{time.Now()})
+			f.sweepBlock(uint32(place), f.Clock.Now(), &pace{time.Now()})
 		}
-		f.finish(&pace{time.Now()})
-		if len(f.evictions.limbo) != 4 {
-			t.Fatalf("%d in limbo, want 4: a writer has not passed", len(f.evictions.limbo))
+		f.reclaim(&pace{time.Now()})
+		if len(f.evictions.tombstones) != 4 {
+			t.Fatalf("%d in limbo, want 4: a writer has not passed", len(f.evictions.tombstones))
 		}
 		for i, line := range lines {
-			b, place := f.blocks.of(found[i].number)
+			b, place := f.blocks.of(found[i].Number)
 			slow.updateNow(b, place, sample(line))
 		}
 		f.want("c:total", `no series of "c" for pods in "ns"; last seen 2h ago, expired after 1h`)
 		slow.Quiesce()
-		f.finish(&pace{time.Now()})
+		f.reclaim(&pace{time.Now()})
 		f.want("c:total", "a=2.5") // the late ones alone
 		f.want("g", "a=4")
 		f.want("t:sum", "a=8")
@@ -267,7 +269,7 @@ func TestA3NoAllocation(t *testing.T) {
 		f.w.Apply(lines[i])
 	}
 	f.want("o:total", fmt.Sprintf("a=%d", len(orders)))
-	if n, _ := f.aliases.size(); n > 6+maxAliases+1 {
+	if n, _ := f.aliases.Size(); n > 6+maxAliases+1 {
 		t.Errorf("%d aliases: orders of tags fill memory", n)
 	}
 }
@@ -315,9 +317,9 @@ func TestA4OneSnapshot(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.begin()
-		r.add(entries[0].series[0])
-		if r.spread.total == 0 || r.spread.sum != 10*float64(r.spread.total/weightUnits) {
-			t.Fatalf("%d observations of 10 have the sum %v", r.spread.total/weightUnits, r.spread.sum)
+		r.add(entries[0].Series[0])
+		if r.Spread.Total == 0 || r.Spread.Sum != 10*float64(r.Spread.Total/kind.WeightUnits) {
+			t.Fatalf("%d observations of 10 have the sum %v", r.Spread.Total/kind.WeightUnits, r.Spread.Sum)
 		}
 		r.end()
 		begun := applied.Load()
@@ -350,7 +352,7 @@ func TestA5TickCostFollowsActiveSeries(t *testing.T) {
 	touch := func() {
 		for i := range 200_000 {
 			b, place := f.blocks.of(uint32(i))
-			b.page.dirty.mark(place)
+			b.page.dirty.Mark(place)
 		}
 	}
 	touch()
@@ -391,19 +393,19 @@ func TestA6MemoryIsUsedAgain(t *testing.T) {
 			if n := f.Series(); n != 0 {
 				t.Fatalf("round %d: %d series outlive their time", round, n)
 			}
-			if n, _ := f.notes.used(); n != 0 {
+			if n, _ := f.Logs.Used(); n != 0 {
 				t.Fatalf("round %d: %d logs are in use by nobody", round, n)
 			}
-			_, bytes := f.aliases.size()
+			_, bytes := f.aliases.Size()
 			if round == 3 {
 				blocks, aliases = f.Blocks(), bytes
-				_, logs = f.notes.used()
+				_, logs = f.Logs.Used()
 			}
 		}
-		if _, bytes := f.notes.used(); f.Blocks() != blocks || bytes != logs {
+		if _, bytes := f.Logs.Used(); f.Blocks() != blocks || bytes != logs {
 			t.Errorf("blocks grew from %d to %d, logs from %d to %d bytes", blocks, f.Blocks(), logs, bytes)
 		}
-		if n, bytes := f.aliases.size(); n > 0 || bytes > aliases*5/4 {
+		if n, bytes := f.aliases.Size(); n > 0 || bytes > aliases*5/4 {
 			t.Errorf("%d aliases of nothing, %d bytes, were %d", n, bytes, aliases)
 		}
 	})
@@ -446,15 +448,15 @@ func TestA6BytesCap(t *testing.T) {
 			}
 		}
 		f.w.Quiesce()
-		held := table.bodyBytes.Load() + table.nameBytes.Load() + table.aliases.bytes.Load()
+		held := table.BodyBytes.Load() + table.nameBytes.Load() + table.aliases.Used.Load()
 		if refused == 0 || held > c.MaxBytes+1024 {
 			t.Errorf("%d refused, %d bytes held, want at most %d", refused, held, c.MaxBytes)
 		}
-		for i := range 2 * linePlaces { // bins that all want one line
+		for i := range 2 * kind.LinePlaces { // bins that all want one line
 			f.w.Online()
-			f.w.Apply(sample(fmt.Sprintf("t:%v|ms|#pod:a,ns:ns", math.Pow(ratio, float64(i*timerLines*lineBins)))))
+			f.w.Apply(sample(fmt.Sprintf("t:%v|ms|#pod:a,ns:ns", math.Pow(kind.Ratio, float64(i*kind.TimerLines*kind.LineBins)))))
 		}
-		distant := fmt.Sprintf("t:%v|ms|#pod:a,ns:ns", math.Pow(ratio, 2*linePlaces*timerLines*lineBins))
+		distant := fmt.Sprintf("t:%v|ms|#pod:a,ns:ns", math.Pow(kind.Ratio, 2*kind.LinePlaces*kind.TimerLines*kind.LineBins))
 		f.refuses(distant, metric.OverLimit) // a bin it has no place for
 		f.push("t:1|ms|#pod:a,ns:ns", "s:1|s|#pod:a,ns:ns", "c:1|c|#pod:a,ns:ns")
 		for i := range 100 {
@@ -464,7 +466,7 @@ func TestA6BytesCap(t *testing.T) {
 		f.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.Expression{Name: "c"}})
 		f.w.Offline()
 		time.Sleep(5 * time.Minute) // places are free at once, aliases after a sweep
-		if held := table.nameBytes.Load() + table.aliases.bytes.Load(); held > 1000 {
+		if held := table.nameBytes.Load() + table.aliases.Used.Load(); held > 1000 {
 			t.Errorf("%d bytes of names and aliases are held by nobody", held)
 		}
 		f.push(distant, "c:1|c|#pod:a,ns:ns,new:one")
@@ -478,7 +480,7 @@ func TestA6RefusalsAreBounded(t *testing.T) {
 	for i := range maxRefusals + 5000 {
 		f.w.Apply(sample(fmt.Sprintf("c%d:1|c|#refuse:me", i)))
 	}
-	if n, _ := f.aliases.size(); n > maxRefusals {
+	if n, _ := f.aliases.Size(); n > maxRefusals {
 		t.Errorf("%d aliases, want at most %d", n, maxRefusals)
 	}
 }
@@ -499,20 +501,20 @@ func TestA6BodyBudgets(t *testing.T) {
 		}
 		synctest.Wait()
 		for i := range f.blocks.made.Load() {
-			for place := range uint32(blockSeries) {
+			for place := range uint32(kind.BlockSeries) {
 				body := f.blocks.at[i].Load().body(place)
 				switch {
 				case body == nil:
-				case body.timer != nil:
-					live := f.timers.of(&f.blocks.at[i].Load().page.cells[place])
-					bytes, weight := body.timer.bytesLocked(live), body.timer.weight(live)
+				case body.Timer != nil:
+					live := f.Timers.Of(&f.blocks.at[i].Load().page.cells[place])
+					bytes, weight := body.Timer.BytesLocked(live), body.Timer.Weight(live)
 					t.Logf("timer of 60 bins: %d bytes, accounted for %d", bytes, weight)
 					if bytes > 3<<10 || weight < bytes {
 						t.Errorf("a timer of 60 bins takes %d bytes, accounted for %d; want at most 3 KiB", bytes, weight)
 					}
 				default:
-					if t.Logf("set of 1,000 members: %d bytes", body.set.bytesLocked()); body.set.bytesLocked() > 24<<10 {
-						t.Errorf("a set of 1,000 members takes %d bytes, want at most 24 KiB", body.set.bytesLocked())
+					if t.Logf("set of 1,000 members: %d bytes", body.Set.BytesLocked()); body.Set.BytesLocked() > 24<<10 {
+						t.Errorf("a set of 1,000 members takes %d bytes, want at most 24 KiB", body.Set.BytesLocked())
 					}
 				}
 			}

@@ -7,11 +7,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/blob"
+	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
 // on makes the uptimes of a machine's boot.
-func on(boot string, up time.Duration) uptime { return uptime{boot, up} }
+func on(boot string, up time.Duration) window.Uptime { return window.Uptime{Boot: boot, Up: up} }
 
 // What lives on after an outage is told by how long the machine was up, whatever its wall clock says; where it was booted
 // since, by the wall clock, unless that cannot be right.
@@ -19,7 +21,7 @@ func TestOutages(t *testing.T) {
 	const hour, day = time.Hour, 24 * time.Hour
 	for _, c := range []struct {
 		name            string
-		before, after   uptime
+		before, after   window.Uptime
 		wall            time.Duration // what the wall clock has gone on, where it is ahead
 		behind          time.Duration // how far it was set back besides
 		object, outside bool          // whether an object's series lives on (1h) and an external one (24h)
@@ -37,13 +39,13 @@ func TestOutages(t *testing.T) {
 		{"booted, behind by 1h", on("a", 9*hour), on("b", hour), time.Second, hour, true, true},
 		{"booted, decades behind", on("a", 9*hour), on("b", hour), time.Second, 25 * 365 * day, true, true},
 		{"booted, far ahead", on("a", 9*hour), on("b", hour), 400 * day, 0, true, true},
-		{"boots not told apart, 2h by the wall clock", uptime{}, uptime{}, 2 * hour, 0, false, true},
+		{"boots not told apart, 2h by the wall clock", window.Uptime{}, window.Uptime{}, 2 * hour, 0, false, true},
 		{"up for less than it was", on("a", 9*hour), on("a", hour), 2 * hour, 0, false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f, disk := newFixture(t), newSaved()
-				f.clock.uptime = func() uptime { return c.before }
+				f.Clock.Uptime = func() window.Uptime { return c.before }
 				f.push("a:1|c|#pod:a,ns:ns", "e:1|c")
 				disk.flush(f.Table, each)
 				disk.setWall(c.behind)
@@ -82,8 +84,8 @@ func TestStampsOfFormat1(t *testing.T) {
 		f.Roll()
 		began := time.Now()
 		b := f.blocks.at[0].Load()
-		b.page.cells[0].seen.Store(uint32(began.Unix()) - 30*60)
-		b.page.cells[1].seen.Store(uint32(began.Unix()) - 10*60)
+		b.page.cells[0].Seen.Store(uint32(began.Unix()) - 30*60)
+		b.page.cells[1].Seen.Store(uint32(began.Unix()) - 10*60)
 		disk.flush(f.Table, each)
 		disk.asFormat1()
 		time.Sleep(40 * time.Minute)
@@ -102,7 +104,7 @@ func TestStampsOfFormat1(t *testing.T) {
 			t.Errorf("dated %s, want %s", got, want)
 		}
 		disk.flush(again.Table, never)
-		if seen := again.blocks.at[0].Load().page.cells[1].seen.Load(); len(disk.deltas[0]) == 0 || seen >= firstUnixStamp {
+		if seen := again.blocks.at[0].Load().page.cells[1].Seen.Load(); len(disk.deltas[0]) == 0 || seen >= window.FirstUnixStamp {
 			t.Errorf("stamp %d, %d deltas: it is not written anew", seen, len(disk.deltas[0]))
 		}
 		if got := at(disk.restore(t)); got != want {
@@ -113,14 +115,14 @@ func TestStampsOfFormat1(t *testing.T) {
 
 // asFormat1 rewrites the saved clock as format 1 had it.
 func (s *saved) asFormat1() {
-	d := decoder{rest: s.clock[1:]}
-	d.uvarint()
-	d.varint()
-	d.uint64()
-	for n := d.uvarint(); n > 0; n-- {
-		d.uvarint()
+	d := blob.Decoder{Rest: s.clock[1:]}
+	d.Uvarint()
+	d.Varint()
+	d.Uint64()
+	for n := d.Uvarint(); n > 0; n-- {
+		d.Uvarint()
 	}
-	s.clock = append([]byte{1}, s.clock[1:len(s.clock)-len(d.rest)]...)
+	s.clock = append([]byte{1}, s.clock[1:len(s.clock)-len(d.Rest)]...)
 }
 
 // A time to live never ends early, and at most a second late, whenever the push comes; then the series gives its place back.
@@ -174,7 +176,7 @@ func TestTheSameValueHasTheSameTime(t *testing.T) {
 			for line, asked := range map[string]string{"g:3|g": "g", "c:1|c": "c:total"} {
 				f.push(line)
 				first := at(f, asked)
-				if age := time.Since(first); age < 0 || age >= stampUnit {
+				if age := time.Since(first); age < 0 || age >= window.StampUnit {
 					t.Fatalf("%s is dated %s ago", asked, age)
 				}
 				for range 30 {

@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sluice-metrics/sluice/aggregate/kind"
 )
 
 var (
@@ -22,7 +23,7 @@ var (
 )
 
 // placeBytes is what a place in a block takes, its body aside.
-const placeBytes = pageBytes/blockSeries + int(unsafe.Sizeof(series{}))
+const placeBytes = pageBytes/kind.BlockSeries + int(unsafe.Sizeof(series{}))
 
 // Describe implements prometheus.Collector.
 func (t *Table) Describe(ch chan<- *prometheus.Desc) {
@@ -36,16 +37,16 @@ func (t *Table) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	aliases, aliasBytes := t.aliases.size()
-	_, noteBytes := t.notes.used()
+	aliases, aliasBytes := t.aliases.Size()
+	_, noteBytes := t.Logs.Used()
 	gauge(seriesDesc, float64(t.Series()))
 	gauge(seriesLimitDesc, float64(t.config.MaxSeries))
 	gauge(aliasesDesc, float64(aliases))
-	gauge(memoryDesc, float64(t.Blocks()*blockSeries*placeBytes), "cells")
+	gauge(memoryDesc, float64(t.Blocks()*kind.BlockSeries*placeBytes), "cells")
 	gauge(memoryDesc, float64(aliasBytes), "aliases")
 	gauge(memoryDesc, float64(noteBytes), "notes")
 	gauge(memoryDesc, float64(t.nameBytes.Load()), "names")
-	gauge(memoryDesc, float64(t.bodyBytes.Load()), "timers_and_sets")
+	gauge(memoryDesc, float64(t.BodyBytes.Load()), "timers_and_sets")
 	ch <- prometheus.MustNewConstMetric(slowDesc, prometheus.CounterValue, float64(t.slow.seen.Load()))
 	ch <- prometheus.MustNewConstMetric(evictedDesc, prometheus.CounterValue, float64(t.evicted.Load()))
 }

@@ -7,43 +7,27 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-metrics/sluice/aggregate/index"
+	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
 // Objects of one list may have a metric's name in different kinds. A stat is read from those whose kind has it. The bare name means
 // the kind that most of them have, or the newer of two equals. The other objects are absent from the answer, and the log says so.
 
-// kindCounts counts something by kind.
-type kindCounts [metric.Set + 1]int
-
 // kindSet is a set of kinds, a bit for each.
 type kindSet uint8
 
 func (s kindSet) has(k metric.Kind) bool { return s&(1<<k) != 0 }
 
-// mixed reports whether a family's entries have different kinds. Nearly none has.
-func (x *index) mixed(key familyKey) bool {
-	shard, hash := x.shard(key)
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
-	f, kinds := shard.family(hash, key), 0
-	if f == nil {
-		return false
-	}
-	for _, n := range f.kinds {
-		kinds += min(n, 1)
-	}
-	return kinds > 1
-}
-
 // chooseKinds says which kinds answer a query, and which one of them its error messages name. Entries begin with one that lives.
-func (t *Table) chooseKinds(q *metric.Query, key familyKey, entries []found, now moment) (kind metric.Kind, takes kindSet) {
-	kind = entries[0].entry.kind
-	if !t.index.mixed(key) {
+func (t *Table) chooseKinds(q *metric.Query, key index.Key, entries []index.Found, now window.Moment) (kind metric.Kind, takes kindSet) {
+	kind = entries[0].Entry.Kind
+	if !t.index.Mixed(key) {
 		return kind, 1 << kind
 	}
 	objects, born := t.countKinds(entries, now)
-	kinds := objects.ranked(&born)
+	kinds := ranked(&objects, &born)
 	if len(kinds) > 0 {
 		kind = kinds[0]
 	}
@@ -56,22 +40,22 @@ func (t *Table) chooseKinds(q *metric.Query, key familyKey, entries []found, now
 			takes |= 1 << k
 		}
 	}
-	if slices.ContainsFunc(kinds, func(k metric.Kind) bool { return !takes.has(k) }) && t.mixed.due(key, now.wall) {
+	if slices.ContainsFunc(kinds, func(k metric.Kind) bool { return !takes.has(k) }) && t.mixed.due(key, now.Wall) {
 		t.mixed.warn(key, kinds, &objects, takes)
 	}
 	return kind, takes
 }
 
 // countKinds counts the objects of each kind that have a living series, and says when the newest of these was born.
-func (t *Table) countKinds(entries []found, now moment) (objects, born kindCounts) {
+func (t *Table) countKinds(entries []index.Found, now window.Moment) (objects, born index.KindCounts) {
 	for i, one := range entries {
-		if i%perHold == perHold-1 {
+		if i%index.EntriesPerHold == index.EntriesPerHold-1 {
 			runtime.Gosched()
 		}
-		kind, lives := one.entry.kind, 0
-		for _, r := range one.series {
+		kind, lives := one.Entry.Kind, 0
+		for _, r := range one.Series {
 			if t.lives(r, now) {
-				b, place := t.blocks.of(r.number)
+				b, place := t.blocks.of(r.Number)
 				b.history.Lock()
 				born[kind] = max(born[kind], int(b.series[place].born))
 				b.history.Unlock()
@@ -84,7 +68,7 @@ func (t *Table) countKinds(entries []found, now moment) (objects, born kindCount
 }
 
 // ranked lists the kinds that there are, the one of the most objects first, of equals the newer.
-func (c *kindCounts) ranked(born *kindCounts) (kinds []metric.Kind) {
+func ranked(c, born *index.KindCounts) (kinds []metric.Kind) {
 	for k, n := range c {
 		if n > 0 {
 			kinds = append(kinds, metric.Kind(k))
@@ -99,13 +83,13 @@ func (c *kindCounts) ranked(born *kindCounts) (kinds []metric.Kind) {
 	return kinds
 }
 
-// mixedKinds warns of metrics that have different kinds on objects of one list.
-type mixedKinds struct {
+// kindConflicts warns of metrics that have different kinds on objects of one list.
+type kindConflicts struct {
 	log *slog.Logger
 	warnings
 }
 
-func (m *mixedKinds) warn(key familyKey, kinds []metric.Kind, objects *kindCounts, takes kindSet) {
+func (m *kindConflicts) warn(key index.Key, kinds []metric.Kind, objects *index.KindCounts, takes kindSet) {
 	var read, absent []string
 	for _, k := range kinds {
 		text := fmt.Sprintf("%s on %d", k, objects[k])
@@ -116,6 +100,6 @@ func (m *mixedKinds) warn(key familyKey, kinds []metric.Kind, objects *kindCount
 		}
 	}
 	m.log.Warn("a metric has different kinds on objects of one list; objects of the kinds that were not asked for are absent from the answer: "+
-		"push it as one kind, or under two names", "metric", key.name, "resource", key.resource, "namespace", key.namespace,
+		"push it as one kind, or under two names", "metric", key.Name, "resource", key.Resource, "namespace", key.Namespace,
 		"read", strings.Join(read, ", "), "absent", strings.Join(absent, ", "))
 }

@@ -1,140 +1,152 @@
 package aggregate
 
 import (
-	"iter"
+	"encoding/binary"
 	"unsafe"
+
+	"github.com/sluice-metrics/sluice/aggregate/blob"
+	"github.com/sluice-metrics/sluice/aggregate/kind"
+	"github.com/sluice-metrics/sluice/metric"
 )
 
-// names finds a family's entries by their objects' names: an open hash table as slots.go has it, but under the lock of the family's
-// shard. Go's map looked at its control bytes, the key in its slot, the name and the entry, one after the other: for a series that
-// nobody has seen each was a miss of the cache. Here a slot has the entry and 32 bits of the name's hash, so that
-// hardly any other entry is looked at; and a family of one name takes 32 bytes, not 200.
-type names struct {
-	slots  []nameSlot
-	live   int // slots with an entry
-	filled int // slots that are not empty
+// What identifies the series of a block is mostly the same few strings: resource, namespace, metric and labels, and of one pod's
+// series name and UID. So a blob spells out each once, and says then which one it was. A birth of a pod's counter takes half
+// of the bytes so: who writes them and compacts them has as much less to do, which is most of what a new series costs
+// beside its place in the table.
+//
+// A string is its length, doubled, and its bytes; or its number, doubled, plus one: how many were spelled out before it.
+
+// nameWriter is what the writer of a blob has spelled out.
+type nameWriter struct {
+	shared, objects stringTable
 }
 
-// nameSlot is empty where its entry is nil. Its tag is also where the probe begins.
-type nameSlot struct {
-	entry *entry
-	tag   uint32
+// nameReader is what the reader of a blob has found spelled out.
+type nameReader struct {
+	shared, objects []string
 }
 
-// leftName is what a slot has whose entry is gone.
-var leftName = new(entry)
-
-func tagOf(hash uint64) uint32 { return uint32(hash >> 32) }
-
-// slot finds the slot of a name; nil: it has none.
-func (n *names) slot(tag uint32, name string) *nameSlot {
-	if len(n.slots) == 0 {
-		return nil
-	}
-	mask := uint32(len(n.slots) - 1)
-	for i := tag; ; i++ {
-		switch s := &n.slots[i&mask]; {
-		case s.entry == nil:
-			return nil
-		case s.tag == tag && s.entry != leftName && s.entry.name == name:
-			return s
-		}
-	}
+// birth is what a birth says of a series.
+type birth struct {
+	place, state, born uint32
+	kind               metric.Kind
+	object             metric.Object
+	name, labels       string
 }
 
-// find returns the entry of a name; nil: there is none.
-func (n *names) find(hash uint64, name string) *entry {
-	if s := n.slot(tagOf(hash), name); s != nil {
-		return s.entry
-	}
-	return nil
+// appendLocked appends a series' identity.
+func (s *nameWriter) appendLocked(dst []byte, b *block, place uint32) []byte {
+	one := &b.series[place]
+	e, key := one.entry, &one.entry.Family.Key
+	dst = binary.AppendUvarint(dst, uint64(place))
+	dst = binary.AppendUvarint(dst, uint64(b.page.cells[place].State.Load()))
+	dst = append(dst, byte(e.Kind))
+	dst = binary.AppendUvarint(dst, uint64(one.born))
+	dst = s.shared.append(s.shared.append(s.shared.append(dst, key.Resource), key.Namespace), key.Name)
+	dst = s.objects.append(s.objects.append(dst, e.Name), e.UID)
+	return s.shared.append(dst, one.packed())
 }
 
-// first is where the slot of a name is looked for first.
-func (n *names) first(hash uint64) uintptr {
-	if len(n.slots) == 0 {
+// readPlace reads a series' place in its block.
+func readPlace(d *blob.Decoder) uint32 {
+	v := d.Uint32()
+	if v >= kind.BlockSeries {
+		d.Fail()
 		return 0
 	}
-	return uintptr(unsafe.Pointer(&n.slots[tagOf(hash)&uint32(len(n.slots)-1)]))
+	return v
 }
 
-// likely is the entry that find looks at first, without a look at it; nil: there is none.
-func (n *names) likely(hash uint64) *entry {
-	if len(n.slots) == 0 {
-		return nil
+// next reads what appendLocked wrote.
+func (s *nameReader) next(d *blob.Decoder) (i birth) {
+	i.place, i.state, i.kind, i.born = readPlace(d), d.Uint32(), metric.Kind(d.Byte()), d.Uint32()
+	i.object.Resource, i.object.Namespace, i.name = readShared(d, &s.shared), readShared(d, &s.shared), readShared(d, &s.shared)
+	i.object.Name, i.object.UID, i.labels = readShared(d, &s.objects), readShared(d, &s.objects), readShared(d, &s.shared)
+	return i
+}
+
+// sharedNames begins the names of a block whose strings are spelled out once: no place is so high.
+const sharedNames = kind.BlockSeries
+
+// readNames reads the names of a block, of any format: next reads one.
+func readNames(names []byte) (d *blob.Decoder, next func() birth) {
+	d = &blob.Decoder{Rest: names}
+	if first, n := binary.Uvarint(names); n <= 0 || first != sharedNames {
+		return d, func() birth { return readSpelledOut(d) }
 	}
-	tag, mask := tagOf(hash), uint32(len(n.slots)-1)
-	for i := tag; ; i++ {
-		if s := &n.slots[i&mask]; s.entry == nil || s.tag == tag {
-			return s.entry
+	d.Uvarint()
+	var before nameReader
+	return d, func() birth { return before.next(d) }
+}
+
+// spelledOut reads a birth as the formats up to the third have it, with all its strings.
+func readSpelledOut(d *blob.Decoder) (i birth) {
+	i.place, i.state, i.kind, i.born = readPlace(d), d.Uint32(), metric.Kind(d.Byte()), d.Uint32()
+	i.object = metric.Object{Resource: d.String(), Namespace: d.String(), Name: d.String(), UID: d.String()}
+	i.name, i.labels = d.String(), d.String()
+	return i
+}
+
+// stringTable are strings with their numbers. A string stands within a few places of where its hash says; one that found them
+// taken took the first, and who stood there is spelled out again.
+type stringTable struct {
+	places [128]struct {
+		text   string
+		number uint64
+	}
+	count uint64
+}
+
+const spelledProbes = 8
+
+func (s *stringTable) append(dst []byte, text string) []byte {
+	if text == "" {
+		return append(dst, 0)
+	}
+	hash := endHash(text)
+	at := &s.places[hash%uint64(len(s.places))]
+	for i := range uint64(spelledProbes) {
+		one := &s.places[(hash+i)%uint64(len(s.places))]
+		if one.text == text {
+			return binary.AppendUvarint(dst, one.number<<1|1)
+		}
+		if one.text == "" {
+			at = one
+			break
 		}
 	}
+	at.text, at.number = text, s.count
+	s.count++
+	return append(binary.AppendUvarint(dst, uint64(len(text))<<1), text...)
 }
 
-// put enters an entry by its name, in place of one of the same.
-func (n *names) put(hash uint64, e *entry) {
-	tag := tagOf(hash)
-	if s := n.slot(tag, e.name); s != nil {
-		s.entry = e
-		return
-	}
-	if (n.filled+1)*4 > len(n.slots)*3 {
-		n.grow()
-	}
-	n.add(nameSlot{e, tag})
-	n.live++
-}
-
-func (n *names) add(one nameSlot) {
-	mask := uint32(len(n.slots) - 1)
-	i := one.tag
-	for n.slots[i&mask].entry != nil {
-		i++
-	}
-	n.slots[i&mask] = one
-	n.filled++
-}
-
-func (n *names) grow() {
-	old, size := n.slots, 2 // it may as well shrink
-	for (n.live+1)*2 > size {
-		size *= 2
-	}
-	n.slots, n.filled = make([]nameSlot, size), 0
-	for _, s := range old {
-		if s.entry != nil && s.entry != leftName {
-			n.add(s)
+// endHash is a hash of a string's end, in which those that follow one another mostly differ.
+func endHash(text string) uint64 {
+	end := text[max(len(text)-8, 0):]
+	var bytes uint64
+	if len(end) == 8 {
+		bytes = binary.LittleEndian.Uint64(unsafe.Slice(unsafe.StringData(end), 8))
+	} else {
+		for i := range len(end) {
+			bytes = bytes<<8 | uint64(end[i])
 		}
 	}
+	return bytes * 0x9e3779b97f4a7c15 >> 57 // the highest bits: as many as there are places, in which all bytes have a part
 }
 
-// remove takes a name out.
-func (n *names) remove(hash uint64, name string) {
-	if s := n.slot(tagOf(hash), name); s != nil {
-		s.entry = leftName
-		n.live--
+// spelled reads a string that may be one of those before it.
+func readShared(d *blob.Decoder, before *[]string) string {
+	n := d.Uvarint()
+	switch {
+	case n == 0:
+		return ""
+	case n&1 == 0:
+		text := string(d.Bytes(n >> 1))
+		*before = append(*before, text)
+		return text
+	case n>>1 < uint64(len(*before)):
+		return (*before)[n>>1]
 	}
-}
-
-// all yields the entries. Who is handed one may let others change them: what stays is yielded, what comes may be.
-func (n *names) all() iter.Seq[*entry] {
-	return func(yield func(*entry) bool) {
-		slots := n.slots
-		for i := range slots {
-			e := slots[i].entry
-			if e == nil || e == leftName {
-				continue
-			}
-			if &slots[0] != &n.slots[0] { // it has grown: the slot may be out of date
-				s := n.slot(slots[i].tag, e.name)
-				if s == nil {
-					continue
-				}
-				e = s.entry
-			}
-			if !yield(e) {
-				return
-			}
-		}
-	}
+	d.Fail()
+	return ""
 }

@@ -2,83 +2,105 @@ package aggregate
 
 import (
 	"fmt"
-	"maps"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
+
+	"github.com/sluice-metrics/sluice/aggregate/blob"
+	"github.com/sluice-metrics/sluice/aggregate/index"
+	"github.com/sluice-metrics/sluice/aggregate/kind"
+	"github.com/sluice-metrics/sluice/metric"
 )
 
-// A family's names are what a map would hold, also where many of them have the same tag.
-func TestNamesAreThoseOfAMap(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 3))
-	for _, tags := range []uint64{1, 7, 1 << 20} {
-		var n names
-		want := map[string]*entry{}
-		for range 20_000 {
-			e := &entry{name: fmt.Sprint(random.IntN(500))}
-			var number uint64
-			_, _ = fmt.Sscan(e.name, &number)
-			hash := number % tags << 32
-			if random.IntN(3) == 0 {
-				n.remove(hash, e.name)
-				delete(want, e.name)
-			} else {
-				n.put(hash, e)
-				want[e.name] = e
-			}
-			if got := n.find(hash, e.name); got != want[e.name] || n.live != len(want) {
-				t.Fatalf("%d tags, name %s: %p of %d, want %p of %d", tags, e.name, got, n.live, want[e.name], len(want))
-			}
+func identitiesOf(t *testing.T, names []byte) (all []birth) {
+	t.Helper()
+	for d, next := readNames(names); d.More(); {
+		if all = append(all, next()); d.Err != nil {
+			t.Fatal(d.Err)
 		}
-		got := map[string]*entry{}
-		for e := range n.all() {
-			got[e.name] = e
+	}
+	return all
+}
+
+// Strings that many series have, few, none, and those of one hash come out as they went in.
+func TestBirthsComeOutAsTheyWentIn(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	words := []string{"", "a", "b", "ab", "pods", "shop", strings.Repeat("x", 300), strings.Repeat("y", 300)}
+	for i := range 300 {
+		words = append(words, fmt.Sprint("word-", i), fmt.Sprint(i, "-the same end"))
+	}
+	word := func() string { return words[r.IntN(len(words))] }
+	b := &block{page: new(page), series: new([kind.BlockSeries]series)}
+	var want []birth
+	for place := range uint32(kind.BlockSeries) {
+		i := birth{
+			place: place, state: r.Uint32()&kind.StateBits | kind.Live, born: r.Uint32(), kind: metric.Gauge,
+			object: metric.Object{Resource: word(), Namespace: word(), Name: word(), UID: word()}, name: word(), labels: word(),
 		}
-		if !maps.Equal(got, want) {
-			t.Errorf("%d tags: yields %d entries, want %d", tags, len(got), len(want))
+		want = append(want, i)
+		f := &index.Family{Key: index.Key{Resource: i.object.Resource, Namespace: i.object.Namespace, Name: i.name}}
+		s := &b.series[place]
+		s.entry, s.born = &index.Entry{Family: f, Name: i.object.Name, UID: i.object.UID, Kind: i.kind}, i.born
+		s.setLabels(i.labels)
+		b.page.cells[place].State.Store(i.state)
+	}
+	b.series[7].entry.Family.Key.Name = "not empty"
+	want[7].name = "not empty"
+	table := new(Table)
+	table.blocks.at[0].Store(b)
+	blob := table.AppendNames(nil, 0)
+	if got := identitiesOf(t, blob); !slices.Equal(got, want) {
+		t.Error("they are others")
+	}
+}
+
+// What a series of a pod takes in a delta when it is born, as the load test's are, its value with it: half of its strings.
+func TestBirthsAreShort(t *testing.T) {
+	f := newFixture(t)
+	for _, i := range rand.New(rand.NewPCG(5, 6)).Perm(750_000)[:kind.BlockSeries] {
+		f.push(fmt.Sprintf("http.requests.m%d:1|c|#ns:ns%d,pod:web-%d,code:%d", i%20, i/20%5, i/100%1500, 200+i/150_000))
+	}
+	strings := 0
+	for place := range kind.BlockSeries {
+		s := &f.blocks.at[0].Load().series[place]
+		e := s.entry
+		for _, one := range []string{e.Family.Key.Resource, e.Family.Key.Namespace, e.Family.Key.Name, e.Name, e.UID, s.packed()} {
+			strings += len(blob.AppendString(nil, one))
 		}
-		if len(n.slots) > 4*500 {
-			t.Errorf("%d slots for 500 names", len(n.slots))
+	}
+	births := len(f.AppendDelta(nil, 0))
+	t.Logf("%.1f bytes a birth, %.1f of strings spelled out", float64(births)/kind.BlockSeries, float64(strings)/kind.BlockSeries)
+	if births > strings*2/3 {
+		t.Error("that is too much")
+	}
+}
+
+// A number that nothing was spelled out for is damage.
+func TestBirthOfAnUnknownString(t *testing.T) {
+	for _, n := range []byte{1, 3, 255} {
+		var before nameReader
+		d := &blob.Decoder{Rest: []byte{0, 3, 0, 0, n, 1}}
+		if before.next(d); d.Err == nil {
+			t.Errorf("%d is taken for a string", n)
 		}
 	}
 }
 
-// Who goes over the names lets others change them, and the table grow: what stays is yielded once, as it is by then.
-func TestNamesChangeWhileTheyAreYielded(t *testing.T) {
-	const before = 100
-	hash := func(i int) uint64 { return uint64(i) * 0x9e3779b97f4a7c15 }
-	var n names
-	numbers := map[*entry]int{}
-	put := func(i int) {
-		e := &entry{name: fmt.Sprint(i)}
-		n.put(hash(i), e)
-		numbers[e] = i
-	}
-	for i := range before {
-		put(i)
-	}
-	yielded := map[int]int{}
-	for e := range n.all() {
-		i := numbers[e]
-		if yielded[i]++; i < before && n.find(hash(i), e.name) != e {
-			t.Fatalf("%d was yielded with an entry that it no longer has", i)
-		}
-		if len(yielded) == before/5 {
-			for i := range 100 * before {
-				put(before + i)
-			}
-			for i := range before {
-				switch i % 3 {
-				case 0:
-					n.remove(hash(i), fmt.Sprint(i))
-				case 1:
-					put(i)
-				}
+// Strings that differ in their last bytes, as those of numbered things do, are spelled out once each, whatever their length.
+func TestNumberedStringsAreSpelledOutOnce(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for _, form := range []string{"http.requests.m%d", "code:%03d", "%d", "web-%05d"} {
+		const distinct = 40
+		var before stringTable
+		out := 0
+		for range 1000 {
+			if text := fmt.Sprintf(form, r.IntN(distinct)); before.append(nil, text)[0]&1 == 0 {
+				out++
 			}
 		}
-	}
-	for i := range before {
-		if i%3 != 0 && yielded[i] != 1 {
-			t.Errorf("%d stayed and was yielded %d times", i, yielded[i])
+		if out > distinct {
+			t.Errorf("%s: %d strings are spelled out %d times", form, distinct, out)
 		}
 	}
 }

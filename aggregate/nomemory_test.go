@@ -4,6 +4,8 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/sluice-metrics/sluice/aggregate/kind"
+	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/aggregate/memory"
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -12,11 +14,11 @@ import (
 func TestNoArena(t *testing.T) {
 	f := newFixture(t)
 	f.push("c:1|c|#pod:a,ns:ns")
-	pages, records := f.blocks.pages, f.aliases.records.memory
-	f.blocks.pages, f.blocks.next = &memory.Arena{Base: pages.Base}, blockSeries
-	f.aliases.records.memory = &memory.Arena{Base: records.Base}
-	for i := range f.aliases.shards {
-		f.aliases.shards[i] = recordShard{}
+	pages, records := f.blocks.pages, f.aliases.Records.Memory
+	f.blocks.pages, f.blocks.next = &memory.Arena{Base: pages.Base}, kind.BlockSeries
+	f.aliases.Records.Memory = &memory.Arena{Base: records.Base}
+	for i := range f.aliases.Shards {
+		f.aliases.Shards[i] = lookup.RecordShard{}
 	}
 	f.refuses("d:1|c|#pod:a,ns:ns", metric.OverLimit)
 	f.push("c:1|c|#ns:ns,pod:a")
@@ -28,7 +30,7 @@ func TestNoArena(t *testing.T) {
 // Where not even addresses could be had, lines are parsed each time.
 func TestNoAddresses(t *testing.T) {
 	f := newFixture(t)
-	f.aliases.records.memory = &memory.Arena{}
+	f.aliases.Records.Memory = &memory.Arena{}
 	for range 2 {
 		if outcomes, parsed := f.take(f.w, nil, "c:1|c|#pod:a,ns:ns"); parsed != 1 || outcomes[0] != metric.Applied {
 			t.Errorf("%v, %d parsed", outcomes, parsed)

@@ -3,8 +3,9 @@ package aggregate
 import (
 	"encoding/binary"
 	"math"
-	"math/bits"
 
+	"github.com/sluice-metrics/sluice/aggregate/blob"
+	"github.com/sluice-metrics/sluice/aggregate/kind"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -44,19 +45,19 @@ func (b *block) plainLocked(place uint32) bool {
 
 // appendNumberLocked appends a plain number to the run, or begins another one with it.
 func (d *delta) appendNumberLocked(place uint32) {
-	b, p, c := d.b, &d.b.page.cells[place].past, codingOf(d.b.page.kinds[place])
+	b, p, c := d.b, &d.b.page.cells[place].History, kind.Of(d.b.page.kinds[place]).Coding()
 	own := b.markLocked(place)
-	habit := p.habit(d.t.notes, true)
-	d.notes = p.since(d.t.notes, c, b.saved, habit, d.notes[:0])
-	common := commons{b.page.cells[place].state.Load(), uint32(len(d.notes) - 1), habit}
+	habit := p.Habit(d.t.Logs, true)
+	d.notes = p.Since(d.t.Logs, c, b.saved, habit, d.notes[:0])
+	common := commons{b.page.cells[place].State.Load(), uint32(len(d.notes) - 1), habit}
 	if r := &d.run; r.counted == 0 || own != d.before || common != r.commons || d.dst[r.counted] == longestRun {
 		d.beginRun(own, common)
 	}
 	d.dst[d.run.counted]++
 	d.dst = binary.AppendUvarint(d.dst, uint64(place-d.run.place))
 	d.run.place = place + 1
-	d.dst = c.append(d.dst, p.rolled)
-	d.dst = c.appendEarlier(d.dst, p.stamp, d.notes)
+	d.dst = c.Append(d.dst, p.Newest)
+	d.dst = c.AppendEarlier(d.dst, p.Stamp, d.notes)
 }
 
 func (d *delta) beginRun(own mark, common commons) {
@@ -71,78 +72,22 @@ func (d *delta) beginRun(own mark, common commons) {
 	d.before, d.run = own, run{commons: common, counted: len(d.dst) - 1}
 }
 
-// since is the notes from a tick on, the oldest first: at least the newest.
-func (p *past) since(n *notes, c coding, tick uint32, habit uint8, all []note) []note {
-	if habit&habitShifted != 0 {
-		return p.read(n, c, all)
-	}
-	if p.log == 0 || n.head(p.log).newestAlone(tick) {
-		stamp := p.stamp
-		if p.log != 0 {
-			stamp = n.head(p.log).stamp
-		}
-		return append(all, note{stamp, p.rolled})
-	}
-	all = p.read(n, c, all)
-	for len(all) > 1 && all[0].tick < tick {
-		all = all[1:]
-	}
-	return all
-}
-
-// A habit is what is saved of a log beside its notes: how many of the newest changed once in their tick, as a power of two,
-// so that most numbers of a run have the same; and whether the notes replace what was saved before.
-const habitShifted = 0x80
-
-// habit is what to save. A delta asks once: with it, what was shifted is replaced.
-func (p *past) habit(n *notes, delta bool) (habit uint8) {
-	if single := p.single(n); single > 0 {
-		habit = 1 << (bits.Len8(single) - 1)
-	}
-	if p.log == 0 || !delta || !n.head(p.log).shifted {
-		return habit
-	}
-	n.head(p.log).shifted = false
-	return habit | habitShifted
-}
-
-// newestAlone reports whether at most the newest note is of a tick or later.
-func (h *noteHead) newestAlone(tick uint32) bool {
-	if h.end == 0 {
-		return h.stamp < tick
-	}
-	pause, _, _ := cutStep(h.steps()[h.last:h.end])
-	return h.stamp-pause < tick
-}
-
-// appendEarlier appends the steps from the newest note back, and before them how long before the stamp that note is.
-func (c coding) appendEarlier(dst []byte, stamp uint32, all []note) []byte {
-	if c != wholeCoding {
-		dst = binary.AppendUvarint(dst, uint64(stamp-all[len(all)-1].tick))
-	}
-	for i := len(all) - 1; i > 0; i-- {
-		dst = binary.AppendUvarint(dst, uint64(all[i].tick-all[i-1].tick))
-		dst = c.append(dst, all[i].value-all[i-1].value)
-	}
-	return dst
-}
-
 // numbers reads a run that appendNumberLocked appended.
-func (r *restorer) numbers(d *decoder, alike bool) {
+func (r *restorer) numbers(d *blob.Decoder, alike bool) {
 	if !alike {
-		r.mark = d.mark()
+		r.mark = readMark(d)
 	}
-	common := commons{state: d.uint32(), earlier: d.uint32(), habit: d.byte()}
-	d.places(func(place uint32) { r.number(d, place, common) })
+	common := commons{state: d.Uint32(), earlier: d.Uint32(), habit: d.Byte()}
+	readPlaces(d, func(place uint32) { r.number(d, place, common) })
 }
 
 // places calls f for each place of a run. f reads what follows the place.
-func (d *decoder) places(f func(place uint32)) {
+func readPlaces(d *blob.Decoder, f func(place uint32)) {
 	place := uint64(0)
-	for n := d.byte(); n > 0 && d.err == nil; n-- {
-		place += d.uvarint() & math.MaxUint32
-		if place >= blockSeries {
-			d.fail()
+	for n := d.Byte(); n > 0 && d.Err == nil; n-- {
+		place += d.Uvarint() & math.MaxUint32
+		if place >= kind.BlockSeries {
+			d.Fail()
 			return
 		}
 		f(uint32(place))
@@ -151,71 +96,48 @@ func (d *decoder) places(f func(place uint32)) {
 }
 
 // number reads one number of a run.
-func (r *restorer) number(d *decoder, place uint32, common commons) {
-	c := codingOf(r.b.page.kinds[place])
-	newest := c.unpack(d.uvarint())
-	r.earlier(d, c, uint64(common.earlier))
-	if r.takes(d, place, common.state); !r.took || d.err != nil {
+func (r *restorer) number(d *blob.Decoder, place uint32, common commons) {
+	c := kind.Of(r.b.page.kinds[place]).Coding()
+	newest := c.Unpack(d.Uvarint())
+	r.Earlier(d, c, uint64(common.earlier))
+	if r.takes(d, place, common.state); !r.took || d.Err != nil {
 		return
 	}
 	cell := &r.b.page.cells[place]
-	r.restoreNotes(d, c, &cell.past, r.mark.stamp, newest, common.habit)
-	switch r.b.page.kinds[place] {
-	case metric.Counter:
-		cell.value.Store(cell.past.rolled)
-	case metric.Gauge:
-		r.gauge(d, place, 0)
-	default:
-		d.fail()
-	}
+	r.RestoreEntries(d, c, &cell.History, r.mark.stamp, newest, common.habit)
+	kind.Of(r.b.page.kinds[place]).RestoreNumber(d, r.b.handle(place))
 }
 
-// earlier reads what appendEarlier appended, as it stands: the way back from a note that the caller knows.
-func (r *restorer) earlier(d *decoder, c coding, n uint64) {
-	r.steps, r.settled = r.steps[:0], 0
-	if c != wholeCoding {
-		r.settled = d.uint32()
+// What the formats up to the fourth had in place of logs: how a number stood at the end of each unit of each window.
+// They are read, and never written.
+
+// unitRun reads a run of numbers with the units of each span that they have in common.
+func (r *restorer) unitRun(d *blob.Decoder, alike bool) {
+	if !alike {
+		r.mark = readMark(d)
 	}
-	for ; n > 0 && d.err == nil; n-- {
-		r.steps = append(r.steps, note{d.uint32(), c.unpack(d.uvarint())})
+	state := d.Uint32()
+	units := d.Bytes(uint64(len(r.Strides)))
+	if len(units) < len(r.Strides) {
+		return // the list ended early
 	}
+	readPlaces(d, func(place uint32) { r.unitNumber(d, place, state, units) })
 }
 
-// restoreNotes enters the notes of a past whose newest is known, and the steps back from there. What the past has
-// already, from a record that is newer, it keeps.
-func (r *restorer) restoreNotes(d *decoder, c coding, p *past, stamp uint32, newest uint64, habit uint8) {
-	if stamp == 0 || d.err != nil {
-		return
-	}
-	if habit&habitShifted != 0 {
-		p.forget(r.t.notes)
-		*p = past{}
-	}
-	if r.settled >= stamp {
-		d.fail()
-		return
-	}
-	at := note{stamp - r.settled, newest}
-	for i, step := range r.steps {
-		if step.tick == 0 || step.tick >= at.tick {
-			d.fail()
-			return
-		}
-		at.tick -= step.tick
-		at.value -= step.value
-		r.steps[i] = at
-	}
-	for i := len(r.steps) - 1; i >= 0; i-- {
-		if one := r.steps[i]; r.tick(one.tick) >= p.stamp {
-			p.note(r.t.notes, c, r.tick(one.tick), one.value)
+func (r *restorer) unitNumber(d *blob.Decoder, place, state uint32, units []byte) {
+	rolled := d.Uvarint()
+	r.BeginUnits()
+	for i := range r.Strides {
+		v := rolled
+		for age := uint64(units[i]); age > 1 && d.Err == nil; age-- {
+			v += uint64(d.Varint())
+			r.StoodAt(i, age-1, v)
 		}
 	}
-	p.note(r.t.notes, c, r.tick(stamp-r.settled), newest)
-	p.stamp = max(p.stamp, r.tick(stamp))
-	if p.log != 0 {
-		r.t.notes.head(p.log).single = min(habit&^habitShifted, mostSingle)
+	if r.takes(d, place, state); !r.took || d.Err != nil {
+		return
 	}
+	kind := kind.Of(r.b.page.kinds[place])
+	r.UnitEntries(d, kind.Coding(), &r.b.page.cells[place].History, r.mark.stamp, rolled)
+	kind.RestoreNumber(d, r.b.handle(place))
 }
-
-// tick is the tick of this process for one of the process that wrote: another shortest window has other ticks.
-func (r *restorer) tick(then uint32) uint32 { return r.t.clock.restored(then) }

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/index"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -128,7 +129,7 @@ func TestAliasesOfSendersThatAreGoneMakeRoom(t *testing.T) {
 		if described = 0; f.send(last, "hits:1|c") != metric.Applied || described != 0 {
 			t.Error("the sender that is there is described with each sample")
 		}
-		if n, _ := f.aliases.size(); n > maxAliases {
+		if n, _ := f.aliases.Size(); n > maxAliases {
 			t.Errorf("%d aliases of one series", n)
 		}
 	})
@@ -183,8 +184,8 @@ func TestElderEntriesGoInAnyOrder(t *testing.T) {
 	}
 }
 
-func (f *fixture) seriesOfName(name string) []found {
-	return f.index.find(familyKey{"pods", "shop", name}, "*", metric.ObjectFilter{Match: func(metric.Object) bool { return true }}, new(finding))
+func (f *fixture) seriesOfName(name string) []index.Found {
+	return f.index.FindObject(index.Key{Resource: "pods", Namespace: "shop", Name: name}, "*", metric.ObjectFilter{Match: func(metric.Object) bool { return true }}, new(index.Buffer))
 }
 
 func TestBoundSeriesLivesAsLongAsItsObject(t *testing.T) {

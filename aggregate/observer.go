@@ -1,6 +1,9 @@
 package aggregate
 
-import "github.com/sluice-metrics/sluice/metric"
+import (
+	"github.com/sluice-metrics/sluice/aggregate/index"
+	"github.com/sluice-metrics/sluice/metric"
+)
 
 // Observer is told of each new series. It is called with locks of the table held: it never waits and never calls the
 // table. The strings outlive the call, the object does not.
@@ -18,35 +21,35 @@ func (t *Table) SetObserver(w Observer) { t.observer = w }
 // ReplaySeries tells the witness of the live series on objects of a resource, as if each were created now: of those that were
 // restored nobody was told.
 func (t *Table) ReplaySeries(resource string) {
-	for i := range t.index.shards {
-		t.tellOfShard(&t.index.shards[i], resource)
+	for i := range t.index.Shards {
+		t.tellOfShard(&t.index.Shards[i], resource)
 	}
 }
 
-func (t *Table) tellOfShard(shard *indexShard, resource string) {
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
+func (t *Table) tellOfShard(shard *index.Shard, resource string) {
+	shard.Mu.Lock()
+	defer shard.Mu.Unlock()
 	seen := 0
-	for f := range shard.each() {
-		if f.key.resource != resource {
+	for f := range shard.Each() {
+		if f.Key.Resource != resource {
 			continue
 		}
-		for newest := range f.entries.all() {
-			for e := newest; e != nil; e = e.older {
+		for newest := range f.Entries.All() {
+			for e := newest; e != nil; e = e.Older {
 				t.tellOfLocked(shard, e)
 			}
 			seen++
-			shard.letOthersIn(seen)
+			shard.Yield(seen)
 		}
 	}
 }
 
 // tellOfLocked tells of an entry's series. One that is live while the shard's lock is held keeps its place until then.
-func (t *Table) tellOfLocked(shard *indexShard, e *entry) {
-	for _, r := range e.series {
+func (t *Table) tellOfLocked(shard *index.Shard, e *index.Entry) {
+	for _, r := range e.Series {
 		if t.isLive(r) {
-			b, place := t.blocks.of(r.number)
-			t.observer.SeriesCreated(shard.objectOf(e), e.family.key.name, e.kind, b.series[place].labels())
+			b, place := t.blocks.of(r.Number)
+			t.observer.SeriesCreated(shard.ObjectOf(e), e.Family.Key.Name, e.Kind, b.series[place].labels())
 		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/index"
+	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -36,10 +38,10 @@ func TestOrderIsKept(t *testing.T) {
 		var got []string
 		found := f.seriesOfName("hits")
 		for i := range found {
-			o := found[i].entry.object()
+			o := found[i].Entry.Object()
 			got = append(got, o.Name+"/"+o.UID)
-			if i > 0 && found[i-1].entry.name > o.Name {
-				t.Fatalf("%s before %s", found[i-1].entry.name, o.Name)
+			if i > 0 && found[i-1].Entry.Name > o.Name {
+				t.Fatalf("%s before %s", found[i-1].Entry.Name, o.Name)
 			}
 		}
 		slices.Sort(got)
@@ -47,12 +49,12 @@ func TestOrderIsKept(t *testing.T) {
 			t.Fatalf("%d are read, want %d", len(got), len(want))
 		}
 	}
-	kept := func() *order {
-		key := familyKey{"pods", "shop", "hits"}
-		shard, hash := f.index.shard(key)
-		return shard.family(hash, key).order
+	kept := func() *index.Order {
+		key := index.Key{Resource: "pods", Namespace: "shop", Name: "hits"}
+		shard, hash := f.index.ShardOfKey(key)
+		return shard.Family(hash, key).Order
 	}
-	for i := range orderedFrom + 1000 {
+	for i := range index.OrderedFrom + 1000 {
 		add(fmt.Sprintf("web-%05d", i*7919%100_000), "1")
 	}
 	if kept() != nil {
@@ -74,49 +76,49 @@ func TestOrderIsKept(t *testing.T) {
 	add("a", "1")
 	add("z", "1")
 	read()
-	if kept() != first || len(first.fresh) != 202 || first.gone != 200 {
-		t.Errorf("few changes were not put beside the order: %d came, %d went", len(first.fresh), first.gone)
+	if kept() != first || len(first.Fresh) != 202 || first.Gone != 200 {
+		t.Errorf("few changes were not put beside the order: %d came, %d went", len(first.Fresh), first.Gone)
 	}
-	for _, one := range all[1000 : 1000+len(first.sorted)/8] {
+	for _, one := range all[1000 : 1000+len(first.Sorted)/8] {
 		end(one)
 	}
 	if kept() != nil {
 		t.Error("an eighth went, and the order is still kept")
 	}
 	read()
-	if now := kept(); now == nil || now.gone+len(now.fresh) != 0 || len(now.sorted) != len(have) {
+	if now := kept(); now == nil || now.Gone+len(now.Fresh) != 0 || len(now.Sorted) != len(have) {
 		t.Error("no new order is kept")
 	}
 }
 
 // An order that was outrun by changes is not kept, and only so many are.
 func TestOrdersAreBounded(t *testing.T) {
-	x := newIndex()
-	for i := range orderedFamilies + 3 {
-		form := canonicalForm{object: metric.Object{Resource: "pods", Namespace: "shop", Name: "a"}, name: fmt.Sprint("m", i)}
-		form.sum(&x.hash)
-		e, shard := x.enter(&form, metric.Counter)
-		e.addLocked(ref{})
-		shard.mu.Unlock()
-		changes := e.family.changes
-		x.keep(e.family, changes-1, []found{{e, e.series}})
-		if e.family.order != nil {
+	x := index.New()
+	for i := range index.OrderedFamilies + 3 {
+		form := index.Identity{Object: metric.Object{Resource: "pods", Namespace: "shop", Name: "a"}, Name: fmt.Sprint("m", i)}
+		form.Hash(&x.Hash)
+		e, shard := x.Enter(&form, metric.Counter)
+		e.AddLocked(lookup.Ref{})
+		shard.Mu.Unlock()
+		changes := e.Family.Changes
+		x.Keep(e.Family, changes-1, []index.Found{{Entry: e, Series: e.Series}})
+		if e.Family.Order != nil {
 			t.Fatal("the order of another time is kept")
 		}
 		for range 2 {
-			x.keep(e.family, changes, []found{{e, e.series}})
+			x.Keep(e.Family, changes, []index.Found{{Entry: e, Series: e.Series}})
 		}
 	}
 	n := 0
-	for i := range x.shards {
-		for _, f := range x.shards[i].families {
-			if f.order != nil {
+	for i := range x.Shards {
+		for _, f := range x.Shards[i].Families {
+			if f.Order != nil {
 				n++
 			}
 		}
 	}
-	if n != orderedFamilies {
-		t.Errorf("%d orders are kept, want %d", n, orderedFamilies)
+	if n != index.OrderedFamilies {
+		t.Errorf("%d orders are kept, want %d", n, index.OrderedFamilies)
 	}
 }
 
@@ -185,7 +187,7 @@ func (c *town) read(t testing.TB, f *fixture) map[metric.Object]bool {
 
 // Who was taken once is not asked about again until he goes, and who is not taken is asked about each time: he may come to be.
 func TestWhoWasTakenIsNotAskedAbout(t *testing.T) {
-	const n = orderedFrom + 500
+	const n = index.OrderedFrom + 500
 	f, c, all := crowded(t, n)
 	late := all[17]
 	delete(c.lives, late) // is not known yet
@@ -221,7 +223,7 @@ func TestWhoWasTakenIsNotAskedAbout(t *testing.T) {
 
 // However many read while others go, nobody is in an answer who went before it was asked for. Run with -race.
 func TestNobodyIsReadWhoWent(t *testing.T) {
-	const n = orderedFrom + 100
+	const n = index.OrderedFrom + 100
 	f, c, all := crowded(t, n)
 	var readers sync.WaitGroup
 	stop := make(chan struct{})
@@ -262,7 +264,7 @@ func TestNobodyIsReadWhoWent(t *testing.T) {
 
 // Who went while he was asked about, and another reading noticed meanwhile, is not noted as taken.
 func TestWhoWentWhileAskedIsNotNoted(t *testing.T) {
-	f, c, all := crowded(t, orderedFrom+100)
+	f, c, all := crowded(t, index.OrderedFrom+100)
 	c.read(t, f) // makes the order
 	victim, went := all[9], false
 	q := metric.Query{Resource: "pods", Namespace: "shop", Object: "*", Expression: metric.ParseExpression("hits:total"), RemovedObjects: c.gone}

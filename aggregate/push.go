@@ -3,13 +3,16 @@ package aggregate
 import (
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/kind"
+	"github.com/sluice-metrics/sluice/aggregate/lookup"
+	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
 // applyPushed takes a running total or a histogram. These come once a push, where other samples come once a request: they
 // may take the history lock, so that what a client has said so far and what is counted of it change together. A series that
 // went in the meantime gets no late total, for that would count as growth since the last one: a new series begins with it.
-func (w *Writer) applyPushed(to ref, s *metric.Sample) metric.Reason {
+func (w *Writer) applyPushed(to lookup.Ref, s *metric.Sample) metric.Reason {
 	for {
 		refused, there := w.push(to, s)
 		if there {
@@ -22,32 +25,25 @@ func (w *Writer) applyPushed(to ref, s *metric.Sample) metric.Reason {
 }
 
 // push takes the sample into its series, and notes it at once. False: the series is not there any more.
-func (w *Writer) push(to ref, s *metric.Sample) (refused metric.Reason, there bool) {
+func (w *Writer) push(to lookup.Ref, s *metric.Sample) (refused metric.Reason, there bool) {
 	t := w.table
-	b, place := t.blocks.of(to.number)
+	b, place := t.blocks.of(to.Number)
 	b.history.Lock()
 	defer b.history.Unlock()
-	if b.page.cells[place].state.Load() != to.state {
+	if b.page.cells[place].State.Load() != to.State {
 		return metric.Applied, false
 	}
-	now := t.clock.now()
+	now := t.Clock.Now()
 	tick := t.arrivalLocked(b, place, s, now)
-	if today := b.tickLocked(place, now); tick < today && b.page.cells[place].past.stamp != 0 {
+	if today := b.tickLocked(place, now); tick < today && b.page.cells[place].History.Stamp != 0 {
 		t.noteLocked(b, place, today, now) // what came until now, under its own tick
 	}
-	stamp := b.page.cells[place].past.stamp
-	if s.Kind == metric.Counter {
-		var grown sum
-		if grown, refused = w.accumulateLocked(b, place, s); tick < stamp {
-			b.shiftLocked(t.notes, place, tick, grown.whole, int64(grown.fraction))
-		}
-	} else {
-		refused = w.mergeLocked(b, place, s, tick)
-	}
+	stamp := b.page.cells[place].History.Stamp
+	refused = kind.Of(s.Kind).ApplyPreAggregatedLocked(&w.Applier, b.handle(place), tick, s)
 	if refused != metric.Applied {
 		return refused, true
 	}
-	b.bornLocked(t.notes, place, tick, now)
+	b.bornLocked(t.Logs, place, tick, now)
 	if s.TTL != 0 {
 		b.page.setTTL(place, s.TTL)
 		b.page.expectEnd(place, now)
@@ -57,7 +53,7 @@ func (w *Writer) push(to ref, s *metric.Sample) (refused metric.Reason, there bo
 }
 
 // arrivalLocked is the tick in which a sample came, or counts. Of one that was held, or is late, the series may be as old.
-func (t *Table) arrivalLocked(b *block, place uint32, s *metric.Sample, now moment) uint32 {
+func (t *Table) arrivalLocked(b *block, place uint32, s *metric.Sample, now window.Moment) uint32 {
 	then := time.Unix(0, s.Arrived)
 	switch {
 	case s.Late:
@@ -65,31 +61,17 @@ func (t *Table) arrivalLocked(b *block, place uint32, s *metric.Sample, now mome
 	case s.Arrived == 0:
 		return b.tickLocked(place, now)
 	}
-	tick := now.tickOf(then, t.clock.tick)
-	if b.page.cells[place].past.stamp == 0 {
+	tick := now.TickOf(then, t.Clock.Tick)
+	if b.page.cells[place].History.Stamp == 0 {
 		b.series[place].born = min(b.series[place].born, tick)
 	}
 	return tick
 }
 
 // noteLocked notes a series' value under a tick. It unmarks first and reads then, as the roller does.
-func (t *Table) noteLocked(b *block, place, tick uint32, now moment) {
+func (t *Table) noteLocked(b *block, place, tick uint32, now window.Moment) {
 	b.page.dirty[place/64].And(^(uint64(1) << (place % 64)))
 	t.rollSeriesLocked(b, place, tick)
-	b.page.cells[place].see(now)
-	b.unsaved.mark(place)
-}
-
-// checkPushed refuses what push would refuse, before a series is made for it.
-func checkPushed(s *metric.Sample) metric.Reason {
-	switch {
-	case s.Kind == metric.Counter && s.Op == metric.Accumulate && s.Histogram == nil:
-		if _, ok := quantiseTotal(s); !ok {
-			return metric.BadValue
-		}
-		return metric.Applied
-	case s.Kind == metric.Timer && s.Histogram != nil:
-		return s.Histogram.Check()
-	}
-	return metric.Malformed
+	b.page.cells[place].See(now)
+	b.unsaved.Mark(place)
 }

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/kind"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -225,7 +226,7 @@ func TestPercentilesAgreeWithHistogramQuantile(t *testing.T) {
 			low, high := histogramQuantile(q-step, bounds, counts), histogramQuantile(q+step, bounds, counts)
 			off := max(low-got, got-high, 0) / max(math.Abs(low), math.Abs(high), 1e-12)
 			worst = max(worst, off)
-			if off > relativeError*1.02 {
+			if off > kind.RelativeError*1.02 {
 				t.Errorf("seed %d: %s is %v, want %v to %v; bounds %v, counts %v", seed, stat, got, low, high, bounds, counts)
 			}
 		}
@@ -261,12 +262,12 @@ func TestPercentilesWithKnownExtremes(t *testing.T) {
 	f := newFixture(t)
 	f.apply(pushOf(metric.Merge, within(histogram([]float64{10, 20}, []float64{100, 0, 100}, 1), 8, 30)))
 	for asked, want := range map[string]float64{"t:p50": 10, "t:p75": 25, "t:p90": 28, "t:p999": 29.98} {
-		if got := f.value(asked); math.Abs(got-want) > want*relativeError {
+		if got := f.value(asked); math.Abs(got-want) > want*kind.RelativeError {
 			t.Errorf("%s: %v, want %v", asked, got, want)
 		}
 	}
 	f.apply(pushOf(metric.Merge, within(histogram([]float64{10, 20}, []float64{200, 0, 0}, 1), 8, 9.5)))
-	if got, want := f.value("t:p50"), 8+2*200.0/300; math.Abs(got-want) > want*relativeError {
+	if got, want := f.value("t:p50"), 8+2*200.0/300; math.Abs(got-want) > want*kind.RelativeError {
 		t.Errorf("p50 %v, want %v", got, want)
 	}
 }
@@ -435,7 +436,7 @@ func TestHistogramBoundsThatGrow(t *testing.T) {
 		}
 		f.want("t:sum", "a=12")
 		f.apply(pushOf(metric.Merge, histogram([]float64{1}, []float64{2, 0}, 0))) // a coarser one has no say
-		if got, want := f.value("t:p50"), 60.8; math.Abs(got-want) > want*relativeError {
+		if got, want := f.value("t:p50"), 60.8; math.Abs(got-want) > want*kind.RelativeError {
 			t.Errorf("p50 %v, want about %v", got, want)
 		}
 	})
@@ -499,33 +500,33 @@ func TestA6Histograms(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		b := f.blocks.at[0].Load()
-		timer := b.body(0).timer
+		timer := b.body(0).Timer
 		b.history.Lock()
-		bytes, weight, held := timer.bytesLocked(nil), timer.weight(nil), f.bodyBytes.Load()
+		bytes, weight, held := timer.BytesLocked(nil), timer.Weight(nil), f.BodyBytes.Load()
 		b.history.Unlock()
 		t.Logf("histogram of 12 buckets: %d bytes, accounted for %d", bytes, weight)
 		if bytes > 6<<10 || weight < bytes || held != weight {
 			t.Errorf("%d bytes, accounted for %d and %d; want at most 6 KiB", bytes, weight, held)
 		}
-		before := f.bodyBytes.Load()
+		before := f.BodyBytes.Load()
 		f.apply(pushOf(metric.Accumulate, histogram(bounds, counts, 1)))
-		if got := f.bodyBytes.Load(); got != before {
+		if got := f.BodyBytes.Load(); got != before {
 			t.Errorf("the same buckets took %d bytes more", got-before)
 		}
-		f.bodyBytes.Add(c.MaxBytes)
+		f.BodyBytes.Add(c.MaxBytes)
 		more := histogram(append(bounds, 20), append(counts, 0), 1)
 		if r := f.w.Apply(pushOf(metric.Accumulate, more)); r != metric.OverLimit {
 			t.Errorf("%s, want limit", r)
 		}
 		f.apply(pushOf(metric.Accumulate, histogram(bounds, counts, 1)))
-		f.bodyBytes.Add(-c.MaxBytes)
+		f.BodyBytes.Add(-c.MaxBytes)
 		time.Sleep(10 * time.Minute)
 		b.history.Lock()
-		idle := timer.bytesLocked(nil)
+		idle := timer.BytesLocked(nil)
 		b.history.Unlock()
 		f.Delete(podQuery("t"))
 		time.Sleep(2 * time.Second)
-		if got := f.bodyBytes.Load(); got != 0 || idle > 1024 {
+		if got := f.BodyBytes.Load(); got != 0 || idle > 1024 {
 			t.Errorf("%d bytes are held by nobody, %d by an idle one", got, idle)
 		}
 	})

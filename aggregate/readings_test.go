@@ -3,6 +3,7 @@ package aggregate
 import (
 	"testing"
 
+	"github.com/sluice-metrics/sluice/aggregate/index"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -50,15 +51,15 @@ func TestAStatThatNothingReadsIsNoNumber(t *testing.T) {
 					continue
 				}
 				q := metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.Expression{Name: reads.name}}
-				key := familyKey{q.Resource, q.Namespace, reads.name}
-				r, entries, err := f.plan(&q, key, f.index.seek(key, &q))
+				key := index.Key{Resource: q.Resource, Namespace: q.Namespace, Name: reads.name}
+				r, entries, err := f.plan(&q, key, f.index.ScopeOf(key, &q))
 				if err != nil {
 					t.Fatal(err)
 				}
-				r.stat = stat
+				r.Stat = stat
 				r.begin()
-				r.add(entries[0].series[0])
-				if p, ok := r.point(); ok || r.refuse(&q) == nil {
+				r.add(entries[0].Series[0])
+				if p, ok := r.point(); ok || r.Refuse(&q) == nil {
 					t.Errorf("%s of a %s reads %+v", stat, kind, p.Value)
 				}
 				r.end()

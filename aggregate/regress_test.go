@@ -175,8 +175,8 @@ func TestDatedObservationsKeepOthers(t *testing.T) {
 		}
 		r.begin()
 		defer r.end()
-		if r.add(entries[0].series[0]); r.spread.size() != 16 {
-			t.Errorf("the bins have %v observations, want 16", r.spread.size())
+		if r.add(entries[0].Series[0]); r.Spread.Size() != 16 {
+			t.Errorf("the bins have %v observations, want 16", r.Spread.Size())
 		}
 	})
 }
@@ -215,7 +215,7 @@ func TestLogsOfConstantsAreGivenBack(t *testing.T) {
 			f.push("g:5|g|#pod:a,ns:ns")
 			time.Sleep(10 * time.Second)
 		}
-		if n, _ := f.notes.used(); n != 0 || f.logBytes.Load() != 0 {
+		if n, _ := f.Logs.Used(); n != 0 || f.logBytes.Load() != 0 {
 			t.Errorf("%d logs, %d bytes", n, f.logBytes.Load())
 		}
 		f.want("g:mean", "a=5")

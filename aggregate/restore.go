@@ -5,45 +5,46 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/blob"
+	"github.com/sluice-metrics/sluice/aggregate/index"
+	"github.com/sluice-metrics/sluice/aggregate/kind"
+	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
 // A table is restored before any writer or reader knows it: the clock, then the blocks, from several goroutines, then
 // RestoreDone. A block that it cannot read is an error, and stays empty.
 
-// clockSlack is how many ticks a stamp may be ahead of the clock: the two are not saved at one instant.
-const clockSlack = 20
-
 // RestoreClock goes on from the clock of an earlier process.
-func (t *Table) RestoreClock(blob []byte) error {
-	d := decoder{rest: blob}
-	version := d.byte()
-	if d.err == nil && (version < oldestFormat || version > formatVersion) {
+func (t *Table) RestoreClock(data []byte) error {
+	d := blob.Decoder{Rest: data}
+	version := d.Byte()
+	if d.Err == nil && (version < oldestFormat || version > formatVersion) {
 		return fmt.Errorf("table format %d is not known; this version reads %d to %d", version, oldestFormat, formatVersion)
 	}
-	at, wall := time.Duration(d.uvarint()), time.Unix(0, d.varint())
-	seed := d.uint64()
-	windows := make([]time.Duration, min(d.uvarint(), maxWindows))
+	at, wall := time.Duration(d.Uvarint()), time.Unix(0, d.Varint())
+	seed := d.Uint64()
+	windows := make([]time.Duration, min(d.Uvarint(), maxWindows))
 	for i := range windows {
-		windows[i] = time.Duration(d.uvarint()) * time.Second
+		windows[i] = time.Duration(d.Uvarint()) * time.Second
 	}
-	life := savedLife{wall: wall}
+	life := window.SavedLife{Wall: wall}
 	if version == unixStamps {
-		life.begin()
+		life.Begin()
 	} else {
-		life.life, life.epoch = time.Duration(d.uvarint()), d.varint()
-		life.uptime = uptime{d.string(), time.Duration(d.uvarint())}
+		life.Life, life.Epoch = time.Duration(d.Uvarint()), d.Varint()
+		life.Uptime = window.Uptime{Boot: d.String(), Up: time.Duration(d.Uvarint())}
 	}
-	if d.err != nil || len(d.rest) > 0 || at < 0 || at > longestUp || life.life < 0 || life.life > longestLife || life.up < 0 {
-		return fmt.Errorf("clock: %w", errDamaged)
+	if d.Err != nil || len(d.Rest) > 0 || at < 0 || at > longestUp || life.Life < 0 || life.Life > window.LongestLife || life.Up < 0 {
+		return fmt.Errorf("clock: %w", blob.ErrDamaged)
 	}
 	if len(windows) == 0 || slices.Min(windows) < minWindow || slices.Max(windows) > maxWindow {
-		return fmt.Errorf("clock: %w", errDamaged)
+		return fmt.Errorf("clock: %w", blob.ErrDamaged)
 	}
-	t.clock.live(life)
-	t.setSeed, t.written = seed, newSpans(windows, slices.Min(windows)/ticksPerWindow)
+	t.Clock.ResumeLifetime(life)
+	t.SetSeed, t.written = seed, window.NewSpans(windows, slices.Min(windows)/window.TicksPerWindow)
 	t.sameWindows = slices.Equal(windows, t.Windows())
-	t.clock.resume(at, slices.Min(windows)/ticksPerWindow)
+	t.Clock.Resume(at, slices.Min(windows)/window.TicksPerWindow)
 	return nil
 }
 
@@ -62,14 +63,14 @@ func (t *Table) RestoreBlock(block int, names, state []byte, deltas [][]byte) er
 	if !reached {
 		return fmt.Errorf("block %d: there is no memory for it", block)
 	}
-	r := restorer{t: t, spans: len(t.written), index: uint32(block), b: t.blocks.at[block].Load(), now: t.clock.now()}
+	r := restorer{t: t, index: uint32(block), b: t.blocks.at[block].Load(), now: t.Clock.Now()}
+	r.Restorer = kind.Restorer{Env: &t.Env, SameWindows: t.sameWindows, Reader: window.Reader{Logs: t.Logs, Clock: t.Clock, Today: r.now.Tick}}
 	for _, s := range t.written {
-		r.strides = append(r.strides, s.stride)
+		r.Strides = append(r.Strides, s.Stride)
 	}
-	r.windows = t.sameWindows
 	if err := r.all(names, state, deltas); err != nil {
-		for place := range uint32(blockSeries) {
-			t.vanish(r.b, place)
+		for place := range uint32(kind.BlockSeries) {
+			t.dropRestored(r.b, place)
 		}
 		return fmt.Errorf("block %d: %w", block, err)
 	}
@@ -78,30 +79,24 @@ func (t *Table) RestoreBlock(block int, names, state []byte, deltas [][]byte) er
 
 // restorer reads what was saved of one block.
 type restorer struct {
-	t       *Table
-	index   uint32
-	b       *block
-	spans   int // how many windows what is read was written with
-	now     moment
-	windows bool // the windows are those of then
-	took    bool // the last value had a series
-	mark    mark // of the last value of a delta
-	steps   []note
-	settled uint32 // how many ticks before its stamp a number last changed
-	// Of the formats up to the fourth: how a number stood, and how many ticks a unit of each span had.
-	stood   []unitAge
-	strides []uint32
+	t     *Table
+	index uint32
+	b     *block
+	now   window.Moment
+	took  bool // the last value had a series
+	mark  mark // of the last value of a delta
+	kind.Restorer
 }
 
 func (r *restorer) all(names, state []byte, deltas [][]byte) error {
-	for d, next := readNames(names); d.more(); {
-		if r.birth(d, next()); d.err != nil {
-			return fmt.Errorf("names: %w", d.err)
+	for d, next := readNames(names); d.More(); {
+		if r.birth(d, next()); d.Err != nil {
+			return fmt.Errorf("names: %w", d.Err)
 		}
 	}
-	for d := (&decoder{rest: state}); d.more(); {
-		if r.sizedValue(d, false); d.err != nil {
-			return fmt.Errorf("state: %w", d.err)
+	for d := (&blob.Decoder{Rest: state}); d.More(); {
+		if r.sizedValue(d, false); d.Err != nil {
+			return fmt.Errorf("state: %w", d.Err)
 		}
 	}
 	for _, delta := range deltas {
@@ -114,16 +109,16 @@ func (r *restorer) all(names, state []byte, deltas [][]byte) error {
 
 func (r *restorer) replay(delta []byte) error {
 	r.mark = mark{} // as the delta's writer began
-	var before identities
-	for d := (&decoder{rest: delta}); len(d.rest) > 0 || d.err != nil; {
-		switch d.byte() {
+	var before nameReader
+	for d := (&blob.Decoder{Rest: delta}); len(d.Rest) > 0 || d.Err != nil; {
+		switch d.Byte() {
 		case recordBirth:
 			r.birth(d, before.next(d))
 		case recordSpelledOut:
-			r.birth(d, d.spelledOut())
+			r.birth(d, readSpelledOut(d))
 		case recordDeath:
-			if place := d.place(); d.err == nil {
-				r.t.vanish(r.b, place)
+			if place := readPlace(d); d.Err == nil {
+				r.t.dropRestored(r.b, place)
 			}
 		case recordValue:
 			r.sizedValue(d, false)
@@ -138,34 +133,34 @@ func (r *restorer) replay(delta []byte) error {
 		case recordUnitRunAlike:
 			r.unitRun(d, true)
 		default:
-			d.fail()
+			d.Fail()
 		}
-		if d.err != nil {
-			return d.err
+		if d.Err != nil {
+			return d.Err
 		}
 	}
 	return nil
 }
 
 // birth makes a series that was read. One that is there already, in the same generation, stays as it is.
-func (r *restorer) birth(d *decoder, i identity) {
-	place, state, kind, born, object, name := i.place, i.state, i.kind, i.born, i.object, i.name
+func (r *restorer) birth(d *blob.Decoder, i birth) {
+	place, state, k, born, object, name := i.place, i.state, i.kind, i.born, i.object, i.name
 	labels, ok := metric.UnpackLabels(i.labels)
-	if !ok || kind.DefaultStat() == metric.NoStat || name == "" || state&live == 0 || state > stateBits {
-		d.fail()
+	if !ok || k.DefaultStat() == metric.NoStat || name == "" || state&kind.Live == 0 || state > kind.StateBits {
+		d.Fail()
 	}
-	if d.err != nil {
+	if d.Err != nil {
 		return
 	}
-	form := canonicalForm{object: object, name: name, labels: labels.Packed()}
+	form := index.Identity{Object: object, Name: name, Labels: labels.Packed()}
 	c := &r.b.page.cells[place]
-	if c.state.Load() == state && form.matches(&r.b.series[place]) {
+	if one := &r.b.series[place]; c.State.Load() == state && form.Matches(one.entry, one.packed()) {
 		return
 	}
-	r.t.vanish(r.b, place)
-	born = r.tick(born)
+	r.t.dropRestored(r.b, place)
+	born = r.CurrentTick(born)
 	// The entry is one of its own until settle.go files the series.
-	own := &entry{family: &family{key: familyKey{object.Resource, object.Namespace, name}}, name: object.Name, uid: object.UID, kind: kind}
-	r.t.fill(r.b, place, newcomer{entry: own, labels: labels.Packed(), born: born, seen: r.now.stamp()})
-	c.state.Store(state)
+	own := &index.Entry{Family: &index.Family{Key: index.Key{Resource: object.Resource, Namespace: object.Namespace, Name: name}}, Name: object.Name, UID: object.UID, Kind: k}
+	r.t.fill(r.b, place, newcomer{entry: own, labels: labels.Packed(), born: born, seen: r.now.Stamp()})
+	c.State.Store(state)
 }

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -18,7 +19,7 @@ type saved struct {
 	names  map[int][]byte
 	state  map[int][]byte
 	deltas map[int][][]byte
-	uptime uptime // of the machine that restores
+	uptime window.Uptime // of the machine that restores
 }
 
 func newSaved() *saved {
@@ -53,7 +54,7 @@ func (s *saved) restore(t testing.TB) *fixture {
 
 // into restores a new table.
 func (s *saved) into(table *Table) error {
-	table.clock.uptime = func() uptime { return s.uptime }
+	table.Clock.Uptime = func() window.Uptime { return s.uptime }
 	if err := table.RestoreClock(s.clock); err != nil {
 		return err
 	}
@@ -221,7 +222,7 @@ func TestRestoreOfARebirth(t *testing.T) {
 		}
 		state := f.AppendState(nil, 0)
 		f.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.Expression{Name: "a"}})
-		f.finish(&pace{time.Now()})
+		f.reclaim(&pace{time.Now()})
 		f.push("a:1|c|#pod:a,ns:ns")
 		disk.flush(f.Table, never)
 		if f.Blocks() != 1 || f.blocks.next != 1 {

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/kind"
+	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -97,7 +99,7 @@ func TestRestoreBetweenRolls(t *testing.T) {
 		h := histogram([]float64{1, 2}, []float64{5, 5, 5}, 20)
 		f.apply(total("c", 10), total("c", 15), started(pushOf(metric.Accumulate, h), 7))
 		disk.flush(f.Table, each)
-		if got, want := disk.restore(t).bodyBytes.Load(), f.bodyBytes.Load(); got != want {
+		if got, want := disk.restore(t).BodyBytes.Load(), f.BodyBytes.Load(); got != want {
 			t.Errorf("%d bytes are accounted for after a restart, were %d", got, want)
 		}
 		f.apply(total("c", 18))
@@ -229,16 +231,16 @@ func TestNothingPushedAddsNothing(t *testing.T) {
 	f.Roll()
 	b := f.blocks.at[0].Load()
 	for place := range uint32(3) {
-		body, past := b.body(place), &b.page.cells[place].past
+		body, past := b.body(place), &b.page.cells[place].History
 		var ends []byte
 		switch {
 		case body == nil:
-			ends = append(f.appendPastLocked(nil, past, wholeCoding, 0), 0)
-		case body.timer != nil:
-			ends = body.timer.appendLocked(f.appendPastLocked([]byte{timerCounted}, past, weightCoding, 0), f.spans, 0)
+			ends = append(past.Append(nil, f.Logs, window.WholeCoding, 0), 0)
+		case body.Timer != nil:
+			ends = body.Timer.AppendLocked(past.Append([]byte{kind.TimerCounted}, f.Logs, window.WeightCoding, 0), f.Spans, 0)
 		default:
-			ends = binary.AppendUvarint(append(f.appendPastLocked(nil, past, wholeCoding, 0), hasFraction|inNanos), uint64(body.fraction.past.stamp))
-			ends = f.appendPastLocked(ends, &body.fraction.past, wholeCoding, 0)
+			ends = binary.AppendUvarint(append(past.Append(nil, f.Logs, window.WholeCoding, 0), kind.HasFraction|kind.InNanos), uint64(body.Fraction.History.Stamp))
+			ends = body.Fraction.History.Append(ends, f.Logs, window.WholeCoding, 0)
 		}
 		if got := f.appendValueLocked(nil, b, place, 0); !strings.HasSuffix(string(got), string(ends)) {
 			t.Errorf("%d: %x, want it to end with %x", place, got, ends)
@@ -255,7 +257,7 @@ func TestRestoreOfDamagedPushes(t *testing.T) {
 	}
 	delta := f.AppendDelta(nil, 0)
 	r := rand.New(rand.NewPCG(2, 2))
-	for range hurry(20_000, 3000) {
+	for range hurry(4000, 1000) { // FuzzRestore goes further
 		broken := append([]byte(nil), delta...)
 		for range 1 + r.IntN(3) {
 			broken[r.IntN(len(broken))] = byte(r.Uint32())

@@ -6,13 +6,14 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/aggregate/kind"
+	"github.com/sluice-metrics/sluice/aggregate/window"
 )
 
 // Run turns the windows until ctx ends: twice a tick, or twice a second, it notes the values of the series that were touched, where
 // the store has not done so just before, and goes over a part of all series to let go of those that have outlived their time.
 func (t *Table) Run(ctx context.Context) error {
-	half := min(t.clock.tick/2, rollEvery)
+	half := min(t.Clock.Tick/2, rollEvery)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -21,11 +22,11 @@ func (t *Table) Run(ctx context.Context) error {
 			t.Roll()
 			return nil
 		case <-timer.C:
-			t.clock.follow()
+			t.Clock.FollowWall()
 			t.rollBefore(half)
 			t.sweep()
 			// On to the next half tick. The first roll after a tick's end is the one that closes it.
-			timer.Reset(half - t.clock.now().at%half)
+			timer.Reset(half - t.Clock.Now().At%half)
 		}
 	}
 }
@@ -50,7 +51,7 @@ func (p *pace) step() {
 
 // Roll notes the values of all series that were touched since the last roll.
 func (t *Table) Roll() {
-	now, pace := t.clock.now(), pace{time.Now()}
+	now, pace := t.Clock.Now(), pace{time.Now()}
 	for i := range t.blocks.made.Load() {
 		t.rollBlock(t.blocks.at[i].Load(), now, &pace)
 	}
@@ -59,7 +60,7 @@ func (t *Table) Roll() {
 // rollBefore is Roll for the roller, which leaves out what was rolled in this tick, within the time given. What has a time to
 // live of its own is never left out: its stamps are late by no more than a roll.
 func (t *Table) rollBefore(ago time.Duration) {
-	now, pace := t.clock.now(), pace{time.Now()}
+	now, pace := t.Clock.Now(), pace{time.Now()}
 	for i := range t.blocks.made.Load() {
 		if b := t.blocks.at[i].Load(); b.page.nextEnd.Load() != noEnd || !b.wasRolled(now, ago) {
 			t.rollBlock(b, now, &pace)
@@ -67,15 +68,15 @@ func (t *Table) rollBefore(ago time.Duration) {
 	}
 }
 
-func (b *block) wasRolled(now moment, ago time.Duration) bool {
+func (b *block) wasRolled(now window.Moment, ago time.Duration) bool {
 	b.history.Lock()
 	defer b.history.Unlock()
-	return b.rolled >= now.tick && now.at-b.rolledAt < ago
+	return b.rolled >= now.Tick && now.At-b.rolledAt < ago
 }
 
 // rollBlock notes what was touched in one block.
-func (t *Table) rollBlock(b *block, now moment, pace *pace) {
-	for word := range blockWords {
+func (t *Table) rollBlock(b *block, now window.Moment, pace *pace) {
+	for word := range kind.BlockWords {
 		if b.page.dirty[word].Load() == 0 {
 			continue
 		}
@@ -85,82 +86,39 @@ func (t *Table) rollBlock(b *block, now moment, pace *pace) {
 		pace.step()
 	}
 	b.history.Lock()
-	b.rolled, b.rolledAt = max(b.rolled, now.tick), max(b.rolledAt, now.at)
+	b.rolled, b.rolledAt = max(b.rolled, now.Tick), max(b.rolledAt, now.At)
 	b.history.Unlock()
 }
 
 // tickLocked is the tick to note a series' value under. The first roll in a tick closes the one before: what it finds came,
 // but for the moment since, in that. Later ones note under the tick in progress, for readers and the store. Ticks
 // never go back, not even when two rolls overlap.
-func (b *block) tickLocked(place uint32, now moment) uint32 {
-	tick := now.tick
+func (b *block) tickLocked(place uint32, now window.Moment) uint32 {
+	tick := now.Tick
 	if b.rolled < tick {
 		tick--
 	}
-	return max(tick, b.page.cells[place].past.stamp)
+	return max(tick, b.page.cells[place].History.Stamp)
 }
 
 // rollWordLocked unmarks first and reads then: what comes in between is marked again, and noted twice, which is
 // harmless; the other order would lose it until its series is touched again.
-func (t *Table) rollWordLocked(b *block, word int, now moment) {
+func (t *Table) rollWordLocked(b *block, word int, now window.Moment) {
 	for set := b.page.dirty[word].Swap(0); set != 0; set &= set - 1 {
 		place := uint32(word*64 + bits.TrailingZeros64(set))
 		c := &b.page.cells[place]
-		if c.state.Load()&live == 0 {
+		if c.State.Load()&kind.Live == 0 {
 			// It came late for a series that is about to go: evict.go looks at the mark.
-			b.page.dirty.mark(place)
+			b.page.dirty.Mark(place)
 			continue
 		}
 		t.rollSeriesLocked(b, place, b.tickLocked(place, now))
-		c.see(now)
-		b.unsaved.mark(place)
+		c.See(now)
+		b.unsaved.Mark(place)
 	}
 }
 
-// rollSeriesLocked notes a series' value under a tick.
+// rollSeriesLocked records a series' value under a tick.
 func (t *Table) rollSeriesLocked(b *block, place, tick uint32) {
-	c, body := &b.page.cells[place], b.body(place)
-	switch b.page.kinds[place] {
-	case metric.Counter:
-		if body != nil && body.fraction.usedLocked() {
-			body.fraction.carryLocked(c)
-			body.fraction.past.note(t.notes, wholeCoding, tick, uint64(body.fraction.units.Load()))
-		}
-		c.past.note(t.notes, wholeCoding, tick, c.value.Load())
-	case metric.Gauge:
-		if v, set := gaugeBits(b, place); set {
-			c.past.note(t.notes, floatCoding, tick, v)
-		}
-	case metric.Timer:
-		weight := body.timer.rollLocked(&t.timers, c, t.spans, tick)
-		c.past.addWeight(t.notes, tick, float64(weight)/weightUnits)
-		t.weigh(body, body.timer.weight(t.timers.of(c)))
-	case metric.Set:
-		body.set.rollLocked(t.spans, tick)
-		body.set.mergeLocked(&t.epochs, t.oldestTick(tick))
-		body.set.renewLocked(t.oldestTick(tick))
-		c.past.stamp = tick
-		t.weigh(body, body.set.bytesLocked())
-	}
-}
-
-// weigh keeps account of a body's memory.
-func (t *Table) weigh(body *body, bytes int64) {
-	t.bodyBytes.Add(bytes - body.bytes.Swap(bytes))
-}
-
-// oldestTick is the tick before which nothing is asked for.
-func (t *Table) oldestTick(now uint32) uint32 {
-	longest := t.spans[len(t.spans)-1]
-	reach := longest.stride * uint32(longest.slots)
-	return now - min(now, reach)
-}
-
-// gaugeBits is a gauge's value; false: it was created this very moment and has none yet.
-func gaugeBits(b *block, place uint32) (uint64, bool) {
-	v := b.page.cells[place].value.Load()
-	if v == gaugeMoved {
-		v = b.body(place).stamped.load()
-	}
-	return v, v != gaugeUnset
+	kind.Of(b.page.kinds[place]).RecordLocked(&t.Env, b.handle(place), tick)
 }

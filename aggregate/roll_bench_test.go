@@ -1,6 +1,7 @@
 package aggregate
 
 import (
+	"github.com/sluice-metrics/sluice/aggregate/kind"
 	"log/slog"
 	"testing"
 	"time"
@@ -19,14 +20,14 @@ func BenchmarkRoll(b *testing.B) {
 	change := func() {
 		for i := range table.blocks.made.Load() {
 			one := table.blocks.at[i].Load()
-			for place := range uint32(blockSeries) {
-				if c := &one.page.cells[place]; c.state.Load()&live != 0 {
-					c.value.Add(3)
-					one.page.dirty.mark(place)
+			for place := range uint32(kind.BlockSeries) {
+				if c := &one.page.cells[place]; c.State.Load()&kind.Live != 0 {
+					c.Value.Add(3)
+					one.page.dirty.Mark(place)
 				}
 			}
 		}
-		table.clock.offset += time.Second
+		table.Clock.Offset += time.Second
 	}
 	var delta []byte
 	save := func() (bytes int) {

@@ -23,11 +23,11 @@ func TestTheStoreSparesTheRoller(t *testing.T) {
 				f.push("c:1|c|#pod:a,ns:ns")
 				b := f.blocks.at[0].Load()
 				time.Sleep(200 * time.Millisecond)
-				if b.page.dirty.has(0) != c.stored {
+				if b.page.dirty.Has(0) != c.stored {
 					t.Errorf("half a tick on, marked: %t", !c.stored)
 				}
 				time.Sleep(500 * time.Millisecond)
-				if b.page.dirty.has(0) {
+				if b.page.dirty.Has(0) {
 					t.Error("the tick's end left it marked")
 				}
 				f.want("c:count", "a=2")

@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/kind"
+	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -353,7 +355,7 @@ func TestAccumulateAfterTheEnd(t *testing.T) {
 	start(t, func(f *fixture) {
 		f.apply(total("c", 10), total("c", 15))
 		b, place := f.blocks.of(0)
-		gone := ref{0, b.page.cells[place].state.Load()}
+		gone := lookup.Ref{Number: 0, State: b.page.cells[place].State.Load()}
 		f.Delete(podQuery("c"))
 		f.w.Online()
 		if r := f.w.applyPushed(gone, total("c", 100)); r != metric.Applied { // looked up before the end
@@ -391,29 +393,29 @@ func TestA6RunningTotals(t *testing.T) {
 		table := New(c, describeByPod, slog.New(slog.DiscardHandler))
 		f := (&fixture{Table: table, t: t, w: table.NewWriter()}).running()
 		f.apply(total("c", 1), total("c", 1))
-		if got := f.bodyBytes.Load(); got != runningBytes {
-			t.Errorf("%d bytes, want %d", got, runningBytes)
+		if got := f.BodyBytes.Load(); got != kind.RunningBytes {
+			t.Errorf("%d bytes, want %d", got, kind.RunningBytes)
 		}
 		f.Delete(podQuery("c"))
 		time.Sleep(2 * time.Second)
-		if got := f.bodyBytes.Load(); got != 0 {
+		if got := f.BodyBytes.Load(); got != 0 {
 			t.Errorf("%d bytes are held by nobody", got)
 		}
 		f.apply(total("c", 1))
 		f.push("later:1|c|#pod:a,ns:ns")
-		f.bodyBytes.Add(c.MaxBytes)
+		f.BodyBytes.Add(c.MaxBytes)
 		f.apply(total("c", 2)) // what is there goes on
 		f.w.Online()
 		if r := f.w.Apply(total("later", 2)); r != metric.OverLimit {
 			t.Errorf("%s, want limit", r)
 		}
 		f.w.Offline()
-		f.bodyBytes.Add(-c.MaxBytes)
+		f.BodyBytes.Add(-c.MaxBytes)
 		for range 3 {
 			f.apply(total("c", 2))
 			time.Sleep(3 * time.Second)
 		}
-		if n, _ := f.notes.used(); n != 1 {
+		if n, _ := f.Logs.Used(); n != 1 {
 			t.Errorf("%d logs, want 1: fractions that nobody has are noted", n)
 		}
 	})

@@ -6,8 +6,11 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/sluice-metrics/sluice/aggregate/blob"
+	"github.com/sluice-metrics/sluice/aggregate/index"
+	"github.com/sluice-metrics/sluice/aggregate/kind"
 	"github.com/sluice-metrics/sluice/aggregate/memory"
-	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/aggregate/window"
 )
 
 // formatVersion is that of all blobs, kept in the clock's.
@@ -42,18 +45,18 @@ func (t *Table) NamesChanged(block int) bool { return t.blocks.at[block].Load().
 // AppendClock appends what goes on from one process to the next: receiving time, the windows that stamps belong to, the
 // seed of set members' hashes, and the lifetime clock.
 func (t *Table) AppendClock(dst []byte) []byte {
-	now, machine := t.clock.now(), t.clock.uptime()
+	now, machine := t.Clock.Now(), t.Clock.Uptime()
 	dst = append(dst, formatVersion)
-	dst = binary.AppendUvarint(dst, uint64(now.at))
-	dst = binary.AppendVarint(dst, now.wall.UnixNano())
-	dst = binary.LittleEndian.AppendUint64(dst, t.setSeed)
-	dst = binary.AppendUvarint(dst, uint64(len(t.spans)))
-	for _, s := range t.spans {
-		dst = binary.AppendUvarint(dst, uint64(s.window/time.Second))
+	dst = binary.AppendUvarint(dst, uint64(now.At))
+	dst = binary.AppendVarint(dst, now.Wall.UnixNano())
+	dst = binary.LittleEndian.AppendUint64(dst, t.SetSeed)
+	dst = binary.AppendUvarint(dst, uint64(len(t.Spans)))
+	for _, s := range t.Spans {
+		dst = binary.AppendUvarint(dst, uint64(s.Window/time.Second))
 	}
-	dst = binary.AppendUvarint(dst, uint64(min(now.life, longestLife)))
-	dst = binary.AppendVarint(dst, now.epoch.UnixNano())
-	return binary.AppendUvarint(appendString(dst, machine.boot), uint64(machine.up))
+	dst = binary.AppendUvarint(dst, uint64(min(now.Life, window.LongestLife)))
+	dst = binary.AppendVarint(dst, now.Epoch.UnixNano())
+	return binary.AppendUvarint(blob.AppendString(dst, machine.Boot), uint64(machine.Up))
 }
 
 // AppendNames appends the identities of a block's series.
@@ -61,17 +64,17 @@ func (t *Table) AppendNames(dst []byte, block int) []byte {
 	b := t.blocks.at[block].Load()
 	b.renamed.Store(false)
 	dst = binary.AppendUvarint(dst, sharedNames)
-	var said births
-	for place := range uint32(blockSeries) {
+	var said nameWriter
+	for place := range uint32(kind.BlockSeries) {
 		dst = b.appendName(dst, place, &said)
 	}
 	return dst
 }
 
-func (b *block) appendName(dst []byte, place uint32, said *births) []byte {
+func (b *block) appendName(dst []byte, place uint32, said *nameWriter) []byte {
 	b.history.Lock()
 	defer b.history.Unlock()
-	if b.page.cells[place].state.Load()&live == 0 {
+	if b.page.cells[place].State.Load()&kind.Live == 0 {
 		return dst
 	}
 	return said.appendLocked(dst, b, place)
@@ -80,7 +83,7 @@ func (b *block) appendName(dst []byte, place uint32, said *births) []byte {
 // AppendState appends the values and windows of all series of a block.
 func (t *Table) AppendState(dst []byte, block int) []byte {
 	b := t.blocks.at[block].Load()
-	for place := range uint32(blockSeries) {
+	for place := range uint32(kind.BlockSeries) {
 		dst = t.appendValue(dst, b, place, 0)
 	}
 	return dst
@@ -100,27 +103,27 @@ func (m mark) append(dst []byte) []byte {
 // first, so what was applied before the call is in it.
 func (t *Table) AppendDelta(dst []byte, block int) []byte {
 	b := t.blocks.at[block].Load()
-	now := t.clock.now()
+	now := t.Clock.Now()
 	pace := pace{time.Now()}
 	t.rollBlock(b, now, &pace)
-	var said births
-	for word := range blockWords {
+	var said nameWriter
+	for word := range kind.BlockWords {
 		if b.unnamed[word].Load() == 0 {
 			continue
 		}
 		set := b.unnamed[word].Swap(0)
-		b.askForNews(word, set)
+		b.prefetchNews(word, set)
 		for ; set != 0; set &= set - 1 {
 			dst = b.appendNews(dst, uint32(word*64+bits.TrailingZeros64(set)), &said)
 		}
 	}
 	d := delta{t: t, b: b, dst: dst}
-	for word := range blockWords {
+	for word := range kind.BlockWords {
 		if b.unsaved[word].Load() != 0 {
 			d.appendChanges(word, &pace)
 		}
 	}
-	b.saved = now.tick - min(now.tick, 1)
+	b.saved = now.Tick - min(now.Tick, 1)
 	return d.dst
 }
 
@@ -131,17 +134,17 @@ type delta struct {
 	dst    []byte
 	before mark // of the value before
 	run    run
-	notes  []note // scratch space
+	notes  []window.Entry // scratch space
 }
 
-// askForNews has what births among 64 series are told from come: their entries, then the names of the objects.
-func (b *block) askForNews(word int, set uint64) {
-	var entries [64]*entry
+// prefetchNews has what births among 64 series are told from come: their entries, then the names of the objects.
+func (b *block) prefetchNews(word int, set uint64) {
+	var entries [64]*index.Entry
 	n := 0
 	b.history.Lock()
 	for ; set != 0; set &= set - 1 {
 		place := word*64 + bits.TrailingZeros64(set)
-		if b.page.cells[place].state.Load()&live != 0 {
+		if b.page.cells[place].State.Load()&kind.Live != 0 {
 			entries[n] = b.series[place].entry
 			n++
 		}
@@ -149,24 +152,24 @@ func (b *block) askForNews(word int, set uint64) {
 	b.history.Unlock()
 	var ahead [2 * 64]uintptr
 	for i, e := range entries[:n] {
-		ahead[2*i], ahead[2*i+1] = e.ends()
+		ahead[2*i], ahead[2*i+1] = e.Ends()
 	}
 	memory.Prefetch(ahead[:2*n])
 	for i, e := range entries[:n] {
-		ahead[i] = uintptr(unsafe.Pointer(unsafe.StringData(e.name)))
+		ahead[i] = uintptr(unsafe.Pointer(unsafe.StringData(e.Name)))
 	}
 	memory.Prefetch(ahead[:n])
 }
 
 // appendNews appends a birth or a death.
-func (b *block) appendNews(dst []byte, place uint32, said *births) []byte {
+func (b *block) appendNews(dst []byte, place uint32, said *nameWriter) []byte {
 	b.history.Lock()
 	defer b.history.Unlock()
-	if b.page.cells[place].state.Load()&live == 0 {
+	if b.page.cells[place].State.Load()&kind.Live == 0 {
 		return binary.AppendUvarint(append(dst, recordDeath), uint64(place))
 	}
 	// Born series carry a value from the start: a gauge whose first sample is on its way, a counter of 0.
-	b.unsaved.mark(place)
+	b.unsaved.Mark(place)
 	return said.appendLocked(append(dst, recordBirth), b, place)
 }
 
@@ -223,11 +226,11 @@ func (t *Table) appendValue(dst []byte, b *block, place uint32, since uint32) []
 // savableLocked reports whether a value is to be written: not if it is gone, or born so lately that no delta has its birth
 // yet; then it waits for that.
 func (b *block) savableLocked(place uint32) bool {
-	if b.page.cells[place].state.Load()&live == 0 {
+	if b.page.cells[place].State.Load()&kind.Live == 0 {
 		return false
 	}
-	if b.unnamed.has(place) {
-		b.unsaved.mark(place)
+	if b.unnamed.Has(place) {
+		b.unsaved.Mark(place)
 		return false
 	}
 	return true
@@ -235,12 +238,12 @@ func (b *block) savableLocked(place uint32) bool {
 
 // appendOwnerLocked appends whose value it is: places change hands.
 func (b *block) appendOwnerLocked(dst []byte, place uint32) []byte {
-	return binary.AppendUvarint(binary.AppendUvarint(dst, uint64(place)), uint64(b.page.cells[place].state.Load()))
+	return binary.AppendUvarint(binary.AppendUvarint(dst, uint64(place)), uint64(b.page.cells[place].State.Load()))
 }
 
 func (b *block) markLocked(place uint32) mark {
 	c := &b.page.cells[place]
-	return mark{c.seen.Load(), b.page.ttls[place].Load(), c.past.stamp}
+	return mark{c.Seen.Load(), b.page.ttls[place].Load(), c.History.Stamp}
 }
 
 // sized puts the length of what follows at into the byte there, and moves it on where a byte does not hold it.
@@ -255,75 +258,9 @@ func sized(dst []byte, at int) []byte {
 }
 
 func (t *Table) appendValueLocked(dst []byte, b *block, place uint32, since uint32) []byte {
-	c, body := &b.page.cells[place], b.body(place)
-	from := since // of what is kept by units
-	if since > 0 && body != nil && body.rewritten {
-		from, body.rewritten = 0, false
+	body, sinceUnits := b.body(place), since
+	if since > 0 && body != nil && body.Rewritten {
+		sinceUnits, body.Rewritten = 0, false
 	}
-	switch b.page.kinds[place] {
-	case metric.Counter:
-		return t.appendCounterLocked(dst, c, body, since)
-	case metric.Gauge:
-		return appendStamped(t.appendPastLocked(dst, &c.past, floatCoding, since), body)
-	case metric.Timer:
-		dst = t.appendPastLocked(append(dst, timerCounted), &c.past, weightCoding, since)
-		return body.timer.pushed.appendLocked(body.timer.appendLocked(dst, t.spans, from), t.spans, from)
-	case metric.Set:
-		return body.set.appendLocked(dst, t.spans, from)
-	}
-	return dst
-}
-
-// What follows the newest note.
-const (
-	pastAlone = iota
-	pastNotes // as the first format has it: notes with their ages, in no order
-	pastUnits // as the formats up to the fourth have it
-	pastSteps // how many notes there are before it, and the steps back to them
-)
-
-// appendPastLocked appends the newest note and, where there is a log, the notes before it from a tick on.
-func (t *Table) appendPastLocked(dst []byte, p *past, c coding, since uint32) []byte {
-	dst = binary.AppendUvarint(dst, p.rolled)
-	if p.log == 0 {
-		return append(dst, pastAlone)
-	}
-	habit := p.habit(t.notes, since > 0)
-	all := p.since(t.notes, c, since, habit, nil)
-	dst = binary.AppendUvarint(append(dst, pastSteps, habit), uint64(len(all)-1))
-	return c.appendEarlier(dst, p.stamp, all)
-}
-
-func (s *set) appendLocked(dst []byte, spans []span, since uint32) []byte {
-	var list []byte
-	n := uint64(0)
-	s.exact.Load().each(func(hash uint64, tick uint32) {
-		if tick >= since {
-			list = binary.LittleEndian.AppendUint64(list, hash)
-			list = binary.AppendUvarint(list, uint64(tick))
-			n++
-		}
-	})
-	dst = append(binary.AppendUvarint(dst, n), list...)
-	if s.many.Load() == nil {
-		return append(dst, 0)
-	}
-	dst = append(dst, 1)
-	for i := range spans {
-		first, n := spans[i].unit(since), 0
-		for _, slot := range s.past[i] {
-			if slot.unit >= first {
-				n++
-			}
-		}
-		dst = binary.AppendUvarint(dst, uint64(n))
-		for _, slot := range s.past[i] {
-			if slot.unit >= first {
-				dst = binary.AppendUvarint(dst, uint64(slot.unit))
-				list := appendRegisters(nil, slot.registers)
-				dst = append(binary.AppendUvarint(dst, uint64(len(list))), list...)
-			}
-		}
-	}
-	return dst
+	return kind.Of(b.page.kinds[place]).SaveLocked(&t.Env, dst, b.handle(place), since, sinceUnits)
 }

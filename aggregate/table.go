@@ -8,7 +8,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/index"
+	"github.com/sluice-metrics/sluice/aggregate/kind"
+	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/aggregate/memory"
+	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -40,28 +44,21 @@ type Table struct {
 	describe  Describer
 	admission Admission
 	observer  Observer
-	clock     *clock
-	spans     []span
-	notes     *notes
-	blocks    blocks
-	timers    timerLives
-	aliases   *aliases
-	farBytes  int64  // see recall.go
-	canon     *slots // canonical forms to series numbers, off by firstNumber
-	index     *index
-	epochs    memory.Epochs
-	graves    graves
-	slow      slowPushers
-	mixed     mixedKinds
+	kind.Env
+	blocks   blocks
+	aliases  *lookup.Aliases
+	farBytes int64         // see recall.go
+	canon    *lookup.Slots // canonical forms to series numbers, off by firstNumber
+	index    *index.Index
+	removals removalLog
+	slow     slowPushLog
+	mixed    kindConflicts
 
-	// setSeed seeds the hashes of set members. It is kept by the store, for restored members must match new ones.
-	setSeed uint64
 	// written are the windows that what is restored was written with; sameWindows: they are the table's own.
-	written     []span
+	written     []window.Span
 	sameWindows bool
 
 	live      atomic.Int64 // series
-	bodyBytes atomic.Int64 // of timers and sets, as of their last roll
 	logBytes  atomic.Int64 // of logs of notes, beyond plainLog each
 	nameBytes atomic.Int64 // of objects, names and labels
 	refusals  atomic.Int64 // aliases that lead to a refusal
@@ -77,29 +74,30 @@ type Table struct {
 
 	sumsMu  sync.Mutex // guards all below; after evictions.mu
 	writers []*Writer
-	closed  sum // what closed writers counted
-	retired sum // what counters held that are gone
+	closed  kind.Sum // what closed writers counted
+	retired kind.Sum // what counters held that are gone
 
 }
 
 // New makes an empty table. Run must be running for its windows to turn.
 func New(c Config, describe Describer, log *slog.Logger) *Table {
-	clock := newClock(c.Windows)
-	spans := newSpans(c.Windows, clock.tick)
+	clock := window.NewClock(c.Windows)
+	spans := window.NewSpans(c.Windows, clock.Tick)
 	t := &Table{
-		config: c, describe: describe, admission: unlimited{}, observer: noObserver{}, clock: clock, spans: spans,
-		aliases: newAliases(c.MaxBytes / 2), blocks: blocks{pages: memory.NewArena(maxBlocks * pageBytes)}, canon: newSlots(),
-		index: newIndex(), setSeed: rand.Uint64(), written: spans, slow: slowPushers{log: log}, mixed: mixedKinds{log: log},
+		config: c, describe: describe, admission: unlimited{}, observer: noObserver{}, Env: kind.Env{Clock: clock, Spans: spans, SetSeed: rand.Uint64()},
+		aliases: lookup.NewAliases(c.MaxBytes / 2), blocks: blocks{pages: memory.NewArena(maxBlocks * pageBytes)}, canon: lookup.NewSlots(),
+		index: index.New(), written: spans, slow: slowPushLog{log: log}, mixed: kindConflicts{log: log},
 	}
-	t.farBytes = farBytes
-	t.notes = newNotes(spans, t.growNotes)
-	t.timers.open(&t.epochs)
+	t.MayGrow = t.memoryLeft
+	t.farBytes = lookup.FarBytes
+	t.Logs = window.NewLogs(spans, t.growLogs)
+	t.Timers.Open(&t.Epochs, 2*maxBlocks*kind.BlockSeries) // each series has one at most
 	return t
 }
 
-// growNotes reports whether logs of notes may grow by some bytes, and enters them; what they shrink by is negative.
-func (t *Table) growNotes(bytes int64) bool {
-	if bytes > 0 && !t.mayGrow() {
+// growLogs reports whether logs of notes may grow by some bytes, and enters them; what they shrink by is negative.
+func (t *Table) growLogs(bytes int64) bool {
+	if bytes > 0 && !t.MayGrow() {
 		return false
 	}
 	t.logBytes.Add(bytes)
@@ -130,33 +128,6 @@ func (t *Table) defaultWindow() time.Duration {
 	return slices.Max(t.config.Windows)
 }
 
-// ttl is how long a series lives without a sample; false: until it is deleted.
-func (t *Table) ttl(b *block, place uint32) (time.Duration, bool) {
-	switch own := b.page.ttls[place].Load(); {
-	case own == ttlForever:
-		return 0, false
-	case own != 0:
-		return ttlDuration(own), true
-	case b.series[place].entry.external():
-		return t.config.ExternalTTL, true
-	}
-	return t.config.ObjectTTL, true
-}
-
-// expired reports whether a series has outlived its time. A series that was touched since the last roll has not.
-func (t *Table) expired(b *block, place uint32, now moment) bool {
-	ttl, mortal := t.ttl(b, place)
-	return mortal && b.idleFor(place, now) > ttl
-}
-
-// idleFor is how long ago the last sample of a series was noted.
-func (b *block) idleFor(place uint32, now moment) time.Duration {
-	if b.page.dirty.has(place) {
-		return 0
-	}
-	return now.since(b.page.cells[place].seen.Load())
-}
-
 // Balance is both sides of A2: what the writers applied to counters since the start (what was restored counts as
 // applied), and what live and retired counters hold. At a quiet moment, every writer parked or past a
 // batch, they are equal.
@@ -167,33 +138,28 @@ func (t *Table) Balance() (applied, held [2]int64) {
 	defer t.sumsMu.Unlock()
 	in, out := t.closed, t.retired
 	for _, w := range t.writers {
-		in.add(w.shown.whole.Load(), w.shown.fraction.Load())
+		in.Add(w.shown.whole.Load(), w.shown.fraction.Load())
 	}
 	t.evictions.addPendingLocked(t, &out)
 	for i := range t.blocks.made.Load() {
 		b := t.blocks.at[i].Load()
-		for place := range uint32(blockSeries) {
+		for place := range uint32(kind.BlockSeries) {
 			t.addCounter(b, place, &out)
 		}
 	}
-	return [2]int64{in.whole, int64(in.fraction)}, [2]int64{out.whole, int64(out.fraction)}
+	return [2]int64{in.Whole, int64(in.Fraction)}, [2]int64{out.Whole, int64(out.Fraction)}
 }
 
-func (t *Table) addCounter(b *block, place uint32, to *sum) {
+func (t *Table) addCounter(b *block, place uint32, to *kind.Sum) {
 	b.history.Lock()
 	defer b.history.Unlock()
 	c := &b.page.cells[place]
-	if c.state.Load()&live == 0 || b.page.kinds[place] != metric.Counter {
+	if c.State.Load()&kind.Live == 0 || b.page.kinds[place] != metric.Counter {
 		return
 	}
-	to.add(counterSum(b, place))
+	to.Add(kind.Held(b.handle(place)))
 }
 
-// counterSum is what a counter holds, as sum.add takes it. A fraction's units never go below zero.
-func counterSum(b *block, place uint32) (whole int64, fraction uint64) {
-	whole = int64(b.page.cells[place].value.Load())
-	if body := b.body(place); body != nil {
-		fraction = uint64(body.fraction.units.Load())
-	}
-	return whole, fraction
-}
+// Lifetime is what the lifetime clock shows. It neither falls nor leaps, whoever sets the machine's clock, and goes on
+// after a restart.
+func (t *Table) Lifetime() time.Duration { return t.Clock.Now().Life }

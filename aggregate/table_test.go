@@ -532,7 +532,7 @@ func TestListedIsKeptWhenItIsDear(t *testing.T) {
 		f := newFixture(t)
 		f.push("a:1|c")
 		f.Listed(10)
-		f.index.list.took = time.Second // as if there were millions
+		f.index.List.Took = time.Second // as if there were millions
 		f.push("b:1|c")
 		if got := f.Listed(10); len(got) != 1 {
 			t.Error(got)

@@ -4,12 +4,14 @@ import (
 	"maps"
 	"sync"
 	"time"
+
+	"github.com/sluice-metrics/sluice/aggregate/index"
 )
 
 // warnings limits a warning to one an hour for each metric.
 type warnings struct {
 	mu     sync.Mutex
-	warned map[familyKey]time.Time
+	warned map[index.Key]time.Time
 }
 
 const (
@@ -18,7 +20,7 @@ const (
 )
 
 // due reports whether a metric may be warned of again.
-func (s *warnings) due(key familyKey, now time.Time) bool {
+func (s *warnings) due(key index.Key, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at, before := s.warned[key]
@@ -26,13 +28,13 @@ func (s *warnings) due(key familyKey, now time.Time) bool {
 		return false
 	}
 	if len(s.warned) >= warnedMost {
-		maps.DeleteFunc(s.warned, func(_ familyKey, at time.Time) bool { return now.Sub(at) >= warnEvery })
+		maps.DeleteFunc(s.warned, func(_ index.Key, at time.Time) bool { return now.Sub(at) >= warnEvery })
 	}
 	if len(s.warned) >= warnedMost {
 		return false
 	}
 	if s.warned == nil {
-		s.warned = map[familyKey]time.Time{}
+		s.warned = map[index.Key]time.Time{}
 	}
 	s.warned[key] = now
 	return true

@@ -216,7 +216,7 @@ func TestAGaugeThatStandsKeepsNoNotes(t *testing.T) {
 		}
 		f.want("g:mean:1m", "a=5")
 		f.want("g:min:10s", "a=5")
-		if n, _ := f.notes.used(); n != 0 {
+		if n, _ := f.Logs.Used(); n != 0 {
 			t.Errorf("%d logs", n)
 		}
 	})
@@ -238,7 +238,7 @@ func TestLongWindowsAreKeptInSteps(t *testing.T) {
 		f.near("x:rate:1m", 10, 0.02)
 		f.near("x:rate:1h", 10, 0.02)
 		f.want("x:total", "a=72000")
-		if _, bytes := f.notes.used(); bytes > 2048 {
+		if _, bytes := f.Logs.Used(); bytes > 2048 {
 			t.Errorf("%d bytes of notes", bytes)
 		}
 	})

@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync/atomic"
 	"time"
 )
 
-// background is lines that keep coming at one rate while something else is measured.
+// background sends lines at a constant rate while something else is measured.
 type background struct {
 	m        *measurement
 	s        *server
@@ -23,7 +22,7 @@ type background struct {
 	err        error
 }
 
-// startBackground sends every series once, and then goes on at the rate, of series drawn at random.
+// startBackground sends every series once, then lines of random series at the rate.
 func (m *measurement) startBackground(ctx context.Context, s *server, load Scenario, perSecond int) (*background, error) {
 	sender, err := newFlood(newFloodLoad(load), 1, s.udp)
 	if err != nil {
@@ -32,8 +31,8 @@ func (m *measurement) startBackground(ctx context.Context, s *server, load Scena
 	return m.startFlood(ctx, s, load, sender, perSecond)
 }
 
-// startRounds is startBackground, but the series come in turn, each as often as the others. There must be whole
-// datagrams of them.
+// startRounds is startBackground with the series in turn. Their number must be a multiple of a
+// datagram's lines.
 func (m *measurement) startRounds(ctx context.Context, s *server, load Scenario, perSecond int) (*background, error) {
 	prepared := prepare(load.warmUp())
 	sender, err := newFlood(&floodLoad{first: prepared, rest: prepared, per: load.PerDatagram}, 1, s.udp)
@@ -52,20 +51,19 @@ func (m *measurement) startFlood(ctx context.Context, s *server, load Scenario, 
 	b.begun = time.Now()
 	go func() {
 		defer close(b.ended)
-		b.load, b.err = sender.load(ctx, math.MaxInt64, perSecond, new(atomic.Int64))
+		b.load, b.err = sender.load(ctx, math.MaxInt64, perSecond)
 	}()
 	return b, nil
 }
 
-// warmUp sends every series once, and waits until that is done with.
+// warmUp sends every series once and waits until the server has read them.
 func (b *background) warmUp(ctx context.Context) (err error) {
 	how := warmUp{lines: b.scenario.series.size(), perSecond: warmUpRate, look: warmUpLook, wait: keepingUp(b.s.udp, warmUpQueue)}
 	if b.scenario.PerDatagram == 1 {
 		how.perSecond = singleWarmUpRate
 	}
-	var sent atomic.Int64
-	defer b.m.showProgress("warm-up", &sent, int64(how.lines), "lines")()
-	if b.warm, err = b.sender.warmUp(ctx, how, &sent); err != nil {
+	b.m.step("warm-up")
+	if b.warm, err = b.sender.warmUp(ctx, how); err != nil {
 		return err
 	}
 	q, err := b.settle(ctx)
@@ -79,7 +77,7 @@ func (b *background) settle(ctx context.Context) (queue, error) {
 	return b.m.settle(ctx, subject{child: b.s.child, udp: b.s.udp})
 }
 
-// stop ends it, and returns how many lines a second it was.
+// stop ends the load and returns its lines per second.
 func (b *background) stop() (perSecond float64, err error) {
 	b.cancel()
 	<-b.ended
@@ -90,13 +88,13 @@ func (b *background) stop() (perSecond float64, err error) {
 	return float64(b.load.lines()) / took.Seconds(), errors.Join(b.err, b.sender.close())
 }
 
-// sent is how many lines were sent, the warm-up's with them.
+// sent is the number of lines sent, the warm-up included.
 func (b *background) sent() int64 { return b.warm.lines() + b.load.lines() }
 
-// audit holds the server to what was sent in the background, and besides it, over StatsD too, in so many lines more of
-// other series. It returns how many datagrams the kernel dropped: at a lossless rate, none.
+// audit checks the accounting of the background and of besides further lines of other series. It
+// returns the datagrams that the kernel dropped.
 func (b *background) audit(ctx context.Context, besides int64) (drops int64, err error) {
-	defer b.m.showWork("books")()
+	b.m.step("accounting")
 	q, err := b.settle(ctx)
 	if err != nil {
 		return 0, err
@@ -105,7 +103,7 @@ func (b *background) audit(ctx context.Context, besides int64) (drops int64, err
 	if err != nil {
 		return 0, err
 	}
-	all := books{
+	all := accounting{
 		warmUp: packing{1: b.warm.lines() + besides}, load: b.load, kernelDrops: q.drops,
 		received: entered.received, applied: entered.applied, rejected: entered.rejected, serverDrops: entered.drops,
 	}
@@ -117,7 +115,7 @@ func (b *background) audit(ctx context.Context, besides int64) (drops int64, err
 		all.sums = append(all.sums, sum{of: p.name, got: got, want: entered.applied - besides})
 	}
 	if err := all.check(); err != nil {
-		return 0, fmt.Errorf("%w:\n%w", ErrBooks, err)
+		return 0, fmt.Errorf("%w:\n%w", ErrUnaccounted, err)
 	}
 	return q.drops, nil
 }

@@ -14,23 +14,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// child is a process that this one started, ends and waits for, with those that it starts in turn.
+// child is a process that this one started, with its own children.
 type child struct {
 	cmd    *exec.Cmd
-	stderr bytes.Buffer // to be read once ended is closed
+	stderr bytes.Buffer // valid after ended is closed
 	ended  chan struct{}
-	err    error // what Wait said; likewise
+	err    error // of Wait; valid after ended is closed
 }
 
-// wordsPatience is how long is waited for the last words of a child that has ended: one that it left behind may hold
+// wordsTimeout bounds the wait for a dead child's output: a process that it left behind may hold
 // its standard error.
-const wordsPatience = time.Second
+const wordsTimeout = time.Second
 
-// startChild starts a process on one processor; it inherits the affinity of the thread that forks.
+// startChild starts a process on one processor: it inherits the affinity of the thread that forks.
 func startChild(cmd *exec.Cmd, cpu int) (*child, error) {
 	c := &child{cmd: cmd, ended: make(chan struct{})}
-	cmd.Stderr, cmd.WaitDelay = &c.stderr, wordsPatience
-	// A terminal's Ctrl-C reaches this process alone, which then ends its children in order. If it is killed, they die.
+	cmd.Stderr, cmd.WaitDelay = &c.stderr, wordsTimeout
+	// Ctrl-C in a terminal reaches this process alone, which ends its children in order. They die with it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}
 	started := make(chan error)
 	go c.keep(cpu, started)
@@ -40,7 +40,8 @@ func startChild(cmd *exec.Cmd, cpu int) (*child, error) {
 	return c, nil
 }
 
-// keep starts the child and waits for its end, on one thread: the child dies with the thread that made it.
+// keep starts the child and waits for its end on one thread: a child dies with the thread that
+// started it.
 func (c *child) keep(cpu int, started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -51,19 +52,19 @@ func (c *child) keep(cpu int, started chan<- error) {
 		return
 	}
 	c.awaitExit()
-	c.signalGroup(unix.SIGKILL) // whom it left behind: a shell that was asked to end waits for nobody
+	c.signalGroup(unix.SIGKILL) // its own children: a shell does not wait for them
 	if c.err = c.cmd.Wait(); errors.Is(c.err, exec.ErrWaitDelay) {
-		c.err = nil // it ended well
+		c.err = nil // a clean end
 	}
 }
 
-// awaitExit returns when the child has ended. Its number stays its own until Wait.
+// awaitExit returns when the child has ended. Its process ID stays its own until Wait.
 func (c *child) awaitExit() {
 	for unix.Waitid(unix.P_PID, c.pid(), nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}
 }
 
-// onCPU calls f on a thread bound to a processor, and gives the thread back as it was.
+// onCPU calls f on a thread that is bound to a processor, and restores the thread's affinity.
 func onCPU(cpu int, f func() error) error {
 	if cpu == anyCPU {
 		return f()
@@ -83,7 +84,7 @@ func onCPU(cpu int, f func() error) error {
 
 func (c *child) pid() int { return c.cmd.Process.Pid }
 
-// alive is an error once the child has ended, with what it said last.
+// alive is an error with the child's last output once it has ended.
 func (c *child) alive() error {
 	select {
 	case <-c.ended:
@@ -91,56 +92,56 @@ func (c *child) alive() error {
 		if c.err != nil {
 			how = c.err.Error()
 		}
-		return errors.New(strings.TrimSpace(fmt.Sprintf("%s ended by itself, %s\n%s", c.cmd.Path, how, c.lastWords())))
+		return errors.New(strings.TrimSpace(fmt.Sprintf("%s ended by itself, %s\n%s", c.cmd.Path, how, c.lastOutput())))
 	default:
 		return nil
 	}
 }
 
-const maxLastWords = 2000
+const maxLastOutput = 2000
 
-func (c *child) lastWords() string {
+func (c *child) lastOutput() string {
 	text := strings.TrimSpace(c.stderr.String())
-	if cut := len(text) - maxLastWords; cut > 0 {
+	if cut := len(text) - maxLastOutput; cut > 0 {
 		text = "…" + text[cut:]
 	}
 	return text
 }
 
-// stopPatience is how long a child may take to end once it was asked to.
-const stopPatience = 30 * time.Second
+// stopTimeout bounds the end of a child after SIGTERM.
+const stopTimeout = 30 * time.Second
 
-// terminate asks the child and those that it started to end, and waits.
+// terminate sends SIGTERM to the child's process group and waits.
 func (c *child) terminate() error {
 	select {
-	case <-c.ended: // the number may be another's
+	case <-c.ended: // the process ID may be reused
 	default:
 		c.signalGroup(unix.SIGTERM)
 	}
 	return c.awaitEnd()
 }
 
-// signalGroup signals the child and those that it started, which are of its group unless they left it.
+// signalGroup signals the child's process group.
 func (c *child) signalGroup(signal unix.Signal) { _ = unix.Kill(-c.pid(), signal) } // fails only if all have ended
 
-// awaitEnd waits for a child that was asked to end, and ends it itself where it does not.
+// awaitEnd waits for the child's end, and kills its process group after stopTimeout.
 func (c *child) awaitEnd() error {
 	select {
 	case <-c.ended:
 		if c.err != nil {
-			return fmt.Errorf("%s did not end well: %w\n%s", c.cmd.Path, c.err, c.lastWords())
+			return fmt.Errorf("%s did not end well: %w\n%s", c.cmd.Path, c.err, c.lastOutput())
 		}
 		return nil
-	case <-time.After(stopPatience):
+	case <-time.After(stopTimeout):
 		c.signalGroup(unix.SIGKILL)
 		<-c.ended
-		return fmt.Errorf("%s was still running %s after it was asked to end", c.cmd.Path, stopPatience)
+		return fmt.Errorf("%s was still running %s after it was asked to end", c.cmd.Path, stopTimeout)
 	}
 }
 
-// await repeats a question until the answer is yes, the child ends, or patience does.
-func (c *child) await(ctx context.Context, what string, patience time.Duration, is func() (bool, error)) error {
-	for deadline := time.Now().Add(patience); ; {
+// await polls is until it returns true, the child ends, or the timeout passes.
+func (c *child) await(ctx context.Context, what string, timeout time.Duration, is func() (bool, error)) error {
+	for deadline := time.Now().Add(timeout); ; {
 		yes, err := is()
 		if yes {
 			return nil
@@ -149,7 +150,7 @@ func (c *child) await(ctx context.Context, what string, patience time.Duration, 
 			return ended
 		}
 		if time.Now().After(deadline) {
-			return errors.Join(fmt.Errorf("no %s after %s", what, patience), err)
+			return errors.Join(fmt.Errorf("no %s after %s", what, timeout), err)
 		}
 		if err := rest(ctx, awaitPoll); err != nil {
 			return err

@@ -5,13 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 )
 
-// churnScenario is pods that come, and go, and others that come: what a series costs that nobody has seen before,
-// and how long a line of a known series waits meanwhile. New series are sent as fast as the server takes them, held
-// back by a short queue: in a long one every line would wait, for the load and not for the server.
+// churnScenario measures the cost of new series, and the wait of a known series' line meanwhile:
+// pods come, expire, and others come. A short queue paces the new series; in a long one every line
+// would wait for the load, not for the server.
 var churnScenario = Scenario{
 	Name: "churn", About: "750000 series come, go, and others come; a line of a known series waits",
 	ShortAbout:  "150000 series come; a line of a known series waits",
@@ -38,9 +37,8 @@ func measureChurn(ctx context.Context, m *measurement) (figures []Figure, err er
 	if c.idle, err = readMemory(s.pid()); err != nil {
 		return nil, err
 	}
-	stop := m.showWork("known lines on the idle server")
+	m.step("known lines on the idle server")
 	before, err := watchKnown(ctx, s, func() error { return rest(ctx, churnIdle) })
-	stop()
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +62,7 @@ func measureChurn(ctx context.Context, m *measurement) (figures []Figure, err er
 	return append(append(figures, gone), second.figures("second_")...), nil
 }
 
-// churn is one server and what it was sent so far.
+// churn is one server and the lines sent to it.
 type churn struct {
 	*measurement
 	server *server
@@ -73,7 +71,7 @@ type churn struct {
 	probes int64
 }
 
-// birth is what became of one wave of new series.
+// birth is the result of one wave of new series.
 type birth struct {
 	series float64
 	cpu    time.Duration
@@ -94,9 +92,9 @@ func (b birth) figures(prefix string) []Figure {
 	}
 }
 
-// wave sends every series once. The pods' names are those of the scenario with another beginning.
+// wave sends every series once. The names of the pods begin with pods.
 func (c *churn) wave(ctx context.Context, what, pods string) (b birth, err error) {
-	load := c.newborn(pods)
+	load := c.newSeries(pods)
 	f, err := newFlood(&floodLoad{first: prepare(load), per: c.scenario.PerDatagram}, 1, c.server.udp)
 	if err != nil {
 		return birth{}, err
@@ -108,7 +106,7 @@ func (c *churn) wave(ctx context.Context, what, pods string) (b birth, err error
 	}
 	start := time.Now()
 	b.known, err = watchKnown(ctx, c.server, func() error {
-		err := c.pour(ctx, what, f)
+		err := c.sendWave(ctx, what, f)
 		b.taking = time.Since(start)
 		return err
 	})
@@ -116,7 +114,7 @@ func (c *churn) wave(ctx context.Context, what, pods string) (b birth, err error
 		return birth{}, err
 	}
 	c.probes += b.known.sent
-	if err := rest(ctx, afterglow); err != nil {
+	if err := rest(ctx, settleTime); err != nil {
 		return birth{}, err
 	}
 	after, err := readCPU(c.server.pid())
@@ -139,7 +137,7 @@ func (c *churn) set() taggedCounters {
 	return newTaggedCounters(20, 5, churnPods, 5)
 }
 
-func (c *churn) newborn(pods string) datagrams {
+func (c *churn) newSeries(pods string) datagrams {
 	s := c.scenario
 	s.series = c.set()
 	d := s.warmUp()
@@ -149,10 +147,9 @@ func (c *churn) newborn(pods string) datagrams {
 	return d
 }
 
-// pour sends the wave as fast as the server takes it, and returns when it was taken.
-func (c *churn) pour(ctx context.Context, what string, f *flood) error {
-	var sent atomic.Int64
-	defer c.showProgress(what, &sent, int64(c.set().size()), "series")()
+// sendWave sends a wave as fast as the server reads it, and returns when it has.
+func (c *churn) sendWave(ctx context.Context, what string, f *flood) error {
+	c.step(what)
 	wait := keepingUp(c.server.udp, churnQueue)
 	for i := 0; i < len(f.first.headers); {
 		if err := wait(ctx); err != nil {
@@ -164,7 +161,6 @@ func (c *churn) pour(ctx context.Context, what string, f *flood) error {
 		}
 		for _, lines := range f.first.lines[i : i+n] {
 			c.sent.add(lines, 1)
-			sent.Add(int64(lines))
 		}
 		i += n
 	}
@@ -172,43 +168,41 @@ func (c *churn) pour(ctx context.Context, what string, f *flood) error {
 	return err
 }
 
-// check holds the server to what was sent, and all live series to what the last wave left.
+// check checks the accounting, and the sum of the live series after the last wave.
 func (c *churn) check(ctx context.Context) error {
 	q, err := readQueue(c.server.udp)
 	if err != nil {
 		return err
 	}
 	if q.drops > 0 {
-		return fmt.Errorf("%w: %d datagrams were dropped though the queue was kept short: the machine is too busy", ErrBooks, q.drops)
+		return fmt.Errorf("%w: %d datagrams were dropped though the queue was kept short: the machine is too busy", ErrUnaccounted, q.drops)
 	}
-	b := &books{warmUp: packing{1: c.probes}, load: c.sent}
+	b := &accounting{warmUp: packing{1: c.probes}, load: c.sent}
 	parts := c.set().parts()
 	parts[0].worth = int64(c.set().size())
 	return c.audit(ctx, c.server, b, parts)
 }
 
-// awaitGone waits until the table has let go of all series but the known one, and says what that cost.
+// awaitGone waits until all series but the known one have expired, and returns the cost.
 func (c *churn) awaitGone(ctx context.Context) (Figure, error) {
 	before, err := readCPU(c.server.pid())
 	if err != nil {
 		return Figure{}, err
 	}
 	size := int64(c.set().size())
-	var gone atomic.Int64
-	defer c.showProgress("series go", &gone, size, "series")()
+	c.step("waiting until the series expire")
 	start := time.Now()
 	err = c.server.await(ctx, "end of all series", churnTTL+churnSweep, func() (bool, error) {
 		if err := rest(ctx, time.Second); err != nil {
 			return false, err
 		}
 		live, err := readGauge(ctx, c.server.client, c.server.ops, "sluice_series")
-		gone.Store(size - int64(live))
 		return err == nil && live <= 1, err
 	})
 	if err != nil {
 		return Figure{}, err
 	}
 	after, err := readCPU(c.server.pid())
-	c.note("Series went %s after their last sample, where their time to live is %s.", time.Since(start).Round(time.Second), churnTTL)
+	c.note("Series expired %s after their last sample; their time to live is %s.", time.Since(start).Round(time.Second), churnTTL)
 	return Figure{Name: "cpu_ns_per_gone_series", Unit: "ns", Value: float64(after.total-before.total) / float64(size)}, err
 }

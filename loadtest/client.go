@@ -5,16 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"sync/atomic"
 	"time"
 
 	"github.com/cactus/go-statsd-client/v5/statsd"
 )
 
-// application sends as one does that uses go-statsd-client: a call a line, and the client packs them.
+// application sends as an application with go-statsd-client does: a call per line; the client
+// packs them.
 type application struct {
 	scenario Scenario
+	series   taggedCounters
 	address  string
 }
 
@@ -25,20 +25,20 @@ const (
 	callsBetweenLooks = 128
 )
 
-func (a application) warmUp(ctx context.Context, how warmUp, sent *atomic.Int64) (packing, error) {
+func (a application) warmUp(ctx context.Context, how warmUp) (packing, error) {
 	random := a.scenario.random(0)
-	order := random.Perm(a.scenario.series.size())
+	order := random.Perm(a.series.size())
 	return a.calls(ctx, callPlan{
-		lines: int64(min(how.lines, len(order))), perSecond: how.perSecond, wait: how.wait, random: random, sent: sent,
+		lines: int64(min(how.lines, len(order))), perSecond: how.perSecond, wait: how.wait,
 		drawn: func(i int64) int { return order[i] },
 	})
 }
 
-func (a application) load(ctx context.Context, lines int64, perSecond int, sent *atomic.Int64) (packing, error) {
+func (a application) load(ctx context.Context, lines int64, perSecond int) (packing, error) {
 	random := a.scenario.random(1)
 	return a.calls(ctx, callPlan{
-		lines: lines, perSecond: perSecond, random: random, sent: sent,
-		drawn: func(i int64) int { return a.scenario.series.draw(i, random) },
+		lines: lines, perSecond: perSecond,
+		drawn: func(i int64) int { return a.series.draw(i, random) },
 	})
 }
 
@@ -46,12 +46,10 @@ type callPlan struct {
 	lines     int64
 	perSecond int
 	wait      func(context.Context) error // nil: does not
-	random    *rand.Rand
 	drawn     func(line int64) int
-	sent      *atomic.Int64
 }
 
-// calls makes a client, calls it, and closes it: what it holds back goes out then.
+// calls opens a client, calls it, and closes it, which flushes it.
 func (a application) calls(ctx context.Context, plan callPlan) (_ packing, err error) {
 	counted, client, err := a.connect()
 	if err != nil {
@@ -59,8 +57,7 @@ func (a application) calls(ctx context.Context, plan callPlan) (_ packing, err e
 	}
 	pace := newPace(plan.perSecond)
 	for i := int64(0); i < plan.lines && err == nil; i++ {
-		if err = a.scenario.series.call(client, plan.drawn(i), plan.random); err == nil && i%callsBetweenLooks == 0 {
-			plan.sent.Store(i)
+		if err = a.series.call(client, plan.drawn(i)); err == nil && i%callsBetweenLooks == 0 {
 			err = pace.after(ctx, i)
 			if err == nil && plan.wait != nil {
 				err = plan.wait(ctx)
@@ -74,18 +71,16 @@ func (a application) calls(ctx context.Context, plan callPlan) (_ packing, err e
 	return counted.sent, err
 }
 
-// connect makes a client as statsd.NewClientWithConfig does, with a count between it and the socket.
+// connect is statsd.NewClientWithConfig with a counter before the socket.
 func (a application) connect() (*countingSender, statsd.Statter, error) {
 	socket, err := statsd.NewSimpleSender(a.address)
 	if err != nil {
 		return nil, nil, err
 	}
 	counted := &countingSender{Sender: socket, sent: packing{}}
-	through := statsd.Sender(counted)
-	if a.scenario.PerDatagram > 1 {
-		if through, err = statsd.NewBufferedSenderWithSender(counted, flushInterval, maxDatagram); err != nil {
-			return nil, nil, errors.Join(err, socket.Close())
-		}
+	through, err := statsd.NewBufferedSenderWithSender(counted, flushInterval, maxDatagram)
+	if err != nil {
+		return nil, nil, errors.Join(err, socket.Close())
 	}
 	client, err := statsd.NewClientWithSender(through, "", statsd.SuffixOctothorpe)
 	if err != nil {
@@ -96,8 +91,8 @@ func (a application) connect() (*countingSender, statsd.Statter, error) {
 
 func (application) close() error { return nil }
 
-// countingSender counts what the socket took. The client calls it from one goroutine, which has ended when
-// Close returns; only then may it be read.
+// countingSender counts what the socket took. The client calls it from one goroutine, which has
+// ended when Close returns; only then may the counts be read.
 type countingSender struct {
 	statsd.Sender
 	sent   packing

@@ -6,32 +6,32 @@ import (
 	"os"
 )
 
-// clusterServer is a server that follows the stand-in of an API server. Tagged lines from 127.0.0.1 are believed, as
-// those of a node's agent are that is a trusted forwarder; lines from a pod's own address are that pod's.
+// clusterServer is a server that watches the fake API server. Tagged lines from 127.0.0.1 are
+// trusted, as those of a node's forwarder; lines from a pod's address are that pod's.
 type clusterServer struct {
 	*server
-	standIn *standIn
+	fakeAPIServer *fakeAPIServer
 }
 
 func (m *measurement) startInCluster(ctx context.Context, pods podSet, args ...string) (_ *clusterServer, err error) {
 	c := &clusterServer{}
-	if c.standIn, err = startStandIn(pods); err != nil {
+	if c.fakeAPIServer, err = startStandIn(pods); err != nil {
 		return nil, err
 	}
 	dir, err := os.MkdirTemp("", "sluice-loadtest-")
 	if err != nil {
-		return nil, errors.Join(err, c.standIn.stop())
+		return nil, errors.Join(err, c.fakeAPIServer.stop())
 	}
-	kubeconfig, err := c.standIn.writeKubeconfig(dir)
+	kubeconfig, err := c.fakeAPIServer.writeKubeconfig(dir)
 	if err != nil {
-		return nil, errors.Join(err, c.standIn.stop(), os.RemoveAll(dir))
+		return nil, errors.Join(err, c.fakeAPIServer.stop(), os.RemoveAll(dir))
 	}
 	c.server, err = m.startServerIn(ctx, dir, append([]string{"--standalone=false", "--kubeconfig", kubeconfig,
 		"--trusted-forwarders", "127.0.0.1", "--external-writers", "127.0.0.1"}, args...)...)
 	if err != nil {
-		return nil, errors.Join(err, c.standIn.stop())
+		return nil, errors.Join(err, c.fakeAPIServer.stop())
 	}
 	return c, nil
 }
 
-func (c *clusterServer) stop() error { return errors.Join(c.server.stop(), c.standIn.stop()) }
+func (c *clusterServer) stop() error { return errors.Join(c.server.stop(), c.fakeAPIServer.stop()) }

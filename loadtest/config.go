@@ -11,22 +11,19 @@ import (
 
 // Config is what to measure, and how.
 type Config struct {
-	// Binary is the sluice to measure: started as "serve", and as "loadtest --floor-receiver".
+	// Binary is the path of the sluice to measure.
 	Binary string
 	// Version of that binary, for the report.
 	Version string
 	// Scenarios are names of Scenarios.
 	Scenarios []string
-	// Lines of one run, rounded up to whole datagrams; 0 takes what the scenario thinks enough.
+	// Lines of one run, rounded up to whole datagrams; 0: set by the scenario.
 	Lines int
-	// Rate is how many lines a second are sent; 0 sends as many as the scenario says.
+	// Rate is lines per second; 0: set by the scenario.
 	Rate int
-	// Runs is how often everything is done, each time with a new server.
+	// Runs is the number of runs, each with a new server.
 	Runs int
-	// Client sends through github.com/cactus/go-statsd-client as an application does, one call a line,
-	// instead of prepared datagrams.
-	Client bool
-	// Search looks for the highest rate at which nothing is lost, instead of what a line costs.
+	// Search finds the highest rate without loss, instead of the cost of a line.
 	Search bool
 	// Target is the command line of another StatsD server, to be measured in place of ours: {udp} stands for
 	// the port it has to listen on, {tcp} for a free one, {config} for a file that TargetConfig was copied to.
@@ -35,13 +32,10 @@ type Config struct {
 	TargetConfig string
 	// Pin keeps the server on the first processor and the sender on the second, where there are two.
 	Pin bool
-	// Short asks for less than a good figure needs: what shows in seconds that all works.
+	// Short runs a small size that finishes in seconds.
 	Short bool
-	// Progress is written a line that overwrites itself; nil: none.
+	// Progress receives a line per step of a run; nil: none.
 	Progress io.Writer
-	// ProgressColumns is how wide Progress is, asked before each line is written; nil, or 0: as wide as terminals
-	// usually are.
-	ProgressColumns func() int
 }
 
 // DefaultConfig measures tagged counters once, pinned.
@@ -49,7 +43,7 @@ func DefaultConfig() Config {
 	return Config{Scenarios: Names()[:1], Runs: 1, Pin: true}
 }
 
-// More than anybody sends: what is reckoned with them must not overflow.
+// Bounds against overflow, above any real load.
 const (
 	maxRuns  = 100
 	maxLines = min(1_000_000_000_000, math.MaxInt)
@@ -59,19 +53,19 @@ const (
 // Validate returns all faults at once.
 func (c Config) Validate() error {
 	var faults []error
-	if c.Binary == "" {
-		faults = append(faults, errors.New("binary: empty: want the path of the server to measure"))
+	if c.Binary == "" && c.Target == "" {
+		faults = append(faults, errors.New("--binary is empty; must be the path of the sluice to measure"))
 	}
 	for i, name := range c.Scenarios {
 		if _, ok := scenario(name); !ok {
-			faults = append(faults, fmt.Errorf("scenario: %q: want %s", name, strings.Join(Names(), ", ")))
+			faults = append(faults, fmt.Errorf("scenario %q is unknown; must be one of %s", name, strings.Join(Names(), ", ")))
 		}
 		if slices.Contains(c.Scenarios[:i], name) {
-			faults = append(faults, fmt.Errorf("scenario: %q: is there twice", name))
+			faults = append(faults, fmt.Errorf("scenario %q is given twice", name))
 		}
 	}
 	if len(c.Scenarios) == 0 {
-		faults = append(faults, fmt.Errorf("scenario: none: want %s", strings.Join(Names(), ", ")))
+		faults = append(faults, fmt.Errorf("no scenario is given; must be one or more of %s", strings.Join(Names(), ", ")))
 	}
 	faults = append(faults, c.validateTarget()...)
 	faults = append(faults, c.contradicted()...)
@@ -81,13 +75,13 @@ func (c Config) Validate() error {
 		}
 	}
 	if c.Lines < 0 || c.Lines > maxLines {
-		faults = append(faults, fmt.Errorf("lines: %d: want 0 (what the scenario thinks enough) to %d", c.Lines, maxLines))
+		faults = append(faults, fmt.Errorf("--lines is %d; must be 0 (set by the scenario) to %d", c.Lines, maxLines))
 	}
 	if c.Rate < 0 || c.Rate > maxRate {
-		faults = append(faults, fmt.Errorf("rate: %d lines a second: want 0 (as the scenario says) to %d", c.Rate, maxRate))
+		faults = append(faults, fmt.Errorf("--rate is %d; must be 0 (set by the scenario) to %d lines per second", c.Rate, maxRate))
 	}
 	if c.Runs < 1 || c.Runs > maxRuns {
-		faults = append(faults, fmt.Errorf("runs: %d: want 1 to %d", c.Runs, maxRuns))
+		faults = append(faults, fmt.Errorf("--runs is %d; must be 1 to %d", c.Runs, maxRuns))
 	}
 	return errors.Join(faults...)
 }
@@ -95,10 +89,10 @@ func (c Config) Validate() error {
 // validateTarget returns what is wrong with a target.
 func (c Config) validateTarget() (faults []error) {
 	if c.Target != "" && c.TargetConfig == "" && !strings.Contains(c.Target, "{udp}") {
-		faults = append(faults, fmt.Errorf("target: %q: want {udp} in it, for the port that it has to listen on", c.Target))
+		faults = append(faults, fmt.Errorf("--target is %q; must contain {udp}, the port to listen on, or {config} with --target-config", c.Target))
 	}
 	if c.TargetConfig != "" && !strings.Contains(c.Target, "{config}") {
-		faults = append(faults, errors.New("target-config: want {config} in --target, for the file that this one is copied to"))
+		faults = append(faults, errors.New("--target-config has no effect without {config} in --target"))
 	}
 	return faults
 }
@@ -118,4 +112,56 @@ func scenario(name string) (Scenario, bool) {
 		return Scenario{}, false
 	}
 	return scenarios[i], true
+}
+
+// Takes reports whether every setting that was made has an effect on the scenario. Validate rejects a
+// scenario on which one has none.
+func (c Config) Takes(s Scenario) bool { return len(c.unused(s)) == 0 }
+
+// unused are faults of settings without an effect on the scenario.
+func (c Config) unused(s Scenario) (faults []error) {
+	for _, one := range []struct {
+		flag         string
+		given, taken bool
+	}{
+		{"--target", c.Target != "", s.SendsLines()},
+		{"--search", c.Search, s.SendsLines()},
+		{"--lines", c.Lines > 0, s.SendsLines()},
+		{"--rate", c.Rate > 0, s.SendsLines() || s.TakesRate},
+	} {
+		if one.given && !one.taken {
+			faults = append(faults, fmt.Errorf("%s has no effect on scenario %s, which takes %s", one.flag, s.Name, s.takes()))
+		}
+	}
+	return faults
+}
+
+// contradicted are faults of settings that others override.
+func (c Config) contradicted() (faults []error) {
+	for _, one := range []struct {
+		flag, beside string
+		both         bool
+	}{
+		{"--lines", "--search", c.Search && c.Lines > 0},
+		{"--rate", "--search", c.Search && c.Rate > 0},
+		{"--target", "--search", c.Search && c.Target != ""},
+		{"--short", "--lines", c.Short && c.Lines > 0},
+	} {
+		if one.both {
+			faults = append(faults, errors.New(one.flag+" has no effect beside "+one.beside))
+		}
+	}
+	return faults
+}
+
+// takes lists the flags that have an effect on the scenario.
+func (s Scenario) takes() string {
+	flags := []string{"--runs", "--short"}
+	switch {
+	case s.SendsLines():
+		flags = append(flags, "--lines", "--rate", "--search", "--target")
+	case s.TakesRate:
+		flags = append(flags, "--rate")
+	}
+	return strings.Join(flags, ", ")
 }

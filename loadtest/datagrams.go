@@ -12,20 +12,21 @@ const (
 	preparedRounds    = 2
 )
 
-// datagrams are prepared payloads, lines parted by '\n' without one at the end, as clients send them.
+// datagrams are prepared payloads: lines separated by '\n', without one at the end, as clients
+// send them.
 type datagrams struct {
 	packets [][]byte
 	lines   []int // of each packet
 }
 
-// warmUp is every line that there is once, in random order. The last datagram may have fewer lines than the others.
+// warmUp is every line once, in random order. The last datagram may have fewer lines.
 func (s Scenario) warmUp() datagrams {
 	random := s.random(0)
 	order := random.Perm(s.series.size())
 	return s.pack(len(order), random, func(i int) int { return order[i] })
 }
 
-// load is lines drawn at random, in datagrams of exactly PerDatagram lines.
+// load is random lines in datagrams of exactly PerDatagram lines.
 func (s Scenario) load() datagrams {
 	random := s.random(1)
 	lines := max(preparedLines, preparedRounds*s.series.size())
@@ -35,7 +36,7 @@ func (s Scenario) load() datagrams {
 
 func (s Scenario) random(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(s.Seed, stream)) }
 
-// pack makes datagrams of n lines; drawn says which series each is of.
+// pack makes datagrams of n lines; drawn picks the series of each.
 func (s Scenario) pack(n int, random *rand.Rand, drawn func(line int) int) datagrams {
 	var d datagrams
 	var memory []byte

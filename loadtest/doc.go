@@ -1,35 +1,32 @@
-// Package loadtest measures what a sluice server costs, and believes no figure whose books do not balance.
+// Package loadtest measures the cost of a sluice server, and publishes no figure of a run in which a
+// line is unaccounted for.
 //
-// It speaks the wire only: it starts the binary as a process of its own, sends StatsD over loopback UDP or
-// pushes over HTTP, and asks /metrics and the APIs what became of it. It shares no code with what it measures.
-// Before it stands the command "sluice loadtest", after it a table or JSON.
+// It speaks the wire only: it starts the binary, sends StatsD over loopback UDP or pushes over HTTP, and
+// reads /metrics and the APIs. It shares no code with the server. The command sluice-loadtest calls it;
+// the result is a table or JSON.
 //
-// A scenario (scenario.go) is a load of StatsD lines, or has a function of its own that does one run and returns
-// figures (figure.go). The rest of this is of loads.
-//
-// A run is: start the server, warm up (every series once), send a fixed number of lines, wait until the
-// kernel's queue is empty, read the server's CPU clock, and check the books (books.go):
+// A scenario (scenario.go) is a load of StatsD lines, or has a function that does one run and returns
+// figures (figure.go). A run of a load starts the server, warms it up (every series once), sends a fixed
+// number of lines, waits until the kernel's queue is empty, reads the server's CPU clock, and checks the
+// accounting (accounting.go):
 //
 //	sent = applied + rejected + lines in the datagrams that the kernel dropped
-//	Σ of each kind's series = what it has to be
+//	Σ of each kind's series = the expected sum
 //
-// where sent is counted by the sender, drops by the kernel, and the sums are read series by series. A run
-// that does not add up is an error and yields no figures. A server that is not ours (target_linux.go) has no
-// books, and the report says so.
+// The sender counts sent, the kernel drops, and the sums are read series by series. A run that does not
+// add up is an error without figures. Another server (target_linux.go) has no accounting, and the report
+// says so.
 //
-// The same load then goes to the floor: a process that only takes datagrams off a socket, in the way that
-// costs least (recvmmsg on a non-blocking descriptor outside Go's poller, asleep for a millisecond when there
-// is little), and counts line ends. Nothing that receives UDP lines through the socket API does less. It is
-// written in Go as the server is, not in C: the ratio of the two is what parsing, finding the series and
-// applying cost, and holds from machine to machine better than either figure. A second floor blocks in
-// recvmmsg, as most servers do.
+// The same load then goes to two floors (floor_linux.go): processes that read datagrams and count line
+// ends. The gathering floor reads in the cheapest way: recvmmsg on a non-blocking descriptor outside
+// Go's poller, with a sleep of a millisecond when little is there. The blocking floor waits in recvmmsg,
+// as most servers do. Both are written in Go, as the server is. The ratio of server and floor is the
+// cost of parsing, look-up and applying, and varies less between machines than either figure.
 //
-// The other scenarios (figurescenarios_linux.go) measure figures of their own: how long a push, a read or a
-// restart takes, what is lost, what it costs to persist. Each has its books: what was sent must be there, or be
-// told of as dropped. Pushes are compared with a floor of their own, a bare fasthttp server. Those that need
-// the pods of a cluster start a stand-in of an API server (standin.go), which lists and streams as many as are
-// asked for and says yes to every token and right; nothing ever changes in it.
+// The scenarios in figurescenarios_linux.go measure other figures: the time of a push, a read or a
+// restart, losses, the cost of persistence. Each checks its own accounting. Pushes have a floor of their
+// own, a bare fasthttp server. Scenarios with pods start a fake API server (fakeapiserver.go).
 //
-// The CPU time is the process's own, user and system, in nanoseconds (its POSIX CPU clock); the roller,
-// persistence and the garbage collector are in it. It needs Linux.
+// CPU time is the server's own, user and system, in nanoseconds (its POSIX CPU clock), with the roller,
+// persistence and garbage collection. The package needs Linux.
 package loadtest

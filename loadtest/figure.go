@@ -3,9 +3,10 @@ package loadtest
 import (
 	"fmt"
 	"slices"
+	"time"
 )
 
-// Figure is what one run found: a number with a name.
+// Figure is a number with a name, of one run.
 type Figure struct {
 	// Name is in snake_case, without the unit: "restored_after".
 	Name string
@@ -17,13 +18,13 @@ type Figure struct {
 	Aim Aim
 }
 
-// Aim is a bound that a figure should keep, in the figure's unit. It is told of, and fails nothing.
+// Aim is a bound of a figure, in the figure's unit. A missed aim is reported and fails nothing.
 type Aim struct {
 	Most  float64 `json:"most,omitempty"`  // 0: none
 	Least float64 `json:"least,omitempty"` // 0: none
 }
 
-// Met is whether a value keeps the bound.
+// Met reports whether a value is within the bound.
 func (a Aim) Met(v float64) bool { return (a.Most == 0 || v <= a.Most) && v >= a.Least }
 
 func (a Aim) String() string {
@@ -47,7 +48,7 @@ type Measured struct {
 	Values []float64 `json:"values"`
 }
 
-// addFigures takes in the figures of one run.
+// addFigures adds the figures of one run.
 func (r *Result) addFigures(figures []Figure) error {
 	for _, f := range figures {
 		i := slices.IndexFunc(r.Figures, func(m Measured) bool { return m.Name == f.Name })
@@ -69,7 +70,7 @@ func (r *Result) addFigures(figures []Figure) error {
 	return nil
 }
 
-// spread is the middle and the ends of some values.
+// spread is the median, the minimum and the maximum.
 func spread(values []float64) Spread {
 	if len(values) == 0 {
 		return Spread{}
@@ -83,10 +84,36 @@ func spread(values []float64) Spread {
 	return Spread{Median: median, Min: all[0], Max: all[len(all)-1]}
 }
 
-// formatFigure writes large numbers whole and small ones with three digits that count.
+// formatFigure prints large numbers whole and small ones with three significant digits.
 func formatFigure(v float64) string {
 	if v >= 100 || v <= -100 || v == float64(int64(v)) {
 		return grouped(v)
 	}
 	return fmt.Sprintf("%.3g", v)
 }
+
+// durations are repeated measurements of one thing.
+type durations []time.Duration
+
+// figures are the median, the 99th percentile and the maximum in milliseconds. The aim is that of
+// p99.
+func (d durations) figures(name string, aim Aim) []Figure {
+	sorted := slices.Sorted(slices.Values(d))
+	figures := []Figure{
+		{Name: name + "_p50", Unit: "ms", Value: milliseconds(percentile(sorted, 50))},
+		{Name: name + "_p99", Unit: "ms", Value: milliseconds(percentile(sorted, 99)), Aim: aim},
+		{Name: name + "_max", Unit: "ms", Value: milliseconds(percentile(sorted, 100))},
+	}
+	return figures
+}
+
+// percentile is the nearest-rank percentile of sorted durations; 0 of none.
+func percentile(sorted durations, percent int) time.Duration {
+	if len(sorted) == 0 {
+		return 0
+	}
+	rank := (len(sorted)*percent + 99) / 100
+	return sorted[max(rank, 1)-1]
+}
+
+func milliseconds(d time.Duration) float64 { return d.Seconds() * 1e3 }

@@ -6,7 +6,7 @@ var figureScenarios = []Scenario{
 	pushScenario,
 	visibleScenario,
 	selectorScenario,
-	crowdScenario,
+	allPodsScenario,
 	restartScenario,
 	persistenceScenario,
 	stallScenario,

@@ -6,20 +6,19 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// flood sends prepared datagrams with sendmmsg from connected sockets, in turn.
+// flood sends prepared datagrams with sendmmsg, from several connected sockets in turn.
 type flood struct {
 	*floodLoad
 	fds []int
-	at  int // whose turn it is
+	at  int // index of the next socket
 }
 
-// floodLoad is what a scenario's floods send. It is prepared once.
+// floodLoad is the prepared load of a scenario.
 type floodLoad struct {
 	first prepared // the warm-up
 	rest  prepared
@@ -30,7 +29,7 @@ func newFloodLoad(s Scenario) *floodLoad {
 	return &floodLoad{first: prepare(s.warmUp()), rest: prepare(s.load()), per: s.PerDatagram}
 }
 
-// prepared are datagrams with their headers: the vectors hold the payloads, the headers the vectors.
+// prepared are datagrams with their headers: vectors hold the payloads, headers the vectors.
 type prepared struct {
 	lines   []int
 	headers []mmsghdr
@@ -67,7 +66,7 @@ func connected(to netip.AddrPort) (int, error) {
 	return fd, nil
 }
 
-// warmUpLook is how many datagrams go out between two looks at the receiver's queue.
+// warmUpLook is the number of datagrams between two looks at the receiver's queue.
 const warmUpLook = 64
 
 func prepare(d datagrams) prepared {
@@ -81,7 +80,7 @@ func prepare(d datagrams) prepared {
 	return p
 }
 
-func (f *flood) warmUp(ctx context.Context, how warmUp, progress *atomic.Int64) (packing, error) {
+func (f *flood) warmUp(ctx context.Context, how warmUp) (packing, error) {
 	sent, pace, total := packing{}, newPace(how.perSecond), int64(0)
 	for i := 0; i < len(f.first.headers) && total < int64(how.lines); {
 		if i%how.look == 0 {
@@ -94,7 +93,6 @@ func (f *flood) warmUp(ctx context.Context, how warmUp, progress *atomic.Int64) 
 			sent.add(lines, 1)
 			total += int64(lines)
 		}
-		progress.Store(total)
 		if err == nil {
 			err = pace.after(ctx, total)
 		}
@@ -106,7 +104,7 @@ func (f *flood) warmUp(ctx context.Context, how warmUp, progress *atomic.Int64) 
 	return sent, nil
 }
 
-func (f *flood) load(ctx context.Context, lines int64, perSecond int, progress *atomic.Int64) (packing, error) {
+func (f *flood) load(ctx context.Context, lines int64, perSecond int) (packing, error) {
 	all := f.rest.headers
 	pace := newPace(perSecond)
 	want, done := lines/int64(f.per), int64(0)
@@ -118,7 +116,6 @@ func (f *flood) load(ctx context.Context, lines int64, perSecond int, progress *
 		if at += n; at == len(all) {
 			at = 0
 		}
-		progress.Store(done * int64(f.per))
 		if err == nil {
 			err = pace.after(ctx, done*int64(f.per))
 		}

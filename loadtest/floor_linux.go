@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -15,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The floor speaks two lines of JSON on its standard output: where it listens, and, once its standard
-// input ended, what it got.
+// A floor writes two lines of JSON to its standard output: its address, and its counts after the end of
+// its standard input.
 type (
 	floorOpened struct {
 		Port        int `json:"port"`
@@ -32,26 +33,40 @@ type (
 const (
 	floorBatch  = 32
 	floorPacket = 64 << 10
-	// floorStride keeps the beginnings of the buffers off the same cache sets.
+	// floorStride puts the buffers into different cache sets.
 	floorStride = floorPacket + 24*64
-	// floorGather is the sleep when a batch was not full: what gathers meanwhile shares a system call.
+	// floorGather is the sleep after a batch that was not full: later datagrams share a system call.
 	floorGather = time.Millisecond
-	// socketBuffer is what the server asks for by default.
+	// socketBuffer is the server's default.
 	socketBuffer = 4 << 20
 )
 
-// Floor is the other process of the measurement: it takes datagrams and counts their lines until in ends
-// or ctx does. The way of taking them is Gathering or Blocking; Answering
-// takes requests.
-func Floor(ctx context.Context, way string, in io.Reader, out io.Writer) error {
-	switch way {
-	case Answering:
-		return answer(ctx, in, out)
-	case Gathering, Blocking:
-	default:
-		return fmt.Errorf("%s: %q: want %s, %s or %s", FloorFlag, way, Gathering, Blocking, Answering)
+// FloorMain is the main function of a process that the load test started as a floor. A main function
+// calls it first, and exits with the code if the process is one.
+func FloorMain() (code int, isFloor bool) {
+	way, isFloor := os.LookupEnv(floorEnv)
+	if !isFloor {
+		return 0, false
 	}
-	f, err := openFloor(way == Blocking)
+	ctx, release := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGINT)
+	defer release()
+	if err := runFloor(ctx, way, os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1, true
+	}
+	return 0, true
+}
+
+// runFloor receives until in ends or ctx does, and reports the count.
+func runFloor(ctx context.Context, way string, in io.Reader, out io.Writer) error {
+	switch way {
+	case answering:
+		return answer(ctx, in, out)
+	case gathering, blocking:
+	default:
+		return fmt.Errorf("%s is %q; must be %s, %s or %s", floorEnv, way, gathering, blocking, answering)
+	}
+	f, err := openFloor(way == blocking)
 	if err != nil {
 		return err
 	}
@@ -66,7 +81,7 @@ func Floor(ctx context.Context, way string, in io.Reader, out io.Writer) error {
 	var stop atomic.Bool
 	end := func() { stop.Store(true); f.wake(opened.Port) }
 	defer context.AfterFunc(ctx, end)()
-	// It ends with the process at the latest: a read from a pipe cannot be interrupted.
+	// The goroutine may last as long as the process: a read from a pipe cannot be interrupted.
 	go func() {
 		_, _ = io.Copy(io.Discard, in)
 		end()
@@ -128,12 +143,13 @@ func (f *floor) port() (int, error) {
 	}
 	to, ok := bound.(*unix.SockaddrInet4)
 	if !ok {
-		return 0, fmt.Errorf("bound to %T: want IPv4", bound)
+		return 0, fmt.Errorf("the socket is bound to a %T; must be IPv4", bound)
 	}
 	return to.Port, nil
 }
 
-// gather takes what is there and sleeps a little when that was not much; past Go's scheduler, as block does.
+// gather reads what is there, and sleeps after a batch that was not full. Like block, it bypasses
+// Go's scheduler.
 func (f *floor) gather(stop *atomic.Bool) error {
 	debug.SetGCPercent(-1)
 	sleep := unix.NsecToTimespec(int64(floorGather))
@@ -155,16 +171,16 @@ func (f *floor) gather(stop *atomic.Bool) error {
 	return nil
 }
 
-// block waits in the kernel for a datagram and takes it with all that are there by then, as a program in C
-// does. The system call goes past Go's scheduler, whose cost is not the kernel's; it therefore occupies one
-// of the scheduler's processors (startFloor gives it a second), and nothing may collect garbage.
+// block waits in the kernel for a datagram and reads all that are there by then, as a program in C
+// does. The system call bypasses Go's scheduler, whose cost is not the kernel's. So it occupies
+// one of the scheduler's processors (start gives it a second), and garbage collection is off.
 func (f *floor) block(stop *atomic.Bool) error {
 	debug.SetGCPercent(-1)
 	for {
 		n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(f.fd), uintptr(unsafe.Pointer(&f.headers[0])),
 			floorBatch, unix.MSG_WAITFORONE, 0, 0)
 		if stop.Load() {
-			return nil // what came is the datagram of wake: it ends after everything was read
+			return nil // by the datagram of wake, which comes last
 		}
 		switch errno {
 		case 0:

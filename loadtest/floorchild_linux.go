@@ -10,7 +10,7 @@ import (
 	"os/exec"
 )
 
-// floorChild is the floor, seen from this side.
+// floorChild is the process of a floor, as the load test sees it.
 type floorChild struct {
 	*child
 	udp         netip.AddrPort
@@ -20,23 +20,28 @@ type floorChild struct {
 	answers     *json.Decoder
 }
 
-func startFloor(binary, way string, cpu int) (*floorChild, error) {
+func startFloor(way string, cpu int) (*floorChild, error) {
 	f, opened := &floorChild{}, floorOpened{}
-	if err := f.start(binary, way, cpu, &opened); err != nil {
+	if err := f.start(way, cpu, &opened); err != nil {
 		return nil, err
 	}
 	f.udp, f.bufferBytes = loopback(opened.Port), opened.BufferBytes
 	return f, nil
 }
 
-// start starts a floor and reads what it says of where it listens.
-func (f *floorChild) start(binary, way string, cpu int, opened any) (err error) {
-	cmd := exec.Command(binary, "loadtest", "--"+FloorFlag, way)
+// start starts a floor and reads its address.
+func (f *floorChild) start(way string, cpu int, opened any) (err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), floorEnv+"="+way)
 	switch {
-	case way == Blocking || way == Gathering: // one for its sleeps, which the scheduler does not know of
-		cmd.Env = append(os.Environ(), "GOMAXPROCS=2")
+	case way == blocking || way == gathering: // one for its sleeps, which the scheduler does not know of
+		cmd.Env = append(cmd.Env, "GOMAXPROCS=2")
 	case cpu != anyCPU:
-		cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
+		cmd.Env = append(cmd.Env, "GOMAXPROCS=1")
 	}
 	if f.stdin, err = cmd.StdinPipe(); err != nil {
 		return err
@@ -59,13 +64,13 @@ func (f *floorChild) start(binary, way string, cpu int, opened any) (err error) 
 	return nil
 }
 
-// finish has it stop counting and say what it got.
+// finish ends the count and returns it.
 func (f *floorChild) finish() (counted floorCounted, err error) {
 	err = f.conclude(&counted)
 	return counted, err
 }
 
-// conclude is finish of any floor.
+// conclude is finish for any floor.
 func (f *floorChild) conclude(counted any) error {
 	if err := f.stdin.Close(); err != nil {
 		return err
@@ -76,7 +81,7 @@ func (f *floorChild) conclude(counted any) error {
 	return nil
 }
 
-// stop ends it: the end of its input is all it takes.
+// stop ends the process by closing its input.
 func (f *floorChild) stop() error {
 	_ = f.stdin.Close() // finish may have closed it
 	return errors.Join(f.awaitEnd(), f.stdout.Close())

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// interruption is that somebody did not want to wait for the end of a scenario.
+// interruption is the end of a scenario by its context.
 type interruption struct {
 	finished, of int
 	besides      error // what went wrong when it was ended; nil: nothing
@@ -20,10 +20,10 @@ func (i *interruption) Error() string {
 	return text
 }
 
-// Unwrap makes it the end of the context.
+// Unwrap makes it an end of the context.
 func (i *interruption) Unwrap() []error { return []error{context.Canceled, i.besides} }
 
-// besidesTheEnd is what of an error does not come from the end of the context.
+// besidesTheEnd is the part of an error that does not come from the end of the context.
 func besidesTheEnd(err error) error {
 	if !errors.Is(err, context.Canceled) {
 		return err

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// knownWaits are how long lines of a series that is known took until a reader saw them: from the call that
-// sends the line to the answer that has its value. Reading is in it, so the line itself waited less.
+// knownWaits are the times from the call that sends a line of a known series to the answer with
+// its value. The read is included, so the line waited less.
 type knownWaits struct {
 	milliseconds []float64
 	sent         int64
@@ -25,13 +25,13 @@ func (k knownWaits) quantile(q float64) float64 {
 }
 
 const (
-	knownSeries   = "loadtest.known"
-	knownPause    = 10 * time.Millisecond  // between two lines: asking must not be a load
-	knownPoll     = 300 * time.Microsecond // between two questions
-	knownPatience = 30 * time.Second
+	knownSeries  = "loadtest.known"
+	knownPause   = 10 * time.Millisecond  // between two lines: asking must not be a load
+	knownPoll    = 300 * time.Microsecond // between two questions
+	knownTimeout = 30 * time.Second
 )
 
-// watchKnown sends a line of one gauge after the other, and asks for each until it is there, while f runs.
+// watchKnown sends lines of one gauge while f runs, each after a reader has seen the one before.
 func watchKnown(ctx context.Context, s *server, f func() error) (waits knownWaits, err error) {
 	conn, err := net.DialUDP("udp4", nil, net.UDPAddrFromAddrPort(s.udp))
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *server) sendKnown(ctx context.Context, conn *net.UDPConn) (time.Duratio
 	if _, err := fmt.Fprintf(conn, knownSeries+":%d|g", s.knownValue); err != nil {
 		return 0, err
 	}
-	for time.Since(start) < knownPatience {
+	for time.Since(start) < knownTimeout {
 		got, err := total(ctx, s.client, s.http, []string{"/v1/external/" + knownSeries + ":last"})
 		if err == nil && got == s.knownValue {
 			return time.Since(start), nil
@@ -75,5 +75,5 @@ func (s *server) sendKnown(ctx context.Context, conn *net.UDPConn) (time.Duratio
 			return 0, err
 		}
 	}
-	return 0, fmt.Errorf("%w: a line of a known series was not there after %s", ErrBooks, knownPatience)
+	return 0, fmt.Errorf("%w: a line of a known series was not there after %s", ErrUnaccounted, knownTimeout)
 }

@@ -11,15 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// largestScenario is the largest cluster there is: every pod sends its own metrics, each a datagram of one line, from
-// its own address.
+// largestScenario is the largest cluster: every pod sends its own metrics from its own address, a
+// line per datagram.
 var largestScenario = Scenario{
 	Name: "largest-cluster", About: "150000 pods that each send 5 metrics every 10 s from their own addresses, a line a datagram",
 	ShortAbout: "2000 pods that each send 5 metrics every 10 s from their own addresses, a line a datagram",
 	measure:    measureLargest,
 }
 
-// podsMetrics is how many metrics each pod has: as many as it may.
+// podsMetrics is the number of metrics of each pod: the default limit.
 const podsMetrics = 5
 
 func measureLargest(ctx context.Context, m *measurement) (_ []Figure, err error) {
@@ -33,8 +33,8 @@ func measureLargest(ctx context.Context, m *measurement) (_ []Figure, err error)
 	if m.Rate > 0 {
 		perSecond = m.Rate
 	}
-	m.note("The pods are those of a stand-in of an API server and their addresses in 127.0.0.0/8. Memory is the server's with its view of the " +
-		"cluster, at the end and at most; reading the pods at the start is in the latter. memory_idle stands for when the pods were known and nothing was sent.")
+	m.note("The pods are those of a fake API server, with addresses in 127.0.0.0/8. Memory is the server's at the end, with its view of the cluster; " +
+		"memory_peak includes the initial read of the pods; memory_idle is that before the first line.")
 	s, err := m.startInCluster(ctx, pods)
 	if err != nil {
 		return nil, err
@@ -53,15 +53,14 @@ func measureLargest(ctx context.Context, m *measurement) (_ []Figure, err error)
 	if err != nil {
 		return nil, err
 	}
-	stop := m.showWork("lines come in")
+	m.step("sending lines")
 	busy, watchErr := watchBusy(ctx, s.server, during)
-	stop()
 	sent, err := lines.stop()
 	if err := errors.Join(watchErr, err); err != nil {
 		return nil, err
 	}
 	if sent < heldPace*float64(perSecond) {
-		return nil, fmt.Errorf("the sender reached %.0f of %d lines a second: want a machine that does less else", sent, perSecond)
+		return nil, fmt.Errorf("the sender reached %.0f of %d lines per second; the machine is too busy", sent, perSecond)
 	}
 	memory, err := readMemory(s.pid())
 	if err != nil {
@@ -82,7 +81,7 @@ func measureLargest(ctx context.Context, m *measurement) (_ []Figure, err error)
 	}, nil
 }
 
-// watchBusy is the share of a processor that the server uses meanwhile.
+// watchBusy is the share of a processor that the server uses during a time.
 func watchBusy(ctx context.Context, s *server, during time.Duration) (float64, error) {
 	before, err := readCPU(s.pid())
 	if err != nil {
@@ -96,7 +95,7 @@ func watchBusy(ctx context.Context, s *server, during time.Duration) (float64, e
 	return (after.total - before.total).Seconds() / time.Since(begun).Seconds(), err
 }
 
-// newFloodOfPods sends each series' lines from the address of its pod, all in turn.
+// newFloodOfPods sends each series' lines from the address of its pod, in turn.
 func newFloodOfPods(load Scenario, s *server, series podCounters) (*flood, error) {
 	order := load.random(0).Perm(series.size())
 	d := load.pack(len(order), nil, func(line int) int { return order[line] })

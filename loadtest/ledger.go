@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// ledger is what a server's /metrics say of StatsD over UDP.
+// ledger is the server's accounting of StatsD over UDP, from /metrics.
 type ledger struct{ received, applied, rejected, drops int64 }
 
 // receiver is the label of what is measured.
@@ -35,8 +35,8 @@ func readGauge(ctx context.Context, client *http.Client, opsAddress, name string
 	return value, err
 }
 
-// readGCShare reads which part of what Go's processors did was collecting garbage. Go adds it up with each collection, by a clock of its
-// own (runtime/metrics): it compares with itself only.
+// readGCShare is the share of garbage collection in the CPU time of Go's scheduler. Go adds it up
+// at each collection, by a clock of its own (runtime/metrics), so it compares with itself only.
 func readGCShare(ctx context.Context, client *http.Client, opsAddress string) (share float64, err error) {
 	err = readFamilies(ctx, client, opsAddress, func(of families) error {
 		var seconds [3]float64
@@ -61,7 +61,7 @@ type families map[string]*dto.MetricFamily
 func (f families) only(name string) (*dto.Metric, error) {
 	metrics := f[name].GetMetric()
 	if len(metrics) != 1 {
-		return nil, fmt.Errorf("%d metrics %s: want one", len(metrics), name)
+		return nil, fmt.Errorf("/metrics has %d metrics %s; must have one", len(metrics), name)
 	}
 	return metrics[0], nil
 }
@@ -96,7 +96,7 @@ func readMetrics(ctx context.Context, client *http.Client, opsAddress string, pa
 	return nil
 }
 
-// parseLedger adds up the receiver's counters. One that is missing is an error: books of zeros balance.
+// parseLedger reads the receiver's counters. A missing one is an error: zeros would add up.
 func parseLedger(text io.Reader) (ledger, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(text)

@@ -13,13 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Measure does all runs of all scenarios. One that fails, as with ErrBooks where its books do not balance, is
-// not in the report, and the error says so; those that came before the end of ctx are.
+// Measure does all runs of all scenarios. A scenario that fails, for example with ErrUnaccounted,
+// is in the error and not in the report. If ctx ends, the report holds the scenarios that were
+// finished.
 func Measure(ctx context.Context, cfg Config) (_ *Report, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if err := cfg.checkRoom(); err != nil {
+	if err := cfg.checkDiskSpace(); err != nil {
 		return nil, err
 	}
 	cpus, err := choose(cfg.Pin)
@@ -62,7 +63,7 @@ func newMeasurement(cfg Config, name string, cpus processors, machine *Machine) 
 	return m
 }
 
-// planLoad works out what is sent.
+// planLoad sets the size and the rate of the load.
 func (m *measurement) planLoad() {
 	s := m.scenario
 	if m.lines = int64(m.Lines); m.lines == 0 {
@@ -83,12 +84,12 @@ func (m *measurement) planLoad() {
 	if m.Search {
 		m.result.Load.LinesPerRun, m.result.Load.SearchStep = 0, m.searchStep()
 	}
-	if m.Client = m.Client || s.Client; m.Client {
+	if s.Client {
 		m.result.Load.Sender, m.result.Load.LinesPerDatagram = "go-statsd-client", 0
 	}
 }
 
-// shortLines is what part of a scenario's lines is sent where little is asked for.
+// shortLines divides the lines of a short run.
 const shortLines = 10
 
 // all does every run.
@@ -106,12 +107,11 @@ func (m *measurement) all(ctx context.Context) (*Result, error) {
 }
 
 func (m *measurement) once(ctx context.Context) error {
-	defer m.showWork("")() // whatever says nothing of itself
 	figures, err := m.figures(ctx)
-	return errors.Join(err, m.result.addFigures(m.judged(figures)))
+	return errors.Join(err, m.result.addFigures(m.withAims(figures)))
 }
 
-// figures are those of one run. What a line costs is in the result then.
+// figures are those of one run. It adds the costs of a load to the result.
 func (m *measurement) figures(ctx context.Context) ([]Figure, error) {
 	if m.scenario.measure != nil {
 		return m.scenario.measure(ctx, m)
@@ -127,7 +127,7 @@ func (m *measurement) figures(ctx context.Context) ([]Figure, error) {
 	return m.ourFigures(run), nil
 }
 
-// ourFigures are what is said of our own server alone.
+// ourFigures are the figures that only a Sluice server has.
 func (m *measurement) ourFigures(run Run) []Figure {
 	if m.Target != "" {
 		return nil
@@ -136,7 +136,7 @@ func (m *measurement) ourFigures(run Run) []Figure {
 		[]Figure{{Name: "gc_share", Unit: "%", Value: 100 * run.GCShare}})
 }
 
-// floorFigures hold a line's cost against the aim, where there is one.
+// floorFigures compare the cost of a line with the aim of the scenario.
 func (m *measurement) floorFigures(run Run) []Figure {
 	if m.scenario.Floors == 0 {
 		return nil
@@ -144,10 +144,10 @@ func (m *measurement) floorFigures(run Run) []Figure {
 	return []Figure{{Name: "blocking_floors_per_line", Value: run.BlockingRatio(), Aim: Aim{Most: m.scenario.Floors}}}
 }
 
-// manySeries is from where on memory a series says something.
+// manySeries is the number of series from which memory per series is meaningful.
 const manySeries = 100_000
 
-// memoryFigures are what a series takes, where there are enough of them.
+// memoryFigures are the memory per series.
 func (m *measurement) memoryFigures(run Run) []Figure {
 	series := float64(m.scenario.Series())
 	if series < manySeries {

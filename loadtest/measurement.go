@@ -15,19 +15,28 @@ type measurement struct {
 	result     *Result
 	prepared   *floodLoad
 	departures []string // from the standard run, as flags
-	title      string   // which run it is, for whoever watches
-	display    display
+	title      string   // of the run
+	lastStep   string
 }
 
-// processors are where server and sender run.
+// processors are the processors of the server and the sender.
 type processors struct{ server, sender int }
 
-// anyCPU leaves a child where the scheduler puts it.
+// anyCPU leaves a process to the scheduler.
 const anyCPU = -1
 
 func (p processors) pinned() bool { return p.server != anyCPU }
 
-// note adds what has to be known of the figures, once however many runs say so.
+// step reports what the run does next.
+func (m *measurement) step(what string) {
+	if m.Progress == nil || what == m.lastStep {
+		return
+	}
+	m.lastStep = what
+	fmt.Fprintf(m.Progress, "%s: %s\n", m.title, what)
+}
+
+// note adds a remark on the figures, once for all runs.
 func (m *measurement) note(format string, args ...any) {
 	if text := fmt.Sprintf(format, args...); !slices.Contains(m.result.Notes, text) {
 		m.result.Notes = append(m.result.Notes, text)

@@ -4,19 +4,17 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
-
-	"github.com/cactus/go-statsd-client/v5/statsd"
 )
 
-// mixed is what the pods of a cluster send together. Each has counters by status code, gauges, timers, and
-// sets of a few members; half of the lines are counters, as every datagram has as many lines of a kind.
-// So what a dropped datagram took away is known for each kind, and the books are exact for each.
+// mixed is the load of a cluster's pods: counters by status code, gauges, timers, and sets of a
+// few members. Every datagram has the same number of lines of each kind, half of them counters. So
+// the loss by a dropped datagram is known for each kind.
 type mixed struct {
 	namespaces, pods int
 	kinds            []mixedKind
 }
 
-// mixedKind is some metrics that every pod has.
+// mixedKind is a number of metrics that every pod has.
 type mixedKind struct {
 	name, metric, stat string
 	metrics            int
@@ -71,7 +69,7 @@ func (m mixed) draw(n int64, random *rand.Rand) int {
 	panic("the shares do not add up to a datagram")
 }
 
-// mixedLine is one line, taken apart.
+// mixedLine is one line in parts.
 type mixedLine struct {
 	mixedKind
 	number, namespace, pod, variant int
@@ -103,8 +101,8 @@ func (m mixed) line(i int, random *rand.Rand) mixedLine {
 	panic("no such line")
 }
 
-// gaugeValue is what the gauge of a number is always set to: then it does not matter which of its lines came
-// last, or were dropped.
+// gaugeValue is the constant value of a gauge: it does not matter which of its lines came last or
+// was dropped.
 func gaugeValue(i int) int64 { return 1 + int64(i%1000) }
 
 func gaugeWorth(m mixed, k mixedKind) (sum int64) {
@@ -114,7 +112,7 @@ func gaugeWorth(m mixed, k mixedKind) (sum int64) {
 	return sum
 }
 
-// setWorth: the warm-up has every member.
+// setWorth is the number of members, all of which the warm-up has.
 func setWorth(m mixed, k mixedKind) int64 { return int64(m.sizeOf(k)) }
 
 func (m mixed) appendLine(dst []byte, i int, random *rand.Rand) []byte {
@@ -128,21 +126,6 @@ func (m mixed) appendLine(dst []byte, i int, random *rand.Rand) []byte {
 		dst = strconv.AppendInt(append(dst, ",code:"...), 200+int64(l.variant), 10)
 	}
 	return dst
-}
-
-func (m mixed) call(client statsd.StatSender, i int, random *rand.Rand) error {
-	l := m.line(i, random)
-	name := l.metric + ".m" + strconv.Itoa(l.number)
-	tags := []statsd.Tag{{"namespace", "ns" + strconv.Itoa(l.namespace)}, {"pod", "web-" + strconv.Itoa(l.pod)}}
-	switch l.suffix {
-	case "c":
-		return client.Inc(name, l.value, 1, append(tags, statsd.Tag{"code", strconv.Itoa(200 + l.variant)})...)
-	case "g":
-		return client.Gauge(name, l.value, 1, tags...)
-	case "ms":
-		return client.Timing(name, l.value, 1, tags...)
-	}
-	return client.SetInt(name, l.value, 1, tags...)
 }
 
 func (m mixed) parts() []part {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// pace holds a sender to a number of lines a second; 0 does not hold it.
+// pace limits a sender to a number of lines per second; 0: no limit.
 type pace struct {
 	perSecond int
 	start     time.Time
@@ -13,11 +13,11 @@ type pace struct {
 
 func newPace(perSecond int) *pace { return &pace{perSecond: perSecond, start: time.Now()} }
 
-// mostLate is how much of the time for which a sender was held up it makes up for. All of it at once would be a burst far beyond the
-// pace, and what the receiver dropped of it the sender's fault.
+// mostLate bounds the delay that a sender makes up for. A longer burst would exceed the pace, and
+// its drops would be the sender's fault.
 const mostLate = 20 * time.Millisecond
 
-// after sleeps until so many lines are due. It returns early, with the reason, when ctx ends.
+// after sleeps until a number of lines is due. It returns early, with the reason, when ctx ends.
 func (p *pace) after(ctx context.Context, lines int64) error {
 	if p.perSecond == 0 {
 		return ctx.Err()
@@ -33,8 +33,8 @@ func (p *pace) after(ctx context.Context, lines int64) error {
 	return ctx.Err()
 }
 
-// burst is how many datagrams go out between two looks at the clock: what is due in a millisecond, and no
-// more than one system call takes.
+// burst is the number of datagrams between two looks at the clock: those of a millisecond, at most
+// those of a system call.
 func (p *pace) burst(perDatagram int) int {
 	if p.perSecond == 0 {
 		return maxBurst
@@ -44,7 +44,7 @@ func (p *pace) burst(perDatagram int) int {
 
 const maxBurst = 64
 
-// rest sleeps, but not on when ctx ends.
+// rest sleeps until ctx ends.
 func rest(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// persistenceScenario is what it costs to keep changing series on disk.
+// persistenceScenario measures the cost of persisting changing series.
 var persistenceScenario = Scenario{
 	Name: "persistence", About: "750000 counters of which each changes every 10 s: bytes to disk, CPU and lag of the store",
 	ShortAbout: "12000 counters of which each changes every 2 s: bytes to disk, CPU and lag of the store",
@@ -28,8 +28,8 @@ func measurePersistence(ctx context.Context, m *measurement) ([]Figure, error) {
 	if m.Rate > 0 {
 		perSecond = m.Rate
 	}
-	m.note("persistence_cpu is the share of a processor that the server used, less that of one that did the same and did not persist. " +
-		"to_disk is what the kernel says that the process caused to be written (/proc/PID/io, write_bytes): none on a tmpfs.")
+	m.note("persistence_cpu is the server's share of a processor less that of a server that does not persist. " +
+		"to_disk is the kernel's count of bytes written (/proc/PID/io, write_bytes): none on a tmpfs.")
 	with, err := m.persist(ctx, load, perSecond, during, (*server).stop)
 	if err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func measurePersistence(ctx context.Context, m *measurement) ([]Figure, error) {
 	}, nil
 }
 
-// persisted is what was seen of a server under load.
+// persisted are the measurements of a server under load.
 type persisted struct {
 	perSecond float64 // lines
 	drops     int64   // datagrams, whose lines changed nothing
@@ -71,9 +71,8 @@ func (m *measurement) persist(ctx context.Context, load Scenario, perSecond int,
 	if err != nil {
 		return p, err
 	}
-	stop := m.showWork("lines come in")
+	m.step("sending lines")
 	watchErr := p.watch(ctx, s, during)
-	stop()
 	p.perSecond, err = lines.stop()
 	if err := errors.Join(watchErr, err); err != nil {
 		return p, err
@@ -82,7 +81,6 @@ func (m *measurement) persist(ctx context.Context, load Scenario, perSecond int,
 	return p, err
 }
 
-// lagPoll is how often the lag is asked for.
 const lagPoll = 500 * time.Millisecond
 
 func (p *persisted) watch(ctx context.Context, s *server, during time.Duration) error {
@@ -114,7 +112,7 @@ func (p *persisted) watch(ctx context.Context, s *server, during time.Duration) 
 	return nil
 }
 
-// use is what a server has used at a moment.
+// use is the resource use of a server at a moment.
 type use struct {
 	at            time.Time
 	cpu           cpuTime
@@ -141,9 +139,10 @@ func readUse(ctx context.Context, s *server) (u use, err error) {
 	return u, err
 }
 
-// readWritten is how many bytes a process and those that it started have caused to be written to disk.
+// readWritten is the number of bytes that a process and its descendants have caused to be written
+// to disk.
 func readWritten(pid int) (sum int64, err error) {
-	for _, one := range family(pid) {
+	for _, one := range processTree(pid) {
 		written, err := readOneWritten(one)
 		if err != nil {
 			return 0, err
@@ -153,7 +152,7 @@ func readWritten(pid int) (sum int64, err error) {
 	return sum, nil
 }
 
-// readOneWritten is that of one process: proc_pid_io(5).
+// readOneWritten is readWritten of one process: proc_pid_io(5).
 func readOneWritten(pid int) (int64, error) {
 	path := fmt.Sprintf("/proc/%d/io", pid)
 	text, err := os.ReadFile(path)

@@ -8,8 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// choose takes the first two processors that this process may use. With one alone there is no choice, and
-// nothing is pinned.
+// choose takes the first two processors that this process may use. With one, nothing is pinned.
 func choose(pin bool) (processors, error) {
 	unpinned := processors{anyCPU, anyCPU}
 	if !pin {

@@ -4,12 +4,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
-
-	"github.com/cactus/go-statsd-client/v5/statsd"
 )
 
-// podCounters are counters of a stand-in's pods, as "app.m3:1|c|#namespace:load-0,pod:web-12"; untagged, as a pod sends
-// them itself, "app.m3:1|c". The pods come one after the other, each with all its metrics.
+// podCounters are counters of a fake API server's pods, such as
+// "app.m3:1|c|#namespace:load-0,pod:web-12"; untagged, as a pod sends them itself, "app.m3:1|c".
+// The pods follow each other, each with all its metrics.
 type podCounters struct {
 	uniform
 	pods     podSet
@@ -30,11 +29,6 @@ func (p podCounters) appendLine(dst []byte, i int, _ *rand.Rand) []byte {
 		return dst
 	}
 	return fmt.Appendf(dst, "|#namespace:%s,pod:%s", p.pods.namespace(pod), p.pods.name(pod))
-}
-
-func (p podCounters) call(client statsd.StatSender, i int, _ *rand.Rand) error {
-	pod, metric := i/p.metrics, i%p.metrics
-	return client.Inc(podMetric(metric), 1, 1, statsd.Tag{"namespace", p.pods.namespace(pod)}, statsd.Tag{"pod", p.pods.name(pod)})
 }
 
 func (p podCounters) parts() []part {

@@ -18,7 +18,8 @@ const (
 	quantityString = 1
 )
 
-// sumProtobuf returns how many items a MetricValueList in protobuf has, and the sum of their values.
+// sumProtobuf is the number of items of a MetricValueList in protobuf, and the sum of their
+// values.
 func sumProtobuf(body []byte) (items int, sum int64, err error) {
 	if len(body) < len(protobufMagic) || string(body[:len(protobufMagic)]) != protobufMagic {
 		return 0, 0, fmt.Errorf("%.20q does not begin as Kubernetes' protobuf", body)
@@ -38,9 +39,9 @@ func sumProtobuf(body []byte) (items int, sum int64, err error) {
 	return items, sum, err
 }
 
-var errProtobuf = errors.New("this is no protobuf")
+var errProtobuf = errors.New("invalid protobuf")
 
-// eachField calls f with every field of that number, which holds bytes.
+// eachField calls f with every length-delimited field of a number.
 func eachField(message []byte, number protowire.Number, f func([]byte) error) error {
 	for len(message) > 0 {
 		got, kind, n := protowire.ConsumeTag(message)

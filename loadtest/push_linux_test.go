@@ -30,7 +30,7 @@ func TestPushRequest(t *testing.T) {
 }
 
 func TestPushBook(t *testing.T) {
-	b := &pushBook{}
+	b := &pushTotals{}
 	for range 5 {
 		b.next(3)
 	}
@@ -51,8 +51,8 @@ func TestAnswerLength(t *testing.T) {
 	}
 }
 
-// answering is a server that answers each request with the bytes, after a while.
-func answering(t *testing.T, answer string, after time.Duration) string {
+// answeringServer is a server that answers each request with the bytes, after a while.
+func answeringServer(t *testing.T, answer string, after time.Duration) string {
 	t.Helper()
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -87,7 +87,7 @@ const yes = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
 // A server that is too slow for the rate makes later pushes wait, and their times tell (coordinated omission).
 func TestPacedTimesCountFromWhenAPushWasDue(t *testing.T) {
-	p, err := openPushers(answering(t, yes, 10*time.Millisecond), 1, 1, &pushBook{})
+	p, err := openPushers(answeringServer(t, yes, 10*time.Millisecond), 1, 1, &pushTotals{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestPushersSayWhatIsWrong(t *testing.T) {
 		"HTTP/1.1 400 Bad Request\r\nContent-Length: 3\r\n\r\nbad": "400 Bad Request",
 		yes + yes: "answer to a push",
 	} {
-		p, err := openPushers(answering(t, answer, 0), 2, 2, &pushBook{})
+		p, err := openPushers(answeringServer(t, answer, 0), 2, 2, &pushTotals{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +115,7 @@ func TestPushersSayWhatIsWrong(t *testing.T) {
 		}
 		p.close()
 	}
-	p, err := openPushers(answering(t, yes, time.Hour), 2, 2, &pushBook{})
+	p, err := openPushers(answeringServer(t, yes, time.Hour), 2, 2, &pushTotals{})
 	if err != nil {
 		t.Fatal(err)
 	}

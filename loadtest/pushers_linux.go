@@ -9,23 +9,21 @@ import (
 	"os"
 	"runtime"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// pushers push over keep-alive connections that one thread looks after with epoll. There is no HTTP client in it: a
-// push is a write of prepared bytes and a read that is looked through for its length, so that the server is the limit.
+// pushers push over keep-alive connections with one thread and epoll. A push is a write of
+// prepared bytes and a search for the answer's length, without an HTTP client, so that the server
+// is the limit.
 type pushers struct {
 	epoll  int
 	all    []*pusher
 	idle   []*pusher
 	events []unix.EpollEvent
 	groups int // pushes go round so many
-	book   *pushBook
-	// answered is how many of the pushes under way are, for whoever watches.
-	answered atomic.Int64
+	book   *pushTotals
 }
 
 // pusher is one connection.
@@ -37,7 +35,7 @@ type pusher struct {
 	got     int
 }
 
-func openPushers(address string, connections, groups int, book *pushBook) (_ *pushers, err error) {
+func openPushers(address string, connections, groups int, book *pushTotals) (_ *pushers, err error) {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return nil, err
@@ -83,9 +81,9 @@ func (p *pushers) close() error {
 	return err
 }
 
-// push does so many pushes, at most perSecond of them a second; 0: each connection its next as soon as its last is
-// answered. The time of a push is that from when it was due, or sent where nothing is due, to its answer: a push that
-// waits because the server holds up all connections is late, and its time says so.
+// push does a number of pushes at most perSecond; 0: each connection sends its next after an
+// answer. With a rate, the time of a push starts when it was due, so a server that stalls all
+// connections shows in the times.
 func (p *pushers) push(ctx context.Context, pushes int, perSecond float64) (durations, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -118,7 +116,6 @@ func (p *pushers) push(ctx context.Context, pushes int, perSecond float64) (dura
 		for _, one := range answered {
 			times = append(times, now.Sub(one.due))
 		}
-		p.answered.Store(int64(len(times)))
 		if len(answered) == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -126,10 +123,10 @@ func (p *pushers) push(ctx context.Context, pushes int, perSecond float64) (dura
 	return times, ctx.Err()
 }
 
-// longestSleep is how long is slept at most between two looks whether to stop.
+// longestSleep bounds the sleep between two looks at the context.
 const longestSleep = 100 * time.Millisecond
 
-// send gives the next push to an idle connection.
+// send sends the next push on an idle connection.
 func (p *pushers) send(due, now time.Time) error {
 	one := p.idle[0]
 	p.idle = p.idle[:copy(p.idle, p.idle[1:])]
@@ -144,7 +141,7 @@ func (p *pushers) send(due, now time.Time) error {
 	return os.NewSyscallError("write", err)
 }
 
-// await reads what has come, and returns the connections whose push is answered, which are idle again.
+// await reads answers and returns the connections that are idle again.
 func (p *pushers) await(wait time.Duration) (answered []*pusher, err error) {
 	timeout := unix.NsecToTimespec(max(int64(wait), 0))
 	ready := []unix.PollFd{{Fd: int32(p.epoll), Events: unix.POLLIN}}
@@ -171,7 +168,7 @@ func (p *pushers) await(wait time.Duration) (answered []*pusher, err error) {
 	return p.idle[before:], nil
 }
 
-// read reports whether the answer is whole. Any other than 200 is an error.
+// read reports whether the answer is complete. An answer other than 200 is an error.
 func (p *pusher) read() (bool, error) {
 	n, err := unix.Read(p.fd, p.in[p.got:])
 	switch {
@@ -180,7 +177,7 @@ func (p *pusher) read() (bool, error) {
 	case err != nil:
 		return false, os.NewSyscallError("read", err)
 	case n == 0:
-		return false, errors.New("the server hung up in the middle of a push")
+		return false, errors.New("the server closed the connection during a push")
 	}
 	p.got += n
 	length, whole := answerLength(p.in[:p.got])
@@ -200,7 +197,7 @@ var (
 	contentLength = []byte("\r\nContent-Length: ")
 )
 
-// answerLength looks through what came so far of an answer for how long it is, and whether that is all.
+// answerLength finds the length of an answer in its first bytes, and whether it is complete.
 func answerLength(answer []byte) (length int, whole bool) {
 	end := bytes.Index(answer, headersEnd)
 	if end < 0 {

@@ -23,8 +23,8 @@ type (
 	}
 )
 
-// answer is the other process of a measurement of pushes: a fasthttp server, which the push receiver stands on,
-// that reads bodies whole and answers 200 to all, until in ends or ctx does.
+// answer is a fasthttp server, the base of the push receiver, that reads bodies whole and answers
+// 200 until in ends or ctx does.
 func answer(ctx context.Context, in io.Reader, out io.Writer) error {
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -56,16 +56,16 @@ func answer(ctx context.Context, in io.Reader, out io.Writer) error {
 	return errors.Join(err, json.NewEncoder(out).Encode(httpFloorCounted{requests.Load(), bytes.Load()}))
 }
 
-// pushFloor sends the same pushes to the floor: as fast as it goes, then at the rate that the server's times were taken at. What is
-// late there is the load test's doing, or the machine's.
+// pushFloor sends the same pushes to the floor: flat out, then at the rate of the server's times.
+// Latency there is the load test's or the machine's.
 func (m *measurement) pushFloor(ctx context.Context, sizes pushSizes, perSecond float64) (_ []Figure, err error) {
 	f := &floorChild{}
 	var opened httpFloorOpened
-	if err := f.start(m.Binary, Answering, m.processors.server, &opened); err != nil {
+	if err := f.start(answering, m.processors.server, &opened); err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, f.stop()) }()
-	book := &pushBook{}
+	book := &pushTotals{}
 	p, err := openPushers(opened.Address, sizes.connections, sizes.groups, book)
 	if err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func (m *measurement) pushFloor(ctx context.Context, sizes pushSizes, perSecond 
 		return nil, err
 	}
 	if counted.Requests != book.pushed || counted.Bytes != book.pushed*int64(newPushRequest().body) {
-		return nil, fmt.Errorf("%w:\nfloor: %d pushes were answered, and it counted %d with %d bytes", ErrBooks, book.pushed, counted.Requests, counted.Bytes)
+		return nil, fmt.Errorf("%w:\nfloor: %d pushes were answered, and it counted %d with %d bytes", ErrUnaccounted, book.pushed, counted.Requests, counted.Bytes)
 	}
 	figures := append(flat.figures("floor_", Aim{}), Figure{Name: "floor_client_busy", Value: flat.clientBusy})
 	return append(figures, times.figures("floor_time_at_same_rate", Aim{})...), nil
@@ -92,7 +92,7 @@ func (m *measurement) timeFloor(ctx context.Context, p *pushers, pid int, sizes 
 	if f, err = m.timePushes(ctx, p, pid, sizes.flatOut); err != nil {
 		return f, nil, err
 	}
-	defer m.showProgress("floor, at the same rate", &p.answered, int64(sizes.paced), "pushes")()
+	m.step("floor, at the same rate")
 	times, err = p.push(ctx, sizes.paced, perSecond)
 	return f, times, err
 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// pushRequest is one push of a batch job: three families with # TYPE lines, to a group that the grouping label
-// "instance" names. It is written once; a push puts in its two numbers, which are always as long.
+// pushRequest is one push of a batch job: three families with # TYPE lines, to a group by its
+// label "instance". It is prepared once; a push fills in two numbers of constant length.
 type pushRequest struct {
 	text    []byte
 	body    int // how long the body is
@@ -14,7 +14,7 @@ type pushRequest struct {
 	numbers []int
 }
 
-// samplesAPush is how many samples a pushRequest has.
+// samplesAPush is the number of samples of a pushRequest.
 const samplesAPush = 3
 
 const (
@@ -22,7 +22,7 @@ const (
 	numberDigits = 10
 )
 
-// newPushRequest leaves room for the numbers.
+// newPushRequest leaves space for the numbers.
 func newPushRequest() *pushRequest {
 	group, number := strings.Repeat("G", groupDigits), strings.Repeat("N", numberDigits)
 	body := "# TYPE batch_records_total counter\nbatch_records_total{stage=\"load\"} " + number + "\n" +
@@ -42,7 +42,7 @@ func newPushRequest() *pushRequest {
 	return r
 }
 
-// of is the request that pushes a number to a group; it lives until the next one.
+// of is the request that pushes a number to a group; it is valid until the next call.
 func (r *pushRequest) of(group int, number int64) []byte {
 	putDigits(r.text[r.group:r.group+groupDigits], int64(group))
 	for _, at := range r.numbers {
@@ -58,17 +58,17 @@ func putDigits(into []byte, v int64) {
 	}
 }
 
-// pushBook is what was pushed to which group last.
-type pushBook struct {
+// pushTotals are the last number pushed to each group, and the number of pushes.
+type pushTotals struct {
 	pushed int64
 	last   []int64 // by group
 }
 
-// firstNumber has all the digits that a pushed number has.
+// firstNumber has all digits of a pushed number.
 const firstNumber = 1_000_000_000
 
-// next enters the next push, of a number that is one more each time, in turn to so many groups.
-func (b *pushBook) next(groups int) (group int, number int64) {
+// next counts a push to the next of a number of groups, and returns its number.
+func (b *pushTotals) next(groups int) (group int, number int64) {
 	if len(b.last) < groups {
 		b.last = append(b.last, make([]int64, groups-len(b.last))...)
 	}
@@ -78,8 +78,8 @@ func (b *pushBook) next(groups int) (group int, number int64) {
 	return group, number
 }
 
-// sum is what all groups add up to.
-func (b *pushBook) sum() (sum int64) {
+// sum is the sum over all groups.
+func (b *pushTotals) sum() (sum int64) {
 	for _, number := range b.last {
 		sum += number
 	}

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// pushScenario is HTTP push as a Pushgateway takes it: requests a second of a core, their times at half of that, and
-// what a push costs among many groups.
+// pushScenario measures HTTP push in the Pushgateway's format: requests per second on a core,
+// latencies at half that rate, and the cost of a push among many groups.
 var pushScenario = Scenario{
 	Name: "push-5k", About: "HTTP push of three families to 5000 groups over 32 connections, and among up to 100000 groups",
 	ShortAbout: "HTTP push of three families to 200 groups over 8 connections, and among up to 1000 groups",
 	measure:    measurePush,
 }
 
-// pushSizes is how much is pushed.
+// pushSizes are the sizes of pushScenario.
 type pushSizes struct {
 	groups, connections int
 	flatOut, paced      int   // pushes
@@ -33,8 +33,8 @@ func pushSizesOf(short bool) pushSizes {
 
 func measurePush(ctx context.Context, m *measurement) ([]Figure, error) {
 	sizes := pushSizesOf(m.Short)
-	m.note("requests_on_a_core is 1 / cpu_per_request; requests_per_second was measured, and where client_busy is near 1 the client was its limit. " +
-		"Times at half that rate count from when a push was due; the floor has the same rate, not half of its own.")
+	m.note("requests_on_a_core is 1 / cpu_per_request. requests_per_second is measured; with client_busy near 1 the client was the limit. " +
+		"Times at half that rate start when a push is due; the floor has the same rate, not half of its own.")
 	flat, half, err := m.pushFlatOut(ctx, sizes)
 	if err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func (m *measurement) pushFlatOut(ctx context.Context, sizes pushSizes) (figures
 		return nil, 0, err
 	}
 	defer func() { err = errors.Join(err, s.stop()) }()
-	book := &pushBook{}
+	book := &pushTotals{}
 	p, err := openPushers(s.http, sizes.connections, sizes.groups, book)
 	if err != nil {
 		return nil, 0, err
@@ -68,9 +68,9 @@ func (m *measurement) pushFlatOut(ctx context.Context, sizes pushSizes) (figures
 		return nil, 0, err
 	}
 	half = flat.perSecond / 2
-	stop := m.showProgress("at half that rate", &p.answered, int64(sizes.paced), "pushes")
+	m.step("at half that rate")
 	times, err := p.push(ctx, sizes.paced, half)
-	if stop(); err != nil {
+	if err != nil {
 		return nil, 0, fmt.Errorf("at %.0f requests a second: %w", half, err)
 	}
 	if err := auditPushes(ctx, s, book); err != nil {
@@ -80,14 +80,14 @@ func (m *measurement) pushFlatOut(ctx context.Context, sizes pushSizes) (figures
 	return append(figures, times.figures("time_at_half_rate", Aim{Most: 5})...), half, nil
 }
 
-// flatOut is what pushing as fast as it goes cost.
+// flatOut is the cost of pushing flat out.
 type flatOut struct {
 	perSecond              float64
 	cpu                    time.Duration // a request
 	serverBusy, clientBusy float64
 }
 
-// figures have names that begin with a prefix. The aim is that of the requests on a core.
+// figures have names with a prefix. The aim is that of the requests on a core.
 func (f flatOut) figures(prefix string, aim Aim) []Figure {
 	return []Figure{
 		{Name: prefix + "requests_per_second", Unit: "requests/s", Value: f.perSecond},
@@ -99,9 +99,9 @@ func (f flatOut) figures(prefix string, aim Aim) []Figure {
 
 func microseconds(d time.Duration) float64 { return d.Seconds() * 1e6 }
 
-// timePushes pushes flat out and reads both CPU clocks around it.
+// timePushes pushes flat out and measures both processes' CPU time.
 func (m *measurement) timePushes(ctx context.Context, p *pushers, server, pushes int) (f flatOut, err error) {
-	defer m.showProgress("flat out", &p.answered, int64(pushes), "pushes")()
+	m.step("flat out")
 	before, err := readBoth(server)
 	if err != nil {
 		return f, err
@@ -122,7 +122,7 @@ func (m *measurement) timePushes(ctx context.Context, p *pushers, server, pushes
 	}, nil
 }
 
-// bothCPU is what server and client have used. The server is a process that the client started.
+// bothCPU is the CPU time of server and client.
 type bothCPU struct{ server, client cpuTime }
 
 func readBoth(server int) (b bothCPU, err error) {
@@ -132,14 +132,14 @@ func readBoth(server int) (b bothCPU, err error) {
 	return b, err
 }
 
-// pushAmong times single pushes, one after the other over one connection, among ever more groups.
+// pushAmong times single pushes over one connection, among more and more groups.
 func (m *measurement) pushAmong(ctx context.Context, sizes pushSizes) (figures []Figure, err error) {
 	s, err := m.startServer(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.stop()) }()
-	book := &pushBook{}
+	book := &pushTotals{}
 	for _, groups := range sizes.present {
 		among, err := m.pushAmongGroups(ctx, s, book, groups, sizes)
 		if err != nil {
@@ -150,13 +150,13 @@ func (m *measurement) pushAmong(ctx context.Context, sizes pushSizes) (figures [
 	return figures, auditPushes(ctx, s, book)
 }
 
-func (m *measurement) pushAmongGroups(ctx context.Context, s *server, book *pushBook, groups int, sizes pushSizes) (_ []Figure, err error) {
+func (m *measurement) pushAmongGroups(ctx context.Context, s *server, book *pushTotals, groups int, sizes pushSizes) (_ []Figure, err error) {
 	many, err := openPushers(s.http, sizes.connections, groups, book)
 	if err != nil {
 		return nil, err
 	}
 	defer closing(many, &err)
-	defer m.showWork(fmt.Sprintf("single pushes among %d groups", groups))()
+	m.step(fmt.Sprintf("single pushes among %d groups", groups))
 	if _, err := many.push(ctx, groups, 0); err != nil {
 		return nil, err
 	}
@@ -185,8 +185,8 @@ func (m *measurement) pushAmongGroups(ctx context.Context, s *server, book *push
 	return append(times.figures(name, Aim{}), cpu), nil
 }
 
-// auditPushes holds the server to what was pushed: every sample applied, and each group's last number there.
-func auditPushes(ctx context.Context, s *server, book *pushBook) error {
+// auditPushes checks that every sample was applied and that every group has its last number.
+func auditPushes(ctx context.Context, s *server, book *pushTotals) error {
 	said, err := s.meters(ctx)
 	if err != nil {
 		return err
@@ -206,10 +206,10 @@ func auditPushes(ctx context.Context, s *server, book *pushBook) error {
 	samples := samplesAPush * book.pushed
 	if int64(answered) != book.pushed || entered.received != samples || entered.applied != samples || entered.rejected != 0 {
 		return fmt.Errorf("%w:\n%d pushes of %d samples were answered; the server says that it answered %.0f, received %d samples, applied %d and rejected %d",
-			ErrBooks, book.pushed, samplesAPush, answered, entered.received, entered.applied, entered.rejected)
+			ErrUnaccounted, book.pushed, samplesAPush, answered, entered.received, entered.applied, entered.rejected)
 	}
 	if sum != book.sum() {
-		return fmt.Errorf("%w:\nthe last pushes of all groups add up to %d, and the groups to %d", ErrBooks, book.sum(), sum)
+		return fmt.Errorf("%w:\nthe last pushes of all groups add up to %d, and the groups to %d", ErrUnaccounted, book.sum(), sum)
 	}
 	return nil
 }

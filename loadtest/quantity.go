@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// wholeQuantity reads a whole number as Kubernetes writes quantities: "12", "3k". A fraction is an error.
+// wholeQuantity parses a whole number in Kubernetes' notation, such as "12" or "3k". A fraction is
+// an error.
 func wholeQuantity(text string) (int64, error) {
 	digits, factor := text, int64(1)
 	if at := strings.IndexAny(text, "kMGTPE"); at >= 0 && at == len(text)-1 {
@@ -18,12 +19,12 @@ func wholeQuantity(text string) (int64, error) {
 	}
 	v, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("quantity %q: want a whole number", text)
+		return 0, fmt.Errorf("quantity is %q; must be a whole number", text)
 	}
 	return v * factor, nil
 }
 
-// sumJSON returns how many items a MetricValueList in JSON has, and the sum of their values.
+// sumJSON is the number of items of a MetricValueList in JSON, and the sum of their values.
 func sumJSON(body []byte) (items int, sum int64, err error) {
 	var list struct {
 		Items []struct{ Value string }

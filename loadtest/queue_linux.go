@@ -14,15 +14,15 @@ import (
 	"time"
 )
 
-// queue is what the kernel says of the sockets bound to one UDP address.
+// queue is the kernel's view of the sockets that are bound to one UDP address.
 type queue struct {
 	sockets int
 	waiting int64 // bytes of memory of what was not read yet
 	drops   int64 // datagrams
 }
 
-// readQueue asks the kernel, not the server: the question costs the server nothing, and its answer is a
-// witness against the server's own.
+// readQueue asks the kernel, not the server: the read costs the server nothing, and confirms the
+// server's own count.
 func readQueue(address netip.AddrPort) (all queue, err error) {
 	for _, path := range []string{"/proc/net/udp", "/proc/net/udp6"} {
 		q, err := readQueues(path, address)
@@ -54,8 +54,7 @@ func readQueues(path string, address netip.AddrPort) (queue, error) {
 	return q, nil
 }
 
-// parseQueues adds up the lines of an address, which several sockets may share. A server that binds the port
-// of all addresses is meant too.
+// parseQueues adds up the sockets of an address, those bound to all addresses included.
 func parseQueues(text io.Reader, address netip.AddrPort) (queue, error) {
 	b := address.Addr().As4()
 	port := fmt.Sprintf(":%04X", address.Port())
@@ -82,19 +81,19 @@ func parseQueues(text io.Reader, address netip.AddrPort) (queue, error) {
 
 const (
 	quietPoll = time.Millisecond
-	// quietPatience is how long a queue may take to empty: full, it holds some 100,000 lines.
-	quietPatience = 30 * time.Second
+	// quietTimeout is how long a queue may take to empty: full, it holds some 100,000 lines.
+	quietTimeout = 30 * time.Second
 )
 
-// awaitEmpty waits until everything was read off the address.
+// awaitEmpty waits until everything was read from the sockets of the address.
 func awaitEmpty(ctx context.Context, address netip.AddrPort) (queue, error) {
-	for deadline := time.Now().Add(quietPatience); ; {
+	for deadline := time.Now().Add(quietTimeout); ; {
 		q, err := readQueue(address)
 		if err != nil || q.waiting == 0 {
 			return q, err
 		}
 		if time.Now().After(deadline) {
-			return q, fmt.Errorf("%d bytes still wait at %s after %s: the server does not read", q.waiting, address, quietPatience)
+			return q, fmt.Errorf("%d bytes still wait at %s after %s: the server does not read", q.waiting, address, quietTimeout)
 		}
 		if err := rest(ctx, quietPoll); err != nil {
 			return q, err

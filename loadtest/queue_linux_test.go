@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"strings"
-	"sync/atomic"
 	"testing"
 )
 
@@ -50,7 +49,7 @@ func TestReadQueueSeesWaitingAndDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.close()
-	sent, err := s.warmUp(t.Context(), warmUp{10_000, warmUpRate, warmUpLook, func(context.Context) error { return nil }}, new(atomic.Int64))
+	sent, err := s.warmUp(t.Context(), warmUp{10_000, warmUpRate, warmUpLook, func(context.Context) error { return nil }})
 	if err != nil {
 		t.Fatal(err)
 	}

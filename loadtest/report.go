@@ -2,19 +2,19 @@ package loadtest
 
 import "time"
 
-// Report is what was measured, scenario by scenario. Every run in it added up.
+// Report is the result of all scenarios. Every run in it is fully accounted for.
 type Report struct {
-	// Version is that of the load test, and of the server but for a target.
+	// Version is that of the server, or of the load test with a target.
 	Version   string    `json:"version"`
 	Machine   Machine   `json:"machine"`
 	Scenarios []*Result `json:"scenarios"`
 }
 
-// Result is what was measured in one scenario: what a line costs, or figures of its own.
+// Result is the result of one scenario: the cost of a line, or other figures.
 type Result struct {
 	Scenario string `json:"scenario"`
 	About    string `json:"about"`
-	// Short: less was done than a good figure needs.
+	// Short marks a run of a small size.
 	Short bool `json:"short,omitempty"`
 	// Load is nil in a scenario that does not send lines.
 	Load *Load `json:"load,omitempty"`
@@ -22,11 +22,11 @@ type Result struct {
 	// Figures are of a scenario that measures figures of its own; of a load, those that its table has no
 	// column for.
 	Figures []Measured `json:"figures,omitempty"`
-	// Notes say what has to be known of the figures, as that something was not checked.
+	// Notes are remarks on the figures, such as a check that was not done.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Load is what was sent in each run.
+// Load is the load of each run.
 type Load struct {
 	Series           int    `json:"series"`
 	LinesPerRun      int64  `json:"lines_per_run,omitempty"`      // 0: a search
@@ -42,12 +42,12 @@ type Load struct {
 	SearchSteps int           `json:"search_steps,omitempty"`
 }
 
-// Machine is where it was measured. Absolute figures differ from one to the other.
+// Machine is the machine of the measurement. Absolute figures differ between machines.
 type Machine struct {
 	CPUs   int    `json:"cpus"`
 	Kernel string `json:"kernel"`
 	Go     string `json:"go"`
-	// LoadAverage is that of the minute before: who else works here disturbs the measurement.
+	// LoadAverage is that of the minute before: other work disturbs the measurement.
 	LoadAverage float64 `json:"load_average"`
 	// Pinned: the server had one processor to itself, and the sender another.
 	Pinned bool `json:"pinned"`
@@ -68,13 +68,13 @@ type Run struct {
 	GCShare float64 `json:"server_gc_share"`
 }
 
-// Ratio is how many times the floor the server cost.
+// Ratio is the server's cost in gathering floors.
 func (r Run) Ratio() float64 { return r.Server.CPUPerLine() / r.Floor.CPUPerLine() }
 
-// BlockingRatio is how many times the blocking floor the server cost.
+// BlockingRatio is the server's cost in blocking floors.
 func (r Run) BlockingRatio() float64 { return r.Server.CPUPerLine() / r.Blocking.CPUPerLine() }
 
-// Taken is what became of a load. The warm-up is not in it.
+// Taken is the result of a load, without the warm-up.
 type Taken struct {
 	Sent             int64 `json:"sent_lines"`
 	Taken            int64 `json:"taken_lines"`
@@ -88,39 +88,39 @@ type Taken struct {
 	System time.Duration `json:"cpu_system_ns"`
 }
 
-// OfferedPerSecond is in lines.
+// OfferedPerSecond is in lines per second.
 func (t Taken) OfferedPerSecond() float64 { return float64(t.Sent) / t.Sending.Seconds() }
 
-// TakenPerSecond is in lines.
+// TakenPerSecond is in lines per second.
 func (t Taken) TakenPerSecond() float64 { return float64(t.Taken) / t.Taking.Seconds() }
 
-// UserPerLine is in nanoseconds a line taken.
+// UserPerLine is in nanoseconds per line taken.
 func (t Taken) UserPerLine() float64 { return float64(t.User) / float64(t.Taken) }
 
-// SystemPerLine is in nanoseconds a line taken.
+// SystemPerLine is in nanoseconds per line taken.
 func (t Taken) SystemPerLine() float64 { return float64(t.System) / float64(t.Taken) }
 
-// CPUPerLine is in nanoseconds a line taken.
+// CPUPerLine is in nanoseconds per line taken.
 func (t Taken) CPUPerLine() float64 { return t.UserPerLine() + t.SystemPerLine() }
 
-// Busy is the share of a processor that was used: far below 1 where the sender was the limit.
+// Busy is the used share of a processor: far below 1 if the sender was the limit.
 func (t Taken) Busy() float64 { return float64(t.User+t.System) / float64(t.Taking) }
 
-// Memory is a process's memory.
+// Memory is the memory of a process and its descendants.
 type Memory struct {
 	PeakBytes int64 `json:"peak_bytes"` // VmHWM: the most that was ever resident
 	AnonBytes int64 `json:"anon_bytes"` // RssAnon: its own
 	FileBytes int64 `json:"file_bytes"` // RssFile: the database's mapped files, the binary
 }
 
-// Spread is the middle and the ends of a figure over all runs.
+// Spread is the median, the minimum and the maximum over all runs.
 type Spread struct {
 	Median float64 `json:"median"`
 	Min    float64 `json:"min"`
 	Max    float64 `json:"max"`
 }
 
-// Over makes a Spread of one figure of every run.
+// Over is the Spread of one figure.
 func (r *Result) Over(figure func(Run) float64) Spread {
 	all := make([]float64, len(r.Runs))
 	for i, run := range r.Runs {

@@ -8,21 +8,20 @@ import (
 
 	"os"
 
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// restartScenario is how soon a server with many series answers again, after it ended well and after it was killed,
-// and what the kill cost.
+// restartScenario measures the start of a server with many series, after a clean end and after a
+// kill, and the lines lost by the kill.
 var restartScenario = Scenario{
 	Name: "restart-750k", About: "750000 counters on disk: from start to ready and to a right answer, after a clean end and after kill -9",
 	ShortAbout: "4000 counters on disk: from start to ready and to a right answer, after a clean end and after kill -9",
 	measure:    measureRestart,
 }
 
-// restartLoad is the series, and what comes in for how long before the server is killed.
+// restartLoad is the series, and the load before the kill.
 type restartLoad struct {
 	Scenario
 	perSecond int
@@ -37,13 +36,13 @@ func restartLoadOf(short bool) restartLoad {
 	return load
 }
 
-// paths are where all series are read.
+// paths are the paths of all series in the HTTP API.
 func (l restartLoad) paths() []string { return l.series.parts()[0].paths }
 
 func measureRestart(ctx context.Context, m *measurement) (figures []Figure, err error) {
 	load := restartLoadOf(m.Short)
-	m.note("Times count from the start of the process. The server was killed while %d lines/s came in; lost are those of the lines sent "+
-		"until then that were not there after the restart, in seconds of that rate.", load.perSecond)
+	m.note("Times start with the process. The server was killed under %d lines/s; lost is the lines sent until then and missing after "+
+		"the restart, in seconds of that rate.", load.perSecond)
 	s, err := m.startServer(ctx)
 	if err != nil {
 		return nil, err
@@ -67,9 +66,9 @@ func measureRestart(ctx context.Context, m *measurement) (figures []Figure, err 
 		return nil, errors.Join(err, s.stop())
 	}
 	begun := time.Now()
-	stop := m.showWork("server ends")
+	m.step("stopping the server")
 	err = s.terminate()
-	if stop(); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	figures = append(figures, Figure{Name: "clean_end", Unit: "s", Value: time.Since(begun).Seconds()})
@@ -80,7 +79,7 @@ func measureRestart(ctx context.Context, m *measurement) (figures []Figure, err 
 	}
 	sum, err := total(ctx, again.client, again.http, load.paths())
 	if err == nil && sum != applied {
-		err = fmt.Errorf("%w:\nafter a clean end all series add up to %d: want %d, as before", ErrBooks, sum, applied)
+		err = fmt.Errorf("%w:\nthe sum of all series after a clean end is %d; must be %d, as before", ErrUnaccounted, sum, applied)
 	}
 	if err != nil {
 		return nil, errors.Join(err, again.terminate())
@@ -90,11 +89,11 @@ func measureRestart(ctx context.Context, m *measurement) (figures []Figure, err 
 	return append(figures, killed...), err
 }
 
-// killAndRestart kills the server under load, starts another in its folder, and counts what is missing.
+// killAndRestart kills the server under load, starts another in its folder, and counts the missing
+// lines.
 func (m *measurement) killAndRestart(ctx context.Context, s *server, load restartLoad, applied, first int64) ([]Figure, error) {
-	stop := m.showWork("lines come in until the server is killed")
+	m.step("sending lines, then killing the server")
 	sent, err := load.floodUntilKilled(ctx, s)
-	stop()
 	if err != nil {
 		return nil, errors.Join(err, s.kill())
 	}
@@ -108,16 +107,16 @@ func (m *measurement) killAndRestart(ctx context.Context, s *server, load restar
 	}
 	lost := applied + sent - sum
 	if lost < 0 || sum <= applied {
-		return nil, fmt.Errorf("%w:\nafter kill -9 all series add up to %d: want more than the %d from before the load, and no more than the %d sent in all",
-			ErrBooks, sum, applied, applied+sent)
+		return nil, fmt.Errorf("%w:\nthe sum of all series after kill -9 is %d; must be more than the %d before the load, and at most the %d sent in total",
+			ErrUnaccounted, sum, applied, applied+sent)
 	}
 	return append(times.figures("after_kill"),
 		Figure{Name: "lost_lines", Unit: "lines", Value: float64(lost)},
 		Figure{Name: "lost", Unit: "s", Value: float64(lost) / float64(load.perSecond), Aim: Aim{Most: 1}}), nil
 }
 
-// floodUntilKilled sends lines at a rate and kills the server after a while. It returns how many lines were sent by
-// then, without those that the kernel dropped: what it had not read yet is with them.
+// floodUntilKilled sends lines at a rate and kills the server. It returns the lines sent less
+// those that the kernel dropped; lines that the server had not read are included.
 func (l restartLoad) floodUntilKilled(ctx context.Context, s *server) (int64, error) {
 	sender, err := newFlood(newFloodLoad(l.Scenario), 1, s.udp)
 	if err != nil {
@@ -125,7 +124,7 @@ func (l restartLoad) floodUntilKilled(ctx context.Context, s *server) (int64, er
 	}
 	pause, cancel := context.WithTimeout(ctx, l.until)
 	defer cancel()
-	sent, err := sender.load(pause, math.MaxInt64, l.perSecond, new(atomic.Int64))
+	sent, err := sender.load(pause, math.MaxInt64, l.perSecond)
 	q, queueErr := readQueue(s.udp)
 	killed := errors.Join(queueErr, s.kill())
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
@@ -135,7 +134,7 @@ func (l restartLoad) floodUntilKilled(ctx context.Context, s *server) (int64, er
 	return sent.lines() - dropped, errors.Join(err, killed, sender.close())
 }
 
-// kill ends the server as the kernel does when memory is short.
+// kill sends SIGKILL.
 func (s *server) kill() error {
 	s.client.CloseIdleConnections()
 	if err := s.cmd.Process.Signal(unix.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -145,10 +144,10 @@ func (s *server) kill() error {
 	return nil
 }
 
-// discard is stop for a server that cannot end well.
+// discard is stop for a server that cannot end cleanly.
 func (s *server) discard() error { return errors.Join(s.kill(), os.RemoveAll(s.dir)) }
 
-// restarted is how long a start took.
+// restarted are the times of a start.
 type restarted struct{ ready, answer time.Duration }
 
 func (r restarted) figures(name string) []Figure {
@@ -158,8 +157,8 @@ func (r restarted) figures(name string) []Figure {
 	}
 }
 
-// startAgain starts a server in the folder that another one left, and reads a metric whose series added up to so much
-// when that was last known.
+// startAgain starts a server in the folder of another, and reads a metric whose sum must be
+// atLeast.
 func (m *measurement) startAgain(ctx context.Context, s *server, load restartLoad, atLeast int64) (_ *server, r restarted, err error) {
 	begun := time.Now()
 	again, err := m.startServerIn(ctx, s.dir)
@@ -167,11 +166,11 @@ func (m *measurement) startAgain(ctx context.Context, s *server, load restartLoa
 		return nil, r, err
 	}
 	r.ready = time.Since(begun)
-	defer m.showWork("server answers")()
+	m.step("reading from the server")
 	path := load.paths()[:1]
 	sum, err := total(ctx, again.client, again.http, path)
 	if err == nil && sum < atLeast {
-		err = fmt.Errorf("%w:\n%s add up to %d after the restart: want at least the %d of before", ErrBooks, path[0], sum, atLeast)
+		err = fmt.Errorf("%w:\n%s has the sum %d after the restart; must be at least %d, as before", ErrUnaccounted, path[0], sum, atLeast)
 	}
 	if err != nil {
 		return nil, r, errors.Join(err, again.terminate())

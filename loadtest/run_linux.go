@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// run gives the server the load, and then the floors.
+// run applies the load to the server, then to the floors.
 func (m *measurement) run(ctx context.Context) (run Run, err error) {
 	measureServer := m.measureServer
 	if m.Target != "" {
@@ -17,14 +17,14 @@ func (m *measurement) run(ctx context.Context) (run Run, err error) {
 	if run, err = measureServer(ctx); err != nil {
 		return Run{}, err
 	}
-	if run.Floor, err = m.measureFloor(ctx, Gathering); err != nil {
+	if run.Floor, err = m.measureFloor(ctx, gathering); err != nil {
 		return Run{}, err
 	}
-	run.Blocking, err = m.measureFloor(ctx, Blocking)
+	run.Blocking, err = m.measureFloor(ctx, blocking)
 	return run, err
 }
 
-// measureServer gives a new server the load and checks the books.
+// measureServer applies the load to a new server and checks the accounting.
 func (m *measurement) measureServer(ctx context.Context) (run Run, err error) {
 	s, err := m.startServer(ctx, m.scenario.serverArgs...)
 	if err != nil {
@@ -35,35 +35,35 @@ func (m *measurement) measureServer(ctx context.Context) (run Run, err error) {
 		return Run{}, err
 	}
 	begun := time.Now()
-	sent, taken, err := m.pour(ctx, m.subject(s))
+	sent, taken, err := m.applyLoad(ctx, m.subject(s))
 	if err != nil {
 		return Run{}, err
 	}
 	if run.Memory, err = readMemory(s.pid()); err != nil {
 		return Run{}, err
 	}
-	b := books{warmUp: sent.warmUp, load: sent.load, kernelDrops: taken.DroppedDatagrams}
+	b := accounting{warmUp: sent.warmUp, load: sent.load, kernelDrops: taken.DroppedDatagrams}
 	if err := m.audit(ctx, s, &b, m.parts()); err != nil {
 		return Run{}, err
 	}
 	if within := m.scenario.ReadWithin; within > 0 && time.Since(begun) > within {
-		return Run{}, fmt.Errorf("%w: it took %s, but the sums are of a window and have to be read within %s; want fewer --lines or a higher --rate",
-			ErrBooks, time.Since(begun).Round(time.Second), within)
+		return Run{}, fmt.Errorf("%w: the run took %s, but the sums are of a window and must be read within %s; set fewer --lines or a higher --rate",
+			ErrUnaccounted, time.Since(begun).Round(time.Second), within)
 	}
 	if taken.Taken = b.received - b.warmUp.lines(); taken.Taken <= 0 {
-		return Run{}, tookNothing("server", taken)
+		return Run{}, nothingTaken("server", taken)
 	}
 	run.Server = taken
 	run.GCShare, err = readGCShare(ctx, s.client, s.ops)
 	return run, err
 }
 
-// tookNothing is that there is nothing to reckon by the line.
-func tookNothing(who string, t Taken) error {
-	return fmt.Errorf("the %s took nothing of %d lines: want more --lines", who, t.Sent)
+// nothingTaken is the error of a process that took no line.
+func nothingTaken(who string, t Taken) error {
+	return fmt.Errorf("the %s took none of %d lines; set more --lines", who, t.Sent)
 }
 
-// subject is our server as what gets the load.
+// subject is our server as the receiver of the load.
 func (m *measurement) subject(s *server) subject {
 	return subject{child: s.child, what: "server", udp: s.udp, warmUpLines: m.scenario.series.size(), warmUpRate: m.warmUpRate()}
 }
@@ -77,19 +77,15 @@ func (m *measurement) warmUpRate() int {
 
 func (m *measurement) parts() []part { return m.scenario.series.parts() }
 
-// audit fills in the server's side of the books, reads what parts add up to, and checks.
-func (m *measurement) audit(ctx context.Context, s *server, b *books, parts []part) error {
-	defer m.showWork("books")()
+// audit reads the server's counts and the sums of parts, and checks the accounting.
+func (m *measurement) audit(ctx context.Context, s *server, b *accounting, parts []part) error {
+	m.step("accounting")
 	entered, err := readLedger(ctx, s.client, s.ops)
 	if err != nil {
 		return err
 	}
 	b.received, b.applied, b.rejected, b.serverDrops = entered.received, entered.applied, entered.rejected, entered.drops
 	for _, p := range parts {
-		if p.share > 0 && m.Client && b.kernelDrops > 0 {
-			return fmt.Errorf("%w: %d datagrams were dropped that the client packed, and nobody knows how many %s were in them; want a lower --rate",
-				ErrBooks, b.kernelDrops, p.name)
-		}
 		got, err := total(ctx, s.client, s.http, p.paths)
 		if err != nil {
 			return err
@@ -97,18 +93,18 @@ func (m *measurement) audit(ctx context.Context, s *server, b *books, parts []pa
 		b.sums = append(b.sums, sum{of: p.name, got: got, want: b.sumOf(p, m.scenario.PerDatagram)})
 	}
 	if err := b.check(); err != nil {
-		return fmt.Errorf("%w:\n%w", ErrBooks, err)
+		return fmt.Errorf("%w:\n%w", ErrUnaccounted, err)
 	}
 	return nil
 }
 
 func (m *measurement) measureFloor(ctx context.Context, way string) (_ Taken, err error) {
-	f, err := startFloor(m.Binary, way, m.processors.server)
+	f, err := startFloor(way, m.processors.server)
 	if err != nil {
 		return Taken{}, err
 	}
 	defer func() { err = errors.Join(err, f.stop()) }()
-	sent, taken, err := m.pour(ctx, m.floorSubject(f, way))
+	sent, taken, err := m.applyLoad(ctx, m.floorSubject(f, way))
 	if err != nil {
 		return Taken{}, err
 	}
@@ -116,13 +112,13 @@ func (m *measurement) measureFloor(ctx context.Context, way string) (_ Taken, er
 	if err != nil {
 		return Taken{}, err
 	}
-	b := floorBooks{warmUp: sent.warmUp, load: sent.load, received: counted.Lines, kernelDrops: taken.DroppedDatagrams}
+	b := floorAccounting{warmUp: sent.warmUp, load: sent.load, received: counted.Lines, kernelDrops: taken.DroppedDatagrams}
 	if err := b.check(); err != nil {
-		return Taken{}, fmt.Errorf("%w:\n%w", ErrBooks, err)
+		return Taken{}, fmt.Errorf("%w:\n%w", ErrUnaccounted, err)
 	}
 	m.machine.SocketBufferBytes = f.bufferBytes
 	if taken.Taken = b.received - b.warmUp.lines(); taken.Taken <= 0 {
-		return Taken{}, tookNothing(way+" floor", taken)
+		return Taken{}, nothingTaken(way+" floor", taken)
 	}
 	return taken, nil
 }
@@ -132,8 +128,8 @@ func (m *measurement) floorSubject(f *floorChild, way string) subject {
 }
 
 func (m *measurement) newSender(to netip.AddrPort) (sender, error) {
-	if m.Client {
-		return application{scenario: m.scenario, address: to.String()}, nil
+	if m.scenario.Client {
+		return application{scenario: m.scenario, series: clientSeries, address: to.String()}, nil
 	}
 	if m.prepared == nil {
 		m.prepared = newFloodLoad(m.scenario)

@@ -5,9 +5,9 @@ package loadtest
 import (
 	"context"
 	"errors"
-	"io"
 )
 
+// floodLoad is the prepared load of a scenario.
 type floodLoad struct{}
 
 // figureScenarios need Linux.
@@ -18,5 +18,5 @@ var errLinux = errors.New("the load test needs Linux: it sends with sendmmsg and
 // Measure is for Linux.
 func Measure(context.Context, Config) (*Report, error) { return nil, errLinux }
 
-// Floor is for Linux.
-func Floor(context.Context, string, io.Reader, io.Writer) error { return errLinux }
+// FloorMain is for Linux.
+func FloorMain() (code int, isFloor bool) { return 0, false }

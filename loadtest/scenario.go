@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// Scenario is either a load of StatsD lines (which series, in what lines, packed how), and then what a line
-// costs is measured, or it has a way of its own of measuring figures of its own.
+// Scenario is either a load of StatsD lines, of which the cost is measured, or has a measure
+// function with figures of its own.
 type Scenario struct {
 	Name string
-	// About says it in a few words.
+	// About is a short description.
 	About string
-	// ShortAbout says it of a short run, whose sizes are others; empty: About names none.
+	// ShortAbout describes a short run, which has other sizes; empty: About.
 	ShortAbout string
 
-	// TakesRate: --rate says how many lines a second come in meanwhile. A scenario of lines takes it anyhow.
+	// TakesRate: --rate sets the background load. A scenario of lines always takes it.
 	TakesRate bool
 
 	// measure does one run and returns its figures; nil in a scenario of lines, which the fields below tell of.
@@ -24,15 +24,15 @@ type Scenario struct {
 	// PerDatagram is how many lines every prepared datagram has. It is fixed, so that a number of dropped
 	// datagrams is a number of lost lines.
 	PerDatagram int
-	// Lines of a run if nobody says otherwise: some 5 to 10 s at the speed of the machines of 2025.
+	// Lines is the default number of lines of a run: 5 to 10 s on a machine of 2025.
 	Lines int
-	// Rate is how many lines a second are sent if nobody says otherwise; 0: as fast as it goes.
+	// Rate is the default of lines per second; 0: flat out.
 	Rate int
 	// Seed makes the order of the series and the values: the same seed, the same bytes.
 	Seed uint64
 	// Sockets is how many sockets send in turn; 0: one.
 	Sockets int
-	// Client: the lines go through go-statsd-client, whatever is asked for.
+	// Client sends through github.com/cactus/go-statsd-client, one call per line, as an application does.
 	Client bool
 	// Floors is how many times the blocking floor a line should cost at most; 0: nothing is said of that.
 	Floors float64
@@ -47,22 +47,25 @@ type Scenario struct {
 	serverArgs []string
 }
 
-// scenarios are all of them, the default first.
+// scenarios are all scenarios, the default first.
 var scenarios = slices.Concat(lineScenarios, figureScenarios)
 
 // Scenarios returns all scenarios.
 func Scenarios() []Scenario { return slices.Clone(scenarios) }
 
-// SendsLines is whether the scenario is a load of lines.
+// SendsLines reports whether the scenario is a load of lines.
 func (s Scenario) SendsLines() bool { return s.measure == nil }
 
-// Series is how many series a load of lines has.
+// Series is the number of series of a load of lines.
 func (s Scenario) Series() int {
 	if s.series == nil {
 		return 0
 	}
 	return s.series.series()
 }
+
+// clientSeries are those of the scenario "client".
+var clientSeries = newTaggedCounters(20, 5, 20, 5)
 
 // The packings are what fits 1,432 bytes, the payload that StatsD clients keep to so that a datagram with
 // its headers passes a network with an MTU of 1,500 and some tunnelling.
@@ -105,9 +108,9 @@ var lineScenarios = []Scenario{
 	{
 		Name: "client", About: "counters of pods with three tags, through go-statsd-client",
 		PerDatagram: 24, Lines: 10_000_000, Seed: 8, Client: true,
-		series: newTaggedCounters(20, 5, 20, 5),
+		series: clientSeries,
 	},
 }
 
-// windowEnds is when a window of a minute is read at the latest: before it forgets the first lines.
+// windowEnds is the latest time to read a window of a minute: it then still holds the first lines.
 const windowEnds = 50 * time.Second

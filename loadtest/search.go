@@ -11,18 +11,17 @@ const (
 	heldPace = 0.98
 )
 
-// lossless is what a search found: the highest rate, in lines a second, at which nothing was lost.
+// lossless is the result of a search.
 type lossless struct {
 	rate float64
 	// bySender: the server lost nothing of the most that the sender can send.
 	bySender bool
-	// unheld: the sender did not hold the lowest rate above it that was tried. What would have been lost there, nobody
-	// knows.
+	// unheld: the sender did not hold the lowest rate above it, so the loss there is unknown.
 	unheld bool
 	steps  int
 }
 
-// outcome is what came of offering a rate.
+// outcome is the result of offering a rate.
 type outcome int
 
 const (
@@ -39,7 +38,7 @@ const (
 	rateTries = 3
 )
 
-// outcomeAt is what came of a load at a rate.
+// outcomeAt is the outcome of a load at a rate.
 func (t Taken) outcomeAt(rate float64) outcome {
 	switch {
 	case t.OfferedPerSecond() < heldPace*rate:
@@ -50,8 +49,9 @@ func (t Taken) outcomeAt(rate float64) outcome {
 	return allTaken
 }
 
-// highestLossless finds the highest rate at which try loses nothing, by bisection. It begins at a guess, and
-// tries none above what the sender can send. A rate at which something was lost, or that the sender did not hold, is tried again.
+// highestLossless finds the highest rate without loss by bisection. It starts at guess and tries
+// none above most, the sender's maximum. A rate with a loss, or that the sender did not hold, is
+// tried again.
 func highestLossless(guess, most float64, try func(rate float64) (outcome, error)) (found lossless, err error) {
 	attempt := func(rate float64) (bool, error) {
 		losses := 0

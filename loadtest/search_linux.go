@@ -4,24 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 )
 
 const (
 	searchStep      = 2 * time.Second
 	shortSearchStep = 500 * time.Millisecond
-	// searchRest lets the server enter the last lines and ask the kernel what it dropped.
+	// searchRest lets the server count the last lines and the kernel's drops.
 	searchRest = 100 * time.Millisecond
-	// searchPatience is how long the books of a step may take to balance.
-	searchPatience = 5 * time.Second
-	// flatOutPart of a scenario's lines shows how fast they can be sent.
+	// searchTimeout bounds the time until the accounting of a step adds up.
+	searchTimeout = 5 * time.Second
+	// flatOutPart divides the lines that measure the sender's maximum.
 	flatOutPart = 25
-	// senderShare of that speed is what the sender can be held to.
+	// senderShare of the maximum is the highest rate that is tried.
 	senderShare = 0.95
 )
 
-// searchStep is for how long each rate is offered.
+// searchStep is the time for which each rate is offered.
 func (m *measurement) searchStep() time.Duration {
 	if m.Short {
 		return shortSearchStep
@@ -31,11 +30,7 @@ func (m *measurement) searchStep() time.Duration {
 
 // search finds the highest lossless rates of a new server and of the gathering floor.
 func (m *measurement) search(ctx context.Context) ([]Figure, error) {
-	searchServer := m.searchServer
-	if m.Target != "" {
-		searchServer = m.searchTarget
-	}
-	server, err := searchServer(ctx)
+	server, err := m.searchServer(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -54,28 +49,28 @@ func (m *measurement) searchServer(ctx context.Context) (found lossless, err err
 	defer func() { err = errors.Join(err, s.stop()) }()
 	begun := time.Now()
 	r := &ramp{m: m, to: m.subject(s)}
-	r.check = func(ctx context.Context) error { return m.audit(ctx, s, r.books(), nil) }
+	r.check = func(ctx context.Context) error { return m.audit(ctx, s, r.accounting(), nil) }
 	if found, err = r.search(ctx); err != nil {
 		return lossless{}, err
 	}
 	var parts []part
 	for _, p := range m.parts() {
 		if p.windowed && time.Since(begun) > windowEnds {
-			m.note("The search took longer than the window of the %s: what they add up to was not checked, all else was.", p.name)
+			m.note("The search took longer than the window of the %s: their sum was not checked.", p.name)
 			continue
 		}
 		parts = append(parts, p)
 	}
-	return found, m.audit(ctx, s, r.books(), parts)
+	return found, m.audit(ctx, s, r.accounting(), parts)
 }
 
 func (m *measurement) searchFloor(ctx context.Context) (found lossless, err error) {
-	f, err := startFloor(m.Binary, Gathering, m.processors.server)
+	f, err := startFloor(gathering, m.processors.server)
 	if err != nil {
 		return lossless{}, err
 	}
 	defer func() { err = errors.Join(err, f.stop()) }()
-	r := &ramp{m: m, to: m.floorSubject(f, Gathering)}
+	r := &ramp{m: m, to: m.floorSubject(f, gathering)}
 	if found, err = r.search(ctx); err != nil {
 		return lossless{}, err
 	}
@@ -83,28 +78,28 @@ func (m *measurement) searchFloor(ctx context.Context) (found lossless, err erro
 	if err != nil {
 		return lossless{}, err
 	}
-	b := floorBooks{warmUp: r.sent.warmUp, load: r.sent.load, received: counted.Lines, kernelDrops: r.drops}
+	b := floorAccounting{warmUp: r.sent.warmUp, load: r.sent.load, received: counted.Lines, kernelDrops: r.drops}
 	if err := b.check(); err != nil {
-		return lossless{}, fmt.Errorf("%w:\n%w", ErrBooks, err)
+		return lossless{}, fmt.Errorf("%w:\n%w", ErrUnaccounted, err)
 	}
 	m.machine.SocketBufferBytes = f.bufferBytes
 	return found, nil
 }
 
-// ramp is one process that gets load after load.
+// ramp is one process under load after load.
 type ramp struct {
 	m     *measurement
 	to    subject
-	check func(context.Context) error // of the books so far; nil: only at the end, or never
+	check func(context.Context) error // of the accounting so far; nil: none
 
 	sender sender
-	sent   poured
+	sent   sentLines
 	drops  int64
 }
 
-// books are the sender's and the kernel's side so far.
-func (r *ramp) books() *books {
-	return &books{warmUp: r.sent.warmUp, load: r.sent.load, kernelDrops: r.drops}
+// accounting is the sender's and the kernel's side so far.
+func (r *ramp) accounting() *accounting {
+	return &accounting{warmUp: r.sent.warmUp, load: r.sent.load, kernelDrops: r.drops}
 }
 
 func (r *ramp) search(ctx context.Context) (found lossless, err error) {
@@ -130,18 +125,18 @@ func (r *ramp) search(ctx context.Context) (found lossless, err error) {
 	case err != nil:
 		return lossless{}, err
 	case found.rate == 0 && found.unheld:
-		return lossless{}, fmt.Errorf("%s: the sender held no rate that was tried, so nothing is known of what would be lost: want a machine that does less else", r.to.what)
+		return lossless{}, fmt.Errorf("%s: the sender held no rate, so the loss is unknown; the machine is too busy", r.to.what)
 	case found.rate == 0:
-		return lossless{}, fmt.Errorf("%s: lost something at every rate that was tried: want a machine that does less else", r.to.what)
+		return lossless{}, fmt.Errorf("%s: lines were lost at every rate; the machine is too busy", r.to.what)
 	case found.bySender:
-		r.m.note("The %s lost nothing of all that the sender could send: its highest lossless rate is not known, but at least this.", r.to.what)
+		r.m.note("The %s lost nothing at the sender's maximum: its highest lossless rate is at least this.", r.to.what)
 	case found.unheld:
-		r.m.note("The sender did not hold the rates above that of the %s: its highest lossless rate is not known, but at least this.", r.to.what)
+		r.m.note("The sender did not hold the rates above that of the %s, whose highest lossless rate is at least this.", r.to.what)
 	}
 	return found, nil
 }
 
-// offer sends so many lines, at most perSecond of them a second, and takes the times until all were read.
+// offer sends lines at most perSecond, and times them until all were read.
 func (r *ramp) offer(ctx context.Context, lines int64, perSecond int) (taken Taken, err error) {
 	per := int64(r.m.scenario.PerDatagram)
 	lines = max((lines+per-1)/per*per, per)
@@ -161,15 +156,14 @@ func (r *ramp) offer(ctx context.Context, lines int64, perSecond int) (taken Tak
 	return taken, r.balance(ctx)
 }
 
-// balance checks the books so far. A server that has little of a busy machine enters its last lines, and what
-// the kernel dropped, a little later.
+// balance checks the accounting so far. On a busy machine the server's counts may lag.
 func (r *ramp) balance(ctx context.Context) error {
 	if r.check == nil {
 		return nil
 	}
-	for deadline := time.Now().Add(searchPatience); ; {
+	for deadline := time.Now().Add(searchTimeout); ; {
 		err := r.check(ctx)
-		if !errors.Is(err, ErrBooks) || time.Now().After(deadline) {
+		if !errors.Is(err, ErrUnaccounted) || time.Now().After(deadline) {
 			return err
 		}
 		if err := rest(ctx, searchRest); err != nil {
@@ -183,10 +177,9 @@ func (r *ramp) send(ctx context.Context, lines int64, perSecond int) (taken Take
 	if perSecond > 0 {
 		what = r.to.what + ", " + grouped(float64(perSecond)) + " lines/s"
 	}
-	var progress atomic.Int64
-	defer r.m.showProgress(what, &progress, lines, "lines")()
+	r.m.step(what)
 	start := time.Now()
-	load, err := r.sender.load(ctx, lines, perSecond, &progress)
+	load, err := r.sender.load(ctx, lines, perSecond)
 	taken.Sending = time.Since(start)
 	for lines, datagrams := range load {
 		r.sent.load.add(lines, datagrams)

@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// selectorScenario is what an autoscaler reads: the metric of the pods of one workload, picked by their labels, while
-// lines come in; with no other pods there, and among many that have the metric too.
+// selectorScenario reads one metric of 1,000 pods by label selector under load.
 var selectorScenario = Scenario{
 	Name: "api-1k-pods", About: "one metric of 1000 pods by label selector while lines come in, alone and among 150000",
 	ShortAbout: "one metric of 100 pods by label selector while lines come in, alone and among 2000",
@@ -36,8 +35,8 @@ func selectorSizesOf(m *measurement) selectorSizes {
 
 func measureSelector(ctx context.Context, m *measurement) ([]Figure, error) {
 	sizes := selectorSizesOf(m)
-	m.note("Times are of whole answers over one keep-alive TLS connection, one question after the other. The pods are those of a "+
-		"stand-in of an API server. %d lines/s are tagged counters of all pods.", sizes.linesPerSecond)
+	m.note("Times are those of complete answers over one keep-alive TLS connection, one request after the other. The pods are those of a "+
+		"fake API server. The load is %d lines/s of tagged counters of all pods.", sizes.linesPerSecond)
 	var figures []Figure
 	for _, all := range []int{sizes.selected, sizes.all} {
 		some, err := m.readSelected(ctx, sizes, all)
@@ -49,7 +48,7 @@ func measureSelector(ctx context.Context, m *measurement) ([]Figure, error) {
 	return figures, nil
 }
 
-// readSelected reads the selected pods' metric among so many pods that have it.
+// readSelected reads the selected pods' metric among all pods that have it.
 func (m *measurement) readSelected(ctx context.Context, sizes selectorSizes, all int) (_ []Figure, err error) {
 	pods := podSet{namespaces: 1, each: all, selected: sizes.selected}
 	s, err := m.startInCluster(ctx, pods)
@@ -62,9 +61,8 @@ func (m *measurement) readSelected(ctx context.Context, sizes selectorSizes, all
 	if err != nil {
 		return nil, err
 	}
-	stop := m.showWork(fmt.Sprintf("reads of %d among %d pods", sizes.selected, all))
+	m.step(fmt.Sprintf("reads of %d among %d pods", sizes.selected, all))
 	times, readErr := s.timeSelected(ctx, sizes)
-	stop()
 	perSecond, err := lines.stop()
 	if err := errors.Join(readErr, err); err != nil {
 		return nil, err
@@ -88,13 +86,13 @@ func (c *clusterServer) timeSelected(ctx context.Context, sizes selectorSizes) (
 	var times durations
 	for end := time.Now().Add(readingTime); len(times) < sizes.reads && (len(times) < leastReads || time.Now().Before(end)); {
 		begun := time.Now()
-		body, err := api.must(request)
+		body, err := api.ask200(request)
 		if err != nil {
 			return nil, err
 		}
 		times = append(times, time.Since(begun))
 		if n, err := countItems(body); err != nil || n != sizes.selected {
-			return nil, fmt.Errorf("an answer about %d pods: want %d (%v)", n, sizes.selected, err)
+			return nil, fmt.Errorf("an answer has %d pods; must have %d (%v)", n, sizes.selected, err)
 		}
 		if err := ctx.Err(); err != nil {
 			return nil, err

@@ -1,25 +1,22 @@
 package loadtest
 
-import (
-	"context"
-	"sync/atomic"
-)
+import "context"
 
-// sender sends a scenario's lines to one address. What it counts as sent, the kernel took from it.
+// sender sends a scenario's lines to one address. It counts what the kernel took.
 type sender interface {
-	// warmUp sends the first lines of the warm-up, so that nothing is dropped.
-	warmUp(ctx context.Context, how warmUp, sent *atomic.Int64) (packing, error)
-	// load sends so many lines, at most perSecond of them a second (0: as fast as it goes).
-	load(ctx context.Context, lines int64, perSecond int, sent *atomic.Int64) (packing, error)
+	// warmUp sends lines so slowly that none is dropped.
+	warmUp(ctx context.Context, how warmUp) (packing, error)
+	// load sends lines at most perSecond (0: flat out).
+	load(ctx context.Context, lines int64, perSecond int) (packing, error)
 	close() error
 }
 
-// warmUp is how to warm up.
+// warmUp is the plan of a warm-up.
 type warmUp struct {
 	lines, perSecond int
-	// look is after how many datagrams wait is called, of a sender that packs them itself.
+	// look is the number of datagrams between two calls of wait, for prepared datagrams.
 	look int
-	// wait is called between datagrams, and returns once the receiver keeps up.
+	// wait returns when the receiver keeps up.
 	wait func(context.Context) error
 }
 

@@ -2,13 +2,14 @@ package loadtest
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strconv"
 
 	"github.com/cactus/go-statsd-client/v5/statsd"
 )
 
-// seriesSet is the lines that a scenario draws from, by number.
+// seriesSet is the lines of a scenario, by number.
 type seriesSet interface {
 	// size is how many numbers there are: one a series, and of a set one a member.
 	size() int
@@ -17,13 +18,11 @@ type seriesSet interface {
 	draw(n int64, random *rand.Rand) int
 	// appendLine appends line i, without a line end; values come from random.
 	appendLine(dst []byte, i int, random *rand.Rand) []byte
-	// call does the same through a client.
-	call(client statsd.StatSender, i int, random *rand.Rand) error
-	// parts are what the books are kept of.
+	// parts are the series whose sums are known.
 	parts() []part
 }
 
-// part is some of a scenario's series: those whose values, read over the HTTP API, have to add up.
+// part is some series of a scenario whose values, read over the HTTP API, have a known sum.
 type part struct {
 	name string
 	// paths of the HTTP API, whose values all together are the sum.
@@ -39,7 +38,7 @@ type part struct {
 	windowed bool
 }
 
-// uniform is what sets of one kind have in common: any line may be drawn.
+// uniform is a set from which any line may be drawn.
 type uniform int
 
 func (u uniform) size() int                      { return int(u) }
@@ -70,7 +69,8 @@ func (t taggedCounters) appendLine(dst []byte, i int, _ *rand.Rand) []byte {
 	return strconv.AppendInt(append(dst, ",code:"...), int64(code), 10)
 }
 
-func (t taggedCounters) call(client statsd.StatSender, i int, _ *rand.Rand) error {
+// call sends line i through a client.
+func (t taggedCounters) call(client statsd.StatSender, i int) error {
 	metric, namespace, pod, code := t.place(i)
 	return client.Inc("http.requests.m"+strconv.Itoa(metric), 1, 1,
 		statsd.Tag{"namespace", "ns" + strconv.Itoa(namespace)},
@@ -102,10 +102,6 @@ func (p plainCounters) appendLine(dst []byte, i int, _ *rand.Rand) []byte {
 	return append(appendPlain(append(dst, "http.requests"...), i%p.metrics, i/p.metrics), ":1|c"...)
 }
 
-func (p plainCounters) call(client statsd.StatSender, i int, _ *rand.Rand) error {
-	return client.Inc(string(appendPlain([]byte("http.requests"), i%p.metrics, i/p.metrics)), 1, 1)
-}
-
 func (p plainCounters) parts() []part {
 	paths := make([]string, p.size())
 	for i := range paths {
@@ -130,10 +126,6 @@ func (p plainTimers) appendLine(dst []byte, i int, random *rand.Rand) []byte {
 	return append(strconv.AppendInt(append(dst, ':'), latency(random), 10), "|ms"...)
 }
 
-func (p plainTimers) call(client statsd.StatSender, i int, random *rand.Rand) error {
-	return client.Timing(string(appendPlain([]byte("http.latency"), i%p.metrics, i/p.metrics)), latency(random), 1)
-}
-
 // parts: a timer has no total, only what it counted in a window.
 func (p plainTimers) parts() []part {
 	paths := make([]string, p.size())
@@ -146,4 +138,14 @@ func (p plainTimers) parts() []part {
 func appendPlain(dst []byte, metric, host int) []byte {
 	dst = strconv.AppendInt(append(dst, ".m"...), int64(metric), 10)
 	return strconv.AppendInt(append(dst, ".h"...), int64(host), 10)
+}
+
+const (
+	medianLatency = 20.0 // ms
+	latencySpread = 0.7  // of the logarithm
+)
+
+// latency draws a latency in milliseconds.
+func latency(random *rand.Rand) int64 {
+	return int64(min(max(medianLatency*math.Exp(latencySpread*random.NormFloat64()), 1), 999))
 }

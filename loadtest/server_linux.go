@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// server is the server under test, on free ports of the loopback, with a data folder of its own.
+// server is the server under test, on free ports of the loopback interface, with a data folder of
+// its own.
 type server struct {
 	*child
 	udp            netip.AddrPort
@@ -23,11 +24,11 @@ type server struct {
 	knownValue     int64 // of the gauge of watchKnown
 }
 
-// startPatience is how long a server may take until it is ready.
-const startPatience = 60 * time.Second
+// startTimeout bounds the start of a server until it is ready.
+const startTimeout = 60 * time.Second
 
-// startServer starts the server on the processor that it has to itself. Arguments follow those that it is
-// started with anyhow, so that one which is there already is overridden.
+// startServer starts the server on its own processor. args follow the usual arguments and override
+// them.
 func (m *measurement) startServer(ctx context.Context, args ...string) (*server, error) {
 	dir, err := os.MkdirTemp("", "sluice-loadtest-")
 	if err != nil {
@@ -36,8 +37,8 @@ func (m *measurement) startServer(ctx context.Context, args ...string) (*server,
 	return m.startServerIn(ctx, dir, args...)
 }
 
-// startServerIn is startServer in a folder that a server may have left behind: it is removed by stop, and
-// left by terminate.
+// startServerIn is startServer in a folder that another server may have left. stop removes the
+// folder, terminate does not.
 func (m *measurement) startServerIn(ctx context.Context, dir string, args ...string) (_ *server, err error) {
 	s := &server{dir: dir, client: &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{}}}
 	defer func() {
@@ -45,7 +46,7 @@ func (m *measurement) startServerIn(ctx context.Context, dir string, args ...str
 			err = errors.Join(err, s.abandon())
 		}
 	}()
-	defer m.showWork("server starts")()
+	m.step("starting the server")
 	ports, err := freePorts()
 	if err != nil {
 		return nil, err
@@ -60,7 +61,7 @@ func (m *measurement) startServerIn(ctx context.Context, dir string, args ...str
 	if s.child, err = startChild(cmd, m.processors.server); err != nil {
 		return nil, err
 	}
-	return s, s.await(ctx, "readiness", startPatience, func() (bool, error) { return s.ready(ctx) })
+	return s, s.await(ctx, "readiness", startTimeout, func() (bool, error) { return s.ready(ctx) })
 }
 
 func (s *server) ready(ctx context.Context) (bool, error) {
@@ -85,8 +86,7 @@ func (s *server) stop() error {
 	return errors.Join(s.terminate(), os.RemoveAll(s.dir))
 }
 
-// abandon is stop of a server that never was ready, or never started: how it ends says nothing, for it may not know yet
-// what it is asked for.
+// abandon is stop for a server that never was ready: its exit code says nothing.
 func (s *server) abandon() error {
 	s.client.CloseIdleConnections()
 	if s.child != nil {
@@ -100,8 +100,8 @@ type ports struct {
 	http, api, ops string
 }
 
-// freePorts asks the system for ports and gives them back. Somebody else may take one before the server
-// does; the system hands them out in turn, so that is unlikely, and then the server says so and ends.
+// freePorts asks the kernel for ports and releases them. Another process could take one first; the
+// server then reports it and ends.
 func freePorts() (p ports, err error) {
 	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {

@@ -15,16 +15,16 @@ import (
 	"time"
 )
 
-// session asks one server over one keep-alive connection, one prepared request after the other: what is measured is
-// the server, not a client's pool.
+// session sends prepared requests to one server over one keep-alive connection, one after the
+// other, so that the server is measured and not a client's pool.
 type session struct {
 	conn net.Conn
 	in   *bufio.Reader
 	body bytes.Buffer
 }
 
-// askPatience is how long one answer may take.
-const askPatience = time.Minute
+// askTimeout is how long one answer may take.
+const askTimeout = time.Minute
 
 func openSession(address string) (*session, error) {
 	conn, err := net.Dial("tcp4", address)
@@ -34,7 +34,7 @@ func openSession(address string) (*session, error) {
 	return &session{conn: conn, in: bufio.NewReaderSize(conn, 64<<10)}, nil
 }
 
-// openAPI opens a session with the metrics API of a server, whose certificate it holds to the authority in its folder.
+// openAPI opens a session with the metrics API of a server and verifies its certificate.
 func openAPI(ctx context.Context, s *server) (*session, error) {
 	authority, err := os.ReadFile(filepath.Join(s.dir, "data", "ca.crt"))
 	if err != nil {
@@ -52,9 +52,9 @@ func openAPI(ctx context.Context, s *server) (*session, error) {
 	return &session{conn: conn, in: bufio.NewReaderSize(conn, 64<<10)}, nil
 }
 
-// ask returns status and body of the answer; the body lives until the next question.
+// ask returns status and body of the answer; the body is valid until the next request.
 func (s *session) ask(request []byte) (int, []byte, error) {
-	if err := s.conn.SetDeadline(time.Now().Add(askPatience)); err != nil {
+	if err := s.conn.SetDeadline(time.Now().Add(askTimeout)); err != nil {
 		return 0, nil, err
 	}
 	if _, err := s.conn.Write(request); err != nil {
@@ -72,8 +72,8 @@ func (s *session) ask(request []byte) (int, []byte, error) {
 	return resp.StatusCode, s.body.Bytes(), nil
 }
 
-// must is ask, where any other answer than 200 is an error.
-func (s *session) must(request []byte) ([]byte, error) {
+// ask200 is ask; an answer other than 200 is an error.
+func (s *session) ask200(request []byte) ([]byte, error) {
 	status, body, err := s.ask(request)
 	if err == nil && status != http.StatusOK {
 		err = fmt.Errorf("status %d: %.300s", status, body)
@@ -83,7 +83,7 @@ func (s *session) must(request []byte) ([]byte, error) {
 
 func (s *session) close() error { return s.conn.Close() }
 
-// apiToken is who the load test says that it is. A stand-in believes anybody.
+// apiToken is the load test's token. The fake API server accepts any.
 const apiToken = "loadtest"
 
 const (
@@ -101,5 +101,5 @@ func bodyRequest(method, path, body string) []byte {
 	return fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", method, path, len(body), body)
 }
 
-// closing closes what was opened, and joins what goes wrong with what went wrong before.
+// closing closes c and joins the error.
 func closing(c interface{ close() error }, err *error) { *err = errors.Join(*err, c.close()) }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// stallScenario is what becomes of lines while the disk of the data folder does not answer.
+// stallScenario sends lines while the disk of the data folder does not answer.
 var stallScenario = Scenario{
 	Name: "disk-stall-30s", About: "lines while the disk of the data folder stands still for 30 s, and until what changed is on disk again",
 	ShortAbout: "lines while the disk of the data folder stands still for 2 s, and until what changed is on disk again",
@@ -46,8 +46,8 @@ func measureStall(ctx context.Context, m *measurement) (figures []Figure, err er
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, disk.remove()) }()
-	m.note("The disk is a file in a frozen file system, %d lines/s come in all the time. Lines that were not taken lay in the socket's buffer until it was full; "+
-		"longest_silence is the longest that /metrics took to answer meanwhile.", sizes.perSecond)
+	m.note("The disk is a file in a frozen file system. The load is %d lines/s throughout. Lines that were not taken waited in the socket's buffer until it was full; "+
+		"longest_silence is the longest time that /metrics took to answer.", sizes.perSecond)
 	s, err := m.startServer(ctx, "--data-dir", filepath.Join(disk.path(), "data"))
 	if err != nil {
 		return nil, err
@@ -80,31 +80,28 @@ func measureStall(ctx context.Context, m *measurement) (figures []Figure, err er
 	}, nil
 }
 
-// stalled is what was seen while the disk stood still.
+// stalled are the observations during a stall.
 type stalled struct {
 	lagBefore, lag    float64 // seconds
 	silence, caughtUp time.Duration
 }
 
 func (sizes stallSizes) watch(ctx context.Context, m *measurement, s *server, disk *stallingDisk) (seen stalled, err error) {
-	stop := m.showWork("lines come in")
-	defer func() { stop() }()
+	m.step("sending lines")
 	if err := rest(ctx, sizes.before); err != nil {
 		return seen, err
 	}
 	if seen.lagBefore, err = seen.look(ctx, s); err != nil {
 		return seen, err
 	}
-	stop()
-	stop = m.showWork("disk stands still")
+	m.step("stalling the disk")
 	if err := sizes.stallDuring(ctx, disk, func() error {
 		_, err := seen.look(ctx, s)
 		return err
 	}); err != nil {
 		return seen, err
 	}
-	stop()
-	stop = m.showWork("disk goes on")
+	m.step("after the stall")
 	for resumed := time.Now(); ; {
 		lag, err := seen.look(ctx, s)
 		if err != nil {
@@ -113,8 +110,8 @@ func (sizes stallSizes) watch(ctx context.Context, m *measurement, s *server, di
 		if seen.caughtUp = time.Since(resumed); lag < 1 {
 			return seen, rest(ctx, sizes.before)
 		}
-		if seen.caughtUp > catchUpPatience {
-			return seen, fmt.Errorf("the store is still %.1fs behind, %s after the disk went on", lag, catchUpPatience)
+		if seen.caughtUp > catchUpTimeout {
+			return seen, fmt.Errorf("the store is still %.1fs behind, %s after the disk went on", lag, catchUpTimeout)
 		}
 		if err := rest(ctx, lookPoll); err != nil {
 			return seen, err
@@ -122,8 +119,8 @@ func (sizes stallSizes) watch(ctx context.Context, m *measurement, s *server, di
 	}
 }
 
-// stallDuring looks again and again while the disk stalls. The disk goes on when it is time, even if a look takes
-// longer: it may be the disk that it waits for.
+// stallDuring calls look repeatedly while the disk stalls. The disk resumes on time even if look
+// takes longer: it may wait for the disk.
 func (sizes stallSizes) stallDuring(ctx context.Context, disk *stallingDisk, look func() error) error {
 	if err := disk.stall(); err != nil {
 		return err
@@ -151,8 +148,8 @@ func (sizes stallSizes) stallDuring(ctx context.Context, disk *stallingDisk, loo
 }
 
 const (
-	lookPoll        = 100 * time.Millisecond
-	catchUpPatience = 2 * time.Minute
+	lookPoll       = 100 * time.Millisecond
+	catchUpTimeout = 2 * time.Minute
 )
 
 // look asks for the lag. The answer may take as long as the server stands still.

@@ -12,9 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stallingDisk is a file system whose disk can stop. Its disk is a file in another file system, and that one is frozen:
-// reads are answered, what is written stays in memory, and whoever waits for the disk waits until it is thawed. The
-// file system above knows nothing of it, as with a disk that hangs. Both are loop devices, so this needs root.
+// stallingDisk is a file system whose disk can stop. Its disk is a file in another file system,
+// which is frozen: reads are answered, writes stay in memory, and a wait for the disk lasts until
+// the thaw. The upper file system notices nothing, as with a disk that hangs. Both are loop
+// devices, which need root.
 type stallingDisk struct {
 	dir        string
 	beneath    *os.File // the file system that is frozen
@@ -23,7 +24,7 @@ type stallingDisk struct {
 }
 
 // errNoStall is why a disk that stalls cannot be had here.
-var errNoStall = errors.New("a disk that stalls is two file systems on loop devices, one on the other")
+var errNoStall = errors.New("a stalling disk needs two file systems on loop devices, and root")
 
 const (
 	diskBytes    = 3 << 30 // sparse
@@ -74,7 +75,7 @@ func (d *stallingDisk) mount(ctx context.Context, image, name string, bytes int6
 	return nil
 }
 
-// path is where the file system is whose disk stalls.
+// path is the folder of the file system whose disk stalls.
 func (d *stallingDisk) path() string { return filepath.Join(d.dir, "disk") }
 
 // FIFREEZE and FITHAW of linux/fs.h.
@@ -92,7 +93,7 @@ func (d *stallingDisk) stall() error {
 	return nil
 }
 
-// resume lets the disk go on. It may be called when it does.
+// resume restarts the disk. It may be called when the disk runs.
 func (d *stallingDisk) resume() error {
 	if !d.isStalling {
 		return nil
@@ -104,7 +105,7 @@ func (d *stallingDisk) resume() error {
 	return nil
 }
 
-// remove takes the disk apart; nobody may have a file open on it.
+// remove unmounts the file systems; no process may have a file open on them.
 func (d *stallingDisk) remove() (err error) {
 	if d.beneath != nil {
 		err = errors.Join(d.resume(), d.beneath.Close())

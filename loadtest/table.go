@@ -35,7 +35,7 @@ var figures = []struct {
 
 func mebibytes(bytes int64) float64 { return float64(bytes) / (1 << 20) }
 
-// WriteTable writes a table a scenario.
+// WriteTable writes a table per scenario.
 func (r *Report) WriteTable(out io.Writer) error {
 	var b strings.Builder
 	pinned := "not pinned"
@@ -77,33 +77,33 @@ func (r *Result) writeHead(b *strings.Builder) {
 	}
 	packing := "packed by the client"
 	if r.Load.LinesPerDatagram > 0 {
-		packing = fmt.Sprintf("%d a datagram", r.Load.LinesPerDatagram)
+		packing = fmt.Sprintf("%d per datagram", r.Load.LinesPerDatagram)
 	}
 	fmt.Fprintf(b, "%s: %s, %s series, %s, %s, by %s\n", name, r.About,
 		grouped(float64(r.Load.Series)), packing, r.Load.amount(), r.Load.Sender)
 	if len(r.Runs) == 0 {
 		return
 	}
-	balance := "The books of every run balance."
+	accounted := "Every line is accounted for."
 	if r.Load.Target != "" {
-		balance = "The server is " + r.Load.Target + ": its books were not checked."
+		accounted = "The server is " + r.Load.Target + "; its accounting was not checked."
 	}
-	b.WriteString(balance + "\nns/line is the server's CPU time a line taken; floor that of a receiver that only counts lines and lets\n" +
-		"datagrams gather; blocking that of one that is woken for each.\n\n")
+	b.WriteString(accounted + "\nns/line is the server's CPU time per line taken; floor is that of a receiver that only counts lines and\n" +
+		"reads them in batches; blocking is that of one that is woken for each datagram.\n\n")
 }
 
-// amount is how much was sent, and how fast.
+// amount describes the size and the rate of the load.
 func (l *Load) amount() string {
 	switch {
 	case l.SearchStep > 0:
-		return fmt.Sprintf("rates looked for in up to %d steps of %s each", l.SearchSteps, l.SearchStep)
+		return fmt.Sprintf("a search in up to %d steps of %s each", l.SearchSteps, l.SearchStep)
 	case l.RatePerSecond > 0:
-		return grouped(float64(l.LinesPerRun)) + " lines a run, " + grouped(float64(l.RatePerSecond)) + " lines/s"
+		return grouped(float64(l.LinesPerRun)) + " lines per run, " + grouped(float64(l.RatePerSecond)) + " lines/s"
 	}
-	return grouped(float64(l.LinesPerRun)) + " lines a run, as fast as it goes"
+	return grouped(float64(l.LinesPerRun)) + " lines per run, flat out"
 }
 
-// writeRuns writes a row a run, and the spread of several.
+// writeRuns writes a row per run, and the spread of several.
 func (r *Result) writeRuns(b *strings.Builder) {
 	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	cells := []string{"run"}
@@ -121,10 +121,10 @@ func (r *Result) writeRuns(b *strings.Builder) {
 	if len(r.Runs) > 1 {
 		r.writeSpread(w)
 	}
-	_ = w.Flush() // into a strings.Builder, which takes all
+	_ = w.Flush()
 }
 
-// writeFigures writes a row a figure.
+// writeFigures writes a row per figure.
 func (r *Result) writeFigures(b *strings.Builder) {
 	if len(r.Figures) == 0 {
 		return
@@ -141,7 +141,7 @@ func (r *Result) writeFigures(b *strings.Builder) {
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t\n", f.Name, formatFigure(f.Median), formatFigure(f.Min), formatFigure(f.Max), f.Unit, aim)
 	}
-	_ = w.Flush() // likewise
+	_ = w.Flush()
 }
 
 func (r *Result) writeSpread(w io.Writer) {
@@ -171,7 +171,7 @@ func formatted(format string, v float64) string {
 	return fmt.Sprintf(format, v)
 }
 
-// grouped writes a whole number, thousands apart.
+// grouped prints a whole number with its thousands separated.
 func grouped(v float64) string {
 	digits := strconv.FormatInt(int64(v), 10)
 	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
@@ -199,7 +199,7 @@ func (r *Report) WriteJSON(out io.Writer) error {
 	}{r.Version, r.Machine, results})
 }
 
-// columns are those of the table of a load, over all runs.
+// columns are the columns of the table of a load, over all runs.
 func (r *Result) columns() map[string]Spread {
 	if len(r.Runs) == 0 {
 		return nil

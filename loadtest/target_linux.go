@@ -13,19 +13,20 @@ import (
 	"time"
 )
 
-// target is a server that is not ours. It has no books: what is known of it is what the kernel dropped before it.
+// target is another StatsD server. Only the datagrams that the kernel dropped before it are known.
 type target struct {
 	*child
 	udp netip.AddrPort
 	dir string
 }
 
-// targetGrace is how long a target is left alone after its socket is there.
+// targetGrace is the wait after a target has opened its socket.
 const targetGrace = time.Second
 
-// startTarget starts the command line by the shell, with its placeholders filled in, and waits for its socket.
+// startTarget starts the command line in the shell, with its placeholders filled in, and waits for
+// its socket.
 func (m *measurement) startTarget(ctx context.Context) (_ *target, err error) {
-	defer m.showWork("target starts")()
+	m.step("starting the target")
 	t := &target{}
 	defer func() {
 		if err != nil {
@@ -56,7 +57,7 @@ func (m *measurement) startTarget(ctx context.Context) (_ *target, err error) {
 	if t.child, err = startChild(cmd, m.processors.server); err != nil {
 		return nil, err
 	}
-	err = t.await(ctx, "UDP socket", startPatience, func() (bool, error) {
+	err = t.await(ctx, "UDP socket", startTimeout, func() (bool, error) {
 		_, err := readQueue(t.udp)
 		return err == nil, err
 	})
@@ -84,7 +85,7 @@ func (t *target) placeholders() (*strings.Replacer, error) {
 	return strings.NewReplacer("{udp}", fmt.Sprint(t.udp.Port()), "{tcp}", tcp, "{config}", t.configFile()), nil
 }
 
-// stop ends it. How it ends is its own affair: peers that were asked to end exit with what they like.
+// stop ends the target. Its exit code is ignored.
 func (t *target) stop() error {
 	if t.child != nil {
 		_ = t.terminate()
@@ -96,14 +97,14 @@ func (t *target) stop() error {
 }
 
 func (m *measurement) targetSubject(t *target) subject {
-	m.note("The books of the target were not checked, for it has none: taken is what was sent less what the kernel dropped before it. " +
-		"What it lost or refused after that is not known.")
+	m.note("The target reports no accounting: taken is sent less the datagrams that the kernel dropped. " +
+		"Later losses are unknown.")
 	return subject{
 		child: t.child, what: "target", udp: t.udp, warmUpLines: m.scenario.series.size(), warmUpRate: singleWarmUpRate, foreign: true,
 	}
 }
 
-// measureTarget is measureServer of a server that is not ours.
+// measureTarget is measureServer for a target.
 func (m *measurement) measureTarget(ctx context.Context) (run Run, err error) {
 	t, err := m.startTarget(ctx)
 	if err != nil {
@@ -113,7 +114,7 @@ func (m *measurement) measureTarget(ctx context.Context) (run Run, err error) {
 	if run.Idle, err = readMemory(t.pid()); err != nil {
 		return Run{}, err
 	}
-	sent, taken, err := m.pour(ctx, m.targetSubject(t))
+	sent, taken, err := m.applyLoad(ctx, m.targetSubject(t))
 	if err != nil {
 		return Run{}, err
 	}
@@ -122,20 +123,11 @@ func (m *measurement) measureTarget(ctx context.Context) (run Run, err error) {
 	}
 	least, most := sent.load.lost(taken.DroppedDatagrams)
 	if least != most {
-		m.note("The datagrams that were dropped had different numbers of lines: as many as could be are taken for lost.")
+		m.note("Dropped datagrams had different numbers of lines: the most possible are counted as lost.")
 	}
 	if taken.Taken = taken.Sent - most; taken.Taken <= 0 {
-		return Run{}, tookNothing("target", taken)
+		return Run{}, nothingTaken("target", taken)
 	}
 	run.Server = taken
 	return run, nil
-}
-
-func (m *measurement) searchTarget(ctx context.Context) (found lossless, err error) {
-	t, err := m.startTarget(ctx)
-	if err != nil {
-		return lossless{}, err
-	}
-	defer func() { err = errors.Join(err, t.stop()) }()
-	return (&ramp{m: m, to: m.targetSubject(t)}).search(ctx)
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// total reads every path of the server's HTTP API and adds the values up.
+// total is the sum of the values at the paths of the server's HTTP API.
 func total(ctx context.Context, client *http.Client, httpAddress string, paths []string) (int64, error) {
 	var sum int64
 	for _, path := range paths {
@@ -44,7 +44,7 @@ func readValues(ctx context.Context, client *http.Client, url string) ([]int64, 
 	return parseValues(body)
 }
 
-// parseValues takes whole numbers only: a count that comes as a fraction is wrong.
+// parseValues accepts whole numbers only: a fractional count is wrong.
 func parseValues(body []byte) ([]int64, error) {
 	var answer struct {
 		Items []struct {
@@ -58,7 +58,7 @@ func parseValues(body []byte) ([]int64, error) {
 	for i, item := range answer.Items {
 		v, err := item.Value.Int64()
 		if err != nil {
-			return nil, fmt.Errorf("value %q: want a whole number", item.Value)
+			return nil, fmt.Errorf("value is %q; must be a whole number", item.Value)
 		}
 		values[i] = v
 	}

@@ -6,18 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync/atomic"
 	"time"
 )
 
-// visibleScenario is how long it takes from pushing a value until a reader of the metrics API sees it.
+// visibleScenario measures the time from a push until a reader of the metrics API sees the value.
 var visibleScenario = Scenario{
 	Name: "visible", About: "from a push, over UDP and HTTP, to the first answer of the metrics API that shows it, while lines come in",
 	TakesRate: true, measure: measureVisible,
 }
 
-// visibleLinesPerSecond is the load meanwhile, if --rate says nothing else: below half of what the machines of 2025
-// take on a core without loss.
+// visibleLinesPerSecond is the default load: below half of the lossless rate of a core of 2025.
 const visibleLinesPerSecond = 1_000_000
 
 func measureVisible(ctx context.Context, m *measurement) (figures []Figure, err error) {
@@ -28,8 +26,8 @@ func measureVisible(ctx context.Context, m *measurement) (figures []Figure, err 
 	if m.Rate > 0 {
 		perSecond = m.Rate
 	}
-	m.note("Times end with the first whole answer over a keep-alive TLS connection that shows the value; it is asked for again and again, so that "+
-		"they are longer than the truth by at most one read. %d lines/s of tagged counters come in meanwhile: want --rate at half of what is taken without drops.", perSecond)
+	m.note("Times end with the first complete answer over a keep-alive TLS connection that has the value. Reads follow each other, so a time is "+
+		"too long by at most one read. The load is %d lines/s of tagged counters; --rate should be half of the lossless rate.", perSecond)
 	s, err := m.startServer(ctx)
 	if err != nil {
 		return nil, err
@@ -40,10 +38,8 @@ func measureVisible(ctx context.Context, m *measurement) (figures []Figure, err 
 	if err != nil {
 		return nil, err
 	}
-	var done atomic.Int64
-	stop := m.showProgress("pushes", &done, int64(pushes), "of each way")
-	udp, http, probeErr := probe(ctx, s, pushes, &done)
-	stop()
+	m.step("pushes")
+	udp, http, probeErr := probe(ctx, s, pushes)
 	sent, err := lines.stop()
 	if err := errors.Join(probeErr, err); err != nil {
 		return nil, err
@@ -58,14 +54,14 @@ func measureVisible(ctx context.Context, m *measurement) (figures []Figure, err 
 		Figure{Name: "lines_per_second", Unit: "lines/s", Value: sent}, Figure{Name: "dropped_datagrams", Value: float64(drops)}), nil
 }
 
-// probed is what probing one way in took.
+// probed are the times of one way in.
 type probed struct {
 	visible durations
 	reads   durations // each question on the way
 }
 
 // probe pushes over UDP and over HTTP in turn.
-func probe(ctx context.Context, s *server, pushes int, done *atomic.Int64) (udp, http probed, err error) {
+func probe(ctx context.Context, s *server, pushes int) (udp, http probed, err error) {
 	api, err := openAPI(ctx, s)
 	if err != nil {
 		return udp, http, err
@@ -89,11 +85,10 @@ func probe(ctx context.Context, s *server, pushes int, done *atomic.Int64) (udp,
 		})
 		if err == nil {
 			err = http.once(ctx, api, "probe.http", value, func(value int) error {
-				_, err := push.must(bodyRequest("PUT", "/v1/external/probe.http", fmt.Sprint(value)))
+				_, err := push.ask200(bodyRequest("PUT", "/v1/external/probe.http", fmt.Sprint(value)))
 				return err
 			})
 		}
-		done.Add(1)
 		if err == nil {
 			err = rest(ctx, betweenProbes)
 		}
@@ -104,8 +99,8 @@ func probe(ctx context.Context, s *server, pushes int, done *atomic.Int64) (udp,
 const (
 	// betweenProbes lets probes fall on all moments of what the server does periodically.
 	betweenProbes = 3 * time.Millisecond
-	// visiblePatience is how long a value may take: a datagram that was dropped is never seen.
-	visiblePatience = 10 * time.Second
+	// visibleTimeout is how long a value may take: a datagram that was dropped is never seen.
+	visibleTimeout = 10 * time.Second
 )
 
 // once pushes a value and asks until it is there.
@@ -128,8 +123,8 @@ func (p *probed) once(ctx context.Context, api *session, metric string, value in
 			p.visible = append(p.visible, now.Sub(begun))
 			return nil
 		}
-		if now.Sub(begun) > visiblePatience {
-			return fmt.Errorf("%s: %d is not visible after %s; the last answer was %d %.200s", metric, value, visiblePatience, status, body)
+		if now.Sub(begun) > visibleTimeout {
+			return fmt.Errorf("%s: %d is not visible after %s; the last answer was %d %.200s", metric, value, visibleTimeout, status, body)
 		}
 		if err := ctx.Err(); err != nil {
 			return err

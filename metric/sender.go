@@ -19,6 +19,18 @@ type Sender struct {
 	Principal *Principal
 }
 
+// LocalKey is the bit of Sender.Key that is set in keys made by receivers, and in no key made by the
+// cluster view.
+const LocalKey = 1 << 63
+
+// String is the sender's name in logs: the address, or "unix".
+func (s *Sender) String() string {
+	if s == nil || !s.Address.IsValid() {
+		return "unix"
+	}
+	return s.Address.String()
+}
+
 // Namespace is the sender's namespace, or empty.
 func (s *Sender) Namespace() string {
 	switch {

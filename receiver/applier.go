@@ -2,20 +2,20 @@ package receiver
 
 import "github.com/sluice-metrics/sluice/metric"
 
-// Applier is one goroutine's way into the table. It is not safe for use by two goroutines at once.
+// Applier is one goroutine's path into the table. It is not safe for concurrent use.
 //
-// The table reuses memory only after every Applier passed a batch boundary, so one that neither passes
-// nor parks holds memory up for all.
+// The table reuses memory only after every Applier has passed a batch boundary. An Applier that
+// neither quiesces nor goes offline delays that for all.
 type Applier interface {
-	// Apply takes one sample, or says why not. It neither blocks nor allocates for a known series, and
-	// keeps nothing of the sample's bytes.
+	// Apply applies one sample, or returns the reason to reject it. For a known series it neither
+	// blocks nor allocates. It retains none of the sample's bytes.
 	Apply(*metric.Sample) metric.Reason
 	// Quiesce marks a batch boundary. Call it after each batch of datagrams or lines.
 	Quiesce()
-	// Offline must be called before blocking for longer than a few milliseconds, Online before the next Apply.
-	// A new Applier is not parked.
+	// Offline must be called before blocking for longer than a few milliseconds, and Online before
+	// the next Apply. A new Applier is online.
 	Offline()
 	Online()
-	// Close gives the Applier up, parked or not.
+	// Close gives the Applier up, online or offline.
 	Close()
 }

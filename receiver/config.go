@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/config"
+	"github.com/sluice-metrics/sluice/receiver/pending"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
 )
 
@@ -30,7 +31,7 @@ type Config struct {
 	// DrainTimeout bounds how long a stopping server reads what had already arrived.
 	DrainTimeout time.Duration
 	// Pending bounds the samples that are held until their sender is known.
-	Pending PendingConfig
+	Pending pending.Config
 }
 
 // Listener is one address that receives StatsD.
@@ -78,7 +79,7 @@ func DefaultConfig() Config {
 		MaxConnectionsPerAddress: 256,
 		IdleTimeout:              10 * time.Minute,
 		DrainTimeout:             time.Second,
-		Pending:                  DefaultPendingConfig(),
+		Pending:                  pending.DefaultConfig(),
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-metrics/sluice/receiver/ledger"
+	"github.com/sluice-metrics/sluice/receiver/pending"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
 )
 
@@ -28,7 +30,7 @@ func TestValidateListsAllFaults(t *testing.T) {
 			{Network: "udp", Address: ":0", About: AboutExternal},
 		},
 		MaxLine: 10, MaxTags: 0, MaxPacket: 2 << 20, MaxConnections: 0,
-		IdleTimeout: -time.Second, DrainTimeout: -time.Second, Pending: PendingConfig{MaxBytes: -1},
+		IdleTimeout: -time.Second, DrainTimeout: -time.Second, Pending: pending.Config{MaxBytes: -1},
 	}
 	want := []string{
 		`MaxLine is 10; must be at least 512`,
@@ -67,7 +69,7 @@ func TestValidateListsAllFaults(t *testing.T) {
 }
 
 func TestNewRefusesAnInvalidConfig(t *testing.T) {
-	if _, err := New(Config{}, Parts{Ledger: NewLedger()}); err == nil {
+	if _, err := New(Config{}, Parts{Ledger: ledger.New()}); err == nil {
 		t.Error("no error")
 	}
 }

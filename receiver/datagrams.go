@@ -10,47 +10,52 @@ import (
 )
 
 const (
-	// gatherTime is the sleep after a batch that was not full: datagrams that gather meanwhile share one
-	// system call and one wake-up, which is most of the cost of a datagram with a single line.
+	// gatherTime is the sleep after a batch that was not full. Datagrams that arrive meanwhile
+	// share one system call and one wake-up, which are most of the cost of a datagram with a single
+	// line.
 	gatherTime = time.Millisecond
-	// idleRounds is how many empty sleeps come before the goroutine blocks until something arrives, so that
-	// an idle socket costs nothing. More of them make a slow sender dearer (each of its datagrams is followed
-	// by all these sleeps), fewer one that sends about once a gatherTime.
+	// idleRounds is the number of empty sleeps before the goroutine blocks until data arrives, so
+	// that an idle socket costs nothing. A higher number costs more for a slow sender, whose every
+	// datagram is followed by all these sleeps; a lower one for a sender with a period of about
+	// gatherTime.
 	idleRounds = 2
-	// dropsEvery is after how many rounds of steady work the kernel is asked what it dropped.
+	// dropsEvery is the number of rounds of steady work after which the kernel's drops are read.
 	dropsEvery = 256
 	maxBackoff = time.Second
-	// parsedAtOnce is after how many lines that were parsed the clock is looked at within a batch: one of 32 datagrams full of new
-	// series takes two milliseconds, a hundred times one of known ones.
-	parsedAtOnce = 100
-	// steadyTime is how long a goroutine that finds its socket full every time keeps the processor before it lets others have it.
-	steadyTime = time.Millisecond
-	// steadyMost bounds it where others had the processor longer: Go gives a goroutine 10 ms too, the kernel a process some.
-	steadyMost = 10 * time.Millisecond
+	// parsedPerCheck is the number of parsed lines after which the clock is read within a batch. A
+	// batch of 32 datagrams full of new series takes two milliseconds, a hundred times as long as
+	// one of known series.
+	parsedPerCheck = 100
+	// minBusyTime is how long a goroutine with a full socket keeps the processor before it yields.
+	minBusyTime = time.Millisecond
+	// maxBusyTime bounds that time when other goroutines took longer. 10 ms is also Go's own time
+	// slice.
+	maxBusyTime = 10 * time.Millisecond
 )
 
-// datagrams reads one datagram socket, udp or unixgram, and runs to completion: what it reads it applies.
-// It has the socket to itself; packetSocket (linux: recvmmsg on a descriptor outside Go's poller) never
-// blocks but in wait.
+// datagrams reads one datagram socket, udp or unixgram, and applies every datagram before it reads
+// the next batch. It owns the socket. packetSocket (on Linux, recvmmsg outside Go's poller) blocks
+// in wait only.
 //
-// The goroutine is not locked to a thread: a sleeping goroutine on a thread of its own costs two thread
-// switches a wake-up.
+// The goroutine is not locked to a thread: a goroutine that sleeps on its own thread costs two
+// thread switches per wake-up.
 type datagrams struct {
-	in           *intake
+	in           *ingester
 	socket       *packetSocket
 	drainTimeout time.Duration
 	logger       *slog.Logger
 
-	from       [batchSize]netip.Addr // of the batch in hand
-	sealed     bool                  // no datagram can arrive any more
-	drainUntil time.Time             // once sealed
-	idle       int                   // empty rounds in a row
+	from       [batchSize]netip.Addr // senders of the current batch
+	draining   bool                  // the socket receives no more
+	drainUntil time.Time             // set when draining begins
+	idle       int                   // consecutive empty rounds
 	backoff    time.Duration
-	steady     time.Time     // since when every batch was full; zero: the last one was not
-	others     time.Duration // how long they had the processor the last time
+	busySince  time.Time     // start of a row of full batches; zero: the last batch was not full
+	othersTime time.Duration // how long other goroutines had the processor at the last yield
 }
 
-// run serves until ctx ends, then shuts the socket's entrance, reads on until it is empty, and closes it.
+// run serves until ctx ends. Then it stops receiving, applies the data that has arrived, and closes
+// the socket.
 func (d *datagrams) run(ctx context.Context) {
 	defer d.socket.close()
 	defer d.in.applier.Close()
@@ -58,7 +63,7 @@ func (d *datagrams) run(ctx context.Context) {
 	stop := context.AfterFunc(ctx, func() { d.socket.wake(); close(woken) })
 	defer func() {
 		if !stop() {
-			<-woken // or it would write to a descriptor that is closed, or somebody else's
+			<-woken // or wake would write to a closed or reused descriptor
 		}
 	}()
 	for round := 1; d.step(ctx); round++ {
@@ -69,15 +74,15 @@ func (d *datagrams) run(ctx context.Context) {
 	d.countDrops()
 }
 
-// step does one round and reports whether there is another one.
+// step does one round and reports whether another one follows.
 func (d *datagrams) step(ctx context.Context) bool {
-	if !d.sealed && ctx.Err() != nil {
-		d.sealed, d.drainUntil = true, time.Now().Add(d.drainTimeout)
-		d.socket.seal()
+	if !d.draining && ctx.Err() != nil {
+		d.draining, d.drainUntil = true, time.Now().Add(d.drainTimeout)
+		d.socket.stopReceiving()
 	}
 	n, err := d.socket.receive()
-	d.take(n)
-	if d.sealed {
+	d.applyBatch(n)
+	if d.draining {
 		return n > 0 && err == nil && time.Now().Before(d.drainUntil)
 	}
 	switch {
@@ -90,36 +95,36 @@ func (d *datagrams) step(ctx context.Context) bool {
 		d.idle, d.backoff = 0, 0
 	}
 	if n < batchSize {
-		d.rest()
-		d.steady, d.others = time.Time{}, 0
+		d.idleWait()
+		d.busySince, d.othersTime = time.Time{}, 0
 	} else {
-		d.takeTurns()
+		d.yieldIfBusy()
 	}
 	return true
 }
 
-func (d *datagrams) take(n int) {
+func (d *datagrams) applyBatch(n int) {
 	for i := range n {
-		d.from[i] = d.socket.from(i)
+		d.from[i] = d.socket.senderAddress(i)
 	}
-	d.in.expect(d.from[:n])
+	d.in.prefetchSenders(d.from[:n])
 	for i, from := range d.from[:n] {
-		d.in.from(from)
+		d.in.setSender(from)
 		if packet, cut := d.socket.packet(i); cut {
-			d.in.takeCut(packet, metric.TooLong)
+			d.in.applyTruncated(packet, metric.TooLong)
 		} else {
-			d.in.gather(packet)
+			d.in.addPacket(packet)
 		}
-		if d.in.parsed >= parsedAtOnce {
-			d.in.parsed = 0
-			d.takeTurns()
+		if d.in.parsedLines >= parsedPerCheck {
+			d.in.parsedLines = 0
+			d.yieldIfBusy()
 		}
 	}
-	d.in.settle()
+	d.in.endBatch()
 	d.in.applier.Quiesce()
 }
 
-func (d *datagrams) rest() {
+func (d *datagrams) idleWait() {
 	if d.idle <= idleRounds {
 		time.Sleep(gatherTime)
 		return
@@ -131,23 +136,23 @@ func (d *datagrams) rest() {
 	d.in.applier.Online()
 }
 
-// takeTurns lets others run who wait for the network, if none could for a while: for as long as they had it the last time, so that a
-// full socket has half of the processor also where their turns are long.
-func (d *datagrams) takeTurns() {
+// yieldIfBusy lets goroutines run that wait for the network, if they could not for a while. That
+// while is at least as long as their last turn, so that a full socket gets half of the processor.
+func (d *datagrams) yieldIfBusy() {
 	switch now := time.Now(); {
-	case d.steady.IsZero():
-		d.steady = now
-	case now.Sub(d.steady) > min(max(d.others, steadyTime), steadyMost):
+	case d.busySince.IsZero():
+		d.busySince = now
+	case now.Sub(d.busySince) > min(max(d.othersTime, minBusyTime), maxBusyTime):
 		d.socket.yield()
-		d.steady = time.Now()
-		d.others = d.steady.Sub(now)
+		d.busySince = time.Now()
+		d.othersTime = d.busySince.Sub(now)
 	}
 }
 
-// fail backs off: a socket that fails at once, again and again, must not take a core.
+// fail backs off, so that a socket that always fails does not use up a core.
 func (d *datagrams) fail(ctx context.Context, err error) {
 	d.backoff = min(max(2*d.backoff, gatherTime), maxBackoff)
-	d.logger.Error("cannot read from the socket, trying again", "error", err, "after", d.backoff)
+	d.logger.Error("cannot read from the socket; retrying", "error", err, "after", d.backoff)
 	d.in.applier.Offline()
 	pause(ctx, d.backoff)
 	d.in.applier.Online()
@@ -155,7 +160,7 @@ func (d *datagrams) fail(ctx context.Context, err error) {
 
 func (d *datagrams) countDrops() { d.in.account.SetKernelDrops(d.socket.drops()) }
 
-// pause sleeps, but not on when ctx ends.
+// pause sleeps until d has passed or ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/ledger"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
 )
 
@@ -42,7 +43,7 @@ func TestUDP(t *testing.T) {
 	if f.recorder.passed < datagrams/batchSize {
 		t.Errorf("%d batch boundaries passed in %d datagrams", f.recorder.passed, datagrams)
 	}
-	if packets := f.total(func(a *Account) uint64 { return a.packets.Load() }); packets != datagrams {
+	if packets := f.total(func(a *ledger.Account) uint64 { return a.Packets() }); packets != datagrams {
 		t.Errorf("%d packets, want %d", packets, datagrams)
 	}
 }
@@ -89,8 +90,8 @@ func TestUDPRefusedByTheTable(t *testing.T) {
 	f.run()
 	f.send(f.dial(0), "a:1|c\nb:1|c\nc:1|c")
 	f.eventually("all three", func() bool { return f.received() == 3 })
-	if f.rejected(metric.KindConflict) != 1 || f.total((*Account).Applied) != 2 {
-		t.Errorf("%d conflicts, %d applied", f.rejected(metric.KindConflict), f.total((*Account).Applied))
+	if f.rejected(metric.KindConflict) != 1 || f.total((*ledger.Account).Applied) != 2 {
+		t.Errorf("%d conflicts, %d applied", f.rejected(metric.KindConflict), f.total((*ledger.Account).Applied))
 	}
 	if want := `offset=0 line=b:1|c suppressed=0`; !strings.Contains(f.log.String(), want) {
 		t.Errorf("log %s, want %s", f.log, want)
@@ -113,12 +114,7 @@ func TestReuseport(t *testing.T) {
 	}
 	senders.Wait()
 	f.eventually("all samples", func() bool { return f.recorder.sum("a") == 32*50 })
-	used := 0
-	for _, a := range f.ledger.accounts["statsd_udp"] {
-		if a.Applied() > 0 {
-			used++
-		}
-	}
+	used := f.total(func(a *ledger.Account) uint64 { return min(a.Applied(), 1) })
 	if used < 2 {
 		t.Errorf("%d of 4 sockets got something", used)
 	}
@@ -197,7 +193,7 @@ func TestStopDrainsDatagrams(t *testing.T) {
 func TestStopShutsTheEntrance(t *testing.T) {
 	f := bind(t, testConfig(udp(1)))
 	defer f.server.Close()
-	d := &datagrams{in: f.server.newIntake(udp(1), f.server.packets[0].account), socket: f.server.packets[0].socket, drainTimeout: time.Hour}
+	d := &datagrams{in: f.server.newIngester(udp(1), f.server.packets[0].account), socket: f.server.packets[0].socket, drainTimeout: time.Hour}
 	conn := f.dial(0)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -219,17 +215,17 @@ func TestStopShutsTheEntrance(t *testing.T) {
 func TestTurnsAreTakenWithinABatch(t *testing.T) {
 	f := bind(t, testConfig(udp(1)))
 	defer f.server.Close()
-	d := &datagrams{in: f.server.newIntake(udp(1), f.server.packets[0].account), socket: f.server.packets[0].socket}
-	for lines, want := range map[int]bool{parsedAtOnce - 1: false, parsedAtOnce: true} {
+	d := &datagrams{in: f.server.newIngester(udp(1), f.server.packets[0].account), socket: f.server.packets[0].socket}
+	for lines, want := range map[int]bool{parsedPerCheck - 1: false, parsedPerCheck: true} {
 		f.send(f.dial(0), strings.Repeat("a:1|c\n", lines))
 		n, err := d.socket.receive()
 		if n != 1 || err != nil {
 			t.Fatal(n, err)
 		}
 		long := time.Now().Add(-time.Hour)
-		d.steady, d.in.parsed = long, 0
-		d.take(n)
-		if took := d.steady != long; took != want {
+		d.busySince, d.in.parsedLines = long, 0
+		d.applyBatch(n)
+		if took := d.busySince != long; took != want {
 			t.Errorf("%d lines were parsed: others had a turn: %v, want %v", lines, took, want)
 		}
 	}
@@ -302,7 +298,7 @@ func (e everybody) Sender(netip.Addr) *metric.Sender { return e.sender }
 
 func readWithoutAllocating(t *testing.T, senders Senders) {
 	f := bindParts(t, testConfig(udp(1)), func(p *Parts) { p.Senders = senders })
-	d := &datagrams{in: f.server.newIntake(udp(1), f.server.packets[0].account), socket: f.server.packets[0].socket}
+	d := &datagrams{in: f.server.newIngester(udp(1), f.server.packets[0].account), socket: f.server.packets[0].socket}
 	defer f.server.Close()
 	conn := f.dial(0)
 	packet := []byte("a:1|c|#k:v\nb:0.5:3|ms|@0.1\nc:x|s")
@@ -317,7 +313,7 @@ func readWithoutAllocating(t *testing.T, senders Senders) {
 		if n != 3 || err != nil {
 			t.Errorf("%d datagrams, %v", n, err)
 		}
-		d.take(n)
+		d.applyBatch(n)
 		d.countDrops()
 	})
 	if allocs != 0 {
@@ -353,7 +349,7 @@ func TestPortInUse(t *testing.T) {
 					continue
 				}
 				_, err := New(testConfig(udp(1), l), Parts{NewApplier: f.recorder.newApplier, Ledger: f.ledger, Logger: f.server.logger})
-				want := "cannot listen on " + l.Network + " " + l.Address + ": another process does (is another StatsD server running?): address already in use"
+				want := "cannot listen on " + l.Network + " " + l.Address + ": the address is in use by another process, such as another StatsD server: address already in use"
 				if err == nil || err.Error() != want {
 					t.Errorf("%d sockets: %v, want %s", sockets, err, want)
 				}
@@ -383,7 +379,7 @@ func TestStaleSocketFile(t *testing.T) {
 			if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			_, err := New(testConfig(Listener{Network: network, Address: path}), Parts{Ledger: NewLedger(), Logger: bind(t, testConfig()).server.logger})
+			_, err := New(testConfig(Listener{Network: network, Address: path}), Parts{Ledger: ledger.New(), Logger: bind(t, testConfig()).server.logger})
 			if err == nil || !strings.Contains(err.Error(), "is not a socket") {
 				t.Errorf("%v", err)
 			}
@@ -423,14 +419,14 @@ type foresight struct {
 	told [][]netip.Addr
 }
 
-func (f *foresight) Expect(all []netip.Addr) { f.told = append(f.told, slices.Clone(all)) }
+func (f *foresight) Prefetch(all []netip.Addr) { f.told = append(f.told, slices.Clone(all)) }
 
 // Senders are told of those of a batch before they are asked about each, where there are several.
 func TestSendersAreForetold(t *testing.T) {
 	ahead := &foresight{}
 	f := bindParts(t, testConfig(udp(1)), func(p *Parts) { p.Senders = ahead })
 	defer f.server.Close()
-	d := &datagrams{in: f.server.newIntake(udp(1), f.server.packets[0].account), socket: f.server.packets[0].socket}
+	d := &datagrams{in: f.server.newIngester(udp(1), f.server.packets[0].account), socket: f.server.packets[0].socket}
 	take := func(from ...string) {
 		for _, address := range from {
 			f.send(f.dialFrom(0, address), "a:1|c")
@@ -439,7 +435,7 @@ func TestSendersAreForetold(t *testing.T) {
 		if n != len(from) || err != nil {
 			t.Fatalf("%d datagrams, %v", n, err)
 		}
-		d.take(n)
+		d.applyBatch(n)
 	}
 	take("127.0.0.2", "127.0.0.2")
 	take("127.0.0.2", "127.0.0.3", "127.0.0.3", "127.0.0.4")
@@ -460,17 +456,17 @@ func TestTurnsAreAsLongAsThoseOfOthers(t *testing.T) {
 		others, kept time.Duration
 		yields       bool
 	}{
-		{0, steadyTime / 2, false},
-		{0, 2 * steadyTime, true},
-		{5 * steadyTime, 2 * steadyTime, false},
-		{5 * steadyTime, 6 * steadyTime, true},
-		{time.Hour, steadyMost / 2, false},
-		{time.Hour, 2 * steadyMost, true},
+		{0, minBusyTime / 2, false},
+		{0, 2 * minBusyTime, true},
+		{5 * minBusyTime, 2 * minBusyTime, false},
+		{5 * minBusyTime, 6 * minBusyTime, true},
+		{time.Hour, maxBusyTime / 2, false},
+		{time.Hour, 2 * maxBusyTime, true},
 	} {
-		d := &datagrams{socket: f.server.packets[0].socket, others: test.others, steady: time.Now().Add(-test.kept)}
-		before := d.others
-		d.takeTurns()
-		if yields := d.others != before; yields != test.yields {
+		d := &datagrams{socket: f.server.packets[0].socket, othersTime: test.others, busySince: time.Now().Add(-test.kept)}
+		before := d.othersTime
+		d.yieldIfBusy()
+		if yields := d.othersTime != before; yields != test.yields {
 			t.Errorf("others had %v, kept for %v: others have their turn %v, want %v", test.others, test.kept, yields, test.yields)
 		}
 	}

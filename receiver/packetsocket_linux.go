@@ -11,28 +11,28 @@ import (
 
 const (
 	batchSize = 32
-	// Every UDP datagram fits (65,507 bytes at most); only a unixgram can be longer. Memory is touched, and
-	// so resident, only as far as datagrams reach.
+	// Every UDP datagram fits (at most 65,507 bytes); only a unixgram can be longer. Memory becomes
+	// resident only as far as datagrams reach.
 	packetBytes = 64 << 10
-	// packetStride sets the buffers' beginnings apart by more than a power of two, for those that share
-	// their low address bits share a few cache lines, whatever the cache's size.
+	// packetStride keeps the starts of the buffers off multiples of a power of two: addresses with
+	// equal low bits compete for the same few cache lines.
 	packetStride = packetBytes + 24*64
 )
 
-// packetSocket is a datagram socket outside Go's poller. One goroutine reads it; only wake may be called
-// by another, and not once close began.
+// packetSocket is a datagram socket outside Go's poller. One goroutine reads it. Others may call
+// wake only, and not after close began.
 type packetSocket struct {
 	fd, stop int // stop is an eventfd
 	address  net.Addr
-	path     string // the socket's file, to be removed; empty: none
-	turn     *turn
+	path     string // the socket's file, removed by close; may be empty
+	yielder  *netYielder
 
 	headers []mmsghdr
 	vectors []unix.Iovec
-	names   []unix.RawSockaddrInet6 // who sent each datagram; nil: nobody asks
-	memory  []byte                  // outside Go's heap
+	names   []unix.RawSockaddrInet6 // sender of each datagram; nil: senders are not looked up
+	memory  []byte                  // outside of Go's heap
 
-	lastDrops  uint32 // the kernel counts in 32 bits and wraps
+	lastDrops  uint32 // the kernel's 32-bit counter, which wraps
 	totalDrops uint64
 }
 
@@ -58,8 +58,9 @@ func (s *packetSocket) makeBuffers() (err error) {
 	return nil
 }
 
-// askNames makes receive ask who sent each datagram. A Unix socket's peers have no address.
-func (s *packetSocket) askNames() {
+// enableSenders makes receive return the sender of each datagram. Peers of a Unix socket have no
+// address.
+func (s *packetSocket) enableSenders() {
 	if s.path != "" {
 		return
 	}
@@ -69,9 +70,9 @@ func (s *packetSocket) askNames() {
 	}
 }
 
-// from is who sent the i-th datagram of the last receive: IPv4 where it is that, without a zone. Not valid: nobody
-// asked, or it came over a Unix socket.
-func (s *packetSocket) from(i int) netip.Addr {
+// senderAddress is the sender of the i-th datagram of the last receive, without a zone; an
+// IPv4-mapped address is IPv4. It is invalid if senders are not looked up, and for a Unix socket.
+func (s *packetSocket) senderAddress(i int) netip.Addr {
 	if s.names == nil {
 		return netip.Addr{}
 	}
@@ -81,13 +82,14 @@ func (s *packetSocket) from(i int) netip.Addr {
 	case unix.AF_INET6:
 		return netip.AddrFrom16(name.Addr).Unmap()
 	}
-	return netip.IPv6Unspecified() // nobody's: what has no name must not pass for a Unix socket's
+	return netip.IPv6Unspecified() // held by nobody: an invalid address would mean a Unix socket
 }
 
-// receive reads what is there, up to batchSize datagrams. The headers stay as they are from call to call:
-// the kernel writes lengths and flags, and the names where they are asked for. It never waits for data, so Go's scheduler need not
-// know of it: being told of a system call wakes Go's monitor thread, which then looks about for a while (a third of the
-// processor time of a server that takes 200,000 lines a second).
+// receive reads the available datagrams, at most batchSize. The headers are reused from call to
+// call: the kernel writes lengths, flags and names. The call never waits for data, so Go's
+// scheduler need not know of it. A normal system call would wake Go's monitor thread, which then
+// polls for a while: a third of the processor time of a server that receives 200,000 lines a
+// second.
 func (s *packetSocket) receive() (int, error) {
 	for i := range s.names { // the kernel has written how long each was
 		s.headers[i].header.Namelen = unix.SizeofSockaddrInet6
@@ -107,13 +109,14 @@ func (s *packetSocket) receive() (int, error) {
 	}
 }
 
-// packet is the i-th datagram of the last receive, until the next one, and whether its end was cut off.
+// packet is the i-th datagram of the last receive, valid until the next one, and whether it was
+// truncated.
 func (s *packetSocket) packet(i int) (packet []byte, cut bool) {
 	at := i * packetStride
 	return s.memory[at : at+int(s.headers[i].length)], s.headers[i].header.Flags&unix.MSG_TRUNC != 0
 }
 
-// wait blocks until there is something to read, or wake was called.
+// wait blocks until there is data, or wake was called.
 func (s *packetSocket) wait() {
 	ready := []unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLIN}, {Fd: int32(s.stop), Events: unix.POLLIN}}
 	for {
@@ -124,17 +127,17 @@ func (s *packetSocket) wait() {
 }
 
 // yield lets goroutines run that wait for the network.
-func (s *packetSocket) yield() { s.turn.yield() }
+func (s *packetSocket) yield() { s.yielder.yield() }
 
-// wake ends wait, and every later one.
+// wake ends wait, and every later wait.
 func (s *packetSocket) wake() {
 	_ = addOne(s.stop)
 }
 
-// seal shuts the entrance, so that draining comes to an end. What UDP datagrams still come in, a filter
-// that takes none turns into kernel drops: sent = received + dropped holds to the last. Unix senders get
-// an error.
-func (s *packetSocket) seal() {
+// stopReceiving closes the socket to new datagrams, so that draining ends. For UDP, a filter that
+// accepts nothing turns further datagrams into kernel drops: sent = received + dropped holds to the
+// end. Senders to a Unix socket get an error.
+func (s *packetSocket) stopReceiving() {
 	if s.path != "" {
 		_ = unix.Shutdown(s.fd, unix.SHUT_RD)
 		return
@@ -144,8 +147,8 @@ func (s *packetSocket) seal() {
 	_ = unix.SetsockoptSockFprog(s.fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &program)
 }
 
-// drops is how many datagrams the kernel dropped at this socket. SO_MEMINFO says it at any time, where
-// SO_RXQ_OVFL tells only with the next datagram.
+// drops is the number of datagrams that the kernel dropped at the socket. SO_MEMINFO is readable at
+// any time; SO_RXQ_OVFL comes with the next datagram only.
 func (s *packetSocket) drops() uint64 {
 	var info [unix.SK_MEMINFO_VARS]uint32
 	size := uint32(unsafe.Sizeof(info))
@@ -159,8 +162,8 @@ func (s *packetSocket) drops() uint64 {
 	return s.totalDrops
 }
 
-// close gives everything back, also of a socket that was not opened whole. A second close does nothing:
-// by then the descriptors may be somebody else's.
+// close frees everything, also of a partly opened socket. A second close does nothing: by then the
+// descriptors may have been reused.
 func (s *packetSocket) close() {
 	if s.path != "" {
 		_ = os.Remove(s.path)
@@ -170,8 +173,8 @@ func (s *packetSocket) close() {
 			_ = unix.Close(fd)
 		}
 	}
-	if s.turn != nil {
-		s.turn.close()
+	if s.yielder != nil {
+		s.yielder.close()
 	}
 	if s.memory != nil {
 		_ = unix.Munmap(s.memory)

@@ -21,8 +21,8 @@ const (
 	packetBytes = 64 << 10
 )
 
-// packetSocket is a datagram socket where there is no recvmmsg: for trying Sluice out, one datagram a
-// system call, through Go's poller. It cannot tell what the kernel drops.
+// packetSocket is a datagram socket without recvmmsg, for trying Sluice out: one datagram per
+// system call, through Go's poller. It does not know the kernel's drops.
 type packetSocket struct {
 	conn    deadlineConn
 	raw     syscall.RawConn
@@ -31,7 +31,7 @@ type packetSocket struct {
 
 	memory []byte
 	length int
-	names  bool // somebody asks who sent what
+	names  bool // senders are looked up
 	sender netip.Addr
 }
 
@@ -57,7 +57,7 @@ func openPackets(l Listener, logger *slog.Logger) ([]*packetSocket, error) {
 	}
 	if l.ReadBuffer > 0 {
 		if err := conn.SetReadBuffer(l.ReadBuffer); err != nil {
-			logger.Warn("socket buffer is smaller than asked for: bursts will be dropped",
+			logger.Warn("socket buffer is smaller than requested: the kernel may drop bursts",
 				"listener", l.String(), "asked_bytes", l.ReadBuffer, "error", err)
 		}
 	}
@@ -106,11 +106,12 @@ func (s *packetSocket) receive() (n int, err error) {
 	return 1, nil
 }
 
-// askNames makes receive ask who sent each datagram.
-func (s *packetSocket) askNames() { s.names = true }
+// enableSenders makes receive return the sender of each datagram.
+func (s *packetSocket) enableSenders() { s.names = true }
 
-// from is who sent the datagram of the last receive. Not valid: nobody asked, or it came over a Unix socket.
-func (s *packetSocket) from(int) netip.Addr { return s.sender }
+// senderAddress is the sender of the last datagram. It is invalid if senders are not looked up, and
+// for a Unix socket.
+func (s *packetSocket) senderAddress(int) netip.Addr { return s.sender }
 
 func addressOf(from unix.Sockaddr) netip.Addr {
 	switch a := from.(type) {
@@ -119,15 +120,16 @@ func addressOf(from unix.Sockaddr) netip.Addr {
 	case *unix.SockaddrInet6:
 		return netip.AddrFrom16(a.Addr).Unmap()
 	}
-	return netip.IPv6Unspecified() // nobody's: what has no name must not pass for a Unix socket's
+	return netip.IPv6Unspecified() // held by nobody: an invalid address would mean a Unix socket
 }
 
-// packet is the datagram of the last receive, until the next one, and whether its end was cut off.
+// packet is the datagram of the last receive, valid until the next one, and whether it was
+// truncated.
 func (s *packetSocket) packet(int) (packet []byte, cut bool) {
 	return s.memory[:min(s.length, packetBytes)], s.length > packetBytes
 }
 
-// wait blocks until there is something to read, or wake was called.
+// wait blocks until there is data, or wake was called.
 func (s *packetSocket) wait() {
 	_ = s.raw.Read(func(fd uintptr) bool {
 		var peek [1]byte
@@ -139,11 +141,11 @@ func (s *packetSocket) wait() {
 // yield lets other goroutines run.
 func (s *packetSocket) yield() { runtime.Gosched() }
 
-// wake ends wait, and every later one.
+// wake ends wait, and every later wait.
 func (s *packetSocket) wake() { _ = s.conn.SetReadDeadline(time.Now()) }
 
-// seal would shut the entrance; without it the drain timeout bounds the draining.
-func (s *packetSocket) seal() {}
+// stopReceiving does nothing here: the drain timeout bounds the draining.
+func (s *packetSocket) stopReceiving() {}
 
 func (s *packetSocket) drops() uint64 { return 0 }
 

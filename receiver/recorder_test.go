@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/ledger"
 )
 
 // recorder stands where the table will: it adds up what is applied, by name, and holds the servers to the
@@ -67,7 +68,7 @@ func (a *recordingApplier) Apply(s *metric.Sample) metric.Reason {
 func (r *recorder) note(s *metric.Sample) {
 	who := "nobody"
 	if s.Sender != nil {
-		who = sentFrom(s.Sender)
+		who = s.Sender.String()
 		if s.Sender.Pod != nil {
 			who += " " + s.Sender.Pod.Name
 		}
@@ -170,7 +171,7 @@ type fixture struct {
 	t        *testing.T
 	server   *Server
 	recorder *recorder
-	ledger   *Ledger
+	ledger   *ledger.Ledger
 	log      *logged
 	cancel   context.CancelFunc
 	ended    chan struct{}
@@ -192,7 +193,7 @@ func bind(t *testing.T, config Config) *fixture {
 // bindParts is bind, with parts besides.
 func bindParts(t *testing.T, config Config, set func(*Parts)) *fixture {
 	t.Helper()
-	f := &fixture{t: t, recorder: newRecorder(), ledger: NewLedger(), log: &logged{}, ended: make(chan struct{})}
+	f := &fixture{t: t, recorder: newRecorder(), ledger: ledger.New(), log: &logged{}, ended: make(chan struct{})}
 	parts := Parts{NewApplier: f.recorder.newApplier, Ledger: f.ledger, Logger: slog.New(slog.NewTextHandler(f.log, nil))}
 	set(&parts)
 	var err error
@@ -243,32 +244,23 @@ func (f *fixture) stop() {
 	if f.recorder.opened != f.recorder.closed {
 		f.t.Errorf("%d Appliers opened, %d closed", f.recorder.opened, f.recorder.closed)
 	}
-	if applied := f.total((*Account).Applied); int(applied) != f.recorder.applied {
+	if applied := f.total((*ledger.Account).Applied); int(applied) != f.recorder.applied {
 		f.t.Errorf("accounts say %d applied, the table %d", applied, f.recorder.applied)
 	}
 }
 
 // total sums a figure over all accounts.
-func (f *fixture) total(figure func(*Account) uint64) (sum uint64) {
-	f.ledger.mu.Lock()
-	defer f.ledger.mu.Unlock()
-	for _, accounts := range f.ledger.accounts {
-		for _, a := range accounts {
-			sum += figure(a)
-		}
-	}
-	return sum
-}
+func (f *fixture) total(figure func(*ledger.Account) uint64) uint64 { return f.ledger.Sum(figure) }
 
 func (f *fixture) rejected(r metric.Reason) uint64 {
-	return f.total(func(a *Account) uint64 { return a.Rejected(r) })
+	return f.total(func(a *ledger.Account) uint64 { return a.Rejected(r) })
 }
 
 func (f *fixture) drops() uint64 {
-	return f.total(func(a *Account) uint64 { return a.kernelDrops.Load() })
+	return f.total(func(a *ledger.Account) uint64 { return a.KernelDrops() })
 }
 
-func (f *fixture) received() uint64 { return f.total((*Account).Received) }
+func (f *fixture) received() uint64 { return f.total((*ledger.Account).Received) }
 
 func (f *fixture) dial(i int) net.Conn {
 	f.t.Helper()

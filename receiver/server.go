@@ -12,6 +12,8 @@ import (
 
 	"github.com/sluice-metrics/sluice/connlimit"
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/ledger"
+	"github.com/sluice-metrics/sluice/receiver/pending"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
 )
 
@@ -24,39 +26,38 @@ type Server struct {
 	addrs      []net.Addr
 	packets    []boundPacket
 	streams    []*streams
-	complaints map[string]*complaints // by receiver
+	rejections map[string]*rejectionLog // by receiver
 }
 
-// boundPacket is a datagram socket that waits for Run.
+// boundPacket is a datagram socket that is bound, before Run.
 type boundPacket struct {
 	listener Listener
 	socket   *packetSocket
-	account  *Account
+	account  *ledger.Account
 }
 
-// Parts is what the server works on.
+// Parts are the dependencies of a Server.
 type Parts struct {
-	// NewApplier makes an Applier that is not parked.
+	// NewApplier makes an Applier that is online.
 	NewApplier func() Applier
-	Ledger     *Ledger
+	Ledger     *ledger.Ledger
 	Logger     *slog.Logger
 
-	// Senders knows who has an address. Nil: nobody asks, and samples name no sender.
+	// Senders looks up the holder of an address. Nil: samples carry no sender.
 	Senders Senders
-	// Pending holds the samples that are neither applied nor refused yet. Nil: they are refused.
-	Pending *Pending
-	// Explain says why a sample was refused for its sender; may be nil.
+	// Pending holds samples whose sender is unknown. Nil: they are rejected.
+	Pending *pending.Buffer
+	// Explain says why a sample was rejected for its sender; may be nil.
 	Explain func(*metric.Sample) string
 }
 
-// New binds all sockets, or none. What arrives from now on waits in the kernel's buffers for Run. Each
-// goroutine gets an Applier and an account of its own; a new Applier is not parked. The ledger shows every
-// receiver from now on, before it has received anything.
+// New binds all sockets, or none. From then on, data waits in the kernel's buffers for Run, and the
+// ledger shows every receiver.
 func New(config Config, parts Parts) (*Server, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{config: config, parts: parts, logger: parts.Logger, complaints: map[string]*complaints{}}
+	s := &Server{config: config, parts: parts, logger: parts.Logger, rejections: map[string]*rejectionLog{}}
 	for _, l := range config.Listeners {
 		if err := s.bind(l); err != nil {
 			s.Close()
@@ -69,17 +70,17 @@ func New(config Config, parts Parts) (*Server, error) {
 func bindError(l Listener, err error) error {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("cannot listen on %v: another process does (is another StatsD server running?): %w", l, syscall.EADDRINUSE)
+		return fmt.Errorf("cannot listen on %v: the address is in use by another process, such as another StatsD server: %w", l, syscall.EADDRINUSE)
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
-		return fmt.Errorf("cannot listen on %v: not allowed (a port below 1024, or the socket's folder): %w", l, err)
+		return fmt.Errorf("cannot listen on %v: no permission (a port below 1024, or the socket's folder): %w", l, err)
 	}
 	return fmt.Errorf("cannot listen on %v: %w", l, err)
 }
 
 func (s *Server) bind(l Listener) error {
-	if s.complaints[l.receiver()] == nil {
-		s.complaints[l.receiver()] = newComplaints(s.logger, l.receiver())
-		s.complaints[l.receiver()].explain = s.parts.Explain
+	if s.rejections[l.receiver()] == nil {
+		s.rejections[l.receiver()] = newRejectionLog(s.logger, l.receiver())
+		s.rejections[l.receiver()].explain = s.parts.Explain
 	}
 	switch l.Network {
 	case "udp", "unixgram":
@@ -89,7 +90,7 @@ func (s *Server) bind(l Listener) error {
 		}
 		for _, socket := range sockets {
 			if s.parts.Senders != nil {
-				socket.askNames()
+				socket.enableSenders()
 			}
 			s.packets = append(s.packets, boundPacket{l, socket, s.parts.Ledger.OpenDatagrams(l.receiver())})
 		}
@@ -113,7 +114,7 @@ func listenStream(l Listener) (streamListener, error) {
 	}
 	var config net.ListenConfig
 	if l.ReadBuffer > 0 { // set before listening: accepted connections inherit it
-		config.Control = func(_, _ string, raw syscall.RawConn) (err error) {
+		config.Control = func(_, _ string, raw syscall.RawConn) (err error) { // set before listening: accepted connections inherit it
 			controlErr := raw.Control(func(fd uintptr) {
 				err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, l.ReadBuffer)
 			})
@@ -142,41 +143,41 @@ func (s *Server) newStreams(l Listener, listener streamListener) *streams {
 			if unused = nil; account == nil {
 				account = s.parts.Ledger.Open(l.receiver())
 			}
-			in := s.newIntake(l, account)
+			in := s.newIngester(l, account)
 			if l.Network == "unix" {
-				return &worker{in, newUnixSplit(in, s.config.MaxPacket, s.config.MaxLine)}
+				return &worker{in, newUnixFramer(in, s.config.MaxPacket, s.config.MaxLine)}
 			}
-			return &worker{in, newLines(in, s.config.MaxLine)}
+			return &worker{in, newLineFramer(in, s.config.MaxLine)}
 		},
 		limiter:      connlimit.New(connlimit.Limits{Max: s.config.MaxConnections, MaxEach: s.config.MaxConnectionsPerAddress, Keep: keepPlace}),
 		idleTimeout:  s.config.IdleTimeout,
 		drainTimeout: s.config.DrainTimeout,
-		complaints:   s.complaints[l.receiver()],
+		rejections:   s.rejections[l.receiver()],
 		logger:       s.logger.With("listener", l.String()),
 	}
 }
 
-func (s *Server) newIntake(l Listener, account *Account) *intake {
-	in := &intake{
+func (s *Server) newIngester(l Listener, account *ledger.Account) *ingester {
+	in := &ingester{
 		scanner:    statsd.NewScanner(s.config.options(l.Dialect)),
 		applier:    s.parts.NewApplier(),
 		account:    account,
-		complaints: s.complaints[l.receiver()],
+		rejections: s.rejections[l.receiver()],
 		pending:    s.parts.Pending,
 		origin:     SenderResolver{Senders: s.parts.Senders},
 	}
-	in.recaller, _ = in.applier.(recaller)
+	in.lineCache, _ = in.applier.(LineCache)
 	in.scanner.Sample.DefaultExternal = l.About == AboutExternal
 	return in
 }
 
-// Run serves until ctx ends. It returns when all that had arrived by then is applied, everything is closed
-// and every goroutine has ended. It may be called once.
+// Run serves until ctx ends. It returns when all data that had arrived by then is applied,
+// everything is closed and every goroutine has ended. It may be called once.
 func (s *Server) Run(ctx context.Context) error {
 	var serving sync.WaitGroup
 	for _, bound := range s.packets {
 		d := &datagrams{
-			in:           s.newIntake(bound.listener, bound.account),
+			in:           s.newIngester(bound.listener, bound.account),
 			socket:       bound.socket,
 			drainTimeout: s.config.DrainTimeout,
 			logger:       s.logger.With("listener", bound.listener.String()),
@@ -191,10 +192,10 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// Addrs is where the listeners listen, in the order of the configuration.
+// Addrs are the addresses of the listeners, in the order of the configuration.
 func (s *Server) Addrs() []net.Addr { return s.addrs }
 
-// Close gives the sockets up if Run will not be called; after Run it does nothing.
+// Close closes the sockets if Run is not called; after Run it does nothing.
 func (s *Server) Close() {
 	for _, bound := range s.packets {
 		bound.socket.close()

@@ -5,6 +5,9 @@ import (
 	"log/slog"
 	"testing"
 	"testing/synctest"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sluice-metrics/sluice/receiver/ledger"
 )
 
 // A receiver without listeners has nothing to do, and yet does not end before it is told to: whoever runs it would take that for
@@ -13,7 +16,7 @@ func TestRunWithoutListeners(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := DefaultConfig()
 		config.Listeners = nil
-		s, err := New(config, Parts{Ledger: NewLedger(), Logger: slog.New(slog.DiscardHandler)})
+		s, err := New(config, Parts{Ledger: ledger.New(), Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -35,4 +38,39 @@ func TestRunWithoutListeners(t *testing.T) {
 			t.Error("Run goes on after its context ended")
 		}
 	})
+}
+
+// Every receiver is shown before anything came, and the kernel's drops only where it can drop.
+func TestReceiversAreShownFromTheStart(t *testing.T) {
+	f := bind(t, testConfig(udp(2), tcp, Listener{Network: "unixgram", Address: socketPath(t)}, Listener{Network: "unix", Address: socketPath(t)}))
+	defer f.server.Close()
+	registry := prometheus.NewPedanticRegistry()
+	if err := registry.Register(f.ledger); err != nil {
+		t.Fatal(err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[string]map[string]bool{}
+	for _, family := range families {
+		shown[family.GetName()] = map[string]bool{}
+		for _, m := range family.GetMetric() {
+			for _, pair := range m.GetLabel() {
+				if pair.GetName() == "receiver" {
+					shown[family.GetName()][pair.GetValue()] = true
+				}
+			}
+		}
+	}
+	for name, receivers := range shown {
+		for receiver, datagrams := range map[string]bool{"statsd_udp": true, "statsd_tcp": false, "statsd_unixgram": true, "statsd_unix": false} {
+			if want := datagrams || name != "sluice_kernel_drops_total"; receivers[receiver] != want {
+				t.Errorf("%s of %s: %v, want %v", name, receiver, receivers[receiver], want)
+			}
+		}
+	}
+	if len(shown) != 7 {
+		t.Errorf("%d metrics, want 7", len(shown))
+	}
 }

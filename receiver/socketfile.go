@@ -9,12 +9,12 @@ import (
 	"syscall"
 )
 
-// socketMode lets every local process write to a socket file, as Datadog's agent does: who may reach it is
-// the directory's to say.
+// socketMode lets every local process write to a socket file, as Datadog's agent does. The folder
+// decides who may reach it.
 const socketMode = 0o722
 
-// removeStale removes the socket file that a process left behind which is gone. One that somebody listens
-// on is in use, and a file that is no socket is not ours to remove.
+// removeStale removes the socket file of a process that has ended. It is an error if a process
+// listens on the socket, or if the file is not a socket.
 func removeStale(network, path string) error {
 	stat, err := os.Lstat(path)
 	switch {
@@ -23,14 +23,14 @@ func removeStale(network, path string) error {
 	case err != nil:
 		return err
 	case stat.Mode().Type() != fs.ModeSocket:
-		return fmt.Errorf("%s exists and is not a socket: remove it or choose another path", path)
+		return fmt.Errorf("%s exists and is not a socket; remove it or choose another path", path)
 	}
 	conn, err := net.Dial(network, path)
 	if err == nil {
 		_ = conn.Close()
 		return syscall.EADDRINUSE
 	}
-	if errors.Is(err, syscall.EPROTOTYPE) { // somebody listens, in another way
+	if errors.Is(err, syscall.EPROTOTYPE) { // a process listens with another socket type
 		return syscall.EADDRINUSE
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {

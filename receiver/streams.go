@@ -15,14 +15,16 @@ import (
 	"github.com/sluice-metrics/sluice/connlimit"
 )
 
-// acceptGrace is how long a stop still accepts: whoever the kernel connected already may have written.
+// acceptGrace is how long a stopping listener still accepts: a client whose connection waits in the
+// kernel may have written already.
 const acceptGrace = 20 * time.Millisecond
 
-// keepPlace is how long a connection that brought a sample keeps its place when the listener is full. It is several
-// flushes of most clients (10 s). After that, and as long as it brings none, it may have to yield to a new one.
+// keepPlace is how long a connection that brought a sample is safe when the listener is full:
+// several flush intervals of most clients (10 s). A connection that brought none for longer may be
+// replaced.
 const keepPlace = 30 * time.Second
 
-// streams serves one stream listener, tcp or unix, with a goroutine per connection. Run owns the
+// streams serves one stream listener, tcp or unix, with one goroutine per connection. run owns the
 // goroutines and waits for them.
 type streams struct {
 	name         string
@@ -31,21 +33,21 @@ type streams struct {
 	limiter      *connlimit.Limiter
 	idleTimeout  time.Duration
 	drainTimeout time.Duration
-	complaints   *complaints
+	rejections   *rejectionLog
 	logger       *slog.Logger
 
 	refused atomic.Uint64 // closed at once: there were too many, and none was idle
 	yielded atomic.Uint64 // idle, and closed for a new one
 
 	mu       sync.Mutex
-	idle     []*worker // those of closed connections: an account is never closed, so it is handed on
+	idle     []*worker // workers of closed connections, for reuse: accounts are never closed
 	stopping bool
 }
 
-// worker is what a connection's goroutine works with. It is parked while no connection has it.
+// worker is the state of a connection's goroutine. Without a connection, it is offline.
 type worker struct {
-	in    *intake
-	split splitter
+	in     *ingester
+	framer framer
 }
 
 type streamListener interface {
@@ -58,7 +60,7 @@ type streamConn interface {
 	CloseRead() error
 }
 
-// run serves until ctx ends, then reads on what the peers had already sent, and closes.
+// run serves until ctx ends. Then it applies the data that the peers have sent, and closes.
 func (s *streams) run(ctx context.Context) {
 	var serving sync.WaitGroup
 	woken := make(chan struct{})
@@ -76,7 +78,7 @@ func (s *streams) run(ctx context.Context) {
 	}
 }
 
-// accept takes connections until the listener's deadline, which shut sets.
+// accept accepts connections until the listener's deadline, which shut sets.
 func (s *streams) accept(ctx context.Context, serving *sync.WaitGroup) {
 	backoff := time.Duration(0)
 	for {
@@ -87,28 +89,28 @@ func (s *streams) accept(ctx context.Context, serving *sync.WaitGroup) {
 			s.admit(conn.(streamConn), serving)
 		case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, net.ErrClosed):
 			return
-		default: // out of descriptors, usually
+		default: // usually out of descriptors
 			backoff = min(max(2*backoff, 5*time.Millisecond), maxBackoff)
-			s.logger.Error("cannot accept a connection, trying again", "error", err, "after", backoff)
+			s.logger.Error("cannot accept a connection; retrying", "error", err, "after", backoff)
 			pause(ctx, backoff)
 		}
 	}
 }
 
-// admit starts the connection's goroutine, or closes one too many.
+// admit starts the connection's goroutine, or closes the connection.
 func (s *streams) admit(conn streamConn, serving *sync.WaitGroup) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	member, yielded, err := s.limiter.Enter(conn)
 	if err != nil {
 		s.refused.Add(1)
-		s.complaints.closed(conn.RemoteAddr(), err)
+		s.rejections.closed(conn.RemoteAddr(), err)
 		_ = conn.Close()
 		return
 	}
 	if yielded != nil { // its goroutine finds it closed
 		s.yielded.Add(1)
-		s.complaints.closed(yielded.RemoteAddr(), errYielded)
+		s.rejections.closed(yielded.RemoteAddr(), errYielded)
 		_ = yielded.Close()
 	}
 	if s.stopping {
@@ -121,21 +123,22 @@ func (s *streams) admit(conn streamConn, serving *sync.WaitGroup) {
 	})
 }
 
-var errYielded = errors.New("it was idle, and is closed for a new connection because the listener, or this address, has as many as allowed")
+var errYielded = errors.New("closed for a new connection: this one was idle, and the connection limit of the listener or of the address is reached")
 
-// RemoteAddress is a TCP peer's address: IPv4 where it is that, without a zone. A Unix socket's peer has none.
+// RemoteAddress is the address of a TCP peer, without a zone; an IPv4-mapped address is IPv4. It is
+// invalid for the peer of a Unix socket.
 func RemoteAddress(a net.Addr) netip.Addr {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {
 		return netip.Addr{}
 	}
-	if address := plain(tcp); address.IsValid() {
+	if address := plainAddress(tcp); address.IsValid() {
 		return address
 	}
-	return netip.IPv6Unspecified() // nobody's: what has no name must not pass for a Unix socket's
+	return netip.IPv6Unspecified() // held by nobody: an invalid address would mean a Unix socket
 }
 
-func plain(a *net.TCPAddr) netip.Addr { return a.AddrPort().Addr().Unmap().WithZone("") }
+func plainAddress(a *net.TCPAddr) netip.Addr { return a.AddrPort().Addr().Unmap().WithZone("") }
 
 func (s *streams) workerLocked() *worker {
 	if last := len(s.idle) - 1; last >= 0 {
@@ -155,35 +158,35 @@ func (s *streams) release(conn *connlimit.Member, w *worker) {
 	s.idle = append(s.idle, w)
 }
 
-// serve reads a connection to its end. Stopping is the same reading: shut closes the reading side, and
-// what was received before is followed by an end of file.
+// serve reads a connection to its end. Stopping uses the same code: shut closes the reading side,
+// and an end of file follows the data that was received before.
 func (s *streams) serve(conn *connlimit.Member, w *worker) {
-	w.split.reset()
+	w.framer.reset()
 	from := RemoteAddress(conn.RemoteAddr())
 	for {
 		if s.idleTimeout > 0 {
 			_ = conn.SetReadDeadline(time.Now().Add(s.idleTimeout))
 		}
-		n, err := conn.Read(w.split.space())
+		n, err := conn.Read(w.framer.readBuffer())
 		if n == 0 && err == nil {
 			continue
 		}
 		w.in.applier.Online()
-		w.in.from(from)
+		w.in.setSender(from)
 		bad := error(nil)
 		if n > 0 {
-			bad = w.split.add(n)
+			bad = w.framer.add(n)
 		}
 		if err != nil {
-			w.split.end(err == io.EOF && !s.isStopping())
+			w.framer.end(err == io.EOF && !s.isStopping())
 		}
-		if w.in.taken() > 0 {
+		if w.in.accepted() > 0 {
 			conn.Busy()
 		}
-		w.in.settle()
+		w.in.endBatch()
 		w.in.applier.Offline()
 		if bad != nil {
-			s.complaints.closed(conn.RemoteAddr(), bad)
+			s.rejections.closed(conn.RemoteAddr(), bad)
 		}
 		if bad != nil || err != nil {
 			return
@@ -206,7 +209,7 @@ func (s *streams) isStopping() bool {
 	return s.stopping
 }
 
-// closeAll ends what draining did not: a peer that goes on writing.
+// closeAll ends connections whose peers keep writing while they are drained.
 func (s *streams) closeAll() {
 	s.limiter.Each(func(conn net.Conn) { _ = conn.Close() })
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/ledger"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
 )
 
@@ -89,7 +90,7 @@ func TestTCPConnectionCap(t *testing.T) {
 	f.eventually("room again", func() bool { return f.server.streams[0].limiter.Len() == 1 })
 	f.send(f.dial(0), "a:1|c\n")
 	f.eventually("the fourth", func() bool { return f.recorder.sum("a") == 3 })
-	if opened := len(f.ledger.accounts["statsd_tcp"]); opened != 2 {
+	if opened := f.total(func(*ledger.Account) uint64 { return 1 }); opened != 2 {
 		t.Errorf("%d accounts for three connections of which two were open at once", opened)
 	}
 }
@@ -185,7 +186,7 @@ func TestUnixStreamBadLength(t *testing.T) {
 	if f.recorder.sum("a") != 1 || f.rejected(metric.TooLong) != 1 {
 		t.Errorf("sums %v, %d too long", f.recorder.sums, f.rejected(metric.TooLong))
 	}
-	if want := "packet of 2083600993 bytes announced: want at most 65536"; !strings.Contains(f.log.String(), want) {
+	if want := "announced packet length is 2083600993 bytes; must be at most 65536"; !strings.Contains(f.log.String(), want) {
 		t.Errorf("log %s, want %s", f.log, want)
 	}
 }
@@ -288,4 +289,58 @@ func TestStopGivesUpOnBusyStreams(t *testing.T) {
 	f.run()
 	f.eventually("some", func() bool { return f.recorder.sum("a") > 100 })
 	f.stop()
+}
+
+// Idle and dripping connections of an address yield to new senders, of that address and of others. A connection that
+// brought a sample a moment ago keeps its place.
+func TestIdleConnectionsYield(t *testing.T) {
+	line, packet := func(s string) string { return s + "\n" }, frame
+	for name, c := range map[string]struct {
+		listener func(*testing.T) Listener
+		each     int
+		says     string // what each of the crowd sends
+		line     func(string) string
+	}{
+		"tcp, idle":               {func(*testing.T) Listener { return tcp }, 4, "", line},
+		"tcp, dripping":           {func(*testing.T) Listener { return tcp }, 4, "drip", line},
+		"tcp, refused lines":      {func(*testing.T) Listener { return tcp }, 4, "foo:|g\n", line},
+		"tcp, all together":       {func(*testing.T) Listener { return tcp }, 100, "", line},
+		"unix, all together":      {unixStream, 100, "", packet},
+		"unix, half a frame each": {unixStream, 100, "\x06\x00", packet},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := testConfig(c.listener(t))
+			config.MaxConnections, config.MaxConnectionsPerAddress = 8, c.each
+			room := min(config.MaxConnections, c.each)
+			f := serve(t, config)
+			sender := f.dial(0)
+			f.send(sender, c.line("a:1|c"))
+			f.eventually("a sender", func() bool { return f.recorder.sum("a") == 1 })
+			var crowd []net.Conn
+			for range room + 8 {
+				conn := f.dial(0)
+				f.send(conn, c.says)
+				crowd = append(crowd, conn)
+			}
+			f.send(f.dial(0), c.line("b:1|c"))
+			f.eventually("a new sender", func() bool { return f.recorder.sum("b") == 1 })
+			f.send(sender, c.line("a:1|c"))
+			f.eventually("the first sender again", func() bool { return f.recorder.sum("a") == 2 })
+			if !closedByServer(crowd[0]) {
+				t.Error("the connection that was idle longest stays open")
+			}
+			f.eventually("as many as may be", func() bool { return f.server.streams[0].limiter.Len() <= room })
+			for _, want := range []string{"closed for a new connection", "idle"} {
+				if !strings.Contains(f.log.String(), want) {
+					t.Errorf("the log does not say %q: %s", want, f.log)
+				}
+			}
+			registry := prometheus.NewRegistry()
+			if err := f.server.Register(registry); err != nil {
+				t.Fatal(err)
+			}
+			checkMetric(t, registry, "sluice_connections_yielded_total", float64(room+8+2-room))
+			checkMetric(t, registry, "sluice_connections_refused_total", 0)
+		})
+	}
 }

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 )
 
 // Badger writes through mapped memory. On a disk that stands still its thread waits in a page fault, which keeps its
@@ -84,7 +83,7 @@ func openApart(dir string, lock *os.File, logger *slog.Logger) (*apart, error) {
 	cmd.Env = append(os.Environ(), apartEnv+"="+dir)
 	cmd.ExtraFiles = []*os.File{lock}
 	// What is sent to the group of a terminal is for us to act on; the child goes when we do.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	cmd.SysProcAttr = childAttributes()
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errUnstarted, err)

@@ -82,13 +82,12 @@ func (r *reserve) path(log int) string { return filepath.Join(r.dir, fmt.Sprintf
 
 // allocate makes a file, if there is none, and gives it room that its size does not show.
 func allocate(path string, bytes int64) error {
-	const keepSize = 1 // FALLOC_FL_KEEP_SIZE, see fallocate(2)
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o640)
 	if err != nil {
 		return err
 	}
 	for {
-		err = syscall.Fallocate(int(file.Fd()), keepSize, 0, bytes)
+		err = fallocate(file, bytes)
 		if !errors.Is(err, syscall.EINTR) {
 			return errors.Join(err, file.Close())
 		}

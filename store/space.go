@@ -45,7 +45,7 @@ func claimedBytes(database string) uint64 {
 
 // readNames reads a folder without noting that in its inode, which may wait for a disk that stands still.
 func readNames(dir string) []fs.DirEntry {
-	file, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_NOATIME, 0)
+	file, err := os.OpenFile(dir, os.O_RDONLY|noAccessTime, 0)
 	if errors.Is(err, syscall.EPERM) { // somebody else's folder
 		file, err = os.Open(dir)
 	}

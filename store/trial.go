@@ -68,7 +68,7 @@ func (f *folder) tryFolder(ctx context.Context, timeout time.Duration, env ...st
 	child.WaitDelay = time.Second
 	// The child dies with the thread that made it; the thread stays while this goroutine holds it. A terminal's signal to its
 	// process group is not for the child: its death would count as damage.
-	child.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	child.SysProcAttr = childAttributes()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	err = child.Run()

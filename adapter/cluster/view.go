@@ -209,8 +209,8 @@ func (v *View) Sender(address netip.Addr) *metric.Sender {
 	return v.pods.addresses.load(address.Unmap())
 }
 
-// Expect prefetches the addresses that Sender is asked for next.
-func (v *View) Expect(addresses []netip.Addr) { v.pods.addresses.prefetch(addresses) }
+// Prefetch prefetches the addresses that Sender is asked for next.
+func (v *View) Prefetch(addresses []netip.Addr) { v.pods.addresses.prefetch(addresses) }
 
 // Limits returns the lowest limits that the namespace's LimitRanges set; metric.Unset: none.
 func (v *View) Limits(namespace string) metric.Limits { return v.limits.limits(namespace) }

@@ -72,8 +72,7 @@ func (a *Arena) Grow(size int) bool {
 		return false
 	}
 	if want > hugePage {
-		all := unsafe.Slice((*byte)(a.Base), want)
-		_ = unix.Madvise(all, unix.MADV_HUGEPAGE) // a wish: without, it is only slower
+		adviseHugePages(unsafe.Slice((*byte)(a.Base), want))
 	}
 	a.usable.Store(int64(want))
 	return true

@@ -5,15 +5,16 @@ import (
 	"net"
 	"path/filepath"
 	"strings"
+
+	"github.com/sluice-metrics/sluice"
 )
 
 // banner says where to push and read, with commands that work as printed, in any shell on this machine.
 func (p *dataPath) banner() string {
 	var b strings.Builder
-	name, _ := built()
 	api := reachable(p.api.Addr())
 	http, curl := p.pushURL()
-	fmt.Fprintf(&b, "\nSluice %s runs on this machine alone; what it keeps is in %s.\n\n", name, p.cfg.store.Dir)
+	fmt.Fprintf(&b, "\nSluice %s runs on this machine alone; what it keeps is in %s.\n\n", sluice.Version, p.cfg.store.Dir)
 	fmt.Fprintf(&b, "  push   StatsD       %s\n", strings.Join(p.statsdAddresses(), "   "))
 	fmt.Fprintf(&b, "         HTTP         %s/v1\n", http)
 	fmt.Fprintf(&b, "  read   metrics API  https://%s   (kubeconfig: %s)\n", api, p.kubeconfig)

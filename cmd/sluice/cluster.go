@@ -6,12 +6,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-metrics/sluice"
 	"github.com/sluice-metrics/sluice/adapter"
 	"github.com/sluice-metrics/sluice/adapter/cluster"
 	"github.com/sluice-metrics/sluice/identity"
 	"github.com/sluice-metrics/sluice/limit"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver"
+	"github.com/sluice-metrics/sluice/receiver/pending"
 	"github.com/sluice-metrics/sluice/workload"
 	"golang.org/x/sync/errgroup"
 )
@@ -22,7 +24,7 @@ type clusterSide struct {
 	client  *cluster.Client
 	view    *cluster.View
 	book    *limit.Registry
-	pending *receiver.Pending
+	pending *pending.Buffer
 	// pushed remembers what the pods of each workload have pushed.
 	pushed *workload.Tracker
 	// readmit is set when something may be let in that was refused.
@@ -37,7 +39,7 @@ func (p *dataPath) connect(context.Context) (err error) {
 		return nil
 	}
 	c := p.cfg.cluster
-	c.Version, _ = built()
+	c.Version = sluice.Version
 	if p.cluster.client, err = cluster.Connect(c, p.log); err != nil {
 		return err
 	}
@@ -53,6 +55,9 @@ func (p *dataPath) identify() *identity.Resolver {
 	return identity.New(p.cfg.identity, adapter.NewResources(), nil)
 }
 
+// The receiver finds SenderPrefetcher by a type assertion, which would fail silently.
+var _ receiver.SenderPrefetcher = (*cluster.View)(nil)
+
 // joinCluster lets the table and the view know of each other.
 func (p *dataPath) joinCluster() {
 	c := &p.cluster
@@ -63,8 +68,8 @@ func (p *dataPath) joinCluster() {
 	p.table.SetAdmission(c.book)
 	c.pushed = workload.New(c.view)
 	p.table.SetObserver(c.pushed)
-	c.pending = receiver.NewPending(p.cfg.receiver.Pending, receiver.PendingParts{
-		NewApplier: p.newApplier, Senders: c.view, Logger: p.log, Explain: p.resolver.Explain, Blind: c.view.Outage,
+	c.pending = pending.New(p.cfg.receiver.Pending, pending.Parts{
+		NewApplier: func() pending.Applier { return p.newApplier() }, Senders: c.view, Logger: p.log, Explain: p.resolver.Explain, Blind: c.view.Outage,
 	})
 	c.view.Observe(c.observer())
 }

@@ -15,12 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// getOptions are what get was asked for.
+// getOptions is the question of get, and how to answer it.
 type getOptions struct {
 	api       apiOptions
 	namespace string
-	labels    string
-	objects   string
+	labels    string // selector of the metric's label sets
+	objects   string // selector of the objects' Kubernetes labels
 	output    string
 	watch     bool
 	interval  time.Duration
@@ -28,24 +28,19 @@ type getOptions struct {
 
 const getLong = `Get reads one metric through the standard metrics APIs, as the Horizontal Pod Autoscaler does.
 
-WHAT is <resource>/<name> ("pods/web-1", "pods/*", "deployments.apps/web", "namespaces/shop"), or "external".
-METRIC is name[:stat][:window]: "http_requests", "http_requests:count:10s", "latency:p95".
+WHAT is <resource>/<name>, as in pods/web-1, pods/*, deployments.apps/web or namespaces/shop, or "external". kubectl's short names work, as in deploy/web. METRIC is name[:stat][:window], as in http_requests, http_requests:count:10s or latency:p95.
 
-Control characters in labels and names are printed as "\n" or "\x1b"; -o json prints the answer as it came.
+VALUE has six significant digits unless it is a whole number; -o wide and -o json print it exactly. AGE is the age of the newest sample. A windowed value has none, because its timestamp is the window's end. Control characters in labels and names are printed as \n or \x1b; -o json prints the response unchanged.
 
-VALUE has at most six significant digits unless it is a whole number; -o wide and -o json print it exactly. AGE is
-that of the newest sample; what is taken from a window has none, for its timestamp is the window's end.
-
---watch waits where there is nothing yet. On a terminal it draws a plot and "q" ends it; elsewhere it prints a row
-for each value and read, and with -o json a line of JSON for each read.`
+--watch waits until there is a value. On a terminal it draws a plot, and "q" ends it; elsewhere it prints a row per value and read, and with -o json a line of JSON per read.`
 
 const getExample = `  sluice get external http_requests
   sluice get -n shop 'pods/*' http_requests:rate:10s
   sluice get -n shop external jobs_done -l queue=mail -o json
-  sluice get -n shop deployments.apps/web latency:p95 --watch`
+  sluice get -n shop deploy/web latency:p95 --watch`
 
 func newGet() *cobra.Command {
-	o := getOptions{}
+	o := getOptions{output: "table"}
 	cmd := &cobra.Command{
 		Use:     "get WHAT METRIC",
 		Short:   "Read a metric through the metrics API",
@@ -54,52 +49,67 @@ func newGet() *cobra.Command {
 		RunE: reading(func(cmd *cobra.Command, args []string, faults []error) error {
 			o.api.dataDirSet = cmd.Flags().Changed("data-dir")
 			if cmd.Flags().Changed("interval") && !o.watch {
-				faults = append(faults, errors.New("--interval wants --watch"))
+				faults = append(faults, errors.New("--interval is set without --watch; must be both or neither"))
 			}
 			path, err := o.path(args)
 			if err := usage(append(faults, err, o.validate())...); err != nil {
 				return err
 			}
-			return runGet(cmd, o, path)
+			return withSuggestion(runGet(cmd, o, path), args[0])
 		}),
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVarP(&o.namespace, "namespace", "n", "", "namespace to read from (default \"default\", except for cluster-scoped objects)")
-	flags.StringVarP(&o.labels, "labels", "l", "", "take only label sets of the metric that this selector picks: queue=mail,zone!=b")
-	flags.StringVar(&o.objects, "selector", "", "take only objects whose own Kubernetes labels this selector picks")
-	flags.StringVarP(&o.output, "output", "o", "table", "table, wide or json")
-	flags.BoolVarP(&o.watch, "watch", "w", false, "read again and again; draws a plot on a terminal, prints rows elsewhere")
-	flags.DurationVar(&o.interval, "interval", 2*time.Second, "time between two reads of --watch")
-	o.api.bind(flags)
+	underHeading(flags, "Question", func() {
+		flags.StringVarP(&o.namespace, "namespace", "n", "", "Namespace to read from; empty: \"default\", or none for cluster-scoped objects.")
+		flags.StringVarP(&o.labels, "labels", "l", "", "Selector of the metric's label sets, as in queue=mail,zone!=b.")
+		flags.StringVar(&o.objects, "selector", "", "Selector of the objects by their own Kubernetes labels, as in app=web.")
+	})
+	underHeading(flags, "Output", func() {
+		flags.VarP(&choice{&o.output, []string{"table", "wide", "json"}}, "output", "o", "Format of the output.")
+		flags.BoolVarP(&o.watch, "watch", "w", false, "Read repeatedly: draws a plot on a terminal, prints rows elsewhere.")
+		flags.DurationVar(&o.interval, "interval", 2*time.Second, "With --watch, the time between two reads.")
+	})
+	underHeading(flags, "Server", func() { o.api.bind(flags) })
+	cmd.ValidArgsFunction = completeKinds
 	return cmd
 }
 
 func (o *getOptions) validate() error {
 	var faults []error
-	switch o.output {
-	case "table", "wide", "json":
-	default:
-		faults = append(faults, fmt.Errorf("--output: %q, want table, wide or json", o.output))
-	}
 	if o.watch && o.interval < 100*time.Millisecond {
-		faults = append(faults, fmt.Errorf("--interval: %s, want 100ms or more", o.interval))
+		faults = append(faults, fmt.Errorf("--interval is %v; must be at least 100ms", o.interval))
 	}
 	for _, selector := range []struct{ flag, is string }{{"--labels", o.labels}, {"--selector", o.objects}} {
 		if _, err := labels.Parse(selector.is); err != nil {
-			faults = append(faults, fmt.Errorf("%s: %q is no selector, as in queue=mail,zone!=b: %w", selector.flag, selector.is, err))
+			faults = append(faults, fmt.Errorf("%s is %q; must be a selector, as in queue=mail,zone!=b: %w", selector.flag, selector.is, err))
 		}
 	}
 	return usage(append(faults, o.api.validate())...)
 }
 
-// path is the API path of what was asked for.
+// path is the API path of the question.
 func (o *getOptions) path(args []string) (string, error) {
 	if len(args) != 2 {
-		return "", fmt.Errorf("%s, want WHAT and METRIC, as in: sluice get external http_requests", countArguments(len(args)))
+		example := "external http_requests"
+		if len(args) == 3 && kindOf(args[0]).known { // "get deploy web METRIC", as kubectl has it
+			example = kindOf(args[0]).canonical + "/" + args[1] + " " + args[2]
+		}
+		return "", fmt.Errorf("%s; must be WHAT and METRIC, as in: sluice get %s", countArguments(len(args)), example)
 	}
 	q := asked{namespace: o.namespace, what: args[0], metric: args[1], labels: o.labels, objects: o.objects}
 	return q.path()
+}
+
+// withSuggestion adds, where a server knows no such resource, the nearest one.
+func withSuggestion(err error, what string) error {
+	resource, _, _ := strings.Cut(what, "/")
+	if isAbsent(err) && what != "external" {
+		if text := suggestKind(resource); text != "" {
+			return fmt.Errorf("%w%s", err, text)
+		}
+	}
+	return err
 }
 
 func runGet(cmd *cobra.Command, o getOptions, path string) error {
@@ -108,7 +118,7 @@ func runGet(cmd *cobra.Command, o getOptions, path string) error {
 		return err
 	}
 	if o.watch {
-		ctx, release := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM) // the cursor has to come back
+		ctx, release := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM) // the terminal must be restored
 		defer release()
 		if o.output == "json" {
 			return watchJSON(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr(), o.interval, func(ctx context.Context) ([]byte, error) {
@@ -133,12 +143,12 @@ func runGet(cmd *cobra.Command, o getOptions, path string) error {
 	return printTable(cmd.OutOrStdout(), values, o.output == "wide", time.Now())
 }
 
-// printJSON prints the API's own answer, indented.
+// printJSON prints the API's response, indented.
 func printJSON(cmd *cobra.Command, body []byte) error {
 	raw := json.RawMessage(body)
 	indented, err := json.MarshalIndent(raw, "", "  ")
 	if err != nil {
-		return fmt.Errorf("the answer is no JSON: %w", err)
+		return fmt.Errorf("the response is not JSON: %w", err)
 	}
 	_, err = fmt.Fprintln(cmd.OutOrStdout(), strings.TrimSpace(string(indented)))
 	return err

@@ -24,7 +24,7 @@ import (
 	external "k8s.io/metrics/pkg/apis/external_metrics/v1beta1"
 )
 
-// apiOptions say how to reach a metrics API.
+// apiOptions name the server of a metrics API.
 type apiOptions struct {
 	kubeconfig string
 	dataDir    string
@@ -35,25 +35,25 @@ type apiOptions struct {
 }
 
 func (o *apiOptions) bind(flags *pflag.FlagSet) {
-	flags.StringVar(&o.dataDir, "data-dir", "data", "data folder of a standalone Sluice on this machine: its kubeconfig is used, or else that of $KUBECONFIG")
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig to use instead: of a cluster, or a copy of a standalone Sluice's")
-	flags.StringVar(&o.server, "server", "", "address of the API, https://host:port, instead of the kubeconfig's")
-	flags.BoolVar(&o.insecure, "insecure-skip-tls-verify", false, "believe any certificate")
-	flags.DurationVar(&o.timeout, "timeout", 10*time.Second, "longest wait for an answer")
+	flags.StringVar(&o.dataDir, "data-dir", "data", "Data folder of a standalone Sluice on this machine, whose kubeconfig is used. If it has none: $KUBECONFIG.")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "Kubeconfig of a cluster, or a copy of a standalone Sluice's; overrides --data-dir and $KUBECONFIG.")
+	flags.StringVar(&o.server, "server", "", "Address of the API, https://host:port; overrides that of the kubeconfig.")
+	flags.BoolVar(&o.insecure, "insecure-skip-tls-verify", false, "Accept any certificate of the server.")
+	flags.DurationVar(&o.timeout, "timeout", 10*time.Second, "Time limit of one request.")
 }
 
 func (o *apiOptions) validate() error {
 	faults := []error{checkTimeout(o.timeout)}
 	if u, err := url.Parse(o.server); o.server != "" && (err != nil || u.Scheme != "https" || u.Host == "") {
-		faults = append(faults, fmt.Errorf("--server: %q, want https://host:port", o.server))
+		faults = append(faults, fmt.Errorf("--server is %q; must be https://host:port", o.server))
 	}
 	return errors.Join(faults...)
 }
 
-// checkTimeout refuses a wait in which nobody can answer. Clients differ in what they take 0 for.
+// checkTimeout rejects time limits that no server can meet. HTTP clients differ in the meaning of 0.
 func checkTimeout(wait time.Duration) error {
 	if wait <= 0 {
-		return fmt.Errorf("--timeout: %s, want more than 0", wait)
+		return fmt.Errorf("--timeout is %v; must be above 0", wait)
 	}
 	return nil
 }
@@ -79,7 +79,7 @@ func (o *apiOptions) connect() (*metricsAPI, error) {
 	return &metricsAPI{base: strings.TrimSuffix(cfg.Host, "/"), client: client}, nil
 }
 
-// restConfig reads the kubeconfig that applies and lets flags override it. With --server and
+// restConfig reads the applicable kubeconfig and overrides it by flags. With --server and
 // --insecure-skip-tls-verify no kubeconfig is needed.
 func (o *apiOptions) restConfig() (*rest.Config, error) {
 	files, missing := o.kubeconfigs()
@@ -103,16 +103,16 @@ func (o *apiOptions) restConfig() (*rest.Config, error) {
 	return cfg, nil
 }
 
-// kubeconfigs are the files to read: --kubeconfig, or else that of the data folder, or else $KUBECONFIG. Who
-// names a data folder means it, and no other cluster. The error says what was looked for.
+// kubeconfigs lists the files to read: --kubeconfig, else the data folder's, else $KUBECONFIG. With
+// --data-dir, $KUBECONFIG is not read. The error names the places.
 func (o *apiOptions) kubeconfigs() ([]string, error) {
-	const wanted = "want --data-dir of a Sluice that runs here, --kubeconfig, or --server with --insecure-skip-tls-verify"
+	const wanted = "must have --data-dir of a Sluice that runs here, --kubeconfig, or --server with --insecure-skip-tls-verify"
 	if o.kubeconfig != "" {
 		if hidden := hiddenBy(o.kubeconfig); hidden != nil {
-			return nil, fmt.Errorf("--kubeconfig %s: %w: want one that this user may read", o.kubeconfig, hidden)
+			return nil, fmt.Errorf("--kubeconfig %s: %w; must be a file that this user may read", o.kubeconfig, hidden)
 		}
 		if _, err := os.Stat(o.kubeconfig); err != nil {
-			return nil, fmt.Errorf("--kubeconfig %s is not there: %s", o.kubeconfig, wanted)
+			return nil, fmt.Errorf("--kubeconfig %s does not exist; %s", o.kubeconfig, wanted)
 		}
 		return []string{o.kubeconfig}, nil
 	}
@@ -122,13 +122,13 @@ func (o *apiOptions) kubeconfigs() ([]string, error) {
 	}
 	inherited := os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
 	if hidden := hiddenBy(file); hidden != nil && (o.dataDirSet || inherited == "") {
-		return nil, fmt.Errorf("--data-dir %s: whether a %s is there cannot be seen: %w: want a copy of it that this user may read, and --kubeconfig", o.dataDir, kubeconfigName, hidden)
+		return nil, fmt.Errorf("--data-dir %s: cannot look for a %s: %w; must have --kubeconfig with a copy that this user may read", o.dataDir, kubeconfigName, hidden)
 	}
 	if o.dataDirSet {
-		return nil, fmt.Errorf("--data-dir %s: no %s is there: %s", o.dataDir, kubeconfigName, wanted)
+		return nil, fmt.Errorf("--data-dir %s has no %s; %s", o.dataDir, kubeconfigName, wanted)
 	}
 	if inherited == "" {
-		return nil, fmt.Errorf("no kubeconfig: there is no %s, and $KUBECONFIG is empty: %s", file, wanted)
+		return nil, fmt.Errorf("no kubeconfig: %s does not exist, and $KUBECONFIG is empty; %s", file, wanted)
 	}
 	var there []string
 	for _, one := range filepath.SplitList(inherited) {
@@ -137,13 +137,13 @@ func (o *apiOptions) kubeconfigs() ([]string, error) {
 		}
 	}
 	if len(there) == 0 {
-		return nil, fmt.Errorf("no kubeconfig: there is no %s, and nothing at $KUBECONFIG (%s): %s", file, inherited, wanted)
+		return nil, fmt.Errorf("no kubeconfig: %s does not exist, nor does $KUBECONFIG (%s); %s", file, inherited, wanted)
 	}
 	return there, nil
 }
 
-// hiddenBy is why it cannot be seen whether a file is there: most often its folder is another user's, as a server's data
-// folder is. Nil: it is there, or it is not.
+// hiddenBy is the reason why a file's existence cannot be checked; nil if it can. Most often the folder is
+// another user's, such as a server's data folder.
 func hiddenBy(path string) error {
 	_, err := os.Stat(path)
 	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
@@ -156,7 +156,7 @@ func hiddenBy(path string) error {
 	return err
 }
 
-// refusal is an answer that is not a value.
+// refusal is an error response of the API.
 type refusal struct {
 	code    int // of HTTP
 	message string
@@ -164,13 +164,13 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.message }
 
-// isAbsent says that the API answered and the metric was not there.
+// isAbsent reports whether the API answered that the metric, or its object, does not exist.
 func isAbsent(err error) bool {
 	var refused *refusal
 	return errors.As(err, &refused) && refused.code == http.StatusNotFound
 }
 
-// get returns the body of a 200 answer; of any other, the API's message as an error.
+// get returns the body of a 200 response; the message of any other is an error.
 func (a *metricsAPI) get(ctx context.Context, path string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.base+path, nil)
 	if err != nil {
@@ -193,10 +193,10 @@ func (a *metricsAPI) get(ctx context.Context, path string) ([]byte, error) {
 	if json.Unmarshal(body, &status) == nil && status.Message != "" {
 		return nil, &refusal{resp.StatusCode, status.Message}
 	}
-	return nil, fmt.Errorf("%s is not the port of the metrics API (--api-address): it answered %s: %s", a.base, resp.Status, firstLine(body))
+	return nil, fmt.Errorf("%s is not the port of the metrics API (--api-address): the response is %s: %s", a.base, resp.Status, firstLine(body))
 }
 
-// measured is one item of an answer.
+// measured is one value of a response.
 type measured struct {
 	about  string // the object, or the label set of an external metric
 	metric string
@@ -206,7 +206,7 @@ type measured struct {
 	at     time.Time
 }
 
-// read gets a list of values, sorted by what they are about.
+// read gets a list of values, sorted by object or label set.
 func (a *metricsAPI) read(ctx context.Context, path string) ([]measured, error) {
 	body, err := a.get(ctx, path)
 	if err != nil {
@@ -222,7 +222,7 @@ func (a *metricsAPI) decode(path string, body []byte) ([]measured, error) {
 	}
 	values, err := decode(body)
 	if err != nil {
-		return nil, fmt.Errorf("answer of %s: %w", a.base, err)
+		return nil, fmt.Errorf("response of %s: %w", a.base, err)
 	}
 	sort.SliceStable(values, func(i, j int) bool { return values[i].about < values[j].about })
 	return values, nil

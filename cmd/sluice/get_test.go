@@ -44,10 +44,10 @@ func TestGetFaults(t *testing.T) {
 	if code != exitUsage {
 		t.Errorf("exit code %d, want %d", code, exitUsage)
 	}
-	wantLines(t, errs, "want WHAT and METRIC", "--output", "--interval", "--server", "--what")
+	wantLines(t, errs, "must be WHAT and METRIC", "--output", "--interval", "--server", "--what")
 	for _, wait := range []string{"0", "-1s"} {
 		code, _, errs := called(t, "get", "external", "m", "--timeout", wait)
-		if code != exitUsage || !strings.Contains(errs, "--timeout: "+wait) {
+		if code != exitUsage || !strings.Contains(errs, "--timeout is "+wait) {
 			t.Errorf("--timeout %s: exit code %d, %q, want %d and the flag named", wait, code, errs, exitUsage)
 		}
 	}
@@ -210,7 +210,7 @@ func TestGetNamesABadSelectorAndAnIdleInterval(t *testing.T) {
 	if code != exitUsage {
 		t.Errorf("exit code %d, want %d", code, exitUsage)
 	}
-	wantLines(t, errs, `--labels: "a=b=c" is no selector`, `--selector: "!" is no selector`, "--interval wants --watch")
+	wantLines(t, errs, `--labels is "a=b=c"; must be a selector`, `--selector is "!"; must be a selector`, "--interval is set without --watch")
 }
 
 // The kubeconfig is --kubeconfig's, the data folder's, or $KUBECONFIG's, and the error says where it was looked for.
@@ -218,18 +218,18 @@ func TestGetFindsAKubeconfig(t *testing.T) {
 	p := started(t, t.TempDir())
 	t.Chdir(t.TempDir())
 	t.Setenv("KUBECONFIG", "")
-	if code, _, errs := called(t, "get", "external", "m"); code != exitFailed || !strings.Contains(errs, "data/kubeconfig, and $KUBECONFIG is empty") {
+	if code, _, errs := called(t, "get", "external", "m"); code != exitFailed || !strings.Contains(errs, "data/kubeconfig does not exist, and $KUBECONFIG is empty") {
 		t.Errorf("exit code %d, %q: want %d and both places", code, errs, exitFailed)
 	}
 	t.Setenv("KUBECONFIG", "missing")
-	if code, _, errs := called(t, "get", "external", "m"); code != exitFailed || !strings.Contains(errs, "data/kubeconfig, and nothing at $KUBECONFIG (missing)") {
+	if code, _, errs := called(t, "get", "external", "m"); code != exitFailed || !strings.Contains(errs, "data/kubeconfig does not exist, nor does $KUBECONFIG (missing)") {
 		t.Errorf("exit code %d, %q: want %d and both places", code, errs, exitFailed)
 	}
 	t.Setenv("KUBECONFIG", "missing"+string(filepath.ListSeparator)+p.kubeconfig)
 	if _, _, errs := called(t, "get", "external", "nobody_pushed"); !strings.Contains(errs, `"nobody_pushed"`) {
 		t.Errorf("%q: want the answer of the API in $KUBECONFIG", errs)
 	}
-	if _, _, errs := called(t, "get", "--data-dir", "elsewhere", "external", "m"); !strings.Contains(errs, "--data-dir elsewhere: no kubeconfig is there") {
+	if _, _, errs := called(t, "get", "--data-dir", "elsewhere", "external", "m"); !strings.Contains(errs, "--data-dir elsewhere has no kubeconfig") {
 		t.Errorf("%q: want that the folder that was named has none", errs)
 	}
 }
@@ -246,9 +246,9 @@ func TestGetSaysThatItMayNotLook(t *testing.T) {
 		inherited string
 		want      string
 	}{
-		{[]string{"--data-dir", "data"}, "missing", "--data-dir data: whether a kubeconfig is there cannot be seen: too many levels of symbolic links"},
-		{nil, "", "--data-dir data: whether a kubeconfig is there cannot be seen"},
-		{nil, "missing", "nothing at $KUBECONFIG (missing)"},
+		{[]string{"--data-dir", "data"}, "missing", "--data-dir data: cannot look for a kubeconfig: too many levels of symbolic links"},
+		{nil, "", "--data-dir data: cannot look for a kubeconfig"},
+		{nil, "missing", "nor does $KUBECONFIG (missing)"},
 		{[]string{"--kubeconfig", "data/kubeconfig"}, "", "--kubeconfig data/kubeconfig: too many levels"},
 	} {
 		t.Setenv("KUBECONFIG", c.inherited)
@@ -276,11 +276,11 @@ func TestNoAnswer(t *testing.T) {
 		args []string
 		want string
 	}{
-		{get(nobody), "nobody listens on https://" + nobody + ": is `sluice serve` running?"},
-		{get(http), "https://" + http + " speaks no TLS: want the port of --api-address"},
-		{push("http://" + nobody), "nobody listens on http://" + nobody + ": is `sluice serve` running?"},
+		{get(nobody), "nothing listens on https://" + nobody + ": is `sluice serve` running?"},
+		{get(http), "https://" + http + " does not speak TLS; must be the port of --api-address"},
+		{push("http://" + nobody), "nothing listens on http://" + nobody + ": is `sluice serve` running?"},
 		{push("http://" + api), "http://" + api + " is not Sluice's port for HTTP push (--http-address)"},
-		{push("https://" + http), "https://" + http + " speaks no TLS: want the port of --http-address"},
+		{push("https://" + http), "https://" + http + " does not speak TLS; must be the port of --http-address"},
 		{append(push("http://"+statsd), "--timeout", "200ms"), "http://" + statsd + " "},
 	} {
 		code, _, errs := called(t, c.args...)

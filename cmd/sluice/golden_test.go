@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"unicode/utf8"
 )
 
 var update = flag.Bool("update", false, "write the golden files instead of comparing with them")
@@ -148,5 +149,22 @@ func TestVersionIsAFlagToo(t *testing.T) {
 	_, want, _ := called(t, "version")
 	if code, out, errs := called(t, "--version"); code != exitOK || out != want || !strings.HasPrefix(out, "sluice ") {
 		t.Errorf("exit code %d, %q %q: want %q", code, out, errs, want)
+	}
+}
+
+// Help fits the terminal, at any width that is usable.
+func TestHelpFitsTheTerminal(t *testing.T) {
+	root := newRoot(streams{})
+	for _, width := range []int{60, 80, 120} {
+		for _, command := range root.Commands() {
+			examples := strings.Count(command.Example, "\n") + 1
+			for _, line := range strings.Split(helpText(command, width), "\n") {
+				if words := strings.Fields(line); utf8.RuneCountInString(line) > width && len(words) > 1 && !strings.Contains(command.Long, line) {
+					if examples--; examples < 0 {
+						t.Errorf("%s at %d columns: %s", command.Name(), width, line)
+					}
+				}
+			}
+		}
 	}
 }

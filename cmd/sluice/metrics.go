@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/sluice-metrics/sluice"
 )
 
 // collectorsShare tells how much of the time of Go's processors collecting garbage took. What they spent on all else is not told by the
@@ -17,10 +18,9 @@ var collectorsShare = collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompil
 // the default one do not show.
 func newRegistry() *prometheus.Registry {
 	registry := prometheus.NewRegistry()
-	name, revision := built()
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "sluice_build_info", Help: "Always 1; its labels say what is running.",
-		ConstLabels: prometheus.Labels{"version": name, "commit": revision},
+		ConstLabels: prometheus.Labels{"version": sluice.Version, "commit": sluice.Commit()},
 	})
 	info.Set(1)
 	registry.MustRegister(info, collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectorsShare)),

@@ -9,12 +9,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// pushOptions are what push was asked for.
+// pushOptions is the target of push, and its credentials.
 type pushOptions struct {
 	// StatsD lines.
 	statsd  string
 	dialect statsd.Dialect
-	// One value over HTTP: exactly one of these says its kind.
+	// One value over HTTP: exactly one of these is its kind.
 	gauge, counter, timer, set bool
 
 	http      string
@@ -27,33 +27,27 @@ type pushOptions struct {
 	shown     credentials
 }
 
-const pushLong = `Push sends metrics, in one of two ways.
+const pushLong = `Push sends metrics in one of two ways.
 
-StatsD lines go out over UDP, after the grammar and the name of each were read as the server would read them, so
-that a typo is told at once; what a line is about (sluice_object) only the server can judge. Of lines given as arguments none is sent where one is bad; with "-", lines are read from standard input,
-the good ones are sent, within 100ms, and the bad ones named with their number; what was read goes out before
-SIGINT or SIGTERM ends it. UDP does not say what became of them.
+StatsD lines are sent over UDP. Push checks grammar and name of each line first, as the server does, so that a typo is reported. The server alone can judge which object a line may describe (sluice_object). If one of the lines given as arguments is invalid, none is sent. With "-", lines are read from standard input: valid lines are sent within 100ms, invalid ones are reported with their number. SIGINT and SIGTERM end push once all lines read so far are sent. UDP does not tell what the server did with a line.
 
-With --gauge, --counter, --timer or --set, one value is pushed over HTTP to the path that it is read from,
-and push prints what the server answered. Who pushes is shown by a token, a name and a password, or a client
-certificate, where the server asks for one.`
+With --gauge, --counter, --timer or --set, one value is pushed over HTTP, to the path that it is read from, and push prints the server's response. If the server requires credentials, show a token, a name and a password, or a client certificate.`
 
 const pushExample = `  sluice push 'http_requests:1|c' 'latency:32|ms|#zone:a'
   generate | sluice push -
-  sluice push --gauge queue_depth 42 -n shop --object deployments.apps/web
+  sluice push --gauge queue_depth 42 -n shop --object deploy/web
   sluice push --counter jobs_done 1 -n shop --label queue=mail --sync
   sluice push --gauge rows 17 -n shop --http https://sluice.example.com:9091 --ca-file ca.crt --token-file token`
 
 func newPush() *cobra.Command {
 	o := pushOptions{}
-	dialect := &choice{&o.dialect, dialects}
 	cmd := &cobra.Command{
 		Use:     "push LINE... | push --KIND METRIC VALUE",
 		Short:   "Push StatsD lines, or one value over HTTP",
 		Long:    pushLong,
 		Example: pushExample,
 		RunE: reading(func(cmd *cobra.Command, args []string, faults []error) error {
-			if anyUnknown(faults) { // it may have been the one that says what the arguments are
+			if anyUnknown(faults) { // it may be the one that decides what the arguments are
 				return usage(faults...)
 			}
 			if o.overHTTP() {
@@ -64,26 +58,30 @@ func newPush() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&o.statsd, "statsd", "127.0.0.1:8125", "host:port that StatsD lines go to")
-	flags.Var(dialect, "dialect", "how lines are read before they go out: statsd, dogstatsd, influx, librato or signalfx")
-	flags.BoolVar(&o.gauge, "gauge", false, "push over HTTP: set a gauge")
-	flags.BoolVar(&o.counter, "counter", false, "push over HTTP: add to a counter")
-	flags.BoolVar(&o.timer, "timer", false, "push over HTTP: one observation of a timer")
-	flags.BoolVar(&o.set, "set", false, "push over HTTP: one member of a set")
-	flags.StringVar(&o.http, "http", "http://127.0.0.1:9091", "address of the HTTP push port, http:// or https://")
-	flags.StringVarP(&o.namespace, "namespace", "n", "", "namespace of the object, or of the external metric")
-	flags.StringVar(&o.object, "object", "", "what the value describes, <resource>/<name> (default: nothing, the metric is external)")
-	flags.StringArrayVarP(&o.labels, "label", "l", nil, "label key=value; may be repeated")
-	flags.Var(&o.ttl, "ttl", "how long the series lives after this push, as in 90s, 10m or 24h (default: forever, until it is deleted)")
-	flags.BoolVar(&o.sync, "sync", false, "wait until the value is on the server's disk")
-	o.shown.bind(flags)
-	flags.DurationVar(&o.timeout, "timeout", 15*time.Second, "longest wait for an answer over HTTP")
+	underHeading(flags, "StatsD lines", func() {
+		flags.StringVar(&o.statsd, "statsd", "127.0.0.1:8125", "Address (host:port) that StatsD lines are sent to.")
+		flags.Var(&choice{&o.dialect, dialects}, "dialect", "Dialect that StatsD lines are checked in.")
+	})
+	underHeading(flags, "One value over HTTP", func() {
+		flags.BoolVar(&o.gauge, "gauge", false, "Set a gauge to VALUE.")
+		flags.BoolVar(&o.counter, "counter", false, "Add VALUE to a counter.")
+		flags.BoolVar(&o.timer, "timer", false, "Add VALUE to a timer, as one observation.")
+		flags.BoolVar(&o.set, "set", false, "Add VALUE to a set, as a member.")
+		flags.StringVar(&o.http, "http", "http://127.0.0.1:9091", "Address of the HTTP push port, http://host:port or https://host:port.")
+		flags.StringVarP(&o.namespace, "namespace", "n", "", "Namespace of the object, or of the external metric.")
+		flags.StringVar(&o.object, "object", "", "Object that the value describes, <resource>/<name>; empty: none, the metric is external.")
+		flags.StringArrayVarP(&o.labels, "label", "l", nil, "Label of the value, key=value. May be repeated.")
+		flags.Var(&o.ttl, "ttl", "Lifetime of the series after this push, as in 90s, 10m or 24h; empty: until the series is deleted.")
+		flags.BoolVar(&o.sync, "sync", false, "Wait until the value is on the server's disk.")
+		flags.DurationVar(&o.timeout, "timeout", 15*time.Second, "Time limit of the push over HTTP.")
+	})
+	underHeading(flags, "Credentials", func() { o.shown.bind(flags) })
 	return cmd
 }
 
 func (o *pushOptions) overHTTP() bool { return o.gauge || o.counter || o.timer || o.set }
 
-// kind is the one kind that was asked for, as the server's "type" parameter.
+// kind is the kind of the value, as the server's "type" parameter.
 func (o *pushOptions) kind() (string, error) {
 	found := ""
 	for _, k := range []struct {
@@ -94,7 +92,7 @@ func (o *pushOptions) kind() (string, error) {
 			continue
 		}
 		if found != "" {
-			return "", fmt.Errorf("--%s and --%s: want one kind", found, k.name)
+			return "", fmt.Errorf("--%s and --%s are set; must be one kind", found, k.name)
 		}
 		found = k.name
 	}
@@ -106,10 +104,10 @@ func (o *pushOptions) onlyOverHTTP(cmd *cobra.Command) []error {
 	var faults []error
 	for _, name := range append([]string{"http", "namespace", "object", "label", "ttl", "sync"}, credentialFlags()...) {
 		if cmd.Flags().Changed(name) {
-			faults = append(faults, fmt.Errorf("--%s: wants --gauge, --counter, --timer or --set, for a StatsD line cannot carry it", name))
+			faults = append(faults, fmt.Errorf("--%s is for pushes over HTTP; must have --gauge, --counter, --timer or --set", name))
 		}
 	}
 	return faults
 }
 
-var errNothingToPush = errors.New("nothing to push: want StatsD lines, \"-\" for standard input, or --gauge METRIC VALUE")
+var errNothingToPush = errors.New("nothing to push; must have StatsD lines, \"-\" for standard input, or --gauge METRIC VALUE")

@@ -12,11 +12,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// userVariable holds a name and a password where no file does.
+// userVariable is the environment variable with name:password, where --user-file is not set.
 const userVariable = "SLUICE_PUSH_USER"
 
-// credentials are what a push over HTTP shows of itself, and believes of the server. Secrets are in files or in the environment:
-// arguments can be seen by everybody on the machine.
+// credentials are those of the client and its trust in the server. Secrets come from files or the
+// environment: every user of the machine can see arguments.
 type credentials struct {
 	tokenFile string
 	userFile  string
@@ -27,12 +27,12 @@ type credentials struct {
 }
 
 func (c *credentials) bind(flags *pflag.FlagSet) {
-	flags.StringVar(&c.tokenFile, "token-file", "", "file with the bearer token to show")
-	flags.StringVar(&c.userFile, "user-file", "", "file with name:password to show; empty: $"+userVariable+", if it is set")
-	flags.StringVar(&c.certFile, "cert-file", "", "client certificate to show, PEM")
-	flags.StringVar(&c.keyFile, "key-file", "", "its key, PEM")
-	flags.StringVar(&c.caFile, "ca-file", "", "authorities to believe of an https address, PEM (default: the system's)")
-	flags.BoolVar(&c.insecure, "insecure-skip-tls-verify", false, "believe any certificate")
+	flags.StringVar(&c.tokenFile, "token-file", "", "File with a bearer token for the server.")
+	flags.StringVar(&c.userFile, "user-file", "", "File with name:password for the server; empty: the variable $"+userVariable+", if it is set.")
+	flags.StringVar(&c.certFile, "cert-file", "", "Client certificate for the server, in PEM.")
+	flags.StringVar(&c.keyFile, "key-file", "", "Private key of --cert-file, in PEM.")
+	flags.StringVar(&c.caFile, "ca-file", "", "Certificate authorities to trust for an https address, in PEM; empty: the system's.")
+	flags.BoolVar(&c.insecure, "insecure-skip-tls-verify", false, "Accept any certificate of the server.")
 }
 
 // credentialFlags are the names of these flags.
@@ -46,15 +46,15 @@ func credentialFlags() (names []string) {
 func (c *credentials) validate() error {
 	var faults []error
 	if c.tokenFile != "" && c.userFile != "" {
-		faults = append(faults, errors.New("--token-file and --user-file: want one"))
+		faults = append(faults, errors.New("--token-file and --user-file are set; must be one of them"))
 	}
 	if (c.certFile == "") != (c.keyFile == "") {
-		faults = append(faults, errors.New("--cert-file and --key-file: want both or neither"))
+		faults = append(faults, errors.New("--cert-file or --key-file is set alone; must be both or neither"))
 	}
 	return errors.Join(faults...)
 }
 
-// authorize sets the header that shows who pushes, if that is known.
+// authorize sets the Authorization header, if there are credentials for it.
 func (c *credentials) authorize(req *http.Request) error {
 	if c.tokenFile != "" {
 		token, err := readSecret("--token-file", c.tokenFile)
@@ -75,7 +75,7 @@ func (c *credentials) authorize(req *http.Request) error {
 	}
 	name, password, ok := strings.Cut(user, ":")
 	if !ok || name == "" {
-		return fmt.Errorf("%s: want name:password", from)
+		return fmt.Errorf("%s: must be name:password", from)
 	}
 	req.SetBasicAuth(name, password)
 	return nil
@@ -89,12 +89,12 @@ func readSecret(flag, path string) (string, error) {
 	}
 	secret := strings.TrimRight(string(text), "\r\n")
 	if secret == "" || strings.ContainsAny(secret, "\r\n") {
-		return "", fmt.Errorf("%s %s: want one line", flag, path)
+		return "", fmt.Errorf("%s %s: must be one line", flag, path)
 	}
 	return secret, nil
 }
 
-// tls is how an https address is spoken to.
+// tls is the TLS configuration for an https address.
 func (c *credentials) tls() (*tls.Config, error) {
 	config := &tls.Config{InsecureSkipVerify: c.insecure}
 	if c.caFile != "" {
@@ -104,7 +104,7 @@ func (c *credentials) tls() (*tls.Config, error) {
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("--ca-file %s holds no certificate, PEM", c.caFile)
+			return nil, fmt.Errorf("--ca-file %s holds no certificate; must hold certificates in PEM", c.caFile)
 		}
 	}
 	if c.certFile != "" {

@@ -37,15 +37,15 @@ func TestPushOverTLSWithAPassword(t *testing.T) {
 		"environment":    {"warehouse:open sesame", []string{"--ca-file", ca}, exitOK, "applied 1"},
 		"file first":     {"warehouse:open sesame", []string{"--ca-file", ca, "--user-file", bad}, exitFailed, "name or password is wrong (credentials)"},
 		"nobody":         {"", []string{"--ca-file", ca}, exitFailed, "this server asks for a name and a password"},
-		"no authority":   {"", []string{"--user-file", good}, exitFailed, "shows a certificate that no authority known here vouches for: want --ca-file"},
+		"no authority":   {"", []string{"--user-file", good}, exitFailed, "shows a certificate that no authority known here vouches for; must have --ca-file"},
 		"any":            {"", []string{"--insecure-skip-tls-verify", "--user-file", good}, exitOK, "applied 1"},
-		"no CA file":     {"", []string{"--ca-file", good}, exitFailed, "holds no certificate, PEM"},
+		"no CA file":     {"", []string{"--ca-file", good}, exitFailed, "holds no certificate; must"},
 		"no such file":   {"", []string{"--user-file", "/nowhere"}, exitFailed, "--user-file: open /nowhere"},
-		"no password":    {"", []string{"--user-file", fileOf(t, "warehouse")}, exitFailed, "want name:password"},
-		"bad variable":   {"warehouse", nil, exitFailed, "$SLUICE_PUSH_USER: want name:password"},
-		"an empty file":  {"", []string{"--token-file", fileOf(t, "\n")}, exitFailed, "want one line"},
-		"two of them":    {"", []string{"--token-file", good, "--user-file", good}, exitUsage, "--token-file and --user-file: want one"},
-		"half a pair":    {"", []string{"--cert-file", cert}, exitUsage, "--cert-file and --key-file: want both or neither"},
+		"no password":    {"", []string{"--user-file", fileOf(t, "warehouse")}, exitFailed, "must be name:password"},
+		"bad variable":   {"warehouse", nil, exitFailed, "$SLUICE_PUSH_USER: must be name:password"},
+		"an empty file":  {"", []string{"--token-file", fileOf(t, "\n")}, exitFailed, "must be one line"},
+		"two of them":    {"", []string{"--token-file", good, "--user-file", good}, exitUsage, "--token-file and --user-file are set; must be one"},
+		"half a pair":    {"", []string{"--cert-file", cert}, exitUsage, "must be both or neither"},
 		"no certificate": {"", []string{"--cert-file", good, "--key-file", key}, exitFailed, "--cert-file " + good},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestPushOverTLSWithAPassword(t *testing.T) {
 		})
 	}
 	code, _, errs := called(t, "push", "a:1|c", "--token-file", good)
-	if code != exitUsage || !strings.Contains(errs, "--token-file: wants --gauge") {
+	if code != exitUsage || !strings.Contains(errs, "--token-file is for pushes over HTTP") {
 		t.Errorf("a StatsD line with a token: %d %s", code, errs)
 	}
 }

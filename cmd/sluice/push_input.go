@@ -17,21 +17,21 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// inputPatience is how long a line from standard input waits for others to share its datagram. After a signal, it
-// is how long what was written before may take to be read.
+// inputPatience is how long a line from standard input waits for others to share its datagram, and how
+// long lines written before a signal may take to be read.
 const inputPatience = 100 * time.Millisecond
 
-// pushInput sends the good lines of standard input and names the others, until it ends or a signal comes.
+// pushInput sends the valid lines of standard input and reports the others, until its end or a signal.
 func pushInput(cmd *cobra.Command, check *checker, out *lineSender) error {
 	ctx, release := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
 	defer release()
-	// Nothing interrupts a read of a terminal or a pipe: after a signal the reader ends with the process, or with its
-	// next line.
+	// Nothing interrupts the read of a terminal or pipe: after a signal the reader ends with the process,
+	// or with its next line.
 	left := make(chan struct{})
 	defer close(left)
 	lines, in := make(chan inputLine, 256), inputReader{}
 	go func() {
-		defer close(lines) // and in.err is there for who sees it
+		defer close(lines) // publishes in.err
 		in.err = in.read(cmd.InOrStdin(), lines, left)
 	}()
 	bad, ended := streamLines(ctx, lines, check, out, cmd.ErrOrStderr())
@@ -46,8 +46,8 @@ func pushInput(cmd *cobra.Command, check *checker, out *lineSender) error {
 	return errors.Join(faults...)
 }
 
-// streamLines sends lines, none later than inputPatience after it came. It tells how many were bad, and whether the
-// lines came to their end; they do not where ctx did before.
+// streamLines sends lines, each at most inputPatience after it was read. It returns how many were invalid,
+// and whether the input ended before ctx.
 func streamLines(ctx context.Context, lines <-chan inputLine, check *checker, out *lineSender, errs io.Writer) (bad int, ended bool) {
 	send := time.NewTicker(inputPatience)
 	defer send.Stop()
@@ -73,10 +73,10 @@ func streamLines(ctx context.Context, lines <-chan inputLine, check *checker, ou
 	}
 }
 
-// take adds a line that is good. One that is empty is neither good nor bad.
+// take adds a valid line. An empty one is ignored.
 func (s *lineSender) take(check *checker, line inputLine) error {
 	if line.length > len(line.text) {
-		return fmt.Errorf("%s: the line has %d bytes, but may have %d (%s)",
+		return fmt.Errorf("%s: the line has %d bytes; must have at most %d (%s)",
 			quote(line.text), line.length, statsd.DefaultOptions().MaxLine, metric.TooLong)
 	}
 	if len(line.text) == 0 {
@@ -89,7 +89,7 @@ func (s *lineSender) take(check *checker, line inputLine) error {
 	return nil
 }
 
-// inputLine is a line without its end. Of one that no server takes the text is the beginning.
+// inputLine is a line without its line break. The text of an oversized line is its beginning.
 type inputLine struct {
 	text   []byte
 	length int
@@ -98,7 +98,7 @@ type inputLine struct {
 // inputReader reads lines of any length.
 type inputReader struct{ err error }
 
-// longestRead is more than the longest line that the server takes: of what does not fit the beginning is enough.
+// longestRead is above the server's limit. Of a longer line, the beginning is kept for the fault.
 const longestRead = 64 << 10
 
 func (r *inputReader) read(in io.Reader, lines chan<- inputLine, left <-chan struct{}) error {

@@ -15,11 +15,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// packetBytes is what goes into one datagram: it fits an Ethernet frame.
+// packetBytes bounds a datagram: it fits into an Ethernet frame.
 const packetBytes = 1432
 
-// pushLines checks the lines given as arguments, all of them before the first goes out, or streams
-// standard input.
+// pushLines sends the lines given as arguments, once all are checked, or streams standard input.
 func pushLines(cmd *cobra.Command, o pushOptions, args []string, faults []error) error {
 	faults = append(faults, o.onlyOverHTTP(cmd)...)
 	var address config.Faults
@@ -50,7 +49,7 @@ func pushLines(cmd *cobra.Command, o pushOptions, args []string, faults []error)
 	return out.finish(cmd.OutOrStdout())
 }
 
-// all checks lines that are sent all or not at all.
+// all checks lines of which all or none are sent.
 func (c *checker) all(lines []string) []error {
 	var faults []error
 	for _, line := range lines {
@@ -59,14 +58,14 @@ func (c *checker) all(lines []string) []error {
 		}
 	}
 	if bad := len(faults); bad > 0 && len(lines) > 1 {
-		faults = append(faults, fmt.Errorf("nothing was sent, for %s of %d cannot be", countLines(bad), len(lines)))
+		faults = append(faults, fmt.Errorf("nothing was sent: %s of %d cannot be", countLines(bad), len(lines)))
 	} else if bad > 0 {
 		faults = append(faults, errors.New("nothing was sent"))
 	}
 	return faults
 }
 
-// checker reads lines as the server will.
+// checker reads lines as the server does.
 type checker struct{ scanner *statsd.Scanner }
 
 func newChecker(dialect statsd.Dialect) *checker {
@@ -75,7 +74,7 @@ func newChecker(dialect statsd.Dialect) *checker {
 	return &checker{statsd.NewScanner(options)}
 }
 
-// line returns what is wrong with a line first, and where.
+// line returns the first fault of a line, with its position.
 func (c *checker) line(line []byte) error {
 	c.scanner.Reset(line)
 	found := false
@@ -94,22 +93,22 @@ func (c *checker) line(line []byte) error {
 	return nil
 }
 
-// checkName refuses the names that the server does: those that no reader could ask for.
+// checkName rejects the names that the server rejects: no reader could ask for them.
 func checkName(line []byte, name string) error {
 	reason := metric.CheckName(name)
 	switch {
 	case reason == metric.Applied:
 		return nil
 	case reason == metric.TooLong:
-		return fmt.Errorf("%s: the name has %d bytes, want at most %d (%s)", quote(line), len(name), metric.MaxNameLength, reason)
+		return fmt.Errorf("%s: the name has %d bytes; must have at most %d (%s)", quote(line), len(name), metric.MaxNameLength, reason)
 	case metric.HasReservedSuffix(name):
-		return fmt.Errorf("%s: the name ends in a stat or a window, so that readers would take it for %q asked with those: want another name (%s)",
+		return fmt.Errorf("%s: the name ends in a stat or a window, so readers would ask for %q; must be another name (%s)",
 			quote(line), metric.ParseExpression(name).Name, reason)
 	}
-	return fmt.Errorf(`%s: no metrics API could ask for the name: want one without "%%", "?" and control characters that is not ".", "..", "status" or "finalize" (%s)`, quote(line), reason)
+	return fmt.Errorf(`%s: no metrics API can ask for the name; must be without "%%", "?" and control characters, and not ".", "..", "status" or "finalize" (%s)`, quote(line), reason)
 }
 
-// quotedBytes is how much of a line is shown with its fault.
+// quotedBytes bounds the part of a line that its fault quotes.
 const quotedBytes = 200
 
 func quote(line []byte) string {
@@ -119,7 +118,7 @@ func quote(line []byte) string {
 	return fmt.Sprintf("%q", line)
 }
 
-// lineSender gathers lines into datagrams.
+// lineSender packs lines into datagrams.
 type lineSender struct {
 	conn   net.Conn
 	packet []byte
@@ -156,10 +155,10 @@ func (s *lineSender) flush() {
 	s.packet = s.packet[:0]
 }
 
-// refusalWait is how long a closed port of this machine may take to refuse a datagram.
+// refusalWait is how long the kernel may take to report that a local port is closed.
 const refusalWait = 20 * time.Millisecond
 
-// finish sends the rest and says how much went out. A port where nobody listens is told where the network says so.
+// finish sends the rest and prints the number of lines. It fails for a port that the network reports as closed.
 func (s *lineSender) finish(out io.Writer) error {
 	s.flush()
 	if s.err == nil {
@@ -170,7 +169,7 @@ func (s *lineSender) finish(out io.Writer) error {
 		}
 	}
 	if errors.Is(s.err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("nobody listens on %s (udp)", s.conn.RemoteAddr())
+		return fmt.Errorf("nothing listens on %s (udp)", s.conn.RemoteAddr())
 	}
 	if s.err != nil {
 		return fmt.Errorf("%s: %w", s.conn.RemoteAddr(), s.err)

@@ -14,10 +14,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// pushValue pushes one value to the path that it is read from.
+// pushValue pushes one value, to the path that it is read from.
 func pushValue(cmd *cobra.Command, o pushOptions, args []string, faults []error) error {
 	if len(args) != 2 {
-		faults = append(faults, fmt.Errorf("%s, want METRIC and VALUE, as in: sluice push --gauge queue_depth 42", countArguments(len(args))))
+		faults = append(faults, fmt.Errorf("%s; must be METRIC and VALUE, as in: sluice push --gauge queue_depth 42", countArguments(len(args))))
 		args = []string{"", ""}
 	} else {
 		faults = append(faults, checkName([]byte(args[0]), args[0]))
@@ -28,7 +28,7 @@ func pushValue(cmd *cobra.Command, o pushOptions, args []string, faults []error)
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
 	defer cancel()
-	// POST to a gauge would shift it; every other kind adds to what is there.
+	// POST adds: to a gauge it would be a shift.
 	method := http.MethodPost
 	if o.gauge {
 		method = http.MethodPut
@@ -42,13 +42,13 @@ func pushValue(cmd *cobra.Command, o pushOptions, args []string, faults []error)
 		return nil
 	}
 	if answer.Applied != 1 {
-		return fmt.Errorf("the server ignored it: its answer says that nothing was applied to %s", o.about(args[0]))
+		return fmt.Errorf("the server applied nothing to %s: the metric is ignored there", o.about(args[0]))
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "applied %s to %s\n", args[1], o.about(args[0]))
 	return nil
 }
 
-// about says in words what was pushed to.
+// about names the target in words.
 func (o *pushOptions) about(name string) string {
 	s := name + " of "
 	if o.object == "" {
@@ -66,14 +66,14 @@ func (o *pushOptions) target(name string) (string, error) {
 	var faults []error
 	base, err := url.Parse(o.http)
 	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") {
-		faults = append(faults, fmt.Errorf("--http: %q, want http://host:port or https://host:port", o.http))
+		faults = append(faults, fmt.Errorf("--http is %q; must be http://host:port or https://host:port", o.http))
 	}
 	kind, err := o.kind()
 	faults = append(faults, err)
 	values := url.Values{"type": {kind}}
 	for _, label := range o.labels {
 		if key, _, ok := strings.Cut(label, "="); !ok || key == "" {
-			faults = append(faults, fmt.Errorf("--label: %q, want key=value", label))
+			faults = append(faults, fmt.Errorf("--label is %q; must be key=value", label))
 		}
 		values.Add("label", label)
 	}
@@ -90,7 +90,7 @@ func (o *pushOptions) target(name string) (string, error) {
 	return strings.TrimSuffix(o.http, "/") + path + "?" + values.Encode(), nil
 }
 
-// path is the push path of the object, the same as it is read from.
+// path is the path of the object, for pushing and for reading.
 func (o *pushOptions) path(name string) (string, error) {
 	path := "/v1"
 	if o.object == "" {
@@ -112,7 +112,7 @@ func (o *pushOptions) path(name string) (string, error) {
 	return path + o.inNamespace() + "/" + url.PathEscape(k.resource) + "/" + url.PathEscape(object) + "/" + url.PathEscape(name), nil
 }
 
-// inNamespace is the piece of the path that says the namespace.
+// inNamespace is the namespace part of the path.
 func (o *pushOptions) inNamespace() string {
 	if o.namespace == "" {
 		return ""
@@ -120,7 +120,7 @@ func (o *pushOptions) inNamespace() string {
 	return "/namespaces/" + url.PathEscape(o.namespace)
 }
 
-// pushAnswer is what the push port answers.
+// pushAnswer is a response of the push port.
 type pushAnswer struct {
 	Applied int    `json:"applied"`
 	Pending int    `json:"pending"`
@@ -131,7 +131,7 @@ type pushAnswer struct {
 	} `json:"error"`
 }
 
-// send makes the request. An answer that refuses is an error with the server's message.
+// send sends the request. The server's message in a response of failure is the error.
 func (c *credentials) send(ctx context.Context, method, target, body string) (pushAnswer, error) {
 	var answer pushAnswer
 	req, err := http.NewRequestWithContext(ctx, method, target, strings.NewReader(body))
@@ -158,7 +158,7 @@ func (c *credentials) send(ctx context.Context, method, target, body string) (pu
 		return answer, noAnswer(base, "http-address", err)
 	}
 	if json.Unmarshal(text, &answer) != nil || (resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusAccepted && answer.Error.Message == "") {
-		return answer, fmt.Errorf("%s is not Sluice's port for HTTP push (--http-address): it answered %s: %s", base, resp.Status, firstLine(text))
+		return answer, fmt.Errorf("%s is not Sluice's port for HTTP push (--http-address): the response is %s: %s", base, resp.Status, firstLine(text))
 	}
 	if answer.Error.Message == "" {
 		return answer, nil
@@ -170,14 +170,14 @@ func (c *credentials) send(ctx context.Context, method, target, body string) (pu
 	return answer, err
 }
 
-// senseless are the reasons why a server refuses what no server would take: a value that is no number, a namespace that
-// is none, an object where it cannot be. An object that this sender may not speak of is no 400.
+// senseless are the reasons of a 400 response for values that no server accepts, such as a value that is
+// not a number. An object that this sender may not describe is a 403.
 var senseless = map[string]bool{
 	metric.Malformed.String(): true, metric.BadName.String(): true, metric.BadValue.String(): true,
 	metric.BadRate.String(): true, metric.TooLong.String(): true, metric.Identity.String(): true,
 }
 
-// firstLine is the beginning of an answer that nobody expected.
+// firstLine is the beginning of an unexpected response.
 func firstLine(text []byte) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
 	return visible(line[:min(len(line), 200)])

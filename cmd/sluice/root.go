@@ -92,7 +92,7 @@ over HTTP, and the Horizontal Pod Autoscaler reads the standard metrics APIs.`,
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	help := newHelp()
 	root.SetHelpCommand(help)
-	for _, command := range []*cobra.Command{newServe(), newPush(), newGet(), newLoadtest(), newVersion(), help} {
+	for _, command := range []*cobra.Command{newServe(), newPush(), newGet(), newVersion(), help} {
 		command.DisableFlagParsing = true
 		command.InitDefaultHelpFlag()
 		root.AddCommand(command)

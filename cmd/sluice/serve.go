@@ -1,9 +1,15 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 )
@@ -78,4 +84,54 @@ func serve(cmd *cobra.Command, cfg *serverConfig) error {
 		log.Info("listening", "on", strings.Join(path.listening(), ", "))
 	}
 	return path.run(ctx)
+}
+
+// untilSignal returns a context that ends with the first SIGTERM, SIGINT or SIGHUP. After that a second SIGTERM or
+// SIGINT ends the process at once. A second SIGHUP does not: who closes a terminal sends it twice, once by the
+// kernel and once by the shell. A SIGHUP that is ignored, as under nohup, stays ignored.
+//
+// A write to stderr or stdout whose reader has gone fails from then on and ends nothing: without a listener for
+// SIGPIPE, Go would end the process.
+func untilSignal(parent context.Context) (ctx context.Context, release func()) {
+	hangUp, brokenPipe := make(chan os.Signal, 1), make(chan os.Signal, 1)
+	signal.Notify(brokenPipe, syscall.SIGPIPE)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(hangUp, syscall.SIGHUP)
+	}
+	parent, cancel := context.WithCancel(parent)
+	ctx, stop := signal.NotifyContext(parent, syscall.SIGTERM, syscall.SIGINT)
+	context.AfterFunc(ctx, stop) // from then on the system's own way with these signals holds
+	listened := make(chan struct{})
+	go func() {
+		defer close(listened)
+		select {
+		case <-hangUp:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		cancel()
+		<-listened
+		signal.Stop(hangUp)
+		signal.Stop(brokenPipe)
+	}
+}
+
+// newLogger logs to out in the format that was asked for.
+func newLogger(out io.Writer, cfg logConfig) *slog.Logger {
+	options := &slog.HandlerOptions{Level: cfg.level}
+	if cfg.format == "json" {
+		options.ReplaceAttr = spellDurations
+		return slog.New(slog.NewJSONHandler(out, options))
+	}
+	return slog.New(slog.NewTextHandler(out, options))
+}
+
+// spellDurations writes durations as text does, "1.5s": a bare number of nanoseconds says nothing to who reads it.
+func spellDurations(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
 }

@@ -277,6 +277,34 @@ func TestStartFaults(t *testing.T) {
 	}
 }
 
+// All ports in use are named at once, each with its setting.
+func TestEveryBusyPortIsNamed(t *testing.T) {
+	args, want := onFreePorts(t.TempDir()), []string{}
+	for _, flag := range []string{"--statsd-tcp", "--http-address", "--api-address", "--ops-address"} {
+		taken, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer taken.Close()
+		args = append(args, flag, taken.Addr().String())
+		want = append(want, flag+" "+taken.Addr().String()+" is in use")
+	}
+	taken, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	args = append(args, "--statsd-udp", taken.LocalAddr().String())
+	want = append(want, "--statsd-udp "+taken.LocalAddr().String()+" is in use")
+	code, _, errs := called(t, args...)
+	if code != exitFailed || strings.Count(errs, "is in use") != len(want) {
+		t.Errorf("exit code %d, want %d and %d ports:\n%s", code, exitFailed, len(want), errs)
+	}
+	for _, want := range want {
+		wantIn(t, errs, want)
+	}
+}
+
 // A data folder whose start failed is free again.
 func TestFailedStartLetsGo(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -396,7 +424,7 @@ func TestRefusedClaimsAreExplained(t *testing.T) {
 			_, _ = fmt.Fprintf(conn, "m:1|c|#sluice_object:%s\n", claim)
 			text := ""
 			for range 100 {
-				if content, _ := os.ReadFile(said); strings.Contains(string(content), "line refused") {
+				if content, _ := os.ReadFile(said); strings.Contains(string(content), "line rejected") {
 					text = string(content)
 					break
 				}

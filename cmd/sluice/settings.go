@@ -135,8 +135,8 @@ func (c *serverConfig) settingGroups() []settingGroup {
 			{"api-discovery-limit", &c.api.DiscoveryLimit,
 				"Limit of metric names that each API group lists."},
 			{"api-max-in-flight", &c.api.MaxInFlight,
-				"Limit of requests to the metrics APIs that are served at once; at most half of " +
-					"them may have large answers."},
+				"Limit of requests to the metrics APIs that are served at once. Requests with large " +
+					"answers may use half of it."},
 		}},
 		{"Identity and trust", []setting{
 			{"trust", &choice{&c.identity.Trust, trustModes},

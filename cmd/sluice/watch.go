@@ -13,12 +13,12 @@ import (
 	"golang.org/x/term"
 )
 
-// watch reads again and again until ctx ends: a plot where out is a terminal, else a row per value and read.
-// An error of the first read ends it, unless it says that there is nothing yet; later ones are shown, for a
-// restart is worth watching.
+// watch reads repeatedly until ctx ends. It draws a plot on a terminal that can move its cursor, and prints
+// a row per value and read elsewhere. An error of the first read ends it, unless the metric does not exist
+// yet; later errors are shown, because the server may come back.
 func watch(ctx context.Context, out io.Writer, interval time.Duration, read func(context.Context) ([]measured, error)) error {
 	show := rows(out)
-	if file, ok := out.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+	if file, ok := out.(*os.File); ok && term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb" {
 		var giveBack func()
 		ctx, giveBack = untilKey(ctx)
 		fmt.Fprint(out, hideCursor+clearScreen)
@@ -41,7 +41,7 @@ func watch(ctx context.Context, out io.Writer, interval time.Duration, read func
 	})
 }
 
-// watchJSON prints the API's answer to each read in one line. Why there is none goes to errs.
+// watchJSON prints each response of the API as one line. Errors are printed to errs.
 func watchJSON(ctx context.Context, out, errs io.Writer, interval time.Duration, get func(context.Context) ([]byte, error)) error {
 	return repeat(ctx, interval, func(first bool) error {
 		body, err := get(ctx)
@@ -65,7 +65,7 @@ func watchJSON(ctx context.Context, out, errs io.Writer, interval time.Duration,
 	})
 }
 
-// repeat does something now and after every interval, until ctx ends or it fails.
+// repeat calls once now and after every interval, until ctx ends or once fails.
 func repeat(ctx context.Context, interval time.Duration, once func(first bool) error) error {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -81,7 +81,7 @@ func repeat(ctx context.Context, interval time.Duration, once func(first bool) e
 	}
 }
 
-// because says in a few words why there is no value: a server that cannot be reached says nothing of the metric.
+// because is the reason why there is no value. An unreachable server does not mean that the metric is absent.
 func because(err error) string {
 	var silent *unreachable
 	switch {
@@ -93,7 +93,7 @@ func because(err error) string {
 	return "error: " + err.Error()
 }
 
-// shower shows one read: its values, or why there are none.
+// shower shows one read: its values, or its error.
 type shower func(now time.Time, values []measured, err error)
 
 // rows prints "15:04:05  about  value" under a header.
@@ -122,7 +122,7 @@ const (
 	clearRest   = "\x1b[J"
 )
 
-// screen redraws a plot of what it was shown so far, fitted to the terminal.
+// screen draws a plot of all reads so far, fitted to the terminal.
 func screen(terminal *os.File) shower {
 	var seen history
 	return func(now time.Time, values []measured, err error) {
@@ -132,8 +132,8 @@ func screen(terminal *os.File) shower {
 	}
 }
 
-// paper is the size to draw at. A terminal that nobody told its size, as a serial line or a new pseudo terminal,
-// says 0 columns and 0 rows, and no error.
+// paper is the size to draw at. A terminal without a known size, such as a serial line or a new pseudo
+// terminal, reports 0 columns and 0 rows, and no error.
 func paper(width, height int, err error) (columns, rows int) {
 	if err != nil || width <= 0 {
 		width = 80

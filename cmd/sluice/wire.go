@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-metrics/sluice/operations"
 	"github.com/sluice-metrics/sluice/receiver"
 	"github.com/sluice-metrics/sluice/receiver/group"
+	"github.com/sluice-metrics/sluice/receiver/ledger"
 	"github.com/sluice-metrics/sluice/receiver/push"
 	"github.com/sluice-metrics/sluice/store"
 )
@@ -51,7 +52,7 @@ type dataPath struct {
 	cluster    clusterSide
 	resolver   *identity.Resolver
 	table      *aggregate.Table
-	ledger     *receiver.Ledger
+	ledger     *ledger.Ledger
 	statsd     *receiver.Server
 	store      *store.Store
 	groups     *group.Groups
@@ -66,7 +67,7 @@ var errStopped = errors.New("stopped before the start was complete")
 // wire makes the whole path and restores what was stored. What it made it gives up again where it fails, or where ctx
 // ends first: its error is then errStopped.
 func wire(ctx context.Context, cfg *serverConfig, log *slog.Logger) (*dataPath, error) {
-	p := &dataPath{cfg: cfg, log: log, registry: newRegistry(), ledger: receiver.NewLedger()}
+	p := &dataPath{cfg: cfg, log: log, registry: newRegistry(), ledger: ledger.New()}
 	for _, step := range []func(context.Context) error{
 		p.checkDataFolder, p.checkCertificate, p.openOperations, p.connect, p.makeTable, p.openStatsD, p.openStore, p.openPush, p.openAPI, p.register,
 	} {
@@ -117,6 +118,9 @@ func (p *dataPath) openStatsD(context.Context) (err error) {
 	p.statsd, err = receiver.New(p.cfg.receiver, parts)
 	return p.cfg.statsdFault(err)
 }
+
+// The receiver finds LineCache by a type assertion, which would fail silently.
+var _ receiver.LineCache = (*aggregate.Writer)(nil)
 
 func (p *dataPath) newApplier() receiver.Applier { return p.table.NewWriter() }
 

@@ -7,11 +7,11 @@ import (
 	"sync"
 )
 
-// KubernetesVersion is what the binaries call themselves. It is that of k8s.io/kubernetes in kubernetes/go.mod,
-// which has no way into a binary by itself; clients refuse to speak to a server without a version.
+// KubernetesVersion is the version that the binaries report: that of k8s.io/kubernetes in
+// kubernetes/go.mod, which "go build" does not record. Clients reject a server without a version.
 const KubernetesVersion = "v1.36.3"
 
-// Paths says where the binaries are.
+// Paths are the paths of the binaries.
 type Paths struct {
 	Etcd, APIServer, ControllerManager, Kubectl string
 }
@@ -21,9 +21,9 @@ var once = sync.OnceValues(func() (Paths, error) { return Build(context.Backgrou
 // Get is Build, once a process.
 func Get() (Paths, error) { return once() }
 
-// Build makes what is not there yet; report, which may be nil, is told before each build. The first takes about
-// twelve minutes of one processor, a later one some milliseconds. Processes that build at the same time wait
-// for each other.
+// Build builds the binaries that are not in the cache. It reports each build and its progress; report
+// may be nil. The first build takes twelve minutes of one processor, a later one milliseconds.
+// Processes that build at the same time wait for each other.
 func Build(ctx context.Context, report func(string)) (Paths, error) {
 	if report == nil {
 		report = func(string) {}

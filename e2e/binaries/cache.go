@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// cacheVariable names a folder to use instead of the user's cache folder.
+// cacheVariable is an environment variable with a folder to use instead of the user's cache folder.
 const cacheVariable = "SLUICE_E2E_CACHE"
 
 func cacheFolder() (string, error) {
@@ -18,7 +18,7 @@ func cacheFolder() (string, error) {
 	if folder == "" {
 		cache, err := os.UserCacheDir()
 		if err != nil {
-			return "", fmt.Errorf("no folder for the built binaries (%w): want %s", err, cacheVariable)
+			return "", fmt.Errorf("no folder for the built binaries (%w); set %s", err, cacheVariable)
 		}
 		folder = filepath.Join(cache, "sluice-e2e")
 	}
@@ -29,8 +29,8 @@ func cacheFolder() (string, error) {
 	return folder, os.MkdirAll(folder, 0o755)
 }
 
-// lock takes a file's lock, which the system releases should the process die. It asks again and again, because
-// a call that blocks could not be cancelled.
+// lock takes a file's lock, which the kernel releases if the process dies. It polls: a blocking call
+// could not be cancelled.
 func lock(ctx context.Context, path string) (release func(), err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_CLOEXEC, 0o644)
 	if err != nil {

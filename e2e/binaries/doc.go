@@ -1,6 +1,6 @@
-// Package binaries builds etcd, kube-apiserver, kube-controller-manager and kubectl from the Go module proxy and
-// keeps them outside the checkout, so that only the first run of the end-to-end tests pays for it.
+// Package binaries builds etcd, kube-apiserver, kube-controller-manager and kubectl from the Go module
+// proxy and caches them outside the checkout, so only the first run of the end-to-end tests builds them.
 //
-// The modules beside this one, etcd and kubernetes, say what is built and pin every version. It never downloads
-// a binary and never uses one that is installed on the machine: the tests would then speak of that one.
+// The modules beside this package, etcd and kubernetes, name the binaries and pin every version. The
+// package downloads no binary and uses none that is installed: results would depend on the machine.
 package binaries

@@ -10,12 +10,14 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 )
 
-// module is a folder beside this one, with a go.mod of its own, and how its binaries are built.
+// module is a folder beside this one with a go.mod of its own.
 type module struct {
 	folder  string
-	pattern string // what to build, in the words of "go build"
+	about   string // its binaries
+	pattern string // of packages, for "go build"
 	ldflags string
 }
 
@@ -23,8 +25,8 @@ func modules() []module {
 	const version = "-X k8s.io/component-base/version."
 	major, minor := majorMinor(KubernetesVersion)
 	return []module{
-		{folder: "etcd", pattern: ".", ldflags: "-s -w"},
-		{folder: "kubernetes", pattern: "tool", ldflags: "-s -w " +
+		{folder: "etcd", about: "etcd", pattern: ".", ldflags: "-s -w"},
+		{folder: "kubernetes", about: "kube-apiserver, kube-controller-manager and kubectl", pattern: "tool", ldflags: "-s -w " +
 			version + "gitVersion=" + KubernetesVersion + " " + version + "gitMajor=" + major + " " + version + "gitMinor=" + minor},
 	}
 }
@@ -43,8 +45,8 @@ func (m module) build(ctx context.Context, report func(string)) (string, error) 
 	return m.buildFrom(ctx, source, report)
 }
 
-// buildFrom keeps a folder in the cache for each key. Such a folder is complete: it gets its name after its last
-// file is written.
+// buildFrom keeps a folder in the cache per key. A folder gets its name after its last file is written,
+// so it is complete.
 func (m module) buildFrom(ctx context.Context, source string, report func(string)) (string, error) {
 	key, err := m.key(source)
 	if err != nil {
@@ -63,14 +65,14 @@ func (m module) buildFrom(ctx context.Context, source string, report func(string
 		return "", err
 	}
 	defer release()
-	if exists(built) { // another process was quicker
+	if exists(built) { // another process built it
 		return built, nil
 	}
-	report(fmt.Sprintf("building %s into %s", m.folder, built))
-	return built, m.compile(ctx, source, built)
+	report(fmt.Sprintf("%s: compiling %s into %s; later runs reuse it", m.folder, m.about, built))
+	return built, m.compile(ctx, source, built, report)
 }
 
-// source is the module's folder in the checkout, from wherever in this module the process runs.
+// source is the module's folder in the checkout. The process must run inside the module e2e.
 func (m module) source(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
 	if err != nil {
@@ -78,12 +80,12 @@ func (m module) source(ctx context.Context) (string, error) {
 	}
 	source := filepath.Join(filepath.Dir(strings.TrimSpace(string(out))), m.folder)
 	if !exists(filepath.Join(source, "go.mod")) {
-		return "", fmt.Errorf("%s has no go.mod: want to run inside the module e2e", source)
+		return "", fmt.Errorf("%s has no go.mod; run inside the module e2e", source)
 	}
 	return source, nil
 }
 
-// key names everything that the binaries depend on.
+// key is a hash of everything that the binaries depend on.
 func (m module) key(source string) (string, error) {
 	sum := sha256.New()
 	fmt.Fprintln(sum, runtime.Version(), runtime.GOOS, runtime.GOARCH, m.pattern, m.ldflags)
@@ -102,22 +104,32 @@ func (m module) key(source string) (string, error) {
 	return fmt.Sprintf("%x", sum.Sum(nil)[:8]), nil
 }
 
-func (m module) compile(ctx context.Context, source, built string) error {
+func (m module) compile(ctx context.Context, source, built string, report func(string)) error {
 	unfinished, err := os.MkdirTemp(filepath.Dir(built), m.folder+"-unfinished-")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(unfinished) // gone by its new name where all went well
-	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-buildvcs=false", "-ldflags", m.ldflags,
+	defer os.RemoveAll(unfinished) // after a success it has another name
+	list := m.command(ctx, source, "list", "-mod=readonly", "-deps", m.pattern)
+	packages, err := list.Output() // downloads the modules
+	if err != nil {
+		return fmt.Errorf("go list in %s: %w", source, err)
+	}
+	seen := &progress{name: m.folder, total: bytes.Count(packages, []byte{'\n'}), report: report, begun: time.Now()}
+	build := m.command(ctx, source, "build", "-v", "-mod=readonly", "-buildvcs=false", "-ldflags", m.ldflags,
 		"-o", unfinished+string(filepath.Separator), m.pattern)
-	cmd.Dir = source
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("go build in %s: %w\n%s", source, err, &out)
+	build.Stdout, build.Stderr = seen, seen
+	if err := build.Run(); err != nil {
+		return fmt.Errorf("go build in %s: %w\n%s", source, err, &seen.rest)
 	}
 	return os.Rename(unfinished, built)
+}
+
+func (m module) command(ctx context.Context, source string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = source
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	return cmd
 }
 
 func exists(path string) bool {

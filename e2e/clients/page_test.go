@@ -62,44 +62,63 @@ func TestClientsPage(t *testing.T) {
 	}
 }
 
-var firstMinute = regexp.MustCompile(`(?m)^    (bin/sluice .*|bash -c .*|curl .*|kubectl --kubeconfig .*)$`)
+var command = regexp.MustCompile(`(?m)^    (bin/sluice (?:push|get) .*|bash -c .*|curl .*|kubectl --kubeconfig .*)$`)
 
-// TestFirstMinute runs the commands of README's section "The first minute" with the server's ports.
-func TestFirstMinute(t *testing.T) {
+// TestCommandsOfPages runs the commands of README's first minute, docs/http-api.md and docs/statsd.md
+// with the server's ports. A command that reads queue_depth prints 42.
+func TestCommandsOfPages(t *testing.T) {
 	t.Parallel()
 	_, section, _ := strings.Cut(page(t, "README.md"), "\n## The first minute\n")
 	section, _, _ = strings.Cut(section, "\n## ")
-	commands := firstMinute.FindAllStringSubmatch(section, -1)
-	if len(commands) != 6 {
-		t.Fatalf("README.md's first minute has %d commands; want 6", len(commands))
+	for name, text := range map[string]string{
+		"README.md":        section,
+		"docs/http-api.md": page(t, "docs", "http-api.md"),
+		"docs/statsd.md":   page(t, "docs", "statsd.md"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			commands := command.FindAllStringSubmatch(text, -1)
+			if len(commands) < 2 {
+				t.Fatalf("found %d commands; the test does not see what it should", len(commands))
+			}
+			s := server.New(t)
+			s.Start()
+			dir := checkout(t, s)
+			for _, one := range commands {
+				line := onPorts(t, s, one[1])
+				if program := strings.Fields(line)[0]; program == "kubectl" {
+					if _, err := exec.LookPath(program); err != nil {
+						t.Logf("skipped: %s is not installed", program)
+						continue
+					}
+				}
+				switch {
+				case strings.HasPrefix(line, "bin/sluice push --"):
+					line += " --http http://" + s.HTTP
+				case strings.HasPrefix(line, "bin/sluice push"):
+					line += " --statsd " + s.UDP
+				}
+				cmd := exec.Command("sh", "-c", strings.Replace(line, "curl ", "curl --fail ", 1))
+				cmd.Dir = dir
+				said := run(t, cmd)
+				if strings.Contains(line, " get ") && !strings.Contains(said, "42") {
+					t.Errorf("%s: got %q; want 42", line, said)
+				}
+			}
+		})
 	}
-	s := server.New(t)
-	s.Start()
-	dir := filepath.Dir(s.DataDir()) // it holds the folder "data", as a checkout does after make run
+}
+
+// checkout is a folder with bin/sluice and data, as a checkout has them after make run.
+func checkout(t *testing.T, s *server.Server) string {
+	t.Helper()
+	dir := filepath.Dir(s.DataDir())
 	if err := os.Mkdir(filepath.Join(dir, "bin"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Symlink(s.Binary(), filepath.Join(dir, "bin", "sluice")); err != nil {
 		t.Fatal(err)
 	}
-	for _, command := range commands {
-		line := onPorts(t, s, command[1])
-		if program, _, _ := strings.Cut(line, " "); strings.HasPrefix(line, "kubectl") {
-			if _, err := exec.LookPath(program); err != nil {
-				t.Logf("skipped: %s is not installed", program)
-				continue
-			}
-		}
-		if strings.HasPrefix(line, "bin/sluice push") {
-			line += " --http http://" + s.HTTP
-		}
-		cmd := exec.Command("sh", "-c", line)
-		cmd.Dir = dir
-		said := run(t, cmd)
-		if strings.Contains(line, " get ") && !strings.Contains(said, "42") {
-			t.Errorf("%s: got %q; want 42", line, said)
-		}
-	}
+	return dir
 }
 
 // page reads a page of the repository.

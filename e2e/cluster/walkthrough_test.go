@@ -12,8 +12,8 @@ import (
 // on the way down, so a single walk says little.
 const walks = 10
 
-// nc is what the README's loop takes for a datagram beside its "sleep 0.1".
-const nc = 14 * time.Millisecond
+// perDatagram is the time that the README's loop takes for a datagram beside its "sleep 0.1".
+const perDatagram = 14 * time.Millisecond
 
 // The README's walk-through, to the letter: one pod of four pushes, then nobody does. The Deployment settles at four and
 // returns to one, whichever of its pods stays.
@@ -62,7 +62,7 @@ func (c *cluster) startWalk(t *testing.T, from netip.Addr) *walk {
 			select {
 			case <-w.stop:
 				return
-			case <-time.After(100*time.Millisecond + nc):
+			case <-time.After(100*time.Millisecond + perDatagram):
 				_ = c.trySendFrom(from, "http_requests:4|c")
 			}
 		}

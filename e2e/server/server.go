@@ -25,8 +25,9 @@ var build = sync.OnceValues(func() (string, error) {
 		return filepath.Abs(binary)
 	}
 	binary := filepath.Join(os.TempDir(), fmt.Sprintf("sluice-e2e-%d", os.Getpid()))
-	cmd := exec.Command("go", "build", "-o", binary, "./cmd/sluice")
+	cmd := exec.Command("go", "build", "-trimpath", "-o", binary, "./cmd/sluice")
 	cmd.Dir = filepath.Join("..", "..")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}

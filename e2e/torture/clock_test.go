@@ -144,7 +144,7 @@ func clockBinary(t *testing.T) string {
 	}
 	dir := t.TempDir()
 	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {
-		filepath.Join(root, "aggregate", "wall.go"): filepath.Join(root, "e2e", "torture", "testdata", "clock", "wall.go.txt"),
+		filepath.Join(root, "aggregate", "window", "wall.go"): filepath.Join(root, "e2e", "torture", "testdata", "clock", "wall.go.txt"),
 	}})
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600)

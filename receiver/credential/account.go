@@ -115,9 +115,6 @@ func (a *Principal) overdue() []metric.Right {
 	return all
 }
 
-// ownKey is set in the keys of senders that receivers make up; receiver.SenderResolver sets it, too.
-const ownKey = 1 << 63
-
 var keySeed = maphash.MakeSeed()
 
 // Sender is the account as a sender, with the pod that its credential is bound to, if that is known. Its key is another one
@@ -131,5 +128,5 @@ func (a *Principal) Sender(from netip.Addr, pod *metric.Pod) metric.Sender {
 	if pod != nil {
 		key.pod, key.external = pod.UID, pod.DefaultExternal
 	}
-	return metric.Sender{Key: maphash.Comparable(keySeed, key) | ownKey, Address: from, Pod: pod, Known: true, Principal: &a.Principal}
+	return metric.Sender{Key: maphash.Comparable(keySeed, key) | metric.LocalKey, Address: from, Pod: pod, Known: true, Principal: &a.Principal}
 }

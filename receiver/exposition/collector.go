@@ -7,50 +7,50 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// collector puts together what a reader finds, whatever the format: it holds the limits and what must be true of a
-// body as a whole. Its memory is kept from body to body.
+// collector builds families from the results of either reader. It enforces the limits and the rules
+// for a body as a whole. Its memory is reused from body to body.
 //
-// Its methods return the fault, so that the reader adds the position; noDetail is none.
+// The methods return the fault's detail, or noDetail; the reader adds the position.
 type collector struct {
 	options  Options
-	families []Family      // Metrics is filled in by finish
-	found    []foundFamily // what is known of families, by the same index
-	names    index         // families by name, once there are more than few
+	families []Family      // finish sets Metrics
+	states   []familyState // of the families, by the same index
+	names    index         // families by name, once there are more than linearLimit
 
-	metrics   []Metric   // slab of foundFamily.metrics
-	compounds []compound // slab of foundFamily.compounds
-	points    []point    // slab of compound.points
-	series    index      // metrics by family and labels, of families that have more than few
-	count     int        // metrics of all families
+	metrics   []Metric  // slab of familyState.metrics
+	compounds []partial // slab of familyState.compounds
+	points    []point   // slab of partial.points
+	series    index     // metrics by family and labels, of families with more than linearLimit
+	count     int       // metrics of all families
 
-	// What families that are compound point to, by finish.
+	// Set by finish for summaries and histograms.
 	summaries  []Summary
 	histograms []Histogram
 	quantiles  []Quantile
 	buckets    []Bucket
 
-	// position is the line, or the message, under way.
+	// position is the current line or message.
 	position int
-	// about is what the fault is about, where that is not at its position: a name, a key.
+	// about is the name or key that the fault concerns, if that is not at its position.
 	about string
 }
 
-type foundFamily struct {
-	metrics   row // of collector.metrics
-	compounds row // of collector.compounds; the i-th is what the i-th metric is made of
+type familyState struct {
+	metrics   slabList // in collector.metrics
+	compounds slabList // in collector.compounds; the i-th belongs to the i-th metric
 	typed     bool
 	indexed   bool
 	last      int32 // the metric that was found last
-	position  int   // where its name was first
+	position  int   // first occurrence of the name
 }
 
 func (c *collector) reset() {
-	clear(c.families) // they hold on to the last body
+	clear(c.families) // they retain the last body
 	clear(c.metrics)
 	clear(c.compounds)
 	clear(c.summaries)
 	clear(c.histograms)
-	c.families, c.found = c.families[:0], c.found[:0]
+	c.families, c.states = c.families[:0], c.states[:0]
 	c.metrics, c.compounds, c.points = c.metrics[:0], c.compounds[:0], c.points[:0]
 	c.summaries, c.histograms = c.summaries[:0], c.histograms[:0]
 	c.quantiles, c.buckets = c.quantiles[:0], c.buckets[:0]
@@ -61,7 +61,7 @@ func (c *collector) reset() {
 
 // family returns the index of the family of a name, or -1.
 func (c *collector) family(name string) int {
-	if len(c.families) <= few {
+	if len(c.families) <= linearLimit {
 		for i := range c.families {
 			if c.families[i].Name == name {
 				return i
@@ -82,7 +82,7 @@ func (c *collector) family(name string) int {
 	}
 }
 
-// addFamily adds one of a name that is not there yet.
+// addFamily adds a family with a new name.
 func (c *collector) addFamily(name string) (int, detail) {
 	if d := checkName(name, badName); d != noDetail {
 		return 0, d
@@ -92,13 +92,13 @@ func (c *collector) addFamily(name string) (int, detail) {
 	}
 	i := len(c.families)
 	c.families = append(c.families, Family{Name: name})
-	c.found = append(c.found, foundFamily{position: c.position})
+	c.states = append(c.states, familyState{position: c.position})
 	switch {
-	case i == few:
+	case i == linearLimit:
 		for j := range c.families {
 			c.names.add(uint32(hashString(c.families[j].Name)), j)
 		}
-	case i > few:
+	case i > linearLimit:
 		c.names.add(uint32(hashString(name)), i)
 	}
 	return i, noDetail
@@ -117,7 +117,7 @@ func checkName(name string, bad detail) detail {
 	return noDetail
 }
 
-// checkKey checks a label's key, without its charset where it is not quoted.
+// checkKey checks a label's key, except for the characters of an unquoted key.
 func checkKey(key string) detail {
 	if len(key) > 1 && key[0] == '_' && key[1] == '_' {
 		return reservedLabel
@@ -125,12 +125,13 @@ func checkKey(key string) detail {
 	return checkName(key, badKey)
 }
 
-// help makes of any bytes what Prometheus would read: one family's help that is not UTF-8 would cost it the others.
+// help makes any bytes readable for Prometheus: one help text of invalid UTF-8 would cost the other
+// families.
 func help(text string) string {
 	return strings.ToValidUTF8(strings.TrimLeft(text, " \t"), "\uFFFD")
 }
 
-// addValue adds a metric of a family that is not compound.
+// addValue adds a metric of a counter, gauge or untyped family.
 func (c *collector) addValue(family int, labels []metric.Label, value float64) detail {
 	if c.find(family, labels) >= 0 {
 		return sameSeries
@@ -138,9 +139,9 @@ func (c *collector) addValue(family int, labels []metric.Label, value float64) d
 	return c.add(family, Metric{Labels: labels, Value: value})
 }
 
-// find returns which of the family's metrics has the labels, in whatever order, or -1.
+// find returns the index of the family's metric with the labels, in any order, or -1.
 func (c *collector) find(family int, labels []metric.Label) int {
-	f := &c.found[family]
+	f := &c.states[family]
 	metrics := view(c.metrics, f.metrics)
 	if len(metrics) == 0 {
 		return -1
@@ -162,7 +163,7 @@ func (c *collector) find(family int, labels []metric.Label) int {
 		if !ok {
 			return -1
 		}
-		// An entry is a position in its own family, and may be one of another family of the same hash.
+		// An entry of the same hash may be a position in another family.
 		if entry < len(metrics) && sameLabels(metrics[entry].Labels, labels) {
 			return entry
 		}
@@ -175,13 +176,13 @@ func (c *collector) add(family int, m Metric) detail {
 		return manyMetrics
 	}
 	c.count++
-	f := &c.found[family]
+	f := &c.states[family]
 	i := int(f.metrics.length)
 	c.metrics = insert(c.metrics, &f.metrics, i, m)
 	switch {
 	case f.indexed:
 		c.series.add(hashSeries(family, m.Labels), i)
-	case i == few:
+	case i == linearLimit:
 		f.indexed = true
 		for j, one := range view(c.metrics, f.metrics) {
 			c.series.add(hashSeries(family, one.Labels), j)
@@ -190,7 +191,7 @@ func (c *collector) add(family int, m Metric) detail {
 	return noDetail
 }
 
-// hashSeries does not depend on the labels' order.
+// hashSeries does not depend on the order of the labels.
 func hashSeries(family int, labels []metric.Label) uint32 {
 	sum := uint64(family)
 	for _, l := range labels {

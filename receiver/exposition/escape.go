@@ -9,18 +9,17 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Escaping is how names are written that are not of letters, digits, "_" and ":" alone: Prometheus before 3.0 cannot read a page
-// with one of them.
+// Escaping is how names with characters other than letters, digits, "_" and ":" are written:
+// Prometheus before 3.0 can't read a page with such a name.
 //
 // Source: https://prometheus.io/docs/instrumenting/escaping_schemes/
 type Escaping uint8
 
-// The escapings.
 const (
-	Underscores Escaping = iota // each other byte is "_"
-	AllowUTF8                   // names stay what they are
-	Dots                        // "." is "_dot_", "_" is "__"
-	Values                      // "U__" and each other character as its number
+	Underscores Escaping = iota // "_" replaces each other character
+	AllowUTF8                   // names are unchanged
+	Dots                        // "." becomes "_dot_", "_" becomes "__"
+	Values                      // a prefix "U__", and each other character as its code point
 )
 
 var escapings = [...]struct {
@@ -33,7 +32,7 @@ var escapings = [...]struct {
 
 func (e Escaping) String() string { return escapings[e].name }
 
-// ParseEscaping reads what String prints.
+// ParseEscaping parses the output of String.
 func ParseEscaping(s string) (Escaping, bool) {
 	for i := range escapings {
 		if escapings[i].name == s {
@@ -43,8 +42,8 @@ func ParseEscaping(s string) (Escaping, bool) {
 	return Underscores, false
 }
 
-// Escape returns the family with its names escaped, and itself where there is nothing to escape. Of labels of one metric
-// that get the same name, the first is kept.
+// Escape returns the family with escaped names, or the family itself if there is nothing to escape.
+// If two labels of a metric get the same name, the first is kept.
 func Escape(f *Family, e Escaping) *Family {
 	if e == AllowUTF8 || e == Underscores && isPlain(f) {
 		return f

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Explain words the fault for whoever wrote the body: what is wrong, and what would be right. Where, the positions
-// say. It allocates, so it is for answers and logs that are written.
+// Explain describes the fault to the author of the body: the cause and the remedy, without the
+// position. It allocates, so it is for answers and logs.
 func (f Fault) Explain() string {
 	switch {
 	case f.detail >= manyFamilies && f.detail <= longMessage:

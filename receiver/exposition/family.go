@@ -7,17 +7,18 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/buckets"
 )
 
-// Type is what a family's samples are.
+// Type is the type of a family.
 type Type uint8
 
-// The types. A family that no TYPE line speaks of is untyped.
+// The types. A family without a TYPE line is untyped.
 const (
 	UntypedType Type = iota
 	CounterType
 	GaugeType
 	SummaryType
 	HistogramType
-	// GaugeHistogramType is a histogram of what is there now: its counts may fall from push to push.
+	// GaugeHistogramType is a histogram of the current state: its counts may decrease from push to
+	// push.
 	GaugeHistogramType
 )
 
@@ -26,7 +27,8 @@ var typeNames = [...]string{"untyped", "counter", "gauge", "summary", "histogram
 // IsHistogram reports whether metrics of the type have a Histogram.
 func (t Type) IsHistogram() bool { return t == HistogramType || t == GaugeHistogramType }
 
-// HasSample reports whether the text of a family of the type has samples of its name and the suffix.
+// HasSample reports whether the text of a family of the type has samples with the name and the
+// suffix.
 func (t Type) HasSample(suffix string) bool {
 	return t.IsHistogram() || t == SummaryType && suffix != "_bucket"
 }
@@ -56,53 +58,54 @@ func (t Type) String() string {
 
 // Family is all metrics of one name. It has at least one.
 //
-// What a reader returns borrows from the reader and from the body: see TextReader.Read.
+// A family from a reader borrows from the reader and the body: see TextReader.Read.
 type Family struct {
-	// Name is UTF-8, not empty and without NUL. No family has the name of another one's samples: where "h" is a
-	// histogram there is no "h_bucket", "h_sum" or "h_count".
+	// Name is UTF-8, not empty and without NUL. No family has the name of another family's samples:
+	// beside the histogram "h" there is no "h_bucket", "h_sum" or "h_count".
 	Name string
-	// Help is UTF-8 that does not begin with a blank; empty: none was given.
+	// Help is UTF-8 without leading blanks; empty if none was given.
 	Help string
 	Type Type
-	// Metrics are in order of arrival; no two have the same set of labels.
+	// Metrics are in the order of arrival, with distinct label sets.
 	Metrics []Metric
 }
 
-// Metric is a label set and what is said of it, by the family's type.
+// Metric is a label set and its value, summary or histogram.
 type Metric struct {
-	// Labels are in order of arrival, without "le" of a histogram and "quantile" of a summary. Keys are UTF-8, not
-	// empty, without NUL, each there once and none begins with "__"; values are UTF-8 and may be empty.
+	// Labels are in the order of arrival, without "le" of a histogram and "quantile" of a summary.
+	// Keys are distinct UTF-8, not empty, without NUL and without a leading "__"; values are UTF-8
+	// and may be empty.
 	Labels []metric.Label
-	// Value is a counter's, gauge's or untyped metric's: any float64, a counter's too.
+	// Value is that of a counter, gauge or untyped metric: any float64, also for a counter.
 	Value float64
-	// Summary is set in summaries, Histogram in histograms and gauge histograms.
+	// Summary is set for summaries, Histogram for histograms and gauge histograms.
 	Summary   *Summary
 	Histogram *Histogram
 }
 
-// Summary is quantiles of observations, calculated by the client.
+// Summary has quantiles that the client calculated.
 type Summary struct {
-	Count float64 // finite, not negative; 0 where the client did not say
-	Sum   float64 // 0 where the client did not say
-	// Quantiles are in order of the quantile, none twice.
+	Count float64 // finite, not negative
+	Sum   float64 // 0 if the client sent none
+	// Quantiles are sorted and distinct.
 	Quantiles []Quantile
 }
 
-// Quantile is a quantile, which is not NaN, and its value, which is where nothing was observed.
+// Quantile is a quantile, which is not NaN, and its value, which is NaN without observations.
 type Quantile struct{ Quantile, Value float64 }
 
 // Histogram counts observations in buckets.
 type Histogram struct {
-	// Count and Sum as the client said: Count may differ from the last bucket's.
+	// Count and Sum are the client's: Count may differ from the last bucket's.
 	Count float64 // finite, not negative
 	Sum   float64 // 0 where the client did not say
-	// Buckets are in order of their bounds, none twice. The last one's is +Inf.
+	// Buckets are sorted by bound and distinct. The last bound is +Inf.
 	Buckets []Bucket
-	// Native is the same in buckets of exponential width; nil: there is none. Text has no way to say it.
+	// Native is the distribution in buckets of exponential width, or nil. Text can't express it.
 	Native *Native
 }
 
-// What histograms hold.
+// The parts of histograms.
 type (
 	Bucket = buckets.Bucket
 	Native = buckets.Native // of schema -4 to 8

@@ -6,24 +6,24 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Fault says why a body could not be taken; the first fault in it is the only one. The zero Fault is none.
+// Fault says why a body is rejected: the first fault in it. The zero Fault is none.
 //
-// It borrows from the body and the reader: it is worded, if at all, before the next Read.
+// It borrows from the body and the reader: call Explain or Error before the next Read.
 type Fault struct {
 	Reason metric.Reason
-	// Line and Column are where in a text, from 1, the column in bytes. 0: what is wrong has no such place.
+	// Line and Column are the position in a text, from 1; the column is in bytes. 0: no position.
 	Line, Column int
-	// Family and Metric are where in protobuf: which of the body's messages, and which metric of it, from 1.
-	// 0: before the first.
+	// Family and Metric are the position in protobuf, from 1: the message in the body, and the
+	// metric in the message. 0: before the first.
 	Family, Metric int
 
 	detail detail
-	text   string // what stands there
-	about  string // the family or key that it is about
+	text   string // the text at the position
+	about  string // the family or key that the fault concerns
 	limit  int
 }
 
-// detail is what exactly was wrong: a Reason is a label of the metrics, and too coarse to mend a body by.
+// detail is the exact cause: a Reason is a label of the metrics and too coarse to fix a body by.
 type detail uint8
 
 const (
@@ -91,7 +91,6 @@ const (
 	badNative
 )
 
-// reason is the detail's place in the closed list of reasons.
 func (d detail) reason() metric.Reason {
 	switch d {
 	case noDetail:
@@ -112,12 +111,13 @@ func (d detail) reason() metric.Reason {
 	return metric.Malformed
 }
 
-// Understood reports whether the body says something, in its format, that may not be pushed. A Pushgateway enters such a push in its
-// group as failed (push_failure_time_seconds); what its parser (expfmt) cannot read, a second TYPE line among it, is nobody's.
+// Understood reports whether the body is well-formed, but its content must not be pushed. A
+// Pushgateway records such a push in its group as failed (push_failure_time_seconds). It records no
+// push that its parser (expfmt) can't read; a second TYPE line is one of those.
 func (f Fault) Understood() bool {
 	switch f.detail {
 	case reservedLabel:
-		return f.about != "__name__" // which the parser refuses itself
+		return f.about != "__name__" // expfmt itself rejects that label
 	case timestamp, sameSeries, namesClash, wrongType, secondFamily, badSchema, fallingBuckets, countBelowBucket:
 		return true
 	}
@@ -125,7 +125,7 @@ func (f Fault) Understood() bool {
 	return r == metric.OverLimit || r == metric.TooLong
 }
 
-// limit is what the limit is that a detail says is exceeded.
+// limit is the limit that a detail reports as exceeded.
 func (o Options) limit(d detail) int {
 	switch d {
 	case manyFamilies:
@@ -146,7 +146,7 @@ func (o Options) limit(d detail) int {
 	return 0
 }
 
-// Error is where and what: "line 3, column 7: the label value does not end on its line".
+// Error is position and cause: "line 3, column 7: the label value does not end on its line".
 func (f Fault) Error() string {
 	switch {
 	case f.Line > 0:
@@ -161,5 +161,5 @@ func (f Fault) Error() string {
 
 const maxShown = 64
 
-// shown keeps what a client sent from filling a message.
+// shown truncates a client's text for a message.
 func shown(text string) string { return fmt.Sprintf("%q", metric.Truncate(text, maxShown)) }

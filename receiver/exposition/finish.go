@@ -2,26 +2,26 @@ package exposition
 
 import "math"
 
-// finish checks what only the whole body shows, and lays out what was found. c.position and c.about say what a fault
-// is about.
+// finish checks the rules for the body as a whole, and sets the families' metrics. For a fault,
+// c.position and c.about are set.
 func (c *collector) finish() ([]Family, detail) {
 	for i := range c.families {
 		f := &c.families[i]
-		if c.found[i].metrics.length == 0 {
+		if c.states[i].metrics.length == 0 {
 			continue
 		}
 		if _, clash := SampleOwner(f.Name, c.typeOf); clash {
-			c.about, c.position = f.Name, c.found[i].position
+			c.about, c.position = f.Name, c.states[i].position
 			return nil, namesClash
 		}
-		if d := c.layOut(f, &c.found[i]); d != noDetail {
+		if d := c.layOut(f, &c.states[i]); d != noDetail {
 			c.about = f.Name
 			return nil, d
 		}
 	}
 	kept := c.families[:0]
 	for i := range c.families {
-		if c.found[i].metrics.length > 0 {
+		if c.states[i].metrics.length > 0 {
 			kept = append(kept, c.families[i])
 		}
 	}
@@ -32,14 +32,15 @@ func (c *collector) finish() ([]Family, detail) {
 // typeOf returns the type of a family that has metrics.
 func (c *collector) typeOf(name string) (Type, bool) {
 	i := c.family(name)
-	if i < 0 || c.found[i].metrics.length == 0 {
+	if i < 0 || c.states[i].metrics.length == 0 {
 		return 0, false
 	}
 	return c.families[i].Type, true
 }
 
-// layOut gives a family its metrics. What it points to may stay behind when a slab grows: nobody writes to it any more.
-func (c *collector) layOut(f *Family, found *foundFamily) detail {
+// layOut sets a family's metrics. They keep their memory when a slab grows: it is not written any
+// more.
+func (c *collector) layOut(f *Family, found *familyState) detail {
 	f.Metrics = view(c.metrics, found.metrics)
 	for i, m := range view(c.compounds, found.compounds) {
 		if f.Type == SummaryType {
@@ -55,7 +56,7 @@ func (c *collector) layOut(f *Family, found *foundFamily) detail {
 	return noDetail
 }
 
-func (c *collector) summary(m compound) *Summary {
+func (c *collector) summary(m partial) *Summary {
 	at := len(c.quantiles)
 	for _, p := range view(c.points, m.points) {
 		c.quantiles = append(c.quantiles, Quantile{p.at, p.value})
@@ -64,8 +65,9 @@ func (c *collector) summary(m compound) *Summary {
 	return &c.summaries[len(c.summaries)-1]
 }
 
-// histogram completes a histogram: of the count and the bucket +Inf, which say the same, one is enough.
-func (c *collector) histogram(m compound) (*Histogram, detail) {
+// histogram completes a histogram: the count and the bucket +Inf are equivalent, and one of them
+// suffices.
+func (c *collector) histogram(m partial) (*Histogram, detail) {
 	at := len(c.buckets)
 	for _, p := range view(c.points, m.points) {
 		c.buckets = append(c.buckets, Bucket{UpperBound: p.at, Count: p.value})

@@ -2,26 +2,27 @@ package exposition
 
 import "hash/maphash"
 
-// few is up to how many entries are looked through one by one: below that a hash costs more than it saves.
-const few = 8
+// linearLimit is the number of entries up to which a linear search is cheaper than a hash.
+const linearLimit = 8
 
-// index finds entries by hash: open addressing, at most half full. Who asks compares the entries themselves, so two
-// entries of one hash do no harm; the seed is secret, so nobody can send many.
+// index finds entries by hash, with open addressing, at most half full. The caller compares the
+// entries themselves, so equal hashes are harmless; the seed is secret, so no client can produce
+// many.
 type index struct {
-	slots []slot // as many as a power of two
+	slots []slot // a power of two
 	used  int
 }
 
 type slot struct {
 	hash  uint32
-	entry uint32 // 1 + the entry; 0: the slot is empty
+	entry uint32 // 1 + the entry; 0: empty
 }
 
 var seed = maphash.MakeSeed()
 
 func hashString(s string) uint64 { return maphash.String(seed, s) }
 
-// reset empties the index, and gives memory back that the last body made little use of.
+// reset empties the index, and shrinks it if the last body used little of it.
 func (x *index) reset() {
 	if x.used == 0 {
 		return
@@ -34,8 +35,8 @@ func (x *index) reset() {
 	x.used = 0
 }
 
-// next returns an entry of the hash and the position to go on from; ok is false when there are no more.
-// A search begins at position hash.
+// next returns an entry of the hash, and the position to continue from; ok is false if there are no
+// more. A search starts at position hash.
 func (x *index) next(hash, at uint32) (entry int, next uint32, ok bool) {
 	if x.used == 0 {
 		return 0, 0, false

@@ -28,8 +28,9 @@ func (r *ProtobufReader) readSummary(family int, labels []metric.Label, in *dto.
 	return noDetail
 }
 
-// readHistogram takes a histogram of integers or floats: of a float count above 0, protobuf says that it overrides.
-// One with neither buckets nor a count counted nothing.
+// readHistogram reads a histogram of integer or float counts. By the protobuf definition, a float
+// count above 0 overrides an integer one. A histogram with neither buckets nor a count has no
+// observations.
 func (r *ProtobufReader) readHistogram(family int, labels []metric.Label, in *dto.Histogram) detail {
 	m, isNew, d := r.compound(family, labels)
 	switch {
@@ -58,7 +59,7 @@ func (r *ProtobufReader) readHistogram(family int, labels []metric.Label, in *dt
 	return d
 }
 
-// override is the float where there is one that is not 0: NaN and negative ones are for the checks to refuse.
+// override returns the float unless it is 0. NaN and negative numbers are left to the checks.
 func override(integer uint64, float float64) float64 {
 	if float != 0 {
 		return float
@@ -66,8 +67,8 @@ func override(integer uint64, float float64) float64 {
 	return float64(integer)
 }
 
-// isNative is how a native histogram shows, one without any observation too: by metrics.proto it then has a span of
-// nothing.
+// isNative reports whether a histogram is native. By metrics.proto, one without observations has a
+// span of length 0.
 func isNative(in *dto.Histogram) bool {
 	return len(in.PositiveSpan) > 0 || len(in.NegativeSpan) > 0 || in.GetZeroThreshold() != 0 ||
 		in.GetZeroCount() > 0 || in.GetZeroCountFloat() != 0 ||
@@ -94,8 +95,8 @@ func (r *ProtobufReader) readNative(in *dto.Histogram) (*Native, detail) {
 	return n, d
 }
 
-// readSide reads the buckets of one sign. What a span announces is compared with the counts that are there before
-// anything is made of it.
+// readSide reads the buckets of one sign. The announced length of the spans is compared with the
+// number of counts before memory is allocated.
 func (r *ProtobufReader) readSide(in []*dto.BucketSpan, deltas []int64, floats []float64) ([]Span, []float64, detail) {
 	if len(in) > r.options.MaxBuckets || len(deltas) > r.options.MaxBuckets || len(floats) > r.options.MaxBuckets {
 		return nil, nil, manyBuckets
@@ -114,7 +115,7 @@ func (r *ProtobufReader) readSide(in []*dto.BucketSpan, deltas []int64, floats [
 	copy(counts, floats)
 	sum := int64(0)
 	for i, delta := range deltas {
-		sum += delta // what wraps is negative, or was too large to be true
+		sum += delta // an overflow is negative, or too large to be true
 		counts[i] = float64(sum)
 	}
 	for i, count := range counts {

@@ -5,25 +5,27 @@ import (
 	"fmt"
 )
 
-// Options say how much a body may hold. What is over a limit is a fault that names the limit.
+// Options limit the content of a body. A fault names the limit that is exceeded.
 type Options struct {
-	// MaxFamilies bounds the families of a body, those that have a TYPE or HELP and no sample included.
+	// MaxFamilies limits the families of a body, including those that have a TYPE or HELP and no
+	// sample.
 	MaxFamilies int
-	// MaxMetrics bounds the metrics of a body: a histogram or summary is one for each label set.
+	// MaxMetrics limits the metrics of a body: a histogram or summary counts once per label set.
 	MaxMetrics int
-	// MaxLabels bounds the labels of a sample, "le" and "quantile" included.
+	// MaxLabels limits the labels of a sample, including "le" and "quantile".
 	MaxLabels int
-	// MaxLabelBytes bounds a sample's name and its labels' keys and values together, in bytes.
+	// MaxLabelBytes limits a sample's name and labels together, in bytes.
 	MaxLabelBytes int
-	// MaxBuckets bounds the buckets or quantiles of a metric; for a native histogram, those of each sign.
+	// MaxBuckets limits the buckets or quantiles of a metric; for a native histogram, those of each
+	// sign.
 	MaxBuckets int
-	// MaxLine bounds a line of text, in bytes without its end; in protobuf, a family's help.
+	// MaxLine limits a line of text, in bytes without its end; in protobuf, a family's help.
 	MaxLine int
-	// MaxMessage bounds what one metric takes in protobuf, in bytes, before memory is taken to decode it.
+	// MaxMessage limits the encoded size of one metric in protobuf, in bytes, before it is decoded.
 	MaxMessage int
 }
 
-// DefaultOptions take all that a batch job has reason to push.
+// DefaultOptions accept any push that a batch job has reason to make.
 func DefaultOptions() Options {
 	return Options{
 		MaxFamilies:   1000,

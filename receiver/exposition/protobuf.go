@@ -10,16 +10,17 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// ProtobufReader reads messages io.prometheus.client.MetricFamily, each behind its length. It is meant to be kept and
-// used for body after body, by one goroutine.
+// ProtobufReader reads length-delimited messages io.prometheus.client.MetricFamily. One goroutine
+// keeps it and uses it for body after body.
 //
-// A family is taken apart by hand and decoded metric by metric: what is decoded at once is bounded by
-// Options.MaxMessage, and how many there are is counted before each. Decoding takes up to some 40 times the bytes it is
-// given (a bucket of nothing is two), which for a whole body would be much.
+// It splits a family by hand and decodes it metric by metric: Options.MaxMessage limits the part
+// that is decoded at once, and the metrics are counted before they are decoded. Decoded metrics
+// take up to 40 times their encoded size (an empty bucket is two bytes), which would be too much
+// for a whole body.
 type ProtobufReader struct {
 	collector
 	metric dto.Metric
-	index  int // of the metric under way in its family, from 1; 0: none
+	index  int // of the current metric in its family, from 1; 0: none
 	labels []metric.Label
 	fault  Fault
 }
@@ -37,8 +38,8 @@ const (
 	metricField = 4
 )
 
-// Read reads a body of less than 2 GiB: all of it, or nothing and the fault. The families are as valid as those of
-// TextReader.Read.
+// Read reads a body of less than 2 GiB: all of it, or a fault. The families are valid as long as
+// those of TextReader.Read.
 func (r *ProtobufReader) Read(body []byte) ([]Family, Fault) {
 	r.reset()
 	clear(r.labels)
@@ -66,8 +67,8 @@ func (r *ProtobufReader) Read(body []byte) ([]Family, Fault) {
 	return families, Fault{}
 }
 
-// fields walks through a message: take gets each field whose wire type it can be, as the bytes or the number that it
-// holds. Of a type that is wrong, and fields it does not know, take gets what it ignores, as a decoder would.
+// fields calls take for each field of a message, with its bytes or number. A field that is unknown
+// or has the wrong wire type is field 0, which decoders ignore, too.
 func fields(message []byte, take func(field protowire.Number, bytes []byte, number uint64) bool) (ok, valid bool) {
 	for len(message) > 0 {
 		field, wire, n := protowire.ConsumeTag(message)
@@ -96,10 +97,10 @@ func fields(message []byte, take func(field protowire.Number, bytes []byte, numb
 	return true, true
 }
 
-// readFamily goes through the message twice: fields come in any order, and metrics need the type.
+// readFamily reads the message twice: fields come in any order, and metrics need the type.
 func (r *ProtobufReader) readFamily(message []byte) bool {
 	var name, text []byte
-	var kind uint64 // COUNTER, 0, is what protobuf reads where there is none
+	var kind uint64 // without the field, protobuf's default: COUNTER, 0
 	metrics := 0
 	if _, valid := fields(message, func(field protowire.Number, bytes []byte, number uint64) bool {
 		switch field {
@@ -126,7 +127,7 @@ func (r *ProtobufReader) readFamily(message []byte) bool {
 	return taken
 }
 
-// declare adds a family. That it has more metrics than may be is known before the first is decoded.
+// declare adds a family. The number of metrics is checked before the first is decoded.
 func (r *ProtobufReader) declare(name string, text []byte, kind uint64, metrics int) (int, bool) {
 	t, ok := protobufType(kind)
 	r.about = name
@@ -203,7 +204,7 @@ func (r *ProtobufReader) readMetric(family int, message []byte) bool {
 	return d == noDetail || r.fail(d)
 }
 
-// readLabels checks and takes the metric's labels.
+// readLabels checks and returns the metric's labels.
 func (r *ProtobufReader) readLabels(f *Family) ([]metric.Label, detail) {
 	if len(r.metric.Label) > r.options.MaxLabels {
 		return nil, manyLabels
@@ -241,7 +242,7 @@ func (r *ProtobufReader) fail(d detail) bool {
 		detail: d, about: r.about, limit: r.options.limit(d),
 	}
 	if d == badBound || d == badQuantile {
-		r.fault.text = "NaN" // no other is bad
+		r.fault.text = "NaN" // the only value that is bad
 	}
 	return false
 }

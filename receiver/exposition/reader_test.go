@@ -43,7 +43,7 @@ func TestManyFamiliesAndMetrics(t *testing.T) {
 // Around the number from which indexes are used, everything is found at every moment.
 func TestFewOrMany(t *testing.T) {
 	r := NewTextReader(DefaultOptions())
-	for n := 1; n < 3*few; n++ {
+	for n := 1; n < 3*linearLimit; n++ {
 		var families, metrics string
 		for i := range n {
 			families += fmt.Sprintf("f%d 1\n", i)

@@ -6,11 +6,11 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// readSample reads a line that is neither empty nor a comment.
+// readSample parses a line that is neither empty nor a comment.
 func (r *TextReader) readSample(at int) bool {
 	r.sample = sample{nameAt: at, labels: len(r.labels), bound: -1, quantile: -1}
 	s := &r.sample
-	bare := -1 // where a name ends that has no braces behind it
+	bare := -1 // end of a name that no braces follow
 	if r.line[at] != '{' {
 		name, end := r.cutName(at)
 		switch {
@@ -40,7 +40,8 @@ func (r *TextReader) readSample(at int) bool {
 	return r.readValue(at, bare == at) && r.take()
 }
 
-// readValue reads what is behind name and labels. adjoining says that nothing is between a bare name and it.
+// readValue parses the text after name and labels. adjoining says that it directly follows an
+// unquoted name.
 func (r *TextReader) readValue(at int, adjoining bool) bool {
 	if at == len(r.line) {
 		return r.fail(noValue, at)
@@ -66,7 +67,7 @@ func (r *TextReader) readValue(at int, adjoining bool) bool {
 	return r.failAbout(trailing, at, metric.Borrow(rest))
 }
 
-// readLabels reads from behind { to behind } and returns where that is, or -1.
+// readLabels parses from after { to after } and returns that position, or -1.
 func (r *TextReader) readLabels(at int) int {
 	for {
 		at = skipBlanks(r.line, at)
@@ -91,7 +92,8 @@ func (r *TextReader) readLabels(at int) int {
 	}
 }
 
-// readLabel reads one label, or the metric's name where it stands within the braces, and returns where it ends, or -1.
+// readLabel parses one label, or the metric's name if it is within the braces, and returns its end,
+// or -1.
 func (r *TextReader) readLabel(at int) int {
 	key, end := r.cutKey(at)
 	switch {
@@ -125,7 +127,7 @@ func (r *TextReader) readLabel(at int) int {
 	return r.takeLabel(metric.Label{Key: key, Value: value}, at, valueAt, end)
 }
 
-// takeName takes a key without a value: in braces that no name stands before, it is the name.
+// takeName takes a key without a value: it is the name if none precedes the braces.
 func (r *TextReader) takeName(key string, at, end int) int {
 	s := &r.sample
 	quoted := r.line[at] == '"'
@@ -166,20 +168,20 @@ func (r *TextReader) takeLabel(l metric.Label, at, valueAt, end int) int {
 	return end
 }
 
-// failed is fail for those who return a position.
+// failed is fail for functions that return a position.
 func (r *TextReader) failed(d detail, at int) int {
 	r.fail(d, at)
 	return -1
 }
 
-// take hands the sample to the family that its name leads to.
+// take adds the sample to the family that its name belongs to.
 func (r *TextReader) take() bool {
 	s := &r.sample
 	family, p, d := r.resolve(s.name)
 	if d != noDetail {
 		return r.fail(d, s.nameAt)
 	}
-	r.found[family].typed = true
+	r.states[family].typed = true
 	switch r.families[family].Type {
 	case SummaryType:
 		return r.takeSummary(family, p)
@@ -208,12 +210,12 @@ func (r *TextReader) takeHistogram(family int, p part) bool {
 	return r.takePart(family, p, points{part: bucketPart, key: "le", label: s.bound, at: s.boundAt, missing: noBound, bad: badBound})
 }
 
-// points is how a compound metric says the points of its distribution: in samples of one part, each with a label that says
-// where it is.
+// points describes how the samples of a compound metric carry its distribution: samples of one
+// part, each with a label for the position.
 type points struct {
 	part         part
 	key          string
-	label        int // of the sample's labels; -1: not there
+	label        int // index of the sample's label; -1: missing
 	at           int
 	missing, bad detail
 }
@@ -254,7 +256,7 @@ func (r *TextReader) takePart(family int, p part, of points) bool {
 	return d == noDetail || r.failPoint(d, at, text)
 }
 
-// cutLabel takes the i-th of the sample's labels out and returns its value; there is none for -1.
+// cutLabel removes the i-th of the sample's labels and returns its value; for -1 there is none.
 func (r *TextReader) cutLabel(i int) ([]byte, bool) {
 	if i < 0 {
 		return nil, false
@@ -266,8 +268,8 @@ func (r *TextReader) cutLabel(i int) ([]byte, bool) {
 	return borrowBytes(value), true
 }
 
-// compoundOf returns the summary or histogram that the sample is of.
-func (r *TextReader) compoundOf(family int) (*compound, bool) {
+// compoundOf returns the summary or histogram of the sample.
+func (r *TextReader) compoundOf(family int) (*partial, bool) {
 	own := r.labels[r.sample.labels:len(r.labels):len(r.labels)]
 	m, isNew, d := r.compound(family, own)
 	if d != noDetail {
@@ -280,7 +282,8 @@ func (r *TextReader) compoundOf(family int) (*compound, bool) {
 	return m, true
 }
 
-// failPoint says what was wrong with a part of a summary or histogram: with its number, if it is its value.
+// failPoint reports a fault of a part of a summary or histogram, with the number if that is at
+// fault.
 func (r *TextReader) failPoint(d detail, at int, text []byte) bool {
 	if d == badCount || d == fallingBuckets {
 		at = r.sample.valueAt

@@ -7,33 +7,34 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// TextReader reads the text format 0.0.4. It is meant to be kept and used for body after body, by one goroutine: what
-// it needed for one it has for the next.
+// TextReader reads the text format 0.0.4. One goroutine keeps it and uses it for body after body:
+// it reuses its memory.
 type TextReader struct {
 	collector
 
-	// The line under way. Positions are within it.
+	// The current line. Positions are relative to it.
 	line  []byte
 	fault Fault
 
 	sample  sample
-	labels  []metric.Label // of all metrics found; the line's own behind sample.labels
-	escaped []byte         // what strings with escapes say
+	labels  []metric.Label // of all metrics; the current line's start at sample.labels
+	escaped []byte         // unescaped strings
 
-	// The family and part that the last sample's name led to, which the next one's often is. They stay right: a
-	// family's type is settled by its first sample.
+	// The family and part of the last sample's name, which often are the next one's, too. They stay
+	// valid: a family's first sample settles its type.
 	lastName   string
 	lastFamily int
 	lastPart   part
 }
 
-// sample is what a line says, before it is known of what.
+// sample is the content of a line.
 type sample struct {
 	name   string
 	nameAt int
 	size   int // bytes of name and labels
-	labels int // where in TextReader.labels its own begin
-	// Where among them "le" and "quantile" are, or -1, and where their values are in the line.
+	labels int // start of its labels in TextReader.labels
+	// Indexes of "le" and "quantile" among them, or -1, and the positions of their values in the
+	// line.
 	bound, quantile     int
 	boundAt, quantileAt int
 	value               float64
@@ -43,8 +44,8 @@ type sample struct {
 // NewTextReader makes a reader. The options must be valid.
 func NewTextReader(o Options) *TextReader { return &TextReader{collector: collector{options: o}} }
 
-// Read reads a body of less than 2 GiB: all of it, or nothing and the fault. The families borrow from the body and the
-// reader. They are valid as long as the body does not change, and until the next Read.
+// Read reads a body of less than 2 GiB: all of it, or a fault. The families borrow from the body
+// and the reader. They are valid until the body changes or the next Read.
 func (r *TextReader) Read(body []byte) ([]Family, Fault) {
 	r.reset()
 	clear(r.labels)
@@ -55,7 +56,7 @@ func (r *TextReader) Read(body []byte) ([]Family, Fault) {
 		if end := bytes.IndexByte(body, '\n'); end >= 0 {
 			line, body = body[:end], body[end+1:]
 		} else {
-			body = nil // the last line's end may be missing
+			body = nil // the last LF may be missing
 		}
 		r.line = line
 		r.position++
@@ -85,7 +86,7 @@ func (r *TextReader) readLine() bool {
 	return r.readSample(at)
 }
 
-// readComment reads HELP and TYPE; a line that is cut off before it says something, and any other comment, says nothing.
+// readComment parses HELP and TYPE. Any other comment, and a line that is cut off, is ignored.
 func (r *TextReader) readComment(at int) bool {
 	at = skipBlanks(r.line, at)
 	end := tokenEnd(r.line, at)
@@ -139,7 +140,7 @@ func (r *TextReader) readHelp(family, nameAt, at int) bool {
 
 func (r *TextReader) readType(family, nameAt, at int) bool {
 	f := &r.families[family]
-	if r.found[family].typed {
+	if r.states[family].typed {
 		r.about = f.Name
 		return r.fail(secondType, nameAt)
 	}
@@ -148,11 +149,11 @@ func (r *TextReader) readType(family, nameAt, at int) bool {
 	if !ok {
 		return r.failAbout(badType, at, metric.Borrow(text))
 	}
-	f.Type, r.found[family].typed = t, true
+	f.Type, r.states[family].typed = t, true
 	return true
 }
 
-// parseType takes any case, and gauge histograms, as expfmt does.
+// parseType accepts any case, and gauge histograms, as expfmt does.
 func parseType(text []byte) (Type, bool) {
 	for i, name := range typeNames {
 		if equalFold(text, name) {
@@ -165,7 +166,7 @@ func parseType(text []byte) (Type, bool) {
 	return 0, false
 }
 
-// equalFold compares with a word of small letters.
+// equalFold compares with a lower-case word.
 func equalFold(text []byte, word string) bool {
 	if len(text) != len(word) {
 		return false
@@ -178,11 +179,11 @@ func equalFold(text []byte, word string) bool {
 	return true
 }
 
-// part is which of a family's samples a name leads to.
+// part is the part of a family that a sample's name belongs to.
 type part uint8
 
 const (
-	whole part = iota // the name is the family's own
+	whole part = iota // the name is the family's
 	bucketPart
 	sumPart
 	countPart
@@ -193,8 +194,8 @@ var parts = [...]struct {
 	part   part
 }{{"_count", countPart}, {"_sum", sumPart}, {"_bucket", bucketPart}}
 
-// resolve returns the family that a name belongs to: the one that has it, a histogram or summary that has a sample of
-// that name, or a new one. It is expfmt's rule, in its order.
+// resolve returns the family that a name belongs to: the family of that name, a histogram or
+// summary that has samples of that name, or a new one. It is expfmt's rule, in its order.
 func (r *TextReader) resolve(name string) (family int, p part, d detail) {
 	if name == r.lastName && name != "" {
 		return r.lastFamily, r.lastPart, noDetail
@@ -225,7 +226,7 @@ func (r *TextReader) resolveSample(name string) (int, part) {
 	return -1, whole
 }
 
-// fail enters the fault at a position of the line.
+// fail sets the fault at a position of the line.
 func (r *TextReader) fail(d detail, at int) bool { return r.failAbout(d, at, "") }
 
 func (r *TextReader) failAbout(d detail, at int, text string) bool {

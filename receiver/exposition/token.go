@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// What a byte may be.
+// Classes of bytes.
 const (
 	letter = 1 << iota // or _
 	digit
@@ -43,10 +43,11 @@ func tokenEnd(line []byte, at int) int {
 	return at
 }
 
-// cutName returns a metric's name, quoted or not, and where it ends: at itself if there is none, -1 after a fault.
+// cutName returns a metric's name, quoted or not, and its end: the start if there is none, -1 after
+// a fault.
 func (r *TextReader) cutName(at int) (string, int) { return r.cutWord(at, letter|colon) }
 
-// cutKey is cutName for a label's.
+// cutKey is cutName for a label's key.
 func (r *TextReader) cutKey(at int) (string, int) { return r.cutWord(at, letter) }
 
 func (r *TextReader) cutWord(at int, first uint8) (string, int) {
@@ -66,7 +67,7 @@ func (r *TextReader) cutWord(at int, first uint8) (string, int) {
 	return metric.Borrow(r.line[at:end]), end
 }
 
-// cutQuoted returns what the string at a quote says, and where it ends, or -1 after a fault.
+// cutQuoted returns the content of the string at a quote, and its end, or -1 after a fault.
 func (r *TextReader) cutQuoted(at int) (string, int) {
 	escapes := -1
 	for i := at + 1; i < len(r.line); i++ {
@@ -94,8 +95,8 @@ func (r *TextReader) cutQuoted(at int) (string, int) {
 	return "", -1
 }
 
-// unescape returns what a text says whose first escape is known, in the reader's memory, and where a bad escape is,
-// or -1.
+// unescape returns the content of a text, in the reader's memory, and the position of a bad escape,
+// or -1. The position of the first escape is given.
 func (r *TextReader) unescape(text string, first int) (said string, bad int) {
 	start := len(r.escaped)
 	r.escaped = append(r.escaped, text[:first]...)
@@ -122,14 +123,14 @@ func (r *TextReader) unescape(text string, first int) (said string, bad int) {
 		}
 		i += 2
 	}
-	// What was cut from it before stays where it is if it moves.
+	// Earlier strings keep the old memory if the slice has grown.
 	return metric.Borrow(r.escaped[start:]), -1
 }
 
 var powersOfTen = [...]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15}
 
-// parseFloat reads what strconv reads, but for hexadecimal and "_": Prometheus reads the floats of Go before 1.13.
-// A number beyond float64 is none.
+// parseFloat parses like strconv, but without hexadecimal and "_": Prometheus parses the floats of
+// Go before 1.13. It rejects numbers beyond float64.
 func parseFloat(text []byte) (float64, bool) {
 	if v, ok := parseShort(text); ok {
 		return v, true
@@ -143,7 +144,8 @@ func parseFloat(text []byte) (float64, bool) {
 	return v, err == nil
 }
 
-// parseShort reads up to 15 digits with or without a point: their quotient of two exact floats is the nearest.
+// parseShort parses up to 15 digits with or without a point: the quotient of two exact floats is
+// the nearest.
 func parseShort(text []byte) (float64, bool) {
 	i, negative := 0, false
 	if len(text) > 0 && text[0] == '-' {
@@ -175,11 +177,11 @@ func parseShort(text []byte) (float64, bool) {
 	return v, true
 }
 
-// isInteger says whether a timestamp is written there.
+// isInteger reports whether the text is a timestamp.
 func isInteger(text []byte) bool {
 	_, err := strconv.ParseInt(metric.Borrow(text), 10, 64)
 	return err == nil
 }
 
-// borrowBytes views a string as bytes, which nobody may write to.
+// borrowBytes views a string as read-only bytes.
 func borrowBytes(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }

@@ -9,17 +9,17 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Format is how families are written.
+// Format is the encoding of written families.
 type Format uint8
 
-// The formats. Protobuf alone can say what is native in a histogram: the others write its other buckets.
+// The formats. Only Protobuf expresses native histograms: the others write their classic buckets.
 const (
 	Text        Format = iota // text 0.0.4
 	OpenMetrics               // OpenMetrics 1.0: AppendEnd must follow the last family
-	Protobuf                  // delimited messages io.prometheus.client.MetricFamily
+	Protobuf                  // length-delimited messages io.prometheus.client.MetricFamily
 )
 
-// ContentType is what an answer in the format is declared as.
+// ContentType is the format's value of the header Content-Type.
 func (f Format) ContentType() string {
 	switch f {
 	case OpenMetrics:
@@ -30,11 +30,10 @@ func (f Format) ContentType() string {
 	return "text/plain; version=0.0.4; charset=utf-8"
 }
 
-// Append writes families behind what dst has. Families of one name must have come together before: no format may hold a
-// name twice.
+// Append appends families to dst. Their names must be distinct: no format may repeat a name.
 //
-// What is read again is equal: for Text by TextReader, but for Histogram.Native; for Protobuf by ProtobufReader, but for a
-// summary's count that is not whole.
+// TextReader reads Text back as equal families, except for Histogram.Native. ProtobufReader reads
+// Protobuf back as equal families, except for a fractional count of a summary.
 func Append(dst []byte, format Format, families ...Family) []byte {
 	if format == Protobuf {
 		m := messages{dst: dst}
@@ -50,7 +49,7 @@ func Append(dst []byte, format Format, families ...Family) []byte {
 	return w.dst
 }
 
-// AppendEnd writes what stands behind the last family: OpenMetrics takes a text without it for cut off.
+// AppendEnd appends the end of a page: OpenMetrics considers a text without it truncated.
 func AppendEnd(dst []byte, format Format) []byte {
 	if format == OpenMetrics {
 		return append(dst, "# EOF\n"...)
@@ -88,8 +87,9 @@ func (w *writer) family(f *Family) {
 	}
 }
 
-// openMetricsNames returns a family's name and type in OpenMetrics, where a counter "a" has the sample "a_total". One
-// without that suffix is therefore of unknown type rather than of another name, as in expfmt.
+// openMetricsNames returns a family's name and type in OpenMetrics, where a counter "a" has the
+// sample "a_total". A counter without that suffix gets the type unknown rather than another name,
+// as in expfmt.
 func openMetricsNames(f *Family) (name, typeName string) {
 	switch f.Type {
 	case CounterType:
@@ -137,7 +137,7 @@ func (w *writer) sumAndCount(name string, labels []metric.Label, sum, count floa
 	w.count(count)
 }
 
-// series writes a sample up to its value; one more label, if it has a key, has a number for its value.
+// series writes a sample up to its value. If key is not empty, it is one more label, with a number.
 func (w *writer) series(name, suffix string, labels []metric.Label, key string, number float64) {
 	legacy := isLegacy(name, letter|colon)
 	if !legacy {
@@ -175,7 +175,7 @@ func (w *writer) value(v float64) {
 	w.dst = append(w.dst, '\n')
 }
 
-// count writes a number of observations: OpenMetrics wants integers where they are.
+// count writes a number of observations, in OpenMetrics as an integer if possible.
 func (w *writer) count(v float64) {
 	if w.format == OpenMetrics && v == math.Trunc(v) && v < 1<<63 {
 		w.dst = append(strconv.AppendInt(w.dst, int64(v), 10), '\n')
@@ -220,7 +220,7 @@ func (w *writer) key(key string) {
 	w.dst = append(w.dst, '"')
 }
 
-// isLegacy says whether a name needs no quotes.
+// isLegacy reports whether a name needs no quotes.
 func isLegacy(name string, first uint8) bool {
 	if name == "" || class[name[0]]&first == 0 {
 		return false

@@ -8,11 +8,12 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// messages writes families as io.prometheus.client.MetricFamily, each behind its length. The numbers of fields are those of
-// metrics.proto in client_model, field by field beside the names.
+// messages writes families as length-delimited io.prometheus.client.MetricFamily. The field numbers
+// are those of client_model's metrics.proto.
 type messages struct{ dst []byte }
 
-// embed writes a message behind its length, which is known only then: most have room in the one byte that is left for it.
+// embed writes a message after its length. The length is known last: one byte is reserved, which
+// mostly suffices.
 func (w *messages) embed(fill func()) {
 	w.dst = append(w.dst, 0)
 	start := len(w.dst)
@@ -42,7 +43,7 @@ func (w *messages) double(field protowire.Number, v float64) {
 	w.dst = protowire.AppendFixed64(protowire.AppendTag(w.dst, field, protowire.Fixed64Type), math.Float64bits(v))
 }
 
-// typeNumbers are those of MetricType.
+// typeNumbers are the numbers of MetricType.
 var typeNumbers = [...]uint64{CounterType: 0, GaugeType: 1, SummaryType: 2, UntypedType: 3, HistogramType: 4, GaugeHistogramType: 5}
 
 func (w *messages) family(f *Family) {
@@ -81,7 +82,7 @@ func (w *messages) label(l metric.Label) {
 	w.text(2, l.Value) // value
 }
 
-// summary writes a count as a whole number, for the message has no other.
+// summary writes the count as a whole number: the message has no field for another.
 func (w *messages) summary(s *Summary) {
 	w.varint(1, uint64(s.Count)) // sample_count
 	w.double(2, s.Sum)           // sample_sum
@@ -93,7 +94,8 @@ func (w *messages) summary(s *Summary) {
 	}
 }
 
-// histogram writes counts as whole numbers if all are, else as floats: the message has a field for either.
+// histogram writes counts as whole numbers if all are whole, else as floats: the message has fields
+// for either.
 func (w *messages) histogram(h *Histogram) {
 	whole := isWhole(h)
 	w.count(1, 4, h.Count, whole)                                                                      // sample_count, sample_count_float
@@ -145,7 +147,7 @@ func (w *messages) count(integer, float protowire.Number, v float64, whole bool)
 	}
 }
 
-// isWhole says whether all counts are whole numbers that a float64 holds exactly.
+// isWhole reports whether all counts are whole numbers that a float64 holds exactly.
 func isWhole(h *Histogram) bool {
 	const exact = 1 << 53
 	ok := func(v float64) bool { return v <= exact && v == math.Trunc(v) }

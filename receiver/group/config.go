@@ -2,7 +2,7 @@ package group
 
 import "github.com/sluice-metrics/sluice/config"
 
-// Config bounds the groups and their memory.
+// Config limits the groups.
 type Config struct {
 	// MaxGroups bounds the number of groups.
 	MaxGroups int

@@ -7,16 +7,16 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/exposition"
 )
 
-// documentVersion is the first byte of a document. Another one is refused.
+// documentVersion is the first byte of a document. A later version is an error.
 const documentVersion = 2
 
-// withoutBegan is the version that does not say when a time to live began.
+// withoutBegan is the version without the start of the TTL.
 const withoutBegan = 1
 
-// A document is a group as the store keeps it:
+// appendDocument appends a group's document, the form in which the store keeps it:
 //
 //	version
-//	namespace, resource, namespace and name of the object that it is about
+//	namespace, resource, namespace and name of the described object
 //	number of grouping labels, each key and value
 //	times: pushed, failed, ttl, began
 //	number of families, each:
@@ -25,11 +25,9 @@ const withoutBegan = 1
 //	    a value; or count, sum, number of quantiles, each quantile and value; or count, sum, number of buckets, each
 //	    bound and count, and 0, or 1 and the native histogram
 //
-// Whole numbers are uvarints. A text is 0, its length and its bytes where it comes for the first time, and where it comes
-// again the number of texts since then. A float is an uvarint, twice the number where that is whole and below 2^52, else 1
-// and its eight bytes.
-
-// appendDocument appends a group's document.
+// Whole numbers are uvarints. A text is 0, length and bytes at the first occurrence, and the number
+// of texts since then at later ones. A float is a uvarint: twice the number if that is whole and
+// below 2^52, else 1 and eight bytes.
 func appendDocument(dst []byte, g *group, c *contents) []byte {
 	e := encoder{dst: append(dst, documentVersion)}
 	e.text(g.key.Namespace)
@@ -54,7 +52,8 @@ func appendDocument(dst []byte, g *group, c *contents) []byte {
 
 type encoder struct {
 	dst []byte
-	// few are the first texts, looked through one by one: most documents have no more. Many are those after them.
+	// The first texts are in few, searched linearly, because most documents have no more. Later
+	// texts are in many.
 	few  [32]string
 	n    int // of all texts
 	many map[string]int
@@ -81,7 +80,7 @@ func (e *encoder) text(s string) {
 	e.dst = append(e.dst, s...)
 }
 
-// find is the number of a text that came before, or -1.
+// find is the number of an earlier text, or -1.
 func (e *encoder) find(s string) int {
 	for i := range min(e.n, len(e.few)) {
 		if e.few[i] == s {

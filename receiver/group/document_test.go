@@ -138,10 +138,10 @@ func FuzzDocument(f *testing.F) {
 			t.Errorf("%x, want %x", again, written)
 		}
 		for _, family := range c.families {
-			var d feed
+			var d sampleBuilder
 			for i := range family.Metrics {
 				var s metric.Sample
-				d.fill(&s, &g.about, family, i)
+				d.build(&s, &g.about, family, i)
 			}
 		}
 	})

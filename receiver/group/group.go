@@ -11,18 +11,17 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/exposition"
 )
 
-// Key is what a group is found by.
+// Key identifies a group.
 type Key struct {
-	// Namespace that the group belongs to; empty: none.
+	// Namespace is the group's namespace, or empty.
 	Namespace string
-	// Labels are the grouping labels, "job" among them.
+	// Labels are the grouping labels, including "job".
 	Labels metric.Labels
 }
 
-// Hash is a key in 128 bits. Nobody can make two keys of one hash.
+// Hash is a key in 128 bits, cryptographic: no client can produce two keys of one hash.
 type Hash [16]byte
 
-// Hash returns the key's.
 func (k Key) Hash() (h Hash) {
 	var room [512]byte
 	text := binary.AppendUvarint(room[:0], uint64(len(k.Namespace)))
@@ -33,23 +32,24 @@ func (k Key) Hash() (h Hash) {
 	return h
 }
 
-// group is one group. Whoever pushes to it or deletes it holds its lock, the table's part of that included, so that the table
-// holds what the group says. The lock of a shard may be taken within it, never the other way round.
+// group is one group. A push or delete holds the lock while it changes table and group, so that
+// they agree. A shard's lock may be taken while this one is held, never the other way round.
 type group struct {
 	key   Key
 	hash  Hash
 	about metric.Object
-	usage *usage // of the namespace that it is about
+	usage *usage // of the namespace that pays for it
 
-	mu   sync.Mutex
-	gone bool // out of its shard for good; guarded by mu
-	// contents are replaced whole and never changed: who reads them needs no lock. Nil: not pushed to yet.
+	mu      sync.Mutex
+	removed bool // from the shard for good; guarded by mu
+	// contents are immutable and replaced as a whole, so readers need no lock. Nil: not pushed to
+	// yet.
 	contents atomic.Pointer[contents]
 }
 
-// contents are what a group holds.
+// contents is the content of a group.
 type contents struct {
-	families []*family // in order of their names
+	families []*family // sorted by name
 	times
 	bytes int64
 }
@@ -57,13 +57,13 @@ type contents struct {
 // times of a group, in Unix nanoseconds; 0: never.
 type times struct {
 	pushed, failed int64
-	ttl            time.Duration // 0: for ever
-	// began is when the time to live began, by the table's lifetime clock: at the last push; where none was taken, at the
-	// last that was refused. 0: an older document does not say.
+	ttl            time.Duration // 0: forever
+	// began is the start of the TTL on the table's lifetime clock: the last applied push or,
+	// without one, the last rejected push. 0: an old document has no start.
 	began time.Duration
 }
 
-// from is the date of began, in Unix nanoseconds.
+// from is the wall-clock time of began, in Unix nanoseconds.
 func (t *times) from() int64 {
 	if t.pushed == 0 {
 		return t.failed
@@ -71,7 +71,7 @@ func (t *times) from() int64 {
 	return t.pushed
 }
 
-// ends is when a group ends, by the lifetime clock; 0: never.
+// ends is the end of the group on the lifetime clock; 0: never.
 func (t *times) ends() time.Duration {
 	if t.ttl == 0 {
 		return 0
@@ -79,7 +79,7 @@ func (t *times) ends() time.Duration {
 	return t.began + t.ttl
 }
 
-// expires is the date of ends, in Unix nanoseconds; 0: never.
+// expires is the wall-clock time of ends, in Unix nanoseconds; 0: never.
 func (t *times) expires() int64 {
 	if t.ttl == 0 {
 		return 0
@@ -87,19 +87,20 @@ func (t *times) expires() int64 {
 	return t.from() + int64(t.ttl)
 }
 
-func (t *times) over(now time.Duration) bool { e := t.ends(); return e != 0 && e <= now }
+func (t *times) expired(now time.Duration) bool { e := t.ends(); return e != 0 && e <= now }
 
-// family is a family as it was pushed last, with the grouping labels in place. It is shared by the contents that follow
-// each other, and never changed. The labels of each metric are sorted by key.
+// family is a family as it was last pushed, with the grouping labels. Successive contents share it;
+// it is immutable. The labels of each metric are sorted by key.
 type family struct {
 	exposition.Family
 	pushed int64 // Unix nanoseconds
-	// unserved says of each metric whether the table does not have it; nil: it has all.
+	// unserved marks the metrics that the table does not have; nil: it has all.
 	unserved []bool
 	bytes    int64
 }
 
-// newFamily makes one with room for so many metrics: for the one that most have, in the same piece of memory.
+// newFamily makes a family of so many metrics. A single metric, the common case, is allocated with
+// it.
 func newFamily(t exposition.Type, metrics int, pushed int64) *family {
 	if metrics == 1 {
 		one := &struct {

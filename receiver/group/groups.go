@@ -10,47 +10,49 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Applier is a goroutine's way into the table (receiver.Applier).
+// Applier is a goroutine's path into the table (receiver.Applier).
 type Applier interface {
-	// Apply takes one sample, or says why not. It keeps nothing of its bytes.
+	// Apply applies one sample, or returns the reason to reject it. It retains no bytes.
 	Apply(*metric.Sample) metric.Reason
 	// Quiesce marks a batch boundary.
 	Quiesce()
 }
 
-// Table is where series are taken out.
+// Table removes series, and has the lifetime clock.
 type Table interface {
-	// Remove takes out the series of an object that have the name and one of the label sets.
+	// Remove removes the series of an object with the name and one of the label sets.
 	Remove(o metric.Object, name string, sets []metric.Labels)
-	// Lifetime is a clock that nobody sets and that goes on after a restart: times to live are measured by it.
+	// Lifetime is a clock that is never set and that continues after a restart: TTLs are measured
+	// by it.
 	Lifetime() time.Duration
 }
 
-// Groups are all groups. They are safe for use by many goroutines.
+// Groups holds all groups. It is safe for concurrent use.
 type Groups struct {
 	config Config
 	table  Table
 	shards [shards]shard
 	count  atomic.Int64
 	bytes  atomic.Int64
-	tally  tally
+	usage  namespaceUsage
 
 	deleted, expired atomic.Uint64
 }
 
 const shards = 256
 
-// shard holds the groups whose hash begins with the same byte. Its lock is held for a map's work only.
+// shard holds the groups whose hash begins with the same byte. The lock is held for map operations
+// only.
 type shard struct {
 	mu      sync.Mutex
 	groups  map[Hash]*group
-	changed map[Hash]struct{} // since the store asked last
-	next    time.Duration     // no group ends before, by the lifetime clock
+	changed map[Hash]struct{} // since the store's last call
+	next    time.Duration     // no group ends earlier, on the lifetime clock
 }
 
 // New makes an empty Groups. The configuration must be valid.
 func New(c Config, t Table) *Groups {
-	gs := &Groups{config: c, table: t, tally: tally{of: map[string]*usage{}}}
+	gs := &Groups{config: c, table: t, usage: namespaceUsage{byNamespace: map[string]*usage{}}}
 	for i := range gs.shards {
 		gs.shards[i] = shard{groups: map[Hash]*group{}, changed: map[Hash]struct{}{}, next: math.MaxInt64}
 	}
@@ -59,13 +61,13 @@ func New(c Config, t Table) *Groups {
 
 func (gs *Groups) shard(h Hash) *shard { return &gs.shards[h[0]] }
 
-// Count is the number of groups, Bytes about what they hold.
+// Count is the number of groups.
 func (gs *Groups) Count() int { return int(gs.count.Load()) }
 
-// Bytes is about what all groups hold.
+// Bytes is the approximate memory of all groups.
 func (gs *Groups) Bytes() int64 { return gs.bytes.Load() }
 
-// lock returns the group of a key with its lock held, making it where there is none and one more may be.
+// lock returns the group of a key with the lock held. It creates the group if the limits allow.
 func (gs *Groups) lock(k Key, about metric.Object) (*group, *Rejection) {
 	h := k.Hash()
 	s := gs.shard(h)
@@ -83,31 +85,31 @@ func (gs *Groups) lock(k Key, about metric.Object) (*group, *Rejection) {
 		}
 		s.mu.Unlock()
 		g.mu.Lock()
-		if !g.gone {
+		if !g.removed {
 			return g, nil
 		}
 		g.mu.Unlock()
 	}
 }
 
-// admit counts one more group, if there is room for it.
+// admit counts one more group, if the limits allow it.
 func (gs *Groups) admit(k Key, about metric.Object) (*usage, *Rejection) {
 	if gs.count.Add(1) > int64(gs.config.MaxGroups) {
 		gs.count.Add(-1)
-		return nil, refuse(metric.OverLimit, "there are %d groups, and no more may be: delete some, or let them end by a time to live", gs.config.MaxGroups)
+		return nil, reject(metric.OverLimit, "group limit (%d) reached; delete groups or push with a TTL", gs.config.MaxGroups)
 	}
-	namespace := holder(about)
+	namespace := payingNamespace(about)
 	most, _ := gs.config.share(namespace)
-	u := gs.tally.enter(namespace, k, most)
+	u := gs.usage.addGroup(namespace, k, most)
 	if u == nil {
 		gs.count.Add(-1)
-		return nil, refuse(metric.OverLimit, "there are %d groups of namespace %s, and one namespace may have no more: delete some, or let them end by a time to live", most, namespace)
+		return nil, reject(metric.OverLimit, "group limit (%d) of namespace %s reached; delete groups or push with a TTL", most, namespace)
 	}
 	return u, nil
 }
 
-// lockThere is lock for a group that must be there; nil: it is not.
-func (gs *Groups) lockThere(h Hash) *group {
+// lockExisting is lock for an existing group; nil: there is none.
+func (gs *Groups) lockExisting(h Hash) *group {
 	s := gs.shard(h)
 	s.mu.Lock()
 	g := s.groups[h]
@@ -116,15 +118,15 @@ func (gs *Groups) lockThere(h Hash) *group {
 		return nil
 	}
 	g.mu.Lock()
-	if g.gone {
+	if g.removed {
 		g.mu.Unlock()
 		return nil
 	}
 	return g
 }
 
-// markLocked says that a group is about to change, or has. The store, which asks for a group's document under the
-// group's lock, then sees what it has changed to.
+// markLocked marks a group as changed, before or after the change. The store reads a group's
+// document under the group's lock and so gets the changed group.
 func (gs *Groups) markLocked(g *group) {
 	s := gs.shard(g.hash)
 	s.mu.Lock()
@@ -132,7 +134,7 @@ func (gs *Groups) markLocked(g *group) {
 	s.mu.Unlock()
 }
 
-// setLocked gives a group its contents.
+// setLocked sets a group's contents.
 func (gs *Groups) setLocked(g *group, c *contents) {
 	before := int64(0)
 	if old := g.contents.Load(); old != nil {
@@ -149,19 +151,19 @@ func (gs *Groups) setLocked(g *group, c *contents) {
 	}
 }
 
-// Delete removes a group and its series. False: there was none.
+// Delete removes a group and its series. It returns false if there is none.
 func (gs *Groups) Delete(k Key) bool {
-	g := gs.lockThere(k.Hash())
+	g := gs.lockExisting(k.Hash())
 	if g == nil {
 		return false
 	}
 	defer g.mu.Unlock()
-	gs.endLocked(g)
+	gs.removeLocked(g)
 	gs.deleted.Add(1)
 	return true
 }
 
-// Wipe removes the groups that may be removed, and says how many. Nil: all.
+// Wipe removes the groups that may selects, and returns their number. Nil selects all.
 func (gs *Groups) Wipe(may func(about metric.Object) bool) (n int) {
 	for i := range gs.shards {
 		for _, g := range gs.shards[i].all() {
@@ -169,8 +171,8 @@ func (gs *Groups) Wipe(may func(about metric.Object) bool) (n int) {
 				continue
 			}
 			g.mu.Lock()
-			if !g.gone {
-				gs.endLocked(g)
+			if !g.removed {
+				gs.removeLocked(g)
 				n++
 			}
 			g.mu.Unlock()
@@ -190,8 +192,8 @@ func (s *shard) all() []*group {
 	return all
 }
 
-// endLocked takes a group's series out of the table, and the group out of its shard.
-func (gs *Groups) endLocked(g *group) {
+// removeLocked removes a group's series from the table and the group from its shard.
+func (gs *Groups) removeLocked(g *group) {
 	gs.markLocked(g)
 	if c := g.contents.Load(); c != nil {
 		gs.bytes.Add(-c.bytes)
@@ -200,19 +202,19 @@ func (gs *Groups) endLocked(g *group) {
 			gs.remove(&g.about, f, nil)
 		}
 	}
-	g.gone = true
+	g.removed = true
 	s := gs.shard(g.hash)
 	s.mu.Lock()
 	delete(s.groups, g.hash)
 	s.mu.Unlock()
 	gs.count.Add(-1)
-	gs.tally.leave(g.usage, g.key)
+	gs.usage.removeGroup(g.usage, g.key)
 }
 
-// sweepEvery is how long a group may outlive its time.
+// sweepEvery is how long a group may outlive its TTL.
 const sweepEvery = time.Second / 4
 
-// Run ends the groups whose time to live is over, until ctx ends.
+// Run removes expired groups until ctx ends.
 func (gs *Groups) Run(ctx context.Context) error {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -226,8 +228,8 @@ func (gs *Groups) Run(ctx context.Context) error {
 	}
 }
 
-// Sweep ends the groups whose time to live is over by the lifetime clock, and says how many. It looks at the shards only in
-// which one may be.
+// Sweep removes groups that have expired on the lifetime clock, and returns their number. It looks
+// only at shards that may have one.
 func (gs *Groups) Sweep(now time.Duration) (n int) {
 	for i := range gs.shards {
 		n += gs.sweepShard(&gs.shards[i], now)
@@ -247,7 +249,7 @@ func (gs *Groups) sweepShard(s *shard, now time.Duration) (n int) {
 	for _, g := range s.groups {
 		c := g.contents.Load()
 		if c == nil {
-			continue // its push will say when it ends
+			continue // its push will set the end
 		}
 		switch e := c.ends(); {
 		case e == 0:
@@ -260,8 +262,8 @@ func (gs *Groups) sweepShard(s *shard, now time.Duration) (n int) {
 	s.mu.Unlock()
 	for _, g := range over {
 		g.mu.Lock()
-		if c := g.contents.Load(); !g.gone && c.over(now) { // it was not pushed to in the meantime
-			gs.endLocked(g)
+		if c := g.contents.Load(); !g.removed && c.expired(now) { // it was not pushed to meanwhile
+			gs.removeLocked(g)
 			n++
 		}
 		g.mu.Unlock()

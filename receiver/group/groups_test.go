@@ -107,7 +107,7 @@ func TestAnotherGroupsKind(t *testing.T) {
 	f.serves("x{instance=,job=a} counter 1")
 	f.push("PUT", "job=b", "# TYPE x gauge\nx 2\n")
 	f.push("PUT", "job=c,l=1", "# TYPE x counter\nx 3\n")
-	f.refused("PUT", "job=c", "# TYPE x gauge\nx{l=\"1\"} 4\n", metric.Malformed, "{job=c,l=1} already") // the very series, whatever its kind
+	f.refused("PUT", "job=c", "# TYPE x gauge\nx{l=\"1\"} 4\n", metric.Malformed, "already a series of the group {job=c,l=1}") // the very series, whatever its kind
 	f.push("PUT", "job=c", "")
 	f.serves("x{instance=,job=a} counter 1\nx{instance=,job=c,l=1} counter 3")
 	f.Delete(keyOf("job=c,l=1"))
@@ -121,7 +121,7 @@ func TestTypeWithinAGroup(t *testing.T) {
 	f := newFixture(t)
 	f.push("POST", "job=a", "# TYPE x counter\nx 1\n# TYPE h histogram\nh_bucket{le=\"+Inf\"} 1\nh_sum 1\nh_count 1\n")
 	before := f.table.String()
-	f.refused("POST", "job=a", "# TYPE x gauge\nx 1\ny 2\n", metric.KindConflict, `"x" is a counter in this group and cannot become a gauge`)
+	f.refused("POST", "job=a", "# TYPE x gauge\nx 1\ny 2\n", metric.KindConflict, `"x" is already a counter in this group and cannot become a gauge`)
 	f.refused("POST", "job=a", "y 2\nh_count 3\n", metric.KindConflict, `"h_count" is the name of a sample of "h"`)
 	f.serves(before)
 	if g := f.group("job=a"); !g.Failed.Equal(f.now) || !g.Pushed.Before(g.Failed) {
@@ -265,7 +265,7 @@ func TestBounds(t *testing.T) {
 	f.config = Config{MaxGroups: 2, MaxBytes: 3000}
 	f.push("PUT", "job=a", "x 1\n")
 	f.push("PUT", "job=b", "x 1\n")
-	f.refused("PUT", "job=c", "x 1\n", metric.OverLimit, "2 groups")
+	f.refused("PUT", "job=c", "x 1\n", metric.OverLimit, "group limit (2)")
 	f.refused("POST", "job=b", "y{l=\""+strings.Repeat("z", 3000)+"\"} 1\n", metric.OverLimit, "3000 bytes")
 	f.exposes("x{instance=\"\",job=\"a\"} 1\nx{instance=\"\",job=\"b\"} 1")
 	f.balanced()

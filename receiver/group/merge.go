@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/exposition"
 )
 
-// The families that every group has of its own. What a client pushes under these names is not taken.
+// The families that every group has of its own. Pushed families of these names are ignored.
 const (
 	pushTime    = "push_time_seconds"
 	failureTime = "push_failure_time_seconds"
@@ -19,47 +19,50 @@ const (
 
 func isOwn(name string) bool { return name == pushTime || name == failureTime }
 
-// merger makes families of a body the group's own: with the grouping labels, in memory that stays.
-type merger struct {
+// familyBuilder makes the group's own families from those of a body: with the grouping labels, in
+// memory that stays.
+type familyBuilder struct {
 	grouping []metric.Label // sorted
-	row      []metric.Label // a metric's labels, merged; rows of a family lie one behind the other
+	row      []metric.Label // merged labels of all metrics of a family, one after the other
 	ends     []int
 	packed   []byte
 	text     []byte
 	pieces   []piece
 	seen     map[string]struct{}
 
-	applying applying // what comes after, in the same memory
+	update tableUpdate // the next step, in the same pooled memory
 }
 
-var mergers = sync.Pool{New: func() any { return &merger{seen: map[string]struct{}{}} }}
+var builders = sync.Pool{New: func() any { return &familyBuilder{seen: map[string]struct{}{}} }}
 
-func (m *merger) begin(k Key) {
+func (m *familyBuilder) begin(k Key) {
 	m.grouping = m.grouping[:0]
 	for key, value := range k.Labels.All() {
 		m.grouping = append(m.grouping, metric.Label{Key: key, Value: value})
 	}
 }
 
-// end lets go of all that was borrowed.
-func (m *merger) end() {
+// end drops borrowed memory.
+func (m *familyBuilder) end() {
 	clear(m.grouping[:cap(m.grouping)])
 	clear(m.row[:cap(m.row)])
 	clear(m.seen)
 	m.text, m.pieces = m.text[:0], m.pieces[:0]
-	m.applying.end()
+	m.update.end()
 	const kept = 1 << 14
 	if cap(m.row) > kept || len(m.seen) > kept {
-		*m = merger{seen: map[string]struct{}{}}
+		*m = familyBuilder{seen: map[string]struct{}{}}
 	}
-	mergers.Put(m)
+	builders.Put(m)
 }
 
-// instance is a label that every metric has, as in a Pushgateway: Prometheus would otherwise add that of its target.
+// instance is a label of every metric, as in a Pushgateway: Prometheus would otherwise add the one
+// of its target.
 const instance = "instance"
 
-// family merges one. Old is what the group has of that name, whose labels are shared where they are the same.
-func (m *merger) family(in *exposition.Family, old *family, now int64) (*family, *Rejection) {
+// family builds one family. Old is the group's family of that name; equal labels are shared with
+// it.
+func (m *familyBuilder) family(in *exposition.Family, old *family, now int64) (*family, *Rejection) {
 	m.row, m.ends = m.row[:0], m.ends[:0]
 	mayCollide := false
 	for i := range in.Metrics {
@@ -82,15 +85,15 @@ func (m *merger) family(in *exposition.Family, old *family, now int64) (*family,
 	}
 	f.bytes = int64(unsafe.Sizeof(*f)) + int64(len(f.Name)+len(f.Help))
 	for i := range in.Metrics {
-		f.take(i, &in.Metrics[i])
-		f.weigh(i)
+		f.copyMetric(i, &in.Metrics[i])
+		f.addSize(i)
 	}
 	return f, nil
 }
 
-// labels appends a metric's labels, with the grouping labels over them, sorted. It says whether another metric of the
-// family may have become the same by that.
-func (m *merger) labels(own []metric.Label) (mayCollide bool) {
+// labels appends a metric's labels with the grouping labels, which override, sorted. It reports
+// whether the metric may have become equal to another one.
+func (m *familyBuilder) labels(own []metric.Label) (mayCollide bool) {
 	start, hasInstance := len(m.row), false
 	for _, l := range own {
 		if has(m.grouping, l.Key) {
@@ -108,7 +111,7 @@ func (m *merger) labels(own []metric.Label) (mayCollide bool) {
 		m.row = append(m.row, metric.Label{Key: instance})
 	}
 	row := m.row[start:]
-	for i := 1; i < len(row); i++ { // two short sorted runs, most often
+	for i := 1; i < len(row); i++ { // mostly two short sorted runs
 		for j := i; j > 0 && row[j].Key < row[j-1].Key; j-- {
 			row[j], row[j-1] = row[j-1], row[j]
 		}
@@ -126,7 +129,7 @@ func has(labels []metric.Label, key string) bool {
 	return false
 }
 
-func (m *merger) at(i int) []metric.Label {
+func (m *familyBuilder) rowOf(i int) []metric.Label {
 	start := 0
 	if i > 0 {
 		start = m.ends[i-1]
@@ -134,49 +137,49 @@ func (m *merger) at(i int) []metric.Label {
 	return m.row[start:m.ends[i]]
 }
 
-// check finds what the grouping labels broke: two metrics that have become the same, and a histogram whose buckets would
-// lose their bounds.
-func (m *merger) check(in *exposition.Family, mayCollide bool) *Rejection {
+// check finds damage by the grouping labels: two metrics that became equal, and a histogram whose
+// buckets would lose their bounds.
+func (m *familyBuilder) check(in *exposition.Family, mayCollide bool) *Rejection {
 	switch {
 	case in.Type.IsHistogram() && has(m.grouping, "le"):
-		return refuse(metric.Malformed, `%q is a histogram, and the group has a label "le"`, in.Name)
+		return reject(metric.Malformed, `%q is a histogram; its group must not have a label "le"`, in.Name)
 	case in.Type == exposition.SummaryType && has(m.grouping, "quantile"):
-		return refuse(metric.Malformed, `%q is a summary, and the group has a label "quantile"`, in.Name)
+		return reject(metric.Malformed, `%q is a summary; its group must not have a label "quantile"`, in.Name)
 	case !mayCollide || len(in.Metrics) == 1:
 		return nil
 	}
 	clear(m.seen)
 	for i := range in.Metrics {
-		m.packed = metric.AppendLabels(m.packed[:0], m.at(i))
+		m.packed = metric.AppendLabels(m.packed[:0], m.rowOf(i))
 		if _, twice := m.seen[string(m.packed)]; twice {
-			return refuse(metric.Malformed, "%q has twice the labels %s, once the grouping labels replace those of the body", in.Name, metric.NewLabels(slices.Clone(m.at(i))))
+			return reject(metric.Malformed, "%q has twice the labels %s, once the grouping labels replace those of the body", in.Name, metric.NewLabels(slices.Clone(m.rowOf(i))))
 		}
 		m.seen[string(m.packed)] = struct{}{}
 	}
 	return nil
 }
 
-func (m *merger) sameAs(old *family) bool {
+func (m *familyBuilder) sameAs(old *family) bool {
 	if old == nil || len(old.Metrics) != len(m.ends) {
 		return false
 	}
 	for i := range m.ends {
-		if !slices.Equal(old.Metrics[i].Labels, m.at(i)) {
+		if !slices.Equal(old.Metrics[i].Labels, m.rowOf(i)) {
 			return false
 		}
 	}
 	return true
 }
 
-// copyTo gives the family its name, help and labels, in two pieces of memory. A key or value that the metric before has at
-// the same place is kept once: so are the grouping labels, mostly.
-func (m *merger) copyTo(f *family, in *exposition.Family) {
+// copyTo sets the family's name, help and labels, in two allocations. A key or value that the
+// metric before has at the same position is stored once: that mostly includes the grouping labels.
+func (m *familyBuilder) copyTo(f *family, in *exposition.Family) {
 	m.text = append(append(m.text[:0], in.Name...), in.Help...)
 	m.pieces = m.pieces[:0]
 	for i := range m.ends {
-		row, before, start := m.at(i), []metric.Label(nil), len(m.pieces)
+		row, before, start := m.rowOf(i), []metric.Label(nil), len(m.pieces)
 		if i > 0 {
-			before = m.at(i - 1)
+			before = m.rowOf(i - 1)
 		}
 		for j, l := range row {
 			same := piece{at: -1}
@@ -207,17 +210,17 @@ func (m *merger) copyTo(f *family, in *exposition.Family) {
 	}
 }
 
-// piece is where a label lies in the text.
+// piece is the position of a label in the text.
 type piece struct{ at, key, valueAt, value int }
 
-func (m *merger) piece(l metric.Label) piece {
+func (m *familyBuilder) piece(l metric.Label) piece {
 	at := len(m.text)
 	m.text = append(append(m.text, l.Key...), l.Value...)
 	return piece{at, len(l.Key), at + len(l.Key), len(l.Value)}
 }
 
-// take copies what a metric says.
-func (f *family) take(i int, in *exposition.Metric) {
+// copyMetric copies the values of a metric.
+func (f *family) copyMetric(i int, in *exposition.Metric) {
 	m := &f.Metrics[i]
 	m.Value = in.Value
 	if in.Summary != nil {
@@ -228,12 +231,13 @@ func (f *family) take(i int, in *exposition.Metric) {
 	if in.Histogram != nil {
 		h := *in.Histogram
 		h.Buckets = slices.Clone(h.Buckets)
-		m.Histogram = &h // Native is never written to
+		m.Histogram = &h // Native is immutable
 	}
 }
 
-// weigh adds what a metric takes. Labels that are shared with what the group had before count each time.
-func (f *family) weigh(i int) {
+// addSize adds a metric's memory. Labels that are shared with the group's older family count each
+// time.
+func (f *family) addSize(i int) {
 	m := &f.Metrics[i]
 	n := int64(unsafe.Sizeof(*m))
 	for _, l := range m.Labels {
@@ -252,14 +256,14 @@ func (f *family) weigh(i int) {
 	f.bytes += n
 }
 
-// Refusal is why a push was not taken. What was in the group is as it was.
+// Rejection says why a push was rejected. The group is unchanged.
 type Rejection struct {
 	Reason  metric.Reason
 	Message string
-	// Sample is the one that the table refused; nil: it refused none. Its strings are its own.
+	// Sample is the one that the table rejected, with strings of its own; nil: none.
 	Sample *metric.Sample
 }
 
-func refuse(r metric.Reason, format string, args ...any) *Rejection {
+func reject(r metric.Reason, format string, args ...any) *Rejection {
 	return &Rejection{Reason: r, Message: fmt.Sprintf(format, args...)}
 }

@@ -4,11 +4,11 @@ import "github.com/prometheus/client_golang/prometheus"
 
 var (
 	groupsDesc = prometheus.NewDesc("sluice_groups",
-		"Groups that were pushed to /metrics/job/... and have not ended.", nil, nil)
+		"Groups pushed to /metrics/job/... that have not ended.", nil, nil)
 	bytesDesc = prometheus.NewDesc("sluice_group_bytes",
-		"Memory that the groups take, about.", nil, nil)
+		"Approximate memory of the groups, in bytes.", nil, nil)
 	endedDesc = prometheus.NewDesc("sluice_groups_ended_total",
-		"Groups that ended, by cause: deleted, or expired when their time to live was over.", []string{"cause"}, nil)
+		"Groups that ended, by cause: deleted, or expired at the end of their TTL.", []string{"cause"}, nil)
 )
 
 // Describe implements prometheus.Collector.

@@ -10,28 +10,29 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/exposition"
 )
 
-// Push is what one request says of a group.
+// Push is one request to change a group.
 type Push struct {
 	Key Key
-	// About is what the group's series describe. It is the same for one key.
+	// Object is the object that the group's series describe. It is the same for one key.
 	Object metric.Object
-	// Families are borrowed: valid until the call returns. No two have one name.
+	// Families are borrowed until the call returns. Their names are distinct.
 	Families []exposition.Family
-	// Replace takes out of the group what is not in Families; else families of other names stay.
+	// Replace removes from the group all that is not in Families; otherwise families of other names
+	// stay.
 	Replace bool
-	// TTL is how long the group lives after this push; 0: for ever.
+	// TTL is how long the group lives after this push; 0: forever.
 	TTL    time.Duration
 	Now    time.Time
 	Sender *metric.Sender
-	// Applier is not parked. The caller passes its last boundary.
+	// Applier is online. The caller marks the last batch boundary.
 	Applier Applier
 }
 
-// Outcome is what became of the metrics of a push that was taken.
+// Outcome counts the metrics of an applied push.
 type Outcome struct {
 	Applied  int
 	Rejected [metric.NumReasons]int
-	// Unserved are some of the rejected, by name.
+	// Unserved lists some of the rejected metrics, by name.
 	Unserved []Unserved
 }
 
@@ -41,7 +42,7 @@ type Unserved struct {
 	Reason metric.Reason
 }
 
-// maxUnserved bounds Outcome.Unserved.
+// maxUnserved limits Outcome.Unserved.
 const maxUnserved = 16
 
 func (o *Outcome) reject(name string, r metric.Reason) {
@@ -52,7 +53,7 @@ func (o *Outcome) reject(name string, r metric.Reason) {
 	}
 }
 
-// Push applies a push whole, or refuses it.
+// Push applies a push as a whole, or rejects it.
 func (gs *Groups) Push(p *Push) (Outcome, *Rejection) {
 	g, r := gs.lock(p.Key, p.Object)
 	if r != nil {
@@ -60,16 +61,16 @@ func (gs *Groups) Push(p *Push) (Outcome, *Rejection) {
 	}
 	defer g.mu.Unlock()
 	gs.markLocked(g)
-	m := mergers.Get().(*merger)
+	m := builders.Get().(*familyBuilder)
 	defer m.end()
 	m.begin(g.key)
 	before := g.contents.Load()
 	next, fresh, o, r := gs.prepare(m, p, before, g.usage)
 	if r == nil {
-		r = gs.rival(g, before, fresh)
+		r = gs.checkConflict(g, before, fresh)
 	}
 	if r == nil {
-		a := &m.applying
+		a := &m.update
 		a.groups, a.push, a.about, a.before, a.next, a.fresh, a.outcome = gs, p, &g.about, before, next, fresh, o
 		r = a.run()
 		o = a.outcome
@@ -78,15 +79,15 @@ func (gs *Groups) Push(p *Push) (Outcome, *Rejection) {
 	case r == nil:
 		gs.setLocked(g, next)
 		return o, nil
-	case before == nil && refusesAll(r.Reason): // whoever may not push makes no group by trying
-		gs.endLocked(g)
+	case before == nil && rejectsPush(r.Reason): // a sender without the right creates no group by trying
+		gs.removeLocked(g)
 	default:
 		gs.failLocked(g, p.TTL, p.Now)
 	}
 	return Outcome{}, r
 }
 
-// Fail enters that a push was refused that could be read.
+// RecordFailure records that a well-formed push was rejected.
 func (gs *Groups) RecordFailure(k Key, about metric.Object, ttl time.Duration, now time.Time) {
 	g, r := gs.lock(k, about)
 	if r != nil {
@@ -109,14 +110,15 @@ func (gs *Groups) failLocked(g *group, ttl time.Duration, now time.Time) {
 	gs.setLocked(g, &c)
 }
 
-// overhead is what a group takes beside its families.
+// overhead is the group's memory without its families.
 func (g *group) overhead() int64 {
 	const inMaps = 64
 	return int64(unsafe.Sizeof(*g)+unsafe.Sizeof(contents{})) + int64(len(g.key.Namespace)+len(g.key.Labels.Packed())) + inMaps
 }
 
-// prepare merges a push with what is there, and checks the whole. Fresh are the families of the push, in next.
-func (gs *Groups) prepare(m *merger, p *Push, before *contents, u *usage) (next *contents, fresh []*family, o Outcome, r *Rejection) {
+// prepare merges a push with the group's contents, and checks the result. Fresh are the families of
+// the push, which are part of next.
+func (gs *Groups) prepare(m *familyBuilder, p *Push, before *contents, u *usage) (next *contents, fresh []*family, o Outcome, r *Rejection) {
 	now := p.Now.UnixNano()
 	fresh = make([]*family, 0, len(p.Families))
 	for i := range p.Families {
@@ -129,7 +131,7 @@ func (gs *Groups) prepare(m *merger, p *Push, before *contents, u *usage) (next 
 			}
 			continue
 		case old != nil && old.Type != in.Type && !p.Replace:
-			return nil, nil, o, refuse(metric.KindConflict, "%q is a %s in this group and cannot become a %s: PUT replaces the group", in.Name, old.Type, in.Type)
+			return nil, nil, o, reject(metric.KindConflict, "%q is already a %s in this group and cannot become a %s; PUT replaces the group", in.Name, old.Type, in.Type)
 		}
 		f, r := m.family(in, old, now)
 		if r != nil {
@@ -145,25 +147,25 @@ func (gs *Groups) prepare(m *merger, p *Push, before *contents, u *usage) (next 
 			next.families = union(fresh, before.families)
 		}
 	}
-	if len(next.families) > len(fresh) { // a body by itself was checked by its reader
+	if len(next.families) > len(fresh) { // the reader has checked a body by itself
 		for _, f := range next.families {
 			if owner, clash := exposition.SampleOwner(f.Name, next.typeOf); clash {
-				return nil, nil, o, refuse(metric.KindConflict, "%q is the name of a sample of %q in this group", f.Name, owner)
+				return nil, nil, o, reject(metric.KindConflict, "%q is the name of a sample of %q in this group", f.Name, owner)
 			}
 		}
 	}
-	next.bytes = gs.weigh(p, next)
+	next.bytes = gs.sizeOf(p, next)
 	more := next.bytes
 	if before != nil {
 		more -= before.bytes
 	}
-	if r := gs.room(u, more); r != nil {
+	if r := gs.checkBytes(u, more); r != nil {
 		return nil, nil, o, r
 	}
 	return next, fresh, o, nil
 }
 
-func (gs *Groups) weigh(p *Push, c *contents) int64 {
+func (gs *Groups) sizeOf(p *Push, c *contents) int64 {
 	g := group{key: p.Key}
 	n := g.overhead()
 	for _, f := range c.families {
@@ -172,7 +174,7 @@ func (gs *Groups) weigh(p *Push, c *contents) int64 {
 	return n
 }
 
-// union is fresh with what old has besides. Both are sorted.
+// union is fresh with the families that only old has. Both are sorted.
 func union(fresh, old []*family) []*family {
 	all := make([]*family, 0, len(fresh)+len(old))
 	for len(fresh) > 0 && len(old) > 0 {

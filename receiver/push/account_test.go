@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver"
 	"github.com/sluice-metrics/sluice/receiver/otlp"
+	"github.com/sluice-metrics/sluice/receiver/pending"
 	"golang.org/x/crypto/bcrypt"
 )
 
@@ -137,7 +138,7 @@ func startTown(t *testing.T, set ...func(*Config, *Parts)) (*harness, *town) {
 		p.Senders, p.Trust, p.Authority, p.Pods = c, townTrust{}, c, c
 		fresh, refused := p.NewApplier, new(sync.Map)
 		p.NewApplier = func() receiver.Applier { return &judging{fresh().(*writer), refused} }
-		p.Pending = receiver.NewPending(receiver.DefaultPendingConfig(), receiver.PendingParts{NewApplier: p.NewApplier, Senders: c, Logger: p.Logger})
+		p.Pending = pending.New(pending.DefaultConfig(), pending.Parts{NewApplier: func() pending.Applier { return p.NewApplier() }, Senders: c, Logger: p.Logger})
 	}}, set...)...)
 	return h, c
 }

@@ -15,7 +15,7 @@
 // Before it stand the clients; after it, behind the interfaces that it declares, the table (receiver.Applier,
 // Reader), the names of Kubernetes resources (Resources) and the store (Syncer). The goroutine that reads a
 // request applies it: no queue stands between, so a 200 means applied and visible to the next read. A 202 says that
-// some of it is held until it is known whose it is, and in no series before (receiver.Pending).
+// some of it is held until it is known whose it is, and in no series before (pending.Buffer).
 //
 // A body is read whole before its first sample is applied: one that is too large, cut short or cannot be
 // decompressed changes nothing. From there on every line stands for itself: those that were applied stay

@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver"
 	"github.com/sluice-metrics/sluice/receiver/group"
+	"github.com/sluice-metrics/sluice/receiver/ledger"
 )
 
 // tableOnly lets a benchmark push and never delete.
@@ -32,7 +33,7 @@ func BenchmarkGroupPush(b *testing.B) {
 	cfg.Address = "127.0.0.1:0"
 	s, err := New(cfg, Parts{
 		NewApplier: func() receiver.Applier { return table.NewWriter() }, Reader: table, Resources: cluster{},
-		Groups: group.New(group.DefaultConfig(), table), Ledger: receiver.NewLedger(), Logger: slog.New(slog.DiscardHandler),
+		Groups: group.New(group.DefaultConfig(), table), Ledger: ledger.New(), Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		b.Fatal(err)

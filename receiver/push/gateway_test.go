@@ -164,7 +164,7 @@ func TestPushgateway(t *testing.T) {
 		}},
 		{"another type of a name within the group", func(g gateway) {
 			g.wants(200, "", "PUT", "/metrics/job/a", "# TYPE x counter\nx 1\n")
-			g.wants(400, "is a counter in this group", "POST", "/metrics/job/a", "# TYPE x gauge\nx 2\ny 3\n")
+			g.wants(400, "is already a counter in this group", "POST", "/metrics/job/a", "# TYPE x gauge\nx 2\ny 3\n")
 			g.exposes(`x{instance="",job="a"} 1`)
 			pushed, failed := g.times()
 			if failed <= pushed {

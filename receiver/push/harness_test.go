@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver"
 	"github.com/sluice-metrics/sluice/receiver/group"
+	"github.com/sluice-metrics/sluice/receiver/ledger"
 )
 
 // table is the smallest thing that honours Applier and Reader: a map under a mutex, without windows.
@@ -315,7 +316,7 @@ func start(t *testing.T, set ...func(*Config, *Parts)) *harness {
 	parts := Parts{
 		NewApplier: h.table.newApplier, Reader: h.table, Resources: cluster{}, Syncer: h.disk, Full: "--max-series 7",
 		Groups: group.New(group.DefaultConfig(), h.table),
-		Ledger: receiver.NewLedger(), Logger: slog.New(slog.NewTextHandler(h.logs, nil)),
+		Ledger: ledger.New(), Logger: slog.New(slog.NewTextHandler(h.logs, nil)),
 	}
 	for _, f := range set {
 		f(&cfg, &parts)

@@ -15,6 +15,8 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/credential"
 	"github.com/sluice-metrics/sluice/receiver/exposition"
 	"github.com/sluice-metrics/sluice/receiver/group"
+	"github.com/sluice-metrics/sluice/receiver/ledger"
+	"github.com/sluice-metrics/sluice/receiver/pending"
 	"github.com/sluice-metrics/sluice/receiver/remotewrite"
 	"github.com/valyala/fasthttp"
 )
@@ -51,7 +53,7 @@ type Parts struct {
 	Syncer Syncer
 	// Groups keeps what is pushed in groups.
 	Groups *group.Groups
-	Ledger *receiver.Ledger
+	Ledger *ledger.Ledger
 	Logger *slog.Logger
 	// Build says which build this is, for GET /api/v1/status.
 	Build map[string]string
@@ -71,7 +73,7 @@ type Parts struct {
 	// Pods knows the pods that tokens are bound to.
 	Pods Pods
 	// Pending holds the samples that are neither applied nor refused yet.
-	Pending *receiver.Pending
+	Pending *pending.Buffer
 	// Alive says whether an object's values may be read.
 	Alive func(metric.Object) bool
 }
@@ -104,7 +106,7 @@ type Server struct {
 	began     time.Time
 	waiting   seats
 	stopping  chan struct{} // closed when Run begins to stop
-	account   *receiver.Account
+	account   *ledger.Account
 	senders   receiver.Senders
 	trust     Trust
 	pods      Pods
@@ -112,7 +114,7 @@ type Server struct {
 	desk      *credential.Authenticator // nil: credentials are not looked at
 	// challenges are for who shows none.
 	challenges   []string
-	pending      *receiver.Pending
+	pending      *pending.Buffer
 	certificates *certificates // nil: plain HTTP
 	alive        func(metric.Object) bool
 	checksHosts  bool

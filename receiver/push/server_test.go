@@ -22,6 +22,7 @@ import (
 	"github.com/sluice-metrics/sluice/connlimit"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver"
+	"github.com/sluice-metrics/sluice/receiver/ledger"
 )
 
 func TestConfig(t *testing.T) {
@@ -57,7 +58,7 @@ func TestPortInUse(t *testing.T) {
 	h := start(t)
 	cfg := DefaultConfig()
 	cfg.Address = h.server.Addr().String()
-	_, err := New(cfg, Parts{Ledger: receiver.NewLedger(), Logger: slog.New(slog.DiscardHandler)})
+	_, err := New(cfg, Parts{Ledger: ledger.New(), Logger: slog.New(slog.DiscardHandler)})
 	if !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), cfg.Address) {
 		t.Error(err)
 	}
@@ -140,7 +141,7 @@ func TestRunEndsBeforeItBegan(t *testing.T) {
 	}
 	cfg := DefaultConfig()
 	cfg.Address = "127.0.0.1:0"
-	s, err := New(cfg, Parts{NewApplier: h.table.newApplier, Ledger: receiver.NewLedger(), Logger: slog.New(slog.DiscardHandler)})
+	s, err := New(cfg, Parts{NewApplier: h.table.newApplier, Ledger: ledger.New(), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,7 +308,7 @@ func BenchmarkPushOne(b *testing.B) {
 	table := newTable()
 	cfg := DefaultConfig()
 	cfg.Address = "127.0.0.1:0"
-	s, err := New(cfg, Parts{NewApplier: func() receiver.Applier { return nothing{} }, Reader: table, Resources: cluster{}, Ledger: receiver.NewLedger(), Logger: slog.New(slog.DiscardHandler)})
+	s, err := New(cfg, Parts{NewApplier: func() receiver.Applier { return nothing{} }, Reader: table, Resources: cluster{}, Ledger: ledger.New(), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
-	"github.com/sluice-metrics/sluice/receiver"
+	"github.com/sluice-metrics/sluice/receiver/pending"
 )
 
 // trusting lets everybody read what is in shop, and nothing else; of pods nothing can be said yet.
@@ -47,15 +47,15 @@ type nobodyKnown struct{}
 func (nobodyKnown) Sender(netip.Addr) *metric.Sender { return nil }
 
 // startTrusting runs a server in a cluster, with a room that has room for senders.
-func startTrusting(t *testing.T, senders int) (*harness, *receiver.Pending) {
+func startTrusting(t *testing.T, senders int) (*harness, *pending.Buffer) {
 	t.Helper()
-	var room *receiver.Pending
+	var room *pending.Buffer
 	h := start(t, func(_ *Config, p *Parts) {
-		c := receiver.DefaultPendingConfig()
+		c := pending.DefaultConfig()
 		c.MaxSenders = senders
 		if senders > 0 {
-			room = receiver.NewPending(c, receiver.PendingParts{
-				NewApplier: p.NewApplier, Senders: nobodyKnown{}, Logger: slog.New(slog.DiscardHandler),
+			room = pending.New(c, pending.Parts{
+				NewApplier: func() pending.Applier { return p.NewApplier() }, Senders: nobodyKnown{}, Logger: slog.New(slog.DiscardHandler),
 			})
 		}
 		p.Senders, p.Trust, p.Pending = nobodyKnown{}, trusting{}, room

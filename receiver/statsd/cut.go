@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Cut takes a line apart without parsing it. False: it cannot be one that is known, and has to be parsed. It judges nothing:
-// lines that are no metrics may be cut, too.
+// Cut cuts a line into pieces without parsing it. It returns false if the line cannot be in a line
+// cache and must be parsed. It does not validate: the line may be no metric.
 func (s *Scanner) Cut(text []byte, l *metric.Line) bool {
 	colon := bytes.IndexByte(text, ':')
 	if colon <= 0 || len(text) > s.options.MaxLine {
@@ -45,11 +45,11 @@ func (s *Scanner) cutOther(text []byte, at int, l *metric.Line) bool {
 	return true
 }
 
-// Single reports whether the sample that Next found is all that its line says, whatever the line's value: one that has
-// the same Head and Rest gives the same sample but for that.
+// IsCacheable reports whether the sample that Next found is the line's only one and depends on
+// nothing but the line's Head and Rest, except for the value.
 func (s *Scanner) IsCacheable() bool { return s.single }
 
-// Done reports whether Next has nothing more to find.
+// Done reports whether Next would find nothing more.
 func (s *Scanner) Done() bool {
 	return s.value >= s.valuesEnd && s.group == 0 && s.next == len(s.packet)
 }

@@ -7,16 +7,16 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Fault says why a line, a group or a value could not be read.
+// Fault says why a line, a group or a value is invalid.
 type Fault struct {
 	Reason metric.Reason
 	detail detail
-	at     int32 // Offset, counted from the line's beginning
-	// Offset is where in the packet: the first byte that is wrong, or where a missing one should be.
+	at     int32 // Offset from the start of the line
+	// Offset is the position in the packet of the first wrong byte, or of a missing one.
 	Offset int
 }
 
-// detail is what exactly was wrong: a Reason is a label of the metrics, and too coarse to mend a line by.
+// detail is the exact cause: a Reason is a label of the metrics and too coarse to fix a line by.
 type detail uint8
 
 const (
@@ -37,11 +37,11 @@ const (
 	manyTags
 )
 
-// Explain words the fault for whoever wrote the line, which is what Scanner.Line returned with it: what is
-// wrong, and what would be right. Where, Offset says. It allocates, so it is for logs and answers that are
-// written, not for each line that is refused.
+// Explain describes the fault to the author of the line: the cause and the remedy, without the
+// position. The line is the one that Scanner.Line returned with the fault. Explain allocates, so it
+// is for logs and answers, not for every rejected line.
 //
-// A Fault with no more than a Reason, as others than the Scanner make them, is explained by that alone.
+// A Fault that has only a Reason is described by that alone.
 func (f Fault) Explain(line []byte) string {
 	switch f.detail {
 	case longLine:
@@ -79,7 +79,7 @@ func (f Fault) Explain(line []byte) string {
 	return explainReason(f.Reason)
 }
 
-// token is what the line has at the fault, up to one of the separators.
+// token is the text at the fault, up to one of the separators.
 func (f Fault) token(line []byte, separators string) []byte {
 	token := line[min(int(f.at), len(line)):]
 	if end := bytes.IndexAny(token, separators); end >= 0 {
@@ -147,7 +147,7 @@ func explainReason(r metric.Reason) string {
 
 const maxShown = 64
 
-// shown keeps what a client sent from filling a message.
+// shown truncates a client's text for a message.
 func shown(text []byte) []byte {
 	if len(text) > maxShown {
 		return []byte(metric.Truncate(string(text), maxShown))

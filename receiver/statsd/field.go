@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// readField reads the field that begins at a position and returns where it ends. One that nobody knows
-// ("card:" among them) is skipped.
+// readField parses the field at a position and returns its end. An unknown field ("card:" among
+// them) is skipped.
 func (s *Scanner) readField(at int) (end int) {
 	field := s.line[at:]
 	if bar := bytes.IndexByte(field, '|'); bar >= 0 {
@@ -23,7 +23,7 @@ func (s *Scanner) readField(at int) (end int) {
 	case '#':
 		s.readTags(field[1:], at)
 	case '@':
-		// A rate holds no ":", so one is where the next group begins.
+		// A rate contains no ":", so the next group begins at one.
 		if colon := bytes.IndexByte(field, ':'); colon >= 0 {
 			field = field[:colon]
 			end = at + colon
@@ -43,7 +43,7 @@ func (s *Scanner) readField(at int) (end int) {
 	return end
 }
 
-// readRate takes a rate whose weight, 1/rate, is a number.
+// readRate parses a rate whose weight, 1/rate, is finite.
 func (s *Scanner) readRate(text []byte, at int) {
 	whole, fraction, reason := parseNumber(text)
 	rate := float64(whole) + fraction
@@ -54,8 +54,8 @@ func (s *Scanner) readRate(text []byte, at int) {
 	s.Sample.Rate = rate
 }
 
-// readTimestamp takes whole Unix seconds above 0. A late value that passed for a new one would overwrite
-// it, so anything else is a fault rather than an unknown field.
+// readTimestamp parses whole Unix seconds above 0. Anything else is a fault rather than an unknown
+// field: a late value that passed for a new one would overwrite it.
 func (s *Scanner) readTimestamp(text []byte, at int) {
 	seconds, fraction, reason := parseNumber(text)
 	if reason != metric.Applied || fraction != 0 || seconds <= 0 {
@@ -65,7 +65,7 @@ func (s *Scanner) readTimestamp(text []byte, at int) {
 	s.timestamp = seconds
 }
 
-// readTags takes a "#" section, unless the name already brought tags: they are written differently.
+// readTags takes a "#" section. It is a fault if the name has tags, too: their separators differ.
 func (s *Scanner) readTags(tags []byte, at int) {
 	if s.Sample.Separator == '=' && s.Sample.Tags != nil {
 		s.fail(metric.Malformed, tagsTwice, at)
@@ -83,7 +83,7 @@ func (s *Scanner) tooManyTags(tags []byte) bool {
 	return true
 }
 
-// readName takes the name and the tags that stand in it, where the dialect has such.
+// readName parses the name and, in dialects that have them, the tags in it.
 func (s *Scanner) readName(name []byte) bool {
 	s.Sample.Separator = ':'
 	ok := true
@@ -109,7 +109,7 @@ func (s *Scanner) readName(name []byte) bool {
 	return true
 }
 
-// cutNameTags parts a name from the tags behind an opening byte.
+// cutNameTags splits a name from the tags after an opening byte.
 func (s *Scanner) cutNameTags(name []byte, open byte) ([]byte, bool) {
 	at := bytes.IndexByte(name, open)
 	if at < 0 {
@@ -119,9 +119,9 @@ func (s *Scanner) cutNameTags(name []byte, open byte) ([]byte, bool) {
 	return name[:at], true
 }
 
-// cutBrackets parts a name from the tags in one pair of brackets, anywhere in it: what stands around them is the
-// name, as in statsd_exporter. A joined name is newly allocated, for samples of several lines are held at once; a line
-// that came before is recognized without being parsed.
+// cutBrackets splits a name from the tags in one pair of brackets, anywhere in it: the text around
+// them is the name, as in statsd_exporter. A joined name is newly allocated, because samples of
+// several lines are held at once; a line in the line cache is not parsed again.
 func (s *Scanner) cutBrackets(name []byte) ([]byte, bool) {
 	open, closing := bytes.IndexByte(name, '['), bytes.IndexByte(name, ']')
 	switch {

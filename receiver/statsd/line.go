@@ -6,7 +6,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// readLine reads a line's name, what is the line's own, and the first value of its first group.
+// readLine parses a line's name, the fields of the whole line, and the first value of the first
+// group.
 func (s *Scanner) readLine() {
 	line := s.line
 	if len(line) > s.options.MaxLine {
@@ -45,7 +46,8 @@ func (s *Scanner) readLine() {
 	s.startValues()
 }
 
-// readAhead gives a line's first group what only the last one carries, then returns to the first.
+// readAhead gives the first group the fields that only the last group carries, then returns to the
+// first.
 func (s *Scanner) readAhead(first, bar int) {
 	for at := s.group; at != 0; {
 		at = s.cutGroup(at, s.findBar(at))
@@ -53,19 +55,20 @@ func (s *Scanner) readAhead(first, bar int) {
 	s.cutGroup(first, bar)
 }
 
-// readGroup reads the next group of a line, up to its first value.
+// readGroup parses the next group of a line, up to its first value.
 func (s *Scanner) readGroup() {
 	s.group = s.cutGroup(s.group, s.findBar(s.group))
 	s.startValues()
 }
 
-// isMetric tells metrics whose name begins with "_" from DogStatsD's events, "_e{5,4}:title|text", and
-// service checks, "_sc|name|0". Neither may hold a raw newline, so both end with their line.
+// isMetric distinguishes metrics whose name begins with "_" from DogStatsD's events,
+// "_e{5,4}:title|text", and service checks, "_sc|name|0". Neither may contain a raw newline, so
+// both end with their line.
 func isMetric(line []byte) bool {
 	return !bytes.HasPrefix(line, []byte("_e{")) && !bytes.HasPrefix(line, []byte("_sc|"))
 }
 
-// findBar returns where the first "|" behind a position is; without one, the line's end.
+// findBar returns the position of the first "|" from a position on, or the end of the line.
 func (s *Scanner) findBar(at int) int {
 	if bar := bytes.IndexByte(s.line[at:], '|'); bar >= 0 {
 		return at + bar
@@ -73,8 +76,8 @@ func (s *Scanner) findBar(at int) int {
 	return len(s.line)
 }
 
-// cutGroup reads type and fields of the group whose values are line[at:bar], and returns where the next
-// group begins, or 0. It walks on after a fault: the groups behind it stand.
+// cutGroup parses type and fields of the group whose values are line[at:bar]. It returns the start
+// of the next group, or 0. It goes on after a fault, because the groups that follow are valid.
 func (s *Scanner) cutGroup(at, bar int) (next int) {
 	s.Fault = Fault{}
 	s.Sample.Rate = 0
@@ -93,7 +96,7 @@ func (s *Scanner) cutGroup(at, bar int) (next int) {
 	return 0
 }
 
-// readType returns where the type ends: at a "|", at a ":", or with the line.
+// readType returns the end of the type: at a "|", at a ":", or the end of the line.
 func (s *Scanner) readType(at int) (end int) {
 	line := s.line
 	for end = at; end < len(line) && line[end] != '|' && line[end] != ':'; end++ {
@@ -113,7 +116,7 @@ func (s *Scanner) readType(at int) (end int) {
 	return end
 }
 
-// startValues goes to the first value of the group that was cut last.
+// startValues parses the first value of the current group.
 func (s *Scanner) startValues() {
 	if s.Fault.Reason != metric.Applied {
 		s.value, s.valuesEnd = 0, 0
@@ -143,7 +146,7 @@ func (s *Scanner) readMember() {
 	s.value = s.valuesEnd
 }
 
-// readValue reads the next of the group's values that is not empty; it returns false if none is left.
+// readValue parses the group's next value that is not empty; it returns false if none is left.
 func (s *Scanner) readValue() bool {
 	line, at := s.line[:s.valuesEnd], s.value
 	for at < len(line) && line[at] == ':' {
@@ -170,7 +173,7 @@ func (s *Scanner) readValue() bool {
 	return true
 }
 
-// readAnyNumber reads a value that is more than a few digits.
+// readAnyNumber parses a value that is more than a few digits.
 func (s *Scanner) readAnyNumber(at int) {
 	text := s.line[at:s.valuesEnd]
 	if colon := bytes.IndexByte(text, ':'); colon >= 0 {

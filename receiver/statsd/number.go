@@ -8,25 +8,25 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// maxExactDigits is how many decimal digits always fit an int64.
+// maxExactDigits is the number of decimal digits that always fit an int64.
 const maxExactDigits = 18
 
-// decimal is a number taken apart: [sign] integer ["." fraction] ["e" exponent].
+// decimal is a number in its parts: [sign] integer ["." fraction] ["e" exponent].
 type decimal struct {
 	negative bool
 	integer  uint64 // the digits before the point
-	tooLarge bool   // they are beyond uint64
-	digits   int    // how many those are, leading zeros aside
-	fraction []byte // "." and the digits behind it; empty: no point
+	tooLarge bool   // the integer part exceeds uint64
+	digits   int    // digits of the integer part, without leading zeros
+	fraction []byte // "." and the digits after it; empty: no point
 	hasPower bool
-	power    int // the exponent, cut off at ±maxPower
+	power    int // the exponent, limited to ±maxPower
 }
 
 const maxPower = 1 << 20
 
-// parseNumber reads a decimal number into the two parts that a metric.Sample holds. The integer part is exact over
-// all of int64, however it is written. NaN and infinities are BadValue; what
-// only Go reads (hexadecimal, underscores) is malformed.
+// parseNumber parses a decimal number into the two parts of a metric.Sample. The integer part is
+// exact over all of int64, in any notation. NaN and infinities are BadValue; notations that only Go
+// has (hexadecimal, underscores) are Malformed.
 func parseNumber(text []byte) (whole int64, fraction float64, reason metric.Reason) {
 	d, ok := cutNumber(text)
 	switch {
@@ -63,7 +63,7 @@ func (d decimal) whole() (int64, bool) {
 	return int64(d.integer), d.integer < 1<<63
 }
 
-// parsePower reads a number with an exponent.
+// parsePower parses a number with an exponent.
 func parsePower(text []byte, d decimal) (int64, float64, metric.Reason) {
 	digits := bytes.TrimLeft(text, "+-")
 	end := 0
@@ -76,9 +76,10 @@ func parsePower(text []byte, d decimal) (int64, float64, metric.Reason) {
 	return parseLarge(text, d)
 }
 
-// parseLarge reads a number as a float64: one beyond int64, or one that a float64 says as finely.
+// parseLarge parses a number as a float64: a number beyond int64, or one that a float64 holds as
+// precisely.
 func parseLarge(text []byte, d decimal) (int64, float64, metric.Reason) {
-	if d.digits > 0 && d.digits+d.power > 310 { // strconv's own range error would be an allocation
+	if d.digits > 0 && d.digits+d.power > 310 { // strconv's range error would allocate
 		return 0, 0, metric.BadValue
 	}
 	v, err := strconv.ParseFloat(metric.Borrow(text), 64)
@@ -92,7 +93,8 @@ func parseLarge(text []byte, d decimal) (int64, float64, metric.Reason) {
 
 var powersOfTen = [...]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15}
 
-// parseFraction reads "." and digits. Up to 15 of them the quotient of two exact floats is the nearest.
+// parseFraction parses "." and digits. Up to 15 digits, the quotient of two exact floats is the
+// nearest.
 func parseFraction(text []byte) float64 {
 	if len(text) <= 1 {
 		return 0
@@ -143,7 +145,7 @@ func cutNumber(text []byte) (d decimal, ok bool) {
 	return d, i == len(text)
 }
 
-// cutPower reads an exponent and returns where it ends, or -1 if it has no digit.
+// cutPower parses an exponent and returns its end, or -1 if it has no digit.
 func cutPower(text []byte, i int) (power, end int) {
 	negative := false
 	if i < len(text) && (text[i] == '+' || text[i] == '-') {

@@ -7,10 +7,10 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Dialect settles what the same text means where servers differ.
+// Dialect selects the meaning of text on which servers differ.
 type Dialect uint8
 
-// The dialects. StatsD is the default; the three last add a style of tags that stands in the name.
+// The dialects. StatsD is the default; the last three add a style of tags within the name.
 const (
 	StatsD    Dialect = iota // a gauge's "+n" and "-n" shift it
 	DogStatsD                // a gauge's "+n" and "-n" are absolute
@@ -28,7 +28,7 @@ func (d Dialect) String() string {
 	return "invalid"
 }
 
-// ParseDialect reads what String prints; the empty string is the default.
+// ParseDialect parses the output of String; the empty string is the default.
 func ParseDialect(s string) (Dialect, error) {
 	if s == "" {
 		return StatsD, nil
@@ -41,7 +41,7 @@ func ParseDialect(s string) (Dialect, error) {
 	return StatsD, fmt.Errorf("dialect %q: want one of %q", s, dialectNames)
 }
 
-// MarshalText and UnmarshalText let a configuration file hold a dialect by name.
+// MarshalText implements encoding.TextMarshaler: a configuration file holds a dialect by name.
 func (d Dialect) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
@@ -54,16 +54,17 @@ func (d *Dialect) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Options say how lines are read and what is too long. Names are bounded by metric.MaxNameLength.
+// Options are the dialect and the limits of lines. Names are limited by metric.MaxNameLength.
 type Options struct {
 	Dialect Dialect
-	// MaxLine bounds a line, in bytes without its end.
+	// MaxLine limits a line, in bytes without its end.
 	MaxLine int
-	// MaxTags bounds the tags of a line; empty ones count.
+	// MaxTags limits the tags of a line; empty tags count.
 	MaxTags int
 }
 
-// DefaultOptions takes lines up to the 8 KiB that DogStatsD clients fill at most, with up to 64 tags.
+// DefaultOptions accepts lines up to 8 KiB, the most that DogStatsD clients fill, with up to 64
+// tags.
 func DefaultOptions() Options { return Options{MaxLine: 8192, MaxTags: 64} }
 
 // Validate returns all faults at once.

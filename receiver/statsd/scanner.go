@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Scanner walks through a packet, sample by sample. It is meant to be kept and Reset for each packet, by
-// one goroutine:
+// Scanner iterates over the samples of a packet. One goroutine keeps it and resets it for each
+// packet:
 //
 //	for scanner.Reset(packet); scanner.Next(); {
 //		if scanner.Fault.Reason != metric.Applied {
@@ -17,44 +17,44 @@ import (
 //		apply(&scanner.Sample)
 //	}
 type Scanner struct {
-	// Sample is what Next found, where there is no Fault. It borrows the packet's bytes and is
-	// overwritten by the following Next; whoever is handed it changes nothing in it. What no line says, who sent
-	// it and what its listener is about, is whoever's has the scanner, and stays.
+	// Sample is the result of Next if there is no Fault. It borrows the packet's bytes, and the
+	// following Next overwrites it; the caller must not change it. The scanner's owner sets the
+	// fields that no line has (Sender, DefaultExternal), and Next keeps them.
 	Sample metric.Sample
-	// Fault is what Next found instead; its Reason is metric.Applied where Sample holds.
+	// Fault is the result of Next if its Reason is not metric.Applied.
 	Fault Fault
 
 	options Options
 	packet  []byte
-	next    int // where in the packet the next line begins
+	next    int // start of the next line in the packet
 
-	// The line under way. Positions below are within it.
+	// The current line. The positions below are relative to it.
 	line      []byte
-	lineAt    int // where in the packet it begins
-	group     int // where its next group begins; 0: it has no more
-	value     int // its group's values still to come: line[value:valuesEnd]
+	lineAt    int // start of the line in the packet
+	group     int // start of the next group; 0: none
+	value     int // the group's remaining values are line[value:valuesEnd]
 	valuesEnd int
-	timestamp int64 // its "T" field; whether the sample gets it depends on the kind
-	single    bool  // it has one group, and nothing in it changes from line to line but the value
+	timestamp int64 // the "T" field; the kind decides whether the sample gets it
+	single    bool  // the line has one group, and only its value varies
 }
 
 // NewScanner makes a scanner without a packet. The options must be valid.
 func NewScanner(o Options) *Scanner { return &Scanner{options: o} }
 
-// Reset starts on a packet: one or more lines. The packet must not change while the scanner is on it.
+// Reset starts a packet: one or more lines. The packet must not change while the scanner uses it.
 func (s *Scanner) Reset(packet []byte) {
 	s.packet, s.next, s.line, s.lineAt = packet, 0, nil, 0
 	s.group, s.value, s.valuesEnd = 0, 0, 0
 }
 
-// Line is the line that the last Next read, without its end. It borrows the packet's bytes.
+// Line is the line that the last Next parsed, without its end. It borrows the packet's bytes.
 func (s *Scanner) Line() []byte { return s.line }
 
-// LineOffset is where in the packet Line begins.
+// LineOffset is the start of Line in the packet.
 func (s *Scanner) LineOffset() int { return s.lineAt }
 
-// Next reads on: afterwards either Fault says what was wrong, or Sample holds. It returns false at the
-// packet's end. Each line that is not empty gives at least one of the two.
+// Next advances: afterwards either Fault or Sample is set. It returns false at the end of the
+// packet. Each line that is not empty gives at least one sample or fault.
 func (s *Scanner) Next() bool {
 	s.Fault = Fault{}
 	if s.value < s.valuesEnd && s.readValue() {
@@ -88,7 +88,7 @@ func (s *Scanner) cutLine() {
 	s.line = line
 }
 
-// fail enters the fault at a position of the line, unless there is an earlier one.
+// fail sets the fault at a position of the line, unless there is an earlier one.
 func (s *Scanner) fail(reason metric.Reason, d detail, at int) {
 	if s.Fault.Reason == metric.Applied {
 		s.Fault = Fault{Reason: reason, detail: d, at: int32(at), Offset: s.lineAt + at}

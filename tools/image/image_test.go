@@ -21,11 +21,18 @@ import (
 )
 
 var (
-	given  = flag.String("image", "", "tar of an image that exists, to look at instead of one of this platform")
-	source = flag.String("source", "../..", "folder of the product whose image is made")
+	given  = flag.String("image", "", "existing image to test instead of one that the test builds")
+	source = flag.String("source", "../..", "root of the repository")
 )
 
-const testVersion = "v0.0.0-test"
+// testVersion is that of the binaries: they embed it.
+var testVersion = func() string {
+	text, err := os.ReadFile("../../VERSION")
+	if err != nil {
+		panic(err)
+	}
+	return strings.TrimSpace(string(text))
+}()
 
 // built is the product's binary for this platform.
 func built(t *testing.T) program {
@@ -34,7 +41,7 @@ func built(t *testing.T) program {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version="+testVersion, "-o", path, "./cmd/sluice")
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", path, "./cmd/sluice")
 	cmd.Dir = *source
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := cmd.CombinedOutput(); err != nil {
@@ -49,20 +56,20 @@ func imageFile(t *testing.T) string {
 	if *given != "" {
 		return *given
 	}
-	out := t.TempDir()
+	out := filepath.Join(t.TempDir(), "image.tar")
 	p := built(t)
 	err := run([]string{
-		"-version", testVersion, "-commit", "c0ffee", "-created", "1700000000", "-out", out, "-license", "../../LICENSE",
+		"-version", testVersion, "-commit", "c0ffee", "-created", "1700000000", "-out", out, "-document", "../../LICENSE",
 		p.os + "/" + p.architecture + "=" + p.path,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return filepath.Join(out, "sluice-"+testVersion+".tar")
+	return out
 }
 
-// TestImage unpacks the image as a container runtime would, and runs what is in it. Another implementation of the format
-// than the one that wrote it checks every digest and size.
+// TestImage unpacks the image as a container runtime does, checks every digest and size, and runs the
+// binary of this platform.
 func TestImage(t *testing.T) {
 	file := imageFile(t)
 	index := unpacked(t, file)
@@ -130,7 +137,7 @@ func checkConfig(t *testing.T, image container.Image) (labels map[string]string)
 	return file.Config.Labels
 }
 
-// checkContent wants one layer with these files and nothing else, and returns the binary.
+// checkContent requires one layer with these files and no other, and returns the binary.
 func checkContent(t *testing.T, image container.Image) (binary []byte) {
 	t.Helper()
 	layers, err := image.Layers()
@@ -158,7 +165,11 @@ func checkContent(t *testing.T, image container.Image) (binary []byte) {
 			}
 		}
 	})
-	if got, want := strings.Join(names, ", "), "data/ 65532 0700, LICENSE 0 0644, sluice 0 0755"; got != want {
+	want := "data/ 65532 0700, LICENSE 0 0644, sluice 0 0755"
+	if *given != "" {
+		want = "data/ 65532 0700, LICENSE 0 0644, THIRD_PARTY_LICENSES 0 0644, sluice 0 0755"
+	}
+	if got := strings.Join(names, ", "); got != want {
 		t.Errorf("it holds %s; want %s", got, want)
 	}
 	program, err := elf.NewFile(bytes.NewReader(binary))
@@ -185,8 +196,8 @@ func checkRuns(t *testing.T, binary []byte, version string) {
 	}
 }
 
-// TestSameInputSameImage: nothing of the machine or the moment is in the image.
-// checkEnd wants the end that POSIX asks of an archive, two blocks of zeros: Go's reader does without, others refuse the file.
+// checkEnd requires the two blocks of zeros at the end that POSIX requires: Go's reader does without
+// them, others reject the file.
 func checkEnd(t *testing.T, file string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -199,17 +210,15 @@ func checkEnd(t *testing.T, file string) {
 	}
 }
 
+// Nothing of the machine or the moment is in the image.
 func TestSameInputSameImage(t *testing.T) {
 	write := func(content string, created time.Time) []byte {
 		binary := filepath.Join(t.TempDir(), "sluice")
 		if err := os.WriteFile(binary, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		l := newLayout(release{version: "v1", commit: "c", created: created})
-		if err := l.add(program{"linux", "amd64", binary}, "../../LICENSE"); err != nil {
-			t.Fatal(err)
-		}
-		text, err := l.tar()
+		r := release{version: "v1", commit: "c", created: created, documents: []string{"../../LICENSE"}}
+		text, err := r.write([]program{{"linux", "amd64", binary}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -231,7 +240,7 @@ func TestSameInputSameImage(t *testing.T) {
 }
 
 func TestArguments(t *testing.T) {
-	for _, args := range []string{"", "-version v1", "linux/amd64=x", "-version v1 linux=x", "-version v1 linux/amd64", "-version v1 linux/amd64=/nowhere", "-created soon"} {
+	for _, args := range []string{"", "-version v1 -out x", "-out x linux/amd64=x", "-version v1 linux/amd64=x", "-version v1 -out x linux=x", "-version v1 -out x linux/amd64", "-version v1 -out x linux/amd64=/nowhere", "-created soon"} {
 		if run(strings.Fields(args)) == nil {
 			t.Errorf("%q was taken: want a refusal", args)
 		}

@@ -10,14 +10,13 @@ import (
 
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
 func main() {
-	out := flag.String("out", "loadtest.svg", "file to draw into, .svg or .png, or .md to write the figures as tables")
+	out := flag.String("out", "loadtest.svg", "output file: .svg for a plot, .md for tables")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: loadplot [-out FILE.svg|FILE.png|FILE.md] REPORT.json...")
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: loadplot [-out FILE.svg|FILE.md] REPORT.json...")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -29,7 +28,7 @@ func main() {
 
 func run(paths []string, out string) error {
 	if len(paths) == 0 {
-		return errors.New("no report: want the files that sluice loadtest -o json wrote")
+		return errors.New("no report is given; must be one or more files that sluice-loadtest -o json wrote")
 	}
 	var reports []report
 	for _, path := range paths {
@@ -53,11 +52,7 @@ func run(paths []string, out string) error {
 		canvas := vgsvg.New(width, height)
 		tile(charts, draw.New(canvas))
 		return write(out, canvas)
-	case ".png":
-		canvas := vgimg.PngCanvas{Canvas: vgimg.New(width, height)}
-		tile(charts, draw.New(canvas))
-		return write(out, canvas)
 	default:
-		return fmt.Errorf("-out: %q: want a name that ends in .svg, .png or .md", out)
+		return fmt.Errorf("-out: %q: must end in .svg or .md", out)
 	}
 }

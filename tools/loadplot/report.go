@@ -65,7 +65,7 @@ func readReport(path string) (r report, err error) {
 		return report{}, fmt.Errorf("%s: %w", path, err)
 	}
 	if len(r.Scenarios) == 0 {
-		return report{}, fmt.Errorf("%s: no scenarios: want what sluice loadtest -o json wrote", path)
+		return report{}, fmt.Errorf("%s: no scenarios: want what sluice-loadtest -o json wrote", path)
 	}
 	return r, nil
 }

@@ -1,0 +1,31 @@
+package aggregate
+
+import (
+	"github.com/sluice-metrics/sluice/aggregate/kind"
+	"github.com/sluice-metrics/sluice/aggregate/lookup"
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// applyHeld takes a sample that came some time ago and was held. It is noted under the tick in which it came, so that
+// the windows are what they would be had it never been held; what is noted later already stays as it is, and
+// the sample counts in the earliest tick that still can. A gauge's older value never replaces a newer one.
+func (w *Writer) applyHeld(to lookup.Ref, s *metric.Sample) metric.Reason {
+	t := w.table
+	b, place := t.blocks.of(to.Number)
+	b.history.Lock()
+	defer b.history.Unlock()
+	c := &b.page.cells[place]
+	if c.State.Load() != to.State {
+		return w.updateNow(b, place, s) // it is about to go, and what comes late has its rules
+	}
+	now := t.Clock.Now()
+	tick, stamp := t.arrivalLocked(b, place, s, now), c.History.Stamp
+	if s.Op == metric.Assign && (stamp > tick || b.page.dirty.Has(place)) {
+		return kind.Check(s)
+	}
+	if refused := w.updateNow(b, place, s); refused != metric.Applied {
+		return refused
+	}
+	t.noteLocked(b, place, max(tick, stamp), now)
+	return metric.Applied
+}

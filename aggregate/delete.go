@@ -1,0 +1,95 @@
+package aggregate
+
+import (
+	"time"
+
+	"github.com/sluice-metrics/sluice/aggregate/index"
+	"github.com/sluice-metrics/sluice/aggregate/lookup"
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// Delete removes the series that a query names, whatever its stat and window, and returns how many. It does not fall
+// back: who deletes in a namespace does not mean everybody's.
+func (t *Table) Delete(q metric.Query) int {
+	var gone []lookup.Ref
+	key := index.Key{Resource: q.Resource, Namespace: q.Namespace, Name: q.Expression.Name}
+	for _, one := range t.index.Find(key, &q, t.index.ScopeOf(key, &q), new(index.Buffer)) {
+		for _, r := range one.Series {
+			b, place := t.blocks.of(r.Number)
+			b.history.Lock()
+			if b.page.cells[place].State.Load() == r.State && (q.MatchLabels == nil || q.MatchLabels(b.series[place].labels())) {
+				gone = append(gone, r)
+			}
+			b.history.Unlock()
+		}
+	}
+	return t.evict(gone, deleted, t.Clock.Now())
+}
+
+// End removes what there is of a metric of an object that is gone, and returns how many series that were.
+func (t *Table) End(o metric.Object, name string) int { return t.remove(o, name, objectGone) }
+
+// Shed removes a metric of an object that has no place any more, and returns how many series that were.
+func (t *Table) Shed(o metric.Object, name string) int { return t.remove(o, name, overLimit) }
+
+func (t *Table) remove(o metric.Object, name string, why cause) int {
+	var gone []lookup.Ref
+	for _, one := range t.seriesOf(o, name) {
+		gone = append(gone, one.Series...)
+	}
+	return t.evict(gone, why, t.Clock.Now())
+}
+
+// Remove removes the external series of a metric that have exactly these label sets, and returns how many there were. However
+// many others have the name, it looks at none of them.
+func (t *Table) Remove(namespace, name string, sets []metric.Labels) int {
+	var gone []lookup.Ref
+	for _, set := range sets {
+		form := index.Identity{Object: metric.Object{Namespace: namespace}, Name: name, Labels: set.Packed()}
+		form.Hash(&t.index.Hash)
+		shard := t.canon.Shard(form.Sum)
+		shard.Mu.Lock()
+		if to, _, there := t.locate(&form); there {
+			gone = append(gone, to)
+		}
+		shard.Mu.Unlock()
+	}
+	return t.evict(gone, deleted, t.Clock.Now())
+}
+
+// seriesOf finds a metric of exactly this object, whatever others have its name.
+func (t *Table) seriesOf(o metric.Object, name string) []index.Found {
+	same := func(other metric.Object) bool { return other == o }
+	return t.index.FindObject(index.Key{Resource: o.Resource, Namespace: o.Namespace, Name: name}, o.Name, metric.ObjectFilter{Match: same}, new(index.Buffer))
+}
+
+// Idle is how long ago the last sample of a metric of an object came; 0 where there is no such metric.
+func (t *Table) Idle(o metric.Object, name string) time.Duration {
+	now := t.Clock.Now()
+	idle := time.Duration(-1)
+	for _, one := range t.seriesOf(o, name) {
+		for _, r := range one.Series {
+			if b, place := t.blocks.of(r.Number); t.isLive(r) {
+				if since := b.idleFor(place, now); idle < 0 || since < idle {
+					idle = since
+				}
+			}
+		}
+	}
+	return max(idle, 0)
+}
+
+// Prune removes the series of all objects that alive says are gone: what was restored may have lost its object while
+// nobody looked.
+func (t *Table) Prune(alive func(metric.Object) bool) (gone int) {
+	for i := range t.index.Shards {
+		var dead []lookup.Ref
+		for _, one := range t.index.Shards[i].All() {
+			if !one.Entry.External() && !alive(one.Entry.Object()) {
+				dead = append(dead, one.Series...)
+			}
+		}
+		gone += t.evict(dead, objectGone, t.Clock.Now())
+	}
+	return gone
+}

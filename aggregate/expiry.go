@@ -1,0 +1,201 @@
+package aggregate
+
+import (
+	"math"
+	"time"
+
+	"github.com/sluice-metrics/sluice/aggregate/kind"
+	"github.com/sluice-metrics/sluice/aggregate/lookup"
+	"github.com/sluice-metrics/sluice/aggregate/window"
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// A page holds the times to live that pushes gave, in 32 bits each: seconds, or milliseconds above ttlMillis where a time below
+// fractionsBelow has a fraction. A longer fraction is rounded up.
+const (
+	ttlForever     = math.MaxUint32
+	ttlLongest     = ttlForever - 1 // 136 years
+	ttlMillis      = 0xf800_0000
+	fractionsBelow = 24 * time.Hour
+)
+
+func ttlDuration(kept uint32) time.Duration {
+	if kept > ttlMillis && kept < ttlLongest {
+		return time.Duration(kept-ttlMillis) * time.Millisecond
+	}
+	return time.Duration(kept) * time.Second
+}
+
+func (p *page) setTTL(place uint32, ttl time.Duration) {
+	switch {
+	case ttl == 0:
+	case ttl == metric.Forever:
+		p.ttls[place].Store(ttlForever)
+	case ttl < fractionsBelow && ttl%time.Second != 0:
+		p.ttls[place].Store(ttlMillis + uint32((ttl+time.Millisecond-1)/time.Millisecond))
+	default:
+		p.ttls[place].Store(uint32(min(max((ttl+time.Second-1)/time.Second, 1), ttlLongest)))
+	}
+}
+
+// The sweep comes by once a minute. A series with a time to live of its own is not left until then: its name and its place
+// among the limits are free as soon as readers do not find it any more. So each page knows when to look.
+
+// expectEnd says that a series that has just been touched may end when its time to live is over.
+func (p *page) expectEnd(place uint32, now window.Moment) {
+	if own := p.ttls[place].Load(); own != 0 && own != ttlForever {
+		p.lookAt(window.StampOf(now.Life + ttlDuration(own)))
+	}
+}
+
+// lookAt says that a series may end at a stamp.
+func (p *page) lookAt(end window.LifeStamp) {
+	for next := p.nextEnd.Load(); end < next && !p.nextEnd.CompareAndSwap(next, end); {
+		next = p.nextEnd.Load()
+	}
+}
+
+// endOf is when a series that lives on ends by a time to live of its own.
+func (b *block) endOf(place uint32, now window.Moment) window.LifeStamp {
+	own := b.page.ttls[place].Load()
+	if own == 0 || own == ttlForever {
+		return noEnd
+	}
+	return window.StampOf(now.Life - max(b.idleFor(place, now), 0) + ttlDuration(own))
+}
+
+// sweepEnds sweeps the blocks in which a series may have ended by a time to live of its own.
+func (t *Table) sweepEnds(now window.Moment, pace *pace) {
+	for i := range t.blocks.made.Load() {
+		if window.LifeAt(t.blocks.pageAt(i).nextEnd.Load()) < now.Life {
+			t.sweepBlock(i, now, pace)
+		}
+	}
+}
+
+// noEnd is the nextEnd of a page of which no series ends by a time to live of its own.
+const noEnd = math.MaxUint32
+
+// ttl is how long a series lives without a sample; false: until it is deleted.
+func (t *Table) ttl(b *block, place uint32) (time.Duration, bool) {
+	switch own := b.page.ttls[place].Load(); {
+	case own == ttlForever:
+		return 0, false
+	case own != 0:
+		return ttlDuration(own), true
+	case b.series[place].entry.External():
+		return t.config.ExternalTTL, true
+	}
+	return t.config.ObjectTTL, true
+}
+
+// hasExpired reports whether a series has outlived its time. A series that was touched since the last roll has not.
+func (t *Table) hasExpired(b *block, place uint32, now window.Moment) bool {
+	ttl, mortal := t.ttl(b, place)
+	return mortal && b.idleFor(place, now) > ttl
+}
+
+// idleFor is how long ago the last sample of a series was noted.
+func (b *block) idleFor(place uint32, now window.Moment) time.Duration {
+	if b.page.dirty.Has(place) {
+		return 0
+	}
+	return now.Since(b.page.cells[place].Seen.Load())
+}
+
+// sweepTurns is over how many turns of the roller one sweep over all series is spread.
+const sweepTurns = 120
+
+// sweep goes over a part of the series and the aliases, and finishes evictions that are due.
+func (t *Table) sweep() {
+	now, pace := t.Clock.Now(), pace{time.Now()}
+	made := t.blocks.made.Load()
+	part := made/sweepTurns + 1
+	if t.wanted.Load() > 0 {
+		part = made // somebody waits for a place
+	}
+	t.sweepEnds(now, &pace)
+	for range min(made, part) {
+		t.evictions.cursor = (t.evictions.cursor + 1) % made
+		t.sweepBlock(t.evictions.cursor, now, &pace)
+	}
+	for range lookup.SlotShards/sweepTurns + 1 {
+		t.sweepAliases()
+		pace.step()
+	}
+	t.reclaim(&pace)
+	if t.starved.Swap(false) && t.MayGrow() {
+		t.turn.Add(1)
+	}
+}
+
+// evictableAfter is how long a series has to be idle before it yields its place to one that was refused for maxSeries.
+const evictableAfter = time.Hour
+
+func (t *Table) sweepBlock(index uint32, now window.Moment, pace *pace) {
+	b := t.blocks.at[index].Load()
+	var old, idle []lookup.Ref
+	wanted, next := t.wanted.Load(), window.LifeStamp(noEnd)
+	b.page.nextEnd.Store(noEnd) // what comes from here on lowers it again
+	for place := range uint32(kind.BlockSeries) {
+		state := b.page.cells[place].State.Load()
+		if state&kind.Live == 0 {
+			continue
+		}
+		switch to := (lookup.Ref{Number: index<<kind.BlockBits | place, State: state}); {
+		case t.hasExpired(b, place, now):
+			old = append(old, to)
+		case int64(len(idle)) < wanted && b.idleFor(place, now) > evictableAfter:
+			idle = append(idle, to)
+		default:
+			next = min(next, b.endOf(place, now))
+			t.shrink(b, place, now)
+		}
+		if place%64 == 0 {
+			pace.step()
+		}
+	}
+	b.page.lookAt(next)
+	t.evict(old, expired, now)
+	if n := t.evict(idle, madeRoom, now); n > 0 {
+		t.wanted.Store(max(wanted-int64(n), 0))
+	}
+}
+
+// shrink gives back what an idle series does not need.
+func (t *Table) shrink(b *block, place uint32, now window.Moment) {
+	b.history.Lock()
+	defer b.history.Unlock()
+	kind.Of(b.page.kinds[place]).ShrinkLocked(&t.Env, b.handle(place), now.Tick)
+}
+
+// sweepAliases removes aliases of one shard that lead to a series that is gone, or to an outdated refusal. Of a series that
+// has as many as may be it removes one too: some may be of senders that are gone, and those in use are soon there again.
+func (t *Table) sweepAliases() {
+	e := &t.evictions
+	e.shard = (e.shard + 1) % lookup.SlotShards
+	turn, refusals := t.turn.Load(), int64(0)
+	gone := t.aliases.Sweep(e.shard, func(target uint64) bool {
+		if target&lookup.RefusalBit != 0 {
+			_, decided := lookup.TargetRefusal(target)
+			if decided != turn {
+				refusals++
+			}
+			return decided != turn
+		}
+		to := lookup.TargetRef(target)
+		b, place := t.blocks.of(to.Number)
+		if b.page.cells[place].State.Load() != to.State {
+			return true
+		}
+		full := b.series[place].aliases.Load() >= maxAliases
+		if full {
+			b.series[place].aliases.Add(^uint32(0))
+		}
+		return full
+	})
+	t.refusals.Add(-refusals)
+	if len(gone) > 0 {
+		e.stale = append(e.stale, staleAliases{e.shard, gone, t.Epochs.Advance()})
+	}
+}

@@ -1,0 +1,83 @@
+package index
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// listing keeps the last list of metrics for as long as ten times what it took to make: a table of two million names is
+// not gone over for every client that discovers, and a small one is listed afresh each time.
+type listing struct {
+	mu    sync.Mutex
+	made  time.Time
+	Took  time.Duration
+	limit int
+	list  []metric.Discovered
+}
+
+const listingShare = 10
+
+// Listed returns the distinct metrics, in a stable order: the first limit of external ones, then the first limit of objects'.
+// One that has several kinds is listed with the first of them.
+func (x *Index) Listed(limit int) []metric.Discovered {
+	l := &x.List
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	if l.limit == limit && now.Sub(l.made) < listingShare*l.Took {
+		return slices.Clone(l.list)
+	}
+	external, objects := firstNames{limit: limit}, firstNames{limit: limit}
+	for i := range x.Shards {
+		x.Shards[i].list(&external, &objects)
+	}
+	l.list = append(external.names, objects.names...)
+	l.made, l.Took, l.limit = time.Now(), time.Since(now), limit
+	return slices.Clone(l.list)
+}
+
+func (s *Shard) list(external, objects *firstNames) {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	seen := 0
+	for f := range s.Each() {
+		to := objects
+		if f.Key.Resource == "" {
+			to = external
+		}
+		for e := range f.Entries.All() {
+			to.add(metric.Discovered{Resource: f.Key.Resource, Name: f.Key.Name, Kind: e.Kind})
+			seen++
+			s.Yield(seen)
+		}
+	}
+}
+
+// firstNames keeps the first names of all that it is handed, each once, in order.
+type firstNames struct {
+	limit int
+	names []metric.Discovered
+}
+
+func (f *firstNames) add(one metric.Discovered) {
+	if len(f.names) == f.limit && (f.limit == 0 || compareNames(one, f.names[f.limit-1]) > 0) {
+		return
+	}
+	at, has := slices.BinarySearchFunc(f.names, one, compareNames)
+	if has {
+		f.names[at].Kind = min(f.names[at].Kind, one.Kind)
+		return
+	}
+	if len(f.names) == f.limit {
+		f.names = f.names[:f.limit-1]
+	}
+	f.names = slices.Insert(f.names, at, one)
+}
+
+func compareNames(a, b metric.Discovered) int {
+	return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Name, b.Name))
+}

@@ -1,0 +1,213 @@
+package kind
+
+import (
+	"math"
+
+	"github.com/sluice-metrics/sluice/aggregate/window"
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// counterKind is the behaviour of counters. A counter holds whole units in its cell; the body has what fractions are beyond whole units
+// (fraction.go), and the total that its client keeps, if it does (running.go).
+type counterKind struct{}
+
+func (counterKind) Coding() window.Coding { return window.WholeCoding }
+
+func (counterKind) check(s *metric.Sample) metric.Reason {
+	if _, _, ok := Quantise(s); !ok {
+		return metric.BadValue
+	}
+	return metric.Applied
+}
+
+func (counterKind) checkPreAggregated(s *metric.Sample) metric.Reason {
+	if s.Op != metric.Accumulate || s.Histogram != nil {
+		return metric.Malformed
+	}
+	if _, ok := quantiseTotal(s); !ok {
+		return metric.BadValue
+	}
+	return metric.Applied
+}
+
+func (counterKind) Create(*Env, Series) {}
+
+func (counterKind) apply(a *Applier, h Series, s *metric.Sample) metric.Reason {
+	whole, units, ok := Quantise(s)
+	if !ok {
+		return metric.BadValue
+	}
+	if !h.Cell.Add(whole) {
+		return metric.BadValue
+	}
+	if units != 0 {
+		h.makeBody(newFraction).Fraction.units.Add(int64(units))
+	}
+	a.Counted.Add(whole, uint64(units))
+	return metric.Applied
+}
+
+func (c counterKind) ApplyDatedLocked(a *Applier, h Series, tick uint32, s *metric.Sample) metric.Reason {
+	whole, units, ok := Quantise(s)
+	if !ok {
+		return metric.BadValue
+	}
+	refused := c.apply(a, h, s)
+	if refused == metric.Applied {
+		h.shiftLocked(a.Logs, tick, whole, int64(units))
+	}
+	return refused
+}
+
+func (counterKind) ApplyPreAggregatedLocked(a *Applier, h Series, tick uint32, s *metric.Sample) metric.Reason {
+	grown, refused := a.accumulateLocked(h, s)
+	if tick < h.Cell.History.Stamp {
+		h.shiftLocked(a.Logs, tick, grown.Whole, int64(grown.Fraction))
+	}
+	return refused
+}
+
+// shiftLocked notes that a counter grew in an earlier tick than the newest note's.
+func (h Series) shiftLocked(n *window.Logs, tick uint32, whole, units int64) {
+	born := *h.Born
+	h.Cell.History.Shift(n, window.WholeCoding, tick, uint64(whole), born, window.AddWhole)
+	if body := h.body(); body != nil && body.Fraction != nil && (units != 0 || body.Fraction.History.Stamp != 0) {
+		body.Fraction.History.Shift(n, window.WholeCoding, tick, uint64(units), born, window.AddWhole)
+	}
+}
+
+func (counterKind) RecordLocked(e *Env, h Series, tick uint32) {
+	if body := h.body(); body != nil && body.Fraction.usedLocked() {
+		body.Fraction.carryLocked(h.Cell)
+		body.Fraction.History.Record(e.Logs, window.WholeCoding, tick, uint64(body.Fraction.units.Load()))
+	}
+	h.Cell.History.Record(e.Logs, window.WholeCoding, tick, h.Cell.Value.Load())
+}
+
+func (counterKind) ShrinkLocked(e *Env, h Series, now uint32) {
+	h.Cell.History.Shrink(e.Logs, window.WholeCoding, now)
+	if body := h.body(); body != nil && body.Fraction != nil {
+		body.Fraction.History.Shrink(e.Logs, window.WholeCoding, now)
+	}
+}
+
+func (counterKind) Weigh(e *Env, h Series) {
+	if body := h.body(); body != nil && body.running != nil {
+		e.Weigh(body, RunningBytes)
+	}
+}
+
+func (counterKind) Inherit(_ *Env, from, to Series, at Remains) bool {
+	whole, units := Held(from)
+	if !to.Cell.Add(whole - at.Whole) {
+		return false // it is full: what came late retires with the rest
+	}
+	if units != at.Units {
+		to.makeBody(newFraction).Fraction.units.Add(int64(units - at.Units))
+	}
+	return true
+}
+
+func (counterKind) TimestampLocked(h Series) int64 {
+	if body := h.body(); body != nil && body.running != nil {
+		return body.running.at
+	}
+	return 0
+}
+
+func (counterKind) begin(*Reader) {}
+
+// ReadLocked reads a counter. What came in a window is read off the notes, so it is noted first.
+func (counterKind) ReadLocked(r *Reader, h Series) {
+	if r.Stat == metric.Total {
+		r.plus(totalLocked(h))
+		return
+	}
+	s, before, some := r.Read(&h.Cell.History, window.WholeCoding, *h.Born)
+	count := metric.Int(0)
+	if some {
+		count = r.countLocked(h, s, before)
+	}
+	switch r.Stat {
+	case metric.Count:
+		r.plus(count)
+	case metric.Rate:
+		r.plus(metric.Computed(count.Float64() / s.Seconds))
+	default:
+		r.unread = true
+	}
+}
+
+// countLocked is what a counter grew by in a stretch, with its fractions.
+func (r *Reader) countLocked(h Series, s window.Stretch, before uint64) metric.Number {
+	var fraction *window.History
+	fractionBefore := uint64(0)
+	if body := h.body(); body != nil && body.Fraction.History.Stamp != 0 {
+		fraction = &body.Fraction.History
+		r.fractions = fraction.Read(r.Env.Logs, window.WholeCoding, r.fractions[:0])
+		// It may have begun later than the counter. If not, it is as old.
+		if oldest := r.fractions[0]; oldest.Tick <= r.Entries[0].Tick && r.Env.Logs.Before(r.Entries[0], *h.Born) != 0 {
+			fractionBefore = oldest.Value
+		}
+	}
+	since := func(from float64) metric.Number {
+		whole, part := window.IncreaseSince(r.Entries, from, before, window.Wholes)
+		if fraction == nil {
+			return metric.Int(whole + int64(math.Round(part)))
+		}
+		units, rest := window.IncreaseSince(r.fractions, from, fractionBefore, window.Wholes)
+		steps := math.Trunc(part)
+		return metric.Decimal(whole+int64(steps), units+int64(math.Round(rest+(part-steps)*FractionUnits)))
+	}
+	integral := fraction == nil && r.Stat == metric.Count
+	return s.Scaled(since(s.From), integral, func(from float64) float64 { return since(from).Float64() })
+}
+
+func (counterKind) value(r *Reader) (v float64, ok bool) {
+	r.unread = true // every stat of a counter adds
+	return 0, false
+}
+
+// Quantise splits an increment, once, into whole units, exactly, and billionths, 0 <= fraction < fractionUnits.
+// It reports false for what is beyond maxIncrement.
+func Quantise(s *metric.Sample) (whole int64, fraction uint32, ok bool) {
+	if s.Rate == 0 || s.Rate == 1 {
+		if s.Whole < -MaxIncrement || s.Whole > MaxIncrement || math.Abs(s.Fraction) >= 1 {
+			return 0, 0, false
+		}
+		whole, fraction = split(s.Fraction)
+		return s.Whole + whole, fraction, true
+	}
+	v := s.Float() / s.Rate
+	if !(math.Abs(v) <= MaxIncrement) {
+		return 0, 0, false
+	}
+	whole, fraction = split(v)
+	return whole, fraction, true
+}
+
+// MaxIncrement is the most that an autoscaler, which reads thousandths in an int64, could be told of: a single increment
+// beyond it is no count.
+const MaxIncrement = math.MaxInt64 / 1000
+
+// FractionUnits is the grid of fractions: decimal, as clients write them and a Quantity says them.
+const FractionUnits = metric.Nanos
+
+// split rounds to the grid first, so that 29.999999999999996 is 30.
+func split(v float64) (whole int64, fraction uint32) {
+	floor := math.Floor(v)
+	units := math.RoundToEven((v - floor) * FractionUnits)
+	if units == FractionUnits {
+		return int64(floor) + 1, 0
+	}
+	return int64(floor), uint32(units)
+}
+
+// Held is what a counter holds, as sum.add takes it. A fraction's units never go below zero.
+func Held(h Series) (whole int64, fraction uint64) {
+	whole = int64(h.Cell.Value.Load())
+	if body := h.body(); body != nil {
+		fraction = uint64(body.Fraction.units.Load())
+	}
+	return whole, fraction
+}

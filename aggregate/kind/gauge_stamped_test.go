@@ -1,0 +1,89 @@
+package kind
+
+import (
+	"math"
+	"math/bits"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// stampedValue is a value that tells its timestamp: of even ones in two words that have to be of one write, for no float64 says it.
+func stampedValue(at uint32) metric.Number {
+	if at%2 == 0 {
+		return metric.Decimal(1<<60+int64(at), int64(at))
+	}
+	return metric.Int(int64(at))
+}
+
+// timestampOf is the timestamp that a value tells. False: it is of two.
+func timestampOf(n metric.Number) (at int64, ok bool) {
+	whole, nano, exact := n.Decimal()
+	if whole >= 1<<60 {
+		return whole - 1<<60, exact && whole-1<<60 == int64(nano)
+	}
+	return whole, exact && nano == 0
+}
+
+// S1 to S3: with many writers at once a reader sees a value together with its timestamp, never goes back in time, and at the
+// end the newest value stands.
+func TestStampedGaugeNeverGoesBack(t *testing.T) {
+	g := new(stamped)
+	g.begin(math.Float64bits(0), 0)
+	var stop atomic.Bool
+	var writers, readers sync.WaitGroup
+	readers.Go(func() {
+		last := int64(0)
+		for !stop.Load() {
+			n, _ := g.number()
+			v, whole := timestampOf(n)
+			if v < last || !whole {
+				t.Errorf("%+v after %v", n, last)
+				return
+			}
+			last = v
+		}
+	})
+	const most = 20_000
+	for w := range 4 {
+		writers.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(w), 1))
+			for at := range uint32(most) {
+				// The value is its timestamp; some come late.
+				late := at - min(at, uint32(r.IntN(50)))
+				g.assign(stampedValue(late), late)
+			}
+			g.assign(stampedValue(most), most)
+		})
+	}
+	writers.Wait()
+	stop.Store(true)
+	readers.Wait()
+	if n, _ := g.number(); n != stampedValue(most) {
+		t.Errorf("%+v stands, want %d", n, most)
+	}
+	if claimed := bits.OnesCount32(g.claims.Load()); claimed != 1 {
+		t.Errorf("%d slots are claimed, want the one that the head names", claimed)
+	}
+}
+
+// Shifts from many writers all count.
+func TestStampedShiftsAddUp(t *testing.T) {
+	g := new(stamped)
+	g.begin(GaugeUnset, 0)
+	var writers sync.WaitGroup
+	for w := range 4 {
+		writers.Go(func() {
+			for range 10_000 {
+				g.shift(metric.Decimal(1<<45, 100_000_000), uint32(w))
+			}
+		})
+	}
+	writers.Wait()
+	if n, _ := g.number(); n != metric.Int(40_000<<45+4000) {
+		t.Errorf("%+v, want 40000 times 2^45 and a tenth", n)
+	}
+}

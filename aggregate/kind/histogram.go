@@ -1,0 +1,187 @@
+package kind
+
+import (
+	"math"
+	"slices"
+	"unsafe"
+
+	"github.com/sluice-metrics/sluice/aggregate/window"
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// pushed is what a timer holds of histograms that its client has summed up: the last one, so that the next tells what came
+// since, and what came in each unit of each span. Buckets are kept as they came and laid out over the bins only when
+// they are read (spread.go): a dozen numbers a unit, where their bins would be some hundreds. All of it is guarded by the
+// history lock, and does not touch what writers observe into the same timer.
+type pushed struct {
+	last *cumulative // nil: no running total was pushed
+	origin
+	quantiles []metric.Quantile // of the last push
+	units     [][]pushedSlot    // by span
+	reserved  int64             // bytes that were taken from the budget
+}
+
+// pushedSlot is what came in one unit of a span.
+type pushedSlot struct {
+	unit uint32
+	gain
+	parts []part // buckets; several only where the bounds changed within the unit
+}
+
+// gain is how many observations came, their sum, and extremes that hold them: infinite where they are not known.
+// A sum that is not known is NaN.
+type gain struct{ count, sum, min, max float64 }
+
+// part is buckets with what came into each. Bounds are shared and never changed.
+type part struct{ bounds, counts []float64 }
+
+// maxParts bounds the parts of a slot. What has yet other bounds shares buckets with the last one, those of the finer of both.
+const maxParts = 4
+
+// takeLocked remembers a histogram and returns what is new in it. The first running total of a series is where it begins.
+func (p *pushed) takeLocked(s *metric.Sample, now window.Moment) (gain, part) {
+	h := s.Histogram
+	if s.Op == metric.Merge {
+		p.quantiles = slices.Clone(h.Quantiles)
+		fresh := p.copyOf(h)
+		return fresh.gain(h), fresh.part
+	}
+	anew, late := p.judge(s)
+	if late {
+		return gain{}, part{}
+	}
+	p.see(s, now)
+	p.quantiles = slices.Clone(h.Quantiles)
+	before := p.last
+	p.last = p.copyOf(h)
+	if before == nil {
+		return gain{}, part{}
+	}
+	grown := p.last
+	if !anew {
+		grown = p.last.since(before)
+	}
+	return grown.gain(h), grown.part
+}
+
+// copyOf copies a borrowed histogram. Bounds that are the last one's are shared.
+func (p *pushed) copyOf(h *metric.Histogram) *cumulative {
+	c := &cumulative{count: h.Count, sum: h.Sum}
+	if len(h.Bounds) == 0 {
+		return c
+	}
+	c.counts = slices.Clone(h.Counts)
+	if p.last != nil && slices.Equal(p.last.bounds, h.Bounds) {
+		c.bounds = p.last.bounds
+	} else {
+		c.bounds = slices.Clone(h.Bounds)
+	}
+	return c
+}
+
+// slotLocked is the slot of a unit: the one it has, a new one, or the oldest made empty.
+func (p *pushed) slotLocked(index int, sp *window.Span, unit uint32) *pushedSlot {
+	slots := p.units[index]
+	at, has := window.SlotFor(slots, unit, func(s *pushedSlot) uint32 { return s.unit })
+	switch {
+	case has:
+	case len(slots) == sp.Slots-1: // a window needs its units and the one in progress
+		slots[at] = pushedSlot{unit: unit, gain: noGain, parts: slots[at].parts[:0]}
+	default:
+		p.units[index] = append(slots, pushedSlot{unit: unit, gain: noGain})
+		return &p.units[index][len(slots)]
+	}
+	return &slots[at]
+}
+
+// appendPart adds buckets to the part of the same bounds, or as one more, of most at most.
+func appendPart(parts []part, one part, most int) []part {
+	if len(one.bounds) == 0 {
+		return parts
+	}
+	for i := range parts {
+		if slices.Equal(parts[i].bounds, one.bounds) {
+			addCounts(parts[i].counts, one.counts)
+			return parts
+		}
+	}
+	if len(parts) < most {
+		return append(parts, part{one.bounds, slices.Clone(one.counts)})
+	}
+	last := &parts[len(parts)-1]
+	coarse, fine := *last, one
+	if len(coarse.bounds) > len(fine.bounds) {
+		coarse, fine = fine, coarse
+	}
+	sum := slices.Clone(fine.counts)
+	addCounts(sum, coarse.regrouped(fine.bounds))
+	*last = part{fine.bounds, sum}
+	return parts
+}
+
+// sameBounds reports whether bounds are shared.
+func sameBounds(a, b []float64) bool { return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0] }
+
+func addCounts(to, counts []float64) {
+	for i, n := range counts {
+		to[i] = finite(to[i] + n)
+	}
+}
+
+// readLocked adds all that is in the view to d.
+func (p *pushed) readLocked(d *distribution, v window.View) {
+	all, parts := noGain, []part(nil)
+	for i := range p.units[v.Index] {
+		slot := &p.units[v.Index][i]
+		if slot.unit < v.FirstUnit {
+			continue
+		}
+		all = all.plus(slot.gain)
+		for _, one := range slot.parts {
+			parts = appendPart(parts, one, math.MaxInt)
+		}
+	}
+	d.addPushed(all, parts)
+}
+
+// needs is what is reserved for histograms of a shape: the last one, and a part in every slot.
+func (p *pushed) needs(bounds, quantiles int) int64 {
+	slots := int64(len(p.units)) * (window.TicksPerWindow + 1)
+	n := int64(unsafe.Sizeof(pushed{})) + int64(quantiles)*16 + slots*int64(unsafe.Sizeof(pushedSlot{}))
+	if bounds == 0 {
+		return n
+	}
+	counts := int64(bounds+1) * 8
+	return n + 2*counts + slots*(partBytes+counts)
+}
+
+const partBytes = int64(unsafe.Sizeof(part{}))
+
+// weight is what is accounted for: what was reserved, or what more there is.
+func (p *pushed) weight() int64 {
+	if p == nil {
+		return 0
+	}
+	return max(p.reserved, p.bytes())
+}
+
+// bytes is the memory that is taken now. Bounds that are not the last histogram's count for each part: a bound, not a scale.
+func (p *pushed) bytes() int64 {
+	n := int64(unsafe.Sizeof(*p)) + int64(len(p.quantiles))*16
+	if p.last != nil {
+		n += int64(len(p.last.counts)) * 16
+	}
+	for _, slots := range p.units {
+		n += int64(cap(slots)) * int64(unsafe.Sizeof(pushedSlot{}))
+		for i := range slots {
+			n += int64(cap(slots[i].parts)) * partBytes
+			for _, one := range slots[i].parts {
+				n += int64(len(one.counts)) * 8
+				if p.last == nil || !sameBounds(p.last.bounds, one.bounds) {
+					n += int64(len(one.bounds)) * 8
+				}
+			}
+		}
+	}
+	return n
+}

@@ -1,0 +1,185 @@
+package kind
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+
+	"github.com/sluice-metrics/sluice/aggregate/blob"
+	"github.com/sluice-metrics/sluice/aggregate/window"
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// pushed reads what pushed.appendLocked appended into p, which may hold what an earlier record said.
+func (r *Restorer) pushed(d *blob.Decoder, p *pushed) {
+	p.origin = readOrigin(d)
+	p.quantiles = readQuantiles(d)
+	if before := p.last; d.Byte() != 0 {
+		p.last = &cumulative{readPart(d), readCountable(d), d.Float()}
+		if before != nil && slices.Equal(before.bounds, p.last.bounds) {
+			p.last.bounds = before.bounds // as the slots of earlier records share them
+		}
+	}
+	for i := range r.Strides {
+		for n := d.Uvarint(); n > 0 && d.Err == nil; n-- {
+			slot := readPushedSlot(d, p.last)
+			if r.aheadUnit(i, slot.unit) {
+				d.Fail()
+			}
+			if d.Err == nil && r.SameWindows {
+				*p.slotLocked(i, &r.Spans[i], slot.unit) = slot
+			}
+		}
+	}
+	bounds := 0
+	if p.last != nil {
+		bounds = len(p.last.bounds)
+	}
+	p.reserved = p.needs(bounds, len(p.quantiles))
+}
+
+func readQuantiles(d *blob.Decoder) (all []metric.Quantile) {
+	n := d.Uvarint()
+	if n > metric.MaxQuantiles {
+		d.Fail()
+		return nil
+	}
+	for range n {
+		all = append(all, metric.Quantile{Q: d.Float(), Value: d.Float()})
+	}
+	return all
+}
+
+func readPushedSlot(d *blob.Decoder, last *cumulative) pushedSlot {
+	slot := pushedSlot{unit: d.Uint32(), gain: gain{readCountable(d), d.Float(), d.Float(), d.Float()}}
+	n := d.Uvarint()
+	if n > maxParts || slot.unit == 0 || math.IsNaN(slot.min) || math.IsNaN(slot.max) {
+		d.Fail()
+		return slot
+	}
+	for range n {
+		one := part{}
+		if shared := d.Byte() != 0; !shared {
+			one = readPart(d)
+		} else if last != nil {
+			one = part{last.bounds, readCounts(d, len(last.bounds))}
+		}
+		if len(one.bounds) == 0 {
+			d.Fail()
+		}
+		slot.parts = append(slot.parts, one)
+	}
+	return slot
+}
+
+func readPart(d *blob.Decoder) part {
+	n := d.Uvarint()
+	if n > metric.MaxBounds {
+		d.Fail()
+	}
+	if n == 0 || d.Err != nil {
+		return part{}
+	}
+	bounds := make([]float64, n)
+	for i := range bounds {
+		bounds[i] = d.Float()
+	}
+	if !metric.Increasing(bounds) {
+		d.Fail()
+	}
+	return part{bounds, readCounts(d, len(bounds))}
+}
+
+// counts reads those of as many bounds.
+func readCounts(d *blob.Decoder, bounds int) []float64 {
+	if bounds == 0 {
+		return nil
+	}
+	counts := make([]float64, bounds+1)
+	for i := range counts {
+		v := d.Uvarint()
+		if counts[i] = float64(v >> 1); v&1 != 0 {
+			counts[i] = readCountable(d)
+		}
+	}
+	return counts
+}
+
+// countable is a number of observations.
+func readCountable(d *blob.Decoder) float64 {
+	v := d.Float()
+	if !(v >= 0 && v <= math.MaxFloat64) {
+		d.Fail()
+		return 0
+	}
+	return v
+}
+
+// What is pushed follows after what formatVersion 1 began with, where a series has it: what older versions wrote is read.
+
+// appendLocked appends the last histogram, and what came in the units from since on.
+func (p *pushed) appendLocked(dst []byte, spans []window.Span, since uint32) []byte {
+	if p == nil {
+		return dst
+	}
+	dst = p.origin.append(dst)
+	dst = binary.AppendUvarint(dst, uint64(len(p.quantiles)))
+	for _, one := range p.quantiles {
+		dst = blob.AppendFloat(blob.AppendFloat(dst, one.Q), one.Value)
+	}
+	if p.last == nil {
+		dst = append(dst, 0)
+	} else {
+		dst = p.last.part.append(append(dst, 1))
+		dst = blob.AppendFloat(blob.AppendFloat(dst, p.last.count), p.last.sum)
+	}
+	for i := range spans {
+		first, n := spans[i].Unit(since), 0
+		for _, slot := range p.units[i] {
+			if slot.unit >= first {
+				n++
+			}
+		}
+		dst = binary.AppendUvarint(dst, uint64(n))
+		for j := range p.units[i] {
+			if slot := &p.units[i][j]; slot.unit >= first {
+				dst = slot.append(dst, p.last)
+			}
+		}
+	}
+	return dst
+}
+
+func (s *pushedSlot) append(dst []byte, last *cumulative) []byte {
+	dst = binary.AppendUvarint(dst, uint64(s.unit))
+	dst = blob.AppendFloat(blob.AppendFloat(blob.AppendFloat(blob.AppendFloat(dst, s.count), s.sum), s.min), s.max)
+	dst = binary.AppendUvarint(dst, uint64(len(s.parts)))
+	for _, one := range s.parts {
+		if last != nil && sameBounds(one.bounds, last.bounds) {
+			dst = appendCounts(append(dst, 1), one.counts)
+		} else {
+			dst = one.append(append(dst, 0))
+		}
+	}
+	return dst
+}
+
+func (p part) append(dst []byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(p.bounds)))
+	for _, v := range p.bounds {
+		dst = blob.AppendFloat(dst, v)
+	}
+	return appendCounts(dst, p.counts)
+}
+
+// appendCounts appends counts: nearly all are small integers, and take a byte or two.
+func appendCounts(dst []byte, counts []float64) []byte {
+	for _, n := range counts {
+		if n == math.Trunc(n) && n < 1<<53 {
+			dst = binary.AppendUvarint(dst, uint64(n)<<1)
+		} else {
+			dst = blob.AppendFloat(append(dst, 1), n)
+		}
+	}
+	return dst
+}

@@ -1,0 +1,155 @@
+package kind
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-metrics/sluice/aggregate/memory"
+	"github.com/sluice-metrics/sluice/aggregate/window"
+)
+
+// Env is the part of a table that the kinds use.
+type Env struct {
+	Logs   *window.Logs
+	Spans  []window.Span
+	Timers timerLives
+	Epochs memory.Epochs
+	Clock  *window.Clock
+
+	// SetSeed seeds the hashes of set members. It is kept by the store, for restored members must match new ones.
+	SetSeed uint64
+
+	BodyBytes atomic.Int64 // of timers and sets, as of their last roll
+	// MayGrow reports whether there is memory left for what has no fixed size.
+	MayGrow func() bool
+}
+
+// Weigh keeps account of a body's memory.
+func (e *Env) Weigh(body *Body, bytes int64) {
+	e.BodyBytes.Add(bytes - body.bytes.Swap(bytes))
+}
+
+// idleLocked reports whether nothing of a series can be asked for any more.
+func (e *Env) idleLocked(h Series, now uint32) bool {
+	stamp := h.Cell.History.Stamp
+	return stamp != 0 && stamp < e.oldestTick(now)
+}
+
+// FreeLogs gives back the logs of a series.
+func (e *Env) FreeLogs(h Series) {
+	h.Cell.History.FreeLog(e.Logs)
+	if body := h.body(); body != nil && body.Fraction != nil {
+		body.Fraction.History.FreeLog(e.Logs)
+	}
+}
+
+// oldestTick is the tick before which nothing is asked for.
+func (e *Env) oldestTick(now uint32) uint32 {
+	longest := e.Spans[len(e.Spans)-1]
+	reach := longest.Stride * uint32(longest.Slots)
+	return now - min(now, reach)
+}
+
+// Budget is what a body asks before it grows.
+type Budget struct {
+	Env  *Env
+	Body *Body
+}
+
+// take reports whether the body may grow by some bytes, and enters them.
+func (b Budget) take(bytes int64) bool {
+	if !b.Env.MayGrow() {
+		return false
+	}
+	b.enter(bytes)
+	return true
+}
+
+func (b Budget) enter(bytes int64) {
+	b.Body.bytes.Add(bytes)
+	b.Env.BodyBytes.Add(bytes)
+}
+
+const (
+	BlockBits   = 10
+	BlockSeries = 1 << BlockBits
+	BlockWords  = BlockSeries / 64
+)
+
+// Bitmap has a bit for each series of a block.
+type Bitmap [BlockWords]atomic.Uint64
+
+// Mark sets a bit; where it is set already it writes nothing.
+func (b *Bitmap) Mark(place uint32) {
+	if word, bit := &b[place/64], uint64(1)<<(place%64); word.Load()&bit == 0 {
+		word.Or(bit)
+	}
+}
+
+func (b *Bitmap) Has(place uint32) bool { return b[place/64].Load()&(1<<(place%64)) != 0 }
+
+// Body is what a series has beyond its cell. Which one is set follows from the kind; a counter has a fraction where it has any.
+type Body struct {
+	Fraction *fraction
+	running  *running // of a counter whose client keeps the total; guarded by the history lock
+	stamped  *stamped
+	Timer    *timer
+	Set      *set
+
+	// Rewritten is set where a timer or a set got what is older than its newest note: what was saved is to be replaced.
+	// Guarded by the history lock.
+	Rewritten bool
+
+	bytes atomic.Int64 // of timer, set or running total, as last weighed, and what they grew by since
+}
+
+// Bodies are those of a block's series: nil until one of them needs one.
+type Bodies struct {
+	all atomic.Pointer[[BlockSeries]atomic.Pointer[Body]]
+}
+
+func (b *Bodies) Of(place uint32) *Body {
+	all := b.all.Load()
+	if all == nil {
+		return nil
+	}
+	return all[place].Load()
+}
+
+// make returns the body of a series, making it with f where there is none.
+func (b *Bodies) make(place uint32, f func() *Body) *Body {
+	all := b.all.Load()
+	if all == nil {
+		b.all.CompareAndSwap(nil, new([BlockSeries]atomic.Pointer[Body]))
+		all = b.all.Load()
+	}
+	if made := all[place].Load(); made != nil {
+		return made
+	}
+	all[place].CompareAndSwap(nil, f())
+	return all[place].Load()
+}
+
+// Drop removes the body of a series.
+func (b *Bodies) Drop(place uint32) { b.all.Load()[place].Store(nil) }
+
+// Series is a series as the kinds see it.
+type Series struct {
+	Cell   *Cell
+	Dirty  *Bitmap
+	Bodies *Bodies
+	Born   *uint32 // tick; guarded by the history lock
+	Place  uint32
+}
+
+func (h Series) body() *Body { return h.Bodies.Of(h.Place) }
+
+func (h Series) makeBody(f func() *Body) *Body { return h.Bodies.make(h.Place, f) }
+
+// arrived is about when the newest sample of a series arrived, for those who do not hold the history lock.
+func (h Series) arrived(now window.Moment) time.Time {
+	if h.Dirty.Has(h.Place) {
+		return now.Wall
+	}
+	return now.DateOf(h.Cell.Seen.Load())
+}

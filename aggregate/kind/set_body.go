@@ -1,0 +1,222 @@
+package kind
+
+import (
+	"math"
+	"sync/atomic"
+
+	"github.com/sluice-metrics/sluice/aggregate/memory"
+	"github.com/sluice-metrics/sluice/aggregate/window"
+)
+
+// set is the body of a series of kind set: exact while it has up to some 1,200 members, then estimated.
+//
+// Writers add to the newest table. When it is full a writer makes one of twice the size; when the largest is full,
+// it makes the live registers, and from then on new samples go there. What the tables hold stays readable until
+// it is older than every window, so nothing has to be converted and no sample can fall between the two forms.
+type set struct {
+	Exact atomic.Pointer[members]
+	Many  atomic.Pointer[liveRegisters] // nil while exact
+
+	// units holds, per span, the registers of each unit; guarded by the history lock, empty while exact.
+	units [][]setSlot
+	// Of the newest table when older ones were found behind it: the epoch after which no writer can be adding to those.
+	merging *members
+	dropAt  uint64
+}
+
+type setSlot struct {
+	unit      uint32 // 0: never used
+	registers *registers
+}
+
+func NewSet(spans []window.Span) *set {
+	s := &set{units: make([][]setSlot, len(spans))}
+	s.Exact.Store(newMembers(membersFirst, nil))
+	return s
+}
+
+// Insert notes a member's hash as seen in a tick. False: it would have to grow, and may not.
+func (s *set) Insert(hash uint64, tick uint32, room Budget) bool {
+	hash = max(hash, 1)
+	for {
+		if many := s.Many.Load(); many != nil {
+			many.insert(hash)
+			return true
+		}
+		table := s.Exact.Load()
+		if table.See(hash, tick) {
+			return true
+		}
+		larger := len(table.Hashes) < membersMost
+		if grow := int64(24 * len(table.Hashes)); larger && !room.take(grow) || !larger && !room.take(manyBytes) {
+			return false
+		}
+		if larger {
+			s.Exact.CompareAndSwap(table, newMembers(2*len(table.Hashes), table))
+		} else {
+			s.Many.CompareAndSwap(nil, new(liveRegisters))
+		}
+	}
+}
+
+// manyBytes is what a set takes once it is estimated: the live registers, and those of all slots of both windows.
+const manyBytes = hllRegisters * (1 + 2*(window.TicksPerWindow+1))
+
+// rollLocked notes what the live registers got under the tick.
+func (s *set) rollLocked(spans []window.Span, tick uint32) {
+	many := s.Many.Load()
+	if many == nil {
+		return
+	}
+	var fresh registers
+	many.into(&fresh, true)
+	for i := range spans {
+		s.slotLocked(i, &spans[i], spans[i].Unit(tick)).registers.merge(&fresh)
+	}
+}
+
+func (s *set) slotLocked(index int, sp *window.Span, unit uint32) *setSlot {
+	slots := s.units[index]
+	at, has := window.SlotFor(slots, unit, func(s *setSlot) uint32 { return s.unit })
+	switch {
+	case has:
+	case len(slots) == sp.Slots-1:
+		slots[at].unit = unit
+		clear(slots[at].registers[:])
+	default:
+		s.units[index] = append(slots, setSlot{unit: unit, registers: new(registers)})
+		return &s.units[index][len(slots)]
+	}
+	return &slots[at]
+}
+
+// MergeLocked moves what older tables hold into the newest, once no writer can be adding to them any more.
+// Members that were last seen before the oldest tick are left behind.
+func (s *set) MergeLocked(e *memory.Epochs, oldest uint32) {
+	newest := s.Exact.Load()
+	older := newest.Older.Load()
+	switch {
+	case older == nil:
+	case s.merging != newest:
+		s.merging, s.dropAt = newest, e.Advance()
+	case e.Quiesced() >= s.dropAt:
+		s.merging = nil
+		older.Each(func(hash uint64, tick uint32) {
+			if tick >= oldest {
+				s.insertOld(newest, hash, tick)
+			}
+		})
+		newest.Older.Store(nil)
+	}
+}
+
+// insertOld moves a member to a newer table, or to one newer still where writers made that in the meantime.
+func (s *set) insertOld(to *members, hash uint64, tick uint32) {
+	for !to.See(hash, tick) {
+		if newest := s.Exact.Load(); newest != to {
+			to = newest
+			continue
+		}
+		s.Exact.CompareAndSwap(to, newMembers(2*len(to.Hashes), to))
+		to = s.Exact.Load()
+	}
+}
+
+// renewLocked starts a new table where much of what the newest holds is too old to be asked for: so members that come and
+// go do not fill it. The old one stays behind it until it is merged. An idle set gives back what it can.
+func (s *set) renewLocked(oldest uint32) {
+	table := s.Exact.Load()
+	if table.Older.Load() != nil {
+		return
+	}
+	kept := int32(0)
+	table.Each(func(_ uint64, tick uint32) {
+		if tick >= oldest {
+			kept++
+		}
+	})
+	slots := membersFirst
+	for slots < membersMost && int32(slots)*4/5 < 2*kept {
+		slots *= 2
+	}
+	used := table.used.Load()
+	if crowded := used >= table.room()*3/4 && (used-kept)*4 >= used; crowded || slots < len(table.Hashes) {
+		s.Exact.CompareAndSwap(table, newMembers(slots, table))
+	}
+}
+
+// forgetLocked drops registers of an idle set that are older than every window.
+func (s *set) forgetLocked() {
+	for i := range s.units {
+		s.units[i] = nil
+	}
+}
+
+// readLocked adds the members of the view to u.
+func (s *set) readLocked(u *union, v window.View) {
+	first := v.FirstTick
+	s.Exact.Load().Each(func(hash uint64, tick uint32) {
+		if tick >= first {
+			u.insert(hash)
+		}
+	})
+	many := s.Many.Load()
+	if many == nil {
+		return
+	}
+	for i := range s.units[v.Index] {
+		if slot := &s.units[v.Index][i]; slot.unit >= v.FirstUnit {
+			u.merge(slot.registers)
+		}
+	}
+	u.merge(nil)
+	many.into(u.many, false)
+}
+
+func (s *set) BytesLocked() int64 {
+	n := int64(s.Exact.Load().slots())*12 + 128
+	if s.Many.Load() != nil {
+		n += hllRegisters
+	}
+	for _, slots := range s.units {
+		n += int64(cap(slots))*16 + int64(len(slots))*hllRegisters
+	}
+	return n
+}
+
+// union counts the members of many sets: exactly while all of them are exact.
+type union struct {
+	exact map[uint64]struct{}
+	many  *registers // nil while exact
+}
+
+func newUnion() *union { return &union{exact: map[uint64]struct{}{}} }
+
+func (u *union) insert(hash uint64) {
+	if u.many != nil {
+		u.many.insert(hash)
+		return
+	}
+	u.exact[hash] = struct{}{}
+}
+
+// merge turns to estimating, and adds registers where there are any.
+func (u *union) merge(r *registers) {
+	if u.many == nil {
+		u.many = new(registers)
+		for hash := range u.exact {
+			u.many.insert(hash)
+		}
+		u.exact = nil
+	}
+	if r != nil {
+		u.many.merge(r)
+	}
+}
+
+func (u *union) count() float64 {
+	if u.many != nil {
+		return math.Round(u.many.estimate())
+	}
+	return float64(len(u.exact))
+}

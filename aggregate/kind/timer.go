@@ -1,0 +1,320 @@
+package kind
+
+import (
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/sluice-metrics/sluice/aggregate/blob"
+	"github.com/sluice-metrics/sluice/aggregate/window"
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// timerKind is the behaviour of timers. Writers observe into a live part (timerlive.go); what they observed is moved to records
+// by units of each window (timerslots.go), and the weight of all observations has a history.
+type timerKind struct{}
+
+func (timerKind) Coding() window.Coding { return window.WeightCoding }
+
+func (timerKind) check(s *metric.Sample) metric.Reason {
+	if v := s.Float(); math.IsNaN(v) || math.IsInf(v, 0) {
+		return metric.BadValue
+	}
+	if weight := s.Weight(); !(weight >= 1 && weight <= MaxWeight) {
+		return metric.BadRate
+	}
+	return metric.Applied
+}
+
+func (timerKind) checkPreAggregated(s *metric.Sample) metric.Reason {
+	if s.Histogram == nil {
+		return metric.Malformed
+	}
+	return s.Histogram.Check()
+}
+
+func (timerKind) Create(e *Env, h Series) {
+	body := h.makeBody(func() *Body { return &Body{Timer: new(timer)} })
+	e.Weigh(body, body.Timer.Weight(nil))
+}
+
+func (k timerKind) apply(a *Applier, h Series, s *metric.Sample) metric.Reason {
+	if refused := k.check(s); refused != metric.Applied {
+		return refused
+	}
+	body := h.body()
+	room := Budget{a.Env, body}
+	c := h.Cell
+	live := a.Timers.make(c, room)
+	a.Slot.Enter()
+	defer a.Slot.Exit()
+	if live == nil || !body.Timer.observe(live, uint32(c.Value.Load()&HotHalf), s.Float(), s.Weight(), room) {
+		return metric.OverLimit
+	}
+	return metric.Applied
+}
+
+func (k timerKind) ApplyDatedLocked(a *Applier, h Series, tick uint32, s *metric.Sample) metric.Reason {
+	if refused := k.check(s); refused != metric.Applied {
+		return refused
+	}
+	d := distributions.Get().(*distribution)
+	defer distributions.Put(d)
+	d.reset()
+	weight := uint64(math.RoundToEven(s.Weight() * WeightUnits))
+	d.add(BinOf(s.Float()), weight)
+	d.extend(s.Float()*s.Weight(), s.Float(), s.Float())
+	body, history := h.body(), &h.Cell.History
+	body.Timer.enterLocked(a.Spans, tick, d)
+	history.ShiftWeight(a.Logs, tick, float64(weight)/WeightUnits, *h.Born)
+	body.Rewritten = true
+	a.Weigh(body, body.Timer.Weight(a.Timers.Of(h.Cell)))
+	history.Stamp = max(history.Stamp, tick)
+	return metric.Applied
+}
+
+// ApplyPreAggregatedLocked takes a histogram in under a tick.
+func (timerKind) ApplyPreAggregatedLocked(a *Applier, h Series, tick uint32, s *metric.Sample) metric.Reason {
+	body := h.body()
+	p := body.Timer.pushed
+	if p == nil {
+		p = &pushed{units: make([][]pushedSlot, len(a.Spans))}
+	}
+	if need := p.needs(len(s.Histogram.Bounds), len(s.Histogram.Quantiles)) - p.reserved; need > 0 {
+		if !(Budget{a.Env, body}).take(need) {
+			return metric.OverLimit
+		}
+		p.reserved += need
+	}
+	body.Timer.pushed = p
+	g, buckets := p.takeLocked(s, a.Now)
+	if g.count > 0 {
+		for i := range a.Spans {
+			sp := &a.Spans[i]
+			if !sp.Keeps(tick, a.Now.Tick) {
+				continue
+			}
+			slot := p.slotLocked(i, sp, sp.Unit(tick))
+			slot.gain = slot.gain.plus(g)
+			slot.parts = appendPart(slot.parts, buckets, maxParts)
+		}
+	}
+	if past := &h.Cell.History; tick < past.Stamp {
+		past.ShiftWeight(a.Logs, tick, g.count, *h.Born)
+		body.Rewritten = true
+	} else {
+		past.AddWeight(a.Logs, tick, g.count)
+	}
+	return metric.Applied
+}
+
+func (k timerKind) RecordLocked(e *Env, h Series, tick uint32) {
+	weight := h.body().Timer.rollLocked(&e.Timers, h.Cell, e.Spans, tick)
+	h.Cell.History.AddWeight(e.Logs, tick, float64(weight)/WeightUnits)
+	k.Weigh(e, h)
+}
+
+func (timerKind) ShrinkLocked(e *Env, h Series, now uint32) {
+	if body, idle := h.body(), e.idleLocked(h, now); idle && !body.Rewritten {
+		body.Timer.forgetLocked()
+	}
+	h.Cell.History.Shrink(e.Logs, window.WeightCoding, now)
+}
+
+func (timerKind) Weigh(e *Env, h Series) {
+	body := h.body()
+	e.Weigh(body, body.Timer.Weight(e.Timers.Of(h.Cell)))
+}
+
+func (timerKind) Inherit(e *Env, from, to Series, _ Remains) bool {
+	to.body().Timer.takeOverLocked(&e.Timers, to.Cell, from.body().Timer, from.Cell, Budget{e, to.body()})
+	return true
+}
+
+func (timerKind) TimestampLocked(h Series) int64 {
+	if p := h.body().Timer.pushed; p != nil {
+		return p.at
+	}
+	return 0
+}
+
+func (timerKind) begin(r *Reader) {
+	if r.Spread == nil {
+		r.Spread = distributions.Get().(*distribution)
+	}
+	r.Spread.reset()
+}
+
+// ReadLocked reads a timer: what adds up by its notes, as a counter's; the rest by its bins.
+func (timerKind) ReadLocked(r *Reader, h Series) {
+	timer := h.body().Timer
+	if !r.Stat.Additive() {
+		timer.readLocked(r.Spread, r.Spans, r.View)
+		if timer.pushed != nil && len(timer.pushed.quantiles) > 0 {
+			r.summaries++
+			r.quantiles = timer.pushed.quantiles
+		}
+		return
+	}
+	s, before, some := r.Read(&h.Cell.History, window.WeightCoding, *h.Born)
+	count := 0.0
+	if some {
+		since := func(from float64) float64 {
+			weight, part := window.IncreaseSince(r.Entries, from, before, math.Float64frombits)
+			if weight == math.Trunc(weight) {
+				part = math.Round(part)
+			}
+			return weight + part
+		}
+		count = s.Scaled(metric.Float(since(s.From)), r.Stat == metric.Count, since).Float64()
+	}
+	switch r.Stat {
+	case metric.Count:
+		r.plus(metric.Computed(count))
+	case metric.Rate:
+		r.plus(metric.Computed(count / s.Seconds))
+	case metric.Sum:
+		r.addSumLocked(timer, count)
+	default:
+		r.unread = true
+	}
+}
+
+// addSumLocked adds the sum of so many observations of a timer: their mean is that of its bins.
+func (r *Reader) addSumLocked(timer *timer, count float64) {
+	r.Spread.reset()
+	timer.readLocked(r.Spread, r.Spans, r.View)
+	if count > 0 && r.Spread.Size() == 0 { // it lies in the unit that the window divides
+		wider := r.View
+		wider.FirstUnit--
+		timer.readLocked(r.Spread, r.Spans, wider)
+	}
+	size, sum := r.Spread.Size(), r.Spread.Sum
+	switch {
+	case count == 0 && size == 0:
+	case size == 0 || math.IsNaN(sum):
+		r.Lacks, r.partial = untold, true
+		return
+	case math.Abs(count/size-1) > 1e-9:
+		sum *= count / size
+	}
+	r.plus(metric.Computed(sum))
+}
+
+// untold says why a timer lacks a value although something came.
+const untold = "what was pushed does not tell it"
+
+// value is a timer's value, or notes why it has none. Percentiles of a summary are those of its last push: there is
+// nothing that they could be merged with.
+func (timerKind) value(r *Reader) (v float64, ok bool) {
+	if q := r.Stat.Quantile(); !math.IsNaN(q) && r.summaries > 0 {
+		if r.Series > 1 {
+			r.unmergeable = true
+			return 0, false
+		}
+		v, ok = quantileOf(r.quantiles, q)
+		if !ok {
+			r.Lacks = "its last push had " + percentilesOf(r.quantiles)
+		}
+		return v, ok
+	}
+	v, ok, read := r.Spread.stat(r.Stat)
+	if !read {
+		r.unread = true
+		return 0, false
+	}
+	if !ok && r.Spread.Size() > 0 {
+		r.Lacks = untold
+	}
+	return v, ok
+}
+
+// quantileOf finds exactly this quantile.
+func quantileOf(all []metric.Quantile, q float64) (v float64, ok bool) {
+	for _, one := range all {
+		if one.Q == q {
+			return one.Value, known(one.Value)
+		}
+	}
+	return 0, false
+}
+
+// percentilesOf names those that can be asked for.
+func percentilesOf(all []metric.Quantile) string {
+	var has []metric.Stat
+	for _, s := range metric.Timer.Stats() {
+		if _, ok := quantileOf(all, s.Quantile()); ok {
+			has = append(has, s)
+		}
+	}
+	if len(has) == 0 {
+		return "no percentile that can be asked for"
+	}
+	return metric.StatNames(has)
+}
+
+func (timerKind) SaveLocked(e *Env, dst []byte, h Series, since, sinceUnits uint32) []byte {
+	timer := h.body().Timer
+	dst = h.Cell.History.Append(append(dst, TimerCounted), e.Logs, window.WeightCoding, since)
+	return timer.pushed.appendLocked(timer.AppendLocked(dst, e.Spans, sinceUnits), e.Spans, sinceUnits)
+}
+
+func (timerKind) Restore(r *Restorer, d *blob.Decoder, h Series, stamp uint32) {
+	timer, history := h.body().Timer, &h.Cell.History
+	counted := len(d.Rest) > 0 && d.Rest[0] == TimerCounted
+	if counted {
+		d.Byte()
+		r.History(d, window.WeightCoding, history, stamp)
+	}
+	if r.timer(d, timer); !counted && d.Err == nil {
+		r.weightsOfUnits(timer, history)
+	}
+	history.Stamp = max(r.CurrentTick(stamp), timer.folded, history.Stamp) // what was folded does not change any more
+}
+
+func (timerKind) RestoreNumber(d *blob.Decoder, _ Series) { d.Fail() }
+
+func (r *Restorer) timer(d *blob.Decoder, t *timer) {
+	t.restore(d, r)
+	if !d.More() {
+		return
+	}
+	if t.pushed == nil {
+		t.pushed = &pushed{units: make([][]pushedSlot, len(r.Spans))}
+	}
+	r.pushed(d, t.pushed)
+}
+
+// weightsOfUnits makes the notes of a timer's weight from its records, which is all that there was.
+func (r *Restorer) weightsOfUnits(t *timer, p *window.History) {
+	p.FreeLog(r.Env.Logs)
+	*p = window.History{}
+	weights := map[uint32]float64{}
+	d := distributions.Get().(*distribution)
+	defer distributions.Put(d)
+	size := func(rec timerRecord) float64 {
+		d.reset()
+		d.merge(rec)
+		return d.Size()
+	}
+	fine, long := &r.Spans[0], &r.Spans[len(r.Spans)-1]
+	if t.units != nil && fine != long {
+		t.units[len(t.units)-1].each(0, func(rec timerRecord) { weights[long.FirstTick(rec.unit)] += size(rec) })
+	}
+	if t.units != nil {
+		t.units[0].each(0, func(rec timerRecord) {
+			tick := fine.FirstTick(rec.unit)
+			if weights[tick] += size(rec); fine != long && rec.unit <= t.folded {
+				weights[long.FirstTick(long.Unit(tick))] -= size(rec) // the longest window has it, too
+			}
+		})
+	}
+	if t.pushed != nil {
+		for _, slot := range t.pushed.units[len(r.Spans)-1] {
+			weights[long.FirstTick(slot.unit)] += slot.count
+		}
+	}
+	for _, tick := range slices.Sorted(maps.Keys(weights)) {
+		p.AddWeight(r.Env.Logs, tick, weights[tick])
+	}
+}

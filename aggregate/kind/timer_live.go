@@ -1,0 +1,235 @@
+package kind
+
+import (
+	"math"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/sluice-metrics/sluice/aggregate/memory"
+)
+
+// TimerLive is what writers touch of a timer. It lies in an arena, and the timer's cell has its number. It is lines of the cache that each
+// have all that goes with some bins: so an observation touches one. A test holds it.
+//
+// It has two halves: most of what comes between two rolls has few bins that differ. What finds no place there goes to the timer's tree.
+// The second half is hot only while the first is emptied, so it is one line, and what writers touch the rest of the time is the same,
+// roll after roll.
+//
+//   - D1 A writer that observes is inside (epoch.go), and asks the cell which half is hot once it is; or it holds the history lock.
+//   - D2 A half that was cold when no writer was inside, or each has left since, has nobody in it until it is hot again.
+//   - D3 Only the holder of the history lock turns the halves, and leaves the first one hot.
+//   - D4 A place is empty or has one bin, until whoever turned the halves empties it.
+type TimerLive [TimerLines + 1]timerLine
+
+// timerLine counts observations of some bins, with what goes with them.
+type timerLine struct {
+	sum      atomic.Uint64             // bits of a float64
+	min, max atomic.Uint64             // likewise; +Inf and -Inf where there is nothing
+	places   [LinePlaces]atomic.Uint32 // (bin+1) << binShift | observations; 0: empty
+}
+
+const (
+	TimerLines = 8 // of the first half; a power of two
+	LinePlaces = 10
+	LineBins   = 8 // neighbours that have a line in common, and each a place to itself
+	timerBins  = TimerLines * LinePlaces
+	binShift   = 19
+	mostIn     = 1<<binShift - 1 // observations of a bin; beyond it, the tree takes them
+	liveBytes  = int64(unsafe.Sizeof(TimerLive{}))
+)
+
+// timerLives is the memory of all live parts, numbered from 1.
+type timerLives struct {
+	memory.Pool
+	epochs *memory.Epochs
+}
+
+// Open reserves addresses for the live parts of most timers.
+func (l *timerLives) Open(e *memory.Epochs, most int) {
+	l.epochs = e
+	l.Pool.Open(int(liveBytes), most)
+}
+
+// A timer's cell has the number of its live part << 1 | the hot half; 0: there is none.
+const HotHalf = 1
+
+func (l *timerLives) at(value uint64) *TimerLive {
+	return (*TimerLive)(l.Pool.At(uint32(value >> 1)))
+}
+
+// Of is the live part of a timer; nil: nothing was observed yet, as where all comes in histograms.
+func (l *timerLives) Of(c *Cell) *TimerLive {
+	if value := c.Value.Load(); value != 0 {
+		return l.at(value)
+	}
+	return nil
+}
+
+// make is the live part of a timer, made where there is none; nil: there is no room for it.
+func (l *timerLives) make(c *Cell, room Budget) *TimerLive {
+	if live := l.Of(c); live != nil {
+		return live
+	}
+	if !room.take(liveBytes) {
+		return nil
+	}
+	number := l.Alloc()
+	if number == 0 {
+		room.enter(-liveBytes)
+		return nil
+	}
+	value := uint64(number) << 1
+	l.at(value).reset()
+	if !c.Value.CompareAndSwap(0, value) {
+		l.Free(number)
+		room.enter(-liveBytes)
+	}
+	return l.Of(c)
+}
+
+// Drop gives the live part back. Nobody finds the timer any more.
+func (l *timerLives) Drop(c *Cell) {
+	if value := c.Value.Swap(0); value != 0 {
+		l.Free(uint32(value >> 1))
+	}
+}
+
+// turn makes the other half of a timer the hot one, waits until no writer is left in the cold one, and returns that.
+func (l *timerLives) turn(c *Cell) (cold uint32) {
+	value := c.Value.Load()
+	c.Value.Store(value ^ HotHalf)
+	l.epochs.AwaitExits()
+	return uint32(value & HotHalf)
+}
+
+// reset makes it as new. Nobody else has it.
+func (t *TimerLive) reset() {
+	for i := range t {
+		t[i].clear()
+	}
+}
+
+// clear makes a line as new. Nobody is in it, so what an atomic access costs can be saved.
+func (l *timerLine) clear() {
+	*(*plainLine)(unsafe.Pointer(l)) = plainLine{min: math.Inf(1), max: math.Inf(-1)}
+}
+
+// plainLine is a line where nobody is.
+type plainLine struct {
+	sum, min, max float64
+	places        [LinePlaces]uint32
+}
+
+// Line is where a bin is looked for first.
+func (t *TimerLive) Line(hot uint32, bin int) *timerLine {
+	if hot != 0 {
+		return &t[TimerLines]
+	}
+	return &t[uint(bin)/LineBins%TimerLines]
+}
+
+// Observe counts one value in its bin. False: that has no place.
+func (t *TimerLive) Observe(hot uint32, bin int, v float64) bool {
+	line := t.count(hot, bin, 1)
+	if line == nil {
+		return false
+	}
+	line.enter(v, v, v)
+	return true
+}
+
+// count adds observations to the bin's place, in its line or the one beside it, and returns that. nil: it has none, or is full.
+func (t *TimerLive) count(hot uint32, bin int, n uint32) *timerLine {
+	line := t.Line(hot, bin)
+	if line.count(bin, n) {
+		return line
+	}
+	if hot == 0 {
+		if line = &t[uint(bin)/LineBins%TimerLines^1]; line.count(bin, n) {
+			return line
+		}
+	}
+	return nil
+}
+
+func (l *timerLine) count(bin int, n uint32) bool {
+	tag := uint32(bin + 1)
+	i := uint(bin) % LineBins
+	for range LinePlaces {
+		at := &l.places[i]
+		held := at.Load()
+		for held == 0 {
+			if at.CompareAndSwap(0, tag<<binShift|n) {
+				return true
+			}
+			held = at.Load()
+		}
+		for held>>binShift == tag {
+			if held&mostIn+n > mostIn {
+				return false
+			}
+			if at.CompareAndSwap(held, held+n) {
+				return true
+			}
+			held = at.Load()
+		}
+		if i++; i == LinePlaces {
+			i = 0
+		}
+	}
+	return false
+}
+
+// enter adds what goes with bins.
+func (l *timerLine) enter(sum, low, high float64) {
+	addFloat(&l.sum, sum)
+	lowerFloat(&l.min, low)
+	raiseFloat(&l.max, high)
+}
+
+func addFloat(at *atomic.Uint64, v float64) {
+	for {
+		old := at.Load()
+		if at.CompareAndSwap(old, math.Float64bits(finite(math.Float64frombits(old)+v))) {
+			return
+		}
+	}
+}
+
+func lowerFloat(at *atomic.Uint64, v float64) {
+	for old := at.Load(); v < math.Float64frombits(old); old = at.Load() {
+		if at.CompareAndSwap(old, math.Float64bits(v)) {
+			return
+		}
+	}
+}
+
+func raiseFloat(at *atomic.Uint64, v float64) {
+	for old := at.Load(); v > math.Float64frombits(old); old = at.Load() {
+		if at.CompareAndSwap(old, math.Float64bits(v)) {
+			return
+		}
+	}
+}
+
+// take empties a half. Nobody is in it.
+func (t *TimerLive) take(half uint32, d *distribution) {
+	lines := t[:TimerLines]
+	if half != 0 {
+		lines = t[TimerLines:]
+	}
+	var full [timerBins]uint32
+	n := 0
+	for i := range lines {
+		l := (*plainLine)(unsafe.Pointer(&lines[i]))
+		for _, held := range l.places { // without a branch, which would be foreseen wrongly at every other place
+			full[n] = held
+			n += int((held | -held) >> 31)
+		}
+		d.extend(l.sum, l.min, l.max)
+		lines[i].clear()
+	}
+	for _, held := range full[:n] {
+		d.add(int(held>>binShift)-1, uint64(held&mostIn)*WeightUnits)
+	}
+}

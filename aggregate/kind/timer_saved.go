@@ -1,0 +1,188 @@
+package kind
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/sluice-metrics/sluice/aggregate/blob"
+	"github.com/sluice-metrics/sluice/aggregate/window"
+)
+
+// restore reads what appendLocked appended.
+func (t *timer) restore(d *blob.Decoder, r *Restorer) {
+	switch form := d.Uvarint(); form {
+	case pastWhole:
+		t.restoreWhole(d, r)
+	case pastLatest:
+		t.restoreLatest(d, r)
+	default:
+		t.restoreFirst(d, r, form)
+	}
+}
+
+func (t *timer) restoreWhole(d *blob.Decoder, r *Restorer) {
+	one := timer{folded: d.Uint32(), units: make([]timerSlots, len(r.Strides))}
+	for i := range r.Strides {
+		for n := d.Uvarint(); n > 0 && d.Err == nil; n-- {
+			if rec, raw := r.record(d, i); d.Err == nil {
+				if rec.unit <= one.units[i].newest {
+					d.Fail()
+					return
+				}
+				if r.SameWindows {
+					one.units[i].note(rec.unit, raw, r.Spans[i].Kept())
+				}
+			}
+		}
+	}
+	if r.SameWindows && one.folded > one.units[0].newest {
+		d.Fail()
+	}
+	if d.Err == nil && r.SameWindows {
+		t.folded, t.units = one.folded, one.units
+	}
+}
+
+func (t *timer) restoreLatest(d *blob.Decoder, r *Restorer) {
+	for n := d.Uvarint(); n > 0 && d.Err == nil; n-- {
+		if rec, raw := r.record(d, 0); d.Err == nil && r.SameWindows {
+			t.restoreRecord(r.Spans, rec.unit, raw)
+		}
+	}
+}
+
+// restoreRecord enters a record of the shortest span. A state may be newer than the records that are replayed on it: what it has
+// folded, it has in its last form; what it has not is as the record says until a later one says more.
+func (t *timer) restoreRecord(spans []window.Span, unit uint32, raw []byte) {
+	if t.units == nil {
+		t.units = make([]timerSlots, len(spans))
+	}
+	fine, most := &t.units[0], spans[0].Kept()
+	switch {
+	case unit <= t.folded:
+	case unit > fine.newest && int(fine.count) == most && fine.oldest() > t.folded:
+		t.foldLocked(spans)
+		fallthrough
+	default:
+		fine.enter(unit, raw, most)
+	}
+}
+
+// enter is note for a unit that may be older than the newest.
+func (s *timerSlots) enter(unit uint32, raw []byte, most int) {
+	if unit >= s.newest {
+		s.note(unit, raw, most)
+		return
+	}
+	all := s.records
+	*s = timerSlots{}
+	for entered := false; len(all) > 0; all = all[recordSize(all):] {
+		at := recordUnit(all)
+		if at >= unit && !entered {
+			s.note(unit, raw, most)
+			entered = true
+		}
+		if at != unit {
+			s.note(at, all[:recordSize(all)], most)
+		}
+	}
+}
+
+// record reads a record of a span.
+func (r *Restorer) record(d *blob.Decoder, span int) (timerRecord, []byte) {
+	list := d.Rest
+	rec, rest, ok := cutRecord(list)
+	if !ok || math.IsNaN(rec.sum) || math.IsNaN(rec.min) || math.IsNaN(rec.max) || !soundBins(rec.bins) || r.aheadUnit(span, rec.unit) {
+		d.Fail()
+		return rec, nil
+	}
+	d.Rest = rest
+	return rec, list[:len(list)-len(rest)]
+}
+
+func soundBins(list []byte) bool {
+	d := distributions.Get().(*distribution)
+	defer distributions.Put(d)
+	d.reset()
+	return d.addBins(list)
+}
+
+// restoreFirst reads the first format: all spans' slots, in no order, the longer ones with all that the shortest has.
+func (t *timer) restoreFirst(d *blob.Decoder, r *Restorer, n uint64) {
+	one := distributions.Get().(*distribution)
+	defer distributions.Put(one)
+	if r.SameWindows && t.units == nil {
+		t.units = make([]timerSlots, len(r.Spans))
+	}
+	for i := range r.Strides {
+		if i > 0 {
+			n = d.Uvarint()
+		}
+		for ; n > 0 && d.Err == nil; n-- {
+			unit := d.Uint32()
+			one.reset()
+			one.extend(d.Float(), d.Float(), d.Float())
+			unsound := math.IsNaN(one.Sum) || math.IsNaN(one.min) || math.IsNaN(one.max)
+			if unsound || unit == 0 || !eachBin(d.Bytes(d.Uvarint()), one.add) || r.aheadUnit(i, unit) {
+				d.Fail()
+			}
+			if d.Err == nil && r.SameWindows {
+				t.units[i].enter(unit, one.record(unit), r.Spans[i].Kept())
+			}
+		}
+	}
+	if r.SameWindows {
+		t.folded = t.units[0].newest // what comes next is noted later: see restorer.value
+	}
+}
+
+// eachBin calls f for the bins of a slot of the first format: of each its weight and the distance from the one before. The lowest bit
+// says that a distance other than 1 follows, the next that the weight is in units. It reports false for bytes that are
+// not such a list.
+func eachBin(list []byte, f func(bin int, weight uint64)) bool {
+	d := blob.Decoder{Rest: list}
+	for bin := 0; d.More(); {
+		head, gap := d.Uvarint(), uint64(1)
+		if head&1 != 0 {
+			gap = d.Uvarint()
+		}
+		weight := head >> 2
+		if head&2 == 0 {
+			weight *= WeightUnits
+		}
+		if d.Err != nil || gap >= uint64(BinCount-bin) {
+			return false
+		}
+		bin += int(gap)
+		f(bin, weight)
+	}
+	return d.Err == nil
+}
+
+// How a timer's past is kept. The first format began with the number of the shortest span's slots, which is below these.
+const (
+	pastWhole    = 64 + iota // all of it: what is there goes
+	pastLatest               // the latest records of the shortest span: whoever reads them folds as the writer did
+	TimerCounted             // the weights that came, as notes; what came with them follows in one of the forms above
+)
+
+// AppendLocked appends what came from the tick since on.
+func (t *timer) AppendLocked(dst []byte, spans []window.Span, since uint32) []byte {
+	if t.units == nil {
+		return append(dst, pastLatest, 0)
+	}
+	fine, first := &t.units[0], spans[0].Unit(since)
+	if since > 0 && (int(fine.count) < spans[0].Kept() || fine.oldest() <= first) {
+		return fine.appendSince(append(dst, pastLatest), first)
+	}
+	dst = binary.AppendUvarint(append(dst, pastWhole), uint64(t.folded))
+	for i := range t.units {
+		dst = t.units[i].appendSince(dst, 0)
+	}
+	return dst
+}
+
+func (s *timerSlots) appendSince(dst []byte, first uint32) []byte {
+	records, n := s.since(first)
+	return append(binary.AppendUvarint(dst, uint64(n)), records...)
+}

@@ -1,0 +1,184 @@
+package kind
+
+import (
+	"unsafe"
+
+	"github.com/sluice-metrics/sluice/aggregate/window"
+)
+
+// rollLocked notes what came since the last roll under the tick, and returns its weight.
+func (t *timer) rollLocked(lives *timerLives, c *Cell, spans []window.Span, tick uint32) (weight uint64) {
+	fresh := distributions.Get().(*distribution)
+	fresh.reset()
+	t.takeLocked(lives, c, fresh)
+	if weight = fresh.Total; weight != 0 {
+		t.noteLocked(spans, tick, fresh)
+	}
+	distributions.Put(fresh)
+	return weight
+}
+
+// noteLocked notes what came in a tick. That is done for the shortest span alone: what it is about to lose is folded into the
+// others (foldLocked). Until then they are read together. What came in a tick before the newest is noted under that: whoever rolls first
+// may be a reader, who is ahead of the roller or of a sample that was held.
+func (t *timer) noteLocked(spans []window.Span, tick uint32, d *distribution) {
+	if t.units == nil {
+		t.units = make([]timerSlots, len(spans))
+	}
+	fine, most := &t.units[0], spans[0].Kept()
+	unit := max(spans[0].Unit(tick), fine.newest, t.folded+1)
+	switch {
+	case unit == fine.newest:
+		d.merge(fine.newestRecord())
+	case int(fine.count) == most && fine.oldest() > t.folded:
+		t.foldLocked(spans)
+	}
+	fine.note(unit, d.record(unit), most)
+}
+
+// foldLocked adds what the shortest span has, and the others not yet, to those.
+//
+//   - D5 The longer spans have what came up to the shortest's unit folded, which is over; what came later, the shortest has alone.
+func (t *timer) foldLocked(spans []window.Span) {
+	d := distributions.Get().(*distribution)
+	defer distributions.Put(d)
+	for i := range spans[1:] {
+		sp, slots := &spans[1+i], &t.units[1+i]
+		unit := uint32(0)
+		d.reset()
+		t.units[0].each(t.folded+1, func(rec timerRecord) {
+			if u := sp.Unit(spans[0].FirstTick(rec.unit)); u != unit {
+				slots.fold(unit, d, sp.Kept())
+				unit = u
+			}
+			d.merge(rec)
+		})
+		slots.fold(unit, d, sp.Kept())
+	}
+	t.folded = t.units[0].newest
+}
+
+// fold adds what came in a unit, which is none before the newest, and empties d.
+func (s *timerSlots) fold(unit uint32, d *distribution, most int) {
+	if d.Total == 0 {
+		return
+	}
+	if unit == s.newest {
+		d.merge(s.newestRecord())
+	}
+	s.note(unit, d.record(unit), most)
+	d.reset()
+}
+
+// readLocked adds all that is in the view to d. What came since the last roll has to be rolled before.
+func (t *timer) readLocked(d *distribution, spans []window.Span, v window.View) {
+	if t.units != nil {
+		t.units[v.Index].each(v.FirstUnit, d.merge)
+		if v.Index > 0 {
+			first := spans[0].Unit(v.Span.FirstTick(v.FirstUnit))
+			t.units[0].each(max(first, t.folded+1), d.merge)
+		}
+	}
+	if t.pushed != nil {
+		t.pushed.readLocked(d, v)
+	}
+}
+
+// Weight is what the timer is accounted for: what it takes once both windows are full of records with all bins of its tree, and a
+// quarter of its table; or what it takes now, if that is more.
+func (t *timer) Weight(live *TimerLive) int64 {
+	const (
+		slots = 2 * (window.TicksPerWindow + 1)
+		full  = slots * (recordHead + timerBins/4)
+	)
+	n := int64(unsafe.Sizeof(timer{})) + max(t.unitBytes(), 2*slotsBytes+full)
+	return n + t.liveBytes(live, leafBytes) + t.pushed.weight()
+}
+
+// recordHead is what stands before a record's bins where the values are no whole numbers.
+const recordHead = 32
+
+// unitBytes is what the slots take.
+func (t *timer) unitBytes() (n int64) {
+	for i := range t.units {
+		n += slotsBytes + int64(cap(t.units[i].records))
+	}
+	return n
+}
+
+// liveBytes is what the live part and the tree take, by what a leaf is counted for.
+func (t *timer) liveBytes(live *TimerLive, leaf int64) (n int64) {
+	if live != nil {
+		n += liveBytes
+	}
+	if tree := t.tree.Load(); tree != nil {
+		nodes, leaves := tree.count()
+		n += treeBytes + nodes*nodeBytes + leaves*leaf
+	}
+	return n
+}
+
+// forgetLocked drops the slots of an idle timer.
+func (t *timer) forgetLocked() {
+	t.units = nil
+	if t.pushed != nil {
+		clear(t.pushed.units)
+	}
+}
+
+// BytesLocked is the memory that the timer takes now.
+func (t *timer) BytesLocked(live *TimerLive) int64 {
+	n := int64(unsafe.Sizeof(timer{})) + t.unitBytes() + t.liveBytes(live, 2*leafBins*8)
+	if t.pushed != nil {
+		n += t.pushed.bytes()
+	}
+	return n
+}
+
+// enterLocked adds what came in an earlier tick to the records of its units. Units that are not kept any more are left out.
+func (t *timer) enterLocked(spans []window.Span, tick uint32, d *distribution) {
+	fine := spans[0].Unit(tick)
+	if t.units == nil || fine >= t.units[0].newest {
+		t.noteLocked(spans, tick, d)
+		return
+	}
+	s, most := &t.units[0], spans[0].Kept()
+	if int(s.count) == most && s.oldest() > t.folded && !s.has(fine) {
+		t.foldLocked(spans) // the shortest span is about to lose its oldest record
+	}
+	s.enterAt(fine, d, most)
+	if fine > t.folded {
+		return // foldLocked takes it along
+	}
+	for i := 1; i < len(spans); i++ {
+		t.units[i].enterAt(spans[i].Unit(tick), d, spans[i].Kept())
+	}
+}
+
+// has reports whether there is a record of a unit.
+func (s *timerSlots) has(unit uint32) (found bool) {
+	s.each(unit, func(rec timerRecord) { found = found || rec.unit == unit })
+	return found
+}
+
+// enterAt adds a distribution to the record of a unit.
+func (s *timerSlots) enterAt(unit uint32, d *distribution, most int) {
+	if int(s.count) == most && unit < s.oldest() {
+		return
+	}
+	sum := distributions.Get().(*distribution)
+	defer distributions.Put(sum)
+	sum.reset()
+	s.each(unit, func(rec timerRecord) {
+		if rec.unit == unit {
+			sum.merge(rec)
+		}
+	})
+	for bin := d.low; bin < d.top; bin++ {
+		if w := d.weights[bin]; w != 0 {
+			sum.add(bin, w)
+		}
+	}
+	sum.extend(d.Sum, d.min, d.max)
+	s.enter(unit, sum.record(unit), most)
+}

@@ -1,0 +1,157 @@
+package aggregate
+
+import (
+	"unsafe"
+
+	"github.com/sluice-metrics/sluice/aggregate/kind"
+	"github.com/sluice-metrics/sluice/aggregate/lookup"
+	"github.com/sluice-metrics/sluice/aggregate/memory"
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// knownTimer is where a known line's observation goes, if it is of a timer.
+type knownTimer struct {
+	live *kind.TimerLive // nil: no timer, or nothing was observed yet
+	cell *kind.Cell
+	bin  int
+}
+
+// LookupLines looks up lines for ApplyKnown. What it finds holds until Quiesce or Offline.
+func (w *Writer) LookupLines(lines []metric.Line) {
+	if len(lines) > len(w.known) {
+		w.known, w.knownTimers = make([]lookup.Result, len(lines)), make([]knownTimer, len(lines))
+	}
+	w.lines = lines
+	far := w.table.aliases.Records.Bytes() > w.table.farBytes
+	found, timers := w.known[:len(lines)], w.knownTimers[:len(lines)]
+	w.table.aliases.LookupLines(lines, found, far)
+	if far {
+		w.prefetchCells(found)
+	}
+	if w.someTimers = w.lookAtCells(found, timers); w.someTimers {
+		w.prefetchTimers(lines, timers)
+	}
+}
+
+// prefetchCells has the cells come, and the words with their marks.
+func (w *Writer) prefetchCells(found []lookup.Result) {
+	blocks := &w.table.blocks
+	for len(found) > 0 {
+		n := min(len(found), lookup.FarLines)
+		var ahead [2 * lookup.FarLines]uintptr
+		for i := range found[:n] {
+			if r := &found[i]; r.Known {
+				page, place := blocks.pageOf(r.Ref.Number)
+				at := i * 2
+				ahead[at], ahead[at+1] = uintptr(unsafe.Pointer(&page.cells[place])), uintptr(unsafe.Pointer(&page.dirty[place/64]))
+			}
+		}
+		memory.Prefetch(ahead[:2*n])
+		found = found[n:]
+	}
+}
+
+// lookAtCells looks whether the series is still there. True: some are timers.
+func (w *Writer) lookAtCells(found []lookup.Result, timers []knownTimer) (some bool) {
+	blocks := &w.table.blocks
+	for i := range found {
+		r, timer := &found[i], &timers[i]
+		timer.live = nil
+		if !r.Known {
+			continue
+		}
+		page, place := blocks.pageOf(r.Ref.Number)
+		c := &page.cells[place]
+		if r.Known = c.State.Load() == r.Ref.State; r.Known && r.Kind() == metric.Timer {
+			timer.cell, timer.live = c, w.table.Timers.Of(c)
+			some = some || timer.live != nil
+		}
+	}
+	return some
+}
+
+// prefetchTimers finds the bins, and has their lines come: a live part is so large that those of some thousand timers are far.
+func (w *Writer) prefetchTimers(lines []metric.Line, timers []knownTimer) {
+	var ahead [lookup.FarLines]uintptr
+	n := 0
+	for i := range timers {
+		if r, l := &timers[i], &lines[i]; r.live != nil {
+			r.bin = kind.BinOf(float64(l.Whole) + l.Fraction)
+			ahead[n] = uintptr(unsafe.Pointer(r.live.Line(0, r.bin)))
+			if n++; n == lookup.FarLines {
+				memory.Prefetch(ahead[:])
+				n = 0
+			}
+		}
+	}
+	memory.Prefetch(ahead[:n])
+}
+
+// ApplyKnown applies recalled lines from one on, up to the first that has to be parsed, and returns how many it applied. Which
+// lines are refused, and why, is found out anew by parsing them.
+func (w *Writer) ApplyKnown(from int) (applied int) {
+	for at := from; at < len(w.lines); {
+		until := min(at+insideLines, len(w.lines))
+		if at = w.applyKnownRun(at, until); at < until {
+			return at - from
+		}
+	}
+	return len(w.lines) - from
+}
+
+// insideLines is how many lines a writer is inside for, where there are timers among them: whoever turns one waits for no more, and no
+// more come into the second half of a timer than it has places for.
+const insideLines = 8
+
+// applyKnownRun applies lines from one to another, up to the first that has to be parsed, and returns its place.
+func (w *Writer) applyKnownRun(from, until int) int {
+	if w.someTimers {
+		w.Slot.Enter()
+		defer w.Slot.Exit()
+	}
+	for i := from; i < until; i++ {
+		if !w.applyKnown(&w.lines[i], &w.known[i], &w.knownTimers[i]) {
+			return i
+		}
+	}
+	return until
+}
+
+// applyKnown applies one line to its series, if it is known and may be.
+func (w *Writer) applyKnown(l *metric.Line, r *lookup.Result, timer *knownTimer) bool {
+	if !r.Known {
+		return false
+	}
+	t := w.table
+	k := r.Kind()
+	if k == metric.Counter && l.Numeric && l.Fraction == 0 && !r.Sampled() {
+		page, place := t.blocks.pageOf(r.Ref.Number)
+		if l.Whole > kind.MaxIncrement || !page.cells[place].Add(l.Whole) {
+			return false
+		}
+		w.Counted.Add(l.Whole, 0)
+		page.dirty.Mark(place)
+		return true
+	}
+	if !l.Numeric && k != metric.Set {
+		return false
+	}
+	if timer.live != nil && !r.Sampled() && timer.live.Observe(uint32(timer.cell.Value.Load()&kind.HotHalf), timer.bin, float64(l.Whole)+l.Fraction) {
+		page, place := t.blocks.pageOf(r.Ref.Number)
+		page.dirty.Mark(place)
+		return true
+	}
+	s := &w.parsed
+	s.Kind, s.Whole, s.Fraction, s.Rate, s.Member = k, l.Whole, l.Fraction, 0, nil
+	switch k {
+	case metric.Gauge:
+		s.Op = metric.Assign
+	case metric.Set:
+		s.Member = l.Value
+	}
+	if r.Sampled() {
+		s.Rate = r.Rate()
+	}
+	b, place := t.blocks.of(r.Ref.Number)
+	return w.updateNow(b, place, s) == metric.Applied
+}

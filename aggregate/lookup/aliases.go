@@ -1,0 +1,159 @@
+package lookup
+
+import (
+	"bytes"
+	"hash/maphash"
+	"math/bits"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// Aliases finds a series by the name and tag bytes of a line as they stand on the wire: hashed, looked up
+// without a lock (slots.go), and compared in full with the bytes in the record.
+type Aliases struct {
+	seed     maphash.Seed
+	lineHash Hash
+	Slots    *Slots
+	Records  *records
+	Shards   [SlotShards]RecordShard // under the locks of the slots' shards
+	Used     atomic.Int64            // of records in use
+}
+
+// NewAliases makes room for aliases of so many bytes.
+func NewAliases(size int64) *Aliases {
+	return &Aliases{seed: maphash.MakeSeed(), lineHash: NewHash(), Slots: NewSlots(), Records: newRecords(size)}
+}
+
+// Key is what decides which series a line belongs to, as it stands on the wire. The bytes are borrowed.
+type Key struct {
+	hash uint64
+	name []byte
+	tags []byte
+	mode uint16 // kind and separator; of a line, see recall.go
+	mask uint16 // of the mode's bits, those that are looked up
+	// rate is that of a sampled line; else 0.
+	rate float64
+	// sender is the key of who sent the line, 0 where nobody asks: two who send the same bytes speak of different things,
+	// and so do two who had the same address. What the line says of its origin beside its tags is mixed in.
+	sender uint64
+}
+
+// KeyOf is what a sample is looked up by: its line, where that says all.
+func (a *Aliases) KeyOf(s *metric.Sample) Key {
+	if s.Line != nil {
+		return a.lineKeyOf(s)
+	}
+	return a.keyOfSample(s)
+}
+
+func (a *Aliases) keyOfSample(s *metric.Sample) Key {
+	h := maphash.Bytes(a.seed, s.Name)
+	if len(s.Tags) > 0 {
+		h = bits.RotateLeft64(h, 29)*0x9e3779b97f4a7c15 ^ maphash.Bytes(a.seed, s.Tags)
+	}
+	mode := uint16(s.Kind) | uint16(s.Separator)<<8
+	h ^= uint64(mode) * 0xd6e8feb86659fd93
+	k := Key{hash: h, name: s.Name, tags: s.Tags, mode: mode, mask: 0xffff}
+	if s.Sender != nil {
+		k.sender = a.origin(s)
+		k.hash = bits.RotateLeft64(h, 31) ^ k.sender*0x9e3779b97f4a7c15
+	}
+	return k
+}
+
+// origin is what beside name and tags decides whom a line is about. Fields that few lines have are mixed in as hashes of 64
+// random bits: two of one sender agree as rarely as the keys of two senders do.
+func (a *Aliases) origin(s *metric.Sample) uint64 {
+	k := s.Sender.Key
+	if len(s.Container) > 0 {
+		k = bits.RotateLeft64(k, 17) ^ maphash.Bytes(a.seed, s.Container)
+	}
+	if len(s.External) > 0 {
+		k = bits.RotateLeft64(k, 37) ^ maphash.Bytes(a.seed, s.External)
+	}
+	if s.DefaultExternal {
+		k = ^k
+	}
+	return k
+}
+
+// Find returns the record of a key, or nil.
+func (a *Aliases) Find(k *Key) *record {
+	p := a.Slots.Probe(k.hash)
+	for {
+		number := p.Next()
+		if number == 0 {
+			return nil
+		}
+		if r := a.Records.at(number); r.matches(k) {
+			return r
+		}
+	}
+}
+
+// Set makes a key lead to a target, with a new record where there is none, and returns where it led before: 0 for
+// nowhere. False: the key is too long to be remembered, or there is no memory.
+func (a *Aliases) Set(k *Key, target uint64) (before uint64, ok bool) {
+	if len(k.name)+len(k.tags) > maxAliasBytes {
+		return 0, false
+	}
+	shard := a.Slots.Shard(k.hash)
+	shard.Mu.Lock()
+	defer shard.Mu.Unlock()
+	if r := a.Find(k); r != nil {
+		return r.Target.Swap(target), true
+	}
+	number, ok := a.Shards[k.hash%SlotShards].makeLocked(a.Records, k, target)
+	if !ok {
+		return 0, false
+	}
+	a.Used.Add(a.Records.at(number).size())
+	shard.AddLocked(k.hash, number)
+	return 0, true
+}
+
+// place is where the record of a hash would come to lie now.
+func (a *Aliases) place(hash uint64, length int) uintptr {
+	shard := a.Slots.Shard(hash)
+	shard.Mu.Lock()
+	defer shard.Mu.Unlock()
+	return uintptr(unsafe.Pointer(a.Records.at(a.Shards[hash%SlotShards].likelyLocked(recordClass(length)))))
+}
+
+// Sweep removes the records of one shard that stale says so of. Their numbers may be used again (recycle) only
+// after every writer has passed.
+func (a *Aliases) Sweep(index int, stale func(target uint64) bool) []uint32 {
+	shard := &a.Slots.Shards[index]
+	shard.Mu.Lock()
+	defer shard.Mu.Unlock()
+	return shard.sweepLocked(func(number uint32) bool { return stale(a.Records.at(number).Target.Load()) })
+}
+
+func (a *Aliases) Recycle(index int, numbers []uint32) {
+	shard := &a.Slots.Shards[index]
+	shard.Mu.Lock()
+	defer shard.Mu.Unlock()
+	for _, number := range numbers {
+		a.Used.Add(-a.Records.at(number).size())
+		a.Shards[index].giveLocked(a.Records, number)
+	}
+}
+
+// Size is the number of aliases, and the bytes of all tables and records.
+func (a *Aliases) Size() (n int, bytes int64) {
+	for i := range a.Slots.Shards {
+		shard := &a.Slots.Shards[i]
+		shard.Mu.Lock()
+		n += shard.live
+		bytes += shard.bytesLocked()
+		shard.Mu.Unlock()
+	}
+	return n, bytes + a.Records.Bytes()
+}
+
+func (r *record) matches(k *Key) bool {
+	return r.sender == k.sender && r.mode&k.mask == k.mode && int(r.nameLength) == len(k.name) &&
+		bytes.Equal(r.name(), k.name) && bytes.Equal(r.tags(), k.tags)
+}

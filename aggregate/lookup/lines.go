@@ -1,0 +1,179 @@
+package lookup
+
+import (
+	"bytes"
+	"unsafe"
+
+	"github.com/sluice-metrics/sluice/aggregate/memory"
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// Bits of a record's mode. Below lineMode is the kind, which a line that is looked up does not know yet.
+const (
+	kindMask     = 0x0f
+	sampledMode  = 0x10 // the record ends with the line's rate
+	lineMode     = 0x20 // the record is of a line's Head and Rest, not of a sample's name and tags
+	externalMode = 0x40
+)
+
+// Result is a line on its way to its series. Each step is done for all lines before the next: what one waits for in memory,
+// the others wait for at the same time.
+type Result struct {
+	hash   uint64
+	sender uint64
+	mode   uint16 // of the line; once its record is found, the record's
+	Known  bool
+	number uint32 // of the record that may be the line's; 0: none
+	record *record
+	Ref    Ref // where the record leads
+}
+
+// IsNew reports whether no record was found.
+func (r *Result) IsNew() bool { return r.number == 0 }
+
+// Kind is that of a known line's samples.
+func (r *Result) Kind() metric.Kind { return metric.Kind(r.mode & kindMask) }
+
+// Sampled reports whether a known line has a rate.
+func (r *Result) Sampled() bool { return r.mode&sampledMode != 0 }
+
+// Rate is that of a sampled line.
+func (r *Result) Rate() float64 { return r.record.rate() }
+
+// lineKeyOf is the key of the line of a sample, with what its record is to say of the sample.
+func (a *Aliases) lineKeyOf(s *metric.Sample) Key {
+	l := s.Line
+	hash, sender, mode := a.lineKey(l)
+	k := Key{hash: hash, sender: sender, name: l.Head, tags: l.Rest, mode: mode | uint16(s.Kind), mask: 0xffff}
+	if s.Rate != 0 {
+		k.mode, k.rate = k.mode|sampledMode, s.Rate
+	}
+	return k
+}
+
+// lineKey is what a line is looked up by beside its bytes. Its kind stands in Rest, so it need not be known.
+func (a *Aliases) lineKey(l *metric.Line) (hash, sender uint64, mode uint16) {
+	mode = lineMode | uint16(l.Dialect)<<8
+	if l.DefaultExternal {
+		mode |= externalMode
+	}
+	if l.Sender != nil {
+		sender = l.Sender.Key
+	}
+	return fold(a.lineHash.Of(l.Head, l.Rest)^sender, a.lineHash.a^uint64(mode)), sender, mode
+}
+
+// isLine reports whether a record is that of a line.
+func (r *record) isLine(l *metric.Line, k *Result) bool {
+	return r.sender == k.sender && r.mode&^(kindMask|sampledMode) == k.mode &&
+		int(r.nameLength) == len(l.Head) && int(r.tagsLength) == len(l.Rest) &&
+		bytes.Equal(r.name(), l.Head) && bytes.Equal(r.tags(), l.Rest)
+}
+
+// Where what lines look at is more than the processor's own cache holds, it is asked for one step ahead, some lines at a time: a load
+// that waits holds up all that come a few hundred instructions behind it, asking does not. Where it is less, asking costs more than it brings.
+const (
+	FarBytes  = 4 << 20 // of records, if nobody says otherwise
+	FarLines  = 8       // whose addresses are gathered
+	farCaches = 3 * FarLines
+)
+
+// LookupLines finds the records of lines. far: what they look at is asked for ahead.
+func (a *Aliases) LookupLines(lines []metric.Line, found []Result, far bool) {
+	if a.hashLines(lines, found, far); far {
+		a.findFar(lines, found)
+	} else {
+		a.findLines(found)
+		a.touchRecords(found)
+	}
+	a.compare(lines, found)
+}
+
+func (a *Aliases) hashLines(lines []metric.Line, found []Result, far bool) {
+	for len(found) > 0 {
+		n := min(len(found), FarLines)
+		for i := range found[:n] {
+			r := &found[i]
+			r.hash, r.sender, r.mode = a.lineKey(&lines[i])
+		}
+		if far {
+			a.prefetchSlots(found[:n])
+		}
+		lines, found = lines[n:], found[n:]
+	}
+}
+
+// prefetchSlots prefetches the slots of up to farLines lines.
+func (a *Aliases) prefetchSlots(found []Result) {
+	var ahead [FarLines]uintptr
+	slots := a.Slots
+	for i := range found {
+		p := slots.Probe(found[i].hash)
+		ahead[i] = uintptr(unsafe.Pointer(p.Slot()))
+	}
+	memory.Prefetch(ahead[:len(found)])
+}
+
+// findLines reads each line's slot.
+func (a *Aliases) findLines(found []Result) {
+	slots := a.Slots
+	for i := range found {
+		r := &found[i]
+		p := slots.Probe(r.hash)
+		r.number = p.Next()
+	}
+}
+
+// findFar does what findLines does, and has the records come: of long ones the first two lines and the last.
+func (a *Aliases) findFar(lines []metric.Line, found []Result) {
+	records := a.Records
+	for len(found) > 0 {
+		n := min(len(found), FarLines)
+		a.findLines(found[:n])
+		var ahead [farCaches]uintptr
+		for i := range found[:n] {
+			r, l := &found[i], &lines[i]
+			r.record = records.at(r.number) // of 0, too: it lies in the arena
+			first, last := uintptr(unsafe.Pointer(r.record)), uintptr(recordHeader+len(l.Head)+len(l.Rest)-1)
+			at := i * 3
+			ahead[at], ahead[at+1], ahead[at+2] = first, first+min(last, CacheLine), first+last
+		}
+		memory.Prefetch(ahead[:3*n])
+		lines, found = lines[n:], found[n:]
+	}
+}
+
+// touchRecords has the records come: the comparison of one takes so many steps that the processor does not see the next one.
+func (a *Aliases) touchRecords(found []Result) {
+	records := a.Records
+	for i := range found {
+		if r := &found[i]; r.number != 0 {
+			r.record = records.at(r.number)
+			r.record.touch()
+		}
+	}
+}
+
+// compare holds each line against its record.
+func (a *Aliases) compare(lines []metric.Line, found []Result) {
+	for i := range found {
+		r := &found[i]
+		// Another line of the same bits in its slot is so rare that it may be parsed.
+		if r.Known = r.number != 0 && r.record.isLine(&lines[i], r); r.Known {
+			target := r.record.Target.Load()
+			r.mode, r.Ref, r.Known = r.record.mode, TargetRef(target), target&RefusalBit == 0
+		}
+	}
+}
+
+// PrefetchNew has the slots come of aliases that are to be made, and the memory of their records.
+func (a *Aliases) PrefetchNew(lines []metric.Line, found []Result) {
+	a.prefetchSlots(found)
+	var ahead [2 * FarLines]uintptr
+	for i := range found {
+		length := recordHeader + min(len(lines[i].Head)+len(lines[i].Rest), maxAliasBytes)
+		first := a.place(found[i].hash, length)
+		ahead[2*i], ahead[2*i+1] = first, first+uintptr(length-1)
+	}
+	memory.Prefetch(ahead[:2*len(found)])
+}

@@ -1,0 +1,153 @@
+package lookup
+
+import (
+	"encoding/binary"
+	"math"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/sluice-metrics/sluice/aggregate/memory"
+)
+
+// record is an alias: a header, followed in memory by the name and the tags, and of a sampled line by its rate. It lies in
+// memory without pointers, on a multiple of 16 bytes.
+type record struct {
+	sender uint64
+	// Target is where the alias leads, see target.go. It is the one thing that may change.
+	Target     atomic.Uint64
+	nameLength uint16
+	tagsLength uint16
+	mode       uint16
+	class      uint16 // of its size, for using it again
+}
+
+const (
+	recordHeader = int(unsafe.Sizeof(record{}))
+	recordGrain  = 16
+	// maxAliasBytes bounds the name and tags of an alias; longer lines are found by their canonical form each time.
+	maxAliasBytes = 2048
+	chunkGrains   = 1 << 9 // 8 KiB: there are as many begun as shards
+	recordClasses = (recordHeader+maxAliasBytes+rateBytes)/recordGrain + 2
+	rateBytes     = 8
+)
+
+func (r *record) bytes(from, length int) []byte {
+	if length == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(r), recordHeader+from)), length)
+}
+
+// touch has the first two cache lines come. What lies behind the last record is readable, too.
+func (r *record) touch() {
+	r.Target.Load()
+	memory.Touch(unsafe.Add(unsafe.Pointer(r), CacheLine))
+}
+
+const CacheLine = 64
+
+// size is what the record takes, in bytes.
+func (r *record) size() int64 { return int64(r.class) * recordGrain }
+
+func (r *record) name() []byte { return r.bytes(0, int(r.nameLength)) }
+
+func (r *record) tags() []byte { return r.bytes(int(r.nameLength), int(r.tagsLength)) }
+
+// rate is that of a sampled line.
+func (r *record) rate() float64 {
+	return math.Float64frombits(binary.LittleEndian.Uint64(r.bytes(int(r.nameLength)+int(r.tagsLength), rateBytes)))
+}
+
+// records is the memory of all aliases. A record's number is its place in grains. Chunks of it are given to the shards,
+// which cut them up under their locks.
+type records struct {
+	Memory *memory.Arena
+	chunks atomic.Int64 // given out
+}
+
+// newRecords reserves for records of so many bytes, and as much again for pieces that no new record fits.
+func newRecords(size int64) *records {
+	most := int64(math.MaxUint32) * recordGrain
+	return &records{Memory: memory.NewArena(int(min(2*size+SlotShards*chunkGrains*recordGrain, most)))}
+}
+
+func (r *records) at(number uint32) *record {
+	return (*record)(unsafe.Add(r.Memory.Base, uintptr(number)*recordGrain))
+}
+
+// chunk gives out a chunk: the number of its first grain. False: there is no more memory.
+func (r *records) chunk() (number uint32, ok bool) {
+	n := r.chunks.Add(1)
+	if !r.Memory.Grow(int(n)*chunkGrains*recordGrain + CacheLine) {
+		r.chunks.Add(-1)
+		return 0, false
+	}
+	return uint32(n-1) * chunkGrains, true
+}
+
+func (r *records) Bytes() int64 { return r.chunks.Load() * chunkGrains * recordGrain }
+
+// RecordShard is a shard's part of the records, under the shard's lock: the chunk that is cut up from its start, and lists of
+// pieces that were given back, by size.
+type RecordShard struct {
+	next, end uint32
+	free      [recordClasses][]uint32
+}
+
+// makeLocked copies a key into a new record, complete but not yet named by a slot. False: there is no more memory.
+func (s *RecordShard) makeLocked(all *records, k *Key, target uint64) (number uint32, ok bool) {
+	length := recordHeader + len(k.name) + len(k.tags)
+	if k.rate != 0 {
+		length += rateBytes
+	}
+	class := recordClass(length)
+	if number, ok = s.placeLocked(all, class); !ok {
+		return 0, false
+	}
+	made := all.at(number)
+	made.sender, made.mode, made.class = k.sender, k.mode, uint16(class)
+	made.nameLength, made.tagsLength = uint16(len(k.name)), uint16(len(k.tags))
+	made.Target.Store(target)
+	copy(made.name(), k.name)
+	copy(made.tags(), k.tags)
+	if k.rate != 0 {
+		binary.LittleEndian.PutUint64(made.bytes(len(k.name)+len(k.tags), rateBytes), math.Float64bits(k.rate))
+	}
+	return number, true
+}
+
+// recordClass is the class of a record of so many bytes.
+func recordClass(length int) int { return (length + recordGrain - 1) / recordGrain }
+
+// likelyLocked is where the next record of a class comes to lie, unless a chunk ends before.
+func (s *RecordShard) likelyLocked(class int) uint32 {
+	if list := s.free[class]; len(list) > 0 {
+		return list[len(list)-1]
+	}
+	return s.next
+}
+
+func (s *RecordShard) placeLocked(all *records, class int) (number uint32, ok bool) {
+	if list := s.free[class]; len(list) > 0 {
+		s.free[class] = list[:len(list)-1]
+		return list[len(list)-1], true
+	}
+	if s.next+uint32(class) > s.end || s.end == 0 {
+		first, ok := all.chunk()
+		if !ok {
+			return 0, false
+		}
+		s.next, s.end = first, first+chunkGrains
+		if first == 0 {
+			s.next = FirstNumber // the numbers before it have a meaning in slots
+		}
+	}
+	number = s.next
+	s.next += uint32(class)
+	return number, true
+}
+
+func (s *RecordShard) giveLocked(all *records, number uint32) {
+	class := all.at(number).class
+	s.free[class] = append(s.free[class], number)
+}

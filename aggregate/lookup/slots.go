@@ -1,0 +1,165 @@
+package lookup
+
+import (
+	"sync"
+	"sync/atomic"
+	"unsafe"
+)
+
+// Slots is an open hash table from hashes to numbers in shards. Lookups take no lock; whoever looks up compares
+// what the number stands for, since a slot holds only 32 bits of the hash, its tag. The low bits of the tag are also where a probe begins, so
+// that a table grows without another look at what it names; those above them, and the shard, tell hashes apart.
+//
+//   - T1 What a number stands for is complete before its slot names it.
+//   - T2 A number that was removed is used again only after every writer has passed (epoch.go).
+//   - T3 Adding, removing and growing happen under the shard's lock; a lookup that runs into any of them finds
+//     the old state or the new one.
+type Slots struct {
+	heads  [SlotShards]slotHead // by themselves, so that they stay in a cache
+	Shards [SlotShards]slotShard
+}
+
+const SlotShards = 256
+
+// slotHead is where a shard's table is. A table is followed only by one of at least its size.
+//
+//   - T4 Whoever grows a table stores first, then mask; a lookup loads mask, then first. So it never reads beyond a table. With
+//     a new table and an old mask it may miss what is there, as if it had come before that: the caller asks under the lock.
+type slotHead struct {
+	first atomic.Pointer[atomic.Uint64]
+	mask  atomic.Uint64
+}
+
+type slotShard struct {
+	head *slotHead
+
+	Mu     sync.Mutex
+	table  []atomic.Uint64
+	live   int // slots with a number
+	filled int // slots that are not empty
+}
+
+// Numbers in slots: 0 is the end of a probe, removed a slot whose number is gone.
+const (
+	removed     = 1
+	FirstNumber = 2
+)
+
+func NewSlots() *Slots {
+	s := new(Slots)
+	for i := range s.Shards {
+		s.Shards[i].head = &s.heads[i]
+		s.Shards[i].setLocked(make([]atomic.Uint64, 16))
+	}
+	return s
+}
+
+func (s *slotShard) setLocked(table []atomic.Uint64) {
+	s.table = table
+	s.head.first.Store(&table[0])
+	s.head.mask.Store(uint64(len(table) - 1))
+}
+
+func (s *Slots) Shard(hash uint64) *slotShard { return &s.Shards[hash%SlotShards] }
+
+// probe walks the slots that a hash may be in.
+type probe struct {
+	first *atomic.Uint64
+	mask  uint64
+	at    uint64
+	tag   uint64
+}
+
+func (s *Slots) Probe(hash uint64) probe {
+	head := &s.heads[hash%SlotShards]
+	mask := head.mask.Load()
+	return probe{first: head.first.Load(), mask: mask, at: hash >> 32, tag: hash >> 32}
+}
+
+// Slot is the one that is looked at next.
+func (p *probe) Slot() *atomic.Uint64 {
+	return (*atomic.Uint64)(unsafe.Add(unsafe.Pointer(p.first), p.at&p.mask*8))
+}
+
+// Next is the number in the next slot that could be the hash's; 0: there is none.
+func (p *probe) Next() uint32 {
+	for {
+		slot := p.Slot().Load()
+		p.at++
+		if slot == 0 {
+			return 0
+		}
+		if slot>>32 == p.tag && uint32(slot) != removed {
+			return uint32(slot)
+		}
+	}
+}
+
+// AddLocked adds a number.
+func (s *slotShard) AddLocked(hash uint64, number uint32) {
+	if table := s.table; (s.filled+1)*4 > len(table)*3 {
+		s.growLocked()
+	}
+	s.putLocked(s.table, hash>>32<<32|uint64(number))
+	s.live++
+}
+
+func (s *slotShard) putLocked(table []atomic.Uint64, held uint64) {
+	mask := uint64(len(table) - 1)
+	for i := held >> 32; ; i++ {
+		if slot := &table[i&mask]; slot.Load() == 0 {
+			slot.Store(held)
+			s.filled++
+			return
+		}
+	}
+}
+
+func (s *slotShard) growLocked() {
+	old := s.table
+	size := len(old)
+	for (s.live+1)*2 > size {
+		size *= 2
+	}
+	table := make([]atomic.Uint64, size)
+	s.filled = 0
+	for i := range old {
+		if held := old[i].Load(); uint32(held) >= FirstNumber {
+			s.putLocked(table, held)
+		}
+	}
+	s.setLocked(table)
+}
+
+// RemoveLocked takes a number out.
+func (s *slotShard) RemoveLocked(hash uint64, number uint32) {
+	table := s.table
+	mask := uint64(len(table) - 1)
+	for i := hash >> 32; ; i++ {
+		slot := &table[i&mask]
+		switch held := slot.Load(); {
+		case held == 0:
+			return
+		case uint32(held) == number:
+			slot.Store(held>>32<<32 | removed)
+			s.live--
+			return
+		}
+	}
+}
+
+// sweepLocked takes out all numbers that gone says so of, and returns them.
+func (s *slotShard) sweepLocked(gone func(number uint32) bool) (out []uint32) {
+	table := s.table
+	for i := range table {
+		if held := table[i].Load(); uint32(held) >= FirstNumber && gone(uint32(held)) {
+			table[i].Store(held>>32<<32 | removed)
+			s.live--
+			out = append(out, uint32(held))
+		}
+	}
+	return out
+}
+
+// bytesLocked is the memory of the shard's table.
+func (s *slotShard) bytesLocked() int64 { return int64(len(s.table)) * 8 }

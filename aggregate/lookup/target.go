@@ -1,0 +1,26 @@
+package lookup
+
+import "github.com/sluice-metrics/sluice/metric"
+
+// Ref names a series and its generation, so that a reader notices when its place was given to another.
+type Ref struct {
+	Number uint32
+	State  uint32
+}
+
+// A target is what an alias leads to, in one word so that it changes at once: a series' number with its state,
+// by which a writer sees that the place belongs to another series by now; or a refusal with the turn of the
+// table's limits that it was decided in, by which a writer sees that it has to ask again.
+const RefusalBit = 1 << 63
+
+func (r Ref) Target() uint64 { return uint64(r.State)<<32 | uint64(r.Number) }
+
+func TargetRef(target uint64) Ref { return Ref{Number: uint32(target), State: uint32(target >> 32)} }
+
+func RefusalTarget(r metric.Reason, turn uint32) uint64 {
+	return RefusalBit | uint64(turn)<<8 | uint64(r)
+}
+
+func TargetRefusal(target uint64) (r metric.Reason, turn uint32) {
+	return metric.Reason(target), uint32(target >> 8)
+}

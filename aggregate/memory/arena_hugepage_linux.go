@@ -1,0 +1,8 @@
+//go:build !race
+
+package memory
+
+import "golang.org/x/sys/unix"
+
+// adviseHugePages asks the kernel for huge pages. A refusal costs speed only.
+func adviseHugePages(memory []byte) { _ = unix.Madvise(memory, unix.MADV_HUGEPAGE) }

@@ -1,0 +1,5 @@
+//go:build !race && !linux
+
+package memory
+
+func adviseHugePages([]byte) {}

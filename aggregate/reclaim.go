@@ -1,0 +1,116 @@
+package aggregate
+
+import (
+	"github.com/sluice-metrics/sluice/aggregate/kind"
+	"github.com/sluice-metrics/sluice/aggregate/lookup"
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// reclaim takes the second step for all that every writer has passed.
+func (t *Table) reclaim(pace *pace) {
+	e := &t.evictions
+	passed := t.Epochs.Quiesced()
+	for len(e.stale) > 0 && e.stale[0].epoch <= passed {
+		t.aliases.Recycle(e.stale[0].shard, e.stale[0].numbers)
+		e.stale = e.stale[1:]
+	}
+	w := t.NewWriter()
+	defer w.Close()
+	for t.reclaimNext(passed, w) {
+		pace.step()
+	}
+}
+
+// reclaimNext takes the second step for the series that has waited longest, if it is due.
+func (t *Table) reclaimNext(passed uint64, w *Writer) bool {
+	e := &t.evictions
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.tombstones) == 0 || e.tombstones[0].epoch > passed {
+		return false
+	}
+	t.reclaimLocked(e.tombstones[0], w)
+	e.tombstones = e.tombstones[1:]
+	if len(e.tombstones) == 0 {
+		e.tombstones = nil
+		t.turn.Add(1) // what was refused for want of places or memory may come in
+	}
+	return true
+}
+
+// reclaimLocked is the second step for one series: the place is free afterwards.
+func (t *Table) reclaimLocked(d tombstone, w *Writer) {
+	b, place := t.blocks.of(d.Number)
+	s := &b.series[place]
+	late := d.cause.mayHaveSuccessor() && b.page.dirty.Has(place)
+	if late {
+		late = t.handOver(d, b, place, w)
+	}
+	t.retire(d, b, place, late)
+
+	hash := t.identityOf(s).Sum
+	shard := t.canon.Shard(hash)
+	shard.Mu.Lock()
+	shard.RemoveLocked(hash, d.Number+lookup.FirstNumber)
+	shard.Mu.Unlock()
+
+	b.history.Lock()
+	t.nameBytes.Add(-s.nameBytes())
+	t.emptyPlaceLocked(b, place)
+	b.history.Unlock()
+	t.blocks.give(d.Number)
+}
+
+// emptyPlaceLocked gives back all that a series held. Nobody finds it any more.
+func (t *Table) emptyPlaceLocked(b *block, place uint32) {
+	s, c := &b.series[place], &b.page.cells[place]
+	bit := uint64(1) << (place % 64)
+	b.page.dirty[place/64].And(^bit)
+	b.unsaved[place/64].And(^bit)
+	t.FreeLogs(b.handle(place))
+	if body := b.body(place); body != nil {
+		t.Weigh(body, 0)
+		if body.Timer != nil {
+			t.Timers.Drop(c)
+		}
+		b.bodies.Drop(place)
+	}
+	s.entry, s.first, s.length = nil, nil, 0
+}
+
+// retire adds to retired what a counter held: all of it, or what it held when it turned dead if the rest moved on.
+func (t *Table) retire(d tombstone, b *block, place uint32, late bool) {
+	if b.page.kinds[place] != metric.Counter {
+		return
+	}
+	whole, units := kind.Held(b.handle(place))
+	if late {
+		whole, units = d.Whole, d.Units
+	}
+	t.sumsMu.Lock()
+	defer t.sumsMu.Unlock()
+	t.retired.Add(whole, units)
+}
+
+// handOver hands what came after a series had turned dead to a series of the same identity, made where there is none.
+// False: there could be none.
+func (t *Table) handOver(d tombstone, b *block, place uint32, w *Writer) bool {
+	s := &b.series[place]
+	e := s.entry
+	form := t.identityOf(s)
+	to, refused := t.create(&form, &metric.Sample{Kind: e.Kind}, w.Now)
+	if refused != metric.Applied {
+		return false
+	}
+	heir, at := t.blocks.of(to.Number)
+	heir.history.Lock() // so that nobody swaps a timer's halves
+	inherited := kind.Of(e.Kind).Inherit(&t.Env, b.handle(place), heir.handle(at), d.Remains)
+	heir.history.Unlock()
+	if !inherited {
+		return false
+	}
+	heir.page.ttls[at].CompareAndSwap(0, b.page.ttls[place].Load())
+	heir.page.dirty.Mark(at)
+	heir.page.expectEnd(at, w.Now)
+	return true
+}

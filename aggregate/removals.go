@@ -1,0 +1,75 @@
+package aggregate
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/sluice-metrics/sluice/aggregate/index"
+	"github.com/sluice-metrics/sluice/aggregate/window"
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// removalLog remembers when metrics that are gone were last seen, so that an absence can be explained: of each object, and
+// of all objects together ("*"). It keeps the newest few thousand.
+type removalLog struct {
+	mu   sync.Mutex
+	at   map[removalKey]removal
+	ring []removalKey
+	next int
+}
+
+type removalKey struct {
+	family index.Key
+	object string
+}
+
+type removal struct {
+	seen window.LifeStamp
+	why  string // empty: there is none
+}
+
+const maxRemovals = 8192
+
+func (g *removalLog) note(e *index.Entry, one removal) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, object := range []string{e.Name, "*"} {
+		g.noteLocked(removalKey{e.Family.Key, object}, one)
+	}
+}
+
+func (g *removalLog) noteLocked(key removalKey, one removal) {
+	if g.at == nil {
+		g.at, g.ring = map[removalKey]removal{}, make([]removalKey, maxRemovals)
+	}
+	if _, there := g.at[key]; !there {
+		delete(g.at, g.ring[g.next])
+		g.ring[g.next] = key
+		g.next = (g.next + 1) % maxRemovals
+	}
+	g.at[key] = one
+}
+
+func (g *removalLog) find(family index.Key, object string) removal {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.at[removalKey{family, object}]
+}
+
+func (t *Table) removalOf(b *block, place uint32, why cause) removal {
+	seen := b.page.cells[place].Seen.Load()
+	switch why {
+	case deleted:
+		return removal{seen, "deleted"}
+	case objectGone:
+		return removal{seen, "when its object was deleted or finished"}
+	case overLimit:
+		return removal{seen, "when a limit gave its place to another metric"}
+	case markedStale:
+		return removal{seen, "then whoever pushed it said that it has no value any more"}
+	case madeRoom:
+		return removal{seen, "yielded its place to newer series"}
+	}
+	ttl, _ := t.ttl(b, place)
+	return removal{seen, fmt.Sprintf("expired after %s", metric.FormatWindow(ttl))}
+}

@@ -1,0 +1,141 @@
+package window
+
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// Clock counts receiving time: it stands still while the process is down, so that a window that spans a
+// restart covers as much traffic as any other and a rate neither dips nor jumps (docs/adr/0003).
+//
+// A tick is a tenth of the shortest window. The clock starts two of the longest windows after zero, so that there is a
+// tick before every window (beforeAll), and a stamp of 0 can mean never.
+type Clock struct {
+	Tick time.Duration
+	// start is the moment of the process at which receiving time was offset, and the lifetime clock lived (lifetime.go).
+	// newClock, resume and live write all three, before anybody else reads them.
+	start  time.Time
+	Offset time.Duration
+	lived  time.Duration
+	// epoch is the date of the lifetime clock's zero, in Unix nanoseconds. The roller moves it when somebody has set the
+	// machine's clock.
+	epoch atomic.Int64
+	// Uptime is that of the machine; tests have one of their own.
+	Uptime func() Uptime
+	// Of an earlier process that the clock goes on from: the tick in which it does, and what ticks were then.
+	resumedAt uint32
+	former    formerTicks
+}
+
+// formerTicks are the ticks of an earlier process: how long one was, and by how much later receiving time is now.
+type formerTicks struct {
+	tick  time.Duration // 0: there was none
+	shift time.Duration
+}
+
+func NewClock(windows []time.Duration) *Clock {
+	tick := slices.Min(windows) / TicksPerWindow
+	c := &Clock{Tick: tick, start: time.Now(), Offset: 2 * slices.Max(windows), Uptime: machineUptime}
+	life := SavedLife{Wall: wallOf(c.start)}
+	life.Begin()
+	c.lived = life.Life
+	c.epoch.Store(life.Epoch)
+	return c
+}
+
+// beforeAll is a tick before every window that can be asked for.
+const beforeAll = 1
+
+// Resume goes on from a receiving time that an earlier process with such ticks had reached.
+func (c *Clock) Resume(at, tick time.Duration) {
+	c.former = formerTicks{tick: tick, shift: max(c.Offset-at, 0)}
+	at = max(at, c.Offset)
+	c.Offset = at - time.Since(c.start)
+	c.resumedAt = uint32(at / c.Tick)
+}
+
+// currentTick is the tick that one of the earlier process is now. 0 stays never.
+func (c *Clock) currentTick(then uint32) uint32 {
+	if then == 0 || c.former.tick == 0 || c.former.tick == c.Tick && c.former.shift == 0 {
+		return then
+	}
+	return uint32((time.Duration(then)*c.former.tick + c.former.shift) / c.Tick)
+}
+
+// Moment is a point of receiving time together with what clocks said.
+type Moment struct {
+	At   time.Duration // receiving time
+	Tick uint32        // the tick in progress
+	Wall time.Time
+	Life time.Duration // the lifetime clock
+	// Epoch is the date of the lifetime clock's zero.
+	Epoch time.Time
+}
+
+func (c *Clock) Now() Moment {
+	now := time.Now()
+	up := now.Sub(c.start)
+	at := c.Offset + up
+	return Moment{At: at, Tick: uint32(at / c.Tick), Wall: wallOf(now), Life: c.lived + up, Epoch: time.Unix(0, c.epoch.Load())}
+}
+
+// TicksPerWindow is how finely a window slides: a tick is at most a tenth of it.
+const TicksPerWindow = 10
+
+// Span is a window as the table keeps it: units of stride ticks each, so that a tenth of a long window does not
+// cost more notes than a tenth of a short one.
+type Span struct {
+	Window time.Duration
+	ticks  uint32
+	Stride uint32 // ticks per unit
+	Slots  int    // units kept: those of the window, the one before it, and one to spare
+}
+
+func NewSpans(windows []time.Duration, tick time.Duration) (spans []Span) {
+	windows = slices.Clone(windows)
+	slices.Sort(windows)
+	for _, w := range windows {
+		ticks := int(w / tick)
+		stride := ticks / TicksPerWindow
+		s := Span{Window: w, ticks: uint32(ticks), Stride: uint32(stride)}
+		s.Slots = (ticks+stride-1)/stride + 2
+		spans = append(spans, s)
+	}
+	return spans
+}
+
+// Unit is the number of the span's unit that a tick belongs to, from 1 like ticks.
+func (s Span) Unit(tick uint32) uint32 { return tick/s.Stride + 1 }
+
+// View is a window as seen from a moment: what is kept by units is inside from the unit first on, what is kept by ticks
+// from tick on.
+type View struct {
+	Span      *Span
+	Index     int // of the span
+	FirstUnit uint32
+	FirstTick uint32 // the first tick that is wholly in the window
+}
+
+func (s *Span) View(index int, tick time.Duration, m Moment) View {
+	size := time.Duration(s.Stride) * tick
+	// The earliest unit boundary that is not before the window's start.
+	edge := int64((m.At - s.Window + size - 1) / size)
+	begins := uint32((m.At - s.Window + tick - 1) / tick)
+	return View{Span: s, Index: index, FirstUnit: uint32(edge) + 1, FirstTick: begins}
+}
+
+// Keeps reports whether there are records of the unit of a tick.
+func (s *Span) Keeps(tick, now uint32) bool { return s.Unit(tick)+uint32(s.Kept()) > s.Unit(now) }
+
+// Kept is how many units there are records of: a window needs its units and the one in progress.
+func (s *Span) Kept() int { return s.Slots - 1 }
+
+// FirstTick is the first tick of a unit.
+func (s *Span) FirstTick(unit uint32) uint32 { return (unit - 1) * s.Stride }
+
+// TickOf is the tick in which an earlier moment of the same process lay.
+func (m Moment) TickOf(wall time.Time, tick time.Duration) uint32 {
+	ago := max(m.Wall.Sub(wall), 0)
+	return max(uint32((m.At-min(ago, m.At))/tick), beforeAll+1)
+}

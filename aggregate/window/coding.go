@@ -1,0 +1,32 @@
+package window
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// Coding is how changes of a number become small integers, in logs and on disk: numbers that change by little should
+// take few bytes. Differences wrap, so each coding is exact for every pair of values.
+type Coding uint8
+
+const (
+	WholeCoding  Coding = iota // counters: a signed difference
+	FloatCoding                // gauges: bits of a float64, which mostly end in zeroes
+	WeightCoding               // the weight of timers, a float64 too
+)
+
+func (c Coding) pack(v uint64) uint64 {
+	if c != WholeCoding {
+		return bits.Reverse64(v)
+	}
+	return v<<1 ^ uint64(int64(v)>>63)
+}
+
+func (c Coding) Unpack(v uint64) uint64 {
+	if c != WholeCoding {
+		return bits.Reverse64(v)
+	}
+	return v>>1 ^ -(v & 1)
+}
+
+func (c Coding) Append(dst []byte, v uint64) []byte { return binary.AppendUvarint(dst, c.pack(v)) }

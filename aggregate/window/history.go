@@ -1,0 +1,255 @@
+package window
+
+import (
+	"math"
+	"slices"
+)
+
+// History is what is remembered of one number's earlier values: the newest note, and from the second tick on a log with
+// those before it. It belongs to the holder of the block's history lock.
+type History struct {
+	Newest uint64 // the value as last noted
+	Stamp  uint32 // the tick of that note; 0: never
+	log    uint32 // 0: none
+}
+
+// Record remembers that the value stood at v at the end of the tick. Ticks never go back. What a gauge is set to again
+// is no change.
+func (p *History) Record(n *Logs, c Coding, tick uint32, v uint64) {
+	tick = max(tick, p.Stamp)
+	switch {
+	case p.Stamp == 0, p.log == 0 && p.Stamp == tick, c == FloatCoding && v == p.Newest:
+	case p.log == 0:
+		if p.log = n.take(0); p.log == 0 {
+			break // no memory: nothing older will be known
+		}
+		n.head(p.log).stamp = p.Stamp
+		fallthrough
+	default:
+		p.appendStep(n, c, tick, v)
+	}
+	p.Newest, p.Stamp = v, tick
+}
+
+// AddWeight notes that a timer observed some more: its number is the weight of all that it ever observed.
+func (p *History) AddWeight(n *Logs, tick uint32, weight float64) {
+	p.Record(n, WeightCoding, tick, math.Float64bits(finiteWeight(math.Float64frombits(p.Newest)+weight)))
+}
+
+// appendStep appends to the log, or changes its newest step where that is of the same tick.
+func (p *History) appendStep(n *Logs, c Coding, tick uint32, v uint64) {
+	head := n.head(p.log)
+	at, ticks, change := int(head.end), tick-head.stamp, v-p.Newest
+	switch {
+	case ticks != 0:
+		head.single = min(head.single+1, mostSingle)
+	case change != 0:
+		head.single = 0
+	}
+	if ticks == 0 {
+		if head.end == 0 {
+			return // the oldest note has no step
+		}
+		var before uint64
+		at = int(head.last)
+		ticks, before, _ = decodeStep(head.steps()[at:head.end])
+		change += c.Unpack(before)
+	}
+	var buffer [maxStep]byte
+	step := encodeStep(buffer[:0], ticks, c.pack(change))
+	steps := head.steps()
+	if at+len(step) > len(steps) {
+		p.rewriteWith(n, c, tick, v)
+		return
+	}
+	copy(steps[at:], step)
+	head.stamp, head.last, head.end = tick, uint16(at), uint16(at+len(step))
+}
+
+// rewriteWith writes the log anew, with another note, without what is too old, and larger if need be.
+func (p *History) rewriteWith(n *Logs, c Coding, tick uint32, v uint64) {
+	var room [128]Entry
+	all := p.Read(n, c, room[:0])
+	if newest := &all[len(all)-1]; newest.Tick == tick {
+		newest.Value = v
+	} else {
+		all = append(all, Entry{tick, v})
+	}
+	p.writeLog(n, c, n.tidy(all, c, tick))
+}
+
+// Read appends the notes that there are, the oldest first.
+func (p *History) Read(n *Logs, c Coding, all []Entry) []Entry {
+	if p.Stamp == 0 {
+		return all
+	}
+	if p.log == 0 {
+		return append(all, Entry{p.Stamp, p.Newest})
+	}
+	head := n.head(p.log)
+	first := len(all)
+	all = append(all, Entry{})
+	for rest := head.steps()[:head.end]; len(rest) > 0; {
+		var step Entry
+		step.Tick, step.Value, rest = decodeStep(rest)
+		all = append(all, step)
+	}
+	// Of each note there is the step to it: from the newest back they become what they stand for.
+	at := Entry{head.stamp, p.Newest}
+	for i := len(all) - 1; i >= first; i-- {
+		step := all[i]
+		all[i] = at
+		at.Tick -= step.Tick
+		at.Value -= c.Unpack(step.Value)
+	}
+	return all
+}
+
+// tidy drops notes that are too old to be asked for, but for the newest of them, and merges old notes of counters.
+func (n *Logs) tidy(all []Entry, c Coding, now uint32) []Entry {
+	oldest := 0
+	for oldest < len(all)-1 && now-all[oldest+1].Tick >= n.Horizon {
+		oldest++
+	}
+	all = all[oldest:]
+	if c == FloatCoding || len(n.coarser) == 0 {
+		return all
+	}
+	kept := 1
+	for i := 1; i < len(all); i++ {
+		size := n.resolutionOf(now - all[i].Tick)
+		if i < len(all)-1 && all[i].Tick/size == all[i+1].Tick/size {
+			continue // the next one stands for both
+		}
+		all[kept] = all[i]
+		kept++
+	}
+	return all[:kept]
+}
+
+// writeLog makes the log hold these notes: at least one, the newest of which becomes the past's own.
+func (p *History) writeLog(n *Logs, c Coding, all []Entry) {
+	var buffer [1024]byte
+	steps, last := buffer[:0], 0
+	for i := 1; i < len(all); i++ {
+		last = len(steps)
+		steps = encodeStep(steps, all[i].Tick-all[i-1].Tick, c.pack(all[i].Value-all[i-1].Value))
+	}
+	class := n.classFor(len(steps))
+	if most := logSizes[class] - logHeadBytes; len(steps) > most { // beyond the largest log
+		p.cutLog(n, c, all)
+		return
+	}
+	if p.log == 0 || int(n.head(p.log).class) != class {
+		single, shifted := p.singles(n), p.log != 0 && n.head(p.log).shifted
+		log := n.take(class)
+		if log == 0 && p.log != 0 && len(steps) > len(n.head(p.log).steps()) {
+			p.cutLog(n, c, all)
+			return
+		}
+		if log != 0 {
+			p.FreeLog(n)
+			p.log = log
+			n.head(log).single, n.head(log).shifted = single, shifted
+		}
+	}
+	newest := all[len(all)-1]
+	p.Newest, p.Stamp = newest.Value, max(p.Stamp, newest.Tick)
+	if p.log == 0 {
+		return
+	}
+	head := n.head(p.log)
+	copy(head.steps(), steps)
+	head.stamp, head.last, head.end = newest.Tick, uint16(last), uint16(len(steps))
+}
+
+// cutLog gives up the older half of the notes: there is no memory for all.
+func (p *History) cutLog(n *Logs, c Coding, all []Entry) { p.writeLog(n, c, all[len(all)/2:]) }
+
+// Shift counts an increase in an earlier tick than the newest note's: whatever was noted since then was higher by it.
+// born is the tick of the series' birth.
+func (p *History) Shift(n *Logs, c Coding, tick uint32, by uint64, born uint32, plus func(v, by uint64) uint64) {
+	if p.Stamp == 0 {
+		p.rewrite(n, c, []Entry{{tick, by}}, tick)
+		return
+	}
+	all := p.Read(n, c, nil)
+	newest := all[len(all)-1].Tick
+	tick = max(tick, newest-min(newest, n.Horizon)) // as old as it may be, it is in the number
+	before := n.Before(all[0], born)
+	at, found := slices.BinarySearchFunc(all, tick, func(one Entry, tick uint32) int { return int(one.Tick) - int(tick) })
+	for i := at; i < len(all); i++ {
+		all[i].Value = plus(all[i].Value, by)
+	}
+	switch {
+	case found:
+	case at > 0:
+		all = slices.Insert(all, at, Entry{tick, plus(all[at-1].Value, by)})
+	default:
+		all = slices.Insert(all, 0, Entry{tick, plus(before, by)})
+	}
+	p.rewrite(n, c, all, newest)
+}
+
+// rewrite makes the log hold these notes, in place of what was saved of it.
+func (p *History) rewrite(n *Logs, c Coding, all []Entry, now uint32) {
+	if p.writeLog(n, c, n.tidy(all, c, now)); p.log != 0 {
+		n.head(p.log).shifted = true
+	}
+}
+
+// singles is how many of the newest notes changed once in their tick: those of a client that pushes every tick, not those
+// of many requests.
+func (p *History) singles(n *Logs) uint8 {
+	if p.log == 0 {
+		return mostSingle
+	}
+	return n.head(p.log).single
+}
+
+// ShiftWeight is shift for the weight of a timer.
+func (p *History) ShiftWeight(n *Logs, tick uint32, weight float64, born uint32) {
+	p.Shift(n, WeightCoding, tick, math.Float64bits(weight), born, func(v, by uint64) uint64 {
+		return math.Float64bits(finiteWeight(math.Float64frombits(v) + math.Float64frombits(by)))
+	})
+}
+
+func AddWhole(v, by uint64) uint64 { return v + by }
+
+// finiteWeight keeps the weight of timers inside float64.
+func finiteWeight(v float64) float64 { return max(-math.MaxFloat64, min(v, math.MaxFloat64)) }
+
+// Shrink gives back what a log does not need whose notes have become too old.
+func (p *History) Shrink(n *Logs, c Coding, now uint32) {
+	if p.log == 0 || n.head(p.log).shifted {
+		return // what was shifted is saved first
+	}
+	head := n.head(p.log)
+	switch used := int(head.end); {
+	case now-min(head.stamp, now) > n.Horizon:
+		p.FreeLog(n)
+	case int(head.class) > n.classFor(used), now-min(head.stamp, now) > n.Horizon/2:
+		p.writeLog(n, c, n.tidy(p.Read(n, c, nil), c, now))
+	}
+}
+
+// FreeLog gives the log back once all its notes are older than every window: the newest value then says it all.
+func (p *History) FreeLog(n *Logs) {
+	if p.log != 0 {
+		n.give(p.log)
+		p.log = 0
+	}
+}
+
+// SlotFor is where the slot of a unit is; has: it is there, else it is the oldest's place.
+func SlotFor[S any](slots []S, unit uint32, unitOf func(*S) uint32) (at int, has bool) {
+	for i := range slots {
+		switch u := unitOf(&slots[i]); {
+		case u == unit:
+			return i, true
+		case u < unitOf(&slots[at]):
+			at = i
+		}
+	}
+	return at, false
+}

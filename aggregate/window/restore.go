@@ -1,0 +1,102 @@
+package window
+
+import "github.com/sluice-metrics/sluice/aggregate/blob"
+
+// Reader reads what was saved of histories, of any format.
+type Reader struct {
+	Logs    *Logs
+	Clock   *Clock
+	Today   uint32 // the tick in progress
+	steps   []Entry
+	settled uint32 // how many ticks before its stamp a number last changed
+	// Of the formats up to the fourth: how a number stood, and how many ticks a unit of each span had.
+	stood   []unitAge
+	Strides []uint32
+}
+
+// ClockSlack is how many ticks a stamp may be ahead of the clock: the two are not saved at one instant.
+const ClockSlack = 20
+
+// Earlier reads what appendEarlier appended, as it stands: the way back from a note that the caller knows.
+func (r *Reader) Earlier(d *blob.Decoder, c Coding, n uint64) {
+	r.steps, r.settled = r.steps[:0], 0
+	if c != WholeCoding {
+		r.settled = d.Uint32()
+	}
+	for ; n > 0 && d.Err == nil; n-- {
+		r.steps = append(r.steps, Entry{d.Uint32(), c.Unpack(d.Uvarint())})
+	}
+}
+
+// RestoreEntries enters the notes of a past whose newest is known, and the steps back from there. What the past has
+// already, from a record that is newer, it keeps.
+func (r *Reader) RestoreEntries(d *blob.Decoder, c Coding, p *History, stamp uint32, newest uint64, habit uint8) {
+	if stamp == 0 || d.Err != nil {
+		return
+	}
+	if habit&habitShifted != 0 {
+		p.FreeLog(r.Logs)
+		*p = History{}
+	}
+	if r.settled >= stamp {
+		d.Fail()
+		return
+	}
+	at := Entry{stamp - r.settled, newest}
+	for i, step := range r.steps {
+		if step.Tick == 0 || step.Tick >= at.Tick {
+			d.Fail()
+			return
+		}
+		at.Tick -= step.Tick
+		at.Value -= step.Value
+		r.steps[i] = at
+	}
+	for i := len(r.steps) - 1; i >= 0; i-- {
+		if one := r.steps[i]; r.CurrentTick(one.Tick) >= p.Stamp {
+			p.Record(r.Logs, c, r.CurrentTick(one.Tick), one.Value)
+		}
+	}
+	p.Record(r.Logs, c, r.CurrentTick(stamp-r.settled), newest)
+	p.Stamp = max(p.Stamp, r.CurrentTick(stamp))
+	if p.log != 0 {
+		r.Logs.head(p.log).single = min(habit&^habitShifted, mostSingle)
+	}
+}
+
+// CurrentTick is the tick of this process for one of the process that wrote: another shortest window has other ticks.
+func (r *Reader) CurrentTick(then uint32) uint32 { return r.Clock.currentTick(then) }
+
+// History reads what appendTo appended.
+func (r *Reader) History(d *blob.Decoder, c Coding, p *History, stamp uint32) {
+	rolled, form := d.Uvarint(), d.Byte()
+	if r.Ahead(stamp) {
+		d.Fail()
+	}
+	r.stood, r.steps, r.settled = r.stood[:0], r.steps[:0], 0
+	habit := byte(0)
+	switch form {
+	case historyAlone:
+	case historySteps:
+		habit = d.Byte()
+		r.Earlier(d, c, d.Uvarint())
+	case historyUnits:
+		for i := range r.Strides {
+			r.units(d, i, rolled)
+		}
+	case historyAges:
+		for i := range r.Strides {
+			r.agesOfUnits(d, i, rolled)
+		}
+	default:
+		d.Fail()
+	}
+	if form == historyAlone || form == historySteps {
+		r.RestoreEntries(d, c, p, stamp, rolled, habit)
+		return
+	}
+	r.UnitEntries(d, c, p, stamp, rolled)
+}
+
+// Ahead reports whether a tick has not come yet: nobody noted anything under it.
+func (r *Reader) Ahead(tick uint32) bool { return r.CurrentTick(tick) > r.Today+ClockSlack }

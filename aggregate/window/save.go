@@ -1,0 +1,82 @@
+package window
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// What follows the newest note.
+const (
+	historyAlone = iota
+	historyAges  // as the first format has it: notes with their ages, in no order
+	historyUnits // as the formats up to the fourth have it
+	historySteps // how many notes there are before it, and the steps back to them
+)
+
+// Append appends the newest note and, where there is a log, the notes before it from a tick on.
+func (p *History) Append(dst []byte, n *Logs, c Coding, since uint32) []byte {
+	dst = binary.AppendUvarint(dst, p.Newest)
+	if p.log == 0 {
+		return append(dst, historyAlone)
+	}
+	habit := p.Habit(n, since > 0)
+	all := p.Since(n, c, since, habit, nil)
+	dst = binary.AppendUvarint(append(dst, historySteps, habit), uint64(len(all)-1))
+	return c.AppendEarlier(dst, p.Stamp, all)
+}
+
+// Since is the notes from a tick on, the oldest first: at least the newest.
+func (p *History) Since(n *Logs, c Coding, tick uint32, habit uint8, all []Entry) []Entry {
+	if habit&habitShifted != 0 {
+		return p.Read(n, c, all)
+	}
+	if p.log == 0 || n.head(p.log).newestAlone(tick) {
+		stamp := p.Stamp
+		if p.log != 0 {
+			stamp = n.head(p.log).stamp
+		}
+		return append(all, Entry{stamp, p.Newest})
+	}
+	all = p.Read(n, c, all)
+	for len(all) > 1 && all[0].Tick < tick {
+		all = all[1:]
+	}
+	return all
+}
+
+// A habit is what is saved of a log beside its notes: how many of the newest changed once in their tick, as a power of two,
+// so that most numbers of a run have the same; and whether the notes replace what was saved before.
+const habitShifted = 0x80
+
+// Habit is what to save. A delta asks once: with it, what was shifted is replaced.
+func (p *History) Habit(n *Logs, delta bool) (habit uint8) {
+	if single := p.singles(n); single > 0 {
+		habit = 1 << (bits.Len8(single) - 1)
+	}
+	if p.log == 0 || !delta || !n.head(p.log).shifted {
+		return habit
+	}
+	n.head(p.log).shifted = false
+	return habit | habitShifted
+}
+
+// newestAlone reports whether at most the newest note is of a tick or later.
+func (h *logHead) newestAlone(tick uint32) bool {
+	if h.end == 0 {
+		return h.stamp < tick
+	}
+	pause, _, _ := decodeStep(h.steps()[h.last:h.end])
+	return h.stamp-pause < tick
+}
+
+// AppendEarlier appends the steps from the newest note back, and before them how long before the stamp that note is.
+func (c Coding) AppendEarlier(dst []byte, stamp uint32, all []Entry) []byte {
+	if c != WholeCoding {
+		dst = binary.AppendUvarint(dst, uint64(stamp-all[len(all)-1].Tick))
+	}
+	for i := len(all) - 1; i > 0; i-- {
+		dst = binary.AppendUvarint(dst, uint64(all[i].Tick-all[i-1].Tick))
+		dst = c.Append(dst, all[i].Value-all[i-1].Value)
+	}
+	return dst
+}

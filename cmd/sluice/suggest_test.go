@@ -1,0 +1,99 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestNearest(t *testing.T) {
+	settings := []string{"max-series", "max-bytes", "statsd-udp", "statsd-tcp", "http-address", "api-address", "trust", "windows", "log-format"}
+	for word, want := range map[string]string{
+		"max-serie": "max-series", "maxseries": "max-series", "windws": "windows", "trsut": "trust", "format": "log-format",
+		"log": "log-format", "http": "http-address", "statsd": "", "address": "", "xyz": "", "": "", "t": "",
+	} {
+		if got := nearest(word, settings); got != want {
+			t.Errorf("nearest to %q is %q, want %q", word, got, want)
+		}
+	}
+}
+
+func TestSuggestions(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"serv"}, `did you mean "serve"?`},
+		{[]string{"help", "gett"}, `did you mean "get"?`},
+		{[]string{"serve", "--max-serie=5"}, "unknown flag --max-serie; did you mean --max-series?"},
+		{[]string{"serve", "--max_series=5"}, "did you mean --max-series?"},
+		{[]string{"serve", "--trust=namespaces"}, `--trust is "namespaces"; must be open, namespace or strict; did you mean "namespace"?`},
+		{[]string{"get", "deploy", "x"}, `WHAT is "deploy"; must be <resource>/<name>, as in deployments.apps/web, or external`},
+		{[]string{"get", "extrenal", "x"}, `did you mean "external"?`},
+		{[]string{"get", "deploymnts", "x"}, `did you mean "deployments.apps"?`},
+		{[]string{"get", "deploy", "web", "x"}, `as in: sluice get deployments.apps/web x`},
+		{[]string{"get", "external", "x", "-o", "jsn"}, `-o is "jsn"; must be table, wide or json; did you mean "json"?`},
+		{[]string{"push", "--gauge", "q", "1", "--object", "svc"}, `--object is "svc"; must be <resource>/<name>, as in services/web`},
+	} {
+		code, _, errs := called(t, c.args...)
+		if code != exitUsage {
+			t.Errorf("%v: exit code %d, want %d", c.args, code, exitUsage)
+		}
+		wantIn(t, errs, c.says)
+	}
+}
+
+func TestShortNames(t *testing.T) {
+	for what, want := range map[string]string{
+		"po/web-1":   "/apis/custom.metrics.k8s.io/v1beta2/namespaces/default/pods/web-1/m",
+		"deploy/web": "/apis/custom.metrics.k8s.io/v1beta2/namespaces/default/deployments.apps/web/m",
+		"no/n1":      "/apis/custom.metrics.k8s.io/v1beta2/nodes/n1/m",
+		"ns/shop":    "/apis/custom.metrics.k8s.io/v1beta2/namespaces/shop/metrics/m",
+	} {
+		got, err := asked{what: what, metric: "m"}.path()
+		if err != nil || got != want {
+			t.Errorf("%s: %s (%v), want %s", what, got, err, want)
+		}
+	}
+	for short, long := range shortNames {
+		if k := kindOf(short); !k.known || k.canonical != long {
+			t.Errorf("%s is %+v, want %s", short, k, long)
+		}
+	}
+}
+
+// Shells complete flags, and the values of those that take a few words.
+func TestCompletion(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want []string
+	}{
+		{[]string{"s"}, []string{"serve\t"}},
+		{[]string{"serve", "--http-max-b"}, []string{"--http-max-body\t"}},
+		{[]string{"serve", "--dialect", ""}, dialects},
+		{[]string{"serve", "--trust", ""}, trustModes},
+		{[]string{"serve", "--log-format", ""}, formats},
+		{[]string{"push", "--dialect", ""}, dialects},
+		{[]string{"get", "-o", ""}, []string{"table\n", "wide\n", "json\n"}},
+		{[]string{"get", ""}, []string{"external\n", "pods/\n", "deployments.apps/\n"}},
+	} {
+		code, out, errs := called(t, append([]string{"__complete"}, c.args...)...)
+		if code != exitOK {
+			t.Errorf("%v: exit code %d: %s", c.args, code, errs)
+		}
+		for _, want := range c.want {
+			wantIn(t, out, want)
+		}
+	}
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		if code, out, errs := called(t, "completion", shell); code != exitOK || len(out) < 1000 {
+			t.Errorf("%s: exit code %d, %d bytes, %s", shell, code, len(out), errs)
+		}
+	}
+}
+
+func wantIn(t *testing.T, text, want string) {
+	t.Helper()
+	if !strings.Contains(text, want) {
+		t.Errorf("%q is not in:\n%s", want, text)
+	}
+}

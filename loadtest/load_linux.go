@@ -1,0 +1,172 @@
+package loadtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+)
+
+// settleTime is the wait after the last line, before and after the load: longer than the server
+// needs to persist the changes.
+const settleTime = 800 * time.Millisecond
+
+// sentLines are the lines of a sender.
+type sentLines struct{ warmUp, load packing }
+
+// applyLoad warms a process up, sends the load, and measures the CPU time. The caller finds out
+// how many lines were taken.
+func (m *measurement) applyLoad(ctx context.Context, to subject) (sent sentLines, taken Taken, err error) {
+	s, err := m.newSender(to.udp)
+	if err != nil {
+		return sent, Taken{}, err
+	}
+	defer func() { err = errors.Join(err, s.close(), to.alive()) }()
+	if sent.warmUp, err = m.warmUp(ctx, s, to); err != nil {
+		return sent, Taken{}, err
+	}
+	before, err := readCPU(to.pid())
+	if err != nil {
+		return sent, Taken{}, err
+	}
+	if sent.load, err = m.load(ctx, s, to, &taken); err != nil {
+		return sent, Taken{}, err
+	}
+	q, err := m.settle(ctx, to)
+	if err != nil {
+		return sent, Taken{}, err
+	}
+	after, err := readCPU(to.pid())
+	if err != nil {
+		return sent, Taken{}, err
+	}
+	taken.User, taken.System = after.since(before)
+	taken.Sent, taken.DroppedDatagrams = sent.load.lines(), q.drops
+	return sent, taken, nil
+}
+
+// subject is a process that receives a load.
+type subject struct {
+	*child
+	what string // for the progress
+	udp  netip.AddrPort
+	// warmUpLines and warmUpRate are how it is warmed up: every series once, but for the floors.
+	warmUpLines, warmUpRate int
+	// foreign servers may go on working after the socket is empty.
+	foreign bool
+}
+
+// warmUp sends the first lines, of which none may be lost.
+func (m *measurement) warmUp(ctx context.Context, s sender, to subject) (packing, error) {
+	m.step(to.what + ", warm-up")
+	warm, err := s.warmUp(ctx, to.warmUpPlan())
+	if err != nil {
+		return warm, err
+	}
+	q, err := m.settle(ctx, to)
+	if err == nil && q.drops > 0 {
+		err = to.warmUpLoss(q.drops)
+	}
+	return warm, err
+}
+
+// warmUpPlan is gentler with a foreign server: its socket buffer may be small.
+func (s subject) warmUpPlan() warmUp {
+	if s.foreign {
+		return warmUp{s.warmUpLines, s.warmUpRate, foreignLook, keepingUp(s.udp, foreignQueue)}
+	}
+	return warmUp{s.warmUpLines, s.warmUpRate, warmUpLook, keepingUp(s.udp, warmUpQueue)}
+}
+
+func (s subject) warmUpLoss(datagrams int64) error {
+	why := "the machine is too busy"
+	if s.foreign {
+		why += ", or the target's socket buffer is too small; set it to 4 MiB if the target has a setting for it"
+	}
+	return fmt.Errorf("%w: %d datagrams of the slow warm-up were dropped: %s", ErrUnaccounted, datagrams, why)
+}
+
+const (
+	// foreignQueue and foreignLook datagrams more, of 2,304 bytes of a socket's memory, fit the usual default of 208 KiB.
+	foreignQueue = 64 << 10
+	foreignLook  = 8
+)
+
+// warmUpQueue is the most bytes in the kernel's queue during the warm-up: a fraction of the
+// buffer.
+const warmUpQueue = 1 << 20
+
+// keepingUp waits until fewer than most bytes are queued at the address.
+func keepingUp(udp netip.AddrPort, most int64) func(context.Context) error {
+	return func(ctx context.Context) error {
+		for deadline := time.Now().Add(quietTimeout); ; {
+			q, err := readQueue(udp)
+			if err != nil || q.waiting < most {
+				return err
+			}
+			if time.Now().After(deadline) {
+				return fmt.Errorf("%d bytes still wait at %s after %s: the server does not read", q.waiting, udp, quietTimeout)
+			}
+			if err := rest(ctx, quietPoll); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// load sends the measured lines and times them.
+func (m *measurement) load(ctx context.Context, s sender, to subject, taken *Taken) (packing, error) {
+	m.step(to.what)
+	start := time.Now()
+	load, err := s.load(ctx, m.lines, m.Rate)
+	taken.Sending = time.Since(start)
+	if err != nil {
+		return load, err
+	}
+	_, err = awaitEmpty(ctx, to.udp)
+	taken.Taking = time.Since(start)
+	return load, err
+}
+
+// settle waits until everything is read, and for the work that follows.
+func (m *measurement) settle(ctx context.Context, s subject) (queue, error) {
+	if _, err := awaitEmpty(ctx, s.udp); err != nil {
+		return queue{}, err
+	}
+	m.step("waiting until the server is idle")
+	if err := rest(ctx, settleTime); err != nil {
+		return queue{}, err
+	}
+	if s.foreign {
+		if err := awaitIdle(ctx, s.child); err != nil {
+			return queue{}, err
+		}
+	}
+	return readQueue(s.udp)
+}
+
+const (
+	idleLook    = 500 * time.Millisecond
+	idleShare   = 0.1 // of a processor
+	idleTimeout = 20 * time.Second
+)
+
+// awaitIdle waits until a process does little: it may still process lines that it has read. The
+// wait is bounded by idleTimeout.
+func awaitIdle(ctx context.Context, c *child) error {
+	for begun := time.Now(); time.Since(begun) < idleTimeout; {
+		before, err := readCPU(c.pid())
+		if err != nil {
+			return err
+		}
+		if err := rest(ctx, idleLook); err != nil {
+			return err
+		}
+		after, err := readCPU(c.pid())
+		if err != nil || float64(after.total-before.total) < idleShare*float64(idleLook) {
+			return err
+		}
+	}
+	return nil
+}

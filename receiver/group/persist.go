@@ -1,0 +1,78 @@
+package group
+
+import (
+	"fmt"
+	"time"
+)
+
+// Changed returns the groups that were created, changed or deleted since the last call, or all
+// groups.
+func (gs *Groups) Changed(all bool) (keys []Hash) {
+	for i := range gs.shards {
+		s := &gs.shards[i]
+		s.mu.Lock()
+		if all {
+			for h := range s.groups {
+				s.changed[h] = struct{}{}
+			}
+		}
+		for h := range s.changed {
+			keys = append(keys, h)
+		}
+		clear(s.changed)
+		s.mu.Unlock()
+	}
+	return keys
+}
+
+// AppendDocument appends a group's current document; it returns false if the group does not exist.
+// It waits for a push in progress: the table may have been saved before that push, but not between
+// its change of the table and its change of the group.
+func (gs *Groups) AppendDocument(dst []byte, key Hash) ([]byte, bool) {
+	g := gs.lockExisting(key)
+	if g == nil {
+		return dst, false
+	}
+	defer g.mu.Unlock()
+	c := g.contents.Load()
+	if c == nil {
+		return dst, false
+	}
+	return appendDocument(dst, g, c), true
+}
+
+// RestoreDocument restores the output of AppendDocument. The table restores the series itself. It
+// must be called before all other methods.
+func (gs *Groups) RestoreDocument(key Hash, value []byte) error {
+	g, c, err := readDocument(value)
+	if err != nil {
+		return err
+	}
+	if g.hash = g.key.Hash(); g.hash != key {
+		return fmt.Errorf("%w: the key is of another group", errDocument)
+	}
+	s := gs.shard(key)
+	s.mu.Lock()
+	if s.groups[key] != nil {
+		s.mu.Unlock()
+		return fmt.Errorf("%w: the group exists twice", errDocument)
+	}
+	gs.count.Add(1)
+	g.usage = gs.usage.addGroup(payingNamespace(g.about), g.key, -1) // no limit: an accepted group stays
+	s.groups[key] = g
+	s.mu.Unlock()
+	gs.setBegan(g, c)
+	gs.setLocked(g, c)
+	return nil
+}
+
+// setBegan sets the start of a restored TTL. A document without it is dated once, by the wall
+// clock.
+func (gs *Groups) setBegan(g *group, c *contents) {
+	now := gs.table.Lifetime()
+	if c.began == 0 && c.ttl != 0 {
+		c.began = max(now-max(time.Since(time.Unix(0, c.from())), 0), 1)
+		gs.markLocked(g)
+	}
+	c.began = min(c.began, now)
+}

@@ -1,0 +1,199 @@
+package ledger
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// Account counts the samples of one goroutine of one receiver. The owner writes, the Ledger reads.
+// The padding keeps two owners off one cache line.
+//
+// Whenever the owner is between two samples: Received = Applied + Σ Rejected + Pending. The unit is
+// the sample: a line of three packed values counts as three, a malformed line as one.
+//
+// Another goroutine settles pending samples, in counters of its own. So Received, which the owner
+// counts, never falls for any reader.
+type Account struct {
+	_           [64]byte
+	applied     atomic.Uint64
+	rejected    [metric.NumReasons]atomic.Uint64
+	bytes       atomic.Uint64
+	packets     atomic.Uint64
+	kernelDrops atomic.Uint64
+	held        atomic.Uint64 // ever
+	settled     settled
+	datagrams   bool // it has a socket at which the kernel drops; immutable once open
+	_           [64]byte
+}
+
+// settled counts the pending samples that were applied or rejected since.
+type settled struct {
+	applied  atomic.Uint64
+	rejected [metric.NumReasons]atomic.Uint64
+}
+
+// Count counts one sample as applied, or as rejected for the reason.
+func (a *Account) Count(r metric.Reason) {
+	if r == metric.Applied {
+		a.applied.Add(1)
+		return
+	}
+	a.rejected[r].Add(1)
+}
+
+// CountApplied counts n applied samples: the hot path counts in a register and calls this once per
+// batch.
+func (a *Account) CountApplied(n uint64) { a.applied.Add(n) }
+
+// Hold counts a sample that becomes pending.
+func (a *Account) Hold() { a.held.Add(1) }
+
+// Settle counts n pending samples as applied, or as rejected for the reason.
+func (a *Account) Settle(r metric.Reason, n uint64) {
+	if r == metric.Applied {
+		a.settled.applied.Add(n)
+		return
+	}
+	a.settled.rejected[r].Add(n)
+}
+
+// AddPackets counts datagrams (or stream reads, or request bodies) and their bytes.
+func (a *Account) AddPackets(n, bytes uint64) {
+	a.packets.Add(n)
+	a.bytes.Add(bytes)
+}
+
+// SetKernelDrops sets the number of datagrams that the kernel has dropped at the socket of an
+// account of OpenDatagrams.
+func (a *Account) SetKernelDrops(total uint64) { a.kernelDrops.Store(total) }
+
+func (a *Account) Applied() uint64 { return a.applied.Load() + a.settled.applied.Load() }
+
+func (a *Account) Rejected(r metric.Reason) uint64 {
+	return a.rejected[r].Load() + a.settled.rejected[r].Load()
+}
+
+// Pending is the number of samples that are neither applied nor rejected yet.
+func (a *Account) Pending() uint64 {
+	n := a.settled.applied.Load()
+	for i := range a.settled.rejected {
+		n += a.settled.rejected[i].Load()
+	}
+	return a.held.Load() - n // read last: a sample is held before it is settled
+}
+
+// Received is the number of samples received: applied, rejected and pending.
+func (a *Account) Received() uint64 {
+	n := a.applied.Load() + a.held.Load()
+	for i := range a.rejected {
+		n += a.rejected[i].Load()
+	}
+	return n
+}
+
+// Packets is the number of datagrams, stream reads or request bodies.
+func (a *Account) Packets() uint64 { return a.packets.Load() }
+
+// KernelDrops is the number of datagrams that the kernel dropped at the socket.
+func (a *Account) KernelDrops() uint64 { return a.kernelDrops.Load() }
+
+// Ledger holds the accounts of all receivers, and exports them as metrics, summed by receiver.
+type Ledger struct {
+	mu       sync.Mutex
+	accounts map[string][]*Account
+}
+
+func New() *Ledger { return &Ledger{accounts: map[string][]*Account{}} }
+
+// Open makes an account for one goroutine of the receiver. Accounts are never closed, because their
+// counts must stay: short-lived goroutines share one account or reuse each other's.
+func (l *Ledger) Open(receiver string) *Account { return l.open(receiver, new(Account)) }
+
+// OpenDatagrams is Open for a goroutine that reads a datagram socket, at which the kernel may drop.
+func (l *Ledger) OpenDatagrams(receiver string) *Account {
+	return l.open(receiver, &Account{datagrams: true})
+}
+
+func (l *Ledger) open(receiver string, a *Account) *Account {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.accounts[receiver] = append(l.accounts[receiver], a)
+	return a
+}
+
+// Sum adds up a figure of all accounts.
+func (l *Ledger) Sum(figure func(*Account) uint64) (sum uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, accounts := range l.accounts {
+		for _, a := range accounts {
+			sum += figure(a)
+		}
+	}
+	return sum
+}
+
+var (
+	receivedDesc = prometheus.NewDesc("sluice_samples_received_total",
+		"Samples received: applied, rejected and pending.", []string{"receiver"}, nil)
+	appliedDesc = prometheus.NewDesc("sluice_samples_applied_total",
+		"Samples applied to a series.", []string{"receiver"}, nil)
+	rejectedDesc = prometheus.NewDesc("sluice_samples_rejected_total",
+		"Samples rejected, by reason.", []string{"receiver", "reason"}, nil)
+	pendingDesc = prometheus.NewDesc("sluice_samples_pending",
+		"Samples held until their sender is known.", []string{"receiver"}, nil)
+	packetsDesc = prometheus.NewDesc("sluice_packets_received_total",
+		"Datagrams, stream reads or request bodies received.", []string{"receiver"}, nil)
+	bytesDesc = prometheus.NewDesc("sluice_received_bytes_total",
+		"Bytes received.", []string{"receiver"}, nil)
+	dropsDesc = prometheus.NewDesc("sluice_kernel_drops_total",
+		"Datagrams dropped by the kernel because the socket's buffer was full.", []string{"receiver"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (l *Ledger) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{receivedDesc, appliedDesc, rejectedDesc, pendingDesc, packetsDesc, bytesDesc, dropsDesc} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (l *Ledger) Collect(ch chan<- prometheus.Metric) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for name, accounts := range l.accounts {
+		var received, applied, pending, packets, bytes, drops uint64
+		var rejected [metric.NumReasons]uint64
+		var datagrams bool
+		for _, a := range accounts {
+			received += a.Received()
+			applied += a.Applied()
+			pending += a.Pending()
+			packets += a.packets.Load()
+			bytes += a.bytes.Load()
+			drops += a.kernelDrops.Load()
+			datagrams = datagrams || a.datagrams
+			for i := range rejected {
+				rejected[i] += a.Rejected(metric.Reason(i))
+			}
+		}
+		for _, r := range metric.Reasons() {
+			ch <- counter(rejectedDesc, rejected[r], name, r.String())
+		}
+		ch <- counter(receivedDesc, received, name)
+		ch <- counter(appliedDesc, applied, name)
+		ch <- prometheus.MustNewConstMetric(pendingDesc, prometheus.GaugeValue, float64(pending), name)
+		ch <- counter(packetsDesc, packets, name)
+		ch <- counter(bytesDesc, bytes, name)
+		if datagrams {
+			ch <- counter(dropsDesc, drops, name)
+		}
+	}
+}
+
+func counter(d *prometheus.Desc, v uint64, labels ...string) prometheus.Metric {
+	return prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
+}

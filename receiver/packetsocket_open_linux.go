@@ -1,0 +1,164 @@
+package receiver
+
+import (
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// openPackets opens the listener's sockets. Several sockets can share a UDP address. The first is
+// bound alone, which fails if any other process holds the address, even one that would share it.
+// Only then is the address opened to the others.
+func openPackets(l Listener, logger *slog.Logger) ([]*packetSocket, error) {
+	var sockets []*packetSocket
+	for i := range l.sockets() {
+		s, err := openPacket(l, i > 0, logger)
+		if err != nil {
+			for _, open := range sockets {
+				open.close()
+			}
+			return nil, err
+		}
+		sockets = append(sockets, s)
+		if udp, ok := s.address.(*net.UDPAddr); ok && i == 0 { // the system may have picked the port
+			host, _, _ := net.SplitHostPort(l.Address)
+			l.Address = net.JoinHostPort(host, strconv.Itoa(udp.Port))
+		}
+	}
+	return sockets, nil
+}
+
+func openPacket(l Listener, shared bool, logger *slog.Logger) (*packetSocket, error) {
+	s := &packetSocket{fd: -1, stop: -1}
+	if err := s.open(l, shared, logger); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *packetSocket) open(l Listener, shared bool, logger *slog.Logger) (err error) {
+	if l.Network == "unixgram" {
+		err = s.bindUnix(l.Address)
+	} else {
+		err = s.bindUDP(l, shared)
+	}
+	if err != nil {
+		return err
+	}
+	if l.ReadBuffer > 0 {
+		s.setReadBuffer(l, logger)
+	}
+	if s.stop, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		return os.NewSyscallError("eventfd", err)
+	}
+	if s.yielder, err = newNetYielder(); err != nil {
+		return err
+	}
+	return s.makeBuffers()
+}
+
+func (s *packetSocket) bindUDP(l Listener, shared bool) error {
+	addr, err := net.ResolveUDPAddr("udp", l.Address)
+	if err != nil {
+		return err
+	}
+	if s.fd, err = s.bindFamily(addr, shared); err != nil {
+		return err
+	}
+	if l.sockets() > 1 && !shared {
+		err = unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
+	}
+	if err != nil {
+		return os.NewSyscallError("setsockopt SO_REUSEPORT", err)
+	}
+	bound, err := unix.Getsockname(s.fd)
+	if err != nil {
+		return os.NewSyscallError("getsockname", err)
+	}
+	s.address = udpAddr(bound)
+	return nil
+}
+
+// bindFamily binds to an address of its family. The unspecified address is bound by IPv6 for both
+// families or, on a machine without IPv6, by IPv4.
+func (s *packetSocket) bindFamily(addr *net.UDPAddr, shared bool) (int, error) {
+	if ip := addr.IP.To4(); ip != nil {
+		return bindDatagram(&unix.SockaddrInet4{Port: addr.Port, Addr: [4]byte(ip)}, unix.AF_INET, shared)
+	}
+	to := &unix.SockaddrInet6{Port: addr.Port}
+	if addr.IP != nil {
+		to.Addr = [16]byte(addr.IP.To16())
+	}
+	if addr.Zone != "" {
+		link, err := net.InterfaceByName(addr.Zone)
+		if err != nil {
+			return -1, err
+		}
+		to.ZoneId = uint32(link.Index)
+	}
+	fd, err := bindDatagram(to, unix.AF_INET6, shared)
+	if err != nil && addr.IP == nil && (err == unix.EAFNOSUPPORT || err == unix.EADDRNOTAVAIL) {
+		return bindDatagram(&unix.SockaddrInet4{Port: addr.Port}, unix.AF_INET, shared)
+	}
+	return fd, err
+}
+
+func bindDatagram(to unix.Sockaddr, family int, shared bool) (int, error) {
+	fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return -1, err
+	}
+	if any6, ok := to.(*unix.SockaddrInet6); ok && any6.Addr == [16]byte{} {
+		err = unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 0)
+	}
+	if err == nil && shared {
+		err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
+	}
+	if err == nil {
+		err = unix.Bind(fd, to)
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+func (s *packetSocket) bindUnix(path string) error {
+	if err := removeStale("unixgram", path); err != nil {
+		return err
+	}
+	fd, err := bindDatagram(&unix.SockaddrUnix{Name: path}, unix.AF_UNIX, false)
+	if err != nil {
+		return err
+	}
+	s.fd, s.path, s.address = fd, path, &net.UnixAddr{Net: "unixgram", Name: path}
+	return os.Chmod(path, socketMode)
+}
+
+func udpAddr(bound unix.Sockaddr) *net.UDPAddr {
+	switch a := bound.(type) {
+	case *unix.SockaddrInet4:
+		return &net.UDPAddr{IP: a.Addr[:], Port: a.Port}
+	case *unix.SockaddrInet6:
+		return &net.UDPAddr{IP: a.Addr[:], Port: a.Port}
+	}
+	return &net.UDPAddr{}
+}
+
+// setReadBuffer first tries the privileged option, which exceeds net.core.rmem_max.
+func (s *packetSocket) setReadBuffer(l Listener, logger *slog.Logger) {
+	if unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, l.ReadBuffer) == nil {
+		return
+	}
+	err := unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, l.ReadBuffer)
+	got, _ := unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
+	if got /= 2; err != nil || got < l.ReadBuffer { // the kernel reports twice what it was asked for
+		logger.Warn("socket buffer is smaller than requested: the kernel may drop bursts; raise net.core.rmem_max",
+			"listener", l.String(), "asked_bytes", l.ReadBuffer, "got_bytes", got)
+	}
+}

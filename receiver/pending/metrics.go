@@ -1,0 +1,35 @@
+package pending
+
+import "github.com/prometheus/client_golang/prometheus"
+
+var (
+	pendingSendersDesc = prometheus.NewDesc("sluice_pending_senders",
+		"Unknown senders with pending samples.", nil, nil)
+	pendingBytesDesc = prometheus.NewDesc("sluice_pending_bytes",
+		"Memory of pending samples, in bytes.", nil, nil)
+	pendingFullDesc = prometheus.NewDesc("sluice_pending_full_total",
+		"Samples rejected because a limit of pending samples was reached.", nil, nil)
+	pendingExpiredDesc = prometheus.NewDesc("sluice_pending_expired_total",
+		"Pending samples rejected because their sender did not become known in time.", nil, nil)
+)
+
+// Register registers the metrics of the buffer. The ledger has those of the samples.
+func (p *Buffer) Register(registry prometheus.Registerer) error {
+	return registry.Register(metrics{p})
+}
+
+// pendingMetrics is a prometheus.Collector.
+type metrics struct{ buffer *Buffer }
+
+func (m metrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{pendingSendersDesc, pendingBytesDesc, pendingFullDesc, pendingExpiredDesc} {
+		ch <- d
+	}
+}
+
+func (m metrics) Collect(ch chan<- prometheus.Metric) {
+	ch <- prometheus.MustNewConstMetric(pendingSendersDesc, prometheus.GaugeValue, float64(m.buffer.senders.Load()))
+	ch <- prometheus.MustNewConstMetric(pendingBytesDesc, prometheus.GaugeValue, float64(m.buffer.bytes.Load()))
+	ch <- prometheus.MustNewConstMetric(pendingFullDesc, prometheus.CounterValue, float64(m.buffer.full.Load()))
+	ch <- prometheus.MustNewConstMetric(pendingExpiredDesc, prometheus.CounterValue, float64(m.buffer.expired.Load()))
+}

@@ -1,0 +1,73 @@
+package receiver
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/ledger"
+	"github.com/sluice-metrics/sluice/receiver/statsd"
+)
+
+func TestComplaintsAreRateLimitedByReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &logged{}
+		c := newRejectionLog(slog.New(slog.NewTextHandler(log, nil)), "statsd_udp")
+		for range 5 {
+			c.rejected(statsd.Fault{Reason: metric.Malformed}, 4, []byte("foo:|g"), nil)
+			c.rejected(statsd.Fault{Reason: metric.BadRate}, 7, []byte("a:1|c|@0"), nil)
+			c.rejected(statsd.Fault{Reason: metric.Ignored}, 0, []byte("x:1|c"), nil)
+		}
+		time.Sleep(time.Second)
+		c.rejected(statsd.Fault{Reason: metric.Malformed}, 4, []byte(strings.Repeat("\xff", 121)), nil)
+		got := strings.Split(strings.TrimSpace(log.String()), "\n")
+		want := []string{
+			`level=WARN msg="line rejected" receiver=statsd_udp reason=malformed why="the line is cut off, or not name:value|type" offset=4 line=foo:|g suppressed=0`,
+			`level=WARN msg="line rejected" receiver=statsd_udp reason=rate why="the rate is not above 0 and at most 1" offset=7 line=a:1|c|@0 suppressed=0`,
+			`level=WARN msg="line rejected" receiver=statsd_udp reason=malformed why="the line is cut off, or not name:value|type" offset=4 line="` +
+				strings.Repeat("�", 120) + `..." suppressed=4`,
+		}
+		if len(got) != len(want) {
+			t.Fatalf("%d lines, want %d:\n%s", len(got), len(want), log)
+		}
+		for i, line := range got {
+			if !strings.HasSuffix(line, want[i]) {
+				t.Errorf("line %d: %s\nwant %s", i, line, want[i])
+			}
+		}
+	})
+}
+
+// What a client sent is quoted once, and no byte of it reaches a terminal as a control, in either format.
+func TestComplaintsEscapeOnce(t *testing.T) {
+	const line = "a\x1b[31m\x00\x7f\u009b\u0085\"q\" é:x\x7f|c"
+	wants := map[string]string{
+		"text": `reason=malformed why="\"x\\x7f\" is no number" offset=19 line="a\x1b[31m\x00���\"q\" é:x�|c" suppressed=0`,
+		"json": `"reason":"malformed","why":"\"x\\x7f\" is no number","offset":19,"line":"a\u001b[31m\u0000���\"q\" é:x�|c","suppressed":0}`,
+	}
+	for name, make := range map[string]func(*bytes.Buffer) slog.Handler{
+		"text": func(b *bytes.Buffer) slog.Handler { return slog.NewTextHandler(b, nil) },
+		"json": func(b *bytes.Buffer) slog.Handler { return slog.NewJSONHandler(b, nil) },
+	} {
+		var log bytes.Buffer
+		in := &ingester{
+			scanner:    statsd.NewScanner(statsd.DefaultOptions()),
+			account:    ledger.New().Open("statsd_udp"),
+			rejections: newRejectionLog(slog.New(make(&log)), "statsd_udp"),
+		}
+		in.applyLines([]byte("\n" + line))
+		got := strings.TrimSuffix(log.String(), "\n")
+		for _, r := range got {
+			if r < ' ' || r >= 0x7f && r < 0xa0 {
+				t.Errorf("%s has %U: %q", name, r, got)
+			}
+		}
+		if want := wants[name]; !strings.HasSuffix(got, want) {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+	}
+}
