@@ -12,7 +12,7 @@ import (
 func (r *Registry) Run(ctx context.Context) error {
 	idle := time.NewTicker(idleInterval)
 	defer idle.Stop()
-	again := time.NewTicker(readmitInterval)
+	again := time.NewTicker(retryInterval)
 	defer again.Stop()
 	for {
 		select {
@@ -23,7 +23,7 @@ func (r *Registry) Run(ctx context.Context) error {
 		case <-idle.C:
 			r.evictIdle()
 		case <-again.C:
-			r.readmitRejected()
+			r.retryRejected()
 		}
 	}
 }

@@ -13,12 +13,12 @@ const idleInterval = 10 * time.Second
 // idleAfter is how long a metric has to be idle before another may take its slot.
 const idleAfter = time.Hour
 
-// readmitInterval is how often rejected metrics may ask again. The table remembers rejections;
+// retryInterval is how often rejected metrics may ask again. The table remembers rejections;
 // without this a slot that turned idle since would never be offered.
-const readmitInterval = time.Minute
+const retryInterval = time.Minute
 
-// readmitRejected lets rejected metrics ask again, if there are any.
-func (r *Registry) readmitRejected() {
+// retryRejected lets rejected metrics ask again, if there are any.
+func (r *Registry) retryRejected() {
 	for i := range r.shards {
 		if r.shards[i].anyRejected() {
 			r.table.RetryRejected()

@@ -29,7 +29,7 @@ func TestMemoryOfAPodsMetric(t *testing.T) {
 		for _, name := range names {
 			for i := range objects {
 				if w.registry.Admit(&objects[i], name, 1) != metric.Applied {
-					t.Fatal("refused")
+					t.Fatal("rejected")
 				}
 			}
 		}
@@ -44,7 +44,7 @@ func TestMemoryOfAPodsMetric(t *testing.T) {
 			}
 		}
 		if n := w.scopes(); n != 0 {
-			t.Errorf("%d scopes are left", n)
+			t.Errorf("%d quotas are left", n)
 		}
 		runtime.KeepAlive(objects)
 		runtime.KeepAlive(w)
