@@ -159,7 +159,7 @@ func TestFrontProxySpeaksForOthers(t *testing.T) {
 			t.Errorf("%s: status %d, want %d: %s", c.name, resp.StatusCode, c.code, status.Message)
 		}
 	}
-	within(t, "the proxy is told", func() bool { return strings.Contains(log.String(), "names=[front-proxy]") })
+	within(t, "the proxy is logged", func() bool { return strings.Contains(log.String(), "names=[front-proxy]") })
 	next := newAuthority(t)
 	plane.set(func() { plane.config = with(plane.config, proxyCAKey, string(next.pem)) })
 	renewed := next.client(t, "front-proxy")
@@ -182,7 +182,7 @@ func TestEmptyAllowedNamesAreRefused(t *testing.T) {
 		who := caller{certificate: &proxy, headers: []string{"X-Remote-User", "reader"}}
 
 		a, log := startDelegating(t, plane)
-		within(t, "the refusal is told", func() bool {
+		within(t, "the rejection is logged", func() bool {
 			return strings.Contains(log.String(), "level=WARN") && strings.Contains(log.String(), proxyNamesKey+" in ConfigMap")
 		})
 		if resp, status := a.as(t, who, requestsPath); resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(status.Message, "AnyProxyName") {
@@ -215,7 +215,7 @@ func TestEmptyAllowedNamesCanBeAllowed(t *testing.T) {
 	if resp, status := a.as(t, caller{certificate: &whoever, headers: []string{"X-Remote-User", "reader"}}, requestsPath); resp.StatusCode != http.StatusOK {
 		t.Errorf("%d %s", resp.StatusCode, status.Message)
 	}
-	within(t, "the danger is told", func() bool { return strings.Contains(log.String(), "any certificate") })
+	within(t, "the warning is logged", func() bool { return strings.Contains(log.String(), "any certificate") })
 }
 
 // Without an API server at the start, the server is alive and not ready, and logs why.
@@ -238,7 +238,7 @@ func TestAPIServerAwayAtStart(t *testing.T) {
 	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" || !strings.Contains(status.Message, "waiting for ConfigMap kube-system/extension-apiserver-authentication") {
 		t.Errorf("%d, Retry-After %q: %s", resp.StatusCode, resp.Header.Get("Retry-After"), status.Message)
 	}
-	within(t, "the wait is told", func() bool { return strings.Contains(log.String(), "answer no queries") })
+	within(t, "the wait is logged", func() bool { return strings.Contains(log.String(), "answer no queries") })
 	plane.set(func() { plane.away = false })
 	within(t, "it is ready", func() bool { ready, _ := a.Ready(); return ready })
 	if resp, status := a.as(t, bearer("of-reader"), requestsPath); resp.StatusCode != http.StatusOK {

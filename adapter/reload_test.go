@@ -70,7 +70,7 @@ func TestReplacedCertificateIsServed(t *testing.T) {
 
 	broken.key = pairs[0].key
 	project(t, volume, "..2026_03", broken)
-	within(t, "the broken pair is told", func() bool {
+	within(t, "the broken pair is logged", func() bool {
 		return strings.Contains(log.String(), "level=ERROR") && strings.Contains(log.String(), "private key does not match")
 	})
 	if !serves(pairs[1]) {

@@ -140,7 +140,7 @@ func TestRulesAndTrust(t *testing.T) {
 		// Rules 3 and 4: no claim.
 		{"a pod speaks of itself", "web-1", said{tags: "a:b"}, same("pods/web-1 in shop uid-web-1! {a=b}")},
 		{"the annotation makes a pod's samples external", "batch", said{}, notStrict("external in shop {}")},
-		{"the listener does likewise", "web-1", said{listener: true}, notStrict("external in shop {}")},
+		{"a listener for externals", "web-1", said{listener: true}, notStrict("external in shop {}")},
 		{"a forwarder that is a pod speaks of itself", "nginx", said{}, same("pods/nginx in ingress uid-nginx! {}")},
 		{"a node speaks of nothing", "node", said{}, openOnly("external {}")},
 		{"an agent without a claim writes cluster-wide, which it may not", "agent", said{}, openOnly("external {}")},
@@ -307,7 +307,7 @@ func TestUnixForwarder(t *testing.T) {
 	}
 	s.Sender = nil
 	if got := told(New(c, known{}, world{}), &s); got != "identity" {
-		t.Errorf("nobody is a Unix socket: %s", got)
+		t.Errorf("no sender was taken for a Unix socket: %s", got)
 	}
 }
 

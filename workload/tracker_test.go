@@ -77,7 +77,7 @@ func (m *Tracker) want(t *testing.T, of metric.Workload, name string, match func
 		t.Errorf("%s of %s: %s, want %s", name, of.Name, got, kind)
 	}
 	if any := m.AnyPushed("shop", name); match == nil && kind != metric.NoKind && !any {
-		t.Errorf("nobody is known to push %s", name)
+		t.Errorf("AnyPushed does not know %s", name)
 	}
 }
 

@@ -64,7 +64,7 @@ func TestPodsGoneSinceAgainstAlive(t *testing.T) {
 	}
 }
 
-// A caller that asks too late, or with a moment that never was, is told to check each pod.
+// A caller that asks too late, or with a moment that never was, has to check each pod.
 func TestPodsGoneSinceIsBounded(t *testing.T) {
 	v := &View{pods: newPods(&Observer{})}
 	for i := range maxGonePods + 1 {
