@@ -80,7 +80,8 @@ func (a *Accounts) Authenticate(ctx context.Context, token string, known bool) (
 	}
 	switch status := &review.Status; {
 	case !status.Authenticated:
-		return nil, fmt.Sprintf("the token is invalid or expired; must be a token of this cluster for the audience %q", a.audience), nil
+		return nil, fmt.Sprintf("the token is invalid or expired; must be a token of this cluster for the audience %q",
+			a.audience), nil
 	case !slices.Contains(status.Audiences, a.audience):
 		return nil, fmt.Sprintf("the token is for the API server; must be for the audience %q", a.audience), nil
 	default:

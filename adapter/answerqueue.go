@@ -123,7 +123,8 @@ func (t *ticket) release() {
 // wait waits until a large answer may be collected.
 func (q *answerQueue) wait(ctx context.Context, t *ticket, points int) error {
 	if !q.enqueue(t, points) {
-		return apierrors.NewTooManyRequests(fmt.Sprintf("%d large answers are in flight, which is the limit; retry later", q.maxAnswers), retryAfterSeconds)
+		return apierrors.NewTooManyRequests(fmt.Sprintf("%d large answers are in flight, which is the limit; retry later",
+			q.maxAnswers), retryAfterSeconds)
 	}
 	timer := time.NewTimer(q.timeout)
 	defer timer.Stop()

@@ -192,7 +192,8 @@ func servingCertificate(cfg Config, logger *slog.Logger) (dynamiccertificates.Ce
 	pair, err := selfSigned(cfg.CertDir, certHosts(cfg.Address), time.Now())
 	switch {
 	case durable.IsFull(err):
-		logger.Warn("the self-signed certificate was not saved, because the disk is full; the next start makes another one; free space, then restart", "error", err)
+		logger.Warn("the self-signed certificate was not saved, because the disk is full; the next start makes another one; free space, then restart",
+			"error", err)
 	case err != nil:
 		return nil, fmt.Errorf("make a serving certificate: %w", err)
 	case cfg.CertDir != "":

@@ -37,7 +37,8 @@ func limitInFlight(next http.Handler, limit int) http.Handler {
 // limitInFlightPerClient is limitInFlight per client address.
 func limitInFlightPerClient(next http.Handler, limit int) http.Handler {
 	slots := connlimit.NewSlots(0, limit)
-	refusal := fmt.Sprintf("%d requests from this address are in flight, which is the limit per address; retry later", limit)
+	refusal := fmt.Sprintf("%d requests from this address are in flight, which is the limit per address; retry later",
+		limit)
 	return onlyAPIGroups(next, func(w http.ResponseWriter, r *http.Request) {
 		from := connlimit.Prefix(r.RemoteAddr)
 		if slots.Acquire(from) != nil {

@@ -54,7 +54,8 @@ func (a customRequest) checkScope(one objectKind) error {
 		return metric.InvalidQueryf("%s are namespaced; must be requested as namespaces/{namespace}/%s/%s/%s",
 			one.resource, one.resource, a.object, escape(a.metric))
 	case !one.namespaced && a.namespace != "" && one.resource == namespaces:
-		return metric.InvalidQueryf("metrics of a namespace must be requested as namespaces/%s/metrics/{metric}", a.namespace)
+		return metric.InvalidQueryf("metrics of a namespace must be requested as namespaces/%s/metrics/{metric}",
+			a.namespace)
 	case !one.namespaced && a.namespace != "":
 		return metric.InvalidQueryf("%s are not namespaced; must be requested as %s/%s/%s",
 			one.resource, one.resource, a.object, escape(a.metric))
@@ -70,7 +71,8 @@ func parseExternalRequest(ctx context.Context) (namespace, name string, err erro
 		return "", "", fmt.Errorf("the request has no path information: the handler chain is broken")
 	}
 	if len(path.Parts) != 1 || path.Namespace == "" || path.Resource == "" {
-		return "", "", metric.NotFoundf("path %q does not exist; must be namespaces/{namespace}/{metric}", path.Path)
+		return "", "", metric.NotFoundf("path %q does not exist; must be namespaces/{namespace}/{metric}",
+			path.Path)
 	}
 	return path.Namespace, unescape(path.Resource), nil
 }

@@ -127,7 +127,8 @@ func (s *Server) warnIfOpen() {
 func listen(address string, refused prometheus.Counter) (net.Listener, error) {
 	listener, err := net.Listen("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("address %s is in use by another process; stop that process or choose another Address (%w)", address, err)
+		return nil, fmt.Errorf("address %s is in use by another process; stop that process or choose another Address (%w)",
+			address, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on Address: %w", err)

@@ -51,24 +51,30 @@ func (r *Resolver) explain(v *decision) string {
 		return fmt.Sprintf("the sample arrived before %s was created, from the address that this pod has now",
 			v.sender.describe())
 	case noNamespace:
-		return fmt.Sprintf(`%s names no namespace, and its sender, %s, is in none; add the label "namespace"`, subject, v.sender.describe())
+		return fmt.Sprintf(`%s names no namespace, and its sender, %s, is in none; add the label "namespace"`,
+			subject, v.sender.describe())
 	case untrustedSender:
-		return fmt.Sprintf("%s: %s is neither the address of one pod nor a trusted forwarder, so it may not push metrics", subject, v.sender.describe())
+		return fmt.Sprintf("%s: %s is neither the address of one pod nor a trusted forwarder, so it may not push metrics",
+			subject, v.sender.describe())
 	case notOwn:
 		return fmt.Sprintf("%s: this sender is %s and may only describe %s", subject, v.sender.describe(),
 			r.trustedScope())
 	case clusterScoped:
-		return fmt.Sprintf("%s is in no namespace; only trusted forwarders may describe it, and this sender, %s, is not one", subject, v.sender.describe())
+		return fmt.Sprintf("%s is in no namespace; only trusted forwarders may describe it, and this sender, %s, is not one",
+			subject, v.sender.describe())
 	case clusterWide:
-		return fmt.Sprintf("%s may only be written by senders in external-writers, and this sender, %s, is not one; name a namespace, as in external/shop", subject, v.sender.describe())
+		return fmt.Sprintf("%s may only be written by senders in external-writers, and this sender, %s, is not one; name a namespace, as in external/shop",
+			subject, v.sender.describe())
 	case missingObject:
 		return fmt.Sprintf("%s does not exist", subject)
 	case unwatchedKind:
-		return fmt.Sprintf("%s cannot be verified: objects of its kind are not watched; add the kind to object-kinds", subject)
+		return fmt.Sprintf("%s cannot be verified: objects of its kind are not watched; add the kind to object-kinds",
+			subject)
 	case notGranted:
 		return fmt.Sprintf("%s: %s", subject, v.needs.Forbidden(v.sender.account.User))
 	case rightUnknown:
-		return fmt.Sprintf("%s: it is not known yet whether User %q may %s", subject, v.sender.account.User, v.needs)
+		return fmt.Sprintf("%s: it is not known yet whether User %q may %s",
+			subject, v.sender.account.User, v.needs)
 	case unknownAddress:
 		if v.sender.account != nil {
 			return fmt.Sprintf("the pod named by the token of %s is not known yet", v.sender.describe())

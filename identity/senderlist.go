@@ -51,7 +51,8 @@ func (p *senderList) add(entry string) error {
 	}
 	namespace, name, ok := strings.Cut(entry, "/")
 	if !ok || !isDNSName(namespace) || !isDNSName(name) || !hasLetter(entry) {
-		return fmt.Errorf(`%q; must be a CIDR like 10.0.0.0/8, an address, namespace/serviceaccount, or "unix"`, entry)
+		return fmt.Errorf(`%q; must be a CIDR like 10.0.0.0/8, an address, namespace/serviceaccount, or "unix"`,
+			entry)
 	}
 	p.accounts = append(p.accounts, account{namespace, name})
 	return nil

@@ -28,7 +28,8 @@ func (r *Registry) freeSlotLocked(s *quota, limit metric.Limit, o *metric.Object
 		if victim == nil {
 			return false
 		}
-		r.evictLocked(s, victim, fmt.Sprintf("%q was evicted for %q, which a HorizontalPodAutoscaler names", victim.name, name))
+		r.evictLocked(s, victim, fmt.Sprintf("%q was evicted for %q, which a HorizontalPodAutoscaler names",
+			victim.name, name))
 	}
 	return true
 }

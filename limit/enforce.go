@@ -75,7 +75,8 @@ func (r *Registry) enforceLocked(s *quota, limit metric.Limit) {
 		if victim == nil {
 			return
 		}
-		r.evictLocked(s, victim, fmt.Sprintf("%q was evicted: the limit is now %d metrics and %d series", victim.name, limit.Metrics, limit.Series))
+		r.evictLocked(s, victim, fmt.Sprintf("%q was evicted: the limit is now %d metrics and %d series",
+			victim.name, limit.Metrics, limit.Series))
 	}
 }
 

@@ -56,7 +56,8 @@ func (r *Registry) evictIdle() {
 					// younger.
 					if one := s.slot(c.name); one != nil && one.since == c.since && !one.evicted {
 						r.evictLocked(s, one,
-							fmt.Sprintf("%q was evicted: it received no sample for %s, and another metric was rejected", c.name, idleAfter))
+							fmt.Sprintf("%q was evicted: it received no sample for %s, and another metric was rejected",
+								c.name, idleAfter))
 					}
 				})
 			}

@@ -19,7 +19,8 @@ func ParsePatterns(patterns []string) (*Patterns, error) {
 	var faults []error
 	for _, one := range patterns {
 		if strings.Trim(one, "*") == "" {
-			faults = append(faults, fmt.Errorf("pattern %q matches every metric; must contain part of a name, as in debug.*", one))
+			faults = append(faults, fmt.Errorf("pattern %q matches every metric; must contain part of a name, as in debug.*",
+				one))
 			continue
 		}
 		p.parts = append(p.parts, strings.Split(one, "*"))

@@ -68,7 +68,8 @@ func New(pods Pods) *Tracker {
 	}
 }
 
-// SeriesCreated records a new series. It implements aggregate.Observer. The strings outlive the call, the object does not.
+// SeriesCreated records a new series. It implements aggregate.Observer. The strings outlive the
+// call, the object does not.
 func (m *Tracker) SeriesCreated(o *metric.Object, name string, kind metric.Kind, labels metric.Labels) {
 	if o.Resource != "pods" || kind != metric.Counter && kind != metric.Set {
 		return

@@ -219,7 +219,8 @@ func (r *limitRange) read(item *corev1.LimitRangeItem) {
 		r.readMax(item, seriesName, 3, numbers[3])
 		r.readRest(item)
 	case strings.HasPrefix(string(item.Type), sluiceDomain):
-		r.faults = append(r.faults, fmt.Sprintf("type %s is unknown; must be %s or %s", item.Type, podType, namespaceType))
+		r.faults = append(r.faults, fmt.Sprintf("type %s is unknown; must be %s or %s",
+			item.Type, podType, namespaceType))
 	default:
 		if ours := sluiceResourcesIn(item); len(ours) > 0 && r.misplacedFault == "" {
 			r.misplacedFault = fmt.Sprintf("%s under type %s is enforced by Kubernetes, and pods of this namespace that do not "+

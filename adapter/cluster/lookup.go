@@ -69,7 +69,8 @@ func (v *View) Alive(o metric.Object) bool {
 }
 
 // SelectObjects returns a Pick of the live objects of a kind, in a namespace or (empty) in all,
-// whose own labels the selector matches. If the kind is not watched, the error is metric.ErrInvalidQuery.
+// whose own labels the selector matches. If the kind is not watched, the error is
+// metric.ErrInvalidQuery.
 func (v *View) SelectObjects(resource, namespace string, selector labels.Selector) (metric.ObjectFilter, error) {
 	if k := v.kind(resource); resource != podResource && (k == nil || !k.reliable()) {
 		return metric.ObjectFilter{}, metric.InvalidQueryf("labelSelector %q is for the labels of %s, which are not watched; add the kind to object-kinds",
@@ -126,9 +127,9 @@ func (v *View) labelsOf(o metric.Object) (own *labelSet, known bool) {
 
 // Canonical turns any spelling of a resource ("pods", "pod", "deployments.apps",
 // "ingress.extensions") into plural[.group], and says whether its objects are in namespaces. An
-// unknown resource is metric.ErrNotFound, an ambiguous one metric.ErrInvalidQuery. Canonical itself never
-// asks the API server. It has the view look for an unknown resource, and Observer.ResourcesChanged
-// reports when the answer may have changed.
+// unknown resource is metric.ErrNotFound, an ambiguous one metric.ErrInvalidQuery. Canonical itself
+// never asks the API server. It has the view look for an unknown resource, and
+// Observer.ResourcesChanged reports when the answer may have changed.
 func (v *View) Canonical(resource string) (canonical string, namespaced bool, err error) {
 	one, err := v.resources.find(resource)
 	if err != nil {

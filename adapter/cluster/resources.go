@@ -78,7 +78,8 @@ func (r *resources) requestRefresh() {
 func (r *resources) find(spelling string) (resource, error) {
 	names := r.current.Load()
 	if names == nil {
-		return resource{}, metric.NotReadyf("resource %q is not known yet: the API server has not answered discovery so far", spelling)
+		return resource{}, metric.NotReadyf("resource %q is not known yet: the API server has not answered discovery so far",
+			spelling)
 	}
 	switch found := names.find(strings.ToLower(spelling)); len(found) {
 	case 1:
