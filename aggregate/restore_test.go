@@ -387,3 +387,21 @@ func FuzzRestore(f *testing.F) {
 		}
 	})
 }
+
+// A run of numbers that names a place without a series is read over: its birth was rejected, or the
+// delta is damaged.
+func TestNumbersOfPlacesWithoutASeries(t *testing.T) {
+	f := newFixture(t)
+	f.push("c:7|c|#pod:a,ns:ns")
+	clock, birth := f.AppendClock(nil), f.AppendDelta(nil, 0)
+	empty := append(mark{stamp: 1}.append([]byte{recordNumbers}), 3, 0, 0, 1, 5, 14) // place 5
+	again := newFixture(t)
+	if err := again.RestoreClock(clock); err != nil {
+		t.Fatal(err)
+	}
+	if err := again.RestoreBlock(0, nil, nil, [][]byte{birth, empty}); err != nil {
+		t.Fatal(err)
+	}
+	again.RestoreDone()
+	again.want("c:total", "a=7")
+}
