@@ -89,7 +89,7 @@ func TestLegalMessages(t *testing.T) {
 	}
 }
 
-// The message's fields in another order, and fields that nobody knows.
+// The message's fields in another order, and unknown fields.
 func TestMessageFromOtherEncoders(t *testing.T) {
 	value, _ := proto.Marshal(&dto.Metric{Gauge: &dto.Gauge{Value: proto.Float64(7)}})
 	var message []byte
@@ -177,7 +177,7 @@ func TestIllegalMessages(t *testing.T) {
 	}
 }
 
-// What the text form of protobuf cannot say.
+// Bytes that the text form of protobuf cannot express.
 func TestIllegalBytes(t *testing.T) {
 	message := func(fields ...[]byte) []byte { return protowire.AppendBytes(nil, bytes.Join(fields, nil)) }
 	field := func(number protowire.Number, value string) []byte {
@@ -369,7 +369,7 @@ func toMessages(t testing.TB, families []Family) []byte {
 	return body.Bytes()
 }
 
-// What a client pushes in protobuf is what it pushes in text.
+// A push in protobuf has the same meaning as in text.
 func TestMessagesSayWhatTextSays(t *testing.T) {
 	text := NewTextReader(DefaultOptions())
 	for _, body := range []string{pushed, pushedHistograms()} {

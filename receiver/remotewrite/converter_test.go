@@ -312,7 +312,7 @@ func anywhere(line string) string {
 	return line
 }
 
-// What cannot be read at all says where.
+// The fault of an unreadable request has an offset.
 func TestBrokenRequests(t *testing.T) {
 	good := request2(one{labels: []string{"x"}, samples: at(1)})
 	for name, c := range map[string]struct {
