@@ -71,7 +71,7 @@ func (f Fault) explainToken() string {
 	return "nothing is wrong"
 }
 
-// hint helps whoever sends what shows only in quotes.
+// hint explains a carriage return at the end of the text, which is visible in quotes only.
 func (f Fault) hint() string {
 	if strings.HasSuffix(f.text, "\r") {
 		return ` (lines end with \n alone)`
