@@ -36,7 +36,6 @@ var mayImport = map[string][]string{
 	"receiver/otlp":        {"metric", "receiver/buckets"},
 	"receiver/credential":  {"metric", "connlimit", "config"},
 	"receiver/group":       {"metric", "receiver/buckets", "receiver/exposition", "config"},
-	"receiver/push":        {"metric", "connlimit", "ratelog", "receiver", "receiver/ledger", "receiver/pending", "receiver/buckets", "receiver/statsd", "receiver/exposition", "receiver/otlp", "receiver/group", "receiver/remotewrite", "receiver/credential", "config"},
 	"identity":             {"metric", "config"},
 	"limit":                {"metric", "ratelog", "config"},
 	"workload":             {"metric"},
@@ -52,20 +51,33 @@ var mayImport = map[string][]string{
 	"store/folder":         {"durable", "store/format"},
 	"store/wal":            {"durable", "store/format"},
 	"store/database":       {"durable", "store/format", "store/folder", "store/wal"},
-	"adapter":              {"config", "metric", "connlimit", "durable"},
+	"adapter":              {"adapter/valuelist", "config", "metric", "connlimit", "durable"},
 	"adapter/cluster":      {"config", "metric"},
+	"adapter/valuelist":    {"metric"},
 	"loadtest":             {}, // it speaks the wire only
 	"cmd/sluice":           {"config", "metric", "durable", "operations", "receiver", "receiver/ledger", "receiver/pending", "receiver/statsd", "receiver/group", "receiver/push", "identity", "limit", "workload", "aggregate", "store", "adapter", "adapter/cluster"},
 	"cmd/sluice-loadtest":  {"loadtest"},
+
+	// HTTP push: the protocols stand on the server, and receiver/push joins them.
+	"receiver/push/body":            {},
+	"receiver/push/number":          {"metric"},
+	"receiver/push/listener":        {"config", "connlimit", "ratelog", "receiver", "receiver/credential"},
+	"receiver/push/httpserver":      {"config", "metric", "connlimit", "ratelog", "receiver", "receiver/ledger", "receiver/pending", "receiver/credential", "receiver/push/body", "receiver/push/listener", "receiver/push/number"},
+	"receiver/push/native":          {"metric", "receiver/push/httpserver", "receiver/push/number"},
+	"receiver/push/statsdhttp":      {"metric", "receiver/statsd", "receiver/push/httpserver"},
+	"receiver/push/pushgateway":     {"metric", "connlimit", "receiver/buckets", "receiver/exposition", "receiver/group", "receiver/push/httpserver"},
+	"receiver/push/remotewritehttp": {"metric", "receiver/remotewrite", "receiver/push/httpserver"},
+	"receiver/push/otlphttp":        {"metric", "receiver/otlp", "receiver/push/httpserver"},
+	"receiver/push":                 {"config", "metric", "receiver", "receiver/ledger", "receiver/pending", "receiver/credential", "receiver/group", "receiver/statsd", "receiver/push/httpserver", "receiver/push/listener", "receiver/push/native", "receiver/push/statsdhttp", "receiver/push/pushgateway", "receiver/push/remotewritehttp", "receiver/push/otlphttp"},
 }
 
 // onlyImporters lists who alone may import modules that would otherwise spread.
 var onlyImporters = map[string][]string{
 	"github.com/dgraph-io/badger/": {"store/database"},
-	"k8s.io/":                      {"adapter", "adapter/cluster", "cmd/sluice"},
-	"sigs.k8s.io/":                 {"adapter", "adapter/cluster", "cmd/sluice"},
-	"go.opentelemetry.io/":         {"receiver/otlp", "receiver/push"},
-	"github.com/valyala/fasthttp":  {"receiver/push", "loadtest"}, // there as the floor
+	"k8s.io/":                      {"adapter", "adapter/cluster", "adapter/valuelist", "cmd/sluice"},
+	"sigs.k8s.io/":                 {"adapter", "adapter/cluster", "adapter/valuelist", "cmd/sluice"},
+	"go.opentelemetry.io/":         {"receiver/otlp", "receiver/push/otlphttp"},
+	"github.com/valyala/fasthttp":  {"receiver/push", "receiver/push/httpserver", "receiver/push/native", "receiver/push/pushgateway", "receiver/push/remotewritehttp", "receiver/push/otlphttp", "loadtest"}, // loadtest: as the floor
 	"github.com/spf13/":            {"cmd/sluice", "cmd/sluice-loadtest"},
 }
 

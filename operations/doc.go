@@ -1,6 +1,6 @@
-// Package operations is the port for those who run Sluice: is it alive, is it ready and if not why, and
-// its metrics.
+// Package operations serves the port of Sluice's operators: /livez, /readyz with the reason if Sluice is not
+// ready, and /metrics.
 //
-// It stands beside the way of a sample, not in it: it reads what the stages say of themselves through
-// Checks and a prometheus.Gatherer, and changes nothing. It never serves values of pushed metrics.
+// Samples do not pass through it. It reads the state of the stages through Checks and a prometheus.Gatherer,
+// and changes nothing. It never serves values of pushed metrics.
 package operations

@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// Check is one part that readiness depends on, or that has something to say about its state.
+// Check is one part that readiness depends on, or whose state /readyz shows.
 type Check struct {
 	Name string
-	// State says whether the part is ready and describes it: what it waits for, or, of one that is ready,
-	// what is worth knowing. It is called by several goroutines at once and must not block.
+	// State reports whether the part is ready, and a detail: what the part waits for or, if it is ready, what an
+	// operator should know. State is called by several goroutines at once and must not block.
 	State func() (ready bool, detail string)
 }
 
-// answer is one check's answer as /readyz shows it.
+// answer is one check in the JSON of /readyz.
 type answer struct {
 	Name   string `json:"name"`
 	Ready  bool   `json:"ready"`
 	Detail string `json:"detail,omitempty"`
 }
 
-// readiness is the whole answer of /readyz.
+// readiness is the JSON of /readyz.
 type readiness struct {
 	Ready  bool     `json:"ready"`
 	Checks []answer `json:"checks"`
@@ -38,7 +38,7 @@ func ask(checks []Check) readiness {
 	return all
 }
 
-// text prints one line a check, with the signs that Kubernetes' own health checks use.
+// text prints one line per check, with the signs of Kubernetes' own health checks.
 func (r readiness) text() string {
 	var b strings.Builder
 	for _, a := range r.Checks {
@@ -68,7 +68,7 @@ func serveReadiness(checks []Check) http.HandlerFunc {
 		if strings.Contains(r.Header.Get("Accept"), "application/json") {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(status)
-			_ = json.NewEncoder(w).Encode(all) // the reader is gone: nobody to tell
+			_ = json.NewEncoder(w).Encode(all) // an error means that the client is gone
 			return
 		}
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")

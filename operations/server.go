@@ -18,7 +18,7 @@ type Server struct {
 	http        http.Server
 }
 
-// Listen takes the port. Nothing is answered before Run.
+// Listen binds the port. Requests are answered once Run runs.
 func Listen(cfg Config, checks []Check, gather prometheus.Gatherer, log *slog.Logger) (*Server, error) {
 	listener, err := net.Listen("tcp", cfg.Address)
 	if err != nil {
@@ -31,21 +31,21 @@ func Listen(cfg Config, checks []Check, gather prometheus.Gatherer, log *slog.Lo
 			Handler:           routes(checks, gather, log),
 			ReadHeaderTimeout: 5 * time.Second,
 			WriteTimeout:      30 * time.Second,
-			IdleTimeout:       20 * time.Second, // and a scraper's own connection outlives the usual 15 s between two scrapes
+			IdleTimeout:       20 * time.Second, // longer than the usual 15 s between two scrapes, which then share a connection
 			ConnState:         stateChanged,
 			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 		},
 	}, nil
 }
 
-// Addr is the address that was bound, with its port where the configuration said 0.
+// Addr returns the bound address, with the port chosen if the configuration has 0.
 func (s *Server) Addr() net.Addr { return s.connections.Addr() }
 
-// Register shows the port's own metrics.
+// Register registers the port's own metrics.
 func (s *Server) Register(r prometheus.Registerer) error { return r.Register(s.connections.closed) }
 
 // Run serves until ctx ends, then lets the requests in flight finish for at most a second. It returns an
-// error only where serving itself failed.
+// error only if serving itself failed.
 func (s *Server) Run(ctx context.Context) error {
 	served := make(chan error, 1)
 	go func() { served <- s.http.Serve(s.connections) }()
@@ -63,7 +63,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// Close gives the port back where Run was never called.
+// Close closes the port if Run was never called.
 func (s *Server) Close() error { return s.connections.Close() }
 
 func routes(checks []Check, gather prometheus.Gatherer, log *slog.Logger) http.Handler {

@@ -136,7 +136,7 @@ func TestRemoteWritePartly(t *testing.T) {
 	r.value(gaugeType, 1, "job:requests:sum")
 	r.value(histogramType, 1, "cut_bucket", "le", "0.5")
 	stats, err := remoteClient(t, s).Write(t.Context(), remote.WriteV2MessageType, r.request())
-	if err == nil || stats.Samples != 2 || !strings.Contains(err.Error(), "400") || !strings.Contains(err.Error(), "1 of 2 samples were refused") {
+	if err == nil || stats.Samples != 2 || !strings.Contains(err.Error(), "400") || !strings.Contains(err.Error(), "1 of 2 samples were rejected") {
 		t.Errorf("%+v %v", stats, err)
 	}
 	want(t, s, map[string]float64{"good": 1})

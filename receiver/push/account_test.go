@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-metrics/sluice/receiver"
 	"github.com/sluice-metrics/sluice/receiver/otlp"
 	"github.com/sluice-metrics/sluice/receiver/pending"
+	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
 	"golang.org/x/crypto/bcrypt"
 )
 
@@ -134,7 +135,7 @@ func startTown(t *testing.T, set ...func(*Config, *Parts)) (*harness, *town) {
 	t.Helper()
 	c := &town{rights: map[metric.Right]bool{}}
 	h := start(t, append([]func(*Config, *Parts){func(cfg *Config, p *Parts) {
-		cfg.Auth, cfg.AdminWipe = AuthToken, true
+		cfg.Auth, cfg.AdminWipe = httpserver.AuthToken, true
 		p.Senders, p.Trust, p.Authority, p.Pods = c, townTrust{}, c, c
 		fresh, refused := p.NewApplier, new(sync.Map)
 		p.NewApplier = func() receiver.Applier { return &judging{fresh().(*writer), refused} }
@@ -191,8 +192,8 @@ func TestTokens(t *testing.T) {
 		{"not granted at the cluster scope", 403, forbidden + `create resource \"samples\" in API group \"sluice.dev\" at the cluster scope`, "PUT", "/v1/external/a", "1", asShop},
 		{"a timer's body", 403, forbidden, "POST", bank + "?type=timer", "1\n2\n", asShop},
 		{"lines", 200, `"applied":2`, "POST", "/v1/samples", line("shop", "mill"), asShop},
-		{"lines, one of which may not be", 403, `1 of 3 samples were refused, 2 stay applied; the first: samples.sluice.dev is forbidden`, "POST", "/v1/samples", line("shop", "bank", "mill"), asShop},
-		{"lines, one of which is nonsense", 400, `2 of 3 samples were refused`, "POST", "/v1/samples", line("shop", "bank") + "x\n", asShop},
+		{"lines, one of which may not be", 403, `1 of 3 samples were rejected, 2 stay applied; the first: samples.sluice.dev is forbidden`, "POST", "/v1/samples", line("shop", "bank", "mill"), asShop},
+		{"lines, one of which is nonsense", 400, `2 of 3 samples were rejected`, "POST", "/v1/samples", line("shop", "bank") + "x\n", asShop},
 		{"lines of objects that cannot be", 400, `nodes are in no namespace`, "POST", "/v1/samples", `{"object":"nodes/n1",` + ns("shop"), asShop},
 		{"statsd", 403, forbidden, "POST", "/v1/statsd", "x:1|c\ny:1|c\n", asShop},
 		{"reading", 200, `"value":1`, "GET", shop, "", asShop},
@@ -231,10 +232,10 @@ func TestTokens(t *testing.T) {
 			h.wants(one.status, one.says, one.method, one.path, one.body, one.headers...)
 		})
 	}
-	if n := h.server.account.Pending(); n != 0 {
+	if n := h.server.Account().Pending(); n != 0 {
 		t.Errorf("%d samples are held for want of a right", n)
 	}
-	if got, want := h.server.account.Received(), h.server.account.Applied()+h.rejected(metric.Identity)+h.rejected(metric.Malformed); got != want {
+	if got, want := h.server.Account().Received(), h.server.Account().Applied()+h.rejected(metric.Identity)+h.rejected(metric.Malformed); got != want {
 		t.Errorf("%d received, %d applied or rejected", got, want)
 	}
 }
@@ -280,7 +281,7 @@ func TestTokensOfOtherProtocols(t *testing.T) {
 			if (remote == 401) != (res.Header.Get("WWW-Authenticate") != "") || (remote == 503) != (res.Header.Get("Retry-After") != "") {
 				t.Errorf("a remote write's answer: %d %v", remote, res.Header)
 			}
-			if got, want := h.server.account.Received(), h.server.account.Applied()+h.rejected(metric.Identity); got != want {
+			if got, want := h.server.Account().Received(), h.server.Account().Applied()+h.rejected(metric.Identity); got != want {
 				t.Errorf("%d received, %d applied or rejected", got, want)
 			}
 			if one.status == 401 && h.rejected(metric.Identity) < 3 || one.status == 400 && h.rejected(metric.Identity)+h.rejected(metric.Malformed) > 0 {
@@ -357,7 +358,7 @@ func TestAuthorityAway(t *testing.T) {
 	h, c := startTown(t)
 	h.wants(200, "", "PUT", "/v1/namespaces/shop/external/a", "1", asShop...)
 	c.set(func() { c.away = true })
-	h.wants(503, `"reason":"unavailable","message":"the API server cannot be asked about the token: come again in a moment"`, "PUT", "/v1/namespaces/shop/external/a", "1", "Authorization", "Bearer bound")
+	h.wants(503, `"reason":"unavailable","message":"the API server cannot be asked about the token: try again in a moment"`, "PUT", "/v1/namespaces/shop/external/a", "1", "Authorization", "Bearer bound")
 	h.wants(200, "", "PUT", "/v1/namespaces/shop/external/a", "1", asShop...) // asked a moment ago
 	for path, body := range map[string]string{"/v1/namespaces/bank/external/a": "1", "/v1/statsd": "x:1|c\n", "/metrics/job/a/namespace/bank": "x 1\n"} {
 		h.wants(503, `cannot be asked whether User \"system:serviceaccount:shop:till\" may create samples.sluice.dev in the namespace \"bank\"`, "POST", path, body, asShop...)
@@ -365,7 +366,7 @@ func TestAuthorityAway(t *testing.T) {
 	const lines = `{"namespace":"shop","name":"b","type":"counter","value":1}` + "\n" + `{"namespace":"bank","name":"b","type":"counter","value":1}`
 	h.wants(400, `"applied":1,"refused":1,"errors":[{"reason":"unavailable"`, "POST", "/v1/samples", lines, asShop...) // sent again, one would count twice
 	h.wants(503, `may get`, "GET", "/v1/namespaces/bank/external/a", "", asShop...)
-	if n := h.server.account.Pending(); n != 0 {
+	if n := h.server.Account().Pending(); n != 0 {
 		t.Errorf("%d samples are held", n)
 	}
 }
@@ -374,11 +375,11 @@ func TestAuthorityAway(t *testing.T) {
 func TestAskingIsBounded(t *testing.T) {
 	h, c := startTown(t)
 	var body strings.Builder
-	for i := range 3 * maxAskedPerRequest {
+	for i := range 3 * 32 {
 		body.WriteString(`{"name":"a","type":"counter","value":1,"namespace":"n` + strings.Repeat("x", i%50) + string(rune('a'+i/50)) + "\"}\n")
 	}
 	h.wants(403, `"refused":96`, "POST", "/v1/samples", body.String(), asShop...)
-	if n := len(c.asked); n > maxAskedPerRequest+1 {
+	if n := len(c.asked); n > 32+1 {
 		t.Errorf("%d questions for one request", n)
 	}
 }
@@ -410,8 +411,8 @@ func TestAccountsReadGroups(t *testing.T) {
 		t.Errorf("without a credential\n%s", text)
 	}
 	c.set(func() { c.rights[metric.Right{Verb: metric.Get}] = true })
-	h.server.desk.Certificate("x") // another account has rights of its own
-	other, _ := h.server.desk.Token(t.Context(), netip.Prefix{}, "bound")
+	h.server.Authenticator.Certificate("x") // another account has rights of its own
+	other, _ := h.server.Authenticator.Token(t.Context(), netip.Prefix{}, "bound")
 	if other == nil || other.Check(metric.Right{Verb: metric.Get, Namespace: "bank"}) != metric.Undecided {
 		t.Errorf("%+v", other)
 	}
@@ -483,13 +484,13 @@ func TestPasswordsInACluster(t *testing.T) {
 func TestPendingHint(t *testing.T) {
 	h, _ := startTown(t)
 	h.wants(202, `it may be a pod's address; no credential was sent; want a bearer token`, "PUT", "/v1/namespaces/inn/external/a", "1")
-	if h.server.account.Pending() != 1 {
+	if h.server.Account().Pending() != 1 {
 		t.Error("it is not held")
 	}
 }
 
 // With --push-auth=none a token is not looked at.
 func TestTokensAreOff(t *testing.T) {
-	h, _ := startTown(t, func(c *Config, _ *Parts) { c.Auth = AuthNone })
+	h, _ := startTown(t, func(c *Config, _ *Parts) { c.Auth = httpserver.AuthNone })
 	h.wants(403, `"reason":"identity","message":"it is nobody's address"`, "PUT", "/v1/namespaces/shop/external/a", "1", asShop...)
 }

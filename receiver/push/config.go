@@ -1,77 +1,32 @@
 package push
 
 import (
-	"strings"
 	"time"
 
 	"github.com/sluice-metrics/sluice/config"
-	"github.com/sluice-metrics/sluice/receiver/exposition"
-	"github.com/sluice-metrics/sluice/receiver/otlp"
-	"github.com/sluice-metrics/sluice/receiver/remotewrite"
+	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
+	"github.com/sluice-metrics/sluice/receiver/push/listener"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
 )
 
-// Config bounds what the receiver may use. Every limit is per server unless its name says otherwise.
+// The values of Config.Auth and Config.TLSClientAuth.
+const (
+	AuthNone  = httpserver.AuthNone
+	AuthToken = httpserver.AuthToken
+
+	ClientAuthRequest = listener.ClientAuthRequest
+	ClientAuthRequire = listener.ClientAuthRequire
+)
+
+// Config holds the limits of all requests, and the settings of single protocols.
 type Config struct {
-	// Address is the TCP address to listen on, "host:port".
-	Address string
-
-	// Auth says whether bearer tokens are checked: AuthNone or, in a cluster only, AuthToken.
-	Auth string
-	// TokenAudience is the audience that a token must have been issued for.
-	TokenAudience string
-	// BasicAuthFile holds names and passwords in the format of "htpasswd -B"; empty: no basic
-	// authentication.
-	BasicAuthFile string
-
-	// TLSCertFile and TLSKeyFile are the port's certificate and its key, in PEM; both empty: plain HTTP.
-	TLSCertFile string
-	TLSKeyFile  string
-	// TLSClientCAFile holds the certificate authorities of client certificates, in PEM; empty: clients
-	// are not asked for a certificate.
-	TLSClientCAFile string
-	// TLSClientAuth is ClientAuthRequest or ClientAuthRequire.
-	TLSClientAuth string
-
-	// AllowedHosts are the names that a request from this machine may have in its Host header, beside
-	// localhost and IP addresses: see checkOrigin.
-	AllowedHosts []string
+	httpserver.Config
 
 	// Dialect is the dialect of lines pushed to /v1/statsd where a request names none.
 	Dialect statsd.Dialect
 
-	// MaxBodyBytes bounds one body as received, MaxDecompressedBytes the same body decompressed; 0: the
-	// value of MaxBodyBytes.
-	MaxBodyBytes         int
-	MaxDecompressedBytes int
-	// MaxBufferedBytes bounds the bodies of all requests in flight together. The first 64 KiB of each
-	// are not counted: they are bounded by MaxConnections.
-	MaxBufferedBytes int64
-	// MaxHeaderBytes bounds a request's first line and headers; each connection has a buffer of this size.
-	MaxHeaderBytes int
-	// MaxLineBytes bounds one line of a body of lines.
-	MaxLineBytes int
-	// MaxLabels bounds the labels of one sample, MaxLabelBytes each key and each value.
-	MaxLabels     int
-	MaxLabelBytes int
-
-	// MaxConnections bounds the connections, and with them the requests in flight.
-	MaxConnections int
-	// MaxConnsPerIP bounds the connections of one IPv4 address or one IPv6 /64. 0: no limit.
-	MaxConnsPerIP int
-
-	// ReadTimeout bounds the reading of a request, from its first byte to the last of its body.
-	ReadTimeout time.Duration
-	// WriteTimeout bounds the writing of a response.
-	WriteTimeout time.Duration
-	// IdleTimeout bounds the time between two requests of a connection.
-	IdleTimeout time.Duration
-	// SyncTimeout bounds how long ?sync=true waits for the disk.
-	SyncTimeout time.Duration
 	// PendingTimeout bounds how long a push to a group waits until its sender is known.
 	PendingTimeout time.Duration
-	// ShutdownTimeout bounds the requests in flight once Run's context has ended.
-	ShutdownTimeout time.Duration
 
 	// GroupTTL is the lifetime of a group after a push that names none. 0: forever.
 	GroupTTL time.Duration
@@ -86,25 +41,8 @@ type Config struct {
 // DefaultConfig listens on loopback, on the port that Pushgateway clients know.
 func DefaultConfig() Config {
 	return Config{
-		Address:          "127.0.0.1:9091",
-		Auth:             AuthNone,
-		TokenAudience:    "sluice",
-		TLSClientAuth:    ClientAuthRequest,
-		MaxBodyBytes:     8 << 20,
-		MaxBufferedBytes: 64 << 20,
-		MaxHeaderBytes:   16 << 10,
-		MaxLineBytes:     64 << 10,
-		MaxLabels:        64,
-		MaxLabelBytes:    1024,
-		MaxConnections:   4096,
-		MaxConnsPerIP:    1024,
-		ReadTimeout:      30 * time.Second,
-		WriteTimeout:     30 * time.Second,
-		IdleTimeout:      90 * time.Second,
-		SyncTimeout:      10 * time.Second,
-		PendingTimeout:   10 * time.Second,
-		ShutdownTimeout:  10 * time.Second,
-
+		Config:                 httpserver.DefaultConfig(),
+		PendingTimeout:         10 * time.Second,
 		OTLPResourceAttributes: []string{"service.name"},
 	}
 }
@@ -112,99 +50,12 @@ func DefaultConfig() Config {
 // Validate returns all faults at once.
 func (c Config) Validate() error {
 	var faults config.Faults
-	faults.AddUnlessHostPort("Address", c.Address, DefaultConfig().Address)
-	for _, bound := range []struct {
-		field      config.Field
-		value, min int64
-	}{
-		{"MaxBodyBytes", int64(c.MaxBodyBytes), 1},
-		{"MaxDecompressedBytes", int64(c.MaxDecompressedBytes), 0},
-		{"MaxBufferedBytes", c.MaxBufferedBytes, int64(c.MaxBodyBytes) + int64(c.maxDecompressed())},
-		{"MaxHeaderBytes", int64(c.MaxHeaderBytes), 1024},
-		{"MaxLineBytes", int64(c.MaxLineBytes), 1024},
-		{"MaxLabels", int64(c.MaxLabels), 1},
-		{"MaxLabelBytes", int64(c.MaxLabelBytes), 1},
-		{"MaxConnections", int64(c.MaxConnections), 1},
-		{"MaxConnsPerIP", int64(c.MaxConnsPerIP), 0},
-	} {
-		if bound.value < bound.min {
-			faults.Add(bound.field, "is %d; must be at least %d", bound.value, bound.min)
-		}
-	}
-	for _, timeout := range []struct {
-		field config.Field
-		value time.Duration
-	}{
-		{"ReadTimeout", c.ReadTimeout},
-		{"WriteTimeout", c.WriteTimeout},
-		{"IdleTimeout", c.IdleTimeout},
-		{"SyncTimeout", c.SyncTimeout},
-		{"PendingTimeout", c.PendingTimeout},
-		{"ShutdownTimeout", c.ShutdownTimeout},
-	} {
-		if timeout.value <= 0 {
-			faults.Add(timeout.field, "is %v; must be above 0", timeout.value)
-		}
-	}
-	if c.Auth != AuthNone && c.Auth != AuthToken {
-		faults.Add("Auth", "is %q; must be %s or %s", c.Auth, AuthNone, AuthToken)
-	}
-	if c.Auth == AuthToken && c.TokenAudience == "" {
-		faults.Add("TokenAudience", "is empty; must be the audience that tokens are issued for")
-	}
-	c.validateTLS(&faults)
-	for _, name := range c.AllowedHosts {
-		if name == "" || strings.ContainsAny(name, "/:*@ ") {
-			faults.Add("AllowedHosts", "has %q; must be a host name without a port, as in sluice.test", name)
-		}
+	faults.AddNested("", c.Config.Validate())
+	if c.PendingTimeout <= 0 {
+		faults.Add("PendingTimeout", "is %v; must be above 0", c.PendingTimeout)
 	}
 	if c.GroupTTL != 0 && c.GroupTTL < time.Second {
 		faults.Add("GroupTTL", "is %v; must be at least 1s, or 0 (forever)", c.GroupTTL)
 	}
 	return faults.Join()
-}
-
-func (c Config) validateTLS(faults *config.Faults) {
-	certFile, keyFile, caFile := config.Field("TLSCertFile"), config.Field("TLSKeyFile"), config.Field("TLSClientCAFile")
-	switch {
-	case c.TLSCertFile != "" && c.TLSKeyFile == "":
-		faults.Add(certFile, "is set without %s; must be both or neither", keyFile)
-	case c.TLSCertFile == "" && c.TLSKeyFile != "":
-		faults.Add(keyFile, "is set without %s; must be both or neither", certFile)
-	}
-	if c.TLSClientCAFile != "" && c.TLSCertFile == "" {
-		faults.Add(caFile, "is set without %s; clients show certificates over TLS only", certFile)
-	}
-	switch {
-	case c.TLSClientAuth != ClientAuthRequest && c.TLSClientAuth != ClientAuthRequire:
-		faults.Add("TLSClientAuth", "is %q; must be %s or %s", c.TLSClientAuth, ClientAuthRequest, ClientAuthRequire)
-	case c.TLSClientAuth == ClientAuthRequire && c.TLSClientCAFile == "":
-		faults.Add("TLSClientAuth", "is %s; must be %s without %s", ClientAuthRequire, ClientAuthRequest, caFile)
-	}
-}
-
-func (c Config) maxDecompressed() int {
-	if c.MaxDecompressedBytes == 0 {
-		return c.MaxBodyBytes
-	}
-	return c.MaxDecompressedBytes
-}
-
-// reading bounds an exposition.
-func (c Config) reading() exposition.Options {
-	o := exposition.DefaultOptions()
-	o.MaxLabels, o.MaxLine = c.MaxLabels, c.MaxLineBytes
-	return o
-}
-
-// remoteWriting bounds a remote write request.
-func (c Config) remoteWriting() remotewrite.Options {
-	o := remotewrite.DefaultOptions()
-	o.MaxLabels, o.MaxLabelBytes = c.MaxLabels, c.MaxLabelBytes
-	return o
-}
-
-// otlp bounds an OTLP export.
-func (c Config) otlp() otlp.Options {
-	return otlp.Options{MaxLabels: c.MaxLabels, MaxLabelBytes: c.MaxLabelBytes, Attributes: c.OTLPResourceAttributes}
 }

@@ -70,7 +70,7 @@ func (g gateway) exposes(lines ...string) {
 // times are push_time_seconds and push_failure_time_seconds of the only group.
 func (g gateway) times() (pushed, failed float64) {
 	g.Helper()
-	groups := g.server.groups.All(nil)
+	groups := g.groups.All(nil)
 	if len(groups) != 1 {
 		g.Fatalf("there are %d groups, want 1", len(groups))
 	}

@@ -1,7 +1,6 @@
 package push
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -17,6 +16,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/exposition"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -59,7 +59,7 @@ func TestPushgateway(t *testing.T) {
 		}},
 		{"label names", func(g gateway) {
 			for _, name := range []string{"__name__", "__a", "a-b", "1a", "", "a.b", "a@base65", "%ff"} {
-				g.wants(400, "is no label's name", "PUT", "/metrics/job/a/"+name+"/b", "x 1\n")
+				g.wants(400, "is not a label name", "PUT", "/metrics/job/a/"+name+"/b", "x 1\n")
 			}
 		}},
 		{"an empty job", func(g gateway) {
@@ -67,8 +67,8 @@ func TestPushgateway(t *testing.T) {
 			g.wants(400, "job's name is missing", "PUT", "/metrics/job", "x 1\n")
 			g.wants(400, "job's name is missing", "PUT", "/metrics/job@base64/=", "x 1\n")
 			g.wants(400, "job's name is missing", "PUT", "/metrics/job//a/b", "x 1\n")
-			g.wants(404, "no path here", "PUT", "/metrics/jobs/a", "x 1\n")
-			g.wants(404, "no path here", "PUT", "/metrics/instance/a", "x 1\n")
+			g.wants(404, "is not a path of this server", "PUT", "/metrics/jobs/a", "x 1\n")
+			g.wants(404, "is not a path of this server", "PUT", "/metrics/instance/a", "x 1\n")
 		}},
 		{"the first job wins, of another label the last", func(g gateway) {
 			g.wants(200, "", "PUT", "/metrics/job/a/l/1/job/b/l/2", "x 1\n")
@@ -203,7 +203,7 @@ func TestPushgateway(t *testing.T) {
 			g.wants(400, `"line":2,"offset":3`, "PUT", "/metrics/job/a", "x 1\ny{ 2\n")
 			g.wants(400, "line 2, column 4", "PUT", "/metrics/job/a", "x 1\ny{ 2\n")
 			g.wants(400, "", "PUT", "/metrics/job/a", "\x00\x01")
-			if n := g.server.groups.Count(); n != 0 {
+			if n := g.groups.Count(); n != 0 {
 				g.Errorf("what cannot be read made %d groups", n)
 			}
 		}},
@@ -235,7 +235,7 @@ func TestPushgateway(t *testing.T) {
 			for _, coding := range []string{"gzip", "snappy", "zstd"} {
 				g.wants(400, "not what Content-Encoding says", "PUT", "/metrics/job/a", "\xf0no", "Content-Encoding", coding)
 			}
-			g.wants(415, "none of", "PUT", "/metrics/job/a", "x 1", "Content-Encoding", "br")
+			g.wants(415, "must be one of gzip", "PUT", "/metrics/job/a", "x 1", "Content-Encoding", "br")
 		}},
 		{"bodies over the limit, before and after decompression", func(g gateway) {
 			g.wants(413, "", "PUT", "/metrics/job/a", strings.Repeat("# a comment\n", 10_000))
@@ -330,17 +330,17 @@ func TestPushgateway(t *testing.T) {
 				g.wants(status, "", "PUT", "/metrics/job/a", "x 1\n", "Sluice-TTL", ttl)
 			}
 			g.wants(200, "", "PUT", "/metrics/job/a", "x 1\n", "Sluice-TTL", "1h")
-			if left := time.Until(g.server.groups.All(nil)[0].Expires); left < 59*time.Minute || left > time.Hour {
+			if left := time.Until(g.groups.All(nil)[0].Expires); left < 59*time.Minute || left > time.Hour {
 				g.Errorf("%v are left of 1h", left)
 			}
 			g.wants(200, `"expires":"20`, "GET", "/api/v1/metrics", "")
-			g.server.groups.Sweep(g.table.Lifetime() + 2*time.Hour)
+			g.groups.Sweep(g.table.Lifetime() + 2*time.Hour)
 			g.exposes()
 			if g.served("x", "job", "a", "instance", "") {
 				g.Error("it is served after its time")
 			}
 			g.wants(200, "", "PUT", "/metrics/job/a?ttl=2h", "x 1\n")
-			if left := time.Until(g.server.groups.All(nil)[0].Expires); left < 119*time.Minute {
+			if left := time.Until(g.groups.All(nil)[0].Expires); left < 119*time.Minute {
 				g.Errorf("%v are left of 2h", left)
 			}
 		}},
@@ -379,7 +379,7 @@ func TestPushgateway(t *testing.T) {
 			if g.table.get(metric.Object{Namespace: "shop"}, "x", metric.Label{Key: "job", Value: "a"}, metric.Label{Key: "namespace", Value: "shop"}, metric.Label{Key: "instance"}) == nil {
 				g.Error("it is not in its namespace")
 			}
-			g.wants(400, "is no namespace", "PUT", "/metrics/job/a/namespace/Shop", "x 1\n")
+			g.wants(400, "is not a namespace", "PUT", "/metrics/job/a/namespace/Shop", "x 1\n")
 		}},
 		{"an object by its label", func(g gateway) {
 			g.wants(200, "", "PUT", "/metrics/job/a/namespace/shop/sluice_object@base64/cG9kcy93ZWItMQ", "x 1\n")
@@ -516,43 +516,33 @@ func TestConnectionsAreKept(t *testing.T) {
 	}
 }
 
-func FuzzGatewayPath(f *testing.F) {
-	for _, path := range []string{"/metrics/job/a", "/metrics/job@base64/YQ==/l@base64/=", "/metrics/job/a/b/c/job/d", "/metrics/job/a/", "/metrics/job//", "/metrics/job/%2f/%61/b"} {
-		f.Add(path)
-	}
-	s := &Server{cfg: DefaultConfig()}
-	f.Fuzz(func(t *testing.T, path string) {
-		r, fault := s.parseGateway([]byte(path))
-		if fault != nil || r.place != grouped {
-			return
-		}
-		job, _ := r.grouping.Get("job")
-		if job == "" {
-			t.Fatalf("%q: %s has no job", path, r.grouping)
-		}
-		// Said again, in base64, it is the same group.
-		again := "/metrics/job@base64/" + encodeBase64(job)
-		for key, value := range r.grouping.All() {
-			if strings.HasPrefix(key, "__") || !isLabelName(key) {
-				t.Fatalf("%q: label %q", path, key)
-			}
-			if key != "job" {
-				again += "/" + key + "@base64/" + encodeBase64(value)
-			}
-		}
-		r2, fault := s.parseGateway([]byte(again))
-		if fault != nil || r2.grouping != r.grouping {
-			t.Errorf("%q: %s, and again %s", path, r.grouping, r2.grouping)
-		}
-		if _, ok := metric.UnpackLabels(r.grouping.Packed()); !ok {
-			t.Errorf("%q: not a label set", path)
-		}
+// A native histogram that was pushed comes out as one where protobuf is asked for, and by its other buckets elsewhere.
+func TestExposesNativeHistograms(t *testing.T) {
+	g := gateway{start(t)}
+	body := delimitedText(t, &dto.MetricFamily{
+		Name: proto.String("h"), Type: dto.MetricType_HISTOGRAM.Enum(),
+		Metric: []*dto.Metric{{Histogram: &dto.Histogram{
+			SampleCount: proto.Uint64(8), SampleSum: proto.Float64(8), Schema: proto.Int32(3), ZeroThreshold: proto.Float64(0.001), ZeroCount: proto.Uint64(2),
+			PositiveSpan:  []*dto.BucketSpan{{Offset: proto.Int32(-2), Length: proto.Uint32(3)}},
+			PositiveDelta: []int64{1, 2, -1},
+		}}},
 	})
-}
-
-func encodeBase64(s string) string {
-	if s == "" {
-		return "="
+	g.wants(200, `"applied":1`, "PUT", "/metrics/job/a", body, "Content-Type", delimited)
+	res, out := g.ask("GET", "/metrics", "", "Accept", delimited+"; escaping=allow-utf-8")
+	if got := res.Header.Get("Content-Type"); got != delimited+"; escaping=allow-utf-8" {
+		t.Errorf("Content-Type %q", got)
 	}
-	return base64.URLEncoding.EncodeToString([]byte(s))
+	reader := exposition.NewProtobufReader(exposition.DefaultOptions())
+	families, fault := reader.Read([]byte(out))
+	if fault.Reason != metric.Applied || len(families) != 3 { // the two that every group has, too
+		t.Fatal(fault, len(families))
+	}
+	n := families[0].Metrics[0].Histogram.Native
+	if n == nil || n.Schema != 3 || n.ZeroCount != 2 || len(n.PositiveCounts) != 3 || n.PositiveCounts[1] != 3 {
+		t.Errorf("%+v", n)
+	}
+	if _, again := g.ask("GET", "/metrics", "", "Accept", "text/plain"); again == out {
+		t.Error("text is protobuf")
+	}
+	g.exposes(`h_bucket{instance="",job="a",le="+Inf"} 8`, `h_sum{instance="",job="a"} 8`, `h_count{instance="",job="a"} 8`)
 }

@@ -57,7 +57,7 @@ func (g gateway) put(namespace string) {
 	a := g.table.newApplier()
 	defer a.Close()
 	k := group.Key{Namespace: namespace, Labels: metric.NewLabels([]metric.Label{{Key: "job", Value: "a"}, {Key: "namespace", Value: namespace}})}
-	if _, r := g.server.groups.Push(&group.Push{Key: k, Object: metric.Object{Namespace: namespace}, Now: time.Now(), Applier: a}); r != nil {
+	if _, r := g.groups.Push(&group.Push{Key: k, Object: metric.Object{Namespace: namespace}, Now: time.Now(), Applier: a}); r != nil {
 		g.Fatal(r)
 	}
 }
@@ -85,11 +85,11 @@ func TestGroupsObeyTrust(t *testing.T) {
 			t.Errorf("GET %s tells of bank: %s", path, text)
 		}
 	}
-	if n := g.server.groups.Count(); n != 3 {
+	if n := g.groups.Count(); n != 3 {
 		t.Errorf("%d groups, want 3: a refused push made one, or deleted one", n)
 	}
 	g.wants(202, `"deleted":2`, "PUT", "/api/v1/admin/wipe", "")
-	if n := g.server.groups.Count(); n != 1 {
+	if n := g.groups.Count(); n != 1 {
 		t.Errorf("%d groups, want that of bank", n)
 	}
 }
@@ -108,7 +108,9 @@ func TestGroupsWaitForTheirSender(t *testing.T) {
 	g.exposes(`x{instance="",job="a"} 1`)
 	k.known.Store(false)
 	g.exposes()
-	g.server.waiting.free.Store(0)
+	for range 256 { // as many as may wait
+		_ = g.server.gateway.Waiting.Acquire(netip.Prefix{})
+	}
 	began = time.Now()
 	g.wants(503, `"reason":"pending"`, "DELETE", "/metrics/job/a", "")
 	if time.Since(began) > 150*time.Millisecond {
@@ -124,7 +126,7 @@ func TestGroupRefusedByTheTable(t *testing.T) {
 	if res := g.wants(503, `"reason":"pending"`, "PUT", "/metrics/job/a", "later 1\n"); res.Header.Get("Retry-After") != "1" {
 		t.Error("it may not come again")
 	}
-	if n := g.server.groups.Count(); n != 0 {
+	if n := g.groups.Count(); n != 0 {
 		t.Errorf("%d groups", n)
 	}
 	if n := g.rejected(metric.Identity); n != 2 {

@@ -17,10 +17,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver"
 	"github.com/sluice-metrics/sluice/receiver/group"
 	"github.com/sluice-metrics/sluice/receiver/ledger"
+	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
 )
 
 // table is the smallest thing that honours Applier and Reader: a map under a mutex, without windows.
@@ -171,7 +173,7 @@ func (t *table) matching(q metric.Query) []key {
 		if k.name != q.Expression.Name || k.object.Resource != q.Resource || k.object.Namespace != q.Namespace {
 			continue
 		}
-		if q.Resource != "" && q.Object != allObjects && k.object.Name != q.Object {
+		if q.Resource != "" && q.Object != httpserver.AllObjects && k.object.Name != q.Object {
 			continue
 		}
 		if q.MatchLabels == nil || q.MatchLabels(k.labels) {
@@ -285,6 +287,7 @@ type harness struct {
 	server *Server
 	table  *table
 	disk   *disk
+	groups *group.Groups
 	url    string
 	logs   *lockedBuffer
 	stop   func() // ends Run and waits for it
@@ -321,6 +324,7 @@ func start(t *testing.T, set ...func(*Config, *Parts)) *harness {
 	for _, f := range set {
 		f(&cfg, &parts)
 	}
+	h.groups = parts.Groups
 	s, err := New(cfg, parts)
 	if err != nil {
 		t.Fatal(err)
@@ -346,10 +350,10 @@ func start(t *testing.T, set ...func(*Config, *Parts)) *harness {
 // law: what the ledger says was applied is what the table applied, and nothing is held after the end.
 func (h *harness) law() {
 	h.Helper()
-	if got, want := h.server.account.Applied(), uint64(h.table.count()); got != want {
+	if got, want := h.server.Account().Applied(), uint64(h.table.count()); got != want {
 		h.Errorf("the ledger has %d applied, the table %d", got, want)
 	}
-	if n := h.server.budget.held.Load(); n != 0 {
+	if n := h.server.Reserved(); n != 0 {
 		h.Errorf("%d bytes of the budget were not given back", n)
 	}
 	if f, c := h.table.fresh.Load(), h.table.closed.Load(); f != c {
@@ -424,7 +428,7 @@ func write(t testing.TB, w io.Writer, s string) {
 	}
 }
 
-func (h *harness) rejected(r metric.Reason) uint64 { return h.server.account.Rejected(r) }
+func (h *harness) rejected(r metric.Reason) uint64 { return h.server.Account().Rejected(r) }
 
 // golden holds text against a file of testdata; with UPDATE_GOLDEN=1 it writes the file.
 func golden(t *testing.T, name, text string) {
@@ -442,4 +446,24 @@ func golden(t *testing.T, name, text string) {
 	if text != string(want) {
 		t.Errorf("%s:\n got %s\nwant %s", name, text, want)
 	}
+}
+
+// metric returns the value of one of the server's own metrics.
+func (h *harness) metric(name string) float64 {
+	h.Helper()
+	registry := prometheus.NewRegistry()
+	if err := h.server.Register(registry); err != nil {
+		h.Fatal(err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		h.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == name {
+			return family.Metric[0].GetCounter().GetValue()
+		}
+	}
+	h.Fatalf("no metric %s", name)
+	return 0
 }

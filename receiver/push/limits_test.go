@@ -169,7 +169,7 @@ func TestBombCostsTheLimit(t *testing.T) {
 
 func TestBodiesInFlightAreBounded(t *testing.T) {
 	h := start(t, func(c *Config, _ *Parts) { c.MaxBodyBytes, c.MaxBufferedBytes = 1<<20, 2<<20 })
-	h.server.budget.held.Add(2 << 20)
+	_ = h.server.Reserve(2 << 20)
 	res, answer := h.send("POST", "/v1/samples", strings.NewReader(lineBody(10_000)))
 	if res.StatusCode != 503 || !strings.Contains(answer, `"reason":"busy"`) || res.Header.Get("Retry-After") == "" {
 		t.Error(res.StatusCode, answer)
@@ -177,7 +177,7 @@ func TestBodiesInFlightAreBounded(t *testing.T) {
 	if status, answer := h.do("POST", "/v1/external/m", "1"); status != 200 { // small ones always pass
 		t.Error(status, answer)
 	}
-	h.server.budget.held.Add(-2 << 20)
+	_ = h.server.Reserve(-2 << 20)
 	if res, answer = h.send("POST", "/v1/samples", strings.NewReader(lineBody(10_000))); res.StatusCode != 200 {
 		t.Error(res.StatusCode, answer)
 	}
@@ -215,7 +215,7 @@ func TestBodyCutShort(t *testing.T) {
 			write(t, c, request)
 			_ = c.CloseWrite()
 			res, answer := h.response(bufio.NewReader(c))
-			if res.StatusCode != 400 || h.table.count() != 0 || h.rejected(metric.Malformed) != 1 || h.server.account.Received() != 1 {
+			if res.StatusCode != 400 || h.table.count() != 0 || h.rejected(metric.Malformed) != 1 || h.server.Account().Received() != 1 {
 				t.Errorf("%d %s, %d applied, %d malformed", res.StatusCode, answer, h.table.count(), h.rejected(metric.Malformed))
 			}
 		})
@@ -359,7 +359,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 				t.Error(res.StatusCode, answer)
 			}
 			a.Close()
-			for deadline := time.Now().Add(5 * time.Second); h.server.gate.connections() > 1; time.Sleep(time.Millisecond) {
+			for deadline := time.Now().Add(5 * time.Second); h.server.Connections() > 1; time.Sleep(time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Fatal("a closed connection still counts")
 				}
@@ -393,7 +393,7 @@ func TestExpectContinue(t *testing.T) {
 	if res, answer := h.response(r); res.StatusCode != 413 || !strings.Contains(answer, "10000") {
 		t.Error(res.StatusCode, answer)
 	}
-	if h.rejected(metric.TooLong) != 1 || h.server.account.Applied() != 1 {
+	if h.rejected(metric.TooLong) != 1 || h.server.Account().Applied() != 1 {
 		t.Error("the ledger is wrong")
 	}
 }

@@ -1,8 +1,6 @@
 package push
 
 import (
-	"bytes"
-	"encoding/json"
 	"strconv"
 	"strings"
 	"testing"
@@ -68,11 +66,11 @@ func TestSamplesRefuse(t *testing.T) {
 		{`{"name":"m","type":"gauge","value":1} {}`, metric.Malformed, "one line is one sample"},
 		{`{"name":"m","type":"gauge","value":1,}`, metric.Malformed, "key"},
 		{`{"name":"m","type":"gauge","value":1,"Value":2}`, metric.Malformed, `\"Value\"`},
-		{`{"name":"m","type":"gauge","value":1,"value":2}`, metric.Malformed, `the field \"value\" is there twice`},
+		{`{"name":"m","type":"gauge","value":1,"value":2}`, metric.Malformed, `the field \"value\" appears twice`},
 		{`{"name":"m","type":"gauge","value":1,"value":"2"}`, metric.Malformed, "twice"},
 		{`{"name":"m","type":"gauge","value":1,"tags":{}}`, metric.Malformed, `\"tags\"`},
-		{`{"name":"m","type":"gauge","value":null}`, metric.Malformed, `\"null\" is no number`},
-		{`{"name":"m","type":"gauge","value":12%q}`, metric.Malformed, `\"12%q\" is no number`},
+		{`{"name":"m","type":"gauge","value":null}`, metric.Malformed, `\"null\" is not a number`},
+		{`{"name":"m","type":"gauge","value":12%q}`, metric.Malformed, `\"12%q\" is not a number`},
 		{`{"name":"m","type":"gauge","value":+1}`, metric.Malformed, "number"},
 		{`{"name":"m","type":"gauge","value":NaN}`, metric.BadValue, "NaN"},
 		{`{"name":"m","type":"gauge","value":-Infinity}`, metric.BadValue, "infinite"},
@@ -111,7 +109,7 @@ func TestSamplesRefuse(t *testing.T) {
 		{`{"name":"m","type":"gauge","value":1,"object":"pods/a/b","namespace":"shop"}`, metric.BadName, "a/b"},
 		{`{"name":"m","type":"gauge","value":1,"namespace":"a_b"}`, metric.BadName, "a_b"},
 		{`{"name":"m","type":"gauge","value":1,"namespace":""}`, metric.BadName, "empty"},
-		{`{"name":"limited","type":"gauge","value":1}`, metric.OverLimit, "no more may be: --max-series 7"},
+		{`{"name":"limited","type":"gauge","value":1}`, metric.OverLimit, "the series limit is reached: --max-series 7"},
 		{`{"name":"toomuch","type":"counter","value":100000000000000000}`, metric.BadValue, "one increment of a counter, divided by its rate, is at most 9.2e15"},
 		{`{"name":"m","type":"gauge","value":1,"ttl":"` + many(70000) + `"}`, metric.TooLong, "65536"},
 	} {
@@ -166,8 +164,8 @@ func TestStatsd(t *testing.T) {
 		t.Fatal(status, answer)
 	}
 	golden(t, "statsd_partly.json", answer)
-	if h.server.account.Received() != 9 || h.server.account.Applied() != 6 || h.rejected(metric.Unsupported) != 1 {
-		t.Errorf("received %d, applied %d", h.server.account.Received(), h.server.account.Applied())
+	if h.server.Account().Received() != 9 || h.server.Account().Applied() != 6 || h.rejected(metric.Unsupported) != 1 {
+		t.Errorf("received %d, applied %d", h.server.Account().Received(), h.server.Account().Applied())
 	}
 	if e := h.table.get(global, "hits", metric.Label{Key: "code", Value: "200"}); e == nil || e.whole != 3 || e.last.TTL != 0 {
 		t.Errorf("hits: %+v", e)
@@ -180,100 +178,5 @@ func TestStatsd(t *testing.T) {
 	}
 	if status, answer := h.do("POST", "/v1/statsd?dialect=graphite", "g:+5|g"); status != 400 || !strings.Contains(answer, "dogstatsd") {
 		t.Error(status, answer)
-	}
-}
-
-// A line that is taken is JSON, and says what encoding/json says that it says.
-func FuzzLine(f *testing.F) {
-	for _, s := range []string{
-		`{"name":"m","type":"counter","value":1}`, `{"name":"m\u00e4\n","type":"set","value":"\ud83d\ude00"}`,
-		`{"name":"m","type":"gauge","value":-1.5e3,"labels":{"a":"b","c":""},"namespace":"shop","object":"pods/a","delta":true}`,
-		`{"name":"m","type":"timer","value":1,"rate":0.5,"ttl":"1h","timestamp":1700000000.5}`, `{"name":`, `{"a":{}}`, `{"labels":{"a":"\`,
-	} {
-		f.Add([]byte(s))
-	}
-	server := &Server{cfg: DefaultConfig(), resources: cluster{}}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		x := &exchange{server: server}
-		ls := &jsonLines{x: x}
-		ls.line.server = server
-		s, fault := ls.read(b)
-		if (s == nil) == (fault == nil) {
-			t.Fatalf("%q: sample %v and fault %v", b, s, fault)
-		}
-		if fault != nil {
-			if fault.message == "" || fault.counted == metric.Applied || fault.offset < 0 || fault.offset > len(b) {
-				t.Fatalf("%q: %+v", b, fault)
-			}
-			return
-		}
-		var want struct {
-			Name   string
-			Value  any
-			Labels map[string]string
-		}
-		d := json.NewDecoder(bytes.NewReader(b))
-		d.UseNumber()
-		if err := d.Decode(&want); err != nil {
-			t.Fatalf("%q was taken: %v", b, err)
-		}
-		if want.Name != string(s.Name) || len(want.Labels) != len(s.Fields) {
-			t.Fatalf("%q: name %q, labels %v, want %+v", b, s.Name, s.Fields, want)
-		}
-		for _, l := range s.Fields {
-			if want.Labels[l.Key] != l.Value {
-				t.Fatalf("%q: labels %v, want %v", b, s.Fields, want.Labels)
-			}
-		}
-		if member, ok := want.Value.(string); ok != (s.Kind == metric.Set) || member != string(s.Member) {
-			t.Fatalf("%q: member %q, want %v", b, s.Member, want.Value)
-		}
-	})
-}
-
-// Every line of a body, whatever it is, is applied or refused exactly once.
-func FuzzSamples(f *testing.F) {
-	f.Add([]byte("{\"name\":\"m\",\"type\":\"counter\",\"value\":1}\nx\n\n"))
-	f.Add([]byte("\r\n{}\n"))
-	h := &table{series: map[key]*entry{}}
-	server := &Server{cfg: DefaultConfig(), resources: cluster{}}
-	f.Fuzz(func(t *testing.T, body []byte) {
-		lines := 0
-		for _, l := range bytes.Split(body, []byte("\n")) {
-			if len(bytes.TrimSpace(l)) > 0 {
-				lines++
-			}
-		}
-		ls := &jsonLines{x: &exchange{server: server}, rest: body}
-		ls.line.server = server
-		got := 0
-		for {
-			s, fault, more := ls.next()
-			if !more {
-				break
-			}
-			if got++; fault == nil {
-				h.apply(s)
-			}
-		}
-		if got != lines {
-			t.Fatalf("%d samples of %d lines", got, lines)
-		}
-	})
-}
-
-func TestLinesReuseTheirMemory(t *testing.T) {
-	server := &Server{cfg: DefaultConfig(), resources: cluster{}}
-	ls := &jsonLines{x: &exchange{server: server}}
-	ls.line.server = server
-	line := []byte(`{"name":"jobs","type":"counter","value":1,"namespace":"shop","object":"pods/web-1","labels":{"a":"b","c":"\u00e4"}}`)
-	read := func() {
-		if _, f := ls.read(line); f != nil {
-			t.Fatal(f)
-		}
-	}
-	read()
-	if n := testing.AllocsPerRun(100, read); n > 1 { // one: the closure over the line
-		t.Errorf("%v allocations a line", n)
 	}
 }

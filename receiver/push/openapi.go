@@ -3,21 +3,20 @@ package push
 import (
 	_ "embed"
 
-	"github.com/valyala/fasthttp"
+	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
 )
 
-// openapiPath is where the API's description lies.
-const openapiPath = "/openapi.json"
-
-// openapiText describes all that the port takes (https://spec.openapis.org/oas/v3.1.1.html). It is written by hand; tests hold
-// it to the router, the parameters and the reasons, and the answers of a running server to it.
+// openapiText is the OpenAPI document without its paths, which come from the routes. Tests check parameters
+// and reasons, and the answers of a running server.
 //
 //go:embed openapi.json
 var openapiText []byte
 
-// answerOpenAPI answers GET /openapi.json.
-func (x *exchange) answerOpenAPI() {
-	x.http.SetStatusCode(fasthttp.StatusOK)
-	x.http.SetContentType(contentType)
-	x.http.SetBody(openapiText)
+// describeRoutes returns the document that GET /openapi.json answers with.
+func describeRoutes(routes []*httpserver.Route) []byte {
+	document, err := httpserver.OpenAPI(openapiText, routes)
+	if err != nil { // a test makes it
+		panic("push: openapi.json: " + err.Error())
+	}
+	return document
 }

@@ -16,9 +16,11 @@ import (
 	"testing"
 
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
+	"github.com/sluice-metrics/sluice/receiver/push/pushgateway"
 )
 
-// apiDocument is what the tests read of openapi.json. That it is a sound document, and that answers are as it says, is held
+// apiDocument is what the tests read of the document. That it is a sound document, and that answers are as it says, is held
 // in e2e/clients.
 type apiDocument struct {
 	Paths      map[string]map[string]apiOperation
@@ -40,10 +42,16 @@ type apiParameter struct {
 	Example  any
 }
 
+// document is what every server serves: no setting changes it.
+func document() []byte {
+	cfg := DefaultConfig()
+	return describeRoutes(withIndex(routes(cfg, Parts{}, pushgateway.New(nil, pushgateway.Config{}, cfg.Config))))
+}
+
 func readOpenAPI(t *testing.T) *apiDocument {
 	t.Helper()
 	d := new(apiDocument)
-	if err := json.Unmarshal(openapiText, d); err != nil {
+	if err := json.Unmarshal(document(), d); err != nil {
 		t.Fatal(err)
 	}
 	return d
@@ -83,7 +91,7 @@ func openToWipe(c *Config, _ *Parts) { c.AdminWipe = true }
 // Every path and method of the document is served.
 func TestOpenAPIIsServed(t *testing.T) {
 	g := gateway{start(t, openToWipe)}
-	if res, text := g.ask("GET", "/openapi.json", ""); res.StatusCode != 200 || text != string(openapiText) {
+	if res, text := g.ask("GET", "/openapi.json", ""); res.StatusCode != 200 || text != string(document()) {
 		t.Errorf("GET /openapi.json: %d and %d bytes", res.StatusCode, len(text))
 	}
 	readOpenAPI(t).operations(t, func(method, _, path string, _ []string) {
@@ -94,66 +102,37 @@ func TestOpenAPIIsServed(t *testing.T) {
 	})
 }
 
-// Every place that the router knows, and every method that it takes, is in the document.
-func TestOpenAPIHasEveryPlace(t *testing.T) {
+// The document has every method of every route, and no others.
+func TestOpenAPIHasEveryRoute(t *testing.T) {
 	s := start(t, openToWipe).server
-	documented := map[place]map[string]bool{}
+	documented := map[*httpserver.Route]map[string]bool{}
 	readOpenAPI(t).operations(t, func(method, template, path string, _ []string) {
-		r, f := s.routeTo([]byte(path))
+		r, f := s.Router.Find([]byte(path), new(httpserver.Path))
 		if f != nil {
 			t.Errorf("%s leads nowhere: %v", path, f)
 			return
 		}
-		if documented[r.place] == nil {
-			documented[r.place] = map[string]bool{}
+		if documented[r] == nil {
+			documented[r] = map[string]bool{}
 		}
-		documented[r.place][method] = true
-		if taken := methodsOf(r.place); !slices.Contains(taken, method) {
-			t.Errorf("%s %s is in the document, but the path takes %v", method, template, taken)
+		documented[r][method] = true
+		if r.Handler(method) == nil {
+			t.Errorf("%s %s is in the document, but has no handler", method, template)
 		}
 	})
-	for p := nowhere + 1; p < numPlaces(t); p++ {
-		taken := methodsOf(p)
-		if len(taken) == 0 {
-			t.Errorf("place %d takes no method, says wrongMethod", p)
-		}
-		for _, method := range taken {
-			if !documented[p][method] {
-				t.Errorf("openapi.json has no %s of place %d, of which it has %v", method, p, slices.Collect(maps.Keys(documented[p])))
+	for _, r := range s.Router.Routes {
+		for _, method := range []string{"GET", "PUT", "POST", "DELETE"} {
+			if r.Handler(method) != nil && !documented[r][method] {
+				t.Errorf("the document has no %s of %v", method, append(r.Paths, r.Index...))
 			}
 		}
 	}
 }
 
-// methodsOf is what a place takes besides HEAD, of which the document says that it is taken where GET is.
-func methodsOf(p place) []string {
-	all := strings.FieldsFunc(wrongMethod(p, "").allow, func(r rune) bool { return r == ',' || r == ' ' })
-	if slices.Contains(all, "GET") != slices.Contains(all, "HEAD") {
-		return nil
-	}
-	return slices.DeleteFunc(all, func(m string) bool { return m == "HEAD" })
-}
-
-// numPlaces counts the constants of place.
-func numPlaces(t *testing.T) place {
-	t.Helper()
-	n := place(0)
-	inspectCode(t, func(node ast.Node) {
-		block, ok := node.(*ast.GenDecl)
-		if !ok || block.Tok != token.CONST {
-			return
-		}
-		if kind, ok := block.Specs[0].(*ast.ValueSpec).Type.(*ast.Ident); ok && kind.Name == "place" {
-			n += place(len(block.Specs))
-		}
-	})
-	return n
-}
-
-// inspectCode walks over the package's code.
+// inspectCode walks over the code of the server and its protocols.
 func inspectCode(t *testing.T, visit func(ast.Node)) {
 	t.Helper()
-	files, err := filepath.Glob("*.go")
+	files, err := filepath.Glob("*/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +151,7 @@ func inspectCode(t *testing.T, visit func(ast.Node)) {
 // The index shows the paths that the document has, and no others: but for the two that are not for everybody.
 func TestOpenAPIHasThePathsOfTheIndex(t *testing.T) {
 	want := map[string]bool{"GET /": true, "PUT /api/v1/admin/wipe": true}
-	for _, line := range paths {
+	for _, line := range start(t).server.Router.Index {
 		rest := strings.ReplaceAll(line, "{cluster resource}", "{clusterResource}")
 		at := strings.Index(rest, " /")
 		for _, method := range strings.Split(rest[:at], ", ") {
@@ -195,7 +174,7 @@ func TestOpenAPIHasThePathsOfTheIndex(t *testing.T) {
 	}
 	for p := range want {
 		if !got[p] {
-			t.Errorf("openapi.json does not have %s", p)
+			t.Errorf("the document does not have %s", p)
 		}
 	}
 }
@@ -206,23 +185,23 @@ func TestOpenAPIParameters(t *testing.T) {
 	values := map[string]string{"type": "gauge", "label": "a=b", "ttl": "1h", "rate": "1", "sync": "true", "dialect": "statsd", "sum": "true"}
 	refuses := func(method, path, parameter string) bool {
 		_, text := g.ask(method, path+"?"+parameter, "1")
-		return strings.Contains(text, "means nothing here")
+		return strings.Contains(text, "is unknown")
 	}
 	readOpenAPI(t).operations(t, func(method, _, path string, documented []string) {
 		if !refuses(method, path, "nonsense=1") && len(documented) > 0 {
 			t.Errorf("%s %s takes any parameter, but has %v", method, path, documented)
 			return
 		}
-		for _, a := range allowedNames {
-			value, ok := values[a.name]
+		for _, name := range httpserver.ParamNames() {
+			value, ok := values[name]
 			if !ok {
-				t.Fatalf("this test has no value of %q", a.name)
+				t.Fatalf("this test has no value of %q", name)
 			}
 			if !refuses(method, path, "nonsense=1") {
 				continue
 			}
-			if taken := !refuses(method, path, a.name+"="+value); taken != slices.Contains(documented, a.name) {
-				t.Errorf("%s %s: taken=%v of %q, the document has %v", method, path, taken, a.name, documented)
+			if taken := !refuses(method, path, name+"="+value); taken != slices.Contains(documented, name) {
+				t.Errorf("%s %s: taken=%v of %q, the document has %v", method, path, taken, name, documented)
 			}
 		}
 	})
@@ -243,12 +222,12 @@ func TestOpenAPIReasons(t *testing.T) {
 	inspectCode(t, func(n ast.Node) {
 		switch n := n.(type) {
 		case *ast.KeyValueExpr:
-			if key, ok := n.Key.(*ast.Ident); ok && key.Name == "reason" {
+			if key, ok := n.Key.(*ast.Ident); ok && key.Name == "Reason" {
 				literal(n.Value)
 			}
 		case *ast.AssignStmt:
 			for i, to := range n.Lhs {
-				if field, ok := to.(*ast.SelectorExpr); ok && field.Sel.Name == "reason" && len(n.Rhs) == len(n.Lhs) {
+				if field, ok := to.(*ast.SelectorExpr); ok && field.Sel.Name == "Reason" && len(n.Rhs) == len(n.Lhs) {
 					literal(n.Rhs[i])
 				}
 			}
@@ -260,6 +239,6 @@ func TestOpenAPIReasons(t *testing.T) {
 	})
 	got := readOpenAPI(t).Components.Schemas["Reason"].Enum
 	if g, w := fmt.Sprint(slices.Sorted(slices.Values(got))), fmt.Sprint(slices.Sorted(maps.Keys(want))); g != w {
-		t.Errorf("openapi.json has the reasons\n%s, the code\n%s", g, w)
+		t.Errorf("the document has the reasons\n%s, the code\n%s", g, w)
 	}
 }

@@ -156,8 +156,8 @@ func TestRefusals(t *testing.T) {
 		ledger             metric.Reason // Applied: not in the ledger
 	}{
 		{"PUT", pod + "m", "", 400, "malformed", "missing", metric.Malformed},
-		{"PUT", pod + "m", "abc", 400, "malformed", `\"abc\" is no number`, metric.Malformed},
-		{"PUT", pod + "m", strings.Repeat("y", 300), 400, "malformed", strings.Repeat("y", 256) + `... (300 bytes)\" is no number`, metric.Malformed},
+		{"PUT", pod + "m", "abc", 400, "malformed", `\"abc\" is not a number`, metric.Malformed},
+		{"PUT", pod + "m", strings.Repeat("y", 300), 400, "malformed", strings.Repeat("y", 256) + `... (300 bytes)\" is not a number`, metric.Malformed},
 		{"PUT", pod + "m", ` {"value":3}`, 400, "malformed", "JSON goes to POST /v1/samples", metric.Malformed},
 		{"POST", pod + "m?type=timer", `[1,2]`, 400, "malformed", "JSON goes to POST /v1/samples", metric.Malformed},
 		{"PUT", pod + "m", "1 2", 400, "malformed", `"offset":1`, metric.Malformed},
@@ -179,7 +179,7 @@ func TestRefusals(t *testing.T) {
 		{"POST", pod + "m?rate=0", "1", 400, "rate", "above 0", metric.BadRate},
 		{"POST", pod + "m?rate=1.5", "1", 400, "rate", "at most 1", metric.BadRate},
 		{"POST", pod + "m?rate=NaN", "1", 400, "rate", "above 0", metric.BadRate},
-		{"POST", pod + "m?rate=x", "1", 400, "rate", `the rate: \"x\" is no number`, metric.BadRate},
+		{"POST", pod + "m?rate=x", "1", 400, "rate", `the rate: \"x\" is not a number`, metric.BadRate},
 		{"PUT", pod + "m?ttl=1", "1", 400, "malformed", "1h30m", metric.Malformed},
 		{"PUT", pod + "m?ttl=-1h", "1", 400, "malformed", "at least", metric.Malformed},
 		{"PUT", pod + "m?label=x", "1", 400, "malformed", "key=value", metric.Malformed},
@@ -218,8 +218,8 @@ func TestRefusals(t *testing.T) {
 		{"PUT", "/v1/namespaces/shop/nodes/a/m", "1", 400, "identity", "/v1/nodes/a/{metric}", metric.Identity},
 		{"PUT", "/v1/namespaces/shop/namespaces/shop/m", "1", 400, "identity", "/v1/namespaces/shop/metrics/{metric}", metric.Identity},
 		{"PUT", "/v1/external/refused.conflict", "1", 409, "kind_conflict", "another kind", metric.KindConflict},
-		{"PUT", "/v1/external/refused.limit", "1", 429, "limit", "no more", metric.OverLimit},
-		{"PUT", "/v1/external/refused.identity", "1", 403, "identity", "may not", metric.Identity},
+		{"PUT", "/v1/external/refused.limit", "1", 429, "limit", "the series limit is reached", metric.OverLimit},
+		{"PUT", "/v1/external/refused.identity", "1", 403, "identity", "must not push to", metric.Identity},
 		{"PUT", "/v1/external/refused.ignored", "1", 400, "ignored", "ignored", metric.Ignored},
 		{"PUT", "/v1/external/refused.value", "1", 400, "value", "refused", metric.BadValue},
 
@@ -258,7 +258,7 @@ func TestRefusals(t *testing.T) {
 			if allow := res.Header.Get("Allow"); (allow != "") != (c.status == http.StatusMethodNotAllowed) {
 				t.Errorf("Allow: %q", allow)
 			}
-			received := h.server.account.Received()
+			received := h.server.Account().Received()
 			if c.ledger == metric.Applied {
 				if received != 0 {
 					t.Errorf("%d samples in the ledger", received)
@@ -287,7 +287,7 @@ func TestTimerTakesSeveralNumbers(t *testing.T) {
 	if e := h.table.get(global, "latency"); float64(e.whole)+e.rest != 6.5 || e.last.Rate != 0.5 {
 		t.Errorf("observed %v", e)
 	}
-	if h.server.account.Applied() != 3 || h.rejected(metric.Malformed) != 1 {
+	if h.server.Account().Applied() != 3 || h.rejected(metric.Malformed) != 1 {
 		t.Error("the ledger is wrong")
 	}
 }
@@ -322,7 +322,7 @@ func TestSyncWithoutAStoreIsRefusedBeforeAnythingIsDone(t *testing.T) {
 			t.Error(c, status, answer)
 		}
 	}
-	if h.server.account.Received() != 0 || len(h.table.series) != 0 {
+	if h.server.Account().Received() != 0 || len(h.table.series) != 0 {
 		t.Error("something was applied")
 	}
 	if status, _ := h.do("PUT", "/v1/external/m?sync=false", "5"); status != 200 {

@@ -1,13 +1,15 @@
 package push
 
 import (
+	"net"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/klauspost/compress/s2"
 
 	"github.com/sluice-metrics/sluice/metric"
-	"github.com/sluice-metrics/sluice/receiver/remotewrite"
 )
 
 // metadata1 is a request of 1.0 that says of a family that it is a counter.
@@ -30,8 +32,21 @@ func TestRemoteWriteKindThatWasGuessed(t *testing.T) {
 	if e := g.table.get(metric.Object{}, "jobs", labelled); e.kind != metric.Counter || e.whole != 3 {
 		t.Errorf("%+v", e)
 	}
-	g.server.remembered = remotewrite.NewSenderState() // as a restart does
-	send(remote1(remoteSeries{"jobs", 0, 4}))
+	// From another address, of which no types are remembered: as after a restart.
+	other := &http.Client{Transport: &http.Transport{DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 9)}}).DialContext}}
+	defer other.CloseIdleConnections()
+	req, err := http.NewRequest("POST", g.url+"/api/v1/write", strings.NewReader(remote1(remoteSeries{"jobs", 0, 4})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", firstMessage)
+	res, err := other.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _ = res.Body.Close(); res.StatusCode != http.StatusNoContent {
+		t.Error(res.Status)
+	}
 	if e := g.table.get(metric.Object{}, "jobs", labelled); e.kind != metric.Counter || e.whole != 4 {
 		t.Errorf("after a restart: %+v", e)
 	}

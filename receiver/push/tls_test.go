@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/push/listener"
 )
 
 // authority signs certificates, and keeps them in a folder.
@@ -136,7 +137,7 @@ func TestTLS(t *testing.T) {
 	if res, text := h.over(client, "GET", path, ""); res.StatusCode != 200 || !strings.Contains(text, `"value":3`) {
 		t.Errorf("%d %s", res.StatusCode, text)
 	}
-	if n := h.server.gate.connections(); n != 1 {
+	if n := h.server.Connections(); n != 1 {
 		t.Errorf("%d connections, want 1", n)
 	}
 	// An answer that comes before the body is read arrives.
@@ -156,9 +157,9 @@ func TestTLS(t *testing.T) {
 			c.Close()
 		}
 	}
-	for deadline := time.Now().Add(2 * time.Second); h.server.metrics.handshakeErrors.Load() != 3; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Second); h.metric("sluice_http_tls_handshake_errors_total") != 3; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d handshakes failed, want 3", h.server.metrics.handshakeErrors.Load())
+			t.Fatalf("%v handshakes failed, want 3", h.metric("sluice_http_tls_handshake_errors_total"))
 		}
 	}
 }
@@ -199,7 +200,7 @@ func TestSlowHandshake(t *testing.T) {
 			t.Errorf("%d bytes after %v", n, time.Since(began))
 		}
 	}
-	for deadline := time.Now().Add(2 * time.Second); h.server.gate.connections() > 0; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Second); h.server.Connections() > 0; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the places are still taken")
 		}
@@ -239,7 +240,7 @@ func TestCertificateIsReadAgain(t *testing.T) {
 	}
 	load := func(wantChanged, wantFault bool) {
 		t.Helper()
-		if changed, err := h.server.certificates.load(); changed != wantChanged || (err != nil) != wantFault {
+		if changed, err := h.server.Certificates.Load(); changed != wantChanged || (err != nil) != wantFault {
 			t.Errorf("%v, %v", changed, err)
 		}
 	}
@@ -249,8 +250,8 @@ func TestCertificateIsReadAgain(t *testing.T) {
 	if got := shown(a.through()); got != "renewed" {
 		t.Error(got)
 	}
-	if got := shown(first); got != "sluice" || h.server.gate.connections() != 2 {
-		t.Errorf("the connection that was open shows %s; %d are open", got, h.server.gate.connections())
+	if got := shown(first); got != "sluice" || h.server.Connections() != 2 {
+		t.Errorf("the connection that was open shows %s; %d are open", got, h.server.Connections())
 	}
 	_, key := a.serving("broken")
 	if err := os.WriteFile(key, []byte("nonsense"), 0o600); err != nil {
@@ -271,7 +272,7 @@ func TestClientCertificates(t *testing.T) {
 			c.TLSClientCAFile, c.TLSClientAuth = believed.path, mode
 		}
 	}
-	h, town := startTown(t, mutual(ClientAuthRequest))
+	h, town := startTown(t, mutual(listener.ClientAuthRequest))
 	town.rights[metric.Right{Verb: metric.Create, Namespace: "bank"}] = true
 	const bank, mill = "/v1/namespaces/bank/external/a", "/v1/namespaces/mill/external/a"
 	anna := a.through(believed.client("anna", time.Hour))
@@ -309,7 +310,7 @@ func TestClientCertificates(t *testing.T) {
 		t.Errorf("%d %s", res.StatusCode, text)
 	}
 
-	h = start(t, mutual(ClientAuthRequire))
+	h = start(t, mutual(listener.ClientAuthRequire))
 	if _, err := a.through().Get("https://" + h.server.Addr().String() + "/v1"); err == nil {
 		t.Error("served without a certificate")
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/pending"
+	"github.com/sluice-metrics/sluice/receiver/push/native"
 )
 
 // trusting lets everybody read what is in shop, and nothing else; of pods nothing can be said yet.
@@ -78,7 +79,7 @@ func TestRefusalsAreExplained(t *testing.T) {
 	h.table.refuse["full"] = metric.OverLimit
 	for name, want := range map[string]string{
 		"limit": `"reason":"limit","message":"five are there: limit from 127.0.0.1"`,
-		"full":  `would be a new series, and no more may be`,
+		"full":  `would be a new series, and the series limit is reached`,
 	} {
 		if status, text = h.do("PUT", "/v1/namespaces/bank/external/"+name, "1"); status != 429 || !strings.Contains(text, want) {
 			t.Errorf("over the limit: %d %s, want %s", status, text, want)
@@ -124,7 +125,7 @@ func TestReadingObeysTrust(t *testing.T) {
 		{"HEAD", "/v1/namespaces/bank/external/a", 403, "", ""},
 		{"DELETE", "/v1/namespaces/bank/external/a", 403, "may speak of shop only", ""},
 		{"DELETE", "/v1/external/a", 403, "may speak of shop only", ""},
-		{"GET", "/v1/namespaces/shop/pods/web-1/a", 503, `"reason":"pending","message":"127.0.0.1 is not known yet: come again in a moment"`, "1"},
+		{"GET", "/v1/namespaces/shop/pods/web-1/a", 503, `"reason":"pending","message":"127.0.0.1 is not known yet: try again in a moment"`, "1"},
 		{"DELETE", "/v1/namespaces/shop/pods/*/a", 503, `"reason":"pending"`, "1"},
 		{"DELETE", "/v1/namespaces/shop/external/a", 200, `"deleted":1`, ""},
 	} {
@@ -153,7 +154,7 @@ func TestReadingLeavesOutTheDead(t *testing.T) {
 }
 
 type spying struct {
-	Reader
+	native.Reader
 	spy func(metric.Query)
 }
 
@@ -167,7 +168,7 @@ func TestPendingPush(t *testing.T) {
 	h, room := startTrusting(t, 10)
 	h.table.refuse["later"], h.table.refuse["no"] = metric.Pending, metric.Identity
 	status, text := h.do("POST", "/v1/namespaces/shop/external/later?label=a=b&ttl=1h", "4")
-	want := `{"applied":0,"refused":0,"pending":1,"message":"it is held, and applied or refused as soon as that can be decided: explained: later from 127.0.0.1"}` + "\n"
+	want := `{"applied":0,"refused":0,"pending":1,"message":"it is held, and applied or rejected once its sender is known: explained: later from 127.0.0.1"}` + "\n"
 	if status != 202 || text != want {
 		t.Errorf("%d %s", status, text)
 	}
@@ -176,10 +177,10 @@ func TestPendingPush(t *testing.T) {
 		t.Errorf("%d %s", status, text)
 	}
 	status, text = h.do("POST", "/v1/samples", `{"name":"later","type":"counter","value":5,"namespace":"shop","object":"external","labels":{"a":"b"},"ttl":"1h"}`+"\n"+`{"name":"no","type":"gauge","value":1}`)
-	if status != 403 || !strings.Contains(text, `"refused":1,"pending":1,`) || !strings.Contains(text, "1 of 2 samples were refused, 0 stay applied") {
+	if status != 403 || !strings.Contains(text, `"refused":1,"pending":1,`) || !strings.Contains(text, "1 of 2 samples were rejected, 0 stay applied") {
 		t.Errorf("%d %s", status, text)
 	}
-	a := h.server.account
+	a := h.server.Account()
 	if a.Pending() != 4 || a.Applied() != 1 || a.Received() != 6 {
 		t.Errorf("%d pending, %d applied, %d received", a.Pending(), a.Applied(), a.Received())
 	}

@@ -1,0 +1,102 @@
+package body
+
+import (
+	"errors"
+	"io"
+	"sync/atomic"
+)
+
+// FreeBytes of each body are not charged to the budget.
+const FreeBytes = 64 << 10
+
+// Budget bounds the memory of all bodies together. Nothing waits for it: a body that does not fit is
+// rejected, and the client sends it again.
+type Budget struct {
+	Max  int64
+	Held atomic.Int64
+}
+
+func (b *Budget) Take(n int64) bool {
+	if b.Held.Add(n) <= b.Max {
+		return true
+	}
+	b.Held.Add(-n)
+	return false
+}
+
+// Buffer is a body in memory. It grows with the bytes that arrive, never with those announced, and charges
+// its memory beyond FreeBytes.
+type Buffer struct {
+	B       []byte
+	Charged int64
+}
+
+// grow makes space for at least one more byte, up to max.
+func (u *Buffer) grow(budget *Budget, max int) bool {
+	size := min(2*cap(u.B), max)
+	if size < 512 {
+		size = min(512, max)
+	}
+	if more := int64(size) - FreeBytes - u.Charged; more > 0 {
+		if !budget.Take(more) {
+			return false
+		}
+		u.Charged += more
+	}
+	bigger := make([]byte, len(u.B), size)
+	copy(bigger, u.B)
+	u.B = bigger
+	return true
+}
+
+// reserve makes space for n bytes.
+func (u *Buffer) reserve(budget *Budget, n int) bool {
+	if n <= cap(u.B) {
+		return true
+	}
+	if more := int64(n) - FreeBytes - u.Charged; more > 0 {
+		if !budget.Take(more) {
+			return false
+		}
+		u.Charged += more
+	}
+	u.B = make([]byte, 0, n)
+	return true
+}
+
+// Release returns the charge, and frees the memory if it is more than a pool should keep.
+func (u *Buffer) Release(budget *Budget) {
+	budget.Held.Add(-u.Charged)
+	u.Charged = 0
+	if cap(u.B) > FreeBytes {
+		u.B = nil
+	}
+	u.B = u.B[:0]
+}
+
+var (
+	ErrTooLarge = errors.New("too large")
+	ErrBusy     = errors.New("too many bytes in flight")
+
+	ErrUnknownCoding = errors.New("unknown content coding")
+)
+
+// Fill reads r to its end. One byte more than max is ErrTooLarge.
+func (u *Buffer) Fill(r io.Reader, budget *Budget, max int) error {
+	u.B = u.B[:0]
+	for {
+		if len(u.B) == cap(u.B) && !u.grow(budget, max+1) {
+			return ErrBusy
+		}
+		n, err := r.Read(u.B[len(u.B):cap(u.B)])
+		u.B = u.B[:len(u.B)+n]
+		switch {
+		case len(u.B) > max:
+			return ErrTooLarge
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}

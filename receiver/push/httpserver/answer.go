@@ -1,0 +1,134 @@
+package httpserver
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+
+	"github.com/sluice-metrics/sluice/receiver/push/listener"
+	"github.com/valyala/fasthttp"
+)
+
+const ContentType = "application/json"
+
+// PushAnswer answers a push. Error is set exactly if the status is neither 200 nor 202, Message if
+// samples are pending.
+type PushAnswer struct {
+	Error   *ErrorAnswer  `json:"error,omitempty"`
+	Applied int           `json:"applied"`
+	Refused int           `json:"refused"`
+	Pending int           `json:"pending,omitempty"`
+	Message string        `json:"message,omitempty"`
+	Ignored int           `json:"ignored,omitempty"`
+	Errors  []ErrorAnswer `json:"errors,omitempty"`
+	// ErrorsLeftOut is how many rejected samples Errors leaves out.
+	ErrorsLeftOut int `json:"errors_left_out,omitempty"`
+}
+
+// ErrorAnswer is one fault.
+type ErrorAnswer struct {
+	Reason  string   `json:"reason"`
+	Message string   `json:"message"`
+	Line    *int     `json:"line,omitempty"`
+	Offset  *int     `json:"offset,omitempty"`
+	Paths   []string `json:"paths,omitempty"`
+}
+
+type DeleteAnswer struct {
+	Deleted int `json:"deleted"`
+}
+
+// ReplyApplied writes the most frequent answer, n applied and none rejected, without encoding/json.
+func (x *Request) ReplyApplied(n int) {
+	x.HTTP.SetStatusCode(fasthttp.StatusOK)
+	x.HTTP.SetContentType(ContentType)
+	x.Text = strconv.AppendInt(append(x.Text[:0], `{"applied":`...), int64(n), 10)
+	x.Text = append(x.Text, ",\"refused\":0}\n"...)
+	x.HTTP.SetBody(x.Text)
+}
+
+func (x *Request) Reply(status int, v any) { reply(x.HTTP, status, v) }
+
+func reply(ctx *fasthttp.RequestCtx, status int, v any) {
+	ctx.SetStatusCode(status)
+	ctx.SetContentType(ContentType)
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil { // impossible: every answer is of a type that can be encoded
+		panic("push: an answer cannot be encoded: " + err.Error())
+	}
+	ctx.SetBody(b.Bytes())
+}
+
+// Fail answers with a fault that rejects no sample.
+func (x *Request) Fail(f *Fault) {
+	x.FailHeaders(f)
+	x.Reply(f.Status, struct {
+		Error *ErrorAnswer `json:"error"`
+	}{f.Answer()})
+}
+
+// FailPush answers with a fault that rejects the one sample, or the whole body, and counts it.
+func (x *Request) FailPush(f *Fault) {
+	if f.Uncounted {
+		x.Fail(f)
+		return
+	}
+	x.server.account.Count(f.Counted)
+	x.FailHeaders(f)
+	x.Reply(f.Status, PushAnswer{Error: f.Answer(), Refused: 1})
+}
+
+func (x *Request) FailHeaders(f *Fault) {
+	header := &x.HTTP.Response.Header
+	if f.allow != "" {
+		header.Set(fasthttp.HeaderAllow, f.allow)
+	}
+	for _, challenge := range f.challenges {
+		header.Add(fasthttp.HeaderWWWAuthenticate, challenge)
+	}
+	if f.retryAfter {
+		header.Set(fasthttp.HeaderRetryAfter, "1")
+	}
+	if f.Close {
+		x.hangUp()
+	}
+}
+
+func (f *Fault) Answer() *ErrorAnswer {
+	a := &ErrorAnswer{Reason: f.Reason, Message: f.Message, Paths: f.paths}
+	if f.Line > 0 {
+		a.Line = &f.Line
+	}
+	if f.located {
+		a.Offset = &f.Offset
+	}
+	return a
+}
+
+// serveError implements fasthttp's ErrorHandler, for requests that never reach serve.
+func (s *Server) serveError(ctx *fasthttp.RequestCtx, err error) {
+	f := Fault{Status: fasthttp.StatusBadRequest, Reason: "request", Message: "the request is not HTTP/1.1: " + unframed(err)}
+	var small *fasthttp.ErrSmallBuffer
+	var network net.Error
+	switch {
+	case errors.As(err, &small):
+		f.Status = fasthttp.StatusRequestHeaderFieldsTooLarge
+		f.Message = fmt.Sprintf("the first line and the headers have more than %d bytes, which is the limit", s.cfg.MaxHeaderBytes)
+	case errors.As(err, &network) && network.Timeout():
+		f.Status, f.Reason = fasthttp.StatusRequestTimeout, "timeout"
+		f.Message = fmt.Sprintf("the request did not arrive within %v", s.cfg.ReadTimeout)
+	}
+	ctx.Response.Reset()
+	if c, ok := ctx.Conn().(*listener.Conn); ok {
+		c.Linger.Store(true)
+	}
+	reply(ctx, f.Status, struct {
+		Error *ErrorAnswer `json:"error"`
+	}{f.Answer()})
+	s.metrics.count(ctx.Method(), f.Status)
+}

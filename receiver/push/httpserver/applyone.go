@@ -1,0 +1,109 @@
+package httpserver
+
+import (
+	"context"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/valyala/fasthttp"
+)
+
+// ApplyOne applies the request's Sample and answers.
+func (x *Request) ApplyOne(sync bool) {
+	x.Sample.Sender = x.Sender()
+	a := x.TakeApplier()
+	reason := a.Apply(&x.Sample)
+	x.GiveApplier(a)
+	if reason == metric.Pending && x.lacks(reason, &x.Sample).IsZero() && x.server.pending.Hold(&x.Sample, x.server.account) {
+		x.replyPending()
+		return
+	}
+	if reason != metric.Applied {
+		x.FailPush(x.Rejection(reason, &x.Sample))
+		return
+	}
+	x.server.account.Count(metric.Applied)
+	if sync {
+		if f := x.Sync(); f != nil {
+			x.Reply(f.Status, PushAnswer{Error: f.Answer(), Applied: 1})
+			return
+		}
+	}
+	x.ReplyApplied(1)
+}
+
+// replyPending answers a push of one sample that is held.
+func (x *Request) replyPending() {
+	why := x.server.explain(&x.Sample)
+	if len(x.server.challenges) > 0 && x.caller.account == nil {
+		if needs := x.server.trust.Needs(&x.Sample); !needs.IsZero() {
+			why += "; " + x.server.hint(needs)
+		}
+	}
+	x.Reply(fasthttp.StatusAccepted, PushAnswer{
+		Pending: 1, Message: "it is held, and applied or rejected once its sender is known: " + why,
+	})
+}
+
+// Rejection words why the table rejected a sample. If a pending sample could not be held, the client may
+// push it again.
+func (x *Request) Rejection(r metric.Reason, s *metric.Sample) *Fault {
+	trust := x.server.trust
+	switch {
+	case r == metric.OverLimit:
+		return x.overLimit(s)
+	case trust == nil:
+	case r == metric.Pending && !x.lacks(r, s).IsZero():
+		return x.unasked(s)
+	case r == metric.Pending:
+		return NotYet("it cannot be decided yet, and no more can be held: %s", x.server.explain(s))
+	case r == metric.Identity:
+		return x.forbidden(r, x.server.explain(s), trust.Needs(s))
+	}
+	return rejection(r, s)
+}
+
+// overLimit names the limit that a new series exceeds.
+func (x *Request) overLimit(s *metric.Sample) *Fault {
+	if x.server.trust != nil {
+		if why := x.server.trust.ExplainLimit(s); why != "" {
+			return Rejected(metric.OverLimit, "%s", why)
+		}
+	}
+	f := rejection(metric.OverLimit, s)
+	if x.server.full != "" {
+		f.Message += ": " + x.server.full
+	}
+	return f
+}
+
+func (s *Server) explain(sample *metric.Sample) string {
+	if s.trust == nil {
+		return "it is not known yet whose it is"
+	}
+	return s.trust.Explain(sample)
+}
+
+// Sync waits for the disk, also for requests in flight at shutdown.
+func (x *Request) Sync() *Fault {
+	s := x.server
+	ctx, cancel := context.WithTimeout(s.life, s.cfg.SyncTimeout)
+	defer cancel()
+	if err := s.syncer.Sync(ctx); err != nil {
+		return &Fault{
+			Status: fasthttp.StatusServiceUnavailable, Reason: "sync",
+			Message: "it was applied and is served, but it is not on disk: " + err.Error(),
+		}
+	}
+	return nil
+}
+
+// CheckSync rejects ?sync=true if nothing is stored.
+func (x *Request) CheckSync(sync bool) *Fault {
+	if !sync || x.server.syncer != nil {
+		return nil
+	}
+	return &Fault{
+		Status: fasthttp.StatusBadRequest, Reason: "sync", Uncounted: true,
+		Message: "sync is true, but this server stores nothing on disk; nothing was done",
+	}
+}

@@ -1,0 +1,190 @@
+package httpserver
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/credential"
+	"github.com/valyala/fasthttp"
+)
+
+// caller is the account of a request with a credential. The zero caller has no credential. Without a
+// cluster only known is set.
+type caller struct {
+	known   bool // the credential is valid
+	account *credential.Principal
+	sender  metric.Sender // of the account; Key 0: not made yet
+	asked   int           // rights that the API server was asked for
+	until   time.Time     // the deadline for asking; zero: no question yet
+	fault   *Fault        // of the last question to the API server
+}
+
+// Limits of the questions to the API server for one request. A body of a million lines may name a million
+// namespaces.
+const (
+	maxAskedPerRequest = 32
+	askingPerRequest   = 10 * time.Second
+)
+
+var errAsksTooMuch = errors.New("this request needs more rights than one is asked about, which is 32: push less at once, or have them granted at the cluster scope")
+
+// Sender returns the sender of the request: the account of its credential, otherwise the pod of its
+// connection's remote address. Headers that claim another address are ignored, because any client can write them.
+func (x *Request) Sender() *metric.Sender {
+	if x.caller.account == nil {
+		return x.origin.Sender(x.conn().Remote)
+	}
+	if x.caller.sender.Key == 0 {
+		x.introduce()
+	}
+	return &x.caller.sender
+}
+
+// introduce makes the account's sender, again after its rights may have changed.
+func (x *Request) introduce() {
+	account, pod := x.caller.account, (*metric.Pod)(nil)
+	if account.PodUID != "" {
+		pod = x.server.pods.PodWithUID(account.PodUID)
+	}
+	x.caller.sender = account.Sender(x.conn().Remote, pod)
+}
+
+// Ask asks the API server for rights of the caller.
+func (x *Request) Ask(rights ...metric.Right) *Fault {
+	c := &x.caller
+	if c.until.IsZero() {
+		c.until = time.Now().Add(askingPerRequest)
+	}
+	ctx, cancel := context.WithDeadline(x.server.life, c.until)
+	defer cancel()
+	err := error(nil)
+	if c.asked += len(rights); c.asked > maxAskedPerRequest {
+		err = errAsksTooMuch
+	} else {
+		err = x.server.Authenticator.CheckRights(ctx, c.account, rights...)
+	}
+	if c.fault = nil; err != nil {
+		c.fault = unavailable(err)
+	}
+	x.introduce()
+	return c.fault
+}
+
+// renew asks the API server again for rights that were granted a while ago. If any was revoked, the
+// sender gets a new key, so that nothing the table remembers of the old sender applies to it.
+func (x *Request) renew() {
+	if x.caller.account == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(x.server.life, askingPerRequest)
+	defer cancel()
+	x.server.Authenticator.RenewRights(ctx, x.caller.account)
+	x.introduce()
+}
+
+// lacks returns the right that a sample needs, if the API server was not asked for it lately; otherwise
+// the zero Right.
+func (x *Request) lacks(r metric.Reason, s *metric.Sample) metric.Right {
+	if x.caller.account == nil || r != metric.Identity && r != metric.Pending {
+		return metric.Right{}
+	}
+	needs := x.server.trust.Needs(s)
+	if needs.IsZero() || x.caller.account.Check(needs) != metric.Undecided {
+		return metric.Right{}
+	}
+	return needs
+}
+
+// May checks that the sender may do something to an object's series. It asks the API server if the decision
+// depends on a right.
+func (x *Request) May(verb metric.Verb, o metric.Object) *Fault {
+	if x.server.trust == nil {
+		return nil
+	}
+	for {
+		reason, why, needs := x.server.trust.May(x.Sender(), verb, o)
+		switch {
+		case reason == metric.Applied:
+			return nil
+		case reason == metric.Pending && x.caller.account != nil && !needs.IsZero():
+			if f := x.Ask(needs); f != nil {
+				return f
+			}
+		case reason == metric.Pending:
+			return NotYet("%s: try again in a moment", why)
+		default:
+			return x.forbidden(reason, why, needs)
+		}
+	}
+}
+
+// forbidden makes the fault of a sender without the right. Without a credential, the fault names one that
+// would help.
+func (x *Request) forbidden(r metric.Reason, why string, needs metric.Right) *Fault {
+	f := Rejected(r, "%s", why)
+	if x.caller.account == nil && !needs.IsZero() && len(x.server.challenges) > 0 {
+		f.Status, f.challenges = fasthttp.StatusUnauthorized, x.server.challenges
+		f.Message += "; " + x.server.hint(needs)
+	}
+	return f
+}
+
+// AskFirst asks the API server for the right to push to an object before the body is read.
+func (x *Request) AskFirst(o metric.Object) *Fault {
+	if x.caller.account == nil {
+		return nil
+	}
+	reason, _, needs := x.server.trust.May(x.Sender(), metric.Create, o)
+	if reason == metric.Pending && !needs.IsZero() {
+		return x.Ask(needs)
+	}
+	return nil
+}
+
+// unasked makes the fault of a sample that needs a right which the API server could not be asked for.
+func (x *Request) unasked(s *metric.Sample) *Fault {
+	if f := x.caller.fault; f != nil {
+		again := *f
+		return &again
+	}
+	return unavailable(errors.New(x.server.explain(s)))
+}
+
+// AskAll is Ask for rights that the protocol limits itself.
+func (x *Request) AskAll(rights []metric.Right) *Fault {
+	x.caller.asked -= len(rights)
+	return x.Ask(rights...)
+}
+
+// MayNow is May without asking the API server: the reason is metric.Pending, with the right, where May
+// would ask.
+func (x *Request) MayNow(verb metric.Verb, o metric.Object) (metric.Reason, metric.Right) {
+	reason, _, needs := x.server.trust.May(x.Sender(), verb, o)
+	return reason, needs
+}
+
+// ChecksTrust reports whether senders have different rights. Without a cluster every sender may do
+// everything.
+func (x *Request) ChecksTrust() bool { return x.server.trust != nil }
+
+// ChecksCredentials reports whether requests may have a credential.
+func (x *Request) ChecksCredentials() bool { return x.server.Authenticator != nil }
+
+// HasAccount reports whether the request's credential names an account.
+func (x *Request) HasAccount() bool { return x.caller.account != nil }
+
+// SenderName identifies the sender by account, otherwise by address.
+func (x *Request) SenderName() string {
+	if account := x.caller.account; account != nil {
+		return "account " + account.User
+	}
+	return x.conn().Remote.String()
+}
+
+// ForgetSender makes the next Sender look it up again.
+func (x *Request) ForgetSender() {
+	x.origin.Reset()
+	x.caller.sender = metric.Sender{}
+}

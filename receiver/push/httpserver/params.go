@@ -1,0 +1,232 @@
+package httpserver
+
+import (
+	"bytes"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/push/number"
+)
+
+// Params are the parameters of a query. Labels borrow from the request's Text.
+type Params struct {
+	Kind    metric.Kind // NoKind: the default of the method
+	Labels  []metric.Label
+	TTL     time.Duration // 0: none given
+	Rate    float64       // 0: none given
+	Sync    bool
+	Sum     bool
+	Dialect string
+}
+
+// ParamSet is a set of parameters.
+type ParamSet uint8
+
+const (
+	ParamType ParamSet = 1 << iota
+	ParamLabel
+	ParamTTL
+	ParamRate
+	ParamSync
+	ParamDialect
+	ParamSum
+)
+
+var allowedNames = []struct {
+	bit  ParamSet
+	name string
+}{
+	{ParamType, "type"}, {ParamLabel, "label"}, {ParamTTL, "ttl"}, {ParamRate, "rate"},
+	{ParamSync, "sync"}, {ParamDialect, "dialect"}, {ParamSum, "sum"},
+}
+
+// ParseParams reads a query. An unknown parameter is an error, because the client meant something by it.
+func (x *Request) ParseParams(query []byte, may ParamSet) (Params, *Fault) {
+	p := Params{Labels: x.Labels[:0]}
+	var seen ParamSet
+	for rest := query; len(rest) > 0; {
+		var piece []byte
+		piece, rest, _ = bytes.Cut(rest, []byte{'&'})
+		if len(piece) == 0 {
+			continue
+		}
+		rawKey, rawValue, _ := bytes.Cut(piece, []byte{'='})
+		key, f := x.decodeParam(rawKey)
+		if f != nil {
+			return p, f
+		}
+		value, f := x.decodeParam(rawValue)
+		if f != nil {
+			return p, f
+		}
+		bit := parameter(key)
+		switch {
+		case bit&may == 0:
+			return p, unknownParameter(key, may)
+		case bit&seen != 0 && bit != ParamLabel:
+			return p, BadRequest("the parameter %q appears twice", key)
+		}
+		seen |= bit
+		if f := x.server.setParam(&p, bit, value); f != nil {
+			return p, f
+		}
+	}
+	x.Labels = p.Labels[:0] // keeps the grown slice
+	return p, nil
+}
+
+func (x *Request) decodeParam(raw []byte) (string, *Fault) {
+	start := len(x.Text)
+	text, bad := Unescape(x.Text, raw, true)
+	if bad >= 0 {
+		return "", BadEscape("query", raw, bad)
+	}
+	x.Text = text
+	return metric.Borrow(text[start:]), nil
+}
+
+func parameter(key string) ParamSet {
+	for _, a := range allowedNames {
+		if a.name == key {
+			return a.bit
+		}
+	}
+	return 0
+}
+
+// ParamNames returns the names of all parameters.
+func ParamNames() (all []string) {
+	for _, a := range allowedNames {
+		all = append(all, a.name)
+	}
+	return all
+}
+
+func unknownParameter(key string, may ParamSet) *Fault {
+	var names []string
+	for _, a := range allowedNames {
+		if a.bit&may != 0 {
+			names = append(names, a.name)
+		}
+	}
+	if len(names) == 0 {
+		return BadRequest("the parameter %q is unknown: this request takes none", key)
+	}
+	return BadRequest("the parameter %q is unknown: this request takes %s", key, strings.Join(names, ", "))
+}
+
+func (s *Server) setParam(p *Params, bit ParamSet, value string) *Fault {
+	switch bit {
+	case ParamType:
+		kind, ok := metric.ParseKind(value)
+		if !ok {
+			return BadRequest("type %q is unknown; must be one of counter, gauge, timer (or histogram, distribution), set", value)
+		}
+		p.Kind = kind
+	case ParamLabel:
+		key, v, ok := strings.Cut(value, "=")
+		if !ok {
+			return BadRequest("label %q is not key=value", value)
+		}
+		labels, f := s.addLabel(p.Labels, metric.Label{Key: key, Value: v})
+		p.Labels = labels
+		return f
+	case ParamTTL:
+		ttl, f := ParseTTL(value)
+		p.TTL = ttl
+		return f
+	case ParamRate:
+		rate, f := parseRate([]byte(value))
+		p.Rate = rate
+		return f
+	case ParamSync, ParamSum:
+		if value != "true" && value != "false" {
+			return BadRequest("%s is %q; must be true or false", map[ParamSet]string{ParamSync: "sync", ParamSum: "sum"}[bit], value)
+		}
+		if bit == ParamSync {
+			p.Sync = value == "true"
+		} else {
+			p.Sum = value == "true"
+		}
+	case ParamDialect:
+		p.Dialect = value
+	}
+	return nil
+}
+
+// addLabel appends one label, within the limits.
+func (s *Server) addLabel(labels []metric.Label, l metric.Label) ([]metric.Label, *Fault) {
+	switch {
+	case l.Key == "":
+		return labels, BadRequest("a label has no key")
+	case len(labels) == s.cfg.MaxLabels:
+		return labels, Rejected(metric.TooLong, "there are more than %d labels", s.cfg.MaxLabels)
+	case len(l.Key) > s.cfg.MaxLabelBytes:
+		return labels, Rejected(metric.TooLong, "a label's key has %d bytes; must have at most %d", len(l.Key), s.cfg.MaxLabelBytes)
+	case len(l.Value) > s.cfg.MaxLabelBytes:
+		return labels, Rejected(metric.TooLong, "the value of label %q has %d bytes; must have at most %d", l.Key, len(l.Value), s.cfg.MaxLabelBytes)
+	}
+	for _, other := range labels {
+		if other.Key == l.Key {
+			return labels, BadRequest("the label %q appears twice", l.Key)
+		}
+	}
+	if f := CheckLabelText(l); f != nil {
+		return labels, f
+	}
+	return append(labels, l), nil
+}
+
+// CheckLabelText is metric.CheckLabel, with a fault in words.
+func CheckLabelText(l metric.Label) *Fault {
+	if f := checkText("a label's key", l.Key, metric.Malformed); f != nil {
+		return f
+	}
+	if f := checkText("a label's value", l.Value, metric.Malformed); f != nil {
+		return f
+	}
+	if metric.CheckLabel(l) != metric.Applied {
+		return BadName("label %q=%q has a control character; names and labels must have none", Clip([]byte(l.Key)), Clip([]byte(l.Value)))
+	}
+	return nil
+}
+
+// checkText rejects text that is not UTF-8: the JSON of an answer could not repeat it.
+func checkText(what, s string, r metric.Reason) *Fault {
+	if !utf8.ValidString(s) {
+		return Rejected(r, "%s is not UTF-8: %q", what, s)
+	}
+	return nil
+}
+
+func ParseTTL(s string) (time.Duration, *Fault) {
+	if s == "forever" {
+		return metric.Forever, nil
+	}
+	ttl, err := time.ParseDuration(s)
+	if err != nil {
+		return 0, BadRequest("ttl %q is not a duration; must be like 1.5s, 90s, 15m or 1h30m, or forever", s)
+	}
+	if ttl < time.Second {
+		return 0, BadRequest("ttl %v is too short; must be at least 1s, or forever", ttl)
+	}
+	return ttl, nil
+}
+
+func parseRate(b []byte) (float64, *Fault) {
+	n, nf := number.Parse(b)
+	if nf.Reason == metric.Applied && !(n.Float() > 0 && n.Float() <= 1) || nf.Reason == metric.BadValue {
+		return 0, Rejected(metric.BadRate, "the rate is %s; must be above 0 and at most 1", Clip(b))
+	}
+	if nf.Reason != metric.Applied {
+		return 0, Rejected(metric.BadRate, "the rate: %s", nf.Words(b))
+	}
+	return n.Float(), nil
+}
+
+// AddLabel appends one label, within the limits.
+func (x *Request) AddLabel(labels []metric.Label, l metric.Label) ([]metric.Label, *Fault) {
+	return x.server.addLabel(labels, l)
+}

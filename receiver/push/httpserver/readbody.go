@@ -1,0 +1,97 @@
+package httpserver
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/push/body"
+	"github.com/valyala/fasthttp"
+)
+
+// ReadBody reads the whole body and decodes its Content-Encoding. The request owns the result.
+//
+// fasthttp streams the body, so that it costs memory as it arrives and not as it is announced. fasthttp
+// reports a body whose client went away early as if it were complete; ReadBody detects that.
+func (x *Request) ReadBody() ([]byte, *Fault) {
+	header := &x.HTTP.Request.Header
+	announced, max := header.ContentLength(), x.server.cfg.MaxBodyBytes
+	if announced > max {
+		return nil, x.tooLarge("the body", max)
+	}
+	stream := x.HTTP.RequestBodyStream()
+	if stream == nil {
+		return nil, nil
+	}
+	err := x.wire.Fill(stream, &x.server.budget, max)
+	if err == nil && (announced >= 0 && len(x.wire.B) < announced || announced < 0 && x.conn().Ended) {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return nil, x.unreadable(err)
+	}
+	x.bodyRead = true
+	x.server.account.AddPackets(1, uint64(len(x.wire.B)))
+	return x.decode(header.ContentEncoding())
+}
+
+// unreadable words why a body did not arrive. Its end is unknown, so the connection is closed.
+func (x *Request) unreadable(err error) *Fault {
+	var network net.Error
+	var f *Fault
+	switch {
+	case errors.Is(err, body.ErrTooLarge):
+		return x.tooLarge("the body", x.server.cfg.MaxBodyBytes)
+	case errors.Is(err, body.ErrBusy):
+		return x.Busy()
+	case errors.As(err, &network) && network.Timeout(), errors.Is(err, fasthttp.ErrTimeout):
+		f = BadRequest("the body did not arrive within %v", x.server.cfg.ReadTimeout)
+		f.Status, f.Reason = fasthttp.StatusRequestTimeout, "timeout"
+	default:
+		f = BadRequest("the body cannot be read: %q", err.Error())
+	}
+	f.Close = true
+	return f
+}
+
+func (x *Request) tooLarge(what string, max int) *Fault {
+	f := Rejected(metric.TooLong, "%s has more than %d bytes, which is the limit: send it in parts", what, max)
+	f.Status, f.Close = fasthttp.StatusRequestEntityTooLarge, true
+	return f
+}
+
+func (x *Request) Busy() *Fault {
+	f := Rejected(metric.OverLimit, "the bodies in flight have more than %d bytes, which is the limit: send it again in a moment", x.server.cfg.MaxBufferedBytes)
+	f.Status, f.Reason, f.Close, f.retryAfter = fasthttp.StatusServiceUnavailable, "busy", true, true
+	return f
+}
+
+// decode decodes the Content-Encoding of the body in x.wire.
+func (x *Request) decode(name []byte) ([]byte, *Fault) {
+	if said := x.HTTP.Request.Header.PeekAll(fasthttp.HeaderContentEncoding); len(said) > 1 {
+		name = bytes.Join(said, []byte(", ")) // as one list (RFC 9110, section 5.3), which is no known coding
+	}
+	if len(name) == 0 || bytes.EqualFold(name, []byte("identity")) {
+		return x.wire.B, nil
+	}
+	max := x.server.cfg.MaxDecompressed()
+	coding, err := body.Decode(string(name), x.wire.B, &x.plain, &x.server.budget, max)
+	var f *Fault
+	switch {
+	case err == nil:
+		return x.plain.B, nil
+	case errors.Is(err, body.ErrUnknownCoding):
+		f = BadRequest("Content-Encoding %q is not supported; must be one of gzip, deflate, snappy, zstd", Clip(name))
+		f.Status, f.Reason = fasthttp.StatusUnsupportedMediaType, "encoding"
+	case errors.Is(err, body.ErrTooLarge):
+		f = x.tooLarge("the decompressed body", max)
+	case errors.Is(err, body.ErrBusy):
+		f = x.Busy()
+	default:
+		f = Rejected(metric.Malformed, "the body is not what Content-Encoding says, %s: %q", coding, err.Error())
+	}
+	f.Close = false // the whole body was read, so the connection can go on
+	return nil, f
+}

@@ -1,0 +1,171 @@
+package httpserver
+
+import (
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver"
+	"github.com/sluice-metrics/sluice/receiver/push/body"
+	"github.com/sluice-metrics/sluice/receiver/push/listener"
+	"github.com/valyala/fasthttp"
+)
+
+// A Request is one HTTP request and its answer, with the memory that handling it takes. Requests are
+// pooled: nothing of one outlives its answer, and the table borrows samples from it.
+type Request struct {
+	server *Server
+	HTTP   *fasthttp.RequestCtx
+
+	wire, plain body.Buffer // the body as received, and decompressed
+	bodyRead    bool        // to its end
+	Text        []byte      // scratch: decoded pieces of the query, of JSON strings
+	Name        []byte      // the metric of a path
+	Labels      []metric.Label
+	Sample      metric.Sample
+	Object      metric.Object
+	origin      receiver.SenderResolver
+	caller      caller
+	Path        Path
+}
+
+// serve implements fasthttp.RequestHandler.
+func (s *Server) serve(ctx *fasthttp.RequestCtx) {
+	s.metrics.inFlight.Add(1)
+	x := s.requests.Get().(*Request)
+	x.HTTP = ctx
+	x.answer()
+	if n := ctx.Request.Header.ContentLength(); !x.bodyRead && n != 0 && n != noBody {
+		x.hangUp()
+	}
+	s.metrics.count(ctx.Method(), ctx.Response.StatusCode())
+	s.metrics.duration.Observe(time.Since(ctx.Time()).Seconds())
+	x.reset()
+	s.requests.Put(x)
+	s.metrics.inFlight.Add(-1)
+}
+
+// noBody is fasthttp's length of a body that no header announces.
+const noBody = -2
+
+// hangUp closes the connection after the answer. Otherwise fasthttp would read the rest of the body as
+// the next request.
+func (x *Request) hangUp() {
+	x.HTTP.SetConnectionClose()
+	x.conn().Linger.Store(true)
+}
+
+func (x *Request) conn() *listener.Conn { return x.HTTP.Conn().(*listener.Conn) }
+
+func (x *Request) reset() {
+	x.wire.Release(&x.server.budget)
+	x.plain.Release(&x.server.budget)
+	if cap(x.Text) > body.FreeBytes {
+		x.Text = nil
+	}
+	clear(x.Labels[:cap(x.Labels)])
+	*x = Request{
+		server: x.server, origin: receiver.SenderResolver{Senders: x.server.senders}, wire: x.wire, plain: x.plain,
+		Text: x.Text[:0], Name: x.Name[:0], Labels: x.Labels[:0],
+	}
+}
+
+// answer finds the route by path, then the handler by method.
+func (x *Request) answer() {
+	if twoLengths(&x.HTTP.Request.Header) {
+		x.Fail(ambiguousLength())
+		return
+	}
+	r, f := x.server.Router.Find(x.HTTP.URI().PathOriginal(), &x.Path)
+	if f == nil && !r.Public {
+		f = x.authenticate()
+		if f == nil && !x.caller.known {
+			f = x.checkOrigin()
+		}
+	}
+	m := x.Method()
+	if f != nil {
+		x.failAs(r, m, f)
+		return
+	}
+	if handle := r.Handler(m); handle != nil {
+		handle(x)
+		return
+	}
+	x.Fail(wrongMethod(r, m))
+}
+
+// failAs answers with a fault as the route does, if one was found. The fault of a push is counted.
+func (x *Request) failAs(r *Route, method string, f *Fault) {
+	if r == nil || r.Fail == nil || method != fasthttp.MethodPut && method != fasthttp.MethodPost {
+		x.Fail(f)
+		return
+	}
+	r.Fail(x, f)
+}
+
+// LargeBody reports whether the body was so large that a reader, which keeps memory in proportion to its
+// last body, should not be used again.
+func (x *Request) LargeBody() bool { return max(len(x.wire.B), len(x.plain.B)) > body.FreeBytes }
+
+// Method returns the request's method; HEAD is GET, because fasthttp leaves out the body of the answer.
+func (x *Request) Method() string {
+	if m := string(x.HTTP.Method()); m != fasthttp.MethodHead {
+		return m
+	}
+	return fasthttp.MethodGet
+}
+
+// expect decides between "100 Continue" and rejecting a body before it is sent.
+func (s *Server) expect(ctx *fasthttp.RequestCtx) int {
+	if ctx.Request.Header.ContentLength() <= s.cfg.MaxBodyBytes {
+		return fasthttp.StatusContinue
+	}
+	x := s.requests.Get().(*Request)
+	x.HTTP = ctx
+	r, _ := s.Router.Find(ctx.URI().PathOriginal(), &x.Path)
+	x.failAs(r, x.Method(), x.tooLarge("the body", s.cfg.MaxBodyBytes))
+	x.hangUp()
+	status := ctx.Response.StatusCode()
+	s.metrics.count(ctx.Method(), status)
+	x.reset()
+	s.requests.Put(x)
+	return status
+}
+
+func (x *Request) Config() *Config { return &x.server.cfg }
+
+func (x *Request) Target(namespace, resource, name string) (metric.Object, *Fault) {
+	return x.server.target(namespace, resource, name)
+}
+
+// TakeApplier takes an Applier. GiveApplier returns it at the end of the batch.
+func (x *Request) TakeApplier() *PooledApplier { return x.server.appliers.take(x.HTTP.ConnID()) }
+
+func (x *Request) GiveApplier(a *PooledApplier) { x.server.appliers.give(x.HTTP.ConnID(), a) }
+
+// Count counts a sample that was not applied, CountBatch the samples that were.
+func (x *Request) Count(r metric.Reason) { x.server.account.Count(r) }
+
+func (x *Request) CountBatch(applied int) { x.server.account.CountApplied(uint64(applied)) }
+
+// Reserve takes memory from the budget of all bodies, Unreserve returns it. Most is the largest amount
+// that this request could ever take.
+func (x *Request) Reserve(n int64) bool { return x.server.Reserve(n) }
+
+func (x *Request) Unreserve(n int64) { x.server.Reserve(-n) }
+
+func (x *Request) Most() int64 {
+	return x.server.cfg.MaxBufferedBytes - x.wire.Charged - x.plain.Charged
+}
+
+// Stopping is closed when the server begins to stop.
+func (x *Request) Stopping() <-chan struct{} { return x.server.stopping }
+
+func (x *Request) Canonical(resource string) (canonical string, namespaced bool, err error) {
+	return x.server.resources.Canonical(resource)
+}
+
+// NewRequest makes a request that no client sent, for the tests of protocols.
+func NewRequest(cfg Config, resources Resources, wire []byte) *Request {
+	return &Request{server: &Server{cfg: cfg, resources: resources}, wire: body.Buffer{B: wire}}
+}

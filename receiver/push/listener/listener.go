@@ -1,0 +1,208 @@
+package listener
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-metrics/sluice/connlimit"
+	"github.com/sluice-metrics/sluice/ratelog"
+	"github.com/sluice-metrics/sluice/receiver"
+)
+
+// Listener is the listening socket. It limits connections itself, because fasthttp's limit per address
+// counts IPv4 only and its answers at both limits are plain text. It also survives errors that end
+// fasthttp: too many open files, a connection reset before it was accepted.
+type Listener struct {
+	*net.TCPListener
+	limiter     *connlimit.Limiter
+	Counts      Counts
+	log         *slog.Logger
+	tls         *tls.Config // nil: plain HTTP
+	readTimeout time.Duration
+	mistaken    ratelog.Limiter // clients that speak TLS to a plain port, or the reverse
+	closed      chan struct{}
+	closeOnce   sync.Once
+}
+
+// Counts are the counters of the listener for Prometheus.
+type Counts struct {
+	AcceptErrors    atomic.Uint64
+	Refused         atomic.Uint64
+	HandshakeErrors atomic.Uint64
+}
+
+// New makes the listener. certificates nil: plain HTTP. readTimeout bounds a TLS handshake.
+func New(ln *net.TCPListener, limits connlimit.Limits, certificates *Certificates, readTimeout time.Duration, log *slog.Logger) *Listener {
+	l := &Listener{
+		TCPListener: ln, log: log, readTimeout: readTimeout, closed: make(chan struct{}), limiter: connlimit.New(limits),
+	}
+	if certificates != nil {
+		l.tls = certificates.server()
+	}
+	return l
+}
+
+// Accept returns the next connection within the limits, and io.EOF once the listener is closed.
+func (l *Listener) Accept() (net.Conn, error) {
+	for backoff := time.Duration(0); ; {
+		tcp, err := l.AcceptTCP()
+		switch {
+		case err == nil:
+			backoff = 0
+			if c := l.admit(tcp); c != nil {
+				return c, nil
+			}
+		case errors.Is(err, net.ErrClosed):
+			return nil, io.EOF
+		default:
+			l.Counts.AcceptErrors.Add(1)
+			backoff = min(max(2*backoff, 5*time.Millisecond), time.Second)
+			select {
+			case <-time.After(backoff):
+			case <-l.closed:
+			}
+		}
+	}
+}
+
+// Close stops accepting; open connections stay open. fasthttp closes the listener once more, which is not an
+// error.
+func (l *Listener) Close() (err error) {
+	l.closeOnce.Do(func() {
+		close(l.closed)
+		err = l.TCPListener.Close()
+	})
+	return err
+}
+
+func (l *Listener) admit(tcp *net.TCPConn) net.Conn {
+	c := &Conn{Conn: tcp, tcp: tcp, listener: l, Remote: receiver.RemoteAddress(tcp.RemoteAddr())}
+	member, _, err := l.limiter.Enter(c)
+	if err == nil {
+		c.Member = member
+		if l.tls != nil {
+			c.tls = tls.Server(tcp, l.tls)
+			c.Conn = c.tls
+		}
+		return c
+	}
+	answer := fullAnswer
+	if full := new(connlimit.FullError); errors.As(err, &full) && full.From.IsValid() {
+		answer = fullIPAnswer
+	}
+	l.Counts.Refused.Add(1)
+	if l.tls == nil { // a TLS client cannot read it
+		// A few hundred bytes into the empty buffer of a new socket: this does not block.
+		_ = tcp.SetWriteDeadline(time.Now().Add(time.Second))
+		_, _ = io.WriteString(tcp, answer)
+	}
+	_ = tcp.Close()
+	return nil
+}
+
+// Connections returns how many connections are open.
+func (l *Listener) Connections() int { return l.limiter.Len() }
+
+// Abort closes every connection, busy or not, and returns how many there were.
+func (l *Listener) Abort() (closed int) {
+	l.limiter.Each(func(open net.Conn) {
+		_ = open.(*Conn).tcp.Close()
+		closed++
+	})
+	return closed
+}
+
+// AbortSilent closes the connections that sent no byte: fasthttp counts them as requests in flight.
+func (l *Listener) AbortSilent() {
+	l.limiter.Each(func(open net.Conn) {
+		if c := open.(*Conn); !c.heard.Load() {
+			_ = c.tcp.Close()
+		}
+	})
+}
+
+// Conn is one connection. Only the goroutine that serves it reads from it and uses Ended and Certificate.
+type Conn struct {
+	net.Conn // tcp, or TLS over it
+	tcp      *net.TCPConn
+	tls      *tls.Conn   // nil: plain HTTP
+	shaken   atomic.Bool // the TLS handshake has succeeded
+	// Certificate is the client's, verified; nil: the client sent none.
+	Certificate *x509.Certificate
+
+	listener *Listener
+	Member   *connlimit.Member
+	Remote   netip.Addr
+	Ended    bool        // the client has closed its side
+	Linger   atomic.Bool // the client may still be sending when we close
+	closed   atomic.Bool
+	heard    atomic.Bool // a byte has arrived
+}
+
+// Read records the client's end of stream: fasthttp would take a truncated chunked body for a complete one.
+func (c *Conn) Read(b []byte) (int, error) {
+	if c.tls != nil && !c.shaken.Load() && c.shake() != nil {
+		return 0, io.EOF // shake has logged and counted it
+	}
+	n, err := c.Conn.Read(b)
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		c.Ended = true
+	}
+	if n > 0 && !c.heard.Load() {
+		c.heard.Store(true)
+		if c.tls == nil && b[0] == tlsHandshake {
+			c.refuse("push: a client speaks TLS, but this port is plain HTTP: it must say http://, not https://", plainAnswer)
+			return 0, io.EOF
+		}
+	}
+	return n, err
+}
+
+// tlsHandshake is the first byte of a TLS connection (RFC 8446, section 5.1). No HTTP method begins with it.
+const tlsHandshake = 22
+
+// refuse logs that the client mistook the port, and answers in plain text. A TLS client does not expect
+// that; its error, "wrong version number" or "not a TLS handshake", says more than a closed connection.
+func (c *Conn) refuse(message, answer string) {
+	if suppressed, ok := c.listener.mistaken.Allow(); ok {
+		c.listener.log.Warn(message, "peer", c.RemoteAddr().String(), "suppressed", suppressed)
+	}
+	c.Linger.Store(true)
+	_ = c.tcp.SetWriteDeadline(time.Now().Add(time.Second))
+	_, _ = io.WriteString(c.tcp, answer)
+}
+
+// Limits of the bytes that a client may still send after its answer. Closing a socket with unread bytes
+// resets it, and the client may lose the answer.
+const (
+	lingerTime  = 500 * time.Millisecond
+	lingerBytes = 1 << 20
+)
+
+func (c *Conn) Close() error {
+	if c.closed.Swap(true) {
+		return nil
+	}
+	defer c.Member.Leave()
+	if c.Linger.Load() {
+		if c.shaken.Load() {
+			_ = c.tls.SetWriteDeadline(time.Now().Add(time.Second))
+			_ = c.tls.CloseWrite()
+		}
+		_ = c.tcp.CloseWrite()
+		_ = c.tcp.SetReadDeadline(time.Now().Add(lingerTime))
+		_, _ = io.CopyN(io.Discard, readerOnly{c.tcp}, lingerBytes)
+	}
+	return c.Conn.Close()
+}
+
+// readerOnly hides the connection's other methods, such as ReadFrom, from io.Copy.
+type readerOnly struct{ io.Reader }

@@ -1,0 +1,278 @@
+package native
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
+	"github.com/valyala/fasthttp"
+)
+
+// read answers a GET of the path that was pushed to, with or without a stat and a window.
+func (h *Handler) read(x *httpserver.Request) {
+	q, f := h.query(x, httpserver.ParamLabel|httpserver.ParamSum, metric.Get)
+	if f != nil {
+		x.Fail(f)
+		return
+	}
+	points, err := h.points(q)
+	if err == nil {
+		points = finite(points)
+	}
+	if err == nil && len(points) == 0 {
+		err = metric.NotFoundf("no series of %q here has a value", q.Expression.Name)
+	}
+	if err != nil {
+		x.Fail(queryFault(err))
+		return
+	}
+	if q.sum {
+		if points, f = h.sum(&q, points); f != nil {
+			x.Fail(f)
+			return
+		}
+	}
+	answer := readAnswer{Items: make([]item, len(points))}
+	for i := range points {
+		answer.Items[i] = newItem(&q, &points[i])
+	}
+	x.Reply(fasthttp.StatusOK, answer)
+}
+
+// remove answers a DELETE.
+func (h *Handler) remove(x *httpserver.Request) {
+	q, f := h.query(x, httpserver.ParamLabel|httpserver.ParamSync, metric.Delete)
+	if f == nil {
+		f = httpserver.CheckName(x.Path.Metric) // a name with a stat or a window names no series
+	}
+	if f != nil {
+		x.Fail(f)
+		return
+	}
+	n := h.reader.Delete(q.Query)
+	if n == 0 {
+		x.Fail(queryFault(metric.NotFoundf("no series of %q here to delete", x.Path.Metric)))
+		return
+	}
+	if q.sync {
+		if f := x.Sync(); f != nil {
+			x.Reply(f.Status, struct {
+				Error *httpserver.ErrorAnswer `json:"error"`
+				httpserver.DeleteAnswer
+			}{f.Answer(), httpserver.DeleteAnswer{Deleted: n}})
+			return
+		}
+	}
+	x.Reply(fasthttp.StatusOK, httpserver.DeleteAnswer{Deleted: n})
+}
+
+// A Handler serves the paths of single metrics, and /v1/samples.
+type Handler struct {
+	reader Reader
+	alive  func(metric.Object) bool
+}
+
+// Reader reads and deletes series. Errors are metric.ErrNotFound or metric.ErrInvalidQuery.
+type Reader interface {
+	Objects(metric.Query) ([]metric.Point, error)
+	External(metric.Query) ([]metric.Point, error)
+	// Delete removes the series that the query would read, and returns how many. It uses Expression.Name only.
+	Delete(metric.Query) int
+}
+
+// New makes the handler. alive reports whether an object's values may be read; nil: all may.
+func New(reader Reader, alive func(metric.Object) bool) *Handler {
+	return &Handler{reader, alive}
+}
+
+// Routes returns the routes of the protocol.
+func (h *Handler) Routes() []*httpserver.Route {
+	return []*httpserver.Route{
+		{
+			Match: matchSeries,
+			Index: []string{
+				"/v1/namespaces/{namespace}/{resource}/{name}/{metric}",
+				"/v1/namespaces/{namespace}/metrics/{metric}",
+				"/v1/namespaces/{namespace}/external/{metric}",
+				"/v1/{cluster resource}/{name}/{metric}",
+				"/v1/external/{metric}",
+			},
+			Get: h.read, Put: pushValue, Post: pushValue, Delete: h.remove, Fail: (*httpserver.Request).FailPush,
+			Tag: "metrics", Operations: operations(),
+		},
+		{
+			Paths: []string{"/v1/samples"}, Index: []string{"/v1/samples"},
+			Post: pushSamples, Fail: (*httpserver.Request).FailPush,
+			Tag: "metrics", Operations: []httpserver.Operation{{
+				Method: "POST", Path: "/v1/samples", ID: "pushSamples",
+				Summary: "Takes samples, one JSON object a line", Description: httpserver.LinesDescription,
+				Params: "sync encoding", Body: "Lines", Answers: "200:Pushed 202:Held",
+			}},
+		},
+	}
+}
+
+// asked is a query with the parameters that concern HTTP only.
+type asked struct {
+	metric.Query
+	sync, sum bool
+}
+
+func (h *Handler) query(x *httpserver.Request, may httpserver.ParamSet, verb metric.Verb) (asked, *httpserver.Fault) {
+	p, f := x.ParseParams(x.HTTP.URI().QueryString(), may)
+	if f != nil {
+		return asked{}, f
+	}
+	if f := x.CheckSync(p.Sync); f != nil {
+		return asked{}, f
+	}
+	if f := x.Path.Check(true); f != nil {
+		return asked{}, f
+	}
+	o, f := x.Target(x.Path.Namespace, x.Path.Resource, x.Path.Name)
+	if f != nil {
+		return asked{}, f
+	}
+	if f := x.May(verb, o); f != nil {
+		return asked{}, f
+	}
+	return asked{sync: p.Sync, sum: p.Sum, Query: metric.Query{
+		Resource: o.Resource, Namespace: o.Namespace, Object: o.Name,
+		Expression: metric.ParseExpression(x.Path.Metric), MatchLabels: matcher(p.Labels), MatchObject: h.alive,
+	}}, nil
+}
+
+func (h *Handler) points(q asked) ([]metric.Point, error) {
+	if q.Resource == "" {
+		return h.reader.External(q.Query)
+	}
+	return h.reader.Objects(q.Query)
+}
+
+// sum adds points up to one, with the labels that they share. It fails for several objects and a stat that
+// does not add, because the sum of two means is no mean.
+func (h *Handler) sum(q *asked, points []metric.Point) ([]metric.Point, *httpserver.Fault) {
+	if len(points) == 1 {
+		return points, nil
+	}
+	if !h.adds(q, points) {
+		f := httpserver.BadRequest("the values of %d objects do not add up for this stat; must be rate, count, total, last or sum: ask for one of them, or without sum=true", len(points))
+		f.Uncounted = true
+		return nil, f
+	}
+	one := points[0]
+	for _, p := range points[1:] {
+		one.Value, one.Labels = one.Value.Plus(p.Value), sharedLabels(one.Labels, p.Labels)
+		if p.Time.After(one.Time) {
+			one.Time = p.Time
+		}
+		if p.Object != one.Object {
+			one.Object.Name = httpserver.AllObjects
+		}
+	}
+	return []metric.Point{one}, nil
+}
+
+// adds reports whether the values of the stat add up. The bare name is the last value without a window,
+// otherwise the rate if the metric is a counter. Only a counter has a total.
+func (h *Handler) adds(q *asked, points []metric.Point) bool {
+	switch {
+	case q.Expression.Stat != metric.NoStat:
+		return q.Expression.Stat.Additive()
+	case points[0].Window == 0 || q.Resource == "": // External adds the series of its own accord
+		return true
+	}
+	counter := *q
+	counter.Expression.Stat, counter.Expression.Window = metric.Total, 0
+	_, err := h.points(counter)
+	return err == nil
+}
+
+func sharedLabels(a, b metric.Labels) metric.Labels {
+	var shared []metric.Label
+	for key, value := range a.All() {
+		if other, ok := b.Get(key); ok && other == value {
+			shared = append(shared, metric.Label{Key: key, Value: value})
+		}
+	}
+	return metric.NewLabels(shared)
+}
+
+// finite drops NaN and infinities, which JSON cannot express and nobody should scale by.
+func finite(points []metric.Point) []metric.Point {
+	kept := points[:0]
+	for _, p := range points {
+		if v := p.Value.Float64(); !math.IsNaN(v) && !math.IsInf(v, 0) {
+			kept = append(kept, p)
+		}
+	}
+	return kept
+}
+
+func queryFault(err error) *httpserver.Fault {
+	f := &httpserver.Fault{Status: fasthttp.StatusInternalServerError, Reason: "internal", Message: err.Error()}
+	switch {
+	case errors.Is(err, metric.ErrNotFound):
+		f.Status, f.Reason = fasthttp.StatusNotFound, "not_found"
+	case errors.Is(err, metric.ErrInvalidQuery):
+		f.Status, f.Reason = fasthttp.StatusBadRequest, "asked"
+	}
+	return f
+}
+
+func newItem(q *asked, p *metric.Point) item {
+	it := item{
+		Object:    objectAnswer{Resource: p.Object.Resource, Namespace: p.Object.Namespace, Name: p.Object.Name},
+		Metric:    q.Expression.Name,
+		Stat:      q.Expression.Stat.String(),
+		Value:     numberText(p.Value),
+		Timestamp: p.Time.UTC().Format(time.RFC3339Nano),
+	}
+	if p.Labels.Len() > 0 {
+		it.Labels = p.Labels.Map()
+	}
+	if p.Window != 0 {
+		it.Window = metric.FormatWindow(p.Window)
+	}
+	return it
+}
+
+// matcher selects the label sets that have all the labels; nil if there are no labels to match.
+func matcher(labels []metric.Label) func(metric.Labels) bool {
+	if len(labels) == 0 {
+		return nil
+	}
+	return func(set metric.Labels) bool {
+		for _, l := range labels {
+			if v, ok := set.Get(l.Key); !ok || v != l.Value {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+type readAnswer struct {
+	Items []item `json:"items"`
+}
+
+type item struct {
+	Object    objectAnswer      `json:"object"`
+	Metric    string            `json:"metric"`
+	Stat      string            `json:"stat,omitempty"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	Value     json.Number       `json:"value"`
+	Timestamp string            `json:"timestamp"`
+	Window    string            `json:"window,omitempty"`
+}
+
+type objectAnswer struct {
+	Resource  string `json:"resource,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"`
+}
+
+func numberText(n metric.Number) json.Number { return json.Number(n.Append(nil)) }

@@ -1,0 +1,80 @@
+package pushgateway
+
+import (
+	"bufio"
+	"strconv"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/exposition"
+	"github.com/sluice-metrics/sluice/receiver/group"
+	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
+	"github.com/valyala/fasthttp"
+)
+
+// expose answers GET /metrics with the groups that the sender may read.
+func (h *Handler) expose(x *httpserver.Request) {
+	format, escaping := negotiate(x.HTTP.Request.Header.Peek(fasthttp.HeaderAccept))
+	groups, f := h.readableGroups(x)
+	if f != nil {
+		x.Fail(f)
+		return
+	}
+	families := group.MergedFamilies(groups, escaping)
+	x.HTTP.SetContentType(format.ContentType() + "; escaping=" + escaping.String())
+	stream(x, func(w *bufio.Writer) error {
+		var piece []byte
+		for i := range families {
+			piece = exposition.Append(piece[:0], format, families[i])
+			if _, err := w.Write(piece); err != nil {
+				return err
+			}
+		}
+		_, err := w.Write(exposition.AppendEnd(nil, format))
+		return err
+	})
+}
+
+// stream writes a body piece by piece, because all groups together may be large. write runs after the
+// request has returned to its pool, so it must not use it.
+func stream(x *httpserver.Request, write func(*bufio.Writer) error) {
+	if x.HTTP.IsHead() { // fasthttp would close the stream unread
+		return
+	}
+	x.HTTP.SetBodyStreamWriter(func(w *bufio.Writer) {
+		_ = write(w) // the client is gone
+	})
+}
+
+// wipe answers PUT /api/v1/admin/wipe: it deletes all groups that the sender may delete. If credentials are
+// checked, it requires the right to delete at the cluster scope.
+func (h *Handler) wipe(x *httpserver.Request) {
+	if x.ChecksCredentials() {
+		if f := x.May(metric.Delete, metric.Object{}); f != nil {
+			x.Fail(f)
+			return
+		}
+	}
+	n := h.groups.Wipe(h.mayGroups(x, metric.Delete))
+	x.Reply(fasthttp.StatusAccepted, httpserver.DeleteAnswer{Deleted: n})
+}
+
+// status answers GET /api/v1/status.
+func (h *Handler) status(x *httpserver.Request) {
+	x.Reply(fasthttp.StatusOK, apiAnswer{Status: "success", Data: map[string]any{
+		"build_information": h.config.Build,
+		"flags": map[string]string{
+			"http-group-ttl":             h.config.TTL.String(),
+			"http-admin-wipe":            strconv.FormatBool(h.config.AdminWipe),
+			"http-max-body":              strconv.Itoa(h.limits.MaxBodyBytes),
+			"http-max-decompressed-body": strconv.Itoa(h.limits.MaxDecompressed()),
+		},
+		"start_time": h.began.UTC().Format(time.RFC3339Nano),
+	}})
+}
+
+// apiAnswer is the answer of a Pushgateway's API.
+type apiAnswer struct {
+	Status string `json:"status"`
+	Data   any    `json:"data"`
+}

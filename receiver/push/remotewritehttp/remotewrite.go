@@ -1,0 +1,195 @@
+package remotewritehttp
+
+import (
+	"mime"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
+	"github.com/sluice-metrics/sluice/receiver/remotewrite"
+	"github.com/valyala/fasthttp"
+)
+
+// written is how much of the request was taken, in its own elements, for the headers of the answer.
+type written struct {
+	remotewrite.Counts
+}
+
+func (w *written) add(c remotewrite.Counts) {
+	w.Samples += c.Samples
+	w.Histograms += c.Histograms
+}
+
+// A Handler serves /api/v1/write.
+type Handler struct {
+	types      *remotewrite.SenderState
+	converters sync.Pool // of *remotewrite.Converter
+}
+
+// New makes the handler.
+func New(limits httpserver.Config) *Handler {
+	o := remotewrite.DefaultOptions()
+	o.MaxLabels, o.MaxLabelBytes = limits.MaxLabels, limits.MaxLabelBytes
+	return &Handler{
+		types:      remotewrite.NewSenderState(),
+		converters: sync.Pool{New: func() any { return remotewrite.NewConverter(o) }},
+	}
+}
+
+// Routes returns the route of the protocol.
+func (h *Handler) Routes() []*httpserver.Route {
+	return []*httpserver.Route{{
+		Paths: []string{"/api/v1/write"}, Index: []string{"/api/v1/write"},
+		Post: h.write, Fail: (*httpserver.Request).FailPush,
+		Tag: "protocols", Operations: []httpserver.Operation{{
+			Method: "POST", Path: "/api/v1/write", ID: "write",
+			Summary:     "Takes Prometheus' remote write, 1.0 and 2.0 (https://prometheus.io/docs/specs/prw/remote_write_spec_2_0/)",
+			Description: "400: some of it never can be taken, the rest is written; 403: that is so for its sender alone; 503: sent again it may be.",
+			Params:      "sync encoding", Body: "Write", Answers: "204:Written 400:PartlyWritten 503:WriteAgain",
+		}},
+	}}
+}
+
+// write answers POST /api/v1/write. The status is 204 if everything was taken; 400 if some never can be,
+// with the first reason, while the rest stays written; 503 if sending the request again helps. Nothing
+// counts twice then, because totals and values are absolute.
+func (h *Handler) write(x *httpserver.Request) {
+	header := &x.HTTP.Request.Header
+	version, f := messageVersion(header.ContentType())
+	if len(header.Peek(fasthttp.HeaderContentEncoding)) == 0 && header.ContentLength() != 0 {
+		header.SetContentEncoding("snappy") // Prometheus ignores Content-Encoding, and npm's client sends none
+	}
+	var p httpserver.Params
+	var body []byte
+	if f == nil {
+		p, body, f = x.ReadQueryAndBody(httpserver.ParamSync)
+	}
+	if f != nil {
+		x.FailPush(f)
+		return
+	}
+	converter := h.converters.Get().(*remotewrite.Converter)
+	defer h.keep(converter, x)
+	converter.Remember(h.types, x.SenderName())
+	if fault := converter.Reset(body, version, time.Now()); fault.Reason != metric.Applied {
+		sayWritten(x, written{})
+		f := httpserver.Rejected(fault.Reason, "%s", fault.Error())
+		f.Status = fasthttp.StatusBadRequest
+		x.FailPush(f)
+		return
+	}
+	t, w := applyRequest(x, converter)
+	sayWritten(x, w)
+	conclude(x, &t, p.Sync)
+}
+
+// keep closes a converter and pools it, unless it has grown with a large body.
+func (h *Handler) keep(converter *remotewrite.Converter, x *httpserver.Request) {
+	converter.Close()
+	if !x.LargeBody() {
+		h.converters.Put(converter)
+	}
+}
+
+// messageVersion returns the version of the message that a Content-Type names. The default is 1.0.
+func messageVersion(contentType []byte) (remotewrite.Version, *httpserver.Fault) {
+	if len(contentType) == 0 {
+		return remotewrite.V1, nil
+	}
+	const media, first, second = "application/x-protobuf", "prometheus.WriteRequest", "io.prometheus.write.v2.Request"
+	said, params, err := mime.ParseMediaType(string(contentType))
+	proto, told := params["proto"]
+	switch {
+	case err == nil && said == media && (!told || proto == first):
+		return remotewrite.V1, nil
+	case err == nil && said == media && proto == second:
+		return remotewrite.V2, nil
+	}
+	f := httpserver.BadRequest("Content-Type %q is not supported; must be %s, by itself or with ;proto=%s or ;proto=%s", httpserver.Clip(contentType), media, first, second)
+	f.Status, f.Reason = fasthttp.StatusUnsupportedMediaType, "content_type"
+	return 0, f
+}
+
+// remoteSource is a Source of one sample whose kind may be another than guessed. It locates faults.
+type remoteSource struct {
+	oneBody
+	*remotewrite.Converter
+}
+
+// oneBody locates faults in a body without lines.
+type oneBody struct{}
+
+func (oneBody) NextSample() (*metric.Sample, *httpserver.Fault, bool) { return nil, nil, false }
+func (oneBody) LineNumber() int                                       { return 0 }
+
+// applyRequest applies the samples of a request. Each sample given to the table is counted once; written
+// counts the elements of the request that it stands for, as all series of a classic histogram.
+func applyRequest(x *httpserver.Request, converter *remotewrite.Converter) (t httpserver.Outcome, w written) {
+	t, a := x.BeginBatch()
+	for n := 1; converter.Next(); n++ {
+		if fault := &converter.Fault; fault.Reason != metric.Applied {
+			for range converter.Entries {
+				enterFault(x, &t, fault)
+			}
+			continue
+		}
+		before := t.Refused
+		a = x.ApplySample(&t, a, &converter.Sample, remoteSource{Converter: converter})
+		if t.Refused == before {
+			w.add(converter.Of)
+		}
+		if n%httpserver.BatchLines == 0 {
+			a.Quiesce()
+		}
+	}
+	w.add(converter.Superseded)
+	w.add(converter.Held)
+	for range converter.Lost {
+		x.Count(metric.Malformed)
+	}
+	t.Applied += converter.Superseded.Samples
+	x.EndBatch(&t, a)
+	return t, w
+}
+
+// enterFault counts an element that could not be read. A rejected series counts for each of its samples,
+// parts of a histogram as the series they would have been.
+func enterFault(x *httpserver.Request, t *httpserver.Outcome, what *remotewrite.Fault) {
+	if len(t.Errors) < httpserver.MaxErrors {
+		x.RejectSample(t, httpserver.Rejected(what.Reason, "%s", what.Error()), oneBody{})
+	} else { // the answer does not show why
+		x.RejectSample(t, &httpserver.Fault{Counted: what.Reason}, oneBody{})
+	}
+}
+
+// sayWritten sets the headers that 2.0 requires. Exemplars are not kept.
+func sayWritten(x *httpserver.Request, w written) {
+	header := &x.HTTP.Response.Header
+	header.Set("X-Prometheus-Remote-Write-Samples-Written", strconv.Itoa(w.Samples))
+	header.Set("X-Prometheus-Remote-Write-Histograms-Written", strconv.Itoa(w.Histograms))
+	header.Set("X-Prometheus-Remote-Write-Exemplars-Written", "0")
+}
+
+// conclude answers. A limit does not make the client try again: the limit is the same a minute later, and a
+// client that retries until it succeeds holds up everything behind.
+func conclude(x *httpserver.Request, t *httpserver.Outcome, sync bool) {
+	status := fasthttp.StatusNoContent
+	f := x.Denial(t)
+	if t.Early > 0 {
+		f = httpserver.NotYet("") // sent again, everything else counts once
+	}
+	switch {
+	case f != nil:
+		x.FailHeaders(f)
+		status = f.Status
+	case t.Refused > 0:
+		status = fasthttp.StatusBadRequest
+	}
+	x.ReplyOutcome(status, t, sync)
+	if x.HTTP.Response.StatusCode() == fasthttp.StatusNoContent {
+		x.HTTP.Response.ResetBody()
+		x.HTTP.Response.Header.Del(fasthttp.HeaderContentType)
+	}
+}
