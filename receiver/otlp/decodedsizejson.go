@@ -2,16 +2,18 @@ package otlp
 
 import "bytes"
 
-// elementCost is what an element of an array, or a member of an object, costs at most: a number of a slice that has grown.
+// elementCost is the maximum cost of an array element or object member: a number in a slice that
+// has grown.
 const elementCost = 16
 
-// maxJSONDepth bounds brackets; a value of an attribute of an exemplar is 20 deep.
+// maxJSONDepth limits brackets; an attribute value of an exemplar is 20 deep.
 const maxJSONDepth = 64
 
-// Data points are objects within ten brackets, and what is large in them, exemplars and attributes, within twelve.
+// Data points are objects within ten brackets; their large parts, exemplars and attributes, are
+// within twelve.
 const pointDepth, partDepth = 10, 12
 
-// objectCost is what an object costs at most, by how deep it is.
+// objectCost is the maximum cost of an object, by its depth.
 func objectCost(depth int) int64 {
 	switch {
 	case depth <= pointDepth:
@@ -22,8 +24,8 @@ func objectCost(depth int) int64 {
 	return 80
 }
 
-// weighJSON goes by brackets and commas alone: what they mean is the decoder's to find out.
-func weighJSON(body []byte) (int64, error) {
+// decodedSizeJSON counts brackets and commas only; the decoder checks their meaning.
+func decodedSizeJSON(body []byte) (int64, error) {
 	total, depth := int64(len(body)), 0
 	for i := 0; i < len(body); i++ {
 		switch body[i] {
@@ -34,7 +36,7 @@ func weighJSON(body []byte) (int64, error) {
 				return 0, errDepth
 			}
 			total += objectCost(depth)
-		case 'n': // null, which is an empty object where there may be one
+		case 'n': // null, which can be an empty object
 			total += objectCost(depth + 1)
 		case '}', ']':
 			depth--
@@ -45,7 +47,7 @@ func weighJSON(body []byte) (int64, error) {
 	return total, nil
 }
 
-// stringEnd is how many bytes there are to the end of a string, its quote included.
+// stringEnd is the number of bytes to the end of a string, including the quote.
 func stringEnd(b []byte) int {
 	for i := 0; i < len(b); i++ {
 		at := bytes.IndexAny(b[i:], `"\`)
@@ -55,7 +57,7 @@ func stringEnd(b []byte) int {
 		if i += at; b[i] == '"' {
 			return i + 1
 		}
-		i++ // what is escaped
+		i++ // the escaped character
 	}
 	return len(b)
 }

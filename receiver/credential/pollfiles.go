@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// lookEvery is how often files are looked at.
+// lookEvery is the polling interval of files.
 const lookEvery = 5 * time.Second
 
-// Follow calls load again and again until ctx ends; load reads files, and reports whether they say something else than
-// before. Then changed is called. What went wrong is told to failed, once until it is something else.
+// PollFiles calls load periodically until ctx ends; load reads files and reports whether their
+// content has changed. Then changed is called. An error is passed to failed, once until it changes.
 func PollFiles(ctx context.Context, load func() (changed bool, err error), changed func(), failed func(error)) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()

@@ -8,17 +8,17 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 )
 
-// maxBuckets bounds the buckets of each sign of an exponential histogram; SDKs have 160.
+// maxBuckets limits the buckets of each sign of an exponential histogram; SDKs have 160.
 const maxBuckets = 4096
 
-// readHistogram reads buckets with explicit bounds, each bucket's own count, as the table takes them.
+// readHistogram reads buckets with explicit bounds, which are not cumulative.
 func (r *Reader) readHistogram(p pmetric.HistogramDataPoint) {
 	if !begin(r, p) {
 		return
 	}
 	bounds, counts := p.ExplicitBounds(), p.BucketCounts()
 	if bounds.Len() > metric.MaxBounds || counts.Len() > metric.MaxBounds+1 {
-		r.fail(metric.TooLong, "%d buckets, but %d may be", counts.Len(), metric.MaxBounds+1)
+		r.fail(metric.TooLong, "%d buckets; must be at most %d", counts.Len(), metric.MaxBounds+1)
 		return
 	}
 	r.buckets.Reset()
@@ -30,7 +30,7 @@ func (r *Reader) readHistogram(p pmetric.HistogramDataPoint) {
 		r.buckets.Counts = append(r.buckets.Counts, float64(counts.At(i)))
 		total += counts.At(i)
 	}
-	if counts.Len() != bounds.Len()+1 { // nothing but a count and a sum, or no histogram: Check says so
+	if counts.Len() != bounds.Len()+1 { // only a count and a sum, or invalid: Check decides
 		total = p.Count()
 	}
 	if r.addsUp(total, p.Count()) {
@@ -56,7 +56,7 @@ func (r *Reader) readExponential(p pmetric.ExponentialHistogramDataPoint) {
 		return
 	}
 	if !r.buckets.SetNative(n) {
-		r.fail(metric.TooLong, "its buckets are more than %d at any scale", metric.MaxBounds)
+		r.fail(metric.TooLong, "more than %d buckets at any scale", metric.MaxBounds)
 		return
 	}
 	r.fillHistogram(p)
@@ -69,18 +69,18 @@ func totalOf(in pmetric.ExponentialHistogramDataPointBuckets) (total uint64) {
 	return total
 }
 
-// addsUp holds buckets to the count, which must be their sum (metrics.proto, HistogramDataPoint.count).
+// addsUp checks that the count is the sum of the buckets (metrics.proto, HistogramDataPoint.count).
 func (r *Reader) addsUp(total, count uint64) bool {
-	return total == count || r.fail(metric.BadValue, "its buckets add up to %d, but its count is %d", total, count)
+	return total == count || r.fail(metric.BadValue, "the buckets add up to %d, but the count is %d", total, count)
 }
 
-// readSide reads the buckets of one sign. Bucket i of OTLP is above base^i, and i+1 of a native histogram up to it.
+// readSide reads the buckets of one sign. Bucket i of OTLP is bucket i+1 of a native histogram.
 func (r *Reader) readSide(spans *[]buckets.Span, counts *[]float64, in pmetric.ExponentialHistogramDataPointBuckets) bool {
 	all := in.BucketCounts()
 	*spans, *counts = (*spans)[:0], (*counts)[:0]
 	switch {
 	case all.Len() > maxBuckets:
-		return r.fail(metric.TooLong, "%d buckets of a sign, but %d may be", all.Len(), maxBuckets)
+		return r.fail(metric.TooLong, "%d buckets of one sign; must be at most %d", all.Len(), maxBuckets)
 	case all.Len() == 0:
 		return true
 	case int64(in.Offset())+int64(all.Len()) >= math.MaxInt32:
@@ -93,8 +93,8 @@ func (r *Reader) readSide(spans *[]buckets.Span, counts *[]float64, in pmetric.E
 	return true
 }
 
-// summedUp is what both histograms have beside their buckets.
-type summedUp interface {
+// aggregates are the fields that both histograms have besides buckets.
+type aggregates interface {
 	Count() uint64
 	HasSum() bool
 	Sum() float64
@@ -104,8 +104,8 @@ type summedUp interface {
 	Max() float64
 }
 
-// fillHistogram makes the sample's histogram of the buckets that were read.
-func (r *Reader) fillHistogram(p summedUp) {
+// fillHistogram makes the sample's histogram from the buckets.
+func (r *Reader) fillHistogram(p aggregates) {
 	h, sum := &r.histogram, math.NaN()
 	if p.HasSum() {
 		sum = p.Sum()
@@ -117,20 +117,20 @@ func (r *Reader) fillHistogram(p summedUp) {
 	if p.HasMax() {
 		h.Max = p.Max()
 	}
-	r.hold(h)
+	r.setHistogram(h)
 }
 
-// hold puts a histogram into the sample, if it is one.
-func (r *Reader) hold(h *metric.Histogram) {
+// setHistogram sets the sample's histogram, if it is valid.
+func (r *Reader) setHistogram(h *metric.Histogram) {
 	switch reason := h.Check(); reason {
 	case metric.Applied:
 		r.Sample.Histogram = h
 	case metric.Malformed:
-		r.fail(reason, "%d bounds with %d counts, but there must be one count more", len(h.Bounds), len(h.Counts))
+		r.fail(reason, "%d bounds with %d counts; must be one count more than bounds", len(h.Bounds), len(h.Counts))
 	case metric.BadValue:
-		r.fail(reason, "its bounds are not finite, each above the one before")
+		r.fail(reason, "the bounds are not finite and strictly increasing")
 	default:
-		r.fail(reason, "its buckets or quantiles are more than %d and %d", metric.MaxBounds, metric.MaxQuantiles)
+		r.fail(reason, "too many buckets or quantiles; must be at most %d and %d", metric.MaxBounds, metric.MaxQuantiles)
 	}
 }
 
@@ -141,7 +141,7 @@ func (r *Reader) readSummary(p pmetric.SummaryDataPoint) {
 	}
 	all := p.QuantileValues()
 	if all.Len() > metric.MaxQuantiles {
-		r.fail(metric.TooLong, "%d quantiles, but %d may be", all.Len(), metric.MaxQuantiles)
+		r.fail(metric.TooLong, "%d quantiles; must be at most %d", all.Len(), metric.MaxQuantiles)
 		return
 	}
 	h := &r.histogram
@@ -149,10 +149,10 @@ func (r *Reader) readSummary(p pmetric.SummaryDataPoint) {
 	for i := range all.Len() {
 		q := all.At(i)
 		if !(q.Quantile() >= 0 && q.Quantile() <= 1) {
-			r.fail(metric.BadValue, "quantile %v is not from 0 to 1", q.Quantile())
+			r.fail(metric.BadValue, "quantile is %v; must be from 0 to 1", q.Quantile())
 			return
 		}
 		h.Quantiles = append(h.Quantiles, metric.Quantile{Q: q.Quantile(), Value: q.Value()})
 	}
-	r.hold(h)
+	r.setHistogram(h)
 }

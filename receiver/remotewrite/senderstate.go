@@ -6,42 +6,45 @@ import (
 	"sync"
 )
 
-// Memory is what the requests of one sender tell about each other: the types that 1.0 sends by themselves (types.go), and the parts of
-// histograms and summaries that come in different requests (pieces.go). All Feeds of a server share one.
+// SenderState is the knowledge that outlives a request: the types that 1.0 sends separately
+// (types.go), and the parts of histograms and summaries that arrive in different requests
+// (assembly.go). All Converters of a server share one.
 //
-// Nothing in it is about a value that was served: without it a type is guessed by its name again, and a histogram in pieces begins anew.
+// It holds no served value. Without it, types are guessed from names again, and partial histograms
+// start over.
 type SenderState struct {
 	seed maphash.Seed
 
-	mu     sync.Mutex // guards what follows
-	types  map[uint64]map[string]knownType
-	wholes map[uint64]*whole
-	pieces int   // of all wholes
-	swept  int64 // Unix milliseconds
+	mu         sync.Mutex // guards the fields below
+	types      map[uint64]map[string]knownType
+	assemblies map[uint64]*assembly
+	parts      int   // of all assemblies
+	swept      int64 // Unix milliseconds
 }
 
-// NewMemory makes an empty memory.
 func NewSenderState() *SenderState {
-	return &SenderState{seed: maphash.MakeSeed(), types: map[uint64]map[string]knownType{}, wholes: map[uint64]*whole{}}
+	return &SenderState{seed: maphash.MakeSeed(), types: map[uint64]map[string]knownType{}, assemblies: map[uint64]*assembly{}}
 }
 
 const (
-	// forgetAfter is how long is remembered what is not sent again, in milliseconds: Prometheus sends metadata once a minute.
+	// forgetAfter is how long unrepeated knowledge is kept, in milliseconds: Prometheus sends
+	// metadata once a minute.
 	forgetAfter = 10 * 60 * 1000
 	sweepEvery  = 60 * 1000
 	maxSenders  = 256
 )
 
-// knownType is a family's type as a sender told it.
+// knownType is a family's type according to a sender.
 type knownType struct {
 	of   Type
 	told int64 // Unix milliseconds
-	// other is when the sender told another type of that name: its targets do not agree, so the name has none.
+	// other is the time at which the sender sent a different type of that name: its targets
+	// disagree, so the name has no type.
 	other int64
 }
 
-// learn keeps the types of a request. Its strings are borrowed.
-func (m *SenderState) learn(sender uint64, types map[string]Type, most int, now int64) {
+// learnTypes keeps the types of a request. The strings are borrowed.
+func (m *SenderState) learnTypes(sender uint64, types map[string]Type, most int, now int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.sweepLocked(now)
@@ -69,7 +72,7 @@ func (m *SenderState) learn(sender uint64, types map[string]Type, most int, now 
 	}
 }
 
-// typeOf is what a sender told of a metric, which may be a part of its family.
+// typeOf is the type of a metric, which may be a part of its family.
 func (m *SenderState) typeOf(sender uint64, name string, now int64) Type {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -90,7 +93,7 @@ func (m *SenderState) typeOf(sender uint64, name string, now int64) Type {
 	return of
 }
 
-// sweepLocked lets go of what was not sent for long.
+// sweepLocked drops knowledge that was not repeated for long.
 func (m *SenderState) sweepLocked(now int64) {
 	if now-m.swept < sweepEvery {
 		return
@@ -106,7 +109,7 @@ func (m *SenderState) sweepLocked(now int64) {
 			delete(m.types, sender)
 		}
 	}
-	for key, w := range m.wholes {
+	for key, w := range m.assemblies {
 		if now-w.seen > forgetAfter {
 			m.forgetLocked(key)
 		}

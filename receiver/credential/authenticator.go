@@ -12,52 +12,54 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// ErrUnavailable is why something cannot be said now: who wants to know may come again.
+// ErrUnavailable means that there is no answer now; the client may retry.
 var ErrUnavailable = errors.New("unavailable")
 
 // Authority is the cluster's API server.
 type Authority interface {
-	// Who says whom a token names that is meant for us; nil: nobody, and why. Known: it was good a moment ago, and must not
-	// wait behind those that were not. An error is that it cannot be asked.
+	// Authenticate returns the principal of a token for Sluice; nil means a bad token, and why.
+	// Known: the token was good a moment ago, and must not wait behind unknown ones. An error means
+	// that the API server did not answer.
 	Authenticate(ctx context.Context, token string, known bool) (account *metric.Principal, why string, err error)
-	// May says whether an account has a right.
+	// Authorize reports whether a principal has a right.
 	Authorize(context.Context, *metric.Principal, metric.Right) (bool, error)
 }
 
-// Config says which credentials are looked at.
+// Config selects the accepted credentials.
 type Config struct {
-	// BasicAuthFile holds names and passwords; empty: no basic authentication.
+	// BasicAuthFile holds names and passwords; empty: none.
 	BasicAuthFile string
-	// Tokens are looked at. It needs an Authority.
+	// Tokens accepts bearer tokens. It needs an Authority.
 	Tokens bool
-	// Worded puts an error about a setting into the words of whoever set it; nil: it is left as it is.
+	// DescribeError rewrites an error about a setting for the user of the setting; nil: no change.
 	DescribeError func(error) error
 }
 
-// Desk is where credentials are shown. It is safe for use by many goroutines.
+// Authenticator authenticates credentials. It is safe for concurrent use.
 type Authenticator struct {
-	authority Authority // nil: without a cluster, nobody asks for rights
+	authority Authority // nil without a cluster: no rights
 	log       *slog.Logger
 	worded    func(error) error
-	tokens    *checker // nil: not looked at
-	passwords *passwords
-	asked     chan struct{} // has a place for each question about a right in flight
+	tokens    *checker      // nil: not accepted
+	passwords *passwords    // nil: not accepted
+	asked     chan struct{} // a slot for each request about a right in flight
 	metrics   *metrics
 
-	mu         sync.Mutex // guards what follows
+	mu         sync.Mutex // guards the fields below
 	accounts   map[string]*Principal
 	complained time.Time
 }
 
 const (
-	// maxAccounts bounds what is remembered of who.
+	// maxAccounts limits the cached principals.
 	maxAccounts = 4096
-	// maxStrangers bounds the questions about tokens in flight, maxStrangersEach those that one address brought.
-	maxStrangers     = 64
-	maxStrangersEach = 8
+	// maxUnknown limits the requests in flight about unknown tokens, maxUnknownEach those from one
+	// address.
+	maxUnknown     = 64
+	maxUnknownEach = 8
 )
 
-// NewDesk reads the file, if there is one. Without a cluster the authority is nil.
+// NewAuthenticator reads the file, if there is one. Without a cluster the authority is nil.
 func NewAuthenticator(c Config, authority Authority, log *slog.Logger) (*Authenticator, error) {
 	d := &Authenticator{authority: authority, log: log, accounts: map[string]*Principal{}, asked: make(chan struct{}, maxAsked), metrics: newMetrics()}
 	if d.worded = c.DescribeError; d.worded == nil {
@@ -65,10 +67,10 @@ func NewAuthenticator(c Config, authority Authority, log *slog.Logger) (*Authent
 	}
 	if c.Tokens {
 		if authority == nil {
-			return nil, errors.New("tokens are for the API server of a cluster to check, and there is none")
+			return nil, errors.New("tokens need the API server of a cluster; there is none")
 		}
-		d.tokens = newChecker(answerTTL, maxStrangers, maxStrangersEach)
-		d.tokens.ask = d.askWho
+		d.tokens = newChecker(answerTTL, maxUnknown, maxUnknownEach)
+		d.tokens.lookUp = d.askWho
 	}
 	if c.BasicAuthFile != "" {
 		var err error
@@ -79,20 +81,19 @@ func NewAuthenticator(c Config, authority Authority, log *slog.Logger) (*Authent
 	return d, nil
 }
 
-// LooksAtTokens and LooksAtPasswords say which credentials may help.
 func (d *Authenticator) AcceptsTokens() bool { return d.tokens != nil }
 
-// LooksAtPasswords is as LooksAtTokens is.
 func (d *Authenticator) AcceptsPasswords() bool { return d.passwords != nil }
 
-// Run keeps the file's content up to date until ctx ends.
+// Run reloads the file when it changes, until ctx ends.
 func (d *Authenticator) Run(ctx context.Context) {
 	if d.passwords != nil {
 		d.passwords.follow(ctx)
 	}
 }
 
-// Token says whom a bearer token names. The error is an ErrUnavailable, or says why it is no good.
+// Token returns the principal of a bearer token. The error is an ErrUnavailable, or says why the
+// token is bad.
 func (d *Authenticator) Token(ctx context.Context, from netip.Prefix, token string) (*Principal, error) {
 	a, err := d.tokens.check(ctx, from, token)
 	d.metrics.checked("token", err)
@@ -111,30 +112,31 @@ func (d *Authenticator) askWho(ctx context.Context, token string, known bool) (*
 	return d.account(*who), "", nil
 }
 
-// Password says whom a name and its password name. Errors are as Token's.
+// Password returns the principal of a name and password. Errors are those of Token.
 func (d *Authenticator) Password(ctx context.Context, from netip.Prefix, name, password string) (*Principal, error) {
 	a, err := d.passwords.check(ctx, from, name+":"+password)
 	d.metrics.checked("password", err)
 	return a, err
 }
 
-// Prefixes of the users whom the API server does not know by itself.
+// Prefixes of users that the API server does not know by itself.
 const (
 	BasicUser       = "sluice:basic:"
 	CertificateUser = "sluice:cert:"
 )
 
-// Certificate is whom a client certificate names that was verified.
+// Certificate is the principal of a verified client certificate.
 func (d *Authenticator) Certificate(commonName string) *Principal {
 	d.metrics.checked("certificate", nil)
 	return d.account(metric.Principal{User: CertificateUser + commonName})
 }
 
-// account is what is remembered of one: all that may matter to who grants rights tells accounts apart.
+// account returns the cached Principal. All attributes that may matter for authorization
+// distinguish principals.
 func (d *Authenticator) account(is metric.Principal) *Principal {
 	is.Rights = nil
 	text, err := json.Marshal(is)
-	if err != nil { // it holds strings alone
+	if err != nil { // it contains strings only
 		panic("credential: an account cannot be encoded: " + err.Error())
 	}
 	d.mu.Lock()
@@ -147,7 +149,7 @@ func (d *Authenticator) account(is metric.Principal) *Principal {
 	return a
 }
 
-// complain logs what went wrong, at most once a second.
+// complain logs an error, at most once per second.
 func (d *Authenticator) complain(message string, err error) {
 	d.mu.Lock()
 	due := time.Since(d.complained) >= time.Second

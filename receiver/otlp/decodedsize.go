@@ -11,30 +11,30 @@ var (
 	errWire  = errors.New("the body is not protobuf")
 )
 
-// maxDepth bounds how deep values of attributes may nest: the decoder calls itself for each.
+// maxDepth limits the nesting of attribute values: the decoder recurses for each level.
 const maxDepth = 32
 
-// Weigh is how many bytes of memory a body takes at most once it is decoded, itself not counted.
+// DecodedSize is an upper bound of the memory of the decoded body, in bytes, without the body.
 func DecodedSize(body []byte, e Encoding) (int64, error) {
 	if e == JSON {
-		return weighJSON(body)
+		return decodedSizeJSON(body)
 	}
-	w := scale{total: int64(len(body))} // its strings
+	w := sizeEstimate{total: int64(len(body))} // the strings
 	if !w.message(body, &requestForm, 0) {
 		return 0, w.err
 	}
 	return w.total, nil
 }
 
-// message is what is known of a message's fields: what each one costs where it occurs, and what it holds. Costs are those of
-// pdata's types, with what slices have to spare.
+// message describes a message's fields: the memory cost of each occurrence, and nested messages.
+// The costs are those of pdata's types, with the spare capacity of slices.
 type message [17]field
 
 type field struct {
 	cost   int64
 	holds  *message
-	packed int64 // what each element costs where there are several in a row
-	deeper bool  // a value within a value
+	packed int64 // cost of each packed element
+	deeper bool  // one more level of attribute values
 }
 
 // The messages of metrics.proto, common.proto and resource.proto, as far as they take memory.
@@ -66,7 +66,7 @@ var (
 	valueForm      message
 )
 
-func init() { // what holds itself
+func init() { // recursive messages
 	attributeForm = message{2: {holds: &valueForm}}
 	valueForm = message{
 		1: {cost: 24}, 2: {cost: 24}, 3: {cost: 24}, 4: {cost: 24}, 7: {cost: 32}, 8: {cost: 24},
@@ -75,13 +75,13 @@ func init() { // what holds itself
 	}
 }
 
-// scale adds up what messages cost.
-type scale struct {
+// sizeEstimate adds up the costs of messages.
+type sizeEstimate struct {
 	total int64
 	err   error
 }
 
-func (w *scale) message(b []byte, m *message, depth int) bool {
+func (w *sizeEstimate) message(b []byte, m *message, depth int) bool {
 	for len(b) > 0 {
 		number, wire, n := protowire.ConsumeTag(b)
 		if n < 0 {
@@ -99,7 +99,7 @@ func (w *scale) message(b []byte, m *message, depth int) bool {
 	return true
 }
 
-func (w *scale) field(b []byte, wire protowire.Type, f *field, depth int) bool {
+func (w *sizeEstimate) field(b []byte, wire protowire.Type, f *field, depth int) bool {
 	if f.deeper {
 		depth++
 	}
@@ -119,7 +119,7 @@ func (w *scale) field(b []byte, wire protowire.Type, f *field, depth int) bool {
 	return f.holds == nil || w.message(inner, f.holds, depth)
 }
 
-func (w *scale) fail(err error) bool {
+func (w *sizeEstimate) fail(err error) bool {
 	w.err = err
 	return false
 }

@@ -12,28 +12,31 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// maxRights bounds what is remembered of one account. An account that needs more is granted them at the cluster scope.
+// maxRights limits the cached rights of one principal. A principal that needs more gets them at the
+// cluster scope.
 const maxRights = 256
 
-// Account is a metric.Principal with the answers that the API server gave about it. It implements metric.Rights.
+// Principal is a metric.Principal with the API server's answers about it. It implements
+// metric.Rights.
 type Principal struct {
 	metric.Principal
 
-	mu         sync.Mutex // guards changing what follows
+	mu         sync.Mutex // guards changes of the fields below
 	rights     atomic.Pointer[map[metric.Right]answer]
 	generation atomic.Uint64
 
 	asking  singleflight.Group
-	waiting chan struct{} // has a place for each question in flight
+	waiting chan struct{} // a slot for each request in flight
 }
 
-// answer is the API server's about one right. It stays when it is over, to tell whether the next one is news.
+// answer is the API server's answer about one right. It is kept after it has expired, to detect a
+// change.
 type answer struct {
 	granted bool
 	until   time.Time
 }
 
-// generations makes one generation be of one account.
+// generations makes the generations of all principals distinct.
 var generations atomic.Uint64
 
 func newAccount(a metric.Principal) *Principal {
@@ -44,8 +47,8 @@ func newAccount(a metric.Principal) *Principal {
 	return made
 }
 
-// Check implements metric.Rights. What may be done at the cluster scope may be in every namespace, as everywhere in
-// Kubernetes: a review without a namespace means all of them.
+// Check implements metric.Rights. As everywhere in Kubernetes, a right at the cluster scope
+// includes every namespace: a review without a namespace means all of them.
 func (a *Principal) Check(r metric.Right) metric.Decision {
 	known, now := *a.rights.Load(), time.Now()
 	if wide, asked := known[metric.Right{Verb: r.Verb}]; asked && wide.granted && now.Before(wide.until) {
@@ -61,7 +64,7 @@ func (a *Principal) Check(r metric.Right) metric.Decision {
 	return metric.Denied
 }
 
-// learn enters an answer.
+// learn caches an answer.
 func (a *Principal) learn(r metric.Right, is answer) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -71,8 +74,8 @@ func (a *Principal) learn(r metric.Right, is answer) {
 		clear(known)
 		a.changeLocked()
 	}
-	// What is granted for the first time was not refused before, so there is nothing to take back; but at the cluster scope
-	// it may be of what was refused in a namespace.
+	// A right that is granted for the first time was not denied before, so no decision changes. But a
+	// right at the cluster scope may include one that was denied in a namespace.
 	if asked && before.granted != is.granted || !asked && is.granted && r.Namespace == "" && len(known) > 0 {
 		a.changeLocked()
 	}
@@ -80,7 +83,7 @@ func (a *Principal) learn(r metric.Right, is answer) {
 	a.rights.Store(&known)
 }
 
-// forget drops what is known of rights.
+// forget drops cached rights.
 func (a *Principal) forget(rights ...metric.Right) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -92,12 +95,12 @@ func (a *Principal) forget(rights ...metric.Right) {
 	a.changeLocked()
 }
 
-// changeLocked makes the account another sender: what was decided for the one that it was holds no more.
+// changeLocked makes the principal a different sender, so that earlier decisions no longer apply.
 func (a *Principal) changeLocked() { a.generation.Store(generations.Add(1)) }
 
-// overdue are the rights to push that were granted, and too long ago to be relied on: that at the cluster scope alone, if
-// there is one.
-func (a *Principal) overdue() []metric.Right {
+// expiredRights are the granted rights to push whose answers have expired; if there is one at the
+// cluster scope, only that.
+func (a *Principal) expiredRights() []metric.Right {
 	known, now := *a.rights.Load(), time.Now()
 	wide := metric.Right{Verb: metric.Create}
 	if one := known[wide]; one.granted {
@@ -117,8 +120,8 @@ func (a *Principal) overdue() []metric.Right {
 
 var keySeed = maphash.MakeSeed()
 
-// Sender is the account as a sender, with the pod that its credential is bound to, if that is known. Its key is another one
-// once a right was granted or taken away.
+// Sender is the principal as a sender, with the pod that the credential is bound to, if known. The
+// key changes when a right is granted or revoked.
 func (a *Principal) Sender(from netip.Addr, pod *metric.Pod) metric.Sender {
 	key := struct {
 		generation uint64

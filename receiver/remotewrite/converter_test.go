@@ -13,22 +13,22 @@ import (
 )
 
 var (
-	now    = time.UnixMilli(1_700_000_000_000)
-	moment = now.UnixMilli()
-	stale  = math.Float64frombits(staleMarker)
-	inf    = math.Inf(1)
-	nan    = math.NaN()
+	now       = time.UnixMilli(1_700_000_000_000)
+	nowMillis = now.UnixMilli()
+	stale     = math.Float64frombits(staleMarker)
+	inf       = math.Inf(1)
+	nan       = math.NaN()
 )
 
 // at are samples of moments, oldest first: one a second up to now.
 func at(values ...float64) (all []Sample) {
 	for i, v := range values {
-		all = append(all, Sample{v, moment - int64(len(values)-1-i)*1000, 0})
+		all = append(all, Sample{v, nowMillis - int64(len(values)-1-i)*1000, 0})
 	}
 	return all
 }
 
-func ago(v float64, d time.Duration) []Sample { return []Sample{{v, moment - d.Milliseconds(), 0}} }
+func ago(v float64, d time.Duration) []Sample { return []Sample{{v, nowMillis - d.Milliseconds(), 0}} }
 
 // fed is all that a request becomes, a line each.
 func fed(t testing.TB, body []byte, v Version) (lines []string, f *Converter) {
@@ -88,7 +88,7 @@ func summary(name string, t Type, values ...float64) []one {
 
 // native is a histogram with buckets (1,2] 3, (2,4] 5, and 2 around nothing.
 func native() message {
-	return message{}.varint(1, 10).double(3, 25).zigzag(4, 0).double(5, 0.5).varint(6, 2).bytes(11, span(1, 2)).deltas(12, 3, 2).varint(15, moment)
+	return message{}.varint(1, 10).double(3, 25).zigzag(4, 0).double(5, 0.5).varint(6, 2).bytes(11, span(1, 2)).deltas(12, 3, 2).varint(15, nowMillis)
 }
 
 func TestSeries(t *testing.T) {
@@ -105,7 +105,7 @@ func TestSeries(t *testing.T) {
 		"when a family was created":             {[]one{{labels: []string{"x_created"}, kind: CounterType, samples: at(1.7e9)}, {labels: []string{"h_created"}, kind: HistogramType, samples: at(1.7e9)}}, []string{"x_created[] gauge assign 1.7e+09", "h_created[] gauge assign 1.7e+09"}},
 		"a count that nobody says is a part":    {[]one{{labels: []string{"queue_count"}, samples: at(4)}}, []string{"queue_count[] gauge assign 4"}},
 		"counts and sums of several moments":    {[]one{{labels: []string{"q_count", "a", "b"}, samples: at(4, 5)}, {labels: []string{"q_sum", "a", "b"}, samples: at(6, stale)}}, []string{"q_count[{a b}] gauge assign 4", "q_sum[{a b}] gauge assign 6", "q_count[{a b}] gauge assign 5", "q_sum[{a b}] gauge vanish"}},
-		"samples out of order":                  {[]one{{labels: x, samples: []Sample{{2, moment, 0}, {1, moment - 1, 0}}}}, []string{"x[{a b}] gauge assign 1", "x[{a b}] gauge assign 2"}},
+		"samples out of order":                  {[]one{{labels: x, samples: []Sample{{2, nowMillis, 0}, {1, nowMillis - 1, 0}}}}, []string{"x[{a b}] gauge assign 1", "x[{a b}] gauge assign 2"}},
 		"labels out of order":                   {[]one{{labels: []string{"x", "b", "1", "a", "2"}, samples: at(1)}}, []string{"x[{a 2} {b 1}] gauge assign 1"}},
 		"a label without a value is none":       {[]one{{labels: []string{"x", "b", "", "a", "2"}, samples: at(1)}}, []string{"x[{a 2}] gauge assign 1"}},
 		"reserved labels":                       {[]one{{labels: []string{"x", "__unit__", "s", "__type__", "counter", "a", "2"}, samples: at(1)}}, []string{"x[{a 2}] counter accumulate 1"}},
@@ -168,14 +168,14 @@ func sameLines(t *testing.T, version string, got, want []string) {
 }
 
 func TestStarted(t *testing.T) {
-	started := []Sample{{5, moment, moment - 3000}}
+	started := []Sample{{5, nowMillis, nowMillis - 3000}}
 	got, _ := fed(t, request2(one{labels: []string{"x"}, kind: CounterType, samples: started},
-		one{labels: []string{"x"}, kind: HistogramType, histograms: []message{native().varint(17, moment-4000)}}), V2)
+		one{labels: []string{"x"}, kind: HistogramType, histograms: []message{native().varint(17, nowMillis-4000)}}), V2)
 	want := []string{"x[] counter accumulate 5 since 3s", "x[] timer accumulate [-0.5 0.5 1 2 4] [0 2 0 3 5 0] n=10 sum=25 since 4s for {0 1}"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	draft := message{}.packed(1, 1, 2).bytes(2, sampleMessage(at(5)[0])).varint(6, moment-2000)
+	draft := message{}.packed(1, 1, 2).bytes(2, sampleMessage(at(5)[0])).varint(6, nowMillis-2000)
 	if got, _ := fed(t, message{}.text(4, "").text(4, nameLabel).text(4, "x_total").bytes(5, draft), V2); !slices.Equal(got, []string{"x_total[] counter accumulate 5 since 2s"}) {
 		t.Errorf("by the draft: %q", got)
 	}
@@ -190,26 +190,26 @@ func TestNative(t *testing.T) {
 		want string
 	}{
 		"integers":            {native(), "x[] timer accumulate [-0.5 0.5 1 2 4] [0 2 0 3 5 0] n=10 sum=25 for {0 1}"},
-		"floats":              {message{}.double(2, 1.5).double(3, 2).bytes(11, span(1, 1)).doubles(13, 1.5).varint(15, moment), "x[] timer accumulate [1 2] [0 1.5 0] n=1.5 sum=2 for {0 1}"},
-		"not packed":          {message{}.varint(1, 3).bytes(11, span(1, 2)).zigzag(12, 1).zigzag(12, 1).varint(15, moment), "x[] timer accumulate [1 2 4] [0 1 2 0] n=3 sum=0 for {0 1}"},
-		"negative":            {message{}.varint(1, 3).bytes(8, span(1, 1)).deltas(9, 3).varint(15, moment), "x[] timer accumulate [-2 -1] [0 3 0] n=3 sum=0 for {0 1}"},
-		"custom bounds":       {message{}.varint(1, 6).double(3, 9).zigzag(4, -53).bytes(11, span(0, 1)).bytes(11, span(1, 1)).deltas(12, 2, 2).doubles(16, 0.1, 1).varint(15, moment), "x[] timer accumulate [0.1 1] [2 0 4] n=6 sum=9 for {0 1}"},
-		"nothing yet":         {message{}.bytes(11, span(0, 0)).varint(15, moment), "x[] timer accumulate [] [] n=0 sum=0 for {0 1}"},
-		"stale":               {message{}.double(3, stale).varint(15, moment), "x[] timer vanish for {0 1}"},
-		"late":                {message{}.varint(1, 1).varint(6, 1).varint(15, moment-120_000), "x[] timer accumulate [-0] [1 0] n=1 sum=0 of 2m0s ago for {0 1}"},
+		"floats":              {message{}.double(2, 1.5).double(3, 2).bytes(11, span(1, 1)).doubles(13, 1.5).varint(15, nowMillis), "x[] timer accumulate [1 2] [0 1.5 0] n=1.5 sum=2 for {0 1}"},
+		"not packed":          {message{}.varint(1, 3).bytes(11, span(1, 2)).zigzag(12, 1).zigzag(12, 1).varint(15, nowMillis), "x[] timer accumulate [1 2 4] [0 1 2 0] n=3 sum=0 for {0 1}"},
+		"negative":            {message{}.varint(1, 3).bytes(8, span(1, 1)).deltas(9, 3).varint(15, nowMillis), "x[] timer accumulate [-2 -1] [0 3 0] n=3 sum=0 for {0 1}"},
+		"custom bounds":       {message{}.varint(1, 6).double(3, 9).zigzag(4, -53).bytes(11, span(0, 1)).bytes(11, span(1, 1)).deltas(12, 2, 2).doubles(16, 0.1, 1).varint(15, nowMillis), "x[] timer accumulate [0.1 1] [2 0 4] n=6 sum=9 for {0 1}"},
+		"nothing yet":         {message{}.bytes(11, span(0, 0)).varint(15, nowMillis), "x[] timer accumulate [] [] n=0 sum=0 for {0 1}"},
+		"stale":               {message{}.double(3, stale).varint(15, nowMillis), "x[] timer vanish for {0 1}"},
+		"late":                {message{}.varint(1, 1).varint(6, 1).varint(15, nowMillis-120_000), "x[] timer accumulate [-0] [1 0] n=1 sum=0 of 2m0s ago for {0 1}"},
 		"a gauge":             {native().varint(14, 3), "unsupported: it is a gauge histogram"},
-		"too few in buckets":  {message{}.varint(1, 7).double(3, 9).bytes(11, span(1, 1)).deltas(12, 6).varint(15, moment), "value: a histogram's buckets do not add up to its count"},
-		"too many in buckets": {message{}.varint(1, 5).double(3, 9).bytes(11, span(1, 1)).deltas(12, 6).varint(15, moment), "value: a histogram's buckets do not add up to its count"},
-		"a NaN observed":      {message{}.varint(1, 7).double(3, math.NaN()).bytes(11, span(1, 1)).deltas(12, 6).varint(15, moment), "x[] timer accumulate [1 2] [0 6 0] n=7 sum=NaN for {0 1}"},
+		"too few in buckets":  {message{}.varint(1, 7).double(3, 9).bytes(11, span(1, 1)).deltas(12, 6).varint(15, nowMillis), "value: a histogram's buckets do not add up to its count"},
+		"too many in buckets": {message{}.varint(1, 5).double(3, 9).bytes(11, span(1, 1)).deltas(12, 6).varint(15, nowMillis), "value: a histogram's buckets do not add up to its count"},
+		"a NaN observed":      {message{}.varint(1, 7).double(3, math.NaN()).bytes(11, span(1, 1)).deltas(12, 6).varint(15, nowMillis), "x[] timer accumulate [1 2] [0 6 0] n=7 sum=NaN for {0 1}"},
 		"an unknown schema":   {native().zigzag(4, 9), "unsupported: a histogram's schema is none"},
 		"a span too long":     {native().bytes(11, span(0, 1)), "malformed: a histogram's spans and buckets"},
 		"a huge span":         {native().bytes(11, span(0, 1<<32-1)), "malformed: a histogram's spans and buckets"},
-		"spans that go back":  {message{}.varint(1, 2).bytes(11, span(1, 1)).bytes(11, span(-1, 1)).deltas(12, 1, 0).varint(15, moment), "malformed: a histogram's spans and buckets"},
-		"below zero":          {message{}.varint(1, 2).bytes(11, span(1, 1)).deltas(12, -1).varint(15, moment), "value: a histogram's counts"},
-		"a NaN count":         {message{}.double(2, nan).varint(15, moment), "value: a histogram's counts"},
-		"custom and negative": {message{}.varint(1, 6).zigzag(4, -53).bytes(8, span(0, 1)).deltas(9, 2).doubles(16, 0.1, 1).varint(15, moment), "malformed: a histogram's custom bounds"},
-		"custom, falling":     {message{}.varint(1, 6).zigzag(4, -53).doubles(16, 1, 0.1).varint(15, moment), "malformed: a histogram's custom bounds"},
-		"custom, beyond":      {message{}.varint(1, 6).zigzag(4, -53).bytes(11, span(2, 2)).deltas(12, 2, 1).doubles(16, 0.1, 1).varint(15, moment), "malformed: a histogram's custom bounds"},
+		"spans that go back":  {message{}.varint(1, 2).bytes(11, span(1, 1)).bytes(11, span(-1, 1)).deltas(12, 1, 0).varint(15, nowMillis), "malformed: a histogram's spans and buckets"},
+		"below zero":          {message{}.varint(1, 2).bytes(11, span(1, 1)).deltas(12, -1).varint(15, nowMillis), "value: a histogram's counts"},
+		"a NaN count":         {message{}.double(2, nan).varint(15, nowMillis), "value: a histogram's counts"},
+		"custom and negative": {message{}.varint(1, 6).zigzag(4, -53).bytes(8, span(0, 1)).deltas(9, 2).doubles(16, 0.1, 1).varint(15, nowMillis), "malformed: a histogram's custom bounds"},
+		"custom, falling":     {message{}.varint(1, 6).zigzag(4, -53).doubles(16, 1, 0.1).varint(15, nowMillis), "malformed: a histogram's custom bounds"},
+		"custom, beyond":      {message{}.varint(1, 6).zigzag(4, -53).bytes(11, span(2, 2)).deltas(12, 2, 1).doubles(16, 0.1, 1).varint(15, nowMillis), "malformed: a histogram's custom bounds"},
 		"broken":              {native()[:len(native())-1], "malformed: this is no message"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -378,7 +378,7 @@ func TestNoAllocation(t *testing.T) {
 func TestNoRequestIsDear(t *testing.T) {
 	same, apart := make([]Sample, 1<<13), make([]Sample, 1<<13)
 	for i := range same {
-		same[i], apart[i] = Sample{1, moment, 0}, Sample{1, moment - int64(i), 0}
+		same[i], apart[i] = Sample{1, nowMillis, 0}, Sample{1, nowMillis - int64(i), 0}
 	}
 	for name, o := range map[string]one{
 		"counts of one moment":     {labels: []string{"x_count"}, samples: same},

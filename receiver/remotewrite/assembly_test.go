@@ -48,7 +48,7 @@ func (p *pieces) wants(series []one, lines ...string) {
 }
 
 func newPieces(t *testing.T) *pieces {
-	return &pieces{t, NewSenderState(), time.UnixMilli(int64(moment))}
+	return &pieces{t, NewSenderState(), time.UnixMilli(int64(nowMillis))}
 }
 
 // at makes series of one sample, each with its labels, at the present moment.
@@ -90,8 +90,8 @@ func TestPiecesOfSenders(t *testing.T) {
 	}
 	p.memory.mu.Lock()
 	defer p.memory.mu.Unlock()
-	if len(p.memory.wholes) != 1 {
-		t.Errorf("%d histograms are in pieces, want that of a", len(p.memory.wholes))
+	if len(p.memory.assemblies) != 1 {
+		t.Errorf("%d histograms are in pieces, want that of a", len(p.memory.assemblies))
 	}
 }
 
@@ -111,12 +111,12 @@ func TestPiecesThatNeverBecomeWhole(t *testing.T) {
 	p.feed("prometheus", V1, request1(nil, p.at([]string{"z_bucket", "le", "1"}, 1)...))
 	p.memory.mu.Lock()
 	defer p.memory.mu.Unlock()
-	if len(p.memory.wholes) != 1 || p.memory.pieces != p.memory.wholes[one0(p.memory.wholes)].size() {
-		t.Errorf("%d histograms, %d pieces are kept", len(p.memory.wholes), p.memory.pieces)
+	if len(p.memory.assemblies) != 1 || p.memory.parts != p.memory.assemblies[one0(p.memory.assemblies)].size() {
+		t.Errorf("%d histograms, %d pieces are kept", len(p.memory.assemblies), p.memory.parts)
 	}
 }
 
-func one0(all map[uint64]*whole) uint64 {
+func one0(all map[uint64]*assembly) uint64 {
 	for key := range all {
 		return key
 	}
@@ -157,7 +157,7 @@ func TestPiecesOfShardsAtOnce(t *testing.T) {
 		sending.Go(func() {
 			f := NewConverter(DefaultOptions())
 			for n := range moments {
-				series := one{labels: []string{"x_bucket", "le", fmt.Sprint(shard)}, samples: []Sample{{Value: float64(n + 1), Timestamp: moment + int64(n)*1000}}}
+				series := one{labels: []string{"x_bucket", "le", fmt.Sprint(shard)}, samples: []Sample{{Value: float64(n + 1), Timestamp: nowMillis + int64(n)*1000}}}
 				all := []one{series}
 				if shard == 0 {
 					series.labels = []string{"x_bucket", "le", "+Inf"}

@@ -15,7 +15,7 @@ import (
 )
 
 // court is an API server, as far as it is asked.
-type court struct {
+type fakeAuthority struct {
 	mu     sync.Mutex
 	users  map[string]metric.Principal
 	rights map[metric.Right]bool
@@ -26,7 +26,7 @@ type court struct {
 
 var errAway = errors.New("connection refused")
 
-func (c *court) Authenticate(ctx context.Context, token string, known bool) (*metric.Principal, string, error) {
+func (c *fakeAuthority) Authenticate(ctx context.Context, token string, known bool) (*metric.Principal, string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked = append(c.asked, "token "+token)
@@ -48,7 +48,7 @@ func (c *court) Authenticate(ctx context.Context, token string, known bool) (*me
 	return &who, "", nil
 }
 
-func (c *court) Authorize(_ context.Context, _ *metric.Principal, r metric.Right) (bool, error) {
+func (c *fakeAuthority) Authorize(_ context.Context, _ *metric.Principal, r metric.Right) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked = append(c.asked, r.String())
@@ -58,26 +58,26 @@ func (c *court) Authorize(_ context.Context, _ *metric.Principal, r metric.Right
 	return c.rights[r], nil
 }
 
-func (c *court) set(change func()) {
+func (c *fakeAuthority) set(change func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	change()
 }
 
-func (c *court) questions() int {
+func (c *fakeAuthority) questions() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.asked)
 }
 
-func newCourt() *court {
-	return &court{
+func newCourt() *fakeAuthority {
+	return &fakeAuthority{
 		users:  map[string]metric.Principal{"good": {User: "system:serviceaccount:shop:batch", Namespace: "shop", Name: "batch"}},
 		rights: map[metric.Right]bool{},
 	}
 }
 
-func newDesk(t *testing.T, c *court) *Authenticator {
+func newDesk(t *testing.T, c *fakeAuthority) *Authenticator {
 	t.Helper()
 	d, err := NewAuthenticator(Config{Tokens: true}, c, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -168,17 +168,17 @@ func TestFloodOfMadeUpTokens(t *testing.T) {
 		c.set(func() { c.hold = make(chan struct{}) })
 		var flood sync.WaitGroup
 		full := 0
-		for i := range maxStrangers {
-			from := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 1, 0, byte(i / maxStrangersEach)}), 32)
+		for i := range maxUnknown {
+			from := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 1, 0, byte(i / maxUnknownEach)}), 32)
 			flood.Go(func() { _, _ = d.Token(context.Background(), from, fmt.Sprint("waiting ", i)) })
 			synctest.Wait()
-			if (i+1)%maxStrangersEach == 0 {
+			if (i+1)%maxUnknownEach == 0 {
 				if _, err := d.Token(t.Context(), from, "one more"); errors.Is(err, ErrUnavailable) {
 					full++
 				}
 			}
 		}
-		if full != maxStrangers/maxStrangersEach {
+		if full != maxUnknown/maxUnknownEach {
 			t.Errorf("%d addresses were told that they have enough in flight", full)
 		}
 		if _, err := d.Token(t.Context(), here, "new"); !errors.Is(err, ErrUnavailable) {
@@ -192,7 +192,7 @@ func TestFloodOfMadeUpTokens(t *testing.T) {
 		}
 		close(c.hold)
 		flood.Wait()
-		if taken, _ := d.tokens.strangers.Taken(netip.Prefix{}); taken != 0 {
+		if taken, _ := d.tokens.unknownSlots.Taken(netip.Prefix{}); taken != 0 {
 			t.Errorf("%d slots are still taken", taken)
 		}
 	})
