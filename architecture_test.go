@@ -46,8 +46,11 @@ var mayImport = map[string][]string{
 	"aggregate/lookup":     {"metric", "aggregate/memory"},
 	"aggregate/memory":     {}, // it knows bytes only
 	"aggregate/window":     {"metric", "aggregate/blob", "aggregate/memory"},
-	"store":                {"config", "metric", "durable", "store/format"},
+	"store":                {"config", "metric", "durable", "store/format", "store/folder", "store/wal", "store/database"},
 	"store/format":         {},
+	"store/folder":         {"durable", "store/format"},
+	"store/wal":            {"durable", "store/format"},
+	"store/database":       {"durable", "store/format", "store/folder", "store/wal"},
 	"adapter":              {"config", "metric", "connlimit", "durable"},
 	"adapter/cluster":      {"config", "metric"},
 	"loadtest":             {}, // it speaks the wire only
@@ -69,7 +72,7 @@ var mayImport = map[string][]string{
 
 // onlyImporters lists who alone may import modules that would otherwise spread.
 var onlyImporters = map[string][]string{
-	"github.com/dgraph-io/badger/": {"store"},
+	"github.com/dgraph-io/badger/": {"store/database"},
 	"k8s.io/":                      {"adapter", "adapter/cluster", "cmd/sluice"},
 	"sigs.k8s.io/":                 {"adapter", "adapter/cluster", "cmd/sluice"},
 	"go.opentelemetry.io/":         {"receiver/otlp", "receiver/push/otlphttp"},
@@ -155,7 +158,8 @@ func TestBadImportsAreFound(t *testing.T) {
 		{"store", module + "/aggregate", true},
 		{"receiver", module + "/receiver/push", true},
 		{"loadtest", module + "/metric", true},
-		{"store", "github.com/dgraph-io/badger/v4", false},
+		{"store/database", "github.com/dgraph-io/badger/v4", false},
+		{"store", "github.com/dgraph-io/badger/v4", true},
 		{"aggregate", "github.com/dgraph-io/badger/v4", true},
 		{"aggregate", "k8s.io/apimachinery/pkg/labels", true},
 		{"adapter", "k8s.io/apimachinery/pkg/labels", false},

@@ -101,6 +101,16 @@ func TestDocumentsQuoteTheLog(t *testing.T) {
 	}
 }
 
+// TestEveryPackageIsDescribed checks that ARCHITECTURE.md's table of packages has a row for each package.
+func TestEveryPackageIsDescribed(t *testing.T) {
+	text := readFile(t, "ARCHITECTURE.md")
+	for name := range mayImport {
+		if !strings.Contains(text, "\n| `"+name+"` |") {
+			t.Errorf("no row for the package %s", name)
+		}
+	}
+}
+
 // anchors are the headings of a document, as GitHub writes them in links.
 func anchors(text string) map[string]bool {
 	all := map[string]bool{}
@@ -226,6 +236,7 @@ func (a *tree) names(text string) (found int, missing []string) {
 		name, ok := word[1], true
 		symbol := symbolWord.FindStringSubmatch(name)
 		switch {
+		case isFolder(name): // it is there
 		case isPath(name):
 			if _, err := os.Stat(name); err != nil {
 				ok = !strings.Contains(name, "/") && a.bases[name]
@@ -245,6 +256,12 @@ func (a *tree) names(text string) (found int, missing []string) {
 		}
 	}
 	return found, missing
+}
+
+// isFolder reports whether a word is a folder at the root, as packages are named in a sentence.
+func isFolder(word string) bool {
+	found, err := os.Stat(word)
+	return err == nil && found.IsDir() && !strings.Contains(word, "/")
 }
 
 // isPath reports whether a word is a path of the repository: not of what is built, nor of the

@@ -1,46 +1,59 @@
-// Package aggregate is the table of live series: it takes samples from any number of writers without a
-// lock or an allocation, keeps the windows that readers may ask for, and answers queries.
+// Package aggregate is the table of live series. It takes samples from any number of writers
+// without a lock or an allocation, keeps the windows that readers may ask for, and answers queries.
 //
-// Before it stand the receivers, each goroutine with a Writer of its own; after it the metrics APIs, which
-// call Objects and External, and the store, which copies out what changed. It opens no socket, knows no
-// wire format and imports nothing of Kubernetes.
+// Before it stand the receivers: each goroutine has a Writer of its own. After it stand the metrics
+// APIs, which call Objects and External, and the store, which copies out changes. The package opens
+// no socket, knows no wire format and imports nothing of Kubernetes.
 //
-// # How a sample gets in
+// # Packages below
 //
-// A Writer hashes the name and tag bytes as they stand on the wire and finds the series in the aliases
-// (aliases.go), adds to its cell (cell.go), and marks the cell dirty. That is all: no lock, no clock, no channel.
-// Lines of StatsD are looked up many at a time, before they are parsed: most are known but for their value (recall.go).
-// Only a line never seen before takes the long way (create.go): it is described (identity), found by its
-// canonical form or created under the lock of one shard, and remembered as an alias.
+//	aggregate ─► kind ─► window ─► memory
+//	    ├──────► lookup ─────────► memory
+//	    └──────► index ──► lookup
 //
-// What a client has added up itself comes once a push, not once a request, and takes another way (push.go): a running total
-// (running.go) or a histogram (pushed.go) is compared with the one before it, and what it has grown by counts.
+//   - kind: counter, gauge, timer and set; each one's apply, record, read, save and restore
+//   - window: clocks, windows and the history of a number
+//   - lookup: the line cache, from the bytes of a line to its series
+//   - index: series as readers ask for them, by resource, namespace, name and object
+//   - memory: arenas, free lists and epoch-based reclamation
+//   - blob: the varints of saved state
+//
+// # How a sample becomes an increment
+//
+// A Writer looks up StatsD lines many at a time, before they are parsed (knownlines.go): most differ
+// from an earlier line in the value alone. It adds to the cell of the series (kind.Cell) and marks
+// the cell dirty: no lock, no clock, no channel. A line never seen before takes the slow path
+// (create.go): the table describes it, finds or creates its series under the lock of one shard, and
+// remembers the line as an alias.
+//
+// A running total or a histogram comes once a push, not once a request, and takes the history lock
+// (push.go). Its growth since the previous push counts.
 //
 // # How windows come about
 //
-// Cells only ever grow (counters) or stand (gauges). The roller (roll.go) visits dirty cells and notes the
-// value under the current tick in a log (past.go, notes.go); a window is the difference between now and the
-// note at its far end. Nothing is reset, so nothing can fall between two windows. Timers (timer.go) and sets
-// (set.go) note what a tick added.
+// Cells of counters only grow. The roller (roll.go) visits dirty cells and records their values in
+// the history under the current tick. A window is the difference between now and the entry at the
+// window's far end. Nothing is reset, so no increment falls between two windows.
 //
-// # Who owns what
+// # Ownership
 //
 //   - A cell's value belongs to the writers; only atomics touch it.
-//   - All that the roller notes (pasts, logs, slots) belongs to whoever holds the block's history lock: the
-//     roller, a reader, the store, a push. Writers never take that lock for any other sample.
-//   - A series' identity is written once, before it is published by its state; it is cleared under the history
-//     lock after every writer has passed a batch boundary (epoch.go, evict.go, bury.go).
+//   - Histories and the records of timers and sets belong to the holder of the block's history lock:
+//     the roller, a reader, the store or a push. Writers take that lock for no other sample.
+//   - The creator writes a series' identity before the cell's state publishes it. The identity is
+//     cleared under the history lock after every writer was quiescent (evict.go, reclaim.go).
 //
 // # Invariants
 //
-// Each is named by a test.
+// Each is named by a test; TestEveryInvariantHasATest checks that.
 //
-//   - A1 Writers never wait: no mutex and no channel on the path of a sample of a known series. A push may wait: for a
-//     reader, the roller or the store, each at one series.
-//   - A2 Nothing is lost or counted twice: for the counters, applied = Σ live + Σ retired, exactly. Of a running total the
-//     growth is applied; where it began is in no sum.
+//   - A1 Writers never wait: no mutex and no channel on the path of a sample of a known series. A
+//     push may wait for a reader, the roller or the store, each at one series.
+//   - A2 Nothing is lost or counted twice: for counters, applied = Σ live + Σ retired, exactly. Of a
+//     running total the growth is applied; the value at its first push is in no sum.
 //   - A3 No allocation per sample at steady state.
 //   - A4 A read never blocks a writer, and one answer comes from one snapshot.
-//   - A5 The cost of a tick grows with the active series, and no slice of it is longer than a millisecond.
-//   - A6 Memory per series is bounded, and what is evicted is used again.
+//   - A5 The cost of a tick grows with the active series, and no slice of it takes longer than a
+//     millisecond.
+//   - A6 Memory per series is bounded, and memory of evicted series is reused.
 package aggregate

@@ -287,7 +287,8 @@ func permutations(of []string) (out []string) {
 	return out
 }
 
-// A4: while writers write, the parts of one answer differ by no more than a sample for each of them.
+// A4, and D1, D2, D3, D4 of timers: while writers write, the parts of one answer differ by no more
+// than a sample for each writer.
 func TestA4OneSnapshot(t *testing.T) {
 	f := newFixture(t).running()
 	f.push("t:10|ms|#pod:a,ns:ns", "c:7.5|c|#pod:a,ns:ns")

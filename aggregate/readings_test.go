@@ -24,7 +24,7 @@ var readings = map[metric.Kind]struct {
 func TestEveryStatOfEveryKind(t *testing.T) {
 	start(t, func(f *fixture) {
 		f.pushReadings()
-		for _, kind := range []metric.Kind{metric.Counter, metric.Gauge, metric.Timer, metric.Set} {
+		for _, kind := range metric.Kinds() {
 			for _, stat := range kind.Stats() {
 				want, ok := readings[kind].want[stat]
 				if !ok {

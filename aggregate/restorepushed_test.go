@@ -92,7 +92,8 @@ func TestRestorePushed(t *testing.T) {
 	}
 }
 
-// A delta between an increase and the next roll holds both or neither: what a client counted is not lost to a crash.
+// R2: a delta between an increase and the next roll holds both or neither: a crash loses no increase
+// that the client counted.
 func TestRestoreBetweenRolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, disk := newFixture(t), newSaved() // nobody rolls

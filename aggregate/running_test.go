@@ -192,7 +192,8 @@ func TestAccumulateWindowsAcrossResets(t *testing.T) {
 	})
 }
 
-// Against a model: increases, resets with a start or without, fractions, adds beside them, pauses, restarts of the table.
+// R1: totals agree with a model through increases, resets with a start or without, fractions, adds
+// beside them, pauses and restarts of the table.
 func TestAccumulateModel(t *testing.T) {
 	for seed := range uint64(hurry(60, 10)) {
 		synctest.Test(t, func(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// balanced is 10 warm-up lines and 100 datagrams of 24 lines of which 2 were dropped.
+// balanced is 10 warm-up lines and 100 datagrams of 24 lines, 2 of them dropped.
 func balanced() accounting {
 	return accounting{
 		warmUp: packing{10: 1}, load: packing{24: 100},

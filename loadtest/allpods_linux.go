@@ -9,8 +9,8 @@ import (
 
 // allPodsScenario reads the largest possible answer: one metric of 150,000 pods in one namespace.
 var allPodsScenario = Scenario{
-	Name: "api-150k-pods", About: "one metric of 150000 pods from a server that does nothing else, in JSON and protobuf",
-	ShortAbout: "one metric of 3000 pods from a server that does nothing else, in JSON and protobuf",
+	Name: "api-150k-pods", About: "one metric of 150000 pods from an idle server, in JSON and protobuf",
+	ShortAbout: "one metric of 3000 pods from an idle server, in JSON and protobuf",
 	measure:    measureAllPods,
 }
 

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A shell that stays, and one that leaves somebody behind who holds its standard error: all end, and nobody waits.
+// A shell that stays, and one that leaves a process with its standard error, both end without a wait.
 func TestChildEndsWithItsGroup(t *testing.T) {
 	for _, script := range []string{"sleep 100.5 2>&1 | cat >&2", "sleep 100.5 & exit 0", "cd / && A=1 sleep 100.5"} {
 		c, err := startChild(exec.Command("/bin/sh", "-c", script), anyCPU)
@@ -47,7 +47,7 @@ func TestChildThatEndsByItself(t *testing.T) {
 	}
 }
 
-// running are the processes with such a command line.
+// running are the processes with a command line.
 func running(t *testing.T, command string) (ids []int) {
 	t.Helper()
 	lists, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -65,7 +65,7 @@ func running(t *testing.T, command string) (ids []int) {
 
 const orphanEnv = "SLUICE_LOADTEST_ORPHAN"
 
-// A load test that is killed takes its server with it.
+// A killed load test takes its server with it.
 func TestChildDiesWithItsParent(t *testing.T) {
 	if os.Getenv(orphanEnv) != "" {
 		c, err := startChild(exec.Command("/bin/sleep", "100.25"), anyCPU)

@@ -12,8 +12,8 @@ import (
 // pods come, expire, and others come. A short queue paces the new series; in a long one every line
 // would wait for the load, not for the server.
 var churnScenario = Scenario{
-	Name: "churn", About: "750000 series come, go, and others come; a line of a known series waits",
-	ShortAbout:  "150000 series come; a line of a known series waits",
+	Name: "churn", About: "750000 new series, their expiry, and 750000 others; the wait of a known series' line",
+	ShortAbout:  "150000 new series; the wait of a known series' line",
 	PerDatagram: 24, Seed: 9, measure: measureChurn,
 }
 

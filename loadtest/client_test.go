@@ -6,14 +6,14 @@ import (
 	"github.com/cactus/go-statsd-client/v5/statsd"
 )
 
-// oneLine is a socket that keeps what it was sent last.
+// oneLine is a socket that keeps the last datagram.
 type oneLine struct{ sent string }
 
 func (o *oneLine) Send(b []byte) (int, error) { o.sent = string(b); return len(b), nil }
 
 func (o *oneLine) Close() error { return nil }
 
-// A client has to say what the prepared lines say, byte for byte.
+// The client sends the prepared lines byte for byte.
 func TestClientSendsTheSameLines(t *testing.T) {
 	socket := &oneLine{}
 	client, err := statsd.NewClientWithSender(socket, "", statsd.SuffixOctothorpe)

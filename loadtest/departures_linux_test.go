@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A verdict is on the scenario as it stands alone.
+// Aims are for the scenario without departures.
 func TestAimsAreForTheStandardRun(t *testing.T) {
 	for _, c := range []struct {
 		scenario string
@@ -33,7 +33,7 @@ func TestAimsAreForTheStandardRun(t *testing.T) {
 	}
 }
 
-// No size is told of that was not run.
+// A short run shows the sizes that it ran.
 func TestShortRunsSaySo(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.Short = true

@@ -147,7 +147,7 @@ func (s *fakeAPIServer) list(w io.Writer, r *http.Request, of *fakeResource) {
 		_, _ = out.Write(object)
 	}
 	_, _ = out.WriteString("]}")
-	_ = out.Flush() // who asked may have gone
+	_ = out.Flush() // the client may have left
 }
 
 // watch streams the list if the request asks for that, with a bookmark at its end, and then stays
@@ -165,7 +165,7 @@ func (s *fakeAPIServer) watch(w http.ResponseWriter, r *http.Request, of *fakeRe
 			kind, apiVersion)
 	}
 	if out.Flush() != nil || http.NewResponseController(w).Flush() != nil {
-		return // who asked has gone
+		return // the client has left
 	}
 	select {
 	case <-s.ended:
@@ -202,7 +202,7 @@ func (s *fakeAPIServer) discover(w http.ResponseWriter, path string) {
 	default:
 		w.WriteHeader(http.StatusNotFound)
 		answer = named{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404,
-			"message": "the stand-in has no " + path}
+			"message": "the fake API server has no " + path}
 	}
 	_ = json.NewEncoder(w).Encode(answer)
 }

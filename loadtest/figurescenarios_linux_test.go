@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Every scenario of figures runs in a small size and adds up. How large its figures are is not asked.
+// Every scenario of figures runs in a small size and adds up. Its figures are not checked.
 func TestFigureScenariosAddUp(t *testing.T) {
 	binary := sluice(t)
 	for _, s := range figureScenarios {

@@ -14,8 +14,8 @@ import (
 // largestScenario is the largest cluster: every pod sends its own metrics from its own address, a
 // line per datagram.
 var largestScenario = Scenario{
-	Name: "largest-cluster", About: "150000 pods that each send 5 metrics every 10 s from their own addresses, a line a datagram",
-	ShortAbout: "2000 pods that each send 5 metrics every 10 s from their own addresses, a line a datagram",
+	Name: "largest-cluster", About: "150000 pods that each send 5 metrics every 10 s from their own addresses, a line per datagram",
+	ShortAbout: "2000 pods that each send 5 metrics every 10 s from their own addresses, a line per datagram",
 	measure:    measureLargest,
 }
 

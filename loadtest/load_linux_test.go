@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// A target whose socket has the buffer that the kernel gives by default, and which is held up now and then, loses nothing
-// of the warm-up.
+// A target with the default socket buffer and occasional delays loses no line of the warm-up.
 func TestWarmUpOfASmallBuffer(t *testing.T) {
 	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {

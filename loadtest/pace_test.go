@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A sender that was held up goes on at its pace: it makes up for a moment, not for all of it.
+// A delayed sender goes on at its pace: it makes up for mostLate at most.
 func TestPaceAfterAPause(t *testing.T) {
 	p := newPace(1000)
 	p.start = p.start.Add(-time.Second) // a thousand lines are due, and none was sent

@@ -12,8 +12,8 @@ import (
 
 // persistenceScenario measures the cost of persisting changing series.
 var persistenceScenario = Scenario{
-	Name: "persistence", About: "750000 counters of which each changes every 10 s: bytes to disk, CPU and lag of the store",
-	ShortAbout: "12000 counters of which each changes every 2 s: bytes to disk, CPU and lag of the store",
+	Name: "persistence", About: "750000 counters that each change every 10 s: bytes to disk, CPU and lag of the store",
+	ShortAbout: "12000 counters that each change every 2 s: bytes to disk, CPU and lag of the store",
 	measure:    measurePersistence,
 }
 

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A busy stretch must show on the clock, and an idle one must not.
+// The CPU clock counts a busy loop, and no sleep.
 func TestCPUClock(t *testing.T) {
 	read := func() cpuTime {
 		c, err := readOneCPU(os.Getpid())

@@ -51,7 +51,7 @@ func TestAnswerLength(t *testing.T) {
 	}
 }
 
-// answeringServer is a server that answers each request with the bytes, after a while.
+// answeringServer answers each request with the bytes, after a delay.
 func answeringServer(t *testing.T, answer string, after time.Duration) string {
 	t.Helper()
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -85,7 +85,8 @@ func answeringServer(t *testing.T, answer string, after time.Duration) string {
 
 const yes = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
-// A server that is too slow for the rate makes later pushes wait, and their times tell (coordinated omission).
+// A server that is too slow for the rate delays later pushes, and their times show it (coordinated
+// omission).
 func TestPacedTimesCountFromWhenAPushWasDue(t *testing.T) {
 	p, err := openPushers(answeringServer(t, yes, 10*time.Millisecond), 1, 1, &pushTotals{})
 	if err != nil {

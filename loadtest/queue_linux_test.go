@@ -34,7 +34,7 @@ func TestParseQueues(t *testing.T) {
 	}
 }
 
-// A socket that nobody reads: what the kernel says of it must be what was sent to it.
+// The kernel's counts of an unread socket are what was sent to it.
 func TestReadQueueSeesWaitingAndDropped(t *testing.T) {
 	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {

@@ -78,7 +78,7 @@ func TestJSON(t *testing.T) {
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// The example report is what tools/loadplot draws in its test.
+// tools/loadplot plots the example report in its test.
 func TestExampleReport(t *testing.T) {
 	latency := &Result{Scenario: "visible", About: "push to visible"}
 	if err := latency.addFigures([]Figure{{Name: "p99", Unit: "ms", Value: 4.5, Aim: Aim{Most: 10}}}); err != nil {

@@ -16,8 +16,8 @@ import (
 // restartScenario measures the start of a server with many series, after a clean end and after a
 // kill, and the lines lost by the kill.
 var restartScenario = Scenario{
-	Name: "restart-750k", About: "750000 counters on disk: from start to ready and to a right answer, after a clean end and after kill -9",
-	ShortAbout: "4000 counters on disk: from start to ready and to a right answer, after a clean end and after kill -9",
+	Name: "restart-750k", About: "750000 counters on disk: time to ready and to a correct answer, after a clean end and after kill -9",
+	ShortAbout: "4000 counters on disk: time to ready and to a correct answer, after a clean end and after kill -9",
 	measure:    measureRestart,
 }
 

@@ -52,7 +52,7 @@ func sluice(t *testing.T) string {
 	return path
 }
 
-// small is a load that a busy machine takes too.
+// small is a load for a busy machine.
 func small(t *testing.T, scenario string) Config {
 	return Config{Binary: sluice(t), Scenarios: []string{scenario}, Lines: 200_000, Rate: 400_000, Runs: 1}
 }
@@ -118,7 +118,7 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// Any server may be the target; ours is one that is at hand.
+// Any server may be the target, also sluice.
 func TestTarget(t *testing.T) {
 	cfg := small(t, "plain-10k")
 	cfg.TargetConfig = filepath.Join(t.TempDir(), "sluice.yaml")
@@ -177,7 +177,7 @@ func TestServerThatDoesNotStart(t *testing.T) {
 	}
 }
 
-// Nothing that Measure started may outlive it, whatever ends it.
+// No process outlives Measure.
 func TestStoppedHalfway(t *testing.T) {
 	cfg := small(t, "plain-10k")
 	cfg.Lines = 100_000_000

@@ -86,7 +86,7 @@ var lineScenarios = []Scenario{
 		series: newPlainTimers(100, 100),
 	},
 	{
-		Name: "single-10k", About: "counters without tags, one line a datagram",
+		Name: "single-10k", About: "counters without tags, one line per datagram",
 		PerDatagram: 1, Lines: 1_000_000, Rate: 200_000, Seed: 4, Floors: 0.7,
 		series: newPlainCounters(100, 100),
 	},

@@ -27,7 +27,7 @@ type outcome int
 const (
 	allTaken outcome = iota
 	someLost
-	// notHeld: the sender did not reach the rate, which says nothing of who should have taken it.
+	// notHeld: the sender did not reach the rate, so the outcome says nothing about the receiver.
 	notHeld
 )
 

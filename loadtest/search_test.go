@@ -44,7 +44,7 @@ func TestHighestLossless(t *testing.T) {
 	}
 }
 
-// A rate that the sender does not hold says nothing of the server.
+// A rate that the sender does not hold says nothing about the server.
 func TestSearchTellsTheSendersLimit(t *testing.T) {
 	for name, c := range map[string]struct {
 		held, taken, want float64

@@ -11,8 +11,8 @@ import (
 
 // selectorScenario reads one metric of 1,000 pods by label selector under load.
 var selectorScenario = Scenario{
-	Name: "api-1k-pods", About: "one metric of 1000 pods by label selector while lines come in, alone and among 150000",
-	ShortAbout: "one metric of 100 pods by label selector while lines come in, alone and among 2000",
+	Name: "api-1k-pods", About: "one metric of 1000 pods by label selector under load, alone and among 150000",
+	ShortAbout: "one metric of 100 pods by label selector under load, alone and among 2000",
 	measure:    measureSelector,
 }
 
@@ -107,7 +107,7 @@ const (
 	leastReads  = 100
 )
 
-// podsPath is where a metric of all pods of the stand-in's first namespace is read.
+// podsPath is the path of a metric of all pods in the first namespace.
 func podsPath(metric string) string {
 	return "/apis/custom.metrics.k8s.io/v1beta2/namespaces/" + podNamespace(0) + "/pods/*/" + metric
 }

@@ -10,8 +10,8 @@ import (
 
 // stallScenario sends lines while the disk of the data folder does not answer.
 var stallScenario = Scenario{
-	Name: "disk-stall-30s", About: "lines while the disk of the data folder stands still for 30 s, and until what changed is on disk again",
-	ShortAbout: "lines while the disk of the data folder stands still for 2 s, and until what changed is on disk again",
+	Name: "disk-stall-30s", About: "load while the disk of the data folder stalls for 30 s, and until the lag is gone",
+	ShortAbout: "load while the disk of the data folder stalls for 2 s, and until the lag is gone",
 	measure:    measureStall,
 }
 

@@ -11,7 +11,7 @@ import (
 
 // visibleScenario measures the time from a push until a reader of the metrics API sees the value.
 var visibleScenario = Scenario{
-	Name: "visible", About: "from a push, over UDP and HTTP, to the first answer of the metrics API that shows it, while lines come in",
+	Name: "visible", About: "time from a push, over UDP and HTTP, to the first answer of the metrics API with the value, under load",
 	TakesRate: true, measure: measureVisible,
 }
 

@@ -2,14 +2,15 @@ package store
 
 import (
 	"context"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 )
 
-// running runs a store with a short flush interval, whose database is apart.
-func running(t *testing.T, dir string, table Table) (s *Store, child *apart, stop func() error) {
+// running runs a store with a short flush interval, whose database is in the storage process.
+func running(t *testing.T, dir string, table Table) (s *Store, child *os.Process, stop func() error) {
 	t.Helper()
 	cfg := testConfig(dir)
 	cfg.FlushInterval = minFlushInterval
@@ -18,37 +19,35 @@ func running(t *testing.T, dir string, table Table) (s *Store, child *apart, sto
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close(context.Background()) })
-	child, ok := s.db.(*apart)
-	if !ok {
-		t.Fatalf("the database is a %T", s.db)
-	}
-	return s, child, start(t, s)
+	s.status.lateAfter = 500 * time.Millisecond
+	return s, storageProcess(t, dir), start(t, s)
 }
 
 // TestDatabaseStandsStill: while the database's process waits for its disk, what is applied is applied, the store says
 // how far it is behind, and when the disk goes on nothing is missing.
 func TestDatabaseStandsStill(t *testing.T) {
+	t.Parallel()
 	dir, model := t.TempDir(), newModel(4)
 	s, child, stop := running(t, dir, model)
 	model.put(1, 1, "a", "before")
 	if err := s.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := child.process.Signal(syscall.SIGSTOP); err != nil {
+	if err := child.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	defer child.process.Signal(syscall.SIGCONT)
-	for began, i := time.Now(), uint16(0); time.Since(began) < lateAfter+500*time.Millisecond; i++ {
+	defer child.Signal(syscall.SIGCONT)
+	for began, i := time.Now(), uint16(0); time.Since(began) < 2*s.status.lateAfter; i++ {
 		model.put(int(i%4), i%modelSlots, "a", "meanwhile")
 		time.Sleep(time.Millisecond)
 	}
-	if lag := s.Lag(); lag < lateAfter {
+	if lag := s.Lag(); lag < s.status.lateAfter {
 		t.Fatalf("a lag of %v", lag)
 	}
 	if ok, detail := s.Detail(); ok || !strings.Contains(detail, "does not keep up") {
 		t.Fatalf("Detail: %v %s", ok, detail)
 	}
-	if err := child.process.Signal(syscall.SIGCONT); err != nil {
+	if err := child.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "caught up", func() bool { ok, _ := s.Detail(); return ok && s.Lag() < time.Second })
@@ -67,13 +66,14 @@ func TestDatabaseStandsStill(t *testing.T) {
 // TestDatabaseDies: when the database's process ends, however that is, the store says so, starts another one, and
 // nothing is missing.
 func TestDatabaseDies(t *testing.T) {
+	t.Parallel()
 	dir, model := t.TempDir(), newModel(4)
 	s, child, stop := running(t, dir, model)
 	model.put(1, 1, "a", "before")
 	if err := s.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := child.process.Signal(syscall.SIGBUS); err != nil {
+	if err := child.Signal(syscall.SIGBUS); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the end of the process in Detail", func() bool {
@@ -98,16 +98,14 @@ func TestDatabaseDies(t *testing.T) {
 // TestDatabaseDiesBeforeTheEnd: an end that follows the death of the database's process at once loses nothing: the last
 // flush goes to another process.
 func TestDatabaseDiesBeforeTheEnd(t *testing.T) {
+	t.Parallel()
 	dir, model := t.TempDir(), newModel(4)
 	s, child, stop := running(t, dir, model)
 	model.put(1, 1, "a", "before")
 	if err := s.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := child.process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	<-child.ended
+	kill(t, child)
 	model.put(2, 1, "a", "meanwhile")
 	if err := stop(); err != nil {
 		t.Fatal(err)

@@ -3,46 +3,39 @@ package store
 import (
 	"encoding/binary"
 
+	"github.com/sluice-metrics/sluice/store/database"
 	"github.com/sluice-metrics/sluice/store/format"
 )
 
 const (
-	// batchBytes bounds a transaction. Badger refuses what is above 15 % of its memtable: 629,145 bytes of the smaller one.
-	batchBytes = 600 << 10
-	// batchGoal is what a transaction holds if its entries are small: the database's process is busy with it for a millisecond,
-	// and may have the same processor as we.
+	// batchGoal is the size of a transaction of small entries: it keeps the storage process, which may share our
+	// processor, busy for a millisecond.
 	batchGoal = 128 << 10
-	// entryOverhead covers what Badger adds to an entry's key and value when it measures it.
+	// entryOverhead covers what Badger adds to the size of an entry's key and value.
 	entryOverhead = 32
 	batchEntries  = 8192
 )
 
-// An outcome is what a block has gained once a batch is on disk.
-type outcome struct {
-	block      int
-	checkpoint *checkpoint
-}
-
-// A batch collects entries up to the bound of a transaction. Its owner is the flush.
+// A batch collects entries into transactions. The flusher owns it.
 //
-// The buffer holds keys and values of the running transaction and may be overwritten only after commit.
+// The buffer holds the keys and values of the transaction under way, and is overwritten only after its commit.
 type batch struct {
-	db       database
-	room     func(bytes int) error // says before every commit whether the disk can take it
-	clock    func(dst []byte) []byte
-	seq      format.Sequence
-	txn      transaction
-	buf      []byte
-	bytes    int
-	entries  int
-	written  uint64
-	outcomes []outcome
-	onDisk   func([]outcome)
-	lost     func([]outcome)
+	db         database.DB
+	checkSpace func(bytes int) error // called before each commit; an error stops the flush
+	clock      func(dst []byte) []byte
+	seq        format.Sequence
+	txn        database.Transaction
+	buf        []byte
+	bytes      int
+	entries    int
+	written    uint64
+	writes     []blockWrite       // of the transaction under way
+	committed  func([]blockWrite) // called with writes once they are on disk
+	dropped    func([]blockWrite) // called with writes that will never be
 }
 
-// put writes a value: as one entry, or its parts and then the head. The parts may go out in a transaction
-// of their own; the head stays in the running one.
+// put writes a value: as one entry, or its parts and then the head (S2). Earlier transactions may hold the parts; the
+// head is in the one under way.
 func (b *batch) put(v format.Blob) error {
 	head, err := b.putParts(v)
 	if err != nil {
@@ -51,7 +44,7 @@ func (b *batch) put(v format.Blob) error {
 	return b.putHeads(head)
 }
 
-// putParts writes what does not fit the head, and returns the head to write.
+// putParts writes the parts of a value that doesn't fit one entry, and returns the head to write.
 func (b *batch) putParts(v format.Blob) (format.Blob, error) {
 	v.Seal()
 	if v.Parts == 0 {
@@ -74,7 +67,7 @@ func (b *batch) putParts(v format.Blob) (format.Blob, error) {
 	return v, nil
 }
 
-// putHeads writes heads in one transaction.
+// putHeads writes heads, all in one transaction.
 func (b *batch) putHeads(heads ...format.Blob) error {
 	need := 0
 	for _, h := range heads {
@@ -105,15 +98,15 @@ func (b *batch) remove(key []byte) error {
 	return b.txn.Delete(key)
 }
 
-// reserve commits the running transaction if it holds enough, or n more bytes would be too many.
+// reserve commits the transaction under way if it is large enough, or too small for n more bytes, and begins the next.
 func (b *batch) reserve(n int) error {
-	if b.bytes > batchGoal || b.bytes+n+2*entryOverhead > batchBytes || b.entries+4 > batchEntries {
+	if b.bytes > batchGoal || b.bytes+n+2*entryOverhead > database.MaxTransactionBytes || b.entries+4 > batchEntries {
 		if err := b.commit(); err != nil {
 			return err
 		}
 	}
 	if b.txn == nil {
-		b.txn = b.db.begin()
+		b.txn = b.db.Begin()
 	}
 	return nil
 }
@@ -124,8 +117,7 @@ func (b *batch) set(key, value []byte) error {
 	return b.txn.Set(key, value)
 }
 
-// commit writes what was collected, with the clock: taken last, so that it is never older than the values
-// beside it.
+// commit commits the transaction under way. It takes the clock last, so the clock is never older than the values.
 func (b *batch) commit() error {
 	if b.txn == nil {
 		return nil
@@ -136,7 +128,7 @@ func (b *batch) commit() error {
 	b.buf = b.clock(binary.BigEndian.AppendUint64(b.buf, uint64(b.seq)))
 	err := b.set(b.buf[from:mid:mid], b.buf[mid:len(b.buf):len(b.buf)])
 	if err == nil {
-		err = b.room(b.bytes)
+		err = b.checkSpace(b.bytes)
 	}
 	if err == nil {
 		err = b.txn.Commit()
@@ -146,21 +138,21 @@ func (b *batch) commit() error {
 		return err
 	}
 	b.written += uint64(b.bytes)
-	b.onDisk(b.outcomes)
+	b.committed(b.writes)
 	b.reset()
 	return nil
 }
 
-// drop gives up what was collected.
+// drop discards the transaction under way.
 func (b *batch) drop() {
 	if b.txn != nil {
 		b.txn.Discard()
 	}
-	b.lost(b.outcomes)
+	b.dropped(b.writes)
 	b.reset()
 }
 
 func (b *batch) reset() {
 	b.txn, b.bytes, b.entries = nil, 0, 0
-	b.buf, b.outcomes = b.buf[:0], b.outcomes[:0]
+	b.buf, b.writes = b.buf[:0], b.writes[:0]
 }

@@ -7,24 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dgraph-io/badger/v4"
+	"github.com/sluice-metrics/sluice/store/database"
 	"github.com/sluice-metrics/sluice/store/format"
 )
-
-// editDatabase changes entries behind the store's back.
-func editDatabase(t *testing.T, dir string, edit func(txn *badger.Txn) error) {
-	t.Helper()
-	db, err := badger.Open(badgerOptions(filepath.Join(dir, databaseName), quiet()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Update(edit); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // makeChain writes a counter up to n in block 0, a flush each, beside a block that stays.
 func makeChain(t *testing.T, dir string, n int) *modelTable {
@@ -44,11 +29,12 @@ func makeChain(t *testing.T, dir string, n int) *modelTable {
 // TestLostDelta holds S1: with a delta gone, a block is what it was before it, although newer ones are there;
 // and it is whole again after the next flush.
 func TestLostDelta(t *testing.T) {
-	for name, lose := range map[string]func(txn *badger.Txn, key []byte) error{
-		"missing":   func(txn *badger.Txn, key []byte) error { return txn.Delete(key) },
-		"cut short": func(txn *badger.Txn, key []byte) error { return txn.Set(key, []byte("garb")) },
-		"garbage":   func(txn *badger.Txn, key []byte) error { return txn.Set(key, make([]byte, 100)) },
-		"another": func(txn *badger.Txn, key []byte) error {
+	t.Parallel()
+	for name, lose := range map[string]func(txn database.Transaction, key []byte) error{
+		"missing":   func(txn database.Transaction, key []byte) error { return txn.Delete(key) },
+		"cut short": func(txn database.Transaction, key []byte) error { return txn.Set(key, []byte("garb")) },
+		"garbage":   func(txn database.Transaction, key []byte) error { return txn.Set(key, make([]byte, 100)) },
+		"another": func(txn database.Transaction, key []byte) error {
 			return txn.Set(key, format.Header{Seq: 7 << 8, Link: 6 << 8, Length: 9}.Append(nil))
 		},
 	} {
@@ -56,10 +42,10 @@ func TestLostDelta(t *testing.T) {
 	}
 }
 
-func testLostDelta(t *testing.T, lose func(txn *badger.Txn, key []byte) error) {
+func testLostDelta(t *testing.T, lose func(txn database.Transaction, key []byte) error) {
 	dir := t.TempDir()
 	makeChain(t, dir, 10)
-	editDatabase(t, dir, func(txn *badger.Txn) error { return lose(txn, format.AppendDeltaKey(nil, 0, 7<<8)) })
+	editDatabase(t, dir, func(txn database.Transaction) error { return lose(txn, format.AppendDeltaKey(nil, 0, 7<<8)) })
 	restored := newModel(0)
 	s := mustOpen(t, dir, restored)
 	if got := restored.blocks[0].series[3].value; got != "5" {
@@ -85,13 +71,14 @@ func testLostDelta(t *testing.T, lose func(txn *badger.Txn, key []byte) error) {
 func TestLostFirstDelta(t *testing.T) {
 	dir := t.TempDir()
 	makeChain(t, dir, 4)
-	editDatabase(t, dir, func(txn *badger.Txn) error { return txn.Delete(format.AppendDeltaKey(nil, 0, 1<<8)) })
+	editDatabase(t, dir, func(txn database.Transaction) error { return txn.Delete(format.AppendDeltaKey(nil, 0, 1<<8)) })
 	mustFailBlock(t, dir, newModel(0), 0)
 }
 
 // TestBlockThatCannotBeRestored: the rest goes on, the entries are kept in a file, and the block can be used
 // again.
 func TestBlockThatCannotBeRestored(t *testing.T) {
+	t.Parallel()
 	t.Run("refused", func(t *testing.T) {
 		dir := t.TempDir()
 		makeChain(t, dir, 4)
@@ -110,14 +97,16 @@ func TestBlockThatCannotBeRestored(t *testing.T) {
 			dir := t.TempDir()
 			makeChain(t, dir, 200)
 			garbage := []byte(strings.Repeat("garbage", 10))
-			editDatabase(t, dir, func(txn *badger.Txn) error { return txn.Set(key, garbage) })
+			editDatabase(t, dir, func(txn database.Transaction) error { return txn.Set(key, garbage) })
 			mustFailBlock(t, dir, newModel(0), 0)
 		})
 	}
 	t.Run("names missing", func(t *testing.T) {
 		dir := t.TempDir()
 		makeChain(t, dir, 200)
-		editDatabase(t, dir, func(txn *badger.Txn) error { return txn.Delete(format.AppendBlockKey(nil, format.PrefixNames, 0)) })
+		editDatabase(t, dir, func(txn database.Transaction) error {
+			return txn.Delete(format.AppendBlockKey(nil, format.PrefixNames, 0))
+		})
 		mustFailBlock(t, dir, newModel(0), 0)
 	})
 	t.Run("a part of another flush", func(t *testing.T) {
@@ -128,11 +117,11 @@ func TestBlockThatCannotBeRestored(t *testing.T) {
 		model.put(0, 1, "fat", strings.Repeat("x", 3*format.PartBytes))
 		model.put(1, 3, "other", "stays")
 		clock.period(t)
-		s.flush.blocks[0].broken = true
+		s.flusher.blocks[0].needsCheckpoint = true
 		clock.period(t)
-		generation := s.flush.blocks[0].stateGeneration
+		generation := s.flusher.blocks[0].stateGeneration
 		mustClose(t, s)
-		editDatabase(t, dir, func(txn *badger.Txn) error {
+		editDatabase(t, dir, func(txn database.Transaction) error {
 			key := format.AppendPartKey(nil, format.AppendBlockKey(nil, format.PrefixCheckpoint, 0), generation, 1)
 			return txn.Set(key, []byte("12345678 another"))
 		})
@@ -173,6 +162,7 @@ func mustFailBlock(t *testing.T, dir string, table *modelTable, block int) {
 
 // TestHalfACheckpoint holds S2: the parts of a checkpoint that never got its head do not spoil the one before.
 func TestHalfACheckpoint(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	model := newModel(1)
 	s := mustOpen(t, dir, model)
@@ -180,16 +170,16 @@ func TestHalfACheckpoint(t *testing.T) {
 	for round := range 3 {
 		model.put(0, 1, "fat", strings.Repeat(fmt.Sprint(round), 9*format.PartBytes))
 		clock.period(t)
-		s.flush.blocks[0].broken = true
+		s.flusher.blocks[0].needsCheckpoint = true
 		clock.period(t)
 
-		was := s.flush.batch.written
+		was := s.flusher.batch.written
 		model.put(0, 1, "fat", strings.Repeat("y", 9*format.PartBytes))
-		if err := s.flush.putCheckpoint(0, s.seq+1); err != nil {
+		if err := s.flusher.putCheckpoint(0, s.seq+1); err != nil {
 			t.Fatal(err)
 		}
-		s.flush.batch.drop() // the head, and the last of the parts
-		if s.flush.batch.written < was+format.PartBytes {
+		s.flusher.batch.drop() // the head, and the last of the parts
+		if s.flusher.batch.written < was+format.PartBytes {
 			t.Fatal("no part was written")
 		}
 		model.put(0, 1, "fat", strings.Repeat(fmt.Sprint(round), 9*format.PartBytes))
@@ -205,6 +195,7 @@ func TestHalfACheckpoint(t *testing.T) {
 
 // TestLogCutAnywhere holds S1 for a log of which the end, or something in the middle, did not reach the disk.
 func TestLogCutAnywhere(t *testing.T) {
+	t.Parallel()
 	r := rand.New(rand.NewPCG(3, 4))
 	dir := t.TempDir()
 	model := newModel(6)

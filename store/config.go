@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/config"
+	"github.com/sluice-metrics/sluice/store/database"
 )
 
 // Config says where and how often to persist.
@@ -12,7 +13,7 @@ type Config struct {
 	// made by a store. It may be a mount point.
 	Dir string
 	// FlushInterval is the time between two flushes. A killed process loses at most the samples of one
-	// interval and of the flush in progress (pace.go).
+	// interval and of the flush in progress (pacer.go).
 	FlushInterval time.Duration
 	// SyncInterval is the time between two fsyncs. A power failure loses at most the samples of one
 	// interval.
@@ -20,8 +21,8 @@ type Config struct {
 	// MinFreeBytes is the disk space that must stay free, beside a reserve of the database's own size for
 	// compactions. Below it the store pauses, until a quarter more than that is free again.
 	MinFreeBytes uint64
-	// TrialTimeout bounds the probe, which opens the database in a throw-away process.
-	TrialTimeout time.Duration
+	// ProbeTimeout bounds the probe, which opens the database in a throw-away process.
+	ProbeTimeout time.Duration
 	// StopTimeout bounds the last flush, after Run's context has ended.
 	StopTimeout time.Duration
 }
@@ -32,14 +33,10 @@ func DefaultConfig() Config {
 		FlushInterval: 500 * time.Millisecond,
 		SyncInterval:  10 * time.Second,
 		MinFreeBytes:  256 << 20,
-		TrialTimeout:  time.Minute,
+		ProbeTimeout:  time.Minute,
 		StopTimeout:   10 * time.Second,
 	}
 }
-
-// leastFreeBytes is the most that a flush and Badger's memtables may write between two checks of the free
-// space. It must always be free: on a full disk, a write to a mapped file is a SIGBUS.
-const leastFreeBytes = 8 * memTableBytes
 
 const (
 	minFlushInterval = 10 * time.Millisecond
@@ -59,12 +56,12 @@ func (c Config) Validate() error {
 		faults.Add("SyncInterval", "is %v; must be at least %s, which is %v",
 			c.SyncInterval, config.Field("FlushInterval"), c.FlushInterval)
 	}
-	if c.MinFreeBytes < leastFreeBytes {
+	if c.MinFreeBytes < database.LeastFreeBytes {
 		faults.Add("MinFreeBytes", "is %v; must be at least %v, which the database may need at once",
-			config.Bytes(c.MinFreeBytes), config.Bytes(leastFreeBytes))
+			config.Bytes(c.MinFreeBytes), config.Bytes(database.LeastFreeBytes))
 	}
-	if c.TrialTimeout <= 0 {
-		faults.Add("TrialTimeout", "is %v; must be above 0", c.TrialTimeout)
+	if c.ProbeTimeout <= 0 {
+		faults.Add("ProbeTimeout", "is %v; must be above 0", c.ProbeTimeout)
 	}
 	if c.StopTimeout <= 0 {
 		faults.Add("StopTimeout", "is %v; must be above 0", c.StopTimeout)

@@ -2,17 +2,22 @@ package store
 
 import (
 	"bytes"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/sluice-metrics/sluice/store/folder"
+	"github.com/sluice-metrics/sluice/store/wal"
 )
 
 // TestCrashRestoresAStateThatWas holds S1 to S5: random births, changes, deaths and flushes; now and then the
 // directory is copied as a dying process would leave it, and the copy must restore to what was flushed.
 func TestCrashRestoresAStateThatWas(t *testing.T) {
-	seeds := 2
+	t.Parallel()
+	seeds, rounds := 2, 8
 	if testing.Short() {
 		seeds = 1
 	}
@@ -22,7 +27,7 @@ func TestCrashRestoresAStateThatWas(t *testing.T) {
 		model := newModel(7)
 		s := mustOpen(t, dir, model)
 		clock := newStepper(s)
-		for round := range 12 {
+		for round := range rounds {
 			for range r.IntN(60) {
 				model.randomOps(r, r.IntN(30))
 				if r.IntN(8) == 0 {
@@ -34,7 +39,7 @@ func TestCrashRestoresAStateThatWas(t *testing.T) {
 			}
 			model.randomOps(r, 20) // never flushed
 			restored := newModel(0)
-			again := mustOpen(t, crashCopy(t, dir), restored)
+			again := mustOpenLocal(t, crashCopy(t, dir), restored)
 			model.mustDescend(t, restored)
 			if _, detail := again.Detail(); again.count.setAside.Load()+again.count.failedBlocks.Load()+again.count.cutBlocks.Load() > 0 {
 				t.Fatalf("seed %d round %d: restored with losses: %s", seed, round, detail)
@@ -63,28 +68,70 @@ func (m *modelTable) settleRestored() {
 	m.settle()
 }
 
-// crashCopy copies a data directory that is in use, mapped logs and all, at a moment in which Badger was not
-// about to exchange files.
+// crashCopy copies a data folder that is in use, mapped logs and all, at a moment when Badger isn't replacing files.
 func crashCopy(t testing.TB, dir string) string {
 	t.Helper()
 	for range 1000 {
-		to := filepath.Join(t.TempDir(), "copy")
 		before := fingerprint(t, dir)
-		err := os.CopyFS(to, os.DirFS(dir))
+		folder, err := readFolder(dir)
 		if err == nil && bytes.Equal(before, fingerprint(t, dir)) {
-			return to
+			return folder.write(t)
 		}
 		time.Sleep(time.Millisecond)
 	}
-	t.Fatal("no moment to copy the directory in")
+	t.Fatal("no moment to copy the folder in")
 	return ""
+}
+
+// A savedFolder holds the files of a data folder by their paths, without the zeros that most of a log is.
+type savedFolder map[string]savedFile
+
+type savedFile struct {
+	content []byte
+	size    int64
+}
+
+func readFolder(dir string) (savedFolder, error) {
+	saved := savedFolder{}
+	return saved, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		below, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		saved[below] = savedFile{bytes.Clone(wal.TrimZeros(content)), int64(len(content))}
+		return err
+	})
+}
+
+// write writes the files into a new folder.
+func (s savedFolder) write(t testing.TB) (dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "data")
+	for name, file := range s {
+		path := filepath.Join(dir, name)
+		err := os.MkdirAll(filepath.Dir(path), 0o750)
+		if err == nil {
+			err = os.WriteFile(path, file.content, 0o640)
+		}
+		if err == nil {
+			err = os.Truncate(path, file.size)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
 }
 
 // fingerprint is the names and sizes of all files, and the manifest.
 func fingerprint(t testing.TB, dir string) []byte {
 	t.Helper()
 	var all []byte
-	entries, err := os.ReadDir(filepath.Join(dir, databaseName))
+	entries, err := os.ReadDir(filepath.Join(dir, folder.DatabaseName))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,6 +141,6 @@ func fingerprint(t testing.TB, dir string) []byte {
 			all = append(all, byte(stat.Size()), byte(stat.Size()>>8), byte(stat.Size()>>16))
 		}
 	}
-	manifest, _ := os.ReadFile(filepath.Join(dir, databaseName, "MANIFEST"))
+	manifest, _ := os.ReadFile(filepath.Join(dir, folder.DatabaseName, "MANIFEST"))
 	return append(all, manifest...)
 }

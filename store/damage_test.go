@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -8,39 +9,59 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
-	"github.com/dgraph-io/badger/v4"
+	"github.com/sluice-metrics/sluice/store/database"
+	"github.com/sluice-metrics/sluice/store/folder"
 	"github.com/sluice-metrics/sluice/store/format"
 )
 
-// makeDatabase fills a directory with tables and a log, closes it, and returns the model of it.
-func makeDatabase(t *testing.T, dir string) *modelTable {
-	t.Helper()
+// made is a closed database with tables, made once, and the model of it.
+var made = sync.OnceValues(func() (savedFolder, *modelTable) {
+	dir, err := os.MkdirTemp("", "store")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
 	r := rand.New(rand.NewPCG(1, 2))
 	model := newModel(6)
-	s := mustOpen(t, dir, model)
-	clock := newStepper(s)
-	for range 150 {
-		model.randomOps(r, 15)
-		clock.period(t)
+	table := Table(model)
+	for _, periods := range []int{150, 0} { // the second opening makes the last log a table
+		s, err := open(context.Background(), testConfig(dir), Parts{Table: table, Logger: quiet()}, database.StorageProcess, database.FreeBytes)
+		if err != nil {
+			panic(err)
+		}
+		clock := newStepper(s)
+		for range periods {
+			model.randomOps(r, 15)
+			clock.now = clock.now.Add(s.cfg.FlushInterval)
+			if err := s.flushStep(clock.now); err != nil {
+				panic(err)
+			}
+		}
+		if err := s.Close(context.Background()); err != nil {
+			panic(err)
+		}
+		table = newModel(0)
 	}
-	mustClose(t, s)
-	s = mustOpen(t, dir, model2(t, model))
-	mustClose(t, s)
-	return model
-}
+	saved, err := readFolder(dir)
+	if err != nil {
+		panic(err)
+	}
+	return saved, model
+})
 
-// model2 is a table to restore into; its content is checked when the test ends.
-func model2(t *testing.T, want *modelTable) *modelTable {
-	got := newModel(0)
-	t.Cleanup(func() { want.mustEqual(t, got) })
-	return got
+// makeDatabase returns a data folder with a closed database, and the model of it, which must not be changed.
+func makeDatabase(t *testing.T) (dir string, model *modelTable) {
+	t.Helper()
+	saved, model := made()
+	return saved.write(t), model
 }
 
 func databaseFiles(t *testing.T, dir, pattern string) []string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, databaseName, pattern))
+	files, err := filepath.Glob(filepath.Join(dir, folder.DatabaseName, pattern))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no %s in the database: %v", pattern, err)
 	}
@@ -77,6 +98,7 @@ func overwrite(t *testing.T, path string, at int64, with []byte) {
 // TestDamagedDatabase: whatever is wrong with its files, Open returns, nothing is deleted, the damaged
 // database lies beside the new one, and the new one works.
 func TestDamagedDatabase(t *testing.T) {
+	t.Parallel()
 	type damage struct {
 		name string
 		do   func(t *testing.T, dir string)
@@ -112,12 +134,12 @@ func TestDamagedDatabase(t *testing.T) {
 		damage{"key registry empty", func(t *testing.T, dir string) { truncate(t, databaseFiles(t, dir, "KEYREGISTRY")[0], 0) }},
 		damage{"manifest and copy empty", func(t *testing.T, dir string) {
 			truncate(t, databaseFiles(t, dir, "MANIFEST")[0], 0)
-			truncate(t, databaseFiles(t, dir, copyName)[0], 0)
+			truncate(t, databaseFiles(t, dir, "MANIFEST.copy")[0], 0)
 		}},
 		damage{"manifest cut, copy missing", func(t *testing.T, dir string) {
 			f := databaseFiles(t, dir, "MANIFEST")[0]
 			truncate(t, f, 16)
-			removeFile(t, databaseFiles(t, dir, copyName)[0])
+			removeFile(t, databaseFiles(t, dir, "MANIFEST.copy")[0])
 		}},
 		damage{"no format version", func(t *testing.T, dir string) {
 			writeEntry(t, dir, []byte{format.PrefixVersion}, []byte("something else"))
@@ -127,13 +149,12 @@ func TestDamagedDatabase(t *testing.T) {
 			writeEntry(t, dir, []byte{format.PrefixClock}, []byte("12345678 not a clock"))
 		}},
 		damage{"the last three openings ended in death", func(t *testing.T, dir string) {
-			if err := os.WriteFile(filepath.Join(dir, openingName), []byte("3"), 0o640); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, folder.RestoreName), []byte("3"), 0o640); err != nil {
 				t.Fatal(err)
 			}
 		}},
 	)
-	master := t.TempDir()
-	makeDatabase(t, master)
+	master, _ := makeDatabase(t)
 	manifest := fileSize(t, databaseFiles(t, master, "MANIFEST")[0])
 	for _, at := range []int64{0, 3, 8, 16, 17, manifest / 2, manifest - 1} {
 		cases = append(cases, damage{fmt.Sprintf("manifest cut to %d of %d bytes", at, manifest), func(t *testing.T, dir string) {
@@ -142,10 +163,7 @@ func TestDamagedDatabase(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			dir := filepath.Join(t.TempDir(), "data")
-			if err := os.CopyFS(dir, os.DirFS(master)); err != nil {
-				t.Fatal(err)
-			}
+			dir, _ := makeDatabase(t)
 			c.do(t, dir)
 			before := databaseFiles(t, dir, "*")
 			mustStartEmpty(t, dir, before)
@@ -157,12 +175,12 @@ func TestDamagedDatabase(t *testing.T) {
 func mustStartEmpty(t *testing.T, dir string, before []string) {
 	t.Helper()
 	table := newModel(0)
-	s := mustOpen(t, dir, table)
+	s := mustOpenLocal(t, dir, table)
 	if !table.done || len(table.blocks) > 0 {
 		t.Fatalf("RestoreDone %v, %d blocks restored from a damaged database", table.done, len(table.blocks))
 	}
 	ok, detail := s.Detail()
-	aside, _ := filepath.Glob(filepath.Join(dir, databaseName+".damaged-*"))
+	aside, _ := filepath.Glob(filepath.Join(dir, folder.DatabaseName+".damaged-*"))
 	if !ok || len(aside) != 1 || !strings.Contains(detail, aside[0]) || !strings.Contains(detail, "started empty") {
 		t.Fatalf("Detail: %v %q; set aside: %v", ok, detail, aside)
 	}
@@ -177,7 +195,7 @@ func mustStartEmpty(t *testing.T, dir string, before []string) {
 	newStepper(s).period(t)
 	mustClose(t, s)
 	again := newModel(0)
-	s = mustOpen(t, dir, again)
+	s = mustOpenLocal(t, dir, again)
 	table.mustEqual(t, again)
 	mustClose(t, s)
 }
@@ -193,58 +211,45 @@ func removeFile(t *testing.T, path string) {
 	}
 }
 
-// writeEntry writes into the database of a directory as nobody should.
+// writeEntry overwrites an entry of a closed database.
 func writeEntry(t *testing.T, dir string, key, value []byte) {
 	t.Helper()
-	db, err := badger.Open(badgerOptions(filepath.Join(dir, databaseName), quiet()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = db.Update(func(txn *badger.Txn) error { return txn.Set(key, value) })
-	if err := errors.Join(err, db.Close()); err != nil {
-		t.Fatal(err)
-	}
-	c := manifestCopy{dir: filepath.Join(dir, databaseName)}
-	if err := c.renew(); err != nil {
-		t.Fatal(err)
-	}
+	editDatabase(t, dir, func(txn database.Transaction) error { return txn.Set(key, value) })
 }
 
 // TestHarmlessDamage: what a killed process leaves behind, and files that hold nothing that is needed, cost
 // nothing.
 func TestHarmlessDamage(t *testing.T) {
-	master := t.TempDir()
-	model := makeDatabase(t, master)
+	t.Parallel()
 	for name, do := range map[string]func(t *testing.T, dir string){
-		"empty log":             func(t *testing.T, dir string) { touch(t, filepath.Join(dir, databaseName, "00099.mem")) },
-		"empty value log":       func(t *testing.T, dir string) { touch(t, filepath.Join(dir, databaseName, "000099.vlog")) },
+		"empty log":             func(t *testing.T, dir string) { touch(t, filepath.Join(dir, folder.DatabaseName, "00099.mem")) },
+		"empty value log":       func(t *testing.T, dir string) { touch(t, filepath.Join(dir, folder.DatabaseName, "000099.vlog")) },
 		"value logs cut":        func(t *testing.T, dir string) { truncate(t, databaseFiles(t, dir, "*.vlog")[0], 0) },
 		"key registry missing":  func(t *testing.T, dir string) { removeFile(t, databaseFiles(t, dir, "KEYREGISTRY")[0]) },
 		"discard stats missing": func(t *testing.T, dir string) { removeFile(t, databaseFiles(t, dir, "DISCARD")[0]) },
-		"manifest copy missing": func(t *testing.T, dir string) { removeFile(t, databaseFiles(t, dir, copyName)[0]) },
-		"manifest copy garbage": func(t *testing.T, dir string) { overwrite(t, databaseFiles(t, dir, copyName)[0], 0, []byte("zzz")) },
+		"manifest copy missing": func(t *testing.T, dir string) { removeFile(t, databaseFiles(t, dir, "MANIFEST.copy")[0]) },
+		"manifest copy garbage": func(t *testing.T, dir string) {
+			overwrite(t, databaseFiles(t, dir, "MANIFEST.copy")[0], 0, []byte("zzz"))
+		},
 		"half a manifest entry": func(t *testing.T, dir string) {
 			appendTo(t, databaseFiles(t, dir, "MANIFEST")[0], "\x00\x00\x00\x40abc")
 		},
 		"a table not listed yet": func(t *testing.T, dir string) {
-			touch(t, filepath.Join(dir, databaseName, "000999.sst"))
+			touch(t, filepath.Join(dir, folder.DatabaseName, "000999.sst"))
 		},
 		"left over trial": func(t *testing.T, dir string) {
-			if err := os.Mkdir(filepath.Join(dir, trialName), 0o750); err != nil {
+			if err := os.Mkdir(filepath.Join(dir, folder.ProbeName), 0o750); err != nil {
 				t.Fatal(err)
 			}
-			touch(t, filepath.Join(dir, trialName, "000001.sst"))
+			touch(t, filepath.Join(dir, folder.ProbeName, "000001.sst"))
 		},
-		"two openings that ended in death": func(t *testing.T, dir string) { appendTo(t, filepath.Join(dir, openingName), "2") },
+		"two openings that ended in death": func(t *testing.T, dir string) { appendTo(t, filepath.Join(dir, folder.RestoreName), "2") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := filepath.Join(t.TempDir(), "data")
-			if err := os.CopyFS(dir, os.DirFS(master)); err != nil {
-				t.Fatal(err)
-			}
+			dir, model := makeDatabase(t)
 			do(t, dir)
 			restored := newModel(0)
-			s := mustOpen(t, dir, restored)
+			s := mustOpenLocal(t, dir, restored)
 			model.mustEqual(t, restored)
 			if ok, detail := s.Detail(); !ok || strings.Contains(detail, "empty") {
 				t.Fatalf("Detail: %v %q", ok, detail)

@@ -1,34 +1,31 @@
-// Package store persists the table's values and windows in Badger, so they survive a restart. It is the only
-// importer of Badger.
+// Package store persists the table's values and windows, and documents, so they survive a restart. It comes after the
+// table, which it sees as blocks of series through the interface Table; whatever the table appends is opaque to it.
 //
-// Before it stands the table, which it sees as blocks of series through the interface Table that it
-// declares; all that the table hands over is opaque to it. After it stands the disk. At Open it gives the
-// table back what was there; Run then asks every block, every flush interval, what changed (a delta), and
-// writes a rotating share of the blocks whole (a checkpoint). A block is its last checkpoint and the deltas
-// that are newer:
+//	flush.go              what happens on disk at each flush; it uses batch.go (transactions), documents.go, pacer.go
+//	sync.go               Sync, and what happens at each fsync
+//	start.go, restore.go  opening the database, and reading it back into the table
+//	pause.go              persistence stops on a full or failing disk, and resumes
+//	run.go, store.go      the goroutines, and the Store that they share
 //
-//	v                    magic and format version
-//	k                    sequence and the table's clock, with every batch
-//	c <block>            checkpoint: sequence, which names belong to it, the block's state
-//	n <block>            names: identities of the block's series, in one transaction with a checkpoint
-//	d <block> <slot>     delta: its sequence and that of the write before it
-//	p <key> <generation> <part>   pieces of a value that is too long for one entry
+//	store/format          the keys and values of the database, without I/O
+//	store/folder          the data folder: marker, lock, databases that were set aside
+//	store/wal             Badger's logs, read without Badger
+//	store/database        Badger: the only importer, with all checks before it is opened, and its own process
+//
+// Run asks every block, once a flush interval, for its changes (a delta), and writes a rotating share of the blocks whole
+// (a checkpoint). A block is its last checkpoint and the newer deltas. Open restores both.
 //
 // Invariants, each held by a test:
 //
-//	S1 A restored block is a state that the block once had: deltas are replayed only as far as each names
-//	   the one before it, so a write that was lost, by an error or with the power, hides what came after.
-//	S2 A long value is readable as a whole or not at all: parts first, the head that names them last, and
-//	   never over the parts that the valid head names.
+//	S1 A restored block is a state that the block once had. Each delta names the write before it and is replayed only
+//	   if that one was, so a write that was lost, by an error or a power cut, hides all later ones.
+//	S2 A long value is readable as a whole or not at all. Its parts are written first and the head that names them
+//	   last, and never over parts that a valid head names.
 //	S3 A delta's slot is reused only when a checkpoint has made its old content worthless.
-//	S4 A failed write is made good by a checkpoint of its block at the next success.
-//	S5 What is on disk when a flush has returned survives the death of the process.
+//	S4 After a failed write, the next successful flush writes a checkpoint of each affected block.
+//	S5 Whatever is on disk when a flush has returned survives the death of the process.
 //
-// It never makes ingest wait: one goroutine flushes, one syncs, and a disk that is slow, full or broken
-// makes Lag grow and Detail speak. It never deletes what it cannot read: a database that cannot be trusted
-// is renamed, and a directory that is not its own is left alone.
-//
-// Badger maps its files into memory and ends the process where a file is not what it expected, and stops it where the
-// disk stands still. Hence what is done before it may open one: see manifest.go, log.go, trial.go, space.go and
-// reserve.go; and hence it has a process of its own once the table is restored: see apart.go.
+// Ingest never waits for the store: one goroutine flushes, one syncs, and while the disk is slow, full or failing, Lag
+// grows and Detail says why. The store never deletes data that it can't read: it renames a database that it can't
+// trust, and rejects a folder that isn't its own.
 package store

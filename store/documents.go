@@ -4,130 +4,104 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/sluice-metrics/sluice/store/database"
 	"github.com/sluice-metrics/sluice/store/format"
 )
 
-// DocumentKey is what a document is found by: a hash of what names it, which the document itself says in full.
-type DocumentKey [16]byte
-
-// Documents are persisted beside the table, each as a whole. What they append is opaque to the store.
-//
-// The store calls them from one goroutine at a time, while others change them.
-type Documents interface {
-	// Changed returns the documents that were made, changed or deleted since the last call, or all of them.
-	Changed(all bool) []DocumentKey
-	// AppendDocument appends one as it is now; false: it is not there any more.
-	AppendDocument(dst []byte, key DocumentKey) ([]byte, bool)
-	// RestoreDocument takes what was persisted, after the table was restored. The bytes are its own until it returns.
-	RestoreDocument(key DocumentKey, value []byte) error
+// dirtyDocuments are the documents that the disk doesn't have yet in their present state. The flusher owns them.
+type dirtyDocuments struct {
+	documents Documents
+	dirty     map[DocumentKey]struct{}
+	parts     map[DocumentKey]documentParts // of the documents on disk that have parts
+	all       bool                          // the database is a new one
+	value     []byte                        // scratch
 }
 
-// NoDocuments is for who has none.
-type NoDocuments struct{}
-
-// Changed implements Documents.
-func (NoDocuments) Changed(bool) []DocumentKey { return nil }
-
-// AppendDocument implements Documents.
-func (NoDocuments) AppendDocument(dst []byte, _ DocumentKey) ([]byte, bool) { return dst, false }
-
-// RestoreDocument implements Documents.
-func (NoDocuments) RestoreDocument(DocumentKey, []byte) error { return nil }
-
-// owed is what the disk does not have yet of the documents. Its owner is the flush.
-type owed struct {
-	from  Documents
-	keys  map[DocumentKey]struct{}
-	parts map[DocumentKey]partsOf // of those on disk that have any
-	all   bool                    // the database is a new one
-	value []byte
-}
-
-// partsOf says where the parts of a document lie.
-type partsOf struct {
+// documentParts says which entries are the parts of a document on disk.
+type documentParts struct {
 	generation uint8
 	count      uint16
 }
 
-func (o *owed) init(from Documents) {
-	o.from, o.keys, o.parts = from, map[DocumentKey]struct{}{}, map[DocumentKey]partsOf{}
+func (d *dirtyDocuments) init(documents Documents) {
+	d.documents, d.dirty, d.parts = documents, map[DocumentKey]struct{}{}, map[DocumentKey]documentParts{}
 }
 
-// collect takes over what has changed. It is owed until a batch with it is on disk.
-func (o *owed) collect() {
-	for _, key := range o.from.Changed(o.all) {
-		o.keys[key] = struct{}{}
+// collect asks which documents have changed. They stay dirty until a flush with them is on disk.
+func (d *dirtyDocuments) collect() {
+	for _, key := range d.documents.Changed(d.all) {
+		d.dirty[key] = struct{}{}
 	}
-	o.all = false
+	d.all = false
 }
 
-// forget makes every document be written again.
-func (o *owed) forget() {
-	o.all = true
-	clear(o.parts)
+// writeAll makes the next flush write every document.
+func (d *dirtyDocuments) writeAll() {
+	d.all = true
+	clear(d.parts)
 }
 
-// put writes what is owed into the batch.
-func (o *owed) put(b *batch, pace *pace) error {
-	for key := range o.keys {
-		if err := o.putOne(b, key); err != nil {
+// put writes the dirty documents into the batch.
+func (d *dirtyDocuments) put(b *batch, pacer *pacer) error {
+	for key := range d.dirty {
+		if err := d.putOne(b, key); err != nil {
 			return err
 		}
-		pace.step()
+		pacer.step()
 	}
 	return nil
 }
 
-func (o *owed) putOne(b *batch, key DocumentKey) error {
-	value, there := o.from.AppendDocument(o.value[:0], key)
-	o.value = value
-	head, was := append([]byte{format.PrefixDocument}, key[:]...), o.parts[key]
-	if !there {
+func (d *dirtyDocuments) putOne(b *batch, key DocumentKey) error {
+	value, exists := d.documents.AppendDocument(d.value[:0], key)
+	d.value = value
+	head, old := append([]byte{format.PrefixDocument}, key[:]...), d.parts[key]
+	if !exists {
 		if err := b.remove(head); err != nil {
 			return err
 		}
-		return o.dropParts(b, key, head, was)
+		return d.removeParts(b, key, head, old)
 	}
-	v := format.Blob{Key: head, Value: value, Header: format.Header{Seq: b.seq, Generation: was.generation ^ 1}}
-	v, err := b.putParts(v)
+	blob := format.Blob{Key: head, Value: value, Header: format.Header{Seq: b.seq, Generation: old.generation ^ 1}}
+	blob, err := b.putParts(blob)
 	if err == nil {
-		err = b.putHeads(v)
+		err = b.putHeads(blob)
 	}
 	if err == nil {
-		err = o.dropParts(b, key, head, was)
+		err = d.removeParts(b, key, head, old)
 	}
-	if err == nil && v.Parts > 0 {
-		o.parts[key] = partsOf{v.Generation, v.Parts}
+	if err == nil && blob.Parts > 0 {
+		d.parts[key] = documentParts{blob.Generation, blob.Parts}
 	}
 	return err
 }
 
-// dropParts removes the parts that a document had before.
-func (o *owed) dropParts(b *batch, key DocumentKey, head []byte, was partsOf) error {
-	for part := range int(was.count) {
-		if err := b.remove(format.AppendPartKey(nil, head, was.generation, part)); err != nil {
+// removeParts removes the parts of a document's former state.
+func (d *dirtyDocuments) removeParts(b *batch, key DocumentKey, head []byte, old documentParts) error {
+	for part := range int(old.count) {
+		if err := b.remove(format.AppendPartKey(nil, head, old.generation, part)); err != nil {
 			return err
 		}
 	}
-	delete(o.parts, key)
+	delete(d.parts, key)
 	return nil
 }
 
-// settled says that all that was owed is on disk.
-func (o *owed) settled() {
-	clear(o.keys)
-	if cap(o.value) > keptBuffer {
-		o.value = nil
+// flushed records that all dirty documents are on disk.
+func (d *dirtyDocuments) flushed() {
+	clear(d.dirty)
+	if cap(d.value) > keptBuffer {
+		d.value = nil
 	}
 }
 
-// restore hands all documents over. One that cannot be read is left out, and told of.
-func (o *owed) restore(from readTxn, logger *slog.Logger) (restored, failed int, err error) {
-	r := format.NewReader(from)
+// restore restores all documents. It logs and leaves out those that can't be read.
+func (d *dirtyDocuments) restore(from database.Reader, logger *slog.Logger) (restored, failed int, err error) {
+	blobs := format.NewReader(from)
 	err = from.Each([]byte{format.PrefixDocument}, func(key, entry []byte) error {
-		r.Reset()
-		if err := o.restoreOne(r, key, entry); err != nil {
-			if failed++; failed <= loggedBlocks {
+		blobs.Reset()
+		if err := d.restoreOne(blobs, key, entry); err != nil {
+			if failed++; failed <= maxLoggedBlocks {
 				logger.Error("a document cannot be restored", "key", fmt.Sprintf("%x", key), "reason", err)
 			}
 			return nil
@@ -138,7 +112,7 @@ func (o *owed) restore(from readTxn, logger *slog.Logger) (restored, failed int,
 	return restored, failed, err
 }
 
-func (o *owed) restoreOne(r *format.Reader, head, entry []byte) (err error) {
+func (d *dirtyDocuments) restoreOne(blobs *format.Reader, head, entry []byte) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v", p)
@@ -146,14 +120,14 @@ func (o *owed) restoreOne(r *format.Reader, head, entry []byte) (err error) {
 	}()
 	var key DocumentKey
 	if copy(key[:], head[1:]) != len(key) || len(head) != 1+len(key) {
-		return fmt.Errorf("a key of %d bytes: want %d", len(head), 1+len(key))
+		return fmt.Errorf("its key has %d bytes; must be %d", len(head), 1+len(key))
 	}
-	h, value, err := r.Blob(head, entry, 0)
+	h, value, err := blobs.Blob(head, entry, 0)
 	if h.Parts > 0 {
-		o.parts[key] = partsOf{h.Generation, h.Parts}
+		d.parts[key] = documentParts{h.Generation, h.Parts}
 	}
 	if err != nil {
 		return err
 	}
-	return o.from.RestoreDocument(key, value)
+	return d.documents.RestoreDocument(key, value)
 }

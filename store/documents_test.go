@@ -2,13 +2,12 @@ package store
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"sync"
 	"testing"
 
-	"github.com/dgraph-io/badger/v4"
+	"github.com/sluice-metrics/sluice/store/database"
 	"github.com/sluice-metrics/sluice/store/format"
 )
 
@@ -83,16 +82,12 @@ func (s *shelf) mustEqual(t *testing.T, o *shelf) {
 
 func openWith(t *testing.T, dir string, documents Documents) *Store {
 	t.Helper()
-	s, err := Open(t.Context(), testConfig(dir), Parts{Table: newModel(0), Documents: documents, Logger: quiet()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close(context.Background()) })
-	return s
+	return mustOpenIn(t, database.StorageProcess, testConfig(dir), Parts{Table: newModel(0), Documents: documents})
 }
 
 // What is synced is there after a crash; what is deleted is not; whatever the size.
 func TestDocumentsSurvive(t *testing.T) {
+	t.Parallel()
 	dir, shelf := t.TempDir(), newShelf()
 	s := openWith(t, dir, shelf)
 	stop := start(t, s)
@@ -119,8 +114,7 @@ func TestDocumentsSurvive(t *testing.T) {
 	}
 	mustClose(t, s)
 	again := newShelf()
-	keptHere(t)
-	s = openWith(t, dir, again)
+	s = mustOpenIn(t, database.InProcess, testConfig(dir), Parts{Table: newModel(0), Documents: again})
 	shelf.mustEqual(t, again)
 	if left := s.countKeys(t, format.PrefixDocument) + s.countKeys(t, format.PrefixPart); left != 0 {
 		t.Errorf("%d entries of deleted documents are left", left)
@@ -129,14 +123,9 @@ func TestDocumentsSurvive(t *testing.T) {
 
 func (s *Store) countKeys(t *testing.T, kind byte) (n int) {
 	t.Helper()
-	err := s.here.View(func(txn *badger.Txn) error {
-		it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kind}})
-		defer it.Close()
-		for it.Rewind(); it.Valid(); it.Next() {
-			n++
-		}
-		return nil
-	})
+	from := s.local.Read()
+	defer from.Close()
+	err := from.Each([]byte{kind}, func(_, _ []byte) error { n++; return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,12 +167,12 @@ func TestDocumentsAreOwedUntilTheyAreOnDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	shelf.put("a", "2")
-	s.flush.batch.room = func(int) error { return fmt.Errorf("no room") }
-	if err := s.flush.run(s.db, s.seq.Next(false)); err == nil {
+	s.flusher.batch.checkSpace = func(int) error { return fmt.Errorf("no room") }
+	if err := s.flusher.run(s.db, s.seq.Next(false)); err == nil {
 		t.Fatal("a flush without room went well")
 	}
-	s.flush.batch.room = func(int) error { return nil }
-	if err := s.flush.run(s.db, s.seq.Next(false)); err != nil {
+	s.flusher.batch.checkSpace = func(int) error { return nil }
+	if err := s.flusher.run(s.db, s.seq.Next(false)); err != nil {
 		t.Fatal(err)
 	}
 	mustClose(t, s)

@@ -1,208 +1,235 @@
 package store
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
+	"github.com/sluice-metrics/sluice/store/database"
 	"github.com/sluice-metrics/sluice/store/format"
 )
 
-const (
-	// checkpointPeriods is how many flush intervals pass until a changing block is written whole again: fewer than
-	// format.DeltaSlots, so a delta is overwritten only when a newer checkpoint has been due.
-	checkpointPeriods = 120
-	// keptBuffer is how large a scratch buffer may stay between two flushes.
-	keptBuffer = 4 << 20
-)
+// This file reads downward: a flush step of the flush goroutine; one flush; one block, which is written as a delta and
+// in turn as a checkpoint; the result of a transaction.
 
-// A progress is what the store knows of a block's copy on the disk. Its owner is the flush.
-type progress struct {
-	last       format.Sequence // the newest delta that was taken from the table, written or not
-	since      format.Sequence // the first delta after the checkpoint, if dirty
-	checkpoint format.Sequence // 0: none yet
-	names      format.Sequence // 0: none, or they must be written again
-
-	stateGeneration uint8
-	namesGeneration uint8
-
-	dirty  bool // there are deltas after the checkpoint
-	broken bool // something taken from the table did not reach the disk: only a checkpoint helps
-}
-
-// A checkpoint is what a block gains when one is on disk.
-type checkpoint struct {
-	seq             format.Sequence
-	names           bool
-	stateGeneration uint8
-	namesGeneration uint8
-}
-
-// due says whether a block must be written whole. Every block has a period of its own among
-// checkpointPeriods, so that the load is even however many blocks began to change at once.
-func (p *progress) due(block int, seq format.Sequence) bool {
-	if p.broken {
-		return true
+// flushStep is one flush, whatever state the disk is in.
+func (s *Store) flushStep(began time.Time) error {
+	callers := s.syncs.takeWaiting()
+	s.urgent = callers != nil
+	err := s.ready(began)
+	if err == nil {
+		err = s.flush(began)
+		switch {
+		case errors.Is(err, database.ErrDiskFull):
+			s.pause(err.Error(), began)
+		case err != nil:
+			s.count.failures.Add(1)
+			s.mustReopen = true
+			s.fail(err, began)
+		}
 	}
-	if !p.dirty {
-		return false
+	s.urgent = false
+	switch {
+	case callers == nil:
+	case err != nil:
+		callers.end(fmt.Errorf("store: %w: %w", ErrNotPersisting, err))
+	default:
+		s.syncs.addFlushed(callers)
 	}
-	turn := seq.OpensPeriod() && seq.Period()%checkpointPeriods == uint64(block)%checkpointPeriods
-	return turn || seq.Period()-p.since.Period() >= checkpointPeriods
+	return err
 }
 
-// A flush is one pass over the table's blocks.
-type flush struct {
-	table  Table
-	blocks []progress
-	owed   owed
-	batch  batch
+// isUrgent says whether a caller of Sync, or the end of the process, waits for this flush or for the next one.
+func (s *Store) isUrgent() bool { return s.urgent || s.ending.Load() || s.syncs.isWaiting() }
 
-	delta, state, names []byte
-	pace                pace
+// flush numbers the flush, runs it and counts it.
+func (s *Store) flush(began time.Time) error {
+	samePeriod := began.Before(s.periodStart.Add(s.cfg.FlushInterval - time.Millisecond))
+	s.seq = s.seq.Next(samePeriod)
+	if s.seq.OpensPeriod() {
+		s.periodStart = began
+	}
+	err := s.flusher.run(s.db, s.seq)
+	s.count.flushNanos.Add(int64(time.Since(began) - s.flusher.pacer.rested))
+	s.count.writtenBytes.Store(s.flusher.batch.written)
+	if err != nil {
+		return fmt.Errorf("cannot write: %w", err)
+	}
+	s.count.flushes.Add(1)
+	s.retryAfter = 0
+	s.status.flushed(began)
+	return nil
 }
 
-func (f *flush) init(table Table, documents Documents, spread time.Duration, urgent func() bool) {
+// keptBuffer is how large a scratch buffer may stay between two flushes.
+const keptBuffer = 4 << 20
+
+// A flusher writes the table's changes. The flush goroutine owns it.
+type flusher struct {
+	table     Table
+	blocks    []savedBlock
+	documents dirtyDocuments
+	batch     batch
+	pacer     pacer
+
+	delta, state, names []byte // scratch
+}
+
+func (f *flusher) init(table Table, documents Documents, spread time.Duration, urgent func() bool) {
 	f.table = table
-	f.pace.spread, f.pace.urgent = spread, urgent
-	f.owed.init(documents)
+	f.pacer.spread, f.pacer.urgent = spread, urgent
+	f.documents.init(documents)
 	f.batch.clock = table.AppendClock
-	f.batch.onDisk = f.onDisk
-	f.batch.lost = f.lost
+	f.batch.committed = f.committed
+	f.batch.dropped = f.dropped
 }
 
-// run writes what changed since the last run, and the checkpoints that are due. After an error, what was
-// not reached is still with the table, and what was taken from it is marked broken.
-func (f *flush) run(db database, seq format.Sequence) error {
+// run is one flush: the delta of every block that changed, the checkpoints that are due, the documents that changed.
+// After an error, the changes of blocks that it didn't reach are still with the table; blocks whose changes were
+// lost need a checkpoint.
+func (f *flusher) run(db database.DB, seq format.Sequence) error {
 	f.batch.db, f.batch.seq = db, seq
 	f.grow(f.table.Blocks())
-	f.pace.begin()
+	f.pacer.begin()
 	for block := range f.table.Blocks() {
 		f.grow(block + 1)
 		if err := f.block(block, seq); err != nil {
-			f.blocks[block].broken = true
+			f.blocks[block].needsCheckpoint = true
 			f.batch.drop()
 			return err
 		}
-		f.pace.step()
+		f.pacer.step()
 	}
 	f.trim()
-	f.owed.collect()
-	if err := f.owed.put(&f.batch, &f.pace); err != nil {
+	f.documents.collect()
+	if err := f.documents.put(&f.batch, &f.pacer); err != nil {
 		f.batch.drop()
 		return err
 	}
 	if err := f.batch.reserve(0); err != nil {
 		return err
 	}
-	if err := f.batch.commit(); err != nil {
+	if err := f.batch.commit(); err != nil { // with the clock, even if nothing else changed
 		return err
 	}
-	f.owed.settled()
+	f.documents.flushed()
 	return nil
 }
 
-func (f *flush) block(block int, seq format.Sequence) error {
-	p := &f.blocks[block]
+func (f *flusher) block(block int, seq format.Sequence) error {
+	saved := &f.blocks[block]
 	f.delta = f.table.AppendDelta(f.delta[:0], block)
 	if len(f.delta) > 0 {
 		if err := f.putDelta(block, seq); err != nil {
 			return err
 		}
 	}
-	if p.due(block, seq) {
+	if saved.checkpointDue(block, seq) {
 		return f.putCheckpoint(block, seq)
 	}
 	return nil
 }
 
-func (f *flush) putDelta(block int, seq format.Sequence) error {
-	p := &f.blocks[block]
-	link := p.last
-	p.last = seq
-	if !p.dirty {
-		p.dirty, p.since = true, seq
+// putDelta writes a block's changes, linked to the block's write before.
+func (f *flusher) putDelta(block int, seq format.Sequence) error {
+	saved := &f.blocks[block]
+	link := saved.last
+	saved.last = seq
+	if !saved.hasDeltas {
+		saved.hasDeltas, saved.firstDelta = true, seq
 	}
-	if p.broken || seq.Period()-p.since.Period() >= format.DeltaSlots {
-		p.broken = true // the checkpoint that follows at once says it all
+	if saved.needsCheckpoint || seq.Period()-saved.firstDelta.Period() >= format.DeltaSlots {
+		saved.needsCheckpoint = true // it follows at once and includes the delta
 		return nil
 	}
-	delta := format.Blob{Key: format.AppendDeltaKey(nil, block, seq), Value: f.delta, Header: format.Header{Seq: seq, Link: link}}
+	delta := format.Blob{
+		Key:    format.AppendDeltaKey(nil, block, seq),
+		Value:  f.delta,
+		Header: format.Header{Seq: seq, Link: link},
+	}
 	if err := f.batch.put(delta); err != nil {
 		return err
 	}
-	f.batch.outcomes = append(f.batch.outcomes, outcome{block: block})
+	f.batch.writes = append(f.batch.writes, blockWrite{block: block})
 	return nil
 }
 
-// putCheckpoint writes a block whole. The names are asked for after the state, so that every series of the
-// state has its name.
-func (f *flush) putCheckpoint(block int, seq format.Sequence) error {
-	p := &f.blocks[block]
+// putCheckpoint writes a block whole. The names follow the state, so that every series of the state has its name. They
+// are written only if they changed.
+func (f *flusher) putCheckpoint(block int, seq format.Sequence) error {
+	saved := &f.blocks[block]
 	f.state = f.table.AppendState(f.state[:0], block)
-	done := &checkpoint{seq: seq, stateGeneration: p.stateGeneration ^ 1, namesGeneration: p.namesGeneration}
-	done.names = f.table.NamesChanged(block) || p.names == 0
-	link := p.names
+	write := &checkpoint{seq: seq, stateGeneration: saved.stateGeneration ^ 1, namesGeneration: saved.namesGeneration}
+	write.names = f.table.NamesChanged(block) || saved.names == 0
+	link := saved.names
 	var heads []format.Blob
-	if done.names {
+	if write.names {
 		f.names = f.table.AppendNames(f.names[:0], block)
-		p.names = 0 // until they are on disk
-		done.namesGeneration ^= 1
+		saved.names = 0 // until they are on disk
+		write.namesGeneration ^= 1
 		link = seq
-		head, err := f.batch.putParts(format.Blob{Key: format.AppendBlockKey(nil, format.PrefixNames, block), Value: f.names,
-			Header: format.Header{Seq: seq, Generation: done.namesGeneration}})
+		head, err := f.batch.putParts(format.Blob{
+			Key:    format.AppendBlockKey(nil, format.PrefixNames, block),
+			Value:  f.names,
+			Header: format.Header{Seq: seq, Generation: write.namesGeneration},
+		})
 		if err != nil {
 			return err
 		}
 		heads = append(heads, head)
 	}
-	head, err := f.batch.putParts(format.Blob{Key: format.AppendBlockKey(nil, format.PrefixCheckpoint, block), Value: f.state,
-		Header: format.Header{Seq: seq, Link: link, Generation: done.stateGeneration}})
+	head, err := f.batch.putParts(format.Blob{
+		Key:    format.AppendBlockKey(nil, format.PrefixCheckpoint, block),
+		Value:  f.state,
+		Header: format.Header{Seq: seq, Link: link, Generation: write.stateGeneration},
+	})
 	if err != nil {
 		return err
 	}
 	if err := f.batch.putHeads(append(heads, head)...); err != nil {
 		return err
 	}
-	f.batch.outcomes = append(f.batch.outcomes, outcome{block, done})
+	f.batch.writes = append(f.batch.writes, blockWrite{block, write})
 	return nil
 }
 
-// onDisk enters what a batch achieved.
-func (f *flush) onDisk(outcomes []outcome) {
-	for _, o := range outcomes {
-		c, p := o.checkpoint, &f.blocks[o.block]
+// committed records that a transaction is on disk.
+func (f *flusher) committed(writes []blockWrite) {
+	for _, w := range writes {
+		c, saved := w.checkpoint, &f.blocks[w.block]
 		if c == nil {
 			continue
 		}
-		p.checkpoint, p.stateGeneration, p.namesGeneration = c.seq, c.stateGeneration, c.namesGeneration
-		p.dirty, p.broken = false, false
+		saved.checkpoint, saved.stateGeneration, saved.namesGeneration = c.seq, c.stateGeneration, c.namesGeneration
+		saved.hasDeltas, saved.needsCheckpoint = false, false
 		if c.names {
-			p.names = c.seq
+			saved.names = c.seq
 		}
 	}
 }
 
-// lost enters that a batch did not reach the disk.
-func (f *flush) lost(outcomes []outcome) {
-	for _, o := range outcomes {
-		f.blocks[o.block].broken = true
+// dropped records that a transaction didn't reach the disk (S4).
+func (f *flusher) dropped(writes []blockWrite) {
+	for _, w := range writes {
+		f.blocks[w.block].needsCheckpoint = true
 	}
 }
 
-// forget makes every block be written whole: the database is a new one.
-func (f *flush) forget() {
-	f.owed.forget()
+// writeAll makes the next flush write every block and document whole, because the database is a new one.
+func (f *flusher) writeAll() {
+	f.documents.writeAll()
 	for i := range f.blocks {
-		f.blocks[i] = progress{last: f.blocks[i].last, broken: true}
+		f.blocks[i] = savedBlock{last: f.blocks[i].last, needsCheckpoint: true}
 	}
 }
 
-func (f *flush) grow(blocks int) {
+func (f *flusher) grow(blocks int) {
 	for len(f.blocks) < blocks {
-		f.blocks = append(f.blocks, progress{})
+		f.blocks = append(f.blocks, savedBlock{})
 	}
 }
 
-func (f *flush) trim() {
+func (f *flusher) trim() {
 	for _, b := range []*[]byte{&f.delta, &f.state, &f.names} {
 		if cap(*b) > keptBuffer {
 			*b = nil

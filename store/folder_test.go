@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/dgraph-io/badger/v4"
+	"github.com/sluice-metrics/sluice/store/folder"
 	"github.com/sluice-metrics/sluice/store/format"
 )
 
@@ -49,6 +49,7 @@ func mkdir(t *testing.T, path string) {
 // TestRefusedDirectory: what is not ours, or not for us to read, is refused in one line that says which
 // directory and why, and nothing in it is touched.
 func TestRefusedDirectory(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		make func(t *testing.T, dir string)
@@ -56,8 +57,8 @@ func TestRefusedDirectory(t *testing.T) {
 		says string
 	}{
 		{"foreign files", func(t *testing.T, dir string) { mkdir(t, dir); appendTo(t, filepath.Join(dir, "letters.txt"), "dear") },
-			ErrForeign, "letters.txt"},
-		{"foreign folder", func(t *testing.T, dir string) { mkdir(t, filepath.Join(dir, "etc")) }, ErrForeign, "etc"},
+			folder.ErrForeign, "letters.txt"},
+		{"foreign folder", func(t *testing.T, dir string) { mkdir(t, filepath.Join(dir, "etc")) }, folder.ErrForeign, "etc"},
 		{"foreign database", func(t *testing.T, dir string) {
 			db, err := badger.Open(badger.DefaultOptions(dir).WithLogger(nil))
 			if err != nil {
@@ -66,20 +67,26 @@ func TestRefusedDirectory(t *testing.T) {
 			if err := db.Close(); err != nil {
 				t.Fatal(err)
 			}
-		}, ErrForeign, "holds"},
+		}, folder.ErrForeign, "holds"},
 		{"foreign marker", func(t *testing.T, dir string) {
 			mkdir(t, dir)
-			appendTo(t, filepath.Join(dir, markerName), "to Bremen")
+			appendTo(t, filepath.Join(dir, folder.MarkerName), "to Bremen")
 		},
-			ErrForeign, markerName},
-		{"a file in its place", func(t *testing.T, dir string) { touch(t, dir) }, nil, "cannot make the data directory"},
+			folder.ErrForeign, folder.MarkerName},
+		{"a file in its place", func(t *testing.T, dir string) { touch(t, dir) }, nil, "cannot create the data folder"},
 		{"below a file", func(t *testing.T, dir string) { touch(t, filepath.Dir(dir)) }, nil, "not a directory"},
 		{"future format", func(t *testing.T, dir string) {
-			makeDatabase(t, dir)
+			made, _ := makeDatabase(t)
+			if err := os.Rename(made, dir); err != nil {
+				t.Fatal(err)
+			}
 			appendMarker(t, dir, strconv.Itoa(format.Version+1))
 		}, format.ErrVersion, fmt.Sprintf("versions up to %d", format.Version)},
 		{"future format of the database", func(t *testing.T, dir string) {
-			makeDatabase(t, dir)
+			made, _ := makeDatabase(t)
+			if err := os.Rename(made, dir); err != nil {
+				t.Fatal(err)
+			}
 			writeEntry(t, dir, []byte{format.PrefixVersion}, binary.BigEndian.AppendUint32([]byte("sluice"), 7))
 		}, format.ErrVersion, "format version 7"},
 	} {
@@ -90,7 +97,7 @@ func TestRefusedDirectory(t *testing.T) {
 			}
 			c.make(t, dir)
 			// The lock's content is its holder; all else must stay.
-			_ = os.Remove(filepath.Join(dir, lockName))
+			_ = os.Remove(filepath.Join(dir, folder.LockName))
 			before := tree(t, filepath.Dir(filepath.Dir(dir)))
 			s, err := Open(t.Context(), testConfig(dir), Parts{Table: newModel(0), Logger: quiet()})
 			if err == nil {
@@ -103,7 +110,7 @@ func TestRefusedDirectory(t *testing.T) {
 			if !strings.Contains(err.Error(), filepath.Dir(dir)) {
 				t.Errorf("error %q does not name the directory", err)
 			}
-			_ = os.Remove(filepath.Join(dir, lockName))
+			_ = os.Remove(filepath.Join(dir, folder.LockName))
 			if after := tree(t, filepath.Dir(filepath.Dir(dir))); after != before {
 				t.Error("the directory was touched")
 			}
@@ -113,7 +120,7 @@ func TestRefusedDirectory(t *testing.T) {
 
 func appendMarker(t *testing.T, dir, version string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, markerName), []byte(markerText+version+"\n"), 0o640); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, folder.MarkerName), []byte(folder.MarkerText+version+"\n"), 0o640); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -124,13 +131,13 @@ func TestAcceptedDirectory(t *testing.T) {
 		"missing":       func(t *testing.T, dir string) { t.Helper() },
 		"empty":         mkdir,
 		"fresh volume":  func(t *testing.T, dir string) { mkdir(t, filepath.Join(dir, "lost+found")) },
-		"empty marker":  func(t *testing.T, dir string) { mkdir(t, dir); touch(t, filepath.Join(dir, markerName)) },
+		"empty marker":  func(t *testing.T, dir string) { mkdir(t, dir); touch(t, filepath.Join(dir, folder.MarkerName)) },
 		"only a marker": func(t *testing.T, dir string) { mkdir(t, dir); appendMarker(t, dir, "1") },
 		"half a first opening": func(t *testing.T, dir string) {
-			mkdir(t, filepath.Join(dir, databaseName))
+			mkdir(t, filepath.Join(dir, folder.DatabaseName))
 			appendMarker(t, dir, "1")
-			appendTo(t, filepath.Join(dir, databaseName, "MANIFEST-REWRITE"), "Bd")
-			appendTo(t, filepath.Join(dir, databaseName, "LOCK"), "1")
+			appendTo(t, filepath.Join(dir, folder.DatabaseName, "MANIFEST-REWRITE"), "Bd")
+			appendTo(t, filepath.Join(dir, folder.DatabaseName, "LOCK"), "1")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -147,6 +154,7 @@ func TestAcceptedDirectory(t *testing.T) {
 
 // TestSecondProcess: a directory in use is left alone, and the message names its holder.
 func TestSecondProcess(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	model := newModel(1)
 	s := mustOpen(t, dir, model)
@@ -154,7 +162,7 @@ func TestSecondProcess(t *testing.T) {
 	newStepper(s).period(t)
 
 	_, err := Open(t.Context(), testConfig(dir), Parts{Table: newModel(0), Logger: quiet()})
-	if !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), fmt.Sprintf("process %d", os.Getpid())) || !strings.Contains(err.Error(), dir) {
+	if !errors.Is(err, folder.ErrInUse) || !strings.Contains(err.Error(), fmt.Sprintf("process %d", os.Getpid())) || !strings.Contains(err.Error(), dir) {
 		t.Fatalf("second Open: %v", err)
 	}
 	child := exec.CommandContext(t.Context(), os.Args[0])
@@ -172,56 +180,12 @@ func TestSecondProcess(t *testing.T) {
 	}
 }
 
-// TestUntried: where no trial can be run, a sound database is opened all the same and never set aside.
-func TestUntried(t *testing.T) {
-	dir := t.TempDir()
-	model := makeDatabase(t, dir)
-	s := mustOpen(t, dir, newModel(0))
-	if err := s.closeDatabase(); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		said, complaint string
-		exit            error
-		is              error
-	}{
-		{"", "exec format error", errors.New("exit status 1"), errUntried},
-		{"usage: another program\n", "", nil, errUntried},
-		{trialBegun + "\n" + trialUnable + "no space left on device\n", "", nil, errUntried},
-		{trialBegun + "\n" + trialFormat + "1\n" + trialFault + "table 3\n", "", nil, format.ErrDamaged},
-		{trialBegun + "\n", "panic: a", errors.New("exit status 2"), format.ErrDamaged},
-		{trialBegun + "\n" + trialFormat + strconv.Itoa(format.Version+1) + "\n" + trialPassed + "\n", "", nil, format.ErrVersion},
-		{trialBegun + "\n" + trialFormat + "1\n" + trialPassed + "\n", "", nil, nil},
-		{trialBegun + "\n" + trialFormat + "2\n" + trialPassed + "\n", "", nil, nil},
-		{trialBegun + "\n" + trialFormat + "3\n" + trialPassed + "\n", "", nil, nil},
-		{trialBegun + "\n" + trialFormat + "4\n" + trialPassed + "\n", "", nil, nil},
-		{trialBegun + "\n" + trialFormat + "5\n" + trialPassed + "\n", "", nil, nil},
-		{trialBegun + "\n" + trialFormat + "0\n" + trialPassed + "\n", "", nil, nil},
-	} {
-		if err := s.folder.judge(c.said, c.exit, c.complaint); !errors.Is(err, c.is) {
-			t.Errorf("a trial that said %q and ended with %v: %v, want %v", c.said, c.exit, err, c.is)
-		}
-	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := s.folder.try(ended, s.cfg.TrialTimeout); !errors.Is(err, errUntried) {
-		t.Errorf("a trial that was called off: %v", err)
-	}
-	if err := s.folder.try(t.Context(), 1); !errors.Is(err, format.ErrDamaged) {
-		t.Errorf("a trial that takes too long: %v", err)
-	}
-	mustClose(t, s)
-	restored := newModel(0)
-	mustClose(t, mustOpen(t, dir, restored))
-	model.mustEqual(t, restored)
-}
-
 func TestConfigFaults(t *testing.T) {
 	if err := testConfig("/x").Validate(); err != nil {
 		t.Fatalf("the defaults are refused: %v", err)
 	}
 	err := Config{FlushInterval: 501e6}.Validate()
-	for _, field := range []string{"Dir", "FlushInterval", "SyncInterval", "MinFreeBytes", "TrialTimeout", "StopTimeout"} {
+	for _, field := range []string{"Dir", "FlushInterval", "SyncInterval", "MinFreeBytes", "ProbeTimeout", "StopTimeout"} {
 		if !strings.Contains(err.Error(), field) {
 			t.Errorf("%q does not name %s", err, field)
 		}

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sluice-metrics/sluice/store/database"
 )
 
 // fullDiskEnv, beside childEnv, makes the child persist under load on a disk that fills up.
@@ -23,7 +25,7 @@ const fullDiskEnv = "SLUICE_STORE_TEST_FULL_DISK"
 func fullDiskMain(dir string) error {
 	model := newModel(0)
 	cfg := testConfig(dir)
-	cfg.MinFreeBytes = leastFreeBytes
+	cfg.MinFreeBytes = database.LeastFreeBytes
 	s, err := Open(context.Background(), cfg, Parts{Table: model, Logger: quiet()})
 	if err != nil {
 		return err
@@ -50,7 +52,7 @@ func fullDiskMain(dir string) error {
 			if !more {
 				cancel()
 				err := <-ran
-				if _, off, _ := s.status.read(); off != "" {
+				if s.status.notPersisting() != "" {
 					err = nil // it says that it is not persisting
 				}
 				return errors.Join(err, s.Close(context.Background()))
@@ -151,6 +153,7 @@ func fill(t *testing.T, path string) {
 // ingest goes on, persisting when there is room again, and what Sync acknowledged is there after a restart,
 // however the process ended.
 func TestDiskFillsAtOnce(t *testing.T) {
+	t.Parallel()
 	for _, end := range []string{"resume", "close", "kill"} {
 		t.Run(end, func(t *testing.T) {
 			disk := t.TempDir()
@@ -213,7 +216,7 @@ func TestRoomIsSeenBeforeEveryBatch(t *testing.T) {
 		}
 	}
 	db, looks := s.db, 0
-	s.free = func(string) (uint64, error) {
+	s.freeBytes = func(string) (uint64, error) {
 		looks++
 		if looks > 2 {
 			return 0, nil
@@ -221,7 +224,7 @@ func TestRoomIsSeenBeforeEveryBatch(t *testing.T) {
 		return 1 << 40, nil
 	}
 	clock.now = clock.now.Add(s.cfg.FlushInterval)
-	if err := s.step(clock.now); !errors.Is(err, errNoRoom) || looks != 3 {
+	if err := s.flushStep(clock.now); !errors.Is(err, database.ErrDiskFull) || looks != 3 {
 		t.Fatalf("after %d looks at the disk: %v", looks, err)
 	}
 	if ok, detail := s.Detail(); ok || !strings.Contains(detail, "free") || s.count.failures.Load() != 0 {
@@ -230,7 +233,7 @@ func TestRoomIsSeenBeforeEveryBatch(t *testing.T) {
 	if s.db != db {
 		t.Fatal("the database was closed")
 	}
-	s.free = freeBytes
+	s.freeBytes = database.FreeBytes
 	clock.now = clock.now.Add(firstRetry)
 	clock.flush(t)
 	if s.db != db {
@@ -242,42 +245,5 @@ func TestRoomIsSeenBeforeEveryBatch(t *testing.T) {
 	model.mustEqual(t, restored)
 	if again.count.cutBlocks.Load()+again.count.failedBlocks.Load() > 0 {
 		t.Fatal("restored with losses")
-	}
-}
-
-// TestLogsHaveTheirRoom: whenever a batch has been written, the logs have all the room on the disk that Badger may
-// still use, and Badger took the file that was made for it.
-func TestLogsHaveTheirRoom(t *testing.T) {
-	keptHere(t)
-	dir := t.TempDir()
-	model := newModel(8)
-	s := mustOpen(t, dir, model)
-	reserve := &s.db.(here).reserve
-	if reserve.unable {
-		t.Skip("the file system cannot reserve room")
-	}
-	clock := newStepper(s)
-	first := reserve.next
-	for i := range 80 {
-		for b := range 8 {
-			model.put(b, uint16(i), "a", strings.Repeat("x", 60_000))
-		}
-		clock.period(t)
-		for _, log := range listLogs(s.folder.database()) {
-			stat, err := os.Stat(log.path)
-			if err != nil {
-				continue // it became a table
-			}
-			if room := stat.Sys().(*syscall.Stat_t).Blocks * 512; log.number >= reserve.next-1 && room < logBytes && reserve.next != log.number+1 {
-				t.Fatalf("flush %d: %s has room for %d bytes", i, log.path, room)
-			}
-		}
-	}
-	if reserve.next < first+2 {
-		t.Fatalf("the logs went from %d to %d only", first, reserve.next)
-	}
-	mustClose(t, s)
-	if logs := listLogs(s.folder.database()); len(logs) > 0 {
-		t.Fatalf("left behind: %v", logs)
 	}
 }

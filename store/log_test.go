@@ -6,21 +6,41 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/sluice-metrics/sluice/store/database"
+	"github.com/sluice-metrics/sluice/store/folder"
+	"github.com/sluice-metrics/sluice/store/wal"
 )
 
-// A killed is a copy of a data directory as kill -9 leaves it: all of it in one log.
+// A killed is a data folder as kill -9 leaves it: all of it is in one log.
 type killed struct {
-	dir    string
+	folder savedFolder
 	log    string // its name
 	size   int64  // up to where it was written
 	synced int64
 	model  *modelTable
 }
 
-// makeKilled writes blocks, syncs, and writes some more.
+var killedOnce struct {
+	sync.Mutex
+	killed
+}
+
+// makeKilled writes blocks, syncs, and writes some more; once. Tests must not change the model.
 func makeKilled(t *testing.T) killed {
+	t.Helper()
+	killedOnce.Lock()
+	defer killedOnce.Unlock()
+	if killedOnce.model == nil {
+		killedOnce.killed = writeAndKill(t)
+	}
+	return killedOnce.killed
+}
+
+func writeAndKill(t *testing.T) killed {
 	t.Helper()
 	dir := t.TempDir()
 	k := killed{model: newModel(6)}
@@ -37,21 +57,23 @@ func makeKilled(t *testing.T) killed {
 				t.Fatal(err)
 			}
 			k.model.settle()
-			for _, mark := range readNote(s.folder.database()).marks {
-				k.synced = mark.end + logHeaderBytes
+			for _, mark := range wal.ReadWatermark(s.folder.Database()).Positions {
+				k.synced = mark.End + wal.HeaderBytes
 			}
 		}
 	}
-	k.dir = crashCopy(t, dir)
+	dir = crashCopy(t, dir)
 	mustClose(t, s)
-	k.log = filepath.Base(databaseFiles(t, k.dir, "*1.mem")[0])
-	content, err := os.ReadFile(filepath.Join(k.dir, databaseName, k.log))
+	saved, err := readFolder(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	committed := walkLog(content[logHeaderBytes:]).committed
-	k.size = int64(committed + logHeaderBytes)
-	if k.synced <= logHeaderBytes || k.size <= k.synced {
+	k.folder = saved
+	k.log = filepath.Base(databaseFiles(t, dir, "*1.mem")[0])
+	content := saved[filepath.Join(folder.DatabaseName, k.log)].content
+	committed := wal.Scan(content[wal.HeaderBytes:]).Committed
+	k.size = int64(committed + wal.HeaderBytes)
+	if k.synced <= wal.HeaderBytes || k.size <= k.synced {
 		t.Fatalf("synced up to %d, written up to %d", k.synced, k.size)
 	}
 	return k
@@ -59,22 +81,19 @@ func makeKilled(t *testing.T) killed {
 
 func (k killed) copy(t *testing.T) (dir, log string) {
 	t.Helper()
-	dir = filepath.Join(t.TempDir(), "data")
-	if err := os.CopyFS(dir, os.DirFS(k.dir)); err != nil {
-		t.Fatal(err)
-	}
-	return dir, filepath.Join(dir, databaseName, k.log)
+	dir = k.folder.write(t)
+	return dir, filepath.Join(dir, folder.DatabaseName, k.log)
 }
 
 // reboot makes a directory look as if the machine had been started anew since.
 func reboot(t *testing.T, dir string) {
 	t.Helper()
-	note := readNote(filepath.Join(dir, databaseName))
-	if note.boot == "" {
+	note := wal.ReadWatermark(filepath.Join(dir, folder.DatabaseName))
+	if note.Boot == "" {
 		t.Fatal("no note in the database")
 	}
-	note.boot = "another"
-	if err := note.write(); err != nil {
+	note.Boot = "another"
+	if err := note.Write(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -84,12 +103,12 @@ func reboot(t *testing.T, dir string) {
 func (k killed) mustSpeak(t *testing.T, dir, what string, damagedLog []byte) (aside, torn bool) {
 	t.Helper()
 	restored := newModel(0)
-	s := mustOpen(t, dir, restored)
+	s := mustOpenLocal(t, dir, restored)
 	defer mustClose(t, s)
 	_, detail := s.Detail()
 	torn = strings.Contains(detail, "unfinished write")
 	if s.count.setAside.Load() > 0 {
-		kept, _ := filepath.Glob(filepath.Join(dir, databaseName+".damaged-*", k.log))
+		kept, _ := filepath.Glob(filepath.Join(dir, folder.DatabaseName+".damaged-*", k.log))
 		if len(kept) != 1 || !strings.Contains(detail, "started empty") {
 			t.Fatalf("%s: kept %v; %s", what, kept, detail)
 		}
@@ -111,15 +130,16 @@ func (k killed) mustSpeak(t *testing.T, dir, what string, damagedLog []byte) (as
 
 // TestFlippedBits: a log with a flipped bit anywhere is never used, and never cut, in silence.
 func TestFlippedBits(t *testing.T) {
+	t.Parallel()
 	k := makeKilled(t)
 	offsets := []int64{0, 7, 8, 19, 20, 21, 22, 23, 24, 40, k.synced - 1, k.synced, k.size - 1, k.size - 5, k.size, k.size + 1000}
 	r := rand.New(rand.NewPCG(5, 6))
-	random := 60
+	random := 16
 	if testing.Short() {
-		random = 10
+		random = 4
 	}
 	for range random {
-		offsets = append(offsets, logHeaderBytes+r.Int64N(k.size-logHeaderBytes))
+		offsets = append(offsets, wal.HeaderBytes+r.Int64N(k.size-wal.HeaderBytes))
 	}
 	for i, at := range offsets {
 		dir, log := k.copy(t)
@@ -135,7 +155,7 @@ func TestFlippedBits(t *testing.T) {
 		}
 		what := fmt.Sprintf("bit %d of byte %d of %d, synced to %d, rebooted %v", i%8, at, k.size, k.synced, rebooted)
 		aside, _ := k.mustSpeak(t, dir, what, content)
-		if at >= logHeaderBytes && at < k.synced && !aside {
+		if at >= wal.HeaderBytes && at < k.synced && !aside {
 			t.Errorf("%s: not set aside", what)
 		}
 	}
@@ -144,32 +164,33 @@ func TestFlippedBits(t *testing.T) {
 // TestTornTail: a log that ends in the middle of a write after the last sync costs that write alone, at whatever
 // byte; the same before the last sync is damage.
 func TestTornTail(t *testing.T) {
+	t.Parallel()
 	k := makeKilled(t)
 	r := rand.New(rand.NewPCG(7, 8))
 	ends := []int64{k.synced, k.synced + 1, k.size - 1, k.size - 30, k.size}
-	random := 40
+	random := 12
 	if testing.Short() {
-		random = 8
+		random = 4
 	}
 	for range random {
 		ends = append(ends, k.synced+r.Int64N(k.size-k.synced))
 	}
-	ends = append(ends, 5, logHeaderBytes, k.synced/2, k.synced-1)
+	ends = append(ends, 5, wal.HeaderBytes, k.synced/2, k.synced-1)
 	for i, end := range ends {
 		dir, log := k.copy(t)
 		size := fileSize(t, log)
 		truncate(t, log, end)
-		if i%3 != 0 || end < logHeaderBytes {
+		if i%3 != 0 || end < wal.HeaderBytes {
 			truncate(t, log, size) // zeros, as in a mapped log
 		}
 		if i%2 == 1 {
 			reboot(t, dir)
 		}
 		restored := newModel(0)
-		s := mustOpen(t, dir, restored)
+		s := mustOpenLocal(t, dir, restored)
 		_, detail := s.Detail()
 		aside := s.count.setAside.Load() > 0
-		if end < k.synced && end >= logHeaderBytes && !aside {
+		if end < k.synced && end >= wal.HeaderBytes && !aside {
 			t.Fatalf("torn at %d, synced to %d: %s", end, k.synced, detail)
 		}
 		if end >= k.synced {
@@ -193,7 +214,7 @@ func TestHoleAfterPowerLoss(t *testing.T) {
 			reboot(t, dir)
 		}
 		restored := newModel(0)
-		s := mustOpen(t, dir, restored)
+		s := mustOpenLocal(t, dir, restored)
 		_, detail := s.Detail()
 		if aside := s.count.setAside.Load() > 0; aside == rebooted {
 			t.Fatalf("rebooted %v: set aside %v: %s", rebooted, aside, detail)
@@ -217,7 +238,7 @@ func TestLostLog(t *testing.T) {
 		"empty":   func(log string) error { return os.Truncate(log, 0) },
 		"renamed": func(log string) error { return os.Rename(log, log+".old") },
 	} {
-		for _, room := range []uint64{1 << 40, leastFreeBytes - 1} {
+		for _, room := range []uint64{1 << 40, database.LeastFreeBytes - 1} {
 			t.Run(fmt.Sprint(name, " ", room), func(t *testing.T) {
 				dir, log := k.copy(t)
 				if err := lose(log); err != nil {
@@ -226,7 +247,7 @@ func TestLostLog(t *testing.T) {
 				var free atomic.Uint64
 				free.Store(room)
 				restored := newModel(0)
-				s := startWithout(t, testConfig(dir), restored, false, &free)
+				s := startWithout(t, testConfig(dir), restored, database.InProcess, &free)
 				defer mustClose(t, s)
 				if _, detail := s.Detail(); !strings.Contains(detail, "is missing") || len(restored.blocks) > 0 {
 					t.Errorf("%d blocks and not a word: %s", len(restored.blocks), detail)
@@ -236,18 +257,18 @@ func TestLostLog(t *testing.T) {
 	}
 	t.Run("became a table", func(t *testing.T) {
 		dir, _ := k.copy(t)
-		note := readNote(filepath.Join(dir, databaseName))
-		mustClose(t, mustOpen(t, dir, newModel(0)))
-		if err := note.write(); err != nil { // as of before
+		note := wal.ReadWatermark(filepath.Join(dir, folder.DatabaseName))
+		mustClose(t, mustOpenLocal(t, dir, newModel(0)))
+		if err := note.Write(); err != nil { // as of before
 			t.Fatal(err)
 		}
 		restored := newModel(0)
-		s := mustOpen(t, dir, restored)
+		s := mustOpenLocal(t, dir, restored)
 		defer mustClose(t, s)
 		k.model.mustEqual(t, restored)
-		if s.count.setAside.Load() > 0 || len(note.marks) == 0 {
+		if s.count.setAside.Load() > 0 || len(note.Positions) == 0 {
 			_, detail := s.Detail()
-			t.Errorf("%d marks: %s", len(note.marks), detail)
+			t.Errorf("%d marks: %s", len(note.Positions), detail)
 		}
 	})
 }

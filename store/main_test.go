@@ -2,12 +2,20 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sluice-metrics/sluice/store/database"
+	"github.com/sluice-metrics/sluice/store/folder"
 )
 
 // childEnv makes the test binary a process that persists until it is killed.
@@ -39,10 +47,23 @@ func testConfig(dir string) Config {
 	return c
 }
 
-// mustOpen opens a store that the test closes, unless it did so itself.
+// mustOpen opens a store, which the test may close.
 func mustOpen(t testing.TB, dir string, table Table) *Store {
 	t.Helper()
-	s, err := Open(t.Context(), testConfig(dir), Parts{Table: table, Logger: quiet()})
+	return mustOpenIn(t, database.StorageProcess, testConfig(dir), Parts{Table: table})
+}
+
+// mustOpenLocal opens a store whose database stays in this process: for tests of what is restored, and of how the
+// database is checked before.
+func mustOpenLocal(t testing.TB, dir string, table Table) *Store {
+	t.Helper()
+	return mustOpenIn(t, database.InProcess, testConfig(dir), Parts{Table: table})
+}
+
+func mustOpenIn(t testing.TB, place database.Place, cfg Config, parts Parts) *Store {
+	t.Helper()
+	parts.Logger = quiet()
+	s, err := open(t.Context(), cfg, parts, place, database.FreeBytes)
 	if err != nil {
 		t.Fatalf("Open: %v", err)
 	}
@@ -63,7 +84,10 @@ type stepper struct {
 	now   time.Time
 }
 
-func newStepper(s *Store) *stepper { return &stepper{store: s, now: time.Now()} }
+func newStepper(s *Store) *stepper {
+	s.flusher.pacer.urgent = func() bool { return true } // nobody needs the processor in between
+	return &stepper{store: s, now: time.Now()}
+}
 
 // period flushes in a new period.
 func (s *stepper) period(t testing.TB) {
@@ -74,14 +98,56 @@ func (s *stepper) period(t testing.TB) {
 
 func (s *stepper) flush(t testing.TB) {
 	t.Helper()
-	if err := s.store.step(s.now); err != nil {
+	if err := s.store.flushStep(s.now); err != nil {
 		t.Fatalf("flush: %v", err)
 	}
 }
 
-// keptHere has a test's databases in this process, where they can be looked into.
-func keptHere(t *testing.T) {
+// editDatabase changes entries of a closed database.
+func editDatabase(t *testing.T, dir string, edit func(txn database.Transaction) error) {
 	t.Helper()
-	canBeApart = false
-	t.Cleanup(func() { canBeApart = true })
+	f, err := folder.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opener := database.Opener{Folder: f, Logger: quiet()}
+	opened, err := opener.Reopen(database.InProcess)
+	if err != nil {
+		t.Fatal(err)
+	}
+	txn := opened.DB.Begin()
+	if err := errors.Join(edit(txn), txn.Commit(), opened.DB.Close(), f.Release()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// storageProcess finds the storage process of a data folder.
+func storageProcess(t *testing.T, dir string) *os.Process {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range all {
+		if line, _ := os.ReadFile(path); strings.HasPrefix(strings.Join(strings.Split(string(line), "\x00"), " "), os.Args[0]) &&
+			strings.Contains(string(line), "(database "+dir+"/") {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+			process, err := os.FindProcess(pid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return process
+		}
+	}
+	t.Fatal("there is no storage process")
+	return nil
+}
+
+// kill kills the storage process and waits until the store has seen its end.
+func kill(t *testing.T, process *os.Process) {
+	t.Helper()
+	if err := process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the storage process has ended", func() bool { return process.Signal(syscall.Signal(0)) != nil })
 }

@@ -8,15 +8,17 @@ import (
 	"testing"
 
 	"github.com/dgraph-io/badger/v4"
+	"github.com/sluice-metrics/sluice/store/folder"
 )
 
 // TestEmptyMarkerBesideOurDatabase: a power cut may leave the marker and other files empty. What the database
 // holds is restored all the same, and the marker is written again.
 func TestEmptyMarkerBesideOurDatabase(t *testing.T) {
+	t.Parallel()
 	for name, spoil := range map[string]func(t *testing.T, dir string){
 		"marker": func(*testing.T, string) {},
 		"all small files": func(t *testing.T, dir string) {
-			for _, empty := range []string{lockName, "kubeconfig", "ca.crt", "tls.crt", "tls.key", "kubeconfig.new"} {
+			for _, empty := range []string{folder.LockName, "kubeconfig", "ca.crt", "tls.crt", "tls.key", "kubeconfig.new"} {
 				if err := os.WriteFile(filepath.Join(dir, empty), nil, 0o640); err != nil {
 					t.Fatal(err)
 				}
@@ -24,9 +26,8 @@ func TestEmptyMarkerBesideOurDatabase(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			before := makeDatabase(t, dir)
-			marker := filepath.Join(dir, markerName)
+			dir, before := makeDatabase(t)
+			marker := filepath.Join(dir, folder.MarkerName)
 			truncate(t, marker, 0)
 			spoil(t, dir)
 			if err := CheckFolder(dir); err != nil {
@@ -35,7 +36,7 @@ func TestEmptyMarkerBesideOurDatabase(t *testing.T) {
 			restored := newModel(0)
 			mustClose(t, mustOpen(t, dir, restored))
 			before.mustEqual(t, restored)
-			if text, err := os.ReadFile(marker); err != nil || !strings.HasPrefix(string(text), markerText) {
+			if text, err := os.ReadFile(marker); err != nil || !strings.HasPrefix(string(text), folder.MarkerText) {
 				t.Errorf("the marker says %q, %v", text, err)
 			}
 		})
@@ -45,11 +46,11 @@ func TestEmptyMarkerBesideOurDatabase(t *testing.T) {
 // TestInterruptedFirstStart: a first start that a power cut or a full disk interrupted does not stop the next one.
 func TestInterruptedFirstStart(t *testing.T) {
 	for name, files := range map[string][]string{
-		"before the marker":      {markerName + ".new"},
-		"full disk":              {lockName},
-		"before the database":    {markerName, lockName},
-		"before its manifest":    {markerName, lockName, databaseName + "/LOCK"},
-		"manifest without bytes": {markerName, lockName, databaseName + "/" + badger.ManifestFilename, "tls.key", "ca.crt", "kubeconfig"},
+		"before the marker":      {folder.MarkerName + ".new"},
+		"full disk":              {folder.LockName},
+		"before the database":    {folder.MarkerName, folder.LockName},
+		"before its manifest":    {folder.MarkerName, folder.LockName, folder.DatabaseName + "/LOCK"},
+		"manifest without bytes": {folder.MarkerName, folder.LockName, folder.DatabaseName + "/" + badger.ManifestFilename, "tls.key", "ca.crt", "kubeconfig"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -70,7 +71,7 @@ func TestEmptyMarkerIsNoLicence(t *testing.T) {
 	for name, do := range map[string]func(t *testing.T, dir string){
 		"a file": func(t *testing.T, dir string) { touch(t, filepath.Join(dir, "thesis.tex")) },
 		"a database": func(t *testing.T, dir string) {
-			db, err := badger.Open(badger.DefaultOptions(filepath.Join(dir, databaseName)).WithLogger(nil))
+			db, err := badger.Open(badger.DefaultOptions(filepath.Join(dir, folder.DatabaseName)).WithLogger(nil))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -81,11 +82,11 @@ func TestEmptyMarkerIsNoLicence(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			touch(t, filepath.Join(dir, markerName))
+			touch(t, filepath.Join(dir, folder.MarkerName))
 			do(t, dir)
 			before := tree(t, dir)
 			_, err := Open(t.Context(), testConfig(dir), Parts{Table: newModel(0), Logger: quiet()})
-			if !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), "is empty") {
+			if !errors.Is(err, folder.ErrForeign) || !strings.Contains(err.Error(), "is empty") {
 				t.Errorf("Open: %v", err)
 			}
 			if tree(t, dir) != before {

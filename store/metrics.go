@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// counters are written by the store's goroutines and read by whoever collects.
+// counters are written by the store's goroutines and read by collectors.
 type counters struct {
 	flushes, failures, syncs, setAside atomic.Int64
 	flushNanos, restoreNanos           atomic.Int64
@@ -23,25 +23,25 @@ var (
 	persistingDesc = prometheus.NewDesc("sluice_store_persisting",
 		"1 while changes are written to disk, 0 while the disk is too full or failing.", nil, nil)
 	writtenDesc = prometheus.NewDesc("sluice_store_written_bytes_total",
-		"Bytes handed to the database; it writes them more than once.", nil, nil)
+		"Bytes passed to the database, which writes them to disk more than once.", nil, nil)
 	flushesDesc = prometheus.NewDesc("sluice_store_flushes_total",
-		"Flushes that wrote all that had changed.", nil, nil)
+		"Successful flushes.", nil, nil)
 	flushSecondsDesc = prometheus.NewDesc("sluice_store_flush_seconds_total",
-		"Time spent in flushes.", nil, nil)
+		"Time spent in flushes, without the pauses between blocks.", nil, nil)
 	syncsDesc = prometheus.NewDesc("sluice_store_syncs_total",
-		"Times that the database was synced.", nil, nil)
+		"Successful and failed fsyncs of the database.", nil, nil)
 	failuresDesc = prometheus.NewDesc("sluice_store_failures_total",
-		"Flushes and syncs that failed.", nil, nil)
+		"Failed flushes and fsyncs.", nil, nil)
 	setAsideDesc = prometheus.NewDesc("sluice_store_set_aside_total",
-		"Databases that could not be trusted and were renamed.", nil, nil)
+		"Databases that were renamed because they could not be trusted.", nil, nil)
 	restoreSecondsDesc = prometheus.NewDesc("sluice_store_restore_seconds",
-		"How long it took to check and open the database and to restore from it.", nil, nil)
+		"Time that the last start took to check and open the database and to restore from it.", nil, nil)
 	restoredDesc = prometheus.NewDesc("sluice_store_restored_blocks",
-		"Blocks of 1,024 series found at the start: complete, cut to an earlier state, or failed.", []string{"result"}, nil)
+		"Blocks of 1,024 series found at the last start: complete, cut to an earlier state, or failed.", []string{"result"}, nil)
 	restoredDocumentsDesc = prometheus.NewDesc("sluice_store_restored_documents",
-		"Documents (pushed groups, and which workloads counted what) that the last start found: complete, failed.", []string{"result"}, nil)
+		"Documents (pushed groups, and the metrics that each workload has counted) found at the last start: complete or failed.", []string{"result"}, nil)
 	freeDesc = prometheus.NewDesc("sluice_store_disk_free_bytes",
-		"What the disk of the data directory has free beyond what the database may claim.", nil, nil)
+		"Free space on the disk of the data folder, less the space that the database may claim.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
@@ -61,7 +61,7 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	persisting := 1.0
-	if _, off, _ := s.status.read(); off != "" {
+	if s.status.notPersisting() != "" {
 		persisting = 0
 	}
 	c := &s.count
@@ -80,7 +80,7 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 	gauge(restoredDesc, float64(c.failedBlocks.Load()), "failed")
 	gauge(restoredDocumentsDesc, float64(c.restoredDocuments.Load()), "complete")
 	gauge(restoredDocumentsDesc, float64(c.failedDocuments.Load()), "failed")
-	if free, err := s.free(s.folder.dir); err == nil {
+	if free, err := s.freeBytes(s.folder.Dir); err == nil {
 		gauge(freeDesc, float64(free))
 	}
 }

@@ -5,15 +5,17 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/sluice-metrics/sluice/store/folder"
 )
 
 // TestKilledInTheTrial: a process that is killed while another one tries its database says nothing against the database,
 // however often that happens.
 func TestKilledInTheTrial(t *testing.T) {
-	dir := t.TempDir()
-	model := makeDatabase(t, dir)
-	scratch := filepath.Join(dir, trialName)
-	for range maxOpenings {
+	t.Parallel()
+	dir, model := makeDatabase(t)
+	scratch := filepath.Join(dir, folder.ProbeName)
+	for range folder.MaxDeaths {
 		eventually(t, "the last trial's folder is gone", func() bool { return os.RemoveAll(scratch) == nil })
 		child := exec.Command(os.Args[0])
 		child.Env = append(os.Environ(), childEnv+"="+dir)

@@ -14,8 +14,8 @@ func TestPaceSpreads(t *testing.T) {
 		urgent       bool
 		want         time.Duration // after a millisecond of work
 	}{
-		"the first one":          {0, 0, false, mostRatio * time.Millisecond},
-		"hardly anything":        {time.Millisecond, 0, false, mostRatio * time.Millisecond},
+		"the first one":          {0, 0, false, maxRatio * time.Millisecond},
+		"hardly anything":        {time.Millisecond, 0, false, maxRatio * time.Millisecond},
 		"a fifth of the time":    {40 * time.Millisecond, 0, false, 4 * time.Millisecond},
 		"more than the time":     {300 * time.Millisecond, 0, false, shortestRest},
 		"no longer than it has":  {40 * time.Millisecond, spread - 2*time.Millisecond, false, 2 * time.Millisecond},
@@ -23,15 +23,15 @@ func TestPaceSpreads(t *testing.T) {
 		"somebody waits for it":  {40 * time.Millisecond, 0, true, urgentRest},
 		"nobody, and just begun": {100 * time.Millisecond, 0, false, time.Millisecond},
 	} {
-		p := pace{spread: spread, worked: test.before, urgent: func() bool { return test.urgent }}
+		p := pacer{spread: spread, worked: test.before, urgent: func() bool { return test.urgent }}
 		p.begin()
 		if got := p.rest(time.Millisecond, p.begun.Add(test.into)); got != test.want {
 			t.Errorf("%s: rests %v, want %v", name, got, test.want)
 		}
 	}
-	p := pace{spread: spread, worked: time.Millisecond, urgent: func() bool { return false }}
+	p := pacer{spread: spread, worked: time.Millisecond, urgent: func() bool { return false }}
 	p.begin()
-	if got, want := p.rest(25*time.Millisecond, p.begun), mostRatio*mostCounted; got != want {
+	if got, want := p.rest(25*time.Millisecond, p.begun), maxRatio*maxCounted; got != want {
 		t.Errorf("after a slice that had to wait: rests %v, want %v", got, want)
 	}
 }

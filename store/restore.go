@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -11,36 +12,36 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/dgraph-io/badger/v4"
+	"github.com/sluice-metrics/sluice/store/database"
 	"github.com/sluice-metrics/sluice/store/format"
 )
 
-// loggedBlocks is how many blocks that cannot be restored get a line of their own.
-const loggedBlocks = 10
+// maxLoggedBlocks bounds the log lines about blocks, and about documents, that can't be restored.
+const maxLoggedBlocks = 10
 
-// A restored is what came of reading a database.
+// A restored is the result of a restore.
 type restored struct {
 	seq      format.Sequence // the highest on disk
-	blocks   []progress
+	blocks   []savedBlock
 	restored int
 	failed   int
-	cut      int // restored to a state before the newest, for a write in between is missing
+	cut      int // restored to a state before the newest, because a write in between is missing
 }
 
-// A restore reads every block and hands it to the table, on all cores.
+// A restore reads every block and passes it to the table, on all processors.
 type restore struct {
-	db     *badger.DB
+	db     *database.Local
 	table  Table
 	logger *slog.Logger
-	keep   func(block int) // saves the entries of a block that could not be restored
-	next   atomic.Int64
-	mu     sync.Mutex // guards out, all but the elements of out.blocks: a worker owns those of its blocks
-	out    restored
+	keep   func(block int) // saves the entries of a block that can't be restored
+	next   atomic.Int64    // the block to read next
+	mu     sync.Mutex      // guards result; but a worker owns the elements of result.blocks that it reads
+	result restored
 }
 
-// run restores the table. An error that is errDamaged came before the table was given any block.
+// run restores the table. With format.ErrDamaged, the table was given no block.
 func (r *restore) run(ctx context.Context) (restored, error) {
-	clock, blocks, err := r.open()
+	clock, blocks, err := r.readClock()
 	if err != nil {
 		return restored{}, err
 	}
@@ -49,7 +50,7 @@ func (r *restore) run(ctx context.Context) (restored, error) {
 			return restored{}, format.Damaged("its clock: %v", err)
 		}
 	}
-	r.out.blocks = make([]progress, blocks)
+	r.result.blocks = make([]savedBlock, blocks)
 	var workers sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), max(1, blocks)) {
 		workers.Go(func() { r.work(ctx) })
@@ -61,19 +62,19 @@ func (r *restore) run(ctx context.Context) (restored, error) {
 	if err := r.table.RestoreDone(); err != nil {
 		return restored{}, fmt.Errorf("store: the table cannot be restored: %w", err)
 	}
-	return r.out, nil
+	return r.result, nil
 }
 
-// open reads the clock and counts the blocks.
-func (r *restore) open() (clock []byte, blocks int, err error) {
-	from := beginRead(r.db)
+// readClock reads the clock and counts the blocks.
+func (r *restore) readClock() (clock []byte, blocks int, err error) {
+	from := r.db.Read()
 	defer from.Close()
 	blocks = max(lastBlock(from, format.PrefixCheckpoint), lastBlock(from, format.PrefixDelta)) + 1
 	found, err := from.Get([]byte{format.PrefixClock}, func(value []byte) error {
 		if len(value) < 8 {
 			return format.Damaged("its clock is cut short")
 		}
-		r.out.seq = format.Sequence(binary.BigEndian.Uint64(value))
+		r.result.seq = format.Sequence(binary.BigEndian.Uint64(value))
 		clock = append([]byte{}, value[8:]...)
 		return nil
 	})
@@ -84,7 +85,7 @@ func (r *restore) open() (clock []byte, blocks int, err error) {
 }
 
 // lastBlock is the highest block number among the keys with a prefix, -1 if there are none.
-func lastBlock(from readTxn, prefix byte) int {
+func lastBlock(from database.Reader, prefix byte) int {
 	block, ok := format.BlockOf(from.Last([]byte{prefix}))
 	if !ok {
 		return -1
@@ -92,142 +93,143 @@ func lastBlock(from readTxn, prefix byte) int {
 	return block
 }
 
-// work takes one block after the other until there are no more.
+// work restores one block after the other until there are no more.
 func (r *restore) work(ctx context.Context) {
-	from := beginRead(r.db)
+	from := r.db.Read()
 	defer from.Close()
 	blobs := format.NewReader(from)
 	for ctx.Err() == nil {
 		block := int(r.next.Add(1) - 1)
-		if block >= len(r.out.blocks) {
+		if block >= len(r.result.blocks) {
 			return
 		}
-		c := readBlock(from, blobs, block)
-		if c.err == nil && c.found {
-			c.err = restoreBlock(r.table, block, c)
+		b := readBlock(from, blobs, block)
+		if b.err == nil && b.found {
+			b.err = restoreBlock(r.table, block, b)
 		}
-		r.out.blocks[block] = c.progress()
-		r.enter(block, c)
+		r.result.blocks[block] = b.saved()
+		r.record(block, b)
 		blobs.Reset()
 	}
 }
 
-func (r *restore) enter(block int, c content) {
+// record counts the result of one block.
+func (r *restore) record(block int, b diskBlock) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.out.seq = max(r.out.seq, c.newest)
+	r.result.seq = max(r.result.seq, b.newest)
 	switch {
-	case c.err != nil:
-		if r.out.failed++; r.out.failed <= loggedBlocks {
-			r.logger.Error("a block of series cannot be restored", "block", block, "reason", c.err)
+	case b.err != nil:
+		if r.result.failed++; r.result.failed <= maxLoggedBlocks {
+			r.logger.Error("a block of series cannot be restored", "block", block, "reason", b.err)
 			r.keep(block)
 		}
-	case c.found:
-		r.out.restored++
-		if c.cut {
-			r.out.cut++
+	case b.found:
+		r.result.restored++
+		if b.cut {
+			r.result.cut++
 		}
 	}
 }
 
-// restoreBlock hands a block to the table. Bytes from a disk may be anything: a panic over them is a fault
-// of this block alone.
-func restoreBlock(table Table, block int, c content) (err error) {
+// restoreBlock passes a block to the table. A panic over bytes from a disk is a fault of this block alone.
+func restoreBlock(table Table, block int, b diskBlock) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v", p)
 		}
 	}()
-	return table.RestoreBlock(block, c.names, c.state, c.deltas)
+	return table.RestoreBlock(block, b.names, b.state, b.deltas)
 }
 
-// A content is what the disk holds of a block.
-type content struct {
+// A diskBlock is a block as it was read. Its bytes belong to the blob reader.
+type diskBlock struct {
 	found        bool
 	names, state []byte
-	deltas       [][]byte
+	deltas       [][]byte // to replay
 
 	checkpoint, namesHeader format.Header
-	first, last, newest     format.Sequence // first and last delta to replay; the highest sequence of all
-	cut                     bool
-	err                     error
+	first, last             format.Sequence // of deltas
+	newest                  format.Sequence // the highest of all entries
+	cut                     bool            // a delta is missing or unreadable, and so are the changes after it
+	err                     error           // why the block can't be restored
 }
 
-// progress is where the flush goes on from.
-func (c *content) progress() progress {
-	p := progress{
-		last: max(c.last, c.checkpoint.Seq), since: c.first,
-		checkpoint: c.checkpoint.Seq, names: c.checkpoint.Link,
-		stateGeneration: c.checkpoint.Generation, namesGeneration: c.namesHeader.Generation,
-		dirty: len(c.deltas) > 0, broken: c.cut || c.err != nil,
+// saved is the block's copy on disk, from which the flush continues.
+func (b *diskBlock) saved() savedBlock {
+	s := savedBlock{
+		last:            max(b.last, b.checkpoint.Seq),
+		firstDelta:      b.first,
+		checkpoint:      b.checkpoint.Seq,
+		names:           b.checkpoint.Link,
+		stateGeneration: b.checkpoint.Generation,
+		namesGeneration: b.namesHeader.Generation,
+		hasDeltas:       len(b.deltas) > 0,
+		needsCheckpoint: b.cut || b.err != nil,
 	}
-	if c.err != nil {
-		p.names = 0
+	if b.err != nil {
+		s.names = 0
 	}
-	return p
+	return s
 }
 
-func readBlock(from readTxn, blobs *format.Reader, block int) (c content) {
+func readBlock(from database.Reader, blobs *format.Reader, block int) (b diskBlock) {
 	var found bool
-	if c.checkpoint, c.state, found, c.err = blobs.Head(format.AppendBlockKey(nil, format.PrefixCheckpoint, block)); found {
-		c.found = true
-		c.newest = c.checkpoint.Seq
+	if b.checkpoint, b.state, found, b.err = blobs.Head(format.AppendBlockKey(nil, format.PrefixCheckpoint, block)); found {
+		b.found = true
+		b.newest = b.checkpoint.Seq
 		var namesErr error
-		c.namesHeader, c.names, found, namesErr = blobs.Head(format.AppendBlockKey(nil, format.PrefixNames, block))
-		if c.err = errors.Join(c.err, namesErr); c.err == nil && (!found || c.namesHeader.Seq != c.checkpoint.Link) {
-			c.err = errors.New("its checkpoint and its names are of different flushes")
+		b.namesHeader, b.names, found, namesErr = blobs.Head(format.AppendBlockKey(nil, format.PrefixNames, block))
+		if b.err = errors.Join(b.err, namesErr); b.err == nil && (!found || b.namesHeader.Seq != b.checkpoint.Link) {
+			b.err = errors.New("its checkpoint and its names are of different flushes")
 		}
 	}
-	c.err = errors.Join(c.err, c.readDeltas(from, blobs, block))
-	if c.err == nil && c.cut && !c.found {
-		c.err = errors.New("it has no checkpoint, and its first delta is missing")
+	b.err = errors.Join(b.err, b.readDeltas(from, blobs, block))
+	if b.err == nil && b.cut && !b.found {
+		b.err = errors.New("it has no checkpoint, and its first delta is missing")
 	}
-	return c
+	return b
 }
 
-// A delta is one as it was read; err says what is wrong with it alone.
+// A delta is one delta as it was read.
 type delta struct {
 	format.Header
 	value []byte
 	err   error
 }
 
-func (c *content) readDeltas(from readTxn, blobs *format.Reader, block int) error {
+// readDeltas reads the deltas after the checkpoint and takes those that can be replayed. Its error is the database's.
+func (b *diskBlock) readDeltas(from database.Reader, blobs *format.Reader, block int) error {
 	var deltas []delta
 	err := from.Each(format.AppendBlockKey(nil, format.PrefixDelta, block), func(key, entry []byte) error {
-		h, value, err := blobs.Blob(key, entry, c.checkpoint.Seq)
-		c.newest = max(c.newest, h.Seq)
+		h, value, err := blobs.Blob(key, entry, b.checkpoint.Seq)
+		b.newest = max(b.newest, h.Seq)
 		if errors.Is(err, format.ErrHeader) {
-			c.cut = true // if it was not an old one, the chain ends before it
+			b.cut = true // unless it was an old delta, the chain ends before it
 			return nil
 		}
-		if h.Seq > c.checkpoint.Seq {
+		if h.Seq > b.checkpoint.Seq {
 			deltas = append(deltas, delta{h, value, err})
 		}
 		return nil
 	})
-	slices.SortFunc(deltas, func(a, b delta) int {
-		if a.Seq < b.Seq {
-			return -1
-		}
-		return 1
-	})
-	c.chain(deltas)
+	slices.SortFunc(deltas, func(a, b delta) int { return cmp.Compare(a.Seq, b.Seq) })
+	b.chain(deltas)
 	return err
 }
 
-// chain takes the deltas that follow one another (S1). One whose predecessor is neither the one before it nor
-// in the checkpoint speaks of a state that is not there.
-func (c *content) chain(deltas []delta) {
-	c.last = c.checkpoint.Seq
+// chain takes the deltas that follow one another (S1). A delta whose predecessor is neither the one before it nor
+// included in the checkpoint belongs to a state that is missing.
+func (b *diskBlock) chain(deltas []delta) {
+	b.last = b.checkpoint.Seq
 	for _, d := range deltas {
-		if d.err != nil || d.Link > c.checkpoint.Seq && d.Link != c.last {
-			c.cut = true
+		if d.err != nil || d.Link > b.checkpoint.Seq && d.Link != b.last {
+			b.cut = true
 			return
 		}
-		if len(c.deltas) == 0 {
-			c.first = d.Seq
+		if len(b.deltas) == 0 {
+			b.first = d.Seq
 		}
-		c.deltas, c.last, c.found = append(c.deltas, d.value), d.Seq, true
+		b.deltas, b.last, b.found = append(b.deltas, d.value), d.Seq, true
 	}
 }

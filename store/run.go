@@ -8,139 +8,136 @@ import (
 )
 
 const (
-	// syncSpacing is the least time between two flushes that Sync asks for: 20 in a period.
+	// syncSpacing is the least time between two flushes that Sync requests: 25 in a period.
 	syncSpacing = 20 * time.Millisecond
-	// firstRetry and lastRetry bound the time between two attempts to go on after a failure.
-	firstRetry = time.Second
-	lastRetry  = time.Minute
-	// watchInterval is how often the lag is looked at.
-	watchInterval = time.Second
+	// defaultWatchInterval is the time between two checks of the lag and the lock.
+	defaultWatchInterval = time.Second
 )
 
-// Run persists until ctx ends, then flushes and syncs once more: what was applied before ctx ended is on disk
-// when it returns nil. It waits no longer than StopTimeout for a disk that does not answer; its error is then
-// ErrStalled and says what is not on disk, and the goroutine that hangs is left behind. Call it once.
+// ErrStalled: the disk did not answer in time. The message says what is not on disk.
+var ErrStalled = errors.New("the disk does not answer")
+
+// Run persists until ctx ends, then flushes and syncs once more: when it returns nil, all that was applied before ctx
+// ended is on disk. It waits StopTimeout at most for the disk. Then its error is ErrStalled, and the goroutine that
+// hangs is left behind. Call it once.
 func (s *Store) Run(ctx context.Context) error {
 	flushed, done := make(chan struct{}), make(chan error, 3)
 	s.loops.Go(func() {
-		err := s.flushUntil(ctx)
+		err := s.flushLoop(ctx)
 		close(flushed)
 		done <- err
 	})
-	s.loops.Go(func() { done <- s.syncUntil(flushed) })
-	s.loops.Go(func() { done <- s.watch(flushed) })
+	s.loops.Go(func() { done <- s.syncLoop(flushed) })
+	s.loops.Go(func() { done <- s.watchLoop(flushed) })
 	<-ctx.Done()
-	asked := time.Now()
-	patience := time.NewTimer(s.cfg.StopTimeout)
-	defer patience.Stop()
+	stopping := time.Now()
+	timeout := time.NewTimer(s.cfg.StopTimeout)
+	defer timeout.Stop()
 	var err error
 	for range cap(done) {
 		select {
 		case one := <-done:
 			err = errors.Join(err, one)
-		case <-patience.C:
-			return errors.Join(err, s.stalled(asked, flushed))
+		case <-timeout.C:
+			return errors.Join(err, s.stalled(stopping, flushed))
 		}
 	}
 	return err
 }
 
-// ErrStalled: the disk did not answer in time. The message says what is not on disk.
-var ErrStalled = errors.New("the disk does not answer")
-
-// stalled says what is not on disk of what was applied before the end was asked for.
-func (s *Store) stalled(asked time.Time, flushed <-chan struct{}) error {
-	at, _, _ := s.status.read()
-	what, remark := "flush", "is not on disk, but for what was acknowledged with sync=true"
+// stalled says which samples, applied before stopping, are not on disk.
+func (s *Store) stalled(stopping time.Time, flushed <-chan struct{}) error {
+	at := s.status.lastFlush()
+	what, remark := "flush", "is not on disk, except samples acknowledged with sync=true"
 	select {
 	case <-flushed:
-		at = s.status.synced()
-		what, remark = "fsync", "is written but not on the platter: it outlives this process, but no power cut"
+		at = s.status.lastSync()
+		what, remark = "fsync", "is written but not fsynced: it survives the end of this process, but no power cut"
 	default:
 	}
 	return fmt.Errorf("store: %w: waited %v for the last %s: what was applied after %s, %.1f s before the end, %s",
-		ErrStalled, s.cfg.StopTimeout, what, at.UTC().Format(time.RFC3339), asked.Sub(at).Seconds(), remark)
+		ErrStalled, s.cfg.StopTimeout, what, at.UTC().Format(time.RFC3339), stopping.Sub(at).Seconds(), remark)
 }
 
-// Close gives the database and the directory back. Call it after Run has returned. It returns ctx's error if
-// the disk does not let it finish in time; the database's process is killed then, and has the directory until the disk
-// lets it end.
+// Close closes the database and releases the data folder. Call it after Run has returned. It returns ctx's error if the
+// disk doesn't let it finish in time; then the storage process is killed, and holds the folder's lock until the
+// disk lets it end.
 func (s *Store) Close(ctx context.Context) error {
 	if s.closed.Swap(true) {
 		return nil
 	}
 	done := make(chan error, 1)
 	go func() {
-		s.loops.Wait() // one may still hang in the disk
-		done <- errors.Join(s.leave(), s.folder.release())
+		s.loops.Wait() // one may still wait for the disk
+		done <- errors.Join(s.endDatabase(), s.folder.Release())
 	}()
 	select {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		if a, ok := s.inUse().(*apart); ok {
-			a.abandon()
+		if db := s.sharedDatabase(); db != nil {
+			db.Abandon()
 		}
 		return fmt.Errorf("store: the database did not close in time: %w", ctx.Err())
 	}
 }
 
-// flushUntil is the flush goroutine.
-func (s *Store) flushUntil(ctx context.Context) error {
-	defer s.groups.end()
+// flushLoop is the flush goroutine.
+func (s *Store) flushLoop(ctx context.Context) error {
+	defer s.syncs.end()
 	defer context.AfterFunc(ctx, func() { s.ending.Store(true) })()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return s.lastStep()
-		case <-s.kick:
+			return s.lastFlush()
+		case <-s.wakeFlush:
 		case <-timer.C:
 		}
 		began := time.Now()
-		_ = s.step(began) // it is in the log, in Detail and in the metrics
+		_ = s.flushStep(began) // the log, Detail and the metrics have the error
 		timer.Reset(time.Until(s.periodStart.Add(s.cfg.FlushInterval)))
-		s.space(ctx, began)
+		s.waitSpacing(ctx, began)
 	}
 }
 
-// lastStep flushes what is left. There is no later flush to make up for a failed one, so a failed one is tried again at
-// once, on a database that is opened anew. Run bounds how long that may take.
-func (s *Store) lastStep() error {
-	err := s.step(time.Now())
+// lastFlush flushes at the end. No later flush can make up for a failed one, so it retries once, with the database
+// opened again. Run bounds how long that may take.
+func (s *Store) lastFlush() error {
+	err := s.flushStep(time.Now())
 	if err == nil {
 		return nil
 	}
-	s.logger.Warn("the last flush is tried again", "error", err)
+	s.logger.Warn("the last flush failed; trying again", "error", err)
 	s.retryAt = time.Time{}
-	return s.step(time.Now())
+	return s.flushStep(time.Now())
 }
 
-// space keeps flushes that Sync asks for apart.
-func (s *Store) space(ctx context.Context, began time.Time) {
-	pause := time.NewTimer(time.Until(began.Add(min(syncSpacing, s.cfg.FlushInterval))))
-	defer pause.Stop()
+// waitSpacing separates flushes that Sync requests.
+func (s *Store) waitSpacing(ctx context.Context, began time.Time) {
+	wait := time.NewTimer(time.Until(began.Add(min(syncSpacing, s.cfg.FlushInterval))))
+	defer wait.Stop()
 	select {
-	case <-pause.C:
+	case <-wait.C:
 	case <-ctx.Done():
 	}
 }
 
-// syncUntil is the syncing goroutine: it syncs every SyncInterval and for the callers of Sync, and keeps the
-// manifest's copy. It ends after the sync that follows the last flush.
-func (s *Store) syncUntil(flushed <-chan struct{}) error {
-	often := time.NewTicker(min(s.cfg.FlushInterval, 50*time.Millisecond))
-	defer often.Stop()
+// syncLoop is the syncing goroutine: it syncs every SyncInterval and for the callers of Sync, and copies the manifest.
+// It ends after the sync that follows the last flush.
+func (s *Store) syncLoop(flushed <-chan struct{}) error {
+	copying := time.NewTicker(min(s.cfg.FlushInterval, 50*time.Millisecond))
+	defer copying.Stop()
 	next := time.Now().Add(s.cfg.SyncInterval)
 	for {
 		select {
 		case <-flushed:
 			return s.syncOnce()
-		case <-s.groups.ready:
+		case <-s.syncs.ready:
 			_ = s.syncOnce() // its callers have the error
-		case now := <-often.C:
-			s.renewCopy()
+		case now := <-copying.C:
+			s.copyManifest()
 			if now.After(next) {
 				_ = s.syncOnce()
 				next = now.Add(s.cfg.SyncInterval)
@@ -149,39 +146,39 @@ func (s *Store) syncUntil(flushed <-chan struct{}) error {
 	}
 }
 
-// watch says in the log when the disk falls behind, once a minute, and when it has caught up, and looks at the lock.
-// The flush goroutine cannot: it may hang in the disk.
-func (s *Store) watch(flushed <-chan struct{}) error {
-	every := time.NewTicker(watchInterval)
+// watchLoop logs once a minute that the disk falls behind, and when it has caught up, and checks the lock. It is a
+// goroutine of its own because the flush goroutine may wait for the disk.
+func (s *Store) watchLoop(flushed <-chan struct{}) error {
+	every := time.NewTicker(s.watchInterval)
 	defer every.Stop()
-	var saidAt time.Time
+	var loggedAt time.Time
 	for {
 		select {
 		case <-flushed:
 			return nil
 		case now := <-every.C:
-			s.watchLock()
+			s.checkLock()
 			lag := s.Lag()
 			switch {
-			case lag > lateAfter && now.Sub(saidAt) > time.Minute:
+			case lag > s.status.lateAfter && now.Sub(loggedAt) > time.Minute:
 				_, detail := s.Detail()
 				s.logger.Error("persistence is behind", "lag", lag.Round(time.Second), "detail", detail)
-				saidAt = now
-			case lag <= lateAfter && !saidAt.IsZero():
+				loggedAt = now
+			case lag <= s.status.lateAfter && !loggedAt.IsZero():
 				s.logger.Info("persistence has caught up")
-				saidAt = time.Time{}
+				loggedAt = time.Time{}
 			}
 		}
 	}
 }
 
-func (s *Store) watchLock() {
-	err := s.folder.checkLock()
+func (s *Store) checkLock() {
+	err := s.folder.CheckLock()
 	if err == nil {
-		s.status.setUnlocked("")
+		s.status.setLockLost("")
 		return
 	}
-	if s.status.setUnlocked(err.Error()) {
-		s.logger.Error("the data directory is not locked any more", "error", err)
+	if s.status.setLockLost(err.Error()) {
+		s.logger.Error("the data folder is no longer locked", "error", err)
 	}
 }

@@ -15,6 +15,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/sluice-metrics/sluice/store/database"
+	"github.com/sluice-metrics/sluice/store/folder"
 	"github.com/sluice-metrics/sluice/store/format"
 )
 
@@ -116,9 +118,9 @@ func TestSyncsShareAPeriod(t *testing.T) {
 	if period := s.seq.Period(); period > 5 {
 		t.Errorf("period %d after 700 flushes in 3 intervals", period)
 	}
-	for i := range s.flush.blocks {
-		if s.flush.blocks[i].checkpoint > 2<<8 {
-			t.Errorf("block %d had a checkpoint at %x", i, s.flush.blocks[i].checkpoint)
+	for i := range s.flusher.blocks {
+		if s.flusher.blocks[i].checkpoint > 2<<8 {
+			t.Errorf("block %d had a checkpoint at %x", i, s.flusher.blocks[i].checkpoint)
 		}
 	}
 	mustClose(t, s)
@@ -142,21 +144,21 @@ func TestEvenCheckpoints(t *testing.T) {
 		clock.period(t)
 		written := 0
 		for b := range blocks {
-			p := &s.flush.blocks[b]
+			p := &s.flusher.blocks[b]
 			if p.checkpoint == s.seq {
 				written++
 			}
-			if p.dirty && s.seq.Period()-p.since.Period() >= format.DeltaSlots {
-				t.Fatalf("block %d: %d periods without a checkpoint", b, s.seq.Period()-p.since.Period())
+			if p.hasDeltas && s.seq.Period()-p.firstDelta.Period() >= format.DeltaSlots {
+				t.Fatalf("block %d: %d periods without a checkpoint", b, s.seq.Period()-p.firstDelta.Period())
 			}
 		}
 		if written > 2*blocks/checkpointPeriods {
 			t.Fatalf("period %d: %d checkpoints of %d blocks", period, written, blocks)
 		}
 	}
-	before := s.flush.blocks[blocks].checkpoint
-	if before == 0 || s.flush.blocks[blocks].dirty || before.Period() > checkpointPeriods+1 {
-		t.Fatalf("the block that is still: %+v", s.flush.blocks[blocks])
+	before := s.flusher.blocks[blocks].checkpoint
+	if before == 0 || s.flusher.blocks[blocks].hasDeltas || before.Period() > checkpointPeriods+1 {
+		t.Fatalf("the block that is still: %+v", s.flusher.blocks[blocks])
 	}
 }
 
@@ -175,6 +177,7 @@ func (s *stuckTable) AppendClock(dst []byte) []byte {
 
 // TestStall: while a flush hangs, Lag grows, Detail says so, and Run and Close keep to their limits.
 func TestStall(t *testing.T) {
+	t.Parallel()
 	table := &stuckTable{modelTable: newModel(1)}
 	cfg := testConfig(t.TempDir())
 	cfg.StopTimeout = 200 * time.Millisecond
@@ -182,6 +185,7 @@ func TestStall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.status.lateAfter = 500 * time.Millisecond
 	stop := start(t, s)
 	if err := s.Sync(t.Context()); err != nil {
 		t.Fatal(err)
@@ -195,7 +199,7 @@ func TestStall(t *testing.T) {
 		t.Fatalf("Sync: %v", err)
 	}
 	eventually(t, "Detail says that the disk is late", func() bool { ok, detail := s.Detail(); return !ok && strings.Contains(detail, "behind") })
-	if s.Lag() < lateAfter {
+	if s.Lag() < s.status.lateAfter {
 		t.Fatalf("Lag %v", s.Lag())
 	}
 	began := time.Now()
@@ -210,8 +214,8 @@ func TestStall(t *testing.T) {
 	table.hang.Store(nil)
 	close(release)
 	eventually(t, "the flush that hung ends and the directory is free", func() bool {
-		folder, err := openFolder(cfg.Dir)
-		return err == nil && folder.release() == nil
+		folder, err := folder.Open(cfg.Dir)
+		return err == nil && folder.Release() == nil
 	})
 }
 
@@ -232,7 +236,7 @@ func TestFailedWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	clock.now = clock.now.Add(s.cfg.FlushInterval)
-	if err := s.step(clock.now); err == nil {
+	if err := s.flushStep(clock.now); err == nil {
 		t.Fatal("a flush into a closed database succeeded")
 	}
 	if ok, detail := s.Detail(); ok || !strings.Contains(detail, "not persisting") {
@@ -241,7 +245,7 @@ func TestFailedWrite(t *testing.T) {
 	if err := s.Sync(t.Context()); !errors.Is(err, ErrNotPersisting) {
 		t.Fatalf("Sync: %v", err)
 	}
-	if err := s.step(clock.now.Add(time.Millisecond)); err == nil {
+	if err := s.flushStep(clock.now.Add(time.Millisecond)); err == nil {
 		t.Fatal("tried again at once")
 	}
 	model.put(1, 2, "b", "third")
@@ -264,6 +268,7 @@ func TestFailedWrite(t *testing.T) {
 // TestFullDisk fills a real disk under a running store: nothing dies, Detail speaks, and all is there when
 // room is made.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	disk := t.TempDir()
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=256m"); err != nil {
 		t.Skipf("needs to mount a small disk: %v", err)
@@ -274,7 +279,7 @@ func TestFullDisk(t *testing.T) {
 		}
 	}()
 	cfg := testConfig(filepath.Join(disk, "data"))
-	cfg.MinFreeBytes = leastFreeBytes
+	cfg.MinFreeBytes = database.LeastFreeBytes
 	cfg.FlushInterval = minFlushInterval
 	model := newModel(4)
 	s, err := Open(t.Context(), cfg, Parts{Table: model, Logger: quiet()})
@@ -322,13 +327,13 @@ func TestMetrics(t *testing.T) {
 		t.Fatalf("%d metrics, %v", n, err)
 	}
 	want := `
-# HELP sluice_store_flushes_total Flushes that wrote all that had changed.
+# HELP sluice_store_flushes_total Successful flushes.
 # TYPE sluice_store_flushes_total counter
 sluice_store_flushes_total 1
 # HELP sluice_store_persisting 1 while changes are written to disk, 0 while the disk is too full or failing.
 # TYPE sluice_store_persisting gauge
 sluice_store_persisting 1
-# HELP sluice_store_restored_blocks Blocks of 1,024 series found at the start: complete, cut to an earlier state, or failed.
+# HELP sluice_store_restored_blocks Blocks of 1,024 series found at the last start: complete, cut to an earlier state, or failed.
 # TYPE sluice_store_restored_blocks gauge
 sluice_store_restored_blocks{result="complete"} 2
 sluice_store_restored_blocks{result="cut"} 0

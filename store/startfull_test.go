@@ -2,7 +2,6 @@ package store
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -13,21 +12,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dgraph-io/badger/v4"
+	"github.com/sluice-metrics/sluice/store/database"
+	"github.com/sluice-metrics/sluice/store/folder"
 	"github.com/sluice-metrics/sluice/store/format"
 )
 
 // startWithout starts a store on a disk whose free space is what the test says.
-func startWithout(t *testing.T, cfg Config, table Table, apart bool, free *atomic.Uint64) *Store {
+func startWithout(t *testing.T, cfg Config, table Table, place database.Place, free *atomic.Uint64) *Store {
 	t.Helper()
-	folder, err := openFolder(cfg.Dir)
+	s, err := open(t.Context(), cfg, Parts{Table: table, Logger: quiet()}, place, func(string) (uint64, error) { return free.Load(), nil })
 	if err != nil {
-		t.Fatal(err)
-	}
-	s := &Store{cfg: cfg, logger: quiet(), table: table, folder: folder, apart: apart, kick: make(chan struct{}, 1),
-		free: func(string) (uint64, error) { return free.Load(), nil }}
-	s.init(nil)
-	if err := s.start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -35,35 +29,36 @@ func startWithout(t *testing.T, cfg Config, table Table, apart bool, free *atomi
 
 // TestNoRoomToOpen: with too little room to write at the start, all is restored, and goes on being persisted once there is room.
 func TestNoRoomToOpen(t *testing.T) {
+	t.Parallel()
 	for name, made := range map[string]func(*testing.T) (string, *modelTable){
 		"closed": func(t *testing.T) (string, *modelTable) {
-			dir := t.TempDir()
-			return dir, makeDatabase(t, dir)
+			return makeDatabase(t)
 		},
 		"killed": func(t *testing.T) (string, *modelTable) {
 			k := makeKilled(t)
-			return k.dir, k.model
+			dir, _ := k.copy(t)
+			return dir, k.model
 		},
 		"new": func(t *testing.T) (string, *modelTable) { return t.TempDir(), newModel(0) },
 	} {
-		for _, apart := range []bool{false, true} {
+		for _, place := range []database.Place{database.InProcess, database.StorageProcess} {
 			t.Run(name, func(t *testing.T) {
 				dir, before := made(t)
 				var free atomic.Uint64
-				free.Store(leastFreeBytes - 1)
+				free.Store(database.LeastFreeBytes - 1)
 				table := newModel(0)
-				s := startWithout(t, testConfig(dir), table, apart, &free)
+				s := startWithout(t, testConfig(dir), table, place, &free)
 				before.mustEqual(t, table)
 				if ok, detail := s.Detail(); ok || !table.done || !strings.Contains(detail, "MiB free") || strings.Contains(detail, "nothing was restored") {
 					t.Fatalf("Detail: %v %s", ok, detail)
 				}
-				if s.db != nil || s.here != nil {
+				if s.db != nil || s.local != nil {
 					t.Fatal("the database is open")
 				}
 				table.add(1)
 				table.put(0, 3, "new", "1")
 				clock := stepper{store: s, now: time.Now().Add(firstRetry)}
-				if err := s.step(clock.now); err == nil {
+				if err := s.flushStep(clock.now); err == nil {
 					t.Fatal("it flushed without room")
 				}
 				free.Store(1 << 40)
@@ -75,12 +70,12 @@ func TestNoRoomToOpen(t *testing.T) {
 				clock.period(t)
 				mustClose(t, s)
 				restored := newModel(0)
-				again := mustOpen(t, dir, restored)
+				again := mustOpenLocal(t, dir, restored)
 				table.mustEqual(t, restored)
 				if again.count.cutBlocks.Load()+again.count.failedBlocks.Load() > 0 {
 					t.Fatal("restored with losses")
 				}
-				if aside, _ := filepath.Glob(filepath.Join(dir, databaseName+".*")); len(aside) > 0 {
+				if aside, _ := filepath.Glob(filepath.Join(dir, folder.DatabaseName+".*")); len(aside) > 0 {
 					t.Fatalf("set aside: %v", aside)
 				}
 			})
@@ -91,13 +86,13 @@ func TestNoRoomToOpen(t *testing.T) {
 // TestUnreadWithoutRoom: what could not be read on a full disk is set aside under a name of its own once there is room, and not mixed with
 // what came after. If it was whole, it is restored from once it has its old name again.
 func TestUnreadWithoutRoom(t *testing.T) {
-	dir := t.TempDir()
-	before := makeDatabase(t, dir)
+	t.Parallel()
+	dir, before := makeDatabase(t)
 	cfg := testConfig(dir)
-	cfg.TrialTimeout = time.Nanosecond
+	cfg.ProbeTimeout = time.Nanosecond
 	var free atomic.Uint64
 	table := newModel(0)
-	s := startWithout(t, cfg, table, false, &free)
+	s := startWithout(t, cfg, table, database.InProcess, &free)
 	if ok, detail := s.Detail(); ok || !table.done || len(table.blocks) > 0 || !strings.Contains(detail, "nothing was restored") {
 		t.Fatalf("Detail: %v %s", ok, detail)
 	}
@@ -132,10 +127,10 @@ func TestUnreadWithoutRoom(t *testing.T) {
 func TestLossOnAFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	makeChain(t, dir, 4)
-	editDatabase(t, dir, func(txn *badger.Txn) error { return txn.Delete(format.AppendDeltaKey(nil, 0, 1<<8)) })
+	editDatabase(t, dir, func(txn database.Transaction) error { return txn.Delete(format.AppendDeltaKey(nil, 0, 1<<8)) })
 	var free atomic.Uint64
 	table := newModel(0)
-	s := startWithout(t, testConfig(dir), table, false, &free)
+	s := startWithout(t, testConfig(dir), table, database.InProcess, &free)
 	if _, detail := s.Detail(); s.count.failedBlocks.Load() != 1 || !strings.Contains(detail, "1 could not be restored") {
 		t.Fatalf("Detail: %s", detail)
 	}
@@ -159,24 +154,23 @@ func TestLossOnAFullDisk(t *testing.T) {
 
 // TestEvidenceStays: what shows that a database is damaged is not written over while that waits for room.
 func TestEvidenceStays(t *testing.T) {
-	dir := t.TempDir()
-	makeDatabase(t, dir)
+	dir, _ := makeDatabase(t)
 	manifest := databaseFiles(t, dir, "MANIFEST")[0]
 	truncate(t, manifest, fileSize(t, manifest)-3)
 	var free atomic.Uint64
-	s := startWithout(t, testConfig(dir), newModel(0), false, &free)
+	s := startWithout(t, testConfig(dir), newModel(0), database.InProcess, &free)
 	if _, detail := s.Detail(); !strings.Contains(detail, "nothing was restored") {
 		t.Fatalf("Detail: %s", detail)
 	}
 	before := contents(t, dir)
-	s.renewCopy()
+	s.copyManifest()
 	if err := s.syncOnce(); err != nil {
 		t.Fatal(err)
 	}
 	if after := contents(t, dir); !maps.Equal(before, after) {
 		t.Errorf("files changed: %v, before %v", slices.Sorted(maps.Keys(after)), slices.Sorted(maps.Keys(before)))
 	}
-	if _, err := checkManifest(filepath.Join(dir, databaseName)); !errors.Is(err, format.ErrDamaged) {
+	if _, err := database.CheckManifest(filepath.Join(dir, folder.DatabaseName)); !errors.Is(err, format.ErrDamaged) {
 		t.Errorf("the next start would take it: %v", err)
 	}
 }
@@ -195,34 +189,9 @@ func contents(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// TestHolderWithoutRoom: who has the lock is for a message alone; a disk that has no block for it is no reason not to start.
-func TestHolderWithoutRoom(t *testing.T) {
-	full, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
-	if err != nil {
-		t.Skip(err)
-	}
-	defer full.Close()
-	if err := writeHolder(full); err != nil {
-		t.Error(err)
-	}
-	file, err := os.Create(filepath.Join(t.TempDir(), "lock"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	if _, err := file.WriteString("12345678901234567890\n"); err != nil {
-		t.Fatal(err)
-	}
-	if err := writeHolder(file); err != nil {
-		t.Fatal(err)
-	}
-	if text, err := os.ReadFile(file.Name()); err != nil || string(text) != fmt.Sprintln(os.Getpid()) {
-		t.Errorf("%q, %v", text, err)
-	}
-}
-
 // TestStartOnAFullDisk: on a real disk without a byte left all is restored, whether the last process closed its database or died.
 func TestStartOnAFullDisk(t *testing.T) {
+	t.Parallel()
 	for _, end := range []string{"closed", "killed"} {
 		t.Run(end, func(t *testing.T) {
 			disk := t.TempDir()
@@ -244,7 +213,7 @@ func TestStartOnAFullDisk(t *testing.T) {
 			_ = child.cmd.Wait()
 			fill(t, ballast)
 			cfg, table := testConfig(dir), newModel(0)
-			cfg.MinFreeBytes = leastFreeBytes
+			cfg.MinFreeBytes = database.LeastFreeBytes
 			s, err := Open(t.Context(), cfg, Parts{Table: table, Logger: quiet()})
 			if err != nil {
 				t.Fatal(err)

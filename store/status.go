@@ -7,17 +7,19 @@ import (
 	"time"
 )
 
-// lateAfter is the lag at which persistence counts as failing.
-const lateAfter = 5 * time.Second
+// defaultLateAfter is the lag at which persistence counts as failing.
+const defaultLateAfter = 5 * time.Second
 
-// A status is what the store says of itself. Any goroutine may read or write it.
+// A status is the store's state as Detail reports it. Any goroutine may read or write it.
 type status struct {
-	mu        sync.Mutex
-	flushedAt time.Time // when the newest flush began that left nothing behind
-	syncedAt  time.Time // when the newest sync began that succeeded
-	off       string    // why nothing is persisted; empty: it is
-	unlocked  string    // why the directory is not ours alone; empty: it is
-	notices   []string  // what happened at the start and stays true
+	lateAfter time.Duration // constant
+
+	mu        sync.Mutex // guards the following
+	flushedAt time.Time  // beginning of the newest flush that succeeded
+	syncedAt  time.Time  // beginning of the newest sync that succeeded
+	off       string     // why nothing is persisted; empty: it is
+	lockLost  string     // why another process may use the folder; empty: none may
+	notices   []string   // events of the start, which stay true
 }
 
 func (s *status) flushed(began time.Time) {
@@ -26,30 +28,43 @@ func (s *status) flushed(began time.Time) {
 	s.flushedAt = began
 }
 
+func (s *status) lastFlush() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.flushedAt
+}
+
 func (s *status) setSynced(began time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.syncedAt = began
 }
 
-func (s *status) synced() time.Time {
+func (s *status) lastSync() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.syncedAt
 }
 
-func (s *status) setOff(why string) {
+func (s *status) setNotPersisting(why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.off = why
 }
 
-// setUnlocked reports whether that is news.
-func (s *status) setUnlocked(why string) bool {
+// notPersisting is why nothing is persisted, empty if it is.
+func (s *status) notPersisting() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	changed := s.unlocked != why
-	s.unlocked = why
+	return s.off
+}
+
+// setLockLost says whether the reason has changed.
+func (s *status) setLockLost(why string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	changed := s.lockLost != why
+	s.lockLost = why
 	return changed
 }
 
@@ -59,42 +74,29 @@ func (s *status) notice(text string) {
 	s.notices = append(s.notices, text)
 }
 
-func (s *status) read() (flushedAt time.Time, off string, notices []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.flushedAt, s.off, s.notices
-}
+// Lag is the age of the oldest change that may not be on disk: the time since the newest complete flush began. Older
+// changes survive the death of the process.
+func (s *Store) Lag() time.Duration { return time.Since(s.status.lastFlush()) }
 
-func (s *status) isUnlocked() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.unlocked
-}
-
-// Lag is the age of the oldest change that may not be on disk: the time since the newest complete flush
-// began. What is older survives the death of the process.
-func (s *Store) Lag() time.Duration {
-	at, _, _ := s.status.read()
-	return time.Since(at)
-}
-
-// Detail says for the readiness page whether the store keeps up with what is applied, and what is to be said
-// besides: that it started empty, for example, and where the damaged database is.
+// Detail is for the readiness page. ok says whether the store keeps up with the samples applied. The message also
+// contains events of the start, for example that the store started empty and where the damaged database is.
 func (s *Store) Detail() (ok bool, message string) {
-	at, off, notices := s.status.read()
-	lag := time.Since(at)
+	lag := s.Lag()
+	status := &s.status
+	status.mu.Lock()
+	defer status.mu.Unlock()
 	now := fmt.Sprintf("persisting, %.1f s behind", lag.Seconds())
 	switch {
-	case off != "":
-		now = "not persisting: " + off
-	case lag > lateAfter:
+	case status.off != "":
+		now = "not persisting: " + status.off
+	case lag > status.lateAfter:
 		now = fmt.Sprintf("the disk does not keep up: %.0f s behind", lag.Seconds())
 	default:
 		ok = true
 	}
-	said := []string{now}
-	if unlocked := s.status.isUnlocked(); unlocked != "" {
-		ok, said = false, append(said, unlocked)
+	parts := []string{now}
+	if status.lockLost != "" {
+		ok, parts = false, append(parts, status.lockLost)
 	}
-	return ok, strings.Join(append(said, notices...), "; ")
+	return ok, strings.Join(append(parts, status.notices...), "; ")
 }

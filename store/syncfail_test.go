@@ -10,11 +10,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/sluice-metrics/sluice/store/folder"
 )
 
 // TestFailedSync: a sync that fails shows at once in Detail and in the metrics, and until one succeeds. What was
 // flushed meanwhile is there afterwards.
 func TestFailedSync(t *testing.T) {
+	t.Parallel()
 	cfg := testConfig(t.TempDir())
 	cfg.SyncInterval = cfg.FlushInterval
 	model := newModel(2)
@@ -29,7 +31,7 @@ func TestFailedSync(t *testing.T) {
 	if err := s.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	unopenable := filepath.Join(s.folder.database(), "x.mem") // a log, by its name, that leads to itself
+	unopenable := filepath.Join(s.folder.Database(), "x.mem") // a log, by its name, that leads to itself
 	if err := os.Symlink(unopenable, unopenable); err != nil {
 		t.Fatal(err)
 	}
@@ -83,10 +85,12 @@ sluice_store_persisting 0
 
 // TestRemovedLock: a lock file that was removed or replaced by hand is noticed.
 func TestRemovedLock(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := mustOpen(t, dir, newModel(1))
+	s.watchInterval = 10 * time.Millisecond
 	start(t, s)
-	lock := filepath.Join(dir, lockName)
+	lock := filepath.Join(dir, folder.LockName)
 	for _, replaced := range []bool{false, true} {
 		aside := lock + ".aside"
 		if err := os.Rename(lock, aside); err != nil {

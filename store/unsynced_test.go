@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sluice-metrics/sluice/store/folder"
+	"github.com/sluice-metrics/sluice/store/wal"
 )
 
 // TestSyncAfterAFailedOne: the kernel tells a failed fsync once, and forgets what it could not write. So after one nothing is
@@ -21,7 +24,7 @@ func TestSyncAfterAFailedOne(t *testing.T) {
 	log := databaseFiles(t, dir, "*.mem")[0]
 	before := headerOf(t, log)
 
-	unsyncable := filepath.Join(dir, databaseName, "00099.mem")
+	unsyncable := filepath.Join(dir, folder.DatabaseName, "00099.mem")
 	if err := os.Symlink("/dev/null", unsyncable); err != nil { // fsync(2): EINVAL
 		t.Fatal(err)
 	}
@@ -36,7 +39,7 @@ func TestSyncAfterAFailedOne(t *testing.T) {
 		t.Error("the sync after a failed one succeeded, though nobody knows what the logs lack")
 	}
 	clock.now = clock.now.Add(s.cfg.FlushInterval)
-	if err := s.step(clock.now); err == nil {
+	if err := s.flushStep(clock.now); err == nil {
 		t.Error("a flush went on after a failed sync")
 	}
 	clock.now = clock.now.Add(firstRetry)
@@ -61,10 +64,10 @@ func TestSyncAfterAFailedOne(t *testing.T) {
 func headerOf(t *testing.T, log string) []byte {
 	t.Helper()
 	content, err := os.ReadFile(log)
-	if err != nil || len(content) < logHeaderBytes {
+	if err != nil || len(content) < wal.HeaderBytes {
 		t.Fatalf("%s has %d bytes (%v)", log, len(content), err)
 	}
-	return content[:logHeaderBytes]
+	return content[:wal.HeaderBytes]
 }
 
 // TestFirstSyncOfAReopenedDatabaseFails: the logs of a reopened database that cannot be synced are given up, too, before
@@ -73,16 +76,16 @@ func TestFirstSyncOfAReopenedDatabaseFails(t *testing.T) {
 	s := mustOpen(t, t.TempDir(), newModel(1))
 	clock := newStepper(s)
 	clock.period(t)
-	before := headerOf(t, databaseFiles(t, s.folder.dir, "*.mem")[0])
+	before := headerOf(t, databaseFiles(t, s.folder.Dir, "*.mem")[0])
 
-	s.resync = true // as if the database had just been opened again
-	s.status.setOff("a sync failed")
-	unsyncable := filepath.Join(s.folder.database(), "00099.mem")
+	s.mustSync = true // as if the database had just been opened again
+	s.status.setNotPersisting("a sync failed")
+	unsyncable := filepath.Join(s.folder.Database(), "00099.mem")
 	if err := os.Symlink("/dev/null", unsyncable); err != nil {
 		t.Fatal(err)
 	}
 	clock.now = clock.now.Add(s.cfg.FlushInterval)
-	if err := s.step(clock.now); err == nil {
+	if err := s.flushStep(clock.now); err == nil {
 		t.Fatal("a flush succeeded, though one log cannot be synced")
 	}
 	removeFile(t, unsyncable)
@@ -91,7 +94,7 @@ func TestFirstSyncOfAReopenedDatabaseFails(t *testing.T) {
 	}
 	clock.now = clock.now.Add(2 * firstRetry)
 	clock.flush(t)
-	if bytes.Equal(headerOf(t, databaseFiles(t, s.folder.dir, "*.mem")[0]), before) {
+	if bytes.Equal(headerOf(t, databaseFiles(t, s.folder.Dir, "*.mem")[0]), before) {
 		t.Error("the log that could not be synced is still in use")
 	}
 	mustClose(t, s)
@@ -105,7 +108,7 @@ func TestDatabaseDiesAfterAFailedSync(t *testing.T) {
 	clock := newStepper(s)
 	model.put(1, 5, "a", "1")
 	clock.period(t)
-	unsyncable := filepath.Join(s.folder.database(), "00099.mem")
+	unsyncable := filepath.Join(s.folder.Database(), "00099.mem")
 	if err := os.Symlink("/dev/null", unsyncable); err != nil {
 		t.Fatal(err)
 	}
@@ -113,15 +116,11 @@ func TestDatabaseDiesAfterAFailedSync(t *testing.T) {
 		t.Fatal("a sync succeeded, though one log cannot be synced")
 	}
 	removeFile(t, unsyncable)
-	child := s.db.(*apart)
-	if err := child.process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	<-child.ended
+	kill(t, storageProcess(t, dir))
 	clock.now = clock.now.Add(s.cfg.FlushInterval)
-	_ = s.step(clock.now) // notices the failed sync
+	_ = s.flushStep(clock.now) // notices the failed sync
 	clock.now = clock.now.Add(firstRetry)
-	if err := s.step(clock.now); err == nil {
+	if err := s.flushStep(clock.now); err == nil {
 		t.Error("a flush went on with the logs of a failed sync")
 	}
 	clock.now = clock.now.Add(2 * firstRetry)

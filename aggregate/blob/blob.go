@@ -1,3 +1,5 @@
+// Package blob writes and reads the varints and strings of saved state. A blob that ends early or
+// runs on is an error, never a panic: a disk may return anything.
 package blob
 
 import (
@@ -5,9 +7,6 @@ import (
 	"errors"
 	"math"
 )
-
-// What the store keeps is written and read here: varints, and strings behind their length. A blob that ends early
-// or runs on is an error, never a panic: a disk may return anything.
 
 // ErrDamaged is what a blob is that the table did not write.
 var ErrDamaged = errors.New("damaged: not what was written")

@@ -28,7 +28,7 @@ func timestampOf(n metric.Number) (at int64, ok bool) {
 	return whole, exact && nano == 0
 }
 
-// S1 to S3: with many writers at once a reader sees a value together with its timestamp, never goes back in time, and at the
+// S1, S2, S3: with many writers at once a reader sees a value together with its timestamp, never goes back in time, and at the
 // end the newest value stands.
 func TestStampedGaugeNeverGoesBack(t *testing.T) {
 	g := new(stamped)

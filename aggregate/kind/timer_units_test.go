@@ -103,8 +103,9 @@ func firstBins(d *distribution) (dst []byte) {
 	return dst
 }
 
-// What a timer answers is what it was noted, whatever was folded when; and so it is after a restart at any moment: from a state and the
-// deltas since, even where the state is newer than some of them, and from what the first format wrote.
+// D5: a timer reads back all that it recorded, whenever units were folded. The same holds after a
+// restart at any moment, from a state and the deltas since, even where the state is newer than some
+// of them, and from the first format.
 func TestTimerPast(t *testing.T) {
 	for seed := range uint64(6) {
 		r := rand.New(rand.NewPCG(seed, 1))

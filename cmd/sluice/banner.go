@@ -3,24 +3,25 @@ package main
 import (
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/sluice-metrics/sluice"
 )
 
-// banner says where to push and read, with commands that work as printed, in any shell on this machine.
+// banner names the ports, with commands that work as printed in any shell on this machine.
 func (p *dataPath) banner() string {
 	var b strings.Builder
 	api := reachable(p.api.Addr())
 	http, curl := p.pushURL()
-	fmt.Fprintf(&b, "\nSluice %s runs on this machine alone; what it keeps is in %s.\n\n", sluice.Version, p.cfg.store.Dir)
+	fmt.Fprintf(&b, "\nSluice %s runs standalone, on this machine. Data folder: %s\n\n", sluice.Version, p.cfg.store.Dir)
 	fmt.Fprintf(&b, "  push   StatsD       %s\n", strings.Join(p.statsdAddresses(), "   "))
 	fmt.Fprintf(&b, "         HTTP         %s/v1\n", http)
 	fmt.Fprintf(&b, "  read   metrics API  https://%s   (kubeconfig: %s)\n", api, p.kubeconfig)
 	fmt.Fprintf(&b, "  watch  operations   http://%s/readyz and /metrics\n", reachable(p.opsAddr))
 
-	b.WriteString("\nTo try it, push in another terminal:\n\n")
+	b.WriteString("\nTry it in another terminal. Push:\n\n")
 	if udp := p.udpAddress(); udp != "" {
 		host, port, _ := net.SplitHostPort(udp)
 		fmt.Fprintf(&b, "  bash -c 'echo \"http_requests:1|c\" >/dev/udp/%s/%s'\n", host, port)
@@ -28,7 +29,7 @@ func (p *dataPath) banner() string {
 	}
 	fmt.Fprintf(&b, "  %s -X PUT -d 42 %s/v1/namespaces/shop/deployments.apps/web/queue_depth\n", curl, http)
 
-	b.WriteString("\nand read what an autoscaler would:\n\n")
+	b.WriteString("\nRead what an autoscaler reads:\n\n")
 	requests := externalAPI + "/namespaces/shop/http_requests:count"
 	depth := customAPI + "/namespaces/shop/deployments.apps/web/queue_depth"
 	fmt.Fprintf(&b, "  curl --cacert %s https://%s%s\n", filepath.Join(p.cfg.store.Dir, caName), api, requests)
@@ -37,8 +38,8 @@ func (p *dataPath) banner() string {
 	return b.String()
 }
 
-// pushURL is where HTTP push listens, and how curl is called for it. Which name the certificate has and who may push, only who
-// runs this knows.
+// pushURL is the address of HTTP push, and the curl command for it. The certificate's name and the users of
+// the password file are not known here.
 func (p *dataPath) pushURL() (url, curl string) {
 	url, curl = "http://"+reachable(p.push.Addr()), "curl"
 	if p.cfg.push.TLSCertFile != "" {
@@ -58,7 +59,7 @@ func (p *dataPath) statsdAddresses() []string {
 	return all
 }
 
-// udpAddress is where StatsD over UDP is reached; empty where it is off.
+// udpAddress is the address of StatsD over UDP; empty: it is off.
 func (p *dataPath) udpAddress() string {
 	for i, addr := range p.statsd.Addrs() {
 		if p.cfg.receiver.Listeners[i].Network == "udp" {
@@ -66,4 +67,12 @@ func (p *dataPath) udpAddress() string {
 		}
 	}
 	return ""
+}
+
+// binary is the name by which this process was called, for commands to copy.
+func binary() string {
+	if len(os.Args) > 0 && os.Args[0] != "" {
+		return os.Args[0]
+	}
+	return "sluice"
 }

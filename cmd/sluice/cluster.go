@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// clusterSide is what stands beside the path of samples in a cluster: what is known of its objects, who holds which slot
-// of a limit, and the samples whose sender is not known yet. All of it is nil standalone.
+// clusterSide is the part of the path that exists in a cluster only: the cluster view, the limits, and the
+// pending samples. Standalone, all of it is nil.
 type clusterSide struct {
 	client  *cluster.Client
 	view    *cluster.View
@@ -27,13 +27,14 @@ type clusterSide struct {
 	pending *pending.Buffer
 	// pushed remembers what the pods of each workload have pushed.
 	pushed *workload.Memory
-	// readmit is set when something may be let in that was refused.
+	// readmit is set when a rejected sample may now be admitted.
 	readmit atomic.Bool
-	// settled is set once the table was held to what the cluster knows: from then on answers are whole.
+	// settled is set once the restored table is reconciled with the cluster view: responses are complete
+	// from then on.
 	settled atomic.Bool
 }
 
-// connect makes the view. It reaches for no server: one that is away is waited for by what needs it.
+// connect makes the view. It sends no request: the API server may be away at the start.
 func (p *dataPath) connect(context.Context) (err error) {
 	if p.cfg.standalone {
 		return nil
@@ -47,7 +48,7 @@ func (p *dataPath) connect(context.Context) (err error) {
 	return err
 }
 
-// identify makes the resolver: in a cluster it asks the view.
+// identify makes the resolver; in a cluster it uses the view.
 func (p *dataPath) identify() *identity.Resolver {
 	if view := p.cluster.view; view != nil {
 		return identity.New(p.cfg.identity, view, view)
@@ -58,7 +59,7 @@ func (p *dataPath) identify() *identity.Resolver {
 // The receiver finds SenderPrefetcher by a type assertion, which would fail silently.
 var _ receiver.SenderPrefetcher = (*cluster.View)(nil)
 
-// joinCluster lets the table and the view know of each other.
+// joinCluster connects the table and the view.
 func (p *dataPath) joinCluster() {
 	c := &p.cluster
 	if c.view == nil {
@@ -74,7 +75,7 @@ func (p *dataPath) joinCluster() {
 	c.view.Observe(c.observer())
 }
 
-// trust is what HTTP clients are told of: who they are to the resolver, and what the book says of their limits.
+// trust explains to HTTP clients their identity and their limits.
 type trust struct {
 	*identity.Resolver
 	book *limit.Book
@@ -89,26 +90,26 @@ func (t trust) ExplainLimit(s *metric.Sample) string {
 	return t.book.Explain(about.Object, metric.Borrow(s.Name))
 }
 
-// observer is what follows from changes in the cluster.
+// observer reacts to changes in the cluster.
 func (c *clusterSide) observer() cluster.Observer {
-	mayBeLetIn := func() { c.readmit.Store(true) }
+	readmit := func() { c.readmit.Store(true) }
 	return cluster.Observer{
 		PodKnown: func(addresses []netip.Addr) {
 			c.pending.Known(addresses...)
-			mayBeLetIn() // a container that cannot be resolved yet is no claim, so its lines may have been refused
+			readmit() // a claim by an unknown container is ignored, so its lines may have been rejected
 		},
 		ObjectGone:       c.book.Gone,
 		LimitsChanged:    c.book.LimitsChanged,
 		AskedChanged:     c.book.AskedChanged,
-		ObjectKnown:      mayBeLetIn,
-		ResourcesChanged: mayBeLetIn,
+		ObjectKnown:      readmit,
+		ResourcesChanged: readmit,
 	}
 }
 
-// settlePoll is how often it is looked whether the cluster is known.
+// settlePoll is the interval of checks for a synced view.
 const settlePoll = 50 * time.Millisecond
 
-// runCluster follows the cluster until ctx ends.
+// runCluster runs the view, and keeps the table in line with it, until ctx ends.
 func (p *dataPath) runCluster(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return p.cluster.view.Run(ctx) })
@@ -120,15 +121,16 @@ func (p *dataPath) runCluster(ctx context.Context) error {
 	return group.Wait()
 }
 
-// readmitEvery bounds how often all that was refused may ask again because objects appeared: a cluster makes many at once.
+// readmitEvery bounds how often rejected samples are reconsidered because objects appeared: a cluster makes
+// many at once.
 const readmitEvery = time.Second
 
-// pruneEvery is how often the table is held to the cluster. Series go when the view tells that their object is gone; but
-// when a kind is watched late, it never knew which of its objects went before.
+// pruneEvery is the interval at which series of missing objects are removed. The view already reports deleted
+// objects; but when it begins to watch a kind late, it does not know the objects deleted before.
 const pruneEvery = time.Minute
 
-// follow lets what was refused ask again, for it may have spoken of an object that was not there yet, and has series removed
-// whose object is not there any more, until ctx ends.
+// follow, until ctx ends, readmits rejected samples, whose object may exist now, and removes series whose
+// object is gone.
 func (p *dataPath) follow(ctx context.Context) {
 	readmit, prune := time.NewTicker(readmitEvery), time.NewTicker(pruneEvery)
 	defer readmit.Stop()
@@ -144,15 +146,15 @@ func (p *dataPath) follow(ctx context.Context) {
 			}
 		case <-prune.C:
 			if gone := p.table.Prune(p.cluster.view.Alive); gone > 0 {
-				p.log.Info("series of objects that are gone were removed", "series", gone)
+				p.log.Info("removed series of objects that no longer exist", "series", gone)
 			}
 			p.cluster.pushed.Forget()
 		}
 	}
 }
 
-// settle holds what was restored to the cluster, as soon as that is known: what lost its object while nobody looked goes,
-// and limits apply.
+// settle waits for the view, then reconciles the restored table with it: series whose object was deleted
+// meanwhile are removed, and limits apply.
 func (p *dataPath) settle(ctx context.Context) {
 	tick := time.NewTicker(settlePoll)
 	defer tick.Stop()
@@ -174,7 +176,7 @@ func (p *dataPath) settle(ctx context.Context) {
 	}
 }
 
-// state is the cluster's line of /readyz, and what the API waits for.
+// state is the line of the cluster in /readyz, and the condition for answering queries.
 func (c *clusterSide) state() (bool, string) {
 	synced, detail := c.view.Synced()
 	return synced && c.settled.Load(), detail

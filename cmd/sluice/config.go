@@ -92,6 +92,15 @@ func (c *serverConfig) complete() {
 		int64(c.push.MaxBodyBytes)+int64(max(c.push.MaxBodyBytes, c.push.MaxDecompressedBytes)))
 }
 
+// groupBounds bounds the groups. Without a cluster, namespaces have no shares.
+func (c *serverConfig) groupBounds() group.Config {
+	bounds := c.groups
+	if c.standalone {
+		bounds.NamespaceShare = 0
+	}
+	return bounds
+}
+
 func (s statsdConfig) listeners() []receiver.Listener {
 	var all []receiver.Listener
 	for _, l := range []receiver.Listener{

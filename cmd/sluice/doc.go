@@ -1,7 +1,7 @@
-// Command sluice is the whole product in one binary: serve runs it, push and get are its clients, for
-// people and scripts.
+// Command sluice is the whole product in one binary: serve runs the server; push and get are its clients,
+// for people and scripts.
 //
-// This package is where the stages meet: it composes their configurations (settings.go), joins them into
-// the data path (wire.go, which draws it) and stops them in the order of the data. It decides nothing
-// about a sample itself. Only main leaves the process.
+// This package joins the stages. settings.go lists every setting, config.go composes the stages'
+// configurations, wire.go draws the data path and makes it, and stages.go runs and stops it. It decides
+// nothing about a sample.
 package main

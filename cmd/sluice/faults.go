@@ -120,15 +120,3 @@ func (c *serverConfig) settingOf(stage validator, field config.Field) string {
 	}
 	return c.names[value.Addr().Interface()]
 }
-
-// cutField takes a fault apart into its field and what is wrong with it.
-func cutField(fault string) (field, text string) {
-	fault = strings.TrimPrefix(fault, "--")
-	end := strings.IndexAny(fault, ": ,")
-	if end < 0 {
-		return "", fault
-	}
-	return fault[:end], strings.TrimLeft(fault[end:], ": ")
-}
-
-var oneTone = strings.NewReplacer("; it must not be ", ", want it not to be ", "; it must ", ", want it to ", ", but must ", ", want it to ", "; want ", ", want ", ": want ", ", want ")

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// printTable prints values as kubectl would. Wide adds the exact quantity and the timestamp.
+// printTable prints values as kubectl does. Wide adds the exact quantity and the timestamp.
 func printTable(out io.Writer, values []measured, wide bool, now time.Time) error {
 	if len(values) == 0 {
 		_, err := fmt.Fprintln(out, "no values")
@@ -37,8 +37,8 @@ func printTable(out io.Writer, values []measured, wide bool, now time.Time) erro
 	return table.Flush()
 }
 
-// print prints the value for people: a whole number exactly, any other with six significant digits, at least
-// those before the point: "16667m" is 16.667.
+// print formats the value for people: a whole number exactly, others with six significant digits, or more
+// where there are more before the point. "16667m" is 16.667.
 func (v measured) print() string {
 	if quantity, err := resource.ParseQuantity(v.value); err == nil {
 		if whole, ok := quantity.AsInt64(); ok {
@@ -48,7 +48,7 @@ func (v measured) print() string {
 	return plainNumber(v.number)
 }
 
-// significantDigits is how many digits of a number are printed for people.
+// significantDigits is the number of digits printed for people.
 const significantDigits = 6
 
 func plainNumber(v float64) string {
@@ -66,7 +66,7 @@ func plainNumber(v float64) string {
 	return text
 }
 
-// age is that of the newest sample. The timestamp of what a window says is the window's end, not a sample's.
+// age is the age of the newest sample. A windowed value has none: its timestamp is the window's end.
 func (v measured) age(now time.Time) string {
 	if v.window != 0 {
 		return "-"
@@ -81,7 +81,7 @@ func printWindow(w time.Duration) string {
 	return metric.FormatWindow(w)
 }
 
-// printAge prints how long ago in one unit, as kubectl does. The API's stamps have whole seconds.
+// printAge formats an age in one unit, as kubectl does. The API's timestamps have whole seconds.
 func printAge(d time.Duration) string {
 	switch {
 	case d < 2*time.Minute:
@@ -94,9 +94,8 @@ func printAge(d time.Duration) string {
 	return strconv.Itoa(int(d/(24*time.Hour))) + "d"
 }
 
-// visible is text of a server's as it can be printed: whoever may push chooses labels, and a terminal obeys control
-// characters (C0, DEL and C1), a newline makes a row of its own. They are written as Go does, "\n" and "\x1b", and so
-// is what is not UTF-8.
+// visible escapes text of a server for printing: pushers choose labels, and a terminal obeys control
+// characters (C0, DEL and C1). They are written as in Go, "\n" and "\x1b", as is invalid UTF-8.
 func visible(s string) string {
 	if utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl) {
 		return s

@@ -113,7 +113,7 @@ func TestTextIsVisible(t *testing.T) {
 	const evil = "q=\x1b[2J\u009b1m\xff\nforged\t"
 	now := time.Now()
 	values := []measured{{about: evil, metric: evil, value: "1", number: 1, at: now}}
-	var h history
+	var h watched
 	h.add(now, values, nil, 9)
 	legend := h.draw(200, 24)
 	h.add(now, nil, errors.New(evil), 9)

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"runtime"
 	"time"
 
-	"github.com/sluice-metrics/sluice"
 	"github.com/sluice-metrics/sluice/aggregate"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/group"
@@ -12,8 +10,9 @@ import (
 	"github.com/sluice-metrics/sluice/workload"
 )
 
-// documents are what the store keeps beside the table: groups, and in a cluster what workloads have pushed. Their keys
-// are hashes of different texts, and a workload's document says by its first byte that it is one.
+// documents joins the documents that the store persists beside the table: groups, and in a cluster the
+// metrics that workloads have pushed. Keys of both are hashes of different texts. The first byte of a
+// workload's document identifies it.
 type documents struct {
 	groups *group.Groups
 	pushed *workload.Memory // nil: standalone
@@ -50,30 +49,21 @@ func (d documents) RestoreDocument(key store.DocumentKey, value []byte) error {
 	case !workload.IsDocument(value):
 		return d.groups.RestoreDocument(group.Hash(key), value)
 	case d.pushed == nil:
-		return nil // a data folder that a cluster's server had before
+		return nil // the data folder was a cluster's before
 	}
 	return d.pushed.RestoreDocument(workload.Key(key), value)
 }
 
-// groupBounds are what groups may take. Without a cluster nobody's namespace has a share.
-func (c *serverConfig) groupBounds() group.Config {
-	bounds := c.groups
-	if c.standalone {
-		bounds.NamespaceShare = 0
-	}
-	return bounds
-}
-
-// exactly takes series out of the table by their very labels.
-type exactly struct{ table *aggregate.Table }
+// groupTable is the table for groups: it removes series by their exact labels.
+type groupTable struct{ table *aggregate.Table }
 
 // Remove implements group.Table.
-func (e exactly) Remove(o metric.Object, name string, sets []metric.Labels) {
+func (g groupTable) Remove(o metric.Object, name string, sets []metric.Labels) {
 	if o.External() {
-		e.table.Remove(o.Namespace, name, sets)
+		g.table.Remove(o.Namespace, name, sets)
 		return
 	}
-	// An object's UID is the cluster's to say, so its series are looked through; there are few of one object.
+	// The UID of an object is not known here, so Delete matches the labels of all its series; they are few.
 	match := func(have metric.Labels) bool { return have == sets[0] }
 	if len(sets) > 1 {
 		these := make(map[metric.Labels]struct{}, len(sets))
@@ -82,16 +72,11 @@ func (e exactly) Remove(o metric.Object, name string, sets []metric.Labels) {
 		}
 		match = func(have metric.Labels) bool { _, ok := these[have]; return ok }
 	}
-	e.table.Delete(metric.Query{
+	g.table.Delete(metric.Query{
 		Resource: o.Resource, Namespace: o.Namespace, Object: o.Name,
 		Expression: metric.Expression{Name: name}, MatchLabels: match,
 	})
 }
 
 // Lifetime implements group.Table.
-func (e exactly) Lifetime() time.Duration { return e.table.Lifetime() }
-
-// buildInformation is what GET /api/v1/status says of the build.
-func buildInformation() map[string]string {
-	return map[string]string{"version": sluice.Version, "revision": sluice.Commit(), "goVersion": runtime.Version()}
-}
+func (g groupTable) Lifetime() time.Duration { return g.table.Lifetime() }

@@ -22,7 +22,7 @@ func (oneWorkload) Workloads() iter.Seq[metric.Workload]             { return fu
 // What workloads have pushed is kept beside the groups, each for its own; a standalone server passes over what a cluster's has
 // left.
 func TestDocumentsOfWorkloads(t *testing.T) {
-	groups := func() *group.Groups { return group.New(group.DefaultConfig(), exactly{new(aggregate.Table)}) }
+	groups := func() *group.Groups { return group.New(group.DefaultConfig(), groupTable{new(aggregate.Table)}) }
 	written := documents{groups(), workload.New(oneWorkload{})}
 	written.pushed.SeriesCreated(&metric.Object{Resource: "pods", Namespace: "shop", Name: "web-1"}, "hits", metric.Counter, metric.Labels{})
 	keys := written.Changed(false)

@@ -14,18 +14,18 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// kubeconfigName is the file in the data folder with which kubectl and "sluice get" reach a standalone
-// Sluice. caName is the adapter's certificate authority beside it.
+// kubeconfigName is the file in the data folder by which kubectl and "sluice get" reach a standalone Sluice.
+// caName is the file with the adapter's certificate authority.
 const (
 	kubeconfigName = "kubeconfig"
 	caName         = "ca.crt"
 )
 
-// anyToken stands where kubectl would otherwise ask for a password. Standalone nobody looks at it.
+// anyToken keeps kubectl from asking for a password. A standalone server ignores it.
 const anyToken = "anybody"
 
-// writeKubeconfig writes the kubeconfig for an API at this address and returns its path. Certificates that
-// a caFile signed are believed; without one it is left to the machine's own authorities.
+// writeKubeconfig writes the kubeconfig for an API at this address and returns its path. Clients trust the
+// authority in caFile; if it is empty, those of the system.
 func writeKubeconfig(dir, address, caFile string) (string, error) {
 	cluster := &clientcmdapi.Cluster{Server: "https://" + address}
 	if caFile != "" {
@@ -52,7 +52,7 @@ func writeKubeconfig(dir, address, caFile string) (string, error) {
 	return path, nil
 }
 
-// keepKubeconfig writes the kubeconfig of a standalone server. On a full disk the server starts without one.
+// keepKubeconfig writes the kubeconfig of a standalone server. On a full disk the server starts without it.
 func (p *dataPath) keepKubeconfig() (err error) {
 	ca := ""
 	if p.cfg.api.CertFile == "" {
@@ -60,14 +60,14 @@ func (p *dataPath) keepKubeconfig() (err error) {
 	}
 	p.kubeconfig, err = writeKubeconfig(p.cfg.store.Dir, reachable(p.api.Addr()), ca)
 	if durable.IsFull(err) || ca != "" && errors.Is(err, fs.ErrNotExist) { // the adapter could not keep its certificate
-		p.log.Warn("the kubeconfig was not written, \"sluice get\" and kubectl need one: make room, then restart", "error", err)
+		p.log.Warn("the kubeconfig was not written, and \"sluice get\" and kubectl need it: free disk space, then restart", "error", err)
 		p.kubeconfig = filepath.Join(p.cfg.store.Dir, kubeconfigName)
 		return nil
 	}
 	return err
 }
 
-// renewFile writes a file that says something else so far, whole or not at all: on a full disk the one that is there will do.
+// renewFile writes a file, unless it already has this content: on a full disk the present one serves.
 func renewFile(path string, text []byte) error {
 	if before, err := os.ReadFile(path); err == nil && bytes.Equal(before, text) {
 		return nil
@@ -75,7 +75,7 @@ func renewFile(path string, text []byte) error {
 	return durable.WriteFile(path, text, 0o600)
 }
 
-// reachable is the address under which a listener is reached from this machine.
+// reachable is the address of a listener for clients on this machine.
 func reachable(addr net.Addr) string {
 	host, port, err := net.SplitHostPort(addr.String())
 	if err != nil {

@@ -8,8 +8,7 @@ import (
 )
 
 func main() {
-	// The store keeps its database in a process of its own, and tries one that it does not trust yet in another: this one,
-	// started again.
+	// The storage process and the probe of a database are this binary, started again.
 	if code, isChild := store.ChildMain(); isChild {
 		os.Exit(code)
 	}

@@ -10,16 +10,17 @@ import (
 	"strings"
 )
 
-// The shares of a cgroup's memory limit. A part is left for the programs themselves: the server at rest, and the
-// database's process, whose memory is bounded by the sizes of its tables. Of the rest a series takes up to 300 bytes
-// outside Go's heap beside its names, which max-bytes bounds, and the heap needs room for garbage.
+// The shares of a cgroup's memory limit. A fixed part is left for the idle server and for the storage
+// process, whose memory is bounded by the sizes of its tables. In the rest, a series takes up to 300 bytes
+// outside Go's heap, besides its names, which max-bytes bounds; the heap needs room for garbage.
 const (
 	leftForPrograms  = 192 << 20
-	bytesOfASeries   = 2 << 10 // of the rest, so that a seventh of it is series
+	bytesOfASeries   = 2 << 10 // per series in the rest: a seventh of it is then series
 	leastMemoryBound = 1 << 20
 )
 
-// fitMemory lowers the memory bounds that nobody set to what fits a cgroup's limit, in whole MiB. It never raises one.
+// fitMemory lowers the memory bounds that are not set to fit a cgroup's limit, in whole MiB. It never
+// raises one.
 func (c *serverConfig) fitMemory(limit memoryLimit, isSet func(flag string) bool) {
 	c.memory = limit
 	rest := limit.bytes - min(leftForPrograms, limit.bytes/2)
@@ -36,11 +37,11 @@ func (c *serverConfig) fitMemory(limit memoryLimit, isSet func(flag string) bool
 	c.receiver.Pending.MaxBytes = max(c.receiver.Pending.MaxBytesPerSender, min(c.receiver.Pending.MaxBytes, rest/16))
 }
 
-// goMemoryLimit is the soft limit of the Go heap: two thirds of the cgroup's. What remains is for the series, which
-// lie outside the heap, and for the database's process. 0: the heap has none.
+// goMemoryLimit is the soft limit of the Go heap: two thirds of the cgroup's limit. The remainder is for the
+// series, which lie outside the heap, and for the storage process. 0: no limit.
 func (c *serverConfig) goMemoryLimit() int64 { return c.memory.bytes / 3 * 2 &^ (1<<20 - 1) }
 
-// boundMemory says which bounds hold, and gives Go its own. GOMEMLIMIT, where it is set, wins.
+// boundMemory sets the limit of the Go heap and logs all memory bounds. GOMEMLIMIT overrides it.
 func (c *serverConfig) boundMemory(log *slog.Logger) {
 	attributes := []any{"max_series", c.table.MaxSeries, "max_bytes", newSize(&c.table.MaxBytes).String(),
 		"http_max_group_bytes", newSize(&c.groups.MaxBytes).String()}
@@ -58,20 +59,20 @@ func (c *serverConfig) boundMemory(log *slog.Logger) {
 	log.Info("memory bounds", attributes...)
 }
 
-// memoryLimit is what a cgroup lets the server and its database's process have together.
+// memoryLimit is the limit of a cgroup, for the server and its storage process together.
 type memoryLimit struct {
 	bytes int64
-	file  string // that says so
+	file  string // that holds the limit
 }
 
-// unlimited is where cgroup v1 begins to mean "no limit": it says the largest page-aligned int64.
+// unlimited is the least value that means "no limit": cgroup v1 has the largest page-aligned int64.
 const unlimited = 1 << 60
 
-// cgroupMemoryLimit is the lowest memory limit of this process' cgroup and of the cgroups around it, version 1 or 2. The
-// root is "/", but for tests. False: there is none.
+// cgroupMemoryLimit is the lowest memory limit of this process's cgroup and of its ancestors, version 1 or 2.
+// The root is "/", except in tests. False: there is no limit.
 //
-// A container usually sees its own cgroup as the root of the tree, while version 1 still names the host's path in
-// /proc/self/cgroup. Folders that are missing are therefore skipped, up to the root of the tree.
+// A container usually sees its own cgroup as the root of the tree, but version 1 still has the host's path
+// in /proc/self/cgroup. Missing folders are therefore skipped, up to the root of the tree.
 func cgroupMemoryLimit(root string) (lowest memoryLimit, limited bool) {
 	text, err := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
 	if err != nil {

@@ -10,12 +10,12 @@ import (
 	"github.com/sluice-metrics/sluice"
 )
 
-// collectorsShare tells how much of the time of Go's processors collecting garbage took. What they spent on all else is not told by the
-// kernel's clock: Go says that its figures compare with each other alone.
+// collectorsShare selects the CPU classes that give the garbage collector's share. Go's CPU figures compare
+// with each other only, not with the kernel's.
 var collectorsShare = collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/cpu/classes/(gc/total|idle|total):cpu-seconds$`)}
 
-// newRegistry is a registry of our own, with what the process says of itself: libraries that register with
-// the default one do not show.
+// newRegistry returns a registry with the metrics of the process. Metrics that libraries register with the
+// default registry are not in it.
 func newRegistry() *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
@@ -28,7 +28,7 @@ func newRegistry() *prometheus.Registry {
 	return registry
 }
 
-// register shows every stage's metrics.
+// register adds the metrics of every stage.
 func (p *dataPath) register(context.Context) error {
 	faults := []error{
 		p.registry.Register(p.ledger),

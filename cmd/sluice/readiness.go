@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-metrics/sluice/operations"
 )
 
-// progress is how far the start has come: what is waited for, then nothing.
+// progress is the state of the start, for /readyz.
 type progress struct {
 	waiting atomic.Pointer[string]
 	ready   atomic.Bool
@@ -16,10 +16,10 @@ type progress struct {
 
 func (p *progress) wait(what string) { p.waiting.Store(&what) }
 
-// done says that everything was made. What was written before it is visible to who sees it.
+// done publishes the path: its fields may be read once ready is seen.
 func (p *progress) done() { p.ready.Store(true) }
 
-// stop says that the end has begun: who sends requests should send them elsewhere.
+// stop makes /readyz fail, so that no new requests are routed here.
 func (p *progress) stop() { p.ending.Store(true) }
 
 func (p *progress) state() (bool, string) {
@@ -35,8 +35,8 @@ func (p *progress) state() (bool, string) {
 	return false, "starting"
 }
 
-// checks are the lines of /readyz. The store is ready once it has restored, whatever the disk does later:
-// a disk that fails costs persistence and nothing else, so it is told and does not take Sluice out of service.
+// checks are the lines of /readyz. The store is ready once it has restored: a disk that fails later costs
+// persistence only, so it is reported and does not take Sluice out of service.
 func (p *dataPath) checks() []operations.Check {
 	checks := []operations.Check{
 		{Name: "start", State: p.progress.state},
@@ -65,7 +65,7 @@ func (p *dataPath) checks() []operations.Check {
 	return checks
 }
 
-// listening names every open port.
+// listening lists every open port.
 func (p *dataPath) listening() []string {
 	var all []string
 	for i, addr := range p.statsd.Addrs() {

@@ -16,12 +16,9 @@ import (
 
 const serveLong = `Serve receives metrics, keeps their windows and serves the metrics APIs.
 
-What is set, in rising order: the defaults below, the file named by --config, flags. The file is YAML; its
-keys are the flags' names without the dashes.
+A setting has the value of its flag; without one, that of the file named by --config; without either, its default. The file is YAML, and its keys are the flags' names without the dashes.
 
-Where a cgroup limits memory (a container's limit), the defaults of max-series, max-bytes and http-max-group-bytes
-and Go's memory limit are lowered to fit it. The log says at start which bounds hold. A flag or the file
-overrides each of the three; the variable GOMEMLIMIT overrides Go's.`
+Under a cgroup memory limit (a container's limit), the defaults of max-series, max-bytes and http-max-group-bytes are lowered to fit it, and Go's memory limit is set. The log shows the bounds at start. The variable GOMEMLIMIT overrides Go's limit.`
 
 func newServe() *cobra.Command {
 	cfg, file, printExample := defaultConfig(), "", false
@@ -53,13 +50,15 @@ func newServe() *cobra.Command {
 			return serve(cmd, cfg)
 		}),
 	}
-	cmd.Flags().StringVar(&file, "config", "", "YAML file of settings")
-	cmd.Flags().BoolVar(&printExample, "print-example-config", false, "print a configuration file with every setting at its default, and end")
+	underHeading(cmd.Flags(), "Configuration file", func() {
+		cmd.Flags().StringVar(&file, "config", "", "YAML file of settings.")
+		cmd.Flags().BoolVar(&printExample, "print-example-config", false, "Print a configuration file with every setting at its default, and exit.")
+	})
 	cfg.bind(cmd.Flags())
 	return cmd
 }
 
-// serve runs until the first signal, or until a part fails. A second signal ends the process at once.
+// serve runs until the first signal, or until a stage fails. A second signal ends the process at once.
 func serve(cmd *cobra.Command, cfg *serverConfig) error {
 	ctx, release := untilSignal(cmd.Context())
 	defer release()
@@ -86,11 +85,11 @@ func serve(cmd *cobra.Command, cfg *serverConfig) error {
 	return path.run(ctx)
 }
 
-// untilSignal returns a context that ends with the first SIGTERM, SIGINT or SIGHUP. After that a second SIGTERM or
-// SIGINT ends the process at once. A second SIGHUP does not: who closes a terminal sends it twice, once by the
-// kernel and once by the shell. A SIGHUP that is ignored, as under nohup, stays ignored.
+// untilSignal returns a context that ends with the first SIGTERM, SIGINT or SIGHUP. A second SIGTERM or SIGINT
+// then ends the process at once. A second SIGHUP does not: a terminal that is closed sends two, one by the
+// kernel and one by the shell. A SIGHUP that is ignored, as under nohup, stays ignored.
 //
-// A write to stderr or stdout whose reader has gone fails from then on and ends nothing: without a listener for
+// A write to stderr or stdout fails once the reader is gone, and has no other effect: without a listener for
 // SIGPIPE, Go would end the process.
 func untilSignal(parent context.Context) (ctx context.Context, release func()) {
 	hangUp, brokenPipe := make(chan os.Signal, 1), make(chan os.Signal, 1)
@@ -100,7 +99,7 @@ func untilSignal(parent context.Context) (ctx context.Context, release func()) {
 	}
 	parent, cancel := context.WithCancel(parent)
 	ctx, stop := signal.NotifyContext(parent, syscall.SIGTERM, syscall.SIGINT)
-	context.AfterFunc(ctx, stop) // from then on the system's own way with these signals holds
+	context.AfterFunc(ctx, stop) // from then on these signals have their default effect
 	listened := make(chan struct{})
 	go func() {
 		defer close(listened)
@@ -118,7 +117,7 @@ func untilSignal(parent context.Context) (ctx context.Context, release func()) {
 	}
 }
 
-// newLogger logs to out in the format that was asked for.
+// newLogger logs to out, in the configured format.
 func newLogger(out io.Writer, cfg logConfig) *slog.Logger {
 	options := &slog.HandlerOptions{Level: cfg.level}
 	if cfg.format == "json" {
@@ -128,7 +127,7 @@ func newLogger(out io.Writer, cfg logConfig) *slog.Logger {
 	return slog.New(slog.NewTextHandler(out, options))
 }
 
-// spellDurations writes durations as text does, "1.5s": a bare number of nanoseconds says nothing to who reads it.
+// spellDurations writes durations as the text format does, "1.5s", rather than as nanoseconds.
 func spellDurations(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
 		a.Value = slog.StringValue(a.Value.Duration().String())

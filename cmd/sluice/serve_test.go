@@ -255,7 +255,7 @@ func TestStartFaults(t *testing.T) {
 		"foreign address": {onFreePorts(t.TempDir(), "--http-address", "192.0.2.1:0"), []string{"--http-address 192.0.2.1:0 is no address of this machine"}},
 		"foreign folder":  {onFreePorts(foreign), []string{"--data-dir " + foreign, "thesis.tex", "empty"}},
 		"folder is file":  {onFreePorts(file), []string{"--data-dir " + file, "not a directory"}},
-		"no such folder":  {onFreePorts("/proc/sluice"), []string{"--data-dir /proc/sluice: cannot make the data directory: "}},
+		"no such folder":  {onFreePorts("/proc/sluice"), []string{"--data-dir /proc/sluice: cannot create the data folder: "}},
 		"folder first":    {onFreePorts(running.cfg.store.Dir, "--ops-address", port), []string{"--data-dir " + running.cfg.store.Dir + ": in use by process"}},
 	} {
 		t.Run(name, func(t *testing.T) {

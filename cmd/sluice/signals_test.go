@@ -49,7 +49,7 @@ func startServingBy(t *testing.T, cmd *exec.Cmd) *serving {
 	}
 	t.Cleanup(func() { _ = s.cmd.Process.Kill() })
 	var said strings.Builder
-	for lines := bufio.NewScanner(stdout); !strings.Contains(said.String(), "To try it") && lines.Scan(); {
+	for lines := bufio.NewScanner(stdout); !strings.Contains(said.String(), "Try it") && lines.Scan(); {
 		said.WriteString(lines.Text() + "\n")
 	}
 	found := addresses.FindStringSubmatch(said.String())

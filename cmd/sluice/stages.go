@@ -2,11 +2,79 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"time"
+
+	"github.com/sluice-metrics/sluice/store"
 )
 
-// stage is a part that runs until its context ends, finishes what it has in hand, and returns.
+// run receives and serves until ctx ends or a stage fails, then stops in the order of the data.
+func (p *dataPath) run(ctx context.Context) error {
+	defer context.AfterFunc(ctx, p.progress.stop)()
+	err := runStages(ctx, p.log, p.stages())
+	if err == nil {
+		p.log.Info("stopped")
+	}
+	return err
+}
+
+// stages lists the running parts in the order in which they stop, which is that of the data.
+func (p *dataPath) stages() []stage {
+	all := []stage{{"statsd", p.statsd.Run}, {"push", p.push.Run}}
+	if p.cluster.view != nil {
+		all = append(all, stage{"pending", p.cluster.pending.Run})
+	}
+	all = append(all, stage{"groups", p.groups.Run}, stage{"table", p.table.Run}, stage{"store", p.runStore}, stage{"api", p.api.Run})
+	if p.cluster.view != nil {
+		all = append(all, stage{"limits", p.cluster.book.Run}, stage{"cluster", p.runCluster})
+	}
+	return append(all, stage{"operations", p.operations.run})
+}
+
+// closeTimeout bounds the closing of the database.
+const closeTimeout = 10 * time.Second
+
+// runStore runs the store and closes it. It waits for a stalled disk once only.
+func (p *dataPath) runStore(ctx context.Context) error {
+	err := p.store.Run(ctx)
+	if errors.Is(err, store.ErrStalled) {
+		ended, end := context.WithCancel(context.Background())
+		end()
+		_ = p.store.Close(ended) // err says more
+		return err
+	}
+	return errors.Join(err, p.closeStore())
+}
+
+func (p *dataPath) closeStore() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	return p.store.Close(ctx)
+}
+
+// abandon closes the parts that were made before a step failed.
+func (p *dataPath) abandon() error {
+	ended, end := context.WithCancel(context.Background())
+	end()
+	var faults []error
+	if p.statsd != nil {
+		p.statsd.Close()
+	}
+	if p.push != nil {
+		faults = append(faults, p.push.Run(ended))
+	}
+	if p.store != nil {
+		faults = append(faults, p.closeStore())
+	}
+	if p.operations != nil {
+		faults = append(faults, p.operations.run(ended))
+	}
+	return errors.Join(faults...)
+}
+
+// stage is a part that runs until its context ends, finishes its work in progress, and returns.
 type stage struct {
 	name string
 	run  func(context.Context) error
@@ -18,15 +86,14 @@ type ended struct {
 	err   error
 }
 
-// runStages starts all stages and waits until ctx ends or a stage does. Then it stops them one after the
-// other, in their order, each only when the one before has finished: the order is that of the data. It
-// returns what went wrong first.
+// runStages starts all stages and waits until ctx or a stage ends. Then it stops them in their order, each
+// once the one before has finished. It returns the first error.
 func runStages(ctx context.Context, log *slog.Logger, stages []stage) error {
 	stops := make([]context.CancelFunc, len(stages))
 	finished := make([]chan struct{}, len(stages))
 	results := make(chan ended, len(stages))
 	for i, s := range stages {
-		// A stage outlives ctx until its turn to stop comes.
+		// A stage outlives ctx until runStages stops it.
 		own, stop := context.WithCancel(context.WithoutCancel(ctx))
 		stops[i], finished[i] = stop, make(chan struct{})
 		go func() {
@@ -44,7 +111,7 @@ func runStages(ctx context.Context, log *slog.Logger, stages []stage) error {
 		if fault == nil {
 			fault = fmt.Errorf("%s ended by itself", stages[first.stage].name)
 		}
-		log.Error("stopping, for a part failed", "part", stages[first.stage].name, "error", fault)
+		log.Error("stopping because a part failed", "part", stages[first.stage].name, "error", fault)
 	}
 	for i := range stages {
 		stops[i]()
@@ -53,7 +120,7 @@ func runStages(ctx context.Context, log *slog.Logger, stages []stage) error {
 	close(results)
 	for last := range results {
 		if last.err != nil {
-			log.Error("a part did not stop well", "part", stages[last.stage].name, "error", last.err)
+			log.Error("a part failed while it stopped", "part", stages[last.stage].name, "error", last.err)
 			if fault == nil {
 				fault = last.err
 			}
@@ -62,17 +129,17 @@ func runStages(ctx context.Context, log *slog.Logger, stages []stage) error {
 	return fault
 }
 
-// early is a stage that has to run before the others are made.
-type early struct {
+// earlyStage is a stage that already runs while the others are made.
+type earlyStage struct {
 	stop context.CancelFunc
 	done chan struct{}
-	err  error // settled when done is closed
+	err  error // published by the closing of done
 }
 
-// startEarly starts run now; it lasts until the run of the early is stopped, whatever becomes of ctx.
-func startEarly(ctx context.Context, run func(context.Context) error) *early {
+// startEarly starts run now. It lasts until the method run of the stage is stopped, even if ctx ends before.
+func startEarly(ctx context.Context, run func(context.Context) error) *earlyStage {
 	own, stop := context.WithCancel(context.WithoutCancel(ctx))
-	e := &early{stop: stop, done: make(chan struct{})}
+	e := &earlyStage{stop: stop, done: make(chan struct{})}
 	go func() {
 		defer close(e.done)
 		e.err = run(own)
@@ -80,8 +147,8 @@ func startEarly(ctx context.Context, run func(context.Context) error) *early {
 	return e
 }
 
-// run is the stage: it lasts until ctx ends or the work does, and then until the work has finished.
-func (e *early) run(ctx context.Context) error {
+// run is the stage's own run: it waits until ctx or the work ends, then until the work has finished.
+func (e *earlyStage) run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 	case <-e.done:

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"runtime"
 
 	"github.com/sluice-metrics/sluice"
 	"github.com/spf13/cobra"
@@ -22,3 +23,8 @@ func newVersion() *cobra.Command {
 }
 
 func versionLine() string { return "sluice " + sluice.Build() }
+
+// buildInformation is the build section of GET /api/v1/status.
+func buildInformation() map[string]string {
+	return map[string]string{"version": sluice.Version, "revision": sluice.Commit(), "goVersion": runtime.Version()}
+}

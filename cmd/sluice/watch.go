@@ -124,7 +124,7 @@ const (
 
 // screen draws a plot of all reads so far, fitted to the terminal.
 func screen(terminal *os.File) shower {
-	var seen history
+	var seen watched
 	return func(now time.Time, values []measured, err error) {
 		width, height := paper(term.GetSize(int(terminal.Fd())))
 		seen.add(now, values, err, 4*width)

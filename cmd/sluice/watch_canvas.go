@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"os"
 	"strings"
 )
 
@@ -127,6 +128,9 @@ func span(lines [][]float64) (low, high float64) {
 
 // colored prints s in the color of the nth line.
 func colored(n int, s string) string {
+	if os.Getenv("NO_COLOR") != "" {
+		return s
+	}
 	return fmt.Sprintf("\x1b[%dm%s\x1b[0m", 31+(n+1)%6, s)
 }
 

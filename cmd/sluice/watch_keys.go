@@ -10,23 +10,23 @@ import (
 	"golang.org/x/term"
 )
 
-// Keys that end a watch. A terminal that hands over single keys also hands over what would be a signal.
+// Keys that end a watch. A raw terminal delivers ctrl-C as a key, not as a signal.
 const (
 	ctrlC = 3
 	ctrlD = 4
 )
 
-// untilKey returns a context that ends when "q" is pressed, and what gives the terminal back, which has to be
-// called. Where there is no terminal to read from, signals end it as before.
+// untilKey returns a context that ends when "q" is pressed, and a function that restores the terminal, which
+// must be called. Without a terminal to read from, only signals end the context.
 func untilKey(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	tty, err := os.Open("/dev/tty") // not standard input: a read of this one can be ended
+	tty, err := os.Open("/dev/tty") // unlike standard input, its reads can be interrupted
 	if err != nil {
 		return ctx, cancel
 	}
 	restore, err := singleKeys(tty)
 	if err == nil {
-		err = tty.SetReadDeadline(time.Time{}) // no error: it knows deadlines, so closing it ends a read
+		err = tty.SetReadDeadline(time.Time{}) // no error: it supports deadlines, so a read can be interrupted
 	}
 	if err != nil {
 		restore()
@@ -55,13 +55,13 @@ func untilKey(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// errBackground: who touches the terminal from the background is stopped by it.
+// errBackground: the kernel stops background processes that change the terminal.
 var errBackground = errors.New("another process reads the terminal")
 
-// singleKeys makes a terminal hand over each key when it is pressed, and returns what undoes that.
+// singleKeys makes a terminal deliver each key at once, and returns the function that undoes it.
 func singleKeys(tty *os.File) (restore func(), err error) {
 	restore = func() {}
-	raw, err := tty.SyscallConn() // Fd would take the deadlines away
+	raw, err := tty.SyscallConn() // Fd would disable deadlines
 	if err != nil {
 		return restore, err
 	}

@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// history is what a watched metric read so far: one line of numbers for each object or label set, all of
-// the same length, NaN where one was absent.
-type history struct {
+// watched is all reads of a watched metric so far: a line of numbers per object or label set, all of one
+// length, with NaN where a value was absent.
+type watched struct {
 	title string
 	times []time.Time
 	lines map[string][]float64
-	last  map[string]float64 // what each line last read
+	last  map[string]float64 // the last value of each line
 	fault error              // of the newest read
 }
 
-// add appends one read and forgets the oldest beyond keep.
-func (h *history) add(now time.Time, values []measured, err error, keep int) {
+// add appends one read, and drops the oldest beyond keep.
+func (h *watched) add(now time.Time, values []measured, err error, keep int) {
 	if h.lines == nil {
 		h.lines, h.last = map[string][]float64{}, map[string]float64{}
 	}
@@ -46,8 +46,8 @@ func (h *history) add(now time.Time, values []measured, err error, keep int) {
 	}
 }
 
-// draw prints plot and legend into a screen of this size. The legend takes at most half of it.
-func (h *history) draw(width, height int) string {
+// draw prints plot and legend for a screen of this size. The legend takes at most half of it.
+func (h *watched) draw(width, height int) string {
 	names := make([]string, 0, len(h.lines))
 	for about := range h.lines {
 		names = append(names, about)
@@ -74,7 +74,7 @@ func (h *history) draw(width, height int) string {
 	return b.String()
 }
 
-func (h *history) heading() string {
+func (h *watched) heading() string {
 	s := h.title
 	if n := len(h.times); n > 0 {
 		s += fmt.Sprintf("  %s – %s", h.times[0].Format(time.TimeOnly), h.times[n-1].Format(time.TimeOnly))
@@ -85,11 +85,11 @@ func (h *history) heading() string {
 	return s
 }
 
-// endLine clears what an earlier, longer line left behind.
+// endLine clears the rest of an earlier, longer line.
 const endLine = "\x1b[K\r\n"
 
-// value prints what a line read last. Of a metric whose server cannot be reached nothing is known but what it was.
-func (h *history) value(about string, newest float64) string {
+// value prints the newest value of a line; if the server is unreachable, the last known one.
+func (h *watched) value(about string, newest float64) string {
 	var silent *unreachable
 	switch {
 	case !math.IsNaN(newest):
@@ -100,7 +100,7 @@ func (h *history) value(about string, newest float64) string {
 	return "absent"
 }
 
-// clip shortens a line that would break and push the plot off the screen.
+// clip shortens a line that would wrap and push the plot off the screen.
 func clip(s string, width int) string {
 	if runes := []rune(s); len(runes) > width && width > 0 {
 		return string(runes[:width-1]) + "…"

@@ -44,7 +44,7 @@ func TestPlotLeavesGapsAndFits(t *testing.T) {
 }
 
 func TestHistoryKeepsLinesApart(t *testing.T) {
-	var h history
+	var h watched
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	h.add(now, []measured{{about: "pod/a", metric: "rps", number: 1}}, nil, 3)
 	h.add(now, []measured{{about: "pod/b", metric: "rps", number: 2}}, nil, 3)
@@ -78,7 +78,7 @@ func TestPlotBeginsAtTheLeft(t *testing.T) {
 
 // A server that cannot be reached says nothing of the metric: what it read last stays.
 func TestUnreachableIsNotAbsent(t *testing.T) {
-	var h history
+	var h watched
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	h.add(now, []measured{{about: "pod/a", metric: "rps", number: 1234567}}, nil, 3)
 	h.add(now, nil, &unreachable{"nobody listens", nil}, 3)
@@ -105,7 +105,7 @@ func TestPlotNeedsNoSize(t *testing.T) {
 		if width != c.wantWidth || height != c.wantHeight {
 			t.Errorf("%d × %d (%v) is drawn as %d × %d, want %d × %d", c.width, c.height, c.err, width, height, c.wantWidth, c.wantHeight)
 		}
-		var h history
+		var h watched
 		for range 3 {
 			h.add(time.Now(), []measured{{about: "pod/a", metric: "rps", number: 1}}, nil, 4*width)
 			h.draw(width, height)

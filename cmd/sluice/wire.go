@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"os"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -22,7 +21,7 @@ import (
 	"github.com/sluice-metrics/sluice/store"
 )
 
-// The data path, with the goroutines (×) that carry it:
+// dataPath is the way of a sample, with the goroutines (×) that carry it:
 //
 //	udp      × sockets ─┐
 //	unixgram × 1        ├─ receiver ──┐                       ┌─ adapter × requests ◄── HPA, kubectl, sluice get
@@ -33,20 +32,19 @@ import (
 //	                     identity ◄─ describe (once     store × 3 (flush, sync, watch) ─► Badger ─► disk
 //	                                 per new line)
 //
-// The goroutine that reads a socket parses and applies: no channel, no queue. Beside the path stands the
-// operations port × requests.
+// The goroutine that reads a socket also parses and applies: there is no channel and no queue. The
+// operations port × requests stands beside the path, and so does the view of a cluster (cluster.go).
 //
-// The data folder is looked at before any port is opened. Made in the order of need: the operations port
-// first, so that who asks sees what is waited for; the
-// StatsD sockets next, so that what arrives while the store restores waits in the kernel; then the store,
-// which fills the table; then what answers from it. Stopped in the order of the data: sockets, table,
-// store, API, operations.
+// wire makes the parts in the order of need, and this file has them in that order. The operations port is
+// first, so that /readyz answers during the start. The StatsD sockets follow, so that datagrams wait in
+// the kernel while the store restores. The store fills the table; then come the ports that answer from it.
+// stages.go stops the parts in the order of the data.
 type dataPath struct {
 	cfg        *serverConfig
 	log        *slog.Logger
 	registry   *prometheus.Registry
 	progress   progress
-	operations *early
+	operations *earlyStage
 	opsAddr    net.Addr
 
 	cluster    clusterSide
@@ -61,22 +59,31 @@ type dataPath struct {
 	kubeconfig string
 }
 
-// errStopped: the end was asked for before all parts were made.
+// errStopped: the context ended before all parts were made.
 var errStopped = errors.New("stopped before the start was complete")
 
-// wire makes the whole path and restores what was stored. What it made it gives up again where it fails, or where ctx
-// ends first: its error is then errStopped.
+// wire makes the whole path and restores the table. If a step fails, the parts already made are closed.
+// If the cause is the end of ctx, the error is errStopped.
 func wire(ctx context.Context, cfg *serverConfig, log *slog.Logger) (*dataPath, error) {
 	p := &dataPath{cfg: cfg, log: log, registry: newRegistry(), ledger: ledger.New()}
 	for _, step := range []func(context.Context) error{
-		p.checkDataFolder, p.checkCertificate, p.openOperations, p.connect, p.makeTable, p.openStatsD, p.openStore, p.openPush, p.openAPI, p.register,
+		p.checkDataFolder,
+		p.checkCertificate,
+		p.openOperations,
+		p.connect,
+		p.makeTable,
+		p.openStatsD,
+		p.openStore,
+		p.openPush,
+		p.openAPI,
+		p.register,
 	} {
 		if err := step(ctx); err != nil {
 			abandoned := p.abandon()
 			if abandoned == nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 				return nil, errStopped
 			}
-			return nil, errors.Join(append([]error{err, abandoned}, p.cfg.otherBusyPorts(err)...)...)
+			return nil, errors.Join(append([]error{err, abandoned}, cfg.otherBusyPorts(err)...)...)
 		}
 	}
 	p.progress.done()
@@ -105,7 +112,7 @@ func (p *dataPath) makeTable(context.Context) error {
 		}
 		return p.resolver.Describe(s, d)
 	}, p.log)
-	p.groups = group.New(p.cfg.groupBounds(), exactly{p.table})
+	p.groups = group.New(p.cfg.groupBounds(), groupTable{p.table})
 	p.joinCluster()
 	return nil
 }
@@ -127,10 +134,12 @@ func (p *dataPath) newApplier() receiver.Applier { return p.table.NewWriter() }
 func (p *dataPath) openStore(ctx context.Context) (err error) {
 	p.progress.wait("restoring the store")
 	began := time.Now()
-	if p.store, err = store.Open(ctx, p.cfg.store, store.Parts{Table: p.table, Documents: documents{p.groups, p.cluster.pushed}, Logger: p.log}); err != nil {
+	parts := store.Parts{Table: p.table, Documents: documents{p.groups, p.cluster.pushed}, Logger: p.log}
+	if p.store, err = store.Open(ctx, p.cfg.store, parts); err != nil {
 		return p.storeFault(err)
 	}
-	p.log.Info("restored", "series", p.table.Series(), "took", time.Since(began).Round(time.Millisecond), "from", p.cfg.store.Dir, "groups", p.groups.Count())
+	p.log.Info("restored", "series", p.table.Series(), "took", time.Since(began).Round(time.Millisecond),
+		"from", p.cfg.store.Dir, "groups", p.groups.Count())
 	return nil
 }
 
@@ -172,76 +181,4 @@ func (p *dataPath) openAPI(context.Context) (err error) {
 		return nil
 	}
 	return p.keepKubeconfig()
-}
-
-// run carries samples until ctx ends or a part fails, and stops in the order of the data.
-func (p *dataPath) run(ctx context.Context) error {
-	defer context.AfterFunc(ctx, p.progress.stop)()
-	err := runStages(ctx, p.log, p.stages())
-	if err == nil {
-		p.log.Info("stopped")
-	}
-	return err
-}
-
-// stages are the parts that run, in the order of the data, which is that of stopping.
-func (p *dataPath) stages() []stage {
-	all := []stage{{"statsd", p.statsd.Run}, {"push", p.push.Run}}
-	if p.cluster.view != nil {
-		all = append(all, stage{"pending", p.cluster.pending.Run})
-	}
-	all = append(all, stage{"groups", p.groups.Run}, stage{"table", p.table.Run}, stage{"store", p.runStore}, stage{"api", p.api.Run})
-	if p.cluster.view != nil {
-		all = append(all, stage{"limits", p.cluster.book.Run}, stage{"cluster", p.runCluster})
-	}
-	return append(all, stage{"operations", p.operations.run})
-}
-
-// closePatience is how long the database may take to close.
-const closePatience = 10 * time.Second
-
-// runStore does not wait a second time for a disk that does not answer.
-func (p *dataPath) runStore(ctx context.Context) error {
-	err := p.store.Run(ctx)
-	if errors.Is(err, store.ErrStalled) {
-		ended, end := context.WithCancel(context.Background())
-		end()
-		_ = p.store.Close(ended) // its error says less than the first one
-		return err
-	}
-	return errors.Join(err, p.closeStore())
-}
-
-func (p *dataPath) closeStore() error {
-	patience, cancel := context.WithTimeout(context.Background(), closePatience)
-	defer cancel()
-	return p.store.Close(patience)
-}
-
-// abandon gives up what was made before a step failed.
-func (p *dataPath) abandon() error {
-	ended, end := context.WithCancel(context.Background())
-	end()
-	var faults []error
-	if p.statsd != nil {
-		p.statsd.Close()
-	}
-	if p.push != nil {
-		faults = append(faults, p.push.Run(ended))
-	}
-	if p.store != nil {
-		faults = append(faults, p.closeStore())
-	}
-	if p.operations != nil {
-		faults = append(faults, p.operations.run(ended))
-	}
-	return errors.Join(faults...)
-}
-
-// binary is how this process was called, for commands to copy.
-func binary() string {
-	if len(os.Args) > 0 && os.Args[0] != "" {
-		return os.Args[0]
-	}
-	return "sluice"
 }

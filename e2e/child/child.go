@@ -1,5 +1,5 @@
-// Package child runs processes that die with the test that started them, however that ends: done, failed,
-// interrupted, killed. It knows nothing of what they do.
+// Package child runs processes that die with the test that started them, whether it ends, fails,
+// is interrupted or is killed.
 package child
 
 import (
@@ -9,14 +9,14 @@ import (
 	"syscall"
 )
 
-// Process is a child that was started. Its methods may be called at any time, also after its end.
+// Process is a started child. Its methods may be called at any time, also after its end.
 type Process struct {
 	cmd  *exec.Cmd
 	done chan struct{}
 	err  error // written before done is closed
 }
 
-// Start starts a command; nobody else may wait for it.
+// Start starts a command; only the Process may wait for it.
 func Start(cmd *exec.Cmd) (*Process, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	p := &Process{cmd: cmd, done: make(chan struct{})}
@@ -39,19 +39,19 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	return p, nil
 }
 
-// ID is the system's number for it.
+// ID is the process ID.
 func (p *Process) ID() int { return p.cmd.Process.Pid }
 
-// Done is closed when it has ended.
+// Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Err is how it ended, as of exec.Cmd.Wait; to be read after Done.
+// Err is the error of exec.Cmd.Wait; valid after Done.
 func (p *Process) Err() error { return p.err }
 
-// Signal sends one.
+// Signal sends a signal.
 func (p *Process) Signal(signal os.Signal) error { return p.cmd.Process.Signal(signal) }
 
-// Kill returns when it is gone.
+// Kill kills the process and waits for its end.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill() // it may have ended by itself
 	<-p.done

@@ -9,8 +9,8 @@ import (
 // nodeAddress is the node's own, and so that of pods in its network: this machine is the node.
 var nodeAddress = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
-// addresses are handed out to pods. None is given twice unless a test chooses it: addresses that come back by
-// chance would make tests fail by chance. Not safe for concurrent use.
+// addresses are assigned to pods. None is assigned twice unless a test chooses it: chance reuse
+// would make tests fail by chance. Not safe for concurrent use.
 type addresses struct {
 	last   netip.Addr
 	chosen map[string][]netip.Addr // by namespace, in the order in which its next pods get them

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// Apply applies manifests (YAML, perhaps several documents) as "kubectl apply --server-side" does and returns
-// the objects as the API server has them. What has a namespace and says none goes to the one that is given.
+// Apply applies manifests (YAML, several documents) as "kubectl apply --server-side" does and
+// returns the objects as the API server has them. Objects without a namespace get the given one.
 func (c *ControlPlane) Apply(t *testing.T, namespace string, manifests ...string) []*unstructured.Unstructured {
 	t.Helper()
 	var applied []*unstructured.Unstructured

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// pair is a certificate and its key, as paths.
+// pair is the paths of a certificate and its key.
 type pair struct {
 	certificate, key string
 }
@@ -58,7 +58,7 @@ func (a *authority) forServer(name string) (pair, error) {
 	})
 }
 
-// forClient issues a certificate for a user; the API server takes its organizations for groups.
+// forClient issues a client certificate. The API server maps its organizations to groups.
 func (a *authority) forClient(name, user string, groups ...string) (pair, error) {
 	return a.issue(name, &x509.Certificate{
 		Subject:     pkix.Name{CommonName: user, Organization: groups},

@@ -14,7 +14,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Clients are one user's ways to the API server.
+// Clients are one user's clients of the API server.
 type Clients struct {
 	REST       *rest.Config
 	Kubernetes kubernetes.Interface

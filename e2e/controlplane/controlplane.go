@@ -14,9 +14,9 @@ import (
 	"github.com/sluice-metrics/sluice/e2e/binaries"
 )
 
-// ControlPlane is a running one. Its methods may be called from several tests at once.
+// ControlPlane is a running control plane. Its methods are safe for concurrent use.
 type ControlPlane struct {
-	Clients          // those of an administrator (system:masters)
+	Clients          // of an administrator (system:masters)
 	Kubelet *Kubelet // of the only node
 
 	Kubeconfig   string // path of the administrator's
@@ -56,7 +56,7 @@ func Start(ctx context.Context, cfg Config) (*ControlPlane, error) {
 	return c, nil
 }
 
-// Stop ends what runs, the last started first, and deletes its folder.
+// Stop kills the processes, the last started first, and deletes the folder.
 func (c *ControlPlane) Stop() error {
 	if c.Kubelet != nil {
 		c.Kubelet.stop()
@@ -67,7 +67,7 @@ func (c *ControlPlane) Stop() error {
 	return os.RemoveAll(c.folder)
 }
 
-// prepare makes what the processes need to know of each other.
+// prepare writes the credentials and configuration of the processes.
 func (c *ControlPlane) prepare(context.Context) (err error) {
 	if c.ports, err = freePorts(); err != nil {
 		return err
@@ -87,8 +87,8 @@ func (c *ControlPlane) startEtcd(context.Context) error {
 	return c.run("etcd", c.binaries.Etcd, c.etcdFlags())
 }
 
-// startAPIServer returns when it is ready, which includes the roles that the others need. It waits for etcd by
-// itself.
+// startAPIServer returns when the API server and its default roles are ready. The API server waits
+// for etcd itself.
 func (c *ControlPlane) startAPIServer(ctx context.Context) error {
 	if err := c.run(apiServerName, c.binaries.APIServer, c.apiServerFlags()); err != nil {
 		return err
@@ -127,7 +127,7 @@ func (c *ControlPlane) run(name, binary string, flags []string) error {
 	return nil
 }
 
-// await asks until the answer is good, the time is over, or one of the processes ended.
+// await polls until the check succeeds, the time is over, or a process has ended.
 func (c *ControlPlane) await(ctx context.Context, what string, ask func(context.Context) error) error {
 	for {
 		err := ask(ctx)
@@ -139,7 +139,7 @@ func (c *ControlPlane) await(ctx context.Context, what string, ask func(context.
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("want that %s within %s: %w (last answer: %w)", what, c.cfg.StartTimeout, ctx.Err(), err)
+			return fmt.Errorf("timeout after %[2]s; waited until %[1]s: %[3]w (last error: %[4]w)", what, c.cfg.StartTimeout, ctx.Err(), err)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

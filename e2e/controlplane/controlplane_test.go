@@ -184,7 +184,7 @@ func TestStartThatTakesTooLong(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.StartTimeout = 100 * time.Millisecond
 	_, err := Start(t.Context(), cfg)
-	if err == nil || !strings.Contains(err.Error(), "want that kube-apiserver is ready within 100ms") || !strings.Contains(err.Error(), "--- kube-apiserver.log:") {
+	if err == nil || !strings.Contains(err.Error(), "timeout after 100ms; waited until kube-apiserver is ready") || !strings.Contains(err.Error(), "--- kube-apiserver.log:") {
 		t.Errorf("error is %v, want what was not ready, and the logs", err)
 	}
 	if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) > 0 {

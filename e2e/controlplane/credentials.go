@@ -20,7 +20,7 @@ import (
 // frontProxyName is whom aggregated servers believe when it says who asks.
 const frontProxyName = "front-proxy-client"
 
-// credentials are paths of what everybody shows and believes.
+// credentials are the paths of certificates and kubeconfigs.
 type credentials struct {
 	folder, server string
 
@@ -69,7 +69,7 @@ func (c *credentials) makeServiceAccountKey() error {
 	return err
 }
 
-// userKubeconfig issues a certificate and writes a kubeconfig that shows it.
+// userKubeconfig issues a client certificate and writes a kubeconfig with it.
 func (c *credentials) userKubeconfig(ca *authority, user string, groups ...string) (string, error) {
 	name := filepath.Base(user)
 	p, err := ca.forClient(name, user, groups...)

@@ -1,8 +1,9 @@
-// Package controlplane runs a real Kubernetes control plane on loopback for the end-to-end tests: etcd,
-// kube-apiserver and kube-controller-manager, as package binaries built them, with a Kubelet that stands in for
-// the machines. It offers tests what a cluster's administrator has: clients, kubectl, server-side apply, and
-// credentials of users and service accounts.
+// Package controlplane runs a real Kubernetes control plane on loopback for the end-to-end tests:
+// etcd, kube-apiserver and kube-controller-manager, built by package binaries, and a Kubelet in
+// place of the machines. It gives tests an administrator's tools: clients, kubectl, server-side
+// apply, and credentials of users and service accounts.
 //
-// Nothing of the API is imitated. What is not there: a scheduler, a network, containers. The Kubelet says that a
-// pod runs and gives it an address of 127.0.0.0/8; who wants traffic from that address binds to it.
+// The API is real. There is no scheduler, no network and no container: the Kubelet reports a pod
+// as running and gives it an address of 127.0.0.0/8; a test that sends from that address binds to
+// it.
 package controlplane

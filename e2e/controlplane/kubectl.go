@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// kubectlTimeout is more than what any of its own waits should take.
+// kubectlTimeout exceeds every wait of kubectl itself.
 const kubectlTimeout = 2 * time.Minute
 
-// Kubectl runs kubectl as the administrator and returns what it prints to its standard output.
+// Kubectl runs kubectl as the administrator and returns its standard output.
 func (c *ControlPlane) Kubectl(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := c.TryKubectl(t, args...)
@@ -25,7 +25,7 @@ func (c *ControlPlane) Kubectl(t *testing.T, args ...string) string {
 	return out
 }
 
-// TryKubectl is Kubectl where a failure is what the test wants. The error holds what went to standard error.
+// TryKubectl is Kubectl for an expected failure. The error holds the standard error.
 func (c *ControlPlane) TryKubectl(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), kubectlTimeout) // cleanups may call it

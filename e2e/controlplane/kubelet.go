@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// Kubelet stands in for the scheduler and for the machine that runs the pods. It binds each pod to its node,
-// gives it an address, says that it runs and is ready, and lets a deleted one go at once.
+// Kubelet replaces the scheduler and the machine of the pods. It binds each pod to its node, gives
+// it an address, reports it as running and ready, and ends a deleted one at once.
 type Kubelet struct {
 	client  kubernetes.Interface
 	pods    listers.PodLister
@@ -35,10 +35,10 @@ type Kubelet struct {
 	held      map[string]bool // namespaces
 }
 
-// kubeletWorkers is how many pods get their address at the same time.
+// kubeletWorkers is the number of pods that are processed at the same time.
 const kubeletWorkers = 4
 
-// startKubelet returns when the node is there and pods are watched.
+// startKubelet returns when the node exists and pods are watched.
 func startKubelet(ctx context.Context, client kubernetes.Interface, logPath string) (*Kubelet, error) {
 	if err := makeNode(ctx, client); err != nil {
 		return nil, fmt.Errorf("kubelet: %w", err)
@@ -82,7 +82,7 @@ func (k *Kubelet) start(ctx context.Context) error {
 	return nil
 }
 
-// stop returns when nothing runs any more.
+// stop returns when every goroutine has ended.
 func (k *Kubelet) stop() {
 	k.cancel()
 	k.queue.ShutDown()
@@ -112,8 +112,8 @@ func (k *Kubelet) work(ctx context.Context) {
 	}
 }
 
-// Hold keeps the addresses of a namespace's new pods from the API until release is called: the pods have them
-// and may send from them, see Address, but nobody can know.
+// Hold withholds the addresses of a namespace's new pods from the API until release is called. The
+// pods have the addresses and may send from them (see Address).
 func (k *Kubelet) Hold(namespace string) (release func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -134,15 +134,15 @@ func (k *Kubelet) release(namespace string) {
 	}
 }
 
-// Choose sets the addresses that the next pods of a namespace get, in turn. An address that another pod had is
-// how a cluster uses it again.
+// Choose sets the addresses of a namespace's next pods, in order. An address of an earlier pod
+// stands for its reuse in a cluster.
 func (k *Kubelet) Choose(namespace string, addresses ...netip.Addr) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.addresses.chosen[namespace] = append(k.addresses.chosen[namespace], addresses...)
 }
 
-// Address is a pod's, whether the API knows it or not. It waits for a pod that is being made.
+// Address is a pod's address, also while the API does not know it. It waits for a new pod.
 func (k *Kubelet) Address(t *testing.T, namespace, name string) netip.Addr {
 	t.Helper()
 	for deadline := time.Now().Add(podsTimeout); ; time.Sleep(10 * time.Millisecond) {

@@ -27,7 +27,7 @@ func makeNode(ctx context.Context, client kubernetes.Interface) error {
 	return err
 }
 
-// sync does the next thing that a pod wants. What it changes brings the pod back into the queue.
+// sync takes the next step of a pod's life. Its change brings the pod back into the queue.
 func (k *Kubelet) sync(ctx context.Context, name cache.ObjectName) error {
 	pod, err := k.pods.Pods(name.Namespace).Get(name.Name)
 	if apierrors.IsNotFound(err) {
@@ -67,7 +67,8 @@ func (k *Kubelet) bind(ctx context.Context, pod *core.Pod) error {
 	return unlessOvertaken(err)
 }
 
-// letGo ends the grace period, as a machine does when the containers have ended. Finalizers still hold.
+// letGo ends the grace period, as a machine does after the containers' end. Finalizers still delay
+// the deletion.
 func (k *Kubelet) letGo(ctx context.Context, pod *core.Pod) error {
 	if pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds == 0 {
 		return nil // a finalizer holds it
@@ -86,7 +87,8 @@ func (k *Kubelet) patchStatus(ctx context.Context, pod *core.Pod, status core.Po
 	return unlessOvertaken(err)
 }
 
-// unlessOvertaken forgives what went wrong because the pod is another by now: the watch says so in a moment.
+// unlessOvertaken ignores errors of a pod that has changed meanwhile: the watch delivers the
+// change.
 func unlessOvertaken(err error) error {
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
@@ -94,7 +96,7 @@ func unlessOvertaken(err error) error {
 	return err
 }
 
-// Finish says that a pod's containers have ended; phase is Succeeded or Failed.
+// Finish reports that a pod's containers have ended; phase is Succeeded or Failed.
 func (k *Kubelet) Finish(ctx context.Context, namespace, name string, phase core.PodPhase) error {
 	patch := fmt.Sprintf(`{"status":{"phase":%q,"conditions":[{"type":"Ready","status":"False","reason":"PodCompleted"}]}}`, phase)
 	_, err := k.client.CoreV1().Pods(namespace).Patch(ctx, name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// tailLines is how much of a log a failed test shows.
+// tailLines is the number of lines of each log that a failed test shows.
 const tailLines = 30
 
 // logTails are the ends of all logs.

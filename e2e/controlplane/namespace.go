@@ -8,7 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Namespace makes one of the test's own; its name starts as given. It is deleted with the test, without waiting.
+// Namespace makes a namespace for the test, with a prefix as its name. The end of the test deletes
+// it without waiting.
 func (c *ControlPlane) Namespace(t *testing.T, prefix string) string {
 	t.Helper()
 	namespaces := c.Kubernetes.CoreV1().Namespaces()

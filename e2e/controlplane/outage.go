@@ -9,7 +9,7 @@ import (
 
 const apiServerName = "kube-apiserver"
 
-// KillAPIServer takes the API server away. The other parts run on.
+// KillAPIServer kills the API server. The other processes go on.
 func (c *ControlPlane) KillAPIServer(t *testing.T) {
 	t.Helper()
 	i := c.apiServer(t)
@@ -18,7 +18,7 @@ func (c *ControlPlane) KillAPIServer(t *testing.T) {
 	gone.Kill()
 }
 
-// StartAPIServer brings the API server back, and returns when it is ready.
+// StartAPIServer starts the API server again and returns when it is ready.
 func (c *ControlPlane) StartAPIServer(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), c.cfg.StartTimeout)
@@ -28,8 +28,8 @@ func (c *ControlPlane) StartAPIServer(t *testing.T) {
 	}
 }
 
-// FreezeAPIServer stops the API server's process for a while, as a machine that stands still does: its connections are
-// open, and nothing comes.
+// FreezeAPIServer stops the API server's process for a while, like a machine that hangs: its
+// connections are open and silent.
 func (c *ControlPlane) FreezeAPIServer(t *testing.T, during func()) {
 	t.Helper()
 	frozen := c.processes[c.apiServer(t)]

@@ -12,10 +12,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// podsTimeout is long enough for a controller that has much to do on a slow machine.
+// podsTimeout allows for a busy controller on a slow machine.
 const podsTimeout = 30 * time.Second
 
-// AwaitPods returns the pods of a selector, by name, when exactly so many are there, all of them ready.
+// AwaitPods returns the pods of a selector, by name, when there are exactly count, all of them
+// ready.
 func (c *ControlPlane) AwaitPods(t *testing.T, namespace, selector string, count int) []core.Pod {
 	t.Helper()
 	for deadline := time.Now().Add(podsTimeout); ; time.Sleep(20 * time.Millisecond) {

@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-metrics/sluice/e2e/loopback"
 )
 
-// ports are host:port of what listens.
+// ports are the addresses (host:port) of the listeners.
 type ports struct {
 	etcd, etcdPeers, apiServer, controllerManager string
 }

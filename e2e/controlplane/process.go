@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-metrics/sluice/e2e/child"
 )
 
-// process is a part of the control plane. What it says goes to a log file.
+// process is a part of the control plane. Its output goes to a log file.
 type process struct {
 	*child.Process
 	name string

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// runningStatus is that of a pod all of whose containers have just started and are ready.
+// runningStatus is the status of a pod whose containers have just started and are ready.
 func runningStatus(pod *core.Pod, address netip.Addr) core.PodStatus {
 	now := metav1.Now()
 	status := core.PodStatus{
@@ -35,7 +35,7 @@ func runningStatus(pod *core.Pod, address netip.Addr) core.PodStatus {
 	return status
 }
 
-// containerID is 64 hexadecimal digits, the same for the same container of the same pod.
+// containerID is 64 hexadecimal digits, constant for a container of a pod.
 func containerID(pod *core.Pod, container string) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(string(pod.UID)+"/"+container)))
 }

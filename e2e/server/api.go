@@ -22,7 +22,8 @@ type Item struct {
 	Value  float64
 }
 
-// External reads an external metric of namespace "e2e" as the autoscaler does. The error is the API's message.
+// External reads an external metric of namespace "e2e" as an autoscaler does. The error is the
+// API's message.
 func (s *Server) External(metric string) ([]Item, error) {
 	body, err := s.get("/apis/external.metrics.k8s.io/v1beta1/namespaces/e2e/" + metric)
 	if err != nil {
@@ -49,7 +50,7 @@ func (s *Server) External(metric string) ([]Item, error) {
 	return items, nil
 }
 
-// Pod reads a metric of a pod in namespace "e2e" as the autoscaler does.
+// Pod reads a metric of a pod in namespace "e2e" as an autoscaler does.
 func (s *Server) Pod(name, metric string) (float64, error) {
 	body, err := s.get("/apis/custom.metrics.k8s.io/v1beta2/namespaces/e2e/pods/" + name + "/" + metric)
 	if err != nil {
@@ -69,7 +70,8 @@ func (s *Server) Pod(name, metric string) (float64, error) {
 	return parseQuantity(list.Items[0].Value)
 }
 
-// Sum is what the autoscaler makes of an external metric: all items added up. NaN where there is none.
+// Sum is the sum of all items of an external metric, as an autoscaler computes it; NaN if there is
+// none.
 func (s *Server) Sum(metric string) float64 {
 	items, err := s.External(metric)
 	if err != nil {
@@ -108,7 +110,7 @@ func (s *Server) Get(path, accept string) ([]byte, error) {
 	return body, err
 }
 
-// client believes the certificate that the server made for itself, and no other.
+// client trusts the certificate that the server made for itself, and no other.
 func (s *Server) client() (*http.Client, error) {
 	ca, err := os.ReadFile(filepath.Join(s.DataDir(), "ca.crt"))
 	if err != nil {
@@ -121,7 +123,7 @@ func (s *Server) client() (*http.Client, error) {
 	return &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}, nil
 }
 
-// parseQuantity reads Kubernetes' notation of numbers: "250m", "1k", "12e6".
+// parseQuantity parses Kubernetes' notation of numbers: "250m", "1k", "12e6".
 func parseQuantity(s string) (float64, error) {
 	digits := strings.TrimRight(s, "numkMGTPE")
 	factor, ok := map[string]float64{

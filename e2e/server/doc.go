@@ -1,3 +1,3 @@
-// Package server runs the real sluice binary for the end-to-end tests and asks it over the wire what it
-// holds: its metrics API and its own metrics. It shares no code with what it tests.
+// Package server runs the sluice binary for the end-to-end tests and reads its metrics API and its
+// own metrics over the wire. It shares no code with the binary.
 package server

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Metrics are the server's own metrics, by name with labels as they are printed.
+// Metrics are the server's own metrics, by name with labels as printed.
 type Metrics map[string]float64
 
 // Metrics scrapes /metrics.
@@ -42,7 +42,7 @@ func cutLast(line string) (name, value string, ok bool) {
 	return line[:i], line[i+1:], true
 }
 
-// Of is a receiver's sum over a metric; an empty reason takes all.
+// Of is the sum of a metric over a receiver; an empty reason matches all.
 func (m Metrics) Of(metric, receiver, reason string) float64 {
 	sum := 0.0
 	for name, v := range m {
@@ -54,7 +54,7 @@ func (m Metrics) Of(metric, receiver, reason string) float64 {
 	return sum
 }
 
-// CheckLaw holds a receiver to received = applied + Σ rejected.
+// CheckLaw checks the accounting of a receiver: received = applied + Σ rejected.
 func (m Metrics) CheckLaw(t *testing.T, receiver string) {
 	t.Helper()
 	received := m.Of("sluice_samples_received_total", receiver, "")
@@ -65,7 +65,8 @@ func (m Metrics) CheckLaw(t *testing.T, receiver string) {
 	}
 }
 
-// Eventually repeats until the check is content, for at most ten seconds, and fails with its last complaint.
+// Eventually repeats a check until it returns "", for at most ten seconds, and fails with its last
+// result.
 func Eventually(t *testing.T, check func() (complaint string)) {
 	t.Helper()
 	complaint := ""

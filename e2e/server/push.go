@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// PutSynced sets an external gauge over HTTP and returns when the server says that it is on disk.
+// PutSynced sets an external gauge over HTTP and returns when the server reports it on disk.
 func (s *Server) PutSynced(namespace, metric string, value float64) {
 	s.t.Helper()
 	url := fmt.Sprintf("http://%s/v1/namespaces/%s/external/%s?sync=true", s.HTTP, namespace, metric)

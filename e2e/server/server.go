@@ -16,10 +16,10 @@ import (
 	"github.com/sluice-metrics/sluice/e2e/loopback"
 )
 
-// startTimeout is how long a server may take until it is ready.
+// startTimeout bounds the start of a server until it is ready.
 const startTimeout = 30 * time.Second
 
-// build makes the binary once a test process. SLUICE_BINARY names one that is there already.
+// build builds the binary once per test process, unless SLUICE_BINARY names one.
 var build = sync.OnceValues(func() (string, error) {
 	if binary := os.Getenv("SLUICE_BINARY"); binary != "" {
 		return filepath.Abs(binary)
@@ -34,14 +34,14 @@ var build = sync.OnceValues(func() (string, error) {
 	return binary, nil
 })
 
-// Remove deletes the binary that build made; a TestMain calls it last.
+// Remove deletes the binary of build; a TestMain calls it last.
 func Remove() {
 	if binary, err := build(); err == nil && os.Getenv("SLUICE_BINARY") == "" {
 		_ = os.Remove(binary)
 	}
 }
 
-// Server is one sluice, with its data and its ports. It may be stopped and started again on both.
+// Server is one sluice with its data and its ports. It may be stopped and started again with both.
 type Server struct {
 	t      *testing.T
 	dir    string
@@ -55,14 +55,14 @@ type Server struct {
 	Unixgram, Unix           string // paths
 }
 
-// New prepares a standalone server on free ports in folders of its own. Nothing runs before Start. It ends with
-// the test.
+// New prepares a standalone server on free ports with folders of its own. Start starts it; the end
+// of the test ends it.
 func New(t *testing.T, flags ...string) *Server {
 	t.Helper()
 	return prepare(t, append([]string{"--standalone"}, flags...))
 }
 
-// InCluster is New for a server that looks at a cluster with the rights of a kubeconfig.
+// InCluster is New for a server that watches a cluster with the rights of a kubeconfig.
 func InCluster(t *testing.T, kubeconfig string, flags ...string) *Server {
 	t.Helper()
 	return prepare(t, append([]string{"--kubeconfig", kubeconfig}, flags...))
@@ -97,8 +97,8 @@ func prepare(t *testing.T, flags []string) *Server {
 	return s
 }
 
-// remove deletes a folder. The process of the database hears of the other's death a moment later, and may have made a file
-// meanwhile.
+// remove deletes a folder. The storage process ends a moment after the server and may have made a
+// file meanwhile.
 func remove(dir string) (err error) {
 	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if err = os.RemoveAll(dir); err == nil {
@@ -111,7 +111,7 @@ func remove(dir string) (err error) {
 // DataDir is the server's data folder.
 func (s *Server) DataDir() string { return filepath.Join(s.dir, "data") }
 
-// Binary is the path of what runs.
+// Binary is the path of the binary.
 func (s *Server) Binary() string {
 	s.t.Helper()
 	if s.binary != "" {
@@ -133,7 +133,7 @@ func freePort(t *testing.T, network string) string {
 	return address
 }
 
-// Runs makes Start run another binary, with more in its environment.
+// Runs makes Start run another binary with additional environment variables.
 func (s *Server) Runs(binary string, env ...string) { s.binary, s.env = binary, env }
 
 // Start runs the binary and waits until it is ready.
@@ -144,7 +144,7 @@ func (s *Server) Start() {
 	}
 }
 
-// TryStart is Start for a server that may refuse. The error holds the server's log.
+// TryStart is Start for a server that may fail. The error holds the server's log.
 func (s *Server) TryStart() error {
 	s.t.Helper()
 	s.Launch()
@@ -165,7 +165,7 @@ func (s *Server) Launch() {
 	s.child = started
 }
 
-// PID is the system's number for the running server.
+// PID is the process ID of the running server.
 func (s *Server) PID() int { return s.child.ID() }
 
 func (s *Server) awaitReady() error {
@@ -189,10 +189,10 @@ func (s *Server) awaitReady() error {
 	}
 }
 
-// Said is what it wrote to standard error since its last start; to be read after its end.
+// Said is the standard error since the last start; valid after the server's end.
 func (s *Server) Said() string { return s.stderr.String() }
 
-// Stop ends the server as an operator does and wants it to end well.
+// Stop sends SIGTERM and requires a clean end.
 func (s *Server) Stop() {
 	s.t.Helper()
 	if err := s.signal(syscall.SIGTERM); err != nil {
@@ -200,7 +200,7 @@ func (s *Server) Stop() {
 	}
 }
 
-// Kill ends the server as the kernel does when memory is short.
+// Kill sends SIGKILL.
 func (s *Server) Kill() { _ = s.signal(syscall.SIGKILL) }
 
 func (s *Server) signal(signal os.Signal) error {

@@ -3,7 +3,6 @@ package format
 import (
 	"encoding/binary"
 	"fmt"
-	"slices"
 )
 
 // PartBytes bounds one entry's value. A longer value is written in parts, so that a checkpoint and its names fit one
@@ -78,9 +77,12 @@ func (r *Reader) Blob(key, entry []byte, above Sequence) (h Header, value []byte
 	return h, value, nil
 }
 
-// joinParts reads the parts of a value. All of them must be there, and of the head's sequence.
+// joinParts reads the parts of a value. All of them must be there, and of the head's sequence. The buffer grows part by
+// part, because a damaged header may claim any length.
 func (r *Reader) joinParts(key []byte, h Header) ([]byte, error) {
-	r.buf = slices.Grow(r.buf, int(h.Length))
+	if most := int(h.Parts) * PartBytes; int(h.Length) > most {
+		return nil, fmt.Errorf("entry %x: length is %d; must be at most %d in %d parts", key, h.Length, most, h.Parts)
+	}
 	from := len(r.buf)
 	for part := range int(h.Parts) {
 		found, err := r.source.Get(AppendPartKey(nil, key, h.Generation, part), func(entry []byte) error {

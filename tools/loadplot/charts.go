@@ -12,14 +12,14 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// drawCharts makes a chart of what a line costs and one of latencies, as far as there is something to draw.
+// drawCharts makes a chart of the cost of lines and one of latencies per report.
 func drawCharts(reports []report) (charts []*plot.Plot, err error) {
 	if names := loads(reports); len(names) > 0 {
 		var bars []series
 		for _, r := range reports {
 			bars = append(bars, series{r.server(), r.column("cpu_ns_per_line", names)})
 		}
-		// The floors are those of the first report: they are measured beside every server, and are the machine's.
+		// The first report's floors stand for the machine.
 		bars = append(bars, series{"blocking floor", reports[0].column("blocking_floor_ns_per_line", names)},
 			series{"floor", reports[0].column("floor_ns_per_line", names)})
 		chart, err := barChart("What a line costs", "CPU time, ns", names, bars)
@@ -40,12 +40,12 @@ func drawCharts(reports []report) (charts []*plot.Plot, err error) {
 		charts = append(charts, chart)
 	}
 	if len(charts) == 0 {
-		return nil, errors.New("the reports have neither what a line costs nor a figure in ms: nothing to draw")
+		return nil, errors.New("the reports have neither the cost of a line nor a figure in ms")
 	}
 	return charts, nil
 }
 
-// series are bars of one colour, one a name.
+// series are bars of one colour, one per name.
 type series struct {
 	title  string
 	values []float64
@@ -74,7 +74,7 @@ func barChart(title, unit string, names []string, all []series) (*plot.Plot, err
 	return p, nil
 }
 
-// tile draws the charts one below the other.
+// tile draws the charts below each other.
 func tile(charts []*plot.Plot, on draw.Canvas) {
 	tiles := draw.Tiles{Rows: len(charts), Cols: 1, PadY: vg.Centimeter, PadTop: vg.Millimeter, PadBottom: vg.Millimeter, PadRight: vg.Centimeter}
 	for i, chart := range charts {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// testdata/report.json is held by a test of the load test: it is what that writes.
+// A test of the load test compares testdata/report.json with its output.
 var example = filepath.Join("..", "..", "loadtest", "testdata", "report.json")
 
 func TestDraws(t *testing.T) {
@@ -45,7 +45,7 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// What is short is not taken for the other.
+// Short scenarios are apart from the others.
 func TestShortScenariosAreMarked(t *testing.T) {
 	whole, err := readReport(example)
 	if err != nil {
@@ -115,7 +115,7 @@ func TestFaults(t *testing.T) {
 		out   string
 		want  string
 	}{
-		{nil, "a.svg", "no report"}, {[]string{empty}, "a.svg", "no scenarios"}, {[]string{example}, "a.gif", "must end in .svg or .md"},
+		{nil, "a.svg", "no report"}, {[]string{empty}, "a.svg", "has no scenarios"}, {[]string{example}, "a.gif", "must end in .svg or .md"},
 	} {
 		if err := run(c.paths, c.out); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: want %q", err, c.want)

@@ -53,6 +53,6 @@ func run(paths []string, out string) error {
 		tile(charts, draw.New(canvas))
 		return write(out, canvas)
 	default:
-		return fmt.Errorf("-out: %q: must end in .svg or .md", out)
+		return fmt.Errorf("-out is %q; must end in .svg or .md", out)
 	}
 }

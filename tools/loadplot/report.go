@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// report is what of a load test's JSON is shown.
+// report is the part of a load test's JSON that is shown.
 type report struct {
 	Version string `json:"version"`
 	Machine struct {
@@ -32,7 +32,7 @@ type scenario struct {
 	Figures []figure          `json:"figures"`
 }
 
-// title is the name, and whether less was done than a good figure needs: such a one stands by itself.
+// title is the name; a short run is marked and stands by itself.
 func (s scenario) title() string {
 	if s.Short {
 		return s.Name + " (short)"
@@ -65,12 +65,12 @@ func readReport(path string) (r report, err error) {
 		return report{}, fmt.Errorf("%s: %w", path, err)
 	}
 	if len(r.Scenarios) == 0 {
-		return report{}, fmt.Errorf("%s: no scenarios: want what sluice-loadtest -o json wrote", path)
+		return report{}, fmt.Errorf("%s has no scenarios; must be a report of sluice-loadtest -o json", path)
 	}
 	return r, nil
 }
 
-// server is who was measured: the program's name where it was not ours.
+// server is the measured server: the program's name with a target.
 func (r report) server() string {
 	for _, s := range r.Scenarios {
 		if s.Load != nil && s.Load.Target != "" {
@@ -80,7 +80,8 @@ func (r report) server() string {
 	return "sluice"
 }
 
-// program is the name of what a command line of the shell runs, past "cd x &&" and what it sets in the environment.
+// program is the name of the program in a shell's command line, after "cd x &&" and assignments to
+// the environment.
 func program(target string) string {
 	steps := strings.Split(target, "&&")
 	for _, word := range strings.Fields(steps[len(steps)-1]) {
@@ -91,7 +92,7 @@ func program(target string) string {
 	return target
 }
 
-// circumstances are who measured, and where.
+// circumstances are the version and the machine.
 func (r report) circumstances() string {
 	pinned := "not pinned"
 	if r.Machine.Pinned {
@@ -101,7 +102,7 @@ func (r report) circumstances() string {
 		r.Version, r.Machine.CPUs, pinned, r.Machine.Kernel, r.Machine.Buffer>>10, r.Machine.Load)
 }
 
-// column is the median of a column in every scenario named; 0 where the report has none.
+// column is the median of a column in each named scenario; 0 if the report has none.
 func (r report) column(name string, scenarios []string) []float64 {
 	values := make([]float64, len(scenarios))
 	for i, want := range scenarios {
@@ -114,7 +115,7 @@ func (r report) column(name string, scenarios []string) []float64 {
 	return values
 }
 
-// loads are the scenarios of all reports in which a line's cost was measured, in their order.
+// loads are the scenarios of lines in all reports, in their order.
 func loads(reports []report) (names []string) {
 	seen := map[string]bool{}
 	for _, r := range reports {

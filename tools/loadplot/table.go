@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// columns are what the table of lines shows of a load, besides whose it is.
+// columns are the columns of the table of lines, after scenario and server.
 var columns = []struct {
 	title, name string
 	digits      int
@@ -21,7 +21,7 @@ var columns = []struct {
 	{"MiB, its own", "anon_rss_mib", 0},
 }
 
-// writeTable writes what the reports have as Markdown: first all loads of lines, then all other figures.
+// writeTable writes the reports as Markdown: loads of lines first, then all other figures.
 func writeTable(reports []report, path string) error {
 	var b strings.Builder
 	for _, r := range reports {
@@ -76,7 +76,7 @@ func writeFigures(b *strings.Builder, reports []report) {
 	}
 }
 
-// text is the median, and the ends where there is more than one value.
+// text is the median, and minimum and maximum of several values.
 func (s spread) text(digits int) string {
 	if s.Min == s.Max {
 		return number(s.Median, digits)
@@ -97,7 +97,7 @@ func (f figure) digits() int {
 	return 3
 }
 
-// judged is the aim, and whether it was met, in two cells.
+// judged is the aim and whether it was met, as two cells.
 func (f figure) judged() string {
 	if f.Aim == nil {
 		return "|"
@@ -112,7 +112,7 @@ func (f figure) judged() string {
 	return aim + " | missed"
 }
 
-// number writes thousands apart; digits below 0 are as many as it has.
+// number separates thousands; negative digits print as many as the value has.
 func number(v float64, digits int) string {
 	text := strconv.FormatFloat(v, 'f', digits, 64)
 	whole, rest, _ := strings.Cut(text, ".")

@@ -1,0 +1,42 @@
+package database
+
+import (
+	"log/slog"
+	"os"
+	"testing"
+
+	"github.com/sluice-metrics/sluice/store/folder"
+)
+
+func TestMain(m *testing.M) {
+	if code, isChild := ChildMain(); isChild {
+		os.Exit(code)
+	}
+	os.Exit(m.Run())
+}
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// newOpener returns an opener of a new data folder.
+func newOpener(t *testing.T) Opener {
+	t.Helper()
+	f, err := folder.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Release() })
+	return Opener{Folder: f, ProbeTimeout: 1 << 36, Logger: quiet}
+}
+
+// mustWrite writes one entry in a transaction.
+func mustWrite(t *testing.T, db DB, key string, value []byte) {
+	t.Helper()
+	txn := db.Begin()
+	defer txn.Discard()
+	if err := txn.Set([]byte(key), value); err != nil {
+		t.Fatal(err)
+	}
+	if err := txn.Commit(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,36 @@
+package folder
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+import ()
+
+// TestHolderWithoutRoom: who has the lock is for a message alone; a disk that has no block for it is no reason not to start.
+func TestHolderWithoutRoom(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer full.Close()
+	if err := writeHolder(full); err != nil {
+		t.Error(err)
+	}
+	file, err := os.Create(filepath.Join(t.TempDir(), "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := file.WriteString("12345678901234567890\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeHolder(file); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(file.Name()); err != nil || string(text) != fmt.Sprintln(os.Getpid()) {
+		t.Errorf("%q, %v", text, err)
+	}
+}
