@@ -13,8 +13,10 @@ export GOFLAGS     := $(GOFLAGS) -trimpath -buildvcs=false
 
 PLATFORMS         := linux/amd64 linux/arm64
 RELEASE_PLATFORMS := $(PLATFORMS) darwin/amd64 darwin/arm64
+ifndef SOURCE_DATE_EPOCH
+SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+endif
 RELEASE_URL       ?= https://github.com/sluice-metrics/sluice/releases/download/v$(VERSION)
-SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 
 # How long each fuzz target runs.
 FUZZTIME ?= 10s

@@ -51,8 +51,9 @@ var mayImport = map[string][]string{
 	"store/folder":         {"durable", "store/format"},
 	"store/wal":            {"durable", "store/format"},
 	"store/database":       {"durable", "store/format", "store/folder", "store/wal"},
-	"adapter":              {"config", "metric", "connlimit", "durable"},
+	"adapter":              {"adapter/valuelist", "config", "metric", "connlimit", "durable"},
 	"adapter/cluster":      {"config", "metric"},
+	"adapter/valuelist":    {"metric"},
 	"loadtest":             {}, // it speaks the wire only
 	"cmd/sluice":           {"config", "metric", "durable", "operations", "receiver", "receiver/ledger", "receiver/pending", "receiver/statsd", "receiver/group", "receiver/push", "identity", "limit", "workload", "aggregate", "store", "adapter", "adapter/cluster"},
 	"cmd/sluice-loadtest":  {"loadtest"},
@@ -73,8 +74,8 @@ var mayImport = map[string][]string{
 // onlyImporters lists who alone may import modules that would otherwise spread.
 var onlyImporters = map[string][]string{
 	"github.com/dgraph-io/badger/": {"store/database"},
-	"k8s.io/":                      {"adapter", "adapter/cluster", "cmd/sluice"},
-	"sigs.k8s.io/":                 {"adapter", "adapter/cluster", "cmd/sluice"},
+	"k8s.io/":                      {"adapter", "adapter/cluster", "adapter/valuelist", "cmd/sluice"},
+	"sigs.k8s.io/":                 {"adapter", "adapter/cluster", "adapter/valuelist", "cmd/sluice"},
 	"go.opentelemetry.io/":         {"receiver/otlp", "receiver/push/otlphttp"},
 	"github.com/valyala/fasthttp":  {"receiver/push", "receiver/push/httpserver", "receiver/push/native", "receiver/push/pushgateway", "receiver/push/remotewritehttp", "receiver/push/otlphttp", "loadtest"}, // loadtest: as the floor
 	"github.com/spf13/":            {"cmd/sluice", "cmd/sluice-loadtest"},

@@ -2,46 +2,55 @@ package adapter
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/apis/apiserver"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
 	"k8s.io/apiserver/pkg/authentication/request/anonymous"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	"k8s.io/apiserver/pkg/authorization/path"
+	"k8s.io/apiserver/pkg/authorization/union"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 )
 
-// access decides who may read.
+// access authenticates and authorizes the clients of the metrics APIs.
 type access struct {
 	authenticator authenticator.Request
 	authorizer    authorizer.Authorizer
-	// proxies is what tells a front proxy, nil where none is believed.
+	// proxies identifies front proxies; nil: none is trusted.
 	proxies *authenticatorfactory.RequestHeaderConfig
-	// ready says whether who is asking can be told. nil: always.
+	// ready reports whether clients can be authenticated. nil: always.
 	ready func() (bool, string)
-	// run keeps what is known of the deciders up to date until its context ends. nil: nothing to do.
+	// run keeps the authenticators up to date until its context ends. nil: nothing to do.
 	run func(context.Context)
 }
 
-// everybody may read: there is no cluster to ask.
-func everybody() access {
+// anonymousAccess lets anyone read: standalone there is no API server to ask.
+func anonymousAccess() access {
 	return access{
 		authenticator: anonymous.NewAuthenticator(nil),
 		authorizer:    authorizerfactory.NewAlwaysAllowAuthorizer(),
 	}
 }
 
-// quiet keeps from the log who could not show who they are: the library would log each such request as an error.
-// What the API server could not answer is logged elsewhere.
-type quiet struct {
+// quietAuthenticator keeps failed authentications out of the log: the library would log each as an
+// error. Failures of the API server are logged elsewhere.
+type quietAuthenticator struct {
 	authenticator.Request
 	logger *slog.Logger
 }
 
-// AuthenticateRequest implements authenticator.Request. Both a fault and a plain no are answered with 401.
-func (q quiet) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
+// AuthenticateRequest implements authenticator.Request. Errors and rejections both become 401.
+func (q quietAuthenticator) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
 	response, ok, err := q.Request.AuthenticateRequest(r)
 	if err != nil {
 		q.logger.Debug("not authenticated", "from", r.RemoteAddr, "reason", err)
@@ -50,10 +59,10 @@ func (q quiet) AuthenticateRequest(r *http.Request) (*authenticator.Response, bo
 	return response, ok, nil
 }
 
-// open says that nobody is asked who they are.
-func (a access) open() bool { return a.proxies == nil }
+// anonymous reports whether clients are not authenticated.
+func (a access) anonymous() bool { return a.proxies == nil }
 
-// applyTo puts the decisions into the server's configuration, whose SecureServing is there already.
+// applyTo sets the access in the server's configuration, after SecureServing.
 func (a access) applyTo(c *genericapiserver.Config) error {
 	c.Authentication.Authenticator = a.authenticator
 	c.Authorization.Authorizer = a.authorizer
@@ -62,4 +71,90 @@ func (a access) applyTo(c *genericapiserver.Config) error {
 	}
 	c.Authentication.RequestHeaderConfig = a.proxies
 	return c.Authentication.ApplyClientCert(a.proxies.CAContentProvider, c.SecureServing)
+}
+
+const (
+	// decisionTTL is how long a decision of the API server is cached, allowed or not. A revoked
+	// right stays usable that long. It is the default of Kubernetes' own servers.
+	decisionTTL = 10 * time.Second
+	// decisionTimeout bounds one request to the API server.
+	decisionTimeout = 10 * time.Second
+	// decisionsPerSecond and decisionBurst are far above client-go's defaults, which would limit
+	// the rate of answers.
+	decisionsPerSecond, decisionBurst = 200, 400
+)
+
+// delegatedAccess delegates to the cluster's API server: authentication of tokens (TokenReview), of
+// the front proxy (headers under a client certificate), and authorization (SubjectAccessReview). It
+// sends no request yet.
+//
+// It is built from the parts of k8s.io/apiserver's DelegatingAuthenticationOptions and
+// DelegatingAuthorizationOptions. Those take a kubeconfig file instead of a rest.Config, and fail
+// if the API server is unavailable at the start.
+func delegatedAccess(cfg Config, api *rest.Config, logger *slog.Logger) (access, error) {
+	watching := rest.CopyConfig(api)
+	watching.QPS, watching.Burst, watching.RateLimiter = decisionsPerSecond, decisionBurst, nil
+	client, err := kubernetes.NewForConfig(watching)
+	if err != nil {
+		return access{}, fmt.Errorf("make a client of the API server: %w", err)
+	}
+	asking := rest.CopyConfig(watching) // a watch has no timeout
+	asking.Timeout = decisionTimeout
+	tokens, reviews, err := reviewClients(asking)
+	if err != nil {
+		return access{}, err
+	}
+	proxy, err := newFrontProxy(client, cfg.AnyProxyName, logger)
+	if err != nil {
+		return access{}, err
+	}
+	a := access{proxies: proxy.requestHeaders(), ready: proxy.ready, run: proxy.run}
+	asked, _, err := authenticatorfactory.DelegatingAuthenticatorConfig{
+		// A client without credentials is system:anonymous, and the API server decides about it.
+		Anonymous:                &apiserver.AnonymousAuthConfig{Enabled: true},
+		TokenAccessReviewClient:  tokens.AuthenticationV1(),
+		TokenAccessReviewTimeout: decisionTimeout,
+		WebhookRetryBackoff:      reviewBackoff(),
+		CacheTTL:                 decisionTTL,
+		RequestHeaderConfig:      a.proxies,
+	}.New()
+	if err != nil {
+		return access{}, fmt.Errorf("delegate authentication: %w", err)
+	}
+	a.authenticator = quietAuthenticator{asked, logger}
+	rights, err := authorizerfactory.DelegatingAuthorizerConfig{
+		SubjectAccessReviewClient: reviews.AuthorizationV1(),
+		AllowCacheTTL:             decisionTTL,
+		DenyCacheTTL:              decisionTTL,
+		WebhookRetryBackoff:       reviewBackoff(),
+	}.New()
+	if err != nil {
+		return access{}, fmt.Errorf("delegate authorization: %w", err)
+	}
+	// The kubelet's probes need no right; their answers are yes or no.
+	probes, err := path.NewAuthorizer([]string{"/healthz", "/livez", "/readyz"})
+	if err != nil {
+		return access{}, fmt.Errorf("allow probes: %w", err)
+	}
+	// Members of system:masters may do anything in Kubernetes; the aggregator requests discovery as
+	// one.
+	a.authorizer = union.New(authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup), probes, rights)
+	return a, nil
+}
+
+// reviewClients are clients for TokenReviews and SubjectAccessReviews. Each has its own rate limit:
+// made-up tokens must not delay the clients of the front proxy.
+func reviewClients(asking *rest.Config) (tokens, rights kubernetes.Interface, err error) {
+	if tokens, err = kubernetes.NewForConfig(asking); err == nil {
+		rights, err = kubernetes.NewForConfig(asking)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a client of the API server: %w", err)
+	}
+	return tokens, rights, nil
+}
+
+// reviewBackoff repeats a review that the API server could not answer: five times within 4 s.
+func reviewBackoff() *wait.Backoff {
+	return &wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 5}
 }

@@ -14,25 +14,27 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Accounts asks the cluster's API server who pushes and what that one may. It keeps no answer.
+// Accounts authenticates and authorizes HTTP pushes with the cluster's API server. It caches
+// nothing.
 //
-// It does not stand on k8s.io/apiserver's delegating authenticator and authorizer, as the metrics APIs do: the first
-// takes an answer without audiences for one about ours, while it is about an API server's token (TokenReviewStatus in
-// k8s.io/api), and both keep answers of their own, so that one could be 20 s old.
+// It does not use k8s.io/apiserver's delegating authenticator and authorizer, as the metrics APIs
+// do. The authenticator accepts an answer without audiences, which is about an API server's token
+// (TokenReviewStatus in k8s.io/api). And both cache answers, which could then be 20 s old.
 type Accounts struct {
 	audience string
-	// Each has a bound of its own on questions a second: anybody can make up tokens.
-	strangers, regulars, rights kubernetes.Interface
+	// Each client has its own rate limit, because anyone can make up tokens.
+	unknownTokens, knownTokens, accessReviews kubernetes.Interface
 }
 
-// Bounds on questions a second, all senders together: about tokens of which nothing good is known, and about those that were
-// good, of which each pod that pushes has one and is asked about every ten seconds.
+// Rate limits of reviews, for all senders: of unknown tokens, and of tokens that were valid before.
+// Each pushing pod has one of those, reviewed every ten seconds.
 const (
-	strangersPerSecond, strangersBurst = 100, 200
-	regularsPerSecond, regularsBurst   = 500, 1000
+	unknownTokensPerSecond, unknownTokensBurst = 100, 200
+	knownTokensPerSecond, knownTokensBurst     = 500, 1000
 )
 
-// NewAccounts makes the clients. The API server is not asked yet. The audience is what tokens must be meant for.
+// NewAccounts makes the clients, without a request to the API server. Tokens must be for the
+// audience.
 func NewAccounts(api *rest.Config, audience string) (*Accounts, error) {
 	a := &Accounts{audience: audience}
 	for _, one := range []struct {
@@ -40,9 +42,9 @@ func NewAccounts(api *rest.Config, audience string) (*Accounts, error) {
 		perSecond float32
 		burst     int
 	}{
-		{&a.strangers, strangersPerSecond, strangersBurst},
-		{&a.regulars, regularsPerSecond, regularsBurst},
-		{&a.rights, decisionsPerSecond, decisionBurst},
+		{&a.unknownTokens, unknownTokensPerSecond, unknownTokensBurst},
+		{&a.knownTokens, knownTokensPerSecond, knownTokensBurst},
+		{&a.accessReviews, decisionsPerSecond, decisionBurst},
 	} {
 		config := rest.CopyConfig(api)
 		config.QPS, config.Burst, config.RateLimiter, config.Timeout = one.perSecond, one.burst, nil, decisionTimeout
@@ -55,18 +57,20 @@ func NewAccounts(api *rest.Config, audience string) (*Accounts, error) {
 	return a, nil
 }
 
-// What the API server adds to a user who showed a token of a service account (k8s.io/apiserver/pkg/authentication/serviceaccount).
+// Fields that the API server adds to the user of a service account's token
+// (k8s.io/apiserver/pkg/authentication/serviceaccount).
 const (
 	podUIDExtra       = "authentication.kubernetes.io/pod-uid"
 	credentialIDExtra = "authentication.kubernetes.io/credential-id"
 	accountPrefix     = "system:serviceaccount:"
 )
 
-// Who says whom a token names that is meant for our audience; nil: nobody, and why. Known: it was good a moment ago.
+// Authenticate returns the principal of a token for the audience, or nil and the reason. known: the
+// token was valid a moment ago.
 func (a *Accounts) Authenticate(ctx context.Context, token string, known bool) (*metric.Principal, string, error) {
-	client := a.strangers
+	client := a.unknownTokens
 	if known {
-		client = a.regulars
+		client = a.knownTokens
 	}
 	review, err := client.AuthenticationV1().TokenReviews().Create(ctx, &authentication.TokenReview{
 		Spec: authentication.TokenReviewSpec{Token: token, Audiences: []string{a.audience}},
@@ -76,15 +80,16 @@ func (a *Accounts) Authenticate(ctx context.Context, token string, known bool) (
 	}
 	switch status := &review.Status; {
 	case !status.Authenticated:
-		return nil, fmt.Sprintf("the token is not one of the cluster's for the audience %q, or it is over", a.audience), nil
+		return nil, fmt.Sprintf("the token is invalid or expired; must be a token of this cluster for the audience %q",
+			a.audience), nil
 	case !slices.Contains(status.Audiences, a.audience):
-		return nil, fmt.Sprintf("the token is for the API server; want one for the audience %q", a.audience), nil
+		return nil, fmt.Sprintf("the token is for the API server; must be for the audience %q", a.audience), nil
 	default:
 		return accountOf(&status.User), "", nil
 	}
 }
 
-// accountOf leaves out which token it was: each new one of a pod would be another account.
+// accountOf leaves out the token's ID: each new token of a pod would be another account.
 func accountOf(u *authentication.UserInfo) *metric.Principal {
 	is := &metric.Principal{User: u.Username, UID: u.UID, Groups: u.Groups}
 	for key, values := range u.Extra {
@@ -105,7 +110,7 @@ func accountOf(u *authentication.UserInfo) *metric.Principal {
 	return is
 }
 
-// May says whether an account has a right.
+// Authorize reports whether an account has a right.
 func (a *Accounts) Authorize(ctx context.Context, who *metric.Principal, r metric.Right) (bool, error) {
 	spec := authorization.SubjectAccessReviewSpec{
 		User: who.User, UID: who.UID, Groups: who.Groups,
@@ -119,7 +124,8 @@ func (a *Accounts) Authorize(ctx context.Context, who *metric.Principal, r metri
 		}
 		spec.Extra[key] = values
 	}
-	review, err := a.rights.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorization.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
+	review, err := a.accessReviews.AuthorizationV1().SubjectAccessReviews().Create(ctx,
+		&authorization.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
 	if err != nil {
 		return false, fmt.Errorf("review the access of %q: %w", who.User, err)
 	}

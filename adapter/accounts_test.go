@@ -17,7 +17,7 @@ const batch = "system:serviceaccount:shop:batch"
 func newAccounts(t *testing.T, plane *controlPlane) *Accounts {
 	t.Helper()
 	api := plane.rest()
-	api.ContentType = "application/json" // all that the control plane of these tests reads
+	api.ContentType = "application/json" // the only encoding of this test's control plane
 	a, err := NewAccounts(api, "sluice")
 	if err != nil {
 		t.Fatal(err)
@@ -25,7 +25,7 @@ func newAccounts(t *testing.T, plane *controlPlane) *Accounts {
 	return a
 }
 
-// Only a token that says that it is for us is good: one of the API server has no audience in the answer.
+// Only a token for the audience is valid: the answer about an API server's token has no audience.
 func TestTokensHaveToBeForUs(t *testing.T) {
 	plane := newControlPlane(t)
 	plane.tokens = map[string]string{"ours": batch, "bound": batch, "jane": "jane", "servers": batch}
@@ -36,8 +36,8 @@ func TestTokensHaveToBeForUs(t *testing.T) {
 	a := newAccounts(t, plane)
 	for token, want := range map[string]string{
 		"ours": "", "bound": "", "jane": "",
-		"servers": `the token is for the API server; want one for the audience "sluice"`,
-		"guessed": `not one of the cluster's for the audience "sluice"`,
+		"servers": `the token is for the API server; must be for the audience "sluice"`,
+		"guessed": `a token of this cluster for the audience "sluice"`,
 	} {
 		for _, known := range []bool{false, true} {
 			who, why, err := a.Authenticate(t.Context(), token, known)
@@ -78,7 +78,7 @@ func TestRightsAreTheAPIServersToGrant(t *testing.T) {
 	}
 }
 
-// An API server that is away is an error, and no answer.
+// An unavailable API server is an error and not a rejection.
 func TestAccountsWithoutAPIServer(t *testing.T) {
 	plane := newControlPlane(t)
 	plane.tokens["ours"] = batch

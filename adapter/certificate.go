@@ -10,13 +10,16 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
+	"log/slog"
 	"math/big"
 	"net"
 	"os"
 	"path/filepath"
 	"time"
 
+	"github.com/sluice-metrics/sluice/config"
 	"github.com/sluice-metrics/sluice/durable"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 )
 
 // The files of Config.CertDir.
@@ -27,30 +30,31 @@ const (
 )
 
 const (
-	// certLifetime is under the 825 days that some TLS clients accept at most.
+	// certLifetime is below the 825 days that some TLS clients accept.
 	certLifetime = 2 * 365 * 24 * time.Hour
-	// certRenewal is how long before its end a kept certificate is made anew, at start.
+	// certRenewal is how long before its expiry a stored certificate is replaced, at the start.
 	certRenewal = certLifetime / 2
 )
 
-// keyPair is a serving certificate, PEM, with the authority that signed it.
+// keyPair is a serving certificate in PEM with the authority that signed it.
 type keyPair struct{ ca, cert, key []byte }
 
-// selfSigned returns the certificate kept in dir if it still serves, else a new one, kept there. An empty dir
-// keeps nothing. An error beside a certificate says why that one could not be kept.
+// selfSigned returns the certificate in dir if it is still valid, else a new one that it saves
+// there. An empty dir saves nothing. An error together with a certificate means that it could not
+// be saved.
 func selfSigned(dir string, hosts []string, now time.Time) (keyPair, error) {
 	if dir == "" {
 		return generate(hosts, now)
 	}
-	if kept, err := loadPair(dir); err == nil && kept.serves(hosts, now) {
+	if kept, err := loadPair(dir); err == nil && kept.valid(hosts, now) {
 		return kept, nil
 	}
 	pair, err := generate(hosts, now)
 	if err != nil {
 		return keyPair{}, err
 	}
-	if err := pair.keep(dir); err != nil {
-		return pair, fmt.Errorf("keep it in %s: %w", dir, err)
+	if err := pair.save(dir); err != nil {
+		return pair, fmt.Errorf("save it in %s: %w", dir, err)
 	}
 	return pair, nil
 }
@@ -64,7 +68,7 @@ func loadPair(dir string) (pair keyPair, err error) {
 	return pair, nil
 }
 
-func (p *keyPair) keep(dir string) error {
+func (p *keyPair) save(dir string) error {
 	if err := durable.MkdirAll(dir, 0o750); err != nil {
 		return err
 	}
@@ -86,8 +90,9 @@ func (p *keyPair) files() []pairFile {
 	return []pairFile{{caFile, 0o644, &p.ca}, {certFile, 0o644, &p.cert}, {keyFile, 0o600, &p.key}}
 }
 
-// serves reports whether the pair is whole, signed by its own authority, good for all hosts, and long enough.
-func (p *keyPair) serves(hosts []string, now time.Time) bool {
+// valid reports whether the pair is complete, signed by its authority, for all hosts, and long
+// enough.
+func (p *keyPair) valid(hosts []string, now time.Time) bool {
 	pair, err := tls.X509KeyPair(p.cert, p.key)
 	if err != nil {
 		return false
@@ -97,15 +102,16 @@ func (p *keyPair) serves(hosts []string, now time.Time) bool {
 		return false
 	}
 	for _, host := range hosts {
-		if _, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: host, CurrentTime: now}); err != nil {
+		if _, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: host,
+			CurrentTime: now}); err != nil {
 			return false
 		}
 	}
 	return now.Add(certRenewal).Before(pair.Leaf.NotAfter)
 }
 
-// generate makes an authority, lets it sign one serving certificate, and forgets the authority's key: nothing
-// else can ever be signed in its name.
+// generate makes an authority, signs one serving certificate with it and forgets the authority's
+// key, so nothing else can be signed with it.
 func generate(hosts []string, now time.Time) (keyPair, error) {
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -160,15 +166,38 @@ func pemOf(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-// certHosts are the names the certificate is good for: loopback, and the address listened on if it is one.
+// certHosts are the names of the certificate: loopback, and the address listened on if it names
+// one.
 func certHosts(address string) []string {
 	hosts := []string{"localhost", "127.0.0.1", "::1"}
 	host, _, err := net.SplitHostPort(address)
 	if err != nil || host == "" || host == "localhost" {
 		return hosts
 	}
-	if ip := net.ParseIP(host); ip != nil && (ip.IsUnspecified() || ip.Equal(net.IPv6loopback) || ip.String() == "127.0.0.1") {
+	if ip := net.ParseIP(host); ip != nil &&
+		(ip.IsUnspecified() || ip.Equal(net.IPv6loopback) || ip.String() == "127.0.0.1") {
 		return hosts
 	}
 	return append(hosts, host)
+}
+
+func servingCertificate(cfg Config, logger *slog.Logger) (dynamiccertificates.CertKeyContentProvider, error) {
+	if cfg.CertFile != "" {
+		files, err := dynamiccertificates.NewDynamicServingContentFromFiles("serving-cert", cfg.CertFile, cfg.KeyFile)
+		if err != nil {
+			return nil, config.NewFault("CertFile", "cannot be read with %s: %w", config.Field("KeyFile"), err)
+		}
+		return files, nil
+	}
+	pair, err := selfSigned(cfg.CertDir, certHosts(cfg.Address), time.Now())
+	switch {
+	case durable.IsFull(err):
+		logger.Warn("the self-signed certificate was not saved, because the disk is full; the next start makes another one; free space, then restart",
+			"error", err)
+	case err != nil:
+		return nil, fmt.Errorf("make a serving certificate: %w", err)
+	case cfg.CertDir != "":
+		logger.Info("serving with a self-signed certificate", "ca", filepath.Join(cfg.CertDir, caFile))
+	}
+	return dynamiccertificates.NewStaticCertKeyContent("self-signed", pair.cert, pair.key)
 }

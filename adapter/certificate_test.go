@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// verified gets /readyz as a client that trusts only the given authority.
+// verified requests /readyz as a client that trusts only the given authority.
 func (a *api) verified(host string, ca []byte) error {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca)
@@ -59,7 +59,7 @@ func TestServesTheGivenCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if err := pair.keep(dir); err != nil {
+	if err := pair.save(dir); err != nil {
 		t.Fatal(err)
 	}
 	a := start(t, shop(), func(c *Config) {

@@ -21,7 +21,7 @@ func (a *api) rest() *restclient.Config {
 	return &restclient.Config{Host: a.url, TLSClientConfig: restclient.TLSClientConfig{Insecure: true}, QPS: -1}
 }
 
-// clusterMapper maps kinds as a cluster's own API server would.
+// clusterMapper maps kinds as a cluster's API server would.
 func clusterMapper() meta.RESTMapper {
 	resources := NewResources().named
 	versions := map[schema.GroupVersion]bool{}
@@ -43,7 +43,7 @@ func clusterMapper() meta.RESTMapper {
 	return mapper
 }
 
-// The clients are those of the Horizontal Pod Autoscaler.
+// These are the Horizontal Pod Autoscaler's clients.
 func TestCustomMetricsClient(t *testing.T) {
 	a := start(t, shop())
 	found := custom_metrics.NewAvailableAPIsGetter(discovery.NewDiscoveryClientForConfigOrDie(a.rest()))

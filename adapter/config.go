@@ -8,19 +8,19 @@ import (
 
 // Config says where the APIs are served, which of them, and how much they may use.
 type Config struct {
-	// Address is host:port to listen on. Standalone, anyone who can connect can read; in a cluster, the
-	// API server authenticates and authorizes every request.
+	// Address is host:port to listen on. Standalone, anyone who can connect can read; in a cluster,
+	// the API server authenticates and authorizes every request.
 	Address string
-	// CertFile and KeyFile are the serving certificate and its key, in PEM, reloaded when they change.
-	// Both empty: a self-signed certificate is made.
+	// CertFile and KeyFile are the serving certificate and its key, in PEM, reloaded when they
+	// change. Both empty: a self-signed certificate is made.
 	CertFile string
 	KeyFile  string
-	// CertDir keeps the self-signed certificate across restarts, and the ca.crt that clients verify it
-	// with. Empty: the certificate lives in memory only.
+	// CertDir keeps the self-signed certificate across restarts, and the ca.crt that clients verify
+	// it with. Empty: the certificate lives in memory only.
 	CertDir string
 
-	// CustomMetrics and ExternalMetrics enable the API groups. A disabled group is neither served nor
-	// listed.
+	// CustomMetrics and ExternalMetrics enable the API groups. A disabled group is neither served
+	// nor listed.
 	CustomMetrics   bool
 	ExternalMetrics bool
 	// DiscoveryLimit bounds the metric names that each API group lists: every client of the cluster
@@ -31,13 +31,13 @@ type Config struct {
 	MaxInFlight int
 	// RequestTimeout bounds one request, and thereby how long stopping takes.
 	RequestTimeout time.Duration
-	// ShutdownDelay is how long requests are still answered once Run's context has ended, while /readyz
-	// already fails: load balancers need the time to notice.
+	// ShutdownDelay is how long requests are still answered once Run's context has ended, while
+	// /readyz already fails: load balancers need the time to notice.
 	ShutdownDelay time.Duration
 
-	// AnyProxyName allows a cluster to have an empty requestheader-allowed-names. Any certificate that
-	// the front proxy's authority ever signed can then act as any user. Disabled, Sluice answers no query
-	// in such a cluster.
+	// AnyProxyName allows a cluster to have an empty requestheader-allowed-names. Any certificate
+	// that the front proxy's authority ever signed can then act as any user. Disabled, Sluice
+	// answers no query in such a cluster.
 	AnyProxyName bool
 }
 
@@ -64,10 +64,12 @@ func (c Config) Validate() error {
 		faults.Add("KeyFile", "is set without %s; must be both or neither", config.Field("CertFile"))
 	}
 	if !c.CustomMetrics && !c.ExternalMetrics {
-		faults.Add("CustomMetrics", "is false, and so is %s; one of them must be true", config.Field("ExternalMetrics"))
+		faults.Add("CustomMetrics", "is false, and so is %s; one of them must be true",
+			config.Field("ExternalMetrics"))
 	}
 	if c.DiscoveryLimit < 1 {
-		faults.Add("DiscoveryLimit", "is %d; must be at least 1, because an empty list breaks clients", c.DiscoveryLimit)
+		faults.Add("DiscoveryLimit", "is %d; must be at least 1, because an empty list breaks clients",
+			c.DiscoveryLimit)
 	}
 	if c.MaxInFlight < 1 {
 		faults.Add("MaxInFlight", "is %d; must be at least 1", c.MaxInFlight)

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// Who only opens connections does not keep others out.
+// A client that only opens connections keeps no other out.
 func TestOneAddressHasItsShareOfConnections(t *testing.T) {
 	a := start(t, shop())
 	var open []net.Conn

@@ -24,20 +24,20 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// controlPlane speaks what an API server is asked in delegation: TokenReview, SubjectAccessReview, and the
-// ConfigMap that tells its front proxy, listed and watched.
+// controlPlane implements the parts of an API server that delegation uses: TokenReview,
+// SubjectAccessReview, and the front proxy's ConfigMap, listed and watched.
 type controlPlane struct {
 	*httptest.Server
 	proxyCA *authority
 
 	mu      sync.Mutex
 	away    bool
-	held    chan struct{}                                     // where set, SubjectAccessReviews are answered once it is closed
+	held    chan struct{}                                     // if set, SubjectAccessReviews are answered once it is closed
 	tokens  map[string]string                                 // user by token
-	extra   map[string]map[string]authenticationv1.ExtraValue // of users
-	meant   map[string][]string                               // audiences by token; none: the API server, which does not say so
+	extra   map[string]map[string]authenticationv1.ExtraValue // by user
+	meant   map[string][]string                               // audiences by token; none: the API server, which the answer does not name
 	rights  map[string][]string                               // by user: "verb group/resource[/subresource][ name] in namespace"
-	reviews []string                                          // what was asked, in order
+	reviews []string                                          // requests, in order
 	config  map[string]string                                 // the ConfigMap; nil: none
 	version int
 	changed chan struct{} // closed with every change
@@ -80,7 +80,7 @@ func newControlPlane(t *testing.T) *controlPlane {
 
 func (c *controlPlane) rest() *rest.Config { return &rest.Config{Host: c.URL} }
 
-// set changes anything, and lets the watches know.
+// set changes anything, and wakes the watches.
 func (c *controlPlane) set(change func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -147,7 +147,8 @@ func reply(w http.ResponseWriter, body any) {
 	_ = json.NewEncoder(w).Encode(body)
 }
 
-// configMap is the object at this moment, nil where there is none, and what is closed when that is over.
+// configMap returns the current object, nil if there is none, and a channel that is closed by the
+// next change.
 func (c *controlPlane) configMap() (*corev1.ConfigMap, string, <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -248,11 +249,11 @@ func (a *authority) client(t *testing.T, name string) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// caller asks with headers, and perhaps a certificate.
+// caller sends requests with headers and, if set, a certificate.
 type caller struct {
 	certificate *tls.Certificate
 	headers     []string // name, value, …
-	from        net.IP   // nil: wherever
+	from        net.IP   // nil: any
 }
 
 func (a *api) as(t *testing.T, who caller, path string) (*http.Response, metav1.Status) {
@@ -260,7 +261,7 @@ func (a *api) as(t *testing.T, who caller, path string) (*http.Response, metav1.
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: who.from}}
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DialContext: dialer.DialContext}
 	if who.certificate != nil {
-		// Whatever authorities the server names: some clients do not care either.
+		// Sent whichever authorities the server names, as some clients do.
 		transport.TLSClientConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			return who.certificate, nil
 		}

@@ -2,11 +2,9 @@ package adapter
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strconv"
-	"time"
 
+	"github.com/sluice-metrics/sluice/adapter/valuelist"
 	"github.com/sluice-metrics/sluice/metric"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,13 +17,13 @@ import (
 // namespaces is the resource of metrics that describe a namespace.
 var namespaces = schema.GroupResource{Resource: "namespaces"}
 
-// customStorage answers custom.metrics.k8s.io in both versions: the library converts. It takes the place of
-// the library's own storage, which answers a malformed metricLabelSelector with 500 and drops the
-// resourceVersion of an answer about a single object.
+// customStorage answers custom.metrics.k8s.io in both versions; the library converts. It replaces
+// the library's storage, which answers a malformed metricLabelSelector with 500 and drops the
+// resourceVersion of a single object's answer.
 type customStorage struct {
-	source  Source
-	objects objects
-	counted Counted // nil: nothing is remembered
+	source    Source
+	objects   objects
+	workloads Workloads // nil: no zeros
 }
 
 // New implements rest.Storage.
@@ -42,9 +40,10 @@ func (s *customStorage) NewListOptions() (options runtime.Object, hasSubpath boo
 	return &custom_metrics.MetricListOptions{}, true, "metricName"
 }
 
-// List implements the library's ListerWithOptions: one object's metric, or that of all objects.
-func (s *customStorage) List(ctx context.Context, options *metainternalversion.ListOptions, extra runtime.Object) (runtime.Object, error) {
-	asked, err := objectsAsked(ctx)
+// List implements the library's ListerWithOptions: the metric of one object or of all objects.
+func (s *customStorage) List(ctx context.Context, options *metainternalversion.ListOptions,
+	extra runtime.Object) (runtime.Object, error) {
+	asked, err := parseCustomRequest(ctx)
 	failed := target{resource: schema.ParseGroupResource(asked.resource), name: asked.metric}
 	if err != nil {
 		return nil, failed.status(err)
@@ -53,7 +52,7 @@ func (s *customStorage) List(ctx context.Context, options *metainternalversion.L
 	if err != nil {
 		return nil, failed.status(err)
 	}
-	if err := asked.scopedTo(resource); err != nil {
+	if err := asked.checkScope(resource); err != nil {
 		return nil, failed.status(err)
 	}
 	pick, err := s.objects.pick(resource, asked, options)
@@ -64,7 +63,7 @@ func (s *customStorage) List(ctx context.Context, options *metainternalversion.L
 	if err != nil {
 		return nil, failed.status(err)
 	}
-	turn := turnOf(ctx)
+	place := ticketOf(ctx)
 	points, err := s.objectPoints(metric.Query{
 		Resource:       resource.resource.String(),
 		Namespace:      asked.namespace,
@@ -74,20 +73,22 @@ func (s *customStorage) List(ctx context.Context, options *metainternalversion.L
 		MatchObject:    pick.Match,
 		ListObjects:    pick.List,
 		RemovedObjects: pick.Removed,
-		Reserve:        turn.roomIn(ctx),
+		Reserve:        place.buffer(ctx),
 	}, labelSelector(options))
-	turn.gathered(points)
+	place.collected(points)
 	if err != nil {
 		return nil, failed.status(err)
 	}
-	list, err := customList(customContent{metric: asked.metric, object: asked.object, resource: resource, selector: shownSelector(selector)}, points)
+	list, err := valuelist.NewCustom(valuelist.Custom{
+		Metric: asked.metric, Object: asked.object, Resource: resource.resource, Kind: resource.kind, Selector: shownSelector(selector),
+	}, points)
 	if err != nil {
 		return nil, failed.status(err)
 	}
 	return list, nil
 }
 
-// labelSelector picks objects; nil: all.
+// labelSelector selects objects; nil: all.
 func labelSelector(options *metainternalversion.ListOptions) labels.Selector {
 	if options == nil {
 		return nil
@@ -98,7 +99,7 @@ func labelSelector(options *metainternalversion.ListOptions) labels.Selector {
 func metricLabelSelector(extra runtime.Object) (labels.Selector, error) {
 	options, ok := extra.(*custom_metrics.MetricListOptions)
 	if !ok {
-		return nil, fmt.Errorf("options are a %T: the handler chain is broken", extra)
+		return nil, fmt.Errorf("options have type %T: the handler chain is broken", extra)
 	}
 	selector, err := labels.Parse(options.MetricLabelSelector)
 	if err != nil {
@@ -107,38 +108,7 @@ func metricLabelSelector(extra runtime.Object) (labels.Selector, error) {
 	return selector, nil
 }
 
-// customList takes what can be answered of the points, which it keeps.
-func customList(of customContent, points []metric.Point) (*list, error) {
-	l := &list{kind: "MetricValueList", content: of, points: points[:0]}
-	var sum milliSum
-	var newest time.Time
-	for i := range points {
-		p := &points[i]
-		value, err := quantityOf(p.Value)
-		if err != nil && (!of.all() || !errors.Is(err, errNotANumber)) {
-			return nil, fmt.Errorf("%q of %s: %w", of.metric, p.Object, err)
-		}
-		if err != nil {
-			continue // not a number is absent, and the others are still true
-		}
-		if err := sum.add(value); err != nil {
-			return nil, fmt.Errorf("%q of %s: %w", of.metric, of.resource.resource, err)
-		}
-		newest = later(newest, p.Time)
-		if kept := len(l.points); kept == i {
-			l.points = points[:kept+1] // it stands there
-		} else {
-			l.points = append(l.points, *p)
-		}
-	}
-	if len(l.points) == 0 {
-		return nil, metric.NotFoundf("no value of %q for %s %s", of.metric, of.resource.resource, of.object)
-	}
-	l.version = resourceVersion(newest)
-	return l, nil
-}
-
-// shownSelector is the selector as the answer repeats it, where a LabelSelector can say it.
+// shownSelector is the selector in the answer, if a LabelSelector can express it.
 func shownSelector(selector labels.Selector) *metav1.LabelSelector {
 	if selector.Empty() {
 		return nil
@@ -148,27 +118,4 @@ func shownSelector(selector labels.Selector) *metav1.LabelSelector {
 		return nil // > and <
 	}
 	return shown
-}
-
-// windowSeconds is set exactly for values that have a window: absent reads as 60 s to the autoscaler, and 0 as
-// a window of nothing.
-func windowSeconds(window time.Duration) *int64 {
-	if window == 0 {
-		return nil
-	}
-	return new(wholeSeconds(window))
-}
-
-func wholeSeconds(window time.Duration) int64 { return int64((window + time.Second - 1) / time.Second) }
-
-// resourceVersion follows the newest timestamp (custom metrics API proposal, "Resource Versions").
-func resourceVersion(newest time.Time) string {
-	return strconv.FormatInt(max(newest.UnixNano(), 0), 10)
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
 }

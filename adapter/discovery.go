@@ -12,13 +12,13 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 )
 
-// placeholder is listed where there is no metric yet: clients take an empty list for a broken API.
+// placeholder is listed while there is no metric: clients take an empty list for a broken API.
 const placeholder = "nothing-pushed-yet"
 
-// pods is the resource that the placeholder is listed for.
+// pods is the placeholder's resource.
 var pods = objectKind{resource: schema.GroupResource{Resource: "pods"}, namespaced: true}
 
-// catalogue lists the names that exist for discovery, at most limit a group.
+// catalogue lists metric names for discovery, up to limit per group.
 type catalogue struct {
 	source  Source
 	objects objects
@@ -30,7 +30,7 @@ func (c catalogue) custom() []metav1.APIResource {
 	list := c.list(func(one metric.Discovered) (metav1.APIResource, bool) {
 		resource, err := c.objects.find(one.Resource)
 		if err != nil {
-			return metav1.APIResource{}, false // it could not be asked for either
+			return metav1.APIResource{}, false // the metric could not be requested either
 		}
 		return customResource(resource, one.Name), true
 	})
@@ -69,7 +69,7 @@ func externalResource(name string) metav1.APIResource {
 	}
 }
 
-// list collects what show makes of the metrics that exist, each name once (a name may have several kinds).
+// list converts the known metrics with show, each name once (a name may have several kinds).
 func (c catalogue) list(show func(metric.Discovered) (metav1.APIResource, bool)) []metav1.APIResource {
 	var list []metav1.APIResource
 	seen := map[string]bool{}
@@ -87,9 +87,9 @@ func (c catalogue) list(show func(metric.Discovered) (metav1.APIResource, bool))
 	return list
 }
 
-// aggregatedDiscovery answers /apis in the aggregated form (KEP-3352), which newer clients ask for first. The
-// library fills it only for groups installed the usual way, so that clients of these groups would see an empty
-// list; here it is brought up to date whenever it is read.
+// aggregatedDiscovery answers /apis in the aggregated form (KEP-3352), which newer clients request
+// first. The library fills it only for groups installed the usual way; clients would see an empty
+// list. Here each read updates it.
 type aggregatedDiscovery struct {
 	aggregated.ResourceManager
 	groups []group
@@ -101,12 +101,12 @@ func (d *aggregatedDiscovery) ServeHTTP(w http.ResponseWriter, r *http.Request) 
 	for _, g := range d.groups {
 		listed := g.list()
 		for _, v := range g.versions {
-			resources, err := genericapi.ConvertGroupVersionIntoToDiscovery(ofVersion(listed, v))
+			resources, err := genericapi.ConvertGroupVersionIntoToDiscovery(withVersion(listed, v))
 			if err != nil {
 				d.logger.Error("aggregated discovery is out of date", "group_version", v.String(), "error", err)
 				continue
 			}
-			// Nothing happens where nothing changed: the document and its ETag stay.
+			// An unchanged document keeps its ETag.
 			d.AddGroupVersion(v.Group, apidiscoveryv2.APIVersionDiscovery{
 				Version:   v.Version,
 				Resources: resources,

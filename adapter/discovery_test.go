@@ -39,7 +39,8 @@ func (a *api) names(t *testing.T, groupVersion string) []string {
 	return names
 }
 
-// aggregatedNames are what the aggregated document lists, by group version, subresources behind a slash.
+// aggregatedNames are the resources of the aggregated document, by group version, with subresources
+// after a slash.
 func (a *api) aggregatedNames(t *testing.T) map[string][]string {
 	t.Helper()
 	resp, body := a.get(t, "/apis", aggregatedForm)
@@ -127,7 +128,8 @@ func TestDiscoveryIsNeverEmptyAndFollowsPushes(t *testing.T) {
 	check("pods/x", "y")
 }
 
-// Thousands of names slow every kubectl (kubernetes#98801). The many of one group leave room to the other's.
+// Thousands of names slow down every kubectl (kubernetes#98801). Many names of one group leave room
+// for the other's.
 func TestDiscoveryIsCapped(t *testing.T) {
 	m := new(memory)
 	for i := range 30 {
@@ -144,7 +146,7 @@ func TestDiscoveryIsCapped(t *testing.T) {
 	}
 }
 
-// What does not resolve could not be asked for, so it is not listed.
+// A resource that does not resolve could not be requested, so it is not listed.
 func TestDiscoveryLeavesOutUnknownResources(t *testing.T) {
 	m := shop()
 	m.put(held{object: metric.Object{Resource: "widgets.example.com", Name: "a"}, name: "x", kind: metric.Gauge})

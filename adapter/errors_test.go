@@ -40,8 +40,8 @@ func TestErrors(t *testing.T) {
 		{"unknown resource", "namespaces/shop/widgets/a/m", 404, metav1.StatusReasonNotFound, `no resource "widgets"`},
 		{"ambiguous resource", "namespaces/shop/events/a/m", 400, metav1.StatusReasonBadRequest, "ambiguous: events (core), events.events.k8s.io"},
 		{"window not kept", pods + "web-1/http_requests:3m", 400, metav1.StatusReasonBadRequest, "window 3m is not kept: 10s, 1m are"},
-		{"pods in no namespace", "pods/web-1/http_requests", 400, metav1.StatusReasonBadRequest, "ask for namespaces/{namespace}/pods/web-1/http_requests"},
-		{"nodes in a namespace", "namespaces/shop/nodes/node-a/temperature", 400, metav1.StatusReasonBadRequest, "ask for nodes/node-a/temperature"},
+		{"pods in no namespace", "pods/web-1/http_requests", 400, metav1.StatusReasonBadRequest, "must be requested as namespaces/{namespace}/pods/web-1/http_requests"},
+		{"nodes in a namespace", "namespaces/shop/nodes/node-a/temperature", 400, metav1.StatusReasonBadRequest, "must be requested as nodes/node-a/temperature"},
 		{"namespace's status", "namespaces/shop/status", 400, metav1.StatusReasonBadRequest, "namespaces/shop/metrics/{metric}"},
 		{"object labels", pods + "*/http_requests?labelSelector=app%3Dweb", 400, metav1.StatusReasonBadRequest, "not known without a cluster"},
 		{"object labels of one", pods + "web-1/http_requests?labelSelector=app%3Dweb", 400, metav1.StatusReasonBadRequest, "not known without a cluster"},
@@ -56,7 +56,7 @@ func TestErrors(t *testing.T) {
 		{"overflow among all", pods + "*/huge", 422, metav1.StatusReasonInvalid, "9223372036854776"},
 		{"overflowing sum", pods + "*/big", 422, metav1.StatusReasonInvalid, "sum"},
 		{"empty name", pods + "/http_requests", 404, "", ""},
-		{"metric of a namespace, and more", "namespaces/shop/metrics/queue-length/more", 404, metav1.StatusReasonNotFound, "no path"},
+		{"metric of a namespace, and more", "namespaces/shop/metrics/queue-length/more", 404, metav1.StatusReasonNotFound, "does not exist; must be"},
 		{"path too short", "namespaces/shop/pods", 400, metav1.StatusReasonBadRequest, ""},
 		{"path too long", pods + "web-1/http_requests/more", 404, "", ""},
 		{"upper directories", pods + "../http_requests/x", 404, "", ""},
@@ -78,7 +78,7 @@ func TestErrors(t *testing.T) {
 		{"infinite", "namespaces/shop/infinite", 404, metav1.StatusReasonNotFound, "+Inf"},
 		{"one of two is no number", "namespaces/shop/half", 404, metav1.StatusReasonNotFound, "{a=1}"},
 		{"overflowing negative sum", "namespaces/shop/debt", 422, metav1.StatusReasonInvalid, "sum"},
-		{"namespace's status", "namespaces/shop/status", 404, metav1.StatusReasonNotFound, "no path"},
+		{"namespace's status", "namespaces/shop/status", 404, metav1.StatusReasonNotFound, "does not exist; must be"},
 		{"watch", "namespaces/shop/orders_waiting?watch=true", 405, metav1.StatusReasonMethodNotAllowed, ""},
 		{"no namespace", "namespaces//orders_waiting", 404, "", ""},
 	} {
@@ -99,13 +99,13 @@ func (a *api) refuses(t *testing.T, path string, code int, reason metav1.StatusR
 	if s.Reason != reason || int(s.Code) != code || !strings.Contains(s.Message, message) {
 		t.Errorf("code %d, reason %q, message %q; want reason %q, message with %q", s.Code, s.Reason, s.Message, reason, message)
 	}
-	// kubectl prints what a 422 has in its details, and not the message.
+	// kubectl prints the details of a 422, not its message.
 	if d := s.Details; code == 422 && (d == nil || d.Kind == "" || d.Name == "" || len(d.Causes) != 1 || d.Causes[0].Message != s.Message) {
 		t.Errorf("a 422 with the details %+v", d)
 	}
 }
 
-// One object whose value is no number does not hide the others.
+// One object whose value is not a number does not hide the others.
 func TestNotANumberIsAbsentFromAList(t *testing.T) {
 	m := shop()
 	m.put(held{pod("web-3"), "memory_bytes", metric.Gauge, labelled(), metric.Float(math.NaN()), noon})
@@ -127,7 +127,7 @@ func TestUnknownErrorIsInternal(t *testing.T) {
 	}
 }
 
-// A redirect from an aggregated API is followed by the kube-apiserver with its own identity (CVE-2022-3172).
+// The kube-apiserver follows a redirect of an aggregated API with its own identity (CVE-2022-3172).
 func TestNeverRedirects(t *testing.T) {
 	a := start(t, shop())
 	for _, path := range []string{
@@ -155,7 +155,7 @@ func TestNeverRedirects(t *testing.T) {
 	}
 }
 
-// Writing verbs and representations that do not exist are refused as such, never with 500.
+// Writing verbs and unknown representations are rejected as such, never with 500.
 func TestRefusedVerbsAndRepresentations(t *testing.T) {
 	a := start(t, shop())
 	for _, path := range []string{

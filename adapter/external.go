@@ -2,9 +2,8 @@ package adapter
 
 import (
 	"context"
-	"fmt"
-	"time"
 
+	"github.com/sluice-metrics/sluice/adapter/valuelist"
 	"github.com/sluice-metrics/sluice/metric"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	"k8s.io/apimachinery/pkg/labels"
@@ -17,8 +16,8 @@ import (
 // externalStorage answers external.metrics.k8s.io.
 type externalStorage struct {
 	source Source
-	// TableConvertor stays nil: answers are not shown as tables, and the library asks for one only where the
-	// scope allows tables.
+	// TableConvertor stays nil: answers are not tables, and the library only uses it if the scope
+	// allows tables.
 	rest.TableConvertor
 }
 
@@ -33,9 +32,10 @@ func (s *externalStorage) NewList() runtime.Object {
 	return &external_metrics.ExternalMetricValueList{}
 }
 
-// List implements rest.Lister: the items of one metric that a namespace may see.
-func (s *externalStorage) List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object, error) {
-	namespace, name, err := externalAsked(ctx)
+// List implements rest.Lister: the items of one metric in a namespace.
+func (s *externalStorage) List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object,
+	error) {
+	namespace, name, err := parseExternalRequest(ctx)
 	failed := target{resource: schema.GroupResource{Group: external_metrics.GroupName, Resource: name}}
 	if err != nil {
 		return nil, failed.status(err)
@@ -44,41 +44,20 @@ func (s *externalStorage) List(ctx context.Context, options *metainternalversion
 	if options != nil {
 		selector = options.LabelSelector
 	}
-	turn := turnOf(ctx)
+	place := ticketOf(ctx)
 	points, err := s.source.External(metric.Query{
 		Namespace:   namespace,
 		Expression:  metric.ParseExpression(name),
 		MatchLabels: matching(selector),
-		Reserve:     turn.roomIn(ctx),
+		Reserve:     place.buffer(ctx),
 	})
-	turn.gathered(points)
+	place.collected(points)
 	if err != nil {
 		return nil, failed.status(err)
 	}
-	list, err := externalList(namespace, name, points)
+	list, err := valuelist.NewExternal(namespace, name, points)
 	if err != nil {
 		return nil, failed.status(err)
 	}
 	return list, nil
-}
-
-// externalList is whole or an error: the autoscaler adds the items up and makes up for none that is missing.
-func externalList(namespace, name string, points []metric.Point) (*list, error) {
-	if len(points) == 0 {
-		return nil, metric.NotFoundf("no value of %q in %q", name, namespace)
-	}
-	var sum milliSum
-	var newest time.Time
-	for i := range points {
-		p := &points[i]
-		value, err := quantityOf(p.Value)
-		if err == nil {
-			err = sum.add(value)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%q in %q, labels %s: %w", name, namespace, p.Labels, err)
-		}
-		newest = later(newest, p.Time)
-	}
-	return &list{kind: "ExternalMetricValueList", content: externalContent{name}, points: points, version: resourceVersion(newest)}, nil
 }

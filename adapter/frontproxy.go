@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// The ConfigMap in which a kube-apiserver publishes how it is told as a front proxy, and its keys (Kubernetes
-// documentation, "Configure the Aggregation Layer").
+// The ConfigMap in which a kube-apiserver publishes how to identify it as a front proxy, and its
+// keys (Kubernetes documentation, "Configure the Aggregation Layer").
 const (
 	proxyNamespace    = metav1.NamespaceSystem
 	proxyConfigMap    = "extension-apiserver-authentication"
@@ -27,12 +27,13 @@ const (
 	proxyConfigMapRef = "ConfigMap " + proxyNamespace + "/" + proxyConfigMap
 )
 
-// nobody is the only name allowed where the cluster allows any: no certificate has it, for it is not UTF-8.
-const nobody = "\xff"
+// noName is the only allowed name if the cluster allows any. It is not UTF-8, so no certificate has
+// it.
+const noName = "\xff"
 
-// frontProxy is what the cluster says of its front proxy: the kube-apiserver, which passes requests on under its own
-// certificate and tells in headers whose they are. The library's controllers watch it; without an API
-// server nothing is known, and no header is believed.
+// frontProxy is the cluster's front proxy: the kube-apiserver, which forwards requests under its
+// own certificate and names the user in headers. The library's controllers watch its configuration.
+// Without an API server it is unknown, and no header is trusted.
 type frontProxy struct {
 	authority *dynamiccertificates.ConfigMapCAController
 	headers   *headerrequest.RequestHeaderAuthRequestController
@@ -57,7 +58,7 @@ func newFrontProxy(client kubernetes.Interface, anyName bool, logger *slog.Logge
 
 func (f *frontProxy) requestHeaders() *authenticatorfactory.RequestHeaderConfig {
 	return &authenticatorfactory.RequestHeaderConfig{
-		CAContentProvider:   notRun{f.authority},
+		CAContentProvider:   caContent{f.authority},
 		UsernameHeaders:     headerrequest.StringSliceProviderFunc(f.headers.UsernameHeaders),
 		UIDHeaders:          headerrequest.StringSliceProviderFunc(f.headers.UIDHeaders),
 		GroupHeaders:        headerrequest.StringSliceProviderFunc(f.headers.GroupHeaders),
@@ -66,49 +67,49 @@ func (f *frontProxy) requestHeaders() *authenticatorfactory.RequestHeaderConfig 
 	}
 }
 
-// notRun hides from the TLS server that an authority can be run: run does it.
-type notRun struct {
+// caContent hides the authority's Run method from the TLS server; frontProxy.run calls it.
+type caContent struct {
 	dynamiccertificates.CAContentProvider
 }
 
-// allowedNames are the common names of the certificates that may speak for others. To the library none at all means
-// any: that authority may have signed certificates for other uses, and each could be anybody here.
+// allowedNames are the common names of certificates that may act for other users. An empty list
+// means any name to the library, but that authority may have signed certificates for other uses.
 func (f *frontProxy) allowedNames() []string {
 	names := f.headers.AllowedClientNames()
 	if len(names) == 0 && !f.anyName {
-		return []string{nobody}
+		return []string{noName}
 	}
 	return names
 }
 
-// state says whether the front proxy can be told, and else what is missing.
-func (f *frontProxy) state() (bool, string) {
+// ready reports whether the front proxy is known, and what is missing otherwise.
+func (f *frontProxy) ready() (bool, string) {
 	switch {
 	case len(f.authority.CurrentCABundleContent()) == 0 || len(f.headers.UsernameHeaders()) == 0:
 		return false, "waiting for " + proxyConfigMapRef + " with " + proxyCAKey + " and " + proxyUsersKey +
 			": is the API server reachable, its aggregation layer on, and Role extension-apiserver-authentication-reader bound to Sluice?"
 	case len(f.headers.AllowedClientNames()) == 0 && !f.anyName:
-		return false, proxyNamesKey + " in " + proxyConfigMapRef + " is empty, so that any certificate of that authority could speak for " +
-			"anybody: set --" + proxyNamesKey + " on the kube-apiserver, or AnyProxyName here"
+		return false, proxyNamesKey + " in " + proxyConfigMapRef + " is empty, so any certificate of that authority could act for " +
+			"any user; set --" + proxyNamesKey + " on the kube-apiserver, or AnyProxyName in Sluice"
 	}
 	return true, ""
 }
 
-// run watches until ctx ends, and tells.
+// run watches the configuration until ctx ends, and logs its state.
 func (f *frontProxy) run(ctx context.Context) {
 	var watching sync.WaitGroup
 	watching.Go(func() { f.authority.Run(ctx, 1) })
 	watching.Go(func() { f.headers.Run(ctx, 1) })
-	tell(ctx, f.logger, f.state, f.known)
+	logWhileNotReady(ctx, f.logger, f.ready, f.logTrusted)
 	watching.Wait()
 }
 
-// known tells who is believed from now on.
-func (f *frontProxy) known() {
+// logTrusted logs which front proxies are trusted.
+func (f *frontProxy) logTrusted() {
 	names := f.headers.AllowedClientNames()
 	if len(names) == 0 {
-		f.logger.Warn("any certificate of the front proxy's authority may speak for anybody, as AnyProxyName allows")
+		f.logger.Warn("any certificate of the front proxy's authority may act for any user, because AnyProxyName is set")
 		return
 	}
-	f.logger.Info("the cluster's front proxy is known", "names", names)
+	f.logger.Info("the front proxy's configuration is loaded", "names", names)
 }

@@ -17,7 +17,7 @@ const (
 	protobuf     = "application/vnd.kubernetes.protobuf"
 )
 
-// customPaths are the paths of the custom metrics API proposal, "API Paths", one each and what varies on them.
+// customPaths are the paths of the custom metrics API proposal, "API Paths", with their variations.
 var customPaths = map[string]string{
 	"object":              "namespaces/shop/pods/web-1/http_requests",
 	"all-objects":         "namespaces/shop/pods/*/http_requests",
@@ -53,7 +53,7 @@ func TestGoldenAnswers(t *testing.T) {
 	}
 }
 
-// compare holds the JSON against a golden file, and the protobuf against the JSON.
+// compare compares the JSON with a golden file, and the protobuf with the JSON.
 func (a *api) compare(t *testing.T, name, path string) {
 	t.Run(name, func(t *testing.T) {
 		resp, body := a.get(t, path, "application/json")
@@ -76,7 +76,7 @@ func (a *api) compare(t *testing.T, name, path string) {
 	})
 }
 
-// asJSON decodes an answer of either encoding and prints it in one.
+// asJSON decodes an answer of either encoding and prints it as JSON.
 func asJSON(t *testing.T, body []byte) string {
 	t.Helper()
 	object, kind, err := cmserver.Codecs.UniversalDeserializer().Decode(body, nil, nil)
@@ -90,8 +90,8 @@ func asJSON(t *testing.T, body []byte) string {
 	return string(out)
 }
 
-// The windows differ in name: "window" in custom v1beta1 and external, "windowSeconds" in custom v1beta2; a
-// value without a window says none.
+// The window's name differs: "window" in custom v1beta1 and external, "windowSeconds" in custom
+// v1beta2; a value without a window has neither.
 func TestWindowIsNamedAsEachVersionNamesIt(t *testing.T) {
 	a := start(t, shop())
 	for _, c := range []struct {

@@ -19,15 +19,15 @@ import (
 	"sigs.k8s.io/custom-metrics-apiserver/pkg/apiserver/installer"
 )
 
-// group is one API group as it is served.
+// group is one API group.
 type group struct {
 	versions []schema.GroupVersion // the preferred one first
 	list     func() []metav1.APIResource
 	install  func(*installer.MetricsAPIGroupVersion)
 }
 
-// groupsOf are the groups that the configuration switches on.
-func groupsOf(cfg Config, source Source, known objects, counted Counted) []group {
+// groupsOf returns the enabled groups.
+func groupsOf(cfg Config, source Source, known objects, counted Workloads) []group {
 	names := catalogue{source: source, objects: known, limit: cfg.DiscoveryLimit}
 	var groups []group
 	if cfg.CustomMetrics {
@@ -35,9 +35,10 @@ func groupsOf(cfg Config, source Source, known objects, counted Counted) []group
 			versions: []schema.GroupVersion{cmv1beta2.SchemeGroupVersion, cmv1beta1.SchemeGroupVersion},
 			list:     names.custom,
 			install: func(v *installer.MetricsAPIGroupVersion) {
-				v.DynamicStorage = &customStorage{source: source, objects: known, counted: counted}
+				v.DynamicStorage = &customStorage{source: source, objects: known, workloads: counted}
 				v.Handlers = &installer.CMHandlers{}
-				// The library adds conversions of the options to its scheme, and this codec finds them there.
+				// The library adds conversions of the options to its scheme, where this codec finds
+				// them.
 				v.ParameterCodec = runtime.NewParameterCodec(cmserver.Scheme)
 			},
 		})
@@ -56,9 +57,9 @@ func groupsOf(cfg Config, source Source, known objects, counted Counted) []group
 	return groups
 }
 
-// serve adds the group to the server: the library's handlers over our storage. The library's own
+// register adds the group to the server: the library's handlers over our storage. The library's
 // InstallCustomMetricsAPI would announce only one of the two versions.
-func (g group) serve(server *genericapiserver.GenericAPIServer) error {
+func (g group) register(server *genericapiserver.GenericAPIServer) error {
 	container := server.Handler.GoRestfulContainer
 	announced := metav1.APIGroup{Name: g.versions[0].Group}
 	for _, v := range g.versions {
@@ -88,8 +89,8 @@ func (g group) serve(server *genericapiserver.GenericAPIServer) error {
 	return nil
 }
 
-// announce makes the aggregated form of the groups' discovery.
-func announce(groups []group, logger *slog.Logger) *aggregatedDiscovery {
+// newAggregatedDiscovery makes the aggregated discovery document of the groups.
+func newAggregatedDiscovery(groups []group, logger *slog.Logger) *aggregatedDiscovery {
 	documents := aggregated.NewResourceManager("apis")
 	for _, g := range groups {
 		for i, v := range g.versions {
@@ -100,8 +101,8 @@ func announce(groups []group, logger *slog.Logger) *aggregatedDiscovery {
 	return &aggregatedDiscovery{ResourceManager: documents, groups: groups, logger: logger}
 }
 
-// ofVersion is the list with group and version filled in, as the aggregated form wants it.
-func ofVersion(list []metav1.APIResource, v schema.GroupVersion) []metav1.APIResource {
+// withVersion returns the list with group and version filled in, for the aggregated document.
+func withVersion(list []metav1.APIResource, v schema.GroupVersion) []metav1.APIResource {
 	list = slices.Clone(list)
 	for i := range list {
 		list[i].Group, list[i].Version = v.Group, v.Version

@@ -14,34 +14,35 @@ import (
 	"github.com/sluice-metrics/sluice/connlimit"
 )
 
-// retryAfterSeconds is how long a client that found the server full is asked to wait.
+// retryAfterSeconds is the Retry-After of rejected requests.
 const retryAfterSeconds = 1
 
-// bounded lets at most limit requests to the API groups be worked on at once and answers the others at once
-// with 429. The custom metrics library switches priority and fairness off, so nothing else would bound them.
-// Health and version are outside: a full server is not a dead one.
-func bounded(next http.Handler, limit int) http.Handler {
+// limitInFlight rejects requests to the API groups beyond the limit with 429. The custom metrics
+// library disables API Priority and Fairness, so nothing else would limit them. Health and version
+// are exempt: an overloaded server is not dead.
+func limitInFlight(next http.Handler, limit int) http.Handler {
 	slots := make(chan struct{}, limit)
-	refusal := fmt.Sprintf("%d requests are in flight, as many as are worked on at once", limit)
-	return onlyGroups(next, func(w http.ResponseWriter, r *http.Request) {
+	refusal := fmt.Sprintf("%d requests are in flight, which is the limit; retry later", limit)
+	return onlyAPIGroups(next, func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case slots <- struct{}{}:
 			defer func() { <-slots }()
 			next.ServeHTTP(w, r)
 		default:
-			refuse(w, r, refusal)
+			rejectTooMany(w, r, refusal)
 		}
 	})
 }
 
-// boundedEach is bounded for the requests of each address alone.
-func boundedEach(next http.Handler, limit int) http.Handler {
+// limitInFlightPerClient is limitInFlight per client address.
+func limitInFlightPerClient(next http.Handler, limit int) http.Handler {
 	slots := connlimit.NewSlots(0, limit)
-	refusal := fmt.Sprintf("%d requests from this address are in flight, as many as there may be of one", limit)
-	return onlyGroups(next, func(w http.ResponseWriter, r *http.Request) {
+	refusal := fmt.Sprintf("%d requests from this address are in flight, which is the limit per address; retry later",
+		limit)
+	return onlyAPIGroups(next, func(w http.ResponseWriter, r *http.Request) {
 		from := connlimit.Prefix(r.RemoteAddr)
 		if slots.Acquire(from) != nil {
-			refuse(w, r, refusal)
+			rejectTooMany(w, r, refusal)
 			return
 		}
 		defer slots.Release(from)
@@ -49,18 +50,18 @@ func boundedEach(next http.Handler, limit int) http.Handler {
 	})
 }
 
-// onlyGroups passes requests to the API groups to bound and all others on.
-func onlyGroups(next http.Handler, bound http.HandlerFunc) http.Handler {
+// onlyAPIGroups passes requests to the API groups to limited, and all others to next.
+func onlyAPIGroups(next http.Handler, limited http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, genericapiserver.APIGroupPrefix+"/") {
-			bound(w, r)
+			limited(w, r)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-func refuse(w http.ResponseWriter, r *http.Request, why string) {
+func rejectTooMany(w http.ResponseWriter, r *http.Request, why string) {
 	err := apierrors.NewTooManyRequests(why, retryAfterSeconds)
 	responsewriters.ErrorNegotiated(err, cmserver.Codecs, schema.GroupVersion{Version: "v1"}, w, r)
 }

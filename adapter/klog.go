@@ -5,12 +5,13 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/klog/v2"
 )
 
-// The Kubernetes libraries log through klog, which is one for the process and must not be switched while
-// somebody logs. So it is switched once, to a handler that follows whatever logger a Server was given last.
+// The Kubernetes libraries log through klog, a global that must not be replaced while somebody
+// logs. So it is set once, to a handler that forwards to the logger of the last Server.
 var (
 	klogOnce   sync.Once
 	klogTarget atomic.Pointer[slog.Handler]
@@ -23,10 +24,9 @@ func routeKlog(logger *slog.Logger) {
 	klogOnce.Do(func() { klog.SetSlogLogger(slog.New(klogHandler{})) })
 }
 
-// klogHandler passes records on one level lower where they are informational: what these libraries call
-// information is about their own doings.
+// klogHandler lowers informational records to debug: they are about the libraries' internals.
 type klogHandler struct {
-	// derive replays WithAttrs and WithGroup on the target of the moment; nil: none.
+	// derive replays WithAttrs and WithGroup on the current target; nil: none.
 	derive func(slog.Handler) slog.Handler
 }
 
@@ -43,8 +43,8 @@ func (h klogHandler) Enabled(ctx context.Context, level slog.Level) bool {
 	return (*klogTarget.Load()).Enabled(ctx, lowered(level))
 }
 
-// stoppedEarly is what client-go says, as an error, where it was stopped before it had read what it watches (WaitForNamedCacheSync in
-// tools/cache): a stop is none.
+// stoppedEarly is client-go's error for a watch that is stopped before its first list
+// (WaitForNamedCacheSync in tools/cache). A stop is not an error.
 const stoppedEarly = "Unable to sync caches"
 
 // Handle implements slog.Handler.
@@ -84,4 +84,58 @@ func lowered(level slog.Level) slog.Level {
 		return slog.LevelDebug
 	}
 	return level
+}
+
+// repetitions rate-limits each message of the Kubernetes libraries separately. During an outage of
+// the API server they log the same errors for every request, and other messages would drown.
+type repetitions struct {
+	mu   sync.Mutex
+	said map[string]*repetition
+}
+
+type repetition struct {
+	at         time.Time
+	suppressed int
+}
+
+const (
+	repeatAfter = 30 * time.Second
+	// maxRepetitions bounds the remembered messages.
+	maxRepetitions = 256
+)
+
+// subject is the message of a record with its error.
+func subject(r *slog.Record) string {
+	said := r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == "err" {
+			said += ": " + a.Value.String()
+		}
+		return true
+	})
+	return said
+}
+
+// pass reports whether a record may be logged, and adds the number of suppressed ones to it.
+func (l *repetitions) pass(r *slog.Record) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key := subject(r)
+	one := l.said[key]
+	if one == nil {
+		if l.said == nil || len(l.said) == maxRepetitions {
+			l.said = map[string]*repetition{}
+		}
+		l.said[key] = &repetition{at: r.Time}
+		return true
+	}
+	if r.Time.Sub(one.at) < repeatAfter {
+		one.suppressed++
+		return false
+	}
+	if one.suppressed > 0 {
+		r.AddAttrs(slog.Int("suppressed", one.suppressed))
+	}
+	*one = repetition{at: r.Time}
+	return true
 }

@@ -27,7 +27,7 @@ func TestKlogGoesToTheLogger(t *testing.T) {
 	}
 }
 
-// A stop before the cluster was read is no error.
+// A stop before the cluster was read is not an error.
 func TestAStopIsNoError(t *testing.T) {
 	for level, want := range map[slog.Level]string{slog.LevelInfo: "", slog.LevelDebug: "level=DEBUG msg=\"Unable to sync caches\""} {
 		var out bytes.Buffer
@@ -43,7 +43,7 @@ func TestAStopIsNoError(t *testing.T) {
 	}
 }
 
-// The same error a hundred times is one line, and one more later that says how many there were.
+// A hundred repetitions of an error make one line, and a later one with their number.
 func TestRepetitionsAreSuppressed(t *testing.T) {
 	var l repetitions
 	began := time.Now()

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// kubectl runs the real thing against the server, or skips the test where it is not installed.
+// kubectl runs the real program against the server, or skips the test if it is not installed.
 func (a *api) kubectl(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	path, err := exec.LookPath("kubectl")
@@ -53,7 +53,7 @@ func TestKubectlGetRaw(t *testing.T) {
 	}
 }
 
-// kubectl asks for the aggregated form, and for /api as well.
+// kubectl requests the aggregated form, and /api.
 func TestKubectlAPIResources(t *testing.T) {
 	a := start(t, shop())
 	out, complaints, err := a.kubectl(t, "api-resources")

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// large is a Source of the largest answer there is.
+// large is a Source of the largest answer.
 type large struct {
 	memory
 	points []metric.Point
@@ -23,7 +23,7 @@ func (l *large) Objects(q metric.Query) ([]metric.Point, error) {
 	return append(room[:0], l.points...), nil
 }
 
-// BenchmarkLargeAnswer is one metric of 150,000 pods, over the wire.
+// BenchmarkLargeAnswer reads one metric of 150,000 pods, over the wire.
 func BenchmarkLargeAnswer(b *testing.B) {
 	source := &large{points: make([]metric.Point, 150_000)}
 	for i := range source.points {

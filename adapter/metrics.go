@@ -8,11 +8,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
-	genericapiserver "k8s.io/apiserver/pkg/server"
 )
 
-// metrics counts the requests. The Kubernetes libraries keep counts of their own in a registry of their own,
-// which is not served.
+// metrics counts the requests. The Kubernetes libraries have metrics of their own, in a registry
+// that is not served.
 type metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
@@ -29,16 +28,16 @@ func newMetrics(groups []group) *metrics {
 		}, []string{"verb", "group", "code"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "sluice_api_request_duration_seconds",
-			Help:    "How long requests to the Kubernetes API took.",
+			Help:    "Duration of requests to the Kubernetes API.",
 			Buckets: []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10},
 		}, []string{"verb", "group"}),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "sluice_api_requests_in_flight",
-			Help: "Requests to the Kubernetes API being answered.",
+			Help: "Requests to the Kubernetes API in flight.",
 		}),
 		refused: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "sluice_api_connections_refused_total",
-			Help: "Connections to the Kubernetes API that were closed at once, for their address has as many open as it may.",
+			Help: "Connections to the Kubernetes API closed because their address had reached its connection limit.",
 		}),
 		groups: map[string]bool{},
 	}
@@ -50,7 +49,8 @@ func newMetrics(groups []group) *metrics {
 
 // Register adds the server's metrics to a registry.
 func (s *Server) Register(registerer prometheus.Registerer) error {
-	for _, c := range []prometheus.Collector{s.metrics.requests, s.metrics.duration, s.metrics.inFlight, s.metrics.refused} {
+	for _, c := range []prometheus.Collector{s.metrics.requests, s.metrics.duration, s.metrics.inFlight,
+		s.metrics.refused} {
 		if err := registerer.Register(c); err != nil {
 			return err
 		}
@@ -58,8 +58,8 @@ func (s *Server) Register(registerer prometheus.Registerer) error {
 	return nil
 }
 
-// counted is the outermost handler: it sees the status of every answer, whichever filter gave it.
-func (m *metrics) counted(next http.Handler, resolver request.RequestInfoResolver) http.Handler {
+// instrument counts every answer, whichever handler gave it.
+func (m *metrics) instrument(next http.Handler, resolver request.RequestInfoResolver) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		verb, group := m.labels(r, resolver)
@@ -74,13 +74,13 @@ func (m *metrics) counted(next http.Handler, resolver request.RequestInfoResolve
 	})
 }
 
-// other stands for whatever a client may make up, so that it cannot make up series.
+// other replaces labels that a client could make up, so clients cannot create series.
 const other = "other"
 
 func (m *metrics) labels(r *http.Request, resolver request.RequestInfoResolver) (verb, apiGroup string) {
 	verb, apiGroup = other, other
-	if malformedSelector(r) != nil {
-		r = unasked(r) // or the resolver would log it
+	if checkQuery(r) != nil {
+		r = withoutQuery(r) // the resolver would log a malformed query
 	}
 	info, err := resolver.NewRequestInfo(r)
 	if err != nil {
@@ -96,7 +96,7 @@ func (m *metrics) labels(r *http.Request, resolver request.RequestInfoResolver) 
 	return verb, apiGroup
 }
 
-// statusRecorder remembers the status of an answer.
+// statusRecorder records the status of an answer.
 type statusRecorder struct {
 	http.ResponseWriter
 	code  int
@@ -113,24 +113,3 @@ func (s *statusRecorder) WriteHeader(code int) {
 
 // Unwrap implements the library's UserProvidedDecorator.
 func (s *statusRecorder) Unwrap() http.ResponseWriter { return s.ResponseWriter }
-
-// undecidedPerSlot is how many requests there may be for each that is worked on: the others wait for the API server
-// to say who they are and what they may. Where it is away they would pile up. undecidedPerSlotEach is how many of them may
-// come from one address: everybody's wait for the same answers, and anybody can ask.
-const (
-	undecidedPerSlot     = 16
-	undecidedPerSlotEach = 2
-)
-
-// handlerChain is the library's chain with ours around it and in it: no answer precedes the request's body,
-// counting sees every answer, and the bound on requests in flight counts only those that were let in.
-func (s *Server) handlerChain(cfg Config) func(http.Handler, *genericapiserver.Config) http.Handler {
-	return func(api http.Handler, c *genericapiserver.Config) http.Handler {
-		chain := genericapiserver.DefaultBuildHandlerChain(bounded(newTurns(cfg).taken(withoutMetadataOnly(unredirected(api))), cfg.MaxInFlight), c)
-		if !s.access.open() {
-			chain = boundedEach(bounded(chain, undecidedPerSlot*cfg.MaxInFlight), undecidedPerSlotEach*cfg.MaxInFlight)
-		}
-		counted := s.metrics.counted(wellFormed(s.whole(chain)), c.RequestInfoResolver)
-		return drained(impatient(counted, 2*cfg.RequestTimeout))
-	}
-}

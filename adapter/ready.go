@@ -1,9 +1,12 @@
 package adapter
 
 import (
+	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,10 +17,10 @@ import (
 	cmserver "sigs.k8s.io/custom-metrics-apiserver/pkg/apiserver"
 )
 
-// Ready says whether the API answers queries, and if not what is waited for. It is what /readyz says, but for the
-// end: there /readyz says no while queries are still answered.
+// Ready reports whether the API answers queries, and what is missing otherwise. It agrees with
+// /readyz, except while stopping: /readyz fails then, and queries are still answered.
 func (s *Server) Ready() (bool, string) {
-	for _, state := range s.states {
+	for _, state := range s.readyChecks {
 		if state == nil {
 			continue
 		}
@@ -28,7 +31,7 @@ func (s *Server) Ready() (bool, string) {
 	return true, ""
 }
 
-// readyz is the library's form of Ready.
+// readyz is Ready as a health check.
 func (s *Server) readyz() healthz.HealthChecker {
 	return healthz.NamedCheck("answers", func(*http.Request) error {
 		if ready, waiting := s.Ready(); !ready {
@@ -38,14 +41,15 @@ func (s *Server) readyz() healthz.HealthChecker {
 	})
 }
 
-// whole answers queries with 503 as long as an answer could lack something: an autoscaler would act on it, and an
-// error it rides out. Discovery answers, so that the API is there for who only lists it. It stands before
-// authentication, which may be what is waited for.
-func (s *Server) whole(next http.Handler) http.Handler {
+// requireReady answers queries with 503 while an answer could be incomplete: an autoscaler would
+// act on it, but tolerates an error. Discovery answers. requireReady precedes authentication, which
+// may be what is not ready.
+func (s *Server) requireReady(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if asksForValues(r) {
+		if isMetricQuery(r) {
 			if ready, waiting := s.Ready(); !ready {
-				responsewriters.ErrorNegotiated(notReady(waiting), cmserver.Codecs, schema.GroupVersion{Version: "v1"}, w, r)
+				responsewriters.ErrorNegotiated(notReady(waiting), cmserver.Codecs,
+					schema.GroupVersion{Version: "v1"}, w, r)
 				return
 			}
 		}
@@ -53,8 +57,8 @@ func (s *Server) whole(next http.Handler) http.Handler {
 	})
 }
 
-// asksForValues tells a query from discovery: /apis/{group}/{version} and more.
-func asksForValues(r *http.Request) bool {
+// isMetricQuery distinguishes a query from discovery: /apis/{group}/{version} and more.
+func isMetricQuery(r *http.Request) bool {
 	return strings.HasPrefix(r.URL.Path, genericapiserver.APIGroupPrefix+"/") &&
 		strings.Count(strings.Trim(r.URL.Path, "/"), "/") > 2
 }
@@ -67,4 +71,42 @@ func notReady(waiting string) error {
 		Message: "not ready: " + waiting,
 		Details: &metav1.StatusDetails{RetryAfterSeconds: retryAfterSeconds},
 	}}
+}
+
+const (
+	readyPoll = time.Second
+	// firstLogAfter is the delay of the first message: most waits are shorter.
+	firstLogAfter = 2 * time.Second
+	logAgainAfter = 30 * time.Second
+)
+
+// logWhileNotReady polls a state until ctx ends, and logs what is missing: when that changes, and
+// repeatedly. At the end of each wait it calls over.
+func logWhileNotReady(ctx context.Context, logger *slog.Logger, state func() (bool, string), over func()) {
+	tick := time.NewTicker(readyPoll)
+	defer tick.Stop()
+	waiting, since, next, said := true, time.Now(), time.Now().Add(firstLogAfter), ""
+	for {
+		ready, missing := state()
+		now := time.Now()
+		switch {
+		case ready && waiting:
+			over()
+			said = ""
+		case !ready && !waiting:
+			since, next = now, now
+		case said != "" && said != missing:
+			next = now
+		}
+		if waiting = !ready; waiting && !now.Before(next) {
+			logger.Warn("the metrics APIs answer no queries", "for", now.Sub(since).Round(time.Second),
+				"reason", missing)
+			next, said = now.Add(logAgainAfter), missing
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
 }

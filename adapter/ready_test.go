@@ -1,19 +1,22 @@
 package adapter
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
-// An answer is whole or an error: what is served before the pods are known would lack some of them.
+// An answer is complete or an error: before the pods are known, some would be missing.
 func TestQueriesWaitUntilReady(t *testing.T) {
 	var ready atomic.Bool
-	a := running(t, prepared(t, Parts{Ready: func() (bool, string) { return ready.Load(), "pods are being listed" }}, everybody()))
+	a := running(t, prepared(t, Parts{Ready: func() (bool, string) { return ready.Load(), "pods are being listed" }}, anonymousAccess()))
 	queries := []string{requestsPath, customRoot + "v1beta1/nodes/*/temperature", customRoot + "v1beta2/namespaces/shop/metrics/queue-length", ordersPath}
 	others := []string{
 		"/livez", "/healthz", "/version", "/apis", "/apis/custom.metrics.k8s.io", "/apis/custom.metrics.k8s.io/v1beta2",
@@ -51,9 +54,9 @@ func TestQueriesWaitUntilReady(t *testing.T) {
 	}
 }
 
-// Until the endpoints of the Service have moved on, requests still arrive.
+// Requests still arrive until the Service's endpoints were updated.
 func TestAnswersWhileShuttingDown(t *testing.T) {
-	a := prepared(t, Parts{}, everybody(), func(c *Config) { c.ShutdownDelay = 2 * time.Second })
+	a := prepared(t, Parts{}, anonymousAccess(), func(c *Config) { c.ShutdownDelay = 2 * time.Second })
 	client := &api{Server: a, url: "https://" + a.Addr().String(), client: insecure(t)}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -69,7 +72,7 @@ func TestAnswersWhileShuttingDown(t *testing.T) {
 		if resp, body := client.get(t, requestsPath, ""); resp.StatusCode != http.StatusOK {
 			t.Errorf("%d %s", resp.StatusCode, body)
 		}
-		time.Sleep(300 * time.Millisecond) // requests that come all through the delay
+		time.Sleep(300 * time.Millisecond) // requests arrive throughout the delay
 	}
 	if err := <-done; err != nil || time.Since(stopped) < 2*time.Second {
 		t.Errorf("Run returned %v after %v", err, time.Since(stopped))
@@ -113,6 +116,48 @@ func TestGroupsAreSwitchedOffEverywhere(t *testing.T) {
 			if _, body := a.get(t, "/openapi/v3"+group+"/v1beta1", ""); len(body) > 0 {
 				t.Errorf("there is an OpenAPI document of %s", off)
 			}
+		})
+	}
+}
+
+func TestWaitsAreLogged(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		states []string // one per second; empty: ready. The last one stays.
+		lasts  time.Duration
+		want   []string // each line's "for" and reason, and "over"
+	}{
+		{"ready at once", []string{""}, time.Minute, []string{"over"}},
+		{"ready in a moment", []string{"map", ""}, time.Minute, []string{"over"}},
+		{"a long wait", []string{"map"}, 70 * time.Second, []string{"2s map", "32s map", "1m2s map"}},
+		{"another reason", []string{"map", "map", "map", "map", "names"}, 20 * time.Second, []string{"2s map", "4s names"}},
+		{"a wait again", []string{"", "", "", "names", "names", ""}, time.Minute, []string{"over", "0s names", "over"}},
+		{"told, over, and again", []string{"map", "map", "map", "", "names", ""}, time.Minute, []string{"2s map", "over", "0s names", "over"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var out bytes.Buffer
+				logger := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{
+					ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+						if a.Key == "for" || a.Key == "reason" {
+							return a
+						}
+						return slog.Attr{}
+					},
+				}))
+				began := time.Now()
+				state := func() (bool, string) {
+					missing := c.states[min(int(time.Since(began)/time.Second), len(c.states)-1)]
+					return missing == "", missing
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), c.lasts)
+				defer cancel()
+				logWhileNotReady(ctx, logger, state, func() { out.WriteString("over\n") })
+				got := strings.NewReplacer("for=", "", "reason=", "").Replace(strings.TrimSpace(out.String()))
+				if want := strings.Join(c.want, "\n"); got != want {
+					t.Errorf("told\n%s\nwant\n%s", got, want)
+				}
+			})
 		})
 	}
 }

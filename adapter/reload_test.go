@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// insecure is a client that takes any certificate, until the test ends.
+// insecure is a client that accepts any certificate, until the test ends.
 func insecure(t *testing.T) *http.Client {
 	t.Helper()
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
@@ -19,8 +19,8 @@ func insecure(t *testing.T) *http.Client {
 	return &http.Client{Transport: transport, Timeout: 20 * time.Second}
 }
 
-// project writes files as the kubelet does for a volume: a folder of their own, to which the link ..data is swapped,
-// and the folder before is removed. The files' own links lead through ..data.
+// project writes files as the kubelet does for a volume: into a new folder, to which the link
+// ..data is switched before the old folder is removed. The files are links through ..data.
 func project(t *testing.T, volume, version string, pair keyPair) {
 	t.Helper()
 	must := func(err error) {
@@ -30,7 +30,7 @@ func project(t *testing.T, volume, version string, pair keyPair) {
 		}
 	}
 	before, _ := os.Readlink(filepath.Join(volume, "..data"))
-	must(pair.keep(filepath.Join(volume, version)))
+	must(pair.save(filepath.Join(volume, version)))
 	must(os.Symlink(version, filepath.Join(volume, "..data_tmp")))
 	must(os.Rename(filepath.Join(volume, "..data_tmp"), filepath.Join(volume, "..data")))
 	if before == "" {
@@ -57,7 +57,7 @@ func TestReplacedCertificateIsServed(t *testing.T) {
 	project(t, volume, "..2026_01", pairs[0])
 	log := new(logged)
 	t.Cleanup(func() { routeKlog(slog.New(slog.DiscardHandler)) })
-	a := running(t, prepared(t, Parts{Logger: slog.New(slog.NewTextHandler(log, nil))}, everybody(), func(c *Config) {
+	a := running(t, prepared(t, Parts{Logger: slog.New(slog.NewTextHandler(log, nil))}, anonymousAccess(), func(c *Config) {
 		c.CertFile, c.KeyFile = filepath.Join(volume, certFile), filepath.Join(volume, keyFile)
 	}))
 	a.waitReady(t)
@@ -70,7 +70,7 @@ func TestReplacedCertificateIsServed(t *testing.T) {
 
 	broken.key = pairs[0].key
 	project(t, volume, "..2026_03", broken)
-	within(t, "the broken pair is told", func() bool {
+	within(t, "the broken pair is logged", func() bool {
 		return strings.Contains(log.String(), "level=ERROR") && strings.Contains(log.String(), "private key does not match")
 	})
 	if !serves(pairs[1]) {

@@ -14,23 +14,23 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// Resources knows the resources built into Kubernetes, without a cluster: their groups, kinds and scopes. It is
-// never written after it was made, so any goroutine may use it.
+// Resources knows Kubernetes' built-in resources: their groups, kinds and scopes. It is immutable,
+// so any goroutine may use it.
 type Resources struct {
-	// named holds every spelling: plural or singular, with its group or without. A spelling that several
-	// groups share holds them all.
+	// named holds every spelling: plural or singular, with or without the group. An ambiguous
+	// spelling has several resources.
 	named map[string][]objectKind
 }
 
-// objectKind is a resource with its kind, in the version that an answer names.
+// objectKind is a resource with its kind, in the version used in answers.
 type objectKind struct {
 	resource   schema.GroupResource
 	kind       schema.GroupVersionKind
 	namespaced bool
 }
 
-// clusterScoped are the kinds that live in no namespace. client-go's scheme does not say; a test holds this
-// list against its typed clients, which do.
+// clusterScoped are the kinds outside of namespaces. client-go's scheme does not know them; a test
+// compares this list with its typed clients, which do.
 var clusterScoped = sets.New(
 	"CertificateSigningRequest", "ClusterRole", "ClusterRoleBinding", "ClusterTrustBundle",
 	"ComponentStatus", "CSIDriver", "CSINode", "DeviceClass", "DeviceTaintRule", "FlowSchema", "IngressClass",
@@ -41,11 +41,11 @@ var clusterScoped = sets.New(
 	"VolumeAttachment", "VolumeAttributesClass",
 )
 
-// extensions is the group that others came out of. Its resources are the same objects under an older name, and
-// documents still say "ingresses.extensions" (custom metrics API proposal, "Object Types").
+// extensions is the group that other groups were split from. Documents still use the older names,
+// such as "ingresses.extensions" (custom metrics API proposal, "Object Types").
 const extensions = "extensions"
 
-// NewResources reads the resources off client-go's scheme.
+// NewResources reads the resources from client-go's scheme.
 func NewResources() *Resources {
 	r := &Resources{named: map[string][]objectKind{}}
 	var old []string
@@ -55,7 +55,8 @@ func NewResources() *Resources {
 			old = append(old, plural.Resource, singular.Resource)
 			continue
 		}
-		one := objectKind{resource: plural.GroupResource(), kind: kind, namespaced: !clusterScoped.Has(kind.Kind)}
+		one := objectKind{resource: plural.GroupResource(), kind: kind,
+			namespaced: !clusterScoped.Has(kind.Kind)}
 		for _, spelling := range slices.Compact([]string{plural.Resource, singular.Resource}) {
 			r.named[spelling] = append(r.named[spelling], one)
 			if gk.Group != "" {
@@ -69,7 +70,7 @@ func NewResources() *Resources {
 	return r
 }
 
-// newestKinds are the kinds of the scheme that are objects one can list, each in its newest version.
+// newestKinds are the listable kinds of the scheme, each in its newest version.
 func newestKinds() map[schema.GroupKind]schema.GroupVersionKind {
 	known := scheme.Scheme.AllKnownTypes()
 	newest := map[schema.GroupKind]schema.GroupVersionKind{}
@@ -87,17 +88,17 @@ func newestKinds() map[schema.GroupKind]schema.GroupVersionKind {
 	return newest
 }
 
-// Canonical turns a resource as people write it ("pods", "pod", "deployments.apps", "ingress.extensions") into
-// plural[.group], and says whether its objects live in namespaces. An unknown resource is metric.ErrNotFound,
-// one that several groups have is metric.ErrInvalidQuery.
+// Canonical turns any spelling of a resource ("pods", "pod", "deployments.apps",
+// "ingress.extensions") into plural[.group], and says whether its objects are in namespaces. An
+// unknown resource is metric.ErrNotFound, an ambiguous one metric.ErrInvalidQuery.
 func (r *Resources) Canonical(resource string) (canonical string, namespaced bool, err error) {
 	one, err := r.find(resource)
 	return one.resource.String(), one.namespaced, err
 }
 
-// Find implements the part of Cluster that needs no cluster; the errors are those of Canonical. Of the versions of
-// a kind it tells the newest.
-func (r *Resources) Find(resource string) (kind schema.GroupVersionKind, canonical schema.GroupResource, namespaced bool, err error) {
+// FindResource is Canonical with the kind, in its newest version.
+func (r *Resources) FindResource(resource string) (kind schema.GroupVersionKind,
+	canonical schema.GroupResource, namespaced bool, err error) {
 	one, err := r.find(resource)
 	return one.kind, one.resource, one.namespaced, err
 }
@@ -108,7 +109,7 @@ func (r *Resources) find(resource string) (objectKind, error) {
 		return found[0], nil
 	case 0:
 		return objectKind{}, metric.NotFoundf(
-			"no resource %q: without a cluster only those built into Kubernetes are known, such as \"pods\" or \"deployments.apps\"", resource)
+			"no resource %q: without a cluster, must be built into Kubernetes, such as \"pods\" or \"deployments.apps\"", resource)
 	default:
 		full := make([]string, len(found))
 		for i, one := range found {
@@ -118,6 +119,7 @@ func (r *Resources) find(resource string) (objectKind, error) {
 			}
 		}
 		slices.Sort(full)
-		return objectKind{}, metric.InvalidQueryf("resource %q is ambiguous: %s", resource, strings.Join(full, ", "))
+		return objectKind{}, metric.InvalidQueryf("resource %q is ambiguous: %s", resource,
+			strings.Join(full, ", "))
 	}
 }

@@ -78,7 +78,8 @@ func TestNewestKind(t *testing.T) {
 	}
 }
 
-// client-go's typed clients know every resource's name and scope: what is read off its scheme has to agree.
+// client-go's typed clients know the name and scope of every resource. Those from its scheme must
+// agree.
 func TestResourcesAgreeWithTypedClients(t *testing.T) {
 	r := NewResources()
 	checked := 0
@@ -93,7 +94,7 @@ func TestResourcesAgreeWithTypedClients(t *testing.T) {
 			resource := group.Method(j)
 			get, ok := resource.Type.Out(0).MethodByName("Get")
 			if !ok || get.Type.NumOut() != 2 {
-				continue // it cannot be read, so nothing can describe it
+				continue // not readable, so no metric can describe it
 			}
 			if _, listed := resource.Type.Out(0).MethodByName("List"); !listed {
 				continue
@@ -105,7 +106,7 @@ func TestResourcesAgreeWithTypedClients(t *testing.T) {
 			}
 			name := strings.ToLower(resource.Name)
 			if name == "events" && kinds[0].Group == "" {
-				continue // ambiguous by name: TestCanonical has it
+				continue // ambiguous by name; see TestCanonical
 			}
 			if kinds[0].Group != "" {
 				name += "." + kinds[0].Group

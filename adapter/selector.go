@@ -6,10 +6,10 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// maxLabelLength is how long a label's value, and the name in its key, may be in Kubernetes.
+// maxLabelLength is the longest label value, and the longest name in a label key, in Kubernetes.
 const maxLabelLength = 63
 
-// matching turns a selector into a Query's Match: nil where everything matches.
+// matching converts a selector to a Query's MatchLabels: nil if it matches everything.
 func matching(selector labels.Selector) func(metric.Labels) bool {
 	if selector == nil || selector.Empty() {
 		return nil
@@ -33,7 +33,7 @@ func matches(r *labels.Requirement, set metric.Labels) bool {
 	return r.Matches(sanitized{set})
 }
 
-// exact shows a label set to a requirement as it is.
+// exact presents a label set unchanged.
 type exact struct{ metric.Labels }
 
 // Has implements labels.Labels.
@@ -42,8 +42,8 @@ func (e exact) Has(key string) bool { _, ok := e.Lookup(key); return ok }
 // Get implements labels.Labels.
 func (e exact) Get(key string) string { v, _ := e.Lookup(key); return v }
 
-// Lookup implements labels.Labels. A key that selector syntax cannot say is found by its sanitized form, where
-// no other key has that very name.
+// Lookup implements labels.Labels. A key that selector syntax cannot express is found by its
+// sanitized form, unless another key has that name.
 func (e exact) Lookup(key string) (string, bool) {
 	if v, ok := e.Labels.Get(key); ok {
 		return v, true
@@ -56,8 +56,9 @@ func (e exact) Lookup(key string) (string, bool) {
 	return "", false
 }
 
-// sanitized shows each value in the form that selector syntax can say. A legal value is its own sanitized form,
-// and a selector holds only legal ones: so nothing that could be matched exactly is matched otherwise.
+// sanitized presents each value in a form that selector syntax can express. A legal value is its
+// own sanitized form, and selectors contain only legal values, so sanitizing changes no exact
+// match.
 type sanitized struct{ metric.Labels }
 
 // Has implements labels.Labels.
@@ -72,8 +73,8 @@ func (s sanitized) Lookup(key string) (string, bool) {
 	return sanitize(v), ok
 }
 
-// sanitize gives the form of a value that is legal as a Kubernetes label: the rule stands in the package's
-// documentation, "Selectors".
+// sanitize turns a value into a legal Kubernetes label value (see "Selectors" in the package
+// documentation).
 func sanitize(value string) string {
 	if legalLabel(value) {
 		return value

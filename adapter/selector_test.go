@@ -33,7 +33,7 @@ func TestSelector(t *testing.T) {
 		"flag=":                         true,
 		"flag":                          true,
 		"path=api_v1":                   true,
-		"path=_api_v1":                  false, // not sayable: a value begins with a letter or digit
+		"path=_api_v1":                  false, // illegal: a value begins with a letter or digit
 		"path!=api_v1":                  false,
 		"path in (api_v1)":              true,
 		"path=api":                      false,
@@ -43,11 +43,11 @@ func TestSelector(t *testing.T) {
 		"app.kubernetes.io/name=web":    true,
 		"odd_key=v":                     true,
 		"odd_key":                       true,
-		"cold<0":                        true, // compared as it is
+		"cold<0":                        true, // compared unchanged
 		"cold>0":                        false,
 		"cold=5":                        true,
 		"name=gr____e":                  true,
-		"clash=plain":                   true, // the key of that very name wins
+		"clash=plain":                   true, // the key with that name takes precedence
 		"clash=odd":                     false,
 		"path=api_v1,long=" + long[:63]: true,
 	} {
@@ -78,7 +78,8 @@ func TestSelector(t *testing.T) {
 	}
 }
 
-// A sanitized form is always sayable; what is sayable is its own; sanitizing again changes nothing.
+// A sanitized value is legal, a legal value is unchanged, and sanitizing twice changes nothing
+// more.
 func FuzzSanitize(f *testing.F) {
 	for _, seed := range []string{"", "a", "/api", "größe", "-", strings.Repeat("ab/", 40), "a-", "-a", "..", strings.Repeat(".", 63) + "a"} {
 		f.Add(seed)

@@ -6,43 +6,38 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"path/filepath"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/sluice-metrics/sluice/config"
 	"github.com/sluice-metrics/sluice/connlimit"
-	"github.com/sluice-metrics/sluice/durable"
 	"golang.org/x/net/netutil"
 	genericapiserver "k8s.io/apiserver/pkg/server"
-	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 )
 
-// Server serves the metrics APIs. It is made by New, which binds its address, and lives in Run.
+// Server serves the metrics APIs. New binds its address, Run serves.
 type Server struct {
-	listener net.Listener
-	api      *genericapiserver.GenericAPIServer
-	access   access
-	serving  chan struct{}           // closed when connections are taken
-	states   []func() (bool, string) // what Ready asks; nil ones count for nothing
-	metrics  *metrics
-	logger   *slog.Logger
+	listener    net.Listener
+	api         *genericapiserver.GenericAPIServer
+	access      access
+	serving     chan struct{}           // closed when connections are accepted
+	readyChecks []func() (bool, string) // checked by Ready; nil: always ready
+	metrics     *metrics
+	logger      *slog.Logger
 }
 
-// New binds the address and prepares everything, so that Run cannot fail for a reason that could be known
-// before; the cluster's API server is not asked yet. The Kubernetes libraries' own logging, one for the process, goes
-// to the logger from now on.
+// New binds the address and prepares everything, so Run fails for no reason that could be known
+// before. It sends nothing to the cluster's API server. From now on the Kubernetes libraries log to
+// the logger, process-wide.
 func New(cfg Config, parts Parts) (*Server, error) {
 	if err := errors.Join(cfg.Validate(), parts.validate()); err != nil {
 		return nil, fmt.Errorf("adapter: %w", err)
 	}
 	routeKlog(parts.Logger)
-	who := everybody()
+	who := anonymousAccess()
 	if parts.API != nil {
 		var err error
-		if who, err = delegated(cfg, parts.API, parts.Logger); err != nil {
+		if who, err = delegatedAccess(cfg, parts.API, parts.Logger); err != nil {
 			return nil, fmt.Errorf("adapter: %w", err)
 		}
 	}
@@ -59,21 +54,21 @@ func prepare(cfg Config, parts Parts, who access) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	groups := groupsOf(cfg, parts.Source, objectsOf(parts.Cluster), parts.Counted)
+	groups := groupsOf(cfg, parts.Source, objectsOf(parts.Cluster), parts.Workloads)
 	counts := newMetrics(groups)
 	listener, err := listen(cfg.Address, counts.refused)
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{
-		listener: listener,
-		access:   who,
-		serving:  make(chan struct{}),
-		states:   []func() (bool, string){parts.Ready, who.ready},
-		metrics:  counts,
-		logger:   parts.Logger,
+		listener:    listener,
+		access:      who,
+		serving:     make(chan struct{}),
+		readyChecks: []func() (bool, string){parts.Ready, who.ready},
+		metrics:     counts,
+		logger:      parts.Logger,
 	}
-	s.api, err = s.assemble(cfg, groups, certificate)
+	s.api, err = s.newAPIServer(cfg, groups, certificate)
 	if err != nil {
 		_ = listener.Close()
 		return nil, err
@@ -81,11 +76,11 @@ func prepare(cfg Config, parts Parts, who access) (*Server, error) {
 	return s, nil
 }
 
-// Addr is the address that is listened on, with the port that was chosen where the configuration said 0.
+// Addr returns the address, with the actual port if the configuration says 0.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// Run serves until ctx ends and Config.ShutdownDelay is over, then answers what is in flight and returns. It is
-// called once.
+// Run serves until ctx ends and Config.ShutdownDelay has passed, then answers the requests in
+// flight and returns. It is called once.
 func (s *Server) Run(ctx context.Context) error {
 	s.logger.Info("serving the metrics APIs", "address", s.Addr().String())
 	defer s.keepAccess(ctx)()
@@ -95,9 +90,10 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// keepAccess runs what access runs until the returned function is called, which waits for it: longer than ctx, for
-// who asks is told until nobody is answered. It begins when the library serves: while that starts, it must not
-// be told of a new authority, for it changes a TLS configuration that it copies then.
+// keepAccess runs access.run until the returned function is called, which waits for its end. That
+// is later than the end of ctx, because clients must be authenticated until the last answer. It
+// starts once the library serves: while starting, the library copies a TLS configuration that a new
+// authority would change.
 func (s *Server) keepAccess(ctx context.Context) (end func()) {
 	if s.access.run == nil {
 		return func() {}
@@ -117,13 +113,13 @@ func (s *Server) keepAccess(ctx context.Context) (end func()) {
 	}
 }
 
-// warnIfOpen says so when more than this machine can read without being asked who they are.
+// warnIfOpen warns if other machines can read without authentication.
 func (s *Server) warnIfOpen() {
-	if !s.access.open() {
+	if !s.access.anonymous() {
 		return
 	}
 	if tcp, ok := s.Addr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
-		s.logger.Warn("the metrics APIs ask nobody who they are, and their address can be reached from other machines",
+		s.logger.Warn("the metrics APIs need no authentication, and other machines can reach their address",
 			"address", s.Addr().String())
 	}
 }
@@ -131,7 +127,8 @@ func (s *Server) warnIfOpen() {
 func listen(address string, refused prometheus.Counter) (net.Listener, error) {
 	listener, err := net.Listen("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("address %s is in use by another process: stop it or choose another Address (%w)", address, err)
+		return nil, fmt.Errorf("address %s is in use by another process; stop that process or choose another Address (%w)",
+			address, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on Address: %w", err)
@@ -143,29 +140,10 @@ func listen(address string, refused prometheus.Counter) (net.Listener, error) {
 	}, maxConnections), nil
 }
 
-// maxConnections is far above what an API server's aggregator, people and scrapers open; it bounds what a storm takes.
-// maxConnectionsEach is one address' share of it: an API server sends many requests over few connections.
+// maxConnections is far above the needs of an API server's aggregator, people and scrapers.
+// maxConnectionsEach is the limit per address; an API server sends many requests over few
+// connections.
 const (
 	maxConnections     = 2048
 	maxConnectionsEach = 256
 )
-
-func servingCertificate(cfg Config, logger *slog.Logger) (dynamiccertificates.CertKeyContentProvider, error) {
-	if cfg.CertFile != "" {
-		files, err := dynamiccertificates.NewDynamicServingContentFromFiles("serving-cert", cfg.CertFile, cfg.KeyFile)
-		if err != nil {
-			return nil, config.NewFault("CertFile", "cannot be read with %s: %w", config.Field("KeyFile"), err)
-		}
-		return files, nil
-	}
-	pair, err := selfSigned(cfg.CertDir, certHosts(cfg.Address), time.Now())
-	switch {
-	case durable.IsFull(err):
-		logger.Warn("the self-signed certificate was not kept, the next start makes another one: make room, then restart", "error", err)
-	case err != nil:
-		return nil, fmt.Errorf("make a serving certificate: %w", err)
-	case cfg.CertDir != "":
-		logger.Info("serving with a self-signed certificate", "ca", filepath.Join(cfg.CertDir, caFile))
-	}
-	return dynamiccertificates.NewStaticCertKeyContent("self-signed", pair.cert, pair.key)
-}

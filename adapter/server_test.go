@@ -46,7 +46,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// Stopping answers what is in flight, and then nothing listens any more.
+// A stop answers the requests in flight; then nothing listens any more.
 func TestStopIsGraceful(t *testing.T) {
 	m := shop()
 	m.blocked, m.entered = make(chan struct{}), make(chan struct{})

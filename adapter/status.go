@@ -4,20 +4,21 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/sluice-metrics/sluice/adapter/valuelist"
 	"github.com/sluice-metrics/sluice/metric"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// target is what a request asked for, for the details of a Status.
+// target names the requested metric in the details of a Status.
 type target struct {
 	resource schema.GroupResource
 	name     string
 }
 
-// status makes the API's error of one of ours. The message stays the one that was written for the reader, which
-// apierrors.NewNotFound and its like would replace.
+// status converts an error to the API's. It keeps the message, which apierrors.NewNotFound and the
+// like would replace.
 func (t target) status(err error) error {
 	var refused *apierrors.StatusError
 	switch {
@@ -25,24 +26,25 @@ func (t target) status(err error) error {
 		return nil
 	case errors.As(err, &refused):
 		return refused
-	case errors.Is(err, metric.ErrNotFound), errors.Is(err, errNotANumber):
+	case errors.Is(err, metric.ErrNotFound), errors.Is(err, valuelist.ErrNotANumber):
 		return t.failure(http.StatusNotFound, metav1.StatusReasonNotFound, err)
 	case errors.Is(err, metric.ErrInvalidQuery):
 		return t.failure(http.StatusBadRequest, metav1.StatusReasonBadRequest, err)
-	case errors.Is(err, errOverflow):
+	case errors.Is(err, valuelist.ErrOverflow):
 		return t.invalid(err)
 	}
 	return t.failure(http.StatusInternalServerError, metav1.StatusReasonInternalError, err)
 }
 
-// invalid is a 422. Of such a one kubectl prints kind, name and causes, and not the message.
+// invalid is a 422. kubectl prints its kind, name and causes, and not its message.
 func (t target) invalid(err error) error {
 	failure := t.failure(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, err)
 	details := failure.ErrStatus.Details
 	if details.Name == "" {
 		details.Kind, details.Name = "metric", t.resource.Resource
 	}
-	details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeFieldValueInvalid, Field: "value", Message: err.Error()}}
+	details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeFieldValueInvalid, Field: "value",
+		Message: err.Error()}}
 	return failure
 }
 
@@ -53,7 +55,9 @@ func (t target) failure(code int32, reason metav1.StatusReason, err error) *apie
 		Reason:  reason,
 		Message: err.Error(),
 		Details: &metav1.StatusDetails{
-			Group: metric.Truncate(t.resource.Group, metric.MaxQuoted), Kind: metric.Truncate(t.resource.Resource, metric.MaxQuoted), Name: metric.Truncate(t.name, metric.MaxQuoted),
+			Group: metric.Truncate(t.resource.Group,
+				metric.MaxQuoted), Kind: metric.Truncate(t.resource.Resource, metric.MaxQuoted),
+			Name: metric.Truncate(t.name, metric.MaxQuoted),
 		},
 	}}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// rights are those that the cluster was asked for.
+// rights are the answers that the cluster gave.
 type rights map[metric.Right]metric.Decision
 
 func (r rights) Check(one metric.Right) metric.Decision { return r[one] }
@@ -21,12 +21,12 @@ var accounts = map[string]*metric.Sender{
 	"nginx":    showing("ingress", "nginx", ""),
 	"teller":   showing("bank", "default", ""),
 	"outsider": showing("", "", ""),
-	// Its address is that of a trusted forwarder, and says nothing.
+	// Its address is a trusted forwarder's, but the credential decides.
 	"behind": {Key: 30, Address: netip.MustParseAddr("10.8.0.1"), Known: true, Principal: showing("shop", "web", "").Principal},
 }
 
-// showing is a sender with a credential. It was granted what is in bank, refused what is in no namespace, and nobody has
-// asked about the rest.
+// showing is a sender with a credential. It has rights in bank, none outside of namespaces, and
+// nobody asked about the rest.
 func showing(namespace, name, pod string) *metric.Sender {
 	user := "system:serviceaccount:" + namespace + ":" + name
 	if name == "" {
@@ -44,7 +44,7 @@ func showing(namespace, name, pod string) *metric.Sender {
 	}
 }
 
-// What an account may speak of, in the order open, namespace, strict.
+// Objects that an account may describe, under the trust modes open, namespace and strict.
 func TestAccounts(t *testing.T) {
 	const (
 		no, wait = "identity", "pending"
@@ -95,7 +95,7 @@ func TestAccounts(t *testing.T) {
 	}
 }
 
-// A refusal names the right that is missing, and only where one would help.
+// A rejection names the missing right, if a right would help.
 func TestMissingRights(t *testing.T) {
 	r := New(clusterConfig(Namespace), known{}, world{})
 	right := func(ns string) metric.Right { return metric.Right{Verb: metric.Create, Namespace: ns} }
@@ -110,11 +110,11 @@ func TestMissingRights(t *testing.T) {
 		{accounts["web"], metric.Object{}, right(""), `in API group "sluice.dev" at the cluster scope`},
 		{accounts["web"], metric.Object{Namespace: "other"}, right("other"), `not known yet whether User "system:serviceaccount:shop:web" may create samples.sluice.dev in the namespace "other"`},
 		{accounts["web"], metric.Object{Resource: "namespaces", Name: "ingress"}, right("ingress"), "forbidden"},
-		{accounts["web"], web2.Object(), metric.Right{}, "may speak of"},
-		{accounts["web"], metric.Object{Resource: "deployments.apps", Namespace: "shop", Name: "none"}, metric.Right{}, "there is no"},
-		{senders["web-1"], metric.Object{Namespace: "bank"}, right("bank"), "may speak of"},
-		{senders["node"], metric.Object{Namespace: "bank"}, right("bank"), "no pod alone"},
-		{senders["web-1"], web2.Object(), metric.Right{}, "may speak of"},
+		{accounts["web"], web2.Object(), metric.Right{}, "may only describe"},
+		{accounts["web"], metric.Object{Resource: "deployments.apps", Namespace: "shop", Name: "none"}, metric.Right{}, "does not exist"},
+		{senders["web-1"], metric.Object{Namespace: "bank"}, right("bank"), "may only describe"},
+		{senders["node"], metric.Object{Namespace: "bank"}, right("bank"), "neither the address of one pod"},
+		{senders["web-1"], web2.Object(), metric.Right{}, "may only describe"},
 	} {
 		s := metric.Sample{Sender: c.sender, Object: &c.about}
 		if got := r.Needs(&s); got != c.needs {

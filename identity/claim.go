@@ -2,35 +2,36 @@ package identity
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// ObjectLabel is the explicit claim: "<resource[.group]>/<name>", "external" or "external/<namespace>".
+// ObjectLabel holds an explicit claim: "<resource[.group]>/<name>", "external" or
+// "external/<namespace>".
 const ObjectLabel = "sluice_object"
 
 const pods = "pods"
 
-// claim is what a sample says about whom it describes. Its strings are borrowed from the sample.
+// claim is the object that a sample's labels name. Its strings are borrowed from the sample.
 type claim struct {
 	object metric.Object
-	// sendersNamespace: the object, or the external, is in the namespace of its sender, for the claim names none.
-	sendersNamespace bool
-	// pod is whom a container means; uid is a pod's, claimed without a name.
+	// inSendersNamespace: the claim names no namespace, so the sender's applies.
+	inSendersNamespace bool
+	// pod is the pod of a claimed container; uid is a claimed pod UID.
 	pod *metric.Pod
 	uid string
-	// none: there is no claim at all.
+	// none: the sample claims nothing.
 	none bool
-	// unreadable: there is one, and it means nothing; err says why.
+	// unreadable: the claim is invalid; err says why.
 	unreadable bool
 	err        error
 }
 
 func (c *claim) byUID() bool { return c.pod != nil || c.uid != "" }
 
-// claimed reads the claim of a sample, and returns its labels without those that decided, appended to labels.
+// claimed parses the claim of a sample. It appends the sample's labels to labels, without those
+// that made the claim.
 func (r *Resolver) claimed(s *metric.Sample, labels []metric.Label) ([]metric.Label, claim) {
 	labels = s.AppendLabels(labels)
 	if s.Object != nil {
@@ -45,17 +46,17 @@ func (r *Resolver) claimed(s *metric.Sample, labels []metric.Label) ([]metric.La
 	if r.cluster != nil {
 		return r.podIDs(s, labels)
 	}
-	return labels, claim{none: true, sendersNamespace: true}
+	return labels, claim{none: true, inSendersNamespace: true}
 }
 
-// explicit reads the value of ObjectLabel.
+// explicit parses the value of ObjectLabel.
 func (r *Resolver) explicit(text string, labels []metric.Label) ([]metric.Label, claim) {
 	resource, name, slashed := strings.Cut(text, "/")
 	if resource == "external" {
 		if slashed && !validName(name) {
 			return labels, claim{unreadable: true, err: errNamespace}
 		}
-		return labels, claim{object: metric.Object{Namespace: name}, sendersNamespace: !slashed}
+		return labels, claim{object: metric.Object{Namespace: name}, inSendersNamespace: !slashed}
 	}
 	canonical, namespaced, err := r.resources.Canonical(resource)
 	if err == nil && !validName(name) {
@@ -68,34 +69,34 @@ func (r *Resolver) explicit(text string, labels []metric.Label) ([]metric.Label,
 	if !namespaced {
 		return labels, c
 	}
-	c.sendersNamespace = true
+	c.inSendersNamespace = true
 	for _, vocabulary := range podClaims {
 		if namespace, ok := value(labels, vocabulary.namespace); ok {
-			c.object.Namespace, c.sendersNamespace = namespace, false
+			c.object.Namespace, c.inSendersNamespace = namespace, false
 			labels = without(labels, vocabulary.namespace)
 			break
 		}
 	}
-	if !c.sendersNamespace && !validName(c.object.Namespace) {
+	if !c.inSendersNamespace && !validName(c.object.Namespace) {
 		c.unreadable, c.err = true, errNamespace
 	}
 	return labels, c
 }
 
 var (
-	errNamespace = errors.New("this is no namespace's name")
-	errObject    = fmt.Errorf(`want "<resource>/<name>", "external" or "external/<namespace>" in %s`, ObjectLabel)
+	errNamespace = errors.New("the namespace's name is invalid")
+	errObject    = errors.New(`must be "<resource>/<name>", "external" or "external/<namespace>"`)
 )
 
-// podClaims are the pairs of labels by which clients and agents name a pod: our own and Prometheus', OpenTelemetry's
-// semantic conventions, Datadog's unified tagging.
+// podClaims are the pairs of labels by which clients and agents name a pod: Sluice's and
+// Prometheus', OpenTelemetry's semantic conventions, Datadog's unified tagging.
 var podClaims = [...]struct{ pod, namespace string }{
 	{"pod", "namespace"},
 	{"k8s.pod.name", "k8s.namespace.name"},
 	{"pod_name", "kube_namespace"},
 }
 
-// podLabels reads a pod's claim by name. A name that no pod can have is no claim.
+// podLabels parses a claim of a pod by name. A name that no pod can have is not a claim.
 func podLabels(labels []metric.Label) ([]metric.Label, claim) {
 	for _, c := range podClaims {
 		name, named := value(labels, c.pod)
@@ -109,7 +110,7 @@ func podLabels(labels []metric.Label) ([]metric.Label, claim) {
 	return labels, claim{none: true}
 }
 
-// value is that of the first label with the key: the same tag twice keeps the first.
+// value returns the value of the first label with the key.
 func value(labels []metric.Label, key string) (string, bool) {
 	for _, l := range labels {
 		if l.Key == key {
@@ -119,7 +120,7 @@ func value(labels []metric.Label, key string) (string, bool) {
 	return "", false
 }
 
-// without drops all labels with the key, in place.
+// without removes all labels with the key, in place.
 func without(labels []metric.Label, key string) []metric.Label {
 	kept := labels[:0]
 	for _, l := range labels {
@@ -130,8 +131,8 @@ func without(labels []metric.Label, key string) []metric.Label {
 	return kept
 }
 
-// validName reports whether an object could have the name: a path segment of at most 253 bytes (Kubernetes' "Object
-// Names and IDs"). What an API server would refuse besides does no harm here.
+// validName reports whether an object could have the name: a path segment of at most 253 bytes
+// (Kubernetes' "Object Names and IDs"). Other names that an API server rejects do no harm here.
 func validName(s string) bool {
 	if s == "" || s == "." || s == ".." || len(s) > 253 {
 		return false

@@ -8,7 +8,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// world is a small cluster: two pods in shop, one in bank, a forwarder in ingress, an ingress and the namespaces.
+// world is a small cluster: two pods in shop, one in bank, a forwarder in ingress, an ingress and
+// the namespaces.
 type world struct{}
 
 var (
@@ -16,7 +17,7 @@ var (
 	web2    = &metric.Pod{Namespace: "shop", Name: "web-2", UID: "uid-web-2", ServiceAccount: "web"}
 	teller  = &metric.Pod{Namespace: "bank", Name: "teller", UID: "uid-teller", ServiceAccount: "default"}
 	nginx   = &metric.Pod{Namespace: "ingress", Name: "nginx", UID: "uid-nginx", ServiceAccount: "nginx"}
-	mallory = &metric.Pod{Namespace: "shop", Name: "mallory", UID: "uid-mallory", ServiceAccount: "nginx"} // like ingress' forwarder
+	mallory = &metric.Pod{Namespace: "shop", Name: "mallory", UID: "uid-mallory", ServiceAccount: "nginx"} // the forwarder's account name, in another namespace
 	batch   = &metric.Pod{Namespace: "shop", Name: "batch", UID: "uid-batch", ServiceAccount: "batch", DefaultExternal: true}
 )
 
@@ -54,7 +55,7 @@ func (world) Object(resource, namespace, name string) (uid string, exists, watch
 
 func (world) Synced() (bool, string) { return true, "" }
 
-// starting is the same cluster, of which no objects have been read yet.
+// starting is the same cluster before any object was read.
 type starting struct{ world }
 
 func (starting) Object(string, string, string) (uid string, exists, watched bool) {
@@ -63,17 +64,17 @@ func (starting) Object(string, string, string) (uid string, exists, watched bool
 
 func (starting) Synced() (bool, string) { return false, "waiting for ingresses" }
 
-// senders by name; what they are is in the names of the addresses.
+// senders by name.
 var senders = map[string]*metric.Sender{
 	"web-1":     {Key: 1, Address: netip.MustParseAddr("10.0.0.1"), Pod: web1, Known: true},
 	"batch":     {Key: 2, Address: netip.MustParseAddr("10.0.0.2"), Pod: batch, Known: true},
-	"nginx":     {Key: 3, Address: netip.MustParseAddr("10.0.0.3"), Pod: nginx, Known: true}, // a forwarder by its account
+	"nginx":     {Key: 3, Address: netip.MustParseAddr("10.0.0.3"), Pod: nginx, Known: true}, // a forwarder by account
 	"node":      {Key: 4, Address: netip.MustParseAddr("10.9.0.1"), Known: true},
-	"agent":     {Key: 5, Address: netip.MustParseAddr("10.8.0.1"), Known: true}, // a forwarder by its address
+	"agent":     {Key: 5, Address: netip.MustParseAddr("10.8.0.1"), Known: true}, // a forwarder by address
 	"agent6":    {Key: 6, Address: netip.MustParseAddr("fd00::8"), Known: true},
 	"new":       {Key: 7, Address: netip.MustParseAddr("10.0.0.7")}, // not known yet
 	"newAgent":  {Key: 8, Address: netip.MustParseAddr("10.8.0.9")},
-	"outside":   {Key: 9, Address: netip.MustParseAddr("192.0.2.1")}, // a writer that is in no cluster
+	"outside":   {Key: 9, Address: netip.MustParseAddr("192.0.2.1")}, // an external writer outside of the cluster
 	"socket":    {Key: 10, Known: true},
 	"nil":       nil,
 	"mallory":   {Key: 12, Address: netip.MustParseAddr("10.0.0.5"), Pod: mallory, Known: true},
@@ -92,7 +93,7 @@ func clusterConfig(t Trust) Config {
 type said struct {
 	tags, container, external string
 	about                     *metric.Object
-	listener                  bool // about: external
+	listener                  bool // the listener is for externals
 }
 
 func (w said) sample(sender *metric.Sender) metric.Sample {
@@ -102,7 +103,7 @@ func (w said) sample(sender *metric.Sender) metric.Sample {
 	}
 }
 
-// told is what Describe answered, in short: the object, with "!" where it is bound, the labels; or a reason.
+// told is the answer of Describe in short: the object ("!": bound) and the labels, or a reason.
 func told(r *Resolver, s *metric.Sample) string {
 	var d metric.Description
 	if reason := r.Describe(s, &d); reason != metric.Applied {
@@ -118,7 +119,7 @@ func told(r *Resolver, s *metric.Sample) string {
 	return text + " " + metric.NewLabels(d.Labels).String()
 }
 
-// Every rule by which a sample finds its object, by every trust. The answers stand in the order open, namespace, strict.
+// Every rule by which a sample finds its object, under the trust modes open, namespace and strict.
 func TestRulesAndTrust(t *testing.T) {
 	const (
 		no, wait = "identity", "pending"
@@ -136,10 +137,10 @@ func TestRulesAndTrust(t *testing.T) {
 		said         said
 		want         [3]string
 	}{
-		// Rule 3 and 4: nothing is claimed.
+		// Rules 3 and 4: no claim.
 		{"a pod speaks of itself", "web-1", said{tags: "a:b"}, same("pods/web-1 in shop uid-web-1! {a=b}")},
 		{"the annotation makes a pod's samples external", "batch", said{}, notStrict("external in shop {}")},
-		{"the listener does likewise", "web-1", said{listener: true}, notStrict("external in shop {}")},
+		{"a listener for externals", "web-1", said{listener: true}, notStrict("external in shop {}")},
 		{"a forwarder that is a pod speaks of itself", "nginx", said{}, same("pods/nginx in ingress uid-nginx! {}")},
 		{"a node speaks of nothing", "node", said{}, openOnly("external {}")},
 		{"an agent without a claim writes cluster-wide, which it may not", "agent", said{}, openOnly("external {}")},
@@ -150,7 +151,7 @@ func TestRulesAndTrust(t *testing.T) {
 		{"no sender at all", "nil", said{}, openOnly("external {}")},
 		{"a writer by way of the listener", "outside", said{listener: true}, same("external {}")},
 
-		// Rule 2: pods' claims.
+		// Rule 2: pod claims.
 		{"a pod names itself", "web-1", said{tags: "pod:web-1,namespace:shop"}, same(self)},
 		{"OpenTelemetry", "web-1", said{tags: "k8s.pod.name:web-1,k8s.namespace.name:shop"}, same(self)},
 		{"Datadog", "web-1", said{tags: "pod_name:web-1,kube_namespace:shop"}, same(self)},
@@ -235,14 +236,15 @@ func TestRulesAndTrust(t *testing.T) {
 			if got := told(r, &s); got != c.want[i] {
 				t.Errorf("%s, %s: %s, want %s", c.name, trust, got, c.want[i])
 			}
-			if why := r.Explain(&s); (c.want[i] != no && c.want[i] != wait) != strings.HasPrefix(why, "nothing is wrong") {
+			if why := r.Explain(&s); (c.want[i] != no && c.want[i] != wait) != strings.HasPrefix(why, "the sample would be accepted") {
 				t.Errorf("%s, %s: explained as %q", c.name, trust, why)
 			}
 		}
 	}
 }
 
-// Before the cluster is read, an object is neither refused, for it may exist, nor taken without its UID.
+// Before the cluster is synced an object is neither rejected, because it may exist, nor accepted
+// without its UID.
 func TestObjectsBeforeTheClusterIsRead(t *testing.T) {
 	for _, trust := range []Trust{Open, Namespace, Strict} {
 		r := New(clusterConfig(trust), known{}, starting{})
@@ -254,14 +256,14 @@ func TestObjectsBeforeTheClusterIsRead(t *testing.T) {
 			if got := told(r, &s); got != want {
 				t.Errorf("%s, %s: %s, want %s", sender, trust, got, want)
 			}
-			if why := r.Explain(&s); want == "pending" && !strings.Contains(why, "has not been read whole") {
+			if why := r.Explain(&s); want == "pending" && !strings.Contains(why, "has not been read completely") {
 				t.Error(why)
 			}
 		}
 	}
 }
 
-// A claim that cannot be read before discovery may be a good one.
+// A claim that is invalid before discovery may be valid afterwards.
 func TestUnknownResourceBeforeTheClusterIsRead(t *testing.T) {
 	s := said{tags: "sluice_object:things/a"}.sample(senders["web-1"])
 	if got := told(New(clusterConfig(Namespace), known{}, starting{}), &s); got != "pending" {
@@ -272,7 +274,8 @@ func TestUnknownResourceBeforeTheClusterIsRead(t *testing.T) {
 	}
 }
 
-// What was held since before the pod was made is of who had its address then, claim or none.
+// A held sample that arrived before the pod was created belongs to the previous owner of the
+// address.
 func TestHeldSampleOlderThanItsPod(t *testing.T) {
 	young := *web1
 	young.Created = 1_700_000_010
@@ -294,7 +297,7 @@ func TestHeldSampleOlderThanItsPod(t *testing.T) {
 	}
 }
 
-// The word "unix" trusts whoever can open the socket.
+// The entry "unix" trusts anyone who can open the socket.
 func TestUnixForwarder(t *testing.T) {
 	c := clusterConfig(Strict)
 	s := said{tags: "pod:web-2,namespace:shop"}.sample(senders["socket"])
@@ -304,11 +307,11 @@ func TestUnixForwarder(t *testing.T) {
 	}
 	s.Sender = nil
 	if got := told(New(c, known{}, world{}), &s); got != "identity" {
-		t.Errorf("nobody is a Unix socket: %s", got)
+		t.Errorf("no sender was taken for a Unix socket: %s", got)
 	}
 }
 
-// A refusal names the rule, the sender and what it may do.
+// A rejection names the rule, the sender and what the sender may describe.
 func TestExplain(t *testing.T) {
 	for _, c := range []struct {
 		sender string
@@ -317,18 +320,18 @@ func TestExplain(t *testing.T) {
 		want   string
 	}{
 		{"web-1", Namespace, said{tags: "pod:web-2,namespace:shop"},
-			`"pods/web-2 in shop": this sender is "pods/web-1 in shop" and may speak of itself, and of existing objects other than pods and externals of its own namespace`},
-		{"web-1", Strict, said{tags: "sluice_object:external"}, `"external in shop": this sender is "pods/web-1 in shop" and may speak of itself only`},
+			`"pods/web-2 in shop": this sender is "pods/web-1 in shop" and may only describe itself, and existing objects other than pods and externals of its own namespace`},
+		{"web-1", Strict, said{tags: "sluice_object:external"}, `"external in shop": this sender is "pods/web-1 in shop" and may only describe itself`},
 		{"web-1", Namespace, said{tags: "dd.internal.entity_id:u"}, `the pod with UID "u": this sender is`},
-		{"web-1", Namespace, said{tags: "sluice_object:nodes/n"}, `"nodes/n" is in no namespace: only trusted forwarders`},
-		{"web-1", Namespace, said{about: &metric.Object{}}, `a cluster-wide external may be written by listed writers only`},
-		{"web-1", Namespace, said{tags: "sluice_object:ingresses/none"}, `there is no "ingresses.networking.k8s.io/none in shop"`},
-		{"web-1", Namespace, said{tags: "sluice_object:services/s"}, `not watched: want the kind listed in object-kinds`},
-		{"agent", Namespace, said{tags: "sluice_object:ingresses/main"}, `say the namespace`},
+		{"web-1", Namespace, said{tags: "sluice_object:nodes/n"}, `"nodes/n" is in no namespace; only trusted forwarders`},
+		{"web-1", Namespace, said{about: &metric.Object{}}, `a cluster-wide external may only be written by senders in external-writers`},
+		{"web-1", Namespace, said{tags: "sluice_object:ingresses/none"}, `"ingresses.networking.k8s.io/none in shop" does not exist`},
+		{"web-1", Namespace, said{tags: "sluice_object:services/s"}, `not watched; add the kind to object-kinds`},
+		{"agent", Namespace, said{tags: "sluice_object:ingresses/main"}, `add the label "namespace"`},
 		{"agent", Namespace, said{tags: "pod:web-9,namespace:shop"}, `"pods/web-9 in shop" is not known yet`},
-		{"node", Namespace, said{}, `10.9.0.1 is the address of no pod alone`},
-		{"new", Namespace, said{}, `10.0.0.7 is not known as the address of a pod yet`},
-		{"web-1", Namespace, said{tags: "sluice_object:things/a"}, `sluice_object cannot be read: unknown resource`},
+		{"node", Namespace, said{}, `10.9.0.1 is neither the address of one pod nor a trusted forwarder`},
+		{"new", Namespace, said{}, `10.0.0.7 is not known as a pod's address yet`},
+		{"web-1", Namespace, said{tags: "sluice_object:things/a"}, `sluice_object is invalid: unknown resource`},
 		{"socket", Namespace, said{}, `a Unix socket`},
 	} {
 		s := c.said.sample(senders[c.sender])
@@ -338,7 +341,8 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// Reading obeys the trust of pushing. The answers stand in the order open, namespace, strict.
+// Reading follows the same trust as pushing. The answers are for the modes open, namespace and
+// strict.
 func TestMay(t *testing.T) {
 	const ok, no, wait = metric.Applied, metric.Identity, metric.Pending
 	for _, c := range []struct {
@@ -386,8 +390,8 @@ func TestDescribeAllocatesNothingInACluster(t *testing.T) {
 	}
 }
 
-// What the cluster holds of a pod may be kept; what a line says is borrowed.
-func TestOnlyWhatTheClusterHoldsLasts(t *testing.T) {
+// Strings from the cluster view may be kept; strings from a line are borrowed.
+func TestOnlyStringsOfTheClusterViewLast(t *testing.T) {
 	r := New(clusterConfig(Namespace), known{}, world{})
 	for _, c := range []struct {
 		tags, from string

@@ -4,17 +4,17 @@ import "github.com/sluice-metrics/sluice/config"
 
 // Config says how claims are read, and which senders are trusted.
 type Config struct {
-	// DefaultNamespace is, without a cluster, the namespace of an object whose claim names none. In a
-	// cluster it is the sender's.
+	// DefaultNamespace is, without a cluster, the namespace of an object whose claim names none. In
+	// a cluster it is the sender's.
 	DefaultNamespace string
 	// Trust says which claims are believed in a cluster. Without a cluster all are.
 	Trust Trust
-	// TrustedForwarders may speak for others: ingress controllers, node agents, Vector. Each is a CIDR,
-	// an address, "namespace/serviceaccount" of a pod, or "unix" for every process that can open a
-	// Unix socket of Sluice.
+	// TrustedForwarders may describe any object: ingress controllers, node agents, Vector. Each is
+	// a CIDR, an address, "namespace/serviceaccount" of a pod, or "unix" for every process that can
+	// open a Unix socket of Sluice.
 	TrustedForwarders []string
-	// ExternalWriters, in the notation of TrustedForwarders, may write external metrics that belong to
-	// no namespace.
+	// ExternalWriters, in the notation of TrustedForwarders, may write external metrics that belong
+	// to no namespace.
 	ExternalWriters []string
 }
 
@@ -34,7 +34,7 @@ func (c Config) Validate() error {
 		field   config.Field
 		entries []string
 	}{{"TrustedForwarders", c.TrustedForwarders}, {"ExternalWriters", c.ExternalWriters}} {
-		_, bad := parsePeers(list.entries)
+		_, bad := parseSenderList(list.entries)
 		for _, err := range bad {
 			faults.Add(list.field, "has %w", err)
 		}

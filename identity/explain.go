@@ -6,37 +6,37 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// why is the rule that a sample was refused by, or waits for.
-type why uint8
+// rule is the reason why a sample was rejected, or is pending.
+type rule uint8
 
 const (
-	allowed        why = iota
-	badClaim           // it cannot be read
-	beforeThePod       // it came before its sender's pod was made
-	noNamespace        // it names none, and neither does the sender
-	nobody             // the sender is no pod and no forwarder
-	anothers           // it is of another pod, or of another namespace
-	clusterScoped      // the object is in no namespace
-	clusterWide        // the external is in no namespace
-	noObject           // the object does not exist
-	unwatched          // nobody can say whether it exists
-	notGranted         // the account lacks the right
-	unasked            // pending: nobody knows whether it has it
-	unknownAddress     // pending
-	unknownPod         // pending
-	unsynced           // pending
+	allowed         rule = iota
+	badClaim             // the claim is invalid
+	predatesPod          // the sample arrived before its sender's pod was created
+	noNamespace          // neither the claim nor the sender names a namespace
+	untrustedSender      // the sender is neither a pod nor a forwarder
+	notOwn               // the object is another pod, or in another namespace
+	clusterScoped        // the object is in no namespace
+	clusterWide          // the external is in no namespace
+	missingObject        // the object does not exist
+	unwatchedKind        // the object's kind is not watched
+	notGranted           // the account lacks the right
+	rightUnknown         // pending: nobody asked whether the account has the right
+	unknownAddress       // pending
+	unknownPod           // pending
+	unsynced             // pending
 )
 
-// Explain says why a sample is refused, or pending, for whoever sent it. It decides anew, so it is for answers and
-// logs that are written, not for each sample.
+// Explain says why a sample is rejected or pending, for its sender to read. It decides anew, so it
+// is for answers and log lines and not for each sample.
 func (r *Resolver) Explain(s *metric.Sample) string {
 	var d metric.Description
-	var v verdict
+	var v decision
 	r.decide(s, &d, &v)
-	return r.words(&v)
+	return r.explain(&v)
 }
 
-func (r *Resolver) words(v *verdict) string {
+func (r *Resolver) explain(v *decision) string {
 	subject := fmt.Sprintf("%q", v.object.String())
 	if v.object.External() && v.object.Namespace == "" {
 		subject = "a cluster-wide external"
@@ -44,61 +44,69 @@ func (r *Resolver) words(v *verdict) string {
 	if v.uid != "" {
 		subject = fmt.Sprintf("the pod with UID %q", v.uid)
 	}
-	switch v.why {
+	switch v.rule {
 	case badClaim:
-		return fmt.Sprintf("the claim in %s cannot be read: %v", ObjectLabel, v.err)
-	case beforeThePod:
-		return fmt.Sprintf("it came before %s was made, from the address that this pod has now", v.who.name())
+		return fmt.Sprintf("the claim in %s is invalid: %v", ObjectLabel, v.err)
+	case predatesPod:
+		return fmt.Sprintf("the sample arrived before %s was created, from the address that this pod has now",
+			v.sender.describe())
 	case noNamespace:
-		return fmt.Sprintf(`%s: say the namespace, in the label "namespace": %s is in none`, subject, v.who.name())
-	case nobody:
-		return fmt.Sprintf("%s: %s is the address of no pod alone and no trusted forwarder's, so it may speak of nothing", subject, v.who.name())
-	case anothers:
-		return fmt.Sprintf("%s: this sender is %s and may speak of %s", subject, v.who.name(), r.scope())
+		return fmt.Sprintf(`%s names no namespace, and its sender, %s, is in none; add the label "namespace"`,
+			subject, v.sender.describe())
+	case untrustedSender:
+		return fmt.Sprintf("%s: %s is neither the address of one pod nor a trusted forwarder, so it may not push metrics",
+			subject, v.sender.describe())
+	case notOwn:
+		return fmt.Sprintf("%s: this sender is %s and may only describe %s", subject, v.sender.describe(),
+			r.trustedScope())
 	case clusterScoped:
-		return fmt.Sprintf("%s is in no namespace: only trusted forwarders may speak of it, and this sender, %s, is none", subject, v.who.name())
+		return fmt.Sprintf("%s is in no namespace; only trusted forwarders may describe it, and this sender, %s, is not one",
+			subject, v.sender.describe())
 	case clusterWide:
-		return fmt.Sprintf("%s may be written by listed writers only, and this sender, %s, is none: say a namespace, as in external/shop", subject, v.who.name())
-	case noObject:
-		return fmt.Sprintf("there is no %s", subject)
-	case unwatched:
-		return fmt.Sprintf("%s: nobody can say whether it exists, for objects of its kind are not watched: want the kind listed in object-kinds", subject)
+		return fmt.Sprintf("%s may only be written by senders in external-writers, and this sender, %s, is not one; name a namespace, as in external/shop",
+			subject, v.sender.describe())
+	case missingObject:
+		return fmt.Sprintf("%s does not exist", subject)
+	case unwatchedKind:
+		return fmt.Sprintf("%s cannot be verified: objects of its kind are not watched; add the kind to object-kinds",
+			subject)
 	case notGranted:
-		return fmt.Sprintf("%s: %s", subject, v.needs.Forbidden(v.who.account.User))
-	case unasked:
-		return fmt.Sprintf("%s: it is not known yet whether User %q may %s", subject, v.who.account.User, v.needs)
+		return fmt.Sprintf("%s: %s", subject, v.needs.Forbidden(v.sender.account.User))
+	case rightUnknown:
+		return fmt.Sprintf("%s: it is not known yet whether User %q may %s",
+			subject, v.sender.account.User, v.needs)
 	case unknownAddress:
-		if v.who.account != nil {
-			return fmt.Sprintf("the pod that the token of %s names is not known yet", v.who.name())
+		if v.sender.account != nil {
+			return fmt.Sprintf("the pod named by the token of %s is not known yet", v.sender.describe())
 		}
-		return fmt.Sprintf("%s is not known as the address of a pod yet", v.who.name())
+		return fmt.Sprintf("%s is not known as a pod's address yet", v.sender.describe())
 	case unsynced:
-		return fmt.Sprintf("%s is not known yet, for the cluster has not been read whole", subject)
+		return fmt.Sprintf("%s is not known yet: the cluster has not been read completely", subject)
 	case unknownPod:
 		return fmt.Sprintf("%s is not known yet", subject)
 	}
-	return "nothing is wrong with it any more: send it again"
+	return "the sample would be accepted now; send it again"
 }
 
-// scope is what a pod may speak of.
-func (r *Resolver) scope() string {
+// trustedScope names the objects that a pod may describe.
+func (r *Resolver) trustedScope() string {
 	if r.config.Trust == Namespace {
-		return "itself, and of existing objects other than pods and externals of its own namespace"
+		return "itself, and existing objects other than pods and externals of its own namespace"
 	}
-	return "itself only"
+	return "itself"
 }
 
-// name is how a message calls the speaker.
-func (w *speaker) name() string {
+// describe names the sender in a message.
+func (w *sender) describe() string {
 	switch {
 	case w.pod != nil:
 		return fmt.Sprintf("%q", w.pod.Object())
 	case w.account != nil:
 		return fmt.Sprintf("User %q", w.account.User)
-	case w.sender == nil:
+	case w.origin == nil:
 		return "an unnamed sender"
-	case !w.sender.Address.IsValid():
+	case !w.origin.Address.IsValid():
 		return "a Unix socket"
 	}
-	return w.sender.Address.String()
+	return w.origin.Address.String()
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Whatever is claimed by whomever: no panic, the same answer twice, labels sorted and each once, and nothing that the
-// trust does not allow.
+// For any claim of any sender: no panic, the same answer twice, sorted labels without duplicates,
+// and no object that the trust mode forbids.
 func FuzzDescribe(f *testing.F) {
 	f.Add("pod:web-1,namespace:shop,a:b", "ci-c-web-1", "it-false,pu-uid-web-1", uint8(0))
 	f.Add("sluice_object:ingresses/main,namespace:shop", "in-1,cid-x", "", uint8(1))

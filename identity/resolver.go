@@ -6,65 +6,68 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Resources knows the resources that objects can be of.
+// Resources knows the resources of the cluster, or Kubernetes' built-in ones.
 type Resources interface {
-	// Canonical turns any spelling of a resource ("pod", "ingresses") into the one that series are filed under
-	// ("pods", "ingresses.networking.k8s.io") and says whether its objects are in namespaces. An unknown or
-	// ambiguous resource is an error.
+	// Canonical turns any spelling of a resource ("pod", "ingresses") into its canonical form
+	// ("pods", "ingresses.networking.k8s.io"), and says whether its objects are in namespaces. An
+	// unknown or ambiguous resource is an error.
 	Canonical(resource string) (canonical string, namespaced bool, err error)
 }
 
-// Cluster knows what lives in the cluster. A pod that it does not know is nil; one that has finished does not live.
+// Cluster is the part of the cluster view that identity needs. An unknown or finished pod is nil.
 type Cluster interface {
 	PodNamed(namespace, name string) *metric.Pod
 	PodWithUID(uid string) *metric.Pod
 	PodWithContainer(id string) *metric.Pod
-	// Object says whether an object exists, where objects of its kind are watched. The resource is canonical.
+	// Object reports whether an object exists, if objects of its kind are watched. The resource is
+	// canonical.
 	Object(resource, namespace, name string) (uid string, exists, watched bool)
-	// Synced says whether everything was read once. Before, what is not known may exist all the same.
+	// Synced reports whether everything was read once. Before that, an unknown object may exist.
 	Synced() (synced bool, detail string)
 }
 
-// Resolver reads claims and decides whether they may be made. It is safe for use by many goroutines.
+// Resolver finds the object of a sample and decides whether the sender may describe it. Any
+// goroutine may use it.
 type Resolver struct {
 	config     Config
 	resources  Resources
 	cluster    Cluster // nil: standalone
-	forwarders peers
-	writers    peers
+	forwarders senderList
+	writers    senderList
 }
 
-// New makes a resolver of a valid configuration. Without a cluster (nil) every claim is believed.
+// New makes a resolver of a valid configuration. Without a cluster (nil) it accepts every claim.
 func New(c Config, r Resources, cluster Cluster) *Resolver {
-	forwarders, _ := parsePeers(c.TrustedForwarders)
-	writers, _ := parsePeers(c.ExternalWriters)
+	forwarders, _ := parseSenderList(c.TrustedForwarders)
+	writers, _ := parseSenderList(c.ExternalWriters)
 	return &Resolver{config: c, resources: r, cluster: cluster, forwarders: forwarders, writers: writers}
 }
 
-// Describe says what a sample is about, that it may not be about that (metric.Identity), or that it cannot be said
-// yet (metric.Pending). It allocates nothing and keeps nothing of either.
+// Describe finds the object that a sample describes. It rejects the sample (metric.Identity) if the
+// sender may not describe it, and returns metric.Pending if that cannot be decided yet. It
+// allocates nothing and keeps neither argument.
 func (r *Resolver) Describe(s *metric.Sample, d *metric.Description) metric.Reason {
-	var v verdict
+	var v decision
 	r.decide(s, d, &v)
 	return v.reason
 }
 
-// verdict is what was decided about one sample, with all that it takes to explain it.
-type verdict struct {
+// decision is the outcome for one sample, with everything that Explain needs.
+type decision struct {
 	reason metric.Reason
-	why    why
+	rule   rule
 	object metric.Object
-	uid    string // of the pod, where only that was claimed
-	who    speaker
-	err    error // of a claim that cannot be read
+	uid    string // of the pod, if the claim is a UID
+	sender sender
+	err    error // of an invalid claim
 	needs  metric.Right
 }
 
-func (v *verdict) refuse(w why) { v.reason, v.why = metric.Identity, w }
+func (v *decision) reject(w rule) { v.reason, v.rule = metric.Identity, w }
 
-func (v *verdict) wait(w why) { v.reason, v.why = metric.Pending, w }
+func (v *decision) wait(w rule) { v.reason, v.rule = metric.Pending, w }
 
-func (r *Resolver) decide(s *metric.Sample, d *metric.Description, v *verdict) {
+func (r *Resolver) decide(s *metric.Sample, d *metric.Description, v *decision) {
 	labels, c := r.claimed(s, d.Labels[:0])
 	d.Labels, d.ObjectLifetime, d.Retainable = metric.SortLabels(labels), false, false
 	v.object, v.uid, v.err = c.object, c.uid, c.err
@@ -72,59 +75,62 @@ func (r *Resolver) decide(s *metric.Sample, d *metric.Description, v *verdict) {
 	case c.unreadable && r.unsynced():
 		v.wait(unsynced)
 	case c.unreadable:
-		v.refuse(badClaim)
+		v.reject(badClaim)
 	case r.cluster == nil:
-		if c.sendersNamespace && !c.object.External() {
+		if c.inSendersNamespace && !c.object.External() {
 			v.object.Namespace = r.config.DefaultNamespace
 		}
 	default:
-		v.who = r.speaker(s.Sender)
-		if v.who.pod != nil && predates(s, v.who.pod) {
-			v.refuse(beforeThePod)
+		v.sender = r.senderOf(s.Sender)
+		if v.sender.pod != nil && predates(s, v.sender.pod) {
+			v.reject(predatesPod)
 			break
 		}
-		r.judge(s, &c, d, v)
+		r.decideClaim(s, &c, d, v)
 	}
 	d.Object = v.object
 }
 
-// createdSlack is what clocks may differ by: a held sample is older than its pod only if it came that much before.
+// createdSlack allows for different clocks: a held sample predates its pod only if it arrived that
+// much earlier.
 const createdSlack = 2 * time.Second
 
-// predates reports whether a sample that was held came before the pod was made that has its sender's address by now: it is of
-// who had the address then.
+// predates reports whether a held sample arrived before the pod was created that has its sender's
+// address now. Such a sample belongs to the previous owner of the address.
 func predates(s *metric.Sample, pod *metric.Pod) bool {
-	return s.Arrived != 0 && pod.Created != 0 && time.Unix(0, s.Arrived).Add(createdSlack).Before(time.Unix(pod.Created, 0))
+	return s.Arrived != 0 && pod.Created != 0 &&
+		time.Unix(0, s.Arrived).Add(createdSlack).Before(time.Unix(pod.Created, 0))
 }
 
-// judge decides about a claim, or the want of one, in a cluster.
-func (r *Resolver) judge(s *metric.Sample, c *claim, d *metric.Description, v *verdict) {
-	who := &v.who
-	if c.none && r.judgeUnclaimed(s, d, v) {
+// decideClaim decides about a claim, or its absence, in a cluster.
+func (r *Resolver) decideClaim(s *metric.Sample, c *claim, d *metric.Description, v *decision) {
+	who := &v.sender
+	if c.none && r.decideUnclaimed(s, d, v) {
 		return
 	}
-	if c.sendersNamespace && !r.inSendersNamespace(v) {
+	if c.inSendersNamespace && !r.fillNamespace(v) {
 		return
 	}
 	if c.byUID() {
-		r.judgePod(r.podWithUID(c, who), d, v)
+		r.decidePod(r.podWithUID(c, who), d, v)
 		return
 	}
-	if !r.holds(v, metric.Create) {
+	if !r.permitted(v, metric.Create) {
 		return
 	}
 	switch {
 	case v.object.External():
 	case v.object.Resource == pods:
-		r.judgePod(r.podNamed(&v.object, who), d, v)
+		r.decidePod(r.podNamed(&v.object, who), d, v)
 	default:
-		r.judgeObject(d, v)
+		r.decideObject(d, v)
 	}
 }
 
-// judgeUnclaimed decides about a sample that claims nothing: it is about the pod that sent it. False: it is external.
-func (r *Resolver) judgeUnclaimed(s *metric.Sample, d *metric.Description, v *verdict) bool {
-	who := &v.who
+// decideUnclaimed decides about a sample without a claim: it describes the pod that sent it. False:
+// the sample is external.
+func (r *Resolver) decideUnclaimed(s *metric.Sample, d *metric.Description, v *decision) bool {
+	who := &v.sender
 	switch {
 	case s.DefaultExternal:
 		return false
@@ -133,32 +139,32 @@ func (r *Resolver) judgeUnclaimed(s *metric.Sample, d *metric.Description, v *ve
 	case who.pod != nil && !who.pod.DefaultExternal:
 		v.object, d.ObjectLifetime, d.Retainable = who.pod.Object(), true, true
 	case who.pod == nil && who.account == nil && !who.forwarder && !who.writer && r.config.Trust != Open:
-		v.needs = rightTo(metric.Create, &v.object) // with a credential it would be about nothing
-		v.refuse(nobody)
+		v.needs = rightTo(metric.Create, &v.object) // an account without a claim describes nothing
+		v.reject(untrustedSender)
 	default:
 		return false
 	}
 	return true
 }
 
-// inSendersNamespace puts what names no namespace into the sender's. What is external is in none where the sender
-// is in none.
-func (r *Resolver) inSendersNamespace(v *verdict) bool {
+// fillNamespace puts an object without a namespace into the sender's. An external stays outside of
+// namespaces if the sender is in none.
+func (r *Resolver) fillNamespace(v *decision) bool {
 	switch {
-	case v.who.namespace() != "":
-		v.object.Namespace = v.who.namespace()
-	case v.object.External() && (v.who.writer || !v.who.unknown):
-	case v.who.unknown:
+	case v.sender.namespace() != "":
+		v.object.Namespace = v.sender.namespace()
+	case v.object.External() && (v.sender.writer || !v.sender.unknown):
+	case v.sender.unknown:
 		v.wait(unknownAddress)
 		return false
 	default:
-		v.refuse(noNamespace)
+		v.reject(noNamespace)
 		return false
 	}
 	return true
 }
 
-func (r *Resolver) podWithUID(c *claim, who *speaker) *metric.Pod {
+func (r *Resolver) podWithUID(c *claim, who *sender) *metric.Pod {
 	switch {
 	case c.pod != nil:
 		return c.pod
@@ -168,30 +174,31 @@ func (r *Resolver) podWithUID(c *claim, who *speaker) *metric.Pod {
 	return r.cluster.PodWithUID(c.uid)
 }
 
-func (r *Resolver) podNamed(o *metric.Object, who *speaker) *metric.Pod {
+func (r *Resolver) podNamed(o *metric.Object, who *sender) *metric.Pod {
 	if who.is(o) {
 		return who.pod
 	}
 	return r.cluster.PodNamed(o.Namespace, o.Name)
 }
 
-// judgePod decides about a claimed pod; nil: the cluster knows none. A sender that may speak of others waits for it,
-// for the cluster's view may lag: a series is never on a pod that is not known.
-func (r *Resolver) judgePod(pod *metric.Pod, d *metric.Description, v *verdict) {
+// decidePod decides about a claimed pod; nil: the cluster view knows none. The samples of a trusted
+// sender are pending until the pod is known, because the view may lag. A series is never on an
+// unknown pod.
+func (r *Resolver) decidePod(pod *metric.Pod, d *metric.Description, v *decision) {
 	if pod == nil {
-		if v.who.forwarder || r.config.Trust == Open {
+		if v.sender.forwarder || r.config.Trust == Open {
 			v.wait(unknownPod)
 		} else {
-			r.reject(anothers, v)
+			r.rejectOrWait(notOwn, v)
 		}
 		return
 	}
 	v.object, v.uid, d.Retainable = pod.Object(), "", true
-	d.ObjectLifetime = r.holds(v, metric.Create)
+	d.ObjectLifetime = r.permitted(v, metric.Create)
 }
 
-// judgeObject decides about an object that may be spoken of, if it exists.
-func (r *Resolver) judgeObject(d *metric.Description, v *verdict) {
+// decideObject checks that a permitted object exists.
+func (r *Resolver) decideObject(d *metric.Description, v *decision) {
 	o := &v.object
 	uid, exists, watched := r.cluster.Object(o.Resource, o.Namespace, o.Name)
 	if exists {
@@ -202,14 +209,14 @@ func (r *Resolver) judgeObject(d *metric.Description, v *verdict) {
 	case r.unsynced():
 		v.wait(unsynced)
 	case watched:
-		v.refuse(noObject)
-	case v.who.forwarder, r.config.Trust == Open, v.who.livesIn(o):
+		v.reject(missingObject)
+	case v.sender.forwarder, r.config.Trust == Open, v.sender.livesIn(o):
 	default:
-		v.refuse(unwatched)
+		v.reject(unwatchedKind)
 	}
 }
 
-// unsynced reports whether the cluster has not been read whole yet.
+// unsynced reports whether the cluster view is not synced yet.
 func (r *Resolver) unsynced() bool {
 	if r.cluster == nil {
 		return false
@@ -218,14 +225,15 @@ func (r *Resolver) unsynced() bool {
 	return !synced
 }
 
-// reject refuses, unless it may be allowed once it is known who the sender is, or what it was granted.
-func (r *Resolver) reject(w why, v *verdict) {
+// rejectOrWait rejects the sample, unless it may be allowed once the sender or its rights are
+// known.
+func (r *Resolver) rejectOrWait(w rule, v *decision) {
 	switch {
-	case w == unasked:
+	case w == rightUnknown:
 		v.wait(w)
-	case v.who.unknown && w != notGranted:
+	case v.sender.unknown && w != notGranted:
 		v.wait(unknownAddress)
 	default:
-		v.refuse(w)
+		v.reject(w)
 	}
 }

@@ -79,8 +79,8 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// What the way says goes before all claims, and takes no label away.
-func TestAboutGoesFirst(t *testing.T) {
+// Sample.About takes precedence over all claims and removes no label.
+func TestAboutTakesPrecedence(t *testing.T) {
 	var d metric.Description
 	s := metric.Sample{Object: &metric.Object{Resource: "nodes", Name: "n1"},
 		Fields: []metric.Label{{Key: "pod", Value: "a"}, {Key: "namespace", Value: "b"}}}

@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// Trust is whose claims are believed. Forwarders are believed in every mode.
+// Trust decides which claims are accepted. Forwarders' claims are accepted in every mode.
 type Trust uint8
 
-// The modes. None is the zero value, so that a forgotten one is noticed.
+// The modes. Zero is invalid, so a forgotten mode is noticed.
 const (
 	_ Trust = iota
-	// Open believes every claim. A claimed pod must exist nevertheless.
+	// Open accepts every claim. A claimed pod must exist.
 	Open
-	// Namespace lets a pod speak of itself, and of existing objects and externals of its own namespace. A pod's
-	// series come from that pod only.
+	// Namespace lets a pod describe itself, and existing objects and externals of its own
+	// namespace. A pod's series come from that pod only.
 	Namespace
-	// Strict lets a pod speak of itself only.
+	// Strict lets a pod describe itself only.
 	Strict
 )
 
@@ -31,17 +31,17 @@ func (t Trust) String() string {
 	return "invalid"
 }
 
-// ParseTrust reads what String prints.
+// ParseTrust parses the names that String returns.
 func ParseTrust(s string) (Trust, error) {
 	for t := Open; t <= Strict; t++ {
 		if trustModes[t] == s {
 			return t, nil
 		}
 	}
-	return 0, fmt.Errorf("trust %q: want %s", s, trustNames())
+	return 0, fmt.Errorf("trust %q is invalid; must be one of %s", s, trustNames())
 }
 
-// MarshalText and UnmarshalText let a configuration file hold the mode by name.
+// MarshalText and UnmarshalText write and read the mode by name.
 func (t Trust) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
 // UnmarshalText implements encoding.TextUnmarshaler.

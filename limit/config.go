@@ -10,8 +10,8 @@ type Config struct {
 	// PodMetrics and PodSeries bound the metrics and the series of each pod.
 	PodMetrics int
 	PodSeries  int
-	// NamespaceMetrics and NamespaceSeries bound those of a namespace's external metrics and of all its
-	// objects but pods.
+	// NamespaceMetrics and NamespaceSeries bound those of a namespace's external metrics and of all
+	// its objects but pods.
 	NamespaceMetrics int
 	NamespaceSeries  int
 }

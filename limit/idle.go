@@ -7,83 +7,87 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// idleEvery is how often idle slots are looked for where something was refused.
-const idleEvery = 10 * time.Second
+// idleInterval is how often idle metrics are looked for, in quotas that rejected something.
+const idleInterval = 10 * time.Second
 
-// yieldAfter is how long a metric has to be idle before it yields its slot.
-const yieldAfter = time.Hour
+// idleAfter is how long a metric has to be idle before another may take its slot.
+const idleAfter = time.Hour
 
-// askAgainEvery is how often what was refused asks again: the table remembers refusals, and what turned idle since would
-// not yield to anybody.
-const askAgainEvery = time.Minute
+// retryInterval is how often rejected metrics may ask again. The table remembers rejections;
+// without this a slot that turned idle since would never be offered.
+const retryInterval = time.Minute
 
-// askAgain lets what was refused ask again, if there is any.
-func (b *Book) askAgain() {
-	for i := range b.shards {
-		if b.shards[i].anyRefused() {
-			b.table.RetryRejected()
+// retryRejected lets rejected metrics ask again, if there are any.
+func (r *Registry) retryRejected() {
+	for i := range r.shards {
+		if r.shards[i].anyRejected() {
+			r.table.RetryRejected()
 			return
 		}
 	}
 }
 
-func (s *shard) anyRefused() bool {
+func (s *shard) anyRejected() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for one := range s.all() {
-		if len(one.refused()) > 0 {
+		if len(one.rejected()) > 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// candidate is a slot that may be idle, as it was when its scope was looked at.
-type candidate struct {
-	key     scopeKey
+// idleCandidate is a slot that may be idle, as it was when its quota was looked at.
+type idleCandidate struct {
+	key     quotaKey
 	name    string
 	since   uint32
 	objects []metric.Object
 }
 
-// yieldIdle takes slots away that were idle for long, in scopes where something was refused.
-func (b *Book) yieldIdle() {
-	for i := range b.shards {
-		for _, c := range b.candidates(&b.shards[i]) {
-			if b.idle(c) {
-				b.with(c.key, func(s *scope) {
-					// Another one of that name is younger: what is idle for so long was not taken a moment ago.
-					if one := s.find(c.name); one != nil && one.since == c.since && !one.leaving {
-						b.evictLocked(s, one, fmt.Sprintf("%q lost its place: it got no sample for %s, and another metric was refused", c.name, yieldAfter))
+// evictIdle evicts metrics that have been idle for idleAfter, in quotas that rejected something.
+func (r *Registry) evictIdle() {
+	for i := range r.shards {
+		for _, c := range r.idleCandidates(&r.shards[i]) {
+			if r.isIdle(c) {
+				r.withQuota(c.key, func(s *quota) {
+					// A slot with the same name and start is the same one: a new one would be
+					// younger.
+					if one := s.slot(c.name); one != nil && one.since == c.since && !one.evicted {
+						r.evictLocked(s, one,
+							fmt.Sprintf("%q was evicted: it received no sample for %s, and another metric was rejected",
+								c.name, idleAfter))
 					}
 				})
 			}
 		}
 	}
-	b.work()
+	r.runJobs()
 }
 
-// candidates are what may be idle. The table is asked without the lock, which it may hold its own locks to wait for.
-func (b *Book) candidates(shard *shard) (all []candidate) {
+// idleCandidates returns the slots of a shard that may be idle. The table is asked later, without
+// the lock: it calls the registry with its own locks held.
+func (r *Registry) idleCandidates(shard *shard) (all []idleCandidate) {
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	for s := range shard.all() {
-		if s.rare == nil || !s.rare.wanted {
+		if s.extras == nil || !s.extras.idleWanted {
 			continue
 		}
-		s.rare.wanted = false
-		for one := range s.held() {
-			if !one.leaving && !b.asked(s, one) {
-				all = append(all, candidate{key: s.key, name: one.name, since: one.since, objects: one.objects(s.key)})
+		s.extras.idleWanted = false
+		for one := range s.taken() {
+			if !one.evicted && !r.namedByAutoscaler(s, one) {
+				all = append(all, idleCandidate{key: s.key, name: one.name, since: one.since, objects: one.objects(s.key)})
 			}
 		}
 	}
 	return all
 }
 
-func (b *Book) idle(c candidate) bool {
+func (r *Registry) isIdle(c idleCandidate) bool {
 	for _, o := range c.objects {
-		if b.table.Idle(o, c.name) <= yieldAfter {
+		if r.table.Idle(o, c.name) <= idleAfter {
 			return false
 		}
 	}

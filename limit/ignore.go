@@ -6,19 +6,21 @@ import (
 	"strings"
 )
 
-// Patterns are names of metrics that are not kept, in which "*" stands for anything.
+// Patterns match the names of metrics to ignore; "*" stands for any text.
 type Patterns struct{ parts [][]string }
 
-// DefaultIgnored are the 15 series that Datadog's clients send about themselves (datadog-go, "Client side telemetry").
+// DefaultIgnored matches the 15 series that Datadog's clients send about themselves (datadog-go,
+// "Client side telemetry").
 var DefaultIgnored = []string{"datadog.dogstatsd.client.*"}
 
-// ParsePatterns takes patterns apart.
+// ParsePatterns parses patterns, and returns all faults at once.
 func ParsePatterns(patterns []string) (*Patterns, error) {
 	p := new(Patterns)
 	var faults []error
 	for _, one := range patterns {
 		if strings.Trim(one, "*") == "" {
-			faults = append(faults, fmt.Errorf("pattern %q would ignore everything: want a metric's name, with * for any part of it", one))
+			faults = append(faults, fmt.Errorf("pattern %q matches every metric; must contain part of a name, as in debug.*",
+				one))
 			continue
 		}
 		p.parts = append(p.parts, strings.Split(one, "*"))
@@ -26,7 +28,7 @@ func ParsePatterns(patterns []string) (*Patterns, error) {
 	return p, errors.Join(faults...)
 }
 
-// Match reports whether a pattern covers the whole name.
+// Match reports whether a pattern matches the whole name.
 func (p *Patterns) Match(name string) bool {
 	for _, parts := range p.parts {
 		if covers(parts, name) {
@@ -36,8 +38,8 @@ func (p *Patterns) Match(name string) bool {
 	return false
 }
 
-// covers matches the pieces between the stars: the first and the last where they stand, the others one after the other,
-// each as early as it can be.
+// covers matches the texts between the stars: the first and the last at the ends, the others in
+// order, each as early as possible.
 func covers(parts []string, name string) bool {
 	first, last := parts[0], parts[len(parts)-1]
 	if len(parts) == 1 {

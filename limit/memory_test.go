@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// The largest cluster has 150,000 pods of some metrics each: what the books hold of one of them is what memory has to be
-// there for.
+// The largest cluster has 150,000 pods with a few metrics each, so the bytes per metric and pod
+// decide about memory.
 func TestMemoryOfAPodsMetric(t *testing.T) {
 	const pods = 40_000
 	for _, c := range []struct {
@@ -28,8 +28,8 @@ func TestMemoryOfAPodsMetric(t *testing.T) {
 		w := newWard(DefaultConfig())
 		for _, name := range names {
 			for i := range objects {
-				if w.book.Admit(&objects[i], name, 1) != metric.Applied {
-					t.Fatal("refused")
+				if w.registry.Admit(&objects[i], name, 1) != metric.Applied {
+					t.Fatal("rejected")
 				}
 			}
 		}
@@ -40,11 +40,11 @@ func TestMemoryOfAPodsMetric(t *testing.T) {
 		}
 		for i := range objects {
 			for _, name := range names {
-				w.book.Leave(&objects[i], name)
+				w.registry.Leave(&objects[i], name)
 			}
 		}
 		if n := w.scopes(); n != 0 {
-			t.Errorf("%d scopes are left", n)
+			t.Errorf("%d quotas are left", n)
 		}
 		runtime.KeepAlive(objects)
 		runtime.KeepAlive(w)
@@ -63,11 +63,11 @@ func BenchmarkAdmitLeave(b *testing.B) {
 	w := newWard(DefaultConfig())
 	o := pod("web-1")
 	for i := range 4 {
-		w.book.Admit(&o, fmt.Sprint("m", i), 1)
+		w.registry.Admit(&o, fmt.Sprint("m", i), 1)
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		w.book.Admit(&o, "m4", 2)
-		w.book.Leave(&o, "m4")
+		w.registry.Admit(&o, "m4", 2)
+		w.registry.Leave(&o, "m4")
 	}
 }

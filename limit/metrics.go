@@ -2,30 +2,30 @@ package limit
 
 import "github.com/prometheus/client_golang/prometheus"
 
-type counts struct {
-	refusals *prometheus.CounterVec
-	shed     prometheus.Counter
+type metrics struct {
+	rejections *prometheus.CounterVec
+	shed       prometheus.Counter
 }
 
-func newCounts() counts {
-	return counts{
-		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
+func newMetrics() metrics {
+	return metrics{
+		rejections: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sluice_limit_refusals_total",
-			Help: "Times that a new series was refused by a limit, by the namespace that it would be in. What is sent again in vain is decided once, and counted in sluice_samples_rejected_total.",
+			Help: "New series rejected by a limit, by namespace. A series sent again is decided once; its samples count in sluice_samples_rejected_total.",
 		}, []string{"namespace"}),
 		shed: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "sluice_limit_shed_metrics_total",
-			Help: "Metrics of one object that lost their slot: to one that an autoscaler asks for, for a lower limit, or because they were idle.",
+			Help: "Metrics of one object that were evicted: for one that an autoscaler names, by a lowered limit, or because they were idle.",
 		}),
 	}
 }
 
-func (c counts) refused(namespace string) { c.refusals.WithLabelValues(namespace).Inc() }
+func (c metrics) countRejection(namespace string) { c.rejections.WithLabelValues(namespace).Inc() }
 
-// Register shows the book's metrics.
-func (b *Book) Register(r prometheus.Registerer) error {
-	for _, one := range []prometheus.Collector{b.counts.refusals, b.counts.shed} {
-		if err := r.Register(one); err != nil {
+// Register registers the registry's metrics.
+func (r *Registry) Register(registerer prometheus.Registerer) error {
+	for _, one := range []prometheus.Collector{r.metrics.rejections, r.metrics.shed} {
+		if err := registerer.Register(one); err != nil {
 			return err
 		}
 	}

@@ -26,9 +26,9 @@ func TestComplaintsAreRateLimitedByReason(t *testing.T) {
 		c.rejected(statsd.Fault{Reason: metric.Malformed}, 4, []byte(strings.Repeat("\xff", 121)), nil)
 		got := strings.Split(strings.TrimSpace(log.String()), "\n")
 		want := []string{
-			`level=WARN msg="line rejected" receiver=statsd_udp reason=malformed why="the line is cut off, or not name:value|type" offset=4 line=foo:|g suppressed=0`,
-			`level=WARN msg="line rejected" receiver=statsd_udp reason=rate why="the rate is not above 0 and at most 1" offset=7 line=a:1|c|@0 suppressed=0`,
-			`level=WARN msg="line rejected" receiver=statsd_udp reason=malformed why="the line is cut off, or not name:value|type" offset=4 line="` +
+			`level=WARN msg="line rejected" receiver=statsd_udp reason=malformed why="the line is cut off, or is not name:value|type" offset=4 line=foo:|g suppressed=0`,
+			`level=WARN msg="line rejected" receiver=statsd_udp reason=rate why="rate is out of range; must be above 0 and at most 1" offset=7 line=a:1|c|@0 suppressed=0`,
+			`level=WARN msg="line rejected" receiver=statsd_udp reason=malformed why="the line is cut off, or is not name:value|type" offset=4 line="` +
 				strings.Repeat("�", 120) + `..." suppressed=4`,
 		}
 		if len(got) != len(want) {

@@ -12,10 +12,11 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Key names a workload's document.
+// Key identifies a workload's document.
 type Key [16]byte
 
-// Every document begins with documentMark, which no document of others begins with, and documentVersion.
+// Every document begins with documentMark, which no other document begins with, and
+// documentVersion.
 const (
 	documentMark    = 'W'
 	documentVersion = 1
@@ -30,14 +31,14 @@ func keyOf(uid string) (key Key) {
 // IsDocument reports whether a document is a workload's.
 func IsDocument(value []byte) bool { return len(value) > 0 && value[0] == documentMark }
 
-func (m *Memory) changedLocked(uid string) {
+func (m *Tracker) changedLocked(uid string) {
 	key := keyOf(uid)
 	m.keys[key] = uid
 	m.changed[key] = struct{}{}
 }
 
-// Changed returns the documents that changed since the last call, or all of them.
-func (m *Memory) Changed(all bool) []Key {
+// Changed returns the keys of the documents that changed since the last call, or of all documents.
+func (m *Tracker) Changed(all bool) []Key {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	keys := slices.Collect(maps.Keys(m.changed))
@@ -48,8 +49,8 @@ func (m *Memory) Changed(all bool) []Key {
 	return keys
 }
 
-// AppendDocument appends a workload's document; false: there is no such workload, or not any more.
-func (m *Memory) AppendDocument(dst []byte, key Key) ([]byte, bool) {
+// AppendDocument appends a workload's document; false: the workload does not exist or was removed.
+func (m *Tracker) AppendDocument(dst []byte, key Key) ([]byte, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	uid, known := m.keys[key]
@@ -65,8 +66,8 @@ func (m *Memory) AppendDocument(dst []byte, key Key) ([]byte, bool) {
 	dst = binary.AppendUvarint(dst, uint64(len(r.metrics)))
 	for name, p := range r.metrics {
 		dst = append(appendString(dst, name), byte(p.kind))
-		dst = binary.AppendUvarint(dst, uint64(len(p.sets)))
-		for _, set := range p.sets {
+		dst = binary.AppendUvarint(dst, uint64(len(p.labelSets)))
+		for _, set := range p.labelSets {
 			dst = appendString(dst, set.Packed())
 		}
 	}
@@ -77,49 +78,52 @@ func appendString(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
-// RestoreDocument takes back what AppendDocument appended. A workload has another day to show a pod.
-func (m *Memory) RestoreDocument(key Key, value []byte) error {
+// RestoreDocument restores a workload from its document. Unless a pod of it appears, it expires
+// after keepWithoutPods.
+func (m *Tracker) RestoreDocument(key Key, value []byte) error {
 	r, err := readDocument(value)
 	if err != nil {
 		return err
 	}
 	if keyOf(r.workload.UID) != key {
-		return fmt.Errorf("the document of workload %s %s has another workload's key", r.workload.Kind, r.workload.Name)
+		return fmt.Errorf("the document of workload %s %s has the key of another workload", r.workload.Kind,
+			r.workload.Name)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	uid := r.workload.UID
 	if m.records[uid] != nil {
-		return fmt.Errorf("workload %s %s is there twice", r.workload.Kind, r.workload.Name)
+		return fmt.Errorf("workload %s %s has two documents", r.workload.Kind, r.workload.Name)
 	}
 	m.records[uid], m.keys[key] = r, uid
-	m.unsettled[uid] = struct{}{} // it may be a ReplicaSet's; Settle knows
+	m.unresolved[uid] = struct{}{} // it may be a ReplicaSet; ResolveOwners decides
 	m.bytes += r.size()
 	for name, p := range r.metrics {
 		m.bytes += p.size(name)
-		m.pushers[metricName{r.namespace, name}]++
+		m.pusherCount[metricName{r.namespace, name}]++
 	}
 	return nil
 }
 
-// errDocument is of a document that ends early, or says what none can say.
-var errDocument = errors.New("the document of a workload is damaged")
+// errDocument reports a document that is truncated or invalid.
+var errDocument = errors.New("a workload's document is damaged")
 
 func readDocument(value []byte) (*record, error) {
 	if len(value) < 2 || value[0] != documentMark || value[1] != documentVersion {
-		return nil, fmt.Errorf("%w: it is of no known version", errDocument)
+		return nil, fmt.Errorf("%w: its version is unknown", errDocument)
 	}
-	d := reader{rest: value[2:]}
-	r := &record{metrics: map[string]*pushed{}, lastPod: time.Now()}
+	d := documentReader{rest: value[2:]}
+	r := &record{metrics: map[string]*pushedMetric{}, lastPod: time.Now()}
 	r.workload = metric.Workload{Kind: d.string(), Name: d.string(), UID: d.string()}
 	r.namespace = d.string()
 	for n := d.number(); n > 0 && !d.bad; n-- {
 		name := d.string()
-		p := &pushed{kind: metric.Kind(d.byte())}
+		p := &pushedMetric{kind: metric.Kind(d.byte())}
 		for sets := d.number(); sets > 0 && !d.bad; sets-- {
-			p.sets = append(p.sets, d.labels())
+			p.labelSets = append(p.labelSets, d.labels())
 		}
-		d.bad = d.bad || p.kind != metric.Counter && p.kind != metric.Set || len(p.sets) == 0 || len(p.sets) > maxLabelSets || r.metrics[name] != nil
+		d.bad = d.bad || p.kind != metric.Counter && p.kind != metric.Set || len(p.labelSets) == 0 ||
+			len(p.labelSets) > maxLabelSets || r.metrics[name] != nil
 		r.metrics[name] = p
 	}
 	if d.bad || len(d.rest) > 0 {
@@ -128,13 +132,13 @@ func readDocument(value []byte) (*record, error) {
 	return r, nil
 }
 
-// reader takes a document apart. What is not there reads as nothing, and bad says so.
-type reader struct {
+// documentReader decodes a document. A missing field reads as zero and sets bad.
+type documentReader struct {
 	rest []byte
 	bad  bool
 }
 
-func (d *reader) number() uint64 {
+func (d *documentReader) number() uint64 {
 	n, size := binary.Uvarint(d.rest)
 	if size <= 0 {
 		d.bad, d.rest = true, nil
@@ -144,7 +148,7 @@ func (d *reader) number() uint64 {
 	return n
 }
 
-func (d *reader) byte() byte {
+func (d *documentReader) byte() byte {
 	if len(d.rest) == 0 {
 		d.bad = true
 		return 0
@@ -154,7 +158,7 @@ func (d *reader) byte() byte {
 	return b
 }
 
-func (d *reader) string() string {
+func (d *documentReader) string() string {
 	n := d.number()
 	if n > uint64(len(d.rest)) {
 		d.bad, d.rest = true, nil
@@ -165,7 +169,7 @@ func (d *reader) string() string {
 	return s
 }
 
-func (d *reader) labels() metric.Labels {
+func (d *documentReader) labels() metric.Labels {
 	set, ok := metric.UnpackLabels(d.string())
 	d.bad = d.bad || !ok
 	return set

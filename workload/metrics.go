@@ -2,11 +2,11 @@ package workload
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Register shows the memory's metrics.
-func (m *Memory) Register(r prometheus.Registerer) error {
+// Register registers the tracker's metrics.
+func (m *Tracker) Register(r prometheus.Registerer) error {
 	return r.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "sluice_workloads",
-		Help: "Workloads of which it is remembered which counters and sets their pods pushed: their other pods read 0.",
+		Help: "Workloads whose pods have pushed counters or sets, so their other pods read 0.",
 	}, func() float64 {
 		m.mu.RLock()
 		defer m.mu.RUnlock()

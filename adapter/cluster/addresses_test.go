@@ -15,12 +15,12 @@ func nthAddress(n int) netip.Addr {
 	return netip.AddrFrom4(raw)
 }
 
-// Against a plain map: whatever is put and dropped, the table says the same, and stays small.
+// After any puts and drops the table answers as a plain map does, and stays small.
 func TestAddressesAgainstAMap(t *testing.T) {
 	a, want := newAddresses(), map[netip.Addr]*metric.Sender{}
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range 200_000 {
-		one := nthAddress(random.IntN(3000) + i/100) // most are never seen again
+		one := nthAddress(random.IntN(3000) + i/100) // most appear once
 		if random.IntN(2) == 0 {
 			delete(want, one)
 			a.drop(one)
@@ -69,8 +69,8 @@ func BenchmarkSender(b *testing.B) {
 	})
 }
 
-// Whatever is foreseen, in however large a batch, is answered as it is without.
-func TestExpect(t *testing.T) {
+// Prefetched addresses have the same answers, whatever the size of the batch.
+func TestPrefetchChangesNoAnswer(t *testing.T) {
 	a := newAddresses()
 	const pods = 1_000
 	var all []netip.Addr
@@ -81,20 +81,20 @@ func TestExpect(t *testing.T) {
 		}
 	}
 	a.drop(all[4])
-	for _, n := range []int{0, 1, expected - 1, expected, expected + 1, pods} {
-		a.expect(all[:n])
+	for _, n := range []int{0, 1, prefetchBatch - 1, prefetchBatch, prefetchBatch + 1, pods} {
+		a.prefetch(all[:n])
 	}
 	for i, address := range all {
 		if found := a.load(address); (found != nil) != (i%2 == 0 && i != 4) {
 			t.Fatalf("%v: %v", address, found)
 		}
 	}
-	if n := testing.AllocsPerRun(10, func() { a.expect(all) }); n != 0 {
+	if n := testing.AllocsPerRun(10, func() { a.prefetch(all) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
 
-// What senders cost who are looked up in batches, as a receiver does, in an order that no cache knows.
+// The cost of senders that are looked up in batches, as a receiver does, in random order.
 func BenchmarkSendersOfABatch(b *testing.B) {
 	a := newAddresses()
 	const pods, batch = 150_000, 32
@@ -102,7 +102,7 @@ func BenchmarkSendersOfABatch(b *testing.B) {
 		a.put(&metric.Sender{Key: 1, Address: nthAddress(i)})
 	}
 	order := rand.Perm(pods)
-	for name, ahead := range map[string]func([]netip.Addr){"foreseen": a.expect, "one by one": func([]netip.Addr) {}} {
+	for name, ahead := range map[string]func([]netip.Addr){"foreseen": a.prefetch, "one by one": func([]netip.Addr) {}} {
 		b.Run(name, func(b *testing.B) {
 			var some [batch]netip.Addr
 			for at := 0; b.Loop(); {

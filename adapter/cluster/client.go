@@ -16,39 +16,41 @@ import (
 	"k8s.io/client-go/util/connrotation"
 )
 
-// Requests to the API server: a handful of watches, and what delegated authentication and Events need. The bound is
-// there for the day that something here goes wrong.
+// Rate limit of requests to the API server. The view needs a few watches, delegated authentication
+// and Events; the limit only protects the server from a bug.
 const (
 	requestsPerSecond = 50
 	requestsAtOnce    = 100
 )
 
-// dialPatience is how long a connection may take to open: an address behind which nobody is any more is given up in the
-// time in which the server that took its place is wanted. keepAlive is client-go's own.
+// dialTimeout bounds opening a connection. It is short, so an address that nobody has any more is
+// given up before its successor is needed. keepAlive is client-go's.
 const (
-	dialPatience = 3 * time.Second
-	keepAlive    = 30 * time.Second
+	dialTimeout = 3 * time.Second
+	keepAlive   = 30 * time.Second
 )
 
 const protobuf = "application/vnd.kubernetes.protobuf"
 
-// Client is how the API server is reached.
+// Client connects to the API server.
 type Client struct {
 	rest       *rest.Config
 	kubernetes kubernetes.Interface
 	metadata   metadata.Interface
-	// hangUp closes all connections; what is asked or watched over them fails at once, and is tried over others.
-	hangUp func()
+	// closeConnections closes all connections. Requests and watches on them fail at once and are
+	// retried on new ones.
+	closeConnections func()
 }
 
-// Connect reads how the API server is reached. It does not reach for it: a cluster whose API server is away is no error.
+// Connect reads the configuration of the API server. It does not connect yet: an unreachable API
+// server is not an error.
 func Connect(cfg Config, logger *slog.Logger) (*Client, error) {
 	where, err := restConfig(cfg)
 	if err != nil {
 		return nil, err
 	}
 	where.UserAgent = "sluice/" + cmp.Or(cfg.Version, "unknown")
-	connections := connrotation.NewDialer((&net.Dialer{Timeout: dialPatience, KeepAlive: keepAlive}).DialContext)
+	connections := connrotation.NewDialer((&net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}).DialContext)
 	where.Dial = connections.DialContext
 	where.QPS, where.Burst = requestsPerSecond, requestsAtOnce
 
@@ -56,14 +58,15 @@ func Connect(cfg Config, logger *slog.Logger) (*Client, error) {
 	binary.ContentType, binary.AcceptContentTypes = protobuf, protobuf+",application/json"
 	typed, err := kubernetes.NewForConfig(binary)
 	if err != nil {
-		return nil, fmt.Errorf("client for %s: %w", where.Host, err)
+		return nil, fmt.Errorf("make a client for %s: %w", where.Host, err)
 	}
 	objects, err := metadata.NewForConfig(where)
 	if err != nil {
-		return nil, fmt.Errorf("metadata client for %s: %w", where.Host, err)
+		return nil, fmt.Errorf("make a metadata client for %s: %w", where.Host, err)
 	}
 	logger.Info("cluster", "server", where.Host, "userAgent", where.UserAgent)
-	return &Client{rest: where, kubernetes: typed, metadata: objects, hangUp: connections.CloseAll}, nil
+	return &Client{rest: where, kubernetes: typed, metadata: objects,
+		closeConnections: connections.CloseAll}, nil
 }
 
 func restConfig(cfg Config) (*rest.Config, error) {
@@ -77,17 +80,17 @@ func restConfig(cfg Config) (*rest.Config, error) {
 	where, err := rest.InClusterConfig()
 	switch {
 	case errors.Is(err, rest.ErrNotInCluster):
-		return nil, errors.New("no cluster: no kubeconfig was given, and this is no pod of a cluster " +
-			"(KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set); give the path of a kubeconfig, or serve standalone")
+		return nil, errors.New("no cluster found: no kubeconfig is set, and this process does not run in a pod " +
+			"(KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set); set the path of a kubeconfig, or serve standalone")
 	case err != nil:
-		return nil, fmt.Errorf("no kubeconfig was given, and the service account of this pod cannot be used "+
+		return nil, fmt.Errorf("no kubeconfig is set, and the service account of this pod cannot be used "+
 			"(looked in /var/run/secrets/kubernetes.io/serviceaccount): %w", err)
 	}
 	return where, nil
 }
 
-// fromKubeconfig reads a file. One that names no cluster is an error here: client-go would speak of an environment variable
-// that it does not read, or take the cluster of the pod instead.
+// fromKubeconfig reads a kubeconfig. A file that names no cluster is an error: client-go would
+// blame an environment variable that it does not read, or use the cluster of the pod instead.
 func fromKubeconfig(path string) (*rest.Config, error) {
 	file, err := clientcmd.LoadFromFile(path)
 	if err != nil {
@@ -102,28 +105,30 @@ func fromKubeconfig(path string) (*rest.Config, error) {
 	return clientcmd.NewDefaultClientConfig(*file, nil).ClientConfig()
 }
 
-// namesCluster returns what is missing between a kubeconfig and the address of a server.
+// namesCluster returns the first gap between a kubeconfig's current-context and the address of a
+// server.
 func namesCluster(file *clientcmdapi.Config) error {
-	const want = "want a kubeconfig with a current-context that names a cluster and its server, as \"kubectl config view\" shows one"
+	const want = "must have a current-context that names a cluster and its server (see \"kubectl config view\")"
 	if file.CurrentContext == "" {
-		return fmt.Errorf("it has %d contexts and no current-context; %s", len(file.Contexts), want)
+		return fmt.Errorf("the file has %d contexts and no current-context; %s", len(file.Contexts), want)
 	}
 	context := file.Contexts[file.CurrentContext]
 	if context == nil {
-		return fmt.Errorf("its current-context is %q, but it has no such context; %s", file.CurrentContext, want)
+		return fmt.Errorf("the current-context %q is not among the contexts; %s", file.CurrentContext, want)
 	}
 	cluster := file.Clusters[context.Cluster]
 	if cluster == nil {
-		return fmt.Errorf("its current context, %q, names the cluster %q, but it has no such cluster; %s", file.CurrentContext, context.Cluster, want)
+		return fmt.Errorf("the current-context %q names the cluster %q, which is not among the clusters; %s",
+			file.CurrentContext, context.Cluster, want)
 	}
 	if cluster.Server == "" {
-		return fmt.Errorf("its cluster %q has no server; %s", context.Cluster, want)
+		return fmt.Errorf("the cluster %q has no server; %s", context.Cluster, want)
 	}
 	return nil
 }
 
-// REST returns a copy of how the API server is reached.
+// REST returns a copy of the client configuration.
 func (c *Client) REST() *rest.Config { return rest.CopyConfig(c.rest) }
 
-// Kubernetes is the typed client, for delegated authentication and authorization.
+// Kubernetes returns the typed client, for delegated authentication and authorization.
 func (c *Client) Kubernetes() kubernetes.Interface { return c.kubernetes }

@@ -10,11 +10,12 @@ import (
 
 // Config says which cluster to view, and which of its objects.
 type Config struct {
-	// Kubeconfig is the path of a kubeconfig file, whose current context names the cluster. Empty: the
-	// cluster that this process runs in as a pod.
+	// Kubeconfig is the path of a kubeconfig file, whose current context names the cluster. Empty:
+	// the cluster that this process runs in as a pod.
 	Kubeconfig string
-	// ObjectKinds are the resources, besides pods, whose objects are watched (their metadata only), as
-	// in "deployments.apps". A series on such an object ends with it, and label selectors can pick it.
+	// ObjectKinds are the resources, besides pods, whose objects are watched (their metadata only),
+	// as in "deployments.apps". A series on such an object ends with it, and label selectors can
+	// pick it.
 	ObjectKinds []string
 	// Version is Sluice's own, for the user agent "sluice/<version>".
 	Version string
@@ -23,7 +24,8 @@ type Config struct {
 // DefaultConfig views the cluster that this process runs in, and the usual kinds of objects.
 func DefaultConfig() Config {
 	return Config{
-		ObjectKinds: []string{"namespaces", "services", "deployments.apps", "statefulsets.apps", "ingresses.networking.k8s.io"},
+		ObjectKinds: []string{"namespaces", "services", "deployments.apps", "statefulsets.apps",
+			"ingresses.networking.k8s.io"},
 	}
 }
 

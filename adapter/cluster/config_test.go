@@ -48,18 +48,18 @@ func TestNoCluster(t *testing.T) {
 	}
 }
 
-// A kubeconfig that leads to no server is told of as such, in a pod as elsewhere.
+// A kubeconfig without a server is reported as such, even in a pod.
 func TestKubeconfigWithoutACluster(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
 	t.Setenv("KUBERNETES_SERVICE_PORT", "1")
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	for text, want := range map[string]string{
-		"":  "0 contexts and no current-context; want a kubeconfig with",
+		"":  "0 contexts and no current-context; must have",
 		"{": "yaml",
 		"contexts: [{name: c, context: {cluster: k}}]":                       "1 contexts and no current-context",
-		"current-context: c":                                                 `its current-context is "c", but it has no such context`,
-		"{current-context: c, contexts: [{name: c, context: {cluster: k}}]}": `its current context, "c", names the cluster "k", but it has no such`,
-		"{current-context: c, contexts: [{name: c, context: {cluster: k}}], clusters: [{name: k, cluster: {}}]}":                                                         `its cluster "k" has no server`,
+		"current-context: c":                                                 `the current-context "c" is not among the contexts`,
+		"{current-context: c, contexts: [{name: c, context: {cluster: k}}]}": `the current-context "c" names the cluster "k", which is not among`,
+		"{current-context: c, contexts: [{name: c, context: {cluster: k}}], clusters: [{name: k, cluster: {}}]}":                                                         `the cluster "k" has no server`,
 		"{current-context: c, contexts: [{name: c, context: {cluster: k}}], clusters: [{name: k, cluster: {server: 'https://127.0.0.1:1', certificate-authority: ca}}]}": filepath.Join(filepath.Dir(file), "ca"),
 		"{current-context: c, contexts: [{name: c, context: {cluster: k}}], clusters: [{name: k, cluster: {server: 'https://127.0.0.1:1'}}]}":                            "",
 	} {
@@ -84,7 +84,7 @@ func TestUserAgent(t *testing.T) {
 	}))
 	defer s.Close()
 	client := (&apiServer{at: s.Listener.Addr().String()}).client(t, &Config{Version: "1.2.3"})
-	client.Kubernetes().CoreV1().Pods("a").Get(t.Context(), "b", metav1.GetOptions{}) //nolint:errcheck // there is none
+	client.Kubernetes().CoreV1().Pods("a").Get(t.Context(), "b", metav1.GetOptions{}) //nolint:errcheck // there is no server
 	if got := <-agents; got != "sluice/1.2.3" {
 		t.Errorf("the user agent is %q", got)
 	}

@@ -12,38 +12,39 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// How often the API server is asked for its resources: unasked, when one is not known, and when it did not answer.
+// Intervals of discovery: regularly, at least between two requests for an unknown resource, and
+// after a failure.
 const (
-	discoverEvery   = 5 * time.Minute
-	discoverAtMost  = 30 * time.Second
-	discoverRetry   = 5 * time.Second
-	discoverTimeout = 10 * time.Second
+	discoveryInterval    = 5 * time.Minute
+	discoveryMinInterval = 30 * time.Second
+	discoveryRetry       = 5 * time.Second
+	discoveryTimeout     = 10 * time.Second
 )
 
-// explorer keeps resources as the API server has them.
-type explorer struct {
+// discoverer keeps resources up to date with the API server.
+type discoverer struct {
 	rest      *rest.Config
 	resources *resources
 	observer  *Observer
-	answers   *answers
-	// atMost and retry are discoverAtMost and discoverRetry, but for tests.
-	atMost, retry time.Duration
+	health    *requestHealth
+	// minInterval and retryAfter are constants outside of tests.
+	minInterval, retryAfter time.Duration
 }
 
-// run asks until the context ends.
-func (e *explorer) run(ctx context.Context) error {
-	client, err := e.client(ctx)
+// run discovers until the context ends.
+func (e *discoverer) run(ctx context.Context) error {
+	client, err := e.newClient(ctx)
 	if err != nil {
-		return fmt.Errorf("discovery client: %w", err)
+		return fmt.Errorf("make a discovery client: %w", err)
 	}
 	for ctx.Err() == nil {
-		pause, idle := e.atMost, discoverEvery-e.atMost
-		if err := e.explore(client); err != nil && ctx.Err() == nil {
-			e.answers.failed(err)
-			pause, idle = e.retry, 0
+		pause, idle := e.minInterval, discoveryInterval-e.minInterval
+		if err := e.discover(client); err != nil && ctx.Err() == nil {
+			e.health.recordFailure(err)
+			pause, idle = e.retryAfter, 0
 		}
 		sleep(ctx, pause, nil)
-		sleep(ctx, idle, e.resources.wanted)
+		sleep(ctx, idle, e.resources.refresh)
 	}
 	return nil
 }
@@ -59,15 +60,15 @@ func sleep(ctx context.Context, d time.Duration, woken <-chan struct{}) {
 	}
 }
 
-// client makes one whose requests end with the context: those of client-go take none.
-func (e *explorer) client(ctx context.Context) (*discovery.DiscoveryClient, error) {
+// client makes a client whose requests end with ctx; client-go's discovery takes no context.
+func (e *discoverer) newClient(ctx context.Context) (*discovery.DiscoveryClient, error) {
 	bound := rest.CopyConfig(e.rest)
-	bound.Timeout = discoverTimeout
+	bound.Timeout = discoveryTimeout
 	bound.Wrap(func(next http.RoundTripper) http.RoundTripper { return boundTo{ctx, next} })
 	return discovery.NewDiscoveryClientForConfig(bound)
 }
 
-// boundTo ends requests with a context that is not theirs.
+// boundTo ends requests with a second context.
 type boundTo struct {
 	ctx  context.Context
 	next http.RoundTripper
@@ -86,13 +87,13 @@ func (b boundTo) RoundTrip(r *http.Request) (*http.Response, error) {
 		cancel()
 		return nil, err
 	}
-	// The body is read after this returns, so the request stays bound; discoverTimeout ends it at the latest.
+	// The body is read after this returns, so the request stays bound until discoveryTimeout.
 	context.AfterFunc(r.Context(), func() { stop(); cancel() })
 	return response, nil
 }
 
-// explore asks once. Groups whose server is away keep what they had.
-func (e *explorer) explore(client discovery.DiscoveryInterface) error {
+// discover asks the API server once. Groups whose server is unavailable keep their resources.
+func (e *discoverer) discover(client discovery.DiscoveryInterface) error {
 	groups, lists, err := client.ServerGroupsAndResources()
 	away := sets.New[string]()
 	var partly *discovery.ErrGroupDiscoveryFailed
@@ -104,7 +105,7 @@ func (e *explorer) explore(client discovery.DiscoveryInterface) error {
 	case err != nil:
 		return err
 	}
-	e.answers.answered()
+	e.health.recordSuccess()
 	var before []resource
 	if names := e.resources.current.Load(); names != nil {
 		before = names.all

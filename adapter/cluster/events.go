@@ -18,25 +18,26 @@ import (
 	"k8s.io/client-go/tools/record"
 )
 
-// What bounds Events: how many wait, how long one may take, and how often one is tried. More than 25 about one object
-// are merged and slowed down to one in five minutes by client-go's correlator.
+// Bounds of Events: queue, time per Event and attempts. client-go's correlator merges more than 25
+// Events about one object, and slows them down to one in five minutes.
 const (
-	eventsWaiting = 256
-	// eventsOfNamespace is how many of them may be of one namespace: its pods cannot crowd out the others'.
-	eventsOfNamespace = 32
-	eventTimeout      = 10 * time.Second
-	eventTries        = 3
+	eventQueueSize = 256
+	// eventsPerNamespace bounds the queued Events of a namespace, so its pods cannot crowd out
+	// other namespaces.
+	eventsPerNamespace = 32
+	eventTimeout       = 10 * time.Second
+	eventTries         = 3
 )
 
-// events writes core/v1 Events, which need no right but to create and patch "events". It never blocks who has
-// something to tell: beyond what may wait, Events are dropped and counted. (The recorder of client-go drops as well but
-// does not say how many, and tries each for minutes.)
+// events writes core/v1 Events, which requires the rights to create and patch "events". It never
+// blocks its caller: if the queue is full, Events are dropped and counted. (client-go's recorder
+// drops Events too, but does not count them, and tries each for minutes.)
 type events struct {
 	client    kubernetes.Interface
 	resources *resources
 	logger    *slog.Logger
 	queue     chan *corev1.Event
-	pause     time.Duration // between tries
+	pause     time.Duration // between attempts
 
 	mu      sync.Mutex
 	waiting map[string]int // Events in the queue, by namespace
@@ -47,11 +48,11 @@ type events struct {
 func newEvents(client kubernetes.Interface, resources *resources, logger *slog.Logger) *events {
 	return &events{
 		client: client, resources: resources, logger: logger,
-		waiting: map[string]int{}, queue: make(chan *corev1.Event, eventsWaiting), pause: 2 * time.Second,
+		waiting: map[string]int{}, queue: make(chan *corev1.Event, eventQueueSize), pause: 2 * time.Second,
 	}
 }
 
-// add tells something about an object.
+// add queues an Event about an object.
 func (e *events) add(on metric.Object, reason, message string) {
 	reference, ok := e.reference(on)
 	if !ok {
@@ -60,16 +61,16 @@ func (e *events) add(on metric.Object, reason, message string) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.waiting[on.Namespace] >= eventsOfNamespace || len(e.queue) == cap(e.queue) {
+	if e.waiting[on.Namespace] >= eventsPerNamespace || len(e.queue) == cap(e.queue) {
 		e.dropped.Add(1)
 		return
 	}
 	e.waiting[on.Namespace]++
-	e.queue <- newEvent(reference, reason, message) // only add fills it
+	e.queue <- newEvent(reference, reason, message) // add is the only sender, so this never blocks
 }
 
-// took counts one that left the queue.
-func (e *events) took(one *corev1.Event) {
+// dequeued counts an Event that left the queue.
+func (e *events) dequeued(one *corev1.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	namespace := one.InvolvedObject.Namespace
@@ -78,9 +79,10 @@ func (e *events) took(one *corev1.Event) {
 	}
 }
 
-// reference names the object as an Event does. Kinds that are watched always need no discovery.
+// reference returns the object reference of an Event. Pods and LimitRanges need no discovery.
 func (e *events) reference(on metric.Object) (corev1.ObjectReference, bool) {
-	reference := corev1.ObjectReference{APIVersion: "v1", Namespace: on.Namespace, Name: on.Name, UID: types.UID(on.UID)}
+	reference := corev1.ObjectReference{APIVersion: "v1", Namespace: on.Namespace, Name: on.Name,
+		UID: types.UID(on.UID)}
 	switch on.Resource {
 	case podResource:
 		reference.Kind = "Pod"
@@ -100,13 +102,14 @@ func newEvent(on corev1.ObjectReference, reason, message string) *corev1.Event {
 	now := metav1.Now()
 	namespace := on.Namespace
 	if namespace == "" {
-		namespace = metav1.NamespaceDefault // where Events on what is in no namespace belong
+		namespace = metav1.NamespaceDefault // for Events on objects outside of namespaces
 	}
 	return &corev1.Event{
-		ObjectMeta:          metav1.ObjectMeta{Name: fmt.Sprintf("%s.%x", on.Name, now.UnixNano()), Namespace: namespace},
+		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s.%x", on.Name, now.UnixNano()),
+			Namespace: namespace},
 		InvolvedObject:      on,
 		Reason:              reason,
-		Message:             short(message),
+		Message:             truncated(message),
 		FirstTimestamp:      now,
 		LastTimestamp:       now,
 		Count:               1,
@@ -116,8 +119,8 @@ func newEvent(on corev1.ObjectReference, reason, message string) *corev1.Event {
 	}
 }
 
-// short cuts a message to what an Event may hold.
-func short(message string) string {
+// truncated shortens a message to the limit of Events.
+func truncated(message string) string {
 	const most = 1024
 	if len(message) <= most {
 		return message
@@ -125,7 +128,7 @@ func short(message string) string {
 	return message[:most-3] + "..."
 }
 
-// run writes until the context ends.
+// run writes Events until the context ends.
 func (e *events) run(ctx context.Context) {
 	correlator := record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{})
 	for {
@@ -133,7 +136,7 @@ func (e *events) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case one := <-e.queue:
-			e.took(one)
+			e.dequeued(one)
 			e.write(ctx, correlator, one)
 		}
 	}
@@ -147,28 +150,30 @@ func (e *events) write(ctx context.Context, correlator *record.EventCorrelator, 
 	}
 	for range eventTries {
 		var written *corev1.Event
-		if written, err = e.try(ctx, result); err == nil {
+		if written, err = e.writeOnce(ctx, result); err == nil {
 			correlator.UpdateState(written)
 			e.sent.Add(1)
 			return
 		}
 		if status := apierrors.APIStatus(nil); errors.As(err, &status) {
-			break // the API server answered, and will not answer otherwise
+			break // the API server answered, and would answer the same again
 		}
 		sleep(ctx, e.pause, nil)
 	}
 	e.dropped.Add(1)
-	e.logger.Warn("Event not written", "reason", one.Reason, "message", one.Message, "on", one.InvolvedObject.Kind,
-		"namespace", one.InvolvedObject.Namespace, "name", one.InvolvedObject.Name, "err", err)
+	e.logger.Warn("cannot write an Event", "reason", one.Reason, "message", one.Message,
+		"on", one.InvolvedObject.Kind, "namespace", one.InvolvedObject.Namespace, "name", one.InvolvedObject.Name, "err", err)
 }
 
-// try creates the Event, or counts one more of it. One that was counted and has expired since is created again.
-func (e *events) try(ctx context.Context, what *record.EventCorrelateResult) (*corev1.Event, error) {
+// writeOnce creates the Event, or increases its count. If it expired on the server, writeOnce
+// creates it again.
+func (e *events) writeOnce(ctx context.Context, what *record.EventCorrelateResult) (*corev1.Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, eventTimeout)
 	defer cancel()
 	client := e.client.CoreV1().Events(what.Event.Namespace)
 	if what.Event.Count > 1 {
-		written, err := client.Patch(ctx, what.Event.Name, types.StrategicMergePatchType, what.Patch, metav1.PatchOptions{})
+		written, err := client.Patch(ctx, what.Event.Name, types.StrategicMergePatchType, what.Patch,
+			metav1.PatchOptions{})
 		if err == nil || !apierrors.IsNotFound(err) {
 			return written, err
 		}

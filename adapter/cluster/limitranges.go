@@ -1,11 +1,15 @@
 package cluster
 
 import (
+	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/sluice-metrics/sluice/metric"
+	corev1 "k8s.io/api/core/v1"
+	quantity "k8s.io/apimachinery/pkg/api/resource"
 )
 
 // Reasons of the Events on a LimitRange.
@@ -17,26 +21,26 @@ const (
 // limitRangeResource is the canonical resource of LimitRanges.
 const limitRangeResource = "limitranges"
 
-// limitRanges holds what the LimitRanges say, by namespace. One goroutine writes.
+// limitRanges indexes the LimitRanges by namespace. One goroutine writes.
 type limitRanges struct {
 	observer *Observer
 	events   *events
 	logger   *slog.Logger
 
-	mu     sync.RWMutex
-	named  map[string]map[string]*limitRange
-	lowest map[string]metric.Limits
+	mu          sync.RWMutex
+	byNamespace map[string]map[string]*limitRange
+	lowest      map[string]metric.Limits
 }
 
 func newLimitRanges(observer *Observer, events *events, logger *slog.Logger) *limitRanges {
 	return &limitRanges{
 		observer: observer, events: events, logger: logger,
-		named:  map[string]map[string]*limitRange{},
-		lowest: map[string]metric.Limits{},
+		byNamespace: map[string]map[string]*limitRange{},
+		lowest:      map[string]metric.Limits{},
 	}
 }
 
-// limits are the lowest of what the namespace's LimitRanges say.
+// limits returns the lowest limits that the namespace's LimitRanges set.
 func (l *limitRanges) limits(namespace string) metric.Limits {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -48,7 +52,7 @@ func (l *limitRanges) limits(namespace string) metric.Limits {
 
 func (l *limitRanges) put(now *limitRange) {
 	l.mu.Lock()
-	was := l.named[now.namespace][now.name]
+	was := l.byNamespace[now.namespace][now.name]
 	if was != nil && was.uid != now.uid {
 		was = nil
 	}
@@ -56,27 +60,27 @@ func (l *limitRanges) put(now *limitRange) {
 		l.mu.Unlock()
 		return
 	}
-	now.keep(was)
-	if l.named[now.namespace] == nil {
-		l.named[now.namespace] = map[string]*limitRange{}
+	now.keepValid(was)
+	if l.byNamespace[now.namespace] == nil {
+		l.byNamespace[now.namespace] = map[string]*limitRange{}
 	}
-	l.named[now.namespace][now.name] = now
-	changed := l.settleLocked(now.namespace)
+	l.byNamespace[now.namespace][now.name] = now
+	changed := l.recomputeLocked(now.namespace)
 	l.mu.Unlock()
 
-	l.complain(now)
+	l.reportFaults(now)
 	if changed {
 		l.observer.limitsChanged(now.namespace)
 	}
 }
 
-// keep takes from the LimitRange as it was before what now cannot be a limit.
-func (r *limitRange) keep(was *limitRange) {
+// keepValid replaces invalid limits by those of the previous version.
+func (r *limitRange) keepValid(was *limitRange) {
 	if was == nil {
 		return
 	}
 	numbers, before := limitsIn(&r.limits), limitsIn(&was.limits)
-	for i, bad := range r.bad {
+	for i, bad := range r.invalid {
 		if bad {
 			*numbers[i] = *before[i]
 		}
@@ -85,8 +89,8 @@ func (r *limitRange) keep(was *limitRange) {
 
 func (l *limitRanges) drop(namespace, name string) {
 	l.mu.Lock()
-	delete(l.named[namespace], name)
-	changed := l.settleLocked(namespace)
+	delete(l.byNamespace[namespace], name)
+	changed := l.recomputeLocked(namespace)
 	l.mu.Unlock()
 	if changed {
 		l.observer.limitsChanged(namespace)
@@ -101,7 +105,7 @@ func (l *limitRanges) replace(all []*limitRange) {
 	}
 	var gone []objectName
 	l.mu.RLock()
-	for namespace, named := range l.named {
+	for namespace, named := range l.byNamespace {
 		for name := range named {
 			if key := (objectName{namespace, name}); !listed[key] {
 				gone = append(gone, key)
@@ -114,20 +118,20 @@ func (l *limitRanges) replace(all []*limitRange) {
 	}
 }
 
-// settleLocked finds the lowest limits of the namespace anew, and reports whether they are others.
-func (l *limitRanges) settleLocked(namespace string) bool {
+// recomputeLocked computes the lowest limits of the namespace, and reports whether they changed.
+func (l *limitRanges) recomputeLocked(namespace string) bool {
 	was, ok := l.lowest[namespace]
 	if !ok {
 		was = metric.UnsetLimits()
 	}
-	if len(l.named[namespace]) == 0 {
-		delete(l.named, namespace)
+	if len(l.byNamespace[namespace]) == 0 {
+		delete(l.byNamespace, namespace)
 		delete(l.lowest, namespace)
 		return was != metric.UnsetLimits()
 	}
 	lowest := metric.UnsetLimits()
 	numbers := limitsIn(&lowest)
-	for _, one := range l.named[namespace] {
+	for _, one := range l.byNamespace[namespace] {
 		for i, said := range limitsIn(&one.limits) {
 			if *said != metric.Unset && (*numbers[i] == metric.Unset || *said < *numbers[i]) {
 				*numbers[i] = *said
@@ -138,16 +142,143 @@ func (l *limitRanges) settleLocked(namespace string) bool {
 	return was != lowest
 }
 
-// complain tells what is wrong with a LimitRange: in the log, and to its namespace in Events.
-func (l *limitRanges) complain(r *limitRange) {
+// reportFaults reports the faults of a LimitRange: in the log and as Events.
+func (l *limitRanges) reportFaults(r *limitRange) {
 	on := metric.Object{Resource: limitRangeResource, Namespace: r.namespace, Name: r.name, UID: r.uid}
 	if len(r.faults) > 0 {
 		what := strings.Join(r.faults, "; ")
-		l.logger.Warn("LimitRange: the value before, or else the default, holds", "namespace", r.namespace, "name", r.name, "faults", what)
-		l.events.add(on, ReasonBadLimit, what+". The value before, or else the default, holds.")
+		l.logger.Warn("a LimitRange is invalid; the previous value or the default applies",
+			"namespace", r.namespace, "name", r.name, "faults", what)
+		l.events.add(on, ReasonBadLimit, what+". The previous value or the default applies.")
 	}
-	if r.misplaced != "" {
-		l.logger.Error("LimitRange rejects pods", "namespace", r.namespace, "name", r.name, "fault", r.misplaced)
-		l.events.add(on, ReasonMisplacedLimit, r.misplaced)
+	if r.misplacedFault != "" {
+		l.logger.Error("a LimitRange makes Kubernetes reject pods", "namespace", r.namespace, "name", r.name,
+			"fault", r.misplacedFault)
+		l.events.add(on, ReasonMisplacedLimit, r.misplacedFault)
 	}
+}
+
+// Sluice's types and resources in a LimitRange. The API server's validation and admission ignore a
+// custom type. Under "Pod" or "Container" the LimitRanger admission plugin would take the resources
+// for ones that containers request (Kubernetes docs, "Limit Ranges").
+const (
+	sluiceDomain  = "sluice.dev/"
+	podType       = corev1.LimitType(sluiceDomain + "Pod")
+	namespaceType = corev1.LimitType(sluiceDomain + "Namespace")
+	metricsName   = corev1.ResourceName(sluiceDomain + "metrics")
+	seriesName    = corev1.ResourceName(sluiceDomain + "series")
+)
+
+// maxLimit is the highest valid limit.
+const maxLimit = 1_000_000_000
+
+// limitRange is the part of a LimitRange that is kept.
+type limitRange struct {
+	namespace, name, uid, version string
+	limits                        metric.Limits
+	// invalid marks the limits whose value is invalid.
+	invalid invalidLimits
+	// faults are messages for people; they are reported in one Event.
+	faults []string
+	// misplacedFault is set if Sluice's resources are under a type that LimitRanger enforces.
+	misplacedFault string
+}
+
+// invalidLimits marks limits in the order of limitsIn.
+type invalidLimits [4]bool
+
+// limitsIn returns pointers to the four limits of l.
+func limitsIn(l *metric.Limits) [4]*int {
+	return [4]*int{&l.Pod.Metrics, &l.Pod.Series, &l.Namespace.Metrics, &l.Namespace.Series}
+}
+
+func newLimitRange(from any) (*limitRange, bool) {
+	of, ok := from.(*corev1.LimitRange)
+	if !ok {
+		return nil, false
+	}
+	short := &limitRange{
+		namespace: of.Namespace, name: of.Name, uid: string(of.UID), version: of.ResourceVersion,
+		limits: metric.UnsetLimits(),
+	}
+	for i := range of.Spec.Limits {
+		short.read(&of.Spec.Limits[i])
+	}
+	return short, true
+}
+
+func (r *limitRange) read(item *corev1.LimitRangeItem) {
+	numbers := limitsIn(&r.limits)
+	switch {
+	case item.Type == podType:
+		r.readMax(item, metricsName, 0, numbers[0])
+		r.readMax(item, seriesName, 1, numbers[1])
+		r.readRest(item)
+	case item.Type == namespaceType:
+		r.readMax(item, metricsName, 2, numbers[2])
+		r.readMax(item, seriesName, 3, numbers[3])
+		r.readRest(item)
+	case strings.HasPrefix(string(item.Type), sluiceDomain):
+		r.faults = append(r.faults, fmt.Sprintf("type %s is unknown; must be %s or %s",
+			item.Type, podType, namespaceType))
+	default:
+		if ours := sluiceResourcesIn(item); len(ours) > 0 && r.misplacedFault == "" {
+			r.misplacedFault = fmt.Sprintf("%s under type %s is enforced by Kubernetes, and pods of this namespace that do not "+
+				"declare it are rejected or stay Pending; must be under type %s or %s",
+				strings.Join(ours, ", "), item.Type, podType, namespaceType)
+		}
+	}
+}
+
+// readMax reads one limit. Kubernetes validates the names in a LimitRange but not the values, so
+// negative and fractional ones get here.
+func (r *limitRange) readMax(item *corev1.LimitRangeItem, name corev1.ResourceName, index int, into *int) {
+	value, said := item.Max[name]
+	if !said {
+		return
+	}
+	whole, ok := wholeNumber(value)
+	if !ok {
+		r.invalid[index] = true
+		r.faults = append(r.faults, fmt.Sprintf("max of %s under type %s is %s; must be a whole number from 0 to %d",
+			name, item.Type, value.String(), maxLimit))
+		return
+	}
+	*into = whole
+}
+
+// readRest reports the resources that have no meaning under Sluice's types.
+func (r *limitRange) readRest(item *corev1.LimitRangeItem) {
+	strange := slices.DeleteFunc(resourcesIn(item), func(name string) bool {
+		return name == string(metricsName) || name == string(seriesName)
+	})
+	if len(strange) > 0 {
+		r.faults = append(r.faults, fmt.Sprintf("%s under type %s is unknown; must be %s or %s",
+			strings.Join(strange, ", "), item.Type, metricsName, seriesName))
+	}
+}
+
+func wholeNumber(q quantity.Quantity) (int, bool) {
+	if q.Sign() < 0 || q.CmpInt64(maxLimit) > 0 {
+		return 0, false
+	}
+	rounded := q.Value()
+	return int(rounded), q.CmpInt64(rounded) == 0
+}
+
+// sluiceResourcesIn returns Sluice's resources in any field of an item.
+func sluiceResourcesIn(item *corev1.LimitRangeItem) []string {
+	return slices.DeleteFunc(resourcesIn(item), func(name string) bool { return !strings.HasPrefix(name, sluiceDomain) })
+}
+
+// resourcesIn returns the resources in all fields of an item.
+func resourcesIn(item *corev1.LimitRangeItem) (all []string) {
+	for _, list := range []corev1.ResourceList{item.Max, item.Min, item.Default, item.DefaultRequest,
+		item.MaxLimitRequestRatio} {
+		for name := range list {
+			all = append(all, string(name))
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }

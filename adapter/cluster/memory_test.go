@@ -11,11 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-// bigCluster is as large as Kubernetes says that a cluster may be.
+// bigCluster is Kubernetes' own limit of pods.
 const bigCluster = 150_000
 
-// clusterPod is the n-th pod of a big cluster: Deployments of ten pods, every fifth a StatefulSet's with labels of its
-// own, half of all with two addresses.
+// clusterPod is the n-th pod of a big cluster: Deployments of ten pods, every fifth a StatefulSet's
+// with its own labels, half of all with two addresses.
 func clusterPod(n int) *corev1.Pod {
 	app := fmt.Sprintf("service-%d", n/10)
 	p := &corev1.Pod{
@@ -50,7 +50,7 @@ func clusterPod(n int) *corev1.Pod {
 
 func heap() uint64 {
 	runtime.GC()
-	runtime.GC() // what the first one unlinked of the interned strings
+	runtime.GC() // frees interned strings that the first run unlinked
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
@@ -77,7 +77,7 @@ func TestMemoryOfAPod(t *testing.T) {
 		t.Error("not all of them are known")
 	}
 
-	// Each pod replaced by another: what was there before may not add up.
+	// Replacing every pod must not accumulate memory.
 	for i := range bigCluster {
 		one := clusterPod(i)
 		one.UID = types.UID(fmt.Sprintf("%036d", i))
@@ -91,7 +91,7 @@ func TestMemoryOfAPod(t *testing.T) {
 	runtime.KeepAlive(p)
 }
 
-// Of a ReplicaSet little is kept: a large cluster has ten old ones for each Deployment.
+// A ReplicaSet takes little memory: a large cluster keeps ten old ones for each Deployment.
 func TestMemoryOfAReplicaSet(t *testing.T) {
 	if testing.Short() {
 		t.Skip("fills the view with 150,000 ReplicaSets")

@@ -4,15 +4,15 @@ import "github.com/prometheus/client_golang/prometheus"
 
 var (
 	podsDesc = prometheus.NewDesc("sluice_cluster_pods",
-		"Pods that live, as far as the cluster has told.", nil, nil)
+		"Live pods in the cluster view.", nil, nil)
 	syncedDesc = prometheus.NewDesc("sluice_cluster_synced",
-		"1 once everything that is watched in the cluster was read, else 0.", nil, nil)
+		"1 once all watched resources of the cluster were read, else 0.", nil, nil)
 	failuresDesc = prometheus.NewDesc("sluice_cluster_watch_errors_total",
-		"Requests to the API server to list, watch or discover that failed, by resource.", []string{"resource"}, nil)
+		"Failed list, watch and discovery requests to the API server, by resource.", []string{"resource"}, nil)
 	unansweredDesc = prometheus.NewDesc("sluice_cluster_unanswered_seconds",
-		"For how long the API server has not answered about a resource; 0: it does.", []string{"resource"}, nil)
+		"Time since the API server stopped answering about a resource; 0: it answers.", []string{"resource"}, nil)
 	eventsDesc = prometheus.NewDesc("sluice_cluster_events_total",
-		"Events for people in the cluster, by result: sent, suppressed (too many alike), dropped (none could be written).", []string{"result"}, nil)
+		"Kubernetes Events, by result: sent, suppressed (too many alike), dropped (could not be written).", []string{"result"}, nil)
 )
 
 // Register adds the view's metrics to a registry.
@@ -45,22 +45,22 @@ func (m viewMetrics) Collect(ch chan<- prometheus.Metric) {
 		synced = 1
 	}
 	gauge(syncedDesc, synced)
-	for _, a := range v.allAnswers() {
-		counter(failuresDesc, a.count(), a.about)
-		gauge(unansweredDesc, a.unanswered().Seconds(), a.about)
+	for _, a := range v.allHealth() {
+		counter(failuresDesc, a.failureCount(), a.resource)
+		gauge(unansweredDesc, a.failingFor().Seconds(), a.resource)
 	}
 	counter(eventsDesc, v.events.sent.Load(), "sent")
 	counter(eventsDesc, v.events.suppressed.Load(), "suppressed")
 	counter(eventsDesc, v.events.dropped.Load(), "dropped")
 }
 
-func (v *View) allAnswers() []*answers {
-	all := []*answers{v.explorer.answers}
-	for _, one := range v.needed {
-		all = append(all, one.answers)
+func (v *View) allHealth() []*requestHealth {
+	all := []*requestHealth{v.discoverer.health}
+	for _, one := range v.required {
+		all = append(all, one.health)
 	}
 	for _, one := range v.watchedKinds() {
-		all = append(all, one.answers)
+		all = append(all, one.health)
 	}
 	return all
 }

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// object is what is kept of an object of a watched kind.
+// object is the part of an object of a watched kind that is kept.
 type object struct {
 	namespace, name, uid string
 	labels               labelSet
@@ -18,12 +18,13 @@ func newObject(from any) (*object, bool) {
 	if !ok {
 		return nil, false
 	}
-	return &object{namespace: of.Namespace, name: of.Name, uid: string(of.UID), labels: newLabelSet(of.Labels)}, true
+	return &object{namespace: of.Namespace, name: of.Name, uid: string(of.UID),
+		labels: newLabelSet(of.Labels)}, true
 }
 
 type objectName struct{ namespace, name string }
 
-// objects holds the objects of one kind. One goroutine writes.
+// objects indexes the objects of one kind. One goroutine writes.
 type objects struct {
 	observer *Observer
 	resource string
@@ -84,7 +85,7 @@ func (o *objects) gone(was *object) {
 	o.observer.objectGone(metric.Object{Resource: o.resource, Namespace: was.namespace, Name: was.name, UID: was.uid})
 }
 
-// find returns the object; nil: there is none.
+// find returns the object, or nil.
 func (o *objects) find(namespace, name string) *object {
 	o.mu.RLock()
 	defer o.mu.RUnlock()

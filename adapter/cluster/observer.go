@@ -6,27 +6,28 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Observer is told what changed, after it can be read. Its functions are called without a lock held, from the
-// goroutines that watch, so they must be quick; one that is nil is not called.
+// Observer receives changes of the view, after the view shows them. The goroutines that watch call
+// its functions without a lock, so they must be quick. A nil function is not called.
 type Observer struct {
-	// PodKnown: these addresses have another Sender now, a pod's or nobody's. None: a pod became known by name, UID or
-	// container that has no new address.
-	PodKnown func([]netip.Addr)
-	// ObjectGone: a pod was deleted or has finished, or an object of a watched kind was deleted. With its UID.
+	// SendersChanged: these addresses have another Sender, a pod or nobody. Empty: a pod became
+	// known by name, UID or container, without a new address.
+	SendersChanged func([]netip.Addr)
+	// ObjectGone: a pod was deleted or has finished, or an object of a watched kind was deleted.
+	// The object has its UID.
 	ObjectGone func(metric.Object)
-	// ObjectKnown: there is an object of a watched kind that was not there before.
-	ObjectKnown func()
-	// LimitsChanged: the namespace's LimitRanges say something else.
+	// ObjectAdded: a new object of a watched kind exists.
+	ObjectAdded func()
+	// LimitsChanged: the limits of the namespace changed.
 	LimitsChanged func(namespace string)
-	// AskedChanged: the autoscalers of the namespace name other metrics.
-	AskedChanged func(namespace string)
-	// ResourcesChanged: Canonical and Find may answer otherwise for some resource.
+	// AutoscalersChanged: the autoscalers of the namespace name other metrics.
+	AutoscalersChanged func(namespace string)
+	// ResourcesChanged: the answers of Canonical and FindResource may have changed.
 	ResourcesChanged func()
 }
 
 func (o *Observer) podKnown(addresses []netip.Addr) {
-	if o.PodKnown != nil {
-		o.PodKnown(addresses)
+	if o.SendersChanged != nil {
+		o.SendersChanged(addresses)
 	}
 }
 
@@ -37,8 +38,8 @@ func (o *Observer) objectGone(gone metric.Object) {
 }
 
 func (o *Observer) objectKnown() {
-	if o.ObjectKnown != nil {
-		o.ObjectKnown()
+	if o.ObjectAdded != nil {
+		o.ObjectAdded()
 	}
 }
 
@@ -49,8 +50,8 @@ func (o *Observer) limitsChanged(namespace string) {
 }
 
 func (o *Observer) askedChanged(namespace string) {
-	if o.AskedChanged != nil {
-		o.AskedChanged(namespace)
+	if o.AutoscalersChanged != nil {
+		o.AutoscalersChanged(namespace)
 	}
 }
 

@@ -15,41 +15,43 @@ import (
 // podResource is the canonical resource of pods.
 const podResource = "pods"
 
-// Annotation on a pod, and its value, that say that what the pod sends without a claim is not about itself.
+// AboutAnnotation with the value AboutExternal says that samples of a pod without a claim do not
+// describe the pod.
 const (
 	AboutAnnotation = "sluice.dev/about"
 	AboutExternal   = "external"
 )
 
-// pod is what is kept of a pod. It is never changed once it is filed: an update files another one, with the same
-// *metric.Pod where that would be equal.
+// pod is the part of a pod that is kept. It is immutable once indexed: an update indexes another
+// pod, with the same *metric.Pod if that is equal.
 type pod struct {
 	*metric.Pod
 	finished bool
-	// ready: it passes its readiness checks, and is not being deleted.
+	// ready: the pod passes its readiness checks and is not being deleted.
 	ready bool
-	// controller is what owns the pod, a ReplicaSet mostly; the zero Handle: nothing does.
+	// controller owns the pod, usually a ReplicaSet; the zero Handle: none.
 	controller unique.Handle[metric.Workload]
 	labels     labelSet
-	// posted is where the pod stands in the posting of each of its labels. The lock of pods guards it.
-	posted     []uint32
-	containers []containerID
-	// addresses are the pod's own; none in the host's network.
+	// labelPositions are the pod's positions in the label index. The lock of pods guards them.
+	labelPositions []uint32
+	containers     []containerID
+	// addresses are the pod's own; empty in the host network.
 	addresses []netip.Addr
 	hosts     unique.Handle[hostAddresses]
-	// shared keeps alive, as long as the pod, the one copy of the namespace's and service account's names.
+	// shared keeps the interned names of namespace and service account alive as long as the pod.
 	shared [2]unique.Handle[string]
 }
 
-// hostAddresses are those of the node that a pod runs on, the zero Addr where there are fewer. What comes from there
-// may come from any process of the node, so it is nobody's.
+// hostAddresses are the addresses of the pod's node, padded with the zero Addr. Any process of the
+// node may send from them, so they belong to nobody.
 type hostAddresses [4]netip.Addr
 
-// containerID is a container's ID in the 32 bytes that 64 hexadecimal digits stand for; another one's hash.
+// containerID is a container's ID: the 32 bytes of 64 hexadecimal digits, or the hash of any other
+// ID.
 type containerID [sha256.Size]byte
 
 func newContainerID(id string) containerID {
-	if _, bare, ok := strings.Cut(id, "://"); ok { // "containerd://3f…", as the API says it
+	if _, bare, ok := strings.Cut(id, "://"); ok { // "containerd://3f…" in the API
 		id = bare
 	}
 	var raw containerID
@@ -61,7 +63,7 @@ func newContainerID(id string) containerID {
 	return sha256.Sum256([]byte(id))
 }
 
-// newPod takes from a pod of the API what is kept.
+// newPod copies the kept part of a pod.
 func newPod(from *corev1.Pod) *pod {
 	namespace, account := unique.Make(from.Namespace), unique.Make(from.Spec.ServiceAccountName)
 	return &pod{
@@ -73,7 +75,7 @@ func newPod(from *corev1.Pod) *pod {
 			Created:         createdAt(from),
 			DefaultExternal: from.Annotations[AboutAnnotation] == AboutExternal,
 		},
-		// A pod that is being deleted still lives: it sends and counts until the API has it no more, or says that it
+		// A pod that is being deleted still lives. It sends and counts until it is removed or has
 		// finished.
 		finished:   from.Status.Phase == corev1.PodSucceeded || from.Status.Phase == corev1.PodFailed,
 		ready:      isReady(from),
@@ -95,7 +97,8 @@ func createdAt(from *corev1.Pod) int64 {
 
 func containersOf(status *corev1.PodStatus) []containerID {
 	all := make([]containerID, 0, len(status.ContainerStatuses)+len(status.InitContainerStatuses)+len(status.EphemeralContainerStatuses))
-	for _, list := range [][]corev1.ContainerStatus{status.ContainerStatuses, status.InitContainerStatuses, status.EphemeralContainerStatuses} {
+	for _, list := range [][]corev1.ContainerStatus{status.ContainerStatuses, status.InitContainerStatuses,
+		status.EphemeralContainerStatuses} {
 		for i := range list {
 			if id := list[i].ContainerID; id != "" {
 				all = append(all, newContainerID(id))
@@ -137,7 +140,7 @@ func hostsOf(from *corev1.Pod) hostAddresses {
 	return hosts
 }
 
-// addAddress adds the address that text says, as a receiver would see it: an IPv4 address is never in IPv6 form.
+// addAddress appends a parsed address in the form that a receiver sees: IPv4 is never in IPv6 form.
 func addAddress(all []netip.Addr, text string) []netip.Addr {
 	if address, err := netip.ParseAddr(text); err == nil {
 		all = addOnce(all, address.Unmap())
@@ -152,14 +155,16 @@ func addOnce(all []netip.Addr, address netip.Addr) []netip.Addr {
 	return append(all, address)
 }
 
-// equal reports whether nothing changed that anybody asks for.
+// equal reports whether the kept parts are the same.
 func (p *pod) equal(q *pod) bool {
-	return p.finished == q.finished && p.ready == q.ready && p.controller == q.controller && p.hosts == q.hosts && *p.Pod == *q.Pod &&
-		slices.Equal(p.labels, q.labels) && slices.Equal(p.containers, q.containers) && slices.Equal(p.addresses, q.addresses)
+	return p.finished == q.finished && p.ready == q.ready && p.controller == q.controller &&
+		p.hosts == q.hosts && *p.Pod == *q.Pod &&
+		slices.Equal(p.labels, q.labels) && slices.Equal(p.containers, q.containers) &&
+		slices.Equal(p.addresses, q.addresses)
 }
 
-// places are all addresses that the pod says something about. A nil pod says nothing.
-func (p *pod) places() []netip.Addr {
+// allAddresses returns the pod's addresses and its node's. A nil pod has none.
+func (p *pod) allAddresses() []netip.Addr {
 	if p == nil {
 		return nil
 	}

@@ -9,62 +9,62 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// pods holds the pods that live, by all that they are asked by. One goroutine writes, the one that watches; addresses
-// are read without a lock, all else under it.
+// pods indexes the live pods. Only the goroutine that watches writes. Addresses are read without a
+// lock, everything else under mu.
 type pods struct {
 	observer  *Observer
 	addresses *addresses
 
-	mu         sync.RWMutex
-	named      map[string]map[string]*pod // by namespace and name
-	labelled   map[string]postings        // by namespace
-	uids       map[string]*pod
-	containers map[containerID]*pod
-	// nodes counts the pods that say that an address is a node's.
-	nodes map[netip.Addr]int
-	// contested are the addresses of several pods, or of a pod and a node, and those pods.
+	mu             sync.RWMutex
+	byKey          map[string]map[string]*pod // by namespace and name
+	byLabel        map[string]labelIndex      // by namespace
+	uidIndex       map[string]*pod
+	containerIndex map[containerID]*pod
+	// nodeAddresses counts the pods on the node of an address.
+	nodeAddresses map[netip.Addr]int
+	// contested holds the addresses that several pods claim, or a pod and a node, with those pods.
 	contested map[netip.Addr][]*pod
 	lastKey   uint64
-	departed  departed
+	gone      gonePods
 }
 
 func newPods(observer *Observer) *pods {
 	return &pods{
-		observer:   observer,
-		addresses:  newAddresses(),
-		named:      map[string]map[string]*pod{},
-		labelled:   map[string]postings{},
-		uids:       map[string]*pod{},
-		containers: map[containerID]*pod{},
-		nodes:      map[netip.Addr]int{},
-		contested:  map[netip.Addr][]*pod{},
+		observer:       observer,
+		addresses:      newAddresses(),
+		byKey:          map[string]map[string]*pod{},
+		byLabel:        map[string]labelIndex{},
+		uidIndex:       map[string]*pod{},
+		containerIndex: map[containerID]*pod{},
+		nodeAddresses:  map[netip.Addr]int{},
+		contested:      map[netip.Addr][]*pod{},
 	}
 }
 
-// put files what the cluster says of a pod.
+// put indexes a pod.
 func (p *pods) put(now *pod) {
-	if changed, known := p.file(now); known {
+	if changed, known := p.store(now); known {
 		p.observer.podKnown(changed)
 	}
 }
 
-// drop forgets a pod.
+// drop removes a pod.
 func (p *pods) drop(namespace, name string) {
-	if changed := p.forget(namespace, name); len(changed) > 0 {
-		p.observer.podKnown(changed) // who contested an address has it alone now
+	if changed := p.remove(namespace, name); len(changed) > 0 {
+		p.observer.podKnown(changed) // another pod may now have a contested address alone
 	}
 }
 
-// replace takes a whole list for the truth: what is not in it is gone. Those go first, so that their addresses are free
-// for those that come. Readers see it happen pod by pod; what became known is told at the end, at once.
+// replace applies a complete list. It removes the missing pods first, so their addresses are free
+// for new pods. Readers see each change at once; the observer is called once, at the end.
 func (p *pods) replace(all []*pod) {
 	var changed []netip.Addr
 	anything := false
 	for _, one := range p.missingFrom(all) {
-		changed = append(changed, p.forget(one.Namespace, one.Name)...)
+		changed = append(changed, p.remove(one.Namespace, one.Name)...)
 	}
 	for _, one := range all {
-		addresses, known := p.file(one)
+		addresses, known := p.store(one)
 		changed = append(changed, addresses...)
 		anything = anything || known
 	}
@@ -73,7 +73,7 @@ func (p *pods) replace(all []*pod) {
 	}
 }
 
-// missingFrom are the pods that are known and not in the list.
+// missingFrom returns the known pods that are not in the list.
 func (p *pods) missingFrom(all []*pod) (gone []*pod) {
 	listed := make(map[string]bool, len(all))
 	for _, one := range all {
@@ -81,7 +81,7 @@ func (p *pods) missingFrom(all []*pod) (gone []*pod) {
 	}
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	for uid, one := range p.uids {
+	for uid, one := range p.uidIndex {
 		if !listed[uid] {
 			gone = append(gone, one)
 		}
@@ -89,21 +89,21 @@ func (p *pods) missingFrom(all []*pod) (gone []*pod) {
 	return gone
 }
 
-// file files a pod. It returns the addresses that have another Sender now, and whether there is anything by which the
-// pod could not be found before.
-func (p *pods) file(now *pod) (changed []netip.Addr, known bool) {
+// store indexes a pod. It returns the addresses whose Sender changed, and whether the pod can be
+// found by anything new.
+func (p *pods) store(now *pod) (changed []netip.Addr, known bool) {
 	if now.finished {
-		changed = p.forget(now.Namespace, now.Name)
+		changed = p.remove(now.Namespace, now.Name)
 		return changed, len(changed) > 0
 	}
 	p.mu.Lock()
-	was := p.named[now.Namespace][now.Name]
+	was := p.byKey[now.Namespace][now.Name]
 	if was != nil && was.equal(now) {
 		p.mu.Unlock()
 		return nil, false
 	}
 	if was != nil && *was.Pod == *now.Pod {
-		now.Pod = was.Pod // who has it by pointer keeps it: it is the same
+		now.Pod = was.Pod // callers keep the pointer, and the contents are equal
 	}
 	changed = p.replaceLocked(was, now)
 	p.mu.Unlock()
@@ -115,10 +115,10 @@ func (p *pods) file(now *pod) (changed []netip.Addr, known bool) {
 	return changed, len(changed) > 0 || another || !slices.Equal(was.containers, now.containers)
 }
 
-// forget takes a pod out and returns the addresses that others have now.
-func (p *pods) forget(namespace, name string) []netip.Addr {
+// remove removes a pod, and returns the addresses that other pods have now.
+func (p *pods) remove(namespace, name string) []netip.Addr {
 	p.mu.Lock()
-	was := p.named[namespace][name]
+	was := p.byKey[namespace][name]
 	if was == nil {
 		p.mu.Unlock()
 		return nil
@@ -129,16 +129,16 @@ func (p *pods) forget(namespace, name string) []netip.Addr {
 	return changed
 }
 
-// replaceLocked takes one pod out and another in, either of which may be nil, and returns the addresses that have
-// another Sender now.
+// replaceLocked replaces one pod by another, either of which may be nil. It returns the addresses
+// whose Sender changed.
 func (p *pods) replaceLocked(was, now *pod) (changed []netip.Addr) {
-	places := was.places()
-	for _, one := range now.places() {
+	places := was.allAddresses()
+	for _, one := range now.allAddresses() {
 		places = addOnce(places, one)
 	}
 	holders := make([][]*pod, len(places))
 	for i, place := range places {
-		for _, one := range p.holdersLocked(place) {
+		for _, one := range p.claimantsLocked(place) {
 			if one != was {
 				holders[i] = append(holders[i], one)
 			}
@@ -147,33 +147,34 @@ func (p *pods) replaceLocked(was, now *pod) (changed []netip.Addr) {
 			holders[i] = append(holders[i], now)
 		}
 	}
-	p.unfileLocked(was)
-	p.fileLocked(now)
+	p.unindexLocked(was)
+	p.indexLocked(now)
 	if was != nil && (now == nil || now.Namespace != was.Namespace || now.Name != was.Name || now.UID != was.UID) {
-		p.departed.add(was.Object())
+		p.gone.add(was.Object())
 	}
 	for i, place := range places {
-		if p.settleLocked(place, holders[i]) {
+		if p.resolveAddressLocked(place, holders[i]) {
 			changed = append(changed, place)
 		}
 	}
 	return changed
 }
 
-// holdersLocked are the pods that say they have the address.
-func (p *pods) holdersLocked(address netip.Addr) []*pod {
+// claimantsLocked returns the pods that claim the address.
+func (p *pods) claimantsLocked(address netip.Addr) []*pod {
 	if several, ok := p.contested[address]; ok {
 		return several
 	}
 	if s := p.addresses.load(address); s != nil && s.Pod != nil {
-		return []*pod{p.uids[s.Pod.UID]}
+		return []*pod{p.uidIndex[s.Pod.UID]}
 	}
 	return nil
 }
 
-// settleLocked decides whose the address is, and reports whether it has another Sender now.
-func (p *pods) settleLocked(address netip.Addr, holders []*pod) bool {
-	isNode := p.nodes[address] > 0
+// resolveAddressLocked decides which pod has the address, and reports whether its Sender changed.
+// An address that several pods claim, or a node, belongs to nobody.
+func (p *pods) resolveAddressLocked(address netip.Addr, holders []*pod) bool {
+	isNode := p.nodeAddresses[address] > 0
 	if len(holders) > 1 || isNode && len(holders) > 0 {
 		p.contested[address] = holders
 	} else {
@@ -195,64 +196,64 @@ func (p *pods) settleLocked(address netip.Addr, holders []*pod) bool {
 	return true
 }
 
-func (p *pods) fileLocked(one *pod) {
+func (p *pods) indexLocked(one *pod) {
 	if one == nil {
 		return
 	}
-	if p.named[one.Namespace] == nil {
-		p.named[one.Namespace], p.labelled[one.Namespace] = map[string]*pod{}, postings{}
+	if p.byKey[one.Namespace] == nil {
+		p.byKey[one.Namespace], p.byLabel[one.Namespace] = map[string]*pod{}, labelIndex{}
 	}
-	p.named[one.Namespace][one.Name] = one
-	p.labelled[one.Namespace].add(one)
-	p.uids[one.UID] = one
+	p.byKey[one.Namespace][one.Name] = one
+	p.byLabel[one.Namespace].add(one)
+	p.uidIndex[one.UID] = one
 	for _, id := range one.containers {
-		p.containers[id] = one
+		p.containerIndex[id] = one
 	}
 	for _, host := range one.hosts.Value() {
 		if host.IsValid() {
-			p.nodes[host]++
+			p.nodeAddresses[host]++
 		}
 	}
 }
 
-func (p *pods) unfileLocked(one *pod) {
+func (p *pods) unindexLocked(one *pod) {
 	if one == nil {
 		return
 	}
-	delete(p.named[one.Namespace], one.Name)
-	p.labelled[one.Namespace].remove(one)
-	if len(p.named[one.Namespace]) == 0 {
-		delete(p.named, one.Namespace)
-		delete(p.labelled, one.Namespace)
+	delete(p.byKey[one.Namespace], one.Name)
+	p.byLabel[one.Namespace].remove(one)
+	if len(p.byKey[one.Namespace]) == 0 {
+		delete(p.byKey, one.Namespace)
+		delete(p.byLabel, one.Namespace)
 	}
-	delete(p.uids, one.UID)
+	delete(p.uidIndex, one.UID)
 	for _, id := range one.containers {
-		if p.containers[id] == one {
-			delete(p.containers, id)
+		if p.containerIndex[id] == one {
+			delete(p.containerIndex, id)
 		}
 	}
 	for _, host := range one.hosts.Value() {
 		if !host.IsValid() {
 			continue
 		}
-		if p.nodes[host]--; p.nodes[host] == 0 {
-			delete(p.nodes, host)
+		if p.nodeAddresses[host]--; p.nodeAddresses[host] == 0 {
+			delete(p.nodeAddresses, host)
 		}
 	}
 }
 
-// byName returns the pod of that name; nil: none that lives.
+// byName returns the live pod of that name, or nil.
 func (p *pods) byName(namespace, name string) *pod {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	return p.named[namespace][name]
+	return p.byKey[namespace][name]
 }
 
-// matching returns the pods of a namespace whose labels the selector matches. Not ok: no requirement of it leads to at most
-// so many pods, and those would all have to be looked at.
+// matching returns the pods of a namespace whose labels the selector matches. Not ok: every
+// requirement leaves more than most candidates.
 func (p *pods) matching(namespace string, selector labels.Selector, most int) (all []*pod, ok bool) {
 	p.mu.RLock()
-	lists, n := p.labelled[namespace].fewest(selector)
+	lists, n := p.byLabel[namespace].smallest(selector)
 	if ok = n <= most; ok {
 		all = slices.Concat(lists...)
 	}
@@ -263,18 +264,18 @@ func (p *pods) matching(namespace string, selector labels.Selector, most int) (a
 func (p *pods) byUID(uid string) *pod {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	return p.uids[uid]
+	return p.uidIndex[uid]
 }
 
 func (p *pods) byContainer(id string) *pod {
 	key := newContainerID(id)
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	return p.containers[key]
+	return p.containerIndex[key]
 }
 
 func (p *pods) count() int {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	return len(p.uids)
+	return len(p.uidIndex)
 }

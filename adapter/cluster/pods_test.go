@@ -14,7 +14,7 @@ import (
 
 func ip(text string) netip.Addr { return netip.MustParseAddr(text) }
 
-// senderIs says whose the address is: a pod's UID, "nobody" for good, or "unknown".
+// senderIs names the owner of an address: a pod's UID, "nobody", or "unknown".
 func senderIs(p *pods, address string) string {
 	s := p.addresses.load(ip(address))
 	switch {
@@ -204,7 +204,7 @@ func TestPodsAreFound(t *testing.T) {
 	if p.byName("shop", "a") != nil || p.byUID("ua") != nil || p.byContainer(hex64(2)) != nil || p.count() != 0 {
 		t.Error("a finished pod is found")
 	}
-	if len(p.named)+len(p.containers)+len(p.nodes)+len(p.contested)+p.addresses.live != 0 {
+	if len(p.byKey)+len(p.containerIndex)+len(p.nodeAddresses)+len(p.contested)+p.addresses.live != 0 {
 		t.Error("something of it stays")
 	}
 }
@@ -236,7 +236,7 @@ func TestWhatIsToldOfPods(t *testing.T) {
 	expect("the finished pod deleted", 3, 2)
 	p.replace([]*pod{newPod(aPod("shop", "b", "ub", "10.0.0.1")), newPod(aPod("shop", "c", "uc", "10.0.0.2"))})
 	expect("a list", 4, 2)
-	if last := heard.known[3]; len(last) != 3 { // the node's too, which no pod had told since
+	if last := heard.known[3]; len(last) != 3 { // including the node's, which no pod had named since
 		t.Errorf("told of %v", last)
 	}
 	p.replace([]*pod{newPod(aPod("shop", "c", "uc", "10.0.0.2"))})
@@ -246,9 +246,9 @@ func TestWhatIsToldOfPods(t *testing.T) {
 	}
 }
 
-// Readers of addresses while pods come, go and swap addresses: whoever is answered had the address at some time, and an
-// address that one pod keeps is never answered otherwise.
-func TestSendersWhilePodsChurn(t *testing.T) {
+// Concurrent reads while pods appear, disappear and swap addresses: an answered pod had the address
+// at some time, and an address that one pod keeps always has the same answer.
+func TestSendersUnderConcurrency(t *testing.T) {
 	const addresses, rounds, readers = 500, 20_000, 3
 	p := newPods(&Observer{})
 	steady := aPod("shop", "steady", "steady", "10.9.9.9")
@@ -290,16 +290,16 @@ func TestSendersWhilePodsChurn(t *testing.T) {
 	checkAgainstPods(t, p)
 }
 
-// checkAgainstPods compares the addresses with what the pods themselves say.
+// checkAgainstPods compares the addresses with those of the pods.
 func checkAgainstPods(t *testing.T, p *pods) {
 	t.Helper()
 	holders := map[netip.Addr][]*pod{}
-	for _, one := range p.uids {
+	for _, one := range p.uidIndex {
 		for _, a := range one.addresses {
 			holders[a] = append(holders[a], one)
 		}
 	}
-	live := len(p.nodes)
+	live := len(p.nodeAddresses)
 	for a, of := range holders {
 		live++
 		want := "nobody"

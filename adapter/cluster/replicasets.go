@@ -11,12 +11,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// replicaSetResource is watched always, by metadata: a pod names its ReplicaSet, and that one its Deployment.
+// replicaSetResource is always watched, by metadata: a pod names its ReplicaSet, and the ReplicaSet
+// its Deployment.
 const replicaSetResource = "replicasets.apps"
 
 const replicaSetKind = "ReplicaSet"
 
-// uidKey is a UID in the 16 bytes that it stands for; another text's hash.
+// uidKey is the 16 bytes of a UID, or the hash of any other text.
 type uidKey [16]byte
 
 func newUIDKey(uid string) (key uidKey) {
@@ -38,7 +39,7 @@ func newUIDKey(uid string) (key uidKey) {
 	return key
 }
 
-// hexDigit is a digit's value; above 15: it is none.
+// hexDigit returns the value of a hexadecimal digit, or 255.
 func hexDigit(c byte) byte {
 	switch {
 	case c >= '0' && c <= '9':
@@ -55,10 +56,11 @@ func hashedUIDKey(uid string) (key uidKey) {
 	return key
 }
 
-// replicaSet is what is kept of one. A large cluster has ten for each Deployment: so its owner, and nothing else.
+// replicaSet is the owner of a ReplicaSet. Nothing else is kept, because a large cluster has ten
+// ReplicaSets per Deployment.
 type replicaSet struct {
 	uid   uidKey
-	owner unique.Handle[metric.Workload] // the zero Handle: it has none
+	owner unique.Handle[metric.Workload] // the zero Handle: none
 }
 
 func newReplicaSet(from any) (replicaSet, bool) {
@@ -69,17 +71,18 @@ func newReplicaSet(from any) (replicaSet, bool) {
 	return replicaSet{newUIDKey(string(of.UID)), controllerOf(of)}, true
 }
 
-// controllerOf returns the controller of an object; the zero Handle: it has none.
+// controllerOf returns the controller of an object; the zero Handle: none.
 func controllerOf(object metav1.Object) (none unique.Handle[metric.Workload]) {
 	owner := metav1.GetControllerOfNoCopy(object)
 	if owner == nil {
 		return none
 	}
-	// Cloned, or the Handle would keep alive all of the message that the strings were read from.
-	return unique.Make(metric.Workload{Kind: strings.Clone(owner.Kind), Name: strings.Clone(owner.Name), UID: strings.Clone(string(owner.UID))})
+	// Without the clones, the Handle would keep the whole decoded message alive.
+	return unique.Make(metric.Workload{Kind: strings.Clone(owner.Kind), Name: strings.Clone(owner.Name),
+		UID: strings.Clone(string(owner.UID))})
 }
 
-// replicaSets holds who owns which ReplicaSet. One goroutine writes.
+// replicaSets indexes the owners of ReplicaSets. One goroutine writes.
 type replicaSets struct {
 	mu     sync.RWMutex
 	owners map[uidKey]unique.Handle[metric.Workload]
@@ -105,7 +108,7 @@ func (r *replicaSets) replace(all []replicaSet) {
 	r.mu.Unlock()
 }
 
-// drop implements filed. A ReplicaSet is filed by its UID, see replicaSetMirror.
+// drop implements index. It does nothing: replicaSetStore removes by UID.
 func (r *replicaSets) drop(string, string) {}
 
 func (r *replicaSets) dropUID(uid uidKey) {
@@ -114,8 +117,8 @@ func (r *replicaSets) dropUID(uid uidKey) {
 	r.mu.Unlock()
 }
 
-// owner returns the workload that a controller is a part of: its own, if it is no ReplicaSet, or one of no other. Not
-// settled: the cluster has not told of the ReplicaSet.
+// owner returns the workload that owns a controller, or the controller itself. Not settled: the
+// ReplicaSet is not known yet.
 func (r *replicaSets) owner(of metric.Workload) (owner metric.Workload, settled bool) {
 	if of.Kind != replicaSetKind {
 		return of, true
@@ -129,18 +132,19 @@ func (r *replicaSets) owner(of metric.Workload) (owner metric.Workload, settled 
 	return held.Value(), true
 }
 
-// replicaSetMirror is a mirror that takes ReplicaSets out by their UID.
-type replicaSetMirror struct {
-	mirror[replicaSet]
+// replicaSetStore is a reflectorStore that deletes by UID.
+type replicaSetStore struct {
+	reflectorStore[replicaSet]
 	held *replicaSets
 }
 
-func newReplicaSetMirror(held *replicaSets) *replicaSetMirror {
-	return &replicaSetMirror{mirror: mirror[replicaSet]{filed: held, shorten: newReplicaSet}, held: held}
+func newReplicaSetStore(held *replicaSets) *replicaSetStore {
+	return &replicaSetStore{reflectorStore: reflectorStore[replicaSet]{index: held, convert: newReplicaSet},
+		held: held}
 }
 
 // Delete implements cache.ReflectorStore.
-func (m *replicaSetMirror) Delete(object any) error {
+func (m *replicaSetStore) Delete(object any) error {
 	of, err := meta.Accessor(object)
 	if err == nil {
 		m.held.dropUID(newUIDKey(string(of.GetUID())))

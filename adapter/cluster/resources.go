@@ -13,42 +13,43 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// resource is one resource of the cluster, with its kind in the version that the server prefers.
+// resource is one resource of the cluster, with its kind in the server's preferred version.
 type resource struct {
 	resource   schema.GroupResource
 	kind       schema.GroupVersionKind
 	namespaced bool
 }
 
-// resources knows the resources of the cluster, as the API server told when it was asked last.
+// resources holds the resources that the last discovery found.
 type resources struct {
 	current atomic.Pointer[resourceNames]
-	// wanted asks for a refresh; it holds one.
-	wanted chan struct{}
+	// refresh requests a discovery; its capacity is one.
+	refresh chan struct{}
 
-	mu   sync.Mutex
-	told chan struct{}
+	mu        sync.Mutex
+	refreshed chan struct{}
 }
 
-// resourceNames is one state of it. It is never changed.
+// resourceNames is one state of resources. It is immutable.
 type resourceNames struct {
 	all []resource
-	// named holds every spelling: plural or singular, with its group or without.
+	// named holds every spelling: plural or singular, with or without the group.
 	named map[string][]resource
 }
 
 func newResources() *resources {
-	return &resources{wanted: make(chan struct{}, 1), told: make(chan struct{})}
+	return &resources{refresh: make(chan struct{}, 1), refreshed: make(chan struct{})}
 }
 
-// telling is closed when the server tells again, be it the same: what it did not have in between, it may have again.
-func (r *resources) telling() <-chan struct{} {
+// nextRefresh is closed after the next discovery, even an unchanged one: a missing resource may
+// have returned.
+func (r *resources) nextRefresh() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.told
+	return r.refreshed
 }
 
-// set makes names what is known, and reports whether that is something else.
+// set replaces the resources, and reports whether they changed.
 func (r *resources) set(all []resource) bool {
 	was := r.current.Load()
 	changed := was == nil || !slices.Equal(was.all, all)
@@ -57,49 +58,52 @@ func (r *resources) set(all []resource) bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	close(r.told)
-	r.told = make(chan struct{})
+	close(r.refreshed)
+	r.refreshed = make(chan struct{})
 	return changed
 }
 
-// known reports whether the server ever told.
+// known reports whether discovery has succeeded once.
 func (r *resources) known() bool { return r.current.Load() != nil }
 
-// refreshSoon has the server asked again, when that is due.
-func (r *resources) refreshSoon() {
+// requestRefresh requests a discovery, at the next permitted time.
+func (r *resources) requestRefresh() {
 	select {
-	case r.wanted <- struct{}{}:
+	case r.refresh <- struct{}{}:
 	default:
 	}
 }
 
-// find never waits: what is not known is an error, and is asked for.
+// find never waits: an unknown resource is an error and requests a discovery.
 func (r *resources) find(spelling string) (resource, error) {
 	names := r.current.Load()
 	if names == nil {
-		return resource{}, metric.NotReadyf("no resource is known yet, %q neither: the API server did not tell its resources so far", spelling)
+		return resource{}, metric.NotReadyf("resource %q is not known yet: the API server has not answered discovery so far",
+			spelling)
 	}
 	switch found := names.find(strings.ToLower(spelling)); len(found) {
 	case 1:
 		return found[0], nil
 	case 0:
-		r.refreshSoon()
-		return resource{}, metric.NotFoundf("no resource %q: the cluster has none of that name", spelling)
+		r.requestRefresh()
+		return resource{}, metric.NotFoundf("no resource %q in this cluster", spelling)
 	default:
 		full := make([]string, len(found))
 		for i, one := range found {
 			full[i] = one.resource.String()
 		}
 		slices.Sort(full)
-		return resource{}, metric.InvalidQueryf("resource %q is ambiguous: %s", spelling, strings.Join(full, ", "))
+		return resource{}, metric.InvalidQueryf("resource %q is ambiguous: %s", spelling,
+			strings.Join(full, ", "))
 	}
 }
 
-// olderGroup is the group that others came out of. Its resources are the same objects under an older name, and
-// documents still say "ingresses.extensions" (custom metrics API proposal, "Object Types").
+// olderGroup is the group that other groups were split from. Documents still use the older names,
+// such as "ingresses.extensions" (custom metrics API proposal, "Object Types").
 const olderGroup = ".extensions"
 
-var inOlderGroup = sets.New("deployments", "deployment", "daemonsets", "daemonset", "replicasets", "replicaset",
+var inOlderGroup = sets.New("deployments", "deployment", "daemonsets", "daemonset", "replicasets",
+	"replicaset",
 	"ingresses", "ingress", "networkpolicies", "networkpolicy")
 
 func (n *resourceNames) find(spelling string) []resource {
@@ -123,7 +127,7 @@ func newResourceNames(all []resource) *resourceNames {
 			}
 		}
 	}
-	// A resource of the core group has no longer name than its bare one, so that one is its own whoever else uses it.
+	// A resource of the core group owns its bare name, because it has no longer one.
 	for spelling, several := range n.named {
 		if i := slices.IndexFunc(several, func(one resource) bool { return one.resource.Group == "" }); i >= 0 {
 			n.named[spelling] = several[i : i+1]
@@ -132,29 +136,32 @@ func newResourceNames(all []resource) *resourceNames {
 	return n
 }
 
-// measures reports whether a group's resources are measurements of objects and no objects: those of metrics.k8s.io are
-// called "pods" and "nodes" too, and those of external.metrics.k8s.io whatever somebody pushed.
-func measures(group string) bool {
+// isMetricsGroup reports whether a group's resources are measurements of objects. Those of
+// metrics.k8s.io are called "pods" and "nodes" too, and those of external.metrics.k8s.io are
+// whatever was pushed.
+func isMetricsGroup(group string) bool {
 	return group == "metrics.k8s.io" || strings.HasSuffix(group, ".metrics.k8s.io")
 }
 
-// resourcesOf reads what discovery said, in the order in which the server prefers groups and versions. What it could not
-// say of a group, because who serves it is away, is taken from before.
-func resourcesOf(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, before []resource, away sets.Set[string]) []resource {
+// resourcesOf converts the result of discovery, in the server's order of preference. Groups whose
+// server is away keep their previous resources.
+func resourcesOf(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, before []resource,
+	away sets.Set[string]) []resource {
 	byVersion := map[string]*metav1.APIResourceList{}
 	for _, list := range lists {
 		byVersion[list.GroupVersion] = list
 	}
 	found := map[schema.GroupResource]resource{}
 	for _, group := range groups {
-		if measures(group.Name) {
+		if isMetricsGroup(group.Name) {
 			continue
 		}
 		for _, version := range preferredFirst(group) {
 			for _, one := range listable(byVersion[version.GroupVersion]) {
 				gr := schema.GroupResource{Group: group.Name, Resource: one.Name}
 				if _, ok := found[gr]; !ok {
-					kind := schema.GroupVersionKind{Group: group.Name, Version: version.Version, Kind: one.Kind}
+					kind := schema.GroupVersionKind{Group: group.Name, Version: version.Version,
+						Kind: one.Kind}
 					found[gr] = resource{resource: gr, kind: kind, namespaced: one.Namespaced}
 				}
 			}
@@ -170,7 +177,8 @@ func resourcesOf(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, bef
 		all = append(all, one)
 	}
 	slices.SortFunc(all, func(a, b resource) int {
-		return cmp.Or(cmp.Compare(a.resource.Group, b.resource.Group), cmp.Compare(a.resource.Resource, b.resource.Resource))
+		return cmp.Or(cmp.Compare(a.resource.Group, b.resource.Group),
+			cmp.Compare(a.resource.Resource, b.resource.Resource))
 	})
 	return all
 }
@@ -179,7 +187,8 @@ func preferredFirst(group *metav1.APIGroup) []metav1.GroupVersionForDiscovery {
 	return append([]metav1.GroupVersionForDiscovery{group.PreferredVersion}, group.Versions...)
 }
 
-// listable are the resources that are objects: what cannot be listed, such as a TokenReview, describes nothing that is.
+// listable returns the resources that are objects. A resource that cannot be listed, such as
+// TokenReview, is not.
 func listable(list *metav1.APIResourceList) []metav1.APIResource {
 	if list == nil {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// aGroup is one API group as discovery tells it, its preferred version first.
+// aGroup is one API group of discovery, its preferred version first.
 func aGroup(name string, versions ...string) *metav1.APIGroup {
 	g := &metav1.APIGroup{Name: name}
 	for _, version := range versions {
@@ -64,7 +64,7 @@ func TestCanonical(t *testing.T) {
 	if _, _, err := v.Canonical("pods"); !errors.Is(err, metric.ErrNotReady) {
 		t.Errorf("before the first discovery: %v", err)
 	}
-	if len(r.wanted) != 0 {
+	if len(r.refresh) != 0 {
 		t.Error("asks again before the first answer")
 	}
 	r.set(resourcesOf(discovered.groups, discovered.lists, nil, nil))
@@ -101,19 +101,19 @@ func TestCanonical(t *testing.T) {
 		if canonical != c.want || namespaced != c.namespaced || !errors.Is(err, c.err) {
 			t.Errorf("%q: %q, %v, %v; want %q, %v, %v", c.in, canonical, namespaced, err, c.want, c.namespaced, c.err)
 		}
-		kind, gr, _, err := v.Find(c.in)
+		kind, gr, _, err := v.FindResource(c.in)
 		if err == nil && (kind.String() != c.kind || gr.String() != c.want) {
 			t.Errorf("%q: %s and %s, want %s", c.in, kind, gr, c.kind)
 		}
 	}
-	if len(r.wanted) != 1 {
+	if len(r.refresh) != 1 {
 		t.Error("an unknown resource is not asked for")
 	}
 }
 
 func TestGroupWhoseServerIsAwayKeepsWhatItHad(t *testing.T) {
 	before := resourcesOf(discovered.groups, discovered.lists, nil, nil)
-	lists := []*metav1.APIResourceList{discovered.lists[0]} // of all groups only the core answers
+	lists := []*metav1.APIResourceList{discovered.lists[0]} // only the core group answers
 	now := newResourceNames(resourcesOf(discovered.groups, lists, before, sets.New("apps")))
 	if len(now.find("deployments")) != 1 {
 		t.Error("the resources of a group that is away are forgotten")

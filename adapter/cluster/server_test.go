@@ -25,20 +25,20 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// retryAfter sets all back-offs, for tests.
+// retryAfter sets all backoffs, for tests.
 func (v *View) retryAfter(b wait.Backoff) {
-	for _, one := range v.needed {
+	for _, one := range v.required {
 		one.backoff = b
 	}
 	for _, one := range v.watchedKinds() {
 		one.backoff = b
 	}
-	v.pulse.every = b.Duration
-	v.explorer.atMost, v.explorer.retry, v.events.pause = b.Duration, b.Duration, b.Duration
+	v.probe.interval = b.Duration
+	v.discoverer.minInterval, v.discoverer.retryAfter, v.events.pause = b.Duration, b.Duration, b.Duration
 }
 
-// apiServer speaks as much of the Kubernetes API as the view needs, over HTTP: lists, watches with and without a streamed
-// list, discovery, Events. What it does not have it answers with 404.
+// apiServer implements the part of the Kubernetes API that the view needs, over HTTP: lists,
+// watches with and without a streamed list, discovery, Events. Everything else is 404.
 type apiServer struct {
 	t    *testing.T
 	http *http.Server
@@ -50,8 +50,8 @@ type apiServer struct {
 	changed   chan struct{}      // closed when anything changed
 	cut       chan struct{}      // closed to end all watches
 	forbidden map[string]bool
-	frozen    chan struct{} // not nil: nothing is answered until it is closed
-	// streams says that lists can be streamed; an older API server cannot.
+	frozen    chan struct{} // not nil: answers wait until it is closed
+	// streams: lists can be streamed; an older API server cannot.
 	streams bool
 	// lists counts lists, streamed or not, by path.
 	lists  map[string]int
@@ -60,11 +60,11 @@ type apiServer struct {
 
 // served is one resource.
 type served struct {
-	kind, apiVersion string // of its objects as they are answered
+	kind, apiVersion string // of its objects in answers
 	resource         metav1.APIResource
 	objects          map[types.NamespacedName]metav1.Object
 	log              []logged
-	oldest           int // version before which the log is not known
+	oldest           int // the oldest version that can be watched from
 }
 
 type logged struct {
@@ -106,10 +106,10 @@ func (s *apiServer) start(at string) {
 	}
 	s.at = listener.Addr().String()
 	s.http = &http.Server{Handler: s}
-	go s.http.Serve(listener) //nolint:errcheck // it ends by stop
+	go s.http.Serve(listener) //nolint:errcheck // stop ends it
 }
 
-// stop takes the server away, and all connections with it.
+// stop closes the server and all connections.
 func (s *apiServer) stop() { s.http.Close() }
 
 // put adds or changes an object.
@@ -137,7 +137,7 @@ func (s *apiServer) change(path string, object metav1.Object, event string) {
 	s.changed = make(chan struct{})
 }
 
-// encode writes an object as the API does; those of kinds that are watched by metadata are that.
+// encode encodes an object as the API does; a kind that is watched by metadata has nothing else.
 func (s *served) encode(object metav1.Object) []byte {
 	accessor, err := meta.TypeAccessor(object)
 	if err != nil {
@@ -156,7 +156,7 @@ func (s *served) encode(object metav1.Object) []byte {
 	return text
 }
 
-// cutWatches ends all watches; lost says that what happened so far cannot be watched any more.
+// cutWatches ends all watches; lost: past events cannot be watched any more.
 func (s *apiServer) cutWatches(lost bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,7 +176,7 @@ func (s *apiServer) forbid(path string, forbidden bool) {
 	s.mu.Unlock()
 }
 
-// freeze has nothing answered any more, as a stopped process; what comes out of it lets everything go on.
+// freeze stops all answers, like a stopped process; thaw continues.
 func (s *apiServer) freeze() (thaw func()) {
 	frozen := make(chan struct{})
 	s.mu.Lock()
@@ -294,7 +294,7 @@ func (s *apiServer) watch(w http.ResponseWriter, r *http.Request, of *served) {
 	}
 }
 
-// stream writes the list as events, and the bookmark at its end (KEP-3157).
+// stream writes the list as events, with the bookmark at its end (KEP-3157).
 func (s *apiServer) stream(w http.ResponseWriter, path string, of *served) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -368,7 +368,7 @@ func (s *apiServer) discover(w http.ResponseWriter, path string) {
 	}
 }
 
-// client connects as a user does, through a kubeconfig.
+// client connects through a kubeconfig, as a user does.
 func (s *apiServer) client(t *testing.T, cfg *Config) *Client {
 	cfg.Kubeconfig = t.TempDir() + "/kubeconfig"
 	content := clientcmdapi.Config{
@@ -386,7 +386,7 @@ func (s *apiServer) client(t *testing.T, cfg *Config) *Client {
 	return client
 }
 
-// viewed is a running view with what it said.
+// viewed is a running view with its log.
 type viewed struct {
 	*View
 	*apiServer
@@ -394,14 +394,14 @@ type viewed struct {
 	logs *logText
 }
 
-// view runs a view of the server until the test ends. It tries again quickly.
+// view runs a view of the server, with short backoffs, until the test ends.
 func (s *apiServer) view(t *testing.T, kinds ...string) *viewed {
 	return s.viewThat(t, func(v *View) {
 		v.retryAfter(wait.Backoff{Duration: 20 * time.Millisecond, Cap: 50 * time.Millisecond, Factor: 1.5, Steps: 10})
 	}, kinds...)
 }
 
-// viewThat is view with what is to be done to it before it runs.
+// viewThat is view with a preparation before Run.
 func (s *apiServer) viewThat(t *testing.T, prepare func(*View), kinds ...string) *viewed {
 	cfg := Config{ObjectKinds: kinds}
 	logs := &logText{}
@@ -434,7 +434,7 @@ func (v *viewed) waitSynced(t *testing.T) {
 	eventually(t, "synced", func() bool { ok, _ := v.Synced(); return ok })
 }
 
-// eventually waits for something that goes over the network and so cannot be in virtual time.
+// eventually waits for a condition over the network, which virtual time cannot cover.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
@@ -445,7 +445,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	t.Fatalf("never came: %s", what)
 }
 
-// logText keeps what is logged.
+// logText records the log.
 type logText struct {
 	mu   sync.Mutex
 	text strings.Builder

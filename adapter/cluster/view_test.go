@@ -60,7 +60,7 @@ func TestViewFollowsTheCluster(t *testing.T) {
 	s.put(limitsPath, aLimitRange("shop", "a", podItem("7", "")))
 	eventually(t, "a limit", func() bool { return v.Limits("shop").Pod.Metrics == 7 })
 	s.put(autoscalersPath, anAutoscaler("shop", "a", podsMetric("http_requests:rate:10s")))
-	eventually(t, "what is asked for", func() bool { return v.Asked("shop", "pods", "http_requests") })
+	eventually(t, "what is asked for", func() bool { return v.NamedByAutoscaler("shop", "pods", "http_requests") })
 }
 
 // An API server before 1.34 may not stream a list.
@@ -75,7 +75,7 @@ func TestListThatCannotBeStreamed(t *testing.T) {
 	}
 	s.put(podsPath, aPod("shop", "web-2", "u2", "10.0.0.2"))
 	eventually(t, "web-2", func() bool { return v.PodWithUID("u2") != nil })
-	if failures := v.needed[0].answers.count(); failures != 0 {
+	if failures := v.required[0].health.failureCount(); failures != 0 {
 		t.Errorf("%d failures counted of an API server that answers", failures)
 	}
 }
@@ -91,7 +91,7 @@ func TestLostWatchFindsWhatHappenedMeanwhile(t *testing.T) {
 	kept := v.Sender(netip.MustParseAddr("10.0.0.1"))
 
 	s.mu.Lock()
-	delete(s.served[podsPath].objects, types.NamespacedName{Namespace: "shop", Name: "b"}) // nobody is told
+	delete(s.served[podsPath].objects, types.NamespacedName{Namespace: "shop", Name: "b"}) // without an event
 	s.mu.Unlock()
 	s.cutWatches(true)
 	eventually(t, "a list read anew", func() bool { return s.listed(podsPath) > before })
@@ -206,7 +206,7 @@ func TestKindThatComesLater(t *testing.T) {
 	if v.logs.count("objects of this kind are not watched") != 1 {
 		t.Errorf("not said once: %s", v.logs.text.String())
 	}
-	if _, err := v.Matching("widgets.example.com", "shop", labels.Everything()); err == nil {
+	if _, err := v.SelectObjects("widgets.example.com", "shop", labels.Everything()); err == nil {
 		t.Error("picks objects that are not known")
 	}
 	s.serve("/apis/example.com/v1/widgets", "Widget")
@@ -222,17 +222,18 @@ func TestKindByAnotherName(t *testing.T) {
 	s.serve(deploymentsPath, "Deployment")
 	v := s.view(t, "deployments")
 	v.waitSynced(t)
-	if _, detail := v.Synced(); detail != "deployments is not watched" || v.logs.count("its name is deployments.apps") != 1 {
+	if _, detail := v.Synced(); detail != "deployments is not watched" || v.logs.count("the canonical name is deployments.apps") != 1 {
 		t.Errorf("the detail is %q, the log %s", detail, v.logs.text.String())
 	}
 }
 
-// A Reflector waits for up to a minute after a refused connection; who stops the process does not.
+// A Reflector waits for up to a minute after a refused connection; stopping the process does not
+// wait.
 func TestStopsWhileTheAPIServerIsAway(t *testing.T) {
 	s := newAPIServer(t)
 	s.stop()
 	cfg := Config{ObjectKinds: []string{"namespaces"}}
-	v, err := NewView(s.client(t, &cfg), cfg, quiet) // with the back-off of production
+	v, err := NewView(s.client(t, &cfg), cfg, quiet) // with the backoff of production
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,7 +241,7 @@ func TestStopsWhileTheAPIServerIsAway(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- v.Run(ctx) }()
 	eventually(t, "three failures", func() bool {
-		return v.needed[0].answers.count() >= 3
+		return v.required[0].health.failureCount() >= 3
 	})
 	cancel()
 	select {
@@ -300,7 +301,7 @@ func TestAliveAndMatching(t *testing.T) {
 		if alive := v.Alive(c.object); alive != c.alive {
 			t.Errorf("%s: alive %v", c.what, alive)
 		}
-		match, err := v.Matching(c.object.Resource, "shop", c.selector)
+		match, err := v.SelectObjects(c.object.Resource, "shop", c.selector)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -327,7 +328,7 @@ func TestAliveAndMatching(t *testing.T) {
 	if v.Alive(metric.Object{Resource: "ingresses.networking.k8s.io", Namespace: "shop", Name: "a", UID: "i1"}) {
 		t.Error("an object of a time when its kind was watched stands beside the same one without UID")
 	}
-	if _, err := v.Matching("ingresses.networking.k8s.io", "shop", web); err == nil || !strings.Contains(err.Error(), "object-kinds") {
+	if _, err := v.SelectObjects("ingresses.networking.k8s.io", "shop", web); err == nil || !strings.Contains(err.Error(), "object-kinds") {
 		t.Errorf("Matching of what is not watched: %v", err)
 	}
 }
@@ -365,24 +366,24 @@ func TestEventsOverHTTP(t *testing.T) {
 }
 
 func TestEventsNeverBlock(t *testing.T) {
-	v, err := NewView(newAPIServer(t).client(t, &Config{}), Config{}, quiet) // it does not run: nobody takes any
+	v, err := NewView(newAPIServer(t).client(t, &Config{}), Config{}, quiet) // not running, so the queue stays full
 	if err != nil {
 		t.Fatal(err)
 	}
-	const namespaces = eventsWaiting / eventsOfNamespace
-	for i := range namespaces + 1 { // one more than there is room for
-		for range eventsOfNamespace + 3 { // and each tells more than its share
+	const namespaces = eventQueueSize / eventsPerNamespace
+	for i := range namespaces + 1 { // one more than the queue holds
+		for range eventsPerNamespace + 3 { // each namespace exceeds its share
 			v.Event(metric.Object{Resource: "pods", Namespace: fmt.Sprint("ns", i), Name: "b"}, "Reason", strings.Repeat("x", 2000))
 		}
 	}
-	if dropped := v.events.dropped.Load(); dropped != 3*namespaces+eventsOfNamespace+3 {
-		t.Errorf("%d dropped, want %d", dropped, 3*namespaces+eventsOfNamespace+3)
+	if dropped := v.events.dropped.Load(); dropped != 3*namespaces+eventsPerNamespace+3 {
+		t.Errorf("%d dropped, want %d", dropped, 3*namespaces+eventsPerNamespace+3)
 	}
-	if len(v.events.queue) != eventsWaiting {
-		t.Errorf("%d wait, want %d", len(v.events.queue), eventsWaiting)
+	if len(v.events.queue) != eventQueueSize {
+		t.Errorf("%d wait, want %d", len(v.events.queue), eventQueueSize)
 	}
-	for range eventsWaiting {
-		v.events.took(<-v.events.queue)
+	for range eventQueueSize {
+		v.events.dequeued(<-v.events.queue)
 	}
 	if len(v.events.waiting) != 0 {
 		t.Errorf("an empty queue, but %v wait", v.events.waiting)
@@ -407,7 +408,7 @@ func TestBadLimitRangeOverHTTP(t *testing.T) {
 	s.mu.Lock()
 	event = s.events[1]
 	s.mu.Unlock()
-	for _, part := range []string{"type sluice.dev/Foo says nothing", "sluice.dev/foo under type sluice.dev/Pod says nothing"} {
+	for _, part := range []string{"type sluice.dev/Foo is unknown", "sluice.dev/foo under type sluice.dev/Pod is unknown"} {
 		if event.Reason != ReasonBadLimit || !strings.Contains(event.Message, part) || v.logs.count(part) != 1 {
 			t.Errorf("the Event is %+v and the log %s, want %q in both", event, v.logs.text.String(), part)
 		}
@@ -418,7 +419,7 @@ func TestBadLimitRangeOverHTTP(t *testing.T) {
 	if got := v.Limits("shop").Pod; got != (metric.Limit{Metrics: metric.Unset, Series: 10}) {
 		t.Errorf("the limit is %+v", got)
 	}
-	if n := v.logs.count("LimitRange: the value before"); n != 2 {
+	if n := v.logs.count("a LimitRange is invalid"); n != 2 {
 		t.Errorf("logged %d times, want once for each LimitRange", n)
 	}
 }

@@ -23,10 +23,10 @@ import (
 type clusterSide struct {
 	client  *cluster.Client
 	view    *cluster.View
-	book    *limit.Book
+	book    *limit.Registry
 	pending *pending.Buffer
 	// pushed remembers what the pods of each workload have pushed.
-	pushed *workload.Memory
+	pushed *workload.Tracker
 	// readmit is set when a rejected sample may now be admitted.
 	readmit atomic.Bool
 	// settled is set once the restored table is reconciled with the cluster view: responses are complete
@@ -70,7 +70,7 @@ func (p *dataPath) joinCluster() {
 	c.pushed = workload.New(c.view)
 	p.table.SetObserver(c.pushed)
 	c.pending = pending.New(p.cfg.receiver.Pending, pending.Parts{
-		NewApplier: func() pending.Applier { return p.newApplier() }, Senders: c.view, Logger: p.log, Explain: p.resolver.Explain, Blind: c.view.Blind,
+		NewApplier: func() pending.Applier { return p.newApplier() }, Senders: c.view, Logger: p.log, Explain: p.resolver.Explain, Blind: c.view.Outage,
 	})
 	c.view.Observe(c.observer())
 }
@@ -78,7 +78,7 @@ func (p *dataPath) joinCluster() {
 // trust explains to HTTP clients their identity and their limits.
 type trust struct {
 	*identity.Resolver
-	book *limit.Book
+	book *limit.Registry
 }
 
 // ExplainLimit implements push.Trust.
@@ -94,15 +94,15 @@ func (t trust) ExplainLimit(s *metric.Sample) string {
 func (c *clusterSide) observer() cluster.Observer {
 	readmit := func() { c.readmit.Store(true) }
 	return cluster.Observer{
-		PodKnown: func(addresses []netip.Addr) {
+		SendersChanged: func(addresses []netip.Addr) {
 			c.pending.Known(addresses...)
 			readmit() // a claim by an unknown container is ignored, so its lines may have been rejected
 		},
-		ObjectGone:       c.book.Gone,
-		LimitsChanged:    c.book.LimitsChanged,
-		AskedChanged:     c.book.AskedChanged,
-		ObjectKnown:      readmit,
-		ResourcesChanged: readmit,
+		ObjectGone:         c.book.ObjectGone,
+		LimitsChanged:      c.book.LimitsChanged,
+		AutoscalersChanged: c.book.AutoscalersChanged,
+		ObjectAdded:        readmit,
+		ResourcesChanged:   readmit,
 	}
 }
 
@@ -140,7 +140,7 @@ func (p *dataPath) follow(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-readmit.C:
-			p.cluster.pushed.Settle()
+			p.cluster.pushed.ResolveOwners()
 			if p.cluster.readmit.Swap(false) {
 				p.table.RetryRejected()
 			}
@@ -148,7 +148,7 @@ func (p *dataPath) follow(ctx context.Context) {
 			if gone := p.table.Prune(p.cluster.view.Alive); gone > 0 {
 				p.log.Info("removed series of objects that no longer exist", "series", gone)
 			}
-			p.cluster.pushed.Forget()
+			p.cluster.pushed.Expire()
 		}
 	}
 }
@@ -161,9 +161,9 @@ func (p *dataPath) settle(ctx context.Context) {
 	for began := time.Now(); ; {
 		if synced, _ := p.cluster.view.Synced(); synced {
 			gone := p.table.Prune(p.cluster.view.Alive)
-			p.cluster.book.Settle()
+			p.cluster.book.Enforce()
 			p.table.ReplaySeries("pods") // a database of before workloads were remembered has series alone
-			p.cluster.pushed.Settle()
+			p.cluster.pushed.ResolveOwners()
 			p.cluster.settled.Store(true)
 			p.log.Info("the cluster is known", "took", time.Since(began).Round(time.Millisecond), "series", p.table.Series(), "seriesOfGoneObjects", gone)
 			return

@@ -15,7 +15,7 @@ import (
 // workload's document identifies it.
 type documents struct {
 	groups *group.Groups
-	pushed *workload.Memory // nil: standalone
+	pushed *workload.Tracker // nil: standalone
 }
 
 // Changed implements store.Documents.

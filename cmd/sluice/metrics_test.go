@@ -95,7 +95,7 @@ func ofACluster(t *testing.T, certificates string) prometheus.Gatherer {
 	if r := p.cluster.book.Admit(&metric.Object{Namespace: "shop"}, "seen", 1); r != metric.OverLimit {
 		t.Errorf("a limit of no metrics: %v, want %v", r, metric.OverLimit)
 	}
-	if p.cluster.observer().PodKnown(nil); !p.cluster.readmit.Load() {
+	if p.cluster.observer().SendersChanged(nil); !p.cluster.readmit.Load() {
 		t.Error("what was refused does not ask again once a pod is known")
 	}
 	for _, check := range p.checks() {

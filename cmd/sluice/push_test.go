@@ -50,7 +50,7 @@ func TestPushTellsATypoAndSendsNothing(t *testing.T) {
 	if code != exitUsage {
 		t.Errorf("exit code %d, want %d", code, exitUsage)
 	}
-	wantLines(t, errs, `"depth:|g": the value is empty: want name:value|type (malformed, at byte 6)`, `"rate:1|c|@2": `, "nothing was sent: 2 lines of 3")
+	wantLines(t, errs, `"depth:|g": the value is empty; must be name:value|type (malformed, at byte 6)`, `"rate:1|c|@2": `, "nothing was sent: 2 lines of 3")
 	if got := next(); got != "" {
 		t.Errorf("came %q, want nothing: a line was bad", got)
 	}

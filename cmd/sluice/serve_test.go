@@ -397,8 +397,8 @@ func TestRefusedClaimsAreExplained(t *testing.T) {
 	for claim, want := range map[string]string{
 		"nope":      `no resource \"nope\"`,
 		"foo.bar/x": `no resource \"foo.bar\"`,
-		"pods/":     `want \"<resource>/<name>\"`,
-		"pods/a/b":  `want \"<resource>/<name>\"`,
+		"pods/":     `must be \"<resource>/<name>\"`,
+		"pods/a/b":  `must be \"<resource>/<name>\"`,
 	} {
 		t.Run(claim, func(t *testing.T) {
 			said := filepath.Join(t.TempDir(), "log")

@@ -172,7 +172,7 @@ func (p *dataPath) openAPI(context.Context) (err error) {
 	parts := adapter.Parts{Source: p.table, Logger: p.log}
 	if p.cluster.view != nil {
 		parts.Cluster, parts.API, parts.Ready = p.cluster.view, p.cluster.client.REST(), p.cluster.state
-		parts.Counted = p.cluster.pushed
+		parts.Workloads = p.cluster.pushed
 	}
 	if p.api, err = adapter.New(p.cfg.api, parts); err != nil {
 		return p.cfg.listenFault("api-address", err)

@@ -91,7 +91,7 @@ func TestAPIServerOutage(t *testing.T) {
 		return nil
 	})
 	c.sluice.Kill()
-	if text := c.sluice.Said(); strings.Contains(text, "NAT") || !strings.Contains(text, "gives no sign of life") {
+	if text := c.sluice.Said(); strings.Contains(text, "NAT") || !strings.Contains(text, "the API server does not respond") {
 		t.Errorf("the log does not say that the API server was away, or blames the network:\n%s", text)
 	}
 }

@@ -106,11 +106,11 @@ func boundTokensNameTheirPod(t *testing.T, c *cluster) {
 	token := c.tokenFor(t, ns, "default", "sluice", &authentication.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod.Name, UID: pod.UID})
 	c.wantPush(t, token, "POST", "/v1/statsd", "hits:3|c\n", 200, "")
 	c.wantPush(t, token, "PUT", "/v1/namespaces/"+ns+"/pods/web/load", "2", 200, "")
-	c.wantPush(t, token, "PUT", "/v1/namespaces/"+ns+"/pods/"+other.Name+"/load", "9", 403, "may speak of itself")
+	c.wantPush(t, token, "PUT", "/v1/namespaces/"+ns+"/pods/"+other.Name+"/load", "9", 403, "may only describe itself")
 	c.wantValues(t, "/namespaces/"+ns+"/pods/*/hits:total", map[string]float64{"web": 3})
 	c.wantValues(t, "/namespaces/"+ns+"/pods/*/load", map[string]float64{"web": 2})
 	unbound := c.tokenFor(t, ns, "default", "sluice", nil)
-	c.wantPush(t, unbound, "PUT", "/v1/namespaces/"+ns+"/pods/web/load", "9", 403, `may speak of`)
+	c.wantPush(t, unbound, "PUT", "/v1/namespaces/"+ns+"/pods/web/load", "9", 403, `may only describe`)
 	c.deletePod(t, ns, "web")
 	within(t, tokensLast, func() error { return c.tryPush(t, token, "POST", "/v1/statsd", "hits:3|c\n", 401) })
 }

@@ -6,25 +6,26 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Table is a histogram's buckets as the table takes them. Its memory is used again for the next one.
+// Builder converts buckets to those of the table. Its memory is reused for the next histogram.
 type Builder struct {
-	// Bounds are finite. Counts has each bucket's own, with one more for what is above the last bound.
+	// Bounds are finite. Counts has each bucket's own count, and one more for the values above the
+	// last bound.
 	Bounds, Counts []float64
 	indices        []int64
 }
 
-// Reset makes it empty.
 func (t *Builder) Reset() { t.Bounds, t.Counts = t.Bounds[:0], t.Counts[:0] }
 
-// Fill makes a histogram of the buckets, borrowed from the table. Quantiles stay what they are, but empty.
+// Fill makes a histogram of the buckets, which stay borrowed from the Builder. The slice of
+// quantiles is kept, but empty.
 func (t *Builder) Fill(h *metric.Histogram, count, sum float64) {
 	*h = metric.Histogram{Count: count, Sum: sum, Min: math.NaN(), Max: math.NaN(), Bounds: t.Bounds, Counts: t.Counts, Quantiles: h.Quantiles[:0]}
-	if len(t.Bounds) == 0 { // nothing but a count and a sum
+	if len(t.Bounds) == 0 { // only a count and a sum
 		h.Counts = nil
 	}
 }
 
-// Classic takes buckets of which each counts those below it too. count is that of all observations.
+// SetClassic sets cumulative buckets. Count is the number of all observations.
 func (t *Builder) SetClassic(all []Bucket, count float64) {
 	t.Reset()
 	below := 0.0
@@ -34,7 +35,7 @@ func (t *Builder) SetClassic(all []Bucket, count float64) {
 		case math.IsInf(one.UpperBound, 1):
 			t.Counts = append(t.Counts, own)
 			return
-		case math.IsInf(one.UpperBound, -1): // nothing is less: it goes to the next
+		case math.IsInf(one.UpperBound, -1): // no value is lower: the next bucket has the count
 			continue
 		}
 		t.Bounds, t.Counts = append(t.Bounds, one.UpperBound), append(t.Counts, own)
@@ -43,7 +44,8 @@ func (t *Builder) SetClassic(all []Bucket, count float64) {
 	t.Counts = append(t.Counts, max(0, count-below))
 }
 
-// Custom takes buckets of custom bounds. False: a bucket lies outside of them, or there is not a count for each.
+// SetCustom sets buckets with explicit bounds. It returns false if a bucket lies outside of the
+// bounds, or counts and spans disagree.
 func (t *Builder) SetCustom(c *Custom) bool {
 	t.Reset()
 	t.Bounds = append(t.Bounds, c.Bounds...)
@@ -60,17 +62,17 @@ func (t *Builder) SetCustom(c *Custom) bool {
 	return taken == len(c.Counts)
 }
 
-// The schemas at which buckets are told apart: with the finest, all indices that there are lie within float64, and with the
-// coarsest two buckets hold all of it.
+// The range of schemas that are kept apart. At the finest, all indices lie within float64; at the
+// coarsest, two buckets cover all of it.
 const (
-	finest   = 20
-	coarsest = -11
+	finestSchema   = 20
+	coarsestSchema = -11
 )
 
-// Native takes buckets of exponential width, from the lowest value to the highest. Those that are more than the table takes
-// come merged, to a schema that is coarser. False: they are too many even so.
+// SetNative sets buckets of exponential width, from the lowest value to the highest. Too many
+// buckets are merged to a coarser schema. It returns false if they are too many even then.
 func (t *Builder) SetNative(n *Native) bool {
-	for schema := max(coarsest, min(n.Schema, finest)); schema >= coarsest; schema-- {
+	for schema := max(coarsestSchema, min(n.Schema, finestSchema)); schema >= coarsestSchema; schema-- {
 		t.Reset()
 		if t.atSchema(n, schema) {
 			return true
@@ -79,7 +81,7 @@ func (t *Builder) SetNative(n *Native) bool {
 	return false
 }
 
-// atSchema merges the buckets of a native histogram to those of a schema that is not finer: each halves their number.
+// atSchema merges the buckets to a schema that is not finer: each step halves their number.
 //
 // Source: https://prometheus.io/docs/specs/native_histograms/
 func (t *Builder) atSchema(n *Native, schema int32) bool {
@@ -107,12 +109,12 @@ func (t *Builder) atSchema(n *Native, schema int32) bool {
 	return true
 }
 
-// add adds what lies in (low, high]. Between it and what was added last may be a gap, which is a bucket of nothing.
+// add adds the bucket (low, high]. A gap after the last bucket becomes an empty bucket.
 func (t *Builder) add(low, high, count float64) bool {
 	low, high = clamp(low), clamp(high)
 	last := len(t.Bounds) - 1
 	switch {
-	case last >= 0 && high <= t.Bounds[last]: // merged by the schema, or the zero bucket without width
+	case last >= 0 && high <= t.Bounds[last]: // merged by the schema, or a zero bucket without width
 		t.Counts[last] += count
 		return true
 	case last < 0 || low > t.Bounds[last]:
@@ -127,13 +129,13 @@ func (t *Builder) add(low, high, count float64) bool {
 
 func clamp(v float64) float64 { return max(-math.MaxFloat64, min(v, math.MaxFloat64)) }
 
-// appendIndices appends those of the buckets, by a schema that is shift coarser.
+// appendIndices appends the indices of the buckets at a schema that is shift steps coarser.
 func appendIndices(all []int64, spans []Span, shift int64) []int64 {
 	next := int64(0)
 	for _, s := range spans {
 		next += int64(s.Offset)
 		for range s.Length {
-			// Bucket i has (base^(i-1), base^i]: two of a finer schema, 2j-1 and 2j, are j.
+			// Bucket i is (base^(i-1), base^i], so buckets 2j-1 and 2j of a finer schema are bucket j.
 			all = append(all, (next-1)>>shift+1)
 			next++
 		}
@@ -156,12 +158,14 @@ func ldexp(fraction float64, exponent int64) float64 {
 
 // NativeBucket is one bucket of a native histogram.
 type NativeBucket struct {
-	// Rule is which bounds belong to it, as Prometheus' API numbers them: 0 the high one, 1 the low one, 3 both.
+	// Rule says which bounds are inclusive, as numbered by Prometheus' API: 0 the high one, 1 the
+	// low one, 3 both.
 	Rule             int
 	Low, High, Count float64
 }
 
-// NativeBuckets lists the buckets in which there is something, from the lowest. The schema is one that Prometheus has.
+// NativeBuckets lists the buckets that are not empty, from the lowest. The schema is one of
+// Prometheus.
 func NativeBuckets(n *Native) (all []NativeBucket) {
 	negative := appendIndices(nil, n.NegativeSpans, 0)
 	for i := len(negative) - 1; i >= 0; i-- {

@@ -13,90 +13,91 @@ import (
 	"github.com/sluice-metrics/sluice/connlimit"
 )
 
-// Bounds of what is remembered. Made-up credentials are in a place of their own: a flood of them drives out nothing but
-// each other.
+// Limits of the cache. Bad credentials have a map of their own: a flood of made-up ones evicts only
+// bad ones.
 const (
 	maxGood = 8192
 	maxBad  = 8192
-	// maxRegulars bounds the questions in flight about credentials that were good. They wait for each other.
-	maxRegulars = 1024
+	// maxKnown limits the requests in flight about known credentials, which wait for each other.
+	maxKnown = 1024
 )
 
-// checker finds out whom the credentials of one sort name, and remembers that for a moment.
+// checker authenticates credentials of one kind, and caches the results.
 type checker struct {
-	// ask says whom a credential names; nil: nobody, and why. Known: it was good when it was asked about last. An error is
-	// that it cannot be said.
-	ask func(ctx context.Context, credential string, known bool) (account *Principal, why string, err error)
-	ttl time.Duration
+	// lookUp authenticates a credential; a nil principal means a bad one, and why. Known: it was
+	// good at the last look-up. An error means that the result is unavailable.
+	lookUp func(ctx context.Context, credential string, known bool) (account *Principal, why string, err error)
+	ttl    time.Duration
 
-	salt      [32]byte
-	asking    singleflight.Group
-	strangers *connlimit.Slots // questions about credentials of which nothing good is known
-	regulars  *connlimit.Slots
+	salt         [32]byte
+	asking       singleflight.Group
+	unknownSlots *connlimit.Slots // for credentials that were never good
+	knownSlots   *connlimit.Slots
 
-	mu        sync.Mutex // guards what follows
-	good, bad map[digest]verdict
-	epoch     int // how often all was forgotten
+	mu        sync.Mutex // guards the fields below
+	good, bad map[digest]result
+	epoch     int // number of calls of forget
 }
 
 type digest [sha256.Size]byte
 
-// verdict is whom a credential names, until it has to be asked about again.
-type verdict struct {
-	account *Principal // nil: nobody
+// result is the principal of a credential, until it expires.
+type result struct {
+	account *Principal // nil: a bad credential
 	why     string
 	until   time.Time
 }
 
 func newChecker(ttl time.Duration, strangers, each int) *checker {
-	c := &checker{ttl: ttl, strangers: connlimit.NewSlots(strangers, each), regulars: connlimit.NewSlots(maxRegulars, maxRegulars)}
+	c := &checker{ttl: ttl, unknownSlots: connlimit.NewSlots(strangers, each), knownSlots: connlimit.NewSlots(maxKnown, maxKnown)}
 	_, _ = rand.Read(c.salt[:]) // it never fails
 	c.forget()
 	return c
 }
 
-// forget makes everything be asked about again.
+// forget drops all results.
 func (c *checker) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.good, c.bad = map[digest]verdict{}, map[digest]verdict{}
+	c.good, c.bad = map[digest]result{}, map[digest]result{}
 	c.epoch++
 }
 
-// check says whom a credential names that came from an address. The error is an ErrUnavailable, or says why it is no good.
+// check authenticates a credential from an address. The error is an ErrUnavailable, or says why the
+// credential is bad.
 func (c *checker) check(ctx context.Context, from netip.Prefix, credential string) (*Principal, error) {
 	d := c.digest(credential)
-	v, known := c.recall(d)
+	v, known := c.cached(d)
 	if !time.Now().Before(v.until) {
-		answered := c.asking.DoChan(string(d[:]), func() (any, error) { return c.question(d, from, credential, known) })
+		answered := c.asking.DoChan(string(d[:]), func() (any, error) { return c.ask(d, from, credential, known) })
 		select {
 		case got := <-answered:
 			if got.Err != nil {
 				return nil, got.Err
 			}
-			v = got.Val.(verdict)
+			v = got.Val.(result)
 		case <-ctx.Done():
 			return nil, unavailable("the credential was not checked in time")
 		}
 	}
 	if v.account == nil {
-		return nil, refusal(v.why)
+		return nil, rejection(v.why)
 	}
 	return v.account, nil
 }
 
-// refusal is why a credential is no good.
-type refusal string
+// rejection says why a credential is bad.
+type rejection string
 
-func (r refusal) Error() string { return string(r) }
+func (r rejection) Error() string { return string(r) }
 
 func (c *checker) digest(credential string) digest {
 	var room [2048]byte
 	return sha256.Sum256(append(append(room[:0], c.salt[:]...), credential...))
 }
 
-// recall is what was found out last, which may be over, and whether that was good.
-func (c *checker) recall(d digest) (v verdict, known bool) {
+// cached is the last result, which may have expired, and whether it was good.
+func (c *checker) cached(d digest) (v result, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if v, known = c.good[d]; known {
@@ -105,24 +106,24 @@ func (c *checker) recall(d digest) (v verdict, known bool) {
 	return c.bad[d], false
 }
 
-// question asks. An answer is as old as its question.
-func (c *checker) question(d digest, from netip.Prefix, credential string, known bool) (verdict, error) {
-	room := c.strangers
+// ask looks the credential up. The result is as old as the start of the look-up.
+func (c *checker) ask(d digest, from netip.Prefix, credential string, known bool) (result, error) {
+	room := c.unknownSlots
 	if known {
-		room = c.regulars
+		room = c.knownSlots
 	}
 	if room.Acquire(from) != nil {
-		return verdict{}, unavailable("as many credentials are being checked as may be")
+		return result{}, unavailable("the limit of concurrent credential checks is reached")
 	}
 	defer room.Release(from)
 	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	defer cancel()
 	began, epoch := time.Now(), c.now()
-	account, why, err := c.ask(ctx, credential, known)
+	account, why, err := c.lookUp(ctx, credential, known)
 	if err != nil {
-		return verdict{}, err
+		return result{}, err
 	}
-	v := verdict{account, why, began.Add(c.ttl)}
+	v := result{account, why, began.Add(c.ttl)}
 	c.remember(d, v, epoch)
 	return v, nil
 }
@@ -133,8 +134,8 @@ func (c *checker) now() (epoch int) {
 	return c.epoch
 }
 
-// remember enters what was found out, unless all was forgotten since it was asked.
-func (c *checker) remember(d digest, v verdict, epoch int) {
+// remember caches a result, unless forget was called since the start of the look-up.
+func (c *checker) remember(d digest, v result, epoch int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if epoch != c.epoch {
@@ -149,8 +150,8 @@ func (c *checker) remember(d digest, v verdict, epoch int) {
 	put(c.good, d, v, maxGood)
 }
 
-// put enters something into a map of at most so many. Which one goes for it is left to chance, as the order of a map is:
-// whoever fills it on purpose cannot choose.
+// put adds an entry to a map of limited size. It evicts a random entry, by the order of a map: a
+// client that fills the map on purpose can't choose which one.
 func put[K comparable, V any](all map[K]V, key K, value V, most int) {
 	if _, there := all[key]; !there && len(all) >= most {
 		for any := range all {

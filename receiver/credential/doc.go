@@ -1,17 +1,21 @@
-// Package credential finds out whom a credential names, and what that account was granted: bearer tokens by the cluster's API
-// server (TokenReview), passwords by a file (bcrypt), client certificates by what they say. Rights beyond an account's own
-// namespace are the API server's to grant (SubjectAccessReview), for accounts of all three sorts.
+// Package credential authenticates HTTP senders and looks up their rights. Bearer tokens are
+// checked by the cluster's API server (TokenReview), passwords against a file (bcrypt), and client
+// certificates name their user. Rights beyond the principal's own namespace are granted by the API
+// server (SubjectAccessReview), for all three kinds of principals.
 //
-// Before it stands a receiver that took the credential out of a request; after it the API server, behind Authority. What
-// an account may with its rights, identity decides (metric.Rights).
+// Before it stands receiver/push, which takes the credential from a request; after it the API
+// server, behind Authority. Package identity decides what a principal may do with its rights
+// (metric.Rights).
 //
-// The API server's answers are kept for at most 10 s, good and bad alike, so a token or a right that was taken away works no
-// longer than that (Kubernetes' own servers keep them as long); comparisons with a password for 30 s, or until the file
-// changes. Asking costs something: what is asked is bounded, in all and
-// from one address, and who was good a moment ago does not wait behind who was not, for anybody can make up credentials.
+// Answers of the API server, good or bad, are cached for 10 s at most, so a revoked token or right
+// works no longer than that; Kubernetes' own servers cache them as long. Password comparisons are
+// cached for 30 s, or until the file changes. Requests to the API server are limited, in total and
+// per address. Known credentials do not wait behind unknown ones, which anyone can make up.
 //
-// How a token is reviewed, and what a bound one says of its pod: https://kubernetes.io/docs/reference/access-authn-authz/authentication/
-// and https://kubernetes.io/docs/reference/access-authn-authz/service-accounts-admin/.
+// The review of tokens, and the pod of a bound token:
+// https://kubernetes.io/docs/reference/access-authn-authz/authentication/ and
+// https://kubernetes.io/docs/reference/access-authn-authz/service-accounts-admin/.
 //
-// It never reads a request, and never keeps a credential: only hashes of it, under a key that is the process's own.
+// The package never reads a request, and never keeps a credential: only hashes of it, with a key of
+// the process.
 package credential

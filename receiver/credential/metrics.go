@@ -15,11 +15,11 @@ func newMetrics() *metrics {
 	m := &metrics{
 		credentials: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sluice_http_credentials_total",
-			Help: "Credentials that HTTP requests showed, by sort (token, password, certificate) and by result (good, bad, unavailable: it could not be checked).",
+			Help: "Credentials of HTTP requests, by sort (token, password, certificate) and result (good, bad, unavailable: the check failed).",
 		}, []string{"sort", "result"}),
 		rights: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sluice_http_rights_asked_total",
-			Help: "Questions to the API server about what an account may push, read or delete, by answer (granted, refused, unavailable).",
+			Help: "Requests to the API server about rights to push, read or delete, by answer (granted, refused, unavailable).",
 		}, []string{"answer"}),
 	}
 	for _, sort := range []string{"token", "password", "certificate"} {
@@ -33,7 +33,7 @@ func newMetrics() *metrics {
 	return m
 }
 
-// Register shows what became of credentials and of questions about rights.
+// Register registers the metrics of credentials and rights.
 func (d *Authenticator) Register(r prometheus.Registerer) error {
 	return errors.Join(r.Register(d.metrics.credentials), r.Register(d.metrics.rights))
 }

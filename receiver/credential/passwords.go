@@ -16,45 +16,45 @@ import (
 )
 
 const (
-	// Comparing takes 50 ms of a processor at a cost of 10, and twice as long for each one more.
+	// A comparison takes 50 ms of a processor at cost 10, and twice as long for each step.
 	minCost, maxCost = 8, 12
-	// goodFor is how long a comparison is remembered; a new file makes all be forgotten.
+	// goodFor is how long a comparison is cached; a new file drops all.
 	goodFor = 30 * time.Second
-	// maxCompared bounds the comparisons that wait, maxComparedEach those that one address brought.
+	// maxCompared limits the comparisons that wait, maxComparedEach those from one address.
 	maxCompared     = 32
 	maxComparedEach = 4
 	maxFileBytes    = 1 << 20
 )
 
-// passwords are those of a file.
+// passwords checks passwords against a file.
 type passwords struct {
 	*checker
-	path string
-	desk *Authenticator
-	held atomic.Pointer[passwordFile]
-	// Comparisons take turns: one place is kept for who was good before.
-	turns, regularTurn chan struct{}
+	path          string
+	authenticator *Authenticator
+	held          atomic.Pointer[passwordFile]
+	// Slots of concurrent comparisons: knownSlot is reserved for known credentials.
+	slots, knownSlot chan struct{}
 }
 
-// passwordFile is the file's content. It is never changed.
+// passwordFile is the file's content. It is immutable.
 type passwordFile struct {
 	text   []byte
 	hashes map[string][]byte // by name
-	// decoy is what is compared with where there is no such name: it costs as much as the dearest.
+	// decoy is compared with if the name is unknown: it costs as much as the most expensive hash.
 	decoy []byte
 }
 
 func newPasswords(path string, d *Authenticator) (*passwords, error) {
 	p := &passwords{
-		checker: newChecker(goodFor, maxCompared, maxComparedEach), path: path, desk: d,
-		turns: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), regularTurn: make(chan struct{}, 1),
+		checker: newChecker(goodFor, maxCompared, maxComparedEach), path: path, authenticator: d,
+		slots: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), knownSlot: make(chan struct{}, 1),
 	}
-	p.ask = p.compare
+	p.lookUp = p.compare
 	_, err := p.load()
 	return p, err
 }
 
-// load reads the file, and reports whether it says something else than before.
+// load reads the file, and reports whether it has changed.
 func (p *passwords) load() (changed bool, err error) {
 	text, err := os.ReadFile(p.path)
 	if err != nil {
@@ -78,21 +78,23 @@ func (p *passwords) load() (changed bool, err error) {
 	return true, nil
 }
 
-// follow reads the file again when it changes. One that cannot be read leaves the one before in force.
+// follow reloads the file when it changes. If the file is unreadable, the earlier passwords stay
+// valid.
 func (p *passwords) follow(ctx context.Context) {
 	PollFiles(ctx, p.load,
 		func() {
-			p.desk.log.Info("push: passwords were read again", "file", p.path, "names", len(p.held.Load().hashes))
+			p.authenticator.log.Info("push: passwords were reloaded", "file", p.path, "names", len(p.held.Load().hashes))
 		},
 		func(err error) {
-			p.desk.log.Error("push: the passwords that were read before stay in force", "error", p.desk.worded(err))
+			p.authenticator.log.Error("push: passwords could not be reloaded; the earlier ones stay valid", "error", p.authenticator.worded(err))
 		})
 }
 
-// parsePasswords reads lines of "name:bcrypt", as htpasswd -B writes them. Empty lines and those that begin with # say nothing.
+// parsePasswords parses lines of "name:bcrypt", the output of htpasswd -B. It skips empty lines and
+// those that begin with #.
 func parsePasswords(text []byte) (*passwordFile, error) {
 	if len(text) > maxFileBytes {
-		return nil, fmt.Errorf("it has %d bytes, but may have %d", len(text), maxFileBytes)
+		return nil, fmt.Errorf("the file has %d bytes; must have at most %d", len(text), maxFileBytes)
 	}
 	f := &passwordFile{text: text, hashes: map[string][]byte{}}
 	n := 0
@@ -103,27 +105,27 @@ func parsePasswords(text []byte) (*passwordFile, error) {
 		}
 		name, hash, ok := strings.Cut(line, ":")
 		if !ok || name == "" {
-			return nil, fmt.Errorf(`line %d is not name:hash; want lines as "htpasswd -nB NAME" prints them`, n)
+			return nil, fmt.Errorf(`line %d is not name:hash; use the output of "htpasswd -nB NAME"`, n)
 		}
 		if _, twice := f.hashes[name]; twice {
-			return nil, fmt.Errorf("line %d: %q has a line before; want one", n, name)
+			return nil, fmt.Errorf("line %d: name %q is repeated; must be unique", n, name)
 		}
 		cost, err := bcrypt.Cost([]byte(hash))
 		switch {
 		case err != nil || len(hash) != 60:
-			return nil, fmt.Errorf(`line %d: the password of %q is no bcrypt hash; want one of 60 characters that begins with $2y$, $2b$ or $2a$, as "htpasswd -nB %s" prints it`, n, name, name)
+			return nil, fmt.Errorf(`line %d: the password of %q is not a bcrypt hash; must have 60 characters and begin with $2y$, $2b$ or $2a$: use the output of "htpasswd -nB %s"`, n, name, name)
 		case cost < minCost || cost > maxCost:
-			return nil, fmt.Errorf("line %d: the bcrypt cost of %q is %d; want %d to %d, as each comparison takes a processor that long", n, name, cost, minCost, maxCost)
+			return nil, fmt.Errorf("line %d: the bcrypt cost of %q is %d; must be from %d to %d, which bounds the time of a comparison", n, name, cost, minCost, maxCost)
 		}
 		f.hashes[name] = []byte(hash)
 	}
 	if len(f.hashes) == 0 {
-		return nil, fmt.Errorf(`it has no line of name:hash; want one at least, as "htpasswd -nB NAME" prints it`)
+		return nil, fmt.Errorf(`the file has no line of name:hash; add the output of "htpasswd -nB NAME"`)
 	}
 	return f, nil
 }
 
-// cost is that of the dearest comparison.
+// cost is that of the most expensive hash.
 func (f *passwordFile) cost() int {
 	most := minCost
 	for _, hash := range f.hashes {
@@ -136,17 +138,17 @@ func (f *passwordFile) cost() int {
 
 const wrongPassword = "name or password is wrong"
 
-// compare implements checker.ask. It takes as long for a name that there is not.
+// compare implements checker.lookUp. It takes as long for an unknown name.
 func (p *passwords) compare(ctx context.Context, credential string, known bool) (*Principal, string, error) {
-	turns := p.turns
+	turns := p.slots
 	if known {
-		turns = p.regularTurn
+		turns = p.knownSlot
 	}
 	select {
 	case turns <- struct{}{}:
 		defer func() { <-turns }()
 	case <-ctx.Done():
-		return nil, "", unavailable("too many passwords are to be compared")
+		return nil, "", unavailable("the limit of waiting password comparisons is reached")
 	}
 	name, password, _ := strings.Cut(credential, ":")
 	file := p.held.Load()
@@ -158,5 +160,5 @@ func (p *passwords) compare(ctx context.Context, credential string, known bool) 
 	if err != nil || !there {
 		return nil, wrongPassword, nil
 	}
-	return p.desk.account(metric.Principal{User: BasicUser + name}), "", nil
+	return p.authenticator.account(metric.Principal{User: BasicUser + name}), "", nil
 }

@@ -29,14 +29,14 @@ func TestPasswordFile(t *testing.T) {
 		{"", "no line of name:hash"},
 		{"anna", "line 1 is not name:hash"},
 		{":" + strings.TrimPrefix(good, "anna:"), "line 1 is not name:hash"},
-		{good + good, `line 2: "anna" has a line before`},
-		{"\nbob:$apr1$abc$def\n", `line 2: the password of "bob" is no bcrypt hash; want one of 60 characters`},
-		{"bob:{SHA}2jmj7l5rSw0yVb/vlWAYkK/YBwk=\n", "no bcrypt hash"},
-		{"bob:secret\n", "no bcrypt hash"},
-		{strings.TrimSpace(good) + "x\n", "no bcrypt hash"},
-		{strings.Replace(good, "$08$", "$14$", 1), `the bcrypt cost of "anna" is 14; want 8 to 12`},
-		{strings.Replace(good, "$08$", "$04$", 1), `is 4; want 8 to 12`},
-		{strings.Repeat("#", maxFileBytes+1), "but may have"},
+		{good + good, `line 2: name "anna" is repeated`},
+		{"\nbob:$apr1$abc$def\n", `line 2: the password of "bob" is not a bcrypt hash; must have 60 characters`},
+		{"bob:{SHA}2jmj7l5rSw0yVb/vlWAYkK/YBwk=\n", "not a bcrypt hash"},
+		{"bob:secret\n", "not a bcrypt hash"},
+		{strings.TrimSpace(good) + "x\n", "not a bcrypt hash"},
+		{strings.Replace(good, "$08$", "$14$", 1), `the bcrypt cost of "anna" is 14; must be from 8 to 12`},
+		{strings.Replace(good, "$08$", "$04$", 1), `is 4; must be from 8 to 12`},
+		{strings.Repeat("#", maxFileBytes+1), "must have at most"},
 	} {
 		_, err := parsePasswords([]byte(c.text))
 		if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {

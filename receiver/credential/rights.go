@@ -10,17 +10,18 @@ import (
 )
 
 const (
-	// answerTTL is how long the API server's word on a token or a right is kept.
+	// answerTTL is how long an answer of the API server about a token or a right is valid.
 	answerTTL = 10 * time.Second
-	// askTimeout bounds one question.
+	// askTimeout limits one request.
 	askTimeout = 5 * time.Second
-	// maxAsked bounds the questions about rights in flight, maxAskedEach those about one account: they wait for each other.
+	// maxAsked limits the requests about rights in flight, maxAskedEach those about one principal;
+	// further ones wait.
 	maxAsked     = 64
 	maxAskedEach = 8
 )
 
-// Ask asks the API server whether an account has rights, unless that is known. It returns an ErrUnavailable if that
-// cannot be said of all.
+// CheckRights asks the API server whether a principal has rights, unless that is cached. It returns
+// an ErrUnavailable if an answer is missing.
 func (d *Authenticator) CheckRights(ctx context.Context, a *Principal, rights ...metric.Right) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -41,20 +42,21 @@ func (d *Authenticator) CheckRights(ctx context.Context, a *Principal, rights ..
 	return nil
 }
 
-// askOne asks about a right, and about the one at the cluster scope, which may spare many questions.
+// askOne asks about a right, and about the right at the cluster scope, which may save many
+// requests.
 func (d *Authenticator) askOne(ctx context.Context, a *Principal, r metric.Right) error {
 	wide := metric.Right{Verb: r.Verb}
 	if r == wide || a.Check(wide) != metric.Undecided {
 		return d.question(ctx, a, r)
 	}
 	var both sync.WaitGroup
-	both.Go(func() { _ = d.question(ctx, a, wide) }) // nobody needs it
+	both.Go(func() { _ = d.question(ctx, a, wide) }) // its error does not matter
 	err := d.question(ctx, a, r)
 	both.Wait()
 	return err
 }
 
-// question asks once for all who want to know it of one account.
+// question sends one request for all concurrent callers with the same question.
 func (d *Authenticator) question(ctx context.Context, a *Principal, r metric.Right) error {
 	answered := a.asking.DoChan(string(r.Verb)+" "+r.Namespace, func() (any, error) {
 		own, cancel := context.WithTimeout(context.Background(), askTimeout)
@@ -65,7 +67,7 @@ func (d *Authenticator) question(ctx context.Context, a *Principal, r metric.Rig
 	case got := <-answered:
 		return got.Err
 	case <-ctx.Done():
-		return unavailable("it was not answered in time whether User %q may %s", a.User, r)
+		return unavailable("the API server did not answer in time whether User %q may %s", a.User, r)
 	}
 }
 
@@ -75,7 +77,7 @@ func (d *Authenticator) review(ctx context.Context, a *Principal, r metric.Right
 		case places <- struct{}{}:
 			defer func() { <-places }()
 		case <-ctx.Done():
-			return unavailable("too many ask what they may: it is not known whether User %q may %s", a.User, r)
+			return unavailable("the limit of concurrent questions about rights is reached; cannot tell whether User %q may %s", a.User, r)
 		}
 	}
 	began := time.Now()
@@ -89,10 +91,10 @@ func (d *Authenticator) review(ctx context.Context, a *Principal, r metric.Right
 	return nil
 }
 
-// Renew asks again about what was granted to an account for pushing, if that is too long ago. What cannot be asked is
-// forgotten: the account is another sender then, and each of its samples has to be decided anew.
+// RenewRights asks again about granted rights to push whose answers have expired. Rights without an
+// answer are dropped: the principal is then a different sender, and its samples are decided anew.
 func (d *Authenticator) RenewRights(ctx context.Context, a *Principal) {
-	for rights := a.overdue(); len(rights) > 0; rights = a.overdue() {
+	for rights := a.expiredRights(); len(rights) > 0; rights = a.expiredRights() {
 		if err := d.CheckRights(ctx, a, rights...); err != nil {
 			a.forget(rights...)
 			return
@@ -100,7 +102,8 @@ func (d *Authenticator) RenewRights(ctx context.Context, a *Principal) {
 	}
 }
 
-// Faults that are the server's to mend and the client's to wait for are ErrUnavailable; all others are the credential's.
+// unavailableError is an ErrUnavailable, which the server must fix and the client can wait for. All
+// other errors are about the credential.
 type unavailableError struct{ text string }
 
 func (e *unavailableError) Error() string { return e.text }

@@ -130,7 +130,7 @@ func (f Fault) explainPoints() string {
 	case noCount:
 		return fmt.Sprintf("histogram %s has neither a count nor a bucket +Inf", shown(f.about))
 	}
-	return "it was refused: " + f.Reason.String()
+	return "rejected: " + f.Reason.String()
 }
 
 func (f Fault) explainMessage() string {
@@ -152,5 +152,5 @@ func (f Fault) explainMessage() string {
 	case badNative:
 		return "native histogram: want finite counts and a zero threshold of at least 0"
 	}
-	return "it was refused: " + f.Reason.String()
+	return "rejected: " + f.Reason.String()
 }

@@ -8,10 +8,9 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 )
 
-// Encoding is how a request is written, and its answer.
+// Encoding is the encoding of a request and its answer.
 type Encoding uint8
 
-// The encodings.
 const (
 	Protobuf Encoding = iota
 	JSON
@@ -27,15 +26,15 @@ func (e Encoding) ContentType() string {
 
 var errNotJSON = errors.New("the body is not JSON")
 
-// Decode reads a body that was weighed. What it returns does not borrow from it.
+// Decode decodes a body whose decoded size was checked. The result does not borrow from the body.
 func Decode(body []byte, e Encoding) (all pmetric.Metrics, err error) {
-	defer func() { // the library is not ours, and what it is handed is anybody's
+	defer func() { // the library may panic on hostile input
 		if fault := recover(); fault != nil {
 			err = fmt.Errorf("the body cannot be decoded: %v", fault)
 		}
 	}()
 	if e == JSON {
-		if !json.Valid(body) { // the library stops at the end of the value, and does not look at what it skips
+		if !json.Valid(body) { // the library stops at the end of the value and does not check what it skips
 			return all, errNotJSON
 		}
 		return (&pmetric.JSONUnmarshaler{}).UnmarshalMetrics(body)

@@ -6,20 +6,20 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Fault is why a data point is no sample. One whose Reason is metric.Applied is none.
+// Fault says why a data point is rejected. With the Reason metric.Applied it is none.
 type Fault struct {
 	Reason  metric.Reason
-	Message string // for the sender; what the client said is quoted in it
+	Message string // for the sender; the client's text is quoted in it
 }
 
-// fail sets the fault of the data point under way.
+// fail sets the fault of the current data point.
 func (r *Reader) fail(reason metric.Reason, format string, args ...any) bool {
 	if r.Fault.Reason = reason; r.Quiet {
 		return false
 	}
-	r.Fault.Message = fmt.Sprintf("%q: ", clip(r.metric.name)) + fmt.Sprintf(format, args...)
+	r.Fault.Message = fmt.Sprintf("%q: ", truncate(r.metric.name)) + fmt.Sprintf(format, args...)
 	return false
 }
 
-// clip keeps what a client sent from filling an answer.
-func clip(s string) string { return metric.Truncate(s, 256) }
+// truncate truncates a client's text for an answer.
+func truncate(s string) string { return metric.Truncate(s, 256) }

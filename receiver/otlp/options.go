@@ -1,9 +1,9 @@
 package otlp
 
-// Options say how a Reader reads.
+// Options configure a Reader.
 type Options struct {
-	// MaxLabels bounds the labels of a sample, MaxLabelBytes each key and each value.
+	// MaxLabels limits the labels of a sample, MaxLabelBytes each key and each value.
 	MaxLabels, MaxLabelBytes int
-	// Attributes are the resource attributes that become labels, beside those that say which object it is about.
+	// Attributes are resource attributes that become labels, besides those that name the object.
 	Attributes []string
 }

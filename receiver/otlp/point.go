@@ -9,7 +9,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 )
 
-// read makes a sample of a data point of the metric under way.
+// read makes a sample of a data point of the current metric.
 func (r *Reader) read(i int) {
 	switch r.metric.kind {
 	case pmetric.MetricTypeHistogram:
@@ -23,7 +23,7 @@ func (r *Reader) read(i int) {
 	}
 }
 
-// point is what all data points have.
+// point has the fields of all data points.
 type point interface {
 	Attributes() pcommon.Map
 	StartTimestamp() pcommon.Timestamp
@@ -31,12 +31,13 @@ type point interface {
 	Flags() pmetric.DataPointFlags
 }
 
-// begin makes all of a sample but its number. False: there is none, but a fault, or no value any more.
+// begin sets all fields of a sample but its number. It returns false for a fault, and for the end
+// of the series.
 func begin[P point](r *Reader, p P) bool {
 	s := &r.Sample
 	s.Name = r.name
 	if s.Kind, s.Op = r.metric.effect(); s.Op == metric.NoOp {
-		return r.fail(metric.Unsupported, "its aggregation temporality is not specified, but must be cumulative or delta")
+		return r.fail(metric.Unsupported, "the aggregation temporality is unspecified; must be cumulative or delta")
 	}
 	if !r.label(p.Attributes()) {
 		return false
@@ -47,16 +48,16 @@ func begin[P point](r *Reader, p P) bool {
 	}
 	s.Timestamp = int64(p.Timestamp() / pcommon.Timestamp(time.Second))
 	if p.Flags().NoRecordedValue() {
-		r.vanish()
+		r.markStale()
 		return false
 	}
 	return true
 }
 
-// vanish makes a sample of which the series has no value any more.
-func (r *Reader) vanish() { r.Sample.Op, r.Sample.Started = metric.MarkStale, 0 }
+// markStale makes the sample end its series.
+func (r *Reader) markStale() { r.Sample.Op, r.Sample.Started = metric.MarkStale, 0 }
 
-// effect is what the metric's points do. NoOp: nobody knows.
+// effect is the kind and operation of the metric's points. NoOp: unknown.
 func (m *points) effect() (metric.Kind, metric.Op) {
 	isDelta := m.temporality == pmetric.AggregationTemporalityDelta
 	switch {
@@ -78,8 +79,8 @@ func (m *points) effect() (metric.Kind, metric.Op) {
 	return metric.Gauge, metric.Assign
 }
 
-// readNumber reads a point of a gauge or a sum. Integers are exact. NaN is a value that is not there, and an infinity one that
-// nobody can be told.
+// readNumber reads a point of a gauge or a sum. Integers are exact. NaN and infinities end the
+// series: they can't be served.
 func (r *Reader) readNumber(p pmetric.NumberDataPoint) {
 	if !begin(r, p) {
 		return
@@ -94,17 +95,17 @@ func (r *Reader) readNumber(p pmetric.NumberDataPoint) {
 		case finite:
 			s.SetFloat(v)
 		case s.Op == metric.Add || s.Op == metric.Shift:
-			r.fail(metric.BadValue, "a delta that is NaN or infinite")
+			r.fail(metric.BadValue, "the delta is NaN or infinite; must be finite")
 			return
 		default:
-			r.vanish()
+			r.markStale()
 			return
 		}
 	default:
-		r.fail(metric.Malformed, "a data point has neither asInt nor asDouble, nor the flag that no value was recorded")
+		r.fail(metric.Malformed, "the data point has neither asInt nor asDouble, nor the flag NO_RECORDED_VALUE")
 		return
 	}
 	if s.Kind == metric.Counter && (s.Whole < 0 || s.Fraction < 0) {
-		r.fail(metric.BadValue, "a monotonic sum that is below 0")
+		r.fail(metric.BadValue, "the monotonic sum is negative; must be at least 0")
 	}
 }

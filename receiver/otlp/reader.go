@@ -6,21 +6,22 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 )
 
-// Reader walks through a request, data point by data point: each is a sample or a fault.
+// Reader iterates over the data points of a request: each is a sample or a fault.
 //
 //	for reader.Reset(metrics, instances); reader.Next(); {
 //		if reader.Fault.Reason != metric.Applied {
-//			… // count and tell reader.Fault
+//			… // count and report reader.Fault
 //			continue
 //		}
 //		apply(&reader.Sample)
 //	}
 type Reader struct {
-	// Sample is what Next found, where there is no Fault. It is valid until the following Next.
+	// Sample is the result of Next if there is no Fault. It is valid until the following Next.
 	Sample metric.Sample
-	// Fault is what Next found instead.
+	// Fault is the result of Next if its Reason is not metric.Applied.
 	Fault Fault
-	// Quiet leaves messages of faults out, where nobody will read them: an export can have a million.
+	// Quiet omits the messages of faults when they are not needed: an export can have a million
+	// faults.
 	Quiet bool
 
 	options   Options
@@ -29,11 +30,11 @@ type Reader struct {
 	resources pmetric.ResourceMetricsSlice
 	scopes    pmetric.ScopeMetricsSlice
 	metrics   pmetric.MetricSlice
-	// How far each of them was read.
+	// The next index in each of them.
 	resourceAt, scopeAt, metricAt, pointAt int
 
-	resource shared // under way
-	metric   points // likewise
+	resource resourceLabels // of the current resource
+	metric   points         // of the current metric
 
 	name      []byte
 	labels    []metric.Label
@@ -42,10 +43,10 @@ type Reader struct {
 	native    buckets.Native
 }
 
-// NewReader makes a reader of nothing.
 func NewReader(o Options) *Reader { return &Reader{options: o} }
 
-// Reset starts on a request, and forgets the one before. instances: who sent it is no pod, so it does not tell the series of several of its kind apart.
+// Reset starts a request and drops the one before. Instances says that the sender is no pod, so
+// that the sender does not distinguish the series of several instances.
 func (r *Reader) Reset(all pmetric.Metrics, instances bool) {
 	r.resources, r.scopes, r.metrics = all.ResourceMetrics(), pmetric.NewScopeMetricsSlice(), pmetric.NewMetricSlice()
 	r.resourceAt, r.scopeAt, r.metricAt, r.pointAt = 0, 0, 0, 0
@@ -55,7 +56,7 @@ func (r *Reader) Reset(all pmetric.Metrics, instances bool) {
 	clear(r.resource.labels[:cap(r.resource.labels)])
 }
 
-// Next reads on: afterwards either Fault says what was wrong, or Sample holds. It returns false at the end.
+// Next advances: afterwards either Fault or Sample is set. It returns false at the end.
 func (r *Reader) Next() bool {
 	for r.pointAt == r.metric.count {
 		if !r.nextMetric() {
@@ -75,7 +76,7 @@ func (r *Reader) nextMetric() bool {
 				return false
 			}
 			next := r.resources.At(r.resourceAt)
-			r.enter(next.Resource())
+			r.setResource(next.Resource())
 			r.scopes, r.scopeAt = next.ScopeMetrics(), 0
 			r.resourceAt++
 		}
@@ -88,7 +89,7 @@ func (r *Reader) nextMetric() bool {
 	return true
 }
 
-// points are those of one metric: of the type's slice, the others are not there.
+// points are those of one metric: only the slice of its type is set.
 type points struct {
 	name         string
 	kind         pmetric.MetricType

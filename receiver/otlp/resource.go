@@ -7,11 +7,11 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 )
 
-// The attributes of a resource by which it says which object it is about, and which of several alike it is.
+// The resource attributes that name the object and the instance.
 //
 // Source: https://opentelemetry.io/docs/specs/semconv/resource/
 const (
-	objectKey    = "sluice_object" // ours, as in a label
+	objectKey    = "sluice_object" // Sluice's own, as in a label
 	podKey       = "k8s.pod.name"
 	namespaceKey = "k8s.namespace.name"
 	uidKey       = "k8s.pod.uid"
@@ -19,15 +19,16 @@ const (
 	instanceKey  = "service.instance.id"
 )
 
-// shared is what all points of a resource have in common.
-type shared struct {
+// resourceLabels are the labels that all points of a resource share.
+type resourceLabels struct {
 	labels    []metric.Label
 	container []byte
 }
 
-// enter reads a resource. Of its attributes those are left that identify the object, the first that does, and those that are
-// asked for; where nothing tells its series from those of another instance, the instance.
-func (r *Reader) enter(in pcommon.Resource) {
+// setResource reads a resource. It keeps the first attributes that identify the object, the
+// configured attributes and, if nothing else distinguishes the series of two instances, the
+// instance.
+func (r *Reader) setResource(in pcommon.Resource) {
 	res := &r.resource
 	res.labels, res.container = res.labels[:0], nil
 	attributes := in.Attributes()
@@ -64,7 +65,8 @@ func (r *Reader) enter(in pcommon.Resource) {
 	}
 }
 
-// label makes the labels of a data point: its own attributes, and those of its resource that it does not have itself.
+// label sets the labels of a data point: its own attributes, and those of the resource that it
+// lacks.
 func (r *Reader) label(attributes pcommon.Map) bool {
 	r.labels = r.labels[:0]
 	if n := attributes.Len(); n > r.options.MaxLabels {

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/buckets"
 )
 
-// sortParts brings together what belongs together, each whole in the order of its moments.
+// sortParts sorts parts by histogram and time, so that those of one sample are adjacent.
 func (f *Converter) sortParts() {
 	f.sorted = true
 	slices.SortFunc(f.parts, func(a, b part) int {
@@ -18,26 +18,26 @@ func (f *Converter) sortParts() {
 	})
 }
 
-// nextGroup makes a sample of the parts of one whole and moment; false at the end.
+// nextGroup makes a sample of the parts of one histogram and time; it returns false at the end.
 func (f *Converter) nextGroup() bool {
 	for {
 		switch {
 		case len(f.ready) > 0:
-			f.ofReady()
+			f.convertReady()
 			return true
 		case f.groups < f.plain:
-			f.ofPlain()
+			f.convertPlain()
 			return true
 		case f.groups == len(f.parts):
 			return false
-		case f.ofGroup():
+		case f.convertGroup():
 			return true
 		}
 	}
 }
 
-// ofGroup makes a sample of the parts that come next. False: there is none yet.
-func (f *Converter) ofGroup() bool {
+// convertGroup makes a sample of the next parts. It returns false if there is none yet.
+func (f *Converter) convertGroup() bool {
 	first, end := &f.parts[f.groups], f.groups+1
 	for end < len(f.parts) && f.parts[end].base == first.base && f.parts[end].at == first.at {
 		end++
@@ -45,9 +45,9 @@ func (f *Converter) ofGroup() bool {
 	f.readBase(first)
 	all := f.parts[f.groups:end]
 	t, known := typeOfParts(all), false
-	if f.memory != nil {
+	if f.state != nil {
 		var before Type
-		if before, known = f.memory.knows(f.keyOf(first)); known && t == NoType {
+		if before, known = f.state.assemblyType(f.keyOf(first)); known && t == NoType {
 			t = before
 		}
 	}
@@ -60,38 +60,39 @@ func (f *Converter) ofGroup() bool {
 	ended := slices.ContainsFunc(all, func(p part) bool { return p.stale })
 	switch {
 	case known && ended:
-		f.memory.forget(f.keyOf(first))
-	case f.memory != nil && !ended && f.inTime(first.at) && (known || !isWhole(all, t)) && distinct(all) && f.join(all, t):
+		f.state.forget(f.keyOf(first))
+	case f.state != nil && !ended && f.inTime(first.at) && (known || !isWhole(all, t)) && distinct(all) && f.join(all, t):
 		return false
 	}
-	f.ofParts(all, t)
+	f.convertParts(all, t)
 	return true
 }
 
 func (f *Converter) keyOf(p *part) uint64 { return p.base ^ f.sender }
 
-// inTime reports whether a moment is one that prepare takes.
-func (f *Converter) inTime(at int64) bool { return at >= 1000 && at-f.now <= ahead.Milliseconds() }
+// inTime reports whether prepare accepts a time.
+func (f *Converter) inTime(at int64) bool { return at >= 1000 && at-f.now <= maxAhead.Milliseconds() }
 
-// isWhole reports whether parts by themselves say what a histogram or summary says: its observations and their sum.
+// isWhole reports whether the parts alone have the number of observations and their sum.
 func isWhole(all []part, t Type) bool {
-	m := instant{parts: all}
+	m := moment{parts: all}
 	return m.hasTotal(t) && all[len(all)-1].role == sumRole
 }
 
-// distinct reports whether no part is there twice, which ofParts refuses.
+// distinct reports whether no part is repeated; convertParts rejects repeated parts.
 func distinct(all []part) bool {
 	for i := 1; i < len(all); i++ {
-		if all[i].slot() == all[i-1].slot() {
+		if all[i].key() == all[i-1].key() {
 			return false
 		}
 	}
 	return true
 }
 
-// join puts parts to those of other requests. False: they are refused by themselves.
+// join adds parts to those of other requests. It returns false if the parts are rejected by
+// themselves.
 func (f *Converter) join(all []part, t Type) bool {
-	j := f.memory.join(f.keyOf(&all[0]), t, all, f.now)
+	j := f.state.join(f.keyOf(&all[0]), t, all, f.now)
 	f.Lost += j.lost
 	f.ready, f.readyOf = j.ready, t
 	if j.refuse {
@@ -101,27 +102,28 @@ func (f *Converter) join(all []part, t Type) bool {
 	return true
 }
 
-// ofReady makes a sample of a moment whose parts have come.
-func (f *Converter) ofReady() {
+// convertReady makes a sample of a moment whose parts have arrived.
+func (f *Converter) convertReady() {
 	one := f.ready[0]
 	f.ready = f.ready[1:]
 	f.Of = Counts{}
-	f.ofParts(one.parts, f.readyOf)
+	f.convertParts(one.parts, f.readyOf)
 }
 
-// ofPlain makes a sample of a count or a sum that stands for itself: nothing says that it is a part.
-func (f *Converter) ofPlain() {
+// convertPlain makes a sample of a count or a sum that stands alone: nothing says that it is a
+// part.
+func (f *Converter) convertPlain() {
 	one := &f.parts[f.groups]
 	f.groups++
 	f.Of = Counts{Samples: 1}
 	f.name = append(append(f.name[:0], f.base...), suffixes[one.role]...)
-	f.ofValue(f.reader.Series.Labels, metric.Gauge, Sample{one.value, one.at, one.started})
+	f.convertValue(f.reader.Series.Labels, metric.Gauge, Sample{one.value, one.at, one.started})
 }
 
 var suffixes = [...]string{countRole: "_count", sumRole: "_sum"}
 
-// readBase has the reader read the series of a part, for what all parts of its whole have in common: once, however
-// many moments there are of it.
+// readBase reads the series of a part again for the labels that all parts share: once for all
+// moments.
 func (f *Converter) readBase(one *part) {
 	if f.base != "" && f.common == one.base {
 		return
@@ -140,7 +142,7 @@ func (f *Converter) readBase(one *part) {
 	f.base, f.common = base, one.base
 }
 
-// typeOfParts is what the parts are of; NoType: counts and sums alone, of which nobody said it.
+// typeOfParts is the type that the parts belong to; NoType: only counts and sums, of unknown type.
 func typeOfParts(all []part) Type {
 	for i := range all {
 		if all[i].of != NoType {
@@ -150,11 +152,11 @@ func typeOfParts(all []part) Type {
 	return NoType
 }
 
-// ofParts makes the sample of a whole.
-func (f *Converter) ofParts(all []part, t Type) {
+// convertParts makes the sample of a histogram or summary.
+func (f *Converter) convertParts(all []part, t Type) {
 	end := slices.ContainsFunc(all, func(p part) bool { return p.stale })
 	f.name = append(f.name[:0], f.base...)
-	if !f.prepare(f.reader.Series.Labels, metric.Timer, taken{all[0].at, startOf(all), end}) || end {
+	if !f.prepare(f.reader.Series.Labels, metric.Timer, timing{all[0].at, startOf(all), end}) || end {
 		return
 	}
 	f.Sample.Op, f.Sample.Histogram = metric.Accumulate, &f.histogram
@@ -166,9 +168,9 @@ func (f *Converter) ofParts(all []part, t Type) {
 	}
 	d := noDetail
 	if t == HistogramType {
-		d = f.ofClassic(all)
+		d = f.convertClassic(all)
 	} else {
-		d = f.ofSummary(all)
+		d = f.convertSummary(all)
 	}
 	if d != noDetail {
 		f.fail(d)
@@ -182,9 +184,9 @@ func startOf(all []part) (started int64) {
 	return started
 }
 
-// ofClassic makes a histogram of its buckets and sum. That of +Inf counts all, and is the last one of a scrape: without it, others may be
-// missing too.
-func (f *Converter) ofClassic(all []part) detail {
+// convertClassic makes a histogram of the buckets and the sum. The bucket +Inf is the last one of a
+// scrape: without it, others may be missing, too.
+func (f *Converter) convertClassic(all []part) detail {
 	h := &f.histogram
 	n := 0
 	for n < len(all) && all[n].role == bucketRole {
@@ -209,12 +211,12 @@ func (f *Converter) ofClassic(all []part) detail {
 		f.cumulative = append(f.cumulative, buckets.Bucket{UpperBound: one.bound, Count: one.value})
 	}
 	count := all[n-1].value
-	f.table.SetClassic(f.cumulative, count)
-	f.table.Fill(h, count, sumOf(all))
+	f.builder.SetClassic(f.cumulative, count)
+	f.builder.Fill(h, count, sumOf(all))
 	return noDetail
 }
 
-// sumOf is the sum among parts; NaN where there is none.
+// sumOf is the sum among the parts; NaN without one.
 func sumOf(all []part) float64 {
 	if last := &all[len(all)-1]; last.role == sumRole {
 		return last.value
@@ -222,8 +224,8 @@ func sumOf(all []part) float64 {
 	return math.NaN()
 }
 
-// ofSummary makes a summary of its quantiles, count and sum.
-func (f *Converter) ofSummary(all []part) detail {
+// convertSummary makes a summary of the quantiles, the count and the sum.
+func (f *Converter) convertSummary(all []part) detail {
 	h := &f.histogram
 	*h = metric.Histogram{Count: -1, Sum: sumOf(all), Min: math.NaN(), Max: math.NaN(), Quantiles: h.Quantiles[:0]}
 	for _, one := range all {

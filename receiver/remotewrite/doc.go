@@ -1,15 +1,20 @@
-// Package remotewrite is the grammar of Prometheus remote write, 1.0 and 2.0: from a request's bytes, decompressed, to
-// samples for the table, or a reason and a place where they are none.
+// Package remotewrite is the grammar of Prometheus remote write 1.0 and 2.0: it parses a
+// decompressed request into samples for the table, or faults with positions.
 //
-// Reader takes the protobuf apart, by hand, with memory that is kept from request to request: what it returns borrows from
-// the body. Feed says what a series is (a counter, a gauge, a part of a histogram) and puts classic histograms and summaries
-// together. Before them stands receiver/push, which has the request; after them the table.
+// Reader splits the protobuf by hand, in reused memory; its results borrow from the body. Converter
+// decides what a series is (a counter, a gauge, a part of a histogram) and assembles classic
+// histograms and summaries. Before them stands receiver/push, which has the request; after them the
+// table. SenderState keeps what requests of one sender say about each other: the types that 1.0
+// sends separately, and parts of histograms.
 //
-// Memory is what requests of one sender tell about each other: the types that 1.0 sends by themselves, and histograms in pieces.
+// The parser is not generated code, because that would decode a whole request at once: a body of a
+// few bytes per element becomes many times its size in memory. By hand (reader.go, series.go,
+// labels.go, wire.go and histogram.go, some 650 lines), each element is counted against Options
+// before memory is taken, and nothing is allocated per sample.
 //
-// The package never does I/O, or decides whom a series is about.
+// The package never does I/O, and never decides which object a series describes.
 //
 // Sources: https://prometheus.io/docs/specs/prw/remote_write_spec/,
-// https://prometheus.io/docs/specs/prw/remote_write_spec_2_0/, and the messages as prompb in
-// https://github.com/prometheus/prometheus has them.
+// https://prometheus.io/docs/specs/prw/remote_write_spec_2_0/, and the messages in prompb of
+// https://github.com/prometheus/prometheus.
 package remotewrite

@@ -6,22 +6,23 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Fault says why a request, or one series of it, could not be taken. The zero Fault is none. It borrows from the body: it is
-// worded, if at all, before the next read.
+// Fault says why a request, or one series of it, is rejected. The zero Fault is none. It borrows
+// from the body: call Explain or Error before the next read.
 type Fault struct {
 	Reason metric.Reason
-	// Series is which one of the request, from 1. 0: the request itself cannot be read.
+	// Series is the position of the series in the request, from 1. 0: the request itself is
+	// unreadable.
 	Series int
-	// Offset is where the series begins, or the request breaks, in the decompressed body.
+	// Offset is the start of the series, or of the damage, in the decompressed body.
 	Offset int
 
 	detail detail
-	name   string // of the series, where it has one
+	name   string // of the series, if it has one
 	about  string
 	limit  int
 }
 
-// detail is what exactly was wrong: a Reason is a label of the metrics, and too coarse to mend a sender by.
+// detail is the exact cause: a Reason is a label of the metrics and too coarse to fix a sender by.
 type detail uint8
 
 const (
@@ -111,7 +112,7 @@ func (o *Options) limit(d detail) int {
 	return 0
 }
 
-// Error is where and what: "series 3 (\"x\"), at byte 120: two labels are named \"a\"".
+// Error is position and cause: "series 3 (\"x\"), at byte 120: two labels are named \"a\"".
 func (f Fault) Error() string {
 	switch {
 	case f.Series == 0:
@@ -122,7 +123,7 @@ func (f Fault) Error() string {
 	return fmt.Sprintf("series %d, at byte %d: %s", f.Series, f.Offset, f.Explain())
 }
 
-// remedy is what makes whole histograms arrive.
+// remedy is the way to send whole histograms.
 const remedy = "send it as one native histogram (send_native_histograms: true in remote_write, with convert_classic_histograms_to_nhcb: true " +
 	"in the scrape), or all its series in one request (max_shards: 1 and a larger max_samples_per_send in queue_config)"
 
@@ -164,7 +165,7 @@ var details = [...]string{
 	manyQuantiles:    "the summary has more than %d quantiles",
 }
 
-// Explain says what was wrong. Nothing of the client's is in it unquoted.
+// Explain describes the cause. All text of the client is quoted in it.
 func (f Fault) Explain() string {
 	text := details[f.detail]
 	switch f.detail {
@@ -183,5 +184,5 @@ func (f Fault) Explain() string {
 
 const maxShown = 64
 
-// shown keeps what a client sent from filling a message.
+// shown truncates a client's text for a message.
 func shown(text string) string { return fmt.Sprintf("%+q", metric.Truncate(text, maxShown)) }

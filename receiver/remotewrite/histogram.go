@@ -9,19 +9,19 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/buckets"
 )
 
-// Histogram is a native histogram. Its buckets are borrowed, until the next one is read.
+// Histogram is a native histogram. The buckets are borrowed until the next one is read.
 type Histogram struct {
 	Count, Sum         float64
-	Timestamp, Started int64 // as of a Sample
-	Gauge              bool  // it does not accumulate
-	Custom             bool  // its bounds are CustomBounds, and its buckets the positive ones
+	Timestamp, Started int64 // as in a Sample
+	Gauge              bool  // it is not cumulative
+	Custom             bool  // CustomBounds are the bounds of the positive buckets
 	CustomBounds       []float64
 	buckets.Native
 
 	positive, negative side
 }
 
-// side is the buckets of one sign, as they come.
+// side is the buckets of one sign, as received.
 type side struct {
 	spans  []buckets.Span
 	deltas []uint64
@@ -32,10 +32,10 @@ func (s *side) reset() { s.spans, s.deltas, s.counts = s.spans[:0], s.deltas[:0]
 
 const customSchema = -53
 
-// Stale reports whether the histogram is a stale marker: its sum is one.
+// Stale reports whether the histogram is a stale marker, which the sum then is.
 func (h *Histogram) Stale() bool { return isStale(h.Sum) }
 
-// readHistogram reads into h a message Histogram of either version: they number their fields alike.
+// readHistogram reads a message Histogram of either version into h: the field numbers are the same.
 func (r *Reader) readHistogram(h *Histogram, message []byte) detail {
 	h.positive.reset()
 	h.negative.reset()
@@ -129,7 +129,7 @@ func (s *side) readSpan(message []byte) detail {
 	return noDetail
 }
 
-// finish checks what was read.
+// finish validates the histogram.
 func (h *Histogram) finish() detail {
 	if !metric.IsCount(h.Count) || !metric.IsCount(h.ZeroCount) || !metric.IsCount(h.ZeroThreshold) {
 		return badCount
@@ -152,7 +152,8 @@ func (h *Histogram) finish() detail {
 	return noDetail
 }
 
-// addsUp holds the buckets to the count, as Prometheus does: observations of NaN are in the count alone, and then the sum is NaN too.
+// addsUp compares the buckets with the count, as Prometheus does. Observations of NaN are in the
+// count only, and make the sum NaN.
 func (h *Histogram) addsUp() bool {
 	sum := h.ZeroCount
 	for _, side := range [...][]float64{h.PositiveCounts, h.NegativeCounts} {
@@ -164,14 +165,14 @@ func (h *Histogram) addsUp() bool {
 	return sum <= h.Count+rounding && (math.IsNaN(h.Sum) || sum >= h.Count-rounding)
 }
 
-// finish makes counts of deltas, and holds them against the spans before anything is made of what those announce.
+// finish converts deltas to counts, and compares them with the spans before memory is allocated.
 func (s *side) finish() detail {
 	if len(s.deltas) > 0 && len(s.counts) > 0 {
 		return badSpans
 	}
 	sum := int64(0)
 	for _, delta := range s.deltas {
-		sum += protowire.DecodeZigZag(delta) // what wraps is negative, or was too large to be true
+		sum += protowire.DecodeZigZag(delta) // an overflow is negative, or too large to be true
 		s.counts = append(s.counts, float64(sum))
 	}
 	if !buckets.SpansHold(s.spans, len(s.counts)) {

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// readLabel takes a message Label of 1.0.
+// readLabel reads a message Label of 1.0.
 func (r *Reader) readLabel(message []byte) detail {
 	l := metric.Label{}
 	for len(message) > 0 {
@@ -25,13 +25,13 @@ func (r *Reader) readLabel(message []byte) detail {
 	return r.addLabel(l)
 }
 
-// readReferences takes the labels of 2.0.
+// readReferences reads the labels of 2.0.
 func (r *Reader) readReferences() detail {
 	if len(r.refs)%2 != 0 {
 		return oddReferences
 	}
 	for i := 0; i < len(r.refs); i += 2 {
-		// The field is of 32 bits: what is more of a number a decoder drops.
+		// The field has 32 bits: decoders drop higher bits.
 		key, value := uint32(r.refs[i]), uint32(r.refs[i+1])
 		if int64(max(key, value)) >= int64(len(r.symbols)) {
 			return badReference
@@ -49,8 +49,8 @@ const (
 	reserved  = "__"
 )
 
-// addLabel takes a label. One without a value is, by Prometheus' data model, none. Of the reserved ones, those of the name
-// and the type say what they say, and the others are a system's own.
+// addLabel adds a label. In Prometheus' data model, a label without a value does not exist. Of the
+// reserved labels, those of the name and the type are used; the others are internal to the sender.
 func (r *Reader) addLabel(l metric.Label) detail {
 	s := &r.Series
 	r.about = l.Key
@@ -66,7 +66,7 @@ func (r *Reader) addLabel(l metric.Label) detail {
 		return longLabels
 	case !utf8.ValidString(l.Key) || !utf8.ValidString(l.Value):
 		return notUTF8
-	case metric.CheckLabel(l) != metric.Applied && l.Key != nameLabel: // a name has a message of its own
+	case metric.CheckLabel(l) != metric.Applied && l.Key != nameLabel: // a name has its own message
 		return controlLabel
 	case l.Key == nameLabel && s.Name != "":
 		return sameKey

@@ -1,21 +1,21 @@
 package remotewrite
 
-// Options say how much a request may hold. What is over a limit is a fault that names the limit.
+// Options limit the content of a request. A fault names the limit that is exceeded.
 type Options struct {
-	// MaxLabels bounds the labels of a series, MaxLabelBytes each key and each value, MaxSeriesBytes all of them: in 2.0 a byte of
-	// the request may stand for a long label.
+	// MaxLabels limits the labels of a series, MaxLabelBytes each key and each value,
+	// MaxSeriesBytes all of them together: in 2.0, one byte of a request can refer to a long label.
 	MaxLabels, MaxLabelBytes, MaxSeriesBytes int
-	// MaxSamples bounds the samples of one series message, and its histograms.
+	// MaxSamples limits the samples of one series message, and its histograms.
 	MaxSamples int
-	// MaxSymbols bounds a request's symbols, MaxMetadata its metadata (of 1.0).
+	// MaxSymbols limits a request's symbols, MaxMetadata its metadata (1.0).
 	MaxSymbols, MaxMetadata int
-	// MaxBuckets bounds the spans, and the buckets of each sign, of one histogram.
+	// MaxBuckets limits the spans, and the buckets of each sign, of one histogram.
 	MaxBuckets int
-	// MaxParts bounds the samples of a request that are parts of classic histograms and summaries.
+	// MaxParts limits the samples of a request that are parts of classic histograms and summaries.
 	MaxParts int
 }
 
-// DefaultOptions take what a Prometheus sends with settings many times its own.
+// DefaultOptions accept the requests of a Prometheus whose settings are many times the default.
 func DefaultOptions() Options {
 	return Options{
 		MaxLabels:      64,

@@ -10,21 +10,21 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// part is one sample that, with others of the same moment, is a classic histogram or a summary.
+// part is one sample of a classic histogram or summary, which consists of the parts of one time.
 type part struct {
-	base    uint64 // hash of the name and labels that the parts have in common
+	base    uint64 // hash of the common name and labels
 	at      int64  // Unix milliseconds
 	role    role
-	bound   float64 // of a bucket; of a quantile, which one
+	bound   float64 // the upper bound of a bucket, or the quantile
 	value   float64
 	started int64
-	of      Type // HistogramType, SummaryType; NoType: what it is part of nobody said
+	of      Type // HistogramType or SummaryType; NoType: unknown
 	message []byte
 	number  int32
 	stale   bool
 }
 
-// role is what a part is of its whole, in the order in which they are put together.
+// role is the role of a part, in the order of assembly.
 type role uint8
 
 const (
@@ -39,8 +39,8 @@ const (
 	quantileLabel = "quantile"
 )
 
-// partOf says which part a series is; false: none. What its metadata say decides, and where there are none, the labels that
-// only parts have.
+// partOf returns the role of a series; false: it is no part. Metadata decide; without them, the
+// labels that only parts have.
 func partOf(s *Series) (base string, r role, ok bool) {
 	classic := s.Type == HistogramType || s.Type == SummaryType
 	if !classic && s.Type != NoType {
@@ -68,7 +68,7 @@ func (f *Converter) isPart() bool {
 	return ok
 }
 
-// addParts keeps the samples of the series until all of the request has been read.
+// addParts keeps the samples of the series until the whole request has been read.
 func (f *Converter) addParts() detail {
 	s := &f.reader.Series
 	if len(f.parts)+len(s.Samples) > f.reader.options.MaxParts {
@@ -113,7 +113,8 @@ func (f *Converter) bound(key string) (float64, detail) {
 	return v, noDetail
 }
 
-// hash tells wholes apart. Its seed is not known outside, so nobody can make two alike.
+// hash identifies a histogram or summary. The seed is secret, so no client can produce equal
+// hashes.
 func (f *Converter) hash(base string, labels []metric.Label, but string) uint64 {
 	var h maphash.Hash
 	h.SetSeed(f.seed)
@@ -122,7 +123,7 @@ func (f *Converter) hash(base string, labels []metric.Label, but string) uint64 
 		if l.Key == but {
 			continue
 		}
-		h.WriteByte(0xff) // in no UTF-8
+		h.WriteByte(0xff) // never in UTF-8
 		h.WriteString(l.Key)
 		h.WriteByte(0xff)
 		h.WriteString(l.Value)

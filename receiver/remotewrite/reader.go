@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Version is which of the two messages a request is.
+// Version is the version of the request's message.
 type Version uint8
 
 // The versions.
@@ -15,24 +15,23 @@ const (
 	V2 Version = 2 // io.prometheus.write.v2.Request
 )
 
-// Reader takes requests apart. It is meant to be kept and used for request after request, by one goroutine.
+// Reader splits requests into series. One goroutine keeps it and uses it for request after request.
 type Reader struct {
 	options    Options
 	version    Version
 	body, rest []byte
-	number     int // of the series under way
+	number     int // of the current series
 	symbols    []string
 	types      map[string]Type // of 1.0, by family
 	refs       []uint64
 	about      string
-	remembered func(name string) Type // of 1.0; nil: nothing is remembered
+	remembered func(name string) Type // of 1.0; may be nil
 
 	Series Series
-	// Fault is why Series cannot be taken; its Name, Samples and Histograms are as far as they were read.
+	// Fault says why Series is rejected; Series then has what was read before the fault.
 	Fault Fault
 }
 
-// NewReader makes a reader.
 func NewReader(o Options) *Reader { return &Reader{options: o, types: map[string]Type{}} }
 
 // Fields of the requests.
@@ -43,7 +42,7 @@ const (
 	seriesField2   = 5
 )
 
-// Reset begins with a request. Its Fault, if it has a Reason, is of the request as a whole: none of it can be read.
+// Reset starts a request. A Fault that has a Reason concerns the whole request.
 func (r *Reader) Reset(body []byte, v Version) Fault {
 	r.Close()
 	r.version, r.body, r.rest = v, body, body
@@ -69,7 +68,7 @@ func (r *Reader) Reset(body []byte, v Version) Fault {
 	return Fault{}
 }
 
-// Close lets go of the request.
+// Close drops the request.
 func (r *Reader) Close() {
 	clear(r.symbols)
 	clear(r.types)
@@ -80,10 +79,12 @@ func (r *Reader) Close() {
 	r.Fault, r.about = Fault{}, ""
 }
 
-// offset is where in the body a piece of it begins: pieces have their capacity from the body.
+// offset is the start of a piece in the body: the capacity of a piece reaches to the end of the
+// body.
 func (r *Reader) offset(piece []byte) int { return cap(r.body) - cap(piece) }
 
-// Next reads the next series into Series, or why it cannot be taken into Fault; false at the end.
+// Next reads the next series into Series, or the reason to reject it into Fault; it returns false
+// at the end.
 func (r *Reader) Next() bool {
 	want := protowire.Number(seriesField1)
 	if r.version == V2 {
@@ -91,7 +92,7 @@ func (r *Reader) Next() bool {
 	}
 	for len(r.rest) > 0 {
 		f, rest, ok := cut(r.rest)
-		if !ok { // Reset has looked
+		if !ok { // cannot happen after Reset
 			break
 		}
 		r.rest = rest

@@ -8,32 +8,34 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Sample is a value of a series. Times are in Unix milliseconds; Started is 0 where it was not told.
+// Sample is a value of a series. Times are in Unix milliseconds; Started is 0 if unknown.
 type Sample struct {
 	Value              float64
 	Timestamp, Started int64
 }
 
-// Counts are elements of a request.
+// Counts are numbers of elements of a request.
 type Counts struct{ Samples, Histograms int }
 
-// Series is one message TimeSeries. All of it is borrowed, until the next one is read.
+// Series is one message TimeSeries. It is borrowed until the next one is read.
 type Series struct {
 	Name   string
-	Labels []metric.Label // sorted, each once, without __name__ and what else is reserved
-	Type   Type           // NoType: nobody said
-	// Samples are in the order of their times. Histograms are as they came, and messages still: readHistogram reads them one by one.
+	Labels []metric.Label // sorted and distinct, without __name__ and other reserved labels
+	Type   Type           // NoType: unknown
+	// Samples are sorted by time. Histograms are encoded messages in the order of the request;
+	// readHistogram reads them one by one.
 	Samples    []Sample
 	Histograms [][]byte
-	Has        Counts // also of those that are too many
+	Has        Counts // including elements over the limit
 	Exemplars  int
-	// Guessed says that the request does not tell the type: it is remembered from another request, or NoType.
+	// Guessed says that the request does not contain the type: it is from another request, or
+	// NoType.
 	Guessed bool
 
 	message    []byte
 	number     int
 	labelBytes int
-	created    int64 // when all of it began that says nothing itself
+	created    int64 // start time of elements without their own
 }
 
 func (r *Reader) read(message []byte, number int) {
@@ -57,7 +59,7 @@ func (r *Reader) fail(d detail) {
 	r.Fault = Fault{Reason: d.reason(), Series: s.number, Offset: r.offset(s.message), detail: d, name: s.Name, about: r.about, limit: r.options.limit(d)}
 }
 
-// readFields reads all fields, to count what is there, and returns what was wrong first.
+// readFields reads all fields, to count the elements, and returns the first fault.
 func (r *Reader) readFields(message []byte) detail {
 	first, about := noDetail, ""
 	for len(message) > 0 {
@@ -110,7 +112,7 @@ func (r *Reader) readField2(f *field) (d detail) {
 		r.Series.Exemplars++
 	case f.isBytes(5):
 		return r.readMetadata(f.bytes)
-	case f.isVarint(6): // created_timestamp of the drafts of 2.0, which clients in use still have; reserved since
+	case f.isVarint(6): // created_timestamp of the drafts of 2.0, reserved since; some clients send it
 		r.Series.created = int64(f.value)
 	}
 	return noDetail
@@ -148,7 +150,7 @@ func (r *Reader) addHistogram(message []byte) detail {
 	return noDetail
 }
 
-// finish sorts what should be sorted, and says what is missing.
+// finish sorts labels and samples, and checks that nothing is missing.
 func (r *Reader) finish() detail {
 	s := &r.Series
 	byKey := func(a, b metric.Label) int { return strings.Compare(a.Key, b.Key) }

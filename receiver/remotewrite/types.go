@@ -6,10 +6,9 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Type is what metadata say that a metric is. Both messages number the types alike.
+// Type is a metric's type in metadata. Both versions number the types alike.
 type Type uint8
 
-// The types.
 const (
 	NoType Type = iota
 	CounterType
@@ -21,13 +20,14 @@ const (
 	StateSetType
 )
 
-// typesByName are the values of __type__, as Prometheus writes them with its feature type-and-unit-labels.
+// typesByName are the values of __type__, which Prometheus writes with the feature
+// type-and-unit-labels.
 var typesByName = map[string]Type{
 	"counter": CounterType, "gauge": GaugeType, "histogram": HistogramType, "gaugehistogram": GaugeHistogramType,
 	"summary": SummaryType, "info": InfoType, "stateset": StateSetType,
 }
 
-// readFamily takes one MetricMetadata of 1.0.
+// readFamily reads one MetricMetadata of 1.0.
 func (r *Reader) readFamily(message []byte) detail {
 	name, t := "", NoType
 	for len(message) > 0 {
@@ -49,7 +49,7 @@ func (r *Reader) readFamily(message []byte) detail {
 	return noDetail
 }
 
-// typeOf is a type by its number. One that nobody knows yet says nothing.
+// typeOf is a type by number. An unknown number is NoType.
 func typeOf(number uint64) Type {
 	if number > uint64(StateSetType) {
 		return NoType
@@ -71,7 +71,8 @@ func (r *Reader) readMetadata(message []byte) detail {
 	return noDetail
 }
 
-// familyType is what the request's metadata say of a metric, which may be a part of its family.
+// familyType is the type of a metric in the request's metadata; the metric may be a part of its
+// family.
 func (r *Reader) familyType(name string) Type {
 	if len(r.types) == 0 {
 		return NoType
@@ -83,7 +84,8 @@ func (r *Reader) familyType(name string) Type {
 	return t
 }
 
-// family looks a metric up by its own name, and then by that of the family of which it may be a part.
+// family looks a metric up by its own name, and then by the name of the family that it may be part
+// of.
 func family(name string, look func(string) (Type, bool)) (Type, bool) {
 	if t, ok := look(name); ok {
 		return t, true

@@ -6,7 +6,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// field is one field of a message. Of its wire type, bytes or number is what it holds.
+// field is one field of a message, with its bytes or number by wire type.
 type field struct {
 	number protowire.Number
 	wire   protowire.Type
@@ -14,8 +14,8 @@ type field struct {
 	value  uint64
 }
 
-// cut takes the first field off a message. One that holds a group says only that it is there. Like a decoder, whoever
-// reads skips fields that it does not know, and those of a wire type that is not theirs.
+// cut splits the first field off a message. Of a group, only the presence is returned. Like
+// decoders, callers skip unknown fields and fields of the wrong wire type.
 func cut(message []byte) (f field, rest []byte, ok bool) {
 	number, wire, n := protowire.ConsumeTag(message)
 	if n < 0 || number > protowire.MaxValidNumber {
@@ -52,7 +52,8 @@ func (f *field) isDouble(number protowire.Number) bool {
 
 func (f *field) double() float64 { return math.Float64frombits(f.value) }
 
-// appendVarints appends a repeated number, packed or not. False: it is cut short, or there are more than may be.
+// appendVarints appends a repeated number, packed or not, and returns a fault if it is cut short or
+// over the limit.
 func appendVarints(dst []uint64, f *field, most int) (all []uint64, d detail) {
 	if f.wire == protowire.VarintType {
 		return append(dst, f.value), overCount(len(dst)+1, most)
@@ -70,7 +71,7 @@ func appendVarints(dst []uint64, f *field, most int) (all []uint64, d detail) {
 	return dst, noDetail
 }
 
-// appendDoubles is appendVarints for numbers of 64 bits.
+// appendDoubles is appendVarints for 64-bit numbers.
 func appendDoubles(dst []float64, f *field, most int) (all []float64, d detail) {
 	if f.wire == protowire.Fixed64Type {
 		return append(dst, f.double()), overCount(len(dst)+1, most)

@@ -45,34 +45,34 @@ const (
 func (f Fault) Explain(line []byte) string {
 	switch f.detail {
 	case longLine:
-		return fmt.Sprintf("the line has %d bytes, but may have %d", len(line), f.at)
+		return fmt.Sprintf("the line has %d bytes; must have at most %d", len(line), f.at)
 	case notMetric:
 		if bytes.HasPrefix(line, []byte("_sc|")) {
 			return "service checks are not metrics"
 		}
 		return "events are not metrics"
 	case noColon:
-		return `there is no ":" behind the name: want name:value|type`
+		return `no ":" after the name; must be name:value|type`
 	case emptyName:
-		return "the name is empty: want name:value|type"
+		return "the name is empty; must be name:value|type"
 	case longName:
 		return fmt.Sprintf("the name has more than %d bytes", metric.MaxNameLength)
 	case openTags:
-		return `the name must have at most one "[", with one "]" behind it`
+		return `the name has unbalanced brackets; must have at most one "[", followed by one "]"`
 	case noType:
-		return `there is no "|type" behind the value: want name:value|type`
+		return `no "|type" after the value; must be name:value|type`
 	case badType:
 		return explainType(f.token(line, "|:"))
 	case emptyValue:
-		return "the value is empty: want name:value|type"
+		return "the value is empty; must be name:value|type"
 	case badNumber:
 		return explainNumber(f.token(line, "|:"))
 	case badRate:
 		return explainRate(f.token(line, "|:"))
 	case badTimestamp:
-		return fmt.Sprintf("timestamp %q: want whole Unix seconds above 0", shown(f.token(line, "|")))
+		return fmt.Sprintf("timestamp is %q; must be whole Unix seconds above 0", shown(f.token(line, "|")))
 	case tagsTwice:
-		return `there are tags in the name and behind "#": want one of the two`
+		return `there are tags in the name and after "#"; use one of the two`
 	case manyTags:
 		return "the line has more tags than it may have"
 	}
@@ -88,13 +88,13 @@ func (f Fault) token(line []byte, separators string) []byte {
 	return token
 }
 
-const wantTypes = "want c, g, ms, h, d or s"
+const wantTypes = "must be c, g, ms, h, d or s"
 
 func explainType(text []byte) string {
 	if len(text) == 0 {
-		return "the type is empty: " + wantTypes
+		return "the type is empty; " + wantTypes
 	}
-	return fmt.Sprintf("unknown type %q: %s", shown(text), wantTypes)
+	return fmt.Sprintf("unknown type %q; %s", shown(text), wantTypes)
 }
 
 func explainNumber(text []byte) string {
@@ -102,7 +102,7 @@ func explainNumber(text []byte) string {
 	case ok:
 		return fmt.Sprintf("%q is beyond what can be held", shown(text))
 	case isNotFinite(text):
-		return fmt.Sprintf("%q is no value that can be held: want a finite number", shown(text))
+		return fmt.Sprintf("value is %q; must be a finite number", shown(text))
 	}
 	return fmt.Sprintf("%q is no number", shown(text))
 }
@@ -110,9 +110,9 @@ func explainNumber(text []byte) string {
 func explainRate(text []byte) string {
 	whole, fraction, reason := parseNumber(text)
 	if rate := float64(whole) + fraction; reason == metric.Applied && rate > 0 && rate <= 1 {
-		return fmt.Sprintf("rate %q: too small, its inverse cannot be held", shown(text))
+		return fmt.Sprintf("rate %q is too small: its inverse is out of range", shown(text))
 	}
-	return fmt.Sprintf("rate %q: want a number above 0 and at most 1", shown(text))
+	return fmt.Sprintf("rate is %q; must be above 0 and at most 1", shown(text))
 }
 
 func explainReason(r metric.Reason) string {
@@ -120,29 +120,29 @@ func explainReason(r metric.Reason) string {
 	case metric.Applied:
 		return "nothing is wrong"
 	case metric.Malformed:
-		return "the line is cut off, or not name:value|type"
+		return "the line is cut off, or is not name:value|type"
 	case metric.BadName:
-		return "a metric of this name cannot be asked for, or the name or a label holds a control character"
+		return "the Kubernetes APIs cannot serve a metric of this name, or the name or a label has a control character"
 	case metric.BadRate:
-		return "the rate is not above 0 and at most 1"
+		return "rate is out of range; must be above 0 and at most 1"
 	case metric.BadValue:
-		return "the value is not one that can be held"
+		return "the value is out of range"
 	case metric.Unsupported:
 		return "events and service checks are not metrics"
 	case metric.TooLong:
 		return "the line, its name, a tag or the number of tags is over its limit"
 	case metric.KindConflict:
-		return "the metric has another kind already: delete it first, or send under another name"
+		return "the metric already exists with another kind; delete it first, or use another name"
 	case metric.Identity:
-		return "the sender may not speak of this object, or the object is ambiguous"
+		return "the sender may not push metrics of this object, or the object is ambiguous"
 	case metric.OverLimit:
-		return "it would be a new series, and no more may be"
+		return "new series over a limit"
 	case metric.Outdated:
-		return "the gauge's timestamp (T) is more than 5m ago: it says nothing of what is now"
+		return "the gauge's timestamp (T) is too old; must be at most 5m ago"
 	case metric.Ignored:
-		return "the name matches a pattern of names that are ignored"
+		return "the name matches an ignore pattern"
 	}
-	return "it was refused: " + r.String()
+	return "rejected: " + r.String()
 }
 
 const maxShown = 64

@@ -1,0 +1,211 @@
+package adapter
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sluice-metrics/sluice/adapter/valuelist"
+	"github.com/sluice-metrics/sluice/metric"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// answerQueue collects large answers one at a time, first come first served, so many at once take
+// no more memory and CPU than one after the other. Small answers bypass it. An answer that a client
+// reads slowly keeps its points reserved, but does not delay the next one unless the reserved
+// points exceed maxReserved.
+type answerQueue struct {
+	maxAnswers int           // large answers that wait, are collected or written
+	timeout    time.Duration // longest wait in the queue
+
+	mu         sync.Mutex
+	waiting    []*ticket // in order of arrival
+	answers    int
+	collecting bool // one answer is being collected
+	reserved   int  // points of the answers that are collected or written
+}
+
+// maxReserved bounds the points of large answers, together: 70 MB. A larger answer waits until it
+// is alone.
+const maxReserved = 1 << 19
+
+// ticket is a request's place in the queue and its buffer of points.
+type ticket struct {
+	queue  *answerQueue
+	points []metric.Point // returned to the pool at the end
+
+	// The fields below are for large answers. The queue's lock guards them.
+	reserved   int           // 0: small, or not in the queue
+	admitted   chan struct{} // closed when collecting may begin
+	collecting bool
+}
+
+type ticketKey struct{}
+
+// newAnswerQueue gives large answers half of the requests in flight, so small ones always find a
+// place, and half of a request's time for the wait.
+func newAnswerQueue(cfg Config) *answerQueue {
+	return &answerQueue{maxAnswers: max(cfg.MaxInFlight/2, 1), timeout: cfg.RequestTimeout / 2}
+}
+
+// withTicket gives each request to the API groups a ticket, and releases it after the answer.
+func (q *answerQueue) withTicket(next http.Handler) http.Handler {
+	return onlyAPIGroups(next, func(w http.ResponseWriter, r *http.Request) {
+		t := &ticket{queue: q}
+		defer t.release()
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), ticketKey{}, t)))
+	})
+}
+
+// ticketOf returns the ticket of a request.
+func ticketOf(ctx context.Context) *ticket {
+	t, ok := ctx.Value(ticketKey{}).(*ticket)
+	if !ok {
+		return new(ticket) // without a queue
+	}
+	return t
+}
+
+// buffer implements metric.Query's Reserve. For a large answer it waits in the queue.
+func (t *ticket) buffer(ctx context.Context) func(points int) ([]metric.Point, error) {
+	return func(points int) ([]metric.Point, error) {
+		if points > valuelist.MaxSmall && t.queue != nil {
+			if err := t.queue.wait(ctx, t, points); err != nil {
+				return nil, err
+			}
+		}
+		t.points = takeBuffer(points)
+		return t.points, nil
+	}
+}
+
+// collected ends the collection; points, if any, are in the ticket's buffer.
+func (t *ticket) collected(points []metric.Point) {
+	if points != nil {
+		t.points = points
+	}
+	if t.queue == nil {
+		return
+	}
+	t.queue.mu.Lock()
+	defer t.queue.mu.Unlock()
+	if t.collecting {
+		t.collecting, t.queue.collecting = false, false
+		// Fewer may have been collected, or the buffer may be of a larger answer.
+		have := max(cap(t.points), 1)
+		t.queue.reserved += have - t.reserved
+		t.reserved = have
+		t.queue.dispatchLocked()
+	}
+}
+
+// release is called when the answer was written or failed.
+func (t *ticket) release() {
+	t.collected(nil)
+	if t.points != nil {
+		returnBuffer(t.points)
+		t.points = nil
+	}
+	q := t.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if t.reserved > 0 {
+		q.reserved -= t.reserved
+		q.answers--
+		t.reserved = 0
+		q.dispatchLocked()
+	}
+}
+
+// wait waits until a large answer may be collected.
+func (q *answerQueue) wait(ctx context.Context, t *ticket, points int) error {
+	if !q.enqueue(t, points) {
+		return apierrors.NewTooManyRequests(fmt.Sprintf("%d large answers are in flight, which is the limit; retry later",
+			q.maxAnswers), retryAfterSeconds)
+	}
+	timer := time.NewTimer(q.timeout)
+	defer timer.Stop()
+	select {
+	case <-t.admitted:
+		return nil
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	if !q.cancel(t) {
+		return nil // admitted just now
+	}
+	return apierrors.NewTooManyRequests(fmt.Sprintf("an answer of up to %d objects or series is large; large answers are collected one at a time, "+
+		"and this one waited for %s; retry later", points, q.timeout), retryAfterSeconds)
+}
+
+// enqueue appends an answer to the queue. False: the queue is full.
+func (q *answerQueue) enqueue(t *ticket, points int) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.answers >= q.maxAnswers {
+		return false
+	}
+	q.answers++
+	t.reserved, t.admitted = points, make(chan struct{})
+	q.waiting = append(q.waiting, t)
+	q.dispatchLocked()
+	return true
+}
+
+// cancel removes an answer from the queue. False: it was admitted.
+func (q *answerQueue) cancel(t *ticket) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	place := slices.Index(q.waiting, t)
+	if place < 0 {
+		return false
+	}
+	q.waiting = slices.Delete(q.waiting, place, place+1)
+	q.answers--
+	t.reserved = 0
+	q.dispatchLocked() // the next ones may need less
+	return true
+}
+
+// dispatchLocked admits the first waiting answer that fits, if none is being collected. An answer
+// that does not fit delays no smaller one.
+func (q *answerQueue) dispatchLocked() {
+	place := slices.IndexFunc(q.waiting, func(t *ticket) bool { return q.reserved == 0 || q.reserved+t.reserved <= maxReserved })
+	if q.collecting || place < 0 {
+		return
+	}
+	t := q.waiting[place]
+	q.waiting = slices.Delete(q.waiting, place, place+1)
+	q.collecting, t.collecting = true, true
+	q.reserved += t.reserved
+	close(t.admitted)
+}
+
+// smallBuffers and largeBuffers are for the points of answers. Those of 150,000 objects take 20 MB,
+// which the collector scans, and are freed two collections after the last large answer.
+var (
+	smallBuffers = sync.Pool{New: func() any { return new([]metric.Point) }}
+	largeBuffers = sync.Pool{New: func() any { return new([]metric.Point) }}
+)
+
+// takeBuffer takes a buffer for an answer of some points; its capacity may be smaller.
+func takeBuffer(points int) []metric.Point {
+	if points > valuelist.MaxSmall {
+		return *largeBuffers.Get().(*[]metric.Point)
+	}
+	return *smallBuffers.Get().(*[]metric.Point)
+}
+
+// returnBuffer returns a buffer with its points.
+func returnBuffer(points []metric.Point) {
+	clear(points) // releases the strings
+	points = points[:0]
+	if cap(points) > valuelist.MaxSmall {
+		largeBuffers.Put(&points)
+		return
+	}
+	smallBuffers.Put(&points)
+}

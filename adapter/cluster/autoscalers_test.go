@@ -1,0 +1,89 @@
+package cluster
+
+import (
+	"slices"
+	"testing"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+)
+
+func mustAsk(t *testing.T, from *autoscalingv2.HorizontalPodAutoscaler) *autoscaler {
+	t.Helper()
+	short, ok := newAutoscaler(from)
+	if !ok {
+		t.Fatal("no autoscaler")
+	}
+	return short
+}
+
+func TestWhatAnAutoscalerAsks(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		metric autoscalingv2.MetricSpec
+		want   []namedMetric
+	}{
+		{"pods", podsMetric("http_requests"), []namedMetric{{"pods", "http_requests"}}},
+		{"stat", podsMetric("latency:p95"), []namedMetric{{"pods", "latency"}}},
+		{"stat and window", podsMetric("latency:p95:10s"), []namedMetric{{"pods", "latency"}}},
+		{"a name with a colon", podsMetric("a:b"), []namedMetric{{"pods", "a:b"}}},
+		{"external", externalMetric("queue_depth:max"), []namedMetric{{"", "queue_depth"}}},
+		{"slash", externalMetric(`queue\|orders:max:1m`), []namedMetric{{"", "queue/orders"}}},
+		{"an Ingress", objectMetric("Ingress", "main", "requests"), []namedMetric{{onObjects, "requests"}}},
+		{"a Pod as an object", objectMetric("Pod", "a", "requests"), []namedMetric{{"pods", "requests"}}},
+		{"its own Namespace", objectMetric("Namespace", "shop", "requests"), []namedMetric{{onObjects, "requests"}}},
+		{"another Namespace", objectMetric("Namespace", "bank", "requests"), nil},
+		{"cpu", autoscalingv2.MetricSpec{Type: autoscalingv2.ResourceMetricSourceType, Resource: &autoscalingv2.ResourceMetricSource{Name: "cpu"}}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := mustAsk(t, anAutoscaler("shop", "a", c.metric)).metrics; !slices.Equal(got, c.want) {
+				t.Errorf("asks %+v, want %+v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestAskedBySeveralAutoscalers(t *testing.T) {
+	heard := &told{}
+	o := heard.observer()
+	a := newAutoscalers(&o)
+	v := &View{autoscalers: a}
+	check := func(what string, want bool, changes int) {
+		t.Helper()
+		if v.NamedByAutoscaler("shop", "pods", "x") != want {
+			t.Errorf("%s: asked for %v, want %v", what, !want, want)
+		}
+		if _, _, _, told := heard.count(); told != changes {
+			t.Errorf("%s: told of %d changes, want %d", what, told, changes)
+		}
+	}
+	a.put(mustAsk(t, anAutoscaler("shop", "a", podsMetric("x"), podsMetric("x:rate:10s"))))
+	check("one", true, 1)
+	a.put(mustAsk(t, anAutoscaler("shop", "b", podsMetric("x:count"))))
+	check("a second", true, 1)
+	a.drop("shop", "a")
+	check("without the first", true, 1)
+	a.put(mustAsk(t, anAutoscaler("shop", "b", podsMetric("x:total"))))
+	check("the same by another stat", true, 1)
+	a.put(mustAsk(t, anAutoscaler("shop", "b", podsMetric("y"))))
+	check("the second asks otherwise", false, 2)
+	a.replace([]*autoscaler{mustAsk(t, anAutoscaler("shop", "c", podsMetric("x")))})
+	check("a list read anew", true, 4)
+	a.replace(nil)
+	check("an empty list", false, 5)
+	if len(a.counts)+len(a.named) != 0 {
+		t.Error("something stays")
+	}
+
+	a.put(mustAsk(t, anAutoscaler("shop", "a", podsMetric("p"), externalMetric("e"), objectMetric("Ingress", "i", "o"))))
+	for _, c := range []struct {
+		namespace, resource, name string
+		want                      bool
+	}{
+		{"shop", "pods", "p", true}, {"shop", "", "e", true}, {"shop", "ingresses.networking.k8s.io", "o", true},
+		{"bank", "pods", "p", false}, {"shop", "", "p", false}, {"shop", "pods", "o", false}, {"shop", "namespaces", "p", false},
+	} {
+		if got := v.NamedByAutoscaler(c.namespace, c.resource, c.name); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}

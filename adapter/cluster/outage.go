@@ -1,0 +1,163 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// logAgainAfter is the interval at which a lasting failure is logged.
+const logAgainAfter = 5 * time.Minute
+
+// requestHealth records whether the API server answers requests about one resource, and the start
+// of an outage.
+type requestHealth struct {
+	resource string // "pods"
+	remedy   string // what allows a forbidden request
+	logger   *slog.Logger
+	probe    *healthProbe // probes the server between requests; nil: no probe
+
+	mu     sync.Mutex
+	since  time.Time // first failure of the current outage; zero: none
+	last   error
+	logged time.Time
+	// failures since the start of the process.
+	failures uint64
+}
+
+// recordFailure records a failed request.
+func (a *requestHealth) recordFailure(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	a.failures++
+	if a.since.IsZero() {
+		a.since = now
+	}
+	changed := a.last == nil || apierrors.ReasonForError(err) != apierrors.ReasonForError(a.last)
+	a.last = err
+	if !changed && now.Sub(a.logged) < logAgainAfter {
+		return
+	}
+	a.logged = now
+	if apierrors.IsForbidden(err) {
+		a.logger.Error("watching a resource is forbidden", "resource", a.resource, "remedy", a.remedy, "err",
+			cause(err))
+		return
+	}
+	a.logger.Warn("the API server does not answer; the last known state stays in use", "resource", a.resource,
+		"since", a.since, "err", cause(err))
+}
+
+// recordSuccess records an answered request.
+func (a *requestHealth) recordSuccess() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.since.IsZero() {
+		a.logger.Info("the API server answers again", "resource", a.resource, "after",
+			time.Since(a.since).Round(time.Millisecond))
+	}
+	a.since, a.last, a.logged = time.Time{}, nil, time.Time{}
+}
+
+// reset forgets all requests.
+func (a *requestHealth) reset() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.since, a.last, a.logged = time.Time{}, nil, time.Time{}
+}
+
+// lastError returns the cause of the outage; nil: none.
+func (a *requestHealth) lastError() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.last
+}
+
+// failingFor returns the length of the outage; 0: none.
+func (a *requestHealth) failingFor() time.Duration {
+	s, silent := a.outage()
+	if !silent {
+		return 0
+	}
+	return time.Since(s.since)
+}
+
+func (a *requestHealth) failureCount() uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.failures
+}
+
+// outage describes the outage of one resource, or of several with the same cause.
+type outage struct {
+	resources []string
+	since     time.Time // the earliest
+	cause     string
+}
+
+// outage returns the current outage, if there is one. A server that does not respond to the health
+// probe is an outage of every resource, even without a request meanwhile.
+func (a *requestHealth) outage() (s outage, ok bool) {
+	dead, why := a.probe.outage()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s = outage{resources: []string{a.resource}, since: a.since}
+	switch {
+	case !dead.IsZero():
+		s.cause = cause(why)
+		if a.since.IsZero() || dead.Before(a.since) {
+			s.since = dead
+		}
+	case !a.since.IsZero():
+		s.cause = cause(a.last)
+	default:
+		return outage{}, false
+	}
+	return s, true
+}
+
+func (s outage) String() string {
+	return fmt.Sprintf("no answer about %s since %s (%s): %s", strings.Join(s.resources, ", "),
+		s.since.UTC().Format(time.RFC3339), time.Since(s.since).Round(time.Second), s.cause)
+}
+
+// outageTexts describes all outages, those with the same cause in one text.
+func outageTexts(all []*requestHealth) (texts []string) {
+	var found []*outage
+	for _, a := range all {
+		one, ok := a.outage()
+		if !ok {
+			continue
+		}
+		i := slices.IndexFunc(found, func(s *outage) bool { return s.cause == one.cause })
+		if i < 0 {
+			found = append(found, &one)
+			continue
+		}
+		found[i].resources = append(found[i].resources, a.resource)
+		if one.since.Before(found[i].since) {
+			found[i].since = one.since
+		}
+	}
+	for _, s := range found {
+		texts = append(texts, s.String())
+	}
+	return texts
+}
+
+// cause returns an error's text without the URL, which is long and differs between resources.
+func cause(err error) string {
+	text := err.Error()
+	if asked := (*url.Error)(nil); errors.As(err, &asked) {
+		text = strings.Replace(text, asked.Error(), asked.Err.Error(), 1)
+	}
+	return text
+}

@@ -1,0 +1,187 @@
+package adapter
+
+import (
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/metrics/pkg/apis/external_metrics"
+	cmserver "sigs.k8s.io/custom-metrics-apiserver/pkg/apiserver"
+)
+
+// unauthorizedPerSlot is how many requests may be in flight before authorization, as a multiple of
+// MaxInFlight. They wait for the API server's decisions and would pile up during an outage.
+// unauthorizedPerSlotEach is the share of one address: anyone can send such requests, and all wait
+// for the same API server.
+const (
+	unauthorizedPerSlot     = 16
+	unauthorizedPerSlotEach = 2
+)
+
+// handlerChain wraps the API. A request passes the handlers in this order:
+//
+//  1. drainBody reads the body, writeTimeout bounds the writing of the answer;
+//  2. instrument counts every answer, whichever handler gives it;
+//  3. rejectMalformed answers 400;
+//  4. requireReady answers 503 while an answer could be incomplete (ready.go);
+//  5. limitInFlightPerClient and limitInFlight bound the requests that wait for authorization, and
+//     answer 429 (inflight.go);
+//  6. the library's chain authenticates and authorizes, and bounds the time of a request;
+//  7. limitInFlight bounds the authorized requests, and answers 429;
+//  8. withTicket lets large answers queue (answerqueue.go);
+//  9. withoutMetadataOnly and withoutOpenAPIHash correct requests that the library would answer with
+//     an error or a redirect.
+func (s *Server) handlerChain(cfg Config) func(http.Handler, *genericapiserver.Config) http.Handler {
+	return func(api http.Handler, c *genericapiserver.Config) http.Handler { // from the inside out
+		chain := withoutMetadataOnly(withoutOpenAPIHash(api))
+		chain = newAnswerQueue(cfg).withTicket(chain)
+		chain = limitInFlight(chain, cfg.MaxInFlight)
+		chain = genericapiserver.DefaultBuildHandlerChain(chain, c)
+		if !s.access.anonymous() {
+			chain = limitInFlight(chain, unauthorizedPerSlot*cfg.MaxInFlight)
+			chain = limitInFlightPerClient(chain, unauthorizedPerSlotEach*cfg.MaxInFlight)
+		}
+		chain = s.requireReady(chain)
+		chain = rejectMalformed(chain)
+		chain = s.metrics.instrument(chain, c.RequestInfoResolver)
+		chain = writeTimeout(chain, 2*cfg.RequestTimeout)
+		return drainBody(chain)
+	}
+}
+
+const (
+	drainBytes   = 64 << 10
+	drainTimeout = time.Second
+)
+
+// drainBody reads the body of an HTTP/2 request, which no handler needs, before the request is
+// answered. An answer before the end of the body resets the stream, and the library closes the
+// connection of an anonymous client after each answer. With both, clients such as curl lose the
+// answer. For HTTP/1 net/http does the same.
+func drainBody(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor == 2 && r.ContentLength != 0 {
+			control := http.NewResponseController(w)
+			if control.SetReadDeadline(time.Now().Add(drainTimeout)) == nil {
+				_, _ = io.CopyN(io.Discard, r.Body, drainBytes)
+				_ = control.SetReadDeadline(time.Time{})
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// writeTimeout cuts off a client that does not read its answer. Such a client would hold a place in
+// flight and the answer's memory.
+func writeTimeout(next http.Handler, timeout time.Duration) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Fails for a recorder in a test alone.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(timeout))
+		next.ServeHTTP(w, r)
+	})
+}
+
+// rejectMalformed rejects malformed queries before the library does. The library would not name the
+// parameter, and would log each such request as a server error, twice.
+func rejectMalformed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := checkQuery(r); err != nil {
+			responsewriters.ErrorNegotiated(target{}.status(err), cmserver.Codecs,
+				schema.GroupVersion{Version: "v1"}, w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// checkQuery returns the fault of a query, or of a selector that the library parses. The library
+// ignores a malformed part of a query, and anything after a zero byte. Without the check it would
+// answer as if there were no selector, and the autoscaler would add everything up.
+func checkQuery(r *http.Request) error {
+	if r.URL.RawQuery == "" || !strings.HasPrefix(r.URL.Path, genericapiserver.APIGroupPrefix+"/") {
+		return nil
+	}
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return metric.InvalidQueryf("query %.200q: %v", r.URL.RawQuery, err)
+	}
+	for parameter, values := range query {
+		for _, value := range values {
+			if strings.ContainsFunc(value, unicode.IsControl) || !utf8.ValidString(value) {
+				return metric.InvalidQueryf("%.100s %.200q: must not contain control characters or invalid UTF-8",
+					parameter, value)
+			}
+		}
+	}
+	for _, selector := range query["labelSelector"] {
+		if _, err := labels.Parse(selector); err != nil {
+			return metric.InvalidQueryf("labelSelector %.200q: %.400v", selector, err)
+		}
+	}
+	for _, selector := range query["fieldSelector"] {
+		if _, err := fields.ParseSelector(selector); err != nil {
+			return metric.InvalidQueryf("fieldSelector %.200q: %.400v", selector, err)
+		}
+	}
+	return nil
+}
+
+// withoutMetadataOnly removes metadata-only representations from the Accept header of requests for
+// external metrics. These have no object metadata, and the library would promise the representation
+// and then fail with 500.
+func withoutMetadataOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		accept := strings.Join(r.Header.Values("Accept"), ",")
+		if !strings.Contains(accept, "PartialObjectMetadata") ||
+			!strings.HasPrefix(r.URL.Path, "/apis/"+external_metrics.GroupName+"/") {
+			next.ServeHTTP(w, r)
+			return
+		}
+		var left []string
+		for clause := range strings.SplitSeq(accept, ",") {
+			if !strings.Contains(clause, "PartialObjectMetadata") {
+				left = append(left, clause)
+			}
+		}
+		if len(left) == 0 {
+			err := negotiation.NewNotAcceptableError([]string{"application/json",
+				"application/vnd.kubernetes.protobuf"})
+			responsewriters.ErrorNegotiated(err, cmserver.Codecs, schema.GroupVersion{Version: "v1"}, w, r)
+			return
+		}
+		r.Header.Set("Accept", strings.Join(left, ","))
+		next.ServeHTTP(w, r)
+	})
+}
+
+// withoutOpenAPIHash removes the query from requests for OpenAPI documents: it can only be the hash
+// of the document. The library redirects from an old hash to the current one, and the kube-apiserver
+// follows a redirect of an aggregated API with its own identity (CVE-2022-3172). Without the hash
+// the library answers with the current document.
+func withoutOpenAPIHash(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.RawQuery != "" && strings.HasPrefix(r.URL.Path, "/openapi/") {
+			r = withoutQuery(r)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// withoutQuery is the request without its query.
+func withoutQuery(r *http.Request) *http.Request {
+	bare, address := *r, *r.URL
+	address.RawQuery = ""
+	bare.URL = &address
+	return &bare
+}

@@ -1,0 +1,221 @@
+package limit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+func TestChangedLimits(t *testing.T) {
+	w := newWard(small())
+	o := pod("web-1")
+	for i := range 5 {
+		w.push(o, fmt.Sprint("m", i))
+	}
+	w.push(o, "m5")
+	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: 6, Series: metric.Unset}, Namespace: metric.UnsetLimits().Namespace}
+	w.registry.LimitsChanged("shop")
+	w.registry.runJobs()
+	if w.retries != 1 || !w.push(o, "m5") {
+		t.Fatal("a raised limit admits nothing")
+	}
+	w.asked["shop/pods/m5"] = true
+	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: 2, Series: metric.Unset}, Namespace: metric.UnsetLimits().Namespace}
+	w.registry.LimitsChanged("shop")
+	w.registry.runJobs()
+	w.registry.runJobs()
+	if want := []string{"shed m4", "shed m3", "shed m2", "shed m1"}; !slices.Equal(w.removed, want) {
+		t.Errorf("removed %q, want %q", w.removed, want)
+	}
+}
+
+func TestLoweredSeriesLimitKeepsTheNamedMetric(t *testing.T) {
+	w := newWard(small())
+	o := pod("web-1")
+	for range 6 {
+		w.push(o, "scaling")
+	}
+	w.push(o, "other")
+	w.asked["shop/pods/scaling"] = true
+	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: metric.Unset, Series: 2}, Namespace: metric.UnsetLimits().Namespace}
+	w.registry.LimitsChanged("shop")
+	w.registry.runJobs()
+	w.registry.runJobs()
+	if !slices.Equal(w.removed, []string{"shed other"}) {
+		t.Errorf("removed %q", w.removed)
+	}
+	if w.push(o, "scaling") {
+		t.Error("one more series was admitted beyond the limit")
+	}
+}
+
+func TestDeletedObjectIsForgotten(t *testing.T) {
+	w := newWard(small())
+	old, ingress := pod("web-1"), metric.Object{Resource: "ingresses.networking.k8s.io", Namespace: "shop", Name: "main", UID: "1"}
+	for i := range 7 {
+		w.push(old, fmt.Sprint("m", i))
+	}
+	w.push(ingress, "hits")
+	w.push(metric.Object{Namespace: "shop"}, "hits")
+	young := old
+	young.UID = "another"
+	if !w.push(young, "x") {
+		t.Error("a later pod of the same name was held to the slots of the previous one")
+	}
+	w.registry.ObjectGone(old)
+	w.registry.ObjectGone(ingress)
+	w.registry.runJobs()
+	if len(w.removed) != 6 {
+		t.Errorf("removed %q", w.removed)
+	}
+	scopes := 0
+	for i := range w.registry.shards {
+		for s := range w.registry.shards[i].all() {
+			scopes++
+			if s.key == quotaKeyOf(&old) {
+				t.Errorf("the quota of a deleted pod is still there: %+v", s)
+			}
+		}
+	}
+	if scopes != 2 {
+		t.Errorf("%d quotas left, want the young pod's and the namespace's", scopes)
+	}
+	if len(w.held) != 2 {
+		t.Errorf("left: %v, want the young pod's and the external", w.held)
+	}
+}
+
+// The table remembers rejections, so a metric that keeps being rejected asks once. It has to ask
+// again when a slot turns idle later.
+func TestRejectedMetricsAskAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWard(small())
+		o := pod("web-1")
+		for i := range 5 {
+			w.push(o, fmt.Sprint("m", i))
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- w.registry.Run(ctx) }()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if w.retries != 0 {
+			t.Errorf("%d retries although nothing was rejected", w.retries)
+		}
+		w.push(o, "new")
+		asked := w.retries
+		for range 3 * 360 { // the samples that the table lets through: the first after each RetryRejected
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			w.mu.Lock()
+			w.idle["m1"] += 10 * time.Second
+			again := w.retries > asked
+			asked = w.retries
+			w.mu.Unlock()
+			if again {
+				w.push(o, "new")
+			}
+		}
+		if !slices.Contains(w.removed, "shed m1") || w.held[o.String()+o.UID+" new"] == 0 {
+			t.Errorf("removed %q, held %v: the idle metric was not evicted", w.removed, w.held)
+		}
+		if asked > 3*60+1 {
+			t.Errorf("%d retries in three hours", asked)
+		}
+		stop()
+		<-done
+	})
+}
+
+// Nothing is evicted before the cluster is synced: the autoscalers may not have been read yet.
+func TestNothingIsEvictedBeforeTheClusterIsSynced(t *testing.T) {
+	w := starting(small())
+	o := pod("web-1")
+	for i := range 5 {
+		w.registry.Enter(&o, fmt.Sprint("m", i), uint32(i+1))
+		w.held[o.String()+o.UID+" "+fmt.Sprint("m", i)]++
+	}
+	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: 4, Series: 100}, Namespace: metric.UnsetLimits().Namespace}
+	w.registry.LimitsChanged("shop")
+	w.asked["shop/pods/first"] = true
+	if w.push(o, "first") || w.push(o, "other") {
+		t.Error("there is no slot")
+	}
+	w.registry.runJobs()
+	if len(w.removed) != 0 || len(w.events) != 0 {
+		t.Errorf("removed %q, told %q", w.removed, w.events)
+	}
+	w.asked["shop/pods/m4"] = true // that autoscaler was read last
+	w.registry.Enforce()
+	w.registry.runJobs()
+	w.registry.runJobs()
+	if !slices.Equal(w.removed, []string{"shed m3"}) || w.retries == 0 {
+		t.Errorf("removed %q, %d retries, want the newest that no autoscaler names", w.removed, w.retries)
+	}
+	if !w.push(o, "first") {
+		t.Error("the metric that an autoscaler names was not admitted")
+	}
+}
+
+// A deleted namespace loses all of its series: a later one of the same name inherits no external
+// and no rejection.
+func TestDeletedNamespaceLosesItsExternals(t *testing.T) {
+	w := newWard(small())
+	w.push(metric.Object{Namespace: "shop"}, "secret")
+	w.push(metric.Object{Namespace: "shop"}, "m1")
+	w.push(metric.Object{Resource: "namespaces", Name: "shop", UID: "1"}, "backlog")
+	w.push(metric.Object{Namespace: "shop"}, "refused")
+	w.registry.runJobs()
+	if len(w.events) != 1 || !strings.HasPrefix(w.events[0], "MetricRefused on namespaces/shop: ") {
+		t.Errorf("events: %q, want one on the namespace, because people do not look at an external", w.events)
+	}
+	w.push(metric.Object{Namespace: "bank"}, "secret")
+	w.push(pod("web-1"), "hits")
+	w.registry.ObjectGone(metric.Object{Resource: "namespaces", Name: "shop", UID: "1"})
+	w.registry.runJobs()
+	if len(w.held) != 2 {
+		t.Errorf("left: %v, want the other namespace's and the pod's, which ends separately", w.held)
+	}
+	w.registry.withQuota(quotaKey{namespace: "shop"}, func(s *quota) {
+		if len(s.slots)+len(s.rejected()) != 0 {
+			t.Errorf("the registry still holds %v, %v", s.slots, s.rejected())
+		}
+	})
+}
+
+func TestIdleMetricIsEvictedAfterARejection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWard(small())
+		o := pod("web-1")
+		for i := range 5 {
+			w.push(o, fmt.Sprint("m", i))
+		}
+		w.idle["m1"], w.idle["m2"] = 2*time.Hour, 2*time.Hour
+		w.asked["shop/pods/m2"] = true
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- w.registry.Run(ctx) }()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if len(w.removed) != 0 {
+			t.Fatalf("removed %q although nothing was rejected", w.removed)
+		}
+		w.push(o, "new")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if !slices.Equal(w.removed, []string{"shed m1"}) {
+			t.Errorf("removed %q, want the idle metric that no autoscaler names", w.removed)
+		}
+		if !w.push(o, "new") {
+			t.Error("the slot is not free")
+		}
+		stop()
+		<-done
+	})
+}

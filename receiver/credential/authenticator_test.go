@@ -1,0 +1,314 @@
+package credential
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// court is an API server, as far as it is asked.
+type fakeAuthority struct {
+	mu     sync.Mutex
+	users  map[string]metric.Principal
+	rights map[metric.Right]bool
+	away   bool
+	hold   chan struct{} // where set, strangers' tokens are reviewed once it is closed
+	asked  []string
+}
+
+var errAway = errors.New("connection refused")
+
+func (c *fakeAuthority) Authenticate(ctx context.Context, token string, known bool) (*metric.Principal, string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked = append(c.asked, "token "+token)
+	if hold := c.hold; hold != nil && !known {
+		c.mu.Unlock()
+		select {
+		case <-hold:
+		case <-ctx.Done():
+		}
+		c.mu.Lock()
+	}
+	if c.away {
+		return nil, "", errAway
+	}
+	who, ok := c.users[token]
+	if !ok {
+		return nil, "no such token", nil
+	}
+	return &who, "", nil
+}
+
+func (c *fakeAuthority) Authorize(_ context.Context, _ *metric.Principal, r metric.Right) (bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked = append(c.asked, r.String())
+	if c.away {
+		return false, errAway
+	}
+	return c.rights[r], nil
+}
+
+func (c *fakeAuthority) set(change func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change()
+}
+
+func (c *fakeAuthority) questions() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.asked)
+}
+
+func newCourt() *fakeAuthority {
+	return &fakeAuthority{
+		users:  map[string]metric.Principal{"good": {User: "system:serviceaccount:shop:batch", Namespace: "shop", Name: "batch"}},
+		rights: map[metric.Right]bool{},
+	}
+}
+
+func newDesk(t *testing.T, c *fakeAuthority) *Authenticator {
+	t.Helper()
+	d, err := NewAuthenticator(Config{Tokens: true}, c, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+var here = netip.MustParsePrefix("10.0.0.1/32")
+
+func mustName(t *testing.T, d *Authenticator, token string) *Principal {
+	t.Helper()
+	a, err := d.Token(t.Context(), here, token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// Good and bad answers are kept for ten seconds, and not longer.
+func TestTokensAreAskedAboutAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCourt()
+		d := newDesk(t, c)
+		a := mustName(t, d, "good")
+		if a.User != "system:serviceaccount:shop:batch" || mustName(t, d, "good") != a {
+			t.Errorf("%+v", a)
+		}
+		for range 2 {
+			if _, err := d.Token(t.Context(), here, "guessed"); err == nil || errors.Is(err, ErrUnavailable) {
+				t.Errorf("a made-up token: %v", err)
+			}
+		}
+		if n := c.questions(); n != 2 {
+			t.Errorf("%d questions, want one for each: %q", n, c.asked)
+		}
+		c.set(func() {
+			c.users["guessed"] = c.users["good"]
+			delete(c.users, "good")
+		})
+		time.Sleep(answerTTL - time.Millisecond)
+		mustName(t, d, "good")
+		time.Sleep(time.Millisecond)
+		if _, err := d.Token(t.Context(), here, "good"); err == nil || errors.Is(err, ErrUnavailable) {
+			t.Errorf("a token that was taken away: %v", err)
+		}
+		if mustName(t, d, "guessed") != a {
+			t.Error("one account is two")
+		}
+	})
+}
+
+// Where the API server is away, nobody is told that a token is no good; what was said less than ten seconds ago stands.
+func TestAuthorityAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCourt()
+		d := newDesk(t, c)
+		a, right := mustName(t, d, "good"), metric.Right{Verb: metric.Create, Namespace: "bank"}
+		c.set(func() { c.away = true })
+		mustName(t, d, "good")
+		if err := d.CheckRights(t.Context(), a, right); !errors.Is(err, ErrUnavailable) || a.Check(right) != metric.Undecided {
+			t.Errorf("a right: %v, %v", err, a.Check(right))
+		}
+		time.Sleep(answerTTL)
+		for _, token := range []string{"good", "guessed"} {
+			if _, err := d.Token(t.Context(), here, token); !errors.Is(err, ErrUnavailable) {
+				t.Errorf("%s: %v", token, err)
+			}
+		}
+		c.set(func() { c.away = false })
+		mustName(t, d, "good")
+	})
+}
+
+// A flood of made-up tokens fills what is for made-up ones; who was good a moment ago is answered all the while.
+func TestFloodOfMadeUpTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCourt()
+		d := newDesk(t, c)
+		mustName(t, d, "good")
+		for i := range 2 * maxBad {
+			_, _ = d.Token(t.Context(), here, fmt.Sprint("guessed ", i))
+		}
+		if n := len(d.tokens.bad); n != maxBad {
+			t.Errorf("%d bad ones are remembered, want %d", n, maxBad)
+		}
+		time.Sleep(8 * time.Second)
+		c.set(func() { c.hold = make(chan struct{}) })
+		var flood sync.WaitGroup
+		full := 0
+		for i := range maxUnknown {
+			from := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 1, 0, byte(i / maxUnknownEach)}), 32)
+			flood.Go(func() { _, _ = d.Token(context.Background(), from, fmt.Sprint("waiting ", i)) })
+			synctest.Wait()
+			if (i+1)%maxUnknownEach == 0 {
+				if _, err := d.Token(t.Context(), from, "one more"); errors.Is(err, ErrUnavailable) {
+					full++
+				}
+			}
+		}
+		if full != maxUnknown/maxUnknownEach {
+			t.Errorf("%d addresses were told that they have enough in flight", full)
+		}
+		if _, err := d.Token(t.Context(), here, "new"); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("beyond the bound: %v", err)
+		}
+		time.Sleep(3 * time.Second) // less than the questions wait, and what is known of the good one is over
+		n := c.questions()
+		mustName(t, d, "good")
+		if c.questions() != n+1 {
+			t.Error("it was not asked about again")
+		}
+		close(c.hold)
+		flood.Wait()
+		if taken, _ := d.tokens.unknownSlots.Taken(netip.Prefix{}); taken != 0 {
+			t.Errorf("%d slots are still taken", taken)
+		}
+	})
+}
+
+// One question is asked for all who want to know the same.
+func TestOneQuestionForMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCourt()
+		c.hold = make(chan struct{})
+		d := newDesk(t, c)
+		var all sync.WaitGroup
+		for range 100 {
+			all.Go(func() {
+				if _, err := d.Token(t.Context(), here, "good"); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		close(c.hold)
+		all.Wait()
+		if n := c.questions(); n != 1 {
+			t.Errorf("%d questions", n)
+		}
+	})
+}
+
+// An account is another sender once a right was granted or taken away, and not when one is asked about for the first time.
+func TestRightsChangeTheSender(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCourt()
+		d := newDesk(t, c)
+		a := mustName(t, d, "good")
+		key := func() uint64 { return a.Sender(netip.Addr{}, nil).Key }
+		bank, wide := metric.Right{Verb: metric.Create, Namespace: "bank"}, metric.Right{Verb: metric.Create}
+		first := key()
+		ask := func(want metric.Decision) {
+			t.Helper()
+			if err := d.CheckRights(t.Context(), a, bank); err != nil || a.Check(bank) != want {
+				t.Fatalf("%v, %v, want %v", a.Check(bank), err, want)
+			}
+		}
+		if a.Check(bank) != metric.Undecided {
+			t.Error("granted before it was asked about")
+		}
+		ask(metric.Denied)
+		if key() != first {
+			t.Error("another sender though nothing was granted")
+		}
+		c.set(func() { c.rights[bank] = true })
+		ask(metric.Denied) // that is known
+		time.Sleep(answerTTL)
+		if a.Check(bank) != metric.Undecided {
+			t.Error("an answer is relied on for too long")
+		}
+		ask(metric.Allowed)
+		second := key()
+		if second == first {
+			t.Error("the same sender though a right was granted")
+		}
+		time.Sleep(answerTTL)
+		d.RenewRights(t.Context(), a)
+		if a.Check(bank) != metric.Allowed || key() != second {
+			t.Error("not renewed, or another sender by it")
+		}
+		c.set(func() { c.rights[bank] = false })
+		time.Sleep(answerTTL)
+		d.RenewRights(t.Context(), a)
+		if a.Check(bank) != metric.Denied || key() == second || key() == first {
+			t.Error("the same sender though a right was taken away")
+		}
+		third := key()
+		c.set(func() { c.rights[wide] = true })
+		time.Sleep(answerTTL)
+		ask(metric.Allowed)
+		if key() == third {
+			t.Error("the same sender though all was granted")
+		}
+		n := c.questions()
+		other := metric.Right{Verb: metric.Create, Namespace: "other"}
+		if a.Check(other) != metric.Allowed || d.CheckRights(t.Context(), a, other) != nil || c.questions() != n {
+			t.Error("what is granted at the cluster scope is asked about in a namespace")
+		}
+		fourth := key()
+		c.set(func() { c.away = true })
+		time.Sleep(answerTTL)
+		d.RenewRights(t.Context(), a)
+		if a.Check(bank) != metric.Undecided || key() == fourth {
+			t.Error("what cannot be asked about is relied on")
+		}
+	})
+}
+
+// A pod's sender is its own, and what an account asks about is bounded.
+func TestAccountsAreBounded(t *testing.T) {
+	c := newCourt()
+	d := newDesk(t, c)
+	a := mustName(t, d, "good")
+	bare, pod := a.Sender(netip.Addr{}, nil), a.Sender(netip.Addr{}, &metric.Pod{UID: "1"})
+	if bare.Key == pod.Key || bare.Key == 0 || !bare.Known || pod.Pod == nil || pod.Principal.User != a.User {
+		t.Errorf("%+v, %+v", bare, pod)
+	}
+	for i := range 2 * maxRights {
+		a.learn(metric.Right{Verb: metric.Create, Namespace: fmt.Sprint(i)}, answer{true, time.Now().Add(time.Hour)})
+	}
+	if n := len(*a.rights.Load()); n > maxRights {
+		t.Errorf("%d rights are remembered", n)
+	}
+	if a.Sender(netip.Addr{}, nil).Key == bare.Key {
+		t.Error("rights were forgotten, and the sender is the same")
+	}
+	for i := range maxAccounts + 10 {
+		d.Certificate(fmt.Sprint(i))
+	}
+	if n := len(d.accounts); n != maxAccounts {
+		t.Errorf("%d accounts are remembered", n)
+	}
+}

@@ -1,0 +1,204 @@
+package remotewrite
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// A Prometheus distributes the series of one histogram over its shards, and splits requests at a
+// number of samples. SenderState joins the parts of one moment from any requests. A moment is
+// complete when it has all parts that earlier moments had. The first moment teaches which parts
+// those are: it is complete when the next one begins.
+const (
+	maxMoments   = 16            // of one histogram; beyond it, the oldest is given up. Shards drift apart after an outage
+	maxWaiting   = 3             // moments with their total; one more completes the oldest without its missing parts
+	maxHeldParts = 1 << 20       // of all histograms of all senders
+	giveUpAfter  = 5 * 60 * 1000 // milliseconds without any total, after which parts are rejected
+)
+
+// assembly joins the parts of one classic histogram or summary of one sender.
+type assembly struct {
+	of        Type
+	seen      int64     // Unix milliseconds
+	keys      []partKey // the parts that exist, as far as known, sorted
+	learned   bool      // a moment is complete, so keys are known
+	moments   []moment
+	completed int64 // the newest completed moment
+	lastTotal int64 // arrival of the last total, or of the first part; Unix milliseconds
+}
+
+// partKey identifies a part: a bucket's bound, a quantile, the count or the sum.
+type partKey struct {
+	role  role
+	bound float64
+}
+
+func compareKeys(a, b partKey) int {
+	return cmp.Or(cmp.Compare(a.role, b.role), cmp.Compare(a.bound, b.bound))
+}
+
+// moment is the parts of one time that have arrived, sorted, without borrowed memory.
+type moment struct {
+	at    int64
+	parts []part
+}
+
+func (p *part) key() partKey { return partKey{p.role, p.bound} }
+
+// hasTotal reports whether the number of observations is known.
+func (m *moment) hasTotal(of Type) bool {
+	return slices.ContainsFunc(m.parts, func(p part) bool {
+		return of == SummaryType && p.role == countRole || p.role == bucketRole && math.IsInf(p.bound, 1)
+	})
+}
+
+// joinResult is the result of a join.
+type joinResult struct {
+	ready  []moment // completed moments, in the order of their times
+	lost   int      // moments that were given up
+	refuse bool     // the parts can never be completed, or a limit is reached
+}
+
+// assemblyType returns the type of a histogram or summary that arrives in parts.
+func (m *SenderState) assemblyType(key uint64) (Type, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	w := m.assemblies[key]
+	if w == nil {
+		return NoType, false
+	}
+	return w.of, true
+}
+
+// forget drops an assembly that has ended.
+func (m *SenderState) forget(key uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.forgetLocked(key)
+}
+
+func (m *SenderState) forgetLocked(key uint64) {
+	if w := m.assemblies[key]; w != nil {
+		m.parts -= w.size()
+		delete(m.assemblies, key)
+	}
+}
+
+func (w *assembly) size() int {
+	n := len(w.keys) + 1
+	for i := range w.moments {
+		n += len(w.moments[i].parts)
+	}
+	return n
+}
+
+// join adds sorted, distinct parts of one moment.
+func (m *SenderState) join(key uint64, of Type, parts []part, now int64) (j joinResult) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sweepLocked(now)
+	w := m.assemblies[key]
+	if w == nil {
+		w = &assembly{of: of, lastTotal: now}
+	}
+	if m.parts+2*len(parts) > maxHeldParts {
+		return joinResult{refuse: true}
+	}
+	m.parts -= m.sizeOf(key)
+	m.assemblies[key] = w
+	w.seen = now
+	w.addParts(parts, &j)
+	m.parts += w.size()
+	return j
+}
+
+func (m *SenderState) sizeOf(key uint64) int {
+	if w := m.assemblies[key]; w != nil {
+		return w.size()
+	}
+	return 0
+}
+
+func (w *assembly) addParts(parts []part, j *joinResult) {
+	at := parts[0].at
+	for _, p := range parts {
+		if i, there := slices.BinarySearchFunc(w.keys, p.key(), compareKeys); !there {
+			w.keys = slices.Insert(w.keys, i, p.key())
+		}
+	}
+	if at <= w.completed { // completed without them; the next moment waits for them
+		return
+	}
+	i, there := slices.BinarySearchFunc(w.moments, at, func(m moment, at int64) int { return cmp.Compare(m.at, at) })
+	if !there {
+		w.begin(i, at, j)
+		i = slices.IndexFunc(w.moments, func(m moment) bool { return m.at == at })
+		if i < 0 {
+			return
+		}
+	}
+	one := &w.moments[i]
+	for _, p := range parts {
+		p.message = nil
+		k, again := slices.BinarySearchFunc(one.parts, p, func(a, b part) int { return compareKeys(a.key(), b.key()) })
+		if again {
+			one.parts[k] = p
+		} else {
+			one.parts = slices.Insert(one.parts, k, p)
+		}
+	}
+	if !one.hasTotal(w.of) {
+		j.refuse = w.seen-w.lastTotal > giveUpAfter
+		return
+	}
+	w.lastTotal = w.seen
+	if w.learned && len(one.parts) == len(w.keys) {
+		w.complete(i, j)
+	}
+}
+
+// begin adds a moment. If too many moments with a total wait, the oldest of them is completed as it
+// is, and its missing parts are no longer expected. If too many without a total wait, the oldest is
+// given up.
+func (w *assembly) begin(i int, at int64, j *joinResult) {
+	w.moments = slices.Insert(w.moments, i, moment{at: at})
+	if !w.learned && len(w.moments) > 1 {
+		w.learned = true
+		if w.moments[0].hasTotal(w.of) {
+			w.complete(0, j)
+		}
+	}
+	w.endOldest(j)
+	if len(w.moments) > maxMoments {
+		w.moments = slices.Delete(w.moments, 0, 1)
+		j.lost++
+	}
+}
+
+// endOldest completes the oldest moment with a total if too many wait.
+func (w *assembly) endOldest(j *joinResult) {
+	first, totals := -1, 0
+	for k := range w.moments {
+		if w.moments[k].hasTotal(w.of) {
+			if totals++; first < 0 {
+				first = k
+			}
+		}
+	}
+	if totals < maxWaiting {
+		return
+	}
+	w.keys = w.keys[:0]
+	for _, p := range w.moments[first].parts {
+		w.keys = append(w.keys, p.key())
+	}
+	w.complete(first, j)
+}
+
+// complete passes a moment on. It supersedes earlier totals.
+func (w *assembly) complete(i int, j *joinResult) {
+	j.ready = append(j.ready, w.moments[i])
+	w.completed = w.moments[i].at
+	w.moments = slices.Delete(w.moments, 0, i+1)
+}

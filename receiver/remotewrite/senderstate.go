@@ -1,0 +1,117 @@
+package remotewrite
+
+import (
+	"hash/maphash"
+	"strings"
+	"sync"
+)
+
+// SenderState is the knowledge that outlives a request: the types that 1.0 sends separately
+// (types.go), and the parts of histograms and summaries that arrive in different requests
+// (assembly.go). All Converters of a server share one.
+//
+// It holds no served value. Without it, types are guessed from names again, and partial histograms
+// start over.
+type SenderState struct {
+	seed maphash.Seed
+
+	mu         sync.Mutex // guards the fields below
+	types      map[uint64]map[string]knownType
+	assemblies map[uint64]*assembly
+	parts      int   // of all assemblies
+	swept      int64 // Unix milliseconds
+}
+
+func NewSenderState() *SenderState {
+	return &SenderState{seed: maphash.MakeSeed(), types: map[uint64]map[string]knownType{}, assemblies: map[uint64]*assembly{}}
+}
+
+const (
+	// forgetAfter is how long unrepeated knowledge is kept, in milliseconds: Prometheus sends
+	// metadata once a minute.
+	forgetAfter = 10 * 60 * 1000
+	sweepEvery  = 60 * 1000
+	maxSenders  = 256
+)
+
+// knownType is a family's type according to a sender.
+type knownType struct {
+	of   Type
+	told int64 // Unix milliseconds
+	// other is the time at which the sender sent a different type of that name: its targets
+	// disagree, so the name has no type.
+	other int64
+}
+
+// learnTypes keeps the types of a request. The strings are borrowed.
+func (m *SenderState) learnTypes(sender uint64, types map[string]Type, most int, now int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sweepLocked(now)
+	known := m.types[sender]
+	if known == nil {
+		if len(m.types) >= maxSenders {
+			return
+		}
+		known = map[string]knownType{}
+		m.types[sender] = known
+	}
+	for name, t := range types {
+		before, there := known[name]
+		switch {
+		case !there && len(known) >= most:
+			continue
+		case !there:
+			known[strings.Clone(name)] = knownType{of: t, told: now}
+			continue
+		case before.of != t:
+			before.other = now
+		}
+		before.of, before.told = t, now
+		known[name] = before
+	}
+}
+
+// typeOf is the type of a metric, which may be a part of its family.
+func (m *SenderState) typeOf(sender uint64, name string, now int64) Type {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := m.types[sender]
+	if len(known) == 0 {
+		return NoType
+	}
+	of, _ := family(name, func(name string) (Type, bool) {
+		k, ok := known[name]
+		switch {
+		case !ok || now-k.told > forgetAfter:
+			return NoType, false
+		case k.other != 0 && now-k.other <= forgetAfter:
+			return NoType, true
+		}
+		return k.of, true
+	})
+	return of
+}
+
+// sweepLocked drops knowledge that was not repeated for long.
+func (m *SenderState) sweepLocked(now int64) {
+	if now-m.swept < sweepEvery {
+		return
+	}
+	m.swept = now
+	for sender, known := range m.types {
+		for name, k := range known {
+			if now-k.told > forgetAfter {
+				delete(known, name)
+			}
+		}
+		if len(known) == 0 {
+			delete(m.types, sender)
+		}
+	}
+	for key, w := range m.assemblies {
+		if now-w.seen > forgetAfter {
+			m.forgetLocked(key)
+		}
+	}
+}

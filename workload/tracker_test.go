@@ -1,0 +1,218 @@
+package workload
+
+import (
+	"bytes"
+	"fmt"
+	"iter"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// town is the cluster as a test sets it up.
+type town struct {
+	controllers map[string]metric.Workload // by pod
+	owners      map[string]metric.Workload // by ReplicaSet
+}
+
+func (c *town) Workload(pod metric.Object) (metric.Workload, bool, bool) {
+	of, ok := c.controllers[pod.Name]
+	of, settled := c.Owner(of)
+	return of, settled, ok
+}
+
+func (c *town) Owner(of metric.Workload) (metric.Workload, bool) {
+	if of.Kind != "ReplicaSet" {
+		return of, true
+	}
+	if owner, known := c.owners[of.UID]; known {
+		return owner, true
+	}
+	return of, false
+}
+
+func (c *town) Workloads() iter.Seq[metric.Workload] {
+	return func(yield func(metric.Workload) bool) {
+		for of := range maps.Values(c.controllers) {
+			if of, _ = c.Owner(of); !yield(of) {
+				return
+			}
+		}
+	}
+}
+
+var (
+	web    = metric.Workload{Kind: "Deployment", Name: "web", UID: "d1"}
+	webOld = metric.Workload{Kind: "ReplicaSet", Name: "web-1", UID: "r1"}
+	webNew = metric.Workload{Kind: "ReplicaSet", Name: "web-2", UID: "r2"}
+	db     = metric.Workload{Kind: "StatefulSet", Name: "db", UID: "s1"}
+)
+
+func newTown() *town {
+	return &town{
+		controllers: map[string]metric.Workload{"web-1-a": webOld, "web-2-b": webNew, "db-0": db},
+		owners:      map[string]metric.Workload{"r1": web, "r2": web},
+	}
+}
+
+func (m *Tracker) born(pod, name string, kind metric.Kind, pairs ...string) {
+	var list []metric.Label
+	for i := 0; i < len(pairs); i += 2 {
+		list = append(list, metric.Label{Key: pairs[i], Value: pairs[i+1]})
+	}
+	m.SeriesCreated(&metric.Object{Resource: "pods", Namespace: "shop", Name: pod}, name, kind, metric.NewLabels(list))
+}
+
+func with(key, value string) func(metric.Labels) bool {
+	return func(l metric.Labels) bool { v, ok := l.Get(key); return ok && v == value }
+}
+
+// want fails unless the tracker knows the metric with that kind; metric.NoKind: not at all.
+func (m *Tracker) want(t *testing.T, of metric.Workload, name string, match func(metric.Labels) bool, kind metric.Kind) {
+	t.Helper()
+	if got := m.PushedKind(of, name, match); got != kind {
+		t.Errorf("%s of %s: %s, want %s", name, of.Name, got, kind)
+	}
+	if any := m.AnyPushed("shop", name); match == nil && kind != metric.NoKind && !any {
+		t.Errorf("AnyPushed does not know %s", name)
+	}
+}
+
+func TestRemembersCountersAndSetsOfAWorkload(t *testing.T) {
+	m := New(newTown())
+	m.born("web-1-a", "hits", metric.Counter, "path", "/a")
+	m.born("web-1-a", "users", metric.Set)
+	m.born("web-1-a", "depth", metric.Gauge)
+	m.born("web-1-a", "latency", metric.Timer)
+	m.born("nobody", "hits", metric.Counter)
+	m.want(t, web, "hits", nil, metric.Counter)
+	m.want(t, web, "hits", with("path", "/a"), metric.Counter)
+	m.want(t, web, "hits", with("path", "/b"), metric.NoKind)
+	m.want(t, web, "users", nil, metric.Set)
+	m.want(t, web, "depth", nil, metric.NoKind)
+	m.want(t, web, "latency", nil, metric.NoKind)
+	m.want(t, db, "hits", nil, metric.NoKind)
+	m.born("web-2-b", "hits", metric.Counter, "path", "/b") // by another ReplicaSet of the same Deployment
+	m.want(t, web, "hits", with("path", "/b"), metric.Counter)
+	m.born("web-2-b", "hits", metric.Set)
+	m.want(t, web, "hits", nil, metric.Set) // now a set
+	if m.AnyPushed("other", "hits") || m.AnyPushed("shop", "depth") {
+		t.Error("it is said to be pushed where it is not")
+	}
+}
+
+// Metrics pushed before a ReplicaSet's owner is known count for the Deployment as soon as it is.
+func TestOwnersAreResolvedLater(t *testing.T) {
+	c := newTown()
+	clear(c.owners)
+	m := New(c)
+	m.born("web-1-a", "hits", metric.Counter)
+	m.born("web-2-b", "hits", metric.Counter, "x", "1")
+	m.want(t, webOld, "hits", nil, metric.Counter)
+	m.ResolveOwners()
+	m.want(t, web, "hits", nil, metric.NoKind)
+	c.owners["r1"], c.owners["r2"] = web, webNew // r2 has no owner
+	m.ResolveOwners()
+	m.want(t, web, "hits", nil, metric.Counter)
+	m.want(t, web, "hits", with("x", "1"), metric.NoKind)
+	m.want(t, webOld, "hits", nil, metric.NoKind)
+	m.want(t, webNew, "hits", nil, metric.Counter)
+	if len(m.unresolved) != 0 {
+		t.Errorf("unsettled: %v", m.unresolved)
+	}
+}
+
+// A workload is kept while it has pods, and for a day afterwards.
+func TestWorkloadsWithoutPodsExpire(t *testing.T) {
+	c := newTown()
+	m := New(c)
+	m.born("web-1-a", "hits", metric.Counter)
+	m.born("db-0", "hits", metric.Counter)
+	delete(c.controllers, "web-1-a")
+	now := time.Now()
+	m.expireAsOf(now.Add(48 * time.Hour)) // web-2-b still lives
+	delete(c.controllers, "web-2-b")
+	m.expireAsOf(now.Add(71 * time.Hour))
+	m.want(t, web, "hits", nil, metric.Counter)
+	m.expireAsOf(now.Add(73 * time.Hour))
+	m.want(t, web, "hits", nil, metric.NoKind)
+	m.want(t, db, "hits", nil, metric.Counter)
+	delete(c.controllers, "db-0")
+	m.expireAsOf(now.Add(98 * time.Hour))
+	if m.AnyPushed("shop", "hits") || m.bytes != 0 || len(m.pusherCount) != 0 {
+		t.Errorf("left: %d bytes, %v", m.bytes, m.pusherCount)
+	}
+}
+
+func TestDocumentsRestoreEverything(t *testing.T) {
+	m := New(newTown())
+	m.born("web-1-a", "hits", metric.Counter, "path", "/a")
+	m.born("web-1-a", "hits", metric.Counter, "path", "/b")
+	m.born("web-1-a", "users", metric.Set)
+	m.born("db-0", "queries", metric.Counter)
+	keys := m.Changed(false)
+	if len(keys) != 2 || len(m.Changed(false)) != 0 || len(m.Changed(true)) != 2 {
+		t.Fatalf("changed: %x, want two once", keys)
+	}
+	back := New(newTown())
+	for _, key := range keys {
+		value, there := m.AppendDocument([]byte("before"), key)
+		value, _ = bytes.CutPrefix(value, []byte("before"))
+		if !there || !IsDocument(value) {
+			t.Fatalf("%q is no document", value)
+		}
+		for i := range value {
+			if err := New(newTown()).RestoreDocument(key, value[:i]); err == nil {
+				t.Fatalf("the first %d of %d bytes were taken", i, len(value))
+			}
+		}
+		if err := back.RestoreDocument(Key{}, value); err == nil {
+			t.Error("another workload's key was taken")
+		}
+		if err := back.RestoreDocument(key, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	back.ResolveOwners()
+	back.want(t, web, "hits", with("path", "/b"), metric.Counter)
+	back.want(t, web, "users", nil, metric.Set)
+	back.want(t, db, "queries", nil, metric.Counter)
+	if back.bytes != m.bytes || len(back.Changed(false)) != 0 || len(back.Changed(true)) != 2 {
+		t.Errorf("%d bytes, want %d", back.bytes, m.bytes)
+	}
+	// A removed workload is deleted on disk.
+	back.expireAsOf(time.Now())
+	delete(back.pods.(*town).controllers, "db-0")
+	back.expireAsOf(time.Now().Add(25 * time.Hour))
+	gone := back.Changed(false)
+	if len(gone) != 1 {
+		t.Fatalf("changed: %x, want one", gone)
+	}
+	if _, there := back.AppendDocument(nil, gone[0]); there {
+		t.Error("a forgotten workload has a document")
+	}
+}
+
+// Labels that differ in every pod, and unlimited names, stay within the bounds.
+func TestMemoryIsBounded(t *testing.T) {
+	m := New(newTown())
+	for i := range 1000 {
+		m.born("web-1-a", "hits", metric.Counter, "host", fmt.Sprint(i))
+	}
+	if n := len(m.records["d1"].metrics["hits"].labelSets); n != maxLabelSets {
+		t.Errorf("%d label sets, want %d", n, maxLabelSets)
+	}
+	m.want(t, web, "hits", with("host", "999"), metric.NoKind)
+	m.want(t, web, "hits", nil, metric.Counter)
+	long := strings.Repeat("x", 500)
+	for i := range 100_000 {
+		m.born("web-1-a", long+fmt.Sprint(i), metric.Counter)
+	}
+	if m.bytes > maxBytes+1000 {
+		t.Errorf("%d bytes, want at most %d", m.bytes, maxBytes)
+	}
+	m.want(t, web, "hits", nil, metric.Counter)
+}
