@@ -52,7 +52,7 @@ func (s *Store) stalled(stopping time.Time, flushed <-chan struct{}) error {
 	select {
 	case <-flushed:
 		at = s.status.lastSync()
-		what, remark = "fsync", "is written but not fsynced: it survives the end of this process, but no power cut"
+		what, remark = "fsync", "is written but not on stable storage: it survives the end of this process, but no power cut"
 	default:
 	}
 	return fmt.Errorf("store: %w: waited %v for the last %s: what was applied after %s, %.1f s before the end, %s",

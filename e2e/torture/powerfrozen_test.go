@@ -72,7 +72,7 @@ func TestStopOnFrozenDisk(t *testing.T) {
 				process.Kill()
 			}
 			said := stderr.String()
-			if !regexp.MustCompile("what was applied after .* not on (disk|the platter)").MatchString(said) {
+			if !regexp.MustCompile("what was applied after .* not on (disk|stable storage)").MatchString(said) {
 				t.Errorf("it does not say what was not written:\n%s", said)
 			}
 			t.Log(said[strings.LastIndex(strings.TrimSpace(said), "\n")+1:])
