@@ -136,6 +136,9 @@ func TestEveryFieldIsASettingOrNone(t *testing.T) {
 		"limit": &c.limit, "table": &c.table, "store": &c.store, "api": &c.api, "operations": &c.operations,
 	} {
 		for _, field := range reflect.VisibleFields(reflect.TypeOf(stage).Elem()) {
+			if field.Anonymous {
+				continue // its fields follow
+			}
 			path := name + "." + field.Name
 			_, known := none[path]
 			if set := c.settingOf(stage, config.Field(field.Name)) != ""; set == known {
