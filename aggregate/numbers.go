@@ -98,7 +98,7 @@ func readPlaces(d *blob.Decoder, f func(place uint32)) {
 
 // number reads one number of a run.
 func (r *restorer) number(d *blob.Decoder, place uint32, common commons) {
-	c := kind.Of(r.b.page.kinds[place]).Coding()
+	c := kind.CodingOf(r.b.page.kinds[place])
 	newest := c.Unpack(d.Uvarint())
 	r.Earlier(d, c, uint64(common.earlier))
 	if r.takes(d, place, common.state); !r.took || d.Err != nil {

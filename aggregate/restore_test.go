@@ -387,3 +387,22 @@ func FuzzRestore(f *testing.F) {
 		}
 	})
 }
+
+// A run of numbers that names a place without a series is read over: its birth was rejected, or the
+// delta is damaged.
+func TestNumbersOfPlacesWithoutASeries(t *testing.T) {
+	f := newFixture(t)
+	f.push("c:7|c|#pod:a,ns:ns")
+	names, state := f.AppendNames(nil, 0), f.AppendState(nil, 0)
+	clock := f.AppendClock(nil)
+	delta := append(mark{stamp: 1}.append([]byte{recordNumbers}), 3, 0, 0, 1, 5, 14) // place 5
+	again := newFixture(t)
+	if err := again.RestoreClock(clock); err != nil {
+		t.Fatal(err)
+	}
+	if err := again.RestoreBlock(0, names, state, [][]byte{delta}); err != nil {
+		t.Fatal(err)
+	}
+	again.RestoreDone()
+	again.want("c:total", "a=7")
+}

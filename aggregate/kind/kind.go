@@ -67,6 +67,15 @@ var behaviours = [...]Behaviour{
 // Of returns the behaviour of a valid kind.
 func Of(k metric.Kind) Behaviour { return behaviours[k] }
 
+// CodingOf is the coding of a kind's history, or WholeCoding for a place that never had a series: a
+// damaged delta may name one, and its bytes are skipped.
+func CodingOf(k metric.Kind) window.Coding {
+	if b := behaviours[k]; b != nil {
+		return b.Coding()
+	}
+	return window.WholeCoding
+}
+
 // Check rejects a sample that cannot be applied, before a series is created for it.
 func Check(s *metric.Sample) metric.Reason {
 	if int(s.Kind) >= len(behaviours) || behaviours[s.Kind] == nil {
