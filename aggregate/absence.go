@@ -29,7 +29,8 @@ func (t *Table) absent(q *metric.Query) error {
 	return metric.NotFoundf("no series of %s: none was ever received%s", describeAsked(q), t.mistyped(q))
 }
 
-// mistyped says what was probably meant by a name that ends like a stat or a window, but in none that there is.
+// mistyped says what was probably meant by a name that ends like a stat or a window, but in none
+// that there is.
 func (t *Table) mistyped(q *metric.Query) string {
 	for head := q.Expression.Name; ; {
 		i := strings.LastIndexByte(head, ':')

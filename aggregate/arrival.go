@@ -6,9 +6,9 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// applyHeld takes a sample that came some time ago and was held. It is noted under the tick in which it came, so that
-// the windows are what they would be had it never been held; what is noted later already stays as it is, and
-// the sample counts in the earliest tick that still can. A gauge's older value never replaces a newer one.
+// applyHeld applies a sample that was pending. It counts in the tick of its arrival, or in the
+// earliest tick that is still open, so windows read as if it had never been pending. An older value
+// of a gauge never replaces a newer one.
 func (w *Writer) applyHeld(to lookup.Ref, s *metric.Sample) metric.Reason {
 	t := w.table
 	b, place := t.blocks.of(to.Number)

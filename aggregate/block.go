@@ -12,54 +12,58 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Series live in blocks of 1,024, numbered from 0; a series' number is its block's times 1,024 plus its place.
-// Blocks are made as they are needed and never given back; places are used again.
+// Series live in blocks of 1,024 places. The number of a series is the number of its block times
+// 1,024, plus its place. Blocks are never freed; places are reused.
 const maxBlocks = 1 << 14 // 16.7M series
 
 type block struct {
 	page *page // in the arena of blocks
 
-	// history guards all that the roller notes of the block's series: pasts, logs, slots, identity at its end.
-	// Writers take it only for what is pushed, was held or is dated. Held for one series' work at a time, or for a slice of the roller's.
+	// history guards histories, bodies and, at a series' end, its identity. Writers take it only
+	// for pre-aggregated, pending and dated samples. It is held for the work of one series, or for
+	// a slice of the roller's.
 	history sync.Mutex
-	// rolled is the tick in which all of the block was last rolled, rolledAt the receiving time; guarded by history.
+	// rolled is the tick in which the whole block was last rolled, rolledAt the receiving time;
+	// guarded by history.
 	rolled   uint32
 	rolledAt time.Duration
-	// saved is the tick from which on the store has not copied notes out; the store's alone.
+	// saved is the tick from which on history entries are not saved yet. The store's goroutine owns
+	// it.
 	saved uint32
 
-	series *[kind.BlockSeries]series // by itself: 32 KiB are a size that the heap gives out whole
-	// bodies is nil until a series of the block needs one.
+	series *[kind.BlockSeries]series // 32 KiB: a size class of the heap
+	// bodies has a body for each series that needs one.
 	bodies kind.Bodies
 
-	// unsaved marks series whose values the store has not copied out, unnamed those whose birth or death it has not.
+	// unsaved marks series with unsaved values, unnamed series with an unsaved birth or death.
 	unsaved, unnamed kind.Bitmap
-	// renamed is set when a series was born or died since the store last copied the block's names.
+	// renamed is set when a series is born or dies after the names of the block were saved.
 	renamed atomic.Bool
 }
 
-// page is what writers, the roller and the store touch of every series that changes, without pointers. What they need is here,
-// side by side, and not with what is known of the series: that is a miss of the cache for each.
+// page is the part of a block that writers, the roller and the store touch for every change,
+// without pointers. It is apart from the identities to save cache misses.
 type page struct {
 	dirty kind.Bitmap
 	cells [kind.BlockSeries]kind.Cell
-	// kinds are those of the series' entries, written as these are.
+	// kinds are the kinds of the series' entries, written with the identity.
 	kinds [kind.BlockSeries]metric.Kind
-	// ttls are how long the series live without a sample, as ttl.go has it; 0: the default of their object.
+	// ttls are the lifetimes given by pushes, coded as in expiry.go; 0: the default.
 	ttls [kind.BlockSeries]atomic.Uint32
-	// nextEnd is a stamp before which no series ends by a time to live of its own; noEnd: none has one.
+	// nextEnd is a stamp before which no series with a lifetime of its own ends; noEnd: there is
+	// none.
 	nextEnd atomic.Uint32
 }
 
-// series is what is known of a series beside its value. What is no atomic is written by its creator before the
-// cell's state publishes it.
+// series is the identity of a series. Its creator writes all but the atomics before the cell's
+// state publishes them.
 type series struct {
 	entry *index.Entry
-	// first and length are its labels, packed: a string in less memory.
+	// first and length are the packed labels: a string in less memory.
 	first  *byte
 	length uint32
 	born   uint32 // tick
-	// aliases counts the aliases, so that a client with ever new orders of its tags cannot fill memory.
+	// aliases is bounded, so that a client with ever new orders of its tags cannot fill memory.
 	aliases atomic.Uint32
 }
 
@@ -73,15 +77,15 @@ func (s *series) labels() metric.Labels { return metric.TrustPackedLabels(s.pack
 
 func (b *block) body(place uint32) *kind.Body { return b.bodies.Of(place) }
 
-// handle is what the kinds see of a series.
+// handle returns the series at a place, as the kinds see it.
 func (b *block) handle(place uint32) kind.Series {
 	return kind.Series{Cell: &b.page.cells[place], Dirty: &b.page.dirty, Bodies: &b.bodies, Born: &b.series[place].born, Place: place}
 }
 
-// blocks is the directory: it grows under its lock, everybody else only reads.
+// blocks is the directory. It grows under its lock; reads are lock-free.
 type blocks struct {
 	at [maxBlocks]atomic.Pointer[block]
-	// pages is where the blocks' pages lie, one behind the other.
+	// pages is the memory of all pages, in order.
 	pages *memory.Arena
 
 	mu   sync.Mutex
@@ -104,7 +108,7 @@ func (d *blocks) of(number uint32) (*block, uint32) {
 	return d.at[number>>kind.BlockBits].Load(), number & (kind.BlockSeries - 1)
 }
 
-// take hands out a free number, a used one first. False: there is none.
+// take returns a free number, or false if there is none.
 func (d *blocks) take() (uint32, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -121,7 +125,7 @@ func (d *blocks) take() (uint32, bool) {
 	return number, true
 }
 
-// reachLocked makes all blocks up to index. False: there is no memory for them.
+// reachLocked makes all blocks up to index, or returns false if there is no memory.
 func (d *blocks) reachLocked(index uint32) bool {
 	if !d.pages.Grow((int(index) + 1) * pageBytes) {
 		return false

@@ -10,8 +10,8 @@ import (
 
 // Config bounds what the table keeps, and for how long.
 type Config struct {
-	// Windows are the windows that readers may ask for. The default window of a query is one minute if
-	// it is among them, else the longest.
+	// Windows are the windows that readers may ask for. The default window of a query is one minute
+	// if it is among them, else the longest.
 	Windows []time.Duration
 	// ExternalTTL is the lifetime of an external series after its last sample.
 	ExternalTTL time.Duration
@@ -20,8 +20,8 @@ type Config struct {
 	ObjectTTL time.Duration
 	// MaxSeries bounds the series of the whole process.
 	MaxSeries int
-	// MaxBytes bounds the memory of everything without a fixed size: names and labels, aliases, timers,
-	// sets. Beyond it, new series are rejected and existing ones cannot grow.
+	// MaxBytes bounds the memory of everything without a fixed size: names and labels, aliases,
+	// timers, sets. Beyond it, new series are rejected and existing ones cannot grow.
 	MaxBytes int64
 }
 

@@ -9,22 +9,22 @@ import (
 )
 
 const (
-	// maxAliases is how many spellings of one series are remembered. Ten tags have 3.6 million orders, and clients
-	// that iterate over a map send them all: later ones take the way by the canonical form, and cost no memory. Each
-	// sender's line is a spelling of its own.
+	// maxAliases is the number of spellings of one series that are remembered. Ten tags have 3.6
+	// million orders, and clients that iterate over a map send them all. Later spellings take the
+	// slow path and no memory. Each sender's line is a spelling of its own.
 	maxAliases = 8
-	// maxRefusals bounds the aliases that lead to a refusal; refused lines beyond that are decided anew each time.
+	// maxRefusals bounds the aliases of rejected lines; further ones are decided anew each time.
 	maxRefusals = 1 << 16
 )
 
-// applyDescribed takes a sample whose bytes are not known, or that has none: it is described, found by its
-// canonical form or created, and its bytes, if there are any, become an alias.
+// applyDescribed is the slow path: the sample has no alias. It is described, and its series found
+// by identity or created. Its bytes, if any, become an alias.
 func (w *Writer) applyDescribed(s *metric.Sample, key *lookup.Key) metric.Reason {
 	if s.Op == metric.MarkStale {
 		return w.markStale(s)
 	}
 	if refused := kind.Check(s); refused != metric.Applied {
-		return refused // of this value, not of the line: nothing to remember
+		return refused // depends on the value, not on the line: nothing to remember
 	}
 	whose := w.decision(s)
 	to, refused := w.seriesOf(whose, s)
@@ -47,7 +47,8 @@ func (w *Writer) applyDescribed(s *metric.Sample, key *lookup.Key) metric.Reason
 	return w.update(b, place, to.State, s)
 }
 
-// aliasesMayGrow leaves half of the memory to series: a line without an alias still finds its own.
+// aliasesMayGrow reserves half of the memory for series: a line without an alias still finds its
+// series.
 func (t *Table) aliasesMayGrow() bool { return t.aliases.Used.Load() < t.config.MaxBytes/2 }
 
 func (t *Table) rememberSeries(key *lookup.Key, to lookup.Ref, s *series) {
@@ -76,7 +77,7 @@ func (w *Writer) seek(s *metric.Sample) (lookup.Ref, metric.Reason) {
 	return w.seriesOf(w.decision(s), s)
 }
 
-// seriesOf finds or creates the series that a sample was decided to belong to.
+// seriesOf finds or creates the series of a decision.
 func (w *Writer) seriesOf(whose *decision, s *metric.Sample) (lookup.Ref, metric.Reason) {
 	if whose.refused != metric.Applied {
 		return lookup.Ref{}, whose.refused
@@ -87,17 +88,17 @@ func (w *Writer) seriesOf(whose *decision, s *metric.Sample) (lookup.Ref, metric
 	return w.table.create(&whose.identity, s, w.Now)
 }
 
-// decision says which series a sample belongs to, in memory of its own.
+// decision is the identity of a sample's series, or the reason of its rejection, in its own memory.
 type decision struct {
 	identity index.Identity
 	refused  metric.Reason
-	turn     uint32 // as of before it was made: what changed since makes it outdated
+	turn     uint32 // of the table, before the decision
 
 	described metric.Description
 	canonical []byte
 }
 
-// decision decides about a sample, if that was not foretold. It holds until the next sample.
+// decision decides about a sample, unless PrefetchNew has. The result holds until the next sample.
 func (w *Writer) decision(s *metric.Sample) *decision {
 	for i := range w.newSeries[:w.prefetched] {
 		if f := &w.newSeries[i]; f.sample == s {
@@ -113,7 +114,7 @@ func (t *Table) decide(s *metric.Sample, d *decision) {
 	d.identity, d.refused = t.identify(s, d)
 }
 
-// identify says which series a sample belongs to, in memory of the decision.
+// identify computes the identity of a sample's series.
 func (t *Table) identify(s *metric.Sample, whose *decision) (index.Identity, metric.Reason) {
 	name := metric.Borrow(s.Name)
 	if refused := metric.CheckName(name); refused != metric.Applied {
@@ -133,7 +134,8 @@ func (t *Table) identify(s *metric.Sample, whose *decision) (index.Identity, met
 	return form, metric.Applied
 }
 
-// checkDescription says whether an answer can hold the labels and the object. It is the last gate of every protocol.
+// checkDescription rejects labels and objects that no answer can hold. It is the last check of
+// every protocol.
 func checkDescription(d *metric.Description) metric.Reason {
 	for _, l := range d.Labels {
 		if refused := metric.CheckLabel(l); refused != metric.Applied {
@@ -143,14 +145,14 @@ func checkDescription(d *metric.Description) metric.Reason {
 	return metric.CheckLabel(metric.Label{Key: d.Object.Namespace, Value: d.Object.Name})
 }
 
-// identityOf is a series' identity.
+// identityOf is the identity of an existing series.
 func (t *Table) identityOf(s *series) index.Identity {
 	form := index.Identity{Object: s.entry.Object(), Name: s.entry.Family.Key.Name, Labels: s.packed(), Lasting: true}
 	form.Hash(&t.index.Hash)
 	return form
 }
 
-// filed finds a live series, and says whether samples of a kind are for it. Who may call locate may call it.
+// filed finds a live series, and rejects samples of another kind. The rules of locate apply.
 func (t *Table) filed(f *index.Identity, kind metric.Kind) (to lookup.Ref, refused metric.Reason, there bool) {
 	to, s, there := t.locate(f)
 	if there && s.entry.Kind != kind {
@@ -159,8 +161,8 @@ func (t *Table) filed(f *index.Identity, kind metric.Kind) (to lookup.Ref, refus
 	return to, metric.Applied, there
 }
 
-// locate finds a live series of whatever kind. A number in the slots stays what it is until every writer has passed, so
-// only writers may call it, or whoever holds the shard's lock.
+// locate finds a live series of any kind. A number in the slots is reused only after every writer
+// was quiescent, so only writers may call locate, or the holder of the shard's lock.
 func (t *Table) locate(f *index.Identity) (to lookup.Ref, s *series, there bool) {
 	p := t.canon.Probe(f.Sum)
 	for {
@@ -177,7 +179,7 @@ func (t *Table) locate(f *index.Identity) (to lookup.Ref, s *series, there bool)
 	}
 }
 
-// create makes a series, unless another writer was quicker or it may not be.
+// create creates a series, unless another writer was quicker or the limits reject it.
 func (t *Table) create(f *index.Identity, s *metric.Sample, now window.Moment) (lookup.Ref, metric.Reason) {
 	shard := t.canon.Shard(f.Sum)
 	shard.Mu.Lock()
@@ -217,7 +219,7 @@ func (t *Table) create(f *index.Identity, s *metric.Sample, now window.Moment) (
 	return to, metric.Applied
 }
 
-// admit reports whether one more series may be. If not, the sweep looks for room.
+// admit reports whether maxSeries and memory allow one more series. If not, the sweep makes room.
 func (t *Table) admit() bool {
 	if t.live.Load() >= int64(t.config.MaxSeries) {
 		t.wanted.Add(1)
@@ -226,7 +228,7 @@ func (t *Table) admit() bool {
 	return t.MayGrow()
 }
 
-// memoryLeft reports whether there is memory left for what has no fixed size.
+// memoryLeft reports whether state without a fixed size may grow.
 func (t *Table) memoryLeft() bool {
 	if t.BodyBytes.Load()+t.logBytes.Load()+t.nameBytes.Load()+t.aliases.Used.Load() < t.config.MaxBytes {
 		return true
@@ -235,7 +237,7 @@ func (t *Table) memoryLeft() bool {
 	return false
 }
 
-// nameBytes is the memory of a series' names. Those that series of an entry share are counted for each: a bound, not a scale.
+// nameBytes is the memory of a series' names. Shared strings count for each series: an upper bound.
 func (s *series) nameBytes() int64 {
 	e, f := s.entry, &s.entry.Family.Key
 	return int64(len(f.Resource) + len(f.Namespace) + len(e.Name) + len(e.UID) + len(f.Name) + int(s.length))
@@ -262,8 +264,8 @@ func (t *Table) fill(b *block, place uint32, n newcomer) {
 	kind.Of(n.entry.Kind).Create(&t.Env, b.handle(place))
 }
 
-// publish makes a filled place live. The marks come after, as with values: the store unmarks first and looks then, so a
-// birth that it does not see is marked again.
+// publish makes a filled place live. The marks come last: the store clears a mark before it looks,
+// so a birth that it missed is marked again.
 func (t *Table) publish(b *block, place, number uint32) lookup.Ref {
 	c := &b.page.cells[place]
 	state := (c.State.Load()>>1+1)<<1&kind.StateBits | kind.Live

@@ -8,18 +8,20 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// A sample that its client dates into the past counts in the tick of that moment, whatever was noted since. It takes the
-// history lock, as pushes do: clients date what they could not send before, not every request.
+// A sample with a timestamp in the past counts in the tick of that moment, whatever was recorded
+// since. It takes the history lock, as pushes do: clients date samples that they could not send
+// earlier, not every request.
 
-// datedAfter is how long ago a sample must say it was to count then. Timestamps are whole seconds, and a tick is about one.
+// datedAfter is the age from which a timestamp counts. Timestamps are whole seconds, and a tick is
+// about one.
 const datedAfter = 2 * time.Second
 
-// dated reports whether a sample counts at an earlier moment than now. Gauges do not: they are ordered by their timestamps.
+// dated reports whether a sample counts in the past. Gauges never do: timestamps order them.
 func (w *Writer) dated(s *metric.Sample) bool {
 	return s.Timestamp != 0 && s.Kind != metric.Gauge && w.Now.Wall.Sub(time.Unix(s.Timestamp, 0)) >= datedAfter
 }
 
-// updateDated adds a dated sample to its series, which may be about to go: then it comes late as any other.
+// updateDated adds a dated sample to its series. If the series was removed, the sample is late.
 func (w *Writer) updateDated(b *block, place uint32, state uint32, s *metric.Sample) metric.Reason {
 	b.history.Lock()
 	defer b.history.Unlock()
@@ -44,7 +46,7 @@ func (w *Writer) updateDated(b *block, place uint32, state uint32, s *metric.Sam
 	return refused
 }
 
-// bornLocked moves the birth of a series back to a sample that its client dates before it, as far as windows reach.
+// bornLocked moves the birth of a series back to a dated sample, as far as windows reach.
 func (b *block) bornLocked(n *window.Logs, place, tick uint32, now window.Moment) {
 	s := &b.series[place]
 	s.born = min(s.born, max(tick, now.Tick-min(now.Tick, n.Horizon)))

@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Delete removes the series that a query names, whatever its stat and window, and returns how many. It does not fall
-// back: who deletes in a namespace does not mean everybody's.
+// Delete removes the series that a query names, whatever its stat and window, and returns their
+// number. Unlike a read, it does not fall back to the cluster-wide metric.
 func (t *Table) Delete(q metric.Query) int {
 	var gone []lookup.Ref
 	key := index.Key{Resource: q.Resource, Namespace: q.Namespace, Name: q.Expression.Name}
@@ -26,10 +26,12 @@ func (t *Table) Delete(q metric.Query) int {
 	return t.evict(gone, deleted, t.Clock.Now())
 }
 
-// End removes what there is of a metric of an object that is gone, and returns how many series that were.
+// End removes the metric of an object that no longer exists, and returns the number of removed
+// series.
 func (t *Table) End(o metric.Object, name string) int { return t.remove(o, name, objectGone) }
 
-// Shed removes a metric of an object that has no place any more, and returns how many series that were.
+// Shed evicts the metric of an object that lost its slot of a limit, and returns the number of
+// removed series.
 func (t *Table) Shed(o metric.Object, name string) int { return t.remove(o, name, overLimit) }
 
 func (t *Table) remove(o metric.Object, name string, why cause) int {
@@ -40,8 +42,8 @@ func (t *Table) remove(o metric.Object, name string, why cause) int {
 	return t.evict(gone, why, t.Clock.Now())
 }
 
-// Remove removes the external series of a metric that have exactly these label sets, and returns how many there were. However
-// many others have the name, it looks at none of them.
+// Remove removes the external series of a metric that have exactly these label sets, and returns
+// their number. The cost does not depend on how many other series have the name.
 func (t *Table) Remove(namespace, name string, sets []metric.Labels) int {
 	var gone []lookup.Ref
 	for _, set := range sets {
@@ -57,13 +59,13 @@ func (t *Table) Remove(namespace, name string, sets []metric.Labels) int {
 	return t.evict(gone, deleted, t.Clock.Now())
 }
 
-// seriesOf finds a metric of exactly this object, whatever others have its name.
+// seriesOf finds a metric of exactly this object, including its UID.
 func (t *Table) seriesOf(o metric.Object, name string) []index.Found {
 	same := func(other metric.Object) bool { return other == o }
 	return t.index.FindObject(index.Key{Resource: o.Resource, Namespace: o.Namespace, Name: name}, o.Name, metric.ObjectFilter{Match: same}, new(index.Buffer))
 }
 
-// Idle is how long ago the last sample of a metric of an object came; 0 where there is no such metric.
+// Idle is the time since the last sample of a metric of an object; 0 if there is no such metric.
 func (t *Table) Idle(o metric.Object, name string) time.Duration {
 	now := t.Clock.Now()
 	idle := time.Duration(-1)
@@ -79,8 +81,8 @@ func (t *Table) Idle(o metric.Object, name string) time.Duration {
 	return max(idle, 0)
 }
 
-// Prune removes the series of all objects that alive says are gone: what was restored may have lost its object while
-// nobody looked.
+// Prune removes the series of all objects that alive denies: objects may have been deleted while no
+// process ran.
 func (t *Table) Prune(alive func(metric.Object) bool) (gone int) {
 	for i := range t.index.Shards {
 		var dead []lookup.Ref

@@ -7,22 +7,22 @@
 //
 // # Packages below
 //
-//	aggregate ─► kind ─► window ─► memory
-//	    ├──────► lookup ─────────► memory
-//	    └──────► index ──► lookup
+//		aggregate ─► kind ─► window ─► memory
+//		    ├──────► lookup ─────────► memory
+//		    └──────► index ──► lookup
 //
-//   - kind: counter, gauge, timer and set; each one's apply, record, read, save and restore
-//   - window: clocks, windows and the history of a number
-//   - lookup: the line cache, from the bytes of a line to its series
-//   - index: series as readers ask for them, by resource, namespace, name and object
-//   - memory: arenas, free lists and epoch-based reclamation
-//   - blob: the varints of saved state
+//	  - kind: counter, gauge, timer and set; each one's apply, record, read, save and restore
+//	  - window: clocks, windows and the history of a number
+//	  - lookup: the line cache, from the bytes of a line to its series
+//	  - index: series as readers ask for them, by resource, namespace, name and object
+//	  - memory: arenas, free lists and epoch-based reclamation
+//	  - blob: the varints of saved state
 //
 // # How a sample becomes an increment
 //
-// A Writer looks up StatsD lines many at a time, before they are parsed (knownlines.go): most differ
-// from an earlier line in the value alone. It adds to the cell of the series (kind.Cell) and marks
-// the cell dirty: no lock, no clock, no channel. A line never seen before takes the slow path
+// A Writer looks up StatsD lines many at a time, before they are parsed (knownlines.go): most
+// differ from an earlier line in the value alone. It adds to the cell of the series (kind.Cell) and
+// marks the cell dirty: no lock, no clock, no channel. A line never seen before takes the slow path
 // (create.go): the table describes it, finds or creates its series under the lock of one shard, and
 // remembers the line as an alias.
 //
@@ -38,8 +38,8 @@
 // # Ownership
 //
 //   - A cell's value belongs to the writers; only atomics touch it.
-//   - Histories and the records of timers and sets belong to the holder of the block's history lock:
-//     the roller, a reader, the store or a push. Writers take that lock for no other sample.
+//   - Histories and the records of timers and sets belong to the holder of the block's history
+//     lock: the roller, a reader, the store or a push. Writers take that lock for no other sample.
 //   - The creator writes a series' identity before the cell's state publishes it. The identity is
 //     cleared under the history lock after every writer was quiescent (evict.go, reclaim.go).
 //
@@ -49,8 +49,8 @@
 //
 //   - A1 Writers never wait: no mutex and no channel on the path of a sample of a known series. A
 //     push may wait for a reader, the roller or the store, each at one series.
-//   - A2 Nothing is lost or counted twice: for counters, applied = Σ live + Σ retired, exactly. Of a
-//     running total the growth is applied; the value at its first push is in no sum.
+//   - A2 Nothing is lost or counted twice: for counters, applied = Σ live + Σ retired, exactly. Of
+//     a running total the growth is applied; the value at its first push is in no sum.
 //   - A3 No allocation per sample at steady state.
 //   - A4 A read never blocks a writer, and one answer comes from one snapshot.
 //   - A5 The cost of a tick grows with the active series, and no slice of it takes longer than a

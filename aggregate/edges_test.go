@@ -26,7 +26,8 @@ func podQuery(name string) metric.Query {
 	return metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.Expression{Name: name}}
 }
 
-// A series that is deleted and pushed again moves to another place; its birth is replayed before its death.
+// A series that is deleted and pushed again moves to another place; its birth is replayed before
+// its death.
 func TestEdgeRebirthElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, disk := newFixture(t).running(), newSaved()
@@ -44,7 +45,8 @@ func TestEdgeRebirthElsewhere(t *testing.T) {
 	})
 }
 
-// The same without any free place below: another block restored later than its twin's block... here: earlier.
+// The same without any free place below: another block restored later than its twin's block...
+// here: earlier.
 func TestEdgeRebirthInAnotherBlock(t *testing.T) {
 	f, disk := newFixture(t), newSaved()
 	for i := range kind.BlockSeries {
@@ -138,7 +140,7 @@ func TestEdgeBirthRacesWithDelta(t *testing.T) {
 			}
 		}
 	})
-	n := int(hurry(300_000, 30_000))
+	n := int(hurry(100_000, 30_000))
 	f.w.Online()
 	for i := range n {
 		f.w.Apply(&metric.Sample{Name: fmt.Appendf(nil, "c%d", i), Kind: metric.Counter, Whole: 1})
@@ -470,7 +472,7 @@ func TestEdgeSweepPace(t *testing.T) {
 		for i := range 119 * kind.BlockSeries {
 			f.push(fmt.Sprintf("c%d:1|g", i))
 		}
-		time.Sleep(3 * time.Hour)
+		time.Sleep(time.Hour + 2*time.Minute)
 		f.refuses("x:1|g|#pod:a,ns:ns", metric.Applied)
 	})
 }
@@ -623,7 +625,7 @@ func TestEdgeIdleYields(t *testing.T) {
 		time.Sleep(90 * time.Minute) // idle for long, and somebody wants the place
 		f.push("new:1|c")
 		f.refuses("newer:1|c", metric.OverLimit)
-		if got := f.askExternal("", "old"); got != `no series of "old" among external metrics; last seen 2h ago, yielded its place to newer series` {
+		if got := f.askExternal("", "old"); got != `no series of "old" among external metrics; last seen 2h ago, evicted to make room for newer series` {
 			t.Error(got)
 		}
 	})
@@ -663,7 +665,8 @@ func TestEdgeNotesFromTheFuture(t *testing.T) {
 	})
 }
 
-// Windows and clock steps: a wall clock that jumps two hours ahead is not two hours without samples.
+// Windows and clock steps: a wall clock that jumps two hours ahead is not two hours without
+// samples.
 func TestEdgeClockJumpsAhead(t *testing.T) {
 	start(t, func(f *fixture) {
 		f.push("q:1|g|#pod:a,ns:ns")
@@ -771,7 +774,8 @@ func TestEdgeWarnedFillsUp(t *testing.T) {
 	}
 }
 
-// What comes late for an expired counter cannot overfill its successor, and is not lost from the books either.
+// What comes late for an expired counter cannot overfill its successor, and is not lost from the
+// books either.
 func TestEdgeLateForAFullSuccessor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)

@@ -30,11 +30,13 @@ type evaluation struct {
 	shared metric.Labels // what their labels have in common
 }
 
-// perTouch is how many entries are touched at once: what is touched is in the fastest cache when it is read.
+// perTouch is how many entries are touched at once: what is touched is in the fastest cache when it
+// is read.
 const perTouch = 64
 
-// touch looks at what is going to be read of some entries. Nothing of it depends on what was looked at before, so the processor waits
-// for the memory of many of them at once; reading them waits for one after the other.
+// touch looks at what is going to be read of some entries. Nothing of it depends on what was looked
+// at before, so the processor waits for the memory of many of them at once; reading them waits for
+// one after the other.
 func (r *evaluation) touch(some []index.Found) {
 	for i := range some {
 		e := some[i].Entry
@@ -146,8 +148,8 @@ func (r *evaluation) appendPoint(points []metric.Point) []metric.Point {
 	return append(points, p)
 }
 
-// dateLocked takes account of when the newest sample of a series arrived. A sample that the roller has not met yet is noted
-// here, so that later reads of the same value say the same.
+// dateLocked takes account of when the newest sample of a series arrived. A sample that the roller
+// has not met yet is noted here, so that later reads of the same value say the same.
 func (r *evaluation) dateLocked(b *block, place uint32) {
 	if b.page.dirty.Has(place) {
 		now := r.table.Clock.Now()

@@ -12,19 +12,19 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// A series goes in two steps. First its state turns dead, so that writers do not find it any more and readers do
-// not answer with it. A writer that looked it up just before may still add to it: so only after every writer has
-// passed a batch boundary the value is read again, what came late goes to the series' successor, the rest to
-// retired, and the place is free. (A2: nothing is lost or counted twice.)
+// A series is removed in two steps (A2). The first, here, clears the live bit of its state: writers
+// no longer find it and readers no longer return it. A writer that looked it up earlier may still
+// add to it. So the second step (reclaim.go) waits until every writer was quiescent. Then it hands
+// late samples to the series' successor, adds the rest to retired, and frees the place.
 
-// evictions holds the series between the two steps.
+// evictions holds the tombstones: series between the two steps.
 type evictions struct {
 	mu         sync.Mutex  // held through each step; before all other locks
 	tombstones []tombstone // guarded by mu
-	// object is that of the series in hand, here for who is handed it; guarded by mu.
+	// object is scratch space for calls of Admission; guarded by mu.
 	object metric.Object
 
-	// The rest belongs to the roller.
+	// The fields below belong to the roller.
 	stale  []staleAliases
 	cursor uint32 // the block that the sweep is at
 	shard  int    // the shard of aliases that the sweep is at
@@ -37,7 +37,7 @@ type tombstone struct {
 	cause cause
 }
 
-// cause is why a series goes.
+// cause is the reason of a removal.
 type cause uint8
 
 const (
@@ -49,7 +49,7 @@ const (
 	markedStale              // its client has no value for it any more; what comes late counts as before that
 )
 
-// mayHaveSuccessor reports whether what comes late is handed to a new series.
+// mayHaveSuccessor reports whether late samples go to a new series.
 func (c cause) mayHaveSuccessor() bool { return c == expired || c == madeRoom }
 
 type staleAliases struct {
@@ -58,7 +58,7 @@ type staleAliases struct {
 	epoch   uint64
 }
 
-// addPendingLocked adds what counters in limbo hold.
+// addPendingLocked adds the values of counters that have a tombstone.
 func (e *evictions) addPendingLocked(t *Table, to *kind.Sum) {
 	for _, d := range e.tombstones {
 		b, place := t.blocks.of(d.Number)
@@ -68,11 +68,11 @@ func (e *evictions) addPendingLocked(t *Table, to *kind.Sum) {
 	}
 }
 
-// evictAtOnce is how many series go under one hold of the lock.
+// evictAtOnce is the number of series that are removed under one hold of the lock.
 const evictAtOnce = 256
 
-// evict turns series dead and takes them out of the index: at once for readers. It returns how many went: those that
-// expire or yield go only if they are still idle.
+// evict takes the first step for some series and removes them from the index. It returns the number
+// of removed series: those that expire or make room are removed only if they are still idle.
 func (t *Table) evict(old []lookup.Ref, why cause, now window.Moment) (gone int) {
 	pace := pace{time.Now()}
 	for some := range slices.Chunk(old, evictAtOnce) {
@@ -112,13 +112,14 @@ func (t *Table) evictSome(old []lookup.Ref, why cause, now window.Moment) int {
 	return len(fresh)
 }
 
-// isLive reports whether a reference still means a live series.
+// isLive reports whether a reference still leads to a live series.
 func (t *Table) isLive(r lookup.Ref) bool {
 	b, place := t.blocks.of(r.Number)
 	return b.page.cells[place].State.Load() == r.State
 }
 
-// turnDead is the first step for one series. nil: it is not there any more, or not idle.
+// turnDead is the first step for one series. It returns nil if the series is removed already, or
+// not idle.
 func (t *Table) turnDead(r lookup.Ref, why cause, now window.Moment) (tombstone, *index.Entry) {
 	b, place := t.blocks.of(r.Number)
 	b.history.Lock()

@@ -31,7 +31,8 @@ func (f *fixture) wantExactly(asked, want string) {
 	}
 }
 
-// Sums of decimal fractions are exact to nine places, however they came and wherever they are added up.
+// Sums of decimal fractions are exact to nine places, however they came and wherever they are added
+// up.
 func TestDecimalSumsAreExact(t *testing.T) {
 	start(t, func(f *fixture) {
 		for range 10 {
@@ -56,7 +57,8 @@ func TestDecimalSumsAreExact(t *testing.T) {
 	})
 }
 
-// A gauge reads back as it came, over all of int64 and to nine decimal places, and finer where a float64 says it.
+// A gauge reads back as it came, over all of int64 and to nine decimal places, and finer where a
+// float64 says it.
 func TestGaugesReadBackAsTheyCame(t *testing.T) {
 	for _, text := range []string{
 		"0", "-1", "9007199254740993", "9223372036854775", "9223372036854775807", "-9223372036854775808", "9223372036854775806",

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// A page holds the times to live that pushes gave, in 32 bits each: seconds, or milliseconds above ttlMillis where a time below
-// fractionsBelow has a fraction. A longer fraction is rounded up.
+// A page holds lifetimes given by pushes, in 32 bits each: seconds, or milliseconds above ttlMillis
+// for lifetimes below fractionsBelow. Other fractions are rounded up.
 const (
 	ttlForever     = math.MaxUint32
 	ttlLongest     = ttlForever - 1 // 136 years
@@ -38,24 +38,25 @@ func (p *page) setTTL(place uint32, ttl time.Duration) {
 	}
 }
 
-// The sweep comes by once a minute. A series with a time to live of its own is not left until then: its name and its place
-// among the limits are free as soon as readers do not find it any more. So each page knows when to look.
+// The sweep visits each series once a minute. A series with a lifetime of its own expires sooner:
+// its name and its slot of a limit are free as soon as readers no longer find it. So each page
+// knows when its next series ends.
 
-// expectEnd says that a series that has just been touched may end when its time to live is over.
+// expectEnd enters the end of a series that has just been touched.
 func (p *page) expectEnd(place uint32, now window.Moment) {
 	if own := p.ttls[place].Load(); own != 0 && own != ttlForever {
 		p.lookAt(window.StampOf(now.Life + ttlDuration(own)))
 	}
 }
 
-// lookAt says that a series may end at a stamp.
+// lookAt has the page swept at a stamp.
 func (p *page) lookAt(end window.LifeStamp) {
 	for next := p.nextEnd.Load(); end < next && !p.nextEnd.CompareAndSwap(next, end); {
 		next = p.nextEnd.Load()
 	}
 }
 
-// endOf is when a series that lives on ends by a time to live of its own.
+// endOf is the end of a live series that has a lifetime of its own.
 func (b *block) endOf(place uint32, now window.Moment) window.LifeStamp {
 	own := b.page.ttls[place].Load()
 	if own == 0 || own == ttlForever {
@@ -64,7 +65,7 @@ func (b *block) endOf(place uint32, now window.Moment) window.LifeStamp {
 	return window.StampOf(now.Life - max(b.idleFor(place, now), 0) + ttlDuration(own))
 }
 
-// sweepEnds sweeps the blocks in which a series may have ended by a time to live of its own.
+// sweepEnds sweeps the blocks in which a lifetime may be over.
 func (t *Table) sweepEnds(now window.Moment, pace *pace) {
 	for i := range t.blocks.made.Load() {
 		if window.LifeAt(t.blocks.pageAt(i).nextEnd.Load()) < now.Life {
@@ -73,10 +74,11 @@ func (t *Table) sweepEnds(now window.Moment, pace *pace) {
 	}
 }
 
-// noEnd is the nextEnd of a page of which no series ends by a time to live of its own.
+// noEnd is the nextEnd of a page without lifetimes.
 const noEnd = math.MaxUint32
 
-// ttl is how long a series lives without a sample; false: until it is deleted.
+// ttl is the lifetime of a series after its last sample; false: the series lives until it is
+// deleted.
 func (t *Table) ttl(b *block, place uint32) (time.Duration, bool) {
 	switch own := b.page.ttls[place].Load(); {
 	case own == ttlForever:
@@ -89,13 +91,13 @@ func (t *Table) ttl(b *block, place uint32) (time.Duration, bool) {
 	return t.config.ObjectTTL, true
 }
 
-// hasExpired reports whether a series has outlived its time. A series that was touched since the last roll has not.
+// hasExpired reports whether the lifetime of a series is over. A dirty series has not expired.
 func (t *Table) hasExpired(b *block, place uint32, now window.Moment) bool {
 	ttl, mortal := t.ttl(b, place)
 	return mortal && b.idleFor(place, now) > ttl
 }
 
-// idleFor is how long ago the last sample of a series was noted.
+// idleFor is the time since the last recorded sample of a series.
 func (b *block) idleFor(place uint32, now window.Moment) time.Duration {
 	if b.page.dirty.Has(place) {
 		return 0
@@ -103,10 +105,11 @@ func (b *block) idleFor(place uint32, now window.Moment) time.Duration {
 	return now.Since(b.page.cells[place].Seen.Load())
 }
 
-// sweepTurns is over how many turns of the roller one sweep over all series is spread.
+// sweepTurns is the number of rolls over which one sweep of all series is spread.
 const sweepTurns = 120
 
-// sweep goes over a part of the series and the aliases, and finishes evictions that are due.
+// sweep visits a part of the series and aliases, and takes the second step of removals that are
+// due.
 func (t *Table) sweep() {
 	now, pace := t.Clock.Now(), pace{time.Now()}
 	made := t.blocks.made.Load()
@@ -129,7 +132,8 @@ func (t *Table) sweep() {
 	}
 }
 
-// evictableAfter is how long a series has to be idle before it yields its place to one that was refused for maxSeries.
+// evictableAfter is the idle time after which a series makes room for one that was rejected by
+// maxSeries.
 const evictableAfter = time.Hour
 
 func (t *Table) sweepBlock(index uint32, now window.Moment, pace *pace) {
@@ -162,15 +166,16 @@ func (t *Table) sweepBlock(index uint32, now window.Moment, pace *pace) {
 	}
 }
 
-// shrink gives back what an idle series does not need.
+// shrink frees memory that an idle series no longer needs.
 func (t *Table) shrink(b *block, place uint32, now window.Moment) {
 	b.history.Lock()
 	defer b.history.Unlock()
 	kind.Of(b.page.kinds[place]).ShrinkLocked(&t.Env, b.handle(place), now.Tick)
 }
 
-// sweepAliases removes aliases of one shard that lead to a series that is gone, or to an outdated refusal. Of a series that
-// has as many as may be it removes one too: some may be of senders that are gone, and those in use are soon there again.
+// sweepAliases removes aliases of one shard that lead to a removed series or an outdated rejection.
+// If a series has the maximum of aliases, one is removed too: its sender may be gone, and an alias
+// in use soon comes back.
 func (t *Table) sweepAliases() {
 	e := &t.evictions
 	e.shard = (e.shard + 1) % lookup.SlotShards

@@ -70,7 +70,8 @@ func (f *fixture) totalOf(q metric.Query) string {
 	return all
 }
 
-// A whole family is read in pieces while its objects come and go: what stays is in every answer, once.
+// A whole family is read in pieces while its objects come and go: what stays is in every answer,
+// once.
 func TestFamilyIsReadWhileItChanges(t *testing.T) {
 	f := inCluster(t)
 	const steady = 3 * index.EntriesPerHold
@@ -110,7 +111,8 @@ func TestFamilyIsReadWhileItChanges(t *testing.T) {
 	<-done
 }
 
-// BenchmarkObjectsOfACrowd reads one metric of all of 150,000 pods, and of 1,000 of them that were listed.
+// BenchmarkObjectsOfACrowd reads one metric of all of 150,000 pods, and of 1,000 of them that were
+// listed.
 func BenchmarkObjectsOfACrowd(b *testing.B) {
 	const pods, picked = 150_000, 1_000
 	f := inCluster(b)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Each numbered invariant of the table's packages is defined once, as "//   - A1 …", and the comment of
-// a test names it.
+// Each numbered invariant of the table's packages is defined once, as "//   - A1 …", and the
+// comment of a test names it.
 func TestEveryInvariantHasATest(t *testing.T) {
 	definition := regexp.MustCompile(`(?m)^\s*//   - ([A-Z][0-9]) `)
 	label := regexp.MustCompile(`\b[A-Z][0-9]\b`)

@@ -78,7 +78,8 @@ func holdAllLocks(t *Table) (release func()) {
 	}
 }
 
-// A2: with writers, readers, turning windows, expiry, deletion and saving all at once, every increment is in exactly one place.
+// A2: with writers, readers, turning windows, expiry, deletion and saving all at once, every
+// increment is in exactly one place.
 func TestA2NothingIsLostOrCountedTwice(t *testing.T) {
 	c := DefaultConfig()
 	c.Windows = []time.Duration{time.Second, 6 * time.Second}
@@ -90,11 +91,12 @@ func TestA2NothingIsLostOrCountedTwice(t *testing.T) {
 	helpers.Go(func() { readAll(ctx, table) })
 	helpers.Go(func() { saveAll(ctx, table) })
 	helpers.Go(func() { deleteSome(ctx, table) })
-	// Expiry takes whole seconds; here the sweep is hurried, and takes what has been idle for a moment.
+	// Expiry takes whole seconds; here the sweep is hurried, and takes what has been idle for a
+	// moment.
 	helpers.Go(func() { evictSome(ctx, table) })
 
 	var sent, fractions atomic.Int64
-	until := time.Now().Add(hurry(4*time.Second, time.Second))
+	until := time.Now().Add(hurry(2*time.Second, time.Second))
 	for n := range 4 {
 		writers.Go(func() {
 			w := table.NewWriter()
@@ -182,8 +184,8 @@ func deleteSome(ctx context.Context, t *Table) {
 	}
 }
 
-// evictSome expires series that are in use, as if a sample had come at the very moment of their expiry: late samples
-// have to find their way to the successor.
+// evictSome expires series that are in use, as if a sample had come at the very moment of their
+// expiry: late samples have to find their way to the successor.
 func evictSome(ctx context.Context, t *Table) {
 	r := rand.New(rand.NewPCG(7, 7))
 	for ctx.Err() == nil {
@@ -205,7 +207,8 @@ func evictSome(ctx context.Context, t *Table) {
 	}
 }
 
-// A2: what comes for a series between its expiry and the moment that its place is free goes to its successor.
+// A2: what comes for a series between its expiry and the moment that its place is free goes to its
+// successor.
 func TestA2LateSamplesGoToTheSuccessor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -310,7 +313,7 @@ func TestA4OneSnapshot(t *testing.T) {
 			}
 		})
 	}
-	until := time.Now().Add(hurry(2*time.Second, 300*time.Millisecond))
+	until := time.Now().Add(hurry(time.Second, 300*time.Millisecond))
 	for time.Now().Before(until) {
 		// The parts of one answer, as a reading has them before it picks one.
 		r, entries, err := f.planOf(&metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.ParseExpression("t:mean")})
@@ -383,7 +386,7 @@ func TestA6MemoryIsUsedAgain(t *testing.T) {
 		var blocks int
 		var logs int64
 		var aliases int64
-		for round := range hurry(12, 6) {
+		for round := range hurry(8, 6) {
 			for range 3 {
 				for i := range 3000 {
 					f.push(fmt.Sprintf("c:1|c|#pod:r%d-%d,ns:ns", round, i))
@@ -431,7 +434,8 @@ func TestA6SeriesCap(t *testing.T) {
 	})
 }
 
-// A6: what has no fixed size stays under its cap: names and labels, aliases, timers' bins, sets' members.
+// A6: what has no fixed size stays under its cap: names and labels, aliases, timers' bins, sets'
+// members.
 func TestA6BytesCap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := DefaultConfig()

@@ -9,14 +9,14 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// knownTimer is where a known line's observation goes, if it is of a timer.
+// knownTimer is the place of a known line's observation, if the line is of a timer.
 type knownTimer struct {
 	live *kind.TimerLive // nil: no timer, or nothing was observed yet
 	cell *kind.Cell
 	bin  int
 }
 
-// LookupLines looks up lines for ApplyKnown. What it finds holds until Quiesce or Offline.
+// LookupLines looks up lines for ApplyKnown. The results hold until Quiesce or Offline.
 func (w *Writer) LookupLines(lines []metric.Line) {
 	if len(lines) > len(w.known) {
 		w.known, w.knownTimers = make([]lookup.Result, len(lines)), make([]knownTimer, len(lines))
@@ -33,7 +33,7 @@ func (w *Writer) LookupLines(lines []metric.Line) {
 	}
 }
 
-// prefetchCells has the cells come, and the words with their marks.
+// prefetchCells prefetches the cells, and the words with their dirty bits.
 func (w *Writer) prefetchCells(found []lookup.Result) {
 	blocks := &w.table.blocks
 	for len(found) > 0 {
@@ -51,7 +51,7 @@ func (w *Writer) prefetchCells(found []lookup.Result) {
 	}
 }
 
-// lookAtCells looks whether the series is still there. True: some are timers.
+// lookAtCells checks that each series still exists, and reports whether some lines are of timers.
 func (w *Writer) lookAtCells(found []lookup.Result, timers []knownTimer) (some bool) {
 	blocks := &w.table.blocks
 	for i := range found {
@@ -70,7 +70,8 @@ func (w *Writer) lookAtCells(found []lookup.Result, timers []knownTimer) (some b
 	return some
 }
 
-// prefetchTimers finds the bins, and has their lines come: a live part is so large that those of some thousand timers are far.
+// prefetchTimers computes the bins and prefetches their cache lines: live parts are large, so those
+// of a few thousand timers are in no cache.
 func (w *Writer) prefetchTimers(lines []metric.Line, timers []knownTimer) {
 	var ahead [lookup.FarLines]uintptr
 	n := 0
@@ -87,8 +88,8 @@ func (w *Writer) prefetchTimers(lines []metric.Line, timers []knownTimer) {
 	memory.Prefetch(ahead[:n])
 }
 
-// ApplyKnown applies recalled lines from one on, up to the first that has to be parsed, and returns how many it applied. Which
-// lines are refused, and why, is found out anew by parsing them.
+// ApplyKnown applies the looked-up lines from one on, up to the first that has to be parsed, and
+// returns the number of applied lines. Lines to be rejected are parsed too, which finds the reason.
 func (w *Writer) ApplyKnown(from int) (applied int) {
 	for at := from; at < len(w.lines); {
 		until := min(at+insideLines, len(w.lines))
@@ -99,11 +100,13 @@ func (w *Writer) ApplyKnown(from int) (applied int) {
 	return len(w.lines) - from
 }
 
-// insideLines is how many lines a writer is inside for, where there are timers among them: whoever turns one waits for no more, and no
-// more come into the second half of a timer than it has places for.
+// insideLines is the number of lines per critical section, if some are of timers. It bounds the
+// wait of a goroutine that swaps the halves of a timer, and the bins that the second half needs
+// meanwhile.
 const insideLines = 8
 
-// applyKnownRun applies lines from one to another, up to the first that has to be parsed, and returns its place.
+// applyKnownRun applies lines up to the first that has to be parsed, and returns the place of that
+// line.
 func (w *Writer) applyKnownRun(from, until int) int {
 	if w.someTimers {
 		w.Slot.Enter()
@@ -117,7 +120,7 @@ func (w *Writer) applyKnownRun(from, until int) int {
 	return until
 }
 
-// applyKnown applies one line to its series, if it is known and may be.
+// applyKnown applies one line to its series. It returns false if the line has to be parsed.
 func (w *Writer) applyKnown(l *metric.Line, r *lookup.Result, timer *knownTimer) bool {
 	if !r.Known {
 		return false

@@ -28,8 +28,8 @@ func cutLine(text string, sender *metric.Sender) metric.Line {
 	return l
 }
 
-// take applies lines as a receiver does: those that are known without parsing, new ones some at a time. It returns what became of
-// each, and how many had to be parsed.
+// take applies lines as a receiver does: those that are known without parsing, new ones some at a
+// time. It returns what became of each, and how many had to be parsed.
 func (f *fixture) take(w *Writer, sender *metric.Sender, texts ...string) (outcomes []metric.Reason, parsed int) {
 	lines := make([]metric.Line, len(texts))
 	for i, text := range texts {

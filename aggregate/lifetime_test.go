@@ -15,8 +15,8 @@ import (
 // on makes the uptimes of a machine's boot.
 func on(boot string, up time.Duration) window.Uptime { return window.Uptime{Boot: boot, Up: up} }
 
-// What lives on after an outage is told by how long the machine was up, whatever its wall clock says; where it was booted
-// since, by the wall clock, unless that cannot be right.
+// What lives on after an outage is told by how long the machine was up, whatever its wall clock
+// says; where it was booted since, by the wall clock, unless that cannot be right.
 func TestOutages(t *testing.T) {
 	const hour, day = time.Hour, 24 * time.Hour
 	for _, c := range []struct {
@@ -75,7 +75,8 @@ func (s *saved) setWall(ahead time.Duration) {
 	s.clock = append(binary.AppendVarint(append([]byte(nil), s.clock[:1+n]...), wall+int64(ahead)), rest...)
 }
 
-// Stamps of format 1 are Unix seconds. They are read, dated as they were, and written anew with the next flush.
+// Stamps of format 1 are Unix seconds. They are read, dated as they were, and written anew with the
+// next flush.
 func TestStampsOfFormat1(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(25 * 365 * 24 * time.Hour) // there was no format 1 in 2000
@@ -125,7 +126,8 @@ func (s *saved) asFormat1() {
 	s.clock = append([]byte{1}, s.clock[1:len(s.clock)-len(d.Rest)]...)
 }
 
-// A time to live never ends early, and at most a second late, whenever the push comes; then the series gives its place back.
+// A time to live never ends early, and at most a second late, whenever the push comes; then the
+// series gives its place back.
 func TestATimeToLiveIsExact(t *testing.T) {
 	for _, ttl := range []time.Duration{time.Second, 1500 * time.Millisecond, 7 * time.Second, time.Hour} {
 		for late := time.Duration(0); late < time.Second; late += 210 * time.Millisecond {
@@ -160,7 +162,8 @@ func TestATimeToLiveIsExact(t *testing.T) {
 	}
 }
 
-// An unchanged value has the same time at every read, before the roller met it and after, and after a restart.
+// An unchanged value has the same time at every read, before the roller met it and after, and after
+// a restart.
 func TestTheSameValueHasTheSameTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, disk := newFixture(t).running(), newSaved()

@@ -12,15 +12,17 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Objects of one list may have a metric's name in different kinds. A stat is read from those whose kind has it. The bare name means
-// the kind that most of them have, or the newer of two equals. The other objects are absent from the answer, and the log says so.
+// Objects of one list may have a metric's name in different kinds. A stat is read from those whose
+// kind has it. The bare name means the kind that most of them have, or the newer of two equals. The
+// other objects are absent from the answer, and the log says so.
 
 // kindSet is a set of kinds, a bit for each.
 type kindSet uint8
 
 func (s kindSet) has(k metric.Kind) bool { return s&(1<<k) != 0 }
 
-// chooseKinds says which kinds answer a query, and which one of them its error messages name. Entries begin with one that lives.
+// chooseKinds says which kinds answer a query, and which one of them its error messages name.
+// Entries begin with one that lives.
 func (t *Table) chooseKinds(q *metric.Query, key index.Key, entries []index.Found, now window.Moment) (kind metric.Kind, takes kindSet) {
 	kind = entries[0].Entry.Kind
 	if !t.index.Mixed(key) {
@@ -46,7 +48,8 @@ func (t *Table) chooseKinds(q *metric.Query, key index.Key, entries []index.Foun
 	return kind, takes
 }
 
-// countKinds counts the objects of each kind that have a living series, and says when the newest of these was born.
+// countKinds counts the objects of each kind that have a living series, and says when the newest of
+// these was born.
 func (t *Table) countKinds(entries []index.Found, now window.Moment) (objects, born index.KindCounts) {
 	for i, one := range entries {
 		if i%index.EntriesPerHold == index.EntriesPerHold-1 {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Objects of one list that have a metric in different kinds: most of them decide what the bare name means, a stat is read from those
-// whose kind has it, and the log says who is absent.
+// Objects of one list that have a metric in different kinds: most of them decide what the bare name
+// means, a stat is read from those whose kind has it, and the log says who is absent.
 func TestMixedKinds(t *testing.T) {
 	start(t, func(f *fixture) {
 		var logged strings.Builder

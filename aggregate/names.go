@@ -9,12 +9,14 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// What identifies the series of a block is mostly the same few strings: resource, namespace, metric and labels, and of one pod's
-// series name and UID. So a blob spells out each once, and says then which one it was. A birth of a pod's counter takes half
-// of the bytes so: who writes them and compacts them has as much less to do, which is most of what a new series costs
-// beside its place in the table.
+// What identifies the series of a block is mostly the same few strings: resource, namespace, metric
+// and labels, and of one pod's series name and UID. So a blob spells out each once, and says then
+// which one it was. A birth of a pod's counter takes half of the bytes so: who writes them and
+// compacts them has as much less to do, which is most of what a new series costs beside its place
+// in the table.
 //
-// A string is its length, doubled, and its bytes; or its number, doubled, plus one: how many were spelled out before it.
+// A string is its length, doubled, and its bytes; or its number, doubled, plus one: how many were
+// spelled out before it.
 
 // nameWriter is what the writer of a blob has spelled out.
 type nameWriter struct {
@@ -87,8 +89,8 @@ func readSpelledOut(d *blob.Decoder) (i birth) {
 	return i
 }
 
-// stringTable are strings with their numbers. A string stands within a few places of where its hash says; one that found them
-// taken took the first, and who stood there is spelled out again.
+// stringTable are strings with their numbers. A string stands within a few places of where its hash
+// says; one that found them taken took the first, and who stood there is spelled out again.
 type stringTable struct {
 	places [128]struct {
 		text   string

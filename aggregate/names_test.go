@@ -55,7 +55,8 @@ func TestBirthsComeOutAsTheyWentIn(t *testing.T) {
 	}
 }
 
-// What a series of a pod takes in a delta when it is born, as the load test's are, its value with it: half of its strings.
+// What a series of a pod takes in a delta when it is born, as the load test's are, its value with
+// it: half of its strings.
 func TestBirthsAreShort(t *testing.T) {
 	f := newFixture(t)
 	for _, i := range rand.New(rand.NewPCG(5, 6)).Perm(750_000)[:kind.BlockSeries] {
@@ -87,7 +88,8 @@ func TestBirthOfAnUnknownString(t *testing.T) {
 	}
 }
 
-// Strings that differ in their last bytes, as those of numbered things do, are spelled out once each, whatever their length.
+// Strings that differ in their last bytes, as those of numbered things do, are spelled out once
+// each, whatever their length.
 func TestNumberedStringsAreSpelledOutOnce(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, form := range []string{"http.requests.m%d", "code:%03d", "%d", "web-%05d"} {

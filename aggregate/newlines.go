@@ -9,15 +9,15 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// What is looked at for a series that nobody has seen is in no cache where there are many: its slot among the canonical forms, that of its
-// object's name in the family, the entry there, the name that this has; and where its alias comes to lie. One waits for the
-// other. New lines that follow one another share these waits: each step is done for all of them, and asks for what the next
-// one looks at.
+// Creating a series misses the cache several times in a row: the slot of its identity, the slot of
+// the object's name in the family, the entry there, the entry's name, and the memory of its alias.
+// New lines that follow one another share these waits: each step is done for all lines, and
+// prefetches the memory of the next step.
 
-// mostNewSeries is how many samples are foretold at once.
+// mostNewSeries is the number of samples that are prefetched for at once.
 const mostNewSeries = lookup.FarLines
 
-// newSeries is a sample that is to come, and whose it is.
+// newSeries is a sample that is about to be applied, and the decision about its series.
 type newSeries struct {
 	decision
 	sample *metric.Sample
@@ -25,7 +25,7 @@ type newSeries struct {
 	entry  *index.Entry  // the one that is likely its object's; nil: there is none
 }
 
-// UnknownLines is how many recalled lines from one on nobody has seen before, but at most most.
+// UnknownLines counts the looked-up lines from one on that were never seen before, up to most.
 func (w *Writer) UnknownLines(from, most int) int {
 	n := 0
 	for until := min(len(w.lines)-from, most); n < until && w.known[from+n].IsNew(); n++ {
@@ -33,9 +33,9 @@ func (w *Writer) UnknownLines(from, most int) int {
 	return n
 }
 
-// PrefetchNew says that Apply is called with these samples next, at these addresses, of the lines that were recalled from one on. It
-// changes nothing but how long that takes, and holds until the next PrefetchNew, Quiesce or Offline. What is beyond its room is as if
-// it were not foretold.
+// PrefetchNew prepares Apply for these samples, of the looked-up lines from one on. Apply must be
+// called with the same addresses. PrefetchNew changes nothing but the time that Apply takes, and
+// holds until the next PrefetchNew, Quiesce or Offline. Samples beyond mostNewSeries are ignored.
 func (w *Writer) PrefetchNew(from int, next []metric.Sample) {
 	if w.prefetched = min(len(next), mostNewSeries); w.prefetched < 2 {
 		w.prefetched = 0 // it would share its waits with nobody
@@ -53,7 +53,7 @@ func (w *Writer) PrefetchNew(from int, next []metric.Sample) {
 	w.prefetchNames()
 }
 
-// prefetchIdentities has the slots of the canonical forms come.
+// prefetchIdentities prefetches the slots of the identities.
 func (w *Writer) prefetchIdentities() {
 	var ahead [mostNewSeries]uintptr
 	for i := range w.newSeries[:w.prefetched] {
@@ -63,7 +63,7 @@ func (w *Writer) prefetchIdentities() {
 	memory.Prefetch(ahead[:w.prefetched])
 }
 
-// prefetchNameSlots has the slots of the objects' names come.
+// prefetchNameSlots prefetches the slots of the objects' names.
 func (w *Writer) prefetchNameSlots() {
 	var ahead [mostNewSeries]uintptr
 	for i := range w.newSeries[:w.prefetched] {
@@ -79,7 +79,7 @@ func (w *Writer) prefetchNameSlots() {
 	memory.Prefetch(ahead[:w.prefetched])
 }
 
-// prefetchEntries has the entries come that these slots have.
+// prefetchEntries prefetches the entries in these slots.
 func (w *Writer) prefetchEntries() {
 	var ahead [2 * mostNewSeries]uintptr
 	for i := range w.newSeries[:w.prefetched] {
@@ -93,7 +93,7 @@ func (w *Writer) prefetchEntries() {
 	memory.Prefetch(ahead[:2*w.prefetched])
 }
 
-// prefetchNames has the names come of the objects that these entries are of.
+// prefetchNames prefetches the names of these entries.
 func (w *Writer) prefetchNames() {
 	var ahead [mostNewSeries]uintptr
 	for i := range w.newSeries[:w.prefetched] {

@@ -48,7 +48,8 @@ func TestForetoldSamplesAreDecidedAboutOnce(t *testing.T) {
 	}
 }
 
-// A sample is known by its address. What was foretold of one is forgotten before another can be there.
+// A sample is known by its address. What was foretold of one is forgotten before another can be
+// there.
 func TestForetoldIsForgotten(t *testing.T) {
 	for name, forget := range map[string]func(*Writer, []metric.Sample){
 		"Quiesce":     func(w *Writer, _ []metric.Sample) { w.Quiesce() },

@@ -9,14 +9,15 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Nearly all that changes are plain counters and gauges, which changed in the same tick. A delta says once, for a run of
-// them, what they have in common:
+// Nearly all that changes are plain counters and gauges, which changed in the same tick. A delta
+// says once, for a run of them, what they have in common:
 //
 //	kind  [mark]  state  earlier notes  habit  how many  then for each:
 //	  places skipped  value  [since the change]  steps of the earlier notes
 //
-// The mark has the tick of the newest note. Of a gauge follows how many ticks before that it changed. Earlier notes are
-// those since the last delta; their steps go back from the newest: how many ticks, and by how much the number changed.
+// The mark has the tick of the newest note. Of a gauge follows how many ticks before that it
+// changed. Earlier notes are those since the last delta; their steps go back from the newest: how
+// many ticks, and by how much the number changed.
 
 // commons is what the numbers of a run share beside their mark.
 type commons struct {
@@ -97,7 +98,7 @@ func readPlaces(d *blob.Decoder, f func(place uint32)) {
 
 // number reads one number of a run.
 func (r *restorer) number(d *blob.Decoder, place uint32, common commons) {
-	c := kind.Of(r.b.page.kinds[place]).Coding()
+	c := kind.CodingOf(r.b.page.kinds[place])
 	newest := c.Unpack(d.Uvarint())
 	r.Earlier(d, c, uint64(common.earlier))
 	if r.takes(d, place, common.state); !r.took || d.Err != nil {
@@ -108,8 +109,8 @@ func (r *restorer) number(d *blob.Decoder, place uint32, common commons) {
 	kind.Of(r.b.page.kinds[place]).RestoreNumber(d, r.b.handle(place))
 }
 
-// What the formats up to the fourth had in place of logs: how a number stood at the end of each unit of each window.
-// They are read, and never written.
+// What the formats up to the fourth had in place of logs: how a number stood at the end of each
+// unit of each window. They are read, and never written.
 
 // unitRun reads a run of numbers with the units of each span that they have in common.
 func (r *restorer) unitRun(d *blob.Decoder, alike bool) {

@@ -67,7 +67,8 @@ func uid(want string) func(metric.Object) bool {
 	return func(o metric.Object) bool { return o.UID == want }
 }
 
-// The same bytes from two senders are of two pods, and so are those of one address before and after it changed hands.
+// The same bytes from two senders are of two pods, and so are those of one address before and after
+// it changed hands.
 func TestSameLineOfTwoSenders(t *testing.T) {
 	f := inCluster(t)
 	a, b := senderOf("a", "1"), senderOf("b", "2")
@@ -80,8 +81,8 @@ func TestSameLineOfTwoSenders(t *testing.T) {
 	}
 }
 
-// A forwarder's lines that differ in no byte but those of a container's ID, or came by a listener about something else, are
-// described each for itself.
+// A forwarder's lines that differ in no byte but those of a container's ID, or came by a listener
+// about something else, are described each for itself.
 func TestSameLineOfTwoOrigins(t *testing.T) {
 	asked := map[string]bool{}
 	table := New(DefaultConfig(), func(s *metric.Sample, d *metric.Description) metric.Reason {
@@ -106,8 +107,8 @@ func TestSameLineOfTwoOrigins(t *testing.T) {
 	}
 }
 
-// The pods of a forwarder come and go, and what they speak of stays: the spellings of those that are gone must not take
-// the places of those that are there.
+// The pods of a forwarder come and go, and what they speak of stays: the spellings of those that
+// are gone must not take the places of those that are there.
 func TestAliasesOfSendersThatAreGoneMakeRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		described := 0
@@ -286,8 +287,8 @@ func TestPendingIsNotRemembered(t *testing.T) {
 	}
 }
 
-// What was held is in the windows where it would be had it never been held: the rate of a new pod neither spikes nor
-// reads low.
+// What was held is in the windows where it would be had it never been held: the rate of a new pod
+// neither spikes nor reads low.
 func TestHeldSamplesCountWhenTheyCame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := inCluster(t).running()

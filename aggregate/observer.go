@@ -5,8 +5,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Observer is told of each new series. It is called with locks of the table held: it never waits and never calls the
-// table. The strings outlive the call, the object does not.
+// Observer is told of each new series. It is called with locks of the table held: it never waits
+// and never calls the table. The strings outlive the call, the object does not.
 type Observer interface {
 	SeriesCreated(o *metric.Object, name string, kind metric.Kind, labels metric.Labels)
 }
@@ -15,11 +15,12 @@ type noObserver struct{}
 
 func (noObserver) SeriesCreated(*metric.Object, string, metric.Kind, metric.Labels) {}
 
-// SetObserver has w told of each series that is created from now on. It is called before the table is used.
+// SetObserver has w told of each series that is created from now on. It is called before the table
+// is used.
 func (t *Table) SetObserver(w Observer) { t.observer = w }
 
-// ReplaySeries tells the witness of the live series on objects of a resource, as if each were created now: of those that were
-// restored nobody was told.
+// ReplaySeries tells the witness of the live series on objects of a resource, as if each were
+// created now: of those that were restored nobody was told.
 func (t *Table) ReplaySeries(resource string) {
 	for i := range t.index.Shards {
 		t.tellOfShard(&t.index.Shards[i], resource)
@@ -44,7 +45,8 @@ func (t *Table) tellOfShard(shard *index.Shard, resource string) {
 	}
 }
 
-// tellOfLocked tells of an entry's series. One that is live while the shard's lock is held keeps its place until then.
+// tellOfLocked tells of an entry's series. One that is live while the shard's lock is held keeps
+// its place until then.
 func (t *Table) tellOfLocked(shard *index.Shard, e *index.Entry) {
 	for _, r := range e.Series {
 		if t.isLive(r) {

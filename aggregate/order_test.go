@@ -185,7 +185,8 @@ func (c *town) read(t testing.TB, f *fixture) map[metric.Object]bool {
 	return all
 }
 
-// Who was taken once is not asked about again until he goes, and who is not taken is asked about each time: he may come to be.
+// Who was taken once is not asked about again until he goes, and who is not taken is asked about
+// each time: he may come to be.
 func TestWhoWasTakenIsNotAskedAbout(t *testing.T) {
 	const n = index.OrderedFrom + 500
 	f, c, all := crowded(t, n)
@@ -221,7 +222,8 @@ func TestWhoWasTakenIsNotAskedAbout(t *testing.T) {
 	reads("then all was asked", n-2, 4)
 }
 
-// However many read while others go, nobody is in an answer who went before it was asked for. Run with -race.
+// However many read while others go, nobody is in an answer who went before it was asked for. Run
+// with -race.
 func TestNobodyIsReadWhoWent(t *testing.T) {
 	const n = index.OrderedFrom + 100
 	f, c, all := crowded(t, n)

@@ -9,9 +9,9 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// applyPushed takes a running total or a histogram. These come once a push, where other samples come once a request: they
-// may take the history lock, so that what a client has said so far and what is counted of it change together. A series that
-// went in the meantime gets no late total, for that would count as growth since the last one: a new series begins with it.
+// applyPushed applies a running total or a histogram. These come once a push, so they may take the
+// history lock: the client's last total and the counted growth change together. A removed series
+// gets no late total, which would count as growth; a new series begins with it.
 func (w *Writer) applyPushed(to lookup.Ref, s *metric.Sample) metric.Reason {
 	for {
 		refused, there := w.push(to, s)
@@ -24,7 +24,7 @@ func (w *Writer) applyPushed(to lookup.Ref, s *metric.Sample) metric.Reason {
 	}
 }
 
-// push takes the sample into its series, and notes it at once. False: the series is not there any more.
+// push applies the sample and records it at once. It returns false if the series was removed.
 func (w *Writer) push(to lookup.Ref, s *metric.Sample) (refused metric.Reason, there bool) {
 	t := w.table
 	b, place := t.blocks.of(to.Number)
@@ -52,7 +52,8 @@ func (w *Writer) push(to lookup.Ref, s *metric.Sample) (refused metric.Reason, t
 	return metric.Applied, true
 }
 
-// arrivalLocked is the tick in which a sample came, or counts. Of one that was held, or is late, the series may be as old.
+// arrivalLocked is the tick of a sample's arrival; pending and late samples arrived earlier, and
+// may move the birth of the series back.
 func (t *Table) arrivalLocked(b *block, place uint32, s *metric.Sample, now window.Moment) uint32 {
 	then := time.Unix(0, s.Arrived)
 	switch {
@@ -68,7 +69,7 @@ func (t *Table) arrivalLocked(b *block, place uint32, s *metric.Sample, now wind
 	return tick
 }
 
-// noteLocked notes a series' value under a tick. It unmarks first and reads then, as the roller does.
+// noteLocked records a series' value under a tick. It clears the mark first, as the roller does.
 func (t *Table) noteLocked(b *block, place, tick uint32, now window.Moment) {
 	b.page.dirty[place/64].And(^(uint64(1) << (place % 64)))
 	t.rollSeriesLocked(b, place, tick)

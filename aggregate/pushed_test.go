@@ -172,7 +172,8 @@ func TestHistogramIsBorrowed(t *testing.T) {
 	})
 }
 
-// histogramQuantile is Prometheus' histogram_quantile (promql/quantile.go, bucketQuantile) for buckets that are not cumulative.
+// histogramQuantile is Prometheus' histogram_quantile (promql/quantile.go, bucketQuantile) for
+// buckets that are not cumulative.
 func histogramQuantile(q float64, bounds, counts []float64) float64 {
 	total := 0.0
 	for _, n := range counts {
@@ -199,8 +200,8 @@ func histogramQuantile(q float64, bounds, counts []float64) float64 {
 	return nan
 }
 
-// Percentiles are what Prometheus would say of the same buckets: within 1 % of that value, or, where the rank falls between two
-// buckets, of either side of the gap.
+// Percentiles are what Prometheus would say of the same buckets: within 1 % of that value, or,
+// where the rank falls between two buckets, of either side of the gap.
 func TestPercentilesAgreeWithHistogramQuantile(t *testing.T) {
 	worst := 0.0
 	for seed := range uint64(hurry(400, 80)) {
@@ -257,7 +258,8 @@ func randomBuckets(r *rand.Rand) (bounds, counts []float64) {
 	return bounds, counts
 }
 
-// Where the extremes are known the first bucket begins at the minimum, and the last one ends at the maximum.
+// Where the extremes are known the first bucket begins at the minimum, and the last one ends at the
+// maximum.
 func TestPercentilesWithKnownExtremes(t *testing.T) {
 	f := newFixture(t)
 	f.apply(pushOf(metric.Merge, within(histogram([]float64{10, 20}, []float64{100, 0, 100}, 1), 8, 30)))
@@ -421,7 +423,8 @@ func TestHistogramModel(t *testing.T) {
 	}
 }
 
-// Native histograms get buckets as values need them, and change them within a window: nothing is counted twice.
+// Native histograms get buckets as values need them, and change them within a window: nothing is
+// counted twice.
 func TestHistogramBoundsThatGrow(t *testing.T) {
 	start(t, func(f *fixture) {
 		bounds, counts := []float64{1}, []float64{0, 0}

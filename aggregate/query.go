@@ -69,9 +69,9 @@ func roomFor(q *metric.Query, points int) ([]metric.Point, error) {
 	return room[:0], err
 }
 
-// External answers for external metrics: what may be added up has one value for each label set, what may not has
-// one for all of them together, with the labels that they share. A namespace that has no metric of the name
-// gets the cluster-wide one.
+// External answers for external metrics: what may be added up has one value for each label set,
+// what may not has one for all of them together, with the labels that they share. A namespace that
+// has no metric of the name gets the cluster-wide one.
 func (t *Table) External(q metric.Query) ([]metric.Point, error) {
 	q.Resource, q.Object = "", ""
 	key := index.Key{Resource: "", Namespace: q.Namespace, Name: q.Expression.Name}
@@ -106,7 +106,8 @@ func (t *Table) mostExternal(key index.Key, q *metric.Query) int {
 	return most
 }
 
-// Listed lists the distinct metrics that exist, in a stable order: at most limit external ones, then at most limit of objects.
+// Listed lists the distinct metrics that exist, in a stable order: at most limit external ones,
+// then at most limit of objects.
 func (t *Table) Listed(limit int) []metric.Discovered { return t.index.Listed(limit) }
 
 // plan finds the entries of a query and settles its stat and window.
@@ -153,8 +154,8 @@ func (t *Table) plan(q *metric.Query, key index.Key, who index.Scope) (_ *evalua
 	return r, entries, nil
 }
 
-// living drops the first entries that hold nothing but what is dead or has outlived its time and waits for the sweep: so
-// the first one left has a value.
+// living drops the first entries that hold nothing but what is dead or has outlived its time and
+// waits for the sweep: so the first one left has a value.
 func (t *Table) living(entries []index.Found, now window.Moment) []index.Found {
 	for i, one := range entries {
 		for _, r := range one.Series {

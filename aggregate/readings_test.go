@@ -7,7 +7,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// readings are what each stat of each kind reads of the samples below: a stat that a kind is given has a line here.
+// readings are what each stat of each kind reads of the samples below: a stat that a kind is given
+// has a line here.
 var readings = map[metric.Kind]struct {
 	name string
 	want map[metric.Stat]string

@@ -6,7 +6,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// reclaim takes the second step for all that every writer has passed.
+// reclaim takes the second step for all tombstones that are older than every writer's last
+// quiescent state.
 func (t *Table) reclaim(pace *pace) {
 	e := &t.evictions
 	passed := t.Epochs.Quiesced()
@@ -21,7 +22,7 @@ func (t *Table) reclaim(pace *pace) {
 	}
 }
 
-// reclaimNext takes the second step for the series that has waited longest, if it is due.
+// reclaimNext takes the second step for the oldest tombstone, if it is due.
 func (t *Table) reclaimNext(passed uint64, w *Writer) bool {
 	e := &t.evictions
 	e.mu.Lock()
@@ -38,7 +39,7 @@ func (t *Table) reclaimNext(passed uint64, w *Writer) bool {
 	return true
 }
 
-// reclaimLocked is the second step for one series: the place is free afterwards.
+// reclaimLocked is the second step for one series: it frees the place.
 func (t *Table) reclaimLocked(d tombstone, w *Writer) {
 	b, place := t.blocks.of(d.Number)
 	s := &b.series[place]
@@ -61,7 +62,7 @@ func (t *Table) reclaimLocked(d tombstone, w *Writer) {
 	t.blocks.give(d.Number)
 }
 
-// emptyPlaceLocked gives back all that a series held. Nobody finds it any more.
+// emptyPlaceLocked frees the memory of a series that nobody finds any more.
 func (t *Table) emptyPlaceLocked(b *block, place uint32) {
 	s, c := &b.series[place], &b.page.cells[place]
 	bit := uint64(1) << (place % 64)
@@ -78,7 +79,8 @@ func (t *Table) emptyPlaceLocked(b *block, place uint32) {
 	s.entry, s.first, s.length = nil, nil, 0
 }
 
-// retire adds to retired what a counter held: all of it, or what it held when it turned dead if the rest moved on.
+// retire adds the value of a counter to retired: all of it, or the value at its removal if late
+// samples moved to a successor.
 func (t *Table) retire(d tombstone, b *block, place uint32, late bool) {
 	if b.page.kinds[place] != metric.Counter {
 		return
@@ -92,8 +94,8 @@ func (t *Table) retire(d tombstone, b *block, place uint32, late bool) {
 	t.retired.Add(whole, units)
 }
 
-// handOver hands what came after a series had turned dead to a series of the same identity, made where there is none.
-// False: there could be none.
+// handOver hands late samples of a removed series to a series of the same identity, creating one if
+// needed. It returns false if there can be none.
 func (t *Table) handOver(d tombstone, b *block, place uint32, w *Writer) bool {
 	s := &b.series[place]
 	e := s.entry

@@ -8,9 +8,11 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// What a number was before its oldest note is not 0 where notes are gone: its lifetime's total never counts in a window.
+// What a number was before its oldest note is not 0 where notes are gone: its lifetime's total
+// never counts in a window.
 
-// A timer that was idle for longer than every window gets a sample of the past, or a histogram that has not grown.
+// A timer that was idle for longer than every window gets a sample of the past, or a histogram that
+// has not grown.
 func TestIdleTimersDoNotCountTheirLifetime(t *testing.T) {
 	start(t, func(f *fixture) {
 		for range 100 {
@@ -204,7 +206,8 @@ func TestGaugesOfDifferentSize(t *testing.T) {
 	})
 }
 
-// A log of notes that are too old is given back, though its gauge is set to what it was again and again.
+// A log of notes that are too old is given back, though its gauge is set to what it was again and
+// again.
 func TestLogsOfConstantsAreGivenBack(t *testing.T) {
 	start(t, func(f *fixture) {
 		for i := range 200 {

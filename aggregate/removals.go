@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// removalLog remembers when metrics that are gone were last seen, so that an absence can be explained: of each object, and
-// of all objects together ("*"). It keeps the newest few thousand.
+// removalLog remembers the last thousands of removals, by object and for all objects together
+// ("*"), to explain why a metric is absent.
 type removalLog struct {
 	mu   sync.Mutex
 	at   map[removalKey]removal
@@ -64,11 +64,11 @@ func (t *Table) removalOf(b *block, place uint32, why cause) removal {
 	case objectGone:
 		return removal{seen, "when its object was deleted or finished"}
 	case overLimit:
-		return removal{seen, "when a limit gave its place to another metric"}
+		return removal{seen, "evicted by a limit in favour of another metric"}
 	case markedStale:
-		return removal{seen, "then whoever pushed it said that it has no value any more"}
+		return removal{seen, "when its client marked it stale"}
 	case madeRoom:
-		return removal{seen, "yielded its place to newer series"}
+		return removal{seen, "evicted to make room for newer series"}
 	}
 	ttl, _ := t.ttl(b, place)
 	return removal{seen, fmt.Sprintf("expired after %s", metric.FormatWindow(ttl))}

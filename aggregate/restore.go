@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// A table is restored before any writer or reader knows it: the clock, then the blocks, from several goroutines, then
-// RestoreDone. A block that it cannot read is an error, and stays empty.
+// A table is restored before any writer or reader knows it: the clock, then the blocks, from
+// several goroutines, then RestoreDone. A block that it cannot read is an error, and stays empty.
 
 // RestoreClock goes on from the clock of an earlier process.
 func (t *Table) RestoreClock(data []byte) error {
@@ -48,11 +48,12 @@ func (t *Table) RestoreClock(data []byte) error {
 	return nil
 }
 
-// longestUp is the most receiving time that can be: ticks of a tenth of a second fit 32 bits for thirteen years.
+// longestUp is the most receiving time that can be: ticks of a tenth of a second fit 32 bits for
+// thirteen years.
 const longestUp = 10 * 365 * 24 * time.Hour
 
-// RestoreBlock fills a block with what was saved of it: its names and state as of one moment, and the deltas since, in order.
-// Blocks may be restored by several goroutines at once, each by one.
+// RestoreBlock fills a block with what was saved of it: its names and state as of one moment, and
+// the deltas since, in order. Blocks may be restored by several goroutines at once, each by one.
 func (t *Table) RestoreBlock(block int, names, state []byte, deltas [][]byte) error {
 	if block < 0 || block >= maxBlocks {
 		return fmt.Errorf("block %d: want 0 to %d", block, maxBlocks-1)
@@ -142,7 +143,8 @@ func (r *restorer) replay(delta []byte) error {
 	return nil
 }
 
-// birth makes a series that was read. One that is there already, in the same generation, stays as it is.
+// birth makes a series that was read. One that is there already, in the same generation, stays as
+// it is.
 func (r *restorer) birth(d *blob.Decoder, i birth) {
 	place, state, k, born, object, name := i.place, i.state, i.kind, i.born, i.object, i.name
 	labels, ok := metric.UnpackLabels(i.labels)
@@ -159,7 +161,7 @@ func (r *restorer) birth(d *blob.Decoder, i birth) {
 	}
 	r.t.dropRestored(r.b, place)
 	born = r.CurrentTick(born)
-	// The entry is one of its own until settle.go files the series.
+	// The entry is one of its own until restored.go files the series.
 	own := &index.Entry{Family: &index.Family{Key: index.Key{Resource: object.Resource, Namespace: object.Namespace, Name: name}}, Name: object.Name, UID: object.UID, Kind: k}
 	r.t.fill(r.b, place, newcomer{entry: own, labels: labels.Packed(), born: born, seen: r.now.Stamp()})
 	c.State.Store(state)

@@ -13,7 +13,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// saved is what a store would hold of a table: the clock, and per block a checkpoint and the deltas since.
+// saved is what a store would hold of a table: the clock, and per block a checkpoint and the deltas
+// since.
 type saved struct {
 	clock  []byte
 	names  map[int][]byte
@@ -93,7 +94,8 @@ func (f *fixture) traffic(r *rand.Rand) {
 	}
 }
 
-// A table goes on after a restart as if nothing had happened, at whatever moment it was saved and however long it was down.
+// A table goes on after a restart as if nothing had happened, at whatever moment it was saved and
+// however long it was down.
 func TestRestoreGoesOn(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -131,7 +133,8 @@ func TestRestoreGoesOn(t *testing.T) {
 	}
 }
 
-// Replaying a delta that the checkpoint already includes changes nothing: a crash may come between the two.
+// Replaying a delta that the checkpoint already includes changes nothing: a crash may come between
+// the two.
 func TestDeltasAreIdempotent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, 1))
@@ -211,7 +214,8 @@ func TestRestoreAfterDeaths(t *testing.T) {
 	})
 }
 
-// A series that was deleted and came again in the same place starts anew, also where no delta tells of its death.
+// A series that was deleted and came again in the same place starts anew, also where no delta tells
+// of its death.
 func TestRestoreOfARebirth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, disk := newFixture(t), newSaved()
@@ -255,7 +259,8 @@ func TestRestoreOfADamagedBlock(t *testing.T) {
 	again.want("a:total", "a=1")
 }
 
-// The same series in two places, as a crash between two blocks' writes can leave it: one of them stays.
+// The same series in two places, as a crash between two blocks' writes can leave it: one of them
+// stays.
 func TestRestoreOfTwins(t *testing.T) {
 	f := newFixture(t)
 	f.push("a:10|c|#pod:a,ns:ns", "b:1|c|#pod:a,ns:ns")
@@ -289,7 +294,8 @@ func TestRestoreDropsTheStale(t *testing.T) {
 	})
 }
 
-// With other windows than before, what was counted still counts: no rate is 0 for it. The bins of timers are dropped.
+// With other windows than before, what was counted still counts: no rate is 0 for it. The bins of
+// timers are dropped.
 func TestRestoreWithOtherWindows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, disk := newFixture(t).running(), newSaved()
@@ -380,4 +386,23 @@ func FuzzRestore(f *testing.F) {
 			t.Errorf("applied %v, held %v", applied, held)
 		}
 	})
+}
+
+// A run of numbers that names a place without a series is read over: its birth was rejected, or the
+// delta is damaged.
+func TestNumbersOfPlacesWithoutASeries(t *testing.T) {
+	f := newFixture(t)
+	f.push("c:7|c|#pod:a,ns:ns")
+	names, state := f.AppendNames(nil, 0), f.AppendState(nil, 0)
+	clock := f.AppendClock(nil)
+	delta := append(mark{stamp: 1}.append([]byte{recordNumbers}), 3, 0, 0, 1, 5, 14) // place 5
+	again := newFixture(t)
+	if err := again.RestoreClock(clock); err != nil {
+		t.Fatal(err)
+	}
+	if err := again.RestoreBlock(0, names, state, [][]byte{delta}); err != nil {
+		t.Fatal(err)
+	}
+	again.RestoreDone()
+	again.want("c:total", "a=7")
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// RestoreDone files the restored series in the index, all at once: only now it is known which of them live. Two of
-// the same identity, or of two kinds, are what a crash between the writes of two blocks leaves; the younger one stays.
-// What is too old goes. Free places can be used.
+// RestoreDone files the restored series in the index, all at once: only now it is known which of
+// them live. A crash between the writes of two blocks may leave two series of one identity, or of
+// two kinds; the younger stays. Expired series are removed. Then free places can be used.
 func (t *Table) RestoreDone() error {
 	now := t.Clock.Now()
 	restored := t.restored()
@@ -44,7 +44,7 @@ func (t *Table) restored() (all []restoredSeries) {
 	return all
 }
 
-// fileRestored files one series, or takes it out.
+// fileRestored files one series, or drops it.
 func (t *Table) fileRestored(to lookup.Ref, now window.Moment) {
 	b, place := t.blocks.of(to.Number)
 	s := &b.series[place]
@@ -75,7 +75,7 @@ func (t *Table) fileRestored(to lookup.Ref, now window.Moment) {
 	b.page.expectEnd(place, now)
 }
 
-// accountRestored takes account of what the series holds.
+// accountRestored accounts for the memory and, of counters, the value of a restored series.
 func (t *Table) accountRestored(b *block, place uint32) {
 	k := b.page.kinds[place]
 	kind.Of(k).Weigh(&t.Env, b.handle(place))
@@ -86,7 +86,7 @@ func (t *Table) accountRestored(b *block, place uint32) {
 	}
 }
 
-// dropRestored takes a restored series out again, before anybody knows it. That it is gone is for the next delta to tell.
+// dropRestored removes a restored series before anybody knows it. The next delta saves its death.
 func (t *Table) dropRestored(b *block, place uint32) {
 	c := &b.page.cells[place]
 	state := c.State.Load()
@@ -99,7 +99,7 @@ func (t *Table) dropRestored(b *block, place uint32) {
 	b.renamed.Store(true)
 }
 
-// freePlaces puts all places without a series on the free list.
+// freePlaces puts all unused places on the free list.
 func (t *Table) freePlaces() {
 	made := t.blocks.made.Load()
 	for i := range made {

@@ -54,8 +54,8 @@ func (f *fixture) answers() string {
 	return strings.Join(out, "\n")
 }
 
-// Whatever the moment it was saved at, a restored table answers the same, and what its clients push next counts as if nothing
-// had happened.
+// Whatever the moment it was saved at, a restored table answers the same, and what its clients push
+// next counts as if nothing had happened.
 func TestRestorePushed(t *testing.T) {
 	for seed := range uint64(hurry(30, 6)) {
 		synctest.Test(t, func(t *testing.T) {
@@ -92,8 +92,8 @@ func TestRestorePushed(t *testing.T) {
 	}
 }
 
-// R2: a delta between an increase and the next roll holds both or neither: a crash loses no increase
-// that the client counted.
+// R2: a delta between an increase and the next roll holds both or neither: a crash loses no
+// increase that the client counted.
 func TestRestoreBetweenRolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, disk := newFixture(t), newSaved() // nobody rolls
@@ -115,8 +115,8 @@ func TestRestoreBetweenRolls(t *testing.T) {
 	})
 }
 
-// With other windows than before, what a client's next total is compared with stays, and so does what was counted. Bins of
-// timers do not: they lie in units of the windows.
+// With other windows than before, what a client's next total is compared with stays, and so does
+// what was counted. Bins of timers do not: they lie in units of the windows.
 func TestRestorePushedWithOtherWindows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, disk := newFixture(t).running(), newSaved()
@@ -139,7 +139,8 @@ func TestRestorePushedWithOtherWindows(t *testing.T) {
 	})
 }
 
-// What the first format wrote, before anything was pushed, is read as it was then: testdata/format1 is of that code.
+// What the first format wrote, before anything was pushed, is read as it was then: testdata/format1
+// is of that code.
 func TestRestoreOfTheFirstFormat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := restoreFormat(t, "testdata/format1/")
@@ -158,7 +159,8 @@ func TestRestoreOfTheSecondFormat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { restoreFormat(t, "testdata/format2/") })
 }
 
-// What the third format wrote is read as it was then: births and a death in a delta, all strings spelled out.
+// What the third format wrote is read as it was then: births and a death in a delta, all strings
+// spelled out.
 func TestRestoreOfTheThirdFormat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := restoreAnswers(t, "testdata/format3/")
@@ -168,7 +170,8 @@ func TestRestoreOfTheThirdFormat(t *testing.T) {
 	})
 }
 
-// What the fourth format wrote is read as it was then: fractions of counters, and of running totals, in units of 2^-32.
+// What the fourth format wrote is read as it was then: fractions of counters, and of running
+// totals, in units of 2^-32.
 func TestRestoreOfTheFourthFormat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := restoreFormat(t, "testdata/format4/")
@@ -189,7 +192,8 @@ func TestRestoreOfTheFourthFormat(t *testing.T) {
 	})
 }
 
-// restoreFormat restores what an earlier version saved two minutes and a half after the bubble's clock began.
+// restoreFormat restores what an earlier version saved two minutes and a half after the bubble's
+// clock began.
 func restoreFormat(t *testing.T, from string) *fixture {
 	t.Helper()
 	f := restoreAnswers(t, from)
@@ -204,8 +208,8 @@ func restoreFormat(t *testing.T, from string) *fixture {
 	return f
 }
 
-// restoreAnswers restores it, and holds the answers against those that this version reads off it: up to the third format a
-// window began with one of its ten units, now it begins where it begins.
+// restoreAnswers restores it, and holds the answers against those that this version reads off it:
+// up to the third format a window began with one of its ten units, now it begins where it begins.
 func restoreAnswers(t *testing.T, from string) *fixture {
 	t.Helper()
 	read := func(name string) []byte {

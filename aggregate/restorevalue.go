@@ -16,8 +16,8 @@ func (r *restorer) sizedValue(d *blob.Decoder, alike bool) {
 	}
 }
 
-// value reads a value and its notes. A series that is not there was refused at its birth, or came and went between
-// the parts of a checkpoint.
+// value reads a value and its notes. A series that is not there was refused at its birth, or came
+// and went between the parts of a checkpoint.
 func (r *restorer) value(d *blob.Decoder, alike bool) {
 	place, state := readPlace(d), d.Uint32()
 	if !alike {

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate/window"
 )
 
-// Run turns the windows until ctx ends: twice a tick, or twice a second, it notes the values of the series that were touched, where
-// the store has not done so just before, and goes over a part of all series to let go of those that have outlived their time.
+// Run is the roller. Until ctx ends it rolls twice a tick, or twice a second, unless the store has
+// just done so, and sweeps a part of all series for expired ones.
 func (t *Table) Run(ctx context.Context) error {
 	half := min(t.Clock.Tick/2, rollEvery)
 	timer := time.NewTimer(0)
@@ -25,21 +25,21 @@ func (t *Table) Run(ctx context.Context) error {
 			t.Clock.FollowWall()
 			t.rollBefore(half)
 			t.sweep()
-			// On to the next half tick. The first roll after a tick's end is the one that closes it.
+			// Until the next half tick: the first roll after the end of a tick closes the tick.
 			timer.Reset(half - t.Clock.Now().At%half)
 		}
 	}
 }
 
-// rollEvery bounds how long what came waits for the roller, however long a tick is; where the store rolls, it may be twice that. The
-// sweep keeps the same pace.
+// rollEvery bounds the time until a sample is rolled, however long a tick is; if the store rolls
+// too, it may be twice that. The sweep keeps the same pace.
 const rollEvery = 500 * time.Millisecond
 
-// slice is how long the roller works before it lets others have the processor: a receiver that shares it must be
-// back at its socket before the socket's buffer is full.
+// slice is the working time after which the roller yields the processor: a receiver that shares it
+// must be back before its socket's buffer is full.
 const slice = 500 * time.Microsecond
 
-// pace yields the processor whenever a slice is over.
+// pace yields the processor at the end of each slice.
 type pace struct{ begun time.Time }
 
 func (p *pace) step() {
@@ -49,7 +49,7 @@ func (p *pace) step() {
 	}
 }
 
-// Roll notes the values of all series that were touched since the last roll.
+// Roll records the values of all series that were touched since the last roll.
 func (t *Table) Roll() {
 	now, pace := t.Clock.Now(), pace{time.Now()}
 	for i := range t.blocks.made.Load() {
@@ -57,8 +57,9 @@ func (t *Table) Roll() {
 	}
 }
 
-// rollBefore is Roll for the roller, which leaves out what was rolled in this tick, within the time given. What has a time to
-// live of its own is never left out: its stamps are late by no more than a roll.
+// rollBefore is Roll for the roller: it skips blocks that were rolled in this tick, within the time
+// given. Blocks with lifetimes of their own are never skipped: their stamps are late by one roll at
+// most.
 func (t *Table) rollBefore(ago time.Duration) {
 	now, pace := t.Clock.Now(), pace{time.Now()}
 	for i := range t.blocks.made.Load() {
@@ -74,7 +75,7 @@ func (b *block) wasRolled(now window.Moment, ago time.Duration) bool {
 	return b.rolled >= now.Tick && now.At-b.rolledAt < ago
 }
 
-// rollBlock notes what was touched in one block.
+// rollBlock records the touched series of one block.
 func (t *Table) rollBlock(b *block, now window.Moment, pace *pace) {
 	for word := range kind.BlockWords {
 		if b.page.dirty[word].Load() == 0 {
@@ -90,9 +91,9 @@ func (t *Table) rollBlock(b *block, now window.Moment, pace *pace) {
 	b.history.Unlock()
 }
 
-// tickLocked is the tick to note a series' value under. The first roll in a tick closes the one before: what it finds came,
-// but for the moment since, in that. Later ones note under the tick in progress, for readers and the store. Ticks
-// never go back, not even when two rolls overlap.
+// tickLocked is the tick under which a series is recorded. The first roll in a tick closes the tick
+// before: nearly all that it finds came in that. Later rolls record under the tick in progress, for
+// readers and the store. Ticks never decrease, even if two rolls overlap.
 func (b *block) tickLocked(place uint32, now window.Moment) uint32 {
 	tick := now.Tick
 	if b.rolled < tick {
@@ -101,14 +102,14 @@ func (b *block) tickLocked(place uint32, now window.Moment) uint32 {
 	return max(tick, b.page.cells[place].History.Stamp)
 }
 
-// rollWordLocked unmarks first and reads then: what comes in between is marked again, and noted twice, which is
-// harmless; the other order would lose it until its series is touched again.
+// rollWordLocked clears the marks before it reads the values. A sample in between is marked again
+// and recorded twice, which is harmless. The other order would miss it until the next sample.
 func (t *Table) rollWordLocked(b *block, word int, now window.Moment) {
 	for set := b.page.dirty[word].Swap(0); set != 0; set &= set - 1 {
 		place := uint32(word*64 + bits.TrailingZeros64(set))
 		c := &b.page.cells[place]
 		if c.State.Load()&kind.Live == 0 {
-			// It came late for a series that is about to go: evict.go looks at the mark.
+			// a late sample for a removed series: reclaim.go looks at the mark
 			b.page.dirty.Mark(place)
 			continue
 		}

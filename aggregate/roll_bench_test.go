@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// BenchmarkRoll is what it costs, a series, to note the values of 750,000 counters that all changed, and to encode them for the
-// store: as rolled before, and rolled with it.
+// BenchmarkRoll is what it costs, a series, to note the values of 750,000 counters that all
+// changed, and to encode them for the store: as rolled before, and rolled with it.
 func BenchmarkRoll(b *testing.B) {
 	const series = 750_000
 	table := New(DefaultConfig(), describeByPod, slog.New(slog.DiscardHandler))

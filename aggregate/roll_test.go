@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Half a tick after the one that closes it, a block is rolled by whoever comes first: not by the roller where the store has just done so.
+// Half a tick after the one that closes it, a block is rolled by whoever comes first: not by the
+// roller where the store has just done so.
 func TestTheStoreSparesTheRoller(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -113,7 +113,8 @@ func TestAccumulate(t *testing.T) {
 	}
 }
 
-// What a sender kept while it could not reach us counts when it was taken: ten minutes' growth, all at once, is no burst now.
+// What a sender kept while it could not reach us counts when it was taken: ten minutes' growth, all
+// at once, is no burst now.
 func TestAccumulateOfABacklog(t *testing.T) {
 	start(t, func(f *fixture) {
 		time.Sleep(30 * time.Minute)
@@ -195,7 +196,7 @@ func TestAccumulateWindowsAcrossResets(t *testing.T) {
 // R1: totals agree with a model through increases, resets with a start or without, fractions, adds
 // beside them, pauses and restarts of the table.
 func TestAccumulateModel(t *testing.T) {
-	for seed := range uint64(hurry(60, 10)) {
+	for seed := range uint64(hurry(30, 10)) {
 		synctest.Test(t, func(t *testing.T) {
 			m := totalModel{f: newFixture(t).running(), r: rand.New(rand.NewPCG(seed, 5)), disk: newSaved()}
 			time.Sleep(2*time.Minute + 123*time.Millisecond)
@@ -263,7 +264,8 @@ func (m *totalModel) step() {
 	}
 }
 
-// check compares the total, and the windows: what came in them, but for one push more or less: a pause is at most 3 s and two ticks.
+// check compares the total, and the windows: what came in them, but for one push more or less: a
+// pause is at most 3 s and two ticks.
 func (m *totalModel) check(t *testing.T) {
 	t.Helper()
 	m.f.want("c:total", "a="+print(metric.Float(m.client+m.added)))
@@ -307,7 +309,8 @@ func TestA1AddsBesideATotalNeverWait(t *testing.T) {
 	}
 }
 
-// A2: running totals with resets, adds beside them, readers, saving, deletion and expiry all at once.
+// A2: running totals with resets, adds beside them, readers, saving, deletion and expiry all at
+// once.
 func TestA2RunningTotals(t *testing.T) {
 	c := DefaultConfig()
 	c.Windows = []time.Duration{time.Second, 6 * time.Second}
@@ -319,7 +322,7 @@ func TestA2RunningTotals(t *testing.T) {
 	helpers.Go(func() { saveAll(ctx, table) })
 	helpers.Go(func() { deleteSome(ctx, table) })
 	helpers.Go(func() { evictSome(ctx, table) })
-	until := time.Now().Add(hurry(3*time.Second, time.Second))
+	until := time.Now().Add(hurry(2*time.Second, time.Second))
 	for n := range 3 {
 		writers.Go(func() {
 			w := table.NewWriter()

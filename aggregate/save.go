@@ -22,7 +22,8 @@ const (
 	unixStamps   = 1
 )
 
-// Record types of a delta. Replayed in order on a state that may already include them, they give the state after.
+// Record types of a delta. Replayed in order on a state that may already include them, they give
+// the state after.
 const (
 	recordBirth      = 'B'
 	recordSpelledOut = 'b' // a birth as the formats up to the third have it
@@ -42,8 +43,8 @@ func (t *Table) Blocks() int { return int(t.blocks.made.Load()) }
 // NamesChanged reports whether series of a block were born or died since AppendNames last wrote it.
 func (t *Table) NamesChanged(block int) bool { return t.blocks.at[block].Load().renamed.Load() }
 
-// AppendClock appends what goes on from one process to the next: receiving time, the windows that stamps belong to, the
-// seed of set members' hashes, and the lifetime clock.
+// AppendClock appends what goes on from one process to the next: receiving time, the windows that
+// stamps belong to, the seed of set members' hashes, and the lifetime clock.
 func (t *Table) AppendClock(dst []byte) []byte {
 	now, machine := t.Clock.Now(), t.Clock.Uptime()
 	dst = append(dst, formatVersion)
@@ -99,8 +100,8 @@ func (m mark) append(dst []byte) []byte {
 	return dst
 }
 
-// AppendDelta appends what changed in a block since the last AppendDelta of it: births and deaths, then values. It rolls the block
-// first, so what was applied before the call is in it.
+// AppendDelta appends what changed in a block since the last AppendDelta of it: births and deaths,
+// then values. It rolls the block first, so what was applied before the call is in it.
 func (t *Table) AppendDelta(dst []byte, block int) []byte {
 	b := t.blocks.at[block].Load()
 	now := t.Clock.Now()
@@ -137,7 +138,8 @@ type delta struct {
 	notes  []window.Entry // scratch space
 }
 
-// prefetchNews has what births among 64 series are told from come: their entries, then the names of the objects.
+// prefetchNews has what births among 64 series are told from come: their entries, then the names of
+// the objects.
 func (b *block) prefetchNews(word int, set uint64) {
 	var entries [64]*index.Entry
 	n := 0
@@ -168,7 +170,8 @@ func (b *block) appendNews(dst []byte, place uint32, said *nameWriter) []byte {
 	if b.page.cells[place].State.Load()&kind.Live == 0 {
 		return binary.AppendUvarint(append(dst, recordDeath), uint64(place))
 	}
-	// Born series carry a value from the start: a gauge whose first sample is on its way, a counter of 0.
+	// Born series carry a value from the start: a gauge whose first sample is on its way, a counter
+	// of 0.
 	b.unsaved.Mark(place)
 	return said.appendLocked(append(dst, recordBirth), b, place)
 }
@@ -194,7 +197,8 @@ func (d *delta) appendChanges(word int, pace *pace) {
 	pace.step()
 }
 
-// appendChangeLocked appends a value as a record of its own, without its mark where that of the value before is the same.
+// appendChangeLocked appends a value as a record of its own, without its mark where that of the
+// value before is the same.
 func (d *delta) appendChangeLocked(place uint32) {
 	b, own := d.b, d.b.markLocked(place)
 	kind := byte(recordValue)
@@ -223,8 +227,8 @@ func (t *Table) appendValue(dst []byte, b *block, place uint32, since uint32) []
 	return sized(t.appendValueLocked(dst, b, place, since), at)
 }
 
-// savableLocked reports whether a value is to be written: not if it is gone, or born so lately that no delta has its birth
-// yet; then it waits for that.
+// savableLocked reports whether a value is to be written: not if it is gone, or born so lately that
+// no delta has its birth yet; then it waits for that.
 func (b *block) savableLocked(place uint32) bool {
 	if b.page.cells[place].State.Load()&kind.Live == 0 {
 		return false
@@ -246,7 +250,8 @@ func (b *block) markLocked(place uint32) mark {
 	return mark{c.Seen.Load(), b.page.ttls[place].Load(), c.History.Stamp}
 }
 
-// sized puts the length of what follows at into the byte there, and moves it on where a byte does not hold it.
+// sized puts the length of what follows at into the byte there, and moves it on where a byte does
+// not hold it.
 func sized(dst []byte, at int) []byte {
 	size := uint64(len(dst) - at - 1)
 	var head [binary.MaxVarintLen64]byte

@@ -10,8 +10,9 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// slowPushLog warns of counters that are pushed at an interval that is longer than a third of the window they are read
-// over: their rate jumps with every push, for now three pushes are inside and now two, or one and none.
+// slowPushLog warns of counters that are pushed at an interval that is longer than a third of the
+// window they are read over: their rate jumps with every push, for now three pushes are inside and
+// now two, or one and none.
 type slowPushLog struct {
 	log *slog.Logger
 	// seen is how many reads met one.
@@ -20,7 +21,8 @@ type slowPushLog struct {
 }
 
 const (
-	// slowGaps is how many intervals in a row have to be alike: rare events come as they like, and are no interval.
+	// slowGaps is how many intervals in a row have to be alike: rare events come as they like, and
+	// are no interval.
 	slowGaps = 4
 )
 
@@ -30,7 +32,8 @@ type slowPush struct {
 	interval time.Duration
 }
 
-// checkPace notes whether the counter that was just read is pushed too slowly for the window that it is read over.
+// checkPace notes whether the counter that was just read is pushed too slowly for the window that
+// it is read over.
 func (r *evaluation) checkPace(e *index.Entry) {
 	interval := time.Duration(r.Cadence.Interval * float64(r.table.Clock.Tick))
 	if r.Cadence.Alike >= slowGaps && float64(interval*window.SlowShare) > window.SlowSlack*float64(r.View.Span.Window) {

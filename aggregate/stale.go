@@ -9,13 +9,12 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// markStale takes out the series of a sample that says that there is no value any more. It goes as a deleted one does, in two
-// steps (evict.go): the first, done here, waits for no writer, so a writer may take it between any two samples; what
-// other writers add before the second counts as before the end.
+// markStale removes the series of a staleness marker. The first of the two steps (evict.go) waits
+// for no writer, so a writer may take it between any two samples. Samples of other writers before
+// the second step count as before the removal.
 //
-// A running total begins anew after it, as that of any new series: what it grew by in between is not known to have been
-// counted by the same client, and is not counted. (Kept over the gap, the total of a client that was replaced meanwhile, and
-// has outgrown the one before it, would count for the difference of two strangers.)
+// A running total begins anew afterwards, as in any new series: its growth in the gap is not
+// counted, because the client may have been replaced.
 func (w *Writer) markStale(s *metric.Sample) metric.Reason {
 	whose := w.decision(s)
 	if whose.refused != metric.Applied {
@@ -29,7 +28,7 @@ func (w *Writer) markStale(s *metric.Sample) metric.Reason {
 	return metric.Applied
 }
 
-// outlives reports whether a series has a value that is newer than the end that a sample tells of.
+// outlives reports whether a series has a value newer than a staleness marker.
 func (t *Table) outlives(to lookup.Ref, s *metric.Sample, now window.Moment) bool {
 	b, place := t.blocks.of(to.Number)
 	b.history.Lock()

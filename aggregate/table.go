@@ -16,29 +16,31 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Describer says which series a sample belongs to, or why it may belong to none. It is asked once per line
-// never seen before, by many writers at once, and fills in what it is handed; it keeps nothing of either.
+// Describer finds the series that a sample is about, or the reason why there is none. The table
+// calls it once per new line, from many writers at once. It fills in the description and retains
+// neither argument.
 type Describer func(*metric.Sample, *metric.Description) metric.Reason
 
-// Admission decides whether a new series may be, and keeps the books of who holds how many. It is called with locks
-// of the table held: it never waits and never calls the table. The strings that it is handed outlive the call, the object does not.
+// Admission accepts or rejects new series and counts them. The table calls it with locks held: it
+// never waits and never calls the table. The strings outlive the call, the object does not.
 type Admission interface {
-	// Admit enters one more series of a metric of an object, born in a tick, or says why it may not be.
+	// Admit enters one more series of a metric of an object, born in a tick, or returns the reason
+	// of the rejection.
 	Admit(o *metric.Object, name string, born uint32) metric.Reason
-	// Enter is Admit for a restored series: it is there.
+	// Enter is Admit for a restored series, which cannot be rejected.
 	Enter(o *metric.Object, name string, born uint32)
-	// Leave says that one series is gone.
+	// Leave reports that one series was removed.
 	Leave(o *metric.Object, name string)
 }
 
-// unlimited admits everything, and keeps no books.
+// unlimited admits every series.
 type unlimited struct{}
 
 func (unlimited) Admit(*metric.Object, string, uint32) metric.Reason { return metric.Applied }
 func (unlimited) Enter(*metric.Object, string, uint32)               {}
 func (unlimited) Leave(*metric.Object, string)                       {}
 
-// Table holds every live series.
+// Table holds all live series.
 type Table struct {
 	config    Config
 	describe  Describer
@@ -47,39 +49,40 @@ type Table struct {
 	kind.Env
 	blocks   blocks
 	aliases  *lookup.Aliases
-	farBytes int64         // see recall.go
-	canon    *lookup.Slots // canonical forms to series numbers, off by firstNumber
+	farBytes int64         // see lookup.FarBytes
+	canon    *lookup.Slots // identities to series numbers plus lookup.FirstNumber
 	index    *index.Index
 	removals removalLog
 	slow     slowPushLog
 	mixed    kindConflicts
 
-	// written are the windows that what is restored was written with; sameWindows: they are the table's own.
+	// written are the windows that the restored state was saved with; sameWindows: the table has
+	// the same.
 	written     []window.Span
 	sameWindows bool
 
 	live      atomic.Int64 // series
-	logBytes  atomic.Int64 // of logs of notes, beyond plainLog each
+	logBytes  atomic.Int64 // of history logs, beyond the size that each may have anyway
 	nameBytes atomic.Int64 // of objects, names and labels
-	refusals  atomic.Int64 // aliases that lead to a refusal
+	refusals  atomic.Int64 // aliases that lead to a rejection
 	evicted   atomic.Uint64
-	// wanted counts the series that were refused for maxSeries since the sweep last made room; starved is set when
-	// memory was refused.
+	// wanted counts series rejected by maxSeries since the sweep last made room; starved is set
+	// when memory was refused.
 	wanted  atomic.Int64
 	starved atomic.Bool
-	// turn changes whenever something that was refused may be let in.
+	// turn changes when a rejected series may be accepted after all.
 	turn atomic.Uint32
 
 	evictions evictions
 
 	sumsMu  sync.Mutex // guards all below; after evictions.mu
 	writers []*Writer
-	closed  kind.Sum // what closed writers counted
-	retired kind.Sum // what counters held that are gone
+	closed  kind.Sum // additions by closed writers
+	retired kind.Sum // values of removed counters
 
 }
 
-// New makes an empty table. Run must be running for its windows to turn.
+// New makes an empty table. Its windows advance while Run runs.
 func New(c Config, describe Describer, log *slog.Logger) *Table {
 	clock := window.NewClock(c.Windows)
 	spans := window.NewSpans(c.Windows, clock.Tick)
@@ -95,7 +98,8 @@ func New(c Config, describe Describer, log *slog.Logger) *Table {
 	return t
 }
 
-// growLogs reports whether logs of notes may grow by some bytes, and enters them; what they shrink by is negative.
+// growLogs reports whether history logs may grow by some bytes, and accounts for them. Shrinking is
+// negative.
 func (t *Table) growLogs(bytes int64) bool {
 	if bytes > 0 && !t.MayGrow() {
 		return false
@@ -104,23 +108,24 @@ func (t *Table) growLogs(bytes int64) bool {
 	return true
 }
 
-// SetAdmission has new series admitted by a. It is called before anything else of the table.
+// SetAdmission sets the admission of new series. Call it before any other method.
 func (t *Table) SetAdmission(a Admission) { t.admission = a }
 
-// RetryRejected says that series may come in that were refused before: their next samples ask again.
+// RetryRejected makes the next samples of rejected series ask for admission again.
 func (t *Table) RetryRejected() { t.turn.Add(1) }
 
-// Windows lists the windows that can be asked for, shortest first.
+// Windows lists the windows that are kept, shortest first.
 func (t *Table) Windows() []time.Duration {
 	windows := slices.Clone(t.config.Windows)
 	slices.Sort(windows)
 	return windows
 }
 
-// Series is how many series are live.
+// Series is the number of live series.
 func (t *Table) Series() int { return int(t.live.Load()) }
 
-// defaultWindow is what a metric means that is asked for without a window: a minute, or the longest that is kept.
+// defaultWindow is the window of a metric that is asked for without one: a minute, or else the
+// longest.
 func (t *Table) defaultWindow() time.Duration {
 	if slices.Contains(t.config.Windows, time.Minute) {
 		return time.Minute
@@ -128,9 +133,9 @@ func (t *Table) defaultWindow() time.Duration {
 	return slices.Max(t.config.Windows)
 }
 
-// Balance is both sides of A2: what the writers applied to counters since the start (what was restored counts as
-// applied), and what live and retired counters hold. At a quiet moment, every writer parked or past a
-// batch, they are equal.
+// Balance is both sides of A2: the sum of all additions to counters since the start, restored
+// values included, and the sum of live and retired counters. They are equal while every writer is
+// offline or at a batch boundary.
 func (t *Table) Balance() (applied, held [2]int64) {
 	t.evictions.mu.Lock() // nothing may be on its way from live to retired
 	defer t.evictions.mu.Unlock()
@@ -160,6 +165,6 @@ func (t *Table) addCounter(b *block, place uint32, to *kind.Sum) {
 	to.Add(kind.Held(b.handle(place)))
 }
 
-// Lifetime is what the lifetime clock shows. It neither falls nor leaps, whoever sets the machine's clock, and goes on
-// after a restart.
+// Lifetime is the reading of the lifetime clock. It is monotonic, independent of the machine's
+// clock, and continues after a restart.
 func (t *Table) Lifetime() time.Duration { return t.Clock.Now().Life }

@@ -36,7 +36,8 @@ func describeByPod(s *metric.Sample, d *metric.Description) metric.Reason {
 	return metric.Applied
 }
 
-// sample reads "name:value|type|@rate|#tags|Tseconds" the short way: the grammar is another package's.
+// sample reads "name:value|type|@rate|#tags|Tseconds" the short way: the grammar is another
+// package's.
 func sample(line string) *metric.Sample {
 	fields := strings.Split(line, "|")
 	name, value, _ := strings.Cut(fields[0], ":")
@@ -204,7 +205,8 @@ func TestRateIsSteady(t *testing.T) {
 	})
 }
 
-// A new pod neither spikes nor reads low for a minute: its rate is divided by its age, at least the shortest window.
+// A new pod neither spikes nor reads low for a minute: its rate is divided by its age, at least the
+// shortest window.
 func TestRateOfAYoungSeries(t *testing.T) {
 	start(t, func(f *fixture) {
 		for second := 1; second <= 30; second++ {
@@ -568,7 +570,8 @@ func TestPoint(t *testing.T) {
 	})
 }
 
-// A regular interval longer than a third of the window is warned of, once; a shorter one and rare events are not.
+// A regular interval longer than a third of the window is warned of, once; a shorter one and rare
+// events are not.
 func TestSlowPushersAreWarnedOf(t *testing.T) {
 	start(t, func(f *fixture) {
 		var logged strings.Builder

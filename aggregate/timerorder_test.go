@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A reader may have noted under a tick that is later than that of what was held and is applied now. The records stay in order, or the
-// block could not be restored.
+// A reader may have noted under a tick that is later than that of what was held and is applied now.
+// The records stay in order, or the block could not be restored.
 func TestTimerNotedByAReaderFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, disk := newFixture(t), newSaved()

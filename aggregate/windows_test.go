@@ -10,7 +10,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// A constant stream reads as constant, whatever its interval up to a third of the window, and count as unbiased as rate.
+// A constant stream reads as constant, whatever its interval up to a third of the window, and count
+// as unbiased as rate.
 func TestAConstantStreamReadsAsConstant(t *testing.T) {
 	const perSecond = 100
 	for _, c := range []struct{ window, interval time.Duration }{
@@ -139,7 +140,8 @@ func TestABurstReadsNoHigherThanItIs(t *testing.T) {
 	})
 }
 
-// A gauge's minimum, maximum and mean see every value that stood for a tick, in every window: against a model.
+// A gauge's minimum, maximum and mean see every value that stood for a tick, in every window:
+// against a model.
 func TestGaugeWindowsSeeEveryValue(t *testing.T) {
 	for seed := range uint64(hurry(30, 6)) {
 		start(t, func(f *fixture) {
@@ -191,7 +193,8 @@ func TestGaugeWindowsSeeEveryValue(t *testing.T) {
 					if got := ask("max"); got < high {
 						t.Errorf("seed %d: max:%s %v, want %v", seed, name, got, high)
 					}
-					// Where in its tick a gauge changed is not known: half a tick for each change, of up to a thousand.
+					// Where in its tick a gauge changed is not known: half a tick for each change,
+					// of up to a thousand.
 					unknown := min(2, 0.5*(1+math.Ceil(w.Seconds()/every.Seconds())))
 					if got, want := ask("mean"), weighted/w.Seconds(); math.Abs(got-want) > 1000*unknown/w.Seconds() {
 						t.Errorf("seed %d: mean:%s %v, want %v", seed, name, got, want)
@@ -222,7 +225,8 @@ func TestAGaugeThatStandsKeepsNoNotes(t *testing.T) {
 	})
 }
 
-// Counters of windows of an hour remember in steps of 2 %: their logs stay small, and their sums exact.
+// Counters of windows of an hour remember in steps of 2 %: their logs stay small, and their sums
+// exact.
 func TestLongWindowsAreKeptInSteps(t *testing.T) {
 	start(t, func(f *fixture) {
 		c := DefaultConfig()

@@ -8,29 +8,30 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Writer is one goroutine's way into the table. Its scratch space makes a sample cost no allocation.
+// Writer is one goroutine's access to the table. Its scratch space makes a sample cost no
+// allocation.
 type Writer struct {
 	table *Table
 	kind.Applier
 
-	// shown is what was added to counters as of the last batch boundary, for Balance.
+	// shown is the sum of additions to counters as of the last batch boundary, for Balance.
 	shown struct {
 		whole    atomic.Int64
 		fraction atomic.Uint64
 	}
 
-	lines       []metric.Line // those that were recalled last
+	lines       []metric.Line // those that were looked up last
 	known       []lookup.Result
 	knownTimers []knownTimer
-	someTimers  bool // some of them are timers
+	someTimers  bool // some of the lines are of timers
 	parsed      metric.Sample
 
 	decided    decision // about the sample in hand
 	newSeries  [mostNewSeries]newSeries
-	prefetched int // how many of them there are
+	prefetched int // how many of newSeries are valid
 }
 
-// NewWriter makes a writer, ready for Apply. Close gives it up.
+// NewWriter returns a writer that is online. Close releases it.
 func (t *Table) NewWriter() *Writer {
 	w := &Writer{table: t, Applier: kind.Applier{Env: &t.Env, Slot: t.Epochs.Register(), Now: t.Clock.Now()}}
 	t.sumsMu.Lock()
@@ -39,7 +40,7 @@ func (t *Table) NewWriter() *Writer {
 	return w
 }
 
-// Close gives the writer up.
+// Close releases the writer.
 func (w *Writer) Close() {
 	t := w.table
 	t.Epochs.Unregister(w.Slot)
@@ -54,7 +55,7 @@ func (w *Writer) Close() {
 	}
 }
 
-// Quiesce marks a batch boundary: nothing that was looked up before is used any more.
+// Quiesce marks a batch boundary: the writer uses nothing that it looked up before.
 func (w *Writer) Quiesce() {
 	w.prefetched = 0
 	w.show()
@@ -62,14 +63,14 @@ func (w *Writer) Quiesce() {
 	w.Now = w.table.Clock.Now()
 }
 
-// Offline is a Quiesce before a wait of any length.
+// Offline is Quiesce before a wait of any length.
 func (w *Writer) Offline() {
 	w.prefetched = 0
 	w.show()
 	w.Slot.Offline()
 }
 
-// Online ends a Offline.
+// Online ends Offline.
 func (w *Writer) Online() {
 	w.Slot.Online(&w.table.Epochs)
 	w.Now = w.table.Clock.Now()
@@ -80,7 +81,8 @@ func (w *Writer) show() {
 	w.shown.fraction.Store(w.Counted.Fraction)
 }
 
-// Apply takes one sample, or says why not. What it took, the next read sees.
+// Apply applies one sample, or returns the reason of the rejection. The next read sees an applied
+// sample.
 func (w *Writer) Apply(s *metric.Sample) metric.Reason {
 	if s.Object != nil || len(s.Fields) > 0 || s.Arrived != 0 || s.Op.PreAggregated() {
 		return w.applyDescribed(s, nil)
@@ -102,8 +104,8 @@ func (w *Writer) Apply(s *metric.Sample) metric.Reason {
 	return w.applyDescribed(s, &key)
 }
 
-// update adds a sample to its series: first the value, then the mark. The roller unmarks first and reads then,
-// so whatever it did not read is marked again.
+// update adds a sample to its series: first the value, then the mark. The roller clears the mark
+// before it reads the value, so a value that it missed is marked again.
 func (w *Writer) update(b *block, place, state uint32, s *metric.Sample) metric.Reason {
 	if w.dated(s) {
 		return w.updateDated(b, place, state, s)

@@ -19,21 +19,22 @@ type Found struct {
 	Series []lookup.Ref
 }
 
-// EntriesPerHold is how many entries are looked at while the shard's lock is held once: a writer that creates a series waits for
-// no more, and whoever waits for the processor gets it in between. What comes or goes between two pieces of one answer may be in it
-// or not; what was there all the time is.
+// EntriesPerHold is how many entries are looked at while the shard's lock is held once: a writer
+// that creates a series waits for no more, and whoever waits for the processor gets it in between.
+// What comes or goes between two pieces of one answer may be in it or not; what was there all the
+// time is.
 const EntriesPerHold = 512
 
-// Buffer is room for the entries of one answer. An answer that is read again and again finds it in findings, so that a read makes
-// little work for the collector.
+// Buffer is room for the entries of one answer. An answer that is read again and again finds it in
+// findings, so that a read makes little work for the collector.
 type Buffer struct {
 	found, sorted []Found
 	order         []orderKey
 	unsure        []unsure
 }
 
-// findings is room for answers of up to mostFew entries, crowds for larger ones, which is gone soon where nobody asks for
-// such: the collector has to look through it.
+// findings is room for answers of up to mostFew entries, crowds for larger ones, which is gone soon
+// where nobody asks for such: the collector has to look through it.
 var (
 	smallBuffers = sync.Pool{New: func() any { return new(Buffer) }}
 	largeBuffers = sync.Pool{New: func() any { return new(Buffer) }}
@@ -63,8 +64,8 @@ type Scope struct {
 	Most int                     // how many entries there may be, or series where there is no object
 }
 
-// ScopeOf says whom a query is about. Where those who pick objects can list fewer than the family has, these are looked up and no
-// other is touched.
+// ScopeOf says whom a query is about. Where those who pick objects can list fewer than the family
+// has, these are looked up and no other is touched.
 func (x *Index) ScopeOf(key Key, q *metric.Query) Scope {
 	size := x.size(key, q.Object)
 	if q.Object == "*" && q.ListObjects != nil {
@@ -83,8 +84,8 @@ func (x *Index) Find(key Key, q *metric.Query, who Scope, room *Buffer) []Found 
 	return x.FindObject(key, q.Object, metric.ObjectFilter{Match: q.MatchObject, Removed: q.RemovedObjects}, room)
 }
 
-// FindObject returns the entries of a family: of one object, or of all ("*"), those that are taken. Where nobody tells objects of one
-// name apart, the newest stands for all.
+// FindObject returns the entries of a family: of one object, or of all ("*"), those that are taken.
+// Where nobody tells objects of one name apart, the newest stands for all.
 func (x *Index) FindObject(key Key, object string, pick metric.ObjectFilter, room *Buffer) []Found {
 	known := pick.Match
 	shard, hash := x.ShardOfKey(key)
@@ -115,7 +116,8 @@ func (x *Index) FindObject(key Key, object string, pick metric.ObjectFilter, roo
 	return slices.DeleteFunc(out, func(one Found) bool { return !known(one.Entry.Object()) })
 }
 
-// appendAllLocked takes all entries, and lets others have the lock now and then: nothing that stays is passed over.
+// appendAllLocked takes all entries, and lets others have the lock now and then: nothing that stays
+// is passed over.
 func (f *Family) appendAllLocked(out []Found, elders bool) []Found {
 	seen := 0
 	for e := range f.Entries.All() {
@@ -175,8 +177,8 @@ func (f *Family) appendOneLocked(out []Found, o *metric.Object) []Found {
 	return out
 }
 
-// size is how many entries a query of a family may find: for all objects as many as it has names, and where there is no object,
-// how many series.
+// size is how many entries a query of a family may find: for all objects as many as it has names,
+// and where there is no object, how many series.
 func (x *Index) size(key Key, object string) int {
 	shard, hash := x.ShardOfKey(key)
 	shard.Mu.Lock()
@@ -212,8 +214,9 @@ func (x *Index) Any(key Key, object string) *Entry {
 	return nil
 }
 
-// sort returns what was found in the order of the objects' names. Comparing strings of a crowd is mostly waiting for memory, and
-// names of one workload differ behind what they share: so by the sixteen bytes behind that first.
+// sort returns what was found in the order of the objects' names. Comparing strings of a crowd is
+// mostly waiting for memory, and names of one workload differ behind what they share: so by the
+// sixteen bytes behind that first.
 func (r *Buffer) sort() []Found {
 	all := r.found
 	if len(all) < 2 {

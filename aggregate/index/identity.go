@@ -13,7 +13,8 @@ type Identity struct {
 	Sum       uint64
 	FamilySum uint64 // the hash of resource, namespace and name
 	NamedSum  uint64 // that of these and the object's name
-	// No part of the identity: whether it is bound to the life of its object, and whether the object's strings last.
+	// No part of the identity: whether it is bound to the life of its object, and whether the
+	// object's strings last.
 	Bound, Lasting bool
 }
 

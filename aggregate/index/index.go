@@ -11,9 +11,9 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Index finds series the way readers ask for them: by resource, namespace and metric name, then by object.
-// Writers touch it only to create a series. Its locks are held for a map's work or a piece of a family's copy, never
-// while a value is read.
+// Index finds series the way readers ask for them: by resource, namespace and metric name, then by
+// object. Writers touch it only to create a series. Its locks are held for a map's work or a piece
+// of a family's copy, never while a value is read.
 type Index struct {
 	Hash   lookup.Hash
 	Shards [64]Shard
@@ -51,7 +51,8 @@ func (k Key) sum(h *lookup.Hash) uint64 {
 type Entry struct {
 	Family    *Family
 	Name, UID string // of the object
-	// Older is the metric of an earlier object of the same name, another UID. Guarded by the shard's lock.
+	// Older is the metric of an earlier object of the same name, another UID. Guarded by the
+	// shard's lock.
 	Older  *Entry
 	Series []lookup.Ref // guarded by the shard's lock; what a reader took stays as it was: only appended to, or copied
 	dead   int32        // of them
@@ -96,8 +97,8 @@ func (s *Shard) Family(hash uint64, k Key) *Family {
 	return nil
 }
 
-// Each yields the families; the lock is held. Who is handed one may let go of it for a moment: what stays is yielded, what
-// comes or goes meanwhile may be, and what goes and comes again even twice.
+// Each yields the families; the lock is held. Who is handed one may let go of it for a moment: what
+// stays is yielded, what comes or goes meanwhile may be, and what goes and comes again even twice.
 func (s *Shard) Each() iter.Seq[*Family] {
 	return func(yield func(*Family) bool) {
 		for _, first := range s.Families {
@@ -119,8 +120,8 @@ func (s *Shard) ObjectOf(e *Entry) *metric.Object {
 // mostShared is how long labels may be for others to be looked for that are the same.
 const mostShared = 128
 
-// Shared returns labels in memory that lasts. Pods of one workload have the same ones beside what says whose they are: so those that
-// were handed out last are looked at first.
+// Shared returns labels in memory that lasts. Pods of one workload have the same ones beside what
+// says whose they are: so those that were handed out last are looked at first.
 func (s *Shard) Shared(h *lookup.Hash, packed string) string {
 	if len(packed) > mostShared {
 		return strings.Clone(packed)
@@ -137,8 +138,8 @@ func (x *Index) ShardOf(form *Identity) *Shard {
 	return &x.Shards[form.FamilySum%uint64(len(x.Shards))]
 }
 
-// Enter returns the entry of a metric of an object, making it where there is none, and its shard locked: the
-// caller looks at the kind, adds its series, and unlocks.
+// Enter returns the entry of a metric of an object, making it where there is none, and its shard
+// locked: the caller looks at the kind, adds its series, and unlocks.
 func (x *Index) Enter(form *Identity, kind metric.Kind) (*Entry, *Shard) {
 	key := form.Key()
 	shard := x.ShardOf(form)
@@ -189,9 +190,9 @@ func (s *Shard) removeLocked(gone *Family) {
 
 func (e *Entry) AddLocked(r lookup.Ref) { e.Series = append(e.Series, r) }
 
-// RemoveLocked notes that n of the series are dead. They stay in the list, where readers pass them over, until they are
-// half of it: so the end of a large family costs no more than its size. The last one takes the entry with it, and the last
-// entry the family.
+// RemoveLocked notes that n of the series are dead. They stay in the list, where readers pass them
+// over, until they are half of it: so the end of a large family costs no more than its size. The
+// last one takes the entry with it, and the last entry the family.
 func (e *Entry) RemoveLocked(n int, isLive func(lookup.Ref) bool) {
 	e.dead += int32(n)
 	if 2*int(e.dead) >= len(e.Series) {

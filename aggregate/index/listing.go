@@ -9,8 +9,9 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// listing keeps the last list of metrics for as long as ten times what it took to make: a table of two million names is
-// not gone over for every client that discovers, and a small one is listed afresh each time.
+// listing keeps the last list of metrics for as long as ten times what it took to make: a table of
+// two million names is not gone over for every client that discovers, and a small one is listed
+// afresh each time.
 type listing struct {
 	mu    sync.Mutex
 	made  time.Time
@@ -21,8 +22,8 @@ type listing struct {
 
 const listingShare = 10
 
-// Listed returns the distinct metrics, in a stable order: the first limit of external ones, then the first limit of objects'.
-// One that has several kinds is listed with the first of them.
+// Listed returns the distinct metrics, in a stable order: the first limit of external ones, then
+// the first limit of objects'. One that has several kinds is listed with the first of them.
 func (x *Index) Listed(limit int) []metric.Discovered {
 	l := &x.List
 	l.mu.Lock()

@@ -5,10 +5,11 @@ import (
 	"unsafe"
 )
 
-// nameTable finds a family's entries by their objects' names: an open hash table as slots.go has it, but under the lock of the family's
-// shard. Go's map looked at its control bytes, the key in its slot, the name and the entry, one after the other: for a series that
-// nobody has seen each was a miss of the cache. Here a slot has the entry and 32 bits of the name's hash, so that
-// hardly any other entry is looked at; and a family of one name takes 32 bytes, not 200.
+// nameTable finds a family's entries by their objects' names: an open hash table as slots.go has
+// it, but under the lock of the family's shard. Go's map looked at its control bytes, the key in
+// its slot, the name and the entry, one after the other: for a series that nobody has seen each was
+// a miss of the cache. Here a slot has the entry and 32 bits of the name's hash, so that hardly any
+// other entry is looked at; and a family of one name takes 32 bytes, not 200.
 type nameTable struct {
 	slots  []nameSlot
 	live   int // slots with an entry
@@ -116,7 +117,8 @@ func (n *nameTable) remove(hash uint64, name string) {
 	}
 }
 
-// All yields the entries. Who is handed one may let others change them: what stays is yielded, what comes may be.
+// All yields the entries. Who is handed one may let others change them: what stays is yielded, what
+// comes may be.
 func (n *nameTable) All() iter.Seq[*Entry] {
 	return func(yield func(*Entry) bool) {
 		slots := n.slots

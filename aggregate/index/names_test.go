@@ -42,7 +42,8 @@ func TestNamesAreThoseOfAMap(t *testing.T) {
 	}
 }
 
-// Who goes over the names lets others change them, and the table grow: what stays is yielded once, as it is by then.
+// Who goes over the names lets others change them, and the table grow: what stays is yielded once,
+// as it is by then.
 func TestNamesChangeWhileTheyAreYielded(t *testing.T) {
 	const before = 100
 	hash := func(i int) uint64 { return uint64(i) * 0x9e3779b97f4a7c15 }

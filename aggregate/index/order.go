@@ -8,22 +8,25 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Order is the entries of a large family in the order of names, elders with them, kept from one reading of all of them to the next: to
-// sort 150,000 names takes as long as to read their values. The lock of the family's shard guards it.
+// Order is the entries of a large family in the order of names, elders with them, kept from one
+// reading of all of them to the next: to sort 150,000 names takes as long as to read their values.
+// The lock of the family's shard guards it.
 type Order struct {
-	// Sorted is never changed. What has left the family since is in it, without series, and counted in gone.
+	// Sorted is never changed. What has left the family since is in it, without series, and counted
+	// in gone.
 	Sorted []*Entry
 	Gone   int
 	// Fresh came since, in any order.
 	Fresh []*Entry
-	// known has the places of those in sorted that a query took, of which it was known at the moment that they are taken still:
-	// to ask about each of 150,000 pods takes longer than to read their values.
+	// known has the places of those in sorted that a query took, of which it was known at the
+	// moment that they are taken still: to ask about each of 150,000 pods takes longer than to read
+	// their values.
 	known  []uint64
 	moment uint64
 }
 
-// orderedFrom is how many names a family has whose order is kept, and orderedFamilies the most families that have one: it takes
-// eight bytes an entry.
+// orderedFrom is how many names a family has whose order is kept, and orderedFamilies the most
+// families that have one: it takes eight bytes an entry.
 const (
 	OrderedFrom     = 4096
 	OrderedFamilies = 8
@@ -36,7 +39,8 @@ type orders struct {
 	next int
 }
 
-// enteredLocked and leftLocked note what a family's entries do. Where much has changed, to sort anew is the lesser work.
+// enteredLocked and leftLocked note what a family's entries do. Where much has changed, to sort
+// anew is the lesser work.
 func (f *Family) enteredLocked(e *Entry) {
 	f.Changes++
 	if o := f.Order; o != nil {
@@ -55,7 +59,8 @@ func (f *Family) leftLocked() {
 	}
 }
 
-// Keep keeps the order of a family's entries, unless they are others than when they were so many changes old.
+// Keep keeps the order of a family's entries, unless they are others than when they were so many
+// changes old.
 func (x *Index) Keep(f *Family, changes uint64, all []Found) {
 	kept := &Order{Sorted: make([]*Entry, len(all)), known: make([]uint64, len(all)/64+1)}
 	for i := range all {
@@ -72,7 +77,8 @@ func (x *Index) Keep(f *Family, changes uint64, all []Found) {
 	}
 }
 
-// enter notes that a family's order is kept, and returns the one whose order is to be forgotten for it.
+// enter notes that a family's order is kept, and returns the one whose order is to be forgotten for
+// it.
 func (o *orders) enter(key Key) (old Key, forget bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -96,10 +102,12 @@ func (x *Index) forget(key Key, forget bool) {
 	}
 }
 
-// unsure is an entry about which has to be asked: where it stands in what was found, and in the order; -1: it is fresh.
+// unsure is an entry about which has to be asked: where it stands in what was found, and in the
+// order; -1: it is fresh.
 type unsure struct{ at, place int }
 
-// ordered returns the entries in their order, those that are taken. Who was taken before, and did not go since, is not asked about.
+// ordered returns the entries in their order, those that are taken. Who was taken before, and did
+// not go since, is not asked about.
 func (f *Family) ordered(o *Order, pick metric.ObjectFilter, room *Buffer) []Found {
 	var now uint64
 	if pick.Removed != nil {
@@ -154,8 +162,8 @@ func (o *Order) forgetLocked(gone *metric.Object) {
 	}
 }
 
-// noteTaken notes who was taken when it was asked about, after the moment now. Where more is known of later moments, that may have
-// spoken of them, and who is not noted is asked about again.
+// noteTaken notes who was taken when it was asked about, after the moment now. Where more is known
+// of later moments, that may have spoken of them, and who is not noted is asked about again.
 func (f *Family) noteTaken(o *Order, now uint64, taken []unsure) {
 	f.Shard.Mu.Lock()
 	defer f.Shard.Mu.Unlock()
@@ -169,8 +177,8 @@ func (f *Family) noteTaken(o *Order, now uint64, taken []unsure) {
 	}
 }
 
-// takeOrderedLocked takes all entries in their order, and lets others have the lock now and then. What comes meanwhile is not
-// in it.
+// takeOrderedLocked takes all entries in their order, and lets others have the lock now and then.
+// What comes meanwhile is not in it.
 func (f *Family) takeOrderedLocked(o *Order, noted bool, room *Buffer) {
 	sorted, fresh := o.Sorted, slices.Clone(o.Fresh)
 	out, doubts := slices.Grow(room.found[:0], len(sorted)+len(fresh)), room.unsure[:0]

@@ -10,7 +10,8 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate/lookup"
 )
 
-// A bin's representative is within 1 % of every value that falls into the bin, on either side of zero.
+// A bin's representative is within 1 % of every value that falls into the bin, on either side of
+// zero.
 func TestBinsAreWithinOnePercent(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 200_000 {

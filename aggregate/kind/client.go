@@ -11,8 +11,9 @@ type origin struct {
 	at      int64 // the newest timestamp, in Unix seconds; 0: none was told
 }
 
-// judge says whether a total is of a later life, and whether it comes late: it is older than one that was taken, and would
-// look like a fresh start. (Prometheus refuses samples out of order; so a retried remote write may bring some.)
+// judge says whether a total is of a later life, and whether it comes late: it is older than one
+// that was taken, and would look like a fresh start. (Prometheus refuses samples out of order; so a
+// retried remote write may bring some.)
 func (o *origin) judge(s *metric.Sample) (anew, late bool) {
 	anew = o.started != 0 && s.Started > o.started
 	return anew, !anew && s.Timestamp != 0 && s.Timestamp < o.at

@@ -7,8 +7,9 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// counterKind is the behaviour of counters. A counter holds whole units in its cell; the body has what fractions are beyond whole units
-// (fraction.go), and the total that its client keeps, if it does (running.go).
+// counterKind is the behaviour of counters. The cell holds whole units. The body holds fractions
+// (counter_fraction.go) and, if the client pushes running totals, its last total
+// (counter_total.go).
 type counterKind struct{}
 
 func (counterKind) Coding() window.Coding { return window.WholeCoding }
@@ -67,7 +68,7 @@ func (counterKind) ApplyPreAggregatedLocked(a *Applier, h Series, tick uint32, s
 	return refused
 }
 
-// shiftLocked notes that a counter grew in an earlier tick than the newest note's.
+// shiftLocked records growth in a tick before the newest entry.
 func (h Series) shiftLocked(n *window.Logs, tick uint32, whole, units int64) {
 	born := *h.Born
 	h.Cell.History.Shift(n, window.WholeCoding, tick, uint64(whole), born, window.AddWhole)
@@ -117,7 +118,8 @@ func (counterKind) TimestampLocked(h Series) int64 {
 
 func (counterKind) begin(*Reader) {}
 
-// ReadLocked reads a counter. What came in a window is read off the notes, so it is noted first.
+// ReadLocked reads a counter. Growth in a window is read from the history, so the caller records
+// first.
 func (counterKind) ReadLocked(r *Reader, h Series) {
 	if r.Stat == metric.Total {
 		r.plus(totalLocked(h))
@@ -138,7 +140,7 @@ func (counterKind) ReadLocked(r *Reader, h Series) {
 	}
 }
 
-// countLocked is what a counter grew by in a stretch, with its fractions.
+// countLocked is the growth of a counter in a stretch, with its fractions.
 func (r *Reader) countLocked(h Series, s window.Stretch, before uint64) metric.Number {
 	var fraction *window.History
 	fractionBefore := uint64(0)
@@ -168,8 +170,8 @@ func (counterKind) value(r *Reader) (v float64, ok bool) {
 	return 0, false
 }
 
-// Quantise splits an increment, once, into whole units, exactly, and billionths, 0 <= fraction < fractionUnits.
-// It reports false for what is beyond maxIncrement.
+// Quantise splits an increment into whole units, exactly, and billionths, 0 <= fraction <
+// FractionUnits. It returns false for increments beyond MaxIncrement.
 func Quantise(s *metric.Sample) (whole int64, fraction uint32, ok bool) {
 	if s.Rate == 0 || s.Rate == 1 {
 		if s.Whole < -MaxIncrement || s.Whole > MaxIncrement || math.Abs(s.Fraction) >= 1 {
@@ -186,11 +188,12 @@ func Quantise(s *metric.Sample) (whole int64, fraction uint32, ok bool) {
 	return whole, fraction, true
 }
 
-// MaxIncrement is the most that an autoscaler, which reads thousandths in an int64, could be told of: a single increment
-// beyond it is no count.
+// MaxIncrement is the largest increment that an autoscaler, which reads thousandths in an int64,
+// could receive.
 const MaxIncrement = math.MaxInt64 / 1000
 
-// FractionUnits is the grid of fractions: decimal, as clients write them and a Quantity says them.
+// FractionUnits is the grid of fractions: decimal, like the numbers of clients and Kubernetes
+// quantities.
 const FractionUnits = metric.Nanos
 
 // split rounds to the grid first, so that 29.999999999999996 is 30.
@@ -203,7 +206,7 @@ func split(v float64) (whole int64, fraction uint32) {
 	return int64(floor), uint32(units)
 }
 
-// Held is what a counter holds, as sum.add takes it. A fraction's units never go below zero.
+// Held is the value of a counter, as Sum.Add takes it. The fraction's units are never negative.
 func Held(h Series) (whole int64, fraction uint64) {
 	whole = int64(h.Cell.Value.Load())
 	if body := h.body(); body != nil {

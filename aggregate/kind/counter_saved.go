@@ -84,8 +84,8 @@ func readSum(d *blob.Decoder) Sum {
 
 func readOrigin(d *blob.Decoder) origin { return origin{started: d.Varint(), at: d.Varint()} }
 
-// Up to the fourth format fractions were in units of 2^-32. They are read to the nearest billionth, history and all, so what is
-// counted in a window goes on across the upgrade.
+// Up to the fourth format fractions were in units of 2^-32. They are read to the nearest billionth,
+// history and all, so what is counted in a window goes on across the upgrade.
 
 // grid is how fractions are read.
 type grid struct {

@@ -6,14 +6,14 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// running is what a counter remembers of a total that its client keeps itself (exposition, OTLP, remote write). The
-// cell counts increases alone, as it does for any other counter: so windows, notes and books know nothing of where
-// the client's total began or that it began anew. (Before: the total itself in the cell; every reset then had to shift
-// all notes while writers added.) All of it is guarded by the history lock.
+// running is the state of a running total that the client keeps (exposition, OTLP, remote write).
+// The cell holds increases alone, like that of any other counter. So windows and the balance of A2
+// know nothing of the total's start and its resets. Guarded by the history lock.
 //
-//   - R1 What total reads is the cell and the remainder: the client's total, and what others added beside it.
-//   - R2 Between two holds of the lock the newest note, the remainder and the client's total are as of the same push: so
-//     what is saved goes on from there.
+//   - R1 The stat total is the cell plus the remainder: the client's total, and additions by
+//     others.
+//   - R2 Between two holds of the lock the newest entry, the remainder and the client's total are
+//     of the same push, so saved state continues from there.
 type running struct {
 	client    Sum // the client's total as last pushed
 	remainder Sum // what total reads beyond what was counted
@@ -22,8 +22,8 @@ type running struct {
 
 const RunningBytes = int64(unsafe.Sizeof(running{}) + unsafe.Sizeof(fraction{}) + unsafe.Sizeof(Body{}))
 
-// increase is by how much a client's total has grown. A lower one, or one that began later, began anew: all of it is growth.
-// (Prometheus' rule; below zero nothing has grown.)
+// increase is the growth of a client's total. A lower total, or one that began later, began anew:
+// all of it is growth, as in Prometheus.
 func (r *running) increase(total Sum, anew bool) Sum {
 	switch {
 	case !anew && !total.below(r.client):
@@ -34,7 +34,7 @@ func (r *running) increase(total Sum, anew bool) Sum {
 	return total
 }
 
-// accumulateLocked counts what a client's total has grown by. The first total of a series is where it begins.
+// accumulateLocked counts the growth of a total. The first total of a series counts nothing.
 func (a *Applier) accumulateLocked(h Series, s *metric.Sample) (grown Sum, refused metric.Reason) {
 	total, ok := quantiseTotal(s)
 	if !ok {
@@ -68,7 +68,7 @@ func (a *Applier) accumulateLocked(h Series, s *metric.Sample) (grown Sum, refus
 	return grown, metric.Applied
 }
 
-// totalLocked is what a counter's total reads.
+// totalLocked is the stat total.
 func totalLocked(h Series) metric.Number {
 	whole, units := Held(h)
 	if body := h.body(); body != nil && body.running != nil {

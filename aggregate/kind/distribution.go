@@ -17,7 +17,8 @@ type distribution struct {
 	Total    uint64   // Σ weights
 	Sum      float64
 	min, max float64
-	// pushed is how many observations came in histograms, binned the weight in total that stands for them.
+	// pushed is how many observations came in histograms, binned the weight in total that stands
+	// for them.
 	pushed float64
 	binned uint64
 
@@ -60,8 +61,9 @@ func (d *distribution) extend(sum, low, high float64) {
 	d.min, d.max = min(d.min, low), max(d.max, high)
 }
 
-// A bin takes a byte where it can: three bits of distance from the one before, 0 where that follows, and five of weight: so many
-// observations, or what follows counts them, or the units that they weigh.
+// A bin takes a byte where it can: three bits of distance from the one before, 0 where that
+// follows, and five of weight: so many observations, or what follows counts them, or the units that
+// they weigh.
 const (
 	gapShift    = 5
 	mostGap     = 1<<(8-gapShift) - 1
@@ -148,8 +150,8 @@ func cutBin(head byte, list []byte) (gap, weight uint64, n int) {
 	return gap, weight, n
 }
 
-// count is how many observations there are. Weights that came from fractional rates carry the grid's error, some
-// 1e-6 each; five decimals are what stands.
+// count is how many observations there are. Weights that came from fractional rates carry the
+// grid's error, some 1e-6 each; five decimals are what stands.
 func (d *distribution) count() float64 {
 	n := float64(d.Total-d.binned) / WeightUnits
 	return math.Round(n*1e5)/1e5 + d.pushed
@@ -160,7 +162,8 @@ func (d *distribution) Size() float64 { return float64(d.Total-d.binned)/WeightU
 
 func (d *distribution) mean() float64 { return d.Sum / d.Size() }
 
-// quantile is within relativeError of the smallest observed value that has at least the share q at or below it.
+// quantile is within relativeError of the smallest observed value that has at least the share q at
+// or below it.
 func (d *distribution) quantile(q float64) float64 {
 	rank := max(uint64(math.Ceil(q*float64(d.Total))), 1)
 	below := uint64(0)
@@ -172,7 +175,8 @@ func (d *distribution) quantile(q float64) float64 {
 	return d.max
 }
 
-// stat reads a stat off a distribution. Not known: nothing has none. Not read: there is no such stat.
+// stat reads a stat off a distribution. Not known: nothing has none. Not read: there is no such
+// stat.
 func (d *distribution) stat(s metric.Stat) (v float64, known, read bool) {
 	switch s {
 	case metric.Count:

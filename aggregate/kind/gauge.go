@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// gaugeKind is the behaviour of gauges. A gauge's value is in its cell, as the bits of a float64, until it needs a timestamp or is a
-// number that no float64 is; then it is in the body (stamped.go).
+// gaugeKind is the behaviour of gauges. The value is in the cell, as the bits of a float64, until
+// it has a timestamp or no float64 equals it; then it is in the body (gauge_stamped.go).
 type gaugeKind struct{}
 
 func (gaugeKind) Coding() window.Coding { return window.FloatCoding }
@@ -47,8 +47,8 @@ func (k gaugeKind) apply(a *Applier, h Series, s *metric.Sample) metric.Reason {
 	return metric.Applied
 }
 
-// stampedGauge moves a gauge's value into a body that holds its timestamp too, once in the series' life. The writer
-// that makes the body moves the value; another that comes in that instant yields to it.
+// stampedGauge moves the value into a body with a timestamp, once in the life of a series. The
+// writer that makes the body moves the value; other writers yield meanwhile.
 func (a *Applier) stampedGauge(h Series) *stamped {
 	c := h.Cell
 	for c.Value.Load() != GaugeMoved {
@@ -164,8 +164,8 @@ func restoreGauge(d *blob.Decoder, h Series, at uint32) {
 	c.Value.Store(GaugeMoved)
 }
 
-// appendStamped appends the timestamp of a gauge's value where it has one, 0 where not; and the value where the newest note, a
-// float64, does not say it.
+// appendStamped appends the timestamp of a gauge's value where it has one, 0 where not; and the
+// value where the newest note, a float64, does not say it.
 func appendStamped(dst []byte, body *Body) []byte {
 	if body == nil {
 		return append(dst, 0)
@@ -223,7 +223,8 @@ func (c *Cell) assign(v float64) bool {
 	}
 }
 
-// shift adds to the gauge; an unset one starts at 0. False: the value has moved to the body, or has to: no float64 says the sum.
+// shift adds to the gauge; an unset one starts at 0. False: the value has moved to the body, or has
+// to: no float64 says the sum.
 func (c *Cell) shift(by metric.Number) bool {
 	for {
 		old := c.Value.Load()

@@ -9,8 +9,9 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// levels adds up gauges as they stood over a window: the minimum of a sum is not the sum of the minima. Positions are in
-// ticks. A gauge that changed in a tick is taken to have changed in its middle, so a sum changes at one place in each tick.
+// levels adds up gauges as they stood over a window: the minimum of a sum is not the sum of the
+// minima. Positions are in ticks. A gauge that changed in a tick is taken to have changed in its
+// middle, so a sum changes at one place in each tick.
 type levels struct {
 	from, now float64
 	series    int

@@ -9,14 +9,18 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// stamped is the body of a gauge that ever got a sample with a timestamp, or a value that no float64 says exactly. Its value and
-// the timestamp change together, so that a late sample never overwrites a newer one, without a lock or an allocation.
+// stamped is the body of a gauge that ever got a sample with a timestamp, or a value that no
+// float64 says exactly. Its value and the timestamp change together, so that a late sample never
+// overwrites a newer one, without a lock or an allocation.
 //
-// The head names the slot that holds the value, together with the value's timestamp. A writer claims a free slot,
-// writes its value there, and swings the head over by compare-and-swap; whoever loses looks at the new head again.
+// The head names the slot that holds the value, together with the value's timestamp. A writer
+// claims a free slot, writes its value there, and swings the head over by compare-and-swap; whoever
+// loses looks at the new head again.
 //
-//   - S1 A slot's value is written only by the holder of its claim, and never while the head names it.
-//   - S2 The head's timestamp never goes back, so what a reader sees is never older than what it saw.
+//   - S1 A slot's value is written only by the holder of its claim, and never while the head names
+//     it.
+//   - S2 The head's timestamp never goes back, so what a reader sees is never older than what it
+//     saw.
 //   - S3 The head's count makes a head that was swung away and back look different (no ABA).
 //
 // A 128-bit compare-and-swap would do the same, but needs assembly for each architecture.
@@ -26,8 +30,8 @@ type stamped struct {
 	slots  [stampedSlots]stampedSlot
 }
 
-// stampedSlot holds a number, or nothing yet: the bits of a float64 or gaugeUnset; or, where form has decimalForm, whole units, and
-// the billionths in form's upper half.
+// stampedSlot holds a number, or nothing yet: the bits of a float64 or gaugeUnset; or, where form
+// has decimalForm, whole units, and the billionths in form's upper half.
 type stampedSlot struct{ word, form atomic.Uint64 }
 
 const decimalForm = 1
@@ -51,7 +55,8 @@ func slotNumber(word, form uint64) (n metric.Number, set bool) {
 	return metric.Decimal(int64(word), int64(int32(form>>32))), true
 }
 
-// stampedSlots bounds the writers that can be at one gauge at once before one has to yield to another.
+// stampedSlots bounds the writers that can be at one gauge at once before one has to yield to
+// another.
 const stampedSlots = 16
 
 // begin sets the first value, the bits of a float64 or gaugeUnset, before any writer knows g.
@@ -122,7 +127,8 @@ func (g *stamped) shift(by metric.Number, at uint32) {
 	}
 }
 
-// swing publishes the claimed slot with a value in place of head, and frees the slot that head named.
+// swing publishes the claimed slot with a value in place of head, and frees the slot that head
+// named.
 func (g *stamped) swing(head uint64, mine int, at uint32, n metric.Number) bool {
 	g.slots[mine].store(n)
 	count := (head>>8 + 1) & 0xff_ffff

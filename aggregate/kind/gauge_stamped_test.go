@@ -11,7 +11,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// stampedValue is a value that tells its timestamp: of even ones in two words that have to be of one write, for no float64 says it.
+// stampedValue is a value that tells its timestamp: of even ones in two words that have to be of
+// one write, for no float64 says it.
 func stampedValue(at uint32) metric.Number {
 	if at%2 == 0 {
 		return metric.Decimal(1<<60+int64(at), int64(at))
@@ -28,8 +29,8 @@ func timestampOf(n metric.Number) (at int64, ok bool) {
 	return whole, exact && nano == 0
 }
 
-// S1, S2, S3: with many writers at once a reader sees a value together with its timestamp, never goes back in time, and at the
-// end the newest value stands.
+// S1, S2, S3: with many writers at once a reader sees a value together with its timestamp, never
+// goes back in time, and at the end the newest value stands.
 func TestStampedGaugeNeverGoesBack(t *testing.T) {
 	g := new(stamped)
 	g.begin(math.Float64bits(0), 0)

@@ -9,10 +9,10 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// pushed is what a timer holds of histograms that its client has summed up: the last one, so that the next tells what came
-// since, and what came in each unit of each span. Buckets are kept as they came and laid out over the bins only when
-// they are read (spread.go): a dozen numbers a unit, where their bins would be some hundreds. All of it is guarded by the
-// history lock, and does not touch what writers observe into the same timer.
+// pushed is the state of pre-aggregated histograms: the last one, from which the next one's growth
+// follows, and the growth in each unit of each span. Buckets are kept as pushed and spread over
+// bins only when read (histogram_bins.go): a dozen numbers per unit, not hundreds of bins. Guarded
+// by the history lock.
 type pushed struct {
 	last *cumulative // nil: no running total was pushed
 	origin
@@ -28,17 +28,18 @@ type pushedSlot struct {
 	parts []part // buckets; several only where the bounds changed within the unit
 }
 
-// gain is how many observations came, their sum, and extremes that hold them: infinite where they are not known.
-// A sum that is not known is NaN.
+// gain is the growth of a histogram: count, sum (NaN: unknown) and bounds of the values (infinite:
+// unknown).
 type gain struct{ count, sum, min, max float64 }
 
 // part is buckets with what came into each. Bounds are shared and never changed.
 type part struct{ bounds, counts []float64 }
 
-// maxParts bounds the parts of a slot. What has yet other bounds shares buckets with the last one, those of the finer of both.
+// maxParts bounds the parts of a slot. Buckets with yet other bounds are merged into the last part.
 const maxParts = 4
 
-// takeLocked remembers a histogram and returns what is new in it. The first running total of a series is where it begins.
+// takeLocked remembers a histogram and returns its growth. The first running total of a series
+// counts nothing.
 func (p *pushed) takeLocked(s *metric.Sample, now window.Moment) (gain, part) {
 	h := s.Histogram
 	if s.Op == metric.Merge {
@@ -165,7 +166,8 @@ func (p *pushed) weight() int64 {
 	return max(p.reserved, p.bytes())
 }
 
-// bytes is the memory that is taken now. Bounds that are not the last histogram's count for each part: a bound, not a scale.
+// bytes is the memory that is taken now. Bounds that are not the last histogram's count for each
+// part: a bound, not a scale.
 func (p *pushed) bytes() int64 {
 	n := int64(unsafe.Sizeof(*p)) + int64(len(p.quantiles))*16
 	if p.last != nil {

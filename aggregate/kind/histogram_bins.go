@@ -2,9 +2,10 @@ package kind
 
 import "math"
 
-// addPushed adds what histograms tell: each bucket's observations are laid over the bins as if they lay evenly between
-// its bounds. So a quantile read off the bins is what linear interpolation in the bucket gives, as Prometheus'
-// histogram_quantile does it, within relativeError. Count and sum are kept apart from the bins, and exact.
+// addPushed adds what histograms tell: each bucket's observations are laid over the bins as if they
+// lay evenly between its bounds. So a quantile read off the bins is what linear interpolation in
+// the bucket gives, as Prometheus' histogram_quantile does it, within relativeError. Count and sum
+// are kept apart from the bins, and exact.
 func (d *distribution) addPushed(g gain, parts []part) {
 	d.pushed = finite(d.pushed + g.count)
 	before := d.Total
@@ -20,8 +21,9 @@ func (d *distribution) addPushed(g gain, parts []part) {
 	d.extend(g.sum, g.min, g.max)
 }
 
-// edges is what a bucket's observations lie between. The first one begins at 0, or at the minimum if that is above, and one below
-// 0 has only its bound; the last one ends at the maximum where that is known, else at the bound below it.
+// edges is what a bucket's observations lie between. The first one begins at 0, or at the minimum
+// if that is above, and one below 0 has only its bound; the last one ends at the maximum where that
+// is known, else at the bound below it.
 func (p part) edges(bucket int, g gain) (low, high float64) {
 	switch {
 	case bucket == len(p.bounds):
@@ -37,7 +39,8 @@ func (p part) edges(bucket int, g gain) (low, high float64) {
 	return max(0, min(g.min, high)), high
 }
 
-// spread lays n observations evenly between two edges. What is rounded is the share below each bin's end, so nothing is lost.
+// spread lays n observations evenly between two edges. What is rounded is the share below each
+// bin's end, so nothing is lost.
 func (d *distribution) spread(low, high, n float64) {
 	all := min(math.RoundToEven(n*WeightUnits), maxSpread)
 	first, last := BinOf(low), BinOf(high)
@@ -61,7 +64,8 @@ func (d *distribution) spread(low, high, n float64) {
 const (
 	// maxSpread is far from the end of a weight.
 	maxSpread = 1 << 62
-	// leastShare bounds the bins of a bucket that begins at 0: those below a millionth of its end are one.
+	// leastShare bounds the bins of a bucket that begins at 0: those below a millionth of its end
+	// are one.
 	leastShare = 1e-6
 )
 

@@ -7,7 +7,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// cumulative is a histogram as a client pushed it, or the part of one that is new. It is never changed.
+// cumulative is a histogram as a client pushed it, or the part of one that is new. It is never
+// changed.
 type cumulative struct {
 	part
 	count, sum float64
@@ -19,8 +20,8 @@ func (g gain) plus(o gain) gain {
 	return gain{finite(g.count + o.count), finite(g.sum + o.sum), min(g.min, o.min), max(g.max, o.max)}
 }
 
-// since is what came after an earlier histogram of the same client. Where anything has become less, or there are buckets where
-// there were none, the client began anew: all of it came after.
+// since is what came after an earlier histogram of the same client. Where anything has become less,
+// or there are buckets where there were none, the client began anew: all of it came after.
 func (c *cumulative) since(was *cumulative) *cumulative {
 	counts, ok := c.part.since(was.part)
 	if !ok || c.count < was.count {
@@ -29,10 +30,11 @@ func (c *cumulative) since(was *cumulative) *cumulative {
 	return &cumulative{part{c.bounds, counts}, c.count - was.count, c.sum - was.sum}
 }
 
-// since is by how much each bucket has grown; false: not at all like that. Bounds that were added, left out or exchanged are no
-// fresh start: native histograms get buckets as values need them, and halve their number when there are too many, and of a classic
-// one not all buckets come with each push. What both have is compared; the coarser they are, the less is known of where
-// in between it grew.
+// since is by how much each bucket has grown; false: not at all like that. Bounds that were added,
+// left out or exchanged are no fresh start: native histograms get buckets as values need them, and
+// halve their number when there are too many, and of a classic one not all buckets come with each
+// push. What both have is compared; the coarser they are, the less is known of where in between it
+// grew.
 func (p part) since(was part) (grown []float64, ok bool) {
 	switch {
 	case len(p.bounds) == 0 || len(was.bounds) == 0:
@@ -56,7 +58,8 @@ func (p part) coarsened(others []float64) part {
 	return part{shared, p.regrouped(shared)}
 }
 
-// sinceCoarser divides what a former bucket had among those that it was split into, as they have now.
+// sinceCoarser divides what a former bucket had among those that it was split into, as they have
+// now.
 func (p part) sinceCoarser(was part) (grown []float64, ok bool) {
 	now := p.regrouped(was.bounds)
 	fresh, ok := minus(now, was.counts)
@@ -110,8 +113,9 @@ func (p part) group(bucket int, bounds []float64) int {
 	return in
 }
 
-// gain is what all of c comes to. The extremes of h narrow what the bounds of the first and last bucket in use say: those of a
-// running total are of the client's whole life, and perhaps long past.
+// gain is what all of c comes to. The extremes of h narrow what the bounds of the first and last
+// bucket in use say: those of a running total are of the client's whole life, and perhaps long
+// past.
 func (c *cumulative) gain(h *metric.Histogram) gain {
 	g := gain{count: c.count, sum: c.sum, min: math.Inf(1), max: math.Inf(-1)}
 	if math.IsInf(g.sum, 0) {

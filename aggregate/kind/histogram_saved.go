@@ -10,7 +10,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// pushed reads what pushed.appendLocked appended into p, which may hold what an earlier record said.
+// pushed reads what pushed.appendLocked appended into p, which may hold what an earlier record
+// said.
 func (r *Restorer) pushed(d *blob.Decoder, p *pushed) {
 	p.origin = readOrigin(d)
 	p.quantiles = readQuantiles(d)
@@ -115,7 +116,8 @@ func readCountable(d *blob.Decoder) float64 {
 	return v
 }
 
-// What is pushed follows after what formatVersion 1 began with, where a series has it: what older versions wrote is read.
+// What is pushed follows after what formatVersion 1 began with, where a series has it: what older
+// versions wrote is read.
 
 // appendLocked appends the last histogram, and what came in the units from since on.
 func (p *pushed) appendLocked(dst []byte, spans []window.Span, since uint32) []byte {

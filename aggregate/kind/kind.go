@@ -8,16 +8,18 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Behaviour is all that a table asks of a kind. A new kind implements it and gets a row in behaviours; a test over all kinds and stats
-// names what is missing. Methods that end in Locked need the history lock of the series' block.
+// Behaviour is all that a table asks of a kind. A new kind implements it and gets a row in
+// behaviours; a test over all kinds and stats fails while something is missing. Methods that end in
+// Locked need the history lock of the series' block.
 type Behaviour interface {
-	// Coding is how the history of the kind's number is coded.
+	// Coding is the coding of the history of the kind's number.
 	Coding() window.Coding
-	// check rejects a sample that apply would reject, before a series is created for it.
+	// check rejects samples that apply would reject, before a series is created for them.
 	check(s *metric.Sample) metric.Reason
-	// checkPreAggregated rejects a running total or histogram that applyPreAggregatedLocked would reject.
+	// checkPreAggregated rejects running totals and histograms that ApplyPreAggregatedLocked would
+	// reject.
 	checkPreAggregated(s *metric.Sample) metric.Reason
-	// Create makes the state of a new series; the cell is zero.
+	// Create makes the state of a new series, whose cell is zero.
 	Create(e *Env, h Series)
 	// apply adds a sample, without a lock.
 	apply(a *Applier, h Series, s *metric.Sample) metric.Reason
@@ -25,29 +27,33 @@ type Behaviour interface {
 	ApplyDatedLocked(a *Applier, h Series, tick uint32, s *metric.Sample) metric.Reason
 	// ApplyPreAggregatedLocked adds the growth of a running total, or a histogram, in a tick.
 	ApplyPreAggregatedLocked(a *Applier, h Series, tick uint32, s *metric.Sample) metric.Reason
-	// RecordLocked records in the history what came until the end of a tick.
+	// RecordLocked records in the history how the series stands at the end of a tick.
 	RecordLocked(e *Env, h Series, tick uint32)
-	// ShrinkLocked gives back memory that the series does not need.
+	// ShrinkLocked frees memory that the series no longer needs.
 	ShrinkLocked(e *Env, h Series, now uint32)
-	// Weigh enters the memory of a restored series.
+	// Weigh accounts for the memory of a restored series.
 	Weigh(e *Env, h Series)
-	// Inherit adds what a removed series got after its removal to the series that succeeds it. False: that is full.
+	// Inherit adds the late samples of a removed series to its successor. It returns false if the
+	// successor is full.
 	Inherit(e *Env, from, to Series, at Remains) bool
-	// TimestampLocked is the newest timestamp that came with the series' values, in Unix seconds; 0: none did.
+	// TimestampLocked is the newest timestamp that came with the series' values, in Unix seconds;
+	// 0: none did.
 	TimestampLocked(h Series) int64
 
 	// begin starts an evaluation.
 	begin(r *Reader)
 	// ReadLocked adds a series to the evaluation.
 	ReadLocked(r *Reader, h Series)
-	// value is a stat of the series that were read, where it is no sum over them.
+	// value returns a stat of the series read, unless the stat is a sum over them.
 	value(r *Reader) (v float64, ok bool)
 
-	// SaveLocked appends the value and what was recorded since a tick; of what is kept by units, since another tick.
+	// SaveLocked appends the value and the history since a tick; records by units are appended
+	// since another tick.
 	SaveLocked(e *Env, dst []byte, h Series, since, sinceUnits uint32) []byte
-	// Restore reads what saveLocked appended, in this format and earlier ones.
+	// Restore reads the output of SaveLocked, in this format and earlier ones.
 	Restore(r *Restorer, d *blob.Decoder, h Series, stamp uint32)
-	// RestoreNumber makes the newest entry of the restored history the value. Kinds without plain numbers fail.
+	// RestoreNumber makes the newest entry of the restored history the value. Kinds without plain
+	// numbers fail.
 	RestoreNumber(d *blob.Decoder, h Series)
 }
 
@@ -58,8 +64,17 @@ var behaviours = [...]Behaviour{
 	metric.Set:     setKind{},
 }
 
-// Of is the behaviour of a valid kind.
+// Of returns the behaviour of a valid kind.
 func Of(k metric.Kind) Behaviour { return behaviours[k] }
+
+// CodingOf is the coding of a kind's history, or WholeCoding for a place that never had a series: a
+// damaged delta may name one, and its bytes are skipped.
+func CodingOf(k metric.Kind) window.Coding {
+	if b := behaviours[k]; b != nil {
+		return b.Coding()
+	}
+	return window.WholeCoding
+}
 
 // Check rejects a sample that cannot be applied, before a series is created for it.
 func Check(s *metric.Sample) metric.Reason {
@@ -72,24 +87,25 @@ func Check(s *metric.Sample) metric.Reason {
 	return Of(s.Kind).check(s)
 }
 
-// Remains is a removed series as it was when it was removed.
+// Remains describes a removed series at the moment of its removal.
 type Remains struct {
 	Whole int64 // what a counter held
 	Units uint64
 	Ended uint32 // tick
 }
 
-// Applier is what a writer's goroutine needs to add samples to series.
+// Applier applies samples to series for one writer's goroutine.
 type Applier struct {
 	*Env
 	Slot *memory.WriterSlot
 	Now  window.Moment // as of the last batch boundary
-	// Counted is what was added to counters.
+	// Counted is the sum of all additions to counters.
 	Counted Sum
 	digest  xxhash.Digest
 }
 
-// Apply adds a sample to its series. The calls are direct: this is the path of every sample that is parsed.
+// Apply adds a sample to its series. The calls are direct: every sample that is parsed takes this
+// path.
 func (a *Applier) Apply(h Series, s *metric.Sample) metric.Reason {
 	switch s.Kind {
 	case metric.Counter:
@@ -109,11 +125,12 @@ type Reader struct {
 	Stat metric.Stat
 	View window.View
 
-	// Lacks says why a timer has no value although something came; empty: nothing came.
+	// Lacks explains why a timer has no value although samples came; empty: none came.
 	Lacks string
-	// unmergeable is set where percentiles of several label sets were asked for that cannot be merged.
+	// unmergeable is set when percentiles of several label sets were asked for that cannot be
+	// merged.
 	unmergeable bool
-	// unread is set where the kind does not read the stat: a fault of the program's.
+	// unread is set when the kind does not read the stat, which is a bug.
 	unread bool
 
 	window.Meter                // counts and weights in the window
@@ -122,12 +139,12 @@ type Reader struct {
 	rollup
 }
 
-// rollup is what the series read so far come to.
+// rollup is the sum of the series read so far.
 type rollup struct {
 	Series int           // how many
 	total  metric.Number // of stats that add
 	some   bool          // whether total holds anything
-	// partial is set where a part of the total is not known.
+	// partial is set when a part of the total is unknown.
 	partial bool
 	Spread  *distribution // timers
 	// Of timers, how many are summaries, and the quantiles of one.
@@ -143,7 +160,7 @@ func (r *Reader) Begin() {
 	Of(r.Kind).begin(r)
 }
 
-// End gives scratch space back.
+// End returns scratch space.
 func (r *Reader) End() {
 	if r.Spread != nil {
 		distributions.Put(r.Spread)
@@ -153,7 +170,8 @@ func (r *Reader) End() {
 
 func (r *Reader) plus(n metric.Number) { r.total, r.some = r.total.Plus(n), true }
 
-// Value is the stat of all that was read. False: there is none, such as the mean of nothing.
+// Value returns the stat of all series read, or false if there is none, such as the mean of
+// nothing.
 func (r *Reader) Value() (metric.Number, bool) {
 	switch {
 	case r.Series == 0, r.partial:
@@ -165,7 +183,8 @@ func (r *Reader) Value() (metric.Number, bool) {
 	return metric.Computed(v), ok
 }
 
-// Refuse is the error of an answer that would merge what cannot be merged, or of a stat that the kind does not read.
+// Refuse returns the error of an answer that would merge what cannot be merged, or of a stat that
+// the kind does not read.
 func (r *Reader) Refuse(q *metric.Query) error {
 	if r.unread {
 		return metric.InvalidQueryf("%q: this version cannot read %s of a %s", q.Expression.String(), r.Stat, r.Kind)
@@ -177,14 +196,14 @@ func (r *Reader) Refuse(q *metric.Query) error {
 		q.Expression.String())
 }
 
-// Restorer reads the states of series.
+// Restorer reads the saved states of series.
 type Restorer struct {
 	*Env
 	window.Reader
-	SameWindows bool // the windows are those that it was written with
+	SameWindows bool // the state was written with the same windows
 }
 
-// aheadUnit reports whether a unit has not come yet.
+// aheadUnit reports whether a unit is in the future.
 func (r *Restorer) aheadUnit(span int, unit uint32) bool {
 	return r.SameWindows && uint64(unit-1)*uint64(r.Spans[span].Stride) > uint64(r.Today)+window.ClockSlack
 }

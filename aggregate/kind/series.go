@@ -16,26 +16,27 @@ type Env struct {
 	Epochs memory.Epochs
 	Clock  *window.Clock
 
-	// SetSeed seeds the hashes of set members. It is kept by the store, for restored members must match new ones.
+	// SetSeed seeds the hashes of set members. The store saves it, so that restored members match
+	// new ones.
 	SetSeed uint64
 
-	BodyBytes atomic.Int64 // of timers and sets, as of their last roll
-	// MayGrow reports whether there is memory left for what has no fixed size.
+	BodyBytes atomic.Int64 // of timers and sets, as of their last record
+	// MayGrow reports whether state without a fixed size may grow.
 	MayGrow func() bool
 }
 
-// Weigh keeps account of a body's memory.
+// Weigh accounts for the memory of a body, which now takes so many bytes.
 func (e *Env) Weigh(body *Body, bytes int64) {
 	e.BodyBytes.Add(bytes - body.bytes.Swap(bytes))
 }
 
-// idleLocked reports whether nothing of a series can be asked for any more.
+// idleLocked reports whether all of a series is older than every window.
 func (e *Env) idleLocked(h Series, now uint32) bool {
 	stamp := h.Cell.History.Stamp
 	return stamp != 0 && stamp < e.oldestTick(now)
 }
 
-// FreeLogs gives back the logs of a series.
+// FreeLogs frees the history logs of a series.
 func (e *Env) FreeLogs(h Series) {
 	h.Cell.History.FreeLog(e.Logs)
 	if body := h.body(); body != nil && body.Fraction != nil {
@@ -43,20 +44,20 @@ func (e *Env) FreeLogs(h Series) {
 	}
 }
 
-// oldestTick is the tick before which nothing is asked for.
+// oldestTick is the tick before which no window begins.
 func (e *Env) oldestTick(now uint32) uint32 {
 	longest := e.Spans[len(e.Spans)-1]
 	reach := longest.Stride * uint32(longest.Slots)
 	return now - min(now, reach)
 }
 
-// Budget is what a body asks before it grows.
+// Budget grants memory to a body before it grows.
 type Budget struct {
 	Env  *Env
 	Body *Body
 }
 
-// take reports whether the body may grow by some bytes, and enters them.
+// take reports whether the body may grow by some bytes, and accounts for them.
 func (b Budget) take(bytes int64) bool {
 	if !b.Env.MayGrow() {
 		return false
@@ -79,7 +80,7 @@ const (
 // Bitmap has a bit for each series of a block.
 type Bitmap [BlockWords]atomic.Uint64
 
-// Mark sets a bit; where it is set already it writes nothing.
+// Mark sets a bit; if the bit is set already, Mark writes nothing.
 func (b *Bitmap) Mark(place uint32) {
 	if word, bit := &b[place/64], uint64(1)<<(place%64); word.Load()&bit == 0 {
 		word.Or(bit)
@@ -88,7 +89,8 @@ func (b *Bitmap) Mark(place uint32) {
 
 func (b *Bitmap) Has(place uint32) bool { return b[place/64].Load()&(1<<(place%64)) != 0 }
 
-// Body is what a series has beyond its cell. Which one is set follows from the kind; a counter has a fraction where it has any.
+// Body is the state of a series beyond its cell. The kind decides which fields are set; a counter
+// has a fraction if it has any of them.
 type Body struct {
 	Fraction *fraction
 	running  *running // of a counter whose client keeps the total; guarded by the history lock
@@ -96,14 +98,14 @@ type Body struct {
 	Timer    *timer
 	Set      *set
 
-	// Rewritten is set where a timer or a set got what is older than its newest note: what was saved is to be replaced.
-	// Guarded by the history lock.
+	// Rewritten is set when a timer or a set gets samples older than its newest entry: its saved
+	// state is to be replaced. Guarded by the history lock.
 	Rewritten bool
 
-	bytes atomic.Int64 // of timer, set or running total, as last weighed, and what they grew by since
+	bytes atomic.Int64 // of timer, set or running total: as last weighed, and growth since
 }
 
-// Bodies are those of a block's series: nil until one of them needs one.
+// Bodies holds the bodies of a block; all is nil until a series needs one.
 type Bodies struct {
 	all atomic.Pointer[[BlockSeries]atomic.Pointer[Body]]
 }
@@ -116,7 +118,7 @@ func (b *Bodies) Of(place uint32) *Body {
 	return all[place].Load()
 }
 
-// make returns the body of a series, making it with f where there is none.
+// make returns the body of a series; f makes it if there is none.
 func (b *Bodies) make(place uint32, f func() *Body) *Body {
 	all := b.all.Load()
 	if all == nil {
@@ -133,7 +135,7 @@ func (b *Bodies) make(place uint32, f func() *Body) *Body {
 // Drop removes the body of a series.
 func (b *Bodies) Drop(place uint32) { b.all.Load()[place].Store(nil) }
 
-// Series is a series as the kinds see it.
+// Series is the kinds' view of one series.
 type Series struct {
 	Cell   *Cell
 	Dirty  *Bitmap
@@ -146,7 +148,7 @@ func (h Series) body() *Body { return h.Bodies.Of(h.Place) }
 
 func (h Series) makeBody(f func() *Body) *Body { return h.Bodies.make(h.Place, f) }
 
-// arrived is about when the newest sample of a series arrived, for those who do not hold the history lock.
+// arrived is about when the newest sample arrived. The caller does not hold the history lock.
 func (h Series) arrived(now window.Moment) time.Time {
 	if h.Dirty.Has(h.Place) {
 		return now.Wall

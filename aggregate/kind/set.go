@@ -8,7 +8,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// setKind is the behaviour of sets. All of a set is in the body (set.go); the cell holds the tick of the newest member.
+// setKind is the behaviour of sets. The body holds the members (set_body.go); the cell holds the
+// tick of the newest.
 type setKind struct{}
 
 func (setKind) Coding() window.Coding { return window.WholeCoding }
@@ -177,7 +178,7 @@ func (s *set) restore(d *blob.Decoder, r *Restorer) {
 	}
 }
 
-// reserve makes room for n more members. Nobody else adds while restoring.
+// reserve makes room for n more members while restoring.
 func (s *set) reserve(n int32) *members {
 	old := s.Exact.Load()
 	if old.used.Load()+n <= old.room() {

@@ -8,18 +8,21 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate/window"
 )
 
-// set is the body of a series of kind set: exact while it has up to some 1,200 members, then estimated.
+// set is the body of a set: exact up to some 1,200 members, then estimated.
 //
-// Writers add to the newest table. When it is full a writer makes one of twice the size; when the largest is full,
-// it makes the live registers, and from then on new samples go there. What the tables hold stays readable until
-// it is older than every window, so nothing has to be converted and no sample can fall between the two forms.
+// Writers add to the newest table. A writer that finds it full makes one of twice the size, or,
+// after the largest, the live registers, which take all later samples. Tables stay readable until
+// they are older than every window, so nothing is converted and no sample falls between the two
+// forms.
 type set struct {
 	Exact atomic.Pointer[members]
 	Many  atomic.Pointer[liveRegisters] // nil while exact
 
-	// units holds, per span, the registers of each unit; guarded by the history lock, empty while exact.
+	// units holds, per span, the registers of each unit; guarded by the history lock, empty while
+	// exact.
 	units [][]setSlot
-	// Of the newest table when older ones were found behind it: the epoch after which no writer can be adding to those.
+	// Of the newest table when older ones were found behind it: the epoch after which no writer can
+	// be adding to those.
 	merging *members
 	dropAt  uint64
 }
@@ -35,7 +38,7 @@ func NewSet(spans []window.Span) *set {
 	return s
 }
 
-// Insert notes a member's hash as seen in a tick. False: it would have to grow, and may not.
+// Insert enters a member's hash with a tick. It returns false if there is no memory.
 func (s *set) Insert(hash uint64, tick uint32, room Budget) bool {
 	hash = max(hash, 1)
 	for {
@@ -59,10 +62,11 @@ func (s *set) Insert(hash uint64, tick uint32, room Budget) bool {
 	}
 }
 
-// manyBytes is what a set takes once it is estimated: the live registers, and those of all slots of both windows.
+// manyBytes is what a set takes once it is estimated: the live registers, and those of all slots of
+// both windows.
 const manyBytes = hllRegisters * (1 + 2*(window.TicksPerWindow+1))
 
-// rollLocked notes what the live registers got under the tick.
+// rollLocked moves the live registers into the records of the tick.
 func (s *set) rollLocked(spans []window.Span, tick uint32) {
 	many := s.Many.Load()
 	if many == nil {
@@ -90,8 +94,8 @@ func (s *set) slotLocked(index int, sp *window.Span, unit uint32) *setSlot {
 	return &slots[at]
 }
 
-// MergeLocked moves what older tables hold into the newest, once no writer can be adding to them any more.
-// Members that were last seen before the oldest tick are left behind.
+// MergeLocked moves members of older tables into the newest, once no writer can be adding to those.
+// Members older than the oldest tick are dropped.
 func (s *set) MergeLocked(e *memory.Epochs, oldest uint32) {
 	newest := s.Exact.Load()
 	older := newest.Older.Load()
@@ -110,7 +114,8 @@ func (s *set) MergeLocked(e *memory.Epochs, oldest uint32) {
 	}
 }
 
-// insertOld moves a member to a newer table, or to one newer still where writers made that in the meantime.
+// insertOld moves a member to a newer table, or to one newer still where writers made that in the
+// meantime.
 func (s *set) insertOld(to *members, hash uint64, tick uint32) {
 	for !to.See(hash, tick) {
 		if newest := s.Exact.Load(); newest != to {
@@ -122,8 +127,8 @@ func (s *set) insertOld(to *members, hash uint64, tick uint32) {
 	}
 }
 
-// renewLocked starts a new table where much of what the newest holds is too old to be asked for: so members that come and
-// go do not fill it. The old one stays behind it until it is merged. An idle set gives back what it can.
+// renewLocked starts a new table if much of the newest is older than every window, so that members
+// that come and go do not fill it. The old table stays until it is merged.
 func (s *set) renewLocked(oldest uint32) {
 	table := s.Exact.Load()
 	if table.Older.Load() != nil {

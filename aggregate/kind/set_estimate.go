@@ -7,8 +7,9 @@ import (
 	"sync/atomic"
 )
 
-// A set of more members than its exact table takes is counted by HyperLogLog (Flajolet et al., 2007, with the
-// improved estimator of Ertl, arXiv:1702.01284): 2^12 registers, a standard error of 1.04/√4096 = 1.6 %.
+// A set of more members than its exact table takes is counted by HyperLogLog (Flajolet et al.,
+// 2007, with the improved estimator of Ertl, arXiv:1702.01284): 2^12 registers, a standard error of
+// 1.04/√4096 = 1.6 %.
 const (
 	hllBits      = 12
 	hllRegisters = 1 << hllBits
@@ -36,7 +37,8 @@ func (r *registers) merge(other *registers) {
 	}
 }
 
-// estimate is Ertl's: unbiased from 0 to far beyond what fits a window, without tables of corrections.
+// estimate is Ertl's: unbiased from 0 to far beyond what fits a window, without tables of
+// corrections.
 func (r *registers) estimate() float64 {
 	var histogram [hllMaxRank + 2]int
 	for _, rank := range r {
@@ -79,8 +81,8 @@ func tau(x float64) float64 {
 	return z / 3
 }
 
-// liveRegisters is what writers add to: four registers a word, raised by compare-and-swap. The roller takes
-// words out by swapping them with zero, so a rank is noted in one tick.
+// liveRegisters is what writers add to: four registers a word, raised by compare-and-swap. The
+// roller takes words out by swapping them with zero, so a rank is noted in one tick.
 type liveRegisters [hllRegisters / 4]atomic.Uint32
 
 func (l *liveRegisters) insert(hash uint64) {

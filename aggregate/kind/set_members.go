@@ -5,9 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// members is a set's exact form: the hash of each member with the tick in which it was last seen. An open
-// hash table that writers fill by compare-and-swap. A hash once in stays where it is, so a lookup needs no lock;
-// two tables may hold the same member, the newer tick counts.
+// members is a set's exact form: the hash of each member with the tick in which it was last seen.
+// An open hash table that writers fill by compare-and-swap. A hash once in stays where it is, so a
+// lookup needs no lock; two tables may hold the same member, the newer tick counts.
 type members struct {
 	Hashes []atomic.Uint64 // 0: empty
 	ticks  []atomic.Uint32 // 0: claimed, not seen yet
@@ -29,7 +29,8 @@ func newMembers(slots int, older *members) *members {
 	return m
 }
 
-// room is how many members a table takes: four fifths of its slots. Writers that race may exceed it by one each.
+// room is how many members a table takes: four fifths of its slots. Writers that race may exceed it
+// by one each.
 func (m *members) room() int32 { return int32(len(m.Hashes)) * 4 / 5 }
 
 // See notes that a member was seen in a tick. False: it is new and the table is full.
@@ -67,7 +68,8 @@ func raiseTick(at *atomic.Uint32, tick uint32) {
 	}
 }
 
-// Each calls f for every member of this table and of those it grew from; a member may come more than once.
+// Each calls f for every member of this table and of those it grew from; a member may come more
+// than once.
 func (m *members) Each(f func(hash uint64, tick uint32)) {
 	for ; m != nil; m = m.Older.Load() {
 		for i := range m.Hashes {

@@ -6,7 +6,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Sum is an exact sum of what counters hold: whole units and billionths, of which there are fewer than a whole one.
+// Sum is an exact sum of what counters hold: whole units and billionths, of which there are fewer
+// than a whole one.
 type Sum struct {
 	Whole    int64
 	Fraction uint64
@@ -36,7 +37,8 @@ func (s Sum) below(o Sum) bool {
 	return s.Whole < o.Whole || s.Whole == o.Whole && s.Fraction < o.Fraction
 }
 
-// maxPushed bounds a client's running total: the difference of any two is far from the rest of an int64 (cell.add).
+// maxPushed bounds a client's running total: the difference of any two is far from the rest of an
+// int64 (cell.add).
 const maxPushed = 1 << 60
 
 // quantiseTotal puts a running total on the grid. False: it is not a number, or beyond maxPushed.

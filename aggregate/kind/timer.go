@@ -10,8 +10,9 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// timerKind is the behaviour of timers. Writers observe into a live part (timerlive.go); what they observed is moved to records
-// by units of each window (timerslots.go), and the weight of all observations has a history.
+// timerKind is the behaviour of timers. Writers observe into a live part (timer_live.go). Its
+// contents move into records by units of each window (timer_records.go), and the weight of all
+// observations has a history.
 type timerKind struct{}
 
 func (timerKind) Coding() window.Coding { return window.WeightCoding }
@@ -73,7 +74,7 @@ func (k timerKind) ApplyDatedLocked(a *Applier, h Series, tick uint32, s *metric
 	return metric.Applied
 }
 
-// ApplyPreAggregatedLocked takes a histogram in under a tick.
+// ApplyPreAggregatedLocked adds a histogram in a tick.
 func (timerKind) ApplyPreAggregatedLocked(a *Applier, h Series, tick uint32, s *metric.Sample) metric.Reason {
 	body := h.body()
 	p := body.Timer.pushed
@@ -145,7 +146,7 @@ func (timerKind) begin(r *Reader) {
 	r.Spread.reset()
 }
 
-// ReadLocked reads a timer: what adds up by its notes, as a counter's; the rest by its bins.
+// ReadLocked reads stats that add from the history, as of a counter; other stats from the bins.
 func (timerKind) ReadLocked(r *Reader, h Series) {
 	timer := h.body().Timer
 	if !r.Stat.Additive() {
@@ -180,7 +181,7 @@ func (timerKind) ReadLocked(r *Reader, h Series) {
 	}
 }
 
-// addSumLocked adds the sum of so many observations of a timer: their mean is that of its bins.
+// addSumLocked adds the sum of so many observations: their mean is that of the bins.
 func (r *Reader) addSumLocked(timer *timer, count float64) {
 	r.Spread.reset()
 	timer.readLocked(r.Spread, r.Spans, r.View)
@@ -201,11 +202,11 @@ func (r *Reader) addSumLocked(timer *timer, count float64) {
 	r.plus(metric.Computed(sum))
 }
 
-// untold says why a timer lacks a value although something came.
+// untold explains why a timer lacks a value although samples came.
 const untold = "what was pushed does not tell it"
 
-// value is a timer's value, or notes why it has none. Percentiles of a summary are those of its last push: there is
-// nothing that they could be merged with.
+// value is a stat over the bins. Percentiles of a summary are those of its last push: they cannot
+// be merged.
 func (timerKind) value(r *Reader) (v float64, ok bool) {
 	if q := r.Stat.Quantile(); !math.IsNaN(q) && r.summaries > 0 {
 		if r.Series > 1 {
@@ -239,7 +240,7 @@ func quantileOf(all []metric.Quantile, q float64) (v float64, ok bool) {
 	return 0, false
 }
 
-// percentilesOf names those that can be asked for.
+// percentilesOf lists the percentiles that can be asked for.
 func percentilesOf(all []metric.Quantile) string {
 	var has []metric.Stat
 	for _, s := range metric.Timer.Stats() {
@@ -285,7 +286,8 @@ func (r *Restorer) timer(d *blob.Decoder, t *timer) {
 	r.pushed(d, t.pushed)
 }
 
-// weightsOfUnits makes the notes of a timer's weight from its records, which is all that there was.
+// weightsOfUnits computes the history of the weight from the records: older formats saved nothing
+// else.
 func (r *Restorer) weightsOfUnits(t *timer, p *window.History) {
 	p.FreeLog(r.Env.Logs)
 	*p = window.History{}

@@ -5,23 +5,24 @@ import (
 	"sync/atomic"
 )
 
-// timer is the body of a series of kind timer. Writers add to one half of its live part, with atomics only. Whoever holds
-// the history lock takes out what is there: it makes the other half the hot one, waits until no writer is left in the
-// cold one, and empties that; then the same the other way round. So bins, sum and extremes are of the same observations, and
-// each is taken once. (The two halves are those of client_golang's histogram; a single one, read bin by bin while writers went on, gave
-// counts and sums that were off by a hundred observations in half a million.)
+// timer is the body of a timer. Writers add to the hot half of its live part, with atomics only.
+// The holder of the history lock collects the observations: it makes the other half hot, waits
+// until no writer is in the cold one, and empties that; then the same in reverse. So bins, sum and
+// extremes are of the same observations, and each is collected once. (The halves are those of
+// client_golang's histogram. A single half, read bin by bin while writers went on, was off by a
+// hundred observations in half a million.)
 type timer struct {
 	tree atomic.Pointer[timerTree] // nil: all had a place in the live part
 
-	// units holds, per span, what came in each unit; nil: nothing. folded is the unit of the shortest span up to which the others
-	// have what came. Guarded by the history lock.
+	// units holds, per span, what came in each unit; nil: nothing. folded is the unit of the
+	// shortest span up to which the others have what came. Guarded by the history lock.
 	units  []timerSlots
 	folded uint32
 	// pushed is what came in histograms; nil: none did. Guarded by the history lock.
 	pushed *pushed
 }
 
-// observe counts a value that stands for weight observations in the hot half. False: it would have to grow, and may not.
+// observe counts a value with a weight in the hot half. It returns false if there is no memory.
 func (t *timer) observe(live *TimerLive, hot uint32, v, weight float64, room Budget) bool {
 	bin := BinOf(v)
 	if !t.count(live, hot, bin, uint64(math.RoundToEven(weight*WeightUnits)), room) {
@@ -31,7 +32,7 @@ func (t *timer) observe(live *TimerLive, hot uint32, v, weight float64, room Bud
 	return true
 }
 
-// count adds to a bin of a half. False: there is no room for it.
+// count adds to a bin of a half. It returns false if there is no memory.
 func (t *timer) count(live *TimerLive, hot uint32, bin int, units uint64, room Budget) bool {
 	if n := units / WeightUnits; n <= mostIn && units%WeightUnits == 0 && live.count(hot, bin, uint32(n)) != nil {
 		return true
@@ -44,7 +45,7 @@ func (t *timer) count(live *TimerLive, hot uint32, bin int, units uint64, room B
 	return true
 }
 
-// takeOverLocked observes what came to another timer since its last roll. Nobody finds that one any more.
+// takeOverLocked observes the late observations of a removed timer.
 func (t *timer) takeOverLocked(lives *timerLives, c *Cell, from *timer, of *Cell, room Budget) {
 	if lives.Of(of) == nil {
 		return
@@ -65,7 +66,7 @@ func (t *timer) takeOverLocked(lives *timerLives, c *Cell, from *timer, of *Cell
 	live[0].enter(d.Sum, d.min, d.max)
 }
 
-// takeLocked moves what came since it was last called into d.
+// takeLocked moves the observations since the previous call into d.
 func (t *timer) takeLocked(lives *timerLives, c *Cell, d *distribution) {
 	live := lives.Of(c)
 	if live == nil {

@@ -8,20 +8,23 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate/memory"
 )
 
-// TimerLive is what writers touch of a timer. It lies in an arena, and the timer's cell has its number. It is lines of the cache that each
-// have all that goes with some bins: so an observation touches one. A test holds it.
+// TimerLive is the part of a timer that writers update. It lies in an arena; the cell has its
+// number. It consists of cache lines, each with the bins, sum and extremes of some values: an
+// observation touches one line.
 //
-// It has two halves: most of what comes between two rolls has few bins that differ. What finds no place there goes to the timer's tree.
-// The second half is hot only while the first is emptied, so it is one line, and what writers touch the rest of the time is the same,
-// roll after roll.
+// It has two halves. Between two rolls most timers see few distinct bins; further bins go to the
+// timer's tree. The second half is hot only while the first is emptied, so it is a single line, and
+// writers touch the same memory roll after roll.
 //
-//   - D1 A writer that observes is inside (epoch.go), and asks the cell which half is hot once it is; or it holds the history lock.
-//   - D2 A half that was cold when no writer was inside, or each has left since, has nobody in it until it is hot again.
-//   - D3 Only the holder of the history lock turns the halves, and leaves the first one hot.
-//   - D4 A place is empty or has one bin, until whoever turned the halves empties it.
+//   - D1 A writer observes in a critical section (memory.WriterSlot), and reads which half is hot
+//     within it; or it holds the history lock.
+//   - D2 After a half became cold and each writer left its critical section, no writer is in that
+//     half until it is hot again.
+//   - D3 Only the holder of the history lock swaps the halves, and leaves the first one hot.
+//   - D4 A place is empty or has one bin, until the half is emptied.
 type TimerLive [TimerLines + 1]timerLine
 
-// timerLine counts observations of some bins, with what goes with them.
+// timerLine counts observations of some bins, with their sum and extremes.
 type timerLine struct {
 	sum      atomic.Uint64             // bits of a float64
 	min, max atomic.Uint64             // likewise; +Inf and -Inf where there is nothing
@@ -57,7 +60,7 @@ func (l *timerLives) at(value uint64) *TimerLive {
 	return (*TimerLive)(l.Pool.At(uint32(value >> 1)))
 }
 
-// Of is the live part of a timer; nil: nothing was observed yet, as where all comes in histograms.
+// Of is the live part of a timer; nil: nothing was observed yet, or all came in histograms.
 func (l *timerLives) Of(c *Cell) *TimerLive {
 	if value := c.Value.Load(); value != 0 {
 		return l.at(value)
@@ -65,7 +68,7 @@ func (l *timerLives) Of(c *Cell) *TimerLive {
 	return nil
 }
 
-// make is the live part of a timer, made where there is none; nil: there is no room for it.
+// make is the live part of a timer, created if there is none; nil: there is no memory.
 func (l *timerLives) make(c *Cell, room Budget) *TimerLive {
 	if live := l.Of(c); live != nil {
 		return live
@@ -87,14 +90,14 @@ func (l *timerLives) make(c *Cell, room Budget) *TimerLive {
 	return l.Of(c)
 }
 
-// Drop gives the live part back. Nobody finds the timer any more.
+// Drop frees the live part of a removed timer.
 func (l *timerLives) Drop(c *Cell) {
 	if value := c.Value.Swap(0); value != 0 {
 		l.Free(uint32(value >> 1))
 	}
 }
 
-// turn makes the other half of a timer the hot one, waits until no writer is left in the cold one, and returns that.
+// turn swaps the halves, waits until no writer is in the cold one, and returns the cold half.
 func (l *timerLives) turn(c *Cell) (cold uint32) {
 	value := c.Value.Load()
 	c.Value.Store(value ^ HotHalf)
@@ -102,25 +105,25 @@ func (l *timerLives) turn(c *Cell) (cold uint32) {
 	return uint32(value & HotHalf)
 }
 
-// reset makes it as new. Nobody else has it.
+// reset initializes a live part before any writer knows it.
 func (t *TimerLive) reset() {
 	for i := range t {
 		t[i].clear()
 	}
 }
 
-// clear makes a line as new. Nobody is in it, so what an atomic access costs can be saved.
+// clear empties a line that no writer is in, without atomics.
 func (l *timerLine) clear() {
 	*(*plainLine)(unsafe.Pointer(l)) = plainLine{min: math.Inf(1), max: math.Inf(-1)}
 }
 
-// plainLine is a line where nobody is.
+// plainLine is a line that no writer is in.
 type plainLine struct {
 	sum, min, max float64
 	places        [LinePlaces]uint32
 }
 
-// Line is where a bin is looked for first.
+// Line is the line in which a bin is looked up first.
 func (t *TimerLive) Line(hot uint32, bin int) *timerLine {
 	if hot != 0 {
 		return &t[TimerLines]
@@ -128,7 +131,7 @@ func (t *TimerLive) Line(hot uint32, bin int) *timerLine {
 	return &t[uint(bin)/LineBins%TimerLines]
 }
 
-// Observe counts one value in its bin. False: that has no place.
+// Observe counts one value in its bin. It returns false if the bin has no place.
 func (t *TimerLive) Observe(hot uint32, bin int, v float64) bool {
 	line := t.count(hot, bin, 1)
 	if line == nil {
@@ -138,7 +141,8 @@ func (t *TimerLive) Observe(hot uint32, bin int, v float64) bool {
 	return true
 }
 
-// count adds observations to the bin's place, in its line or the one beside it, and returns that. nil: it has none, or is full.
+// count adds observations to a bin, in its line or the one beside it, and returns the line; nil: no
+// place.
 func (t *TimerLive) count(hot uint32, bin int, n uint32) *timerLine {
 	line := t.Line(hot, bin)
 	if line.count(bin, n) {
@@ -180,7 +184,7 @@ func (l *timerLine) count(bin int, n uint32) bool {
 	return false
 }
 
-// enter adds what goes with bins.
+// enter adds to the sum and the extremes.
 func (l *timerLine) enter(sum, low, high float64) {
 	addFloat(&l.sum, sum)
 	lowerFloat(&l.min, low)
@@ -212,7 +216,7 @@ func raiseFloat(at *atomic.Uint64, v float64) {
 	}
 }
 
-// take empties a half. Nobody is in it.
+// take empties a half that no writer is in.
 func (t *TimerLive) take(half uint32, d *distribution) {
 	lines := t[:TimerLines]
 	if half != 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate/blob"
 )
 
-// timerSlots is what came in the latest units of a span in which anything came: one record each, behind each other, the oldest
-// first. All of it is guarded by the history lock.
+// timerSlots holds one record for each of the latest units of a span with observations, the oldest
+// first. Guarded by the history lock.
 type timerSlots struct {
 	records []byte
 	count   uint32
@@ -25,7 +25,7 @@ type timerRecord struct {
 	bins          []byte
 }
 
-// cutRecord takes the first record of a list. False: it is none.
+// cutRecord takes the first record of a list, or returns false if it is invalid.
 func cutRecord(list []byte) (rec timerRecord, rest []byte, ok bool) {
 	size, n := binary.Uvarint(list)
 	if n <= 0 || size > uint64(len(list)-n) {
@@ -60,7 +60,8 @@ func recordSize(list []byte) int {
 	return n + int(size)
 }
 
-// Whole numbers and short fractions are bits followed by many zeroes: turned round, a short varint. Others take eight bytes as they are.
+// Whole numbers and short fractions are bits followed by many zeroes: turned round, a short varint.
+// Others take eight bytes as they are.
 func appendNarrow(dst []byte, v float64, wide *byte, i int) []byte {
 	at := len(dst)
 	dst = binary.AppendUvarint(dst, bits.ReverseBytes64(math.Float64bits(v)))
@@ -149,7 +150,8 @@ func (s *timerSlots) oldest() uint32 {
 	return recordUnit(s.records)
 }
 
-// note puts the record of a unit behind the others, or in place of the newest if that is its. Of more than most the oldest goes.
+// note appends the record of a unit, or replaces the newest if it is of the same unit. Beyond most,
+// the oldest is dropped.
 func (s *timerSlots) note(unit uint32, rec []byte, most int) {
 	if unit != s.newest {
 		if int(s.count) == most {
@@ -168,7 +170,7 @@ func (s *timerSlots) dropOldest() {
 	s.count--
 }
 
-// put has the records end with one that begins at a place. There is room for it to grow a little.
+// put truncates the records at a place and appends one, with a little spare capacity.
 func (s *timerSlots) put(at int, rec []byte) {
 	need := at + len(rec)
 	if have := cap(s.records); need > have || have > 2*need+slotSlack {

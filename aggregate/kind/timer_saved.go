@@ -51,8 +51,9 @@ func (t *timer) restoreLatest(d *blob.Decoder, r *Restorer) {
 	}
 }
 
-// restoreRecord enters a record of the shortest span. A state may be newer than the records that are replayed on it: what it has
-// folded, it has in its last form; what it has not is as the record says until a later one says more.
+// restoreRecord enters a record of the shortest span. A state may be newer than the records that
+// are replayed on it: what it has folded, it has in its last form; what it has not is as the record
+// says until a later one says more.
 func (t *timer) restoreRecord(spans []window.Span, unit uint32, raw []byte) {
 	if t.units == nil {
 		t.units = make([]timerSlots, len(spans))
@@ -107,7 +108,8 @@ func soundBins(list []byte) bool {
 	return d.addBins(list)
 }
 
-// restoreFirst reads the first format: all spans' slots, in no order, the longer ones with all that the shortest has.
+// restoreFirst reads the first format: all spans' slots, in no order, the longer ones with all that
+// the shortest has.
 func (t *timer) restoreFirst(d *blob.Decoder, r *Restorer, n uint64) {
 	one := distributions.Get().(*distribution)
 	defer distributions.Put(one)
@@ -136,9 +138,9 @@ func (t *timer) restoreFirst(d *blob.Decoder, r *Restorer, n uint64) {
 	}
 }
 
-// eachBin calls f for the bins of a slot of the first format: of each its weight and the distance from the one before. The lowest bit
-// says that a distance other than 1 follows, the next that the weight is in units. It reports false for bytes that are
-// not such a list.
+// eachBin calls f for the bins of a slot of the first format: of each its weight and the distance
+// from the one before. The lowest bit says that a distance other than 1 follows, the next that the
+// weight is in units. It reports false for bytes that are not such a list.
 func eachBin(list []byte, f func(bin int, weight uint64)) bool {
 	d := blob.Decoder{Rest: list}
 	for bin := 0; d.More(); {
@@ -159,7 +161,8 @@ func eachBin(list []byte, f func(bin int, weight uint64)) bool {
 	return d.Err == nil
 }
 
-// How a timer's past is kept. The first format began with the number of the shortest span's slots, which is below these.
+// How a timer's past is kept. The first format began with the number of the shortest span's slots,
+// which is below these.
 const (
 	pastWhole    = 64 + iota // all of it: what is there goes
 	pastLatest               // the latest records of the shortest span: whoever reads them folds as the writer did

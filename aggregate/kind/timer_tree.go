@@ -6,7 +6,8 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate/window"
 )
 
-// timerTree holds what found no place in the live part of a timer, for either half: its nodes come into being by compare-and-swap.
+// timerTree holds what found no place in the live part of a timer, for either half: its nodes come
+// into being by compare-and-swap.
 type timerTree [timerNodes]atomic.Pointer[timerNode]
 
 type timerNode struct {

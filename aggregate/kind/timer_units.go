@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate/window"
 )
 
-// rollLocked notes what came since the last roll under the tick, and returns its weight.
+// rollLocked records the observations since the last roll under the tick, and returns their weight.
 func (t *timer) rollLocked(lives *timerLives, c *Cell, spans []window.Span, tick uint32) (weight uint64) {
 	fresh := distributions.Get().(*distribution)
 	fresh.reset()
@@ -18,9 +18,10 @@ func (t *timer) rollLocked(lives *timerLives, c *Cell, spans []window.Span, tick
 	return weight
 }
 
-// noteLocked notes what came in a tick. That is done for the shortest span alone: what it is about to lose is folded into the
-// others (foldLocked). Until then they are read together. What came in a tick before the newest is noted under that: whoever rolls first
-// may be a reader, who is ahead of the roller or of a sample that was held.
+// noteLocked records the observations of a tick, in the shortest span alone. Records that it is
+// about to drop are folded into the longer spans first (foldLocked); until then they are read
+// together. A tick before the newest counts as the newest: a reader may have rolled ahead of the
+// roller.
 func (t *timer) noteLocked(spans []window.Span, tick uint32, d *distribution) {
 	if t.units == nil {
 		t.units = make([]timerSlots, len(spans))
@@ -36,9 +37,10 @@ func (t *timer) noteLocked(spans []window.Span, tick uint32, d *distribution) {
 	fine.note(unit, d.record(unit), most)
 }
 
-// foldLocked adds what the shortest span has, and the others not yet, to those.
+// foldLocked adds records of the shortest span to the longer ones.
 //
-//   - D5 The longer spans have what came up to the shortest's unit folded, which is over; what came later, the shortest has alone.
+//   - D5 The longer spans have all records up to unit folded of the shortest span, which is
+//     complete; later ones are in the shortest span alone.
 func (t *timer) foldLocked(spans []window.Span) {
 	d := distributions.Get().(*distribution)
 	defer distributions.Put(d)
@@ -58,7 +60,7 @@ func (t *timer) foldLocked(spans []window.Span) {
 	t.folded = t.units[0].newest
 }
 
-// fold adds what came in a unit, which is none before the newest, and empties d.
+// fold adds a distribution to a unit, which is the newest or later, and empties d.
 func (s *timerSlots) fold(unit uint32, d *distribution, most int) {
 	if d.Total == 0 {
 		return
@@ -70,7 +72,7 @@ func (s *timerSlots) fold(unit uint32, d *distribution, most int) {
 	d.reset()
 }
 
-// readLocked adds all that is in the view to d. What came since the last roll has to be rolled before.
+// readLocked adds all observations in the view to d. The timer has to be rolled before.
 func (t *timer) readLocked(d *distribution, spans []window.Span, v window.View) {
 	if t.units != nil {
 		t.units[v.Index].each(v.FirstUnit, d.merge)
@@ -84,8 +86,8 @@ func (t *timer) readLocked(d *distribution, spans []window.Span, v window.View) 
 	}
 }
 
-// Weight is what the timer is accounted for: what it takes once both windows are full of records with all bins of its tree, and a
-// quarter of its table; or what it takes now, if that is more.
+// Weight is the memory that the timer is accounted for: its current memory, or if that is less, its
+// memory with both windows full of records.
 func (t *timer) Weight(live *TimerLive) int64 {
 	const (
 		slots = 2 * (window.TicksPerWindow + 1)
@@ -98,7 +100,7 @@ func (t *timer) Weight(live *TimerLive) int64 {
 // recordHead is what stands before a record's bins where the values are no whole numbers.
 const recordHead = 32
 
-// unitBytes is what the slots take.
+// unitBytes is the memory of the records.
 func (t *timer) unitBytes() (n int64) {
 	for i := range t.units {
 		n += slotsBytes + int64(cap(t.units[i].records))
@@ -106,7 +108,7 @@ func (t *timer) unitBytes() (n int64) {
 	return n
 }
 
-// liveBytes is what the live part and the tree take, by what a leaf is counted for.
+// liveBytes is the memory of the live part and the tree; leaf is the price of a leaf.
 func (t *timer) liveBytes(live *TimerLive, leaf int64) (n int64) {
 	if live != nil {
 		n += liveBytes
@@ -118,7 +120,7 @@ func (t *timer) liveBytes(live *TimerLive, leaf int64) (n int64) {
 	return n
 }
 
-// forgetLocked drops the slots of an idle timer.
+// forgetLocked drops the records of an idle timer.
 func (t *timer) forgetLocked() {
 	t.units = nil
 	if t.pushed != nil {
@@ -126,7 +128,7 @@ func (t *timer) forgetLocked() {
 	}
 }
 
-// BytesLocked is the memory that the timer takes now.
+// BytesLocked is the current memory of the timer.
 func (t *timer) BytesLocked(live *TimerLive) int64 {
 	n := int64(unsafe.Sizeof(timer{})) + t.unitBytes() + t.liveBytes(live, 2*leafBins*8)
 	if t.pushed != nil {
@@ -135,7 +137,8 @@ func (t *timer) BytesLocked(live *TimerLive) int64 {
 	return n
 }
 
-// enterLocked adds what came in an earlier tick to the records of its units. Units that are not kept any more are left out.
+// enterLocked adds observations of an earlier tick to the records of its units, as far as those are
+// kept.
 func (t *timer) enterLocked(spans []window.Span, tick uint32, d *distribution) {
 	fine := spans[0].Unit(tick)
 	if t.units == nil || fine >= t.units[0].newest {

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Aliases finds a series by the name and tag bytes of a line as they stand on the wire: hashed, looked up
-// without a lock (slots.go), and compared in full with the bytes in the record.
+// Aliases finds a series by the name and tag bytes of a line, as on the wire: it hashes them, looks
+// them up without a lock, and compares them in full with the bytes of the record.
 type Aliases struct {
 	seed     maphash.Seed
 	lineHash Hash
@@ -21,26 +21,26 @@ type Aliases struct {
 	Used     atomic.Int64            // of records in use
 }
 
-// NewAliases makes room for aliases of so many bytes.
+// NewAliases reserves room for aliases of so many bytes.
 func NewAliases(size int64) *Aliases {
 	return &Aliases{seed: maphash.MakeSeed(), lineHash: NewHash(), Slots: NewSlots(), Records: newRecords(size)}
 }
 
-// Key is what decides which series a line belongs to, as it stands on the wire. The bytes are borrowed.
+// Key identifies a line or a sample, as on the wire. The bytes are borrowed.
 type Key struct {
 	hash uint64
 	name []byte
 	tags []byte
-	mode uint16 // kind and separator; of a line, see recall.go
+	mode uint16 // kind and separator; of a line, see lines.go
 	mask uint16 // of the mode's bits, those that are looked up
 	// rate is that of a sampled line; else 0.
 	rate float64
-	// sender is the key of who sent the line, 0 where nobody asks: two who send the same bytes speak of different things,
-	// and so do two who had the same address. What the line says of its origin beside its tags is mixed in.
+	// sender is the key of the sender, or 0 where senders do not matter: the same bytes of two
+	// senders describe two objects. Claims beside the tags are mixed in.
 	sender uint64
 }
 
-// KeyOf is what a sample is looked up by: its line, where that says all.
+// KeyOf is the key of a sample: of its line, where the line says all.
 func (a *Aliases) KeyOf(s *metric.Sample) Key {
 	if s.Line != nil {
 		return a.lineKeyOf(s)
@@ -63,8 +63,8 @@ func (a *Aliases) keyOfSample(s *metric.Sample) Key {
 	return k
 }
 
-// origin is what beside name and tags decides whom a line is about. Fields that few lines have are mixed in as hashes of 64
-// random bits: two of one sender agree as rarely as the keys of two senders do.
+// origin mixes the claims beside name and tags into the key of the sender, as hashes of 64 random
+// bits: they collide as rarely as the keys of senders.
 func (a *Aliases) origin(s *metric.Sample) uint64 {
 	k := s.Sender.Key
 	if len(s.Container) > 0 {
@@ -93,8 +93,8 @@ func (a *Aliases) Find(k *Key) *record {
 	}
 }
 
-// Set makes a key lead to a target, with a new record where there is none, and returns where it led before: 0 for
-// nowhere. False: the key is too long to be remembered, or there is no memory.
+// Set makes a key lead to a target, with a new record if needed, and returns the earlier target or
+// 0. It returns false if the key is too long to be remembered, or there is no memory.
 func (a *Aliases) Set(k *Key, target uint64) (before uint64, ok bool) {
 	if len(k.name)+len(k.tags) > maxAliasBytes {
 		return 0, false
@@ -114,7 +114,7 @@ func (a *Aliases) Set(k *Key, target uint64) (before uint64, ok bool) {
 	return 0, true
 }
 
-// place is where the record of a hash would come to lie now.
+// place is where the next record of a hash would lie.
 func (a *Aliases) place(hash uint64, length int) uintptr {
 	shard := a.Slots.Shard(hash)
 	shard.Mu.Lock()
@@ -122,8 +122,8 @@ func (a *Aliases) place(hash uint64, length int) uintptr {
 	return uintptr(unsafe.Pointer(a.Records.at(a.Shards[hash%SlotShards].likelyLocked(recordClass(length)))))
 }
 
-// Sweep removes the records of one shard that stale says so of. Their numbers may be used again (recycle) only
-// after every writer has passed.
+// Sweep removes the records of one shard that stale selects. Their numbers may be recycled after
+// every writer was quiescent.
 func (a *Aliases) Sweep(index int, stale func(target uint64) bool) []uint32 {
 	shard := &a.Slots.Shards[index]
 	shard.Mu.Lock()
@@ -141,7 +141,7 @@ func (a *Aliases) Recycle(index int, numbers []uint32) {
 	}
 }
 
-// Size is the number of aliases, and the bytes of all tables and records.
+// Size returns the number of aliases, and the bytes of all tables and records.
 func (a *Aliases) Size() (n int, bytes int64) {
 	for i := range a.Slots.Shards {
 		shard := &a.Slots.Shards[i]

@@ -1,5 +1,5 @@
-// Package lookup is the line cache: it maps the bytes of a line, or the name and tags of a sample, to
-// the series that they led to before.
+// Package lookup is the line cache: it maps the bytes of a line, or the name and tags of a sample,
+// to the series that they led to before.
 //
 // Aliases finds records by hash in an open hash table (Slots), without a lock, and compares all
 // bytes. A record leads to a series or to a remembered rejection (target.go). Lines are looked up

@@ -7,9 +7,10 @@ import (
 	"unsafe"
 )
 
-// Hash hashes two pieces of a line: the mixing step of wyhash (github.com/wangyi-fudan/wyhash), a product of 64 bits
-// folded onto itself, which is also the fallback of Go's own maps. hash/maphash does the same for any bytes at three times the
-// cost of a line's two short pieces. The seed is the process's own and secret, so nobody can choose lines that meet.
+// Hash hashes two pieces of a line with the mixing step of wyhash (github.com/wangyi-fudan/wyhash):
+// a 128-bit product folded onto 64 bits, which is also the fallback of Go's maps. For two short
+// pieces it costs a third of hash/maphash. The seed is secret, so no sender can choose lines that
+// collide.
 type Hash struct{ a, b, C uint64 }
 
 func NewHash() Hash { return Hash{rand.Uint64() | 1, rand.Uint64() | 1, rand.Uint64() | 1} }
@@ -18,7 +19,8 @@ func (h *Hash) Of(head, rest []byte) uint64 {
 	return h.piece(h.piece(h.C, head), rest)
 }
 
-// String goes on from state with a string. The length is mixed in, so that what stands next to each other cannot be cut elsewhere.
+// String hashes a string into a state. The length is mixed in, so adjacent strings cannot be cut
+// elsewhere.
 func (h *Hash) String(state uint64, s string) uint64 {
 	return h.piece(state, unsafe.Slice(unsafe.StringData(s), len(s)))
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Bits of a record's mode. Below lineMode is the kind, which a line that is looked up does not know yet.
+// Bits of a record's mode. Below lineMode is the kind, which a line that is looked up does not know
+// yet.
 const (
 	kindMask     = 0x0f
 	sampledMode  = 0x10 // the record ends with the line's rate
@@ -16,8 +17,8 @@ const (
 	externalMode = 0x40
 )
 
-// Result is a line on its way to its series. Each step is done for all lines before the next: what one waits for in memory,
-// the others wait for at the same time.
+// Result is a line on its way to its series. Each step is done for all lines before the next one,
+// so that their cache misses overlap.
 type Result struct {
 	hash   uint64
 	sender uint64
@@ -31,16 +32,16 @@ type Result struct {
 // IsNew reports whether no record was found.
 func (r *Result) IsNew() bool { return r.number == 0 }
 
-// Kind is that of a known line's samples.
+// Kind is the kind of a known line.
 func (r *Result) Kind() metric.Kind { return metric.Kind(r.mode & kindMask) }
 
 // Sampled reports whether a known line has a rate.
 func (r *Result) Sampled() bool { return r.mode&sampledMode != 0 }
 
-// Rate is that of a sampled line.
+// Rate is the rate of a sampled line.
 func (r *Result) Rate() float64 { return r.record.rate() }
 
-// lineKeyOf is the key of the line of a sample, with what its record is to say of the sample.
+// lineKeyOf is the key of a sample's line, including what its record says of the sample.
 func (a *Aliases) lineKeyOf(s *metric.Sample) Key {
 	l := s.Line
 	hash, sender, mode := a.lineKey(l)
@@ -51,7 +52,7 @@ func (a *Aliases) lineKeyOf(s *metric.Sample) Key {
 	return k
 }
 
-// lineKey is what a line is looked up by beside its bytes. Its kind stands in Rest, so it need not be known.
+// lineKey is the key of a line beside its bytes. The kind is part of Rest, so it need not be known.
 func (a *Aliases) lineKey(l *metric.Line) (hash, sender uint64, mode uint16) {
 	mode = lineMode | uint16(l.Dialect)<<8
 	if l.DefaultExternal {
@@ -63,22 +64,23 @@ func (a *Aliases) lineKey(l *metric.Line) (hash, sender uint64, mode uint16) {
 	return fold(a.lineHash.Of(l.Head, l.Rest)^sender, a.lineHash.a^uint64(mode)), sender, mode
 }
 
-// isLine reports whether a record is that of a line.
+// isLine reports whether a record is of a line.
 func (r *record) isLine(l *metric.Line, k *Result) bool {
 	return r.sender == k.sender && r.mode&^(kindMask|sampledMode) == k.mode &&
 		int(r.nameLength) == len(l.Head) && int(r.tagsLength) == len(l.Rest) &&
 		bytes.Equal(r.name(), l.Head) && bytes.Equal(r.tags(), l.Rest)
 }
 
-// Where what lines look at is more than the processor's own cache holds, it is asked for one step ahead, some lines at a time: a load
-// that waits holds up all that come a few hundred instructions behind it, asking does not. Where it is less, asking costs more than it brings.
+// Where what lines look at is more than the processor's own cache holds, it is asked for one step
+// ahead, some lines at a time: a load that waits holds up all that come a few hundred instructions
+// behind it, asking does not. Where it is less, asking costs more than it brings.
 const (
 	FarBytes  = 4 << 20 // of records, if nobody says otherwise
 	FarLines  = 8       // whose addresses are gathered
 	farCaches = 3 * FarLines
 )
 
-// LookupLines finds the records of lines. far: what they look at is asked for ahead.
+// LookupLines finds the records of lines. far: each step prefetches the memory of the next.
 func (a *Aliases) LookupLines(lines []metric.Line, found []Result, far bool) {
 	if a.hashLines(lines, found, far); far {
 		a.findFar(lines, found)
@@ -124,7 +126,8 @@ func (a *Aliases) findLines(found []Result) {
 	}
 }
 
-// findFar does what findLines does, and has the records come: of long ones the first two lines and the last.
+// findFar is findLines, and prefetches the records: of long ones the first two cache lines and the
+// last.
 func (a *Aliases) findFar(lines []metric.Line, found []Result) {
 	records := a.Records
 	for len(found) > 0 {
@@ -143,7 +146,8 @@ func (a *Aliases) findFar(lines []metric.Line, found []Result) {
 	}
 }
 
-// touchRecords has the records come: the comparison of one takes so many steps that the processor does not see the next one.
+// touchRecords loads the records ahead: comparing one takes too long for the processor to reach the
+// next load.
 func (a *Aliases) touchRecords(found []Result) {
 	records := a.Records
 	for i := range found {
@@ -154,7 +158,7 @@ func (a *Aliases) touchRecords(found []Result) {
 	}
 }
 
-// compare holds each line against its record.
+// compare compares each line with its record.
 func (a *Aliases) compare(lines []metric.Line, found []Result) {
 	for i := range found {
 		r := &found[i]
@@ -166,7 +170,7 @@ func (a *Aliases) compare(lines []metric.Line, found []Result) {
 	}
 }
 
-// PrefetchNew has the slots come of aliases that are to be made, and the memory of their records.
+// PrefetchNew prefetches the slots and the memory of aliases that are about to be made.
 func (a *Aliases) PrefetchNew(lines []metric.Line, found []Result) {
 	a.prefetchSlots(found)
 	var ahead [2 * FarLines]uintptr

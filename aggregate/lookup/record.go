@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate/memory"
 )
 
-// record is an alias: a header, followed in memory by the name and the tags, and of a sampled line by its rate. It lies in
-// memory without pointers, on a multiple of 16 bytes.
+// record is an alias: a header, followed in memory by the name and the tags, and of a sampled line
+// by its rate. It lies in memory without pointers, on a multiple of 16 bytes.
 type record struct {
 	sender uint64
 	// Target is where the alias leads, see target.go. It is the one thing that may change.
@@ -24,7 +24,8 @@ type record struct {
 const (
 	recordHeader = int(unsafe.Sizeof(record{}))
 	recordGrain  = 16
-	// maxAliasBytes bounds the name and tags of an alias; longer lines are found by their canonical form each time.
+	// maxAliasBytes bounds the name and tags of an alias; longer lines are found by their canonical
+	// form each time.
 	maxAliasBytes = 2048
 	chunkGrains   = 1 << 9 // 8 KiB: there are as many begun as shards
 	recordClasses = (recordHeader+maxAliasBytes+rateBytes)/recordGrain + 2
@@ -58,14 +59,15 @@ func (r *record) rate() float64 {
 	return math.Float64frombits(binary.LittleEndian.Uint64(r.bytes(int(r.nameLength)+int(r.tagsLength), rateBytes)))
 }
 
-// records is the memory of all aliases. A record's number is its place in grains. Chunks of it are given to the shards,
-// which cut them up under their locks.
+// records is the memory of all aliases. A record's number is its place in grains. Chunks of it are
+// given to the shards, which cut them up under their locks.
 type records struct {
 	Memory *memory.Arena
 	chunks atomic.Int64 // given out
 }
 
-// newRecords reserves for records of so many bytes, and as much again for pieces that no new record fits.
+// newRecords reserves for records of so many bytes, and as much again for pieces that no new record
+// fits.
 func newRecords(size int64) *records {
 	most := int64(math.MaxUint32) * recordGrain
 	return &records{Memory: memory.NewArena(int(min(2*size+SlotShards*chunkGrains*recordGrain, most)))}
@@ -87,14 +89,15 @@ func (r *records) chunk() (number uint32, ok bool) {
 
 func (r *records) Bytes() int64 { return r.chunks.Load() * chunkGrains * recordGrain }
 
-// RecordShard is a shard's part of the records, under the shard's lock: the chunk that is cut up from its start, and lists of
-// pieces that were given back, by size.
+// RecordShard is a shard's part of the records, under the shard's lock: the chunk that is cut up
+// from its start, and lists of pieces that were given back, by size.
 type RecordShard struct {
 	next, end uint32
 	free      [recordClasses][]uint32
 }
 
-// makeLocked copies a key into a new record, complete but not yet named by a slot. False: there is no more memory.
+// makeLocked copies a key into a new record, complete but not yet named by a slot. False: there is
+// no more memory.
 func (s *RecordShard) makeLocked(all *records, k *Key, target uint64) (number uint32, ok bool) {
 	length := recordHeader + len(k.name) + len(k.tags)
 	if k.rate != 0 {

@@ -6,14 +6,15 @@ import (
 	"unsafe"
 )
 
-// Slots is an open hash table from hashes to numbers in shards. Lookups take no lock; whoever looks up compares
-// what the number stands for, since a slot holds only 32 bits of the hash, its tag. The low bits of the tag are also where a probe begins, so
-// that a table grows without another look at what it names; those above them, and the shard, tell hashes apart.
+// Slots is an open hash table from hashes to numbers, in shards. Lookups take no lock. A slot holds
+// 32 bits of the hash, the tag, so callers compare what the number stands for. The low bits of the
+// tag are also the start of the probe, so a table grows without another look at its objects; the
+// bits above, and the shard, tell hashes apart.
 //
-//   - T1 What a number stands for is complete before its slot names it.
-//   - T2 A number that was removed is used again only after every writer has passed (epoch.go).
-//   - T3 Adding, removing and growing happen under the shard's lock; a lookup that runs into any of them finds
-//     the old state or the new one.
+//   - T1 The object of a number is complete before its slot names it.
+//   - T2 A removed number is reused only after every writer was quiescent (memory.Epochs).
+//   - T3 Adding, removing and growing happen under the shard's lock; a concurrent lookup finds the
+//     old state or the new one.
 type Slots struct {
 	heads  [SlotShards]slotHead // by themselves, so that they stay in a cache
 	Shards [SlotShards]slotShard
@@ -21,10 +22,11 @@ type Slots struct {
 
 const SlotShards = 256
 
-// slotHead is where a shard's table is. A table is followed only by one of at least its size.
+// slotHead is where the table of a shard is. A table is replaced only by one of at least its size.
 //
-//   - T4 Whoever grows a table stores first, then mask; a lookup loads mask, then first. So it never reads beyond a table. With
-//     a new table and an old mask it may miss what is there, as if it had come before that: the caller asks under the lock.
+//   - T4 Growing stores first, then mask; a lookup loads mask, then first. So it never reads beyond
+//     a table. With a new table and an old mask it may miss a number; callers look again under the
+//     lock before they create one.
 type slotHead struct {
 	first atomic.Pointer[atomic.Uint64]
 	mask  atomic.Uint64
@@ -76,12 +78,12 @@ func (s *Slots) Probe(hash uint64) probe {
 	return probe{first: head.first.Load(), mask: mask, at: hash >> 32, tag: hash >> 32}
 }
 
-// Slot is the one that is looked at next.
+// Slot is the next slot to look at.
 func (p *probe) Slot() *atomic.Uint64 {
 	return (*atomic.Uint64)(unsafe.Add(unsafe.Pointer(p.first), p.at&p.mask*8))
 }
 
-// Next is the number in the next slot that could be the hash's; 0: there is none.
+// Next returns the number in the next slot with the hash's tag, or 0 at the end of the probe.
 func (p *probe) Next() uint32 {
 	for {
 		slot := p.Slot().Load()
@@ -131,7 +133,7 @@ func (s *slotShard) growLocked() {
 	s.setLocked(table)
 }
 
-// RemoveLocked takes a number out.
+// RemoveLocked removes a number.
 func (s *slotShard) RemoveLocked(hash uint64, number uint32) {
 	table := s.table
 	mask := uint64(len(table) - 1)
@@ -148,7 +150,7 @@ func (s *slotShard) RemoveLocked(hash uint64, number uint32) {
 	}
 }
 
-// sweepLocked takes out all numbers that gone says so of, and returns them.
+// sweepLocked removes the numbers that gone selects, and returns them.
 func (s *slotShard) sweepLocked(gone func(number uint32) bool) (out []uint32) {
 	table := s.table
 	for i := range table {

@@ -39,8 +39,8 @@ func TestSlotsGrow(t *testing.T) {
 	}
 }
 
-// T1, T2, T3, T4: lookups while numbers are added, removed and tables grow find only what their hash
-// has, and find a number that stays whenever they ask under the lock. Run with -race.
+// T1, T2, T3, T4: lookups while numbers are added, removed and tables grow find only what their
+// hash has, and find a number that stays whenever they ask under the lock. Run with -race.
 func TestSlotsAreReadWhileTheyChange(t *testing.T) {
 	const numbers = 2000
 	s := NewSlots()

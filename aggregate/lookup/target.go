@@ -2,15 +2,15 @@ package lookup
 
 import "github.com/sluice-metrics/sluice/metric"
 
-// Ref names a series and its generation, so that a reader notices when its place was given to another.
+// Ref names a series and its generation, so that a reader notices when its place was reused.
 type Ref struct {
 	Number uint32
 	State  uint32
 }
 
-// A target is what an alias leads to, in one word so that it changes at once: a series' number with its state,
-// by which a writer sees that the place belongs to another series by now; or a refusal with the turn of the
-// table's limits that it was decided in, by which a writer sees that it has to ask again.
+// A target is where an alias leads, in one word, so that it changes at once: a series' number and
+// state, by which a writer sees that the place has another series by now; or a rejection with the
+// turn of the table's limits, by which a writer sees that it has to ask again.
 const RefusalBit = 1 << 63
 
 func (r Ref) Target() uint64 { return uint64(r.State)<<32 | uint64(r.Number) }

@@ -11,25 +11,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Arena is one piece of memory without pointers, outside Go's heap, that grows in place up to what was reserved: what lies in
-// it is found by a product and a sum, whereas chunks of the heap take a load each from a directory. The collector
-// neither scans it nor lets the heap grow by as much again, and the kernel may back it with huge pages, which spare most of
-// what a scattered access costs at a million series.
+// Arena is one piece of pointer-free memory outside of Go's heap. It grows in place, up to the
+// addresses that were reserved, so an object's address is a product and a sum; chunks on the heap
+// would need a directory and one more load. The collector neither scans it nor counts it, and the
+// kernel may back it with huge pages, which makes scattered accesses cheaper.
 type Arena struct {
 	Base     unsafe.Pointer
 	reserved int
 	usable   atomic.Int64 // bytes from base on
 
-	mu sync.Mutex // of who grows it
+	mu sync.Mutex // guards growing
 }
 
 const (
 	hugePage = 2 << 20
-	// arenaStep is what a small arena grows by; a larger one grows by a quarter.
+	// arenaStep is the step by which a small arena grows; a larger one grows by a quarter.
 	arenaStep = 64 << 10
 )
 
-// NewArena reserves addresses, no memory. Where the system has less to give, it reserves less.
+// NewArena reserves addresses, but no memory. If the system grants fewer addresses, it reserves
+// fewer.
 func NewArena(size int) *Arena {
 	for size = roundUp(size, hugePage); size >= hugePage; size = roundUp(size/2, hugePage) {
 		mapped, err := unix.Mmap(-1, 0, size+hugePage, unix.PROT_NONE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
@@ -47,7 +48,8 @@ func NewArena(size int) *Arena {
 	return &Arena{}
 }
 
-// Grow makes the first bytes usable; what is new is zero. False: there is no more memory.
+// Grow makes the first size bytes usable; new bytes are zero. It returns false if there is no more
+// memory.
 func (a *Arena) Grow(size int) bool {
 	if int64(size) <= a.usable.Load() {
 		return true
@@ -78,7 +80,7 @@ func (a *Arena) Grow(size int) bool {
 	return true
 }
 
-// Touch has a cache line come, whatever is in it.
+// Touch loads the cache line at p.
 func Touch(p unsafe.Pointer) { (*atomic.Uint64)(p).Load() }
 
 func roundUp(n, to int) int { return (n + to - 1) / to * to }

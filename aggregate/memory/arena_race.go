@@ -4,8 +4,9 @@ package memory
 
 import "unsafe"
 
-// Arena is what arena.go says, on Go's heap: the race detector sees nothing outside of it, neither a race nor the atomics that
-// prevent one. It is all usable at once, and small, for the detector takes several times as much.
+// Arena has the interface of the arena in arena.go, on Go's heap: the race detector sees neither
+// races nor atomics outside of the heap. It is small and usable at once, because the detector needs
+// several times as much memory.
 type Arena struct {
 	Base     unsafe.Pointer
 	reserved int
@@ -20,5 +21,5 @@ func NewArena(size int) *Arena {
 
 func (a *Arena) Grow(size int) bool { return size <= a.reserved }
 
-// Touch does nothing: what lies at p may be written to at this moment.
+// Touch does nothing: another goroutine may be writing to p.
 func Touch(unsafe.Pointer) {}

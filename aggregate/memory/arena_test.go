@@ -6,7 +6,8 @@ import (
 	"unsafe"
 )
 
-// An arena grows in place: what was written stays where it was, what is new is zero, and the end is the end.
+// An arena grows in place: what was written stays where it was, what is new is zero, and the end is
+// the end.
 func TestArenaGrowsInPlace(t *testing.T) {
 	const size = 6 << 20
 	a := NewArena(size)

@@ -10,14 +10,16 @@ import (
 	"sync/atomic"
 )
 
-// Epochs tells when memory that was unlinked can be used again: once every writer has passed a batch boundary
-// since. (Quiescent-state-based reclamation; McKenney & Slingwine, "Read-Copy Update", 1998.)
+// Epochs tells when unlinked memory is reusable: once every online writer was quiescent since. This
+// is quiescent-state-based reclamation (McKenney & Slingwine, "Read-Copy Update", 1998).
 //
-//   - E1 A writer looks up shared structures only between Online and Offline, and keeps nothing it found across Quiesce.
-//   - E2 Whoever unlinks does so before it calls advance, and reuses only after passed said so.
+//   - E1 A writer looks up shared structures only between Online and Offline, and keeps nothing
+//     that it found across Quiesce.
+//   - E2 Memory is unlinked before Advance, and reused only after Quiesced returns at least that
+//     epoch.
 //
-// Then no writer can hold what is reused: it either passed after the unlinking and could not find it any more,
-// or it is parked and will look only after a later Online.
+// So no writer holds memory that is reused: it was quiescent after the unlinking and cannot find
+// the memory any more, or it is offline and looks only after a later Online.
 type Epochs struct {
 	current atomic.Uint64
 
@@ -25,19 +27,21 @@ type Epochs struct {
 	groups []*slotGroup
 }
 
-// slotGroup has the seats of some writers. Those of idle connections may be thousands: who waits for writers looks at those that are not parked.
+// slotGroup holds the slots of up to 64 writers. Idle connections may have thousands of writers; a
+// scan visits the online ones only.
 type slotGroup struct {
-	online atomic.Uint64 // a bit for each seat whose writer is not parked
+	online atomic.Uint64 // a bit for each online writer
 	slots  [64]*WriterSlot
 }
 
-// WriterSlot is one writer's place: the newest epoch that it has passed, and whether it is inside: at work on what somebody may turn
-// (timerlive.go). The padding keeps seats apart.
+// WriterSlot is one writer's part: the newest epoch in which it was quiescent, and whether it is in
+// a critical section, in which it uses memory that its owner may swap. The padding keeps slots on
+// separate cache lines.
 type WriterSlot struct {
 	_        [64]byte
 	seen     atomic.Uint64
-	critical atomic.Uint64 // odd: inside; it grows with each coming and going
-	depth    int           // how often goIn was called; the writer's own
+	critical atomic.Uint64 // odd: in a critical section; each Enter and Exit adds one
+	depth    int           // of nested critical sections; only the writer uses it
 	group    *slotGroup
 	bit      uint64
 	_        [24]byte
@@ -45,6 +49,7 @@ type WriterSlot struct {
 
 const offline = math.MaxUint64
 
+// Register returns the slot of a new writer, which is online.
 func (e *Epochs) Register() *WriterSlot {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -54,7 +59,7 @@ func (e *Epochs) Register() *WriterSlot {
 	return seat
 }
 
-// placeLocked finds a seat's place on a bench.
+// placeLocked adds a slot to a group.
 func (e *Epochs) placeLocked(seat *WriterSlot) {
 	for _, b := range e.groups {
 		if i := slices.Index(b.slots[:], nil); i >= 0 {
@@ -76,7 +81,7 @@ func (e *Epochs) Unregister(seat *WriterSlot) {
 // Advance starts a new epoch and returns it.
 func (e *Epochs) Advance() uint64 { return e.current.Add(1) }
 
-// Quiesced is the epoch that every writer has passed.
+// Quiesced returns the newest epoch in which every online writer was quiescent.
 func (e *Epochs) Quiesced() uint64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -87,23 +92,27 @@ func (e *Epochs) Quiesced() uint64 {
 	return least
 }
 
+// Quiesce marks a quiescent state: the writer holds nothing that it looked up before.
 func (s *WriterSlot) Quiesce(e *Epochs) {
 	if now := e.current.Load(); s.seen.Load() != now {
 		s.seen.Store(now)
 	}
 }
 
+// Offline is Quiesce before a wait of any length; the writer no longer holds up reclamation.
 func (s *WriterSlot) Offline() {
 	s.seen.Store(offline)
 	s.group.online.And(^s.bit)
 }
 
+// Online ends Offline.
 func (s *WriterSlot) Online(e *Epochs) {
 	s.group.online.Or(s.bit)
 	s.seen.Store(e.current.Load())
 }
 
-// onlineLocked yields who is not parked. One that unparks later sees what was written before the call.
+// onlineLocked yields the online writers. A writer that comes online later sees all writes before
+// the call.
 func (e *Epochs) onlineLocked() iter.Seq[*WriterSlot] {
 	return func(yield func(*WriterSlot) bool) {
 		for _, b := range e.groups {
@@ -116,20 +125,22 @@ func (e *Epochs) onlineLocked() iter.Seq[*WriterSlot] {
 	}
 }
 
-// Enter goes inside, for a moment: whoever turns something waits for who is. It may be called again before goOut.
+// Enter begins a short critical section: AwaitExits waits for it. Calls nest.
 func (s *WriterSlot) Enter() {
 	if s.depth++; s.depth == 1 {
 		s.critical.Store(s.critical.Load() + 1)
 	}
 }
 
+// Exit ends what Enter began.
 func (s *WriterSlot) Exit() {
 	if s.depth--; s.depth == 0 {
 		s.critical.Store(s.critical.Load() + 1)
 	}
 }
 
-// AwaitExits waits until every writer that is inside has left. One that comes later sees what was written before the call.
+// AwaitExits waits until every writer that is in a critical section has left it. A writer that
+// enters later sees all writes before the call.
 func (e *Epochs) AwaitExits() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -140,5 +151,6 @@ func (e *Epochs) AwaitExits() {
 	}
 }
 
-// Locker is the lock of the writers' list. The test of A1 holds it to show that writers never wait for it.
+// Locker is the lock of the writers' list. The test of A1 holds it to show that writers never wait
+// for it.
 func (e *Epochs) Locker() sync.Locker { return &e.mu }

@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// Pool is memory for things of one size without pointers, numbered from 1. Taking and giving back lock.
+// Pool is an allocator for pointer-free objects of one size, numbered from 1. Alloc and Free lock.
 type Pool struct {
 	memory *Arena
 	size   int
@@ -16,7 +16,7 @@ type Pool struct {
 	freeList []uint32
 }
 
-// Open reserves addresses for most things of a size.
+// Open reserves addresses for up to most objects of a size.
 func (p *Pool) Open(size, most int) {
 	p.size, p.most, p.next = (size+7)/8*8, uint32(most), 1
 	p.memory = NewArena(most * p.size)
@@ -26,6 +26,7 @@ func (p *Pool) At(i uint32) unsafe.Pointer {
 	return unsafe.Add(p.memory.Base, uintptr(i)*uintptr(p.size))
 }
 
+// Alloc returns the number of an object with undefined contents, or 0 if there is no memory.
 func (p *Pool) Alloc() uint32 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -2,8 +2,8 @@
 
 package memory
 
-// Prefetch asks for the cache lines of addresses, whatever is there, and waits for none: the processor goes on to the next line of
-// StatsD, whereas a load that it waits for holds up all that come a few hundred steps behind it.
+// Prefetch requests the cache lines at some addresses and waits for none of them. Unlike a load, it
+// doesn't hold up the instructions that follow.
 //
 //go:noescape
 func Prefetch(addresses []uintptr)

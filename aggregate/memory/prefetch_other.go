@@ -2,5 +2,5 @@
 
 package memory
 
-// Prefetch does nothing: who needs what is there waits for it.
+// Prefetch does nothing: later loads wait for their cache lines.
 func Prefetch([]uintptr) {}

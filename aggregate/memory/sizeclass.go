@@ -7,8 +7,9 @@ import (
 	"unsafe"
 )
 
-// SizeClasses is an allocator for pointer-free pieces of a few sizes. Pieces lie in one arena and are numbered from 1, in
-// units of the grain. A freed piece goes to the free list of its size and is reused for that size only.
+// SizeClasses is an allocator for pointer-free pieces of a few sizes. Pieces lie in one arena and
+// are numbered from 1, in units of the grain. A freed piece goes to the free list of its class and
+// is reused for that class only.
 type SizeClasses struct {
 	grain int
 	sizes []int // bytes, ascending, multiples of the grain
@@ -25,7 +26,7 @@ func NewSizeClasses(grain int, sizes []int) *SizeClasses {
 	return &SizeClasses{grain: grain, sizes: sizes, memory: NewArena(grain * (math.MaxUint32 + 1)), next: 1, freeLists: make([][]uint32, len(sizes))}
 }
 
-// Class is the smallest class of at least so many bytes, or else the largest.
+// Class returns the smallest class of at least so many bytes, or else the largest class.
 func (s *SizeClasses) Class(bytes int) int {
 	class, _ := slices.BinarySearch(s.sizes, bytes)
 	return min(class, len(s.sizes)-1)
@@ -35,7 +36,7 @@ func (s *SizeClasses) At(number uint32) unsafe.Pointer {
 	return unsafe.Add(s.memory.Base, uintptr(number)*uintptr(s.grain))
 }
 
-// Alloc hands out a piece with undefined contents. 0: there is no memory.
+// Alloc returns a piece with undefined contents, or 0 if there is no memory.
 func (s *SizeClasses) Alloc(class int) uint32 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,7 +62,8 @@ func (s *SizeClasses) Free(number uint32, class int) {
 	s.allocated--
 }
 
-// Used is how many pieces are handed out, and the bytes of all that were ever used.
+// Used returns the number of allocated pieces, and the bytes of all pieces that were ever
+// allocated.
 func (s *SizeClasses) Used() (pieces int, bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

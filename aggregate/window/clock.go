@@ -6,29 +6,31 @@ import (
 	"time"
 )
 
-// Clock counts receiving time: it stands still while the process is down, so that a window that spans a
-// restart covers as much traffic as any other and a rate neither dips nor jumps (docs/adr/0003).
+// Clock counts receiving time. It stands still while the process is down, so a window across a
+// restart covers as much traffic as any other (docs/adr/0003).
 //
-// A tick is a tenth of the shortest window. The clock starts two of the longest windows after zero, so that there is a
-// tick before every window (beforeAll), and a stamp of 0 can mean never.
+// A tick is a tenth of the shortest window. The clock starts two of the longest windows after zero:
+// there is a tick before every window (beforeAll), and a stamp of 0 can mean never.
 type Clock struct {
 	Tick time.Duration
-	// start is the moment of the process at which receiving time was offset, and the lifetime clock lived (lifetime.go).
-	// newClock, resume and live write all three, before anybody else reads them.
+	// start is the moment of the process at which receiving time was offset and the lifetime clock
+	// lived (lifetime.go). NewClock, Resume and ResumeLifetime write all three, before any other
+	// goroutine reads them.
 	start  time.Time
 	Offset time.Duration
 	lived  time.Duration
-	// epoch is the date of the lifetime clock's zero, in Unix nanoseconds. The roller moves it when somebody has set the
-	// machine's clock.
+	// epoch is the date of the lifetime clock's zero, in Unix nanoseconds. The roller moves it when
+	// the machine's clock was set.
 	epoch atomic.Int64
-	// Uptime is that of the machine; tests have one of their own.
+	// Uptime is the uptime of the machine; tests replace it.
 	Uptime func() Uptime
-	// Of an earlier process that the clock goes on from: the tick in which it does, and what ticks were then.
+	// After a restart: the tick in which the clock resumed, and the ticks of the earlier process.
 	resumedAt uint32
 	former    formerTicks
 }
 
-// formerTicks are the ticks of an earlier process: how long one was, and by how much later receiving time is now.
+// formerTicks describes the ticks of an earlier process: their length, and the shift of receiving
+// time since.
 type formerTicks struct {
 	tick  time.Duration // 0: there was none
 	shift time.Duration
@@ -44,10 +46,10 @@ func NewClock(windows []time.Duration) *Clock {
 	return c
 }
 
-// beforeAll is a tick before every window that can be asked for.
+// beforeAll is a tick before every window.
 const beforeAll = 1
 
-// Resume goes on from a receiving time that an earlier process with such ticks had reached.
+// Resume continues from the receiving time of an earlier process with such ticks.
 func (c *Clock) Resume(at, tick time.Duration) {
 	c.former = formerTicks{tick: tick, shift: max(c.Offset-at, 0)}
 	at = max(at, c.Offset)
@@ -55,7 +57,7 @@ func (c *Clock) Resume(at, tick time.Duration) {
 	c.resumedAt = uint32(at / c.Tick)
 }
 
-// currentTick is the tick that one of the earlier process is now. 0 stays never.
+// currentTick converts a tick of the earlier process. 0 stays never.
 func (c *Clock) currentTick(then uint32) uint32 {
 	if then == 0 || c.former.tick == 0 || c.former.tick == c.Tick && c.former.shift == 0 {
 		return then
@@ -63,7 +65,7 @@ func (c *Clock) currentTick(then uint32) uint32 {
 	return uint32((time.Duration(then)*c.former.tick + c.former.shift) / c.Tick)
 }
 
-// Moment is a point of receiving time together with what clocks said.
+// Moment is a point of receiving time, with the readings of the other clocks.
 type Moment struct {
 	At   time.Duration // receiving time
 	Tick uint32        // the tick in progress
@@ -80,11 +82,11 @@ func (c *Clock) Now() Moment {
 	return Moment{At: at, Tick: uint32(at / c.Tick), Wall: wallOf(now), Life: c.lived + up, Epoch: time.Unix(0, c.epoch.Load())}
 }
 
-// TicksPerWindow is how finely a window slides: a tick is at most a tenth of it.
+// TicksPerWindow is the resolution of a window: a tick is at most a tenth of it.
 const TicksPerWindow = 10
 
-// Span is a window as the table keeps it: units of stride ticks each, so that a tenth of a long window does not
-// cost more notes than a tenth of a short one.
+// Span is a window as the table keeps it, in units of Stride ticks: a tenth of a long window costs
+// no more records than a tenth of a short one.
 type Span struct {
 	Window time.Duration
 	ticks  uint32
@@ -105,11 +107,11 @@ func NewSpans(windows []time.Duration, tick time.Duration) (spans []Span) {
 	return spans
 }
 
-// Unit is the number of the span's unit that a tick belongs to, from 1 like ticks.
+// Unit is the number of the unit of a tick; like ticks, units count from 1.
 func (s Span) Unit(tick uint32) uint32 { return tick/s.Stride + 1 }
 
-// View is a window as seen from a moment: what is kept by units is inside from the unit first on, what is kept by ticks
-// from tick on.
+// View is a window seen from one moment. Records by units are inside from FirstUnit on, entries by
+// ticks from FirstTick on.
 type View struct {
 	Span      *Span
 	Index     int // of the span
@@ -125,16 +127,16 @@ func (s *Span) View(index int, tick time.Duration, m Moment) View {
 	return View{Span: s, Index: index, FirstUnit: uint32(edge) + 1, FirstTick: begins}
 }
 
-// Keeps reports whether there are records of the unit of a tick.
+// Keeps reports whether the unit of a tick still has records.
 func (s *Span) Keeps(tick, now uint32) bool { return s.Unit(tick)+uint32(s.Kept()) > s.Unit(now) }
 
-// Kept is how many units there are records of: a window needs its units and the one in progress.
+// Kept is the number of units with records: those of the window, and the one in progress.
 func (s *Span) Kept() int { return s.Slots - 1 }
 
 // FirstTick is the first tick of a unit.
 func (s *Span) FirstTick(unit uint32) uint32 { return (unit - 1) * s.Stride }
 
-// TickOf is the tick in which an earlier moment of the same process lay.
+// TickOf is the tick of an earlier moment of the same process.
 func (m Moment) TickOf(wall time.Time, tick time.Duration) uint32 {
 	ago := max(m.Wall.Sub(wall), 0)
 	return max(uint32((m.At-min(ago, m.At))/tick), beforeAll+1)

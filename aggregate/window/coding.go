@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// Coding is how changes of a number become small integers, in logs and on disk: numbers that change by little should
-// take few bytes. Differences wrap, so each coding is exact for every pair of values.
+// Coding maps changes of a number to small integers, in logs and on disk: small changes take few
+// bytes. Differences wrap, so each coding is exact for every pair of values.
 type Coding uint8
 
 const (

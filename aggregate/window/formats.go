@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// What the formats up to the fourth had in place of logs: how a number stood at the end of each unit of each window.
-// They are read, and never written.
+// What the formats up to the fourth had in place of logs: how a number stood at the end of each
+// unit of each window. They are read, and never written.
 
-// unitAge is how a number stood so many units of a span before the newest note's.
+// unitAge is a value, so many units of a span before the newest entry's.
 type unitAge struct {
 	span  int
 	age   uint64
@@ -27,7 +27,7 @@ func (r *Reader) StoodAt(span int, age, v uint64) {
 	}
 }
 
-// units reads how a number stood at the end of each unit of a span, the oldest first.
+// units reads the values at the end of each unit of a span, the oldest first.
 func (r *Reader) units(d *blob.Decoder, span int, rolled uint64) {
 	v := rolled
 	for age := d.Uvarint(); age > 0 && d.Err == nil; age-- {
@@ -36,7 +36,7 @@ func (r *Reader) units(d *blob.Decoder, span int, rolled uint64) {
 	}
 }
 
-// agesOfUnits reads what the first format had: the units in which something came.
+// agesOfUnits reads the first format: the units in which something came.
 func (r *Reader) agesOfUnits(d *blob.Decoder, span int, rolled uint64) {
 	for n := d.Uvarint(); n > 0 && d.Err == nil; n-- {
 		age := d.Uvarint()
@@ -44,7 +44,7 @@ func (r *Reader) agesOfUnits(d *blob.Decoder, span int, rolled uint64) {
 	}
 }
 
-// UnitEntries enters the units that were read as notes of their last ticks.
+// UnitEntries enters the units that were read as entries of their last ticks.
 func (r *Reader) UnitEntries(d *blob.Decoder, c Coding, p *History, stamp uint32, rolled uint64) {
 	if stamp == 0 || d.Err != nil {
 		return

@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// History is what is remembered of one number's earlier values: the newest note, and from the second tick on a log with
-// those before it. It belongs to the holder of the block's history lock.
+// History holds a number's past values: the newest entry, and from the second tick on a log of the
+// entries before it. It belongs to the holder of the block's history lock.
 type History struct {
 	Newest uint64 // the value as last noted
 	Stamp  uint32 // the tick of that note; 0: never
 	log    uint32 // 0: none
 }
 
-// Record remembers that the value stood at v at the end of the tick. Ticks never go back. What a gauge is set to again
-// is no change.
+// Record enters the value at the end of a tick. Ticks never decrease. Setting a gauge to its
+// current value is no change.
 func (p *History) Record(n *Logs, c Coding, tick uint32, v uint64) {
 	tick = max(tick, p.Stamp)
 	switch {
@@ -31,12 +31,13 @@ func (p *History) Record(n *Logs, c Coding, tick uint32, v uint64) {
 	p.Newest, p.Stamp = v, tick
 }
 
-// AddWeight notes that a timer observed some more: its number is the weight of all that it ever observed.
+// AddWeight records further observations of a timer, whose number is the weight of all
+// observations.
 func (p *History) AddWeight(n *Logs, tick uint32, weight float64) {
 	p.Record(n, WeightCoding, tick, math.Float64bits(finiteWeight(math.Float64frombits(p.Newest)+weight)))
 }
 
-// appendStep appends to the log, or changes its newest step where that is of the same tick.
+// appendStep appends to the log, or changes the newest step if it has the same tick.
 func (p *History) appendStep(n *Logs, c Coding, tick uint32, v uint64) {
 	head := n.head(p.log)
 	at, ticks, change := int(head.end), tick-head.stamp, v-p.Newest
@@ -66,7 +67,8 @@ func (p *History) appendStep(n *Logs, c Coding, tick uint32, v uint64) {
 	head.stamp, head.last, head.end = tick, uint16(at), uint16(at+len(step))
 }
 
-// rewriteWith writes the log anew, with another note, without what is too old, and larger if need be.
+// rewriteWith rewrites the log with one more entry and without expired ones; the log grows if
+// needed.
 func (p *History) rewriteWith(n *Logs, c Coding, tick uint32, v uint64) {
 	var room [128]Entry
 	all := p.Read(n, c, room[:0])
@@ -78,7 +80,7 @@ func (p *History) rewriteWith(n *Logs, c Coding, tick uint32, v uint64) {
 	p.writeLog(n, c, n.tidy(all, c, tick))
 }
 
-// Read appends the notes that there are, the oldest first.
+// Read appends all entries, the oldest first.
 func (p *History) Read(n *Logs, c Coding, all []Entry) []Entry {
 	if p.Stamp == 0 {
 		return all
@@ -94,7 +96,7 @@ func (p *History) Read(n *Logs, c Coding, all []Entry) []Entry {
 		step.Tick, step.Value, rest = decodeStep(rest)
 		all = append(all, step)
 	}
-	// Of each note there is the step to it: from the newest back they become what they stand for.
+	// Replace steps by entries, from the newest back.
 	at := Entry{head.stamp, p.Newest}
 	for i := len(all) - 1; i >= first; i-- {
 		step := all[i]
@@ -105,7 +107,8 @@ func (p *History) Read(n *Logs, c Coding, all []Entry) []Entry {
 	return all
 }
 
-// tidy drops notes that are too old to be asked for, but for the newest of them, and merges old notes of counters.
+// tidy drops entries older than every window, except the newest of them, and merges old entries of
+// counters.
 func (n *Logs) tidy(all []Entry, c Coding, now uint32) []Entry {
 	oldest := 0
 	for oldest < len(all)-1 && now-all[oldest+1].Tick >= n.Horizon {
@@ -127,7 +130,7 @@ func (n *Logs) tidy(all []Entry, c Coding, now uint32) []Entry {
 	return all[:kept]
 }
 
-// writeLog makes the log hold these notes: at least one, the newest of which becomes the past's own.
+// writeLog replaces the log by at least one entry; the newest becomes the newest of the history.
 func (p *History) writeLog(n *Logs, c Coding, all []Entry) {
 	var buffer [1024]byte
 	steps, last := buffer[:0], 0
@@ -163,11 +166,11 @@ func (p *History) writeLog(n *Logs, c Coding, all []Entry) {
 	head.stamp, head.last, head.end = newest.Tick, uint16(last), uint16(len(steps))
 }
 
-// cutLog gives up the older half of the notes: there is no memory for all.
+// cutLog drops the older half of the entries, because there is no memory for all.
 func (p *History) cutLog(n *Logs, c Coding, all []Entry) { p.writeLog(n, c, all[len(all)/2:]) }
 
-// Shift counts an increase in an earlier tick than the newest note's: whatever was noted since then was higher by it.
-// born is the tick of the series' birth.
+// Shift counts an increase in a tick before the newest entry: all later entries rise by it. born is
+// the tick of the series' birth.
 func (p *History) Shift(n *Logs, c Coding, tick uint32, by uint64, born uint32, plus func(v, by uint64) uint64) {
 	if p.Stamp == 0 {
 		p.rewrite(n, c, []Entry{{tick, by}}, tick)
@@ -191,15 +194,15 @@ func (p *History) Shift(n *Logs, c Coding, tick uint32, by uint64, born uint32, 
 	p.rewrite(n, c, all, newest)
 }
 
-// rewrite makes the log hold these notes, in place of what was saved of it.
+// rewrite replaces the log, and has the saved log replaced, too.
 func (p *History) rewrite(n *Logs, c Coding, all []Entry, now uint32) {
 	if p.writeLog(n, c, n.tidy(all, c, now)); p.log != 0 {
 		n.head(p.log).shifted = true
 	}
 }
 
-// singles is how many of the newest notes changed once in their tick: those of a client that pushes every tick, not those
-// of many requests.
+// singles counts the newest entries that changed once in their tick, as those of a client that
+// pushes every tick do.
 func (p *History) singles(n *Logs) uint8 {
 	if p.log == 0 {
 		return mostSingle
@@ -207,7 +210,7 @@ func (p *History) singles(n *Logs) uint8 {
 	return n.head(p.log).single
 }
 
-// ShiftWeight is shift for the weight of a timer.
+// ShiftWeight is Shift for the weight of a timer.
 func (p *History) ShiftWeight(n *Logs, tick uint32, weight float64, born uint32) {
 	p.Shift(n, WeightCoding, tick, math.Float64bits(weight), born, func(v, by uint64) uint64 {
 		return math.Float64bits(finiteWeight(math.Float64frombits(v) + math.Float64frombits(by)))
@@ -216,10 +219,10 @@ func (p *History) ShiftWeight(n *Logs, tick uint32, weight float64, born uint32)
 
 func AddWhole(v, by uint64) uint64 { return v + by }
 
-// finiteWeight keeps the weight of timers inside float64.
+// finiteWeight clamps the weight of a timer to finite numbers.
 func finiteWeight(v float64) float64 { return max(-math.MaxFloat64, min(v, math.MaxFloat64)) }
 
-// Shrink gives back what a log does not need whose notes have become too old.
+// Shrink frees the part of a log that holds expired entries.
 func (p *History) Shrink(n *Logs, c Coding, now uint32) {
 	if p.log == 0 || n.head(p.log).shifted {
 		return // what was shifted is saved first
@@ -233,7 +236,7 @@ func (p *History) Shrink(n *Logs, c Coding, now uint32) {
 	}
 }
 
-// FreeLog gives the log back once all its notes are older than every window: the newest value then says it all.
+// FreeLog frees the log; the newest entry remains.
 func (p *History) FreeLog(n *Logs) {
 	if p.log != 0 {
 		n.give(p.log)
@@ -241,7 +244,7 @@ func (p *History) FreeLog(n *Logs) {
 	}
 }
 
-// SlotFor is where the slot of a unit is; has: it is there, else it is the oldest's place.
+// SlotFor finds the slot of a unit. If there is none, at is the place of the oldest.
 func SlotFor[S any](slots []S, unit uint32, unitOf func(*S) uint32) (at int, has bool) {
 	for i := range slots {
 		switch u := unitOf(&slots[i]); {

@@ -7,35 +7,38 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// How much came in a window, and at what rate. Positions in receiving time are in ticks here: tick 7 is from 7 to 8, and
-// a note of tick 7 says how the number stood at 8.
+// Positions in receiving time are in ticks: tick 7 lasts from 7 to 8, and an entry of tick 7 is the
+// value at 8.
 //
-// Mostly a window is what it says: from one position to now, where the part of a tick that the window begins in counts
-// by its share. A client that adds up and pushes at an interval is another matter: of a window of a minute, pushes every
-// seven seconds fill eight or nine parts, so a constant stream would swing by an eighth. Such a number is read from push
-// to push: the pushes of about one window, by the time in which they were gathered. That holds until the next push is
-// overdue.
+// A window lasts from one position to now; of the tick that its beginning divides, a share counts.
+// A client that pushes at an interval needs more: pushes every seven seconds fall eight or nine
+// times into a minute, so a constant stream would swing by an eighth. Such a number is read from
+// push to push: the pushes of about one window, divided by the time in which the client gathered
+// them. That holds until the next push is overdue.
 
-// Stretch is the part of a number's past that answers for a window.
+// Stretch is the part of a number's history that answers for a window.
 type Stretch struct {
 	From  float64 // where it begins
 	scale float64 // what came in it stands for so much in the window
-	// Where it is not the window: whatever is read off it lies between what came since these positions, an interval
-	// later and earlier than the window begins. So a stream that only looks regular is never off by more than a push.
+	// If the stretch is not the window itself, the result is clamped between the increases since
+	// these positions, an interval later and earlier than the window begins. So a stream that only
+	// looks regular is off by one push at most.
 	late, early float64
 	Seconds     float64 // what the increase is divided by for a rate
 }
 
 const (
-	// overdueAfter is how many intervals after a push the next one is missing.
+	// overdueAfter is the number of intervals after a push at which the next one is missing.
 	overdueAfter = 1.25
-	// SlowShare is the share of a window that a push interval should not exceed: 1 in slowShare.
+	// SlowShare: a push interval should not exceed 1/SlowShare of a window.
 	SlowShare = 3
-	// SlowSlack is how much an interval may be above a third of the window: it is measured in ticks.
+	// SlowSlack is the tolerance of that comparison: intervals are measured in ticks.
 	SlowSlack = 1.05
-	// leastInterval is the interval, in ticks, from which on changes are pushes. Closer ones may be: see past.single.
+	// leastInterval is the interval, in ticks, from which changes are pushes. Closer changes may
+	// be: see singles.
 	leastInterval = 1.5
-	// intervalSpread is how far intervals may differ, as a share of them, to be alike: clients sleep inexactly.
+	// intervalSpread is the relative difference up to which intervals are alike: clients sleep
+	// inexactly.
 	intervalSpread = 0.5
 )
 
@@ -46,7 +49,8 @@ type cadence struct {
 	first    int // the note that they began with
 }
 
-// cadenceOf looks how regularly a number changed. A pause in which the process was down says nothing.
+// cadenceOf measures how regularly a number changed. A pause in which the process was down does not
+// count.
 func cadenceOf(all []Entry, resumed uint32) (p cadence) {
 	p.first = len(all) - 1
 	low, high, sum := math.MaxFloat64, 0.0, 0.0
@@ -80,7 +84,8 @@ type Meter struct {
 	Cadence cadence // of the notes
 }
 
-// stretch finds the part of a number's past that answers for the window. born is the tick of its birth.
+// stretch finds the part of a number's history that answers for the window. born is the tick of its
+// birth.
 func (m *Meter) stretch(all []Entry, single uint8, born uint32) Stretch {
 	tick := m.Clock.Tick
 	now, window := float64(m.Now.At)/float64(tick), float64(m.Window)/float64(tick)
@@ -113,7 +118,8 @@ func (m *Meter) stretch(all []Entry, single uint8, born uint32) Stretch {
 	return plain
 }
 
-// beginning finds the note in whose tick a window begins, and how much of that tick is in the window. -1: all notes are.
+// beginning finds the entry in whose tick a window begins, and the share of that tick in the
+// window; -1: all entries are inside.
 func beginning(all []Entry, from float64) (at int, share float64) {
 	for at = len(all) - 1; at >= 0; at-- {
 		if begun := float64(all[at].Tick); begun < from {
@@ -123,8 +129,8 @@ func beginning(all []Entry, from float64) (at int, share float64) {
 	return -1, 0
 }
 
-// IncreaseSince is by how much a number grew since a window began: what all steps in it come to, and of one that it divides the
-// part. The number stood at before when there was no note yet.
+// IncreaseSince is the growth of a number since a window began: all steps inside, and a part of the
+// step that the beginning divides. before is the value before the first entry.
 func IncreaseSince[N int64 | float64](all []Entry, from float64, before uint64, value func(uint64) N) (whole N, part float64) {
 	newest := value(all[len(all)-1].Value)
 	at, share := beginning(all, from)
@@ -140,7 +146,7 @@ func IncreaseSince[N int64 | float64](all []Entry, from float64, before uint64, 
 
 func Wholes(v uint64) int64 { return int64(v) }
 
-// Read reads the notes of a number, and finds the part that answers for the window. False: nothing came yet.
+// Read reads the entries of a number and finds its stretch. It returns false if nothing came yet.
 func (m *Meter) Read(p *History, c Coding, born uint32) (s Stretch, before uint64, ok bool) {
 	m.Entries, m.Cadence = m.Entries[:0], cadence{}
 	if p.Stamp == 0 {
@@ -150,8 +156,8 @@ func (m *Meter) Read(p *History, c Coding, born uint32) (s Stretch, before uint6
 	return m.stretch(m.Entries, p.singles(m.Logs), born), m.Logs.Before(m.Entries[0], born), true
 }
 
-// Scaled is what an increase comes to in the window, given what came since a position. A count of whole things stays
-// whole where that is no more than a percent off.
+// Scaled extrapolates an increase to the window, given the increase since a position. Whole counts
+// are rounded if that changes them by at most a percent.
 func (s Stretch) Scaled(n metric.Number, whole bool, since func(from float64) float64) metric.Number {
 	if s.early == s.late {
 		return n

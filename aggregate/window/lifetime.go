@@ -4,25 +4,27 @@ import (
 	"time"
 )
 
-// Lifetimes are measured by a clock of the table's own, the lifetime clock (docs/adr/0037). It advances with the monotonic
-// clock of the process, so setting the machine's clock changes no lifetime. The store keeps it: the next process
-// adds the time in which no process ran. Its zero has no meaning; clock.epoch maps it to dates.
-//
-// A lifeStamp is a moment of it, as cells and blobs hold it.
+// LifeStamp is a moment of the lifetime clock (docs/adr/0037), as cells and blobs hold it. The
+// lifetime clock advances with the monotonic clock of the process, so setting the machine's clock
+// changes no lifetime. The store saves it; the next process adds the time in which no process ran.
+// Its zero has no meaning; Clock.epoch maps it to dates.
 type LifeStamp = uint32
 
 const (
-	// StampUnit is the resolution of stamps. They are rounded down; moment.since makes up for it, so no lifetime ends early.
+	// StampUnit is the resolution of stamps. They are rounded down; Since makes up for it, so no
+	// lifetime ends early.
 	StampUnit = time.Second / 4
-	// lifeBegins is what the lifetime clock of a new data folder shows: samples that an older format dates are before it.
+	// lifeBegins is the reading in a new data folder: later than the samples of older formats.
 	lifeBegins = 365 * 24 * time.Hour
-	// FirstUnixStamp parts the stamps of this format from those of format 1, which are Unix seconds: of 2017 and later.
+	// FirstUnixStamp separates the stamps of this format from those of format 1: Unix seconds of
+	// 2017 and later.
 	FirstUnixStamp LifeStamp = 1_500_000_000
-	// LongestLife is the most that the clock may show: stamps stay below firstUnixStamp for eleven years.
+	// LongestLife is the largest reading: stamps stay below FirstUnixStamp for eleven years.
 	LongestLife = time.Duration(FirstUnixStamp-1) * StampUnit
-	// longestDown is the longest outage that the wall clock alone is believed: a longer one is a clock that is wrong.
+	// longestDown is the longest outage for which the wall clock alone is trusted.
 	longestDown = 7 * 24 * time.Hour
-	// clockSet is how far the wall clock leaves the monotonic one where somebody has set it. Leap seconds are less.
+	// clockSet is the difference between wall and monotonic clock that means that the clock was
+	// set. Leap seconds are smaller.
 	clockSet = 2 * time.Second
 )
 
@@ -34,16 +36,15 @@ func LifeAt(s LifeStamp) time.Duration { return time.Duration(s) * StampUnit }
 
 func (m Moment) Stamp() LifeStamp { return StampOf(m.Life) }
 
-// Since is how long ago a stamp was, at least.
+// Since is the time since a stamp, at least.
 func (m Moment) Since(s LifeStamp) time.Duration { return m.Life - LifeAt(s) - StampUnit }
 
-// DateOf is the date of a stamp, and date that of the moment itself. The same stamp has the same date each time, until somebody
-// sets the machine's clock.
+// DateOf is the date of a stamp: the same each time, until the machine's clock is set.
 func (m Moment) DateOf(s LifeStamp) time.Time { return m.Epoch.Add(LifeAt(s)) }
 
 func (m Moment) Date() time.Time { return m.Epoch.Add(m.Life) }
 
-// FollowWall moves the dates of the lifetime clock along when somebody has set the machine's clock.
+// FollowWall moves the dates of the lifetime clock after the machine's clock was set.
 func (c *Clock) FollowWall() {
 	m := c.Now()
 	if off := m.Wall.Round(0).Sub(m.Date()); off.Abs() > clockSet {
@@ -51,7 +52,7 @@ func (c *Clock) FollowWall() {
 	}
 }
 
-// Uptime is how long a boot of the machine has lasted, which nobody can set. boot is empty where that is not known.
+// Uptime is the time since the machine booted, which nobody can set; boot is empty if unknown.
 type Uptime struct {
 	Boot string
 	Up   time.Duration
@@ -71,8 +72,9 @@ func (s *SavedLife) Begin() {
 	s.Life, s.Epoch = s.Wall.Round(0).Sub(began), began.UnixNano()
 }
 
-// outage is how long no process has run since. The uptime tells it within one boot of the machine. Across boots there is
-// the wall clock alone: where it is behind what was saved, or far ahead, it is wrong, and the outage counts as none.
+// outage is the time in which no process ran. Within one boot the uptime tells it. Across boots
+// there is the wall clock alone: if it is behind the saved one, or far ahead, it is wrong and the
+// outage counts as zero.
 func (s *SavedLife) outage(now Uptime, wall time.Time) time.Duration {
 	if s.Boot != "" && s.Boot == now.Boot && s.Up <= now.Up {
 		return now.Up - s.Up
@@ -83,7 +85,7 @@ func (s *SavedLife) outage(now Uptime, wall time.Time) time.Duration {
 	return 0
 }
 
-// ResumeLifetime goes on from a lifetime clock that an earlier process had reached.
+// ResumeLifetime continues the lifetime clock of an earlier process.
 func (c *Clock) ResumeLifetime(s SavedLife) {
 	now := time.Now()
 	c.lived = min(s.Life+s.outage(c.Uptime(), wallOf(now)), LongestLife) - now.Sub(c.start)
@@ -91,7 +93,8 @@ func (c *Clock) ResumeLifetime(s SavedLife) {
 	c.FollowWall()
 }
 
-// RestoredStamp is a stamp that was saved, of whichever format, and whether it is of an old one. None is in the future.
+// RestoredStamp converts a saved stamp of any format, and reports whether it is an old one. No
+// stamp is in the future.
 func (m Moment) RestoredStamp(s LifeStamp) (_ LifeStamp, old bool) {
 	if s >= FirstUnixStamp {
 		life := time.Unix(int64(s), 0).Sub(m.Epoch)

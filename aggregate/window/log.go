@@ -10,15 +10,15 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate/memory"
 )
 
-// Logs is the memory of all logs of notes. A note says how a number stood at the end of a tick. A log holds the latest
-// notes of one number, as far back as the longest window reaches: a number that changes every ten seconds has seven of
-// them, one that changes every second has sixty, so a log has the size that it needs.
+// Logs is the memory of all history logs. An entry is the value of a number at the end of a tick. A
+// log holds the entries of one number, as far back as the longest window reaches, in as much memory
+// as they need.
 //
-// A log is a list of steps, the oldest first. A step says by how much the number changed, and how many ticks after the
-// step before. The newest value and its tick stand in the number's past, so the notes are found by going back from there.
+// A log is a list of steps, the oldest first. A step is a change and the ticks since the step
+// before. The newest value and its tick are in the History, so entries are decoded from there
+// backwards.
 //
-// Logs lie in one arena. Taking a piece of it and giving it back locks; what is in a piece belongs to whoever holds the
-// history lock of the series.
+// Taking and freeing logs locks; their contents belong to the holder of the series' history lock.
 type Logs struct {
 	Horizon uint32       // ticks: older notes are not asked for
 	birth   uint32       // how many ticks after a series' birth its first note may come
@@ -27,20 +27,20 @@ type Logs struct {
 	memory  *memory.SizeClasses
 }
 
-// resolution says that notes older than some ticks are merged, one for each so many ticks.
+// resolution merges entries older than some ticks: one for each so many ticks remains.
 type resolution struct{ after, ticks uint32 }
 
 const (
 	logGrain = 16
-	// plainLog is what a log may take whatever the limit of memory says; the rest counts as what has no fixed size.
+	// plainLog is the size that a log may have regardless of maxBytes; the rest counts against it.
 	plainLog = 128
-	// fineTicks is how many ticks are always remembered one by one.
+	// fineTicks is the number of ticks that are always remembered one by one.
 	fineTicks = 64
-	// stepsPerWindow bounds the notes of a counter in a window of more ticks than that: each covers 2 % of it.
+	// stepsPerWindow bounds the entries of a counter in a longer window: each covers 2 % of it.
 	stepsPerWindow = 50
-	// lateEntry is how long the roller may take to come by a new series.
+	// lateEntry is the time that the roller may take to visit a new series.
 	lateEntry = 8 * time.Second
-	// earlierEntries are those that are kept beyond the longest window: what a number was when the window began.
+	// earlierEntries are kept beyond the longest window, for the value when the window began.
 	earlierEntries = 2
 )
 
@@ -54,9 +54,10 @@ type logHead struct {
 	end   uint16 // where the next step goes
 	last  uint16 // where the newest step begins
 	class uint8
-	// single is how many of the newest notes changed once in their tick, as far as the roller saw; at most mostSingle.
+	// single is how many of the newest notes changed once in their tick, as far as the roller saw;
+	// at most mostSingle.
 	single uint8
-	// shifted is set where older notes were changed: what was saved of them is to be replaced.
+	// shifted is set when older entries changed: the saved log is to be replaced.
 	shifted bool
 	_       byte
 }
@@ -65,7 +66,7 @@ const mostSingle = 64
 
 const logHeadBytes = int(unsafe.Sizeof(logHead{}))
 
-// Entry is how a number stood at the end of a tick.
+// Entry is the value of a number at the end of a tick.
 type Entry struct {
 	Tick  uint32
 	Value uint64
@@ -87,7 +88,7 @@ func NewLogs(windows []Span, grow func(bytes int64) bool) *Logs {
 	return n
 }
 
-// resolutionOf is how many ticks one note stands for at an age.
+// resolutionOf is the number of ticks that one entry stands for at an age.
 func (n *Logs) resolutionOf(age uint32) uint32 {
 	ticks := uint32(1)
 	for _, step := range n.coarser {
@@ -98,7 +99,8 @@ func (n *Logs) resolutionOf(age uint32) uint32 {
 	return ticks
 }
 
-// Before is how a number stood before its oldest note: nobody had counted yet, or the notes of it are gone.
+// Before is the value before the oldest entry: zero if the series was just born, else unknown and
+// taken as equal.
 func (n *Logs) Before(oldest Entry, born uint32) uint64 {
 	if oldest.Tick <= born+n.birth {
 		return 0
@@ -110,12 +112,12 @@ func (n *Logs) head(log uint32) *logHead {
 	return (*logHead)(n.memory.At(log))
 }
 
-// steps are the bytes of a log that may hold steps.
+// steps is the memory for the steps of a log.
 func (h *logHead) steps() []byte {
 	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(h), logHeadBytes)), logSizes[h.class]-logHeadBytes)
 }
 
-// take gives out an empty log. 0: there is no memory for it.
+// take returns an empty log, or 0 if there is no memory.
 func (n *Logs) take(class int) uint32 {
 	beyond := int64(logSizes[class] - plainLog)
 	if beyond > 0 && !n.grow(beyond) {
@@ -132,7 +134,7 @@ func (n *Logs) take(class int) uint32 {
 	return log
 }
 
-// give takes a log back.
+// give frees a log.
 func (n *Logs) give(log uint32) {
 	class := n.head(log).class
 	if beyond := int64(logSizes[class] - plainLog); beyond > 0 {
@@ -141,7 +143,7 @@ func (n *Logs) give(log uint32) {
 	n.memory.Free(log, int(class))
 }
 
-// Used is how many logs are in use, and the bytes of all.
+// Used returns the number of logs in use, and the bytes of all.
 func (n *Logs) Used() (logs int, bytes int64) {
 	return n.memory.Used()
 }
@@ -149,11 +151,11 @@ func (n *Logs) Used() (logs int, bytes int64) {
 // Locker is the allocator's lock, which the test of A1 holds.
 func (n *Logs) Locker() sync.Locker { return n.memory.Locker() }
 
-// classFor is the class of a log that holds so many bytes of steps, and has room for an eighth more.
+// classFor is the class of a log for so many bytes of steps, with room for an eighth more.
 func (n *Logs) classFor(steps int) int { return n.memory.Class(steps + steps/8 + 8 + logHeadBytes) }
 
-// A step is a change<<2 with two marks, so that most steps of counters that change every tick take one byte. A longer
-// pause and a change that leaves no room for the marks follow as varints.
+// A step is a change<<2 with two marks, so that most steps of counters that change every tick take
+// one byte. A longer pause and a change that leaves no room for the marks follow as varints.
 const (
 	stepPaused = 1 << iota // more than one tick since the step before
 	stepWide
@@ -179,7 +181,7 @@ func encodeStep(dst []byte, ticks uint32, change uint64) []byte {
 	return dst
 }
 
-// decodeStep takes the first step of a list that is sound.
+// decodeStep takes the first step of a valid list.
 func decodeStep(list []byte) (ticks uint32, change uint64, rest []byte) {
 	first, n := binary.Uvarint(list)
 	list = list[n:]

@@ -2,22 +2,24 @@ package window
 
 import "github.com/sluice-metrics/sluice/aggregate/blob"
 
-// Reader reads what was saved of histories, of any format.
+// Reader reads saved histories of any format.
 type Reader struct {
 	Logs    *Logs
 	Clock   *Clock
 	Today   uint32 // the tick in progress
 	steps   []Entry
 	settled uint32 // how many ticks before its stamp a number last changed
-	// Of the formats up to the fourth: how a number stood, and how many ticks a unit of each span had.
+	// Of the formats up to the fourth: how a number stood, and how many ticks a unit of each span
+	// had.
 	stood   []unitAge
 	Strides []uint32
 }
 
-// ClockSlack is how many ticks a stamp may be ahead of the clock: the two are not saved at one instant.
+// ClockSlack is the number of ticks by which a stamp may be ahead of the clock: the two are not
+// saved at one instant.
 const ClockSlack = 20
 
-// Earlier reads what appendEarlier appended, as it stands: the way back from a note that the caller knows.
+// Earlier reads the output of AppendEarlier: the steps back from an entry that the caller knows.
 func (r *Reader) Earlier(d *blob.Decoder, c Coding, n uint64) {
 	r.steps, r.settled = r.steps[:0], 0
 	if c != WholeCoding {
@@ -28,8 +30,8 @@ func (r *Reader) Earlier(d *blob.Decoder, c Coding, n uint64) {
 	}
 }
 
-// RestoreEntries enters the notes of a past whose newest is known, and the steps back from there. What the past has
-// already, from a record that is newer, it keeps.
+// RestoreEntries enters the newest entry and the steps back from it. Entries of a newer record that
+// the history has already are kept.
 func (r *Reader) RestoreEntries(d *blob.Decoder, c Coding, p *History, stamp uint32, newest uint64, habit uint8) {
 	if stamp == 0 || d.Err != nil {
 		return
@@ -64,10 +66,10 @@ func (r *Reader) RestoreEntries(d *blob.Decoder, c Coding, p *History, stamp uin
 	}
 }
 
-// CurrentTick is the tick of this process for one of the process that wrote: another shortest window has other ticks.
+// CurrentTick converts a saved tick: another shortest window has other ticks.
 func (r *Reader) CurrentTick(then uint32) uint32 { return r.Clock.currentTick(then) }
 
-// History reads what appendTo appended.
+// History reads the output of History.Append.
 func (r *Reader) History(d *blob.Decoder, c Coding, p *History, stamp uint32) {
 	rolled, form := d.Uvarint(), d.Byte()
 	if r.Ahead(stamp) {
@@ -98,5 +100,5 @@ func (r *Reader) History(d *blob.Decoder, c Coding, p *History, stamp uint32) {
 	r.UnitEntries(d, c, p, stamp, rolled)
 }
 
-// Ahead reports whether a tick has not come yet: nobody noted anything under it.
+// Ahead reports whether a tick is in the future.
 func (r *Reader) Ahead(tick uint32) bool { return r.CurrentTick(tick) > r.Today+ClockSlack }

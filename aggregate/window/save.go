@@ -13,7 +13,7 @@ const (
 	historySteps // how many notes there are before it, and the steps back to them
 )
 
-// Append appends the newest note and, where there is a log, the notes before it from a tick on.
+// Append appends the newest entry and, if there is a log, the entries from a tick on.
 func (p *History) Append(dst []byte, n *Logs, c Coding, since uint32) []byte {
 	dst = binary.AppendUvarint(dst, p.Newest)
 	if p.log == 0 {
@@ -25,7 +25,7 @@ func (p *History) Append(dst []byte, n *Logs, c Coding, since uint32) []byte {
 	return c.AppendEarlier(dst, p.Stamp, all)
 }
 
-// Since is the notes from a tick on, the oldest first: at least the newest.
+// Since is the entries from a tick on, the oldest first: at least the newest.
 func (p *History) Since(n *Logs, c Coding, tick uint32, habit uint8, all []Entry) []Entry {
 	if habit&habitShifted != 0 {
 		return p.Read(n, c, all)
@@ -44,11 +44,12 @@ func (p *History) Since(n *Logs, c Coding, tick uint32, habit uint8, all []Entry
 	return all
 }
 
-// A habit is what is saved of a log beside its notes: how many of the newest changed once in their tick, as a power of two,
-// so that most numbers of a run have the same; and whether the notes replace what was saved before.
+// A habit is what is saved of a log beside its notes: how many of the newest changed once in their
+// tick, as a power of two, so that most numbers of a run have the same; and whether the notes
+// replace what was saved before.
 const habitShifted = 0x80
 
-// Habit is what to save. A delta asks once: with it, what was shifted is replaced.
+// Habit is the habit to save. A delta calls it once, which marks a shifted log as saved.
 func (p *History) Habit(n *Logs, delta bool) (habit uint8) {
 	if single := p.singles(n); single > 0 {
 		habit = 1 << (bits.Len8(single) - 1)
@@ -60,7 +61,7 @@ func (p *History) Habit(n *Logs, delta bool) (habit uint8) {
 	return habit | habitShifted
 }
 
-// newestAlone reports whether at most the newest note is of a tick or later.
+// newestAlone reports whether at most the newest entry has this tick or a later one.
 func (h *logHead) newestAlone(tick uint32) bool {
 	if h.end == 0 {
 		return h.stamp < tick
@@ -69,7 +70,8 @@ func (h *logHead) newestAlone(tick uint32) bool {
 	return h.stamp-pause < tick
 }
 
-// AppendEarlier appends the steps from the newest note back, and before them how long before the stamp that note is.
+// AppendEarlier appends the steps back from the newest entry, and before them the ticks between
+// that entry and the stamp.
 func (c Coding) AppendEarlier(dst []byte, stamp uint32, all []Entry) []byte {
 	if c != WholeCoding {
 		dst = binary.AppendUvarint(dst, uint64(stamp-all[len(all)-1].Tick))
