@@ -12,17 +12,18 @@ import (
 
 // Limits are the limits of one listener. For Max and MaxEach, 0 is no limit.
 type Limits struct {
-	// Max limits all open connections, MaxEach those of one address. The peers of a Unix socket have no address:
-	// only Max limits them.
+	// Max limits all open connections, MaxEach those of one address. The peers of a Unix socket
+	// have no address: only Max limits them.
 	Max, MaxEach int
 	// Reject closes the new connection at a limit. Otherwise an open one yields to it.
 	Reject bool
-	// Keep is how long a connection cannot yield after it was marked busy. 0: a busy connection yields too, but
-	// only if none is idle.
+	// Keep is how long a connection cannot yield after it was marked busy. 0: a busy connection
+	// yields too, but only if none is idle.
 	Keep time.Duration
 }
 
-// A Limiter knows the open connections of one listener. Its methods may be called by several goroutines at once.
+// A Limiter knows the open connections of one listener. Its methods may be called by several
+// goroutines at once.
 type Limiter struct {
 	limits Limits
 	slots  *Slots
@@ -50,8 +51,9 @@ func New(limits Limits) *Limiter {
 	}
 }
 
-// Enter admits a connection. At a limit, yielded is the member that loses its slot; the caller closes it. If no
-// member yields, the error wraps a *FullError, and the caller closes the new connection.
+// Enter admits a connection. At a limit, yielded is the member that loses its slot; the caller
+// closes it. If no member yields, the error wraps a *FullError, and the caller closes the new
+// connection.
 func (l *Limiter) Enter(conn net.Conn) (entered, yielded *Member, err error) {
 	m := &Member{Conn: conn, limiter: l, From: Prefix(conn.RemoteAddr().String())}
 	m.Idle()
@@ -69,8 +71,8 @@ func (l *Limiter) Enter(conn net.Conn) (entered, yielded *Member, err error) {
 	return m, yielded, nil
 }
 
-// idlestLocked returns the member that yields, among those of an address or, for the zero prefix, among all.
-// Nil: none does.
+// idlestLocked returns the member that yields, among those of an address or, for the zero prefix,
+// among all. Nil: none does.
 func (l *Limiter) idlestLocked(from netip.Prefix) (idlest *Member) {
 	if l.limits.Reject {
 		return nil
@@ -122,7 +124,8 @@ func (m *Member) Close() error {
 	return err
 }
 
-// CloseWrite lets net/http close its side of a TCP connection first, so that the client still reads the answer.
+// CloseWrite lets net/http close its side of a TCP connection first, so that the client still reads
+// the answer.
 func (m *Member) CloseWrite() error {
 	if half, ok := m.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -130,7 +133,8 @@ func (m *Member) CloseWrite() error {
 	return nil
 }
 
-// Leave frees the connection's slot. Further calls, and calls after the connection yielded, do nothing.
+// Leave frees the connection's slot. Further calls, and calls after the connection yielded, do
+// nothing.
 func (m *Member) Leave() {
 	m.limiter.mu.Lock()
 	defer m.limiter.mu.Unlock()
@@ -153,8 +157,8 @@ func (l *Limiter) Len() int {
 	return all
 }
 
-// Each calls do with every connection that entered and did not leave, as it was given to Enter. do must neither
-// block nor call the limiter.
+// Each calls do with every connection that entered and did not leave, as it was given to Enter. do
+// must neither block nor call the limiter.
 func (l *Limiter) Each(do func(net.Conn)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,8 +6,8 @@ import "net"
 type Listener struct {
 	net.Listener
 	Limiter *Limiter
-	// Closed is called after a connection was closed because of a limit: either the new one, with a nil entered,
-	// or one that yielded to entered.
+	// Closed is called after a connection was closed because of a limit: either the new one, with a
+	// nil entered, or one that yielded to entered.
 	Closed func(closed net.Conn, entered *Member)
 }
 

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Slots counts what peers hold, such as connections or requests in flight, and limits it in all and per address.
-// Its methods may be called by several goroutines at once.
+// Slots counts what peers hold, such as connections or requests in flight, and limits it in all and
+// per address. Its methods may be called by several goroutines at once.
 type Slots struct {
 	max, maxEach int
 
@@ -16,8 +16,8 @@ type Slots struct {
 	from  map[netip.Prefix]int // taken, by address
 }
 
-// NewSlots limits slots to max in all and maxEach per address; 0 is no limit. A peer without an address (the
-// zero prefix) is limited by max only.
+// NewSlots limits slots to max in all and maxEach per address; 0 is no limit. A peer without an
+// address (the zero prefix) is limited by max only.
 func NewSlots(max, maxEach int) *Slots {
 	return &Slots{max: max, maxEach: maxEach, from: map[netip.Prefix]int{}}
 }

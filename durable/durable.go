@@ -8,13 +8,13 @@ import (
 	"syscall"
 )
 
-// TempSuffix ends the name under which a file is written before it gets its own. A power cut may leave such a file
-// behind; the next WriteFile of the same path overwrites it.
+// TempSuffix ends the temporary name under which a file is written first. A power cut may leave
+// such a file behind; the next WriteFile of the same path overwrites it.
 const TempSuffix = ".new"
 
-// WriteFile replaces a file as a whole and returns when the content and the name are on disk: it writes a temporary
-// file beside it, fsyncs that, renames it and fsyncs the folder. Where it fails before the rename, the file stays
-// as it was.
+// WriteFile replaces a file as a whole and returns when content and name are on disk. It writes a
+// temporary file beside it, fsyncs that, renames it and fsyncs the folder. If it fails before the
+// rename, the file stays unchanged.
 func WriteFile(path string, content []byte, mode fs.FileMode) error {
 	temp := path + TempSuffix
 	err := writeSynced(temp, content, mode)
@@ -44,8 +44,8 @@ func writeSynced(path string, content []byte, mode fs.FileMode) error {
 	return errors.Join(err, file.Close())
 }
 
-// MkdirAll makes a folder and its missing parents, as os.MkdirAll does, and fsyncs the folder that holds each new
-// one.
+// MkdirAll creates a folder and its missing parents, as os.MkdirAll does, and fsyncs the folder
+// that holds each new one.
 func MkdirAll(dir string, mode fs.FileMode) error {
 	dir = filepath.Clean(dir)
 	parent := filepath.Dir(dir)
@@ -64,7 +64,7 @@ func MkdirAll(dir string, mode fs.FileMode) error {
 	return Sync(parent)
 }
 
-// Sync fsyncs a file's content, or the names in a folder.
+// Sync fsyncs the content of a file, or the names in a folder.
 func Sync(path string) error {
 	file, err := os.Open(path)
 	if err != nil {
@@ -73,5 +73,5 @@ func Sync(path string) error {
 	return errors.Join(file.Sync(), file.Close())
 }
 
-// IsFull says of an error that the disk is full, or a quota of it.
+// IsFull says whether an error means that the disk, or a quota, is full.
 func IsFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }

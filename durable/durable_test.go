@@ -41,7 +41,8 @@ func TestWriteFileReplaces(t *testing.T) {
 	}
 }
 
-// TestFullDiskKeepsTheOldFile: on a disk without room the error is ENOSPC, and the file keeps what it had.
+// TestFullDiskKeepsTheOldFile: on a disk without room the error is ENOSPC, and the file keeps what
+// it had.
 func TestFullDiskKeepsTheOldFile(t *testing.T) {
 	disk := t.TempDir()
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=64k"); err != nil {

@@ -4,7 +4,8 @@ import "github.com/sluice-metrics/sluice/config"
 
 // Config is the configuration of the operations port.
 type Config struct {
-	// Address is the TCP address to listen on, "host:port". An empty host is every address of the machine.
+	// Address is the TCP address to listen on, "host:port". An empty host is every address of the
+	// machine.
 	Address string
 }
 

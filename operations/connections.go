@@ -17,9 +17,10 @@ const (
 	maxConnectionsEach = 64
 )
 
-// connections is the port's listener, which never keeps a probe waiting. At the limit of all connections, or of
-// one address, a connection is closed for the new one: the one that has been idle longest or, if none is idle, the
-// one with the oldest request. Answers take milliseconds, so an old request is a client that neither sends nor reads.
+// connections is the port's listener, which never keeps a probe waiting. At the limit of all
+// connections, or of one address, a connection is closed for the new one: the one that has been
+// idle longest or, if none is idle, the one with the oldest request. Answers take milliseconds, so
+// an old request is a client that neither sends nor reads.
 type connections struct {
 	connlimit.Listener
 	log    *slog.Logger
@@ -43,8 +44,8 @@ func newConnections(listener net.Listener, log *slog.Logger) *connections {
 	return c
 }
 
-// yielded counts and logs a connection that was closed for another. Without Limits.Reject or Limits.Keep, every
-// connection yields, so entered is never nil.
+// yielded counts and logs a connection that was closed for another. Without Limits.Reject or
+// Limits.Keep, every connection yields, so entered is never nil.
 func (c *connections) yielded(closed net.Conn, entered *connlimit.Member) {
 	c.closed.Inc()
 	suppressed, ok := c.often.Allow()
@@ -57,7 +58,8 @@ func (c *connections) yielded(closed net.Conn, entered *connlimit.Member) {
 		"open_from_address", fromAddress, "limit_from_address", maxConnectionsEach, "suppressed", suppressed)
 }
 
-// stateChanged is the server's ConnState. A closed connection has left already: Member.Close does that.
+// stateChanged is the server's ConnState. A closed connection has left already: Member.Close does
+// that.
 func stateChanged(conn net.Conn, state http.ConnState) {
 	member := conn.(*connlimit.Member)
 	switch state {

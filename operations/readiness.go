@@ -10,8 +10,9 @@ import (
 // Check is one part that readiness depends on, or whose state /readyz shows.
 type Check struct {
 	Name string
-	// State reports whether the part is ready, and a detail: what the part waits for or, if it is ready, what an
-	// operator should know. State is called by several goroutines at once and must not block.
+	// State reports whether the part is ready, and a detail: what the part waits for or, if it is
+	// ready, what an operator should know. State is called by several goroutines at once and must
+	// not block.
 	State func() (ready bool, detail string)
 }
 

@@ -44,8 +44,8 @@ func (s *Server) Addr() net.Addr { return s.connections.Addr() }
 // Register registers the port's own metrics.
 func (s *Server) Register(r prometheus.Registerer) error { return r.Register(s.connections.closed) }
 
-// Run serves until ctx ends, then lets the requests in flight finish for at most a second. It returns an
-// error only if serving itself failed.
+// Run serves until ctx ends, then lets the requests in flight finish for at most a second. It
+// returns an error only if serving itself failed.
 func (s *Server) Run(ctx context.Context) error {
 	served := make(chan error, 1)
 	go func() { served <- s.http.Serve(s.connections) }()

@@ -1,6 +1,8 @@
-// Package ratelog limits how often one kind of message is logged and counts the messages that it suppresses.
+// Package ratelog limits how often one kind of message is logged and counts the messages that it
+// suppresses.
 //
-// Every package that logs at the pace of its clients uses it. It writes no message: the caller does.
+// Every package that logs at the pace of its clients uses it. It writes no message: the caller
+// does.
 package ratelog
 
 import (
@@ -18,7 +20,8 @@ type Limiter struct {
 	suppressed atomic.Uint64
 }
 
-// Allow reports whether a message may be logged now and, if so, how many were suppressed since the last one.
+// Allow reports whether a message may be logged now and, if so, how many were suppressed since the
+// last one.
 func (l *Limiter) Allow() (suppressed uint64, ok bool) {
 	interval := int64(l.Interval)
 	if interval == 0 {

@@ -211,7 +211,8 @@ func TestStopShutsTheEntrance(t *testing.T) {
 	}
 }
 
-// Lines that are parsed take a hundred times what known ones do: who waits for the network does not wait for a batch of them.
+// A parsed line takes a hundred times as long as a known one: goroutines that wait for the network
+// run within a batch of them.
 func TestTurnsAreTakenWithinABatch(t *testing.T) {
 	f := bind(t, testConfig(udp(1)))
 	defer f.server.Close()
@@ -413,7 +414,7 @@ func leaveBehind(t *testing.T, network, path string) {
 	}
 }
 
-// foresight is a directory that is told who sends next.
+// foresight is a directory that records the announced senders.
 type foresight struct {
 	directory
 	told [][]netip.Addr

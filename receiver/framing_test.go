@@ -80,7 +80,8 @@ func FuzzLines(f *testing.F) {
 	})
 }
 
-// The longest line comes through in any pieces; one byte more is refused, once.
+// The longest line is applied, however it is cut into reads; a line of one byte more is rejected
+// once.
 func TestLinesOfTheGreatestLength(t *testing.T) {
 	const maxLine = 24
 	for _, newline := range []string{"\n", "\r\n"} {
@@ -104,7 +105,7 @@ func TestLinesOfTheGreatestLength(t *testing.T) {
 	}
 }
 
-// FuzzFrames: packets come out as they were put in; any other bytes neither panic nor overrun.
+// FuzzFrames: framed packets are recovered; any other bytes neither panic nor overrun the buffer.
 func FuzzFrames(f *testing.F) {
 	f.Add([]byte("a:1|c\nb:1|c\x00c:1|c"), []byte(frame("a:1|c")), uint64(1))
 	f.Add([]byte("\x00\x00"), []byte("\x05\x00\x00\x00a"), uint64(2))
@@ -162,7 +163,7 @@ func TestUnixStreamLengthThatIsNoText(t *testing.T) {
 	f.eventually("refused", func() bool { return f.rejected(metric.TooLong) == 1 })
 }
 
-// The next stream on the same worker is told apart anew.
+// The next stream on the same worker selects its framing anew.
 func TestUnixStreamAgain(t *testing.T) {
 	in, got := testIntake(64)
 	split := newUnixFramer(in, 64, 64)

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/statsd"
 )
 
-// stranger is a table that knows no line. It notes what it is told of and what it is handed.
+// stranger is a table that knows no line. It records the announced and the applied samples.
 type stranger struct {
 	Applier
 	t        *testing.T
@@ -64,7 +64,7 @@ func (s *stranger) Apply(one *metric.Sample) metric.Reason {
 	return metric.Applied
 }
 
-// New lines are parsed some at a time and come to the table in their order, each once, whatever stands between them.
+// New lines are parsed ahead and applied in order, each once, whatever stands between them.
 func TestNewLinesAreParsedAhead(t *testing.T) {
 	for _, c := range []struct {
 		name, packet      string
@@ -105,7 +105,8 @@ func TestNewLinesAreParsedAhead(t *testing.T) {
 	}
 }
 
-// Lines of several senders may be gathered together. Each keeps its own, and what is refused next is of who is in hand.
+// Lines of several senders may be collected together. Each keeps its sender, and a line that is
+// rejected next has the current one.
 func TestLinesParsedAheadKeepTheirSender(t *testing.T) {
 	table := &stranger{t: t}
 	in := &ingester{scanner: statsd.NewScanner(DefaultConfig().options(statsd.StatsD)), applier: table, lineCache: table, account: &ledger.Account{}}
@@ -127,7 +128,7 @@ func TestLinesParsedAheadKeepTheirSender(t *testing.T) {
 	}
 }
 
-// DogStatsD's T: a gauge of more than 5 minutes ago is refused, a counter counts.
+// DogStatsD's T: a gauge older than 5 minutes is rejected, a counter counts.
 func TestOutdatedGauge(t *testing.T) {
 	f := serve(t, testConfig(udp(1)))
 	conn := f.dial(0)

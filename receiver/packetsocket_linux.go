@@ -82,7 +82,7 @@ func (s *packetSocket) senderAddress(i int) netip.Addr {
 	case unix.AF_INET6:
 		return netip.AddrFrom16(name.Addr).Unmap()
 	}
-	return netip.IPv6Unspecified() // held by nobody: an invalid address would mean a Unix socket
+	return netip.IPv6Unspecified() // no holder: an invalid address would mean a Unix socket
 }
 
 // receive reads the available datagrams, at most batchSize. The headers are reused from call to

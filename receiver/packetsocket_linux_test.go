@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What comes in behind the seal is not read, and is a kernel drop.
+// A datagram that arrives after stopReceiving is not read; it is a kernel drop.
 func TestSealedSocketDropsAndCounts(t *testing.T) {
 	sockets, err := openPackets(udp(1), slog.Default())
 	if err != nil {

@@ -120,7 +120,7 @@ func addressOf(from unix.Sockaddr) netip.Addr {
 	case *unix.SockaddrInet6:
 		return netip.AddrFrom16(a.Addr).Unmap()
 	}
-	return netip.IPv6Unspecified() // held by nobody: an invalid address would mean a Unix socket
+	return netip.IPv6Unspecified() // no holder: an invalid address would mean a Unix socket
 }
 
 // packet is the datagram of the last receive, valid until the next one, and whether it was

@@ -64,7 +64,7 @@ func (a *recordingApplier) Apply(s *metric.Sample) metric.Reason {
 	return metric.Applied
 }
 
-// note remembers who sent a sample, and whether its listener is about something else.
+// note records the sender of a sample, and whether its listener is external.
 func (r *recorder) note(s *metric.Sample) {
 	who := "nobody"
 	if s.Sender != nil {

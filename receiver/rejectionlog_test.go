@@ -42,7 +42,8 @@ func TestComplaintsAreRateLimitedByReason(t *testing.T) {
 	})
 }
 
-// What a client sent is quoted once, and no byte of it reaches a terminal as a control, in either format.
+// A client's text is quoted once, and no byte of it reaches a terminal as a control character, in
+// either format.
 func TestComplaintsEscapeOnce(t *testing.T) {
 	const line = "a\x1b[31m\x00\x7f\u009b\u0085\"q\" é:x\x7f|c"
 	wants := map[string]string{

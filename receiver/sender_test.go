@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// directory knows who has which address, and how often it was asked.
+// directory knows the holders of addresses, and counts the look-ups.
 type directory struct {
 	mu    sync.Mutex
 	pods  map[string]*metric.Sender
@@ -65,7 +65,7 @@ func serveTo(t *testing.T, d *directory, listeners ...Listener) *fixture {
 	return bindParts(t, testConfig(listeners...), func(p *Parts) { p.Senders = d }).run()
 }
 
-// Every sample names who sent it, whatever way it came, and IPv4 is IPv4 on a socket for both.
+// Every sample has its sender, over every network, and IPv4 is IPv4 on a dual-stack socket.
 func TestSamplesNameTheirSender(t *testing.T) {
 	d := &directory{}
 	d.enter("127.0.0.2", "web-2", 2)
@@ -114,7 +114,7 @@ func TestSendersByIPv6(t *testing.T) {
 	}
 }
 
-// What is refused, for whatever reason, is logged with who sent it.
+// A rejected line is logged with its sender, whatever the reason.
 func TestRefusedLinesNameTheirSender(t *testing.T) {
 	d := &directory{}
 	d.enter("127.0.0.2", "web-2", 2)
@@ -148,7 +148,7 @@ func TestRefusedLinesNameTheirSender(t *testing.T) {
 	}
 }
 
-// Without a cluster nobody asks, and samples name nobody.
+// Without a cluster, senders are not looked up, and samples have none.
 func TestStandaloneNamesNobody(t *testing.T) {
 	f := serve(t, testConfig(udp(1)))
 	f.send(f.dial(0), "a:1|c")

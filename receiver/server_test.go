@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/ledger"
 )
 
-// A receiver without listeners has nothing to do, and yet does not end before it is told to: whoever runs it would take that for
-// a fault.
+// A receiver without listeners runs until its context ends: an early return would look like a
+// failure.
 func TestRunWithoutListeners(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := DefaultConfig()

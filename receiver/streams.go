@@ -135,7 +135,7 @@ func RemoteAddress(a net.Addr) netip.Addr {
 	if address := plainAddress(tcp); address.IsValid() {
 		return address
 	}
-	return netip.IPv6Unspecified() // held by nobody: an invalid address would mean a Unix socket
+	return netip.IPv6Unspecified() // no holder: an invalid address would mean a Unix socket
 }
 
 func plainAddress(a *net.TCPAddr) netip.Addr { return a.AddrPort().Addr().Unmap().WithZone("") }

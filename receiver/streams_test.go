@@ -191,7 +191,7 @@ func TestUnixStreamBadLength(t *testing.T) {
 	}
 }
 
-// What had arrived when the stop came is applied, even on connections that were not accepted yet.
+// Data that arrived before the stop is applied, even on connections that were not accepted yet.
 func TestStopDrainsStreams(t *testing.T) {
 	config := testConfig(tcp, unixStream(t))
 	config.DrainTimeout = time.Minute // not what ends it

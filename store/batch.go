@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// batchGoal is the size of a transaction of small entries: it keeps the storage process, which may share our
-	// processor, busy for a millisecond.
+	// batchGoal is the size of a transaction of small entries: it keeps the storage process, which
+	// may share our processor, busy for a millisecond.
 	batchGoal = 128 << 10
 	// entryOverhead covers what Badger adds to the size of an entry's key and value.
 	entryOverhead = 32
@@ -18,7 +18,8 @@ const (
 
 // A batch collects entries into transactions. The flusher owns it.
 //
-// The buffer holds the keys and values of the transaction under way, and is overwritten only after its commit.
+// The buffer holds the keys and values of the transaction under way, and is overwritten only after
+// its commit.
 type batch struct {
 	db         database.DB
 	checkSpace func(bytes int) error // called before each commit; an error stops the flush
@@ -34,8 +35,8 @@ type batch struct {
 	dropped    func([]blockWrite) // called with writes that will never be
 }
 
-// put writes a value: as one entry, or its parts and then the head (S2). Earlier transactions may hold the parts; the
-// head is in the one under way.
+// put writes a value: as one entry, or its parts and then the head (S2). Earlier transactions may
+// hold the parts; the head is in the one under way.
 func (b *batch) put(v format.Blob) error {
 	head, err := b.putParts(v)
 	if err != nil {
@@ -98,7 +99,8 @@ func (b *batch) remove(key []byte) error {
 	return b.txn.Delete(key)
 }
 
-// reserve commits the transaction under way if it is large enough, or too small for n more bytes, and begins the next.
+// reserve commits the transaction under way if it is large enough, or too small for n more bytes,
+// and begins the next.
 func (b *batch) reserve(n int) error {
 	if b.bytes > batchGoal || b.bytes+n+2*entryOverhead > database.MaxTransactionBytes || b.entries+4 > batchEntries {
 		if err := b.commit(); err != nil {
@@ -117,7 +119,8 @@ func (b *batch) set(key, value []byte) error {
 	return b.txn.Set(key, value)
 }
 
-// commit commits the transaction under way. It takes the clock last, so the clock is never older than the values.
+// commit commits the transaction under way. It takes the clock last, so the clock is never older
+// than the values.
 func (b *batch) commit() error {
 	if b.txn == nil {
 		return nil

@@ -55,8 +55,9 @@ func (b *benchTable) RestoreBlock(_ int, names, state []byte, deltas [][]byte) e
 }
 func (b *benchTable) RestoreDone() error { return nil }
 
-// TestDiskTraffic prints what 750,000 series cost the disk, by how many of them change a second and how many
-// bytes a change takes, and how long the restore takes. Set SLUICE_STORE_TRAFFIC to the seconds to run for.
+// TestDiskTraffic prints what 750,000 series cost the disk, by how many of them change a second and
+// how many bytes a change takes, and how long the restore takes. Set SLUICE_STORE_TRAFFIC to the
+// seconds to run for.
 func TestDiskTraffic(t *testing.T) {
 	seconds, err := strconv.Atoi(os.Getenv("SLUICE_STORE_TRAFFIC"))
 	if err != nil || testing.Short() {

@@ -2,8 +2,9 @@ package store
 
 import "github.com/sluice-metrics/sluice/store/format"
 
-// checkpointPeriods is how many flush intervals pass until a changing block is written whole again: fewer than
-// format.DeltaSlots, so a newer checkpoint has been due before a delta is overwritten (S3).
+// checkpointPeriods is how many flush intervals pass until a changing block is written whole again:
+// fewer than format.DeltaSlots, so a newer checkpoint has been due before a delta is overwritten
+// (S3).
 const checkpointPeriods = 120
 
 // A savedBlock describes a block's copy on disk. The flusher owns it.
@@ -20,8 +21,8 @@ type savedBlock struct {
 	needsCheckpoint bool // a change that was taken from the table didn't reach the disk
 }
 
-// checkpointDue says whether a block must be written whole. Each block has its own period among checkpointPeriods, so
-// the load is even however many blocks began to change at once.
+// checkpointDue says whether a block must be written whole. Each block has its own period among
+// checkpointPeriods, so the load is even however many blocks began to change at once.
 func (b *savedBlock) checkpointDue(block int, seq format.Sequence) bool {
 	if b.needsCheckpoint {
 		return true

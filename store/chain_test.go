@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-metrics/sluice/store/format"
 )
 
-// makeChain writes a counter up to n in block 0, a flush each, beside a block that stays.
+// makeChain flushes a counter in block 0 n times, beside a block that doesn't change.
 func makeChain(t *testing.T, dir string, n int) *modelTable {
 	t.Helper()
 	model := newModel(2)
@@ -26,8 +26,8 @@ func makeChain(t *testing.T, dir string, n int) *modelTable {
 	return model
 }
 
-// TestLostDelta holds S1: with a delta gone, a block is what it was before it, although newer ones are there;
-// and it is whole again after the next flush.
+// TestLostDelta holds S1: where a delta is missing, the block is restored to the state before it,
+// although newer deltas exist. After the next flush it is complete again.
 func TestLostDelta(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(txn database.Transaction, key []byte) error{
@@ -67,7 +67,7 @@ func testLostDelta(t *testing.T, lose func(txn database.Transaction, key []byte)
 	restored.mustEqual(t, again)
 }
 
-// TestLostFirstDelta: nothing at all can be said of a block whose first delta is gone.
+// TestLostFirstDelta: a block without a checkpoint and without its first delta can't be restored.
 func TestLostFirstDelta(t *testing.T) {
 	dir := t.TempDir()
 	makeChain(t, dir, 4)
@@ -75,8 +75,8 @@ func TestLostFirstDelta(t *testing.T) {
 	mustFailBlock(t, dir, newModel(0), 0)
 }
 
-// TestBlockThatCannotBeRestored: the rest goes on, the entries are kept in a file, and the block can be used
-// again.
+// TestBlockThatCannotBeRestored: the other blocks are restored, the block's entries are saved to a
+// file, and the block can be used again.
 func TestBlockThatCannotBeRestored(t *testing.T) {
 	t.Parallel()
 	t.Run("refused", func(t *testing.T) {
@@ -160,7 +160,8 @@ func mustFailBlock(t *testing.T, dir string, table *modelTable, block int) {
 	}
 }
 
-// TestHalfACheckpoint holds S2: the parts of a checkpoint that never got its head do not spoil the one before.
+// TestHalfACheckpoint holds S2: parts of a checkpoint whose head was never written don't spoil the
+// checkpoint before.
 func TestHalfACheckpoint(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -193,7 +194,8 @@ func TestHalfACheckpoint(t *testing.T) {
 	}
 }
 
-// TestLogCutAnywhere holds S1 for a log of which the end, or something in the middle, did not reach the disk.
+// TestLogCutAnywhere holds S1 for a log whose end, or a page in the middle, did not reach the
+// disk.
 func TestLogCutAnywhere(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(3, 4))
@@ -228,7 +230,7 @@ func TestLogCutAnywhere(t *testing.T) {
 	mustClose(t, s)
 }
 
-// history0 lets a block never have been written.
+// history0 allows that a block was never written.
 func (m *modelTable) history0() {
 	for _, b := range m.blocks {
 		b.history = append(b.history, map[uint16]modelSeries{})

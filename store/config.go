@@ -9,17 +9,18 @@ import (
 
 // Config says where and how often to persist.
 type Config struct {
-	// Dir is the data folder, for the store's exclusive use: missing, empty (apart from "lost+found") or
-	// made by a store. It may be a mount point.
+	// Dir is the data folder, for the store's exclusive use: missing, empty (apart from
+	// "lost+found") or made by a store. It may be a mount point.
 	Dir string
-	// FlushInterval is the time between two flushes. A killed process loses at most the samples of one
-	// interval and of the flush in progress (pacer.go).
+	// FlushInterval is the time between two flushes. A killed process loses at most the samples of
+	// one interval and of the flush in progress (pacer.go).
 	FlushInterval time.Duration
 	// SyncInterval is the time between two fsyncs. A power failure loses at most the samples of one
 	// interval.
 	SyncInterval time.Duration
-	// MinFreeBytes is the disk space that must stay free, beside a reserve of the database's own size for
-	// compactions. Below it the store pauses, until a quarter more than that is free again.
+	// MinFreeBytes is the disk space that must stay free, beside a reserve of the database's own
+	// size for compactions. Below it the store pauses, until a quarter more than that is free
+	// again.
 	MinFreeBytes uint64
 	// ProbeTimeout bounds the probe, which opens the database in a throw-away process.
 	ProbeTimeout time.Duration

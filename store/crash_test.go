@@ -13,8 +13,9 @@ import (
 	"github.com/sluice-metrics/sluice/store/wal"
 )
 
-// TestCrashRestoresAStateThatWas holds S1 to S5: random births, changes, deaths and flushes; now and then the
-// directory is copied as a dying process would leave it, and the copy must restore to what was flushed.
+// TestCrashRestoresAStateThatWas holds S1 to S5: random births, changes, deaths and flushes. Now
+// and then the folder is copied as a dying process would leave it, and the copy must restore to
+// the flushed state.
 func TestCrashRestoresAStateThatWas(t *testing.T) {
 	t.Parallel()
 	seeds, rounds := 2, 8
@@ -68,7 +69,8 @@ func (m *modelTable) settleRestored() {
 	m.settle()
 }
 
-// crashCopy copies a data folder that is in use, mapped logs and all, at a moment when Badger isn't replacing files.
+// crashCopy copies a data folder that is in use, mapped logs and all, at a moment when Badger isn't
+// replacing files.
 func crashCopy(t testing.TB, dir string) string {
 	t.Helper()
 	for range 1000 {
@@ -83,7 +85,8 @@ func crashCopy(t testing.TB, dir string) string {
 	return ""
 }
 
-// A savedFolder holds the files of a data folder by their paths, without the zeros that most of a log is.
+// A savedFolder holds the files of a data folder by their paths, without the zeros that most of a
+// log is.
 type savedFolder map[string]savedFile
 
 type savedFile struct {
@@ -127,7 +130,7 @@ func (s savedFolder) write(t testing.TB) (dir string) {
 	return dir
 }
 
-// fingerprint is the names and sizes of all files, and the manifest.
+// fingerprint is the names and sizes of all files of the database, and its manifest.
 func fingerprint(t testing.TB, dir string) []byte {
 	t.Helper()
 	var all []byte

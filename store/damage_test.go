@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-metrics/sluice/store/format"
 )
 
-// made is a closed database with tables, made once, and the model of it.
+// made is a closed database with tables, created once, and the model of it.
 var made = sync.OnceValues(func() (savedFolder, *modelTable) {
 	dir, err := os.MkdirTemp("", "store")
 	if err != nil {
@@ -52,7 +52,8 @@ var made = sync.OnceValues(func() (savedFolder, *modelTable) {
 	return saved, model
 })
 
-// makeDatabase returns a data folder with a closed database, and the model of it, which must not be changed.
+// makeDatabase returns a data folder with a closed database, and the model of it, which must not be
+// changed.
 func makeDatabase(t *testing.T) (dir string, model *modelTable) {
 	t.Helper()
 	saved, model := made()
@@ -95,8 +96,8 @@ func overwrite(t *testing.T, path string, at int64, with []byte) {
 	}
 }
 
-// TestDamagedDatabase: whatever is wrong with its files, Open returns, nothing is deleted, the damaged
-// database lies beside the new one, and the new one works.
+// TestDamagedDatabase: whatever is wrong with the files, Open succeeds, deletes nothing and
+// renames the damaged database, and the new one works.
 func TestDamagedDatabase(t *testing.T) {
 	t.Parallel()
 	type damage struct {
@@ -171,7 +172,7 @@ func TestDamagedDatabase(t *testing.T) {
 	}
 }
 
-// mustStartEmpty opens a damaged directory.
+// mustStartEmpty opens a damaged data folder.
 func mustStartEmpty(t *testing.T, dir string, before []string) {
 	t.Helper()
 	table := newModel(0)
@@ -217,8 +218,8 @@ func writeEntry(t *testing.T, dir string, key, value []byte) {
 	editDatabase(t, dir, func(txn database.Transaction) error { return txn.Set(key, value) })
 }
 
-// TestHarmlessDamage: what a killed process leaves behind, and files that hold nothing that is needed, cost
-// nothing.
+// TestHarmlessDamage: files that a killed process leaves behind, and damage to files that nobody
+// needs, lose no data.
 func TestHarmlessDamage(t *testing.T) {
 	t.Parallel()
 	for name, do := range map[string]func(t *testing.T, dir string){

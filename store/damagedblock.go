@@ -14,8 +14,9 @@ import (
 	"github.com/sluice-metrics/sluice/store/format"
 )
 
-// saveDamagedBlock writes the entries of a block that can't be restored to a file of the data folder, because the next
-// checkpoint will overwrite them: keys and values in turn, each after its length as a big-endian uint32.
+// saveDamagedBlock writes the entries of a block that can't be restored to a file of the data
+// folder, because the next checkpoint will overwrite them: keys and values in turn, each after its
+// length as a big-endian uint32.
 func saveDamagedBlock(dir string, from database.Reader, block int, now time.Time) error {
 	name := fmt.Sprintf("block-%d.damaged-%s", block, now.UTC().Format("20060102T150405Z"))
 	file, err := os.Create(filepath.Join(dir, name))

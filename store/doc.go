@@ -1,8 +1,9 @@
-// Package store persists the table's values and windows, and documents, so they survive a restart. It comes after the
-// table, which it sees as blocks of series through the interface Table; whatever the table appends is opaque to it.
+// Package store persists the table's values and windows, and documents, so they survive a restart.
+// It comes after the table, which it sees as blocks of series through the interface Table; whatever
+// the table appends is opaque to it.
 //
-//	flush.go              what happens on disk at each flush; it uses batch.go (transactions), documents.go, pacer.go
-//	sync.go               Sync, and what happens at each fsync
+//	flush.go              each flush; it uses batch.go (transactions), documents.go and pacer.go
+//	sync.go               Sync, and each fsync
 //	start.go, restore.go  opening the database, and reading it back into the table
 //	pause.go              persistence stops on a full or failing disk, and resumes
 //	run.go, store.go      the goroutines, and the Store that they share
@@ -10,22 +11,23 @@
 //	store/format          the keys and values of the database, without I/O
 //	store/folder          the data folder: marker, lock, databases that were set aside
 //	store/wal             Badger's logs, read without Badger
-//	store/database        Badger: the only importer, with all checks before it is opened, and its own process
+//	store/database        Badger: its only importer, with the checks before it and its own process
 //
-// Run asks every block, once a flush interval, for its changes (a delta), and writes a rotating share of the blocks whole
-// (a checkpoint). A block is its last checkpoint and the newer deltas. Open restores both.
+// Run asks every block, once a flush interval, for its changes (a delta), and writes a rotating
+// share of the blocks whole (a checkpoint). A block is its last checkpoint and the newer deltas.
+// Open restores both.
 //
 // Invariants, each held by a test:
 //
-//	S1 A restored block is a state that the block once had. Each delta names the write before it and is replayed only
-//	   if that one was, so a write that was lost, by an error or a power cut, hides all later ones.
-//	S2 A long value is readable as a whole or not at all. Its parts are written first and the head that names them
-//	   last, and never over parts that a valid head names.
+//	S1 A restored block is a state that the block once had. Each delta names the write before it
+//	   and is replayed only if that one was, so a lost write hides all later ones.
+//	S2 A long value is readable as a whole or not at all. Its parts are written first and the head
+//	   that names them last, and never over parts that a valid head names.
 //	S3 A delta's slot is reused only when a checkpoint has made its old content worthless.
 //	S4 After a failed write, the next successful flush writes a checkpoint of each affected block.
 //	S5 Whatever is on disk when a flush has returned survives the death of the process.
 //
-// Ingest never waits for the store: one goroutine flushes, one syncs, and while the disk is slow, full or failing, Lag
-// grows and Detail says why. The store never deletes data that it can't read: it renames a database that it can't
-// trust, and rejects a folder that isn't its own.
+// Ingest never waits for the store: one goroutine flushes, one syncs, and while the disk is slow,
+// full or failing, Lag grows and Detail says why. The store never deletes data that it can't read:
+// it renames a database that it can't trust, and rejects a folder that isn't its own.
 package store

@@ -8,7 +8,8 @@ import (
 	"github.com/sluice-metrics/sluice/store/format"
 )
 
-// dirtyDocuments are the documents that the disk doesn't have yet in their present state. The flusher owns them.
+// dirtyDocuments are the documents that the disk doesn't have yet in their present state. The
+// flusher owns them.
 type dirtyDocuments struct {
 	documents Documents
 	dirty     map[DocumentKey]struct{}

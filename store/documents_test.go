@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-metrics/sluice/store/format"
 )
 
-// shelf is documents in their plainest form.
+// shelf is the simplest implementation of Documents.
 type shelf struct {
 	mu      sync.Mutex
 	held    map[DocumentKey]string
@@ -85,7 +85,8 @@ func openWith(t *testing.T, dir string, documents Documents) *Store {
 	return mustOpenIn(t, database.StorageProcess, testConfig(dir), Parts{Table: newModel(0), Documents: documents})
 }
 
-// What is synced is there after a crash; what is deleted is not; whatever the size.
+// TestDocumentsSurvive: synced documents survive a crash and deleted ones don't return, whatever
+// their size.
 func TestDocumentsSurvive(t *testing.T) {
 	t.Parallel()
 	dir, shelf := t.TempDir(), newShelf()
@@ -132,7 +133,7 @@ func (s *Store) countKeys(t *testing.T, kind byte) (n int) {
 	return n
 }
 
-// One that cannot be read costs itself alone, and is told of.
+// TestDocumentThatCannotBeRead: an unreadable document loses itself alone, and Detail mentions it.
 func TestDocumentThatCannotBeRead(t *testing.T) {
 	dir, shelf := t.TempDir(), newShelf()
 	s := openWith(t, dir, shelf)
@@ -154,7 +155,7 @@ func TestDocumentThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// A flush that fails owes its documents to the next one.
+// TestDocumentsAreOwedUntilTheyAreOnDisk: documents of a failed flush are written by the next one.
 func TestDocumentsAreOwedUntilTheyAreOnDisk(t *testing.T) {
 	dir, shelf := t.TempDir(), newShelf()
 	s := openWith(t, dir, shelf)

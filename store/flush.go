@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-metrics/sluice/store/format"
 )
 
-// This file reads downward: a flush step of the flush goroutine; one flush; one block, which is written as a delta and
-// in turn as a checkpoint; the result of a transaction.
+// This file reads downward: a flush step of the flush goroutine; one flush; one block, which is
+// written as a delta and in turn as a checkpoint; the result of a transaction.
 
 // flushStep is one flush, whatever state the disk is in.
 func (s *Store) flushStep(began time.Time) error {
@@ -39,7 +39,8 @@ func (s *Store) flushStep(began time.Time) error {
 	return err
 }
 
-// isUrgent says whether a caller of Sync, or the end of the process, waits for this flush or for the next one.
+// isUrgent says whether a caller of Sync, or the end of the process, waits for this flush or for
+// the next one.
 func (s *Store) isUrgent() bool { return s.urgent || s.ending.Load() || s.syncs.isWaiting() }
 
 // flush numbers the flush, runs it and counts it.
@@ -84,9 +85,9 @@ func (f *flusher) init(table Table, documents Documents, spread time.Duration, u
 	f.batch.dropped = f.dropped
 }
 
-// run is one flush: the delta of every block that changed, the checkpoints that are due, the documents that changed.
-// After an error, the changes of blocks that it didn't reach are still with the table; blocks whose changes were
-// lost need a checkpoint.
+// run is one flush: the delta of every block that changed, the checkpoints that are due, the
+// documents that changed. After an error, the changes of blocks that it didn't reach are still with
+// the table; blocks whose changes were lost need a checkpoint.
 func (f *flusher) run(db database.DB, seq format.Sequence) error {
 	f.batch.db, f.batch.seq = db, seq
 	f.grow(f.table.Blocks())
@@ -154,8 +155,8 @@ func (f *flusher) putDelta(block int, seq format.Sequence) error {
 	return nil
 }
 
-// putCheckpoint writes a block whole. The names follow the state, so that every series of the state has its name. They
-// are written only if they changed.
+// putCheckpoint writes a block whole. The names follow the state, so that every series of the state
+// has its name. They are written only if they changed.
 func (f *flusher) putCheckpoint(block int, seq format.Sequence) error {
 	saved := &f.blocks[block]
 	f.state = f.table.AppendState(f.state[:0], block)
@@ -215,7 +216,8 @@ func (f *flusher) dropped(writes []blockWrite) {
 	}
 }
 
-// writeAll makes the next flush write every block and document whole, because the database is a new one.
+// writeAll makes the next flush write every block and document whole, because the database is a new
+// one.
 func (f *flusher) writeAll() {
 	f.documents.writeAll()
 	for i := range f.blocks {

@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-metrics/sluice/store/format"
 )
 
-// tree is every file below a directory with its content, or nothing where there is no directory.
+// tree is all files below a folder with their content, or nothing where there is no folder.
 func tree(t *testing.T, dir string) string {
 	t.Helper()
 	var all strings.Builder
@@ -46,8 +46,8 @@ func mkdir(t *testing.T, path string) {
 	}
 }
 
-// TestRefusedDirectory: what is not ours, or not for us to read, is refused in one line that says which
-// directory and why, and nothing in it is touched.
+// TestRefusedDirectory: a foreign or unreadable folder is rejected in one line that names it and
+// says why, and nothing in it is touched.
 func TestRefusedDirectory(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -96,7 +96,7 @@ func TestRefusedDirectory(t *testing.T) {
 				mkdir(t, filepath.Dir(dir))
 			}
 			c.make(t, dir)
-			// The lock's content is its holder; all else must stay.
+			// The lock file contains the holder's number; all other files must stay.
 			_ = os.Remove(filepath.Join(dir, folder.LockName))
 			before := tree(t, filepath.Dir(filepath.Dir(dir)))
 			s, err := Open(t.Context(), testConfig(dir), Parts{Table: newModel(0), Logger: quiet()})
@@ -125,7 +125,8 @@ func appendMarker(t *testing.T, dir, version string) {
 	}
 }
 
-// TestAcceptedDirectory: a fresh volume, and what a process left that died while it made the directory.
+// TestAcceptedDirectory: a fresh volume, and the remains of a process that died while it created
+// the folder.
 func TestAcceptedDirectory(t *testing.T) {
 	for name, do := range map[string]func(t *testing.T, dir string){
 		"missing":       func(t *testing.T, dir string) { t.Helper() },
@@ -152,7 +153,7 @@ func TestAcceptedDirectory(t *testing.T) {
 	}
 }
 
-// TestSecondProcess: a directory in use is left alone, and the message names its holder.
+// TestSecondProcess: a folder in use is left alone, and the message names its holder.
 func TestSecondProcess(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

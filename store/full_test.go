@@ -20,8 +20,9 @@ import (
 // fullDiskEnv, beside childEnv, makes the child persist under load on a disk that fills up.
 const fullDiskEnv = "SLUICE_STORE_TEST_FULL_DISK"
 
-// fullDiskMain applies until its input ends, and answers each line of it. It applies so little that a memtable lasts
-// for longer than the test: a disk that fills up while Badger writes a table is what cannot be helped.
+// fullDiskMain applies until its input ends, and answers each line of it. It applies so little
+// that a memtable outlasts the test: a disk that fills up while Badger writes a table can't be
+// helped.
 func fullDiskMain(dir string) error {
 	model := newModel(0)
 	cfg := testConfig(dir)
@@ -128,7 +129,7 @@ func (c *fullDiskChild) waitFor(what string) {
 	eventually(c.t, what, func() bool { return strings.Contains(c.ask("detail"), what) })
 }
 
-// fill takes all that a disk has at once.
+// fill takes all free space of a disk at once.
 func fill(t *testing.T, path string) {
 	t.Helper()
 	file, err := os.Create(path)
@@ -149,9 +150,9 @@ func fill(t *testing.T, path string) {
 	}
 }
 
-// TestDiskFillsAtOnce: a disk that goes from plenty to nothing between two flushes, under load, kills nothing;
-// ingest goes on, persisting when there is room again, and what Sync acknowledged is there after a restart,
-// however the process ended.
+// TestDiskFillsAtOnce: a disk that fills up between two flushes, under load, kills nothing. Ingest
+// continues, persistence resumes with free space, and after a restart all that Sync acknowledged
+// is there, however the process ended.
 func TestDiskFillsAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, end := range []string{"resume", "close", "kill"} {
@@ -202,8 +203,8 @@ func TestDiskFillsAtOnce(t *testing.T) {
 	}
 }
 
-// TestRoomIsSeenBeforeEveryBatch: a disk that is full in the middle of a flush stops it, Badger is neither written
-// to nor closed, and the next flush makes good what was dropped.
+// TestRoomIsSeenBeforeEveryBatch: a disk that is full in the middle of a flush stops it. Badger is
+// neither written to nor closed, and the next flush writes the dropped changes.
 func TestRoomIsSeenBeforeEveryBatch(t *testing.T) {
 	dir := t.TempDir()
 	model := newModel(8)

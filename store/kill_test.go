@@ -18,8 +18,8 @@ const (
 	childSeries = 64
 )
 
-// childMain counts up in every series, and prints a number once the store says that it is on disk. It runs
-// until it is killed.
+// childMain increments every series, and prints a number once the store reports it on disk, until
+// it is killed.
 func childMain(dir string) error {
 	model := newModel(0)
 	cfg := testConfig(dir)
@@ -66,8 +66,8 @@ func (m *modelTable) common() (int, error) {
 	return max(lowest, 0), nil
 }
 
-// TestKill kills a process that persists, again and again in one directory: what Sync acknowledged is there
-// (S5), and the directory needs no repair.
+// TestKill kills a persisting process again and again in one folder: all that Sync acknowledged is
+// there (S5), and the folder needs no repair.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	rounds := 8
@@ -99,8 +99,8 @@ func TestKill(t *testing.T) {
 	t.Logf("%d syncs in %d rounds", acknowledged, rounds)
 }
 
-// runAndKill kills a child some time after it first printed a word, and returns the highest number that it said was
-// synced.
+// runAndKill kills a child some time after it first printed a word. It returns the highest number
+// that the child reported as synced.
 func runAndKill(t *testing.T, dir, from string, life time.Duration) (acknowledged int) {
 	t.Helper()
 	child := exec.CommandContext(t.Context(), os.Args[0])

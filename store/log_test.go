@@ -85,7 +85,7 @@ func (k killed) copy(t *testing.T) (dir, log string) {
 	return dir, filepath.Join(dir, folder.DatabaseName, k.log)
 }
 
-// reboot makes a directory look as if the machine had been started anew since.
+// reboot makes a folder look as if the machine had restarted since.
 func reboot(t *testing.T, dir string) {
 	t.Helper()
 	note := wal.ReadWatermark(filepath.Join(dir, folder.DatabaseName))
@@ -98,8 +98,8 @@ func reboot(t *testing.T, dir string) {
 	}
 }
 
-// mustSpeak opens a directory: either all is restored, or the log was set aside with its bytes, or, for what was
-// not synced, it is said that a write was left out.
+// mustSpeak opens a folder. Either all is restored, or the log was set aside unchanged, or, after
+// the last sync, Detail mentions an unfinished write.
 func (k killed) mustSpeak(t *testing.T, dir, what string, damagedLog []byte) (aside, torn bool) {
 	t.Helper()
 	restored := newModel(0)
@@ -128,7 +128,8 @@ func (k killed) mustSpeak(t *testing.T, dir, what string, damagedLog []byte) (as
 	return false, false
 }
 
-// TestFlippedBits: a log with a flipped bit anywhere is never used, and never cut, in silence.
+// TestFlippedBits: a log with a flipped bit is never used or cut in silence. Package wal tries
+// every bit.
 func TestFlippedBits(t *testing.T) {
 	t.Parallel()
 	k := makeKilled(t)
@@ -161,8 +162,8 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-// TestTornTail: a log that ends in the middle of a write after the last sync costs that write alone, at whatever
-// byte; the same before the last sync is damage.
+// TestTornTail: a log that ends in the middle of a write after the last sync loses that write
+// alone. Before the last sync that is damage. Package wal tries every end.
 func TestTornTail(t *testing.T) {
 	t.Parallel()
 	k := makeKilled(t)
@@ -203,8 +204,8 @@ func TestTornTail(t *testing.T) {
 	}
 }
 
-// TestHoleAfterPowerLoss: pages that did not reach the platter leave holes beyond the last sync. They are no
-// damage if the machine went down, and are if only the process did.
+// TestHoleAfterPowerLoss: pages that weren't written at a power cut leave holes after the last
+// sync. They are no damage if the machine went down, but are if only the process died.
 func TestHoleAfterPowerLoss(t *testing.T) {
 	k := makeKilled(t)
 	for _, rebooted := range []bool{true, false} {
@@ -229,8 +230,8 @@ func TestHoleAfterPowerLoss(t *testing.T) {
 	}
 }
 
-// TestLostLog: a log that was synced and is missing, empty or another one is damage, on a disk with room and
-// without. One that became a table is not missed.
+// TestLostLog: a synced log that is missing, empty or another one is damage, on a disk with space
+// and on a full one. A log that became a table isn't missed.
 func TestLostLog(t *testing.T) {
 	k := makeKilled(t)
 	for name, lose := range map[string]func(log string) error{

@@ -53,8 +53,8 @@ func mustOpen(t testing.TB, dir string, table Table) *Store {
 	return mustOpenIn(t, database.StorageProcess, testConfig(dir), Parts{Table: table})
 }
 
-// mustOpenLocal opens a store whose database stays in this process: for tests of what is restored, and of how the
-// database is checked before.
+// mustOpenLocal opens a store whose database stays in this process, for tests of the restore and
+// of the checks before it.
 func mustOpenLocal(t testing.TB, dir string, table Table) *Store {
 	t.Helper()
 	return mustOpenIn(t, database.InProcess, testConfig(dir), Parts{Table: table})
@@ -78,7 +78,7 @@ func mustClose(t testing.TB, s *Store) {
 	}
 }
 
-// A stepper flushes by hand, in a time of its own.
+// A stepper flushes by hand, on a clock of its own.
 type stepper struct {
 	store *Store
 	now   time.Time

@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-metrics/sluice/store/folder"
 )
 
-// TestEmptyMarkerBesideOurDatabase: a power cut may leave the marker and other files empty. What the database
-// holds is restored all the same, and the marker is written again.
+// TestEmptyMarkerBesideOurDatabase: a power cut may leave the marker and other files empty. The
+// database is restored all the same, and the marker is written again.
 func TestEmptyMarkerBesideOurDatabase(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(t *testing.T, dir string){
@@ -43,7 +43,8 @@ func TestEmptyMarkerBesideOurDatabase(t *testing.T) {
 	}
 }
 
-// TestInterruptedFirstStart: a first start that a power cut or a full disk interrupted does not stop the next one.
+// TestInterruptedFirstStart: a first start that a power cut or a full disk interrupted does not
+// stop the next one.
 func TestInterruptedFirstStart(t *testing.T) {
 	for name, files := range map[string][]string{
 		"before the marker":      {folder.MarkerName + ".new"},
@@ -66,7 +67,7 @@ func TestInterruptedFirstStart(t *testing.T) {
 	}
 }
 
-// TestEmptyMarkerIsNoLicence: an empty file of the marker's name does not make somebody else's files ours.
+// TestEmptyMarkerIsNoLicence: an empty file of the marker's name doesn't make foreign files ours.
 func TestEmptyMarkerIsNoLicence(t *testing.T) {
 	for name, do := range map[string]func(t *testing.T, dir string){
 		"a file": func(t *testing.T, dir string) { touch(t, filepath.Join(dir, "thesis.tex")) },

@@ -13,8 +13,8 @@ import (
 
 const modelSlots = 1024
 
-// A modelTable is a table that keeps its promises in the plainest way, and remembers every state in which a
-// block was written.
+// A modelTable is the simplest implementation of Table. It remembers every state in which a block
+// was written.
 type modelTable struct {
 	mu     sync.Mutex
 	blocks []*modelBlock
@@ -49,7 +49,7 @@ func (m *modelTable) add(blocks int) {
 	}
 }
 
-// put gives a series of a block a value, or makes it with that.
+// put sets the value of a series, and creates the series if it is missing.
 func (m *modelTable) put(block int, slot uint16, name, value string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -70,7 +70,7 @@ func (m *modelTable) kill(block int, slot uint16) {
 	}
 }
 
-// settle says that a flush is complete: older states must not come back.
+// settle records that a flush is complete: older states must not return.
 func (m *modelTable) settle() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -223,7 +223,8 @@ func (b *modelBlock) replay(d []byte) (err error) {
 	return nil
 }
 
-// randomOps changes some blocks at random. Fat blocks have values that make them span several parts.
+// randomOps changes some blocks at random. Every fifth block has values so long that it has
+// several parts.
 func (m *modelTable) randomOps(r *rand.Rand, ops int) {
 	for range ops {
 		block := r.IntN(len(m.blocks))
@@ -257,8 +258,8 @@ func randomText(r *rand.Rand, size int) string {
 	return string(b)
 }
 
-// mustDescend checks that every block of a restored table is in a state that it once had, and none older
-// than its last complete flush (S1, S5).
+// mustDescend checks that every block of a restored table is in a state that it once had, none
+// older than its last complete flush (S1, S5).
 func (m *modelTable) mustDescend(t testing.TB, got *modelTable) {
 	t.Helper()
 	if !got.done {

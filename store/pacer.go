@@ -2,14 +2,15 @@ package store
 
 import "time"
 
-// A pacer spreads a flush over part of the flush interval, so goroutines that answer requests get the processor in
-// between (docs/adr/0031). The flush sleeps rather than yields, because Go polls its sockets only when no goroutine is
-// ready, and a goroutine that yields is ready. It sleeps for long, because a goroutine that wakes from a short sleep
-// runs before all others that became ready meanwhile. On one processor, a flush of 50 ms that only yields makes
-// requests wait for all of it.
+// A pacer spreads a flush over part of the flush interval, so goroutines that answer requests get
+// the processor in between (docs/adr/0031). The flush sleeps rather than yields, because Go polls
+// its sockets only when no goroutine is ready, and a goroutine that yields is ready. It sleeps for
+// long, because a goroutine that wakes from a short sleep runs before all others that became ready
+// meanwhile. On one processor, a flush of 50 ms that only yields makes requests wait for all of it.
 //
-// The pacer expects a flush to take as much work as the last one; a longer flush uses the rest of the interval. Waiting
-// for the storage process counts as work, because that process works meanwhile.
+// The pacer expects a flush to take as much work as the last one; a longer flush uses the rest of
+// the interval. Waiting for the storage process counts as work, because that process works
+// meanwhile.
 type pacer struct {
 	urgent func() bool // somebody waits for the flush
 
@@ -22,15 +23,17 @@ type pacer struct {
 }
 
 const (
-	// maxSpread bounds the spread: a change just after a flush passed its block waits for an interval and the spread.
+	// maxSpread bounds the spread: a change just after a flush passed its block waits for an
+	// interval and the spread.
 	maxSpread = 200 * time.Millisecond
 	slice     = 500 * time.Microsecond
-	// shortestRest follows a slice after the spread is over, urgentRest where somebody waits for the flush.
+	// shortestRest follows a slice after the spread is over, urgentRest where somebody waits for
+	// the flush.
 	shortestRest = slice / 2
 	urgentRest   = slice / 10
 	maxRatio     = 8
-	// maxCounted bounds the work that determines one rest: a slice may have waited for the disk or the processor, and
-	// nothing ends a rest early.
+	// maxCounted bounds the work that determines one rest: a slice may have waited for the disk or
+	// the processor, and nothing ends a rest early.
 	maxCounted = 2 * slice
 )
 

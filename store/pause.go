@@ -37,8 +37,9 @@ func (s *Store) ready(now time.Time) error {
 	return err
 }
 
-// checkSpace returns database.ErrDiskFull if the disk lacks space for a transaction. MinFreeBytes covers the log that
-// the transaction may begin and the table that it may cause. The logs' own space is preallocated.
+// checkSpace returns database.ErrDiskFull if the disk lacks space for a transaction. MinFreeBytes
+// covers the log that the transaction may begin and the table that it may cause. The logs' own
+// space is preallocated.
 func (s *Store) checkSpace(bytes int) error {
 	free, err := s.freeBytes(s.folder.Dir)
 	if err != nil {
@@ -51,16 +52,16 @@ func (s *Store) checkSpace(bytes int) error {
 	return nil
 }
 
-// pause stops persisting while the disk is too full. The database stays open: closing it would write its memtable into
-// a table, through mapped memory, on the full disk.
+// pause stops persisting while the disk is too full. The database stays open: closing it would
+// write its memtable into a table, through mapped memory, on the full disk.
 func (s *Store) pause(why string, now time.Time) {
 	s.status.setNotPersisting(why)
 	s.logger.Error("not persisting", "reason", why)
 	s.retryAt = now.Add(firstRetry)
 }
 
-// fail stops persisting after an error, for a time that doubles from failure to failure. After some of its errors,
-// Badger ends the process at the next write, so resume closes the database first.
+// fail stops persisting after an error, for a time that doubles from failure to failure. After some
+// of its errors, Badger ends the process at the next write, so resume closes the database first.
 func (s *Store) fail(reason error, now time.Time) {
 	s.retryAfter = min(max(2*s.retryAfter, firstRetry), lastRetry)
 	s.retryAt = now.Add(s.retryAfter)
@@ -68,8 +69,9 @@ func (s *Store) fail(reason error, now time.Time) {
 	s.logger.Error("not persisting", "reason", reason, "retry_after", s.retryAfter)
 }
 
-// resume persists again after a pause or a failure, if it is time and the disk has a quarter more than the minimum of
-// free space. It closes the database, opens it and syncs it, as far as the failure requires that.
+// resume persists again after a pause or a failure, if it is time and the disk has a quarter more
+// than the minimum of free space. It closes the database, opens it and syncs it, as far as the
+// failure requires that.
 func (s *Store) resume(now time.Time) error {
 	notYet := errors.New(s.status.notPersisting())
 	if now.Before(s.retryAt) {

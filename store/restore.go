@@ -132,7 +132,8 @@ func (r *restore) record(block int, b diskBlock) {
 	}
 }
 
-// restoreBlock passes a block to the table. A panic over bytes from a disk is a fault of this block alone.
+// restoreBlock passes a block to the table. A panic over bytes from a disk is a fault of this block
+// alone.
 func restoreBlock(table Table, block int, b diskBlock) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -198,7 +199,8 @@ type delta struct {
 	err   error
 }
 
-// readDeltas reads the deltas after the checkpoint and takes those that can be replayed. Its error is the database's.
+// readDeltas reads the deltas after the checkpoint and takes those that can be replayed. Its error
+// is the database's.
 func (b *diskBlock) readDeltas(from database.Reader, blobs *format.Reader, block int) error {
 	var deltas []delta
 	err := from.Each(format.AppendBlockKey(nil, format.PrefixDelta, block), func(key, entry []byte) error {
@@ -218,8 +220,8 @@ func (b *diskBlock) readDeltas(from database.Reader, blobs *format.Reader, block
 	return err
 }
 
-// chain takes the deltas that follow one another (S1). A delta whose predecessor is neither the one before it nor
-// included in the checkpoint belongs to a state that is missing.
+// chain takes the deltas that follow one another (S1). A delta whose predecessor is neither the one
+// before it nor included in the checkpoint belongs to a state that is missing.
 func (b *diskBlock) chain(deltas []delta) {
 	b.last = b.checkpoint.Seq
 	for _, d := range deltas {

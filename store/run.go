@@ -17,9 +17,9 @@ const (
 // ErrStalled: the disk did not answer in time. The message says what is not on disk.
 var ErrStalled = errors.New("the disk does not answer")
 
-// Run persists until ctx ends, then flushes and syncs once more: when it returns nil, all that was applied before ctx
-// ended is on disk. It waits StopTimeout at most for the disk. Then its error is ErrStalled, and the goroutine that
-// hangs is left behind. Call it once.
+// Run persists until ctx ends, then flushes and syncs once more: when it returns nil, all that was
+// applied before ctx ended is on disk. It waits StopTimeout at most for the disk. Then its error is
+// ErrStalled, and the goroutine that hangs is left behind. Call it once.
 func (s *Store) Run(ctx context.Context) error {
 	flushed, done := make(chan struct{}), make(chan error, 3)
 	s.loops.Go(func() {
@@ -52,16 +52,16 @@ func (s *Store) stalled(stopping time.Time, flushed <-chan struct{}) error {
 	select {
 	case <-flushed:
 		at = s.status.lastSync()
-		what, remark = "fsync", "is written but not fsynced: it survives the end of this process, but no power cut"
+		what, remark = "fsync", "is written but not on stable storage: it survives the end of this process, but no power cut"
 	default:
 	}
 	return fmt.Errorf("store: %w: waited %v for the last %s: what was applied after %s, %.1f s before the end, %s",
 		ErrStalled, s.cfg.StopTimeout, what, at.UTC().Format(time.RFC3339), stopping.Sub(at).Seconds(), remark)
 }
 
-// Close closes the database and releases the data folder. Call it after Run has returned. It returns ctx's error if the
-// disk doesn't let it finish in time; then the storage process is killed, and holds the folder's lock until the
-// disk lets it end.
+// Close closes the database and releases the data folder. Call it after Run has returned. It
+// returns ctx's error if the disk doesn't let it finish in time; then the storage process is
+// killed, and holds the folder's lock until the disk lets it end.
 func (s *Store) Close(ctx context.Context) error {
 	if s.closed.Swap(true) {
 		return nil
@@ -102,8 +102,8 @@ func (s *Store) flushLoop(ctx context.Context) error {
 	}
 }
 
-// lastFlush flushes at the end. No later flush can make up for a failed one, so it retries once, with the database
-// opened again. Run bounds how long that may take.
+// lastFlush flushes at the end. No later flush can make up for a failed one, so it retries once,
+// with the database opened again. Run bounds how long that may take.
 func (s *Store) lastFlush() error {
 	err := s.flushStep(time.Now())
 	if err == nil {
@@ -124,8 +124,8 @@ func (s *Store) waitSpacing(ctx context.Context, began time.Time) {
 	}
 }
 
-// syncLoop is the syncing goroutine: it syncs every SyncInterval and for the callers of Sync, and copies the manifest.
-// It ends after the sync that follows the last flush.
+// syncLoop is the syncing goroutine: it syncs every SyncInterval and for the callers of Sync, and
+// copies the manifest. It ends after the sync that follows the last flush.
 func (s *Store) syncLoop(flushed <-chan struct{}) error {
 	copying := time.NewTicker(min(s.cfg.FlushInterval, 50*time.Millisecond))
 	defer copying.Stop()
@@ -146,8 +146,8 @@ func (s *Store) syncLoop(flushed <-chan struct{}) error {
 	}
 }
 
-// watchLoop logs once a minute that the disk falls behind, and when it has caught up, and checks the lock. It is a
-// goroutine of its own because the flush goroutine may wait for the disk.
+// watchLoop logs once a minute that the disk falls behind, and when it has caught up, and checks
+// the lock. It is a goroutine of its own because the flush goroutine may wait for the disk.
 func (s *Store) watchLoop(flushed <-chan struct{}) error {
 	every := time.NewTicker(s.watchInterval)
 	defer every.Stop()

@@ -36,7 +36,7 @@ func start(t *testing.T, s *Store) (stop func() error) {
 	return stop
 }
 
-// eventually waits for what must come by itself.
+// eventually waits for a condition.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
@@ -46,7 +46,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// TestCleanStop: what was applied before Run's context ended is there again, to the last sample.
+// TestCleanStop: all that was applied before Run's context ended is restored, to the last sample.
 func TestCleanStop(t *testing.T) {
 	dir := t.TempDir()
 	model := newModel(3)
@@ -70,7 +70,8 @@ func TestCleanStop(t *testing.T) {
 	}
 }
 
-// TestSync: what was applied before the call is in a copy taken after it, and callers share flushes.
+// TestSync: a copy of the folder after Sync contains all that was applied before it, and
+// concurrent callers share flushes.
 func TestSync(t *testing.T) {
 	dir := t.TempDir()
 	model := newModel(2)
@@ -104,7 +105,7 @@ func TestSync(t *testing.T) {
 	}
 }
 
-// TestSyncsShareAPeriod: however often Sync flushes, checkpoints keep their pace and no slot is lost.
+// TestSyncsShareAPeriod: however often Sync flushes, checkpoints stay as rare and no slot is lost.
 func TestSyncsShareAPeriod(t *testing.T) {
 	dir := t.TempDir()
 	model := newModel(3)
@@ -129,8 +130,8 @@ func TestSyncsShareAPeriod(t *testing.T) {
 	model.mustEqual(t, restored)
 }
 
-// TestEvenCheckpoints: blocks that all begin to change at once are written whole evenly over the periods, each
-// before its slots are used up; a block that is still costs nothing.
+// TestEvenCheckpoints: checkpoints of blocks that all begin to change at once are spread evenly
+// over the periods, each before its slots are used up. An unchanged block costs nothing.
 func TestEvenCheckpoints(t *testing.T) {
 	const blocks = 240
 	model := newModel(blocks + 1)
@@ -162,7 +163,7 @@ func TestEvenCheckpoints(t *testing.T) {
 	}
 }
 
-// A stuckTable hangs in its clock while it is told to: to the store, that is a disk that does not answer.
+// A stuckTable blocks in its clock, which to the store looks like a stalled disk.
 type stuckTable struct {
 	*modelTable
 	hang atomic.Pointer[chan struct{}]
@@ -175,7 +176,8 @@ func (s *stuckTable) AppendClock(dst []byte) []byte {
 	return s.modelTable.AppendClock(dst)
 }
 
-// TestStall: while a flush hangs, Lag grows, Detail says so, and Run and Close keep to their limits.
+// TestStall: while a flush hangs, Lag grows, Detail says so, and Run and Close keep their time
+// limits.
 func TestStall(t *testing.T) {
 	t.Parallel()
 	table := &stuckTable{modelTable: newModel(1)}
@@ -219,7 +221,7 @@ func TestStall(t *testing.T) {
 	})
 }
 
-// TestFailedWrite holds S4: what a failed write took along is on disk after the next success.
+// TestFailedWrite holds S4: the next successful flush writes the changes of a failed one.
 func TestFailedWrite(t *testing.T) {
 	dir := t.TempDir()
 	model := newModel(3)
@@ -265,8 +267,8 @@ func TestFailedWrite(t *testing.T) {
 	}
 }
 
-// TestFullDisk fills a real disk under a running store: nothing dies, Detail speaks, and all is there when
-// room is made.
+// TestFullDisk fills a real disk under a running store: nothing dies, Detail says so, and with
+// free space again all changes are written.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := t.TempDir()

@@ -12,7 +12,8 @@ import (
 	"github.com/sluice-metrics/sluice/store/format"
 )
 
-// start opens the database and restores from it: in this process, then the database moves to the storage process.
+// start opens the database and restores from it: in this process, then the database moves to the
+// storage process.
 func (s *Store) start(ctx context.Context) error {
 	free, err := s.freeBytes(s.folder.Dir)
 	if err != nil {
@@ -46,8 +47,8 @@ func (s *Store) restore(ctx context.Context) error {
 	return err
 }
 
-// restoreOpen restores the table and the documents from the open database. With format.ErrDamaged, the table was given
-// nothing.
+// restoreOpen restores the table and the documents from the open database. With format.ErrDamaged,
+// the table was given nothing.
 func (s *Store) restoreOpen(ctx context.Context) error {
 	r := restore{db: s.local, table: s.table, logger: s.logger, keep: s.saveDamagedBlock}
 	result, err := r.run(ctx)
@@ -101,9 +102,9 @@ func (s *Store) moveToStorageProcess() error {
 	return nil
 }
 
-// startFull starts on a disk too full for a database that is written to. The data is restored all the same, because
-// reading needs no space. Once there is space, the database is opened as after any pause, and changes made
-// meanwhile are written.
+// startFull starts on a disk too full for a database that is written to. The data is restored all
+// the same, because reading needs no space. Once there is space, the database is opened as after
+// any pause, and changes made meanwhile are written.
 func (s *Store) startFull(ctx context.Context, free uint64) error {
 	began := time.Now()
 	why := fmt.Sprintf("the disk has %s free; opening the database needs %s", mebibytes(free), mebibytes(database.LeastFreeBytes))

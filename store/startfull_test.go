@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-metrics/sluice/store/format"
 )
 
-// startWithout starts a store on a disk whose free space is what the test says.
+// startWithout starts a store on a disk whose free space the test sets.
 func startWithout(t *testing.T, cfg Config, table Table, place database.Place, free *atomic.Uint64) *Store {
 	t.Helper()
 	s, err := open(t.Context(), cfg, Parts{Table: table, Logger: quiet()}, place, func(string) (uint64, error) { return free.Load(), nil })
@@ -27,7 +27,8 @@ func startWithout(t *testing.T, cfg Config, table Table, place database.Place, f
 	return s
 }
 
-// TestNoRoomToOpen: with too little room to write at the start, all is restored, and goes on being persisted once there is room.
+// TestNoRoomToOpen: a start on a disk too full to write restores everything, and persists again
+// once there is space.
 func TestNoRoomToOpen(t *testing.T) {
 	t.Parallel()
 	for name, made := range map[string]func(*testing.T) (string, *modelTable){
@@ -83,8 +84,9 @@ func TestNoRoomToOpen(t *testing.T) {
 	}
 }
 
-// TestUnreadWithoutRoom: what could not be read on a full disk is set aside under a name of its own once there is room, and not mixed with
-// what came after. If it was whole, it is restored from once it has its old name again.
+// TestUnreadWithoutRoom: a database that couldn't be read on a full disk is set aside under a name
+// of its own once there is space, and not mixed with later samples. If it is sound, it can be
+// restored under its old name.
 func TestUnreadWithoutRoom(t *testing.T) {
 	t.Parallel()
 	dir, before := makeDatabase(t)
@@ -123,7 +125,8 @@ func TestUnreadWithoutRoom(t *testing.T) {
 	before.mustEqual(t, old)
 }
 
-// TestLossOnAFullDisk: a block that could not be restored is not overwritten, for there was no room to keep it; all else is persisted.
+// TestLossOnAFullDisk: a block that couldn't be restored is not overwritten, because there was no
+// space to save it. All else is persisted.
 func TestLossOnAFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	makeChain(t, dir, 4)
@@ -152,7 +155,8 @@ func TestLossOnAFullDisk(t *testing.T) {
 	}
 }
 
-// TestEvidenceStays: what shows that a database is damaged is not written over while that waits for room.
+// TestEvidenceStays: files that show the damage of a database aren't overwritten while the start
+// waits for space.
 func TestEvidenceStays(t *testing.T) {
 	dir, _ := makeDatabase(t)
 	manifest := databaseFiles(t, dir, "MANIFEST")[0]
@@ -189,7 +193,8 @@ func contents(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// TestStartOnAFullDisk: on a real disk without a byte left all is restored, whether the last process closed its database or died.
+// TestStartOnAFullDisk: a start on a real disk without a free byte restores everything, whether
+// the last process closed its database or died.
 func TestStartOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	for _, end := range []string{"closed", "killed"} {

@@ -74,12 +74,13 @@ func (s *status) notice(text string) {
 	s.notices = append(s.notices, text)
 }
 
-// Lag is the age of the oldest change that may not be on disk: the time since the newest complete flush began. Older
-// changes survive the death of the process.
+// Lag is the age of the oldest change that may not be on disk: the time since the newest complete
+// flush began. Older changes survive the death of the process.
 func (s *Store) Lag() time.Duration { return time.Since(s.status.lastFlush()) }
 
-// Detail is for the readiness page. ok says whether the store keeps up with the samples applied. The message also
-// contains events of the start, for example that the store started empty and where the damaged database is.
+// Detail is for the readiness page. ok says whether the store keeps up with the samples applied.
+// The message also contains events of the start, for example that the store started empty and where
+// the damaged database is.
 func (s *Store) Detail() (ok bool, message string) {
 	lag := s.Lag()
 	status := &s.status

@@ -65,7 +65,8 @@ type Store struct {
 	loops      sync.WaitGroup // Run's goroutines
 }
 
-// ChildMain runs the probe or the storage process if this process was started as one. It is the first call of main:
+// ChildMain runs the probe or the storage process if this process was started as one. It is the
+// first call of main:
 //
 //	if code, isChild := store.ChildMain(); isChild {
 //		os.Exit(code)
@@ -74,13 +75,14 @@ type Store struct {
 // Without it, databases are opened without a probe, and in this process.
 func ChildMain() (code int, isChild bool) { return database.ChildMain() }
 
-// CheckFolder reports what would stop Open: a folder that isn't ours, or in use. It changes nothing, and Open checks
-// again.
+// CheckFolder reports what would stop Open: a folder that isn't ours, or in use. It changes
+// nothing, and Open checks again.
 func CheckFolder(dir string) error { return folder.Check(dir) }
 
-// Open locks the data folder and restores the table from it. A database that can't be trusted is renamed and a new one
-// created; Detail and the log say so. An error means that the folder can't be used as it is: folder.ErrForeign,
-// folder.ErrInUse, format.ErrVersion, one of the file system, or the table's own.
+// Open locks the data folder and restores the table from it. A database that can't be trusted is
+// renamed and a new one created; Detail and the log say so. An error means that the folder can't be
+// used as it is: folder.ErrForeign, folder.ErrInUse, format.ErrVersion, one of the file system, or
+// the table's own.
 func Open(ctx context.Context, cfg Config, parts Parts) (*Store, error) {
 	return open(ctx, cfg, parts, database.DefaultPlace(), database.FreeBytes)
 }
@@ -164,8 +166,8 @@ func (s *Store) sharedDatabase() database.DB {
 	return s.sharedDB
 }
 
-// copyManifest copies the manifest if it has changed. While no database is open the copy stays as it is: it shows what
-// the database lost.
+// copyManifest copies the manifest if it has changed. While no database is open the copy stays as
+// it is: it shows what the database lost.
 func (s *Store) copyManifest() {
 	db := s.sharedDatabase()
 	if db == nil {
@@ -176,7 +178,8 @@ func (s *Store) copyManifest() {
 	}
 }
 
-// closeDatabase closes Badger, which writes its memtable. It turns a panic of Badger's into an error.
+// closeDatabase closes Badger, which writes its memtable. It turns a panic of Badger's into an
+// error.
 func (s *Store) closeDatabase() (err error) {
 	if s.db == nil {
 		return nil
@@ -197,8 +200,9 @@ func (s *Store) closeDatabase() (err error) {
 	return nil
 }
 
-// endDatabase closes the database at the end. Where the disk lacks space for the table that closing writes, the
-// database is left as a killed process would leave it: all data is in its logs, which are synced.
+// endDatabase closes the database at the end. Where the disk lacks space for the table that closing
+// writes, the database is left as a killed process would leave it: all data is in its logs, which
+// are synced.
 func (s *Store) endDatabase() error {
 	if s.db == nil {
 		return nil

@@ -10,9 +10,9 @@ import (
 	"github.com/sluice-metrics/sluice/store/database"
 )
 
-// Sync returns when all that was applied before the call is on stable storage: flushed and fsynced. Concurrent callers
-// share both. The error is ErrNotPersisting with the reason, that of the disk, or ctx's; after an error it is
-// unknown how much is on stable storage.
+// Sync returns when all that was applied before the call is on stable storage: flushed and fsynced.
+// Concurrent callers share both. The error is ErrNotPersisting with the reason, that of the disk,
+// or ctx's; after an error it is unknown how much is on stable storage.
 func (s *Store) Sync(ctx context.Context) error {
 	if why := s.status.notPersisting(); why != "" {
 		return fmt.Errorf("store: %w: %s", ErrNotPersisting, why)
@@ -30,8 +30,8 @@ func (s *Store) Sync(ctx context.Context) error {
 	}
 }
 
-// A syncGroup is the callers of Sync that one flush and one fsync serve (group commit). err is written before done is
-// closed.
+// A syncGroup is the callers of Sync that one flush and one fsync serve (group commit). err is
+// written before done is closed.
 type syncGroup struct {
 	done chan struct{}
 	err  error
@@ -42,7 +42,8 @@ func (g *syncGroup) end(err error) {
 	close(g.done)
 }
 
-// syncGroups pass from the callers of Sync to the flush goroutine, and from there to the syncing goroutine.
+// syncGroups pass from the callers of Sync to the flush goroutine, and from there to the syncing
+// goroutine.
 type syncGroups struct {
 	mu      sync.Mutex
 	waiting *syncGroup    // joins the next flush to begin
@@ -112,9 +113,10 @@ func wake(c chan struct{}) {
 	}
 }
 
-// After a failed fsync the kernel may drop the pages that it couldn't write, and the next fsync succeeds without them
-// (fsync(2)). So no fsync follows a failed one (docs/adr/0043). The flush goroutine closes the database, which writes
-// its memtable into a new file, and opens it again. The store persists again once an fsync of that has succeeded.
+// After a failed fsync the kernel may drop the pages that it couldn't write, and the next fsync
+// succeeds without them (fsync(2)). So no fsync follows a failed one (docs/adr/0043). The flush
+// goroutine closes the database, which writes its memtable into a new file, and opens it again. The
+// store persists again once an fsync of that has succeeded.
 
 // errSyncFailed: an earlier fsync failed, and the database hasn't been closed since.
 var errSyncFailed = errors.New("the database's logs are unusable after a failed sync")
@@ -145,7 +147,8 @@ func (s *Store) syncOnce() error {
 	return err
 }
 
-// syncLogs syncs the open database, unless an fsync failed before. It returns database.ErrClosed while there is none.
+// syncLogs syncs the open database, unless an fsync failed before. It returns database.ErrClosed
+// while there is none.
 func (s *Store) syncLogs() error {
 	s.syncing.Lock()
 	defer s.syncing.Unlock()
@@ -166,9 +169,9 @@ func (s *Store) syncLogs() error {
 	return err
 }
 
-// forgetFailedSync allows fsyncs again once the database has closed. A database that didn't close well still has the
-// logs of the failed fsync, so it must be opened and closed once more. But where the fsync failed because the
-// storage process had died, the kernel still has all that was written.
+// forgetFailedSync allows fsyncs again once the database has closed. A database that didn't close
+// well still has the logs of the failed fsync, so it must be opened and closed once more. But where
+// the fsync failed because the storage process had died, the kernel still has all that was written.
 func (s *Store) forgetFailedSync(closeErr error) {
 	failed := s.syncFailed.Load()
 	if closeErr == nil || failed != nil && errors.Is(*failed, database.ErrDied) {

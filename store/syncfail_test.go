@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-metrics/sluice/store/folder"
 )
 
-// TestFailedSync: a sync that fails shows at once in Detail and in the metrics, and until one succeeds. What was
-// flushed meanwhile is there afterwards.
+// TestFailedSync: a failed sync shows at once in Detail and in the metrics, until one succeeds.
+// Flushed changes are there afterwards.
 func TestFailedSync(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig(t.TempDir())

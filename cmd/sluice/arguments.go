@@ -23,10 +23,14 @@ func reading(work func(cmd *cobra.Command, args []string, faults []error) error)
 	}
 }
 
-// unknownFlag is a flag that the command does not have. Other faults may be its consequence.
-type unknownFlag struct{ written, hint string }
+// unknownFlag is a flag that a command does not have, or such a key in the configuration file. Other faults
+// may be its consequence.
+type unknownFlag struct {
+	text    string
+	nearest string // name of the flag that may be meant; empty: none
+}
 
-func (u *unknownFlag) Error() string { return "unknown flag " + u.written + u.hint }
+func (u *unknownFlag) Error() string { return u.text }
 
 func anyUnknown(faults []error) bool {
 	return slices.ContainsFunc(faults, func(fault error) bool {
@@ -35,14 +39,20 @@ func anyUnknown(faults []error) bool {
 	})
 }
 
-// suggestFlag continues the error of an unknown flag with the nearest one.
-func suggestFlag(written string, flags *pflag.FlagSet) string {
+// newUnknownFlag suggests the nearest flag.
+func newUnknownFlag(written string, flags *pflag.FlagSet) *unknownFlag {
+	u := &unknownFlag{"unknown flag " + written, nearestFlag(written, flags)}
+	if u.nearest != "" {
+		u.text += "; did you mean --" + u.nearest + "?"
+	}
+	return u
+}
+
+// nearestFlag is the name of the flag that is closest to what is written; empty: none is close.
+func nearestFlag(written string, flags *pflag.FlagSet) string {
 	var names []string
 	flags.VisitAll(func(flag *pflag.Flag) { names = append(names, flag.Name) })
-	if best := nearest(strings.ReplaceAll(strings.TrimLeft(written, "-"), "_", "-"), names); best != "" {
-		return "; did you mean --" + best + "?"
-	}
-	return ""
+	return nearest(strings.ReplaceAll(strings.ToLower(strings.TrimLeft(written, "-")), "_", "-"), names)
 }
 
 // readArguments sets flags from raw. It returns the arguments that are not flags, and every fault. An
@@ -67,7 +77,7 @@ func readArguments(flags *pflag.FlagSet, raw []string) (args []string, faults []
 			}
 		}
 		if flag == nil {
-			faults = append(faults, &unknownFlag{name, suggestFlag(name, flags)})
+			faults = append(faults, newUnknownFlag(name, flags))
 			if !hasValue && len(raw) > 0 && !looksLikeFlag(raw[0]) {
 				raw = raw[1:] // most likely the value of this flag: as an argument it would be a second fault
 			}

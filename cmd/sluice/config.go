@@ -147,8 +147,14 @@ func inPod() bool { return os.Getenv("KUBERNETES_SERVICE_HOST") != "" }
 // not be read is not checked again: it is at its default.
 func (c *serverConfig) validate(faults ...error) error {
 	known := faulty(faults)
+	for _, fault := range faults {
+		var unknown *unknownFlag
+		if errors.As(fault, &unknown) && unknown.nearest != "" {
+			known[unknown.nearest] = true
+		}
+	}
 	if !c.standalone && c.cluster.Kubeconfig == "" && !inPod() &&
-		!known["standalone"] && !known["config"] { // a file that cannot be read may set either
+		!known["standalone"] && !known["kubeconfig"] && !known["config"] { // a broken file may set either
 		faults = append(faults, errNoCluster)
 	}
 	own := config.Faults{}

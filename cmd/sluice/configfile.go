@@ -55,7 +55,7 @@ func readConfigFile(path string, flags *pflag.FlagSet) (written map[string]strin
 		lines[key.Value] = key.Line
 		flag := flags.Lookup(key.Value)
 		if flag == nil || notInFile[key.Value] {
-			faults = append(faults, fmt.Errorf("%s:%d: unknown setting %q%s", path, key.Line, key.Value, suggestSetting(key.Value, flags)))
+			faults = append(faults, newUnknownSetting(fmt.Sprintf("%s:%d", path, key.Line), key.Value, flags))
 			continue
 		}
 		as := fmt.Sprintf("%s:%d: %s", path, key.Line, key.Value)
@@ -69,19 +69,15 @@ func readConfigFile(path string, flags *pflag.FlagSet) (written map[string]strin
 	return written, faults
 }
 
-// suggestSetting continues the error of an unknown key with the nearest setting.
-func suggestSetting(key string, flags *pflag.FlagSet) string {
-	var names []string
-	flags.VisitAll(func(flag *pflag.Flag) {
-		if !notInFile[flag.Name] {
-			names = append(names, flag.Name)
-		}
-	})
-	key = strings.ReplaceAll(strings.ToLower(strings.TrimLeft(key, "-")), "_", "-")
-	if text := didYouMean(key, names); text != "" {
-		return text
+// newUnknownSetting is the fault of an unknown key, with the nearest setting.
+func newUnknownSetting(where, key string, flags *pflag.FlagSet) *unknownFlag {
+	u := &unknownFlag{fmt.Sprintf("%s: unknown setting %q", where, key), nearestFlag(key, flags)}
+	if u.nearest == "" || notInFile[u.nearest] {
+		u.text += "; 'sluice serve --print-example-config' lists all"
+	} else {
+		u.text += fmt.Sprintf("; did you mean %q?", u.nearest)
 	}
-	return "; 'sluice serve --print-example-config' lists all"
+	return u
 }
 
 // yamlFault says where and why the file is not YAML: "yaml: line 3: …" in the form of other faults. The

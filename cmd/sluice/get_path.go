@@ -37,9 +37,9 @@ func (q asked) path() (string, error) {
 		return externalAPI + "/namespaces/" + url.PathEscape(namespace) + "/" + metric +
 			query("labelSelector", q.labels), nil
 	}
-	resource, name, err := splitObject(q.what)
+	resource, name, err := splitObject(q.what, ", or external")
 	if err != nil {
-		return "", fmt.Errorf("WHAT %w, or external", err)
+		return "", fmt.Errorf("WHAT %w", err)
 	}
 	k := kindOf(resource)
 	selectors := query("labelSelector", q.objects, "metricLabelSelector", q.labels)

@@ -36,16 +36,17 @@ func kindOf(resource string) kind {
 	return kind{resource, namespaced, true, canonical}
 }
 
-// splitObject takes "<resource>/<name>" apart. The error of anything else suggests what may be meant.
-func splitObject(object string) (resource, name string, err error) {
+// splitObject takes "<resource>/<name>" apart. Its error continues the name of the argument, lists other
+// valid values, as in " or external", and suggests the nearest resource.
+func splitObject(object, others string) (resource, name string, err error) {
 	resource, name, ok := strings.Cut(object, "/")
 	if ok && resource != "" && name != "" {
 		return resource, name, nil
 	}
 	if k := kindOf(resource); k.known && name == "" {
-		return "", "", fmt.Errorf("is %q; must be <resource>/<name>, as in %s/web", object, k.canonical)
+		return "", "", fmt.Errorf("is %q; must be <resource>/<name>, as in %s/web%s", object, k.canonical, others)
 	}
-	return "", "", fmt.Errorf("is %q; must be <resource>/<name>%s", object, suggestKind(resource))
+	return "", "", fmt.Errorf("is %q; must be <resource>/<name>%s%s", object, others, suggestKind(resource))
 }
 
 // suggestKind continues the error of a resource that is not built into Kubernetes with the nearest one.

@@ -267,9 +267,9 @@ func TestPushTellsWhatTheServerRefuses(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"--gauge", "depth", "many"}, exitUsage, `"many" is no number`},
+		{[]string{"--gauge", "depth", "many"}, exitUsage, `"many" is not a number`},
 		{[]string{"--gauge", "depth", "NaN"}, exitUsage, "NaN is not a value"},
-		{[]string{"--gauge", "depth", "1", "-n", "Sh op"}, exitUsage, `"Sh op" is no namespace`},
+		{[]string{"--gauge", "depth", "1", "-n", "Sh op"}, exitUsage, `"Sh op" is not a namespace`},
 		{[]string{"--set", "users", ""}, exitUsage, "(malformed)"},
 		{[]string{"--gauge", "depth", "1", "--object", "widgets.example.com/x"}, exitFailed, `no resource "widgets.example.com"`},
 		{[]string{"--counter", "q", "1"}, exitFailed, "(kind_conflict)"},

@@ -96,7 +96,7 @@ func (o *pushOptions) path(name string) (string, error) {
 	if o.object == "" {
 		return path + o.inNamespace() + "/external/" + url.PathEscape(name), nil
 	}
-	resource, object, err := splitObject(o.object)
+	resource, object, err := splitObject(o.object, "")
 	if err != nil {
 		return "", fmt.Errorf("--object %w", err)
 	}

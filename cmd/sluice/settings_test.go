@@ -125,7 +125,7 @@ func TestEveryFieldIsASettingOrNone(t *testing.T) {
 		"push.MaxLabels": "a protocol's limit", "push.MaxLabelBytes": "a protocol's limit",
 		"push.ReadTimeout": "internal", "push.WriteTimeout": "internal", "push.IdleTimeout": "internal",
 		"push.SyncTimeout": "internal", "push.PendingTimeout": "internal", "push.ShutdownTimeout": "internal",
-		"cluster.Version": "the build's", "store.TrialTimeout": "internal", "store.StopTimeout": "internal",
+		"cluster.Version": "the build's", "store.ProbeTimeout": "internal", "store.StopTimeout": "internal",
 		"api.CertDir": "made from data-dir", "api.RequestTimeout": "internal", "api.ShutdownDelay": "internal",
 		"api.AnyProxyName": "the API server has the safer setting",
 	}
@@ -136,6 +136,9 @@ func TestEveryFieldIsASettingOrNone(t *testing.T) {
 		"limit": &c.limit, "table": &c.table, "store": &c.store, "api": &c.api, "operations": &c.operations,
 	} {
 		for _, field := range reflect.VisibleFields(reflect.TypeOf(stage).Elem()) {
+			if field.Anonymous {
+				continue // its fields follow
+			}
 			path := name + "." + field.Name
 			_, known := none[path]
 			if set := c.settingOf(stage, config.Field(field.Name)) != ""; set == known {

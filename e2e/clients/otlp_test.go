@@ -178,7 +178,7 @@ func TestOTLPPartialSuccess(t *testing.T) {
 	gauge.Record(t.Context(), math.NaN())
 	reserved.Record(t.Context(), 1)
 	err := c.provider.ForceFlush(t.Context())
-	if err == nil || !strings.Contains(err.Error(), `"status" cannot be asked for`) || !strings.Contains(err.Error(), "1 metric data points rejected") {
+	if err == nil || !strings.Contains(err.Error(), `"status" cannot be queried`) || !strings.Contains(err.Error(), "1 metric data points rejected") {
 		t.Errorf("the SDK says %v", errors.Unwrap(err))
 	}
 	if items, err := s.External("gauge"); err == nil && len(items) > 0 {

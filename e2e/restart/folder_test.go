@@ -8,7 +8,8 @@ import (
 	"github.com/sluice-metrics/sluice/e2e/server"
 )
 
-// A data folder belongs to one process at a time: a second one says so, in a line, and leaves the first alone.
+// A data folder belongs to one process at a time: a second one exits with one line that says so,
+// and leaves the first alone.
 func TestSecondProcessIsTurnedAway(t *testing.T) {
 	t.Parallel()
 	first := server.New(t)

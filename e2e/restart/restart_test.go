@@ -1,5 +1,5 @@
-// Package restart ends the real binary in the ways that servers end, and wants what was told to survive to
-// survive.
+// Package restart ends the real binary in all the usual ways, and requires that its state
+// survives.
 package restart
 
 import (
@@ -21,10 +21,11 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// perSecond is how many increments the pusher sends.
+// perSecond is the number of increments that the pusher sends.
 const perSecond = 200
 
-// pusher sends increments of "jobs" at an even pace until its context ends, whether anybody listens or not.
+// pusher sends increments of "jobs" at an even pace until its context ends, whether anybody listens
+// or not.
 type pusher struct {
 	sent atomic.Int64
 	done chan struct{}

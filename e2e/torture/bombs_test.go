@@ -16,12 +16,13 @@ import (
 	"github.com/sluice-metrics/sluice/e2e/server"
 )
 
-// bombMemory is what all bombs together may make the server take: its bound of bodies in flight, windows of decompressors
-// and what the collector leaves.
+// bombMemory is the memory that all bombs together may add to the server: the limit of bodies in
+// flight, the windows of decompressors, and the collector's garbage.
 const bombMemory = 320 * mebibyte
 
-// TestBombs sends what is small on the wire and large, deep or endless inside, several at a time. The server refuses each, or
-// closes the connection; it stays the same process, stays within its memory, and takes the next good push.
+// TestBombs sends requests that are small on the wire and large, deep or endless inside, several
+// at a time. The server rejects each, or closes the connection. It stays the same process and
+// within its memory, and accepts the next good push.
 func TestBombs(t *testing.T) {
 	s := server.New(t)
 	s.Start()
@@ -63,14 +64,14 @@ func TestBombs(t *testing.T) {
 	figure(t, "%d bombs, %d at a time: each refused, at most %d MiB more memory, each good push after one taken", len(bombs), size(4, 64), grown/mebibyte)
 }
 
-// A bomb is sent, and says what was wrong with the server's answer; empty: nothing.
+// A bomb sends one request and returns what was wrong with the answer, empty for nothing.
 type bomb struct {
 	name string
 	send func(*server.Server) (fault string)
 }
 
-// post is a bomb that goes to the push port and must be answered as the client's fault. A server may close the connection
-// instead before it has read everything.
+// post is a bomb for the push port that must be answered as the client's fault. Before it has read
+// everything, a server may close the connection instead.
 func post(path, contentType, encoding string, body func() io.Reader) bomb {
 	name := fmt.Sprintf("POST %s %s %s", path, contentType, encoding)
 	return bomb{name, func(s *server.Server) string {
@@ -114,7 +115,7 @@ const (
 	protobuf         = "application/x-protobuf"
 )
 
-// httpBombs are those that are not compressed.
+// httpBombs are the bombs without compression.
 func httpBombs(t *testing.T) []bomb {
 	t.Helper()
 	endless := func() io.Reader { return io.LimitReader(repeating("jobs:1|c\n"), 1<<30) }
@@ -167,7 +168,8 @@ func httpBombs(t *testing.T) []bomb {
 	return bombs
 }
 
-// raw is a bomb of bytes for a port that speaks HTTP. It must be answered as the client's fault, or the connection closed.
+// raw is a bomb of bytes for a port that speaks HTTP. It must be answered as the client's fault,
+// or the connection closed.
 func raw(name string, address func(*server.Server) string, bytes string) bomb {
 	return bomb{name, func(s *server.Server) string {
 		conn, err := net.Dial("tcp", address(s))

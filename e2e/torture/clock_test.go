@@ -19,8 +19,8 @@ import (
 	"github.com/sluice-metrics/sluice/e2e/server"
 )
 
-// Setting the machine's clock, in either direction and back again, ends no series, while the server runs and across clean
-// restarts.
+// TestClock: setting the machine's clock, in either direction and back, expires no series, neither
+// while the server runs nor at a clean restart.
 func TestClockStepsEndNothing(t *testing.T) {
 	binary := clockBinary(t)
 	for _, step := range []time.Duration{-10 * time.Minute, -time.Hour, 2 * time.Hour, 25 * time.Hour} {
@@ -55,8 +55,8 @@ func TestClockStepsEndNothing(t *testing.T) {
 	}
 }
 
-// An unchanged value has the same timestamp and resourceVersion at every read, in every version and encoding of the
-// APIs. Those of a window never fall.
+// An unchanged value has the same timestamp and resourceVersion at every read, in every version
+// and encoding of the APIs. The timestamps of a window never decrease.
 func TestClockDatesStay(t *testing.T) {
 	c := clockMachine{t, filepath.Join(t.TempDir(), "wall"), server.New(t)}
 	c.set(0)
@@ -111,7 +111,8 @@ func (c *clockMachine) dated(path string) string {
 	return list.Metadata.ResourceVersion + " " + list.Items[0].Timestamp
 }
 
-// sameInProtobuf wants the resourceVersion, a text, and the seconds of the timestamp to stand in protobuf too.
+// sameInProtobuf requires the resourceVersion, a text, and the seconds of the timestamp in
+// protobuf too.
 func (c *clockMachine) sameInProtobuf(path, date string) {
 	c.t.Helper()
 	version, timestamp, _ := strings.Cut(date, " ")
@@ -161,7 +162,7 @@ func clockBinary(t *testing.T) string {
 	return binary
 }
 
-// clockMachine is a server on a machine whose wall clock is set.
+// clockMachine is a server on a machine whose wall clock the test sets.
 type clockMachine struct {
 	t    *testing.T
 	wall string // the file that says by how many seconds the clock is ahead
@@ -185,7 +186,8 @@ func (c *clockMachine) restart() {
 	c.Start()
 }
 
-// push makes a series of each kind of lifetime: of an object, an external one, one that ends an hour after its push, a group.
+// push creates one series for each kind of lifetime: an object's, an external one, one that
+// expires an hour after its push, and a group.
 func (c *clockMachine) push() {
 	c.t.Helper()
 	conn, err := net.Dial("tcp", c.TCP)
@@ -219,7 +221,7 @@ func (c *clockMachine) put(path, body string) {
 	}
 }
 
-// wantAll wants every series to have its value.
+// wantAll requires each series to have its value.
 func (c *clockMachine) wantAll(when string) {
 	c.t.Helper()
 	var missing error

@@ -12,7 +12,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// compressedBombs are a gibibyte of zeros in every coding, to every path, and blocks that lie about their size.
+// compressedBombs are a gibibyte of zeros in every coding, to every path, and blocks with a wrong
+// length.
 func compressedBombs(t *testing.T) []bomb {
 	t.Helper()
 	part := make([]byte, 16*mebibyte)
@@ -53,5 +54,5 @@ func compressedBombs(t *testing.T) []bomb {
 	return bombs
 }
 
-// snappyLiteral is a block of Snappy that holds a text.
+// snappyLiteral is a block of Snappy that contains a text.
 func snappyLiteral(s string) string { return string(snappy.Encode(nil, []byte(s))) }

@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-metrics/sluice/e2e/server"
 )
 
-// A crash is one way in which a server is killed.
+// A crash is one way to kill a server.
 type crash struct {
 	name string
 	hit  func(*testing.T, *server.Server) // while the load runs
@@ -30,14 +30,14 @@ type crash struct {
 var crashes = []crash{
 	{name: "the server", hit: killServer, mend: start},
 	{
-		name: "its database's process", losesNothing: true,
-		hit:  func(t *testing.T, s *server.Server) { kill(t, databaseOf(t, s)); pause(time.Second) },
+		name: "its storage process", losesNothing: true,
+		hit:  func(t *testing.T, s *server.Server) { kill(t, storageProcessOf(t, s)); pause(time.Second) },
 		mend: func(t *testing.T, s *server.Server) { awaitPersisting(t, s); s.Stop(); s.Start() },
 	},
 	{
 		name: "both",
 		hit: func(t *testing.T, s *server.Server) {
-			database := databaseOf(t, s)
+			database := storageProcessOf(t, s)
 			kill(t, s.PID())
 			_ = syscall.Kill(database, syscall.SIGKILL) // it may have died of the server's death
 			s.Kill()
@@ -85,8 +85,9 @@ func killServer(_ *testing.T, s *server.Server) { s.Kill() }
 
 func start(_ *testing.T, s *server.Server) { s.Start() }
 
-// TestCrash kills the server again and again under load. After each restart nothing is missing that ?sync=true
-// acknowledged, StatsD totals hold all that was on disk by the server's own word, and nothing counts twice.
+// TestCrash kills the server again and again under load. After each restart, everything that
+// ?sync=true acknowledged is there, StatsD totals include all that the server had reported on
+// disk, and nothing counts twice.
 func TestCrash(t *testing.T) {
 	const others = 20_000 // series that make a restore take a while
 	s := server.New(t)
@@ -96,7 +97,8 @@ func TestCrash(t *testing.T) {
 	rounds := size(12, 200)
 	for round := range rounds {
 		crash := crashes[round%len(crashes)]
-		// A push with ?sync=true flushes everything, so that StatsD totals alone show how far they are behind.
+		// A push with ?sync=true flushes everything, so only StatsD totals alone show how far they
+		// lag behind.
 		withPushes := round/len(crashes)%2 == 0
 		load := startCrashLoad(t, s, books, withPushes)
 		pause(time.Second)
@@ -121,14 +123,14 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// crashBooks is what the server held when it was last read, with nothing on its way.
+// crashBooks are the server's values when they were last read, with nothing in flight.
 type crashBooks struct {
 	jobs, paid, depth int64
 	acknowledged      int
 	behind            []float64 // seconds, of the rounds that lose and have StatsD alone
 }
 
-// check reads what the server restored and holds it to what was sent.
+// check compares the restored values with the samples sent.
 func (b crashBooks) check(t *testing.T, when string, s *server.Server, load *crashLoad, persisted int64, lossless bool) crashBooks {
 	t.Helper()
 	jobs, paid, depth := int64(s.Sum("jobs:total")), int64(s.Sum("paid:total")), int64(s.Sum("depth"))
@@ -153,8 +155,8 @@ func (b crashBooks) check(t *testing.T, when string, s *server.Server, load *cra
 	return b
 }
 
-// databaseOf finds the process that keeps the server's database: its child.
-func databaseOf(t *testing.T, s *server.Server) int {
+// storageProcessOf finds the storage process: the server's child.
+func storageProcessOf(t *testing.T, s *server.Server) int {
 	t.Helper()
 	deadline := time.Now().Add(10 * time.Second)
 	for ; time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
@@ -187,10 +189,10 @@ func kill(t *testing.T, pid int) {
 	must(t, syscall.Kill(pid, syscall.SIGKILL), "kill process %d", pid)
 }
 
-// pause waits for a while up to most: a kill is to hit another place each time.
+// pause waits for a random time, so each kill hits another place.
 func pause(most time.Duration) { time.Sleep(rand.N(most)) }
 
-// fill gives the server so many series, and waits until all are there.
+// fill sends a number of series and waits until all are there.
 func fill(t *testing.T, s *server.Server, series int) {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.TCP)
@@ -223,17 +225,17 @@ func awaitPersisting(t *testing.T, s *server.Server) {
 	})
 }
 
-// eventually repeats until the check is content, for as long as a slow machine may take, and ends the test with its last
-// complaint.
-func eventually(t *testing.T, patience time.Duration, check func() (complaint string)) {
+// eventually repeats a check until it returns an empty text, for as long as a slow machine may
+// take. Then it ends the test with the last text.
+func eventually(t *testing.T, patience time.Duration, check func() (problem string)) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
-		complaint := check()
-		if complaint == "" {
+		problem := check()
+		if problem == "" {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%s, after %s", complaint, patience)
+			t.Fatalf("%s, after %s", problem, patience)
 		}
 	}
 }

@@ -14,8 +14,8 @@ import (
 
 const jobsPerSecond = 500
 
-// crashLoad pushes until it is stopped or the server dies: StatsD increments at an even pace, and values over HTTP one
-// after the other, each acknowledged when it is on disk.
+// crashLoad pushes until it is stopped or the server dies: StatsD increments at an even pace, and
+// values over HTTP one after the other, each acknowledged when it is on disk.
 type crashLoad struct {
 	withPushes  bool // over HTTP
 	end         context.CancelFunc
@@ -25,7 +25,8 @@ type crashLoad struct {
 	paid, depth acknowledgedPushes
 }
 
-// acknowledgedPushes are values that rise by one: the highest that was tried, and the highest that was acknowledged.
+// acknowledgedPushes are values that rise by one: the highest that was tried, and the highest that
+// was acknowledged.
 type acknowledgedPushes struct{ tried, acknowledged, begun atomic.Int64 }
 
 func startCrashLoad(t *testing.T, s *server.Server, from crashBooks, withPushes bool) *crashLoad {
@@ -67,8 +68,8 @@ func (a *acknowledgedPushes) beginAt(last int64) {
 	a.begun.Store(last)
 }
 
-// push sends one value after the other. It ends at the first that is not acknowledged: that one
-// may or may not be there.
+// push sends one value after the other. It ends at the first that is not acknowledged, which may
+// or may not be there.
 func (a *acknowledgedPushes) push(ctx context.Context, s *server.Server, method, metric string) {
 	for ctx.Err() == nil {
 		next := a.tried.Add(1)
@@ -83,8 +84,8 @@ func (a *acknowledgedPushes) push(ctx context.Context, s *server.Server, method,
 	}
 }
 
-// awaitPersisted returns a total of jobs that is on disk by the server's own word: a flush that began after it was read is
-// complete.
+// awaitPersisted returns a total of jobs that the server reports on disk: a flush that began after
+// the read is complete.
 func (l *crashLoad) awaitPersisted(t *testing.T, s *server.Server) int64 {
 	t.Helper()
 	total := max(int64(s.Sum("jobs:total")), l.base)
@@ -100,13 +101,13 @@ func (l *crashLoad) awaitPersisted(t *testing.T, s *server.Server) int64 {
 	return total
 }
 
-// stop returns when nothing is on its way any more.
+// stop returns when nothing is in flight.
 func (l *crashLoad) stop() {
 	l.end()
 	l.pushers.Wait()
 }
 
-// acknowledged is how many pushes were.
+// acknowledged is the number of acknowledged pushes.
 func (l *crashLoad) acknowledged() (sum int) {
 	for _, a := range []*acknowledgedPushes{&l.paid, &l.depth} {
 		sum += int(a.acknowledged.Load() - a.begun.Load())

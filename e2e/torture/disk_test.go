@@ -14,12 +14,12 @@ import (
 
 const (
 	mebibyte = int64(1) << 20
-	// diskBytes is room for a database and for what it wants to stay free.
+	// diskBytes suffices for a database and for the minimum of free space.
 	diskBytes = 800 * mebibyte
 )
 
-// TestFullDisk fills the disk under load. Lines are taken all the time, /readyz says that nothing is persisted, and with
-// room all of it is written.
+// TestFullDisk fills the disk under load. Lines are accepted all the time, /readyz says that
+// nothing is persisted, and with free space all of them are written.
 func TestFullDisk(t *testing.T) {
 	needRoot(t)
 	s, disk := newServerOn(t, func(path string) *mounted {
@@ -54,7 +54,7 @@ func TestFullDisk(t *testing.T) {
 	figure(t, "disk full %d times: %d lines taken meanwhile, 0 lost; ?sync=true refused with 503; a start on the full disk restored", rounds+1, books.sent)
 }
 
-// TestFrozenDisk stops the disk under load: nothing that is written comes through, and whoever waits for it waits.
+// TestFrozenDisk stalls the disk under load: no write completes, and every writer waits.
 func TestFrozenDisk(t *testing.T) {
 	needRoot(t)
 	var beneath *mounted
@@ -102,7 +102,7 @@ func TestFrozenDisk(t *testing.T) {
 	figure(t, "disk frozen %d times: %d lines taken meanwhile, 0 lost", rounds, books.sent)
 }
 
-// lineBooks count the lines that a server was sent one by one over TCP.
+// lineBooks count the lines sent to a server one by one over TCP.
 type lineBooks struct {
 	t    *testing.T
 	s    *server.Server
@@ -128,7 +128,7 @@ func (b *lineBooks) send(lines int) {
 	})
 }
 
-// check reads the total at once.
+// check reads the total without waiting.
 func (b *lineBooks) check(when string) {
 	b.t.Helper()
 	if got := b.s.Sum("jobs:total"); got != float64(b.sent) {
@@ -136,7 +136,8 @@ func (b *lineBooks) check(when string) {
 	}
 }
 
-// eventuallyOff waits until /readyz and the metrics say that nothing is persisted. The server stays ready.
+// eventuallyOff waits until /readyz and the metrics say that nothing is persisted. The server
+// stays ready.
 func (b *lineBooks) eventuallyOff(because string) {
 	b.t.Helper()
 	eventually(b.t, time.Minute, func() string {
@@ -149,7 +150,7 @@ func (b *lineBooks) eventuallyOff(because string) {
 	})
 }
 
-// sendLabels sends increments of jobs with that many labels that never came before.
+// sendLabels sends increments of jobs with new labels.
 func (b *lineBooks) sendLabels(lines int) {
 	b.t.Helper()
 	conn, err := net.Dial("tcp", b.s.TCP)

@@ -14,20 +14,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A mounted is a file system that a test mounted. It goes with the test.
+// A mounted is a file system that a test mounted. It is unmounted with the test.
 type mounted struct {
 	t    *testing.T
 	path string
 }
 
-// Options of mount for images: an error is told and changes nothing. The journal is written each second, so that a disk that
-// stands still shows soon.
+// Options of mount for images: an error is reported and changes nothing. The journal is written
+// each second, so a stalled disk shows soon.
 const (
 	withJournal    = "loop,errors=continue,commit=1"
 	withoutJournal = "loop,errors=continue"
 )
 
-// mountImage mounts a new ext4 file system, kept in a sparse file of another one, with options for mount and mkfs.ext4.
+// mountImage mounts a new ext4 file system, kept in a sparse file of another one, with options for
+// mount and mkfs.ext4.
 func mountImage(t *testing.T, image, at string, bytes int64, mounting string, making ...string) *mounted {
 	t.Helper()
 	must(t, os.WriteFile(image, nil, 0o600), "make an image")
@@ -45,7 +46,7 @@ func mount(t *testing.T, at string, args ...string) *mounted {
 	return m
 }
 
-// run ends the test where a tool is missing or the machine forbids the fault, with a word.
+// run skips the test where a tool is missing or the machine forbids the fault.
 func run(t *testing.T, name string, args ...string) {
 	t.Helper()
 	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
@@ -53,7 +54,7 @@ func run(t *testing.T, name string, args ...string) {
 	}
 }
 
-// unmount waits for processes that die and still have a file open.
+// unmount waits for dying processes that still have a file open.
 func (m *mounted) unmount() {
 	m.t.Helper()
 	var err error
@@ -71,7 +72,7 @@ const (
 	fiThaw   = 0xc0045878
 )
 
-// freeze stops all writes to the file system until it is thawed: whoever waits for the disk waits.
+// freeze stops all writes to the file system until it is thawed: every writer waits.
 func (m *mounted) freeze() (thaw func()) {
 	m.t.Helper()
 	dir, err := os.Open(m.path)
@@ -88,7 +89,8 @@ func (m *mounted) freeze() (thaw func()) {
 	return thaw
 }
 
-// fillUp takes the room that the file system has, but for so many bytes, and returns how to give it back.
+// fillUp takes the file system's free space except for some bytes, and returns a function that
+// gives it back.
 func (m *mounted) fillUp(leave uint64) (giveBack func()) {
 	m.t.Helper()
 	var disk syscall.Statfs_t

@@ -1,12 +1,14 @@
-// Package torture does to the real binary what production does to it: kills, power cuts, clock steps, full and broken
-// disks, damaged files, floods, bombs, slow clients and more datagrams than it can read.
+// Package torture does to the real binary what production does to it: kills, power cuts, clock
+// steps, full and broken disks, damaged files, floods, bombs, slow clients and more datagrams than
+// it can read.
 //
-// Each file is one family of faults, and each test prints one line with its figure ("figure: …"); docs/reliability.md
-// lists them with what is promised. A test judges the books (what was acknowledged, sent, received and applied), never how
-// long something took: it holds on a slow machine too.
+// Each file is one family of faults, and each test prints one line with its figure ("figure: …");
+// docs/reliability.md lists them with what is promised. A test judges the books (what was
+// acknowledged, sent, received and applied), never how long something took: it holds on a slow
+// machine too.
 //
-// The short form is the default. TORTURE=long does the same more often and in larger sizes. The tests run one after the
-// other, for most of them need the machine.
+// The short form is the default. TORTURE=long does the same more often and in larger sizes. The
+// tests run one after the other, for most of them need the machine.
 package torture
 
 import (
@@ -23,7 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// isLong says whether the long form was asked for.
+// isLong says whether the long form was requested.
 var isLong = os.Getenv("TORTURE") == "long"
 
 // size is a number of the short form, or of the long one.
@@ -34,13 +36,13 @@ func size[T any](short, long T) T {
 	return short
 }
 
-// figure prints what a test found. It stands in the table of docs/reliability.md.
+// figure prints the result of a test, for the table of docs/reliability.md.
 func figure(t *testing.T, format string, args ...any) {
 	t.Helper()
 	t.Logf("figure: "+format, args...)
 }
 
-// needRoot skips a test of what only root may do.
+// needRoot skips a test that only root may run.
 func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {

@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// TestFailingDisk lets the disk fail under load: blocks that were not written before cannot be written. Lines are taken all
-// the time. Once the disk is whole again, what is acknowledged then is there after a kill, read from the disk itself.
+// TestFailingDisk makes the disk fail under load: new blocks can't be written. Lines are accepted
+// all the time. After the disk is repaired, everything acknowledged since is there after a kill,
+// read from the disk itself.
 func TestFailingDisk(t *testing.T) {
 	needRoot(t)
 	var beneath, disk *mounted
@@ -21,8 +22,8 @@ func TestFailingDisk(t *testing.T) {
 		beneath = mountTmpfs(t, t.TempDir(), "1g")
 		image = filepath.Join(beneath.path, "disk.img")
 		disk = mountImage(t, image, path, diskBytes, withoutJournal, "-O", "^has_journal", "-E", "lazy_itable_init=0")
-		// All blocks have their memory; then those that are free give theirs back, so that writing one anew is what fails. What
-		// the file system keeps of itself stays whole.
+		// All blocks get memory, then the free ones give theirs back, so only writing a new block
+		// fails. The file system's own data stays intact.
 		file, err := os.OpenFile(image, os.O_RDWR, 0)
 		must(t, err, "open the image")
 		defer file.Close()
@@ -71,7 +72,7 @@ func mountTmpfs(t *testing.T, at, size string) *mounted {
 	return mount(t, at, "-t", "tmpfs", "-o", "size="+size, "tmpfs")
 }
 
-// remount forgets what is in memory alone: what is read then comes from the disk.
+// remount drops what is only in memory, so later reads come from the disk.
 func (m *mounted) remount(image string) {
 	m.t.Helper()
 	m.unmount()

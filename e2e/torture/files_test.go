@@ -16,9 +16,9 @@ import (
 	"github.com/sluice-metrics/sluice/e2e/server"
 )
 
-// TestDamagedFiles cuts and flips every file of a killed server's data folder at many places. Each time the server starts or
-// refuses with a message that names what is wrong, deletes nothing, and never serves a value that it did not once hold; where
-// the last values are not there, it says so.
+// TestDamagedFiles cuts and flips every file of a killed server's data folder at many places. Each
+// time the server starts, or refuses with a message that names the fault. It deletes nothing,
+// never serves a value that never existed, and says so where the last values are missing.
 func TestDamagedFiles(t *testing.T) {
 	master := makeMaster(t)
 	var outcomes damageOutcomes
@@ -41,11 +41,11 @@ func TestDamagedFiles(t *testing.T) {
 		whole+told+refused, whole, told, refused)
 }
 
-// lastValue is what the metrics of the master count up to; all that came before is an older state.
+// lastValue is the final value of the master's metrics; any lower value is an older state.
 const lastValue = 5
 
-// makeMaster returns the data folder of a server that was stopped once and then killed: it has tables and logs. All in it was
-// acknowledged.
+// makeMaster returns the data folder of a server that was stopped once and then killed: it has
+// tables and logs. All values in it were acknowledged.
 func makeMaster(t *testing.T) string {
 	t.Helper()
 	s := server.New(t)
@@ -77,13 +77,13 @@ func filesOf(t *testing.T, dir string) (files []string) {
 	return files
 }
 
-// A damage is done to one file.
+// A damage is a change of one file.
 type damage struct {
 	name string
 	do   func(path string) error
 }
 
-// damages are cuts and flips from the beginning to the end of what a file holds.
+// damages are cuts and flips from the beginning to the end of a file's content.
 func damages(t *testing.T, path string) []damage {
 	t.Helper()
 	content, err := os.ReadFile(path)
@@ -121,7 +121,7 @@ func flip(path string, at int64) error {
 	return err
 }
 
-// damageOutcomes count how starts ended.
+// damageOutcomes count the results of the starts.
 type damageOutcomes struct{ whole, told, refused atomic.Int64 }
 
 func (o *damageOutcomes) judge(t *testing.T, s *server.Server) {
@@ -161,7 +161,8 @@ func (o *damageOutcomes) judge(t *testing.T, s *server.Server) {
 	}
 }
 
-// nothingGone wants each file to be where it was or in a database that was set aside. Empty logs hold nothing.
+// nothingGone requires each file to be in its place or in a database that was set aside. Empty
+// logs hold nothing.
 func nothingGone(t *testing.T, dir string, before []string) {
 	t.Helper()
 	now := map[string]bool{}
@@ -178,7 +179,7 @@ func nothingGone(t *testing.T, dir string, before []string) {
 	}
 }
 
-// readBack reads a metric over HTTP, where it was pushed.
+// readBack reads a metric over HTTP, from the push port.
 func readBack(t *testing.T, s *server.Server, metric string) (value float64, isThere bool) {
 	t.Helper()
 	resp, err := client.Get("http://" + s.HTTP + "/v1/namespaces/e2e/external/" + metric)

@@ -21,14 +21,15 @@ const (
 	knownASecond = 2000
 )
 
-// TestFloodOfSeries lets one sender send millions of series that nobody has seen, twenty times and more what may be. All
-// beyond the cap are refused and counted, memory stays where it is, and the series of others are counted on exactly.
+// TestFloodOfSeries makes one sender send millions of new series, twenty times the limit and more.
+// All above the limit are rejected and counted, memory stays bounded, and the series of other
+// senders are counted exactly.
 func TestFloodOfSeries(t *testing.T) {
 	s := server.New(t, "--max-series", fmt.Sprint(floodCap), "--max-bytes", "128MiB")
 	s.Start()
 	known := newKnownSenders(t, s)
 	known.sendAll() // before the flood takes all places
-	eventually(t, time.Minute, known.complaint)
+	eventually(t, time.Minute, known.problem)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var others sync.WaitGroup
@@ -43,7 +44,7 @@ func TestFloodOfSeries(t *testing.T) {
 	cancel()
 	others.Wait()
 
-	eventually(t, time.Minute, known.complaint)
+	eventually(t, time.Minute, known.problem)
 	m := s.Metrics()
 	received, applied := m.Of("sluice_samples_received_total", "statsd_tcp", ""), m.Of("sluice_samples_applied_total", "statsd_tcp", "")
 	refused := m.Of("sluice_samples_rejected_total", "statsd_tcp", "limit")
@@ -60,8 +61,8 @@ func TestFloodOfSeries(t *testing.T) {
 		hostile, floodCap, refused, known.sent, knownSeries, peak/mebibyte, atCap/mebibyte, first)
 }
 
-// sendNewSeries sends the series from one number up to another, each once, and waits until the server has judged all.
-// TCP holds the sender back, so that nothing is dropped.
+// sendNewSeries sends a range of series, each once, and waits until the server has decided on all.
+// TCP slows the sender down, so nothing is dropped.
 func sendNewSeries(t *testing.T, s *server.Server, from, to int) (sent int) {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.TCP)
@@ -84,7 +85,7 @@ func sendNewSeries(t *testing.T, s *server.Server, from, to int) (sent int) {
 	return to - from
 }
 
-// peakMemory is the most memory that the server and its database's process had so far.
+// peakMemory is the most memory that the server and its storage process had so far.
 func peakMemory(t *testing.T, s *server.Server) (bytes int64) {
 	t.Helper()
 	for _, pid := range append(childrenOf(s.PID()), s.PID()) {
@@ -98,7 +99,7 @@ func peakMemory(t *testing.T, s *server.Server) (bytes int64) {
 	return bytes
 }
 
-// knownSenders send increments of the same series again and again, one a datagram.
+// knownSenders send increments of the same series again and again, one in each datagram.
 type knownSenders struct {
 	t    *testing.T
 	s    *server.Server
@@ -141,8 +142,8 @@ func (k *knownSenders) sendUntil(ctx context.Context) {
 	}
 }
 
-// complaint says what is missing of the lines that were sent, each of which is one datagram.
-func (k *knownSenders) complaint() string {
+// problem says which of the lines sent, one in each datagram, are missing.
+func (k *knownSenders) problem() string {
 	dropped := k.s.Metrics().Of("sluice_kernel_drops_total", udpReceiver, "")
 	items, err := k.s.External("known:total")
 	sum := 0.0

@@ -10,7 +10,8 @@ import (
 	"github.com/sluice-metrics/sluice/e2e/server"
 )
 
-// lineBombs go to the StatsD sockets, which answer nothing. Behind each goes a good line, so that the ledger is not empty.
+// lineBombs are for the StatsD sockets, which answer nothing. A good line follows each, so the
+// ledger is not empty.
 func lineBombs() []bomb {
 	texts := map[string]string{
 		"an event that lies about its lengths": "_e{4294967295,4294967295}:a|b\n",
@@ -49,7 +50,7 @@ func lineBombs() []bomb {
 	return bombs
 }
 
-// sendLines sends and waits until the server has read all or closed the connection.
+// sendLines sends, and waits until the server has read all or closed the connection.
 func sendLines(network, address string, lines io.Reader) (fault string) {
 	conn, err := net.Dial(network, address)
 	if err != nil {

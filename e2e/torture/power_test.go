@@ -19,9 +19,9 @@ import (
 	"github.com/sluice-metrics/sluice/e2e/server"
 )
 
-// A powerDisk is an ext4 file system whose power can be cut. Its disk is a file of another file system. Freezing
-// that one holds the disk at one moment; a copy of the file is then what the disk had when the power went: neither
-// what the file system above still had in memory nor what the server had not written.
+// A powerDisk is an ext4 file system whose power can be cut. Its disk is a file of another file
+// system. Freezing that one holds the disk at one moment. A copy of the file is then the disk's
+// content at the power cut, without the file system's memory and the server's unwritten data.
 type powerDisk struct {
 	dir     string
 	beneath *os.File // the folder of the file system that is frozen
@@ -62,7 +62,7 @@ func (d *powerDisk) beneathDir() string { return filepath.Join(d.dir, "beneath")
 func (d *powerDisk) image() string      { return filepath.Join(d.dir, "beneath", "disk.img") }
 func (d *powerDisk) path() string       { return filepath.Join(d.dir, "disk") }
 
-// cut copies what the disk has at this moment.
+// cut copies the disk's content at this moment.
 func (d *powerDisk) cut(to string) (err error) {
 	if err := powerIoctl(d.beneath, powerFreeze); err != nil {
 		return fmt.Errorf("freeze: %w", err)
@@ -102,7 +102,7 @@ func powerMount(t *testing.T, image, at string) {
 		t.Skipf("loop devices cannot be mounted here: %v: %s", err, out)
 	}
 	t.Cleanup(func() {
-		err := syscall.EBUSY // the database's process may still end
+		err := syscall.EBUSY // the storage process may still end
 		for deadline := time.Now().Add(10 * time.Second); err == syscall.EBUSY && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 			err, _ = syscall.Unmount(at, 0).(syscall.Errno)
 		}
@@ -112,22 +112,24 @@ func powerMount(t *testing.T, image, at string) {
 	})
 }
 
-// A powerCut is a copy of the disk, and the newest value that was acknowledged as synced before it was made.
+// A powerCut is a copy of the disk, and the newest value that was acknowledged as synced before it
+// was made.
 type powerCut struct {
 	image        string
 	after        time.Duration
 	acknowledged int64
 }
 
-// powerMoments are when the power is cut, counted from the start of a server on an empty folder.
+// powerMoments are the times of the power cuts, counted from the start of a server on an empty
+// folder.
 var powerMoments = []time.Duration{
 	50 * time.Millisecond, 150 * time.Millisecond, 300 * time.Millisecond, 500 * time.Millisecond, time.Second,
 	1500 * time.Millisecond, 2500 * time.Millisecond, 4 * time.Second, 6 * time.Second, 8 * time.Second,
 	10 * time.Second, 12 * time.Second,
 }
 
-// TestPowerCut: a power cut at any moment of a new data folder's first seconds stops no later start, and what was
-// acknowledged with ?sync=true is there.
+// TestPowerCut: after a power cut at any moment of a new data folder's first seconds, every later
+// start succeeds, and everything acknowledged with ?sync=true is there.
 func TestPowerCut(t *testing.T) {
 	disk, copies := powerNewDisk(t), t.TempDir()
 	s := server.New(t, "--data-dir", filepath.Join(disk.path(), "data"), powerFlag)
@@ -172,7 +174,8 @@ func TestPowerCut(t *testing.T) {
 	t.Logf("%d cuts, %d values acknowledged", len(made), acknowledged.Load())
 }
 
-// powerRestart starts a server on what a cut left, twice: the second start finds what the first one made of it.
+// powerRestart starts a server twice on the disk of a cut: the second start finds the files of the
+// first.
 func powerRestart(t *testing.T, cut powerCut) {
 	at := filepath.Join(t.TempDir(), "disk")
 	powerMount(t, cut.image, at)
@@ -198,8 +201,8 @@ func powerRestart(t *testing.T, cut powerCut) {
 	}
 }
 
-// powerPut sets a gauge and waits until the server says that it is on disk. A disk that is held for a copy makes
-// that wait, and may make the server say no.
+// powerPut sets a gauge and waits until the server reports it on disk. A disk that is frozen for a
+// copy delays that, and may cause a negative answer.
 func powerPut(t *testing.T, address string, value int64) bool {
 	url := "http://" + address + "/v1/namespaces/e2e/external/depth?sync=true"
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
@@ -221,7 +224,7 @@ func powerPut(t *testing.T, address string, value int64) bool {
 	return false
 }
 
-// powerGet reads the gauge; 0 where there is none.
+// powerGet reads the gauge, 0 where there is none.
 func powerGet(t *testing.T, address string) int64 {
 	resp, err := http.Get("http://" + address + "/v1/namespaces/e2e/external/depth")
 	if err != nil {

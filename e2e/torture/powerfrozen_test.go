@@ -17,11 +17,12 @@ import (
 	"github.com/sluice-metrics/sluice/e2e/server"
 )
 
-// powerStopPatience is how long a server may take to end on a disk that stands still.
-const powerStopPatience = 15 * time.Second
+// powerStopTimeout is how long a server may take to end on a stalled disk.
+const powerStopTimeout = 15 * time.Second
 
-// TestStopOnFrozenDisk: SIGTERM while the disk stands still ends the server within its patience, with a message
-// that says what was not written. The next start, once the disk goes on, has what was acknowledged as synced.
+// TestStopOnFrozenDisk: SIGTERM while the disk is stalled ends the server within its timeout, with
+// a message that says which samples were not written. The next start, once the disk continues, has
+// everything acknowledged as synced.
 func TestStopOnFrozenDisk(t *testing.T) {
 	for name, stall := range map[string]time.Duration{"at once": 0, "after a sync hangs": 4 * time.Second} {
 		t.Run(name, func(t *testing.T) {
@@ -65,13 +66,13 @@ func TestStopOnFrozenDisk(t *testing.T) {
 			select {
 			case <-process.Done():
 				t.Logf("ended after %v: %v", time.Since(began), process.Err())
-			case <-time.After(powerStopPatience):
-				t.Errorf("still running %v after SIGTERM", powerStopPatience)
+			case <-time.After(powerStopTimeout):
+				t.Errorf("still running %v after SIGTERM", powerStopTimeout)
 				thaw()
 				process.Kill()
 			}
 			said := stderr.String()
-			if !regexp.MustCompile("what was applied after .* not on (disk|the platter)").MatchString(said) {
+			if !regexp.MustCompile("what was applied after .* not on (disk|stable storage)").MatchString(said) {
 				t.Errorf("it does not say what was not written:\n%s", said)
 			}
 			t.Log(said[strings.LastIndex(strings.TrimSpace(said), "\n")+1:])

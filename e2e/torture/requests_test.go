@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-metrics/sluice/e2e/server"
 )
 
-// client gives up in time: some of the servers here do not answer.
+// client has a timeout, because some of the servers here do not answer.
 var client = &http.Client{
 	Timeout: 15 * time.Second,
 	Transport: &http.Transport{
@@ -21,7 +21,7 @@ var client = &http.Client{
 	},
 }
 
-// push sends a value to an external metric of namespace "e2e". It is acknowledged where err is nil.
+// push sends a value to an external metric of namespace "e2e". err is nil if it was acknowledged.
 func push(s *server.Server, method, metric string, value int64) error {
 	req, err := http.NewRequest(method, "http://"+s.HTTP+"/v1/namespaces/e2e/external/"+metric, strings.NewReader(fmt.Sprint(value)))
 	if err != nil {
@@ -46,7 +46,7 @@ type check struct {
 	Detail string
 }
 
-// readiness asks /readyz for its checks.
+// readiness reads the checks of /readyz.
 func readiness(s *server.Server) (map[string]check, error) {
 	req, err := http.NewRequest(http.MethodGet, "http://"+s.Ops+"/readyz", nil)
 	if err != nil {

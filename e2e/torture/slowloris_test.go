@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-metrics/sluice/e2e/server"
 )
 
-// A slow port is one that somebody holds connections to: more than all addresses together may have.
+// A slow port gets more slow connections than it allows for all addresses together.
 type slowPort struct {
 	name        string
 	address     func(*server.Server) string
@@ -30,8 +30,9 @@ var slowPorts = []slowPort{
 	{"operations", func(s *server.Server) string { return s.Ops }, "GET /readyz HTTP/1.1\r\nHost: a\r\n", "X: y\r\n", 540},
 }
 
-// TestSlowLoris opens connections to every port from one address, each of which sends a few bytes a second and never ends. The
-// server lets that address have its share. From another address each port is used as ever.
+// TestSlowLoris opens connections to every port from one address, each of which sends a few bytes
+// a second and never ends. The server limits that address to its share. Clients of another address
+// are served as ever.
 func TestSlowLoris(t *testing.T) {
 	s := server.New(t)
 	s.Start()
@@ -75,7 +76,7 @@ func TestSlowLoris(t *testing.T) {
 		connections, open.Load(), pushed, slowest.Milliseconds())
 }
 
-// hold keeps a connection open for as long as it is let, and comes back when it is closed.
+// hold keeps a connection open until it ends or is closed, and then opens another one.
 func (p slowPort) hold(ctx context.Context, s *server.Server, open *atomic.Int64) {
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 9)}, Timeout: 10 * time.Second}
 	for ctx.Err() == nil {

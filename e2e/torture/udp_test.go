@@ -10,15 +10,16 @@ import (
 	"github.com/sluice-metrics/sluice/e2e/server"
 )
 
-// A datagram of these tests is as large as loopback takes: sending one costs a fraction of reading its lines, so that one
-// sender outruns the server many times.
+// A datagram of these tests is as large as loopback allows. Sending one costs a fraction of
+// reading its lines, so one sender outruns the server many times.
 const (
 	goodLines      = 5000
 	malformedLines = 50
 )
 
-// TestUDPOverload sends more lines than the server can read, at twice and at ten times the rate that it takes. What it cannot
-// take is dropped by the kernel, and every line is accounted for: sent = received + dropped, received = applied + rejected.
+// TestUDPOverload sends more lines than the server can read, at twice and at ten times the rate
+// that it reads. The kernel drops the rest, and every line is accounted for: sent = received +
+// dropped, received = applied + rejected.
 func TestUDPOverload(t *testing.T) {
 	s := server.New(t, "--statsd-udp-sockets", "1")
 	s.Start()
@@ -58,7 +59,7 @@ func newUDPFlood(t *testing.T, s *server.Server) *udpFlood {
 	return &udpFlood{t: t, s: s, conn: conn, datagram: []byte(datagram)}
 }
 
-// send sends for so long, as fast as it goes or at a pace of datagrams a second.
+// send sends for a time, at full speed or at a rate of datagrams a second.
 func (f *udpFlood) send(during time.Duration, perSecond float64) (took time.Duration) {
 	f.t.Helper()
 	began, first := time.Now(), f.sent
@@ -76,7 +77,7 @@ func (f *udpFlood) send(during time.Duration, perSecond float64) (took time.Dura
 
 const udpReceiver = "statsd_udp"
 
-// taken is how many datagrams the server has read.
+// taken is the number of datagrams that the server has read.
 func (f *udpFlood) taken() float64 {
 	f.t.Helper()
 	return f.s.Metrics().Of("sluice_packets_received_total", udpReceiver, "")
@@ -87,7 +88,7 @@ func (f *udpFlood) drops() float64 {
 	return f.s.Metrics().Of("sluice_kernel_drops_total", udpReceiver, "")
 }
 
-// settle waits until all is read, and holds the server to what was sent.
+// settle waits until all datagrams are read, and compares the server's counts with those sent.
 func (f *udpFlood) settle() {
 	f.t.Helper()
 	eventually(f.t, time.Minute, func() string {

@@ -70,7 +70,8 @@ func TestNative(t *testing.T) {
 	}
 }
 
-// Buckets that are too many for the table come merged: nothing is lost, and the bounds are of the finer scale too.
+// Too many buckets for the table are merged: no count is lost, and the coarser bounds are bounds
+// of the finer scale.
 func TestNativeTooMany(t *testing.T) {
 	n := &Native{Schema: 8, PositiveSpans: []Span{{Offset: -700, Length: 1024}, {Offset: 5, Length: 1000}}}
 	total := 0.0

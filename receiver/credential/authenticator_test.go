@@ -130,7 +130,8 @@ func TestTokensAreAskedAboutAgain(t *testing.T) {
 	})
 }
 
-// Where the API server is away, nobody is told that a token is no good; what was said less than ten seconds ago stands.
+// While the API server is away, no token is called bad, and answers younger than ten seconds stay
+// valid.
 func TestAuthorityAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCourt()
@@ -152,7 +153,7 @@ func TestAuthorityAway(t *testing.T) {
 	})
 }
 
-// A flood of made-up tokens fills what is for made-up ones; who was good a moment ago is answered all the while.
+// A flood of made-up tokens fills the cache of bad ones only; known tokens are answered meanwhile.
 func TestFloodOfMadeUpTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCourt()
@@ -198,7 +199,7 @@ func TestFloodOfMadeUpTokens(t *testing.T) {
 	})
 }
 
-// One question is asked for all who want to know the same.
+// Concurrent callers with the same question share one request.
 func TestOneQuestionForMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCourt()

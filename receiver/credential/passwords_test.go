@@ -115,7 +115,7 @@ func TestPasswords(t *testing.T) {
 	wants("anna", "changed", "sluice:basic:anna")
 }
 
-// Who is not in the file is compared for as long as who is.
+// A comparison takes as long for an unknown name as for a known one.
 func TestUnknownNamesTakeAsLong(t *testing.T) {
 	file, err := parsePasswords([]byte(line(t, "anna", "secret", 9) + line(t, "bob", "x", minCost)))
 	if err != nil {

@@ -203,7 +203,7 @@ func manyFamiliesBody(families, metrics int) string {
 	return b.String()
 }
 
-// What expfmt takes for another meaning, or not at all, as doc.go lists it. Should it change, the list should.
+// The differences from expfmt that doc.go lists. If expfmt changes, the list must change.
 func TestDifferencesFromExpfmt(t *testing.T) {
 	for _, c := range []struct{ name, body, want, theirs string }{
 		{"blanks at the end of a line", "# TYPE a gauge \na 1 \n", "gauge a: 1", "error"},

@@ -89,7 +89,7 @@ func TestLegalMessages(t *testing.T) {
 	}
 }
 
-// The message's fields in another order, and fields that nobody knows.
+// The message's fields in another order, and unknown fields.
 func TestMessageFromOtherEncoders(t *testing.T) {
 	value, _ := proto.Marshal(&dto.Metric{Gauge: &dto.Gauge{Value: proto.Float64(7)}})
 	var message []byte
@@ -114,43 +114,43 @@ var illegalMessages = []struct {
 	want     string
 }{
 	{"timestamp", []string{gaugeA, `name: "b" type: GAUGE metric { label { name: "c" value: "d" } gauge {} } metric { gauge {} timestamp_ms: 0 }`},
-		"2/2 unsupported: the sample has a timestamp: a push is of now, want none"},
-	{"no name", []string{`type: GAUGE metric { gauge {} }`}, "1/0 name: want a metric's name: letters, digits, _ and :, or any UTF-8 in double quotes, not empty"},
-	{"NUL in a name", []string{`name: "a\000"`}, "1/0 name: there is a NUL byte in a name"},
-	{"same family twice", []string{gaugeA, gaugeA}, `2/0 kind_conflict: "a" has a message before: want all its metrics in one`},
+		"2/2 unsupported: the sample has a timestamp; must have none, because a push is current"},
+	{"no name", []string{`type: GAUGE metric { gauge {} }`}, "1/0 name: a metric's name must be letters, digits, _ and :, or any UTF-8 in double quotes, and not empty"},
+	{"NUL in a name", []string{`name: "a\000"`}, "1/0 name: a name has a NUL byte"},
+	{"same family twice", []string{gaugeA, gaugeA}, `2/0 kind_conflict: "a" has an earlier message; all metrics of a family must be in one`},
 	{"same series twice", []string{`name: "a" type: GAUGE metric { label { name: "b" value: "1" } label { name: "c" } gauge {} } metric { label { name: "c" } label { name: "b" value: "1" } gauge {} }`},
-		`1/2 malformed: this sample of "a", with the same labels, is in the body before`},
-	{"same summary twice", []string{`name: "s" type: SUMMARY metric { summary {} } metric { summary {} }`}, `1/2 malformed: this sample of "s", with the same labels, is in the body before`},
-	{"same histogram twice", []string{`name: "h" type: HISTOGRAM metric { histogram {} } metric { histogram {} }`}, `1/2 malformed: this sample of "h", with the same labels, is in the body before`},
+		`1/2 malformed: the sample of "a" repeats the labels of an earlier one`},
+	{"same summary twice", []string{`name: "s" type: SUMMARY metric { summary {} } metric { summary {} }`}, `1/2 malformed: the sample of "s" repeats the labels of an earlier one`},
+	{"same histogram twice", []string{`name: "h" type: HISTOGRAM metric { histogram {} } metric { histogram {} }`}, `1/2 malformed: the sample of "h" repeats the labels of an earlier one`},
 	{"names that clash", []string{gaugeA, `name: "h_sum" type: GAUGE metric { gauge {} }`, `name: "h" type: HISTOGRAM metric { histogram {} }`},
-		`2/0 kind_conflict: "h_sum" is a metric of its own, and the name of a sample of a histogram or summary too`},
+		`2/0 kind_conflict: "h_sum" is a metric, and also the name of a sample of a histogram or summary`},
 	{"metric of another type", []string{`name: "a" type: GAUGE metric { counter {} }`}, "1/1 malformed: the metric has no value of its family's type"},
 	{"metric of no type", []string{`name: "a" type: HISTOGRAM metric {}`}, "1/1 malformed: the metric has no value of its family's type"},
 
 	{"label __name__", []string{`name: "a" type: GAUGE metric { label { name: "__name__" value: "b" } gauge {} }`}, `1/1 name: label "__name__": names that begin with "__" are reserved`},
-	{"label without a name", []string{`name: "a" type: GAUGE metric { label { value: "b" } gauge {} }`}, "1/1 malformed: want a label's name: letters, digits and _, or any UTF-8 in double quotes, not empty"},
-	{"same label twice", []string{`name: "a" type: GAUGE metric { label { name: "b" value: "1" } label { name: "b" value: "2" } gauge {} }`}, `1/1 malformed: label "b" is there twice`},
+	{"label without a name", []string{`name: "a" type: GAUGE metric { label { value: "b" } gauge {} }`}, "1/1 malformed: a label's name must be letters, digits and _, or any UTF-8 in double quotes, and not empty"},
+	{"same label twice", []string{`name: "a" type: GAUGE metric { label { name: "b" value: "1" } label { name: "b" value: "2" } gauge {} }`}, `1/1 malformed: label "b" is repeated`},
 	{"label le on a histogram", []string{`name: "h" type: HISTOGRAM metric { label { name: "le" value: "1" } histogram {} }`}, `1/1 malformed: label "le" belongs to the buckets or quantiles, not to the metric`},
 	{"label quantile on a summary", []string{`name: "s" type: SUMMARY metric { label { name: "quantile" value: "1" } summary {} }`}, `1/1 malformed: label "quantile" belongs to the buckets or quantiles, not to the metric`},
 
-	{"neither count nor bucket +Inf", histogram(`bucket { cumulative_count: 1 upper_bound: 1 }`), `1/0 malformed: histogram "h" has neither a count nor a bucket +Inf`},
+	{"neither count nor bucket +Inf", histogram(`bucket { cumulative_count: 1 upper_bound: 1 }`), `1/0 malformed: histogram "h" has neither a count nor a bucket +Inf; must have one of them; must have one of them; must have one of them; must have one of them`},
 	{"bucket +Inf that would fall", histogram(`sample_count: 1 bucket { cumulative_count: 2 upper_bound: 1 }`), `1/0 value: histogram "h" counts less than its last bucket, and has no bucket +Inf`},
 	{"buckets that fall", histogram(`bucket { cumulative_count: 2 upper_bound: 1 } bucket { cumulative_count: 1 upper_bound: 2 }`),
 		"1/1 value: bucket counts are cumulative: this one is below that of a smaller bound, or above that of a larger one"},
-	{"same bucket twice", histogram(`bucket { upper_bound: 1 } bucket { upper_bound: 1 }`), "1/1 malformed: this bucket or quantile is in the body before"},
-	{"bucket bound NaN", histogram(`bucket { upper_bound: nan }`), `1/1 value: bucket bound "NaN": want a number or +Inf`},
-	{"bucket negative", histogram(`bucket { cumulative_count_float: -1 upper_bound: 1 }`), "1/1 value: a count of observations: want a finite number of at least 0"},
-	{"count NaN", histogram(`sample_count_float: nan`), "1/1 value: a count of observations: want a finite number of at least 0"},
-	{"quantile NaN", []string{`name: "s" type: SUMMARY metric { summary { quantile { quantile: nan } } }`}, `1/1 value: quantile "NaN": want a number`},
+	{"same bucket twice", histogram(`bucket { upper_bound: 1 } bucket { upper_bound: 1 }`), "1/1 malformed: the bucket or quantile is repeated"},
+	{"bucket bound NaN", histogram(`bucket { upper_bound: nan }`), `1/1 value: bucket bound is "NaN"; must be a number or +Inf`},
+	{"bucket negative", histogram(`bucket { cumulative_count_float: -1 upper_bound: 1 }`), "1/1 value: a count of observations must be finite and at least 0"},
+	{"count NaN", histogram(`sample_count_float: nan`), "1/1 value: a count of observations must be finite and at least 0"},
+	{"quantile NaN", []string{`name: "s" type: SUMMARY metric { summary { quantile { quantile: nan } } }`}, `1/1 value: quantile is "NaN"; must be a number`},
 
-	{"schema too fine", histogram(`schema: 9 zero_count: 1`), "1/1 unsupported: native histogram: want a schema from -4 to 8"},
-	{"schema of custom buckets", histogram(`schema: -53 positive_span { length: 0 }`), "1/1 unsupported: native histogram: want a schema from -4 to 8"},
-	{"zero count NaN", histogram(`zero_count_float: nan`), "1/1 value: native histogram: want finite counts and a zero threshold of at least 0"},
-	{"zero threshold negative", histogram(`zero_threshold: -1`), "1/1 value: native histogram: want finite counts and a zero threshold of at least 0"},
-	{"native bucket below 0", histogram(`positive_span { length: 2 } positive_delta: [1, -2]`), "1/1 value: native histogram: want finite counts and a zero threshold of at least 0"},
+	{"schema too fine", histogram(`schema: 9 zero_count: 1`), "1/1 unsupported: native histogram: the schema must be from -4 to 8"},
+	{"schema of custom buckets", histogram(`schema: -53 positive_span { length: 0 }`), "1/1 unsupported: native histogram: the schema must be from -4 to 8"},
+	{"zero count NaN", histogram(`zero_count_float: nan`), "1/1 value: native histogram: counts must be finite, and the zero threshold at least 0"},
+	{"zero threshold negative", histogram(`zero_threshold: -1`), "1/1 value: native histogram: counts must be finite, and the zero threshold at least 0"},
+	{"native bucket below 0", histogram(`positive_span { length: 2 } positive_delta: [1, -2]`), "1/1 value: native histogram: counts must be finite, and the zero threshold at least 0"},
 	{"native bucket that wraps", histogram(`positive_span { length: 2 } positive_delta: [9223372036854775807, 9223372036854775807]`),
-		"1/1 value: native histogram: want finite counts and a zero threshold of at least 0"},
-	{"native bucket infinite", histogram(`negative_span { length: 1 } negative_count: [inf]`), "1/1 value: native histogram: want finite counts and a zero threshold of at least 0"},
+		"1/1 value: native histogram: counts must be finite, and the zero threshold at least 0"},
+	{"native bucket infinite", histogram(`negative_span { length: 1 } negative_count: [inf]`), "1/1 value: native histogram: counts must be finite, and the zero threshold at least 0"},
 	{"spans of fewer buckets", histogram(`positive_span { length: 1 } positive_delta: [1, 2]`), wantSpans},
 	{"spans of more buckets", histogram(`positive_span { length: 3 } positive_delta: [1, 2]`), wantSpans},
 	{"spans of very many buckets", histogram(`positive_span { length: 4294967295 } positive_span { length: 4294967295 }`), wantSpans},
@@ -159,7 +159,7 @@ var illegalMessages = []struct {
 	{"deltas and counts", histogram(`positive_span { length: 2 } positive_delta: [1] positive_count: [1]`), wantSpans},
 }
 
-const wantSpans = "1/1 malformed: native histogram: its spans and its counts do not say the same number of buckets, or not where they are"
+const wantSpans = "1/1 malformed: native histogram: spans and counts must describe the same buckets"
 
 func explainMessage(fault Fault) string {
 	return fmt.Sprintf("%d/%d %s: %s", fault.Family, fault.Metric, fault.Reason, fault.Explain())
@@ -177,7 +177,7 @@ func TestIllegalMessages(t *testing.T) {
 	}
 }
 
-// What the text form of protobuf cannot say.
+// Bytes that the text form of protobuf cannot express.
 func TestIllegalBytes(t *testing.T) {
 	message := func(fields ...[]byte) []byte { return protowire.AppendBytes(nil, bytes.Join(fields, nil)) }
 	field := func(number protowire.Number, value string) []byte {
@@ -194,11 +194,11 @@ func TestIllegalBytes(t *testing.T) {
 		{"message cut short", append(delimited(t, gaugeA), 5, 1), "2/0 malformed: the body ends before the message that its length announces"},
 		{"very long message", protowire.AppendVarint(nil, 1<<62), "1/0 malformed: the body ends before the message that its length announces"},
 		{"text", []byte("a 1\n"), "1/0 malformed: the body ends before the message that its length announces"},
-		{"no message", message([]byte("\xff\xff\xff")), "1/0 malformed: this is no message io.prometheus.client.MetricFamily"},
-		{"field cut short", message([]byte{0x0a, 9}), "1/0 malformed: this is no message io.prometheus.client.MetricFamily"},
-		{"no metric", message(field(nameField, "a"), gauge, field(metricField, "\xff")), "1/1 malformed: this is no message io.prometheus.client.MetricFamily"},
+		{"no message", message([]byte("\xff\xff\xff")), "1/0 malformed: the bytes are not a message io.prometheus.client.MetricFamily"},
+		{"field cut short", message([]byte{0x0a, 9}), "1/0 malformed: the bytes are not a message io.prometheus.client.MetricFamily"},
+		{"no metric", message(field(nameField, "a"), gauge, field(metricField, "\xff")), "1/1 malformed: the bytes are not a message io.prometheus.client.MetricFamily"},
 		{"unknown type", message(field(nameField, "a"), protowire.AppendVarint(protowire.AppendTag(nil, typeField, protowire.VarintType), 6)),
-			"1/0 malformed: unknown type of a family: want COUNTER, GAUGE, SUMMARY, UNTYPED, HISTOGRAM or GAUGE_HISTOGRAM"},
+			"1/0 malformed: unknown type of a family; must be COUNTER, GAUGE, SUMMARY, UNTYPED, HISTOGRAM or GAUGE_HISTOGRAM"},
 		{"name that is not UTF-8", message(field(nameField, "\xff"), gauge), "1/0 malformed: it is not valid UTF-8"},
 		{"label value that is not UTF-8", message(field(nameField, "a"), gauge, field(metricField, string(label))), "1/1 malformed: it is not valid UTF-8"},
 	} {
@@ -369,7 +369,7 @@ func toMessages(t testing.TB, families []Family) []byte {
 	return body.Bytes()
 }
 
-// What a client pushes in protobuf is what it pushes in text.
+// A push in protobuf has the same meaning as in text.
 func TestMessagesSayWhatTextSays(t *testing.T) {
 	text := NewTextReader(DefaultOptions())
 	for _, body := range []string{pushed, pushedHistograms()} {

@@ -97,7 +97,7 @@ func TestMemoryIsUsedAgain(t *testing.T) {
 	}
 }
 
-// A histogram among many, whose samples come one here and one there.
+// A histogram among many, whose samples stand apart.
 func TestManyHistograms(t *testing.T) {
 	const histograms = 50
 	var body strings.Builder
@@ -119,7 +119,7 @@ func TestManyHistograms(t *testing.T) {
 	}
 }
 
-// What a reader read before has no part in what it reads now.
+// An earlier body does not affect the result of a later one.
 func TestReadForgets(t *testing.T) {
 	r := NewTextReader(DefaultOptions())
 	for _, body := range []string{

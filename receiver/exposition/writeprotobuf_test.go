@@ -44,7 +44,7 @@ func TestAppendProtobuf(t *testing.T) {
 	}
 }
 
-// What is written is what the protobuf library would write: the same fields with the same values.
+// The output equals that of the protobuf library: the same fields with the same values.
 func TestAppendProtobufIsWhatTheLibraryReads(t *testing.T) {
 	for _, text := range []string{
 		`name: "a" help: "what" type: COUNTER metric { label { name: "b" value: "c" } label { name: "d" value: "" } counter { value: 1 } }`,

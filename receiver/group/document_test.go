@@ -37,7 +37,7 @@ func withEverything(t testing.TB) *fixture {
 	return f
 }
 
-// What is restored is what there was, with what is served.
+// A restored group equals the saved one, including the unserved marks.
 func TestDocuments(t *testing.T) {
 	f := withEverything(t)
 	f.T = t
@@ -85,7 +85,7 @@ func TestDocuments(t *testing.T) {
 		t.Errorf("%+v, want %+v", restored.Metrics[0].Histogram.Native, old.Metrics[0].Histogram.Native)
 	}
 	again.balanced()
-	// What is not served is not asked to be deleted, what is served goes.
+	// Unserved series are not removed from the table; served ones are.
 	again.Delete(keyOf("job=a,namespace=shop,sluice_object=pods/x"))
 	again.serves("")
 	if _, there := again.AppendDocument(nil, keyOf("job=a,namespace=shop,sluice_object=pods/x").Hash()); there {

@@ -132,7 +132,7 @@ func TestTypeWithinAGroup(t *testing.T) {
 	f.balanced()
 }
 
-// A push that does not fit is refused whole, and nothing of it stays.
+// A rejected push leaves no trace.
 func TestOverLimit(t *testing.T) {
 	f := newFixture(t)
 	f.push("PUT", "job=a", "x{l=\"1\"} 1\nx{l=\"2\"} 2\ny 3\n")
@@ -147,13 +147,13 @@ func TestOverLimit(t *testing.T) {
 	if f.Count() != 1 {
 		t.Errorf("a group was made for a push over the limit: %d", f.Count())
 	}
-	// What leaves makes room for what comes.
+	// Removed series make room for new ones.
 	f.push("PUT", "job=a", "x{l=\"6\"} 1\nx{l=\"7\"} 1\nx{l=\"8\"} 1\nx{l=\"9\"} 1\n")
 	f.serves("x{instance=,job=a,l=6} gauge 1\nx{instance=,job=a,l=7} gauge 1\nx{instance=,job=a,l=8} gauge 1\nx{instance=,job=a,l=9} gauge 1")
 	f.balanced()
 }
 
-// What the table lost in the meantime (a limit was lowered) is refused as if it were new.
+// A series that the table has lost meanwhile (a limit was lowered) is rejected as if it were new.
 func TestLostSeries(t *testing.T) {
 	f := newFixture(t)
 	f.push("PUT", "job=a", "x 1\ny 2\n")
@@ -180,7 +180,7 @@ func TestFailMakesAGroup(t *testing.T) {
 	f.balanced()
 }
 
-// What a client sends under the names of the groups' own families is left out.
+// Pushed families with the names of the groups' own families are ignored.
 func TestOwnFamilies(t *testing.T) {
 	f := newFixture(t)
 	o := f.push("PUT", "job=a", "push_time_seconds 1\npush_failure_time_seconds{a=\"b\"} 2\nx 1\n")
@@ -276,7 +276,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// What groups say that does not go together is exposed as far as it does.
+// Contradictions between groups are resolved in the exposition.
 func TestExposedOfGroupsThatDisagree(t *testing.T) {
 	f := newFixture(t)
 	f.push("PUT", "job=a", "# TYPE x counter\nx 1\n# TYPE h histogram\nh_bucket{le=\"+Inf\"} 1\nh_sum 1\nh_count 1\n")

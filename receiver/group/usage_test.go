@@ -7,7 +7,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// One namespace takes its share and no more; the others do not notice. What ends gives its room back.
+// One namespace takes its share and no more, without effect on others. An expired group returns
+// its share.
 func TestNamespaceShare(t *testing.T) {
 	f := newFixture(t)
 	f.config = Config{MaxGroups: 20, MaxBytes: 40_000, NamespaceShare: 0.1}

@@ -93,7 +93,8 @@ func hostileJSON(size int) map[string][]byte {
 	}
 }
 
-// What is decoded takes no more than it weighs, whatever the body: a limit on weights is one on memory.
+// A decoded body takes no more memory than DecodedSize says, whatever the body: a limit on that is
+// a limit on memory.
 func TestWeight(t *testing.T) {
 	for _, e := range []Encoding{Protobuf, JSON} {
 		bodies := hostile(1 << 18)

@@ -91,9 +91,7 @@ func sampleText(s *metric.Sample) string {
 	return b.String()
 }
 
-// What each type of metric becomes, by temporality and monotonicity.
-//
-// Source: https://opentelemetry.io/docs/specs/otel/metrics/data-model/
+// The kind and operation of each type of metric, by temporality and monotonicity.
 func TestPoints(t *testing.T) {
 	at := `"startTimeUnixNano":"1700000000000000001","timeUnixNano":"1700000060999999999"`
 	sum := func(temporality int, monotonic bool, point string) string {
@@ -215,7 +213,7 @@ func TestLabelsThatAreRefused(t *testing.T) {
 	}
 }
 
-// Data points come in their order, whatever stands empty between them.
+// Data points are read in order, whatever empty elements stand between them.
 func TestOrder(t *testing.T) {
 	all := pmetric.NewMetrics()
 	n, want := 0, []string{}

@@ -207,7 +207,8 @@ func (p *Buffer) Known(addresses ...netip.Addr) {
 		shard := p.shard(key)
 		shard.mu.Lock()
 		_, held := shard.senders[key]
-		held = held || shard.trying != nil && *shard.trying == key // it may have been looked up just before it was known
+		// Run may have looked the sender up just before it became known.
+		held = held || shard.trying != nil && *shard.trying == key
 		shard.mu.Unlock()
 		if held {
 			p.known.add(key)

@@ -26,7 +26,8 @@ type judged struct {
 	at   time.Time
 }
 
-// court stands where the table will: what a pod sends is applied, what nobody sends is pending.
+// fakeTable stands in for the table: it applies the samples of pods, and answers pending without a
+// sender.
 type fakeTable struct {
 	mu      sync.Mutex
 	applied []judged
@@ -191,7 +192,8 @@ func (w *fixture) checkEmpty() {
 	}
 }
 
-// A pod's first samples are credited to it the moment its address is known, with the time at which they came.
+// A pod's first samples are applied as the pod's as soon as its address is known, with their
+// arrival times.
 func TestPendingIsCredited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t).run()
@@ -261,7 +263,7 @@ func TestPendingEndsAfterHalfAMinute(t *testing.T) {
 	})
 }
 
-// Samples of one second that say as much together become one; what is applied says the same.
+// Equivalent samples of one second are merged; the result is the same.
 func TestPendingCoalesces(t *testing.T) {
 	alice, bob := &metric.Sample{Name: []byte("s"), Kind: metric.Set, Op: metric.Insert, Member: []byte("alice")}, &metric.Sample{Name: []byte("s"), Kind: metric.Set, Op: metric.Insert, Member: []byte("bob")}
 	at := func(s *metric.Sample, tags string) *metric.Sample { s.Tags = []byte(tags); return s }
@@ -428,7 +430,7 @@ func TestPendingSumsAreNormal(t *testing.T) {
 	}
 }
 
-// What nobody said who sent it stays so, when some of it was settled too.
+// Samples without a sender stay without one, also after some of them were settled.
 func TestPendingWithoutASender(t *testing.T) {
 	w := newFixture(t)
 	w.table.judge = func(s *metric.Sample) metric.Reason {
@@ -490,7 +492,7 @@ func TestPendingKnownWhileTried(t *testing.T) {
 	})
 }
 
-// On stop everything is tried once more, the rest refused, and nothing taken any more.
+// On stop, everything is retried once, the rest is rejected, and later samples are not held.
 func TestPendingStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t).run()
@@ -566,7 +568,7 @@ func TestPendingUnderFire(t *testing.T) {
 	w.checkEmpty()
 }
 
-// What comes while its sender is being tried is put behind what is left.
+// Samples that arrive while their sender is retried follow those that are left.
 func TestPendingAbsorbs(t *testing.T) {
 	w := newFixture(t)
 	again := 0

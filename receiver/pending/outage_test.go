@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// While the API server is away nobody can become known: that time does not count, and whoever is there when it is back
-// is credited with all.
+// While the API server is away, no sender becomes known. That time does not count, and a sender
+// that becomes known afterwards gets all samples.
 func TestPendingOutlastsTheAPIServersAbsence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t)
@@ -31,7 +31,8 @@ func TestPendingOutlastsTheAPIServersAbsence(t *testing.T) {
 	})
 }
 
-// After that it is half a minute as ever; and when the server does not come back, the log does not blame the network.
+// After the outage the usual half minute applies. If the API server stays away, the log does not
+// blame the network.
 func TestPendingEndsAfterTheAPIServersAbsence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t)

@@ -33,8 +33,8 @@ type Config struct {
 	// AdminWipe serves PUT /api/v1/admin/wipe.
 	AdminWipe bool
 
-	// OTLPResourceAttributes are the attributes of a resource that become labels of its series, beside
-	// the attributes that identify the object.
+	// OTLPResourceAttributes are the attributes of a resource that become labels of its series,
+	// beside the attributes that identify the object.
 	OTLPResourceAttributes []string
 }
 

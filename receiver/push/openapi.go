@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
 )
 
-// openapiText is the OpenAPI document without its paths, which come from the routes. Tests check parameters
-// and reasons, and the answers of a running server.
+// openapiText is the OpenAPI document without its paths, which come from the routes. Tests check
+// parameters and reasons, and the answers of a running server.
 //
 //go:embed openapi.json
 var openapiText []byte

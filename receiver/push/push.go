@@ -32,10 +32,11 @@ type Parts struct {
 	Logger *slog.Logger
 	// Build says which build this is, for GET /api/v1/status.
 	Build map[string]string
-	// Worded rewrites an error about a file that was read again in the words of the configuration; nil: errors name the
-	// fields of Config.
+	// Worded rewrites an error about a file that was read again in the words of the configuration;
+	// nil: errors name the fields of Config.
 	Worded func(error) error
-	// Full names the setting that limits series, where none of the limits of Trust does; may be empty.
+	// Full names the setting that limits series, where none of the limits of Trust does; may be
+	// empty.
 	Full string
 
 	// The fields below are nil if senders are not checked, as without a cluster.

@@ -174,7 +174,7 @@ func TestRemoteWritePartial(t *testing.T) {
 		t.Error("what was good is not served")
 	}
 	g.writes(400, "the series limit is reached", remote2(remoteSeries{"limit", gaugeType, 1}), headers...)
-	g.writes(400, "series 1, at byte 22: it has no __name__", remote2(remoteSeries{"", gaugeType, 1}), headers...)
+	g.writes(400, "series 1, at byte 22: the series has no __name__", remote2(remoteSeries{"", gaugeType, 1}), headers...)
 	if got := g.rejected(metric.Identity) + g.rejected(metric.BadName) + g.rejected(metric.Ignored) + g.rejected(metric.OverLimit) + g.rejected(metric.Malformed); got != 5 {
 		t.Errorf("%d were refused, want 5", got)
 	}

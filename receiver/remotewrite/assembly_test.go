@@ -9,7 +9,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// pieces feeds requests to feeds that share a memory, as shards do, and says what became of each.
+// pieces passes requests to converters that share a state, as shards do, and reports the outcome
+// of each.
 type pieces struct {
 	*testing.T
 	memory *SenderState
@@ -39,7 +40,7 @@ func (p *pieces) feed(sender string, v Version, body []byte) (lines []string) {
 	return lines
 }
 
-// wants feeds a request of 1.0 and holds what became of it to lines.
+// wants converts a request of 1.0 and compares the outcome with lines.
 func (p *pieces) wants(series []one, lines ...string) {
 	p.Helper()
 	if got := p.feed("prometheus", V1, request1(nil, series...)); fmt.Sprint(got) != fmt.Sprint(lines) {
@@ -95,7 +96,7 @@ func TestPiecesOfSenders(t *testing.T) {
 	}
 }
 
-// Parts of which the rest never comes are refused in the end, so that somebody learns of it.
+// Parts whose rest never arrives are rejected in the end, so that the sender learns of it.
 func TestPiecesThatNeverBecomeWhole(t *testing.T) {
 	p := newPieces(t)
 	last := []string(nil)
@@ -123,7 +124,7 @@ func one0(all map[uint64]*assembly) uint64 {
 	return 0
 }
 
-// Metadata of 1.0 come in requests of their own, and hold for as long as they are sent.
+// Metadata of 1.0 arrive in requests of their own, and hold as long as they are repeated.
 func TestTypesAreRemembered(t *testing.T) {
 	p := newPieces(t)
 	x := []string{"requests"}

@@ -113,22 +113,22 @@ func TestSeries(t *testing.T) {
 		"any NaN, and infinities":               {[]one{{labels: x, samples: at(nan)}, {labels: x, samples: at(inf)}, {labels: []string{"x_total"}, samples: at(-inf)}}, []string{"x[{a b}] gauge vanish", "x[{a b}] gauge vanish", "x_total[] counter vanish"}},
 		"an end, and a beginning":               {[]one{{labels: x, samples: at(1, stale, 2, nan, 3, 4)}}, []string{"x[{a b}] gauge vanish", "x[{a b}] gauge assign 3", "x[{a b}] gauge assign 4"}},
 		"the end of a native histogram":         {[]one{{labels: x, kind: HistogramType, samples: at(stale)}}, []string{"x[{a b}] timer vanish"}},
-		"a value of a histogram":                {[]one{{labels: x, kind: HistogramType, samples: at(1)}}, []string{`{1 0} 1 malformed: series 1 ("x"), at byte #: it is of a histogram or a summary, but neither a bucket or a quantile, nor its _count or _sum`}},
-		"an old gauge":                          {[]one{{labels: x, samples: ago(1, 5*time.Minute)}, {labels: x, samples: ago(1, 5*time.Minute+time.Second)}}, []string{"x[{a b}] gauge assign 1", `{1 0} 1 outdated: series 2 ("x"), at byte #: its timestamp is more than 5m ago, so it says nothing of what is now; newer samples are taken`}},
+		"a value of a histogram":                {[]one{{labels: x, kind: HistogramType, samples: at(1)}}, []string{`{1 0} 1 malformed: series 1 ("x"), at byte #: the series is of a histogram or summary, but neither a bucket or quantile, nor _count or _sum`}},
+		"an old gauge":                          {[]one{{labels: x, samples: ago(1, 5*time.Minute)}, {labels: x, samples: ago(1, 5*time.Minute+time.Second)}}, []string{"x[{a b}] gauge assign 1", `{1 0} 1 outdated: series 2 ("x"), at byte #: the timestamp is too old for a gauge; must be at most 5m ago`}},
 		"an old total counts when it was taken": {[]one{{labels: x, kind: CounterType, samples: ago(1, time.Hour)}, {labels: x, kind: CounterType, samples: ago(2, time.Minute)}}, []string{"x[{a b}] counter accumulate 1 of 1h0m0s ago", "x[{a b}] counter accumulate 2"}},
-		"the future":                            {[]one{{labels: x, samples: ago(1, -10*time.Minute)}, {labels: []string{"x_total"}, samples: ago(1, -11*time.Minute)}}, []string{"x[{a b}] gauge assign 1", `{1 0} 1 value: series 2 ("x_total"), at byte #: its timestamp is more than 10m ahead of the time here: one of the clocks is wrong`}},
+		"the future":                            {[]one{{labels: x, samples: ago(1, -10*time.Minute)}, {labels: []string{"x_total"}, samples: ago(1, -11*time.Minute)}}, []string{"x[{a b}] gauge assign 1", `{1 0} 1 value: series 2 ("x_total"), at byte #: the timestamp is more than 10m in the future; check the clocks of sender and server`}},
 		"an old end":                            {[]one{{labels: x, samples: ago(stale, time.Hour)}, {labels: []string{"x_total"}, samples: ago(stale, time.Hour)}}, []string{"x[{a b}] gauge vanish", "x_total[] counter vanish"}},
 		"no timestamp":                          {[]one{{labels: x, samples: []Sample{{1, 0, 0}}}}, []string{`{1 0} 1 value: series 1 ("x"), at byte #: a sample has no timestamp`}},
 		"exemplars alone":                       {[]one{{labels: x, exemplars: 2}}, nil},
-		"nothing at all":                        {[]one{{labels: x}}, []string{`{0 0} 1 malformed: series 1 ("x"), at byte #: it has neither samples nor histograms`}},
-		"no name":                               {[]one{{samples: at(1, 2)}}, []string{"{2 0} 2 malformed: series 1, at byte #: it has no __name__"}},
+		"nothing at all":                        {[]one{{labels: x}}, []string{`{0 0} 1 malformed: series 1 ("x"), at byte #: the series has neither samples nor histograms`}},
+		"no name":                               {[]one{{samples: at(1, 2)}}, []string{"{2 0} 2 malformed: series 1, at byte #: the series has no __name__"}},
 		"one label twice":                       {[]one{{labels: []string{"x", "b", "1", "a", "2", "b", "1"}, samples: at(1)}}, []string{`{1 0} 1 malformed: series 1 ("x"), at byte #: two labels are named "b"`}},
 		"two names":                             {[]one{{labels: []string{"x", "__name__", "y"}, samples: at(1)}}, []string{`{1 0} 1 malformed: series 1 ("x"), at byte #: two labels are named "__name__"`}},
 		"a label without a name":                {[]one{{labels: []string{"x", "", "y"}, samples: at(1)}}, []string{`{1 0} 1 malformed: series 1 ("x"), at byte #: a label has no name`}},
-		"no UTF-8":                              {[]one{{labels: []string{"x", "a", "\xff"}, samples: at(1)}}, []string{`{1 0} 1 malformed: series 1 ("x"), at byte #: the label "a" is not UTF-8`}},
+		"no UTF-8":                              {[]one{{labels: []string{"x", "a", "\xff"}, samples: at(1)}}, []string{`{1 0} 1 malformed: series 1 ("x"), at byte #: the label "a" is not valid UTF-8`}},
 		"a long label":                          {[]one{{labels: []string{"x", "a", strings.Repeat("y", 1025)}, samples: at(1)}}, []string{`{1 0} 1 too_long: series 1 ("x"), at byte #: the label "a", or its value, has more than 1024 bytes`}},
-		"long labels":                           {[]one{{labels: []string{"x", "a", strings.Repeat("y", 1024), "b", strings.Repeat("y", 1024), "c", strings.Repeat("y", 1024), "d", strings.Repeat("y", 1024), "e", strings.Repeat("y", 1024), "f", strings.Repeat("y", 1024), "g", strings.Repeat("y", 1024), "h", strings.Repeat("y", 1024)}, samples: at(1)}}, []string{`{1 0} 1 too_long: series 1 ("x"), at byte #: its labels have more than 8192 bytes together`}},
-		"one fault does not touch the others":   {[]one{{samples: at(1)}, {labels: x, samples: at(2)}}, []string{"{1 0} 1 malformed: series 1, at byte #: it has no __name__", "x[{a b}] gauge assign 2"}},
+		"long labels":                           {[]one{{labels: []string{"x", "a", strings.Repeat("y", 1024), "b", strings.Repeat("y", 1024), "c", strings.Repeat("y", 1024), "d", strings.Repeat("y", 1024), "e", strings.Repeat("y", 1024), "f", strings.Repeat("y", 1024), "g", strings.Repeat("y", 1024), "h", strings.Repeat("y", 1024)}, samples: at(1)}}, []string{`{1 0} 1 too_long: series 1 ("x"), at byte #: the labels have more than 8192 bytes together`}},
+		"one fault does not touch the others":   {[]one{{samples: at(1)}, {labels: x, samples: at(2)}}, []string{"{1 0} 1 malformed: series 1, at byte #: the series has no __name__", "x[{a b}] gauge assign 2"}},
 	} {
 		t.Run(name, func(t *testing.T) { bothVersions(t, c.of, c.want) })
 	}
@@ -197,11 +197,11 @@ func TestNative(t *testing.T) {
 		"nothing yet":         {message{}.bytes(11, span(0, 0)).varint(15, nowMillis), "x[] timer accumulate [] [] n=0 sum=0 for {0 1}"},
 		"stale":               {message{}.double(3, stale).varint(15, nowMillis), "x[] timer vanish for {0 1}"},
 		"late":                {message{}.varint(1, 1).varint(6, 1).varint(15, nowMillis-120_000), "x[] timer accumulate [-0] [1 0] n=1 sum=0 of 2m0s ago for {0 1}"},
-		"a gauge":             {native().varint(14, 3), "unsupported: it is a gauge histogram"},
+		"a gauge":             {native().varint(14, 3), "unsupported: gauge histograms are unsupported"},
 		"too few in buckets":  {message{}.varint(1, 7).double(3, 9).bytes(11, span(1, 1)).deltas(12, 6).varint(15, nowMillis), "value: a histogram's buckets do not add up to its count"},
 		"too many in buckets": {message{}.varint(1, 5).double(3, 9).bytes(11, span(1, 1)).deltas(12, 6).varint(15, nowMillis), "value: a histogram's buckets do not add up to its count"},
 		"a NaN observed":      {message{}.varint(1, 7).double(3, math.NaN()).bytes(11, span(1, 1)).deltas(12, 6).varint(15, nowMillis), "x[] timer accumulate [1 2] [0 6 0] n=7 sum=NaN for {0 1}"},
-		"an unknown schema":   {native().zigzag(4, 9), "unsupported: a histogram's schema is none"},
+		"an unknown schema":   {native().zigzag(4, 9), "unsupported: a histogram's schema must be"},
 		"a span too long":     {native().bytes(11, span(0, 1)), "malformed: a histogram's spans and buckets"},
 		"a huge span":         {native().bytes(11, span(0, 1<<32-1)), "malformed: a histogram's spans and buckets"},
 		"spans that go back":  {message{}.varint(1, 2).bytes(11, span(1, 1)).bytes(11, span(-1, 1)).deltas(12, 1, 0).varint(15, nowMillis), "malformed: a histogram's spans and buckets"},
@@ -210,7 +210,7 @@ func TestNative(t *testing.T) {
 		"custom and negative": {message{}.varint(1, 6).zigzag(4, -53).bytes(8, span(0, 1)).deltas(9, 2).doubles(16, 0.1, 1).varint(15, nowMillis), "malformed: a histogram's custom bounds"},
 		"custom, falling":     {message{}.varint(1, 6).zigzag(4, -53).doubles(16, 1, 0.1).varint(15, nowMillis), "malformed: a histogram's custom bounds"},
 		"custom, beyond":      {message{}.varint(1, 6).zigzag(4, -53).bytes(11, span(2, 2)).deltas(12, 2, 1).doubles(16, 0.1, 1).varint(15, nowMillis), "malformed: a histogram's custom bounds"},
-		"broken":              {native()[:len(native())-1], "malformed: this is no message"},
+		"broken":              {native()[:len(native())-1], "malformed: the bytes are not a message"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for version, body := range map[Version][]byte{V1: request1(nil, one{labels: []string{"x"}, histograms: []message{c.h}}), V2: request2(one{labels: []string{"x"}, histograms: []message{c.h}})} {
@@ -234,7 +234,7 @@ func TestNative(t *testing.T) {
 
 func TestClassic(t *testing.T) {
 	const whole = "x[{a b}] timer accumulate [0.1 1] [1 3 2] n=6 sum=9 for {5 0}"
-	const missing = `malformed: series # ("x_bucket"), at byte #: the histogram is not whole in this request: it has no bucket le="+Inf"; send it as one native histogram`
+	const missing = `malformed: series # ("x_bucket"), at byte #: the histogram is incomplete in this request: no bucket le="+Inf"; send it as one native histogram`
 	h := classic("x", HistogramType, 1, 4, 6, 9)
 	bare := classic("x", NoType, 1, 4, 6, 9)
 	twice := slices.Clone(h)
@@ -255,17 +255,17 @@ func TestClassic(t *testing.T) {
 		"without a count":          {h[:3], []string{"x[{a b}] timer accumulate [0.1 1] [1 3 2] n=6 sum=NaN for {3 0}"}},
 		"without +Inf":             {h[:2], []string{"{2 0} 1 " + missing}},
 		"nor by le":                {bare[:2], []string{"{2 0} 1 " + missing}},
-		"a count alone":            {h[3:], []string{`{2 0} 1 malformed: series # ("x_count"), at byte #: the histogram's buckets are not in this request`}},
+		"a count alone":            {h[3:], []string{`{2 0} 1 malformed: series # ("x_count"), at byte #: the request has the histogram's _count or _sum, but no buckets`}},
 		"one that ends":            {classic("x", HistogramType, stale, stale, stale, stale), []string{"x[{a b}] timer vanish for {5 0}"}},
 		"a part of one that ends":  {classic("x", HistogramType, stale, stale, stale, stale)[:1], []string{"x[{a b}] timer vanish"}},
-		"falling":                  {classic("x", HistogramType, 5, 4, 6, 9), []string{`{5 0} 1 value: series # ("x_bucket"), at byte #: a bucket counts less`}},
+		"falling":                  {classic("x", HistogramType, 5, 4, 6, 9), []string{`{5 0} 1 value: series # ("x_bucket"), at byte #: bucket counts must not decrease`}},
 		"below nothing":            {classic("x", HistogramType, -5, 4, 6, 9), []string{`{5 0} 1 value: series # ("x_bucket"), at byte #: a histogram's counts`}},
-		"one bucket twice":         {append(slices.Clone(h), h[0]), []string{`{6 0} 1 malformed: series # ("x_bucket"), at byte #: two samples of one moment`}},
-		"a bound that is none":     {[]one{{labels: []string{"x_bucket", "le", "many"}, kind: HistogramType, samples: at(1, 2)}}, []string{`{2 0} 2 value: series # ("x_bucket"), at byte #: le is "many", which is no bound`}},
+		"one bucket twice":         {append(slices.Clone(h), h[0]), []string{`{6 0} 1 malformed: series # ("x_bucket"), at byte #: two samples of one time`}},
+		"a bound that is none":     {[]one{{labels: []string{"x_bucket", "le", "many"}, kind: HistogramType, samples: at(1, 2)}}, []string{`{2 0} 2 value: series # ("x_bucket"), at byte #: le is "many"; must be a number or +Inf`}},
 		"a summary":                {summary("x", SummaryType, 3, nan, 9, 4), []string{"x[{a b}] timer accumulate [] [] n=4 sum=9 [{0.5 3} {0.99 NaN}] for {4 0}"}},
 		"a summary by quantile":    {summary("x", NoType, 3, 7, 9, 4), []string{"x[{a b}] timer accumulate [] [] n=4 sum=9 [{0.5 3} {0.99 7}] for {4 0}"}},
 		"without quantiles":        {summary("x", SummaryType, 3, 7, 9, 4)[2:], []string{"x[{a b}] timer accumulate [] [] n=4 sum=9 for {2 0}"}},
-		"a summary in part":        {summary("x", SummaryType, 3, 7, 9, 4)[:2], []string{`{2 0} 1 malformed: series # ("x"), at byte #: the summary is not whole`}},
+		"a summary in part":        {summary("x", SummaryType, 3, 7, 9, 4)[:2], []string{`{2 0} 1 malformed: series # ("x"), at byte #: the summary is incomplete`}},
 		"no quantile":              {[]one{{labels: []string{"x", "quantile", "99"}, samples: at(1)}}, []string{`{1 0} 1 value: series # ("x"), at byte #: quantile is "99"`}},
 		"of an object":             {[]one{{labels: []string{"x_bucket", "le", "+Inf", "namespace", "shop", "pod", "web-1"}, samples: at(1)}}, []string{"x[{namespace shop} {pod web-1}] timer accumulate [] [] n=1 sum=NaN"}},
 		"le of a gauge is a label": {[]one{{labels: []string{"x_bucket", "le", "1"}, kind: GaugeType, samples: at(1)}}, []string{"x_bucket[{le 1}] gauge assign 1"}},
@@ -312,7 +312,7 @@ func anywhere(line string) string {
 	return line
 }
 
-// What cannot be read at all says where.
+// The fault of an unreadable request has an offset.
 func TestBrokenRequests(t *testing.T) {
 	good := request2(one{labels: []string{"x"}, samples: at(1)})
 	for name, c := range map[string]struct {
@@ -320,14 +320,14 @@ func TestBrokenRequests(t *testing.T) {
 		v    Version
 		want string
 	}{
-		"cut short":              {good[:len(good)-1], V2, "at byte #: this is no message of the type that Content-Type says"},
-		"no protobuf":            {[]byte("x 1\n"), V1, "at byte #: this is no message of the type that Content-Type says"},
-		"a series of rubbish":    {message{}.text(5, "\xff\xff"), V2, "{0 0} 1 malformed: series #, at byte #: this is no message of the type that Content-Type says"},
-		"a reference to nothing": {message{}.text(4, "").bytes(5, message{}.packed(1, 0, 1)), V2, "{0 0} 1 malformed: series #, at byte #: it refers to a symbol that there is not"},
+		"cut short":              {good[:len(good)-1], V2, "at byte #: the bytes are not a message of the type in Content-Type"},
+		"no protobuf":            {[]byte("x 1\n"), V1, "at byte #: the bytes are not a message of the type in Content-Type"},
+		"a series of rubbish":    {message{}.text(5, "\xff\xff"), V2, "{0 0} 1 malformed: series #, at byte #: the bytes are not a message of the type in Content-Type"},
+		"a reference to nothing": {message{}.text(4, "").bytes(5, message{}.packed(1, 0, 1)), V2, "{0 0} 1 malformed: series #, at byte #: a label refers to a symbol that does not exist"},
 		"an odd reference":       {message{}.text(4, "").bytes(5, message{}.packed(1, 0)), V2, "{0 0} 1 malformed: series #, at byte #: labels_refs has a name without a value"},
-		"many labels":            {message{}.text(4, "a").bytes(5, message{}.packed(1, make([]uint64, 130)...)), V2, "{0 0} 1 too_long: series #, at byte #: it has more than 64 labels"},
-		"many samples":           {request1(nil, one{labels: []string{"x"}, samples: make([]Sample, 1<<13+1)}), V1, `{8193 0} 8193 too_long: series # ("x"), at byte #: it has more than 8192 samples, or histograms`},
-		"many symbols":           {bytes.Repeat(message{}.text(4, ""), 1<<17+1), V2, "at byte #: there are more than 131072 symbols: send fewer series in one request"},
+		"many labels":            {message{}.text(4, "a").bytes(5, message{}.packed(1, make([]uint64, 130)...)), V2, "{0 0} 1 too_long: series #, at byte #: the series has more than 64 labels"},
+		"many samples":           {request1(nil, one{labels: []string{"x"}, samples: make([]Sample, 1<<13+1)}), V1, `{8193 0} 8193 too_long: series # ("x"), at byte #: the series has more than 8192 samples or histograms`},
+		"many symbols":           {bytes.Repeat(message{}.text(4, ""), 1<<17+1), V2, "at byte #: the request has more than 131072 symbols; send fewer series per request"},
 		"of the other version":   {good, V1, ""},
 	} {
 		got, _ := fed(t, c.body, c.v)

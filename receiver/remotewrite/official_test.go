@@ -15,7 +15,7 @@ gone[] gauge vanish SINCE
 sizes[] timer accumulate [-4 -2 -0.125 0.125 0.25 0.5 1 2 4] [0 6 0 1 0 2 3 0 2 0] n=14 sum=8.5 since 5s for {0 1}
 floats[] timer accumulate [-0 1 4] [0.5 0 2 0] n=2.5 sum=1 for {0 1}
 custom[] timer accumulate [0.5 1] [2 0 3] n=5 sum=7 for {0 1}
-{0 1} 1 unsupported: series # ("levels"), at byte #: it is a gauge histogram, whose distribution is not of what happened in a window: push what it is made of
+{0 1} 1 unsupported: series # ("levels"), at byte #: gauge histograms are unsupported, because they have no distribution over a window; push the observations
 latency[] timer accumulate [0.1 1] [1 1 1] n=3 sum=2.5 SINCE for {5 0}
 wait[] timer accumulate [] [] n=4 sum=9 [{0.5 0.25}] SINCE for {3 0}`
 	for name, v := range map[string]Version{"request1": V1, "request2": V2} {

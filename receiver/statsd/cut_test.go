@@ -53,7 +53,7 @@ func TestNotCut(t *testing.T) {
 	}
 }
 
-// What a line says beside its value may be the next line's only if nothing else in it counts.
+// A line is cacheable only if nothing but its value varies.
 func TestSingle(t *testing.T) {
 	for line, want := range map[string]bool{
 		"a:1|c": true, "a:1|c|@0.1|#x:y|c:ci-1": true, "a:1:2|ms": true, "a:x|s": true,

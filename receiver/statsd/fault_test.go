@@ -65,7 +65,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// What others than the scanner refuse has no more than a reason, and each has its words.
+// Faults made outside of the scanner have only a reason, and each reason has a text.
 func TestExplainReasons(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range metric.Reasons() {

@@ -6,30 +6,34 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// A DB is a database to write to: a Local or a Process. One goroutine owns it, with the exceptions named below.
+// A DB is a database to write to: a Local or a Process. One goroutine owns it, with the exceptions
+// named below.
 type DB interface {
 	// Begin begins a transaction. There is one at a time.
 	Begin() Transaction
-	// Sync returns when all that was committed is on stable storage. Any goroutine may call Sync and CopyManifest
-	// at any time. Their error is ErrClosed once the database is being closed.
+	// Sync returns when all that was committed is on stable storage. Any goroutine may call Sync
+	// and CopyManifest at any time. Their error is ErrClosed once the database is being closed.
 	Sync() error
 	// CopyManifest copies the manifest if it has changed.
 	CopyManifest() error
-	// Close closes the database. All that was committed has reached the kernel, even if Close fails.
+	// Close closes the database. All that was committed has reached the kernel, even if Close
+	// fails.
 	Close() error
-	// Kill kills the storage process, with the database unclosed, and waits for its end. A Local stays as it is.
+	// Kill kills the storage process, with the database unclosed, and waits for its end. A Local
+	// stays as it is.
 	Kill()
-	// Abandon kills the storage process and doesn't wait for its end, which a stalled disk may delay. Any
-	// goroutine may call it.
+	// Abandon kills the storage process and doesn't wait for its end, which a stalled disk may
+	// delay. Any goroutine may call it.
 	Abandon()
 }
 
-// A Transaction is written as a whole or not at all. Keys and values belong to the caller again after Commit or
-// Discard.
+// A Transaction is written as a whole or not at all. Keys and values belong to the caller again
+// after Commit or Discard.
 type Transaction interface {
 	Set(key, value []byte) error
 	Delete(key []byte) error
-	// Commit's error is ErrDiskFull where the disk has no space for the logs; then nothing was written.
+	// Commit's error is ErrDiskFull where the disk has no space for the logs; then nothing was
+	// written.
 	Commit() error
 	Discard()
 }
@@ -43,7 +47,8 @@ var (
 	ErrDied = errors.New("the storage process ended")
 )
 
-// A Local is Badger in this process. It implements DB; one that was opened for reading alone must not be written to.
+// A Local is Badger in this process. It implements DB; one that was opened for reading alone must
+// not be written to.
 type Local struct {
 	badger      *badger.DB
 	maintenance *maintenance // nil: opened for reading

@@ -11,13 +11,14 @@ import (
 	"github.com/sluice-metrics/sluice/store/folder"
 )
 
-// LeastFreeBytes is what a flush and Badger's memtables may write between two checks of the free space. As much must
-// always be free, because a full disk under a mapped file is a SIGBUS.
+// LeastFreeBytes is what a flush and Badger's memtables may write between two checks of the free
+// space. As much must always be free, because a full disk under a mapped file is a SIGBUS.
 const LeastFreeBytes = 8 * memTableBytes
 
-// FreeBytes is the space on a data folder's disk that Badger doesn't claim already: free space as the file system
-// counts it, less the parts of the logs that have no disk space yet (they are sparse and mapped), less the size of
-// all tables, because a compaction may write as much before it frees any.
+// FreeBytes is the space on a data folder's disk that Badger doesn't claim already: free space as
+// the file system counts it, less the parts of the logs that have no disk space yet (they are
+// sparse and mapped), less the size of all tables, because a compaction may write as much before it
+// frees any.
 func FreeBytes(dataFolder string) (uint64, error) {
 	var disk syscall.Statfs_t
 	if err := syscall.Statfs(dataFolder, &disk); err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/sluice-metrics/sluice/store/wal"
 )
 
-// maintenance is what an open database needs besides writes: preallocated logs, fsyncs, the watermark that says how
-// far they reached, and the copy of the manifest. All of it may wait for the disk, so the process that has the
-// database open does it.
+// maintenance is what an open database needs besides writes: preallocated logs, fsyncs, the
+// watermark that says how far they reached, and the copy of the manifest. All of it may wait for
+// the disk, so the process that has the database open does it.
 type maintenance struct {
 	dir    string
 	logger *slog.Logger

@@ -15,13 +15,14 @@ import (
 	"github.com/sluice-metrics/sluice/store/format"
 )
 
-// Badger reads a manifest that was cut short as far as it goes, and deletes every table that isn't listed there. So a
-// copy lies beside it, taken after each change and fsync of the manifest. A manifest that is shorter than its copy
-// has lost entries.
+// Badger reads a manifest that was cut short as far as it goes, and deletes every table that isn't
+// listed there. So a copy lies beside it, taken after each change and fsync of the manifest. A
+// manifest that is shorter than its copy has lost entries.
 const copyName = "MANIFEST.copy"
 
-// CheckManifest reports whether the manifest lists what Badger left, and all listed tables exist. It changes nothing.
-// fresh: there is no database. Its error is format.ErrDamaged, or one of the file system.
+// CheckManifest reports whether the manifest lists what Badger left, and all listed tables exist.
+// It changes nothing. fresh: there is no database. Its error is format.ErrDamaged, or one of the
+// file system.
 func CheckManifest(dir string) (fresh bool, err error) {
 	tables, others, err := listDatabase(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -48,8 +49,8 @@ func CheckManifest(dir string) (fresh bool, err error) {
 	return false, compareManifest(dir, manifest, complete, unlisted(tables, listed))
 }
 
-// compareManifest compares a manifest with its copy. Unlisted tables alone are no damage: a killed process leaves
-// tables that it hasn't listed yet, or lists no longer.
+// compareManifest compares a manifest with its copy. Unlisted tables alone are no damage: a killed
+// process leaves tables that it hasn't listed yet, or lists no longer.
 func compareManifest(dir string, manifest []byte, complete bool, unlisted int) error {
 	saved, err := os.ReadFile(filepath.Join(dir, copyName))
 	if err != nil || len(saved) == 0 {
@@ -69,7 +70,8 @@ func compareManifest(dir string, manifest []byte, complete bool, unlisted int) e
 	return nil // Badger rewrote it after the copy was taken
 }
 
-// readManifest returns the valid part of a manifest, the tables that it lists, and whether all of it is valid.
+// readManifest returns the valid part of a manifest, the tables that it lists, and whether all of
+// it is valid.
 func readManifest(path string) (valid []byte, listed map[uint64]badger.TableManifest, complete bool, err error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -123,8 +125,8 @@ type manifestCopy struct {
 	last os.FileInfo
 }
 
-// renew copies the manifest if it has changed. The manifest is fsynced first: a power cut must not leave the copy with
-// more than the original.
+// renew copies the manifest if it has changed. The manifest is fsynced first: a power cut must not
+// leave the copy with more than the original.
 func (c *manifestCopy) renew() error {
 	path := filepath.Join(c.dir, badger.ManifestFilename)
 	now, err := os.Stat(path)

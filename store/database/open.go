@@ -27,7 +27,8 @@ type Place int
 const (
 	// InProcess: Opened.Local can be read.
 	InProcess Place = iota
-	// StorageProcess: the database can only be written to. Where the process can't be started, the place is InProcess.
+	// StorageProcess: the database can only be written to. Where the process can't be started, the
+	// place is InProcess.
 	StorageProcess
 )
 
@@ -40,8 +41,8 @@ type Opened struct {
 	Torn     string // the unfinished write that was left out; empty: there was none
 }
 
-// Open checks, probes and opens the database. A damaged one is set aside and a new one created. Folder.EndRestore must
-// follow once the database has been restored from.
+// Open checks, probes and opens the database. A damaged one is set aside and a new one created.
+// Folder.EndRestore must follow once the database has been restored from.
 func (o *Opener) Open(ctx context.Context, place Place) (Opened, error) {
 	fresh, torn, err := o.check()
 	if err == nil && !fresh {
@@ -67,7 +68,8 @@ func (o *Opener) Open(ctx context.Context, place Place) (Opened, error) {
 	return o.Replace(folder.Damaged, err, place)
 }
 
-// check compares the files of the database with what Badger left. fresh: there is none. torn: see wal.Check.
+// check compares the files of the database with what Badger left. fresh: there is none. torn: see
+// wal.Check.
 func (o *Opener) check() (fresh bool, torn string, err error) {
 	fresh, err = CheckManifest(o.Folder.Database())
 	if err != nil || fresh {
@@ -148,8 +150,8 @@ func openLocal(options badger.Options, logger *slog.Logger) (*Local, error) {
 	return &Local{badger: db, maintenance: m}, nil
 }
 
-// checkVersion writes the format version into a new database, or into one of an older version, and checks it in any
-// other.
+// checkVersion writes the format version into a new database, or into one of an older version, and
+// checks it in any other.
 func checkVersion(db *badger.DB) error {
 	version, err := readVersion(db)
 	if err != nil {

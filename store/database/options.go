@@ -11,33 +11,37 @@ import (
 	"github.com/sluice-metrics/sluice/store/format"
 )
 
-// MaxTransactionBytes bounds the keys and values of a transaction. Badger's own bound is 15 % of a memtable: 629,145
-// bytes of the smaller one.
+// MaxTransactionBytes bounds the keys and values of a transaction. Badger's own bound is 15 % of a
+// memtable: 629,145 bytes of the smaller one.
 const MaxTransactionBytes = 600 << 10
 
 const (
-	// memTableBytes is for a database that is restored from: former versions left logs of that size.
+	// memTableBytes is for a database that is restored from: former versions left logs of that
+	// size.
 	memTableBytes = 8 << 20
 	memTables     = 2
 
-	// Badger builds tables in buffers that it keeps: up to eight, each a power of two and as large as the largest table
-	// ever needed. With memtables of 4 MiB, waste included, a buffer of 8 MiB suffices, so all buffers take 64 MiB; with
-	// memtables of 8 MiB they took 284. Twice as many tables make a compaction, so it is of as many bytes as before.
+	// Badger builds tables in buffers that it keeps: up to eight, each a power of two and as large
+	// as the largest table ever needed. With memtables of 4 MiB, waste included, a buffer of 8 MiB
+	// suffices, so all buffers take 64 MiB; with memtables of 8 MiB they took 284. Twice as many
+	// tables make a compaction, so it is of as many bytes as before.
 	processMemTableBytes = 4 << 20
 	processTableBytes    = processMemTableBytes - 1<<19
 	processLevelZero     = 24
 
-	// processBlockBytes is the size up to which a table's block is filled. Badger copies a larger value to a place
-	// of twice the block's size and wastes the first. With the default of 4 KiB, checkpoints (5 KiB) and names of
-	// pods' series (60 KiB) made tables outgrow their buffers, and eight buffers then held 200 MB.
+	// processBlockBytes is the size up to which a table's block is filled. Badger copies a larger
+	// value to a place of twice the block's size and wastes the first. With the default of 4 KiB,
+	// checkpoints (5 KiB) and names of pods' series (60 KiB) made tables outgrow their buffers, and
+	// eight buffers then held 200 MB.
 	processBlockBytes = 256 << 10
 )
 
-// localOptions are those of a database that is restored from. There is no value log (values stay below the
-// threshold), no compression and hence no block cache, one version of each key, and no conflict detection, because
-// only the flush writes. Every table spans all keys, so a compaction of new tables rewrites the whole level below.
-// Compacting rarely, twelve tables at once and straight into the last level, halves the bytes written (750,000
-// series, 75,000 changes a second: 14 to 7 MB/s).
+// localOptions are those of a database that is restored from. There is no value log (values stay
+// below the threshold), no compression and hence no block cache, one version of each key, and no
+// conflict detection, because only the flush writes. Every table spans all keys, so a compaction of
+// new tables rewrites the whole level below. Compacting rarely, twelve tables at once and straight
+// into the last level, halves the bytes written (750,000 series, 75,000 changes a second: 14 to 7
+// MB/s).
 func localOptions(dir string, logger *slog.Logger) badger.Options {
 	return badger.DefaultOptions(dir).
 		WithLogger(badgerLog{logger}).
@@ -67,7 +71,8 @@ func processOptions(dir string, logger *slog.Logger) badger.Options {
 		WithNumLevelZeroTablesStall(2*processLevelZero + processLevelZero/2)
 }
 
-// readOnlyOptions are those of a database on a full disk. Badger's log is discarded: its error says the same.
+// readOnlyOptions are those of a database on a full disk. Badger's log is discarded: its error says
+// the same.
 func readOnlyOptions(dir string) badger.Options {
 	return localOptions(dir, slog.New(slog.DiscardHandler)).WithReadOnly(true)
 }

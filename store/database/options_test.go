@@ -12,9 +12,9 @@ import (
 
 var builders = regexp.MustCompile(`Tag: Builder Num: (\d+) Size: ([\d.]+) MiB`)
 
-// TestTablesFitTheirBuffers: Badger keeps the buffers in which it builds tables, and a buffer that a table outgrew has
-// three times the size. The values have the sizes of deltas, of checkpoints of 1,024 counters, and of names of as
-// many pods' series.
+// TestTablesFitTheirBuffers: Badger keeps the buffers in which it builds tables, and a buffer that
+// a table outgrew has three times the size. The values have the sizes of deltas, of checkpoints of
+// 1,024 counters, and of names of as many pods' series.
 func TestTablesFitTheirBuffers(t *testing.T) {
 	for _, size := range []int{200, 5 << 10, 64 << 10} {
 		db, err := openLocal(processOptions(t.TempDir(), quiet), quiet)

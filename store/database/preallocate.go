@@ -11,22 +11,23 @@ import (
 	"github.com/sluice-metrics/sluice/store/wal"
 )
 
-// logBytes is how far Badger writes into a memtable's log: it begins a new log with the transaction after the one that
-// exceeds the memtable's size.
+// logBytes is how far Badger writes into a memtable's log: it begins a new log with the transaction
+// after the one that exceeds the memtable's size.
 const logBytes = memTableBytes + 2*MaxTransactionBytes
 
-// A preallocator reserves disk space for Badger's logs before they are written to. Logs are mapped and sparse, and a
-// page without disk space is a SIGBUS. Badger creates the next log itself, in the middle of a write. But it takes an
-// empty file that exists already, and such a file may have space beyond its end. The goroutine that writes to the
-// database owns it.
+// A preallocator reserves disk space for Badger's logs before they are written to. Logs are mapped
+// and sparse, and a page without disk space is a SIGBUS. Badger creates the next log itself, in the
+// middle of a write. But it takes an empty file that exists already, and such a file may have space
+// beyond its end. The goroutine that writes to the database owns it.
 type preallocator struct {
 	dir         string
 	next        int  // number of the log created ahead of Badger; 0: none yet
 	unsupported bool // the file system can't reserve space
 }
 
-// preallocate reserves space for the log in use and the one after it. Badger begins one log at most in a transaction,
-// so it must be called before each. Its error is ErrDiskFull, or one of the file system.
+// preallocate reserves space for the log in use and the one after it. Badger begins one log at most
+// in a transaction, so it must be called before each. Its error is ErrDiskFull, or one of the file
+// system.
 func (p *preallocator) preallocate() error {
 	if p.unsupported {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-metrics/sluice/store/wal"
 )
 
-// TestLogsArePreallocated: after each transaction the logs have all the disk space that Badger may still use, and
-// Badger took the file that was created for it.
+// TestLogsArePreallocated: after each transaction the logs have all the disk space that Badger may
+// still use, and Badger took the file that was created for it.
 func TestLogsArePreallocated(t *testing.T) {
 	dir := t.TempDir()
 	db, err := openLocal(localOptions(dir, quiet), quiet)

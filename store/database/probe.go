@@ -18,9 +18,9 @@ import (
 	"github.com/sluice-metrics/sluice/store/format"
 )
 
-// The probe is a child process that opens a copy of the database and reads all of it, before this process opens the
-// database. Where a file isn't what Badger expects, Badger panics in goroutines of its own, exits, or dies of a SIGBUS;
-// then the probe dies, and the database is as it was.
+// The probe is a child process that opens a copy of the database and reads all of it, before this
+// process opens the database. Where a file isn't what Badger expects, Badger panics in goroutines
+// of its own, exits, or dies of a SIGBUS; then the probe dies, and the database is as it was.
 
 // The lines that a probe prints.
 const (
@@ -44,8 +44,8 @@ func (o *Opener) probe(ctx context.Context) error {
 	return o.runProbe(ctx, probeEnv+"="+scratch)
 }
 
-// probeReadOnly probes the database itself, for reading alone. Badger still deletes unlisted tables, as at any opening:
-// the manifest was checked.
+// probeReadOnly probes the database itself, for reading alone. Badger still deletes unlisted
+// tables, as at any opening: the manifest was checked.
 func (o *Opener) probeReadOnly(ctx context.Context) error {
 	return o.runProbe(ctx, probeEnv+"="+o.Folder.Database(), readOnlyEnv+"=1")
 }
@@ -62,8 +62,9 @@ func (o *Opener) runProbe(ctx context.Context, env ...string) error {
 	child.Env = append(os.Environ(), env...)
 	child.Stdout, child.Stderr = &output, &crash
 	child.WaitDelay = time.Second
-	// The kernel kills the child when the thread that started it ends, so this goroutine keeps the thread. A process
-	// group of its own keeps a terminal's signals from the child: its death would count as damage.
+	// The kernel kills the child when the thread that started it ends, so this goroutine keeps the
+	// thread. A process group of its own keeps a terminal's signals from the child: its death would
+	// count as damage.
 	child.SysProcAttr = childAttributes()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -77,7 +78,8 @@ func (o *Opener) runProbe(ctx context.Context, env ...string) error {
 	return probeResult(o.Folder.Dir, output.String(), err, crash.String())
 }
 
-// probeResult interprets how a probe ended: its output, its exit, and its last words where it crashed.
+// probeResult interprets how a probe ended: its output, its exit, and its last words where it
+// crashed.
 func probeResult(dir, output string, exit error, crash string) error {
 	begun := false
 	for line := range strings.Lines(output) {

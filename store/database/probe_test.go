@@ -9,7 +9,8 @@ import (
 	"github.com/sluice-metrics/sluice/store/format"
 )
 
-// TestProbeResult: where no probe can be run, a sound database is opened all the same and never set aside.
+// TestProbeResult: where no probe can be run, a sound database is opened all the same and never set
+// aside.
 func TestProbeResult(t *testing.T) {
 	for _, c := range []struct {
 		output, crash string

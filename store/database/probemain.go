@@ -38,8 +38,8 @@ func probeMain(dir string) int {
 	return 1
 }
 
-// probeDatabase opens a database as Open would, and reads all of it. It doesn't close the database: the process ends,
-// and the parent removes the folder.
+// probeDatabase opens a database as Open would, and reads all of it. It doesn't close the database:
+// the process ends, and the parent removes the folder.
 func probeDatabase(dir string) (version uint32, err error) {
 	_, listed, _, err := readManifest(filepath.Join(dir, badger.ManifestFilename))
 	if err != nil {

@@ -15,10 +15,11 @@ import (
 	"sync/atomic"
 )
 
-// Badger writes through mapped memory. On a stalled disk its thread waits in a page fault, which keeps its share of Go's
-// scheduler and stops the next garbage collection, and with it the whole process. On a full or failing disk the process
-// dies. A thread in fsync waits in the kernel, and a process doesn't end before that answers. So Badger has a
-// process of its own, which may wait and die alone: this program, started again.
+// Badger writes through mapped memory. On a stalled disk its thread waits in a page fault, which
+// keeps its share of Go's scheduler and stops the next garbage collection, and with it the whole
+// process. On a full or failing disk the process dies. A thread in fsync waits in the kernel, and a
+// process doesn't end before that answers. So Badger has a process of its own, which may wait and
+// die alone: this program, started again.
 
 // maxCrashText bounds the text that is kept of a crashing storage process.
 const maxCrashText = 16 << 10
@@ -26,8 +27,8 @@ const maxCrashText = 16 << 10
 // errNotStarted: there is no storage process, which says nothing about the database.
 var errNotStarted = errors.New("the storage process could not be started")
 
-// A Process is a database in the storage process. It implements DB. The writing goroutine owns it, except for the
-// fields with another owner named.
+// A Process is a database in the storage process. It implements DB. The writing goroutine owns it,
+// except for the fields with another owner named.
 type Process struct {
 	in      io.WriteCloser
 	results *bufio.Reader
@@ -45,8 +46,8 @@ type Process struct {
 	exit    error
 }
 
-// startProcess starts a storage process and waits until it has opened the database. The child holds the data folder's
-// lock as long as it lives, which may be longer than this process does.
+// startProcess starts a storage process and waits until it has opened the database. The child holds
+// the data folder's lock as long as it lives, which may be longer than this process does.
 func startProcess(dir string, lock *os.File, logger *slog.Logger) (*Process, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -56,7 +57,8 @@ func startProcess(dir string, lock *os.File, logger *slog.Logger) (*Process, err
 	cmd := exec.Command(program)
 	cmd.Args = []string{program, "(database " + dir + ")"} // shown in lists of processes
 	cmd.Env = append(os.Environ(), processEnv+"="+dir)
-	// The kernel kills the child when this process dies. A process group of its own keeps a terminal's signals from it.
+	// The kernel kills the child when this process dies. A process group of its own keeps a
+	// terminal's signals from it.
 	cmd.SysProcAttr = childAttributes()
 	stderr, err := p.makePipes(cmd, lock)
 	if err != nil {
@@ -101,8 +103,8 @@ func (p *Process) makePipes(cmd *exec.Cmd, lock *os.File) (stderr io.ReadCloser,
 	return stderr, nil
 }
 
-// run starts the child and waits for its end, on one thread: the kernel kills the child when the thread that started it
-// ends.
+// run starts the child and waits for its end, on one thread: the kernel kills the child when the
+// thread that started it ends.
 func (p *Process) run(cmd *exec.Cmd, stderr io.ReadCloser, started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -238,7 +240,8 @@ func (t *processTransaction) Commit() error {
 // Discard implements Transaction.
 func (t *processTransaction) Discard() {}
 
-// A stderrReader reads the child's standard error: log lines, which it logs here, and Go's report of a crash.
+// A stderrReader reads the child's standard error: log lines, which it logs here, and Go's report
+// of a crash.
 type stderrReader struct {
 	logger *slog.Logger
 	crash  []byte

@@ -12,13 +12,15 @@ import (
 	"time"
 )
 
-// processGCPercent is low because nearly all that Badger allocates is a table under construction, soon garbage.
+// processGCPercent is low because nearly all that Badger allocates is a table under construction,
+// soon garbage.
 const processGCPercent = 25
 
-// Building tables and memtables in turn left 160 MB of free pages on the heap where 750,000 series changed every second.
-// So every freeInterval, free pages of freeThreshold or more are returned to the system. A memory limit
-// (debug.SetMemoryLimit) returns them too. But where Badger holds more for a while, as after compactions, Go then
-// collects garbage without end: every 20 ms, for a minute.
+// Building tables and memtables in turn left 160 MB of free pages on the heap where 750,000 series
+// changed every second. So every freeInterval, free pages of freeThreshold or more are returned to
+// the system. A memory limit (debug.SetMemoryLimit) returns them too. But where Badger holds more
+// for a while, as after compactions, Go then collects garbage without end: every 20 ms, for a
+// minute.
 const (
 	freeThreshold = 32 << 20
 	freeInterval  = 5 * time.Second
@@ -34,8 +36,8 @@ func returnMemory() {
 	}
 }
 
-// processMain is the storage process: it opens a database, commits the transactions from its input, and closes the
-// database at the end of the input. It returns the exit code.
+// processMain is the storage process: it opens a database, commits the transactions from its input,
+// and closes the database at the end of the input. It returns the exit code.
 func processMain(dir string, in io.Reader, out io.Writer) int {
 	debug.SetGCPercent(processGCPercent)
 	debug.SetMemoryLimit(math.MaxInt64) // GOMEMLIMIT, where it is set, is for the server

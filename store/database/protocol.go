@@ -11,15 +11,15 @@ import (
 	"github.com/sluice-metrics/sluice/store/format"
 )
 
-// This process sends transactions to the storage process through a pipe and waits for the results in another one, which
-// holds no thread. Lengths are big-endian uint32.
+// This process sends transactions to the storage process through a pipe and waits for the results
+// in another one, which holds no thread. Lengths are big-endian uint32.
 //
-//	to the child     a frame for each transaction: length, then for each entry the operation, the key and, if it is
-//	                 set, the value, each after its length
+//	to the child     a frame for each transaction: length, then for each entry the operation, the key
+//	                 and, if it is set, the value, each after its length
 //	from the child   results: first of opening, then of each transaction, last of closing
 //
-// The end of its input ends the child. fsyncs and copies of the manifest have a second pair of pipes, so a flush
-// doesn't wait for them: a request of one byte to the child, a result from it.
+// The end of its input ends the child. fsyncs and copies of the manifest have a second pair of
+// pipes, so a flush doesn't wait for them: a request of one byte to the child, a result from it.
 
 const (
 	entrySet    = 's'
@@ -28,7 +28,8 @@ const (
 	requestSync         = 's'
 	requestCopyManifest = 'c'
 
-	// The child's file descriptors of the pipes for requests, after the lock's (3): see exec.Cmd.ExtraFiles.
+	// The child's file descriptors of the pipes for requests, after the lock's (3): see
+	// exec.Cmd.ExtraFiles.
 	childRequests = 4
 	childResults  = 5
 
@@ -66,7 +67,8 @@ func readFrame(from *bufio.Reader, buf []byte) ([]byte, error) {
 	return buf, err
 }
 
-// A resultCode is the kind of error in a result. A result is the code, then the error's text after its length.
+// A resultCode is the kind of error in a result. A result is the code, then the error's text after
+// its length.
 type resultCode byte
 
 const (

@@ -6,7 +6,8 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// A Reader is a read transaction: a snapshot of the database. One goroutine owns it; a Local may have many.
+// A Reader is a read transaction: a snapshot of the database. One goroutine owns it; a Local may
+// have many.
 type Reader struct{ txn *badger.Txn }
 
 // Read begins a read transaction.
@@ -27,7 +28,8 @@ func (r Reader) Get(key []byte, use func(value []byte) error) (found bool, err e
 	return true, item.Value(use)
 }
 
-// Each passes all entries whose keys have a prefix to visit, in the order of the keys. visit must not keep them.
+// Each passes all entries whose keys have a prefix to visit, in the order of the keys. visit must
+// not keep them.
 func (r Reader) Each(prefix []byte, visit func(key, value []byte) error) error {
 	it := r.txn.NewIterator(badger.IteratorOptions{Prefix: prefix})
 	defer it.Close()

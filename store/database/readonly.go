@@ -14,12 +14,13 @@ import (
 // ErrUnreadable: the database can't be read without writing to the disk, which is full.
 var ErrUnreadable = errors.New("the database cannot be read without free space")
 
-// OpenReadOnly checks, probes and opens the database as Open does, but writes nothing; it only cuts the logs where the
-// last transaction ends, as Badger would. It returns nil where there is no database. There is no space for a scratch
-// copy, so the probe opens the database itself, for reading alone.
+// OpenReadOnly checks, probes and opens the database as Open does, but writes nothing; it only cuts
+// the logs where the last transaction ends, as Badger would. It returns nil where there is no
+// database. There is no space for a scratch copy, so the probe opens the database itself, for
+// reading alone.
 //
-// Badger doesn't unmap the logs of such a database, so their space, some 8 MiB each, is free only when this process
-// ends.
+// Badger doesn't unmap the logs of such a database, so their space, some 8 MiB each, is free only
+// when this process ends.
 func (o *Opener) OpenReadOnly(ctx context.Context) (*Local, error) {
 	fresh, torn, err := o.check()
 	if err == nil && fresh {

@@ -10,9 +10,9 @@ import (
 	"github.com/sluice-metrics/sluice/store/wal"
 )
 
-// makeScratch makes a copy of the database that the probe may open and spoil. Tables are hard links: Badger never
-// writes to one, and the probe runs without compactions, which would truncate tables before they remove them. All
-// else is copied.
+// makeScratch makes a copy of the database that the probe may open and spoil. Tables are hard
+// links: Badger never writes to one, and the probe runs without compactions, which would truncate
+// tables before they remove them. All else is copied.
 func makeScratch(database, scratch string) error {
 	if err := os.RemoveAll(scratch); err != nil {
 		return fmt.Errorf("store: cannot clear the probe's folder: %w", err)
@@ -49,7 +49,8 @@ func linkOrCopy(from, to string) error {
 	return copySparse(from, to)
 }
 
-// copySparse copies a file without the zeros at its end, which are most of a log, and keeps its size.
+// copySparse copies a file without the zeros at its end, which are most of a log, and keeps its
+// size.
 func copySparse(from, to string) error {
 	content, err := os.ReadFile(from)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-metrics/sluice/durable"
 )
 
-// The names in a data folder. The database has a folder of its own, so it can be renamed even where the data folder is
-// a mount point.
+// The names in a data folder. The database has a folder of its own, so it can be renamed even where
+// the data folder is a mount point.
 const (
 	MarkerName   = "SLUICE"
 	LockName     = "LOCK"
@@ -40,7 +40,8 @@ type Folder struct {
 // Database is the path of the database's folder.
 func (f *Folder) Database() string { return filepath.Join(f.Dir, DatabaseName) }
 
-// LockFile is the open file that holds the lock. A child process that inherits it holds the lock too.
+// LockFile is the open file that holds the lock. A child process that inherits it holds the lock
+// too.
 func (f *Folder) LockFile() *os.File { return f.lock }
 
 // Open locks a data folder, and creates one where there is none or an empty one.

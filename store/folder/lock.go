@@ -13,11 +13,12 @@ import (
 	"github.com/sluice-metrics/sluice/durable"
 )
 
-// lockTimeout bounds the wait for a lock: the storage process may outlive a server that was killed by that much.
+// lockTimeout bounds the wait for a lock: the storage process may outlive a server that was killed
+// by that much.
 const lockTimeout = 2 * time.Second
 
-// Check reports what would stop Open: a folder that isn't ours, or in use. It changes nothing. Open checks again. A
-// missing folder is no fault.
+// Check reports what would stop Open: a folder that isn't ours, or in use. It changes nothing. Open
+// checks again. A missing folder is no fault.
 func Check(dir string) error {
 	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -45,8 +46,8 @@ func flock(file *os.File, how int) error {
 	}
 }
 
-// lockFolder locks the folder, and with it the database, until the file is closed in every process that has it open.
-// The process number in the file is only for error messages.
+// lockFolder locks the folder, and with it the database, until the file is closed in every process
+// that has it open. The process number in the file is only for error messages.
 func lockFolder(dir string) (*os.File, error) {
 	file, err := os.OpenFile(filepath.Join(dir, LockName), os.O_RDWR|os.O_CREATE, 0o640)
 	if err != nil {
@@ -66,8 +67,9 @@ func lockFolder(dir string) (*os.File, error) {
 	return file, nil
 }
 
-// inUseError names the process that holds the lock. Where that process doesn't run here, it left the lock to its storage
-// process, which can't end while the disk is stalled, or it runs in another container.
+// inUseError names the process that holds the lock. Where that process doesn't run here, it left
+// the lock to its storage process, which can't end while the disk is stalled, or it runs in another
+// container.
 func inUseError(dir string) error {
 	text, _ := os.ReadFile(filepath.Join(dir, LockName))
 	holder := strings.TrimSpace(string(text))
@@ -77,8 +79,8 @@ func inUseError(dir string) error {
 	return fmt.Errorf("%w by process %s; stop it, or give this sluice a folder of its own", ErrInUse, holder)
 }
 
-// writeHolder writes the process number over the former one. On a full disk the file keeps its block; without a block
-// the number is missing.
+// writeHolder writes the process number over the former one. On a full disk the file keeps its
+// block; without a block the number is missing.
 func writeHolder(file *os.File) error {
 	text := fmt.Appendf(nil, "%d\n", os.Getpid())
 	_, err := file.WriteAt(text, 0)
@@ -88,8 +90,8 @@ func writeHolder(file *os.File) error {
 	return errors.Join(err, file.Truncate(int64(len(text))))
 }
 
-// CheckLock reports whether the lock file is still the one that we hold. A lock file that was removed or replaced lets
-// a second process in.
+// CheckLock reports whether the lock file is still the one that we hold. A lock file that was
+// removed or replaced lets a second process in.
 func (f *Folder) CheckLock() error {
 	path := filepath.Join(f.Dir, LockName)
 	now, err := os.Stat(path)

@@ -9,7 +9,8 @@ import (
 
 import ()
 
-// TestHolderWithoutRoom: who has the lock is for a message alone; a disk that has no block for it is no reason not to start.
+// TestHolderWithoutRoom: the process number in the lock is for messages alone, so a disk without
+// space for it doesn't prevent a start.
 func TestHolderWithoutRoom(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 // MarkerText begins the marker file; the format version follows it.
 const MarkerText = "sluice store, format "
 
-// readMarker returns the marker's text. It is empty in a new folder, and where a power cut emptied the marker. A
-// folder that isn't ours is rejected.
+// readMarker returns the marker's text. It is empty in a new folder, and where a power cut emptied
+// the marker. A folder that isn't ours is rejected.
 func readMarker(dir string) (string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -39,7 +39,8 @@ func readMarker(dir string) (string, error) {
 	return "", fmt.Errorf("%w: it holds %q and no file %s; give an empty folder", ErrForeign, foreign, MarkerName)
 }
 
-// findForeign returns the name of an entry that a first start, interrupted or on a full disk, doesn't create.
+// findForeign returns the name of an entry that a first start, interrupted or on a full disk,
+// doesn't create.
 func findForeign(entries []fs.DirEntry) string {
 	for _, e := range entries {
 		switch e.Name() {
@@ -51,9 +52,9 @@ func findForeign(entries []fs.DirEntry) string {
 	return ""
 }
 
-// hasOwnDatabase reports whether the database's folder exists and holds no other program's database. A database that
-// a power cut left without a manifest counts as ours. A manifest begins with "Bdgr" and the external magic
-// (Badger, manifest.go).
+// hasOwnDatabase reports whether the database's folder exists and holds no other program's
+// database. A database that a power cut left without a manifest counts as ours. A manifest begins
+// with "Bdgr" and the external magic (Badger, manifest.go).
 func hasOwnDatabase(dir string) bool {
 	database := filepath.Join(dir, DatabaseName)
 	if stat, err := os.Stat(database); err != nil || !stat.IsDir() {
@@ -72,7 +73,8 @@ func hasOwnDatabase(dir string) bool {
 	return err == nil && string(head[:4]) == "Bdgr" && binary.BigEndian.Uint16(head[4:]) == format.ManifestMagic
 }
 
-// checkMarker rejects a folder that isn't ours, or has another format, before anything in it is touched.
+// checkMarker rejects a folder that isn't ours, or has another format, before anything in it is
+// touched.
 func (f *Folder) checkMarker() error {
 	text, err := readMarker(f.Dir)
 	if err != nil {
@@ -93,8 +95,8 @@ func (f *Folder) checkMarker() error {
 	return nil
 }
 
-// WriteMarker writes the marker if it is missing. It precedes the database, so no power cut leaves a database without
-// a marker.
+// WriteMarker writes the marker if it is missing. It precedes the database, so no power cut leaves
+// a database without a marker.
 func (f *Folder) WriteMarker() error {
 	if f.marked {
 		return nil

@@ -13,13 +13,15 @@ import (
 	"github.com/sluice-metrics/sluice/store/format"
 )
 
-// MaxDeaths is how often in a row the process may die between BeginRestore and EndRestore. The probe finds a database
-// that kills the process which opens it; this count finds one whose restored values do, for instance by the memory that
-// they take. A death during the probe isn't counted: nothing of the database has been used by then. Nor is an
-// end that was requested. A later SIGKILL counts, because the OOM killer's can't be told from any other.
+// MaxDeaths is how often in a row the process may die between BeginRestore and EndRestore. The
+// probe finds a database that kills the process which opens it; this count finds one whose restored
+// values do, for instance by the memory that they take. A death during the probe isn't counted:
+// nothing of the database has been used by then. Nor is an end that was requested. A later SIGKILL
+// counts, because the OOM killer's can't be told from any other.
 const MaxDeaths = 3
 
-// BeginRestore counts a restore that hasn't ended. Its error is format.ErrDamaged after MaxDeaths deaths.
+// BeginRestore counts a restore that hasn't ended. Its error is format.ErrDamaged after MaxDeaths
+// deaths.
 func (f *Folder) BeginRestore() error {
 	path := filepath.Join(f.Dir, RestoreName)
 	text, _ := os.ReadFile(path)

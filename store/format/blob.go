@@ -5,12 +5,12 @@ import (
 	"fmt"
 )
 
-// PartBytes bounds one entry's value. A longer value is written in parts, so that a checkpoint and its names fit one
-// transaction.
+// PartBytes bounds one entry's value. A longer value is written in parts, so that a checkpoint and
+// its names fit one transaction.
 const PartBytes = 256 << 10
 
-// A Blob is a value with its key and header. Its head is the entry with the header. A value of up to PartBytes
-// follows the header; a longer one lies in parts.
+// A Blob is a value with its key and header. Its head is the entry with the header. A value of up
+// to PartBytes follows the header; a longer one lies in parts.
 type Blob struct {
 	Key   []byte
 	Value []byte
@@ -38,7 +38,8 @@ func AppendPart(dst []byte, seq Sequence, piece []byte) []byte {
 
 // A Source is a read transaction on the database.
 type Source interface {
-	// Get passes the value of a key to use, which must not keep it. found is false where there is no such key.
+	// Get passes the value of a key to use, which must not keep it. found is false where there is
+	// no such key.
 	Get(key []byte, use func(value []byte) error) (found bool, err error)
 }
 
@@ -51,7 +52,8 @@ type Reader struct {
 // NewReader returns a reader of blobs from a source.
 func NewReader(source Source) *Reader { return &Reader{source: source} }
 
-// Head reads a blob; found is false where there is none. With found true, an error means that the blob is damaged.
+// Head reads a blob; found is false where there is none. With found true, an error means that the
+// blob is damaged.
 func (r *Reader) Head(key []byte) (h Header, value []byte, found bool, err error) {
 	found, err = r.source.Get(key, func(entry []byte) (err error) {
 		h, value, err = r.Blob(key, entry, 0)
@@ -77,8 +79,8 @@ func (r *Reader) Blob(key, entry []byte, above Sequence) (h Header, value []byte
 	return h, value, nil
 }
 
-// joinParts reads the parts of a value. All of them must be there, and of the head's sequence. The buffer grows part by
-// part, because a damaged header may claim any length.
+// joinParts reads the parts of a value. All of them must be there, and of the head's sequence. The
+// buffer grows part by part, because a damaged header may claim any length.
 func (r *Reader) joinParts(key []byte, h Header) ([]byte, error) {
 	if most := int(h.Parts) * PartBytes; int(h.Length) > most {
 		return nil, fmt.Errorf("entry %x: length is %d; must be at most %d in %d parts", key, h.Length, most, h.Parts)

@@ -49,7 +49,8 @@ func TestBlobs(t *testing.T) {
 	}
 }
 
-// TestDamagedBlobs: an entry with wrong bytes is an error that says so, and costs no memory, whatever its header says.
+// TestDamagedBlobs: an entry with wrong bytes is an error that says so, and costs no memory,
+// whatever its header says.
 func TestDamagedBlobs(t *testing.T) {
 	key := AppendBlockKey(nil, PrefixCheckpoint, 1)
 	for name, c := range map[string]struct {

@@ -6,7 +6,8 @@ import (
 	"hash/crc32"
 )
 
-// A Header opens every value of a block and every document. The value's bytes follow it, or lie in parts.
+// A Header opens every value of a block and every document. The value's bytes follow it, or lie in
+// parts.
 type Header struct {
 	Seq        Sequence
 	Link       Sequence // of a delta: the block's write before it; of a checkpoint: the sequence of its names
@@ -32,7 +33,8 @@ func (h Header) Append(dst []byte) []byte {
 	return append(dst, h.Generation)
 }
 
-// ParseHeader decodes the header of an entry and returns the bytes that follow it. The error is ErrHeader.
+// ParseHeader decodes the header of an entry and returns the bytes that follow it. The error is
+// ErrHeader.
 func ParseHeader(entry []byte) (Header, []byte, error) {
 	if len(entry) < HeaderBytes {
 		return Header{}, nil, ErrHeader

@@ -13,13 +13,13 @@ const (
 	PrefixDocument   = 'g'
 )
 
-// DeltaSlots is the number of keys that a block's deltas rotate through. A delta overwrites the one written
-// DeltaSlots periods before, so deltas never have to be deleted.
+// DeltaSlots is the number of keys that a block's deltas rotate through. A delta overwrites the one
+// written DeltaSlots periods before, so deltas never have to be deleted.
 const DeltaSlots = 128
 
-// A Sequence numbers the flushes: period<<8 | flush within the period. A period is one flush interval. Flushes that
-// a Sync requests in between share the period's slot and add a key of their own, so frequent Syncs neither use the
-// slots up nor speed up the rotation of checkpoints.
+// A Sequence numbers the flushes: period<<8 | flush within the period. A period is one flush
+// interval. Flushes that a Sync requests in between share the period's slot and add a key of their
+// own, so frequent Syncs neither use the slots up nor speed up the rotation of checkpoints.
 type Sequence uint64
 
 // Period is the number of the flush interval.
@@ -28,7 +28,8 @@ func (s Sequence) Period() uint64 { return uint64(s >> 8) }
 // OpensPeriod says whether the flush is the first of its period.
 func (s Sequence) OpensPeriod() bool { return byte(s) == 0 }
 
-// Next is the following sequence, in the same period or in a new one. A period has 256 sequences at most.
+// Next is the following sequence, in the same period or in a new one. A period has 256 sequences at
+// most.
 func (s Sequence) Next(samePeriod bool) Sequence {
 	if samePeriod && s&0xff != 0xff {
 		return s + 1

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// Version is the version of the keys and values that this package writes. Older versions are read; the next write
-	// brings the database to this one.
+	// Version is the version of the keys and values that this package writes. Older versions are
+	// read; the next write brings the database to this one.
 	Version      = 5
 	firstVersion = 1
 

@@ -9,12 +9,13 @@ import (
 	"github.com/sluice-metrics/sluice/store/format"
 )
 
-// Check reports whether Badger would find in the logs all that it wrote. Its error is format.ErrDamaged, or one of the
-// file system.
+// Check reports whether Badger would find in the logs all that it wrote. Its error is
+// format.ErrDamaged, or one of the file system.
 //
-// All that was fsynced must be readable. Beyond that, a killed process leaves one unfinished entry at the very end
-// of the last log and nothing after it, because the kernel still has all that it wrote. Only where the machine
-// went down may there be holes. remark describes an unfinished end; it is empty where there is none.
+// All that was fsynced must be readable. Beyond that, a killed process leaves one unfinished entry
+// at the very end of the last log and nothing after it, because the kernel still has all that it
+// wrote. Only where the machine went down may there be holes. remark describes an unfinished end;
+// it is empty where there is none.
 func Check(dir string) (remark string, err error) {
 	watermark := ReadWatermark(dir)
 	onlyKilled := watermark.Boot != "" && watermark.Boot == bootID()
@@ -55,8 +56,8 @@ func TrimZeros(b []byte) []byte {
 	return bytes.TrimRight(b, "\x00")
 }
 
-// LostVersion returns the newest version in a log that was fsynced and is missing, 0 if none is. Such a log became a
-// table, which holds that version or a newer one, or it is lost.
+// LostVersion returns the newest version in a log that was fsynced and is missing, 0 if none is.
+// Such a log became a table, which holds that version or a newer one, or it is lost.
 func LostVersion(dir string) (version uint64, err error) {
 	watermark := ReadWatermark(dir)
 	for _, log := range List(dir) {

@@ -67,7 +67,8 @@ func (l testLog) write(t *testing.T, content []byte) {
 	}
 }
 
-// setWatermark says that the log was synced up to the end of a transaction, in this boot or in another.
+// setWatermark says that the log was synced up to the end of a transaction, in this boot or in
+// another.
 func (l testLog) setWatermark(t *testing.T, transactions int, thisBoot bool) (synced int) {
 	t.Helper()
 	w := NewWatermark(l.dir)
@@ -100,8 +101,9 @@ func (l testLog) committedBefore(at int) (end int) {
 	return end
 }
 
-// TestEveryFlippedBit: a flipped bit is never read, and never passed over in silence. It is damage where the log was
-// synced, and where only a process died; after a power cut the log is cut before it.
+// TestEveryFlippedBit: a flipped bit is never read, and never passed over in silence. It is damage
+// where the log was synced, and where only a process died; after a power cut the log is cut before
+// it.
 func TestEveryFlippedBit(t *testing.T) {
 	step := 1
 	if testing.Short() {
@@ -139,7 +141,8 @@ func TestEveryFlippedBit(t *testing.T) {
 	}
 }
 
-// TestEveryTornTail: a log that ends anywhere after the last sync costs the unfinished transaction alone.
+// TestEveryTornTail: a log that ends anywhere after the last sync costs the unfinished transaction
+// alone.
 func TestEveryTornTail(t *testing.T) {
 	l := newTestLog(t, 12)
 	synced, step := l.setWatermark(t, 6, true), 1

@@ -14,7 +14,8 @@ import (
 	"github.com/sluice-metrics/sluice/durable"
 )
 
-// HeaderBytes is the length of a log's header. Of these bytes 12 are random and tell one log from all others.
+// HeaderBytes is the length of a log's header. Of these bytes 12 are random and tell one log from
+// all others.
 const HeaderBytes = 20
 
 // A File is a memtable's log in the database's folder.
@@ -59,8 +60,8 @@ func ignoreEOF(err error) error {
 	return err
 }
 
-// RemoveEmpty removes logs of zero bytes. Badger leaves one when it is killed between truncating and removing it, or
-// between creating and sizing it, and then fails to open.
+// RemoveEmpty removes logs of zero bytes. Badger leaves one when it is killed between truncating
+// and removing it, or between creating and sizing it, and then fails to open.
 func RemoveEmpty(dir string) error {
 	for _, pattern := range []string{"*.mem", "*.vlog"} {
 		logs, _ := filepath.Glob(filepath.Join(dir, pattern))
@@ -77,8 +78,8 @@ func RemoveEmpty(dir string) error {
 	return nil
 }
 
-// Cut truncates every log where its last transaction ends, and removes a log without one. Badger opens a database for
-// reading only if no log needs that.
+// Cut truncates every log where its last transaction ends, and removes a log without one. Badger
+// opens a database for reading only if no log needs that.
 func Cut(dir string) error {
 	for _, log := range List(dir) {
 		content, err := os.ReadFile(log.Path)
@@ -96,9 +97,9 @@ func Cut(dir string) error {
 	return nil
 }
 
-// Sync fsyncs all logs and the folder, and thereby all that was committed. Badger's own Sync holds a lock that stops
-// its writer, and omits the logs of memtables that wait to become tables. A log that is gone meanwhile became a
-// table, which Badger synced.
+// Sync fsyncs all logs and the folder, and thereby all that was committed. Badger's own Sync holds
+// a lock that stops its writer, and omits the logs of memtables that wait to become tables. A log
+// that is gone meanwhile became a table, which Badger synced.
 func Sync(dir string) error {
 	logs, err := filepath.Glob(filepath.Join(dir, "*.mem"))
 	if err != nil {

@@ -8,10 +8,11 @@ import (
 	"github.com/sluice-metrics/sluice/store/format"
 )
 
-// A memtable's log (Badger, memtable.go and structs.go) is a header, then entries up to the first invalid one, then
-// zeros. An entry is two bytes of flags; the lengths of key and value and an expiry as varints; key; value; and
-// the CRC-32C of all that, big-endian. A key ends with its inverted version. A transaction's entries share one
-// version, and an entry with that version as its value ends the transaction.
+// A memtable's log (Badger, memtable.go and structs.go) is a header, then entries up to the first
+// invalid one, then zeros. An entry is two bytes of flags; the lengths of key and value and an
+// expiry as varints; key; value; and the CRC-32C of all that, big-endian. A key ends with its
+// inverted version. A transaction's entries share one version, and an entry with that version as
+// its value ends the transaction.
 const (
 	flagTxn    = 1 << 6
 	flagTxnEnd = 1 << 7

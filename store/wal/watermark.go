@@ -13,15 +13,16 @@ import (
 
 const (
 	watermarkName = "LOGS.synced"
-	// watermarkBytes is one sector: the file is overwritten in place, needs no space on a full disk, and is either
-	// complete or invalid.
+	// watermarkBytes is one sector: the file is overwritten in place, needs no space on a full
+	// disk, and is either complete or invalid.
 	watermarkBytes = 512
 	// scanBytes is more than a transaction.
 	scanBytes = 2 << 20
 )
 
-// A Watermark records how far each log has been fsynced, and since which boot of the machine the logs are written. Its
-// file isn't fsynced itself: an older watermark promises less. One goroutine owns it.
+// A Watermark records how far each log has been fsynced, and since which boot of the machine the
+// logs are written. Its file isn't fsynced itself: an older watermark promises less. One goroutine
+// owns it.
 type Watermark struct {
 	dir       string
 	Boot      string              // boot ID of the machine; empty: unknown
@@ -46,7 +47,8 @@ func bootID() string {
 	return strings.TrimSpace(string(id))
 }
 
-// Observe scans each log from its position to its end. The new positions may be written once the logs are fsynced.
+// Observe scans each log from its position to its end. The new positions may be written once the
+// logs are fsynced.
 func (w *Watermark) Observe() error {
 	positions := map[string]Position{}
 	for _, log := range List(w.dir) {

@@ -16,7 +16,7 @@ func TestRefusals(t *testing.T) {
 		{"replica=1", []string{"replica", "not allowed"}},
 		{"tls.sorce=secret", []string{"/tls", "sorce", "not allowed"}},
 		{"tls.source=letsencrypt", []string{"/tls/source", "'generated', 'cert-manager', 'secret'"}},
-		{"tls.source=secret", []string{"tls.secret", "want"}},
+		{"tls.source=secret", []string{"tls.secret", "must be"}},
 		{"tls.source=secret,tls.secret.name=own", []string{"tls.secret.caBundle", "PEM"}},
 		{"tls.secret.caBundle=LS0tLS1CRUdJTiBDRVJU", []string{"/tls/secret/caBundle"}},
 		{"tls.generated.days=0", []string{"/tls/generated/days"}},
@@ -76,7 +76,7 @@ func TestRefusals(t *testing.T) {
 		{"persistence.accessModes={ReadWriteMany}", []string{"/persistence/accessModes/0"}},
 		{"resources.limits.memory=lots", []string{"/resources/limits/memory"}},
 		{"readers.subjects[0].kind=Pod,readers.subjects[0].name=x", []string{"/readers/subjects/0/kind"}},
-		{"serviceAccount.create=false", []string{"serviceAccount.name", "want"}},
+		{"serviceAccount.create=false", []string{"serviceAccount.name", "must be"}},
 		{"networkPolicy.apiServerPorts={0}", []string{"/networkPolicy/apiServerPorts/0"}},
 		{"serviceMonitor.interval=30", []string{"/serviceMonitor/interval"}},
 		{"terminationGracePeriodSeconds=0", []string{"/terminationGracePeriodSeconds"}},
@@ -97,7 +97,7 @@ func TestRefusals(t *testing.T) {
 // TestOneReplicaWithoutTheSchema: who skips the schema is told the reason.
 func TestOneReplicaWithoutTheSchema(t *testing.T) {
 	_, said, err := helm(t, "/dev/null", "template", release, folder, "--set", "replicas=3", "--skip-schema-validation")
-	if err == nil || !strings.Contains(said, "replicas: 3; want 1") || !strings.Contains(said, "partial sums") {
+	if err == nil || !strings.Contains(said, "replicas: is 3; must be 1") || !strings.Contains(said, "partial sums") {
 		t.Errorf("three replicas: %v\n%s\nwant a refusal that says why", err, said)
 	}
 }

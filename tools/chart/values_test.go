@@ -13,7 +13,7 @@ import (
 
 var setting = regexp.MustCompile(`(?m)^# (.+)\n(?:# )?([a-z0-9-]+): (.*)$`)
 
-// settings are those of sluice.example.yaml, with what it says about them.
+// settings are those of sluice.example.yaml, each with the last line of its comment and its default.
 func settings(t *testing.T) (all []struct{ name, about, value string }) {
 	t.Helper()
 	for _, found := range setting.FindAllStringSubmatch(read(t, "../../sluice.example.yaml"), -1) {
@@ -22,8 +22,8 @@ func settings(t *testing.T) (all []struct{ name, about, value string }) {
 	return all
 }
 
-// TestSchemaKnowsTheSettings: the schema takes the settings that there are, and of those that take one of a few words these
-// words.
+// TestSchemaKnowsTheSettings: the schema has every setting of the example file, and the words of settings that take one of a
+// few. (cmd/sluice generates both.)
 func TestSchemaKnowsTheSettings(t *testing.T) {
 	var schema struct {
 		Properties struct {

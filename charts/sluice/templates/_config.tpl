@@ -1,4 +1,4 @@
-{{- /* The file that "sluice serve --config" reads: what the chart decides, then .Values.config as it stands. */ -}}
+{{- /* The file of "sluice serve --config": the settings of the chart, then .Values.config unchanged. */ -}}
 {{- define "sluice.config" -}}
 {{- $own := dict
   "standalone" false
@@ -20,7 +20,7 @@
   "push-basic-auth-file" "push.basicAuthSecret" -}}
 {{- range $setting, $value := $files -}}
 {{- if hasKey $.Values.config $setting -}}
-{{- fail (printf "config.%s: the chart mounts the file; want %s, the name of a Secret" $setting $value) -}}
+{{- fail (printf "config.%s: the chart mounts this file; must be left out, and %s must be the name of a Secret" $setting $value) -}}
 {{- end -}}
 {{- end -}}
 {{- with .Values.push -}}
@@ -28,7 +28,7 @@
 {{- $_ := set $own "push-tls-cert-file" "/etc/sluice/push-tls/tls.crt" -}}
 {{- $_ := set $own "push-tls-key-file" "/etc/sluice/push-tls/tls.key" -}}
 {{- else if .clientCASecret -}}
-{{- fail "push.clientCASecret: clients show certificates over TLS only; want push.tlsSecret with it" -}}
+{{- fail "push.clientCASecret: clients show certificates over TLS only; push.tlsSecret must be set too" -}}
 {{- end -}}
 {{- if .clientCASecret -}}
 {{- $_ := set $own "push-tls-client-ca-file" "/etc/sluice/push-client-ca/ca.crt" -}}
@@ -39,12 +39,12 @@
 {{- end -}}
 {{- range $setting, $value := .Values.config -}}
 {{- if hasKey $own $setting -}}
-{{- fail (printf "config.%s: the chart sets it, because Services, volumes, APIServices and roles have to agree with it; want it left out" $setting) -}}
+{{- fail (printf "config.%s: the chart sets it, because Services, volumes, APIServices and roles must agree with it; must be left out" $setting) -}}
 {{- end -}}
 {{- end -}}
 {{- range $i, $kind := .Values.objectKinds -}}
 {{- if eq $kind "pods" -}}
-{{- fail (printf "at '/objectKinds/%d': pods are watched always; want it left out" $i) -}}
+{{- fail (printf "at '/objectKinds/%d': pods are always watched; must be left out" $i) -}}
 {{- end -}}
 {{- end -}}
 {{- toYaml (merge $own .Values.config) -}}

@@ -26,7 +26,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if .Values.serviceAccount.create -}}
 {{- default (include "sluice.fullname" .) .Values.serviceAccount.name -}}
 {{- else -}}
-{{- required "serviceAccount.name: want the name of the one that exists, for serviceAccount.create is false" .Values.serviceAccount.name -}}
+{{- required "serviceAccount.name: is empty, and serviceAccount.create is false; must be the name of an existing service account" .Values.serviceAccount.name -}}
 {{- end -}}
 {{- end -}}
 
@@ -36,7 +36,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{- define "sluice.tlsSecret" -}}
 {{- if eq .Values.tls.source "secret" -}}
-{{- required "tls.secret.name: want the name of a Secret of type kubernetes.io/tls, for tls.source is secret" .Values.tls.secret.name -}}
+{{- required "tls.secret.name: is empty, and tls.source is secret; must be the name of a Secret of type kubernetes.io/tls" .Values.tls.secret.name -}}
 {{- else -}}
 {{ include "sluice.fullname" . }}-tls
 {{- end -}}
@@ -45,7 +45,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- define "sluice.image" -}}
 {{- with .Values.image -}}
 {{- if or (contains "@" .repository) (contains ":" (last (splitList "/" .repository))) -}}
-{{- fail (printf "image.repository: %s; want it without a tag or digest, which are image.tag and image.digest" .repository) -}}
+{{- fail (printf "image.repository: is %s; must be without tag and digest, which are image.tag and image.digest" .repository) -}}
 {{- end -}}
 {{- if .digest -}}
 {{ .repository }}@{{ .digest }}
@@ -55,7 +55,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 
-{{- /* The API groups that are switched on, as JSON: name, version, priorities, and the value that switches them. */ -}}
+{{- /* The enabled API groups, as JSON: name, version, priority, and the value that enables them. */ -}}
 {{- define "sluice.apis" -}}
 {{- $apis := list -}}
 {{- if .Values.customMetrics.enabled -}}
@@ -66,7 +66,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- $apis = append $apis (dict "group" "external.metrics.k8s.io" "version" "v1beta1" "priority" 100 "switch" "externalMetrics.enabled") -}}
 {{- end -}}
 {{- if not $apis -}}
-{{- fail "customMetrics.enabled, externalMetrics.enabled: both are false, so there is nothing to serve" -}}
+{{- fail "customMetrics.enabled, externalMetrics.enabled: both are false, so there is nothing to serve; one must be true" -}}
 {{- end -}}
 {{- toJson $apis -}}
 {{- end -}}

@@ -1,4 +1,4 @@
-{{- /* Values that render and would fail later: in the API server, in the kubelet, or at the pod's start. */ -}}
+{{- /* Rejects values that would fail later: in the API server, in the kubelet, or at the pod's start. */ -}}
 {{- define "sluice.refusals" -}}
 {{- with .Values.service.ingest -}}
 {{- if and (eq .clusterIP "None") (ne .type "ClusterIP") -}}

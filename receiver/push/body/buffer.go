@@ -9,13 +9,14 @@ import (
 // FreeBytes of each body are not charged to the budget.
 const FreeBytes = 64 << 10
 
-// Budget bounds the memory of all bodies together. Nothing waits for it: a body that does not fit is
-// rejected, and the client sends it again.
+// Budget bounds the memory of all bodies together. Nothing waits for it: a body that does not fit
+// is rejected, and the client sends it again.
 type Budget struct {
 	Max  int64
 	Held atomic.Int64
 }
 
+// Take takes n bytes, and reports whether there were enough.
 func (b *Budget) Take(n int64) bool {
 	if b.Held.Add(n) <= b.Max {
 		return true
@@ -24,8 +25,8 @@ func (b *Budget) Take(n int64) bool {
 	return false
 }
 
-// Buffer is a body in memory. It grows with the bytes that arrive, never with those announced, and charges
-// its memory beyond FreeBytes.
+// Buffer is a body in memory. It grows with the bytes that arrive, never with those announced, and
+// charges its memory beyond FreeBytes.
 type Buffer struct {
 	B       []byte
 	Charged int64

@@ -13,11 +13,12 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// maxZstdWindow bounds what one zstd decoder holds besides the body; 8 MiB is what RFC 8878 asks all to support.
+// maxZstdWindow bounds what one zstd decoder holds besides the body; 8 MiB is what RFC 8878 asks
+// all to support.
 const maxZstdWindow = 8 << 20
 
-// decoder is a reusable decompressor. It reads from source, which is emptied before the decoder returns to
-// its pool, so that an idle one keeps no body.
+// decoder is a reusable decompressor. It reads from source, which is emptied before the decoder
+// returns to its pool, so that an idle one keeps no body.
 type decoder struct {
 	io.Reader
 	source bytes.Reader
@@ -29,8 +30,9 @@ type decoder struct {
 type coding struct {
 	names []string
 	idle  sync.Pool
-	// inUse has a slot for each decoder at work. A client chooses how large a window a decoder keeps
-	// besides the body, so there are no more of them than the processors can use: decoders never wait.
+	// inUse has a slot for each decoder at work. A client chooses how large a window a decoder
+	// keeps besides the body, so there are no more of them than the processors can use: decoders
+	// never wait.
 	inUse chan struct{}
 }
 
@@ -121,7 +123,8 @@ func resetZstd(d *decoder) error {
 	return err
 }
 
-// snappyStream begins a body in Snappy's framing ("framing_format.txt"); any other body is a single block.
+// snappyStream begins a body in Snappy's framing ("framing_format.txt"); any other body is a single
+// block.
 var snappyStream = []byte("\xff\x06\x00\x00sNaPpY")
 
 // maxSnappyBlock is the limit of the framing format.

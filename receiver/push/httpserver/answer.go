@@ -37,6 +37,7 @@ type ErrorAnswer struct {
 	Paths   []string `json:"paths,omitempty"`
 }
 
+// DeleteAnswer answers a deletion.
 type DeleteAnswer struct {
 	Deleted int `json:"deleted"`
 }
@@ -50,6 +51,7 @@ func (x *Request) ReplyApplied(n int) {
 	x.HTTP.SetBody(x.Text)
 }
 
+// Reply answers with a status and JSON.
 func (x *Request) Reply(status int, v any) { reply(x.HTTP, status, v) }
 
 func reply(ctx *fasthttp.RequestCtx, status int, v any) {
@@ -83,6 +85,7 @@ func (x *Request) FailPush(f *Fault) {
 	x.Reply(f.Status, PushAnswer{Error: f.Answer(), Refused: 1})
 }
 
+// FailHeaders sets the headers of an answer with a fault.
 func (x *Request) FailHeaders(f *Fault) {
 	header := &x.HTTP.Response.Header
 	if f.allow != "" {
@@ -99,6 +102,7 @@ func (x *Request) FailHeaders(f *Fault) {
 	}
 }
 
+// Answer is the fault in JSON.
 func (f *Fault) Answer() *ErrorAnswer {
 	a := &ErrorAnswer{Reason: f.Reason, Message: f.Message, Paths: f.paths}
 	if f.Line > 0 {

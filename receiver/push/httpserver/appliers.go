@@ -6,9 +6,10 @@ import (
 	"github.com/sluice-metrics/sluice/receiver"
 )
 
-// appliers is a bounded free list of offline Appliers: there are many more connections than requests that
-// apply at one moment, and each Applier costs the table memory. An atomic exchange takes or fills a slot,
-// so no request waits for another. The goroutine that took an Applier owns it.
+// appliers is a bounded free list of offline Appliers: there are many more connections than
+// requests that apply at one moment, and each Applier costs the table memory. An atomic exchange
+// takes or fills a slot, so no request waits for another. The goroutine that took an Applier owns
+// it.
 type appliers struct {
 	fresh func() receiver.Applier
 	slots []atomic.Pointer[PooledApplier]

@@ -8,8 +8,8 @@ import (
 
 // A Source yields the samples of a body.
 type Source interface {
-	// NextSample returns the next sample, or the fault in its place; false at the end. The sample is
-	// valid until the next call.
+	// NextSample returns the next sample, or the fault in its place; false at the end. The sample
+	// is valid until the next call.
 	NextSample() (*metric.Sample, *Fault, bool)
 	// LineNumber is the line that NextSample has read, counted from 1; 0: the body has no lines.
 	LineNumber() int
@@ -75,9 +75,9 @@ func (x *Request) EndBatch(t *Outcome, a *PooledApplier) {
 	x.CountBatch(t.Applied)
 }
 
-// ApplySample applies or holds one sample, and counts it. If the sample depends on a right that was not
-// checked lately, the Applier is given back while the API server is asked; the sample is then applied with
-// the Applier that ApplySample returns.
+// ApplySample applies or holds one sample, and counts it. If the sample depends on a right that was
+// not checked lately, the Applier is given back while the API server is asked; the sample is then
+// applied with the Applier that ApplySample returns.
 func (x *Request) ApplySample(t *Outcome, a *PooledApplier, s *metric.Sample, from Source) *PooledApplier {
 	if s.Timestamp != 0 && s.Outdated(time.Now()) {
 		x.RejectSample(t, outdated(s), from)

@@ -44,8 +44,8 @@ func (x *Request) replyPending() {
 	})
 }
 
-// Rejection words why the table rejected a sample. If a pending sample could not be held, the client may
-// push it again.
+// Rejection words why the table rejected a sample. If a pending sample could not be held, the
+// client may push it again.
 func (x *Request) Rejection(r metric.Reason, s *metric.Sample) *Fault {
 	trust := x.server.trust
 	switch {

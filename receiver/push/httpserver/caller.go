@@ -10,8 +10,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// caller is the account of a request with a credential. The zero caller has no credential. Without a
-// cluster only known is set.
+// caller is the account of a request with a credential. The zero caller has no credential. Without
+// a cluster only known is set.
 type caller struct {
 	known   bool // the credential is valid
 	account *credential.Principal
@@ -21,8 +21,8 @@ type caller struct {
 	fault   *Fault        // of the last question to the API server
 }
 
-// Limits of the questions to the API server for one request. A body of a million lines may name a million
-// namespaces.
+// Limits of the questions to the API server for one request. A body of a million lines may name a
+// million namespaces.
 const (
 	maxAskedPerRequest = 32
 	askingPerRequest   = 10 * time.Second
@@ -31,7 +31,8 @@ const (
 var errAsksTooMuch = errors.New("this request needs more rights than one is asked about, which is 32: push less at once, or have them granted at the cluster scope")
 
 // Sender returns the sender of the request: the account of its credential, otherwise the pod of its
-// connection's remote address. Headers that claim another address are ignored, because any client can write them.
+// connection's remote address. Headers that claim another address are ignored, because any client
+// can write them.
 func (x *Request) Sender() *metric.Sender {
 	if x.caller.account == nil {
 		return x.origin.Sender(x.conn().Remote)
@@ -84,8 +85,8 @@ func (x *Request) renew() {
 	x.introduce()
 }
 
-// lacks returns the right that a sample needs, if the API server was not asked for it lately; otherwise
-// the zero Right.
+// lacks returns the right that a sample needs, if the API server was not asked for it lately;
+// otherwise the zero Right.
 func (x *Request) lacks(r metric.Reason, s *metric.Sample) metric.Right {
 	if x.caller.account == nil || r != metric.Identity && r != metric.Pending {
 		return metric.Right{}
@@ -97,8 +98,8 @@ func (x *Request) lacks(r metric.Reason, s *metric.Sample) metric.Right {
 	return needs
 }
 
-// May checks that the sender may do something to an object's series. It asks the API server if the decision
-// depends on a right.
+// May checks that the sender may do something to an object's series. It asks the API server if the
+// decision depends on a right.
 func (x *Request) May(verb metric.Verb, o metric.Object) *Fault {
 	if x.server.trust == nil {
 		return nil
@@ -120,8 +121,8 @@ func (x *Request) May(verb metric.Verb, o metric.Object) *Fault {
 	}
 }
 
-// forbidden makes the fault of a sender without the right. Without a credential, the fault names one that
-// would help.
+// forbidden makes the fault of a sender without the right. Without a credential, the fault names
+// one that would help.
 func (x *Request) forbidden(r metric.Reason, why string, needs metric.Right) *Fault {
 	f := Rejected(r, "%s", why)
 	if x.caller.account == nil && !needs.IsZero() && len(x.server.challenges) > 0 {
@@ -143,7 +144,8 @@ func (x *Request) AskFirst(o metric.Object) *Fault {
 	return nil
 }
 
-// unasked makes the fault of a sample that needs a right which the API server could not be asked for.
+// unasked makes the fault of a sample that needs a right which the API server could not be asked
+// for.
 func (x *Request) unasked(s *metric.Sample) *Fault {
 	if f := x.caller.fault; f != nil {
 		again := *f
@@ -158,8 +160,8 @@ func (x *Request) AskAll(rights []metric.Right) *Fault {
 	return x.Ask(rights...)
 }
 
-// MayNow is May without asking the API server: the reason is metric.Pending, with the right, where May
-// would ask.
+// MayNow is May without asking the API server: the reason is metric.Pending, with the right, where
+// May would ask.
 func (x *Request) MayNow(verb metric.Verb, o metric.Object) (metric.Reason, metric.Right) {
 	reason, _, needs := x.server.trust.May(x.Sender(), verb, o)
 	return reason, needs

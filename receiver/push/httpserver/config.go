@@ -21,27 +21,29 @@ type Config struct {
 	// authentication.
 	BasicAuthFile string
 
-	// TLSCertFile and TLSKeyFile are the port's certificate and its key, in PEM; both empty: plain HTTP.
+	// TLSCertFile and TLSKeyFile are the port's certificate and its key, in PEM; both empty: plain
+	// HTTP.
 	TLSCertFile string
 	TLSKeyFile  string
-	// TLSClientCAFile holds the certificate authorities of client certificates, in PEM; empty: clients
-	// are not asked for a certificate.
+	// TLSClientCAFile holds the certificate authorities of client certificates, in PEM; empty:
+	// clients are not asked for a certificate.
 	TLSClientCAFile string
 	// TLSClientAuth is listener.ClientAuthRequest or listener.ClientAuthRequire.
 	TLSClientAuth string
 
-	// AllowedHosts are the names that a request from this machine may have in its Host header, beside
-	// localhost and IP addresses: see checkOrigin.
+	// AllowedHosts are the names that a request from this machine may have in its Host header,
+	// beside localhost and IP addresses: see checkOrigin.
 	AllowedHosts []string
 
-	// MaxBodyBytes bounds one body as received, MaxDecompressedBytes the same body decompressed; 0: the
-	// value of MaxBodyBytes.
+	// MaxBodyBytes bounds one body as received, MaxDecompressedBytes the same body decompressed; 0:
+	// the value of MaxBodyBytes.
 	MaxBodyBytes         int
 	MaxDecompressedBytes int
-	// MaxBufferedBytes bounds the bodies of all requests in flight together. The first 64 KiB of each
-	// are not counted: they are bounded by MaxConnections.
+	// MaxBufferedBytes bounds the bodies of all requests in flight together. The first 64 KiB of
+	// each are not counted: they are bounded by MaxConnections.
 	MaxBufferedBytes int64
-	// MaxHeaderBytes bounds a request's first line and headers; each connection has a buffer of this size.
+	// MaxHeaderBytes bounds a request's first line and headers; each connection has a buffer of
+	// this size.
 	MaxHeaderBytes int
 	// MaxLineBytes bounds one line of a body of lines.
 	MaxLineBytes int

@@ -34,9 +34,9 @@ type Pods interface {
 	PodWithUID(uid string) *metric.Pod
 }
 
-// authenticate finds the account of the request's credential, if it has one. A credential must be valid,
-// but one of a sort that is not configured is ignored: Pushgateway clients often send a name and a
-// password to servers that check none.
+// authenticate finds the account of the request's credential, if it has one. A credential must be
+// valid, but one of a sort that is not configured is ignored: Pushgateway clients often send a name
+// and a password to servers that check none.
 func (x *Request) authenticate() *Fault {
 	authenticator := x.server.Authenticator
 	if authenticator == nil {
@@ -137,7 +137,8 @@ func unavailable(err error) *Fault {
 	}
 }
 
-// challengesOf returns the values of WWW-Authenticate (RFC 9110, section 11.6.1), one for each scheme.
+// challengesOf returns the values of WWW-Authenticate (RFC 9110, section 11.6.1), one for each
+// scheme.
 func challengesOf(authenticator *credential.Authenticator) (all []string) {
 	if authenticator != nil && authenticator.AcceptsTokens() {
 		all = append(all, `Bearer realm="sluice"`)

@@ -28,6 +28,7 @@ type Fault struct {
 	challenges []string // the WWW-Authenticate headers of a 401
 }
 
+// Error implements error.
 func (f *Fault) Error() string { return f.Reason + ": " + f.Message }
 
 // Rejected makes the fault of a sample.
@@ -45,10 +46,12 @@ func NotYet(format string, args ...any) *Fault {
 // Waits reports whether the fault may be gone soon, once more of the cluster is known.
 func (f *Fault) Waits() bool { return f.Reason == metric.Pending.String() }
 
+// BadRequest makes the fault of malformed input.
 func BadRequest(format string, args ...any) *Fault {
 	return Rejected(metric.Malformed, format, args...)
 }
 
+// BadName makes the fault of an invalid name.
 func BadName(format string, args ...any) *Fault { return Rejected(metric.BadName, format, args...) }
 
 // wrongScope makes the fault of an object that cannot be in, or outside, the namespace given.
@@ -70,6 +73,7 @@ func unknownResource(err error) *Fault {
 	return f
 }
 
+// BadEscape makes the fault of an invalid percent escape at an offset of a piece of a path or a query.
 func BadEscape(where string, piece []byte, at int) *Fault {
 	f := BadRequest(`the %s has a "%%" that is not followed by two hexadecimal digits, in %q`, where, Clip(piece))
 	return f.At(at)

@@ -10,8 +10,8 @@ import (
 )
 
 // twoLengths reports whether a request gives the length of its body twice, as chunks and as
-// Content-Length. A proxy in front may have believed the other one: the rest of the body for one of the
-// two is the next request for the other (request smuggling).
+// Content-Length. A proxy in front may have believed the other one: the rest of the body for one of
+// the two is the next request for the other (request smuggling).
 func twoLengths(h *fasthttp.RequestHeader) bool {
 	if h.ContentLength() != chunkedBody { // fasthttp prefers chunks, whichever header is first
 		return false

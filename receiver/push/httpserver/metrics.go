@@ -9,8 +9,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// metrics are the server's own. Requests are counted in plain cells: looking up a label per request would
-// cost more than the rest of the accounting.
+// metrics are the server's own. Requests are counted in plain cells: looking up a label per request
+// would cost more than the rest of the accounting.
 type metrics struct {
 	requests [len(methods)][600]atomic.Uint64 // by method, then status
 	inFlight atomic.Int64

@@ -6,7 +6,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Check checks the names against the rules of Kubernetes. With all, the path may name all objects at once.
+// Check checks the names against the rules of Kubernetes. With all, the path may name all objects
+// at once.
 func (p *Path) Check(all bool) *Fault {
 	if p.Namespace != "" {
 		if f := CheckNamespace(p.Namespace); f != nil {
@@ -44,8 +45,8 @@ func CheckNamespace(ns string) *Fault {
 	return nil
 }
 
-// checkObjectName checks that a name is a path segment (apimachinery's IsValidPathSegmentName) of at most
-// 253 bytes.
+// checkObjectName checks that a name is a path segment (apimachinery's IsValidPathSegmentName) of
+// at most 253 bytes.
 func checkObjectName(name string) *Fault {
 	ok := name != "" && len(name) <= 253 && name != "." && name != ".." && !strings.ContainsAny(name, "/%")
 	for i := 0; ok && i < len(name); i++ {

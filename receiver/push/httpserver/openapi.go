@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// An Operation describes one method of one path for the OpenAPI document. Components are named without the way to them,
-// "#/components/...".
+// An Operation describes one method of one path for the OpenAPI document. Components are named
+// without the way to them, "#/components/...".
 type Operation struct {
 	Method, Path string // the path with {variables}
 	ID           string
@@ -15,7 +15,8 @@ type Operation struct {
 	Description  string
 	Params       string // components, separated by spaces
 	Body         string // a component of requestBodies; empty: no body
-	// Answers are "status:component" of responses, separated by spaces, beside the answers that every operation has.
+	// Answers are "status:component" of responses, separated by spaces, beside the answers that
+	// every operation has.
 	Answers string
 }
 

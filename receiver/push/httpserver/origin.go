@@ -11,13 +11,13 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// checkOrigin rejects requests that a web page makes the browser on this machine send. Without it, any
-// page that somebody opens could push, read and delete. It checks only requests that come from this
-// machine without a credential.
+// checkOrigin rejects requests that a web page makes the browser on this machine send. Without it,
+// any page that somebody opens could push, read and delete. It checks only requests that come from
+// this machine without a credential.
 //
-// A page cannot set Sec-Fetch-Site and Origin (Fetch Metadata, https://www.w3.org/TR/fetch-metadata/).
-// With DNS rebinding, where a page's own name resolves to 127.0.0.1, both are as they should be, but Host
-// has that name.
+// A page cannot set Sec-Fetch-Site and Origin (Fetch Metadata,
+// https://www.w3.org/TR/fetch-metadata/). With DNS rebinding, where a page's own name resolves to
+// 127.0.0.1, both are as they should be, but Host has that name.
 func (x *Request) checkOrigin() *Fault {
 	if remote := x.conn().Remote; !remote.IsLoopback() {
 		return nil
@@ -38,8 +38,8 @@ func (x *Request) checkOrigin() *Fault {
 	return nil
 }
 
-// checksHosts reports whether requests from this machine must have a known Host. In a cluster they need
-// not: a sidecar forwards, from 127.0.0.1, requests that were sent to the name of the Service.
+// checksHosts reports whether requests from this machine must have a known Host. In a cluster they
+// need not: a sidecar forwards, from 127.0.0.1, requests that were sent to the name of the Service.
 func checksHosts(listener net.Addr, inCluster bool) bool {
 	tcp, ok := listener.(*net.TCPAddr)
 	return !inCluster || ok && tcp.IP.IsLoopback()
@@ -51,8 +51,8 @@ func isOriginOf(origin, host []byte) bool {
 	return ok && bytes.EqualFold(authority, host)
 }
 
-// takesHost reports whether a Host header is an address, or a name of this machine. Browsers always send
-// one.
+// takesHost reports whether a Host header is an address, or a name of this machine. Browsers always
+// send one.
 func (c *Config) takesHost(host []byte) bool {
 	name := string(host)
 	if alone, _, err := net.SplitHostPort(name); err == nil {

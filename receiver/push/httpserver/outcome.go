@@ -46,9 +46,9 @@ func (x *Request) RejectSample(t *Outcome, f *Fault, from Source) {
 	t.Errors = append(t.Errors, *f.Answer())
 }
 
-// Denial returns the fault of a body whose rejected samples were all rejected because of the sender;
-// otherwise nil. The client may send the body again only if no sample was taken, or some would count
-// twice.
+// Denial returns the fault of a body whose rejected samples were all rejected because of the
+// sender; otherwise nil. The client may send the body again only if no sample was taken, or some
+// would count twice.
 func (x *Request) Denial(t *Outcome) *Fault {
 	switch {
 	case t.Refused == 0 || t.foreign+t.Early < t.Refused:
@@ -65,7 +65,8 @@ func (x *Request) Denial(t *Outcome) *Fault {
 	return f
 }
 
-// conclude answers a body of lines. Ignored samples are no error: the server's configuration ignores them.
+// conclude answers a body of lines. Ignored samples are no error: the server's configuration
+// ignores them.
 func (x *Request) conclude(t *Outcome, sync bool) {
 	status := fasthttp.StatusOK
 	f := x.Denial(t)
@@ -84,7 +85,8 @@ func (x *Request) conclude(t *Outcome, sync bool) {
 	x.ReplyOutcome(status, t, sync)
 }
 
-// ReplyOutcome answers with the counts of a body, and waits for the disk first if the client asked for it.
+// ReplyOutcome answers with the counts of a body, and waits for the disk first if the client asked
+// for it.
 func (x *Request) ReplyOutcome(status int, t *Outcome, sync bool) {
 	if t.Refused > 0 {
 		first := t.Errors[0]

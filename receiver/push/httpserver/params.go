@@ -42,7 +42,8 @@ var allowedNames = []struct {
 	{ParamSync, "sync"}, {ParamDialect, "dialect"}, {ParamSum, "sum"},
 }
 
-// ParseParams reads a query. An unknown parameter is an error, because the client meant something by it.
+// ParseParams reads a query. An unknown parameter is an error, because the client meant something
+// by it.
 func (x *Request) ParseParams(query []byte, may ParamSet) (Params, *Fault) {
 	p := Params{Labels: x.Labels[:0]}
 	var seen ParamSet
@@ -201,6 +202,7 @@ func checkText(what, s string, r metric.Reason) *Fault {
 	return nil
 }
 
+// ParseTTL reads a lifetime: a duration of at least a second, or forever.
 func ParseTTL(s string) (time.Duration, *Fault) {
 	if s == "forever" {
 		return metric.Forever, nil

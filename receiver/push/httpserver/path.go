@@ -10,9 +10,9 @@ const maxSegments = 6
 // Segments are the decoded segments of a path.
 type Segments [maxSegments]string
 
-// Cut reads a path as it stands in the request's first line: it cuts at "/" before it decodes percent signs, so that
-// "%2F" never makes a segment and ".." never climbs. It returns the number of segments: 0 if one is empty, -1 if there
-// are more than any path has.
+// Cut reads a path as it stands in the request's first line: it cuts at "/" before it decodes
+// percent signs, so that "%2F" never makes a segment and ".." never climbs. It returns the number
+// of segments: 0 if one is empty, -1 if there are more than any path has.
 func (s *Segments) Cut(path []byte) (int, *Fault) {
 	if len(path) == 0 || path[0] != '/' {
 		return 0, nil
@@ -42,7 +42,7 @@ func (s *Segments) Cut(path []byte) (int, *Fault) {
 	return n, nil
 }
 
-// unescape appends b percent-decoded to dst; bad is the offset of an escape that is none, else -1.
+// Unescape appends b percent-decoded to dst; bad is the offset of an escape that is none, else -1.
 // In a query a "+" is a space.
 func Unescape(dst, b []byte, query bool) (out []byte, bad int) {
 	if !query && bytes.IndexByte(b, '%') < 0 {
@@ -65,6 +65,7 @@ func Unescape(dst, b []byte, query bool) (out []byte, bad int) {
 	return dst, -1
 }
 
+// Hex returns the value of a hexadecimal digit, or 0xff.
 func Hex(c byte) byte {
 	switch {
 	case c >= '0' && c <= '9':

@@ -13,8 +13,9 @@ import (
 
 // ReadBody reads the whole body and decodes its Content-Encoding. The request owns the result.
 //
-// fasthttp streams the body, so that it costs memory as it arrives and not as it is announced. fasthttp
-// reports a body whose client went away early as if it were complete; ReadBody detects that.
+// fasthttp streams the body, so that it costs memory as it arrives and not as it is announced.
+// fasthttp reports a body whose client went away early as if it were complete; ReadBody detects
+// that.
 func (x *Request) ReadBody() ([]byte, *Fault) {
 	header := &x.HTTP.Request.Header
 	announced, max := header.ContentLength(), x.server.cfg.MaxBodyBytes
@@ -62,6 +63,7 @@ func (x *Request) tooLarge(what string, max int) *Fault {
 	return f
 }
 
+// Busy makes the fault of a body that exceeds the memory budget of all bodies.
 func (x *Request) Busy() *Fault {
 	f := Rejected(metric.OverLimit, "the bodies in flight have more than %d bytes, which is the limit: send it again in a moment", x.server.cfg.MaxBufferedBytes)
 	f.Status, f.Reason, f.Close, f.retryAfter = fasthttp.StatusServiceUnavailable, "busy", true, true

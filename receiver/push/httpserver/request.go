@@ -10,8 +10,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// A Request is one HTTP request and its answer, with the memory that handling it takes. Requests are
-// pooled: nothing of one outlives its answer, and the table borrows samples from it.
+// A Request is one HTTP request and its answer, with the memory that handling it takes. Requests
+// are pooled: nothing of one outlives its answer, and the table borrows samples from it.
 type Request struct {
 	server *Server
 	HTTP   *fasthttp.RequestCtx
@@ -47,8 +47,8 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 // noBody is fasthttp's length of a body that no header announces.
 const noBody = -2
 
-// hangUp closes the connection after the answer. Otherwise fasthttp would read the rest of the body as
-// the next request.
+// hangUp closes the connection after the answer. Otherwise fasthttp would read the rest of the body
+// as the next request.
 func (x *Request) hangUp() {
 	x.HTTP.SetConnectionClose()
 	x.conn().Linger.Store(true)
@@ -103,11 +103,12 @@ func (x *Request) failAs(r *Route, method string, f *Fault) {
 	r.Fail(x, f)
 }
 
-// LargeBody reports whether the body was so large that a reader, which keeps memory in proportion to its
-// last body, should not be used again.
+// LargeBody reports whether the body was so large that a reader, which keeps memory in proportion
+// to its last body, should not be used again.
 func (x *Request) LargeBody() bool { return max(len(x.wire.B), len(x.plain.B)) > body.FreeBytes }
 
-// Method returns the request's method; HEAD is GET, because fasthttp leaves out the body of the answer.
+// Method returns the request's method; HEAD is GET, because fasthttp leaves out the body of the
+// answer.
 func (x *Request) Method() string {
 	if m := string(x.HTTP.Method()); m != fasthttp.MethodHead {
 		return m
@@ -132,28 +133,34 @@ func (s *Server) expect(ctx *fasthttp.RequestCtx) int {
 	return status
 }
 
+// Config returns the server's configuration.
 func (x *Request) Config() *Config { return &x.server.cfg }
 
+// Target returns the object that a path or a line names.
 func (x *Request) Target(namespace, resource, name string) (metric.Object, *Fault) {
 	return x.server.target(namespace, resource, name)
 }
 
-// TakeApplier takes an Applier. GiveApplier returns it at the end of the batch.
+// TakeApplier takes an Applier.
 func (x *Request) TakeApplier() *PooledApplier { return x.server.appliers.take(x.HTTP.ConnID()) }
 
+// GiveApplier returns an Applier at the end of a batch.
 func (x *Request) GiveApplier(a *PooledApplier) { x.server.appliers.give(x.HTTP.ConnID(), a) }
 
-// Count counts a sample that was not applied, CountBatch the samples that were.
+// Count counts a sample that was not applied.
 func (x *Request) Count(r metric.Reason) { x.server.account.Count(r) }
 
+// CountBatch counts applied samples.
 func (x *Request) CountBatch(applied int) { x.server.account.CountApplied(uint64(applied)) }
 
-// Reserve takes memory from the budget of all bodies, Unreserve returns it. Most is the largest amount
-// that this request could ever take.
+// Reserve takes memory from the budget of all bodies, Unreserve returns it. Most is the largest
+// amount that this request could ever take.
 func (x *Request) Reserve(n int64) bool { return x.server.Reserve(n) }
 
+// Unreserve returns memory to the budget.
 func (x *Request) Unreserve(n int64) { x.server.Reserve(-n) }
 
+// Most returns the largest amount that Reserve could ever grant.
 func (x *Request) Most() int64 {
 	return x.server.cfg.MaxBufferedBytes - x.wire.Charged - x.plain.Charged
 }
@@ -161,6 +168,7 @@ func (x *Request) Most() int64 {
 // Stopping is closed when the server begins to stop.
 func (x *Request) Stopping() <-chan struct{} { return x.server.stopping }
 
+// Canonical is Resources.Canonical.
 func (x *Request) Canonical(resource string) (canonical string, namespaced bool, err error) {
 	return x.server.resources.Canonical(resource)
 }

@@ -14,23 +14,25 @@ import (
 type Route struct {
 	// Paths are compared literally.
 	Paths []string
-	// Match serves paths with variables: it reports whether a path is the route's, and reads the variables. The fault of a
-	// path that matches is answered by Fail; one of a path that does not match says why no route serves it. Routes are
-	// asked in the order of their registration.
+	// Match serves paths with variables: it reports whether a path is the route's, and reads the
+	// variables. The fault of a path that matches is answered by Fail; one of a path that does not
+	// match says why no route serves it. Routes are asked in the order of their registration.
 	Match func(path []byte, into *Path) (matched bool, f *Fault)
 	// Index lists the paths for people: in the index, and in the answer to an unknown path.
 	Index []string
 
 	// Handlers by method; nil: 405. Get serves HEAD too.
 	Get, Put, Post, Delete func(*Request)
-	// Fail answers a PUT or a POST that is rejected before its handler runs. Nil: Request.Fail, which counts no sample.
+	// Fail answers a PUT or a POST that is rejected before its handler runs. Nil: Request.Fail,
+	// which counts no sample.
 	Fail func(*Request, *Fault)
 	// Public routes look at no credential.
 	Public bool
 	// Disabled routes are described, but not served.
 	Disabled bool
 
-	// Operations and Tag describe the route for the OpenAPI document: at least one operation for each handler.
+	// Operations and Tag describe the route for the OpenAPI document: at least one operation for
+	// each handler.
 	Operations []Operation
 	Tag        string
 }
@@ -44,6 +46,7 @@ type Path struct {
 	Grouping  metric.Labels // of a Pushgateway group
 }
 
+// Handler returns the handler of a method, or nil.
 func (r *Route) Handler(method string) func(*Request) {
 	switch method {
 	case fasthttp.MethodGet, fasthttp.MethodHead:
@@ -63,7 +66,7 @@ func (r *Route) allowed(methods ...string) string {
 	return strings.Join(slices.DeleteFunc(methods, func(m string) bool { return r.Handler(m) == nil }), ", ")
 }
 
-// router finds the route of a path.
+// Router finds the route of a path.
 type Router struct {
 	literal  map[string]*Route
 	matching []*Route
@@ -71,6 +74,7 @@ type Router struct {
 	Routes   []*Route
 }
 
+// NewRouter makes a Router of routes, which are asked in their order.
 func NewRouter(routes []*Route) *Router {
 	r := &Router{literal: map[string]*Route{}, Routes: routes}
 	for _, route := range routes {
@@ -88,7 +92,7 @@ func NewRouter(routes []*Route) *Router {
 	return r
 }
 
-// indexOf lists the methods and paths of routes, for people.
+// IndexOf lists the methods and paths of routes, for people.
 func IndexOf(routes []*Route) (lines []string) {
 	for _, route := range routes {
 		methods := route.allowed(fasthttp.MethodPut, fasthttp.MethodPost, fasthttp.MethodGet, fasthttp.MethodDelete)
@@ -99,7 +103,8 @@ func IndexOf(routes []*Route) (lines []string) {
 	return lines
 }
 
-// find returns the route of a path and reads the path's variables. With a fault the route may be nil.
+// Find returns the route of a path and reads the path's variables. With a fault the route may be
+// nil.
 func (r *Router) Find(path []byte, into *Path) (*Route, *Fault) {
 	if route := r.literal[string(path)]; route != nil {
 		return route, nil

@@ -24,9 +24,9 @@ import (
 // Resources knows the cluster's resources.
 type Resources interface {
 	// Canonical returns the group-resource of a resource as people spell it ("pods", "ingresses",
-	// "ingresses.networking.k8s.io"), and whether its objects are in namespaces. It knows "namespaces".
-	// The error names the resource. It is metric.ErrNotFound if no resource has the name; any other
-	// error says what else is wrong, for example that the name is ambiguous.
+	// "ingresses.networking.k8s.io"), and whether its objects are in namespaces. It knows
+	// "namespaces". The error names the resource. It is metric.ErrNotFound if no resource has the
+	// name; any other error says what else is wrong, for example that the name is ambiguous.
 	Canonical(resource string) (canonical string, namespaced bool, err error)
 }
 
@@ -44,7 +44,8 @@ type Parts struct {
 	Syncer Syncer
 	Ledger *ledger.Ledger
 	Logger *slog.Logger
-	// Worded rewrites an error about a file in the words of the configuration; nil: errors name fields.
+	// Worded rewrites an error about a file in the words of the configuration; nil: errors name
+	// fields.
 	Worded func(error) error
 	// Full names the setting that limits series where no limit of Trust does; may be empty.
 	Full string
@@ -63,20 +64,20 @@ type Parts struct {
 	Pending *pending.Buffer
 }
 
-// Trust decides which objects a sender may push, read and delete. Pushed samples reach it behind the
-// Applier.
+// Trust decides which objects a sender may push, read and delete. Pushed samples reach it behind
+// the Applier.
 type Trust interface {
-	// May reports whether a sender may push, read or delete the series of an object; the name "*" is
-	// every object of the resource in the namespace. The reason is metric.Applied (it may),
-	// metric.Identity (it may not) or metric.Pending (not known yet), with an explanation. The right is
-	// the one that an account would need, if any would help.
+	// May reports whether a sender may push, read or delete the series of an object; the name "*"
+	// is every object of the resource in the namespace. The reason is metric.Applied (it may),
+	// metric.Identity (it may not) or metric.Pending (not known yet), with an explanation. The
+	// right is the one that an account would need, if any would help.
 	May(*metric.Sender, metric.Verb, metric.Object) (metric.Reason, string, metric.Right)
 	// Needs returns the right that an account would need for a sample to be applied.
 	Needs(*metric.Sample) metric.Right
 	// Explain says why a sample was rejected for its sender, or is pending.
 	Explain(*metric.Sample) string
-	// ExplainLimit says which limit rejects a sample, and which series use it up. Empty: no limit of a
-	// namespace or pod, so the limit is that of the process.
+	// ExplainLimit says which limit rejects a sample, and which series use it up. Empty: no limit
+	// of a namespace or pod, so the limit is that of the process.
 	ExplainLimit(*metric.Sample) string
 }
 
@@ -112,8 +113,8 @@ type Server struct {
 	end  context.CancelFunc
 }
 
-// New binds the address. The caller must call Run, if only with a context that has ended. cfg must be
-// valid.
+// New binds the address. The caller must call Run, if only with a context that has ended. cfg must
+// be valid.
 func New(cfg Config, parts Parts, routes []*Route) (*Server, error) {
 	authenticator, err := newAuthenticator(cfg, parts)
 	if err != nil {
@@ -152,8 +153,8 @@ func New(cfg Config, parts Parts, routes []*Route) (*Server, error) {
 
 // newHTTP configures fasthttp.
 //
-// MaxRequestBodySize is one byte and bodies are streamed, so that ReadBody alone decides how much is
-// read and which body is incomplete. The listener limits connections.
+// MaxRequestBodySize is one byte and bodies are streamed, so that ReadBody alone decides how much
+// is read and which body is incomplete. The listener limits connections.
 func (s *Server) newHTTP() *fasthttp.Server {
 	return &fasthttp.Server{
 		Handler:                      s.serve,
@@ -178,8 +179,8 @@ func (s *Server) newHTTP() *fasthttp.Server {
 // Addr returns the address that the server listens on.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// Run serves until ctx ends, lets requests in flight finish within ShutdownTimeout, and returns nil. It
-// returns an error if serving ended by itself. Run may be called once.
+// Run serves until ctx ends, lets requests in flight finish within ShutdownTimeout, and returns
+// nil. It returns an error if serving ended by itself. Run may be called once.
 func (s *Server) Run(ctx context.Context) error {
 	defer s.keep()()
 	served := make(chan error, 1)
@@ -198,8 +199,8 @@ func (s *Server) Run(ctx context.Context) error {
 	return err
 }
 
-// keep watches the files of credentials and certificates until the returned function is called, which waits
-// for the goroutines.
+// keep watches the files of credentials and certificates until the returned function is called,
+// which waits for the goroutines.
 func (s *Server) keep() (end func()) {
 	ctx, stop := context.WithCancel(context.Background())
 	var following sync.WaitGroup
@@ -219,7 +220,8 @@ var errServingEnded = errors.New("the socket was closed from outside")
 
 // stop closes the socket, waits for the requests in flight, and aborts those that take too long.
 func (s *Server) stop(served <-chan error) {
-	// Shutdown does not stop accepting before Serve has begun to accept, so the socket is closed here.
+	// Shutdown does not stop accepting before Serve has begun to accept, so the socket is closed
+	// here.
 	_ = s.listener.Close()
 	close(s.stopping)
 	grace, cancel := context.WithTimeout(context.Background(), s.cfg.ShutdownTimeout)
@@ -243,8 +245,8 @@ func (s *Server) Account() *ledger.Account { return s.account }
 // Connections returns how many connections are open.
 func (s *Server) Connections() int { return s.listener.Connections() }
 
-// Reserve takes memory from the budget of all bodies, and reports whether there was enough. A negative n
-// returns it.
+// Reserve takes memory from the budget of all bodies, and reports whether there was enough. A
+// negative n returns it.
 func (s *Server) Reserve(n int64) bool { return s.budget.Take(n) }
 
 // Reserved returns how much of the budget is taken.

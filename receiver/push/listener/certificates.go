@@ -27,8 +27,8 @@ type TLSFiles struct {
 	ClientAuth          string // ClientAuthRequest or ClientAuthRequire
 }
 
-// Certificates are the port's certificate and the authorities of client certificates. They are read again
-// when their files change; open connections keep the ones they began with.
+// Certificates are the port's certificate and the authorities of client certificates. They are read
+// again when their files change; open connections keep the ones they began with.
 type Certificates struct {
 	files   TLSFiles
 	log     *slog.Logger
@@ -114,8 +114,8 @@ func (c *Certificates) configOf(content [3][]byte) (*tls.Config, error) {
 	return served, nil
 }
 
-// Follow reads the files again when they change, until ctx ends. Invalid files leave the previous ones in
-// force.
+// Follow reads the files again when they change, until ctx ends. Invalid files leave the previous
+// ones in force.
 func (c *Certificates) Follow(ctx context.Context) {
 	credential.PollFiles(ctx, c.Load,
 		func() {

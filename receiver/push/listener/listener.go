@@ -17,9 +17,9 @@ import (
 	"github.com/sluice-metrics/sluice/receiver"
 )
 
-// Listener is the listening socket. It limits connections itself, because fasthttp's limit per address
-// counts IPv4 only and its answers at both limits are plain text. It also survives errors that end
-// fasthttp: too many open files, a connection reset before it was accepted.
+// Listener is the listening socket. It limits connections itself, because fasthttp's limit per
+// address counts IPv4 only and its answers at both limits are plain text. It also survives errors
+// that end fasthttp: too many open files, a connection reset before it was accepted.
 type Listener struct {
 	*net.TCPListener
 	limiter     *connlimit.Limiter
@@ -73,8 +73,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close stops accepting; open connections stay open. fasthttp closes the listener once more, which is not an
-// error.
+// Close stops accepting; open connections stay open. fasthttp closes the listener once more, which
+// is not an error.
 func (l *Listener) Close() (err error) {
 	l.closeOnce.Do(func() {
 		close(l.closed)
@@ -129,7 +129,8 @@ func (l *Listener) AbortSilent() {
 	})
 }
 
-// Conn is one connection. Only the goroutine that serves it reads from it and uses Ended and Certificate.
+// Conn is one connection. Only the goroutine that serves it reads from it and uses Ended and
+// Certificate.
 type Conn struct {
 	net.Conn // tcp, or TLS over it
 	tcp      *net.TCPConn
@@ -147,7 +148,8 @@ type Conn struct {
 	heard    atomic.Bool // a byte has arrived
 }
 
-// Read records the client's end of stream: fasthttp would take a truncated chunked body for a complete one.
+// Read records the client's end of stream: fasthttp would take a truncated chunked body for a
+// complete one.
 func (c *Conn) Read(b []byte) (int, error) {
 	if c.tls != nil && !c.shaken.Load() && c.shake() != nil {
 		return 0, io.EOF // shake has logged and counted it
@@ -166,11 +168,13 @@ func (c *Conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// tlsHandshake is the first byte of a TLS connection (RFC 8446, section 5.1). No HTTP method begins with it.
+// tlsHandshake is the first byte of a TLS connection (RFC 8446, section 5.1). No HTTP method begins
+// with it.
 const tlsHandshake = 22
 
-// refuse logs that the client mistook the port, and answers in plain text. A TLS client does not expect
-// that; its error, "wrong version number" or "not a TLS handshake", says more than a closed connection.
+// refuse logs that the client mistook the port, and answers in plain text. A TLS client does not
+// expect that; its error, "wrong version number" or "not a TLS handshake", says more than a closed
+// connection.
 func (c *Conn) refuse(message, answer string) {
 	if suppressed, ok := c.listener.mistaken.Allow(); ok {
 		c.listener.log.Warn(message, "peer", c.RemoteAddr().String(), "suppressed", suppressed)
@@ -180,13 +184,14 @@ func (c *Conn) refuse(message, answer string) {
 	_, _ = io.WriteString(c.tcp, answer)
 }
 
-// Limits of the bytes that a client may still send after its answer. Closing a socket with unread bytes
-// resets it, and the client may lose the answer.
+// Limits of the bytes that a client may still send after its answer. Closing a socket with unread
+// bytes resets it, and the client may lose the answer.
 const (
 	lingerTime  = 500 * time.Millisecond
 	lingerBytes = 1 << 20
 )
 
+// Close closes the connection; one that lingers first lets the client read the answer.
 func (c *Conn) Close() error {
 	if c.closed.Swap(true) {
 		return nil

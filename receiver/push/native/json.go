@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/push/number"
 )
 
-// jsonFault is why a line was rejected. It is a value that is worded only if the answer shows it, because a
-// body can have millions.
+// jsonFault is why a line was rejected. It is a value that is worded only if the answer shows it,
+// because a body can have millions.
 type jsonFault struct {
 	reason metric.Reason
 	offset int
@@ -30,10 +30,10 @@ func (f *jsonFault) fault() *httpserver.Fault {
 
 // jsonText reads the JSON of one line (RFC 8259), as much of it as a sample needs.
 //
-// It replaces encoding/json at a cost of some 230 lines. encoding/json takes a key that appears twice,
-// a key in other letters ("NAME"), null, a lone surrogate and bytes that are not UTF-8, all of which
-// would push to another series than the client meant. It names no offset of a wrong field, and
-// allocates 22 times for a line with two labels, where this parser allocates once.
+// It replaces encoding/json at a cost of some 230 lines. encoding/json takes a key that appears
+// twice, a key in other letters ("NAME"), null, a lone surrogate and bytes that are not UTF-8, all
+// of which would push to another series than the client meant. It names no offset of a wrong field,
+// and allocates 22 times for a line with two labels, where this parser allocates once.
 type jsonText struct {
 	b     []byte
 	at    int

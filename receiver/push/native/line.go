@@ -11,9 +11,9 @@ import (
 //	{"name":"jobs_done", "type":"counter", "value":1, "namespace":"shop", "object":"pods/web-1",
 //	 "labels":{"queue":"mail"}, "rate":0.1, "ttl":"1h", "timestamp":1700000000}
 //
-// Name, type and value are required. Value is a number, or the member of a set as a string. Object is
-// resource/name or "external". A namespace without object means external; without both, the labels and the
-// sender decide. Delta:true adds to a gauge. Timestamp is in Unix seconds.
+// Name, type and value are required. Value is a number, or the member of a set as a string. Object
+// is resource/name or "external". A namespace without object means external; without both, the
+// labels and the sender decide. Delta:true adds to a gauge. Timestamp is in Unix seconds.
 type jsonLine struct {
 	jsonText
 	x    *httpserver.Request

@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
 )
 
-// matchSeries reads the path of one metric: of an object in a namespace, of the namespace itself, of an
-// object of the cluster, or external.
+// matchSeries reads the path of one metric: of an object in a namespace, of the namespace itself,
+// of an object of the cluster, or external.
 func matchSeries(path []byte, p *httpserver.Path) (bool, *httpserver.Fault) {
 	var segments httpserver.Segments
 	n, f := segments.Cut(path)
@@ -41,5 +41,6 @@ func matchSeries(path []byte, p *httpserver.Path) (bool, *httpserver.Fault) {
 	return true, nil
 }
 
-// slashed reads "\|" as "/": the Kubernetes metrics APIs spell it so, because a path segment cannot hold one.
+// slashed reads "\|" as "/": the Kubernetes metrics APIs spell it so, because a path segment cannot
+// hold one.
 func slashed(name string) string { return strings.ReplaceAll(name, `\|`, "/") }

@@ -65,8 +65,8 @@ func pushTarget(x *httpserver.Request, method string) (httpserver.Params, *https
 	return p, f
 }
 
-// settleKind checks the type against the method. A PUT sets the current value, which only a gauge has; a
-// POST adds to a counter or a gauge, observes a timer's value, or inserts a member of a set.
+// settleKind checks the type against the method. A PUT sets the current value, which only a gauge
+// has; a POST adds to a counter or a gauge, observes a timer's value, or inserts a member of a set.
 func settleKind(p *httpserver.Params, method string) *httpserver.Fault {
 	if p.Kind == metric.NoKind {
 		p.Kind = metric.Counter

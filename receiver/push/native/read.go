@@ -79,7 +79,8 @@ type Handler struct {
 type Reader interface {
 	Objects(metric.Query) ([]metric.Point, error)
 	External(metric.Query) ([]metric.Point, error)
-	// Delete removes the series that the query would read, and returns how many. It uses Expression.Name only.
+	// Delete removes the series that the query would read, and returns how many. It uses
+	// Expression.Name only.
 	Delete(metric.Query) int
 }
 
@@ -152,8 +153,8 @@ func (h *Handler) points(q asked) ([]metric.Point, error) {
 	return h.reader.Objects(q.Query)
 }
 
-// sum adds points up to one, with the labels that they share. It fails for several objects and a stat that
-// does not add, because the sum of two means is no mean.
+// sum adds points up to one, with the labels that they share. It fails for several objects and a
+// stat that does not add, because the sum of two means is no mean.
 func (h *Handler) sum(q *asked, points []metric.Point) ([]metric.Point, *httpserver.Fault) {
 	if len(points) == 1 {
 		return points, nil
@@ -176,8 +177,8 @@ func (h *Handler) sum(q *asked, points []metric.Point) ([]metric.Point, *httpser
 	return []metric.Point{one}, nil
 }
 
-// adds reports whether the values of the stat add up. The bare name is the last value without a window,
-// otherwise the rate if the metric is a counter. Only a counter has a total.
+// adds reports whether the values of the stat add up. The bare name is the last value without a
+// window, otherwise the rate if the metric is a counter. Only a counter has a total.
 func (h *Handler) adds(q *asked, points []metric.Point) bool {
 	switch {
 	case q.Expression.Stat != metric.NoStat:

@@ -17,8 +17,10 @@ type Number struct {
 	Fraction float64
 }
 
+// Negative reports whether the number is below 0.
 func (n Number) Negative() bool { return n.Whole < 0 || n.Fraction < 0 }
 
+// Float returns the nearest float64.
 func (n Number) Float() float64 { return float64(n.Whole) + n.Fraction }
 
 // Fault says what is wrong with a number, and at which byte. The zero Fault is none.
@@ -36,6 +38,7 @@ func (f Fault) Quoted(b []byte) []byte {
 	return nil
 }
 
+// Words words the fault of the number b.
 func (f Fault) Words(b []byte) string {
 	if quoted := f.Quoted(b); quoted != nil {
 		return fmt.Sprintf(f.Message, metric.Truncate(string(quoted), 256))
@@ -51,8 +54,8 @@ type decimal struct {
 	exponent int
 }
 
-// Parse reads a number in the grammar of JSON (RFC 8259, section 6), or with a leading "+". The whole part
-// is exact over all of int64 in any notation; a larger number is the nearest float64.
+// Parse reads a number in the grammar of JSON (RFC 8259, section 6), or with a leading "+". The
+// whole part is exact over all of int64 in any notation; a larger number is the nearest float64.
 func Parse(b []byte) (Number, Fault) {
 	if len(b) > maxNumberBytes {
 		return Number{}, Fault{metric.TooLong, maxNumberBytes, "a number may have 1024 bytes"}

@@ -14,8 +14,9 @@ import (
 const maxToldOTLP = 5
 
 // concludeOTLP answers an export that was read. Samples that are held, or ignored by the server's
-// configuration, count as accepted. The protocol forbids sending a part again, so rejected data points are
-// reported with status 200. Only if nothing was taken does the status say whether to try again.
+// configuration, count as accepted. The protocol forbids sending a part again, so rejected data
+// points are reported with status 200. Only if nothing was taken does the status say whether to try
+// again.
 func concludeOTLP(x *httpserver.Request, t *httpserver.Outcome, sync bool, e otlp.Encoding) {
 	if sync && t.Applied > 0 {
 		if f := x.Sync(); f != nil {

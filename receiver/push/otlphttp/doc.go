@@ -1,2 +1,3 @@
-// Package otlphttp serves OTLP/HTTP, the protocol of OpenTelemetry exporters. Package otlp reads the exports.
+// Package otlphttp serves OTLP/HTTP, the protocol of OpenTelemetry exporters. Package otlp reads
+// the exports.
 package otlphttp

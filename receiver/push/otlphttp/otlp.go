@@ -17,8 +17,8 @@ type Handler struct {
 	readers sync.Pool // of *otlp.Reader
 }
 
-// New makes the handler. attributes are the attributes of a resource that become labels, beside those that
-// identify the object.
+// New makes the handler. attributes are the attributes of a resource that become labels, beside
+// those that identify the object.
 func New(limits httpserver.Config, attributes []string) *Handler {
 	o := otlp.Options{MaxLabels: limits.MaxLabels, MaxLabelBytes: limits.MaxLabelBytes, Attributes: attributes}
 	return &Handler{readers: sync.Pool{New: func() any { return otlp.NewReader(o) }}}
@@ -74,8 +74,8 @@ func (h *Handler) push(x *httpserver.Request) {
 	concludeOTLP(x, &t, p.Sync, encoding)
 }
 
-// isNoPod reports whether a sender is not a pod and will not become one. An address that is not known yet
-// may.
+// isNoPod reports whether a sender is not a pod and will not become one. An address that is not
+// known yet may.
 func isNoPod(s *metric.Sender) bool { return s == nil || s.Known && s.Pod == nil }
 
 // otlpPoints is a Source over the data points of an export.
@@ -85,8 +85,9 @@ type otlpPoints struct {
 	faults int
 }
 
-// otlpBacklog is the age from which a total or a histogram counts at its timestamp, not on arrival: its
-// client could not send it before. A younger one is from a client that exports at intervals of its clock.
+// otlpBacklog is the age from which a total or a histogram counts at its timestamp, not on arrival:
+// its client could not send it before. A younger one is from a client that exports at intervals of
+// its clock.
 const otlpBacklog = time.Minute
 
 func (p *otlpPoints) NextSample() (*metric.Sample, *httpserver.Fault, bool) {
@@ -105,8 +106,8 @@ func (p *otlpPoints) NextSample() (*metric.Sample, *httpserver.Fault, bool) {
 
 func (*otlpPoints) LineNumber() int { return 0 }
 
-// otlpEncoding returns the encoding that a Content-Type names. The answer to an unknown one is JSON, which
-// people can read.
+// otlpEncoding returns the encoding that a Content-Type names. The answer to an unknown one is
+// JSON, which people can read.
 func otlpEncoding(contentType []byte) (otlp.Encoding, *httpserver.Fault) {
 	media, _, err := mime.ParseMediaType(string(contentType))
 	for _, e := range []otlp.Encoding{otlp.Protobuf, otlp.JSON} {
@@ -119,9 +120,9 @@ func otlpEncoding(contentType []byte) (otlp.Encoding, *httpserver.Fault) {
 	return otlp.JSON, f
 }
 
-// decodeOTLP decodes a body after it took the decoded size from the budget of bodies. Decoded, a body takes
-// more memory than on the wire; a malicious one takes fifty times as much. Without a fault, the caller
-// returns the size to the budget.
+// decodeOTLP decodes a body after it took the decoded size from the budget of bodies. Decoded, a
+// body takes more memory than on the wire; a malicious one takes fifty times as much. Without a
+// fault, the caller returns the size to the budget.
 func decodeOTLP(x *httpserver.Request, body []byte, e otlp.Encoding) (weight int64, all pmetric.Metrics, f *httpserver.Fault) {
 	weight, err := otlp.DecodedSize(body, e)
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/exposition"
 )
 
-// negotiate picks the format that an Accept header prefers, as expfmt does for a Pushgateway: the one with the
-// highest quality, of equal ones the first, text if it names none. The escaping stands beside the format:
-// without one, names are escaped with underscores.
+// negotiate picks the format that an Accept header prefers, as expfmt does for a Pushgateway: the
+// one with the highest quality, of equal ones the first, text if it names none. The escaping stands
+// beside the format: without one, names are escaped with underscores.
 func negotiate(accept []byte) (exposition.Format, exposition.Escaping) {
 	best, format, escaping := 0.0, exposition.Text, exposition.Underscores
 	for len(accept) > 0 {

@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
 )
 
-// listGroups answers GET /api/v1/metrics in the form of a Pushgateway: a group's families are fields beside
-// its labels, and all values are strings.
+// listGroups answers GET /api/v1/metrics in the form of a Pushgateway: a group's families are
+// fields beside its labels, and all values are strings.
 func (h *Handler) listGroups(x *httpserver.Request) {
 	groups, f := h.readableGroups(x)
 	if f != nil {
@@ -99,8 +99,8 @@ func metricJSON(m *exposition.Metric) map[string]any {
 	return j
 }
 
-// bucketsJSON returns a list of buckets for a native histogram, each its rule for bounds, its bounds and its
-// count; otherwise the counts by upper bound.
+// bucketsJSON returns a list of buckets for a native histogram, each its rule for bounds, its
+// bounds and its count; otherwise the counts by upper bound.
 func bucketsJSON(h *exposition.Histogram) any {
 	if h.Native != nil && len(h.Native.PositiveSpans)+len(h.Native.NegativeSpans) > 0 {
 		all := [][4]any{}

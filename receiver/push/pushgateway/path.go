@@ -12,7 +12,8 @@ import (
 // base64Suffix of a label's name means that its value is in base64.
 const base64Suffix = "@base64"
 
-// matchGroup reads the path of a group: /metrics/job/{job}{/label/value}, each value also in base64.
+// matchGroup reads the path of a group: /metrics/job/{job}{/label/value}, each value also in
+// base64.
 func (h *Handler) matchGroup(path []byte, p *httpserver.Path) (bool, *httpserver.Fault) {
 	rest, ok := bytes.CutPrefix(path, []byte("/metrics/job"))
 	if !ok {
@@ -30,8 +31,9 @@ func (h *Handler) matchGroup(path []byte, p *httpserver.Path) (bool, *httpserver
 	return true, f
 }
 
-// groupingLabels reads the path after "job" or "job@base64". It cuts segments at "/" before it decodes percent
-// signs. As in a Pushgateway, the last value of a label counts, but the first one of job.
+// groupingLabels reads the path after "job" or "job@base64". It cuts segments at "/" before it
+// decodes percent signs. As in a Pushgateway, the last value of a label counts, but the first one
+// of job.
 func (h *Handler) groupingLabels(rest []byte, encoded bool) (metric.Labels, *httpserver.Fault) {
 	rest = bytes.TrimPrefix(rest, []byte{'/'})
 	job, rest, more := bytes.Cut(rest, []byte{'/'})
@@ -102,8 +104,8 @@ func pathText(piece []byte) (text string, bad int) {
 	return string(decoded), bad
 }
 
-// pathValue reads a value, which may borrow from the path. Base64 uses the URL-safe alphabet, and "=" at the
-// end is ignored: "=" alone is the empty string, which a path cannot express.
+// pathValue reads a value, which may borrow from the path. Base64 uses the URL-safe alphabet, and
+// "=" at the end is ignored: "=" alone is the empty string, which a path cannot express.
 func pathValue(key string, value []byte, encoded bool) (string, *httpserver.Fault) {
 	decoded, bad := pathText(value)
 	if bad >= 0 {

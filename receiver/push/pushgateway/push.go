@@ -248,9 +248,9 @@ func (h *Handler) groupPush(x *httpserver.Request, may httpserver.ParamSet) (to 
 	return groupPush{ttl: p.TTL, sync: p.Sync}, nil
 }
 
-// readFamilies reads a body: delimited protobuf if Content-Type says so, otherwise text, as a Pushgateway
-// does. The families borrow from the readers. For a rejected body, understood reports whether the push
-// counts as a failure of its group.
+// readFamilies reads a body: delimited protobuf if Content-Type says so, otherwise text, as a
+// Pushgateway does. The families borrow from the readers. For a rejected body, understood reports
+// whether the push counts as a failure of its group.
 func (h *Handler) readFamilies(x *httpserver.Request, readers *bodyReaders, body []byte) (families []exposition.Family, understood bool, f *httpserver.Fault) {
 	isProtobuf, f := isProtobuf(x.HTTP.Request.Header.ContentType())
 	if f != nil {

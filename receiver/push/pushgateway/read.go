@@ -35,8 +35,8 @@ func (h *Handler) expose(x *httpserver.Request) {
 	})
 }
 
-// stream writes a body piece by piece, because all groups together may be large. write runs after the
-// request has returned to its pool, so it must not use it.
+// stream writes a body piece by piece, because all groups together may be large. write runs after
+// the request has returned to its pool, so it must not use it.
 func stream(x *httpserver.Request, write func(*bufio.Writer) error) {
 	if x.HTTP.IsHead() { // fasthttp would close the stream unread
 		return
@@ -46,8 +46,8 @@ func stream(x *httpserver.Request, write func(*bufio.Writer) error) {
 	})
 }
 
-// wipe answers PUT /api/v1/admin/wipe: it deletes all groups that the sender may delete. If credentials are
-// checked, it requires the right to delete at the cluster scope.
+// wipe answers PUT /api/v1/admin/wipe: it deletes all groups that the sender may delete. If
+// credentials are checked, it requires the right to delete at the cluster scope.
 func (h *Handler) wipe(x *httpserver.Request) {
 	if x.ChecksCredentials() {
 		if f := x.May(metric.Delete, metric.Object{}); f != nil {

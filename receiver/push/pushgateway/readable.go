@@ -14,8 +14,8 @@ func (h *Handler) readableGroups(x *httpserver.Request) ([]group.Group, *httpser
 	return h.groups.All(h.mayGroups(x, metric.Get)), nil
 }
 
-// mayGroups returns a test of which groups the sender may read or delete. It decides once per namespace, and
-// asks no API server.
+// mayGroups returns a test of which groups the sender may read or delete. It decides once per
+// namespace, and asks no API server.
 func (h *Handler) mayGroups(x *httpserver.Request, verb metric.Verb) func(metric.Object) bool {
 	if !x.ChecksTrust() {
 		return nil
@@ -34,8 +34,8 @@ func (h *Handler) mayGroups(x *httpserver.Request, verb metric.Verb) func(metric
 	}
 }
 
-// askAboutGroups asks the API server for all rights that the sender needs for all groups: first for the one
-// at the cluster scope, which includes the others.
+// askAboutGroups asks the API server for all rights that the sender needs for all groups: first for
+// the one at the cluster scope, which includes the others.
 func (h *Handler) askAboutGroups(x *httpserver.Request, verb metric.Verb) *httpserver.Fault {
 	if !x.HasAccount() {
 		return nil
@@ -69,6 +69,6 @@ func (h *Handler) askAboutGroups(x *httpserver.Request, verb metric.Verb) *https
 	return x.AskAll(rights)
 }
 
-// maxAskedPerListing bounds the namespaces that are asked about one by one. Beyond, only the groups already
-// known to be readable are listed, unless the sender may read at the cluster scope.
+// maxAskedPerListing bounds the namespaces that are asked about one by one. Beyond, only the groups
+// already known to be readable are listed, unless the sender may read at the cluster scope.
 const maxAskedPerListing = 128

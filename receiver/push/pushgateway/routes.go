@@ -46,7 +46,8 @@ func (h *Handler) Routes() []*httpserver.Route {
 	}
 }
 
-// groupOperations describes the paths of matchGroup. OpenAPI has no path of any length, so there are three.
+// groupOperations describes the paths of matchGroup. OpenAPI has no path of any length, so there
+// are three.
 func groupOperations() (all []httpserver.Operation) {
 	for _, group := range []struct{ path, name, params string }{
 		{"/metrics/job/{job}", "Group", "job"},

@@ -10,8 +10,9 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
 )
 
-// groupOf finds the owner of the group that a path names, and checks that the sender may do so. It waits for
-// a sender that is not known yet: a batch job pushes once, seconds after its pod has got its address.
+// groupOf finds the owner of the group that a path names, and checks that the sender may do so. It
+// waits for a sender that is not known yet: a batch job pushes once, seconds after its pod has got
+// its address.
 func (h *Handler) groupOf(x *httpserver.Request, to *groupPush, verb metric.Verb) *httpserver.Fault {
 	f := h.tryGroup(x, to, verb)
 	if f == nil || !f.Waits() || h.Waiting.Acquire(netip.Prefix{}) != nil {
@@ -48,8 +49,8 @@ func (h *Handler) tryGroup(x *httpserver.Request, to *groupPush, verb metric.Ver
 	return x.May(verb, about)
 }
 
-// groupKey returns the key of a group and its object. The group is external, in the namespace that a label
-// names or otherwise that of the sender; a label may name an object.
+// groupKey returns the key of a group and its object. The group is external, in the namespace that
+// a label names or otherwise that of the sender; a label may name an object.
 func (h *Handler) groupKey(x *httpserver.Request, labels metric.Labels) (group.Key, metric.Object, *httpserver.Fault) {
 	key := group.Key{Labels: labels}
 	if namespace, _ := labels.Get(group.NamespaceLabel); namespace != "" {

@@ -52,9 +52,9 @@ func (h *Handler) Routes() []*httpserver.Route {
 	}}
 }
 
-// write answers POST /api/v1/write. The status is 204 if everything was taken; 400 if some never can be,
-// with the first reason, while the rest stays written; 503 if sending the request again helps. Nothing
-// counts twice then, because totals and values are absolute.
+// write answers POST /api/v1/write. The status is 204 if everything was taken; 400 if some never
+// can be, with the first reason, while the rest stays written; 503 if sending the request again
+// helps. Nothing counts twice then, because totals and values are absolute.
 func (h *Handler) write(x *httpserver.Request) {
 	header := &x.HTTP.Request.Header
 	version, f := messageVersion(header.ContentType())
@@ -124,8 +124,9 @@ type oneBody struct{}
 func (oneBody) NextSample() (*metric.Sample, *httpserver.Fault, bool) { return nil, nil, false }
 func (oneBody) LineNumber() int                                       { return 0 }
 
-// applyRequest applies the samples of a request. Each sample given to the table is counted once; written
-// counts the elements of the request that it stands for, as all series of a classic histogram.
+// applyRequest applies the samples of a request. Each sample given to the table is counted once;
+// written counts the elements of the request that it stands for, as all series of a classic
+// histogram.
 func applyRequest(x *httpserver.Request, converter *remotewrite.Converter) (t httpserver.Outcome, w written) {
 	t, a := x.BeginBatch()
 	for n := 1; converter.Next(); n++ {
@@ -154,8 +155,8 @@ func applyRequest(x *httpserver.Request, converter *remotewrite.Converter) (t ht
 	return t, w
 }
 
-// enterFault counts an element that could not be read. A rejected series counts for each of its samples,
-// parts of a histogram as the series they would have been.
+// enterFault counts an element that could not be read. A rejected series counts for each of its
+// samples, parts of a histogram as the series they would have been.
 func enterFault(x *httpserver.Request, t *httpserver.Outcome, what *remotewrite.Fault) {
 	if len(t.Errors) < httpserver.MaxErrors {
 		x.RejectSample(t, httpserver.Rejected(what.Reason, "%s", what.Error()), oneBody{})
@@ -172,8 +173,8 @@ func sayWritten(x *httpserver.Request, w written) {
 	header.Set("X-Prometheus-Remote-Write-Exemplars-Written", "0")
 }
 
-// conclude answers. A limit does not make the client try again: the limit is the same a minute later, and a
-// client that retries until it succeeds holds up everything behind.
+// conclude answers. A limit does not make the client try again: the limit is the same a minute
+// later, and a client that retries until it succeeds holds up everything behind.
 func conclude(x *httpserver.Request, t *httpserver.Outcome, sync bool) {
 	status := fasthttp.StatusNoContent
 	f := x.Denial(t)

@@ -1,2 +1,3 @@
-// Package statsdhttp serves /v1/statsd: StatsD lines in the body of a request. Package statsd has the grammar.
+// Package statsdhttp serves /v1/statsd: StatsD lines in the body of a request. Package statsd has
+// the grammar.
 package statsdhttp

@@ -11,8 +11,9 @@ import (
 	"github.com/sluice-metrics/sluice/store/wal"
 )
 
-// TestSyncAfterAFailedOne: the kernel tells a failed fsync once, and forgets what it could not write. So after one nothing is
-// acknowledged until the logs have been given up: what they held is in tables then.
+// TestSyncAfterAFailedOne: the kernel reports a failed fsync once, and forgets the pages that it
+// couldn't write. So after one nothing is acknowledged until the database was closed, which writes
+// the content of its logs into tables.
 func TestSyncAfterAFailedOne(t *testing.T) {
 	dir := t.TempDir()
 	model := newModel(6)
@@ -60,7 +61,7 @@ func TestSyncAfterAFailedOne(t *testing.T) {
 	mustClose(t, s)
 }
 
-// headerOf is what tells a log from another one of its name.
+// headerOf is the part of a log that no other log has.
 func headerOf(t *testing.T, log string) []byte {
 	t.Helper()
 	content, err := os.ReadFile(log)
@@ -70,8 +71,8 @@ func headerOf(t *testing.T, log string) []byte {
 	return content[:wal.HeaderBytes]
 }
 
-// TestFirstSyncOfAReopenedDatabaseFails: the logs of a reopened database that cannot be synced are given up, too, before
-// the next sync.
+// TestFirstSyncOfAReopenedDatabaseFails: if the first sync after reopening fails, the database is
+// closed and opened once more before the next sync.
 func TestFirstSyncOfAReopenedDatabaseFails(t *testing.T) {
 	s := mustOpen(t, t.TempDir(), newModel(1))
 	clock := newStepper(s)
@@ -100,8 +101,8 @@ func TestFirstSyncOfAReopenedDatabaseFails(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestDatabaseDiesAfterAFailedSync: the logs of a database that did not close are read again, with whatever the disk
-// lacks of them. They are given up only when it has closed.
+// TestDatabaseDiesAfterAFailedSync: the logs of a database that did not close are read again,
+// whatever the disk lacks of them. So syncs stay off until it has closed.
 func TestDatabaseDiesAfterAFailedSync(t *testing.T) {
 	dir, model := t.TempDir(), newModel(2)
 	s := mustOpen(t, dir, model)

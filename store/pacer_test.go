@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// TestPaceSpreads holds a flush to what the last one took, a longer one to the end of its time, and one that is waited for to
-// the shortest rests. No rest follows what a slice waited for.
+// TestPaceSpreads: a flush lasts as long as the work of the last one suggests, a longer flush
+// takes the rest of its time, and an urgent one has the shortest rests. Time that a slice had to
+// wait doesn't lengthen its rest.
 func TestPaceSpreads(t *testing.T) {
 	const spread = 200 * time.Millisecond
 	for name, test := range map[string]struct {

@@ -23,8 +23,8 @@ func running(t *testing.T, dir string, table Table) (s *Store, child *os.Process
 	return s, storageProcess(t, dir), start(t, s)
 }
 
-// TestDatabaseStandsStill: while the database's process waits for its disk, what is applied is applied, the store says
-// how far it is behind, and when the disk goes on nothing is missing.
+// TestDatabaseStandsStill: while the storage process waits for its disk, samples are applied and
+// Detail reports the lag. When the disk continues, nothing is missing.
 func TestDatabaseStandsStill(t *testing.T) {
 	t.Parallel()
 	dir, model := t.TempDir(), newModel(4)
@@ -63,8 +63,8 @@ func TestDatabaseStandsStill(t *testing.T) {
 	}
 }
 
-// TestDatabaseDies: when the database's process ends, however that is, the store says so, starts another one, and
-// nothing is missing.
+// TestDatabaseDies: when the storage process ends, Detail says so, the store starts another one,
+// and nothing is missing.
 func TestDatabaseDies(t *testing.T) {
 	t.Parallel()
 	dir, model := t.TempDir(), newModel(4)
@@ -95,8 +95,8 @@ func TestDatabaseDies(t *testing.T) {
 	}
 }
 
-// TestDatabaseDiesBeforeTheEnd: an end that follows the death of the database's process at once loses nothing: the last
-// flush goes to another process.
+// TestDatabaseDiesBeforeTheEnd: where the storage process dies just before the end, the last flush
+// uses another process and nothing is lost.
 func TestDatabaseDiesBeforeTheEnd(t *testing.T) {
 	t.Parallel()
 	dir, model := t.TempDir(), newModel(4)

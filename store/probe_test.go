@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-metrics/sluice/store/folder"
 )
 
-// TestKilledInTheTrial: a process that is killed while another one tries its database says nothing against the database,
-// however often that happens.
+// TestKilledInTheTrial: a process that is killed during the probe doesn't make its database
+// suspect, however often that happens.
 func TestKilledInTheTrial(t *testing.T) {
 	t.Parallel()
 	dir, model := makeDatabase(t)
