@@ -393,14 +393,13 @@ func FuzzRestore(f *testing.F) {
 func TestNumbersOfPlacesWithoutASeries(t *testing.T) {
 	f := newFixture(t)
 	f.push("c:7|c|#pod:a,ns:ns")
-	names, state := f.AppendNames(nil, 0), f.AppendState(nil, 0)
-	clock := f.AppendClock(nil)
-	delta := append(mark{stamp: 1}.append([]byte{recordNumbers}), 3, 0, 0, 1, 5, 14) // place 5
+	clock, birth := f.AppendClock(nil), f.AppendDelta(nil, 0)
+	empty := append(mark{stamp: 1}.append([]byte{recordNumbers}), 3, 0, 0, 1, 5, 14) // place 5
 	again := newFixture(t)
 	if err := again.RestoreClock(clock); err != nil {
 		t.Fatal(err)
 	}
-	if err := again.RestoreBlock(0, names, state, [][]byte{delta}); err != nil {
+	if err := again.RestoreBlock(0, nil, nil, [][]byte{birth, empty}); err != nil {
 		t.Fatal(err)
 	}
 	again.RestoreDone()
