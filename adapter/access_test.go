@@ -185,7 +185,7 @@ func TestEmptyAllowedNamesAreRefused(t *testing.T) {
 		within(t, "the rejection is logged", func() bool {
 			return strings.Contains(log.String(), "level=WARN") && strings.Contains(log.String(), proxyNamesKey+" in ConfigMap")
 		})
-		if resp, status := a.as(t, who, requestsPath); resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(status.Message, "AnyProxyName") {
+		if resp, status := a.as(t, who, requestsPath); resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(status.Message, "set --requestheader-allowed-names of the kube-apiserver") {
 			t.Errorf("%d %s", resp.StatusCode, status.Message)
 		}
 		if resp, _ := a.as(t, who, "/apis"); resp.StatusCode != http.StatusUnauthorized {

@@ -85,6 +85,50 @@ func TestReadyPodsWithoutSeriesReadZero(t *testing.T) {
 	}
 }
 
+// zeroFilled holds, for each stat of each kind, whether a pod without a series reads 0 once its
+// workload has pushed the metric. Timers and gauges without samples have no value: 0 would be wrong.
+// A total counts from the first sample of a series, so a pod without one has no total.
+var zeroFilled = map[metric.Kind]map[metric.Stat]bool{
+	metric.Counter: {metric.NoStat: true, metric.Rate: true, metric.Count: true, metric.Total: false},
+	metric.Gauge: {metric.NoStat: false, metric.Last: false, metric.Mean: false, metric.Min: false,
+		metric.Max: false},
+	metric.Timer: {metric.NoStat: false, metric.Mean: false, metric.Min: false, metric.Max: false,
+		metric.Sum: false, metric.Count: false, metric.Rate: false, metric.P50: false,
+		metric.P75: false, metric.P90: false, metric.P95: false, metric.P99: false,
+		metric.P999: false},
+	metric.Set: {metric.NoStat: true, metric.Unique: true},
+}
+
+// A new stat or kind fails this test until zeroFilled and needsZeroFill hold a decision about it.
+func TestZeroFillOfEveryStatOfEveryKind(t *testing.T) {
+	pushed := remembered{}
+	for _, kind := range metric.Kinds() {
+		if kind != metric.Counter && kind != metric.Set {
+			continue // Workloads knows counters and sets only
+		}
+		one := pushed["m_"+kind.String()]
+		one.kind = kind
+		pushed["m_"+kind.String()] = one
+	}
+	cluster := newTown()
+	cluster.pods["web-3"] = labels.Set{"app": "web"}
+	s := &customStorage{source: shop(), objects: objects{cluster: cluster}, workloads: pushed}
+	for _, kind := range metric.Kinds() {
+		for _, stat := range append([]metric.Stat{metric.NoStat}, kind.Stats()...) {
+			want, decided := zeroFilled[kind][stat]
+			if !decided {
+				t.Errorf("zero-fill of %s of a %s is undecided; add it to zeroFilled, and to needsZeroFill if it is true", stat, kind)
+				continue
+			}
+			points, err := s.objectPoints(metric.Query{Resource: "pods", Namespace: "shop", Object: "web-3",
+				Expression: metric.Expression{Name: "m_" + kind.String(), Stat: stat}}, nil)
+			if filled := err == nil && len(points) == 1; filled != want {
+				t.Errorf("%s of a %s: zero-filled: %t, want %t (%v, %v)", stat, kind, filled, want, points, err)
+			}
+		}
+	}
+}
+
 // podValues lists the values of an answer about pods of "shop" in order, or the status if it is not
 // 200.
 func (a *api) podValues(t *testing.T, path string) string {

@@ -5,7 +5,7 @@
 // table after it. Four rules choose the object, in this order. Only the labels of the rule that
 // decided leave the label set:
 //
-//  1. an explicit claim: the path of the request (Sample.About), or the label sluice_object;
+//  1. an explicit claim: the path of the request (Sample.Object), or the label sluice_object;
 //  2. a claim of a pod, in the vocabularies that clients and agents send: pod and namespace,
 //     OpenTelemetry's k8s.pod.name and k8s.namespace.name, Datadog's pod_name and kube_namespace,
 //     its dd.internal.entity_id, and the "c:" and "e:" fields of DogStatsD;
@@ -15,7 +15,7 @@
 // Trust decides whether the sender may describe that object (permission.go). A sample is pending,
 // never guessed, while the cluster view does not know its sender or the claimed pod yet.
 //
-// An address becomes a sender in three steps: receiver.Origin takes it from the socket,
+// An address becomes a sender in three steps: receiver.SenderResolver takes it from the socket,
 // adapter/cluster's addresses.go looks up the pod, and sender.go adds the rights that the
 // configuration gives.
 //

@@ -5,8 +5,9 @@ import "math"
 // Stat is a function over a window of a series, or over the whole life of a series.
 type Stat uint8
 
-// The stats. NoStat selects the kind's default (Kind.DefaultStat). A new stat needs a row in statTable
-// and a place in kindTable; the tests over Stats find the tables of other packages that lack it.
+// The stats. NoStat selects the kind's default (Kind.DefaultStat). A new stat needs a row in
+// statTable and a place in kindTable. Tests over all kinds and their stats name each table of other
+// packages that lacks it: in aggregate, adapter and the documentation.
 const (
 	NoStat Stat = iota
 	Rate        // per second over the window

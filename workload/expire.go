@@ -24,8 +24,8 @@ func (m *Tracker) resolveOwner(uid string) {
 		delete(m.unresolved, uid)
 		return
 	}
-	owner, settled := m.pods.Owner(r.workload)
-	if !settled {
+	owner, resolved := m.pods.Owner(r.workload)
+	if !resolved {
 		return
 	}
 	delete(m.unresolved, uid)

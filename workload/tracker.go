@@ -22,10 +22,10 @@ const keepWithoutPods = 24 * time.Hour
 // Pods knows the workloads of pods. Its methods answer from memory.
 type Pods interface {
 	// Workload returns the workload of a pod. Not ok: the pod is gone or has no controller. Not
-	// settled: the workload is a ReplicaSet whose owner is not known yet.
-	Workload(pod metric.Object) (of metric.Workload, settled, ok bool)
+	// resolved: the workload is a ReplicaSet whose owner is not known yet.
+	Workload(pod metric.Object) (of metric.Workload, resolved, ok bool)
 	// Owner returns the workload that owns a ReplicaSet, or the workload itself.
-	Owner(of metric.Workload) (owner metric.Workload, settled bool)
+	Owner(of metric.Workload) (owner metric.Workload, resolved bool)
 	// Workloads yields the workloads of all live pods, possibly more than once.
 	Workloads() iter.Seq[metric.Workload]
 }
@@ -74,7 +74,7 @@ func (m *Tracker) SeriesCreated(o *metric.Object, name string, kind metric.Kind,
 	if o.Resource != "pods" || kind != metric.Counter && kind != metric.Set {
 		return
 	}
-	of, settled, ok := m.pods.Workload(*o)
+	of, resolved, ok := m.pods.Workload(*o)
 	if !ok {
 		return
 	}
@@ -87,7 +87,7 @@ func (m *Tracker) SeriesCreated(o *metric.Object, name string, kind metric.Kind,
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.addLocked(of, o.Namespace, name, kind, labels)
-	if !settled {
+	if !resolved {
 		m.unresolved[of.UID] = struct{}{}
 	}
 }

@@ -20,8 +20,8 @@ type town struct {
 
 func (c *town) Workload(pod metric.Object) (metric.Workload, bool, bool) {
 	of, ok := c.controllers[pod.Name]
-	of, settled := c.Owner(of)
-	return of, settled, ok
+	of, resolved := c.Owner(of)
+	return of, resolved, ok
 }
 
 func (c *town) Owner(of metric.Workload) (metric.Workload, bool) {

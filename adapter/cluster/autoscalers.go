@@ -69,7 +69,7 @@ func (a *autoscalers) replaceOne(key objectName, now *autoscaler) {
 	}
 	a.mu.Unlock()
 	if changed {
-		a.observer.askedChanged(key.namespace)
+		a.observer.autoscalersChanged(key.namespace)
 	}
 }
 

@@ -44,7 +44,7 @@ func (o *objects) put(now *object) {
 	o.named[key] = now
 	o.mu.Unlock()
 	if was == nil || was.uid != now.uid {
-		o.observer.objectKnown()
+		o.observer.objectAdded()
 	}
 	if was != nil && was.uid != now.uid {
 		o.gone(was)

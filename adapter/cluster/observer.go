@@ -25,7 +25,7 @@ type Observer struct {
 	ResourcesChanged func()
 }
 
-func (o *Observer) podKnown(addresses []netip.Addr) {
+func (o *Observer) sendersChanged(addresses []netip.Addr) {
 	if o.SendersChanged != nil {
 		o.SendersChanged(addresses)
 	}
@@ -37,7 +37,7 @@ func (o *Observer) objectGone(gone metric.Object) {
 	}
 }
 
-func (o *Observer) objectKnown() {
+func (o *Observer) objectAdded() {
 	if o.ObjectAdded != nil {
 		o.ObjectAdded()
 	}
@@ -49,7 +49,7 @@ func (o *Observer) limitsChanged(namespace string) {
 	}
 }
 
-func (o *Observer) askedChanged(namespace string) {
+func (o *Observer) autoscalersChanged(namespace string) {
 	if o.AutoscalersChanged != nil {
 		o.AutoscalersChanged(namespace)
 	}

@@ -44,14 +44,14 @@ func newPods(observer *Observer) *pods {
 // put indexes a pod.
 func (p *pods) put(now *pod) {
 	if changed, known := p.store(now); known {
-		p.observer.podKnown(changed)
+		p.observer.sendersChanged(changed)
 	}
 }
 
 // drop removes a pod.
 func (p *pods) drop(namespace, name string) {
 	if changed := p.remove(namespace, name); len(changed) > 0 {
-		p.observer.podKnown(changed) // another pod may now have a contested address alone
+		p.observer.sendersChanged(changed) // another pod may now have a contested address alone
 	}
 }
 
@@ -69,7 +69,7 @@ func (p *pods) replace(all []*pod) {
 		anything = anything || known
 	}
 	if anything || len(changed) > 0 {
-		p.observer.podKnown(changed)
+		p.observer.sendersChanged(changed)
 	}
 }
 

@@ -117,9 +117,9 @@ func (r *replicaSets) dropUID(uid uidKey) {
 	r.mu.Unlock()
 }
 
-// owner returns the workload that owns a controller, or the controller itself. Not settled: the
+// owner returns the workload that owns a controller, or the controller itself. Not resolved: the
 // ReplicaSet is not known yet.
-func (r *replicaSets) owner(of metric.Workload) (owner metric.Workload, settled bool) {
+func (r *replicaSets) owner(of metric.Workload) (owner metric.Workload, resolved bool) {
 	if of.Kind != replicaSetKind {
 		return of, true
 	}

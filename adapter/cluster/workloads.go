@@ -19,8 +19,8 @@ func isReady(of *corev1.Pod) bool {
 }
 
 // Workload returns the workload of a pod. Not ok: no such pod lives, or it has no controller. Not
-// settled: the workload is a ReplicaSet whose owner is not known yet.
-func (v *View) Workload(o metric.Object) (of metric.Workload, settled, ok bool) {
+// resolved: the workload is a ReplicaSet whose owner is not known yet.
+func (v *View) Workload(o metric.Object) (of metric.Workload, resolved, ok bool) {
 	p := v.pods.byName(o.Namespace, o.Name)
 	if p == nil || p.UID != o.UID {
 		return metric.Workload{}, false, false
@@ -28,17 +28,17 @@ func (v *View) Workload(o metric.Object) (of metric.Workload, settled, ok bool) 
 	return v.workloadOf(p)
 }
 
-func (v *View) workloadOf(p *pod) (of metric.Workload, settled, ok bool) {
+func (v *View) workloadOf(p *pod) (of metric.Workload, resolved, ok bool) {
 	if p.controller == (unique.Handle[metric.Workload]{}) {
 		return metric.Workload{}, false, false
 	}
-	of, settled = v.replicaSets.owner(p.controller.Value())
-	return of, settled, true
+	of, resolved = v.replicaSets.owner(p.controller.Value())
+	return of, resolved, true
 }
 
 // Owner returns the workload that owns a controller: a ReplicaSet's Deployment, else the
-// controller. Not settled: the ReplicaSet is not known yet.
-func (v *View) Owner(of metric.Workload) (owner metric.Workload, settled bool) {
+// controller. Not resolved: the ReplicaSet is not known yet.
+func (v *View) Owner(of metric.Workload) (owner metric.Workload, resolved bool) {
 	return v.replicaSets.owner(of)
 }
 

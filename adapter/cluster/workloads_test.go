@@ -87,8 +87,8 @@ func TestWorkloadOfAPod(t *testing.T) {
 		"web-1-a": "d true true", "web-1-b": "d true true", "bare-a": "bare true true", "db-0": "s true true", "late-a": "late false true",
 		"alone": " false false", "none": " false false",
 	} {
-		of, settled, ok := v.Workload(metric.Object{Resource: "pods", Namespace: "shop", Name: name, UID: "u-" + name})
-		if got := fmt.Sprint(of.UID, " ", settled, " ", ok); got != want {
+		of, resolved, ok := v.Workload(metric.Object{Resource: "pods", Namespace: "shop", Name: name, UID: "u-" + name})
+		if got := fmt.Sprint(of.UID, " ", resolved, " ", ok); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}

@@ -23,15 +23,15 @@ import (
 type clusterSide struct {
 	client  *cluster.Client
 	view    *cluster.View
-	book    *limit.Registry
+	limits  *limit.Registry
 	pending *pending.Buffer
-	// pushed remembers what the pods of each workload have pushed.
-	pushed *workload.Tracker
+	// workloads remembers what the pods of each workload have pushed.
+	workloads *workload.Tracker
 	// readmit is set when a rejected sample may now be admitted.
 	readmit atomic.Bool
-	// settled is set once the restored table is reconciled with the cluster view: responses are complete
+	// reconciled is set once the restored table is reconciled with the cluster view: responses are complete
 	// from then on.
-	settled atomic.Bool
+	reconciled atomic.Bool
 }
 
 // connect makes the view. It sends no request: the API server may be away at the start.
@@ -65,10 +65,10 @@ func (p *dataPath) joinCluster() {
 	if c.view == nil {
 		return
 	}
-	c.book = limit.New(p.cfg.limit, c.view, p.table, c.view, p.log)
-	p.table.SetAdmission(c.book)
-	c.pushed = workload.New(c.view)
-	p.table.SetObserver(c.pushed)
+	c.limits = limit.New(p.cfg.limit, c.view, p.table, c.view, p.log)
+	p.table.SetAdmission(c.limits)
+	c.workloads = workload.New(c.view)
+	p.table.SetObserver(c.workloads)
 	c.pending = pending.New(p.cfg.receiver.Pending, pending.Parts{
 		NewApplier: func() pending.Applier { return p.newApplier() }, Senders: c.view, Logger: p.log, Explain: p.resolver.Explain, Blind: c.view.Outage,
 	})
@@ -78,7 +78,7 @@ func (p *dataPath) joinCluster() {
 // trust explains to HTTP clients their identity and their limits.
 type trust struct {
 	*identity.Resolver
-	book *limit.Registry
+	limits *limit.Registry
 }
 
 // ExplainLimit implements push.Trust.
@@ -87,7 +87,7 @@ func (t trust) ExplainLimit(s *metric.Sample) string {
 	if t.Describe(s, &about) != metric.Applied {
 		return ""
 	}
-	return t.book.Explain(about.Object, metric.Borrow(s.Name))
+	return t.limits.Explain(about.Object, metric.Borrow(s.Name))
 }
 
 // observer reacts to changes in the cluster.
@@ -98,23 +98,23 @@ func (c *clusterSide) observer() cluster.Observer {
 			c.pending.Known(addresses...)
 			readmit() // a claim by an unknown container is ignored, so its lines may have been rejected
 		},
-		ObjectGone:         c.book.ObjectGone,
-		LimitsChanged:      c.book.LimitsChanged,
-		AutoscalersChanged: c.book.AutoscalersChanged,
+		ObjectGone:         c.limits.ObjectGone,
+		LimitsChanged:      c.limits.LimitsChanged,
+		AutoscalersChanged: c.limits.AutoscalersChanged,
 		ObjectAdded:        readmit,
 		ResourcesChanged:   readmit,
 	}
 }
 
-// settlePoll is the interval of checks for a synced view.
-const settlePoll = 50 * time.Millisecond
+// reconcilePoll is the interval of checks for a synced view.
+const reconcilePoll = 50 * time.Millisecond
 
 // runCluster runs the view, and keeps the table in line with it, until ctx ends.
 func (p *dataPath) runCluster(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return p.cluster.view.Run(ctx) })
 	group.Go(func() error {
-		p.settle(ctx)
+		p.reconcile(ctx)
 		p.follow(ctx)
 		return nil
 	})
@@ -140,7 +140,7 @@ func (p *dataPath) follow(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-readmit.C:
-			p.cluster.pushed.ResolveOwners()
+			p.cluster.workloads.ResolveOwners()
 			if p.cluster.readmit.Swap(false) {
 				p.table.RetryRejected()
 			}
@@ -148,23 +148,23 @@ func (p *dataPath) follow(ctx context.Context) {
 			if gone := p.table.Prune(p.cluster.view.Alive); gone > 0 {
 				p.log.Info("removed series of objects that no longer exist", "series", gone)
 			}
-			p.cluster.pushed.Expire()
+			p.cluster.workloads.Expire()
 		}
 	}
 }
 
-// settle waits for the view, then reconciles the restored table with it: series whose object was deleted
+// reconcile waits for the view, then reconciles the restored table with it: series whose object was deleted
 // meanwhile are removed, and limits apply.
-func (p *dataPath) settle(ctx context.Context) {
-	tick := time.NewTicker(settlePoll)
+func (p *dataPath) reconcile(ctx context.Context) {
+	tick := time.NewTicker(reconcilePoll)
 	defer tick.Stop()
 	for began := time.Now(); ; {
 		if synced, _ := p.cluster.view.Synced(); synced {
 			gone := p.table.Prune(p.cluster.view.Alive)
-			p.cluster.book.Enforce()
+			p.cluster.limits.Enforce()
 			p.table.ReplaySeries("pods") // a database of before workloads were remembered has series alone
-			p.cluster.pushed.ResolveOwners()
-			p.cluster.settled.Store(true)
+			p.cluster.workloads.ResolveOwners()
+			p.cluster.reconciled.Store(true)
 			p.log.Info("the cluster is known", "took", time.Since(began).Round(time.Millisecond), "series", p.table.Series(), "seriesOfGoneObjects", gone)
 			return
 		}
@@ -179,5 +179,5 @@ func (p *dataPath) settle(ctx context.Context) {
 // state is the line of the cluster in /readyz, and the condition for answering queries.
 func (c *clusterSide) state() (bool, string) {
 	synced, detail := c.view.Synced()
-	return synced && c.settled.Load(), detail
+	return synced && c.reconciled.Load(), detail
 }

@@ -14,8 +14,8 @@ import (
 // metrics that workloads have pushed. Keys of both are hashes of different texts. The first byte of a
 // workload's document identifies it.
 type documents struct {
-	groups *group.Groups
-	pushed *workload.Tracker // nil: standalone
+	groups    *group.Groups
+	workloads *workload.Tracker // nil: standalone
 }
 
 // Changed implements store.Documents.
@@ -24,10 +24,10 @@ func (d documents) Changed(all bool) []store.DocumentKey {
 	for _, key := range d.groups.Changed(all) {
 		keys = append(keys, store.DocumentKey(key))
 	}
-	if d.pushed == nil {
+	if d.workloads == nil {
 		return keys
 	}
-	for _, key := range d.pushed.Changed(all) {
+	for _, key := range d.workloads.Changed(all) {
 		keys = append(keys, store.DocumentKey(key))
 	}
 	return keys
@@ -35,8 +35,8 @@ func (d documents) Changed(all bool) []store.DocumentKey {
 
 // AppendDocument implements store.Documents.
 func (d documents) AppendDocument(dst []byte, key store.DocumentKey) ([]byte, bool) {
-	if d.pushed != nil {
-		if dst, there := d.pushed.AppendDocument(dst, workload.Key(key)); there {
+	if d.workloads != nil {
+		if dst, there := d.workloads.AppendDocument(dst, workload.Key(key)); there {
 			return dst, true
 		}
 	}
@@ -48,10 +48,10 @@ func (d documents) RestoreDocument(key store.DocumentKey, value []byte) error {
 	switch {
 	case !workload.IsDocument(value):
 		return d.groups.RestoreDocument(group.Hash(key), value)
-	case d.pushed == nil:
+	case d.workloads == nil:
 		return nil // the data folder was a cluster's before
 	}
-	return d.pushed.RestoreDocument(workload.Key(key), value)
+	return d.workloads.RestoreDocument(workload.Key(key), value)
 }
 
 // groupTable is the table for groups: it removes series by their exact labels.

@@ -24,7 +24,7 @@ func (oneWorkload) Workloads() iter.Seq[metric.Workload]             { return fu
 func TestDocumentsOfWorkloads(t *testing.T) {
 	groups := func() *group.Groups { return group.New(group.DefaultConfig(), groupTable{new(aggregate.Table)}) }
 	written := documents{groups(), workload.New(oneWorkload{})}
-	written.pushed.SeriesCreated(&metric.Object{Resource: "pods", Namespace: "shop", Name: "web-1"}, "hits", metric.Counter, metric.Labels{})
+	written.workloads.SeriesCreated(&metric.Object{Resource: "pods", Namespace: "shop", Name: "web-1"}, "hits", metric.Counter, metric.Labels{})
 	keys := written.Changed(false)
 	if len(keys) != 1 || len(written.Changed(false)) != 0 || len(written.Changed(true)) != 1 {
 		t.Fatalf("changed: %x, want one once", keys)
@@ -37,7 +37,7 @@ func TestDocumentsOfWorkloads(t *testing.T) {
 	if err := back.RestoreDocument(keys[0], value); err != nil {
 		t.Fatal(err)
 	}
-	if kind := back.pushed.PushedKind(metric.Workload{UID: "d"}, "hits", nil); kind != metric.Counter {
+	if kind := back.workloads.PushedKind(metric.Workload{UID: "d"}, "hits", nil); kind != metric.Counter {
 		t.Errorf("hits: %s, want a counter", kind)
 	}
 	standalone := documents{groups: groups()}

@@ -40,7 +40,7 @@ func (p *dataPath) register(context.Context) error {
 		p.api.Register(p.registry),
 	}
 	if c := &p.cluster; c.view != nil {
-		faults = append(faults, c.view.Register(p.registry), c.book.Register(p.registry), c.pending.Register(p.registry), c.pushed.Register(p.registry))
+		faults = append(faults, c.view.Register(p.registry), c.limits.Register(p.registry), c.pending.Register(p.registry), c.workloads.Register(p.registry))
 	}
 	return errors.Join(faults...)
 }

@@ -28,7 +28,7 @@ func (p *dataPath) stages() []stage {
 	}
 	all = append(all, stage{"groups", p.groups.Run}, stage{"table", p.table.Run}, stage{"store", p.runStore}, stage{"api", p.api.Run})
 	if p.cluster.view != nil {
-		all = append(all, stage{"limits", p.cluster.book.Run}, stage{"cluster", p.runCluster})
+		all = append(all, stage{"limits", p.cluster.limits.Run}, stage{"cluster", p.runCluster})
 	}
 	return append(all, stage{"operations", p.operations.run})
 }

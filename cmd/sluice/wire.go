@@ -134,7 +134,7 @@ func (p *dataPath) newApplier() receiver.Applier { return p.table.NewWriter() }
 func (p *dataPath) openStore(ctx context.Context) (err error) {
 	p.progress.wait("restoring the store")
 	began := time.Now()
-	parts := store.Parts{Table: p.table, Documents: documents{p.groups, p.cluster.pushed}, Logger: p.log}
+	parts := store.Parts{Table: p.table, Documents: documents{p.groups, p.cluster.workloads}, Logger: p.log}
 	if p.store, err = store.Open(ctx, p.cfg.store, parts); err != nil {
 		return p.storeFault(err)
 	}
@@ -158,7 +158,7 @@ func (p *dataPath) openPush(context.Context) (err error) {
 	}
 	if view := p.cluster.view; view != nil {
 		parts.Resources, parts.Senders, parts.Alive = view, view, view.Alive
-		parts.Trust, parts.Pending = trust{p.resolver, p.cluster.book}, p.cluster.pending
+		parts.Trust, parts.Pending = trust{p.resolver, p.cluster.limits}, p.cluster.pending
 		parts.Pods = view
 		if parts.Authority, err = adapter.NewAccounts(p.cluster.client.REST(), p.cfg.push.TokenAudience); err != nil {
 			return err
@@ -172,7 +172,7 @@ func (p *dataPath) openAPI(context.Context) (err error) {
 	parts := adapter.Parts{Source: p.table, Logger: p.log}
 	if p.cluster.view != nil {
 		parts.Cluster, parts.API, parts.Ready = p.cluster.view, p.cluster.client.REST(), p.cluster.state
-		parts.Workloads = p.cluster.pushed
+		parts.Workloads = p.cluster.workloads
 	}
 	if p.api, err = adapter.New(p.cfg.api, parts); err != nil {
 		return p.cfg.listenFault("api-address", err)

@@ -45,9 +45,9 @@ type Authenticator struct {
 	asked     chan struct{} // a slot for each request about a right in flight
 	metrics   *metrics
 
-	mu         sync.Mutex // guards the fields below
-	accounts   map[string]*Principal
-	complained time.Time
+	mu          sync.Mutex // guards the fields below
+	accounts    map[string]*Principal
+	errorLogged time.Time
 }
 
 const (
@@ -104,7 +104,7 @@ func (d *Authenticator) askWho(ctx context.Context, token string, known bool) (*
 	who, why, err := d.authority.Authenticate(ctx, token, known)
 	switch {
 	case err != nil:
-		d.complain("push: the API server cannot be asked about a token", err)
+		d.logError("push: the API server cannot be asked about a token", err)
 		return nil, "", unavailable("the API server cannot be asked about the token")
 	case who == nil:
 		return nil, why, nil
@@ -149,12 +149,12 @@ func (d *Authenticator) account(is metric.Principal) *Principal {
 	return a
 }
 
-// complain logs an error, at most once per second.
-func (d *Authenticator) complain(message string, err error) {
+// logError logs an error, at most once per second.
+func (d *Authenticator) logError(message string, err error) {
 	d.mu.Lock()
-	due := time.Since(d.complained) >= time.Second
+	due := time.Since(d.errorLogged) >= time.Second
 	if due {
-		d.complained = time.Now()
+		d.errorLogged = time.Now()
 	}
 	d.mu.Unlock()
 	if due {

@@ -84,7 +84,7 @@ func (d *Authenticator) review(ctx context.Context, a *Principal, r metric.Right
 	granted, err := d.authority.Authorize(ctx, &a.Principal, r)
 	d.metrics.asked(granted, err)
 	if err != nil {
-		d.complain("push: the API server cannot be asked about a right", err)
+		d.logError("push: the API server cannot be asked about a right", err)
 		return unavailable("the API server cannot be asked whether User %q may %s", a.User, r)
 	}
 	a.learn(r, answer{granted, began.Add(answerTTL)})

@@ -1,269 +1,88 @@
 package group
 
 import (
-	"fmt"
+	"cmp"
 	"slices"
-	"strings"
-	"sync"
 	"unsafe"
 
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/exposition"
 )
 
-// The families that every group has of its own. Pushed families of these names are ignored.
-const (
-	pushTime    = "push_time_seconds"
-	failureTime = "push_failure_time_seconds"
-)
-
-func isOwn(name string) bool { return name == pushTime || name == failureTime }
-
-// familyBuilder makes the group's own families from those of a body: with the grouping labels, in
-// memory that stays.
-type familyBuilder struct {
-	grouping []metric.Label // sorted
-	row      []metric.Label // merged labels of all metrics of a family, one after the other
-	ends     []int
-	packed   []byte
-	text     []byte
-	pieces   []piece
-	seen     map[string]struct{}
-
-	update tableUpdate // the next step, in the same pooled memory
-}
-
-var builders = sync.Pool{New: func() any { return &familyBuilder{seen: map[string]struct{}{}} }}
-
-func (m *familyBuilder) begin(k Key) {
-	m.grouping = m.grouping[:0]
-	for key, value := range k.Labels.All() {
-		m.grouping = append(m.grouping, metric.Label{Key: key, Value: value})
-	}
-}
-
-// end drops borrowed memory.
-func (m *familyBuilder) end() {
-	clear(m.grouping[:cap(m.grouping)])
-	clear(m.row[:cap(m.row)])
-	clear(m.seen)
-	m.text, m.pieces = m.text[:0], m.pieces[:0]
-	m.update.end()
-	const kept = 1 << 14
-	if cap(m.row) > kept || len(m.seen) > kept {
-		*m = familyBuilder{seen: map[string]struct{}{}}
-	}
-	builders.Put(m)
-}
-
-// instance is a label of every metric, as in a Pushgateway: Prometheus would otherwise add the one
-// of its target.
-const instance = "instance"
-
-// family builds one family. Old is the group's family of that name; equal labels are shared with
-// it.
-func (m *familyBuilder) family(in *exposition.Family, old *family, now int64) (*family, *Rejection) {
-	m.row, m.ends = m.row[:0], m.ends[:0]
-	mayCollide := false
-	for i := range in.Metrics {
-		mayCollide = m.labels(in.Metrics[i].Labels) || mayCollide
-	}
-	if r := m.check(in, mayCollide); r != nil {
-		return nil, r
-	}
-	f := newFamily(in.Type, len(in.Metrics), now)
-	if m.sameAs(old) {
-		f.Name, f.Help = old.Name, old.Help
-		if in.Help != old.Help {
-			f.Help = strings.Clone(in.Help)
-		}
-		for i := range f.Metrics {
-			f.Metrics[i].Labels = old.Metrics[i].Labels
-		}
-	} else {
-		m.copyTo(f, in)
-	}
-	f.bytes = int64(unsafe.Sizeof(*f)) + int64(len(f.Name)+len(f.Help))
-	for i := range in.Metrics {
-		f.copyMetric(i, &in.Metrics[i])
-		f.addSize(i)
-	}
-	return f, nil
-}
-
-// labels appends a metric's labels with the grouping labels, which override, sorted. It reports
-// whether the metric may have become equal to another one.
-func (m *familyBuilder) labels(own []metric.Label) (mayCollide bool) {
-	start, hasInstance := len(m.row), false
-	for _, l := range own {
-		if has(m.grouping, l.Key) {
-			mayCollide = true
+// merge makes the contents of a group after a push: the families of the push and, unless it replaces
+// the group, the group's other families. It checks the result and changes nothing. Fresh are the
+// families of the push, which are part of next.
+func (gs *Groups) merge(m *familyBuilder, p *Push, before *contents, u *usage) (next *contents, fresh []*family, o Outcome, r *Rejection) {
+	now := p.Now.UnixNano()
+	fresh = make([]*family, 0, len(p.Families))
+	for i := range p.Families {
+		in := &p.Families[i]
+		old := before.find(in.Name)
+		switch {
+		case isOwn(in.Name):
+			for range in.Metrics {
+				o.Rejected[metric.Ignored]++
+			}
 			continue
+		case old != nil && old.Type != in.Type && !p.Replace:
+			return nil, nil, o, reject(metric.KindConflict, "%q is already a %s in this group and cannot become a %s; PUT replaces the group", in.Name, old.Type, in.Type)
 		}
-		if l.Key == instance {
-			hasInstance = true
-			mayCollide = mayCollide || l.Value == ""
+		f, r := m.family(in, old, now)
+		if r != nil {
+			return nil, nil, o, r
 		}
-		m.row = append(m.row, l)
+		fresh = append(fresh, f)
 	}
-	m.row = append(m.row, m.grouping...)
-	if !hasInstance && !has(m.grouping, instance) {
-		m.row = append(m.row, metric.Label{Key: instance})
-	}
-	row := m.row[start:]
-	for i := 1; i < len(row); i++ { // mostly two short sorted runs
-		for j := i; j > 0 && row[j].Key < row[j-1].Key; j-- {
-			row[j], row[j-1] = row[j-1], row[j]
-		}
-	}
-	m.ends = append(m.ends, len(m.row))
-	return mayCollide
-}
-
-func has(labels []metric.Label, key string) bool {
-	for i := range labels {
-		if labels[i].Key == key {
-			return true
+	slices.SortFunc(fresh, func(a, b *family) int { return cmp.Compare(a.Name, b.Name) })
+	next = &contents{families: fresh, times: times{pushed: now, ttl: p.TTL, began: gs.table.Lifetime()}}
+	if before != nil {
+		next.failed = before.failed
+		if !p.Replace {
+			next.families = union(fresh, before.families)
 		}
 	}
-	return false
-}
-
-func (m *familyBuilder) rowOf(i int) []metric.Label {
-	start := 0
-	if i > 0 {
-		start = m.ends[i-1]
-	}
-	return m.row[start:m.ends[i]]
-}
-
-// check finds damage by the grouping labels: two metrics that became equal, and a histogram whose
-// buckets would lose their bounds.
-func (m *familyBuilder) check(in *exposition.Family, mayCollide bool) *Rejection {
-	switch {
-	case in.Type.IsHistogram() && has(m.grouping, "le"):
-		return reject(metric.Malformed, `%q is a histogram; its group must not have a label "le"`, in.Name)
-	case in.Type == exposition.SummaryType && has(m.grouping, "quantile"):
-		return reject(metric.Malformed, `%q is a summary; its group must not have a label "quantile"`, in.Name)
-	case !mayCollide || len(in.Metrics) == 1:
-		return nil
-	}
-	clear(m.seen)
-	for i := range in.Metrics {
-		m.packed = metric.AppendLabels(m.packed[:0], m.rowOf(i))
-		if _, twice := m.seen[string(m.packed)]; twice {
-			return reject(metric.Malformed, "%q has twice the labels %s, once the grouping labels replace those of the body", in.Name, metric.NewLabels(slices.Clone(m.rowOf(i))))
-		}
-		m.seen[string(m.packed)] = struct{}{}
-	}
-	return nil
-}
-
-func (m *familyBuilder) sameAs(old *family) bool {
-	if old == nil || len(old.Metrics) != len(m.ends) {
-		return false
-	}
-	for i := range m.ends {
-		if !slices.Equal(old.Metrics[i].Labels, m.rowOf(i)) {
-			return false
-		}
-	}
-	return true
-}
-
-// copyTo sets the family's name, help and labels, in two allocations. A key or value that the
-// metric before has at the same position is stored once: that mostly includes the grouping labels.
-func (m *familyBuilder) copyTo(f *family, in *exposition.Family) {
-	m.text = append(append(m.text[:0], in.Name...), in.Help...)
-	m.pieces = m.pieces[:0]
-	for i := range m.ends {
-		row, before, start := m.rowOf(i), []metric.Label(nil), len(m.pieces)
-		if i > 0 {
-			before = m.rowOf(i - 1)
-		}
-		for j, l := range row {
-			same := piece{at: -1}
-			if j < len(before) {
-				same = m.pieces[start-len(before)+j]
-			}
-			switch {
-			case same.at < 0 || before[j].Key != l.Key:
-				m.pieces = append(m.pieces, m.piece(l))
-			case before[j].Value != l.Value:
-				p := m.piece(metric.Label{Value: l.Value})
-				m.pieces = append(m.pieces, piece{same.at, same.key, p.valueAt, p.value})
-			default:
-				m.pieces = append(m.pieces, same)
+	if len(next.families) > len(fresh) { // the reader has checked a body by itself
+		for _, f := range next.families {
+			if owner, clash := exposition.SampleOwner(f.Name, next.typeOf); clash {
+				return nil, nil, o, reject(metric.KindConflict, "%q is the name of a sample of %q in this group", f.Name, owner)
 			}
 		}
 	}
-	text := string(m.text)
-	f.Name, f.Help = text[:len(in.Name)], text[len(in.Name):][:len(in.Help)]
-	labels := make([]metric.Label, len(m.row))
-	for i, p := range m.pieces {
-		labels[i] = metric.Label{Key: text[p.at:][:p.key], Value: text[p.valueAt:][:p.value]}
+	next.bytes = gs.sizeOf(p, next)
+	more := next.bytes
+	if before != nil {
+		more -= before.bytes
 	}
-	start := 0
-	for i, end := range m.ends {
-		f.Metrics[i].Labels = labels[start:end:end]
-		start = end
+	if r := gs.checkBytes(u, more); r != nil {
+		return nil, nil, o, r
 	}
+	return next, fresh, o, nil
 }
 
-// piece is the position of a label in the text.
-type piece struct{ at, key, valueAt, value int }
-
-func (m *familyBuilder) piece(l metric.Label) piece {
-	at := len(m.text)
-	m.text = append(append(m.text, l.Key...), l.Value...)
-	return piece{at, len(l.Key), at + len(l.Key), len(l.Value)}
+func (gs *Groups) sizeOf(p *Push, c *contents) int64 {
+	g := group{key: p.Key}
+	n := g.overhead()
+	for _, f := range c.families {
+		n += f.bytes + int64(unsafe.Sizeof(f))
+	}
+	return n
 }
 
-// copyMetric copies the values of a metric.
-func (f *family) copyMetric(i int, in *exposition.Metric) {
-	m := &f.Metrics[i]
-	m.Value = in.Value
-	if in.Summary != nil {
-		s := *in.Summary
-		s.Quantiles = slices.Clone(s.Quantiles)
-		m.Summary = &s
-	}
-	if in.Histogram != nil {
-		h := *in.Histogram
-		h.Buckets = slices.Clone(h.Buckets)
-		m.Histogram = &h // Native is immutable
-	}
-}
-
-// addSize adds a metric's memory. Labels that are shared with the group's older family count each
-// time.
-func (f *family) addSize(i int) {
-	m := &f.Metrics[i]
-	n := int64(unsafe.Sizeof(*m))
-	for _, l := range m.Labels {
-		n += int64(unsafe.Sizeof(l)) + int64(len(l.Key)+len(l.Value))
-	}
-	if s := m.Summary; s != nil {
-		n += int64(unsafe.Sizeof(*s)) + int64(len(s.Quantiles))*int64(unsafe.Sizeof(exposition.Quantile{}))
-	}
-	if h := m.Histogram; h != nil {
-		n += int64(unsafe.Sizeof(*h)) + int64(len(h.Buckets))*int64(unsafe.Sizeof(exposition.Bucket{}))
-		if h.Native != nil {
-			n += int64(unsafe.Sizeof(*h.Native)) + 8*int64(len(h.Native.PositiveSpans)+len(h.Native.NegativeSpans)+
-				len(h.Native.PositiveCounts)+len(h.Native.NegativeCounts))
+// union is fresh with the families that only old has. Both are sorted.
+func union(fresh, old []*family) []*family {
+	all := make([]*family, 0, len(fresh)+len(old))
+	for len(fresh) > 0 && len(old) > 0 {
+		switch c := cmp.Compare(fresh[0].Name, old[0].Name); {
+		case c <= 0:
+			all = append(all, fresh[0])
+			fresh = fresh[1:]
+			if c == 0 {
+				old = old[1:]
+			}
+		default:
+			all = append(all, old[0])
+			old = old[1:]
 		}
 	}
-	f.bytes += n
-}
-
-// Rejection says why a push was rejected. The group is unchanged.
-type Rejection struct {
-	Reason  metric.Reason
-	Message string
-	// Sample is the one that the table rejected, with strings of its own; nil: none.
-	Sample *metric.Sample
-}
-
-func reject(r metric.Reason, format string, args ...any) *Rejection {
-	return &Rejection{Reason: r, Message: fmt.Sprintf(format, args...)}
+	return append(append(all, fresh...), old...)
 }

@@ -1,7 +1,7 @@
 package group
 
 import (
-	"cmp"
+	"fmt"
 	"slices"
 	"time"
 	"unsafe"
@@ -53,6 +53,18 @@ func (o *Outcome) reject(name string, r metric.Reason) {
 	}
 }
 
+// Rejection says why a push was rejected. The group is unchanged.
+type Rejection struct {
+	Reason  metric.Reason
+	Message string
+	// Sample is the one that the table rejected, with strings of its own; nil: none.
+	Sample *metric.Sample
+}
+
+func reject(r metric.Reason, format string, args ...any) *Rejection {
+	return &Rejection{Reason: r, Message: fmt.Sprintf(format, args...)}
+}
+
 // Push applies a push as a whole, or rejects it.
 func (gs *Groups) Push(p *Push) (Outcome, *Rejection) {
 	g, r := gs.lock(p.Key, p.Object)
@@ -65,7 +77,7 @@ func (gs *Groups) Push(p *Push) (Outcome, *Rejection) {
 	defer m.end()
 	m.begin(g.key)
 	before := g.contents.Load()
-	next, fresh, o, r := gs.prepare(m, p, before, g.usage)
+	next, fresh, o, r := gs.merge(m, p, before, g.usage)
 	if r == nil {
 		r = gs.checkConflict(g, before, fresh)
 	}
@@ -114,81 +126,4 @@ func (gs *Groups) failLocked(g *group, ttl time.Duration, now time.Time) {
 func (g *group) overhead() int64 {
 	const inMaps = 64
 	return int64(unsafe.Sizeof(*g)+unsafe.Sizeof(contents{})) + int64(len(g.key.Namespace)+len(g.key.Labels.Packed())) + inMaps
-}
-
-// prepare merges a push with the group's contents, and checks the result. Fresh are the families of
-// the push, which are part of next.
-func (gs *Groups) prepare(m *familyBuilder, p *Push, before *contents, u *usage) (next *contents, fresh []*family, o Outcome, r *Rejection) {
-	now := p.Now.UnixNano()
-	fresh = make([]*family, 0, len(p.Families))
-	for i := range p.Families {
-		in := &p.Families[i]
-		old := before.find(in.Name)
-		switch {
-		case isOwn(in.Name):
-			for range in.Metrics {
-				o.Rejected[metric.Ignored]++
-			}
-			continue
-		case old != nil && old.Type != in.Type && !p.Replace:
-			return nil, nil, o, reject(metric.KindConflict, "%q is already a %s in this group and cannot become a %s; PUT replaces the group", in.Name, old.Type, in.Type)
-		}
-		f, r := m.family(in, old, now)
-		if r != nil {
-			return nil, nil, o, r
-		}
-		fresh = append(fresh, f)
-	}
-	slices.SortFunc(fresh, func(a, b *family) int { return cmp.Compare(a.Name, b.Name) })
-	next = &contents{families: fresh, times: times{pushed: now, ttl: p.TTL, began: gs.table.Lifetime()}}
-	if before != nil {
-		next.failed = before.failed
-		if !p.Replace {
-			next.families = union(fresh, before.families)
-		}
-	}
-	if len(next.families) > len(fresh) { // the reader has checked a body by itself
-		for _, f := range next.families {
-			if owner, clash := exposition.SampleOwner(f.Name, next.typeOf); clash {
-				return nil, nil, o, reject(metric.KindConflict, "%q is the name of a sample of %q in this group", f.Name, owner)
-			}
-		}
-	}
-	next.bytes = gs.sizeOf(p, next)
-	more := next.bytes
-	if before != nil {
-		more -= before.bytes
-	}
-	if r := gs.checkBytes(u, more); r != nil {
-		return nil, nil, o, r
-	}
-	return next, fresh, o, nil
-}
-
-func (gs *Groups) sizeOf(p *Push, c *contents) int64 {
-	g := group{key: p.Key}
-	n := g.overhead()
-	for _, f := range c.families {
-		n += f.bytes + int64(unsafe.Sizeof(f))
-	}
-	return n
-}
-
-// union is fresh with the families that only old has. Both are sorted.
-func union(fresh, old []*family) []*family {
-	all := make([]*family, 0, len(fresh)+len(old))
-	for len(fresh) > 0 && len(old) > 0 {
-		switch c := cmp.Compare(fresh[0].Name, old[0].Name); {
-		case c <= 0:
-			all = append(all, fresh[0])
-			fresh = fresh[1:]
-			if c == 0 {
-				old = old[1:]
-			}
-		default:
-			all = append(all, old[0])
-			old = old[1:]
-		}
-	}
-	return append(append(all, fresh...), old...)
 }

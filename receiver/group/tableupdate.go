@@ -80,7 +80,7 @@ func (a *tableUpdate) create(f, old *family) *Rejection {
 		}
 		switch {
 		case rejectsPush(reason):
-			return a.refusal(f, reason)
+			return a.rejection(f, reason)
 		case there:
 			a.created = append(a.created, place{f, i})
 		}
@@ -106,7 +106,7 @@ func (a *tableUpdate) overwrite(f, old *family, begun *bool) *Rejection {
 		}
 		reason, there := a.apply(f, i)
 		if rejectsPush(reason) {
-			return a.refusal(f, reason)
+			return a.rejection(f, reason)
 		}
 		if !there {
 			a.remove(old, j)
@@ -166,8 +166,8 @@ func (f *family) setUnserved(i int) {
 	f.unserved[i] = true
 }
 
-// refusal copies the sample for the explanation.
-func (a *tableUpdate) refusal(f *family, r metric.Reason) *Rejection {
+// rejection returns the rejection of a push, with a copy of the sample to explain it.
+func (a *tableUpdate) rejection(f *family, r metric.Reason) *Rejection {
 	s := a.sample
 	about := *a.about
 	s.Name, s.Object, s.Histogram = []byte(f.Name), &about, nil

@@ -148,7 +148,7 @@ func (r *retrier) currentSender(h *heldSender) (who *metric.Sender, news bool) {
 func (r *retrier) replay(h *heldSender) (settled, left bool) {
 	who, news := r.currentSender(h)
 	h.sort()
-	refused := 0
+	rejected := 0
 	for i := range h.cells {
 		c := &h.cells[i]
 		line := &h.lines[c.line]
@@ -162,7 +162,7 @@ func (r *retrier) replay(h *heldSender) (settled, left bool) {
 		}
 		if reason == metric.Pending && due {
 			reason = metric.Identity
-			refused += int(c.n)
+			rejected += int(c.n)
 		}
 		if reason == metric.Pending {
 			left = true
@@ -171,8 +171,8 @@ func (r *retrier) replay(h *heldSender) (settled, left bool) {
 		line.account.Settle(reason, uint64(c.n))
 		c.n, settled = 0, true
 	}
-	if refused > 0 {
-		r.rejectExpired(h, refused)
+	if rejected > 0 {
+		r.rejectExpired(h, rejected)
 	}
 	return settled, left
 }
@@ -193,7 +193,7 @@ func (r *retrier) apply(line *heldLine, c *cell, who *metric.Sender) metric.Reas
 	return reason
 }
 
-// complain logs a pending sample that was rejected.
+// logRejected logs a pending sample that was rejected.
 func (p *Buffer) logRejected(s *metric.Sample, reason metric.Reason) {
 	suppressed, ok := p.rejectLog[reason].Allow()
 	if !ok {
@@ -207,7 +207,7 @@ func (p *Buffer) logRejected(s *metric.Sample, reason metric.Reason) {
 		"from", s.Sender.String(), "suppressed", suppressed)
 }
 
-// refuse counts and logs samples whose sender did not become known in time.
+// rejectExpired counts and logs samples whose sender did not become known in time.
 func (r *retrier) rejectExpired(h *heldSender, samples int) {
 	p := r.pending
 	p.expired.Add(uint64(samples))

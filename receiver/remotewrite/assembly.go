@@ -57,7 +57,7 @@ func (m *moment) hasTotal(of Type) bool {
 type joinResult struct {
 	ready  []moment // completed moments, in the order of their times
 	lost   int      // moments that were given up
-	refuse bool     // the parts can never be completed, or a limit is reached
+	reject bool     // the parts can never be completed, or a limit is reached
 }
 
 // assemblyType returns the type of a histogram or summary that arrives in parts.
@@ -103,7 +103,7 @@ func (m *SenderState) join(key uint64, of Type, parts []part, now int64) (j join
 		w = &assembly{of: of, lastTotal: now}
 	}
 	if m.parts+2*len(parts) > maxHeldParts {
-		return joinResult{refuse: true}
+		return joinResult{reject: true}
 	}
 	m.parts -= m.sizeOf(key)
 	m.assemblies[key] = w
@@ -149,7 +149,7 @@ func (w *assembly) addParts(parts []part, j *joinResult) {
 		}
 	}
 	if !one.hasTotal(w.of) {
-		j.refuse = w.seen-w.lastTotal > giveUpAfter
+		j.reject = w.seen-w.lastTotal > giveUpAfter
 		return
 	}
 	w.lastTotal = w.seen

@@ -95,7 +95,7 @@ func (f *Converter) join(all []part, t Type) bool {
 	j := f.state.join(f.keyOf(&all[0]), t, all, f.now)
 	f.Lost += j.lost
 	f.ready, f.readyOf = j.ready, t
-	if j.refuse {
+	if j.reject {
 		return false
 	}
 	f.Held.Samples += len(all)

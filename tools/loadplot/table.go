@@ -18,7 +18,7 @@ var columns = []struct {
 	{"× gathering", "ratio", 2},
 	{"lines/s taken", "taken_lines_per_second", 0},
 	{"datagrams dropped", "dropped_datagrams", 0},
-	{"MiB, its own", "anon_rss_mib", 0},
+	{"`RssAnon`, MiB", "anon_rss_mib", 0},
 }
 
 // writeTable writes the reports as Markdown: loads of lines first, then all other figures.
@@ -64,7 +64,7 @@ func (s scenario) writeLoad(b *strings.Builder, server string) {
 }
 
 func writeFigures(b *strings.Builder, reports []report) {
-	head := "| scenario | server | figure | median (least to most) | aim | |\n|---|---|---|---|---|---|\n"
+	head := "| scenario | server | figure | median (minimum to maximum) | aim | |\n|---|---|---|---|---|---|\n"
 	for _, r := range reports {
 		for _, s := range r.Scenarios {
 			for _, f := range s.Figures {

@@ -17,13 +17,13 @@ const ContentType = "application/json"
 // PushAnswer answers a push. Error is set exactly if the status is neither 200 nor 202, Message if
 // samples are pending.
 type PushAnswer struct {
-	Error   *ErrorAnswer  `json:"error,omitempty"`
-	Applied int           `json:"applied"`
-	Refused int           `json:"refused"`
-	Pending int           `json:"pending,omitempty"`
-	Message string        `json:"message,omitempty"`
-	Ignored int           `json:"ignored,omitempty"`
-	Errors  []ErrorAnswer `json:"errors,omitempty"`
+	Error    *ErrorAnswer  `json:"error,omitempty"`
+	Applied  int           `json:"applied"`
+	Rejected int           `json:"refused"`
+	Pending  int           `json:"pending,omitempty"`
+	Message  string        `json:"message,omitempty"`
+	Ignored  int           `json:"ignored,omitempty"`
+	Errors   []ErrorAnswer `json:"errors,omitempty"`
 	// ErrorsLeftOut is how many rejected samples Errors leaves out.
 	ErrorsLeftOut int `json:"errors_left_out,omitempty"`
 }
@@ -82,7 +82,7 @@ func (x *Request) FailPush(f *Fault) {
 	}
 	x.server.account.Count(f.Counted)
 	x.FailHeaders(f)
-	x.Reply(f.Status, PushAnswer{Error: f.Answer(), Refused: 1})
+	x.Reply(f.Status, PushAnswer{Error: f.Answer(), Rejected: 1})
 }
 
 // FailHeaders sets the headers of an answer with a fault.

@@ -28,7 +28,7 @@ const (
 )
 
 // LinesDescription describes the operations that take bodies of lines.
-const LinesDescription = "Every line stands for itself: those that were applied stay applied, whatever becomes of the others. 403: all that were refused may not be said by this sender. 429: all of them are over a limit."
+const LinesDescription = "Each line is applied or rejected on its own; applied lines stay applied. 403: the sender may push none of the rejected samples. 429: every rejected sample is over a limit."
 
 // OpenAPI completes a document that has everything but its paths with those of the routes
 // (https://spec.openapis.org/oas/v3.1.1.html).

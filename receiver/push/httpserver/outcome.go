@@ -34,7 +34,7 @@ func (x *Request) RejectSample(t *Outcome, f *Fault, from Source) {
 			t.foreign++
 		}
 	}
-	t.Refused++
+	t.Rejected++
 	if len(t.Errors) == MaxErrors {
 		t.ErrorsLeftOut++
 		return
@@ -51,11 +51,11 @@ func (x *Request) RejectSample(t *Outcome, f *Fault, from Source) {
 // would count twice.
 func (x *Request) Denial(t *Outcome) *Fault {
 	switch {
-	case t.Refused == 0 || t.foreign+t.Early < t.Refused:
+	case t.Rejected == 0 || t.foreign+t.Early < t.Rejected:
 		return nil
-	case t.Early == t.Refused && t.Applied+t.Pending == 0:
+	case t.Early == t.Rejected && t.Applied+t.Pending == 0:
 		return NotYet("")
-	case t.Early == t.Refused:
+	case t.Early == t.Rejected:
 		return nil
 	}
 	f := Rejected(metric.Identity, "")
@@ -74,9 +74,9 @@ func (x *Request) conclude(t *Outcome, sync bool) {
 	case f != nil:
 		x.FailHeaders(f)
 		status = f.Status
-	case t.Refused > 0 && t.limited == t.Refused:
+	case t.Rejected > 0 && t.limited == t.Rejected:
 		status = fasthttp.StatusTooManyRequests
-	case t.Refused > 0:
+	case t.Rejected > 0:
 		status = fasthttp.StatusBadRequest
 	case t.Pending > 0:
 		status = fasthttp.StatusAccepted
@@ -88,9 +88,9 @@ func (x *Request) conclude(t *Outcome, sync bool) {
 // ReplyOutcome answers with the counts of a body, and waits for the disk first if the client asked
 // for it.
 func (x *Request) ReplyOutcome(status int, t *Outcome, sync bool) {
-	if t.Refused > 0 {
+	if t.Rejected > 0 {
 		first := t.Errors[0]
-		first.Message = fmt.Sprintf("%d of %d samples were rejected, %d stay applied; the first: %s", t.Refused, t.Samples(), t.Applied, first.Message)
+		first.Message = fmt.Sprintf("%d of %d samples were rejected, %d stay applied; the first: %s", t.Rejected, t.Samples(), t.Applied, first.Message)
 		t.Error = &first
 	}
 	if sync && t.Applied > 0 {
@@ -102,4 +102,4 @@ func (x *Request) ReplyOutcome(status int, t *Outcome, sync bool) {
 }
 
 // Samples is how many samples the body had.
-func (t *Outcome) Samples() int { return t.Refused + t.Applied + t.Ignored + t.Pending }
+func (t *Outcome) Samples() int { return t.Rejected + t.Applied + t.Ignored + t.Pending }

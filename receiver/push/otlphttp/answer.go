@@ -26,14 +26,14 @@ func concludeOTLP(x *httpserver.Request, t *httpserver.Outcome, sync bool, e otl
 	}
 	f := x.Denial(t)
 	switch {
-	case t.Refused == 0:
+	case t.Rejected == 0:
 		replyOTLP(x, fasthttp.StatusOK, e, nil, struct{}{})
-	case f != nil && t.Refused == t.Samples():
+	case f != nil && t.Rejected == t.Samples():
 		f.Message = words(t)
 		answerOTLP(x, f, e)
 	default:
-		replyOTLP(x, fasthttp.StatusOK, e, partialSuccess(t.Refused, words(t)), map[string]any{
-			"partialSuccess": map[string]string{"rejectedDataPoints": fmt.Sprint(t.Refused), "errorMessage": words(t)},
+		replyOTLP(x, fasthttp.StatusOK, e, partialSuccess(t.Rejected, words(t)), map[string]any{
+			"partialSuccess": map[string]string{"rejectedDataPoints": fmt.Sprint(t.Rejected), "errorMessage": words(t)},
 		})
 	}
 }
@@ -41,7 +41,7 @@ func concludeOTLP(x *httpserver.Request, t *httpserver.Outcome, sync bool, e otl
 // words lists the faults of rejected data points, each once.
 func words(t *httpserver.Outcome) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d of %d data points were rejected", t.Refused, t.Samples())
+	fmt.Fprintf(&b, "%d of %d data points were rejected", t.Rejected, t.Samples())
 	told := map[string]bool{}
 	for i := range t.Errors {
 		if m := t.Errors[i].Message; !told[m] && len(told) < maxToldOTLP {

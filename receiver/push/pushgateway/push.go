@@ -110,19 +110,19 @@ func (h *Handler) pushGroup(x *httpserver.Request, replace bool) {
 
 func (h *Handler) applyGroup(x *httpserver.Request, to *groupPush, families []exposition.Family, replace bool) {
 	a := x.TakeApplier()
-	outcome, refusal := h.groups.Push(&group.Push{
+	outcome, rejection := h.groups.Push(&group.Push{
 		Key: to.key, Object: to.about, Families: families, Replace: replace, TTL: to.ttl,
 		Now: time.Now(), Sender: x.Sender(), Applier: a,
 	})
 	x.GiveApplier(a)
-	if refusal != nil {
-		h.failGroup(x, refusal, families)
+	if rejection != nil {
+		h.failGroup(x, rejection, families)
 		return
 	}
 	answer := httpserver.PushAnswer{Applied: outcome.Applied}
 	x.CountBatch(outcome.Applied)
 	for reason, n := range outcome.Rejected {
-		answer.Refused += n
+		answer.Rejected += n
 		for range n {
 			x.Count(metric.Reason(reason))
 		}
@@ -137,7 +137,7 @@ func (h *Handler) applyGroup(x *httpserver.Request, to *groupPush, families []ex
 			return
 		}
 	}
-	if answer.Refused == 0 {
+	if answer.Rejected == 0 {
 		x.ReplyApplied(answer.Applied)
 		return
 	}
@@ -161,7 +161,7 @@ func (h *Handler) failGroup(x *httpserver.Request, r *group.Rejection, families 
 		}
 	}
 	x.FailHeaders(f)
-	x.Reply(f.Status, httpserver.PushAnswer{Error: f.Answer(), Refused: n})
+	x.Reply(f.Status, httpserver.PushAnswer{Error: f.Answer(), Rejected: n})
 }
 
 // maxUnservedText bounds a header.

@@ -136,9 +136,9 @@ func applyRequest(x *httpserver.Request, converter *remotewrite.Converter) (t ht
 			}
 			continue
 		}
-		before := t.Refused
+		before := t.Rejected
 		a = x.ApplySample(&t, a, &converter.Sample, remoteSource{Converter: converter})
-		if t.Refused == before {
+		if t.Rejected == before {
 			w.add(converter.Of)
 		}
 		if n%httpserver.BatchLines == 0 {
@@ -185,7 +185,7 @@ func conclude(x *httpserver.Request, t *httpserver.Outcome, sync bool) {
 	case f != nil:
 		x.FailHeaders(f)
 		status = f.Status
-	case t.Refused > 0:
+	case t.Rejected > 0:
 		status = fasthttp.StatusBadRequest
 	}
 	x.ReplyOutcome(status, t, sync)
