@@ -27,7 +27,7 @@
 // remembers the line as an alias.
 //
 // A running total or a histogram comes once a push, not once a request, and takes the history lock
-// (push.go). Its growth since the previous push counts.
+// (preaggregated.go). Its growth since the previous push counts.
 //
 // # How windows come about
 //

@@ -161,7 +161,7 @@ func (r *restorer) birth(d *blob.Decoder, i birth) {
 	}
 	r.t.dropRestored(r.b, place)
 	born = r.CurrentTick(born)
-	// The entry is one of its own until restored.go files the series.
+	// The entry is one of its own until restoredone.go files the series.
 	own := &index.Entry{Family: &index.Family{Key: index.Key{Resource: object.Resource, Namespace: object.Namespace, Name: name}}, Name: object.Name, UID: object.UID, Kind: k}
 	r.t.fill(r.b, place, newcomer{entry: own, labels: labels.Packed(), born: born, seen: r.now.Stamp()})
 	c.State.Store(state)
