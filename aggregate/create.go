@@ -26,18 +26,18 @@ func (w *Writer) applyDescribed(s *metric.Sample, key *lookup.Key) metric.Reason
 	if refused := kind.Check(s); refused != metric.Applied {
 		return refused // depends on the value, not on the line: nothing to remember
 	}
-	whose := w.decision(s)
-	to, refused := w.seriesOf(whose, s)
+	decided := w.decision(s)
+	to, refused := w.seriesOf(decided, s)
 	if refused != metric.Applied {
 		if key != nil && refused != metric.Pending {
-			w.table.rememberRefusal(key, refused, whose.turn)
+			w.table.rememberRefusal(key, refused, decided.retryEpoch)
 		}
 		return refused
 	}
 	b, place := w.table.blocks.of(to.Number)
 	switch {
 	case s.Op.PreAggregated():
-		return w.applyPushed(to, s)
+		return w.applyPreAggregated(to, s)
 	case s.Arrived != 0:
 		return w.applyHeld(to, s)
 	}
@@ -62,11 +62,11 @@ func (t *Table) rememberSeries(key *lookup.Key, to lookup.Ref, s *series) {
 	}
 }
 
-func (t *Table) rememberRefusal(key *lookup.Key, r metric.Reason, turn uint32) {
+func (t *Table) rememberRefusal(key *lookup.Key, r metric.Reason, epoch uint32) {
 	if t.refusals.Load() >= maxRefusals || !t.aliasesMayGrow() {
 		return
 	}
-	before, ok := t.aliases.Set(key, lookup.RefusalTarget(r, turn))
+	before, ok := t.aliases.Set(key, lookup.RefusalTarget(r, epoch))
 	if ok && before&lookup.RefusalBit == 0 {
 		t.refusals.Add(1)
 	}
@@ -78,21 +78,21 @@ func (w *Writer) seek(s *metric.Sample) (lookup.Ref, metric.Reason) {
 }
 
 // seriesOf finds or creates the series of a decision.
-func (w *Writer) seriesOf(whose *decision, s *metric.Sample) (lookup.Ref, metric.Reason) {
-	if whose.refused != metric.Applied {
-		return lookup.Ref{}, whose.refused
+func (w *Writer) seriesOf(decided *decision, s *metric.Sample) (lookup.Ref, metric.Reason) {
+	if decided.refused != metric.Applied {
+		return lookup.Ref{}, decided.refused
 	}
-	if to, refused, there := w.table.filed(&whose.identity, s.Kind); there {
+	if to, refused, there := w.table.filed(&decided.identity, s.Kind); there {
 		return to, refused
 	}
-	return w.table.create(&whose.identity, s, w.Now)
+	return w.table.create(&decided.identity, s, w.Now)
 }
 
 // decision is the identity of a sample's series, or the reason of its rejection, in its own memory.
 type decision struct {
-	identity index.Identity
-	refused  metric.Reason
-	turn     uint32 // of the table, before the decision
+	identity   index.Identity
+	refused    metric.Reason
+	retryEpoch uint32 // the table's, read before the decision
 
 	described metric.Description
 	canonical []byte
@@ -110,17 +110,17 @@ func (w *Writer) decision(s *metric.Sample) *decision {
 }
 
 func (t *Table) decide(s *metric.Sample, d *decision) {
-	d.turn = t.turn.Load()
+	d.retryEpoch = t.retryEpoch.Load()
 	d.identity, d.refused = t.identify(s, d)
 }
 
 // identify computes the identity of a sample's series.
-func (t *Table) identify(s *metric.Sample, whose *decision) (index.Identity, metric.Reason) {
+func (t *Table) identify(s *metric.Sample, decided *decision) (index.Identity, metric.Reason) {
 	name := metric.Borrow(s.Name)
 	if refused := metric.CheckName(name); refused != metric.Applied {
 		return index.Identity{}, refused
 	}
-	d := &whose.described
+	d := &decided.described
 	d.Object, d.Labels, d.ObjectLifetime, d.Retainable = metric.Object{}, d.Labels[:0], false, false
 	if refused := t.describe(s, d); refused != metric.Applied {
 		return index.Identity{}, refused
@@ -128,8 +128,8 @@ func (t *Table) identify(s *metric.Sample, whose *decision) (index.Identity, met
 	if refused := checkDescription(d); refused != metric.Applied {
 		return index.Identity{}, refused
 	}
-	whose.canonical = metric.AppendLabels(whose.canonical[:0], d.Labels)
-	form := index.Identity{Object: d.Object, Name: name, Labels: metric.Borrow(whose.canonical), Bound: d.ObjectLifetime, Lasting: d.Retainable}
+	decided.canonical = metric.AppendLabels(decided.canonical[:0], d.Labels)
+	form := index.Identity{Object: d.Object, Name: name, Labels: metric.Borrow(decided.canonical), Bound: d.ObjectLifetime, Lasting: d.Retainable}
 	form.Hash(&t.index.Hash)
 	return form, metric.Applied
 }
@@ -222,7 +222,7 @@ func (t *Table) create(f *index.Identity, s *metric.Sample, now window.Moment) (
 // admit reports whether maxSeries and memory allow one more series. If not, the sweep makes room.
 func (t *Table) admit() bool {
 	if t.live.Load() >= int64(t.config.MaxSeries) {
-		t.wanted.Add(1)
+		t.waiting.Add(1)
 		return false
 	}
 	return t.MayGrow()
@@ -233,7 +233,7 @@ func (t *Table) memoryLeft() bool {
 	if t.BodyBytes.Load()+t.logBytes.Load()+t.nameBytes.Load()+t.aliases.Used.Load() < t.config.MaxBytes {
 		return true
 	}
-	t.starved.Store(true)
+	t.outOfMemory.Store(true)
 	return false
 }
 

@@ -13,13 +13,13 @@ import (
 
 // evaluation computes the values of one answer, all with the same stat, window and moment.
 type evaluation struct {
-	table *Table
-	takes kindSet // the kinds that are read; objects of others are absent
-	now   window.Moment
-	match func(metric.Labels) bool
-	room  *index.Buffer
-	gone  removal // of a series that has outlived its time, but was not swept up yet
-	slow  slowPush
+	table  *Table
+	takes  kindSet // the kinds that are read; objects of others are absent
+	now    window.Moment
+	match  func(metric.Labels) bool
+	buffer *index.Buffer
+	gone   removal // of a series that has outlived its time, but was not swept up yet
+	slow   slowPush
 
 	touched uint64 // what touch looked at, so that it is looked at
 	read    int    // series, to let others have the processor
@@ -57,9 +57,9 @@ func (r *evaluation) begin() {
 // end gives scratch space back.
 func (r *evaluation) end() {
 	r.Reader.End()
-	if r.room != nil {
-		r.room.Release()
-		r.room = nil
+	if r.buffer != nil {
+		r.buffer.Release()
+		r.buffer = nil
 	}
 }
 

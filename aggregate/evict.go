@@ -104,7 +104,7 @@ func (t *Table) evictSome(old []lookup.Ref, why cause, now window.Moment) int {
 	if len(fresh) == 0 {
 		return 0
 	}
-	t.turn.Add(1)
+	t.retryEpoch.Add(1)
 	epoch := t.Epochs.Advance()
 	for i := range fresh {
 		fresh[i].epoch = epoch

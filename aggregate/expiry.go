@@ -114,7 +114,7 @@ func (t *Table) sweep() {
 	now, pace := t.Clock.Now(), pace{time.Now()}
 	made := t.blocks.made.Load()
 	part := made/sweepTurns + 1
-	if t.wanted.Load() > 0 {
+	if t.waiting.Load() > 0 {
 		part = made // somebody waits for a place
 	}
 	t.sweepEnds(now, &pace)
@@ -127,8 +127,8 @@ func (t *Table) sweep() {
 		pace.step()
 	}
 	t.reclaim(&pace)
-	if t.starved.Swap(false) && t.MayGrow() {
-		t.turn.Add(1)
+	if t.outOfMemory.Swap(false) && t.MayGrow() {
+		t.retryEpoch.Add(1)
 	}
 }
 
@@ -139,7 +139,7 @@ const evictableAfter = time.Hour
 func (t *Table) sweepBlock(index uint32, now window.Moment, pace *pace) {
 	b := t.blocks.at[index].Load()
 	var old, idle []lookup.Ref
-	wanted, next := t.wanted.Load(), window.LifeStamp(noEnd)
+	waiting, next := t.waiting.Load(), window.LifeStamp(noEnd)
 	b.page.nextEnd.Store(noEnd) // what comes from here on lowers it again
 	for place := range uint32(kind.BlockSeries) {
 		state := b.page.cells[place].State.Load()
@@ -149,7 +149,7 @@ func (t *Table) sweepBlock(index uint32, now window.Moment, pace *pace) {
 		switch to := (lookup.Ref{Number: index<<kind.BlockBits | place, State: state}); {
 		case t.hasExpired(b, place, now):
 			old = append(old, to)
-		case int64(len(idle)) < wanted && b.idleFor(place, now) > evictableAfter:
+		case int64(len(idle)) < waiting && b.idleFor(place, now) > evictableAfter:
 			idle = append(idle, to)
 		default:
 			next = min(next, b.endOf(place, now))
@@ -162,7 +162,7 @@ func (t *Table) sweepBlock(index uint32, now window.Moment, pace *pace) {
 	b.page.lookAt(next)
 	t.evict(old, expired, now)
 	if n := t.evict(idle, madeRoom, now); n > 0 {
-		t.wanted.Store(max(wanted-int64(n), 0))
+		t.waiting.Store(max(waiting-int64(n), 0))
 	}
 }
 
@@ -179,14 +179,14 @@ func (t *Table) shrink(b *block, place uint32, now window.Moment) {
 func (t *Table) sweepAliases() {
 	e := &t.evictions
 	e.shard = (e.shard + 1) % lookup.SlotShards
-	turn, refusals := t.turn.Load(), int64(0)
+	epoch, refusals := t.retryEpoch.Load(), int64(0)
 	gone := t.aliases.Sweep(e.shard, func(target uint64) bool {
 		if target&lookup.RefusalBit != 0 {
 			_, decided := lookup.TargetRefusal(target)
-			if decided != turn {
+			if decided != epoch {
 				refusals++
 			}
-			return decided != turn
+			return decided != epoch
 		}
 		to := lookup.TargetRef(target)
 		b, place := t.blocks.of(to.Number)

@@ -9,12 +9,12 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// applyPushed applies a running total or a histogram. These come once a push, so they may take the
+// applyPreAggregated applies a running total or a histogram. These come once a push, so they may take the
 // history lock: the client's last total and the counted growth change together. A removed series
 // gets no late total, which would count as growth; a new series begins with it.
-func (w *Writer) applyPushed(to lookup.Ref, s *metric.Sample) metric.Reason {
+func (w *Writer) applyPreAggregated(to lookup.Ref, s *metric.Sample) metric.Reason {
 	for {
-		refused, there := w.push(to, s)
+		refused, there := w.tryPreAggregated(to, s)
 		if there {
 			return refused
 		}
@@ -24,8 +24,8 @@ func (w *Writer) applyPushed(to lookup.Ref, s *metric.Sample) metric.Reason {
 	}
 }
 
-// push applies the sample and records it at once. It returns false if the series was removed.
-func (w *Writer) push(to lookup.Ref, s *metric.Sample) (refused metric.Reason, there bool) {
+// tryPreAggregated applies the sample and records it at once. It returns false if the series was removed.
+func (w *Writer) tryPreAggregated(to lookup.Ref, s *metric.Sample) (refused metric.Reason, there bool) {
 	t := w.table
 	b, place := t.blocks.of(to.Number)
 	b.history.Lock()

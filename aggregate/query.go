@@ -15,12 +15,12 @@ import (
 // Objects answers for custom metrics: one value for each object, its label sets rolled up.
 func (t *Table) Objects(q metric.Query) ([]metric.Point, error) {
 	key := index.Key{Resource: q.Resource, Namespace: q.Namespace, Name: q.Expression.Name}
-	who := t.index.ScopeOf(key, &q)
-	points, err := roomFor(&q, who.Most)
+	scope := t.index.ScopeOf(key, &q)
+	points, err := pointBuffer(&q, scope.MaxEntries)
 	if err != nil {
 		return nil, err
 	}
-	r, entries, err := t.plan(&q, key, who)
+	r, entries, err := t.plan(&q, key, scope)
 	if err != nil {
 		return nil, err
 	}
@@ -60,13 +60,13 @@ func (t *Table) Objects(q metric.Query) ([]metric.Point, error) {
 	return points, nil
 }
 
-// roomFor is room for so many points.
-func roomFor(q *metric.Query, points int) ([]metric.Point, error) {
+// pointBuffer is room for so many points.
+func pointBuffer(q *metric.Query, points int) ([]metric.Point, error) {
 	if q.Reserve == nil {
 		return nil, nil
 	}
-	room, err := q.Reserve(points)
-	return room[:0], err
+	buffer, err := q.Reserve(points)
+	return buffer[:0], err
 }
 
 // External answers for external metrics: what may be added up has one value for each label set,
@@ -75,7 +75,7 @@ func roomFor(q *metric.Query, points int) ([]metric.Point, error) {
 func (t *Table) External(q metric.Query) ([]metric.Point, error) {
 	q.Resource, q.Object = "", ""
 	key := index.Key{Resource: "", Namespace: q.Namespace, Name: q.Expression.Name}
-	points, err := roomFor(&q, t.mostExternal(key, &q)) // may wait: what time it is, and what there is, is looked at afterwards
+	points, err := pointBuffer(&q, t.mostExternal(key, &q)) // may wait: what time it is, and what there is, is looked at afterwards
 	if err != nil {
 		return nil, err
 	}
@@ -99,9 +99,9 @@ func (t *Table) External(q metric.Query) ([]metric.Point, error) {
 
 // mostExternal is how many points an external metric may have.
 func (t *Table) mostExternal(key index.Key, q *metric.Query) int {
-	most := t.index.ScopeOf(key, q).Most
+	most := t.index.ScopeOf(key, q).MaxEntries
 	if most == 0 {
-		most = t.index.ScopeOf(index.Key{Name: key.Name}, q).Most
+		most = t.index.ScopeOf(index.Key{Name: key.Name}, q).MaxEntries
 	}
 	return most
 }
@@ -111,18 +111,18 @@ func (t *Table) mostExternal(key index.Key, q *metric.Query) int {
 func (t *Table) Listed(limit int) []metric.Discovered { return t.index.Listed(limit) }
 
 // plan finds the entries of a query and settles its stat and window.
-func (t *Table) plan(q *metric.Query, key index.Key, who index.Scope) (_ *evaluation, _ []index.Found, err error) {
+func (t *Table) plan(q *metric.Query, key index.Key, scope index.Scope) (_ *evaluation, _ []index.Found, err error) {
 	now := t.Clock.Now()
-	room := index.BufferFor(who.Most)
+	buffer := index.BufferFor(scope.MaxEntries)
 	defer func() {
 		if err != nil {
-			room.Release()
+			buffer.Release()
 		}
 	}()
-	entries := t.living(t.index.Find(key, q, who, room), now)
+	entries := t.living(t.index.Find(key, q, scope, buffer), now)
 	if len(entries) == 0 && q.Resource == "" && q.Namespace != "" {
 		key.Namespace = ""
-		entries = t.living(t.index.Find(key, q, t.index.ScopeOf(key, q), room), now)
+		entries = t.living(t.index.Find(key, q, t.index.ScopeOf(key, q), buffer), now)
 	}
 	stat, width := q.Expression.Stat, q.Expression.Window
 	if width != 0 && t.spanIndex(width) < 0 {
@@ -148,7 +148,7 @@ func (t *Table) plan(q *metric.Query, key index.Key, who index.Scope) (_ *evalua
 		width = t.defaultWindow()
 	}
 	index := t.spanIndex(width)
-	r := &evaluation{table: t, takes: takes, now: now, match: q.MatchLabels, room: room}
+	r := &evaluation{table: t, takes: takes, now: now, match: q.MatchLabels, buffer: buffer}
 	r.Reader = kind.Reader{Env: &t.Env, Kind: k, Stat: stat, View: t.Spans[index].View(index, t.Clock.Tick, now),
 		Meter: window.Meter{Logs: t.Logs, Clock: t.Clock, Now: now, Window: width, Shortest: t.Spans[0].Window}}
 	return r, entries, nil

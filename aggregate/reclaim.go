@@ -34,7 +34,7 @@ func (t *Table) reclaimNext(passed uint64, w *Writer) bool {
 	e.tombstones = e.tombstones[1:]
 	if len(e.tombstones) == 0 {
 		e.tombstones = nil
-		t.turn.Add(1) // what was refused for want of places or memory may come in
+		t.retryEpoch.Add(1) // what was refused for want of places or memory may come in
 	}
 	return true
 }

@@ -16,12 +16,12 @@ import (
 // A running total begins anew afterwards, as in any new series: its growth in the gap is not
 // counted, because the client may have been replaced.
 func (w *Writer) markStale(s *metric.Sample) metric.Reason {
-	whose := w.decision(s)
-	if whose.refused != metric.Applied {
-		return whose.refused
+	decided := w.decision(s)
+	if decided.refused != metric.Applied {
+		return decided.refused
 	}
 	t := w.table
-	to, _, there := t.locate(&whose.identity)
+	to, _, there := t.locate(&decided.identity)
 	if now := t.Clock.Now(); there && !t.outlives(to, s, now) {
 		t.evict([]lookup.Ref{to}, markedStale, now)
 	}

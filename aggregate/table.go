@@ -66,12 +66,13 @@ type Table struct {
 	nameBytes atomic.Int64 // of objects, names and labels
 	refusals  atomic.Int64 // aliases that lead to a rejection
 	evicted   atomic.Uint64
-	// wanted counts series rejected by maxSeries since the sweep last made room; starved is set
-	// when memory was refused.
-	wanted  atomic.Int64
-	starved atomic.Bool
-	// turn changes when a rejected series may be accepted after all.
-	turn atomic.Uint32
+	// waiting counts series rejected by MaxSeries since the sweep last evicted idle series.
+	// outOfMemory is set when memory was refused.
+	waiting     atomic.Int64
+	outOfMemory atomic.Bool
+	// retryEpoch increases when a rejected series may be accepted after all. Remembered rejections
+	// of earlier epochs are void.
+	retryEpoch atomic.Uint32
 
 	evictions evictions
 
@@ -112,7 +113,7 @@ func (t *Table) growLogs(bytes int64) bool {
 func (t *Table) SetAdmission(a Admission) { t.admission = a }
 
 // RetryRejected makes the next samples of rejected series ask for admission again.
-func (t *Table) RetryRejected() { t.turn.Add(1) }
+func (t *Table) RetryRejected() { t.retryEpoch.Add(1) }
 
 // Windows lists the windows that are kept, shortest first.
 func (t *Table) Windows() []time.Duration {

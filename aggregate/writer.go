@@ -97,7 +97,7 @@ func (w *Writer) Apply(s *metric.Sample) metric.Reason {
 			if b.page.cells[place].State.Load() == to.State {
 				return w.update(b, place, to.State, s)
 			}
-		} else if reason, turn := lookup.TargetRefusal(target); turn == t.turn.Load() {
+		} else if reason, epoch := lookup.TargetRefusal(target); epoch == t.retryEpoch.Load() {
 			return reason
 		}
 	}

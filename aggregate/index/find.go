@@ -26,14 +26,14 @@ type Found struct {
 const EntriesPerHold = 512
 
 // Buffer is room for the entries of one answer. An answer that is read again and again finds it in
-// findings, so that a read makes little work for the collector.
+// smallBuffers, so that a read makes little work for the collector.
 type Buffer struct {
 	found, sorted []Found
 	order         []orderKey
 	unsure        []unsure
 }
 
-// findings is room for answers of up to mostFew entries, crowds for larger ones, which is gone soon
+// smallBuffers is room for answers of up to mostSmall entries, largeBuffers for larger ones, which is gone soon
 // where nobody asks for such: the collector has to look through it.
 var (
 	smallBuffers = sync.Pool{New: func() any { return new(Buffer) }}
@@ -60,8 +60,8 @@ func (r *Buffer) Release() {
 
 // Scope is whom a query is about: a few objects that were listed, or one or all of a family.
 type Scope struct {
-	few  iter.Seq[metric.Object] // nil: they were not listed
-	Most int                     // how many entries there may be, or series where there is no object
+	few        iter.Seq[metric.Object] // nil: they were not listed
+	MaxEntries int                     // of series, for an external metric
 }
 
 // ScopeOf says whom a query is about. Where those who pick objects can list fewer than the family
@@ -73,20 +73,20 @@ func (x *Index) ScopeOf(key Key, q *metric.Query) Scope {
 			return Scope{few, n}
 		}
 	}
-	return Scope{Most: size}
+	return Scope{MaxEntries: size}
 }
 
 // Find returns the entries that a query is about, in the order of names.
-func (x *Index) Find(key Key, q *metric.Query, who Scope, room *Buffer) []Found {
-	if who.few != nil {
-		return x.named(key, who.few, who.Most, room)
+func (x *Index) Find(key Key, q *metric.Query, scope Scope, buffer *Buffer) []Found {
+	if scope.few != nil {
+		return x.named(key, scope.few, scope.MaxEntries, buffer)
 	}
-	return x.FindObject(key, q.Object, metric.ObjectFilter{Match: q.MatchObject, Removed: q.RemovedObjects}, room)
+	return x.FindObject(key, q.Object, metric.ObjectFilter{Match: q.MatchObject, Removed: q.RemovedObjects}, buffer)
 }
 
 // FindObject returns the entries of a family: of one object, or of all ("*"), those that are taken.
 // Where nobody tells objects of one name apart, the newest stands for all.
-func (x *Index) FindObject(key Key, object string, pick metric.ObjectFilter, room *Buffer) []Found {
+func (x *Index) FindObject(key Key, object string, pick metric.ObjectFilter, buffer *Buffer) []Found {
 	known := pick.Match
 	shard, hash := x.ShardOfKey(key)
 	shard.Mu.Lock()
@@ -98,15 +98,15 @@ func (x *Index) FindObject(key Key, object string, pick metric.ObjectFilter, roo
 	changes, size, kept := f.Changes, f.Entries.live, f.Order
 	switch {
 	case object != "*":
-		room.found = appendFound(room.found[:0], f.named(object), known != nil)
+		buffer.found = appendFound(buffer.found[:0], f.named(object), known != nil)
 	case known != nil && kept != nil:
 		shard.Mu.Unlock()
-		return f.ordered(kept, pick, room)
+		return f.ordered(kept, pick, buffer)
 	default:
-		room.found = f.appendAllLocked(slices.Grow(room.found[:0], size), known != nil)
+		buffer.found = f.appendAllLocked(slices.Grow(buffer.found[:0], size), known != nil)
 	}
 	shard.Mu.Unlock()
-	out := room.sort()
+	out := buffer.sort()
 	if known == nil {
 		return out
 	}
@@ -149,8 +149,8 @@ func appendFound(out []Found, e *Entry, all bool) []Found {
 }
 
 // named returns the entries of these very objects, of which there are n.
-func (x *Index) named(key Key, objects iter.Seq[metric.Object], n int, room *Buffer) []Found {
-	out := slices.Grow(room.found[:0], n)
+func (x *Index) named(key Key, objects iter.Seq[metric.Object], n int, buffer *Buffer) []Found {
+	out := slices.Grow(buffer.found[:0], n)
 	shard, hash := x.ShardOfKey(key)
 	shard.Mu.Lock()
 	f, seen := shard.Family(hash, key), 0
@@ -164,8 +164,8 @@ func (x *Index) named(key Key, objects iter.Seq[metric.Object], n int, room *Buf
 		}
 	}
 	shard.Mu.Unlock()
-	room.found = out
-	return room.sort()
+	buffer.found = out
+	return buffer.sort()
 }
 
 func (f *Family) appendOneLocked(out []Found, o *metric.Object) []Found {

@@ -108,16 +108,16 @@ type unsure struct{ at, place int }
 
 // ordered returns the entries in their order, those that are taken. Who was taken before, and did
 // not go since, is not asked about.
-func (f *Family) ordered(o *Order, pick metric.ObjectFilter, room *Buffer) []Found {
+func (f *Family) ordered(o *Order, pick metric.ObjectFilter, buffer *Buffer) []Found {
 	var now uint64
 	if pick.Removed != nil {
 		now = f.catchUp(o, pick.Removed)
 	}
 	f.Shard.Mu.Lock()
-	f.takeOrderedLocked(o, pick.Removed != nil, room)
+	f.takeOrderedLocked(o, pick.Removed != nil, buffer)
 	f.Shard.Mu.Unlock()
-	out, all := room.found, len(room.unsure)
-	room.unsure = slices.DeleteFunc(room.unsure, func(u unsure) bool {
+	out, all := buffer.found, len(buffer.unsure)
+	buffer.unsure = slices.DeleteFunc(buffer.unsure, func(u unsure) bool {
 		if pick.Match(out[u.at].Entry.Object()) {
 			return false
 		}
@@ -125,9 +125,9 @@ func (f *Family) ordered(o *Order, pick metric.ObjectFilter, room *Buffer) []Fou
 		return true
 	})
 	if pick.Removed != nil {
-		f.noteTaken(o, now, room.unsure)
+		f.noteTaken(o, now, buffer.unsure)
 	}
-	if len(room.unsure) == all {
+	if len(buffer.unsure) == all {
 		return out
 	}
 	return slices.DeleteFunc(out, func(one Found) bool { return one.Entry == nil })
@@ -179,9 +179,9 @@ func (f *Family) noteTaken(o *Order, now uint64, taken []unsure) {
 
 // takeOrderedLocked takes all entries in their order, and lets others have the lock now and then.
 // What comes meanwhile is not in it.
-func (f *Family) takeOrderedLocked(o *Order, noted bool, room *Buffer) {
+func (f *Family) takeOrderedLocked(o *Order, noted bool, buffer *Buffer) {
 	sorted, fresh := o.Sorted, slices.Clone(o.Fresh)
-	out, doubts := slices.Grow(room.found[:0], len(sorted)+len(fresh)), room.unsure[:0]
+	out, doubts := slices.Grow(buffer.found[:0], len(sorted)+len(fresh)), buffer.unsure[:0]
 	slices.SortFunc(fresh, func(a, b *Entry) int { return strings.Compare(a.Name, b.Name) })
 	take := func(e *Entry, place int) {
 		if len(e.Series) == 0 {
@@ -203,5 +203,5 @@ func (f *Family) takeOrderedLocked(o *Order, noted bool, room *Buffer) {
 	for _, e := range fresh {
 		take(e, -1)
 	}
-	room.found, room.unsure = out, doubts
+	buffer.found, buffer.unsure = out, doubts
 }

@@ -17,10 +17,10 @@ func (r Ref) Target() uint64 { return uint64(r.State)<<32 | uint64(r.Number) }
 
 func TargetRef(target uint64) Ref { return Ref{Number: uint32(target), State: uint32(target >> 32)} }
 
-func RefusalTarget(r metric.Reason, turn uint32) uint64 {
-	return RefusalBit | uint64(turn)<<8 | uint64(r)
+func RefusalTarget(r metric.Reason, epoch uint32) uint64 {
+	return RefusalBit | uint64(epoch)<<8 | uint64(r)
 }
 
-func TargetRefusal(target uint64) (r metric.Reason, turn uint32) {
+func TargetRefusal(target uint64) (r metric.Reason, epoch uint32) {
 	return metric.Reason(target), uint32(target >> 8)
 }
