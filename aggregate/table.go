@@ -16,9 +16,9 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Describer finds the series that a sample is about, or the reason why there is none. The table
-// calls it once per new line, from many writers at once. It fills in the description and retains
-// neither argument.
+// Describer finds the object and the labels of a sample, or the reason to reject the sample. The
+// table calls it once per new line, from many writers at once. It fills in the description and
+// retains neither argument.
 type Describer func(*metric.Sample, *metric.Description) metric.Reason
 
 // Admission accepts or rejects new series and counts them. The table calls it with locks held: it
@@ -56,13 +56,13 @@ type Table struct {
 	slow     slowPushLog
 	mixed    kindConflicts
 
-	// written are the windows that the restored state was saved with; sameWindows: the table has
-	// the same.
+	// written are the windows that the restored state was saved with. sameWindows is set if they
+	// equal the table's.
 	written     []window.Span
 	sameWindows bool
 
 	live      atomic.Int64 // series
-	logBytes  atomic.Int64 // of history logs, beyond the size that each may have anyway
+	logBytes  atomic.Int64 // of history logs, beyond the size that each may have in any case
 	nameBytes atomic.Int64 // of objects, names and labels
 	refusals  atomic.Int64 // aliases that lead to a rejection
 	evicted   atomic.Uint64
@@ -125,8 +125,8 @@ func (t *Table) Windows() []time.Duration {
 // Series is the number of live series.
 func (t *Table) Series() int { return int(t.live.Load()) }
 
-// defaultWindow is the window of a metric that is asked for without one: a minute, or else the
-// longest.
+// defaultWindow is the window of a query without one: a minute if the table keeps it, else the
+// longest window.
 func (t *Table) defaultWindow() time.Duration {
 	if slices.Contains(t.config.Windows, time.Minute) {
 		return time.Minute
@@ -166,6 +166,6 @@ func (t *Table) addCounter(b *block, place uint32, to *kind.Sum) {
 	to.Add(kind.Held(b.handle(place)))
 }
 
-// Lifetime is the reading of the lifetime clock. It is monotonic, independent of the machine's
-// clock, and continues after a restart.
+// Lifetime reads the lifetime clock. It is monotonic, independent of the machine's clock, and
+// continues after a restart.
 func (t *Table) Lifetime() time.Duration { return t.Clock.Now().Life }
