@@ -19,7 +19,7 @@ import (
 
 // evictions holds the tombstones: series between the two steps.
 type evictions struct {
-	mu         sync.Mutex  // held through each step; before all other locks
+	mu         sync.Mutex  // held through each step; locked before all other locks
 	tombstones []tombstone // guarded by mu
 	// object is scratch space for calls of Admission; guarded by mu.
 	object metric.Object
@@ -45,7 +45,7 @@ const (
 	madeRoom                 // it was long idle, and MaxSeries rejected a new series
 	deleted                  // a user or client requested it
 	objectGone               // its object no longer exists
-	overLimit                // its object lost the slot of a limit
+	overLimit                // the metric lost its slot of a limit
 	markedStale              // its client sent a staleness marker
 )
 

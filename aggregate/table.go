@@ -76,7 +76,7 @@ type Table struct {
 
 	evictions evictions
 
-	sumsMu  sync.Mutex // guards all below; after evictions.mu
+	sumsMu  sync.Mutex // guards the fields below; locked after evictions.mu
 	writers []*Writer
 	closed  kind.Sum // additions by closed writers
 	retired kind.Sum // values of removed counters
@@ -99,8 +99,8 @@ func New(c Config, describe Describer, log *slog.Logger) *Table {
 	return t
 }
 
-// growLogs reports whether history logs may grow by some bytes, and accounts for them. Shrinking is
-// negative.
+// growLogs reports whether history logs may grow by some bytes, and accounts for them. Negative
+// numbers shrink them.
 func (t *Table) growLogs(bytes int64) bool {
 	if bytes > 0 && !t.MayGrow() {
 		return false
