@@ -33,8 +33,8 @@ type Buffer struct {
 }
 
 // smallBuffers pools buffers of up to mostSmall entries, largeBuffers the others. The garbage
-// collector has to scan pooled buffers. Small answers don't keep the large ones alive: their own
-// pool is emptied soon after the last large answer.
+// collector has to scan pooled buffers. The large ones have their own pool, so that small answers
+// don't keep them alive: that pool is emptied soon after the last large answer.
 var (
 	smallBuffers = sync.Pool{New: func() any { return new(Buffer) }}
 	largeBuffers = sync.Pool{New: func() any { return new(Buffer) }}

@@ -12,7 +12,7 @@ import (
 )
 
 // Index finds series by resource, namespace and metric name, then by object, as readers ask for
-// them. The package comment tells its locking rules.
+// them. See the package comment for the locking rules.
 type Index struct {
 	Hash   lookup.Hash
 	Shards [64]Shard
