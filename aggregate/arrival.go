@@ -16,7 +16,7 @@ func (w *Writer) applyHeld(to lookup.Ref, s *metric.Sample) metric.Reason {
 	defer b.history.Unlock()
 	c := &b.page.cells[place]
 	if c.State.Load() != to.State {
-		return w.updateNow(b, place, s) // it is about to go, and what comes late has its rules
+		return w.updateNow(b, place, s) // the series was removed: reclaim handles late samples
 	}
 	now := t.Clock.Now()
 	tick, stamp := t.arrivalLocked(b, place, s, now), c.History.Stamp

@@ -12,16 +12,16 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Series live in blocks of 1,024 places. The number of a series is the number of its block times
-// 1,024, plus its place. Blocks are never freed; places are reused.
+// A block has 1,024 places, each for one series. The number of a series is the number of its block
+// times 1,024, plus its place. Blocks are never freed; places are reused.
 const maxBlocks = 1 << 14 // 16.7M series
 
 type block struct {
 	page *page // in the arena of blocks
 
-	// history guards histories, bodies and, at a series' end, its identity. Writers take it only
-	// for pre-aggregated, pending and dated samples. It is held for the work of one series, or for
-	// a slice of the roller's.
+	// history guards histories, bodies and, when a series is removed, its identity. Writers take it
+	// only for pre-aggregated, pending and dated samples. It is held while one series is processed,
+	// or up to 64 in the roller and the store.
 	history sync.Mutex
 	// rolled is the tick in which the whole block was last rolled, rolledAt the receiving time;
 	// guarded by history.
@@ -32,26 +32,25 @@ type block struct {
 	saved uint32
 
 	series *[kind.BlockSeries]series // 32 KiB: a size class of the heap
-	// bodies has a body for each series that needs one.
-	bodies kind.Bodies
+	bodies kind.Bodies               // of the series that need one
 
-	// unsaved marks series with unsaved values, unnamed series with an unsaved birth or death.
+	// unsaved marks series with unsaved values; unnamed marks places with an unsaved birth or
+	// death.
 	unsaved, unnamed kind.Bitmap
 	// renamed is set when a series is born or dies after the names of the block were saved.
 	renamed atomic.Bool
 }
 
-// page is the part of a block that writers, the roller and the store touch for every change,
-// without pointers. It is apart from the identities to save cache misses.
+// page is the part of a block that writers, the roller and the store touch for every change. It has
+// no pointers. It is separate from the identities to save cache misses.
 type page struct {
 	dirty kind.Bitmap
 	cells [kind.BlockSeries]kind.Cell
-	// kinds are the kinds of the series' entries, written with the identity.
+	// kinds copies the kinds from the index entries. It is written with the identity.
 	kinds [kind.BlockSeries]metric.Kind
 	// ttls are the lifetimes given by pushes, coded as in expiry.go; 0: the default.
 	ttls [kind.BlockSeries]atomic.Uint32
-	// nextEnd is a stamp before which no series with a lifetime of its own ends; noEnd: there is
-	// none.
+	// nextEnd is a stamp before which no pushed lifetime ends; noEnd if the page has none.
 	nextEnd atomic.Uint32
 }
 
@@ -59,11 +58,12 @@ type page struct {
 // state publishes them.
 type series struct {
 	entry *index.Entry
-	// first and length are the packed labels: a string in less memory.
+	// first and length are the packed labels, in less memory than a string.
 	first  *byte
 	length uint32
 	born   uint32 // tick
-	// aliases is bounded, so that a client with ever new orders of its tags cannot fill memory.
+	// aliases counts the series' aliases. It is bounded, so that a client that keeps reordering its
+	// tags cannot fill memory.
 	aliases atomic.Uint32
 }
 
@@ -77,12 +77,12 @@ func (s *series) labels() metric.Labels { return metric.TrustPackedLabels(s.pack
 
 func (b *block) body(place uint32) *kind.Body { return b.bodies.Of(place) }
 
-// handle returns the series at a place, as the kinds see it.
+// handle returns the series at a place for package kind.
 func (b *block) handle(place uint32) kind.Series {
 	return kind.Series{Cell: &b.page.cells[place], Dirty: &b.page.dirty, Bodies: &b.bodies, Born: &b.series[place].born, Place: place}
 }
 
-// blocks is the directory. It grows under its lock; reads are lock-free.
+// blocks is the directory of blocks. It grows under its lock; reads are lock-free.
 type blocks struct {
 	at [maxBlocks]atomic.Pointer[block]
 	// pages is the memory of all pages, in order.
@@ -108,7 +108,7 @@ func (d *blocks) of(number uint32) (*block, uint32) {
 	return d.at[number>>kind.BlockBits].Load(), number & (kind.BlockSeries - 1)
 }
 
-// take returns a free number, or false if there is none.
+// take returns the number of a free place, or false if there is none.
 func (d *blocks) take() (uint32, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

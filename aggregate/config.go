@@ -8,20 +8,20 @@ import (
 	"github.com/sluice-metrics/sluice/config"
 )
 
-// Config bounds what the table keeps, and for how long.
+// Config bounds the table's size, and the time for which it keeps series and history.
 type Config struct {
 	// Windows are the windows that readers may ask for. The default window of a query is one minute
 	// if it is among them, else the longest.
 	Windows []time.Duration
 	// ExternalTTL is the lifetime of an external series after its last sample.
 	ExternalTTL time.Duration
-	// ObjectTTL is the lifetime of an object's series after its last sample, where no cluster says
-	// whether the object exists.
+	// ObjectTTL is the lifetime of an object's series after its last sample. It applies where no
+	// cluster reports whether the object exists.
 	ObjectTTL time.Duration
 	// MaxSeries bounds the series of the whole process.
 	MaxSeries int
-	// MaxBytes bounds the memory of everything without a fixed size: names and labels, aliases,
-	// timers, sets. Beyond it, new series are rejected and existing ones cannot grow.
+	// MaxBytes bounds the memory of all state without a fixed size: names, labels, aliases, history
+	// logs, timers and sets. Above it, new series are rejected and existing ones cannot grow.
 	MaxBytes int64
 }
 
@@ -40,7 +40,8 @@ const (
 	maxWindows = 4
 	minWindow  = time.Second
 	maxWindow  = time.Hour
-	// ShortTTL is the lifetime below which an autoscaler may lose a metric that merely pauses.
+	// ShortTTL is the lifetime below which a pause of the client may make a metric expire while an
+	// autoscaler still needs it.
 	ShortTTL = 10 * time.Minute
 )
 

@@ -9,35 +9,36 @@ import (
 )
 
 const (
-	// maxAliases is the number of spellings of one series that are remembered. Ten tags have 3.6
-	// million orders, and clients that iterate over a map send them all. Later spellings take the
-	// slow path and no memory. Each sender's line is a spelling of its own.
+	// maxAliases bounds the remembered spellings of one series. Ten tags have 3.6 million orders,
+	// and clients that iterate over a map send them all. Further spellings take the slow path and
+	// no memory. The same line of two senders counts as two spellings.
 	maxAliases = 8
-	// maxRefusals bounds the aliases of rejected lines; further ones are decided anew each time.
+	// maxRefusals bounds the aliases of rejected lines. Further rejections are decided anew each
+	// time.
 	maxRefusals = 1 << 16
 )
 
-// applyDescribed is the slow path: the sample has no alias. It is described, and its series found
-// by identity or created. Its bytes, if any, become an alias.
+// applyDescribed is the slow path, for samples without an alias. It describes the sample, finds or
+// creates the series by identity, and remembers the bytes, if any, as an alias.
 func (w *Writer) applyDescribed(s *metric.Sample, key *lookup.Key) metric.Reason {
 	if s.Op == metric.MarkStale {
 		return w.markStale(s)
 	}
 	if refused := kind.Check(s); refused != metric.Applied {
-		return refused // depends on the value, not on the line: nothing to remember
+		return refused // remembers no alias: the rejection depends on the value, not on the line
 	}
-	whose := w.decision(s)
-	to, refused := w.seriesOf(whose, s)
+	decided := w.decision(s)
+	to, refused := w.seriesOf(decided, s)
 	if refused != metric.Applied {
 		if key != nil && refused != metric.Pending {
-			w.table.rememberRefusal(key, refused, whose.turn)
+			w.table.rememberRefusal(key, refused, decided.retryEpoch)
 		}
 		return refused
 	}
 	b, place := w.table.blocks.of(to.Number)
 	switch {
 	case s.Op.PreAggregated():
-		return w.applyPushed(to, s)
+		return w.applyPreAggregated(to, s)
 	case s.Arrived != 0:
 		return w.applyHeld(to, s)
 	}
@@ -47,8 +48,8 @@ func (w *Writer) applyDescribed(s *metric.Sample, key *lookup.Key) metric.Reason
 	return w.update(b, place, to.State, s)
 }
 
-// aliasesMayGrow reserves half of the memory for series: a line without an alias still finds its
-// series.
+// aliasesMayGrow reports whether aliases may take more memory. Half of the memory is reserved for
+// series, because a line without an alias still finds its series.
 func (t *Table) aliasesMayGrow() bool { return t.aliases.Used.Load() < t.config.MaxBytes/2 }
 
 func (t *Table) rememberSeries(key *lookup.Key, to lookup.Ref, s *series) {
@@ -62,11 +63,11 @@ func (t *Table) rememberSeries(key *lookup.Key, to lookup.Ref, s *series) {
 	}
 }
 
-func (t *Table) rememberRefusal(key *lookup.Key, r metric.Reason, turn uint32) {
+func (t *Table) rememberRefusal(key *lookup.Key, r metric.Reason, epoch uint32) {
 	if t.refusals.Load() >= maxRefusals || !t.aliasesMayGrow() {
 		return
 	}
-	before, ok := t.aliases.Set(key, lookup.RefusalTarget(r, turn))
+	before, ok := t.aliases.Set(key, lookup.RefusalTarget(r, epoch))
 	if ok && before&lookup.RefusalBit == 0 {
 		t.refusals.Add(1)
 	}
@@ -78,27 +79,29 @@ func (w *Writer) seek(s *metric.Sample) (lookup.Ref, metric.Reason) {
 }
 
 // seriesOf finds or creates the series of a decision.
-func (w *Writer) seriesOf(whose *decision, s *metric.Sample) (lookup.Ref, metric.Reason) {
-	if whose.refused != metric.Applied {
-		return lookup.Ref{}, whose.refused
+func (w *Writer) seriesOf(decided *decision, s *metric.Sample) (lookup.Ref, metric.Reason) {
+	if decided.refused != metric.Applied {
+		return lookup.Ref{}, decided.refused
 	}
-	if to, refused, there := w.table.filed(&whose.identity, s.Kind); there {
+	if to, refused, there := w.table.filed(&decided.identity, s.Kind); there {
 		return to, refused
 	}
-	return w.table.create(&whose.identity, s, w.Now)
+	return w.table.create(&decided.identity, s, w.Now)
 }
 
-// decision is the identity of a sample's series, or the reason of its rejection, in its own memory.
+// decision is the identity of a sample's series, or the reason of the sample's rejection, with the
+// memory for its strings.
 type decision struct {
-	identity index.Identity
-	refused  metric.Reason
-	turn     uint32 // of the table, before the decision
+	identity   index.Identity
+	refused    metric.Reason
+	retryEpoch uint32 // the table's, read before the decision
 
 	described metric.Description
 	canonical []byte
 }
 
-// decision decides about a sample, unless PrefetchNew has. The result holds until the next sample.
+// decision returns the decision about a sample; PrefetchNew may have made it already. The result is
+// valid until the next sample.
 func (w *Writer) decision(s *metric.Sample) *decision {
 	for i := range w.newSeries[:w.prefetched] {
 		if f := &w.newSeries[i]; f.sample == s {
@@ -110,17 +113,17 @@ func (w *Writer) decision(s *metric.Sample) *decision {
 }
 
 func (t *Table) decide(s *metric.Sample, d *decision) {
-	d.turn = t.turn.Load()
+	d.retryEpoch = t.retryEpoch.Load()
 	d.identity, d.refused = t.identify(s, d)
 }
 
 // identify computes the identity of a sample's series.
-func (t *Table) identify(s *metric.Sample, whose *decision) (index.Identity, metric.Reason) {
+func (t *Table) identify(s *metric.Sample, decided *decision) (index.Identity, metric.Reason) {
 	name := metric.Borrow(s.Name)
 	if refused := metric.CheckName(name); refused != metric.Applied {
 		return index.Identity{}, refused
 	}
-	d := &whose.described
+	d := &decided.described
 	d.Object, d.Labels, d.ObjectLifetime, d.Retainable = metric.Object{}, d.Labels[:0], false, false
 	if refused := t.describe(s, d); refused != metric.Applied {
 		return index.Identity{}, refused
@@ -128,14 +131,14 @@ func (t *Table) identify(s *metric.Sample, whose *decision) (index.Identity, met
 	if refused := checkDescription(d); refused != metric.Applied {
 		return index.Identity{}, refused
 	}
-	whose.canonical = metric.AppendLabels(whose.canonical[:0], d.Labels)
-	form := index.Identity{Object: d.Object, Name: name, Labels: metric.Borrow(whose.canonical), Bound: d.ObjectLifetime, Lasting: d.Retainable}
+	decided.canonical = metric.AppendLabels(decided.canonical[:0], d.Labels)
+	form := index.Identity{Object: d.Object, Name: name, Labels: metric.Borrow(decided.canonical), Bound: d.ObjectLifetime, Lasting: d.Retainable}
 	form.Hash(&t.index.Hash)
 	return form, metric.Applied
 }
 
-// checkDescription rejects labels and objects that no answer can hold. It is the last check of
-// every protocol.
+// checkDescription rejects labels and objects that cannot be part of an answer. Samples of all
+// protocols pass it.
 func checkDescription(d *metric.Description) metric.Reason {
 	for _, l := range d.Labels {
 		if refused := metric.CheckLabel(l); refused != metric.Applied {
@@ -145,7 +148,7 @@ func checkDescription(d *metric.Description) metric.Reason {
 	return metric.CheckLabel(metric.Label{Key: d.Object.Namespace, Value: d.Object.Name})
 }
 
-// identityOf is the identity of an existing series.
+// identityOf returns the identity of an existing series.
 func (t *Table) identityOf(s *series) index.Identity {
 	form := index.Identity{Object: s.entry.Object(), Name: s.entry.Family.Key.Name, Labels: s.packed(), Lasting: true}
 	form.Hash(&t.index.Hash)
@@ -219,25 +222,27 @@ func (t *Table) create(f *index.Identity, s *metric.Sample, now window.Moment) (
 	return to, metric.Applied
 }
 
-// admit reports whether maxSeries and memory allow one more series. If not, the sweep makes room.
+// admit reports whether MaxSeries and MaxBytes allow one more series. If MaxSeries does not, admit
+// makes the sweep evict an idle series.
 func (t *Table) admit() bool {
 	if t.live.Load() >= int64(t.config.MaxSeries) {
-		t.wanted.Add(1)
+		t.waiting.Add(1)
 		return false
 	}
 	return t.MayGrow()
 }
 
-// memoryLeft reports whether state without a fixed size may grow.
+// memoryLeft reports whether state without a fixed size may grow under MaxBytes.
 func (t *Table) memoryLeft() bool {
 	if t.BodyBytes.Load()+t.logBytes.Load()+t.nameBytes.Load()+t.aliases.Used.Load() < t.config.MaxBytes {
 		return true
 	}
-	t.starved.Store(true)
+	t.outOfMemory.Store(true)
 	return false
 }
 
-// nameBytes is the memory of a series' names. Shared strings count for each series: an upper bound.
+// nameBytes is an upper bound of the memory of a series' strings: shared strings count for each
+// series.
 func (s *series) nameBytes() int64 {
 	e, f := s.entry, &s.entry.Family.Key
 	return int64(len(f.Resource) + len(f.Namespace) + len(e.Name) + len(e.UID) + len(f.Name) + int(s.length))
@@ -264,8 +269,8 @@ func (t *Table) fill(b *block, place uint32, n newcomer) {
 	kind.Of(n.entry.Kind).Create(&t.Env, b.handle(place))
 }
 
-// publish makes a filled place live. The marks come last: the store clears a mark before it looks,
-// so a birth that it missed is marked again.
+// publish makes a filled place live. It sets the marks last. The store clears a mark before it
+// reads the series, so a birth that it misses is marked again.
 func (t *Table) publish(b *block, place, number uint32) lookup.Ref {
 	c := &b.page.cells[place]
 	state := (c.State.Load()>>1+1)<<1&kind.StateBits | kind.Live

@@ -8,9 +8,9 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// A sample with a timestamp in the past counts in the tick of that moment, whatever was recorded
-// since. It takes the history lock, as pushes do: clients date samples that they could not send
-// earlier, not every request.
+// A sample with a timestamp in the past counts in the tick of that moment, even if later ticks are
+// recorded already. It takes the history lock, like running totals: clients date only the samples
+// that they could not send earlier.
 
 // datedAfter is the age from which a timestamp counts. Timestamps are whole seconds, and a tick is
 // about one.
@@ -31,7 +31,7 @@ func (w *Writer) updateDated(b *block, place uint32, state uint32, s *metric.Sam
 	t, now := w.table, w.table.Clock.Now()
 	tick := now.TickOf(time.Unix(s.Timestamp, 0), t.Clock.Tick)
 	if b.page.cells[place].History.Stamp != 0 {
-		t.noteLocked(b, place, b.tickLocked(place, now), now) // what came until now, under its own tick
+		t.noteLocked(b, place, b.tickLocked(place, now), now) // earlier samples count in their own tick
 	}
 	refused := kind.Of(s.Kind).ApplyDatedLocked(&w.Applier, b.handle(place), tick, s)
 	if refused == metric.Applied {
@@ -46,7 +46,7 @@ func (w *Writer) updateDated(b *block, place uint32, state uint32, s *metric.Sam
 	return refused
 }
 
-// bornLocked moves the birth of a series back to a dated sample, as far as windows reach.
+// bornLocked moves the birth of a series back to a dated sample, but no further than windows reach.
 func (b *block) bornLocked(n *window.Logs, place, tick uint32, now window.Moment) {
 	s := &b.series[place]
 	s.born = min(s.born, max(tick, now.Tick-min(now.Tick, n.Horizon)))

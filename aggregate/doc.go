@@ -26,10 +26,10 @@
 // (create.go): the table describes it, finds or creates its series under the lock of one shard, and
 // remembers the line as an alias.
 //
-// A running total or a histogram comes once a push, not once a request, and takes the history lock
-// (push.go). Its growth since the previous push counts.
+// Clients push running totals and histograms at intervals, not once per request. These take the
+// history lock (preaggregated.go); their growth since the previous push counts.
 //
-// # How windows come about
+// # How windows are computed
 //
 // Cells of counters only grow. The roller (roll.go) visits dirty cells and records their values in
 // the history under the current tick. A window is the difference between now and the entry at the

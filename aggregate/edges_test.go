@@ -224,7 +224,7 @@ func TestEdgeRefusalOutlivesBodies(t *testing.T) {
 	})
 }
 
-// A refusal decided before the turn, remembered after it.
+// A refusal decided before the retry epoch increases, remembered after it.
 func TestEdgeRefusalOfTheTurnBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		full, f := true, &fixture{t: t}

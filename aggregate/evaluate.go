@@ -13,30 +13,30 @@ import (
 
 // evaluation computes the values of one answer, all with the same stat, window and moment.
 type evaluation struct {
-	table *Table
-	takes kindSet // the kinds that are read; objects of others are absent
-	now   window.Moment
-	match func(metric.Labels) bool
-	room  *index.Buffer
-	gone  removal // of a series that has outlived its time, but was not swept up yet
-	slow  slowPush
+	table  *Table
+	takes  kindSet // the kinds that answer; objects of other kinds are absent
+	now    window.Moment
+	match  func(metric.Labels) bool
+	buffer *index.Buffer
+	gone   removal // of an expired series that was not swept yet
+	slow   slowPush
 
-	touched uint64 // what touch looked at, so that it is looked at
-	read    int    // series, to let others have the processor
+	touched uint64 // a sum of the loads of touch, so that the compiler keeps them
+	read    int    // series read so far, to yield the processor now and then
 
 	kind.Reader
-	// Of the series of the object in hand:
-	newest time.Time
-	shared metric.Labels // what their labels have in common
+	// The fields below are about the series of the current object.
+	newest time.Time     // arrival of the newest sample
+	shared metric.Labels // labels that all its series have in common
 }
 
-// perTouch is how many entries are touched at once: what is touched is in the fastest cache when it
-// is read.
+// perTouch is the number of entries that touch loads at once. Their memory fits into the
+// processor's fastest cache and is still there when the entries are read.
 const perTouch = 64
 
-// touch looks at what is going to be read of some entries. Nothing of it depends on what was looked
-// at before, so the processor waits for the memory of many of them at once; reading them waits for
-// one after the other.
+// touch loads memory of some entries that the next reads need. No load depends on an earlier one,
+// so the processor waits for the cache misses of many entries at once. Without touch it would wait
+// for one after the other.
 func (r *evaluation) touch(some []index.Found) {
 	for i := range some {
 		e := some[i].Entry
@@ -48,22 +48,22 @@ func (r *evaluation) touch(some []index.Found) {
 	}
 }
 
-// begin starts with the next object.
+// begin starts the next object.
 func (r *evaluation) begin() {
 	r.Reader.Begin()
 	r.newest, r.shared = time.Time{}, metric.Labels{}
 }
 
-// end gives scratch space back.
+// end returns scratch space.
 func (r *evaluation) end() {
 	r.Reader.End()
-	if r.room != nil {
-		r.room.Release()
-		r.room = nil
+	if r.buffer != nil {
+		r.buffer.Release()
+		r.buffer = nil
 	}
 }
 
-// add rolls one series up, if it still lives and its labels match.
+// add adds one series to the roll-up, if it is still live and its labels match.
 func (r *evaluation) add(s lookup.Ref) {
 	r.slow = slowPush{}
 	b, place := r.table.blocks.of(s.Number)
@@ -71,7 +71,7 @@ func (r *evaluation) add(s lookup.Ref) {
 	r.addLocked(s, b, place)
 	b.history.Unlock()
 	if r.read++; r.read%index.EntriesPerHold == 0 {
-		runtime.Gosched() // an object of many series is not the only one who wants the processor
+		runtime.Gosched() // lets other goroutines run during a large answer
 	}
 	if r.slow.entry != nil {
 		r.table.slow.warn(r)
@@ -100,7 +100,8 @@ func (r *evaluation) addLocked(s lookup.Ref, b *block, place uint32) {
 		r.dateLocked(b, place)
 	}
 	if r.Stat.Windowed() && b.page.dirty.Has(place) {
-		r.table.rollSeriesLocked(b, place, b.tickLocked(place, r.now)) // what came since the last roll counts
+		// Samples since the last roll count too.
+		r.table.rollSeriesLocked(b, place, b.tickLocked(place, r.now))
 	}
 	kind.Of(r.Kind).ReadLocked(&r.Reader, b.handle(place))
 	if r.Kind == metric.Counter && r.Stat == metric.Rate {
@@ -108,7 +109,7 @@ func (r *evaluation) addLocked(s lookup.Ref, b *block, place uint32) {
 	}
 }
 
-// point is the roll-up's value. False: there is none, such as the mean of nothing.
+// point returns the value of the roll-up, or false if it has none, such as a mean of no samples.
 func (r *evaluation) point() (metric.Point, bool) {
 	p := metric.Point{Time: r.now.Date(), Window: r.View.Span.Window}
 	if !r.Stat.Windowed() {
@@ -119,7 +120,8 @@ func (r *evaluation) point() (metric.Point, bool) {
 	return p, ok
 }
 
-// external computes the values of an external metric.
+// external appends the values of an external metric, and reports whether any of its series is live
+// and matches.
 func (r *evaluation) external(points []metric.Point, one index.Found) (_ []metric.Point, matched bool) {
 	defer r.end()
 	r.begin()
@@ -148,8 +150,8 @@ func (r *evaluation) appendPoint(points []metric.Point) []metric.Point {
 	return append(points, p)
 }
 
-// dateLocked takes account of when the newest sample of a series arrived. A sample that the roller
-// has not met yet is noted here, so that later reads of the same value say the same.
+// dateLocked updates newest with the arrival of a series' newest sample. It records a sample that
+// the roller has not recorded yet, so that later reads of the same value return the same time.
 func (r *evaluation) dateLocked(b *block, place uint32) {
 	if b.page.dirty.Has(place) {
 		now := r.table.Clock.Now()

@@ -19,15 +19,15 @@ import (
 
 // evictions holds the tombstones: series between the two steps.
 type evictions struct {
-	mu         sync.Mutex  // held through each step; before all other locks
+	mu         sync.Mutex  // held through each step; locked before all other locks
 	tombstones []tombstone // guarded by mu
 	// object is scratch space for calls of Admission; guarded by mu.
 	object metric.Object
 
 	// The fields below belong to the roller.
 	stale  []staleAliases
-	cursor uint32 // the block that the sweep is at
-	shard  int    // the shard of aliases that the sweep is at
+	cursor uint32 // the block that was swept last
+	shard  int    // the shard of aliases that was swept last
 }
 
 type tombstone struct {
@@ -41,15 +41,16 @@ type tombstone struct {
 type cause uint8
 
 const (
-	expired     cause = iota // what comes late makes a new series
-	madeRoom                 // idle for long, where others want its place; likewise
-	deleted                  // what comes late counts as before the end
-	objectGone               // its object is gone; likewise
-	overLimit                // a limit has no place for it
-	markedStale              // its client has no value for it any more; what comes late counts as before that
+	expired     cause = iota // its lifetime ended
+	madeRoom                 // it was long idle, and MaxSeries rejected a new series
+	deleted                  // a user or client requested it
+	objectGone               // its object no longer exists
+	overLimit                // the metric lost its slot of a limit
+	markedStale              // its client sent a staleness marker
 )
 
-// mayHaveSuccessor reports whether late samples go to a new series.
+// mayHaveSuccessor reports whether late samples move to a new series. For the other causes, late
+// samples count as if they had come before the removal.
 func (c cause) mayHaveSuccessor() bool { return c == expired || c == madeRoom }
 
 type staleAliases struct {
@@ -58,7 +59,7 @@ type staleAliases struct {
 	epoch   uint64
 }
 
-// addPendingLocked adds the values of counters that have a tombstone.
+// addPendingLocked adds the values of counters between the two steps, for Balance.
 func (e *evictions) addPendingLocked(t *Table, to *kind.Sum) {
 	for _, d := range e.tombstones {
 		b, place := t.blocks.of(d.Number)
@@ -104,7 +105,7 @@ func (t *Table) evictSome(old []lookup.Ref, why cause, now window.Moment) int {
 	if len(fresh) == 0 {
 		return 0
 	}
-	t.turn.Add(1)
+	t.retryEpoch.Add(1)
 	epoch := t.Epochs.Advance()
 	for i := range fresh {
 		fresh[i].epoch = epoch
@@ -118,8 +119,8 @@ func (t *Table) isLive(r lookup.Ref) bool {
 	return b.page.cells[place].State.Load() == r.State
 }
 
-// turnDead is the first step for one series. It returns nil if the series is removed already, or
-// not idle.
+// turnDead takes the first step for one series. It returns a nil entry if the series was removed
+// already, or is no longer idle.
 func (t *Table) turnDead(r lookup.Ref, why cause, now window.Moment) (tombstone, *index.Entry) {
 	b, place := t.blocks.of(r.Number)
 	b.history.Lock()

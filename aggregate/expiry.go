@@ -10,8 +10,9 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// A page holds lifetimes given by pushes, in 32 bits each: seconds, or milliseconds above ttlMillis
-// for lifetimes below fractionsBelow. Other fractions are rounded up.
+// A page holds the lifetimes that clients push, in 32 bits each. A lifetime below fractionsBelow
+// that is not whole seconds is held as ttlMillis plus its milliseconds, any other in seconds. Both
+// are rounded up.
 const (
 	ttlForever     = math.MaxUint32
 	ttlLongest     = ttlForever - 1 // 136 years
@@ -38,25 +39,25 @@ func (p *page) setTTL(place uint32, ttl time.Duration) {
 	}
 }
 
-// The sweep visits each series once a minute. A series with a lifetime of its own expires sooner:
-// its name and its slot of a limit are free as soon as readers no longer find it. So each page
-// knows when its next series ends.
+// The sweep visits each series once a minute. A series with a pushed lifetime is swept as soon as
+// the lifetime ends: when readers no longer find the series, its name and its slot of a limit are
+// free. For this, each page holds the next such end.
 
-// expectEnd enters the end of a series that has just been touched.
+// expectEnd lowers the page's next end to that of a series that was just updated.
 func (p *page) expectEnd(place uint32, now window.Moment) {
 	if own := p.ttls[place].Load(); own != 0 && own != ttlForever {
 		p.lookAt(window.StampOf(now.Life + ttlDuration(own)))
 	}
 }
 
-// lookAt has the page swept at a stamp.
+// lookAt lowers the page's next end to a stamp, at which the page is swept.
 func (p *page) lookAt(end window.LifeStamp) {
 	for next := p.nextEnd.Load(); end < next && !p.nextEnd.CompareAndSwap(next, end); {
 		next = p.nextEnd.Load()
 	}
 }
 
-// endOf is the end of a live series that has a lifetime of its own.
+// endOf is the end of a live series with a pushed lifetime; noEnd for other series.
 func (b *block) endOf(place uint32, now window.Moment) window.LifeStamp {
 	own := b.page.ttls[place].Load()
 	if own == 0 || own == ttlForever {
@@ -77,8 +78,7 @@ func (t *Table) sweepEnds(now window.Moment, pace *pace) {
 // noEnd is the nextEnd of a page without lifetimes.
 const noEnd = math.MaxUint32
 
-// ttl is the lifetime of a series after its last sample; false: the series lives until it is
-// deleted.
+// ttl returns the lifetime of a series after its last sample, or false if the series never expires.
 func (t *Table) ttl(b *block, place uint32) (time.Duration, bool) {
 	switch own := b.page.ttls[place].Load(); {
 	case own == ttlForever:
@@ -114,8 +114,8 @@ func (t *Table) sweep() {
 	now, pace := t.Clock.Now(), pace{time.Now()}
 	made := t.blocks.made.Load()
 	part := made/sweepTurns + 1
-	if t.wanted.Load() > 0 {
-		part = made // somebody waits for a place
+	if t.waiting.Load() > 0 {
+		part = made // MaxSeries has rejected new series: look for idle ones in all blocks
 	}
 	t.sweepEnds(now, &pace)
 	for range min(made, part) {
@@ -127,20 +127,19 @@ func (t *Table) sweep() {
 		pace.step()
 	}
 	t.reclaim(&pace)
-	if t.starved.Swap(false) && t.MayGrow() {
-		t.turn.Add(1)
+	if t.outOfMemory.Swap(false) && t.MayGrow() {
+		t.retryEpoch.Add(1)
 	}
 }
 
-// evictableAfter is the idle time after which a series makes room for one that was rejected by
-// maxSeries.
+// evictableAfter is the idle time after which a series is evicted for one that MaxSeries rejected.
 const evictableAfter = time.Hour
 
 func (t *Table) sweepBlock(index uint32, now window.Moment, pace *pace) {
 	b := t.blocks.at[index].Load()
 	var old, idle []lookup.Ref
-	wanted, next := t.wanted.Load(), window.LifeStamp(noEnd)
-	b.page.nextEnd.Store(noEnd) // what comes from here on lowers it again
+	waiting, next := t.waiting.Load(), window.LifeStamp(noEnd)
+	b.page.nextEnd.Store(noEnd) // samples from here on lower it again
 	for place := range uint32(kind.BlockSeries) {
 		state := b.page.cells[place].State.Load()
 		if state&kind.Live == 0 {
@@ -149,7 +148,7 @@ func (t *Table) sweepBlock(index uint32, now window.Moment, pace *pace) {
 		switch to := (lookup.Ref{Number: index<<kind.BlockBits | place, State: state}); {
 		case t.hasExpired(b, place, now):
 			old = append(old, to)
-		case int64(len(idle)) < wanted && b.idleFor(place, now) > evictableAfter:
+		case int64(len(idle)) < waiting && b.idleFor(place, now) > evictableAfter:
 			idle = append(idle, to)
 		default:
 			next = min(next, b.endOf(place, now))
@@ -162,7 +161,7 @@ func (t *Table) sweepBlock(index uint32, now window.Moment, pace *pace) {
 	b.page.lookAt(next)
 	t.evict(old, expired, now)
 	if n := t.evict(idle, madeRoom, now); n > 0 {
-		t.wanted.Store(max(wanted-int64(n), 0))
+		t.waiting.Store(max(waiting-int64(n), 0))
 	}
 }
 
@@ -173,20 +172,20 @@ func (t *Table) shrink(b *block, place uint32, now window.Moment) {
 	kind.Of(b.page.kinds[place]).ShrinkLocked(&t.Env, b.handle(place), now.Tick)
 }
 
-// sweepAliases removes aliases of one shard that lead to a removed series or an outdated rejection.
-// If a series has the maximum of aliases, one is removed too: its sender may be gone, and an alias
-// in use soon comes back.
+// sweepAliases removes the aliases of one shard that lead to a removed series or an outdated
+// rejection. If a series has maxAliases, one of them is removed too: its sender may be gone, and an
+// alias in use is soon remembered again.
 func (t *Table) sweepAliases() {
 	e := &t.evictions
 	e.shard = (e.shard + 1) % lookup.SlotShards
-	turn, refusals := t.turn.Load(), int64(0)
+	epoch, refusals := t.retryEpoch.Load(), int64(0)
 	gone := t.aliases.Sweep(e.shard, func(target uint64) bool {
 		if target&lookup.RefusalBit != 0 {
 			_, decided := lookup.TargetRefusal(target)
-			if decided != turn {
+			if decided != epoch {
 				refusals++
 			}
-			return decided != turn
+			return decided != epoch
 		}
 		to := lookup.TargetRef(target)
 		b, place := t.blocks.of(to.Number)

@@ -9,9 +9,9 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// knownTimer is the place of a known line's observation, if the line is of a timer.
+// knownTimer is the bin that a known line's observation falls into, if the line is of a timer.
 type knownTimer struct {
-	live *kind.TimerLive // nil: no timer, or nothing was observed yet
+	live *kind.TimerLive // nil: not a timer, or a timer without observations
 	cell *kind.Cell
 	bin  int
 }
@@ -88,8 +88,9 @@ func (w *Writer) prefetchTimers(lines []metric.Line, timers []knownTimer) {
 	memory.Prefetch(ahead[:n])
 }
 
-// ApplyKnown applies the looked-up lines from one on, up to the first that has to be parsed, and
-// returns the number of applied lines. Lines to be rejected are parsed too, which finds the reason.
+// ApplyKnown applies the looked-up lines from index from on, up to the first that has to be parsed,
+// and returns the number of applied lines. A line to reject also has to be parsed, to find the
+// reason.
 func (w *Writer) ApplyKnown(from int) (applied int) {
 	for at := from; at < len(w.lines); {
 		until := min(at+insideLines, len(w.lines))
@@ -100,13 +101,12 @@ func (w *Writer) ApplyKnown(from int) (applied int) {
 	return len(w.lines) - from
 }
 
-// insideLines is the number of lines per critical section, if some are of timers. It bounds the
-// wait of a goroutine that swaps the halves of a timer, and the bins that the second half needs
-// meanwhile.
+// insideLines is the number of lines per critical section, if some of them are of timers. It bounds
+// the wait of a goroutine that swaps the halves of a timer, and the bins that the second half needs
+// during that wait.
 const insideLines = 8
 
-// applyKnownRun applies lines up to the first that has to be parsed, and returns the place of that
-// line.
+// applyKnownRun applies lines up to the first that has to be parsed, and returns that line's index.
 func (w *Writer) applyKnownRun(from, until int) int {
 	if w.someTimers {
 		w.Slot.Enter()

@@ -22,7 +22,7 @@ var (
 		"Memory of the table, by what it holds.", []string{"part"}, nil)
 )
 
-// placeBytes is what a place in a block takes, its body aside.
+// placeBytes is the memory of a place in a block, without its body.
 const placeBytes = pageBytes/kind.BlockSeries + int(unsafe.Sizeof(series{}))
 
 // Describe implements prometheus.Collector.

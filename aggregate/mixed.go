@@ -12,17 +12,18 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Objects of one list may have a metric's name in different kinds. A stat is read from those whose
-// kind has it. The bare name means the kind that most of them have, or the newer of two equals. The
-// other objects are absent from the answer, and the log says so.
+// Objects of one list may have a metric in different kinds. A query for a stat reads the objects
+// whose kind has that stat. A query without a stat reads the kind that most objects have; of two
+// equally frequent kinds, the one with the youngest series. The other objects are absent from the
+// answer, and the log warns of that.
 
-// kindSet is a set of kinds, a bit for each.
+// kindSet is a bitmap of kinds.
 type kindSet uint8
 
 func (s kindSet) has(k metric.Kind) bool { return s&(1<<k) != 0 }
 
-// chooseKinds says which kinds answer a query, and which one of them its error messages name.
-// Entries begin with one that lives.
+// chooseKinds returns the set of kinds that answer a query, and the one that the query's defaults
+// and error messages refer to. The first entry has a live series.
 func (t *Table) chooseKinds(q *metric.Query, key index.Key, entries []index.Found, now window.Moment) (kind metric.Kind, takes kindSet) {
 	kind = entries[0].Entry.Kind
 	if !t.index.Mixed(key) {
@@ -48,8 +49,8 @@ func (t *Table) chooseKinds(q *metric.Query, key index.Key, entries []index.Foun
 	return kind, takes
 }
 
-// countKinds counts the objects of each kind that have a living series, and says when the newest of
-// these was born.
+// countKinds counts the objects with a live series by kind, and returns the birth tick of each
+// kind's youngest live series.
 func (t *Table) countKinds(entries []index.Found, now window.Moment) (objects, born index.KindCounts) {
 	for i, one := range entries {
 		if i%index.EntriesPerHold == index.EntriesPerHold-1 {
@@ -70,7 +71,8 @@ func (t *Table) countKinds(entries []index.Found, now window.Moment) (objects, b
 	return objects, born
 }
 
-// ranked lists the kinds that there are, the one of the most objects first, of equals the newer.
+// ranked lists the kinds that occur, ordered by number of objects, then by the birth of the
+// youngest series, both descending.
 func ranked(c, born *index.KindCounts) (kinds []metric.Kind) {
 	for k, n := range c {
 		if n > 0 {

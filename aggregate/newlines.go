@@ -9,23 +9,24 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Creating a series misses the cache several times in a row: the slot of its identity, the slot of
-// the object's name in the family, the entry there, the entry's name, and the memory of its alias.
-// New lines that follow one another share these waits: each step is done for all lines, and
-// prefetches the memory of the next step.
+// Creating a series misses the cache several times in a row: at the slot of its identity, the slot
+// of the object's name in the family, the entry there, the entry's name, and the memory of its
+// alias. Consecutive new lines share these waits: each step is done for all lines, and prefetches
+// the memory of the next step.
 
-// mostNewSeries is the number of samples that are prefetched for at once.
+// mostNewSeries is the number of samples that PrefetchNew prepares at once.
 const mostNewSeries = lookup.FarLines
 
 // newSeries is a sample that is about to be applied, and the decision about its series.
 type newSeries struct {
 	decision
 	sample *metric.Sample
-	family *index.Family // nil: there is none
-	entry  *index.Entry  // the one that is likely its object's; nil: there is none
+	family *index.Family // nil: the metric is new
+	entry  *index.Entry  // the entry that is probably its object's; nil: none is
 }
 
-// UnknownLines counts the looked-up lines from one on that were never seen before, up to most.
+// UnknownLines counts the consecutive looked-up lines from index from on that were never seen
+// before, up to most.
 func (w *Writer) UnknownLines(from, most int) int {
 	n := 0
 	for until := min(len(w.lines)-from, most); n < until && w.known[from+n].IsNew(); n++ {
@@ -33,12 +34,12 @@ func (w *Writer) UnknownLines(from, most int) int {
 	return n
 }
 
-// PrefetchNew prepares Apply for these samples, of the looked-up lines from one on. Apply must be
-// called with the same addresses. PrefetchNew changes nothing but the time that Apply takes, and
-// holds until the next PrefetchNew, Quiesce or Offline. Samples beyond mostNewSeries are ignored.
+// PrefetchNew prepares Apply for the samples of the looked-up lines from index from on. Apply must
+// be called with the same addresses. PrefetchNew only makes Apply faster. Its effect lasts until
+// the next PrefetchNew, Quiesce or Offline. Samples beyond mostNewSeries are ignored.
 func (w *Writer) PrefetchNew(from int, next []metric.Sample) {
 	if w.prefetched = min(len(next), mostNewSeries); w.prefetched < 2 {
-		w.prefetched = 0 // it would share its waits with nobody
+		w.prefetched = 0 // a single sample has no others to share its waits with
 		return
 	}
 	w.table.aliases.PrefetchNew(w.lines[from:from+w.prefetched], w.known[from:from+w.prefetched])

@@ -5,8 +5,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Observer is told of each new series. It is called with locks of the table held: it never waits
-// and never calls the table. The strings outlive the call, the object does not.
+// Observer receives each new series. The table calls it with locks held: it never waits and never
+// calls the table. The strings outlive the call, the object does not.
 type Observer interface {
 	SeriesCreated(o *metric.Object, name string, kind metric.Kind, labels metric.Labels)
 }
@@ -15,19 +15,18 @@ type noObserver struct{}
 
 func (noObserver) SeriesCreated(*metric.Object, string, metric.Kind, metric.Labels) {}
 
-// SetObserver has w told of each series that is created from now on. It is called before the table
-// is used.
-func (t *Table) SetObserver(w Observer) { t.observer = w }
+// SetObserver sets the observer of new series. Call it before the table is used.
+func (t *Table) SetObserver(o Observer) { t.observer = o }
 
-// ReplaySeries tells the witness of the live series on objects of a resource, as if each were
-// created now: of those that were restored nobody was told.
+// ReplaySeries reports all live series on objects of a resource to the observer, as if they were
+// created now. The restore itself reports no series.
 func (t *Table) ReplaySeries(resource string) {
 	for i := range t.index.Shards {
-		t.tellOfShard(&t.index.Shards[i], resource)
+		t.observeShard(&t.index.Shards[i], resource)
 	}
 }
 
-func (t *Table) tellOfShard(shard *index.Shard, resource string) {
+func (t *Table) observeShard(shard *index.Shard, resource string) {
 	shard.Mu.Lock()
 	defer shard.Mu.Unlock()
 	seen := 0
@@ -37,7 +36,7 @@ func (t *Table) tellOfShard(shard *index.Shard, resource string) {
 		}
 		for newest := range f.Entries.All() {
 			for e := newest; e != nil; e = e.Older {
-				t.tellOfLocked(shard, e)
+				t.observeLocked(shard, e)
 			}
 			seen++
 			shard.Yield(seen)
@@ -45,9 +44,9 @@ func (t *Table) tellOfShard(shard *index.Shard, resource string) {
 	}
 }
 
-// tellOfLocked tells of an entry's series. One that is live while the shard's lock is held keeps
-// its place until then.
-func (t *Table) tellOfLocked(shard *index.Shard, e *index.Entry) {
+// observeLocked reports the live series of an entry. The shard's lock keeps their places from being
+// reused.
+func (t *Table) observeLocked(shard *index.Shard, e *index.Entry) {
 	for _, r := range e.Series {
 		if t.isLive(r) {
 			b, place := t.blocks.of(r.Number)

@@ -12,15 +12,16 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Objects answers for custom metrics: one value for each object, its label sets rolled up.
+// Objects answers a query for a custom metric: one value for each object, rolled up over the
+// object's label sets.
 func (t *Table) Objects(q metric.Query) ([]metric.Point, error) {
 	key := index.Key{Resource: q.Resource, Namespace: q.Namespace, Name: q.Expression.Name}
-	who := t.index.ScopeOf(key, &q)
-	points, err := roomFor(&q, who.Most)
+	scope := t.index.ScopeOf(key, &q)
+	points, err := pointBuffer(&q, scope.MaxEntries)
 	if err != nil {
 		return nil, err
 	}
-	r, entries, err := t.plan(&q, key, who)
+	r, entries, err := t.plan(&q, key, scope)
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +33,7 @@ func (t *Table) Objects(q metric.Query) ([]metric.Point, error) {
 	matched := false
 	for i, one := range entries {
 		if i%index.EntriesPerHold == index.EntriesPerHold-1 {
-			runtime.Gosched() // whoever asks for a crowd is not the only one who wants the processor
+			runtime.Gosched() // lets other goroutines run during a large answer
 		}
 		if i%perTouch == 0 {
 			r.touch(entries[i:min(i+perTouch, len(entries))])
@@ -60,22 +61,23 @@ func (t *Table) Objects(q metric.Query) ([]metric.Point, error) {
 	return points, nil
 }
 
-// roomFor is room for so many points.
-func roomFor(q *metric.Query, points int) ([]metric.Point, error) {
+// pointBuffer returns the query's buffer for up to so many points; nil if the query reserves none.
+func pointBuffer(q *metric.Query, points int) ([]metric.Point, error) {
 	if q.Reserve == nil {
 		return nil, nil
 	}
-	room, err := q.Reserve(points)
-	return room[:0], err
+	buffer, err := q.Reserve(points)
+	return buffer[:0], err
 }
 
-// External answers for external metrics: what may be added up has one value for each label set,
-// what may not has one for all of them together, with the labels that they share. A namespace that
-// has no metric of the name gets the cluster-wide one.
+// External answers a query for an external metric. An additive stat has one value for each label
+// set. Any other stat has one value for all label sets together, with the labels that they share.
+// If the namespace has no metric of the name, the cluster-wide metric answers.
 func (t *Table) External(q metric.Query) ([]metric.Point, error) {
 	q.Resource, q.Object = "", ""
 	key := index.Key{Resource: "", Namespace: q.Namespace, Name: q.Expression.Name}
-	points, err := roomFor(&q, t.mostExternal(key, &q)) // may wait: what time it is, and what there is, is looked at afterwards
+	// Reserve may wait. Time and entries are read afterwards, so the answer is not outdated.
+	points, err := pointBuffer(&q, t.mostExternal(key, &q))
 	if err != nil {
 		return nil, err
 	}
@@ -97,32 +99,32 @@ func (t *Table) External(q metric.Query) ([]metric.Point, error) {
 	return points, nil
 }
 
-// mostExternal is how many points an external metric may have.
+// mostExternal is an upper bound of the points of an external metric.
 func (t *Table) mostExternal(key index.Key, q *metric.Query) int {
-	most := t.index.ScopeOf(key, q).Most
+	most := t.index.ScopeOf(key, q).MaxEntries
 	if most == 0 {
-		most = t.index.ScopeOf(index.Key{Name: key.Name}, q).Most
+		most = t.index.ScopeOf(index.Key{Name: key.Name}, q).MaxEntries
 	}
 	return most
 }
 
-// Listed lists the distinct metrics that exist, in a stable order: at most limit external ones,
-// then at most limit of objects.
+// Listed returns the distinct metrics, in a stable order: at most limit external metrics, then at
+// most limit metrics of objects.
 func (t *Table) Listed(limit int) []metric.Discovered { return t.index.Listed(limit) }
 
-// plan finds the entries of a query and settles its stat and window.
-func (t *Table) plan(q *metric.Query, key index.Key, who index.Scope) (_ *evaluation, _ []index.Found, err error) {
+// plan finds the entries of a query, and determines the kinds, the stat and the window to read.
+func (t *Table) plan(q *metric.Query, key index.Key, scope index.Scope) (_ *evaluation, _ []index.Found, err error) {
 	now := t.Clock.Now()
-	room := index.BufferFor(who.Most)
+	buffer := index.BufferFor(scope.MaxEntries)
 	defer func() {
 		if err != nil {
-			room.Release()
+			buffer.Release()
 		}
 	}()
-	entries := t.living(t.index.Find(key, q, who, room), now)
+	entries := t.living(t.index.Find(key, q, scope, buffer), now)
 	if len(entries) == 0 && q.Resource == "" && q.Namespace != "" {
 		key.Namespace = ""
-		entries = t.living(t.index.Find(key, q, t.index.ScopeOf(key, q), room), now)
+		entries = t.living(t.index.Find(key, q, t.index.ScopeOf(key, q), buffer), now)
 	}
 	stat, width := q.Expression.Stat, q.Expression.Window
 	if width != 0 && t.spanIndex(width) < 0 {
@@ -148,14 +150,14 @@ func (t *Table) plan(q *metric.Query, key index.Key, who index.Scope) (_ *evalua
 		width = t.defaultWindow()
 	}
 	index := t.spanIndex(width)
-	r := &evaluation{table: t, takes: takes, now: now, match: q.MatchLabels, room: room}
+	r := &evaluation{table: t, takes: takes, now: now, match: q.MatchLabels, buffer: buffer}
 	r.Reader = kind.Reader{Env: &t.Env, Kind: k, Stat: stat, View: t.Spans[index].View(index, t.Clock.Tick, now),
 		Meter: window.Meter{Logs: t.Logs, Clock: t.Clock, Now: now, Window: width, Shortest: t.Spans[0].Window}}
 	return r, entries, nil
 }
 
-// living drops the first entries that hold nothing but what is dead or has outlived its time and
-// waits for the sweep: so the first one left has a value.
+// living drops the leading entries whose series are all removed, or expired and not yet swept. So
+// the first remaining entry has a live series.
 func (t *Table) living(entries []index.Found, now window.Moment) []index.Found {
 	for i, one := range entries {
 		for _, r := range one.Series {
@@ -167,6 +169,8 @@ func (t *Table) living(entries []index.Found, now window.Moment) []index.Found {
 	return nil
 }
 
+// lives reports whether a series is live and has not expired. If it has expired, lives enters it in
+// the removal log, for error messages.
 func (t *Table) lives(r lookup.Ref, now window.Moment) bool {
 	b, place := t.blocks.of(r.Number)
 	b.history.Lock()
@@ -182,7 +186,7 @@ func (t *Table) lives(r lookup.Ref, now window.Moment) bool {
 	return false
 }
 
-// spanIndex is the place of a window among the spans; -1: it is not kept.
+// spanIndex is the index of a window in Spans, or -1 if the table does not keep the window.
 func (t *Table) spanIndex(w time.Duration) int {
 	for i := range t.Spans {
 		if t.Spans[i].Window == w {

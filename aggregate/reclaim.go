@@ -34,7 +34,7 @@ func (t *Table) reclaimNext(passed uint64, w *Writer) bool {
 	e.tombstones = e.tombstones[1:]
 	if len(e.tombstones) == 0 {
 		e.tombstones = nil
-		t.turn.Add(1) // what was refused for want of places or memory may come in
+		t.retryEpoch.Add(1) // places and memory are free again
 	}
 	return true
 }
@@ -62,7 +62,7 @@ func (t *Table) reclaimLocked(d tombstone, w *Writer) {
 	t.blocks.give(d.Number)
 }
 
-// emptyPlaceLocked frees the memory of a series that nobody finds any more.
+// emptyPlaceLocked frees the memory of a series that no writer or reader can find any more.
 func (t *Table) emptyPlaceLocked(b *block, place uint32) {
 	s, c := &b.series[place], &b.page.cells[place]
 	bit := uint64(1) << (place % 64)
@@ -105,7 +105,7 @@ func (t *Table) handOver(d tombstone, b *block, place uint32, w *Writer) bool {
 		return false
 	}
 	heir, at := t.blocks.of(to.Number)
-	heir.history.Lock() // so that nobody swaps a timer's halves
+	heir.history.Lock() // keeps the halves of a timer from being swapped
 	inherited := kind.Of(e.Kind).Inherit(&t.Env, b.handle(place), heir.handle(at), d.Remains)
 	heir.history.Unlock()
 	if !inherited {

@@ -12,10 +12,11 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// A table is restored before any writer or reader knows it: the clock, then the blocks, from
-// several goroutines, then RestoreDone. A block that it cannot read is an error, and stays empty.
+// A table is restored before writers and readers use it: RestoreClock, then RestoreBlock for each
+// block, from several goroutines, then RestoreDone. An unreadable block is an error and stays
+// empty.
 
-// RestoreClock goes on from the clock of an earlier process.
+// RestoreClock continues the clock of an earlier process from the output of AppendClock.
 func (t *Table) RestoreClock(data []byte) error {
 	d := blob.Decoder{Rest: data}
 	version := d.Byte()
@@ -48,12 +49,12 @@ func (t *Table) RestoreClock(data []byte) error {
 	return nil
 }
 
-// longestUp is the most receiving time that can be: ticks of a tenth of a second fit 32 bits for
+// longestUp is the largest valid receiving time. Ticks of a tenth of a second fit into 32 bits for
 // thirteen years.
 const longestUp = 10 * 365 * 24 * time.Hour
 
-// RestoreBlock fills a block with what was saved of it: its names and state as of one moment, and
-// the deltas since, in order. Blocks may be restored by several goroutines at once, each by one.
+// RestoreBlock restores a block from its names and state, saved at one moment, and the deltas since
+// then, in order. Several goroutines may restore different blocks at once.
 func (t *Table) RestoreBlock(block int, names, state []byte, deltas [][]byte) error {
 	if block < 0 || block >= maxBlocks {
 		return fmt.Errorf("block %d: want 0 to %d", block, maxBlocks-1)
@@ -78,14 +79,14 @@ func (t *Table) RestoreBlock(block int, names, state []byte, deltas [][]byte) er
 	return nil
 }
 
-// restorer reads what was saved of one block.
+// restorer restores one block.
 type restorer struct {
 	t     *Table
 	index uint32
 	b     *block
 	now   window.Moment
-	took  bool // the last value had a series
-	mark  mark // of the last value of a delta
+	took  bool // a restored series owns the last value read
+	mark  mark // of the last value read
 	kind.Restorer
 }
 
@@ -109,7 +110,7 @@ func (r *restorer) all(names, state []byte, deltas [][]byte) error {
 }
 
 func (r *restorer) replay(delta []byte) error {
-	r.mark = mark{} // as the delta's writer began
+	r.mark = mark{} // AppendDelta begins with the zero mark too
 	var before nameReader
 	for d := (&blob.Decoder{Rest: delta}); len(d.Rest) > 0 || d.Err != nil; {
 		switch d.Byte() {
@@ -143,8 +144,8 @@ func (r *restorer) replay(delta []byte) error {
 	return nil
 }
 
-// birth makes a series that was read. One that is there already, in the same generation, stays as
-// it is.
+// birth restores a series without a value. If the place holds the same series in the same
+// generation already, birth changes nothing.
 func (r *restorer) birth(d *blob.Decoder, i birth) {
 	place, state, k, born, object, name := i.place, i.state, i.kind, i.born, i.object, i.name
 	labels, ok := metric.UnpackLabels(i.labels)
@@ -161,7 +162,7 @@ func (r *restorer) birth(d *blob.Decoder, i birth) {
 	}
 	r.t.dropRestored(r.b, place)
 	born = r.CurrentTick(born)
-	// The entry is one of its own until restored.go files the series.
+	// The series has an entry and a family of its own until restoredone.go files it in the index.
 	own := &index.Entry{Family: &index.Family{Key: index.Key{Resource: object.Resource, Namespace: object.Namespace, Name: name}}, Name: object.Name, UID: object.UID, Kind: k}
 	r.t.fill(r.b, place, newcomer{entry: own, labels: labels.Packed(), born: born, seen: r.now.Stamp()})
 	c.State.Store(state)

@@ -5,7 +5,8 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate/kind"
 )
 
-// sizedValue reads a value behind its length: with its mark, or alike the value before it.
+// sizedValue reads a length and a value. alike: the value has the mark of the previous one and
+// carries none.
 func (r *restorer) sizedValue(d *blob.Decoder, alike bool) {
 	one := &blob.Decoder{Rest: d.Bytes(d.Uvarint())}
 	if d.Err != nil {
@@ -16,8 +17,8 @@ func (r *restorer) sizedValue(d *blob.Decoder, alike bool) {
 	}
 }
 
-// value reads a value and its notes. A series that is not there was refused at its birth, or came
-// and went between the parts of a checkpoint.
+// value reads a value and its history entries. It skips a value without a series: the series' birth
+// was rejected, or the series lived only between the parts of a checkpoint.
 func (r *restorer) value(d *blob.Decoder, alike bool) {
 	place, state := readPlace(d), d.Uint32()
 	if !alike {
@@ -29,7 +30,7 @@ func (r *restorer) value(d *blob.Decoder, alike bool) {
 	kind.Of(r.b.page.kinds[place]).Restore(&r.Restorer, d, r.b.handle(place), r.mark.stamp)
 }
 
-// takes looks whether a value has a series, and gives that the value's mark.
+// takes sets took if a restored series owns the value, and gives that series the value's mark.
 func (r *restorer) takes(d *blob.Decoder, place, state uint32) {
 	c := &r.b.page.cells[place]
 	if r.took = d.Err == nil && state&kind.Live != 0 && c.State.Load() == state; !r.took {
@@ -41,7 +42,7 @@ func (r *restorer) takes(d *blob.Decoder, place, state uint32) {
 	}
 	seen, old := r.now.RestoredStamp(r.mark.seen)
 	if c.Seen.Store(seen); old {
-		r.b.unsaved.Mark(place) // so that the next flush writes it anew
+		r.b.unsaved.Mark(place) // the next flush saves the converted stamp
 	}
 	r.b.page.ttls[place].Store(r.mark.ttl)
 }

@@ -31,8 +31,8 @@ func (t *Table) Run(ctx context.Context) error {
 	}
 }
 
-// rollEvery bounds the time until a sample is rolled, however long a tick is; if the store rolls
-// too, it may be twice that. The sweep keeps the same pace.
+// rollEvery bounds the time until a sample is recorded, however long a tick is. If the store rolls
+// too, a sample may wait twice as long. The sweep runs at the same interval.
 const rollEvery = 500 * time.Millisecond
 
 // slice is the working time after which the roller yields the processor: a receiver that shares it
@@ -49,7 +49,7 @@ func (p *pace) step() {
 	}
 }
 
-// Roll records the values of all series that were touched since the last roll.
+// Roll records the values of all dirty series.
 func (t *Table) Roll() {
 	now, pace := t.Clock.Now(), pace{time.Now()}
 	for i := range t.blocks.made.Load() {
@@ -57,8 +57,8 @@ func (t *Table) Roll() {
 	}
 }
 
-// rollBefore is Roll for the roller: it skips blocks that were rolled in this tick, within the time
-// given. Blocks with lifetimes of their own are never skipped: their stamps are late by one roll at
+// rollBefore is Roll for the roller. It skips blocks that were rolled in this tick less than ago
+// before. Blocks with pushed lifetimes are never skipped, so their stamps are late by one roll at
 // most.
 func (t *Table) rollBefore(ago time.Duration) {
 	now, pace := t.Clock.Now(), pace{time.Now()}
@@ -75,7 +75,7 @@ func (b *block) wasRolled(now window.Moment, ago time.Duration) bool {
 	return b.rolled >= now.Tick && now.At-b.rolledAt < ago
 }
 
-// rollBlock records the touched series of one block.
+// rollBlock records the dirty series of one block.
 func (t *Table) rollBlock(b *block, now window.Moment, pace *pace) {
 	for word := range kind.BlockWords {
 		if b.page.dirty[word].Load() == 0 {
@@ -91,9 +91,9 @@ func (t *Table) rollBlock(b *block, now window.Moment, pace *pace) {
 	b.history.Unlock()
 }
 
-// tickLocked is the tick under which a series is recorded. The first roll in a tick closes the tick
-// before: nearly all that it finds came in that. Later rolls record under the tick in progress, for
-// readers and the store. Ticks never decrease, even if two rolls overlap.
+// tickLocked is the tick under which a series is recorded. The first roll in a tick closes the
+// previous tick, in which nearly all samples that it finds came. Later rolls record under the tick
+// in progress, for readers and the store. Ticks never decrease, even if two rolls overlap.
 func (b *block) tickLocked(place uint32, now window.Moment) uint32 {
 	tick := now.Tick
 	if b.rolled < tick {
@@ -102,14 +102,15 @@ func (b *block) tickLocked(place uint32, now window.Moment) uint32 {
 	return max(tick, b.page.cells[place].History.Stamp)
 }
 
-// rollWordLocked clears the marks before it reads the values. A sample in between is marked again
-// and recorded twice, which is harmless. The other order would miss it until the next sample.
+// rollWordLocked records the dirty series among 64. It clears the dirty bits before it reads the
+// values. A series with a sample in between is marked again and recorded twice, which is harmless.
+// The other order would miss that sample until the next one.
 func (t *Table) rollWordLocked(b *block, word int, now window.Moment) {
 	for set := b.page.dirty[word].Swap(0); set != 0; set &= set - 1 {
 		place := uint32(word*64 + bits.TrailingZeros64(set))
 		c := &b.page.cells[place]
 		if c.State.Load()&kind.Live == 0 {
-			// a late sample for a removed series: reclaim.go looks at the mark
+			// A late sample for a removed series: reclaim.go checks the dirty bit.
 			b.page.dirty.Mark(place)
 			continue
 		}

@@ -362,7 +362,7 @@ func TestAccumulateAfterTheEnd(t *testing.T) {
 		gone := lookup.Ref{Number: 0, State: b.page.cells[place].State.Load()}
 		f.Delete(podQuery("c"))
 		f.w.Online()
-		if r := f.w.applyPushed(gone, total("c", 100)); r != metric.Applied { // looked up before the end
+		if r := f.w.applyPreAggregated(gone, total("c", 100)); r != metric.Applied { // looked up before the end
 			t.Fatal(r)
 		}
 		f.w.Offline()

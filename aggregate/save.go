@@ -13,38 +13,39 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate/window"
 )
 
-// formatVersion is that of all blobs, kept in the clock's.
+// formatVersion is the version of all blobs. The clock's blob holds it.
 const formatVersion = 2
 
-// Format 1 dates samples by the wall clock, in Unix seconds, and has no lifetime clock.
+// Format 1 dates samples in Unix seconds of the wall clock and has no lifetime clock.
 const (
 	oldestFormat = 1
 	unixStamps   = 1
 )
 
-// Record types of a delta. Replayed in order on a state that may already include them, they give
-// the state after.
+// Record types of a delta. Replaying a delta's records in order is idempotent: the restored state
+// may already include some or all of the changes.
 const (
 	recordBirth      = 'B'
-	recordSpelledOut = 'b' // a birth as the formats up to the third have it
+	recordSpelledOut = 'b' // a birth of older formats, with all its strings
 	recordDeath      = 'd'
 	recordValue      = 'v'
-	recordAlike      = 'a' // a value with the mark of the value before it
+	recordAlike      = 'a' // a value with the mark of the previous value
 
-	recordNumbers      = 'N' // numbers that have all but their values in common
-	recordNumbersAlike = 'M' // numbers with the mark of the value before them
-	recordUnitRun      = 'n' // numbers as the formats up to the fourth have them
-	recordUnitRunAlike = 'm'
+	recordNumbers      = 'N' // a run of plain numbers, see deltaruns.go
+	recordNumbersAlike = 'M' // a run with the mark of the previous value
+	recordUnitRun      = 'n' // a run of older formats
+	recordUnitRunAlike = 'm' // a run of older formats with the mark of the previous value
 )
 
-// Blocks is how many blocks of 1,024 series there are. It only grows.
+// Blocks is the number of blocks of 1,024 series. It never decreases.
 func (t *Table) Blocks() int { return int(t.blocks.made.Load()) }
 
 // NamesChanged reports whether series of a block were born or died since AppendNames last wrote it.
 func (t *Table) NamesChanged(block int) bool { return t.blocks.at[block].Load().renamed.Load() }
 
-// AppendClock appends what goes on from one process to the next: receiving time, the windows that
-// stamps belong to, the seed of set members' hashes, and the lifetime clock.
+// AppendClock appends the state that the next process continues: the receiving time, the windows,
+// which define the ticks of saved histories, the seed of set members' hashes, and the lifetime
+// clock.
 func (t *Table) AppendClock(dst []byte) []byte {
 	now, machine := t.Clock.Now(), t.Clock.Uptime()
 	dst = append(dst, formatVersion)
@@ -90,7 +91,9 @@ func (t *Table) AppendState(dst []byte, block int) []byte {
 	return dst
 }
 
-// A mark is what many values of a delta have in common: those that changed in one tick.
+// mark holds the fields of a value that are equal for most values of a delta: when the last sample
+// came, the lifetime, and the tick of the last record (window.History.Stamp). Values that changed
+// in one tick mostly have the same mark, so a delta writes it once for them.
 type mark struct{ seen, ttl, stamp uint32 }
 
 func (m mark) append(dst []byte) []byte {
@@ -100,8 +103,8 @@ func (m mark) append(dst []byte) []byte {
 	return dst
 }
 
-// AppendDelta appends what changed in a block since the last AppendDelta of it: births and deaths,
-// then values. It rolls the block first, so what was applied before the call is in it.
+// AppendDelta appends the changes of a block since its previous delta: births and deaths, then
+// values. It rolls the block first, so the delta includes every sample applied before the call.
 func (t *Table) AppendDelta(dst []byte, block int) []byte {
 	b := t.blocks.at[block].Load()
 	now := t.Clock.Now()
@@ -128,18 +131,18 @@ func (t *Table) AppendDelta(dst []byte, block int) []byte {
 	return d.dst
 }
 
-// delta is the part of a delta that has values, in the making.
+// delta appends the values of a delta.
 type delta struct {
 	t      *Table
 	b      *block
 	dst    []byte
-	before mark // of the value before
+	before mark // of the previous value
 	run    run
 	notes  []window.Entry // scratch space
 }
 
-// prefetchNews has what births among 64 series are told from come: their entries, then the names of
-// the objects.
+// prefetchNews prefetches the memory that births among 64 series are encoded from: the entries,
+// then the names of their objects.
 func (b *block) prefetchNews(word int, set uint64) {
 	var entries [64]*index.Entry
 	n := 0
@@ -170,13 +173,13 @@ func (b *block) appendNews(dst []byte, place uint32, said *nameWriter) []byte {
 	if b.page.cells[place].State.Load()&kind.Live == 0 {
 		return binary.AppendUvarint(append(dst, recordDeath), uint64(place))
 	}
-	// Born series carry a value from the start: a gauge whose first sample is on its way, a counter
-	// of 0.
+	// Save a value with each birth, even before the first sample is recorded: a gauge whose first
+	// sample is being applied, or a counter of 0.
 	b.unsaved.Mark(place)
 	return said.appendLocked(append(dst, recordBirth), b, place)
 }
 
-// appendChanges appends what changed among 64 series.
+// appendChanges appends the values of the changed series among 64.
 func (d *delta) appendChanges(word int, pace *pace) {
 	b := d.b
 	b.history.Lock()
@@ -189,7 +192,7 @@ func (d *delta) appendChanges(word int, pace *pace) {
 		default:
 			d.appendChangeLocked(place)
 			b.history.Unlock()
-			pace.step() // one with a body may take as long as many numbers
+			pace.step() // a series with a body may take as long as many plain numbers
 			b.history.Lock()
 		}
 	}
@@ -197,8 +200,8 @@ func (d *delta) appendChanges(word int, pace *pace) {
 	pace.step()
 }
 
-// appendChangeLocked appends a value as a record of its own, without its mark where that of the
-// value before is the same.
+// appendChangeLocked appends a value as a record of its own. It omits a mark that equals the
+// previous value's.
 func (d *delta) appendChangeLocked(place uint32) {
 	b, own := d.b, d.b.markLocked(place)
 	kind := byte(recordValue)
@@ -215,7 +218,8 @@ func (d *delta) appendChangeLocked(place uint32) {
 	d.before, d.run = own, run{}
 }
 
-// appendValue appends a series' value with its notes from the tick since on, behind its length.
+// appendValue appends the length of a series' value, then the value with its history entries from
+// the tick since on.
 func (t *Table) appendValue(dst []byte, b *block, place uint32, since uint32) []byte {
 	b.history.Lock()
 	defer b.history.Unlock()
@@ -227,8 +231,8 @@ func (t *Table) appendValue(dst []byte, b *block, place uint32, since uint32) []
 	return sized(t.appendValueLocked(dst, b, place, since), at)
 }
 
-// savableLocked reports whether a value is to be written: not if it is gone, or born so lately that
-// no delta has its birth yet; then it waits for that.
+// savableLocked reports whether a series' value may be saved: the series is live and its birth is
+// saved. A value without a saved birth stays marked for the next delta.
 func (b *block) savableLocked(place uint32) bool {
 	if b.page.cells[place].State.Load()&kind.Live == 0 {
 		return false
@@ -240,7 +244,8 @@ func (b *block) savableLocked(place uint32) bool {
 	return true
 }
 
-// appendOwnerLocked appends whose value it is: places change hands.
+// appendOwnerLocked appends the series that a value belongs to: its place, and its state, because
+// places are reused.
 func (b *block) appendOwnerLocked(dst []byte, place uint32) []byte {
 	return binary.AppendUvarint(binary.AppendUvarint(dst, uint64(place)), uint64(b.page.cells[place].State.Load()))
 }
@@ -250,8 +255,8 @@ func (b *block) markLocked(place uint32) mark {
 	return mark{c.Seen.Load(), b.page.ttls[place].Load(), c.History.Stamp}
 }
 
-// sized puts the length of what follows at into the byte there, and moves it on where a byte does
-// not hold it.
+// sized writes the length of the bytes after at, as a varint, at that index. The caller left one
+// byte for it; longer varints move the bytes.
 func sized(dst []byte, at int) []byte {
 	size := uint64(len(dst) - at - 1)
 	var head [binary.MaxVarintLen64]byte

@@ -10,30 +10,30 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// slowPushLog warns of counters that are pushed at an interval that is longer than a third of the
-// window they are read over: their rate jumps with every push, for now three pushes are inside and
-// now two, or one and none.
+// slowPushLog warns of counters whose push interval is longer than a third of the window of a read.
+// Their rate jumps with every push, because the window contains now three pushes and now two, or
+// one and none.
 type slowPushLog struct {
 	log *slog.Logger
-	// seen is how many reads met one.
+	// seen counts the reads of such counters.
 	seen atomic.Uint64
 	warnings
 }
 
 const (
-	// slowGaps is how many intervals in a row have to be alike: rare events come as they like, and
-	// are no interval.
+	// slowGaps is the number of similar intervals in a row that make a push interval. Rare events
+	// come at irregular intervals and cause no warning.
 	slowGaps = 4
 )
 
-// slowPush is a counter that a reading met, for after the lock.
+// slowPush is a slowly pushed counter that an evaluation read. The warning follows after the
+// history lock is released.
 type slowPush struct {
 	entry    *index.Entry
 	interval time.Duration
 }
 
-// checkPace notes whether the counter that was just read is pushed too slowly for the window that
-// it is read over.
+// checkPace sets slow if the counter that was just read is pushed too slowly for the window.
 func (r *evaluation) checkPace(e *index.Entry) {
 	interval := time.Duration(r.Cadence.Interval * float64(r.table.Clock.Tick))
 	if r.Cadence.Alike >= slowGaps && float64(interval*window.SlowShare) > window.SlowSlack*float64(r.View.Span.Window) {
@@ -41,7 +41,7 @@ func (r *evaluation) checkPace(e *index.Entry) {
 	}
 }
 
-// warn logs what a reading met, unless that was done lately.
+// warn logs the slow counter of an evaluation, at most once an hour for each metric.
 func (s *slowPushLog) warn(r *evaluation) {
 	s.seen.Add(1)
 	e := r.slow.entry

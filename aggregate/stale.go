@@ -10,18 +10,18 @@ import (
 )
 
 // markStale removes the series of a staleness marker. The first of the two steps (evict.go) waits
-// for no writer, so a writer may take it between any two samples. Samples of other writers before
-// the second step count as before the removal.
+// for no writer, so a writer may take it between any two samples. Samples that other writers apply
+// before the second step count as if they had come before the removal.
 //
-// A running total begins anew afterwards, as in any new series: its growth in the gap is not
-// counted, because the client may have been replaced.
+// A running total that comes later begins a new series. The growth in between is not counted,
+// because the client may have been replaced.
 func (w *Writer) markStale(s *metric.Sample) metric.Reason {
-	whose := w.decision(s)
-	if whose.refused != metric.Applied {
-		return whose.refused
+	decided := w.decision(s)
+	if decided.refused != metric.Applied {
+		return decided.refused
 	}
 	t := w.table
-	to, _, there := t.locate(&whose.identity)
+	to, _, there := t.locate(&decided.identity)
 	if now := t.Clock.Now(); there && !t.outlives(to, s, now) {
 		t.evict([]lookup.Ref{to}, markedStale, now)
 	}
@@ -34,7 +34,7 @@ func (t *Table) outlives(to lookup.Ref, s *metric.Sample, now window.Moment) boo
 	b.history.Lock()
 	defer b.history.Unlock()
 	if b.page.cells[place].State.Load() != to.State {
-		return false // and its place may have another kind by now
+		return false // removed; its place may hold a series of another kind by now
 	}
 	if s.Timestamp != 0 && min(s.Timestamp, now.Wall.Unix()) < kind.Of(b.page.kinds[place]).TimestampLocked(b.handle(place)) {
 		return true

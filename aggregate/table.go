@@ -16,9 +16,9 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Describer finds the series that a sample is about, or the reason why there is none. The table
-// calls it once per new line, from many writers at once. It fills in the description and retains
-// neither argument.
+// Describer finds the object and the labels of a sample, or the reason to reject the sample. The
+// table calls it once per new line, from many writers at once. It fills in the description and
+// retains neither argument.
 type Describer func(*metric.Sample, *metric.Description) metric.Reason
 
 // Admission accepts or rejects new series and counts them. The table calls it with locks held: it
@@ -56,26 +56,27 @@ type Table struct {
 	slow     slowPushLog
 	mixed    kindConflicts
 
-	// written are the windows that the restored state was saved with; sameWindows: the table has
-	// the same.
+	// written are the windows that the restored state was saved with. sameWindows is set if they
+	// equal the table's.
 	written     []window.Span
 	sameWindows bool
 
 	live      atomic.Int64 // series
-	logBytes  atomic.Int64 // of history logs, beyond the size that each may have anyway
+	logBytes  atomic.Int64 // of history logs, beyond the size that each may have in any case
 	nameBytes atomic.Int64 // of objects, names and labels
 	refusals  atomic.Int64 // aliases that lead to a rejection
 	evicted   atomic.Uint64
-	// wanted counts series rejected by maxSeries since the sweep last made room; starved is set
-	// when memory was refused.
-	wanted  atomic.Int64
-	starved atomic.Bool
-	// turn changes when a rejected series may be accepted after all.
-	turn atomic.Uint32
+	// waiting counts series rejected by MaxSeries since the sweep last evicted idle series.
+	// outOfMemory is set when memory was refused.
+	waiting     atomic.Int64
+	outOfMemory atomic.Bool
+	// retryEpoch increases when a rejected series may be accepted after all. Remembered rejections
+	// of earlier epochs are void.
+	retryEpoch atomic.Uint32
 
 	evictions evictions
 
-	sumsMu  sync.Mutex // guards all below; after evictions.mu
+	sumsMu  sync.Mutex // guards the fields below; locked after evictions.mu
 	writers []*Writer
 	closed  kind.Sum // additions by closed writers
 	retired kind.Sum // values of removed counters
@@ -98,8 +99,8 @@ func New(c Config, describe Describer, log *slog.Logger) *Table {
 	return t
 }
 
-// growLogs reports whether history logs may grow by some bytes, and accounts for them. Shrinking is
-// negative.
+// growLogs reports whether history logs may grow by some bytes, and accounts for them. Negative
+// numbers shrink them.
 func (t *Table) growLogs(bytes int64) bool {
 	if bytes > 0 && !t.MayGrow() {
 		return false
@@ -112,7 +113,7 @@ func (t *Table) growLogs(bytes int64) bool {
 func (t *Table) SetAdmission(a Admission) { t.admission = a }
 
 // RetryRejected makes the next samples of rejected series ask for admission again.
-func (t *Table) RetryRejected() { t.turn.Add(1) }
+func (t *Table) RetryRejected() { t.retryEpoch.Add(1) }
 
 // Windows lists the windows that are kept, shortest first.
 func (t *Table) Windows() []time.Duration {
@@ -124,8 +125,8 @@ func (t *Table) Windows() []time.Duration {
 // Series is the number of live series.
 func (t *Table) Series() int { return int(t.live.Load()) }
 
-// defaultWindow is the window of a metric that is asked for without one: a minute, or else the
-// longest.
+// defaultWindow is the window of a query without one: a minute if the table keeps it, else the
+// longest window.
 func (t *Table) defaultWindow() time.Duration {
 	if slices.Contains(t.config.Windows, time.Minute) {
 		return time.Minute
@@ -165,6 +166,6 @@ func (t *Table) addCounter(b *block, place uint32, to *kind.Sum) {
 	to.Add(kind.Held(b.handle(place)))
 }
 
-// Lifetime is the reading of the lifetime clock. It is monotonic, independent of the machine's
-// clock, and continues after a restart.
+// Lifetime reads the lifetime clock. It is monotonic, independent of the machine's clock, and
+// continues after a restart.
 func (t *Table) Lifetime() time.Duration { return t.Clock.Now().Life }

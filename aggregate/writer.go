@@ -20,13 +20,13 @@ type Writer struct {
 		fraction atomic.Uint64
 	}
 
-	lines       []metric.Line // those that were looked up last
+	lines       []metric.Line // of the last LookupLines
 	known       []lookup.Result
 	knownTimers []knownTimer
 	someTimers  bool // some of the lines are of timers
 	parsed      metric.Sample
 
-	decided    decision // about the sample in hand
+	decided    decision // about the current sample
 	newSeries  [mostNewSeries]newSeries
 	prefetched int // how many of newSeries are valid
 }
@@ -63,7 +63,8 @@ func (w *Writer) Quiesce() {
 	w.Now = w.table.Clock.Now()
 }
 
-// Offline is Quiesce before a wait of any length.
+// Offline is Quiesce before a wait of any length: memory is reclaimed without waiting for the
+// writer.
 func (w *Writer) Offline() {
 	w.prefetched = 0
 	w.show()
@@ -97,15 +98,15 @@ func (w *Writer) Apply(s *metric.Sample) metric.Reason {
 			if b.page.cells[place].State.Load() == to.State {
 				return w.update(b, place, to.State, s)
 			}
-		} else if reason, turn := lookup.TargetRefusal(target); turn == t.turn.Load() {
+		} else if reason, epoch := lookup.TargetRefusal(target); epoch == t.retryEpoch.Load() {
 			return reason
 		}
 	}
 	return w.applyDescribed(s, &key)
 }
 
-// update adds a sample to its series: first the value, then the mark. The roller clears the mark
-// before it reads the value, so a value that it missed is marked again.
+// update adds a sample to its series: first the value, then the dirty bit. The roller clears the
+// bit before it reads the value, so a value that it misses is marked again.
 func (w *Writer) update(b *block, place, state uint32, s *metric.Sample) metric.Reason {
 	if w.dated(s) {
 		return w.updateDated(b, place, state, s)

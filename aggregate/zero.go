@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Zero is the point of a counter or a set that received nothing in the window, with the time and
-// window that its others have. It names no object.
+// Zero returns a point for a counter or set that received no sample in the window: value 0, at the
+// current time, with the queried window or the default one. The caller sets the object.
 func (t *Table) Zero(asked metric.Expression) metric.Point {
 	return metric.Point{Time: t.Clock.Now().Date(), Window: cmp.Or(asked.Window, t.defaultWindow())}
 }

@@ -13,28 +13,28 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Found is an entry as a reader took it.
+// Found is an entry and its series as of one moment under the shard's lock.
 type Found struct {
 	Entry  *Entry
 	Series []lookup.Ref
 }
 
-// EntriesPerHold is how many entries are looked at while the shard's lock is held once: a writer
-// that creates a series waits for no more, and whoever waits for the processor gets it in between.
-// What comes or goes between two pieces of one answer may be in it or not; what was there all the
-// time is.
+// EntriesPerHold is the number of entries visited per hold of the shard's lock. It bounds the wait
+// of a writer that creates a series; the reader yields the processor between two holds. An entry
+// that is created or removed meanwhile may be in the answer or not. Every other entry is in it.
 const EntriesPerHold = 512
 
-// Buffer is room for the entries of one answer. An answer that is read again and again finds it in
-// findings, so that a read makes little work for the collector.
+// Buffer is scratch memory for the entries of one answer. Pools reuse buffers, so that frequent
+// reads leave little garbage.
 type Buffer struct {
 	found, sorted []Found
 	order         []orderKey
 	unsure        []unsure
 }
 
-// findings is room for answers of up to mostFew entries, crowds for larger ones, which is gone soon
-// where nobody asks for such: the collector has to look through it.
+// smallBuffers pools buffers of up to mostSmall entries, largeBuffers the others. The garbage
+// collector has to scan pooled buffers. The large ones have their own pool, so that small answers
+// don't keep them alive: that pool is emptied soon after the last large answer.
 var (
 	smallBuffers = sync.Pool{New: func() any { return new(Buffer) }}
 	largeBuffers = sync.Pool{New: func() any { return new(Buffer) }}
@@ -42,7 +42,7 @@ var (
 
 const mostSmall = 4096
 
-// BufferFor is room for so many entries.
+// BufferFor returns a buffer from the pool for answers of n entries. Release returns it.
 func BufferFor(n int) *Buffer {
 	if n > mostSmall {
 		return largeBuffers.Get().(*Buffer)
@@ -58,14 +58,15 @@ func (r *Buffer) Release() {
 	smallBuffers.Put(r)
 }
 
-// Scope is whom a query is about: a few objects that were listed, or one or all of a family.
+// Scope is the set of objects that a query selects: a short list, or one or all of a family.
 type Scope struct {
-	few  iter.Seq[metric.Object] // nil: they were not listed
-	Most int                     // how many entries there may be, or series where there is no object
+	few iter.Seq[metric.Object] // nil: there is no list
+	// MaxEntries is the largest number of entries to expect; of series, for an external metric.
+	MaxEntries int
 }
 
-// ScopeOf says whom a query is about. Where those who pick objects can list fewer than the family
-// has, these are looked up and no other is touched.
+// ScopeOf returns the scope of a query. If the query's ListObjects lists no more objects than the
+// family has, only those are looked up.
 func (x *Index) ScopeOf(key Key, q *metric.Query) Scope {
 	size := x.size(key, q.Object)
 	if q.Object == "*" && q.ListObjects != nil {
@@ -73,20 +74,20 @@ func (x *Index) ScopeOf(key Key, q *metric.Query) Scope {
 			return Scope{few, n}
 		}
 	}
-	return Scope{Most: size}
+	return Scope{MaxEntries: size}
 }
 
-// Find returns the entries that a query is about, in the order of names.
-func (x *Index) Find(key Key, q *metric.Query, who Scope, room *Buffer) []Found {
-	if who.few != nil {
-		return x.named(key, who.few, who.Most, room)
+// Find returns the entries in a query's scope, sorted by object name.
+func (x *Index) Find(key Key, q *metric.Query, scope Scope, buffer *Buffer) []Found {
+	if scope.few != nil {
+		return x.named(key, scope.few, scope.MaxEntries, buffer)
 	}
-	return x.FindObject(key, q.Object, metric.ObjectFilter{Match: q.MatchObject, Removed: q.RemovedObjects}, room)
+	return x.FindObject(key, q.Object, metric.ObjectFilter{Match: q.MatchObject, Removed: q.RemovedObjects}, buffer)
 }
 
-// FindObject returns the entries of a family: of one object, or of all ("*"), those that are taken.
-// Where nobody tells objects of one name apart, the newest stands for all.
-func (x *Index) FindObject(key Key, object string, pick metric.ObjectFilter, room *Buffer) []Found {
+// FindObject returns the entries of a family that pick selects, of one object name or of all ("*").
+// Without pick.Match, only the newest of the objects of one name is returned.
+func (x *Index) FindObject(key Key, object string, pick metric.ObjectFilter, buffer *Buffer) []Found {
 	known := pick.Match
 	shard, hash := x.ShardOfKey(key)
 	shard.Mu.Lock()
@@ -98,15 +99,15 @@ func (x *Index) FindObject(key Key, object string, pick metric.ObjectFilter, roo
 	changes, size, kept := f.Changes, f.Entries.live, f.Order
 	switch {
 	case object != "*":
-		room.found = appendFound(room.found[:0], f.named(object), known != nil)
+		buffer.found = appendFound(buffer.found[:0], f.named(object), known != nil)
 	case known != nil && kept != nil:
 		shard.Mu.Unlock()
-		return f.ordered(kept, pick, room)
+		return f.ordered(kept, pick, buffer)
 	default:
-		room.found = f.appendAllLocked(slices.Grow(room.found[:0], size), known != nil)
+		buffer.found = f.appendAllLocked(slices.Grow(buffer.found[:0], size), known != nil)
 	}
 	shard.Mu.Unlock()
-	out := room.sort()
+	out := buffer.sort()
 	if known == nil {
 		return out
 	}
@@ -116,8 +117,8 @@ func (x *Index) FindObject(key Key, object string, pick metric.ObjectFilter, roo
 	return slices.DeleteFunc(out, func(one Found) bool { return !known(one.Entry.Object()) })
 }
 
-// appendAllLocked takes all entries, and lets others have the lock now and then: nothing that stays
-// is passed over.
+// appendAllLocked appends all entries and yields the lock every EntriesPerHold entries. No entry
+// that exists all the time is missed.
 func (f *Family) appendAllLocked(out []Found, elders bool) []Found {
 	seen := 0
 	for e := range f.Entries.All() {
@@ -128,7 +129,7 @@ func (f *Family) appendAllLocked(out []Found, elders bool) []Found {
 	return out
 }
 
-// Yield lets go of the lock for a moment if so many entries have been looked at.
+// Yield releases the lock for a moment whenever seen reaches a multiple of EntriesPerHold.
 func (s *Shard) Yield(seen int) {
 	if seen%EntriesPerHold == 0 {
 		s.Mu.Unlock()
@@ -137,7 +138,7 @@ func (s *Shard) Yield(seen int) {
 	}
 }
 
-// appendFound appends an entry, and all its elders if they are told apart.
+// appendFound appends an entry and, if all is set, those of older objects of the same name.
 func appendFound(out []Found, e *Entry, all bool) []Found {
 	for ; e != nil; e = e.Older {
 		out = append(out, Found{e, e.Series})
@@ -148,9 +149,9 @@ func appendFound(out []Found, e *Entry, all bool) []Found {
 	return out
 }
 
-// named returns the entries of these very objects, of which there are n.
-func (x *Index) named(key Key, objects iter.Seq[metric.Object], n int, room *Buffer) []Found {
-	out := slices.Grow(room.found[:0], n)
+// named returns the entries of n objects, matched by name and UID.
+func (x *Index) named(key Key, objects iter.Seq[metric.Object], n int, buffer *Buffer) []Found {
+	out := slices.Grow(buffer.found[:0], n)
 	shard, hash := x.ShardOfKey(key)
 	shard.Mu.Lock()
 	f, seen := shard.Family(hash, key), 0
@@ -164,8 +165,8 @@ func (x *Index) named(key Key, objects iter.Seq[metric.Object], n int, room *Buf
 		}
 	}
 	shard.Mu.Unlock()
-	room.found = out
-	return room.sort()
+	buffer.found = out
+	return buffer.sort()
 }
 
 func (f *Family) appendOneLocked(out []Found, o *metric.Object) []Found {
@@ -177,8 +178,8 @@ func (f *Family) appendOneLocked(out []Found, o *metric.Object) []Found {
 	return out
 }
 
-// size is how many entries a query of a family may find: for all objects as many as it has names,
-// and where there is no object, how many series.
+// size estimates the entries that a query of a family finds: the number of names for all objects,
+// the number of series for an external metric, otherwise 1.
 func (x *Index) size(key Key, object string) int {
 	shard, hash := x.ShardOfKey(key)
 	shard.Mu.Lock()
@@ -196,7 +197,8 @@ func (x *Index) size(key Key, object string) int {
 	return 1
 }
 
-// Any returns an entry of a family, of one object or of whichever ("*"); nil: there is none.
+// Any returns an entry of a family: the newest of one object name, or any entry for "*". It returns
+// nil if there is none.
 func (x *Index) Any(key Key, object string) *Entry {
 	shard, hash := x.ShardOfKey(key)
 	shard.Mu.Lock()
@@ -214,9 +216,9 @@ func (x *Index) Any(key Key, object string) *Entry {
 	return nil
 }
 
-// sort returns what was found in the order of the objects' names. Comparing strings of a crowd is
-// mostly waiting for memory, and names of one workload differ behind what they share: so by the
-// sixteen bytes behind that first.
+// sort returns the found entries sorted by object name. Comparing thousands of strings mostly waits
+// for memory. Names of one workload share a prefix, so sort first compares the sixteen bytes after
+// that prefix, which lie in the sorted array itself.
 func (r *Buffer) sort() []Found {
 	all := r.found
 	if len(all) < 2 {
@@ -246,7 +248,7 @@ func (r *Buffer) sort() []Found {
 	return r.sorted
 }
 
-// orderKey is the beginning of a name as numbers that compare as its bytes do.
+// orderKey holds sixteen bytes of a name as big-endian numbers, which compare like the bytes.
 type orderKey struct {
 	first, second uint64
 	at            int
@@ -268,7 +270,7 @@ func sharedPrefix(a, b string) int {
 	return n
 }
 
-// All returns every entry of a shard.
+// All returns every entry of a shard, including those of older objects of the same name.
 func (s *Shard) All() (out []Found) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()

@@ -5,16 +5,17 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Identity is a series' identity, the same for every spelling. Its strings may be borrowed.
+// Identity is the identity of a series. All spellings of a series have the same identity. The
+// strings may be borrowed.
 type Identity struct {
 	Object    metric.Object
 	Name      string
 	Labels    string // packed
 	Sum       uint64
 	FamilySum uint64 // the hash of resource, namespace and name
-	NamedSum  uint64 // that of these and the object's name
-	// No part of the identity: whether it is bound to the life of its object, and whether the
-	// object's strings last.
+	NamedSum  uint64 // the hash of resource, namespace, name and the object's name
+	// The fields below are not part of the identity. Bound: the series lives as long as its object.
+	// Lasting: the object's strings are not borrowed.
 	Bound, Lasting bool
 }
 
@@ -29,7 +30,7 @@ func (f *Identity) Key() Key {
 	return Key{f.Object.Resource, f.Object.Namespace, f.Name}
 }
 
-// Matches reports whether a series of an entry with these labels, packed, has the identity.
+// Matches reports whether the series of entry e with these packed labels has the identity.
 func (f *Identity) Matches(e *Entry, labels string) bool {
 	return e.Name == f.Object.Name && e.UID == f.Object.UID && e.Family.Key == f.Key() && labels == f.Labels
 }

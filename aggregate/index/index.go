@@ -11,9 +11,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Index finds series the way readers ask for them: by resource, namespace and metric name, then by
-// object. Writers touch it only to create a series. Its locks are held for a map's work or a piece
-// of a family's copy, never while a value is read.
+// Index finds series by resource, namespace and metric name, then by object, as readers ask for
+// them. See the package comment for the locking rules.
 type Index struct {
 	Hash   lookup.Hash
 	Shards [64]Shard
@@ -24,9 +23,9 @@ type Index struct {
 type Shard struct {
 	hash     *lookup.Hash
 	Mu       sync.Mutex
-	Families map[uint64]*Family // by the hash of their key; those of one hash follow one another
-	object   metric.Object      // that of the entry in hand, here for who is handed it
-	sets     [64]string         // labels, packed, that were handed out last
+	Families map[uint64]*Family // by the hash of the key; families of equal hash are linked by next
+	object   metric.Object      // scratch space for the result of ObjectOf
+	sets     [64]string         // cache of packed labels, by their hash; see Shared
 }
 
 type Key struct{ Resource, Namespace, Name string }
@@ -36,35 +35,37 @@ type Family struct {
 	Key     Key
 	hash    uint64
 	next    *Family    // of the same hash
-	Shard   *Shard     // its lock guards all below
-	Entries nameTable  // by the object's name, the newest first; externals have one, named ""
+	Shard   *Shard     // the shard's lock guards the fields below
+	Entries nameTable  // the newest entry of each object name; an external metric has one, named ""
 	Order   *Order     // nil: not kept
-	Changes uint64     // how many entries came and went
-	kinds   KindCounts // of the entries, elders among them
+	Changes uint64     // the number of entries added and removed so far
+	kinds   KindCounts // entries by kind, including older objects of the same name
 }
 
 func (k Key) sum(h *lookup.Hash) uint64 {
 	return h.String(h.String(h.String(h.C, k.Resource), k.Namespace), k.Name)
 }
 
-// Entry is one metric of one object: its label sets are rolled up, and all of one kind.
+// Entry is one metric of one object. All its series have the same kind; readers roll them up.
 type Entry struct {
 	Family    *Family
 	Name, UID string // of the object
-	// Older is the metric of an earlier object of the same name, another UID. Guarded by the
+	// Older is the same metric of an earlier object of this name with another UID. Guarded by the
 	// shard's lock.
-	Older  *Entry
-	Series []lookup.Ref // guarded by the shard's lock; what a reader took stays as it was: only appended to, or copied
-	dead   int32        // of them
+	Older *Entry
+	// Series is guarded by the shard's lock. It is only appended to or replaced by a copy, so a
+	// slice that a reader took earlier never changes.
+	Series []lookup.Ref
+	dead   int32 // removed series that are still in Series
 	Kind   metric.Kind
 }
 
-// Object is what the entry is about. Its strings last.
+// Object returns the entry's object. The strings are not borrowed.
 func (e *Entry) Object() metric.Object {
 	return metric.Object{Resource: e.Family.Key.Resource, Namespace: e.Family.Key.Namespace, Name: e.Name, UID: e.UID}
 }
 
-// External reports whether there is no object.
+// External reports whether the metric belongs to no object.
 func (e *Entry) External() bool { return e.Family.Key.Resource == "" }
 
 func New() *Index {
@@ -78,16 +79,16 @@ func New() *Index {
 // hashOf is the hash of an object's name in the family.
 func (f *Family) hashOf(name string) uint64 { return f.Shard.hash.String(f.hash, name) }
 
-// named returns the newest entry of a name; nil: there is none.
+// named returns the newest entry of an object name, or nil.
 func (f *Family) named(name string) *Entry { return f.Entries.find(f.hashOf(name), name) }
 
-// ShardOfKey returns where the family of a key is, and by which hash.
+// ShardOfKey returns the shard of a key's family, and the hash of the key.
 func (x *Index) ShardOfKey(k Key) (*Shard, uint64) {
 	hash := k.sum(&x.Hash)
 	return &x.Shards[hash%uint64(len(x.Shards))], hash
 }
 
-// Family finds a family; nil: there is none.
+// Family finds a family by its key and the key's hash. It returns nil if there is none.
 func (s *Shard) Family(hash uint64, k Key) *Family {
 	for f := s.Families[hash]; f != nil; f = f.next {
 		if f.Key == k {
@@ -97,8 +98,9 @@ func (s *Shard) Family(hash uint64, k Key) *Family {
 	return nil
 }
 
-// Each yields the families; the lock is held. Who is handed one may let go of it for a moment: what
-// stays is yielded, what comes or goes meanwhile may be, and what goes and comes again even twice.
+// Each yields the families. The caller holds the shard's lock and may release it for a moment
+// inside the loop. Families that stay are yielded once. A family that is added or removed meanwhile
+// may be yielded; one that is removed and added again may be yielded twice.
 func (s *Shard) Each() iter.Seq[*Family] {
 	return func(yield func(*Family) bool) {
 		for _, first := range s.Families {
@@ -111,17 +113,18 @@ func (s *Shard) Each() iter.Seq[*Family] {
 	}
 }
 
-// ObjectOf is an entry's object until the next call.
+// ObjectOf returns an entry's object without an allocation. The pointer is valid until the next
+// call; the caller holds the shard's lock.
 func (s *Shard) ObjectOf(e *Entry) *metric.Object {
 	s.object = e.Object()
 	return &s.object
 }
 
-// mostShared is how long labels may be for others to be looked for that are the same.
+// mostShared is the length in bytes up to which Shared looks for equal labels.
 const mostShared = 128
 
-// Shared returns labels in memory that lasts. Pods of one workload have the same ones beside what
-// says whose they are: so those that were handed out last are looked at first.
+// Shared returns a copy of packed labels that outlives the borrowed input. Series of one workload's
+// pods mostly have equal labels, so a small cache of the latest label sets lets them share a copy.
 func (s *Shard) Shared(h *lookup.Hash, packed string) string {
 	if len(packed) > mostShared {
 		return strings.Clone(packed)
@@ -133,13 +136,13 @@ func (s *Shard) Shared(h *lookup.Hash, packed string) string {
 	return *last
 }
 
-// ShardOf is where the family of a form is.
+// ShardOf returns the shard of an identity's family.
 func (x *Index) ShardOf(form *Identity) *Shard {
 	return &x.Shards[form.FamilySum%uint64(len(x.Shards))]
 }
 
-// Enter returns the entry of a metric of an object, making it where there is none, and its shard
-// locked: the caller looks at the kind, adds its series, and unlocks.
+// Enter returns the entry of an identity, and creates it with the given kind if there is none. The
+// returned shard is locked: the caller checks the kind, adds its series, and unlocks.
 func (x *Index) Enter(form *Identity, kind metric.Kind) (*Entry, *Shard) {
 	key := form.Key()
 	shard := x.ShardOf(form)
@@ -190,9 +193,9 @@ func (s *Shard) removeLocked(gone *Family) {
 
 func (e *Entry) AddLocked(r lookup.Ref) { e.Series = append(e.Series, r) }
 
-// RemoveLocked notes that n of the series are dead. They stay in the list, where readers pass them
-// over, until they are half of it: so the end of a large family costs no more than its size. The
-// last one takes the entry with it, and the last entry the family.
+// RemoveLocked counts n more series of the entry as dead. Dead series stay in the list, where
+// readers skip them, until they are half of it. So removing a large entry's series one by one costs
+// time linear in their number. An empty entry is removed, and so is an empty family.
 func (e *Entry) RemoveLocked(n int, isLive func(lookup.Ref) bool) {
 	e.dead += int32(n)
 	if 2*int(e.dead) >= len(e.Series) {
@@ -202,7 +205,7 @@ func (e *Entry) RemoveLocked(n int, isLive func(lookup.Ref) bool) {
 	e.TidyLocked()
 }
 
-// TidyLocked takes an entry without series out.
+// TidyLocked removes the entry if it has no series, and then the family if it has no entry.
 func (e *Entry) TidyLocked() {
 	if len(e.Series) > 0 {
 		return
@@ -237,7 +240,7 @@ func (f *Family) removeLocked(e *Entry) {
 // KindCounts counts something by kind.
 type KindCounts [metric.Set + 1]int
 
-// Mixed reports whether a family's entries have different kinds. Nearly none has.
+// Mixed reports whether a family's entries have different kinds, which is rare.
 func (x *Index) Mixed(key Key) bool {
 	shard, hash := x.ShardOfKey(key)
 	shard.Mu.Lock()
@@ -252,7 +255,8 @@ func (x *Index) Mixed(key Key) bool {
 	return kinds > 1
 }
 
-// Ends are the addresses of an entry's first byte and its last: it lies in two cache lines.
+// Ends returns the addresses of an entry's first and last byte, for prefetching: an entry can span
+// two cache lines.
 func (e *Entry) Ends() (first, last uintptr) {
 	first = uintptr(unsafe.Pointer(e))
 	return first, first + unsafe.Sizeof(*e) - 1

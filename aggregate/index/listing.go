@@ -9,21 +9,21 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// listing keeps the last list of metrics for as long as ten times what it took to make: a table of
-// two million names is not gone over for every client that discovers, and a small one is listed
-// afresh each time.
+// listing caches the last list of metrics for ten times as long as it took to make. So clients
+// whose discovery repeats do not scan a table of two million names each time, and the list of a
+// small table is nearly always fresh.
 type listing struct {
 	mu    sync.Mutex
 	made  time.Time
-	Took  time.Duration
+	Took  time.Duration // the time that the last list took to make
 	limit int
 	list  []metric.Discovered
 }
 
 const listingShare = 10
 
-// Listed returns the distinct metrics, in a stable order: the first limit of external ones, then
-// the first limit of objects'. One that has several kinds is listed with the first of them.
+// Listed returns the distinct metrics, in a stable order: at most limit external metrics, then at
+// most limit metrics of objects. A metric of several kinds is listed once, with the lowest kind.
 func (x *Index) Listed(limit int) []metric.Discovered {
 	l := &x.List
 	l.mu.Lock()
@@ -58,7 +58,7 @@ func (s *Shard) list(external, objects *firstNames) {
 	}
 }
 
-// firstNames keeps the first names of all that it is handed, each once, in order.
+// firstNames keeps the first limit distinct names of those added, sorted.
 type firstNames struct {
 	limit int
 	names []metric.Discovered

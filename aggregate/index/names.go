@@ -5,29 +5,31 @@ import (
 	"unsafe"
 )
 
-// nameTable finds a family's entries by their objects' names: an open hash table as slots.go has
-// it, but under the lock of the family's shard. Go's map looked at its control bytes, the key in
-// its slot, the name and the entry, one after the other: for a series that nobody has seen each was
-// a miss of the cache. Here a slot has the entry and 32 bits of the name's hash, so that hardly any
-// other entry is looked at; and a family of one name takes 32 bytes, not 200.
+// nameTable finds a family's entries by object name. It is an open hash table like lookup.Slots,
+// but guarded by the lock of the family's shard.
+//
+// A Go map reads its control bytes, the key, the name and the entry in turn; for a new series each
+// of them misses the cache. Here a slot holds the entry and 32 bits of the name's hash, so a lookup
+// rarely reads another entry. A family of one name takes 32 bytes instead of 200.
 type nameTable struct {
 	slots  []nameSlot
 	live   int // slots with an entry
 	filled int // slots that are not empty
 }
 
-// nameSlot is empty where its entry is nil. Its tag is also where the probe begins.
+// nameSlot is a slot of a nameTable. It is empty if the entry is nil. The low bits of the tag are
+// the index at which the probe begins.
 type nameSlot struct {
 	entry *Entry
 	tag   uint32
 }
 
-// removedName is what a slot has whose entry is gone.
+// removedName marks a slot whose entry was removed. A probe continues past it.
 var removedName = new(Entry)
 
 func tagOf(hash uint64) uint32 { return uint32(hash >> 32) }
 
-// slot finds the slot of a name; nil: it has none.
+// slot finds the slot of a name, or returns nil.
 func (n *nameTable) slot(tag uint32, name string) *nameSlot {
 	if len(n.slots) == 0 {
 		return nil
@@ -43,7 +45,7 @@ func (n *nameTable) slot(tag uint32, name string) *nameSlot {
 	}
 }
 
-// find returns the entry of a name; nil: there is none.
+// find returns the entry of a name, or nil.
 func (n *nameTable) find(hash uint64, name string) *Entry {
 	if s := n.slot(tagOf(hash), name); s != nil {
 		return s.entry
@@ -51,7 +53,8 @@ func (n *nameTable) find(hash uint64, name string) *Entry {
 	return nil
 }
 
-// First is where the slot of a name is looked for first.
+// First returns the address of the first slot that find reads, for prefetching; 0 if the table is
+// empty.
 func (n *nameTable) First(hash uint64) uintptr {
 	if len(n.slots) == 0 {
 		return 0
@@ -59,7 +62,8 @@ func (n *nameTable) First(hash uint64) uintptr {
 	return uintptr(unsafe.Pointer(&n.slots[tagOf(hash)&uint32(len(n.slots)-1)]))
 }
 
-// Likely is the entry that find looks at first, without a look at it; nil: there is none.
+// Likely returns the first entry with the name's tag, without reading any entry. It returns nil if
+// there is none.
 func (n *nameTable) Likely(hash uint64) *Entry {
 	if len(n.slots) == 0 {
 		return nil
@@ -72,7 +76,7 @@ func (n *nameTable) Likely(hash uint64) *Entry {
 	}
 }
 
-// put enters an entry by its name, in place of one of the same.
+// put adds an entry, and replaces an entry of the same name.
 func (n *nameTable) put(hash uint64, e *Entry) {
 	tag := tagOf(hash)
 	if s := n.slot(tag, e.Name); s != nil {
@@ -97,7 +101,7 @@ func (n *nameTable) add(one nameSlot) {
 }
 
 func (n *nameTable) grow() {
-	old, size := n.slots, 2 // it may as well shrink
+	old, size := n.slots, 2 // the table shrinks if most of its slots are removed names
 	for (n.live+1)*2 > size {
 		size *= 2
 	}
@@ -109,7 +113,7 @@ func (n *nameTable) grow() {
 	}
 }
 
-// remove takes a name out.
+// remove removes the entry of a name.
 func (n *nameTable) remove(hash uint64, name string) {
 	if s := n.slot(tagOf(hash), name); s != nil {
 		s.entry = removedName
@@ -117,8 +121,8 @@ func (n *nameTable) remove(hash uint64, name string) {
 	}
 }
 
-// All yields the entries. Who is handed one may let others change them: what stays is yielded, what
-// comes may be.
+// All yields the entries. The loop's body may release the shard's lock, so entries may change
+// meanwhile: those that stay are yielded, and new ones may be.
 func (n *nameTable) All() iter.Seq[*Entry] {
 	return func(yield func(*Entry) bool) {
 		slots := n.slots
@@ -127,7 +131,7 @@ func (n *nameTable) All() iter.Seq[*Entry] {
 			if e == nil || e == removedName {
 				continue
 			}
-			if &slots[0] != &n.slots[0] { // it has grown: the slot may be out of date
+			if &slots[0] != &n.slots[0] { // the table was replaced: look the entry up again
 				s := n.slot(slots[i].tag, e.Name)
 				if s == nil {
 					continue

@@ -8,39 +8,40 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Order is the entries of a large family in the order of names, elders with them, kept from one
-// reading of all of them to the next: to sort 150,000 names takes as long as to read their values.
-// The lock of the family's shard guards it.
+// Order caches the entries of a large family, sorted by name, between two reads of all of them:
+// sorting 150,000 names takes as long as reading their values. It includes older objects of the
+// same name. The lock of the family's shard guards it.
 type Order struct {
-	// Sorted is never changed. What has left the family since is in it, without series, and counted
-	// in gone.
+	// Sorted never changes. Entries that were removed since stay in it, without series; Gone counts
+	// them.
 	Sorted []*Entry
 	Gone   int
-	// Fresh came since, in any order.
+	// Fresh are the entries that were added since, unsorted.
 	Fresh []*Entry
-	// known has the places of those in sorted that a query took, of which it was known at the
-	// moment that they are taken still: to ask about each of 150,000 pods takes longer than to read
-	// their values.
+	// known is a bitmap over Sorted: entries that Match selected, and that were still selected at
+	// moment. Asking Match about each of 150,000 pods takes longer than reading their values.
+	// moment is as ObjectFilter.Removed counts it.
 	known  []uint64
 	moment uint64
 }
 
-// orderedFrom is how many names a family has whose order is kept, and orderedFamilies the most
-// families that have one: it takes eight bytes an entry.
+// OrderedFrom is the number of names from which a family's order is kept. OrderedFamilies bounds
+// the number of kept orders: each takes eight bytes an entry.
 const (
 	OrderedFrom     = 4096
 	OrderedFamilies = 8
 )
 
-// orders are the families whose order was kept last. Its lock is taken alone.
+// orders is the ring of the families whose order was kept last. Its lock is never held together
+// with another lock.
 type orders struct {
 	mu   sync.Mutex
 	of   [OrderedFamilies]Key
 	next int
 }
 
-// enteredLocked and leftLocked note what a family's entries do. Where much has changed, to sort
-// anew is the lesser work.
+// enteredLocked and leftLocked keep the order up to date when an entry is added or removed. They
+// drop the order after many changes: sorting anew is cheaper then.
 func (f *Family) enteredLocked(e *Entry) {
 	f.Changes++
 	if o := f.Order; o != nil {
@@ -59,8 +60,8 @@ func (f *Family) leftLocked() {
 	}
 }
 
-// Keep keeps the order of a family's entries, unless they are others than when they were so many
-// changes old.
+// Keep stores the order of a family's entries. It does nothing if the family has changed since its
+// count of changes was read.
 func (x *Index) Keep(f *Family, changes uint64, all []Found) {
 	kept := &Order{Sorted: make([]*Entry, len(all)), known: make([]uint64, len(all)/64+1)}
 	for i := range all {
@@ -77,8 +78,8 @@ func (x *Index) Keep(f *Family, changes uint64, all []Found) {
 	}
 }
 
-// enter notes that a family's order is kept, and returns the one whose order is to be forgotten for
-// it.
+// enter adds a family to the ring, and returns the family that it replaces, whose order the caller
+// drops. forget is false if the family is in the ring already.
 func (o *orders) enter(key Key) (old Key, forget bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -102,22 +103,22 @@ func (x *Index) forget(key Key, forget bool) {
 	}
 }
 
-// unsure is an entry about which has to be asked: where it stands in what was found, and in the
-// order; -1: it is fresh.
+// unsure is an entry for which Match has to be called: its index in Buffer.found, and its place in
+// Order.Sorted, or -1 if it is fresh.
 type unsure struct{ at, place int }
 
-// ordered returns the entries in their order, those that are taken. Who was taken before, and did
-// not go since, is not asked about.
-func (f *Family) ordered(o *Order, pick metric.ObjectFilter, room *Buffer) []Found {
+// ordered returns the selected entries in the kept order. If pick.Removed is set, Match is not
+// called for entries that were selected before and that Removed has not listed since.
+func (f *Family) ordered(o *Order, pick metric.ObjectFilter, buffer *Buffer) []Found {
 	var now uint64
 	if pick.Removed != nil {
 		now = f.catchUp(o, pick.Removed)
 	}
 	f.Shard.Mu.Lock()
-	f.takeOrderedLocked(o, pick.Removed != nil, room)
+	f.takeOrderedLocked(o, pick.Removed != nil, buffer)
 	f.Shard.Mu.Unlock()
-	out, all := room.found, len(room.unsure)
-	room.unsure = slices.DeleteFunc(room.unsure, func(u unsure) bool {
+	out, all := buffer.found, len(buffer.unsure)
+	buffer.unsure = slices.DeleteFunc(buffer.unsure, func(u unsure) bool {
 		if pick.Match(out[u.at].Entry.Object()) {
 			return false
 		}
@@ -125,15 +126,16 @@ func (f *Family) ordered(o *Order, pick metric.ObjectFilter, room *Buffer) []Fou
 		return true
 	})
 	if pick.Removed != nil {
-		f.noteTaken(o, now, room.unsure)
+		f.noteTaken(o, now, buffer.unsure)
 	}
-	if len(room.unsure) == all {
+	if len(buffer.unsure) == all {
 		return out
 	}
 	return slices.DeleteFunc(out, func(one Found) bool { return one.Entry == nil })
 }
 
-// catchUp forgets who was taken and went since, and returns the moment at which that was so.
+// catchUp clears the known bits of objects that are no longer selected, and returns the moment up
+// to which known is then correct.
 func (f *Family) catchUp(o *Order, gone func(uint64) ([]metric.Object, uint64, bool)) (now uint64) {
 	f.Shard.Mu.Lock()
 	since := o.moment
@@ -149,7 +151,7 @@ func (f *Family) catchUp(o *Order, gone func(uint64) ([]metric.Object, uint64, b
 			o.forgetLocked(&went[i])
 		}
 	}
-	o.moment = max(o.moment, now) // another reading may have come further
+	o.moment = max(o.moment, now) // a concurrent read may have advanced it further
 	return now
 }
 
@@ -162,8 +164,9 @@ func (o *Order) forgetLocked(gone *metric.Object) {
 	}
 }
 
-// noteTaken notes who was taken when it was asked about, after the moment now. Where more is known
-// of later moments, that may have spoken of them, and who is not noted is asked about again.
+// noteTaken marks the entries as known that Match selected after the moment now. It stops if a
+// concurrent read has advanced Order.moment: the removals up to there may include these entries.
+// Unmarked entries are only asked about again.
 func (f *Family) noteTaken(o *Order, now uint64, taken []unsure) {
 	f.Shard.Mu.Lock()
 	defer f.Shard.Mu.Unlock()
@@ -177,15 +180,15 @@ func (f *Family) noteTaken(o *Order, now uint64, taken []unsure) {
 	}
 }
 
-// takeOrderedLocked takes all entries in their order, and lets others have the lock now and then.
-// What comes meanwhile is not in it.
-func (f *Family) takeOrderedLocked(o *Order, noted bool, room *Buffer) {
+// takeOrderedLocked fills the buffer with all entries in order, and yields the lock every
+// EntriesPerHold entries. Entries added meanwhile are not included.
+func (f *Family) takeOrderedLocked(o *Order, noted bool, buffer *Buffer) {
 	sorted, fresh := o.Sorted, slices.Clone(o.Fresh)
-	out, doubts := slices.Grow(room.found[:0], len(sorted)+len(fresh)), room.unsure[:0]
+	out, doubts := slices.Grow(buffer.found[:0], len(sorted)+len(fresh)), buffer.unsure[:0]
 	slices.SortFunc(fresh, func(a, b *Entry) int { return strings.Compare(a.Name, b.Name) })
 	take := func(e *Entry, place int) {
 		if len(e.Series) == 0 {
-			return // it has left its family: one in it always has series
+			return // removed: an entry of a family always has series
 		}
 		if !noted || place < 0 || o.known[place/64]&(1<<(place%64)) == 0 {
 			doubts = append(doubts, unsure{len(out), place})
@@ -203,5 +206,5 @@ func (f *Family) takeOrderedLocked(o *Order, noted bool, room *Buffer) {
 	for _, e := range fresh {
 		take(e, -1)
 	}
-	room.found, room.unsure = out, doubts
+	buffer.found, buffer.unsure = out, doubts
 }

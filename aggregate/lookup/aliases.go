@@ -10,18 +10,18 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Aliases finds a series by the name and tag bytes of a line, as on the wire: it hashes them, looks
-// them up without a lock, and compares them in full with the bytes of the record.
+// Aliases finds a series by the name and tag bytes of a line, as on the wire. It looks up their
+// hash without a lock, and compares all bytes with the record's.
 type Aliases struct {
 	seed     maphash.Seed
 	lineHash Hash
 	Slots    *Slots
 	Records  *records
-	Shards   [SlotShards]RecordShard // under the locks of the slots' shards
-	Used     atomic.Int64            // of records in use
+	Shards   [SlotShards]RecordShard // each guarded by the lock of the Slots shard of its index
+	Used     atomic.Int64            // bytes of records in use
 }
 
-// NewAliases reserves room for aliases of so many bytes.
+// NewAliases returns an empty table that reserves address space for size bytes of aliases.
 func NewAliases(size int64) *Aliases {
 	return &Aliases{seed: maphash.MakeSeed(), lineHash: NewHash(), Slots: NewSlots(), Records: newRecords(size)}
 }
@@ -31,16 +31,16 @@ type Key struct {
 	hash uint64
 	name []byte
 	tags []byte
-	mode uint16 // kind and separator; of a line, see lines.go
-	mask uint16 // of the mode's bits, those that are looked up
-	// rate is that of a sampled line; else 0.
+	mode uint16 // kind and separator; for a line, the bits of lines.go
+	mask uint16 // the bits of mode that a record has to match
+	// rate is the sample rate of a sampled line; else 0.
 	rate float64
-	// sender is the key of the sender, or 0 where senders do not matter: the same bytes of two
-	// senders describe two objects. Claims beside the tags are mixed in.
+	// sender is the key of the sender, with the claims outside the tags mixed in: the same bytes
+	// from two senders describe two objects. It is 0 if the sender does not matter.
 	sender uint64
 }
 
-// KeyOf is the key of a sample: of its line, where the line says all.
+// KeyOf returns the key of a sample: of its line, if it has one, else of its name and tags.
 func (a *Aliases) KeyOf(s *metric.Sample) Key {
 	if s.Line != nil {
 		return a.lineKeyOf(s)
@@ -63,8 +63,8 @@ func (a *Aliases) keyOfSample(s *metric.Sample) Key {
 	return k
 }
 
-// origin mixes the claims beside name and tags into the key of the sender, as hashes of 64 random
-// bits: they collide as rarely as the keys of senders.
+// origin mixes the claims outside name and tags into the sender's key. Their seeded 64-bit hashes
+// collide as rarely as the keys of senders.
 func (a *Aliases) origin(s *metric.Sample) uint64 {
 	k := s.Sender.Key
 	if len(s.Container) > 0 {
@@ -93,8 +93,8 @@ func (a *Aliases) Find(k *Key) *record {
 	}
 }
 
-// Set makes a key lead to a target, with a new record if needed, and returns the earlier target or
-// 0. It returns false if the key is too long to be remembered, or there is no memory.
+// Set sets the target of a key, in a new record if needed, and returns the previous target or 0. It
+// returns false if the key is too long to be remembered, or if there is no memory.
 func (a *Aliases) Set(k *Key, target uint64) (before uint64, ok bool) {
 	if len(k.name)+len(k.tags) > maxAliasBytes {
 		return 0, false
@@ -114,7 +114,7 @@ func (a *Aliases) Set(k *Key, target uint64) (before uint64, ok bool) {
 	return 0, true
 }
 
-// place is where the next record of a hash would lie.
+// place returns the probable address of the next record for a hash and length, for prefetching.
 func (a *Aliases) place(hash uint64, length int) uintptr {
 	shard := a.Slots.Shard(hash)
 	shard.Mu.Lock()
@@ -131,6 +131,7 @@ func (a *Aliases) Sweep(index int, stale func(target uint64) bool) []uint32 {
 	return shard.sweepLocked(func(number uint32) bool { return stale(a.Records.at(number).Target.Load()) })
 }
 
+// Recycle frees swept records of one shard.
 func (a *Aliases) Recycle(index int, numbers []uint32) {
 	shard := &a.Slots.Shards[index]
 	shard.Mu.Lock()

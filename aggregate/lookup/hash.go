@@ -19,8 +19,8 @@ func (h *Hash) Of(head, rest []byte) uint64 {
 	return h.piece(h.piece(h.C, head), rest)
 }
 
-// String hashes a string into a state. The length is mixed in, so adjacent strings cannot be cut
-// elsewhere.
+// String hashes a string into a state. The length is mixed in, so "ab" then "c" hashes unlike "a"
+// then "bc".
 func (h *Hash) String(state uint64, s string) uint64 {
 	return h.piece(state, unsafe.Slice(unsafe.StringData(s), len(s)))
 }

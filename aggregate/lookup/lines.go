@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Bits of a record's mode. Below lineMode is the kind, which a line that is looked up does not know
-// yet.
+// Bits of a record's mode. The kind and sampledMode come from the record: a line that is looked up
+// is not parsed yet.
 const (
 	kindMask     = 0x0f
 	sampledMode  = 0x10 // the record ends with the line's rate
@@ -17,16 +17,16 @@ const (
 	externalMode = 0x40
 )
 
-// Result is a line on its way to its series. Each step is done for all lines before the next one,
-// so that their cache misses overlap.
+// Result is the state of one line's lookup. Each step is done for all lines before the next one, so
+// that their cache misses overlap.
 type Result struct {
 	hash   uint64
 	sender uint64
 	mode   uint16 // of the line; once its record is found, the record's
 	Known  bool
-	number uint32 // of the record that may be the line's; 0: none
+	number uint32 // of the record with the line's hash tag; 0: none
 	record *record
-	Ref    Ref // where the record leads
+	Ref    Ref // the series of a known line
 }
 
 // IsNew reports whether no record was found.
@@ -41,7 +41,8 @@ func (r *Result) Sampled() bool { return r.mode&sampledMode != 0 }
 // Rate is the rate of a sampled line.
 func (r *Result) Rate() float64 { return r.record.rate() }
 
-// lineKeyOf is the key of a sample's line, including what its record says of the sample.
+// lineKeyOf returns the key of a sample's line, with the sample's kind and rate, which its record
+// keeps.
 func (a *Aliases) lineKeyOf(s *metric.Sample) Key {
 	l := s.Line
 	hash, sender, mode := a.lineKey(l)
@@ -52,7 +53,8 @@ func (a *Aliases) lineKeyOf(s *metric.Sample) Key {
 	return k
 }
 
-// lineKey is the key of a line beside its bytes. The kind is part of Rest, so it need not be known.
+// lineKey returns the parts of a line's key other than its bytes. The key needs no kind, because
+// the bytes of Rest include it.
 func (a *Aliases) lineKey(l *metric.Line) (hash, sender uint64, mode uint16) {
 	mode = lineMode | uint16(l.Dialect)<<8
 	if l.DefaultExternal {
@@ -71,16 +73,17 @@ func (r *record) isLine(l *metric.Line, k *Result) bool {
 		bytes.Equal(r.name(), l.Head) && bytes.Equal(r.tags(), l.Rest)
 }
 
-// Where what lines look at is more than the processor's own cache holds, it is asked for one step
-// ahead, some lines at a time: a load that waits holds up all that come a few hundred instructions
-// behind it, asking does not. Where it is less, asking costs more than it brings.
+// If the records exceed the processor's own cache, each step prefetches the memory of the next
+// step, for a few lines at a time. A load that misses the cache stalls the instructions after it; a
+// prefetch does not. For fewer records, prefetching costs more than it saves.
 const (
-	FarBytes  = 4 << 20 // of records, if nobody says otherwise
-	FarLines  = 8       // whose addresses are gathered
-	farCaches = 3 * FarLines
+	FarBytes  = 4 << 20      // lookups prefetch if the records take more than this, by default
+	FarLines  = 8            // lines per call of memory.Prefetch
+	farCaches = 3 * FarLines // cache lines of records per call
 )
 
-// LookupLines finds the records of lines. far: each step prefetches the memory of the next.
+// LookupLines finds the records of lines. If far is set, each step prefetches the memory of the
+// next one.
 func (a *Aliases) LookupLines(lines []metric.Line, found []Result, far bool) {
 	if a.hashLines(lines, found, far); far {
 		a.findFar(lines, found)
@@ -105,7 +108,7 @@ func (a *Aliases) hashLines(lines []metric.Line, found []Result, far bool) {
 	}
 }
 
-// prefetchSlots prefetches the slots of up to farLines lines.
+// prefetchSlots prefetches the slots of up to FarLines lines.
 func (a *Aliases) prefetchSlots(found []Result) {
 	var ahead [FarLines]uintptr
 	slots := a.Slots
@@ -126,8 +129,8 @@ func (a *Aliases) findLines(found []Result) {
 	}
 }
 
-// findFar is findLines, and prefetches the records: of long ones the first two cache lines and the
-// last.
+// findFar is findLines, and prefetches the records: of a long one, the first two cache lines and
+// the last.
 func (a *Aliases) findFar(lines []metric.Line, found []Result) {
 	records := a.Records
 	for len(found) > 0 {
@@ -136,7 +139,7 @@ func (a *Aliases) findFar(lines []metric.Line, found []Result) {
 		var ahead [farCaches]uintptr
 		for i := range found[:n] {
 			r, l := &found[i], &lines[i]
-			r.record = records.at(r.number) // of 0, too: it lies in the arena
+			r.record = records.at(r.number) // number 0 is an address in the arena too
 			first, last := uintptr(unsafe.Pointer(r.record)), uintptr(recordHeader+len(l.Head)+len(l.Rest)-1)
 			at := i * 3
 			ahead[at], ahead[at+1], ahead[at+2] = first, first+min(last, CacheLine), first+last
@@ -146,8 +149,8 @@ func (a *Aliases) findFar(lines []metric.Line, found []Result) {
 	}
 }
 
-// touchRecords loads the records ahead: comparing one takes too long for the processor to reach the
-// next load.
+// touchRecords loads all records before compare reads them. Comparing one record takes so many
+// instructions that the processor would not start the load of the next one meanwhile.
 func (a *Aliases) touchRecords(found []Result) {
 	records := a.Records
 	for i := range found {
@@ -162,7 +165,8 @@ func (a *Aliases) touchRecords(found []Result) {
 func (a *Aliases) compare(lines []metric.Line, found []Result) {
 	for i := range found {
 		r := &found[i]
-		// Another line of the same bits in its slot is so rare that it may be parsed.
+		// Only the first record with the line's tag is compared. Two lines of one tag are so rare
+		// that the second may be parsed.
 		if r.Known = r.number != 0 && r.record.isLine(&lines[i], r); r.Known {
 			target := r.record.Target.Load()
 			r.mode, r.Ref, r.Known = r.record.mode, TargetRef(target), target&RefusalBit == 0
@@ -170,7 +174,7 @@ func (a *Aliases) compare(lines []metric.Line, found []Result) {
 	}
 }
 
-// PrefetchNew prefetches the slots and the memory of aliases that are about to be made.
+// PrefetchNew prefetches the slots and the probable memory of new aliases.
 func (a *Aliases) PrefetchNew(lines []metric.Line, found []Result) {
 	a.prefetchSlots(found)
 	var ahead [2 * FarLines]uintptr

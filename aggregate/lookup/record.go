@@ -9,25 +9,26 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate/memory"
 )
 
-// record is an alias: a header, followed in memory by the name and the tags, and of a sampled line
-// by its rate. It lies in memory without pointers, on a multiple of 16 bytes.
+// record is an alias: a header, followed in memory by the name, the tags and, for a sampled line,
+// the rate. It lies in memory without pointers, at a multiple of 16 bytes.
 type record struct {
 	sender uint64
-	// Target is where the alias leads, see target.go. It is the one thing that may change.
+	// Target is the series or rejection of the alias, see target.go. All other fields are
+	// immutable.
 	Target     atomic.Uint64
 	nameLength uint16
 	tagsLength uint16
 	mode       uint16
-	class      uint16 // of its size, for using it again
+	class      uint16 // size class, for the free lists
 }
 
 const (
 	recordHeader = int(unsafe.Sizeof(record{}))
 	recordGrain  = 16
-	// maxAliasBytes bounds the name and tags of an alias; longer lines are found by their canonical
-	// form each time.
+	// maxAliasBytes bounds the name and tags of an alias. The series of longer lines are found by
+	// identity each time.
 	maxAliasBytes = 2048
-	chunkGrains   = 1 << 9 // 8 KiB: there are as many begun as shards
+	chunkGrains   = 1 << 9 // 8 KiB: each shard has one chunk in use
 	recordClasses = (recordHeader+maxAliasBytes+rateBytes)/recordGrain + 2
 	rateBytes     = 8
 )
@@ -39,7 +40,7 @@ func (r *record) bytes(from, length int) []byte {
 	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(r), recordHeader+from)), length)
 }
 
-// touch has the first two cache lines come. What lies behind the last record is readable, too.
+// touch loads the record's first two cache lines. The arena is readable beyond the last record.
 func (r *record) touch() {
 	r.Target.Load()
 	memory.Touch(unsafe.Add(unsafe.Pointer(r), CacheLine))
@@ -47,27 +48,27 @@ func (r *record) touch() {
 
 const CacheLine = 64
 
-// size is what the record takes, in bytes.
+// size is the memory of the record, in bytes.
 func (r *record) size() int64 { return int64(r.class) * recordGrain }
 
 func (r *record) name() []byte { return r.bytes(0, int(r.nameLength)) }
 
 func (r *record) tags() []byte { return r.bytes(int(r.nameLength), int(r.tagsLength)) }
 
-// rate is that of a sampled line.
+// rate is the sample rate of a sampled line.
 func (r *record) rate() float64 {
 	return math.Float64frombits(binary.LittleEndian.Uint64(r.bytes(int(r.nameLength)+int(r.tagsLength), rateBytes)))
 }
 
-// records is the memory of all aliases. A record's number is its place in grains. Chunks of it are
-// given to the shards, which cut them up under their locks.
+// records is the memory of all aliases. A record's number is its offset in units of recordGrain.
+// Shards take chunks of the memory and divide them into records under their locks.
 type records struct {
 	Memory *memory.Arena
 	chunks atomic.Int64 // given out
 }
 
-// newRecords reserves for records of so many bytes, and as much again for pieces that no new record
-// fits.
+// newRecords reserves address space for size bytes of records, and as much again for free pieces
+// that fit no new record.
 func newRecords(size int64) *records {
 	most := int64(math.MaxUint32) * recordGrain
 	return &records{Memory: memory.NewArena(int(min(2*size+SlotShards*chunkGrains*recordGrain, most)))}
@@ -77,7 +78,7 @@ func (r *records) at(number uint32) *record {
 	return (*record)(unsafe.Add(r.Memory.Base, uintptr(number)*recordGrain))
 }
 
-// chunk gives out a chunk: the number of its first grain. False: there is no more memory.
+// chunk returns the number of the first grain of a new chunk, or false if there is no memory.
 func (r *records) chunk() (number uint32, ok bool) {
 	n := r.chunks.Add(1)
 	if !r.Memory.Grow(int(n)*chunkGrains*recordGrain + CacheLine) {
@@ -89,15 +90,15 @@ func (r *records) chunk() (number uint32, ok bool) {
 
 func (r *records) Bytes() int64 { return r.chunks.Load() * chunkGrains * recordGrain }
 
-// RecordShard is a shard's part of the records, under the shard's lock: the chunk that is cut up
-// from its start, and lists of pieces that were given back, by size.
+// RecordShard is a shard's part of the records, guarded by the shard's lock: the unused rest of its
+// current chunk, and free lists by size class.
 type RecordShard struct {
 	next, end uint32
 	free      [recordClasses][]uint32
 }
 
-// makeLocked copies a key into a new record, complete but not yet named by a slot. False: there is
-// no more memory.
+// makeLocked copies a key into a new record, which no slot names yet. It returns false if there is
+// no memory.
 func (s *RecordShard) makeLocked(all *records, k *Key, target uint64) (number uint32, ok bool) {
 	length := recordHeader + len(k.name) + len(k.tags)
 	if k.rate != 0 {
@@ -119,10 +120,10 @@ func (s *RecordShard) makeLocked(all *records, k *Key, target uint64) (number ui
 	return number, true
 }
 
-// recordClass is the class of a record of so many bytes.
+// recordClass is the size class of a record of length bytes, in grains.
 func recordClass(length int) int { return (length + recordGrain - 1) / recordGrain }
 
-// likelyLocked is where the next record of a class comes to lie, unless a chunk ends before.
+// likelyLocked is the number of the next record of a class, unless the current chunk is too short.
 func (s *RecordShard) likelyLocked(class int) uint32 {
 	if list := s.free[class]; len(list) > 0 {
 		return list[len(list)-1]
@@ -142,7 +143,7 @@ func (s *RecordShard) placeLocked(all *records, class int) (number uint32, ok bo
 		}
 		s.next, s.end = first, first+chunkGrains
 		if first == 0 {
-			s.next = FirstNumber // the numbers before it have a meaning in slots
+			s.next = FirstNumber // lower numbers have a meaning in slots
 		}
 	}
 	number = s.next

@@ -7,22 +7,23 @@ import (
 )
 
 // Slots is an open hash table from hashes to numbers, in shards. Lookups take no lock. A slot holds
-// 32 bits of the hash, the tag, so callers compare what the number stands for. The low bits of the
-// tag are also the start of the probe, so a table grows without another look at its objects; the
-// bits above, and the shard, tell hashes apart.
+// 32 bits of the hash, the tag, so callers compare the number's object. The low bits of the tag are
+// also the start of the probe, so a table can grow without reading the objects. The bits above, and
+// the shard, distinguish hashes.
 //
 //   - T1 The object of a number is complete before its slot names it.
 //   - T2 A removed number is reused only after every writer was quiescent (memory.Epochs).
 //   - T3 Adding, removing and growing happen under the shard's lock; a concurrent lookup finds the
 //     old state or the new one.
 type Slots struct {
-	heads  [SlotShards]slotHead // by themselves, so that they stay in a cache
+	heads  [SlotShards]slotHead // close together, so that they stay in a cache
 	Shards [SlotShards]slotShard
 }
 
 const SlotShards = 256
 
-// slotHead is where the table of a shard is. A table is replaced only by one of at least its size.
+// slotHead is the address and size of a shard's table, for lookups. A table is replaced only by one
+// of at least its size.
 //
 //   - T4 Growing stores first, then mask; a lookup loads mask, then first. So it never reads beyond
 //     a table. With a new table and an old mask it may miss a number; callers look again under the
@@ -41,7 +42,7 @@ type slotShard struct {
 	filled int // slots that are not empty
 }
 
-// Numbers in slots: 0 is the end of a probe, removed a slot whose number is gone.
+// Numbers in slots: 0 ends a probe; removed marks a slot whose number was removed.
 const (
 	removed     = 1
 	FirstNumber = 2

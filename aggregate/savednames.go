@@ -9,26 +9,25 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// What identifies the series of a block is mostly the same few strings: resource, namespace, metric
-// and labels, and of one pod's series name and UID. So a blob spells out each once, and says then
-// which one it was. A birth of a pod's counter takes half of the bytes so: who writes them and
-// compacts them has as much less to do, which is most of what a new series costs beside its place
-// in the table.
+// The identities of a block's series repeat few strings: resource, namespace, metric name and
+// labels; and, for the series of one pod, the pod's name and UID. A blob spells out each string
+// once and refers to it by number afterwards. That halves the birth of a pod's counter. Writing and
+// compacting births is most of a new series' cost outside the table.
 //
-// A string is its length, doubled, and its bytes; or its number, doubled, plus one: how many were
-// spelled out before it.
+// A string is encoded as twice its length, then its bytes. A reference is encoded as twice the
+// string's number plus one. Strings are numbered from 0 in the order in which they are spelled out.
 
-// nameWriter is what the writer of a blob has spelled out.
+// nameWriter holds the strings that a blob has spelled out so far.
 type nameWriter struct {
 	shared, objects stringTable
 }
 
-// nameReader is what the reader of a blob has found spelled out.
+// nameReader holds the strings that were read spelled out so far, by number.
 type nameReader struct {
 	shared, objects []string
 }
 
-// birth is what a birth says of a series.
+// birth is the saved identity of a series.
 type birth struct {
 	place, state, born uint32
 	kind               metric.Kind
@@ -67,10 +66,12 @@ func (s *nameReader) next(d *blob.Decoder) (i birth) {
 	return i
 }
 
-// sharedNames begins the names of a block whose strings are spelled out once: no place is so high.
+// sharedNames is the first varint of a names blob that spells out each string once. Blobs of older
+// formats begin with a place, which is always lower.
 const sharedNames = kind.BlockSeries
 
-// readNames reads the names of a block, of any format: next reads one.
+// readNames reads the output of AppendNames, in this format and older ones. Each call of next reads
+// one birth.
 func readNames(names []byte) (d *blob.Decoder, next func() birth) {
 	d = &blob.Decoder{Rest: names}
 	if first, n := binary.Uvarint(names); n <= 0 || first != sharedNames {
@@ -81,7 +82,7 @@ func readNames(names []byte) (d *blob.Decoder, next func() birth) {
 	return d, func() birth { return before.next(d) }
 }
 
-// spelledOut reads a birth as the formats up to the third have it, with all its strings.
+// readSpelledOut reads a birth of an older format, which spells out all its strings.
 func readSpelledOut(d *blob.Decoder) (i birth) {
 	i.place, i.state, i.kind, i.born = readPlace(d), d.Uint32(), metric.Kind(d.Byte()), d.Uint32()
 	i.object = metric.Object{Resource: d.String(), Namespace: d.String(), Name: d.String(), UID: d.String()}
@@ -89,8 +90,9 @@ func readSpelledOut(d *blob.Decoder) (i birth) {
 	return i
 }
 
-// stringTable are strings with their numbers. A string stands within a few places of where its hash
-// says; one that found them taken took the first, and who stood there is spelled out again.
+// stringTable maps strings to their numbers: a hash table of fixed size that forgets. A string lies
+// within spelledProbes slots of its hash. If all of them are taken, it replaces the string in the
+// first one, which is spelled out anew the next time.
 type stringTable struct {
 	places [128]struct {
 		text   string
@@ -122,7 +124,8 @@ func (s *stringTable) append(dst []byte, text string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(text))<<1), text...)
 }
 
-// endHash is a hash of a string's end, in which those that follow one another mostly differ.
+// endHash hashes the last eight bytes of a string. Names that follow one another mostly differ
+// there.
 func endHash(text string) uint64 {
 	end := text[max(len(text)-8, 0):]
 	var bytes uint64
@@ -133,10 +136,10 @@ func endHash(text string) uint64 {
 			bytes = bytes<<8 | uint64(end[i])
 		}
 	}
-	return bytes * 0x9e3779b97f4a7c15 >> 57 // the highest bits: as many as there are places, in which all bytes have a part
+	return bytes * 0x9e3779b97f4a7c15 >> 57 // the 7 highest bits, for 128 slots, depend on all bytes
 }
 
-// spelled reads a string that may be one of those before it.
+// readShared reads a string: spelled out, or a reference to an earlier one.
 func readShared(d *blob.Decoder, before *[]string) string {
 	n := d.Uvarint()
 	switch {

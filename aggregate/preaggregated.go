@@ -9,12 +9,13 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// applyPushed applies a running total or a histogram. These come once a push, so they may take the
-// history lock: the client's last total and the counted growth change together. A removed series
-// gets no late total, which would count as growth; a new series begins with it.
-func (w *Writer) applyPushed(to lookup.Ref, s *metric.Sample) metric.Reason {
+// applyPreAggregated applies a running total or a histogram. Clients push these at intervals, not
+// once per request, so they may take the history lock: the client's last total and the counted
+// growth change together. A removed series gets no late total, which would count as growth. A new
+// series begins with that total instead.
+func (w *Writer) applyPreAggregated(to lookup.Ref, s *metric.Sample) metric.Reason {
 	for {
-		refused, there := w.push(to, s)
+		refused, there := w.tryPreAggregated(to, s)
 		if there {
 			return refused
 		}
@@ -24,8 +25,9 @@ func (w *Writer) applyPushed(to lookup.Ref, s *metric.Sample) metric.Reason {
 	}
 }
 
-// push applies the sample and records it at once. It returns false if the series was removed.
-func (w *Writer) push(to lookup.Ref, s *metric.Sample) (refused metric.Reason, there bool) {
+// tryPreAggregated applies the sample and records it at once. It returns false if the series was
+// removed.
+func (w *Writer) tryPreAggregated(to lookup.Ref, s *metric.Sample) (refused metric.Reason, there bool) {
 	t := w.table
 	b, place := t.blocks.of(to.Number)
 	b.history.Lock()
@@ -36,7 +38,7 @@ func (w *Writer) push(to lookup.Ref, s *metric.Sample) (refused metric.Reason, t
 	now := t.Clock.Now()
 	tick := t.arrivalLocked(b, place, s, now)
 	if today := b.tickLocked(place, now); tick < today && b.page.cells[place].History.Stamp != 0 {
-		t.noteLocked(b, place, today, now) // what came until now, under its own tick
+		t.noteLocked(b, place, today, now) // earlier samples count in their own tick
 	}
 	stamp := b.page.cells[place].History.Stamp
 	refused = kind.Of(s.Kind).ApplyPreAggregatedLocked(&w.Applier, b.handle(place), tick, s)
@@ -52,8 +54,8 @@ func (w *Writer) push(to lookup.Ref, s *metric.Sample) (refused metric.Reason, t
 	return metric.Applied, true
 }
 
-// arrivalLocked is the tick of a sample's arrival; pending and late samples arrived earlier, and
-// may move the birth of the series back.
+// arrivalLocked returns the tick in which a sample counts. Pending and late samples count in an
+// earlier tick, and may move the birth of a new series back to it.
 func (t *Table) arrivalLocked(b *block, place uint32, s *metric.Sample, now window.Moment) uint32 {
 	then := time.Unix(0, s.Arrived)
 	switch {
@@ -69,7 +71,8 @@ func (t *Table) arrivalLocked(b *block, place uint32, s *metric.Sample, now wind
 	return tick
 }
 
-// noteLocked records a series' value under a tick. It clears the mark first, as the roller does.
+// noteLocked records a series' value under a tick. It clears the dirty bit first, as the roller
+// does.
 func (t *Table) noteLocked(b *block, place, tick uint32, now window.Moment) {
 	b.page.dirty[place/64].And(^(uint64(1) << (place % 64)))
 	t.rollSeriesLocked(b, place, tick)

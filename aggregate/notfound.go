@@ -10,7 +10,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// absent explains that there is no such metric: it never was, it is gone, or other objects have it.
+// absent explains why a metric does not exist: it was never received, it was removed, or only other
+// objects have it.
 func (t *Table) absent(q *metric.Query) error {
 	family := index.Key{Resource: q.Resource, Namespace: q.Namespace, Name: q.Expression.Name}
 	one := t.removals.find(family, q.Object)
@@ -29,8 +30,8 @@ func (t *Table) absent(q *metric.Query) error {
 	return metric.NotFoundf("no series of %s: none was ever received%s", describeAsked(q), t.mistyped(q))
 }
 
-// mistyped says what was probably meant by a name that ends like a stat or a window, but in none
-// that there is.
+// mistyped returns a hint for a name with an unknown stat or window at its end: if the part before
+// a colon is a metric, the hint lists its stats and windows. Otherwise it is empty.
 func (t *Table) mistyped(q *metric.Query) string {
 	for head := q.Expression.Name; ; {
 		i := strings.LastIndexByte(head, ':')
@@ -53,7 +54,7 @@ func (t *Table) explainRemoval(q *metric.Query, one removal) error {
 	return metric.NotFoundf("no series of %s; last seen %s ago, %s", describeAsked(q), roughly(ago), one.why)
 }
 
-// nothing explains that there are series but no value.
+// nothing explains why a metric with series has no value.
 func (t *Table) nothing(q *metric.Query, r *evaluation, matched bool) error {
 	switch {
 	case matched && r.Lacks != "":
@@ -69,7 +70,7 @@ func (t *Table) nothing(q *metric.Query, r *evaluation, matched bool) error {
 	return metric.NotFoundf("no series of %s has labels that match the selector", describeAsked(q))
 }
 
-// describeAsked names what was asked for: `"x" for pods/web-1 in "shop"`.
+// describeAsked formats the metric and object of a query: `"x" for pods/web-1 in "shop"`.
 func describeAsked(q *metric.Query) string {
 	s := fmt.Sprintf("%q", q.Expression.Name)
 	switch {
@@ -86,7 +87,7 @@ func describeAsked(q *metric.Query) string {
 	return s
 }
 
-// roughly prints a span of time as people say it: 26h, 5m, 12s.
+// roughly formats a duration in its largest unit only: 26h, 5m, 12s.
 func roughly(d time.Duration) string {
 	switch {
 	case d >= time.Hour:

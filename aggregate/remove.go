@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Delete removes the series that a query names, whatever its stat and window, and returns their
-// number. Unlike a read, it does not fall back to the cluster-wide metric.
+// Delete removes the series that a query selects and returns their number. It ignores stat and
+// window. Unlike a read, it does not fall back to the cluster-wide metric.
 func (t *Table) Delete(q metric.Query) int {
 	var gone []lookup.Ref
 	key := index.Key{Resource: q.Resource, Namespace: q.Namespace, Name: q.Expression.Name}
@@ -59,13 +59,14 @@ func (t *Table) Remove(namespace, name string, sets []metric.Labels) int {
 	return t.evict(gone, deleted, t.Clock.Now())
 }
 
-// seriesOf finds a metric of exactly this object, including its UID.
+// seriesOf finds the entries of a metric of one object, matched by UID too.
 func (t *Table) seriesOf(o metric.Object, name string) []index.Found {
 	same := func(other metric.Object) bool { return other == o }
 	return t.index.FindObject(index.Key{Resource: o.Resource, Namespace: o.Namespace, Name: name}, o.Name, metric.ObjectFilter{Match: same}, new(index.Buffer))
 }
 
-// Idle is the time since the last sample of a metric of an object; 0 if there is no such metric.
+// Idle returns the time since the last sample of a metric of an object, or 0 if there is no such
+// metric.
 func (t *Table) Idle(o metric.Object, name string) time.Duration {
 	now := t.Clock.Now()
 	idle := time.Duration(-1)
@@ -81,8 +82,8 @@ func (t *Table) Idle(o metric.Object, name string) time.Duration {
 	return max(idle, 0)
 }
 
-// Prune removes the series of all objects that alive denies: objects may have been deleted while no
-// process ran.
+// Prune removes the series of all objects for which alive returns false, and returns their number.
+// It finds objects that were deleted while no process ran.
 func (t *Table) Prune(alive func(metric.Object) bool) (gone int) {
 	for i := range t.index.Shards {
 		var dead []lookup.Ref

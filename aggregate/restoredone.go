@@ -10,9 +10,9 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// RestoreDone files the restored series in the index, all at once: only now it is known which of
-// them live. A crash between the writes of two blocks may leave two series of one identity, or of
-// two kinds; the younger stays. Expired series are removed. Then free places can be used.
+// RestoreDone files the restored series in the index. It runs after all blocks: a crash between the
+// writes of two blocks may leave two series of one identity, or a metric in two kinds, and then
+// only the younger one is kept. It drops expired series and makes free places usable.
 func (t *Table) RestoreDone() error {
 	now := t.Clock.Now()
 	restored := t.restored()
@@ -44,7 +44,8 @@ func (t *Table) restored() (all []restoredSeries) {
 	return all
 }
 
-// fileRestored files one series, or drops it.
+// fileRestored files one series in the index. It drops the series if it has expired, or if a
+// younger one conflicts with it.
 func (t *Table) fileRestored(to lookup.Ref, now window.Moment) {
 	b, place := t.blocks.of(to.Number)
 	s := &b.series[place]
@@ -75,7 +76,7 @@ func (t *Table) fileRestored(to lookup.Ref, now window.Moment) {
 	b.page.expectEnd(place, now)
 }
 
-// accountRestored accounts for the memory and, of counters, the value of a restored series.
+// accountRestored accounts for the memory of a restored series and, for a counter, its value.
 func (t *Table) accountRestored(b *block, place uint32) {
 	k := b.page.kinds[place]
 	kind.Of(k).Weigh(&t.Env, b.handle(place))
@@ -86,7 +87,8 @@ func (t *Table) accountRestored(b *block, place uint32) {
 	}
 }
 
-// dropRestored removes a restored series before anybody knows it. The next delta saves its death.
+// dropRestored removes a restored series that no writer or reader has found yet. The next delta
+// saves its death.
 func (t *Table) dropRestored(b *block, place uint32) {
 	c := &b.page.cells[place]
 	state := c.State.Load()

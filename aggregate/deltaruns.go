@@ -9,33 +9,33 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Nearly all that changes are plain counters and gauges, which changed in the same tick. A delta
-// says once, for a run of them, what they have in common:
+// Most changed series are counters and gauges without a body that changed in the same tick. A delta
+// groups them into runs and writes their common fields once:
 //
-//	kind  [mark]  state  earlier notes  habit  how many  then for each:
-//	  places skipped  value  [since the change]  steps of the earlier notes
+//	record type  [mark]  state  earlier entries  habit  numbers in the run, then for each:
+//	  places skipped  value  [ticks since the change]  steps back to the earlier entries
 //
-// The mark has the tick of the newest note. Of a gauge follows how many ticks before that it
-// changed. Earlier notes are those since the last delta; their steps go back from the newest: how
-// many ticks, and by how much the number changed.
+// The mark holds the tick of the last record. A gauge's value is followed by the number of ticks
+// between its last change and that tick. Earlier entries are the history entries since the last
+// delta. Each step back from the newest entry is a number of ticks and the change of the value.
 
-// commons is what the numbers of a run share beside their mark.
+// commons holds the fields besides the mark that all numbers of a run share.
 type commons struct {
 	state   uint32
-	earlier uint32
-	habit   uint8
+	earlier uint32 // history entries since the last delta, the newest excluded
+	habit   uint8  // see window.History.Habit
 }
 
-// run is the run that a delta is at.
+// run is the run that a delta is appending to.
 type run struct {
 	commons
-	counted int // where in the delta its length stands; 0: there is none
-	place   uint32
+	counted int    // index of the run's count in the delta; 0: there is no run
+	place   uint32 // the place after the last number's
 }
 
 const longestRun = math.MaxUint8
 
-// plainLocked reports whether a series is a number without a body.
+// plainLocked reports whether a series is a counter or gauge without a body.
 func (b *block) plainLocked(place uint32) bool {
 	switch b.page.kinds[place] {
 	case metric.Counter, metric.Gauge:
@@ -44,7 +44,8 @@ func (b *block) plainLocked(place uint32) bool {
 	return false
 }
 
-// appendNumberLocked appends a plain number to the run, or begins another one with it.
+// appendNumberLocked appends a plain number to the run. It begins another run if the number's mark
+// or common fields differ, or the run is full.
 func (d *delta) appendNumberLocked(place uint32) {
 	b, p, c := d.b, &d.b.page.cells[place].History, kind.Of(d.b.page.kinds[place]).Coding()
 	own := b.markLocked(place)
@@ -73,7 +74,7 @@ func (d *delta) beginRun(own mark, common commons) {
 	d.before, d.run = own, run{commons: common, counted: len(d.dst) - 1}
 }
 
-// numbers reads a run that appendNumberLocked appended.
+// numbers reads a run. alike: the run has the mark of the previous value and carries none.
 func (r *restorer) numbers(d *blob.Decoder, alike bool) {
 	if !alike {
 		r.mark = readMark(d)
@@ -82,7 +83,7 @@ func (r *restorer) numbers(d *blob.Decoder, alike bool) {
 	readPlaces(d, func(place uint32) { r.number(d, place, common) })
 }
 
-// places calls f for each place of a run. f reads what follows the place.
+// readPlaces calls f for each place of a run. f reads the rest of the number.
 func readPlaces(d *blob.Decoder, f func(place uint32)) {
 	place := uint64(0)
 	for n := d.Byte(); n > 0 && d.Err == nil; n-- {
@@ -109,10 +110,11 @@ func (r *restorer) number(d *blob.Decoder, place uint32, common commons) {
 	kind.Of(r.b.page.kinds[place]).RestoreNumber(d, r.b.handle(place))
 }
 
-// What the formats up to the fourth had in place of logs: how a number stood at the end of each
-// unit of each window. They are read, and never written.
+// Older formats save no history entries. They hold the value of a number at the end of each unit of
+// each window. These records are read but never written.
 
-// unitRun reads a run of numbers with the units of each span that they have in common.
+// unitRun reads a run of an older format: the number of units of each window, which its numbers
+// have in common, then the numbers.
 func (r *restorer) unitRun(d *blob.Decoder, alike bool) {
 	if !alike {
 		r.mark = readMark(d)
@@ -120,11 +122,12 @@ func (r *restorer) unitRun(d *blob.Decoder, alike bool) {
 	state := d.Uint32()
 	units := d.Bytes(uint64(len(r.Strides)))
 	if len(units) < len(r.Strides) {
-		return // the list ended early
+		return // the blob is too short: Bytes has failed the decoder
 	}
 	readPlaces(d, func(place uint32) { r.unitNumber(d, place, state, units) })
 }
 
+// unitNumber reads one number of such a run.
 func (r *restorer) unitNumber(d *blob.Decoder, place, state uint32, units []byte) {
 	rolled := d.Uvarint()
 	r.BeginUnits()

@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// removalLog remembers the last thousands of removals, by object and for all objects together
-// ("*"), to explain why a metric is absent.
+// removalLog holds the latest removal of up to maxRemovals metrics, by object and for all objects
+// together ("*"). Error messages use it to explain why a metric is absent.
 type removalLog struct {
 	mu   sync.Mutex
 	at   map[removalKey]removal
@@ -25,7 +25,7 @@ type removalKey struct {
 
 type removal struct {
 	seen window.LifeStamp
-	why  string // empty: there is none
+	why  string // empty: no removal is known
 }
 
 const maxRemovals = 8192
