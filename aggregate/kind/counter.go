@@ -136,7 +136,7 @@ func (counterKind) ReadLocked(r *Reader, h Series) {
 	case metric.Rate:
 		r.plus(metric.Computed(count.Float64() / s.Seconds))
 	default:
-		r.unread = true
+		r.unsupportedStat = true
 	}
 }
 
@@ -166,7 +166,7 @@ func (r *Reader) countLocked(h Series, s window.Stretch, before uint64) metric.N
 }
 
 func (counterKind) value(r *Reader) (v float64, ok bool) {
-	r.unread = true // every stat of a counter adds
+	r.unsupportedStat = true // every stat of a counter adds
 	return 0, false
 }
 

@@ -150,13 +150,6 @@ func cutBin(head byte, list []byte) (gap, weight uint64, n int) {
 	return gap, weight, n
 }
 
-// count is how many observations there are. Weights that came from fractional rates carry the
-// grid's error, some 1e-6 each; five decimals are what stands.
-func (d *distribution) count() float64 {
-	n := float64(d.Total-d.binned) / WeightUnits
-	return math.Round(n*1e5)/1e5 + d.pushed
-}
-
 // Size is how many observations there are, as they weigh.
 func (d *distribution) Size() float64 { return float64(d.Total-d.binned)/WeightUnits + d.pushed }
 
@@ -175,14 +168,11 @@ func (d *distribution) quantile(q float64) float64 {
 	return d.max
 }
 
-// stat reads a stat off a distribution. Not known: nothing has none. Not read: there is no such
-// stat.
-func (d *distribution) stat(s metric.Stat) (v float64, known, read bool) {
+// stat evaluates mean, min, max and percentiles; stats that add never come here. known is false if
+// the distribution lacks the value, such as the mean of no observations. supported is false for any
+// other stat.
+func (d *distribution) stat(s metric.Stat) (v float64, known, supported bool) {
 	switch s {
-	case metric.Count:
-		return d.count(), true, true
-	case metric.Sum:
-		return d.Sum, !math.IsNaN(d.Sum), true
 	case metric.Mean:
 		return d.mean(), d.Size() > 0 && !math.IsNaN(d.Sum), true
 	case metric.Min:

@@ -107,7 +107,7 @@ func (gaugeKind) TimestampLocked(h Series) int64 {
 	return 0
 }
 
-func (gaugeKind) begin(r *Reader) { r.levels.begin(&r.View, r.Now, r.Env.Clock.Tick) }
+func (gaugeKind) begin(r *Reader) { r.gauges.begin(&r.View, r.Now, r.Env.Clock.Tick) }
 
 func (gaugeKind) ReadLocked(r *Reader, h Series) {
 	v, set := gaugeValue(h)
@@ -117,18 +117,18 @@ func (gaugeKind) ReadLocked(r *Reader, h Series) {
 		r.plus(v)
 	default:
 		r.Entries = h.Cell.History.Read(r.Env.Logs, window.FloatCoding, r.Entries[:0])
-		r.levels.add(r.Entries, *h.Born)
+		r.gauges.add(r.Entries, *h.Born)
 	}
 }
 
 func (gaugeKind) value(r *Reader) (v float64, ok bool) {
 	switch r.Stat {
 	case metric.Mean, metric.Min, metric.Max:
-		return r.levels.stat(r.Stat)
+		return r.gauges.stat(r.Stat)
 	case metric.Last:
 		return 0, false // created this very moment, without a value yet
 	}
-	r.unread = true
+	r.unsupportedStat = true
 	return 0, false
 }
 

@@ -125,13 +125,13 @@ type Reader struct {
 	Stat metric.Stat
 	View window.View
 
-	// Lacks explains why a timer has no value although samples came; empty: none came.
-	Lacks string
+	// MissingReason explains why a timer has no value although samples came; empty: none came.
+	MissingReason string
 	// unmergeable is set when percentiles of several label sets were asked for that cannot be
 	// merged.
 	unmergeable bool
-	// unread is set when the kind does not read the stat, which is a bug.
-	unread bool
+	// unsupportedStat is set when the kind does not read the stat, which is a bug.
+	unsupportedStat bool
 
 	window.Meter                // counts and weights in the window
 	fractions    []window.Entry // scratch space
@@ -145,26 +145,26 @@ type rollup struct {
 	total  metric.Number // of stats that add
 	some   bool          // whether total holds anything
 	// partial is set when a part of the total is unknown.
-	partial bool
-	Spread  *distribution // timers
+	partial      bool
+	Distribution *distribution // timers
 	// Of timers, how many are summaries, and the quantiles of one.
 	summaries int
 	quantiles []metric.Quantile
-	members   *union // sets
-	levels    levels // gauges over a window
+	members   *union     // sets
+	gauges    gaugeStats // gauges over a window
 }
 
 // Begin starts with the next object.
 func (r *Reader) Begin() {
-	r.rollup = rollup{Spread: r.Spread, levels: r.levels}
+	r.rollup = rollup{Distribution: r.Distribution, gauges: r.gauges}
 	Of(r.Kind).begin(r)
 }
 
 // End returns scratch space.
 func (r *Reader) End() {
-	if r.Spread != nil {
-		distributions.Put(r.Spread)
-		r.Spread = nil
+	if r.Distribution != nil {
+		distributions.Put(r.Distribution)
+		r.Distribution = nil
 	}
 }
 
@@ -186,8 +186,8 @@ func (r *Reader) Value() (metric.Number, bool) {
 // Refuse returns the error of an answer that would merge what cannot be merged, or of a stat that
 // the kind does not read.
 func (r *Reader) Refuse(q *metric.Query) error {
-	if r.unread {
-		return metric.InvalidQueryf("%q: this version cannot read %s of a %s", q.Expression.String(), r.Stat, r.Kind)
+	if r.unsupportedStat {
+		return metric.InvalidQueryf("%q: this version cannot evaluate %s of a %s", q.Expression.String(), r.Stat, r.Kind)
 	}
 	if !r.unmergeable {
 		return nil

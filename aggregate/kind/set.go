@@ -103,7 +103,7 @@ func (setKind) ReadLocked(r *Reader, h Series) { h.body().Set.readLocked(r.membe
 
 func (setKind) value(r *Reader) (v float64, ok bool) {
 	if r.Stat != metric.Unique {
-		r.unread = true
+		r.unsupportedStat = true
 		return 0, false
 	}
 	return r.members.count(), true

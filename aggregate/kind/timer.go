@@ -140,17 +140,17 @@ func (timerKind) TimestampLocked(h Series) int64 {
 }
 
 func (timerKind) begin(r *Reader) {
-	if r.Spread == nil {
-		r.Spread = distributions.Get().(*distribution)
+	if r.Distribution == nil {
+		r.Distribution = distributions.Get().(*distribution)
 	}
-	r.Spread.reset()
+	r.Distribution.reset()
 }
 
 // ReadLocked reads stats that add from the history, as of a counter; other stats from the bins.
 func (timerKind) ReadLocked(r *Reader, h Series) {
 	timer := h.body().Timer
 	if !r.Stat.Additive() {
-		timer.readLocked(r.Spread, r.Spans, r.View)
+		timer.readLocked(r.Distribution, r.Spans, r.View)
 		if timer.pushed != nil && len(timer.pushed.quantiles) > 0 {
 			r.summaries++
 			r.quantiles = timer.pushed.quantiles
@@ -177,24 +177,24 @@ func (timerKind) ReadLocked(r *Reader, h Series) {
 	case metric.Sum:
 		r.addSumLocked(timer, count)
 	default:
-		r.unread = true
+		r.unsupportedStat = true
 	}
 }
 
 // addSumLocked adds the sum of so many observations: their mean is that of the bins.
 func (r *Reader) addSumLocked(timer *timer, count float64) {
-	r.Spread.reset()
-	timer.readLocked(r.Spread, r.Spans, r.View)
-	if count > 0 && r.Spread.Size() == 0 { // it lies in the unit that the window divides
+	r.Distribution.reset()
+	timer.readLocked(r.Distribution, r.Spans, r.View)
+	if count > 0 && r.Distribution.Size() == 0 { // it lies in the unit that the window divides
 		wider := r.View
 		wider.FirstUnit--
-		timer.readLocked(r.Spread, r.Spans, wider)
+		timer.readLocked(r.Distribution, r.Spans, wider)
 	}
-	size, sum := r.Spread.Size(), r.Spread.Sum
+	size, sum := r.Distribution.Size(), r.Distribution.Sum
 	switch {
 	case count == 0 && size == 0:
 	case size == 0 || math.IsNaN(sum):
-		r.Lacks, r.partial = untold, true
+		r.MissingReason, r.partial = notInPush, true
 		return
 	case math.Abs(count/size-1) > 1e-9:
 		sum *= count / size
@@ -202,8 +202,8 @@ func (r *Reader) addSumLocked(timer *timer, count float64) {
 	r.plus(metric.Computed(sum))
 }
 
-// untold explains why a timer lacks a value although samples came.
-const untold = "what was pushed does not tell it"
+// notInPush explains why a timer lacks a value although samples came.
+const notInPush = "the pushed data does not contain it"
 
 // value is a stat over the bins. Percentiles of a summary are those of its last push: they cannot
 // be merged.
@@ -215,17 +215,17 @@ func (timerKind) value(r *Reader) (v float64, ok bool) {
 		}
 		v, ok = quantileOf(r.quantiles, q)
 		if !ok {
-			r.Lacks = "its last push had " + percentilesOf(r.quantiles)
+			r.MissingReason = "the last push had " + percentilesOf(r.quantiles)
 		}
 		return v, ok
 	}
-	v, ok, read := r.Spread.stat(r.Stat)
-	if !read {
-		r.unread = true
+	v, ok, supported := r.Distribution.stat(r.Stat)
+	if !supported {
+		r.unsupportedStat = true
 		return 0, false
 	}
-	if !ok && r.Spread.Size() > 0 {
-		r.Lacks = untold
+	if !ok && r.Distribution.Size() > 0 {
+		r.MissingReason = notInPush
 	}
 	return v, ok
 }
@@ -249,7 +249,7 @@ func percentilesOf(all []metric.Quantile) string {
 		}
 	}
 	if len(has) == 0 {
-		return "no percentile that can be asked for"
+		return "no supported percentile"
 	}
 	return metric.StatNames(has)
 }

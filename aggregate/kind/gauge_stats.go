@@ -12,7 +12,7 @@ import (
 // levels adds up gauges as they stood over a window: the minimum of a sum is not the sum of the
 // minima. Positions are in ticks. A gauge that changed in a tick is taken to have changed in its
 // middle, so a sum changes at one place in each tick.
-type levels struct {
+type gaugeStats struct {
 	from, now float64
 	series    int
 	one       []change // of a single gauge
@@ -29,21 +29,21 @@ type step struct {
 }
 
 // begin empties it for a window.
-func (l *levels) begin(v *window.View, now window.Moment, tick time.Duration) {
+func (g *gaugeStats) begin(v *window.View, now window.Moment, tick time.Duration) {
 	at := float64(now.At) / float64(tick)
-	*l = levels{from: at - float64(v.Span.Window)/float64(tick), now: at, one: l.one[:0], grid: l.grid[:0]}
+	*g = gaugeStats{from: at - float64(v.Span.Window)/float64(tick), now: at, one: g.one[:0], grid: g.grid[:0]}
 }
 
 // add adds one gauge that has notes and was born in a tick.
-func (l *levels) add(all []window.Entry, born uint32) {
+func (g *gaugeStats) add(all []window.Entry, born uint32) {
 	if len(all) == 0 {
 		return
 	}
-	if l.series++; l.series == 2 {
-		l.spread()
+	if g.series++; g.series == 2 {
+		g.toGrid()
 	}
 	first := 0
-	for first < len(all)-1 && float64(all[first+1].Tick)+0.5 <= l.from {
+	for first < len(all)-1 && float64(all[first+1].Tick)+0.5 <= g.from {
 		first++
 	}
 	at := float64(all[first].Tick) + 0.5
@@ -51,66 +51,66 @@ func (l *levels) add(all []window.Entry, born uint32) {
 		at = float64(born) + 0.5 // a gauge that is set to what it was has no further note
 	}
 	level := math.Float64frombits(all[first].Value)
-	l.change(max(l.from, at), 0, level)
+	g.change(max(g.from, at), 0, level)
 	for _, one := range all[first+1:] {
 		to := math.Float64frombits(one.Value)
-		l.change(float64(one.Tick)+0.5, level, to)
+		g.change(float64(one.Tick)+0.5, level, to)
 		level = to
 	}
 }
 
 // change enters where a gauge changed from one level to another.
-func (l *levels) change(at, from, to float64) {
-	if at = min(at, l.now); l.series == 1 {
-		l.one = append(l.one, change{at, to})
+func (g *gaugeStats) change(at, from, to float64) {
+	if at = min(at, g.now); g.series == 1 {
+		g.one = append(g.one, change{at, to})
 		return
 	}
-	step := &l.grid[l.tick(at)]
+	step := &g.grid[g.tick(at)]
 	step.by.add(to)
 	step.by.add(-from)
 	step.some = true
 }
 
 // tick is the place in the grid of a position in the window.
-func (l *levels) tick(at float64) int {
-	return min(int(math.Floor(at)-math.Floor(l.from)), len(l.grid)-1)
+func (g *gaugeStats) tick(at float64) int {
+	return min(int(math.Floor(at)-math.Floor(g.from)), len(g.grid)-1)
 }
 
 // spread moves what a single gauge has to the grid.
-func (l *levels) spread() {
-	ticks := int(math.Floor(l.now)-math.Floor(l.from)) + 1
-	l.grid = slices.Grow(l.grid, ticks)[:ticks]
-	clear(l.grid)
+func (g *gaugeStats) toGrid() {
+	ticks := int(math.Floor(g.now)-math.Floor(g.from)) + 1
+	g.grid = slices.Grow(g.grid, ticks)[:ticks]
+	clear(g.grid)
 	from := 0.0
-	for _, one := range l.one {
-		l.change(one.at, from, one.to)
+	for _, one := range g.one {
+		g.change(one.at, from, one.to)
 		from = one.to
 	}
 }
 
 // stat is the mean by time, the minimum or the maximum. False: there was no gauge.
-func (l *levels) stat(s metric.Stat) (v float64, ok bool) {
-	if l.series == 0 {
+func (g *gaugeStats) stat(s metric.Stat) (v float64, ok bool) {
+	if g.series == 0 {
 		return 0, false
 	}
 	sum := levelSum{low: math.Inf(1), high: math.Inf(-1)}
-	if l.series == 1 {
-		for i, one := range l.one {
-			until := l.now
-			if i+1 < len(l.one) {
-				until = l.one[i+1].at
+	if g.series == 1 {
+		for i, one := range g.one {
+			until := g.now
+			if i+1 < len(g.one) {
+				until = g.one[i+1].at
 			}
 			sum.stood(one.to, until-one.at)
 		}
 		return sum.stat(s), true
 	}
 	var level compensated
-	at, stands := l.from, false
-	for i, step := range l.grid {
+	at, stands := g.from, false
+	for i, step := range g.grid {
 		if !step.some {
 			continue
 		}
-		next := min(max(math.Floor(l.from)+float64(i)+0.5, l.from), l.now)
+		next := min(max(math.Floor(g.from)+float64(i)+0.5, g.from), g.now)
 		if stands {
 			sum.stood(finite(level.value()), next-at)
 		}
@@ -118,7 +118,7 @@ func (l *levels) stat(s metric.Stat) (v float64, ok bool) {
 		level.add(step.by.lost)
 		at, stands = next, true
 	}
-	sum.stood(finite(level.value()), l.now-at)
+	sum.stood(finite(level.value()), g.now-at)
 	return sum.stat(s), true
 }
 
