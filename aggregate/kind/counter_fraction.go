@@ -15,12 +15,12 @@ type fraction struct {
 
 func newFraction() *Body { return &Body{Fraction: new(fraction)} }
 
-// usedLocked reports whether any increment had a fractional part. A counter with whole running totals
-// has an unused fraction, which needs no history.
+// usedLocked reports whether any increment had a fractional part. A counter with whole running
+// totals has an unused fraction, which needs no history.
 func (f *fraction) usedLocked() bool { return f.History.Stamp != 0 || f.units.Load() != 0 }
 
-// carryAt is the size of the fraction from which the roller carries whole units into the cell. It is
-// far below the largest int64.
+// carryAt is the size of the fraction from which the roller carries whole units into the cell. It
+// is far below the largest int64.
 const carryAt = 1 << 62
 
 // carryLocked moves whole units from the fraction into the cell. Readers hold the history lock, so

@@ -63,9 +63,9 @@ func (d *distribution) extend(sum, low, high float64) {
 }
 
 // An encoded bin is a head byte and up to two varints. The three high bits of the head are the gap:
-// the distance from the bin before, or 0 if a varint with the gap follows. The five low bits are the
-// weight in observations, or weightUnit or weightWhole if a varint with the weight follows. So most
-// bins take one byte.
+// the distance from the bin before, or 0 if a varint with the gap follows. The five low bits are
+// the weight in observations, or weightUnit or weightWhole if a varint with the weight follows. So
+// most bins take one byte.
 const (
 	gapShift    = 5
 	mostGap     = 1<<(8-gapShift) - 1
@@ -132,7 +132,8 @@ func (d *distribution) addBins(list []byte) bool {
 	return true
 }
 
-// cutBin decodes the varints after a bin's head. n is their length, or negative if they are invalid.
+// cutBin decodes the varints after a bin's head. n is their length, or negative if they are
+// invalid.
 func cutBin(head byte, list []byte) (gap, weight uint64, n int) {
 	gap, weight = uint64(head>>gapShift), uint64(head&weightBits)*WeightUnits
 	if gap == 0 {

@@ -9,32 +9,34 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// levels adds up gauges as they stood over a window: the minimum of a sum is not the sum of the
-// minima. Positions are in ticks. A gauge that changed in a tick is taken to have changed in its
-// middle, so a sum changes at one place in each tick.
+// gaugeStats computes mean, min and max of the sum of gauges over a window. It adds up the gauges'
+// values at each moment first: the minimum of a sum is not the sum of the minima. Positions are in
+// ticks. Each change counts from the middle of its tick, so the sum changes once per tick.
 type gaugeStats struct {
 	from, now float64
 	series    int
-	one       []change // of a single gauge
-	grid      []step   // of several, by tick from that of the window's beginning on
+	one       []change // changes of a single gauge
+	grid      []step   // changes of the sum of several gauges, by tick from the window's first on
 }
 
-// change is where a gauge changed, and to what. The first one is its first level.
+// change is the position of a change and the new value. The first change is the first value in the
+// window.
 type change struct{ at, to float64 }
 
-// step is by how much a sum changes in a tick.
+// step is the change of the sum in a tick.
 type step struct {
 	by   compensated
-	some bool
+	some bool // whether any gauge changed
 }
 
-// begin empties it for a window.
+// begin resets g for a window.
 func (g *gaugeStats) begin(v *window.View, now window.Moment, tick time.Duration) {
 	at := float64(now.At) / float64(tick)
 	*g = gaugeStats{from: at - float64(v.Span.Window)/float64(tick), now: at, one: g.one[:0], grid: g.grid[:0]}
 }
 
-// add adds one gauge that has notes and was born in a tick.
+// add adds a gauge with its history entries and the tick of its birth. Gauges without entries are
+// skipped.
 func (g *gaugeStats) add(all []window.Entry, born uint32) {
 	if len(all) == 0 {
 		return
@@ -48,7 +50,7 @@ func (g *gaugeStats) add(all []window.Entry, born uint32) {
 	}
 	at := float64(all[first].Tick) + 0.5
 	if first == 0 {
-		at = float64(born) + 0.5 // a gauge that is set to what it was has no further note
+		at = float64(born) + 0.5 // setting a gauge to its current value creates no entry
 	}
 	level := math.Float64frombits(all[first].Value)
 	g.change(max(g.from, at), 0, level)
@@ -59,7 +61,7 @@ func (g *gaugeStats) add(all []window.Entry, born uint32) {
 	}
 }
 
-// change enters where a gauge changed from one level to another.
+// change records that a gauge changed from one value to another.
 func (g *gaugeStats) change(at, from, to float64) {
 	if at = min(at, g.now); g.series == 1 {
 		g.one = append(g.one, change{at, to})
@@ -71,12 +73,12 @@ func (g *gaugeStats) change(at, from, to float64) {
 	step.some = true
 }
 
-// tick is the place in the grid of a position in the window.
+// tick returns the index in the grid of a position in the window.
 func (g *gaugeStats) tick(at float64) int {
 	return min(int(math.Floor(at)-math.Floor(g.from)), len(g.grid)-1)
 }
 
-// spread moves what a single gauge has to the grid.
+// toGrid moves the changes of a single gauge to the grid.
 func (g *gaugeStats) toGrid() {
 	ticks := int(math.Floor(g.now)-math.Floor(g.from)) + 1
 	g.grid = slices.Grow(g.grid, ticks)[:ticks]
@@ -88,7 +90,7 @@ func (g *gaugeStats) toGrid() {
 	}
 }
 
-// stat is the mean by time, the minimum or the maximum. False: there was no gauge.
+// stat returns the time-weighted mean, the minimum or the maximum, or false if there is no gauge.
 func (g *gaugeStats) stat(s metric.Stat) (v float64, ok bool) {
 	if g.series == 0 {
 		return 0, false
@@ -122,9 +124,10 @@ func (g *gaugeStats) stat(s metric.Stat) (v float64, ok bool) {
 	return sum.stat(s), true
 }
 
-// levelSum sums up levels with how long they stood.
+// levelSum accumulates values of the sum with their durations in ticks.
 type levelSum struct{ low, high, weighted, ticks, last float64 }
 
+// stood adds a value that lasted for some ticks.
 func (s *levelSum) stood(level, ticks float64) {
 	s.low, s.high, s.last = min(s.low, level), max(s.high, level), level
 	s.weighted += level * ticks
@@ -143,7 +146,7 @@ func (s *levelSum) stat(asked metric.Stat) float64 {
 	return s.weighted / s.ticks
 }
 
-// compensated is a sum of float64 that keeps what rounding lost (Neumaier 1974).
+// compensated is a float64 sum with a correction for rounding errors (Neumaier 1974).
 type compensated struct{ sum, lost float64 }
 
 func (c *compensated) add(v float64) {
