@@ -5,29 +5,30 @@ import (
 	"slices"
 )
 
-// What the formats up to the fourth had in place of logs: how a number stood at the end of each
-// unit of each window. They are read, and never written.
+// Formats up to the fourth had no logs. They saved the value at the end of each unit of each
+// window. This file reads them; nothing writes them.
 
-// unitAge is a value, so many units of a span before the newest entry's.
+// unitAge is the value at the end of a unit of a span.
 type unitAge struct {
 	span  int
-	age   uint64
+	age   uint64 // in units, before the unit of the newest entry
 	value uint64
 }
 
-// mostStood is more than any format wrote of one number.
+// mostStood exceeds the number of unit values that any format saved for one number.
 const mostStood = 4096
 
-// BeginUnits starts the units of a number.
+// BeginUnits starts with the next number.
 func (r *Reader) BeginUnits() { r.stood = r.stood[:0] }
 
+// StoodAt adds the value at the end of an earlier unit.
 func (r *Reader) StoodAt(span int, age, v uint64) {
 	if age > 0 && len(r.stood) < mostStood {
 		r.stood = append(r.stood, unitAge{span, age, v})
 	}
 }
 
-// units reads the values at the end of each unit of a span, the oldest first.
+// units reads the values at the end of each unit of a span as differences, the oldest first.
 func (r *Reader) units(d *blob.Decoder, span int, rolled uint64) {
 	v := rolled
 	for age := d.Uvarint(); age > 0 && d.Err == nil; age-- {
@@ -36,7 +37,7 @@ func (r *Reader) units(d *blob.Decoder, span int, rolled uint64) {
 	}
 }
 
-// agesOfUnits reads the first format: the units in which something came.
+// agesOfUnits reads the first format, which saved only units with a change.
 func (r *Reader) agesOfUnits(d *blob.Decoder, span int, rolled uint64) {
 	for n := d.Uvarint(); n > 0 && d.Err == nil; n-- {
 		age := d.Uvarint()
@@ -44,7 +45,7 @@ func (r *Reader) agesOfUnits(d *blob.Decoder, span int, rolled uint64) {
 	}
 }
 
-// UnitEntries enters the units that were read as entries of their last ticks.
+// UnitEntries restores the values that were read as entries of the last ticks of their units.
 func (r *Reader) UnitEntries(d *blob.Decoder, c Coding, p *History, stamp uint32, rolled uint64) {
 	if stamp == 0 || d.Err != nil {
 		return
