@@ -19,7 +19,7 @@ type Behaviour interface {
 	// checkPreAggregated rejects running totals and histograms that ApplyPreAggregatedLocked would
 	// reject.
 	checkPreAggregated(s *metric.Sample) metric.Reason
-	// Create makes the state of a new series, whose cell is zero.
+	// Create initializes the state of a new series, whose cell is zero.
 	Create(e *Env, h Series)
 	// apply adds a sample, without a lock.
 	apply(a *Applier, h Series, s *metric.Sample) metric.Reason
@@ -141,8 +141,8 @@ type Reader struct {
 
 // rollup combines the series read so far.
 type rollup struct {
-	Series int           // how many
-	total  metric.Number // of stats that add
+	Series int           // number of series
+	total  metric.Number // of additive stats
 	some   bool          // whether total holds anything
 	// partial is set if a part of the total is unknown.
 	partial      bool
@@ -182,8 +182,8 @@ func (r *Reader) Value() (metric.Number, bool) {
 	return metric.Computed(v), ok
 }
 
-// Refuse returns an error if the query asks for unmergeable percentiles or an unsupported stat.
-func (r *Reader) Refuse(q *metric.Query) error {
+// QueryError returns an error if the query asks for unmergeable percentiles or an unsupported stat.
+func (r *Reader) QueryError(q *metric.Query) error {
 	if r.unsupportedStat {
 		return metric.InvalidQueryf("%q: this version cannot evaluate %s of a %s", q.Expression.String(), r.Stat, r.Kind)
 	}

@@ -187,7 +187,8 @@ func (timerKind) ReadLocked(r *Reader, h Series) {
 func (r *Reader) addSumLocked(timer *timer, count float64) {
 	r.Distribution.reset()
 	timer.readLocked(r.Distribution, r.Spans, r.View)
-	if count > 0 && r.Distribution.Size() == 0 { // the observations are in the unit that the window's start divides
+	if count > 0 && r.Distribution.Size() == 0 {
+		// The observations are in the unit that contains the window's start.
 		wider := r.View
 		wider.FirstUnit--
 		timer.readLocked(r.Distribution, r.Spans, wider)
@@ -311,7 +312,7 @@ func (r *Restorer) weightsOfUnits(t *timer, history *window.History) {
 		t.units[0].each(0, func(rec timerRecord) {
 			tick := fine.FirstTick(rec.unit)
 			if weights[tick] += size(rec); fine != long && rec.unit <= t.folded {
-				weights[long.FirstTick(long.Unit(tick))] -= size(rec) // the longest window includes it
+				weights[long.FirstTick(long.Unit(tick))] -= size(rec) // included there
 			}
 		})
 	}

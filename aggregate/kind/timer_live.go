@@ -231,7 +231,7 @@ func (t *TimerLive) take(half uint32, d *distribution) {
 	n := 0
 	for i := range lines {
 		l := (*plainLine)(unsafe.Pointer(&lines[i]))
-		for _, held := range l.places { // without a branch: it would be mispredicted at every other place
+		for _, held := range l.places { // no branch: it would be mispredicted half of the time
 			full[n] = held
 			n += int((held | -held) >> 31)
 		}

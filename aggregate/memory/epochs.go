@@ -108,7 +108,7 @@ func (s *WriterSlot) Offline() {
 	s.group.online.And(^s.bit)
 }
 
-// Online ends Offline.
+// Online reverses Offline.
 func (s *WriterSlot) Online(e *Epochs) {
 	s.group.online.Or(s.bit)
 	s.seen.Store(e.current.Load())

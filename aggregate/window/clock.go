@@ -13,16 +13,15 @@ import (
 // so there is a tick before every window (beforeAll), and a stamp of 0 can mean never.
 type Clock struct {
 	Tick time.Duration
-	// start is the moment of the process at which receiving time was offset and the lifetime clock
-	// lived (lifetime.go). NewClock, Resume and ResumeLifetime write all three, before any other
-	// goroutine reads them.
+	// At start, receiving time was Offset, and the lifetime clock was at lived (lifetime.go).
+	// NewClock, Resume and ResumeLifetime write all three, before any other goroutine reads them.
 	start  time.Time
 	Offset time.Duration
 	lived  time.Duration
 	// epoch is the date of the lifetime clock's zero, in Unix nanoseconds. The roller adjusts it
 	// when the machine's clock is set.
 	epoch atomic.Int64
-	// Uptime is the uptime of the machine; tests replace it.
+	// Uptime returns the uptime of the machine. Tests replace it.
 	Uptime    func() Uptime
 	resumedAt uint32 // after a restart: the tick in which the clock resumed
 	former    formerTicks

@@ -8,23 +8,23 @@ import (
 // Formats up to the fourth had no logs. They saved the value at the end of each unit of each
 // window. This file reads them; nothing writes them.
 
-// unitAge is the value at the end of a unit of a span.
-type unitAge struct {
+// unitValue is the value at the end of a unit of a span.
+type unitValue struct {
 	span  int
 	age   uint64 // in units, before the unit of the newest entry
 	value uint64
 }
 
-// mostStood exceeds the number of unit values that any format saved for one number.
-const mostStood = 4096
+// mostUnitValues exceeds the number of unit values that any format saved for one number.
+const mostUnitValues = 4096
 
 // BeginUnits starts with the next number.
-func (r *Reader) BeginUnits() { r.stood = r.stood[:0] }
+func (r *Reader) BeginUnits() { r.unitValues = r.unitValues[:0] }
 
-// StoodAt adds the value at the end of an earlier unit.
-func (r *Reader) StoodAt(span int, age, v uint64) {
-	if age > 0 && len(r.stood) < mostStood {
-		r.stood = append(r.stood, unitAge{span, age, v})
+// AddUnitValue adds the value at the end of an earlier unit.
+func (r *Reader) AddUnitValue(span int, age, v uint64) {
+	if age > 0 && len(r.unitValues) < mostUnitValues {
+		r.unitValues = append(r.unitValues, unitValue{span, age, v})
 	}
 }
 
@@ -33,7 +33,7 @@ func (r *Reader) units(d *blob.Decoder, span int, rolled uint64) {
 	v := rolled
 	for age := d.Uvarint(); age > 0 && d.Err == nil; age-- {
 		v += uint64(d.Varint())
-		r.StoodAt(span, age-1, v)
+		r.AddUnitValue(span, age-1, v)
 	}
 }
 
@@ -41,7 +41,7 @@ func (r *Reader) units(d *blob.Decoder, span int, rolled uint64) {
 func (r *Reader) agesOfUnits(d *blob.Decoder, span int, rolled uint64) {
 	for n := d.Uvarint(); n > 0 && d.Err == nil; n-- {
 		age := d.Uvarint()
-		r.StoodAt(span, age, rolled-uint64(d.Varint()))
+		r.AddUnitValue(span, age, rolled-uint64(d.Varint()))
 	}
 }
 
@@ -51,7 +51,7 @@ func (r *Reader) UnitEntries(d *blob.Decoder, c Coding, p *History, stamp uint32
 		return
 	}
 	var all []Entry
-	for _, one := range r.stood {
+	for _, one := range r.unitValues {
 		stride := uint64(r.Strides[one.span])
 		if newest := uint64(stamp) / stride; one.age <= newest && newest-one.age > 0 {
 			all = append(all, Entry{uint32((newest-one.age+1)*stride - 1), one.value})

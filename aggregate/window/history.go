@@ -20,7 +20,7 @@ func (p *History) Record(n *Logs, c Coding, tick uint32, v uint64) {
 	switch {
 	case p.Stamp == 0, p.log == 0 && p.Stamp == tick, c == FloatCoding && v == p.Newest:
 	case p.log == 0:
-		if p.log = n.take(0); p.log == 0 {
+		if p.log = n.alloc(0); p.log == 0 {
 			break // no memory: the earlier value is lost
 		}
 		n.head(p.log).stamp = p.Stamp
@@ -146,7 +146,7 @@ func (p *History) writeLog(n *Logs, c Coding, all []Entry) {
 	}
 	if p.log == 0 || int(n.head(p.log).class) != class {
 		single, shifted := p.singles(n), p.log != 0 && n.head(p.log).shifted
-		log := n.take(class)
+		log := n.alloc(class)
 		if log == 0 && p.log != 0 && len(steps) > len(n.head(p.log).steps()) {
 			p.cutLog(n, c, all)
 			return
@@ -241,7 +241,7 @@ func (p *History) Shrink(n *Logs, c Coding, now uint32) {
 // FreeLog frees the log; the newest entry remains.
 func (p *History) FreeLog(n *Logs) {
 	if p.log != 0 {
-		n.give(p.log)
+		n.free(p.log)
 		p.log = 0
 	}
 }

@@ -119,8 +119,8 @@ func (h *logHead) steps() []byte {
 	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(h), logHeadBytes)), logSizes[h.class]-logHeadBytes)
 }
 
-// take returns an empty log, or 0 if there is no memory.
-func (n *Logs) take(class int) uint32 {
+// alloc returns an empty log, or 0 if there is no memory.
+func (n *Logs) alloc(class int) uint32 {
 	beyond := int64(logSizes[class] - plainLog)
 	if beyond > 0 && !n.grow(beyond) {
 		return 0
@@ -136,8 +136,8 @@ func (n *Logs) take(class int) uint32 {
 	return log
 }
 
-// give frees a log.
-func (n *Logs) give(log uint32) {
+// free frees a log.
+func (n *Logs) free(log uint32) {
 	class := n.head(log).class
 	if beyond := int64(logSizes[class] - plainLog); beyond > 0 {
 		n.grow(-beyond)

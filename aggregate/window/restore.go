@@ -11,8 +11,8 @@ type Reader struct {
 	settled uint32 // ticks between a number's last change and its stamp
 	// For formats up to the fourth: the values at the end of units, and the ticks per unit of each
 	// saved span.
-	stood   []unitAge
-	Strides []uint32
+	unitValues []unitValue
+	Strides    []uint32
 }
 
 // ClockSlack is the number of ticks by which a saved stamp may be ahead of the saved clock, because
@@ -75,7 +75,7 @@ func (r *Reader) History(d *blob.Decoder, c Coding, p *History, stamp uint32) {
 	if r.Ahead(stamp) {
 		d.Fail()
 	}
-	r.stood, r.steps, r.settled = r.stood[:0], r.steps[:0], 0
+	r.unitValues, r.steps, r.settled = r.unitValues[:0], r.steps[:0], 0
 	habit := byte(0)
 	switch form {
 	case historyAlone:
