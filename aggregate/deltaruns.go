@@ -135,7 +135,7 @@ func (r *restorer) unitNumber(d *blob.Decoder, place, state uint32, units []byte
 		v := rolled
 		for age := uint64(units[i]); age > 1 && d.Err == nil; age-- {
 			v += uint64(d.Varint())
-			r.StoodAt(i, age-1, v)
+			r.AddUnitValue(i, age-1, v)
 		}
 	}
 	if r.takes(d, place, state); !r.took || d.Err != nil {

@@ -322,8 +322,8 @@ func TestA4OneSnapshot(t *testing.T) {
 		}
 		r.begin()
 		r.add(entries[0].Series[0])
-		if r.Spread.Total == 0 || r.Spread.Sum != 10*float64(r.Spread.Total/kind.WeightUnits) {
-			t.Fatalf("%d observations of 10 have the sum %v", r.Spread.Total/kind.WeightUnits, r.Spread.Sum)
+		if r.Distribution.Total == 0 || r.Distribution.Sum != 10*float64(r.Distribution.Total/kind.WeightUnits) {
+			t.Fatalf("%d observations of 10 have the sum %v", r.Distribution.Total/kind.WeightUnits, r.Distribution.Sum)
 		}
 		r.end()
 		begun := applied.Load()

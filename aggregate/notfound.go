@@ -57,8 +57,8 @@ func (t *Table) explainRemoval(q *metric.Query, one removal) error {
 // nothing explains why a metric with series has no value.
 func (t *Table) nothing(q *metric.Query, r *evaluation, matched bool) error {
 	switch {
-	case matched && r.Lacks != "":
-		return metric.NotFoundf("%s has no %s: %s", describeAsked(q), r.Stat, r.Lacks)
+	case matched && r.MissingReason != "":
+		return metric.NotFoundf("%s has no %s: %s", describeAsked(q), r.Stat, r.MissingReason)
 	case matched:
 		return metric.NotFoundf("%s has no %s: nothing was observed in the last %s",
 			describeAsked(q), r.Stat, metric.FormatWindow(r.View.Span.Window))

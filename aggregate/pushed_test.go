@@ -103,12 +103,12 @@ func TestHistograms(t *testing.T) {
 		"the count that is told counts": {[]*metric.Sample{merge(&metric.Histogram{Bounds: b, Counts: []float64{1, 1, 1, 1}, Count: 1e15 + 1, Sum: 1, Min: nan, Max: nan})},
 			map[string]string{"t:count": "a=1000000000000001"}},
 		"no buckets": {[]*metric.Sample{merge(within(&metric.Histogram{Count: 4, Sum: 10}, 1, 5)), merge(within(&metric.Histogram{Count: 1, Sum: 2, Counts: []float64{1}}, nan, nan))},
-			map[string]string{"t:count": "a=5", "t": "a=2.4", "t:min": "a=1", "t:max": "a=5", "t:p50": `"t" for pods in "ns" has no p50: what was pushed does not tell it`}},
+			map[string]string{"t:count": "a=5", "t": "a=2.4", "t:min": "a=1", "t:max": "a=5", "t:p50": `"t" for pods in "ns" has no p50: the pushed data does not contain it`}},
 		"a sum that is not known": {[]*metric.Sample{merge(histogram(b, []float64{0, 10, 0, 0}, nan)), merge(histogram(b, []float64{0, 10, 0, 0}, math.Inf(1)))},
-			map[string]string{"t:count": "a=20", "t": `"t" for pods in "ns" has no mean: what was pushed does not tell it`,
-				"t:sum": `"t" for pods in "ns" has no sum: what was pushed does not tell it`, "t:max": "a=2"}},
+			map[string]string{"t:count": "a=20", "t": `"t" for pods in "ns" has no mean: the pushed data does not contain it`,
+				"t:sum": `"t" for pods in "ns" has no sum: the pushed data does not contain it`, "t:max": "a=2"}},
 		"an infinite sum": {[]*metric.Sample{merge(histogram(b, []float64{0, 10, 0, 0}, math.Inf(1)))},
-			map[string]string{"t:count": "a=10", "t:sum": `"t" for pods in "ns" has no sum: what was pushed does not tell it`}},
+			map[string]string{"t:count": "a=10", "t:sum": `"t" for pods in "ns" has no sum: the pushed data does not contain it`}},
 		"below zero": {[]*metric.Sample{merge(histogram([]float64{-4, -2, 0}, []float64{0, 3, 0, 0}, -9)), merge(histogram([]float64{-4, -2, 0}, []float64{1, 0, 0, 0}, -4))},
 			map[string]string{"t:min": "a=-4", "t:max": "a=-2", "t:sum": "a=-13"}},
 		"nothing at all": {[]*metric.Sample{merge(histogram(b, []float64{0, 0, 0, 0}, 0))},
@@ -302,18 +302,18 @@ func TestSummaries(t *testing.T) {
 		f.apply(pushOf(metric.Accumulate, first, "k:1"))
 		f.want("t:p50", "a=8")
 		f.want("t:count", "a=0")
-		f.want("t:p75", `"t" for pods in "ns" has no p75: its last push had p50, p99`)
-		f.want("t:p90", `"t" for pods in "ns" has no p90: its last push had p50, p99`)
+		f.want("t:p75", `"t" for pods in "ns" has no p75: the last push had p50, p99`)
+		f.want("t:p90", `"t" for pods in "ns" has no p90: the last push had p50, p99`)
 		time.Sleep(5 * time.Second)
 		f.apply(pushOf(metric.Accumulate, summary(14, 120, metric.Quantile{Q: 0.5, Value: 9}), "k:1"))
 		f.want("t:p50", "a=9")
 		f.want("t:count", "a=4")
 		f.want("t", "a=5")
-		f.want("t:min", `"t" for pods in "ns" has no min: what was pushed does not tell it`)
+		f.want("t:min", `"t" for pods in "ns" has no min: the pushed data does not contain it`)
 		time.Sleep(30 * time.Minute)
 		f.want("t:p50", "a=9") // as long as the series lives
 		f.apply(pushOf(metric.Accumulate, summary(15, 120, metric.Quantile{Q: 0.25, Value: 9}), "k:1"))
-		f.want("t:p50", `"t" for pods in "ns" has no p50: its last push had no percentile that can be asked for`)
+		f.want("t:p50", `"t" for pods in "ns" has no p50: the last push had no supported percentile`)
 	})
 }
 

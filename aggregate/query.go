@@ -52,7 +52,7 @@ func (t *Table) Objects(q metric.Query) ([]metric.Point, error) {
 			points = append(points, p)
 		}
 	}
-	if err := r.Refuse(&q); err != nil {
+	if err := r.QueryError(&q); err != nil {
 		return nil, err
 	}
 	if len(points) == 0 {
@@ -87,7 +87,7 @@ func (t *Table) External(q metric.Query) ([]metric.Point, error) {
 	}
 	one := entries[0]
 	points, matched := r.external(points, one)
-	if err := r.Refuse(&q); err != nil {
+	if err := r.QueryError(&q); err != nil {
 		return nil, err
 	}
 	if len(points) == 0 {

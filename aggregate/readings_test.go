@@ -60,7 +60,7 @@ func TestAStatThatNothingReadsIsNoNumber(t *testing.T) {
 				r.Stat = stat
 				r.begin()
 				r.add(entries[0].Series[0])
-				if p, ok := r.point(); ok || r.Refuse(&q) == nil {
+				if p, ok := r.point(); ok || r.QueryError(&q) == nil {
 					t.Errorf("%s of a %s reads %+v", stat, kind, p.Value)
 				}
 				r.end()

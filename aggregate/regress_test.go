@@ -177,8 +177,8 @@ func TestDatedObservationsKeepOthers(t *testing.T) {
 		}
 		r.begin()
 		defer r.end()
-		if r.add(entries[0].Series[0]); r.Spread.Size() != 16 {
-			t.Errorf("the bins have %v observations, want 16", r.Spread.Size())
+		if r.add(entries[0].Series[0]); r.Distribution.Size() != 16 {
+			t.Errorf("the bins have %v observations, want 16", r.Distribution.Size())
 		}
 	})
 }

@@ -1,5 +1,5 @@
-// Package blob writes and reads the varints and strings of saved state. A blob that ends early or
-// runs on is an error, never a panic: a disk may return anything.
+// Package blob encodes and decodes the varints, strings and floats of saved state. A damaged blob
+// is an error, never a panic, because a disk may return arbitrary bytes.
 package blob
 
 import (
@@ -8,25 +8,29 @@ import (
 	"math"
 )
 
-// ErrDamaged is what a blob is that the table did not write.
+// ErrDamaged is the error of a blob that the table did not write.
 var ErrDamaged = errors.New("damaged: not what was written")
 
+// AppendString appends a string with its length.
 func AppendString(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
+// AppendFloat appends the eight bytes of a float64.
 func AppendFloat(dst []byte, v float64) []byte {
 	return binary.LittleEndian.AppendUint64(dst, math.Float64bits(v))
 }
 
-// Decoder reads a blob. After the first fault it returns zeroes and keeps the fault.
+// Decoder reads a blob. After the first error, it returns zeroes and keeps the error in Err.
 type Decoder struct {
-	Rest []byte
+	Rest []byte // the bytes not read yet
 	Err  error
 }
 
+// More reports whether there are bytes left and no error.
 func (d *Decoder) More() bool { return d.Err == nil && len(d.Rest) > 0 }
 
+// Fail sets the error ErrDamaged and drops the remaining bytes.
 func (d *Decoder) Fail() { d.Rest, d.Err = nil, ErrDamaged }
 
 func (d *Decoder) Uvarint() uint64 {
@@ -66,7 +70,7 @@ func (d *Decoder) Byte() byte {
 	return b[0]
 }
 
-// Bytes takes n bytes, borrowed from the blob.
+// Bytes reads n bytes. The result borrows from the blob.
 func (d *Decoder) Bytes(n uint64) []byte {
 	if d.Err != nil || uint64(len(d.Rest)) < n {
 		d.Fail()

@@ -2,16 +2,17 @@ package kind
 
 import "math"
 
-// A timer's values are counted in bins whose bounds grow by a constant ratio, so that any quantile
-// read off them is within 1 % of the exact one (DDSketch; Masson, Rim, Lee, VLDB 2019). Bin k > 0
-// holds the values in (ratio^(k-1), ratio^k]; its representative is off by at most relativeError at
-// either end.
+// RelativeError is the largest relative error of a timer's quantiles. A timer counts values in bins
+// whose bounds grow by a constant ratio (DDSketch; Masson, Rim, Lee, VLDB 2019). Bin k > 0 holds
+// the values in (Ratio^(k-1), Ratio^k]. Its representative differs from either end by at most
+// RelativeError.
 const RelativeError = 0.01
 
+// Ratio is the quotient of a bin's bounds.
 const Ratio = (1 + RelativeError) / (1 - RelativeError)
 
-// Magnitudes below smallest count as zero, those above largest fall into the last bin. In
-// milliseconds that is from a femtosecond to thirty million years.
+// Magnitudes below smallest count as zero; magnitudes above largest fall into the last bin. In
+// milliseconds the bins range from a femtosecond to thirty million years.
 const (
 	smallest = 1e-12
 	largest  = 1e18
@@ -20,13 +21,13 @@ const (
 var (
 	perLog = 1 / math.Log(Ratio)
 	lowest = int(math.Ceil(math.Log(smallest) * perLog))
-	// binsASide is how many bins the positive, and as well the negative, numbers have.
+	// binsASide is the number of bins for positive numbers, and also for negative ones.
 	binsASide = int(math.Ceil(math.Log(largest)*perLog)) - lowest + 1
 	zeroBin   = binsASide
 	BinCount  = 2*binsASide + 1
 )
 
-// BinOf maps a finite number to its bin, 0 <= bin < binCount, in the order of the numbers.
+// BinOf returns the bin of a finite number, 0 <= bin < BinCount. Larger numbers have larger bins.
 func BinOf(v float64) int {
 	magnitude := math.Abs(v)
 	if magnitude < smallest {
@@ -47,16 +48,17 @@ func BinOf(v float64) int {
 	return zeroBin + k
 }
 
-// magnitudeBin is the bin of a magnitude in [smallest, largest], counted from zero's, by the
-// definition: a logarithm.
+// magnitudeBin computes the bin of a magnitude in [smallest, largest] by the definition, with a
+// logarithm. The result counts from the bin of zero.
 func magnitudeBin(magnitude float64) int {
 	return 1 + min(int(math.Ceil(math.Log(magnitude)*perLog)), lowest+binsASide-1) - lowest
 }
 
-// binCells spare the logarithm. A cell has the floats that share exponent and six bits behind it,
-// at most 1.6 % apart: so at most one bound of bins lies between them. Its entry is the bin of its
-// first float, with the last one in that bin by the other bits of its significand; all ones where
-// there is no bound.
+// binCells is a lookup table that replaces the logarithm. A cell covers the floats with the same
+// exponent and the same six highest bits of the significand. They differ by at most 1.6 %, so a
+// cell contains at most one bound between bins. The low bits of an entry are the bin of the cell's
+// first float. The high bits are the remaining significand bits of the last float in that bin, or
+// all ones if the whole cell is in one bin.
 var binCells = func() []uint64 {
 	cells := make([]uint64, math.Float64bits(largest)>>cellShift-firstCell+1)
 	for i := range cells {
@@ -76,8 +78,8 @@ const (
 
 var firstCell = math.Float64bits(smallest) >> cellShift
 
-// lastOfBin is the last float of a cell in the bin of its first. The bound is near where the
-// exponential has it: that spares halving the whole cell.
+// lastOfBin returns the last float of a cell that has the same bin as the first. It searches near
+// the exponential of the bound first, which avoids a bisection of the whole cell.
 func lastOfBin(from uint64, bin int) uint64 {
 	low, high := from, from|cellMask
 	if magnitudeBin(math.Float64frombits(high)) == bin {
@@ -101,7 +103,7 @@ func lastOfBin(from uint64, bin int) uint64 {
 	return low
 }
 
-// BinValue is a bin's representative.
+// BinValue returns the representative of a bin.
 func BinValue(bin int) float64 {
 	if bin == zeroBin {
 		return 0
@@ -115,10 +117,10 @@ func BinValue(bin int) float64 {
 	return sign * 2 * upper / (Ratio + 1)
 }
 
-// WeightUnits is one observation on the grid that weights are kept on: a sample of rate 0.3 weighs
-// 3.333333.
+// WeightUnits is the weight of one observation. Weights are fixed-point, because a sample of rate
+// 0.3 weighs 3.333333 observations.
 const WeightUnits = 1 << 20
 
-// MaxWeight bounds what one sample may stand for, so that bins do not overflow: 2^20, a rate of a
-// millionth.
+// MaxWeight is the largest weight of a sample, in observations (a rate of a millionth). It keeps
+// bins from overflowing.
 const MaxWeight = 1 << 20

@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// counterKind is the behaviour of counters. The cell holds whole units. The body holds fractions
-// (counter_fraction.go) and, if the client pushes running totals, its last total
+// counterKind is the behaviour of counters. The cell holds whole units. The body holds the fraction
+// (counter_fraction.go) and, if the client pushes running totals, the last total
 // (counter_total.go).
 type counterKind struct{}
 
@@ -101,7 +101,7 @@ func (counterKind) Weigh(e *Env, h Series) {
 func (counterKind) Inherit(_ *Env, from, to Series, at Remains) bool {
 	whole, units := Held(from)
 	if !to.Cell.Add(whole - at.Whole) {
-		return false // it is full: what came late retires with the rest
+		return false // the successor is full: the late increments are retired with the series
 	}
 	if units != at.Units {
 		to.makeBody(newFraction).Fraction.units.Add(int64(units - at.Units))
@@ -118,8 +118,8 @@ func (counterKind) TimestampLocked(h Series) int64 {
 
 func (counterKind) begin(*Reader) {}
 
-// ReadLocked reads a counter. Growth in a window is read from the history, so the caller records
-// first.
+// ReadLocked reads a counter. It computes windows from the history, so the caller calls
+// RecordLocked first.
 func (counterKind) ReadLocked(r *Reader, h Series) {
 	if r.Stat == metric.Total {
 		r.plus(totalLocked(h))
@@ -136,18 +136,18 @@ func (counterKind) ReadLocked(r *Reader, h Series) {
 	case metric.Rate:
 		r.plus(metric.Computed(count.Float64() / s.Seconds))
 	default:
-		r.unread = true
+		r.unsupportedStat = true
 	}
 }
 
-// countLocked is the growth of a counter in a stretch, with its fractions.
+// countLocked returns the growth of a counter in a stretch, including fractions.
 func (r *Reader) countLocked(h Series, s window.Stretch, before uint64) metric.Number {
 	var fraction *window.History
 	fractionBefore := uint64(0)
 	if body := h.body(); body != nil && body.Fraction.History.Stamp != 0 {
 		fraction = &body.Fraction.History
 		r.fractions = fraction.Read(r.Env.Logs, window.WholeCoding, r.fractions[:0])
-		// It may have begun later than the counter. If not, it is as old.
+		// The fraction's history may begin later than the counter's. It counts from zero then.
 		if oldest := r.fractions[0]; oldest.Tick <= r.Entries[0].Tick && r.Env.Logs.Before(r.Entries[0], *h.Born) != 0 {
 			fractionBefore = oldest.Value
 		}
@@ -166,12 +166,12 @@ func (r *Reader) countLocked(h Series, s window.Stretch, before uint64) metric.N
 }
 
 func (counterKind) value(r *Reader) (v float64, ok bool) {
-	r.unread = true // every stat of a counter adds
+	r.unsupportedStat = true // every stat of a counter adds
 	return 0, false
 }
 
-// Quantise splits an increment into whole units, exactly, and billionths, 0 <= fraction <
-// FractionUnits. It returns false for increments beyond MaxIncrement.
+// Quantise splits an increment into whole units, which are exact, and billionths, with
+// 0 <= fraction < FractionUnits. It returns false for increments beyond MaxIncrement.
 func Quantise(s *metric.Sample) (whole int64, fraction uint32, ok bool) {
 	if s.Rate == 0 || s.Rate == 1 {
 		if s.Whole < -MaxIncrement || s.Whole > MaxIncrement || math.Abs(s.Fraction) >= 1 {
@@ -188,15 +188,15 @@ func Quantise(s *metric.Sample) (whole int64, fraction uint32, ok bool) {
 	return whole, fraction, true
 }
 
-// MaxIncrement is the largest increment that an autoscaler, which reads thousandths in an int64,
-// could receive.
+// MaxIncrement is the largest increment that an autoscaler can read: it uses thousandths in an
+// int64.
 const MaxIncrement = math.MaxInt64 / 1000
 
-// FractionUnits is the grid of fractions: decimal, like the numbers of clients and Kubernetes
-// quantities.
+// FractionUnits is the number of fraction units in a whole unit. It is decimal, like the numbers of
+// clients and Kubernetes quantities.
 const FractionUnits = metric.Nanos
 
-// split rounds to the grid first, so that 29.999999999999996 is 30.
+// split rounds to billionths before it splits, so that 29.999999999999996 is 30.
 func split(v float64) (whole int64, fraction uint32) {
 	floor := math.Floor(v)
 	units := math.RoundToEven((v - floor) * FractionUnits)
@@ -206,7 +206,7 @@ func split(v float64) (whole int64, fraction uint32) {
 	return int64(floor), uint32(units)
 }
 
-// Held is the value of a counter, as Sum.Add takes it. The fraction's units are never negative.
+// Held returns the value of a counter as arguments of Sum.Add. The fraction is never negative.
 func Held(h Series) (whole int64, fraction uint64) {
 	whole = int64(h.Cell.Value.Load())
 	if body := h.body(); body != nil {

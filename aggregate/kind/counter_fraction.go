@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate/window"
 )
 
-// fraction is the body of a counter that ever got an increment that was not whole: what its
-// increments had beyond whole units, in billionths. Most counters never need one.
+// fraction is the sum of the fractional parts of a counter's increments, in billionths. Most
+// counters get whole increments only and need none.
 type fraction struct {
 	units   atomic.Int64
 	History window.History // guarded by the history lock
@@ -15,15 +15,16 @@ type fraction struct {
 
 func newFraction() *Body { return &Body{Fraction: new(fraction)} }
 
-// usedLocked reports whether there ever was one: a counter that has only a running total keeps no
-// notes here.
+// usedLocked reports whether any increment had a fractional part. A counter with whole running
+// totals has an unused fraction, which needs no history.
 func (f *fraction) usedLocked() bool { return f.History.Stamp != 0 || f.units.Load() != 0 }
 
-// carryAt is when the roller moves whole units over: far before an int64 of grid units is full.
+// carryAt is the size of the fraction from which the roller carries whole units into the cell. It
+// is far below the largest int64.
 const carryAt = 1 << 62
 
-// carryLocked moves whole units from the fraction into the cell. The caller holds the history lock,
-// so no reader sees the two in between; a writer's additions commute with it.
+// carryLocked moves whole units from the fraction into the cell. Readers hold the history lock, so
+// none sees the state between the two additions. Concurrent additions of writers commute with it.
 func (f *fraction) carryLocked(c *Cell) {
 	if units := f.units.Load(); units >= carryAt {
 		whole := units / FractionUnits

@@ -8,11 +8,11 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate/window"
 )
 
-// Parts of a counter's value beyond its whole units.
+// Flags of the parts of a saved counter beyond the history of its whole units.
 const (
 	HasFraction = 1 << iota
 	hasRunning
-	InNanos // their fractions are billionths, and not units of 2^-32 as up to the fourth format
+	InNanos // fractions are in billionths; up to the fourth format they were units of 2^-32
 )
 
 func (counterKind) SaveLocked(e *Env, dst []byte, h Series, since, _ uint32) []byte {
@@ -52,13 +52,13 @@ func (counterKind) Restore(r *Restorer, d *blob.Decoder, h Series, stamp uint32)
 	r.History(d, window.WholeCoding, &c.History, stamp)
 	c.Value.Store(c.History.Newest)
 	has := d.Byte()
-	read := grid{r.History, readSum}
+	read := fractionReader{r.History, readSum}
 	if has&InNanos == 0 {
-		read = grid{r.binaryPast, readBinarySum}
+		read = fractionReader{r.binaryHistory, readBinarySum}
 	}
 	if has&HasFraction != 0 {
 		body := h.makeBody(newFraction)
-		read.past(d, window.WholeCoding, &body.Fraction.History, d.Uint32())
+		read.history(d, window.WholeCoding, &body.Fraction.History, d.Uint32())
 		body.Fraction.units.Store(int64(body.Fraction.History.Newest))
 	}
 	if has&hasRunning != 0 {
@@ -84,26 +84,25 @@ func readSum(d *blob.Decoder) Sum {
 
 func readOrigin(d *blob.Decoder) origin { return origin{started: d.Varint(), at: d.Varint()} }
 
-// Up to the fourth format fractions were in units of 2^-32. They are read to the nearest billionth,
-// history and all, so what is counted in a window goes on across the upgrade.
-
-// grid is how fractions are read.
-type grid struct {
-	past func(d *blob.Decoder, c window.Coding, p *window.History, stamp uint32)
-	sum  func(d *blob.Decoder) Sum
+// fractionReader reads fractions of one format. Up to the fourth format, fractions were in units of
+// 2^-32. Those are rounded to the nearest billionth, with their history, so windows continue across
+// the upgrade.
+type fractionReader struct {
+	history func(d *blob.Decoder, c window.Coding, p *window.History, stamp uint32)
+	sum     func(d *blob.Decoder) Sum
 }
 
 const binaryUnits = 1 << 32
 
-// decimalUnits is units of 2^-32 in billionths.
+// decimalUnits converts units of 2^-32 to the nearest billionth.
 func decimalUnits(binary uint64) uint64 {
 	high, low := bits.Mul64(binary, FractionUnits)
 	low, carry := bits.Add64(low, binaryUnits/2, 0)
 	return (high+carry)<<32 | low>>32
 }
 
-// binaryPast reads a fraction's notes in units of 2^-32: into a past of their own first.
-func (r *Restorer) binaryPast(d *blob.Decoder, c window.Coding, p *window.History, stamp uint32) {
+// binaryHistory reads the history of a fraction in units of 2^-32 and converts each entry.
+func (r *Restorer) binaryHistory(d *blob.Decoder, c window.Coding, p *window.History, stamp uint32) {
 	var binary window.History
 	defer binary.FreeLog(r.Env.Logs)
 	if r.History(d, c, &binary, stamp); d.Err != nil {

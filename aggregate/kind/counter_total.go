@@ -7,23 +7,24 @@ import (
 )
 
 // running is the state of a running total that the client keeps (exposition, OTLP, remote write).
-// The cell holds increases alone, like that of any other counter. So windows and the balance of A2
-// know nothing of the total's start and its resets. Guarded by the history lock.
+// The cell holds increases only, as for any other counter. So windows and the balance of A2 are
+// independent of the total's start and resets. Guarded by the history lock.
 //
-//   - R1 The stat total is the cell plus the remainder: the client's total, and additions by
-//     others.
-//   - R2 Between two holds of the lock the newest entry, the remainder and the client's total are
-//     of the same push, so saved state continues from there.
+//   - R1 The stat total is the cell plus the remainder. It equals the client's total plus the
+//     additions of other clients.
+//   - R2 While the lock is free, the newest entry, the remainder and the client's total are of the
+//     same push, so a restored series continues from there.
 type running struct {
-	client    Sum // the client's total as last pushed
-	remainder Sum // what total reads beyond what was counted
+	client    Sum // the client's newest total
+	remainder Sum // the stat total minus the cell
 	origin
 }
 
+// RunningBytes is the accounted memory of a running total.
 const RunningBytes = int64(unsafe.Sizeof(running{}) + unsafe.Sizeof(fraction{}) + unsafe.Sizeof(Body{}))
 
-// increase is the growth of a client's total. A lower total, or one that began later, began anew:
-// all of it is growth, as in Prometheus.
+// increase returns the growth of a client's total. A lower total, or one with a later start, was
+// reset: all of it is growth, as in Prometheus.
 func (r *running) increase(total Sum, anew bool) Sum {
 	switch {
 	case !anew && !total.below(r.client):
@@ -34,7 +35,7 @@ func (r *running) increase(total Sum, anew bool) Sum {
 	return total
 }
 
-// accumulateLocked counts the growth of a total. The first total of a series counts nothing.
+// accumulateLocked counts the growth of a total. The first total of a series counts as no growth.
 func (a *Applier) accumulateLocked(h Series, s *metric.Sample) (grown Sum, refused metric.Reason) {
 	total, ok := quantiseTotal(s)
 	if !ok {
@@ -68,7 +69,7 @@ func (a *Applier) accumulateLocked(h Series, s *metric.Sample) (grown Sum, refus
 	return grown, metric.Applied
 }
 
-// totalLocked is the stat total.
+// totalLocked returns the stat total.
 func totalLocked(h Series) metric.Number {
 	whole, units := Held(h)
 	if body := h.body(); body != nil && body.running != nil {

@@ -9,20 +9,20 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// distribution sums up bins: of one timer's ticks, or of many timers. It is scratch space, reused.
+// distribution is a sum of bins over ticks or timers. It is pooled scratch space.
 type distribution struct {
 	weights  []uint64 // by bin
-	used     []uint64 // a bit for each bin that has a weight: most between low and top have none
-	low, top int      // bins used: low <= bin < top
+	used     []uint64 // a bit for each bin with a weight; most bins between low and top have none
+	low, top int      // all weights are in low <= bin < top
 	Total    uint64   // Σ weights
 	Sum      float64
 	min, max float64
-	// pushed is how many observations came in histograms, binned the weight in total that stands
-	// for them.
+	// pushed is the number of observations in pushed histograms; binned is their weight, as part of
+	// Total.
 	pushed float64
 	binned uint64
 
-	scratch []byte
+	scratch []byte // of record
 }
 
 var distributions = sync.Pool{New: func() any {
@@ -56,23 +56,25 @@ func saturate(a, b uint64) uint64 {
 	return math.MaxUint64
 }
 
+// extend adds to the sum and widens the extremes.
 func (d *distribution) extend(sum, low, high float64) {
 	d.Sum = finite(d.Sum + sum)
 	d.min, d.max = min(d.min, low), max(d.max, high)
 }
 
-// A bin takes a byte where it can: three bits of distance from the one before, 0 where that
-// follows, and five of weight: so many observations, or what follows counts them, or the units that
-// they weigh.
+// An encoded bin is a head byte and up to two varints. The three high bits of the head are the gap:
+// the distance from the bin before, or 0 if a varint with the gap follows. The five low bits are
+// the weight in observations, or weightUnit or weightWhole if a varint with the weight follows. So
+// most bins take one byte.
 const (
 	gapShift    = 5
 	mostGap     = 1<<(8-gapShift) - 1
 	weightBits  = 1<<gapShift - 1
-	weightUnit  = 0 // units follow
-	weightWhole = weightBits
+	weightUnit  = 0          // the varint is a weight in units
+	weightWhole = weightBits // the varint is a number of observations
 )
 
-// appendBins appends all bins.
+// appendBins appends the encoding of all bins.
 func (d *distribution) appendBins(dst []byte) []byte {
 	before := 0
 	for word := d.low / 64; word*64 < d.top; word++ {
@@ -107,7 +109,7 @@ func appendBin(dst []byte, gap int, weight uint64) []byte {
 	return dst
 }
 
-// addBins adds what appendBins appended. It reports false for bytes that are not such a list.
+// addBins decodes and adds the output of appendBins. It returns false if the list is invalid.
 func (d *distribution) addBins(list []byte) bool {
 	bin := 0
 	for at := 0; at < len(list); {
@@ -130,7 +132,8 @@ func (d *distribution) addBins(list []byte) bool {
 	return true
 }
 
-// cutBin reads what follows a bin's head, and says how long that is; less than 0: it is none.
+// cutBin decodes the varints after a bin's head. n is their length, or negative if they are
+// invalid.
 func cutBin(head byte, list []byte) (gap, weight uint64, n int) {
 	gap, weight = uint64(head>>gapShift), uint64(head&weightBits)*WeightUnits
 	if gap == 0 {
@@ -150,20 +153,13 @@ func cutBin(head byte, list []byte) (gap, weight uint64, n int) {
 	return gap, weight, n
 }
 
-// count is how many observations there are. Weights that came from fractional rates carry the
-// grid's error, some 1e-6 each; five decimals are what stands.
-func (d *distribution) count() float64 {
-	n := float64(d.Total-d.binned) / WeightUnits
-	return math.Round(n*1e5)/1e5 + d.pushed
-}
-
-// Size is how many observations there are, as they weigh.
+// Size returns the number of observations, including fractions from weights.
 func (d *distribution) Size() float64 { return float64(d.Total-d.binned)/WeightUnits + d.pushed }
 
 func (d *distribution) mean() float64 { return d.Sum / d.Size() }
 
-// quantile is within relativeError of the smallest observed value that has at least the share q at
-// or below it.
+// quantile returns the smallest value v such that at least the share q of the observations is <= v,
+// within RelativeError.
 func (d *distribution) quantile(q float64) float64 {
 	rank := max(uint64(math.Ceil(q*float64(d.Total))), 1)
 	below := uint64(0)
@@ -175,14 +171,11 @@ func (d *distribution) quantile(q float64) float64 {
 	return d.max
 }
 
-// stat reads a stat off a distribution. Not known: nothing has none. Not read: there is no such
-// stat.
-func (d *distribution) stat(s metric.Stat) (v float64, known, read bool) {
+// stat evaluates mean, min, max and percentiles; stats that add are read from the history
+// instead. known is false if the distribution lacks the value, such as the mean of no observations.
+// supported is false for any other stat.
+func (d *distribution) stat(s metric.Stat) (v float64, known, supported bool) {
 	switch s {
-	case metric.Count:
-		return d.count(), true, true
-	case metric.Sum:
-		return d.Sum, !math.IsNaN(d.Sum), true
 	case metric.Mean:
 		return d.mean(), d.Size() > 0 && !math.IsNaN(d.Sum), true
 	case metric.Min:

@@ -10,8 +10,9 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// gaugeKind is the behaviour of gauges. The value is in the cell, as the bits of a float64, until
-// it has a timestamp or no float64 equals it; then it is in the body (gauge_stamped.go).
+// gaugeKind is the behaviour of gauges. The value is in the cell as the bits of a float64. A value
+// with a timestamp, or one that no float64 equals, moves it into the body for good
+// (gauge_stamped.go).
 type gaugeKind struct{}
 
 func (gaugeKind) Coding() window.Coding { return window.FloatCoding }
@@ -47,8 +48,8 @@ func (k gaugeKind) apply(a *Applier, h Series, s *metric.Sample) metric.Reason {
 	return metric.Applied
 }
 
-// stampedGauge moves the value into a body with a timestamp, once in the life of a series. The
-// writer that makes the body moves the value; other writers yield meanwhile.
+// stampedGauge returns the body of the gauge. The first call creates it and moves the value into
+// it. Only the writer that created the body moves the value; other writers yield until it is moved.
 func (a *Applier) stampedGauge(h Series) *stamped {
 	c := h.Cell
 	for c.Value.Load() != GaugeMoved {
@@ -61,7 +62,7 @@ func (a *Applier) stampedGauge(h Series) *stamped {
 		for {
 			bits, at := c.Value.Load(), seen
 			if bits == GaugeUnset {
-				at = 0 // any value is newer than none
+				at = 0 // any timestamp is accepted
 			}
 			mine.stamped.begin(bits, at)
 			if c.Value.CompareAndSwap(bits, GaugeMoved) {
@@ -72,7 +73,7 @@ func (a *Applier) stampedGauge(h Series) *stamped {
 	return h.body().stamped
 }
 
-// ApplyDatedLocked is never called: gauges are ordered by their timestamps, without a lock.
+// ApplyDatedLocked is never called: apply orders gauge samples by timestamp, without a lock.
 func (k gaugeKind) ApplyDatedLocked(a *Applier, h Series, _ uint32, s *metric.Sample) metric.Reason {
 	return k.apply(a, h, s)
 }
@@ -107,7 +108,7 @@ func (gaugeKind) TimestampLocked(h Series) int64 {
 	return 0
 }
 
-func (gaugeKind) begin(r *Reader) { r.levels.begin(&r.View, r.Now, r.Env.Clock.Tick) }
+func (gaugeKind) begin(r *Reader) { r.gauges.begin(&r.View, r.Now, r.Env.Clock.Tick) }
 
 func (gaugeKind) ReadLocked(r *Reader, h Series) {
 	v, set := gaugeValue(h)
@@ -117,18 +118,18 @@ func (gaugeKind) ReadLocked(r *Reader, h Series) {
 		r.plus(v)
 	default:
 		r.Entries = h.Cell.History.Read(r.Env.Logs, window.FloatCoding, r.Entries[:0])
-		r.levels.add(r.Entries, *h.Born)
+		r.gauges.add(r.Entries, *h.Born)
 	}
 }
 
 func (gaugeKind) value(r *Reader) (v float64, ok bool) {
 	switch r.Stat {
 	case metric.Mean, metric.Min, metric.Max:
-		return r.levels.stat(r.Stat)
+		return r.gauges.stat(r.Stat)
 	case metric.Last:
-		return 0, false // created this very moment, without a value yet
+		return 0, false // the series was just created and has no value yet
 	}
-	r.unread = true
+	r.unsupportedStat = true
 	return 0, false
 }
 
@@ -144,7 +145,7 @@ func (gaugeKind) Restore(r *Restorer, d *blob.Decoder, h Series, stamp uint32) {
 
 func (gaugeKind) RestoreNumber(d *blob.Decoder, h Series) { restoreGauge(d, h, 0) }
 
-// restoreGauge sets the value that is the newest of the history; at: its timestamp, if it has one.
+// restoreGauge makes the newest entry of the history the value. at is its timestamp, or 0 for none.
 func restoreGauge(d *blob.Decoder, h Series, at uint32) {
 	c := h.Cell
 	bits := c.History.Newest
@@ -164,8 +165,8 @@ func restoreGauge(d *blob.Decoder, h Series, at uint32) {
 	c.Value.Store(GaugeMoved)
 }
 
-// appendStamped appends the timestamp of a gauge's value where it has one, 0 where not; and the
-// value where the newest note, a float64, does not say it.
+// appendStamped appends the timestamp of a gauge's value, or 0 for none. If no float64 equals the
+// value, the newest history entry is inexact, so appendStamped appends the exact value too.
 func appendStamped(dst []byte, body *Body) []byte {
 	if body == nil {
 		return append(dst, 0)
@@ -179,7 +180,7 @@ func appendStamped(dst []byte, body *Body) []byte {
 	return binary.AppendVarint(binary.AppendVarint(dst, whole), int64(nano))
 }
 
-// exactGauge reads the value of a gauge that no float64 says, where there is one.
+// exactGauge reads the exact value of a gauge, which is saved only if no float64 equals it.
 func exactGauge(d *blob.Decoder, h Series) {
 	if !d.More() {
 		return
@@ -193,7 +194,7 @@ func exactGauge(d *blob.Decoder, h Series) {
 	body.stamped.slots[0].store(metric.Decimal(whole, nano))
 }
 
-// gaugeValue is a gauge's value; false: it was created this very moment and has none yet.
+// gaugeValue returns a gauge's value, or false if the series was just created and has none yet.
 func gaugeValue(h Series) (metric.Number, bool) {
 	if v := h.Cell.Value.Load(); v != GaugeMoved {
 		return gaugeNumber(v), v != GaugeUnset
@@ -201,7 +202,8 @@ func gaugeValue(h Series) (metric.Number, bool) {
 	return h.body().stamped.number()
 }
 
-// gaugeBits is a gauge's value; false: it was created this very moment and has none yet.
+// gaugeBits returns the bits of the float64 nearest to a gauge's value, or false if the series was
+// just created and has none yet.
 func gaugeBits(h Series) (uint64, bool) {
 	v := h.Cell.Value.Load()
 	if v == GaugeMoved {
@@ -210,7 +212,7 @@ func gaugeBits(h Series) (uint64, bool) {
 	return v, v != GaugeUnset
 }
 
-// assign sets the gauge. False: the value has moved to the body.
+// assign sets the gauge. It returns false if the value has moved to the body.
 func (c *Cell) assign(v float64) bool {
 	for {
 		old := c.Value.Load()
@@ -223,8 +225,8 @@ func (c *Cell) assign(v float64) bool {
 	}
 }
 
-// shift adds to the gauge; an unset one starts at 0. False: the value has moved to the body, or has
-// to: no float64 says the sum.
+// shift adds to the gauge; an unset gauge starts at 0. It returns false if the value has moved to
+// the body, or must move there because no float64 equals the sum.
 func (c *Cell) shift(by metric.Number) bool {
 	for {
 		old := c.Value.Load()
@@ -241,7 +243,7 @@ func (c *Cell) shift(by metric.Number) bool {
 	}
 }
 
-// gaugeNumber is what a plain gauge holds. An unset one counts from 0.
+// gaugeNumber decodes the value of a gauge that has not moved to the body. An unset gauge is 0.
 func gaugeNumber(bits uint64) metric.Number {
 	if bits == GaugeUnset {
 		return metric.Number{}
@@ -249,7 +251,7 @@ func gaugeNumber(bits uint64) metric.Number {
 	return metric.Float(math.Float64frombits(bits))
 }
 
-// shifted is a gauge's value after a delta.
+// shifted returns a gauge's value after a delta. Overflows are clamped to finite numbers.
 func shifted(value, by metric.Number) metric.Number {
 	sum := value.Plus(by)
 	if v := sum.Float64(); math.IsInf(v, 0) {

@@ -10,28 +10,28 @@ import (
 )
 
 // stamped is the body of a gauge that ever got a sample with a timestamp, or a value that no
-// float64 says exactly. Its value and the timestamp change together, so that a late sample never
-// overwrites a newer one, without a lock or an allocation.
+// float64 equals. It changes the value together with its timestamp, so a late sample never
+// overwrites a newer one. Writers take no lock and allocate nothing.
 //
-// The head names the slot that holds the value, together with the value's timestamp. A writer
-// claims a free slot, writes its value there, and swings the head over by compare-and-swap; whoever
-// loses looks at the new head again.
+// The head holds the index of the current slot and the timestamp of the value in it. A writer
+// claims a free slot, writes its value there, and replaces the head by compare-and-swap. If that
+// fails, the writer starts again from the new head.
 //
-//   - S1 A slot's value is written only by the holder of its claim, and never while the head names
-//     it.
-//   - S2 The head's timestamp never goes back, so what a reader sees is never older than what it
-//     saw.
-//   - S3 The head's count makes a head that was swung away and back look different (no ABA).
+//   - S1 Only the holder of a slot's claim writes the slot, and never while the head refers to it.
+//   - S2 The head's timestamp never decreases, so a reader never sees an older value than before.
+//   - S3 The head's count changes with each replacement, so a head that returns to an earlier slot
+//     and timestamp still differs (no ABA).
 //
-// A 128-bit compare-and-swap would do the same, but needs assembly for each architecture.
+// A 128-bit compare-and-swap would be simpler, but needs assembly for each architecture.
 type stamped struct {
 	head   atomic.Uint64 // timestamp in Unix seconds << 32 | count << 8 | slot
-	claims atomic.Uint32 // a bit for each slot
+	claims atomic.Uint32 // a bit for each claimed slot; the head's slot is claimed
 	slots  [stampedSlots]stampedSlot
 }
 
-// stampedSlot holds a number, or nothing yet: the bits of a float64 or gaugeUnset; or, where form
-// has decimalForm, whole units, and the billionths in form's upper half.
+// stampedSlot holds a number or GaugeUnset. If form has the bit decimalForm, word is the whole
+// units and the upper half of form the billionths. Otherwise word is the bits of a float64, or
+// GaugeUnset.
 type stampedSlot struct{ word, form atomic.Uint64 }
 
 const decimalForm = 1
@@ -47,7 +47,7 @@ func (s *stampedSlot) store(n metric.Number) {
 	s.form.Store(uint64(uint32(nano))<<32 | decimalForm)
 }
 
-// slotNumber is what a slot holds, and whether that was set.
+// slotNumber decodes a slot. set is false for GaugeUnset.
 func slotNumber(word, form uint64) (n metric.Number, set bool) {
 	if form&decimalForm == 0 {
 		return gaugeNumber(word), word != GaugeUnset
@@ -55,11 +55,11 @@ func slotNumber(word, form uint64) (n metric.Number, set bool) {
 	return metric.Decimal(int64(word), int64(int32(form>>32))), true
 }
 
-// stampedSlots bounds the writers that can be at one gauge at once before one has to yield to
-// another.
+// stampedSlots bounds the concurrent writers of a gauge: one slot is the head's, and a writer that
+// finds no free slot yields.
 const stampedSlots = 16
 
-// begin sets the first value, the bits of a float64 or gaugeUnset, before any writer knows g.
+// begin sets the first value, the bits of a float64 or GaugeUnset, before g is published.
 func (g *stamped) begin(bits uint64, at uint32) {
 	g.claims.Store(1)
 	g.slots[0].word.Store(bits)
@@ -67,7 +67,7 @@ func (g *stamped) begin(bits uint64, at uint32) {
 	g.head.Store(uint64(at) << 32)
 }
 
-// number is the value; false: there is none yet.
+// number returns the value. set is false if there is none yet.
 func (g *stamped) number() (n metric.Number, set bool) {
 	for {
 		head := g.head.Load()
@@ -79,7 +79,7 @@ func (g *stamped) number() (n metric.Number, set bool) {
 	}
 }
 
-// load is the bits of the float64 that is nearest to the value, or gaugeUnset.
+// load returns the bits of the float64 nearest to the value, or GaugeUnset.
 func (g *stamped) load() (bits uint64) {
 	n, set := g.number()
 	if !set {
@@ -88,7 +88,7 @@ func (g *stamped) load() (bits uint64) {
 	return math.Float64bits(n.Float64())
 }
 
-// assign sets the value as of a timestamp; a late one changes nothing.
+// assign sets the value at a timestamp. A late sample changes nothing.
 func (g *stamped) assign(n metric.Number, at uint32) {
 	mine := g.claim()
 	for {
@@ -103,7 +103,8 @@ func (g *stamped) assign(n metric.Number, at uint32) {
 	}
 }
 
-// assignNow sets the value as of now. It is never late, not even after the wall clock was set back.
+// assignNow sets the value at the present time. It always succeeds, even after the wall clock was
+// set back.
 func (g *stamped) assignNow(n metric.Number, now uint32) {
 	mine := g.claim()
 	for {
@@ -114,21 +115,22 @@ func (g *stamped) assignNow(n metric.Number, now uint32) {
 	}
 }
 
-// shift adds to the value. A late one counts too: a sum does not depend on the order.
+// shift adds to the value. Late samples count too, because a sum is independent of the order.
 func (g *stamped) shift(by metric.Number, at uint32) {
 	mine := g.claim()
 	for {
 		head := g.head.Load()
 		slot := &g.slots[head&0xff]
-		base, _ := slotNumber(slot.word.Load(), slot.form.Load()) // of two values if the head has moved on: then the swing fails
+		// If another writer replaces the head meanwhile, base may mix two values, but swing fails.
+		base, _ := slotNumber(slot.word.Load(), slot.form.Load())
 		if g.swing(head, mine, max(at, uint32(head>>32)), shifted(base, by)) {
 			return
 		}
 	}
 }
 
-// swing publishes the claimed slot with a value in place of head, and frees the slot that head
-// named.
+// swing writes a value to the claimed slot, replaces head by it, and releases head's slot. It
+// returns false if the head has changed.
 func (g *stamped) swing(head uint64, mine int, at uint32, n metric.Number) bool {
 	g.slots[mine].store(n)
 	count := (head>>8 + 1) & 0xff_ffff
@@ -139,6 +141,7 @@ func (g *stamped) swing(head uint64, mine int, at uint32, n metric.Number) bool 
 	return true
 }
 
+// claim returns a free slot, and yields while there is none.
 func (g *stamped) claim() int {
 	for {
 		free := ^g.claims.Load() & (1<<stampedSlots - 1)

@@ -9,37 +9,37 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// pushed is the state of pre-aggregated histograms: the last one, from which the next one's growth
-// follows, and the growth in each unit of each span. Buckets are kept as pushed and spread over
-// bins only when read (histogram_bins.go): a dozen numbers per unit, not hundreds of bins. Guarded
-// by the history lock.
+// pushed is the state of a timer's pre-aggregated histograms: the newest running total and the
+// growth in each unit of each span. Buckets stay as pushed, a dozen numbers per unit, and are
+// spread over hundreds of bins only when read (histogram_bins.go). Guarded by the history lock.
 type pushed struct {
 	last *cumulative // nil: no running total was pushed
 	origin
-	quantiles []metric.Quantile // of the last push
+	quantiles []metric.Quantile // of the newest push
 	units     [][]pushedSlot    // by span
-	reserved  int64             // bytes that were taken from the budget
+	reserved  int64             // bytes taken from the budget
 }
 
-// pushedSlot is what came in one unit of a span.
+// pushedSlot is the growth in one unit of a span.
 type pushedSlot struct {
 	unit uint32
 	gain
-	parts []part // buckets; several only where the bounds changed within the unit
+	parts []part // one for each list of bounds in the unit
 }
 
 // gain is the growth of a histogram: count, sum (NaN: unknown) and bounds of the values (infinite:
 // unknown).
 type gain struct{ count, sum, min, max float64 }
 
-// part is buckets with what came into each. Bounds are shared and never changed.
+// part is a list of buckets: their upper bounds, and the count of each bucket and of the overflow.
+// Bounds are shared and immutable.
 type part struct{ bounds, counts []float64 }
 
-// maxParts bounds the parts of a slot. Buckets with yet other bounds are merged into the last part.
+// maxParts bounds the parts of a slot. Buckets with further bounds are merged into the last part.
 const maxParts = 4
 
-// takeLocked remembers a histogram and returns its growth. The first running total of a series
-// counts nothing.
+// takeLocked stores a histogram and returns its growth. The first running total of a series counts
+// as no growth.
 func (p *pushed) takeLocked(s *metric.Sample, now window.Moment) (gain, part) {
 	h := s.Histogram
 	if s.Op == metric.Merge {
@@ -65,7 +65,7 @@ func (p *pushed) takeLocked(s *metric.Sample, now window.Moment) (gain, part) {
 	return grown.gain(h), grown.part
 }
 
-// copyOf copies a borrowed histogram. Bounds that are the last one's are shared.
+// copyOf copies a borrowed histogram. Bounds equal to those of the newest total are shared.
 func (p *pushed) copyOf(h *metric.Histogram) *cumulative {
 	c := &cumulative{count: h.Count, sum: h.Sum}
 	if len(h.Bounds) == 0 {
@@ -80,13 +80,13 @@ func (p *pushed) copyOf(h *metric.Histogram) *cumulative {
 	return c
 }
 
-// slotLocked is the slot of a unit: the one it has, a new one, or the oldest made empty.
+// slotLocked returns the slot of a unit. If there is none, it adds one or reuses the oldest.
 func (p *pushed) slotLocked(index int, sp *window.Span, unit uint32) *pushedSlot {
 	slots := p.units[index]
 	at, has := window.SlotFor(slots, unit, func(s *pushedSlot) uint32 { return s.unit })
 	switch {
 	case has:
-	case len(slots) == sp.Slots-1: // a window needs its units and the one in progress
+	case len(slots) == sp.Kept():
 		slots[at] = pushedSlot{unit: unit, gain: noGain, parts: slots[at].parts[:0]}
 	default:
 		p.units[index] = append(slots, pushedSlot{unit: unit, gain: noGain})
@@ -95,7 +95,8 @@ func (p *pushed) slotLocked(index int, sp *window.Span, unit uint32) *pushedSlot
 	return &slots[at]
 }
 
-// appendPart adds buckets to the part of the same bounds, or as one more, of most at most.
+// appendPart adds buckets to the part with equal bounds, or else as a new part. Beyond most parts,
+// it merges them into the last part, by the bounds of the one with more buckets.
 func appendPart(parts []part, one part, most int) []part {
 	if len(one.bounds) == 0 {
 		return parts
@@ -120,7 +121,7 @@ func appendPart(parts []part, one part, most int) []part {
 	return parts
 }
 
-// sameBounds reports whether bounds are shared.
+// sameBounds reports whether two parts share one slice of bounds.
 func sameBounds(a, b []float64) bool { return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0] }
 
 func addCounts(to, counts []float64) {
@@ -129,7 +130,7 @@ func addCounts(to, counts []float64) {
 	}
 }
 
-// readLocked adds all that is in the view to d.
+// readLocked adds the growth in the view to d.
 func (p *pushed) readLocked(d *distribution, v window.View) {
 	all, parts := noGain, []part(nil)
 	for i := range p.units[v.Index] {
@@ -145,7 +146,8 @@ func (p *pushed) readLocked(d *distribution, v window.View) {
 	d.addPushed(all, parts)
 }
 
-// needs is what is reserved for histograms of a shape: the last one, and a part in every slot.
+// needs returns the bytes to reserve for histograms with so many bounds and quantiles: the newest
+// total, and a part in every slot.
 func (p *pushed) needs(bounds, quantiles int) int64 {
 	slots := int64(len(p.units)) * (window.TicksPerWindow + 1)
 	n := int64(unsafe.Sizeof(pushed{})) + int64(quantiles)*16 + slots*int64(unsafe.Sizeof(pushedSlot{}))
@@ -158,7 +160,7 @@ func (p *pushed) needs(bounds, quantiles int) int64 {
 
 const partBytes = int64(unsafe.Sizeof(part{}))
 
-// weight is what is accounted for: what was reserved, or what more there is.
+// weight returns the accounted memory: the reservation, or the current memory if that is larger.
 func (p *pushed) weight() int64 {
 	if p == nil {
 		return 0
@@ -166,8 +168,8 @@ func (p *pushed) weight() int64 {
 	return max(p.reserved, p.bytes())
 }
 
-// bytes is the memory that is taken now. Bounds that are not the last histogram's count for each
-// part: a bound, not a scale.
+// bytes returns an upper bound of the current memory: parts may share bounds, but only those shared
+// with the newest total are counted once.
 func (p *pushed) bytes() int64 {
 	n := int64(unsafe.Sizeof(*p)) + int64(len(p.quantiles))*16
 	if p.last != nil {

@@ -2,10 +2,9 @@ package kind
 
 import "math"
 
-// addPushed adds what histograms tell: each bucket's observations are laid over the bins as if they
-// lay evenly between its bounds. So a quantile read off the bins is what linear interpolation in
-// the bucket gives, as Prometheus' histogram_quantile does it, within relativeError. Count and sum
-// are kept apart from the bins, and exact.
+// addPushed adds the growth of histograms. It spreads each bucket's observations evenly between the
+// bucket's bounds. So quantiles equal linear interpolation in the bucket, as in Prometheus'
+// histogram_quantile, within RelativeError. Count and sum are separate from the bins, and exact.
 func (d *distribution) addPushed(g gain, parts []part) {
 	d.pushed = finite(d.pushed + g.count)
 	before := d.Total
@@ -21,9 +20,10 @@ func (d *distribution) addPushed(g gain, parts []part) {
 	d.extend(g.sum, g.min, g.max)
 }
 
-// edges is what a bucket's observations lie between. The first one begins at 0, or at the minimum
-// if that is above, and one below 0 has only its bound; the last one ends at the maximum where that
-// is known, else at the bound below it.
+// edges returns the values between which a bucket's observations are spread. The first bucket
+// begins at 0, or at the minimum if that is greater; if its bound is not positive, it consists of
+// the bound alone. The last bucket ends at the maximum if that is known, or else at its lower
+// bound.
 func (p part) edges(bucket int, g gain) (low, high float64) {
 	switch {
 	case bucket == len(p.bounds):
@@ -39,8 +39,8 @@ func (p part) edges(bucket int, g gain) (low, high float64) {
 	return max(0, min(g.min, high)), high
 }
 
-// spread lays n observations evenly between two edges. What is rounded is the share below each
-// bin's end, so nothing is lost.
+// spread distributes n observations evenly between two edges. It rounds the cumulative share at
+// each bin's end, so the weights add up exactly.
 func (d *distribution) spread(low, high, n float64) {
 	all := min(math.RoundToEven(n*WeightUnits), maxSpread)
 	first, last := BinOf(low), BinOf(high)
@@ -62,10 +62,10 @@ func (d *distribution) spread(low, high, n float64) {
 }
 
 const (
-	// maxSpread is far from the end of a weight.
+	// maxSpread bounds the weight of a bucket, far below the largest uint64.
 	maxSpread = 1 << 62
-	// leastShare bounds the bins of a bucket that begins at 0: those below a millionth of its end
-	// are one.
+	// leastShare bounds the number of bins for a bucket that begins at 0: values below a millionth
+	// of its end share a bin.
 	leastShare = 1e-6
 )
 

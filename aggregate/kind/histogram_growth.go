@@ -7,8 +7,7 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// cumulative is a histogram as a client pushed it, or the part of one that is new. It is never
-// changed.
+// cumulative is a pushed histogram, or the growth between two of them. It is immutable.
 type cumulative struct {
 	part
 	count, sum float64
@@ -20,8 +19,8 @@ func (g gain) plus(o gain) gain {
 	return gain{finite(g.count + o.count), finite(g.sum + o.sum), min(g.min, o.min), max(g.max, o.max)}
 }
 
-// since is what came after an earlier histogram of the same client. Where anything has become less,
-// or there are buckets where there were none, the client began anew: all of it came after.
+// since returns the growth since an earlier histogram of the same client. If a count decreased, or
+// only one of the two has buckets, the client was reset and all of c is growth.
 func (c *cumulative) since(was *cumulative) *cumulative {
 	counts, ok := c.part.since(was.part)
 	if !ok || c.count < was.count {
@@ -30,11 +29,10 @@ func (c *cumulative) since(was *cumulative) *cumulative {
 	return &cumulative{part{c.bounds, counts}, c.count - was.count, c.sum - was.sum}
 }
 
-// since is by how much each bucket has grown; false: not at all like that. Bounds that were added,
-// left out or exchanged are no fresh start: native histograms get buckets as values need them, and
-// halve their number when there are too many, and of a classic one not all buckets come with each
-// push. What both have is compared; the coarser they are, the less is known of where in between it
-// grew.
+// since returns the growth of each bucket, or false after a reset. Different bounds alone are no
+// reset. Native histograms add buckets as values need them and merge buckets to limit their number;
+// clients may push a classic histogram without some of its buckets. Then only the common bounds are
+// compared, and the growth between them is divided approximately.
 func (p part) since(was part) (grown []float64, ok bool) {
 	switch {
 	case len(p.bounds) == 0 || len(was.bounds) == 0:
@@ -47,7 +45,7 @@ func (p part) since(was part) (grown []float64, ok bool) {
 	return p.sinceCoarser(was.coarsened(p.bounds))
 }
 
-// coarsened is the part by those of its bounds that others have too: all of them, some, or none.
+// coarsened merges buckets of p so that only bounds that are also in others remain.
 func (p part) coarsened(others []float64) part {
 	shared := make([]float64, 0, len(p.bounds))
 	for _, v := range p.bounds {
@@ -58,8 +56,8 @@ func (p part) coarsened(others []float64) part {
 	return part{shared, p.regrouped(shared)}
 }
 
-// sinceCoarser divides what a former bucket had among those that it was split into, as they have
-// now.
+// sinceCoarser returns the growth since a part whose bounds are a subset of p's. It divides the
+// growth of each former bucket among its current buckets in proportion to their counts.
 func (p part) sinceCoarser(was part) (grown []float64, ok bool) {
 	now := p.regrouped(was.bounds)
 	fresh, ok := minus(now, was.counts)
@@ -85,7 +83,7 @@ func minus(now, was []float64) (grown []float64, ok bool) {
 	return grown, true
 }
 
-// contains reports whether all of some is in bounds. Both are sorted.
+// contains reports whether bounds contains all of some. Both are sorted.
 func contains(bounds, some []float64) bool {
 	for _, v := range some {
 		if _, has := slices.BinarySearch(bounds, v); !has {
@@ -95,7 +93,7 @@ func contains(bounds, some []float64) bool {
 	return true
 }
 
-// regrouped is the counts by other bounds: exact where those are among the own ones.
+// regrouped returns the counts by other bounds. They are exact if p has all of those bounds.
 func (p part) regrouped(bounds []float64) []float64 {
 	counts := make([]float64, len(bounds)+1)
 	for i, n := range p.counts {
@@ -104,7 +102,7 @@ func (p part) regrouped(bounds []float64) []float64 {
 	return counts
 }
 
-// group is the bucket, by other bounds, that the end of a bucket lies in.
+// group returns the bucket, by other bounds, that contains the upper bound of a bucket of p.
 func (p part) group(bucket int, bounds []float64) int {
 	if bucket == len(p.bounds) {
 		return len(bounds)
@@ -113,9 +111,9 @@ func (p part) group(bucket int, bounds []float64) int {
 	return in
 }
 
-// gain is what all of c comes to. The extremes of h narrow what the bounds of the first and last
-// bucket in use say: those of a running total are of the client's whole life, and perhaps long
-// past.
+// gain returns the sums and extremes of c. The extremes are the bounds of the first and last bucket
+// in use, narrowed by the extremes of h. The extremes of a running total cover the client's whole
+// life, so they alone would be too wide.
 func (c *cumulative) gain(h *metric.Histogram) gain {
 	g := gain{count: c.count, sum: c.sum, min: math.Inf(1), max: math.Inf(-1)}
 	if math.IsInf(g.sum, 0) {
@@ -157,5 +155,5 @@ func lastIndexFunc(counts []float64, f func(float64) bool) int {
 	return -1
 }
 
-// known reports whether an extreme was told.
+// known reports whether a client pushed an extreme or quantile: unknown ones are not finite.
 func known(v float64) bool { return math.Abs(v) <= math.MaxFloat64 }

@@ -10,15 +10,15 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// pushed reads what pushed.appendLocked appended into p, which may hold what an earlier record
-// said.
+// pushed reads the output of pushed.appendLocked. It updates p, which may hold the state of an
+// earlier delta.
 func (r *Restorer) pushed(d *blob.Decoder, p *pushed) {
 	p.origin = readOrigin(d)
 	p.quantiles = readQuantiles(d)
 	if before := p.last; d.Byte() != 0 {
 		p.last = &cumulative{readPart(d), readCountable(d), d.Float()}
 		if before != nil && slices.Equal(before.bounds, p.last.bounds) {
-			p.last.bounds = before.bounds // as the slots of earlier records share them
+			p.last.bounds = before.bounds // slots of earlier deltas share them
 		}
 	}
 	for i := range r.Strides {
@@ -91,7 +91,7 @@ func readPart(d *blob.Decoder) part {
 	return part{bounds, readCounts(d, len(bounds))}
 }
 
-// counts reads those of as many bounds.
+// readCounts reads the counts of a part with so many bounds.
 func readCounts(d *blob.Decoder, bounds int) []float64 {
 	if bounds == 0 {
 		return nil
@@ -106,7 +106,7 @@ func readCounts(d *blob.Decoder, bounds int) []float64 {
 	return counts
 }
 
-// countable is a number of observations.
+// readCountable reads a number of observations.
 func readCountable(d *blob.Decoder) float64 {
 	v := d.Float()
 	if !(v >= 0 && v <= math.MaxFloat64) {
@@ -116,10 +116,9 @@ func readCountable(d *blob.Decoder) float64 {
 	return v
 }
 
-// What is pushed follows after what formatVersion 1 began with, where a series has it: what older
-// versions wrote is read.
-
-// appendLocked appends the last histogram, and what came in the units from since on.
+// appendLocked appends the newest total and the slots of units from since on. They follow the
+// records of a timer, and only timers with histograms have them, so states of older versions stay
+// readable.
 func (p *pushed) appendLocked(dst []byte, spans []window.Span, since uint32) []byte {
 	if p == nil {
 		return dst
@@ -174,7 +173,7 @@ func (p part) append(dst []byte) []byte {
 	return appendCounts(dst, p.counts)
 }
 
-// appendCounts appends counts: nearly all are small integers, and take a byte or two.
+// appendCounts appends counts. Nearly all are small integers and take a byte or two.
 func appendCounts(dst []byte, counts []float64) []byte {
 	for _, n := range counts {
 		if n == math.Trunc(n) && n < 1<<53 {

@@ -8,49 +8,49 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Behaviour is all that a table asks of a kind. A new kind implements it and gets a row in
-// behaviours; a test over all kinds and stats fails while something is missing. Methods that end in
-// Locked need the history lock of the series' block.
+// Behaviour is the interface through which a table uses a kind. A new kind implements it and gets a
+// row in behaviours; tests over all kinds and stats fail while a part is missing. Methods that end
+// in Locked need the history lock of the series' block.
 type Behaviour interface {
-	// Coding is the coding of the history of the kind's number.
+	// Coding returns the encoding of the series' history.
 	Coding() window.Coding
 	// check rejects samples that apply would reject, before a series is created for them.
 	check(s *metric.Sample) metric.Reason
 	// checkPreAggregated rejects running totals and histograms that ApplyPreAggregatedLocked would
 	// reject.
 	checkPreAggregated(s *metric.Sample) metric.Reason
-	// Create makes the state of a new series, whose cell is zero.
+	// Create initializes the state of a new series, whose cell is zero.
 	Create(e *Env, h Series)
 	// apply adds a sample, without a lock.
 	apply(a *Applier, h Series, s *metric.Sample) metric.Reason
-	// ApplyDatedLocked adds a sample in an earlier tick.
+	// ApplyDatedLocked adds a sample to an earlier tick.
 	ApplyDatedLocked(a *Applier, h Series, tick uint32, s *metric.Sample) metric.Reason
-	// ApplyPreAggregatedLocked adds the growth of a running total, or a histogram, in a tick.
+	// ApplyPreAggregatedLocked adds the growth of a running total or histogram to a tick.
 	ApplyPreAggregatedLocked(a *Applier, h Series, tick uint32, s *metric.Sample) metric.Reason
-	// RecordLocked records in the history how the series stands at the end of a tick.
+	// RecordLocked records the state of the series at the end of a tick in its history.
 	RecordLocked(e *Env, h Series, tick uint32)
 	// ShrinkLocked frees memory that the series no longer needs.
 	ShrinkLocked(e *Env, h Series, now uint32)
 	// Weigh accounts for the memory of a restored series.
 	Weigh(e *Env, h Series)
 	// Inherit adds the late samples of a removed series to its successor. It returns false if the
-	// successor is full.
+	// successor cannot take them.
 	Inherit(e *Env, from, to Series, at Remains) bool
-	// TimestampLocked is the newest timestamp that came with the series' values, in Unix seconds;
-	// 0: none did.
+	// TimestampLocked returns the newest timestamp that clients sent with the series' samples, in
+	// Unix seconds, or 0 if they sent none.
 	TimestampLocked(h Series) int64
 
 	// begin starts an evaluation.
 	begin(r *Reader)
 	// ReadLocked adds a series to the evaluation.
 	ReadLocked(r *Reader, h Series)
-	// value returns a stat of the series read, unless the stat is a sum over them.
+	// value computes a stat that is not a sum over the series, after all of them were read.
 	value(r *Reader) (v float64, ok bool)
 
-	// SaveLocked appends the value and the history since a tick; records by units are appended
-	// since another tick.
+	// SaveLocked appends the value and the history from tick since on, and records by units from
+	// tick sinceUnits on.
 	SaveLocked(e *Env, dst []byte, h Series, since, sinceUnits uint32) []byte
-	// Restore reads the output of SaveLocked, in this format and earlier ones.
+	// Restore reads the output of SaveLocked, in the current format and earlier ones.
 	Restore(r *Restorer, d *blob.Decoder, h Series, stamp uint32)
 	// RestoreNumber makes the newest entry of the restored history the value. Kinds without plain
 	// numbers fail.
@@ -64,11 +64,11 @@ var behaviours = [...]Behaviour{
 	metric.Set:     setKind{},
 }
 
-// Of returns the behaviour of a valid kind.
+// Of returns the behaviour of a kind, which must be valid.
 func Of(k metric.Kind) Behaviour { return behaviours[k] }
 
-// CodingOf is the coding of a kind's history, or WholeCoding for a place that never had a series: a
-// damaged delta may name one, and its bytes are skipped.
+// CodingOf returns the encoding of a kind's history. For the zero kind it returns WholeCoding: a
+// damaged delta may name a place that never had a series, and the bytes of that place are skipped.
 func CodingOf(k metric.Kind) window.Coding {
 	if b := behaviours[k]; b != nil {
 		return b.Coding()
@@ -89,9 +89,9 @@ func Check(s *metric.Sample) metric.Reason {
 
 // Remains describes a removed series at the moment of its removal.
 type Remains struct {
-	Whole int64 // what a counter held
-	Units uint64
-	Ended uint32 // tick
+	Whole int64  // whole units of a counter
+	Units uint64 // its fraction, in billionths
+	Ended uint32 // tick of the removal
 }
 
 // Applier applies samples to series for one writer's goroutine.
@@ -104,8 +104,8 @@ type Applier struct {
 	digest  xxhash.Digest
 }
 
-// Apply adds a sample to its series. The calls are direct: every sample that is parsed takes this
-// path.
+// Apply adds a sample to its series. Every parsed sample takes this path, so the calls are direct
+// instead of through Behaviour.
 func (a *Applier) Apply(h Series, s *metric.Sample) metric.Reason {
 	switch s.Kind {
 	case metric.Counter:
@@ -118,60 +118,59 @@ func (a *Applier) Apply(h Series, s *metric.Sample) metric.Reason {
 	return setKind{}.apply(a, h, s)
 }
 
-// Reader evaluates one stat of one object after the other.
+// Reader evaluates a stat for one object at a time.
 type Reader struct {
 	*Env
-	Kind metric.Kind // of the object in hand
+	Kind metric.Kind // of the series of the current object
 	Stat metric.Stat
 	View window.View
 
-	// Lacks explains why a timer has no value although samples came; empty: none came.
-	Lacks string
-	// unmergeable is set when percentiles of several label sets were asked for that cannot be
-	// merged.
+	// MissingReason explains why a timer with samples lacks a value. It is empty if there are no
+	// samples.
+	MissingReason string
+	// unmergeable is set if a query asks for percentiles of several summaries.
 	unmergeable bool
-	// unread is set when the kind does not read the stat, which is a bug.
-	unread bool
+	// unsupportedStat is set if the kind cannot evaluate the stat, which is a bug.
+	unsupportedStat bool
 
-	window.Meter                // counts and weights in the window
-	fractions    []window.Entry // scratch space
+	window.Meter                // reads increases of counts and weights
+	fractions    []window.Entry // scratch space for countLocked
 
 	rollup
 }
 
-// rollup is the sum of the series read so far.
+// rollup combines the series read so far.
 type rollup struct {
-	Series int           // how many
-	total  metric.Number // of stats that add
+	Series int           // number of series
+	total  metric.Number // of additive stats
 	some   bool          // whether total holds anything
-	// partial is set when a part of the total is unknown.
-	partial bool
-	Spread  *distribution // timers
-	// Of timers, how many are summaries, and the quantiles of one.
-	summaries int
-	quantiles []metric.Quantile
-	members   *union // sets
-	levels    levels // gauges over a window
+	// partial is set if a part of the total is unknown.
+	partial      bool
+	Distribution *distribution     // timers
+	summaries    int               // number of timers with pushed quantiles
+	quantiles    []metric.Quantile // of the last such timer
+	members      *union            // sets
+	gauges       gaugeStats        // gauges over a window
 }
 
-// Begin starts with the next object.
+// Begin starts the evaluation of the next object.
 func (r *Reader) Begin() {
-	r.rollup = rollup{Spread: r.Spread, levels: r.levels}
+	r.rollup = rollup{Distribution: r.Distribution, gauges: r.gauges}
 	Of(r.Kind).begin(r)
 }
 
-// End returns scratch space.
+// End releases scratch space.
 func (r *Reader) End() {
-	if r.Spread != nil {
-		distributions.Put(r.Spread)
-		r.Spread = nil
+	if r.Distribution != nil {
+		distributions.Put(r.Distribution)
+		r.Distribution = nil
 	}
 }
 
 func (r *Reader) plus(n metric.Number) { r.total, r.some = r.total.Plus(n), true }
 
-// Value returns the stat of all series read, or false if there is none, such as the mean of
-// nothing.
+// Value returns the stat of all series read, or false if it has no value, such as the mean of no
+// observations.
 func (r *Reader) Value() (metric.Number, bool) {
 	switch {
 	case r.Series == 0, r.partial:
@@ -183,11 +182,10 @@ func (r *Reader) Value() (metric.Number, bool) {
 	return metric.Computed(v), ok
 }
 
-// Refuse returns the error of an answer that would merge what cannot be merged, or of a stat that
-// the kind does not read.
-func (r *Reader) Refuse(q *metric.Query) error {
-	if r.unread {
-		return metric.InvalidQueryf("%q: this version cannot read %s of a %s", q.Expression.String(), r.Stat, r.Kind)
+// QueryError returns an error if the query asks for unmergeable percentiles or an unsupported stat.
+func (r *Reader) QueryError(q *metric.Query) error {
+	if r.unsupportedStat {
+		return metric.InvalidQueryf("%q: this version cannot evaluate %s of a %s", q.Expression.String(), r.Stat, r.Kind)
 	}
 	if !r.unmergeable {
 		return nil
@@ -200,10 +198,10 @@ func (r *Reader) Refuse(q *metric.Query) error {
 type Restorer struct {
 	*Env
 	window.Reader
-	SameWindows bool // the state was written with the same windows
+	SameWindows bool // the state was written with the current windows
 }
 
-// aheadUnit reports whether a unit is in the future.
+// aheadUnit reports whether a unit of a span is in the future, beyond the slack of the clock.
 func (r *Restorer) aheadUnit(span int, unit uint32) bool {
 	return r.SameWindows && uint64(unit-1)*uint64(r.Spans[span].Stride) > uint64(r.Today)+window.ClockSlack
 }

@@ -20,17 +20,17 @@ type Env struct {
 	// new ones.
 	SetSeed uint64
 
-	BodyBytes atomic.Int64 // of timers and sets, as of their last record
+	BodyBytes atomic.Int64 // memory of bodies that are weighed, such as timers and sets
 	// MayGrow reports whether state without a fixed size may grow.
 	MayGrow func() bool
 }
 
-// Weigh accounts for the memory of a body, which now takes so many bytes.
+// Weigh sets the accounted memory of a body.
 func (e *Env) Weigh(body *Body, bytes int64) {
 	e.BodyBytes.Add(bytes - body.bytes.Swap(bytes))
 }
 
-// idleLocked reports whether all of a series is older than every window.
+// idleLocked reports whether the newest entry of a series is older than every window.
 func (e *Env) idleLocked(h Series, now uint32) bool {
 	stamp := h.Cell.History.Stamp
 	return stamp != 0 && stamp < e.oldestTick(now)
@@ -44,7 +44,7 @@ func (e *Env) FreeLogs(h Series) {
 	}
 }
 
-// oldestTick is the tick before which no window begins.
+// oldestTick returns the oldest tick that the units of the longest window reach.
 func (e *Env) oldestTick(now uint32) uint32 {
 	longest := e.Spans[len(e.Spans)-1]
 	reach := longest.Stride * uint32(longest.Slots)
@@ -57,7 +57,8 @@ type Budget struct {
 	Body *Body
 }
 
-// take reports whether the body may grow by some bytes, and accounts for them.
+// take accounts for growth of the body. It returns false, without accounting, if the body must not
+// grow.
 func (b Budget) take(bytes int64) bool {
 	if !b.Env.MayGrow() {
 		return false
@@ -66,6 +67,7 @@ func (b Budget) take(bytes int64) bool {
 	return true
 }
 
+// enter accounts for growth without asking.
 func (b Budget) enter(bytes int64) {
 	b.Body.bytes.Add(bytes)
 	b.Env.BodyBytes.Add(bytes)
@@ -80,7 +82,7 @@ const (
 // Bitmap has a bit for each series of a block.
 type Bitmap [BlockWords]atomic.Uint64
 
-// Mark sets a bit; if the bit is set already, Mark writes nothing.
+// Mark sets a bit. It doesn't write if the bit is set already, to keep the cache line shared.
 func (b *Bitmap) Mark(place uint32) {
 	if word, bit := &b[place/64], uint64(1)<<(place%64); word.Load()&bit == 0 {
 		word.Or(bit)
@@ -89,23 +91,23 @@ func (b *Bitmap) Mark(place uint32) {
 
 func (b *Bitmap) Has(place uint32) bool { return b[place/64].Load()&(1<<(place%64)) != 0 }
 
-// Body is the state of a series beyond its cell. The kind decides which fields are set; a counter
-// has a fraction if it has any of them.
+// Body is the state of a series beyond its cell. The kind decides which fields are set. Every body
+// of a counter has a Fraction.
 type Body struct {
 	Fraction *fraction
-	running  *running // of a counter whose client keeps the total; guarded by the history lock
+	running  *running // of a counter with pushed running totals; guarded by the history lock
 	stamped  *stamped
 	Timer    *timer
 	Set      *set
 
-	// Rewritten is set when a timer or a set gets samples older than its newest entry: its saved
-	// state is to be replaced. Guarded by the history lock.
+	// Rewritten is set when a timer or set gets samples older than its newest entry. The next save
+	// must then replace the saved state. Guarded by the history lock.
 	Rewritten bool
 
-	bytes atomic.Int64 // of timer, set or running total: as last weighed, and growth since
+	bytes atomic.Int64 // accounted memory: as last weighed, plus growth since then
 }
 
-// Bodies holds the bodies of a block; all is nil until a series needs one.
+// Bodies holds the bodies of a block. Its table is allocated when the first series needs a body.
 type Bodies struct {
 	all atomic.Pointer[[BlockSeries]atomic.Pointer[Body]]
 }
@@ -118,7 +120,7 @@ func (b *Bodies) Of(place uint32) *Body {
 	return all[place].Load()
 }
 
-// make returns the body of a series; f makes it if there is none.
+// make returns the body of a series, and creates it with f if there is none.
 func (b *Bodies) make(place uint32, f func() *Body) *Body {
 	all := b.all.Load()
 	if all == nil {
@@ -140,15 +142,15 @@ type Series struct {
 	Cell   *Cell
 	Dirty  *Bitmap
 	Bodies *Bodies
-	Born   *uint32 // tick; guarded by the history lock
-	Place  uint32
+	Born   *uint32 // tick of the series' creation; guarded by the history lock
+	Place  uint32  // index of the series in its block
 }
 
 func (h Series) body() *Body { return h.Bodies.Of(h.Place) }
 
 func (h Series) makeBody(f func() *Body) *Body { return h.Bodies.make(h.Place, f) }
 
-// arrived is about when the newest sample arrived. The caller does not hold the history lock.
+// arrived returns the approximate time at which the newest sample arrived. It needs no lock.
 func (h Series) arrived(now window.Moment) time.Time {
 	if h.Dirty.Has(h.Place) {
 		return now.Wall

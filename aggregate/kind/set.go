@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// setKind is the behaviour of sets. The body holds the members (set_body.go); the cell holds the
-// tick of the newest.
+// setKind is the behaviour of sets. The body holds the members (set_body.go). The cell's history
+// has no log, only the tick of the newest members.
 type setKind struct{}
 
 func (setKind) Coding() window.Coding { return window.WholeCoding }
@@ -23,7 +23,7 @@ func (k setKind) Create(e *Env, h Series) {
 	k.Weigh(e, h)
 }
 
-// memberHash is the hash of a sample's member.
+// memberHash returns the seeded hash of a sample's member.
 func (a *Applier) memberHash(s *metric.Sample) uint64 {
 	a.digest.ResetWithSeed(a.SetSeed)
 	a.digest.Write(s.Member)
@@ -103,7 +103,7 @@ func (setKind) ReadLocked(r *Reader, h Series) { h.body().Set.readLocked(r.membe
 
 func (setKind) value(r *Reader) (v float64, ok bool) {
 	if r.Stat != metric.Unique {
-		r.unread = true
+		r.unsupportedStat = true
 		return 0, false
 	}
 	return r.members.count(), true
@@ -178,10 +178,11 @@ func (s *set) restore(d *blob.Decoder, r *Restorer) {
 	}
 }
 
-// reserve makes room for n more members while restoring.
+// reserve returns a table with space for n more members. Only restore calls it, without concurrent
+// writers.
 func (s *set) reserve(n int32) *members {
 	old := s.Exact.Load()
-	if old.used.Load()+n <= old.room() {
+	if old.used.Load()+n <= old.capacity() {
 		return old
 	}
 	slots := int32(len(old.Hashes))

@@ -8,12 +8,12 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate/window"
 )
 
-// set is the body of a set: exact up to some 1,200 members, then estimated.
+// set is the body of a set: exact up to some 1,200 members, then an estimate.
 //
-// Writers add to the newest table. A writer that finds it full makes one of twice the size, or,
-// after the largest, the live registers, which take all later samples. Tables stay readable until
-// they are older than every window, so nothing is converted and no sample falls between the two
-// forms.
+// Writers add to the newest table. A writer that finds it full creates a table of twice the size,
+// or, after the largest, the live registers, which take all later samples. Tables stay readable
+// until their members are older than every window. So no table is converted to registers, and no
+// sample is lost between the two forms.
 type set struct {
 	Exact atomic.Pointer[members]
 	Many  atomic.Pointer[liveRegisters] // nil while exact
@@ -21,8 +21,8 @@ type set struct {
 	// units holds, per span, the registers of each unit; guarded by the history lock, empty while
 	// exact.
 	units [][]setSlot
-	// Of the newest table when older ones were found behind it: the epoch after which no writer can
-	// be adding to those.
+	// merging is the newest table if MergeLocked waits to drop the tables behind it: no writer adds
+	// to those after epoch dropAt. Both are guarded by the history lock.
 	merging *members
 	dropAt  uint64
 }
@@ -32,14 +32,15 @@ type setSlot struct {
 	registers *registers
 }
 
+// NewSet returns an empty set with the smallest table.
 func NewSet(spans []window.Span) *set {
 	s := &set{units: make([][]setSlot, len(spans))}
 	s.Exact.Store(newMembers(membersFirst, nil))
 	return s
 }
 
-// Insert enters a member's hash with a tick. It returns false if there is no memory.
-func (s *set) Insert(hash uint64, tick uint32, room Budget) bool {
+// Insert adds a member's hash with a tick. It returns false if there is no memory.
+func (s *set) Insert(hash uint64, tick uint32, budget Budget) bool {
 	hash = max(hash, 1)
 	for {
 		if many := s.Many.Load(); many != nil {
@@ -51,7 +52,7 @@ func (s *set) Insert(hash uint64, tick uint32, room Budget) bool {
 			return true
 		}
 		larger := len(table.Hashes) < membersMost
-		if grow := int64(24 * len(table.Hashes)); larger && !room.take(grow) || !larger && !room.take(manyBytes) {
+		if grow := int64(24 * len(table.Hashes)); larger && !budget.take(grow) || !larger && !budget.take(manyBytes) {
 			return false
 		}
 		if larger {
@@ -62,11 +63,11 @@ func (s *set) Insert(hash uint64, tick uint32, room Budget) bool {
 	}
 }
 
-// manyBytes is what a set takes once it is estimated: the live registers, and those of all slots of
-// both windows.
+// manyBytes is the memory of an estimated set: the live registers, and the registers of all slots
+// of two windows.
 const manyBytes = hllRegisters * (1 + 2*(window.TicksPerWindow+1))
 
-// rollLocked moves the live registers into the records of the tick.
+// rollLocked moves the live registers into the slots of a tick.
 func (s *set) rollLocked(spans []window.Span, tick uint32) {
 	many := s.Many.Load()
 	if many == nil {
@@ -79,12 +80,13 @@ func (s *set) rollLocked(spans []window.Span, tick uint32) {
 	}
 }
 
+// slotLocked returns the slot of a unit. If there is none, it adds one or reuses the oldest.
 func (s *set) slotLocked(index int, sp *window.Span, unit uint32) *setSlot {
 	slots := s.units[index]
 	at, has := window.SlotFor(slots, unit, func(s *setSlot) uint32 { return s.unit })
 	switch {
 	case has:
-	case len(slots) == sp.Slots-1:
+	case len(slots) == sp.Kept():
 		slots[at].unit = unit
 		clear(slots[at].registers[:])
 	default:
@@ -94,8 +96,8 @@ func (s *set) slotLocked(index int, sp *window.Span, unit uint32) *setSlot {
 	return &slots[at]
 }
 
-// MergeLocked moves members of older tables into the newest, once no writer can be adding to those.
-// Members older than the oldest tick are dropped.
+// MergeLocked moves members of older tables into the newest once no writer adds to the older ones.
+// It drops members older than the oldest tick.
 func (s *set) MergeLocked(e *memory.Epochs, oldest uint32) {
 	newest := s.Exact.Load()
 	older := newest.Older.Load()
@@ -114,8 +116,7 @@ func (s *set) MergeLocked(e *memory.Epochs, oldest uint32) {
 	}
 }
 
-// insertOld moves a member to a newer table, or to one newer still where writers made that in the
-// meantime.
+// insertOld adds a member to a table, or to the newest one if the table is full.
 func (s *set) insertOld(to *members, hash uint64, tick uint32) {
 	for !to.See(hash, tick) {
 		if newest := s.Exact.Load(); newest != to {
@@ -127,8 +128,8 @@ func (s *set) insertOld(to *members, hash uint64, tick uint32) {
 	}
 }
 
-// renewLocked starts a new table if much of the newest is older than every window, so that members
-// that come and go do not fill it. The old table stays until it is merged.
+// renewLocked starts a new table if many members of the newest are older than every window, so that
+// old members do not fill the table. The old table stays until MergeLocked drops it.
 func (s *set) renewLocked(oldest uint32) {
 	table := s.Exact.Load()
 	if table.Older.Load() != nil {
@@ -145,12 +146,12 @@ func (s *set) renewLocked(oldest uint32) {
 		slots *= 2
 	}
 	used := table.used.Load()
-	if crowded := used >= table.room()*3/4 && (used-kept)*4 >= used; crowded || slots < len(table.Hashes) {
+	if crowded := used >= table.capacity()*3/4 && (used-kept)*4 >= used; crowded || slots < len(table.Hashes) {
 		s.Exact.CompareAndSwap(table, newMembers(slots, table))
 	}
 }
 
-// forgetLocked drops registers of an idle set that are older than every window.
+// forgetLocked drops the slots of an idle set, which are older than every window.
 func (s *set) forgetLocked() {
 	for i := range s.units {
 		s.units[i] = nil
@@ -178,6 +179,7 @@ func (s *set) readLocked(u *union, v window.View) {
 	many.into(u.many, false)
 }
 
+// BytesLocked returns the memory of the set.
 func (s *set) BytesLocked() int64 {
 	n := int64(s.Exact.Load().slots())*12 + 128
 	if s.Many.Load() != nil {
@@ -189,7 +191,7 @@ func (s *set) BytesLocked() int64 {
 	return n
 }
 
-// union counts the members of many sets: exactly while all of them are exact.
+// union counts the distinct members of many sets: exactly if all of them are exact.
 type union struct {
 	exact map[uint64]struct{}
 	many  *registers // nil while exact
@@ -205,7 +207,7 @@ func (u *union) insert(hash uint64) {
 	u.exact[hash] = struct{}{}
 }
 
-// merge turns to estimating, and adds registers where there are any.
+// merge makes the union an estimate, and adds registers unless r is nil.
 func (u *union) merge(r *registers) {
 	if u.many == nil {
 		u.many = new(registers)

@@ -7,19 +7,19 @@ import (
 	"sync/atomic"
 )
 
-// A set of more members than its exact table takes is counted by HyperLogLog (Flajolet et al.,
-// 2007, with the improved estimator of Ertl, arXiv:1702.01284): 2^12 registers, a standard error of
-// 1.04/√4096 = 1.6 %.
+// Sets with more members than the largest table holds are counted by HyperLogLog (Flajolet et al.,
+// 2007) with the improved estimator of Ertl (arXiv:1702.01284). With 2^12 registers, the standard
+// error is 1.04/√4096 = 1.6 %.
 const (
 	hllBits      = 12
 	hllRegisters = 1 << hllBits
 	hllMaxRank   = 64 - hllBits + 1
 )
 
-// registers is a HyperLogLog that nobody else writes to.
+// registers is a HyperLogLog without concurrent writers.
 type registers [hllRegisters]byte
 
-// register splits a hash into its register and the rank that it has there.
+// register returns the register of a hash and the hash's rank in it.
 func register(hash uint64) (index int, rank byte) {
 	index = int(hash >> (64 - hllBits))
 	rest := hash<<hllBits | 1<<(hllBits-1) // the guard bit bounds the rank
@@ -37,8 +37,8 @@ func (r *registers) merge(other *registers) {
 	}
 }
 
-// estimate is Ertl's: unbiased from 0 to far beyond what fits a window, without tables of
-// corrections.
+// estimate returns Ertl's estimate of the number of members. It is unbiased over the whole range of
+// a window and needs no correction tables.
 func (r *registers) estimate() float64 {
 	var histogram [hllMaxRank + 2]int
 	for _, rank := range r {
@@ -81,8 +81,8 @@ func tau(x float64) float64 {
 	return z / 3
 }
 
-// liveRegisters is what writers add to: four registers a word, raised by compare-and-swap. The
-// roller takes words out by swapping them with zero, so a rank is noted in one tick.
+// liveRegisters is a HyperLogLog for concurrent writers: four registers a word, raised by
+// compare-and-swap. The roller swaps words with zero, so each rank is recorded in one tick only.
 type liveRegisters [hllRegisters / 4]atomic.Uint32
 
 func (l *liveRegisters) insert(hash uint64) {
@@ -99,7 +99,7 @@ func (l *liveRegisters) insert(hash uint64) {
 	}
 }
 
-// into raises r to what is live. With take it is taken out as well.
+// into merges the live registers into r. With take, it also clears them.
 func (l *liveRegisters) into(r *registers, take bool) {
 	for i := range l {
 		word := l[i].Load()
@@ -115,7 +115,7 @@ func (l *liveRegisters) into(r *registers, take bool) {
 	}
 }
 
-// appendRegisters appends the registers that are not zero, as gaps and ranks.
+// appendRegisters appends the nonzero registers as pairs of gap and rank.
 func appendRegisters(dst []byte, r *registers) []byte {
 	before := 0
 	for i, rank := range r {
@@ -128,7 +128,7 @@ func appendRegisters(dst []byte, r *registers) []byte {
 	return dst
 }
 
-// readRegisters reads what appendRegisters appended.
+// readRegisters reads the output of appendRegisters. It returns false if src is invalid.
 func readRegisters(src []byte, r *registers) bool {
 	i := 0
 	for len(src) > 0 {

@@ -5,20 +5,21 @@ import (
 	"sync/atomic"
 )
 
-// members is a set's exact form: the hash of each member with the tick in which it was last seen.
-// An open hash table that writers fill by compare-and-swap. A hash once in stays where it is, so a
-// lookup needs no lock; two tables may hold the same member, the newer tick counts.
+// members is the exact form of a set: each member's hash and the tick in which it was last seen. It
+// is an open-addressing hash table that writers fill by compare-and-swap. Hashes are never moved or
+// removed, so a lookup needs no lock. If two tables hold a member, the newer tick counts.
 type members struct {
 	Hashes []atomic.Uint64 // 0: empty
 	ticks  []atomic.Uint32 // 0: claimed, not seen yet
 	used   atomic.Int32
 
-	// Older is the table that this one grew from, until no writer can be adding to that any more.
+	// Older is the table that this one replaced, until MergeLocked drops it.
 	Older atomic.Pointer[members]
 }
 
 const (
-	// membersFirst and membersMost are the slots of a table: it doubles from one to the other.
+	// membersFirst and membersMost are the smallest and largest number of slots. Tables double in
+	// between.
 	membersFirst = 24
 	membersMost  = 1536
 )
@@ -29,17 +30,18 @@ func newMembers(slots int, older *members) *members {
 	return m
 }
 
-// room is how many members a table takes: four fifths of its slots. Writers that race may exceed it
-// by one each.
-func (m *members) room() int32 { return int32(len(m.Hashes)) * 4 / 5 }
+// capacity is the number of members that a table takes: four fifths of its slots. Each concurrent
+// writer may exceed it by one.
+func (m *members) capacity() int32 { return int32(len(m.Hashes)) * 4 / 5 }
 
-// See notes that a member was seen in a tick. False: it is new and the table is full.
+// See records that a member was seen in a tick. It returns false if the member is new and the table
+// is full.
 func (m *members) See(hash uint64, tick uint32) bool {
 	at, _ := bits.Mul64(hash, uint64(len(m.Hashes)))
 	for range m.Hashes {
 		held := m.Hashes[at].Load()
 		if held == 0 {
-			if m.used.Load() >= m.room() {
+			if m.used.Load() >= m.capacity() {
 				return false
 			}
 			if m.Hashes[at].CompareAndSwap(0, hash) {
@@ -68,8 +70,8 @@ func raiseTick(at *atomic.Uint32, tick uint32) {
 	}
 }
 
-// Each calls f for every member of this table and of those it grew from; a member may come more
-// than once.
+// Each calls f for every member of this table and of the older ones. It may call f for a member
+// more than once.
 func (m *members) Each(f func(hash uint64, tick uint32)) {
 	for ; m != nil; m = m.Older.Load() {
 		for i := range m.Hashes {
@@ -82,7 +84,7 @@ func (m *members) Each(f func(hash uint64, tick uint32)) {
 	}
 }
 
-// slots is the size of this table and of those it grew from.
+// slots returns the total number of slots of this table and the older ones.
 func (m *members) slots() (n int) {
 	for ; m != nil; m = m.Older.Load() {
 		n += len(m.Hashes)

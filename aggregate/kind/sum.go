@@ -6,11 +6,10 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Sum is an exact sum of what counters hold: whole units and billionths, of which there are fewer
-// than a whole one.
+// Sum is an exact sum of counters' values.
 type Sum struct {
 	Whole    int64
-	Fraction uint64
+	Fraction uint64 // billionths, less than FractionUnits
 }
 
 func (s *Sum) Add(whole int64, fraction uint64) {
@@ -37,11 +36,12 @@ func (s Sum) below(o Sum) bool {
 	return s.Whole < o.Whole || s.Whole == o.Whole && s.Fraction < o.Fraction
 }
 
-// maxPushed bounds a client's running total: the difference of any two is far from the rest of an
-// int64 (cell.add).
+// maxPushed bounds a client's running total, so that the difference of any two is far below the
+// rest of an int64 (see Cell.Add).
 const maxPushed = 1 << 60
 
-// quantiseTotal puts a running total on the grid. False: it is not a number, or beyond maxPushed.
+// quantiseTotal rounds a running total to billionths. It returns false for NaN and totals beyond
+// maxPushed.
 func quantiseTotal(s *metric.Sample) (total Sum, ok bool) {
 	if s.Whole < -maxPushed || s.Whole > maxPushed || !(math.Abs(s.Fraction) < 1) {
 		return Sum{}, false

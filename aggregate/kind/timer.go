@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// timerKind is the behaviour of timers. Writers observe into a live part (timer_live.go). Its
-// contents move into records by units of each window (timer_records.go), and the weight of all
+// timerKind is the behaviour of timers. Writers observe into a live part (timer_live.go). A roll
+// moves its contents into one record per unit of each window (timer_records.go). The weight of all
 // observations has a history.
 type timerKind struct{}
 
@@ -44,12 +44,12 @@ func (k timerKind) apply(a *Applier, h Series, s *metric.Sample) metric.Reason {
 		return refused
 	}
 	body := h.body()
-	room := Budget{a.Env, body}
+	budget := Budget{a.Env, body}
 	c := h.Cell
-	live := a.Timers.make(c, room)
+	live := a.Timers.make(c, budget)
 	a.Slot.Enter()
 	defer a.Slot.Exit()
-	if live == nil || !body.Timer.observe(live, uint32(c.Value.Load()&HotHalf), s.Float(), s.Weight(), room) {
+	if live == nil || !body.Timer.observe(live, uint32(c.Value.Load()&HotHalf), s.Float(), s.Weight(), budget) {
 		return metric.OverLimit
 	}
 	return metric.Applied
@@ -74,7 +74,7 @@ func (k timerKind) ApplyDatedLocked(a *Applier, h Series, tick uint32, s *metric
 	return metric.Applied
 }
 
-// ApplyPreAggregatedLocked adds a histogram in a tick.
+// ApplyPreAggregatedLocked adds a histogram to a tick.
 func (timerKind) ApplyPreAggregatedLocked(a *Applier, h Series, tick uint32, s *metric.Sample) metric.Reason {
 	body := h.body()
 	p := body.Timer.pushed
@@ -100,11 +100,11 @@ func (timerKind) ApplyPreAggregatedLocked(a *Applier, h Series, tick uint32, s *
 			slot.parts = appendPart(slot.parts, buckets, maxParts)
 		}
 	}
-	if past := &h.Cell.History; tick < past.Stamp {
-		past.ShiftWeight(a.Logs, tick, g.count, *h.Born)
+	if history := &h.Cell.History; tick < history.Stamp {
+		history.ShiftWeight(a.Logs, tick, g.count, *h.Born)
 		body.Rewritten = true
 	} else {
-		past.AddWeight(a.Logs, tick, g.count)
+		history.AddWeight(a.Logs, tick, g.count)
 	}
 	return metric.Applied
 }
@@ -140,17 +140,18 @@ func (timerKind) TimestampLocked(h Series) int64 {
 }
 
 func (timerKind) begin(r *Reader) {
-	if r.Spread == nil {
-		r.Spread = distributions.Get().(*distribution)
+	if r.Distribution == nil {
+		r.Distribution = distributions.Get().(*distribution)
 	}
-	r.Spread.reset()
+	r.Distribution.reset()
 }
 
-// ReadLocked reads stats that add from the history, as of a counter; other stats from the bins.
+// ReadLocked reads additive stats from the history, as for a counter, and other stats from the
+// bins.
 func (timerKind) ReadLocked(r *Reader, h Series) {
 	timer := h.body().Timer
 	if !r.Stat.Additive() {
-		timer.readLocked(r.Spread, r.Spans, r.View)
+		timer.readLocked(r.Distribution, r.Spans, r.View)
 		if timer.pushed != nil && len(timer.pushed.quantiles) > 0 {
 			r.summaries++
 			r.quantiles = timer.pushed.quantiles
@@ -177,24 +178,26 @@ func (timerKind) ReadLocked(r *Reader, h Series) {
 	case metric.Sum:
 		r.addSumLocked(timer, count)
 	default:
-		r.unread = true
+		r.unsupportedStat = true
 	}
 }
 
-// addSumLocked adds the sum of so many observations: their mean is that of the bins.
+// addSumLocked adds the sum of count observations. It scales the sum of the bins, because the bins
+// cover whole units while count covers the window.
 func (r *Reader) addSumLocked(timer *timer, count float64) {
-	r.Spread.reset()
-	timer.readLocked(r.Spread, r.Spans, r.View)
-	if count > 0 && r.Spread.Size() == 0 { // it lies in the unit that the window divides
+	r.Distribution.reset()
+	timer.readLocked(r.Distribution, r.Spans, r.View)
+	if count > 0 && r.Distribution.Size() == 0 {
+		// The observations are in the unit that contains the window's start.
 		wider := r.View
 		wider.FirstUnit--
-		timer.readLocked(r.Spread, r.Spans, wider)
+		timer.readLocked(r.Distribution, r.Spans, wider)
 	}
-	size, sum := r.Spread.Size(), r.Spread.Sum
+	size, sum := r.Distribution.Size(), r.Distribution.Sum
 	switch {
 	case count == 0 && size == 0:
 	case size == 0 || math.IsNaN(sum):
-		r.Lacks, r.partial = untold, true
+		r.MissingReason, r.partial = notInPush, true
 		return
 	case math.Abs(count/size-1) > 1e-9:
 		sum *= count / size
@@ -202,11 +205,11 @@ func (r *Reader) addSumLocked(timer *timer, count float64) {
 	r.plus(metric.Computed(sum))
 }
 
-// untold explains why a timer lacks a value although samples came.
-const untold = "what was pushed does not tell it"
+// notInPush is the MissingReason for values that pushed histograms and summaries lack.
+const notInPush = "the pushed data does not contain it"
 
-// value is a stat over the bins. Percentiles of a summary are those of its last push: they cannot
-// be merged.
+// value computes a stat over the bins. Percentiles of a summary are those of its last push, which
+// cannot be merged.
 func (timerKind) value(r *Reader) (v float64, ok bool) {
 	if q := r.Stat.Quantile(); !math.IsNaN(q) && r.summaries > 0 {
 		if r.Series > 1 {
@@ -215,22 +218,22 @@ func (timerKind) value(r *Reader) (v float64, ok bool) {
 		}
 		v, ok = quantileOf(r.quantiles, q)
 		if !ok {
-			r.Lacks = "its last push had " + percentilesOf(r.quantiles)
+			r.MissingReason = "the last push had " + percentilesOf(r.quantiles)
 		}
 		return v, ok
 	}
-	v, ok, read := r.Spread.stat(r.Stat)
-	if !read {
-		r.unread = true
+	v, ok, supported := r.Distribution.stat(r.Stat)
+	if !supported {
+		r.unsupportedStat = true
 		return 0, false
 	}
-	if !ok && r.Spread.Size() > 0 {
-		r.Lacks = untold
+	if !ok && r.Distribution.Size() > 0 {
+		r.MissingReason = notInPush
 	}
 	return v, ok
 }
 
-// quantileOf finds exactly this quantile.
+// quantileOf returns the value of the quantile q, without interpolation.
 func quantileOf(all []metric.Quantile, q float64) (v float64, ok bool) {
 	for _, one := range all {
 		if one.Q == q {
@@ -240,7 +243,7 @@ func quantileOf(all []metric.Quantile, q float64) (v float64, ok bool) {
 	return 0, false
 }
 
-// percentilesOf lists the percentiles that can be asked for.
+// percentilesOf lists the quantiles that queries can ask for by a stat.
 func percentilesOf(all []metric.Quantile) string {
 	var has []metric.Stat
 	for _, s := range metric.Timer.Stats() {
@@ -249,7 +252,7 @@ func percentilesOf(all []metric.Quantile) string {
 		}
 	}
 	if len(has) == 0 {
-		return "no percentile that can be asked for"
+		return "no supported percentile"
 	}
 	return metric.StatNames(has)
 }
@@ -270,11 +273,13 @@ func (timerKind) Restore(r *Restorer, d *blob.Decoder, h Series, stamp uint32) {
 	if r.timer(d, timer); !counted && d.Err == nil {
 		r.weightsOfUnits(timer, history)
 	}
-	history.Stamp = max(r.CurrentTick(stamp), timer.folded, history.Stamp) // what was folded does not change any more
+	// Folded units are complete, so the next record must be later.
+	history.Stamp = max(r.CurrentTick(stamp), timer.folded, history.Stamp)
 }
 
 func (timerKind) RestoreNumber(d *blob.Decoder, _ Series) { d.Fail() }
 
+// timer restores the records and, if there are any, the pushed histograms.
 func (r *Restorer) timer(d *blob.Decoder, t *timer) {
 	t.restore(d, r)
 	if !d.More() {
@@ -286,11 +291,11 @@ func (r *Restorer) timer(d *blob.Decoder, t *timer) {
 	r.pushed(d, t.pushed)
 }
 
-// weightsOfUnits computes the history of the weight from the records: older formats saved nothing
-// else.
-func (r *Restorer) weightsOfUnits(t *timer, p *window.History) {
-	p.FreeLog(r.Env.Logs)
-	*p = window.History{}
+// weightsOfUnits computes the history of the weight from the records. Older formats saved no
+// history.
+func (r *Restorer) weightsOfUnits(t *timer, history *window.History) {
+	history.FreeLog(r.Env.Logs)
+	*history = window.History{}
 	weights := map[uint32]float64{}
 	d := distributions.Get().(*distribution)
 	defer distributions.Put(d)
@@ -307,7 +312,7 @@ func (r *Restorer) weightsOfUnits(t *timer, p *window.History) {
 		t.units[0].each(0, func(rec timerRecord) {
 			tick := fine.FirstTick(rec.unit)
 			if weights[tick] += size(rec); fine != long && rec.unit <= t.folded {
-				weights[long.FirstTick(long.Unit(tick))] -= size(rec) // the longest window has it, too
+				weights[long.FirstTick(long.Unit(tick))] -= size(rec) // included there
 			}
 		})
 	}
@@ -317,6 +322,6 @@ func (r *Restorer) weightsOfUnits(t *timer, p *window.History) {
 		}
 	}
 	for _, tick := range slices.Sorted(maps.Keys(weights)) {
-		p.AddWeight(r.Env.Logs, tick, weights[tick])
+		history.AddWeight(r.Env.Logs, tick, weights[tick])
 	}
 }

@@ -6,26 +6,27 @@ import (
 )
 
 // timer is the body of a timer. Writers add to the hot half of its live part, with atomics only.
-// The holder of the history lock collects the observations: it makes the other half hot, waits
-// until no writer is in the cold one, and empties that; then the same in reverse. So bins, sum and
-// extremes are of the same observations, and each is collected once. (The halves are those of
-// client_golang's histogram. A single half, read bin by bin while writers went on, was off by a
-// hundred observations in half a million.)
+//
+// The holder of the history lock collects the observations. It makes the other half hot, waits
+// until no writer is in the cold half, and empties that; then the same in reverse. So bins, sum and
+// extremes cover the same observations, and each observation is collected once. client_golang's
+// histogram has such halves. A single half, read bin by bin during writes, was off by a hundred
+// observations in half a million.
 type timer struct {
-	tree atomic.Pointer[timerTree] // nil: all had a place in the live part
+	tree atomic.Pointer[timerTree] // bins without a place in the live part; nil: none
 
-	// units holds, per span, what came in each unit; nil: nothing. folded is the unit of the
-	// shortest span up to which the others have what came. Guarded by the history lock.
+	// units holds the records of each span; nil: none. folded is the newest unit of the shortest
+	// span that the longer spans include (D5). Guarded by the history lock.
 	units  []timerSlots
 	folded uint32
-	// pushed is what came in histograms; nil: none did. Guarded by the history lock.
+	// pushed is the state of pushed histograms; nil: none. Guarded by the history lock.
 	pushed *pushed
 }
 
 // observe counts a value with a weight in the hot half. It returns false if there is no memory.
-func (t *timer) observe(live *TimerLive, hot uint32, v, weight float64, room Budget) bool {
+func (t *timer) observe(live *TimerLive, hot uint32, v, weight float64, budget Budget) bool {
 	bin := BinOf(v)
-	if !t.count(live, hot, bin, uint64(math.RoundToEven(weight*WeightUnits)), room) {
+	if !t.count(live, hot, bin, uint64(math.RoundToEven(weight*WeightUnits)), budget) {
 		return false
 	}
 	live.Line(hot, bin).enter(v*weight, v, v)
@@ -33,11 +34,11 @@ func (t *timer) observe(live *TimerLive, hot uint32, v, weight float64, room Bud
 }
 
 // count adds to a bin of a half. It returns false if there is no memory.
-func (t *timer) count(live *TimerLive, hot uint32, bin int, units uint64, room Budget) bool {
+func (t *timer) count(live *TimerLive, hot uint32, bin int, units uint64, budget Budget) bool {
 	if n := units / WeightUnits; n <= mostIn && units%WeightUnits == 0 && live.count(hot, bin, uint32(n)) != nil {
 		return true
 	}
-	leaf := t.leaf(bin, room)
+	leaf := t.leaf(bin, budget)
 	if leaf == nil {
 		return false
 	}
@@ -45,12 +46,12 @@ func (t *timer) count(live *TimerLive, hot uint32, bin int, units uint64, room B
 	return true
 }
 
-// takeOverLocked observes the late observations of a removed timer.
-func (t *timer) takeOverLocked(lives *timerLives, c *Cell, from *timer, of *Cell, room Budget) {
+// takeOverLocked adds the late observations of a removed timer.
+func (t *timer) takeOverLocked(lives *timerLives, c *Cell, from *timer, of *Cell, budget Budget) {
 	if lives.Of(of) == nil {
 		return
 	}
-	live := lives.make(c, room)
+	live := lives.make(c, budget)
 	if live == nil {
 		return
 	}
@@ -60,7 +61,7 @@ func (t *timer) takeOverLocked(lives *timerLives, c *Cell, from *timer, of *Cell
 	from.takeLocked(lives, of, d)
 	for bin := d.low; bin < d.top; bin++ {
 		if w := d.weights[bin]; w != 0 {
-			t.count(live, 0, bin, w, room)
+			t.count(live, 0, bin, w, budget)
 		}
 	}
 	live[0].enter(d.Sum, d.min, d.max)
@@ -73,7 +74,7 @@ func (t *timer) takeLocked(lives *timerLives, c *Cell, d *distribution) {
 		return
 	}
 	for range 2 {
-		cold := lives.turn(c)
+		cold := lives.swapHalves(c)
 		if tree := t.tree.Load(); tree != nil {
 			tree.take(cold, d)
 		}

@@ -8,13 +8,13 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate/memory"
 )
 
-// TimerLive is the part of a timer that writers update. It lies in an arena; the cell has its
-// number. It consists of cache lines, each with the bins, sum and extremes of some values: an
-// observation touches one line.
+// TimerLive is the part of a timer that writers update. It is in an arena, and the cell holds its
+// number. It consists of cache lines. Each line has the bins, sum and extremes of some values, so
+// an observation touches one line.
 //
-// It has two halves. Between two rolls most timers see few distinct bins; further bins go to the
-// timer's tree. The second half is hot only while the first is emptied, so it is a single line, and
-// writers touch the same memory roll after roll.
+// It has two halves. Most timers see few distinct bins between two rolls; further bins go to the
+// timer's tree. The second half is hot only while the first is emptied. So the second half is a
+// single line, and writers touch the same memory after each roll.
 //
 //   - D1 A writer observes in a critical section (memory.WriterSlot), and reads which half is hot
 //     within it; or it holds the history lock.
@@ -27,40 +27,42 @@ type TimerLive [TimerLines + 1]timerLine
 // timerLine counts observations of some bins, with their sum and extremes.
 type timerLine struct {
 	sum      atomic.Uint64             // bits of a float64
-	min, max atomic.Uint64             // likewise; +Inf and -Inf where there is nothing
+	min, max atomic.Uint64             // bits of a float64; +Inf and -Inf without observations
 	places   [LinePlaces]atomic.Uint32 // (bin+1) << binShift | observations; 0: empty
 }
 
 const (
 	TimerLines = 8 // of the first half; a power of two
 	LinePlaces = 10
-	LineBins   = 8 // neighbours that have a line in common, and each a place to itself
+	LineBins   = 8 // adjacent bins that share a line, each with a first place of its own
 	timerBins  = TimerLines * LinePlaces
 	binShift   = 19
-	mostIn     = 1<<binShift - 1 // observations of a bin; beyond it, the tree takes them
+	mostIn     = 1<<binShift - 1 // most observations in a place; further ones go to the tree
 	liveBytes  = int64(unsafe.Sizeof(TimerLive{}))
 )
 
-// timerLives is the memory of all live parts, numbered from 1.
+// timerLives allocates live parts, numbered from 1.
 type timerLives struct {
 	memory.Pool
 	epochs *memory.Epochs
 }
 
-// Open reserves addresses for the live parts of most timers.
+// Open reserves addresses for up to most live parts.
 func (l *timerLives) Open(e *memory.Epochs, most int) {
 	l.epochs = e
 	l.Pool.Open(int(liveBytes), most)
 }
 
-// A timer's cell has the number of its live part << 1 | the hot half; 0: there is none.
+// HotHalf is the bit of a timer's cell that selects the hot half. The bits above are the number of
+// the live part; a cell of 0 has none.
 const HotHalf = 1
 
 func (l *timerLives) at(value uint64) *TimerLive {
 	return (*TimerLive)(l.Pool.At(uint32(value >> 1)))
 }
 
-// Of is the live part of a timer; nil: nothing was observed yet, or all came in histograms.
+// Of returns the live part of a timer, or nil if it has none: nothing was observed yet, or only
+// histograms were pushed.
 func (l *timerLives) Of(c *Cell) *TimerLive {
 	if value := c.Value.Load(); value != 0 {
 		return l.at(value)
@@ -68,24 +70,25 @@ func (l *timerLives) Of(c *Cell) *TimerLive {
 	return nil
 }
 
-// make is the live part of a timer, created if there is none; nil: there is no memory.
-func (l *timerLives) make(c *Cell, room Budget) *TimerLive {
+// make returns the live part of a timer, and creates it if there is none. It returns nil if there
+// is no memory.
+func (l *timerLives) make(c *Cell, budget Budget) *TimerLive {
 	if live := l.Of(c); live != nil {
 		return live
 	}
-	if !room.take(liveBytes) {
+	if !budget.take(liveBytes) {
 		return nil
 	}
 	number := l.Alloc()
 	if number == 0 {
-		room.enter(-liveBytes)
+		budget.enter(-liveBytes)
 		return nil
 	}
 	value := uint64(number) << 1
 	l.at(value).reset()
 	if !c.Value.CompareAndSwap(0, value) {
 		l.Free(number)
-		room.enter(-liveBytes)
+		budget.enter(-liveBytes)
 	}
 	return l.Of(c)
 }
@@ -97,15 +100,15 @@ func (l *timerLives) Drop(c *Cell) {
 	}
 }
 
-// turn swaps the halves, waits until no writer is in the cold one, and returns the cold half.
-func (l *timerLives) turn(c *Cell) (cold uint32) {
+// swapHalves swaps the halves, waits until no writer is in the cold one, and returns the cold half.
+func (l *timerLives) swapHalves(c *Cell) (cold uint32) {
 	value := c.Value.Load()
 	c.Value.Store(value ^ HotHalf)
 	l.epochs.AwaitExits()
 	return uint32(value & HotHalf)
 }
 
-// reset initializes a live part before any writer knows it.
+// reset initializes a live part before it is published.
 func (t *TimerLive) reset() {
 	for i := range t {
 		t[i].clear()
@@ -117,13 +120,14 @@ func (l *timerLine) clear() {
 	*(*plainLine)(unsafe.Pointer(l)) = plainLine{min: math.Inf(1), max: math.Inf(-1)}
 }
 
-// plainLine is a line that no writer is in.
+// plainLine has the layout of a timerLine, for access without atomics while no writer is in the
+// line.
 type plainLine struct {
 	sum, min, max float64
 	places        [LinePlaces]uint32
 }
 
-// Line is the line in which a bin is looked up first.
+// Line returns the line in which a bin is looked up first.
 func (t *TimerLive) Line(hot uint32, bin int) *timerLine {
 	if hot != 0 {
 		return &t[TimerLines]
@@ -141,8 +145,8 @@ func (t *TimerLive) Observe(hot uint32, bin int, v float64) bool {
 	return true
 }
 
-// count adds observations to a bin, in its line or the one beside it, and returns the line; nil: no
-// place.
+// count adds observations to a bin, in its line or the neighbouring one, and returns that line. It
+// returns nil if the bin has no place.
 func (t *TimerLive) count(hot uint32, bin int, n uint32) *timerLine {
 	line := t.Line(hot, bin)
 	if line.count(bin, n) {
@@ -156,6 +160,7 @@ func (t *TimerLive) count(hot uint32, bin int, n uint32) *timerLine {
 	return nil
 }
 
+// count adds observations to a bin. It returns false if there is no place or the place is full.
 func (l *timerLine) count(bin int, n uint32) bool {
 	tag := uint32(bin + 1)
 	i := uint(bin) % LineBins
@@ -226,7 +231,7 @@ func (t *TimerLive) take(half uint32, d *distribution) {
 	n := 0
 	for i := range lines {
 		l := (*plainLine)(unsafe.Pointer(&lines[i]))
-		for _, held := range l.places { // without a branch, which would be foreseen wrongly at every other place
+		for _, held := range l.places { // no branch: it would be mispredicted half of the time
 			full[n] = held
 			n += int((held | -held) >> 31)
 		}

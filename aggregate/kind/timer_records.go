@@ -9,23 +9,26 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate/blob"
 )
 
-// timerSlots holds one record for each of the latest units of a span with observations, the oldest
-// first. Guarded by the history lock.
+// timerSlots holds a record for each of the newest units of a span that have observations, the
+// oldest first. Guarded by the history lock.
 type timerSlots struct {
 	records []byte
 	count   uint32
-	last    uint32 // where the newest begins
-	newest  uint32 // its unit; 0: there is none
+	last    uint32 // offset of the newest record
+	newest  uint32 // unit of the newest record; 0: none
 }
 
-// A record is its size, its unit, sum, minimum and maximum, and the bins as appendBins has them.
+// timerRecord is the distribution of a unit. Its encoding: the size as a varint, the unit as a
+// varint, a byte with a bit for each of the three numbers that takes eight bytes, sum, minimum and
+// maximum (appendNarrow), and the bins (appendBins).
 type timerRecord struct {
 	unit          uint32
 	sum, min, max float64
 	bins          []byte
 }
 
-// cutRecord takes the first record of a list, or returns false if it is invalid.
+// cutRecord decodes the first record of a list and returns the rest. It returns false if the record
+// is invalid.
 func cutRecord(list []byte) (rec timerRecord, rest []byte, ok bool) {
 	size, n := binary.Uvarint(list)
 	if n <= 0 || size > uint64(len(list)-n) {
@@ -47,21 +50,21 @@ func cutRecord(list []byte) (rec timerRecord, rest []byte, ok bool) {
 	return rec, rest, true
 }
 
-// recordUnit is the unit of the first record of a list that is sound.
+// recordUnit returns the unit of the first record of a valid list.
 func recordUnit(list []byte) uint32 {
 	_, n := binary.Uvarint(list)
 	unit, _ := binary.Uvarint(list[n:])
 	return uint32(unit)
 }
 
-// recordSize is how many bytes the first record of a list that is sound takes.
+// recordSize returns the number of bytes of the first record of a valid list.
 func recordSize(list []byte) int {
 	size, n := binary.Uvarint(list)
 	return n + int(size)
 }
 
-// Whole numbers and short fractions are bits followed by many zeroes: turned round, a short varint.
-// Others take eight bytes as they are.
+// appendNarrow appends a float64. The bits of whole numbers and short fractions end in zeroes, so
+// their bytes in reverse are a short varint. Other numbers take eight bytes and set bit i of wide.
 func appendNarrow(dst []byte, v float64, wide *byte, i int) []byte {
 	at := len(dst)
 	dst = binary.AppendUvarint(dst, bits.ReverseBytes64(math.Float64bits(v)))
@@ -72,6 +75,7 @@ func appendNarrow(dst []byte, v float64, wide *byte, i int) []byte {
 	return dst
 }
 
+// cutFloat decodes the output of appendNarrow and returns the rest.
 func cutFloat(to *float64, list []byte, wide bool) ([]byte, bool) {
 	if wide {
 		if len(list) < 8 {
@@ -88,9 +92,9 @@ func cutFloat(to *float64, list []byte, wide bool) ([]byte, bool) {
 	return list[n:], true
 }
 
-// record makes a distribution the record of a unit. It is good until the next one is made.
+// record encodes a distribution as the record of a unit. The result is valid until the next call.
 func (d *distribution) record(unit uint32) []byte {
-	const head = 2 * binary.MaxVarintLen32 // what size and unit take at most
+	const head = 2 * binary.MaxVarintLen32 // most bytes of size and unit
 	if d.scratch == nil {
 		d.scratch = make([]byte, head, 512)
 	}
@@ -116,7 +120,7 @@ func (d *distribution) merge(rec timerRecord) {
 	d.extend(rec.sum, rec.min, rec.max)
 }
 
-// each calls f for every record of a unit from first on.
+// each calls f for the records of unit first and later units.
 func (s *timerSlots) each(first uint32, f func(timerRecord)) {
 	if s.newest < first {
 		return
@@ -133,7 +137,7 @@ func (s *timerSlots) each(first uint32, f func(timerRecord)) {
 	}
 }
 
-// since is the records of all units from first on, and how many they are.
+// since returns the records of unit first and later units, and their number.
 func (s *timerSlots) since(first uint32) (records []byte, n uint32) {
 	records, n = s.records, s.count
 	for len(records) > 0 && recordUnit(records) < first {
@@ -142,7 +146,7 @@ func (s *timerSlots) since(first uint32) (records []byte, n uint32) {
 	return records, n
 }
 
-// oldest is the unit of the oldest record.
+// oldest returns the unit of the oldest record, or 0 if there is none.
 func (s *timerSlots) oldest() uint32 {
 	if s.count == 0 {
 		return 0
@@ -150,9 +154,9 @@ func (s *timerSlots) oldest() uint32 {
 	return recordUnit(s.records)
 }
 
-// note appends the record of a unit, or replaces the newest if it is of the same unit. Beyond most,
-// the oldest is dropped.
-func (s *timerSlots) note(unit uint32, rec []byte, most int) {
+// setNewest appends the record of a unit, or replaces the newest record if it has the same unit. It
+// drops the oldest record if there would be more than most.
+func (s *timerSlots) setNewest(unit uint32, rec []byte, most int) {
 	if unit != s.newest {
 		if int(s.count) == most {
 			s.dropOldest()
@@ -170,7 +174,8 @@ func (s *timerSlots) dropOldest() {
 	s.count--
 }
 
-// put truncates the records at a place and appends one, with a little spare capacity.
+// put truncates the records at an offset and appends a record. It reallocates if the capacity is
+// too small or much too large.
 func (s *timerSlots) put(at int, rec []byte) {
 	need := at + len(rec)
 	if have := cap(s.records); need > have || have > 2*need+slotSlack {
@@ -179,10 +184,10 @@ func (s *timerSlots) put(at int, rec []byte) {
 	s.records = append(s.records[:at], rec...)
 }
 
-// slotSlack is how much more than twice what is used may stay unused.
+// slotSlack is the spare capacity, beyond twice the used bytes, from which put reallocates.
 const slotSlack = 512
 
-// newestRecord is the newest record. There is one.
+// newestRecord returns the newest record, which must exist.
 func (s *timerSlots) newestRecord() timerRecord {
 	rec, _, _ := cutRecord(s.records[s.last:])
 	return rec

@@ -8,12 +8,12 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate/window"
 )
 
-// restore reads what appendLocked appended.
+// restore reads the output of AppendLocked, in any format.
 func (t *timer) restore(d *blob.Decoder, r *Restorer) {
 	switch form := d.Uvarint(); form {
-	case pastWhole:
+	case formWhole:
 		t.restoreWhole(d, r)
-	case pastLatest:
+	case formLatest:
 		t.restoreLatest(d, r)
 	default:
 		t.restoreFirst(d, r, form)
@@ -30,7 +30,7 @@ func (t *timer) restoreWhole(d *blob.Decoder, r *Restorer) {
 					return
 				}
 				if r.SameWindows {
-					one.units[i].note(rec.unit, raw, r.Spans[i].Kept())
+					one.units[i].setNewest(rec.unit, raw, r.Spans[i].Kept())
 				}
 			}
 		}
@@ -51,9 +51,9 @@ func (t *timer) restoreLatest(d *blob.Decoder, r *Restorer) {
 	}
 }
 
-// restoreRecord enters a record of the shortest span. A state may be newer than the records that
-// are replayed on it: what it has folded, it has in its last form; what it has not is as the record
-// says until a later one says more.
+// restoreRecord enters a record of the shortest span. The state may be newer than the delta that is
+// replayed on it. Folded units are complete, so their records are ignored. A record of another unit
+// replaces the unit's record, until a later delta replaces it again.
 func (t *timer) restoreRecord(spans []window.Span, unit uint32, raw []byte) {
 	if t.units == nil {
 		t.units = make([]timerSlots, len(spans))
@@ -69,10 +69,10 @@ func (t *timer) restoreRecord(spans []window.Span, unit uint32, raw []byte) {
 	}
 }
 
-// enter is note for a unit that may be older than the newest.
+// enter is setNewest for a unit that may be older than the newest.
 func (s *timerSlots) enter(unit uint32, raw []byte, most int) {
 	if unit >= s.newest {
-		s.note(unit, raw, most)
+		s.setNewest(unit, raw, most)
 		return
 	}
 	all := s.records
@@ -80,16 +80,16 @@ func (s *timerSlots) enter(unit uint32, raw []byte, most int) {
 	for entered := false; len(all) > 0; all = all[recordSize(all):] {
 		at := recordUnit(all)
 		if at >= unit && !entered {
-			s.note(unit, raw, most)
+			s.setNewest(unit, raw, most)
 			entered = true
 		}
 		if at != unit {
-			s.note(at, all[:recordSize(all)], most)
+			s.setNewest(at, all[:recordSize(all)], most)
 		}
 	}
 }
 
-// record reads a record of a span.
+// record reads and checks a record of a span.
 func (r *Restorer) record(d *blob.Decoder, span int) (timerRecord, []byte) {
 	list := d.Rest
 	rec, rest, ok := cutRecord(list)
@@ -108,8 +108,8 @@ func soundBins(list []byte) bool {
 	return d.addBins(list)
 }
 
-// restoreFirst reads the first format: all spans' slots, in no order, the longer ones with all that
-// the shortest has.
+// restoreFirst reads the first format: the slots of all spans, unordered. Each longer span includes
+// all observations of the shortest.
 func (t *timer) restoreFirst(d *blob.Decoder, r *Restorer, n uint64) {
 	one := distributions.Get().(*distribution)
 	defer distributions.Put(one)
@@ -134,13 +134,14 @@ func (t *timer) restoreFirst(d *blob.Decoder, r *Restorer, n uint64) {
 		}
 	}
 	if r.SameWindows {
-		t.folded = t.units[0].newest // what comes next is noted later: see restorer.value
+		t.folded = t.units[0].newest // later observations get later units: see timerKind.Restore
 	}
 }
 
-// eachBin calls f for the bins of a slot of the first format: of each its weight and the distance
-// from the one before. The lowest bit says that a distance other than 1 follows, the next that the
-// weight is in units. It reports false for bytes that are not such a list.
+// eachBin calls f for the bins of a slot of the first format. A bin is a varint and an optional
+// gap, its distance from the bin before. Bit 0 of the varint: a gap follows (otherwise it is 1).
+// Bit 1: the weight, which is the rest, is in units instead of observations. It returns false if
+// the list is invalid.
 func eachBin(list []byte, f func(bin int, weight uint64)) bool {
 	d := blob.Decoder{Rest: list}
 	for bin := 0; d.More(); {
@@ -161,24 +162,27 @@ func eachBin(list []byte, f func(bin int, weight uint64)) bool {
 	return d.Err == nil
 }
 
-// How a timer's past is kept. The first format began with the number of the shortest span's slots,
-// which is below these.
+// Forms of a timer's saved state. The first format had none and began with the number of slots of
+// the shortest span, which is less than 64.
 const (
-	pastWhole    = 64 + iota // all of it: what is there goes
-	pastLatest               // the latest records of the shortest span: whoever reads them folds as the writer did
-	TimerCounted             // the weights that came, as notes; what came with them follows in one of the forms above
+	// formWhole: folded, and all records of all spans. They replace the restored records.
+	formWhole = 64 + iota
+	// formLatest: the newest records of the shortest span. Restoring folds them as the writer did.
+	formLatest
+	// TimerCounted: the history of the weight, then formWhole or formLatest.
+	TimerCounted
 )
 
-// AppendLocked appends what came from the tick since on.
+// AppendLocked appends the records from tick since on.
 func (t *timer) AppendLocked(dst []byte, spans []window.Span, since uint32) []byte {
 	if t.units == nil {
-		return append(dst, pastLatest, 0)
+		return append(dst, formLatest, 0)
 	}
 	fine, first := &t.units[0], spans[0].Unit(since)
 	if since > 0 && (int(fine.count) < spans[0].Kept() || fine.oldest() <= first) {
-		return fine.appendSince(append(dst, pastLatest), first)
+		return fine.appendSince(append(dst, formLatest), first)
 	}
-	dst = binary.AppendUvarint(append(dst, pastWhole), uint64(t.folded))
+	dst = binary.AppendUvarint(append(dst, formWhole), uint64(t.folded))
 	for i := range t.units {
 		dst = t.units[i].appendSince(dst, 0)
 	}

@@ -6,33 +6,34 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate/window"
 )
 
-// timerTree holds what found no place in the live part of a timer, for either half: its nodes come
-// into being by compare-and-swap.
+// timerTree holds the bins without a place in the live part of a timer, for both halves. Writers
+// create its nodes by compare-and-swap.
 type timerTree [timerNodes]atomic.Pointer[timerNode]
 
 type timerNode struct {
 	leaves [nodeLeaves]atomic.Pointer[timerLeaf]
 }
 
-// timerLeaf holds the weights of neighbouring bins, for either half.
+// timerLeaf holds the weights of adjacent bins, by half.
 type timerLeaf [2][leafBins]atomic.Uint64
 
 const (
 	leafBins   = 16
 	nodeLeaves = 16
-	timerNodes = 28 // covers binCount; a test holds it
+	timerNodes = 28 // enough for BinCount; a test checks it
 
 	treeBytes = timerNodes * 8
 	nodeBytes = nodeLeaves * 8
-	// leafBytes is a leaf, and a bound of what its bins take in the slots of both windows.
+	// leafBytes is the memory of a leaf, plus a bound for its bins in the records of two windows.
 	leafBytes = 2*leafBins*8 + leafBins*2*2*(window.TicksPerWindow+1)
 )
 
-// leaf is the leaf of a bin, made where there is none; nil: there is no room for it.
-func (t *timer) leaf(bin int, room Budget) *timerLeaf {
+// leaf returns the leaf of a bin, and creates it if there is none. It returns nil if there is no
+// memory.
+func (t *timer) leaf(bin int, budget Budget) *timerLeaf {
 	tree := t.tree.Load()
 	if tree == nil {
-		if !room.take(treeBytes) {
+		if !budget.take(treeBytes) {
 			return nil
 		}
 		t.tree.CompareAndSwap(nil, new(timerTree))
@@ -41,7 +42,7 @@ func (t *timer) leaf(bin int, room Budget) *timerLeaf {
 	at := &tree[bin/(leafBins*nodeLeaves)]
 	node := at.Load()
 	if node == nil {
-		if !room.take(nodeBytes) {
+		if !budget.take(nodeBytes) {
 			return nil
 		}
 		at.CompareAndSwap(nil, new(timerNode))
@@ -50,7 +51,7 @@ func (t *timer) leaf(bin int, room Budget) *timerLeaf {
 	up := &node.leaves[bin/leafBins%nodeLeaves]
 	leaf := up.Load()
 	if leaf == nil {
-		if !room.take(leafBytes) {
+		if !budget.take(leafBytes) {
 			return nil
 		}
 		up.CompareAndSwap(nil, new(timerLeaf))
@@ -59,6 +60,7 @@ func (t *timer) leaf(bin int, room Budget) *timerLeaf {
 	return leaf
 }
 
+// take moves the weights of a half into d.
 func (t *timerTree) take(half uint32, d *distribution) {
 	for n := range t {
 		node := t[n].Load()
@@ -73,7 +75,7 @@ func (t *timerTree) take(half uint32, d *distribution) {
 	}
 }
 
-// count is how many nodes and leaves there are.
+// count returns the number of nodes and leaves.
 func (t *timerTree) count() (nodes, leaves int64) {
 	if t == nil {
 		return 0, 0

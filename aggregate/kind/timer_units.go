@@ -6,23 +6,23 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate/window"
 )
 
-// rollLocked records the observations since the last roll under the tick, and returns their weight.
+// rollLocked records the observations since the last roll in a tick and returns their weight.
 func (t *timer) rollLocked(lives *timerLives, c *Cell, spans []window.Span, tick uint32) (weight uint64) {
 	fresh := distributions.Get().(*distribution)
 	fresh.reset()
 	t.takeLocked(lives, c, fresh)
 	if weight = fresh.Total; weight != 0 {
-		t.noteLocked(spans, tick, fresh)
+		t.recordTickLocked(spans, tick, fresh)
 	}
 	distributions.Put(fresh)
 	return weight
 }
 
-// noteLocked records the observations of a tick, in the shortest span alone. Records that it is
-// about to drop are folded into the longer spans first (foldLocked); until then they are read
-// together. A tick before the newest counts as the newest: a reader may have rolled ahead of the
+// recordTickLocked records the observations of a tick in the shortest span only. Before it drops a
+// record, it folds the records into the longer spans (foldLocked); until then, readers combine
+// both. A tick before the newest counts as the newest: a reader may have rolled ahead of the
 // roller.
-func (t *timer) noteLocked(spans []window.Span, tick uint32, d *distribution) {
+func (t *timer) recordTickLocked(spans []window.Span, tick uint32, d *distribution) {
 	if t.units == nil {
 		t.units = make([]timerSlots, len(spans))
 	}
@@ -34,13 +34,13 @@ func (t *timer) noteLocked(spans []window.Span, tick uint32, d *distribution) {
 	case int(fine.count) == most && fine.oldest() > t.folded:
 		t.foldLocked(spans)
 	}
-	fine.note(unit, d.record(unit), most)
+	fine.setNewest(unit, d.record(unit), most)
 }
 
 // foldLocked adds records of the shortest span to the longer ones.
 //
-//   - D5 The longer spans have all records up to unit folded of the shortest span, which is
-//     complete; later ones are in the shortest span alone.
+//   - D5 The longer spans include all records of the shortest span up to unit folded, which is
+//     complete. Later records are in the shortest span only.
 func (t *timer) foldLocked(spans []window.Span) {
 	d := distributions.Get().(*distribution)
 	defer distributions.Put(d)
@@ -60,7 +60,7 @@ func (t *timer) foldLocked(spans []window.Span) {
 	t.folded = t.units[0].newest
 }
 
-// fold adds a distribution to a unit, which is the newest or later, and empties d.
+// fold adds d to the record of a unit, which is the newest or a later one, and resets d.
 func (s *timerSlots) fold(unit uint32, d *distribution, most int) {
 	if d.Total == 0 {
 		return
@@ -68,11 +68,11 @@ func (s *timerSlots) fold(unit uint32, d *distribution, most int) {
 	if unit == s.newest {
 		d.merge(s.newestRecord())
 	}
-	s.note(unit, d.record(unit), most)
+	s.setNewest(unit, d.record(unit), most)
 	d.reset()
 }
 
-// readLocked adds all observations in the view to d. The timer has to be rolled before.
+// readLocked adds all observations in the view to d. The caller rolls the timer before.
 func (t *timer) readLocked(d *distribution, spans []window.Span, v window.View) {
 	if t.units != nil {
 		t.units[v.Index].each(v.FirstUnit, d.merge)
@@ -86,8 +86,8 @@ func (t *timer) readLocked(d *distribution, spans []window.Span, v window.View) 
 	}
 }
 
-// Weight is the memory that the timer is accounted for: its current memory, or if that is less, its
-// memory with both windows full of records.
+// Weight returns the accounted memory of the timer: at least its memory with two windows full of
+// records.
 func (t *timer) Weight(live *TimerLive) int64 {
 	const (
 		slots = 2 * (window.TicksPerWindow + 1)
@@ -97,10 +97,10 @@ func (t *timer) Weight(live *TimerLive) int64 {
 	return n + t.liveBytes(live, leafBytes) + t.pushed.weight()
 }
 
-// recordHead is what stands before a record's bins where the values are no whole numbers.
+// recordHead is the number of bytes before a record's bins if no value is a whole number.
 const recordHead = 32
 
-// unitBytes is the memory of the records.
+// unitBytes returns the memory of the records.
 func (t *timer) unitBytes() (n int64) {
 	for i := range t.units {
 		n += slotsBytes + int64(cap(t.units[i].records))
@@ -108,7 +108,7 @@ func (t *timer) unitBytes() (n int64) {
 	return n
 }
 
-// liveBytes is the memory of the live part and the tree; leaf is the price of a leaf.
+// liveBytes returns the memory of the live part and the tree. leaf is the memory of a leaf.
 func (t *timer) liveBytes(live *TimerLive, leaf int64) (n int64) {
 	if live != nil {
 		n += liveBytes
@@ -128,7 +128,7 @@ func (t *timer) forgetLocked() {
 	}
 }
 
-// BytesLocked is the current memory of the timer.
+// BytesLocked returns the current memory of the timer.
 func (t *timer) BytesLocked(live *TimerLive) int64 {
 	n := int64(unsafe.Sizeof(timer{})) + t.unitBytes() + t.liveBytes(live, 2*leafBins*8)
 	if t.pushed != nil {
@@ -137,12 +137,11 @@ func (t *timer) BytesLocked(live *TimerLive) int64 {
 	return n
 }
 
-// enterLocked adds observations of an earlier tick to the records of its units, as far as those are
-// kept.
+// enterLocked adds observations of an earlier tick to the records of its units that are still kept.
 func (t *timer) enterLocked(spans []window.Span, tick uint32, d *distribution) {
 	fine := spans[0].Unit(tick)
 	if t.units == nil || fine >= t.units[0].newest {
-		t.noteLocked(spans, tick, d)
+		t.recordTickLocked(spans, tick, d)
 		return
 	}
 	s, most := &t.units[0], spans[0].Kept()
@@ -151,7 +150,7 @@ func (t *timer) enterLocked(spans []window.Span, tick uint32, d *distribution) {
 	}
 	s.enterAt(fine, d, most)
 	if fine > t.folded {
-		return // foldLocked takes it along
+		return // foldLocked will add it to the longer spans
 	}
 	for i := 1; i < len(spans); i++ {
 		t.units[i].enterAt(spans[i].Unit(tick), d, spans[i].Kept())
@@ -164,7 +163,7 @@ func (s *timerSlots) has(unit uint32) (found bool) {
 	return found
 }
 
-// enterAt adds a distribution to the record of a unit.
+// enterAt adds a distribution to the record of a unit. It does nothing if the unit is too old.
 func (s *timerSlots) enterAt(unit uint32, d *distribution, most int) {
 	if int(s.count) == most && unit < s.oldest() {
 		return

@@ -141,7 +141,7 @@ func TestTimerPast(t *testing.T) {
 				fresh.extend(v, v, v)
 			}
 			model.note(tick, fresh)
-			one.noteLocked(spans, tick, fresh)
+			one.recordTickLocked(spans, tick, fresh)
 			model.holds(t, "live", one, spans, tick)
 			switch r.IntN(4) {
 			case 0:

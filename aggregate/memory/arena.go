@@ -11,26 +11,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Arena is one piece of pointer-free memory outside of Go's heap. It grows in place, up to the
-// addresses that were reserved, so an object's address is a product and a sum; chunks on the heap
-// would need a directory and one more load. The collector neither scans it nor counts it, and the
-// kernel may back it with huge pages, which makes scattered accesses cheaper.
+// Arena is contiguous, pointer-free memory outside of Go's heap. It grows in place within a
+// reserved address range, so an object's address is a product and a sum. Chunks on the heap would
+// need a directory and one more load. The garbage collector neither scans nor counts the memory.
+// The kernel may back it with huge pages, which makes random accesses cheaper.
 type Arena struct {
 	Base     unsafe.Pointer
 	reserved int
-	usable   atomic.Int64 // bytes from base on
+	usable   atomic.Int64 // bytes from Base on
 
 	mu sync.Mutex // guards growing
 }
 
 const (
 	hugePage = 2 << 20
-	// arenaStep is the step by which a small arena grows; a larger one grows by a quarter.
+	// arenaStep is the least growth of an arena. A larger arena grows by a quarter.
 	arenaStep = 64 << 10
 )
 
-// NewArena reserves addresses, but no memory. If the system grants fewer addresses, it reserves
-// fewer.
+// NewArena reserves addresses, but no memory. If the system rejects the size, NewArena halves it
+// until it succeeds.
 func NewArena(size int) *Arena {
 	for size = roundUp(size, hugePage); size >= hugePage; size = roundUp(size/2, hugePage) {
 		mapped, err := unix.Mmap(-1, 0, size+hugePage, unix.PROT_NONE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
@@ -48,8 +48,8 @@ func NewArena(size int) *Arena {
 	return &Arena{}
 }
 
-// Grow makes the first size bytes usable; new bytes are zero. It returns false if there is no more
-// memory.
+// Grow makes the first size bytes usable. New bytes are zero. It returns false if there is no
+// memory or the reservation is smaller.
 func (a *Arena) Grow(size int) bool {
 	if int64(size) <= a.usable.Load() {
 		return true

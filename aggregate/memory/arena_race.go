@@ -4,9 +4,9 @@ package memory
 
 import "unsafe"
 
-// Arena has the interface of the arena in arena.go, on Go's heap: the race detector sees neither
-// races nor atomics outside of the heap. It is small and usable at once, because the detector needs
-// several times as much memory.
+// Arena is the arena of arena.go on Go's heap, because the race detector sees neither races nor
+// atomics outside of the heap. It is small, because the detector multiplies its memory, and wholly
+// usable from the start.
 type Arena struct {
 	Base     unsafe.Pointer
 	reserved int

@@ -1,6 +1,6 @@
-// Package memory is the table's memory outside of Go's heap: arenas that grow in place, free lists,
-// epoch-based reclamation, and prefetching.
+// Package memory allocates the table's memory outside of Go's heap: arenas that grow in place,
+// pools and size classes with free lists, epoch-based reclamation, and prefetching.
 //
-// It knows bytes and writers only; what lies in the bytes is the business of the packages above. It
-// never returns memory to the system while the table lives.
+// It knows bytes and writers, but not the contents of the bytes. It never returns memory to the
+// system while the table is in use.
 package memory

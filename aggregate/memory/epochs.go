@@ -10,16 +10,17 @@ import (
 	"sync/atomic"
 )
 
-// Epochs tells when unlinked memory is reusable: once every online writer was quiescent since. This
-// is quiescent-state-based reclamation (McKenney & Slingwine, "Read-Copy Update", 1998).
+// Epochs determines when unlinked memory is reusable: after each online writer has been quiescent
+// since. This is quiescent-state-based reclamation (McKenney & Slingwine, "Read-Copy Update",
+// 1998).
 //
 //   - E1 A writer looks up shared structures only between Online and Offline, and keeps nothing
 //     that it found across Quiesce.
 //   - E2 Memory is unlinked before Advance, and reused only after Quiesced returns at least that
 //     epoch.
 //
-// So no writer holds memory that is reused: it was quiescent after the unlinking and cannot find
-// the memory any more, or it is offline and looks only after a later Online.
+// So no writer holds memory that is reused. Either the writer was quiescent after the unlinking and
+// can no longer find the memory, or it is offline and looks memory up only after a later Online.
 type Epochs struct {
 	current atomic.Uint64
 
@@ -27,16 +28,16 @@ type Epochs struct {
 	groups []*slotGroup
 }
 
-// slotGroup holds the slots of up to 64 writers. Idle connections may have thousands of writers; a
-// scan visits the online ones only.
+// slotGroup holds the slots of up to 64 writers. Idle connections may have thousands of writers, so
+// a scan visits only the online ones.
 type slotGroup struct {
 	online atomic.Uint64 // a bit for each online writer
 	slots  [64]*WriterSlot
 }
 
-// WriterSlot is one writer's part: the newest epoch in which it was quiescent, and whether it is in
-// a critical section, in which it uses memory that its owner may swap. The padding keeps slots on
-// separate cache lines.
+// WriterSlot is the state of one writer: the newest epoch in which it was quiescent, and whether it
+// is in a critical section, where it uses memory that the memory's owner may swap. The padding
+// keeps slots on separate cache lines.
 type WriterSlot struct {
 	_        [64]byte
 	seen     atomic.Uint64
@@ -49,33 +50,34 @@ type WriterSlot struct {
 
 const offline = math.MaxUint64
 
-// Register returns the slot of a new writer, which is online.
+// Register adds a writer, which is online, and returns its slot.
 func (e *Epochs) Register() *WriterSlot {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	seat := new(WriterSlot)
-	e.placeLocked(seat)
-	seat.Online(e)
-	return seat
+	slot := new(WriterSlot)
+	e.placeLocked(slot)
+	slot.Online(e)
+	return slot
 }
 
 // placeLocked adds a slot to a group.
-func (e *Epochs) placeLocked(seat *WriterSlot) {
+func (e *Epochs) placeLocked(slot *WriterSlot) {
 	for _, b := range e.groups {
 		if i := slices.Index(b.slots[:], nil); i >= 0 {
-			b.slots[i], seat.group, seat.bit = seat, b, 1<<i
+			b.slots[i], slot.group, slot.bit = slot, b, 1<<i
 			return
 		}
 	}
 	e.groups = append(e.groups, new(slotGroup))
-	e.placeLocked(seat)
+	e.placeLocked(slot)
 }
 
-func (e *Epochs) Unregister(seat *WriterSlot) {
+// Unregister removes a writer.
+func (e *Epochs) Unregister(slot *WriterSlot) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	seat.Offline()
-	seat.group.slots[bits.TrailingZeros64(seat.bit)] = nil
+	slot.Offline()
+	slot.group.slots[bits.TrailingZeros64(slot.bit)] = nil
 }
 
 // Advance starts a new epoch and returns it.
@@ -99,13 +101,14 @@ func (s *WriterSlot) Quiesce(e *Epochs) {
 	}
 }
 
-// Offline is Quiesce before a wait of any length; the writer no longer holds up reclamation.
+// Offline marks a quiescent state until Online. The writer calls it before it waits, so that it
+// does not delay reclamation.
 func (s *WriterSlot) Offline() {
 	s.seen.Store(offline)
 	s.group.online.And(^s.bit)
 }
 
-// Online ends Offline.
+// Online reverses Offline.
 func (s *WriterSlot) Online(e *Epochs) {
 	s.group.online.Or(s.bit)
 	s.seen.Store(e.current.Load())
@@ -132,7 +135,7 @@ func (s *WriterSlot) Enter() {
 	}
 }
 
-// Exit ends what Enter began.
+// Exit ends the critical section of the matching Enter.
 func (s *WriterSlot) Exit() {
 	if s.depth--; s.depth == 0 {
 		s.critical.Store(s.critical.Load() + 1)
@@ -151,6 +154,6 @@ func (e *Epochs) AwaitExits() {
 	}
 }
 
-// Locker is the lock of the writers' list. The test of A1 holds it to show that writers never wait
-// for it.
+// Locker returns the lock of the list of writers. The test of A1 holds it to show that writers
+// never wait for it.
 func (e *Epochs) Locker() sync.Locker { return &e.mu }

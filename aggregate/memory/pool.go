@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// Pool is an allocator for pointer-free objects of one size, numbered from 1. Alloc and Free lock.
+// Pool allocates pointer-free objects of one size, numbered from 1. Alloc and Free take its lock.
 type Pool struct {
 	memory *Arena
 	size   int
@@ -22,6 +22,7 @@ func (p *Pool) Open(size, most int) {
 	p.memory = NewArena(most * p.size)
 }
 
+// At returns the address of an object.
 func (p *Pool) At(i uint32) unsafe.Pointer {
 	return unsafe.Add(p.memory.Base, uintptr(i)*uintptr(p.size))
 }
@@ -49,5 +50,5 @@ func (p *Pool) Free(i uint32) {
 	p.freeList = append(p.freeList, i)
 }
 
-// Locker is the pool's lock. The test of A1 holds it to show that writers never wait for it.
+// Locker returns the pool's lock. The test of A1 holds it to show that writers never wait for it.
 func (p *Pool) Locker() sync.Locker { return &p.mu }

@@ -7,9 +7,9 @@ import (
 	"unsafe"
 )
 
-// SizeClasses is an allocator for pointer-free pieces of a few sizes. Pieces lie in one arena and
-// are numbered from 1, in units of the grain. A freed piece goes to the free list of its class and
-// is reused for that class only.
+// SizeClasses allocates pointer-free pieces of a few sizes. All pieces are in one arena. The number
+// of a piece is its offset in grains, from 1. A freed piece is added to the free list of its class
+// and reused for that class only.
 type SizeClasses struct {
 	grain int
 	sizes []int // bytes, ascending, multiples of the grain
@@ -21,17 +21,18 @@ type SizeClasses struct {
 	allocated int
 }
 
-// NewSizeClasses reserves as many addresses as 32-bit numbers of grains reach.
+// NewSizeClasses reserves the addresses that 32-bit numbers of grains can reach.
 func NewSizeClasses(grain int, sizes []int) *SizeClasses {
 	return &SizeClasses{grain: grain, sizes: sizes, memory: NewArena(grain * (math.MaxUint32 + 1)), next: 1, freeLists: make([][]uint32, len(sizes))}
 }
 
-// Class returns the smallest class of at least so many bytes, or else the largest class.
+// Class returns the smallest class with at least this size, or the largest class if there is none.
 func (s *SizeClasses) Class(bytes int) int {
 	class, _ := slices.BinarySearch(s.sizes, bytes)
 	return min(class, len(s.sizes)-1)
 }
 
+// At returns the address of a piece.
 func (s *SizeClasses) At(number uint32) unsafe.Pointer {
 	return unsafe.Add(s.memory.Base, uintptr(number)*uintptr(s.grain))
 }
@@ -70,5 +71,6 @@ func (s *SizeClasses) Used() (pieces int, bytes int64) {
 	return s.allocated, int64(s.next) * int64(s.grain)
 }
 
-// Locker is the allocator's lock. The test of A1 holds it to show that writers never wait for it.
+// Locker returns the allocator's lock. The test of A1 holds it to show that writers never wait for
+// it.
 func (s *SizeClasses) Locker() sync.Locker { return &s.mu }

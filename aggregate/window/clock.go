@@ -6,36 +6,35 @@ import (
 	"time"
 )
 
-// Clock counts receiving time. It stands still while the process is down, so a window across a
-// restart covers as much traffic as any other (docs/adr/0003).
+// Clock counts receiving time. It stops while the process is down, so a window across a restart
+// covers as much traffic as any other (docs/adr/0003).
 //
-// A tick is a tenth of the shortest window. The clock starts two of the longest windows after zero:
-// there is a tick before every window (beforeAll), and a stamp of 0 can mean never.
+// A tick is a tenth of the shortest window. The clock starts two of the longest windows after zero,
+// so there is a tick before every window (beforeAll), and a stamp of 0 can mean never.
 type Clock struct {
 	Tick time.Duration
-	// start is the moment of the process at which receiving time was offset and the lifetime clock
-	// lived (lifetime.go). NewClock, Resume and ResumeLifetime write all three, before any other
-	// goroutine reads them.
+	// At start, receiving time was Offset, and the lifetime clock was at lived (lifetime.go).
+	// NewClock, Resume and ResumeLifetime write all three, before any other goroutine reads them.
 	start  time.Time
 	Offset time.Duration
 	lived  time.Duration
-	// epoch is the date of the lifetime clock's zero, in Unix nanoseconds. The roller moves it when
-	// the machine's clock was set.
+	// epoch is the date of the lifetime clock's zero, in Unix nanoseconds. The roller adjusts it
+	// when the machine's clock is set.
 	epoch atomic.Int64
-	// Uptime is the uptime of the machine; tests replace it.
-	Uptime func() Uptime
-	// After a restart: the tick in which the clock resumed, and the ticks of the earlier process.
-	resumedAt uint32
+	// Uptime returns the uptime of the machine. Tests replace it.
+	Uptime    func() Uptime
+	resumedAt uint32 // after a restart: the tick in which the clock resumed
 	former    formerTicks
 }
 
 // formerTicks describes the ticks of an earlier process: their length, and the shift of receiving
 // time since.
 type formerTicks struct {
-	tick  time.Duration // 0: there was none
+	tick  time.Duration // 0: there was no earlier process
 	shift time.Duration
 }
 
+// NewClock returns a clock that starts now.
 func NewClock(windows []time.Duration) *Clock {
 	tick := slices.Min(windows) / TicksPerWindow
 	c := &Clock{Tick: tick, start: time.Now(), Offset: 2 * slices.Max(windows), Uptime: machineUptime}
@@ -49,7 +48,7 @@ func NewClock(windows []time.Duration) *Clock {
 // beforeAll is a tick before every window.
 const beforeAll = 1
 
-// Resume continues from the receiving time of an earlier process with such ticks.
+// Resume continues from the receiving time of an earlier process, whose ticks had this length.
 func (c *Clock) Resume(at, tick time.Duration) {
 	c.former = formerTicks{tick: tick, shift: max(c.Offset-at, 0)}
 	at = max(at, c.Offset)
@@ -57,7 +56,7 @@ func (c *Clock) Resume(at, tick time.Duration) {
 	c.resumedAt = uint32(at / c.Tick)
 }
 
-// currentTick converts a tick of the earlier process. 0 stays never.
+// currentTick converts a tick of the earlier process. 0 remains 0, which means never.
 func (c *Clock) currentTick(then uint32) uint32 {
 	if then == 0 || c.former.tick == 0 || c.former.tick == c.Tick && c.former.shift == 0 {
 		return then
@@ -65,7 +64,7 @@ func (c *Clock) currentTick(then uint32) uint32 {
 	return uint32((time.Duration(then)*c.former.tick + c.former.shift) / c.Tick)
 }
 
-// Moment is a point of receiving time, with the readings of the other clocks.
+// Moment is a simultaneous reading of all clocks.
 type Moment struct {
 	At   time.Duration // receiving time
 	Tick uint32        // the tick in progress
@@ -75,6 +74,7 @@ type Moment struct {
 	Epoch time.Time
 }
 
+// Now reads the clocks.
 func (c *Clock) Now() Moment {
 	now := time.Now()
 	up := now.Sub(c.start)
@@ -85,15 +85,16 @@ func (c *Clock) Now() Moment {
 // TicksPerWindow is the resolution of a window: a tick is at most a tenth of it.
 const TicksPerWindow = 10
 
-// Span is a window as the table keeps it, in units of Stride ticks: a tenth of a long window costs
-// no more records than a tenth of a short one.
+// Span is a window in units of Stride ticks, a tenth of the window each. So long windows need no
+// more records than short ones.
 type Span struct {
 	Window time.Duration
 	ticks  uint32
 	Stride uint32 // ticks per unit
-	Slots  int    // units kept: those of the window, the one before it, and one to spare
+	Slots  int    // units of the window, plus the one in progress and one to spare
 }
 
+// NewSpans returns the spans of some windows, the shortest first.
 func NewSpans(windows []time.Duration, tick time.Duration) (spans []Span) {
 	windows = slices.Clone(windows)
 	slices.Sort(windows)
@@ -107,18 +108,19 @@ func NewSpans(windows []time.Duration, tick time.Duration) (spans []Span) {
 	return spans
 }
 
-// Unit is the number of the unit of a tick; like ticks, units count from 1.
+// Unit returns the unit of a tick. Units count from 1.
 func (s Span) Unit(tick uint32) uint32 { return tick/s.Stride + 1 }
 
-// View is a window seen from one moment. Records by units are inside from FirstUnit on, entries by
-// ticks from FirstTick on.
+// View is a window that ends at one moment. It contains records of units from FirstUnit on, and
+// entries of ticks from FirstTick on.
 type View struct {
 	Span      *Span
 	Index     int // of the span
 	FirstUnit uint32
-	FirstTick uint32 // the first tick that is wholly in the window
+	FirstTick uint32 // the first tick that begins in the window
 }
 
+// View returns the window that ends at a moment. index is the index of the span.
 func (s *Span) View(index int, tick time.Duration, m Moment) View {
 	size := time.Duration(s.Stride) * tick
 	// The earliest unit boundary that is not before the window's start.
@@ -127,16 +129,16 @@ func (s *Span) View(index int, tick time.Duration, m Moment) View {
 	return View{Span: s, Index: index, FirstUnit: uint32(edge) + 1, FirstTick: begins}
 }
 
-// Keeps reports whether the unit of a tick still has records.
+// Keeps reports whether the records of a tick's unit are still kept.
 func (s *Span) Keeps(tick, now uint32) bool { return s.Unit(tick)+uint32(s.Kept()) > s.Unit(now) }
 
-// Kept is the number of units with records: those of the window, and the one in progress.
+// Kept returns the number of units with records: those of the window, and the one in progress.
 func (s *Span) Kept() int { return s.Slots - 1 }
 
-// FirstTick is the first tick of a unit.
+// FirstTick returns the first tick of a unit.
 func (s *Span) FirstTick(unit uint32) uint32 { return (unit - 1) * s.Stride }
 
-// TickOf is the tick of an earlier moment of the same process.
+// TickOf returns the tick of an earlier wall clock time in this process.
 func (m Moment) TickOf(wall time.Time, tick time.Duration) uint32 {
 	ago := max(m.Wall.Sub(wall), 0)
 	return max(uint32((m.At-min(ago, m.At))/tick), beforeAll+1)

@@ -1,10 +1,10 @@
-// Package window has the clocks of the table, its windows, and the history of a number.
+// Package window implements the clocks of the table, its windows, and the histories of numbers.
 //
-// Clock counts receiving time in ticks and keeps the lifetime clock, which survives restarts. A
-// Span is a window as the table keeps it, a View is a span seen from one moment. A History holds a
-// number's past values, delta-encoded in a log; Logs is the memory of all logs. A Meter reads from
-// a history how much came in a window. Histories are saved here and restored, in all formats.
+// Clock counts receiving time in ticks, and keeps the lifetime clock, which survives restarts. A
+// Span is a window in units of ticks; a View is a span that ends at one moment. A History holds a
+// number's past values, delta-encoded in a log; Logs allocates the logs. A Meter computes increases
+// in a window from a history. The package also saves histories and restores them from all formats.
 //
-// The package knows no series and takes no lock: whoever calls it holds the history lock of the
-// series' block.
+// The package knows no series. Only its allocator takes a lock: callers hold the history lock of
+// the series' block.
 package window

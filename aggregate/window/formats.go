@@ -5,52 +5,53 @@ import (
 	"slices"
 )
 
-// What the formats up to the fourth had in place of logs: how a number stood at the end of each
-// unit of each window. They are read, and never written.
+// Formats up to the fourth had no logs. They saved the value at the end of each unit of each
+// window. This file reads them; nothing writes them.
 
-// unitAge is a value, so many units of a span before the newest entry's.
-type unitAge struct {
+// unitValue is the value at the end of a unit of a span.
+type unitValue struct {
 	span  int
-	age   uint64
+	age   uint64 // in units, before the unit of the newest entry
 	value uint64
 }
 
-// mostStood is more than any format wrote of one number.
-const mostStood = 4096
+// mostUnitValues exceeds the number of unit values that any format saved for one number.
+const mostUnitValues = 4096
 
-// BeginUnits starts the units of a number.
-func (r *Reader) BeginUnits() { r.stood = r.stood[:0] }
+// BeginUnits starts with the next number.
+func (r *Reader) BeginUnits() { r.unitValues = r.unitValues[:0] }
 
-func (r *Reader) StoodAt(span int, age, v uint64) {
-	if age > 0 && len(r.stood) < mostStood {
-		r.stood = append(r.stood, unitAge{span, age, v})
+// AddUnitValue adds the value at the end of an earlier unit.
+func (r *Reader) AddUnitValue(span int, age, v uint64) {
+	if age > 0 && len(r.unitValues) < mostUnitValues {
+		r.unitValues = append(r.unitValues, unitValue{span, age, v})
 	}
 }
 
-// units reads the values at the end of each unit of a span, the oldest first.
+// units reads the values at the end of each unit of a span as differences, the oldest first.
 func (r *Reader) units(d *blob.Decoder, span int, rolled uint64) {
 	v := rolled
 	for age := d.Uvarint(); age > 0 && d.Err == nil; age-- {
 		v += uint64(d.Varint())
-		r.StoodAt(span, age-1, v)
+		r.AddUnitValue(span, age-1, v)
 	}
 }
 
-// agesOfUnits reads the first format: the units in which something came.
+// agesOfUnits reads the first format, which saved only units with a change.
 func (r *Reader) agesOfUnits(d *blob.Decoder, span int, rolled uint64) {
 	for n := d.Uvarint(); n > 0 && d.Err == nil; n-- {
 		age := d.Uvarint()
-		r.StoodAt(span, age, rolled-uint64(d.Varint()))
+		r.AddUnitValue(span, age, rolled-uint64(d.Varint()))
 	}
 }
 
-// UnitEntries enters the units that were read as entries of their last ticks.
+// UnitEntries restores the values that were read as entries of the last ticks of their units.
 func (r *Reader) UnitEntries(d *blob.Decoder, c Coding, p *History, stamp uint32, rolled uint64) {
 	if stamp == 0 || d.Err != nil {
 		return
 	}
 	var all []Entry
-	for _, one := range r.stood {
+	for _, one := range r.unitValues {
 		stride := uint64(r.Strides[one.span])
 		if newest := uint64(stamp) / stride; one.age <= newest && newest-one.age > 0 {
 			all = append(all, Entry{uint32((newest-one.age+1)*stride - 1), one.value})

@@ -5,23 +5,23 @@ import (
 	"slices"
 )
 
-// History holds a number's past values: the newest entry, and from the second tick on a log of the
-// entries before it. It belongs to the holder of the block's history lock.
+// History holds a number's past values: the newest entry and, from the second tick on, a log of the
+// earlier entries. It belongs to the holder of the block's history lock.
 type History struct {
-	Newest uint64 // the value as last noted
-	Stamp  uint32 // the tick of that note; 0: never
-	log    uint32 // 0: none
+	Newest uint64 // the value of the newest entry
+	Stamp  uint32 // the tick of the newest entry; 0: never
+	log    uint32 // number in Logs; 0: none
 }
 
-// Record enters the value at the end of a tick. Ticks never decrease. Setting a gauge to its
-// current value is no change.
+// Record records the value at the end of a tick. Ticks never decrease. A gauge that is set to its
+// current value gets no entry.
 func (p *History) Record(n *Logs, c Coding, tick uint32, v uint64) {
 	tick = max(tick, p.Stamp)
 	switch {
 	case p.Stamp == 0, p.log == 0 && p.Stamp == tick, c == FloatCoding && v == p.Newest:
 	case p.log == 0:
-		if p.log = n.take(0); p.log == 0 {
-			break // no memory: nothing older will be known
+		if p.log = n.alloc(0); p.log == 0 {
+			break // no memory: the earlier value is lost
 		}
 		n.head(p.log).stamp = p.Stamp
 		fallthrough
@@ -31,7 +31,7 @@ func (p *History) Record(n *Logs, c Coding, tick uint32, v uint64) {
 	p.Newest, p.Stamp = v, tick
 }
 
-// AddWeight records further observations of a timer, whose number is the weight of all
+// AddWeight records further observations of a timer. A timer's history has the weight of all
 // observations.
 func (p *History) AddWeight(n *Logs, tick uint32, weight float64) {
 	p.Record(n, WeightCoding, tick, math.Float64bits(finiteWeight(math.Float64frombits(p.Newest)+weight)))
@@ -49,7 +49,7 @@ func (p *History) appendStep(n *Logs, c Coding, tick uint32, v uint64) {
 	}
 	if ticks == 0 {
 		if head.end == 0 {
-			return // the oldest note has no step
+			return // the oldest entry has no step
 		}
 		var before uint64
 		at = int(head.last)
@@ -67,8 +67,8 @@ func (p *History) appendStep(n *Logs, c Coding, tick uint32, v uint64) {
 	head.stamp, head.last, head.end = tick, uint16(at), uint16(at+len(step))
 }
 
-// rewriteWith rewrites the log with one more entry and without expired ones; the log grows if
-// needed.
+// rewriteWith rewrites the log with one more entry and without expired ones. The log grows if
+// necessary.
 func (p *History) rewriteWith(n *Logs, c Coding, tick uint32, v uint64) {
 	var room [128]Entry
 	all := p.Read(n, c, room[:0])
@@ -122,7 +122,7 @@ func (n *Logs) tidy(all []Entry, c Coding, now uint32) []Entry {
 	for i := 1; i < len(all); i++ {
 		size := n.resolutionOf(now - all[i].Tick)
 		if i < len(all)-1 && all[i].Tick/size == all[i+1].Tick/size {
-			continue // the next one stands for both
+			continue // the next entry covers both
 		}
 		all[kept] = all[i]
 		kept++
@@ -130,7 +130,8 @@ func (n *Logs) tidy(all []Entry, c Coding, now uint32) []Entry {
 	return all[:kept]
 }
 
-// writeLog replaces the log by at least one entry; the newest becomes the newest of the history.
+// writeLog replaces the log by at least one entry. The last one becomes the newest entry of the
+// history.
 func (p *History) writeLog(n *Logs, c Coding, all []Entry) {
 	var buffer [1024]byte
 	steps, last := buffer[:0], 0
@@ -145,7 +146,7 @@ func (p *History) writeLog(n *Logs, c Coding, all []Entry) {
 	}
 	if p.log == 0 || int(n.head(p.log).class) != class {
 		single, shifted := p.singles(n), p.log != 0 && n.head(p.log).shifted
-		log := n.take(class)
+		log := n.alloc(class)
 		if log == 0 && p.log != 0 && len(steps) > len(n.head(p.log).steps()) {
 			p.cutLog(n, c, all)
 			return
@@ -166,7 +167,7 @@ func (p *History) writeLog(n *Logs, c Coding, all []Entry) {
 	head.stamp, head.last, head.end = newest.Tick, uint16(last), uint16(len(steps))
 }
 
-// cutLog drops the older half of the entries, because there is no memory for all.
+// cutLog drops the older half of the entries. It is called if there is no memory for all.
 func (p *History) cutLog(n *Logs, c Coding, all []Entry) { p.writeLog(n, c, all[len(all)/2:]) }
 
 // Shift counts an increase in a tick before the newest entry: all later entries rise by it. born is
@@ -178,7 +179,7 @@ func (p *History) Shift(n *Logs, c Coding, tick uint32, by uint64, born uint32, 
 	}
 	all := p.Read(n, c, nil)
 	newest := all[len(all)-1].Tick
-	tick = max(tick, newest-min(newest, n.Horizon)) // as old as it may be, it is in the number
+	tick = max(tick, newest-min(newest, n.Horizon)) // the number includes the increase, however old
 	before := n.Before(all[0], born)
 	at, found := slices.BinarySearchFunc(all, tick, func(one Entry, tick uint32) int { return int(one.Tick) - int(tick) })
 	for i := at; i < len(all); i++ {
@@ -194,15 +195,15 @@ func (p *History) Shift(n *Logs, c Coding, tick uint32, by uint64, born uint32, 
 	p.rewrite(n, c, all, newest)
 }
 
-// rewrite replaces the log, and has the saved log replaced, too.
+// rewrite replaces the log, and marks it so that the next delta replaces the saved log.
 func (p *History) rewrite(n *Logs, c Coding, all []Entry, now uint32) {
 	if p.writeLog(n, c, n.tidy(all, c, now)); p.log != 0 {
 		n.head(p.log).shifted = true
 	}
 }
 
-// singles counts the newest entries that changed once in their tick, as those of a client that
-// pushes every tick do.
+// singles returns how many of the newest entries in a row changed only once in their tick, as for a
+// client that pushes every tick.
 func (p *History) singles(n *Logs) uint8 {
 	if p.log == 0 {
 		return mostSingle
@@ -217,6 +218,7 @@ func (p *History) ShiftWeight(n *Logs, tick uint32, weight float64, born uint32)
 	})
 }
 
+// AddWhole is the addition of WholeCoding for Shift.
 func AddWhole(v, by uint64) uint64 { return v + by }
 
 // finiteWeight clamps the weight of a timer to finite numbers.
@@ -225,7 +227,7 @@ func finiteWeight(v float64) float64 { return max(-math.MaxFloat64, min(v, math.
 // Shrink frees the part of a log that holds expired entries.
 func (p *History) Shrink(n *Logs, c Coding, now uint32) {
 	if p.log == 0 || n.head(p.log).shifted {
-		return // what was shifted is saved first
+		return // the shifted entries must be saved first
 	}
 	head := n.head(p.log)
 	switch used := int(head.end); {
@@ -239,12 +241,13 @@ func (p *History) Shrink(n *Logs, c Coding, now uint32) {
 // FreeLog frees the log; the newest entry remains.
 func (p *History) FreeLog(n *Logs) {
 	if p.log != 0 {
-		n.give(p.log)
+		n.free(p.log)
 		p.log = 0
 	}
 }
 
-// SlotFor finds the slot of a unit. If there is none, at is the place of the oldest.
+// SlotFor returns the index of the slot of a unit. If there is none, at is the index of the oldest
+// slot.
 func SlotFor[S any](slots []S, unit uint32, unitOf func(*S) uint32) (at int, has bool) {
 	for i := range slots {
 		switch u := unitOf(&slots[i]); {

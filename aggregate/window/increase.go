@@ -10,47 +10,50 @@ import (
 // Positions in receiving time are in ticks: tick 7 lasts from 7 to 8, and an entry of tick 7 is the
 // value at 8.
 //
-// A window lasts from one position to now; of the tick that its beginning divides, a share counts.
-// A client that pushes at an interval needs more: pushes every seven seconds fall eight or nine
-// times into a minute, so a constant stream would swing by an eighth. Such a number is read from
-// push to push: the pushes of about one window, divided by the time in which the client gathered
-// them. That holds until the next push is overdue.
+// A window extends from one position to now. If its start is within a tick, the increase of that
+// tick counts in proportion to the part of the tick in the window.
+//
+// This is not enough for a client that pushes at an interval. With a push every seven seconds, a
+// minute contains eight or nine pushes, so the count of a constant stream would vary by an eighth.
+// The increase of such a number is measured from push to push, over about one window, and scaled to
+// the window. This ends when the next push is overdue.
 
-// Stretch is the part of a number's history that answers for a window.
+// Stretch is the part of a number's history that is measured for a window.
 type Stretch struct {
-	From  float64 // where it begins
-	scale float64 // what came in it stands for so much in the window
+	From  float64 // start position
+	scale float64 // factor from the increase in the stretch to the increase in the window
 	// If the stretch is not the window itself, the result is clamped between the increases since
-	// these positions, an interval later and earlier than the window begins. So a stream that only
-	// looks regular is off by one push at most.
+	// these two positions: an interval after and before the start of the window. So the error for a
+	// stream that only looks regular is at most one push.
 	late, early float64
-	Seconds     float64 // what the increase is divided by for a rate
+	Seconds     float64 // divisor of the increase for a rate
 }
 
 const (
-	// overdueAfter is the number of intervals after a push at which the next one is missing.
+	// overdueAfter is the number of intervals after a push from which the next push is overdue.
 	overdueAfter = 1.25
 	// SlowShare: a push interval should not exceed 1/SlowShare of a window.
 	SlowShare = 3
-	// SlowSlack is the tolerance of that comparison: intervals are measured in ticks.
+	// SlowSlack is the tolerance of comparisons with SlowShare, because intervals are measured in
+	// ticks.
 	SlowSlack = 1.05
-	// leastInterval is the interval, in ticks, from which changes are pushes. Closer changes may
-	// be: see singles.
+	// leastInterval is the interval, in ticks, from which changes count as single pushes. Closer
+	// changes count only if History.singles confirms it.
 	leastInterval = 1.5
-	// intervalSpread is the relative difference up to which intervals are alike: clients sleep
-	// inexactly.
+	// intervalSpread is the relative difference up to which intervals count as equal, because
+	// clients sleep inexactly.
 	intervalSpread = 0.5
 )
 
 // cadence is the interval, in ticks, of the newest changes of a number.
 type cadence struct {
 	Interval float64
-	Alike    int // how many pauses in a row are alike
-	first    int // the note that they began with
+	Alike    int // number of similar pauses in a row, up to the newest change
+	first    int // index of the entry at the beginning of the first of them
 }
 
-// cadenceOf measures how regularly a number changed. A pause in which the process was down does not
-// count.
+// cadenceOf measures the interval of the newest changes. It skips a pause in which the process was
+// down.
 func cadenceOf(all []Entry, resumed uint32) (p cadence) {
 	p.first = len(all) - 1
 	low, high, sum := math.MaxFloat64, 0.0, 0.0
@@ -72,20 +75,20 @@ func cadenceOf(all []Entry, resumed uint32) (p cadence) {
 	return p
 }
 
-// Meter reads how much came in a window, of one number after the other.
+// Meter computes the increase in a window for one number at a time.
 type Meter struct {
 	Logs     *Logs
 	Clock    *Clock
 	Now      Moment
 	Window   time.Duration
-	Shortest time.Duration // of the windows that are kept
+	Shortest time.Duration // the shortest window that the table keeps
 
-	Entries []Entry // of the number in hand; scratch space
-	Cadence cadence // of the notes
+	Entries []Entry // of the current number; scratch space
+	Cadence cadence // of the current number
 }
 
-// stretch finds the part of a number's history that answers for the window. born is the tick of its
-// birth.
+// stretch finds the part of a number's history to measure for the window. born is the tick of the
+// series' birth.
 func (m *Meter) stretch(all []Entry, single uint8, born uint32) Stretch {
 	tick := m.Clock.Tick
 	now, window := float64(m.Now.At)/float64(tick), float64(m.Window)/float64(tick)
@@ -110,7 +113,7 @@ func (m *Meter) stretch(all []Entry, single uint8, born uint32) Stretch {
 	if young := p.first == 0 && p.Alike >= 2 && all[0].Tick <= born+1; young {
 		pushes := len(all)
 		if all[0].Value == 0 {
-			pushes-- // the first one began to count
+			pushes-- // the first push only started the total
 		}
 		gathered := time.Duration(float64(pushes) * p.Interval * float64(tick))
 		return Stretch{From: 0, scale: 1, Seconds: max(gathered, m.Shortest).Seconds()}
@@ -118,8 +121,8 @@ func (m *Meter) stretch(all []Entry, single uint8, born uint32) Stretch {
 	return plain
 }
 
-// beginning finds the entry in whose tick a window begins, and the share of that tick in the
-// window; -1: all entries are inside.
+// beginning returns the newest entry whose tick begins before the window, and the share of that
+// tick in the window. It returns -1 if the window includes all entries.
 func beginning(all []Entry, from float64) (at int, share float64) {
 	for at = len(all) - 1; at >= 0; at-- {
 		if begun := float64(all[at].Tick); begun < from {
@@ -129,8 +132,8 @@ func beginning(all []Entry, from float64) (at int, share float64) {
 	return -1, 0
 }
 
-// IncreaseSince is the growth of a number since a window began: all steps inside, and a part of the
-// step that the beginning divides. before is the value before the first entry.
+// IncreaseSince returns the growth of a number since a position: the changes after it, and the part
+// of the change of the tick that contains it. before is the value before the first entry.
 func IncreaseSince[N int64 | float64](all []Entry, from float64, before uint64, value func(uint64) N) (whole N, part float64) {
 	newest := value(all[len(all)-1].Value)
 	at, share := beginning(all, from)
@@ -144,9 +147,10 @@ func IncreaseSince[N int64 | float64](all []Entry, from float64, before uint64, 
 	return newest - stood, float64(stood-value(before)) * share
 }
 
+// Wholes is the value function of WholeCoding for IncreaseSince.
 func Wholes(v uint64) int64 { return int64(v) }
 
-// Read reads the entries of a number and finds its stretch. It returns false if nothing came yet.
+// Read reads the entries of a number and finds its stretch. It returns false if there is no entry.
 func (m *Meter) Read(p *History, c Coding, born uint32) (s Stretch, before uint64, ok bool) {
 	m.Entries, m.Cadence = m.Entries[:0], cadence{}
 	if p.Stamp == 0 {
@@ -156,8 +160,8 @@ func (m *Meter) Read(p *History, c Coding, born uint32) (s Stretch, before uint6
 	return m.stretch(m.Entries, p.singles(m.Logs), born), m.Logs.Before(m.Entries[0], born), true
 }
 
-// Scaled extrapolates an increase to the window, given the increase since a position. Whole counts
-// are rounded if that changes them by at most a percent.
+// Scaled scales the increase n in the stretch to the window. since returns the increase since a
+// position. With whole, the result is rounded if that changes it by at most 1 %.
 func (s Stretch) Scaled(n metric.Number, whole bool, since func(from float64) float64) metric.Number {
 	if s.early == s.late {
 		return n

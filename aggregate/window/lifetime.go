@@ -4,47 +4,52 @@ import (
 	"time"
 )
 
-// LifeStamp is a moment of the lifetime clock (docs/adr/0037), as cells and blobs hold it. The
-// lifetime clock advances with the monotonic clock of the process, so setting the machine's clock
-// changes no lifetime. The store saves it; the next process adds the time in which no process ran.
-// Its zero has no meaning; Clock.epoch maps it to dates.
+// LifeStamp is a reading of the lifetime clock (docs/adr/0037) in cells and blobs. The lifetime
+// clock advances with the monotonic clock of the process, so setting the machine's clock changes no
+// lifetime. The store saves the reading, and the next process adds the time in which no process
+// ran. Zero is an arbitrary moment; Clock.epoch maps readings to dates.
 type LifeStamp = uint32
 
 const (
-	// StampUnit is the resolution of stamps. They are rounded down; Since makes up for it, so no
-	// lifetime ends early.
+	// StampUnit is the resolution of stamps. They are rounded down. Since compensates for that, so
+	// no lifetime ends early.
 	StampUnit = time.Second / 4
-	// lifeBegins is the reading in a new data folder: later than the samples of older formats.
+	// lifeBegins is the first reading in a new data folder. It exceeds the age of samples from
+	// older formats.
 	lifeBegins = 365 * 24 * time.Hour
-	// FirstUnixStamp separates the stamps of this format from those of format 1: Unix seconds of
-	// 2017 and later.
+	// FirstUnixStamp is the least stamp of format 1, which had Unix seconds (2017 and later). All
+	// stamps of the current format are smaller.
 	FirstUnixStamp LifeStamp = 1_500_000_000
-	// LongestLife is the largest reading: stamps stay below FirstUnixStamp for eleven years.
+	// LongestLife is the largest reading. Stamps remain below FirstUnixStamp for eleven years.
 	LongestLife = time.Duration(FirstUnixStamp-1) * StampUnit
-	// longestDown is the longest outage for which the wall clock alone is trusted.
+	// longestDown is the longest outage that is accepted from the wall clock alone.
 	longestDown = 7 * 24 * time.Hour
-	// clockSet is the difference between wall and monotonic clock that means that the clock was
-	// set. Leap seconds are smaller.
+	// clockSet is the difference between wall and monotonic clock from which the machine's clock
+	// counts as set. It exceeds a leap second.
 	clockSet = 2 * time.Second
 )
 
+// StampOf rounds a reading down to a stamp.
 func StampOf(life time.Duration) LifeStamp {
 	return LifeStamp(min(life/StampUnit, time.Duration(FirstUnixStamp)-1))
 }
 
+// LifeAt returns the reading of a stamp.
 func LifeAt(s LifeStamp) time.Duration { return time.Duration(s) * StampUnit }
 
+// Stamp returns the stamp of the moment.
 func (m Moment) Stamp() LifeStamp { return StampOf(m.Life) }
 
-// Since is the time since a stamp, at least.
+// Since returns a lower bound of the time since a stamp.
 func (m Moment) Since(s LifeStamp) time.Duration { return m.Life - LifeAt(s) - StampUnit }
 
-// DateOf is the date of a stamp: the same each time, until the machine's clock is set.
+// DateOf returns the date of a stamp. It changes only when the machine's clock is set.
 func (m Moment) DateOf(s LifeStamp) time.Time { return m.Epoch.Add(LifeAt(s)) }
 
+// Date returns the date of the moment.
 func (m Moment) Date() time.Time { return m.Epoch.Add(m.Life) }
 
-// FollowWall moves the dates of the lifetime clock after the machine's clock was set.
+// FollowWall adjusts the dates of the lifetime clock if the machine's clock was set.
 func (c *Clock) FollowWall() {
 	m := c.Now()
 	if off := m.Wall.Round(0).Sub(m.Date()); off.Abs() > clockSet {
@@ -52,9 +57,9 @@ func (c *Clock) FollowWall() {
 	}
 }
 
-// Uptime is the time since the machine booted, which nobody can set; boot is empty if unknown.
+// Uptime is the time since the machine booted. Unlike the wall clock, it cannot be set.
 type Uptime struct {
-	Boot string
+	Boot string // ID of the boot; empty: unknown
 	Up   time.Duration
 }
 
@@ -66,15 +71,15 @@ type SavedLife struct {
 	Uptime
 }
 
-// Begin sets a new lifetime clock, whose stamps fall on whole seconds.
+// Begin starts a new lifetime clock. Its zero is a whole second of the wall clock.
 func (s *SavedLife) Begin() {
 	began := s.Wall.Add(-lifeBegins).Truncate(time.Second)
 	s.Life, s.Epoch = s.Wall.Round(0).Sub(began), began.UnixNano()
 }
 
-// outage is the time in which no process ran. Within one boot the uptime tells it. Across boots
-// there is the wall clock alone: if it is behind the saved one, or far ahead, it is wrong and the
-// outage counts as zero.
+// outage returns the time in which no process ran. Within one boot it is the difference of the
+// uptimes. Across boots it is the difference of the wall clocks. If the wall clock is behind the
+// saved one, or more than longestDown ahead, it is considered wrong and the outage counts as zero.
 func (s *SavedLife) outage(now Uptime, wall time.Time) time.Duration {
 	if s.Boot != "" && s.Boot == now.Boot && s.Up <= now.Up {
 		return now.Up - s.Up
@@ -93,8 +98,8 @@ func (c *Clock) ResumeLifetime(s SavedLife) {
 	c.FollowWall()
 }
 
-// RestoredStamp converts a saved stamp of any format, and reports whether it is an old one. No
-// stamp is in the future.
+// RestoredStamp converts a saved stamp of any format, and reports whether it is of format 1. A
+// future stamp becomes the present.
 func (m Moment) RestoredStamp(s LifeStamp) (_ LifeStamp, old bool) {
 	if s >= FirstUnixStamp {
 		life := time.Unix(int64(s), 0).Sub(m.Epoch)

@@ -10,37 +10,37 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate/memory"
 )
 
-// Logs is the memory of all history logs. An entry is the value of a number at the end of a tick. A
-// log holds the entries of one number, as far back as the longest window reaches, in as much memory
-// as they need.
+// Logs allocates history logs. A log holds the entries of one number, as far back as the longest
+// window reaches.
 //
 // A log is a list of steps, the oldest first. A step is a change and the ticks since the step
-// before. The newest value and its tick are in the History, so entries are decoded from there
-// backwards.
+// before. The newest value is in the History, so entries are decoded from there backwards.
 //
-// Taking and freeing logs locks; their contents belong to the holder of the series' history lock.
+// Allocating and freeing a log takes the allocator's lock. The contents of a log belong to the
+// holder of the series' history lock.
 type Logs struct {
-	Horizon uint32       // ticks: older notes are not asked for
-	birth   uint32       // how many ticks after a series' birth its first note may come
-	coarser []resolution // how finely counters remember what is older
+	Horizon uint32       // in ticks; no query needs older entries
+	birth   uint32       // the most ticks between a series' birth and its first entry
+	coarser []resolution // of older entries of counters and timers
 	grow    func(bytes int64) bool
 	memory  *memory.SizeClasses
 }
 
-// resolution merges entries older than some ticks: one for each so many ticks remains.
+// resolution keeps only one of the entries in each group of ticks, once they are older than after.
 type resolution struct{ after, ticks uint32 }
 
 const (
 	logGrain = 16
-	// plainLog is the size that a log may have regardless of maxBytes; the rest counts against it.
+	// plainLog is the size up to which a log needs no memory budget. grow accounts for the rest.
 	plainLog = 128
-	// fineTicks is the number of ticks that are always remembered one by one.
+	// fineTicks is the age, in ticks, up to which entries are never merged.
 	fineTicks = 64
-	// stepsPerWindow bounds the entries of a counter in a longer window: each covers 2 % of it.
+	// stepsPerWindow is the number of merged entries in a longer window: each covers 2 % of it.
 	stepsPerWindow = 50
-	// lateEntry is the time that the roller may take to visit a new series.
+	// lateEntry is the longest time until the roller visits a new series.
 	lateEntry = 8 * time.Second
-	// earlierEntries are kept beyond the longest window, for the value when the window began.
+	// earlierEntries is the number of ticks that are kept beyond the longest window, for the value
+	// at its start.
 	earlierEntries = 2
 )
 
@@ -48,16 +48,16 @@ const (
 var logSizes = []int{32, 48, 64, 80, 96, 112, plainLog, 160, 192, 224, 256, 320, 384, 512, 640, 768, 1024, 1280, 1536,
 	2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152, 65520}
 
-// logHead stands before the steps of a log.
+// logHead precedes the steps of a log.
 type logHead struct {
 	stamp uint32 // the tick of the newest step
-	end   uint16 // where the next step goes
-	last  uint16 // where the newest step begins
+	end   uint16 // offset of the next step
+	last  uint16 // offset of the newest step
 	class uint8
-	// single is how many of the newest notes changed once in their tick, as far as the roller saw;
-	// at most mostSingle.
+	// single is the number of newest entries in a row that changed only once in their tick, as far
+	// as the roller saw; at most mostSingle.
 	single uint8
-	// shifted is set when older entries changed: the saved log is to be replaced.
+	// shifted is set when older entries change: the next delta must replace the saved log.
 	shifted bool
 	_       byte
 }
@@ -72,6 +72,8 @@ type Entry struct {
 	Value uint64
 }
 
+// NewLogs returns an allocator for these spans. grow accounts for memory beyond plainLog, and
+// returns false if there is none.
 func NewLogs(windows []Span, grow func(bytes int64) bool) *Logs {
 	longest := windows[len(windows)-1].ticks
 	n := &Logs{Horizon: longest + earlierEntries, grow: grow, memory: memory.NewSizeClasses(logGrain, logSizes)}
@@ -88,7 +90,7 @@ func NewLogs(windows []Span, grow func(bytes int64) bool) *Logs {
 	return n
 }
 
-// resolutionOf is the number of ticks that one entry stands for at an age.
+// resolutionOf returns the number of ticks that one entry covers at an age.
 func (n *Logs) resolutionOf(age uint32) uint32 {
 	ticks := uint32(1)
 	for _, step := range n.coarser {
@@ -99,8 +101,8 @@ func (n *Logs) resolutionOf(age uint32) uint32 {
 	return ticks
 }
 
-// Before is the value before the oldest entry: zero if the series was just born, else unknown and
-// taken as equal.
+// Before returns the value before the oldest entry: zero if that is the first entry since the
+// series' birth. Otherwise the value is unknown, and counts as equal to the oldest entry's.
 func (n *Logs) Before(oldest Entry, born uint32) uint64 {
 	if oldest.Tick <= born+n.birth {
 		return 0
@@ -112,13 +114,13 @@ func (n *Logs) head(log uint32) *logHead {
 	return (*logHead)(n.memory.At(log))
 }
 
-// steps is the memory for the steps of a log.
+// steps returns the memory for the steps of a log.
 func (h *logHead) steps() []byte {
 	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(h), logHeadBytes)), logSizes[h.class]-logHeadBytes)
 }
 
-// take returns an empty log, or 0 if there is no memory.
-func (n *Logs) take(class int) uint32 {
+// alloc returns an empty log, or 0 if there is no memory.
+func (n *Logs) alloc(class int) uint32 {
 	beyond := int64(logSizes[class] - plainLog)
 	if beyond > 0 && !n.grow(beyond) {
 		return 0
@@ -134,8 +136,8 @@ func (n *Logs) take(class int) uint32 {
 	return log
 }
 
-// give frees a log.
-func (n *Logs) give(log uint32) {
+// free frees a log.
+func (n *Logs) free(log uint32) {
 	class := n.head(log).class
 	if beyond := int64(logSizes[class] - plainLog); beyond > 0 {
 		n.grow(-beyond)
@@ -143,23 +145,24 @@ func (n *Logs) give(log uint32) {
 	n.memory.Free(log, int(class))
 }
 
-// Used returns the number of logs in use, and the bytes of all.
+// Used returns the number of allocated logs, and the bytes of all logs that were ever allocated.
 func (n *Logs) Used() (logs int, bytes int64) {
 	return n.memory.Used()
 }
 
-// Locker is the allocator's lock, which the test of A1 holds.
+// Locker returns the allocator's lock. The test of A1 holds it to show that writers never wait for
+// it.
 func (n *Logs) Locker() sync.Locker { return n.memory.Locker() }
 
-// classFor is the class of a log for so many bytes of steps, with room for an eighth more.
+// classFor returns the size class for some bytes of steps, with an eighth of spare space.
 func (n *Logs) classFor(steps int) int { return n.memory.Class(steps + steps/8 + 8 + logHeadBytes) }
 
-// A step is a change<<2 with two marks, so that most steps of counters that change every tick take
-// one byte. A longer pause and a change that leaves no room for the marks follow as varints.
+// A step is a varint of change<<2 and two marks, so most steps of counters that change every tick
+// take one byte. The marks announce further varints.
 const (
-	stepPaused = 1 << iota // more than one tick since the step before
-	stepWide
-	stepMarks = iota
+	stepPaused = 1 << iota // the ticks since the step before follow; otherwise it is one tick
+	stepWide               // the change follows, because its highest bits are in use
+	stepMarks  = iota
 )
 
 const maxStep = 3 * binary.MaxVarintLen64
@@ -181,7 +184,7 @@ func encodeStep(dst []byte, ticks uint32, change uint64) []byte {
 	return dst
 }
 
-// decodeStep takes the first step of a valid list.
+// decodeStep decodes the first step of a valid list and returns the rest.
 func decodeStep(list []byte) (ticks uint32, change uint64, rest []byte) {
 	first, n := binary.Uvarint(list)
 	list = list[n:]

@@ -8,18 +8,18 @@ type Reader struct {
 	Clock   *Clock
 	Today   uint32 // the tick in progress
 	steps   []Entry
-	settled uint32 // how many ticks before its stamp a number last changed
-	// Of the formats up to the fourth: how a number stood, and how many ticks a unit of each span
-	// had.
-	stood   []unitAge
-	Strides []uint32
+	settled uint32 // ticks between a number's last change and its stamp
+	// For formats up to the fourth: the values at the end of units, and the ticks per unit of each
+	// saved span.
+	unitValues []unitValue
+	Strides    []uint32
 }
 
-// ClockSlack is the number of ticks by which a stamp may be ahead of the clock: the two are not
-// saved at one instant.
+// ClockSlack is the number of ticks by which a saved stamp may be ahead of the saved clock, because
+// the two are not saved at one instant.
 const ClockSlack = 20
 
-// Earlier reads the output of AppendEarlier: the steps back from an entry that the caller knows.
+// Earlier reads the output of AppendEarlier: n steps back from an entry that the caller has.
 func (r *Reader) Earlier(d *blob.Decoder, c Coding, n uint64) {
 	r.steps, r.settled = r.steps[:0], 0
 	if c != WholeCoding {
@@ -30,8 +30,8 @@ func (r *Reader) Earlier(d *blob.Decoder, c Coding, n uint64) {
 	}
 }
 
-// RestoreEntries enters the newest entry and the steps back from it. Entries of a newer record that
-// the history has already are kept.
+// RestoreEntries restores the newest entry and the steps back from it. It keeps newer entries that
+// the history has already.
 func (r *Reader) RestoreEntries(d *blob.Decoder, c Coding, p *History, stamp uint32, newest uint64, habit uint8) {
 	if stamp == 0 || d.Err != nil {
 		return
@@ -66,7 +66,7 @@ func (r *Reader) RestoreEntries(d *blob.Decoder, c Coding, p *History, stamp uin
 	}
 }
 
-// CurrentTick converts a saved tick: another shortest window has other ticks.
+// CurrentTick converts a saved tick. Ticks change with the shortest window.
 func (r *Reader) CurrentTick(then uint32) uint32 { return r.Clock.currentTick(then) }
 
 // History reads the output of History.Append.
@@ -75,7 +75,7 @@ func (r *Reader) History(d *blob.Decoder, c Coding, p *History, stamp uint32) {
 	if r.Ahead(stamp) {
 		d.Fail()
 	}
-	r.stood, r.steps, r.settled = r.stood[:0], r.steps[:0], 0
+	r.unitValues, r.steps, r.settled = r.unitValues[:0], r.steps[:0], 0
 	habit := byte(0)
 	switch form {
 	case historyAlone:
@@ -100,5 +100,5 @@ func (r *Reader) History(d *blob.Decoder, c Coding, p *History, stamp uint32) {
 	r.UnitEntries(d, c, p, stamp, rolled)
 }
 
-// Ahead reports whether a tick is in the future.
+// Ahead reports whether a saved tick is in the future, beyond ClockSlack.
 func (r *Reader) Ahead(tick uint32) bool { return r.CurrentTick(tick) > r.Today+ClockSlack }

@@ -5,12 +5,12 @@ import (
 	"math/bits"
 )
 
-// What follows the newest note.
+// Forms of the data after the newest entry of a saved history.
 const (
-	historyAlone = iota
-	historyAges  // as the first format has it: notes with their ages, in no order
-	historyUnits // as the formats up to the fourth have it
-	historySteps // how many notes there are before it, and the steps back to them
+	historyAlone = iota // no data
+	historyAges         // first format: unordered values with their ages
+	historyUnits        // up to the fourth format: values of all units
+	historySteps        // habit, number of earlier entries, and the steps back to them
 )
 
 // Append appends the newest entry and, if there is a log, the entries from a tick on.
@@ -25,7 +25,8 @@ func (p *History) Append(dst []byte, n *Logs, c Coding, since uint32) []byte {
 	return c.AppendEarlier(dst, p.Stamp, all)
 }
 
-// Since is the entries from a tick on, the oldest first: at least the newest.
+// Since appends the entries from a tick on, the oldest first, and always the newest. If habit marks
+// the log as shifted, it appends all entries.
 func (p *History) Since(n *Logs, c Coding, tick uint32, habit uint8, all []Entry) []Entry {
 	if habit&habitShifted != 0 {
 		return p.Read(n, c, all)
@@ -44,12 +45,13 @@ func (p *History) Since(n *Logs, c Coding, tick uint32, habit uint8, all []Entry
 	return all
 }
 
-// A habit is what is saved of a log beside its notes: how many of the newest changed once in their
-// tick, as a power of two, so that most numbers of a run have the same; and whether the notes
-// replace what was saved before.
+// A habit is a byte that is saved with the entries of a log: the number of newest entries that
+// changed only once in their tick, and habitShifted if the entries replace the saved ones. The
+// number is rounded down to a power of two, so most histories of a run have equal habits.
 const habitShifted = 0x80
 
-// Habit is the habit to save. A delta calls it once, which marks a shifted log as saved.
+// Habit returns the habit to save. A delta calls it once per history, which clears the shifted
+// mark.
 func (p *History) Habit(n *Logs, delta bool) (habit uint8) {
 	if single := p.singles(n); single > 0 {
 		habit = 1 << (bits.Len8(single) - 1)
@@ -61,7 +63,7 @@ func (p *History) Habit(n *Logs, delta bool) (habit uint8) {
 	return habit | habitShifted
 }
 
-// newestAlone reports whether at most the newest entry has this tick or a later one.
+// newestAlone reports whether all entries but the newest are older than a tick.
 func (h *logHead) newestAlone(tick uint32) bool {
 	if h.end == 0 {
 		return h.stamp < tick
@@ -70,8 +72,8 @@ func (h *logHead) newestAlone(tick uint32) bool {
 	return h.stamp-pause < tick
 }
 
-// AppendEarlier appends the steps back from the newest entry, and before them the ticks between
-// that entry and the stamp.
+// AppendEarlier appends the steps back from the newest entry. Gauges and timers have the ticks
+// between that entry and the stamp first.
 func (c Coding) AppendEarlier(dst []byte, stamp uint32, all []Entry) []byte {
 	if c != WholeCoding {
 		dst = binary.AppendUvarint(dst, uint64(stamp-all[len(all)-1].Tick))

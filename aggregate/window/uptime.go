@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bootID is the kernel's name of the boot that runs, the same in all containers; empty: it does not
-// say.
+// bootID returns the kernel's ID of the current boot, which is equal in all containers, or the
+// empty string if it is unknown.
 var bootID = sync.OnceValue(func() string {
 	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(id))
 })
 
-// machineUptime asks the kernel. Its monotonic clock runs from boot on, is the same for all
-// processes, and stands still while the machine sleeps, as time in a process does.
+// machineUptime reads the kernel's monotonic clock. It starts at boot, is equal for all processes,
+// and stops while the machine sleeps, like the monotonic clock of a Go process.
 func machineUptime() Uptime {
 	var up unix.Timespec
 	if bootID() == "" || unix.ClockGettime(unix.CLOCK_MONOTONIC, &up) != nil {

@@ -1,0 +1,162 @@
+package kind
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/sluice-metrics/sluice/aggregate/window"
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// gaugeStats computes mean, min and max of the sum of gauges over a window. It adds up the gauges'
+// values at each moment first: the minimum of a sum is not the sum of the minima. Positions are in
+// ticks. Each change counts from the middle of its tick, so the sum changes once per tick.
+type gaugeStats struct {
+	from, now float64
+	series    int
+	one       []change // changes of a single gauge
+	grid      []step   // changes of the sum of several gauges, by tick from the window's first on
+}
+
+// change is the position of a change and the new value. The first change is the first value in the
+// window.
+type change struct{ at, to float64 }
+
+// step is the change of the sum in a tick.
+type step struct {
+	by   compensated
+	some bool // whether any gauge changed
+}
+
+// begin resets g for a window.
+func (g *gaugeStats) begin(v *window.View, now window.Moment, tick time.Duration) {
+	at := float64(now.At) / float64(tick)
+	*g = gaugeStats{from: at - float64(v.Span.Window)/float64(tick), now: at, one: g.one[:0], grid: g.grid[:0]}
+}
+
+// add adds a gauge with its history entries and the tick of its birth. Gauges without entries are
+// skipped.
+func (g *gaugeStats) add(all []window.Entry, born uint32) {
+	if len(all) == 0 {
+		return
+	}
+	if g.series++; g.series == 2 {
+		g.toGrid()
+	}
+	first := 0
+	for first < len(all)-1 && float64(all[first+1].Tick)+0.5 <= g.from {
+		first++
+	}
+	at := float64(all[first].Tick) + 0.5
+	if first == 0 {
+		at = float64(born) + 0.5 // setting a gauge to its current value creates no entry
+	}
+	level := math.Float64frombits(all[first].Value)
+	g.change(max(g.from, at), 0, level)
+	for _, one := range all[first+1:] {
+		to := math.Float64frombits(one.Value)
+		g.change(float64(one.Tick)+0.5, level, to)
+		level = to
+	}
+}
+
+// change records that a gauge changed from one value to another.
+func (g *gaugeStats) change(at, from, to float64) {
+	if at = min(at, g.now); g.series == 1 {
+		g.one = append(g.one, change{at, to})
+		return
+	}
+	step := &g.grid[g.tick(at)]
+	step.by.add(to)
+	step.by.add(-from)
+	step.some = true
+}
+
+// tick returns the index in the grid of a position in the window.
+func (g *gaugeStats) tick(at float64) int {
+	return min(int(math.Floor(at)-math.Floor(g.from)), len(g.grid)-1)
+}
+
+// toGrid moves the changes of a single gauge to the grid.
+func (g *gaugeStats) toGrid() {
+	ticks := int(math.Floor(g.now)-math.Floor(g.from)) + 1
+	g.grid = slices.Grow(g.grid, ticks)[:ticks]
+	clear(g.grid)
+	from := 0.0
+	for _, one := range g.one {
+		g.change(one.at, from, one.to)
+		from = one.to
+	}
+}
+
+// stat returns the time-weighted mean, the minimum or the maximum, or false if there is no gauge.
+func (g *gaugeStats) stat(s metric.Stat) (v float64, ok bool) {
+	if g.series == 0 {
+		return 0, false
+	}
+	sum := levelSum{low: math.Inf(1), high: math.Inf(-1)}
+	if g.series == 1 {
+		for i, one := range g.one {
+			until := g.now
+			if i+1 < len(g.one) {
+				until = g.one[i+1].at
+			}
+			sum.stood(one.to, until-one.at)
+		}
+		return sum.stat(s), true
+	}
+	var level compensated
+	at, stands := g.from, false
+	for i, step := range g.grid {
+		if !step.some {
+			continue
+		}
+		next := min(max(math.Floor(g.from)+float64(i)+0.5, g.from), g.now)
+		if stands {
+			sum.stood(finite(level.value()), next-at)
+		}
+		level.add(step.by.sum)
+		level.add(step.by.lost)
+		at, stands = next, true
+	}
+	sum.stood(finite(level.value()), g.now-at)
+	return sum.stat(s), true
+}
+
+// levelSum accumulates values of the sum with their durations in ticks.
+type levelSum struct{ low, high, weighted, ticks, last float64 }
+
+// stood adds a value that lasted for some ticks.
+func (s *levelSum) stood(level, ticks float64) {
+	s.low, s.high, s.last = min(s.low, level), max(s.high, level), level
+	s.weighted += level * ticks
+	s.ticks += ticks
+}
+
+func (s *levelSum) stat(asked metric.Stat) float64 {
+	switch {
+	case asked == metric.Min:
+		return s.low
+	case asked == metric.Max:
+		return s.high
+	case s.ticks <= 0:
+		return s.last
+	}
+	return s.weighted / s.ticks
+}
+
+// compensated is a float64 sum with a correction for rounding errors (Neumaier 1974).
+type compensated struct{ sum, lost float64 }
+
+func (c *compensated) add(v float64) {
+	total := c.sum + v
+	if math.Abs(c.sum) >= math.Abs(v) {
+		c.lost += c.sum - total + v
+	} else {
+		c.lost += v - total + c.sum
+	}
+	c.sum = total
+}
+
+func (c *compensated) value() float64 { return c.sum + c.lost }
