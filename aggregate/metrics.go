@@ -11,9 +11,9 @@ var (
 	seriesDesc = prometheus.NewDesc("sluice_series",
 		"Live series.", nil, nil)
 	seriesLimitDesc = prometheus.NewDesc("sluice_series_limit",
-		"Live series that may be, over the whole process.", nil, nil)
+		"Limit of live series of the whole process.", nil, nil)
 	aliasesDesc = prometheus.NewDesc("sluice_aliases",
-		"Remembered spellings of series and of refused lines.", nil, nil)
+		"Cached spellings of series and of rejected lines.", nil, nil)
 	evictedDesc = prometheus.NewDesc("sluice_series_evicted_total",
 		"Series that expired or were deleted.", nil, nil)
 	slowDesc = prometheus.NewDesc("sluice_slow_pusher_reads_total",

@@ -231,6 +231,12 @@ func TestOpenAPIReasons(t *testing.T) {
 					literal(n.Rhs[i])
 				}
 			}
+		case *ast.ValueSpec: // a reason with a name, such as unavailableReason
+			for i, name := range n.Names {
+				if strings.HasSuffix(name.Name, "Reason") && i < len(n.Values) {
+					literal(n.Values[i])
+				}
+			}
 		case *ast.CallExpr:
 			if f, ok := n.Fun.(*ast.Ident); ok && f.Name == "refuseConnection" {
 				literal(n.Args[1])
