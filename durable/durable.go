@@ -73,5 +73,5 @@ func Sync(path string) error {
 	return errors.Join(file.Sync(), file.Close())
 }
 
-// IsFull says whether an error means that the disk, or a quota, is full.
+// IsFull reports whether an error means that the disk, or a quota, is full.
 func IsFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }

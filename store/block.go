@@ -21,7 +21,7 @@ type savedBlock struct {
 	needsCheckpoint bool // a change that was taken from the table didn't reach the disk
 }
 
-// checkpointDue says whether a block must be written whole. Each block has its own period among
+// checkpointDue reports whether a block must be written whole. Each block has its own period among
 // checkpointPeriods, so the load is even however many blocks began to change at once.
 func (b *savedBlock) checkpointDue(block int, seq format.Sequence) bool {
 	if b.needsCheckpoint {

@@ -39,7 +39,7 @@ func (s *Store) flushStep(began time.Time) error {
 	return err
 }
 
-// isUrgent says whether a caller of Sync, or the end of the process, waits for this flush or for
+// isUrgent reports whether a caller of Sync, or the end of the process, waits for this flush or for
 // the next one.
 func (s *Store) isUrgent() bool { return s.urgent || s.ending.Load() || s.syncs.isWaiting() }
 

@@ -59,7 +59,7 @@ func (s *status) notPersisting() string {
 	return s.off
 }
 
-// setLockLost says whether the reason has changed.
+// setLockLost reports whether the reason has changed.
 func (s *status) setLockLost(why string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -65,7 +65,7 @@ func (g *syncGroups) join() *syncGroup {
 	return g.waiting
 }
 
-// isWaiting says whether a caller waits for the next flush.
+// isWaiting reports whether a caller waits for the next flush.
 func (g *syncGroups) isWaiting() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

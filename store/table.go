@@ -13,7 +13,7 @@ type Table interface {
 	AppendDelta(dst []byte, block int) []byte
 	// AppendState appends all of a block's values. It follows an AppendDelta of the block.
 	AppendState(dst []byte, block int) []byte
-	// NamesChanged says whether AppendNames would append anything new.
+	// NamesChanged reports whether AppendNames would append anything new.
 	NamesChanged(block int) bool
 	// AppendNames appends the identities of a block's series. It follows an AppendState of the
 	// block; a series born in between is also in the next delta.

@@ -51,7 +51,7 @@ type Parts struct {
 	Pods httpserver.Pods
 	// Pending holds the samples that are neither applied nor rejected yet.
 	Pending *pending.Buffer
-	// Alive says whether an object's values may be read.
+	// Alive reports whether an object's values may be read.
 	Alive func(metric.Object) bool
 }
 

@@ -25,7 +25,7 @@ type Sequence uint64
 // Period is the number of the flush interval.
 func (s Sequence) Period() uint64 { return uint64(s >> 8) }
 
-// OpensPeriod says whether the flush is the first of its period.
+// OpensPeriod reports whether the flush is the first of its period.
 func (s Sequence) OpensPeriod() bool { return byte(s) == 0 }
 
 // Next is the following sequence, in the same period or in a new one. A period has 256 sequences at

@@ -30,7 +30,7 @@ func Damaged(text string, args ...any) error {
 	return fmt.Errorf("store: %w: %s", ErrDamaged, fmt.Sprintf(text, args...))
 }
 
-// Readable says whether this package reads a version.
+// Readable reports whether this package reads a version.
 func Readable(version uint32) bool { return version >= firstVersion && version <= Version }
 
 // UnreadableVersion is ErrVersion for a data folder, with the remedy.

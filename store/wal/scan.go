@@ -59,7 +59,7 @@ func parseEntry(b []byte) (e entry, ok bool) {
 	return e, true
 }
 
-// valid says whether the entry that b begins with matches its checksum.
+// valid reports whether the entry that b begins with matches its checksum.
 func (e *entry) valid(b []byte) bool {
 	return format.Checksum(b[:e.bytes-4]) == binary.BigEndian.Uint32(b[e.bytes-4:])
 }

@@ -13,7 +13,7 @@ type Config struct {
 	// Address is the TCP address to listen on, "host:port".
 	Address string
 
-	// Auth says whether bearer tokens are checked: AuthNone or, in a cluster only, AuthToken.
+	// Auth reports whether bearer tokens are checked: AuthNone or, in a cluster only, AuthToken.
 	Auth string
 	// TokenAudience is the audience that a token must have been issued for.
 	TokenAudience string
