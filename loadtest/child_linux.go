@@ -30,7 +30,8 @@ const wordsTimeout = time.Second
 func startChild(cmd *exec.Cmd, cpu int) (*child, error) {
 	c := &child{cmd: cmd, ended: make(chan struct{})}
 	cmd.Stderr, cmd.WaitDelay = &c.stderr, wordsTimeout
-	// Ctrl-C in a terminal reaches this process alone, which ends its children in order. They die with it.
+	// Ctrl-C in a terminal reaches this process alone, which ends its children in order. They die
+	// with it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}
 	started := make(chan error)
 	go c.keep(cpu, started)

@@ -25,12 +25,14 @@ type Config struct {
 	Runs int
 	// Search finds the highest rate without loss, instead of the cost of a line.
 	Search bool
-	// Target is the command line of another StatsD server, to be measured in place of ours: {udp} stands for
-	// the port it has to listen on, {tcp} for a free one, {config} for a file that TargetConfig was copied to.
+	// Target is the command line of another StatsD server, to be measured in place of ours: {udp}
+	// stands for the port it has to listen on, {tcp} for a free one, {config} for a file that
+	// TargetConfig was copied to.
 	Target string
 	// TargetConfig is a file in which the same placeholders are filled in; empty: none.
 	TargetConfig string
-	// Pin keeps the server on the first processor and the sender on the second, where there are two.
+	// Pin keeps the server on the first processor and the sender on the second, where there are
+	// two.
 	Pin bool
 	// Short runs a small size that finishes in seconds.
 	Short bool
@@ -114,8 +116,8 @@ func scenario(name string) (Scenario, bool) {
 	return scenarios[i], true
 }
 
-// Takes reports whether every setting that was made has an effect on the scenario. Validate rejects a
-// scenario on which one has none.
+// Takes reports whether every setting that was made has an effect on the scenario. Validate rejects
+// a scenario on which one has none.
 func (c Config) Takes(s Scenario) bool { return len(c.unused(s)) == 0 }
 
 // unused are faults of settings without an effect on the scenario.

@@ -5,8 +5,8 @@ import "math/rand/v2"
 const (
 	// maxDatagram is the payload that StatsD clients keep to.
 	maxDatagram = 1432
-	// preparedLines and preparedDatagrams are how many are prepared; sending goes round them. Of many series
-	// there are more, so that six in seven of them are in a round.
+	// preparedLines and preparedDatagrams are how many are prepared; sending goes round them. Of
+	// many series there are more, so that six in seven of them are in a round.
 	preparedLines     = 240_000
 	preparedDatagrams = 40_000
 	preparedRounds    = 2

@@ -10,7 +10,8 @@ import (
 // made on request.
 type podSet struct {
 	namespaces, each int
-	// selected are, in each namespace, the first so many: they alone have the labels that selectedPods picks.
+	// selected are, in each namespace, the first so many: they alone have the labels that
+	// selectedPods picks.
 	selected int
 }
 

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A floor writes two lines of JSON to its standard output: its address, and its counts after the end of
-// its standard input.
+// A floor writes two lines of JSON to its standard output: its address, and its counts after the
+// end of its standard input.
 type (
 	floorOpened struct {
 		Port        int `json:"port"`
@@ -35,14 +35,15 @@ const (
 	floorPacket = 64 << 10
 	// floorStride puts the buffers into different cache sets.
 	floorStride = floorPacket + 24*64
-	// floorGather is the sleep after a batch that was not full: later datagrams share a system call.
+	// floorGather is the sleep after a batch that was not full: later datagrams share a system
+	// call.
 	floorGather = time.Millisecond
 	// socketBuffer is the server's default.
 	socketBuffer = 4 << 20
 )
 
-// FloorMain is the main function of a process that the load test started as a floor. A main function
-// calls it first, and exits with the code if the process is one.
+// FloorMain is the main function of a process that the load test started as a floor. A main
+// function calls it first, and exits with the code if the process is one.
 func FloorMain() (code int, isFloor bool) {
 	way, isFloor := os.LookupEnv(floorEnv)
 	if !isFloor {

@@ -104,8 +104,8 @@ func newFloodOfPods(load Scenario, s *server, series podCounters) (*flood, error
 	return newFlood(&floodLoad{first: prepared, rest: prepared, per: load.PerDatagram}, 1, s.udp)
 }
 
-// sendFrom gives each datagram the address that it is sent from: IP_PKTINFO of ip(7), whose ipi_spec_dst is that on
-// the way out.
+// sendFrom gives each datagram the address that it is sent from: IP_PKTINFO of ip(7), whose
+// ipi_spec_dst is that on the way out.
 func (p *prepared) sendFrom(address func(datagram int) [4]byte) {
 	space := unix.CmsgSpace(unix.SizeofInet4Pktinfo)
 	memory := make([]byte, len(p.headers)*space)

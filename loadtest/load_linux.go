@@ -88,7 +88,8 @@ func (s subject) warmUpLoss(datagrams int64) error {
 }
 
 const (
-	// foreignQueue and foreignLook datagrams more, of 2,304 bytes of a socket's memory, fit the usual default of 208 KiB.
+	// foreignQueue and foreignLook datagrams more, of 2,304 bytes of a socket's memory, fit the
+	// usual default of 208 KiB.
 	foreignQueue = 64 << 10
 	foreignLook  = 8
 )

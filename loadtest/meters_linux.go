@@ -39,8 +39,8 @@ func parseMeters(text io.Reader) (meters, error) {
 	return families, nil
 }
 
-// sum adds up the counters and gauges of a name with the given labels. None is an error: zeros would
-// add up.
+// sum adds up the counters and gauges of a name with the given labels. None is an error: zeros
+// would add up.
 func (m meters) sum(name string, labels map[string]string) (float64, error) {
 	found, sum := false, 0.0
 	for _, one := range m[name].GetMetric() {

@@ -18,7 +18,8 @@ type mixed struct {
 type mixedKind struct {
 	name, metric, stat string
 	metrics            int
-	// variants is how many lines there are of a pod's metric: of a counter series, of a set members.
+	// variants is how many lines there are of a pod's metric: of a counter series, of a set
+	// members.
 	variants, seriesOfVariants int
 	share                      int // of a datagram's lines
 	suffix                     string

@@ -30,8 +30,9 @@ func choose(pin bool) (processors, error) {
 	return processors{server: usable[0], sender: usable[1]}, nil
 }
 
-// pinSender binds every thread of this process; restore gives them back what the process had. Threads that
-// come later inherit from those that make them; two rounds catch the ones made meanwhile.
+// pinSender binds every thread of this process; restore gives them back what the process had.
+// Threads that come later inherit from those that make them; two rounds catch the ones made
+// meanwhile.
 func (p processors) pinSender() (restore func() error, err error) {
 	if !p.pinned() {
 		return func() error { return nil }, nil

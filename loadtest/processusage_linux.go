@@ -19,8 +19,8 @@ type cpuTime struct {
 	user, all time.Duration
 }
 
-// The three clocks of a process, in the lowest bits of the id that clock_getcpuclockid(3) makes of its
-// number: include/linux/posix-timers_types.h.
+// The three clocks of a process, in the lowest bits of the id that clock_getcpuclockid(3) makes of
+// its number: include/linux/posix-timers_types.h.
 const (
 	clockUserAndSystem = 0 // CPUCLOCK_PROF
 	clockUser          = 1 // CPUCLOCK_VIRT

@@ -7,9 +7,10 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// The envelope of Kubernetes' protobuf, and of what is in it the fields that are read here: k8s.io/apimachinery
-// pkg/runtime/generated.proto (Unknown), k8s.io/metrics pkg/apis/custom_metrics/v1beta2/generated.proto
-// (MetricValueList, MetricValue), k8s.io/apimachinery pkg/api/resource/generated.proto (Quantity).
+// The envelope of Kubernetes' protobuf, and of what is in it the fields that are read here:
+// k8s.io/apimachinery pkg/runtime/generated.proto (Unknown), k8s.io/metrics
+// pkg/apis/custom_metrics/v1beta2/generated.proto (MetricValueList, MetricValue),
+// k8s.io/apimachinery pkg/api/resource/generated.proto (Quantity).
 const (
 	protobufMagic  = "k8s\x00"
 	unknownRaw     = 2

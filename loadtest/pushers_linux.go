@@ -87,7 +87,8 @@ func (p *pushers) close() error {
 func (p *pushers) push(ctx context.Context, pushes int, perSecond float64) (durations, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	// Sleeps end within a microsecond instead of the usual 50. It fails nowhere, and would only make times longer.
+	// Sleeps end within a microsecond instead of the usual 50. It fails nowhere, and would only
+	// make times longer.
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1000, 0, 0, 0)
 	defer unix.Prctl(unix.PR_SET_TIMERSLACK, 0, 0, 0, 0) // back to the default
 

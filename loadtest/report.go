@@ -19,8 +19,8 @@ type Result struct {
 	// Load is nil in a scenario that does not send lines.
 	Load *Load `json:"load,omitempty"`
 	Runs []Run `json:"runs,omitempty"` // of a load
-	// Figures are of a scenario that measures figures of its own; of a load, those that its table has no
-	// column for.
+	// Figures are of a scenario that measures figures of its own; of a load, those that its table
+	// has no column for.
 	Figures []Measured `json:"figures,omitempty"`
 	// Notes are remarks on the figures, such as a check that was not done.
 	Notes []string `json:"notes,omitempty"`
@@ -36,8 +36,8 @@ type Load struct {
 	Target string `json:"target,omitempty"`
 	// RatePerSecond is the pace that was asked for, in lines; 0: as fast as it goes.
 	RatePerSecond int `json:"rate_lines_per_second"`
-	// SearchStep is for how long a search offers each rate, SearchSteps how many times at most it offered one, of a
-	// server or of the floor; 0: no search.
+	// SearchStep is for how long a search offers each rate, SearchSteps how many times at most it
+	// offered one, of a server or of the floor; 0: no search.
 	SearchStep  time.Duration `json:"search_step_ns,omitempty"`
 	SearchSteps int           `json:"search_steps,omitempty"`
 }
@@ -64,7 +64,8 @@ type Run struct {
 	// Memory is after the load, Idle before the first line.
 	Memory Memory `json:"server_memory"`
 	Idle   Memory `json:"server_memory_idle"`
-	// GCShare is the part of what the server's process did, over its whole life, that was collecting garbage.
+	// GCShare is the part of what the server's process did, over its whole life, that was
+	// collecting garbage.
 	GCShare float64 `json:"server_gc_share"`
 }
 

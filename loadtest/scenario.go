@@ -18,11 +18,12 @@ type Scenario struct {
 	// TakesRate: --rate sets the background load. A scenario of lines always takes it.
 	TakesRate bool
 
-	// measure does one run and returns its figures; nil in a scenario of lines, which the fields below tell of.
+	// measure does one run and returns its figures; nil in a scenario of lines, which the fields
+	// below tell of.
 	measure func(context.Context, *measurement) ([]Figure, error)
 
-	// PerDatagram is how many lines every prepared datagram has. It is fixed, so that a number of dropped
-	// datagrams is a number of lost lines.
+	// PerDatagram is how many lines every prepared datagram has. It is fixed, so that a number of
+	// dropped datagrams is a number of lost lines.
 	PerDatagram int
 	// Lines is the default number of lines of a run: 5 to 10 s on a machine of 2025.
 	Lines int
@@ -32,14 +33,17 @@ type Scenario struct {
 	Seed uint64
 	// Sockets is how many sockets send in turn; 0: one.
 	Sockets int
-	// Client sends through github.com/cactus/go-statsd-client, one call per line, as an application does.
+	// Client sends through github.com/cactus/go-statsd-client, one call per line, as an application
+	// does.
 	Client bool
-	// Floors is how many times the blocking floor a line should cost at most; 0: nothing is said of that.
+	// Floors is how many times the blocking floor a line should cost at most; 0: nothing is said of
+	// that.
 	Floors float64
-	// BytesPerSeries is what a series should take of the server's own memory; 0: nothing is said of that.
+	// BytesPerSeries is what a series should take of the server's own memory; 0: nothing is said of
+	// that.
 	BytesPerSeries float64
-	// ReadWithin is how soon after the first line the sums must have been read, where they are read from a
-	// window; 0: any time.
+	// ReadWithin is how soon after the first line the sums must have been read, where they are read
+	// from a window; 0: any time.
 	ReadWithin time.Duration
 
 	series seriesSet
@@ -67,8 +71,8 @@ func (s Scenario) Series() int {
 // clientSeries are those of the scenario "client".
 var clientSeries = newTaggedCounters(20, 5, 20, 5)
 
-// The packings are what fits 1,432 bytes, the payload that StatsD clients keep to so that a datagram with
-// its headers passes a network with an MTU of 1,500 and some tunnelling.
+// The packings are what fits 1,432 bytes, the payload that StatsD clients keep to so that a
+// datagram with its headers passes a network with an MTU of 1,500 and some tunnelling.
 var lineScenarios = []Scenario{
 	{
 		Name: "tagged-10k", About: "counters of pods with three tags",

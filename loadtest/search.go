@@ -32,9 +32,11 @@ const (
 )
 
 const (
-	// lossTries is how often something must be lost at a rate: one hiccup of the machine would end the search far too low.
+	// lossTries is how often something must be lost at a rate: one hiccup of the machine would end
+	// the search far too low.
 	lossTries = 2
-	// rateTries is how often a rate is offered at most, those included that the sender did not hold.
+	// rateTries is how often a rate is offered at most, those included that the sender did not
+	// hold.
 	rateTries = 3
 )
 

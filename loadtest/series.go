@@ -31,8 +31,8 @@ type part struct {
 	size int
 	// share is how many of a datagram's lines are of it; 0: all.
 	share int
-	// worth is what the values add up to where that does not come from the number of lines: every counter
-	// counts 1 a line and every timer observes once a line, and they have none.
+	// worth is what the values add up to where that does not come from the number of lines: every
+	// counter counts 1 a line and every timer observes once a line, and they have none.
 	worth int64
 	// windowed values are of the last minute and are gone later.
 	windowed bool
@@ -45,7 +45,8 @@ func (u uniform) size() int                      { return int(u) }
 func (u uniform) series() int                    { return int(u) }
 func (u uniform) draw(_ int64, r *rand.Rand) int { return r.IntN(int(u)) }
 
-// taggedCounters are counters of pods, as "http.requests.m7:1|c|#namespace:ns3,pod:web-12,code:201".
+// taggedCounters are counters of pods, as
+// "http.requests.m7:1|c|#namespace:ns3,pod:web-12,code:201".
 type taggedCounters struct {
 	uniform
 	metrics, namespaces, pods, codes int
@@ -110,8 +111,8 @@ func (p plainCounters) parts() []part {
 	return []part{{name: "counters", paths: paths, size: p.size()}}
 }
 
-// plainTimers are timers as "http.latency.m7.h3:32|ms". Latencies are log-normal around 20 ms, cut to 1 to
-// 999 ms, as those of one service mostly are.
+// plainTimers are timers as "http.latency.m7.h3:32|ms". Latencies are log-normal around 20 ms, cut
+// to 1 to 999 ms, as those of one service mostly are.
 type plainTimers struct {
 	uniform
 	metrics, hosts int

@@ -49,7 +49,8 @@ func (m *measurement) startTarget(ctx context.Context) (_ *target, err error) {
 			return nil, err
 		}
 	}
-	// A shell that has nothing left to do becomes the server; one that stays is of its family, and of its group.
+	// A shell that has nothing left to do becomes the server; one that stays is of its family, and
+	// of its group.
 	cmd := exec.Command("/bin/sh", "-c", fill.Replace(m.Target))
 	if m.processors.pinned() {
 		cmd.Env = append(os.Environ(), "GOMAXPROCS=1")

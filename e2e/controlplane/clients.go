@@ -61,8 +61,8 @@ func (c Clients) Get(ctx context.Context, path string) ([]byte, error) {
 	return body, err
 }
 
-// ServiceAccountKubeconfig is the path of a kubeconfig with a token of a service account, and so with the rights
-// that its roles give and no more.
+// ServiceAccountKubeconfig is the path of a kubeconfig with a token of a service account, and so
+// with the rights that its roles give and no more.
 func (c *ControlPlane) ServiceAccountKubeconfig(t *testing.T, namespace, name string) string {
 	t.Helper()
 	path, err := c.files.kubeconfig(fmt.Sprintf("%s.%s", namespace, name), &clientcmdapi.AuthInfo{Token: c.Token(t, namespace, name)})

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// controllers are those that the tests need. A scheduler's work is the Kubelet's; endpoints may not have
-// addresses of 127.0.0.0/8, so nobody makes any.
+// controllers are those that the tests need. A scheduler's work is the Kubelet's; endpoints may not
+// have addresses of 127.0.0.0/8, so nobody makes any.
 var controllers = []string{
 	"clusterrole-aggregation-controller",
 	"deployment-controller",

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// shared is the control plane that the tests of a package have in common: a start takes seconds, and namespaces
-// keep tests apart well enough.
+// shared is the control plane that the tests of a package have in common: a start takes seconds,
+// and namespaces keep tests apart well enough.
 var shared struct {
 	sync.Mutex
 	asked bool
@@ -75,8 +75,8 @@ func New(t *testing.T, cfg Config) *ControlPlane {
 	return c
 }
 
-// watch fails a test during which a process ended, and shows a failed one's reader the logs: at once, so that what failed stands
-// below them, at the end.
+// watch fails a test during which a process ended, and shows a failed one's reader the logs: at
+// once, so that what failed stands below them, at the end.
 func (c *ControlPlane) watch(t *testing.T) {
 	t.Cleanup(func() {
 		if err := c.ended(); err != nil {

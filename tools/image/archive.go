@@ -16,8 +16,8 @@ import (
 	oci "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// archive is the index as a tar: an OCI image layout, with the manifest.json that "docker load" reads
-// where Docker keeps no images in containerd.
+// archive is the index as a tar: an OCI image layout, with the manifest.json that "docker load"
+// reads where Docker keeps no images in containerd.
 func (r release) archive(index container.ImageIndex) ([]byte, error) {
 	folder, err := os.MkdirTemp("", "sluice-image-")
 	if err != nil {

@@ -18,7 +18,8 @@ import (
 	oci "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// user is the unprivileged user of the image, by number: a kubelet cannot tell that a name is not root.
+// user is the unprivileged user of the image, by number: a kubelet cannot tell that a name is not
+// root.
 const user = 65532
 
 // annotations describe the image, its index and its configuration.

@@ -1,10 +1,10 @@
-// Notices writes the licence texts of everything that is linked into sluice: the Go standard library
-// and every module, on every platform that is named.
+// Notices writes the licence texts of everything that is linked into sluice: the Go standard
+// library and every module, on every platform that is named.
 //
 //	go run ./notices -source .. -out FILE linux/amd64 darwin/arm64
 //
-// A text that several modules share is written once, below their names. A module without a licence text
-// is an error.
+// A text that several modules share is written once, below their names. A module without a licence
+// text is an error.
 package main
 
 import (

@@ -30,7 +30,8 @@ func (r *release) archive(p program) ([]byte, error) {
 	})
 }
 
-// repackedChart is the packaged chart with the release's time: Helm copies the times of the checkout.
+// repackedChart is the packaged chart with the release's time: Helm copies the times of the
+// checkout.
 func (r *release) repackedChart() ([]byte, error) {
 	file, err := os.Open(r.chart)
 	if err != nil {

@@ -1,5 +1,6 @@
-// Release writes the files of a release from what "make release" built: an archive and an SPDX list per
-// platform, the chart, the image, the licence texts, a Homebrew formula, a krew manifest and SHA256SUMS.
+// Release writes the files of a release from what "make release" built: an archive and an SPDX list
+// per platform, the chart, the image, the licence texts, a Homebrew formula, a krew manifest and
+// SHA256SUMS.
 //
 //	go run ./release -version V -commit C -created UNIXTIME -url BASE -chart FILE -image FILE \
 //	    -license FILE -notices FILE -out DIR linux/amd64=BINARY darwin/arm64=BINARY

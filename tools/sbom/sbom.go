@@ -1,5 +1,5 @@
-// Package sbom lists the modules of a Go binary as an SPDX 2.3 document, for scanners of vulnerabilities.
-// The list comes from the binary's own build record.
+// Package sbom lists the modules of a Go binary as an SPDX 2.3 document, for scanners of
+// vulnerabilities. The list comes from the binary's own build record.
 package sbom
 
 import (
@@ -33,8 +33,8 @@ type Product struct {
 	Path             string // of the binary
 }
 
-// List returns the product's SPDX document as JSON: every linked module and the Go release, by package
-// URL, under which vulnerabilities are published.
+// List returns the product's SPDX document as JSON: every linked module and the Go release, by
+// package URL, under which vulnerabilities are published.
 func List(p Product) ([]byte, error) {
 	build, err := buildinfo.ReadFile(p.Path)
 	if err != nil {
