@@ -65,8 +65,8 @@ func has(m *dto.Metric, labels map[string]string) bool {
 	return matching == len(labels)
 }
 
-// ledgerOf returns the server's accounting of one receiver, without drops: only UDP receivers have
-// drops.
+// ledgerOf returns the server's accounting of one receiver. It leaves out drops, which only
+// datagram sockets have.
 func (m meters) ledgerOf(receiver string) (l ledger, err error) {
 	for name, into := range map[string]*int64{
 		"sluice_samples_received_total": &l.received,

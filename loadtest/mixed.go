@@ -18,8 +18,8 @@ type mixed struct {
 type mixedKind struct {
 	name, metric, stat string
 	metrics            int
-	// variants is the number of distinct lines of a pod's metric: one per counter series, one per
-	// set member.
+	// variants is the number of lines per pod and metric: one for each counter series or set
+	// member.
 	variants, seriesOfVariants int
 	share                      int // of a datagram's lines
 	suffix                     string

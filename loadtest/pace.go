@@ -44,7 +44,7 @@ func (p *pace) burst(perDatagram int) int {
 
 const maxBurst = 64
 
-// rest sleeps until ctx ends.
+// rest sleeps for d, or until ctx ends.
 func rest(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
