@@ -1,9 +1,9 @@
-// Package loadtest measures the cost of a sluice server, and publishes no figure of a run in which
-// a line is unaccounted for.
+// Package loadtest measures the cost of a sluice server. It publishes no figure of a run in which a
+// line is unaccounted for.
 //
-// It speaks the wire only: it starts the binary, sends StatsD over loopback UDP or pushes over
-// HTTP, and reads /metrics and the APIs. It shares no code with the server. The command
-// sluice-loadtest calls it; the result is a table or JSON.
+// The package uses only the server's network interfaces: it starts the binary, sends StatsD over
+// loopback UDP or pushes over HTTP, and reads /metrics and the APIs. It shares no code with the
+// server. The command sluice-loadtest calls the package; the result is a table or JSON.
 //
 // A scenario (scenario.go) is a load of StatsD lines, or has a function that does one run and
 // returns figures (figure.go). A run of a load starts the server, warms it up (every series once),
@@ -13,9 +13,9 @@
 //	sent = applied + rejected + lines in the datagrams that the kernel dropped
 //	Σ of each kind's series = the expected sum
 //
-// The sender counts sent, the kernel drops, and the sums are read series by series. A run that does
-// not add up is an error without figures. Another server (target_linux.go) has no accounting, and
-// the report says so.
+// The sender counts the lines sent, the kernel counts the drops, and the sums are read series by
+// series. A run that does not add up is an error without figures. Another server (target_linux.go)
+// has no accounting, and the report says so.
 //
 // The same load then goes to two floors (floor_linux.go): processes that read datagrams and count
 // line ends. The gathering floor reads in the cheapest way: recvmmsg on a non-blocking descriptor

@@ -2,7 +2,8 @@ package loadtest
 
 import "time"
 
-// Report is the result of all scenarios. Every line of every run in the report is accounted for.
+// Report is the result of all scenarios. Every line of every run is accounted for, except in runs
+// of a target.
 type Report struct {
 	// Version is the version of the server, or of the load test with a target.
 	Version   string    `json:"version"`

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// pair is the paths of a certificate and its key.
+// pair is the paths of a certificate and the private key.
 type pair struct {
 	certificate, key string
 }
