@@ -71,7 +71,7 @@ func (a application) calls(ctx context.Context, plan callPlan) (_ packing, err e
 	return counted.sent, err
 }
 
-// connect does what statsd.NewClientWithConfig does, with a counter before the socket.
+// connect works like statsd.NewClientWithConfig, with a counter before the socket.
 func (a application) connect() (*countingSender, statsd.Statter, error) {
 	socket, err := statsd.NewSimpleSender(a.address)
 	if err != nil {

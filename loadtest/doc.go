@@ -5,7 +5,7 @@
 // loopback UDP or pushes over HTTP, and reads /metrics and the APIs. It shares no code with the
 // server. The command sluice-loadtest calls the package; the result is a table or JSON.
 //
-// A scenario (scenario.go) is a load of StatsD lines, or has a function that does one run and
+// A scenario (scenario.go) is a load of StatsD lines, or has a function that performs one run and
 // returns figures (figure.go). A run of a load starts the server, warms it up (every series once),
 // sends a fixed number of lines, waits until the kernel's queue is empty, reads the server's CPU
 // clock, and checks the accounting (accounting.go):
@@ -17,17 +17,16 @@
 // series. A run that does not add up is an error without figures. Another server (target_linux.go)
 // has no accounting, and the report says so.
 //
-// The same load then goes to two floors (floor_linux.go): processes that read datagrams and count
-// line ends. The gathering floor reads in the cheapest way: recvmmsg on a non-blocking descriptor
-// outside Go's poller, with a sleep of a millisecond when little is there. The blocking floor waits
-// in recvmmsg, as most servers do. Both are written in Go, as the server is. The ratio of server
-// and floor is the cost of parsing, look-up and applying, and varies less between machines than
-// either figure.
+// The load test then sends the same load to two floors (floor_linux.go): processes that read
+// datagrams and count line ends. The gathering floor reads in the cheapest way: recvmmsg on a
+// non-blocking descriptor outside Go's poller, with a sleep of a millisecond when few datagrams are
+// queued. The blocking floor waits in recvmmsg, as most servers do. Both are written in Go, as the
+// server is. The ratio of server and floor is the cost of parsing, look-up and applying, and varies
+// less between machines than either figure.
 //
 // The scenarios in figurescenarios_linux.go measure other figures: the time of a push, a read or a
-// restart, losses, the cost of persistence. Each checks its own accounting. Pushes have a floor of
-// their own, a bare fasthttp server. Scenarios with pods start a fake API server
-// (fakeapiserver.go).
+// restart, losses, the cost of persistence. Each scenario checks the accounting. The floor of
+// pushes is a bare fasthttp server. Scenarios with pods start a fake API server (fakeapiserver.go).
 //
 // CPU time is the server's own, user and system, in nanoseconds (its POSIX CPU clock), with the
 // roller, persistence and garbage collection. The package needs Linux.

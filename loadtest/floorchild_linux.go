@@ -70,7 +70,7 @@ func (f *floorChild) finish() (counted floorCounted, err error) {
 	return counted, err
 }
 
-// conclude is finish for any floor.
+// conclude ends the count and reads the result of any floor into counted.
 func (f *floorChild) conclude(counted any) error {
 	if err := f.stdin.Close(); err != nil {
 		return err

@@ -27,7 +27,7 @@ type part struct {
 	name string
 	// paths are the paths in the HTTP API whose values add up to the sum.
 	paths []string
-	// size is the number of the part's lines, and so of its lines in the warm-up.
+	// size is the number of the part's lines; the warm-up sends each line once.
 	size int
 	// share is the number of the part's lines in each datagram; 0: all.
 	share int

@@ -73,7 +73,7 @@ func (s *session) ask(request []byte) (int, []byte, error) {
 	return resp.StatusCode, s.body.Bytes(), nil
 }
 
-// ask200 is ask; an answer other than 200 is an error.
+// ask200 is ask, but returns an error for a status other than 200.
 func (s *session) ask200(request []byte) ([]byte, error) {
 	status, body, err := s.ask(request)
 	if err == nil && status != http.StatusOK {

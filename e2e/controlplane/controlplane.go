@@ -87,7 +87,7 @@ func (c *ControlPlane) startEtcd(context.Context) error {
 	return c.run("etcd", c.binaries.Etcd, c.etcdFlags())
 }
 
-// startAPIServer returns when the API server and its default roles are ready. The API server waits
+// startAPIServer returns when the API server and the default roles are ready. The API server waits
 // for etcd itself.
 func (c *ControlPlane) startAPIServer(ctx context.Context) error {
 	if err := c.run(apiServerName, c.binaries.APIServer, c.apiServerFlags()); err != nil {
