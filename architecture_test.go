@@ -16,9 +16,9 @@ import (
 
 const module = "github.com/sluice-metrics/sluice"
 
-// mayImport lists what each package may import of ours. Imports run one way, from cmd down to metric;
-// stages do not know each other: who needs something of another stage declares the methods, and cmd/sluice
-// joins them. A new package is an error here until somebody decides where it stands.
+// mayImport lists what each package may import of ours. Imports run one way, from cmd down to
+// metric; stages do not know each other: who needs something of another stage declares the methods,
+// and cmd/sluice joins them. A new package is an error here until somebody decides where it stands.
 var mayImport = map[string][]string{
 	"metric":               {},
 	"config":               {},

@@ -101,7 +101,8 @@ func TestDocumentsQuoteTheLog(t *testing.T) {
 	}
 }
 
-// TestEveryPackageIsDescribed checks that ARCHITECTURE.md's table of packages has a row for each package.
+// TestEveryPackageIsDescribed checks that ARCHITECTURE.md's table of packages has a row for each
+// package.
 func TestEveryPackageIsDescribed(t *testing.T) {
 	text := readFile(t, "ARCHITECTURE.md")
 	for name := range mayImport {

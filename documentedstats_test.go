@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// TestEveryKindAndStatIsDocumented: a table of the documentation has one row for each kind, "| timer |
-// `mean` | ...", with all stats of the kind, the default first.
+// TestEveryKindAndStatIsDocumented: a table of the documentation has one row for each kind, "|
+// timer | `mean` | ...", with all stats of the kind, the default first.
 func TestEveryKindAndStatIsDocumented(t *testing.T) {
 	rows := documentedRows(t)
 	for _, k := range metric.Kinds() {
@@ -23,7 +23,8 @@ func TestEveryKindAndStatIsDocumented(t *testing.T) {
 	}
 }
 
-// documents reports whether a row is of a kind and names all its stats and no other, the default first.
+// documents reports whether a row is of a kind and names all its stats and no other, the default
+// first.
 func documents(row string, k metric.Kind) bool {
 	cells := strings.Split(row, "|")
 	if len(cells) < 4 || strings.TrimSpace(cells[1]) != k.String() {

@@ -12,7 +12,8 @@ var (
 	testName   = regexp.MustCompile(`^(Test|Fuzz)[A-Z0-9]\w*$`)
 )
 
-// Every row of SECURITY.md's table names at least one test behind its file, and all tests named exist.
+// Every row of SECURITY.md's table names at least one test behind its file, and all tests named
+// exist.
 func TestSecurityIsHeldByTests(t *testing.T) {
 	text, err := os.ReadFile("SECURITY.md")
 	if err != nil {
@@ -38,7 +39,8 @@ func TestSecurityIsHeldByTests(t *testing.T) {
 	}
 }
 
-// missingTests are the tests of a cell that are not in the file named before them; held counts the others.
+// missingTests are the tests of a cell that are not in the file named before them; held counts the
+// others.
 func missingTests(cell string, held *int) (faults []string) {
 	file, code := "", ""
 	for _, word := range quotedWord.FindAllStringSubmatch(cell, -1) {

@@ -1,5 +1,6 @@
 // Package sluice holds the version of everything that is built from this repository. The file
-// VERSION is its only source: the binaries embed it, the Makefile names the image and the chart by it.
+// VERSION is its only source: the binaries embed it, the Makefile names the image and the chart by
+// it.
 package sluice
 
 import (

@@ -166,9 +166,9 @@ func withoutMetadataOnly(next http.Handler) http.Handler {
 }
 
 // withoutOpenAPIHash removes the query from requests for OpenAPI documents: it can only be the hash
-// of the document. The library redirects from an old hash to the current one, and the kube-apiserver
-// follows a redirect of an aggregated API with its own identity (CVE-2022-3172). Without the hash
-// the library answers with the current document.
+// of the document. The library redirects from an old hash to the current one, and the
+// kube-apiserver follows a redirect of an aggregated API with its own identity (CVE-2022-3172).
+// Without the hash the library answers with the current document.
 func withoutOpenAPIHash(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.RawQuery != "" && strings.HasPrefix(r.URL.Path, "/openapi/") {

@@ -86,8 +86,8 @@ func TestReadyPodsWithoutSeriesReadZero(t *testing.T) {
 }
 
 // zeroFilled holds, for each stat of each kind, whether a pod without a series reads 0 once its
-// workload has pushed the metric. Timers and gauges without samples have no value: 0 would be wrong.
-// A total counts from the first sample of a series, so a pod without one has no total.
+// workload has pushed the metric. Timers and gauges without samples have no value: 0 would be
+// wrong. A total counts from the first sample of a series, so a pod without one has no total.
 var zeroFilled = map[metric.Kind]map[metric.Stat]bool{
 	metric.Counter: {metric.NoStat: true, metric.Rate: true, metric.Count: true, metric.Total: false},
 	metric.Gauge: {metric.NoStat: false, metric.Last: false, metric.Mean: false, metric.Min: false,

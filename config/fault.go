@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// Field is the Go name of a field of a Config, as in "MaxSeries"; of a nested one, the path to it, as
-// in "Listeners[1].Address".
+// Field is the Go name of a field of a Config, as in "MaxSeries"; of a nested one, the path to it,
+// as in "Listeners[1].Address".
 type Field string
 
 // Fault is one invalid field. Its text continues the field's name: "is 0; must be at least 1".
@@ -96,8 +96,8 @@ func Split(errs ...error) []error {
 	return all
 }
 
-// AddUnlessHostPort appends a fault where address is not host:port with a numeric port; example is an
-// address that would be right.
+// AddUnlessHostPort appends a fault where address is not host:port with a numeric port; example is
+// an address that would be right.
 func (f *Faults) AddUnlessHostPort(field Field, address, example string) {
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {

@@ -55,7 +55,8 @@ func TestTheIdlestYields(t *testing.T) {
 	})
 }
 
-// Without Keep busy members yield last, the one with the oldest request first; with Keep they don't, for so long.
+// Without Keep busy members yield last, the one with the oldest request first; with Keep they
+// don't, for so long.
 func TestBusyMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(Limits{Max: 2, MaxEach: 2})
@@ -87,7 +88,8 @@ func TestBusyMembers(t *testing.T) {
 	})
 }
 
-// A connection frees its place once, however often that is said. Unix sockets have no address to be bounded by.
+// A connection frees its place once, however often that is said. Unix sockets have no address to be
+// bounded by.
 func TestMembersLeave(t *testing.T) {
 	l := New(Limits{Max: 3, MaxEach: 1})
 	var members []*Member

@@ -16,8 +16,8 @@ type Config struct {
 	NamespaceSeries  int
 }
 
-// DefaultConfig admits five metrics per pod, as the first design of custom pod metrics in Kubernetes
-// did.
+// DefaultConfig admits five metrics per pod, as the first design of custom pod metrics in
+// Kubernetes did.
 func DefaultConfig() Config {
 	return Config{PodMetrics: 5, PodSeries: 100, NamespaceMetrics: 100, NamespaceSeries: 5000}
 }

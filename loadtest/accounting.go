@@ -5,8 +5,7 @@ import (
 	"fmt"
 )
 
-// ErrUnaccounted is the error of a run in which some lines are unaccounted for. Such a run has no
-// figures.
+// ErrUnaccounted means that some lines of a run are unaccounted for. Such a run has no figures.
 var ErrUnaccounted = errors.New("some lines are unaccounted for, so there are no figures")
 
 // accounting compares the counts of the sender, the kernel and the server over the server's whole
@@ -21,14 +20,13 @@ type accounting struct {
 	sums        []sum
 }
 
-// sum is the sum over a part of the series, read series by series, and its expected value.
+// sum compares the values of a part, read series by series, with the expected sum.
 type sum struct {
 	of        string
 	got, want int64
 }
 
-// sumOf is the expected sum of a part: b.applied lines were applied, in datagrams of perDatagram
-// lines.
+// sumOf returns the expected sum of a part. Each datagram of the load has perDatagram lines.
 func (b accounting) sumOf(p part, perDatagram int) int64 {
 	switch {
 	case p.worth != 0:
@@ -74,7 +72,7 @@ func (b accounting) check() error {
 	return errors.Join(faults...)
 }
 
-// floorAccounting is accounting for a floor, which counts lines only.
+// floorAccounting is the accounting of a floor, which counts lines only.
 type floorAccounting struct {
 	warmUp, load          packing
 	received, kernelDrops int64

@@ -66,11 +66,11 @@ func measureAllPods(ctx context.Context, m *measurement) (figures []Figure, err 
 			Figure{Name: as.name + "_answer", Unit: "MiB", Value: mebibytes(int64(size))},
 			Figure{Name: as.name + "_memory_peak", Unit: "MiB", Value: mebibytes(after.PeakBytes)})
 	}
-	_, err = lines.audit(ctx, 0) // last: it reads everything, which costs memory too
+	_, err = lines.audit(ctx, 0) // last: the audit reads everything, which costs memory too
 	return figures, err
 }
 
-// allPodsPause lies between two reads, so that one read's garbage is not collected during the
+// allPodsPause is the time between two reads, so that one read's garbage isn't collected during the
 // next.
 const allPodsPause = 500 * time.Millisecond
 

@@ -31,8 +31,8 @@ func (m *measurement) startBackground(ctx context.Context, s *server, load Scena
 	return m.startFlood(ctx, s, load, sender, perSecond)
 }
 
-// startRounds is startBackground with the series in turn. Their number must be a multiple of a
-// datagram's lines.
+// startRounds is startBackground with the series in turn. The number of series must be a multiple
+// of the lines per datagram.
 func (m *measurement) startRounds(ctx context.Context, s *server, load Scenario, perSecond int) (*background, error) {
 	prepared := prepare(load.warmUp())
 	sender, err := newFlood(&floodLoad{first: prepared, rest: prepared, per: load.PerDatagram}, 1, s.udp)
@@ -77,7 +77,7 @@ func (b *background) settle(ctx context.Context) (queue, error) {
 	return b.m.settle(ctx, subject{child: b.s.child, udp: b.s.udp})
 }
 
-// stop ends the load and returns its lines per second.
+// stop ends the load and returns the rate in lines per second.
 func (b *background) stop() (perSecond float64, err error) {
 	b.cancel()
 	<-b.ended
@@ -88,11 +88,11 @@ func (b *background) stop() (perSecond float64, err error) {
 	return float64(b.load.lines()) / took.Seconds(), errors.Join(b.err, b.sender.close())
 }
 
-// sent is the number of lines sent, the warm-up included.
+// sent returns the number of lines sent, the warm-up included.
 func (b *background) sent() int64 { return b.warm.lines() + b.load.lines() }
 
-// audit checks the accounting of the background and of besides further lines of other series. It
-// returns the datagrams that the kernel dropped.
+// audit checks the accounting of all lines: those of the background plus besides lines of other
+// series. It returns the number of datagrams that the kernel dropped.
 func (b *background) audit(ctx context.Context, besides int64) (drops int64, err error) {
 	b.m.step("accounting")
 	q, err := b.settle(ctx)

@@ -14,23 +14,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// child is a process that this one started, with its own children.
+// child is a process that the load test started, with all descendants.
 type child struct {
 	cmd    *exec.Cmd
 	stderr bytes.Buffer // valid after ended is closed
 	ended  chan struct{}
-	err    error // of Wait; valid after ended is closed
+	err    error // the result of Wait; valid after ended is closed
 }
 
-// wordsTimeout bounds the wait for a dead child's output: a process that it left behind may hold
-// its standard error.
+// wordsTimeout bounds the wait for the output of a child that has ended: a process that the child
+// left behind may hold the pipe open.
 const wordsTimeout = time.Second
 
 // startChild starts a process on one processor: it inherits the affinity of the thread that forks.
 func startChild(cmd *exec.Cmd, cpu int) (*child, error) {
 	c := &child{cmd: cmd, ended: make(chan struct{})}
 	cmd.Stderr, cmd.WaitDelay = &c.stderr, wordsTimeout
-	// Ctrl-C in a terminal reaches this process alone, which ends its children in order. They die with it.
+	// Ctrl-C in a terminal reaches the load test alone, which ends the children in order. The
+	// children die with the load test.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}
 	started := make(chan error)
 	go c.keep(cpu, started)
@@ -52,13 +53,13 @@ func (c *child) keep(cpu int, started chan<- error) {
 		return
 	}
 	c.awaitExit()
-	c.signalGroup(unix.SIGKILL) // its own children: a shell does not wait for them
+	c.signalGroup(unix.SIGKILL) // the child's own children: a shell doesn't wait for them
 	if c.err = c.cmd.Wait(); errors.Is(c.err, exec.ErrWaitDelay) {
 		c.err = nil // a clean end
 	}
 }
 
-// awaitExit returns when the child has ended. Its process ID stays its own until Wait.
+// awaitExit returns when the child has ended. The kernel does not reuse the process ID until Wait.
 func (c *child) awaitExit() {
 	for unix.Waitid(unix.P_PID, c.pid(), nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}
@@ -84,7 +85,7 @@ func onCPU(cpu int, f func() error) error {
 
 func (c *child) pid() int { return c.cmd.Process.Pid }
 
-// alive is an error with the child's last output once it has ended.
+// alive returns an error with the child's last output once the child has ended.
 func (c *child) alive() error {
 	select {
 	case <-c.ended:
@@ -139,7 +140,7 @@ func (c *child) awaitEnd() error {
 	}
 }
 
-// await polls is until it returns true, the child ends, or the timeout passes.
+// await calls is repeatedly until is returns true, the child ends, or the timeout passes.
 func (c *child) await(ctx context.Context, what string, timeout time.Duration, is func() (bool, error)) error {
 	for deadline := time.Now().Add(timeout); ; {
 		yes, err := is()

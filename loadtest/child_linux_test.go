@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// A shell that stays, and one that leaves a process with its standard error, both end without a wait.
+// A shell that stays, and one that leaves a process with its standard error, both end without a
+// wait.
 func TestChildEndsWithItsGroup(t *testing.T) {
 	for _, script := range []string{"sleep 100.5 2>&1 | cat >&2", "sleep 100.5 & exit 0", "cd / && A=1 sleep 100.5"} {
 		c, err := startChild(exec.Command("/bin/sh", "-c", script), anyCPU)

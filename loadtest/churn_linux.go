@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// churnScenario measures the cost of new series, and the wait of a known series' line meanwhile:
-// pods come, expire, and others come. A short queue paces the new series; in a long one every line
-// would wait for the load, not for the server.
+// churnScenario measures the cost of new series, and the wait of a known series' line meanwhile. A
+// wave of pods appears, their series expire, and a second wave appears. A short socket queue paces
+// the new series: in a long queue every line would wait for the load, not for the server.
 var churnScenario = Scenario{
 	Name: "churn", About: "750000 new series, their expiry, and 750000 others; the wait of a known series' line",
 	ShortAbout:  "150000 new series; the wait of a known series' line",
@@ -18,11 +18,11 @@ var churnScenario = Scenario{
 }
 
 const (
-	churnPods, shortChurnPods = 1500, 300 // of 5 namespaces, 20 metrics and 5 codes
+	churnPods, shortChurnPods = 1500, 300 // in each of 5 namespaces, with 20 metrics and 5 codes
 	churnQueue                = 128 << 10
-	churnBurst                = 8 // datagrams between two looks at the queue
+	churnBurst                = 8 // datagrams between two reads of the queue
 	churnTTL                  = 30 * time.Second
-	// churnSweep is how long the table may take to find all whose time is over.
+	// churnSweep bounds the time in which the table finds all expired series.
 	churnSweep = 2 * time.Minute
 	churnIdle  = time.Second
 )
@@ -92,7 +92,7 @@ func (b birth) figures(prefix string) []Figure {
 	}
 }
 
-// wave sends every series once. The names of the pods begin with pods.
+// wave sends every series once. The names of the pods begin with the prefix pods.
 func (c *churn) wave(ctx context.Context, what, pods string) (b birth, err error) {
 	load := c.newSeries(pods)
 	f, err := newFlood(&floodLoad{first: prepare(load), per: c.scenario.PerDatagram}, 1, c.server.udp)
@@ -147,7 +147,7 @@ func (c *churn) newSeries(pods string) datagrams {
 	return d
 }
 
-// sendWave sends a wave as fast as the server reads it, and returns when it has.
+// sendWave sends a wave as fast as the server reads, and returns when everything is read.
 func (c *churn) sendWave(ctx context.Context, what string, f *flood) error {
 	c.step(what)
 	wait := keepingUp(c.server.udp, churnQueue)
@@ -183,7 +183,8 @@ func (c *churn) check(ctx context.Context) error {
 	return c.audit(ctx, c.server, b, parts)
 }
 
-// awaitGone waits until all series but the known one have expired, and returns the cost.
+// awaitGone waits until all series but the known one have expired, and returns the CPU time per
+// series.
 func (c *churn) awaitGone(ctx context.Context) (Figure, error) {
 	before, err := readCPU(c.server.pid())
 	if err != nil {

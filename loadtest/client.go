@@ -10,8 +10,8 @@ import (
 	"github.com/cactus/go-statsd-client/v5/statsd"
 )
 
-// application sends as an application with go-statsd-client does: a call per line; the client
-// packs them.
+// application sends as an application with go-statsd-client does: one call per line. The client
+// packs the lines into datagrams.
 type application struct {
 	scenario Scenario
 	series   taggedCounters
@@ -19,9 +19,9 @@ type application struct {
 }
 
 const (
-	// flushInterval is the client's own default, made explicit.
+	// flushInterval is the client library's default, made explicit.
 	flushInterval = 300 * time.Millisecond
-	// callsBetweenLooks is how many calls are made between two looks at the clock.
+	// callsBetweenLooks is the number of calls between two reads of the clock.
 	callsBetweenLooks = 128
 )
 
@@ -45,11 +45,11 @@ func (a application) load(ctx context.Context, lines int64, perSecond int) (pack
 type callPlan struct {
 	lines     int64
 	perSecond int
-	wait      func(context.Context) error // nil: does not
+	wait      func(context.Context) error // nil: no wait
 	drawn     func(line int64) int
 }
 
-// calls opens a client, calls it, and closes it, which flushes it.
+// calls opens a client, makes the calls, and closes the client, which flushes the buffer.
 func (a application) calls(ctx context.Context, plan callPlan) (_ packing, err error) {
 	counted, client, err := a.connect()
 	if err != nil {
@@ -71,7 +71,7 @@ func (a application) calls(ctx context.Context, plan callPlan) (_ packing, err e
 	return counted.sent, err
 }
 
-// connect is statsd.NewClientWithConfig with a counter before the socket.
+// connect works like statsd.NewClientWithConfig, with a counter before the socket.
 func (a application) connect() (*countingSender, statsd.Statter, error) {
 	socket, err := statsd.NewSimpleSender(a.address)
 	if err != nil {
@@ -91,12 +91,12 @@ func (a application) connect() (*countingSender, statsd.Statter, error) {
 
 func (application) close() error { return nil }
 
-// countingSender counts what the socket took. The client calls it from one goroutine, which has
-// ended when Close returns; only then may the counts be read.
+// countingSender counts the datagrams that the socket took. One goroutine of the client calls Send.
+// That goroutine has ended when Close returns; only then may the counts be read.
 type countingSender struct {
 	statsd.Sender
 	sent   packing
-	failed error // the first; the client's own goroutine would swallow it
+	failed error // the first error; the client's goroutine would swallow it
 }
 
 // Send implements statsd.Sender.

@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// clusterServer is a server that watches the fake API server. Tagged lines from 127.0.0.1 are
-// trusted, as those of a node's forwarder; lines from a pod's address are that pod's.
+// clusterServer is a server that watches the fake API server. It trusts tagged lines from
+// 127.0.0.1, as those of a node's forwarder. Lines from a pod's address belong to that pod.
 type clusterServer struct {
 	*server
 	fakeAPIServer *fakeAPIServer

@@ -9,30 +9,33 @@ import (
 	"strings"
 )
 
-// Config is what to measure, and how.
+// Config selects the scenarios and sets the options of the measurement.
 type Config struct {
-	// Binary is the path of the sluice to measure.
+	// Binary is the path of the sluice binary to measure.
 	Binary string
-	// Version of that binary, for the report.
+	// Version is the version of that binary, for the report.
 	Version string
-	// Scenarios are names of Scenarios.
+	// Scenarios are the names of the scenarios to measure.
 	Scenarios []string
-	// Lines of one run, rounded up to whole datagrams; 0: set by the scenario.
+	// Lines is the number of lines of one run, rounded up to whole datagrams; 0: set by the
+	// scenario.
 	Lines int
-	// Rate is lines per second; 0: set by the scenario.
+	// Rate is the load in lines per second; 0: set by the scenario.
 	Rate int
 	// Runs is the number of runs, each with a new server.
 	Runs int
-	// Search finds the highest rate without loss, instead of the cost of a line.
+	// Search makes the load test find the highest rate without loss, instead of the cost of a line.
 	Search bool
-	// Target is the command line of another StatsD server, to be measured in place of ours: {udp} stands for
-	// the port it has to listen on, {tcp} for a free one, {config} for a file that TargetConfig was copied to.
+	// Target is the command line of another StatsD server, measured in place of Sluice. {udp}
+	// stands for the port to listen on, {tcp} for a free port, and {config} for a copy of
+	// TargetConfig.
 	Target string
-	// TargetConfig is a file in which the same placeholders are filled in; empty: none.
+	// TargetConfig is a configuration file whose placeholders are filled in as in Target; empty:
+	// none.
 	TargetConfig string
-	// Pin keeps the server on the first processor and the sender on the second, where there are two.
+	// Pin keeps the server on the first processor and the sender on the second, if there are two.
 	Pin bool
-	// Short runs a small size that finishes in seconds.
+	// Short selects a small size that finishes in seconds.
 	Short bool
 	// Progress receives a line per step of a run; nil: none.
 	Progress io.Writer
@@ -86,7 +89,7 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
-// validateTarget returns what is wrong with a target.
+// validateTarget returns the faults of Target and TargetConfig.
 func (c Config) validateTarget() (faults []error) {
 	if c.Target != "" && c.TargetConfig == "" && !strings.Contains(c.Target, "{udp}") {
 		faults = append(faults, fmt.Errorf("--target is %q; must contain {udp}, the port to listen on, or {config} with --target-config", c.Target))
@@ -97,7 +100,7 @@ func (c Config) validateTarget() (faults []error) {
 	return faults
 }
 
-// Names are the scenarios' names, the default first.
+// Names returns the names of all scenarios, the default first.
 func Names() []string {
 	names := make([]string, len(scenarios))
 	for i := range scenarios {
@@ -114,11 +117,11 @@ func scenario(name string) (Scenario, bool) {
 	return scenarios[i], true
 }
 
-// Takes reports whether every setting that was made has an effect on the scenario. Validate rejects a
-// scenario on which one has none.
+// Takes reports whether every given setting has an effect on the scenario. Validate rejects
+// settings without an effect.
 func (c Config) Takes(s Scenario) bool { return len(c.unused(s)) == 0 }
 
-// unused are faults of settings without an effect on the scenario.
+// unused returns the faults of settings without an effect on the scenario.
 func (c Config) unused(s Scenario) (faults []error) {
 	for _, one := range []struct {
 		flag         string
@@ -136,7 +139,7 @@ func (c Config) unused(s Scenario) (faults []error) {
 	return faults
 }
 
-// contradicted are faults of settings that others override.
+// contradicted returns the faults of settings that other settings override.
 func (c Config) contradicted() (faults []error) {
 	for _, one := range []struct {
 		flag, beside string

@@ -3,30 +3,31 @@ package loadtest
 import "math/rand/v2"
 
 const (
-	// maxDatagram is the payload that StatsD clients keep to.
+	// maxDatagram is the largest payload that StatsD clients send.
 	maxDatagram = 1432
-	// preparedLines and preparedDatagrams are how many are prepared; sending goes round them. Of many series
-	// there are more, so that six in seven of them are in a round.
+	// preparedLines and preparedDatagrams limit the prepared datagrams, which the sender repeats. A
+	// load of many series has more: preparedRounds lines per series, so that six in seven series
+	// occur in them.
 	preparedLines     = 240_000
 	preparedDatagrams = 40_000
 	preparedRounds    = 2
 )
 
-// datagrams are prepared payloads: lines separated by '\n', without one at the end, as clients
+// datagrams are prepared payloads: lines separated by '\n', without a '\n' at the end, as clients
 // send them.
 type datagrams struct {
 	packets [][]byte
 	lines   []int // of each packet
 }
 
-// warmUp is every line once, in random order. The last datagram may have fewer lines.
+// warmUp returns every line once, in random order. The last datagram may have fewer lines.
 func (s Scenario) warmUp() datagrams {
 	random := s.random(0)
 	order := random.Perm(s.series.size())
 	return s.pack(len(order), random, func(i int) int { return order[i] })
 }
 
-// load is random lines in datagrams of exactly PerDatagram lines.
+// load returns random lines in datagrams of exactly PerDatagram lines.
 func (s Scenario) load() datagrams {
 	random := s.random(1)
 	lines := max(preparedLines, preparedRounds*s.series.size())
@@ -36,7 +37,7 @@ func (s Scenario) load() datagrams {
 
 func (s Scenario) random(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(s.Seed, stream)) }
 
-// pack makes datagrams of n lines; drawn picks the series of each.
+// pack makes datagrams of n lines; drawn picks the series of each line.
 func (s Scenario) pack(n int, random *rand.Rand, drawn func(line int) int) datagrams {
 	var d datagrams
 	var memory []byte

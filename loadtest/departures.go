@@ -2,8 +2,8 @@ package loadtest
 
 import "strings"
 
-// departures are the flags by which a run differs from the one that the aims are for. More lines
-// than the scenario's are no departure.
+// departures returns the flags by which a run differs from the standard run, which the aims apply
+// to. More lines than the scenario's default are no departure.
 func (c Config) departures(s Scenario) (flags []string) {
 	for _, one := range []struct {
 		flag    string
@@ -20,19 +20,19 @@ func (c Config) departures(s Scenario) (flags []string) {
 	return flags
 }
 
-// about describes the run with its sizes.
+// about describes the run, with the run's own sizes and rate.
 func (c Config) about(s Scenario) string {
 	about := s.About
 	if c.Short && s.ShortAbout != "" {
 		about = s.ShortAbout
 	}
-	if c.Rate > 0 && !s.SendsLines() { // the head of a load has its rate
+	if c.Rate > 0 && !s.SendsLines() { // the table's heading shows the rate of a load of lines
 		about += ", at " + grouped(float64(c.Rate)) + " lines/s"
 	}
 	return about
 }
 
-// withAims removes the aims from figures of a run that departs from the scenario.
+// withAims removes the aims from the figures of a run that departs from the standard run.
 func (m *measurement) withAims(figures []Figure) []Figure {
 	if len(m.departures) == 0 {
 		return figures

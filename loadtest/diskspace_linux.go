@@ -12,7 +12,7 @@ import (
 const minFreeBytes = 1 << 30
 
 // checkDiskSpace rejects a temporary folder with too little space: the server would stop
-// persisting, which is cheaper. A target may keep its data anywhere.
+// persisting, and a line would cost less. A target is not checked: it may keep data anywhere.
 func (c Config) checkDiskSpace() error {
 	if c.Target != "" {
 		return nil

@@ -21,9 +21,9 @@ import (
 	"time"
 )
 
-// fakeAPIServer answers as a Kubernetes API server does to a server that watches a cluster:
-// discovery, lists and watches of a cluster in which nothing changes, and yes to every token and
-// right. It has no scheduler, no storage and no TLS.
+// fakeAPIServer answers as a Kubernetes API server does to a server that watches a cluster. It
+// serves discovery, lists and watches of a cluster in which nothing changes. It accepts every token
+// and allows every request. It has no scheduler, no storage and no TLS.
 //
 // Protocol: https://kubernetes.io/docs/reference/using-api/api-concepts/ (watches, streaming
 // lists).
@@ -39,10 +39,10 @@ type fakeAPIServer struct {
 type fakeResource struct {
 	path, name, kind string // "/api/v1", "pods", "Pod"
 	clusterScoped    bool
-	// under is the namespace alone in which it is asked for; empty: all.
+	// under is the only namespace in which clients list the resource; empty: all namespaces.
 	under string
 	size  int
-	// append appends one object, whole or its metadata; nil where there is none.
+	// append appends one object, whole or the metadata only; nil if the resource has no objects.
 	append func(dst []byte, i int) []byte
 }
 
@@ -71,7 +71,7 @@ func startStandIn(pods podSet) (*fakeAPIServer, error) {
 	}
 	s.address = listener.Addr().String()
 	s.server = &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
-	go func() { _ = s.server.Serve(listener) }() // it ends by stop
+	go func() { _ = s.server.Serve(listener) }() // stop ends it
 	return s, nil
 }
 
@@ -125,7 +125,7 @@ func (r *fakeResource) at() string {
 	return r.path + "/" + r.name
 }
 
-// types are kind and apiVersion of a resource's objects as the request wants them.
+// types returns the kind and apiVersion that the request wants for the resource's objects.
 func (r *fakeResource) types(req *http.Request) (kind, apiVersion string) {
 	if strings.Contains(req.Header.Get("Accept"), "as=PartialObjectMetadata") {
 		return "PartialObjectMetadata", "meta.k8s.io/v1"
@@ -150,8 +150,7 @@ func (s *fakeAPIServer) list(w io.Writer, r *http.Request, of *fakeResource) {
 	_ = out.Flush() // the client may have left
 }
 
-// watch streams the list if the request asks for that, with a bookmark at its end, and then stays
-// silent.
+// watch streams the list and a bookmark if the request asks for them, and then stays silent.
 func (s *fakeAPIServer) watch(w http.ResponseWriter, r *http.Request, of *fakeResource) {
 	out := bufio.NewWriterSize(w, 64<<10)
 	if r.URL.Query().Get("sendInitialEvents") == "true" {
@@ -173,7 +172,7 @@ func (s *fakeAPIServer) watch(w http.ResponseWriter, r *http.Request, of *fakeRe
 	}
 }
 
-// discover answers which resources exist.
+// discover answers a discovery request with the resources or groups that exist.
 func (s *fakeAPIServer) discover(w http.ResponseWriter, path string) {
 	type named map[string]any
 	var resources, groups []named
@@ -207,8 +206,8 @@ func (s *fakeAPIServer) discover(w http.ResponseWriter, path string) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// frontProxyConfig is the ConfigMap with the authority of the front proxy. Nobody has the
-// authority's key.
+// frontProxyConfig returns the ConfigMap with the front proxy's certificate authority. Nobody has
+// the authority's key.
 func frontProxyConfig(authority string) string {
 	text, err := json.Marshal(map[string]any{
 		"kind": "ConfigMap", "apiVersion": "v1",

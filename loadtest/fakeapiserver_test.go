@@ -54,7 +54,8 @@ func TestStandInListsPods(t *testing.T) {
 	}
 }
 
-// The watch of a list that is streamed ends with a bookmark that says so, and stays open (KEP-3157).
+// The watch of a list that is streamed ends with a bookmark that says so, and stays open
+// (KEP-3157).
 func TestStandInStreamsPods(t *testing.T) {
 	s := fakeAPIServerOf(t, podSet{namespaces: 1, each: 2, selected: 2})
 	resp, err := http.Get("http://" + s.address + "/api/v1/pods?watch=true&sendInitialEvents=true")

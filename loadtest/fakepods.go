@@ -6,11 +6,12 @@ import (
 	"strconv"
 )
 
-// podSet is the pods of the fake API server by number, the same number in each namespace. They are
-// made on request.
+// podSet is the numbered pods of the fake API server, equally many in each namespace. A pod's JSON
+// is made on request.
 type podSet struct {
 	namespaces, each int
-	// selected are, in each namespace, the first so many: they alone have the labels that selectedPods picks.
+	// selected is the number of pods in each namespace with the labels that selectedPods matches:
+	// the first ones.
 	selected int
 }
 
@@ -25,8 +26,8 @@ func podNamespace(n int) string { return "load-" + strconv.Itoa(n) }
 
 func (p podSet) name(pod int) string { return "web-" + strconv.Itoa(pod%p.each) }
 
-// address is the pod's own. All of 127.0.0.0/8 is this machine, so lines can be sent from a pod's
-// address without any setup; nothing else uses addresses from 127.1.0.1 on.
+// address returns the pod's IP address. All of 127.0.0.0/8 is this machine, so lines can be sent
+// from a pod's address without any setup. Nothing else uses addresses from 127.1.0.1 on.
 func (p podSet) address(pod int) netip.Addr {
 	n := uint32(pod) + 1
 	return netip.AddrFrom4([4]byte{127, byte(1 + n>>16), byte(n >> 8), byte(n)})
@@ -47,7 +48,7 @@ func (p podSet) appendPod(dst []byte, pod int) []byte {
 		p.name(pod), p.namespace(pod), pod, app, node, node>>8, node&255, address, address, pod)
 }
 
-// appendNamespace appends a namespace, of which only the metadata is asked for.
+// appendNamespace appends a namespace's metadata: clients ask for nothing else.
 func (p podSet) appendNamespace(dst []byte, n int) []byte {
 	return fmt.Appendf(dst, `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":%q,`+
 		`"uid":"00000000-0000-4000-9000-%012x","resourceVersion":"1","creationTimestamp":"2025-01-01T00:00:00Z"}}`, podNamespace(n), n)

@@ -6,19 +6,20 @@ import (
 	"time"
 )
 
-// Figure is a number with a name, of one run.
+// Figure is a named number measured in one run.
 type Figure struct {
 	// Name is in snake_case, without the unit: "restored_after".
 	Name string
-	// Unit is as people write it: "ms", "B", "MiB", "lines/s", "" of a plain number.
+	// Unit is the unit's usual spelling: "ms", "B", "MiB", "lines/s", or "" for a plain number.
 	Unit string
-	// Value is of this run.
+	// Value is the figure's value in this run.
 	Value float64
-	// Aim is what it should be; the zero Aim is none.
+	// Aim is the target value; the zero Aim means none.
 	Aim Aim
 }
 
-// Aim is a bound of a figure, in the figure's unit. A missed aim is reported and fails nothing.
+// Aim is the target value of a figure, as a bound in the figure's unit. A missed aim is reported
+// and fails nothing.
 type Aim struct {
 	Most  float64 `json:"most,omitempty"`  // 0: none
 	Least float64 `json:"least,omitempty"` // 0: none
@@ -70,7 +71,7 @@ func (r *Result) addFigures(figures []Figure) error {
 	return nil
 }
 
-// spread is the median, the minimum and the maximum.
+// spread returns the median, the minimum and the maximum.
 func spread(values []float64) Spread {
 	if len(values) == 0 {
 		return Spread{}
@@ -95,8 +96,8 @@ func formatFigure(v float64) string {
 // durations are repeated measurements of one thing.
 type durations []time.Duration
 
-// figures are the median, the 99th percentile and the maximum in milliseconds. The aim is that of
-// p99.
+// figures returns the median, the 99th percentile and the maximum in milliseconds. The aim applies
+// to p99.
 func (d durations) figures(name string, aim Aim) []Figure {
 	sorted := slices.Sorted(slices.Values(d))
 	figures := []Figure{
@@ -107,7 +108,7 @@ func (d durations) figures(name string, aim Aim) []Figure {
 	return figures
 }
 
-// percentile is the nearest-rank percentile of sorted durations; 0 of none.
+// percentile returns the nearest-rank percentile of sorted durations; 0 if there are none.
 func percentile(sorted durations, percent int) time.Duration {
 	if len(sorted) == 0 {
 		return 0

@@ -1,6 +1,7 @@
 package loadtest
 
-// figureScenarios measure figures of their own. What they are about is in the file of each one's measure.
+// figureScenarios measure figures of their own. The file of each measure function describes the
+// scenario.
 var figureScenarios = []Scenario{
 	churnScenario,
 	pushScenario,

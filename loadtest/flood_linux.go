@@ -66,7 +66,7 @@ func connected(to netip.AddrPort) (int, error) {
 	return fd, nil
 }
 
-// warmUpLook is the number of datagrams between two looks at the receiver's queue.
+// warmUpLook is the number of datagrams between two reads of the receiver's queue.
 const warmUpLook = 64
 
 func prepare(d datagrams) prepared {
@@ -123,7 +123,7 @@ func (f *flood) load(ctx context.Context, lines int64, perSecond int) (packing, 
 	return packing{f.per: done}, err
 }
 
-// send returns how many datagrams the kernel took.
+// send returns the number of datagrams that the kernel took.
 func (f *flood) send(headers []mmsghdr) (int, error) {
 	f.at = (f.at + 1) % len(f.fds)
 	for {

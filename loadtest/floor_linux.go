@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A floor writes two lines of JSON to its standard output: its address, and its counts after the end of
-// its standard input.
+// A floor writes two lines of JSON to standard output: the address at the start, and the counts
+// after the end of standard input.
 type (
 	floorOpened struct {
 		Port        int `json:"port"`
@@ -35,14 +35,15 @@ const (
 	floorPacket = 64 << 10
 	// floorStride puts the buffers into different cache sets.
 	floorStride = floorPacket + 24*64
-	// floorGather is the sleep after a batch that was not full: later datagrams share a system call.
+	// floorGather is the sleep after a batch that was not full: later datagrams share a system
+	// call.
 	floorGather = time.Millisecond
-	// socketBuffer is the server's default.
+	// socketBuffer is the server's default size of a socket buffer.
 	socketBuffer = 4 << 20
 )
 
-// FloorMain is the main function of a process that the load test started as a floor. A main function
-// calls it first, and exits with the code if the process is one.
+// FloorMain is the main function of a process that the load test started as a floor. A main
+// function calls it first, and exits with the code if the process is one.
 func FloorMain() (code int, isFloor bool) {
 	way, isFloor := os.LookupEnv(floorEnv)
 	if !isFloor {
@@ -57,7 +58,7 @@ func FloorMain() (code int, isFloor bool) {
 	return 0, true
 }
 
-// runFloor receives until in ends or ctx does, and reports the count.
+// runFloor receives until in or ctx ends, and reports the counts.
 func runFloor(ctx context.Context, way string, in io.Reader, out io.Writer) error {
 	switch way {
 	case answering:
@@ -148,8 +149,8 @@ func (f *floor) port() (int, error) {
 	return to.Port, nil
 }
 
-// gather reads what is there, and sleeps after a batch that was not full. Like block, it bypasses
-// Go's scheduler.
+// gather reads the datagrams in the queue, and sleeps after a batch that was not full. Like block,
+// it bypasses Go's scheduler.
 func (f *floor) gather(stop *atomic.Bool) error {
 	debug.SetGCPercent(-1)
 	sleep := unix.NsecToTimespec(int64(floorGather))
@@ -171,16 +172,16 @@ func (f *floor) gather(stop *atomic.Bool) error {
 	return nil
 }
 
-// block waits in the kernel for a datagram and reads all that are there by then, as a program in C
-// does. The system call bypasses Go's scheduler, whose cost is not the kernel's. So it occupies
-// one of the scheduler's processors (start gives it a second), and garbage collection is off.
+// block waits in the kernel for a datagram and then reads all queued datagrams, as a program in C
+// does. The system call bypasses Go's scheduler, whose cost is not the kernel's. So block occupies
+// one of the scheduler's processors (start adds a second one), and garbage collection is off.
 func (f *floor) block(stop *atomic.Bool) error {
 	debug.SetGCPercent(-1)
 	for {
 		n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(f.fd), uintptr(unsafe.Pointer(&f.headers[0])),
 			floorBatch, unix.MSG_WAITFORONE, 0, 0)
 		if stop.Load() {
-			return nil // by the datagram of wake, which comes last
+			return nil // woken by the datagram of wake, which arrives last
 		}
 		switch errno {
 		case 0:

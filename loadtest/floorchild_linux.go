@@ -10,7 +10,7 @@ import (
 	"os/exec"
 )
 
-// floorChild is the process of a floor, as the load test sees it.
+// floorChild is the child process of a floor.
 type floorChild struct {
 	*child
 	udp         netip.AddrPort
@@ -29,7 +29,7 @@ func startFloor(way string, cpu int) (*floorChild, error) {
 	return f, nil
 }
 
-// start starts a floor and reads its address.
+// start starts a floor and reads the address.
 func (f *floorChild) start(way string, cpu int, opened any) (err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -38,7 +38,7 @@ func (f *floorChild) start(way string, cpu int, opened any) (err error) {
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), floorEnv+"="+way)
 	switch {
-	case way == blocking || way == gathering: // one for its sleeps, which the scheduler does not know of
+	case way == blocking || way == gathering: // two: the scheduler does not know of the floor's sleeps
 		cmd.Env = append(cmd.Env, "GOMAXPROCS=2")
 	case cpu != anyCPU:
 		cmd.Env = append(cmd.Env, "GOMAXPROCS=1")
@@ -46,7 +46,7 @@ func (f *floorChild) start(way string, cpu int, opened any) (err error) {
 	if f.stdin, err = cmd.StdinPipe(); err != nil {
 		return err
 	}
-	// A pipe of our own: that of the command would be closed as soon as the child ends, unread.
+	// The command's own pipe would be closed unread as soon as the child ends.
 	var theirs *os.File
 	if f.stdout, theirs, err = os.Pipe(); err != nil {
 		return errors.Join(err, f.stdin.Close())
@@ -64,13 +64,13 @@ func (f *floorChild) start(way string, cpu int, opened any) (err error) {
 	return nil
 }
 
-// finish ends the count and returns it.
+// finish ends the count and returns the result.
 func (f *floorChild) finish() (counted floorCounted, err error) {
 	err = f.conclude(&counted)
 	return counted, err
 }
 
-// conclude is finish for any floor.
+// conclude ends the count and reads the result of any floor into counted.
 func (f *floorChild) conclude(counted any) error {
 	if err := f.stdin.Close(); err != nil {
 		return err
@@ -81,7 +81,7 @@ func (f *floorChild) conclude(counted any) error {
 	return nil
 }
 
-// stop ends the process by closing its input.
+// stop ends the process by closing the standard input.
 func (f *floorChild) stop() error {
 	_ = f.stdin.Close() // finish may have closed it
 	return errors.Join(f.awaitEnd(), f.stdout.Close())

@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// interruption is the end of a scenario by its context.
+// interruption is the error of a scenario whose context was canceled.
 type interruption struct {
 	finished, of int
-	besides      error // what went wrong when it was ended; nil: nothing
+	besides      error // errors while the run was ended; nil: none
 }
 
 func (i *interruption) Error() string {
@@ -20,10 +20,10 @@ func (i *interruption) Error() string {
 	return text
 }
 
-// Unwrap makes it an end of the context.
+// Unwrap makes errors.Is(err, context.Canceled) true.
 func (i *interruption) Unwrap() []error { return []error{context.Canceled, i.besides} }
 
-// besidesTheEnd is the part of an error that does not come from the end of the context.
+// besidesTheEnd returns the part of an error that does not come from the end of the context.
 func besidesTheEnd(err error) error {
 	if !errors.Is(err, context.Canceled) {
 		return err

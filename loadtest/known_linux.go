@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// knownWaits are the times from the call that sends a line of a known series to the answer with
-// its value. The read is included, so the line waited less.
+// knownWaits are the times from sending a line of a known series to the answer with the line's
+// value. The read is included, so the line waited less.
 type knownWaits struct {
 	milliseconds []float64
 	sent         int64
@@ -26,12 +26,12 @@ func (k knownWaits) quantile(q float64) float64 {
 
 const (
 	knownSeries  = "loadtest.known"
-	knownPause   = 10 * time.Millisecond  // between two lines: asking must not be a load
-	knownPoll    = 300 * time.Microsecond // between two questions
+	knownPause   = 10 * time.Millisecond  // between two lines: the reads must not be a load
+	knownPoll    = 300 * time.Microsecond // between two reads
 	knownTimeout = 30 * time.Second
 )
 
-// watchKnown sends lines of one gauge while f runs, each after a reader has seen the one before.
+// watchKnown sends lines of one gauge while f runs, each after a read returned the previous value.
 func watchKnown(ctx context.Context, s *server, f func() error) (waits knownWaits, err error) {
 	conn, err := net.DialUDP("udp4", nil, net.UDPAddrFromAddrPort(s.udp))
 	if err != nil {
@@ -56,7 +56,7 @@ func watchKnown(ctx context.Context, s *server, f func() error) (waits knownWait
 	}
 }
 
-// sendKnown sets the gauge to a value that it never had, and waits until it reads so.
+// sendKnown sets the gauge to a new value, and waits until a read returns that value.
 func (s *server) sendKnown(ctx context.Context, conn *net.UDPConn) (time.Duration, error) {
 	s.knownValue++
 	start := time.Now()

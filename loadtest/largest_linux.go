@@ -81,7 +81,7 @@ func measureLargest(ctx context.Context, m *measurement) (_ []Figure, err error)
 	}, nil
 }
 
-// watchBusy is the share of a processor that the server uses during a time.
+// watchBusy returns the share of a processor that the server uses during the given time.
 func watchBusy(ctx context.Context, s *server, during time.Duration) (float64, error) {
 	before, err := readCPU(s.pid())
 	if err != nil {
@@ -95,7 +95,8 @@ func watchBusy(ctx context.Context, s *server, during time.Duration) (float64, e
 	return (after.total - before.total).Seconds() / time.Since(begun).Seconds(), err
 }
 
-// newFloodOfPods sends each series' lines from the address of its pod, in turn.
+// newFloodOfPods prepares lines of all series in turn, each sent from the address of the series'
+// pod.
 func newFloodOfPods(load Scenario, s *server, series podCounters) (*flood, error) {
 	order := load.random(0).Perm(series.size())
 	d := load.pack(len(order), nil, func(line int) int { return order[line] })
@@ -104,8 +105,8 @@ func newFloodOfPods(load Scenario, s *server, series podCounters) (*flood, error
 	return newFlood(&floodLoad{first: prepared, rest: prepared, per: load.PerDatagram}, 1, s.udp)
 }
 
-// sendFrom gives each datagram the address that it is sent from: IP_PKTINFO of ip(7), whose ipi_spec_dst is that on
-// the way out.
+// sendFrom sets the source address of each datagram with IP_PKTINFO, see ip(7): ipi_spec_dst is the
+// source address of a sent datagram.
 func (p *prepared) sendFrom(address func(datagram int) [4]byte) {
 	space := unix.CmsgSpace(unix.SizeofInet4Pktinfo)
 	memory := make([]byte, len(p.headers)*space)

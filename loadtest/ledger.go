@@ -14,7 +14,7 @@ import (
 // ledger is the server's accounting of StatsD over UDP, from /metrics.
 type ledger struct{ received, applied, rejected, drops int64 }
 
-// receiver is the label of what is measured.
+// receiver is the label of the measured receiver.
 const receiver = "statsd_udp"
 
 func readLedger(ctx context.Context, client *http.Client, opsAddress string) (l ledger, err error) {
@@ -35,8 +35,9 @@ func readGauge(ctx context.Context, client *http.Client, opsAddress, name string
 	return value, err
 }
 
-// readGCShare is the share of garbage collection in the CPU time of Go's scheduler. Go adds it up
-// at each collection, by a clock of its own (runtime/metrics), so it compares with itself only.
+// readGCShare returns the share of garbage collection in the CPU time of Go's scheduler. Go updates
+// these times at each collection, by a clock of its own (runtime/metrics), so compare them only
+// with each other.
 func readGCShare(ctx context.Context, client *http.Client, opsAddress string) (share float64, err error) {
 	err = readFamilies(ctx, client, opsAddress, func(of families) error {
 		var seconds [3]float64
@@ -57,7 +58,7 @@ func readGCShare(ctx context.Context, client *http.Client, opsAddress string) (s
 
 type families map[string]*dto.MetricFamily
 
-// only is the family's metric, where it has one.
+// only returns the family's metric; an error unless there is exactly one.
 func (f families) only(name string) (*dto.Metric, error) {
 	metrics := f[name].GetMetric()
 	if len(metrics) != 1 {
@@ -96,7 +97,7 @@ func readMetrics(ctx context.Context, client *http.Client, opsAddress string, pa
 	return nil
 }
 
-// parseLedger reads the receiver's counters. A missing one is an error: zeros would add up.
+// parseLedger reads the receiver's counters. A missing counter is an error: zeros would add up.
 func parseLedger(text io.Reader) (ledger, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(text)

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// settleTime is the wait after the last line, before and after the load: longer than the server
+// settleTime is the wait after the last line of the warm-up and of the load: longer than the server
 // needs to persist the changes.
 const settleTime = 800 * time.Millisecond
 
-// sentLines are the lines of a sender.
+// sentLines are the lines that a sender sent.
 type sentLines struct{ warmUp, load packing }
 
-// applyLoad warms a process up, sends the load, and measures the CPU time. The caller finds out
-// how many lines were taken.
+// applyLoad warms a process up, sends the load, and measures the CPU time. The caller fills in how
+// many lines were taken.
 func (m *measurement) applyLoad(ctx context.Context, to subject) (sent sentLines, taken Taken, err error) {
 	s, err := m.newSender(to.udp)
 	if err != nil {
@@ -51,13 +51,14 @@ type subject struct {
 	*child
 	what string // for the progress
 	udp  netip.AddrPort
-	// warmUpLines and warmUpRate are how it is warmed up: every series once, but for the floors.
+	// warmUpLines and warmUpRate are the size and the rate of the warm-up: every series once,
+	// except for the floors.
 	warmUpLines, warmUpRate int
 	// foreign servers may go on working after the socket is empty.
 	foreign bool
 }
 
-// warmUp sends the first lines, of which none may be lost.
+// warmUp sends the first lines; the loss of any is an error.
 func (m *measurement) warmUp(ctx context.Context, s sender, to subject) (packing, error) {
 	m.step(to.what + ", warm-up")
 	warm, err := s.warmUp(ctx, to.warmUpPlan())
@@ -71,7 +72,7 @@ func (m *measurement) warmUp(ctx context.Context, s sender, to subject) (packing
 	return warm, err
 }
 
-// warmUpPlan is gentler with a foreign server: its socket buffer may be small.
+// warmUpPlan keeps a foreign server's queue shorter: that server's socket buffer may be small.
 func (s subject) warmUpPlan() warmUp {
 	if s.foreign {
 		return warmUp{s.warmUpLines, s.warmUpRate, foreignLook, keepingUp(s.udp, foreignQueue)}
@@ -88,7 +89,8 @@ func (s subject) warmUpLoss(datagrams int64) error {
 }
 
 const (
-	// foreignQueue and foreignLook datagrams more, of 2,304 bytes of a socket's memory, fit the usual default of 208 KiB.
+	// foreignQueue bytes and foreignLook more datagrams fit the usual default socket buffer of 208
+	// KiB. A datagram takes 2,304 bytes of it.
 	foreignQueue = 64 << 10
 	foreignLook  = 8
 )
@@ -97,7 +99,7 @@ const (
 // buffer.
 const warmUpQueue = 1 << 20
 
-// keepingUp waits until fewer than most bytes are queued at the address.
+// keepingUp returns a function that waits until fewer than most bytes are queued at the address.
 func keepingUp(udp netip.AddrPort, most int64) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for deadline := time.Now().Add(quietTimeout); ; {
@@ -129,7 +131,8 @@ func (m *measurement) load(ctx context.Context, s sender, to subject, taken *Tak
 	return load, err
 }
 
-// settle waits until everything is read, and for the work that follows.
+// settle waits until the socket is empty, and then until the server has processed and persisted the
+// lines.
 func (m *measurement) settle(ctx context.Context, s subject) (queue, error) {
 	if _, err := awaitEmpty(ctx, s.udp); err != nil {
 		return queue{}, err
@@ -152,8 +155,8 @@ const (
 	idleTimeout = 20 * time.Second
 )
 
-// awaitIdle waits until a process does little: it may still process lines that it has read. The
-// wait is bounded by idleTimeout.
+// awaitIdle waits until a process is nearly idle, because it may still process lines that it has
+// read. The wait ends after idleTimeout at the latest.
 func awaitIdle(ctx context.Context, c *child) error {
 	for begun := time.Now(); time.Since(begun) < idleTimeout; {
 		before, err := readCPU(c.pid())

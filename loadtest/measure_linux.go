@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Measure does all runs of all scenarios. A scenario that fails, for example with ErrUnaccounted,
-// is in the error and not in the report. If ctx ends, the report holds the scenarios that were
-// finished.
+// Measure performs all runs of all scenarios. A scenario that fails, for example with
+// ErrUnaccounted, is in the error and not in the report. If ctx ends, the report holds the
+// scenarios that were finished.
 func Measure(ctx context.Context, cfg Config) (_ *Report, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (m *measurement) planLoad() {
 // shortLines divides the lines of a short run.
 const shortLines = 10
 
-// all does every run.
+// all performs all runs of the scenario.
 func (m *measurement) all(ctx context.Context) (*Result, error) {
 	for i := range m.Runs {
 		m.title = fmt.Sprintf("%s: run %d of %d", m.scenario.Name, i+1, m.Runs)
@@ -111,7 +111,7 @@ func (m *measurement) once(ctx context.Context) error {
 	return errors.Join(err, m.result.addFigures(m.withAims(figures)))
 }
 
-// figures are those of one run. It adds the costs of a load to the result.
+// figures performs one run and returns the figures. It adds the run of a load to the result.
 func (m *measurement) figures(ctx context.Context) ([]Figure, error) {
 	if m.scenario.measure != nil {
 		return m.scenario.measure(ctx, m)
@@ -127,7 +127,7 @@ func (m *measurement) figures(ctx context.Context) ([]Figure, error) {
 	return m.ourFigures(run), nil
 }
 
-// ourFigures are the figures that only a Sluice server has.
+// ourFigures returns the figures that only a Sluice server has.
 func (m *measurement) ourFigures(run Run) []Figure {
 	if m.Target != "" {
 		return nil
@@ -136,7 +136,7 @@ func (m *measurement) ourFigures(run Run) []Figure {
 		[]Figure{{Name: "gc_share", Unit: "%", Value: 100 * run.GCShare}})
 }
 
-// floorFigures compare the cost of a line with the aim of the scenario.
+// floorFigures compares the cost of a line with the aim of the scenario.
 func (m *measurement) floorFigures(run Run) []Figure {
 	if m.scenario.Floors == 0 {
 		return nil
@@ -147,7 +147,7 @@ func (m *measurement) floorFigures(run Run) []Figure {
 // manySeries is the number of series from which memory per series is meaningful.
 const manySeries = 100_000
 
-// memoryFigures are the memory per series.
+// memoryFigures returns the memory per series.
 func (m *measurement) memoryFigures(run Run) []Figure {
 	series := float64(m.scenario.Series())
 	if series < manySeries {

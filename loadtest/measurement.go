@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// measurement is all runs of one scenario.
+// measurement performs all runs of one scenario.
 type measurement struct {
 	Config
 	scenario   Scenario
-	lines      int64 // of a run of a load
+	lines      int64 // of one run; 0 in a scenario without a load of lines
 	processors processors
 	machine    *Machine
 	result     *Result
@@ -19,7 +19,7 @@ type measurement struct {
 	lastStep   string
 }
 
-// processors are the processors of the server and the sender.
+// processors are the processors that the server and the sender are pinned to.
 type processors struct{ server, sender int }
 
 // anyCPU leaves a process to the scheduler.
@@ -27,7 +27,7 @@ const anyCPU = -1
 
 func (p processors) pinned() bool { return p.server != anyCPU }
 
-// step reports what the run does next.
+// step reports the next step of the run.
 func (m *measurement) step(what string) {
 	if m.Progress == nil || what == m.lastStep {
 		return

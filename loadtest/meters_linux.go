@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// meters are what a server says of itself in /metrics.
+// meters are the metric families in a server's /metrics.
 type meters map[string]*dto.MetricFamily
 
 func (s *server) meters(ctx context.Context) (meters, error) {
@@ -39,8 +39,8 @@ func parseMeters(text io.Reader) (meters, error) {
 	return families, nil
 }
 
-// sum adds up the counters and gauges of a name with the given labels. None is an error: zeros would
-// add up.
+// sum adds up the counters and gauges of a name with the given labels. It is an error if there are
+// none: zeros would add up.
 func (m meters) sum(name string, labels map[string]string) (float64, error) {
 	found, sum := false, 0.0
 	for _, one := range m[name].GetMetric() {
@@ -65,7 +65,8 @@ func has(m *dto.Metric, labels map[string]string) bool {
 	return matching == len(labels)
 }
 
-// ledgerOf is what the server entered for one of its receivers. Drops are those of datagrams.
+// ledgerOf returns the server's accounting of one receiver. It leaves out drops, which only
+// datagram sockets have.
 func (m meters) ledgerOf(receiver string) (l ledger, err error) {
 	for name, into := range map[string]*int64{
 		"sluice_samples_received_total": &l.received,

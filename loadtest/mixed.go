@@ -6,19 +6,20 @@ import (
 	"strconv"
 )
 
-// mixed is the load of a cluster's pods: counters by status code, gauges, timers, and sets of a
-// few members. Every datagram has the same number of lines of each kind, half of them counters. So
-// the loss by a dropped datagram is known for each kind.
+// mixed is the load of a cluster's pods: counters by status code, gauges, timers, and sets of a few
+// members. Every datagram has the same number of lines of each kind; half of the lines are
+// counters. So the loss by a dropped datagram is known for each kind.
 type mixed struct {
 	namespaces, pods int
 	kinds            []mixedKind
 }
 
-// mixedKind is a number of metrics that every pod has.
+// mixedKind is the metrics of one kind that every pod has.
 type mixedKind struct {
 	name, metric, stat string
 	metrics            int
-	// variants is how many lines there are of a pod's metric: of a counter series, of a set members.
+	// variants is the number of lines per pod and metric: one for each counter series or set
+	// member.
 	variants, seriesOfVariants int
 	share                      int // of a datagram's lines
 	suffix                     string
@@ -26,7 +27,7 @@ type mixedKind struct {
 	windowed                   bool
 }
 
-// mixedLines is how many lines a datagram has.
+// mixedLines is the number of lines in a datagram.
 const mixedLines = 24
 
 func newMixed(namespaces, pods int) mixed {
@@ -56,7 +57,7 @@ func (m mixed) series() (n int) {
 	return n
 }
 
-// draw takes the kinds in turn, so that every datagram has its share of each.
+// draw takes the kinds in turn, so that every datagram has the same number of lines of each kind.
 func (m mixed) draw(n int64, random *rand.Rand) int {
 	place, first := int(n%mixedLines), 0
 	for _, k := range m.kinds {
@@ -69,7 +70,7 @@ func (m mixed) draw(n int64, random *rand.Rand) int {
 	panic("the shares do not add up to a datagram")
 }
 
-// mixedLine is one line in parts.
+// mixedLine is one line, split into parts.
 type mixedLine struct {
 	mixedKind
 	number, namespace, pod, variant int
@@ -101,8 +102,8 @@ func (m mixed) line(i int, random *rand.Rand) mixedLine {
 	panic("no such line")
 }
 
-// gaugeValue is the constant value of a gauge: it does not matter which of its lines came last or
-// was dropped.
+// gaugeValue returns the constant value of a gauge: it does not matter which line came last or was
+// dropped.
 func gaugeValue(i int) int64 { return 1 + int64(i%1000) }
 
 func gaugeWorth(m mixed, k mixedKind) (sum int64) {
@@ -112,7 +113,7 @@ func gaugeWorth(m mixed, k mixedKind) (sum int64) {
 	return sum
 }
 
-// setWorth is the number of members, all of which the warm-up has.
+// setWorth returns the number of members; the warm-up sends every member.
 func setWorth(m mixed, k mixedKind) int64 { return int64(m.sizeOf(k)) }
 
 func (m mixed) appendLine(dst []byte, i int, random *rand.Rand) []byte {

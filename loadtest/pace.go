@@ -14,7 +14,7 @@ type pace struct {
 func newPace(perSecond int) *pace { return &pace{perSecond: perSecond, start: time.Now()} }
 
 // mostLate bounds the delay that a sender makes up for. A longer burst would exceed the pace, and
-// its drops would be the sender's fault.
+// the drops would be the sender's fault.
 const mostLate = 20 * time.Millisecond
 
 // after sleeps until a number of lines is due. It returns early, with the reason, when ctx ends.
@@ -33,8 +33,8 @@ func (p *pace) after(ctx context.Context, lines int64) error {
 	return ctx.Err()
 }
 
-// burst is the number of datagrams between two looks at the clock: those of a millisecond, at most
-// those of a system call.
+// burst returns the number of datagrams between two reads of the clock: those of a millisecond,
+// limited to those of a system call.
 func (p *pace) burst(perDatagram int) int {
 	if p.perSecond == 0 {
 		return maxBurst
@@ -44,7 +44,7 @@ func (p *pace) burst(perDatagram int) int {
 
 const maxBurst = 64
 
-// rest sleeps until ctx ends.
+// rest sleeps for d, or until ctx ends.
 func rest(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():

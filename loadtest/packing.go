@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// packing counts datagrams by their number of lines.
+// packing counts datagrams by the number of lines in each.
 type packing map[int]int64
 
 func (p packing) add(lines int, datagrams int64) { p[lines] += datagrams }
 
-// lines is the number of lines in all datagrams.
+// lines returns the number of lines in all datagrams.
 func (p packing) lines() (sum int64) {
 	for lines, datagrams := range p {
 		sum += int64(lines) * datagrams
@@ -25,8 +25,8 @@ func (p packing) datagrams() (sum int64) {
 	return sum
 }
 
-// lost is the least and the most lines in a number of dropped datagrams. They are equal if all
-// datagrams have the same number of lines.
+// lost returns the least and the most lines that a number of dropped datagrams had. Both are equal
+// if all datagrams have the same number of lines.
 func (p packing) lost(dropped int64) (least, most int64) {
 	sizes := slices.Sorted(maps.Keys(p))
 	least = p.first(dropped, sizes)

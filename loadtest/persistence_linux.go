@@ -17,7 +17,7 @@ var persistenceScenario = Scenario{
 	measure:    measurePersistence,
 }
 
-// neverPersist makes the server see too little room on the disk: it does all but persist.
+// neverPersist requires more free disk space than there is, so that the server does not persist.
 var neverPersist = []string{"--min-free-disk", "1000000GiB"}
 
 func measurePersistence(ctx context.Context, m *measurement) ([]Figure, error) {
@@ -55,9 +55,9 @@ func measurePersistence(ctx context.Context, m *measurement) ([]Figure, error) {
 type persisted struct {
 	perSecond float64 // lines
 	drops     int64   // datagrams, whose lines changed nothing
-	written   float64 // bytes a second
+	written   float64 // bytes per second
 	busy      float64 // share of a processor
-	flushing  float64 // of the time
+	flushing  float64 // share of the time
 	lag       float64 // seconds, at most
 }
 
@@ -84,7 +84,7 @@ func (m *measurement) persist(ctx context.Context, load Scenario, perSecond int,
 const lagPoll = 500 * time.Millisecond
 
 func (p *persisted) watch(ctx context.Context, s *server, during time.Duration) error {
-	if err := rest(ctx, during/10); err != nil { // what is new is written whole at first
+	if err := rest(ctx, during/10); err != nil { // new series are written whole at first
 		return err
 	}
 	before, err := readUse(ctx, s)
@@ -139,8 +139,8 @@ func readUse(ctx context.Context, s *server) (u use, err error) {
 	return u, err
 }
 
-// readWritten is the number of bytes that a process and its descendants have caused to be written
-// to disk.
+// readWritten returns the number of bytes that a process and all descendants have caused to be
+// written to disk.
 func readWritten(pid int) (sum int64, err error) {
 	for _, one := range processTree(pid) {
 		written, err := readOneWritten(one)
@@ -152,7 +152,7 @@ func readWritten(pid int) (sum int64, err error) {
 	return sum, nil
 }
 
-// readOneWritten is readWritten of one process: proc_pid_io(5).
+// readOneWritten is readWritten for one process: proc_pid_io(5).
 func readOneWritten(pid int) (int64, error) {
 	path := fmt.Sprintf("/proc/%d/io", pid)
 	text, err := os.ReadFile(path)

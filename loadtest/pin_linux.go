@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// choose takes the first two processors that this process may use. With one, nothing is pinned.
+// choose returns the first two processors that this process may use. With only one, nothing is
+// pinned.
 func choose(pin bool) (processors, error) {
 	unpinned := processors{anyCPU, anyCPU}
 	if !pin {
@@ -30,8 +31,9 @@ func choose(pin bool) (processors, error) {
 	return processors{server: usable[0], sender: usable[1]}, nil
 }
 
-// pinSender binds every thread of this process; restore gives them back what the process had. Threads that
-// come later inherit from those that make them; two rounds catch the ones made meanwhile.
+// pinSender binds every thread of this process; restore resets the threads to the previous
+// affinity. A later thread inherits the affinity of the thread that starts it. The second round
+// catches threads that were started during the first.
 func (p processors) pinSender() (restore func() error, err error) {
 	if !p.pinned() {
 		return func() error { return nil }, nil
@@ -59,7 +61,7 @@ func bindThreads(to *unix.CPUSet) error {
 		if err != nil {
 			return err
 		}
-		if err := unix.SchedSetaffinity(id, to); err != nil && err != unix.ESRCH { // it may have ended
+		if err := unix.SchedSetaffinity(id, to); err != nil && err != unix.ESRCH { // the thread may have ended
 			return os.NewSyscallError("sched_setaffinity", err)
 		}
 	}

@@ -7,8 +7,8 @@ import (
 )
 
 // podCounters are counters of a fake API server's pods, such as
-// "app.m3:1|c|#namespace:load-0,pod:web-12"; untagged, as a pod sends them itself, "app.m3:1|c".
-// The pods follow each other, each with all its metrics.
+// "app.m3:1|c|#namespace:load-0,pod:web-12". Untagged, as a pod sends them, the line is
+// "app.m3:1|c". All metrics of a pod precede those of the next pod.
 type podCounters struct {
 	uniform
 	pods     podSet

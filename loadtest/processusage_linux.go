@@ -15,26 +15,27 @@ import (
 // cpuTime is the CPU time of a process, ended threads included.
 type cpuTime struct {
 	total time.Duration // exact
-	// By sampling at each tick or exactly, as the kernel was built: good for the proportion.
+	// Exact or sampled at each clock tick, depending on the kernel's build: use only the
+	// proportion.
 	user, all time.Duration
 }
 
-// The three clocks of a process, in the lowest bits of the id that clock_getcpuclockid(3) makes of its
-// number: include/linux/posix-timers_types.h.
+// The three clocks of a process, in the lowest bits of the clock ID that clock_getcpuclockid(3)
+// derives from the process ID: include/linux/posix-timers_types.h.
 const (
 	clockUserAndSystem = 0 // CPUCLOCK_PROF
 	clockUser          = 1 // CPUCLOCK_VIRT
 	clockExact         = 2 // CPUCLOCK_SCHED
 )
 
-// readCPU is the CPU time of a process and its descendants.
+// readCPU returns the CPU time of a process and all descendants.
 func readCPU(pid int) (sum cpuTime, err error) {
 	for i, one := range processTree(pid) {
 		c, err := readOneCPU(one)
 		if err != nil && i == 0 {
 			return cpuTime{}, err
 		}
-		if err == nil { // else it has ended
+		if err == nil { // else the process has ended
 			sum.total, sum.user, sum.all = sum.total+c.total, sum.user+c.user, sum.all+c.all
 		}
 	}
@@ -52,7 +53,7 @@ func readOneCPU(pid int) (c cpuTime, err error) {
 	return c, nil
 }
 
-// since is user and system time between two readings; their sum is exact.
+// since returns the user and system time between two readings; the sum of both is exact.
 func (c cpuTime) since(before cpuTime) (user, system time.Duration) {
 	total := c.total - before.total
 	share := 0.0
@@ -63,7 +64,7 @@ func (c cpuTime) since(before cpuTime) (user, system time.Duration) {
 	return user, total - user
 }
 
-// readMemory is the memory of a process and its descendants. The sum of their peaks is an upper
+// readMemory returns the memory of a process and all descendants. The sum of all peaks is an upper
 // bound of the common peak.
 func readMemory(pid int) (sum Memory, err error) {
 	for i, one := range processTree(pid) {
@@ -99,7 +100,7 @@ func readOneMemory(pid int) (Memory, error) {
 	return m, nil
 }
 
-// resetPeak resets the peak of resident memory of a process and its descendants:
+// resetPeak resets the peak of resident memory of a process and all descendants:
 // proc_pid_clear_refs(5).
 func resetPeak(pid int) error {
 	var errs []error
@@ -109,7 +110,7 @@ func resetPeak(pid int) error {
 	return errors.Join(errs...)
 }
 
-// processTree is a process and its descendants, each parent before its children.
+// processTree returns a process and all descendants, each parent before the children.
 func processTree(pid int) []int {
 	parents := map[int]int{}
 	entries, _ := os.ReadDir("/proc")
@@ -129,13 +130,13 @@ func processTree(pid int) []int {
 	return all
 }
 
-// parentOf is the parent's ID, or 0 for a process that has ended: proc_pid_stat(5).
+// parentOf returns the parent's process ID, or 0 for a process that has ended: proc_pid_stat(5).
 func parentOf(pid int) int {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0
 	}
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:]) // the name before it may hold anything
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:]) // the name before the ")" may contain any character
 	if len(fields) < 2 {
 		return 0
 	}

@@ -7,9 +7,10 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// The envelope of Kubernetes' protobuf, and of what is in it the fields that are read here: k8s.io/apimachinery
-// pkg/runtime/generated.proto (Unknown), k8s.io/metrics pkg/apis/custom_metrics/v1beta2/generated.proto
-// (MetricValueList, MetricValue), k8s.io/apimachinery pkg/api/resource/generated.proto (Quantity).
+// The envelope of Kubernetes' protobuf encoding, and the fields of the content that sumProtobuf
+// reads: k8s.io/apimachinery pkg/runtime/generated.proto (Unknown), k8s.io/metrics
+// pkg/apis/custom_metrics/v1beta2/generated.proto (MetricValueList, MetricValue),
+// k8s.io/apimachinery pkg/api/resource/generated.proto (Quantity).
 const (
 	protobufMagic  = "k8s\x00"
 	unknownRaw     = 2
@@ -18,7 +19,7 @@ const (
 	quantityString = 1
 )
 
-// sumProtobuf is the number of items of a MetricValueList in protobuf, and the sum of their
+// sumProtobuf returns the number of items in a MetricValueList in protobuf, and the sum of all
 // values.
 func sumProtobuf(body []byte) (items int, sum int64, err error) {
 	if len(body) < len(protobufMagic) || string(body[:len(protobufMagic)]) != protobufMagic {
@@ -41,7 +42,7 @@ func sumProtobuf(body []byte) (items int, sum int64, err error) {
 
 var errProtobuf = errors.New("invalid protobuf")
 
-// eachField calls f with every length-delimited field of a number.
+// eachField calls f with every length-delimited field that has the given number.
 func eachField(message []byte, number protowire.Number, f func([]byte) error) error {
 	for len(message) > 0 {
 		got, kind, n := protowire.ConsumeTag(message)

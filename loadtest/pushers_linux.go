@@ -22,7 +22,7 @@ type pushers struct {
 	all    []*pusher
 	idle   []*pusher
 	events []unix.EpollEvent
-	groups int // pushes go round so many
+	groups int // number of groups, pushed to in turn
 	book   *pushTotals
 }
 
@@ -30,7 +30,7 @@ type pushers struct {
 type pusher struct {
 	fd      int
 	request *pushRequest
-	due     time.Time // of the push that is under way
+	due     time.Time // when the push under way was due
 	in      [4 << 10]byte
 	got     int
 }
@@ -81,15 +81,16 @@ func (p *pushers) close() error {
 	return err
 }
 
-// push does a number of pushes at most perSecond; 0: each connection sends its next after an
-// answer. With a rate, the time of a push starts when it was due, so a server that stalls all
-// connections shows in the times.
+// push performs a number of pushes, at most perSecond. If perSecond is 0, each connection sends the
+// next push after an answer. With a rate, the time of a push starts when the push was due, so a
+// server that stalls all connections shows in the times.
 func (p *pushers) push(ctx context.Context, pushes int, perSecond float64) (durations, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	// Sleeps end within a microsecond instead of the usual 50. It fails nowhere, and would only make times longer.
+	// Sleeps end within a microsecond instead of the usual 50. An error is ignored: times would
+	// only be longer.
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1000, 0, 0, 0)
-	defer unix.Prctl(unix.PR_SET_TIMERSLACK, 0, 0, 0, 0) // back to the default
+	defer unix.Prctl(unix.PR_SET_TIMERSLACK, 0, 0, 0, 0) // resets the default
 
 	times := make(durations, 0, pushes)
 	due := func(push int) time.Time { return time.Time{} }
@@ -123,7 +124,7 @@ func (p *pushers) push(ctx context.Context, pushes int, perSecond float64) (dura
 	return times, ctx.Err()
 }
 
-// longestSleep bounds the sleep between two looks at the context.
+// longestSleep bounds the sleep between two checks of the context.
 const longestSleep = 100 * time.Millisecond
 
 // send sends the next push on an idle connection.
@@ -197,7 +198,8 @@ var (
 	contentLength = []byte("\r\nContent-Length: ")
 )
 
-// answerLength finds the length of an answer in its first bytes, and whether it is complete.
+// answerLength returns the length of an answer, and whether the length is known and the answer
+// complete.
 func answerLength(answer []byte) (length int, whole bool) {
 	end := bytes.Index(answer, headersEnd)
 	if end < 0 {
@@ -208,7 +210,7 @@ func answerLength(answer []byte) (length int, whole bool) {
 		digits := answer[at+len(contentLength) : end+2]
 		n, err := strconv.Atoi(string(digits[:bytes.IndexByte(digits, '\r')]))
 		if err != nil {
-			return 0, true // as no answer can be
+			return 0, true // no answer is that short, so the caller reports an error
 		}
 		length += n
 	}

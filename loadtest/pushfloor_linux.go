@@ -12,7 +12,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// The HTTP floor speaks two lines of JSON on its standard output, as that of datagrams does.
+// The HTTP floor writes two lines of JSON to standard output, as the floors for datagrams do.
 type (
 	httpFloorOpened struct {
 		Address string `json:"address"`
@@ -23,8 +23,8 @@ type (
 	}
 )
 
-// answer is a fasthttp server, the base of the push receiver, that reads bodies whole and answers
-// 200 until in ends or ctx does.
+// answer runs a bare fasthttp server, the base of the push receiver. The server reads bodies whole
+// and answers 200 until in or ctx ends.
 func answer(ctx context.Context, in io.Reader, out io.Writer) error {
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -56,8 +56,8 @@ func answer(ctx context.Context, in io.Reader, out io.Writer) error {
 	return errors.Join(err, json.NewEncoder(out).Encode(httpFloorCounted{requests.Load(), bytes.Load()}))
 }
 
-// pushFloor sends the same pushes to the floor: flat out, then at the rate of the server's times.
-// Latency there is the load test's or the machine's.
+// pushFloor sends the same pushes to the floor: flat out, then at the rate at which the server was
+// timed. The floor's latency is that of the load test and the machine.
 func (m *measurement) pushFloor(ctx context.Context, sizes pushSizes, perSecond float64) (_ []Figure, err error) {
 	f := &floorChild{}
 	var opened httpFloorOpened
@@ -71,7 +71,7 @@ func (m *measurement) pushFloor(ctx context.Context, sizes pushSizes, perSecond 
 		return nil, err
 	}
 	flat, times, err := m.timeFloor(ctx, p, f.pid(), sizes, perSecond)
-	if err := errors.Join(err, p.close()); err != nil { // the floor ends when its connections do
+	if err := errors.Join(err, p.close()); err != nil { // the floor ends when all connections are closed
 		return nil, err
 	}
 	var counted httpFloorCounted

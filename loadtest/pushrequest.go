@@ -5,12 +5,13 @@ import (
 	"strings"
 )
 
-// pushRequest is one push of a batch job: three families with # TYPE lines, to a group by its
-// label "instance". It is prepared once; a push fills in two numbers of constant length.
+// pushRequest is one push of a batch job: three families with # TYPE lines. The label "instance"
+// selects the group. The request is prepared once; a push fills in the group and the number, both
+// of constant length.
 type pushRequest struct {
 	text    []byte
-	body    int // how long the body is
-	group   int // where the digits of the group stand
+	body    int // length of the body
+	group   int // offset of the group's digits
 	numbers []int
 }
 
@@ -22,7 +23,7 @@ const (
 	numberDigits = 10
 )
 
-// newPushRequest leaves space for the numbers.
+// newPushRequest prepares a request with space for the group and the number.
 func newPushRequest() *pushRequest {
 	group, number := strings.Repeat("G", groupDigits), strings.Repeat("N", numberDigits)
 	body := "# TYPE batch_records_total counter\nbatch_records_total{stage=\"load\"} " + number + "\n" +
@@ -42,7 +43,7 @@ func newPushRequest() *pushRequest {
 	return r
 }
 
-// of is the request that pushes a number to a group; it is valid until the next call.
+// of returns the request that pushes a number to a group; it is valid until the next call.
 func (r *pushRequest) of(group int, number int64) []byte {
 	putDigits(r.text[r.group:r.group+groupDigits], int64(group))
 	for _, at := range r.numbers {
@@ -64,10 +65,10 @@ type pushTotals struct {
 	last   []int64 // by group
 }
 
-// firstNumber has all digits of a pushed number.
+// firstNumber is the first pushed number; all numbers have the same number of digits.
 const firstNumber = 1_000_000_000
 
-// next counts a push to the next of a number of groups, and returns its number.
+// next counts a push, and returns the group, in turn, and the number to push.
 func (b *pushTotals) next(groups int) (group int, number int64) {
 	if len(b.last) < groups {
 		b.last = append(b.last, make([]int64, groups-len(b.last))...)
@@ -78,7 +79,7 @@ func (b *pushTotals) next(groups int) (group int, number int64) {
 	return group, number
 }
 
-// sum is the sum over all groups.
+// sum returns the sum over all groups.
 func (b *pushTotals) sum() (sum int64) {
 	for _, number := range b.last {
 		sum += number

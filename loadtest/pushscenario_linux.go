@@ -47,7 +47,7 @@ func measurePush(ctx context.Context, m *measurement) ([]Figure, error) {
 	return append(append(flat, floor...), among...), err
 }
 
-// pushFlatOut pushes as fast as the server answers, then at half that rate, which it returns.
+// pushFlatOut pushes as fast as the server answers, then at half that rate. It returns the half.
 func (m *measurement) pushFlatOut(ctx context.Context, sizes pushSizes) (figures []Figure, half float64, err error) {
 	s, err := m.startServer(ctx)
 	if err != nil {
@@ -83,11 +83,11 @@ func (m *measurement) pushFlatOut(ctx context.Context, sizes pushSizes) (figures
 // flatOut is the cost of pushing flat out.
 type flatOut struct {
 	perSecond              float64
-	cpu                    time.Duration // a request
+	cpu                    time.Duration // per request
 	serverBusy, clientBusy float64
 }
 
-// figures have names with a prefix. The aim is that of the requests on a core.
+// figures returns the figures, named with a prefix. The aim applies to the requests on a core.
 func (f flatOut) figures(prefix string, aim Aim) []Figure {
 	return []Figure{
 		{Name: prefix + "requests_per_second", Unit: "requests/s", Value: f.perSecond},
@@ -132,7 +132,7 @@ func readBoth(server int) (b bothCPU, err error) {
 	return b, err
 }
 
-// pushAmong times single pushes over one connection, among more and more groups.
+// pushAmong times single pushes over one connection, among ever more groups.
 func (m *measurement) pushAmong(ctx context.Context, sizes pushSizes) (figures []Figure, err error) {
 	s, err := m.startServer(ctx)
 	if err != nil {
@@ -185,7 +185,7 @@ func (m *measurement) pushAmongGroups(ctx context.Context, s *server, book *push
 	return append(times.figures(name, Aim{}), cpu), nil
 }
 
-// auditPushes checks that every sample was applied and that every group has its last number.
+// auditPushes checks that every sample was applied and that every group has the last number pushed.
 func auditPushes(ctx context.Context, s *server, book *pushTotals) error {
 	said, err := s.meters(ctx)
 	if err != nil {

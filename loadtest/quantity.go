@@ -24,7 +24,7 @@ func wholeQuantity(text string) (int64, error) {
 	return v * factor, nil
 }
 
-// sumJSON is the number of items of a MetricValueList in JSON, and the sum of their values.
+// sumJSON returns the number of items in a MetricValueList in JSON, and the sum of all values.
 func sumJSON(body []byte) (items int, sum int64, err error) {
 	var list struct {
 		Items []struct{ Value string }

@@ -17,12 +17,12 @@ import (
 // queue is the kernel's view of the sockets that are bound to one UDP address.
 type queue struct {
 	sockets int
-	waiting int64 // bytes of memory of what was not read yet
+	waiting int64 // bytes of memory of unread datagrams
 	drops   int64 // datagrams
 }
 
-// readQueue asks the kernel, not the server: the read costs the server nothing, and confirms the
-// server's own count.
+// readQueue reads the kernel's counts, not the server's: the read costs the server nothing, and
+// confirms the server's own count.
 func readQueue(address netip.AddrPort) (all queue, err error) {
 	for _, path := range []string{"/proc/net/udp", "/proc/net/udp6"} {
 		q, err := readQueues(path, address)
@@ -54,7 +54,7 @@ func readQueues(path string, address netip.AddrPort) (queue, error) {
 	return q, nil
 }
 
-// parseQueues adds up the sockets of an address, those bound to all addresses included.
+// parseQueues adds up the sockets of an address, including sockets bound to all addresses.
 func parseQueues(text io.Reader, address netip.AddrPort) (queue, error) {
 	b := address.Addr().As4()
 	port := fmt.Sprintf(":%04X", address.Port())
@@ -81,11 +81,11 @@ func parseQueues(text io.Reader, address netip.AddrPort) (queue, error) {
 
 const (
 	quietPoll = time.Millisecond
-	// quietTimeout is how long a queue may take to empty: full, it holds some 100,000 lines.
+	// quietTimeout bounds the time until a queue is empty. A full queue holds some 100,000 lines.
 	quietTimeout = 30 * time.Second
 )
 
-// awaitEmpty waits until everything was read from the sockets of the address.
+// awaitEmpty waits until the queues of the address's sockets are empty.
 func awaitEmpty(ctx context.Context, address netip.AddrPort) (queue, error) {
 	for deadline := time.Now().Add(quietTimeout); ; {
 		q, err := readQueue(address)

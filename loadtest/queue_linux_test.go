@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Two sockets share port 8125 (0x1FBD) and one has it on all addresses; others have another port or address.
+// Two sockets share port 8125 (0x1FBD) and one has it on all addresses; others have another port or
+// address.
 const udpTable = `   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops
   100: 0100007F:1FBD 00000000:0000 07 00000000:00000100 00:00000000 00000000     0        0 21 2 0000000000000000 7
   101: 0100007F:1FBD 00000000:0000 07 00000000:0000000A 00:00000000 00000000     0        0 22 2 0000000000000000 4

@@ -2,9 +2,10 @@ package loadtest
 
 import "time"
 
-// Report is the result of all scenarios. Every run in it is fully accounted for.
+// Report is the result of all scenarios. Every line of every run is accounted for, except in runs
+// of a target.
 type Report struct {
-	// Version is that of the server, or of the load test with a target.
+	// Version is the version of the server, or of the load test with a target.
 	Version   string    `json:"version"`
 	Machine   Machine   `json:"machine"`
 	Scenarios []*Result `json:"scenarios"`
@@ -16,11 +17,11 @@ type Result struct {
 	About    string `json:"about"`
 	// Short marks a run of a small size.
 	Short bool `json:"short,omitempty"`
-	// Load is nil in a scenario that does not send lines.
+	// Load describes the load of lines; nil in a scenario without such a load.
 	Load *Load `json:"load,omitempty"`
-	Runs []Run `json:"runs,omitempty"` // of a load
-	// Figures are of a scenario that measures figures of its own; of a load, those that its table has no
-	// column for.
+	Runs []Run `json:"runs,omitempty"` // of a load of lines
+	// Figures are the figures of the scenario; for a load of lines, those without a column in the
+	// table.
 	Figures []Measured `json:"figures,omitempty"`
 	// Notes are remarks on the figures, such as a check that was not done.
 	Notes []string `json:"notes,omitempty"`
@@ -29,15 +30,15 @@ type Result struct {
 // Load is the load of each run.
 type Load struct {
 	Series           int    `json:"series"`
-	LinesPerRun      int64  `json:"lines_per_run,omitempty"`      // 0: a search
+	LinesPerRun      int64  `json:"lines_per_run,omitempty"`      // 0 in a search
 	LinesPerDatagram int    `json:"lines_per_datagram,omitempty"` // 0: the client packs them
 	Sender           string `json:"sender"`
-	// Target is the command line of a server that is not ours; empty: it is.
+	// Target is the command line of another StatsD server; empty: the server is Sluice.
 	Target string `json:"target,omitempty"`
-	// RatePerSecond is the pace that was asked for, in lines; 0: as fast as it goes.
+	// RatePerSecond is the requested rate in lines per second; 0: flat out.
 	RatePerSecond int `json:"rate_lines_per_second"`
-	// SearchStep is for how long a search offers each rate, SearchSteps how many times at most it offered one, of a
-	// server or of the floor; 0: no search.
+	// SearchStep is the time for which a search offers each rate. SearchSteps is the number of
+	// steps of the longer search, the server's or the floor's. Both are 0 without a search.
 	SearchStep  time.Duration `json:"search_step_ns,omitempty"`
 	SearchSteps int           `json:"search_steps,omitempty"`
 }
@@ -47,70 +48,73 @@ type Machine struct {
 	CPUs   int    `json:"cpus"`
 	Kernel string `json:"kernel"`
 	Go     string `json:"go"`
-	// LoadAverage is that of the minute before: other work disturbs the measurement.
+	// LoadAverage is the machine's load average of the minute before: other work disturbs the
+	// measurement.
 	LoadAverage float64 `json:"load_average"`
-	// Pinned: the server had one processor to itself, and the sender another.
+	// Pinned reports whether the server was bound to one processor, and the sender to another.
 	Pinned bool `json:"pinned"`
-	// SocketBufferBytes is what the kernel granted the floor; 0: none was measured.
+	// SocketBufferBytes is the size of the socket buffer that the kernel granted the floor; 0: no
+	// floor was measured.
 	SocketBufferBytes int `json:"socket_buffer_bytes"`
 }
 
 // Run is one run: the server, then the floors under the same load.
 type Run struct {
 	Server Taken `json:"server"`
-	// Floor is the gathering one.
+	// Floor is the gathering floor.
 	Floor    Taken `json:"floor"`
 	Blocking Taken `json:"blocking_floor"`
-	// Memory is after the load, Idle before the first line.
+	// Memory is the server's memory after the load, Idle the memory before the first line.
 	Memory Memory `json:"server_memory"`
 	Idle   Memory `json:"server_memory_idle"`
-	// GCShare is the part of what the server's process did, over its whole life, that was collecting garbage.
+	// GCShare is the share of garbage collection in the CPU time of the server's process since the
+	// start.
 	GCShare float64 `json:"server_gc_share"`
 }
 
-// Ratio is the server's cost in gathering floors.
+// Ratio returns the server's cost of a line, divided by that of the gathering floor.
 func (r Run) Ratio() float64 { return r.Server.CPUPerLine() / r.Floor.CPUPerLine() }
 
-// BlockingRatio is the server's cost in blocking floors.
+// BlockingRatio returns the server's cost of a line, divided by that of the blocking floor.
 func (r Run) BlockingRatio() float64 { return r.Server.CPUPerLine() / r.Blocking.CPUPerLine() }
 
-// Taken is the result of a load, without the warm-up.
+// Taken is the result of a load of lines, without the warm-up.
 type Taken struct {
 	Sent             int64 `json:"sent_lines"`
 	Taken            int64 `json:"taken_lines"`
 	DroppedDatagrams int64 `json:"dropped_datagrams"`
-	// Sending is how long the sender took, Taking until the queue was empty.
+	// Sending is the time until the last line was sent, Taking the time until the queue was empty.
 	Sending time.Duration `json:"sending_ns"`
 	Taking  time.Duration `json:"taking_ns"`
 	// User and System are the process's CPU time, from before the first line until 0.8 s after the
-	// last, so that what the last lines leave to the roller and to persistence is in it.
+	// last. So they include the work of the roller and of persistence on the last lines.
 	User   time.Duration `json:"cpu_user_ns"`
 	System time.Duration `json:"cpu_system_ns"`
 }
 
-// OfferedPerSecond is in lines per second.
+// OfferedPerSecond returns the rate of sending, in lines per second.
 func (t Taken) OfferedPerSecond() float64 { return float64(t.Sent) / t.Sending.Seconds() }
 
-// TakenPerSecond is in lines per second.
+// TakenPerSecond returns the rate of taking, in lines per second.
 func (t Taken) TakenPerSecond() float64 { return float64(t.Taken) / t.Taking.Seconds() }
 
-// UserPerLine is in nanoseconds per line taken.
+// UserPerLine returns the user time in nanoseconds per line taken.
 func (t Taken) UserPerLine() float64 { return float64(t.User) / float64(t.Taken) }
 
-// SystemPerLine is in nanoseconds per line taken.
+// SystemPerLine returns the system time in nanoseconds per line taken.
 func (t Taken) SystemPerLine() float64 { return float64(t.System) / float64(t.Taken) }
 
-// CPUPerLine is in nanoseconds per line taken.
+// CPUPerLine returns the CPU time in nanoseconds per line taken.
 func (t Taken) CPUPerLine() float64 { return t.UserPerLine() + t.SystemPerLine() }
 
-// Busy is the used share of a processor: far below 1 if the sender was the limit.
+// Busy returns the used share of a processor: far below 1 if the sender was the limit.
 func (t Taken) Busy() float64 { return float64(t.User+t.System) / float64(t.Taking) }
 
-// Memory is the memory of a process and its descendants.
+// Memory is the memory of a process and all descendants.
 type Memory struct {
-	PeakBytes int64 `json:"peak_bytes"` // VmHWM: the most that was ever resident
-	AnonBytes int64 `json:"anon_bytes"` // RssAnon: its own
-	FileBytes int64 `json:"file_bytes"` // RssFile: the database's mapped files, the binary
+	PeakBytes int64 `json:"peak_bytes"` // VmHWM: the peak of resident memory
+	AnonBytes int64 `json:"anon_bytes"` // RssAnon: anonymous memory
+	FileBytes int64 `json:"file_bytes"` // RssFile: mapped files of the database, and the binary
 }
 
 // Spread is the median, the minimum and the maximum over all runs.
@@ -120,7 +124,7 @@ type Spread struct {
 	Max    float64 `json:"max"`
 }
 
-// Over is the Spread of one figure.
+// Over returns the Spread of one figure.
 func (r *Result) Over(figure func(Run) float64) Spread {
 	all := make([]float64, len(r.Runs))
 	for i, run := range r.Runs {

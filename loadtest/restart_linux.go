@@ -21,7 +21,7 @@ var restartScenario = Scenario{
 	measure:    measureRestart,
 }
 
-// restartLoad is the series, and the load before the kill.
+// restartLoad is the set of series, and the load before the kill.
 type restartLoad struct {
 	Scenario
 	perSecond int
@@ -36,7 +36,7 @@ func restartLoadOf(short bool) restartLoad {
 	return load
 }
 
-// paths are the paths of all series in the HTTP API.
+// paths returns the paths of all series in the HTTP API.
 func (l restartLoad) paths() []string { return l.series.parts()[0].paths }
 
 func measureRestart(ctx context.Context, m *measurement) (figures []Figure, err error) {
@@ -89,8 +89,8 @@ func measureRestart(ctx context.Context, m *measurement) (figures []Figure, err 
 	return append(figures, killed...), err
 }
 
-// killAndRestart kills the server under load, starts another in its folder, and counts the missing
-// lines.
+// killAndRestart kills the server under load, starts another in the same folder, and counts the
+// missing lines.
 func (m *measurement) killAndRestart(ctx context.Context, s *server, load restartLoad, applied, first int64) ([]Figure, error) {
 	m.step("sending lines, then killing the server")
 	sent, err := load.floodUntilKilled(ctx, s)
@@ -115,8 +115,8 @@ func (m *measurement) killAndRestart(ctx context.Context, s *server, load restar
 		Figure{Name: "lost", Unit: "s", Value: float64(lost) / float64(load.perSecond), Aim: Aim{Most: 1}}), nil
 }
 
-// floodUntilKilled sends lines at a rate and kills the server. It returns the lines sent less
-// those that the kernel dropped; lines that the server had not read are included.
+// floodUntilKilled sends lines at a rate and kills the server. It returns the number of lines sent,
+// less those that the kernel dropped. Lines that the server had not read count as sent.
 func (l restartLoad) floodUntilKilled(ctx context.Context, s *server) (int64, error) {
 	sender, err := newFlood(newFloodLoad(l.Scenario), 1, s.udp)
 	if err != nil {
@@ -157,8 +157,8 @@ func (r restarted) figures(name string) []Figure {
 	}
 }
 
-// startAgain starts a server in the folder of another, and reads a metric whose sum must be
-// atLeast.
+// startAgain starts a server in the folder of another. It reads a metric, whose sum must not be
+// less than atLeast.
 func (m *measurement) startAgain(ctx context.Context, s *server, load restartLoad, atLeast int64) (_ *server, r restarted, err error) {
 	begun := time.Now()
 	again, err := m.startServerIn(ctx, s.dir)

@@ -58,12 +58,12 @@ func (m *measurement) measureServer(ctx context.Context) (run Run, err error) {
 	return run, err
 }
 
-// nothingTaken is the error of a process that took no line.
+// nothingTaken returns the error for a process that took no line.
 func nothingTaken(who string, t Taken) error {
 	return fmt.Errorf("the %s took none of %d lines; set more --lines", who, t.Sent)
 }
 
-// subject is our server as the receiver of the load.
+// subject returns the Sluice server as the receiver of the load.
 func (m *measurement) subject(s *server) subject {
 	return subject{child: s.child, what: "server", udp: s.udp, warmUpLines: m.scenario.series.size(), warmUpRate: m.warmUpRate()}
 }

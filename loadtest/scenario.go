@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Scenario is either a load of StatsD lines, of which the cost is measured, or has a measure
+// Scenario is either a load of StatsD lines, which measures the cost of a line, or has a measure
 // function with figures of its own.
 type Scenario struct {
 	Name string
@@ -15,35 +15,38 @@ type Scenario struct {
 	// ShortAbout describes a short run, which has other sizes; empty: About.
 	ShortAbout string
 
-	// TakesRate: --rate sets the background load. A scenario of lines always takes it.
+	// TakesRate reports whether --rate sets the background load. A scenario of lines always takes
+	// --rate.
 	TakesRate bool
 
-	// measure does one run and returns its figures; nil in a scenario of lines, which the fields below tell of.
+	// measure performs one run and returns the figures. It is nil in a scenario of lines, which the
+	// fields below describe.
 	measure func(context.Context, *measurement) ([]Figure, error)
 
-	// PerDatagram is how many lines every prepared datagram has. It is fixed, so that a number of dropped
-	// datagrams is a number of lost lines.
+	// PerDatagram is the number of lines in every prepared datagram. It is fixed, so the number of
+	// dropped datagrams tells the number of lost lines.
 	PerDatagram int
 	// Lines is the default number of lines of a run: 5 to 10 s on a machine of 2025.
 	Lines int
-	// Rate is the default of lines per second; 0: flat out.
+	// Rate is the default load in lines per second; 0: flat out.
 	Rate int
-	// Seed makes the order of the series and the values: the same seed, the same bytes.
+	// Seed seeds the order of the series and the values: the same seed makes the same bytes.
 	Seed uint64
-	// Sockets is how many sockets send in turn; 0: one.
+	// Sockets is the number of sockets that send in turn; 0: one.
 	Sockets int
-	// Client sends through github.com/cactus/go-statsd-client, one call per line, as an application does.
+	// Client makes the sender use github.com/cactus/go-statsd-client, one call per line, as an
+	// application does.
 	Client bool
-	// Floors is how many times the blocking floor a line should cost at most; 0: nothing is said of that.
+	// Floors is the aim for the cost of a line, as a multiple of the blocking floor; 0: no aim.
 	Floors float64
-	// BytesPerSeries is what a series should take of the server's own memory; 0: nothing is said of that.
+	// BytesPerSeries is the aim for the server's anonymous memory per series; 0: no aim.
 	BytesPerSeries float64
-	// ReadWithin is how soon after the first line the sums must have been read, where they are read from a
-	// window; 0: any time.
+	// ReadWithin limits the time from the first line until the sums are read, if the sums are those
+	// of a window; 0: no limit.
 	ReadWithin time.Duration
 
 	series seriesSet
-	// serverArgs are what the server is started with beside what it always is.
+	// serverArgs are additional arguments of the server.
 	serverArgs []string
 }
 
@@ -56,7 +59,7 @@ func Scenarios() []Scenario { return slices.Clone(scenarios) }
 // SendsLines reports whether the scenario is a load of lines.
 func (s Scenario) SendsLines() bool { return s.measure == nil }
 
-// Series is the number of series of a load of lines.
+// Series returns the number of series of a load of lines.
 func (s Scenario) Series() int {
 	if s.series == nil {
 		return 0
@@ -64,11 +67,11 @@ func (s Scenario) Series() int {
 	return s.series.series()
 }
 
-// clientSeries are those of the scenario "client".
+// clientSeries are the series of the scenario "client".
 var clientSeries = newTaggedCounters(20, 5, 20, 5)
 
-// The packings are what fits 1,432 bytes, the payload that StatsD clients keep to so that a datagram with
-// its headers passes a network with an MTU of 1,500 and some tunnelling.
+// As many lines per datagram as fit into 1,432 bytes, the payload limit of StatsD clients. A
+// datagram of that size passes a network with an MTU of 1,500 and some tunnelling.
 var lineScenarios = []Scenario{
 	{
 		Name: "tagged-10k", About: "counters of pods with three tags",
@@ -112,5 +115,5 @@ var lineScenarios = []Scenario{
 	},
 }
 
-// windowEnds is the latest time to read a window of a minute: it then still holds the first lines.
+// windowEnds is the latest time at which a window of a minute still contains the first lines.
 const windowEnds = 50 * time.Second

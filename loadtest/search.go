@@ -1,22 +1,26 @@
 package loadtest
 
 const (
-	// searchResolution is how near the answer is to the rate that loses something.
+	// searchResolution is the relative distance to the lowest rate with a loss at which a search
+	// ends.
 	searchResolution = 0.02
-	// searchSteps bounds a search.
+	// searchSteps limits the bisection: it ends after so many steps.
 	searchSteps = 20
-	// searchGrowth is how much more is tried when the highest guess loses nothing.
+	// searchGrowth is the factor by which the rate grows while nothing is lost.
 	searchGrowth = 1.25
-	// heldPace of a pace is what a sender must have reached, or nothing is said of that pace.
+	// heldPace is the share of a rate that the sender must reach; otherwise the try says nothing
+	// about that rate.
 	heldPace = 0.98
 )
 
 // lossless is the result of a search.
 type lossless struct {
 	rate float64
-	// bySender: the server lost nothing of the most that the sender can send.
+	// bySender reports that nothing was lost at the highest rate tried, so the sender was the
+	// limit.
 	bySender bool
-	// unheld: the sender did not hold the lowest rate above it, so the loss there is unknown.
+	// unheld reports that the sender did not hold the lowest rate above, so the loss there is
+	// unknown.
 	unheld bool
 	steps  int
 }
@@ -27,18 +31,21 @@ type outcome int
 const (
 	allTaken outcome = iota
 	someLost
-	// notHeld: the sender did not reach the rate, so the outcome says nothing about the receiver.
+	// notHeld means that the sender did not reach the rate, so the try says nothing about the
+	// receiver.
 	notHeld
 )
 
 const (
-	// lossTries is how often something must be lost at a rate: one hiccup of the machine would end the search far too low.
+	// lossTries is the number of tries with a loss that rule a rate out: one hiccup of the machine
+	// would end the search far too low.
 	lossTries = 2
-	// rateTries is how often a rate is offered at most, those included that the sender did not hold.
+	// rateTries is the most tries of one rate, including tries in which the sender did not hold the
+	// rate.
 	rateTries = 3
 )
 
-// outcomeAt is the outcome of a load at a rate.
+// outcomeAt returns the outcome of a load at a rate.
 func (t Taken) outcomeAt(rate float64) outcome {
 	switch {
 	case t.OfferedPerSecond() < heldPace*rate:
@@ -49,9 +56,9 @@ func (t Taken) outcomeAt(rate float64) outcome {
 	return allTaken
 }
 
-// highestLossless finds the highest rate without loss by bisection. It starts at guess and tries
-// none above most, the sender's maximum. A rate with a loss, or that the sender did not hold, is
-// tried again.
+// highestLossless finds the highest rate without loss by bisection. It starts at guess and tries no
+// rate above most, the sender's maximum. It tries a rate again after a loss, or if the sender did
+// not hold the rate.
 func highestLossless(guess, most float64, try func(rate float64) (outcome, error)) (found lossless, err error) {
 	attempt := func(rate float64) (bool, error) {
 		losses := 0

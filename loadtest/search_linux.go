@@ -12,11 +12,11 @@ const (
 	shortSearchStep = 500 * time.Millisecond
 	// searchRest lets the server count the last lines and the kernel's drops.
 	searchRest = 100 * time.Millisecond
-	// searchTimeout bounds the time until the accounting of a step adds up.
+	// searchTimeout bounds the wait until the accounting of a step adds up.
 	searchTimeout = 5 * time.Second
 	// flatOutPart divides the lines that measure the sender's maximum.
 	flatOutPart = 25
-	// senderShare of the maximum is the highest rate that is tried.
+	// senderShare is the highest rate that is tried, as a share of the sender's maximum.
 	senderShare = 0.95
 )
 
@@ -86,18 +86,18 @@ func (m *measurement) searchFloor(ctx context.Context) (found lossless, err erro
 	return found, nil
 }
 
-// ramp is one process under load after load.
+// ramp is one process that receives load after load.
 type ramp struct {
 	m     *measurement
 	to    subject
-	check func(context.Context) error // of the accounting so far; nil: none
+	check func(context.Context) error // checks the accounting so far; nil: no check
 
 	sender sender
 	sent   sentLines
 	drops  int64
 }
 
-// accounting is the sender's and the kernel's side so far.
+// accounting returns the sender's and the kernel's counts so far.
 func (r *ramp) accounting() *accounting {
 	return &accounting{warmUp: r.sent.warmUp, load: r.sent.load, kernelDrops: r.drops}
 }
@@ -136,7 +136,7 @@ func (r *ramp) search(ctx context.Context) (found lossless, err error) {
 	return found, nil
 }
 
-// offer sends lines at most perSecond, and times them until all were read.
+// offer sends lines, at most perSecond, and measures the time until all were read.
 func (r *ramp) offer(ctx context.Context, lines int64, perSecond int) (taken Taken, err error) {
 	per := int64(r.m.scenario.PerDatagram)
 	lines = max((lines+per-1)/per*per, per)

@@ -101,18 +101,18 @@ func (c *clusterServer) timeSelected(ctx context.Context, sizes selectorSizes) (
 	return times, nil
 }
 
-// Reading ends after a while, but not before there is something to take percentiles of.
+// Reads end after readingTime, but not before leastReads, so that there are enough for percentiles.
 const (
 	readingTime = 30 * time.Second
 	leastReads  = 100
 )
 
-// podsPath is the path of a metric of all pods in the first namespace.
+// podsPath returns the path of a metric of all pods in the first namespace.
 func podsPath(metric string) string {
 	return "/apis/custom.metrics.k8s.io/v1beta2/namespaces/" + podNamespace(0) + "/pods/*/" + metric
 }
 
-// countItems is how many objects a list in JSON is about, each once.
+// countItems returns the number of objects in a list in JSON. An object listed twice is an error.
 func countItems(body []byte) (int, error) {
 	var list struct {
 		Items []struct {

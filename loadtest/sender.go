@@ -2,7 +2,7 @@ package loadtest
 
 import "context"
 
-// sender sends a scenario's lines to one address. It counts what the kernel took.
+// sender sends a scenario's lines to one address. It counts the datagrams that the kernel took.
 type sender interface {
 	// warmUp sends lines so slowly that none is dropped.
 	warmUp(ctx context.Context, how warmUp) (packing, error)
@@ -21,10 +21,12 @@ type warmUp struct {
 }
 
 const (
-	// singleWarmUpRate is in lines a second, and what a datagram of one line may be sent at.
+	// singleWarmUpRate is the warm-up rate for datagrams of one line and for other servers, in
+	// lines per second.
 	singleWarmUpRate = 50_000
-	// warmUpRate is for full datagrams. A server makes new series at several times this rate.
+	// warmUpRate is the warm-up rate for full datagrams. A server makes new series at several times
+	// this rate.
 	warmUpRate = 150_000
-	// floorWarmUp is how many lines warm up what keeps no series.
+	// floorWarmUp is the number of lines that warm up a floor, which keeps no series.
 	floorWarmUp = 50_000
 )

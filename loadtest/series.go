@@ -9,12 +9,12 @@ import (
 	"github.com/cactus/go-statsd-client/v5/statsd"
 )
 
-// seriesSet is the lines of a scenario, by number.
+// seriesSet is the numbered lines of a scenario.
 type seriesSet interface {
-	// size is how many numbers there are: one a series, and of a set one a member.
+	// size returns the number of lines: one per series, or one per member of a set.
 	size() int
 	series() int
-	// draw picks the line that is the n-th of a load.
+	// draw picks the n-th line of a load.
 	draw(n int64, random *rand.Rand) int
 	// appendLine appends line i, without a line end; values come from random.
 	appendLine(dst []byte, i int, random *rand.Rand) []byte
@@ -22,30 +22,32 @@ type seriesSet interface {
 	parts() []part
 }
 
-// part is some series of a scenario whose values, read over the HTTP API, have a known sum.
+// part is a group of series whose values, read over the HTTP API, have a known sum.
 type part struct {
 	name string
-	// paths of the HTTP API, whose values all together are the sum.
+	// paths are the paths in the HTTP API whose values add up to the sum.
 	paths []string
-	// size is how many of the numbers, and so of the warm-up's lines, are of the part.
+	// size is the number of the part's lines; the warm-up sends each line once.
 	size int
-	// share is how many of a datagram's lines are of it; 0: all.
+	// share is the number of the part's lines in each datagram; 0: all.
 	share int
-	// worth is what the values add up to where that does not come from the number of lines: every counter
-	// counts 1 a line and every timer observes once a line, and they have none.
+	// worth is the expected sum if the number of lines does not tell it, as for gauges and sets. It
+	// is 0 for counters, which count 1 per line, and for timers, which count one observation per
+	// line.
 	worth int64
-	// windowed values are of the last minute and are gone later.
+	// windowed reports that the values are those of the last minute.
 	windowed bool
 }
 
-// uniform is a set from which any line may be drawn.
+// uniform is a set of lines that are drawn with equal probability.
 type uniform int
 
 func (u uniform) size() int                      { return int(u) }
 func (u uniform) series() int                    { return int(u) }
 func (u uniform) draw(_ int64, r *rand.Rand) int { return r.IntN(int(u)) }
 
-// taggedCounters are counters of pods, as "http.requests.m7:1|c|#namespace:ns3,pod:web-12,code:201".
+// taggedCounters are counters of pods, as
+// "http.requests.m7:1|c|#namespace:ns3,pod:web-12,code:201".
 type taggedCounters struct {
 	uniform
 	metrics, namespaces, pods, codes int
@@ -110,8 +112,8 @@ func (p plainCounters) parts() []part {
 	return []part{{name: "counters", paths: paths, size: p.size()}}
 }
 
-// plainTimers are timers as "http.latency.m7.h3:32|ms". Latencies are log-normal around 20 ms, cut to 1 to
-// 999 ms, as those of one service mostly are.
+// plainTimers are timers as "http.latency.m7.h3:32|ms". Latencies are log-normal around 20 ms, cut
+// to 1 to 999 ms, as those of one service mostly are.
 type plainTimers struct {
 	uniform
 	metrics, hosts int
@@ -126,7 +128,7 @@ func (p plainTimers) appendLine(dst []byte, i int, random *rand.Rand) []byte {
 	return append(strconv.AppendInt(append(dst, ':'), latency(random), 10), "|ms"...)
 }
 
-// parts: a timer has no total, only what it counted in a window.
+// parts reads counts of a window: a timer has no total.
 func (p plainTimers) parts() []part {
 	paths := make([]string, p.size())
 	for i := range paths {
@@ -142,7 +144,7 @@ func appendPlain(dst []byte, metric, host int) []byte {
 
 const (
 	medianLatency = 20.0 // ms
-	latencySpread = 0.7  // of the logarithm
+	latencySpread = 0.7  // standard deviation of the logarithm
 )
 
 // latency draws a latency in milliseconds.

@@ -21,14 +21,14 @@ type server struct {
 	http, api, ops string // host:port
 	dir            string
 	client         *http.Client
-	knownValue     int64 // of the gauge of watchKnown
+	knownValue     int64 // last value of watchKnown's gauge
 }
 
 // startTimeout bounds the start of a server until it is ready.
 const startTimeout = 60 * time.Second
 
-// startServer starts the server on its own processor. args follow the usual arguments and override
-// them.
+// startServer starts the server on a processor of its own. args follow the usual arguments and
+// override them.
 func (m *measurement) startServer(ctx context.Context, args ...string) (*server, error) {
 	dir, err := os.MkdirTemp("", "sluice-loadtest-")
 	if err != nil {
@@ -80,13 +80,13 @@ func (s *server) ready(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// stop ends the server and removes its data.
+// stop ends the server and removes the data folder.
 func (s *server) stop() error {
 	s.client.CloseIdleConnections()
 	return errors.Join(s.terminate(), os.RemoveAll(s.dir))
 }
 
-// abandon is stop for a server that never was ready: its exit code says nothing.
+// abandon is stop for a server that was never ready. The exit code is ignored.
 func (s *server) abandon() error {
 	s.client.CloseIdleConnections()
 	if s.child != nil {
@@ -101,7 +101,7 @@ type ports struct {
 }
 
 // freePorts asks the kernel for ports and releases them. Another process could take one first; the
-// server then reports it and ends.
+// server then reports the conflict and exits.
 func freePorts() (p ports, err error) {
 	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
@@ -114,7 +114,7 @@ func freePorts() (p ports, err error) {
 		if err != nil {
 			return ports{}, err
 		}
-		defer listener.Close() // all at the end, so that they differ
+		defer listener.Close() // close all listeners at the end, so that the ports differ
 		*into = listener.Addr().String()
 	}
 	return p, nil

@@ -16,14 +16,14 @@ import (
 )
 
 // session sends prepared requests to one server over one keep-alive connection, one after the
-// other, so that the server is measured and not a client's pool.
+// other. So the times are those of the server, not of a client's connection pool.
 type session struct {
 	conn net.Conn
 	in   *bufio.Reader
 	body bytes.Buffer
 }
 
-// askTimeout is how long one answer may take.
+// askTimeout bounds the wait for one answer.
 const askTimeout = time.Minute
 
 func openSession(address string) (*session, error) {
@@ -34,7 +34,7 @@ func openSession(address string) (*session, error) {
 	return &session{conn: conn, in: bufio.NewReaderSize(conn, 64<<10)}, nil
 }
 
-// openAPI opens a session with the metrics API of a server and verifies its certificate.
+// openAPI opens a session with a server's metrics API and verifies the certificate.
 func openAPI(ctx context.Context, s *server) (*session, error) {
 	authority, err := os.ReadFile(filepath.Join(s.dir, "data", "ca.crt"))
 	if err != nil {
@@ -52,7 +52,8 @@ func openAPI(ctx context.Context, s *server) (*session, error) {
 	return &session{conn: conn, in: bufio.NewReaderSize(conn, 64<<10)}, nil
 }
 
-// ask returns status and body of the answer; the body is valid until the next request.
+// ask sends a request and returns the answer's status and body. The body is valid until the next
+// request.
 func (s *session) ask(request []byte) (int, []byte, error) {
 	if err := s.conn.SetDeadline(time.Now().Add(askTimeout)); err != nil {
 		return 0, nil, err
@@ -72,7 +73,7 @@ func (s *session) ask(request []byte) (int, []byte, error) {
 	return resp.StatusCode, s.body.Bytes(), nil
 }
 
-// ask200 is ask; an answer other than 200 is an error.
+// ask200 is ask, but returns an error for a status other than 200.
 func (s *session) ask200(request []byte) ([]byte, error) {
 	status, body, err := s.ask(request)
 	if err == nil && status != http.StatusOK {
@@ -91,12 +92,12 @@ const (
 	protobufMedia = "application/vnd.kubernetes.protobuf"
 )
 
-// getRequest is a prepared GET.
+// getRequest prepares a GET.
 func getRequest(path, accept string) []byte {
 	return fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nAccept: %s\r\n\r\n", path, apiToken, accept)
 }
 
-// bodyRequest is a prepared request with a body.
+// bodyRequest prepares a request with a body.
 func bodyRequest(method, path, body string) []byte {
 	return fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", method, path, len(body), body)
 }

@@ -18,7 +18,7 @@ var stallScenario = Scenario{
 type stallSizes struct {
 	load      Scenario
 	perSecond int
-	// before is how long lines come before the disk stalls, and during how long it does.
+	// before is the time under load before the stall, and during the length of the stall.
 	before, during time.Duration
 }
 
@@ -53,7 +53,7 @@ func measureStall(ctx context.Context, m *measurement) (figures []Figure, err er
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, disk.resume(), s.stop()) }()
-	s.client.Timeout += sizes.during // it may stand still as long as the disk does
+	s.client.Timeout += sizes.during // the server may stall as long as the disk does
 	lines, err := m.startRounds(ctx, s, sizes.load, sizes.perSecond)
 	if err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func (sizes stallSizes) watch(ctx context.Context, m *measurement, s *server, di
 }
 
 // stallDuring calls look repeatedly while the disk stalls. The disk resumes on time even if look
-// takes longer: it may wait for the disk.
+// takes longer, because look may wait for the disk.
 func (sizes stallSizes) stallDuring(ctx context.Context, disk *stallingDisk, look func() error) error {
 	if err := disk.stall(); err != nil {
 		return err
@@ -128,7 +128,7 @@ func (sizes stallSizes) stallDuring(ctx context.Context, disk *stallingDisk, loo
 	ctx, cancel := context.WithCancel(ctx)
 	resumed := make(chan error, 1)
 	go func() {
-		_ = rest(ctx, sizes.during) // the disk has to go on in any case
+		_ = rest(ctx, sizes.during) // the disk must resume in any case
 		resumed <- disk.resume()
 	}()
 	for {
@@ -152,7 +152,7 @@ const (
 	catchUpTimeout = 2 * time.Minute
 )
 
-// look asks for the lag. The answer may take as long as the server stands still.
+// look reads the lag. The answer may take as long as the server stalls.
 func (seen *stalled) look(ctx context.Context, s *server) (lag float64, err error) {
 	asked := time.Now()
 	said, err := s.meters(ctx)

@@ -12,18 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stallingDisk is a file system whose disk can stop. Its disk is a file in another file system,
+// stallingDisk is a file system whose disk can stall. The disk is a file in another file system,
 // which is frozen: reads are answered, writes stay in memory, and a wait for the disk lasts until
 // the thaw. The upper file system notices nothing, as with a disk that hangs. Both are loop
 // devices, which need root.
 type stallingDisk struct {
 	dir        string
-	beneath    *os.File // the file system that is frozen
-	mounted    []string // in order
+	beneath    *os.File // root of the file system that is frozen
+	mounted    []string // in the order of mounting
 	isStalling bool
 }
 
-// errNoStall is why a disk that stalls cannot be had here.
+// errNoStall means that this machine cannot have a stalling disk.
 var errNoStall = errors.New("a stalling disk needs two file systems on loop devices, and root")
 
 const (
@@ -54,7 +54,7 @@ func newStallingDisk(ctx context.Context) (_ *stallingDisk, err error) {
 	return d, err
 }
 
-// mount makes a file system in a sparse file.
+// mount makes and mounts a file system in a sparse file.
 func (d *stallingDisk) mount(ctx context.Context, image, name string, bytes int64) error {
 	at := filepath.Join(d.dir, name)
 	if err := errors.Join(os.WriteFile(image, nil, 0o600), os.Truncate(image, bytes), os.Mkdir(at, 0o700)); err != nil {
@@ -75,7 +75,7 @@ func (d *stallingDisk) mount(ctx context.Context, image, name string, bytes int6
 	return nil
 }
 
-// path is the folder of the file system whose disk stalls.
+// path returns the folder of the file system whose disk stalls.
 func (d *stallingDisk) path() string { return filepath.Join(d.dir, "disk") }
 
 // FIFREEZE and FITHAW of linux/fs.h.
@@ -93,7 +93,7 @@ func (d *stallingDisk) stall() error {
 	return nil
 }
 
-// resume restarts the disk. It may be called when the disk runs.
+// resume restarts the disk. It does nothing if the disk is running.
 func (d *stallingDisk) resume() error {
 	if !d.isStalling {
 		return nil

@@ -13,7 +13,7 @@ import (
 var figures = []struct {
 	Name   string // also in JSON
 	Title  string
-	Format string // of a float64; empty: thousands apart
+	Format string // for a float64; empty: a whole number with separated thousands
 	Of     func(Run) float64
 }{
 	{"seconds", "seconds", "%.2f", func(r Run) float64 { return r.Server.Taking.Seconds() }},
@@ -161,7 +161,7 @@ func (r *Result) writeSpread(w io.Writer) {
 	}
 }
 
-// row writes cells that the tabwriter aligns to the right: each has to end in a tab.
+// row writes cells that the tabwriter aligns to the right: each cell must end in a tab.
 func row(w io.Writer, cells []string) { fmt.Fprintln(w, strings.Join(cells, "\t")+"\t") }
 
 func formatted(format string, v float64) string {
@@ -171,7 +171,7 @@ func formatted(format string, v float64) string {
 	return fmt.Sprintf(format, v)
 }
 
-// grouped prints a whole number with its thousands separated.
+// grouped formats a whole number with separated thousands.
 func grouped(v float64) string {
 	digits := strconv.FormatInt(int64(v), 10)
 	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
@@ -199,7 +199,7 @@ func (r *Report) WriteJSON(out io.Writer) error {
 	}{r.Version, r.Machine, results})
 }
 
-// columns are the columns of the table of a load, over all runs.
+// columns returns the columns of a load's table, over all runs.
 func (r *Result) columns() map[string]Spread {
 	if len(r.Runs) == 0 {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// target is another StatsD server. Only the datagrams that the kernel dropped before it are known.
+// target is another StatsD server. The datagrams that the kernel dropped are the only known losses.
 type target struct {
 	*child
 	udp netip.AddrPort
@@ -23,8 +23,8 @@ type target struct {
 // targetGrace is the wait after a target has opened its socket.
 const targetGrace = time.Second
 
-// startTarget starts the command line in the shell, with its placeholders filled in, and waits for
-// its socket.
+// startTarget fills in the placeholders, starts the command line in the shell, and waits until the
+// socket is open.
 func (m *measurement) startTarget(ctx context.Context) (_ *target, err error) {
 	m.step("starting the target")
 	t := &target{}
@@ -49,7 +49,8 @@ func (m *measurement) startTarget(ctx context.Context) (_ *target, err error) {
 			return nil, err
 		}
 	}
-	// A shell that has nothing left to do becomes the server; one that stays is of its family, and of its group.
+	// A shell with nothing left to do becomes the server. A shell that stays is the server's
+	// parent: measurements include the descendants, and signals reach the whole process group.
 	cmd := exec.Command("/bin/sh", "-c", fill.Replace(m.Target))
 	if m.processors.pinned() {
 		cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
@@ -85,7 +86,7 @@ func (t *target) placeholders() (*strings.Replacer, error) {
 	return strings.NewReplacer("{udp}", fmt.Sprint(t.udp.Port()), "{tcp}", tcp, "{config}", t.configFile()), nil
 }
 
-// stop ends the target. Its exit code is ignored.
+// stop ends the target. The exit code is ignored.
 func (t *target) stop() error {
 	if t.child != nil {
 		_ = t.terminate()

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// total is the sum of the values at the paths of the server's HTTP API.
+// total returns the sum of the values at the given paths of the server's HTTP API.
 func total(ctx context.Context, client *http.Client, httpAddress string, paths []string) (int64, error) {
 	var sum int64
 	for _, path := range paths {

@@ -54,10 +54,10 @@ func measureVisible(ctx context.Context, m *measurement) (figures []Figure, err 
 		Figure{Name: "lines_per_second", Unit: "lines/s", Value: sent}, Figure{Name: "dropped_datagrams", Value: float64(drops)}), nil
 }
 
-// probed are the times of one way in.
+// probed are the times of one protocol.
 type probed struct {
 	visible durations
-	reads   durations // each question on the way
+	reads   durations // of every read until the value was visible
 }
 
 // probe pushes over UDP and over HTTP in turn.
@@ -78,7 +78,7 @@ func probe(ctx context.Context, s *server, pushes int) (udp, http probed, err er
 	}
 	defer func() { err = errors.Join(err, datagrams.Close()) }()
 	for i := 0; i < pushes && err == nil; i++ {
-		value := 10*i + 1 // no zeros at its end: Kubernetes would write 1000 as 1k
+		value := 10*i + 1 // never ends in 0: Kubernetes would write 1000 as 1k
 		err = udp.once(ctx, api, "probe.udp", value, func(value int) error {
 			_, err := fmt.Fprintf(datagrams, "probe.udp:%d|g", value)
 			return err
@@ -97,13 +97,13 @@ func probe(ctx context.Context, s *server, pushes int) (udp, http probed, err er
 }
 
 const (
-	// betweenProbes lets probes fall on all moments of what the server does periodically.
+	// betweenProbes spreads the probes over all phases of the server's periodic work.
 	betweenProbes = 3 * time.Millisecond
-	// visibleTimeout is how long a value may take: a datagram that was dropped is never seen.
+	// visibleTimeout bounds the wait for a value: one in a dropped datagram never becomes visible.
 	visibleTimeout = 10 * time.Second
 )
 
-// once pushes a value and asks until it is there.
+// once pushes a value and reads until the value is visible.
 func (p *probed) once(ctx context.Context, api *session, metric string, value int, push func(value int) error) error {
 	request := getRequest("/apis/external.metrics.k8s.io/v1beta1/namespaces/default/"+metric, jsonMedia)
 	want := fmt.Appendf(nil, `"value":"%d"`, value)

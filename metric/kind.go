@@ -5,8 +5,8 @@ import "slices"
 // Kind says how the samples of a series combine.
 type Kind uint8
 
-// The kinds. The zero Kind is invalid, so that a forgotten kind is noticed. A new kind needs a row in
-// kindTable; the tests over Kinds find the tables of other packages that lack it.
+// The kinds. The zero Kind is invalid, so that a forgotten kind is noticed. A new kind needs a row
+// in kindTable; the tests over Kinds find the tables of other packages that lack it.
 const (
 	NoKind  Kind = iota
 	Counter      // increments add up
@@ -17,7 +17,8 @@ const (
 	numKinds
 )
 
-// kindTable holds each kind's name, other spellings of the name, and legal stats, the default first.
+// kindTable holds each kind's name, other spellings of the name, and legal stats, the default
+// first.
 var kindTable = [numKinds]struct {
 	name    string
 	aliases []string

@@ -58,8 +58,8 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// FuzzExpression: an expression parses back to itself, and a name that can be pushed parses as that name
-// alone.
+// FuzzExpression: an expression parses back to itself, and a name that can be pushed parses as that
+// name alone.
 func FuzzExpression(f *testing.F) {
 	for _, s := range []string{"a", "a:rate", "a:rate:10s", ":", "::", "a::10s", "a:1d:p99"} {
 		f.Add(s)
@@ -106,7 +106,8 @@ func TestCheckLabel(t *testing.T) {
 	}
 }
 
-// TestEveryKind holds each row of kindTable: a name that parses, and legal stats with the default first.
+// TestEveryKind holds each row of kindTable: a name that parses, and legal stats with the default
+// first.
 func TestEveryKind(t *testing.T) {
 	for _, k := range Kinds() {
 		if got, ok := ParseKind(k.String()); !ok || got != k {
@@ -130,8 +131,8 @@ func TestEveryKind(t *testing.T) {
 	}
 }
 
-// TestEveryStat holds each row of statTable: a name that parses and is reserved, a kind for which the
-// stat is legal, and properties that agree with each other.
+// TestEveryStat holds each row of statTable: a name that parses and is reserved, a kind for which
+// the stat is legal, and properties that agree with each other.
 func TestEveryStat(t *testing.T) {
 	for _, s := range Stats() {
 		if got, ok := ParseStat(s.String()); !ok || got != s || !HasReservedSuffix("a:"+s.String()) {

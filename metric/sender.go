@@ -19,8 +19,8 @@ type Sender struct {
 	Principal *Principal
 }
 
-// LocalKey is the bit of Sender.Key that is set in keys made by receivers, and in no key made by the
-// cluster view.
+// LocalKey is the bit of Sender.Key that is set in keys made by receivers, and in no key made by
+// the cluster view.
 const LocalKey = 1 << 63
 
 // String is the sender's name in logs: the address, or "unix".

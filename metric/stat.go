@@ -79,8 +79,8 @@ func ParseStat(s string) (Stat, bool) {
 	return NoStat, false
 }
 
-// Windowed reports whether the stat is evaluated over a window rather than over the whole life of the
-// series.
+// Windowed reports whether the stat is evaluated over a window rather than over the whole life of
+// the series.
 func (s Stat) Windowed() bool { return s >= numStats || s == NoStat || statTable[s].windowed }
 
 // Additive reports whether values of this stat may be added up over label sets. The Horizontal Pod

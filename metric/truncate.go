@@ -46,8 +46,8 @@ func TruncateArgs(args []any) []any {
 
 const excerptLength = 120
 
-// Excerpt is the beginning of a client's text for a log. The log quotes it, but slog's JSON keeps the
-// control characters beyond U+001F, which a terminal may interpret: Excerpt replaces those.
+// Excerpt is the beginning of a client's text for a log. The log quotes it, but slog's JSON keeps
+// the control characters beyond U+001F, which a terminal may interpret: Excerpt replaces those.
 func Excerpt(text []byte) string {
 	excerpt := strings.Map(func(r rune) rune {
 		if r >= 0x7f && unicode.IsControl(r) {

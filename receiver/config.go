@@ -20,11 +20,11 @@ type Config struct {
 	MaxTags int
 	// MaxPacket bounds the length that a packet on a Unix stream may announce, in bytes.
 	MaxPacket int
-	// MaxConnections bounds the open connections of each stream listener. Beyond it, the connection idle
-	// for longest is closed for the new one; if none is idle, the new one is closed.
+	// MaxConnections bounds the open connections of each stream listener. Beyond it, the connection
+	// idle for longest is closed for the new one; if none is idle, the new one is closed.
 	MaxConnections int
-	// MaxConnectionsPerAddress bounds in the same way the connections from one IPv4 address or one IPv6
-	// /64, so that one noisy client does not use up MaxConnections.
+	// MaxConnectionsPerAddress bounds in the same way the connections from one IPv4 address or one
+	// IPv6 /64, so that one noisy client does not use up MaxConnections.
 	MaxConnectionsPerAddress int
 	// IdleTimeout closes a connection that has sent nothing for this long; 0: never.
 	IdleTimeout time.Duration
@@ -36,9 +36,9 @@ type Config struct {
 
 // Listener is one address that receives StatsD.
 type Listener struct {
-	// Network is "udp", "tcp" (lines), "unixgram" or "unix". A "unix" stream carries either lines or
-	// DogStatsD packets, each behind its length as four bytes, little-endian; its first four bytes
-	// decide which.
+	// Network is "udp", "tcp" (lines), "unixgram" or "unix". A "unix" stream carries either lines
+	// or DogStatsD packets, each behind its length as four bytes, little-endian; its first four
+	// bytes decide which.
 	Network string
 	// Address is host:port, or the path of a socket file.
 	Address string

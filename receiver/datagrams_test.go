@@ -120,7 +120,8 @@ func TestReuseport(t *testing.T) {
 	}
 }
 
-// The law: sent = received + dropped by the kernel. The buffer is far too small for what comes before Run.
+// The law: sent = received + dropped by the kernel. The buffer is far too small for what comes
+// before Run.
 func TestUDPAccountsForKernelDrops(t *testing.T) {
 	small := udp(1)
 	small.ReadBuffer = 4096

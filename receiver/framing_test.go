@@ -133,7 +133,8 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
-// Clients of a Unix stream socket send either lines (python3-statsd, etsy's own test suite) or DogStatsD's packets.
+// Clients of a Unix stream socket send either lines (python3-statsd, etsy's own test suite) or
+// DogStatsD's packets.
 func TestUnixStreamFraming(t *testing.T) {
 	f := serve(t, testConfig(unixStream(t)))
 	lines, packets, short := f.dial(0), f.dial(0), f.dial(0)
@@ -180,7 +181,8 @@ func TestUnixStreamAgain(t *testing.T) {
 	}
 }
 
-// FuzzUnixSplit: a stream that begins as text is split as one of lines is, any other as one of packets is.
+// FuzzUnixSplit: a stream that begins as text is split as one of lines is, any other as one of
+// packets is.
 func FuzzUnixSplit(f *testing.F) {
 	f.Add([]byte("a:1|c\nb:1|c"), uint64(1))
 	f.Add([]byte(frame("a:1|c")), uint64(2))

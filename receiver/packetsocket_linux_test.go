@@ -76,7 +76,8 @@ func TestSecondCloseDoesNothing(t *testing.T) {
 	}
 }
 
-// A round of a socket with little to read wakes one thread: not Go's monitor with it, once a round or oftener.
+// A round of a socket with little to read wakes one thread: not Go's monitor with it, once a round
+// or oftener.
 func TestARoundWakesOneThread(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	sockets, err := openPackets(Listener{Network: "udp", Address: "127.0.0.1:0", Sockets: 1}, nil)

@@ -27,8 +27,8 @@ func TestWithoutPendingBuffer(t *testing.T) {
 	}
 }
 
-// The first datagrams of a pod arrive before its address is known. They are pending, and then applied as
-// the pod's.
+// The first datagrams of a pod arrive before its address is known. They are pending, and then
+// applied as the pod's.
 func TestPendingFromASocket(t *testing.T) {
 	senders := &directory{}
 	var buffer *pending.Buffer

@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/ledger"
 )
 
-// recorder stands where the table will: it adds up what is applied, by name, and holds the servers to the
-// contract of Applier.
+// recorder stands where the table will: it adds up what is applied, by name, and holds the servers
+// to the contract of Applier.
 type recorder struct {
 	mu      sync.Mutex
 	sums    map[string]int64

@@ -177,8 +177,8 @@ func TestAddressChangesHands(t *testing.T) {
 	}
 }
 
-// One address is looked up once a batch, an unknown one has the same key every time and another than its neighbour, and
-// nobody keeps what an address had before.
+// One address is looked up once a batch, an unknown one has the same key every time and another
+// than its neighbour, and nobody keeps what an address had before.
 func TestOrigin(t *testing.T) {
 	d := &directory{}
 	o := SenderResolver{Senders: d}

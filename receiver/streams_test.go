@@ -291,8 +291,8 @@ func TestStopGivesUpOnBusyStreams(t *testing.T) {
 	f.stop()
 }
 
-// Idle and dripping connections of an address yield to new senders, of that address and of others. A connection that
-// brought a sample a moment ago keeps its place.
+// Idle and dripping connections of an address yield to new senders, of that address and of others.
+// A connection that brought a sample a moment ago keeps its place.
 func TestIdleConnectionsYield(t *testing.T) {
 	line, packet := func(s string) string { return s + "\n" }, frame
 	for name, c := range map[string]struct {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// A goroutine that is always ready lets those run that wait for the network: on one processor, where nothing else would.
+// A goroutine that is always ready lets those run that wait for the network: on one processor,
+// where nothing else would.
 func TestTurnsAreTakenWithTheNetwork(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -50,8 +51,8 @@ func TestTurnsAreTakenWithTheNetwork(t *testing.T) {
 	for range 400 {
 		turn.yield()
 	}
-	// A round takes two turns, now and then more. Without the poller, all turns together take less time than it is
-	// asked for by itself.
+	// A round takes two turns, now and then more. Without the poller, all turns together take less
+	// time than it is asked for by itself.
 	if n := rounds.Load(); n < 10 {
 		t.Errorf("%d rounds in 400 turns, want 10 at least", n)
 	}

@@ -123,7 +123,7 @@ func newCommand() *cobra.Command {
 	return cmd
 }
 
-// serverBinary is the sluice beside this binary, else the one in $PATH.
+// serverBinary returns the path of the sluice beside this binary, or else of the sluice in $PATH.
 func serverBinary() string {
 	if self, err := os.Executable(); err == nil {
 		beside := filepath.Join(filepath.Dir(self), "sluice")
@@ -156,7 +156,7 @@ func pace(s loadtest.Scenario) string {
 	return fmt.Sprintf(", %d per second", s.Rate)
 }
 
-// all are the scenarios that take every flag that was set.
+// all returns the names of the scenarios on which every given setting has an effect.
 func all(cfg loadtest.Config) (names []string) {
 	for _, s := range loadtest.Scenarios() {
 		if cfg.Takes(s) {
@@ -168,7 +168,7 @@ func all(cfg loadtest.Config) (names []string) {
 
 func measure(cmd *cobra.Command, cfg loadtest.Config, output string) error {
 	signals := []os.Signal{syscall.SIGTERM, syscall.SIGINT}
-	if !signal.Ignored(syscall.SIGHUP) { // nohup
+	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores SIGHUP
 		signals = append(signals, syscall.SIGHUP)
 	}
 	ctx, release := signal.NotifyContext(cmd.Context(), signals...)
@@ -189,7 +189,8 @@ func measure(cmd *cobra.Command, cfg loadtest.Config, output string) error {
 	return errors.Join(write(cmd.OutOrStdout()), err)
 }
 
-// serverVersion is what the server says of itself, or the load test's version with a target.
+// serverVersion returns the output of the server's version command, or the load test's version with
+// a target.
 func serverVersion(ctx context.Context, cfg loadtest.Config) (string, error) {
 	if cfg.Target != "" {
 		return "sluice-loadtest " + sluice.Build(), nil

@@ -11,8 +11,8 @@ import (
 )
 
 // reading wraps the work of a command. The work gets the arguments together with every fault in the
-// flags, and reports them with its own: pflag alone stops at the first fault. Therefore commands have
-// DisableFlagParsing, and readArguments reads flags.
+// flags, and reports them with its own: pflag alone stops at the first fault. Therefore commands
+// have DisableFlagParsing, and readArguments reads flags.
 func reading(work func(cmd *cobra.Command, args []string, faults []error) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, raw []string) error {
 		args, faults := readArguments(cmd.Flags(), raw)
@@ -23,8 +23,8 @@ func reading(work func(cmd *cobra.Command, args []string, faults []error) error)
 	}
 }
 
-// unknownFlag is a flag that a command does not have, or such a key in the configuration file. Other faults
-// may be its consequence.
+// unknownFlag is a flag that a command does not have, or such a key in the configuration file.
+// Other faults may be its consequence.
 type unknownFlag struct {
 	text    string
 	nearest string // name of the flag that may be meant; empty: none
@@ -55,8 +55,8 @@ func nearestFlag(written string, flags *pflag.FlagSet) string {
 	return nearest(strings.ReplaceAll(strings.ToLower(strings.TrimLeft(written, "-")), "_", "-"), names)
 }
 
-// readArguments sets flags from raw. It returns the arguments that are not flags, and every fault. An
-// argument that starts with a minus and a digit is a number, not a flag.
+// readArguments sets flags from raw. It returns the arguments that are not flags, and every fault.
+// An argument that starts with a minus and a digit is a number, not a flag.
 func readArguments(flags *pflag.FlagSet, raw []string) (args []string, faults []error) {
 	for len(raw) > 0 {
 		arg := raw[0]

@@ -38,8 +38,8 @@ func (p *dataPath) banner() string {
 	return b.String()
 }
 
-// pushURL is the address of HTTP push, and the curl command for it. The certificate's name and the users of
-// the password file are not known here.
+// pushURL is the address of HTTP push, and the curl command for it. The certificate's name and the
+// users of the password file are not known here.
 func (p *dataPath) pushURL() (url, curl string) {
 	url, curl = "http://"+reachable(p.push.Addr()), "curl"
 	if p.cfg.push.TLSCertFile != "" {

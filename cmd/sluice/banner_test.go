@@ -10,8 +10,8 @@ import (
 // asSluice makes this test binary behave as sluice itself, see TestMain.
 const asSluice = "SLUICE_TEST_AS_MAIN"
 
-// Every command of the banner works as it is printed, in the order in which it is printed, and those that
-// read print what those that push pushed.
+// Every command of the banner works as it is printed, in the order in which it is printed, and
+// those that read print what those that push pushed.
 func TestBannerCommandsWork(t *testing.T) {
 	t.Setenv(asSluice, "1")
 	p := started(t, t.TempDir())

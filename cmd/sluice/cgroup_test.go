@@ -95,8 +95,8 @@ func TestMemoryBoundsFitTheLimit(t *testing.T) {
 	}
 }
 
-// inACgroup starts a server in a real cgroup with a limit (version 1 or 2; needs root) and returns the cgroup's folder
-// and what the server says.
+// inACgroup starts a server in a real cgroup with a limit (version 1 or 2; needs root) and returns
+// the cgroup's folder and what the server says.
 func inACgroup(t *testing.T, limit int64, args ...string) (group string, said io.Reader) {
 	t.Helper()
 	folder, file := "/sys/fs/cgroup/memory", "memory.limit_in_bytes"
@@ -157,8 +157,8 @@ func TestServeInACgroup(t *testing.T) {
 	t.Error("the log does not say which bounds hold")
 }
 
-// A flood of new series in a small container is refused; the kernel kills nobody. Without the bounds, these timers take
-// twice the limit.
+// A flood of new series in a small container is refused; the kernel kills nobody. Without the
+// bounds, these timers take twice the limit.
 func TestFloodInACgroup(t *testing.T) {
 	if testing.Short() {
 		t.Skip("its bound is the server's own memory; the race detector, which runs short, takes several times that")

@@ -28,8 +28,8 @@ type unreachable struct {
 func (u *unreachable) Error() string { return u.text }
 func (u *unreachable) Unwrap() error { return u.err }
 
-// noAnswer describes the error of a request without a response. Port is the setting of "sluice serve" that
-// names the expected port.
+// noAnswer describes the error of a request without a response. Port is the setting of "sluice
+// serve" that names the expected port.
 func noAnswer(base, port string, err error) error {
 	var record tls.RecordHeaderError
 	var authority x509.UnknownAuthorityError

@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// clusterSide is the part of the path that exists in a cluster only: the cluster view, the limits, and the
-// pending samples. Standalone, all of it is nil.
+// clusterSide is the part of the path that exists in a cluster only: the cluster view, the limits,
+// and the pending samples. Standalone, all of it is nil.
 type clusterSide struct {
 	client  *cluster.Client
 	view    *cluster.View
@@ -29,8 +29,8 @@ type clusterSide struct {
 	workloads *workload.Tracker
 	// readmit is set when a rejected sample may now be admitted.
 	readmit atomic.Bool
-	// reconciled is set once the restored table is reconciled with the cluster view: responses are complete
-	// from then on.
+	// reconciled is set once the restored table is reconciled with the cluster view: responses are
+	// complete from then on.
 	reconciled atomic.Bool
 }
 
@@ -121,16 +121,17 @@ func (p *dataPath) runCluster(ctx context.Context) error {
 	return group.Wait()
 }
 
-// readmitEvery bounds how often rejected samples are reconsidered because objects appeared: a cluster makes
-// many at once.
+// readmitEvery bounds how often rejected samples are reconsidered because objects appeared: a
+// cluster makes many at once.
 const readmitEvery = time.Second
 
-// pruneEvery is the interval at which series of missing objects are removed. The view already reports deleted
-// objects; but when it begins to watch a kind late, it does not know the objects deleted before.
+// pruneEvery is the interval at which series of missing objects are removed. The view already
+// reports deleted objects; but when it begins to watch a kind late, it does not know the objects
+// deleted before.
 const pruneEvery = time.Minute
 
-// follow, until ctx ends, readmits rejected samples, whose object may exist now, and removes series whose
-// object is gone.
+// follow, until ctx ends, readmits rejected samples, whose object may exist now, and removes series
+// whose object is gone.
 func (p *dataPath) follow(ctx context.Context) {
 	readmit, prune := time.NewTicker(readmitEvery), time.NewTicker(pruneEvery)
 	defer readmit.Stop()
@@ -153,8 +154,8 @@ func (p *dataPath) follow(ctx context.Context) {
 	}
 }
 
-// reconcile waits for the view, then reconciles the restored table with it: series whose object was deleted
-// meanwhile are removed, and limits apply.
+// reconcile waits for the view, then reconciles the restored table with it: series whose object was
+// deleted meanwhile are removed, and limits apply.
 func (p *dataPath) reconcile(ctx context.Context) {
 	tick := time.NewTicker(reconcilePoll)
 	defer tick.Stop()

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// letCobraReadFlags prepares the commands for the questions of the shells' completion: cobra completes
-// flags only where it reads them itself.
+// letCobraReadFlags prepares the commands for the questions of the shells' completion: cobra
+// completes flags only where it reads them itself.
 func letCobraReadFlags(root *cobra.Command) {
 	for _, command := range root.Commands() {
 		command.DisableFlagParsing = false

@@ -21,7 +21,8 @@ import (
 	"github.com/sluice-metrics/sluice/store"
 )
 
-// serverConfig is the configuration of "sluice serve": those of the stages, and what belongs to none.
+// serverConfig is the configuration of "sluice serve": those of the stages, and what belongs to
+// none.
 type serverConfig struct {
 	standalone bool
 	log        logConfig
@@ -139,12 +140,12 @@ func (s *statsdConfig) listenerField(network string, field config.Field) any {
 
 var errNoCluster = errors.New("no cluster: this process runs in no pod; must have --kubeconfig, or --standalone to run without one")
 
-// inPod reports whether this process runs in a pod: the kubelet sets the variable there (Kubernetes,
-// "Accessing the API from a Pod").
+// inPod reports whether this process runs in a pod: the kubelet sets the variable there
+// (Kubernetes, "Accessing the API from a Pod").
 func inPod() bool { return os.Getenv("KUBERNETES_SERVICE_HOST") != "" }
 
-// validate returns the faults found while the settings were read, and all others. A setting that could
-// not be read is not checked again: it is at its default.
+// validate returns the faults found while the settings were read, and all others. A setting that
+// could not be read is not checked again: it is at its default.
 func (c *serverConfig) validate(faults ...error) error {
 	known := faulty(faults)
 	for _, fault := range faults {

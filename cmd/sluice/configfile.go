@@ -16,9 +16,9 @@ import (
 // notInFile are flags of serve that are no settings.
 var notInFile = map[string]bool{"config": true, "help": true, "print-example-config": true}
 
-// readConfigFile sets flags from a YAML file whose keys are the flags' names. It returns every fault in
-// the file, with its line, and where each setting is written. A flag given on the command line keeps its
-// value.
+// readConfigFile sets flags from a YAML file whose keys are the flags' names. It returns every
+// fault in the file, with its line, and where each setting is written. A flag given on the command
+// line keeps its value.
 func readConfigFile(path string, flags *pflag.FlagSet) (written map[string]string, faults []error) {
 	broken := func(where, text string) (map[string]string, []error) {
 		return nil, []error{&settingFault{"config", where + ":", text}}
@@ -80,8 +80,8 @@ func newUnknownSetting(where, key string, flags *pflag.FlagSet) *unknownFlag {
 	return u
 }
 
-// yamlFault says where and why the file is not YAML: "yaml: line 3: …" in the form of other faults. The
-// library reports a tab in the indentation without naming it, and not always with its line.
+// yamlFault says where and why the file is not YAML: "yaml: line 3: …" in the form of other faults.
+// The library reports a tab in the indentation without naming it, and not always with its line.
 func yamlFault(path string, file []byte, err error) (where, text string) {
 	var spaced yaml.Node
 	if tab := guiltyTab(file); tab >= 0 && yaml.Unmarshal(bytes.ReplaceAll(file, []byte("\t"), []byte(" ")), &spaced) == nil {

@@ -14,8 +14,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// A terminal obeys control characters (C0, DEL, C1), so no name, label key or label value may hold one, whichever
-// protocol brings it. Each sample below is refused with reason "name"; the one beside it, in the same push, is taken.
+// A terminal obeys control characters (C0, DEL, C1), so no name, label key or label value may hold
+// one, whichever protocol brings it. Each sample below is refused with reason "name"; the one
+// beside it, in the same push, is taken.
 func TestControlCharactersAreRefused(t *testing.T) {
 	for name, text := range map[string]string{"newline": "b\nc", "escape": "b\x1b[31m", "DEL": "b\x7f", "C1": "b\u009b31m", "C1 first": "\u0080"} {
 		t.Run(name, func(t *testing.T) {

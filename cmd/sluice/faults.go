@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// settingFault is the fault of one setting. Its message begins with the setting as the user wrote it:
-// "--max-series", "-n", or "sluice.yaml:3: max-series".
+// settingFault is the fault of one setting. Its message begins with the setting as the user wrote
+// it: "--max-series", "-n", or "sluice.yaml:3: max-series".
 type settingFault struct {
 	name    string // without dashes
 	written string
@@ -41,8 +41,8 @@ func faulty(errs []error) map[string]bool {
 	return names
 }
 
-// set gives a flag a value. An invalid one leaves the flag as it was: pflag's own types would turn to 0,
-// which may be a second fault. The error continues the name of the setting.
+// set gives a flag a value. An invalid one leaves the flag as it was: pflag's own types would turn
+// to 0, which may be a second fault. The error continues the name of the setting.
 func set(flag *pflag.Flag, value string) error {
 	before := flag.Value.String()
 	err := flag.Value.Set(value)
@@ -83,8 +83,8 @@ func (c *serverConfig) as(name string) string {
 	return "--" + name
 }
 
-// word renders a stage's fault with the names of settings. It fails for errors of other types, and for
-// fields that no setting sets.
+// word renders a stage's fault with the names of settings. It fails for errors of other types, and
+// for fields that no setting sets.
 func (c *serverConfig) word(stage validator, err error) (error, bool) {
 	var fault *config.Fault
 	if !errors.As(err, &fault) {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A server starts on an empty data folder whose disk is full, says what it does without, and persists once there is
-// room.
+// A server starts on an empty data folder whose disk is full, says what it does without, and
+// persists once there is room.
 func TestEmptyFolderOnAFullDisk(t *testing.T) {
 	disk := t.TempDir()
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=160m"); err != nil {

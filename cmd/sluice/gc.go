@@ -8,13 +8,14 @@ import (
 	"time"
 )
 
-// collectorPercent is GOGC, unless the environment sets it. The long-lived table is outside the heap, or
-// without pointers in it, and a line allocates hardly anything: a low target costs no measurable time.
+// collectorPercent is GOGC, unless the environment sets it. The long-lived table is outside the
+// heap, or without pointers in it, and a line allocates hardly anything: a low target costs no
+// measurable time.
 const collectorPercent = 25
 
-// ballast is never touched, so it takes address space and no memory. It counts as heap: a small server whose
-// HTTP pushes allocate then collects every 16 MiB instead of every one or two. A large server collects
-// rarely anyway; with the ballast it would keep 16 MiB more garbage.
+// ballast is never touched, so it takes address space and no memory. It counts as heap: a small
+// server whose HTTP pushes allocate then collects every 16 MiB instead of every one or two. A large
+// server collects rarely anyway; with the ballast it would keep 16 MiB more garbage.
 var ballast []byte
 
 const (
@@ -23,8 +24,8 @@ const (
 	ballastLook  = 10 * time.Second
 )
 
-// tuneCollector is called after the restore: its heap grows from nothing, and a low target would collect it
-// over and over.
+// tuneCollector is called after the restore: its heap grows from nothing, and a low target would
+// collect it over and over.
 func tuneCollector() {
 	if os.Getenv("GOGC") == "" {
 		ballast = make([]byte, ballastBytes)

@@ -50,7 +50,8 @@ func (o *apiOptions) validate() error {
 	return errors.Join(faults...)
 }
 
-// checkTimeout rejects time limits that no server can meet. HTTP clients differ in the meaning of 0.
+// checkTimeout rejects time limits that no server can meet. HTTP clients differ in the meaning of
+// 0.
 func checkTimeout(wait time.Duration) error {
 	if wait <= 0 {
 		return fmt.Errorf("--timeout is %v; must be above 0", wait)
@@ -142,8 +143,8 @@ func (o *apiOptions) kubeconfigs() ([]string, error) {
 	return there, nil
 }
 
-// hiddenBy is the reason why a file's existence cannot be checked; nil if it can. Most often the folder is
-// another user's, such as a server's data folder.
+// hiddenBy is the reason why a file's existence cannot be checked; nil if it can. Most often the
+// folder is another user's, such as a server's data folder.
 func hiddenBy(path string) error {
 	_, err := os.Stat(path)
 	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {

@@ -37,8 +37,8 @@ func printTable(out io.Writer, values []measured, wide bool, now time.Time) erro
 	return table.Flush()
 }
 
-// print formats the value for people: a whole number exactly, others with six significant digits, or more
-// where there are more before the point. "16667m" is 16.667.
+// print formats the value for people: a whole number exactly, others with six significant digits,
+// or more where there are more before the point. "16667m" is 16.667.
 func (v measured) print() string {
 	if quantity, err := resource.ParseQuantity(v.value); err == nil {
 		if whole, ok := quantity.AsInt64(); ok {
@@ -66,7 +66,8 @@ func plainNumber(v float64) string {
 	return text
 }
 
-// age is the age of the newest sample. A windowed value has none: its timestamp is the window's end.
+// age is the age of the newest sample. A windowed value has none: its timestamp is the window's
+// end.
 func (v measured) age(now time.Time) string {
 	if v.window != 0 {
 		return "-"
@@ -94,8 +95,9 @@ func printAge(d time.Duration) string {
 	return strconv.Itoa(int(d/(24*time.Hour))) + "d"
 }
 
-// visible escapes text of a server for printing: pushers choose labels, and a terminal obeys control
-// characters (C0, DEL and C1). They are written as in Go, "\n" and "\x1b", as is invalid UTF-8.
+// visible escapes text of a server for printing: pushers choose labels, and a terminal obeys
+// control characters (C0, DEL and C1). They are written as in Go, "\n" and "\x1b", as is invalid
+// UTF-8.
 func visible(s string) string {
 	if utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl) {
 		return s

@@ -213,7 +213,8 @@ func TestGetNamesABadSelectorAndAnIdleInterval(t *testing.T) {
 	wantLines(t, errs, `--labels is "a=b=c"; must be a selector`, `--selector is "!"; must be a selector`, "--interval is set without --watch")
 }
 
-// The kubeconfig is --kubeconfig's, the data folder's, or $KUBECONFIG's, and the error says where it was looked for.
+// The kubeconfig is --kubeconfig's, the data folder's, or $KUBECONFIG's, and the error says where
+// it was looked for.
 func TestGetFindsAKubeconfig(t *testing.T) {
 	p := started(t, t.TempDir())
 	t.Chdir(t.TempDir())
@@ -234,8 +235,8 @@ func TestGetFindsAKubeconfig(t *testing.T) {
 	}
 }
 
-// A folder that cannot be looked into is not one that holds no kubeconfig. (A loop of links stands for another user's
-// folder: root may look into every other.)
+// A folder that cannot be looked into is not one that holds no kubeconfig. (A loop of links stands
+// for another user's folder: root may look into every other.)
 func TestGetSaysThatItMayNotLook(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.Symlink("data", "data"); err != nil {

@@ -91,7 +91,8 @@ size_count 3
 broken NaN
 `
 
-// Groups and what they serve survive a kill as soon as a push with sync=true was answered, and a clean stop.
+// Groups and what they serve survive a kill as soon as a push with sync=true was answered, and a
+// clean stop.
 func TestGroupsSurviveARestart(t *testing.T) {
 	dir, copied := t.TempDir(), filepath.Join(t.TempDir(), "copy")
 	var exposed, listed string

@@ -13,10 +13,11 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/statsd"
 )
 
-// The guard of the hot path: what a line costs from its bytes to its place in the table, as wired, without
-// sockets. It is held against finding the line ends of the same bytes in the same run, so that it says the same
-// on a fast machine and on a slow one, and the minimum of many short rounds counts, so that other work does not.
-// The bounds are twice what was measured: they are for what goes wrong by a factor.
+// The guard of the hot path: what a line costs from its bytes to its place in the table, as wired,
+// without sockets. It is held against finding the line ends of the same bytes in the same run, so
+// that it says the same on a fast machine and on a slow one, and the minimum of many short rounds
+// counts, so that other work does not. The bounds are twice what was measured: they are for what
+// goes wrong by a factor.
 var guarded = []struct {
 	kind, line string
 	most       float64 // times finding the line ends

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/term"
 )
 
-// newHelp replaces cobra's own help command, which prints the root's help for an unknown command and calls
-// that a success.
+// newHelp replaces cobra's own help command, which prints the root's help for an unknown command
+// and calls that a success.
 func newHelp() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",
@@ -58,7 +58,8 @@ func columns(out any) int {
 	return min(max(width-1, leastColumns), mostColumns)
 }
 
-// printHelp prints the help of a command: its text, usage, examples, subcommands, and flags by groups.
+// printHelp prints the help of a command: its text, usage, examples, subcommands, and flags by
+// groups.
 func printHelp(cmd *cobra.Command, _ []string) {
 	fmt.Fprint(cmd.OutOrStdout(), helpText(cmd, columns(cmd.OutOrStdout())))
 }

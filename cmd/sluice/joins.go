@@ -10,9 +10,9 @@ import (
 	"github.com/sluice-metrics/sluice/workload"
 )
 
-// documents joins the documents that the store persists beside the table: groups, and in a cluster the
-// metrics that workloads have pushed. Keys of both are hashes of different texts. The first byte of a
-// workload's document identifies it.
+// documents joins the documents that the store persists beside the table: groups, and in a cluster
+// the metrics that workloads have pushed. Keys of both are hashes of different texts. The first
+// byte of a workload's document identifies it.
 type documents struct {
 	groups    *group.Groups
 	workloads *workload.Tracker // nil: standalone
@@ -63,7 +63,8 @@ func (g groupTable) Remove(o metric.Object, name string, sets []metric.Labels) {
 		g.table.Remove(o.Namespace, name, sets)
 		return
 	}
-	// The UID of an object is not known here, so Delete matches the labels of all its series; they are few.
+	// The UID of an object is not known here, so Delete matches the labels of all its series; they
+	// are few.
 	match := func(have metric.Labels) bool { return have == sets[0] }
 	if len(sets) > 1 {
 		these := make(map[metric.Labels]struct{}, len(sets))

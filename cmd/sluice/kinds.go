@@ -36,8 +36,8 @@ func kindOf(resource string) kind {
 	return kind{resource, namespaced, true, canonical}
 }
 
-// splitObject takes "<resource>/<name>" apart. Its error continues the name of the argument, lists other
-// valid values, as in " or external", and suggests the nearest resource.
+// splitObject takes "<resource>/<name>" apart. Its error continues the name of the argument, lists
+// other valid values, as in " or external", and suggests the nearest resource.
 func splitObject(object, others string) (resource, name string, err error) {
 	resource, name, ok := strings.Cut(object, "/")
 	if ok && resource != "" && name != "" {
@@ -49,7 +49,8 @@ func splitObject(object, others string) (resource, name string, err error) {
 	return "", "", fmt.Errorf("is %q; must be <resource>/<name>%s%s", object, others, suggestKind(resource))
 }
 
-// suggestKind continues the error of a resource that is not built into Kubernetes with the nearest one.
+// suggestKind continues the error of a resource that is not built into Kubernetes with the nearest
+// one.
 func suggestKind(resource string) string {
 	if kindOf(resource).known {
 		return ""

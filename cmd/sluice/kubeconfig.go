@@ -14,8 +14,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// kubeconfigName is the file in the data folder by which kubectl and "sluice get" reach a standalone Sluice.
-// caName is the file with the adapter's certificate authority.
+// kubeconfigName is the file in the data folder by which kubectl and "sluice get" reach a
+// standalone Sluice. caName is the file with the adapter's certificate authority.
 const (
 	kubeconfigName = "kubeconfig"
 	caName         = "ca.crt"
@@ -24,8 +24,8 @@ const (
 // anyToken keeps kubectl from asking for a password. A standalone server ignores it.
 const anyToken = "anybody"
 
-// writeKubeconfig writes the kubeconfig for an API at this address and returns its path. Clients trust the
-// authority in caFile; if it is empty, those of the system.
+// writeKubeconfig writes the kubeconfig for an API at this address and returns its path. Clients
+// trust the authority in caFile; if it is empty, those of the system.
 func writeKubeconfig(dir, address, caFile string) (string, error) {
 	cluster := &clientcmdapi.Cluster{Server: "https://" + address}
 	if caFile != "" {
@@ -52,7 +52,8 @@ func writeKubeconfig(dir, address, caFile string) (string, error) {
 	return path, nil
 }
 
-// keepKubeconfig writes the kubeconfig of a standalone server. On a full disk the server starts without it.
+// keepKubeconfig writes the kubeconfig of a standalone server. On a full disk the server starts
+// without it.
 func (p *dataPath) keepKubeconfig() (err error) {
 	ca := ""
 	if p.cfg.api.CertFile == "" {
@@ -67,7 +68,8 @@ func (p *dataPath) keepKubeconfig() (err error) {
 	return err
 }
 
-// renewFile writes a file, unless it already has this content: on a full disk the present one serves.
+// renewFile writes a file, unless it already has this content: on a full disk the present one
+// serves.
 func renewFile(path string, text []byte) error {
 	if before, err := os.ReadFile(path); err == nil && bytes.Equal(before, text) {
 		return nil

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// A kubeconfig that says the same is left alone: a start on a full disk needs no room for it. Another one takes its place whole.
+// A kubeconfig that says the same is left alone: a start on a full disk needs no room for it.
+// Another one takes its place whole.
 func TestKubeconfigIsWrittenWhereItDiffers(t *testing.T) {
 	dir := t.TempDir()
 	stat := func(address string) os.FileInfo {

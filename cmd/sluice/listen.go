@@ -34,8 +34,8 @@ type listenError struct {
 func (l *listenError) Error() string { return l.text }
 func (l *listenError) Unwrap() error { return l.err }
 
-// listenFault says why a listener could not be opened, and which setting names its address. An error that
-// is not about the address is returned as it is.
+// listenFault says why a listener could not be opened, and which setting names its address. An
+// error that is not about the address is returned as it is.
 func (c *serverConfig) listenFault(setting string, err error) error {
 	var errno syscall.Errno
 	var lookup *net.DNSError
@@ -87,9 +87,9 @@ func (c *serverConfig) statsdFault(err error) error {
 	return err
 }
 
-// otherBusyPorts lists, after a start that failed because a port is in use, the other ports in use. It
-// probes them by listening; every socket of the failed start must be closed. Unix sockets are left out:
-// probing would create their files.
+// otherBusyPorts lists, after a start that failed because a port is in use, the other ports in use.
+// It probes them by listening; every socket of the failed start must be closed. Unix sockets are
+// left out: probing would create their files.
 func (c *serverConfig) otherBusyPorts(failed error) (busy []error) {
 	var first *listenError
 	if !errors.As(failed, &first) || !errors.Is(first, syscall.EADDRINUSE) {

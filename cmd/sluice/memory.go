@@ -10,17 +10,18 @@ import (
 	"strings"
 )
 
-// The shares of a cgroup's memory limit. A fixed part is left for the idle server and for the storage
-// process, whose memory is bounded by the sizes of its tables. In the rest, a series takes up to 300 bytes
-// outside Go's heap, besides its names, which max-bytes bounds; the heap needs room for garbage.
+// The shares of a cgroup's memory limit. A fixed part is left for the idle server and for the
+// storage process, whose memory is bounded by the sizes of its tables. In the rest, a series takes
+// up to 300 bytes outside Go's heap, besides its names, which max-bytes bounds; the heap needs room
+// for garbage.
 const (
 	leftForPrograms  = 192 << 20
 	bytesOfASeries   = 2 << 10 // per series in the rest: a seventh of it is then series
 	leastMemoryBound = 1 << 20
 )
 
-// fitMemory lowers the memory bounds that are not set to fit a cgroup's limit, in whole MiB. It never
-// raises one.
+// fitMemory lowers the memory bounds that are not set to fit a cgroup's limit, in whole MiB. It
+// never raises one.
 func (c *serverConfig) fitMemory(limit memoryLimit, isSet func(flag string) bool) {
 	c.memory = limit
 	rest := limit.bytes - min(leftForPrograms, limit.bytes/2)
@@ -37,8 +38,8 @@ func (c *serverConfig) fitMemory(limit memoryLimit, isSet func(flag string) bool
 	c.receiver.Pending.MaxBytes = max(c.receiver.Pending.MaxBytesPerSender, min(c.receiver.Pending.MaxBytes, rest/16))
 }
 
-// goMemoryLimit is the soft limit of the Go heap: two thirds of the cgroup's limit. The remainder is for the
-// series, which lie outside the heap, and for the storage process. 0: no limit.
+// goMemoryLimit is the soft limit of the Go heap: two thirds of the cgroup's limit. The remainder
+// is for the series, which lie outside the heap, and for the storage process. 0: no limit.
 func (c *serverConfig) goMemoryLimit() int64 { return c.memory.bytes / 3 * 2 &^ (1<<20 - 1) }
 
 // boundMemory sets the limit of the Go heap and logs all memory bounds. GOMEMLIMIT overrides it.
@@ -68,11 +69,12 @@ type memoryLimit struct {
 // unlimited is the least value that means "no limit": cgroup v1 has the largest page-aligned int64.
 const unlimited = 1 << 60
 
-// cgroupMemoryLimit is the lowest memory limit of this process's cgroup and of its ancestors, version 1 or 2.
-// The root is "/", except in tests. False: there is no limit.
+// cgroupMemoryLimit is the lowest memory limit of this process's cgroup and of its ancestors,
+// version 1 or 2. The root is "/", except in tests. False: there is no limit.
 //
-// A container usually sees its own cgroup as the root of the tree, but version 1 still has the host's path
-// in /proc/self/cgroup. Missing folders are therefore skipped, up to the root of the tree.
+// A container usually sees its own cgroup as the root of the tree, but version 1 still has the
+// host's path in /proc/self/cgroup. Missing folders are therefore skipped, up to the root of the
+// tree.
 func cgroupMemoryLimit(root string) (lowest memoryLimit, limited bool) {
 	text, err := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
 	if err != nil {

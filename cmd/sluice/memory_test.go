@@ -21,8 +21,9 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/statsd"
 )
 
-// What a counter with three tags takes in the server's process, and where: SLUICE_MEMORY=750000 (or another number of series)
-// go test ./cmd/sluice -run TestMemoryOfASeries -v. Ten million take minutes and 5 GiB. The store is not in it.
+// What a counter with three tags takes in the server's process, and where: SLUICE_MEMORY=750000 (or
+// another number of series) go test ./cmd/sluice -run TestMemoryOfASeries -v. Ten million take
+// minutes and 5 GiB. The store is not in it.
 func TestMemoryOfASeries(t *testing.T) {
 	series, err := strconv.Atoi(os.Getenv("SLUICE_MEMORY"))
 	if err != nil {
@@ -125,7 +126,8 @@ type heapSite struct {
 	bytes int64
 }
 
-// heapSites is what lives on Go's heap, by the function of this module that asked for it, the most first. It is sampled.
+// heapSites is what lives on Go's heap, by the function of this module that asked for it, the most
+// first. It is sampled.
 func heapSites() []heapSite {
 	records := make([]runtime.MemProfileRecord, 100_000)
 	n, _ := runtime.MemProfile(records, false)

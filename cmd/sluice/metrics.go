@@ -10,12 +10,12 @@ import (
 	"github.com/sluice-metrics/sluice"
 )
 
-// collectorsShare selects the CPU classes that give the garbage collector's share. Go's CPU figures compare
-// with each other only, not with the kernel's.
+// collectorsShare selects the CPU classes that give the garbage collector's share. Go's CPU figures
+// compare with each other only, not with the kernel's.
 var collectorsShare = collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/cpu/classes/(gc/total|idle|total):cpu-seconds$`)}
 
-// newRegistry returns a registry with the metrics of the process. Metrics that libraries register with the
-// default registry are not in it.
+// newRegistry returns a registry with the metrics of the process. Metrics that libraries register
+// with the default registry are not in it.
 func newRegistry() *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	info := prometheus.NewGauge(prometheus.GaugeOpts{

@@ -18,7 +18,8 @@ const (
 	metricsBegin = "<!-- the rest is written by: go test ./cmd/sluice -run TestMetrics -update -->\n"
 )
 
-// METRICS.md lists every metric that a running server shows, and no other, with type, labels and meaning.
+// METRICS.md lists every metric that a running server shows, and no other, with type, labels and
+// meaning.
 func TestMetricsAreDocumented(t *testing.T) {
 	p := started(t, t.TempDir(), "--statsd-unix", t.TempDir()+"/stream")
 	atFirst := namesOf(t, p.registry)
@@ -76,8 +77,8 @@ func useEverything(t *testing.T, p *dataPath) {
 	}
 }
 
-// ofACluster is the registry of a server in a cluster, whose API server is away. It looks at credentials, and shows the
-// certificate of a folder.
+// ofACluster is the registry of a server in a cluster, whose API server is away. It looks at
+// credentials, and shows the certificate of a folder.
 func ofACluster(t *testing.T, certificates string) prometheus.Gatherer {
 	t.Helper()
 	dir := t.TempDir()
@@ -124,8 +125,8 @@ func (b both) Gather() ([]*dto.MetricFamily, error) {
 	return all, err
 }
 
-// metricsTable prints what is gathered as a table. Names of the Go runtime's own metrics change with its
-// versions and are left to its documentation.
+// metricsTable prints what is gathered as a table. Names of the Go runtime's own metrics change
+// with its versions and are left to its documentation.
 func metricsTable(t *testing.T, gatherer prometheus.Gatherer) string {
 	t.Helper()
 	families, err := gatherer.Gather()

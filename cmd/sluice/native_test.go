@@ -10,8 +10,8 @@ import (
 	"github.com/prometheus/common/expfmt"
 )
 
-// A client that has too many buckets halves their number, or takes more values for zero. Nothing is counted twice by that, and
-// nothing is lost.
+// A client that has too many buckets halves their number, or takes more values for zero. Nothing is
+// counted twice by that, and nothing is lost.
 func TestNativeHistogramsThatChangeTheirResolution(t *testing.T) {
 	for name, c := range map[string]struct {
 		opts   prometheus.HistogramOpts

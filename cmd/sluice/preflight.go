@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// checkDataFolder finds faults of the data folder before any port is opened: a second server that is
-// started by mistake then reports the folder in use, not a port. It changes nothing, and the store checks
-// again.
+// checkDataFolder finds faults of the data folder before any port is opened: a second server that
+// is started by mistake then reports the folder in use, not a port. It changes nothing, and the
+// store checks again.
 func (p *dataPath) checkDataFolder(context.Context) error {
 	dir, err := filepath.Abs(p.cfg.store.Dir)
 	if err != nil {
@@ -47,8 +47,8 @@ func (p *dataPath) storeFault(err error) error {
 	return fmt.Errorf("%s %s: %s", p.cfg.as("data-dir"), p.cfg.store.Dir, strings.TrimPrefix(err.Error(), "store: "))
 }
 
-// checkCertificate finds faults of the serving certificate before any port is opened. The adapter reads the
-// file again.
+// checkCertificate finds faults of the serving certificate before any port is opened. The adapter
+// reads the file again.
 func (p *dataPath) checkCertificate(context.Context) error {
 	file, key := p.cfg.api.CertFile, p.cfg.api.KeyFile
 	if file == "" {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A server that was killed leaves the lock to the process of its database for a moment. The next start waits for
-// that instead of naming a dead process.
+// A server that was killed leaves the lock to the process of its database for a moment. The next
+// start waits for that instead of naming a dead process.
 func TestStartRightAfterAKill(t *testing.T) {
 	dead := exec.Command("true")
 	if err := dead.Run(); err != nil {

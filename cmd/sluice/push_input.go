@@ -17,16 +17,17 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// inputPatience is how long a line from standard input waits for others to share its datagram, and how
-// long lines written before a signal may take to be read.
+// inputPatience is how long a line from standard input waits for others to share its datagram, and
+// how long lines written before a signal may take to be read.
 const inputPatience = 100 * time.Millisecond
 
-// pushInput sends the valid lines of standard input and reports the others, until its end or a signal.
+// pushInput sends the valid lines of standard input and reports the others, until its end or a
+// signal.
 func pushInput(cmd *cobra.Command, check *checker, out *lineSender) error {
 	ctx, release := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
 	defer release()
-	// Nothing interrupts the read of a terminal or pipe: after a signal the reader ends with the process,
-	// or with its next line.
+	// Nothing interrupts the read of a terminal or pipe: after a signal the reader ends with the
+	// process, or with its next line.
 	left := make(chan struct{})
 	defer close(left)
 	lines, in := make(chan inputLine, 256), inputReader{}
@@ -46,8 +47,8 @@ func pushInput(cmd *cobra.Command, check *checker, out *lineSender) error {
 	return errors.Join(faults...)
 }
 
-// streamLines sends lines, each at most inputPatience after it was read. It returns how many were invalid,
-// and whether the input ended before ctx.
+// streamLines sends lines, each at most inputPatience after it was read. It returns how many were
+// invalid, and whether the input ended before ctx.
 func streamLines(ctx context.Context, lines <-chan inputLine, check *checker, out *lineSender, errs io.Writer) (bad int, ended bool) {
 	send := time.NewTicker(inputPatience)
 	defer send.Stop()

@@ -158,7 +158,8 @@ func (s *lineSender) flush() {
 // refusalWait is how long the kernel may take to report that a local port is closed.
 const refusalWait = 20 * time.Millisecond
 
-// finish sends the rest and prints the number of lines. It fails for a port that the network reports as closed.
+// finish sends the rest and prints the number of lines. It fails for a port that the network
+// reports as closed.
 func (s *lineSender) finish(out io.Writer) error {
 	s.flush()
 	if s.err == nil {

@@ -225,7 +225,8 @@ func TestPushFaults(t *testing.T) {
 	}
 }
 
-// Each way to push a value is read back through the metrics API by get, from the object it was pushed to.
+// Each way to push a value is read back through the metrics API by get, from the object it was
+// pushed to.
 func TestPushedValuesAreGot(t *testing.T) {
 	p := started(t, t.TempDir())
 	http := "http://" + p.push.Addr().String()

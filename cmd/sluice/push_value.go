@@ -170,8 +170,8 @@ func (c *credentials) send(ctx context.Context, method, target, body string) (pu
 	return answer, err
 }
 
-// senseless are the reasons of a 400 response for values that no server accepts, such as a value that is
-// not a number. An object that this sender may not describe is a 403.
+// senseless are the reasons of a 400 response for values that no server accepts, such as a value
+// that is not a number. An object that this sender may not describe is a 403.
 var senseless = map[string]bool{
 	metric.Malformed.String(): true, metric.BadName.String(): true, metric.BadValue.String(): true,
 	metric.BadRate.String(): true, metric.TooLong.String(): true, metric.Identity.String(): true,

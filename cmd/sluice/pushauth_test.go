@@ -27,7 +27,8 @@ func TestBannerKnowsTLSAndPasswords(t *testing.T) {
 	}
 }
 
-// Files that cannot be used, and settings that do not fit together, are told by the names of their flags.
+// Files that cannot be used, and settings that do not fit together, are told by the names of their
+// flags.
 func TestPushFaultsNameTheirFlags(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")
 	for _, c := range []struct {

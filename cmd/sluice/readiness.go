@@ -35,8 +35,8 @@ func (p *progress) state() (bool, string) {
 	return false, "starting"
 }
 
-// checks are the lines of /readyz. The store is ready once it has restored: a disk that fails later costs
-// persistence only, so it is reported and does not take Sluice out of service.
+// checks are the lines of /readyz. The store is ready once it has restored: a disk that fails later
+// costs persistence only, so it is reported and does not take Sluice out of service.
 func (p *dataPath) checks() []operations.Check {
 	checks := []operations.Check{
 		{Name: "start", State: p.progress.state},

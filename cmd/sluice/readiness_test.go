@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// Before everything is made, the checks answer (nothing of the path is there yet) and say what is waited for.
+// Before everything is made, the checks answer (nothing of the path is there yet) and say what is
+// waited for.
 func TestNotReadyBeforeItIsWired(t *testing.T) {
 	p := &dataPath{cfg: &serverConfig{standalone: true}}
 	p.progress.wait("restoring the store")

@@ -40,8 +40,8 @@ type streams struct {
 	out, err io.Writer
 }
 
-// mostOfAnError bounds the printed bytes of one error: an argument may be a whole file by mistake, and
-// errors quote arguments.
+// mostOfAnError bounds the printed bytes of one error: an argument may be a whole file by mistake,
+// and errors quote arguments.
 const mostOfAnError = 2 << 10
 
 // run executes one command line and returns the process's exit code. It writes errors to std.err.

@@ -58,7 +58,8 @@ func newServe() *cobra.Command {
 	return cmd
 }
 
-// serve runs until the first signal, or until a stage fails. A second signal ends the process at once.
+// serve runs until the first signal, or until a stage fails. A second signal ends the process at
+// once.
 func serve(cmd *cobra.Command, cfg *serverConfig) error {
 	ctx, release := untilSignal(cmd.Context())
 	defer release()
@@ -85,12 +86,13 @@ func serve(cmd *cobra.Command, cfg *serverConfig) error {
 	return path.run(ctx)
 }
 
-// untilSignal returns a context that ends with the first SIGTERM, SIGINT or SIGHUP. A second SIGTERM or SIGINT
-// then ends the process at once. A second SIGHUP does not: a terminal that is closed sends two, one by the
-// kernel and one by the shell. A SIGHUP that is ignored, as under nohup, stays ignored.
+// untilSignal returns a context that ends with the first SIGTERM, SIGINT or SIGHUP. A second
+// SIGTERM or SIGINT then ends the process at once. A second SIGHUP does not: a terminal that is
+// closed sends two, one by the kernel and one by the shell. A SIGHUP that is ignored, as under
+// nohup, stays ignored.
 //
-// A write to stderr or stdout fails once the reader is gone, and has no other effect: without a listener for
-// SIGPIPE, Go would end the process.
+// A write to stderr or stdout fails once the reader is gone, and has no other effect: without a
+// listener for SIGPIPE, Go would end the process.
 func untilSignal(parent context.Context) (ctx context.Context, release func()) {
 	hangUp, brokenPipe := make(chan os.Signal, 1), make(chan os.Signal, 1)
 	signal.Notify(brokenPipe, syscall.SIGPIPE)

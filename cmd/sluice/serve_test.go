@@ -16,8 +16,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// This binary is also sluice: for the store, which tries databases in a process of its own, and for commands
-// that are copied from the banner.
+// This binary is also sluice: for the store, which tries databases in a process of its own, and for
+// commands that are copied from the banner.
 func TestMain(m *testing.M) {
 	if code, isChild := store.ChildMain(); isChild {
 		os.Exit(code)
@@ -34,7 +34,8 @@ func onFreePorts(dir string, more ...string) []string {
 		"--http-address", "127.0.0.1:0", "--api-address", "127.0.0.1:0", "--ops-address", "127.0.0.1:0", "--log-level", "error"}, more...)
 }
 
-// wantLines wants exactly these beginnings of lines among the errors, in any order, and a last line with a hint.
+// wantLines wants exactly these beginnings of lines among the errors, in any order, and a last line
+// with a hint.
 func wantLines(t *testing.T, errs string, want ...string) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSpace(errs), "\n")
@@ -129,7 +130,8 @@ func TestConfigFileThatIsNone(t *testing.T) {
 	}
 }
 
-// A setting of the file that cannot be read is one fault: it is not missing besides, and not judged at its default.
+// A setting of the file that cannot be read is one fault: it is not missing besides, and not judged
+// at its default.
 func TestFaultsInTheFileAreToldOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "sluice.yaml")
 	for text, want := range map[string]string{

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// setting is one entry of the server's configuration. All else follows from it: the flag, the key of the
-// configuration file, the example file, the completion, and the chart's schema for "config".
+// setting is one entry of the server's configuration. All else follows from it: the flag, the key
+// of the configuration file, the example file, the completion, and the chart's schema for "config".
 type setting struct {
 	name     string // of the flag and of the file's key
 	variable any    // pointer to the field that it sets, or one of the types of setting_values.go
@@ -210,8 +210,8 @@ func (c *serverConfig) settingGroups() []settingGroup {
 // aboutSender says that a line which names no object describes the pod that sent it.
 const aboutSender = "sender"
 
-// The allowed values of settings that take one of a few words. A test holds those of other packages'
-// types to what the types accept.
+// The allowed values of settings that take one of a few words. A test holds those of other
+// packages' types to what the types accept.
 var (
 	dialects    = []string{"statsd", "dogstatsd", "influx", "librato", "signalfx"}
 	abouts      = []string{aboutSender, receiver.AboutExternal}

@@ -86,8 +86,8 @@ func TestChoicesAreComplete(t *testing.T) {
 	}
 }
 
-// A setting that is added must be complete: a field of its own, help that stands alone, and a fault that
-// leads back to it.
+// A setting that is added must be complete: a field of its own, help that stands alone, and a fault
+// that leads back to it.
 func TestSettingsAreComplete(t *testing.T) {
 	c := defaultConfig()
 	c.bind(pflag.NewFlagSet("serve", pflag.ContinueOnError))
@@ -113,8 +113,8 @@ func TestSettingsAreComplete(t *testing.T) {
 	}
 }
 
-// Every field of a stage's Config is a setting, or is known to be none. A new field is an error here
-// until it has an entry in settingGroups, or a line below.
+// Every field of a stage's Config is a setting, or is known to be none. A new field is an error
+// here until it has an entry in settingGroups, or a line below.
 func TestEveryFieldIsASettingOrNone(t *testing.T) {
 	none := map[string]string{
 		"receiver.Listeners": "made from the statsd settings", "receiver.MaxLine": "a protocol's limit",
@@ -152,7 +152,8 @@ func TestEveryFieldIsASettingOrNone(t *testing.T) {
 	}
 }
 
-// Faults name fields that exist: every fault of an empty Config leads to a setting, or names a field.
+// Faults name fields that exist: every fault of an empty Config leads to a setting, or names a
+// field.
 func TestFaultsNameFields(t *testing.T) {
 	c := serverConfig{}
 	c.bind(pflag.NewFlagSet("serve", pflag.ContinueOnError))

@@ -104,7 +104,8 @@ func (s *serving) ask(method, url, body string) string {
 
 const depth = "/v1/namespaces/shop/external/depth"
 
-// A server that is told to stop while it starts has not failed, whether its data folder is new or not.
+// A server that is told to stop while it starts has not failed, whether its data folder is new or
+// not.
 func TestStopDuringTheStart(t *testing.T) {
 	dir := t.TempDir()
 	for _, folder := range []string{"new", "restored from"} {
@@ -121,8 +122,8 @@ func TestStopDuringTheStart(t *testing.T) {
 	}
 }
 
-// Who closes the terminal sends SIGHUP, and often twice: the server ends as with SIGTERM, and what it acknowledged
-// is there again.
+// Who closes the terminal sends SIGHUP, and often twice: the server ends as with SIGTERM, and what
+// it acknowledged is there again.
 func TestHangUpLosesNothing(t *testing.T) {
 	dir := t.TempDir()
 	s := startServing(t, dir)

@@ -86,8 +86,8 @@ type ended struct {
 	err   error
 }
 
-// runStages starts all stages and waits until ctx or a stage ends. Then it stops them in their order, each
-// once the one before has finished. It returns the first error.
+// runStages starts all stages and waits until ctx or a stage ends. Then it stops them in their
+// order, each once the one before has finished. It returns the first error.
 func runStages(ctx context.Context, log *slog.Logger, stages []stage) error {
 	stops := make([]context.CancelFunc, len(stages))
 	finished := make([]chan struct{}, len(stages))
@@ -136,7 +136,8 @@ type earlyStage struct {
 	err  error // published by the closing of done
 }
 
-// startEarly starts run now. It lasts until the method run of the stage is stopped, even if ctx ends before.
+// startEarly starts run now. It lasts until the method run of the stage is stopped, even if ctx
+// ends before.
 func startEarly(ctx context.Context, run func(context.Context) error) *earlyStage {
 	own, stop := context.WithCancel(context.WithoutCancel(ctx))
 	e := &earlyStage{stop: stop, done: make(chan struct{})}
@@ -147,7 +148,8 @@ func startEarly(ctx context.Context, run func(context.Context) error) *earlyStag
 	return e
 }
 
-// run is the stage's own run: it waits until ctx or the work ends, then until the work has finished.
+// run is the stage's own run: it waits until ctx or the work ends, then until the work has
+// finished.
 func (e *earlyStage) run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():

@@ -13,8 +13,8 @@ func didYouMean(word string, candidates []string) string {
 	return ""
 }
 
-// nearest is the candidate that is closest to a word; empty: none is close. Close is one edit per three
-// letters, or a word that begins or ends one candidate only.
+// nearest is the candidate that is closest to a word; empty: none is close. Close is one edit per
+// three letters, or a word that begins or ends one candidate only.
 func nearest(word string, candidates []string) string {
 	if word == "" {
 		return ""
@@ -35,8 +35,8 @@ func nearest(word string, candidates []string) string {
 	return best
 }
 
-// editDistance counts the letters to insert, delete or replace, and the neighbours to swap, that turn a
-// into b (optimal string alignment).
+// editDistance counts the letters to insert, delete or replace, and the neighbours to swap, that
+// turn a into b (optimal string alignment).
 func editDistance(a, b string) int {
 	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/term"
 )
 
-// watch reads repeatedly until ctx ends. It draws a plot on a terminal that can move its cursor, and prints
-// a row per value and read elsewhere. An error of the first read ends it, unless the metric does not exist
-// yet; later errors are shown, because the server may come back.
+// watch reads repeatedly until ctx ends. It draws a plot on a terminal that can move its cursor,
+// and prints a row per value and read elsewhere. An error of the first read ends it, unless the
+// metric does not exist yet; later errors are shown, because the server may come back.
 func watch(ctx context.Context, out io.Writer, interval time.Duration, read func(context.Context) ([]measured, error)) error {
 	show := rows(out)
 	if file, ok := out.(*os.File); ok && term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb" {
@@ -81,7 +81,8 @@ func repeat(ctx context.Context, interval time.Duration, once func(first bool) e
 	}
 }
 
-// because is the reason why there is no value. An unreachable server does not mean that the metric is absent.
+// because is the reason why there is no value. An unreachable server does not mean that the metric
+// is absent.
 func because(err error) string {
 	var silent *unreachable
 	switch {
@@ -132,8 +133,8 @@ func screen(terminal *os.File) shower {
 	}
 }
 
-// paper is the size to draw at. A terminal without a known size, such as a serial line or a new pseudo
-// terminal, reports 0 columns and 0 rows, and no error.
+// paper is the size to draw at. A terminal without a known size, such as a serial line or a new
+// pseudo terminal, reports 0 columns and 0 rows, and no error.
 func paper(width, height int, err error) (columns, rows int) {
 	if err != nil || width <= 0 {
 		width = 80

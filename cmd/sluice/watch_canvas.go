@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// A braille character is a grid of 2 × 4 dots; dotBits says which bit of it each dot is (Unicode block
-// U+2800, where the dots of the first column are numbered 1, 2, 3, 7).
+// A braille character is a grid of 2 × 4 dots; dotBits says which bit of it each dot is (Unicode
+// block U+2800, where the dots of the first column are numbered 1, 2, 3, 7).
 var dotBits = [4][2]rune{{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}}
 
 const brailleBase = 0x2800
@@ -66,8 +66,9 @@ func shortNumber(v float64) string {
 	return fmt.Sprintf("%.4g", v)
 }
 
-// drawPlot draws lines of equal length over one scale as rows of text at most width wide: from the left edge
-// until the width is used up, then with the newest value at the right edge. NaN leaves a gap.
+// drawPlot draws lines of equal length over one scale as rows of text at most width wide: from the
+// left edge until the width is used up, then with the newest value at the right edge. NaN leaves a
+// gap.
 func drawPlot(lines [][]float64, width, rows int) []string {
 	columns := max(width-axisWidth, 8)
 	picture := newCanvas(columns, rows)
@@ -110,8 +111,8 @@ func (c *canvas) line(line []float64, low, high float64, owner int) {
 	}
 }
 
-// span is the scale: it holds every number and is never empty. Numbers that are all on one side of 0 get
-// a scale that begins there.
+// span is the scale: it holds every number and is never empty. Numbers that are all on one side of
+// 0 get a scale that begins there.
 func span(lines [][]float64) (low, high float64) {
 	for _, line := range lines {
 		for _, v := range line {

@@ -16,8 +16,8 @@ const (
 	ctrlD = 4
 )
 
-// untilKey returns a context that ends when "q" is pressed, and a function that restores the terminal, which
-// must be called. Without a terminal to read from, only signals end the context.
+// untilKey returns a context that ends when "q" is pressed, and a function that restores the
+// terminal, which must be called. Without a terminal to read from, only signals end the context.
 func untilKey(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	tty, err := os.Open("/dev/tty") // unlike standard input, its reads can be interrupted

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// watched is all reads of a watched metric so far: a line of numbers per object or label set, all of one
-// length, with NaN where a value was absent.
+// watched is all reads of a watched metric so far: a line of numbers per object or label set, all
+// of one length, with NaN where a value was absent.
 type watched struct {
 	title string
 	times []time.Time

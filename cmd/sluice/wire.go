@@ -33,12 +33,13 @@ import (
 //	                                 per new line)
 //
 // The goroutine that reads a socket also parses and applies: there is no channel and no queue. The
-// operations port × requests stands beside the path, and so does the view of a cluster (cluster.go).
+// operations port × requests stands beside the path, and so does the view of a cluster
+// (cluster.go).
 //
-// wire makes the parts in the order of need, and this file has them in that order. The operations port is
-// first, so that /readyz answers during the start. The StatsD sockets follow, so that datagrams wait in
-// the kernel while the store restores. The store fills the table; then come the ports that answer from it.
-// stages.go stops the parts in the order of the data.
+// wire makes the parts in the order of need, and this file has them in that order. The operations
+// port is first, so that /readyz answers during the start. The StatsD sockets follow, so that
+// datagrams wait in the kernel while the store restores. The store fills the table; then come the
+// ports that answer from it. stages.go stops the parts in the order of the data.
 type dataPath struct {
 	cfg        *serverConfig
 	log        *slog.Logger
@@ -62,8 +63,8 @@ type dataPath struct {
 // errStopped: the context ended before all parts were made.
 var errStopped = errors.New("stopped before the start was complete")
 
-// wire makes the whole path and restores the table. If a step fails, the parts already made are closed.
-// If the cause is the end of ctx, the error is errStopped.
+// wire makes the whole path and restores the table. If a step fails, the parts already made are
+// closed. If the cause is the end of ctx, the error is errStopped.
 func wire(ctx context.Context, cfg *serverConfig, log *slog.Logger) (*dataPath, error) {
 	p := &dataPath{cfg: cfg, log: log, registry: newRegistry(), ledger: ledger.New()}
 	for _, step := range []func(context.Context) error{

@@ -21,9 +21,9 @@ var once = sync.OnceValues(func() (Paths, error) { return Build(context.Backgrou
 // Get is Build, once a process.
 func Get() (Paths, error) { return once() }
 
-// Build builds the binaries that are not in the cache. It reports each build and its progress; report
-// may be nil. The first build takes twelve minutes of one processor, a later one milliseconds.
-// Processes that build at the same time wait for each other.
+// Build builds the binaries that are not in the cache. It reports each build and its progress;
+// report may be nil. The first build takes twelve minutes of one processor, a later one
+// milliseconds. Processes that build at the same time wait for each other.
 func Build(ctx context.Context, report func(string)) (Paths, error) {
 	if report == nil {
 		report = func(string) {}

@@ -29,8 +29,8 @@ func cacheFolder() (string, error) {
 	return folder, os.MkdirAll(folder, 0o755)
 }
 
-// lock takes a file's lock, which the kernel releases if the process dies. It polls: a blocking call
-// could not be cancelled.
+// lock takes a file's lock, which the kernel releases if the process dies. It polls: a blocking
+// call could not be cancelled.
 func lock(ctx context.Context, path string) (release func(), err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_CLOEXEC, 0o644)
 	if err != nil {

@@ -45,8 +45,8 @@ func (m module) build(ctx context.Context, report func(string)) (string, error) 
 	return m.buildFrom(ctx, source, report)
 }
 
-// buildFrom keeps a folder in the cache per key. A folder gets its name after its last file is written,
-// so it is complete.
+// buildFrom keeps a folder in the cache per key. A folder gets its name after its last file is
+// written, so it is complete.
 func (m module) buildFrom(ctx context.Context, source string, report func(string)) (string, error) {
 	key, err := m.key(source)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 // reportEvery is the time between two reports of a build.
 const reportEvery = 15 * time.Second
 
-// progress reads the output of "go build -v", which names each package that it compiles, and reports
-// how many there were. Packages in Go's build cache are not named.
+// progress reads the output of "go build -v", which names each package that it compiles, and
+// reports how many there were. Packages in Go's build cache are not named.
 type progress struct {
 	name   string
 	total  int // packages

@@ -23,8 +23,8 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	started := make(chan error)
 	go func() {
 		defer close(p.done)
-		// The system sends the death signal when the parent's thread ends, not its process: the thread that
-		// starts the child stays until the child has ended.
+		// The system sends the death signal when the parent's thread ends, not its process: the
+		// thread that starts the child stays until the child has ended.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()

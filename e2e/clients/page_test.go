@@ -64,8 +64,8 @@ func TestClientsPage(t *testing.T) {
 
 var command = regexp.MustCompile(`(?m)^    (bin/sluice (?:push|get) .*|bash -c .*|curl .*|kubectl --kubeconfig .*)$`)
 
-// TestCommandsOfPages runs the commands of README's first minute, docs/http-api.md and docs/statsd.md
-// with the server's ports. A command that reads queue_depth prints 42.
+// TestCommandsOfPages runs the commands of README's first minute, docs/http-api.md and
+// docs/statsd.md with the server's ports. A command that reads queue_depth prints 42.
 func TestCommandsOfPages(t *testing.T) {
 	t.Parallel()
 	_, section, _ := strings.Cut(page(t, "README.md"), "\n## The first minute\n")

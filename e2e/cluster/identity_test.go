@@ -9,7 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// What a pod sends before its address is in the API is its own all the same, and nobody's until then.
+// What a pod sends before its address is in the API is its own all the same, and nobody's until
+// then.
 func creditsFirstDatagrams(t *testing.T, c *cluster) {
 	ns := c.Namespace(t, "early")
 	release := c.Kubelet.Hold(ns)
@@ -29,8 +30,8 @@ func creditsFirstDatagrams(t *testing.T, c *cluster) {
 	}
 }
 
-// The next sample from an address that another pod has now is that pod's; of what the one before had nothing is left, not
-// even where both have the same name.
+// The next sample from an address that another pod has now is that pod's; of what the one before
+// had nothing is left, not even where both have the same name.
 func creditsTheNextHolderOfAnAddress(t *testing.T, c *cluster) {
 	ns := c.Namespace(t, "reused")
 	first := c.pod(t, ns, "web-0", "default")
@@ -91,7 +92,8 @@ func (s stillThere) Error() string { return string(s) }
 
 const errStillThere = stillThere("the pod is still there")
 
-// A pod speaks of itself, and of what is in its namespace and no pod; never of another pod, nor of another namespace.
+// A pod speaks of itself, and of what is in its namespace and no pod; never of another pod, nor of
+// another namespace.
 func believesNoStranger(t *testing.T, c *cluster) {
 	ns, other := c.Namespace(t, "mine"), c.Namespace(t, "yours")
 	me, victim := addressOf(t, c.pod(t, ns, "me", "default")), addressOf(t, c.pod(t, other, "victim", "default"))

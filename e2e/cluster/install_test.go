@@ -98,7 +98,8 @@ func render(t *testing.T, values string) []*unstructured.Unstructured {
 	return objects
 }
 
-// redirect makes the API server reach this machine where it would reach the pod: there is no network of Services.
+// redirect makes the API server reach this machine where it would reach the pod: there is no
+// network of Services.
 func redirect(t *testing.T, object *unstructured.Unstructured, address string) {
 	t.Helper()
 	if object.GetKind() == "Service" {
@@ -118,8 +119,8 @@ func redirect(t *testing.T, object *unstructured.Unstructured, address string) {
 	}
 }
 
-// mounted puts into files what the chart mounts, and returns the flags that name them. Addresses and the data folder are
-// given by flags, too: they go before the file.
+// mounted puts into files what the chart mounts, and returns the flags that name them. Addresses
+// and the data folder are given by flags, too: they go before the file.
 func mounted(t *testing.T, objects []*unstructured.Unstructured) (flags []string) {
 	t.Helper()
 	folder := t.TempDir()

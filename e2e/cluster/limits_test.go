@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A pod may have five metrics. The sixth is refused and an Event says so; the documentation's LimitRange lets it in, and rejects no
-// pod.
+// A pod may have five metrics. The sixth is refused and an Event says so; the documentation's
+// LimitRange lets it in, and rejects no pod.
 func refusesTheSixthMetric(t *testing.T, c *cluster) {
 	ns := c.Namespace(t, "limits")
 	one := c.pod(t, ns, "one", "default")

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// outage is longer than samples are held for a pod whose address nobody tells, and long enough for client-go's
-	// watches to wait half a minute between two attempts.
+	// outage is longer than samples are held for a pod whose address nobody tells, and long enough
+	// for client-go's watches to wait half a minute between two attempts.
 	outage = 65 * time.Second
 	// lateAtMost is how long after the API server is back Sluice may be behind.
 	lateAtMost = 3 * time.Second
@@ -23,8 +23,8 @@ const (
 
 const unanswered = `sluice_cluster_unanswered_seconds{resource="pods"}`
 
-// The API server is away for a minute. Sluice says so, holds the samples of a pod whose address is not told meanwhile, and
-// is up to date as soon as the server is back. A frozen one is told, too.
+// The API server is away for a minute. Sluice says so, holds the samples of a pod whose address is
+// not told meanwhile, and is up to date as soon as the server is back. A frozen one is told, too.
 func TestAPIServerOutage(t *testing.T) {
 	c := installInto(t, controlplane.New(t, controlplane.DefaultConfig()))
 	ns, early := c.Namespace(t, "outage"), c.Namespace(t, "starting")

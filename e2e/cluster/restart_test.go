@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Killed while it is scaled out, Sluice is back before the autoscaler could act on anything but what it was: the replicas do
-// not move.
+// Killed while it is scaled out, Sluice is back before the autoscaler could act on anything but
+// what it was: the replicas do not move.
 func survivesAKill(t *testing.T, c *cluster) {
 	ns := c.Namespace(t, "killed")
 	c.Apply(t, ns, example(t, "hpa-pods.yaml", ns))
@@ -24,8 +24,8 @@ func survivesAKill(t *testing.T, c *cluster) {
 	c.noWarningsNow(t, ns, "web")
 }
 
-// The pod that pushed is gone, then Sluice is killed: the others of its Deployment read 0 before and after. A
-// Deployment of which nobody ever pushed reads nothing.
+// The pod that pushed is gone, then Sluice is killed: the others of its Deployment read 0 before
+// and after. A Deployment of which nobody ever pushed reads nothing.
 func remembersAcrossAKill(t *testing.T, c *cluster) {
 	ns := c.Namespace(t, "remembered")
 	c.Apply(t, ns, deployment("web"), deployment("quiet"))

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// The Deployment of the documentation's example goes from one pod to as many as the formula says, ceil(35/10), and back
-// when the traffic stops: an idle counter is an explicit 0, so the autoscaler does not freeze.
+// The Deployment of the documentation's example goes from one pod to as many as the formula says,
+// ceil(35/10), and back when the traffic stops: an idle counter is an explicit 0, so the autoscaler
+// does not freeze.
 func scalesOnPods(t *testing.T, c *cluster) {
 	ns := c.Namespace(t, "pods")
 	c.Apply(t, ns, example(t, "hpa-pods.yaml", ns))

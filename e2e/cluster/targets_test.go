@@ -52,7 +52,8 @@ func (c *cluster) repeat(t *testing.T, from netip.Addr, datagram func() string) 
 	t.Cleanup(func() { close(stop); <-done })
 }
 
-// An ingress controller that is trusted to speak for others drives the autoscaler of what stands behind an Ingress.
+// An ingress controller that is trusted to speak for others drives the autoscaler of what stands
+// behind an Ingress.
 func scalesOnAnObject(t *testing.T, c *cluster) {
 	ns := c.Namespace(t, "object")
 	controller := c.pod(t, c.forwarders(t), "controller-"+ns, "controller")
@@ -79,7 +80,8 @@ func (c *cluster) forwarders(t *testing.T) string {
 	return "ingress"
 }
 
-// A batch job's push of a queue's length scales the workers by it; another queue of the same name plays no part.
+// A batch job's push of a queue's length scales the workers by it; another queue of the same name
+// plays no part.
 func scalesOnAnExternal(t *testing.T, c *cluster) {
 	ns := c.Namespace(t, "external")
 	c.Apply(t, ns, deployment("worker"), example(t, "hpa-external.yaml", ns))
@@ -94,7 +96,8 @@ func scalesOnAnExternal(t *testing.T, c *cluster) {
 	c.wantReplicas(t, ns, "worker", 1, 90*time.Second)
 }
 
-// A Pushgateway client of a pod pushes to its own namespace without saying so, and nobody else reads or deletes that.
+// A Pushgateway client of a pod pushes to its own namespace without saying so, and nobody else
+// reads or deletes that.
 func takesWhatAPushgatewayTakes(t *testing.T, c *cluster) {
 	ns, other := c.Namespace(t, "gateway"), c.Namespace(t, "elsewhere")
 	batch, stranger := addressOf(t, c.pod(t, ns, "batch", "default")), addressOf(t, c.pod(t, other, "stranger", "default"))

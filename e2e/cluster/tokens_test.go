@@ -23,11 +23,12 @@ import (
 // answersLast is how long what the API server said is kept, and a little.
 const answersLast = 12 * time.Second
 
-// tokensLast is the same for tokens, whose verdict the API server keeps for ten seconds itself: it may be asked just before.
+// tokensLast is the same for tokens, whose verdict the API server keeps for ten seconds itself: it
+// may be asked just before.
 const tokensLast = 22 * time.Second
 
-// A token opens its account's namespace. What another namespace takes is said, and once granted works, and once taken away
-// does not.
+// A token opens its account's namespace. What another namespace takes is said, and once granted
+// works, and once taken away does not.
 func tokensOpenTheirNamespace(t *testing.T, c *cluster) {
 	ns, other := c.Namespace(t, "tokens"), c.Namespace(t, "granted")
 	c.Apply(t, ns, "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: batch}\n")
@@ -115,7 +116,8 @@ func boundTokensNameTheirPod(t *testing.T, c *cluster) {
 	within(t, tokensLast, func() error { return c.tryPush(t, token, "POST", "/v1/statsd", "hits:3|c\n", 401) })
 }
 
-// Without its API server Sluice does not say that a token is no good: whoever pushes shall come again.
+// Without its API server Sluice does not say that a token is no good: whoever pushes shall come
+// again.
 func TestTokensWithoutAPIServer(t *testing.T) {
 	plane := controlplane.Shared(t)
 	plane.Apply(t, "", "apiVersion: v1\nkind: Namespace\nmetadata: {name: away}\n")
@@ -213,8 +215,8 @@ type wire struct {
 	open []net.Conn
 }
 
-// cut makes a wire to the control plane, and a kubeconfig of the service account "server" of the namespace "away" that
-// leads through it.
+// cut makes a wire to the control plane, and a kubeconfig of the service account "server" of the
+// namespace "away" that leads through it.
 func cut(t *testing.T, plane *controlplane.ControlPlane) (*wire, string) {
 	t.Helper()
 	file, err := clientcmd.LoadFromFile(plane.ServiceAccountKubeconfig(t, "away", "server"))

@@ -46,8 +46,8 @@ func addressOf(t *testing.T, pod core.Pod) netip.Addr {
 	return address
 }
 
-// load is traffic on the pods of a selector: it comes in at a rate and is spread evenly over those that are ready, as a
-// load balancer would do it. Each pod sends a line for its share.
+// load is traffic on the pods of a selector: it comes in at a rate and is spread evenly over those
+// that are ready, as a load balancer would do it. Each pod sends a line for its share.
 type load struct {
 	perSecond atomic.Int64
 	stop      context.CancelFunc

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// walks is how many times the README's walk-through is done, side by side. The autoscaler removes any of the four pods
-// on the way down, so a single walk says little.
+// walks is how many times the README's walk-through is done, side by side. The autoscaler removes
+// any of the four pods on the way down, so a single walk says little.
 const walks = 10
 
 // perDatagram is the time that the README's loop takes for a datagram beside its "sleep 0.1".
 const perDatagram = 14 * time.Millisecond
 
-// The README's walk-through, to the letter: one pod of four pushes, then nobody does. The Deployment settles at four and
-// returns to one, whichever of its pods stays.
+// The README's walk-through, to the letter: one pod of four pushes, then nobody does. The
+// Deployment settles at four and returns to one, whichever of its pods stays.
 func walksThroughTheReadme(t *testing.T, c *cluster) {
 	namespaces := make([]string, walks)
 	loops := make([]*walk, walks)

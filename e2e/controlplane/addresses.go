@@ -6,14 +6,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// nodeAddress is the node's own, and so that of pods in its network: this machine is the node.
+// nodeAddress is the address of the node, which is this machine, and of pods in the host network.
 var nodeAddress = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
-// addresses are assigned to pods. None is assigned twice unless a test chooses it: chance reuse
-// would make tests fail by chance. Not safe for concurrent use.
+// addresses assigns addresses to pods. It assigns no address twice unless a test chooses that:
+// accidental reuse would make tests flaky. It is not safe for concurrent use.
 type addresses struct {
 	last   netip.Addr
-	chosen map[string][]netip.Addr // by namespace, in the order in which its next pods get them
+	chosen map[string][]netip.Addr // by namespace: the addresses of the next pods, in order
 	given  map[types.UID]netip.Addr
 }
 
@@ -25,7 +25,7 @@ func newAddresses() *addresses {
 	}
 }
 
-// give returns the pod's address, the same at each call.
+// give returns the pod's address, the same in every call.
 func (a *addresses) give(namespace string, pod types.UID) netip.Addr {
 	if address, ok := a.given[pod]; ok {
 		return address

@@ -46,8 +46,8 @@ func aggregated(t *testing.T, c *ControlPlane) (port string) {
 	return port
 }
 
-// The way that the metrics APIs will go: an APIService, a Service that leads to this machine, and the front
-// proxy's certificate, which says who asks.
+// The way that the metrics APIs will go: an APIService, a Service that leads to this machine, and
+// the front proxy's certificate, which says who asks.
 func TestAggregatedServerLearnsWhoAsks(t *testing.T) {
 	c := Shared(t)
 	ns := c.Namespace(t, "aggregated")

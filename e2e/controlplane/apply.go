@@ -43,7 +43,7 @@ func decode(manifest string) (objects []*unstructured.Unstructured, err error) {
 		} else if err != nil {
 			return nil, err
 		}
-		if len(object.Object) > 0 { // a document of comments alone
+		if len(object.Object) > 0 { // skips a document that has only comments
 			objects = append(objects, object)
 		}
 	}
@@ -65,7 +65,7 @@ func (c *ControlPlane) apply(ctx context.Context, namespace string, object *unst
 	return resource.Namespace(object.GetNamespace()).Apply(ctx, object.GetName(), object, options)
 }
 
-// mapping asks again where a kind is not known: it may have come a moment ago.
+// mapping repeats discovery if a kind is unknown: the kind may be new.
 func (c *ControlPlane) mapping(object *unstructured.Unstructured) (*meta.RESTMapping, error) {
 	kind := object.GroupVersionKind()
 	mapping, err := c.mapper.RESTMapping(kind.GroupKind(), kind.Version)

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// pair is the paths of a certificate and its key.
+// pair is the paths of a certificate and the private key.
 type pair struct {
 	certificate, key string
 }
@@ -58,7 +58,8 @@ func (a *authority) forServer(name string) (pair, error) {
 	})
 }
 
-// forClient issues a client certificate. The API server maps its organizations to groups.
+// forClient issues a client certificate. The API server maps the certificate's organizations to
+// groups.
 func (a *authority) forClient(name, user string, groups ...string) (pair, error) {
 	return a.issue(name, &x509.Certificate{
 		Subject:     pkix.Name{CommonName: user, Organization: groups},

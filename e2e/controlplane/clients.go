@@ -26,7 +26,7 @@ func clientsOfKubeconfig(path string) (Clients, error) {
 	if err != nil {
 		return Clients{}, err
 	}
-	config.QPS = -1 // no waiting on this side
+	config.QPS = -1 // no client-side rate limit
 	return clientsOf(config)
 }
 
@@ -39,7 +39,7 @@ func clientsOf(config *rest.Config) (c Clients, err error) {
 	return c, err
 }
 
-// As are the clients of another user, whom the administrator impersonates.
+// As returns the clients of another user, whom the administrator impersonates.
 func (c *ControlPlane) As(t *testing.T, user string, groups ...string) Clients {
 	t.Helper()
 	config := rest.CopyConfig(c.REST)
@@ -56,13 +56,13 @@ func (c Clients) Get(ctx context.Context, path string) ([]byte, error) {
 	result := c.Kubernetes.CoreV1().RESTClient().Get().RequestURI(path).Do(ctx)
 	body, err := result.Raw()
 	if err != nil {
-		err = result.Error() // which has read the message out of the body
+		err = result.Error() // holds the message from the body
 	}
 	return body, err
 }
 
-// ServiceAccountKubeconfig is the path of a kubeconfig with a token of a service account, and so with the rights
-// that its roles give and no more.
+// ServiceAccountKubeconfig returns the path of a kubeconfig with a token of a service account. The
+// token has only the rights of the service account's roles.
 func (c *ControlPlane) ServiceAccountKubeconfig(t *testing.T, namespace, name string) string {
 	t.Helper()
 	path, err := c.files.kubeconfig(fmt.Sprintf("%s.%s", namespace, name), &clientcmdapi.AuthInfo{Token: c.Token(t, namespace, name)})
@@ -72,7 +72,7 @@ func (c *ControlPlane) ServiceAccountKubeconfig(t *testing.T, namespace, name st
 	return path
 }
 
-// Token is one of a service account, good for the API server for an hour.
+// Token returns a token of a service account, valid at the API server for an hour.
 func (c *ControlPlane) Token(t *testing.T, namespace, serviceAccount string) string {
 	t.Helper()
 	request, err := c.Kubernetes.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), serviceAccount, &authentication.TokenRequest{}, metav1.CreateOptions{})

@@ -4,8 +4,8 @@ import "time"
 
 // Config is the configuration of a control plane.
 type Config struct {
-	HPASync                time.Duration // between two looks of the autoscaler at its metrics
-	DownscaleStabilization time.Duration // for autoscalers whose behavior says nothing
+	HPASync                time.Duration // between two reads of an autoscaler's metrics
+	DownscaleStabilization time.Duration // for autoscalers whose behavior sets none
 	StartTimeout           time.Duration // until the API server and the controllers answer
 }
 

@@ -16,12 +16,12 @@ import (
 
 // ControlPlane is a running control plane. Its methods are safe for concurrent use.
 type ControlPlane struct {
-	Clients          // of an administrator (system:masters)
-	Kubelet *Kubelet // of the only node
+	Clients          // clients of an administrator (system:masters)
+	Kubelet *Kubelet // kubelet of the only node
 
-	Kubeconfig   string // path of the administrator's
-	CA           string // path: of the API server's certificate, and of client certificates
-	FrontProxyCA string // path: of the certificate with which the API server calls what it aggregates
+	Kubeconfig   string // path of the administrator's kubeconfig
+	CA           string // path: authority of the API server's certificate and of client certificates
+	FrontProxyCA string // path: authority of the API server's client certificate for calls to aggregated servers
 
 	cfg       Config
 	folder    string
@@ -29,11 +29,11 @@ type ControlPlane struct {
 	binaries  binaries.Paths
 	ports     ports
 	mapper    *restmapper.DeferredDiscoveryRESTMapper
-	processes []process // in the order of their start
+	processes []process // in the order of starting
 	logs      []string  // paths
 }
 
-// Start runs a control plane and returns when it is ready. Whoever starts it stops it.
+// Start runs a control plane and returns when it is ready. The caller must call Stop.
 func Start(ctx context.Context, cfg Config) (*ControlPlane, error) {
 	paths, err := binaries.Get()
 	if err != nil {
@@ -62,7 +62,7 @@ func (c *ControlPlane) Stop() error {
 		c.Kubelet.stop()
 	}
 	for i := len(c.processes) - 1; i >= 0; i-- {
-		c.processes[i].Kill() // the data goes with it: a clean stop would save nothing
+		c.processes[i].Kill() // the data is deleted too, so a clean stop would save nothing
 	}
 	return os.RemoveAll(c.folder)
 }
@@ -87,7 +87,7 @@ func (c *ControlPlane) startEtcd(context.Context) error {
 	return c.run("etcd", c.binaries.Etcd, c.etcdFlags())
 }
 
-// startAPIServer returns when the API server and its default roles are ready. The API server waits
+// startAPIServer returns when the API server and the default roles are ready. The API server waits
 // for etcd itself.
 func (c *ControlPlane) startAPIServer(ctx context.Context) error {
 	if err := c.run(apiServerName, c.binaries.APIServer, c.apiServerFlags()); err != nil {
@@ -127,7 +127,7 @@ func (c *ControlPlane) run(name, binary string, flags []string) error {
 	return nil
 }
 
-// await polls until the check succeeds, the time is over, or a process has ended.
+// await polls until the check succeeds, the timeout passes, or a process has ended.
 func (c *ControlPlane) await(ctx context.Context, what string, ask func(context.Context) error) error {
 	for {
 		err := ask(ctx)

@@ -120,7 +120,8 @@ metadata: {name: reader}
 	}
 }
 
-// The autoscaler looks, finds no metrics API, and says so: it runs, as the service account that RBAC knows.
+// The autoscaler looks, finds no metrics API, and says so: it runs, as the service account that
+// RBAC knows.
 func TestAutoscalerRuns(t *testing.T) {
 	c := Shared(t)
 	ns := c.Namespace(t, "hpa")

@@ -17,7 +17,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// frontProxyName is whom aggregated servers believe when it says who asks.
+// frontProxyName is the name in the front proxy's client certificate. Aggregated servers trust the
+// user that this client names in request headers.
 const frontProxyName = "front-proxy-client"
 
 // credentials are the paths of certificates and kubeconfigs.
@@ -69,7 +70,7 @@ func (c *credentials) makeServiceAccountKey() error {
 	return err
 }
 
-// userKubeconfig issues a client certificate and writes a kubeconfig with it.
+// userKubeconfig issues a client certificate and writes a kubeconfig with that certificate.
 func (c *credentials) userKubeconfig(ca *authority, user string, groups ...string) (string, error) {
 	name := filepath.Base(user)
 	p, err := ca.forClient(name, user, groups...)
@@ -79,7 +80,7 @@ func (c *credentials) userKubeconfig(ca *authority, user string, groups ...strin
 	return c.kubeconfig(name, &clientcmdapi.AuthInfo{ClientCertificate: p.certificate, ClientKey: p.key})
 }
 
-// kubeconfig writes one for the API server.
+// kubeconfig writes a kubeconfig for the API server and returns the path.
 func (c *credentials) kubeconfig(name string, user *clientcmdapi.AuthInfo) (string, error) {
 	const cluster = "e2e"
 	config := clientcmdapi.NewConfig()
@@ -91,7 +92,8 @@ func (c *credentials) kubeconfig(name string, user *clientcmdapi.AuthInfo) (stri
 	return path, clientcmd.WriteToFile(*config, path)
 }
 
-// get wants 200 of a server whose certificate the authority signed.
+// get sends a GET to a server whose certificate the authority signed. A status other than 200 is an
+// error.
 func (c *credentials) get(ctx context.Context, url string) error {
 	pem, err := os.ReadFile(c.ca)
 	if err != nil {

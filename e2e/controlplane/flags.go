@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// controllers are those that the tests need. A scheduler's work is the Kubelet's; endpoints may not have
-// addresses of 127.0.0.0/8, so nobody makes any.
+// controllers are the controllers that the tests need. The Kubelet replaces the scheduler.
+// Endpoints may not have addresses of 127.0.0.0/8, so there is no endpoints controller.
 var controllers = []string{
 	"clusterrole-aggregation-controller",
 	"deployment-controller",
@@ -38,7 +38,7 @@ func (c *ControlPlane) apiServerFlags() []string {
 		"--cert-dir=" + c.folder,
 		"--client-ca-file=" + c.files.ca,
 		"--authorization-mode=RBAC",
-		"--disable-admission-plugins=ServiceAccount", // pods need no account of their own
+		"--disable-admission-plugins=ServiceAccount", // pods need no service account
 		"--allow-privileged",
 		"--service-cluster-ip-range=10.0.0.0/24",
 		"--endpoint-reconciler-type=none",
@@ -64,7 +64,7 @@ func (c *ControlPlane) controllerManagerFlags() []string {
 		"--tls-cert-file=" + c.files.serving.certificate, "--tls-private-key-file=" + c.files.serving.key,
 		"--leader-elect=false",
 		"--controllers=" + strings.Join(controllers, ","),
-		"--use-service-account-credentials", // so that the autoscaler is who it is in a cluster
+		"--use-service-account-credentials", // so that the autoscaler has the same user as in a cluster
 		"--service-account-private-key-file=" + c.files.serviceAccounts.key,
 		"--root-ca-file=" + c.files.ca,
 		"--horizontal-pod-autoscaler-sync-period=" + c.cfg.HPASync.String(),

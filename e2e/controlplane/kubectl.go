@@ -25,7 +25,8 @@ func (c *ControlPlane) Kubectl(t *testing.T, args ...string) string {
 	return out
 }
 
-// TryKubectl is Kubectl for an expected failure. The error holds the standard error.
+// TryKubectl is Kubectl for an expected failure. The returned error contains kubectl's standard
+// error.
 func (c *ControlPlane) TryKubectl(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), kubectlTimeout) // cleanups may call it

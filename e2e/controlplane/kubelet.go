@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// Kubelet replaces the scheduler and the machine of the pods. It binds each pod to its node, gives
-// it an address, reports it as running and ready, and ends a deleted one at once.
+// Kubelet replaces the scheduler and the pods' machine. It binds each pod to the node, assigns an
+// address, reports the pod as running and ready, and ends a deleted pod at once.
 type Kubelet struct {
 	client  kubernetes.Interface
 	pods    listers.PodLister
@@ -30,7 +30,7 @@ type Kubelet struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	addresses *addresses
 	held      map[string]bool // namespaces
 }
@@ -68,7 +68,7 @@ func (k *Kubelet) start(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	run, cancel := context.WithCancel(context.Background()) // until stop
+	run, cancel := context.WithCancel(context.Background()) // canceled by stop
 	k.cancel = cancel
 	factory.Start(run.Done())
 	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
@@ -113,7 +113,7 @@ func (k *Kubelet) work(ctx context.Context) {
 }
 
 // Hold withholds the addresses of a namespace's new pods from the API until release is called. The
-// pods have the addresses and may send from them (see Address).
+// pods already have addresses and may send from them (see Address).
 func (k *Kubelet) Hold(namespace string) (release func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -134,15 +134,16 @@ func (k *Kubelet) release(namespace string) {
 	}
 }
 
-// Choose sets the addresses of a namespace's next pods, in order. An address of an earlier pod
-// stands for its reuse in a cluster.
+// Choose sets the addresses of a namespace's next pods, in order. To simulate address reuse, pass
+// an address of an earlier pod.
 func (k *Kubelet) Choose(namespace string, addresses ...netip.Addr) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.addresses.chosen[namespace] = append(k.addresses.chosen[namespace], addresses...)
 }
 
-// Address is a pod's address, also while the API does not know it. It waits for a new pod.
+// Address returns a pod's address, even while Hold withholds it from the API. It waits until the
+// pod has an address.
 func (k *Kubelet) Address(t *testing.T, namespace, name string) netip.Addr {
 	t.Helper()
 	for deadline := time.Now().Add(podsTimeout); ; time.Sleep(10 * time.Millisecond) {

@@ -27,7 +27,7 @@ func makeNode(ctx context.Context, client kubernetes.Interface) error {
 	return err
 }
 
-// sync takes the next step of a pod's life. Its change brings the pod back into the queue.
+// sync takes the next step of a pod's life. The change brings the pod back into the queue.
 func (k *Kubelet) sync(ctx context.Context, name cache.ObjectName) error {
 	pod, err := k.pods.Pods(name.Namespace).Get(name.Name)
 	if apierrors.IsNotFound(err) {
@@ -67,11 +67,11 @@ func (k *Kubelet) bind(ctx context.Context, pod *core.Pod) error {
 	return unlessOvertaken(err)
 }
 
-// letGo ends the grace period, as a machine does after the containers' end. Finalizers still delay
-// the deletion.
+// letGo ends the grace period, as a kubelet does when the containers have ended. Finalizers still
+// delay the deletion.
 func (k *Kubelet) letGo(ctx context.Context, pod *core.Pod) error {
 	if pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds == 0 {
-		return nil // a finalizer holds it
+		return nil // a finalizer delays the deletion
 	}
 	options := metav1.NewDeleteOptions(0)
 	options.Preconditions = metav1.NewUIDPreconditions(string(pod.UID))

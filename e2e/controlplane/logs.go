@@ -10,7 +10,7 @@ import (
 // tailLines is the number of lines of each log that a failed test shows.
 const tailLines = 30
 
-// logTails are the ends of all logs.
+// logTails returns the last lines of all logs.
 func (c *ControlPlane) logTails() string {
 	var b strings.Builder
 	for _, log := range c.logs {

@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Namespace makes a namespace for the test, with a prefix as its name. The end of the test deletes
-// it without waiting.
+// Namespace makes a namespace for the test, with a name that starts with the prefix. The end of the
+// test deletes the namespace without waiting.
 func (c *ControlPlane) Namespace(t *testing.T, prefix string) string {
 	t.Helper()
 	namespaces := c.Kubernetes.CoreV1().Namespaces()
@@ -18,7 +18,7 @@ func (c *ControlPlane) Namespace(t *testing.T, prefix string) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = namespaces.Delete(context.Background(), made.Name, metav1.DeleteOptions{}) // the test may have done so
+		_ = namespaces.Delete(context.Background(), made.Name, metav1.DeleteOptions{}) // the test may have deleted it
 	})
 	return made.Name
 }

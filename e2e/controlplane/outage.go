@@ -9,7 +9,7 @@ import (
 
 const apiServerName = "kube-apiserver"
 
-// KillAPIServer kills the API server. The other processes go on.
+// KillAPIServer kills the API server. The other processes keep running.
 func (c *ControlPlane) KillAPIServer(t *testing.T) {
 	t.Helper()
 	i := c.apiServer(t)
@@ -28,8 +28,8 @@ func (c *ControlPlane) StartAPIServer(t *testing.T) {
 	}
 }
 
-// FreezeAPIServer stops the API server's process for a while, like a machine that hangs: its
-// connections are open and silent.
+// FreezeAPIServer stops the API server's process for a while, like a machine that hangs:
+// connections stay open and silent.
 func (c *ControlPlane) FreezeAPIServer(t *testing.T, during func()) {
 	t.Helper()
 	frozen := c.processes[c.apiServer(t)]

@@ -15,8 +15,8 @@ import (
 // podsTimeout allows for a busy controller on a slow machine.
 const podsTimeout = 30 * time.Second
 
-// AwaitPods returns the pods of a selector, by name, when there are exactly count, all of them
-// ready.
+// AwaitPods waits until a selector matches exactly count pods, all ready. It returns the pods,
+// sorted by name.
 func (c *ControlPlane) AwaitPods(t *testing.T, namespace, selector string, count int) []core.Pod {
 	t.Helper()
 	for deadline := time.Now().Add(podsTimeout); ; time.Sleep(20 * time.Millisecond) {

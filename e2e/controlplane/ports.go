@@ -14,7 +14,7 @@ type ports struct {
 func (p ports) apiServerURL() string         { return "https://" + p.apiServer }
 func (p ports) controllerManagerURL() string { return "https://" + p.controllerManager }
 
-// freePorts are all different.
+// freePorts returns ports that are all different.
 func freePorts() (p ports, err error) {
 	for _, port := range []*string{&p.etcd, &p.etcdPeers, &p.apiServer, &p.controllerManager} {
 		if *port, err = loopback.Free("tcp"); err != nil {
@@ -27,7 +27,7 @@ func freePorts() (p ports, err error) {
 func splitPort(address string) (host, port string) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		panic(err) // it is an address that net made
+		panic(err) // impossible: package net formatted the address
 	}
 	return host, port
 }

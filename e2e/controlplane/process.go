@@ -19,7 +19,7 @@ func startProcess(name, binary string, flags []string, log string) (process, err
 	if err != nil {
 		return process{}, err
 	}
-	defer file.Close() // the child has its own
+	defer file.Close() // the child has a descriptor of its own
 	cmd := exec.Command(binary, flags...)
 	cmd.Stdout, cmd.Stderr = file, file
 	started, err := child.Start(cmd)
@@ -29,7 +29,7 @@ func startProcess(name, binary string, flags []string, log string) (process, err
 	return process{started, name}, nil
 }
 
-// ended is an error where a process has ended by itself.
+// ended returns an error if a process has ended by itself.
 func (c *ControlPlane) ended() error {
 	for _, p := range c.processes {
 		select {

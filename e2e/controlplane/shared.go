@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// shared is the control plane that the tests of a package have in common: a start takes seconds, and namespaces
-// keep tests apart well enough.
+// shared is the control plane that the tests of a package share: a start takes seconds, and
+// namespaces separate tests well enough.
 var shared struct {
 	sync.Mutex
 	asked bool
@@ -17,11 +17,10 @@ var shared struct {
 	err   error
 }
 
-// Main runs a package's tests and then stops what Shared started, if it did. A TestMain is
+// Main runs a package's tests, then the cleanups, and then stops the shared control plane, if it
+// was started. A TestMain reads:
 //
 //	func TestMain(m *testing.M) { controlplane.Main(m) }
-//
-// and cleanups are what else is to be done before the process ends.
 func Main(m *testing.M, cleanups ...func()) {
 	code := m.Run()
 	for _, cleanup := range cleanups {
@@ -34,7 +33,8 @@ func Main(m *testing.M, cleanups ...func()) {
 	os.Exit(code)
 }
 
-// Shared is the package's control plane, with defaults. The first caller waits for its start.
+// Shared returns the package's control plane, with the default configuration. The first call waits
+// for the start.
 func Shared(t *testing.T) *ControlPlane {
 	t.Helper()
 	shared.Lock()
@@ -59,7 +59,7 @@ func stopShared() error {
 	return shared.plane.Stop()
 }
 
-// New is a control plane of the test's own, for what would disturb others.
+// New starts a control plane for one test that would disturb other tests.
 func New(t *testing.T, cfg Config) *ControlPlane {
 	t.Helper()
 	c, err := Start(t.Context(), cfg)
@@ -75,8 +75,8 @@ func New(t *testing.T, cfg Config) *ControlPlane {
 	return c
 }
 
-// watch fails a test during which a process ended, and shows a failed one's reader the logs: at once, so that what failed stands
-// below them, at the end.
+// watch fails a test during which a process ended, and prints the logs if a test failed. It prints
+// them at once, so that the failure stands below the logs, at the end.
 func (c *ControlPlane) watch(t *testing.T) {
 	t.Cleanup(func() {
 		if err := c.ended(); err != nil {

@@ -35,7 +35,7 @@ func runningStatus(pod *core.Pod, address netip.Addr) core.PodStatus {
 	return status
 }
 
-// containerID is 64 hexadecimal digits, constant for a container of a pod.
+// containerID returns 64 hexadecimal digits, constant for a container of a pod.
 func containerID(pod *core.Pod, container string) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(string(pod.UID)+"/"+container)))
 }

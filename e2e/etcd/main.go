@@ -1,5 +1,5 @@
-// Etcd is what the API server of the end-to-end tests keeps its objects in. It is a module of its own so that
-// its dependencies meet neither the product's nor Kubernetes'.
+// Etcd stores the objects of the end-to-end tests' API server. It is a module of its own so that
+// etcd's dependencies conflict neither with the product's nor with those of Kubernetes.
 package main
 
 import (

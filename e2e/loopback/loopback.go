@@ -1,4 +1,5 @@
-// Package loopback finds addresses for servers that are told where to listen, and that may go and come back there.
+// Package loopback finds addresses for servers that are told where to listen, and that may go and
+// come back there.
 package loopback
 
 import (
@@ -10,8 +11,9 @@ import (
 	"sync"
 )
 
-// Ports of connections that do not ask for one are from 32768 on (net.ipv4.ip_local_port_range). One of those would be gone
-// now and then when its server comes back: a connection to anything has it.
+// Ports of connections that do not ask for one are from 32768 on (net.ipv4.ip_local_port_range).
+// One of those would be gone now and then when its server comes back: a connection to anything has
+// it.
 const first, last = 20000, 32767
 
 var given struct {
@@ -19,7 +21,8 @@ var given struct {
 	ports map[int]bool
 }
 
-// Free is an address, host:port, on which nobody listens, and that no other call in this process has returned.
+// Free is an address, host:port, on which nobody listens, and that no other call in this process
+// has returned.
 func Free(network string) (string, error) {
 	given.Lock()
 	defer given.Unlock()

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// What is handed out can be listened on, is nobody else's, and is not where the system puts connections.
+// What is handed out can be listened on, is nobody else's, and is not where the system puts
+// connections.
 func TestFree(t *testing.T) {
 	seen := map[string]bool{}
 	for range 200 {

@@ -70,8 +70,8 @@ func (s *Server) Pod(name, metric string) (float64, error) {
 	return parseQuantity(list.Items[0].Value)
 }
 
-// Sum is the sum of all items of an external metric, as an autoscaler computes it; NaN if there is
-// none.
+// Sum returns the sum of all items of an external metric, as an autoscaler computes it; NaN after
+// an error.
 func (s *Server) Sum(metric string) float64 {
 	items, err := s.External(metric)
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *Server) Get(path, accept string) ([]byte, error) {
 	return body, err
 }
 
-// client trusts the certificate that the server made for itself, and no other.
+// client returns a client that trusts only the server's own certificate authority.
 func (s *Server) client() (*http.Client, error) {
 	ca, err := os.ReadFile(filepath.Join(s.DataDir(), "ca.crt"))
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Metrics are the server's own metrics, by name with labels as printed.
+// Metrics are the server's own metrics, keyed by name and labels as printed.
 type Metrics map[string]float64
 
 // Metrics scrapes /metrics.
@@ -42,7 +42,7 @@ func cutLast(line string) (name, value string, ok bool) {
 	return line[:i], line[i+1:], true
 }
 
-// Of is the sum of a metric over a receiver; an empty reason matches all.
+// Of returns the sum of a metric's series for a receiver; an empty reason matches all.
 func (m Metrics) Of(metric, receiver, reason string) float64 {
 	sum := 0.0
 	for name, v := range m {
@@ -65,8 +65,8 @@ func (m Metrics) CheckLaw(t *testing.T, receiver string) {
 	}
 }
 
-// Eventually repeats a check until it returns "", for at most ten seconds, and fails with its last
-// result.
+// Eventually repeats a check until it returns "", for at most ten seconds, and otherwise fails with
+// the last result.
 func Eventually(t *testing.T, check func() (complaint string)) {
 	t.Helper()
 	complaint := ""

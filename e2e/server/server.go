@@ -34,29 +34,30 @@ var build = sync.OnceValues(func() (string, error) {
 	return binary, nil
 })
 
-// Remove deletes the binary of build; a TestMain calls it last.
+// Remove deletes the binary that build made. A TestMain calls Remove last.
 func Remove() {
 	if binary, err := build(); err == nil && os.Getenv("SLUICE_BINARY") == "" {
 		_ = os.Remove(binary)
 	}
 }
 
-// Server is one sluice with its data and its ports. It may be stopped and started again with both.
+// Server is one sluice with a data folder and ports. It may be stopped and started again with the
+// same folder and ports.
 type Server struct {
 	t      *testing.T
 	dir    string
 	args   []string
-	binary string         // empty: the one that build makes
-	env    []string       // beside the test's own
-	child  *child.Process // nil: none runs
-	stderr *bytes.Buffer  // of the last start; to be read after its end
+	binary string         // empty: the binary that build makes
+	env    []string       // in addition to the test's environment
+	child  *child.Process // nil: no server is running
+	stderr *bytes.Buffer  // of the last start; read only after the server's end
 
 	UDP, TCP, HTTP, API, Ops string // host:port
 	Unixgram, Unix           string // paths
 }
 
-// New prepares a standalone server on free ports with folders of its own. Start starts it; the end
-// of the test ends it.
+// New prepares a standalone server on free ports with folders of its own. Start starts the server;
+// the end of the test ends it.
 func New(t *testing.T, flags ...string) *Server {
 	t.Helper()
 	return prepare(t, append([]string{"--standalone"}, flags...))
@@ -88,7 +89,7 @@ func prepare(t *testing.T, flags []string) *Server {
 	t.Cleanup(func() {
 		s.Kill()
 		if t.Failed() && s.stderr != nil {
-			fmt.Fprintf(os.Stderr, "%s: sluice said\n%s", t.Name(), s.stderr) // at once: what failed stands below it
+			fmt.Fprintf(os.Stderr, "%s: sluice said\n%s", t.Name(), s.stderr) // at once, so that the failure stands below
 		}
 		if err := remove(dir); err != nil {
 			t.Error(err)
@@ -108,10 +109,10 @@ func remove(dir string) (err error) {
 	return err
 }
 
-// DataDir is the server's data folder.
+// DataDir returns the path of the server's data folder.
 func (s *Server) DataDir() string { return filepath.Join(s.dir, "data") }
 
-// Binary is the path of the binary.
+// Binary returns the path of the binary.
 func (s *Server) Binary() string {
 	s.t.Helper()
 	if s.binary != "" {
@@ -165,7 +166,7 @@ func (s *Server) Launch() {
 	s.child = started
 }
 
-// PID is the process ID of the running server.
+// PID returns the process ID of the running server.
 func (s *Server) PID() int { return s.child.ID() }
 
 func (s *Server) awaitReady() error {
@@ -183,13 +184,13 @@ func (s *Server) awaitReady() error {
 		default:
 		}
 		if time.Now().After(deadline) {
-			s.Kill() // s.stderr is written to until then
+			s.Kill() // before, the server may still write to s.stderr
 			return fmt.Errorf("sluice is not ready after %s\n%s", startTimeout, s.stderr)
 		}
 	}
 }
 
-// Said is the standard error since the last start; valid after the server's end.
+// Said returns the standard error since the last start; valid after the server's end.
 func (s *Server) Said() string { return s.stderr.String() }
 
 // Stop sends SIGTERM and requires a clean end.

@@ -135,7 +135,8 @@ func appendIndices(all []int64, spans []Span, shift int64) []int64 {
 	for _, s := range spans {
 		next += int64(s.Offset)
 		for range s.Length {
-			// Bucket i is (base^(i-1), base^i], so buckets 2j-1 and 2j of a finer schema are bucket j.
+			// Bucket i is (base^(i-1), base^i], so buckets 2j-1 and 2j of a finer schema are bucket
+			// j.
 			all = append(all, (next-1)>>shift+1)
 			next++
 		}

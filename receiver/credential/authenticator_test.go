@@ -222,7 +222,8 @@ func TestOneQuestionForMany(t *testing.T) {
 	})
 }
 
-// An account is another sender once a right was granted or taken away, and not when one is asked about for the first time.
+// An account is another sender once a right was granted or taken away, and not when one is asked
+// about for the first time.
 func TestRightsChangeTheSender(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCourt()

@@ -74,8 +74,8 @@ func (a *Principal) learn(r metric.Right, is answer) {
 		clear(known)
 		a.changeLocked()
 	}
-	// A right that is granted for the first time was not denied before, so no decision changes. But a
-	// right at the cluster scope may include one that was denied in a namespace.
+	// A right that is granted for the first time was not denied before, so no decision changes. But
+	// a right at the cluster scope may include one that was denied in a namespace.
 	if asked && before.granted != is.granted || !asked && is.granted && r.Namespace == "" && len(known) > 0 {
 		a.changeLocked()
 	}

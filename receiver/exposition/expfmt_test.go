@@ -25,9 +25,9 @@ var ours = map[detail]bool{
 	manyFamilies: true, manyMetrics: true, manyLabels: true, manyLabelBytes: true, manyBuckets: true, longLine: true,
 }
 
-// readExpfmt reads what expfmt reads. It does not take blanks behind the last token, nor a missing final newline: those
-// are mended before. ok is false where it panics, or mixes up lines: names within braces are resolved by it only after
-// it has looked at the type of the line before.
+// readExpfmt reads what expfmt reads. It does not take blanks behind the last token, nor a missing
+// final newline: those are mended before. ok is false where it panics, or mixes up lines: names
+// within braces are resolved by it only after it has looked at the type of the line before.
 func readExpfmt(body []byte) (families map[string]*dto.MetricFamily, err error, ok bool) {
 	var mended []byte
 	braces := false
@@ -62,8 +62,8 @@ func endsInType(line []byte) bool {
 	return ok
 }
 
-// quirk says that expfmt takes a text by accident: quotes within a name, a backslash in a type, small letters of
-// other alphabets in a type.
+// quirk says that expfmt takes a text by accident: quotes within a name, a backslash in a type,
+// small letters of other alphabets in a type.
 func quirk(body []byte, fault Fault) bool {
 	line := bytes.Split(body, []byte("\n"))[max(fault.Line-1, 0)]
 	switch fault.detail {
@@ -75,8 +75,8 @@ func quirk(body []byte, fault Fault) bool {
 	return false
 }
 
-// FuzzExpfmt holds the reader against expfmt's: what either takes, the other takes with the same meaning, but for what
-// is listed.
+// FuzzExpfmt holds the reader against expfmt's: what either takes, the other takes with the same
+// meaning, but for what is listed.
 func FuzzExpfmt(f *testing.F) {
 	for _, c := range legal {
 		f.Add([]byte(c.body))

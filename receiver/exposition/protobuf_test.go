@@ -270,7 +270,8 @@ func TestMessagesAreBounded(t *testing.T) {
 	}
 }
 
-// FuzzProtobuf: no panic; what is taken is what the protobuf library decodes; written as text it is read again.
+// FuzzProtobuf: no panic; what is taken is what the protobuf library decodes; written as text it is
+// read again.
 func FuzzProtobuf(f *testing.F) {
 	for _, c := range legalMessages {
 		f.Add(delimited(f, c.families...))

@@ -60,7 +60,8 @@ func TestFewOrMany(t *testing.T) {
 	}
 }
 
-// Of so many names and series, some have the same hash: with 32 bits, ten pairs are to be expected of each.
+// Of so many names and series, some have the same hash: with 32 bits, ten pairs are to be expected
+// of each.
 func TestSameHash(t *testing.T) {
 	const n = 300_000
 	var families, metrics []byte

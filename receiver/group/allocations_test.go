@@ -12,9 +12,9 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/group"
 )
 
-// TestKnownGroupAllocates holds a push of known series to a known group to what it leaves behind, a piece of memory a family
-// and two for the group, and one for what it is handed over in. With -race the pool of mergers
-// loses some.
+// TestKnownGroupAllocates holds a push of known series to a known group to what it leaves behind, a
+// piece of memory a family and two for the group, and one for what it is handed over in. With -race
+// the pool of mergers loses some.
 func TestKnownGroupAllocates(t *testing.T) {
 	const body = "# TYPE a_total counter\na_total{s=\"x\"} %d\n# TYPE b gauge\nb %d\n# TYPE c gauge\nc{s=\"x\"} 12.75\n"
 	table := benchTable()

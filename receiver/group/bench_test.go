@@ -44,8 +44,9 @@ backup_duration_seconds 12.5
 backup_errors 0
 `
 
-// A push costs the same, however many groups there are: read, merged, checked, and applied to a real table. The sub-benchmark
-// "same" pushes to the groups in turn; "new" makes one and deletes one.
+// A push costs the same, however many groups there are: read, merged, checked, and applied to a
+// real table. The sub-benchmark "same" pushes to the groups in turn; "new" makes one and deletes
+// one.
 func BenchmarkPush(b *testing.B) {
 	for _, n := range []int{1_000, 10_000, 100_000} {
 		b.Run(fmt.Sprint("groups=", n), func(b *testing.B) {
@@ -87,7 +88,8 @@ func BenchmarkPush(b *testing.B) {
 	}
 }
 
-// A deletion costs what the table takes to find the series: it looks through all that have the name.
+// A deletion costs what the table takes to find the series: it looks through all that have the
+// name.
 func BenchmarkDelete(b *testing.B) {
 	for _, n := range []int{1_000, 10_000, 100_000} {
 		b.Run(fmt.Sprint("groups=", n), func(b *testing.B) {

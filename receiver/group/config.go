@@ -8,8 +8,8 @@ type Config struct {
 	MaxGroups int
 	// MaxBytes bounds the memory of all groups together.
 	MaxBytes int64
-	// NamespaceShare is the share of both bounds that the groups of one namespace may use, from 0 to 1;
-	// 0 is no bound per namespace.
+	// NamespaceShare is the share of both bounds that the groups of one namespace may use, from 0
+	// to 1; 0 is no bound per namespace.
 	NamespaceShare float64
 }
 

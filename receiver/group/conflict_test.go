@@ -31,8 +31,8 @@ func TestRivals(t *testing.T) {
 	f.balanced()
 }
 
-// The model goes over all groups. A push is refused exactly if another group has one of its series; and the table always holds
-// what the groups say.
+// The model goes over all groups. A push is refused exactly if another group has one of its series;
+// and the table always holds what the groups say.
 func TestRivalsAreFound(t *testing.T) {
 	f := newFixture(t)
 	r := rand.New(rand.NewPCG(5, 6))

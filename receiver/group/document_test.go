@@ -116,7 +116,8 @@ func TestDocumentsThatAreNone(t *testing.T) {
 	}
 }
 
-// Whatever the bytes are, reading them neither panics nor takes much memory; what is read is written and read again the same.
+// Whatever the bytes are, reading them neither panics nor takes much memory; what is read is
+// written and read again the same.
 func FuzzDocument(f *testing.F) {
 	all := withEverything(f)
 	for _, key := range all.Changed(true) {

@@ -93,7 +93,8 @@ func TestNotANumber(t *testing.T) {
 	f.serves("x{instance=,job=a} gauge 2\ny{instance=,job=a} gauge 1")
 }
 
-// The kind that another group has never makes a push fail; what cannot be served beside its series is not served, until it goes.
+// The kind that another group has never makes a push fail; what cannot be served beside its series
+// is not served, until it goes.
 func TestAnotherGroupsKind(t *testing.T) {
 	f := newFixture(t)
 	f.push("PUT", "job=a", "# TYPE x counter\nx 1\n")
@@ -193,7 +194,8 @@ func TestOwnFamilies(t *testing.T) {
 	}
 }
 
-// sluice_object leads to an object; the labels that decided leave the series and stay in the exposition.
+// sluice_object leads to an object; the labels that decided leave the series and stay in the
+// exposition.
 func TestAboutAnObject(t *testing.T) {
 	f := newFixture(t)
 	k := keyOf("job=a,namespace=shop,sluice_object=pods/web-1")
@@ -297,8 +299,8 @@ func TestExposedOfGroupsThatDisagree(t *testing.T) {
 	}
 }
 
-// The model is the plainest thing that could be right: a map of maps. Pushes of all kinds, in any order, leave the table
-// with what the groups say.
+// The model is the plainest thing that could be right: a map of maps. Pushes of all kinds, in any
+// order, leave the table with what the groups say.
 func TestTableFollowsGroups(t *testing.T) {
 	f := newFixture(t)
 	r := rand.New(rand.NewPCG(3, 4))

@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/exposition"
 )
 
-// Times to live are measured by the lifetime clock: setting the machine's clock ends no group, while the server runs or
-// by a restart.
+// Times to live are measured by the lifetime clock: setting the machine's clock ends no group,
+// while the server runs or by a restart.
 func TestATimeToLiveIgnoresTheWallClock(t *testing.T) {
 	for _, step := range []time.Duration{-time.Hour, -10 * time.Minute, 2 * time.Hour, 25 * time.Hour} {
 		f := newFixture(t)
@@ -51,7 +51,8 @@ func (f *fixture) restored(t *testing.T) *Groups {
 	return again
 }
 
-// Documents of version 1 do not say when a time to live began: their dates do, once, and they are written anew.
+// Documents of version 1 do not say when a time to live began: their dates do, once, and they are
+// written anew.
 func TestDocumentsOfVersion1(t *testing.T) {
 	f := newFixture(t)
 	life := 400 * 24 * time.Hour

@@ -9,9 +9,9 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/exposition"
 )
 
-// merge makes the contents of a group after a push: the families of the push and, unless it replaces
-// the group, the group's other families. It checks the result and changes nothing. Fresh are the
-// families of the push, which are part of next.
+// merge makes the contents of a group after a push: the families of the push and, unless it
+// replaces the group, the group's other families. It checks the result and changes nothing. Fresh
+// are the families of the push, which are part of next.
 func (gs *Groups) merge(m *familyBuilder, p *Push, before *contents, u *usage) (next *contents, fresh []*family, o Outcome, r *Rejection) {
 	now := p.Now.UnixNano()
 	fresh = make([]*family, 0, len(p.Families))

@@ -38,7 +38,8 @@ func TestNamespaceShare(t *testing.T) {
 	f.balanced()
 }
 
-// The namespace that pays is that of what a group is about: naming another one's in a label does not take its room.
+// The namespace that pays is that of what a group is about: naming another one's in a label does
+// not take its room.
 func TestHolder(t *testing.T) {
 	for _, c := range []struct {
 		about metric.Object

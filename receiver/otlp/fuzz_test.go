@@ -46,8 +46,8 @@ func seeds() []string {
 	}
 }
 
-// fuzzed: whatever is sent, each data point that the library sees is one sample or one fault, and what is a sample is one
-// that the table's rules take.
+// fuzzed: whatever is sent, each data point that the library sees is one sample or one fault, and
+// what is a sample is one that the table's rules take.
 func fuzzed(t *testing.T, body []byte, e Encoding) {
 	weight, err := DecodedSize(body, e)
 	if err != nil || weight > 1<<24 {

@@ -30,7 +30,8 @@ func attributes(all ...string) string {
 	return strings.Join(b, ",")
 }
 
-// read is what a request holds: each sample, or the reason and message of what is none, as text. It is read in both encodings.
+// read is what a request holds: each sample, or the reason and message of what is none, as text. It
+// is read in both encodings.
 func read(t *testing.T, body string, instances bool) []string {
 	t.Helper()
 	all, err := Decode([]byte(body), JSON)
@@ -154,7 +155,8 @@ func TestPoints(t *testing.T) {
 	}
 }
 
-// Which attributes are labels: all of a point, and of a resource those that say what it is about or are asked for.
+// Which attributes are labels: all of a point, and of a resource those that say what it is about or
+// are asked for.
 func TestLabels(t *testing.T) {
 	for name, c := range map[string]struct {
 		resource, point string

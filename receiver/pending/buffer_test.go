@@ -471,7 +471,8 @@ func TestPendingDefaultHoldsFiveSeconds(t *testing.T) {
 	})
 }
 
-// Whose sender becomes known just after its samples were judged, while they are not back yet, is tried again at once.
+// Whose sender becomes known just after its samples were judged, while they are not back yet, is
+// tried again at once.
 func TestPendingKnownWhileTried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t)
@@ -508,7 +509,8 @@ func TestPendingStops(t *testing.T) {
 	})
 }
 
-// Many goroutines bring, others make known, one tries: every sample is settled once, and the books balance all along.
+// Many goroutines bring, others make known, one tries: every sample is settled once, and the books
+// balance all along.
 func TestPendingUnderFire(t *testing.T) {
 	w := newFixture(t, func(c *Config) { c.RetryInterval, c.MaxBytes = time.Millisecond, 1<<20 })
 	w.run()

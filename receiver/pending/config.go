@@ -6,14 +6,14 @@ import (
 	"github.com/sluice-metrics/sluice/config"
 )
 
-// PendingConfig bounds the samples that are held until their sender is known. A sample over a bound is
-// rejected at once.
+// PendingConfig bounds the samples that are held until their sender is known. A sample over a bound
+// is rejected at once.
 type Config struct {
 	// MaxSenders bounds the senders with pending samples.
 	MaxSenders int
 	// MaxBytesPerSender and MaxBytes bound the memory of one sender and of all. A pod that sends a
-	// thousand timers a second for five seconds before its address is known takes 250 KiB. Counters,
-	// gauges and sets take less: those of one second are merged.
+	// thousand timers a second for five seconds before its address is known takes 250 KiB.
+	// Counters, gauges and sets take less: those of one second are merged.
 	MaxBytesPerSender int64
 	MaxBytes          int64
 	// MaxAge bounds how long a sample is held while the cluster view is up to date.
@@ -21,12 +21,13 @@ type Config struct {
 	// MaxBlindAge bounds how long a sample is held while the API server is away, and no sender can
 	// become known.
 	MaxBlindAge time.Duration
-	// RetryInterval is the time between two attempts, beside those that a newly known sender triggers.
+	// RetryInterval is the time between two attempts, beside those that a newly known sender
+	// triggers.
 	RetryInterval time.Duration
 }
 
-// DefaultPendingConfig holds samples for half a minute: a pod's address reaches the API some seconds
-// after the pod's first datagrams.
+// DefaultPendingConfig holds samples for half a minute: a pod's address reaches the API some
+// seconds after the pod's first datagrams.
 func DefaultConfig() Config {
 	return Config{
 		MaxSenders:        10_000,

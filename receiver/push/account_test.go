@@ -20,8 +20,9 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// town is a cluster: its API server, its trust and its table, where they matter to accounts. "shops" is a token of a service
-// account of shop, "bound" one of a pod there, whose address is nobody's.
+// town is a cluster: its API server, its trust and its table, where they matter to accounts.
+// "shops" is a token of a service account of shop, "bound" one of a pod there, whose address is
+// nobody's.
 type town struct {
 	mu     sync.Mutex
 	rights map[metric.Right]bool
@@ -102,7 +103,8 @@ func (c townTrust) Explain(s *metric.Sample) string {
 
 func (townTrust) ExplainLimit(*metric.Sample) string { return "" }
 
-// judging is the table's Applier with identity before it. It remembers refusals by sender, as the table does.
+// judging is the table's Applier with identity before it. It remembers refusals by sender, as the
+// table does.
 type judging struct {
 	*writer
 	refused *sync.Map // by remembered
@@ -240,7 +242,8 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// What OpenTelemetry and a Prometheus send is held to the same rights as lines, and answered as those protocols have it.
+// What OpenTelemetry and a Prometheus send is held to the same rights as lines, and answered as
+// those protocols have it.
 func TestTokensOfOtherProtocols(t *testing.T) {
 	for _, one := range []struct {
 		name    string
@@ -291,7 +294,8 @@ func TestTokensOfOtherProtocols(t *testing.T) {
 	}
 }
 
-// Who shows a token that is bound to a pod is that pod: one instance. All others may be many, which service.instance.id tells apart.
+// Who shows a token that is bound to a pod is that pod: one instance. All others may be many, which
+// service.instance.id tells apart.
 func TestTokensOfInstances(t *testing.T) {
 	h, c := startTown(t)
 	c.rights[metric.Right{Verb: metric.Create, Namespace: "bank"}] = true
@@ -308,7 +312,8 @@ func TestTokensOfInstances(t *testing.T) {
 	}
 }
 
-// A line whose right nobody has asked about is applied within its request, and those beside it once.
+// A line whose right nobody has asked about is applied within its request, and those beside it
+// once.
 func TestLinesAskForRights(t *testing.T) {
 	h, c := startTown(t)
 	c.rights[metric.Right{Verb: metric.Create, Namespace: "mill"}] = true
@@ -334,8 +339,8 @@ func (h *harness) clientOf(t *testing.T, method, path string, headers ...string)
 	return res.StatusCode, text
 }
 
-// A right that is granted, or taken away, counts within ten seconds; what the table remembers of the sender does not stand
-// in its way.
+// A right that is granted, or taken away, counts within ten seconds; what the table remembers of
+// the sender does not stand in its way.
 func TestRightsComeAndGo(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it waits for answers to be over")

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// What a request says of its body's length is believed only if it says one thing. After an answer with closes, nothing else is
-// read from the connection: what follows may be somebody's body.
+// What a request says of its body's length is believed only if it says one thing. After an answer
+// with closes, nothing else is read from the connection: what follows may be somebody's body.
 func TestFraming(t *testing.T) {
 	const put, next = "PUT /v1/external/m HTTP/1.1\r\nHost: a\r\n", "GET /-/healthy HTTP/1.1\r\nHost: a\r\n\r\n"
 	for name, c := range map[string]struct {

@@ -22,7 +22,8 @@ type tableOnly struct{ *aggregate.Table }
 
 func (tableOnly) Remove(metric.Object, string, []metric.Labels) {}
 
-// A push over loopback, to 5,000 groups in turn, as the real table takes it. The client is in the same process.
+// A push over loopback, to 5,000 groups in turn, as the real table takes it. The client is in the
+// same process.
 func BenchmarkGroupPush(b *testing.B) {
 	const groups = 5000
 	table := tableOnly{aggregate.New(aggregate.DefaultConfig(), func(s *metric.Sample, d *metric.Description) metric.Reason {

@@ -411,8 +411,8 @@ func TestPushgateway(t *testing.T) {
 	}
 }
 
-// documentedCases are the cases that docs/pushgateway.md names: what stands in the last column of its table and is no
-// test's name.
+// documentedCases are the cases that docs/pushgateway.md names: what stands in the last column of
+// its table and is no test's name.
 func documentedCases(t *testing.T) (names []string) {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/pushgateway.md")
@@ -493,7 +493,8 @@ func TestClientGolang(t *testing.T) {
 	}
 }
 
-// A connection is used again after an answer that was written piece by piece, and after a request without a body.
+// A connection is used again after an answer that was written piece by piece, and after a request
+// without a body.
 func TestConnectionsAreKept(t *testing.T) {
 	g := gateway{start(t)}
 	g.wants(200, "", "PUT", "/metrics/job/a", "x 1\n")
@@ -516,7 +517,8 @@ func TestConnectionsAreKept(t *testing.T) {
 	}
 }
 
-// A native histogram that was pushed comes out as one where protobuf is asked for, and by its other buckets elsewhere.
+// A native histogram that was pushed comes out as one where protobuf is asked for, and by its other
+// buckets elsewhere.
 func TestExposesNativeHistograms(t *testing.T) {
 	g := gateway{start(t)}
 	body := delimitedText(t, &dto.MetricFamily{

@@ -62,7 +62,8 @@ func (g gateway) put(namespace string) {
 	}
 }
 
-// In a cluster, a group is of its sender's namespace, and nobody else's is pushed to, read or deleted.
+// In a cluster, a group is of its sender's namespace, and nobody else's is pushed to, read or
+// deleted.
 func TestGroupsObeyTrust(t *testing.T) {
 	g, _ := startShop(t)
 	g.put("bank")

@@ -25,7 +25,8 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
 )
 
-// table is the smallest thing that honours Applier and Reader: a map under a mutex, without windows.
+// table is the smallest thing that honours Applier and Reader: a map under a mutex, without
+// windows.
 type table struct {
 	mu      sync.Mutex
 	series  map[key]*entry
@@ -347,7 +348,8 @@ func start(t *testing.T, set ...func(*Config, *Parts)) *harness {
 	return h
 }
 
-// law: what the ledger says was applied is what the table applied, and nothing is held after the end.
+// law: what the ledger says was applied is what the table applied, and nothing is held after the
+// end.
 func (h *harness) law() {
 	h.Helper()
 	if got, want := h.server.Account().Applied(), uint64(h.table.count()); got != want {

@@ -199,7 +199,8 @@ func (h *harness) response(r *bufio.Reader) (*http.Response, string) {
 	return res, string(text)
 }
 
-// A body whose client went away is not applied: not the 123 of a 12345, not the lines before the cut.
+// A body whose client went away is not applied: not the 123 of a 12345, not the lines before the
+// cut.
 func TestBodyCutShort(t *testing.T) {
 	for name, request := range map[string]string{
 		"length":          "PUT /v1/external/m HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n123",
@@ -269,7 +270,8 @@ func TestPipelinedRequests(t *testing.T) {
 	}
 }
 
-// A client that sends a byte now and then is cut off after ReadTimeout, in its headers and in its body.
+// A client that sends a byte now and then is cut off after ReadTimeout, in its headers and in its
+// body.
 func TestSlowLorisIsCutOff(t *testing.T) {
 	for name, c := range map[string]struct {
 		head   string

@@ -20,8 +20,8 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/push/pushgateway"
 )
 
-// apiDocument is what the tests read of the document. That it is a sound document, and that answers are as it says, is held
-// in e2e/clients.
+// apiDocument is what the tests read of the document. That it is a sound document, and that answers
+// are as it says, is held in e2e/clients.
 type apiDocument struct {
 	Paths      map[string]map[string]apiOperation
 	Components struct {
@@ -57,7 +57,8 @@ func readOpenAPI(t *testing.T) *apiDocument {
 	return d
 }
 
-// operations calls each with its method, its path with all parameters filled in, and the names of its query parameters.
+// operations calls each with its method, its path with all parameters filled in, and the names of
+// its query parameters.
 func (d *apiDocument) operations(t *testing.T, each func(method, template, path string, query []string)) {
 	t.Helper()
 	for template, methods := range d.Paths {
@@ -148,7 +149,8 @@ func inspectCode(t *testing.T, visit func(ast.Node)) {
 	}
 }
 
-// The index shows the paths that the document has, and no others: but for the two that are not for everybody.
+// The index shows the paths that the document has, and no others: but for the two that are not for
+// everybody.
 func TestOpenAPIHasThePathsOfTheIndex(t *testing.T) {
 	want := map[string]bool{"GET /": true, "PUT /api/v1/admin/wipe": true}
 	for _, line := range start(t).server.Router.Index {

@@ -18,7 +18,8 @@ func metadata1(family string) string {
 	return string(s2.EncodeSnappy(nil, bytesField(nil, 3, m)))
 }
 
-// A metric that became a gauge before its type was known goes on as one: refusing it would fail whole requests of Prometheus.
+// A metric that became a gauge before its type was known goes on as one: refusing it would fail
+// whole requests of Prometheus.
 func TestRemoteWriteKindThatWasGuessed(t *testing.T) {
 	g := gateway{start(t)}
 	send := func(body string) { g.writes(204, "", body, "Content-Type", firstMessage, "Content-Encoding", "snappy") }
@@ -52,7 +53,8 @@ func TestRemoteWriteKindThatWasGuessed(t *testing.T) {
 	}
 }
 
-// The parts of a histogram that come in two requests are one histogram, and none of them is refused.
+// The parts of a histogram that come in two requests are one histogram, and none of them is
+// refused.
 func TestRemoteWriteHistogramInPieces(t *testing.T) {
 	g := gateway{start(t)}
 	at := time.Now().Add(-time.Minute)

@@ -160,8 +160,8 @@ func TestRemoteWriteNegotiation(t *testing.T) {
 	}
 }
 
-// What is good stays written; the answer says the first fault and how many there were, and nobody is told to come again for what
-// can never be.
+// What is good stays written; the answer says the first fault and how many there were, and nobody
+// is told to come again for what can never be.
 func TestRemoteWritePartial(t *testing.T) {
 	g := gateway{start(t)}
 	g.table.refuse["limit"], g.table.refuse["no"], g.table.refuse["ignored"] = metric.OverLimit, metric.Identity, metric.Ignored
@@ -180,7 +180,8 @@ func TestRemoteWritePartial(t *testing.T) {
 	}
 }
 
-// What waits for its sender is written; where no more can wait, the sender is asked to come again, and its totals count once.
+// What waits for its sender is written; where no more can wait, the sender is asked to come again,
+// and its totals count once.
 func TestRemoteWritePending(t *testing.T) {
 	headers := []string{"Content-Type", secondMessage, "Content-Encoding", "snappy"}
 	body := remote2(remoteSeries{"soon", counterType, 1}, remoteSeries{"a", counterType, 1})

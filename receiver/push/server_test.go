@@ -228,7 +228,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// A client that speaks TLS is named in the log, once a second, and is told in words that it can show.
+// A client that speaks TLS is named in the log, once a second, and is told in words that it can
+// show.
 func TestTLSOnThePlainPort(t *testing.T) {
 	h, begin := start(t), time.Now()
 	for range 5 {

@@ -225,7 +225,8 @@ func TestTLSConnectionsAreCapped(t *testing.T) {
 	}
 }
 
-// A new certificate is shown to who comes next; who is there stays; one that is broken changes nothing.
+// A new certificate is shown to who comes next; who is there stays; one that is broken changes
+// nothing.
 func TestCertificateIsReadAgain(t *testing.T) {
 	a := newAuthority(t)
 	h := start(t, a.encrypted)

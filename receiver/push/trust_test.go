@@ -163,7 +163,8 @@ func (s spying) Objects(q metric.Query) ([]metric.Point, error) {
 	return s.Reader.Objects(q)
 }
 
-// What is pending is held and answered with 202; the books balance, and what is settled later is counted then.
+// What is pending is held and answered with 202; the books balance, and what is settled later is
+// counted then.
 func TestPendingPush(t *testing.T) {
 	h, room := startTrusting(t, 10)
 	h.table.refuse["later"], h.table.refuse["no"] = metric.Pending, metric.Identity

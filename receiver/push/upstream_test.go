@@ -11,7 +11,8 @@ import (
 	"bytes"
 )
 
-// One client's name that is not of letters and underscores must not cost a Prometheus before 3.0 the whole page.
+// One client's name that is not of letters and underscores must not cost a Prometheus before 3.0
+// the whole page.
 func TestExposedNamesAreEscaped(t *testing.T) {
 	g := gateway{start(t)}
 	g.wants(200, "", "PUT", "/metrics/job/a", "# TYPE \"my.metric\" gauge\n{\"my.metric\",\"a.b\"=\"c\"} 1\n")
@@ -44,7 +45,8 @@ func TestExposedNamesAreEscaped(t *testing.T) {
 	}
 }
 
-// What a Pushgateway's parser cannot read does not make the group fail; what its storage refuses does. (Tried on 1.11.)
+// What a Pushgateway's parser cannot read does not make the group fail; what its storage refuses
+// does. (Tried on 1.11.)
 func TestFailuresAsUpstream(t *testing.T) {
 	for body, fails := range map[string]bool{
 		"# TYPE x gauge\n# TYPE x gauge\nx 1\n": false,

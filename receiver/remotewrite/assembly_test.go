@@ -147,7 +147,8 @@ func TestTypesAreRemembered(t *testing.T) {
 	p.wants(p.at(x, 5), "requests gauge 5")
 }
 
-// Shards send at the same time: whatever the order, the last moment's total is what is handed on last.
+// Shards send at the same time: whatever the order, the last moment's total is what is handed on
+// last.
 func TestPiecesOfShardsAtOnce(t *testing.T) {
 	p := newPieces(t)
 	const moments, shards = 50, 4

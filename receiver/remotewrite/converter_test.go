@@ -374,7 +374,8 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
-// A request's cost is of its size, whatever it is made of: 65,536 parts, by the square, would be a minute.
+// A request's cost is of its size, whatever it is made of: 65,536 parts, by the square, would be a
+// minute.
 func TestNoRequestIsDear(t *testing.T) {
 	same, apart := make([]Sample, 1<<13), make([]Sample, 1<<13)
 	for i := range same {

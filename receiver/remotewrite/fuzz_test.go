@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Whatever comes, every element of it comes out once: made a sample of, alone or with others, refused, or superseded. And what comes
-// out can be handed to the table.
+// Whatever comes, every element of it comes out once: made a sample of, alone or with others,
+// refused, or superseded. And what comes out can be handed to the table.
 func FuzzFeed(f *testing.F) {
 	all := append(classic("h", HistogramType, 1, 2, 3, 4), summary("s", NoType, 1, 2, 3, 4)...)
 	all = append(all, one{labels: []string{"x", "a", "b"}, kind: CounterType, samples: at(1, nan, stale, 3), exemplars: 1},

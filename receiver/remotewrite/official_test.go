@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// testdata/request1 and request2 are one scrape as the types of Prometheus 3.11 (prompb, prompb/io/prometheus/write/v2) marshal it, at
-// moment: those types are no dependency of ours.
+// testdata/request1 and request2 are one scrape as the types of Prometheus 3.11 (prompb,
+// prompb/io/prometheus/write/v2) marshal it, at moment: those types are no dependency of ours.
 func TestWhatPrometheusMarshals(t *testing.T) {
 	const want = `jobs_total[{namespace shop} {pod web-1}] counter accumulate 7 SINCE
 depth[{queue ü}] gauge assign -2.5 SINCE

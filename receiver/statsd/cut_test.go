@@ -67,7 +67,8 @@ func TestSingle(t *testing.T) {
 	}
 }
 
-// A line of the same Head and Rest as one that was single means the same, but for its value, as far as Cut understands that.
+// A line of the same Head and Rest as one that was single means the same, but for its value, as far
+// as Cut understands that.
 func FuzzCut(f *testing.F) {
 	for _, rest := range []string{"c", "ms|@0.1|#a:b", "g|#a", "s|c:ci-1", "g|T1700000000", "c:2|c", "h|e:pu-1|x", "d|@0.5|@0.2"} {
 		for d := range dialectNames {

@@ -22,9 +22,9 @@ func seed(add func(packet []byte, dialect uint8)) {
 	}
 }
 
-// FuzzScanner holds for any bytes: no panic; a line that is not blank gives a sample or a fault; a fault's
-// offset is in its line; a sample keeps the bounds that metric.Sample states, and written out again it is
-// read as the same.
+// FuzzScanner holds for any bytes: no panic; a line that is not blank gives a sample or a fault; a
+// fault's offset is in its line; a sample keeps the bounds that metric.Sample states, and written
+// out again it is read as the same.
 func FuzzScanner(f *testing.F) {
 	seed(func(packet []byte, dialect uint8) { f.Add(packet, dialect) })
 	f.Fuzz(func(t *testing.T, packet []byte, dialect uint8) {

@@ -12,8 +12,8 @@ import (
 	registration "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// TestGeneratedCertificate: every APIService trusts the CA that signed the certificate, for the name by which the API
-// server calls, https://SERVICE.NAMESPACE.svc.
+// TestGeneratedCertificate: every APIService trusts the CA that signed the certificate, for the
+// name by which the API server calls, https://SERVICE.NAMESPACE.svc.
 func TestGeneratedCertificate(t *testing.T) {
 	objects := strictly(t, mustRender(t, "", "tls.generated.days=30"))
 	secret := only[*core.Secret](t, objects)

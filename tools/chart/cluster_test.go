@@ -60,8 +60,8 @@ func discovery() map[string]any {
 	return answers
 }
 
-// standIn answers, of the Kubernetes API, what Helm asks for the chart: discovery, and the objects that are handed to it
-// by path. It returns a kubeconfig.
+// standIn answers, of the Kubernetes API, what Helm asks for the chart: discovery, and the objects
+// that are handed to it by path. It returns a kubeconfig.
 func standIn(t *testing.T, objects map[string]any) (kubeconfig string) {
 	t.Helper()
 	answers := discovery()
@@ -88,8 +88,8 @@ func standIn(t *testing.T, objects map[string]any) (kubeconfig string) {
 	return kubeconfig
 }
 
-// renderInto renders as an installation does: with a look into the cluster, where Helm itself refuses to touch what is
-// there without its marks.
+// renderInto renders as an installation does: with a look into the cluster, where Helm itself
+// refuses to touch what is there without its marks.
 func renderInto(t *testing.T, kubeconfig string, args ...string) (string, error) {
 	t.Helper()
 	args = append([]string{"template", release, folder, "--dry-run=server", "--disable-openapi-validation"}, args...)
@@ -97,7 +97,8 @@ func renderInto(t *testing.T, kubeconfig string, args ...string) (string, error)
 	return stdout + stderr, err
 }
 
-// marked is the metadata of an object that Helm installed for a release; of nobody's if that is empty.
+// marked is the metadata of an object that Helm installed for a release; of nobody's if that is
+// empty.
 func marked(name, releaseNamespace, release string) meta.ObjectMeta {
 	if release == "" {
 		return meta.ObjectMeta{Name: name}
@@ -109,7 +110,8 @@ func marked(name, releaseNamespace, release string) meta.ObjectMeta {
 	}
 }
 
-// apiService is one that answers by a Service, SERVICE.NAMESPACE, installed by the release of that namespace.
+// apiService is one that answers by a Service, SERVICE.NAMESPACE, installed by the release of that
+// namespace.
 func apiService(name, namespace, service, release string) map[string]any {
 	version, group, _ := strings.Cut(name, ".")
 	return map[string]any{"/apis/apiregistration.k8s.io/v1/apiservices/" + name: registration.APIService{
@@ -122,8 +124,8 @@ func apiService(name, namespace, service, release string) map[string]any {
 	}}
 }
 
-// TestGroupOfAnotherProduct: a cluster has one owner of an API group. Who installs a second is told who has it, and which
-// value leaves it to that one.
+// TestGroupOfAnotherProduct: a cluster has one owner of an API group. Who installs a second is told
+// who has it, and which value leaves it to that one.
 func TestGroupOfAnotherProduct(t *testing.T) {
 	const custom1, custom2, external = "v1beta1.custom.metrics.k8s.io", "v1beta2.custom.metrics.k8s.io", "v1beta1.external.metrics.k8s.io"
 	for _, c := range []struct {
@@ -177,8 +179,8 @@ func TestGroupOfAnotherProduct(t *testing.T) {
 	}
 }
 
-// TestGeneratedCertificateIsKept: an upgrade changes neither certificate nor caBundle, unless it is for another name or a
-// part of it is missing.
+// TestGeneratedCertificateIsKept: an upgrade changes neither certificate nor caBundle, unless it is
+// for another name or a part of it is missing.
 func TestGeneratedCertificateIsKept(t *testing.T) {
 	made := func(host string, keys ...string) map[string]any {
 		secret := core.Secret{

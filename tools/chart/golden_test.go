@@ -12,7 +12,8 @@ import (
 
 var update = flag.Bool("update", false, "write the goldens anew")
 
-// TestGoldens holds what each file of values renders to. Read a golden's difference as an upgrade will meet it.
+// TestGoldens holds what each file of values renders to. Read a golden's difference as an upgrade
+// will meet it.
 func TestGoldens(t *testing.T) {
 	files := valuesFiles(t)
 	for name, values := range files {
@@ -43,8 +44,8 @@ func TestGoldens(t *testing.T) {
 
 var generatedSecret = regexp.MustCompile(`(?m)^  (ca\.crt|tls\.crt|tls\.key): (\S+)$`)
 
-// maskGenerated replaces the certificate that is made anew at each rendering, wherever it stands, by "generated" in
-// base64. One that is given stays.
+// maskGenerated replaces the certificate that is made anew at each rendering, wherever it stands,
+// by "generated" in base64. One that is given stays.
 func maskGenerated(text string) string {
 	for _, found := range generatedSecret.FindAllStringSubmatch(text, -1) {
 		text = strings.ReplaceAll(text, found[2], "Z2VuZXJhdGVk")

@@ -76,7 +76,8 @@ func mustRender(t *testing.T, values string, set ...string) string {
 	return text
 }
 
-// valuesFiles are the files of values that everything is tried with, by their names without "-values.yaml".
+// valuesFiles are the files of values that everything is tried with, by their names without
+// "-values.yaml".
 func valuesFiles(t *testing.T) map[string]string {
 	t.Helper()
 	paths, err := filepath.Glob(folder + "/ci/*-values.yaml")

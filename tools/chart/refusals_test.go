@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestRefusals: values that make no sense are refused before anything is installed, by a message that names the value.
+// TestRefusals: values that make no sense are refused before anything is installed, by a message
+// that names the value.
 func TestRefusals(t *testing.T) {
 	for _, c := range []struct {
 		set  string

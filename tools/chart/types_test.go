@@ -18,7 +18,8 @@ import (
 	"k8s.io/pod-security-admission/policy"
 )
 
-// strictly decodes manifests into the types of their own APIs: an unknown or doubled field is an error.
+// strictly decodes manifests into the types of their own APIs: an unknown or doubled field is an
+// error.
 func strictly(t *testing.T, manifests string) []runtime.Object {
 	t.Helper()
 	known := runtime.NewScheme()
@@ -110,7 +111,8 @@ func TestPodIsRestricted(t *testing.T) {
 	}
 }
 
-// TestFieldsThatAreLeftToTheCluster: OpenShift assigns users and groups of its own to a pod that names none.
+// TestFieldsThatAreLeftToTheCluster: OpenShift assigns users and groups of its own to a pod that
+// names none.
 func TestFieldsThatAreLeftToTheCluster(t *testing.T) {
 	pod := func(set ...string) *core.PodSecurityContext {
 		return only[*apps.StatefulSet](t, strictly(t, mustRender(t, "", set...))).Spec.Template.Spec.SecurityContext

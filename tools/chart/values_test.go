@@ -13,7 +13,8 @@ import (
 
 var setting = regexp.MustCompile(`(?m)^# (.+)\n(?:# )?([a-z0-9-]+): (.*)$`)
 
-// settings are those of sluice.example.yaml, each with the last line of its comment and its default.
+// settings are those of sluice.example.yaml, each with the last line of its comment and its
+// default.
 func settings(t *testing.T) (all []struct{ name, about, value string }) {
 	t.Helper()
 	for _, found := range setting.FindAllStringSubmatch(read(t, "../../sluice.example.yaml"), -1) {
@@ -22,8 +23,8 @@ func settings(t *testing.T) (all []struct{ name, about, value string }) {
 	return all
 }
 
-// TestSchemaKnowsTheSettings: the schema has every setting of the example file, and the words of settings that take one of a
-// few. (cmd/sluice generates both.)
+// TestSchemaKnowsTheSettings: the schema has every setting of the example file, and the words of
+// settings that take one of a few. (cmd/sluice generates both.)
 func TestSchemaKnowsTheSettings(t *testing.T) {
 	var schema struct {
 		Properties struct {
@@ -59,7 +60,8 @@ func TestSchemaKnowsTheSettings(t *testing.T) {
 	}
 }
 
-// TestConfigurationIsKnown: what is written for "sluice serve --config" has only settings that it knows.
+// TestConfigurationIsKnown: what is written for "sluice serve --config" has only settings that it
+// knows.
 func TestConfigurationIsKnown(t *testing.T) {
 	known := map[string]bool{}
 	for _, one := range settings(t) {
@@ -101,8 +103,8 @@ func TestValuesAreDescribed(t *testing.T) {
 	}
 }
 
-// leaves are the paths of a tree of values. What users fill themselves (config, labels, probes) and what
-// Kubernetes describes is one leaf.
+// leaves are the paths of a tree of values. What users fill themselves (config, labels, probes) and
+// what Kubernetes describes is one leaf.
 func leaves(path string, value any) (all []string) {
 	branch, ok := value.(map[string]any)
 	switch last := path[strings.LastIndex(path, ".")+1:]; {

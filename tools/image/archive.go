@@ -16,8 +16,8 @@ import (
 	oci "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// archive is the index as a tar: an OCI image layout, with the manifest.json that "docker load" reads
-// where Docker keeps no images in containerd.
+// archive returns the index as a tar: an OCI image layout with a manifest.json. "docker load" reads
+// the manifest.json if Docker does not store images in containerd.
 func (r release) archive(index container.ImageIndex) ([]byte, error) {
 	folder, err := os.MkdirTemp("", "sluice-image-")
 	if err != nil {
@@ -43,7 +43,7 @@ func (r release) archive(index container.ImageIndex) ([]byte, error) {
 	return r.tarOf(os.DirFS(folder))
 }
 
-// tarOf archives the files of a folder in the order of their names.
+// tarOf archives the files of a folder, sorted by name.
 func (r release) tarOf(folder fs.FS) ([]byte, error) {
 	var content bytes.Buffer
 	archive := tar.NewWriter(&content)
@@ -66,7 +66,8 @@ func (r release) tarOf(folder fs.FS) ([]byte, error) {
 	return content.Bytes(), nil
 }
 
-// dockerManifest lists an image per platform: it knows no index, so each has a tag of its own.
+// dockerManifest lists an image per platform. The format has no index, so each image has a tag of
+// its own.
 func (r release) dockerManifest(index container.ImageIndex) ([]byte, error) {
 	manifest, err := index.IndexManifest()
 	if err != nil {
@@ -94,5 +95,5 @@ func (r release) dockerManifest(index container.ImageIndex) ([]byte, error) {
 	return json.Marshal(images)
 }
 
-// blob is the path of a blob in the layout.
+// blob returns the path of a blob in the layout.
 func blob(digest container.Hash) string { return "blobs/" + digest.Algorithm + "/" + digest.Hex }

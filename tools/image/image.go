@@ -18,10 +18,11 @@ import (
 	oci "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// user is the unprivileged user of the image, by number: a kubelet cannot tell that a name is not root.
+// user is the unprivileged user of the image, by number: a kubelet cannot tell that a name is not
+// root.
 const user = 65532
 
-// annotations describe the image, its index and its configuration.
+// annotations describe the image, the index and the configuration.
 // https://specs.opencontainers.org/image-spec/annotations/
 func (r release) annotations() map[string]string {
 	return map[string]string{
@@ -35,7 +36,7 @@ func (r release) annotations() map[string]string {
 	}
 }
 
-// index is the image of every platform.
+// index returns the index of the images of all platforms.
 func (r release) index(programs []program) (container.ImageIndex, error) {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, p := range programs {
@@ -50,7 +51,7 @@ func (r release) index(programs []program) (container.ImageIndex, error) {
 	return mutate.Annotations(index, r.annotations()).(container.ImageIndex), nil
 }
 
-// image is the image of one platform.
+// image returns the image of one platform.
 func (r release) image(p program) (container.Image, error) {
 	content, err := r.layer(p)
 	if err != nil {
@@ -82,7 +83,8 @@ func (r release) image(p program) (container.Image, error) {
 	return mutate.Annotations(image, r.annotations()).(container.Image), nil
 }
 
-// layer holds the binary, the documents, and a data folder that the user may write.
+// layer returns the layer with the binary, the documents, and a data folder that the user may
+// write.
 func (r release) layer(p program) (container.Layer, error) {
 	var content bytes.Buffer
 	archive := tar.NewWriter(&content)
@@ -106,7 +108,8 @@ func (r release) layer(p program) (container.Layer, error) {
 	return tarball.LayerFromOpener(open, tarball.WithMediaType(types.OCILayer), tarball.WithCompressionLevel(gzip.BestCompression), tarball.WithCompressedCaching)
 }
 
-// header depends on its arguments and the release only: no owner's name, no time of this machine.
+// header returns a tar header that depends only on the arguments and the release: no owner's name,
+// no time of this machine.
 func (r release) header(name string, mode, size int64) *tar.Header {
 	return &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: size, ModTime: r.created, Format: tar.FormatUSTAR}
 }

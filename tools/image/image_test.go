@@ -68,8 +68,8 @@ func imageFile(t *testing.T) string {
 	return out
 }
 
-// TestImage unpacks the image as a container runtime does, checks every digest and size, and runs the
-// binary of this platform.
+// TestImage unpacks the image as a container runtime does, checks every digest and size, and runs
+// the binary of this platform.
 func TestImage(t *testing.T) {
 	file := imageFile(t)
 	index := unpacked(t, file)
@@ -196,8 +196,8 @@ func checkRuns(t *testing.T, binary []byte, version string) {
 	}
 }
 
-// checkEnd requires the two blocks of zeros at the end that POSIX requires: Go's reader does without
-// them, others reject the file.
+// checkEnd requires the two blocks of zeros at the end that POSIX requires: Go's reader does
+// without them, others reject the file.
 func checkEnd(t *testing.T, file string) {
 	t.Helper()
 	text, err := os.ReadFile(file)

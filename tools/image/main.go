@@ -17,7 +17,7 @@ func main() {
 	}
 }
 
-// release describes the image beside its binaries.
+// release describes the image, except for the binaries.
 type release struct {
 	version   string
 	commit    string

@@ -12,7 +12,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// drawCharts makes a chart of the cost of lines and one of latencies per report.
+// drawCharts makes a chart of the cost of lines, and a chart of latencies for each report.
 func drawCharts(reports []report) (charts []*plot.Plot, err error) {
 	if names := loads(reports); len(names) > 0 {
 		var bars []series
@@ -51,7 +51,7 @@ type series struct {
 	values []float64
 }
 
-const groupWidth = 44 // points, of all bars of one name
+const groupWidth = 44 // in points: the width of all bars of one name
 
 func barChart(title, unit string, names []string, all []series) (*plot.Plot, error) {
 	p := plot.New()

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// report is the part of a load test's JSON that is shown.
+// report is the shown part of a load test's JSON.
 type report struct {
 	Version string `json:"version"`
 	Machine struct {
@@ -32,7 +32,7 @@ type scenario struct {
 	Figures []figure          `json:"figures"`
 }
 
-// title is the name; a short run is marked and stands by itself.
+// title returns the name. The title of a short run differs, so that short runs are shown apart.
 func (s scenario) title() string {
 	if s.Short {
 		return s.Name + " (short)"
@@ -70,7 +70,7 @@ func readReport(path string) (r report, err error) {
 	return r, nil
 }
 
-// server is the measured server: the program's name with a target.
+// server returns the name of the measured server: "sluice", or the target's program.
 func (r report) server() string {
 	for _, s := range r.Scenarios {
 		if s.Load != nil && s.Load.Target != "" {
@@ -80,8 +80,8 @@ func (r report) server() string {
 	return "sluice"
 }
 
-// program is the name of the program in a shell's command line, after "cd x &&" and assignments to
-// the environment.
+// program returns the name of the program in a shell's command line, after "cd x &&" and
+// environment assignments.
 func program(target string) string {
 	steps := strings.Split(target, "&&")
 	for _, word := range strings.Fields(steps[len(steps)-1]) {
@@ -92,7 +92,7 @@ func program(target string) string {
 	return target
 }
 
-// circumstances are the version and the machine.
+// circumstances describes the version and the machine.
 func (r report) circumstances() string {
 	pinned := "not pinned"
 	if r.Machine.Pinned {
@@ -102,7 +102,7 @@ func (r report) circumstances() string {
 		r.Version, r.Machine.CPUs, pinned, r.Machine.Kernel, r.Machine.Buffer>>10, r.Machine.Load)
 }
 
-// column is the median of a column in each named scenario; 0 if the report has none.
+// column returns the median of a column for each named scenario; 0 if the report lacks it.
 func (r report) column(name string, scenarios []string) []float64 {
 	values := make([]float64, len(scenarios))
 	for i, want := range scenarios {
@@ -115,7 +115,7 @@ func (r report) column(name string, scenarios []string) []float64 {
 	return values
 }
 
-// loads are the scenarios of lines in all reports, in their order.
+// loads returns the titles of the scenarios of lines in all reports, in the order of the reports.
 func loads(reports []report) (names []string) {
 	seen := map[string]bool{}
 	for _, r := range reports {
@@ -129,7 +129,7 @@ func loads(reports []report) (names []string) {
 	return names
 }
 
-// latencies are all figures in milliseconds.
+// latencies returns all figures in milliseconds.
 func (r report) latencies() (names []string, values []float64) {
 	for _, s := range r.Scenarios {
 		for _, f := range s.Figures {

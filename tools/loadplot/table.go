@@ -76,7 +76,7 @@ func writeFigures(b *strings.Builder, reports []report) {
 	}
 }
 
-// text is the median, and minimum and maximum of several values.
+// text formats the median, followed by the minimum and the maximum if they differ.
 func (s spread) text(digits int) string {
 	if s.Min == s.Max {
 		return number(s.Median, digits)
@@ -84,7 +84,7 @@ func (s spread) text(digits int) string {
 	return number(s.Median, digits) + " (" + number(s.Min, digits) + " to " + number(s.Max, digits) + ")"
 }
 
-// digits are those that count.
+// digits returns the number of meaningful decimal places.
 func (f figure) digits() int {
 	switch {
 	case f.Median >= 100:
@@ -97,7 +97,7 @@ func (f figure) digits() int {
 	return 3
 }
 
-// judged is the aim and whether it was met, as two cells.
+// judged returns two cells: the aim, and "met" or "missed".
 func (f figure) judged() string {
 	if f.Aim == nil {
 		return "|"
@@ -112,7 +112,8 @@ func (f figure) judged() string {
 	return aim + " | missed"
 }
 
-// number separates thousands; negative digits print as many as the value has.
+// number formats a value with separated thousands. If digits is negative, it prints as many decimal
+// places as the value needs.
 func number(v float64, digits int) string {
 	text := strconv.FormatFloat(v, 'f', digits, 64)
 	whole, rest, _ := strings.Cut(text, ".")

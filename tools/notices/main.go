@@ -1,10 +1,10 @@
-// Notices writes the licence texts of everything that is linked into sluice: the Go standard library
-// and every module, on every platform that is named.
+// Notices writes the licence texts of everything that is linked into sluice on the given platforms:
+// the Go standard library and every module.
 //
 //	go run ./notices -source .. -out FILE linux/amd64 darwin/arm64
 //
-// A text that several modules share is written once, below their names. A module without a licence text
-// is an error.
+// A text that several modules share is written once, below their names. A module without a licence
+// text is an error.
 package main
 
 import (
@@ -35,7 +35,7 @@ func run(source, out string, platforms []string) error {
 	if len(platforms) == 0 {
 		return errors.New("no platform is given; must be one or more OS/ARCHITECTURE")
 	}
-	folders := map[string]map[string]bool{} // by module, of its linked packages and of every folder above them
+	folders := map[string]map[string]bool{} // by module: the folders of linked packages, and all folders above
 	for _, platform := range platforms {
 		if err := linked(source, platform, folders); err != nil {
 			return err
@@ -51,7 +51,7 @@ func run(source, out string, platforms []string) error {
 	return os.WriteFile(out, text, 0o644)
 }
 
-// linked adds what the binary links on a platform.
+// linked adds the folders of all modules that the binary links on a platform.
 func linked(source, platform string, folders map[string]map[string]bool) error {
 	system, architecture, ok := strings.Cut(platform, "/")
 	if !ok {
@@ -70,7 +70,7 @@ func linked(source, platform string, folders map[string]map[string]bool) error {
 	for line := range strings.Lines(string(text)) {
 		fields := strings.Split(strings.TrimSpace(line), "|")
 		if len(fields) != 3 {
-			continue // of the repository itself
+			continue // a package of the repository itself
 		}
 		module, top, folder := fields[0], fields[1], fields[2]
 		if folders[module] == nil {
@@ -85,7 +85,7 @@ func linked(source, platform string, folders map[string]map[string]bool) error {
 
 var licenceName = regexp.MustCompile(`(?i)^(un)?(licen[cs]es?|copying|notice|patents)([.-].*)?$`)
 
-// notices is every licence text with the modules that it is of.
+// notices returns every licence text, each below the names of the modules that use it.
 func notices(folders map[string]map[string]bool) ([]byte, error) {
 	modules := map[string][]string{} // by text
 	for _, module := range slices.Sorted(maps.Keys(folders)) {

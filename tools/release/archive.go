@@ -9,7 +9,7 @@ import (
 	"os"
 )
 
-// archive is the download of one platform: the binary and the licences.
+// archive returns the archive of one platform: the binary and the licences.
 func (r *release) archive(p program) ([]byte, error) {
 	return packed(func(archive *tar.Writer) error {
 		for _, file := range []struct {
@@ -30,7 +30,8 @@ func (r *release) archive(p program) ([]byte, error) {
 	})
 }
 
-// repackedChart is the packaged chart with the release's time: Helm copies the times of the checkout.
+// repackedChart returns the packaged chart with the release's time in every header: Helm copies the
+// times of the checkout.
 func (r *release) repackedChart() ([]byte, error) {
 	file, err := os.Open(r.chart)
 	if err != nil {
@@ -61,7 +62,7 @@ func (r *release) repackedChart() ([]byte, error) {
 	})
 }
 
-// addTo adds a file with a header that depends on the arguments and the release only.
+// addTo adds a file with a header that depends only on the arguments and the release.
 func (r *release) addTo(archive *tar.Writer, name string, mode int64, content []byte) error {
 	if err := archive.WriteHeader(&tar.Header{
 		Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(len(content)), ModTime: r.created, Format: tar.FormatUSTAR,
@@ -72,7 +73,7 @@ func (r *release) addTo(archive *tar.Writer, name string, mode int64, content []
 	return err
 }
 
-// packed is what fill archives, as a tar.gz.
+// packed returns the files that fill archives as a tar.gz.
 func packed(fill func(*tar.Writer) error) ([]byte, error) {
 	var content bytes.Buffer
 	compressed, err := gzip.NewWriterLevel(&content, gzip.BestCompression)

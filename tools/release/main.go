@@ -1,5 +1,6 @@
-// Release writes the files of a release from what "make release" built: an archive and an SPDX list per
-// platform, the chart, the image, the licence texts, a Homebrew formula, a krew manifest and SHA256SUMS.
+// Release writes the files of a release from the files that "make release" built. It writes an
+// archive and an SPDX list per platform, the chart, the image, the licence texts, a Homebrew
+// formula, a krew manifest and SHA256SUMS.
 //
 //	go run ./release -version V -commit C -created UNIXTIME -url BASE -chart FILE -image FILE \
 //	    -license FILE -notices FILE -out DIR linux/amd64=BINARY darwin/arm64=BINARY
@@ -28,7 +29,7 @@ func main() {
 	}
 }
 
-// release is the input.
+// release is the input of the command.
 type release struct {
 	version, commit, url                string
 	created                             time.Time
@@ -101,7 +102,7 @@ func (r *release) write() error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.chart, err)
 	}
-	if err := r.add("sluice-"+r.version+".tgz", chart); err != nil { // the name that Helm gives it
+	if err := r.add("sluice-"+r.version+".tgz", chart); err != nil { // the name that Helm gives the chart
 		return err
 	}
 	for _, copied := range []struct{ from, name string }{
@@ -136,7 +137,7 @@ func (r *release) add(name string, content []byte) error {
 	return os.WriteFile(filepath.Join(r.out, name), content, 0o644)
 }
 
-// checksums is in the format of sha256sum(1).
+// checksums returns the checksums of all files in the format of sha256sum(1).
 func (r *release) checksums() []byte {
 	var lines []string
 	for name, sum := range r.sums {

@@ -12,13 +12,13 @@ const (
 	description = "Pushed metrics for Kubernetes autoscaling"
 )
 
-// download is the URL of an archive and its checksum.
+// download returns the URL and the checksum of a platform's archive.
 func (r *release) download(p program) (url, sum string) {
 	name := r.archiveName(p)
 	return strings.TrimSuffix(r.url, "/") + "/" + name, r.sums[name]
 }
 
-// formula is a Homebrew formula, for a tap. https://docs.brew.sh/Formula-Cookbook
+// formula returns a Homebrew formula for a tap. https://docs.brew.sh/Formula-Cookbook
 func (r *release) formula() []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "class Sluice < Formula\n  desc %q\n  homepage %q\n  version %q\n  license \"Apache-2.0\"\n", description, homepage, r.version)
@@ -82,7 +82,7 @@ type (
 	}
 )
 
-// krew is the manifest of the kubectl plugin: krew installs the binary as kubectl-sluice.
+// krew returns the manifest of the kubectl plugin. Krew installs the binary as kubectl-sluice.
 func (r *release) krew() ([]byte, error) {
 	plugin := krewPlugin{
 		APIVersion: "krew.googlecontainertools.github.com/v1alpha2", Kind: "Plugin", Metadata: krewName{"sluice"},

@@ -1,5 +1,5 @@
-// Package sbom lists the modules of a Go binary as an SPDX 2.3 document, for scanners of vulnerabilities.
-// The list comes from the binary's own build record.
+// Package sbom lists the modules of a Go binary as an SPDX 2.3 document, for scanners of
+// vulnerabilities. The list comes from the binary's own build record.
 package sbom
 
 import (
@@ -30,11 +30,11 @@ type Product struct {
 	Version, Commit  string
 	Created          time.Time
 	OS, Architecture string
-	Path             string // of the binary
+	Path             string // path of the binary
 }
 
-// List returns the product's SPDX document as JSON: every linked module and the Go release, by package
-// URL, under which vulnerabilities are published.
+// List returns the product's SPDX document as JSON: every linked module and the Go release, by
+// package URL, under which vulnerabilities are published.
 func List(p Product) ([]byte, error) {
 	build, err := buildinfo.ReadFile(p.Path)
 	if err != nil {
@@ -69,7 +69,7 @@ func List(p Product) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// product is the package of the binary itself.
+// product returns the package of the binary itself.
 func product(p Product, modulePath, sum string) *spdx.Package {
 	entry := described("sluice", p.Version, modulePath)
 	entry.PackageSPDXIdentifier = root
@@ -83,7 +83,7 @@ func product(p Product, modulePath, sum string) *spdx.Package {
 	return entry
 }
 
-// parts are the linked modules and the standard library.
+// parts returns the linked modules and the standard library.
 func parts(build *debug.BuildInfo) []*spdx.Package {
 	version, _, _ := strings.Cut(strings.TrimPrefix(build.GoVersion, "go"), " ")
 	all := []*spdx.Package{described("stdlib", version, "stdlib")}
@@ -98,7 +98,7 @@ func parts(build *debug.BuildInfo) []*spdx.Package {
 	return all
 }
 
-// described is a package with the fields that SPDX requires.
+// described returns a package with the fields that SPDX requires.
 func described(name, version, modulePath string) *spdx.Package {
 	return &spdx.Package{
 		PackageName:             name,

@@ -23,7 +23,8 @@ func (r slowReader) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// However many compressed bodies come at once, each with a window of its own choice, few decoders are at work.
+// However many compressed bodies come at once, each with a window of its own choice, few decoders
+// are at work.
 func TestDecodersAtWorkAreFew(t *testing.T) {
 	var at, most atomic.Int64
 	c := newCoding(func(d *decoder) error {

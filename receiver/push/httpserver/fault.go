@@ -73,7 +73,8 @@ func unknownResource(err error) *Fault {
 	return f
 }
 
-// BadEscape makes the fault of an invalid percent escape at an offset of a piece of a path or a query.
+// BadEscape makes the fault of an invalid percent escape at an offset of a piece of a path or a
+// query.
 func BadEscape(where string, piece []byte, at int) *Fault {
 	f := BadRequest(`the %s has a "%%" that is not followed by two hexadecimal digits, in %q`, where, Clip(piece))
 	return f.At(at)
