@@ -42,22 +42,8 @@ func BenchmarkRemoteWrite(b *testing.B) {
 }
 
 func benchmarkWrites(b *testing.B, requests [][]byte) {
-	log := slog.New(slog.DiscardHandler)
-	table := aggregate.New(aggregate.DefaultConfig(), identity.New(identity.DefaultConfig(), cluster{}, nil).Describe, log)
-	cfg := DefaultConfig()
-	cfg.Address = "127.0.0.1:0"
-	s, err := New(cfg, Parts{
-		NewApplier: func() receiver.Applier { return table.NewWriter() }, Reader: table, Resources: cluster{},
-		Ledger: ledger.New(), Logger: log,
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 2)
-	go func() { ended <- s.Run(ctx) }()
-	go func() { ended <- table.Run(ctx) }()
-	defer func() { cancel(); <-ended; <-ended }()
+	s, table := serveTable(b, func(t *aggregate.Table) receiver.Applier { return t.NewWriter() })
+	go func() { _ = table.Run(b.Context()) }()
 	c, err := net.Dial("tcp", s.Addr().String())
 	if err != nil {
 		b.Fatal(err)
@@ -85,6 +71,27 @@ func benchmarkWrites(b *testing.B, requests [][]byte) {
 	if want := uint64(written + 2*writesPerRound*seriesPerWrite); s.Account().Applied() != want || table.Series() != writesPerRound*seriesPerWrite {
 		b.Fatalf("applied %d to %d series: want %d", s.Account().Applied(), table.Series(), want)
 	}
+}
+
+// serveTable serves pushes to a real table with the real identities, until the test ends. The table
+// doesn't run.
+func serveTable(t testing.TB, newApplier func(*aggregate.Table) receiver.Applier) (*Server, *aggregate.Table) {
+	log := slog.New(slog.DiscardHandler)
+	table := aggregate.New(aggregate.DefaultConfig(), identity.New(identity.DefaultConfig(), cluster{}, nil).Describe, log)
+	cfg := DefaultConfig()
+	cfg.Address = "127.0.0.1:0"
+	s, err := New(cfg, Parts{
+		NewApplier: func() receiver.Applier { return newApplier(table) }, Reader: table, Resources: cluster{},
+		Ledger: ledger.New(), Logger: log,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-ended })
+	return s, table
 }
 
 func readNoContent(b *testing.B, answers *bufio.Reader) {
