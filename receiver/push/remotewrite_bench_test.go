@@ -22,26 +22,27 @@ import (
 
 const (
 	seriesPerWrite = 1000
-	writesPerRound = 10 // 10,000 series
-	writeRounds    = 4
+	writeRounds    = 3
 )
 
 // A request of remote write over loopback, to the real table with the real identities: counters and
 // gauges with eight labels. One operation is one sample. The client, in the same process, writes
 // prepared requests; its system calls are in cpu-ns/sample.
 func BenchmarkRemoteWrite(b *testing.B) {
-	for version, request := range map[string]func(from, round int) []byte{"1.0": writeRequest1, "2.0": writeRequest2} {
-		b.Run(version, func(b *testing.B) {
-			requests := make([][]byte, 0, writesPerRound*writeRounds)
-			for i := range writesPerRound * writeRounds {
-				requests = append(requests, request(i%writesPerRound*seriesPerWrite, i/writesPerRound))
-			}
-			benchmarkWrites(b, requests)
-		})
+	for _, series := range []int{10_000, 200_000} {
+		for version, request := range map[string]func(from, round int) []byte{"1.0": writeRequest1, "2.0": writeRequest2} {
+			b.Run(fmt.Sprintf("%s/%d", version, series), func(b *testing.B) {
+				var requests [][]byte
+				for i := range series / seriesPerWrite * writeRounds {
+					requests = append(requests, request(i*seriesPerWrite%series, i*seriesPerWrite/series))
+				}
+				benchmarkWrites(b, series, requests)
+			})
+		}
 	}
 }
 
-func benchmarkWrites(b *testing.B, requests [][]byte) {
+func benchmarkWrites(b *testing.B, series int, requests [][]byte) {
 	s, table := serveTable(b, func(t *aggregate.Table) receiver.Applier { return t.NewWriter() })
 	go func() { _ = table.Run(b.Context()) }()
 	c, err := net.Dial("tcp", s.Addr().String())
@@ -56,7 +57,8 @@ func benchmarkWrites(b *testing.B, requests [][]byte) {
 		}
 		readNoContent(b, answers)
 	}
-	for _, r := range requests[:2*writesPerRound] {
+	warm := 2 * series / seriesPerWrite
+	for _, r := range requests[:warm] {
 		write(r)
 	}
 	b.ReportAllocs()
@@ -68,7 +70,7 @@ func benchmarkWrites(b *testing.B, requests [][]byte) {
 	}
 	b.StopTimer()
 	b.ReportMetric(float64(processTime()-began)/float64(written), "cpu-ns/sample")
-	if want := uint64(written + 2*writesPerRound*seriesPerWrite); s.Account().Applied() != want || table.Series() != writesPerRound*seriesPerWrite {
+	if want := uint64(written + warm*seriesPerWrite); s.Account().Applied() != want || table.Series() != series {
 		b.Fatalf("applied %d to %d series: want %d", s.Account().Applied(), table.Series(), want)
 	}
 }
