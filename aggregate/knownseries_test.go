@@ -10,7 +10,8 @@ import (
 
 // labelled makes a sample with labels as fields, and its line.
 func labelled(name string, op metric.Op, v float64) *metric.Sample {
-	s := &metric.Sample{Name: []byte(name), Kind: metric.Gauge, Op: op, Fields: []metric.Label{{Key: "ns", Value: "ns"}, {Key: "pod", Value: "a"}}}
+	s := &metric.Sample{Name: []byte(name), Kind: metric.Gauge, Op: op}
+	s.Fields = []metric.Label{{Key: "ns", Value: "ns"}, {Key: "pod", Value: "a"}}
 	s.Line = &metric.Line{Head: []byte("labels of " + name), Dialect: 0x80}
 	if op == metric.Accumulate {
 		s.Kind = metric.Counter
@@ -46,7 +47,8 @@ func (f *fixture) applyLabelled(samples ...*metric.Sample) (known int) {
 func TestKnownSamples(t *testing.T) {
 	f := newFixture(t)
 	for i := range 3 {
-		known := f.applyLabelled(labelled("total", metric.Accumulate, float64(10+5*i)), labelled("depth", metric.Assign, float64(i)))
+		total, depth := labelled("total", metric.Accumulate, float64(10+5*i)), labelled("depth", metric.Assign, float64(i))
+		known := f.applyLabelled(total, depth)
 		if want := min(i, 1) * 2; known != want {
 			t.Errorf("%d of 2 series were known at push %d: want %d", known, i, want)
 		}
@@ -69,7 +71,8 @@ func TestKnownSampleOfWhatIsGone(t *testing.T) {
 		f.w.LookupLines([]metric.Line{*samples[0].Line, *samples[1].Line})
 		for _, name := range []string{"total", "depth"} {
 			f.w.Offline()
-			if n := f.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.Expression{Name: name}}); n != 1 {
+			q := metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.Expression{Name: name}}
+			if n := f.Delete(q); n != 1 {
 				t.Fatalf("%d deleted", n)
 			}
 			time.Sleep(3 * time.Second)

@@ -33,11 +33,12 @@ func startTwin(t *testing.T, newApplier func(*aggregate.Table) receiver.Applier)
 func (w twin) holds(names []string) (all []string) {
 	for _, name := range names {
 		for _, stat := range []metric.Stat{metric.Total, metric.Last, metric.Count} {
-			points, err := w.table.External(metric.Query{Namespace: "default", Expression: metric.Expression{Name: name, Stat: stat}})
+			asked := metric.Expression{Name: name, Stat: stat}
+			points, err := w.table.External(metric.Query{Namespace: "default", Expression: asked})
 			for _, p := range points {
 				all = append(all, fmt.Sprint(name, stat, p.Labels, p.Value))
 			}
-			pods, failed := w.table.Objects(metric.Query{Resource: "pods", Namespace: "shop", Object: "*", Expression: metric.Expression{Name: name, Stat: stat}})
+			pods, failed := w.table.Objects(metric.Query{Resource: "pods", Namespace: "shop", Object: "*", Expression: asked})
 			for _, p := range pods {
 				all = append(all, fmt.Sprint(name, stat, p.Object, p.Value))
 			}
@@ -85,7 +86,8 @@ func randomWrite(r *rand.Rand, names []string) string {
 		request = bytesField(request, 1, one)
 	}
 	if r.IntN(6) == 0 { // the type of a name becomes known
-		request = bytesField(request, 3, bytesField(numberField(nil, 1, 1+r.Uint64N(2)), 2, []byte(names[r.IntN(len(names))])))
+		of := numberField(nil, 1, 1+r.Uint64N(2))
+		request = bytesField(request, 3, bytesField(of, 2, []byte(names[r.IntN(len(names))])))
 	}
 	return string(s2.EncodeSnappy(nil, request))
 }

@@ -23,7 +23,9 @@ type SenderState struct {
 }
 
 func NewSenderState() *SenderState {
-	return &SenderState{seed: maphash.MakeSeed(), types: map[uint64]map[string]*knownType{}, assemblies: map[uint64]*assembly{}}
+	return &SenderState{
+		seed: maphash.MakeSeed(), types: map[uint64]map[string]*knownType{}, assemblies: map[uint64]*assembly{},
+	}
 }
 
 const (

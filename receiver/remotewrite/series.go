@@ -41,7 +41,10 @@ type Series struct {
 // read reads a series into Series, or the reason to reject it into Fault.
 func (r *Reader) read(e *skimmed) {
 	s := &r.Series
-	*s = Series{Labels: s.Labels[:0], Samples: s.Samples[:0], Histograms: s.Histograms[:0], message: e.message, number: e.number}
+	*s = Series{
+		Labels: s.Labels[:0], Samples: s.Samples[:0], Histograms: s.Histograms[:0],
+		message: e.message, number: e.number,
+	}
 	r.Fault, r.refs, r.about = Fault{}, r.refs[:0], ""
 	d := r.readFields(e.message)
 	if d == noDetail {

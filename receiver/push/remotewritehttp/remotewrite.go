@@ -161,7 +161,9 @@ func applyRequest(x *httpserver.Request, converter *remotewrite.Converter) (t ht
 }
 
 // applySample applies a sample whose series was read. It returns the applier of the next sample.
-func applySample(x *httpserver.Request, converter *remotewrite.Converter, t *httpserver.Outcome, a *httpserver.PooledApplier, w *written) *httpserver.PooledApplier {
+func applySample(
+	x *httpserver.Request, converter *remotewrite.Converter, t *httpserver.Outcome, a *httpserver.PooledApplier, w *written,
+) *httpserver.PooledApplier {
 	before := t.Rejected
 	after := x.ApplySample(t, a, &converter.Sample, remoteSource{Converter: converter})
 	if t.Rejected == before {
