@@ -47,7 +47,7 @@ func processMain(dir string, in io.Reader, out io.Writer) int {
 	if writeResult(out, err) != nil || err != nil {
 		return 1
 	}
-	go serveRequests(db, os.NewFile(childRequests, "requests"), os.NewFile(childResults, "results"))
+	go serveSyncs(db, os.NewFile(childRequests, "requests"), os.NewFile(childResults, "results"))
 	from := bufio.NewReader(in)
 	var frame []byte
 	for {
@@ -66,18 +66,14 @@ func processMain(dir string, in io.Reader, out io.Writer) int {
 	return 0
 }
 
-// serveRequests fsyncs and copies the manifest as requested, until the parent ends.
-func serveRequests(db *Local, in io.Reader, out io.Writer) {
-	var what [1]byte
+// serveSyncs fsyncs as requested, until the parent ends.
+func serveSyncs(db *Local, in io.Reader, out io.Writer) {
+	var request [1]byte
 	for {
-		if _, err := io.ReadFull(in, what[:]); err != nil {
+		if _, err := io.ReadFull(in, request[:]); err != nil {
 			return
 		}
-		do := db.Sync
-		if what[0] == requestCopyManifest {
-			do = db.CopyManifest
-		}
-		if writeResult(out, do()) != nil {
+		if writeResult(out, db.Sync()) != nil {
 			return
 		}
 	}
