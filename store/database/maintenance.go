@@ -12,14 +12,15 @@ import (
 )
 
 // maintenance is what an open database needs besides writes: preallocated logs, fsyncs, the
-// watermark that says how far they reached, and the copy of the manifest. All of it may wait for
-// the disk, so the process that has the database open does it.
+// watermark that says how far they reached, the copy of the manifest, and compactions. All of it
+// may wait for the disk, so the process that has the database open does it.
 //
 // The manifest changes with the set of tables, and tables come of commits. So each commit looks at
 // the manifest's size, and nothing wakes up while there are no commits.
 type maintenance struct {
-	dir    string
-	logger *slog.Logger
+	dir       string
+	logger    *slog.Logger
+	compactor *compactor // owned by the goroutine that follows the manifest
 
 	// The goroutine that writes to the database owns the next three.
 	logs         preallocator
@@ -35,8 +36,11 @@ type maintenance struct {
 }
 
 // beginMaintenance takes over the files of a database that was just opened.
-func beginMaintenance(dir string, logger *slog.Logger) (*maintenance, error) {
-	m := &maintenance{dir: dir, logger: logger, logs: preallocator{dir: dir}, manifest: manifestCopy{dir: dir}, watermark: wal.NewWatermark(dir)}
+func beginMaintenance(dir string, compactor *compactor, logger *slog.Logger) (*maintenance, error) {
+	m := &maintenance{
+		dir: dir, logger: logger, compactor: compactor,
+		logs: preallocator{dir: dir}, manifest: manifestCopy{dir: dir}, watermark: wal.NewWatermark(dir),
+	}
 	if err := m.logs.preallocate(); err != nil {
 		logger.Warn("no space could be reserved for the logs", "error", err)
 	}
@@ -64,22 +68,25 @@ func (m *maintenance) committed() {
 	}
 }
 
-// follow copies the manifest after each change.
+// follow copies the manifest after each change, and compacts where that is due.
 func (m *maintenance) follow(changed <-chan struct{}) {
 	for range changed {
 		if err := m.copyManifest(); err != nil {
 			m.logger.Warn("the manifest could not be copied", "error", err) // the next sync tries again
 		}
+		m.compactor.compactIfDue()
 	}
 }
 
-// stop precedes the closing of the database, and waits for the goroutine that follows the manifest.
+// stop precedes the closing of the database, and waits for the goroutine that follows the manifest
+// and for the compaction under way.
 func (m *maintenance) stop() {
 	if m.changed != nil {
 		close(m.changed)
 		m.changed = nil
 	}
 	m.following.Wait()
+	m.compactor.stop()
 }
 
 // sync fsyncs the logs and then writes the watermark, as observed before the fsync. It copies the
