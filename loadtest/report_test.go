@@ -11,7 +11,7 @@ import (
 )
 
 func reported() *Result {
-	r := &Result{Scenario: "tagged-10k", Load: &Load{LinesPerRun: 2000, LinesPerDatagram: 24}}
+	r := &Result{Scenario: "tagged-10k", Server: sluiceName, Load: &Load{LinesPerRun: 2000, LinesPerDatagram: 24}}
 	for _, cpu := range []time.Duration{300, 100, 500, 200} {
 		r.Runs = append(r.Runs, Run{
 			Server:   Taken{Sent: 2000, Taken: 1000, User: 700 * cpu, System: 300 * cpu, Sending: time.Second, Taking: 2 * time.Second},
@@ -45,7 +45,7 @@ func TestTable(t *testing.T) {
 		}
 	}
 	// seconds offered taken drops busy ns user system floor drops ratio blocking ratio peak anon
-	if got, want := strings.Join(rows["1"], " "), "1 2.00 2,000 500 0 0.00 300.0 210.0 90.0 50.0 0 6.00 100.0 3.00 0 0"; got != want {
+	if got, want := strings.Join(rows["1"], " "), "1 2.00 2,000 500 0 0.00 300.0 210.0 90.0 50.0 0 6.00 100.0 3.00 0 0 0 0"; got != want {
 		t.Errorf("first row %q, want %q in\n%s", got, want, b.String())
 	}
 	for _, name := range []string{"median", "min", "max"} {
@@ -80,7 +80,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 // tools/loadplot plots the example report in its test.
 func TestExampleReport(t *testing.T) {
-	latency := &Result{Scenario: "visible", About: "push to visible"}
+	latency := &Result{Scenario: "visible", Server: sluiceName, About: "push to visible"}
 	if err := latency.addFigures([]Figure{{Name: "p99", Unit: "ms", Value: 4.5, Aim: Aim{Most: 10}}}); err != nil {
 		t.Fatal(err)
 	}
