@@ -81,7 +81,7 @@ bench: build
 
 # The figures of docs/performance.md, on an idle machine: tables and pictures in bin/figures. Every
 # scenario of lines runs at everyday rates and flat out, beside the servers of PEERS that are in $PATH;
-# then the other scenarios (disk-stall-30s needs root). RUNS=1 takes an hour, each further run as long.
+# then the other scenarios (disk-stall-30s needs root). A run takes about an hour.
 # A scenario or another server that fails is missing in the tables, and stops no other ("Error ignored").
 RUNS  ?= 3
 RATES ?= 20000,100000,400000,max

@@ -107,7 +107,7 @@ var lineScenarios = []Scenario{
 	},
 	{
 		Name: "single-10k", About: "counters without tags, one line per datagram",
-		PerDatagram: 1, Lines: 1_000_000, Rate: 200_000, Seed: 4,
+		PerDatagram: 1, Lines: 2_000_000, Rate: 200_000, Seed: 4,
 		Aims:   map[int]CostAims{200_000: {Floors: 0.7}, 20_000: {Floors: 1}},
 		series: newPlainCounters(100, 100),
 	},
