@@ -94,15 +94,38 @@ func TestARoundWakesOneThread(t *testing.T) {
 			if n, err := socket.receive(); n != 0 || err != nil {
 				t.Fatal(n, err)
 			}
-			time.Sleep(gatherTime)
+			socket.gatherWait()
 		}
-		if took := time.Since(began); took < rounds*gatherTime {
-			t.Fatalf("%d rounds took %v: want %v each at least", rounds, took, gatherTime)
+		if took := time.Since(began); took < rounds*leastGather {
+			t.Fatalf("%d rounds took %v: want %v each at least", rounds, took, leastGather)
 		}
 		least = min(least, switches(t)-before)
 	}
 	if least > rounds*3/2 {
 		t.Errorf("%d switches of threads in %d rounds: want about one each", least, rounds)
+	}
+}
+
+// Datagrams gather for as long as the receive buffer holds what the kernel delivers meanwhile.
+func TestGatherTimeFollowsTheReadBuffer(t *testing.T) {
+	for _, test := range []struct {
+		buffer int
+		want   time.Duration
+	}{
+		{4096, leastGather},
+		{208 << 10, leastGather}, // the default of most systems
+		{1 << 20, 2500 * time.Microsecond},
+		{4 << 20, mostGather},
+		{16 << 20, mostGather},
+	} {
+		sockets, err := openPackets(Listener{Network: "udp", Address: "127.0.0.1:0", ReadBuffer: test.buffer}, slog.Default())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := sockets[0].gatherTime(); got != test.want && sockets[0].readBuffer() >= test.buffer {
+			t.Errorf("a buffer of %d bytes: datagrams gather for %v, want %v", test.buffer, got, test.want)
+		}
+		sockets[0].close()
 	}
 }
 
