@@ -119,7 +119,7 @@ func (s *packetSocket) packet(i int) (packet []byte, cut bool) {
 }
 
 // gatherWait lets datagrams gather.
-func (s *packetSocket) gatherWait() { _ = s.timer.wait() }
+func (s *packetSocket) gatherWait() { s.timer.wait() }
 
 // wait waits until there is data, or wake was called.
 func (s *packetSocket) wait() { s.arrival.wait() }
@@ -127,11 +127,8 @@ func (s *packetSocket) wait() { s.arrival.wait() }
 // yield lets goroutines run that wait for the network.
 func (s *packetSocket) yield() { s.yielder.yield() }
 
-// wake ends a wait of either kind, and every later one.
-func (s *packetSocket) wake() {
-	s.timer.wake()
-	s.arrival.wake()
-}
+// wake ends wait, and every later wait.
+func (s *packetSocket) wake() { s.arrival.wake() }
 
 // stopReceiving closes the socket to new datagrams, so that draining ends. For UDP, a filter that
 // accepts nothing turns further datagrams into kernel drops: sent = received + dropped holds to the

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -136,4 +137,39 @@ func switches(t *testing.T) int64 {
 		t.Fatal(err)
 	}
 	return usage.Nvcsw
+}
+
+// A goroutine that is always ready to run, such as the roller with many blocks, keeps Go's
+// scheduler from polling. Gathering ends nevertheless.
+func TestGatheringEndsWhileOthersAreBusy(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	sockets, err := openPackets(udp(1), slog.Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sockets[0].close()
+	halt := make(chan struct{})
+	defer close(halt)
+	go func() {
+		for {
+			select {
+			case <-halt:
+				return
+			default:
+			}
+			for slice := time.Now(); time.Since(slice) < time.Millisecond/2; {
+			}
+			runtime.Gosched()
+		}
+	}()
+	var waits []time.Duration
+	for range 51 {
+		began := time.Now()
+		sockets[0].gatherWait()
+		waits = append(waits, time.Since(began))
+	}
+	slices.Sort(waits)
+	if median, most := waits[25], sockets[0].gatherTime()+busyMargin+2*time.Millisecond; median > most {
+		t.Errorf("gathering took %v (median), want %v at most", median, most)
+	}
 }

@@ -32,7 +32,7 @@ func park(fd int, name string, arm func() error) (*parking, error) {
 	return p, err
 }
 
-// wait waits for the next event. Its error is that of arm, or os.ErrDeadlineExceeded after wake.
+// wait waits for the next event. It fails with arm's error, or with os.ErrDeadlineExceeded.
 func (p *parking) wait() error {
 	p.waiting = false
 	return p.raw.Read(p.read)
@@ -48,27 +48,39 @@ func (p *parking) begin(uintptr) (over bool) {
 	return p.arm != nil && p.arm() != nil
 }
 
-// wake ends wait, and every later wait. Any goroutine may call it.
-func (p *parking) wake() { _ = p.file.SetReadDeadline(time.Unix(1, 0)) }
-
 func (p *parking) close() { _ = p.file.Close() }
 
 // A gatherTimer is the time that datagrams gather. A timer of the kernel costs one wake-up;
 // time.Sleep costs two for most times, because Go's poller waits in whole milliseconds.
+//
+// Go's scheduler polls only when it has nothing else to run, or after 10 ms, and then lets the
+// goroutine wait for another 10. So a timer of Go's, which the scheduler checks before each
+// goroutine, ends the wait a little later.
 type gatherTimer struct {
 	*parking
-	fd   int
-	time unix.ItimerSpec
+	fd     int
+	time   unix.ItimerSpec
+	latest time.Duration
 }
+
+// busyMargin is how much later Go's timer is. Where the process has nothing else to do, it must not
+// be the first: Go's poller rounds it down to a millisecond.
+const busyMargin = 2 * time.Millisecond
 
 func newGatherTimer(gather time.Duration) (*gatherTimer, error) {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
 	if err != nil {
 		return nil, os.NewSyscallError("timerfd_create", err)
 	}
-	t := &gatherTimer{fd: fd, time: unix.ItimerSpec{Value: unix.NsecToTimespec(gather.Nanoseconds())}}
+	t := &gatherTimer{fd: fd, latest: gather + busyMargin}
+	t.time.Value = unix.NsecToTimespec(gather.Nanoseconds())
 	t.parking, err = park(fd, "gather timer", t.start)
 	return t, err
+}
+
+func (t *gatherTimer) wait() {
+	_ = t.file.SetReadDeadline(time.Now().Add(t.latest))
+	_ = t.parking.wait()
 }
 
 // start starts the timer. The call never waits, so Go's scheduler need not know of it: see
@@ -112,6 +124,9 @@ func (a *arrival) wait() {
 	_ = a.parking.wait()
 	_ = a.report(0)
 }
+
+// wake ends wait, and every later wait. Any goroutine may call it.
+func (a *arrival) wake() { _ = a.file.SetReadDeadline(time.Unix(1, 0)) }
 
 func (a *arrival) report(events uint32) error {
 	return unix.EpollCtl(a.epoll, unix.EPOLL_CTL_MOD, a.socket, &unix.EpollEvent{Events: events})
