@@ -19,7 +19,8 @@ const (
 )
 
 // applyDescribed is the slow path, for samples without an alias. It describes the sample, finds or
-// creates the series by identity, and remembers the bytes, if any, as an alias.
+// creates the series by identity, and remembers the bytes, if any, as an alias. A sample with labels
+// (Fields) may have a line as well: its labels as on the wire.
 func (w *Writer) applyDescribed(s *metric.Sample, key *lookup.Key) metric.Reason {
 	if s.Op == metric.MarkStale {
 		return w.markStale(s)
@@ -35,15 +36,19 @@ func (w *Writer) applyDescribed(s *metric.Sample, key *lookup.Key) metric.Reason
 		}
 		return refused
 	}
+	if key == nil && s.Line != nil && s.Arrived == 0 {
+		k := w.table.aliases.KeyOf(s)
+		key = &k
+	}
 	b, place := w.table.blocks.of(to.Number)
+	if key != nil && b.series[place].aliases.Load() < maxAliases && w.table.aliasesMayGrow() {
+		w.table.rememberSeries(key, to, &b.series[place])
+	}
 	switch {
 	case s.Op.PreAggregated():
 		return w.applyPreAggregated(to, s)
 	case s.Arrived != 0:
 		return w.applyHeld(to, s)
-	}
-	if key != nil && b.series[place].aliases.Load() < maxAliases && w.table.aliasesMayGrow() {
-		w.table.rememberSeries(key, to, &b.series[place])
 	}
 	return w.update(b, place, to.State, s)
 }

@@ -190,6 +190,8 @@ type Description struct {
 // Line is a StatsD line that is cut into pieces but not parsed. Most lines differ from an earlier
 // line in the value only: for those the pieces suffice to find the series. The bytes are borrowed
 // like a Sample's.
+//
+// Of remote write, the Head is the labels of a series as on the wire; the other pieces are empty.
 type Line struct {
 	// Text is the whole line without its end.
 	Text []byte

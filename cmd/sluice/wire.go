@@ -127,8 +127,11 @@ func (p *dataPath) openStatsD(context.Context) (err error) {
 	return p.cfg.statsdFault(err)
 }
 
-// The receiver finds LineCache by a type assertion, which would fail silently.
-var _ receiver.LineCache = (*aggregate.Writer)(nil)
+// The receivers find the line cache by a type assertion, which would fail silently.
+var (
+	_ receiver.LineCache = (*aggregate.Writer)(nil)
+	_ push.SeriesCache   = (*aggregate.Writer)(nil)
+)
 
 func (p *dataPath) newApplier() receiver.Applier { return p.table.NewWriter() }
 

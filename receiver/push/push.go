@@ -55,6 +55,9 @@ type Parts struct {
 	Alive func(metric.Object) bool
 }
 
+// SeriesCache is the line cache of an Applier. Appliers may lack it.
+type SeriesCache = httpserver.SeriesCache
+
 // Server is the HTTP receiver.
 type Server struct {
 	*httpserver.Server

@@ -184,3 +184,15 @@ func TestPiecesOfShardsAtOnce(t *testing.T) {
 		t.Errorf("the last total that was handed on is %v of %d", best, moments)
 	}
 }
+
+// A sender repeats its types each minute, in bodies whose memory is reused. The types that are
+// remembered do not borrow from it.
+func TestTypesOutliveTheirRequests(t *testing.T) {
+	p := newPieces(t)
+	for range 2 {
+		body := request1(map[string]Type{"requests": CounterType})
+		p.feed("prometheus", V1, body)
+		clear(body)
+	}
+	p.wants(p.at([]string{"requests"}, 1), "requests counter 1")
+}

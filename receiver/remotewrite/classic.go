@@ -129,7 +129,7 @@ func (f *Converter) readBase(one *part) {
 		return
 	}
 	s := &f.reader.Series
-	f.reader.read(one.message, int(one.number))
+	f.reader.read(&skimmed{message: one.message, number: int(one.number)})
 	base, r, _ := partOf(s)
 	key := ""
 	switch r {

@@ -15,12 +15,16 @@ import (
 // series. One goroutine keeps it and uses it for request after request.
 type Converter struct {
 	reader Reader
+	ahead  lookahead
 	now    int64 // Unix milliseconds
 	seed   maphash.Seed
 
 	// Sample is the result of Next. It is borrowed until the next call, and the caller may change
 	// it.
 	Sample metric.Sample
+	// Known is the index of Sample's line in the Cache's last LookupLines: Sample has no name and no
+	// labels, because its series is known. It is -1 if the series was read.
+	Known int
 	// Fault replaces Sample if it has a Reason.
 	Fault Fault
 	// Of counts the elements of the request that Sample or Fault covers.
@@ -94,6 +98,7 @@ func (f *Converter) Reset(body []byte, v Version, now time.Time) Fault {
 // Close drops the request.
 func (f *Converter) Close() {
 	f.reader.Close()
+	f.ahead.drop()
 	clear(f.parts)
 	if cap(f.parts) > keptParts {
 		f.parts = nil
@@ -105,7 +110,7 @@ func (f *Converter) Close() {
 
 // Next advances to the next Sample or Fault; it returns false at the end.
 func (f *Converter) Next() bool {
-	f.Fault, f.Entries, f.guessed = Fault{}, 1, false
+	f.Fault, f.Entries, f.guessed, f.Known = Fault{}, 1, false, -1
 	for {
 		switch {
 		case f.open && f.nextOfSeries():
@@ -114,8 +119,10 @@ func (f *Converter) Next() bool {
 			f.open = false
 		case f.sorted:
 			return f.nextGroup()
-		case !f.reader.Next():
+		case !f.nextSeries():
 			f.sortParts()
+		case f.Known >= 0:
+			return true
 		case f.begin():
 			return true
 		}
@@ -200,12 +207,10 @@ func (f *Converter) prepare(labels []metric.Label, kind metric.Kind, when timing
 		when.started = f.reader.Series.created
 	}
 	f.Sample = metric.Sample{Name: f.name, Kind: kind, Fields: labels, Timestamp: when.at / 1000, DefaultExternal: true}
-	if when.started > 0 {
-		f.Sample.Started = time.UnixMilli(when.started).UnixNano()
-	}
+	f.Sample.Started = unixNanos(when.started)
 	d := noDetail
 	switch ago := f.now - when.at; {
-	case when.at < 1000 || when.at > math.MaxInt64/int64(time.Millisecond):
+	case !isServable(when.at):
 		d = noTimestamp
 	case ago < -maxAhead.Milliseconds():
 		d = farAhead
@@ -220,6 +225,17 @@ func (f *Converter) prepare(labels []metric.Label, kind metric.Kind, when timing
 		f.fail(d)
 	}
 	return d == noDetail
+}
+
+// isServable reports whether a time in Unix milliseconds is one that samples can have.
+func isServable(at int64) bool { return at >= 1000 && at <= math.MaxInt64/int64(time.Millisecond) }
+
+// unixNanos converts Unix milliseconds; 0 and below are unknown.
+func unixNanos(millis int64) int64 {
+	if millis <= 0 {
+		return 0
+	}
+	return time.UnixMilli(millis).UnixNano()
 }
 
 const (
@@ -238,7 +254,7 @@ func (f *Converter) convertSample(v Sample) {
 	s := &f.reader.Series
 	f.name = append(f.name[:0], s.Name...)
 	f.convertValue(s.Labels, f.kind, v)
-	f.guessed = s.Guessed
+	f.Sample.Line, f.guessed = f.ahead.line(), s.Guessed
 }
 
 // OtherKind turns a Sample of guessed kind from a counter into a gauge or back, for a name that has

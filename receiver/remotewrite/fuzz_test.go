@@ -87,3 +87,25 @@ func elements(body []byte, v Version) (n Counts) {
 	}
 	return n
 }
+
+// A request becomes the same samples whether its series are known, from this request or any before,
+// or not.
+func FuzzKnownSeries(f *testing.F) {
+	x := one{labels: []string{"x", "a", "b"}, kind: CounterType, samples: at(1), exemplars: 1}
+	old := one{labels: []string{"y_total", "a", "b"}, samples: ago(1, 2*lateAfter)}
+	parts := classic("h", HistogramType, 1, 2, 3, 4)
+	f.Add(request2(append(parts, x, old)...), true)
+	f.Add(request1(map[string]Type{"x": CounterType}, append(parts, x, old)...), false)
+	f.Add(request1(nil, x, old, one{labels: []string{"x"}, samples: at(1, nan, stale, 3)}), false)
+	c := &learner{known: map[string]learnt{}}
+	f.Fuzz(func(t *testing.T, body []byte, second bool) {
+		v := V1
+		if second {
+			v = V2
+		}
+		if len(c.known) > 1<<16 {
+			clear(c.known)
+		}
+		sameWhenKnown(t, c, body, v)
+	})
+}

@@ -26,6 +26,8 @@ type Reader struct {
 	refs       []uint64
 	about      string
 	remembered func(name string) Type // of 1.0; may be nil
+	spelled    []byte                 // labels of 2.0, written out
+	typed      typedName
 
 	Series Series
 	// Fault says why Series is rejected; Series then has what was read before the fault.
@@ -76,16 +78,21 @@ func (r *Reader) Close() {
 	clear(r.Series.Histograms[:cap(r.Series.Histograms)])
 	r.body, r.rest, r.number, r.symbols = nil, nil, 0, r.symbols[:0]
 	r.Series = Series{Labels: r.Series.Labels[:0], Samples: r.Series.Samples[:0], Histograms: r.Series.Histograms[:0]}
-	r.Fault, r.about = Fault{}, ""
+	r.Fault, r.about, r.typed = Fault{}, "", typedName{}
+	if cap(r.spelled) > maxKeptSpelled {
+		r.spelled = nil
+	}
 }
+
+// maxKeptSpelled is the capacity for labels that is kept from request to request.
+const maxKeptSpelled = 2 * mostAhead * maxSpelled
 
 // offset is the start of a piece in the body: the capacity of a piece reaches to the end of the
 // body.
 func (r *Reader) offset(piece []byte) int { return cap(r.body) - cap(piece) }
 
-// Next reads the next series into Series, or the reason to reject it into Fault; it returns false
-// at the end.
-func (r *Reader) Next() bool {
+// cutSeries cuts the next series off the request, and returns false at the end.
+func (r *Reader) cutSeries(e *skimmed) bool {
 	want := protowire.Number(seriesField1)
 	if r.version == V2 {
 		want = seriesField2
@@ -98,7 +105,7 @@ func (r *Reader) Next() bool {
 		r.rest = rest
 		if f.isBytes(want) {
 			r.number++
-			r.read(f.bytes, r.number)
+			e.message, e.number, e.plain, e.unknown = f.bytes, r.number, false, false
 			return true
 		}
 	}

@@ -16,14 +16,16 @@ type SenderState struct {
 	seed maphash.Seed
 
 	mu         sync.Mutex // guards the fields below
-	types      map[uint64]map[string]knownType
+	types      map[uint64]map[string]*knownType
 	assemblies map[uint64]*assembly
 	parts      int   // of all assemblies
 	swept      int64 // Unix milliseconds
 }
 
 func NewSenderState() *SenderState {
-	return &SenderState{seed: maphash.MakeSeed(), types: map[uint64]map[string]knownType{}, assemblies: map[uint64]*assembly{}}
+	return &SenderState{
+		seed: maphash.MakeSeed(), types: map[uint64]map[string]*knownType{}, assemblies: map[uint64]*assembly{},
+	}
 }
 
 const (
@@ -53,22 +55,21 @@ func (m *SenderState) learnTypes(sender uint64, types map[string]Type, most int,
 		if len(m.types) >= maxSenders {
 			return
 		}
-		known = map[string]knownType{}
+		known = map[string]*knownType{}
 		m.types[sender] = known
 	}
 	for name, t := range types {
-		before, there := known[name]
+		before := known[name]
 		switch {
-		case !there && len(known) >= most:
+		case before == nil && len(known) >= most:
 			continue
-		case !there:
-			known[strings.Clone(name)] = knownType{of: t, told: now}
+		case before == nil:
+			known[strings.Clone(name)] = &knownType{of: t, told: now}
 			continue
 		case before.of != t:
 			before.other = now
 		}
-		before.of, before.told = t, now
-		known[name] = before
+		before.of, before.told = t, now // an assignment to the map would replace its key by name
 	}
 }
 

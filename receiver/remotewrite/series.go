@@ -38,16 +38,20 @@ type Series struct {
 	created    int64 // start time of elements without their own
 }
 
-func (r *Reader) read(message []byte, number int) {
+// read reads a series into Series, or the reason to reject it into Fault.
+func (r *Reader) read(e *skimmed) {
 	s := &r.Series
-	*s = Series{Labels: s.Labels[:0], Samples: s.Samples[:0], Histograms: s.Histograms[:0], message: message, number: number}
+	*s = Series{
+		Labels: s.Labels[:0], Samples: s.Samples[:0], Histograms: s.Histograms[:0],
+		message: e.message, number: e.number,
+	}
 	r.Fault, r.refs, r.about = Fault{}, r.refs[:0], ""
-	d := r.readFields(message)
+	d := r.readFields(e.message)
 	if d == noDetail {
 		d = r.readReferences()
 	}
 	if d == noDetail {
-		d = r.finish()
+		d = r.finish(e)
 	}
 	if d != noDetail {
 		r.fail(d)
@@ -111,7 +115,7 @@ func (r *Reader) readField2(f *field) (d detail) {
 	case f.isBytes(4):
 		r.Series.Exemplars++
 	case f.isBytes(5):
-		return r.readMetadata(f.bytes)
+		return readType(f.bytes, &r.Series.Type)
 	case f.isVarint(6): // created_timestamp of the drafts of 2.0, reserved since; some clients send it
 		r.Series.created = int64(f.value)
 	}
@@ -120,26 +124,35 @@ func (r *Reader) readField2(f *field) (d detail) {
 
 func (r *Reader) readSample(message []byte) detail {
 	r.Series.Has.Samples++
-	s := Sample{}
-	for len(message) > 0 {
-		f, rest, ok := cut(message)
-		switch {
-		case !ok:
-			return badMessage
-		case f.isDouble(1):
-			s.Value = f.double()
-		case f.isVarint(2):
-			s.Timestamp = int64(f.value)
-		case f.isVarint(3) && r.version == V2:
-			s.Started = int64(f.value)
-		}
-		message = rest
+	var s Sample
+	if !s.read(message, r.version) {
+		return badMessage
 	}
 	if len(r.Series.Samples) == r.options.MaxSamples {
 		return manySamples
 	}
 	r.Series.Samples = append(r.Series.Samples, s)
 	return noDetail
+}
+
+// read reads a message Sample. It returns false if the message is damaged.
+func (s *Sample) read(message []byte, v Version) bool {
+	*s = Sample{}
+	for len(message) > 0 {
+		f, rest, ok := cut(message)
+		switch {
+		case !ok:
+			return false
+		case f.isDouble(1):
+			s.Value = f.double()
+		case f.isVarint(2):
+			s.Timestamp = int64(f.value)
+		case f.isVarint(3) && v == V2:
+			s.Started = int64(f.value)
+		}
+		message = rest
+	}
+	return true
 }
 
 func (r *Reader) addHistogram(message []byte) detail {
@@ -151,7 +164,7 @@ func (r *Reader) addHistogram(message []byte) detail {
 }
 
 // finish sorts labels and samples, and checks that nothing is missing.
-func (r *Reader) finish() detail {
+func (r *Reader) finish(e *skimmed) detail {
 	s := &r.Series
 	byKey := func(a, b metric.Label) int { return strings.Compare(a.Key, b.Key) }
 	if !slices.IsSortedFunc(s.Labels, byKey) {
@@ -173,11 +186,12 @@ func (r *Reader) finish() detail {
 	case len(s.Samples)+len(s.Histograms)+s.Exemplars == 0:
 		return nothingInIt
 	}
-	if r.version == V1 && s.Type == NoType {
-		s.Type = r.familyType(s.Name)
-	}
-	if s.Guessed = s.Type == NoType; s.Guessed && r.version == V1 && r.remembered != nil {
-		s.Type = r.remembered(s.Name)
+	switch {
+	case s.Type != NoType:
+	case e.plain: // its line was looked up as that type
+		s.Type, s.Guessed = e.of, e.guessed
+	default:
+		s.Type, s.Guessed = r.typeOf(s.Name)
 	}
 	return noDetail
 }

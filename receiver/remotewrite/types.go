@@ -57,18 +57,42 @@ func typeOf(number uint64) Type {
 	return Type(number)
 }
 
-func (r *Reader) readMetadata(message []byte) detail {
+// readType reads the type in a Metadata of 2.0.
+func readType(message []byte, t *Type) detail {
 	for len(message) > 0 {
 		f, rest, ok := cut(message)
 		if !ok {
 			return badMessage
 		}
 		if f.isVarint(1) {
-			r.Series.Type = typeOf(f.value)
+			*t = typeOf(f.value)
 		}
 		message = rest
 	}
 	return noDetail
+}
+
+// typedName is a name with its type: consecutive series often have one name.
+type typedName struct {
+	name    string
+	of      Type
+	guessed bool
+}
+
+// typeOf is the type of a metric apart from its series. Guessed says that the request does not
+// contain it.
+func (r *Reader) typeOf(name string) (t Type, guessed bool) {
+	if r.version == V2 {
+		return NoType, true
+	}
+	if r.typed.name != name {
+		t = r.familyType(name)
+		if guessed = t == NoType; guessed && r.remembered != nil {
+			t = r.remembered(name)
+		}
+		r.typed = typedName{name, t, guessed}
+	}
+	return r.typed.of, r.typed.guessed
 }
 
 // familyType is the type of a metric in the request's metadata; the metric may be a part of its

@@ -3,6 +3,7 @@ package body
 import (
 	"errors"
 	"io"
+	"sync"
 	"sync/atomic"
 )
 
@@ -55,24 +56,51 @@ func (u *Buffer) reserve(budget *Budget, n int) bool {
 	if n <= cap(u.B) {
 		return true
 	}
-	if more := int64(n) - FreeBytes - u.Charged; more > 0 {
+	reused := takeIdle(n)
+	if more := int64(max(n, cap(reused))) - FreeBytes - u.Charged; more > 0 {
 		if !budget.Take(more) {
 			return false
 		}
 		u.Charged += more
 	}
-	u.B = make([]byte, 0, n)
+	if u.B = reused; u.B == nil {
+		u.B = make([]byte, 0, n)
+	}
 	return true
 }
 
-// Release returns the charge, and frees the memory if it is more than a pool should keep.
+// Release returns the charge, and gives the memory up if it is more than a request should keep.
 func (u *Buffer) Release(budget *Budget) {
 	budget.Held.Add(-u.Charged)
 	u.Charged = 0
 	if cap(u.B) > FreeBytes {
+		giveIdle(u.B)
 		u.B = nil
 	}
 	u.B = u.B[:0]
+}
+
+// idle has the memory of decompressed bodies that are larger than a request keeps: a Prometheus
+// sends the next one within a moment, and clearing and collecting fresh memory takes a tenth of a
+// remote write. The garbage collector empties it.
+var idle sync.Pool // of *[]byte
+
+// maxIdle bounds one piece of idle memory, so that one large body doesn't stay.
+const maxIdle = 1 << 20
+
+// takeIdle returns idle memory of n to 2n bytes, or nil.
+func takeIdle(n int) []byte {
+	p, _ := idle.Get().(*[]byte)
+	if p == nil || cap(*p) < n || cap(*p) > 2*n {
+		return nil
+	}
+	return (*p)[:0]
+}
+
+func giveIdle(b []byte) {
+	if cap(b) <= maxIdle {
+		idle.Put(&b)
+	}
 }
 
 var (

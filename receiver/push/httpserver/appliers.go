@@ -3,6 +3,7 @@ package httpserver
 import (
 	"sync/atomic"
 
+	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver"
 )
 
@@ -17,7 +18,31 @@ type appliers struct {
 }
 
 // PooledApplier boxes an Applier, so that a slot can hold a pointer.
-type PooledApplier struct{ receiver.Applier }
+type PooledApplier struct {
+	receiver.Applier
+	// Cache is the line cache of the Applier; nil: it has none.
+	Cache SeriesCache
+}
+
+// SeriesCache is the line cache of an Applier, for protocols whose series come with labels: it maps
+// the labels of known series, as on the wire, to their series.
+type SeriesCache interface {
+	// LookupLines looks lines up for the other methods. The lines must not change until the next
+	// LookupLines.
+	LookupLines([]metric.Line)
+	// KnownKind returns the kind of the series of the i-th line, or false if the line was never
+	// seen.
+	KnownKind(i int) (metric.Kind, bool)
+	// ApplyKnownSample applies a sample, without name and labels, to the series of the i-th line,
+	// which is known. It returns false if Apply has to be called, with name and labels.
+	ApplyKnownSample(i int, s *metric.Sample) bool
+}
+
+func pooled(a receiver.Applier) *PooledApplier {
+	p := &PooledApplier{Applier: a}
+	p.Cache, _ = a.(SeriesCache)
+	return p
+}
 
 func newAppliers(fresh func() receiver.Applier, n int) *appliers {
 	return &appliers{fresh: fresh, slots: make([]atomic.Pointer[PooledApplier], n)}
@@ -36,7 +61,7 @@ func (a *appliers) take(near uint64) *PooledApplier {
 			return p
 		}
 	}
-	return &PooledApplier{a.fresh()}
+	return pooled(a.fresh())
 }
 
 // give returns an Applier after a batch: it is quiescent, then offline.

@@ -66,7 +66,7 @@ func (x *Request) ApplyAll(from Source) Outcome {
 // BeginBatch renews the caller's rights and takes an Applier.
 func (x *Request) BeginBatch() (t Outcome, a *PooledApplier) {
 	x.renew()
-	return Outcome{sender: x.Sender()}, x.TakeApplier()
+	return Outcome{Sender: x.Sender()}, x.TakeApplier()
 }
 
 // EndBatch returns the Applier and counts the applied samples.
@@ -83,7 +83,7 @@ func (x *Request) ApplySample(t *Outcome, a *PooledApplier, s *metric.Sample, fr
 		x.RejectSample(t, outdated(s), from)
 		return a
 	}
-	s.Sender = t.sender
+	s.Sender = t.Sender
 	reason := a.Apply(s)
 	if reason == metric.KindConflict {
 		if o, ok := from.(otherKind); ok && o.OtherKind() {

@@ -10,7 +10,8 @@ import (
 // Outcome counts what became of the samples of a body.
 type Outcome struct {
 	PushAnswer
-	sender *metric.Sender
+	// Sender is the sender of the samples.
+	Sender *metric.Sender
 	// Of the rejected samples:
 	limited int // over a limit
 	foreign int // of objects that the sender may not push to

@@ -129,20 +129,25 @@ func (oneBody) LineNumber() int                                       { return 0
 // histogram.
 func applyRequest(x *httpserver.Request, converter *remotewrite.Converter) (t httpserver.Outcome, w written) {
 	t, a := x.BeginBatch()
+	converter.UseCache(a.Cache, t.Sender)
 	for n := 1; converter.Next(); n++ {
-		if fault := &converter.Fault; fault.Reason != metric.Applied {
-			for range converter.Entries {
-				enterFault(x, &t, fault)
-			}
-			continue
-		}
-		before := t.Rejected
-		a = x.ApplySample(&t, a, &converter.Sample, remoteSource{Converter: converter})
-		if t.Rejected == before {
-			w.add(converter.Of)
-		}
 		if n%httpserver.BatchLines == 0 {
 			a.Quiesce()
+		}
+		switch {
+		case converter.Known >= 0:
+			if !a.Cache.ApplyKnownSample(converter.Known, &converter.Sample) {
+				converter.ReadKnown()
+				continue
+			}
+			t.Applied++
+			w.add(converter.Of)
+		case converter.Fault.Reason != metric.Applied:
+			for range converter.Entries {
+				enterFault(x, &t, &converter.Fault)
+			}
+		default:
+			a = applySample(x, converter, &t, a, &w)
 		}
 	}
 	w.add(converter.Superseded)
@@ -153,6 +158,21 @@ func applyRequest(x *httpserver.Request, converter *remotewrite.Converter) (t ht
 	t.Applied += converter.Superseded.Samples
 	x.EndBatch(&t, a)
 	return t, w
+}
+
+// applySample applies a sample whose series was read. It returns the applier of the next sample.
+func applySample(
+	x *httpserver.Request, converter *remotewrite.Converter, t *httpserver.Outcome, a *httpserver.PooledApplier, w *written,
+) *httpserver.PooledApplier {
+	before := t.Rejected
+	after := x.ApplySample(t, a, &converter.Sample, remoteSource{Converter: converter})
+	if t.Rejected == before {
+		w.add(converter.Of)
+	}
+	if after != a {
+		converter.UseCache(after.Cache, t.Sender)
+	}
+	return after
 }
 
 // enterFault counts an element that could not be read. A rejected series counts for each of its
