@@ -25,6 +25,9 @@ const (
 	// maxBusyTime bounds that time when other goroutines took longer. 10 ms is also Go's own time
 	// slice.
 	maxBusyTime = 10 * time.Millisecond
+	// overloadTime is how long batches are full before the load is spread over all sockets of the
+	// address: longer than what gathers takes to apply where the goroutine keeps up.
+	overloadTime = 20 * time.Millisecond
 	// freshenTime bounds the time that a read spends on what waits in a socket. It covers what
 	// gathers while the socket's goroutine keeps up.
 	freshenTime = 2 * time.Millisecond
@@ -51,7 +54,8 @@ type datagrams struct {
 	draining   bool                  // the socket receives no more
 	drainUntil time.Time             // set when draining begins
 	backoff    time.Duration
-	busySince  time.Time     // start of a row of full batches; zero: the last batch was not full
+	fullSince  time.Time     // start of a row of full batches; zero: the last batch was not full
+	busySince  time.Time     // fullSince, or the last yield since
 	othersTime time.Duration // how long other goroutines had the processor at the last yield
 }
 
@@ -124,7 +128,7 @@ func (d *datagrams) step(ctx context.Context) bool {
 	}
 	if n < batchSize {
 		d.idleWait(n == 0)
-		d.busySince, d.othersTime = time.Time{}, 0
+		d.busySince, d.fullSince, d.othersTime = time.Time{}, time.Time{}, 0
 	} else {
 		d.yieldIfBusy()
 	}
@@ -180,8 +184,11 @@ func (d *datagrams) park(wait func()) {
 func (d *datagrams) yieldIfBusy() {
 	switch now := time.Now(); {
 	case d.busySince.IsZero():
-		d.busySince = now
+		d.busySince, d.fullSince = now, now
 	case now.Sub(d.busySince) > min(max(d.othersTime, minBusyTime), maxBusyTime):
+		if now.Sub(d.fullSince) > overloadTime {
+			d.socket.overloaded()
+		}
 		d.socket.yield()
 		d.busySince = time.Now()
 		d.othersTime = d.busySince.Sub(now)

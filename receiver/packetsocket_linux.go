@@ -24,7 +24,8 @@ const (
 type packetSocket struct {
 	fd      int
 	address net.Addr
-	path    string // the socket's file, removed by close; may be empty
+	path    string          // the socket's file, removed by close; may be empty
+	group   *reuseportGroup // of the first of several sockets; else nil
 	timer   *gatherTimer
 	arrival *arrival
 	yielder *netYielder
@@ -123,6 +124,13 @@ func (s *packetSocket) gatherWait() { s.timer.wait() }
 
 // wait waits until there is data, or wake was called.
 func (s *packetSocket) wait() { s.arrival.wait() }
+
+// overloaded reports that the goroutine doesn't keep up with the socket.
+func (s *packetSocket) overloaded() {
+	if s.group != nil {
+		s.group.spreadOut()
+	}
+}
 
 // yield lets goroutines run that wait for the network.
 func (s *packetSocket) yield() { s.yielder.yield() }

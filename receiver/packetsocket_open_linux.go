@@ -29,6 +29,10 @@ func openPackets(l Listener, logger *slog.Logger) ([]*packetSocket, error) {
 			l.Address = net.JoinHostPort(host, strconv.Itoa(udp.Port))
 		}
 	}
+	if len(sockets) > 1 {
+		sockets[0].group = &reuseportGroup{fd: sockets[0].fd}
+		sockets[0].group.concentrate()
+	}
 	return sockets, nil
 }
 

@@ -141,6 +141,9 @@ func (s *packetSocket) wait() {
 	})
 }
 
+// overloaded does nothing here: there is one socket.
+func (s *packetSocket) overloaded() {}
+
 // yield lets other goroutines run.
 func (s *packetSocket) yield() { runtime.Gosched() }
 
