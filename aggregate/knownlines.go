@@ -22,7 +22,8 @@ func (w *Writer) LookupLines(lines []metric.Line) {
 		w.known, w.knownTimers = make([]lookup.Result, len(lines)), make([]knownTimer, len(lines))
 	}
 	w.lines = lines
-	far := w.table.aliases.Records.Bytes() > w.table.farBytes
+	far := w.isCold() || w.table.aliases.Records.Bytes() > w.table.farBytes
+	w.awake += len(lines)
 	found, timers := w.known[:len(lines)], w.knownTimers[:len(lines)]
 	w.table.aliases.LookupLines(lines, found, far)
 	if far {
@@ -32,6 +33,14 @@ func (w *Writer) LookupLines(lines []metric.Line) {
 		w.prefetchTimers(lines, timers)
 	}
 }
+
+// isCold reports whether the writer has waited lately. Meanwhile other work has replaced the series'
+// memory in the processor's caches, however few series there are.
+func (w *Writer) isCold() bool { return w.awake < warmLines }
+
+// warmLines is how many lines a writer applies after a wait before the memory that they use is
+// taken to be in the processor's caches.
+const warmLines = 1 << 14
 
 // prefetchCells prefetches the cells, and the words with their dirty bits.
 func (w *Writer) prefetchCells(found []lookup.Result) {

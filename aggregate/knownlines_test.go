@@ -201,6 +201,26 @@ func TestKnownLinesOfWhatIsGone(t *testing.T) {
 	})
 }
 
+// Other work replaces the series' memory in the processor's caches while a writer waits, so the
+// lines after a wait are prefetched, however few series there are.
+func TestLinesAfterAWaitArePrefetched(t *testing.T) {
+	f := newFixture(t)
+	lines := make([]metric.Line, 64)
+	for i := range lines {
+		lines[i] = cutLine("c:1|c", nil)
+	}
+	for wait := range 3 {
+		for applied := 0; applied < 2*warmLines; applied += len(lines) {
+			if got, want := f.w.isCold(), applied < warmLines; got != want {
+				t.Fatalf("wait %d, after %d lines: cold %t, want %t", wait, applied, got, want)
+			}
+			f.w.LookupLines(lines)
+		}
+		f.w.Offline()
+		f.w.Online()
+	}
+}
+
 // A1, A2 with -race: writers that recall, a roller, a reader, and series that go meanwhile.
 func TestA2WhileLinesAreRecalled(t *testing.T) {
 	t.Run("near", func(t *testing.T) { testRecallers(t, lookup.FarBytes) })

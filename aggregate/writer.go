@@ -24,6 +24,7 @@ type Writer struct {
 	known       []lookup.Result
 	knownTimers []knownTimer
 	someTimers  bool // some of the lines are of timers
+	awake       int  // lines looked up since Online
 	parsed      metric.Sample
 
 	decided    decision // about the current sample
@@ -73,6 +74,7 @@ func (w *Writer) Offline() {
 
 // Online ends Offline.
 func (w *Writer) Online() {
+	w.awake = 0
 	w.Slot.Online(&w.table.Epochs)
 	w.Now = w.table.Clock.Now()
 }

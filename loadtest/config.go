@@ -20,19 +20,14 @@ type Config struct {
 	// Lines is the number of lines of one run, rounded up to whole datagrams; 0: set by the
 	// scenario.
 	Lines int
-	// Rate is the load in lines per second; 0: set by the scenario.
-	Rate int
+	// Rates are the loads of a scenario of lines, each measured in turn; empty: set by the
+	// scenario. Another scenario takes one rate, that of the background load.
+	Rates Rates
 	// Runs is the number of runs, each with a new server.
 	Runs int
-	// Search makes the load test find the highest rate without loss, instead of the cost of a line.
-	Search bool
-	// Target is the command line of another StatsD server, measured in place of Sluice. {udp}
-	// stands for the port to listen on, {tcp} for a free port, and {config} for a copy of
-	// TargetConfig.
-	Target string
-	// TargetConfig is a configuration file whose placeholders are filled in as in Target; empty:
-	// none.
-	TargetConfig string
+	// Peers are other StatsD servers, measured in turn with Sluice. A peer that is not installed is
+	// skipped.
+	Peers []Peer
 	// Pin keeps the server on the first processor and the sender on the second, if there are two.
 	Pin bool
 	// Short selects a small size that finishes in seconds.
@@ -50,13 +45,12 @@ func DefaultConfig() Config {
 const (
 	maxRuns  = 100
 	maxLines = min(1_000_000_000_000, math.MaxInt)
-	maxRate  = 1_000_000_000
 )
 
 // Validate returns all faults at once.
 func (c Config) Validate() error {
 	var faults []error
-	if c.Binary == "" && c.Target == "" {
+	if c.Binary == "" {
 		faults = append(faults, errors.New("--binary is empty; must be the path of the sluice to measure"))
 	}
 	for i, name := range c.Scenarios {
@@ -70,8 +64,9 @@ func (c Config) Validate() error {
 	if len(c.Scenarios) == 0 {
 		faults = append(faults, fmt.Errorf("no scenario is given; must be one or more of %s", strings.Join(Names(), ", ")))
 	}
-	faults = append(faults, c.validateTarget()...)
-	faults = append(faults, c.contradicted()...)
+	if c.Short && c.Lines > 0 {
+		faults = append(faults, errors.New("--short has no effect beside --lines"))
+	}
 	for _, name := range c.Scenarios {
 		if s, ok := scenario(name); ok {
 			faults = append(faults, c.unused(s)...)
@@ -80,24 +75,10 @@ func (c Config) Validate() error {
 	if c.Lines < 0 || c.Lines > maxLines {
 		faults = append(faults, fmt.Errorf("--lines is %d; must be 0 (set by the scenario) to %d", c.Lines, maxLines))
 	}
-	if c.Rate < 0 || c.Rate > maxRate {
-		faults = append(faults, fmt.Errorf("--rate is %d; must be 0 (set by the scenario) to %d lines per second", c.Rate, maxRate))
-	}
 	if c.Runs < 1 || c.Runs > maxRuns {
 		faults = append(faults, fmt.Errorf("--runs is %d; must be 1 to %d", c.Runs, maxRuns))
 	}
 	return errors.Join(faults...)
-}
-
-// validateTarget returns the faults of Target and TargetConfig.
-func (c Config) validateTarget() (faults []error) {
-	if c.Target != "" && c.TargetConfig == "" && !strings.Contains(c.Target, "{udp}") {
-		faults = append(faults, fmt.Errorf("--target is %q; must contain {udp}, the port to listen on, or {config} with --target-config", c.Target))
-	}
-	if c.TargetConfig != "" && !strings.Contains(c.Target, "{config}") {
-		faults = append(faults, errors.New("--target-config has no effect without {config} in --target"))
-	}
-	return faults
 }
 
 // Names returns the names of all scenarios, the default first.
@@ -127,32 +108,16 @@ func (c Config) unused(s Scenario) (faults []error) {
 		flag         string
 		given, taken bool
 	}{
-		{"--target", c.Target != "", s.SendsLines()},
-		{"--search", c.Search, s.SendsLines()},
+		{"--peers", len(c.Peers) > 0, s.SendsLines()},
 		{"--lines", c.Lines > 0, s.SendsLines()},
-		{"--rate", c.Rate > 0, s.SendsLines() || s.TakesRate},
+		{"--rate", len(c.Rates) > 0, s.SendsLines() || s.TakesRate},
 	} {
 		if one.given && !one.taken {
 			faults = append(faults, fmt.Errorf("%s has no effect on scenario %s, which takes %s", one.flag, s.Name, s.takes()))
 		}
 	}
-	return faults
-}
-
-// contradicted returns the faults of settings that other settings override.
-func (c Config) contradicted() (faults []error) {
-	for _, one := range []struct {
-		flag, beside string
-		both         bool
-	}{
-		{"--lines", "--search", c.Search && c.Lines > 0},
-		{"--rate", "--search", c.Search && c.Rate > 0},
-		{"--target", "--search", c.Search && c.Target != ""},
-		{"--short", "--lines", c.Short && c.Lines > 0},
-	} {
-		if one.both {
-			faults = append(faults, errors.New(one.flag+" has no effect beside "+one.beside))
-		}
+	if s.TakesRate && (len(c.Rates) > 1 || slices.Contains(c.Rates, FlatOut)) {
+		faults = append(faults, fmt.Errorf("--rate is %s; must be one number for scenario %s", &c.Rates, s.Name))
 	}
 	return faults
 }
@@ -162,9 +127,41 @@ func (s Scenario) takes() string {
 	flags := []string{"--runs", "--short"}
 	switch {
 	case s.SendsLines():
-		flags = append(flags, "--lines", "--rate", "--search", "--target")
+		flags = append(flags, "--lines", "--rate", "--peers")
 	case s.TakesRate:
 		flags = append(flags, "--rate")
 	}
 	return strings.Join(flags, ", ")
+}
+
+// scenarioAtRate is a scenario at one rate.
+type scenarioAtRate struct {
+	Scenario
+	rate int
+}
+
+func (s scenarioAtRate) title() string {
+	if s.SendsLines() {
+		return s.Name + ", " + rateText(s.rate)
+	}
+	return s.Name
+}
+
+// loads returns every scenario at every rate.
+func (c Config) loads() (all []scenarioAtRate) {
+	for _, name := range c.Scenarios {
+		s, _ := scenario(name)
+		for _, rate := range c.rates(s) {
+			all = append(all, scenarioAtRate{s, rate})
+		}
+	}
+	return all
+}
+
+// rates returns the rates at which a scenario is measured.
+func (c Config) rates(s Scenario) Rates {
+	if len(c.Rates) > 0 {
+		return c.Rates
+	}
+	return Rates{s.Rate}
 }

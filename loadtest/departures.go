@@ -3,15 +3,15 @@ package loadtest
 import "strings"
 
 // departures returns the flags by which a run differs from the standard run, which the aims apply
-// to. More lines than the scenario's default are no departure.
-func (c Config) departures(s Scenario) (flags []string) {
+// to. More lines than the default are no departure. A load of lines has aims of its own at each rate.
+func (c Config) departures(s Scenario, rate int) (flags []string) {
 	for _, one := range []struct {
 		flag    string
 		departs bool
 	}{
 		{"--short", c.Short},
-		{"--lines", c.Lines > 0 && c.Lines < s.Lines},
-		{"--rate", c.Rate > 0 && c.Rate != s.Rate},
+		{"--lines", c.Lines > 0 && c.Lines < s.lines(rate)},
+		{"--rate", len(c.Rates) > 0 && !s.SendsLines()},
 	} {
 		if one.departs {
 			flags = append(flags, one.flag)
@@ -26,8 +26,8 @@ func (c Config) about(s Scenario) string {
 	if c.Short && s.ShortAbout != "" {
 		about = s.ShortAbout
 	}
-	if c.Rate > 0 && !s.SendsLines() { // the table's heading shows the rate of a load of lines
-		about += ", at " + grouped(float64(c.Rate)) + " lines/s"
+	if len(c.Rates) > 0 && !s.SendsLines() { // the table's heading shows the rate of a load of lines
+		about += ", at " + rateText(c.Rates[0])
 	}
 	return about
 }

@@ -16,13 +16,15 @@ func TestAimsAreForTheStandardRun(t *testing.T) {
 		{"tagged-10k", func(*Config) {}, "[]"},
 		{"tagged-10k", func(c *Config) { c.Lines = 100_000_000 }, "[]"},
 		{"tagged-10k", func(c *Config) { c.Lines = 999 }, "[--lines]"},
-		{"tagged-10k", func(c *Config) { c.Rate = 999 }, "[--rate]"},
-		{"single-10k", func(c *Config) { c.Rate = 200_000 }, "[]"},
-		{"visible", func(c *Config) { c.Short, c.Rate = true, 999 }, "[--short --rate]"},
+		{"tagged-10k", func(c *Config) { c.Rates = Rates{400_000} }, "[]"},
+		{"tagged-10k", func(c *Config) { c.Rates, c.Lines = Rates{400_000}, 3_999_999 }, "[--lines]"},
+		{"tagged-10k", func(c *Config) { c.Rates, c.Lines = Rates{400_000}, 4_000_000 }, "[]"},
+		{"visible", func(c *Config) { c.Short, c.Rates = true, Rates{999} }, "[--short --rate]"},
 	} {
 		cfg := DefaultConfig()
 		c.change(&cfg)
-		m := newMeasurement(cfg, c.scenario, processors{anyCPU, anyCPU}, &Machine{})
+		cfg.Scenarios = []string{c.scenario}
+		m := newMeasurement(cfg, cfg.loads()[0], processors{anyCPU, anyCPU}, &Machine{})
 		if got := fmt.Sprint(m.departures); got != c.departs {
 			t.Errorf("%s: departs by %s, want %s", c.scenario, got, c.departs)
 		}
@@ -36,9 +38,9 @@ func TestAimsAreForTheStandardRun(t *testing.T) {
 // A short run shows the sizes that it ran.
 func TestShortRunsSaySo(t *testing.T) {
 	cfg := DefaultConfig()
-	cfg.Short = true
+	cfg.Short, cfg.Scenarios = true, []string{"largest-cluster"}
 	var b strings.Builder
-	r := newMeasurement(cfg, "largest-cluster", processors{anyCPU, anyCPU}, &Machine{}).result
+	r := newMeasurement(cfg, cfg.loads()[0], processors{anyCPU, anyCPU}, &Machine{}).result
 	if err := (&Report{Scenarios: []*Result{r}}).WriteTable(&b); err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +51,7 @@ func TestShortRunsSaySo(t *testing.T) {
 	if err := (&Report{Scenarios: []*Result{r}}).WriteJSON(&b); err != nil || !strings.Contains(b.String(), `"short": true`) {
 		t.Errorf("%v: want that it is short in %s", err, b.String())
 	}
-	cfg.Short, cfg.Rate = false, 12_000
+	cfg.Short, cfg.Rates = false, Rates{12_000}
 	if got := cfg.about(largestScenario); !strings.HasSuffix(got, ", at 12,000 lines/s") {
 		t.Errorf("%q: want the rate in it", got)
 	}

@@ -12,11 +12,8 @@ import (
 const minFreeBytes = 1 << 30
 
 // checkDiskSpace rejects a temporary folder with too little space: the server would stop
-// persisting, and a line would cost less. A target is not checked: it may keep data anywhere.
-func (c Config) checkDiskSpace() error {
-	if c.Target != "" {
-		return nil
-	}
+// persisting, and a line would cost less.
+func checkDiskSpace() error {
 	var disk unix.Statfs_t
 	if err := unix.Statfs(os.TempDir(), &disk); err != nil {
 		return fmt.Errorf("%s: %w", os.TempDir(), os.NewSyscallError("statfs", err))

@@ -14,8 +14,8 @@
 //	Σ of each kind's series = the expected sum
 //
 // The sender counts the lines sent, the kernel counts the drops, and the sums are read series by
-// series. A run that does not add up is an error without figures. Another server (target_linux.go)
-// has no accounting, and the report says so.
+// series. A run that does not add up is an error without figures. Other servers (peers.go) get the
+// same load in the same run (comparison_linux.go). They have no accounting, and the report says so.
 //
 // The load test then sends the same load to two floors (floor_linux.go): processes that read
 // datagrams and count line ends. The gathering floor reads in the cheapest way: recvmmsg on a

@@ -1,10 +1,26 @@
 package loadtest
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
 )
+
+// "make figures" measures every scenario.
+func TestMakefileNamesEveryScenario(t *testing.T) {
+	text, err := os.ReadFile("../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, s := range figureScenarios {
+		names = append(names, s.Name)
+	}
+	if want := "\nOTHERS = " + strings.Join(names, " ") + "\n"; !strings.Contains(string(text), want) {
+		t.Errorf("the Makefile lacks %q", want)
+	}
+}
 
 // Every scenario of figures runs in a small size and adds up. Its figures are not checked.
 func TestFigureScenariosAddUp(t *testing.T) {

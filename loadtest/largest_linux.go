@@ -30,8 +30,8 @@ func measureLargest(ctx context.Context, m *measurement) (_ []Figure, err error)
 	series := newPodCounters(pods, podsMetrics)
 	series.untagged = true
 	perSecond := int(float64(series.size()) / every.Seconds())
-	if m.Rate > 0 {
-		perSecond = m.Rate
+	if m.rate > 0 {
+		perSecond = m.rate
 	}
 	m.note("The pods are those of a fake API server, with addresses in 127.0.0.0/8. Memory is the server's at the end, with its view of the cluster; " +
 		"memory_peak includes the initial read of the pods; memory_idle is that before the first line.")

@@ -43,6 +43,9 @@ func (m *measurement) applyLoad(ctx context.Context, to subject) (sent sentLines
 	}
 	taken.User, taken.System = after.since(before)
 	taken.Sent, taken.DroppedDatagrams = sent.load.lines(), q.drops
+	if offered := taken.OfferedPerSecond(); offered < heldPace*float64(m.rate) {
+		m.note("The sender reached only %s lines/s: the machine is too busy, or the rate too high.", grouped(offered))
+	}
 	return sent, taken, nil
 }
 
@@ -83,7 +86,7 @@ func (s subject) warmUpPlan() warmUp {
 func (s subject) warmUpLoss(datagrams int64) error {
 	why := "the machine is too busy"
 	if s.foreign {
-		why += ", or the target's socket buffer is too small; set it to 4 MiB if the target has a setting for it"
+		why += ", or the peer's socket buffer is too small; set it to 4 MiB if the peer has a setting for it"
 	}
 	return fmt.Errorf("%w: %d datagrams of the slow warm-up were dropped: %s", ErrUnaccounted, datagrams, why)
 }
@@ -121,7 +124,7 @@ func keepingUp(udp netip.AddrPort, most int64) func(context.Context) error {
 func (m *measurement) load(ctx context.Context, s sender, to subject, taken *Taken) (packing, error) {
 	m.step(to.what)
 	start := time.Now()
-	load, err := s.load(ctx, m.lines, m.Rate)
+	load, err := s.load(ctx, m.lines, m.rate)
 	taken.Sending = time.Since(start)
 	if err != nil {
 		return load, err

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A target with the default socket buffer and occasional delays loses no line of the warm-up.
+// A peer with the default socket buffer and occasional delays loses no line of the warm-up.
 func TestWarmUpOfASmallBuffer(t *testing.T) {
 	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
@@ -17,7 +17,7 @@ func TestWarmUpOfASmallBuffer(t *testing.T) {
 	if err := conn.SetReadBuffer(212_992 / 2); err != nil { // which the kernel doubles
 		t.Fatal(err)
 	}
-	to := subject{what: "target", udp: conn.LocalAddr().(*net.UDPAddr).AddrPort(), warmUpLines: 5_000, warmUpRate: singleWarmUpRate, foreign: true}
+	to := subject{what: "peer", udp: conn.LocalAddr().(*net.UDPAddr).AddrPort(), warmUpLines: 5_000, warmUpRate: singleWarmUpRate, foreign: true}
 	go func() {
 		for buffer := make([]byte, maxDatagram); ; {
 			time.Sleep(60 * time.Millisecond)

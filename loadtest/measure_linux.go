@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,7 +20,7 @@ func Measure(ctx context.Context, cfg Config) (_ *Report, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if err := cfg.checkDiskSpace(); err != nil {
+	if err := checkDiskSpace(); err != nil {
 		return nil, err
 	}
 	cpus, err := choose(cfg.Pin)
@@ -37,13 +37,15 @@ func Measure(ctx context.Context, cfg Config) (_ *Report, err error) {
 		return nil, err
 	}
 	report.Version = cfg.Version
+	peers, skipped := installedPeers(cfg.Peers)
+	cfg.Peers = peers
+	cfg.tell(skipped)
 	var faults []error
-	for _, name := range cfg.Scenarios {
-		result, err := newMeasurement(cfg, name, cpus, &report.Machine).all(ctx)
+	for _, load := range cfg.loads() {
+		results, err := newComparison(cfg, load, cpus, &report.Machine).all(ctx)
+		report.Scenarios = append(report.Scenarios, results...)
 		if err != nil {
-			faults = append(faults, fmt.Errorf("%s: %w", name, err))
-		} else {
-			report.Scenarios = append(report.Scenarios, result)
+			faults = append(faults, fmt.Errorf("%s: %w", load.title(), err))
 		}
 		if ctx.Err() != nil {
 			break
@@ -52,37 +54,52 @@ func Measure(ctx context.Context, cfg Config) (_ *Report, err error) {
 	return report, errors.Join(faults...)
 }
 
-func newMeasurement(cfg Config, name string, cpus processors, machine *Machine) *measurement {
-	m := &measurement{Config: cfg, processors: cpus, machine: machine}
-	m.scenario, _ = scenario(name)
-	m.result = &Result{Scenario: name, About: cfg.about(m.scenario), Short: cfg.Short}
-	m.departures = cfg.departures(m.scenario)
+// tell writes messages to the progress.
+func (c Config) tell(messages []string) {
+	for _, text := range messages {
+		if c.Progress != nil {
+			fmt.Fprintln(c.Progress, text)
+		}
+	}
+}
+
+// newMeasurement returns the measurement of Sluice.
+func newMeasurement(cfg Config, load scenarioAtRate, cpus processors, machine *Machine) *measurement {
+	m := &measurement{
+		Config: cfg, scenario: load.Scenario, rate: load.rate, processors: cpus, machine: machine, title: load.title(),
+	}
+	m.result = &Result{Scenario: m.scenario.Name, Server: sluiceName, About: cfg.about(m.scenario), Short: cfg.Short}
+	m.departures = cfg.departures(m.scenario, m.rate)
+	m.prepared = sync.OnceValue(func() *floodLoad { return newFloodLoad(m.scenario) })
 	if m.scenario.SendsLines() {
 		m.planLoad()
 	}
 	return m
 }
 
-// planLoad sets the size and the rate of the load.
+// with returns the measurement of a peer under the same load.
+func (m *measurement) with(peer Peer) *measurement {
+	other, result, load := *m, *m.result, *m.result.Load
+	load.Command = peer.Command
+	result.Server, result.Load = peer.Name, &load
+	other.peer, other.result = &peer, &result
+	return &other
+}
+
+// planLoad sets the size of the load.
 func (m *measurement) planLoad() {
 	s := m.scenario
 	if m.lines = int64(m.Lines); m.lines == 0 {
-		m.lines = int64(s.Lines)
+		m.lines = int64(s.lines(m.rate))
 		if m.Short {
 			m.lines /= shortLines
 		}
 	}
 	per := int64(s.PerDatagram)
 	m.lines = (m.lines + per - 1) / per * per
-	if m.Rate == 0 && !m.Search {
-		m.Rate = s.Rate
-	}
 	m.result.Load = &Load{
 		Series: s.Series(), LinesPerRun: m.lines, LinesPerDatagram: s.PerDatagram,
-		Sender: "sendmmsg", Target: m.Target, RatePerSecond: m.Rate,
-	}
-	if m.Search {
-		m.result.Load.LinesPerRun, m.result.Load.SearchStep = 0, m.searchStep()
+		Sender: "sendmmsg", RatePerSecond: m.rate,
 	}
 	if s.Client {
 		m.result.Load.Sender, m.result.Load.LinesPerDatagram = "go-statsd-client", 0
@@ -91,73 +108,6 @@ func (m *measurement) planLoad() {
 
 // shortLines divides the lines of a short run.
 const shortLines = 10
-
-// all performs all runs of the scenario.
-func (m *measurement) all(ctx context.Context) (*Result, error) {
-	for i := range m.Runs {
-		m.title = fmt.Sprintf("%s: run %d of %d", m.scenario.Name, i+1, m.Runs)
-		if err := m.once(ctx); err != nil {
-			if errors.Is(ctx.Err(), context.Canceled) {
-				return nil, &interruption{finished: i, of: m.Runs, besides: besidesTheEnd(err)}
-			}
-			return nil, fmt.Errorf("run %d: %w", i+1, err)
-		}
-	}
-	return m.result, nil
-}
-
-func (m *measurement) once(ctx context.Context) error {
-	figures, err := m.figures(ctx)
-	return errors.Join(err, m.result.addFigures(m.withAims(figures)))
-}
-
-// figures performs one run and returns the figures. It adds the run of a load to the result.
-func (m *measurement) figures(ctx context.Context) ([]Figure, error) {
-	if m.scenario.measure != nil {
-		return m.scenario.measure(ctx, m)
-	}
-	if m.Search {
-		return m.search(ctx)
-	}
-	run, err := m.run(ctx)
-	if err != nil {
-		return nil, err
-	}
-	m.result.Runs = append(m.result.Runs, run)
-	return m.ourFigures(run), nil
-}
-
-// ourFigures returns the figures that only a Sluice server has.
-func (m *measurement) ourFigures(run Run) []Figure {
-	if m.Target != "" {
-		return nil
-	}
-	return slices.Concat(m.floorFigures(run), m.memoryFigures(run),
-		[]Figure{{Name: "gc_share", Unit: "%", Value: 100 * run.GCShare}})
-}
-
-// floorFigures compares the cost of a line with the aim of the scenario.
-func (m *measurement) floorFigures(run Run) []Figure {
-	if m.scenario.Floors == 0 {
-		return nil
-	}
-	return []Figure{{Name: "blocking_floors_per_line", Value: run.BlockingRatio(), Aim: Aim{Most: m.scenario.Floors}}}
-}
-
-// manySeries is the number of series from which memory per series is meaningful.
-const manySeries = 100_000
-
-// memoryFigures returns the memory per series.
-func (m *measurement) memoryFigures(run Run) []Figure {
-	series := float64(m.scenario.Series())
-	if series < manySeries {
-		return nil
-	}
-	return []Figure{
-		{Name: "anon_bytes_per_series", Unit: "B", Value: float64(run.Memory.AnonBytes-run.Idle.AnonBytes) / series, Aim: Aim{Most: m.scenario.BytesPerSeries}},
-		{Name: "file_bytes_per_series", Unit: "B", Value: float64(run.Memory.FileBytes-run.Idle.FileBytes) / series},
-	}
-}
 
 func readMachine(cpus processors) (Machine, error) {
 	var kernel unix.Utsname

@@ -5,17 +5,19 @@ import (
 	"slices"
 )
 
-// measurement performs all runs of one scenario.
+// measurement performs all runs of one server in one scenario at one rate.
 type measurement struct {
 	Config
 	scenario   Scenario
+	rate       int   // of the load, in lines per second; without a load of lines 0: set by the scenario
+	peer       *Peer // the server; nil: Sluice
 	lines      int64 // of one run; 0 in a scenario without a load of lines
 	processors processors
 	machine    *Machine
 	result     *Result
-	prepared   *floodLoad
-	departures []string // from the standard run, as flags
-	title      string   // of the run
+	prepared   func() *floodLoad // shared by all servers
+	departures []string          // from the standard run, as flags
+	title      string            // of the run
 	lastStep   string
 }
 

@@ -17,6 +17,10 @@ func newPace(perSecond int) *pace { return &pace{perSecond: perSecond, start: ti
 // the drops would be the sender's fault.
 const mostLate = 20 * time.Millisecond
 
+// heldPace is the share of a rate that a sender must reach; below it, the figures are those of
+// another rate.
+const heldPace = 0.98
+
 // after sleeps until a number of lines is due. It returns early, with the reason, when ctx ends.
 func (p *pace) after(ctx context.Context, lines int64) error {
 	if p.perSecond == 0 {

@@ -25,8 +25,8 @@ func measurePersistence(ctx context.Context, m *measurement) ([]Figure, error) {
 	if m.Short {
 		load.series, perSecond, during = newTaggedCounters(12, 2, 100, 5), 6_000, 2*time.Second
 	}
-	if m.Rate > 0 {
-		perSecond = m.Rate
+	if m.rate > 0 {
+		perSecond = m.rate
 	}
 	m.note("persistence_cpu is the server's share of a processor less that of a server that does not persist. " +
 		"to_disk is the kernel's count of bytes written (/proc/PID/io, write_bytes): none on a tmpfs.")

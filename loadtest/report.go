@@ -3,18 +3,21 @@ package loadtest
 import "time"
 
 // Report is the result of all scenarios. Every line of every run is accounted for, except in runs
-// of a target.
+// of peers.
 type Report struct {
-	// Version is the version of the server, or of the load test with a target.
+	// Version is the version of the Sluice server.
 	Version   string    `json:"version"`
 	Machine   Machine   `json:"machine"`
 	Scenarios []*Result `json:"scenarios"`
 }
 
-// Result is the result of one scenario: the cost of a line, or other figures.
+// Result is the result of one server in one scenario at one rate: the cost of a line, or other
+// figures.
 type Result struct {
 	Scenario string `json:"scenario"`
-	About    string `json:"about"`
+	// Server is "sluice", or the name of a peer.
+	Server string `json:"server"`
+	About  string `json:"about"`
 	// Short marks a run of a small size.
 	Short bool `json:"short,omitempty"`
 	// Load describes the load of lines; nil in a scenario without such a load.
@@ -30,17 +33,13 @@ type Result struct {
 // Load is the load of each run.
 type Load struct {
 	Series           int    `json:"series"`
-	LinesPerRun      int64  `json:"lines_per_run,omitempty"`      // 0 in a search
+	LinesPerRun      int64  `json:"lines_per_run"`
 	LinesPerDatagram int    `json:"lines_per_datagram,omitempty"` // 0: the client packs them
 	Sender           string `json:"sender"`
-	// Target is the command line of another StatsD server; empty: the server is Sluice.
-	Target string `json:"target,omitempty"`
+	// Command is the command line of a peer; empty: the server is Sluice.
+	Command []string `json:"command,omitempty"`
 	// RatePerSecond is the requested rate in lines per second; 0: flat out.
 	RatePerSecond int `json:"rate_lines_per_second"`
-	// SearchStep is the time for which a search offers each rate. SearchSteps is the number of
-	// steps of the longer search, the server's or the floor's. Both are 0 without a search.
-	SearchStep  time.Duration `json:"search_step_ns,omitempty"`
-	SearchSteps int           `json:"search_steps,omitempty"`
 }
 
 // Machine is the machine of the measurement. Absolute figures differ between machines.
@@ -58,7 +57,8 @@ type Machine struct {
 	SocketBufferBytes int `json:"socket_buffer_bytes"`
 }
 
-// Run is one run: the server, then the floors under the same load.
+// Run is one run: the server, and the floors under the same load. Servers that were measured in
+// turn have the same floors.
 type Run struct {
 	Server Taken `json:"server"`
 	// Floor is the gathering floor.
@@ -116,6 +116,9 @@ type Memory struct {
 	AnonBytes int64 `json:"anon_bytes"` // RssAnon: anonymous memory
 	FileBytes int64 `json:"file_bytes"` // RssFile: mapped files of the database, and the binary
 }
+
+// ResidentBytes returns the resident memory.
+func (m Memory) ResidentBytes() int64 { return m.AnonBytes + m.FileBytes }
 
 // Spread is the median, the minimum and the maximum over all runs.
 type Spread struct {

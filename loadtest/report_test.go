@@ -11,7 +11,7 @@ import (
 )
 
 func reported() *Result {
-	r := &Result{Scenario: "tagged-10k", Load: &Load{LinesPerRun: 2000, LinesPerDatagram: 24}}
+	r := &Result{Scenario: "tagged-10k", Server: sluiceName, Load: &Load{LinesPerRun: 2000, LinesPerDatagram: 24}}
 	for _, cpu := range []time.Duration{300, 100, 500, 200} {
 		r.Runs = append(r.Runs, Run{
 			Server:   Taken{Sent: 2000, Taken: 1000, User: 700 * cpu, System: 300 * cpu, Sending: time.Second, Taking: 2 * time.Second},
@@ -45,7 +45,7 @@ func TestTable(t *testing.T) {
 		}
 	}
 	// seconds offered taken drops busy ns user system floor drops ratio blocking ratio peak anon
-	if got, want := strings.Join(rows["1"], " "), "1 2.00 2,000 500 0 0.00 300.0 210.0 90.0 50.0 0 6.00 100.0 3.00 0 0"; got != want {
+	if got, want := strings.Join(rows["1"], " "), "1 2.00 2,000 500 0 0.00 300.0 210.0 90.0 50.0 0 6.00 100.0 3.00 0 0 0 0"; got != want {
 		t.Errorf("first row %q, want %q in\n%s", got, want, b.String())
 	}
 	for _, name := range []string{"median", "min", "max"} {
@@ -78,14 +78,50 @@ func TestJSON(t *testing.T) {
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// tools/loadplot plots the example report in its test.
-func TestExampleReport(t *testing.T) {
-	latency := &Result{Scenario: "visible", About: "push to visible"}
-	if err := latency.addFigures([]Figure{{Name: "p99", Unit: "ms", Value: 4.5, Aim: Aim{Most: 10}}}); err != nil {
+// entry returns a load's result of one run. The floors cost 50 and 100 ns.
+func entry(scenario, server string, series, rate int, nanoseconds, idle, resident int64) *Result {
+	const lines = 1000
+	taken := func(nanoseconds int64) Taken {
+		return Taken{Sent: lines, Taken: lines, User: time.Duration(lines * nanoseconds), Sending: time.Millisecond, Taking: time.Millisecond}
+	}
+	return &Result{
+		Scenario: scenario, Server: server,
+		Load: &Load{Series: series, LinesPerRun: lines, LinesPerDatagram: 50, RatePerSecond: rate},
+		Runs: []Run{{
+			Server: taken(nanoseconds), Floor: taken(50), Blocking: taken(100),
+			Idle: Memory{AnonBytes: idle << 20}, Memory: Memory{AnonBytes: resident << 20},
+		}},
+	}
+}
+
+// exampleResults are every kind of result that tools/loadplot draws.
+func exampleResults(t *testing.T) []*Result {
+	latency := &Result{Scenario: "visible", Server: sluiceName, About: "push to visible"}
+	for _, err := range []error{
+		latency.addFigures(durations{time.Millisecond, 4500 * time.Microsecond}.figures("udp", Aim{Most: 10})),
+		latency.addFigures([]Figure{{Name: "lines_per_second", Unit: "lines/s", Value: 1e6}}),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	paced := entry("plain-10k", sluiceName, 10_000, 400_000, 400, 60, 80)
+	if err := paced.addFigures([]Figure{{Name: "cheapest_peer_ratio", Value: 0.5, Aim: Aim{Least: 1}}}); err != nil {
 		t.Fatal(err)
 	}
+	return []*Result{
+		reported(),
+		entry("plain-10k", sluiceName, 10_000, 20_000, 1500, 60, 70), entry("plain-10k", "brubeck", 10_000, 20_000, 250, 7, 9),
+		paced, entry("plain-10k", "brubeck", 10_000, 400_000, 200, 7, 9),
+		entry("plain-10k", sluiceName, 10_000, FlatOut, 80, 60, 90), entry("plain-10k", "brubeck", 10_000, FlatOut, 160, 7, 9),
+		entry("tagged-750k", sluiceName, 750_000, 400_000, 800, 60, 500), latency,
+	}
+}
+
+// tools/loadplot plots the example report in its test.
+func TestExampleReport(t *testing.T) {
 	var b strings.Builder
-	if err := (&Report{Scenarios: []*Result{reported(), latency}}).WriteJSON(&b); err != nil {
+	if err := (&Report{Scenarios: exampleResults(t)}).WriteJSON(&b); err != nil {
 		t.Fatal(err)
 	}
 	golden := filepath.Join("testdata", "report.json")

@@ -8,22 +8,6 @@ import (
 	"time"
 )
 
-// run applies the load to the server, then to the floors.
-func (m *measurement) run(ctx context.Context) (run Run, err error) {
-	measureServer := m.measureServer
-	if m.Target != "" {
-		measureServer = m.measureTarget
-	}
-	if run, err = measureServer(ctx); err != nil {
-		return Run{}, err
-	}
-	if run.Floor, err = m.measureFloor(ctx, gathering); err != nil {
-		return Run{}, err
-	}
-	run.Blocking, err = m.measureFloor(ctx, blocking)
-	return run, err
-}
-
 // measureServer applies the load to a new server and checks the accounting.
 func (m *measurement) measureServer(ctx context.Context) (run Run, err error) {
 	s, err := m.startServer(ctx, m.scenario.serverArgs...)
@@ -131,8 +115,5 @@ func (m *measurement) newSender(to netip.AddrPort) (sender, error) {
 	if m.scenario.Client {
 		return application{scenario: m.scenario, series: clientSeries, address: to.String()}, nil
 	}
-	if m.prepared == nil {
-		m.prepared = newFloodLoad(m.scenario)
-	}
-	return newFlood(m.prepared, m.scenario.Sockets, to)
+	return newFlood(m.prepared(), m.scenario.Sockets, to)
 }

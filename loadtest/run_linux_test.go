@@ -3,9 +3,11 @@ package loadtest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -54,14 +56,14 @@ func sluice(t *testing.T) string {
 
 // small is a load for a busy machine.
 func small(t *testing.T, scenario string) Config {
-	return Config{Binary: sluice(t), Scenarios: []string{scenario}, Lines: 200_000, Rate: 400_000, Runs: 1}
+	return Config{Binary: sluice(t), Scenarios: []string{scenario}, Lines: 200_000, Rates: Rates{400_000}, Runs: 1}
 }
 
 func TestRunsAddUp(t *testing.T) {
 	for _, scenario := range []string{"tagged-10k", "plain-10k", "timers-10k", "single-10k", "hot-key", "client"} {
 		cfg := small(t, scenario)
 		if scenario == "single-10k" {
-			cfg.Lines, cfg.Rate = 20_000, 40_000
+			cfg.Lines, cfg.Rates = 20_000, Rates{40_000}
 		}
 		t.Run(scenario, func(t *testing.T) {
 			t.Parallel()
@@ -88,61 +90,78 @@ func TestRunsAddUp(t *testing.T) {
 // The accounting of every kind is exact with drops, too. Few pods keep the test short.
 func TestMixedAddsUp(t *testing.T) {
 	cfg := small(t, "mixed-750k")
-	cfg.Lines, cfg.Rate = 600_000, 0
-	m := newMeasurement(cfg, "mixed-750k", processors{anyCPU, anyCPU}, &Machine{})
-	m.scenario.series = newMixed(5, 20)
-	r, err := m.all(t.Context())
+	cfg.Lines, cfg.Rates = 600_000, nil
+	load := cfg.loads()[0]
+	load.series = newMixed(5, 20)
+	r, err := newComparison(cfg, load, processors{anyCPU, anyCPU}, &Machine{}).all(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, run := range r.Runs {
+	for _, run := range r[0].Runs {
 		if run.Server.Taken+run.Server.DroppedDatagrams*mixedLines != run.Server.Sent {
 			t.Errorf("%+v: want sent = taken + dropped", run.Server)
 		}
 	}
 }
 
-func TestSearch(t *testing.T) {
-	cfg := small(t, "plain-10k")
-	cfg.Search, cfg.Short, cfg.Lines, cfg.Rate = true, true, 0, 0
-	r, err := Measure(t.Context(), cfg)
-	if err != nil && strings.Contains(err.Error(), "at every rate") {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := r.Scenarios[0].Figures
-	if len(got) != 2 || got[0].Name != "lossless_rate" || got[0].Median <= 0 || got[1].Median <= 0 || len(r.Scenarios[0].Runs) != 0 || r.Scenarios[0].Load.SearchSteps == 0 {
-		t.Errorf("%+v: want two rates and no runs", got)
+// sluicePeer returns a peer: any server may be one, also sluice.
+func sluicePeer(t *testing.T, name string) Peer {
+	return Peer{
+		Name: name, Scenarios: []string{"plain-10k"},
+		Command: []string{sluice(t), "serve", "--standalone", "--config", "{config}", "--data-dir", t.TempDir() + "/data",
+			"--statsd-tcp=", "--http-address=127.0.0.1:0", "--api-address=127.0.0.1:0"},
+		Config: "statsd-udp: 127.0.0.1:{udp}\nops-address: 127.0.0.1:{tcp}\n",
 	}
 }
 
-// Any server may be the target, also sluice.
-func TestTarget(t *testing.T) {
+// Each server has an entry per scenario and rate, with the floors of the same run. A peer that fails
+// or is not installed stops no other.
+func TestPeersAndRates(t *testing.T) {
 	cfg := small(t, "plain-10k")
-	cfg.TargetConfig = filepath.Join(t.TempDir(), "sluice.yaml")
-	if err := os.WriteFile(cfg.TargetConfig, []byte("statsd-udp: 127.0.0.1:{udp}\nops-address: 127.0.0.1:{tcp}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cfg.Target = cfg.Binary + " serve --standalone --config {config} --data-dir '" + t.TempDir() + "/data' --statsd-tcp= --http-address=127.0.0.1:0 --api-address=127.0.0.1:0"
+	cfg.Rates = Rates{400_000, 800_000}
+	wrong := Peer{Name: "wrong", Command: []string{"/bin/echo", "{udp}"}, Scenarios: []string{"plain-10k"}}
+	missing := Peer{Name: "missing", Command: []string{"/no/such/program", "{udp}"}, Scenarios: []string{"plain-10k"}}
+	cfg.Peers = []Peer{wrong, missing, sluicePeer(t, "other")}
+	var progress strings.Builder
+	cfg.Progress = &progress
 	r, err := Measure(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
+	if err == nil || strings.Count(err.Error(), "wrong, run 1: ") != 2 || !strings.Contains(err.Error(), "ended by itself") {
+		t.Errorf("error %v: want that one peer ended by itself, at both rates", err)
 	}
-	s := r.Scenarios[0]
-	if s.Load.Target != cfg.Target || s.Runs[0].Server.Taken == 0 || len(s.Notes) != 1 || !strings.Contains(s.Notes[0], "no accounting") {
-		t.Errorf("%+v: want a run of the target, and that its accounting was not checked", s)
+	if !strings.Contains(progress.String(), "missing is skipped: ") {
+		t.Errorf("progress %q: want that a peer is skipped", progress.String())
 	}
-	cfg.Target, cfg.TargetConfig = "echo {udp}", ""
-	if _, err := Measure(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "ended by itself") {
-		t.Errorf("error %v: want that it ended by itself", err)
+	var got []string
+	for _, s := range r.Scenarios {
+		got = append(got, fmt.Sprintf("%s %d %s", s.Scenario, s.Load.RatePerSecond, s.Server))
+		if len(s.Runs) != 1 || s.Runs[0].Server.Taken == 0 || s.Runs[0].Floor.Taken == 0 || s.Runs[0].Blocking.Taken == 0 {
+			t.Errorf("%+v: want a run of the server and the floors", s)
+		}
+	}
+	want := []string{
+		"plain-10k 400000 sluice", "plain-10k 400000 other", "plain-10k 800000 sluice", "plain-10k 800000 other",
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("entries %q: want %q", got, want)
+	}
+	ours, other := r.Scenarios[0], r.Scenarios[1]
+	if others := newComparison(cfg, Config{Scenarios: []string{"hot-key"}}.loads()[0], processors{anyCPU, anyCPU}, &Machine{}).peers; len(others) > 0 {
+		t.Errorf("%d peers: want none in a scenario that they don't take", len(others))
+	}
+	if ours.Runs[0].Floor != other.Runs[0].Floor || len(ours.Load.Command) != 0 || len(other.Load.Command) == 0 {
+		t.Errorf("%+v, %+v: want the same floor, and a command of the peer only", ours, other)
+	}
+	if len(other.Notes) != 1 || !strings.Contains(other.Notes[0], "no accounting") || len(other.Figures) != 0 {
+		t.Errorf("%+v: want that the peer's accounting was not checked", other)
+	}
+	if !slices.ContainsFunc(ours.Figures, func(f Measured) bool { return f.Name == "cheapest_peer_ratio" && f.Median > 0 }) {
+		t.Errorf("%+v: want a ratio to the cheapest peer", ours.Figures)
 	}
 }
 
 func TestChurn(t *testing.T) {
 	cfg := small(t, "churn")
-	cfg.Short, cfg.Lines, cfg.Rate = true, 0, 0
+	cfg.Short, cfg.Lines, cfg.Rates = true, 0, nil
 	r, err := Measure(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -157,7 +176,7 @@ func TestChurn(t *testing.T) {
 // A server drops datagrams flat out; the accounting must add up all the same.
 func TestFlatOutAddsUp(t *testing.T) {
 	cfg := small(t, "plain-10k")
-	cfg.Rate, cfg.Lines, cfg.Pin = 0, 1_000_000, true
+	cfg.Rates, cfg.Lines, cfg.Pin = nil, 1_000_000, true
 	r, err := Measure(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -188,7 +207,7 @@ func TestStoppedHalfway(t *testing.T) {
 	}
 	ctx, cancel = context.WithCancel(t.Context())
 	cancel()
-	if _, err := Measure(ctx, cfg); err == nil || err.Error() != "plain-10k: interrupted: 0 of 1 runs were finished" {
+	if _, err := Measure(ctx, cfg); err == nil || err.Error() != "plain-10k, 400,000 lines/s: interrupted: 0 of 1 runs were finished" {
 		t.Errorf("error %v: want that it was interrupted", err)
 	}
 	lists, err := filepath.Glob("/proc/self/task/*/children")

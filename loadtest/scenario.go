@@ -26,7 +26,8 @@ type Scenario struct {
 	// PerDatagram is the number of lines in every prepared datagram. It is fixed, so the number of
 	// dropped datagrams tells the number of lost lines.
 	PerDatagram int
-	// Lines is the default number of lines of a run: 5 to 10 s on a machine of 2025.
+	// Lines is the default number of lines of a run flat out: 5 to 10 s on a machine of 2025. A
+	// paced run takes pacedSeconds.
 	Lines int
 	// Rate is the default load in lines per second; 0: flat out.
 	Rate int
@@ -37,10 +38,12 @@ type Scenario struct {
 	// Client makes the sender use github.com/cactus/go-statsd-client, one call per line, as an
 	// application does.
 	Client bool
-	// Floors is the aim for the cost of a line, as a multiple of the blocking floor; 0: no aim.
-	Floors float64
+	// Aims are the aims for the cost of a line, by rate.
+	Aims map[int]CostAims
 	// BytesPerSeries is the aim for the server's anonymous memory per series; 0: no aim.
 	BytesPerSeries float64
+	// IdleMiB is the aim for the server's resident memory before the first line; 0: no aim.
+	IdleMiB float64
 	// ReadWithin limits the time from the first line until the sums are read, if the sums are those
 	// of a window; 0: no limit.
 	ReadWithin time.Duration
@@ -48,6 +51,16 @@ type Scenario struct {
 	series seriesSet
 	// serverArgs are additional arguments of the server.
 	serverArgs []string
+}
+
+// CostAims are the aims for the cost of a line at one rate; 0: no aim.
+type CostAims struct {
+	// Floors is the most, as a multiple of the blocking floor.
+	Floors float64
+	// Cheaper is the least quotient of the cheapest peer's cost and the server's.
+	Cheaper float64
+	// CorePercent is the most CPU time, in percent of a processor.
+	CorePercent float64
 }
 
 // scenarios are all scenarios, the default first.
@@ -75,12 +88,16 @@ var clientSeries = newTaggedCounters(20, 5, 20, 5)
 var lineScenarios = []Scenario{
 	{
 		Name: "tagged-10k", About: "counters of pods with three tags",
-		PerDatagram: 24, Lines: 50_000_000, Seed: 1, Floors: 1.7,
+		PerDatagram: 24, Lines: 50_000_000, Seed: 1, IdleMiB: 60,
+		Aims:   map[int]CostAims{FlatOut: {Floors: 1.7, Cheaper: 11}, 400_000: {Floors: 2, Cheaper: 11}},
 		series: newTaggedCounters(20, 5, 20, 5),
 	},
 	{
 		Name: "plain-10k", About: "counters without tags",
-		PerDatagram: 52, Lines: 100_000_000, Seed: 2, Floors: 2.2,
+		PerDatagram: 52, Lines: 100_000_000, Seed: 2,
+		Aims: map[int]CostAims{
+			FlatOut: {Floors: 2.2, Cheaper: 2.5}, 20_000: {CorePercent: 1}, 100_000: {Cheaper: 1}, 400_000: {Cheaper: 1},
+		},
 		series: newPlainCounters(100, 100),
 	},
 	{
@@ -90,12 +107,14 @@ var lineScenarios = []Scenario{
 	},
 	{
 		Name: "single-10k", About: "counters without tags, one line per datagram",
-		PerDatagram: 1, Lines: 1_000_000, Rate: 200_000, Seed: 4, Floors: 0.7,
+		PerDatagram: 1, Lines: 2_000_000, Rate: 200_000, Seed: 4,
+		Aims:   map[int]CostAims{200_000: {Floors: 0.7}, 20_000: {Floors: 1}},
 		series: newPlainCounters(100, 100),
 	},
 	{
 		Name: "tagged-750k", About: "counters of pods with three tags",
-		PerDatagram: 24, Lines: 50_000_000, Seed: 5, Floors: 3, BytesPerSeries: 400,
+		PerDatagram: 24, Lines: 50_000_000, Seed: 5, BytesPerSeries: 400,
+		Aims:   map[int]CostAims{FlatOut: {Floors: 3}, 400_000: {Floors: 4}},
 		series: newTaggedCounters(20, 5, 1500, 5),
 	},
 	{

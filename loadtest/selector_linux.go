@@ -27,8 +27,8 @@ func selectorSizesOf(m *measurement) selectorSizes {
 	if m.Short {
 		sizes = selectorSizes{selected: 100, all: 2_000, reads: 50, linesPerSecond: 20_000}
 	}
-	if m.Rate > 0 {
-		sizes.linesPerSecond = m.Rate
+	if m.rate > 0 {
+		sizes.linesPerSecond = m.rate
 	}
 	return sizes
 }

@@ -29,8 +29,8 @@ func stallSizesOf(m *measurement) stallSizes {
 		sizes = stallSizes{Scenario{PerDatagram: 24, Seed: 27, series: newTaggedCounters(12, 2, 50, 2)},
 			5_000, time.Second, 2 * time.Second}
 	}
-	if m.Rate > 0 {
-		sizes.perSecond = m.Rate
+	if m.rate > 0 {
+		sizes.perSecond = m.rate
 	}
 	return sizes
 }

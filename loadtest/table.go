@@ -31,6 +31,8 @@ var figures = []struct {
 	{"blocking_ratio", "ratio", "%.2f", Run.BlockingRatio},
 	{"peak_rss_mib", "peak MiB", "%.0f", func(r Run) float64 { return mebibytes(r.Memory.PeakBytes) }},
 	{"anon_rss_mib", "anon MiB", "%.0f", func(r Run) float64 { return mebibytes(r.Memory.AnonBytes) }},
+	{"resident_mib", "RSS MiB", "%.0f", func(r Run) float64 { return mebibytes(r.Memory.ResidentBytes()) }},
+	{"idle_resident_mib", "idle MiB", "%.0f", func(r Run) float64 { return mebibytes(r.Idle.ResidentBytes()) }},
 }
 
 func mebibytes(bytes int64) float64 { return float64(bytes) / (1 << 20) }
@@ -68,6 +70,9 @@ func (r *Report) WriteTable(out io.Writer) error {
 
 func (r *Result) writeHead(b *strings.Builder) {
 	name := r.Scenario
+	if r.Load != nil && r.Server != sluiceName {
+		name += ", " + r.Server
+	}
 	if r.Short {
 		name += " (short)"
 	}
@@ -85,8 +90,8 @@ func (r *Result) writeHead(b *strings.Builder) {
 		return
 	}
 	accounted := "Every line is accounted for."
-	if r.Load.Target != "" {
-		accounted = "The server is " + r.Load.Target + "; its accounting was not checked."
+	if len(r.Load.Command) > 0 {
+		accounted = "The server is " + strings.Join(r.Load.Command, " ") + "; the accounting was not checked."
 	}
 	b.WriteString(accounted + "\nns/line is the server's CPU time per line taken; floor is that of a receiver that only counts lines and\n" +
 		"reads them in batches; blocking is that of one that is woken for each datagram.\n\n")
@@ -94,13 +99,7 @@ func (r *Result) writeHead(b *strings.Builder) {
 
 // amount describes the size and the rate of the load.
 func (l *Load) amount() string {
-	switch {
-	case l.SearchStep > 0:
-		return fmt.Sprintf("a search in up to %d steps of %s each", l.SearchSteps, l.SearchStep)
-	case l.RatePerSecond > 0:
-		return grouped(float64(l.LinesPerRun)) + " lines per run, " + grouped(float64(l.RatePerSecond)) + " lines/s"
-	}
-	return grouped(float64(l.LinesPerRun)) + " lines per run, flat out"
+	return grouped(float64(l.LinesPerRun)) + " lines per run, " + rateText(l.RatePerSecond)
 }
 
 // writeRuns writes a row per run, and the spread of several.

@@ -23,8 +23,8 @@ func measureVisible(ctx context.Context, m *measurement) (figures []Figure, err 
 	if m.Short {
 		perSecond, pushes = 20_000, 30
 	}
-	if m.Rate > 0 {
-		perSecond = m.Rate
+	if m.rate > 0 {
+		perSecond = m.rate
 	}
 	m.note("Times end with the first complete answer over a keep-alive TLS connection that has the value. Reads follow each other, so a time is "+
 		"too long by at most one read. The load is %d lines/s of tagged counters; --rate should be half of the lossless rate.", perSecond)

@@ -4,21 +4,15 @@ import (
 	"context"
 	"log/slog"
 	"net/netip"
+	"sync"
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
 )
 
 const (
-	// gatherTime is the sleep after a batch that was not full. Datagrams that arrive meanwhile
-	// share one system call and one wake-up, which are most of the cost of a datagram with a single
-	// line.
-	gatherTime = time.Millisecond
-	// idleRounds is the number of empty sleeps before the goroutine blocks until data arrives, so
-	// that an idle socket costs nothing. A higher number costs more for a slow sender, whose every
-	// datagram is followed by all these sleeps; a lower one for a sender with a period of about
-	// gatherTime.
-	idleRounds = 2
+	// leastBackoff is the wait after the first failed read of a row.
+	leastBackoff = time.Millisecond
 	// dropsEvery is the number of rounds of steady work after which the kernel's drops are read.
 	dropsEvery = 256
 	maxBackoff = time.Second
@@ -31,6 +25,9 @@ const (
 	// maxBusyTime bounds that time when other goroutines took longer. 10 ms is also Go's own time
 	// slice.
 	maxBusyTime = 10 * time.Millisecond
+	// freshenTime bounds the time that a read spends on what waits in a socket. It covers what
+	// gathers while the socket's goroutine keeps up.
+	freshenTime = 2 * time.Millisecond
 )
 
 // datagrams reads one datagram socket, udp or unixgram, and applies every datagram before it reads
@@ -39,7 +36,12 @@ const (
 //
 // The goroutine is not locked to a thread: a goroutine that sleeps on its own thread costs two
 // thread switches per wake-up.
+//
+// Other goroutines may call freshen, in between.
 type datagrams struct {
+	turn         sync.Mutex // held while the socket is read and its data applied; not in waits
+	parked       bool       // the applier is offline
+	closed       bool
 	in           *ingester
 	socket       *packetSocket
 	drainTimeout time.Duration
@@ -48,7 +50,6 @@ type datagrams struct {
 	from       [batchSize]netip.Addr // senders of the current batch
 	draining   bool                  // the socket receives no more
 	drainUntil time.Time             // set when draining begins
-	idle       int                   // consecutive empty rounds
 	backoff    time.Duration
 	busySince  time.Time     // start of a row of full batches; zero: the last batch was not full
 	othersTime time.Duration // how long other goroutines had the processor at the last yield
@@ -57,8 +58,7 @@ type datagrams struct {
 // run serves until ctx ends. Then it stops receiving, applies the data that has arrived, and closes
 // the socket.
 func (d *datagrams) run(ctx context.Context) {
-	defer d.socket.close()
-	defer d.in.applier.Close()
+	defer d.close()
 	woken := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() { d.socket.wake(); close(woken) })
 	defer func() {
@@ -74,8 +74,38 @@ func (d *datagrams) run(ctx context.Context) {
 	d.countDrops()
 }
 
+func (d *datagrams) close() {
+	d.turn.Lock()
+	defer d.turn.Unlock()
+	d.closed = true
+	d.in.applier.Close()
+	d.socket.close()
+}
+
+// freshen applies what has arrived, so that a read that follows sees it. It stops after
+// freshenTime, if more than that is waiting.
+func (d *datagrams) freshen() {
+	d.turn.Lock()
+	defer d.turn.Unlock()
+	if d.closed {
+		return
+	}
+	if d.parked {
+		d.in.applier.Online()
+		defer d.in.applier.Offline()
+	}
+	for until := time.Now().Add(freshenTime); ; {
+		n, _ := d.socket.receive() // run sees the error, too
+		if d.applyBatch(n); n < batchSize || time.Now().After(until) {
+			return
+		}
+	}
+}
+
 // step does one round and reports whether another one follows.
 func (d *datagrams) step(ctx context.Context) bool {
+	d.turn.Lock()
+	defer d.turn.Unlock()
 	if !d.draining && ctx.Err() != nil {
 		d.draining, d.drainUntil = true, time.Now().Add(d.drainTimeout)
 		d.socket.stopReceiving()
@@ -89,13 +119,11 @@ func (d *datagrams) step(ctx context.Context) bool {
 	case err != nil:
 		d.fail(ctx, err)
 		return true
-	case n == 0:
-		d.idle++
-	default:
-		d.idle, d.backoff = 0, 0
+	case n > 0:
+		d.backoff = 0
 	}
 	if n < batchSize {
-		d.idleWait()
+		d.idleWait(n == 0)
 		d.busySince, d.othersTime = time.Time{}, 0
 	} else {
 		d.yieldIfBusy()
@@ -124,15 +152,26 @@ func (d *datagrams) applyBatch(n int) {
 	d.in.applier.Quiesce()
 }
 
-func (d *datagrams) idleWait() {
-	if d.idle <= idleRounds {
-		time.Sleep(gatherTime)
-		return
+// idleWait lets datagrams gather: those that arrive meanwhile share a wake-up and a system call,
+// which are most of the cost of a datagram with a single line. After an empty round it waits for
+// the next datagram instead, so an idle socket costs nothing.
+func (d *datagrams) idleWait(empty bool) {
+	if empty {
+		d.countDrops()
+		d.park(d.socket.wait)
+	} else {
+		d.park(d.socket.gatherWait)
 	}
-	d.countDrops()
-	d.idle = 0
+}
+
+// park waits with the applier offline.
+func (d *datagrams) park(wait func()) {
 	d.in.applier.Offline()
-	d.socket.wait()
+	d.parked = true
+	d.turn.Unlock()
+	wait()
+	d.turn.Lock()
+	d.parked = false
 	d.in.applier.Online()
 }
 
@@ -151,11 +190,9 @@ func (d *datagrams) yieldIfBusy() {
 
 // fail backs off, so that a socket that always fails does not use up a core.
 func (d *datagrams) fail(ctx context.Context, err error) {
-	d.backoff = min(max(2*d.backoff, gatherTime), maxBackoff)
+	d.backoff = min(max(2*d.backoff, leastBackoff), maxBackoff)
 	d.logger.Error("cannot read from the socket; retrying", "error", err, "after", d.backoff)
-	d.in.applier.Offline()
-	pause(ctx, d.backoff)
-	d.in.applier.Online()
+	d.park(func() { pause(ctx, d.backoff) })
 }
 
 func (d *datagrams) countDrops() { d.in.account.SetKernelDrops(d.socket.drops()) }

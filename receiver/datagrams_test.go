@@ -473,3 +473,65 @@ func TestTurnsAreAsLongAsThoseOfOthers(t *testing.T) {
 		}
 	}
 }
+
+// Datagrams gather for milliseconds, but a read never waits for them: after Freshen, every sample
+// that was sent before is in the table, whether the socket's goroutine gathers, waits or works.
+func TestAReadSeesWhatWasSentBefore(t *testing.T) {
+	gathering := udp(1)
+	gathering.ReadBuffer = 4 << 20
+	f := serve(t, testConfig(gathering, Listener{Network: "unixgram", Address: socketPath(t)}))
+	f.eventually("running", func() bool { return f.server.datagrams.Load() != nil })
+	for socket := range 2 {
+		conn, name := f.dial(socket), string(rune('a'+socket))
+		for i := range 500 {
+			f.send(conn, name+":1|c")
+			if f.server.Freshen(); f.recorder.sum(name) != int64(i+1) {
+				t.Fatalf("socket %d: after %d samples a read sees %d", socket, i+1, f.recorder.sum(name))
+			}
+			if i%100 == 0 {
+				f.eventually("asleep", f.recorder.allParked)
+			}
+		}
+	}
+}
+
+func TestFreshenIsHarmlessBeforeRunAndAfterTheStop(t *testing.T) {
+	f := bind(t, testConfig(udp(1)))
+	f.send(f.dial(0), "a:1|c")
+	f.server.Freshen()
+	f.run()
+	f.eventually("the sample", func() bool { return f.recorder.sum("a") == 1 })
+	f.stop()
+	f.server.Freshen()
+	if f.recorder.sum("a") != 1 {
+		t.Errorf("%d samples", f.recorder.sum("a"))
+	}
+}
+
+// Reads during a flood are served in turn with the socket's goroutine, and nothing is lost or
+// counted twice.
+func TestFreshenDuringAFlood(t *testing.T) {
+	f := serve(t, testConfig(udp(2)))
+	var senders, readers sync.WaitGroup
+	const each = 2000
+	for range 4 {
+		conn := f.dial(0)
+		senders.Go(func() {
+			for range each {
+				_, _ = conn.Write([]byte("a:1|c\nb:1|c"))
+			}
+		})
+	}
+	ctx, halt := context.WithCancel(context.Background())
+	for range 3 {
+		readers.Go(func() {
+			for ctx.Err() == nil {
+				f.server.Freshen()
+			}
+		})
+	}
+	senders.Wait()
+	f.eventually("all samples", func() bool { return f.received()+2*f.drops() == 2*4*each })
+	halt()
+	readers.Wait()
+}

@@ -22,10 +22,12 @@ const (
 // packetSocket is a datagram socket outside Go's poller. One goroutine reads it. Others may call
 // wake only, and not after close began.
 type packetSocket struct {
-	fd, stop int // stop is an eventfd
-	address  net.Addr
-	path     string // the socket's file, removed by close; may be empty
-	yielder  *netYielder
+	fd      int
+	address net.Addr
+	path    string // the socket's file, removed by close; may be empty
+	timer   *gatherTimer
+	arrival *arrival
+	yielder *netYielder
 
 	headers []mmsghdr
 	vectors []unix.Iovec
@@ -116,23 +118,17 @@ func (s *packetSocket) packet(i int) (packet []byte, cut bool) {
 	return s.memory[at : at+int(s.headers[i].length)], s.headers[i].header.Flags&unix.MSG_TRUNC != 0
 }
 
-// wait blocks until there is data, or wake was called.
-func (s *packetSocket) wait() {
-	ready := []unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLIN}, {Fd: int32(s.stop), Events: unix.POLLIN}}
-	for {
-		if _, err := unix.Ppoll(ready, nil, nil); err != unix.EINTR {
-			return
-		}
-	}
-}
+// gatherWait lets datagrams gather.
+func (s *packetSocket) gatherWait() { s.timer.wait() }
+
+// wait waits until there is data, or wake was called.
+func (s *packetSocket) wait() { s.arrival.wait() }
 
 // yield lets goroutines run that wait for the network.
 func (s *packetSocket) yield() { s.yielder.yield() }
 
 // wake ends wait, and every later wait.
-func (s *packetSocket) wake() {
-	_ = addOne(s.stop)
-}
+func (s *packetSocket) wake() { s.arrival.wake() }
 
 // stopReceiving closes the socket to new datagrams, so that draining ends. For UDP, a filter that
 // accepts nothing turns further datagrams into kernel drops: sent = received + dropped holds to the
@@ -168,16 +164,20 @@ func (s *packetSocket) close() {
 	if s.path != "" {
 		_ = os.Remove(s.path)
 	}
-	for _, fd := range []int{s.fd, s.stop} {
-		if fd >= 0 {
-			_ = unix.Close(fd)
-		}
+	if s.timer != nil {
+		s.timer.close()
+	}
+	if s.arrival != nil {
+		s.arrival.close()
 	}
 	if s.yielder != nil {
 		s.yielder.close()
 	}
+	if s.fd >= 0 {
+		_ = unix.Close(s.fd)
+	}
 	if s.memory != nil {
 		_ = unix.Munmap(s.memory)
 	}
-	*s = packetSocket{fd: -1, stop: -1}
+	*s = packetSocket{fd: -1}
 }

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -94,15 +95,38 @@ func TestARoundWakesOneThread(t *testing.T) {
 			if n, err := socket.receive(); n != 0 || err != nil {
 				t.Fatal(n, err)
 			}
-			time.Sleep(gatherTime)
+			socket.gatherWait()
 		}
-		if took := time.Since(began); took < rounds*gatherTime {
-			t.Fatalf("%d rounds took %v: want %v each at least", rounds, took, gatherTime)
+		if took := time.Since(began); took < rounds*leastGather {
+			t.Fatalf("%d rounds took %v: want %v each at least", rounds, took, leastGather)
 		}
 		least = min(least, switches(t)-before)
 	}
 	if least > rounds*3/2 {
 		t.Errorf("%d switches of threads in %d rounds: want about one each", least, rounds)
+	}
+}
+
+// Datagrams gather for as long as the receive buffer holds what the kernel delivers meanwhile.
+func TestGatherTimeFollowsTheReadBuffer(t *testing.T) {
+	for _, test := range []struct {
+		buffer int
+		want   time.Duration
+	}{
+		{4096, leastGather},
+		{208 << 10, leastGather}, // the default of most systems
+		{1 << 20, 2500 * time.Microsecond},
+		{4 << 20, mostGather},
+		{16 << 20, mostGather},
+	} {
+		sockets, err := openPackets(Listener{Network: "udp", Address: "127.0.0.1:0", ReadBuffer: test.buffer}, slog.Default())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := sockets[0].gatherTime(); got != test.want && sockets[0].readBuffer() >= test.buffer {
+			t.Errorf("a buffer of %d bytes: datagrams gather for %v, want %v", test.buffer, got, test.want)
+		}
+		sockets[0].close()
 	}
 }
 
@@ -113,4 +137,39 @@ func switches(t *testing.T) int64 {
 		t.Fatal(err)
 	}
 	return usage.Nvcsw
+}
+
+// A goroutine that is always ready to run, such as the roller with many blocks, keeps Go's
+// scheduler from polling. Gathering ends nevertheless.
+func TestGatheringEndsWhileOthersAreBusy(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	sockets, err := openPackets(udp(1), slog.Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sockets[0].close()
+	halt := make(chan struct{})
+	defer close(halt)
+	go func() {
+		for {
+			select {
+			case <-halt:
+				return
+			default:
+			}
+			for slice := time.Now(); time.Since(slice) < time.Millisecond/2; {
+			}
+			runtime.Gosched()
+		}
+	}()
+	var waits []time.Duration
+	for range 51 {
+		began := time.Now()
+		sockets[0].gatherWait()
+		waits = append(waits, time.Since(began))
+	}
+	slices.Sort(waits)
+	if median, most := waits[25], sockets[0].gatherTime()+busyMargin+2*time.Millisecond; median > most {
+		t.Errorf("gathering took %v (median), want %v at most", median, most)
+	}
 }

@@ -129,6 +129,9 @@ func (s *packetSocket) packet(int) (packet []byte, cut bool) {
 	return s.memory[:min(s.length, packetBytes)], s.length > packetBytes
 }
 
+// gatherWait lets datagrams gather.
+func (s *packetSocket) gatherWait() { time.Sleep(time.Millisecond) }
+
 // wait blocks until there is data, or wake was called.
 func (s *packetSocket) wait() {
 	_ = s.raw.Read(func(fd uintptr) bool {

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"os"
 	"runtime"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,47 +14,27 @@ import (
 // polls every 10 ms instead, and runs the others up to 10 ms later. netYielder therefore waits in
 // Go's poller itself, for an event that it signals at once: the scheduler then polls, and wakes
 // all.
-type netYielder struct {
-	event    *os.File // an eventfd in Go's poller, never read: each addition is an event
-	raw      syscall.RawConn
-	signaled bool
-	read     func(fd uintptr) bool // signal, allocated once
-}
+type netYielder struct{ *parking }
 
 func newNetYielder() (*netYielder, error) {
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
 		return nil, os.NewSyscallError("eventfd", err)
 	}
-	t := &netYielder{event: os.NewFile(uintptr(fd), "turn")}
-	t.read = t.signal
-	t.raw, err = t.event.SyscallConn()
-	return t, err
+	p, err := park(fd, "turn", func() error { return addOne(fd) })
+	return &netYielder{p}, err
 }
 
-func (t *netYielder) yield() {
-	t.signaled = false
-	if t.raw.Read(t.read) != nil { // it is not in the poller
+func (y *netYielder) yield() {
+	if y.wait() != nil { // it is not in the poller
 		runtime.Gosched()
 	}
 }
 
-// signal reports that there is nothing to read, so that the goroutine waits, and adds an event. At
-// the second call the wait is over.
-func (t *netYielder) signal(fd uintptr) (over bool) {
-	if t.signaled {
-		return true
-	}
-	t.signaled = true
-	return addOne(int(fd)) != nil
-}
-
-// addOne adds one to an eventfd, which wakes a waiting goroutine.
+// addOne adds one to an eventfd, which is an event.
 func addOne(fd int) error {
 	var one [8]byte
 	binary.NativeEndian.PutUint64(one[:], 1)
 	_, err := unix.Write(fd, one[:])
 	return err
 }
-
-func (t *netYielder) close() { _ = t.event.Close() }

@@ -124,24 +124,19 @@ func (s *Store) waitSpacing(ctx context.Context, began time.Time) {
 	}
 }
 
-// syncLoop is the syncing goroutine: it syncs every SyncInterval and for the callers of Sync, and
-// copies the manifest. It ends after the sync that follows the last flush.
+// syncLoop is the syncing goroutine: it syncs every SyncInterval and for the callers of Sync. It
+// ends after the sync that follows the last flush.
 func (s *Store) syncLoop(flushed <-chan struct{}) error {
-	copying := time.NewTicker(min(s.cfg.FlushInterval, 50*time.Millisecond))
-	defer copying.Stop()
-	next := time.Now().Add(s.cfg.SyncInterval)
+	every := time.NewTicker(s.cfg.SyncInterval)
+	defer every.Stop()
 	for {
 		select {
 		case <-flushed:
 			return s.syncOnce()
 		case <-s.syncs.ready:
 			_ = s.syncOnce() // its callers have the error
-		case now := <-copying.C:
-			s.copyManifest()
-			if now.After(next) {
-				_ = s.syncOnce()
-				next = now.Add(s.cfg.SyncInterval)
-			}
+		case <-every.C:
+			_ = s.syncOnce() // the log and the metrics have the error
 		}
 	}
 }

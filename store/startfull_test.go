@@ -167,7 +167,6 @@ func TestEvidenceStays(t *testing.T) {
 		t.Fatalf("Detail: %s", detail)
 	}
 	before := contents(t, dir)
-	s.copyManifest()
 	if err := s.syncOnce(); err != nil {
 		t.Fatal(err)
 	}

@@ -166,18 +166,6 @@ func (s *Store) sharedDatabase() database.DB {
 	return s.sharedDB
 }
 
-// copyManifest copies the manifest if it has changed. While no database is open the copy stays as
-// it is: it shows what the database lost.
-func (s *Store) copyManifest() {
-	db := s.sharedDatabase()
-	if db == nil {
-		return
-	}
-	if err := db.CopyManifest(); err != nil && !errors.Is(err, database.ErrClosed) {
-		s.logger.Warn("the manifest could not be copied", "error", err)
-	}
-}
-
 // closeDatabase closes Badger, which writes its memtable. It turns a panic of Badger's into an
 // error.
 func (s *Store) closeDatabase() (err error) {

@@ -1,4 +1,5 @@
-// Command sluice-loadtest measures a sluice server, or another StatsD server, on this machine.
+// Command sluice-loadtest measures a sluice server, and other StatsD servers beside it, on this
+// machine.
 package main
 
 import (
@@ -66,21 +67,21 @@ and the sum over all series = applied. An invalid run prints no figures and ends
 two processors or more, the server and the sender are each pinned to one. Figures of a busy machine are
 indicative only.
 
---target measures another StatsD server under the same load. Its command line runs in the shell: {udp}
-is the port to listen on, {tcp} is a free port, and {config} is the path of a copy of --target-config
-with the ports filled in. Such a server reports nothing: the lines taken are the lines sent less those
-that the kernel dropped.`
+--peers measures other StatsD servers under the same load, in turn with sluice. FILE is a list in YAML or
+JSON of name, command, config and scenarios: loadtest/peers.yaml is an example. In command and config,
+{udp} is the port to listen on and {tcp} is a free port; {config} in the command is the path of a copy
+of config. Such a server reports nothing: the lines taken are the lines sent less those that the kernel
+dropped.`
 
 const example = `  sluice-loadtest
   sluice-loadtest plain-10k --runs 5
   sluice-loadtest tagged-10k plain-10k timers-10k
   sluice-loadtest tagged-10k --rate 500000 --lines 10000000 -o json
-  sluice-loadtest all --runs 5 -o json
-  sluice-loadtest plain-10k --search
-  sluice-loadtest tagged-10k --rate 200000 --target 'statsd_exporter --statsd.listen-udp=127.0.0.1:{udp} --statsd.listen-tcp='`
+  sluice-loadtest all --rate 20000,100000,400000,max --peers loadtest/peers.yaml -o json
+  sluice-loadtest all --runs 5 -o json`
 
 func newCommand() *cobra.Command {
-	cfg, output := loadtest.DefaultConfig(), "table"
+	cfg, peers, output := loadtest.DefaultConfig(), "", "table"
 	cmd := &cobra.Command{
 		Use:           "sluice-loadtest [SCENARIO...|all]",
 		Short:         "Measure a StatsD server on this machine",
@@ -90,13 +91,14 @@ func newCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			fault := readPeers(&cfg, peers)
 			switch {
 			case slices.Equal(args, []string{"all"}):
 				cfg.Scenarios = all(cfg)
 			case len(args) > 0:
 				cfg.Scenarios = args
 			}
-			faults := cfg.Validate()
+			faults := errors.Join(fault, cfg.Validate())
 			if output != "table" && output != "json" {
 				faults = errors.Join(faults, fmt.Errorf("--output is %q; must be table or json", output))
 			}
@@ -113,14 +115,25 @@ func newCommand() *cobra.Command {
 	flags.StringVar(&cfg.Binary, "binary", serverBinary(), "sluice binary to measure")
 	flags.Lookup("binary").DefValue = "the sluice beside sluice-loadtest, or in $PATH"
 	flags.IntVar(&cfg.Lines, "lines", 0, "lines of one run, rounded up to whole datagrams (default: set by the scenario)")
-	flags.IntVar(&cfg.Rate, "rate", 0, "lines per second (default: set by the scenario)")
+	flags.Var(&cfg.Rates, "rate",
+		"rates to measure, in lines per second or max, separated by commas (default: set by the scenario)")
 	flags.IntVar(&cfg.Runs, "runs", cfg.Runs, "number of runs, each with a new server; several give median, minimum and maximum")
-	flags.BoolVar(&cfg.Search, "search", false, "find the highest rate without loss, of the server and of the floor, instead of the cost per line")
-	flags.StringVar(&cfg.Target, "target", "", "command line of another StatsD server to measure, with {udp} for its port")
-	flags.StringVar(&cfg.TargetConfig, "target-config", "", "configuration file of the target, with {udp} for its port; --target names the copy {config}")
+	flags.StringVar(&peers, "peers", "",
+		"`file` of other StatsD servers to measure under the same load; those not installed are skipped")
 	flags.BoolVar(&cfg.Short, "short", false, "run a small size that finishes in seconds; its figures are not held against the aims")
 	flags.StringVarP(&output, "output", "o", output, "output format: table or json")
 	return cmd
+}
+
+// readPeers reads the file of --peers.
+func readPeers(cfg *loadtest.Config, path string) (err error) {
+	if path != "" {
+		cfg.Peers, err = loadtest.ReadPeers(path)
+	}
+	if err != nil {
+		return fmt.Errorf("--peers: %w", err)
+	}
+	return nil
 }
 
 // serverBinary returns the path of the sluice beside this binary, or else of the sluice in $PATH.
@@ -189,12 +202,8 @@ func measure(cmd *cobra.Command, cfg loadtest.Config, output string) error {
 	return errors.Join(write(cmd.OutOrStdout()), err)
 }
 
-// serverVersion returns the output of the server's version command, or the load test's version with
-// a target.
+// serverVersion returns the output of the server's version command.
 func serverVersion(ctx context.Context, cfg loadtest.Config) (string, error) {
-	if cfg.Target != "" {
-		return "sluice-loadtest " + sluice.Build(), nil
-	}
 	said, err := exec.CommandContext(ctx, cfg.Binary, "version").Output()
 	if err != nil {
 		return "", fmt.Errorf("%s version: %w", cfg.Binary, err)

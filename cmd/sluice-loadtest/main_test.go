@@ -38,12 +38,12 @@ func TestHelp(t *testing.T) {
 }
 
 func TestUsageNamesAllFaults(t *testing.T) {
-	code, out, errs := called(t, "no-such", "plain-10k", "plain-10k", "--binary", "x", "--runs", "0", "-o", "xml", "--rate", "-1")
+	code, out, errs := called(t, "no-such", "plain-10k", "plain-10k", "--binary", "x", "--runs", "0", "-o", "xml", "--lines", "-1")
 	if code != exitUsage || out != "" {
 		t.Errorf("exit code %d, output %q: want %d and none", code, out, exitUsage)
 	}
 	for _, want := range []string{
-		`scenario "no-such" is unknown`, `scenario "plain-10k" is given twice`, "--runs is 0; must be 1 to", `--output is "xml"`, "--rate is -1",
+		`scenario "no-such" is unknown`, `scenario "plain-10k" is given twice`, "--runs is 0; must be 1 to", `--output is "xml"`, "--lines is -1",
 	} {
 		if !strings.Contains(errs, "sluice-loadtest: "+want) {
 			t.Errorf("errors %q: want one of %q", errs, want)
@@ -63,11 +63,12 @@ func TestFlagsWithoutEffect(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"churn", "--search"}, "--search has no effect on scenario churn"},
+		{[]string{"churn", "--peers", "../../loadtest/peers.yaml"}, "--peers has no effect on scenario churn"},
+		{[]string{"--peers", "/no/such/file"}, "--peers: open /no/such/file: "},
 		{[]string{"push-5k", "--lines", "1000", "--rate", "10"}, "--rate has no effect on scenario push-5k"},
 		{[]string{"all", "--short", "--lines", "1000"}, "--short has no effect beside --lines"},
-		{[]string{"--search", "--rate", "10"}, "--rate has no effect beside --search"},
-		{[]string{"--rate", "9223372036854775807"}, "--rate is 9223372036854775807; must be 0"},
+		{[]string{"visible", "--rate", "10,max"}, "--rate is 10,max; must be one number for scenario visible"},
+		{[]string{"--rate", "10,fast"}, `invalid argument "10,fast" for "--rate" flag: rate is "fast"; must be max, or 1 to`},
 	} {
 		code, out, errs := called(t, append(c.args, "--binary", "x")...)
 		if code != exitUsage || out != "" || !strings.Contains(errs, c.want) {
@@ -83,8 +84,9 @@ func TestAll(t *testing.T) {
 		has, lack string
 	}{
 		{func(*loadtest.Config) {}, "push-5k", "none"},
-		{func(cfg *loadtest.Config) { cfg.Rate = 10 }, "visible", "push-5k"},
-		{func(cfg *loadtest.Config) { cfg.Search = true }, "hot-key", "visible"},
+		{func(cfg *loadtest.Config) { cfg.Rates = loadtest.Rates{10} }, "visible", "push-5k"},
+		{func(cfg *loadtest.Config) { cfg.Rates = loadtest.Rates{10, loadtest.FlatOut} }, "hot-key", "visible"},
+		{func(cfg *loadtest.Config) { cfg.Peers = []loadtest.Peer{{Name: "a"}} }, "hot-key", "visible"},
 		{func(cfg *loadtest.Config) { cfg.Lines = 10 }, "hot-key", "visible"},
 	} {
 		cfg := loadtest.DefaultConfig()

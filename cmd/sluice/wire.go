@@ -147,7 +147,7 @@ func (p *dataPath) openStore(ctx context.Context) (err error) {
 func (p *dataPath) openPush(context.Context) (err error) {
 	parts := push.Parts{
 		NewApplier: p.newApplier,
-		Reader:     p.table,
+		Reader:     freshTable{p.table, p.statsd.Freshen},
 		Resources:  adapter.NewResources(),
 		Syncer:     p.store,
 		Groups:     p.groups,
@@ -170,7 +170,7 @@ func (p *dataPath) openPush(context.Context) (err error) {
 }
 
 func (p *dataPath) openAPI(context.Context) (err error) {
-	parts := adapter.Parts{Source: p.table, Logger: p.log}
+	parts := adapter.Parts{Source: freshTable{p.table, p.statsd.Freshen}, Logger: p.log}
 	if p.cluster.view != nil {
 		parts.Cluster, parts.API, parts.Ready = p.cluster.view, p.cluster.client.REST(), p.cluster.state
 		parts.Workloads = p.cluster.workloads

@@ -21,7 +21,7 @@ func ChildMain() (code int, isChild bool) {
 		return probeMain(dir), true
 	}
 	if dir := os.Getenv(processEnv); dir != "" {
-		return processMain(dir, os.Stdin, os.Stdout), true
+		return processMain(dir, pollable(0, "transactions"), os.Stdout), true
 	}
 	hasChildMain = true
 	return 0, false

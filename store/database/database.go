@@ -11,11 +11,9 @@ import (
 type DB interface {
 	// Begin begins a transaction. There is one at a time.
 	Begin() Transaction
-	// Sync returns when all that was committed is on stable storage. Any goroutine may call Sync
-	// and CopyManifest at any time. Their error is ErrClosed once the database is being closed.
+	// Sync returns when all that was committed is on stable storage. Any goroutine may call it at
+	// any time. Its error is ErrClosed once the database is being closed.
 	Sync() error
-	// CopyManifest copies the manifest if it has changed.
-	CopyManifest() error
 	// Close closes the database. All that was committed has reached the kernel, even if Close
 	// fails.
 	Close() error
@@ -62,16 +60,13 @@ func (l *Local) Begin() Transaction {
 // Sync implements DB.
 func (l *Local) Sync() error { return l.maintenance.sync() }
 
-// CopyManifest implements DB.
-func (l *Local) CopyManifest() error { return l.maintenance.copyManifest() }
-
 // Close implements DB.
 func (l *Local) Close() error {
-	err := l.badger.Close()
-	if l.maintenance != nil {
-		err = errors.Join(err, l.maintenance.end())
+	if l.maintenance == nil {
+		return l.badger.Close()
 	}
-	return err
+	l.maintenance.stop()
+	return errors.Join(l.badger.Close(), l.maintenance.end())
 }
 
 // Kill implements DB.
@@ -90,5 +85,9 @@ func (t localTransaction) Commit() error {
 	if err := t.maintenance.logs.preallocate(); err != nil {
 		return err
 	}
-	return t.Txn.Commit()
+	if err := t.Txn.Commit(); err != nil {
+		return err
+	}
+	t.maintenance.committed()
+	return nil
 }

@@ -14,6 +14,6 @@
 // While the database is restored from, it is in this process (Local, database.go). Afterwards it is
 // in the storage process (Process, process.go), which may wait for the disk or die alone;
 // protocol.go is what the two processes exchange. Whichever process has the database open also
-// preallocates its logs (preallocate.go), fsyncs them and copies the manifest (maintenance.go).
-// freespace.go measures the disk.
+// preallocates its logs (preallocate.go), fsyncs them, copies the manifest (maintenance.go) and
+// compacts (compaction.go). freespace.go measures the disk.
 package database

@@ -34,17 +34,18 @@ func claimedBytes(dir string) uint64 {
 	var sum int64
 	entries := readNames(dir) // empty where there is no database
 	for _, e := range entries {
+		kind := filepath.Ext(e.Name())
+		if kind != ".sst" && kind != ".mem" && kind != ".vlog" {
+			continue
+		}
 		file, err := e.Info()
 		if err != nil {
 			continue // removed meanwhile
 		}
-		switch filepath.Ext(e.Name()) {
-		case ".sst":
+		if kind == ".sst" {
 			sum += file.Size()
-		case ".mem", ".vlog":
-			if stat, ok := file.Sys().(*syscall.Stat_t); ok {
-				sum += max(0, min(stat.Size, logBytes)-stat.Blocks*512)
-			}
+		} else if stat, ok := file.Sys().(*syscall.Stat_t); ok {
+			sum += max(0, min(stat.Size, logBytes)-stat.Blocks*512)
 		}
 	}
 	return uint64(sum)

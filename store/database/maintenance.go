@@ -2,20 +2,32 @@ package database
 
 import (
 	"errors"
-	"io/fs"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"sync"
 
+	"github.com/dgraph-io/badger/v4"
 	"github.com/sluice-metrics/sluice/store/wal"
 )
 
 // maintenance is what an open database needs besides writes: preallocated logs, fsyncs, the
-// watermark that says how far they reached, and the copy of the manifest. All of it may wait for
-// the disk, so the process that has the database open does it.
+// watermark that says how far they reached, the copy of the manifest, and compactions. All of it
+// may wait for the disk, so the process that has the database open does it.
+//
+// The manifest changes with the set of tables, and tables come of commits. So each commit looks at
+// the manifest's size, and nothing wakes up while there are no commits.
 type maintenance struct {
-	dir    string
-	logger *slog.Logger
-	logs   preallocator // owned by the goroutine that writes to the database
+	dir       string
+	logger    *slog.Logger
+	compactor *compactor // owned by the goroutine that follows the manifest
+
+	// The goroutine that writes to the database owns the next three.
+	logs         preallocator
+	seenManifest os.FileInfo   // as the last commit saw it
+	changed      chan struct{} // wakes the goroutine that follows the manifest; nil: stopped
+
+	following sync.WaitGroup
 
 	mu        sync.Mutex // guards the following
 	manifest  manifestCopy
@@ -24,16 +36,61 @@ type maintenance struct {
 }
 
 // beginMaintenance takes over the files of a database that was just opened.
-func beginMaintenance(dir string, logger *slog.Logger) (*maintenance, error) {
-	m := &maintenance{dir: dir, logger: logger, logs: preallocator{dir: dir}, manifest: manifestCopy{dir: dir}, watermark: wal.NewWatermark(dir)}
+func beginMaintenance(dir string, compactor *compactor, logger *slog.Logger) (*maintenance, error) {
+	m := &maintenance{
+		dir: dir, logger: logger, compactor: compactor,
+		logs: preallocator{dir: dir}, manifest: manifestCopy{dir: dir}, watermark: wal.NewWatermark(dir),
+	}
 	if err := m.logs.preallocate(); err != nil {
 		logger.Warn("no space could be reserved for the logs", "error", err)
 	}
 	m.watermark.Positions = wal.ReadWatermark(dir).Positions // of logs that are no tables yet
-	return m, errors.Join(m.manifest.renew(), m.watermark.Write())
+	if err := errors.Join(m.manifest.renew(), m.watermark.Write()); err != nil {
+		return nil, err
+	}
+	changed := make(chan struct{}, 1)
+	m.changed = changed
+	m.following.Go(func() { m.follow(changed) })
+	return m, nil
 }
 
-// sync fsyncs the logs and then writes the watermark, as observed before the fsync.
+// committed follows each commit. The work of a changed manifest is another goroutine's: it may wait
+// for the disk, and the commit must be answered.
+func (m *maintenance) committed() {
+	now, err := os.Stat(filepath.Join(m.dir, badger.ManifestFilename))
+	if err != nil || sameManifest(m.seenManifest, now) {
+		return
+	}
+	m.seenManifest = now
+	select {
+	case m.changed <- struct{}{}:
+	default: // the goroutine has yet to look
+	}
+}
+
+// follow copies the manifest after each change, and compacts where that is due.
+func (m *maintenance) follow(changed <-chan struct{}) {
+	for range changed {
+		if err := m.copyManifest(); err != nil {
+			m.logger.Warn("the manifest could not be copied", "error", err) // the next sync tries again
+		}
+		m.compactor.compactIfDue()
+	}
+}
+
+// stop precedes the closing of the database, and waits for the goroutine that follows the manifest
+// and for the compaction under way.
+func (m *maintenance) stop() {
+	if m.changed != nil {
+		close(m.changed)
+		m.changed = nil
+	}
+	m.following.Wait()
+	m.compactor.stop()
+}
+
+// sync fsyncs the logs and then writes the watermark, as observed before the fsync. It copies the
+// manifest where that failed before.
 func (m *maintenance) sync() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -47,6 +104,9 @@ func (m *maintenance) sync() error {
 	if err := errors.Join(observed, m.watermark.Write()); err != nil {
 		m.logger.Warn("the logs' watermark could not be written", "error", err)
 	}
+	if err := m.manifest.renew(); err != nil {
+		m.logger.Warn("the manifest could not be copied", "error", err)
+	}
 	return nil
 }
 
@@ -54,13 +114,7 @@ func (m *maintenance) sync() error {
 func (m *maintenance) copyManifest() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.ended {
-		return ErrClosed
-	}
-	if err := m.manifest.renew(); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
+	return m.manifest.renew()
 }
 
 // end follows the closing of the database.

@@ -119,6 +119,12 @@ func unlisted(tables map[uint64]bool, listed map[uint64]badger.TableManifest) in
 	return n
 }
 
+// sameManifest reports whether a manifest is as it was before. It is only appended to, or replaced.
+// before may be nil.
+func sameManifest(before, now os.FileInfo) bool {
+	return before != nil && os.SameFile(before, now) && before.Size() == now.Size()
+}
+
 // A manifestCopy keeps the manifest's copy up to date.
 type manifestCopy struct {
 	dir  string
@@ -133,7 +139,7 @@ func (c *manifestCopy) renew() error {
 	if err != nil {
 		return err
 	}
-	if c.last != nil && os.SameFile(c.last, now) && c.last.Size() == now.Size() {
+	if sameManifest(c.last, now) {
 		return nil
 	}
 	if err := durable.Sync(path); err != nil {

@@ -135,14 +135,16 @@ func (o *Opener) openChecked(fresh bool, place Place) (Opened, error) {
 
 // openLocal opens a database that was checked, or creates one.
 func openLocal(options badger.Options, logger *slog.Logger) (*Local, error) {
-	db, err := badger.Open(options)
+	c := &compactor{Logger: options.Logger}
+	db, err := badger.Open(options.WithLogger(c))
 	if err != nil {
 		return nil, fmt.Errorf("store: cannot open the database %s: %w", options.Dir, err)
 	}
+	c.db = db
 	m := (*maintenance)(nil)
 	err = checkVersion(db)
 	if err == nil {
-		m, err = beginMaintenance(options.Dir, logger)
+		m, err = beginMaintenance(options.Dir, c, logger)
 	}
 	if err != nil {
 		return nil, errors.Join(err, db.Close())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"strings"
 
 	"github.com/dgraph-io/badger/v4"
@@ -41,7 +42,8 @@ const (
 // conflict detection, because only the flush writes. Every table spans all keys, so a compaction of
 // new tables rewrites the whole level below. Compacting rarely, twelve tables at once and straight
 // into the last level, halves the bytes written (750,000 series, 75,000 changes a second: 14 to 7
-// MB/s).
+// MB/s). compaction.go compacts; Badger itself never does, and never makes a write wait for it,
+// which would be the write that brings the next compaction about.
 func localOptions(dir string, logger *slog.Logger) badger.Options {
 	return badger.DefaultOptions(dir).
 		WithLogger(badgerLog{logger}).
@@ -52,9 +54,9 @@ func localOptions(dir string, logger *slog.Logger) badger.Options {
 		WithBlockCacheSize(0).
 		WithMemTableSize(memTableBytes).
 		WithNumMemtables(memTables).
-		WithNumCompactors(2).
+		WithNumCompactors(0).
 		WithNumLevelZeroTables(12).
-		WithNumLevelZeroTablesStall(30).
+		WithNumLevelZeroTablesStall(math.MaxInt).
 		WithBaseLevelSize(1 << 30).
 		WithValueThreshold(MaxTransactionBytes).
 		WithValueLogFileSize(1 << 20).
@@ -67,8 +69,7 @@ func processOptions(dir string, logger *slog.Logger) badger.Options {
 		WithMemTableSize(processMemTableBytes).
 		WithBaseTableSize(processTableBytes).
 		WithBlockSize(processBlockBytes).
-		WithNumLevelZeroTables(processLevelZero).
-		WithNumLevelZeroTablesStall(2*processLevelZero + processLevelZero/2)
+		WithNumLevelZeroTables(processLevelZero)
 }
 
 // readOnlyOptions are those of a database on a full disk. Badger's log is discarded: its error says

@@ -51,8 +51,6 @@ func probeDatabase(dir string) (version uint32, err error) {
 	}
 	db, err := badger.Open(localOptions(dir, slog.New(slog.NewTextHandler(os.Stderr, nil))).
 		WithReadOnly(os.Getenv(readOnlyEnv) != "").
-		WithNumCompactors(0).
-		WithNumLevelZeroTablesStall(1 << 20).
 		WithChecksumVerificationMode(options.OnTableAndBlockRead))
 	if err != nil {
 		return 0, err

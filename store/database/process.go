@@ -136,11 +136,11 @@ func (p *Process) result() error {
 	return result
 }
 
-// request makes the child do something besides writing.
-func (p *Process) request(what byte) error {
+// Sync implements DB.
+func (p *Process) Sync() error {
 	p.requesting.Lock()
 	defer p.requesting.Unlock()
-	_, err := p.requests.Write([]byte{what})
+	_, err := p.requests.Write([]byte{requestSync})
 	var result error
 	if err == nil {
 		result, err = readResult(p.requestResults)
@@ -153,12 +153,6 @@ func (p *Process) request(what byte) error {
 	}
 	return p.death(err)
 }
-
-// Sync implements DB.
-func (p *Process) Sync() error { return p.request(requestSync) }
-
-// CopyManifest implements DB.
-func (p *Process) CopyManifest() error { return p.request(requestCopyManifest) }
 
 // death returns how the child ended, of which err was the first sign.
 func (p *Process) death(err error) error {

@@ -18,15 +18,14 @@ import (
 //	                 and, if it is set, the value, each after its length
 //	from the child   results: first of opening, then of each transaction, last of closing
 //
-// The end of its input ends the child. fsyncs and copies of the manifest have a second pair of
-// pipes, so a flush doesn't wait for them: a request of one byte to the child, a result from it.
+// The end of its input ends the child. fsyncs have a second pair of pipes, so a flush doesn't wait
+// for them: a request of one byte to the child, a result from it.
 
 const (
 	entrySet    = 's'
 	entryDelete = 'd'
 
-	requestSync         = 's'
-	requestCopyManifest = 'c'
+	requestSync = 's'
 
 	// The child's file descriptors of the pipes for requests, after the lock's (3): see
 	// exec.Cmd.ExtraFiles.

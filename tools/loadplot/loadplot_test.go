@@ -1,8 +1,14 @@
 package main
 
 import (
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -10,87 +16,172 @@ import (
 // A test of the load test compares testdata/report.json with its output.
 var example = filepath.Join("..", "..", "loadtest", "testdata", "report.json")
 
-func TestDraws(t *testing.T) {
-	svg := filepath.Join(t.TempDir(), "a.svg")
-	if err := run([]string{example}, svg); err != nil {
+// drawn runs loadplot and returns the texts of the files, by name.
+func drawn(t *testing.T, paths ...string) map[string]string {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "figures")
+	if err := run(paths, out); err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(svg)
+	files, err := os.ReadDir(out)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"What a line costs", "tagged-10k", "sluice", "blocking floor", "Latency", "visible", "p99"} {
-		if !strings.Contains(string(text), ">"+want+"<") {
-			t.Errorf("no text %q in the drawing", want)
+	texts := map[string]string{}
+	for _, f := range files {
+		text, err := os.ReadFile(filepath.Join(out, f.Name()))
+		if err != nil {
+			t.Fatal(err)
 		}
+		texts[f.Name()] = string(text)
 	}
-	if err := run([]string{example, example}, svg); err != nil {
-		t.Errorf("two reports: %v", err)
-	}
+	return texts
 }
 
-func TestReports(t *testing.T) {
+// changed writes a copy of the example with other entries.
+func changed(t *testing.T, change func(entries) entries) string {
+	t.Helper()
 	r, err := readReport(example)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if names := loads([]report{r, r}); len(names) != 1 || r.column("cpu_ns_per_line", names)[0] != 250 || r.column("floor_ns_per_line", names)[0] != 50 {
-		t.Errorf("%v, %v: want what is in the report", names, r)
+	r.Entries = change(r.Entries)
+	text, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, target := range []string{"/usr/bin/statsd_exporter --x={udp}", "GOGC=50 statsd_exporter --x={udp}", "cd /usr/bin && A=1 B=2 ./statsd_exporter {udp}"} {
-		r.Scenarios[0].Load.Target = target
-		if r.server() != "statsd_exporter" {
-			t.Errorf("%s: server %q", target, r.server())
+	path := filepath.Join(t.TempDir(), "report.json")
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// has checks that a text has every part.
+func has(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("no %q in:\n%s", part, text)
 		}
+	}
+}
+
+func TestPictures(t *testing.T) {
+	files := drawn(t, example)
+	has(t, files["cost.svg"], "Sluice spends 2 times brubeck&#39;s CPU on a line (plain-10k,", "400,000 lines/s)",
+		">plain-10k<", ">2 × brubeck<", ">1.5 µs<", ">400 ns<", ">Sluice 80 ns<", ">brubeck<", ">blocking floor<", ">gathering floor<")
+	if strings.Contains(files["cost.svg"], ">80 ns<") {
+		t.Error("the last value is beside the point and beside the name")
+	}
+	has(t, files["latency.svg"], "99 % of pushed values are readable within 4.5 ms", ">visible<", ">UDP<", ">1.0, 4.5, 4.5<")
+	has(t, files["memory.svg"], "750,000 series: Sluice takes 500 MiB", ">idle<", ">10,000 series<", ">750,000 series<", ">brubeck<", ">7 MiB<")
+	for name, text := range files {
+		if filepath.Ext(name) == ".svg" {
+			wellFormed(t, name, text)
+		}
+	}
+}
+
+// wellFormed checks that a picture is XML, follows the reader's colour scheme, and loads nothing.
+func wellFormed(t *testing.T, name, text string) {
+	t.Helper()
+	for decoder := xml.NewDecoder(strings.NewReader(text)); ; {
+		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+	has(t, text, "@media (prefers-color-scheme: dark)", "viewBox=")
+	for _, wrong := range []string{"NaN", "Inf", "<script", "href", "url("} {
+		if strings.Contains(text, wrong) {
+			t.Errorf("%s has %s", name, wrong)
+		}
+	}
+}
+
+// Servers, rates and floors may be missing.
+func TestPicturesOfParts(t *testing.T) {
+	only := func(is func(entry) bool) map[string]string {
+		return drawn(t, changed(t, func(all entries) entries { return all.where(is) }))
+	}
+	alone := only(func(e entry) bool { return e.Server == sluice })
+	has(t, alone["cost.svg"], "CPU time per line, by rate", ">tagged-10k<", ">tagged-750k<")
+	peers := only(func(e entry) bool { return e.Server != sluice })
+	has(t, peers["cost.svg"], "CPU time per line, by rate", ">brubeck<", ">blocking floor<")
+	has(t, peers["memory.svg"], "Resident memory, by number of series")
+	has(t, peers["figures.md"], "| plain-10k | 20,000 | 50.0 | 100 | 250 |")
+	fast := only(func(e entry) bool { return e.Load != nil && e.Load.Rate == flatOut })
+	has(t, fast["cost.svg"], "CPU time per line, by rate")
+	if strings.Contains(fast["figures.md"], "Everyday rates") {
+		t.Errorf("everyday rates in:\n%s", fast["figures.md"])
+	}
+	uneven := only(func(e entry) bool { return e.Load == nil || e.Server == sluice || e.Load.Rate == 20_000 })
+	has(t, uneven["cost.svg"], ">6 × brubeck<")
+	has(t, uneven["figures.md"], "| plain-10k | 400,000 | 50.0 | 100 | **400** |  |")
+	if names := len(only(func(e entry) bool { return e.Load == nil })); names != 2 {
+		t.Errorf("%d files: want tables and latencies", names)
+	}
+	if names := len(only(func(e entry) bool { return e.Load != nil })); names != 3 {
+		t.Errorf("%d files: want tables, costs and memory", names)
+	}
+}
+
+// A picture of an earlier report is removed if there is nothing to draw.
+func TestOldPicturesAreRemoved(t *testing.T) {
+	out := t.TempDir()
+	linesOnly := changed(t, func(all entries) entries { return all.where(func(e entry) bool { return e.Load != nil }) })
+	for _, path := range []string{example, linesOnly} {
+		if err := run([]string{path}, out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(out, "latency.svg")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%v: want no latency.svg", err)
+	}
+}
+
+// The cost of lines at the paced rates comes first, then flat out, then the aims.
+func TestTables(t *testing.T) {
+	text := drawn(t, example)["figures.md"]
+	has(t, text,
+		"| scenario | lines/s | gathering floor | blocking floor | Sluice | brubeck |",
+		"| plain-10k | 20,000 | 50.0 | 100 | **1,500** | 250 |", "| plain-10k | flat out | 50.0 | 100 | **80.0** | 160 |",
+		"| plain-10k, 400,000/s | cheapest_peer_ratio | 0.50 | ≥ 1 | missed |", "| visible | udp_p99 | 4.50 ms | ≤ 10 | met |",
+		"| tagged-10k | flat out | Sluice | 250.0 (100.0 to 500.0) |", "| visible | lines_per_second | 1,000,000 lines/s | | |",
+	)
+	last := -1
+	for _, title := range []string{"## Everyday rates", "## Flat out", "## Aims", "## Lines", "## Other figures"} {
+		at := strings.Index(text, title)
+		if at <= last {
+			t.Errorf("%q is not in its place in:\n%s", title, text)
+		}
+		last = at
+	}
+}
+
+func TestLostLinesAreShown(t *testing.T) {
+	e := entry{Server: "brubeck", Load: &load{Lines: 1000, PerDatagram: 50}, Columns: map[string]spread{
+		cpuPerLine: {Median: 200}, droppedGrams: {Median: 1},
+	}}
+	if got := (entries{e}).cell(); got != "200 (5 % lost)" {
+		t.Errorf("%q: want the share that was lost", got)
 	}
 }
 
 // Short scenarios are apart from the others.
 func TestShortScenariosAreMarked(t *testing.T) {
-	whole, err := readReport(example)
-	if err != nil {
-		t.Fatal(err)
-	}
-	short, err := readReport(example)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range short.Scenarios {
-		short.Scenarios[i].Short = true
-	}
-	if names := strings.Join(loads([]report{whole, short}), ", "); names != "tagged-10k, tagged-10k (short)" {
-		t.Errorf("loads %s", names)
-	}
-	if names, _ := short.latencies(); len(names) == 0 || names[0] != "visible (short)\np99" {
-		t.Errorf("latencies %q", names)
-	}
-	path := filepath.Join(t.TempDir(), "a.md")
-	if err := writeTable([]report{short}, path); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(path)
-	if err != nil || !strings.Contains(string(text), "| tagged-10k (short) |") || !strings.Contains(string(text), "| visible (short) |") {
-		t.Errorf("%v: no scenario is marked in:\n%s", err, text)
-	}
-}
-
-func TestTable(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "a.md")
-	if err := run([]string{example}, path); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{
-		"| scenario | server | ns/line | blocking floor |", "| tagged-10k | sluice | 250.0 (100.0 to 500.0) | 100.0 | 2.50 (1.00 to 5.00) | 5.00 (2.00 to 10.00) | 500 | 0 | 0 |",
-		"| visible | sluice | p99 | 4.50 ms | ≤ 10 | met |",
-	} {
-		if !strings.Contains(string(text), want) {
-			t.Errorf("no %q in:\n%s", want, text)
+	short := changed(t, func(all entries) entries {
+		for i := range all {
+			all[i].Short = true
 		}
-	}
+		return all
+	})
+	files := drawn(t, example, short)
+	has(t, files["figures.md"], "| plain-10k | 20,000 |", "| plain-10k (short) | 20,000 |", "| visible (short) | udp_p99 |")
+	has(t, files["cost.svg"], ">plain-10k<", ">plain-10k (short)<")
+	has(t, files["latency.svg"], ">visible<", ">visible (short)<")
 }
 
 func TestNumbers(t *testing.T) {
@@ -103,6 +194,46 @@ func TestNumbers(t *testing.T) {
 			t.Errorf("%v: %s, want %s", c.value, got, c.want)
 		}
 	}
+	for got, want := range map[string]string{
+		significant(0): "0", significant(0.0123): "0.012", significant(1.96): "2.0", significant(1234.4): "1,234",
+		nanoseconds(56.4): "56 ns", nanoseconds(999.6): "1 µs", nanoseconds(1570): "1.6 µs",
+		milliseconds(0.2): "200 µs", milliseconds(2.02): "2 ms", milliseconds(1500): "1.5 s",
+		mebibytes(7.4): "7.4 MiB", mebibytes(4608): "4,608 MiB", perSecond(20_000): "20k", perSecond(10e6): "10M", perSecond(500): "500",
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestAxis(t *testing.T) {
+	for _, c := range []struct {
+		values    []float64
+		low, high float64
+		ticks     []float64
+	}{
+		{[]float64{30, 7000}, 20, 10_000, []float64{100, 1000, 10_000}},
+		{[]float64{300, 700}, 200, 2000, []float64{200, 500, 1000, 2000}},
+		{[]float64{100}, 100, 1000, []float64{100, 1000}},
+		{nil, 1, 10, []float64{1, 10}},
+		{[]float64{0, 50}, 50, 500, []float64{50, 100, 200, 500}},
+	} {
+		a := newAxis(c.values, 0, 100)
+		if !near(a.low, c.low) || !near(a.high, c.high) || !slices.EqualFunc(a.ticks(), c.ticks, near) {
+			t.Errorf("%v: %+v with ticks %v, want %v to %v with %v", c.values, a, a.ticks(), c.low, c.high, c.ticks)
+		}
+		if a.at(a.low) != 0 || !near(a.at(a.high), 100) || !near(a.at(a.high*10), 100) || !near(a.at(math.Sqrt(a.low*a.high)), 50) {
+			t.Errorf("%v: places %v, %v", c.values, a.at(a.low), a.at(a.high))
+		}
+	}
+}
+
+func near(a, b float64) bool { return a > 0.999*b && a < 1.001*b }
+
+func TestLabelsStayApart(t *testing.T) {
+	if got, want := apart([]float64{0, 5, 50, 99, 100}, 10, 100), []float64{0, 10, 50, 90, 100}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
 }
 
 func TestFaults(t *testing.T) {
@@ -112,12 +243,11 @@ func TestFaults(t *testing.T) {
 	}
 	for _, c := range []struct {
 		paths []string
-		out   string
 		want  string
 	}{
-		{nil, "a.svg", "no report"}, {[]string{empty}, "a.svg", "has no scenarios"}, {[]string{example}, "a.gif", "must end in .svg or .md"},
+		{nil, "no report"}, {[]string{empty}, "has no scenarios"}, {[]string{empty + "x"}, "no such file"},
 	} {
-		if err := run(c.paths, c.out); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := run(c.paths, t.TempDir()); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: want %q", err, c.want)
 		}
 	}

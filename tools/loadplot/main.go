@@ -6,17 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
-
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgsvg"
 )
 
 func main() {
-	out := flag.String("out", "loadtest.svg", "output file: .svg for a plot, .md for tables")
+	out := flag.String("out", "figures", "folder for figures.md, cost.svg, latency.svg and memory.svg")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: loadplot [-out FILE.svg|FILE.md] REPORT.json...")
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: loadplot [-out FOLDER] REPORT.json...")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -31,28 +26,38 @@ func run(paths []string, out string) error {
 		return errors.New("no report is given; must be one or more files that sluice-loadtest -o json wrote")
 	}
 	var reports []report
+	var all entries
 	for _, path := range paths {
 		r, err := readReport(path)
 		if err != nil {
 			return err
 		}
 		reports = append(reports, r)
+		all = append(all, r.Entries...)
 	}
-	extension := strings.ToLower(filepath.Ext(out))
-	if extension == ".md" {
-		return writeTable(reports, out)
-	}
-	charts, err := drawCharts(reports)
-	if err != nil {
+	if err := os.MkdirAll(out, 0o755); err != nil {
 		return err
 	}
-	width, height := 24*vg.Centimeter, vg.Length(len(charts))*10*vg.Centimeter
-	switch extension {
-	case ".svg":
-		canvas := vgsvg.New(width, height)
-		tile(charts, draw.New(canvas))
-		return write(out, canvas)
-	default:
-		return fmt.Errorf("-out is %q; must end in .svg or .md", out)
+	if err := os.WriteFile(filepath.Join(out, "figures.md"), []byte(tables(reports, all)), 0o644); err != nil {
+		return err
 	}
+	for name, draw := range map[string]func(entries) string{
+		"cost.svg": drawCost, "latency.svg": drawLatencies, "memory.svg": drawMemory,
+	} {
+		if err := writePicture(filepath.Join(out, name), draw(all)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writePicture writes a picture, or removes that of an earlier run if there is nothing to draw.
+func writePicture(path, picture string) error {
+	if picture != "" {
+		return os.WriteFile(path, []byte(picture), 0o644)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
 }

@@ -1,11 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
-	"path/filepath"
-	"strings"
+	"slices"
 )
 
 // report is the shown part of a load test's JSON.
@@ -18,26 +19,25 @@ type report struct {
 		Pinned bool    `json:"pinned"`
 		Buffer int     `json:"socket_buffer_bytes"`
 	} `json:"machine"`
-	Scenarios []scenario `json:"scenarios"`
+	Entries entries `json:"scenarios"`
 }
 
-type scenario struct {
-	Name  string `json:"scenario"`
-	Short bool   `json:"short"`
-	Load  *struct {
-		Target string `json:"target"`
-		Rate   int    `json:"rate_lines_per_second"`
-	} `json:"load"`
+// entry is the result of one server in one scenario at one rate.
+type entry struct {
+	Name    string            `json:"scenario"`
+	Server  string            `json:"server"`
+	About   string            `json:"about"`
+	Short   bool              `json:"short"`
+	Load    *load             `json:"load"`
 	Columns map[string]spread `json:"columns"`
 	Figures []figure          `json:"figures"`
 }
 
-// title returns the name. The title of a short run differs, so that short runs are shown apart.
-func (s scenario) title() string {
-	if s.Short {
-		return s.Name + " (short)"
-	}
-	return s.Name
+type load struct {
+	Series      int   `json:"series"`
+	Lines       int64 `json:"lines_per_run"`
+	PerDatagram int   `json:"lines_per_datagram"`
+	Rate        int   `json:"rate_lines_per_second"` // 0: flat out
 }
 
 type figure struct {
@@ -56,6 +56,21 @@ type spread struct {
 	Max    float64 `json:"max"`
 }
 
+// sluice is the name of the server that the others are compared with.
+const sluice = "sluice"
+
+// Columns of an entry.
+const (
+	cpuPerLine    = "cpu_ns_per_line"
+	gathering     = "floor_ns_per_line"
+	blocking      = "blocking_floor_ns_per_line"
+	takenRate     = "taken_lines_per_second"
+	resident      = "resident_mib"
+	residentIdle  = "idle_resident_mib"
+	droppedGrams  = "dropped_datagrams"
+	busyProcessor = "busy"
+)
+
 func readReport(path string) (r report, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -64,32 +79,10 @@ func readReport(path string) (r report, err error) {
 	if err := json.Unmarshal(text, &r); err != nil {
 		return report{}, fmt.Errorf("%s: %w", path, err)
 	}
-	if len(r.Scenarios) == 0 {
+	if len(r.Entries) == 0 {
 		return report{}, fmt.Errorf("%s has no scenarios; must be a report of sluice-loadtest -o json", path)
 	}
 	return r, nil
-}
-
-// server returns the name of the measured server: "sluice", or the target's program.
-func (r report) server() string {
-	for _, s := range r.Scenarios {
-		if s.Load != nil && s.Load.Target != "" {
-			return program(s.Load.Target)
-		}
-	}
-	return "sluice"
-}
-
-// program returns the name of the program in a shell's command line, after "cd x &&" and
-// environment assignments.
-func program(target string) string {
-	steps := strings.Split(target, "&&")
-	for _, word := range strings.Fields(steps[len(steps)-1]) {
-		if !strings.Contains(word, "=") {
-			return filepath.Base(word)
-		}
-	}
-	return target
 }
 
 // circumstances describes the version and the machine.
@@ -98,46 +91,103 @@ func (r report) circumstances() string {
 	if r.Machine.Pinned {
 		pinned = "server and sender pinned to one each"
 	}
-	return fmt.Sprintf("measured by %s, %d processors (%s), Linux %s, socket buffer %d KiB, load average before %.2f",
+	return fmt.Sprintf("Measured by %s, %d processors (%s), Linux %s, socket buffer %d KiB, load average before %.2f",
 		r.Version, r.Machine.CPUs, pinned, r.Machine.Kernel, r.Machine.Buffer>>10, r.Machine.Load)
 }
 
-// column returns the median of a column for each named scenario; 0 if the report lacks it.
-func (r report) column(name string, scenarios []string) []float64 {
-	values := make([]float64, len(scenarios))
-	for i, want := range scenarios {
-		for _, s := range r.Scenarios {
-			if s.title() == want {
-				values[i] = s.Columns[name].Median
-			}
+// title returns the scenario. The title of a short run differs, so that short runs are shown apart.
+func (e entry) title() string {
+	if e.Short {
+		return e.Name + " (short)"
+	}
+	return e.Name
+}
+
+// ofLines reports whether the entry has the cost of a line.
+func (e entry) ofLines() bool { return e.Load != nil && len(e.Columns) > 0 }
+
+// lost returns the share of lines that the kernel dropped.
+func (e entry) lost() float64 {
+	if e.Load.Lines == 0 {
+		return 0
+	}
+	return e.Columns[droppedGrams].Median * float64(e.Load.PerDatagram) / float64(e.Load.Lines)
+}
+
+// entries are the entries of all reports.
+type entries []entry
+
+// where returns the entries that a condition holds for.
+func (all entries) where(is func(entry) bool) (some entries) {
+	for _, e := range all {
+		if is(e) {
+			some = append(some, e)
+		}
+	}
+	return some
+}
+
+func (all entries) ofLines() entries { return all.where(entry.ofLines) }
+
+// of returns the entries of a server.
+func (all entries) of(server string) entries {
+	return all.where(func(e entry) bool { return e.Server == server })
+}
+
+// at returns the entries at a rate.
+func (all entries) at(rate int) entries {
+	return all.where(func(e entry) bool { return e.Load.Rate == rate })
+}
+
+// titled returns the entries of a scenario.
+func (all entries) titled(title string) entries {
+	return all.where(func(e entry) bool { return e.title() == title })
+}
+
+// titles returns the scenarios in the order of the reports.
+func (all entries) titles() []string { return distinct(all, entry.title) }
+
+// servers returns the servers, Sluice first and the others in the order of the reports.
+func (all entries) servers() []string {
+	names := distinct(all, func(e entry) string { return e.Server })
+	if i := slices.Index(names, sluice); i > 0 {
+		names = slices.Insert(slices.Delete(names, i, i+1), 0, sluice)
+	}
+	return names
+}
+
+// rates returns the rates, flat out last.
+func (all entries) rates() []int {
+	rates := distinct(all, func(e entry) int { return e.Load.Rate })
+	slices.SortFunc(rates, func(a, b int) int { return cmp.Compare(flatOutLast(a), flatOutLast(b)) })
+	return rates
+}
+
+const flatOut = 0
+
+func flatOutLast(rate int) int {
+	if rate == flatOut {
+		return math.MaxInt
+	}
+	return rate
+}
+
+// distinct returns each value once, in the order of the entries.
+func distinct[T comparable](all entries, of func(entry) T) (values []T) {
+	for _, e := range all {
+		if v := of(e); !slices.Contains(values, v) {
+			values = append(values, v)
 		}
 	}
 	return values
 }
 
-// loads returns the titles of the scenarios of lines in all reports, in the order of the reports.
-func loads(reports []report) (names []string) {
-	seen := map[string]bool{}
-	for _, r := range reports {
-		for _, s := range r.Scenarios {
-			if len(s.Columns) > 0 && !seen[s.title()] {
-				seen[s.title()] = true
-				names = append(names, s.title())
-			}
+// cheapestPeer returns the peer with the lowest cost of a line among entries of one load.
+func (all entries) cheapestPeer() (least entry, ok bool) {
+	for _, e := range all {
+		if cost := e.Columns[cpuPerLine].Median; e.Server != sluice && (!ok || cost < least.Columns[cpuPerLine].Median) {
+			least, ok = e, true
 		}
 	}
-	return names
-}
-
-// latencies returns all figures in milliseconds.
-func (r report) latencies() (names []string, values []float64) {
-	for _, s := range r.Scenarios {
-		for _, f := range s.Figures {
-			if f.Unit == "ms" {
-				names = append(names, s.title()+"\n"+f.Name)
-				values = append(values, f.Median)
-			}
-		}
-	}
-	return names, values
+	return least, ok
 }

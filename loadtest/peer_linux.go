@@ -13,21 +13,20 @@ import (
 	"time"
 )
 
-// target is another StatsD server. The datagrams that the kernel dropped are the only known losses.
-type target struct {
+// peerServer is a running peer. The datagrams that the kernel dropped are the only known losses.
+type peerServer struct {
 	*child
 	udp netip.AddrPort
 	dir string
 }
 
-// targetGrace is the wait after a target has opened its socket.
-const targetGrace = time.Second
+// peerGrace is the wait after a peer has opened the socket.
+const peerGrace = time.Second
 
-// startTarget fills in the placeholders, starts the command line in the shell, and waits until the
-// socket is open.
-func (m *measurement) startTarget(ctx context.Context) (_ *target, err error) {
-	m.step("starting the target")
-	t := &target{}
+// startPeer fills in the placeholders, starts the command, and waits until the socket is open.
+func (m *measurement) startPeer(ctx context.Context) (_ *peerServer, err error) {
+	m.step("starting the peer")
+	t := &peerServer{}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, t.stop())
@@ -40,18 +39,16 @@ func (m *measurement) startTarget(ctx context.Context) (_ *target, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if m.TargetConfig != "" {
-		template, err := os.ReadFile(m.TargetConfig)
-		if err != nil {
-			return nil, err
-		}
-		if err := os.WriteFile(t.configFile(), []byte(fill.Replace(string(template))), 0o600); err != nil {
+	if m.peer.Config != "" {
+		if err := os.WriteFile(t.configFile(), []byte(fill.Replace(m.peer.Config)), 0o600); err != nil {
 			return nil, err
 		}
 	}
-	// A shell with nothing left to do becomes the server. A shell that stays is the server's
-	// parent: measurements include the descendants, and signals reach the whole process group.
-	cmd := exec.Command("/bin/sh", "-c", fill.Replace(m.Target))
+	var words []string
+	for _, word := range m.peer.Command {
+		words = append(words, fill.Replace(word))
+	}
+	cmd := exec.Command(words[0], words[1:]...)
 	if m.processors.pinned() {
 		cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	}
@@ -63,17 +60,17 @@ func (m *measurement) startTarget(ctx context.Context) (_ *target, err error) {
 		return err == nil, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("target: %w", err)
+		return nil, fmt.Errorf("%s: %w", m.peer.Name, err)
 	}
-	if err := rest(ctx, targetGrace); err != nil {
+	if err := rest(ctx, peerGrace); err != nil {
 		return nil, err
 	}
 	return t, t.alive()
 }
 
-func (t *target) configFile() string { return filepath.Join(t.dir, "config") }
+func (t *peerServer) configFile() string { return filepath.Join(t.dir, "config") }
 
-func (t *target) placeholders() (*strings.Replacer, error) {
+func (t *peerServer) placeholders() (*strings.Replacer, error) {
 	free, err := freePorts()
 	if err != nil {
 		return nil, err
@@ -86,8 +83,8 @@ func (t *target) placeholders() (*strings.Replacer, error) {
 	return strings.NewReplacer("{udp}", fmt.Sprint(t.udp.Port()), "{tcp}", tcp, "{config}", t.configFile()), nil
 }
 
-// stop ends the target. The exit code is ignored.
-func (t *target) stop() error {
+// stop ends the peer. The exit code is ignored.
+func (t *peerServer) stop() error {
 	if t.child != nil {
 		_ = t.terminate()
 	}
@@ -97,17 +94,18 @@ func (t *target) stop() error {
 	return os.RemoveAll(t.dir)
 }
 
-func (m *measurement) targetSubject(t *target) subject {
-	m.note("The target reports no accounting: taken is sent less the datagrams that the kernel dropped. " +
+func (m *measurement) peerSubject(t *peerServer) subject {
+	m.note("The peer reports no accounting: taken is sent less the datagrams that the kernel dropped. " +
 		"Later losses are unknown.")
 	return subject{
-		child: t.child, what: "target", udp: t.udp, warmUpLines: m.scenario.series.size(), warmUpRate: singleWarmUpRate, foreign: true,
+		child: t.child, what: "peer", udp: t.udp, foreign: true,
+		warmUpLines: m.scenario.series.size(), warmUpRate: singleWarmUpRate,
 	}
 }
 
-// measureTarget is measureServer for a target.
-func (m *measurement) measureTarget(ctx context.Context) (run Run, err error) {
-	t, err := m.startTarget(ctx)
+// measurePeer is measureServer for a peer.
+func (m *measurement) measurePeer(ctx context.Context) (run Run, err error) {
+	t, err := m.startPeer(ctx)
 	if err != nil {
 		return Run{}, err
 	}
@@ -115,7 +113,7 @@ func (m *measurement) measureTarget(ctx context.Context) (run Run, err error) {
 	if run.Idle, err = readMemory(t.pid()); err != nil {
 		return Run{}, err
 	}
-	sent, taken, err := m.applyLoad(ctx, m.targetSubject(t))
+	sent, taken, err := m.applyLoad(ctx, m.peerSubject(t))
 	if err != nil {
 		return Run{}, err
 	}
@@ -127,7 +125,7 @@ func (m *measurement) measureTarget(ctx context.Context) (run Run, err error) {
 		m.note("Dropped datagrams had different numbers of lines: the most possible are counted as lost.")
 	}
 	if taken.Taken = taken.Sent - most; taken.Taken <= 0 {
-		return Run{}, nothingTaken("target", taken)
+		return Run{}, nothingTaken("peer", taken)
 	}
 	run.Server = taken
 	return run, nil

@@ -1,0 +1,133 @@
+package receiver
+
+import (
+	"os"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// parking is a place for one goroutine to wait for an event of a descriptor, in Go's poller. A
+// waiting goroutine holds no thread, and the thread that waits for the poller runs it: no other
+// thread wakes. The descriptor is never read, because each event wakes the goroutine anew (the
+// poller is edge-triggered).
+type parking struct {
+	file *os.File
+	raw  syscall.RawConn
+	// arm makes the descriptor report events; nil: it always does. It runs when the wait has begun,
+	// so no event is missed.
+	arm     func() error
+	waiting bool
+	read    func(fd uintptr) bool // begin, allocated once
+}
+
+// park takes over a descriptor that was made non-blocking.
+func park(fd int, name string, arm func() error) (*parking, error) {
+	p := &parking{file: os.NewFile(uintptr(fd), name), arm: arm}
+	p.read = p.begin
+	var err error
+	p.raw, err = p.file.SyscallConn()
+	return p, err
+}
+
+// wait waits for the next event. It fails with arm's error, or with os.ErrDeadlineExceeded.
+func (p *parking) wait() error {
+	p.waiting = false
+	return p.raw.Read(p.read)
+}
+
+// begin reports at the first call that there is nothing to read, so the goroutine waits. At the
+// second call the wait is over.
+func (p *parking) begin(uintptr) (over bool) {
+	if p.waiting {
+		return true
+	}
+	p.waiting = true
+	return p.arm != nil && p.arm() != nil
+}
+
+func (p *parking) close() { _ = p.file.Close() }
+
+// A gatherTimer is the time that datagrams gather. A timer of the kernel costs one wake-up;
+// time.Sleep costs two for most times, because Go's poller waits in whole milliseconds.
+//
+// Go's scheduler polls only when it has nothing else to run, or after 10 ms, and then lets the
+// goroutine wait for another 10. So a timer of Go's, which the scheduler checks before each
+// goroutine, ends the wait a little later.
+type gatherTimer struct {
+	*parking
+	fd     int
+	time   unix.ItimerSpec
+	latest time.Duration
+}
+
+// busyMargin is how much later Go's timer is. Where the process has nothing else to do, it must not
+// be the first: Go's poller rounds it down to a millisecond.
+const busyMargin = 2 * time.Millisecond
+
+func newGatherTimer(gather time.Duration) (*gatherTimer, error) {
+	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
+	if err != nil {
+		return nil, os.NewSyscallError("timerfd_create", err)
+	}
+	t := &gatherTimer{fd: fd, latest: gather + busyMargin}
+	t.time.Value = unix.NsecToTimespec(gather.Nanoseconds())
+	t.parking, err = park(fd, "gather timer", t.start)
+	return t, err
+}
+
+func (t *gatherTimer) wait() {
+	_ = t.file.SetReadDeadline(time.Now().Add(t.latest))
+	_ = t.parking.wait()
+}
+
+// start starts the timer. The call never waits, so Go's scheduler need not know of it: see
+// packetSocket.receive.
+func (t *gatherTimer) start() error {
+	_, _, errno := unix.RawSyscall6(unix.SYS_TIMERFD_SETTIME, uintptr(t.fd), 0, uintptr(unsafe.Pointer(&t.time)), 0, 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// An arrival is a wait for a socket's next datagram. The socket itself must not be in Go's poller:
+// each datagram would wake it. It is in an epoll instance that reports events only during a wait,
+// and that instance is in Go's poller.
+type arrival struct {
+	*parking
+	epoll, socket int
+}
+
+func newArrival(socket int) (*arrival, error) {
+	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, os.NewSyscallError("epoll_create1", err)
+	}
+	a := &arrival{epoll: epoll, socket: socket}
+	if err := unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, socket, &unix.EpollEvent{}); err != nil {
+		_ = unix.Close(epoll)
+		return nil, os.NewSyscallError("epoll_ctl", err)
+	}
+	if err := unix.SetNonblock(epoll, true); err != nil { // or os.File keeps it out of the poller
+		_ = unix.Close(epoll)
+		return nil, os.NewSyscallError("fcntl", err)
+	}
+	a.parking, err = park(epoll, "arrival", func() error { return a.report(unix.EPOLLIN) })
+	return a, err
+}
+
+// wait waits for data, or returns at once if there is some.
+func (a *arrival) wait() {
+	_ = a.parking.wait()
+	_ = a.report(0)
+}
+
+// wake ends wait, and every later wait. Any goroutine may call it.
+func (a *arrival) wake() { _ = a.file.SetReadDeadline(time.Unix(1, 0)) }
+
+func (a *arrival) report(events uint32) error {
+	return unix.EpollCtl(a.epoll, unix.EPOLL_CTL_MOD, a.socket, &unix.EpollEvent{Events: events})
+}

@@ -1,0 +1,138 @@
+package database
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// TestCompaction: when level zero has enough tables, they are moved into the last level, and commits
+// go on meanwhile.
+func TestCompaction(t *testing.T) {
+	db := openSmall(t)
+	fillTables(t, db, 4*processLevelZero)
+	eventually(t, "all but a few tables in the last level", func() bool {
+		mustWrite(t, db, "later", nil)
+		levels := db.badger.Levels()
+		return levels[0].NumTables <= processLevelZero && levels[len(levels)-1].NumTables > 0
+	})
+	for _, level := range db.badger.Levels()[1:6] {
+		if level.NumTables > 0 {
+			t.Errorf("%d tables in level %d", level.NumTables, level.Level)
+		}
+	}
+}
+
+// TestCompactionEndsWithItsTables: a table that was made during a compaction waits for the next one,
+// so it doesn't cause a rewrite of the whole database for itself.
+func TestCompactionEndsWithItsTables(t *testing.T) {
+	log := newCompactionLog()
+	db := openSmallWith(t, func(options badger.Options) badger.Options { return options.WithLogger(log) })
+	fillTables(t, db, processLevelZero+2) // the last one may not be in its level yet
+	mustWrite(t, db, "later", nil)
+	<-log.compacted
+	fillTables(t, db, 2) // in level zero, before Flatten looks
+	close(log.proceed)
+	eventually(t, "the end of the compaction", func() bool { return !db.maintenance.compactor.running.Load() })
+	if n := db.badger.Levels()[0].NumTables; n == 0 || n > processLevelZero || len(log.compacted) > 0 {
+		t.Errorf("%d tables in level zero after %d more rounds", n, len(log.compacted))
+	}
+}
+
+// A compactionLog stops a compaction after each round, until proceed is closed.
+type compactionLog struct {
+	badger.Logger
+	compacted, proceed chan int
+}
+
+func newCompactionLog() *compactionLog {
+	return &compactionLog{badgerLog{quiet}, make(chan int, 1000), make(chan int)}
+}
+
+func (l *compactionLog) Infof(format string, _ ...any) {
+	if strings.Contains(format, "compactor(s) succeeded") {
+		l.compacted <- 0
+		<-l.proceed
+	}
+}
+
+// TestLargeDatabase: a level between the first and the last that became too large is compacted, too.
+func TestLargeDatabase(t *testing.T) {
+	db := openSmallWith(t, func(options badger.Options) badger.Options {
+		return options.WithBaseLevelSize(4 * smallTableBytes).WithNumLevelZeroTables(2)
+	})
+	between := false
+	for round := range 60 {
+		fillTablesFrom(t, db, 2, uint64(round*32))
+		for _, level := range db.badger.Levels()[1:6] {
+			between = between || level.NumTables > 0
+		}
+	}
+	if !between {
+		t.Fatal("the database is too small for this test")
+	}
+	eventually(t, "no level above its size", func() bool {
+		mustWrite(t, db, "later", nil)
+		for _, level := range db.badger.Levels() {
+			if level.Score > 1 {
+				return false
+			}
+		}
+		return !db.maintenance.compactor.running.Load()
+	})
+}
+
+// TestManyTables: writes never wait for a compaction, however many tables level zero has. When such a
+// database is opened again, it is compacted.
+func TestManyTables(t *testing.T) {
+	db := openSmall(t)
+	db.maintenance.stop() // no compaction
+	fillTables(t, db, 4*processLevelZero)
+	dir := db.badger.Opts().Dir
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := openLocal(processOptions(dir, quiet), quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a compaction", func() bool {
+		mustWrite(t, again, "later", nil)
+		return again.badger.Levels()[0].NumTables < processLevelZero
+	})
+	if err := again.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCloseBesideACompaction: closing waits for the compaction under way, and loses nothing.
+func TestCloseBesideACompaction(t *testing.T) {
+	log := newCompactionLog()
+	db := openSmallWith(t, func(options badger.Options) badger.Options { return options.WithLogger(log) })
+	fillTables(t, db, processLevelZero+2) // the last one may not be in its level yet
+	mustWrite(t, db, "later", []byte("value"))
+	<-log.compacted
+	closed := make(chan error)
+	go func() { closed <- db.Close() }()
+	select {
+	case err := <-closed:
+		t.Fatalf("closed beside a compaction: %v", err)
+	case <-time.After(20 * time.Millisecond):
+	}
+	close(log.proceed)
+	if err := <-closed; err != nil {
+		t.Fatal(err)
+	}
+	again, err := openLocal(processOptions(db.badger.Opts().Dir, quiet), quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	from := again.Read()
+	defer from.Close()
+	if found, err := from.Get([]byte("later"), func(value []byte) error { return nil }); !found || err != nil {
+		t.Errorf("found %v, %v", found, err)
+	}
+}

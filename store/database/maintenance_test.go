@@ -1,0 +1,146 @@
+package database
+
+import (
+	"bytes"
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// TestManifestCopyFollowsCommits: a commit after a new table brings the manifest's copy up to date,
+// without a sync.
+func TestManifestCopyFollowsCommits(t *testing.T) {
+	db := openSmall(t)
+	fillTables(t, db, 1)
+	eventually(t, "the copy of a manifest with a table", func() bool {
+		mustWrite(t, db, "later", nil)
+		return len(db.badger.Tables()) > 0 && manifestIsCopied(t, db)
+	})
+}
+
+// TestCommitBesideAStalledCopy: commits are answered while the copy of the manifest waits for the
+// disk. Once the disk answers, the database closes and the copy is complete.
+func TestCommitBesideAStalledCopy(t *testing.T) {
+	db := openSmall(t)
+	db.maintenance.mu.Lock() // as a copy that waits for the disk holds it
+	fillTables(t, db, 3)
+	if manifestIsCopied(t, db) {
+		t.Fatal("the manifest was copied")
+	}
+	closed := make(chan error)
+	go func() { closed <- db.Close() }()
+	select {
+	case err := <-closed:
+		t.Fatalf("closed beside a copy that waits: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	db.maintenance.mu.Unlock()
+	if err := <-closed; err != nil {
+		t.Fatal(err)
+	}
+	if !manifestIsCopied(t, db) {
+		t.Fatal("Close did not copy the manifest")
+	}
+}
+
+// TestSyncCopiesTheManifest: a copy that failed is made up for by the next sync.
+func TestSyncCopiesTheManifest(t *testing.T) {
+	db := openSmall(t)
+	db.maintenance.stop() // as where the copy after the commit has failed
+	fillTables(t, db, 1)
+	if manifestIsCopied(t, db) {
+		t.Fatal("the manifest was copied before the sync")
+	}
+	eventually(t, "a sync that copies the manifest", func() bool {
+		if err := db.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		return manifestIsCopied(t, db)
+	})
+}
+
+// openSmall opens a database with the options of the storage process, but small tables.
+func openSmall(t *testing.T) *Local {
+	t.Helper()
+	return openSmallWith(t, func(options badger.Options) badger.Options { return options })
+}
+
+// openSmallWith is openSmall with changed options.
+func openSmallWith(t *testing.T, change func(badger.Options) badger.Options) *Local {
+	t.Helper()
+	options := processOptions(t.TempDir(), quiet).
+		WithMemTableSize(smallTableBytes).
+		WithBaseTableSize(smallTableBytes).
+		WithBlockSize(4 << 10).
+		WithValueThreshold(smallTableBytes / 8)
+	db, err := openLocal(change(options), quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+const smallTableBytes = 128 << 10
+
+// fillTables writes the same keys again and again until level zero has n more tables.
+func fillTables(t *testing.T, db *Local, n int) {
+	t.Helper()
+	fillTablesFrom(t, db, n, 0)
+}
+
+// fillTablesFrom is fillTables with keys from a number on.
+func fillTablesFrom(t *testing.T, db *Local, n int, first uint64) {
+	t.Helper()
+	value := make([]byte, smallTableBytes/16)
+	for range n {
+		manifest := manifestSize(t, db)
+		for i := uint64(0); manifestSize(t, db) == manifest; i++ {
+			if i > 10_000 {
+				t.Fatal("no table was made")
+			}
+			mustWrite(t, db, string(binary.BigEndian.AppendUint64([]byte("key"), first+i%16)), value)
+		}
+	}
+}
+
+func manifestSize(t *testing.T, db *Local) int64 {
+	t.Helper()
+	info, err := os.Stat(filepath.Join(db.badger.Opts().Dir, badger.ManifestFilename))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
+}
+
+func manifestIsCopied(t *testing.T, db *Local) bool {
+	t.Helper()
+	dir := db.badger.Opts().Dir
+	manifest, err := os.ReadFile(filepath.Join(dir, badger.ManifestFilename))
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved, err := os.ReadFile(filepath.Join(dir, copyName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes.Equal(manifest, saved)
+}
+
+// eventually waits for something, for 10 s at most.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for began := time.Now(); !is(); time.Sleep(time.Millisecond) {
+		if time.Since(began) > 10*time.Second {
+			t.Fatalf("not within 10 s: %s", what)
+		}
+	}
+}
