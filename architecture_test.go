@@ -25,6 +25,7 @@ var mayImport = map[string][]string{
 	"connlimit":            {},
 	"ratelog":              {},
 	"durable":              {}, // it knows files only
+	"footprint":            {}, // it knows the process only
 	"operations":           {"connlimit", "ratelog", "config"},
 	"receiver/statsd":      {"metric", "config"},
 	"receiver/ledger":      {"metric"},
@@ -50,12 +51,12 @@ var mayImport = map[string][]string{
 	"store/format":         {},
 	"store/folder":         {"durable", "store/format"},
 	"store/wal":            {"durable", "store/format"},
-	"store/database":       {"durable", "store/format", "store/folder", "store/wal"},
+	"store/database":       {"durable", "footprint", "store/format", "store/folder", "store/wal"},
 	"adapter":              {"adapter/valuelist", "config", "metric", "connlimit", "durable"},
 	"adapter/cluster":      {"config", "metric"},
 	"adapter/valuelist":    {"metric"},
 	"loadtest":             {}, // it speaks the wire only
-	"cmd/sluice":           {"config", "metric", "durable", "operations", "receiver", "receiver/ledger", "receiver/pending", "receiver/statsd", "receiver/group", "receiver/push", "identity", "limit", "workload", "aggregate", "store", "adapter", "adapter/cluster"},
+	"cmd/sluice":           {"config", "metric", "durable", "footprint", "operations", "receiver", "receiver/ledger", "receiver/pending", "receiver/statsd", "receiver/group", "receiver/push", "identity", "limit", "workload", "aggregate", "store", "adapter", "adapter/cluster"},
 	"cmd/sluice-loadtest":  {"loadtest"},
 
 	// HTTP push: the protocols stand on the server, and receiver/push joins them.

@@ -3,6 +3,7 @@ package adapter
 import (
 	"fmt"
 	"maps"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/version"
 	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
@@ -67,8 +68,31 @@ func (s *Server) newAPIServer(cfg Config, groups []group,
 	return server, nil
 }
 
-// definitions are the schemas of all types in answers.
+// definitions are the schemas of all types in answers. The server keeps them as long as it runs, so
+// it has only those of the library that answers may refer to: not those of pods, volumes and so on.
 func definitions(reference openapicommon.ReferenceCallback) map[string]openapicommon.OpenAPIDefinition {
+	all := libraryDefinitions(reference)
+	used := make(map[string]openapicommon.OpenAPIDefinition)
+	var use func(name string)
+	use = func(name string) {
+		definition, exists := all[name]
+		if _, known := used[name]; known || !exists {
+			return
+		}
+		used[name] = definition
+		for _, other := range definition.Dependencies {
+			use(other)
+		}
+	}
+	for name := range all {
+		if !strings.HasPrefix(name, "io.k8s.api.") {
+			use(name)
+		}
+	}
+	return used
+}
+
+func libraryDefinitions(reference openapicommon.ReferenceCallback) map[string]openapicommon.OpenAPIDefinition {
 	all := coreopenapi.GetOpenAPIDefinitions(reference)
 	maps.Copy(all, cmopenapi.GetOpenAPIDefinitions(reference))
 	maps.Copy(all, emopenapi.GetOpenAPIDefinitions(reference))

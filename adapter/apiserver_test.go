@@ -7,6 +7,7 @@ import (
 
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
 func TestVersionIsSemantic(t *testing.T) {
@@ -30,5 +31,28 @@ func TestKubectlVersion(t *testing.T) {
 	out, complaints, err := start(t, shop()).kubectl(t, "version")
 	if err != nil || !strings.Contains(out, "Server Version: v1.") {
 		t.Errorf("%v %s\n%s", err, complaints, out)
+	}
+}
+
+// The server keeps only the definitions that answers refer to, and all of these.
+func TestDefinitions(t *testing.T) {
+	reference := func(string) spec.Ref { return spec.Ref{} }
+	all, library := definitions(reference), libraryDefinitions(reference)
+	if len(all) > 100 {
+		t.Errorf("%d of %d definitions; must be few", len(all), len(library))
+	}
+	for _, answer := range []string{"io.k8s.apimachinery.pkg.version.Info", "io.k8s.apimachinery.pkg.apis.meta.v1.Status",
+		"io.k8s.metrics.pkg.apis.custom_metrics.v1beta2.MetricValueList", "io.k8s.metrics.pkg.apis.external_metrics.v1beta1.ExternalMetricValueList"} {
+		if _, exists := all[answer]; !exists {
+			t.Errorf("%s is missing", answer)
+		}
+	}
+	for name, definition := range all {
+		for _, other := range definition.Dependencies {
+			_, inLibrary := library[other] // which lacks some
+			if _, exists := all[other]; !exists && inLibrary {
+				t.Errorf("%s refers to %s, which is missing", name, other)
+			}
+		}
 	}
 }

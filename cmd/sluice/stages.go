@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/sluice-metrics/sluice/footprint"
 	"github.com/sluice-metrics/sluice/store"
 )
 
@@ -30,7 +31,7 @@ func (p *dataPath) stages() []stage {
 	if p.cluster.view != nil {
 		all = append(all, stage{"limits", p.cluster.limits.Run}, stage{"cluster", p.runCluster})
 	}
-	return append(all, stage{"operations", p.operations.run})
+	return append(all, stage{"footprint", footprint.Run}, stage{"operations", p.operations.run})
 }
 
 // closeTimeout bounds the closing of the database.

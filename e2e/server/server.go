@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -168,6 +169,23 @@ func (s *Server) Launch() {
 
 // PID returns the process ID of the running server.
 func (s *Server) PID() int { return s.child.ID() }
+
+// Children returns the process IDs of the children of the server, on Linux.
+func (s *Server) Children() (children []int) {
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, path := range stats {
+		stat, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has ended
+		}
+		after := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:]) // proc(5): state, then the parent
+		if len(after) > 1 && string(after[1]) == strconv.Itoa(s.PID()) && string(after[0]) != "Z" {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+			children = append(children, pid)
+		}
+	}
+	return children
+}
 
 func (s *Server) awaitReady() error {
 	for deadline := time.Now().Add(startTimeout); ; time.Sleep(20 * time.Millisecond) {

@@ -5,10 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -160,28 +157,12 @@ func storageProcessOf(t *testing.T, s *server.Server) int {
 	t.Helper()
 	deadline := time.Now().Add(10 * time.Second)
 	for ; time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		if all := childrenOf(s.PID()); len(all) == 1 {
+		if all := s.Children(); len(all) == 1 {
 			return all[0]
 		}
 	}
 	t.Fatal("the server has no process that keeps its database")
 	return 0
-}
-
-func childrenOf(parent int) (children []int) {
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, path := range stats {
-		stat, err := os.ReadFile(path)
-		if err != nil {
-			continue // it has ended
-		}
-		after := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:]) // proc(5): state, then the parent
-		if len(after) > 1 && string(after[1]) == strconv.Itoa(parent) && string(after[0]) != "Z" {
-			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-			children = append(children, pid)
-		}
-	}
-	return children
 }
 
 func kill(t *testing.T, pid int) {

@@ -88,7 +88,7 @@ func sendNewSeries(t *testing.T, s *server.Server, from, to int) (sent int) {
 // peakMemory is the most memory that the server and its storage process had so far.
 func peakMemory(t *testing.T, s *server.Server) (bytes int64) {
 	t.Helper()
-	for _, pid := range append(childrenOf(s.PID()), s.PID()) {
+	for _, pid := range append(s.Children(), s.PID()) {
 		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 		must(t, err, "read the memory of process %d", pid)
 		_, after, _ := strings.Cut(string(status), "VmHWM:")

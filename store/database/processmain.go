@@ -11,6 +11,8 @@ import (
 	"runtime/metrics"
 	"syscall"
 	"time"
+
+	"github.com/sluice-metrics/sluice/footprint"
 )
 
 // processGCPercent is low because nearly all that Badger allocates is a table under construction,
@@ -18,22 +20,21 @@ import (
 const processGCPercent = 25
 
 // Building tables and memtables in turn left 160 MB of free pages on the heap where 750,000 series
-// changed every second. So every freeInterval, free pages of freeThreshold or more are returned to
+// changed every second. So every few seconds, free pages of freeThreshold or more are returned to
 // the system. A memory limit (debug.SetMemoryLimit) returns them too. But where Badger holds more
 // for a while, as after compactions, Go then collects garbage without end: every 20 ms, for a
 // minute.
-const (
-	freeThreshold = 32 << 20
-	freeInterval  = 5 * time.Second
-)
+const freeThreshold = 32 << 20
 
 // returnMemory runs until the process ends.
 func returnMemory() {
 	free := []metrics.Sample{{Name: "/memory/classes/heap/free:bytes"}}
-	for range time.Tick(freeInterval) {
+	rest := footprint.NewRest()
+	for range time.Tick(footprint.Interval) {
 		if metrics.Read(free); free[0].Value.Uint64() >= freeThreshold {
 			debug.FreeOSMemory()
 		}
+		rest.Look()
 	}
 }
 
