@@ -19,7 +19,7 @@
 //
 // The load test then sends the same load to two floors (floor_linux.go): processes that read
 // datagrams and count line ends. The gathering floor reads in the cheapest way: recvmmsg on a
-// non-blocking descriptor outside Go's poller, with a sleep of a millisecond when few datagrams are
+// non-blocking descriptor outside Go's poller, with a sleep of 10 ms when few datagrams are
 // queued. The blocking floor waits in recvmmsg, as most servers do. Both are written in Go, as the
 // server is. The ratio of server and floor is the cost of parsing, look-up and applying, and varies
 // less between machines than either figure.

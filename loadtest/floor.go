@@ -6,7 +6,7 @@ const floorEnv = "SLUICE_LOADTEST_FLOOR"
 
 // The floors: receivers that count line ends, or requests, and do nothing else.
 const (
-	// gathering lets datagrams gather for a millisecond when there are few, as the server does. It
+	// gathering lets datagrams gather for 10 ms when there are few, as the server does. It
 	// is the least possible cost of a line.
 	gathering = "gathering"
 	// blocking waits in the kernel, which wakes it for every datagram that arrives meanwhile, as it

@@ -36,8 +36,8 @@ const (
 	// floorStride puts the buffers into different cache sets.
 	floorStride = floorPacket + 24*64
 	// floorGather is the sleep after a batch that was not full: later datagrams share a system
-	// call.
-	floorGather = time.Millisecond
+	// call. It is the server's, with a buffer of socketBuffer.
+	floorGather = 10 * time.Millisecond
 	// socketBuffer is the server's default size of a socket buffer.
 	socketBuffer = 4 << 20
 )

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -26,7 +27,7 @@ type packetSocket struct {
 	address net.Addr
 	path    string          // the socket's file, removed by close; may be empty
 	group   *reuseportGroup // of the first of several sockets; else nil
-	timer   *gatherTimer
+	gather  time.Duration   // how long datagrams gather
 	arrival *arrival
 	yielder *netYielder
 
@@ -120,7 +121,12 @@ func (s *packetSocket) packet(i int) (packet []byte, cut bool) {
 }
 
 // gatherWait lets datagrams gather.
-func (s *packetSocket) gatherWait() { s.timer.wait() }
+func (s *packetSocket) gatherWait() { time.Sleep(s.gather + pollerMargin) }
+
+// pollerMargin saves a wake-up. Go's poller waits in whole milliseconds, rounded down: shortly
+// before the end of a sleep of exactly 10 ms it would wake up, and wait once more. The kernel ends
+// such a wait up to 50 µs late.
+const pollerMargin = 50 * time.Microsecond
 
 // wait waits until there is data, or wake was called.
 func (s *packetSocket) wait() { s.arrival.wait() }
@@ -171,9 +177,6 @@ func (s *packetSocket) drops() uint64 {
 func (s *packetSocket) close() {
 	if s.path != "" {
 		_ = os.Remove(s.path)
-	}
-	if s.timer != nil {
-		s.timer.close()
 	}
 	if s.arrival != nil {
 		s.arrival.close()

@@ -37,7 +37,7 @@ func openPackets(l Listener, logger *slog.Logger) ([]*packetSocket, error) {
 }
 
 func openPacket(l Listener, shared bool, logger *slog.Logger) (*packetSocket, error) {
-	s := &packetSocket{fd: -1}
+	s := &packetSocket{fd: -1, gather: leastGather}
 	if err := s.open(l, shared, logger); err != nil {
 		s.close()
 		return nil, err
@@ -57,12 +57,8 @@ func (s *packetSocket) open(l Listener, shared bool, logger *slog.Logger) (err e
 	if l.ReadBuffer > 0 {
 		s.setReadBuffer(l, logger)
 	}
-	gather := leastGather
 	if l.Network == "udp" {
-		gather = s.gatherTime()
-	}
-	if s.timer, err = newGatherTimer(gather); err != nil {
-		return err
+		s.gather = s.gatherTime()
 	}
 	if s.arrival, err = newArrival(s.fd); err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"os"
 	"syscall"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -49,49 +48,6 @@ func (p *parking) begin(uintptr) (over bool) {
 }
 
 func (p *parking) close() { _ = p.file.Close() }
-
-// A gatherTimer is the time that datagrams gather. A timer of the kernel costs one wake-up;
-// time.Sleep costs two for most times, because Go's poller waits in whole milliseconds.
-//
-// Go's scheduler polls only when it has nothing else to run, or after 10 ms, and then lets the
-// goroutine wait for another 10. So a timer of Go's, which the scheduler checks before each
-// goroutine, ends the wait a little later.
-type gatherTimer struct {
-	*parking
-	fd     int
-	time   unix.ItimerSpec
-	latest time.Duration
-}
-
-// busyMargin is how much later Go's timer is. Where the process has nothing else to do, it must not
-// be the first: Go's poller rounds it down to a millisecond.
-const busyMargin = 2 * time.Millisecond
-
-func newGatherTimer(gather time.Duration) (*gatherTimer, error) {
-	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
-	if err != nil {
-		return nil, os.NewSyscallError("timerfd_create", err)
-	}
-	t := &gatherTimer{fd: fd, latest: gather + busyMargin}
-	t.time.Value = unix.NsecToTimespec(gather.Nanoseconds())
-	t.parking, err = park(fd, "gather timer", t.start)
-	return t, err
-}
-
-func (t *gatherTimer) wait() {
-	_ = t.file.SetReadDeadline(time.Now().Add(t.latest))
-	_ = t.parking.wait()
-}
-
-// start starts the timer. The call never waits, so Go's scheduler need not know of it: see
-// packetSocket.receive.
-func (t *gatherTimer) start() error {
-	_, _, errno := unix.RawSyscall6(unix.SYS_TIMERFD_SETTIME, uintptr(t.fd), 0, uintptr(unsafe.Pointer(&t.time)), 0, 0, 0)
-	if errno != 0 {
-		return errno
-	}
-	return nil
-}
 
 // An arrival is a wait for a socket's next datagram. The socket itself must not be in Go's poller:
 // each datagram would wake it. It is in an epoll instance that reports events only during a wait,

@@ -31,7 +31,7 @@ func drawCost(all entries) string {
 	p.caption("CPU time of the server per line, user and system, by lines per second. Both scales are logarithmic. " +
 		"Open circles: flat out, at the rate that the server took. At the right: Sluice's cost as a multiple of the " +
 		"cheapest other server's, at the highest rate below flat out. Floors only count line ends: the blocking floor " +
-		"is woken by each datagram, the gathering floor lets them gather for a millisecond.")
+		"is woken by each datagram, the gathering floor lets them gather for 10 ms.")
 	return p.svg()
 }
 
