@@ -9,6 +9,7 @@ var figureScenarios = []Scenario{
 	selectorScenario,
 	allPodsScenario,
 	restartScenario,
+	idleScenario,
 	persistenceScenario,
 	stallScenario,
 	largestScenario,

@@ -39,13 +39,10 @@ func cheapest(runs []Run) float64 {
 // manySeries is the number of series from which memory per series is meaningful.
 const manySeries = 100_000
 
-// memoryFigures returns the idle server's memory, and the memory per series.
+// memoryFigures returns the memory per series.
 func (m *measurement) memoryFigures(run Run) (figures []Figure) {
 	add := func(name, unit string, value float64, aim Aim) {
 		figures = append(figures, Figure{Name: name, Unit: unit, Value: value, Aim: aim})
-	}
-	if most := m.scenario.IdleMiB; most != 0 {
-		add("idle_resident", "MiB", mebibytes(run.Idle.ResidentBytes()), Aim{Most: most})
 	}
 	if series := float64(m.scenario.Series()); series >= manySeries {
 		anon, file := run.Memory.AnonBytes-run.Idle.AnonBytes, run.Memory.FileBytes-run.Idle.FileBytes

@@ -42,8 +42,6 @@ type Scenario struct {
 	Aims map[int]CostAims
 	// BytesPerSeries is the aim for the server's anonymous memory per series; 0: no aim.
 	BytesPerSeries float64
-	// IdleMiB is the aim for the server's resident memory before the first line; 0: no aim.
-	IdleMiB float64
 	// ReadWithin limits the time from the first line until the sums are read, if the sums are those
 	// of a window; 0: no limit.
 	ReadWithin time.Duration
@@ -88,7 +86,7 @@ var clientSeries = newTaggedCounters(20, 5, 20, 5)
 var lineScenarios = []Scenario{
 	{
 		Name: "tagged-10k", About: "counters of pods with three tags",
-		PerDatagram: 24, Lines: 50_000_000, Seed: 1, IdleMiB: 60,
+		PerDatagram: 24, Lines: 50_000_000, Seed: 1,
 		Aims:   map[int]CostAims{FlatOut: {Floors: 1.7, Cheaper: 11}, 400_000: {Floors: 2, Cheaper: 11}},
 		series: newTaggedCounters(20, 5, 20, 5),
 	},
