@@ -56,6 +56,10 @@ func (p *History) appendStep(n *Logs, c Coding, tick uint32, v uint64) {
 		ticks, before, _ = decodeStep(head.steps()[at:head.end])
 		change += c.Unpack(before)
 	}
+	before := head.before
+	if at == int(head.end) { // the newest step gets a successor
+		before = uint8(head.end - head.last)
+	}
 	var buffer [maxStep]byte
 	step := encodeStep(buffer[:0], ticks, c.pack(change))
 	steps := head.steps()
@@ -64,7 +68,7 @@ func (p *History) appendStep(n *Logs, c Coding, tick uint32, v uint64) {
 		return
 	}
 	copy(steps[at:], step)
-	head.stamp, head.last, head.end = tick, uint16(at), uint16(at+len(step))
+	head.stamp, head.last, head.end, head.before = tick, uint16(at), uint16(at+len(step)), before
 }
 
 // rewriteWith rewrites the log with one more entry and without expired ones. The log grows if
@@ -134,9 +138,9 @@ func (n *Logs) tidy(all []Entry, c Coding, now uint32) []Entry {
 // history.
 func (p *History) writeLog(n *Logs, c Coding, all []Entry) {
 	var buffer [1024]byte
-	steps, last := buffer[:0], 0
+	steps, last, before := buffer[:0], 0, 0
 	for i := 1; i < len(all); i++ {
-		last = len(steps)
+		last, before = len(steps), len(steps)-last
 		steps = encodeStep(steps, all[i].Tick-all[i-1].Tick, c.pack(all[i].Value-all[i-1].Value))
 	}
 	class := n.classFor(len(steps))
@@ -164,7 +168,7 @@ func (p *History) writeLog(n *Logs, c Coding, all []Entry) {
 	}
 	head := n.head(p.log)
 	copy(head.steps(), steps)
-	head.stamp, head.last, head.end = newest.Tick, uint16(last), uint16(len(steps))
+	head.stamp, head.last, head.end, head.before = newest.Tick, uint16(last), uint16(len(steps)), uint8(before)
 }
 
 // cutLog drops the older half of the entries. It is called if there is no memory for all.

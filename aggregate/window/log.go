@@ -59,7 +59,8 @@ type logHead struct {
 	single uint8
 	// shifted is set when older entries change: the next delta must replace the saved log.
 	shifted bool
-	_       byte
+	// before is the length of the step before the newest one; 0: unknown, or there is none.
+	before uint8
 }
 
 const mostSingle = 64

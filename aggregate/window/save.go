@@ -38,6 +38,9 @@ func (p *History) Since(n *Logs, c Coding, tick uint32, habit uint8, all []Entry
 		}
 		return append(all, Entry{stamp, p.Newest})
 	}
+	if before, two := n.head(p.log).newestTwo(p.Newest, c, tick); two {
+		return append(all, before, Entry{n.head(p.log).stamp, p.Newest})
+	}
 	all = p.Read(n, c, all)
 	for len(all) > 1 && all[0].Tick < tick {
 		all = all[1:]
@@ -70,6 +73,20 @@ func (h *logHead) newestAlone(tick uint32) bool {
 	}
 	pause, _, _ := decodeStep(h.steps()[h.last:h.end])
 	return h.stamp-pause < tick
+}
+
+// newestTwo returns the second newest entry, and whether all entries before it are older than a
+// tick. A delta saves two entries of most series that change in every tick, and the log would have
+// to be decoded from its beginning.
+func (h *logHead) newestTwo(newest uint64, c Coding, tick uint32) (before Entry, two bool) {
+	if h.before == 0 {
+		return Entry{}, false
+	}
+	steps := h.steps()[:h.end]
+	pause, change, _ := decodeStep(steps[h.last:])
+	before = Entry{h.stamp - pause, newest - c.Unpack(change)}
+	pause, _, _ = decodeStep(steps[h.last-uint16(h.before):])
+	return before, before.Tick-pause < tick
 }
 
 // AppendEarlier appends the steps back from the newest entry. Gauges and timers have the ticks
