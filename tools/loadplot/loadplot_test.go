@@ -75,7 +75,7 @@ func TestPictures(t *testing.T) {
 		t.Error("the last value is beside the point and beside the name")
 	}
 	has(t, files["latency.svg"], "99 % of pushed values are readable within 4.5 ms", ">visible<", ">UDP<", ">1.0, 4.5, 4.5<")
-	has(t, files["memory.svg"], "750,000 series: Sluice takes 500 MiB", ">idle<", ">10,000 series<", ">750,000 series<", ">brubeck<", ">7 MiB<")
+	has(t, files["memory.svg"], "750,000 series: Sluice takes 500 MiB", ">just after the start<", ">10,000 series<", ">750,000 series<", ">brubeck<", ">7 MiB<")
 	for name, text := range files {
 		if filepath.Ext(name) == ".svg" {
 			wellFormed(t, name, text)

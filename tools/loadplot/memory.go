@@ -47,7 +47,7 @@ type serverMemory struct {
 
 func (g memoryGroup) title() string {
 	if g.series == 0 {
-		return "idle"
+		return "just after the start"
 	}
 	return number(float64(g.series), 0) + " series"
 }
