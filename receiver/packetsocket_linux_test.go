@@ -162,14 +162,14 @@ func TestGatheringEndsWhileOthersAreBusy(t *testing.T) {
 			runtime.Gosched()
 		}
 	}()
-	var waits []time.Duration
+	var waits []time.Duration // a wait in the poller alone takes 10 ms
 	for range 51 {
 		began := time.Now()
 		sockets[0].gatherWait()
 		waits = append(waits, time.Since(began))
 	}
 	slices.Sort(waits)
-	if median, most := waits[25], sockets[0].gatherTime()+2*time.Millisecond; median > most {
+	if median, most := waits[25], sockets[0].gatherTime()+5*time.Millisecond; median > most {
 		t.Errorf("gathering took %v (median), want %v at most", median, most)
 	}
 }
