@@ -15,8 +15,8 @@ import (
 type parking struct {
 	file *os.File
 	raw  syscall.RawConn
-	// arm makes the descriptor report events; nil: it always does. It runs when the wait has begun,
-	// so no event is missed.
+	// arm makes the descriptor report events. It runs when the wait has begun, so no event is
+	// missed.
 	arm     func() error
 	waiting bool
 	read    func(fd uintptr) bool // begin, allocated once
@@ -44,7 +44,7 @@ func (p *parking) begin(uintptr) (over bool) {
 		return true
 	}
 	p.waiting = true
-	return p.arm != nil && p.arm() != nil
+	return p.arm() != nil
 }
 
 func (p *parking) close() { _ = p.file.Close() }
