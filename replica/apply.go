@@ -72,8 +72,8 @@ func (f *follower) applyWholeLocked(m *wholeBody) {
 	}
 	b := &f.blocks[m.block]
 	b.arrived = false
-	if !b.lacks || b.has && m.seq < b.seq {
-		return
+	if !b.lacks || b.has && m.seq <= b.seq {
+		return // an answer to an earlier question: its state may be older than the present one
 	}
 	if err := f.shadow.ReplaceBlock(m.block, m.names, m.state); err != nil {
 		f.damagedLocked(m.block, err)
@@ -128,12 +128,11 @@ func (f *follower) lackLocked(block int) {
 	}
 }
 
-// damagedLocked notes that a block could not be read. It is asked for again, later and later.
+// damagedLocked notes that a block could not be read. It is asked for again after a while.
 func (f *follower) damagedLocked(block int, err error) {
 	b := &f.blocks[block]
 	f.r.reject(reasonDamaged, f.key.name, err.Error())
 	f.lackLocked(block)
 	f.digest -= b.digest(block)
-	b.has, b.seq, b.asked = false, 0, f.r.now()
-	b.tries++
+	b.has, b.seq, b.asked, b.tries = false, 0, f.r.now(), damagedTries
 }

@@ -54,8 +54,8 @@ type Table interface {
 	AppendBlockNames(dst []byte, block int) []byte
 }
 
-// Shadow is a copy of another origin's table. One goroutine calls its methods, except Series and
-// Bytes, which any goroutine may call.
+// Shadow is a copy of another origin's table. One goroutine calls its methods, except Expired,
+// Series and Bytes, which any goroutine may call.
 type Shadow interface {
 	// Begin empties the shadow and continues from an origin's clock. It is an error if the clock's
 	// format or windows cannot be read.
@@ -72,6 +72,8 @@ type Shadow interface {
 	LetRun(since time.Time)
 	// End removes all series. Nothing else is called afterwards.
 	End()
+	// Expired reports whether the lifetimes of all series are over.
+	Expired() bool
 	// Series is the number of series.
 	Series() int
 	// Bytes is the memory of the shadow.

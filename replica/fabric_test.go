@@ -91,16 +91,17 @@ func (f *fabric) deliver() {
 
 // matches is NATS' rule for "*".
 func matches(pattern, subject string) bool {
-	want, have := strings.Split(pattern, "."), strings.Split(subject, ".")
-	if len(want) != len(have) {
-		return false
-	}
-	for i := range want {
-		if want[i] != "*" && want[i] != have[i] {
+	for {
+		want, patternRest, more := strings.Cut(pattern, ".")
+		have, subjectRest, longer := strings.Cut(subject, ".")
+		if more != longer || want != "*" && want != have {
 			return false
 		}
+		if !more {
+			return true
+		}
+		pattern, subject = patternRest, subjectRest
 	}
-	return true
 }
 
 // posted is a message on its way.

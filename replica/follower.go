@@ -302,9 +302,12 @@ func (f *follower) step(now time.Time) {
 	}
 	if f.silence(now) >= runsAfter && now.Sub(f.checked) >= runsAfter {
 		f.checked = now
-		if f.shadow == nil || f.shadow.Series() == 0 || still >= endsAfter {
+		if still >= endsAfter || expired(f.r.origins.shows(f)) {
 			f.r.log.Info("origin forgotten", "origin", f.key.name, "silent", f.silence(now).Round(time.Second))
 			f.r.origins.forget(f)
 		}
 	}
 }
+
+// expired reports whether a visible shadow has nothing left to answer with.
+func expired(shown Shadow) bool { return shown == nil || shown.Expired() }

@@ -106,9 +106,9 @@ func readBlock(d *blob.Decoder) int {
 	return int(v)
 }
 
-func flag(set bool, bit byte) byte {
+func bit(set bool, value byte) byte {
 	if set {
-		return bit
+		return value
 	}
 	return 0
 }
@@ -128,7 +128,7 @@ func (m *deltaBody) append(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(m.block))
 	dst = binary.AppendUvarint(dst, m.seq)
 	dst = binary.AppendUvarint(dst, m.flush)
-	dst = append(dst, flag(m.first, flagFirst))
+	dst = append(dst, bit(m.first, flagFirst))
 	return append(dst, m.delta...)
 }
 
@@ -166,7 +166,7 @@ func (m *beatBody) append(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(m.blocks))
 	dst = binary.LittleEndian.AppendUint64(dst, m.digest)
 	dst = binary.AppendUvarint(dst, m.documents)
-	return append(append(dst, flag(m.leaving, flagLeaving)), m.clock...)
+	return append(append(dst, bit(m.leaving, flagLeaving)), m.clock...)
 }
 
 func readBeat(body []byte) (m beatBody, err error) {
@@ -199,7 +199,7 @@ const (
 func (m *wantBody) append(dst []byte) []byte {
 	dst = binary.LittleEndian.AppendUint64(dst, m.of.epoch)
 	dst = binary.LittleEndian.AppendUint64(dst, m.of.incarnation)
-	dst = append(dst, flag(m.numbers, flagNumbers)|flag(m.documents, flagDocuments))
+	dst = append(dst, bit(m.numbers, flagNumbers)|bit(m.documents, flagDocuments))
 	dst = binary.AppendUvarint(dst, uint64(len(m.blocks)))
 	for _, b := range m.blocks {
 		dst = binary.AppendUvarint(dst, uint64(b))

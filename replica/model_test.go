@@ -157,3 +157,5 @@ func (s *modelShadow) total() (sum uint64) {
 
 func (s *modelShadow) Series() int  { return 4 * len(s.blocks) }
 func (s *modelShadow) Bytes() int64 { return int64(32 * len(s.blocks)) }
+
+func (s *modelShadow) Expired() bool { return s.total() == 0 }

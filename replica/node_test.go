@@ -21,8 +21,8 @@ type node struct {
 	log     *slog.Logger
 
 	// What the store has: the table at the last flush, and the epoch.
-	disk      *modelTable
-	diskEpoch []byte
+	disk, diskBefore *modelTable // at the newest flush, and the one before
+	diskEpoch        []byte
 }
 
 func newNode(t *testing.T, f *fabric, name string) *node {
@@ -40,6 +40,7 @@ func (n *node) start() {
 			n.t.Fatal(err)
 		}
 	}
+	n.diskBefore = nil
 	n.port, n.shown = n.fabric.open(), nil
 	parts := Parts{
 		Bus: n.port, Table: n.table, Epoch: n.epoch, Logger: n.log,
@@ -77,7 +78,9 @@ func (n *node) step(elapsed time.Duration) {
 		n.flush()
 		n.nextRun = now.Add(beatEvery)
 	}
-	n.replica.step(n.fabric.now())
+	if now := n.fabric.now(); now.UnixNano()%int64(stepEvery) == 0 {
+		n.replica.step(now)
+	}
 }
 
 // flush is a flush of the store.
@@ -88,6 +91,7 @@ func (n *node) flush() {
 		}
 	}
 	n.replica.PublishFlush()
+	n.diskBefore = n.disk
 	n.disk, n.diskEpoch = n.table.clone(), n.epoch.AppendDocument(nil)
 }
 

@@ -8,9 +8,10 @@ const (
 	// maxOutstanding bounds the blocks that are asked for and have not arrived.
 	maxOutstanding = 32
 	// askAgain is the time after which a question is repeated. It doubles with each try, up to
-	// askSeldom.
-	askAgain  = time.Second
-	askSeldom = 16 * time.Second
+	// four times. For a block that could not be read it is sixteen times as long.
+	askAgain     = time.Second
+	lostTries    = 2
+	damagedTries = 4
 )
 
 // compareLocked compares the shadow with the origin as of a heartbeat.
@@ -39,7 +40,7 @@ func (f *follower) compareLocked(m *beatBody, now time.Time) {
 // compareNumbersLocked finds the blocks that lack a delta which no later one has shown.
 func (f *follower) compareNumbersLocked(seqs []uint64, now time.Time) {
 	for block := range min(len(f.blocks), len(seqs)) {
-		if b := &f.blocks[block]; !b.lacks && b.seq != max(seqs[block], f.pending.newest(block)) && f.pending.newest(block) < seqs[block] {
+		if b := &f.blocks[block]; !b.lacks && max(b.seq, f.pending.newest(block)) < seqs[block] {
 			f.gaps.Add(1)
 			f.lackLocked(block)
 		}
@@ -58,7 +59,7 @@ func (f *follower) askLocked(now time.Time) {
 		b := &f.blocks[i]
 		switch {
 		case !b.lacks || b.arrived:
-		case !b.asked.IsZero() && now.Sub(b.asked) < min(askAgain<<min(b.tries, 8), askSeldom):
+		case !b.asked.IsZero() && now.Sub(b.asked) < askAgain<<b.tries:
 			outstanding++
 		default:
 			m.blocks = append(m.blocks, i)
@@ -71,7 +72,7 @@ func (f *follower) askLocked(now time.Time) {
 	for _, i := range m.blocks {
 		b := &f.blocks[i]
 		if !b.asked.IsZero() {
-			b.tries++
+			b.tries = min(b.tries+1, lostTries)
 		}
 		b.asked = now
 	}
