@@ -159,3 +159,5 @@ func (s *modelShadow) Series() int  { return 4 * len(s.blocks) }
 func (s *modelShadow) Bytes() int64 { return int64(32 * len(s.blocks)) }
 
 func (s *modelShadow) Expired() bool { return s.total() == 0 }
+
+func (s *modelShadow) Hold(bool) { s.check() }
