@@ -86,7 +86,10 @@ func (f *fixture) everything() string {
 }
 
 // uncaused cuts the cause of a removal, which the origin alone knows.
-func uncaused(answer string) string { before, _, _ := strings.Cut(answer, "; last seen"); return before }
+func uncaused(answer string) string {
+	before, _, _ := strings.Cut(answer, "; last seen")
+	return before
+}
 
 // compare fails unless the shadow answers as the origin does.
 func (f *follower) compare(when string) {
