@@ -148,9 +148,6 @@ func (s *Shadow) Expired() bool {
 	return true
 }
 
-// Hold marks the origin as standing still: nothing came from it for a while.
-func (s *Shadow) Hold(bool) {}
-
 // End removes all series and frees the memory of the current epoch.
 func (s *Shadow) End() {
 	t := s.Table()
