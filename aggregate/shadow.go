@@ -131,7 +131,9 @@ func (s *Shadow) Advance(clock []byte, correction time.Duration) error {
 
 // LetRun lets the clock go on from a local time, so windows run out. It stands again at the next
 // Advance.
-func (s *Shadow) LetRun(since time.Time) { s.Table().Clock.LetRun(since) }
+func (s *Shadow) LetRun(since time.Time) {
+	s.Table().Clock.LetRun(since)
+}
 
 // Expired reports whether the lifetimes of all series have ended.
 func (s *Shadow) Expired() bool {
