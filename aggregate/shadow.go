@@ -91,7 +91,7 @@ func (s *Shadow) Begin(clock []byte) error {
 	}
 	s.End()
 	t := s.newTable(saved.at, saved.tick())
-	t.SetSeed = saved.seed
+	t.SetSeed.Store(saved.seed)
 	t.readsStateOf(saved.windows)
 	t.Clock.Tell(saved.moment(0))
 	s.table.Store(t)
