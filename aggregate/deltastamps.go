@@ -74,7 +74,7 @@ func (r *restorer) stampGauge(place, state uint32, at uint64) {
 		return
 	}
 	if r.Replicated && r.plainGaugeLocked(place) {
-		kind.RestoreStamp(r.b.handle(place), at)
+		r.RestoreStamp(r.b.handle(place), at)
 	}
 }
 
@@ -85,6 +85,6 @@ func (r *restorer) plainGaugeLocked(place uint32) bool {
 // unstampedLocked gives a gauge in a run without stamps the time of its newest record.
 func (r *restorer) unstampedLocked(place uint32) {
 	if r.Replicated && !r.ordered && r.plainGaugeLocked(place) {
-		kind.RestoreStamp(r.b.handle(place), 0)
+		r.RestoreStamp(r.b.handle(place), 0)
 	}
 }

@@ -93,23 +93,30 @@ func (t *Table) continueLocked(b *block, place uint32) {
 	}
 }
 
-// Hear adopts the state of a series of another origin's table, if the own table has its twin. Only
-// the goroutine that changes that table calls it, after the change and without a lock of that
-// table.
-func (t *Table) Hear(from *Table, b *block, place uint32) {
-	k := b.page.kinds[place]
-	h := b.handle(place)
-	if b.page.cells[place].State.Load()&kind.Live == 0 || !kind.HasNews(&t.Env, h, k) {
+// hear adopts the states of series at some places of another origin's block, if the own table has
+// their twins. Only the goroutine that changes that table calls it, after the change and without a
+// lock of that table.
+func (t *Table) hear(from *Table, block uint32, places []uint32) {
+	ahead := t.aheadOf(from)
+	t.RaiseStamp(from.NewestStamp.Load(), ahead)
+	b := from.blocks.at[block].Load()
+	for _, place := range places {
+		t.hearOf(b, place, ahead)
+	}
+}
+
+func (t *Table) hearOf(b *block, place uint32, ahead int64) {
+	if b.series[place].entry == nil {
 		return
 	}
 	b.history.Lock()
-	n, some := kind.NewsLocked(h, k, t.aheadOf(from))
+	n, some := kind.NewsLocked(b.handle(place), b.page.kinds[place], ahead)
 	form := t.identityOf(&b.series[place])
 	b.history.Unlock()
 	if !some {
 		return
 	}
-	t.withSeries(&form, k, func(own *block, at uint32) { kind.AdoptLocked(&t.Env, own.handle(at), &n, false) })
+	t.withSeries(&form, b.page.kinds[place], func(own *block, at uint32) { kind.AdoptLocked(&t.Env, own.handle(at), &n, false) })
 }
 
 // AdoptSetSeed makes the table hash the members of sets with the seed of other replicas, so that

@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/aggregate/kind"
+	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -17,6 +19,7 @@ type fleet struct {
 	t       testing.TB
 	origins []*fixture
 	disks   []*saved
+	shadows []map[int]*Shadow // by the origin that has them, then by the origin that they are of
 }
 
 func newFleet(t testing.TB, n int) *fleet {
@@ -40,32 +43,58 @@ func (r *fleet) exchange() {
 	for i, f := range r.origins {
 		r.disks[i].flush(f.Table, func(int) bool { return rand.IntN(4) == 0 })
 	}
-	for i, f := range r.origins {
-		f.SetTwins(slices.Values(r.shadowsFor(i)))
-		for from := range *f.others.Load() {
-			eachPlace(from, func(b *block, place uint32) { f.Hear(from, b, place) })
-		}
-	}
-}
-
-// shadowsFor returns the states of all other origins.
-func (r *fleet) shadowsFor(one int) (all []*Table) {
 	for i := range r.origins {
-		if i != one {
-			all = append(all, r.shadow(i))
+		for j := range r.origins {
+			if i != j {
+				r.replicate(j, i)
+			}
 		}
 	}
-	return all
 }
 
-// shadow returns a copy of an origin's table as of the last exchange.
-func (r *fleet) shadow(i int) *Table {
-	c := r.origins[i].config
-	table := New(c, describeByPod, quiet())
-	if err := r.disks[i].into(table); err != nil {
+// replicate brings the state of an origin, as of its last flush, to another one's shadow of it: by
+// its newest delta, or whole.
+func (r *fleet) replicate(from, to int) {
+	fresh := to >= len(r.shadows) || r.shadows[to][from] == nil
+	s, disk := r.shadow(from, to), r.disks[from]
+	if err := s.Advance(disk.clock, 0); err != nil {
 		r.t.Fatal(err)
 	}
-	return table
+	for block := range r.origins[from].Blocks() {
+		err := error(nil)
+		if deltas := disk.deltas[block]; len(deltas) > 0 && !fresh && rand.IntN(4) > 0 {
+			err = s.ApplyDelta(block, deltas[len(deltas)-1])
+		} else {
+			err = s.ReplaceBlock(block, r.origins[from].AppendBlockNames(nil, block), r.origins[from].AppendState(nil, block))
+		}
+		if err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+// shadow returns an origin's shadow at another one.
+func (r *fleet) shadow(of, at int) *Shadow {
+	for len(r.shadows) <= at {
+		r.shadows = append(r.shadows, map[int]*Shadow{})
+	}
+	all := r.shadows[at]
+	if all[of] == nil {
+		s := NewShadow(r.origins[of].config, quiet())
+		s.SetOwn(r.origins[at].Table)
+		if err := s.Begin(r.disks[of].clock); err != nil {
+			r.t.Fatal(err)
+		}
+		all[of] = s
+		r.origins[at].SetTwins(func(yield func(*Table) bool) {
+			for _, of := range slices.Sorted(maps.Keys(all)) {
+				if !yield(all[of].Table()) {
+					return
+				}
+			}
+		})
+	}
+	return all[of]
 }
 
 func eachPlace(t *Table, f func(b *block, place uint32)) {
@@ -85,7 +114,7 @@ func (r *fleet) tables(i int) (all []*Table) {
 		if j == i {
 			all = append(all, r.origins[i].Table)
 		} else {
-			all = append(all, r.shadow(j))
+			all = append(all, r.shadow(j, i).Table())
 		}
 	}
 	return all
@@ -201,8 +230,32 @@ func TestRandomGaugesOfReplicas(t *testing.T) {
 // restart replaces an origin by a process that restores its state.
 func (r *fleet) restart(i int) {
 	r.disks[i].flush(r.origins[i].Table, each)
-	table := r.shadow(i)
+	table := New(r.origins[i].config, describeByPod, quiet())
+	if err := r.disks[i].into(table); err != nil {
+		r.t.Fatal(err)
+	}
 	r.origins[i] = &fixture{Table: table, t: r.t, w: table.NewWriter()}
 	r.origins[i].w.Offline()
+	if i < len(r.shadows) {
+		r.shadows[i] = map[int]*Shadow{}
+	}
 	r.exchange()
+}
+
+// A client that moves from an origin whose clock is ahead assigns the newest value all the same.
+func TestGaugesOfClocksApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFleet(t, 2)
+		a, b := r.origins[0], r.origins[1]
+		now := a.Clock.Now()
+		a.Clock.Uptime = func() window.Uptime { return window.Uptime{} }
+		a.Clock.ResumeLifetime(window.SavedLife{Life: now.Life + 1900*time.Millisecond, Epoch: now.Epoch.UnixNano(), Wall: now.Wall})
+		a.push("g:1|g|#pod:a,ns:ns", "h:1|g|#pod:a,ns:ns", "h:+1|g|#pod:a,ns:ns")
+		time.Sleep(500 * time.Millisecond)
+		r.exchange()
+		b.push("g:2|g|#pod:a,ns:ns", "h:5|g|#pod:a,ns:ns", "h:+1|g|#pod:a,ns:ns")
+		r.exchange()
+		r.wantGauge("g", metric.Int(2))
+		r.wantGauge("h", metric.Int(6))
+	})
 }

@@ -74,6 +74,11 @@ func raise(at *atomic.Uint64, to uint64) {
 	}
 }
 
+// RaiseStamp raises NewestStamp to a stamp of another origin. ahead is added to it, in milliseconds.
+func (e *Env) RaiseStamp(at uint64, ahead int64) {
+	raise(&e.NewestStamp, uint64(max(int64(at)+ahead, 0)))
+}
+
 func millisOf(life time.Duration) uint64 { return uint64(max(life, 0) / time.Millisecond) }
 
 // millisAt converts a date to the lifetime clock. A future date is the present.
@@ -91,10 +96,24 @@ func (e *Env) newStamped() *stamped {
 	return g
 }
 
+// millisNow returns the stamp of an assignment at the present time. It is later than all stamps
+// that the table has heard of, so a client that moves from an origin whose clock is ahead still
+// assigns the newest value (a hybrid logical clock, Kulkarni et al. 2014). Stamps beyond the reach of
+// clocks are ignored: they are damaged, or an origin's clock is being corrected.
+func (a *Applier) millisNow() uint64 {
+	millis := millisOf(a.Now.Life)
+	if heard := a.NewestStamp.Load(); heard >= millis && heard < millis+farAhead {
+		return heard + 1
+	}
+	return millis
+}
+
+const farAhead = uint64(time.Minute / time.Millisecond)
+
 // applyOrdered is apply for replicas.
 func (gaugeKind) applyOrdered(a *Applier, h Series, s *metric.Sample, n metric.Number) {
 	v, plain := n.AsFloat()
-	now, millis := uint32(a.Now.Wall.Unix()), millisOf(a.Now.Life)
+	now, millis := uint32(a.Now.Wall.Unix()), a.millisNow()
 	if s.Arrived != 0 {
 		millis = a.millisAt(time.Unix(0, s.Arrived))
 	}
@@ -268,6 +287,7 @@ func (r *Restorer) restoreOrder(h Series, o order) {
 	if !r.Replicated {
 		return
 	}
+	raise(&r.NewestStamp, o.at)
 	if h.Cell.Value.Load() == GaugeMoved {
 		h.body().stamped.orders[0].store(o)
 		return
@@ -280,9 +300,11 @@ func StampLocked(h Series) uint64 { return h.orderLocked().at }
 
 // RestoreStamp enters the stamp of a restored gauge without a body. The state may be newer than the
 // delta with the stamp. Zero stands for the time at which the newest sample was recorded.
-func RestoreStamp(h Series, at uint64) {
+func (r *Restorer) RestoreStamp(h Series, at uint64) {
 	if at == 0 {
 		at = millisOf(window.LifeAt(h.Cell.Seen.Load()))
 	}
-	raise(h.stamp(), min(at, latestStamp))
+	at = min(at, latestStamp)
+	raise(h.stamp(), at)
+	raise(&r.NewestStamp, at)
 }

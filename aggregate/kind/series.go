@@ -29,6 +29,8 @@ type Env struct {
 	// Moved is set once a replicated gauge has moved its value to a body: such gauges follow the
 	// assignments of other origins.
 	Moved atomic.Bool
+	// NewestStamp is the newest stamp of a gauge that was restored, or that other origins have.
+	NewestStamp atomic.Uint64
 
 	BodyBytes atomic.Int64 // memory of bodies that are weighed, such as timers and sets
 	// MayGrow reports whether state without a fixed size may grow.
