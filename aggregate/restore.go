@@ -145,7 +145,7 @@ func (r *restorer) replay(delta []byte) error {
 }
 
 // birth restores a series without a value. If the place holds the same series in the same
-// generation already, birth changes nothing.
+// generation already, birth at most moves its date back.
 func (r *restorer) birth(d *blob.Decoder, i birth) {
 	place, state, k, born, object, name := i.place, i.state, i.kind, i.born, i.object, i.name
 	labels, ok := metric.UnpackLabels(i.labels)
@@ -158,6 +158,7 @@ func (r *restorer) birth(d *blob.Decoder, i birth) {
 	form := index.Identity{Object: object, Name: name, Labels: labels.Packed()}
 	c := &r.b.page.cells[place]
 	if one := &r.b.series[place]; c.State.Load() == state && form.Matches(one.entry, one.packed()) {
+		one.born = min(one.born, r.CurrentTick(born)) // see block.backdateLocked
 		return
 	}
 	r.t.dropRestored(r.b, place)

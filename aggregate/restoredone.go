@@ -67,7 +67,7 @@ func (t *Table) fileRestored(to lookup.Ref, now window.Moment) {
 	}
 	s.entry = filed
 	filed.AddLocked(to)
-	t.admission.Enter(lock.ObjectOf(filed), filed.Family.Key.Name, s.born)
+	t.admission.Enter(lock.ObjectOf(filed), filed.Family.Key.Name, s.labels(), s.born)
 	s.setLabels(lock.Shared(&t.index.Hash, s.packed()))
 	shard.AddLocked(form.Sum, to.Number+lookup.FirstNumber)
 	t.live.Add(1)
