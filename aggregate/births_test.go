@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"fmt"
+	"log/slog"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -83,4 +84,41 @@ func TestShadowsCountForTheBounds(t *testing.T) {
 	f.refuses("c:1|c", metric.OverLimit)
 	bytes = 0
 	f.push("d:1|c")
+}
+
+// A shadow dates births as their origin does, whatever the difference of the machines' clocks.
+func TestAShadowDatesBirthsAsItsOrigin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		s := NewShadow(f.config, slog.New(slog.DiscardHandler))
+		if err := s.Begin(f.AppendClock(nil)); err != nil {
+			t.Fatal(err)
+		}
+		publish := func() {
+			if err := s.ApplyDelta(0, f.AppendDelta(nil, 0)); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Advance(f.AppendClock(nil), time.Hour); err != nil {
+				t.Fatal(err)
+			}
+		}
+		check := func(when string) {
+			t.Helper()
+			ours, theirs := f.AppendBirths(nil, web1, "hits"), s.AppendBirths(nil, web1, "hits")
+			if len(ours) == 0 || !slices.Equal(ours, theirs) {
+				t.Errorf("%s: the origin has %v, the shadow %v", when, ours, theirs)
+			}
+		}
+		time.Sleep(1234 * time.Millisecond)
+		f.push("hits:1|c|#ns:shop,pod:web-1")
+		publish()
+		check("at the birth")
+		time.Sleep(10 * time.Second)
+		f.push(fmt.Sprintf("hits:1|c|#ns:shop,pod:web-1|T%d", time.Now().Add(-30*time.Second).Unix()))
+		publish()
+		check("after a dated sample")
+		if ours, theirs := f.Idle(web1, "hits"), s.Idle(web1, "hits"); ours != theirs {
+			t.Errorf("idle for %s, the shadow says %s", ours, theirs)
+		}
+	})
 }
