@@ -196,6 +196,15 @@ func TestOwnMessagesDoNotComeBack(t *testing.T) {
 	}
 }
 
+// Two processes with one name hear each other, so that package replica can name the mistake.
+func TestSameNameIsHeard(t *testing.T) {
+	all := peers(t, 2, nil)
+	all[1].Name = all[0].Name
+	a, b := open(t, all[0]), open(t, all[1])
+	hears(t, b, a, 5*time.Second)
+	hears(t, a, b, 5*time.Second)
+}
+
 // Messages arrive in their order, with their bytes, up to the largest.
 func TestMessagesAreKeptApart(t *testing.T) {
 	all := peers(t, 2, newAuthority(t))

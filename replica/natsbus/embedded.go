@@ -2,6 +2,7 @@ package natsbus
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -88,7 +89,9 @@ func serverOptions(cfg Config, secured *certificates) (*server.Options, error) {
 		number = server.RANDOM_PORT
 	}
 	options := &server.Options{
-		ServerName:      cfg.ReplicaName(),
+		// NATS refuses another server of this name. A second process with the same configuration
+		// must be heard, so that package replica names it.
+		ServerName:      cfg.ReplicaName() + "-" + rand.Text(),
 		Port:            noPort, // no client but this process
 		NoSigs:          true,   // signals are the process's
 		NoSystemAccount: true,
