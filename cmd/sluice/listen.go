@@ -74,6 +74,12 @@ func (c *serverConfig) pushFault(err error) error {
 	return worded
 }
 
+// busFault words the faults of the connections between replicas, which read files.
+func (c *serverConfig) busFault(err error) error {
+	worded, _ := c.word(&c.natsbus, err)
+	return worded
+}
+
 // statsdFault is listenFault for the receiver, which opens several sockets.
 func (c *serverConfig) statsdFault(err error) error {
 	if err == nil {
