@@ -22,7 +22,7 @@ func (r *Replica) publishDocuments() uint64 {
 	var buffer []byte
 	for i, batch := range batches {
 		m := documentsBody{seq: seq + uint64(i) + 1, docs: batch}
-		buffer = r.send(r.subjects.of(topicDoc, r.me.name), typeDocuments, m.append(nil), buffer)
+		buffer = r.send(r.subjects.of(flowOf, r.me.name, topicDoc), typeDocuments, m.append(nil), buffer)
 	}
 	return uint64(len(batches))
 }
@@ -40,7 +40,7 @@ func (r *Replica) sendDocuments(to string) {
 	var buffer []byte
 	m.batches = len(batches)
 	for m.batch, m.docs = range batches {
-		buffer = r.send(r.subjects.of(topicState, r.me.name, to), typeDocuments, m.append(nil), buffer)
+		buffer = r.send(r.subjects.of(stateOf, r.me.name, to), typeDocuments, m.append(nil), buffer)
 	}
 }
 

@@ -27,7 +27,7 @@ func TestAnotherProtocolVersionIsLeftAlone(t *testing.T) {
 	message := (&header{kind: typeBeat, sender: a, pieces: 1}).append(nil)
 	message[0] = protocolVersion + 1
 	for range 50 {
-		w.nodes[1].port.subs[1].handle("sluice.v1.test.beat.a", message)
+		w.nodes[1].port.subs[0].handle("sluice.v1.test.flow.a.beat", message)
 		w.run(100 * time.Millisecond)
 	}
 	if got := w.rejected(w.nodes[1], reasonVersion); got != 50 {
@@ -168,7 +168,7 @@ func TestFloodOfQuestions(t *testing.T) {
 	}
 	m.blocks = m.blocks[:maxAsked]
 	for range 10_000 {
-		b.send(b.subjects.of(topicWant, "a"), typeWant, m.append(nil), nil)
+		b.send(b.subjects.of(wantOf, "a"), typeWant, m.append(nil), nil)
 		w.run(10 * time.Millisecond)
 	}
 	const most = 4*blocks + leastBudget + 100*(blocks/8+leastRate) // answers in 100 s
@@ -186,7 +186,7 @@ func TestTooManyOrigins(t *testing.T) {
 	beat := func(epoch uint64) {
 		h := header{kind: typeBeat, sender: sender{"a", epoch, 1}, pieces: 1}
 		m := beatBody{number: 1, flush: 1, clock: make([]byte, 9)}
-		b.receive("sluice.v1.test.beat.a", append(h.append(nil), m.append(nil)...))
+		b.receive("sluice.v1.test.flow.a.beat", append(h.append(nil), m.append(nil)...))
 	}
 	for i := range uint64(maxOrigins + 5) {
 		beat(i)

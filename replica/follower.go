@@ -57,6 +57,7 @@ type restart struct {
 	complete                     bool   // as of the newest heartbeat
 	pending                      pending
 	docs                         followedDocuments
+	asked                        uint64 // the flush that the origin waits for; 0: none
 	askedNumbers, askedDocuments time.Time
 }
 
@@ -154,8 +155,8 @@ func (f *follower) handleBodyLocked(kind messageType, body []byte, now time.Time
 	switch kind {
 	case typeDelta:
 		m, err := readDelta(body)
-		if err == nil && !f.pending.addDelta(&m) {
-			f.r.reject(reasonFlood, f.key.name, "a flush is too large; whole blocks will be asked for")
+		if err == nil {
+			f.addDeltaLocked(&m, now)
 		}
 		return err
 	case typeWhole:
@@ -179,7 +180,7 @@ func (f *follower) handleBodyLocked(kind messageType, body []byte, now time.Time
 	case typeSync:
 		m, err := readSync(body)
 		if err == nil {
-			f.answerSyncLocked(&m)
+			f.noteSyncLocked(&m)
 		}
 		return err
 	}

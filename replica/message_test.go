@@ -139,7 +139,7 @@ func FuzzReplica(f *testing.F) {
 		from := w.nodes[0].replica.me
 		message := (&header{kind: typeDelta + messageType(kind)%typeSynced, sender: from, pieces: 1}).append(nil)
 		for _, forged := range [][]byte{append(message, rest...), append(message[:18:18], rest...), rest} {
-			for _, topic := range []string{topicDelta, topicBeat, topicWant, topicState, topicDoc, topicSync, topicSynced} {
+			for _, topic := range []string{flowOf, wantOf, stateOf, syncedOf} {
 				b.receive(b.subjects.of(topic, "a", "b"), forged)
 			}
 		}
