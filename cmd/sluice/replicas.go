@@ -51,14 +51,20 @@ func (r *replication) PublishFlush() { r.replica.PublishFlush() }
 
 // newShadow returns an empty copy of another origin's table.
 func (p *dataPath) newShadow(string) replica.Shadow {
-	return aggregate.NewShadow(p.cfg.table, p.log)
+	return originShadow{aggregate.NewShadow(p.cfg.table, p.log)}
 }
+
+// originShadow is a shadow for package replica.
+type originShadow struct{ *aggregate.Shadow }
+
+// Hold implements replica.Shadow. A shadow sees by itself that its origin stands still.
+func (originShadow) Hold(bool) {}
 
 // setShadows tells readers which shadows there are.
 func (p *dataPath) setShadows(all []replica.Shadow, rank int) {
 	shadows := make([]*aggregate.Shadow, len(all))
 	for i, one := range all {
-		shadows[i] = one.(*aggregate.Shadow)
+		shadows[i] = one.(originShadow).Shadow
 	}
 	p.merged.SetRank(rank)
 	p.merged.SetShadows(shadows)

@@ -32,6 +32,14 @@ func DefaultConfig() Config { return Config{Cluster: "sluice", Listen: ":6222"} 
 // Enabled reports whether there are other replicas.
 func (c Config) Enabled() bool { return len(c.Peers) > 0 || c.URL != "" }
 
+// ListenAddress is where the embedded server listens; empty: there is none.
+func (c Config) ListenAddress() string {
+	if len(c.Peers) == 0 {
+		return ""
+	}
+	return c.Listen
+}
+
 var (
 	notInName = regexp.MustCompile(`[^a-z0-9-]+`)
 	validName = regexp.MustCompile(`^[a-z0-9-]{1,63}$`)

@@ -40,6 +40,8 @@ const (
 // this attempt fails.
 const noPort = 1 << 16
 
+var errSilent = errors.New("it does not listen for other replicas")
+
 // isNoPort reports whether the server failed to listen on noPort.
 func isNoPort(err error) bool {
 	var address *net.AddrError
@@ -68,11 +70,10 @@ func startServer(cfg Config, secured *certificates, log *slog.Logger) (*server.S
 		case fault == nil && time.Now().Before(end):
 			continue
 		case fault == nil:
-			fault = new(string)
-			*fault = "it does not listen for other replicas"
+			fault = &errSilent
 		}
 		embedded.Shutdown()
-		return nil, fmt.Errorf("start the embedded NATS server: %s", *fault)
+		return nil, fmt.Errorf("start the embedded NATS server: %w", *fault)
 	}
 }
 

@@ -1,6 +1,7 @@
 package natsbus
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -23,7 +24,7 @@ const maxKinds = 64
 type serverLog struct {
 	log     *slog.Logger
 	started atomic.Bool // before, warnings are about options that this package chose
-	fatal   atomic.Pointer[string]
+	fatal   atomic.Pointer[error]
 
 	mu    sync.Mutex
 	kinds map[string]*ratelog.Limiter
@@ -56,13 +57,15 @@ func (l *serverLog) Errorf(format string, v ...any) { l.warn(fmt.Sprintf(format,
 
 // Fatalf implements server.Logger. It does not end the process, and expects the failure of noPort.
 func (l *serverLog) Fatalf(format string, v ...any) {
+	fault := errors.New(fmt.Sprintf(format, v...))
 	for _, arg := range v {
-		if err, ok := arg.(error); ok && isNoPort(err) {
-			return
+		if cause, ok := arg.(error); ok {
+			fault = cause
 		}
 	}
-	text := fmt.Sprintf(format, v...)
-	l.fatal.CompareAndSwap(nil, &text)
+	if !isNoPort(fault) {
+		l.fatal.CompareAndSwap(nil, &fault)
+	}
 }
 
 func (l *serverLog) warn(text string) {
