@@ -149,6 +149,7 @@ func (r *mergedRead) use(source int) {
 	}
 	s := &r.sources[source]
 	r.at, r.table, r.now, r.hidden = source, s.table, s.now, s.hidden
+	r.Rank = source
 	r.SetTable(&s.table.Env, s.view, s.now, s.offset)
 }
 

@@ -27,7 +27,7 @@ func replicated(t *testing.T, n int, test func(r *replicas)) {
 		r := &replicas{t: t}
 		for range n {
 			f := newFixture(t).running()
-			f.SetSeed = 1
+			f.SetSeed.Store(1)
 			r.tables = append(r.tables, f)
 			time.Sleep(377 * time.Millisecond) // so their ticks begin at different moments
 		}

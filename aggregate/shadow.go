@@ -28,6 +28,7 @@ type Shadow struct {
 	log       *slog.Logger
 	admission Admission
 	observer  Observer
+	own       *Table // adopts news of twins; nil: none
 
 	// table is replaced at the beginning of an epoch. A reader that began before goes on with the
 	// former one, which is empty by then.
@@ -72,6 +73,10 @@ func (s *Shadow) SetObserver(o Observer) {
 	s.observer, s.Table().observer = o, o
 }
 
+// SetOwn sets the table that goes on with the running totals and gauges of clients that move here.
+// Call it before Begin.
+func (s *Shadow) SetOwn(own *Table) { s.own = own }
+
 // Table is the table of the current epoch, for readers. Its clock stands at what the origin said
 // last.
 func (s *Shadow) Table() *Table { return s.table.Load() }
@@ -90,7 +95,7 @@ func (s *Shadow) Begin(clock []byte) error {
 	}
 	s.End()
 	t := s.newTable(saved.at, saved.tick())
-	t.SetSeed = saved.seed
+	t.SetSeed.Store(saved.seed)
 	t.readsStateOf(saved.windows)
 	t.Clock.Tell(saved.moment(0))
 	s.table.Store(t)
