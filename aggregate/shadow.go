@@ -32,9 +32,8 @@ type Shadow struct {
 
 	// table is replaced at the beginning of an epoch. A reader that began before goes on with the
 	// former one, which is empty by then.
-	table    atomic.Pointer[Table]
-	timeline window.Timeline
-	heard    atomic.Pointer[time.Time] // local time of the last Advance
+	table atomic.Pointer[Table]
+	heard atomic.Pointer[time.Time] // local time of the last Advance
 
 	// The fields below belong to the replaying goroutine.
 	held    int                 // places in use
@@ -100,7 +99,6 @@ func (s *Shadow) Begin(clock []byte) error {
 	t.readsStateOf(saved.windows)
 	t.Clock.Tell(saved.moment(0))
 	s.table.Store(t)
-	s.timeline.Reset()
 	return nil
 }
 
@@ -132,7 +130,6 @@ func (s *Shadow) Advance(clock []byte, correction time.Duration) error {
 	t.Clock.Tell(saved.moment(correction))
 	now := time.Now()
 	s.heard.Store(&now)
-	s.timeline.Told(t.Clock.Now().At, now)
 	s.shrinkSome()
 	return nil
 }
@@ -141,7 +138,6 @@ func (s *Shadow) Advance(clock []byte, correction time.Duration) error {
 // Advance.
 func (s *Shadow) LetRun(since time.Time) {
 	s.Table().Clock.LetRun(since)
-	s.timeline.LetRun(since)
 }
 
 // Expired reports whether the lifetimes of all series have ended.
@@ -158,9 +154,6 @@ func (s *Shadow) Expired() bool {
 	}
 	return true
 }
-
-// Hold sets whether the origin stands still: nothing has come from it for a while. Advance ends it.
-func (s *Shadow) Hold(still bool) { s.timeline.StandStill(still) }
 
 // End removes all series and frees the memory of the current epoch.
 func (s *Shadow) End() {
