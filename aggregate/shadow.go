@@ -28,14 +28,14 @@ type Shadow struct {
 	log       *slog.Logger
 	admission Admission
 	observer  Observer
+	own       *Table // adopts news of twins; nil: none
 
 	// table is replaced at the beginning of an epoch. A reader that began before goes on with the
 	// former one, which is empty by then.
-	table    atomic.Pointer[Table]
-	timeline window.Timeline
-	heard    atomic.Pointer[time.Time] // local time of the last Advance
-	// correction is what Advance added to the origin's dates last.
-	correction atomic.Int64
+	table atomic.Pointer[Table]
+	heard atomic.Pointer[time.Time] // local time of the last Advance
+	// zero is the date of receiving time zero by the origin's own clock, in Unix nanoseconds.
+	zero atomic.Int64
 
 	// The fields below belong to the replaying goroutine.
 	held    int                 // places in use
@@ -75,6 +75,10 @@ func (s *Shadow) SetObserver(o Observer) {
 	s.observer, s.Table().observer = o, o
 }
 
+// SetOwn sets the table that goes on with the running totals and gauges of clients that move here.
+// Call it before Begin.
+func (s *Shadow) SetOwn(own *Table) { s.own = own }
+
 // Table is the table of the current epoch, for readers. Its clock stands at what the origin said
 // last.
 func (s *Shadow) Table() *Table { return s.table.Load() }
@@ -93,12 +97,11 @@ func (s *Shadow) Begin(clock []byte) error {
 	}
 	s.End()
 	t := s.newTable(saved.at, saved.tick())
-	t.SetSeed = saved.seed
+	t.SetSeed.Store(saved.seed)
 	t.readsStateOf(saved.windows)
-	s.correction.Store(0)
+	s.zero.Store(saved.zero())
 	t.Clock.Tell(saved.moment(0))
 	s.table.Store(t)
-	s.timeline.Reset()
 	return nil
 }
 
@@ -120,6 +123,9 @@ func (s *savedClock) moment(correction time.Duration) window.Moment {
 	return window.Moment{At: s.at, Wall: s.life.Wall.Add(correction), Life: s.life.Life, Epoch: time.Unix(0, s.life.Epoch).Add(correction)}
 }
 
+// zero is the date of receiving time zero, in Unix nanoseconds.
+func (s *savedClock) zero() int64 { return s.life.Epoch + int64(s.life.Life-s.at) }
+
 // Advance sets the shadow's clock to the origin's. correction is added to the origin's dates.
 func (s *Shadow) Advance(clock []byte, correction time.Duration) error {
 	t := s.Table()
@@ -127,11 +133,10 @@ func (s *Shadow) Advance(clock []byte, correction time.Duration) error {
 	if err != nil {
 		return err
 	}
-	s.correction.Store(int64(correction))
+	s.zero.Store(saved.zero())
 	t.Clock.Tell(saved.moment(correction))
 	now := time.Now()
 	s.heard.Store(&now)
-	s.timeline.Told(t.Clock.Now().At, now)
 	s.shrinkSome()
 	return nil
 }
@@ -140,7 +145,6 @@ func (s *Shadow) Advance(clock []byte, correction time.Duration) error {
 // Advance.
 func (s *Shadow) LetRun(since time.Time) {
 	s.Table().Clock.LetRun(since)
-	s.timeline.LetRun(since)
 }
 
 // Expired reports whether the lifetimes of all series have ended.
@@ -157,9 +161,6 @@ func (s *Shadow) Expired() bool {
 	}
 	return true
 }
-
-// Hold sets whether the origin stands still: nothing has come from it for a while. Advance ends it.
-func (s *Shadow) Hold(still bool) { s.timeline.StandStill(still) }
 
 // End removes all series and frees the memory of the current epoch.
 func (s *Shadow) End() {

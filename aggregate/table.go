@@ -1,6 +1,7 @@
 package aggregate
 
 import (
+	"iter"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -57,6 +58,7 @@ type Table struct {
 	removals removalLog
 	slow     slowPushLog
 	mixed    kindConflicts
+	others   atomic.Pointer[iter.Seq[*Table]] // of other origins, see twins.go
 
 	// written are the windows that the restored state was saved with. sameWindows is set if they
 	// equal the table's.
@@ -72,8 +74,8 @@ type Table struct {
 	// outOfMemory is set when memory was refused.
 	waiting     atomic.Int64
 	outOfMemory atomic.Bool
-	// others is the number of series, and the memory, of the shadows beside the table; nil: none.
-	others func() (series int, bytes int64)
+	// beside is the number of series, and the memory, of the shadows beside the table; nil: none.
+	beside func() (series int, bytes int64)
 	// retryEpoch increases when a rejected series may be accepted after all. Remembered rejections
 	// of earlier epochs are void.
 	retryEpoch atomic.Uint32
@@ -92,11 +94,15 @@ func New(c Config, describe Describer, log *slog.Logger) *Table {
 	clock := window.NewClock(c.Windows)
 	spans := window.NewSpans(c.Windows, clock.Tick)
 	t := &Table{
-		config: c, describe: describe, admission: unlimited{}, observer: noObserver{}, Env: kind.Env{Clock: clock, Spans: spans, SetSeed: rand.Uint64()},
+		config: c, describe: describe, admission: unlimited{}, observer: noObserver{}, Env: kind.Env{Clock: clock, Spans: spans, Replicated: c.Replicated},
 		aliases: lookup.NewAliases(c.MaxBytes / 2), blocks: blocks{pages: memory.NewArena(maxBlocks * pageBytes)}, canon: lookup.NewSlots(),
 		index: index.New(), written: spans, slow: slowPushLog{log: log}, mixed: kindConflicts{log: log},
 	}
+	t.SetSeed.Store(rand.Uint64())
 	t.MayGrow = t.memoryLeft
+	if c.Replicated {
+		t.EachTwin = t.twinsOfGauge
+	}
 	t.farBytes = lookup.FarBytes
 	t.Logs = window.NewLogs(spans, t.growLogs)
 	t.Timers.Open(&t.Epochs, 2*maxBlocks*kind.BlockSeries) // each series has one at most
@@ -119,7 +125,7 @@ func (t *Table) SetAdmission(a Admission) { t.admission = a }
 // CountAlso makes MaxSeries and MaxBytes include the shadows of other origins, whose series and
 // memory the function returns. Any goroutine calls it, with locks of the table held. Call CountAlso
 // before the table is used.
-func (t *Table) CountAlso(others func() (series int, bytes int64)) { t.others = others }
+func (t *Table) CountAlso(beside func() (series int, bytes int64)) { t.beside = beside }
 
 // RetryRejected makes the next samples of rejected series ask for admission again.
 func (t *Table) RetryRejected() { t.retryEpoch.Add(1) }
