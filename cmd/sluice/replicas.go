@@ -49,18 +49,21 @@ func (r *replication) PublishDelta(block int, delta []byte) { r.replica.PublishD
 // PublishFlush implements store.Publisher.
 func (r *replication) PublishFlush() { r.replica.PublishFlush() }
 
-// newShadow returns an empty copy of another origin's table.
-func (p *dataPath) newShadow(string) replica.Shadow {
-	return originShadow{aggregate.NewShadow(p.cfg.table, p.log)}
-}
-
 // originShadow is a shadow for package replica.
 type originShadow struct{ *aggregate.Shadow }
+
+// newShadow returns an empty copy of another origin's table.
+func (p *dataPath) newShadow(string) replica.Shadow {
+	s := aggregate.NewShadow(p.cfg.table, p.log)
+	s.SetOwn(p.table)
+	return originShadow{s}
+}
 
 // Hold implements replica.Shadow. A shadow sees by itself that its origin stands still.
 func (originShadow) Hold(bool) {}
 
-// setShadows tells readers which shadows there are.
+// setShadows tells readers and the own table which shadows there are, in the order of their origins'
+// names. rank is the number of names before the own one.
 func (p *dataPath) setShadows(all []replica.Shadow, rank int) {
 	shadows := make([]*aggregate.Shadow, len(all))
 	for i, one := range all {
@@ -68,6 +71,18 @@ func (p *dataPath) setShadows(all []replica.Shadow, rank int) {
 	}
 	p.merged.SetRank(rank)
 	p.merged.SetShadows(shadows)
+	p.table.SetTwins(func(yield func(*aggregate.Table) bool) {
+		for _, one := range shadows {
+			if !yield(one.Table()) { // the table of this moment: a new epoch has another
+				return
+			}
+		}
+	})
+	if rank > 0 { // all sets are hashed as the first origin does
+		if seed := shadows[0].Table().SetSeed.Load(); seed != 0 {
+			p.table.AdoptSetSeed(seed)
+		}
+	}
 }
 
 // replica is the configuration of package replica.
