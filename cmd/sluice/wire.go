@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sluice-metrics/sluice/adapter"
 	"github.com/sluice-metrics/sluice/aggregate"
+	"github.com/sluice-metrics/sluice/deletion"
 	"github.com/sluice-metrics/sluice/identity"
 	"github.com/sluice-metrics/sluice/limit"
 	"github.com/sluice-metrics/sluice/metric"
@@ -51,10 +52,12 @@ type dataPath struct {
 	cluster    clusterSide
 	resolver   *identity.Resolver
 	table      *aggregate.Table
+	merged     *aggregate.Merged
 	ledger     *ledger.Ledger
 	statsd     *receiver.Server
 	store      *store.Store
 	groups     *group.Groups
+	deletions  *deletion.Log // nil: there are no other replicas
 	push       *push.Server
 	api        *adapter.Server
 	kubeconfig string
@@ -113,6 +116,7 @@ func (p *dataPath) makeTable(context.Context) error {
 		}
 		return p.resolver.Describe(s, d)
 	}, p.log)
+	p.merged = aggregate.NewMerged(p.table)
 	p.groups = group.New(p.cfg.groupBounds(), groupTable{p.table})
 	p.joinCluster()
 	return nil
@@ -138,7 +142,7 @@ func (p *dataPath) newApplier() receiver.Applier { return p.table.NewWriter() }
 func (p *dataPath) openStore(ctx context.Context) (err error) {
 	p.progress.wait("restoring the store")
 	began := time.Now()
-	parts := store.Parts{Table: p.table, Documents: documents{p.groups, p.cluster.workloads}, Logger: p.log}
+	parts := store.Parts{Table: p.table, Documents: documents{groups: p.groups, workloads: p.cluster.workloads, deletions: p.deletions}, Logger: p.log}
 	if p.store, err = store.Open(ctx, p.cfg.store, parts); err != nil {
 		return p.storeFault(err)
 	}
@@ -150,7 +154,7 @@ func (p *dataPath) openStore(ctx context.Context) (err error) {
 func (p *dataPath) openPush(context.Context) (err error) {
 	parts := push.Parts{
 		NewApplier: p.newApplier,
-		Reader:     freshTable{p.table, p.statsd.Freshen},
+		Reader:     freshTable{p.merged, p.statsd.Freshen, p.deletions},
 		Resources:  adapter.NewResources(),
 		Syncer:     p.store,
 		Groups:     p.groups,
@@ -173,7 +177,7 @@ func (p *dataPath) openPush(context.Context) (err error) {
 }
 
 func (p *dataPath) openAPI(context.Context) (err error) {
-	parts := adapter.Parts{Source: freshTable{p.table, p.statsd.Freshen}, Logger: p.log}
+	parts := adapter.Parts{Source: freshTable{p.merged, p.statsd.Freshen, p.deletions}, Logger: p.log}
 	if p.cluster.view != nil {
 		parts.Cluster, parts.API, parts.Ready = p.cluster.view, p.cluster.client.REST(), p.cluster.state
 		parts.Workloads = p.cluster.workloads
