@@ -10,7 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sluice-metrics/sluice/adapter"
 	"github.com/sluice-metrics/sluice/aggregate"
-	"github.com/sluice-metrics/sluice/deletion"
 	"github.com/sluice-metrics/sluice/identity"
 	"github.com/sluice-metrics/sluice/limit"
 	"github.com/sluice-metrics/sluice/metric"
@@ -49,18 +48,18 @@ type dataPath struct {
 	operations *earlyStage
 	opsAddr    net.Addr
 
-	cluster    clusterSide
-	resolver   *identity.Resolver
-	table      *aggregate.Table
-	merged     *aggregate.Merged
-	ledger     *ledger.Ledger
-	statsd     *receiver.Server
-	store      *store.Store
-	groups     *group.Groups
-	deletions  *deletion.Log // nil: there are no other replicas
-	push       *push.Server
-	api        *adapter.Server
-	kubeconfig string
+	cluster     clusterSide
+	replication replication
+	resolver    *identity.Resolver
+	table       *aggregate.Table
+	merged      *aggregate.Merged
+	ledger      *ledger.Ledger
+	statsd      *receiver.Server
+	store       *store.Store
+	groups      *group.Groups
+	push        *push.Server
+	api         *adapter.Server
+	kubeconfig  string
 }
 
 // errStopped: the context ended before all parts were made.
@@ -77,7 +76,9 @@ func wire(ctx context.Context, cfg *serverConfig, log *slog.Logger) (*dataPath, 
 		p.connect,
 		p.makeTable,
 		p.openStatsD,
+		p.openBus,
 		p.openStore,
+		p.openReplica,
 		p.openPush,
 		p.openAPI,
 		p.register,
@@ -119,6 +120,7 @@ func (p *dataPath) makeTable(context.Context) error {
 	p.merged = aggregate.NewMerged(p.table)
 	p.groups = group.New(p.cfg.groupBounds(), groupTable{p.table})
 	p.joinCluster()
+	p.replicateDocuments()
 	return nil
 }
 
@@ -142,7 +144,10 @@ func (p *dataPath) newApplier() receiver.Applier { return p.table.NewWriter() }
 func (p *dataPath) openStore(ctx context.Context) (err error) {
 	p.progress.wait("restoring the store")
 	began := time.Now()
-	parts := store.Parts{Table: p.table, Documents: documents{groups: p.groups, workloads: p.cluster.workloads, deletions: p.deletions}, Logger: p.log}
+	parts := store.Parts{Table: p.table, Documents: p.storedDocuments(), Logger: p.log}
+	if p.replication.bus != nil {
+		parts.Publisher = &p.replication
+	}
 	if p.store, err = store.Open(ctx, p.cfg.store, parts); err != nil {
 		return p.storeFault(err)
 	}
@@ -154,9 +159,10 @@ func (p *dataPath) openStore(ctx context.Context) (err error) {
 func (p *dataPath) openPush(context.Context) (err error) {
 	parts := push.Parts{
 		NewApplier: p.newApplier,
-		Reader:     freshTable{p.merged, p.statsd.Freshen, p.deletions},
+		Reader:     freshTable{p.merged, p.statsd.Freshen, p.replication.deletions},
 		Resources:  adapter.NewResources(),
 		Syncer:     p.store,
+		Replicas:   p.syncedReplicas(),
 		Groups:     p.groups,
 		Build:      buildInformation(),
 		Full:       p.cfg.seriesBounds(),
@@ -177,7 +183,7 @@ func (p *dataPath) openPush(context.Context) (err error) {
 }
 
 func (p *dataPath) openAPI(context.Context) (err error) {
-	parts := adapter.Parts{Source: freshTable{p.merged, p.statsd.Freshen, p.deletions}, Logger: p.log}
+	parts := adapter.Parts{Source: freshTable{p.merged, p.statsd.Freshen, p.replication.deletions}, Logger: p.log}
 	if p.cluster.view != nil {
 		parts.Cluster, parts.API, parts.Ready = p.cluster.view, p.cluster.client.REST(), p.cluster.state
 		parts.Workloads = p.cluster.workloads
