@@ -201,8 +201,8 @@ func (c *serverConfig) settingGroups() []settingGroup {
 				"Addresses (host:port) of all replicas; the own address may be among them. Each " +
 					"replica receives, and answers with the values of all; empty: one process."},
 			{"replica-name", &c.natsbus.Name,
-				"Name of this replica among all replicas, of a-z, 0-9 and -. It stays the same " +
-					"across restarts; empty: the host's name."},
+				"Name of this replica, of a-z, 0-9 and -. A restart keeps it, and no other replica " +
+					"has it; empty: the host's name."},
 			{"replica-listen", &c.natsbus.Listen,
 				"With replica-peers, the address (host:port) for connections of other replicas."},
 			{"replica-cluster", &c.natsbus.Cluster,
