@@ -34,6 +34,8 @@ type Shadow struct {
 	// former one, which is empty by then.
 	table atomic.Pointer[Table]
 	heard atomic.Pointer[time.Time] // local time of the last Advance
+	// correction is what Advance added to the origin's dates last.
+	correction atomic.Int64
 
 	// The fields below belong to the replaying goroutine.
 	held    int                 // places in use
@@ -97,6 +99,7 @@ func (s *Shadow) Begin(clock []byte) error {
 	t := s.newTable(saved.at, saved.tick())
 	t.SetSeed.Store(saved.seed)
 	t.readsStateOf(saved.windows)
+	s.correction.Store(0)
 	t.Clock.Tell(saved.moment(0))
 	s.table.Store(t)
 	return nil
@@ -127,6 +130,7 @@ func (s *Shadow) Advance(clock []byte, correction time.Duration) error {
 	if err != nil {
 		return err
 	}
+	s.correction.Store(int64(correction))
 	t.Clock.Tell(saved.moment(correction))
 	now := time.Now()
 	s.heard.Store(&now)

@@ -28,7 +28,7 @@ func TestMemoryOfAPodsMetric(t *testing.T) {
 		w := newWard(DefaultConfig())
 		for _, name := range names {
 			for i := range objects {
-				if w.registry.Admit(&objects[i], name, 1) != metric.Applied {
+				if w.registry.Admit(&objects[i], name, metric.Labels{}, 1) != metric.Applied {
 					t.Fatal("rejected")
 				}
 			}
@@ -40,7 +40,7 @@ func TestMemoryOfAPodsMetric(t *testing.T) {
 		}
 		for i := range objects {
 			for _, name := range names {
-				w.registry.Leave(&objects[i], name)
+				w.registry.Leave(&objects[i], name, metric.Labels{})
 			}
 		}
 		if n := w.scopes(); n != 0 {
@@ -63,11 +63,11 @@ func BenchmarkAdmitLeave(b *testing.B) {
 	w := newWard(DefaultConfig())
 	o := pod("web-1")
 	for i := range 4 {
-		w.registry.Admit(&o, fmt.Sprint("m", i), 1)
+		w.registry.Admit(&o, fmt.Sprint("m", i), metric.Labels{}, 1)
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		w.registry.Admit(&o, "m4", 2)
-		w.registry.Leave(&o, "m4")
+		w.registry.Admit(&o, "m4", metric.Labels{}, 2)
+		w.registry.Leave(&o, "m4", metric.Labels{})
 	}
 }

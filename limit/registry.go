@@ -29,9 +29,10 @@ type Rules interface {
 type Table interface {
 	// Shed removes a metric of an object that was evicted, End one whose object is gone.
 	Shed(o metric.Object, name string) int
+	// ShedSeries removes single series of a metric.
+	ShedSeries(o metric.Object, name string, sets []metric.Labels) int
 	End(o metric.Object, name string) int
-	// Idle returns the time since the metric's last sample.
-	Idle(o metric.Object, name string) time.Duration
+	Births
 	// RetryRejected lets rejected series ask again with their next sample.
 	RetryRejected()
 }
@@ -52,6 +53,9 @@ type Registry struct {
 	shards    [64]shard
 	metrics   metrics
 	enforcing atomic.Bool // set once the cluster view is synced
+
+	origins  origins
+	contests contests
 
 	said ratelog.Limiter // rate limit of the log of rejections
 
@@ -103,6 +107,8 @@ func (r *Registry) withQuota(k quotaKey, f func(*quota)) {
 type shard struct {
 	mu     sync.Mutex
 	quotas map[uint64]*quota // quotas of one hash are a linked list
+	// holders are the origins of each series, by a hash of its identity; nil without other replicas.
+	holders map[uint64]originSet
 }
 
 func (s *shard) find(hash uint64, k quotaKey) *quota {

@@ -122,6 +122,7 @@ func TestEveryFieldIsASettingOrNone(t *testing.T) {
 		"receiver.DrainTimeout": "internal", "receiver.Pending": "internal",
 		"push.Dialect": "made from dialect", "push.MaxBufferedBytes": "made from http-max-body",
 		"push.MaxHeaderBytes": "a protocol's limit", "push.MaxLineBytes": "a protocol's limit",
+		"limit.Origin":   "the name of the replica, from replica-name",
 		"push.MaxLabels": "a protocol's limit", "push.MaxLabelBytes": "a protocol's limit",
 		"push.ReadTimeout": "internal", "push.WriteTimeout": "internal", "push.IdleTimeout": "internal",
 		"push.SyncTimeout": "internal", "push.PendingTimeout": "internal", "push.ShutdownTimeout": "internal",
