@@ -40,9 +40,10 @@ type Shadow struct {
 
 	// The fields below belong to the replaying goroutine.
 	held    int                 // places in use
-	refused int                 // births beyond MaxSeries
+	refused int                 // births beyond MaxSeries or MaxBytes
 	waiting map[uint32]struct{} // numbers of series that a younger one keeps out of the index
 	cursor  int                 // the block that was shrunk last
+	pace    pace
 }
 
 // ErrWindows is the error of an origin whose windows a shadow cannot read beside those of its
@@ -208,7 +209,7 @@ func (s *Shadow) ApplyDelta(block int, delta []byte) error {
 // Series is the number of series.
 func (s *Shadow) Series() int { return s.Table().Series() }
 
-// Refused is the number of births that MaxSeries kept out since the epoch began.
+// Refused is the number of births that did not fit since the epoch began.
 func (s *Shadow) Refused() int { return s.refused }
 
 // Bytes is the memory of the shadow, estimated for the index.
@@ -230,7 +231,7 @@ func (s *Shadow) shrinkSome() {
 	if made == 0 {
 		return
 	}
-	now, pace := t.Clock.Now(), pace{time.Now()}
+	now := t.Clock.Now()
 	for range min(made, made/shrinkTurns+1) {
 		s.cursor = (s.cursor + 1) % made
 		b := t.blocks.at[s.cursor].Load()
@@ -239,7 +240,7 @@ func (s *Shadow) shrinkSome() {
 				t.shrink(b, place, now)
 			}
 			if place%64 == 0 {
-				pace.step()
+				s.pace.step()
 			}
 		}
 	}
