@@ -31,8 +31,9 @@ type Shadow struct {
 
 	// table is replaced at the beginning of an epoch. A reader that began before goes on with the
 	// former one, which is empty by then.
-	table atomic.Pointer[Table]
-	heard atomic.Pointer[time.Time] // local time of the last Advance
+	table    atomic.Pointer[Table]
+	timeline window.Timeline
+	heard    atomic.Pointer[time.Time] // local time of the last Advance
 
 	// The fields below belong to the replaying goroutine.
 	held    int                 // places in use
@@ -94,6 +95,7 @@ func (s *Shadow) Begin(clock []byte) error {
 	t.readsStateOf(saved.windows)
 	t.Clock.Tell(saved.moment(0))
 	s.table.Store(t)
+	s.timeline.Reset()
 	return nil
 }
 
@@ -125,13 +127,17 @@ func (s *Shadow) Advance(clock []byte, correction time.Duration) error {
 	t.Clock.Tell(saved.moment(correction))
 	now := time.Now()
 	s.heard.Store(&now)
+	s.timeline.Told(t.Clock.Now().At, now)
 	s.shrinkSome()
 	return nil
 }
 
 // LetRun lets the clock go on from a local time, so windows run out. It stands again at the next
 // Advance.
-func (s *Shadow) LetRun(since time.Time) { s.Table().Clock.LetRun(since) }
+func (s *Shadow) LetRun(since time.Time) {
+	s.Table().Clock.LetRun(since)
+	s.timeline.LetRun(since)
+}
 
 // Expired reports whether the lifetimes of all series have ended.
 func (s *Shadow) Expired() bool {
@@ -148,8 +154,8 @@ func (s *Shadow) Expired() bool {
 	return true
 }
 
-// Hold marks the origin as standing still: nothing came from it for a while.
-func (s *Shadow) Hold(bool) {}
+// Hold sets whether the origin stands still: nothing has come from it for a while. Advance ends it.
+func (s *Shadow) Hold(still bool) { s.timeline.StandStill(still) }
 
 // End removes all series and frees the memory of the current epoch.
 func (s *Shadow) End() {

@@ -1,9 +1,11 @@
 package aggregate
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -86,7 +88,10 @@ func (f *fixture) everything() string {
 }
 
 // uncaused cuts the cause of a removal, which the origin alone knows.
-func uncaused(answer string) string { before, _, _ := strings.Cut(answer, "; last seen"); return before }
+func uncaused(answer string) string {
+	before, _, _ := strings.Cut(answer, "; last seen")
+	return before
+}
 
 // compare fails unless the shadow answers as the origin does.
 func (f *follower) compare(when string) {
@@ -133,17 +138,17 @@ func TestShadowFollows(t *testing.T) {
 		lost  int // one delta in so many is lost, and a whole block follows
 	}{{"deltas", false, 0, 0}, {"doubled deltas", true, 0, 0}, {"whole blocks too", false, 7, 0}, {"lost deltas", false, 0, 5}} {
 		t.Run(c.name, func(t *testing.T) {
-			for seed := range uint64(hurry(12, 3)) {
+			for seed := range uint64(hurry(5, 2)) {
 				synctest.Test(t, func(t *testing.T) {
 					r := rand.New(rand.NewPCG(seed, 21))
 					p := &pushes{r: r, life: 1, counts: make([]float64, 4)}
 					f := newFixture(t).running()
 					time.Sleep(2*time.Minute + 123_400*time.Microsecond)
 					shadow := newFollower(t, f)
-					for i := range 160 {
+					for i := range 120 {
 						f.churn(r, p)
 						time.Sleep(time.Duration(300+r.IntN(400)) * time.Millisecond)
-						if i == 80 {
+						if i == 60 {
 							time.Sleep(70 * time.Second) // series of short lifetimes end
 						}
 						switch {
@@ -199,4 +204,70 @@ func TestShadowAdmission(t *testing.T) {
 			t.Errorf("after the end: %d entered, %d series", sum(), s.Series())
 		}
 	})
+}
+
+// Readers of a shadow see each value before or after a delta, never between, and never another
+// series' value, while series die, move and are replaced.
+func TestShadowReadersDuringReplay(t *testing.T) {
+	f := newFixture(t)
+	s := NewShadow(DefaultConfig(), quiet())
+	shadow := &follower{s, t, f}
+	shadow.must(s.Begin(f.AppendClock(nil)))
+	ctx, stop := context.WithCancel(t.Context())
+	var readers sync.WaitGroup
+	ask := func(asked string) ([]metric.Point, error) {
+		return s.Table().Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.ParseExpression(asked)})
+	}
+	for range 2 {
+		readers.Go(func() {
+			for ctx.Err() == nil {
+				if points, err := ask("sevens:total"); err == nil {
+					for _, p := range points {
+						if n, ok := p.Value.Int64(); !ok || n == 0 || n%7 != 0 {
+							t.Errorf("%s: %v, want a multiple of 7", p.Object.Name, p.Value)
+						}
+					}
+				}
+				for _, asked := range []string{"sevens:count:10s", "elevens:p50", "elevens:count", "set", "level:mean", "halves:total"} {
+					points, _ := ask(asked)
+					for _, p := range points {
+						if v := p.Value.Float64(); asked == "elevens:p50" && (v < 10.5 || v > 11.5) || asked == "halves:total" && v != float64(int(v)) {
+							t.Errorf("%s of %s: %v", asked, p.Object.Name, v)
+						}
+					}
+				}
+				_ = s.Bytes()
+				s.Table().Listed(10)
+			}
+		})
+	}
+	r := rand.New(rand.NewPCG(3, 4))
+	for i := range hurry(120, 60) {
+		for range 30 {
+			pod := fmt.Sprintf("|#pod:p%d,ns:ns,k:%d", r.IntN(8), r.IntN(3))
+			f.push("sevens:7|c"+pod, "elevens:11|ms"+pod, fmt.Sprintf("set:%d|s%s", r.IntN(100), pod), fmt.Sprintf("level:%d|g%s", r.IntN(9), pod), "halves:0.5|c"+pod, "halves:0.5|c"+pod)
+		}
+		if r.IntN(4) == 0 {
+			for _, name := range []string{"sevens", "elevens", "set", "level", "halves"} {
+				f.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: fmt.Sprintf("p%d", r.IntN(8)), Expression: metric.ParseExpression(name)})
+			}
+			f.sweep() // frees places, so other series take them
+		}
+		switch {
+		case i%50 == 49:
+			shadow.must(s.Begin(f.AppendClock(nil)))
+			shadow.copyAll()
+		case i%10 == 9:
+			shadow.copyAll()
+		default:
+			shadow.follow(false)
+		}
+	}
+	stop()
+	readers.Wait()
+	shadow.follow(false)
+	want, got := f.ask("sevens:total"), shadow.reader().ask("sevens:total")
+	if want != got {
+		t.Errorf("shadow %s, origin %s", got, want)
+	}
 }

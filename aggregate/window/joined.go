@@ -91,17 +91,66 @@ func (j *Joined) add(one Entry, by metric.Number, part bool) {
 // Increase returns the increase in the meter's window, and the divisor for a rate. whole: the result
 // is rounded if that changes it by at most 1 %.
 func (j *Joined) Increase(m *Meter, whole bool) (count metric.Number, seconds float64) {
+	j.trim()
 	slices.SortStableFunc(j.changes, func(a, b joinedChange) int { return cmp.Compare(a.from, b.from) })
 	m.Cadence = cadence{}
 	j.leaveOutDowntime()
-	count, seconds = j.increaseAsOf(0, m, whole)
-	if known := j.known(); known < 0 {
-		earlier, over := j.increaseAsOf(known, m, whole)
-		if math.Abs(earlier.Float64())*seconds > math.Abs(count.Float64())*over {
-			return earlier, over
+	count, seconds, sure := j.increaseAsOf(0, m, whole)
+	if known := j.known(); known < 0 && !sure {
+		earlier, over, sure := j.increaseAsOf(known, m, whole)
+		if sure || math.Abs(earlier.Float64())*seconds > math.Abs(count.Float64())*over {
+			count, seconds = earlier, over
 		}
 	}
 	return count, seconds
+}
+
+// trim narrows the first and the last changes of each time in which an origin received the number
+// all the time. A client that moves does so within a tick, and both origins would spread what they
+// received in it over the whole tick. A roll counts samples of the last half tick in the tick before,
+// so two changes are narrowed on each side.
+func (j *Joined) trim() {
+	for at := 0; at < len(j.changes); {
+		end := at + 1
+		for end < len(j.changes) && j.changes[end].origin == j.changes[at].origin && j.changes[end].tick == j.changes[end-1].tick+1 {
+			end++
+		}
+		if run := j.changes[at:end]; len(run) >= leastRun {
+			trimFirst(run)
+			if c := j.origins[run[0].origin]; c.Standing || c.Known-run[len(run)-1].to >= 1 {
+				trimLast(run, c.Known)
+			}
+		}
+		at = end
+	}
+}
+
+const (
+	// leastRun is the number of changes in adjacent ticks from which an origin received all the time.
+	leastRun = 4
+	// mostTrimmed is the most ticks that two changes can take.
+	mostTrimmed = 2.5
+)
+
+// trimFirst places the first two changes before the third, at its rate.
+func trimFirst(run []joinedChange) {
+	rate := run[2].by.Float64()
+	a, b := run[0].by.Float64()/rate, run[1].by.Float64()/rate
+	if a >= 0 && b >= 0 && a+b <= mostTrimmed {
+		run[1].from = run[1].to - b
+		run[0].from, run[0].to = run[1].from-a, run[1].from
+	}
+}
+
+// trimLast places the last two changes after the third to last, at its rate.
+func trimLast(run []joinedChange, known float64) {
+	n := len(run)
+	rate := run[n-3].by.Float64()
+	a, b := run[n-2].by.Float64()/rate, run[n-1].by.Float64()/rate
+	if a >= 0 && b >= 0 && a+b <= mostTrimmed {
+		run[n-2].to = min(run[n-2].from+a, known)
+		run[n-1].from, run[n-1].to = run[n-2].to, min(run[n-2].to+b, known)
+	}
 }
 
 // known is the last position that all origins have told of.
@@ -114,18 +163,20 @@ func (j *Joined) known() (at float64) {
 	return at
 }
 
-// increaseAsOf is Increase as of a position.
-func (j *Joined) increaseAsOf(now float64, m *Meter, whole bool) (metric.Number, float64) {
+// increaseAsOf is Increase as of a position. sure is set if it was measured from push to push.
+func (j *Joined) increaseAsOf(now float64, m *Meter, whole bool) (n metric.Number, seconds float64, sure bool) {
 	s, pushed := j.stretch(now, m)
-	since := func(from float64) float64 { return j.between(from, now).Float64() }
 	if pushed == nil {
-		return j.between(s.From, now), s.Seconds
+		return j.between(s.From, now), s.Seconds, false
 	}
-	var n metric.Number
 	for i := range pushed {
 		n = n.Plus(pushed[i].by)
 	}
-	return s.Scaled(n, whole && !j.fractions, since), s.Seconds
+	if s.early == s.late {
+		return metric.Computed(n.Float64() * s.scale), s.Seconds, true
+	}
+	since := func(from float64) float64 { return j.between(from, now).Float64() }
+	return s.Scaled(n, whole && !j.fractions, since), s.Seconds, true
 }
 
 // between is the increase between two positions.
@@ -184,10 +235,13 @@ func (j *Joined) stretch(now float64, m *Meter) (s Stretch, pushed []joinedChang
 		end++
 	}
 	n := int(math.Round(window / p.Interval))
-	if before := last - n; before >= p.first {
+	if before := max(last-n, p.first); before-(last-n) <= 1 && before < last {
 		covered := math.Round((newest-j.changes[pushes[before]].from)/p.Interval) * p.Interval
-		return Stretch{scale: window / covered, Seconds: plain.Seconds,
-			late: plain.From + p.Interval, early: plain.From - p.Interval}, j.changes[pushes[before]+1 : end]
+		s := Stretch{scale: window / covered, Seconds: plain.Seconds, late: plain.From + p.Interval, early: plain.From - p.Interval}
+		if before > last-n {
+			s.early = s.late // the entries before were dropped
+		}
+		return s, j.changes[pushes[before]+1 : end]
 	}
 	if young := p.first == 0 && p.Alike >= 2 && j.changes[0].from <= j.born+1; young {
 		gathered := time.Duration(float64(len(pushes)) * p.Interval * float64(tick))
