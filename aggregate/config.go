@@ -23,6 +23,9 @@ type Config struct {
 	// MaxBytes bounds the memory of all state without a fixed size: names, labels, aliases, history
 	// logs, timers and sets. Above it, new series are rejected and existing ones cannot grow.
 	MaxBytes int64
+	// Replicated makes the table keep the order of gauges' values among replicas (kind/gauge_order.go)
+	// and save it.
+	Replicated bool
 }
 
 // DefaultConfig keeps windows of ten seconds and one minute.

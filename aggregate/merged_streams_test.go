@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
@@ -76,6 +77,7 @@ func (r *replicas) play(s stream, interval time.Duration, kind string) {
 		next := begun.Add(time.Duration(n+1) * interval)
 		for ; read.Before(next); read = read.Add(107 * time.Millisecond) {
 			time.Sleep(time.Until(read))
+			synctest.Wait() // no flush is half applied
 			r.observe(worst, interval, time.Since(begun))
 		}
 		time.Sleep(time.Until(next))

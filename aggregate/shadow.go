@@ -28,12 +28,12 @@ type Shadow struct {
 	log       *slog.Logger
 	admission Admission
 	observer  Observer
+	own       *Table // adopts news of twins; nil: none
 
 	// table is replaced at the beginning of an epoch. A reader that began before goes on with the
 	// former one, which is empty by then.
-	table    atomic.Pointer[Table]
-	timeline window.Timeline
-	heard    atomic.Pointer[time.Time] // local time of the last Advance
+	table atomic.Pointer[Table]
+	heard atomic.Pointer[time.Time] // local time of the last Advance
 
 	// The fields below belong to the replaying goroutine.
 	held    int                 // places in use
@@ -73,6 +73,10 @@ func (s *Shadow) SetObserver(o Observer) {
 	s.observer, s.Table().observer = o, o
 }
 
+// SetOwn sets the table that goes on with the running totals and gauges of clients that move here.
+// Call it before Begin.
+func (s *Shadow) SetOwn(own *Table) { s.own = own }
+
 // Table is the table of the current epoch, for readers. Its clock stands at what the origin said
 // last.
 func (s *Shadow) Table() *Table { return s.table.Load() }
@@ -91,11 +95,10 @@ func (s *Shadow) Begin(clock []byte) error {
 	}
 	s.End()
 	t := s.newTable(saved.at, saved.tick())
-	t.SetSeed = saved.seed
+	t.SetSeed.Store(saved.seed)
 	t.readsStateOf(saved.windows)
 	t.Clock.Tell(saved.moment(0))
 	s.table.Store(t)
-	s.timeline.Reset()
 	return nil
 }
 
@@ -127,7 +130,6 @@ func (s *Shadow) Advance(clock []byte, correction time.Duration) error {
 	t.Clock.Tell(saved.moment(correction))
 	now := time.Now()
 	s.heard.Store(&now)
-	s.timeline.Told(t.Clock.Now().At, now)
 	s.shrinkSome()
 	return nil
 }
@@ -136,7 +138,6 @@ func (s *Shadow) Advance(clock []byte, correction time.Duration) error {
 // Advance.
 func (s *Shadow) LetRun(since time.Time) {
 	s.Table().Clock.LetRun(since)
-	s.timeline.LetRun(since)
 }
 
 // Expired reports whether the lifetimes of all series have ended.
@@ -153,9 +154,6 @@ func (s *Shadow) Expired() bool {
 	}
 	return true
 }
-
-// Hold sets whether the origin stands still: nothing has come from it for a while. Advance ends it.
-func (s *Shadow) Hold(still bool) { s.timeline.StandStill(still) }
 
 // End removes all series and frees the memory of the current epoch.
 func (s *Shadow) End() {

@@ -23,6 +23,7 @@ type liveReplay struct {
 	whole  bool        // the values replace the values that are there
 	named  kind.Bitmap // places that the names of a whole block hold
 	fresh  []uint32    // places whose series got a value and is not filed
+	news   []uint32    // places whose values may concern the own table
 	died   bool        // whether a series was removed
 }
 
@@ -49,6 +50,9 @@ func (s *Shadow) finish(r *restorer, err error) error {
 	err = r.result(err)
 	for _, place := range r.live.fresh {
 		s.settle(r.t, r.index<<kind.BlockBits|place)
+	}
+	if s.own != nil {
+		s.own.hear(r.t, r.index, r.live.news)
 	}
 	if r.live.died && len(s.waiting) > 0 {
 		for number := range s.waiting {
@@ -115,6 +119,9 @@ func (r *restorer) acceptLocked(d *blob.Decoder, place uint32) {
 	}
 	if r.b.body(place) != nil {
 		kind.Of(r.b.page.kinds[place]).Weigh(&r.t.Env, r.b.handle(place))
+	}
+	if own := r.live.shadow.own; own != nil && kind.HasNews(&own.Env, r.b.handle(place), r.b.page.kinds[place]) {
+		r.live.news = append(r.live.news, place)
 	}
 	if !r.b.series[place].filed() {
 		r.live.fresh = append(r.live.fresh, place)

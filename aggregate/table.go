@@ -1,6 +1,7 @@
 package aggregate
 
 import (
+	"iter"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -55,6 +56,7 @@ type Table struct {
 	removals removalLog
 	slow     slowPushLog
 	mixed    kindConflicts
+	others   atomic.Pointer[iter.Seq[*Table]] // of other origins, see twins.go
 
 	// written are the windows that the restored state was saved with. sameWindows is set if they
 	// equal the table's.
@@ -88,11 +90,15 @@ func New(c Config, describe Describer, log *slog.Logger) *Table {
 	clock := window.NewClock(c.Windows)
 	spans := window.NewSpans(c.Windows, clock.Tick)
 	t := &Table{
-		config: c, describe: describe, admission: unlimited{}, observer: noObserver{}, Env: kind.Env{Clock: clock, Spans: spans, SetSeed: rand.Uint64()},
+		config: c, describe: describe, admission: unlimited{}, observer: noObserver{}, Env: kind.Env{Clock: clock, Spans: spans, Replicated: c.Replicated},
 		aliases: lookup.NewAliases(c.MaxBytes / 2), blocks: blocks{pages: memory.NewArena(maxBlocks * pageBytes)}, canon: lookup.NewSlots(),
 		index: index.New(), written: spans, slow: slowPushLog{log: log}, mixed: kindConflicts{log: log},
 	}
+	t.SetSeed.Store(rand.Uint64())
 	t.MayGrow = t.memoryLeft
+	if c.Replicated {
+		t.EachTwin = t.twinsOfGauge
+	}
 	t.farBytes = lookup.FarBytes
 	t.Logs = window.NewLogs(spans, t.growLogs)
 	t.Timers.Open(&t.Epochs, 2*maxBlocks*kind.BlockSeries) // each series has one at most

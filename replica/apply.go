@@ -2,7 +2,19 @@ package replica
 
 import "time"
 
-// This file reads downward: the flush of a heartbeat; its number of blocks; whole blocks; deltas.
+// This file reads downward: a delta that arrives; the flush of a heartbeat; its number of blocks; whole blocks; deltas.
+
+// addDeltaLocked keeps a delta for the heartbeat of its flush, or applies it if that has come.
+func (f *follower) addDeltaLocked(m *deltaBody, now time.Time) {
+	switch {
+	case m.flush <= f.beat.flush:
+		f.applyDeltaLocked(m)
+		f.compareLocked(&f.beat, now)
+		f.askLocked(now)
+	case !f.pending.addDelta(m):
+		f.r.reject(reasonFlood, f.key.name, "a flush is too large; whole blocks will be asked for")
+	}
+}
 
 // applyLocked applies a flush: first the clock, so no value is ever later than the clock.
 func (f *follower) applyLocked(m *beatBody, now time.Time) {
@@ -15,7 +27,7 @@ func (f *follower) applyLocked(m *beatBody, now time.Time) {
 		f.replaceLocked(err, m, now)
 		return
 	}
-	f.advanced, f.ran = now, false
+	f.advanced, f.held, f.ran = now, false, false
 	f.beat = *m
 	f.beat.clock = nil
 	f.setBlocksLocked(m.blocks)

@@ -40,7 +40,8 @@ type follower struct {
 	letters  letters
 	offset   offset
 	advanced time.Time // when the clock last advanced
-	ran      bool      // the shadow's clock runs since
+	held     bool      // the visible shadow stands still since
+	ran      bool      // the visible shadow's clock runs since
 	checked  time.Time // when the end of a silent origin was last looked for
 }
 
@@ -56,6 +57,7 @@ type restart struct {
 	complete                     bool   // as of the newest heartbeat
 	pending                      pending
 	docs                         followedDocuments
+	asked                        uint64 // the flush that the origin waits for; 0: none
 	askedNumbers, askedDocuments time.Time
 }
 
@@ -153,8 +155,8 @@ func (f *follower) handleBodyLocked(kind messageType, body []byte, now time.Time
 	switch kind {
 	case typeDelta:
 		m, err := readDelta(body)
-		if err == nil && !f.pending.addDelta(&m) {
-			f.r.reject(reasonFlood, f.key.name, "a flush is too large; whole blocks will be asked for")
+		if err == nil {
+			f.addDeltaLocked(&m, now)
 		}
 		return err
 	case typeWhole:
@@ -178,7 +180,7 @@ func (f *follower) handleBodyLocked(kind messageType, body []byte, now time.Time
 	case typeSync:
 		m, err := readSync(body)
 		if err == nil {
-			f.answerSyncLocked(&m)
+			f.noteSyncLocked(&m)
 		}
 		return err
 	}
@@ -293,19 +295,32 @@ func (f *follower) step(now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	still := now.Sub(f.advanced)
-	if shown := f.r.origins.shows(f); shown != nil && still >= runsAfter && !f.ran {
-		f.ran = true
-		shown.LetRun(now)
-	}
+	shown := f.r.origins.shows(f)
+	f.standLocked(shown, still, now)
 	if f.silence(now) < standsAfter {
 		f.askLocked(now)
 	}
-	if f.silence(now) >= runsAfter && now.Sub(f.checked) >= runsAfter {
+	if still >= runsAfter && now.Sub(f.checked) >= runsAfter {
 		f.checked = now
-		if still >= endsAfter || expired(f.r.origins.shows(f)) {
-			f.r.log.Info("origin forgotten", "origin", f.key.name, "silent", f.silence(now).Round(time.Second))
+		if still >= endsAfter || expired(shown) {
+			f.r.log.Info("origin forgotten", "origin", f.key.name, "still", still.Round(time.Second))
 			f.r.origins.forget(f)
 		}
+	}
+}
+
+// standLocked tells the visible shadow that its origin stands still, and later that time goes on.
+func (f *follower) standLocked(shown Shadow, still time.Duration, now time.Time) {
+	if shown == nil {
+		return
+	}
+	if !f.held && (still >= standsAfter || f.left.Load()) {
+		f.held = true
+		shown.Hold(true)
+	}
+	if !f.ran && still >= runsAfter {
+		f.ran = true
+		shown.LetRun(now)
 	}
 }
 

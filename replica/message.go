@@ -94,8 +94,8 @@ func readHeader(message []byte) (h header, piece []byte, err error) {
 	return h, d.Rest, nil
 }
 
-// maxBlocks bounds the number of a block: a table has 2^32 series at most.
-const maxBlocks = 1 << 22
+// maxBlocks bounds the number of a block. It is that of a table.
+const maxBlocks = 1 << 14
 
 func readBlock(d *blob.Decoder) int {
 	v := d.Uvarint()
@@ -320,6 +320,10 @@ func readDocuments(body []byte) (m documentsBody, err error) {
 	}
 	m.batch, m.batches = int(batch), int(batches)
 	for d.More() {
+		if len(m.docs) > batchBytes/documentBytes {
+			d.Fail()
+			break
+		}
 		one := Document{Key: d.String(), Stamp: d.Varint()}
 		if d.Byte() != 0 {
 			one.Value = append([]byte{}, d.Bytes(d.Uvarint())...)

@@ -72,13 +72,15 @@ func (t *modelTable) AppendDelta(dst []byte, block int) []byte {
 
 // modelShadow is a shadow of a modelTable. It checks that values are never later than the clock.
 type modelShadow struct {
-	origin  string
-	begun   bool
-	ended   bool
-	at      uint64
-	windows byte
-	ran     bool
-	blocks  [][4]uint64
+	origin     string
+	begun      bool
+	ended      bool
+	at         uint64
+	windows    byte
+	ran        bool
+	held       bool
+	correction time.Duration
+	blocks     [][4]uint64
 }
 
 var errModel = errors.New("model: cannot be read")
@@ -91,12 +93,13 @@ func (s *modelShadow) Begin(clock []byte) error {
 	return nil
 }
 
-func (s *modelShadow) Advance(clock []byte, _ time.Duration) error {
+func (s *modelShadow) Advance(clock []byte, correction time.Duration) error {
 	s.check()
+	s.correction = correction
 	if len(clock) != 9 || clock[8] != s.windows {
 		return errModel
 	}
-	s.at, s.ran = max(s.at, binary.BigEndian.Uint64(clock)), false
+	s.at, s.ran, s.held = max(s.at, binary.BigEndian.Uint64(clock)), false, false
 	return nil
 }
 
@@ -159,3 +162,5 @@ func (s *modelShadow) Series() int  { return 4 * len(s.blocks) }
 func (s *modelShadow) Bytes() int64 { return int64(32 * len(s.blocks)) }
 
 func (s *modelShadow) Expired() bool { return s.total() == 0 }
+
+func (s *modelShadow) Hold(standing bool) { s.check(); s.held = standing }

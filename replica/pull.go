@@ -23,6 +23,7 @@ func (f *follower) compareLocked(m *beatBody, now time.Time) {
 	switch {
 	case f.complete:
 		f.joined.Store(true)
+		f.answerSyncLocked()
 		if before := f.r.origins.shows(f); before != f.shadow {
 			f.r.origins.show(f, f.shadow)
 			before.End()
@@ -81,7 +82,7 @@ func (f *follower) askLocked(now time.Time) {
 
 func (f *follower) wantLocked(m *wantBody) {
 	m.of = sender{epoch: f.key.epoch, incarnation: f.incarnation}
-	f.r.send(f.r.subjects.of(topicWant, f.key.name), typeWant, m.append(nil), nil)
+	f.r.send(f.r.subjects.of(wantOf, f.key.name), typeWant, m.append(nil), nil)
 }
 
 // addWholeLocked keeps a whole block that was asked for.
@@ -111,10 +112,18 @@ func (f *follower) applyDocumentsLocked(m *documentsBody) {
 	f.docs.enter(m)
 }
 
-// answerSyncLocked tells an origin that its flush is applied here.
-func (f *follower) answerSyncLocked(m *syncBody) {
-	if m.of.incarnation != f.incarnation || !f.complete || f.beat.flush < m.flush {
+// noteSyncLocked answers the question whether a flush is applied, at once or when it is.
+func (f *follower) noteSyncLocked(m *syncBody) {
+	f.asked = max(f.asked, m.flush)
+	f.answerSyncLocked()
+}
+
+// answerSyncLocked tells an origin that the flush that it asked for is applied here.
+func (f *follower) answerSyncLocked() {
+	if f.asked == 0 || !f.complete || f.beat.flush < f.asked {
 		return
 	}
-	f.r.send(f.r.subjects.of(topicSynced, f.key.name, f.r.me.name), typeSynced, m.append(nil), nil)
+	f.asked = 0
+	m := syncBody{of: sender{epoch: f.key.epoch, incarnation: f.incarnation}, flush: f.beat.flush}
+	f.r.send(f.r.subjects.of(syncedOf, f.key.name, f.r.me.name), typeSynced, m.append(nil), nil)
 }

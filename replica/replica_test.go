@@ -9,14 +9,14 @@ import (
 
 // world is a simulation of some processes.
 type world struct {
-	t     *testing.T
+	t     testing.TB
 	at    time.Time
 	rng   *rand.Rand
 	nodes []*node
 	*fabric
 }
 
-func newWorld(t *testing.T, seed uint64, names ...string) *world {
+func newWorld(t testing.TB, seed uint64, names ...string) *world {
 	w := &world{t: t, at: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), rng: rand.New(rand.NewPCG(seed, 1))}
 	w.fabric = newFabric(w.rng, func() time.Time { return w.at })
 	for _, name := range names {

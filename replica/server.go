@@ -151,7 +151,7 @@ func (s *server) run(ctx context.Context) {
 }
 
 func (s *server) send(a answer) {
-	to := s.r.subjects.of(topicState, s.r.me.name, a.to)
+	to := s.r.subjects.of(stateOf, s.r.me.name, a.to)
 	if a.numbers {
 		m := numbersBody{s.r.publisher.numbers()}
 		s.buffer = s.r.send(to, typeNumbers, m.append(nil), s.buffer)

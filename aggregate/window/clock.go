@@ -28,6 +28,7 @@ type Clock struct {
 	resumed, down time.Duration
 	former        formerTicks
 	told          atomic.Pointer[toldMoment] // of a told clock, see told.go
+	timeline      *Timeline                  // of a told clock; nil: the clock is this process's own
 }
 
 // formerTicks describes the ticks of an earlier process: their length, and the shift of receiving

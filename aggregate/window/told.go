@@ -16,8 +16,9 @@ type toldMoment struct {
 // receiving time at. Both clocks then differ by a fixed duration, if at all.
 func NewToldClock(windows []time.Duration, at, tick time.Duration) *Clock {
 	c := NewClock(windows)
-	c.former = formerTicks{tick: tick, shift: max(c.Offset-at, 0)}
+	c.former, c.timeline = formerTicks{tick: tick, shift: max(c.Offset-at, 0)}, new(Timeline)
 	c.Tell(Moment{At: at})
+	c.timeline = new(Timeline) // the zero moment was told by nobody
 	return c
 }
 
@@ -34,6 +35,7 @@ func (c *Clock) Tell(m Moment) {
 	}
 	m.Tick = uint32(m.At / c.Tick)
 	c.told.Store(&toldMoment{Moment: m})
+	c.timeline.Told(m.At, time.Now())
 }
 
 // LetRun lets a told clock go on from where it stands, as if it had been told at a local time, until
@@ -42,6 +44,7 @@ func (c *Clock) LetRun(since time.Time) {
 	at := *c.told.Load()
 	at.runs = since
 	c.told.Store(&at)
+	c.timeline.LetRun(since)
 }
 
 func (m *toldMoment) now(tick time.Duration) Moment {
