@@ -203,13 +203,14 @@ func (t *Table) create(f *index.Identity, s *metric.Sample, now window.Moment) (
 	if e.Kind != s.Kind {
 		return lookup.Ref{}, metric.KindConflict
 	}
-	if refused := t.admission.Admit(lock.ObjectOf(e), e.Family.Key.Name, now.Tick); refused != metric.Applied {
+	labels := metric.TrustPackedLabels(f.Labels)
+	if refused := t.admission.Admit(lock.ObjectOf(e), e.Family.Key.Name, labels, now.Tick); refused != metric.Applied {
 		e.TidyLocked()
 		return lookup.Ref{}, refused
 	}
 	number, ok := t.blocks.take()
 	if !ok {
-		t.admission.Leave(lock.ObjectOf(e), e.Family.Key.Name)
+		t.admission.Leave(lock.ObjectOf(e), e.Family.Key.Name, labels)
 		e.TidyLocked()
 		return lookup.Ref{}, metric.OverLimit
 	}
@@ -230,7 +231,12 @@ func (t *Table) create(f *index.Identity, s *metric.Sample, now window.Moment) (
 // admit reports whether MaxSeries and MaxBytes allow one more series. If MaxSeries does not, admit
 // makes the sweep evict an idle series.
 func (t *Table) admit() bool {
-	if t.live.Load() >= int64(t.config.MaxSeries) {
+	live := t.live.Load()
+	if t.beside != nil {
+		series, _ := t.beside()
+		live += int64(series)
+	}
+	if live >= int64(t.config.MaxSeries) {
 		t.waiting.Add(1)
 		return false
 	}
@@ -239,7 +245,12 @@ func (t *Table) admit() bool {
 
 // memoryLeft reports whether state without a fixed size may grow under MaxBytes.
 func (t *Table) memoryLeft() bool {
-	if t.BodyBytes.Load()+t.logBytes.Load()+t.nameBytes.Load()+t.aliases.Used.Load() < t.config.MaxBytes {
+	used := t.UsedBytes()
+	if t.beside != nil {
+		_, bytes := t.beside()
+		used += bytes
+	}
+	if used < t.config.MaxBytes {
 		return true
 	}
 	t.outOfMemory.Store(true)

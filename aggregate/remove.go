@@ -45,9 +45,19 @@ func (t *Table) remove(o metric.Object, name string, why cause) int {
 // Remove removes the external series of a metric that have exactly these label sets, and returns
 // their number. The cost does not depend on how many other series have the name.
 func (t *Table) Remove(namespace, name string, sets []metric.Labels) int {
+	return t.removeSeries(metric.Object{Namespace: namespace}, name, sets, deleted)
+}
+
+// ShedSeries evicts the series of a metric of an object that have exactly these label sets, and
+// returns their number.
+func (t *Table) ShedSeries(o metric.Object, name string, sets []metric.Labels) int {
+	return t.removeSeries(o, name, sets, overLimit)
+}
+
+func (t *Table) removeSeries(o metric.Object, name string, sets []metric.Labels, why cause) int {
 	var gone []lookup.Ref
 	for _, set := range sets {
-		form := index.Identity{Object: metric.Object{Namespace: namespace}, Name: name, Labels: set.Packed()}
+		form := index.Identity{Object: o, Name: name, Labels: set.Packed()}
 		form.Hash(&t.index.Hash)
 		shard := t.canon.Shard(form.Sum)
 		shard.Mu.Lock()
@@ -56,7 +66,7 @@ func (t *Table) Remove(namespace, name string, sets []metric.Labels) int {
 		}
 		shard.Mu.Unlock()
 	}
-	return t.evict(gone, deleted, t.Clock.Now())
+	return t.evict(gone, why, t.Clock.Now())
 }
 
 // seriesOf finds the entries of a metric of one object, matched by UID too.

@@ -90,10 +90,10 @@ func ofACluster(t *testing.T, certificates string) prometheus.Gatherer {
 	}
 	p := started(t, filepath.Join(dir, "data"), "--standalone=false", "--kubeconfig", kubeconfig, "--namespace-metrics", "0", "--push-auth", "token",
 		"--push-tls-cert-file", filepath.Join(certificates, "tls.crt"), "--push-tls-key-file", filepath.Join(certificates, "tls.key"))
-	if r := p.cluster.limits.Admit(&metric.Object{Resource: "pods", Namespace: "shop", Name: "web-1", UID: "1"}, "seen", 1); r != metric.Identity {
+	if r := p.cluster.limits.Admit(&metric.Object{Resource: "pods", Namespace: "shop", Name: "web-1", UID: "1"}, "seen", metric.Labels{}, 1); r != metric.Identity {
 		t.Errorf("a pod that nobody knows: %v, want %v", r, metric.Identity)
 	}
-	if r := p.cluster.limits.Admit(&metric.Object{Namespace: "shop"}, "seen", 1); r != metric.OverLimit {
+	if r := p.cluster.limits.Admit(&metric.Object{Namespace: "shop"}, "seen", metric.Labels{}, 1); r != metric.OverLimit {
 		t.Errorf("a limit of no metrics: %v, want %v", r, metric.OverLimit)
 	}
 	if p.cluster.observer().SendersChanged(nil); !p.cluster.readmit.Load() {

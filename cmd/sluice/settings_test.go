@@ -122,10 +122,11 @@ func TestEveryFieldIsASettingOrNone(t *testing.T) {
 		"receiver.DrainTimeout": "internal", "receiver.Pending": "internal",
 		"push.Dialect": "made from dialect", "push.MaxBufferedBytes": "made from http-max-body",
 		"push.MaxHeaderBytes": "a protocol's limit", "push.MaxLineBytes": "a protocol's limit",
+		"limit.Origin":   "the name of the replica, from replica-name",
 		"push.MaxLabels": "a protocol's limit", "push.MaxLabelBytes": "a protocol's limit",
 		"push.ReadTimeout": "internal", "push.WriteTimeout": "internal", "push.IdleTimeout": "internal",
 		"push.SyncTimeout": "internal", "push.PendingTimeout": "internal", "push.ShutdownTimeout": "internal",
-		"cluster.Version": "the build's", "store.ProbeTimeout": "internal", "store.StopTimeout": "internal",
+		"cluster.Version": "the build's", "cluster.Replica": "from replica-name", "store.ProbeTimeout": "internal", "store.StopTimeout": "internal",
 		"api.CertDir": "made from data-dir", "api.RequestTimeout": "internal", "api.ShutdownDelay": "internal",
 		"api.AnyProxyName": "the API server has the safer setting",
 	}
