@@ -102,12 +102,21 @@ func TestReplicaCertificate(t *testing.T) {
 	if string(api.Data["ca.crt"]) == string(secret.Data["ca.crt"]) {
 		t.Error("the CA of the metrics APIs makes replicas, too")
 	}
-	template := only[*apps.StatefulSet](t, objects).Spec.Template.Spec
-	file := fileOf(t, objects)
-	for _, key := range []string{"cert", "key", "ca"} {
-		path := fmt.Sprint(file["replica-tls-"+key+"-file"])
-		if !mounts(template, path, "sluice-replica-tls") {
-			t.Errorf("replica-tls-%s-file is %s, which is not mounted", key, path)
+}
+
+// TestReplicaCertificateIsMounted: from the Secret of each source.
+func TestReplicaCertificateIsMounted(t *testing.T) {
+	for set, secret := range map[string]string{
+		"replicaTLS.source=generated":                             "sluice-replica-tls",
+		"replicaTLS.source=cert-manager":                          "sluice-replica-tls",
+		"replicaTLS.source=secret,replicaTLS.secret.name=replica": "replica",
+	} {
+		objects := strictly(t, mustRender(t, "", "replicas=2", set))
+		pod, file := only[*apps.StatefulSet](t, objects).Spec.Template.Spec, fileOf(t, objects)
+		for _, key := range []string{"cert", "key", "ca"} {
+			if path := fmt.Sprint(file["replica-tls-"+key+"-file"]); !mounts(pod, path, secret) {
+				t.Errorf("%s: replica-tls-%s-file is %s, which is not mounted from the Secret %s", set, key, path, secret)
+			}
 		}
 	}
 }
