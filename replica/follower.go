@@ -48,12 +48,15 @@ type follower struct {
 type restart struct {
 	incarnation                  uint64
 	began                        time.Time
-	beat                         beatBody // the newest that is applied; its clock is not kept
+	beat, newest                 beatBody // the heartbeat that is applied, and the newest
 	beats                        uint64   // the number of the newest
 	blocks                       []followedBlock
-	digest                       uint64 // of the blocks that are not lacking
-	lacking                      int    // blocks
-	complete                     bool   // as of the newest heartbeat
+	digest                       uint64    // of the blocks that are not lacking
+	lacking                      int       // blocks
+	arrived                      int       // of these
+	incomplete                   time.Time // since when the newest flush waits for what is missing; zero: it does not
+	partial                      bool      // flushes are applied though something is missing, until one is complete
+	complete                     bool      // as of the newest heartbeat
 	pending                      pending
 	docs                         followedDocuments
 	asked                        uint64 // the flush that the origin waits for; 0: none
@@ -210,10 +213,11 @@ func (f *follower) handleBeatLocked(p *parcel, now time.Time) error {
 	if !f.beginLocked(&m, now) {
 		return nil
 	}
-	if m.flush > f.beat.flush {
-		f.applyLocked(&m, now)
+	if m.flush >= f.newest.flush {
+		f.newest = m
 	}
-	f.compareLocked(&m, now)
+	f.tryLocked(now)
+	f.compareLocked(now)
 	f.askLocked(now)
 	return nil
 }

@@ -105,8 +105,11 @@ func (c *chaos) restart(n *node) {
 	case p == 0:
 		n.disk = nil
 	case p < 3 && n.diskBefore != nil:
-		c.lost[c.epochs[n]] += n.disk.total() - n.diskBefore.total()
 		n.disk = n.diskBefore
+	}
+	if n.disk != nil {
+		// Followers may have read a whole block after the last flush.
+		c.lost[c.epochs[n]] += n.table.total() - n.disk.total()
 	}
 	if n.disk != nil && c.rng.IntN(10) == 0 {
 		n.disk.windows = byte(c.rng.IntN(3))
