@@ -21,8 +21,8 @@ type follower struct {
 	key   originKey
 	shown Shadow // visible to readers; origins.mu guards it
 
-	inbox    chan parcel
-	waiting  atomic.Int64 // bytes in the inbox
+	inbox    *inbox
+	progress atomic.Pointer[progress]
 	received atomic.Uint64
 	gaps     atomic.Uint64
 	resyncs  atomic.Uint64
@@ -73,22 +73,11 @@ type followedBlock struct {
 	tries   int
 }
 
-// parcel is a message that was received.
-type parcel struct {
-	header
-	piece []byte
-}
-
-// inboxLength bounds the messages that wait for a follower, besides their bytes.
-const inboxLength = 8192
-
 func newFollower(r *Replica, key originKey) *follower {
-	f := &follower{r: r, key: key, closed: make(chan struct{})}
-	if !r.inline {
-		f.inbox = make(chan parcel, inboxLength)
-	}
+	f := &follower{r: r, key: key, inbox: newInbox(), closed: make(chan struct{})}
 	f.heard.Store(int64(r.now().Sub(r.started)))
 	f.advanced = r.now()
+	f.reportLocked()
 	return f
 }
 
@@ -101,9 +90,10 @@ func (f *follower) run() {
 		case <-f.closed:
 			f.end()
 			return
-		case p := <-f.inbox:
-			f.waiting.Add(-int64(len(p.piece)))
-			f.handle(&p, f.r.now())
+		case <-f.inbox.wake:
+			for _, p := range f.inbox.take() {
+				f.handle(&p, f.r.now())
+			}
 		case <-every.C:
 			f.step(f.r.now())
 		}
@@ -219,7 +209,19 @@ func (f *follower) handleBeatLocked(p *parcel, now time.Time) error {
 	f.tryLocked(now)
 	f.compareLocked(now)
 	f.askLocked(now)
+	f.reportLocked()
 	return nil
+}
+
+// progress is what readers of the status see while messages are being applied.
+type progress struct {
+	advanced time.Time
+	offset   time.Duration
+	complete bool
+}
+
+func (f *follower) reportLocked() {
+	f.progress.Store(&progress{f.advanced, f.offset.least(), f.complete})
 }
 
 // olderProcess notices that a process of an older incarnation still sends heartbeats.

@@ -44,15 +44,7 @@ func (o *origins) deliver(h *header, piece []byte) {
 		f.handle(&p, o.r.now())
 		return
 	}
-	if f.waiting.Add(int64(len(piece))) > maxBody {
-		f.waiting.Add(-int64(len(piece)))
-		o.r.reject(reasonFlood, h.name, "messages arrive faster than they can be applied; whole blocks will be asked for")
-		return
-	}
-	select {
-	case f.inbox <- p:
-	default:
-		f.waiting.Add(-int64(len(piece)))
+	if !f.inbox.put(p) {
 		o.r.reject(reasonFlood, h.name, "messages arrive faster than they can be applied; whole blocks will be asked for")
 	}
 }

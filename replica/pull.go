@@ -21,6 +21,7 @@ func (f *follower) compareLocked(now time.Time) {
 		return
 	}
 	f.complete = f.beat.flush == m.flush && f.lacking == 0 && f.digest == m.digest
+	defer f.reportLocked()
 	switch {
 	case f.complete:
 		f.joined.Store(true)

@@ -45,9 +45,8 @@ func (f *follower) status(now time.Time) OriginStatus {
 	if shown := f.r.origins.shows(f); shown != nil {
 		s.Series, s.Bytes = shown.Series(), shown.Bytes()
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	s.Lag, s.Offset, s.Complete = now.Sub(f.advanced), f.offset.least(), f.complete
+	p := f.progress.Load()
+	s.Lag, s.Offset, s.Complete = now.Sub(p.advanced), p.offset, p.complete
 	s.StandingStill = s.Lag >= standsAfter
 	return s
 }
