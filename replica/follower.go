@@ -46,21 +46,28 @@ type follower struct {
 
 // restart is the state that begins anew with each incarnation.
 type restart struct {
-	incarnation                  uint64
-	began                        time.Time
-	beat, newest                 beatBody // the heartbeat that is applied, and the newest
-	beats                        uint64   // the number of the newest
-	blocks                       []followedBlock
-	digest                       uint64    // of the blocks that are not lacking
-	lacking                      int       // blocks
-	arrived                      int       // of these
-	incomplete                   time.Time // since when the newest flush waits for what is missing; zero: it does not
-	partial                      bool      // flushes are applied though something is missing, until one is complete
-	complete                     bool      // as of the newest heartbeat
-	pending                      pending
-	docs                         followedDocuments
-	asked                        uint64 // the flush that the origin waits for; 0: none
-	askedNumbers, askedDocuments time.Time
+	incarnation uint64
+	began       time.Time
+	beats       uint64   // the number of the newest heartbeat
+	newest      beatBody // that heartbeat, or an earlier one of the same flush
+	beat        beatBody // the heartbeat whose flush is applied
+
+	blocks  []followedBlock
+	digest  uint64 // of the blocks that are of this incarnation
+	lacking int    // blocks that lack a delta
+	arrived int    // blocks of these that have come whole
+	pending pending
+	// incomplete is the time since which the newest flush waits for what is missing; zero: it does
+	// not. partial is set when the wait is over: flushes are applied as they are until one is
+	// complete.
+	incomplete   time.Time
+	partial      bool
+	complete     bool // the shadow is equal to the origin as of the newest heartbeat
+	askedNumbers time.Time
+
+	docs           followedDocuments
+	askedDocuments time.Time
+	askedFlush     uint64 // the flush that the origin waits for; 0: none
 }
 
 // followedBlock is a block of the shadow.
@@ -68,7 +75,7 @@ type followedBlock struct {
 	has     bool   // the block is of this incarnation
 	seq     uint64 // its newest delta
 	lacks   bool   // a delta is missing: the block must be asked for
-	arrived bool   // a whole block waits for the next heartbeat
+	arrived bool   // it has come whole, and is pending
 	asked   time.Time
 	tries   int
 }
@@ -253,7 +260,7 @@ func (f *follower) succeedsLocked(incarnation, number uint64, now time.Time) boo
 		return again
 	}
 	if again && now.Sub(f.began) > olderAfter {
-		f.r.reject(reasonName, f.key.name, "two processes have this name and the state of one data folder; the one that started later counts")
+		f.r.reject(reasonName, f.key.name, sameState)
 	}
 	return false
 }

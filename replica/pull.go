@@ -120,16 +120,16 @@ func (f *follower) applyDocumentsLocked(m *documentsBody) {
 
 // noteSyncLocked answers the question whether a flush is applied, at once or when it is.
 func (f *follower) noteSyncLocked(m *syncBody) {
-	f.asked = max(f.asked, m.flush)
+	f.askedFlush = max(f.askedFlush, m.flush)
 	f.answerSyncLocked()
 }
 
 // answerSyncLocked tells an origin that the flush that it asked for is applied here.
 func (f *follower) answerSyncLocked() {
-	if f.asked == 0 || !f.complete || f.beat.flush < f.asked {
+	if f.askedFlush == 0 || !f.complete || f.beat.flush < f.askedFlush {
 		return
 	}
-	f.asked = 0
+	f.askedFlush = 0
 	m := syncBody{of: sender{epoch: f.key.epoch, incarnation: f.incarnation}, flush: f.beat.flush}
 	f.r.send(f.r.subjects.of(syncedOf, f.key.name, f.r.me.name), typeSynced, m.append(nil), nil)
 }

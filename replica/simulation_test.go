@@ -183,7 +183,8 @@ func (c *chaos) exact() {
 					want = other.table.blocks[i].values
 				}
 				if have != want {
-					c.t.Fatalf("%s has %v in block %d of %s, want %v: %+v, lacking %d, refused %v, %+v, beat %d %d", n.name, have, i, other.name, want, f.blocks[i], f.lacking, f.refused, f.status(c.at), f.beats, f.beat.flush)
+					c.t.Fatalf("%s has %v in block %d of %s, want %v: %+v, lacking %d, %+v",
+						n.name, have, i, other.name, want, f.blocks[i], f.lacking, f.status(c.at))
 				}
 			}
 			if !f.complete || shadow.at+1000 < other.table.at {

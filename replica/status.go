@@ -41,7 +41,8 @@ func (r *Replica) Origins() []OriginStatus {
 }
 
 func (f *follower) status(now time.Time) OriginStatus {
-	s := OriginStatus{Name: f.key.name, Left: f.left.Load(), Gaps: f.gaps.Load(), Resyncs: f.resyncs.Load(), Received: f.received.Load()}
+	s := OriginStatus{Name: f.key.name, Left: f.left.Load()}
+	s.Gaps, s.Resyncs, s.Received = f.gaps.Load(), f.resyncs.Load(), f.received.Load()
 	if shown := f.r.origins.shows(f); shown != nil {
 		s.Series, s.Bytes = shown.Series(), shown.Bytes()
 	}

@@ -142,7 +142,8 @@ func (p *process) flush() {
 
 // push counts.
 func (p *process) push(name string, pod int, n int64) {
-	s := metric.Sample{Name: []byte(name), Separator: ':', Kind: metric.Counter, Op: metric.Add, Whole: n, Tags: fmt.Append(nil, pod)}
+	s := metric.Sample{Name: []byte(name), Separator: ':', Kind: metric.Counter, Op: metric.Add, Whole: n}
+	s.Tags = fmt.Append(nil, pod)
 	p.writer.Online()
 	if got := p.writer.Apply(&s); got != metric.Applied {
 		p.t.Fatal(got)
@@ -153,7 +154,8 @@ func (p *process) push(name string, pod int, n int64) {
 
 // read returns the merged values of a metric, by pod. It is empty if there is none.
 func (p *process) read(expression string) map[string]metric.Number {
-	points, _ := p.merged.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.ParseExpression(expression)})
+	q := metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.ParseExpression(expression)}
+	points, _ := p.merged.Objects(q)
 	values := map[string]metric.Number{}
 	for _, one := range points {
 		values[one.Object.Name] = one.Value
