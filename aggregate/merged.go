@@ -62,6 +62,13 @@ func (m *Merged) SetShadows(shadows []*Shadow) {
 		}
 	}
 	m.peers.Store(&all)
+	m.own.SetTwins(func(yield func(*Table) bool) {
+		for _, p := range all {
+			if !yield(p.shadow.Table()) {
+				return
+			}
+		}
+	})
 }
 
 // SetRank sets the number of shadows whose origins' names sort before the own name. Where origins

@@ -95,11 +95,19 @@ func (s *Shadow) Begin(clock []byte) error {
 	}
 	s.End()
 	t := s.newTable(saved.at, saved.tick())
-	t.SetSeed.Store(saved.seed)
+	s.hearSeed(t, saved.seed)
 	t.readsStateOf(saved.windows)
 	t.Clock.Tell(saved.moment(0))
 	s.table.Store(t)
 	return nil
+}
+
+// hearSeed follows the seed of the origin's sets.
+func (s *Shadow) hearSeed(t *Table, seed uint64) {
+	t.SetSeed.Store(seed)
+	if s.own != nil {
+		s.own.hearSeed(seed)
+	}
 }
 
 func (s *Shadow) readClock(clock []byte) (savedClock, error) {
@@ -128,6 +136,7 @@ func (s *Shadow) Advance(clock []byte, correction time.Duration) error {
 		return err
 	}
 	t.Clock.Tell(saved.moment(correction))
+	s.hearSeed(t, saved.seed)
 	now := time.Now()
 	s.heard.Store(&now)
 	s.shrinkSome()

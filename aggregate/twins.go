@@ -7,7 +7,6 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate/index"
 	"github.com/sluice-metrics/sluice/aggregate/kind"
 	"github.com/sluice-metrics/sluice/aggregate/lookup"
-	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -117,30 +116,4 @@ func (t *Table) hearOf(b *block, place uint32, ahead int64) {
 		return
 	}
 	t.withSeries(&form, b.page.kinds[place], func(own *block, at uint32) { kind.AdoptLocked(&t.Env, own.handle(at), &n, false) })
-}
-
-// AdoptSetSeed makes the table hash the members of sets with the seed of other replicas, so that
-// sets can be united. Sets that exist keep their members (kind/set_seed.go). The next delta of each
-// block saves them.
-func (t *Table) AdoptSetSeed(seed uint64) {
-	if t.SetSeed.Load() == seed {
-		return
-	}
-	now := t.Clock.Now()
-	t.AdoptSeed(seed, now.Tick)
-	for i := range t.blocks.made.Load() {
-		t.reseedBlock(t.blocks.at[i].Load(), now)
-	}
-}
-
-// reseedBlock makes the sets of a block change to the table's seed.
-func (t *Table) reseedBlock(b *block, now window.Moment) {
-	for place := range uint32(kind.BlockSeries) {
-		b.history.Lock()
-		if b.page.cells[place].State.Load()&kind.Live != 0 && b.page.kinds[place] == metric.Set {
-			t.rollSeriesLocked(b, place, b.tickLocked(place, now))
-			b.unsaved.Mark(place)
-		}
-		b.history.Unlock()
-	}
 }
