@@ -30,7 +30,7 @@ func newFleet(t testing.TB, n int) *fleet {
 		table := New(c, describeByPod, quiet())
 		r.origins = append(r.origins, &fixture{Table: table, t: t, w: table.NewWriter()})
 		r.disks = append(r.disks, newSaved())
-		time.Sleep(3 * time.Second) // so that the lifetime clocks differ
+		time.Sleep(6 * time.Second) // so that the lifetime clocks differ, but no units of windows
 	}
 	for _, f := range r.origins {
 		f.w.Offline()
