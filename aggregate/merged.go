@@ -62,9 +62,9 @@ func (m *Merged) SetShadows(shadows []*Shadow) {
 		}
 	}
 	m.peers.Store(&all)
-	m.own.SetTwins(func(yield func(*Table) bool) {
-		for _, p := range all {
-			if !yield(p.shadow.Table()) {
+	m.own.SetTwins(func(yield func(*Table, bool) bool) {
+		for i, p := range all {
+			if !yield(p.shadow.Table(), i < int(m.rank.Load())) {
 				return
 			}
 		}

@@ -55,7 +55,7 @@ type Table struct {
 	removals removalLog
 	slow     slowPushLog
 	mixed    kindConflicts
-	others   atomic.Pointer[iter.Seq[*Table]] // of other origins, see twins.go
+	others   atomic.Pointer[iter.Seq2[*Table, bool]] // of other origins, see twins.go
 
 	// written are the windows that the restored state was saved with. sameWindows is set if they
 	// equal the table's.
