@@ -34,6 +34,8 @@ type Shadow struct {
 	// former one, which is empty by then.
 	table atomic.Pointer[Table]
 	heard atomic.Pointer[time.Time] // local time of the last Advance
+	// zero is the date of receiving time zero by the origin's own clock, in Unix nanoseconds.
+	zero atomic.Int64
 
 	// The fields below belong to the replaying goroutine.
 	held    int                 // places in use
@@ -97,6 +99,7 @@ func (s *Shadow) Begin(clock []byte) error {
 	t := s.newTable(saved.at, saved.tick())
 	s.hearSeed(t, saved.seed)
 	t.readsStateOf(saved.windows)
+	s.zero.Store(saved.zero())
 	t.Clock.Tell(saved.moment(0))
 	s.table.Store(t)
 	return nil
@@ -128,6 +131,9 @@ func (s *savedClock) moment(correction time.Duration) window.Moment {
 	return window.Moment{At: s.at, Wall: s.life.Wall.Add(correction), Life: s.life.Life, Epoch: time.Unix(0, s.life.Epoch).Add(correction)}
 }
 
+// zero is the date of receiving time zero, in Unix nanoseconds.
+func (s *savedClock) zero() int64 { return s.life.Epoch + int64(s.life.Life-s.at) }
+
 // Advance sets the shadow's clock to the origin's. correction is added to the origin's dates.
 func (s *Shadow) Advance(clock []byte, correction time.Duration) error {
 	t := s.Table()
@@ -135,6 +141,7 @@ func (s *Shadow) Advance(clock []byte, correction time.Duration) error {
 	if err != nil {
 		return err
 	}
+	s.zero.Store(saved.zero())
 	t.Clock.Tell(saved.moment(correction))
 	s.hearSeed(t, saved.seed)
 	now := time.Now()
