@@ -26,14 +26,19 @@ func newFleet(t testing.TB, n int) *fleet {
 	return newFleetAfter(t, n, 6*time.Second) // the lifetime clocks differ, but no units of windows
 }
 
+// newReplica is newFixture for a replica.
+func newReplica(t testing.TB) *fixture {
+	c := DefaultConfig()
+	c.Replicated = true
+	table := New(c, describeByPod, quiet())
+	return &fixture{Table: table, t: t, w: table.NewWriter()}
+}
+
 // newFleetAfter makes origins that begin one after the other.
 func newFleetAfter(t testing.TB, n int, pause time.Duration) *fleet {
 	r := &fleet{t: t}
 	for range n {
-		c := DefaultConfig()
-		c.Replicated = true
-		table := New(c, describeByPod, quiet())
-		r.origins = append(r.origins, &fixture{Table: table, t: t, w: table.NewWriter()})
+		r.origins = append(r.origins, newReplica(t))
 		r.disks = append(r.disks, newSaved())
 		time.Sleep(pause)
 	}
