@@ -18,6 +18,7 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/group"
 	"github.com/sluice-metrics/sluice/receiver/push"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
+	"github.com/sluice-metrics/sluice/replica/natsbus"
 	"github.com/sluice-metrics/sluice/store"
 )
 
@@ -36,6 +37,7 @@ type serverConfig struct {
 	ignore     []string // patterns of metric names
 	table      aggregate.Config
 	store      store.Config
+	natsbus    natsbus.Config
 	api        adapter.Config
 	operations operations.Config
 
@@ -75,6 +77,7 @@ func defaultConfig() *serverConfig {
 		ignore:     limit.DefaultIgnored,
 		table:      aggregate.DefaultConfig(),
 		store:      defaultStore(),
+		natsbus:    natsbus.DefaultConfig(),
 		api:        adapter.DefaultConfig(),
 		operations: operations.DefaultConfig(),
 	}
@@ -179,7 +182,7 @@ func (c *serverConfig) validate(faults ...error) error {
 	}{
 		{"statsd", &c.receiver}, {"push", &c.push}, {"groups", &c.groups}, {"identity", &c.identity},
 		{"cluster", &c.cluster}, {"limit", &c.limit}, {"table", &c.table}, {"store", &c.store},
-		{"api", &c.api}, {"operations", &c.operations},
+		{"natsbus", &c.natsbus}, {"api", &c.api}, {"operations", &c.operations},
 	} {
 		for _, fault := range config.Split(stage.config.Validate()) {
 			worded, ok := c.word(stage.config, fault)
