@@ -52,13 +52,14 @@ var mayImport = map[string][]string{
 	"store/folder":         {"durable", "store/format"},
 	"store/wal":            {"durable", "store/format"},
 	"store/database":       {"durable", "footprint", "store/format", "store/folder", "store/wal"},
+	"deletion":             {"metric"},
 	"replica":              {"aggregate/blob", "config", "ratelog"}, // a table is an interface
 	"replica/natsbus":      {"config", "ratelog"},
 	"adapter":              {"adapter/valuelist", "config", "metric", "connlimit", "durable"},
 	"adapter/cluster":      {"config", "metric"},
 	"adapter/valuelist":    {"metric"},
 	"loadtest":             {}, // it speaks the wire only
-	"cmd/sluice":           {"config", "metric", "durable", "footprint", "operations", "receiver", "receiver/ledger", "receiver/pending", "receiver/statsd", "receiver/group", "receiver/push", "identity", "limit", "workload", "aggregate", "store", "replica", "replica/natsbus", "adapter", "adapter/cluster"},
+	"cmd/sluice":           {"config", "metric", "deletion", "durable", "footprint", "operations", "receiver", "receiver/ledger", "receiver/pending", "receiver/statsd", "receiver/group", "receiver/push", "identity", "limit", "workload", "aggregate", "store", "replica", "replica/natsbus", "adapter", "adapter/cluster"},
 	"cmd/sluice-loadtest":  {"loadtest"},
 
 	// HTTP push: the protocols stand on the server, and receiver/push joins them.

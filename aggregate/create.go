@@ -1,6 +1,8 @@
 package aggregate
 
 import (
+	"time"
+
 	"github.com/sluice-metrics/sluice/aggregate/index"
 	"github.com/sluice-metrics/sluice/aggregate/kind"
 	"github.com/sluice-metrics/sluice/aggregate/lookup"
@@ -216,6 +218,7 @@ func (t *Table) create(f *index.Identity, s *metric.Sample, now window.Moment) (
 	}
 	b, place := t.blocks.of(number)
 	t.fill(b, place, newcomer{entry: e, labels: lock.Shared(&t.index.Hash, f.Labels), born: now.Tick, seen: now.Stamp()})
+	b.series[place].bornMillis = uint32(now.At % t.Clock.Tick / time.Millisecond)
 	b.page.setTTL(place, s.TTL)
 	if s.TTL == 0 && f.Bound {
 		b.page.setTTL(place, metric.Forever)
@@ -274,7 +277,7 @@ type newcomer struct {
 // fill writes a new series into a free place.
 func (t *Table) fill(b *block, place uint32, n newcomer) {
 	s, c := &b.series[place], &b.page.cells[place]
-	s.entry, s.born = n.entry, n.born
+	s.entry, s.born, s.bornMillis = n.entry, n.born, 0
 	s.setLabels(n.labels)
 	b.page.kinds[place] = n.entry.Kind
 	b.page.ttls[place].Store(0)

@@ -11,19 +11,23 @@ import (
 // Delete removes the series that a query selects and returns their number. It ignores stat and
 // window. Unlike a read, it does not fall back to the cluster-wide metric.
 func (t *Table) Delete(q metric.Query) int {
-	var gone []lookup.Ref
+	return t.evict(t.selected(&q), deleted, t.Clock.Now())
+}
+
+// selected returns the live series that a query selects.
+func (t *Table) selected(q *metric.Query) (all []lookup.Ref) {
 	key := index.Key{Resource: q.Resource, Namespace: q.Namespace, Name: q.Expression.Name}
-	for _, one := range t.index.Find(key, &q, t.index.ScopeOf(key, &q), new(index.Buffer)) {
+	for _, one := range t.index.Find(key, q, t.index.ScopeOf(key, q), new(index.Buffer)) {
 		for _, r := range one.Series {
 			b, place := t.blocks.of(r.Number)
 			b.history.Lock()
 			if b.page.cells[place].State.Load() == r.State && (q.MatchLabels == nil || q.MatchLabels(b.series[place].labels())) {
-				gone = append(gone, r)
+				all = append(all, r)
 			}
 			b.history.Unlock()
 		}
 	}
-	return t.evict(gone, deleted, t.Clock.Now())
+	return all
 }
 
 // End removes the metric of an object that no longer exists, and returns the number of removed

@@ -2,6 +2,7 @@ package main
 
 import (
 	"github.com/sluice-metrics/sluice/aggregate"
+	"github.com/sluice-metrics/sluice/deletion"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -10,6 +11,8 @@ import (
 type freshTable struct {
 	*aggregate.Merged
 	freshen func()
+	// deletions are told to other replicas; nil: there are none.
+	deletions *deletion.Log
 }
 
 func (t freshTable) Objects(q metric.Query) ([]metric.Point, error) {
@@ -24,5 +27,11 @@ func (t freshTable) External(q metric.Query) ([]metric.Point, error) {
 
 func (t freshTable) Delete(q metric.Query) int {
 	t.freshen()
+	if t.deletions != nil {
+		t.deletions.Add(&deletion.Selector{
+			Resource: q.Resource, Namespace: q.Namespace, Object: q.Object,
+			Name: q.Expression.Name, Labels: q.RequiredLabels,
+		})
+	}
 	return t.Merged.Delete(q)
 }

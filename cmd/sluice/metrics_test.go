@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -24,7 +25,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	p := started(t, t.TempDir(), "--statsd-unix", t.TempDir()+"/stream")
 	atFirst := namesOf(t, p.registry)
 	useEverything(t, p)
-	all := both{p.registry, ofACluster(t, p.cfg.store.Dir)}
+	all := both{p.registry, both{ofACluster(t, p.cfg.store.Dir), ofReplicas(t)}}
 	table := metricsTable(t, all)
 
 	text, err := os.ReadFile(metricsFile)
@@ -108,6 +109,18 @@ func ofACluster(t *testing.T, certificates string) prometheus.Gatherer {
 }
 
 // both shows what either has, once.
+// ofReplicas is the registry of a replica that has heard of another one.
+func ofReplicas(t *testing.T) prometheus.Gatherer {
+	t.Helper()
+	all := replicasOf(t, 2, secured(t)...)
+	for _, r := range all {
+		r.start()
+		r.count("jobs", 1)
+	}
+	reads(t, "jobs", 2, 10*time.Second, all...)
+	return all[0].registry
+}
+
 type both struct{ one, other prometheus.Gatherer }
 
 func (b both) Gather() ([]*dto.MetricFamily, error) {

@@ -5,11 +5,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // testReplica is one of several servers of a test. It can be stopped and started again.
@@ -120,4 +126,187 @@ func TestReplicasAnswerWithTheSum(t *testing.T) {
 		r.count("jobs", i+1)
 	}
 	reads(t, "jobs", 3, 10*time.Second, all...)
+}
+
+// secured returns the flags of TLS between replicas, with the certificate that a server has made
+// for its metrics APIs on loopback.
+func secured(t *testing.T) []string {
+	t.Helper()
+	dir := started(t, t.TempDir()).cfg.store.Dir
+	return []string{"--replica-tls-cert-file", filepath.Join(dir, "tls.crt"),
+		"--replica-tls-key-file", filepath.Join(dir, "tls.key"), "--replica-tls-ca-file", filepath.Join(dir, "ca.crt")}
+}
+
+// ready waits for the line of the replicas in /readyz.
+func (r *testReplica) ready() {
+	r.t.Helper()
+	ready, detail := false, ""
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		for _, check := range r.checks() {
+			if check.Name == "replicas" {
+				ready, detail = check.State()
+			}
+		}
+		if ready {
+			return
+		}
+	}
+	r.t.Fatalf("not ready: %s", detail)
+}
+
+// Three replicas over TLS: one joins late and is ready with the values of all, one ends in order and
+// takes nothing with it, and comes back with its own values from its disk.
+func TestReplicasComeAndGo(t *testing.T) {
+	all := replicasOf(t, 3, secured(t)...)
+	a, b, c := all[0], all[1], all[2]
+	a.start()
+	b.start()
+	a.count("jobs", 1)
+	b.count("jobs", 2)
+	reads(t, "jobs", 3, 10*time.Second, a, b)
+
+	c.start()
+	c.ready()
+	if got := c.total("jobs"); got != 3 {
+		t.Errorf("a late replica is ready and reads %v, want 3", got)
+	}
+	c.count("jobs", 4)
+	reads(t, "jobs", 7, 10*time.Second, all...)
+
+	b.count("jobs", 8) // not flushed yet
+	b.end()
+	for _, r := range []*testReplica{a, c} {
+		if got := r.total("jobs"); got != 15 {
+			t.Errorf("after the end of another replica %s reads %v, want 15", r.cfg.natsbus.Name, got)
+		}
+	}
+	b.start()
+	b.ready()
+	if got := b.total("jobs"); got != 15 {
+		t.Errorf("a replica that was restarted reads %v, want 15", got)
+	}
+	b.count("jobs", 16)
+	reads(t, "jobs", 31, 10*time.Second, all...)
+}
+
+// A process whose certificate another authority signed stays alone, and both sides go on.
+func TestReplicaOfAnotherAuthority(t *testing.T) {
+	all := replicasOf(t, 2, secured(t)...)
+	all[1].flags = append(all[1].flags, secured(t)...) // later flags win
+	for i, r := range all {
+		r.start()
+		r.count("jobs", i+1)
+	}
+	for i, r := range all {
+		r.ready()
+		reads(t, "jobs", float64(i+1), 5*time.Second, r)
+	}
+	time.Sleep(2 * time.Second)
+	for i, r := range all {
+		reads(t, "jobs", float64(i+1), time.Second, r)
+	}
+	if refused := valueOf(t, all[0].registry, "sluice_replica_refused_connections_total"); refused == 0 {
+		t.Error("no refused connection is counted")
+	}
+}
+
+// valueOf is the value of a metric without labels.
+func valueOf(t *testing.T, from prometheus.Gatherer, name string) float64 {
+	t.Helper()
+	families, err := from.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == name {
+			m := family.GetMetric()[0]
+			return m.GetCounter().GetValue() + m.GetGauge().GetValue()
+		}
+	}
+	t.Fatalf("no metric %s", name)
+	return 0
+}
+
+// A replica that is killed leaves its values with the others.
+func TestKilledReplica(t *testing.T) {
+	all := replicasOf(t, 2, "--replica-insecure")
+	a, b := all[0], all[1]
+	a.start()
+	a.count("jobs", 1)
+	killed := startServingBy(t, exec.Command(os.Args[0], onFreePorts(b.dir, b.flags...)...))
+	body := strings.NewReader("jobs:2|c\n")
+	answer, err := http.Post(killed.at+"/v1/statsd?sync=true", "text/plain", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	reads(t, "jobs", 3, 10*time.Second, a)
+	if err := syscall.Kill(-killed.cmd.Process.Pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-killed.done
+	for range 20 {
+		if got := a.total("jobs"); got != 3 {
+			t.Fatalf("reads %v after another replica was killed, want 3", got)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	b.start()
+	b.ready()
+	b.count("jobs", 4)
+	reads(t, "jobs", 7, 10*time.Second, a, b)
+}
+
+// The store's last flush is handed over before the connections end, and the APIs answer meanwhile.
+func TestReplicasStopAfterTheStore(t *testing.T) {
+	r := replicasOf(t, 1, "--replica-insecure")[0]
+	r.start()
+	var names []string
+	for _, s := range r.stages() {
+		names = append(names, s.name)
+	}
+	if got := strings.Join(names, " "); !strings.Contains(got, "table store replicas bus api") {
+		t.Errorf("the stages stop in the order %s", got)
+	}
+}
+
+// Without other replicas there is nothing of them.
+func TestNoReplicas(t *testing.T) {
+	p := started(t, t.TempDir())
+	if p.replication != (replication{}) || p.cfg.table.Replicated {
+		t.Errorf("%+v, want nothing", p.replication)
+	}
+	for _, s := range p.stages() {
+		if s.name == "replicas" || s.name == "bus" {
+			t.Errorf("there is a stage %s", s.name)
+		}
+	}
+}
+
+func TestReplicaPortInUse(t *testing.T) {
+	r := replicasOf(t, 1, "--replica-insecure")[0]
+	r.start()
+	code, _, errs := called(t, onFreePorts(t.TempDir(), r.flags...)...)
+	if code != exitFailed || !strings.Contains(errs, "--replica-listen "+r.cfg.natsbus.Listen+" is in use") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+}
+
+func TestFaultsOfReplicas(t *testing.T) {
+	for want, flags := range map[string][]string{
+		"--replica-peers is set without TLS; must have --replica-tls-cert-file, --replica-tls-key-file and --replica-tls-ca-file": {"--replica-peers", "a:6222"},
+		"--nats-url is set, and so is --replica-peers": {"--replica-peers", "a:6222", "--replica-insecure", "--nats-url", "nats://b:4222"},
+		"--replica-name is \"A\"":                      {"--replica-name", "A"},
+	} {
+		code, _, errs := called(t, onFreePorts(t.TempDir(), flags...)...)
+		if code != exitUsage || !strings.Contains(errs, want) {
+			t.Errorf("%v: exit code %d: %s", flags, code, errs)
+		}
+	}
+	missing := filepath.Join(t.TempDir(), "missing.pem")
+	code, _, errs := called(t, onFreePorts(t.TempDir(), "--replica-peers", "a:6222", "--replica-listen", "127.0.0.1:0",
+		"--replica-tls-cert-file", missing, "--replica-tls-key-file", missing, "--replica-tls-ca-file", missing)...)
+	if code != exitFailed || !strings.Contains(errs, "--replica-tls-cert-file cannot be read") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
 }

@@ -117,9 +117,11 @@ func (p *dataPath) makeTable(context.Context) error {
 		}
 		return p.resolver.Describe(s, d)
 	}, p.log)
+	p.countShadows()
 	p.merged = aggregate.NewMerged(p.table)
 	p.groups = group.New(p.cfg.groupBounds(), groupTable{p.table})
 	p.joinCluster()
+	p.replicateDocuments()
 	return nil
 }
 
@@ -143,7 +145,7 @@ func (p *dataPath) newApplier() receiver.Applier { return p.table.NewWriter() }
 func (p *dataPath) openStore(ctx context.Context) (err error) {
 	p.progress.wait("restoring the store")
 	began := time.Now()
-	parts := store.Parts{Table: p.table, Documents: documents{p.groups, p.cluster.workloads}, Logger: p.log}
+	parts := store.Parts{Table: p.table, Documents: p.storedDocuments(), Logger: p.log}
 	if p.replication.bus != nil {
 		parts.Publisher = &p.replication
 	}
@@ -158,9 +160,10 @@ func (p *dataPath) openStore(ctx context.Context) (err error) {
 func (p *dataPath) openPush(context.Context) (err error) {
 	parts := push.Parts{
 		NewApplier: p.newApplier,
-		Reader:     freshTable{p.merged, p.statsd.Freshen},
+		Reader:     freshTable{p.merged, p.statsd.Freshen, p.replication.deletions},
 		Resources:  adapter.NewResources(),
 		Syncer:     p.store,
+		Replicas:   p.syncedReplicas(),
 		Groups:     p.groups,
 		Build:      buildInformation(),
 		Full:       p.cfg.seriesBounds(),
@@ -181,7 +184,7 @@ func (p *dataPath) openPush(context.Context) (err error) {
 }
 
 func (p *dataPath) openAPI(context.Context) (err error) {
-	parts := adapter.Parts{Source: freshTable{p.merged, p.statsd.Freshen}, Logger: p.log}
+	parts := adapter.Parts{Source: freshTable{p.merged, p.statsd.Freshen, p.replication.deletions}, Logger: p.log}
 	if p.cluster.view != nil {
 		parts.Cluster, parts.API, parts.Ready = p.cluster.view, p.cluster.client.REST(), p.cluster.state
 		parts.Workloads = p.cluster.workloads
