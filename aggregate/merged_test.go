@@ -51,8 +51,11 @@ func replicated(t *testing.T, n int, test func(r *replicas)) {
 // told is the shadow of another origin, as the replica package keeps it.
 type told struct {
 	*Shadow
-	of   *fixture
-	dead bool // the origin was killed
+	of    *fixture
+	dead  bool     // the origin was killed
+	clock []byte   // of the last flush
+	names [][]byte // of the blocks, as of the last flush
+	state [][]byte
 }
 
 func newTold(f *fixture) *told {
@@ -75,10 +78,38 @@ func (p *told) run(ctx context.Context) {
 	}
 }
 
+// kill stops the origin. What it received since the last flush is lost.
+func (p *told) kill() {
+	p.dead = true
+	p.of.w.Offline()
+}
+
+// restart starts the first peer again, from what it flushed last.
+func (r *replicas) restart() {
+	p := r.peers[0]
+	f := newFixture(r.t)
+	if err := f.RestoreClock(p.clock); err != nil {
+		r.t.Error(err)
+	}
+	for i, state := range p.state {
+		if err := f.RestoreBlock(i, p.names[i], state, nil); err != nil {
+			r.t.Error(err)
+		}
+	}
+	f.RestoreDone()
+	f.running()
+	for i, state := range p.state {
+		if err := p.ReplaceBlock(i, p.names[i], state); err != nil {
+			r.t.Error(err)
+		}
+	}
+	r.tables[1], p.of, p.dead = f, f, false
+}
+
 func (p *told) flush() {
 	p.of.Roll()
-	clock := p.of.AppendClock(nil)
-	if err := p.Advance(clock, 0); err != nil {
+	p.clock, p.names, p.state = p.of.AppendClock(nil), nil, nil
+	if err := p.Advance(p.clock, 0); err != nil {
 		p.of.t.Error(err)
 	}
 	for i := range p.of.Blocks() {
@@ -87,6 +118,7 @@ func (p *told) flush() {
 				p.of.t.Error(err)
 			}
 		}
+		p.names, p.state = append(p.names, p.of.AppendBlockNames(nil, i)), append(p.state, p.of.AppendState(nil, i))
 	}
 }
 

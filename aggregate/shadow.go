@@ -37,6 +37,8 @@ type Shadow struct {
 	// former one, which is empty by then.
 	table atomic.Pointer[Table]
 	heard atomic.Pointer[time.Time] // local time of the last Advance
+	// zero is the date of receiving time zero by the origin's own clock, in Unix nanoseconds.
+	zero atomic.Int64
 
 	// The fields below belong to the replaying goroutine.
 	held    int                 // places in use
@@ -109,6 +111,7 @@ func (s *Shadow) Begin(clock []byte) error {
 	s.End()
 	t := s.newTable(saved.windows)
 	t.SetSeed.Store(saved.seed)
+	s.zero.Store(saved.zero())
 	t.Clock.Tell(saved.moment(0))
 	s.table.Store(t)
 	return nil
@@ -136,6 +139,9 @@ func (s *savedClock) moment(correction time.Duration) window.Moment {
 	return window.Moment{At: s.at, Wall: s.life.Wall.Add(correction), Life: s.life.Life, Epoch: time.Unix(0, s.life.Epoch).Add(correction)}
 }
 
+// zero is the date of receiving time zero, in Unix nanoseconds.
+func (s *savedClock) zero() int64 { return s.life.Epoch + int64(s.life.Life-s.at) }
+
 // Advance sets the shadow's clock to the origin's. correction is added to the origin's dates.
 func (s *Shadow) Advance(clock []byte, correction time.Duration) error {
 	t := s.Table()
@@ -146,6 +152,7 @@ func (s *Shadow) Advance(clock []byte, correction time.Duration) error {
 	if !slices.Equal(saved.windows, t.Windows()) {
 		return fmt.Errorf("%w: the origin has %s, before it had %s", ErrWindows, windowNames(saved.windows), windowNames(t.Windows()))
 	}
+	s.zero.Store(saved.zero())
 	t.Clock.Tell(saved.moment(correction))
 	now := time.Now()
 	s.heard.Store(&now)

@@ -187,7 +187,7 @@ func (t *Table) unfile(b *block, place uint32, to lookup.Ref) {
 	lock := s.entry.Family.Shard
 	lock.Mu.Lock()
 	defer lock.Mu.Unlock()
-	t.admission.Leave(lock.ObjectOf(s.entry), s.entry.Family.Key.Name)
+	t.admission.Leave(lock.ObjectOf(s.entry), s.entry.Family.Key.Name, s.labels())
 	s.entry.RemoveLocked(1, t.isLive)
 }
 

@@ -27,7 +27,7 @@ func (f *follower) applyLocked(m *beatBody, now time.Time) {
 		f.replaceLocked(err, m, now)
 		return
 	}
-	f.advanced, f.held, f.ran = now, false, false
+	f.advanced, f.ran = now, false
 	f.beat = *m
 	f.beat.clock = nil
 	f.setBlocksLocked(m.blocks)

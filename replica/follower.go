@@ -40,7 +40,6 @@ type follower struct {
 	letters  letters
 	offset   offset
 	advanced time.Time // when the clock last advanced
-	held     bool      // the visible shadow stands still since
 	ran      bool      // the visible shadow's clock runs since
 	checked  time.Time // when the end of a silent origin was last looked for
 }
@@ -296,7 +295,10 @@ func (f *follower) step(now time.Time) {
 	defer f.mu.Unlock()
 	still := now.Sub(f.advanced)
 	shown := f.r.origins.shows(f)
-	f.standLocked(shown, still, now)
+	if shown != nil && still >= runsAfter && !f.ran {
+		f.ran = true
+		shown.LetRun(now)
+	}
 	if f.silence(now) < standsAfter {
 		f.askLocked(now)
 	}
@@ -306,21 +308,6 @@ func (f *follower) step(now time.Time) {
 			f.r.log.Info("origin forgotten", "origin", f.key.name, "still", still.Round(time.Second))
 			f.r.origins.forget(f)
 		}
-	}
-}
-
-// standLocked tells the visible shadow that its origin stands still, and later that time goes on.
-func (f *follower) standLocked(shown Shadow, still time.Duration, now time.Time) {
-	if shown == nil {
-		return
-	}
-	if !f.held && (still >= standsAfter || f.left.Load()) {
-		f.held = true
-		shown.Hold(true)
-	}
-	if !f.ran && still >= runsAfter {
-		f.ran = true
-		shown.LetRun(now)
 	}
 }
 

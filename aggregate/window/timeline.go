@@ -137,7 +137,8 @@ func (c *Course) place(tick float64) int {
 	return at
 }
 
-// extent returns the positions of the begin and the end of a tick, as far as it has passed.
+// extent returns the positions of the begin and the end of a tick, as far as it has passed. If the
+// origin was down within the tick, it is the part before.
 func (c *Course) extent(tick uint32) (from, to float64) {
 	if len(c.spans) == 0 {
 		return c.Known, c.Known
@@ -147,8 +148,18 @@ func (c *Course) extent(tick uint32) (from, to float64) {
 	if at+1 < len(c.spans) {
 		end = min(end, c.spans[at+1].from)
 	}
-	from = begin + c.spans[at].shift
-	return min(from, c.Known), min(end+c.spans[at].shift, c.Known)
+	shift := c.spans[at].shift
+	return min(begin+shift, c.Known), min(end+shift, c.Known)
+}
+
+// afterPause returns the positions of the part of a tick after a pause within it.
+func (c *Course) afterPause(tick uint32) (from, to float64, paused bool) {
+	at := c.place(float64(tick)) + 1
+	if at >= len(c.spans) || c.spans[at].from >= float64(tick)+1 {
+		return 0, 0, false
+	}
+	shift := c.spans[at].shift
+	return min(c.spans[at].from+shift, c.Known), min(float64(tick)+1+shift, c.Known), true
 }
 
 // Middle returns the position of the middle of a tick.
