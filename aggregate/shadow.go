@@ -112,6 +112,7 @@ func (s *Shadow) Begin(clock []byte) error {
 	t := s.newTable(saved.windows)
 	t.SetSeed.Store(saved.seed)
 	s.zero.Store(saved.zero())
+	t.Clock.TellResumed(saved.resumed)
 	t.Clock.Tell(saved.moment(0))
 	s.table.Store(t)
 	return nil
@@ -153,6 +154,7 @@ func (s *Shadow) Advance(clock []byte, correction time.Duration) error {
 		return fmt.Errorf("%w: the origin has %s, before it had %s", ErrWindows, windowNames(saved.windows), windowNames(t.Windows()))
 	}
 	s.zero.Store(saved.zero())
+	t.Clock.TellResumed(saved.resumed)
 	t.Clock.Tell(saved.moment(correction))
 	now := time.Now()
 	s.heard.Store(&now)
