@@ -1,7 +1,6 @@
 package window
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -22,9 +21,10 @@ type Joined struct {
 	changes []joinedChange
 	first   int // index of the first change of the origin that was added last
 	origins []*Course
-	born    float64   // position of the oldest birth
-	cuts    []float64 // positions where time was left out
-	pushes  []int     // scratch space of pushesUntil
+	born    float64        // position of the oldest birth
+	cuts    []float64      // positions where time was left out
+	pushes  []int          // scratch space of pushesUntil
+	scratch []joinedChange // scratch space of mergeInto
 	// fractions: some changes have no whole units.
 	fractions bool
 }
@@ -42,7 +42,7 @@ type joinedChange struct {
 
 // Begin starts with the next number.
 func (j *Joined) Begin() {
-	*j = Joined{changes: j.changes[:0], origins: j.origins[:0], cuts: j.cuts[:0], pushes: j.pushes[:0], born: math.Inf(1)}
+	*j = Joined{changes: j.changes[:0], origins: j.origins[:0], cuts: j.cuts[:0], pushes: j.pushes[:0], scratch: j.scratch[:0], born: math.Inf(1)}
 }
 
 // Origins is the number of origins added.
@@ -130,7 +130,7 @@ func (j *Joined) Increase(m *Meter, whole bool) (count metric.Number, seconds fl
 	count, seconds, sure := j.increaseAsOf(0, m, whole)
 	if known := j.known(); known < 0 && !sure {
 		earlier, over, sure := j.increaseAsOf(known, m, whole)
-		if sure || math.Abs(earlier.Float64())*seconds > math.Abs(count.Float64())*over {
+		if sure || math.Abs(earlier.Float64()) >= math.Abs(count.Float64()) {
 			count, seconds = earlier, over
 		}
 	}
@@ -147,8 +147,35 @@ func (j *Joined) guessFirst(oldest float64) {
 	}
 }
 
+// sort orders the changes by position. Those of each origin are in order already.
 func (j *Joined) sort() {
-	slices.SortStableFunc(j.changes, func(a, b joinedChange) int { return cmp.Compare(a.from, b.from) })
+	all := j.changes
+	for end := 1; end < len(all); end++ {
+		if all[end].from >= all[end-1].from {
+			continue
+		}
+		begin := end
+		for end < len(all) && (end == begin || all[end].from >= all[end-1].from) {
+			end++
+		}
+		j.mergeInto(begin, end)
+		end--
+	}
+}
+
+// mergeInto merges the changes from begin to end, which are in order, with those before.
+func (j *Joined) mergeInto(begin, end int) {
+	j.scratch = append(j.scratch[:0], j.changes[begin:end]...)
+	to, a := end-1, begin-1
+	for b := len(j.scratch) - 1; b >= 0; to-- {
+		if a >= 0 && j.changes[a].from > j.scratch[b].from {
+			j.changes[to] = j.changes[a]
+			a--
+		} else {
+			j.changes[to] = j.scratch[b]
+			b--
+		}
+	}
 }
 
 // trim narrows the first and the last changes of each time in which an origin received the number
@@ -281,7 +308,7 @@ func (j *Joined) stretch(now float64, m *Meter) (s Stretch, pushed []joinedChang
 		end++
 	}
 	n := int(math.Round(window / p.Interval))
-	if before := max(last-n, p.first); before-(last-n) <= 1 && before < last {
+	if before := max(last-n, p.first); before == last-n || before == last-n+1 && j.changes[pushes[before]].from <= plain.From {
 		covered := float64(last-before) * p.Interval
 		s := Stretch{scale: window / covered, Seconds: plain.Seconds, late: plain.From + p.Interval, early: plain.From - p.Interval}
 		if before > last-n {
