@@ -62,13 +62,6 @@ func (m *Merged) SetShadows(shadows []*Shadow) {
 		}
 	}
 	m.peers.Store(&all)
-	m.own.SetTwins(func(yield func(*Table) bool) {
-		for _, s := range shadows {
-			if !yield(s.Table()) {
-				return
-			}
-		}
-	})
 }
 
 // SetRank sets the number of shadows whose origins' names sort before the own name. Where origins
@@ -176,15 +169,20 @@ func (m *Merged) Delete(q metric.Query) (gone int) {
 	if m.alone() {
 		return m.own.Delete(q)
 	}
+	return m.deleteBorn(&q, time.Time{})
+}
+
+// deleteBorn is Delete for series that were born before a moment; zero: for all.
+func (m *Merged) deleteBorn(q *metric.Query, before time.Time) (gone int) {
 	key := index.Key{Resource: q.Resource, Namespace: q.Namespace, Name: q.Expression.Name}
 	r := newMergedRead(m.sources())
 	r.match = q.MatchLabels
 	defer r.end()
-	r.find(&q, key)
+	r.find(q, key)
 	all := make([][]lookup.Ref, len(r.sources))
 	for parts := r.next(); len(parts) > 0; parts = r.next() {
 		for twins := range r.twinsOf(parts) {
-			if twins = r.selected(twins); len(twins) > 0 {
+			if twins = r.bornBefore(r.selected(twins), before); len(twins) > 0 {
 				gone++
 			}
 			for _, one := range twins {

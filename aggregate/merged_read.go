@@ -80,10 +80,9 @@ func (r *mergedRead) evaluate(own *Table, q *metric.Query, key index.Key) error 
 	r.evaluation, r.takes, r.at = *one, takes, r.own
 	for i := range r.sources {
 		s := &r.sources[i]
-		span, tick := &s.table.Spans[r.View.Index], s.table.Clock.Tick
-		s.view = span.View(r.View.Index, tick, s.now)
-		if s.course.Standing {
-			s.moved = span.View(r.View.Index, tick, s.now.After(s.course.Silence(tick), tick))
+		s.view = s.table.viewOf(r.View.Span.Window, s.now)
+		if tick := s.table.Clock.Tick; s.course.Standing {
+			s.moved = s.table.viewOf(r.View.Span.Window, s.now.After(s.course.Silence(tick), tick))
 		}
 	}
 	return nil

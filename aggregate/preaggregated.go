@@ -69,7 +69,7 @@ func (t *Table) arrivalLocked(b *block, place uint32, s *metric.Sample, now wind
 	}
 	tick := now.TickOf(then, t.Clock.Tick)
 	if b.page.cells[place].History.Stamp == 0 {
-		b.series[place].born = min(b.series[place].born, tick)
+		b.backdateLocked(place, tick)
 	}
 	return tick
 }

@@ -203,7 +203,7 @@ func (r *restorer) replay(delta []byte) error {
 }
 
 // birth restores a series without a value. If the place holds the same series in the same
-// generation already, birth changes nothing.
+// generation already, birth at most moves its date back.
 func (r *restorer) birth(d *blob.Decoder, i birth) {
 	place, state, k, born, object, name := i.place, i.state, i.kind, i.born, i.object, i.name
 	labels, ok := metric.UnpackLabels(i.labels)
@@ -221,12 +221,12 @@ func (r *restorer) birth(d *blob.Decoder, i birth) {
 	born = r.CurrentTick(born)
 	if r.stateOf(place) == state && form.Matches(one.entry, one.packed()) {
 		r.b.history.Lock()
-		one.born = min(one.born, born) // dated samples may have moved it back
+		one.born = min(one.born, born) // see block.backdateLocked
 		r.b.history.Unlock()
 		return
 	}
 	r.drop(place)
-	if r.live != nil && !r.live.admit(r.b, place, k) {
+	if r.live != nil && !r.live.admit(r.t, r.b, place, k) {
 		return
 	}
 	entry := looseEntry(form.Key(), object, k)
@@ -276,5 +276,6 @@ func (r *restorer) drop(place uint32) {
 		r.t.dropRestored(r.b, place)
 		return
 	}
+	r.step()
 	r.live.drop(r.t, lookup.Ref{Number: r.index<<kind.BlockBits | place, State: r.b.page.cells[place].State.Load()})
 }

@@ -26,20 +26,22 @@ type Describer func(*metric.Sample, *metric.Description) metric.Reason
 // never waits and never calls the table. The strings outlive the call, the object does not.
 type Admission interface {
 	// Admit enters one more series of a metric of an object, born in a tick, or returns the reason
-	// of the rejection.
-	Admit(o *metric.Object, name string, born uint32) metric.Reason
+	// of the rejection. It does not keep the labels.
+	Admit(o *metric.Object, name string, labels metric.Labels, born uint32) metric.Reason
 	// Enter is Admit for a restored series, which cannot be rejected.
-	Enter(o *metric.Object, name string, born uint32)
+	Enter(o *metric.Object, name string, labels metric.Labels, born uint32)
 	// Leave reports that one series was removed.
-	Leave(o *metric.Object, name string)
+	Leave(o *metric.Object, name string, labels metric.Labels)
 }
 
 // unlimited admits every series.
 type unlimited struct{}
 
-func (unlimited) Admit(*metric.Object, string, uint32) metric.Reason { return metric.Applied }
-func (unlimited) Enter(*metric.Object, string, uint32)               {}
-func (unlimited) Leave(*metric.Object, string)                       {}
+func (unlimited) Admit(*metric.Object, string, metric.Labels, uint32) metric.Reason {
+	return metric.Applied
+}
+func (unlimited) Enter(*metric.Object, string, metric.Labels, uint32) {}
+func (unlimited) Leave(*metric.Object, string, metric.Labels)         {}
 
 // Table holds all live series.
 type Table struct {
@@ -72,6 +74,8 @@ type Table struct {
 	// outOfMemory is set when memory was refused.
 	waiting     atomic.Int64
 	outOfMemory atomic.Bool
+	// beside is the number of series, and the memory, of the shadows beside the table; nil: none.
+	beside func() (series int, bytes int64)
 	// retryEpoch increases when a rejected series may be accepted after all. Remembered rejections
 	// of earlier epochs are void.
 	retryEpoch atomic.Uint32
@@ -117,6 +121,11 @@ func (t *Table) growLogs(bytes int64) bool {
 
 // SetAdmission sets the admission of new series. Call it before any other method.
 func (t *Table) SetAdmission(a Admission) { t.admission = a }
+
+// CountAlso makes MaxSeries and MaxBytes include the shadows of other origins, whose series and
+// memory the function returns. Any goroutine calls it, with locks of the table held. Call CountAlso
+// before the table is used.
+func (t *Table) CountAlso(beside func() (series int, bytes int64)) { t.beside = beside }
 
 // RetryRejected makes the next samples of rejected series ask for admission again.
 func (t *Table) RetryRejected() { t.retryEpoch.Add(1) }

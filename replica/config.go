@@ -68,8 +68,6 @@ type Shadow interface {
 	// correction is added to the origin's dates. It is an error if the clock's windows differ from
 	// those that the shadow began with.
 	Advance(clock []byte, correction time.Duration) error
-	// Hold tells the shadow that its origin stands still, until the next Advance.
-	Hold(standing bool)
 	// LetRun makes the clock go on from a local time, until the next Advance.
 	LetRun(since time.Time)
 	// End removes all series. Nothing else is called afterwards.

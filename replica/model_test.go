@@ -78,7 +78,6 @@ type modelShadow struct {
 	at         uint64
 	windows    byte
 	ran        bool
-	held       bool
 	correction time.Duration
 	blocks     [][4]uint64
 }
@@ -99,7 +98,7 @@ func (s *modelShadow) Advance(clock []byte, correction time.Duration) error {
 	if len(clock) != 9 || clock[8] != s.windows {
 		return errModel
 	}
-	s.at, s.ran, s.held = max(s.at, binary.BigEndian.Uint64(clock)), false, false
+	s.at, s.ran = max(s.at, binary.BigEndian.Uint64(clock)), false
 	return nil
 }
 
@@ -162,5 +161,3 @@ func (s *modelShadow) Series() int  { return 4 * len(s.blocks) }
 func (s *modelShadow) Bytes() int64 { return int64(32 * len(s.blocks)) }
 
 func (s *modelShadow) Expired() bool { return s.total() == 0 }
-
-func (s *modelShadow) Hold(standing bool) { s.check(); s.held = standing }

@@ -23,7 +23,7 @@ type process struct {
 	epoch   *Epoch
 	replica *Replica
 	port    *port
-	shown   []*aggregate.Shadow
+	merged  *aggregate.Merged
 	flushed int
 	disk    *disk
 	counted map[string]int64 // what was pushed to this process's epoch, by metric
@@ -43,25 +43,35 @@ func describe(s *metric.Sample, d *metric.Description) metric.Reason {
 	return metric.Applied
 }
 
-var simulatedWindows = aggregate.DefaultConfig()
+func simulatedConfig() aggregate.Config {
+	c := aggregate.DefaultConfig()
+	c.Replicated = true
+	return c
+}
 
 func startProcess(t *testing.T, f *fabric, p *process) {
 	p.t, p.fabric = t, f
-	p.table, p.epoch = aggregate.New(simulatedWindows, describe, slog.New(slog.DiscardHandler)), NewEpoch()
+	p.table, p.epoch = aggregate.New(simulatedConfig(), describe, slog.New(slog.DiscardHandler)), NewEpoch()
 	p.counted = map[string]int64{}
 	if d := p.disk; d != nil {
 		p.restore(d)
 	}
 	p.writer = p.table.NewWriter()
-	p.port, p.shown = f.open(), nil
+	p.port, p.merged = f.open(), aggregate.NewMerged(p.table)
 	r, err := New(Config{Name: p.name, Cluster: "test"}, Parts{
 		Bus: p.port, Table: p.table, Epoch: p.epoch, Logger: slog.New(slog.DiscardHandler),
-		NewShadow: func(string) Shadow { return aggregate.NewShadow(simulatedWindows, slog.New(slog.DiscardHandler)) },
-		SetShadows: func(shown []Shadow, _ int) {
-			p.shown = nil
+		NewShadow: func(string) Shadow {
+			shadow := aggregate.NewShadow(simulatedConfig(), slog.New(slog.DiscardHandler))
+			shadow.SetOwn(p.table)
+			return shadow
+		},
+		SetShadows: func(shown []Shadow, rank int) {
+			var shadows []*aggregate.Shadow
 			for _, s := range shown {
-				p.shown = append(p.shown, s.(*aggregate.Shadow))
+				shadows = append(shadows, s.(*aggregate.Shadow))
 			}
+			p.merged.SetRank(rank)
+			p.merged.SetShadows(shadows)
 		},
 		FlushSoon: func() {},
 	})
@@ -132,7 +142,8 @@ func (p *process) flush() {
 
 // push counts.
 func (p *process) push(name string, pod int, n int64) {
-	s := metric.Sample{Name: []byte(name), Separator: ':', Kind: metric.Counter, Op: metric.Add, Whole: n, Tags: fmt.Append(nil, pod)}
+	s := metric.Sample{Name: []byte(name), Separator: ':', Kind: metric.Counter, Op: metric.Add, Whole: n}
+	s.Tags = fmt.Append(nil, pod)
 	p.writer.Online()
 	if got := p.writer.Apply(&s); got != metric.Applied {
 		p.t.Fatal(got)
@@ -141,28 +152,25 @@ func (p *process) push(name string, pod int, n int64) {
 	p.counted[name] += n
 }
 
-// read sums a metric over the pods of a table.
-func read(t *testing.T, table *aggregate.Table, expression string) (sum int64) {
-	t.Helper()
-	points, err := table.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.ParseExpression(expression)})
-	if err != nil {
-		return 0 // it has none of it
+// read returns the merged values of a metric, by pod. It is empty if there is none.
+func (p *process) read(expression string) map[string]metric.Number {
+	q := metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.ParseExpression(expression)}
+	points, _ := p.merged.Objects(q)
+	values := map[string]metric.Number{}
+	for _, one := range points {
+		values[one.Object.Name] = one.Value
 	}
-	for _, p := range points {
-		n, ok := p.Value.Int64()
-		if !ok {
-			t.Fatalf("%s: %v is no whole number", expression, p.Value)
-		}
-		sum += n
-	}
-	return sum
+	return values
 }
 
-// total is the merged total of a metric.
-func (p *process) total(name string) int64 {
-	sum := read(p.t, p.table, name+":total")
-	for _, s := range p.shown {
-		sum += read(p.t, s.Table(), name+":total")
+// total is the merged total of a metric over all pods.
+func (p *process) total(name string) (sum int64) {
+	for pod, value := range p.read(name + ":total") {
+		n, ok := value.Int64()
+		if !ok {
+			p.t.Fatalf("%s of %s: %v is no whole number", name, pod, value)
+		}
+		sum += n
 	}
 	return sum
 }
@@ -263,4 +271,63 @@ func passTables(f *fabric, all []*process, tick int) {
 		}
 		p.replica.step(time.Now())
 	}
+}
+
+// TestSimulationOfRates: constant streams read constant at every replica, whatever happens to the
+// fabric and to the processes, for as long as an origin's windows stand.
+func TestSimulationOfRates(t *testing.T) {
+	eachSeed(t, func(t *testing.T, seed uint64) {
+		if *oneSeed == 0 && seed > uint64(*seeds)/20 {
+			return
+		}
+		synctest.Test(t, func(t *testing.T) { simulateRates(t, seed) })
+	})
+}
+
+func simulateRates(t *testing.T, seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 3))
+	f := newFabric(rng, time.Now)
+	var all []*process
+	for i := range 2 + rng.IntN(2) {
+		p := &process{name: fmt.Sprintf("origin-%d", i)}
+		startProcess(t, f, p)
+		all = append(all, p)
+	}
+	f.drop, f.double, f.late = rng.Float64()*0.2, rng.Float64()*0.2, rng.Float64()*0.2
+	f.delay = time.Duration(1+rng.IntN(1000)) * time.Millisecond
+	down := map[*process]int{}
+	lowest, highest, ownLowest := 1e9, 0.0, 1e9
+	for tick := range 900 {
+		for i, p := range all {
+			if p.replica != nil {
+				p.push("stream", i, 5)
+			} else if down[p]--; down[p] == 0 {
+				startProcess(t, f, p)
+			}
+		}
+		if p := all[rng.IntN(len(all))]; tick > 200 && p.replica != nil && rng.IntN(150) == 0 {
+			p.kill()
+			down[p] = 10 + rng.IntN(300)
+		}
+		passTables(f, all, tick)
+		for _, p := range all {
+			if p.replica == nil || tick < 200 {
+				continue
+			}
+			if ready, _ := p.replica.Ready(); !ready {
+				continue
+			}
+			for pod, value := range p.read("stream:rate:10s") {
+				v := value.Float64()
+				if pod == "p"+p.name[len(p.name)-1:] {
+					ownLowest = min(ownLowest, v)
+				}
+				lowest, highest = min(lowest, v), max(highest, v)
+				if v < 45 || v > 55 {
+					t.Fatalf("tick %d: %s reads %v for %s, want 50; %+v", tick, p.name, v, pod, p.replica.Origins())
+				}
+			}
+		}
+	}
+	t.Logf("between %.2f and %.2f; at the origin from %.2f", lowest, highest, ownLowest)
 }

@@ -145,6 +145,16 @@ func (s *Span) Kept() int { return s.Slots - 1 }
 // FirstTick returns the first tick of a unit.
 func (s *Span) FirstTick(unit uint32) uint32 { return (unit - 1) * s.Stride }
 
+// AtOf returns the receiving time at an earlier wall clock time. The time while no process ran has
+// the receiving time at which the clock resumed.
+func (c *Clock) AtOf(m Moment, wall time.Time) time.Duration {
+	ago := max(m.Wall.Sub(wall), 0)
+	if up := m.At - c.resumed; c.down > 0 && ago > up {
+		ago = max(ago-c.down, up)
+	}
+	return max(m.At-ago, 0)
+}
+
 // TickOf returns the tick of an earlier wall clock time in this process.
 func (m Moment) TickOf(wall time.Time, tick time.Duration) uint32 {
 	ago := max(m.Wall.Sub(wall), 0)

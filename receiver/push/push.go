@@ -27,7 +27,7 @@ type Parts struct {
 	// Syncer may be nil: nothing is stored, and ?sync=true is rejected.
 	Syncer httpserver.Syncer
 	// Replicas may be nil: there are no others, and ?sync=all is ?sync=true.
-	Replicas httpserver.Replicas
+	Replicas Replicas
 	// Groups keeps the groups of the Pushgateway protocol.
 	Groups *group.Groups
 	Ledger *ledger.Ledger
@@ -56,6 +56,9 @@ type Parts struct {
 	// Alive reports whether an object's values may be read.
 	Alive func(metric.Object) bool
 }
+
+// Replicas are this process and the others that answer for it.
+type Replicas = httpserver.Replicas
 
 // SeriesCache is the line cache of an Applier. Appliers may lack it.
 type SeriesCache = httpserver.SeriesCache
