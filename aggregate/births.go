@@ -34,10 +34,7 @@ func (t *Table) appendBirths(dst []metric.Birth, o metric.Object, name string, z
 // dates are those that the origin itself computes: without the correction of its clock, which each
 // replica estimates for itself.
 func (s *Shadow) AppendBirths(dst []metric.Birth, o metric.Object, name string) []metric.Birth {
-	t := s.Table()
-	now := t.Clock.Now()
-	zero := now.Epoch.Add(now.Life - now.At - time.Duration(s.correction.Load()))
-	return t.appendBirths(dst, o, name, zero.UnixNano())
+	return s.Table().appendBirths(dst, o, name, s.zero.Load())
 }
 
 // Idle returns the time since the last sample of a metric of an object, or 0 if there is no such

@@ -235,8 +235,8 @@ func (t *Table) create(f *index.Identity, s *metric.Sample, now window.Moment) (
 // makes the sweep evict an idle series.
 func (t *Table) admit() bool {
 	live := t.live.Load()
-	if t.besides != nil {
-		series, _ := t.besides()
+	if t.beside != nil {
+		series, _ := t.beside()
 		live += int64(series)
 	}
 	if live >= int64(t.config.MaxSeries) {
@@ -249,8 +249,8 @@ func (t *Table) admit() bool {
 // memoryLeft reports whether state without a fixed size may grow under MaxBytes.
 func (t *Table) memoryLeft() bool {
 	used := t.UsedBytes()
-	if t.besides != nil {
-		_, bytes := t.besides()
+	if t.beside != nil {
+		_, bytes := t.beside()
 		used += bytes
 	}
 	if used < t.config.MaxBytes {

@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -80,8 +79,7 @@ func TestSetsOfReplicas(t *testing.T) {
 		a, b := r.origins[0], r.origins[1]
 		unique := func() float64 {
 			m := NewMerged(a.Table)
-			all := []*peer{{table: r.shadow(1, 0).Table(), timeline: new(window.Timeline)}}
-			m.setPeers(all, 0)
+			m.SetShadows([]*Shadow{r.shadow(1, 0)})
 			p, err := m.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.ParseExpression("s:unique:10s")})
 			if err != nil {
 				t.Fatal(err)

@@ -74,8 +74,8 @@ type Table struct {
 	// outOfMemory is set when memory was refused.
 	waiting     atomic.Int64
 	outOfMemory atomic.Bool
-	// besides is the number of series, and the memory, of the shadows beside the table; nil: none.
-	besides func() (series int, bytes int64)
+	// beside is the number of series, and the memory, of the shadows beside the table; nil: none.
+	beside func() (series int, bytes int64)
 	// retryEpoch increases when a rejected series may be accepted after all. Remembered rejections
 	// of earlier epochs are void.
 	retryEpoch atomic.Uint32
@@ -125,7 +125,7 @@ func (t *Table) SetAdmission(a Admission) { t.admission = a }
 // CountAlso makes MaxSeries and MaxBytes include the shadows of other origins, whose series and
 // memory the function returns. Any goroutine calls it, with locks of the table held. Call CountAlso
 // before the table is used.
-func (t *Table) CountAlso(besides func() (series int, bytes int64)) { t.besides = besides }
+func (t *Table) CountAlso(beside func() (series int, bytes int64)) { t.beside = beside }
 
 // RetryRejected makes the next samples of rejected series ask for admission again.
 func (t *Table) RetryRejected() { t.retryEpoch.Add(1) }

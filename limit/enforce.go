@@ -66,7 +66,7 @@ func (r *Registry) evictLocked(s *quota, one *slot, why string) {
 		for _, o := range objects {
 			r.table.Shed(o, name)
 		}
-		r.events.Event(subject(objects[0]), "MetricShed", why)
+		r.events.Event(subject(objects[0]), "MetricShed", name, why)
 	})
 }
 

@@ -39,7 +39,8 @@ type Table interface {
 
 // EventRecorder writes Events for people to read.
 type EventRecorder interface {
-	Event(o metric.Object, reason, message string)
+	// Event writes an Event about a metric of an object.
+	Event(o metric.Object, reason, name, message string)
 }
 
 // Registry counts the series of each quota and admits new ones. Any goroutine may call its methods.

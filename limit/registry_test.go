@@ -82,7 +82,7 @@ func (w *ward) RetryRejected() {
 	defer w.mu.Unlock()
 	w.retries++
 }
-func (w *ward) Event(o metric.Object, reason, message string) {
+func (w *ward) Event(o metric.Object, reason, _, message string) {
 	w.events = append(w.events, reason+" on "+o.String()+": "+message)
 }
 

@@ -32,7 +32,7 @@ func (r *Registry) rejectLocked(s *quota, limit metric.Limit, o *metric.Object, 
 			r.logger.Info("a metric is over the limit", "metric", name, "object", about.String(), "reason",
 				message, "suppressed", suppressed)
 		}
-		r.events.Event(subject(about), "MetricRefused", message)
+		r.events.Event(subject(about), "MetricRefused", name, message)
 	})
 }
 

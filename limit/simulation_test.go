@@ -49,7 +49,7 @@ func (r *replica) Limits(string) metric.Limits                     { return r.li
 func (r *replica) NamedByAutoscaler(_, _, name string) bool        { return r.named[name] }
 func (r *replica) Alive(metric.Object) bool                        { return true }
 func (r *replica) RetryRejected()                                  {}
-func (r *replica) Event(metric.Object, string, string)             {}
+func (r *replica) Event(metric.Object, string, string, string)     {}
 func (r *replica) Idle(_ metric.Object, name string) time.Duration { return r.world.idle[name] }
 func (r *replica) End(o metric.Object, name string) int            { return r.drop(o, name, nil) }
 func (r *replica) Shed(o metric.Object, name string) int           { return r.drop(o, name, nil) }
