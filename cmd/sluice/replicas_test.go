@@ -304,9 +304,15 @@ func TestFaultsOfReplicas(t *testing.T) {
 		}
 	}
 	missing := filepath.Join(t.TempDir(), "missing.pem")
-	code, _, errs := called(t, onFreePorts(t.TempDir(), "--replica-peers", "a:6222", "--replica-listen", "127.0.0.1:0",
-		"--replica-tls-cert-file", missing, "--replica-tls-key-file", missing, "--replica-tls-ca-file", missing)...)
-	if code != exitFailed || !strings.Contains(errs, "--replica-tls-cert-file cannot be read") {
-		t.Errorf("exit code %d: %s", code, errs)
+	for setting, flags := range map[string][]string{
+		"replica-tls-cert-file": {"--replica-peers", "a:6222", "--replica-listen", "127.0.0.1:0",
+			"--replica-tls-key-file", missing, "--replica-tls-ca-file", missing},
+		"nats-creds-file": {"--nats-url", "nats://127.0.0.1:1"},
+		"nats-ca-file":    {"--nats-url", "tls://127.0.0.1:1"},
+	} {
+		code, _, errs := called(t, onFreePorts(t.TempDir(), append(flags, "--"+setting, missing)...)...)
+		if code != exitFailed || !strings.Contains(errs, "--"+setting+" cannot be read") {
+			t.Errorf("exit code %d: %s", code, errs)
+		}
 	}
 }
