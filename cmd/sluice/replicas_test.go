@@ -273,8 +273,8 @@ func TestReplicasStopAfterTheStore(t *testing.T) {
 // Without other replicas there is nothing of them.
 func TestNoReplicas(t *testing.T) {
 	p := started(t, t.TempDir())
-	if p.replication != (replication{}) || p.cfg.table.Replicated {
-		t.Errorf("%+v, want nothing", p.replication)
+	if r := &p.replication; r.bus != nil || r.replica != nil || r.epoch != nil || r.deletions != nil || p.cfg.table.Replicated {
+		t.Error("there are parts of replicas")
 	}
 	for _, s := range p.stages() {
 		if s.name == "replicas" || s.name == "bus" {

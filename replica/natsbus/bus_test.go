@@ -17,7 +17,7 @@ import (
 )
 
 // reserve returns loopback addresses that were free a moment ago.
-func reserve(t *testing.T, n int) []string {
+func reserve(t testing.TB, n int) []string {
 	t.Helper()
 	var all []string
 	for range n {
@@ -144,7 +144,7 @@ func never(t *testing.T, to, from *member) {
 }
 
 // peers are configurations of n replicas with TLS; each has all as its peers, itself included.
-func peers(t *testing.T, n int, ca *authority) []Config {
+func peers(t testing.TB, n int, ca *authority) []Config {
 	t.Helper()
 	addresses := reserve(t, n)
 	var all []Config
