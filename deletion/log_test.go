@@ -89,6 +89,9 @@ func TestDeletions(t *testing.T) {
 		a.Add(&Selector{Resource: "pods", Namespace: "shop", Object: "*", Name: "m"})
 		mustApply(t, b, a.TakeShared())
 		table.wants(t, "pods/shop/* m before 00:00:02")
+		if n := b.Removals(); n != 4 {
+			t.Errorf("%d series were deleted, want one for each deletion", n)
+		}
 		if a.Len() != 3 || b.Len() != 3 {
 			t.Errorf("%d and %d deletions, want 3", a.Len(), b.Len())
 		}

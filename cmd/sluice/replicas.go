@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/aggregate"
 	"github.com/sluice-metrics/sluice/deletion"
+	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/push"
 	"github.com/sluice-metrics/sluice/replica"
 	"github.com/sluice-metrics/sluice/replica/natsbus"
@@ -33,6 +34,18 @@ func (p *dataPath) replicate() {
 	name := p.cfg.replica().Name
 	p.groups.Replicate(name)
 	p.replication.deletions = deletion.New(name, p.merged, p.log)
+	p.table.OnStaleElsewhere(p.deleteElsewhere)
+}
+
+// deleteElsewhere deletes a series that another replica has, because its client's staleness marker
+// came here.
+func (p *dataPath) deleteElsewhere(o metric.Object, name string, labels metric.Labels) {
+	stale := deletion.Selector{Resource: o.Resource, Namespace: o.Namespace, Object: o.Name, Name: name, Exact: true}
+	for key, value := range labels.All() {
+		stale.Labels = append(stale.Labels, metric.Label{Key: key, Value: value})
+	}
+	p.replication.deletions.Add(&stale)
+	p.merged.Delete(stale.Query())
 }
 
 // storedDocuments are the documents that the store persists.
