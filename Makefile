@@ -22,7 +22,7 @@ RELEASE_URL       ?= https://github.com/sluice-metrics/sluice/releases/download/
 FUZZTIME ?= 10s
 
 # Packages with shared memory, for the race detector.
-RACE := ./aggregate/... ./connlimit ./ratelog ./identity/... ./receiver/... ./store/... ./adapter/... ./operations/... ./workload ./cmd/...
+RACE := ./aggregate/... ./connlimit ./ratelog ./identity/... ./receiver/... ./store/... ./adapter/... ./operations/... ./replica ./workload ./cmd/...
 
 .PHONY: build run check test unit binary loadtest e2e torture simulate race guard bench figures bench-plot lint fuzz chart image release clean
 
