@@ -20,6 +20,7 @@ type replication struct {
 	bus     *natsbus.Bus
 	epoch   *replica.Epoch // restored with the table
 	replica *replica.Replica
+	shadows *shadowList
 	// deletions are those of all replicas.
 	deletions *deletion.Log
 }
@@ -96,21 +97,8 @@ func (r *replication) PublishDelta(block int, delta []byte) { r.replica.PublishD
 // PublishFlush implements store.Publisher.
 func (r *replication) PublishFlush() { r.replica.PublishFlush() }
 
-// originShadow is a shadow for package replica.
-type originShadow struct{ *aggregate.Shadow }
-
-// newShadow returns an empty copy of another origin's table.
-func (p *dataPath) newShadow(string) replica.Shadow {
-	s := aggregate.NewShadow(p.cfg.table, p.log)
-	s.SetOwn(p.table)
-	return originShadow{s}
-}
-
-// Hold implements replica.Shadow. A shadow sees by itself that its origin stands still.
-func (originShadow) Hold(bool) {}
-
-// setShadows tells readers which shadows there are, in the order of their origins' names. rank is
-// the number of names before the own one.
+// setShadows tells readers and the own table which shadows there are, in the order of their origins'
+// names. rank is the number of names before the own one.
 func (p *dataPath) setShadows(all []replica.Shadow, rank int) {
 	shadows := make([]*aggregate.Shadow, len(all))
 	for i, one := range all {
