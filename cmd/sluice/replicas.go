@@ -25,9 +25,8 @@ type replication struct {
 	deletions *deletion.Log
 }
 
-// replicateDocuments makes groups and deletions known to other replicas. It comes before the store
-// restores them.
-func (p *dataPath) replicateDocuments() {
+// replicate prepares groups and deletions for other replicas, before the store restores them.
+func (p *dataPath) replicate() {
 	if !p.cfg.natsbus.Enabled() {
 		return
 	}

@@ -121,7 +121,7 @@ func (p *dataPath) makeTable(context.Context) error {
 	p.merged = aggregate.NewMerged(p.table)
 	p.groups = group.New(p.cfg.groupBounds(), groupTable{p.table})
 	p.joinCluster()
-	p.replicateDocuments()
+	p.replicate()
 	return nil
 }
 
