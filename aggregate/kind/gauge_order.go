@@ -12,7 +12,7 @@ import (
 )
 
 // Samples of one gauge arrive at several origins, and all replicas must find the same newest value.
-// So a replica keeps an order with each gauge's value (docs/adr/0050):
+// So a replica keeps an order with each gauge's value (docs/adr/0052):
 //
 //   - O1 After an assignment at this origin, at is its moment in milliseconds of the origin's
 //     lifetime clock, and follows is 0. The value includes the origin's later shifts.
