@@ -105,6 +105,7 @@ func (r *restorer) number(d *blob.Decoder, place uint32, common commons) {
 	c := kind.CodingOf(r.b.page.kinds[place])
 	newest := c.Unpack(d.Uvarint())
 	r.Earlier(d, c, uint64(common.earlier))
+	r.step()
 	r.b.history.Lock()
 	defer r.b.history.Unlock()
 	if r.takesLocked(d, place, common.state); !r.took || d.Err != nil {

@@ -80,7 +80,7 @@ func (r *mergedRead) evaluate(own *Table, q *metric.Query, key index.Key) error 
 	r.evaluation, r.takes, r.at = *one, takes, r.own
 	for i := range r.sources {
 		s := &r.sources[i]
-		s.view = s.table.Spans[r.View.Index].View(r.View.Index, s.table.Clock.Tick, s.now)
+		s.view = s.table.viewOf(r.View.Span.Window, s.now)
 	}
 	return nil
 }

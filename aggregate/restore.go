@@ -226,7 +226,7 @@ func (r *restorer) birth(d *blob.Decoder, i birth) {
 		return
 	}
 	r.drop(place)
-	if r.live != nil && !r.live.admit(r.b, place, k) {
+	if r.live != nil && !r.live.admit(r.t, r.b, place, k) {
 		return
 	}
 	entry := looseEntry(form.Key(), object, k)
@@ -276,5 +276,6 @@ func (r *restorer) drop(place uint32) {
 		r.t.dropRestored(r.b, place)
 		return
 	}
+	r.step()
 	r.live.drop(r.t, lookup.Ref{Number: r.index<<kind.BlockBits | place, State: r.b.page.cells[place].State.Load()})
 }

@@ -9,10 +9,13 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/sluice-metrics/sluice/aggregate/blob"
 	"github.com/sluice-metrics/sluice/aggregate/index"
 	"github.com/sluice-metrics/sluice/aggregate/kind"
 	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/aggregate/window"
+	"github.com/sluice-metrics/sluice/config"
+	"github.com/sluice-metrics/sluice/metric"
 )
 
 // Shadow is a read-only copy of another origin's table (docs/adr/0049-replicas.md). It replays what
@@ -39,26 +42,30 @@ type Shadow struct {
 
 	// The fields below belong to the replaying goroutine.
 	held    int                 // places in use
-	refused int                 // births beyond MaxSeries
+	refused int                 // births beyond MaxSeries or MaxBytes
 	waiting map[uint32]struct{} // numbers of series that a younger one keeps out of the index
 	cursor  int                 // the block that was shrunk last
+	pace    pace
 }
 
-// ErrWindows is the error of an origin with other windows.
-var ErrWindows = errors.New("windows of origin and replica differ")
+// ErrWindows is the error of an origin whose windows a shadow cannot read beside those of its
+// replica, or that changed during an epoch.
+var ErrWindows = errors.New("windows differ")
 
 // NewShadow returns an empty shadow. MaxSeries and MaxBytes of the configuration bound its memory.
 func NewShadow(c Config, log *slog.Logger) *Shadow {
 	s := &Shadow{config: c, log: log, admission: unlimited{}, observer: noObserver{}}
 	s.heard.Store(&time.Time{})
-	s.table.Store(s.newTable(2*slices.Max(c.Windows), slices.Min(c.Windows)/window.TicksPerWindow))
+	s.table.Store(s.newTable(c.Windows))
 	return s
 }
 
-// newTable returns an empty table that follows a clock of these ticks, which reads at.
-func (s *Shadow) newTable(at, tick time.Duration) *Table {
-	t := New(s.config, nil, s.log)
-	t.Clock = window.NewToldClock(s.config.Windows, at, tick)
+// newTable returns an empty table for an origin with these windows.
+func (s *Shadow) newTable(windows []time.Duration) *Table {
+	c := s.config
+	c.Windows = windows
+	t := New(c, nil, s.log)
+	t.Clock, t.sameWindows = window.NewToldClock(windows), true
 	t.aliases = lookup.NewAliases(0)
 	t.admission, t.observer = s.admission, s.observer
 	return t
@@ -90,15 +97,20 @@ func (s *Shadow) At() time.Duration { return s.Table().Clock.Now().At }
 func (s *Shadow) HeardAt() time.Time { return *s.heard.Load() }
 
 // Begin removes all series and starts an epoch of the origin whose clock is given (AppendClock).
+//
+// The shadow keeps the windows of its origin, which may have longer ones than the replica, or lack
+// some. The shortest must be equal, because it defines the tick; if not, the error is ErrWindows.
 func (s *Shadow) Begin(clock []byte) error {
-	saved, err := s.readClock(clock)
+	saved, err := readOriginClock(clock)
 	if err != nil {
 		return err
 	}
+	if here := slices.Min(s.config.Windows); saved.windows[0] != here {
+		return fmt.Errorf("%w: the shortest is %s at the origin, %s here", ErrWindows, metric.FormatWindow(saved.windows[0]), metric.FormatWindow(here))
+	}
 	s.End()
-	t := s.newTable(saved.at, saved.tick())
+	t := s.newTable(saved.windows)
 	s.hearSeed(t, saved.seed)
-	t.readsStateOf(saved.windows)
 	s.zero.Store(saved.zero())
 	t.Clock.Tell(saved.moment(0))
 	s.table.Store(t)
@@ -113,15 +125,19 @@ func (s *Shadow) hearSeed(t *Table, seed uint64) {
 	}
 }
 
-func (s *Shadow) readClock(clock []byte) (savedClock, error) {
+// readOriginClock reads the clock of an origin: one of this format, which has run for a while.
+func readOriginClock(clock []byte) (savedClock, error) {
 	saved, err := readClock(clock)
-	switch {
-	case err != nil:
+	if err != nil {
 		return saved, err
-	case saved.version == unixStamps:
+	}
+	if saved.version == unixStamps {
 		return saved, fmt.Errorf("table format %d is too old for a replica", saved.version)
-	case !slices.Equal(saved.windows, s.Table().Windows()):
-		return saved, fmt.Errorf("%w: %s there, %s here", ErrWindows, windowNames(saved.windows), windowNames(s.Table().Windows()))
+	}
+	var faults config.Faults
+	Config{Windows: saved.windows}.validateWindows(&faults)
+	if len(faults) > 0 || !slices.IsSorted(saved.windows) || saved.at < 2*slices.Max(saved.windows) {
+		return saved, fmt.Errorf("clock: %w", blob.ErrDamaged)
 	}
 	return saved, nil
 }
@@ -137,9 +153,12 @@ func (s *savedClock) zero() int64 { return s.life.Epoch + int64(s.life.Life-s.at
 // Advance sets the shadow's clock to the origin's. correction is added to the origin's dates.
 func (s *Shadow) Advance(clock []byte, correction time.Duration) error {
 	t := s.Table()
-	saved, err := s.readClock(clock)
+	saved, err := readOriginClock(clock)
 	if err != nil {
 		return err
+	}
+	if !slices.Equal(saved.windows, t.Windows()) {
+		return fmt.Errorf("%w: the origin has %s, before it had %s", ErrWindows, windowNames(saved.windows), windowNames(t.Windows()))
 	}
 	s.zero.Store(saved.zero())
 	t.Clock.Tell(saved.moment(correction))
@@ -179,7 +198,7 @@ func (s *Shadow) End() {
 		r.empty()
 	}
 	s.held, s.refused, s.waiting, s.cursor = 0, 0, nil, 0
-	s.table.Store(s.newTable(2*slices.Max(s.config.Windows), slices.Min(s.config.Windows)/window.TicksPerWindow))
+	s.table.Store(s.newTable(t.Windows()))
 }
 
 // ReplaceBlock makes a block equal to the origin's: names and state are the outputs of
@@ -206,7 +225,7 @@ func (s *Shadow) ApplyDelta(block int, delta []byte) error {
 // Series is the number of series.
 func (s *Shadow) Series() int { return s.Table().Series() }
 
-// Refused is the number of births that MaxSeries kept out since the epoch began.
+// Refused is the number of births that did not fit since the epoch began.
 func (s *Shadow) Refused() int { return s.refused }
 
 // Bytes is the memory of the shadow, estimated for the index.
@@ -228,7 +247,7 @@ func (s *Shadow) shrinkSome() {
 	if made == 0 {
 		return
 	}
-	now, pace := t.Clock.Now(), pace{time.Now()}
+	now := t.Clock.Now()
 	for range min(made, made/shrinkTurns+1) {
 		s.cursor = (s.cursor + 1) % made
 		b := t.blocks.at[s.cursor].Load()
@@ -237,7 +256,7 @@ func (s *Shadow) shrinkSome() {
 				t.shrink(b, place, now)
 			}
 			if place%64 == 0 {
-				pace.step()
+				s.pace.step()
 			}
 		}
 	}

@@ -112,14 +112,48 @@ func TestShadowLifetimes(t *testing.T) {
 	})
 }
 
-// An origin with other windows is an error that names both.
-func TestShadowOfOtherWindows(t *testing.T) {
+// An origin with another shortest window has other ticks. It is an error that names both.
+func TestShadowOfOtherTicks(t *testing.T) {
 	c := DefaultConfig()
 	c.Windows = []time.Duration{5 * time.Second, 5 * time.Minute}
 	s := NewShadow(c, quiet())
 	err := s.Begin(newFixture(t).AppendClock(nil))
-	if want := "windows of origin and replica differ: 10s, 1m there, 5s, 5m here"; !errors.Is(err, ErrWindows) || err.Error() != want {
+	if want := "windows differ: the shortest is 10s at the origin, 5s here"; !errors.Is(err, ErrWindows) || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+// While replicas get other windows, one after the other, windows that both keep stay right.
+func TestShadowOfOtherWindows(t *testing.T) {
+	for _, here := range [][]time.Duration{{10 * time.Second, time.Minute, 5 * time.Minute}, {10 * time.Second, 5 * time.Minute}, {10 * time.Second}} {
+		start(t, func(f *fixture) {
+			c := DefaultConfig()
+			c.Windows = here
+			shadow := &follower{NewShadow(c, quiet()), t, f}
+			shadow.must(shadow.Begin(f.AppendClock(nil)))
+			for i := range 90 {
+				f.push("c:2|c|#pod:a,ns:ns", fmt.Sprintf("t:%d|ms|#pod:a,ns:ns", i), fmt.Sprintf("s:%d|s|#pod:a,ns:ns", i), fmt.Sprintf("g:%d|g|#pod:a,ns:ns", i))
+				time.Sleep(time.Second)
+				shadow.follow(false)
+			}
+			m := NewMerged(New(c, describeByPod, quiet()))
+			m.SetShadows([]*Shadow{shadow.Shadow})
+			ask := func(asked string) string {
+				points, err := m.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.ParseExpression(asked)})
+				if err != nil {
+					return err.Error()
+				}
+				return "a=" + print(points[0].Value)
+			}
+			for _, asked := range []string{"c:total", "c:count:10s", "c:rate:10s", "t:count:10s", "t:p95:10s", "t:sum:10s", "s:unique:10s", "g:max:10s", "g"} {
+				if got, want := ask(asked), f.ask(asked); got != want {
+					t.Errorf("windows %v: %s: %s, want %s", here, asked, got, want)
+				}
+			}
+			if got := ask("c:count:5m"); len(here) > 1 && got != "a=180" {
+				t.Errorf("windows %v: c:count:5m: %s, want all that the history still has", here, got)
+			}
+		})
 	}
 }
 

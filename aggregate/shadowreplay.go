@@ -25,6 +25,7 @@ type liveReplay struct {
 	fresh  []uint32    // places whose series got a value and is not filed
 	news   []uint32    // places whose values may concern the own table
 	died   bool        // whether a series was removed
+	steps  int         // see restorer.step
 }
 
 // ahead is the time by which a delta may be ahead of the clock that the shadow was told last: the
@@ -49,6 +50,7 @@ func (s *Shadow) replayer(block int, whole bool) (*restorer, error) {
 func (s *Shadow) finish(r *restorer, err error) error {
 	err = r.result(err)
 	for _, place := range r.live.fresh {
+		r.step()
 		s.settle(r.t, r.index<<kind.BlockBits|place)
 	}
 	if s.own != nil {
@@ -80,15 +82,34 @@ func (r *restorer) dropUnnamed() {
 
 // admit reports whether the shadow may hold one more series. If not, the place remembers the kind
 // only, by which later deltas are decoded.
-func (l *liveReplay) admit(b *block, place uint32, k metric.Kind) bool {
-	if l.shadow.held >= l.shadow.config.MaxSeries {
-		l.shadow.refused++
-		b.page.kinds[place] = k
-		return false
+func (l *liveReplay) admit(t *Table, b *block, place uint32, k metric.Kind) bool {
+	s := l.shadow
+	if s.held < s.config.MaxSeries && t.MayGrow() {
+		s.held++
+		return true
 	}
-	l.shadow.held++
-	return true
+	if s.refused++; s.refused == 1 {
+		s.log.Warn("a replica has more series than fit here; answers lack those beyond: raise max-series or max-bytes",
+			"series", s.held, "max_series", s.config.MaxSeries, "max_bytes", s.config.MaxBytes)
+	}
+	b.page.kinds[place] = k
+	return false
 }
+
+// step yields the processor now and then: a flush of another origin may change hundreds of thousands
+// of series here, and a receiver that shares the processor must be back before its socket's buffer
+// is full.
+func (r *restorer) step() {
+	if r.live == nil {
+		return
+	}
+	if r.live.steps++; r.live.steps%stepsPerLook == 0 {
+		r.live.shadow.pace.step()
+	}
+}
+
+// stepsPerLook is the number of series replayed between two looks at the clock.
+const stepsPerLook = 32
 
 // renewsLocked reports whether the value to be read is as new as the one that the series has. It
 // clears the value that the value of a whole block replaces.

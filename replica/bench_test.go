@@ -120,26 +120,22 @@ func BenchmarkFlush(b *testing.B) {
 			e := newExchange()
 			a, _ := benchReplica(b, e, "a", table)
 			joiner, _ := benchReplica(b, e, "b", aggregate.New(aggregate.DefaultConfig(), nil, slog.New(slog.DiscardHandler)))
-			joiner.inline, a.inline = true, true
-			if follow {
-				if _, err := joiner.subscribe(); err != nil {
-					b.Fatal(err)
-				}
-				if _, err := a.subscribe(); err != nil {
-					b.Fatal(err)
-				}
-			}
 			var buffer []byte
-			for range 12 {
-				buffer = flushTable(a, table, buffer)
-				for range 20 {
-					a.step(time.Now())
-					time.Sleep(10 * time.Millisecond)
+			if follow {
+				ctx, stop := context.WithCancel(b.Context())
+				ended := make(chan error, 2)
+				go func() { ended <- a.Run(ctx) }()
+				go func() { ended <- joiner.Run(ctx) }()
+				defer func() { stop(); <-ended; <-ended }()
+				for range 200 {
+					buffer = flushTable(a, table, buffer)
+					time.Sleep(100 * time.Millisecond)
+					if all := joiner.Origins(); len(all) > 0 && all[0].Complete {
+						break
+					}
 				}
 			}
-			if follow && !joiner.origins.sorted()[0].complete {
-				b.Fatal("not joined")
-			}
+			buffer = flushTable(a, table, buffer)
 			var spent time.Duration
 			sent, rounds := a.count.sent.Load(), 0
 			for b.Loop() {

@@ -15,7 +15,7 @@ func bodies() map[messageType][]byte {
 		typeDelta:     (&deltaBody{block: 3, seq: 9, flush: 70, first: true, delta: []byte("changes")}).append(nil),
 		typeBeat:      (&beatBody{number: 4, sent: -5, flush: 6, blocks: 7, digest: 8, documents: 9, leaving: true, clock: []byte("clock")}).append(nil),
 		typeWant:      (&wantBody{of: sender{"", 1, 2}, numbers: true, documents: true, blocks: []int{5, 4000}}).append(nil),
-		typeWhole:     (&wholeBody{block: 5, seq: 1, flush: 2, names: []byte("names"), state: []byte("state")}).append(nil),
+		typeWhole:     (&wholeBody{block: 5, seq: 1, flush: 2, clock: []byte("clock"), names: []byte("names"), state: []byte("state")}).append(nil),
 		typeNumbers:   (&numbersBody{seqs: []uint64{1, 0, 1 << 40}}).append(nil),
 		typeDocuments: (&documentsBody{seq: 3, batch: 1, batches: 2, docs: []Document{{"a", 5, []byte("x")}, {"b", -1, nil}, {"c", 0, []byte{}}}}).append(nil),
 		typeSync:      (&syncBody{of: sender{"", 1, 2}, flush: 3}).append(nil),

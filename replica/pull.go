@@ -7,19 +7,21 @@ import (
 const (
 	// maxOutstanding bounds the blocks that are asked for and have not arrived.
 	maxOutstanding = 32
-	// askAgain is the time after which a question is repeated. It doubles with each try, up to
-	// four times. For a block that could not be read it is sixteen times as long.
-	askAgain     = time.Second
-	lostTries    = 2
-	damagedTries = 4
+	// askAgain is the time after which a question is repeated for the first time. It doubles once,
+	// and is thirty-two times as long for a block that could not be read.
+	askAgain     = 500 * time.Millisecond
+	lostTries    = 1
+	damagedTries = 5
 )
 
-// compareLocked compares the shadow with the origin as of a heartbeat.
-func (f *follower) compareLocked(m *beatBody, now time.Time) {
-	if f.shadow == nil || m.flush != f.beat.flush {
+// compareLocked compares the shadow with the origin as of the newest heartbeat.
+func (f *follower) compareLocked(now time.Time) {
+	m := &f.newest
+	if f.shadow == nil || m.flush == 0 {
 		return
 	}
-	f.complete = f.lacking == 0 && f.digest == m.digest
+	f.complete = f.beat.flush == m.flush && f.lacking == 0 && f.digest == m.digest
+	defer f.reportLocked()
 	switch {
 	case f.complete:
 		f.joined.Store(true)
@@ -28,7 +30,7 @@ func (f *follower) compareLocked(m *beatBody, now time.Time) {
 			f.r.origins.show(f, f.shadow)
 			before.End()
 		}
-	case f.lacking == 0 && now.Sub(f.askedNumbers) >= beatEvery:
+	case f.lacking == f.arrived && now.Sub(f.askedNumbers) >= beatEvery:
 		f.askedNumbers = now
 		f.wantLocked(&wantBody{numbers: true})
 	}
@@ -41,8 +43,7 @@ func (f *follower) compareLocked(m *beatBody, now time.Time) {
 // compareNumbersLocked finds the blocks that lack a delta which no later one has shown.
 func (f *follower) compareNumbersLocked(seqs []uint64, now time.Time) {
 	for block := range min(len(f.blocks), len(seqs)) {
-		if b := &f.blocks[block]; !b.lacks && max(b.seq, f.pending.newest(block)) < seqs[block] {
-			f.gaps.Add(1)
+		if max(f.blocks[block].seq, f.pending.newest(block)) < seqs[block] {
 			f.lackLocked(block)
 		}
 	}
@@ -56,7 +57,7 @@ func (f *follower) askLocked(now time.Time) {
 	}
 	var m wantBody
 	outstanding := 0
-	for i := range f.blocks {
+	for i := range min(len(f.blocks), f.newest.blocks) {
 		b := &f.blocks[i]
 		switch {
 		case !b.lacks || b.arrived:
@@ -95,6 +96,11 @@ func (f *follower) addWholeLocked(m *wholeBody, now time.Time) {
 		return
 	}
 	b.arrived = true
+	f.arrived++
+	if f.arrived == f.lacking && !f.partial {
+		f.tryLocked(now)
+		f.compareLocked(now)
+	}
 	f.askLocked(now)
 }
 
@@ -114,16 +120,16 @@ func (f *follower) applyDocumentsLocked(m *documentsBody) {
 
 // noteSyncLocked answers the question whether a flush is applied, at once or when it is.
 func (f *follower) noteSyncLocked(m *syncBody) {
-	f.asked = max(f.asked, m.flush)
+	f.askedFlush = max(f.askedFlush, m.flush)
 	f.answerSyncLocked()
 }
 
 // answerSyncLocked tells an origin that the flush that it asked for is applied here.
 func (f *follower) answerSyncLocked() {
-	if f.asked == 0 || !f.complete || f.beat.flush < f.asked {
+	if f.askedFlush == 0 || !f.complete || f.beat.flush < f.askedFlush {
 		return
 	}
-	f.asked = 0
+	f.askedFlush = 0
 	m := syncBody{of: sender{epoch: f.key.epoch, incarnation: f.incarnation}, flush: f.beat.flush}
 	f.r.send(f.r.subjects.of(syncedOf, f.key.name, f.r.me.name), typeSynced, m.append(nil), nil)
 }

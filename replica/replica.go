@@ -150,7 +150,8 @@ func (r *Replica) subscribe() (cancel func(), err error) {
 
 // send sends a body, in pieces if it is large. The buffer is scratch space, which it returns.
 func (r *Replica) send(subject string, kind messageType, body, buffer []byte) []byte {
-	h := header{kind: kind, sender: r.me, letter: r.publisher.letters.Add(1), pieces: max((len(body)+maxPiece-1)/maxPiece, 1)}
+	pieces := max((len(body)+maxPiece-1)/maxPiece, 1)
+	h := header{kind: kind, sender: r.me, letter: r.publisher.letters.Add(1), pieces: pieces}
 	if h.pieces > maxPieces {
 		r.reject(reasonSize, r.me.name, "a block exceeds 64 MiB and cannot be replicated")
 		return buffer

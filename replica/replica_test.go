@@ -149,3 +149,40 @@ func TestLostDiskKeepsWhatTheFormerEpochCounted(t *testing.T) {
 		t.Errorf("b answers %d, want %d", got, want+7)
 	}
 }
+
+// A replica that starts isn't ready before it answers as the others do.
+func TestReadyOnceJoined(t *testing.T) {
+	w := newWorld(t, 6, "a", "c")
+	w.nodes[0].table.add(100, 0, 1)
+	w.nodes[1].table.add(0, 0, 1)
+	w.run(time.Second)
+	w.drop = 1 // the bus connects
+	b := newNode(t, w.fabric, "b")
+	w.nodes = append(w.nodes, b)
+	for i := range 100 {
+		w.run(100 * time.Millisecond)
+		if i == 30 {
+			w.drop = 0
+		}
+		if ready, _ := b.replica.Ready(); ready {
+			w.agree(2)
+			if i > 60 {
+				t.Errorf("ready after %d tenths of a second", i)
+			}
+			return
+		}
+	}
+	t.Error("not ready after ten seconds")
+}
+
+func TestReadyAlone(t *testing.T) {
+	w := newWorld(t, 7, "a")
+	w.run(firstWithin - 100*time.Millisecond)
+	if ready, _ := w.nodes[0].replica.Ready(); ready {
+		t.Error("ready before others can be heard")
+	}
+	w.run(100 * time.Millisecond)
+	if ready, detail := w.nodes[0].replica.Ready(); !ready || detail != "no other origin" {
+		t.Errorf("ready %v, %s", ready, detail)
+	}
+}

@@ -12,13 +12,11 @@ type toldMoment struct {
 	runs time.Time // the local time from which on the clock runs; zero: it stands
 }
 
-// NewToldClock returns a clock that follows one with ticks of the given length, which reads the
-// receiving time at. Both clocks then differ by a fixed duration, if at all.
-func NewToldClock(windows []time.Duration, at, tick time.Duration) *Clock {
+// NewToldClock returns a clock that follows one of a process with these windows.
+func NewToldClock(windows []time.Duration) *Clock {
 	c := NewClock(windows)
-	c.former, c.timeline = formerTicks{tick: tick, shift: max(c.Offset-at, 0)}, new(Timeline)
-	c.Tell(Moment{At: at})
-	c.timeline = new(Timeline) // the zero moment was told by nobody
+	c.timeline = new(Timeline)
+	c.told.Store(&toldMoment{})
 	return c
 }
 
@@ -29,8 +27,7 @@ const mostBack = time.Minute
 // Tell sets the clock to a moment of the clock that it follows, and stops it there. It ignores
 // m.Tick.
 func (c *Clock) Tell(m Moment) {
-	m.At += c.former.shift
-	if before := c.told.Load(); before != nil && before.At-m.At <= mostBack {
+	if before := c.told.Load(); before.At-m.At <= mostBack {
 		m.At = max(m.At, before.At)
 	}
 	m.Tick = uint32(m.At / c.Tick)
