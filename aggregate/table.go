@@ -83,6 +83,7 @@ type Table struct {
 
 	evictions evictions
 
+	seedMu  sync.Mutex // held while the table adopts another seed of sets
 	sumsMu  sync.Mutex // guards the fields below; locked after evictions.mu
 	writers []*Writer
 	closed  kind.Sum // additions by closed writers
