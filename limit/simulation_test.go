@@ -358,14 +358,14 @@ func TestTheOldestOfSimultaneousBirthsStay(t *testing.T) {
 			first = order[0] // born a tick before the others, and not known to them yet
 		}
 		for i, at := range order {
-			w.replicas[at].push(seriesKey{pod("web-1"), "hits", labels(100 + at)})
+			w.replicas[at].push(seriesKey{pod("web-1"), "hits", labels(199 - at)})
 			if i == 0 && first == at {
 				w.now = w.now.Add(time.Second)
 			}
 		}
 		w.settle()
 		all := w.union()
-		if len(all) != 9 || !all[seriesKey{pod("web-1"), "hits", labels(100 + first)}] {
+		if len(all) != 9 || !all[seriesKey{pod("web-1"), "hits", labels(199 - first)}] {
 			t.Fatalf("seed %d: %d series are left, want 9 with that of %s", seed, len(all), w.replicas[first].name)
 		}
 		w.checkQuiet(t, seed)
@@ -432,4 +432,31 @@ func TestDeletedObjectLeavesNoSlotAtAnotherOrigin(t *testing.T) {
 	if n := here.registry.scopes(); n != 0 {
 		t.Errorf("%d quotas are left", n)
 	}
+}
+
+// After a limit is lowered, whole metrics yield, the newest first, and none that an autoscaler names.
+func TestLoweredLimitCostsWholeMetrics(t *testing.T) {
+	w := newWorld(1)
+	for i, name := range []string{"old", "named", "new"} {
+		for at, r := range w.replicas {
+			labels := metric.NewLabels([]metric.Label{{Key: "l", Value: fmt.Sprint(at)}})
+			r.push(seriesKey{pod("web-1"), name, labels})
+		}
+		w.now = w.now.Add(time.Duration(i+1) * simultaneous)
+	}
+	w.settle()
+	for _, r := range w.replicas {
+		r.named = map[string]bool{"named": true}
+		r.limits.Pod = metric.Limit{Metrics: 4, Series: 8}
+		r.registry.LimitsChanged("shop")
+	}
+	w.settle()
+	left := map[string]int{}
+	for k := range w.union() {
+		left[k.name]++
+	}
+	if want := map[string]int{"old": 3, "named": 3}; !maps.Equal(left, want) {
+		t.Errorf("left: %v, want %v", left, want)
+	}
+	w.checkQuiet(t, 1)
 }
