@@ -108,7 +108,6 @@ func TestHiddenUntilItsOriginKnows(t *testing.T) {
 func TestStaleElsewhere(t *testing.T) {
 	replicated(t, 2, func(r *replicas) {
 		own := r.tables[0]
-		own.SetTwins(func(yield func(*Table, bool) bool) { yield(r.peers[0].Table(), false) })
 		var told []string
 		own.OnStaleElsewhere(func(o metric.Object, name string, labels metric.Labels) {
 			told = append(told, fmt.Sprintf("%s %s %v", o.Name, name, labels.Map()))

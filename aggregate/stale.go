@@ -44,11 +44,7 @@ func (t *Table) OnStaleElsewhere(tell func(o metric.Object, name string, labels 
 // isStaleElsewhere reports whether another origin has the series of a staleness marker, without a
 // newer value.
 func (t *Table) isStaleElsewhere(f *index.Identity, s *metric.Sample) bool {
-	others := t.others.Load()
-	if others == nil {
-		return false
-	}
-	for from := range *others {
+	for from := range t.eachOther {
 		form := *f
 		form.Hash(&from.index.Hash)
 		shard := from.canon.Shard(form.Sum)

@@ -145,7 +145,10 @@ func TestDeletionsAreBounded(t *testing.T) {
 // TestDeletionDocuments: what is restored is what was saved; damaged documents are errors.
 func TestDeletionDocuments(t *testing.T) {
 	a, _ := newLog("a")
-	a.Add(&Selector{Resource: "pods", Namespace: "shop", Object: "web", Name: "m", Labels: []metric.Label{{Key: "b", Value: "2"}, {Key: "a", Value: "1"}}})
+	a.Add(&Selector{
+		Resource: "pods", Namespace: "shop", Object: "web", Name: "m",
+		Labels: []metric.Label{{Key: "b", Value: "2"}, {Key: "a", Value: "1"}},
+	})
 	b, table := newLog("a")
 	for _, key := range a.Changed(true) {
 		value, _ := a.AppendDocument(nil, key)
@@ -172,7 +175,10 @@ func TestDeletionDocuments(t *testing.T) {
 
 func FuzzDocument(f *testing.F) {
 	l, _ := newLog("a")
-	l.Add(&Selector{Resource: "pods", Namespace: "shop", Object: "web", Name: "m", Labels: []metric.Label{{Key: "b", Value: "2"}}})
+	l.Add(&Selector{
+		Resource: "pods", Namespace: "shop", Object: "web", Name: "m",
+		Labels: []metric.Label{{Key: "b", Value: "2"}},
+	})
 	for _, d := range l.AllShared() {
 		f.Add(d.Value)
 	}

@@ -39,9 +39,6 @@ func (p *dataPath) newShadow(name string) replica.Shadow {
 	return s
 }
 
-// Hold implements replica.Shadow. A shadow sees by itself that its origin stands still.
-func (originShadow) Hold(bool) {}
-
 // End implements replica.Shadow.
 func (s originShadow) End() {
 	s.Shadow.End()
