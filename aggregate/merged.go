@@ -62,6 +62,13 @@ func (m *Merged) SetShadows(shadows []*Shadow) {
 		}
 	}
 	m.peers.Store(&all)
+	m.own.SetTwins(func(yield func(*Table, bool) bool) {
+		for i, p := range all {
+			if !yield(p.shadow.Table(), i < int(m.rank.Load())) {
+				return
+			}
+		}
+	})
 }
 
 // SetRank sets the number of shadows whose origins' names sort before the own name. Where origins

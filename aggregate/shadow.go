@@ -110,11 +110,19 @@ func (s *Shadow) Begin(clock []byte) error {
 	}
 	s.End()
 	t := s.newTable(saved.windows)
-	t.SetSeed.Store(saved.seed)
+	s.hearSeed(t, saved.seed)
 	s.zero.Store(saved.zero())
 	t.Clock.Tell(saved.moment(0))
 	s.table.Store(t)
 	return nil
+}
+
+// hearSeed follows the seed of the origin's sets.
+func (s *Shadow) hearSeed(t *Table, seed uint64) {
+	t.SetSeed.Store(seed)
+	if s.own != nil {
+		s.own.hearSeed(seed)
+	}
 }
 
 // readOriginClock reads the clock of an origin: one of this format, which has run for a while.
@@ -154,6 +162,7 @@ func (s *Shadow) Advance(clock []byte, correction time.Duration) error {
 	}
 	s.zero.Store(saved.zero())
 	t.Clock.Tell(saved.moment(correction))
+	s.hearSeed(t, saved.seed)
 	now := time.Now()
 	s.heard.Store(&now)
 	s.shrinkSome()

@@ -77,6 +77,11 @@ type hostile struct {
 
 func newHostile(t testing.TB, seed uint64) (h hostile) {
 	f, r := newFixture(t), rand.New(rand.NewPCG(seed, 5))
+	if seed%2 == 1 {
+		f = newReplica(t)
+		f.push("before:0|s|#pod:p1,ns:ns")
+		f.AdoptSetSeed(f.SetSeed.Load() - 1)
+	}
 	p := &pushes{r: r, life: 1, counts: make([]float64, 4)}
 	h.clock = f.AppendClock(nil)
 	for range 3 {
@@ -94,8 +99,11 @@ func newHostile(t testing.TB, seed uint64) (h hostile) {
 
 func (h *hostile) shadow(t testing.TB) *Shadow {
 	c := DefaultConfig()
-	c.MaxSeries, c.MaxBytes = 5000, 4<<20
+	c.MaxSeries, c.MaxBytes, c.Replicated = 5000, 4<<20, true
 	s := NewShadow(c, quiet())
+	own := newReplica(t)
+	own.churn(rand.New(rand.NewPCG(1, 5)), &pushes{r: rand.New(rand.NewPCG(1, 5)), life: 1, counts: make([]float64, 4)})
+	s.SetOwn(own.Table)
 	if err := s.Begin(h.clock); err != nil {
 		t.Fatal(err)
 	}

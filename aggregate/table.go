@@ -3,7 +3,6 @@ package aggregate
 import (
 	"iter"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -58,7 +57,7 @@ type Table struct {
 	removals removalLog
 	slow     slowPushLog
 	mixed    kindConflicts
-	others   atomic.Pointer[iter.Seq[*Table]] // of other origins, see twins.go
+	others   atomic.Pointer[iter.Seq2[*Table, bool]] // of other origins, see twins.go
 
 	// written are the windows that the restored state was saved with. sameWindows is set if they
 	// equal the table's.
@@ -98,7 +97,7 @@ func New(c Config, describe Describer, log *slog.Logger) *Table {
 		aliases: lookup.NewAliases(c.MaxBytes / 2), blocks: blocks{pages: memory.NewArena(maxBlocks * pageBytes)}, canon: lookup.NewSlots(),
 		index: index.New(), written: spans, slow: slowPushLog{log: log}, mixed: kindConflicts{log: log},
 	}
-	t.SetSeed.Store(rand.Uint64())
+	t.SetSeed.Store(newSetSeed())
 	t.MayGrow = t.memoryLeft
 	if c.Replicated {
 		t.EachTwin = t.twinsOfGauge

@@ -7,7 +7,6 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate/index"
 	"github.com/sluice-metrics/sluice/aggregate/kind"
 	"github.com/sluice-metrics/sluice/aggregate/lookup"
-	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -19,20 +18,30 @@ import (
 // Lock order: a lock of the table may be held while the lock of another origin's table is taken,
 // never the other way round.
 
-// SetTwins sets the tables of the other origins. Any goroutine may call it at any time. The table
-// ranges over them with a history lock held.
-func (t *Table) SetTwins(others iter.Seq[*Table]) { t.others.Store(&others) }
+// SetTwins sets the tables of the other origins, each with whether its origin's name sorts before the
+// own one. Any goroutine may call it at any time. The table ranges over them with a history lock
+// held.
+func (t *Table) SetTwins(others iter.Seq2[*Table, bool]) { t.others.Store(&others) }
 
-// eachTwin calls f for each live series of an identity and kind at other origins, under the history
-// lock of the twin's block.
-func (t *Table) eachTwin(s *series, k metric.Kind, f func(from *Table, twin kind.Series)) {
+// eachOther yields the tables of the other origins.
+func (t *Table) eachOther(yield func(*Table, kind.Elsewhere) bool) {
 	others := t.others.Load()
 	if others == nil {
 		return
 	}
-	for from := range *others {
+	for from, first := range *others {
+		if !yield(from, kind.Elsewhere{Ahead: t.aheadOf(from), First: first}) {
+			return
+		}
+	}
+}
+
+// eachTwin calls f for each live series of an identity and kind at other origins, under the history
+// lock of the twin's block.
+func (t *Table) eachTwin(s *series, k metric.Kind, f func(twin kind.Series, from kind.Elsewhere)) {
+	for from, at := range t.eachOther {
 		form := from.identityOf(s)
-		from.withSeries(&form, k, func(b *block, place uint32) { f(from, b.handle(place)) })
+		from.withSeries(&form, k, func(b *block, place uint32) { f(b.handle(place), at) })
 	}
 }
 
@@ -60,15 +69,10 @@ func (t *Table) lookUp(f *index.Identity, k metric.Kind) (lookup.Ref, bool) {
 	return to, there && refused == metric.Applied
 }
 
-// aheadOf returns the milliseconds to add to stamps of another table.
-func (t *Table) aheadOf(from *Table) int64 {
-	return from.Clock.Now().Epoch.Sub(t.Clock.Now().Epoch).Milliseconds()
-}
-
 // twinsOfGauge is kind.Env.EachTwin for gauges.
-func (t *Table) twinsOfGauge(h kind.Series, f func(twin kind.Series, ahead int64)) {
+func (t *Table) twinsOfGauge(h kind.Series, f func(twin kind.Series, from kind.Elsewhere)) {
 	b := t.blocks.at[t.blocks.indexOf(h.Cell)].Load()
-	t.eachTwin(&b.series[h.Place], metric.Gauge, func(from *Table, twin kind.Series) { f(twin, t.aheadOf(from)) })
+	t.eachTwin(&b.series[h.Place], metric.Gauge, f)
 }
 
 // indexOf returns the index of the block that a cell belongs to.
@@ -83,8 +87,8 @@ func (t *Table) continueLocked(b *block, place uint32) {
 		return
 	}
 	var all []kind.News
-	t.eachTwin(&b.series[place], k, func(from *Table, twin kind.Series) {
-		if n, some := kind.NewsLocked(twin, k, t.aheadOf(from)); some {
+	t.eachTwin(&b.series[place], k, func(twin kind.Series, from kind.Elsewhere) {
+		if n, some := kind.NewsLocked(twin, k, from); some {
 			all = append(all, n)
 		}
 	})
@@ -96,51 +100,41 @@ func (t *Table) continueLocked(b *block, place uint32) {
 // hear adopts the states of series at some places of another origin's block, if the own table has
 // their twins. Only the goroutine that changes that table calls it, after the change and without a
 // lock of that table.
-func (t *Table) hear(from *Table, block uint32, places []uint32) {
-	ahead := t.aheadOf(from)
-	t.RaiseStamp(from.NewestStamp.Load(), ahead)
-	b := from.blocks.at[block].Load()
+func (t *Table) hear(of *Table, block uint32, places []uint32) {
+	at := t.elsewhere(of)
+	t.RaiseStamp(of.NewestStamp.Load(), at.Ahead)
+	b := of.blocks.at[block].Load()
 	for _, place := range places {
-		t.hearOf(b, place, ahead)
+		t.hearOf(b, place, at)
 	}
 }
 
-func (t *Table) hearOf(b *block, place uint32, ahead int64) {
+// elsewhere describes another origin. One that is not among the others yet is taken to sort after
+// the own one.
+func (t *Table) elsewhere(of *Table) kind.Elsewhere {
+	for from, at := range t.eachOther {
+		if from == of {
+			return at
+		}
+	}
+	return kind.Elsewhere{Ahead: t.aheadOf(of)}
+}
+
+// aheadOf returns the milliseconds to add to stamps of another table.
+func (t *Table) aheadOf(of *Table) int64 {
+	return of.Clock.Now().Epoch.Sub(t.Clock.Now().Epoch).Milliseconds()
+}
+
+func (t *Table) hearOf(b *block, place uint32, from kind.Elsewhere) {
 	if b.series[place].entry == nil {
 		return
 	}
 	b.history.Lock()
-	n, some := kind.NewsLocked(b.handle(place), b.page.kinds[place], ahead)
+	n, some := kind.NewsLocked(b.handle(place), b.page.kinds[place], from)
 	form := t.identityOf(&b.series[place])
 	b.history.Unlock()
 	if !some {
 		return
 	}
 	t.withSeries(&form, b.page.kinds[place], func(own *block, at uint32) { kind.AdoptLocked(&t.Env, own.handle(at), &n, false) })
-}
-
-// AdoptSetSeed makes the table hash the members of sets with the seed of other replicas, so that
-// sets can be united. Sets that exist keep their members (kind/set_seed.go). The next delta of each
-// block saves them.
-func (t *Table) AdoptSetSeed(seed uint64) {
-	if t.SetSeed.Load() == seed {
-		return
-	}
-	now := t.Clock.Now()
-	t.AdoptSeed(seed, now.Tick)
-	for i := range t.blocks.made.Load() {
-		t.reseedBlock(t.blocks.at[i].Load(), now)
-	}
-}
-
-// reseedBlock makes the sets of a block change to the table's seed.
-func (t *Table) reseedBlock(b *block, now window.Moment) {
-	for place := range uint32(kind.BlockSeries) {
-		b.history.Lock()
-		if b.page.cells[place].State.Load()&kind.Live != 0 && b.page.kinds[place] == metric.Set {
-			t.rollSeriesLocked(b, place, b.tickLocked(place, now))
-			b.unsaved.Mark(place)
-		}
-		b.history.Unlock()
-	}
 }

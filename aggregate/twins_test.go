@@ -23,14 +23,24 @@ type fleet struct {
 }
 
 func newFleet(t testing.TB, n int) *fleet {
+	return newFleetAfter(t, n, 6*time.Second) // the lifetime clocks differ, but no units of windows
+}
+
+// newReplica is newFixture for a replica.
+func newReplica(t testing.TB) *fixture {
+	c := DefaultConfig()
+	c.Replicated = true
+	table := New(c, describeByPod, quiet())
+	return &fixture{Table: table, t: t, w: table.NewWriter()}
+}
+
+// newFleetAfter makes origins that begin one after the other.
+func newFleetAfter(t testing.TB, n int, pause time.Duration) *fleet {
 	r := &fleet{t: t}
 	for range n {
-		c := DefaultConfig()
-		c.Replicated = true
-		table := New(c, describeByPod, quiet())
-		r.origins = append(r.origins, &fixture{Table: table, t: t, w: table.NewWriter()})
+		r.origins = append(r.origins, newReplica(t))
 		r.disks = append(r.disks, newSaved())
-		time.Sleep(3 * time.Second) // so that the lifetime clocks differ
+		time.Sleep(pause)
 	}
 	for _, f := range r.origins {
 		f.w.Offline()
@@ -86,9 +96,9 @@ func (r *fleet) shadow(of, at int) *Shadow {
 			r.t.Fatal(err)
 		}
 		all[of] = s
-		r.origins[at].SetTwins(func(yield func(*Table) bool) {
+		r.origins[at].SetTwins(func(yield func(*Table, bool) bool) {
 			for _, of := range slices.Sorted(maps.Keys(all)) {
-				if !yield(all[of].Table()) {
+				if !yield(all[of].Table(), of < at) {
 					return
 				}
 			}
@@ -139,7 +149,7 @@ func (r *fleet) gauge(i int, name string) metric.Number {
 	own := r.origins[i].Table
 	twinsOf(r.tables(i), name, func(t *Table, h kind.Series) {
 		if p, set := kind.GaugePartLocked(h); set {
-			p.Ahead = time.Duration(own.aheadOf(t)) * time.Millisecond
+			p.Ahead, p.Rank = time.Duration(own.aheadOf(t))*time.Millisecond, len(parts)
 			parts = append(parts, p)
 		}
 	})

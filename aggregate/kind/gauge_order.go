@@ -35,7 +35,11 @@ type absolute struct {
 	raw   uint64 // at, as that origin keeps it
 	at    uint64 // the same moment on the own lifetime clock
 	value metric.Number
+	first bool // its origin's name sorts before the own one, which decides if the moments are equal
 }
+
+// newer reports whether the assignment is newer than one of this origin.
+func (a *absolute) newer(at uint64) bool { return a.at > at || a.at == at && a.first }
 
 // orderSlot is an order in a body. Writers and readers use it as a slot of the value.
 type orderSlot struct {
@@ -166,7 +170,7 @@ func (o order) assignedNow(millis uint64, known *absolute) order {
 // shifted returns the order after a shift, and the value that the shift is added to.
 func (o order) shifted(value, by metric.Number, known *absolute) (_ order, base metric.Number) {
 	switch {
-	case known != nil && known.at > o.at:
+	case known != nil && known.raw != o.follows && known.newer(o.at):
 		return order{at: known.at, follows: known.raw, shifts: by}, known.value
 	case o.follows == 0 && o.at != 0:
 		return o, value
@@ -193,8 +197,8 @@ func (a *Applier) newestTwin(h Series) (newest *absolute) {
 	if a.EachTwin == nil {
 		return nil
 	}
-	a.EachTwin(h, func(twin Series, ahead int64) {
-		if one := twin.absoluteLocked(ahead); one != nil && (newest == nil || one.at > newest.at) {
+	a.EachTwin(h, func(twin Series, from Elsewhere) {
+		if one := twin.absoluteLocked(from); one != nil && (newest == nil || one.at > newest.at) {
 			newest = one
 		}
 	})
@@ -202,12 +206,12 @@ func (a *Applier) newestTwin(h Series) (newest *absolute) {
 }
 
 // absoluteLocked returns the gauge's assignment at its origin, or nil if it has none.
-func (h Series) absoluteLocked(ahead int64) *absolute {
+func (h Series) absoluteLocked(from Elsewhere) *absolute {
 	part, some := GaugePartLocked(h)
 	if !some || part.Follows != 0 || part.At == 0 {
 		return nil
 	}
-	return &absolute{raw: part.At, at: uint64(max(int64(part.At)+ahead, 1)), value: part.Value}
+	return &absolute{raw: part.At, at: uint64(max(int64(part.At)+from.Ahead, 1)), value: part.Value, first: from.First}
 }
 
 // plainOrder is the order of a value that is in the cell.

@@ -42,21 +42,27 @@ type News struct {
 	gauge   *absolute
 }
 
-// NewsLocked returns the news of a series of another table. ahead is added to its stamps.
-func NewsLocked(h Series, k metric.Kind, ahead int64) (n News, some bool) {
+// Elsewhere describes another origin, as seen from the table that adopts its news.
+type Elsewhere struct {
+	Ahead int64 // milliseconds to add to its stamps
+	First bool  // its name sorts before the own one
+}
+
+// NewsLocked returns the news of a series of another origin's table.
+func NewsLocked(h Series, k metric.Kind, from Elsewhere) (n News, some bool) {
 	n.kind = k
 	body := h.body()
 	switch {
 	case k == metric.Gauge:
-		n.gauge = h.absoluteLocked(ahead)
+		n.gauge = h.absoluteLocked(from)
 		return n, n.gauge != nil
 	case body == nil:
 	case k == metric.Timer && body.Timer.pushed != nil && body.Timer.pushed.last != nil:
-		n.pushed = &pushed{last: body.Timer.pushed.last, origin: body.Timer.pushed.origin.ahead(ahead)}
+		n.pushed = &pushed{last: body.Timer.pushed.last, origin: body.Timer.pushed.origin.ahead(from.Ahead)}
 		return n, true
 	case k == metric.Counter && body.running != nil:
 		n.running = *body.running
-		n.running.origin = n.running.origin.ahead(ahead)
+		n.running.origin = n.running.origin.ahead(from.Ahead)
 		return n, true
 	}
 	return n, false

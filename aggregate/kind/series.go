@@ -24,8 +24,8 @@ type Env struct {
 	// Replicated is set if other origins may have series of the same identity.
 	Replicated bool
 	// EachTwin calls f for the series of the same identity at other origins, under the lock of the
-	// twin's block. ahead is added to a stamp of the twin, in milliseconds.
-	EachTwin func(h Series, f func(twin Series, ahead int64))
+	// twin's block.
+	EachTwin func(h Series, f func(twin Series, from Elsewhere))
 	// Moved is set once a replicated gauge has moved its value to a body: such gauges follow the
 	// assignments of other origins.
 	Moved atomic.Bool

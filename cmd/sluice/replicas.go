@@ -121,9 +121,6 @@ func (p *dataPath) newShadow(origin string) replica.Shadow {
 	return s
 }
 
-// Hold implements replica.Shadow. A shadow sees by itself that its origin stands still.
-func (originShadow) Hold(bool) {}
-
 // End implements replica.Shadow.
 func (s originShadow) End() {
 	s.Shadow.End()
@@ -169,8 +166,8 @@ func (set *shadowSet) usage() (series int, bytes int64) {
 	return series, bytes
 }
 
-// setShadows tells readers and the own table which shadows there are, in the order of their origins'
-// names. rank is the number of names before the own one.
+// setShadows tells readers which shadows there are, in the order of their origins' names. rank is
+// the number of names before the own one.
 func (p *dataPath) setShadows(all []replica.Shadow, rank int) {
 	shadows := make([]*aggregate.Shadow, len(all))
 	for i, one := range all {
@@ -178,18 +175,6 @@ func (p *dataPath) setShadows(all []replica.Shadow, rank int) {
 	}
 	p.merged.SetRank(rank)
 	p.merged.SetShadows(shadows)
-	p.table.SetTwins(func(yield func(*aggregate.Table) bool) {
-		for _, one := range shadows {
-			if !yield(one.Table()) { // the table of this moment: a new epoch has another
-				return
-			}
-		}
-	})
-	if rank > 0 { // all sets are hashed as the first origin does
-		if seed := shadows[0].Table().SetSeed.Load(); seed != 0 {
-			p.table.AdoptSetSeed(seed)
-		}
-	}
 }
 
 // replica is the configuration of package replica.
