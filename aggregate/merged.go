@@ -122,6 +122,7 @@ func (m *Merged) Objects(q metric.Query) ([]metric.Point, error) {
 	if q.Kind != nil {
 		*q.Kind = r.Kind
 	}
+	points = slices.Grow(points, r.mostFound())
 	matched := false
 	for parts := r.next(); len(parts) > 0; parts = r.next() {
 		k := r.kindOf(parts)
@@ -241,6 +242,7 @@ type source struct {
 	peer   *peer // nil: the own table
 	now    window.Moment
 	view   window.View
+	moved  window.View // if the origin stands still: for series that another one received since
 	course window.Course
 	offset float64 // ticks by which the own clock is ahead
 	hidden hiddenSeries

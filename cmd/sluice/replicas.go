@@ -2,13 +2,9 @@ package main
 
 import (
 	"context"
-	"slices"
-	"sync"
-	"sync/atomic"
 
 	"github.com/sluice-metrics/sluice/aggregate"
 	"github.com/sluice-metrics/sluice/deletion"
-	"github.com/sluice-metrics/sluice/limit"
 	"github.com/sluice-metrics/sluice/receiver/push"
 	"github.com/sluice-metrics/sluice/replica"
 	"github.com/sluice-metrics/sluice/replica/natsbus"
@@ -24,17 +20,16 @@ type replication struct {
 	bus     *natsbus.Bus
 	epoch   *replica.Epoch // restored with the table
 	replica *replica.Replica
+	shadows *shadowList
 	// deletions are those of all replicas.
 	deletions *deletion.Log
-	shadows   shadowSet
 }
 
-// replicate prepares table, groups and deletions for other replicas, before the store restores them.
+// replicate prepares groups and deletions for other replicas, before the store restores them.
 func (p *dataPath) replicate() {
 	if !p.cfg.natsbus.Enabled() {
 		return
 	}
-	p.table.CountAlso(p.replication.shadows.usage)
 	name := p.cfg.replica().Name
 	p.groups.Replicate(name)
 	p.replication.deletions = deletion.New(name, p.merged, p.log)
@@ -101,73 +96,8 @@ func (r *replication) PublishDelta(block int, delta []byte) { r.replica.PublishD
 // PublishFlush implements store.Publisher.
 func (r *replication) PublishFlush() { r.replica.PublishFlush() }
 
-// originShadow is a shadow for package replica.
-type originShadow struct {
-	*aggregate.Shadow
-	path    *dataPath
-	limited *limit.Origin // nil: standalone
-}
-
-// newShadow returns an empty copy of another origin's table.
-func (p *dataPath) newShadow(origin string) replica.Shadow {
-	s := originShadow{Shadow: aggregate.NewShadow(p.cfg.table, p.log), path: p}
-	s.SetOwn(p.table)
-	if c := &p.cluster; c.limits != nil {
-		s.limited = c.limits.Origin(origin, s)
-		s.SetAdmission(s.limited)
-		s.SetObserver(c.workloads.Foreign())
-	}
-	p.replication.shadows.add(s.Shadow)
-	return s
-}
-
-// End implements replica.Shadow.
-func (s originShadow) End() {
-	s.Shadow.End()
-	s.path.replication.shadows.remove(s.Shadow)
-	if s.limited != nil {
-		s.limited.Close()
-	}
-}
-
-// shadowSet are all shadows, also those that readers don't see yet.
-type shadowSet struct {
-	mu  sync.Mutex
-	all atomic.Pointer[[]*aggregate.Shadow] // replaced under mu
-}
-
-func (set *shadowSet) list() []*aggregate.Shadow {
-	if all := set.all.Load(); all != nil {
-		return *all
-	}
-	return nil
-}
-
-func (set *shadowSet) add(s *aggregate.Shadow) {
-	set.mu.Lock()
-	defer set.mu.Unlock()
-	all := append(slices.Clone(set.list()), s)
-	set.all.Store(&all)
-}
-
-func (set *shadowSet) remove(s *aggregate.Shadow) {
-	set.mu.Lock()
-	defer set.mu.Unlock()
-	all := slices.DeleteFunc(slices.Clone(set.list()), func(one *aggregate.Shadow) bool { return one == s })
-	set.all.Store(&all)
-}
-
-// usage is what the shadows take of max-series and max-bytes.
-func (set *shadowSet) usage() (series int, bytes int64) {
-	for _, s := range set.list() {
-		series += s.Series()
-		bytes += s.Table().UsedBytes()
-	}
-	return series, bytes
-}
-
-// setShadows tells readers which shadows there are, in the order of their origins' names. rank is
-// the number of names before the own one.
+// setShadows tells readers and the own table which shadows there are, in the order of their origins'
+// names. rank is the number of names before the own one.
 func (p *dataPath) setShadows(all []replica.Shadow, rank int) {
 	shadows := make([]*aggregate.Shadow, len(all))
 	for i, one := range all {
