@@ -52,6 +52,7 @@ var mayImport = map[string][]string{
 	"store/folder":         {"durable", "store/format"},
 	"store/wal":            {"durable", "store/format"},
 	"store/database":       {"durable", "footprint", "store/format", "store/folder", "store/wal"},
+	"replica":              {"aggregate/blob", "config", "ratelog"}, // a table is an interface
 	"adapter":              {"adapter/valuelist", "config", "metric", "connlimit", "durable"},
 	"adapter/cluster":      {"config", "metric"},
 	"adapter/valuelist":    {"metric"},

@@ -63,7 +63,8 @@ type series struct {
 	length uint32
 	born   uint32 // tick
 	// aliases counts the series' aliases. It is bounded, so that a client that keeps reordering its
-	// tags cannot fill memory.
+	// tags cannot fill memory. In a shadow, where no series has an alias, it is the state of the
+	// series at its origin.
 	aliases atomic.Uint32
 }
 

@@ -268,17 +268,23 @@ func (t *Table) fill(b *block, place uint32, n newcomer) {
 	b.page.kinds[place] = n.entry.Kind
 	b.page.ttls[place].Store(0)
 	s.aliases.Store(0)
-	c.History = window.History{}
 	c.Seen.Store(n.seen)
+	t.createValue(b, place)
+}
+
+// createValue gives a series the value of its kind before the first sample.
+func (t *Table) createValue(b *block, place uint32) {
+	c := &b.page.cells[place]
+	c.History = window.History{}
 	c.Value.Store(0)
-	kind.Of(n.entry.Kind).Create(&t.Env, b.handle(place))
+	kind.Of(b.page.kinds[place]).Create(&t.Env, b.handle(place))
 }
 
 // publish makes a filled place live. It sets the marks last. The store clears a mark before it
 // reads the series, so a birth that it misses is marked again.
 func (t *Table) publish(b *block, place, number uint32) lookup.Ref {
 	c := &b.page.cells[place]
-	state := (c.State.Load()>>1+1)<<1&kind.StateBits | kind.Live
+	state := nextState(c.State.Load())
 	t.live.Add(1)
 	t.nameBytes.Add(b.series[place].nameBytes())
 	c.State.Store(state)
@@ -286,3 +292,6 @@ func (t *Table) publish(b *block, place, number uint32) lookup.Ref {
 	b.renamed.Store(true)
 	return lookup.Ref{Number: number, State: state}
 }
+
+// nextState is the state of the next series in a place.
+func nextState(state uint32) uint32 { return (state>>1+1)<<1&kind.StateBits | kind.Live }

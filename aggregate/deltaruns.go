@@ -102,12 +102,15 @@ func (r *restorer) number(d *blob.Decoder, place uint32, common commons) {
 	c := kind.CodingOf(r.b.page.kinds[place])
 	newest := c.Unpack(d.Uvarint())
 	r.Earlier(d, c, uint64(common.earlier))
-	if r.takes(d, place, common.state); !r.took || d.Err != nil {
+	r.b.history.Lock()
+	defer r.b.history.Unlock()
+	if r.takesLocked(d, place, common.state); !r.took || d.Err != nil {
 		return
 	}
 	cell := &r.b.page.cells[place]
 	r.RestoreEntries(d, c, &cell.History, r.mark.stamp, newest, common.habit)
 	kind.Of(r.b.page.kinds[place]).RestoreNumber(d, r.b.handle(place))
+	r.tookLocked(d, place)
 }
 
 // Older formats save no history entries. They hold the value of a number at the end of each unit of
@@ -138,10 +141,13 @@ func (r *restorer) unitNumber(d *blob.Decoder, place, state uint32, units []byte
 			r.AddUnitValue(i, age-1, v)
 		}
 	}
-	if r.takes(d, place, state); !r.took || d.Err != nil {
+	r.b.history.Lock()
+	defer r.b.history.Unlock()
+	if r.takesLocked(d, place, state); !r.took || d.Err != nil {
 		return
 	}
 	kind := kind.Of(r.b.page.kinds[place])
 	r.UnitEntries(d, kind.Coding(), &r.b.page.cells[place].History, r.mark.stamp, rolled)
 	kind.RestoreNumber(d, r.b.handle(place))
+	r.tookLocked(d, place)
 }

@@ -19,7 +19,10 @@ type evaluation struct {
 	match  func(metric.Labels) bool
 	buffer *index.Buffer
 	gone   removal // of an expired series that was not swept yet
+	goneAt *Table
 	slow   slowPush
+	pace   *slowPushLog // warns of slow
+	hidden hiddenSeries // nil: none
 
 	touched uint64 // a sum of the loads of touch, so that the compiler keeps them
 	read    int    // series read so far, to yield the processor now and then
@@ -74,38 +77,52 @@ func (r *evaluation) add(s lookup.Ref) {
 		runtime.Gosched() // lets other goroutines run during a large answer
 	}
 	if r.slow.entry != nil {
-		r.table.slow.warn(r)
+		r.pace.warn(r)
 	}
 }
 
 func (r *evaluation) addLocked(s lookup.Ref, b *block, place uint32) {
-	c := &b.page.cells[place]
-	if c.State.Load() != s.State {
+	if !r.selectsLocked(s, b, place) {
 		return
 	}
-	labels := b.series[place].labels()
-	if r.match != nil && !r.match(labels) {
-		return
+	r.countSeries(b.series[place].labels())
+	r.recordLocked(b, place)
+	kind.Of(r.Kind).ReadLocked(&r.Reader, b.handle(place))
+	if r.Kind == metric.Counter && r.Stat == metric.Rate {
+		r.checkPace(b.series[place].entry)
+	}
+}
+
+// selectsLocked reports whether a series is live and its labels match.
+func (r *evaluation) selectsLocked(s lookup.Ref, b *block, place uint32) bool {
+	if b.page.cells[place].State.Load() != s.State || r.hidden.has(s) {
+		return false
+	}
+	if r.match != nil && !r.match(b.series[place].labels()) {
+		return false
 	}
 	if r.table.hasExpired(b, place, r.now) {
-		r.gone = r.table.removalOf(b, place, expired)
-		return
+		r.gone, r.goneAt = r.table.removalOf(b, place, expired), r.table
+		return false
 	}
+	return true
+}
+
+// countSeries counts one more series of the current object.
+func (r *evaluation) countSeries(labels metric.Labels) {
 	if r.Series++; r.Series == 1 {
 		r.shared = labels
 	} else {
 		r.shared = r.shared.Intersection(labels)
 	}
+}
+
+// recordLocked records the samples of a series since the last roll, which count too.
+func (r *evaluation) recordLocked(b *block, place uint32) {
 	if !r.Stat.Windowed() {
 		r.dateLocked(b, place)
-	}
-	if r.Stat.Windowed() && b.page.dirty.Has(place) {
-		// Samples since the last roll count too.
+	} else if b.page.dirty.Has(place) {
 		r.table.rollSeriesLocked(b, place, b.tickLocked(place, r.now))
-	}
-	kind.Of(r.Kind).ReadLocked(&r.Reader, b.handle(place))
-	if r.Kind == metric.Counter && r.Stat == metric.Rate {
-		r.checkPace(b.series[place].entry)
 	}
 }
 

@@ -41,12 +41,13 @@ type tombstone struct {
 type cause uint8
 
 const (
-	expired     cause = iota // its lifetime ended
-	madeRoom                 // it was long idle, and MaxSeries rejected a new series
-	deleted                  // a user or client requested it
-	objectGone               // its object no longer exists
-	overLimit                // the metric lost its slot of a limit
-	markedStale              // its client sent a staleness marker
+	expired      cause = iota // its lifetime ended
+	madeRoom                  // it was long idle, and MaxSeries rejected a new series
+	deleted                   // a user or client requested it
+	objectGone                // its object no longer exists
+	overLimit                 // the metric lost its slot of a limit
+	markedStale               // its client sent a staleness marker
+	removedThere              // of a shadow's series: its origin removed it
 )
 
 // mayHaveSuccessor reports whether late samples move to a new series. For the other causes, late

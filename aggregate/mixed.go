@@ -30,11 +30,17 @@ func (t *Table) chooseKinds(q *metric.Query, key index.Key, entries []index.Foun
 		return kind, 1 << kind
 	}
 	objects, born := t.countKinds(entries, now)
-	kinds := ranked(&objects, &born)
+	return t.mixed.choose(q, key, kind, &objects, &born, now)
+}
+
+// choose chooses among the kinds that objects have, and warns if some objects are absent. kind is
+// that of the first object.
+func (m *kindConflicts) choose(q *metric.Query, key index.Key, kind metric.Kind, objects, born *index.KindCounts, now window.Moment) (metric.Kind, kindSet) {
+	kinds := ranked(objects, born)
 	if len(kinds) > 0 {
 		kind = kinds[0]
 	}
-	takes = 1 << kind
+	takes := kindSet(1 << kind)
 	for _, k := range kinds {
 		if q.Expression.Stat != metric.NoStat && k.Has(q.Expression.Stat) {
 			if !kind.Has(q.Expression.Stat) {
@@ -43,8 +49,8 @@ func (t *Table) chooseKinds(q *metric.Query, key index.Key, entries []index.Foun
 			takes |= 1 << k
 		}
 	}
-	if slices.ContainsFunc(kinds, func(k metric.Kind) bool { return !takes.has(k) }) && t.mixed.due(key, now.Wall) {
-		t.mixed.warn(key, kinds, &objects, takes)
+	if slices.ContainsFunc(kinds, func(k metric.Kind) bool { return !takes.has(k) }) && m.due(key, now.Wall) {
+		m.warn(key, kinds, objects, takes)
 	}
 	return kind, takes
 }

@@ -12,27 +12,52 @@ import (
 
 // absent explains why a metric does not exist: it was never received, it was removed, or only other
 // objects have it.
-func (t *Table) absent(q *metric.Query) error {
+func (t *Table) absent(q *metric.Query) error { return absentIn([]*Table{t}, q) }
+
+// absentIn is absent for several tables.
+func absentIn(tables []*Table, q *metric.Query) error {
 	family := index.Key{Resource: q.Resource, Namespace: q.Namespace, Name: q.Expression.Name}
-	one := t.removals.find(family, q.Object)
+	t, one := latestRemoval(tables, family, q.Object)
 	if one.why == "" && q.Resource == "" {
 		family.Namespace = ""
-		one = t.removals.find(family, q.Object)
+		t, one = latestRemoval(tables, family, q.Object)
 	}
 	switch {
-	case q.MatchObject != nil && q.Object == "*" && t.index.Any(family, "*") != nil:
+	case q.MatchObject != nil && q.Object == "*" && anyIn(tables, family, "*") != nil:
 		return metric.NotFoundf("no series of %s: others have it, but none that still lives and that the selector picks", describeAsked(q))
 	case one.why != "":
 		return t.explainRemoval(q, one)
-	case q.MatchObject != nil && t.index.Any(family, q.Object) != nil:
+	case q.MatchObject != nil && anyIn(tables, family, q.Object) != nil:
 		return metric.NotFoundf("no series of %s: the object is gone", describeAsked(q))
 	}
-	return metric.NotFoundf("no series of %s: none was ever received%s", describeAsked(q), t.mistyped(q))
+	return metric.NotFoundf("no series of %s: none was ever received%s", describeAsked(q), mistyped(tables, q))
+}
+
+// latestRemoval returns the latest removal of a metric in any of the tables.
+func latestRemoval(tables []*Table, family index.Key, object string) (in *Table, latest removal) {
+	var at time.Time
+	for _, t := range tables {
+		one := t.removals.find(family, object)
+		if date := t.Clock.Now().DateOf(one.seen); one.why != "" && (in == nil || date.After(at)) {
+			in, latest, at = t, one, date
+		}
+	}
+	return in, latest
+}
+
+// anyIn is Index.Any over several tables.
+func anyIn(tables []*Table, family index.Key, object string) *index.Entry {
+	for _, t := range tables {
+		if e := t.index.Any(family, object); e != nil {
+			return e
+		}
+	}
+	return nil
 }
 
 // mistyped returns a hint for a name with an unknown stat or window at its end: if the part before
 // a colon is a metric, the hint lists its stats and windows. Otherwise it is empty.
-func (t *Table) mistyped(q *metric.Query) string {
+func mistyped(tables []*Table, q *metric.Query) string {
 	for head := q.Expression.Name; ; {
 		i := strings.LastIndexByte(head, ':')
 		if i < 0 {
@@ -40,10 +65,10 @@ func (t *Table) mistyped(q *metric.Query) string {
 		}
 		head = head[:i]
 		for _, namespace := range []string{q.Namespace, ""} {
-			if found := t.index.Any(index.Key{Resource: q.Resource, Namespace: namespace, Name: head}, "*"); found != nil {
+			if found := anyIn(tables, index.Key{Resource: q.Resource, Namespace: namespace, Name: head}, "*"); found != nil {
 				kind := found.Kind
 				return fmt.Sprintf("; %q is a %s: it has %s, in the windows %s, but no %q",
-					head, kind, metric.StatNames(kind.Stats()), windowNames(t.Windows()), q.Expression.Name[len(head)+1:])
+					head, kind, metric.StatNames(kind.Stats()), windowNames(tables[0].Windows()), q.Expression.Name[len(head)+1:])
 			}
 		}
 	}
@@ -55,7 +80,7 @@ func (t *Table) explainRemoval(q *metric.Query, one removal) error {
 }
 
 // nothing explains why a metric with series has no value.
-func (t *Table) nothing(q *metric.Query, r *evaluation, matched bool) error {
+func nothing(tables []*Table, q *metric.Query, r *evaluation, matched bool) error {
 	switch {
 	case matched && r.MissingReason != "":
 		return metric.NotFoundf("%s has no %s: %s", describeAsked(q), r.Stat, r.MissingReason)
@@ -63,9 +88,9 @@ func (t *Table) nothing(q *metric.Query, r *evaluation, matched bool) error {
 		return metric.NotFoundf("%s has no %s: nothing was observed in the last %s",
 			describeAsked(q), r.Stat, metric.FormatWindow(r.View.Span.Window))
 	case r.gone.why != "":
-		return t.explainRemoval(q, r.gone)
+		return r.goneAt.explainRemoval(q, r.gone)
 	case q.MatchLabels == nil:
-		return t.absent(q)
+		return absentIn(tables, q)
 	}
 	return metric.NotFoundf("no series of %s has labels that match the selector", describeAsked(q))
 }

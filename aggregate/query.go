@@ -56,7 +56,7 @@ func (t *Table) Objects(q metric.Query) ([]metric.Point, error) {
 		return nil, err
 	}
 	if len(points) == 0 {
-		return nil, t.nothing(&q, r, matched)
+		return nil, nothing([]*Table{t}, &q, r, matched)
 	}
 	return points, nil
 }
@@ -91,7 +91,7 @@ func (t *Table) External(q metric.Query) ([]metric.Point, error) {
 		return nil, err
 	}
 	if len(points) == 0 {
-		return nil, t.nothing(&q, r, matched)
+		return nil, nothing([]*Table{t}, &q, r, matched)
 	}
 	for i := range points {
 		points[i].Object = one.Entry.Object()
@@ -126,34 +126,53 @@ func (t *Table) plan(q *metric.Query, key index.Key, scope index.Scope) (_ *eval
 		key.Namespace = ""
 		entries = t.living(t.index.Find(key, q, t.index.ScopeOf(key, q), buffer), now)
 	}
-	stat, width := q.Expression.Stat, q.Expression.Window
-	if width != 0 && t.spanIndex(width) < 0 {
-		return nil, nil, metric.InvalidQueryf("window %s of %q is not kept; the windows are %s",
-			metric.FormatWindow(width), q.Expression.String(), windowNames(t.Windows()))
+	if err := t.checkWindow(q); err != nil {
+		return nil, nil, err
 	}
 	if len(entries) == 0 {
 		return nil, nil, t.absent(q)
 	}
 	k, takes := t.chooseKinds(q, key, entries, now)
+	r, err := t.evaluationOf(q, k, now)
+	if err != nil {
+		return nil, nil, err
+	}
+	r.takes, r.buffer = takes, buffer
+	return r, entries, nil
+}
+
+// checkWindow rejects a query of a window that the table does not keep.
+func (t *Table) checkWindow(q *metric.Query) error {
+	width := q.Expression.Window
+	if width == 0 || t.spanIndex(width) >= 0 {
+		return nil
+	}
+	return metric.InvalidQueryf("window %s of %q is not kept; the windows are %s",
+		metric.FormatWindow(width), q.Expression.String(), windowNames(t.Windows()))
+}
+
+// evaluationOf determines the stat and the window to read of a kind.
+func (t *Table) evaluationOf(q *metric.Query, k metric.Kind, now window.Moment) (*evaluation, error) {
+	stat, width := q.Expression.Stat, q.Expression.Window
 	if stat == metric.NoStat {
 		stat = k.DefaultStat()
 	}
 	if !k.Has(stat) {
-		return nil, nil, metric.InvalidQueryf("%q is a %s: it has %s, but no %s",
+		return nil, metric.InvalidQueryf("%q is a %s: it has %s, but no %s",
 			q.Expression.Name, k, metric.StatNames(k.Stats()), stat)
 	}
 	if !stat.Windowed() && width != 0 {
-		return nil, nil, metric.InvalidQueryf("%q: %s is the same in every window; ask for %q",
+		return nil, metric.InvalidQueryf("%q: %s is the same in every window; ask for %q",
 			q.Expression.String(), stat, metric.Expression{Name: q.Expression.Name, Stat: stat}.String())
 	}
 	if width == 0 {
 		width = t.defaultWindow()
 	}
 	index := t.spanIndex(width)
-	r := &evaluation{table: t, takes: takes, now: now, match: q.MatchLabels, buffer: buffer}
+	r := &evaluation{table: t, now: now, match: q.MatchLabels, pace: &t.slow}
 	r.Reader = kind.Reader{Env: &t.Env, Kind: k, Stat: stat, View: t.Spans[index].View(index, t.Clock.Tick, now),
 		Meter: window.Meter{Logs: t.Logs, Clock: t.Clock, Now: now, Window: width, Shortest: t.Spans[0].Window}}
-	return r, entries, nil
+	return r, nil
 }
 
 // living drops the leading entries whose series are all removed, or expired and not yet swept. So

@@ -64,19 +64,26 @@ func (t *Table) reclaimLocked(d tombstone, w *Writer) {
 
 // emptyPlaceLocked frees the memory of a series that no writer or reader can find any more.
 func (t *Table) emptyPlaceLocked(b *block, place uint32) {
-	s, c := &b.series[place], &b.page.cells[place]
+	s := &b.series[place]
 	bit := uint64(1) << (place % 64)
 	b.page.dirty[place/64].And(^bit)
 	b.unsaved[place/64].And(^bit)
-	t.FreeLogs(b.handle(place))
-	if body := b.body(place); body != nil {
-		t.Weigh(body, 0)
-		if body.Timer != nil {
-			t.Timers.Drop(c)
-		}
-		b.bodies.Drop(place)
-	}
+	t.freeValueLocked(b, place)
 	s.entry, s.first, s.length = nil, nil, 0
+}
+
+// freeValueLocked frees the memory of a series' value and history.
+func (t *Table) freeValueLocked(b *block, place uint32) {
+	t.FreeLogs(b.handle(place))
+	body := b.body(place)
+	if body == nil {
+		return
+	}
+	t.Weigh(body, 0)
+	if body.Timer != nil {
+		t.Timers.Drop(&b.page.cells[place])
+	}
+	b.bodies.Drop(place)
 }
 
 // retire adds the value of a counter to retired: all of it, or the value at its removal if late

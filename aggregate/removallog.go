@@ -67,6 +67,8 @@ func (t *Table) removalOf(b *block, place uint32, why cause) removal {
 		return removal{seen, "evicted by a limit in favour of another metric"}
 	case markedStale:
 		return removal{seen, "when its client marked it stale"}
+	case removedThere:
+		return removal{seen, "removed at the replica that received it"}
 	case madeRoom:
 		return removal{seen, "evicted to make room for newer series"}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate/blob"
 	"github.com/sluice-metrics/sluice/aggregate/index"
 	"github.com/sluice-metrics/sluice/aggregate/kind"
+	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -18,35 +19,59 @@ import (
 
 // RestoreClock continues the clock of an earlier process from the output of AppendClock.
 func (t *Table) RestoreClock(data []byte) error {
-	d := blob.Decoder{Rest: data}
-	version := d.Byte()
-	if d.Err == nil && (version < oldestFormat || version > formatVersion) {
-		return fmt.Errorf("table format %d is not known; this version reads %d to %d", version, oldestFormat, formatVersion)
+	saved, err := readClock(data)
+	if err != nil {
+		return err
 	}
-	at, wall := time.Duration(d.Uvarint()), time.Unix(0, d.Varint())
-	seed := d.Uint64()
-	windows := make([]time.Duration, min(d.Uvarint(), maxWindows))
-	for i := range windows {
-		windows[i] = time.Duration(d.Uvarint()) * time.Second
-	}
-	life := window.SavedLife{Wall: wall}
-	if version == unixStamps {
-		life.Begin()
-	} else {
-		life.Life, life.Epoch = time.Duration(d.Uvarint()), d.Varint()
-		life.Uptime = window.Uptime{Boot: d.String(), Up: time.Duration(d.Uvarint())}
-	}
-	if d.Err != nil || len(d.Rest) > 0 || at < 0 || at > longestUp || life.Life < 0 || life.Life > window.LongestLife || life.Up < 0 {
-		return fmt.Errorf("clock: %w", blob.ErrDamaged)
-	}
-	if len(windows) == 0 || slices.Min(windows) < minWindow || slices.Max(windows) > maxWindow {
-		return fmt.Errorf("clock: %w", blob.ErrDamaged)
-	}
-	t.Clock.ResumeLifetime(life)
-	t.SetSeed, t.written = seed, window.NewSpans(windows, slices.Min(windows)/window.TicksPerWindow)
-	t.sameWindows = slices.Equal(windows, t.Windows())
-	t.Clock.Resume(at, slices.Min(windows)/window.TicksPerWindow)
+	t.Clock.ResumeLifetime(saved.life)
+	t.SetSeed = saved.seed
+	t.readsStateOf(saved.windows)
+	t.Clock.Resume(saved.at, saved.tick())
 	return nil
+}
+
+// readsStateOf prepares the table for state that was saved with these windows.
+func (t *Table) readsStateOf(windows []time.Duration) {
+	t.written = window.NewSpans(windows, slices.Min(windows)/window.TicksPerWindow)
+	t.sameWindows = slices.Equal(windows, t.Windows())
+}
+
+// savedClock is the output of AppendClock.
+type savedClock struct {
+	version byte
+	at      time.Duration // receiving time
+	life    window.SavedLife
+	seed    uint64 // of set members' hashes
+	windows []time.Duration
+}
+
+func (s *savedClock) tick() time.Duration { return slices.Min(s.windows) / window.TicksPerWindow }
+
+func readClock(data []byte) (s savedClock, err error) {
+	d := blob.Decoder{Rest: data}
+	s.version = d.Byte()
+	if d.Err == nil && (s.version < oldestFormat || s.version > formatVersion) {
+		return s, fmt.Errorf("table format %d is not known; this version reads %d to %d", s.version, oldestFormat, formatVersion)
+	}
+	s.at, s.life.Wall = time.Duration(d.Uvarint()), time.Unix(0, d.Varint())
+	s.seed = d.Uint64()
+	s.windows = make([]time.Duration, min(d.Uvarint(), maxWindows))
+	for i := range s.windows {
+		s.windows[i] = time.Duration(d.Uvarint()) * time.Second
+	}
+	if s.version == unixStamps {
+		s.life.Begin()
+	} else {
+		s.life.Life, s.life.Epoch = time.Duration(d.Uvarint()), d.Varint()
+		s.life.Uptime = window.Uptime{Boot: d.String(), Up: time.Duration(d.Uvarint())}
+	}
+	if d.Err != nil || len(d.Rest) > 0 || s.at < 0 || s.at > longestUp || s.life.Life < 0 || s.life.Life > window.LongestLife || s.life.Up < 0 {
+		return s, fmt.Errorf("clock: %w", blob.ErrDamaged)
+	}
+	if len(s.windows) == 0 || slices.Min(s.windows) < minWindow || slices.Max(s.windows) > maxWindow {
+		return s, fmt.Errorf("clock: %w", blob.ErrDamaged)
+	}
+	return s, nil
 }
 
 // longestUp is the largest valid receiving time. Ticks of a tenth of a second fit into 32 bits for
@@ -56,30 +81,21 @@ const longestUp = 10 * 365 * 24 * time.Hour
 // RestoreBlock restores a block from its names and state, saved at one moment, and the deltas since
 // then, in order. Several goroutines may restore different blocks at once.
 func (t *Table) RestoreBlock(block int, names, state []byte, deltas [][]byte) error {
-	if block < 0 || block >= maxBlocks {
-		return fmt.Errorf("block %d: want 0 to %d", block, maxBlocks-1)
+	r, err := t.restorerOf(block, t.Clock.Now())
+	if err != nil {
+		return err
 	}
-	t.blocks.mu.Lock()
-	reached := t.blocks.reachLocked(uint32(block))
-	t.blocks.mu.Unlock()
-	if !reached {
-		return fmt.Errorf("block %d: there is no memory for it", block)
-	}
-	r := restorer{t: t, index: uint32(block), b: t.blocks.at[block].Load(), now: t.Clock.Now()}
-	r.Restorer = kind.Restorer{Env: &t.Env, SameWindows: t.sameWindows, Reader: window.Reader{Logs: t.Logs, Clock: t.Clock, Today: r.now.Tick}}
-	for _, s := range t.written {
-		r.Strides = append(r.Strides, s.Stride)
-	}
-	if err := r.all(names, state, deltas); err != nil {
-		for place := range uint32(kind.BlockSeries) {
-			t.dropRestored(r.b, place)
+	err = r.checkpoint(names, state)
+	for _, delta := range deltas {
+		if err == nil {
+			err = r.delta(delta)
 		}
-		return fmt.Errorf("block %d: %w", block, err)
 	}
-	return nil
+	return r.result(err)
 }
 
-// restorer restores one block.
+// restorer replays the saved state of one block: into a table that nobody reads yet, or into a
+// shadow while readers read (shadowreplay.go).
 type restorer struct {
 	t     *Table
 	index uint32
@@ -88,23 +104,58 @@ type restorer struct {
 	took  bool // a restored series owns the last value read
 	mark  mark // of the last value read
 	kind.Restorer
+	live *liveReplay // nil: nobody reads the table yet
 }
 
-func (r *restorer) all(names, state []byte, deltas [][]byte) error {
+func (t *Table) restorerOf(block int, now window.Moment) (*restorer, error) {
+	if block < 0 || block >= maxBlocks {
+		return nil, fmt.Errorf("block %d: want 0 to %d", block, maxBlocks-1)
+	}
+	t.blocks.mu.Lock()
+	reached := t.blocks.reachLocked(uint32(block))
+	t.blocks.mu.Unlock()
+	if !reached {
+		return nil, fmt.Errorf("block %d: there is no memory for it", block)
+	}
+	r := &restorer{t: t, index: uint32(block), b: t.blocks.at[block].Load(), now: now}
+	r.Restorer = kind.Restorer{Env: &t.Env, SameWindows: t.sameWindows, Reader: window.Reader{Logs: t.Logs, Clock: t.Clock, Today: now.Tick}}
+	for _, s := range t.written {
+		r.Strides = append(r.Strides, s.Stride)
+	}
+	return r, nil
+}
+
+// result empties the block if there was an error, and names the block in it.
+func (r *restorer) result(err error) error {
+	if err == nil {
+		return nil
+	}
+	for place := range uint32(kind.BlockSeries) {
+		r.drop(place)
+	}
+	return fmt.Errorf("block %d: %w", r.index, err)
+}
+
+func (r *restorer) checkpoint(names, state []byte) error {
 	for d, next := readNames(names); d.More(); {
 		if r.birth(d, next()); d.Err != nil {
 			return fmt.Errorf("names: %w", d.Err)
 		}
+	}
+	if r.live != nil {
+		r.dropUnnamed()
 	}
 	for d := (&blob.Decoder{Rest: state}); d.More(); {
 		if r.sizedValue(d, false); d.Err != nil {
 			return fmt.Errorf("state: %w", d.Err)
 		}
 	}
-	for _, delta := range deltas {
-		if err := r.replay(delta); err != nil {
-			return fmt.Errorf("delta: %w", err)
-		}
+	return nil
+}
+
+func (r *restorer) delta(delta []byte) error {
+	if err := r.replay(delta); err != nil {
+		return fmt.Errorf("delta: %w", err)
 	}
 	return nil
 }
@@ -120,7 +171,7 @@ func (r *restorer) replay(delta []byte) error {
 			r.birth(d, readSpelledOut(d))
 		case recordDeath:
 			if place := readPlace(d); d.Err == nil {
-				r.t.dropRestored(r.b, place)
+				r.drop(place)
 			}
 		case recordValue:
 			r.sizedValue(d, false)
@@ -156,14 +207,67 @@ func (r *restorer) birth(d *blob.Decoder, i birth) {
 		return
 	}
 	form := index.Identity{Object: object, Name: name, Labels: labels.Packed()}
-	c := &r.b.page.cells[place]
-	if one := &r.b.series[place]; c.State.Load() == state && form.Matches(one.entry, one.packed()) {
+	one := &r.b.series[place]
+	if r.live != nil {
+		r.live.named.Mark(place)
+	}
+	born = r.CurrentTick(born)
+	if r.stateOf(place) == state && form.Matches(one.entry, one.packed()) {
+		r.b.history.Lock()
+		one.born = min(one.born, born) // dated samples may have moved it back
+		r.b.history.Unlock()
 		return
 	}
-	r.t.dropRestored(r.b, place)
-	born = r.CurrentTick(born)
-	// The series has an entry and a family of its own until restoredone.go files it in the index.
-	own := &index.Entry{Family: &index.Family{Key: index.Key{Resource: object.Resource, Namespace: object.Namespace, Name: name}}, Name: object.Name, UID: object.UID, Kind: k}
-	r.t.fill(r.b, place, newcomer{entry: own, labels: labels.Packed(), born: born, seen: r.now.Stamp()})
-	c.State.Store(state)
+	r.drop(place)
+	if r.live != nil && !r.live.admit(r.b, place, k) {
+		return
+	}
+	entry := looseEntry(form.Key(), object, k)
+	r.fill(place, state, newcomer{entry: entry, labels: labels.Packed(), born: born, seen: r.now.Stamp()})
+}
+
+// looseEntry returns an entry that is not in the index. A restored series has one until it is filed
+// (Table.file).
+func looseEntry(key index.Key, object metric.Object, k metric.Kind) *index.Entry {
+	return &index.Entry{Family: &index.Family{Key: key}, Name: object.Name, UID: object.UID, Kind: k}
+}
+
+// filed reports whether the entry of a series is in the index.
+func (s *series) filed() bool { return s.entry != nil && s.entry.Family.Shard != nil }
+
+// stateOf is the state that the series at a place was saved with; 0 if there is none.
+func (r *restorer) stateOf(place uint32) uint32 {
+	switch {
+	case r.b.series[place].entry == nil:
+		return 0
+	case r.live != nil:
+		return r.b.series[place].aliases.Load()
+	}
+	return r.b.page.cells[place].State.Load()
+}
+
+// fill writes a restored series into a free place.
+func (r *restorer) fill(place, state uint32, n newcomer) {
+	r.b.history.Lock()
+	defer r.b.history.Unlock()
+	r.t.fill(r.b, place, n)
+	c := &r.b.page.cells[place]
+	if r.live == nil {
+		c.State.Store(state)
+		return
+	}
+	r.b.series[place].aliases.Store(state)
+	c.State.Store(nextState(c.State.Load()))
+}
+
+// drop removes a restored series.
+func (r *restorer) drop(place uint32) {
+	if r.b.series[place].entry == nil {
+		return
+	}
+	if r.live == nil {
+		r.t.dropRestored(r.b, place)
+		return
+	}
+	r.live.drop(r.t, lookup.Ref{Number: r.index<<kind.BlockBits | place, State: r.b.page.cells[place].State.Load()})
 }

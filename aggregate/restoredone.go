@@ -16,9 +16,7 @@ import (
 func (t *Table) RestoreDone() error {
 	now := t.Clock.Now()
 	restored := t.restored()
-	slices.SortFunc(restored, func(a, b restoredSeries) int {
-		return cmp.Or(cmp.Compare(b.born, a.born), cmp.Compare(b.seen, a.seen), cmp.Compare(a.Number, b.Number))
-	})
+	slices.SortFunc(restored, func(a, b restoredSeries) int { return a.age.compare(b.age) })
 	for _, one := range restored {
 		t.fileRestored(one.Ref, now)
 	}
@@ -28,7 +26,20 @@ func (t *Table) RestoreDone() error {
 
 type restoredSeries struct {
 	lookup.Ref
-	born, seen uint32
+	age age
+}
+
+// age orders series of one identity or object.
+type age struct{ born, seen, number uint32 }
+
+func (t *Table) ageOf(to lookup.Ref) age {
+	b, place := t.blocks.of(to.Number)
+	return age{b.series[place].born, b.page.cells[place].Seen.Load(), to.Number}
+}
+
+// compare is negative if a is younger than b.
+func (a age) compare(b age) int {
+	return cmp.Or(cmp.Compare(b.born, a.born), cmp.Compare(b.seen, a.seen), cmp.Compare(a.number, b.number))
 }
 
 func (t *Table) restored() (all []restoredSeries) {
@@ -37,7 +48,7 @@ func (t *Table) restored() (all []restoredSeries) {
 		for place := range uint32(kind.BlockSeries) {
 			if c := &b.page.cells[place]; c.State.Load()&kind.Live != 0 {
 				to := lookup.Ref{Number: i<<kind.BlockBits | place, State: c.State.Load()}
-				all = append(all, restoredSeries{to, b.series[place].born, c.Seen.Load()})
+				all = append(all, restoredSeries{to, t.ageOf(to)})
 			}
 		}
 	}
@@ -54,26 +65,40 @@ func (t *Table) fileRestored(to lookup.Ref, now window.Moment) {
 		t.dropRestored(b, place)
 		return
 	}
-	e := s.entry
+	if !t.file(to, false) {
+		t.dropRestored(b, place)
+		return
+	}
+	t.accountRestored(b, place)
+	b.page.expectEnd(place, now)
+}
+
+// file files a restored series in the index, and reports it to the observer if announce is set. It
+// returns false if a series of the identity is filed already, or the metric of the object has
+// another kind.
+func (t *Table) file(to lookup.Ref, announce bool) bool {
+	b, place := t.blocks.of(to.Number)
+	s := &b.series[place]
 	form := t.identityOf(s)
 	shard := t.canon.Shard(form.Sum)
 	shard.Mu.Lock()
 	defer shard.Mu.Unlock()
-	filed, lock := t.index.Enter(&form, e.Kind)
+	filed, lock := t.index.Enter(&form, s.entry.Kind)
 	defer lock.Mu.Unlock()
-	if _, _, twin := t.filed(&form, e.Kind); twin || filed.Kind != e.Kind {
-		t.dropRestored(b, place)
-		return
+	if _, _, twin := t.filed(&form, s.entry.Kind); twin || filed.Kind != s.entry.Kind {
+		return false
 	}
 	s.entry = filed
+	s.setLabels(lock.Shared(&t.index.Hash, s.packed()))
 	filed.AddLocked(to)
 	t.admission.Enter(lock.ObjectOf(filed), filed.Family.Key.Name, s.born)
-	s.setLabels(lock.Shared(&t.index.Hash, s.packed()))
 	shard.AddLocked(form.Sum, to.Number+lookup.FirstNumber)
 	t.live.Add(1)
 	t.nameBytes.Add(s.nameBytes())
-	t.accountRestored(b, place)
-	b.page.expectEnd(place, now)
+	if announce {
+		t.observer.SeriesCreated(lock.ObjectOf(filed), filed.Family.Key.Name, filed.Kind, s.labels())
+	}
+	return true
 }
 
 // accountRestored accounts for the memory of a restored series and, for a counter, its value.

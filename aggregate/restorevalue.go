@@ -24,27 +24,40 @@ func (r *restorer) value(d *blob.Decoder, alike bool) {
 	if !alike {
 		r.mark = readMark(d)
 	}
-	if r.takes(d, place, state); !r.took || d.Err != nil {
-		return
+	r.b.history.Lock()
+	defer r.b.history.Unlock()
+	if r.takesLocked(d, place, state); r.took && d.Err == nil {
+		kind.Of(r.b.page.kinds[place]).Restore(&r.Restorer, d, r.b.handle(place), r.mark.stamp)
+		r.tookLocked(d, place)
 	}
-	kind.Of(r.b.page.kinds[place]).Restore(&r.Restorer, d, r.b.handle(place), r.mark.stamp)
 }
 
-// takes sets took if a restored series owns the value, and gives that series the value's mark.
-func (r *restorer) takes(d *blob.Decoder, place, state uint32) {
-	c := &r.b.page.cells[place]
-	if r.took = d.Err == nil && state&kind.Live != 0 && c.State.Load() == state; !r.took {
+// takesLocked sets took if a restored series owns the value, and gives that series the value's mark.
+func (r *restorer) takesLocked(d *blob.Decoder, place, state uint32) {
+	if r.took = d.Err == nil && state&kind.Live != 0 && r.stateOf(place) == state; !r.took {
 		return
 	}
 	if r.Ahead(r.mark.stamp) {
 		d.Fail()
 		return
 	}
+	if r.live != nil && !r.renewsLocked(place) {
+		r.took = false
+		return
+	}
+	c := &r.b.page.cells[place]
 	seen, old := r.now.RestoredStamp(r.mark.seen)
 	if c.Seen.Store(seen); old {
 		r.b.unsaved.Mark(place) // the next flush saves the converted stamp
 	}
 	r.b.page.ttls[place].Store(r.mark.ttl)
+}
+
+// tookLocked ends a value that takesLocked accepted.
+func (r *restorer) tookLocked(d *blob.Decoder, place uint32) {
+	if r.live != nil {
+		r.acceptLocked(d, place)
+	}
 }
 
 func readMark(d *blob.Decoder) mark { return mark{d.Uint32(), d.Uint32(), d.Uint32()} }

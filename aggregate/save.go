@@ -63,8 +63,13 @@ func (t *Table) AppendClock(dst []byte) []byte {
 
 // AppendNames appends the identities of a block's series.
 func (t *Table) AppendNames(dst []byte, block int) []byte {
+	t.blocks.at[block].Load().renamed.Store(false)
+	return t.AppendBlockNames(dst, block)
+}
+
+// AppendBlockNames is AppendNames without an effect on NamesChanged. Any goroutine may call it.
+func (t *Table) AppendBlockNames(dst []byte, block int) []byte {
 	b := t.blocks.at[block].Load()
-	b.renamed.Store(false)
 	dst = binary.AppendUvarint(dst, sharedNames)
 	var said nameWriter
 	for place := range uint32(kind.BlockSeries) {
@@ -82,7 +87,7 @@ func (b *block) appendName(dst []byte, place uint32, said *nameWriter) []byte {
 	return said.appendLocked(dst, b, place)
 }
 
-// AppendState appends the values and windows of all series of a block.
+// AppendState appends the values and windows of all series of a block. Any goroutine may call it.
 func (t *Table) AppendState(dst []byte, block int) []byte {
 	b := t.blocks.at[block].Load()
 	for place := range uint32(kind.BlockSeries) {

@@ -22,7 +22,8 @@ const (
 // its commit.
 type batch struct {
 	db         database.DB
-	checkSpace func(bytes int) error // called before each commit; an error stops the flush
+	checkSpace func(bytes int) error         // called before each commit; an error stops the flush
+	await      func(work func() error) error // runs work that may wait for the disk
 	clock      func(dst []byte) []byte
 	seq        format.Sequence
 	txn        database.Transaction
@@ -134,7 +135,7 @@ func (b *batch) commit() error {
 		err = b.checkSpace(b.bytes)
 	}
 	if err == nil {
-		err = b.txn.Commit()
+		err = b.await(b.txn.Commit)
 	}
 	if err != nil {
 		b.drop()

@@ -19,6 +19,8 @@ type savedBlock struct {
 
 	hasDeltas       bool // there are deltas after the checkpoint
 	needsCheckpoint bool // a change that was taken from the table didn't reach the disk
+
+	unwritten uint64 // number of deltas that were taken for the Publisher alone
 }
 
 // checkpointDue reports whether a block must be written whole. Each block has its own period among
@@ -43,7 +45,8 @@ type blockWrite struct {
 // A checkpoint is what changes in a savedBlock once the checkpoint is on disk.
 type checkpoint struct {
 	seq             format.Sequence
-	names           bool // the names were written too
+	unwritten       uint64 // as when the state was taken: later deltas need another checkpoint
+	names           bool   // the names were written too
 	stateGeneration uint8
 	namesGeneration uint8
 }

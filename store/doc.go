@@ -3,6 +3,7 @@
 // the table appends is opaque to it.
 //
 //	flush.go              each flush; it uses batch.go (transactions), documents.go and pacer.go
+//	publish.go            the same changes for a Publisher, also while the disk can't be written
 //	sync.go               Sync, and each fsync
 //	start.go, restore.go  opening the database, and reading it back into the table
 //	pause.go              persistence stops on a full or failing disk, and resumes
@@ -26,6 +27,7 @@
 //	S3 A delta's slot is reused only when a checkpoint has made its old content worthless.
 //	S4 After a failed write, the next successful flush writes a checkpoint of each affected block.
 //	S5 Whatever is on disk when a flush has returned survives the death of the process.
+//	S6 The Publisher receives every delta once and in order, whatever state the disk is in.
 //
 // Ingest never waits for the store: one goroutine flushes, one syncs, and while the disk is slow,
 // full or failing, Lag grows and Detail says why. The store never deletes data that it can't read:

@@ -15,7 +15,8 @@ import (
 // flushStep is one flush, whatever state the disk is in.
 func (s *Store) flushStep(began time.Time) error {
 	callers := s.syncs.takeWaiting()
-	s.urgent = callers != nil
+	soon := s.soon.Swap(false)
+	s.urgent = callers != nil || soon
 	err := s.ready(began)
 	if err == nil {
 		err = s.flush(began)
@@ -28,6 +29,9 @@ func (s *Store) flushStep(began time.Time) error {
 			s.fail(err, began)
 		}
 	}
+	if err != nil && s.flusher.publisher != nil {
+		s.publishOnly(began)
+	}
 	s.urgent = false
 	switch {
 	case callers == nil:
@@ -39,17 +43,24 @@ func (s *Store) flushStep(began time.Time) error {
 	return err
 }
 
-// isUrgent reports whether a caller of Sync, or the end of the process, waits for this flush or for
-// the next one.
-func (s *Store) isUrgent() bool { return s.urgent || s.ending.Load() || s.syncs.isWaiting() }
+// isUrgent reports whether a caller of Sync or FlushSoon, or the end of the process, waits for this
+// flush or for the next one.
+func (s *Store) isUrgent() bool {
+	return s.urgent || s.ending.Load() || s.soon.Load() || s.syncs.isWaiting()
+}
 
-// flush numbers the flush, runs it and counts it.
-func (s *Store) flush(began time.Time) error {
+// number gives a flush its sequence number.
+func (s *Store) number(began time.Time) {
 	samePeriod := began.Before(s.periodStart.Add(s.cfg.FlushInterval - time.Millisecond))
 	s.seq = s.seq.Next(samePeriod)
 	if s.seq.OpensPeriod() {
 		s.periodStart = began
 	}
+}
+
+// flush numbers the flush, runs it and counts it.
+func (s *Store) flush(began time.Time) error {
+	s.number(began)
 	err := s.flusher.run(s.db, s.seq)
 	s.count.flushNanos.Add(int64(time.Since(began) - s.flusher.pacer.rested))
 	s.count.writtenBytes.Store(s.flusher.batch.written)
@@ -72,6 +83,7 @@ type flusher struct {
 	documents dirtyDocuments
 	batch     batch
 	pacer     pacer
+	publisher *blockPublisher // nil: no Publisher
 
 	delta, state, names []byte // scratch
 }
@@ -81,6 +93,7 @@ func (f *flusher) init(table Table, documents Documents, spread time.Duration, u
 	f.pacer.spread, f.pacer.urgent = spread, urgent
 	f.documents.init(documents)
 	f.batch.clock = table.AppendClock
+	f.batch.await = f.await
 	f.batch.committed = f.committed
 	f.batch.dropped = f.dropped
 }
@@ -100,6 +113,9 @@ func (f *flusher) run(db database.DB, seq format.Sequence) error {
 			return err
 		}
 		f.pacer.step()
+	}
+	if f.publisher != nil {
+		f.publisher.to.PublishFlush() // the documents and the last commit may wait for the disk
 	}
 	f.trim()
 	f.documents.collect()
@@ -121,6 +137,9 @@ func (f *flusher) block(block int, seq format.Sequence) error {
 	saved := &f.blocks[block]
 	f.delta = f.table.AppendDelta(f.delta[:0], block)
 	if len(f.delta) > 0 {
+		if f.publisher != nil {
+			f.publisher.to.PublishDelta(block, f.delta)
+		}
 		if err := f.putDelta(block, seq); err != nil {
 			return err
 		}
@@ -159,8 +178,9 @@ func (f *flusher) putDelta(block int, seq format.Sequence) error {
 // has its name. They are written only if they changed.
 func (f *flusher) putCheckpoint(block int, seq format.Sequence) error {
 	saved := &f.blocks[block]
+	write := &checkpoint{seq: seq, unwritten: saved.unwritten,
+		stateGeneration: saved.stateGeneration ^ 1, namesGeneration: saved.namesGeneration}
 	f.state = f.table.AppendState(f.state[:0], block)
-	write := &checkpoint{seq: seq, stateGeneration: saved.stateGeneration ^ 1, namesGeneration: saved.namesGeneration}
 	write.names = f.table.NamesChanged(block) || saved.names == 0
 	link := saved.names
 	var heads []format.Blob
@@ -202,7 +222,7 @@ func (f *flusher) committed(writes []blockWrite) {
 			continue
 		}
 		saved.checkpoint, saved.stateGeneration, saved.namesGeneration = c.seq, c.stateGeneration, c.namesGeneration
-		saved.hasDeltas, saved.needsCheckpoint = false, false
+		saved.hasDeltas, saved.needsCheckpoint = false, saved.unwritten != c.unwritten
 		if c.names {
 			saved.names = c.seq
 		}

@@ -82,7 +82,7 @@ func (s *Store) resume(now time.Time) error {
 		return notYet
 	}
 	if err == nil && s.mustReopen {
-		if err := s.closeDatabase(); err != nil {
+		if err := s.flusher.await(s.closeDatabase); err != nil {
 			s.logger.Error("the database did not close well", "error", err)
 		}
 		s.mustReopen = false
@@ -91,7 +91,7 @@ func (s *Store) resume(now time.Time) error {
 		err = s.reopen()
 	}
 	if err == nil && s.mustSync {
-		err = s.syncLogs()
+		err = s.flusher.await(s.syncLogs)
 		s.mustReopen = err != nil
 	}
 	if err != nil {
@@ -120,7 +120,11 @@ func (s *Store) reopen() error {
 		}
 		s.unrestored = nil
 	}
-	opened, err := s.opener.Open(context.Background(), s.place)
+	var opened database.Opened
+	err := s.flusher.await(func() (err error) {
+		opened, err = s.opener.Open(context.Background(), s.place)
+		return err
+	})
 	if err == nil {
 		s.adopt(opened)
 	}

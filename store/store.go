@@ -22,6 +22,7 @@ var ErrNotPersisting = errors.New("not persisting")
 type Parts struct {
 	Table     Table
 	Documents Documents // nil: there are none
+	Publisher Publisher // nil: there is none
 	Logger    *slog.Logger
 }
 
@@ -45,7 +46,8 @@ type Store struct {
 	periodStart time.Time
 	retryAt     time.Time
 	retryAfter  time.Duration
-	urgent      bool // a caller of Sync waits for the flush under way
+	urgent      bool        // a caller of Sync or FlushSoon waits for the flush under way
+	soon        atomic.Bool // FlushSoon was called since the last flush began
 	ending      atomic.Bool
 	unrestored  error // why the database in the folder must be set aside before the next write; nil: it need not be
 	mustReopen  bool  // a write failed: the database must be closed before the next one
@@ -112,6 +114,9 @@ func open(ctx context.Context, cfg Config, parts Parts, place database.Place, fr
 	if err := s.start(ctx); err != nil {
 		return nil, errors.Join(err, s.closeDatabase(), f.Release())
 	}
+	if parts.Publisher != nil {
+		s.flusher.publisher = newBlockPublisher(parts.Publisher, cfg.FlushInterval, s.flusher.pacer)
+	}
 	s.status.flushed(time.Now()) // nothing is applied before Open returns
 	s.status.setSynced(time.Now())
 	return s, nil
@@ -141,10 +146,14 @@ func (s *Store) adopt(opened database.Opened) {
 
 // replaceDatabase sets the database aside and begins a new one.
 func (s *Store) replaceDatabase(suffix folder.Suffix, reason error, place database.Place) error {
-	if err := s.closeDatabase(); err != nil {
-		s.logger.Warn("the damaged database did not close well", "error", err)
-	}
-	opened, err := s.opener.Replace(suffix, reason, place)
+	var opened database.Opened
+	err := s.flusher.await(func() (err error) {
+		if err := s.closeDatabase(); err != nil {
+			s.logger.Warn("the damaged database did not close well", "error", err)
+		}
+		opened, err = s.opener.Replace(suffix, reason, place)
+		return err
+	})
 	if err != nil {
 		return err
 	}

@@ -142,27 +142,33 @@ func (counterKind) ReadLocked(r *Reader, h Series) {
 
 // countLocked returns the growth of a counter in a stretch, including fractions.
 func (r *Reader) countLocked(h Series, s window.Stretch, before uint64) metric.Number {
-	var fraction *window.History
-	fractionBefore := uint64(0)
-	if body := h.body(); body != nil && body.Fraction.History.Stamp != 0 {
-		fraction = &body.Fraction.History
-		r.fractions = fraction.Read(r.Env.Logs, window.WholeCoding, r.fractions[:0])
-		// The fraction's history may begin later than the counter's. It counts from zero then.
-		if oldest := r.fractions[0]; oldest.Tick <= r.Entries[0].Tick && r.Env.Logs.Before(r.Entries[0], *h.Born) != 0 {
-			fractionBefore = oldest.Value
-		}
-	}
+	fractions, fractionBefore := r.fractionsLocked(h)
 	since := func(from float64) metric.Number {
 		whole, part := window.IncreaseSince(r.Entries, from, before, window.Wholes)
-		if fraction == nil {
+		if fractions == nil {
 			return metric.Int(whole + int64(math.Round(part)))
 		}
-		units, rest := window.IncreaseSince(r.fractions, from, fractionBefore, window.Wholes)
+		units, rest := window.IncreaseSince(fractions, from, fractionBefore, window.Wholes)
 		steps := math.Trunc(part)
 		return metric.Decimal(whole+int64(steps), units+int64(math.Round(rest+(part-steps)*FractionUnits)))
 	}
-	integral := fraction == nil && r.Stat == metric.Count
+	integral := fractions == nil && r.Stat == metric.Count
 	return s.Scaled(since(s.From), integral, func(from float64) float64 { return since(from).Float64() })
+}
+
+// fractionsLocked returns the history of a counter's fraction, and the value before it; nil if there
+// is none. The entries of the counter were read before.
+func (r *Reader) fractionsLocked(h Series) (all []window.Entry, before uint64) {
+	body := h.body()
+	if body == nil || body.Fraction.History.Stamp == 0 {
+		return nil, 0
+	}
+	r.fractions = body.Fraction.History.Read(r.Env.Logs, window.WholeCoding, r.fractions[:0])
+	// The fraction's history may begin later than the counter's. It counts from zero then.
+	if oldest := r.fractions[0]; oldest.Tick <= r.Entries[0].Tick && r.Env.Logs.Before(r.Entries[0], *h.Born) != 0 {
+		before = oldest.Value
+	}
+	return r.fractions, before
 }
 
 func (counterKind) value(r *Reader) (v float64, ok bool) {

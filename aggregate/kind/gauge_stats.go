@@ -14,9 +14,11 @@ import (
 // ticks. Each change counts from the middle of its tick, so the sum changes once per tick.
 type gaugeStats struct {
 	from, now float64
-	series    int
-	one       []change // changes of a single gauge
-	grid      []step   // changes of the sum of several gauges, by tick from the window's first on
+	// offset is the position of tick 0 of the table that is read.
+	offset float64
+	series int
+	one    []change // changes of a single gauge
+	grid   []step   // changes of the sum of several gauges, by tick from the window's first on
 }
 
 // change is the position of a change and the new value. The first change is the first value in the
@@ -45,21 +47,44 @@ func (g *gaugeStats) add(all []window.Entry, born uint32) {
 		g.toGrid()
 	}
 	first := 0
-	for first < len(all)-1 && float64(all[first+1].Tick)+0.5 <= g.from {
+	for first < len(all)-1 && g.middle(all[first+1].Tick) <= g.from {
 		first++
 	}
-	at := float64(all[first].Tick) + 0.5
+	at := g.middle(all[first].Tick)
 	if first == 0 {
-		at = float64(born) + 0.5 // setting a gauge to its current value creates no entry
+		at = g.middle(born) // setting a gauge to its current value creates no entry
 	}
 	level := math.Float64frombits(all[first].Value)
 	g.change(max(g.from, at), 0, level)
 	for _, one := range all[first+1:] {
 		to := math.Float64frombits(one.Value)
-		g.change(float64(one.Tick)+0.5, level, to)
+		g.change(g.middle(one.Tick), level, to)
 		level = to
 	}
 }
+
+// addLevels adds a gauge with its values, in order; positions count from now.
+func (g *gaugeStats) addLevels(all []level) {
+	if g.series++; g.series == 2 {
+		g.toGrid()
+	}
+	first := 0
+	for first < len(all)-1 && all[first+1].at+g.now <= g.from {
+		first++
+	}
+	before := 0.0
+	for i, one := range all[first:] {
+		at := one.at + g.now
+		if i == 0 {
+			at = max(g.from, at)
+		}
+		g.change(at, before, one.value)
+		before = one.value
+	}
+}
+
+// middle returns the position of a tick of the table that is read.
+func (g *gaugeStats) middle(tick uint32) float64 { return float64(tick) + 0.5 + g.offset }
 
 // change records that a gauge changed from one value to another.
 func (g *gaugeStats) change(at, from, to float64) {

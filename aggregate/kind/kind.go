@@ -44,6 +44,10 @@ type Behaviour interface {
 	begin(r *Reader)
 	// ReadLocked adds a series to the evaluation.
 	ReadLocked(r *Reader, h Series)
+	// readTwinLocked adds one of several origins' parts of a series to the evaluation, in the order
+	// of their newest samples. endTwins follows after all of them.
+	readTwinLocked(r *Reader, h Series, course *window.Course)
+	endTwins(r *Reader)
 	// value computes a stat that is not a sum over the series, after all of them were read.
 	value(r *Reader) (v float64, ok bool)
 
@@ -135,6 +139,7 @@ type Reader struct {
 
 	window.Meter                // reads increases of counts and weights
 	fractions    []window.Entry // scratch space for countLocked
+	twins        *twins         // nil: no series has twins
 
 	rollup
 }

@@ -182,17 +182,32 @@ func (timerKind) ReadLocked(r *Reader, h Series) {
 	}
 }
 
-// addSumLocked adds the sum of count observations. It scales the sum of the bins, because the bins
-// cover whole units while count covers the window.
+// addSumLocked adds the sum of count observations.
 func (r *Reader) addSumLocked(timer *timer, count float64) {
 	r.Distribution.reset()
-	timer.readLocked(r.Distribution, r.Spans, r.View)
-	if count > 0 && r.Distribution.Size() == 0 {
-		// The observations are in the unit that contains the window's start.
-		wider := r.View
-		wider.FirstUnit--
-		timer.readLocked(r.Distribution, r.Spans, wider)
+	if count > 0 {
+		r.readBinsLocked(timer)
+	} else {
+		timer.readLocked(r.Distribution, r.Spans, r.View)
 	}
+	r.addSum(count)
+}
+
+// readBinsLocked reads the bins of the window for a sum.
+func (r *Reader) readBinsLocked(timer *timer) {
+	before := r.Distribution.Size()
+	if timer.readLocked(r.Distribution, r.Spans, r.View); r.Distribution.Size() > before {
+		return
+	}
+	// The observations may be in the unit that contains the window's start.
+	wider := r.View
+	wider.FirstUnit--
+	timer.readLocked(r.Distribution, r.Spans, wider)
+}
+
+// addSum adds the sum of count observations. It scales the sum of the bins, because the bins cover
+// whole units while count covers the window.
+func (r *Reader) addSum(count float64) {
 	size, sum := r.Distribution.Size(), r.Distribution.Sum
 	switch {
 	case count == 0 && size == 0:

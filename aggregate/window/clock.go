@@ -24,7 +24,10 @@ type Clock struct {
 	// Uptime returns the uptime of the machine. Tests replace it.
 	Uptime    func() Uptime
 	resumedAt uint32 // after a restart: the tick in which the clock resumed
-	former    formerTicks
+	// resumed is the receiving time at which the clock resumed, after it was down for so long.
+	resumed, down time.Duration
+	former        formerTicks
+	told          atomic.Pointer[toldMoment] // of a told clock, see told.go
 }
 
 // formerTicks describes the ticks of an earlier process: their length, and the shift of receiving
@@ -53,7 +56,7 @@ func (c *Clock) Resume(at, tick time.Duration) {
 	c.former = formerTicks{tick: tick, shift: max(c.Offset-at, 0)}
 	at = max(at, c.Offset)
 	c.Offset = at - time.Since(c.start)
-	c.resumedAt = uint32(at / c.Tick)
+	c.resumedAt, c.resumed = uint32(at/c.Tick), at
 }
 
 // currentTick converts a tick of the earlier process. 0 remains 0, which means never.
@@ -76,6 +79,9 @@ type Moment struct {
 
 // Now reads the clocks.
 func (c *Clock) Now() Moment {
+	if told := c.told.Load(); told != nil {
+		return told.now(c.Tick)
+	}
 	now := time.Now()
 	up := now.Sub(c.start)
 	at := c.Offset + up

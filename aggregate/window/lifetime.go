@@ -93,7 +93,8 @@ func (s *SavedLife) outage(now Uptime, wall time.Time) time.Duration {
 // ResumeLifetime continues the lifetime clock of an earlier process.
 func (c *Clock) ResumeLifetime(s SavedLife) {
 	now := time.Now()
-	c.lived = min(s.Life+s.outage(c.Uptime(), wallOf(now)), LongestLife) - now.Sub(c.start)
+	c.down = s.outage(c.Uptime(), wallOf(now))
+	c.lived = min(s.Life+c.down, LongestLife) - now.Sub(c.start)
 	c.epoch.Store(s.Epoch)
 	c.FollowWall()
 }

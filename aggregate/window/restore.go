@@ -44,7 +44,7 @@ func (r *Reader) RestoreEntries(d *blob.Decoder, c Coding, p *History, stamp uin
 		d.Fail()
 		return
 	}
-	at := Entry{stamp - r.settled, newest}
+	at, single := Entry{stamp - r.settled, newest}, r.singleAfter(p, habit, stamp-r.settled)
 	for i, step := range r.steps {
 		if step.Tick == 0 || step.Tick >= at.Tick {
 			d.Fail()
@@ -62,8 +62,33 @@ func (r *Reader) RestoreEntries(d *blob.Decoder, c Coding, p *History, stamp uin
 	p.Record(r.Logs, c, r.CurrentTick(stamp-r.settled), newest)
 	p.Stamp = max(p.Stamp, r.CurrentTick(stamp))
 	if p.log != 0 {
-		r.Logs.head(p.log).single = min(habit&^habitShifted, mostSingle)
+		r.Logs.head(p.log).single = single
 	}
+}
+
+// singleAfter returns the number of newest entries in a row that changed only once in their tick,
+// with the entries to be restored, the newest of tick. A delta has it rounded down to a power of two,
+// so a number that continues the row is more exact.
+func (r *Reader) singleAfter(p *History, habit uint8, tick uint32) uint8 {
+	habit &^= habitShifted
+	if p.Stamp == 0 {
+		return min(habit, mostSingle)
+	}
+	before := p.Stamp
+	if p.log != 0 {
+		before = r.Logs.head(p.log).stamp
+	}
+	row := int(p.singles(r.Logs))
+	for _, back := range r.steps {
+		if r.CurrentTick(tick) > before {
+			row++
+		}
+		tick -= back.Tick
+	}
+	if r.CurrentTick(tick) > before {
+		row++
+	}
+	return uint8(min(max(int(habit), min(row, 2*int(habit)-1)), mostSingle))
 }
 
 // CurrentTick converts a saved tick. Ticks change with the shortest window.

@@ -49,17 +49,21 @@ func (p *History) Since(n *Logs, c Coding, tick uint32, habit uint8, all []Entry
 }
 
 // A habit is a byte that is saved with the entries of a log: the number of newest entries that
-// changed only once in their tick, and habitShifted if the entries replace the saved ones. The
-// number is rounded down to a power of two, so most histories of a run have equal habits.
+// changed only once in their tick, and habitShifted if the entries replace the saved ones. In a
+// delta, the number is rounded down to a power of two, so most histories of a run have equal habits.
 const habitShifted = 0x80
 
 // Habit returns the habit to save. A delta calls it once per history, which clears the shifted
 // mark.
 func (p *History) Habit(n *Logs, delta bool) (habit uint8) {
-	if single := p.singles(n); single > 0 {
-		habit = 1 << (bits.Len8(single) - 1)
+	habit = p.singles(n)
+	if !delta {
+		return habit
 	}
-	if p.log == 0 || !delta || !n.head(p.log).shifted {
+	if habit > 0 {
+		habit = 1 << (bits.Len8(habit) - 1)
+	}
+	if p.log == 0 || !n.head(p.log).shifted {
 		return habit
 	}
 	n.head(p.log).shifted = false

@@ -39,6 +39,8 @@ type serverConfig struct {
 	api        adapter.Config
 	operations operations.Config
 
+	shutdownDelay time.Duration
+
 	names   map[any]string    // names of settings, by pointer to the field that a setting sets
 	written map[string]string // names of settings as they stand in the configuration file, "FILE:3: NAME"
 	memory  memoryLimit       // of the cgroup; zero: none
@@ -164,6 +166,9 @@ func (c *serverConfig) validate(faults ...error) error {
 	}
 	if c.standalone && c.push.Auth == push.AuthToken {
 		own = append(own, c.fault("push-auth", "is token, which needs a cluster to check tokens; must be none with --standalone"))
+	}
+	if c.shutdownDelay < 0 {
+		own = append(own, c.fault("shutdown-delay", "is %v; must not be negative", c.shutdownDelay))
 	}
 	if _, err := limit.ParsePatterns(c.ignore); err != nil {
 		own = append(own, c.fault("ignore", "%v", err))

@@ -199,6 +199,9 @@ func (c *serverConfig) settingGroups() []settingGroup {
 		{"Operations and logging", []setting{
 			{"ops-address", &c.operations.Address,
 				"Address (host:port) for /livez, /readyz and /metrics."},
+			{"shutdown-delay", &c.shutdownDelay,
+				"Time between the signal to stop and the stop. Meanwhile /readyz fails and all " +
+					"else goes on, so that load balancers lead elsewhere; a second signal ends it."},
 			{"log-level", &choice{&c.log.level, levels},
 				"Lowest level that is logged."},
 			{"log-format", &choice{&c.log.format, formats},

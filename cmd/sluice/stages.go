@@ -11,9 +11,12 @@ import (
 	"github.com/sluice-metrics/sluice/store"
 )
 
-// run receives and serves until ctx ends or a stage fails, then stops in the order of the data.
+// run receives and serves until ctx ends and the shutdown delay is over, or a stage fails. Then it
+// stops in the order of the data.
 func (p *dataPath) run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, p.progress.stop)()
+	ctx, release := afterDelay(ctx, p.cfg.shutdownDelay, p.log)
+	defer release()
 	err := runStages(ctx, p.log, p.stages())
 	if err == nil {
 		p.log.Info("stopped")

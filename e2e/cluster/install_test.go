@@ -89,8 +89,12 @@ func render(t *testing.T, values string) []*unstructured.Unstructured {
 		}
 		t.Fatalf("helm template: %v\n%s", err, stderr)
 	}
-	var objects []*unstructured.Unstructured
-	for _, document := range strings.Split(string(out), "\n---\n") {
+	return decode(t, string(out))
+}
+
+func decode(t *testing.T, manifests string) (objects []*unstructured.Unstructured) {
+	t.Helper()
+	for _, document := range strings.Split(manifests, "\n---\n") {
 		object := map[string]any{}
 		if err := yaml.Unmarshal([]byte(document), &object); err != nil {
 			t.Fatalf("%v in\n%s", err, document)

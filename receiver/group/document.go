@@ -8,10 +8,12 @@ import (
 )
 
 // documentVersion is the first byte of a document. A later version is an error.
-const documentVersion = 2
+const documentVersion = 3
 
-// withoutBegan is the version without the start of the TTL.
-const withoutBegan = 1
+const (
+	withoutBegan    = 1 // the version without the start of the TTL
+	withoutVersions = 2 // the version without versions, which is also that of groups without replicas
+)
 
 // appendDocument appends a group's document, the form in which the store keeps it:
 //
@@ -24,12 +26,16 @@ const withoutBegan = 1
 //	    number of labels << 1 | unserved, each key and value
 //	    a value; or count, sum, number of quantiles, each quantile and value; or count, sum, number of buckets, each
 //	    bound and count, and 0, or 1 and the native histogram
+//	in replicas, the versions pushed, failed, replaced and ended, and that of each family: stamp and origin
 //
 // Whole numbers are uvarints. A text is 0, length and bytes at the first occurrence, and the number
 // of texts since then at later ones. A float is a uvarint: twice the number if that is whole and
 // below 2^52, else 1 and eight bytes.
 func appendDocument(dst []byte, g *group, c *contents) []byte {
-	e := encoder{dst: append(dst, documentVersion)}
+	e := encoder{dst: append(dst, withoutVersions)}
+	if c.versions != nil {
+		e.dst[len(dst)] = documentVersion
+	}
 	e.text(g.key.Namespace)
 	e.text(g.about.Resource)
 	e.text(g.about.Namespace)
@@ -47,7 +53,20 @@ func appendDocument(dst []byte, g *group, c *contents) []byte {
 	for _, f := range c.families {
 		e.family(f)
 	}
+	if v := c.versions; v != nil {
+		for _, one := range []version{v.pushed, v.failed, v.replaced, v.ended} {
+			e.version(one)
+		}
+		for _, one := range v.families {
+			e.version(one)
+		}
+	}
 	return e.dst
+}
+
+func (e *encoder) version(v version) {
+	e.number(uint64(v.stamp))
+	e.text(v.origin)
 }
 
 type encoder struct {

@@ -16,7 +16,7 @@ var errDocument = errors.New("invalid group document")
 // readDocument decodes the output of appendDocument. It never panics on any bytes, and takes no
 // more memory than about fifty times theirs.
 func readDocument(value []byte) (*group, *contents, error) {
-	if len(value) == 0 || value[0] != documentVersion && value[0] != withoutBegan {
+	if len(value) == 0 || value[0] < withoutBegan || value[0] > documentVersion {
 		if len(value) > 0 && value[0] > documentVersion {
 			return nil, nil, fmt.Errorf("%w: version is %d; must be at most %d", errDocument, value[0], documentVersion)
 		}
@@ -40,12 +40,40 @@ func readDocument(value []byte) (*group, *contents, error) {
 		c.families = append(c.families, f)
 		c.bytes += f.bytes
 	}
+	if value[0] > withoutVersions {
+		d.versions(c)
+	}
 	d.must(d.at == len(d.all) && c.pushed >= 0 && c.failed >= 0 && c.ttl >= 0 && c.began >= 0)
 	if d.failed {
 		return nil, nil, errDocument
 	}
-	c.bytes += g.overhead() + 8*int64(len(c.families))
+	c.bytes += g.overhead() + pointerBytes*int64(len(c.families))
+	if c.versions != nil {
+		c.bytes += versionBytes(c.versions)
+	}
 	return g, c, nil
+}
+
+func (d *decoder) versions(c *contents) {
+	v := &versions{pushed: d.version(), failed: d.version(), replaced: d.version(), ended: d.version()}
+	v.families = make([]version, len(c.families))
+	for i := range v.families {
+		v.families[i] = d.version()
+		d.must(v.families[i].stamp > 0)
+	}
+	d.must((v.pushed.stamp > 0) == (c.pushed > 0) && (v.failed.stamp > 0) == (c.failed > 0))
+	c.versions = v
+}
+
+const (
+	latestStamp = 1 << 53 // in the far future
+	maxOrigin   = 253
+)
+
+func (d *decoder) version() version {
+	v := version{stamp: int64(d.number()), origin: d.text()}
+	d.must(v.stamp >= 0 && v.stamp < latestStamp && len(v.origin) <= maxOrigin)
+	return v
 }
 
 // decoder reads from one string, of which all texts are parts. After the first fault it reads

@@ -52,6 +52,8 @@ type contents struct {
 	families []*family // sorted by name
 	times
 	bytes int64
+	// versions are nil without other replicas.
+	versions *versions
 }
 
 // times of a group, in Unix nanoseconds; 0: never.

@@ -35,6 +35,8 @@ type Groups struct {
 	count  atomic.Int64
 	bytes  atomic.Int64
 	usage  namespaceUsage
+	// replication is nil without other replicas. It is set before first use.
+	replication *replication
 
 	deleted, expired atomic.Uint64
 }
@@ -47,7 +49,10 @@ type shard struct {
 	mu      sync.Mutex
 	groups  map[Hash]*group
 	changed map[Hash]struct{} // since the store's last call
-	next    time.Duration     // no group ends earlier, on the lifetime clock
+	shared  map[Hash]struct{} // changed here since the last TakeShared; nil: there are no replicas
+	// tombstones are the times of deletions; nil: there are no replicas.
+	tombstones map[Hash]version
+	next       time.Duration // no group ends earlier, on the lifetime clock
 }
 
 // New makes an empty Groups. The configuration must be valid.
@@ -69,13 +74,18 @@ func (gs *Groups) Bytes() int64 { return gs.bytes.Load() }
 
 // lock returns the group of a key with the lock held. It creates the group if the limits allow.
 func (gs *Groups) lock(k Key, about metric.Object) (*group, *Rejection) {
+	return gs.lockAdmitted(k, about, gs.admit)
+}
+
+// lockAdmitted is lock with an admission of its own.
+func (gs *Groups) lockAdmitted(k Key, about metric.Object, admit func(Key, metric.Object) (*usage, *Rejection)) (*group, *Rejection) {
 	h := k.Hash()
 	s := gs.shard(h)
 	for {
 		s.mu.Lock()
 		g := s.groups[h]
 		if g == nil {
-			u, r := gs.admit(k, about)
+			u, r := admit(k, about)
 			if r != nil {
 				s.mu.Unlock()
 				return nil, r
@@ -106,6 +116,12 @@ func (gs *Groups) admit(k Key, about metric.Object) (*usage, *Rejection) {
 		return nil, reject(metric.OverLimit, "group limit (%d) of namespace %s reached; delete groups or push with a TTL", most, namespace)
 	}
 	return u, nil
+}
+
+// admitAlways counts one more group without a limit: another replica has admitted it.
+func (gs *Groups) admitAlways(k Key, about metric.Object) (*usage, *Rejection) {
+	gs.count.Add(1)
+	return gs.usage.addGroup(payingNamespace(about), k, -1), nil
 }
 
 // lockExisting is lock for an existing group; nil: there is none.
@@ -154,13 +170,19 @@ func (gs *Groups) setLocked(g *group, c *contents) {
 // Delete removes a group and its series. It returns false if there is none.
 func (gs *Groups) Delete(k Key) bool {
 	g := gs.lockExisting(k.Hash())
+	if g == nil && gs.replication != nil { // another replica may have it
+		g, _ = gs.lockAdmitted(k, metric.Object{Namespace: k.Namespace}, gs.admitAlways)
+	}
 	if g == nil {
 		return false
 	}
 	defer g.mu.Unlock()
-	gs.removeLocked(g)
-	gs.deleted.Add(1)
-	return true
+	existed := g.contents.Load() != nil
+	gs.endLocked(g)
+	if existed {
+		gs.deleted.Add(1)
+	}
+	return existed
 }
 
 // Wipe removes the groups that may selects, and returns their number. Nil selects all.
@@ -172,7 +194,7 @@ func (gs *Groups) Wipe(may func(about metric.Object) bool) (n int) {
 			}
 			g.mu.Lock()
 			if !g.removed {
-				gs.removeLocked(g)
+				gs.endLocked(g)
 				n++
 			}
 			g.mu.Unlock()
@@ -218,12 +240,18 @@ const sweepEvery = time.Second / 4
 func (gs *Groups) Run(ctx context.Context) error {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
+	old := time.NewTicker(time.Hour)
+	defer old.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 			gs.Sweep(gs.table.Lifetime())
+		case now := <-old.C:
+			for i := range gs.shards {
+				gs.shards[i].forgetOld(now)
+			}
 		}
 	}
 }

@@ -15,6 +15,9 @@ func (gs *Groups) Changed(all bool) (keys []Hash) {
 			for h := range s.groups {
 				s.changed[h] = struct{}{}
 			}
+			for h := range s.tombstones {
+				s.changed[h] = struct{}{}
+			}
 		}
 		for h := range s.changed {
 			keys = append(keys, h)
@@ -31,6 +34,9 @@ func (gs *Groups) Changed(all bool) (keys []Hash) {
 func (gs *Groups) AppendDocument(dst []byte, key Hash) ([]byte, bool) {
 	g := gs.lockExisting(key)
 	if g == nil {
+		if ended := gs.tombstone(key); ended.stamp != 0 {
+			return appendTombstone(dst, key, ended), true
+		}
 		return dst, false
 	}
 	defer g.mu.Unlock()
@@ -44,10 +50,14 @@ func (gs *Groups) AppendDocument(dst []byte, key Hash) ([]byte, bool) {
 // RestoreDocument restores the output of AppendDocument. The table restores the series itself. It
 // must be called before all other methods.
 func (gs *Groups) RestoreDocument(key Hash, value []byte) error {
+	if isTombstone(value) {
+		return gs.restoreTombstone(key, value)
+	}
 	g, c, err := readDocument(value)
 	if err != nil {
 		return err
 	}
+	gs.restoreVersions(c)
 	if g.hash = g.key.Hash(); g.hash != key {
 		return fmt.Errorf("%w: the key is of another group", errDocument)
 	}
@@ -64,6 +74,17 @@ func (gs *Groups) RestoreDocument(key Hash, value []byte) error {
 	gs.setBegan(g, c)
 	gs.setLocked(g, c)
 	return nil
+}
+
+func (gs *Groups) restoreTombstone(key Hash, value []byte) error {
+	h, ended, err := readTombstone(value)
+	if err == nil && h != key {
+		err = fmt.Errorf("%w: the key is of another deletion", errDocument)
+	}
+	if err == nil && gs.replication != nil {
+		gs.setTombstone(h, ended)
+	}
+	return err
 }
 
 // setBegan sets the start of a restored TTL. A document without it is dated once, by the wall

@@ -73,6 +73,7 @@ func (gs *Groups) Push(p *Push) (Outcome, *Rejection) {
 	}
 	defer g.mu.Unlock()
 	gs.markLocked(g)
+	gs.shareLocked(g)
 	m := builders.Get().(*familyBuilder)
 	defer m.end()
 	m.begin(g.key)
@@ -89,7 +90,7 @@ func (gs *Groups) Push(p *Push) (Outcome, *Rejection) {
 	}
 	switch {
 	case r == nil:
-		gs.setLocked(g, next)
+		gs.setPushedLocked(g, next, p)
 		return o, nil
 	case before == nil && rejectsPush(r.Reason): // a sender without the right creates no group by trying
 		gs.removeLocked(g)
@@ -107,6 +108,7 @@ func (gs *Groups) RecordFailure(k Key, about metric.Object, ttl time.Duration, n
 	}
 	defer g.mu.Unlock()
 	gs.markLocked(g)
+	gs.shareLocked(g)
 	gs.failLocked(g, ttl, now)
 }
 
@@ -118,6 +120,12 @@ func (gs *Groups) failLocked(g *group, ttl time.Duration, now time.Time) {
 	c.failed = now.UnixNano()
 	if c.pushed == 0 {
 		c.began = gs.table.Lifetime()
+	}
+	if gs.replication != nil {
+		c.versions = gs.versionsAfterFailure(g, now)
+		if c.pushed == 0 {
+			c.bytes = g.overhead() + versionBytes(c.versions)
+		}
 	}
 	gs.setLocked(g, &c)
 }

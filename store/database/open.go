@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -136,7 +137,7 @@ func (o *Opener) openChecked(fresh bool, place Place) (Opened, error) {
 // openLocal opens a database that was checked, or creates one.
 func openLocal(options badger.Options, logger *slog.Logger) (*Local, error) {
 	c := &compactor{Logger: options.Logger}
-	db, err := badger.Open(options.WithLogger(c))
+	db, err := openUnlocked(options.WithLogger(c))
 	if err != nil {
 		return nil, fmt.Errorf("store: cannot open the database %s: %w", options.Dir, err)
 	}
@@ -151,6 +152,24 @@ func openLocal(options badger.Options, logger *slog.Logger) (*Local, error) {
 	}
 	return &Local{badger: db, maintenance: m}, nil
 }
+
+// lockWait bounds the wait for Badger's lock.
+const lockWait = 2 * time.Second
+
+// openUnlocked opens a database and waits while it is locked. The data folder's own lock keeps other
+// servers away. But a child that this process has just forked has copies of all descriptors until
+// its exec, and with one of them the lock of a database that was closed meanwhile.
+func openUnlocked(options badger.Options) (*badger.DB, error) {
+	for deadline := time.Now().Add(lockWait); ; time.Sleep(5 * time.Millisecond) {
+		db, err := badger.Open(options)
+		if err == nil || !strings.Contains(err.Error(), lockMessage) || time.Now().After(deadline) {
+			return db, err
+		}
+	}
+}
+
+// lockMessage is in the error of a locked database, which wraps none.
+const lockMessage = "Cannot acquire directory lock"
 
 // checkVersion writes the format version into a new database, or into one of an older version, and
 // checks it in any other.

@@ -24,9 +24,11 @@ var kindsOf = map[string][]meta.APIResource{
 	},
 	"apps/v1":                   {{Name: "statefulsets", Kind: "StatefulSet", Namespaced: true}},
 	"apiregistration.k8s.io/v1": {{Name: "apiservices", Kind: "APIService"}},
+	"policy/v1":                 {{Name: "poddisruptionbudgets", Kind: "PodDisruptionBudget", Namespaced: true}},
 	"rbac.authorization.k8s.io/v1": {
 		{Name: "clusterroles", Kind: "ClusterRole"},
 		{Name: "clusterrolebindings", Kind: "ClusterRoleBinding"},
+		{Name: "roles", Kind: "Role", Namespaced: true},
 		{Name: "rolebindings", Kind: "RoleBinding", Namespaced: true},
 	},
 }

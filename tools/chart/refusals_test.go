@@ -12,8 +12,17 @@ func TestRefusals(t *testing.T) {
 		set  string
 		says []string
 	}{
-		{"replicas=2", []string{"/replicas", "must be 1"}},
-		{"replicas=0", []string{"/replicas", "must be 1"}},
+		{"replicas=0", []string{"/replicas", "want 1"}},
+		{"replicas=6", []string{"/replicas", "want 5"}},
+		{"replicas=two", []string{"/replicas", "want integer"}},
+		{"replicas=2,replicaTLS.source=none", []string{"/replicaTLS/source", "'generated', 'cert-manager', 'secret'"}},
+		{"replicas=2,replicaTLS.source=secret", []string{"replicaTLS.secret.name", "tls.crt, tls.key and ca.crt"}},
+		{"replicas=2,terminationGracePeriodSeconds=20", []string{"terminationGracePeriodSeconds: is 20", "at least 30"}},
+		{"nats.credsSecret=creds", []string{"nats.credsSecret", "nats.url is empty"}},
+		{"nats.caSecret=ca", []string{"nats.caSecret", "nats.url is empty"}},
+		{"nats.url=nats:4222", []string{"/nats/url"}},
+		{"nats.url=nats://user:word@nats:4222", []string{"/nats/url"}},
+		{"spread.nodes=never", []string{"/spread/nodes", "'preferred', 'required', 'any'"}},
 		{"replica=1", []string{"replica", "not allowed"}},
 		{"tls.sorce=secret", []string{"/tls", "sorce", "not allowed"}},
 		{"tls.source=letsencrypt", []string{"/tls/source", "'generated', 'cert-manager', 'secret'"}},
@@ -95,10 +104,24 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestOneReplicaWithoutTheSchema: who skips the schema is told the reason.
-func TestOneReplicaWithoutTheSchema(t *testing.T) {
-	_, said, err := helm(t, "/dev/null", "template", release, folder, "--set", "replicas=3", "--skip-schema-validation")
-	if err == nil || !strings.Contains(said, "replicas: is 3; must be 1") || !strings.Contains(said, "partial sums") {
-		t.Errorf("three replicas: %v\n%s\nwant a refusal that says why", err, said)
+// TestReplicasWithoutTheSchema: the templates refuse what the schema would, and say why.
+func TestReplicasWithoutTheSchema(t *testing.T) {
+	for set, says := range map[string][]string{
+		"replicas=0":                           {"replicas: is 0; must be 1 to 5"},
+		"replicas=6":                           {"replicas: is 6; must be 1 to 5"},
+		"replicas=2,replicaTLS.source=none":    {"replicaTLS.source: is none", "6222"},
+		"config.replica-insecure=true":         {"config.replica-insecure", "forge"},
+		"config.replica-peers={a:1}":           {"config.replica-peers", "set replicas"},
+		"config.nats-url=nats://a:1":           {"config.nats-url", "set nats.url"},
+		"config.nats-creds-file=/a":            {"config.nats-creds-file", "nats.credsSecret"},
+		"replicas=2,config.replica-listen=:1":  {"config.replica-listen", "set replicas"},
+		"config.replica-tls-ca-file=/a/ca.crt": {"config.replica-tls-ca-file", "set replicaTLS"},
+	} {
+		_, said, err := helm(t, "/dev/null", "template", release, folder, "--set", set, "--skip-schema-validation")
+		for _, want := range says {
+			if err == nil || !strings.Contains(said, want) {
+				t.Errorf("%s: %v\n%s\nwant a refusal that says %q", set, err, said, want)
+			}
+		}
 	}
 }

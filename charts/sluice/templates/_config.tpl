@@ -17,10 +17,26 @@
   "push-tls-cert-file" "push.tlsSecret"
   "push-tls-key-file" "push.tlsSecret"
   "push-tls-client-ca-file" "push.clientCASecret"
-  "push-basic-auth-file" "push.basicAuthSecret" -}}
+  "push-basic-auth-file" "push.basicAuthSecret"
+  "nats-creds-file" "nats.credsSecret"
+  "nats-ca-file" "nats.caSecret" -}}
 {{- range $setting, $value := $files -}}
 {{- if hasKey $.Values.config $setting -}}
 {{- fail (printf "config.%s: the chart mounts this file; must be left out, and %s must be the name of a Secret" $setting $value) -}}
+{{- end -}}
+{{- end -}}
+{{- $values := dict
+  "replica-name" "each pod has a name of its own"
+  "replica-peers" "set replicas"
+  "replica-listen" "set replicas"
+  "replica-tls-cert-file" "set replicaTLS"
+  "replica-tls-key-file" "set replicaTLS"
+  "replica-tls-ca-file" "set replicaTLS"
+  "replica-insecure" "whoever reaches the port could read and forge all metrics; set replicaTLS"
+  "nats-url" "set nats.url" -}}
+{{- range $setting, $instead := $values -}}
+{{- if hasKey $.Values.config $setting -}}
+{{- fail (printf "config.%s: the chart makes replicas; must be left out: %s" $setting $instead) -}}
 {{- end -}}
 {{- end -}}
 {{- with .Values.push -}}
@@ -47,5 +63,5 @@
 {{- fail (printf "at '/objectKinds/%d': pods are always watched; must be left out" $i) -}}
 {{- end -}}
 {{- end -}}
-{{- toYaml (merge $own .Values.config) -}}
+{{- toYaml (merge $own (include "sluice.replicaSettings" . | fromJson) .Values.config (include "sluice.replicaDefaults" . | fromJson)) -}}
 {{- end -}}

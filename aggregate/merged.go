@@ -1,0 +1,254 @@
+package aggregate
+
+import (
+	"cmp"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-metrics/sluice/aggregate/index"
+	"github.com/sluice-metrics/sluice/aggregate/lookup"
+	"github.com/sluice-metrics/sluice/aggregate/window"
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// Merged answers queries from a table and the shadows of other origins (docs/adr/0049). The same
+// series at several origins are twins, and read as one series. Without shadows, the table answers.
+type Merged struct {
+	own   *Table
+	peers atomic.Pointer[peers]
+}
+
+// peers are the other origins, in the order of their names.
+type peers struct {
+	all  []*peer
+	rank int // of the own origin among them
+}
+
+// peer is another origin, as answers need it.
+type peer struct {
+	table    *Table
+	timeline *window.Timeline
+	hidden   atomic.Pointer[hiding]
+}
+
+// hiding are the series of an epoch of a peer that were deleted here. They are hidden until the
+// origin has deleted them too.
+type hiding struct {
+	epoch  uint64
+	series hiddenSeries
+}
+
+// hiddenSeries is a set of series. It never changes.
+type hiddenSeries map[lookup.Ref]struct{}
+
+func (h hiddenSeries) has(r lookup.Ref) bool {
+	if h == nil {
+		return false
+	}
+	_, has := h[r]
+	return has
+}
+
+// NewMerged returns the answers of a table alone.
+func NewMerged(own *Table) *Merged {
+	m := &Merged{own: own}
+	m.peers.Store(new(peers))
+	return m
+}
+
+// setPeers replaces the other origins, ordered by name. rank is the number of names before the own
+// one: where origins tie, the order of the names decides, so all replicas decide alike.
+func (m *Merged) setPeers(all []*peer, rank int) { m.peers.Store(&peers{all, rank}) }
+
+// alone reports whether there is no other origin.
+func (m *Merged) alone() bool { return len(m.peers.Load().all) == 0 }
+
+// Zero is Table.Zero.
+func (m *Merged) Zero(asked metric.Expression) metric.Point { return m.own.Zero(asked) }
+
+// Listed is Table.Listed over all origins.
+func (m *Merged) Listed(limit int) []metric.Discovered {
+	all := m.own.Listed(limit)
+	if m.alone() {
+		return all
+	}
+	for _, p := range m.peers.Load().all {
+		all = append(all, p.table.Listed(limit)...)
+	}
+	slices.SortFunc(all, func(a, b metric.Discovered) int {
+		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
+	})
+	all = slices.CompactFunc(all, func(a, b metric.Discovered) bool { return a.Resource == b.Resource && a.Name == b.Name })
+	external, _ := slices.BinarySearchFunc(all, limit, func(one metric.Discovered, _ int) int {
+		if one.Resource == "" {
+			return -1
+		}
+		return 1
+	})
+	return slices.Concat(all[:min(external, limit)], all[external:min(external+limit, len(all))])
+}
+
+// Objects is Table.Objects over all origins.
+func (m *Merged) Objects(q metric.Query) ([]metric.Point, error) {
+	if m.alone() {
+		return m.own.Objects(q)
+	}
+	key := index.Key{Resource: q.Resource, Namespace: q.Namespace, Name: q.Expression.Name}
+	sources := m.sources()
+	points, err := pointBuffer(&q, mostEntries(sources, key, &q))
+	if err != nil {
+		return nil, err
+	}
+	r, err := m.plan(sources, &q, key)
+	if err != nil {
+		return nil, err
+	}
+	defer r.end()
+	if q.Kind != nil {
+		*q.Kind = r.Kind
+	}
+	matched := false
+	for parts := r.next(); len(parts) > 0; parts = r.next() {
+		k := r.kindOf(parts)
+		if !r.takes.has(k) {
+			continue
+		}
+		r.beginMerged(k)
+		r.addParts(ofKind(parts, k))
+		matched = matched || r.Series > 0
+		r.use(r.own)
+		if p, ok := r.point(); ok {
+			p.Object = parts[0].Entry.Object()
+			points = append(points, p)
+		}
+	}
+	return points, r.failure(&q, points, matched)
+}
+
+// External is Table.External over all origins.
+func (m *Merged) External(q metric.Query) ([]metric.Point, error) {
+	if m.alone() {
+		return m.own.External(q)
+	}
+	q.Resource, q.Object = "", ""
+	key := index.Key{Namespace: q.Namespace, Name: q.Expression.Name}
+	sources := m.sources()
+	most := mostEntries(sources, key, &q)
+	if most == 0 {
+		most = mostEntries(sources, index.Key{Name: key.Name}, &q)
+	}
+	points, err := pointBuffer(&q, most)
+	if err != nil {
+		return nil, err
+	}
+	r, err := m.plan(sources, &q, key)
+	if err != nil {
+		return nil, err
+	}
+	defer r.end()
+	parts := r.next()
+	points, matched := r.externalParts(points, ofKind(parts, r.Kind))
+	for i := range points {
+		points[i].Object = parts[0].Entry.Object()
+	}
+	return points, r.failure(&q, points, matched)
+}
+
+// Delete removes the series that a query selects from the table, hides them in the shadows, and
+// returns their number. See Table.Delete.
+func (m *Merged) Delete(q metric.Query) (gone int) {
+	if m.alone() {
+		return m.own.Delete(q)
+	}
+	key := index.Key{Resource: q.Resource, Namespace: q.Namespace, Name: q.Expression.Name}
+	r := &mergedRead{sources: m.sources(), own: m.peers.Load().rank, evaluation: evaluation{match: q.MatchLabels}}
+	defer r.end()
+	r.find(&q, key)
+	all := make([][]lookup.Ref, len(r.sources))
+	for parts := r.next(); len(parts) > 0; parts = r.next() {
+		for twins := range r.twinsOf(parts) {
+			if twins = r.selected(twins); len(twins) > 0 {
+				gone++
+			}
+			for _, one := range twins {
+				all[one.source] = append(all[one.source], one.Ref)
+			}
+		}
+	}
+	for i, refs := range all {
+		if i == r.own {
+			m.own.evict(refs, deleted, m.own.Clock.Now())
+		} else if len(refs) > 0 {
+			r.sources[i].peer.hide(refs)
+		}
+	}
+	return gone
+}
+
+// hide hides more series, and forgets those that are gone.
+func (p *peer) hide(refs []lookup.Ref) {
+	for {
+		old, epoch := p.hidden.Load(), p.timeline.Epoch()
+		fresh := &hiding{epoch, hiddenSeries{}}
+		if old != nil && old.epoch == epoch {
+			for r := range old.series {
+				if p.table.isLive(r) {
+					fresh.series[r] = struct{}{}
+				}
+			}
+		}
+		for _, r := range refs {
+			fresh.series[r] = struct{}{}
+		}
+		if p.hidden.CompareAndSwap(old, fresh) {
+			return
+		}
+	}
+}
+
+// hiddenNow returns the series that are hidden in the peer's epoch.
+func (p *peer) hiddenNow() hiddenSeries {
+	if h := p.hidden.Load(); h != nil && h.epoch == p.timeline.Epoch() {
+		return h.series
+	}
+	return nil
+}
+
+// source is one origin's table during a read.
+type source struct {
+	table  *Table
+	peer   *peer // nil: the own table
+	now    window.Moment
+	view   window.View
+	course window.Course
+	offset float64 // ticks by which the own clock is ahead
+	hidden hiddenSeries
+	buffer *index.Buffer
+	found  []index.Found // not visited yet
+	seen   int           // number of entries visited
+}
+
+// sources reads the clocks of all origins, in the order of their names.
+func (m *Merged) sources() []source {
+	peers := m.peers.Load()
+	all := make([]source, 0, len(peers.all)+1)
+	now := m.own.Clock.Now()
+	wall := time.Now()
+	for _, p := range peers.all {
+		s := source{table: p.table, peer: p, now: p.table.Clock.Now(), hidden: p.hiddenNow()}
+		s.course = p.timeline.Course(wall, p.table.Clock.Tick)
+		s.offset = float64(now.At-s.now.At) / float64(m.own.Clock.Tick)
+		all = append(all, s)
+	}
+	own := source{table: m.own, now: now, course: m.own.Clock.Course(now)}
+	return slices.Insert(all, min(peers.rank, len(all)), own)
+}
+
+// mostEntries is an upper bound of the entries that a query selects.
+func mostEntries(sources []source, key index.Key, q *metric.Query) (n int) {
+	for i := range sources {
+		n += sources[i].table.index.ScopeOf(key, q).MaxEntries
+	}
+	return n
+}

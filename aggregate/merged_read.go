@@ -1,0 +1,389 @@
+package aggregate
+
+import (
+	"cmp"
+	"iter"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/sluice-metrics/sluice/aggregate/index"
+	"github.com/sluice-metrics/sluice/aggregate/lookup"
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// mergedRead computes the values of one answer from several tables. The embedded evaluation reads
+// from one of them at a time; its roll-up spans all.
+type mergedRead struct {
+	sources []source
+	own     int // index of the own table
+	at      int // index of the table that the evaluation reads from
+	visited int
+
+	parts []part // of the current name
+	same  []part // of the current object
+	twins []twin // of the current object
+
+	evaluation
+}
+
+// part is an object's entry at one origin.
+type part struct {
+	source int
+	index.Found
+}
+
+// twin is a series at one origin.
+type twin struct {
+	source int
+	lookup.Ref
+	labels string // packed
+	seen   int64  // date of the newest sample, in Unix nanoseconds
+}
+
+// plan finds the entries of a query at all origins, and determines the kinds, the stat and the
+// window to read.
+func (m *Merged) plan(sources []source, q *metric.Query, key index.Key) (*mergedRead, error) {
+	r := &mergedRead{sources: sources, own: slices.IndexFunc(sources, func(s source) bool { return s.peer == nil })}
+	r.find(q, key)
+	if !r.living() && q.Resource == "" && q.Namespace != "" {
+		r.release()
+		key.Namespace = ""
+		r.find(q, key)
+		r.living()
+	}
+	err := m.own.checkWindow(q)
+	if err == nil && r.empty() {
+		err = absentIn(r.tables(), q)
+	}
+	if err == nil {
+		err = r.evaluate(m.own, q, key)
+	}
+	if err != nil {
+		r.release()
+		return nil, err
+	}
+	return r, nil
+}
+
+// evaluate starts the evaluation of a query whose entries were found.
+func (r *mergedRead) evaluate(own *Table, q *metric.Query, key index.Key) error {
+	k, takes := r.chooseKinds(own, q, key)
+	one, err := own.evaluationOf(q, k, r.sources[r.own].now)
+	if err != nil {
+		return err
+	}
+	r.evaluation, r.takes, r.at = *one, takes, r.own
+	for i := range r.sources {
+		s := &r.sources[i]
+		s.view = s.table.Spans[r.View.Index].View(r.View.Index, s.table.Clock.Tick, s.now)
+	}
+	return nil
+}
+
+// find finds the entries of a query at each origin.
+func (r *mergedRead) find(q *metric.Query, key index.Key) {
+	for i := range r.sources {
+		s := &r.sources[i]
+		scope := s.table.index.ScopeOf(key, q)
+		s.buffer = index.BufferFor(scope.MaxEntries)
+		s.found = s.table.index.Find(key, q, scope, s.buffer)
+	}
+}
+
+// living is Table.living for each origin. It reports whether any series lives.
+func (r *mergedRead) living() bool {
+	for i := range r.sources {
+		s := &r.sources[i]
+		s.found = s.table.living(s.found, s.now)
+	}
+	return !r.empty()
+}
+
+func (r *mergedRead) empty() bool {
+	return !slices.ContainsFunc(r.sources, func(s source) bool { return len(s.found) > 0 })
+}
+
+func (r *mergedRead) tables() (all []*Table) {
+	for i := range r.sources {
+		all = append(all, r.sources[i].table)
+	}
+	return all
+}
+
+// release returns the buffers of the entries.
+func (r *mergedRead) release() {
+	for i := range r.sources {
+		if s := &r.sources[i]; s.buffer != nil {
+			s.buffer.Release()
+			s.buffer, s.found = nil, nil
+		}
+	}
+}
+
+// end returns scratch space.
+func (r *mergedRead) end() {
+	r.evaluation.end()
+	r.release()
+}
+
+// failure is the error of an answer; nil if it has points.
+func (r *mergedRead) failure(q *metric.Query, points []metric.Point, matched bool) error {
+	if err := r.QueryError(q); err != nil {
+		return err
+	}
+	if len(points) == 0 {
+		return nothing(r.tables(), q, &r.evaluation, matched)
+	}
+	return nil
+}
+
+// use makes the evaluation read from a table.
+func (r *mergedRead) use(source int) {
+	if r.at == source {
+		return
+	}
+	s := &r.sources[source]
+	r.at, r.table, r.now, r.hidden = source, s.table, s.now, s.hidden
+	r.SetTable(&s.table.Env, s.view, s.now, s.offset)
+}
+
+// beginMerged starts the next object.
+func (r *mergedRead) beginMerged(k metric.Kind) {
+	r.Kind = k
+	r.use(r.own)
+	r.begin()
+}
+
+// next returns the entries of the next object in the order of names, one from each origin that has
+// it; none at the end. The result is valid until the next call.
+func (r *mergedRead) next() []part {
+	if len(r.parts) == 0 {
+		r.nextName()
+	}
+	if len(r.parts) == 0 {
+		return nil
+	}
+	uid, rest := r.parts[0].Entry.UID, r.parts[:0]
+	r.same = r.same[:0]
+	for _, p := range r.parts {
+		if p.Entry.UID == uid {
+			r.same = append(r.same, p)
+		} else {
+			rest = append(rest, p)
+		}
+	}
+	r.parts = rest
+	return r.same
+}
+
+// nextName takes the entries of the first name among those not visited.
+func (r *mergedRead) nextName() {
+	first := -1
+	for i := range r.sources {
+		if found := r.sources[i].found; len(found) > 0 && (first < 0 || found[0].Entry.Name < r.sources[first].found[0].Entry.Name) {
+			first = i
+		}
+	}
+	r.parts = r.parts[:0]
+	if first < 0 {
+		return
+	}
+	name := r.sources[first].found[0].Entry.Name
+	for i := range r.sources {
+		s := &r.sources[i]
+		for len(s.found) > 0 && s.found[0].Entry.Name == name {
+			r.parts = append(r.parts, part{i, s.found[0]})
+			r.visit(s)
+		}
+	}
+}
+
+// visit steps over the first entry of a source.
+func (r *mergedRead) visit(s *source) {
+	if s.seen%perTouch == 0 {
+		r.touchAt(s)
+	}
+	s.found, s.seen = s.found[1:], s.seen+1
+	if r.visited++; r.visited%index.EntriesPerHold == 0 {
+		runtime.Gosched() // lets other goroutines run during a large answer
+	}
+}
+
+// touchAt is touch for the next entries of a source.
+func (r *mergedRead) touchAt(s *source) {
+	was := r.table
+	r.table = s.table
+	r.touch(s.found[:min(perTouch, len(s.found))])
+	r.table = was
+}
+
+// ofKind drops entries of other kinds.
+func ofKind(parts []part, k metric.Kind) []part {
+	return slices.DeleteFunc(parts, func(p part) bool { return p.Entry.Kind != k })
+}
+
+// addParts adds the series of an object to the roll-up.
+func (r *mergedRead) addParts(parts []part) {
+	if len(parts) == 1 {
+		r.use(parts[0].source)
+		for _, s := range parts[0].Series {
+			r.add(s)
+		}
+		return
+	}
+	for twins := range r.twinsOf(parts) {
+		r.addTwins(twins)
+	}
+}
+
+// externalParts is external over all origins.
+func (r *mergedRead) externalParts(points []metric.Point, parts []part) (_ []metric.Point, matched bool) {
+	r.beginMerged(r.Kind)
+	for twins := range r.twinsOf(parts) {
+		r.addTwins(twins)
+		if !r.Stat.Additive() {
+			continue
+		}
+		matched = matched || r.Series > 0
+		r.use(r.own)
+		points = r.appendPoint(points)
+		r.beginMerged(r.Kind)
+	}
+	if !r.Stat.Additive() {
+		matched = r.Series > 0
+		r.use(r.own)
+		points = r.appendPoint(points)
+	}
+	return points, matched
+}
+
+// fewTwins is the number of series of an object up to which comparing all labels is cheaper than
+// sorting.
+const fewTwins = 8
+
+// twinsOf yields the series of an object, those of equal labels together.
+func (r *mergedRead) twinsOf(parts []part) iter.Seq[[]twin] {
+	r.twins = r.twins[:0]
+	for _, p := range parts {
+		for _, s := range p.Series {
+			r.appendTwin(p.source, s)
+		}
+	}
+	return func(yield func([]twin) bool) {
+		all := r.twins
+		if len(all) > fewTwins {
+			slices.SortStableFunc(all, func(a, b twin) int { return strings.Compare(a.labels, b.labels) })
+		}
+		for len(all) > 0 {
+			n := gatherTwins(all)
+			if !yield(all[:n]) {
+				return
+			}
+			all = all[n:]
+		}
+	}
+}
+
+// gatherTwins moves the twins of the first series behind it and returns their number.
+func gatherTwins(all []twin) int {
+	n := 1
+	for i := 1; i < len(all); i++ {
+		if all[i].labels == all[0].labels {
+			all[n], all[i] = all[i], all[n]
+			n++
+		} else if len(all) > fewTwins {
+			break
+		}
+	}
+	return n
+}
+
+// appendTwin appends a series of a source, if it lives.
+func (r *mergedRead) appendTwin(source int, s lookup.Ref) {
+	src := &r.sources[source]
+	b, place := src.table.blocks.of(s.Number)
+	b.history.Lock()
+	defer b.history.Unlock()
+	c := &b.page.cells[place]
+	if c.State.Load() != s.State {
+		return
+	}
+	seen := src.now.DateOf(c.Seen.Load())
+	if b.page.dirty.Has(place) {
+		seen = src.now.Date()
+	}
+	r.twins = append(r.twins, twin{source, s, b.series[place].packed(), seen.UnixNano()})
+}
+
+// selected returns those twins that live and match.
+func (r *mergedRead) selected(twins []twin) []twin {
+	return slices.DeleteFunc(twins, func(one twin) bool {
+		s := &r.sources[one.source]
+		r.table, r.now, r.hidden, r.at = s.table, s.now, s.hidden, one.source
+		b, place := s.table.blocks.of(one.Number)
+		b.history.Lock()
+		defer b.history.Unlock()
+		return !r.selectsLocked(one.Ref, b, place)
+	})
+}
+
+// addTwins adds a series that several origins have.
+func (r *mergedRead) addTwins(twins []twin) {
+	if len(twins) > 1 {
+		twins = r.selected(twins)
+		r.at = -1
+	}
+	switch len(twins) {
+	case 0:
+		return
+	case 1:
+		r.use(twins[0].source)
+		r.add(twins[0].Ref)
+		return
+	}
+	slices.SortStableFunc(twins, func(a, b twin) int { return cmp.Compare(a.seen, b.seen) })
+	r.BeginTwins()
+	series := r.Series
+	for _, one := range twins {
+		r.use(one.source)
+		b, place := r.table.blocks.of(one.Number)
+		b.history.Lock()
+		r.addTwinLocked(one.Ref, b, place, r.Series == series)
+		b.history.Unlock()
+	}
+	r.use(r.own)
+	if r.Series > series {
+		r.EndTwins()
+		r.warnOfTwins(twins[0])
+	}
+}
+
+// addTwinLocked adds a series of one origin. The first one counts the series.
+func (r *mergedRead) addTwinLocked(s lookup.Ref, b *block, place uint32, first bool) {
+	if !r.selectsLocked(s, b, place) {
+		return
+	}
+	if first {
+		r.countSeries(b.series[place].labels())
+	}
+	r.recordLocked(b, place)
+	r.ReadTwinLocked(b.handle(place), &r.sources[r.at].course)
+}
+
+// warnOfTwins warns of a counter that is pushed too slowly for the window.
+func (r *mergedRead) warnOfTwins(one twin) {
+	if r.Kind != metric.Counter || r.Stat != metric.Rate {
+		return
+	}
+	r.slow = slowPush{}
+	b, place := r.sources[one.source].table.blocks.of(one.Number)
+	b.history.Lock()
+	if b.page.cells[place].State.Load() == one.State {
+		r.checkPace(b.series[place].entry)
+	}
+	b.history.Unlock()
+	if r.slow.entry != nil {
+		r.pace.warn(&r.evaluation)
+	}
+}

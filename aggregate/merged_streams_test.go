@@ -1,0 +1,111 @@
+package aggregate
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+const nowhere = -1
+
+// stream is a client that pushes 100 a second at an interval, each push to one of two origins.
+type stream struct {
+	name string
+	// to returns the origin of the nth push, some time after the start.
+	to func(n int, at time.Duration) int
+	// dies is the time after which the other origin is dead; 0: never.
+	dies time.Duration
+}
+
+const (
+	warmUp  = 3 * time.Minute
+	settles = 2*time.Minute + 30*time.Second
+)
+
+var streams = []stream{
+	{name: "steady here", to: func(int, time.Duration) int { return 0 }},
+	{name: "steady there", to: func(int, time.Duration) int { return 1 }},
+	{name: "alternating", to: func(n int, _ time.Duration) int { return n % 2 }},
+	{name: "alternating by threes", to: func(n int, _ time.Duration) int { return n / 3 % 2 }},
+	{name: "moves here", to: func(_ int, at time.Duration) int { return after(at, warmUp, 1, 0) }},
+	{name: "moves there", to: func(_ int, at time.Duration) int { return after(at, warmUp, 0, 1) }},
+}
+
+// after returns one of two origins: before and after a time.
+func after(at, moment time.Duration, before, then int) int {
+	if at < moment {
+		return before
+	}
+	return then
+}
+
+// A constant stream reads as constant, whichever origins receive it.
+func TestMergedStreamsReadAsConstant(t *testing.T) {
+	for _, s := range streams {
+		for _, interval := range []time.Duration{40 * time.Millisecond, time.Second, 2500 * time.Millisecond, 7 * time.Second} {
+			for _, kind := range []string{"counter", "timer"} {
+				t.Run(fmt.Sprintf("%s/%s/%s", s.name, interval, kind), func(t *testing.T) {
+					replicated(t, 2, func(r *replicas) { r.play(s, interval, kind) })
+				})
+			}
+		}
+	}
+}
+
+// play pushes a stream, and reads it ten times a second once it has lasted for a while.
+func (r *replicas) play(s stream, interval time.Duration, kind string) {
+	const perSecond = 100
+	line := fmt.Sprintf("x:%v|c|#pod:a,ns:ns", perSecond*interval.Seconds())
+	if kind == "timer" {
+		line = fmt.Sprintf("x:2|ms|@%v|#pod:a,ns:ns", 1/(perSecond*interval.Seconds()))
+	}
+	for _, one := range r.tables {
+		one.push("other:1|c|#pod:a,ns:ns")
+	}
+	time.Sleep(time.Second)
+	worst := map[string]float64{}
+	begun := time.Now()
+	read := begun.Add(2*time.Minute + 10*time.Second)
+	for n := 0; time.Since(begun) < warmUp+settles; n++ {
+		if to := s.to(n, time.Since(begun)); to != nowhere {
+			r.tables[to].push(line)
+		}
+		next := begun.Add(time.Duration(n+1) * interval)
+		for ; read.Before(next); read = read.Add(107 * time.Millisecond) {
+			time.Sleep(time.Until(read))
+			r.observe(worst, interval, time.Since(begun))
+		}
+		time.Sleep(time.Until(next))
+	}
+	for _, asked := range []string{"10s", "1m"} {
+		r.t.Logf("%s: %+.1f %% at %.1f", asked, worst[asked], worst[asked+" at"])
+	}
+}
+
+// observe reads the windows, and checks that they are right to 2 %.
+func (r *replicas) observe(worst map[string]float64, interval, at time.Duration) {
+	for _, window := range []time.Duration{10 * time.Second, time.Minute} {
+		if interval*3 > window {
+			continue
+		}
+		name := metric.FormatWindow(window)
+		v := r.value("x:rate:" + name)
+		off := v - 100
+		if math.Abs(off) > math.Abs(worst[name]) {
+			worst[name], worst[name+" at"] = off, at.Seconds()
+		}
+		tolerance := 2.0
+		if interval <= time.Second {
+			tolerance += 100 * interval.Seconds() / window.Seconds()
+		}
+		if at > warmUp && at < warmUp+time.Second {
+			tolerance += 100 * 0.5 / window.Seconds() // the flush that brings the first sample there
+		}
+		if math.Abs(off) > tolerance {
+			r.t.Errorf("rate:%s is %v at %s", name, v, at)
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package aggregate
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluice-metrics/sluice/aggregate/window"
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// replicas are some origins, and the merged answers of the first.
+type replicas struct {
+	t      *testing.T
+	tables []*fixture
+	*Merged
+	peers []*told
+}
+
+// replicated runs a test with n origins in virtual time.
+func replicated(t *testing.T, n int, test func(r *replicas)) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		r := &replicas{t: t}
+		for range n {
+			f := newFixture(t).running()
+			f.SetSeed = 1
+			r.tables = append(r.tables, f)
+			time.Sleep(377 * time.Millisecond) // so their ticks begin at different moments
+		}
+		r.Merged = NewMerged(r.tables[0].Table)
+		var all []*peer
+		for i, f := range r.tables[1:] {
+			p := newTold(f)
+			r.peers = append(r.peers, p)
+			all = append(all, &p.peer)
+			time.Sleep(time.Duration(i*130) * time.Millisecond)
+			go p.run(ctx)
+		}
+		r.setPeers(all, 0)
+		time.Sleep(2*time.Minute + 123*time.Millisecond)
+		test(r)
+		stop()
+		time.Sleep(time.Second)
+	})
+}
+
+// told is another origin as it was at its last flush.
+type told struct {
+	peer
+	of   *fixture
+	at   time.Duration
+	dead bool // the origin was killed
+}
+
+func newTold(f *fixture) *told {
+	c := New(DefaultConfig(), describeByPod, slog.New(slog.DiscardHandler))
+	if err := c.RestoreClock(f.AppendClock(nil)); err != nil {
+		f.t.Fatal(err)
+	}
+	return &told{peer: peer{table: c, timeline: new(window.Timeline)}, of: f}
+}
+
+// run flushes twice a second.
+func (p *told) run(ctx context.Context) {
+	for ; ctx.Err() == nil; time.Sleep(500 * time.Millisecond) {
+		if p.dead {
+			continue
+		}
+		p.of.Roll()
+		at := p.of.Clock.Now().At
+		for i := range p.of.Blocks() {
+			if delta := p.of.AppendDelta(nil, i); len(delta) > 0 {
+				if err := p.table.RestoreBlock(i, nil, nil, [][]byte{delta}); err != nil {
+					p.of.t.Error(err)
+				}
+			}
+		}
+		for _, one := range p.table.restored() {
+			if b, place := p.table.blocks.of(one.Number); b.series[place].entry.Family.Shard == nil {
+				p.table.fileRestored(one.Ref, p.table.Clock.Now())
+			}
+		}
+		p.timeline.Told(at, time.Now())
+		p.at = at
+		p.stand()
+	}
+}
+
+// stand sets the clock of the copy.
+func (p *told) stand() {
+	p.table.Clock.Offset += p.at - p.table.Clock.Now().At
+}
+
+func (r *replicas) ask(asked string) string {
+	r.stand()
+	points, err := r.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.ParseExpression(asked)})
+	if err != nil {
+		return err.Error()
+	}
+	var all []string
+	for _, p := range points {
+		all = append(all, fmt.Sprintf("%s=%v", p.Object.Name, p.Value.Float64()))
+	}
+	return strings.Join(all, " ")
+}
+
+// stand stops the clocks of the copies where they were told.
+func (r *replicas) stand() {
+	for _, p := range r.peers {
+		p.stand()
+	}
+}
+
+func (r *replicas) want(asked, want string) {
+	r.t.Helper()
+	if got := r.ask(asked); got != want {
+		r.t.Errorf("%s: %s, want %s", asked, got, want)
+	}
+}
+
+func (r *replicas) value(asked string) float64 {
+	r.t.Helper()
+	r.stand()
+	points, err := r.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.ParseExpression(asked)})
+	if err != nil || len(points) != 1 {
+		r.t.Fatalf("%s: %v, %v", asked, points, err)
+	}
+	return points[0].Value.Float64()
+}
+
+func TestMergedAddsWhatEachOriginCounted(t *testing.T) {
+	replicated(t, 3, func(r *replicas) {
+		r.tables[0].push("hits:3|c|#pod:a,ns:ns", "hits:1|c|#pod:b,ns:ns", "lat:4|ms|#pod:a,ns:ns", "users:x|s|#pod:a,ns:ns", "temp:3|g|#pod:a,ns:ns")
+		time.Sleep(time.Second)
+		r.tables[1].push("hits:4|c|#pod:a,ns:ns", "hits:2.5|c|#pod:c,ns:ns", "lat:8|ms|#pod:a,ns:ns", "users:y|s|#pod:a,ns:ns", "temp:5|g|#pod:a,ns:ns")
+		r.tables[2].push("hits:0.25|c|#pod:c,ns:ns", "hits:7|c|#pod:a,code:500,ns:ns", "users:x|s|#pod:a,ns:ns")
+		time.Sleep(600 * time.Millisecond)
+		r.want("hits:total", "a=14 b=1 c=2.75")
+		r.want("hits:count", "a=14 b=1 c=2.75")
+		r.want("hits:rate:10s", "a=1.4 b=0.1 c=0.275")
+		r.want("lat:sum", "a=12")
+		r.want("lat:count", "a=2")
+		r.want("lat:max", "a=8")
+		r.want("lat:mean", "a=6")
+		r.want("users", "a=2")
+		r.want("temp", "a=5")
+		r.want("temp:min:10s", "a=3")
+		r.want("nothing", `no series of "nothing" for pods in "ns": none was ever received`)
+		r.want("hits:rate:5s", `window 5s of "hits:rate:5s" is not kept; the windows are 10s, 1m`)
+		time.Sleep(70 * time.Second)
+		r.want("hits:total", "a=14 b=1 c=2.75")
+		r.want("hits:count", "a=0 b=0 c=0")
+	})
+}

@@ -1,0 +1,273 @@
+package aggregate
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// follower is a shadow that follows a fixture's table, and reads like a table of its own.
+type follower struct {
+	*Shadow
+	t      testing.TB
+	origin *fixture
+}
+
+func newFollower(t testing.TB, origin *fixture) *follower {
+	s := NewShadow(DefaultConfig(), quiet())
+	f := &follower{s, t, origin}
+	f.must(s.Begin(origin.AppendClock(nil)))
+	return f
+}
+
+func (f *follower) must(err error) {
+	f.t.Helper()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// reader returns a fixture that asks the shadow.
+func (f *follower) reader() *fixture { return &fixture{Table: f.Table(), t: f.t} }
+
+// follow brings the shadow up to date by deltas. again applies each delta twice.
+func (f *follower) follow(again bool) {
+	f.t.Helper()
+	for i := range f.origin.Blocks() {
+		delta := f.origin.AppendDelta(nil, i)
+		f.must(f.ApplyDelta(i, delta))
+		if again {
+			f.must(f.ApplyDelta(i, delta))
+		}
+	}
+	f.advance()
+}
+
+func (f *follower) advance() {
+	f.t.Helper()
+	f.must(f.Advance(f.origin.AppendClock(nil), 0))
+}
+
+// copyAll brings the shadow up to date by whole blocks.
+func (f *follower) copyAll() {
+	f.t.Helper()
+	f.advance()
+	for i := range f.origin.Blocks() {
+		state := f.origin.AppendState(nil, i)
+		f.must(f.ReplaceBlock(i, f.origin.AppendBlockNames(nil, i), state))
+	}
+}
+
+// dateLines are the arrival dates of the newest samples.
+func (f *fixture) dates() (all []string) {
+	for _, asked := range []string{"c:total", "g", "h", "rc:total"} {
+		points, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.ParseExpression(asked)})
+		if err != nil {
+			all = append(all, asked+": "+err.Error())
+		}
+		for _, p := range points {
+			all = append(all, fmt.Sprintf("%s of %s: %s", asked, p.Object.Name, p.Time.Round(0)))
+		}
+	}
+	return all
+}
+
+func (f *fixture) everything() string {
+	all := append([]string{f.all(), f.answers()}, f.dates()...)
+	for _, asked := range []string{"e:count:10s", "e:total", "eg", "short:total"} {
+		all = append(all, asked+": "+f.askExternal("ns", asked))
+	}
+	return strings.Join(all, "\n")
+}
+
+// uncaused cuts the cause of a removal, which the origin alone knows.
+func uncaused(answer string) string {
+	before, _, _ := strings.Cut(answer, "; last seen")
+	return before
+}
+
+// compare fails unless the shadow answers as the origin does.
+func (f *follower) compare(when string) {
+	f.t.Helper()
+	want, got := strings.Split(f.origin.everything(), "\n"), strings.Split(f.reader().everything(), "\n")
+	for i := range want {
+		if uncaused(want[i]) != uncaused(got[i]) {
+			f.t.Errorf("%s: origin\n  %s\nshadow\n  %s", when, want[i], got[i])
+		}
+	}
+	if f.Series() != f.origin.Series() {
+		f.t.Errorf("%s: %d series, the origin has %d", when, f.Series(), f.origin.Series())
+	}
+	if f.t.Failed() {
+		f.t.FailNow()
+	}
+}
+
+// churn pushes, ends and deletes series of all kinds, so that places are reused.
+func (f *fixture) churn(r *rand.Rand, p *pushes) {
+	f.traffic(r)
+	f.apply(p.next()...)
+	f.push(fmt.Sprintf("e:%d|c|#ns:ns,q:%d", r.IntN(9), r.IntN(30)), fmt.Sprintf("eg:+%d|g|#ns:ns,q:%d", r.IntN(9), r.IntN(3)),
+		fmt.Sprintf("h:9007199254740993|g|#pod:p%d,ns:ns,k:1", r.IntN(3)), fmt.Sprintf("g:-%d|g|#pod:p%d,ns:ns,k:2", r.IntN(50), r.IntN(5)))
+	brief := sample(fmt.Sprintf("short:1|c|#ns:ns,q:%d", r.IntN(40)))
+	brief.TTL = time.Duration(1+r.IntN(3)) * time.Second
+	f.apply(brief)
+	switch r.IntN(12) {
+	case 0:
+		f.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: fmt.Sprintf("p%d", r.IntN(5)), Expression: metric.ParseExpression("t")})
+	case 1:
+		f.Delete(metric.Query{Namespace: "ns", Expression: metric.ParseExpression("e")})
+	case 2:
+		f.End(metric.Object{Resource: "pods", Namespace: "ns", Name: fmt.Sprintf("p%d", r.IntN(5))}, "c")
+	}
+}
+
+// A shadow that follows by deltas answers as its origin does after every flush.
+func TestShadowFollows(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		again bool
+		whole int // one flush in so many is followed by a whole block
+		lost  int // one delta in so many is lost, and a whole block follows
+	}{{"deltas", false, 0, 0}, {"doubled deltas", true, 0, 0}, {"whole blocks too", false, 7, 0}, {"lost deltas", false, 0, 5}} {
+		t.Run(c.name, func(t *testing.T) {
+			for seed := range uint64(hurry(5, 2)) {
+				synctest.Test(t, func(t *testing.T) {
+					r := rand.New(rand.NewPCG(seed, 21))
+					p := &pushes{r: r, life: 1, counts: make([]float64, 4)}
+					f := newFixture(t).running()
+					time.Sleep(2*time.Minute + 123_400*time.Microsecond)
+					shadow := newFollower(t, f)
+					for i := range 120 {
+						f.churn(r, p)
+						time.Sleep(time.Duration(300+r.IntN(400)) * time.Millisecond)
+						if i == 60 {
+							time.Sleep(70 * time.Second) // series of short lifetimes end
+						}
+						switch {
+						case c.lost > 0 && r.IntN(c.lost) == 0:
+							for b := range f.Blocks() {
+								f.AppendDelta(nil, b)
+							}
+							time.Sleep(time.Second)
+							shadow.copyAll()
+							shadow.follow(false)
+						case c.whole > 0 && r.IntN(c.whole) == 0:
+							shadow.follow(false)
+							shadow.copyAll()
+						default:
+							shadow.follow(c.again)
+						}
+						shadow.compare(fmt.Sprintf("seed %d, flush %d", seed, i))
+					}
+				})
+			}
+		})
+	}
+}
+
+// A shadow enters and leaves each series once, and its end leaves all.
+func TestShadowAdmission(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t).running()
+		time.Sleep(2*time.Minute + 123_400*time.Microsecond)
+		s, l, seen := NewShadow(DefaultConfig(), quiet()), &ledger{series: map[string]int{}}, &witnessed{}
+		s.SetAdmission(l)
+		s.SetObserver(seen)
+		shadow := &follower{s, t, f}
+		shadow.must(s.Begin(f.AppendClock(nil)))
+		sum := func() (n int) {
+			for _, held := range l.series {
+				n += held
+			}
+			return n
+		}
+		r := rand.New(rand.NewPCG(1, 2))
+		p := &pushes{r: r, life: 1, counts: make([]float64, 4)}
+		for range 50 {
+			f.churn(r, p)
+			time.Sleep(time.Second)
+			shadow.follow(false)
+			if sum() != f.Series() || s.Series() != f.Series() {
+				t.Fatalf("%d entered, %d series, origin %d", sum(), s.Series(), f.Series())
+			}
+		}
+		s.End()
+		if sum() != 0 || s.Series() != 0 {
+			t.Errorf("after the end: %d entered, %d series", sum(), s.Series())
+		}
+	})
+}
+
+// Readers of a shadow see each value before or after a delta, never between, and never another
+// series' value, while series die, move and are replaced.
+func TestShadowReadersDuringReplay(t *testing.T) {
+	f := newFixture(t)
+	s := NewShadow(DefaultConfig(), quiet())
+	shadow := &follower{s, t, f}
+	shadow.must(s.Begin(f.AppendClock(nil)))
+	ctx, stop := context.WithCancel(t.Context())
+	var readers sync.WaitGroup
+	ask := func(asked string) ([]metric.Point, error) {
+		return s.Table().Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.ParseExpression(asked)})
+	}
+	for range 2 {
+		readers.Go(func() {
+			for ctx.Err() == nil {
+				if points, err := ask("sevens:total"); err == nil {
+					for _, p := range points {
+						if n, ok := p.Value.Int64(); !ok || n == 0 || n%7 != 0 {
+							t.Errorf("%s: %v, want a multiple of 7", p.Object.Name, p.Value)
+						}
+					}
+				}
+				for _, asked := range []string{"sevens:count:10s", "elevens:p50", "elevens:count", "set", "level:mean", "halves:total"} {
+					points, _ := ask(asked)
+					for _, p := range points {
+						if v := p.Value.Float64(); asked == "elevens:p50" && (v < 10.5 || v > 11.5) || asked == "halves:total" && v != float64(int(v)) {
+							t.Errorf("%s of %s: %v", asked, p.Object.Name, v)
+						}
+					}
+				}
+				_ = s.Bytes()
+				s.Table().Listed(10)
+			}
+		})
+	}
+	r := rand.New(rand.NewPCG(3, 4))
+	for i := range hurry(120, 60) {
+		for range 30 {
+			pod := fmt.Sprintf("|#pod:p%d,ns:ns,k:%d", r.IntN(8), r.IntN(3))
+			f.push("sevens:7|c"+pod, "elevens:11|ms"+pod, fmt.Sprintf("set:%d|s%s", r.IntN(100), pod), fmt.Sprintf("level:%d|g%s", r.IntN(9), pod), "halves:0.5|c"+pod, "halves:0.5|c"+pod)
+		}
+		if r.IntN(4) == 0 {
+			for _, name := range []string{"sevens", "elevens", "set", "level", "halves"} {
+				f.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: fmt.Sprintf("p%d", r.IntN(8)), Expression: metric.ParseExpression(name)})
+			}
+			f.sweep() // frees places, so other series take them
+		}
+		switch {
+		case i%50 == 49:
+			shadow.must(s.Begin(f.AppendClock(nil)))
+			shadow.copyAll()
+		case i%10 == 9:
+			shadow.copyAll()
+		default:
+			shadow.follow(false)
+		}
+	}
+	stop()
+	readers.Wait()
+	shadow.follow(false)
+	want, got := f.ask("sevens:total"), shadow.reader().ask("sevens:total")
+	if want != got {
+		t.Errorf("shadow %s, origin %s", got, want)
+	}
+}

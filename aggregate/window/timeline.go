@@ -1,0 +1,176 @@
+package window
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// Timeline relates the receiving time of another origin to the time of this process. Receiving time
+// stands still while the origin is down, so a timeline is a list of runs. Told is called with each
+// message of the origin, the other methods by any goroutine.
+type Timeline struct {
+	mu       sync.Mutex
+	runs     []run         // the oldest first
+	told     time.Duration // the origin's newest receiving time
+	standing bool
+	let      bool // LetRun: the origin's clock goes on without it
+	// late counts the messages in a row that came later than the run expects, and lateFrom is the
+	// receiving time before the first of them.
+	late     int
+	lateFrom time.Duration
+	epoch    uint64 // counts calls of Reset
+}
+
+// run is a time in which the origin's clock advanced. zero is the local time of its receiving time
+// zero, from receiving time from on.
+type run struct {
+	from time.Duration
+	zero time.Time
+}
+
+const (
+	// surePause is the delay of a message from which the origin's clock has paused. A shorter delay
+	// must last for latePause messages, and be at least leastPause.
+	surePause  = 1200 * time.Millisecond
+	leastPause = 100 * time.Millisecond
+	latePause  = 4
+	// driftShare is the part of a message's delay by which a run's zero follows it: clocks drift.
+	driftShare = 64
+	mostRuns   = 16
+)
+
+// Reset forgets everything: the origin begins an epoch.
+func (t *Timeline) Reset() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.runs, t.told, t.standing, t.let, t.late = nil, 0, false, false, 0
+	t.epoch++
+}
+
+// Epoch counts the epochs of the origin.
+func (t *Timeline) Epoch() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.epoch
+}
+
+// Told takes the receiving time that the origin had just now.
+func (t *Timeline) Told(at time.Duration, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before := t.told
+	t.told, t.standing, t.let = at, false, false
+	zero := now.Add(-at)
+	for n := len(t.runs); n > 1 && t.runs[n-1].zero.Sub(zero) > leastPause; n-- {
+		t.runs = t.runs[:n-1] // that pause was none: the message was late
+	}
+	if len(t.runs) == 0 {
+		t.runs = append(t.runs, run{zero: zero})
+		return
+	}
+	last := &t.runs[len(t.runs)-1]
+	delay := zero.Sub(last.zero)
+	if delay <= leastPause {
+		t.late = 0
+		last.zero = last.zero.Add(min(delay, delay/driftShare))
+		return
+	}
+	if t.late++; t.late == 1 {
+		t.lateFrom = before
+	}
+	if delay >= surePause || t.late >= latePause {
+		t.appendRun(run{t.lateFrom, zero})
+		t.late = 0
+	}
+}
+
+func (t *Timeline) appendRun(r run) {
+	if len(t.runs) == mostRuns {
+		t.runs = slices.Delete(t.runs, 0, 1)
+	}
+	t.runs = append(t.runs, r)
+}
+
+// StandStill sets whether the origin stands still: nothing has come from it for a while.
+func (t *Timeline) StandStill(still bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.standing = still
+}
+
+// LetRun ends the standstill of an origin that says nothing: its clock goes on from since.
+func (t *Timeline) LetRun(since time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.let || len(t.runs) == 0 {
+		return
+	}
+	t.standing, t.let = false, true
+	t.appendRun(run{t.told, since.Add(-t.told)})
+}
+
+// Course is a timeline as of one moment: positions in ticks, 0 is that moment.
+type Course struct {
+	spans []courseSpan
+	// Known is the position up to which all that the origin received is known. Standing: the origin
+	// receives nothing since then.
+	Known    float64
+	Standing bool
+}
+
+// courseSpan is a run: the ticks from a receiving time on are at tick + shift.
+type courseSpan struct{ from, shift float64 }
+
+// Course returns the timeline as of a local time.
+func (t *Timeline) Course(now time.Time, tick time.Duration) Course {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := Course{Standing: t.standing}
+	for _, r := range t.runs {
+		c.spans = append(c.spans, courseSpan{float64(r.from) / float64(tick), float64(r.zero.Sub(now)) / float64(tick)})
+	}
+	if n := len(c.spans); n > 0 && !t.let {
+		c.Known = min(float64(t.told)/float64(tick)+c.spans[n-1].shift, 0)
+	}
+	return c
+}
+
+// Course returns the course of the clock itself, as of a moment.
+func (c *Clock) Course(now Moment) Course {
+	at := float64(now.At) / float64(c.Tick)
+	own := Course{spans: []courseSpan{{0, -at}}}
+	if down := float64(c.down) / float64(c.Tick); down > 0 {
+		own.spans = []courseSpan{{0, -at - down}, {float64(c.resumed) / float64(c.Tick), -at}}
+	}
+	return own
+}
+
+// place returns the run of a receiving time in ticks.
+func (c *Course) place(tick float64) int {
+	at := len(c.spans) - 1
+	for at > 0 && c.spans[at].from > tick {
+		at--
+	}
+	return at
+}
+
+// extent returns the positions of the begin and the end of a tick, as far as it has passed.
+func (c *Course) extent(tick uint32) (from, to float64) {
+	if len(c.spans) == 0 {
+		return c.Known, c.Known
+	}
+	begin, at := float64(tick), c.place(float64(tick))
+	end := begin + 1
+	if at+1 < len(c.spans) {
+		end = min(end, c.spans[at+1].from)
+	}
+	from = begin + c.spans[at].shift
+	return min(from, c.Known), min(end+c.spans[at].shift, c.Known)
+}
+
+// Middle returns the position of the middle of a tick.
+func (c *Course) Middle(tick uint32) float64 {
+	from, to := c.extent(tick)
+	return (from + to) / 2
+}

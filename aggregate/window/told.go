@@ -1,0 +1,59 @@
+package window
+
+import "time"
+
+// A told clock reads what it was last told: the moment of another process's clock. It stands
+// between two calls of Tell, because nobody knows what that process received since. A shadow has
+// such a clock (docs/adr/0049-replicas.md).
+
+// toldMoment is the reading of a told clock.
+type toldMoment struct {
+	Moment
+	runs time.Time // the local time from which on the clock runs; zero: it stands
+}
+
+// NewToldClock returns a clock that follows one with ticks of the given length, which reads the
+// receiving time at. Both clocks then differ by a fixed duration, if at all.
+func NewToldClock(windows []time.Duration, at, tick time.Duration) *Clock {
+	c := NewClock(windows)
+	c.former = formerTicks{tick: tick, shift: max(c.Offset-at, 0)}
+	c.Tell(Moment{At: at})
+	return c
+}
+
+// mostBack is the largest step back of a told clock that counts as an origin that restarted from
+// state of a moment before: the clock stands instead.
+const mostBack = time.Minute
+
+// Tell sets the clock to a moment of the clock that it follows, and stops it there. It ignores
+// m.Tick.
+func (c *Clock) Tell(m Moment) {
+	m.At += c.former.shift
+	if before := c.told.Load(); before != nil && before.At-m.At <= mostBack {
+		m.At = max(m.At, before.At)
+	}
+	m.Tick = uint32(m.At / c.Tick)
+	c.told.Store(&toldMoment{Moment: m})
+}
+
+// LetRun lets a told clock go on from where it stands, as if it had been told at a local time, until
+// the next Tell. The time is a result of time.Now.
+func (c *Clock) LetRun(since time.Time) {
+	at := *c.told.Load()
+	at.runs = since
+	c.told.Store(&at)
+}
+
+func (m *toldMoment) now(tick time.Duration) Moment {
+	if m.runs.IsZero() {
+		return m.Moment
+	}
+	return m.Moment.After(max(time.Since(m.runs), 0), tick)
+}
+
+// After returns the moment some time later, by all clocks.
+func (m Moment) After(d, tick time.Duration) Moment {
+	m.At, m.Life, m.Wall = m.At+d, m.Life+d, m.Wall.Add(d)
+	m.Tick = uint32(m.At / tick)
+	return m
+}

@@ -1,0 +1,128 @@
+package replica
+
+import (
+	"container/heap"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// fabric is a bus of several replicas in virtual time. Nothing runs by itself: deliver hands over
+// the messages that are due, in one goroutine, so a seed determines a run.
+type fabric struct {
+	rng   *rand.Rand
+	now   func() time.Time
+	queue mail
+	count int
+	ports []*port
+	cut   map[[2]*port]bool
+
+	// Faults of each message: the probabilities of loss, doubling and delay, and the longest delay.
+	drop, double, late float64
+	delay              time.Duration
+}
+
+const transit = time.Millisecond
+
+func newFabric(rng *rand.Rand, now func() time.Time) *fabric {
+	return &fabric{rng: rng, now: now, cut: map[[2]*port]bool{}}
+}
+
+// port is the bus of one process.
+type port struct {
+	fabric *fabric
+	subs   []subscription
+	closed bool
+}
+
+type subscription struct {
+	pattern string
+	handle  func(string, []byte)
+}
+
+func (f *fabric) open() *port {
+	p := &port{fabric: f}
+	f.ports = append(f.ports, p)
+	return p
+}
+
+// close ends a process: what is on its way to it is lost.
+func (p *port) close() { p.closed, p.subs = true, nil }
+
+func (p *port) Subscribe(pattern string, handle func(string, []byte)) (func(), error) {
+	p.subs = append(p.subs, subscription{pattern, handle})
+	return func() { p.subs = nil }, nil
+}
+
+func (p *port) Publish(subject string, message []byte) error {
+	f := p.fabric
+	for _, to := range f.ports {
+		if to.closed || f.cut[[2]*port{p, to}] || f.rng.Float64() < f.drop {
+			continue
+		}
+		f.post(to, subject, message)
+		if f.rng.Float64() < f.double {
+			f.post(to, subject, message)
+		}
+	}
+	return nil
+}
+
+func (f *fabric) post(to *port, subject string, message []byte) {
+	at := f.now().Add(transit)
+	if f.rng.Float64() < f.late {
+		at = at.Add(time.Duration(f.rng.Int64N(int64(f.delay))))
+	}
+	f.count++
+	heap.Push(&f.queue, posted{at, f.count, to, subject, append([]byte{}, message...)})
+}
+
+// deliver delivers what is due, and what the receivers then send if that is due as well.
+func (f *fabric) deliver() {
+	for len(f.queue) > 0 && !f.queue[0].at.After(f.now()) {
+		one := heap.Pop(&f.queue).(posted)
+		for _, s := range one.to.subs {
+			if matches(s.pattern, one.subject) {
+				s.handle(one.subject, one.message)
+			}
+		}
+	}
+}
+
+// matches is NATS' rule for "*".
+func matches(pattern, subject string) bool {
+	for {
+		want, patternRest, more := strings.Cut(pattern, ".")
+		have, subjectRest, longer := strings.Cut(subject, ".")
+		if more != longer || want != "*" && want != have {
+			return false
+		}
+		if !more {
+			return true
+		}
+		pattern, subject = patternRest, subjectRest
+	}
+}
+
+// posted is a message on its way.
+type posted struct {
+	at      time.Time
+	order   int
+	to      *port
+	subject string
+	message []byte
+}
+
+type mail []posted
+
+func (m mail) Len() int { return len(m) }
+func (m mail) Less(i, j int) bool {
+	return m[i].at.Before(m[j].at) || m[i].at.Equal(m[j].at) && m[i].order < m[j].order
+}
+func (m mail) Swap(i, j int) { m[i], m[j] = m[j], m[i] }
+func (m *mail) Push(x any)   { *m = append(*m, x.(posted)) }
+func (m *mail) Pop() any {
+	last := (*m)[len(*m)-1]
+	*m = (*m)[:len(*m)-1]
+	return last
+}

@@ -1,0 +1,313 @@
+package replica
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// standsAfter is the silence after which an origin stands still.
+	standsAfter = 2 * time.Second
+	// runsAfter is the time for which an origin stands still before its windows run out.
+	runsAfter = time.Minute
+	// endsAfter is the time for which the shadow of a silent origin is kept.
+	endsAfter = 24 * time.Hour
+)
+
+// follower keeps the shadow of an origin's epoch. One goroutine handles its messages.
+type follower struct {
+	r     *Replica
+	key   originKey
+	shown Shadow // visible to readers; origins.mu guards it
+
+	inbox    chan parcel
+	waiting  atomic.Int64 // bytes in the inbox
+	received atomic.Uint64
+	gaps     atomic.Uint64
+	resyncs  atomic.Uint64
+	heard    atomic.Int64 // when the newest heartbeat arrived: nanoseconds since the replica's start
+	left     atomic.Bool  // the process has said that it ends
+	joined   atomic.Bool  // the shadow has been complete
+	closing  sync.Once
+	closed   chan struct{}
+
+	mu       sync.Mutex // guards all below
+	shadow   Shadow     // that changes are applied to
+	refused  time.Time  // when the origin's clock could not be read; zero: it could
+	restart             // of the current incarnation
+	older    olderProcess
+	letters  letters
+	offset   offset
+	advanced time.Time // when the clock last advanced
+	ran      bool      // the shadow's clock runs since
+	checked  time.Time // when the end of a silent origin was last looked for
+}
+
+// restart is the state that begins anew with each incarnation.
+type restart struct {
+	incarnation                  uint64
+	began                        time.Time
+	beat                         beatBody // the newest that is applied; its clock is not kept
+	beats                        uint64   // the number of the newest
+	blocks                       []followedBlock
+	digest                       uint64 // of the blocks that are not lacking
+	lacking                      int    // blocks
+	complete                     bool   // as of the newest heartbeat
+	pending                      pending
+	docs                         followedDocuments
+	askedNumbers, askedDocuments time.Time
+}
+
+// followedBlock is a block of the shadow.
+type followedBlock struct {
+	has     bool   // the block is of this incarnation
+	seq     uint64 // its newest delta
+	lacks   bool   // a delta is missing: the block must be asked for
+	arrived bool   // a whole block waits for the next heartbeat
+	asked   time.Time
+	tries   int
+}
+
+// parcel is a message that was received.
+type parcel struct {
+	header
+	piece []byte
+}
+
+// inboxLength bounds the messages that wait for a follower, besides their bytes.
+const inboxLength = 8192
+
+func newFollower(r *Replica, key originKey) *follower {
+	f := &follower{r: r, key: key, closed: make(chan struct{})}
+	if !r.inline {
+		f.inbox = make(chan parcel, inboxLength)
+	}
+	f.heard.Store(int64(r.now().Sub(r.started)))
+	f.advanced = r.now()
+	return f
+}
+
+// run handles messages until close.
+func (f *follower) run() {
+	every := time.NewTicker(stepEvery)
+	defer every.Stop()
+	for {
+		select {
+		case <-f.closed:
+			f.end()
+			return
+		case p := <-f.inbox:
+			f.waiting.Add(-int64(len(p.piece)))
+			f.handle(&p, f.r.now())
+		case <-every.C:
+			f.step(f.r.now())
+		}
+	}
+}
+
+// close ends the follower. If it is forgotten, its shadow is removed.
+func (f *follower) close() {
+	f.closing.Do(func() { close(f.closed) })
+	if f.r.inline {
+		f.end()
+	}
+}
+
+// end removes the shadow of a follower that is no longer visible.
+func (f *follower) end() {
+	if f.r.origins.has(f) {
+		return
+	}
+	shown := f.r.origins.show(f, nil)
+	if shown != nil {
+		shown.End()
+	}
+	if f.shadow != nil && f.shadow != shown {
+		f.shadow.End()
+	}
+}
+
+// silence is the time since the last heartbeat.
+func (f *follower) silence(now time.Time) time.Duration {
+	return now.Sub(f.r.started) - time.Duration(f.heard.Load())
+}
+
+func (f *follower) handle(p *parcel, now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var err error
+	if p.kind == typeBeat {
+		err = f.handleBeatLocked(p, now)
+	} else if p.incarnation == f.incarnation && f.shadow != nil {
+		if body, complete := f.letters.join(&p.header, p.piece); complete {
+			err = f.handleBodyLocked(p.kind, body, now)
+		}
+	}
+	if err != nil {
+		f.r.rejectError(err, f.key.name)
+	}
+}
+
+func (f *follower) handleBodyLocked(kind messageType, body []byte, now time.Time) error {
+	switch kind {
+	case typeDelta:
+		m, err := readDelta(body)
+		if err == nil && !f.pending.addDelta(&m) {
+			f.r.reject(reasonFlood, f.key.name, "a flush is too large; whole blocks will be asked for")
+		}
+		return err
+	case typeWhole:
+		m, err := readWhole(body)
+		if err == nil {
+			f.addWholeLocked(&m, now)
+		}
+		return err
+	case typeNumbers:
+		m, err := readNumbers(body)
+		if err == nil {
+			f.compareNumbersLocked(m.seqs, now)
+		}
+		return err
+	case typeDocuments:
+		m, err := readDocuments(body)
+		if err == nil {
+			f.applyDocumentsLocked(&m)
+		}
+		return err
+	case typeSync:
+		m, err := readSync(body)
+		if err == nil {
+			f.answerSyncLocked(&m)
+		}
+		return err
+	}
+	return errDamaged
+}
+
+func (f *follower) handleBeatLocked(p *parcel, now time.Time) error {
+	if p.pieces != 1 {
+		return errDamaged
+	}
+	m, err := readBeat(p.piece)
+	if err != nil {
+		return err
+	}
+	if p.incarnation != f.incarnation {
+		if !f.succeedsLocked(p.incarnation, m.number, now) {
+			return nil
+		}
+		f.restartLocked(p.incarnation, now)
+	}
+	if m.number <= f.beats {
+		return nil // late, or doubled
+	}
+	f.beats = m.number
+	f.heard.Store(int64(now.Sub(f.r.started)))
+	f.left.Store(m.leaving)
+	f.offset.add(now, time.Duration(f.r.wall()-m.sent))
+	if !f.beginLocked(&m, now) {
+		return nil
+	}
+	if m.flush > f.beat.flush {
+		f.applyLocked(&m, now)
+	}
+	f.compareLocked(&m, now)
+	f.askLocked(now)
+	return nil
+}
+
+// olderProcess notices that a process of an older incarnation still sends heartbeats.
+type olderProcess struct {
+	incarnation, number uint64
+}
+
+// again notes a heartbeat, and reports whether the process has sent an earlier one: late messages
+// of a former process don't come in order and for long.
+func (o *olderProcess) again(incarnation, number uint64) bool {
+	before := *o
+	if before.incarnation == incarnation && number <= before.number {
+		return false
+	}
+	*o = olderProcess{incarnation, number}
+	return before.incarnation == incarnation
+}
+
+const olderAfter = 10 * time.Second
+
+// succeedsLocked reports whether a heartbeat of another incarnation makes it the current one. The
+// later start wins; an earlier one only if the current is silent.
+func (f *follower) succeedsLocked(incarnation, number uint64, now time.Time) bool {
+	if incarnation > f.incarnation {
+		return true
+	}
+	again := f.older.again(incarnation, number)
+	if f.silence(now) >= standsAfter {
+		return again
+	}
+	if again && now.Sub(f.began) > olderAfter {
+		f.r.reject(reasonName, f.key.name, "two processes have this name and the state of one data folder; the one that started later counts")
+	}
+	return false
+}
+
+// restartLocked begins another incarnation. The blocks of the former stay visible (R2).
+func (f *follower) restartLocked(incarnation uint64, now time.Time) {
+	if f.incarnation != 0 {
+		f.r.log.Info("origin restarted", "origin", f.key.name)
+	}
+	blocks := f.blocks
+	f.restart = restart{incarnation: incarnation, began: now, blocks: blocks, lacking: len(blocks)}
+	for i := range blocks {
+		blocks[i] = followedBlock{lacks: true}
+	}
+	f.letters = letters{}
+}
+
+// beginLocked makes the shadow. It reports false if the origin's state cannot be read.
+func (f *follower) beginLocked(m *beatBody, now time.Time) bool {
+	if f.shadow != nil {
+		return true
+	}
+	if !f.refused.IsZero() && now.Sub(f.refused) < time.Minute {
+		return false
+	}
+	shadow := f.r.parts.NewShadow(f.key.name)
+	if err := shadow.Begin(m.clock); err != nil {
+		f.refused = now
+		shadow.End()
+		f.r.reject(reasonWindows, f.key.name, err.Error())
+		return false
+	}
+	f.refused = time.Time{}
+	f.shadow = shadow
+	if f.r.origins.shows(f) == nil {
+		f.r.origins.show(f, shadow)
+		f.r.log.Info("origin found", "origin", f.key.name)
+	}
+	return true
+}
+
+// step does what is overdue.
+func (f *follower) step(now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	still := now.Sub(f.advanced)
+	if shown := f.r.origins.shows(f); shown != nil && still >= runsAfter && !f.ran {
+		f.ran = true
+		shown.LetRun(now)
+	}
+	if f.silence(now) < standsAfter {
+		f.askLocked(now)
+	}
+	if f.silence(now) >= runsAfter && now.Sub(f.checked) >= runsAfter {
+		f.checked = now
+		if still >= endsAfter || expired(f.r.origins.shows(f)) {
+			f.r.log.Info("origin forgotten", "origin", f.key.name, "silent", f.silence(now).Round(time.Second))
+			f.r.origins.forget(f)
+		}
+	}
+}
+
+// expired reports whether a visible shadow has nothing left to answer with.
+func expired(shown Shadow) bool { return shown == nil || shown.Expired() }

@@ -1,0 +1,66 @@
+package replica
+
+import "slices"
+
+// letters joins the pieces of bodies. It holds a bounded number of bytes, and forgets the oldest
+// letter above it.
+type letters struct {
+	open  []*letter // in the order of their first pieces
+	bytes int
+}
+
+// letter is a body of which some pieces have arrived.
+type letter struct {
+	sender
+	number uint64
+	pieces [][]byte
+	left   int
+	bytes  int
+}
+
+// maxLetters bounds the letters that are open at once. Their bytes are bounded by maxBody.
+const maxLetters = 64
+
+// join enters a piece, which it retains, and returns the body if the piece completes one.
+func (l *letters) join(h *header, piece []byte) (body []byte, complete bool) {
+	if h.pieces == 1 {
+		return piece, true
+	}
+	one := l.find(h)
+	if one.pieces[h.piece] != nil {
+		return nil, false
+	}
+	one.pieces[h.piece] = piece
+	one.left--
+	one.bytes += len(piece)
+	l.bytes += len(piece)
+	if one.left > 0 {
+		l.bound()
+		return nil, false
+	}
+	l.drop(one)
+	return slices.Concat(one.pieces...), true
+}
+
+func (l *letters) find(h *header) *letter {
+	for _, one := range l.open {
+		if one.number == h.letter && one.sender == h.sender && len(one.pieces) == h.pieces {
+			return one
+		}
+	}
+	one := &letter{sender: h.sender, number: h.letter, pieces: make([][]byte, h.pieces), left: h.pieces}
+	l.open = append(l.open, one)
+	return one
+}
+
+func (l *letters) bound() {
+	for len(l.open) > maxLetters || l.bytes > maxBody {
+		l.drop(l.open[0])
+	}
+}
+
+func (l *letters) drop(one *letter) {
+	at := slices.Index(l.open, one)
+	l.open = slices.Delete(l.open, at, at+1)
+	l.bytes -= one.bytes
+}

@@ -1,0 +1,103 @@
+package replica
+
+import (
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// counters are written by many goroutines and read by collectors.
+type counters struct {
+	sent     atomic.Uint64
+	rejected rejections
+}
+
+func (c *counters) init() { c.rejected.init() }
+
+var (
+	originsDesc = prometheus.NewDesc("sluice_replica_origins",
+		"Other origins of which this replica holds a shadow.", nil, nil)
+	seriesDesc = prometheus.NewDesc("sluice_replica_series",
+		"Series of an origin's shadow.", []string{"origin"}, nil)
+	bytesDesc = prometheus.NewDesc("sluice_replica_bytes",
+		"Memory of an origin's shadow.", []string{"origin"}, nil)
+	lagDesc = prometheus.NewDesc("sluice_replica_lag_seconds",
+		"Time since the newest flush of an origin that is applied.", []string{"origin"}, nil)
+	standingDesc = prometheus.NewDesc("sluice_replica_standing_still",
+		"1 while an origin sends no new state, else 0.", []string{"origin"}, nil)
+	offsetDesc = prometheus.NewDesc("sluice_replica_clock_offset_seconds",
+		"Local clock minus the clock of an origin, plus the shortest time of a message.", []string{"origin"}, nil)
+	sentDesc = prometheus.NewDesc("sluice_replica_sent_bytes_total",
+		"Bytes of messages published.", nil, nil)
+	receivedDesc = prometheus.NewDesc("sluice_replica_received_bytes_total",
+		"Bytes of messages received from an origin.", []string{"origin"}, nil)
+	gapsDesc = prometheus.NewDesc("sluice_replica_gaps_total",
+		"Deltas of an origin that did not arrive.", []string{"origin"}, nil)
+	resyncsDesc = prometheus.NewDesc("sluice_replica_resyncs_total",
+		"Whole blocks of an origin that were applied.", []string{"origin"}, nil)
+	rejectedDesc = prometheus.NewDesc("sluice_replica_rejected_total",
+		"Messages rejected, and origins that cannot be followed, by reason.", []string{"reason"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (r *Replica) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{originsDesc, seriesDesc, bytesDesc, lagDesc, standingDesc, offsetDesc, sentDesc,
+		receivedDesc, gapsDesc, resyncsDesc, rejectedDesc} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (r *Replica) Collect(ch chan<- prometheus.Metric) {
+	counter := func(d *prometheus.Desc, v uint64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
+	}
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	all := byName(r.Origins())
+	gauge(originsDesc, float64(len(all)))
+	for _, one := range all {
+		gauge(seriesDesc, float64(one.Series), one.Name)
+		gauge(bytesDesc, float64(one.Bytes), one.Name)
+		gauge(lagDesc, one.Lag.Seconds(), one.Name)
+		standing := 0.0
+		if one.StandingStill {
+			standing = 1
+		}
+		gauge(standingDesc, standing, one.Name)
+		gauge(offsetDesc, one.Offset.Seconds(), one.Name)
+		counter(receivedDesc, one.Received, one.Name)
+		counter(gapsDesc, one.Gaps, one.Name)
+		counter(resyncsDesc, one.Resyncs, one.Name)
+	}
+	counter(sentDesc, r.count.sent.Load())
+	j := &r.count.rejected
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, reason := range reasons {
+		counter(rejectedDesc, j.counts[reason], reason)
+	}
+}
+
+// byName joins the epochs of each origin: sizes and counts add up, the rest is the newest epoch's.
+func byName(all []OriginStatus) (joined []OriginStatus) {
+	for _, one := range all {
+		last := len(joined) - 1
+		if last < 0 || joined[last].Name != one.Name {
+			joined = append(joined, one)
+			continue
+		}
+		before := joined[last]
+		if before.Lag < one.Lag {
+			before, one = one, before // one is the newer
+		}
+		one.Series += before.Series
+		one.Bytes += before.Bytes
+		one.Gaps += before.Gaps
+		one.Resyncs += before.Resyncs
+		one.Received += before.Received
+		joined[last] = one
+	}
+	return joined
+}

@@ -1,0 +1,105 @@
+package replica
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+)
+
+// node is a process of a simulation: a table, its store and its replica.
+type node struct {
+	t       *testing.T
+	fabric  *fabric
+	name    string
+	skew    time.Duration // of the machine's clock
+	table   *modelTable
+	epoch   *Epoch
+	replica *Replica
+	port    *port
+	shown   []Shadow
+	nextRun time.Time // of the next flush
+	log     *slog.Logger
+
+	// What the store has: the table at the last flush, and the epoch.
+	disk, diskBefore *modelTable // at the newest flush, and the one before
+	diskEpoch        []byte
+}
+
+func newNode(t *testing.T, f *fabric, name string) *node {
+	n := &node{t: t, fabric: f, name: name, log: slog.New(slog.DiscardHandler)}
+	n.start()
+	return n
+}
+
+// start starts the process from its disk.
+func (n *node) start() {
+	n.table, n.epoch = &modelTable{at: 1}, NewEpoch()
+	if n.disk != nil {
+		n.table = n.disk.clone()
+		if err := n.epoch.RestoreDocument(n.diskEpoch); err != nil {
+			n.t.Fatal(err)
+		}
+	}
+	n.diskBefore = nil
+	n.port, n.shown = n.fabric.open(), nil
+	parts := Parts{
+		Bus: n.port, Table: n.table, Epoch: n.epoch, Logger: n.log,
+		NewShadow:  func(origin string) Shadow { return &modelShadow{origin: origin} },
+		SetShadows: func(shown []Shadow, _ int) { n.shown = shown },
+		FlushSoon:  func() { n.nextRun = time.Time{} },
+	}
+	r, err := New(Config{Name: n.name, Cluster: "test"}, parts)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	r.inline = true
+	r.now = n.fabric.now
+	r.started = r.now()
+	r.wall = func() int64 { return n.fabric.now().Add(n.skew).UnixNano() }
+	if _, err := r.subscribe(); err != nil {
+		n.t.Fatal(err)
+	}
+	n.replica = r
+	n.nextRun = n.fabric.now()
+}
+
+func (n *node) kill() {
+	n.port.close()
+	n.replica = nil
+}
+
+// step flushes if it is time, and does what is overdue.
+func (n *node) step(elapsed time.Duration) {
+	if n.replica == nil {
+		return
+	}
+	n.table.at += uint64(elapsed.Milliseconds())
+	if now := n.fabric.now(); !now.Before(n.nextRun) {
+		n.flush()
+		n.nextRun = now.Add(beatEvery)
+	}
+	if now := n.fabric.now(); now.UnixNano()%int64(stepEvery) == 0 {
+		n.replica.step(now)
+	}
+}
+
+// flush is a flush of the store.
+func (n *node) flush() {
+	for block := range n.table.Blocks() {
+		if delta := n.table.AppendDelta(nil, block); len(delta) > 0 {
+			n.replica.PublishDelta(block, delta)
+		}
+	}
+	n.replica.PublishFlush()
+	n.diskBefore = n.disk
+	n.disk, n.diskEpoch = n.table.clone(), n.epoch.AppendDocument(nil)
+}
+
+// total is the merged answer.
+func (n *node) total() uint64 {
+	sum := n.table.total()
+	for _, s := range n.shown {
+		sum += s.(*modelShadow).total()
+	}
+	return sum
+}

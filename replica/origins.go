@@ -1,0 +1,173 @@
+package replica
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+)
+
+// maxOrigins bounds the epochs that are followed.
+const maxOrigins = 64
+
+// originKey identifies an origin's epoch.
+type originKey struct {
+	name  string
+	epoch uint64
+}
+
+// origins are the followers, by epoch. An origin that lost its table has a follower for its new
+// epoch, and one that keeps what the former epoch counted.
+type origins struct {
+	r *Replica
+
+	mu      sync.Mutex // guards followers, the shown shadows and stopped
+	all     map[originKey]*follower
+	stopped bool
+	running sync.WaitGroup
+}
+
+func (o *origins) init(r *Replica) { o.r, o.all = r, map[originKey]*follower{} }
+
+// deliver passes a message to the follower of its epoch. A heartbeat makes a new follower.
+func (o *origins) deliver(h *header, piece []byte) {
+	f, forgotten := o.of(h)
+	if forgotten != nil {
+		forgotten.close()
+	}
+	if f == nil {
+		return
+	}
+	f.received.Add(uint64(len(piece)))
+	p := parcel{*h, slices.Clone(piece)}
+	if o.r.inline {
+		f.handle(&p, o.r.now())
+		return
+	}
+	if f.waiting.Add(int64(len(piece))) > maxBody {
+		f.waiting.Add(-int64(len(piece)))
+		o.r.reject(reasonFlood, h.name, "messages arrive faster than they can be applied; whole blocks will be asked for")
+		return
+	}
+	select {
+	case f.inbox <- p:
+	default:
+		f.waiting.Add(-int64(len(piece)))
+		o.r.reject(reasonFlood, h.name, "messages arrive faster than they can be applied; whole blocks will be asked for")
+	}
+}
+
+// of returns the follower of a message's epoch, or nil; and the follower that had to make room for
+// a new one, which the caller closes.
+func (o *origins) of(h *header) (f, forgotten *follower) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	key := originKey{h.name, h.epoch}
+	if f = o.all[key]; f != nil || h.kind != typeBeat || o.stopped {
+		return f, nil
+	}
+	if len(o.all) >= maxOrigins {
+		if forgotten = o.makeRoomLocked(); forgotten == nil {
+			o.r.reject(reasonFlood, h.name, "there are too many origins")
+			return nil, nil
+		}
+	}
+	f = newFollower(o.r, key)
+	o.all[key] = f
+	if !o.r.inline {
+		o.running.Go(f.run)
+	}
+	return f, forgotten
+}
+
+// makeRoomLocked removes the follower of the epoch that was silent for the longest time.
+func (o *origins) makeRoomLocked() *follower {
+	var oldest *follower
+	now := o.r.now()
+	for _, f := range o.all {
+		if f.silence(now) > runsAfter && (oldest == nil || f.heard.Load() < oldest.heard.Load()) {
+			oldest = f
+		}
+	}
+	if oldest != nil {
+		o.r.log.Warn("too many origins; the one that was silent for the longest time is forgotten", "origin", oldest.key.name)
+		delete(o.all, oldest.key)
+		o.showLocked()
+	}
+	return oldest
+}
+
+// forget removes a follower. Its shadow is ended when readers no longer see it.
+func (o *origins) forget(f *follower) {
+	o.mu.Lock()
+	known := o.all[f.key] == f
+	if known {
+		delete(o.all, f.key)
+		o.showLocked()
+	}
+	o.mu.Unlock()
+	if known {
+		f.close()
+	}
+}
+
+// show makes a follower's shadow visible in place of the one that it showed before, which it
+// returns.
+func (o *origins) show(f *follower, shadow Shadow) (before Shadow) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	before, f.shown = f.shown, shadow
+	if o.all[f.key] == f {
+		o.showLocked()
+	}
+	return before
+}
+
+func (o *origins) showLocked() {
+	var shown []Shadow
+	rank := 0
+	for _, f := range o.sortedLocked() {
+		if f.shown == nil {
+			continue
+		}
+		shown = append(shown, f.shown)
+		if f.key.name < o.r.me.name {
+			rank = len(shown)
+		}
+	}
+	o.r.parts.SetShadows(shown, rank)
+}
+
+// sorted returns all followers, by name and epoch.
+func (o *origins) sorted() []*follower {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.sortedLocked()
+}
+
+func (o *origins) sortedLocked() []*follower {
+	all := make([]*follower, 0, len(o.all))
+	for _, f := range o.all {
+		all = append(all, f)
+	}
+	slices.SortFunc(all, func(a, b *follower) int {
+		return cmp.Or(cmp.Compare(a.key.name, b.key.name), cmp.Compare(a.key.epoch, b.key.epoch))
+	})
+	return all
+}
+
+// live returns the followers of origins that are heard.
+func (o *origins) live(now time.Time) []*follower {
+	return slices.DeleteFunc(o.sorted(), func(f *follower) bool { return f.silence(now) >= standsAfter || f.left.Load() })
+}
+
+// stop ends all goroutines. The shadows stay, because answers may still be under way.
+func (o *origins) stop() {
+	o.mu.Lock()
+	o.stopped = true
+	o.mu.Unlock()
+	for _, f := range o.sorted() {
+		f.close()
+	}
+	o.running.Wait()
+}

@@ -1,0 +1,150 @@
+package replica
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// beatEvery is the time between two heartbeats. Each flush ends with one, so others are sent only
+// while flushes take longer.
+const beatEvery = 500 * time.Millisecond
+
+// publisher publishes the flushes of the own table. The flush goroutine calls delta and flush.
+type publisher struct {
+	r       *Replica
+	letters atomic.Uint64 // the number of the last letter
+
+	body, buffer []byte // scratch space of the flush goroutine
+
+	mu       sync.Mutex // guards all below
+	began    bool
+	restored int      // blocks before the first delta
+	seqs     []uint64 // the newest number of each block
+	digest   uint64   // of seqs
+	beat     beatBody // the newest
+	beatAt   time.Time
+	scratch  []byte
+	flushed  chan struct{} // closed at the end of the flush in progress
+}
+
+// PublishDelta implements store.Publisher.
+func (r *Replica) PublishDelta(block int, delta []byte) { r.publisher.delta(block, delta) }
+
+// PublishFlush implements store.Publisher.
+func (r *Replica) PublishFlush() { r.publisher.flush() }
+
+func (p *publisher) delta(block int, delta []byte) {
+	m := deltaBody{block: block, delta: delta}
+	p.mu.Lock()
+	p.beginLocked()
+	p.growLocked(block + 1)
+	p.digest -= digestOf(block, p.seqs[block])
+	p.seqs[block]++
+	p.digest += digestOf(block, p.seqs[block])
+	m.seq, m.flush = p.seqs[block], p.beat.flush+1
+	m.first = m.seq == 1 && block >= p.restored
+	p.mu.Unlock()
+	p.body = m.append(p.body[:0])
+	p.buffer = p.r.send(p.r.subjects.ofBlock(p.r.me.name, block), typeDelta, p.body, p.buffer)
+	p.trim()
+}
+
+// beginLocked enters the blocks that were restored.
+func (p *publisher) beginLocked() {
+	if !p.began {
+		p.began, p.restored = true, p.r.parts.Table.Blocks()
+		p.growLocked(p.restored)
+	}
+}
+
+func (p *publisher) growLocked(blocks int) {
+	for len(p.seqs) < blocks {
+		p.digest += digestOf(len(p.seqs), 0)
+		p.seqs = append(p.seqs, 0)
+	}
+}
+
+// keptBuffer is how large a scratch buffer may stay between two messages.
+const keptBuffer = 1 << 20
+
+func (p *publisher) trim() {
+	for _, b := range []*[]byte{&p.body, &p.buffer} {
+		if cap(*b) > keptBuffer {
+			*b = nil
+		}
+	}
+}
+
+func (p *publisher) flush() {
+	changed := p.r.publishDocuments()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.beginLocked()
+	p.beat.flush++
+	p.beat.blocks, p.beat.digest = len(p.seqs), p.digest
+	p.beat.documents += changed
+	p.beat.clock = p.r.parts.Table.AppendClock(p.beat.clock[:0])
+	p.sendBeatLocked()
+	close(p.flushed)
+	p.flushed = make(chan struct{})
+}
+
+// sendBeatLocked sends a heartbeat with the state after the newest flush.
+func (p *publisher) sendBeatLocked() {
+	p.beat.number++
+	p.beat.sent = p.r.wall()
+	p.beatAt = p.r.now()
+	p.scratch = p.r.send(p.r.subjects.of(topicBeat, p.r.me.name), typeBeat, p.beat.append(nil), p.scratch)
+}
+
+// step repeats the heartbeat if the flush in progress takes long.
+func (p *publisher) step(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.beat.flush > 0 && now.Sub(p.beatAt) >= beatEvery {
+		p.sendBeatLocked()
+	}
+}
+
+// leave sends the last heartbeat.
+func (p *publisher) leave() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.beat.leaving = true
+	if p.beat.flush > 0 {
+		p.sendBeatLocked()
+	}
+}
+
+// flushes returns the number of the newest flush, and a channel that the next one closes.
+func (p *publisher) flushes() (uint64, <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.beat.flush, p.flushed
+}
+
+// numberOf returns the newest number of a block and of the flushes. A state that is read
+// afterwards includes both.
+func (p *publisher) numberOf(block int) (seq, flush uint64, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if block >= len(p.seqs) {
+		return 0, 0, false
+	}
+	return p.seqs[block], p.beat.flush, true
+}
+
+func (p *publisher) numbers() []uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.seqs)
+}
+
+// changeOf returns the number of the newest documents message.
+func (p *publisher) changeOf() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.beat.documents
+}

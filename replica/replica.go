@@ -1,0 +1,193 @@
+package replica
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// Replica publishes the own table and follows those of other origins.
+type Replica struct {
+	cfg       Config
+	parts     Parts
+	log       *slog.Logger
+	subjects  subjects
+	me        sender
+	started   time.Time
+	publisher publisher
+	server    server
+	origins   origins
+	syncs     syncs
+	count     counters
+	twin      twinProcess
+	ready     readiness
+
+	// inline is set in simulations: no goroutine runs, and all work is done by receive and step.
+	inline bool
+	now    func() time.Time
+	wall   func() int64 // Unix nanoseconds of the machine's clock
+}
+
+// stepEvery is the time between two looks at what is overdue.
+const stepEvery = 100 * time.Millisecond
+
+// New joins the parts. The table must have been restored.
+func New(cfg Config, parts Parts) (*Replica, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("replica: %w", err)
+	}
+	epoch, incarnation := parts.Epoch.numbers()
+	r := &Replica{
+		cfg: cfg, parts: parts, log: parts.Logger, subjects: newSubjects(cfg.Cluster),
+		me:  sender{cfg.Name, epoch, incarnation},
+		now: time.Now, wall: func() int64 { return time.Now().UnixNano() },
+	}
+	r.started = r.now()
+	r.publisher.r, r.publisher.flushed = r, make(chan struct{})
+	r.server.r, r.server.wake = r, make(chan struct{}, 1)
+	r.origins.init(r)
+	r.syncs.init(r)
+	r.count.init()
+	return r, nil
+}
+
+// Run follows other origins until ctx ends. Then it waits until they have the newest flush, for a
+// few seconds at most, and says that this origin leaves.
+func (r *Replica) Run(ctx context.Context) error {
+	cancel, err := r.subscribe()
+	if err != nil {
+		return fmt.Errorf("replica: %w", err)
+	}
+	loops, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	running.Go(func() { r.server.run(loops) })
+	running.Go(func() { r.stepLoop(loops) })
+	<-ctx.Done()
+	r.handOver()
+	cancel()
+	stop()
+	running.Wait()
+	r.origins.stop()
+	return nil
+}
+
+func (r *Replica) stepLoop(ctx context.Context) {
+	every := time.NewTicker(stepEvery)
+	defer every.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+			r.publisher.step(r.now())
+		}
+	}
+}
+
+// step does in a simulation what goroutines do otherwise.
+func (r *Replica) step(now time.Time) {
+	r.publisher.step(now)
+	for a, ok := r.server.next(now); ok; a, ok = r.server.next(now) {
+		r.server.send(a)
+	}
+	for _, f := range r.origins.sorted() {
+		f.step(now)
+	}
+}
+
+// handOverTimeout bounds the wait for other replicas at the end.
+const handOverTimeout = 2 * time.Second
+
+// handOver waits until all live replicas have the newest flush, then leaves.
+func (r *Replica) handOver() {
+	ctx, cancel := context.WithTimeout(context.Background(), handOverTimeout)
+	defer cancel()
+	newest, _ := r.publisher.flushes()
+	if err := r.syncs.confirm(ctx, newest); err != nil {
+		r.log.Warn("the last changes may not have reached all replicas", "error", err)
+	}
+	r.publisher.leave()
+}
+
+// subscribe subscribes to all subjects of the cluster that are meant for this replica.
+func (r *Replica) subscribe() (cancel func(), err error) {
+	var cancels []func()
+	cancel = func() {
+		for _, c := range cancels {
+			c()
+		}
+	}
+	for _, subject := range []string{
+		r.subjects.of(topicDelta, "*", "*"), r.subjects.of(topicBeat, "*"), r.subjects.of(topicDoc, "*"), r.subjects.of(topicSync, "*"),
+		r.subjects.of(topicState, "*", r.me.name), r.subjects.of(topicWant, r.me.name), r.subjects.of(topicSynced, r.me.name, "*"),
+	} {
+		one, err := r.parts.Bus.Subscribe(subject, r.receive)
+		if err != nil {
+			cancel()
+			return nil, err
+		}
+		cancels = append(cancels, one)
+	}
+	return cancel, nil
+}
+
+// send sends a body, in pieces if it is large. The buffer is scratch space, which it returns.
+func (r *Replica) send(subject string, kind messageType, body, buffer []byte) []byte {
+	h := header{kind: kind, sender: r.me, letter: r.publisher.letters.Add(1), pieces: max((len(body)+maxPiece-1)/maxPiece, 1)}
+	if h.pieces > maxPieces {
+		r.reject(reasonSize, r.me.name, "a block exceeds 64 MiB and cannot be replicated")
+		return buffer
+	}
+	for ; h.piece < h.pieces; h.piece++ {
+		piece := body[h.piece*maxPiece:]
+		buffer = append(h.append(buffer[:0]), piece[:min(len(piece), maxPiece)]...)
+		if r.parts.Bus.Publish(subject, buffer) == nil {
+			r.count.sent.Add(uint64(len(buffer)))
+		}
+	}
+	return buffer
+}
+
+// receive takes a message from the bus.
+func (r *Replica) receive(subject string, message []byte) {
+	h, piece, err := readHeader(message)
+	if err != nil {
+		r.rejectError(err, r.subjects.originOf(subject))
+		return
+	}
+	if h.name == r.me.name && h.epoch == r.me.epoch {
+		if h.kind == typeBeat {
+			r.twin.hear(r, &h, piece)
+		}
+		return
+	}
+	switch h.kind {
+	case typeWant:
+		r.receiveWant(&h, piece)
+	case typeSynced:
+		if m, err := readSync(piece); err == nil {
+			r.syncs.answer(&h, &m)
+		} else {
+			r.rejectError(err, h.name)
+		}
+	default:
+		if h.name != r.subjects.originOf(subject) {
+			r.reject(reasonName, h.name, "the message has the subject of another origin")
+			return
+		}
+		r.origins.deliver(&h, piece)
+	}
+}
+
+func (r *Replica) receiveWant(h *header, piece []byte) {
+	m, err := readWant(piece)
+	if err != nil {
+		r.rejectError(err, h.name)
+		return
+	}
+	if m.of.epoch == r.me.epoch && m.of.incarnation == r.me.incarnation {
+		r.server.ask(h.name, &m)
+	}
+}

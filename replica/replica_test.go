@@ -1,0 +1,151 @@
+package replica
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+)
+
+// world is a simulation of some processes.
+type world struct {
+	t     *testing.T
+	at    time.Time
+	rng   *rand.Rand
+	nodes []*node
+	*fabric
+}
+
+func newWorld(t *testing.T, seed uint64, names ...string) *world {
+	w := &world{t: t, at: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), rng: rand.New(rand.NewPCG(seed, 1))}
+	w.fabric = newFabric(w.rng, func() time.Time { return w.at })
+	for _, name := range names {
+		w.nodes = append(w.nodes, newNode(t, w.fabric, name))
+	}
+	return w
+}
+
+// run lets time pass.
+func (w *world) run(d time.Duration) {
+	const step = 10 * time.Millisecond
+	for end := w.at.Add(d); w.at.Before(end); {
+		w.at = w.at.Add(step)
+		w.deliver()
+		for _, n := range w.nodes {
+			n.step(step)
+		}
+	}
+}
+
+// push adds a sample to a random counter of a node.
+func (w *world) push(n *node) {
+	n.table.add(w.rng.IntN(6), w.rng.IntN(4), uint64(1+w.rng.IntN(9)))
+}
+
+// agree checks that all nodes answer with a total.
+func (w *world) agree(want uint64) {
+	w.t.Helper()
+	for _, n := range w.nodes {
+		if got := n.total(); n.replica != nil && got != want {
+			w.t.Fatalf("%s answers %d, want %d; %v", n.name, got, want, n.replica.Origins())
+		}
+	}
+}
+
+func (w *world) applied() (sum uint64) {
+	for _, n := range w.nodes {
+		sum += n.table.total()
+	}
+	return sum
+}
+
+func TestEachReplicaAnswersTheSumOfAll(t *testing.T) {
+	w := newWorld(t, 1, "a", "b", "c")
+	for range 100 {
+		w.push(w.nodes[w.rng.IntN(3)])
+		w.run(70 * time.Millisecond)
+	}
+	w.run(time.Second)
+	w.agree(w.applied())
+	for _, n := range w.nodes {
+		if ready, detail := n.replica.Ready(); !ready || detail != "2 origins" {
+			t.Errorf("%s: ready %v, %s", n.name, ready, detail)
+		}
+		for _, one := range n.replica.Origins() {
+			if one.Gaps > 0 || one.StandingStill || !one.Complete {
+				t.Errorf("%s: %+v", n.name, one)
+			}
+		}
+	}
+}
+
+func TestLateJoinerReadsWholeBlocks(t *testing.T) {
+	w := newWorld(t, 2, "a")
+	for range 500 {
+		w.nodes[0].table.add(w.rng.IntN(200), 0, 1)
+	}
+	w.run(5 * time.Second)
+	w.nodes = append(w.nodes, newNode(t, w.fabric, "b"))
+	for range 20 {
+		w.push(w.nodes[0])
+		w.run(100 * time.Millisecond)
+	}
+	w.run(time.Second)
+	w.agree(w.applied())
+}
+
+func TestLastLostDeltaIsFound(t *testing.T) {
+	w := newWorld(t, 3, "a", "b")
+	w.push(w.nodes[0])
+	w.run(2 * time.Second)
+	w.drop = 1
+	w.push(w.nodes[0])
+	w.run(600 * time.Millisecond)
+	w.drop = 0
+	w.run(3 * time.Second)
+	w.agree(w.applied())
+}
+
+func TestRestartIsNoDip(t *testing.T) {
+	w := newWorld(t, 4, "a", "b")
+	for range 50 {
+		w.push(w.nodes[0])
+		w.run(100 * time.Millisecond)
+	}
+	w.run(time.Second)
+	want := w.applied()
+	w.nodes[0].kill()
+	w.run(20 * time.Second)
+	w.agree(want)
+	if _, detail := w.nodes[1].replica.Ready(); !strings.Contains(detail, "a stands still for 20s") {
+		t.Error(detail)
+	}
+	w.nodes[0].start()
+	for range 50 {
+		w.run(100 * time.Millisecond)
+		if got := w.nodes[1].total(); got != want {
+			t.Fatalf("b answers %d, want %d", got, want)
+		}
+	}
+	w.agree(want)
+}
+
+func TestLostDiskKeepsWhatTheFormerEpochCounted(t *testing.T) {
+	w := newWorld(t, 5, "a", "b")
+	w.push(w.nodes[0])
+	w.run(2 * time.Second)
+	want := w.applied()
+	w.nodes[0].kill()
+	w.nodes[0].disk = nil
+	w.run(5 * time.Second)
+	w.nodes[0].start()
+	w.run(5 * time.Second)
+	if got := w.nodes[1].total(); got != want {
+		t.Errorf("b answers %d, want %d", got, want)
+	}
+	w.nodes[0].table.add(0, 0, 7)
+	w.run(2 * time.Second)
+	if got := w.nodes[1].total(); got != want+7 {
+		t.Errorf("b answers %d, want %d", got, want+7)
+	}
+}

@@ -1,0 +1,195 @@
+package replica
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/sluice-metrics/sluice/ratelog"
+)
+
+// server sends whole blocks, numbers and documents of the own table to replicas that ask for them.
+// A block is sent once, however often it was asked for meanwhile, and each replica may ask for a
+// bounded number of blocks per second. So a replica that asks for everything, again and again,
+// costs a bounded share of a processor.
+type server struct {
+	r    *Replica
+	wake chan struct{}
+
+	mu         sync.Mutex
+	requesters []*requester // served in turn
+	turn       int
+
+	names, state, body, buffer []byte // scratch space of the serving goroutine
+	flood                      ratelog.Limiter
+}
+
+// requester is a replica that asks.
+type requester struct {
+	name      string
+	blocks    []int
+	queued    map[int]struct{} // blocks
+	numbers   bool
+	documents bool
+	budget    float64 // answers that it may get at once
+	since     time.Time
+}
+
+const maxRequesters = maxOrigins
+
+// The budget of a requester: every block four times, then an eighth of all blocks per second.
+const (
+	leastBudget = 256
+	leastRate   = 64
+)
+
+func (s *server) budget(blocks int) (most, perSecond float64) {
+	return float64(4*blocks + leastBudget), float64(blocks/8 + leastRate)
+}
+
+// ask enters a request.
+func (s *server) ask(from string, m *wantBody) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one := s.requesterLocked(from)
+	if one == nil {
+		s.r.reject(reasonFlood, from, "too many replicas ask for blocks")
+		return
+	}
+	blocks := s.r.parts.Table.Blocks()
+	for _, b := range m.blocks {
+		if _, queued := one.queued[b]; !queued && b < blocks {
+			one.queued[b] = struct{}{}
+			one.blocks = append(one.blocks, b)
+		}
+	}
+	one.numbers = one.numbers || m.numbers
+	one.documents = one.documents || m.documents
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (s *server) requesterLocked(name string) *requester {
+	for _, one := range s.requesters {
+		if one.name == name {
+			return one
+		}
+	}
+	if len(s.requesters) >= maxRequesters {
+		return nil
+	}
+	most, _ := s.budget(s.r.parts.Table.Blocks())
+	one := &requester{name: name, queued: map[int]struct{}{}, budget: most, since: s.r.now()}
+	s.requesters = append(s.requesters, one)
+	return one
+}
+
+// answer is one thing to send.
+type answer struct {
+	to                 string
+	block              int // -1: none
+	numbers, documents bool
+}
+
+// next takes the next request that its replica's budget allows.
+func (s *server) next(now time.Time) (a answer, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for range s.requesters {
+		s.turn = (s.turn + 1) % len(s.requesters)
+		one := s.requesters[s.turn]
+		if len(one.blocks) == 0 && !one.numbers && !one.documents {
+			continue
+		}
+		s.refillLocked(one, now)
+		if one.budget < 1 {
+			s.r.reject(reasonFlood, one.name, "the replica asks for more blocks than a follower needs; the answers are delayed")
+			continue
+		}
+		one.budget--
+		a = answer{to: one.name, block: -1, numbers: one.numbers, documents: one.documents}
+		one.numbers, one.documents = false, false
+		if len(one.blocks) > 0 {
+			a.block = one.blocks[0]
+			one.blocks = one.blocks[1:]
+			delete(one.queued, a.block)
+		}
+		return a, true
+	}
+	return answer{}, false
+}
+
+func (s *server) refillLocked(one *requester, now time.Time) {
+	most, perSecond := s.budget(s.r.parts.Table.Blocks())
+	one.budget = min(one.budget+now.Sub(one.since).Seconds()*perSecond, most)
+	one.since = now
+}
+
+// run serves until ctx ends. After each answer it rests for as long as the answer took.
+func (s *server) run(ctx context.Context) {
+	every := time.NewTicker(stepEvery)
+	defer every.Stop()
+	for {
+		began := s.r.now()
+		if a, ok := s.next(began); ok {
+			s.send(a)
+			time.Sleep(s.r.now().Sub(began))
+			if ctx.Err() != nil {
+				return
+			}
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.wake:
+		case <-every.C:
+		}
+	}
+}
+
+func (s *server) send(a answer) {
+	to := s.r.subjects.of(topicState, s.r.me.name, a.to)
+	if a.numbers {
+		m := numbersBody{s.r.publisher.numbers()}
+		s.buffer = s.r.send(to, typeNumbers, m.append(nil), s.buffer)
+	}
+	if a.documents {
+		s.r.sendDocuments(a.to)
+	}
+	if a.block >= 0 {
+		s.sendBlock(to, a.block)
+	}
+}
+
+// sendBlock sends a block. The number is read before the state, and the names after it: the state
+// includes the delta of the number, and all its series have names. If a delta was published
+// meanwhile, the state is read again: that delta may be older than the state, and must not be
+// applied after it.
+func (s *server) sendBlock(to string, block int) {
+	m := wholeBody{block: block}
+	for range readTries {
+		var ok bool
+		if m.seq, m.flush, ok = s.r.publisher.numberOf(block); !ok {
+			return
+		}
+		s.state = s.r.parts.Table.AppendState(s.state[:0], block)
+		if seq, _, _ := s.r.publisher.numberOf(block); seq == m.seq {
+			break
+		}
+	}
+	s.names = s.r.parts.Table.AppendBlockNames(s.names[:0], block)
+	m.state, m.names = s.state, s.names
+	s.body = m.append(s.body[:0])
+	s.buffer = s.r.send(to, typeWhole, s.body, s.buffer)
+	for _, b := range []*[]byte{&s.names, &s.state, &s.body, &s.buffer} {
+		if cap(*b) > keptBuffer {
+			*b = nil
+		}
+	}
+}
+
+// readTries bounds the readings of a block that changes meanwhile.
+const readTries = 3

@@ -1,0 +1,134 @@
+package replica
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+)
+
+// OriginStatus describes what is known of an origin.
+type OriginStatus struct {
+	Name   string
+	Former bool // an epoch that the origin has left behind
+	Left   bool // the process has ended, and said so
+	Series int
+	Bytes  int64
+	Lag    time.Duration // since the newest flush that is applied
+	Offset time.Duration // local clock minus the origin's
+	// Complete is set while the shadow equals the origin as of its newest heartbeat.
+	Complete      bool
+	StandingStill bool
+	Gaps, Resyncs uint64
+	Received      uint64 // bytes
+}
+
+// Origins lists all other origins, by name.
+func (r *Replica) Origins() []OriginStatus {
+	now := r.now()
+	all := r.origins.sorted()
+	newest := map[string]int64{}
+	for _, f := range all {
+		newest[f.key.name] = max(newest[f.key.name], f.heard.Load())
+	}
+	var out []OriginStatus
+	for _, f := range all {
+		one := f.status(now)
+		one.Former = f.heard.Load() < newest[f.key.name] && one.StandingStill
+		out = append(out, one)
+	}
+	return out
+}
+
+func (f *follower) status(now time.Time) OriginStatus {
+	s := OriginStatus{Name: f.key.name, Left: f.left.Load(), Gaps: f.gaps.Load(), Resyncs: f.resyncs.Load(), Received: f.received.Load()}
+	if shown := f.r.origins.shows(f); shown != nil {
+		s.Series, s.Bytes = shown.Series(), shown.Bytes()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s.Lag, s.Offset, s.Complete = now.Sub(f.advanced), f.offset.least(), f.complete
+	s.StandingStill = s.Lag >= standsAfter
+	return s
+}
+
+// shows is the shadow that readers see of a follower.
+func (o *origins) shows(f *follower) Shadow {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return f.shown
+}
+
+// has reports whether a follower has not been forgotten.
+func (o *origins) has(f *follower) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.all[f.key] == f
+}
+
+const (
+	// hearsWithin is the time in which a starting replica hears of the others.
+	hearsWithin = 3 * beatEvery
+	// joinsWithin bounds the wait for their states.
+	joinsWithin = 30 * time.Second
+)
+
+// readiness is set once the states of all origins have arrived.
+type readiness struct {
+	mu    sync.Mutex
+	ready bool
+}
+
+// Ready reports whether the state of every origin that was heard of has arrived, or the wait for it
+// is over. It stays true then. The detail names origins that stand still.
+func (r *Replica) Ready() (bool, string) {
+	now := r.now()
+	r.ready.mu.Lock()
+	defer r.ready.mu.Unlock()
+	if !r.ready.ready {
+		r.ready.ready = r.hasJoined(now)
+	}
+	return r.ready.ready, r.detail(now)
+}
+
+func (r *Replica) hasJoined(now time.Time) bool {
+	up := now.Sub(r.started)
+	if up < hearsWithin {
+		return false
+	}
+	for _, f := range r.origins.live(now) {
+		if !f.joined.Load() && up < joinsWithin {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *Replica) detail(now time.Time) string {
+	var texts []string
+	all := r.Origins()
+	switch len(all) {
+	case 0:
+		texts = append(texts, "no other origin")
+	case 1:
+		texts = append(texts, "1 origin")
+	default:
+		texts = append(texts, fmt.Sprintf("%d origins", len(all)))
+	}
+	for _, one := range all {
+		switch {
+		case one.Former:
+			texts = append(texts, fmt.Sprintf("%s came back without its former state, which still counts", one.Name))
+		case one.Left:
+			texts = append(texts, fmt.Sprintf("%s ended %v ago", one.Name, one.Lag.Round(time.Second)))
+		case one.StandingStill:
+			texts = append(texts, fmt.Sprintf("%s stands still for %v", one.Name, one.Lag.Round(time.Second)))
+		case !one.Complete:
+			texts = append(texts, fmt.Sprintf("%s is being read", one.Name))
+		}
+	}
+	if twin := r.twin.detail(now); twin != "" {
+		texts = append(texts, twin)
+	}
+	return strings.Join(texts, ", ")
+}
